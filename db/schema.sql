@@ -201,6 +201,12 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.pool_has_sender(of_pool bigint) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT EXISTS (SELECT FROM pools p WHERE p.id = of_pool AND p.sender_id IS NOT NULL)
+$$;
+
 CREATE FUNCTION public.pool_serving(of_pool bigint, of_company bigint, of_type smallint, of_country text) RETURNS bigint
     LANGUAGE sql STABLE
     AS $$
@@ -213,8 +219,10 @@ CREATE FUNCTION public.pool_serving(of_pool bigint, of_company bigint, of_type s
             (3, 0, -1, 0)
         ) AS k (step, company_id, message_type, country_id)
         JOIN pools p ON p.channel_id = here.channel_id AND coalesce(p.company_id, 0) = k.company_id
-            AND coalesce(p.message_type, -1) = k.message_type AND coalesce(p.country_id, 0) = k.country_id AND p.retired_at IS NULL
-        WHERE here.id = of_pool AND (k.step = 3 OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
+            AND coalesce(p.message_type, -1) = k.message_type AND coalesce(p.country_id, 0) = k.country_id AND coalesce(p.sender_id, 0) = 0
+            AND p.retired_at IS NULL
+        WHERE here.id = of_pool AND here.sender_id IS NULL
+            AND (k.step = 3 OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
         ORDER BY k.step
         LIMIT 1
     ), of_pool)
@@ -338,6 +346,25 @@ BEGIN
     RETURN NULL;
 END
 $_$;
+
+CREATE FUNCTION public.sender_serves(of_sender bigint, of_company bigint) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT EXISTS (
+        SELECT FROM senders s
+        WHERE s.id = of_sender AND s.status <> 'retired' AND (
+            EXISTS (
+                SELECT FROM routes r JOIN pools p ON p.id = r.pool_id
+                WHERE r.sender_id = s.id AND r.status = 'on' AND p.company_id = of_company AND p.sender_id IS NULL
+            )
+            OR (s.is_shared AND NOT EXISTS (
+                SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.sender_id IS NULL
+            ))
+        )
+    )
+$$;
+
+COMMENT ON FUNCTION public.sender_serves(of_sender bigint, of_company bigint) IS 'Whether a company may name a sender for its tasks: a route of the company names the sender, or the sender is shared and no route names it. A sender that is off serves, one that is retired does not.';
 
 CREATE FUNCTION public.task_channel(of_rendering bigint) RETURNS bigint
     LANGUAGE sql STABLE
@@ -732,7 +759,7 @@ COMMENT ON COLUMN public.messages.segments IS 'short messages that the text with
 
 COMMENT ON COLUMN public.messages.sign IS 'signature without brackets; null: that of the sender';
 
-COMMENT ON COLUMN public.messages.is_test IS 'marked as a test by its submitter; sent like any other task';
+COMMENT ON COLUMN public.messages.is_test IS 'marked as a test by its submitter; statistics count it apart, and a setting may keep it from being sent';
 
 COMMENT ON COLUMN public.messages.expect_send_time IS 'when the submitter wants it sent, or the next interval of a scheduled template; null: at once';
 
@@ -875,7 +902,7 @@ CREATE TABLE public.report_logs (
     is_test boolean DEFAULT false NOT NULL,
     CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
-    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text]))),
+    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text, 'simulated'::text]))),
     CONSTRAINT report_logs_lease_complete CHECK (((leased_at IS NULL) OR ((app_id IS NOT NULL) AND (lease_id IS NOT NULL) AND (lease_until IS NOT NULL) AND (retry_count IS NOT NULL)))),
     CONSTRAINT report_logs_outcome_known CHECK ((outcome = ANY (ARRAY[2, 3, 4]))),
     CONSTRAINT report_logs_result_length CHECK ((char_length(result) <= 500)),
@@ -891,7 +918,7 @@ COMMENT ON COLUMN public.report_logs.app_id IS 'sender_no; null: no sender did i
 
 COMMENT ON COLUMN public.report_logs.lease_id IS 'the lease that was ended, or that the report named; null: none';
 
-COMMENT ON COLUMN public.report_logs.event IS 'past_receipt: a receipt of an attempt from before the task was requeued; the other names say it';
+COMMENT ON COLUMN public.report_logs.event IS 'past_receipt: a receipt of an attempt from before the task was requeued; simulated: a test message that no sender got; the other names say it';
 
 COMMENT ON COLUMN public.report_logs.status IS '2 SUCCESS or 3 FAILED, as reported; null: not a report';
 
@@ -2081,10 +2108,12 @@ CREATE TABLE public.pools (
     country_id bigint,
     retired_at timestamp with time zone,
     unsettled_since timestamp with time zone,
-    CONSTRAINT pools_of_company_have_type CHECK (((company_id IS NULL) = (message_type IS NULL)))
+    sender_id bigint,
+    CONSTRAINT pools_of_company_have_type CHECK (((company_id IS NULL) = (message_type IS NULL))),
+    CONSTRAINT pools_of_sender_have_company CHECK (((sender_id IS NULL) OR ((company_id IS NOT NULL) AND (country_id IS NULL))))
 );
 
-COMMENT ON TABLE public.pools IS 'A set of waiting tasks that the same routes serve: those of a company, message type and country. A pool without company is the shared pool of a channel, for tasks without a route. Written by internal/directory; unsettled_since also by internal/queue.';
+COMMENT ON TABLE public.pools IS 'A set of waiting tasks that the same routes serve: those of a company, message type and country. A pool without company is the shared pool of a channel, for tasks without a route. A pool with a sender has the tasks that only this sender may send. Written by internal/directory; unsettled_since also by internal/queue.';
 
 COMMENT ON COLUMN public.pools.company_id IS 'null: the shared pool of a channel, or a retired pool';
 
@@ -2095,6 +2124,8 @@ COMMENT ON COLUMN public.pools.country_id IS 'null: every country without a pool
 COMMENT ON COLUMN public.pools.retired_at IS 'when the last route was deleted; only the channel is kept, to move tasks that return to the pool; null: in use';
 
 COMMENT ON COLUMN public.pools.unsettled_since IS 'when the pool began to serve; tasks of it may still wait in broader pools, from which a sweep moves them; null: none do';
+
+COMMENT ON COLUMN public.pools.sender_id IS 'the only sender; such a pool has one route, to it, and is deleted when it is empty and unused; null: any';
 
 ALTER TABLE public.pools ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.pools_id_seq
@@ -2209,7 +2240,7 @@ COMMENT ON COLUMN public.statistics_staged.channel IS 'channels.channel; empty: 
 
 COMMENT ON COLUMN public.statistics_staged.sender_no IS 'empty: no sender';
 
-COMMENT ON COLUMN public.statistics_staged.message_type IS 'as messages.message_type; empty: not known';
+COMMENT ON COLUMN public.statistics_staged.message_type IS 'as messages.message_type; test: tests of any type; empty: not known';
 
 COMMENT ON COLUMN public.statistics_staged.outcome IS 'SUCCESS, FAILED or CANCELLED; empty: what is no end of a task';
 
@@ -2242,7 +2273,10 @@ UNION ALL
     f.company_id,
     COALESCE(p.channel, ''::text) AS channel,
     COALESCE(f.sender_no, ''::text) AS sender_no,
-    COALESCE((f.message_type)::text, ''::text) AS message_type,
+        CASE
+            WHEN f.is_test THEN 'test'::text
+            ELSE COALESCE((f.message_type)::text, ''::text)
+        END AS message_type,
     public.fact_outcome(f.success, f.failed, f.cancelled) AS outcome,
     f.submitted,
     f.requeued,
@@ -2301,7 +2335,7 @@ CREATE TABLE public.report_logs_default (
     is_test boolean DEFAULT false NOT NULL,
     CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
-    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text]))),
+    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text, 'simulated'::text]))),
     CONSTRAINT report_logs_lease_complete CHECK (((leased_at IS NULL) OR ((app_id IS NOT NULL) AND (lease_id IS NOT NULL) AND (lease_until IS NOT NULL) AND (retry_count IS NOT NULL)))),
     CONSTRAINT report_logs_outcome_known CHECK ((outcome = ANY (ARRAY[2, 3, 4]))),
     CONSTRAINT report_logs_result_length CHECK ((char_length(result) <= 500)),
@@ -2775,7 +2809,7 @@ COMMENT ON COLUMN public.statistics.dimension IS 'company: only of company_id 0'
 
 COMMENT ON COLUMN public.statistics.at IS 'when it begins: hours are those of UTC, days those of the setting monitoring.time_zone at the time of the sweep';
 
-COMMENT ON COLUMN public.statistics.key IS 'of the dimension company its id, of the others the column of statistics_staged that is named like the dimension (sender: sender_no); empty: as there, or the dimension is total';
+COMMENT ON COLUMN public.statistics.key IS 'of the dimension company its id, of the others the column of statistics_staged that is named like the dimension (sender: sender_no); empty: as there, or the dimension is total. Tests are in no other row than that of the message type test';
 
 COMMENT ON COLUMN public.statistics.claimed IS 'number of leases; all counts are as in facts';
 
@@ -3367,7 +3401,7 @@ END)) WHERE ((dedup_key IS NOT NULL) AND (deleted_at IS NULL) AND (replaced_at I
 
 CREATE INDEX notifications_waiting_idx ON public.notifications USING btree (company_id) WHERE (next_run_at IS NOT NULL);
 
-CREATE UNIQUE INDEX pools_key_idx ON public.pools USING btree (channel_id, COALESCE(company_id, (0)::bigint), COALESCE((message_type)::integer, '-1'::integer), COALESCE(country_id, (0)::bigint)) WHERE (retired_at IS NULL);
+CREATE UNIQUE INDEX pools_key_idx ON public.pools USING btree (channel_id, COALESCE(company_id, (0)::bigint), COALESCE((message_type)::integer, '-1'::integer), COALESCE(country_id, (0)::bigint), COALESCE(sender_id, (0)::bigint)) WHERE (retired_at IS NULL);
 
 CREATE INDEX queue_batch_idx ON public.queue USING btree (batch_id, task_id) WHERE ((batch_id IS NOT NULL) AND (lease_until IS NULL));
 
@@ -3489,7 +3523,7 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF company_id, phone_num
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.notification_templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('notification_template', 'biz_type,channel');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF pool_id, sender_id, weight, sort, status ON public.routes FOR EACH ROW EXECUTE FUNCTION public.audit_change('route', 'id', 'served,last_turn,next_turn');
+CREATE TRIGGER audited AFTER INSERT OR UPDATE OF pool_id, sender_id, weight, sort, status ON public.routes FOR EACH ROW WHEN ((NOT public.pool_has_sender(new.pool_id))) EXECUTE FUNCTION public.audit_change('route', 'id', 'served,last_turn,next_turn');
 
 CREATE TRIGGER audited AFTER UPDATE OF granted ON public.sender_states FOR EACH ROW WHEN ((old.granted <> new.granted)) EXECUTE FUNCTION public.audit_change('sender_balance', 'sender_no', 'granted');
 
@@ -3508,6 +3542,8 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.users FOR EACH
 CREATE TRIGGER audited_adding AFTER INSERT ON public.channel_countries REFERENCING NEW TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('channel', 'channel_id', 'channel');
 
 CREATE TRIGGER audited_adding AFTER INSERT ON public.company_countries REFERENCING NEW TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('company', 'company_id', 'company_no');
+
+CREATE TRIGGER audited_deletion AFTER DELETE ON public.routes FOR EACH ROW WHEN ((NOT public.pool_has_sender(old.pool_id))) EXECUTE FUNCTION public.audit_change('route', 'id', 'served,last_turn,next_turn');
 
 CREATE TRIGGER audited_opening AFTER INSERT ON public.sender_states FOR EACH ROW WHEN ((new.balance IS NOT NULL)) EXECUTE FUNCTION public.audit_change('sender_balance', 'sender_no', 'next_available_at,last_taken,last_taken_at,minute_used,hour_used,day_used,month_used,seen_at,sent_at,attempts,succeeded,failed,response_ms,shared_last_turn,shared_next_turn,openings,rest_until,rest_reason,probe_until,granted,attempts_today,attempts_on');
 
@@ -3642,6 +3678,9 @@ ALTER TABLE ONLY public.pools
 
 ALTER TABLE ONLY public.pools
     ADD CONSTRAINT pools_country_id_fkey FOREIGN KEY (country_id) REFERENCES public.countries(id);
+
+ALTER TABLE ONLY public.pools
+    ADD CONSTRAINT pools_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id);
 
 ALTER TABLE ONLY public.routes
     ADD CONSTRAINT routes_pool_id_fkey FOREIGN KEY (pool_id) REFERENCES public.pools(id);

@@ -61,6 +61,7 @@ const (
 	TaskExpired            Reason = "task.expired"
 	TaskUnreachable        Reason = "task.unreachable"
 	TaskWithdrawn          Reason = "task.withdrawn"
+	TaskSenderGone         Reason = "task.sender_gone"
 	JobNotFound            Reason = "job.not_found"
 	JobNotRunning          Reason = "job.not_running"
 	JobCountChanged        Reason = "job.count_changed" // sets Error.Count
@@ -99,7 +100,7 @@ const (
 var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite, RouteNotFound, RouteMethodNotAllowed,
 	AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded,
-	TaskDelivered, TaskExpired, TaskUnreachable, TaskWithdrawn, JobNotFound, JobNotRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive,
+	TaskDelivered, TaskExpired, TaskUnreachable, TaskWithdrawn, TaskSenderGone, JobNotFound, JobNotRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive,
 	TemplateNotActive, TemplateWrongStatus, TemplateInReview, TemplateVoided,
 	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound,
 	RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse, LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
@@ -143,6 +144,7 @@ const (
 	OnlyForBoundRoles  Rule = "only_for_bound_roles"
 	CountryNotServed   Rule = "country_not_served"
 	NotThere           Rule = "not_there"
+	NotServing         Rule = "not_serving"
 	BelowZero          Rule = "below_zero"
 	InThePast          Rule = "in_the_past"
 	TooFarAhead        Rule = "too_far_ahead" // days
@@ -165,7 +167,7 @@ var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty, TooManyItems,
 	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
 	SpacedPlaceholder, OtherPlaceholders, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, Reserved, NotTogether,
-	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, BelowZero,
+	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, NotServing, BelowZero,
 	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty,
 	RangeTooLong, TooManySelected, TooManyCharacters, TooManySegments, NothingElseIsKnown,
 }

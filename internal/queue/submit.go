@@ -18,6 +18,7 @@ import (
 	"lksms/internal/optional"
 	"lksms/internal/phone"
 	"lksms/internal/postgres"
+	"lksms/internal/result"
 	"lksms/internal/segment"
 	"lksms/internal/setting"
 	"lksms/internal/template"
@@ -51,8 +52,9 @@ type Submission struct {
 	ExpectSendTime *time.Time // not before; nil: now
 	ExpiresAt      *time.Time // not after; nil: never
 	Sign           string     // the signature that goes before the text; may be empty
-	Test           bool       // the company tries its own senders with it
+	Test           bool       // statistics count it apart, and a setting may keep it from being sent
 	BatchID        int64      // the uploaded list that the message is from; 0: none
+	SenderNo       string     // the only sender that may send the message; empty: any
 }
 
 // isRendered reports whether the text comes from a template that the submission asks for.
@@ -97,7 +99,7 @@ func (sub Submission) checkChoice() error {
 // Submitted is the task that a submission made.
 type Submitted struct {
 	TaskID       string
-	Status       int16
+	Status       int16  // Pending, also of a test that is not sent and has ended already
 	FinalContent string // with the signature of the submission; a sender's own is added when it claims
 	Deduplicated bool   // an earlier submission made the task; Status is its state now
 	isDropped    bool   // that task was dropped with its partition: nothing but TaskID is known
@@ -357,13 +359,16 @@ type group struct {
 func queuedGroups(rows []newTask) map[group][]int {
 	groups := map[group][]int{}
 	for i, r := range rows {
-		if r.ExpectSendTime == nil && !r.deferred() {
+		if r.ExpectSendTime == nil && !r.deferred() && !r.isSimulated() {
 			g := group{r.place.PoolID, r.CompanyID, r.priority}
 			groups[g] = append(groups[g], i)
 		}
 	}
 	return groups
 }
+
+// isSimulated reports whether the task is a test that is not sent.
+func (t newTask) isSimulated() bool { return t.Test && !t.sms.SendTests }
 
 // signed returns the text with the signature of the submission.
 func (t newTask) signed() string { return segment.Signed(t.Sign, t.final.Content) }
@@ -392,12 +397,15 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 		if tries == placedMost {
 			p.DirectoryVersions = nil // the directory changes faster than it is read: no reason to refuse a message
 		}
-		ids, err := again(ctx, s.db, func() ([]string, error) { return s.q.TaskSubmit(ctx, p) })
+		ids, err := again(ctx, s.db, func() ([]string, error) { return s.taskSubmit(ctx, rows, p) })
 		if err != nil {
 			return nil, fmt.Errorf("submit tasks: %w", err)
 		}
-		if tries == placedMost || len(ids) != 1 || ids[0] != "" {
+		if len(ids) != 1 || ids[0] != "" {
 			return s.stored(ctx, rows, ids), nil
+		}
+		if tries == placedMost {
+			return nil, errNoSenderPool
 		}
 		if err := s.directory.Renew(ctx); err != nil {
 			return nil, err
@@ -410,12 +418,46 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 	}
 }
 
+// errNoSenderPool says that the pool of one sender was deleted each time before a task was stored in it.
+var errNoSenderPool = errors.New("submit tasks: the pool of the sender is gone")
+
+// taskSubmit runs TaskSubmit, and holds the pools of one sender that the rows need. If one is gone, it returns what TaskSubmit returns for another
+// version of the directory.
+func (s *Service) taskSubmit(ctx context.Context, rows []newTask, p dbq.TaskSubmitParams) (ids []string, err error) {
+	var pools []int64
+	for _, r := range rows {
+		if r.SenderNo != "" && !slices.Contains(pools, r.place.PoolID) {
+			pools = append(pools, r.place.PoolID)
+		}
+	}
+	if len(pools) == 0 {
+		return s.q.TaskSubmit(ctx, p)
+	}
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		exist, err := s.directory.HoldSenderPools(ctx, pools)
+		switch {
+		case err != nil:
+			return err
+		case !exist:
+			ids = []string{""}
+			return nil
+		}
+		ids, err = s.q.TaskSubmit(ctx, p)
+		return err
+	})
+	return ids, err
+}
+
 // placedMost bounds how often tasks are placed, each time by the directory of that moment.
 const placedMost = 4
 
 // put sets the pool of a task.
 func (s *Service) put(ctx context.Context, row *newTask) (err error) {
-	row.place, err = s.directory.Place(ctx, row.asOf, directory.SMS, row.CompanyID, row.MessageType, row.recipient, row.Sign != "")
+	if row.SenderNo == "" {
+		row.place, err = s.directory.Place(ctx, row.asOf, directory.SMS, row.CompanyID, row.MessageType, row.recipient, row.Sign != "")
+	} else {
+		row.place, err = s.directory.PlaceOnSender(ctx, row.asOf, directory.SMS, row.CompanyID, row.MessageType, row.recipient, row.Sign != "", row.SenderNo)
+	}
 	return err
 }
 
@@ -449,6 +491,18 @@ func submitParams(rows []newTask) dbq.TaskSubmitParams {
 			}
 			p.BatchIds[i] = r.BatchID
 		}
+		if r.isSimulated() {
+			if p.Results == nil {
+				p.Results = make([]string, n)
+			}
+			p.Results[i] = result.Simulated
+		}
+		if r.SenderNo != "" {
+			if p.OnlySenderNos == nil {
+				p.OnlySenderNos = make([]string, n)
+			}
+			p.OnlySenderNos[i] = r.SenderNo
+		}
 		if r.Traceparent != "" {
 			if p.Traceparents == nil {
 				p.Traceparents = make([]string, n)
@@ -477,7 +531,7 @@ func (s *Service) stored(ctx context.Context, rows []newTask, ids []string) []bo
 	}
 	made, news := make([]bool, len(rows)), map[int64]int{}
 	for i, r := range rows {
-		if made[i] = stored[r.id]; made[i] {
+		if made[i] = stored[r.id]; made[i] && !r.isSimulated() {
 			news[r.place.PoolID]++
 		}
 	}
