@@ -773,7 +773,9 @@ COMMENT ON COLUMN public.messages.on_unclear IS 'overrides senders.on_unclear; n
 
 COMMENT ON COLUMN public.messages.submission_id IS 'receive_logs.id';
 
-COMMENT ON COLUMN public.messages.submitted_content IS 'the content of the request; null: the same as content';
+COMMENT ON COLUMN public.messages.submitted_content IS 'the content of the request, or the params for its template_no; null: the same as content';
+
+COMMENT ON COLUMN public.messages.request_data IS 'the request as it came; of a message from a template with the member template, which no request has: the number, version and language of the text';
 
 COMMENT ON COLUMN public.messages.traceparent IS 'the header traceparent of the submission (W3C Trace Context); null: it had none';
 

@@ -157,7 +157,7 @@ func (s *Server) TestTemplate(ctx context.Context, req api.TestTemplateRequestOb
 	}
 	made, err := s.tasks.Submit(ctx, queue.Submission{
 		PhoneNumber: b.PhoneNumber, Content: text.Content, MessageType: messageType(b.MessageType), Sign: optional.Or(b.Sign, text.Sign), Test: true,
-		Raw: raw,
+		SenderNo: optional.Value(b.SenderNo), Raw: raw,
 	}, origin)
 	if err != nil {
 		return nil, err

@@ -474,6 +474,12 @@ func TestS3_5_ATemplateSigns(t *testing.T) {
 	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", chosen("plain", "x", nil)); a.Fields() != "sign" {
 		t.Errorf("fields %q", a.Fields())
 	}
+	// A channel requires a signature as a country does.
+	b.Expect(200, "", "PATCH", "/api/v1/admin/countries/CN", `{"signature_required":false}`)
+	b.Expect(200, "", "POST", "/api/v1/sms/send", chosen("plain", "x", nil))
+	b.Expect(200, "", "PATCH", "/api/v1/admin/channels/sms", `{"signature_required":true}`)
+	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", chosen("plain", "x", nil))
+	b.Expect(200, "", "POST", "/api/v1/sms/send", chosen("signed", "x", nil))
 	// A default content that is parameters gets the signature too, alone and in a list.
 	b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": apptest.Phone, "content": "text=欢迎", "use_template": true})
 	for i, headers := range [][]string{nil, {apptest.KeyHeader, "key"}} {
@@ -688,12 +694,19 @@ func TestATemplateIsTried(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM messages m JOIN companies c ON c.id = m.company_id WHERE m.task_id = $1 AND c.company_no = 'acme' AND m.submitted_by = $2 AND m.request_data #>> '{template,template_no}' = $3", sent.TaskID, apptest.Username, made.TemplateNo); n != 1 {
 		t.Error("the message is not the company's, or does not name its template")
 	}
+	b.AddSender(map[string]any{"sender_no": "second"})
+	if second := try(map[string]any{"params": "9", "sender_no": "second"}); b.Task(second.TaskID).Status != 0 || len(b.Claim("third", 10)) != 0 {
+		t.Error("another sender got the message")
+	} else if got := b.Claim("second", 10); len(got) != 1 || got[0].TaskID != second.TaskID {
+		t.Errorf("the sender got %+v", got)
+	}
 	if other := try(map[string]any{"params": "8", "sign": "甲"}); other.FinalContent != "【甲】您的验证码是8" {
 		t.Errorf("%+v", other)
 	}
 	for body, want := range map[string]string{
 		`{"params":"1"}`: "phone_number", `{"phone_number":"13800138000"}`: "params", `{"phone_number":"12345678901","params":"1"}`: "phone_number",
-		`{"phone_number":"13800138000","params":"1","company_no":"none"}`: "company_no",
+		`{"phone_number":"13800138000","params":"1","company_no":"none"}`: "company_no", `{"phone_number":"13800138000","params":"1","sender_no":"none"}`: "sender_no",
+		`{"phone_number":"13800138000","params":"1","sender_no":"of-acme"}`: "sender_no",
 	} {
 		if a := b.Expect(422, "request.invalid", "POST", pathOf(made)+"/test", body); a.Fields() != want {
 			t.Errorf("%s: %s", body, fields(a))
