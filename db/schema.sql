@@ -186,29 +186,11 @@ CREATE FUNCTION public.fact_outcome(success integer, failed integer, cancelled i
 
 COMMENT ON FUNCTION public.fact_outcome(success integer, failed integer, cancelled integer) IS 'The outcome of the tasks that a row of facts counts, as statistics_staged.outcome.';
 
-CREATE FUNCTION public.facts_guard() RETURNS trigger
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    IF current_setting('lksms.facts_version', true) IS DISTINCT FROM TG_ARGV[0] THEN
-        RAISE EXCEPTION 'this server does not know all columns of facts: stop it, and start the version to which the database was upgraded'
-            USING ERRCODE = 'object_not_in_prerequisite_state';
-    END IF;
-    RETURN NULL;
-END
-$$;
-
 CREATE FUNCTION public.held_due_at() RETURNS timestamp with time zone
     LANGUAGE sql IMMUTABLE
     RETURN '9999-01-01 00:00:00+00'::timestamp with time zone;
 
 COMMENT ON FUNCTION public.held_due_at() IS 'The due_at of a task that waits until its batch is resumed. It is the largest that queue allows, so no statement takes such a task for due.';
-
-CREATE FUNCTION public.is_due(at timestamp with time zone, longest_wait interval) RETURNS boolean
-    LANGUAGE sql STABLE
-    RETURN ((at <= now()) OR (at > ((now() + longest_wait) + '00:01:00'::interval)));
-
-COMMENT ON FUNCTION public.is_due(at timestamp with time zone, longest_wait interval) IS 'Whether a time has come that was set at most longest_wait ahead. One that is further ahead was set before the clock was set back, and counts as come. The minute is for transactions that began at other times.';
 
 CREATE FUNCTION public.pool_channel_keep() RETURNS trigger
     LANGUAGE plpgsql
@@ -308,14 +290,13 @@ BEGIN
     )
     SELECT company_id, pool_id, message_type, country_no, batch_id, is_test, app_id, max(created_at),
         count(*) FILTER (WHERE outcome = 2), count(*) FILTER (WHERE outcome = 3), count(*) FILTER (WHERE outcome = 4), -- SUCCESS, FAILED, CANCELLED
-        count(*) FILTER (WHERE event IN ('receipt', 'past_receipt') AND effect = 'delivered'),
-        count(*) FILTER (WHERE event IN ('receipt', 'past_receipt') AND effect = 'undelivered'),
+        count(*) FILTER (WHERE event = 'receipt' AND effect = 'delivered'), count(*) FILTER (WHERE event = 'receipt' AND effect = 'undelivered'),
         count(*) FILTER (WHERE event IN ('unreachable', 'simulated')), count(*) FILTER (WHERE status = 2), count(*) FILTER (WHERE status = 3),
         coalesce(sum(greatest(0, extract(epoch FROM created_at - coalesce(leased_at, due_at)) * 1000)) FILTER (WHERE status IS NOT NULL), 0),
         coalesce(sum(coalesce(lease_segments, segments)) FILTER (WHERE status = 2), 0),
         string_agg(wait_bucket(created_at - entered_at), '') FILTER (WHERE outcome IN (2, 3))
     FROM added
-    WHERE outcome IS NOT NULL OR (status IS NOT NULL AND effect = 'retry') OR event IN ('receipt', 'past_receipt')
+    WHERE outcome IS NOT NULL OR (status IS NOT NULL AND effect = 'retry') OR event = 'receipt'
     GROUP BY company_id, pool_id, message_type, country_no, batch_id, is_test, app_id, outcome;
     RETURN NULL;
 END
@@ -401,6 +382,13 @@ CREATE FUNCTION public.task_day_id(day date) RETURNS text
     LANGUAGE sql IMMUTABLE
     RETURN ((('task_'::text || lpad((EXTRACT(year FROM day))::text, 4, '0'::text)) || lpad((EXTRACT(month FROM day))::text, 2, '0'::text)) || lpad((EXTRACT(day FROM day))::text, 2, '0'::text));
 
+CREATE FUNCTION public.task_delivery(of_task text) RETURNS smallint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE min(r.effect) WHEN 'delivered' THEN 1 WHEN 'undelivered' THEN 2 END::smallint FROM report_logs r
+    WHERE r.task_id = of_task AND r.event = 'receipt' AND r.effect IN ('delivered', 'undelivered')
+$$;
+
 CREATE FUNCTION public.task_is_withdrawn(of_task text, of_company bigint, of_rendering bigint, of_user text) RETURNS boolean
     LANGUAGE plpgsql STABLE
     AS $$
@@ -427,7 +415,7 @@ BEGIN
         OR EXISTS (
             SELECT FROM renderings l
             JOIN messages m ON m.rendering_id = l.id
-            WHERE l.notification_id = notification AND l.id > of_rendering AND m.user_id = of_user
+            WHERE l.notification_id = notification AND m.user_id = of_user AND m.task_id > of_task
         );
 END
 $$;
@@ -785,7 +773,9 @@ COMMENT ON COLUMN public.messages.on_unclear IS 'overrides senders.on_unclear; n
 
 COMMENT ON COLUMN public.messages.submission_id IS 'receive_logs.id';
 
-COMMENT ON COLUMN public.messages.submitted_content IS 'the content of the request; null: the same as content';
+COMMENT ON COLUMN public.messages.submitted_content IS 'the content of the request, or the params for its template_no; null: the same as content';
+
+COMMENT ON COLUMN public.messages.request_data IS 'the request as it came; of a message from a template with the member template, which no request has: the number, version and language of the text';
 
 COMMENT ON COLUMN public.messages.traceparent IS 'the header traceparent of the submission (W3C Trace Context); null: it had none';
 
@@ -1205,7 +1195,7 @@ COMMENT ON COLUMN public.alert_receiver_states.failing_since IS 'when the first 
 
 COMMENT ON COLUMN public.alert_receiver_states.failures IS 'number of failed calls since the last that succeeded';
 
-COMMENT ON COLUMN public.alert_receiver_states.next_call_at IS 'it is not called before: a call failed, or a server is calling';
+COMMENT ON COLUMN public.alert_receiver_states.next_call_at IS 'it is not called before';
 
 CREATE TABLE public.alert_receivers (
     id bigint NOT NULL,
@@ -1340,7 +1330,7 @@ COMMENT ON COLUMN public.alerts.fired_at IS 'null: pending, because the conditio
 
 COMMENT ON COLUMN public.alerts.cleared_at IS 'since when the condition does not hold; null: it holds';
 
-COMMENT ON COLUMN public.alerts.only_own_channel IS 'whether people can be told only through the channel that it is about, or of an alert about all channels, only through one';
+COMMENT ON COLUMN public.alerts.only_own_channel IS 'whether the only ways to its receivers are the channel that it is about';
 
 ALTER TABLE public.alerts ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.alerts_id_seq
@@ -2784,13 +2774,11 @@ CREATE TABLE public.settings (
     category text NOT NULL,
     name text NOT NULL,
     value jsonb NOT NULL,
-    updated_by text,
+    updated_by text NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
-COMMENT ON TABLE public.settings IS 'A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds.';
-
-COMMENT ON COLUMN public.settings.updated_by IS 'null: nobody changed the value, which is the default; only inside the transaction of the first change. No foreign key: the configured user is in no table';
+COMMENT ON TABLE public.settings IS 'A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds. updated_by has no foreign key: the configured user is in no table.';
 
 CREATE TABLE public.statistics (
     step text NOT NULL,
@@ -3004,18 +2992,50 @@ CREATE VIEW public.task_totals AS
 
 COMMENT ON VIEW public.task_totals IS 'The exact numbers of tasks of each company in each state: task_counts, and what facts still holds. Both are read at one moment.';
 
+CREATE TABLE public.template_versions (
+    template_id bigint NOT NULL,
+    version bigint NOT NULL,
+    template_content text NOT NULL,
+    language text,
+    translations jsonb NOT NULL,
+    sign text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    created_by text DEFAULT NULLIF(current_setting('lksms.actor'::text, true), ''::text)
+);
+
+COMMENT ON TABLE public.template_versions IS 'One row is the texts of a template at one time; the one with the greatest version is current. Written by internal/template; deleted with the template.';
+
+COMMENT ON COLUMN public.template_versions.created_by IS 'name of the user who set these texts; null: nobody did through the service, or before versions were kept';
+
 CREATE TABLE public.templates (
     id bigint NOT NULL,
     template_name text NOT NULL,
     template_content text NOT NULL,
-    is_active boolean DEFAULT true NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     send_type text DEFAULT 'realtime'::text NOT NULL,
     companies text[] DEFAULT '{}'::text[] NOT NULL,
+    given_no text,
+    template_no text GENERATED ALWAYS AS (COALESCE(given_no, ('template-'::text || (id)::text))) STORED NOT NULL,
+    scene text DEFAULT ''::text NOT NULL,
+    purpose text DEFAULT ''::text NOT NULL,
+    status text DEFAULT 'active'::text NOT NULL,
+    is_active boolean GENERATED ALWAYS AS ((status = 'active'::text)) STORED NOT NULL,
+    language text,
+    translations jsonb DEFAULT '{}'::jsonb NOT NULL,
+    sign text,
+    version bigint DEFAULT 1 NOT NULL,
+    CONSTRAINT templates_given_no_free CHECK ((given_no !~ '^template-[0-9]+$'::text)),
+    CONSTRAINT templates_given_no_length CHECK (((char_length(given_no) >= 1) AND (char_length(given_no) <= 50))),
+    CONSTRAINT templates_language_length CHECK (((char_length(language) >= 2) AND (char_length(language) <= 35))),
+    CONSTRAINT templates_purpose_length CHECK ((char_length(purpose) <= 200)),
+    CONSTRAINT templates_scene_length CHECK ((char_length(scene) <= 64)),
     CONSTRAINT templates_send_type_known CHECK ((send_type = ANY (ARRAY['realtime'::text, 'scheduled'::text]))),
-    CONSTRAINT templates_template_content_length CHECK (((char_length(template_content) >= 1) AND (char_length(template_content) <= 200))),
-    CONSTRAINT templates_template_name_length CHECK (((char_length(template_name) >= 1) AND (char_length(template_name) <= 100)))
+    CONSTRAINT templates_sign_length CHECK (((char_length(sign) >= 1) AND (char_length(sign) <= 20))),
+    CONSTRAINT templates_status_known CHECK ((status = ANY (ARRAY['draft'::text, 'in_review'::text, 'active'::text, 'disabled'::text, 'voided'::text]))),
+    CONSTRAINT templates_template_content_length CHECK (((char_length(template_content) >= 1) AND (char_length(template_content) <= 1024))),
+    CONSTRAINT templates_template_name_length CHECK (((char_length(template_name) >= 1) AND (char_length(template_name) <= 100))),
+    CONSTRAINT templates_translations_object CHECK ((jsonb_typeof(translations) = 'object'::text))
 );
 
 COMMENT ON TABLE public.templates IS 'A text for submissions. Written by internal/template.';
@@ -3024,53 +3044,24 @@ COMMENT ON COLUMN public.templates.send_type IS 'realtime: sent at once; schedul
 
 COMMENT ON COLUMN public.templates.companies IS 'company_no of the companies that may use it; empty: all. An array cannot have a foreign key, so the deletion of a company checks it.';
 
+COMMENT ON COLUMN public.templates.given_no IS 'template_no as an administrator chose it; null: it is made from the id';
+
+COMMENT ON COLUMN public.templates.scene IS 'what the message is about, such as registration; for lists only';
+
+COMMENT ON COLUMN public.templates.purpose IS 'explanation for administrators';
+
+COMMENT ON COLUMN public.templates.status IS 'only active ones are sent; voided is final';
+
+COMMENT ON COLUMN public.templates.language IS 'language of template_content (BCP 47); null: not known';
+
+COMMENT ON COLUMN public.templates.translations IS 'texts with the same placeholders, by language';
+
+COMMENT ON COLUMN public.templates.sign IS 'signature of a message whose submission has none; null: that of the sender';
+
+COMMENT ON COLUMN public.templates.version IS 'counts the changes of template_content, language, translations and sign; 1: as it was created';
+
 ALTER TABLE public.templates ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.templates_id_seq
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1
-);
-
-CREATE TABLE public.upload_parts (
-    upload_id bigint NOT NULL,
-    part integer NOT NULL,
-    bytes bytea NOT NULL,
-    CONSTRAINT upload_parts_bytes_length CHECK (((octet_length(bytes) >= 1) AND (octet_length(bytes) <= 262144)))
-);
-ALTER TABLE ONLY public.upload_parts ALTER COLUMN bytes SET STORAGE EXTERNAL;
-
-COMMENT ON TABLE public.upload_parts IS '262,144 bytes of an upload, less in the last part. Written once by internal/upload.';
-
-COMMENT ON COLUMN public.upload_parts.part IS 'from 0';
-
-CREATE TABLE public.uploads (
-    id bigint NOT NULL,
-    company_id bigint NOT NULL,
-    submitted_by text NOT NULL,
-    name text NOT NULL,
-    size bigint,
-    used_by text,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT uploads_name_length CHECK ((char_length(name) <= 255)),
-    CONSTRAINT uploads_size_not_negative CHECK ((size >= 0)),
-    CONSTRAINT uploads_used_are_complete CHECK (((used_by IS NULL) OR (size IS NOT NULL))),
-    CONSTRAINT uploads_used_by_length CHECK (((char_length(used_by) >= 1) AND (char_length(used_by) <= 100)))
-);
-
-COMMENT ON TABLE public.uploads IS 'A file that a request brought, until it is worked up. Written by internal/upload; the package that works it up deletes it.';
-
-COMMENT ON COLUMN public.uploads.submitted_by IS 'the user who sent it; no foreign key: the configured user is in no table';
-
-COMMENT ON COLUMN public.uploads.name IS 'of the file, as its owner calls it; may be empty';
-
-COMMENT ON COLUMN public.uploads.size IS 'bytes; null: it is still being received, or its request was broken off';
-
-COMMENT ON COLUMN public.uploads.used_by IS 'what needs the file, as in "batch 17"; null: nothing yet, and the file is deleted after an hour';
-
-ALTER TABLE public.uploads ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
-    SEQUENCE NAME public.uploads_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -3322,14 +3313,14 @@ ALTER TABLE ONLY public.task_jobs
 ALTER TABLE ONLY public.task_partitions
     ADD CONSTRAINT task_partitions_pkey PRIMARY KEY (first_day);
 
+ALTER TABLE ONLY public.template_versions
+    ADD CONSTRAINT template_versions_pkey PRIMARY KEY (template_id, version);
+
 ALTER TABLE ONLY public.templates
     ADD CONSTRAINT templates_pkey PRIMARY KEY (id);
 
-ALTER TABLE ONLY public.upload_parts
-    ADD CONSTRAINT upload_parts_pkey PRIMARY KEY (upload_id, part);
-
-ALTER TABLE ONLY public.uploads
-    ADD CONSTRAINT uploads_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.templates
+    ADD CONSTRAINT templates_template_no_key UNIQUE (template_no);
 
 ALTER TABLE ONLY public.user_addresses
     ADD CONSTRAINT user_addresses_pkey PRIMARY KEY (network, username);
@@ -3339,6 +3330,8 @@ ALTER TABLE ONLY public.users
 
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_username_key UNIQUE (username);
+
+CREATE INDEX alert_deliveries_end_idx ON public.alert_deliveries USING btree (next_at) WHERE ((told_at IS NOT NULL) AND (end_told_at IS NULL));
 
 CREATE INDEX alerts_level_idx ON public.alerts USING btree (level, id);
 
@@ -3365,14 +3358,6 @@ CREATE INDEX audit_entity_key_idx ON public.audit USING btree (entity_key, at, i
 CREATE INDEX business_ends_recorded_at_idx ON public.business_ends USING btree (recorded_at);
 
 CREATE UNIQUE INDEX callbacks_once_idx ON public.callbacks USING btree (sender_no, body_hash) WHERE (body_hash IS NOT NULL);
-
-CREATE INDEX contacts_dingtalk_name_idx ON public.contacts USING btree (company_id, lower((dingtalk_name COLLATE "C")), user_id) WHERE (dingtalk_name IS NOT NULL);
-
-CREATE INDEX contacts_email_idx ON public.contacts USING btree (company_id, lower((email COLLATE "C")), user_id) WHERE (email IS NOT NULL);
-
-CREATE INDEX contacts_phone_idx ON public.contacts USING btree (company_id, phone COLLATE "C", user_id) WHERE (phone IS NOT NULL);
-
-CREATE INDEX contacts_user_id_idx ON public.contacts USING btree (company_id, lower((user_id COLLATE "C")), user_id);
 
 CREATE UNIQUE INDEX countries_dial_prefix_region_key ON public.countries USING btree (dial_prefix, COALESCE(region, ''::text));
 
@@ -3478,8 +3463,6 @@ CREATE INDEX senders_shared_sort_idx ON public.senders USING btree (channel_id, 
 
 CREATE INDEX sessions_username_idx ON public.sessions USING btree (username, id);
 
-CREATE INDEX statistics_key_idx ON public.statistics USING btree (step, company_id, dimension, key, at);
-
 CREATE INDEX statistics_short_idx ON public.statistics USING btree (step, at) WHERE (step <> 'day'::text);
 
 CREATE INDEX statistics_staged_at_idx ON public.statistics_staged USING btree (at);
@@ -3491,10 +3474,6 @@ CREATE INDEX subscribe_messages_receiver_idx ON public.subscribe_messages USING 
 CREATE INDEX subscribe_messages_task_idx ON public.subscribe_messages USING btree (task_id);
 
 CREATE INDEX task_jobs_running_idx ON public.task_jobs USING btree (id) WHERE (status = 'running'::text);
-
-CREATE INDEX uploads_company_id_idx ON public.uploads USING btree (company_id);
-
-CREATE INDEX uploads_unused_idx ON public.uploads USING btree (created_at) WHERE (used_by IS NULL);
 
 CREATE INDEX user_addresses_username_idx ON public.user_addresses USING btree (username);
 
@@ -3550,25 +3529,21 @@ CREATE TRIGGER audited AFTER INSERT OR UPDATE OF pool_id, sender_id, weight, sor
 
 CREATE TRIGGER audited AFTER UPDATE OF granted ON public.sender_states FOR EACH ROW WHEN ((old.granted <> new.granted)) EXECUTE FUNCTION public.audit_change('sender_balance', 'sender_no', 'granted');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'is_paced', 'config.*', 'agentId,corpId,appId,miniprogramState,lang,host,port,tls,username,from,replyTo,method,format,answer,callback,atOnce,timeoutSeconds,showContent');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'has_balance,is_paced', 'config.*', 'agentId,corpId,appId,miniprogramState,lang,host,port,tls,username,from,replyTo,method,format,answer,callback,atOnce,timeoutSeconds,showContent');
 
-CREATE TRIGGER audited AFTER DELETE OR UPDATE ON public.settings FOR EACH ROW EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.settings FOR EACH ROW EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
 
-CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,failed,status,finished_at,created_by', 'filter.*', 'status,phone_number,source,message_type,sender_no,delivery,company_no,result,created_from,created_to,batch_id,test');
+CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,failed,status,finished_at,created_by', 'filter.*', 'status,phone_number,source,sender_no,delivery,company_no,result,created_from,created_to,batch_id,test');
 
 CREATE TRIGGER audited AFTER INSERT OR UPDATE ON public.task_partitions FOR EACH ROW WHEN ((current_setting('lksms.actor'::text, true) <> ''::text)) EXECUTE FUNCTION public.audit_change('partition', 'first_day', 'first_id,before_id');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('template', 'id');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('template', 'id', 'is_active,given_no');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.users FOR EACH ROW EXECUTE FUNCTION public.audit_change('user', 'username', '', 'password_hash');
 
 CREATE TRIGGER audited_adding AFTER INSERT ON public.channel_countries REFERENCING NEW TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('channel', 'channel_id', 'channel');
 
 CREATE TRIGGER audited_adding AFTER INSERT ON public.company_countries REFERENCING NEW TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('company', 'company_id', 'company_no');
-
-CREATE TRIGGER audited_adding AFTER INSERT ON public.settings FOR EACH ROW WHEN ((new.updated_by IS NOT NULL)) EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
-
-CREATE TRIGGER audited_closing AFTER UPDATE OF openings ON public.sender_states FOR EACH ROW WHEN (((old.openings > 0) AND (new.openings = 0) AND (current_setting('lksms.actor'::text, true) <> ''::text))) EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'balance,next_available_at,last_taken,last_taken_at,minute_used,hour_used,day_used,month_used,seen_at,sent_at,attempts,succeeded,failed,response_ms,shared_last_turn,shared_next_turn,probe_until,granted,attempts_today,attempts_on');
 
 CREATE TRIGGER audited_deletion AFTER DELETE ON public.routes FOR EACH ROW WHEN ((NOT public.pool_has_sender(old.pool_id))) EXECUTE FUNCTION public.audit_change('route', 'id', 'served,last_turn,next_turn');
 
@@ -3608,8 +3583,6 @@ CREATE CONSTRAINT TRIGGER directory_changed AFTER DELETE OR UPDATE ON public.sen
 
 CREATE CONSTRAINT TRIGGER directory_got_sender AFTER INSERT ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.kind <> 'app'::text) OR (new.sort <> (0)::numeric))) EXECUTE FUNCTION public.directory_version_change();
 
-CREATE TRIGGER facts_guard BEFORE DELETE ON public.facts FOR EACH STATEMENT EXECUTE FUNCTION public.facts_guard('2');
-
 CREATE TRIGGER notification_templates_rows_bound AFTER INSERT ON public.notification_templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
 
 CREATE TRIGGER pool_channels_kept AFTER INSERT ON public.pools FOR EACH ROW EXECUTE FUNCTION public.pool_channel_keep();
@@ -3629,6 +3602,8 @@ CREATE TRIGGER report_logs_facts_updated AFTER UPDATE ON public.report_logs REFE
 CREATE TRIGGER routes_rows_bound AFTER INSERT ON public.routes REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100000');
 
 CREATE TRIGGER senders_rows_bound AFTER INSERT ON public.senders REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'is_self_registered');
+
+CREATE TRIGGER template_versions_rows_bound AFTER INSERT ON public.template_versions REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000', 'template_id');
 
 CREATE TRIGGER templates_rows_bound AFTER INSERT ON public.templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
 
@@ -3730,11 +3705,8 @@ ALTER TABLE ONLY public.subscribe_messages
 ALTER TABLE ONLY public.task_job_parts
     ADD CONSTRAINT task_job_parts_job_id_fkey FOREIGN KEY (job_id) REFERENCES public.task_jobs(id) ON DELETE CASCADE;
 
-ALTER TABLE ONLY public.upload_parts
-    ADD CONSTRAINT upload_parts_upload_id_fkey FOREIGN KEY (upload_id) REFERENCES public.uploads(id) ON DELETE CASCADE;
-
-ALTER TABLE ONLY public.uploads
-    ADD CONSTRAINT uploads_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
+ALTER TABLE ONLY public.template_versions
+    ADD CONSTRAINT template_versions_template_id_fkey FOREIGN KEY (template_id) REFERENCES public.templates(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime/multipart"
 	"net/http"
 	"net/url"
 	"path"
@@ -858,6 +857,57 @@ func (e TaskStatus) Valid() bool {
 	}
 }
 
+// Defines values for TemplateRequestStatus.
+const (
+	FirstActive   TemplateRequestStatus = "active"
+	FirstDisabled TemplateRequestStatus = "disabled"
+	FirstDraft    TemplateRequestStatus = "draft"
+	FirstInReview TemplateRequestStatus = "in_review"
+)
+
+// Valid indicates whether the value is a known member of the TemplateRequestStatus enum.
+func (e TemplateRequestStatus) Valid() bool {
+	switch e {
+	case FirstActive:
+		return true
+	case FirstDisabled:
+		return true
+	case FirstDraft:
+		return true
+	case FirstInReview:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TemplateStatus.
+const (
+	TemplateActive   TemplateStatus = "active"
+	TemplateDisabled TemplateStatus = "disabled"
+	TemplateDraft    TemplateStatus = "draft"
+	TemplateInReview TemplateStatus = "in_review"
+	TemplateVoided   TemplateStatus = "voided"
+)
+
+// Valid indicates whether the value is a known member of the TemplateStatus enum.
+func (e TemplateStatus) Valid() bool {
+	switch e {
+	case TemplateActive:
+		return true
+	case TemplateDisabled:
+		return true
+	case TemplateDraft:
+		return true
+	case TemplateInReview:
+		return true
+	case TemplateVoided:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TimelineEventEvent.
 const (
 	EventCancelled   TimelineEventEvent = "cancelled"
@@ -1010,7 +1060,7 @@ type Alert struct {
 	Kind    AlertKind  `json:"kind"`
 	Level   AlertLevel `json:"level"`
 
-	// OnlyOwnChannel Whether people can be told only through the channel that the alert is about, or of a `queue_depth` or `failure_rate` of all channels, only through one
+	// OnlyOwnChannel Whether the alert is about a channel, and no receiver can be reached in another way
 	OnlyOwnChannel bool       `json:"only_own_channel"`
 	Remark         *string    `json:"remark"`
 	ResolvedAt     *time.Time `json:"resolved_at"`
@@ -1433,7 +1483,7 @@ type AuditPage struct {
 
 // BalanceChange defines model for BalanceChange.
 type BalanceChange struct {
-	// Change The change in segments; not 0
+	// Change The change in segments
 	Change int64   `json:"change"`
 	Remark *string `json:"remark,omitempty"`
 }
@@ -1551,6 +1601,11 @@ type ChannelResponse struct {
 	Message Message `json:"message"`
 	Data    Channel `json:"data"`
 }
+
+// ChosenLanguage The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+//
+// Example: en
+type ChosenLanguage = string
 
 // ClaimRequest defines model for ClaimRequest.
 type ClaimRequest struct {
@@ -2111,6 +2166,11 @@ type KeyRequest struct {
 	Name string `json:"name"`
 }
 
+// Language A language, with a script and a region if these matter
+//
+// Example: zh-TW
+type Language = string
+
 // LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
 type LeaseSeconds = int64
 
@@ -2187,44 +2247,14 @@ type LimitsPatch struct {
 	PerMonth  nullable.Nullable[int64] `json:"per_month,omitempty"`
 }
 
-// ListPreview defines model for ListPreview.
-type ListPreview struct {
-	Columns []string  `json:"columns"`
-	Rows    []ListRow `json:"rows"`
-}
+// MessageTemplate The text from which a received message was rendered; left out if it did not come from a template
+type MessageTemplate struct {
+	ID int64 `json:"id"`
 
-// ListPreviewRequest defines model for ListPreviewRequest.
-type ListPreviewRequest struct {
-	// File The list: CSV, XLSX or JSON
-	File openapi_types.File `json:"file"`
-
-	// Sheet The sheet of a workbook; the first that is not hidden by default
-	Sheet *string `json:"sheet,omitempty"`
-}
-
-// ListPreviewResponse defines model for ListPreviewResponse.
-type ListPreviewResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message     `json:"message"`
-	Data    ListPreview `json:"data"`
-}
-
-// ListRow defines model for ListRow.
-type ListRow struct {
-	// Cells One for each column
-	Cells []string `json:"cells"`
-
-	// Extra Number of values that belong to no column
-	Extra int `json:"extra"`
-
-	// Lossy Columns whose values in this row are not in the file as they were typed or computed
-	Lossy []string `json:"lossy"`
-
-	// Row The number of the row in the file
-	Row int64 `json:"row"`
+	// Language The language of the text, if known
+	Language   *string `json:"language,omitempty"`
+	TemplateNo string  `json:"template_no"`
+	Version    int64   `json:"version"`
 }
 
 // MessageType `notification` by default
@@ -2290,10 +2320,7 @@ type NotificationEndRequest struct {
 	BizIds []int64 `json:"biz_ids"`
 
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
-	BizType BizType `json:"biz_type"`
-
-	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
-	CompanyNo        *No                                       `json:"company_no,omitempty"`
+	BizType          BizType                                   `json:"biz_type"`
 	ExpectedStatuses *[]NotificationEndRequestExpectedStatuses `json:"expected_statuses,omitempty"`
 
 	// Operator The person on whose behalf the caller acts
@@ -2439,10 +2466,7 @@ type NotificationSummary struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel No `json:"channel"`
-
-	// CompanyNo Example: acme
-	CompanyNo No         `json:"company_no"`
+	Channel   No         `json:"channel"`
 	CreatedAt time.Time  `json:"created_at"`
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
@@ -2536,10 +2560,7 @@ type NotificationView struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel No `json:"channel"`
-
-	// CompanyNo Example: acme
-	CompanyNo No         `json:"company_no"`
+	Channel   No         `json:"channel"`
 	CreatedAt time.Time  `json:"created_at"`
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
@@ -3098,9 +3119,6 @@ type RouteResponse struct {
 // RouteWeight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 type RouteWeight = int64
 
-// SearchText defines model for SearchText.
-type SearchText = string
-
 // SeenVersion The version that the caller read before this change
 type SeenVersion = int64
 
@@ -3124,7 +3142,7 @@ type SendBatchResponse struct {
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
+	// Content The text, or the parameters of the first active template. If it is empty or left out, and `template_no` too, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
 	Content *string `json:"content,omitempty"`
 
 	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
@@ -3138,8 +3156,25 @@ type SendRequest struct {
 	// ExpiresAt The task is not sent after this time
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
+	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	//
+	// Example: en
+	Language *ChosenLanguage `json:"language,omitempty"`
+
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	//
+	// - An object has them by name. A number is sent as it is written: use a text for `007`.
+	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+	//   contains one needs an object.
+	//
+	// A value may be blank. Placeholders in a value are not expanded.
+	//
+	//
+	// Example: {"code":"123456","name":"张三"}
+	Params TemplateParams `json:"params,omitempty"`
 
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
@@ -3149,7 +3184,7 @@ type SendRequest struct {
 	// Priority The smallest number goes first. The default is 1 for `verification`, 5 for `notification` and 8 for `marketing`. A smaller number than the default is allowed only down to the user's most urgent priority.
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Sign The signature, placed before the text in 【】
+	// Sign The signature, placed before the text in 【】. Without it, a template's own `sign` is used.
 	//
 	// Example: 示例公司
 	Sign *string `json:"sign,omitempty"`
@@ -3157,10 +3192,15 @@ type SendRequest struct {
 	// Source The system that submits the message
 	Source *string `json:"source,omitempty"`
 
+	// TemplateNo The number of the template that gives the text. Not together with `content` or `use_template`.
+	//
+	// Example: login-code
+	TemplateNo *string `json:"template_no,omitempty"`
+
 	// Test Marks the task as a test message. Statistics count it apart, and alerts on failures do not count it. It is sent like any other, unless the setting `sms.send_tests` is `false`: then the task is SUCCESS at once, and no sender gets it.
 	Test *bool `json:"test,omitempty"`
 
-	// UseTemplate Whether `content` holds parameters for the template; false by default
+	// UseTemplate Whether `content` holds parameters for the first active template; false by default
 	UseTemplate *bool `json:"use_template,omitempty"`
 }
 
@@ -3192,7 +3232,7 @@ type Sender struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
 	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
@@ -3259,9 +3299,7 @@ type Sender struct {
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
 	SuccessRate *float64 `json:"success_rate"`
 
-	// TimeZone A name of the IANA database
-	//
-	// Example: Asia/Shanghai
+	// TimeZone Example: Asia/Shanghai
 	TimeZone TimeZone `json:"time_zone"`
 
 	// TotalSent The number of tasks of the sender that were settled as SUCCESS
@@ -3300,7 +3338,7 @@ type SenderPage struct {
 
 // SenderPatch defines model for SenderPatch.
 type SenderPatch struct {
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
@@ -3340,9 +3378,7 @@ type SenderPatch struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone A name of the IANA database
-	//
-	// Example: Asia/Shanghai
+	// TimeZone Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -3357,7 +3393,7 @@ type SenderRequest struct {
 	// Channel Example: acme
 	Channel *No `json:"channel,omitempty"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
@@ -3404,9 +3440,7 @@ type SenderRequest struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone A name of the IANA database
-	//
-	// Example: Asia/Shanghai
+	// TimeZone Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 }
 
@@ -3496,7 +3530,7 @@ type SentItem struct {
 	Deduplicated *bool        `json:"deduplicated,omitempty"`
 	Error        *ErrorDetail `json:"error,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the message
+	// FinalContent The text that will be sent, with the `sign` of the message, else of the template
 	FinalContent *string `json:"final_content,omitempty"`
 
 	// Message The error of this message, for people
@@ -3784,7 +3818,7 @@ type Submitted struct {
 	// Deduplicated True if the task existed already
 	Deduplicated *bool `json:"deduplicated,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the request. Without `sign`, a sender that has a signature of its own adds that signature when it claims the task.
+	// FinalContent The text that will be sent, with the `sign` of the request, else of the template. Without these, a sender that has a signature of its own adds that signature when it claims the task.
 	FinalContent string `json:"final_content"`
 
 	// Priority Dry run: the priority of the task
@@ -3822,12 +3856,6 @@ type Task struct {
 	// BatchID The batch that the task is from
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
-	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
-	Channel *string `json:"channel"`
-
-	// CompanyNo Null if the company has been deleted
-	CompanyNo *string `json:"company_no"`
-
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -3850,9 +3878,6 @@ type Task struct {
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
-
-	// NotificationID The notification to which the task belongs
-	NotificationID *int64 `json:"notification_id,omitempty"`
 
 	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
 	PhoneNumber string `json:"phone_number"`
@@ -3904,12 +3929,6 @@ type TaskDetail struct {
 	// BatchID The batch that the task is from
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
-	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
-	Channel *string `json:"channel"`
-
-	// CompanyNo Null if the company has been deleted
-	CompanyNo *string `json:"company_no"`
-
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -3935,9 +3954,6 @@ type TaskDetail struct {
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
-
-	// NotificationID The notification to which the task belongs
-	NotificationID *int64 `json:"notification_id,omitempty"`
 
 	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
 	PhoneNumber string `json:"phone_number"`
@@ -4040,9 +4056,6 @@ type TaskJobFilter struct {
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
 	CreatedTo   *time.Time             `json:"created_to,omitempty"`
 	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
-
-	// MessageType `notification` by default
-	MessageType *MessageType `json:"message_type,omitempty"`
 
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
@@ -4170,13 +4183,30 @@ type Template struct {
 	Companies TemplateCompanies `json:"companies"`
 	CreatedAt time.Time         `json:"created_at"`
 	ID        int64             `json:"id"`
-	IsActive  bool              `json:"is_active"`
+
+	// IsActive Whether `status` is `active`
+	IsActive bool `json:"is_active"`
+
+	// Language The language of `template_content`, if known
+	Language *string `json:"language"`
+
+	// Placeholders The names in `template_content`, each once, in the order in which they first appear
+	Placeholders []string `json:"placeholders"`
+	Purpose      string   `json:"purpose"`
+	Scene        string   `json:"scene"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
-	SendType        SendType  `json:"send_type"`
-	TemplateContent string    `json:"template_content"`
-	TemplateName    string    `json:"template_name"`
-	UpdatedAt       time.Time `json:"updated_at"`
+	SendType        SendType          `json:"send_type"`
+	Sign            *string           `json:"sign"`
+	Status          TemplateStatus    `json:"status"`
+	TemplateContent string            `json:"template_content"`
+	TemplateName    string            `json:"template_name"`
+	TemplateNo      string            `json:"template_no"`
+	Translations    map[string]string `json:"translations"`
+	UpdatedAt       time.Time         `json:"updated_at"`
+
+	// Version Counts the changes of the texts and the signature
+	Version int64 `json:"version"`
 }
 
 // TemplateCompanies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
@@ -4200,6 +4230,11 @@ type TemplateListResponse struct {
 // TemplateName Example: 验证码模板
 type TemplateName = string
 
+// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
+//
+// Example: login-code
+type TemplateNo = string
+
 // TemplatePage defines model for TemplatePage.
 type TemplatePage struct {
 	Items []Template `json:"items"`
@@ -4208,14 +4243,42 @@ type TemplatePage struct {
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
+// TemplateParams The values for the placeholders of the template with `template_no`: one for each, and no other.
+//
+//   - An object has them by name. A number is sent as it is written: use a text for `007`.
+//   - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+//     contains one needs an object.
+//
+// A value may be blank. Placeholders in a value are not expanded.
+//
+// Example: {"code":"123456","name":"张三"}
+type TemplateParams = json.RawMessage
+
 // TemplatePatch defines model for TemplatePatch.
 type TemplatePatch struct {
 	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
-	IsActive  *bool              `json:"is_active,omitempty"`
+
+	// IsActive Not together with `status`
+	IsActive *bool `json:"is_active,omitempty"`
+
+	// Language Null means that the language is not known
+	Language nullable.Nullable[string] `json:"language,omitempty"`
+
+	// Purpose An explanation for administrators
+	Purpose *TemplatePurpose `json:"purpose,omitempty"`
+
+	// Scene What the messages are about, for lists; several templates may have the same scene
+	//
+	// Example: login
+	Scene *TemplateScene `json:"scene,omitempty"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
+
+	// Sign Null means the signature of the sender
+	Sign   nullable.Nullable[string] `json:"sign,omitempty"`
+	Status *TemplateStatus           `json:"status,omitempty"`
 
 	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
@@ -4224,18 +4287,105 @@ type TemplatePatch struct {
 
 	// TemplateName Example: 验证码模板
 	TemplateName *TemplateName `json:"template_name,omitempty"`
+
+	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+	//
+	// Example: {"en":"Hello {name}, your code is {code}"}
+	Translations *Translations `json:"translations,omitempty"`
+
+	// Version The version that the caller read before this change
+	Version *SeenVersion `json:"version,omitempty"`
 }
+
+// TemplatePreview defines model for TemplatePreview.
+type TemplatePreview struct {
+	// Characters The length of `content`
+	Characters int `json:"characters"`
+
+	// Content The text with its signature
+	Content string `json:"content"`
+
+	// Language The language of the text, if known
+	Language *string `json:"language"`
+
+	// Placeholders The names in `template_content`, each once, in the order in which they first appear
+	Placeholders []string `json:"placeholders"`
+
+	// Segments The number of segments (short messages) that `content` takes
+	Segments int   `json:"segments"`
+	Version  int64 `json:"version"`
+}
+
+// TemplatePreviewRequest defines model for TemplatePreviewRequest.
+type TemplatePreviewRequest struct {
+	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	//
+	// Example: en
+	Language *ChosenLanguage `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	//
+	// - An object has them by name. A number is sent as it is written: use a text for `007`.
+	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+	//   contains one needs an object.
+	//
+	// A value may be blank. Placeholders in a value are not expanded.
+	//
+	//
+	// Example: {"code":"123456","name":"张三"}
+	Params TemplateParams `json:"params,omitempty"`
+
+	// Sign The signature; without it, that of the template
+	Sign *string `json:"sign,omitempty"`
+}
+
+// TemplatePreviewResponse defines model for TemplatePreviewResponse.
+type TemplatePreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message         `json:"message"`
+	Data    TemplatePreview `json:"data"`
+}
+
+// TemplatePurpose An explanation for administrators
+type TemplatePurpose = string
 
 // TemplateRequest defines model for TemplateRequest.
 type TemplateRequest struct {
 	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
 
-	// IsActive True by default
+	// IsActive `active` or `disabled` as `status`, in whose place it stands; true by default
 	IsActive *bool `json:"is_active,omitempty"`
+
+	// Language A language, with a script and a region if these matter
+	//
+	// Example: zh-TW
+	Language *Language `json:"language,omitempty"`
+
+	// Purpose An explanation for administrators
+	Purpose *TemplatePurpose `json:"purpose,omitempty"`
+
+	// Scene What the messages are about, for lists; several templates may have the same scene
+	//
+	// Example: login
+	Scene *TemplateScene `json:"scene,omitempty"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
+
+	// Sign The signature of messages that have none of their own; null means that of the sender
+	//
+	// Example: 示例公司
+	Sign *TemplateSign `json:"sign,omitempty"`
+
+	// Status `active` by default
+	Status *TemplateRequestStatus `json:"status,omitempty"`
 
 	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
@@ -4244,7 +4394,20 @@ type TemplateRequest struct {
 
 	// TemplateName Example: 验证码模板
 	TemplateName TemplateName `json:"template_name"`
+
+	// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
+	//
+	// Example: login-code
+	TemplateNo *TemplateNo `json:"template_no,omitempty"`
+
+	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+	//
+	// Example: {"en":"Hello {name}, your code is {code}"}
+	Translations *Translations `json:"translations,omitempty"`
 }
+
+// TemplateRequestStatus `active` by default
+type TemplateRequestStatus string
 
 // TemplateResponse defines model for TemplateResponse.
 type TemplateResponse struct {
@@ -4256,9 +4419,90 @@ type TemplateResponse struct {
 	Data    Template `json:"data"`
 }
 
-// TimeZone A name of the IANA database
+// TemplateScene What the messages are about, for lists; several templates may have the same scene
 //
-// Example: Asia/Shanghai
+// Example: login
+type TemplateScene = string
+
+// TemplateSign The signature of messages that have none of their own; null means that of the sender
+//
+// Example: 示例公司
+type TemplateSign = string
+
+// TemplateStatus defines model for TemplateStatus.
+type TemplateStatus string
+
+// TemplateTestRequest defines model for TemplateTestRequest.
+type TemplateTestRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	//
+	// Example: en
+	Language *ChosenLanguage `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	//
+	// - An object has them by name. A number is sent as it is written: use a text for `007`.
+	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+	//   contains one needs an object.
+	//
+	// A value may be blank. Placeholders in a value are not expanded.
+	//
+	//
+	// Example: {"code":"123456","name":"张三"}
+	Params TemplateParams `json:"params,omitempty"`
+
+	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+	//
+	// Example: 13800138000
+	PhoneNumber PhoneNumber `json:"phone_number"`
+
+	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+	//
+	// Example: sms_app_001
+	SenderNo *AppID `json:"sender_no,omitempty"`
+
+	// Sign The signature; without it, that of the template
+	Sign *string `json:"sign,omitempty"`
+}
+
+// TemplateVersion defines model for TemplateVersion.
+type TemplateVersion struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The user who set these texts; null if that is not known
+	CreatedBy       *string           `json:"created_by"`
+	Language        *string           `json:"language"`
+	Sign            *string           `json:"sign"`
+	TemplateContent string            `json:"template_content"`
+	Translations    map[string]string `json:"translations"`
+	Version         int64             `json:"version"`
+}
+
+// TemplateVersionListResponse defines model for TemplateVersionListResponse.
+type TemplateVersionListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message             `json:"message"`
+	Data    TemplateVersionPage `json:"data"`
+}
+
+// TemplateVersionPage defines model for TemplateVersionPage.
+type TemplateVersionPage struct {
+	Items []TemplateVersion `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// TimeZone Example: Asia/Shanghai
 type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
@@ -4308,6 +4552,9 @@ type TimelineEvent struct {
 
 	// Status The status that the sender reported
 	Status *int16 `json:"status,omitempty"`
+
+	// Template The text from which a received message was rendered; left out if it did not come from a template
+	Template *MessageTemplate `json:"template,omitempty"`
 }
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
@@ -4327,6 +4574,11 @@ type TimelineResponse struct {
 
 // TopPriority The most urgent priority that submissions of this user may ask for
 type TopPriority = int16
+
+// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+//
+// Example: {"en":"Hello {name}, your code is {code}"}
+type Translations map[string]TemplateContent
 
 // Used Segments used in the current minute, hour, day and month
 type Used struct {
@@ -4536,7 +4788,7 @@ type ListAlertReceiversParams struct {
 
 // CreateAlertReceiverParams defines parameters for CreateAlertReceiver.
 type CreateAlertReceiverParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4551,7 +4803,7 @@ type ListAlertRulesParams struct {
 
 // CreateAlertRuleParams defines parameters for CreateAlertRule.
 type CreateAlertRuleParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4611,7 +4863,7 @@ type ListChannelsParams struct {
 
 // CreateChannelParams defines parameters for CreateChannel.
 type CreateChannelParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4626,16 +4878,13 @@ type ListCompaniesParams struct {
 
 // CreateCompanyParams defines parameters for CreateCompany.
 type CreateCompanyParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListContactsParams defines parameters for ListContacts.
 type ListContactsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
-
-	// Q Only contacts whose `user_id`, `phone`, `email` or `dingtalk_name` begins with this text. The case of the letters A to Z does not matter, and no character has a special meaning. A phone number may be written with or without `+86`, and with spaces and dashes.
-	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -4665,7 +4914,7 @@ type ListCountriesParams struct {
 
 // CreateCountryParams defines parameters for CreateCountry.
 type CreateCountryParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4686,7 +4935,7 @@ type ListDefaultContentsParams struct {
 
 // CreateDefaultContentParams defines parameters for CreateDefaultContent.
 type CreateDefaultContentParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4731,7 +4980,7 @@ type ListRoutesParams struct {
 
 // CreateRouteParams defines parameters for CreateRoute.
 type CreateRouteParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4739,9 +4988,6 @@ type CreateRouteParams struct {
 type ListSendersParams struct {
 	// Status Only senders with this status
 	Status *SenderStatus `form:"status,omitempty" json:"status,omitempty"`
-
-	// Q Only senders whose `sender_no` or `name` contains this text. The case of the letters A to Z does not matter, and no character has a special meaning.
-	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -4752,13 +4998,13 @@ type ListSendersParams struct {
 
 // CreateSenderParams defines parameters for CreateSender.
 type CreateSenderParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ChangeBalanceParams defines parameters for ChangeBalance.
 type ChangeBalanceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4791,7 +5037,7 @@ type ReadStatisticsParams struct {
 	// CompanyNo Only tasks of this company. Callers of a company get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Key Only the series with this `key`. It needs `by`. With `company_no`, the `key` of a company must be the same.
+	// Key Only the series with this `key`. It needs `by`.
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
 
 	// Limit The most series to return, those with the most events first
@@ -4821,12 +5067,19 @@ type ListTaskJobsParams struct {
 
 // CreateTaskJobParams defines parameters for CreateTaskJob.
 type CreateTaskJobParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListTemplatesParams defines parameters for ListTemplates.
 type ListTemplatesParams struct {
+	TemplateNo *string         `form:"template_no,omitempty" json:"template_no,omitempty"`
+	Scene      *string         `form:"scene,omitempty" json:"scene,omitempty"`
+	Status     *TemplateStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// CompanyNo Only templates that this company may use, those for all companies included
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4836,8 +5089,23 @@ type ListTemplatesParams struct {
 
 // CreateTemplateParams defines parameters for CreateTemplate.
 type CreateTemplateParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// TestTemplateParams defines parameters for TestTemplate.
+type TestTemplateParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListTemplateVersionsParams defines parameters for ListTemplateVersions.
+type ListTemplateVersionsParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListUsersParams defines parameters for ListUsers.
@@ -4854,9 +5122,6 @@ type DeleteNotificationsParams struct {
 	BizType  BizType `form:"biz_type" json:"biz_type"`
 	BizIds   []int64 `form:"biz_ids" json:"biz_ids"`
 	Operator *string `form:"operator,omitempty" json:"operator,omitempty"`
-
-	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // ListNotificationsParams defines parameters for ListNotifications.
@@ -4869,9 +5134,6 @@ type ListNotificationsParams struct {
 	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
 	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
-
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4881,13 +5143,13 @@ type ListNotificationsParams struct {
 
 // CreateNotificationsParams defines parameters for CreateNotifications.
 type CreateNotificationsParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // TakeEventParams defines parameters for TakeEvent.
 type TakeEventParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4902,13 +5164,13 @@ type SendSmsParams struct {
 	// DryRun Create nothing, and answer what would happen to the message
 	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SendSmsBatchParams defines parameters for SendSmsBatch.
 type SendSmsBatchParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4922,9 +5184,6 @@ type ListTasksParams struct {
 
 	// Source Only tasks submitted with this source
 	Source *Source `form:"source,omitempty" json:"source,omitempty"`
-
-	// MessageType Only tasks of this type
-	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
 
 	// SenderNo Only tasks that this sender holds or settled, as in `processing_app_id`
 	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
@@ -4988,7 +5247,7 @@ type ListOnceParams struct {
 
 // SendOnceParams defines parameters for SendOnce.
 type SendOnceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5076,6 +5335,12 @@ type CreateTemplateJSONRequestBody = TemplateRequest
 // UpdateTemplateJSONRequestBody defines body for UpdateTemplate for application/json ContentType.
 type UpdateTemplateJSONRequestBody = TemplatePatch
 
+// PreviewTemplateJSONRequestBody defines body for PreviewTemplate for application/json ContentType.
+type PreviewTemplateJSONRequestBody = TemplatePreviewRequest
+
+// TestTemplateJSONRequestBody defines body for TestTemplate for application/json ContentType.
+type TestTemplateJSONRequestBody = TemplateTestRequest
+
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = UserRequest
 
@@ -5084,9 +5349,6 @@ type UpdateUserJSONRequestBody = UserPatch
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
-
-// PreviewListMultipartRequestBody defines body for PreviewList for multipart/form-data ContentType.
-type PreviewListMultipartRequestBody = ListPreviewRequest
 
 // CreateNotificationsJSONRequestBody defines body for CreateNotifications for application/json ContentType.
 type CreateNotificationsJSONRequestBody = NotificationRequest
@@ -5208,9 +5470,7 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -5224,9 +5484,7 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -5504,8 +5762,6 @@ type ClientInterface interface {
 
 	// ListContacts List contacts by user id
 	//
-	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -5653,7 +5909,7 @@ type ClientInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -5903,7 +6159,7 @@ type ClientInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -5918,8 +6174,7 @@ type ClientInterface interface {
 	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
-	// - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
-	//   the latest figures could not be read.
+	// - A comment every 15 seconds shows that the connection works.
 	//
 	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -5945,8 +6200,7 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5963,8 +6217,7 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6002,12 +6255,16 @@ type ClientInterface interface {
 
 	// CreateTemplateWithBody Add a template
 	//
+	// A template that is added without `status` is active.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
 	CreateTemplateWithBody(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateTemplate Add a template
+	//
+	// A template that is added without `status` is active.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6016,7 +6273,7 @@ type ClientInterface interface {
 
 	// DeleteTemplate Delete a template
 	//
-	// Messages that were rendered with the template keep their text.
+	// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 	//
 	// Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 	DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6028,7 +6285,14 @@ type ClientInterface interface {
 
 	// UpdateTemplateWithBody Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -6037,12 +6301,62 @@ type ClientInterface interface {
 
 	// UpdateTemplate Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewTemplateWithBody Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplateWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewTemplate Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplate(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestTemplateWithBody Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplateWithBody(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestTemplate Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplate(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTemplateVersions List the versions of a template, newest first
+	//
+	// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+	//
+	// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+	ListTemplateVersions(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListUsers List users, newest first
 	//
@@ -6134,15 +6448,6 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PreviewListWithBody Show how a list is read
-	//
-	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
-	PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
@@ -6411,7 +6716,10 @@ type ClientInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -6429,7 +6737,10 @@ type ClientInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -6694,9 +7005,7 @@ func (c *Client) ListAlertReceivers(ctx context.Context, params *ListAlertReceiv
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -6720,9 +7029,7 @@ func (c *Client) CreateAlertReceiverWithBody(ctx context.Context, params *Create
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -7300,8 +7607,6 @@ func (c *Client) UpdateCompany(ctx context.Context, companyNo CompanyNo, body Up
 
 // ListContacts List contacts by user id
 //
-// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-//
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListContactsRequest(c.Server, params)
@@ -7649,7 +7954,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -8209,7 +8514,7 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -8234,8 +8539,7 @@ func (c *Client) ReadStatistics(ctx context.Context, params *ReadStatisticsParam
 //   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 //   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 //     rights of the user changed, or `{"reason":"over"}` after `seconds`.
-//   - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
-//     the latest figures could not be read.
+//   - A comment every 15 seconds shows that the connection works.
 //
 // The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 // becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -8281,8 +8585,7 @@ func (c *Client) ListTaskJobs(ctx context.Context, params *ListTaskJobsParams, r
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8309,8 +8612,7 @@ func (c *Client) CreateTaskJobWithBody(ctx context.Context, params *CreateTaskJo
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8408,6 +8710,8 @@ func (c *Client) ListTemplates(ctx context.Context, params *ListTemplatesParams,
 
 // CreateTemplateWithBody Add a template
 //
+// A template that is added without `status` is active.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
@@ -8424,6 +8728,8 @@ func (c *Client) CreateTemplateWithBody(ctx context.Context, params *CreateTempl
 }
 
 // CreateTemplate Add a template
+//
+// A template that is added without `status` is active.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8442,7 +8748,7 @@ func (c *Client) CreateTemplate(ctx context.Context, params *CreateTemplateParam
 
 // DeleteTemplate Delete a template
 //
-// Messages that were rendered with the template keep their text.
+// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 //
 // Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 func (c *Client) DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8474,7 +8780,14 @@ func (c *Client) GetTemplate(ctx context.Context, id ID, reqEditors ...RequestEd
 
 // UpdateTemplateWithBody Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8493,13 +8806,113 @@ func (c *Client) UpdateTemplateWithBody(ctx context.Context, id ID, contentType 
 
 // UpdateTemplate Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 func (c *Client) UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateTemplateRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewTemplateWithBody Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *Client) PreviewTemplateWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewTemplateRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewTemplate Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *Client) PreviewTemplate(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewTemplateRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestTemplateWithBody Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *Client) TestTemplateWithBody(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestTemplateRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestTemplate Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *Client) TestTemplate(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestTemplateRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTemplateVersions List the versions of a template, newest first
+//
+// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+//
+// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+func (c *Client) ListTemplateVersions(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTemplateVersionsRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -8701,25 +9114,6 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 // Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTakeCallbackRequestWithBody(c.Server, senderNo, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PreviewListWithBody Show how a list is read
-//
-// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
-func (c *Client) PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPreviewListRequestWithBody(c.Server, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -9167,7 +9561,10 @@ func (c *Client) ReportTasks(ctx context.Context, body ReportTasksJSONRequestBod
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -9195,7 +9592,10 @@ func (c *Client) SendSmsWithBody(ctx context.Context, params *SendSmsParams, con
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -10940,18 +11340,6 @@ func NewListContactsRequest(server string, params *ListContactsParams) (*http.Re
 
 		}
 
-		if params.Q != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -12314,18 +12702,6 @@ func NewListSendersRequest(server string, params *ListSendersParams) (*http.Requ
 
 		}
 
-		if params.Q != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -13264,6 +13640,54 @@ func NewListTemplatesRequest(server string, params *ListTemplatesParams) (*http.
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.TemplateNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "template_no", *params.TemplateNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Scene != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "scene", *params.Scene, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -13468,6 +13892,188 @@ func NewUpdateTemplateRequestWithBody(server string, id ID, contentType string, 
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewPreviewTemplateRequest calls the generic PreviewTemplate builder with application/json body
+func NewPreviewTemplateRequest(server string, id ID, body PreviewTemplateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPreviewTemplateRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPreviewTemplateRequestWithBody constructs an http.Request for the PreviewTemplate method, with any body, and a specified content type
+func NewPreviewTemplateRequestWithBody(server string, id ID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/preview", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewTestTemplateRequest calls the generic TestTemplate builder with application/json body
+func NewTestTemplateRequest(server string, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTestTemplateRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewTestTemplateRequestWithBody constructs an http.Request for the TestTemplate method, with any body, and a specified content type
+func NewTestTemplateRequestWithBody(server string, id ID, params *TestTemplateParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/test", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListTemplateVersionsRequest constructs an http.Request for the ListTemplateVersions method
+func NewListTemplateVersionsRequest(server string, id ID, params *ListTemplateVersionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/versions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -13817,35 +14423,6 @@ func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentTyp
 	return req, nil
 }
 
-// NewPreviewListRequestWithBody constructs an http.Request for the PreviewList method, with any body, and a specified content type
-func NewPreviewListRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/lists/preview")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
 // NewDeleteNotificationsRequest constructs an http.Request for the DeleteNotifications method
 func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsParams) (*http.Request, error) {
 	var err error
@@ -13897,18 +14474,6 @@ func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsPar
 		if params.Operator != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "operator", *params.Operator, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -14011,18 +14576,6 @@ func NewListNotificationsRequest(server string, params *ListNotificationsParams)
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -14839,18 +15392,6 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 
 		}
 
-		if params.MessageType != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "message_type", *params.MessageType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
 		if params.SenderNo != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -15534,9 +16075,7 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -15550,9 +16089,7 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -15856,8 +16393,6 @@ type ClientWithResponsesInterface interface {
 
 	// ListContactsWithResponse List contacts by user id
 	//
-	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -16025,7 +16560,7 @@ type ClientWithResponsesInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -16305,7 +16840,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -16322,8 +16857,7 @@ type ClientWithResponsesInterface interface {
 	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
-	// - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
-	//   the latest figures could not be read.
+	// - A comment every 15 seconds shows that the connection works.
 	//
 	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -16353,8 +16887,7 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16371,8 +16904,7 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16420,12 +16952,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateTemplateWithBodyWithResponse Add a template
 	//
+	// A template that is added without `status` is active.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
 	CreateTemplateWithBodyWithResponse(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTemplateResponse, error)
 
 	// CreateTemplateWithResponse Add a template
+	//
+	// A template that is added without `status` is active.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16434,7 +16970,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteTemplateWithResponse Delete a template
 	//
-	// Messages that were rendered with the template keep their text.
+	// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -16450,7 +16986,14 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16459,12 +17002,64 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithResponse Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplateWithResponse(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateTemplateResponse, error)
+
+	// PreviewTemplateWithBodyWithResponse Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplateWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error)
+
+	// PreviewTemplateWithResponse Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplateWithResponse(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error)
+
+	// TestTemplateWithBodyWithResponse Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplateWithBodyWithResponse(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error)
+
+	// TestTemplateWithResponse Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplateWithResponse(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error)
+
+	// ListTemplateVersionsWithResponse List the versions of a template, newest first
+	//
+	// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+	ListTemplateVersionsWithResponse(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*ListTemplateVersionsResponse, error)
 
 	// ListUsersWithResponse List users, newest first
 	//
@@ -16564,15 +17159,6 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeCallbackResponse, error)
-
-	// PreviewListWithBodyWithResponse Show how a list is read
-	//
-	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
-	PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error)
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
@@ -16851,7 +17437,10 @@ type ClientWithResponsesInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -16869,7 +17458,10 @@ type ClientWithResponsesInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -24176,6 +24768,8 @@ type UpdateTemplateResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -24213,6 +24807,11 @@ func (r UpdateTemplateResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r UpdateTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateTemplateResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -24268,6 +24867,325 @@ func (r UpdateTemplateResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r UpdateTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PreviewTemplateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TemplatePreviewResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewTemplateResponse) GetJSON200() *TemplatePreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PreviewTemplateResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewTemplateResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewTemplateResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PreviewTemplateResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PreviewTemplateResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PreviewTemplateResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewTemplateResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewTemplateResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewTemplateResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewTemplateResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewTemplateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewTemplateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewTemplateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type TestTemplateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SendResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TestTemplateResponse) GetJSON200() *SendResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r TestTemplateResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r TestTemplateResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r TestTemplateResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r TestTemplateResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r TestTemplateResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r TestTemplateResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r TestTemplateResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TestTemplateResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TestTemplateResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r TestTemplateResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r TestTemplateResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TestTemplateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TestTemplateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TestTemplateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TestTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListTemplateVersionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TemplateVersionListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON200() *TemplateVersionListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTemplateVersionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTemplateVersionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTemplateVersionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTemplateVersionsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -25057,110 +25975,6 @@ func (r TakeCallbackResponse) ContentType() string {
 	return ""
 }
 
-type PreviewListResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ListPreviewResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PreviewListResponse) GetJSON200() *ListPreviewResponse {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r PreviewListResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r PreviewListResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r PreviewListResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r PreviewListResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r PreviewListResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r PreviewListResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r PreviewListResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r PreviewListResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r PreviewListResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r PreviewListResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r PreviewListResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r PreviewListResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PreviewListResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
 type DeleteNotificationsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -25170,8 +25984,6 @@ type DeleteNotificationsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -25195,11 +26007,6 @@ func (r DeleteNotificationsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r DeleteNotificationsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r DeleteNotificationsResponse) GetJSON404() *NotFound {
-	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -25260,8 +26067,6 @@ type ListNotificationsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -25285,11 +26090,6 @@ func (r ListNotificationsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListNotificationsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ListNotificationsResponse) GetJSON404() *NotFound {
-	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -27964,9 +28764,7 @@ func (c *ClientWithResponses) ListAlertReceiversWithResponse(ctx context.Context
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -27986,9 +28784,7 @@ func (c *ClientWithResponses) CreateAlertReceiverWithBodyWithResponse(ctx contex
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -28472,8 +29268,6 @@ func (c *ClientWithResponses) UpdateCompanyWithResponse(ctx context.Context, com
 
 // ListContactsWithResponse List contacts by user id
 //
-// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -28761,7 +29555,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -29227,7 +30021,7 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -29250,8 +30044,7 @@ func (c *ClientWithResponses) ReadStatisticsWithResponse(ctx context.Context, pa
 //   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 //   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 //     rights of the user changed, or `{"reason":"over"}` after `seconds`.
-//   - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
-//     the latest figures could not be read.
+//   - A comment every 15 seconds shows that the connection works.
 //
 // The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 // becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -29293,8 +30086,7 @@ func (c *ClientWithResponses) ListTaskJobsWithResponse(ctx context.Context, para
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29317,8 +30109,7 @@ func (c *ClientWithResponses) CreateTaskJobWithBodyWithResponse(ctx context.Cont
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29402,6 +30193,8 @@ func (c *ClientWithResponses) ListTemplatesWithResponse(ctx context.Context, par
 
 // CreateTemplateWithBodyWithResponse Add a template
 //
+// A template that is added without `status` is active.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
@@ -29414,6 +30207,8 @@ func (c *ClientWithResponses) CreateTemplateWithBodyWithResponse(ctx context.Con
 }
 
 // CreateTemplateWithResponse Add a template
+//
+// A template that is added without `status` is active.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29428,7 +30223,7 @@ func (c *ClientWithResponses) CreateTemplateWithResponse(ctx context.Context, pa
 
 // DeleteTemplateWithResponse Delete a template
 //
-// Messages that were rendered with the template keep their text.
+// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -29456,7 +30251,14 @@ func (c *ClientWithResponses) GetTemplateWithResponse(ctx context.Context, id ID
 
 // UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29471,7 +30273,14 @@ func (c *ClientWithResponses) UpdateTemplateWithBodyWithResponse(ctx context.Con
 
 // UpdateTemplateWithResponse Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29482,6 +30291,81 @@ func (c *ClientWithResponses) UpdateTemplateWithResponse(ctx context.Context, id
 		return nil, err
 	}
 	return ParseUpdateTemplateResponse(rsp)
+}
+
+// PreviewTemplateWithBodyWithResponse Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *ClientWithResponses) PreviewTemplateWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error) {
+	rsp, err := c.PreviewTemplateWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewTemplateResponse(rsp)
+}
+
+// PreviewTemplateWithResponse Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *ClientWithResponses) PreviewTemplateWithResponse(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error) {
+	rsp, err := c.PreviewTemplate(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewTemplateResponse(rsp)
+}
+
+// TestTemplateWithBodyWithResponse Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *ClientWithResponses) TestTemplateWithBodyWithResponse(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error) {
+	rsp, err := c.TestTemplateWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestTemplateResponse(rsp)
+}
+
+// TestTemplateWithResponse Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *ClientWithResponses) TestTemplateWithResponse(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error) {
+	rsp, err := c.TestTemplate(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestTemplateResponse(rsp)
+}
+
+// ListTemplateVersionsWithResponse List the versions of a template, newest first
+//
+// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+func (c *ClientWithResponses) ListTemplateVersionsWithResponse(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*ListTemplateVersionsResponse, error) {
+	rsp, err := c.ListTemplateVersions(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTemplateVersionsResponse(rsp)
 }
 
 // ListUsersWithResponse List users, newest first
@@ -29647,21 +30531,6 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 		return nil, err
 	}
 	return ParseTakeCallbackResponse(rsp)
-}
-
-// PreviewListWithBodyWithResponse Show how a list is read
-//
-// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
-func (c *ClientWithResponses) PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error) {
-	rsp, err := c.PreviewListWithBody(ctx, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePreviewListResponse(rsp)
 }
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
@@ -30043,7 +30912,10 @@ func (c *ClientWithResponses) ReportTasksWithResponse(ctx context.Context, body 
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -30067,7 +30939,10 @@ func (c *ClientWithResponses) SendSmsWithBodyWithResponse(ctx context.Context, p
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -36452,6 +37327,13 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -36465,6 +37347,280 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 			return nil, err
 		}
 		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreviewTemplateResponse parses an HTTP response from a PreviewTemplateWithResponse call
+func ParsePreviewTemplateResponse(rsp *http.Response) (*PreviewTemplateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewTemplateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TemplatePreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseTestTemplateResponse parses an HTTP response from a TestTemplateWithResponse call
+func ParseTestTemplateResponse(rsp *http.Response) (*TestTemplateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TestTemplateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SendResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListTemplateVersionsResponse parses an HTTP response from a ListTemplateVersionsWithResponse call
+func ParseListTemplateVersionsResponse(rsp *http.Response) (*ListTemplateVersionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTemplateVersionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TemplateVersionListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -37162,95 +38318,6 @@ func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error
 	return response, nil
 }
 
-// ParsePreviewListResponse parses an HTTP response from a PreviewListWithResponse call
-func ParsePreviewListResponse(rsp *http.Response) (*PreviewListResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &PreviewListResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ListPreviewResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
 // ParseDeleteNotificationsResponse parses an HTTP response from a DeleteNotificationsWithResponse call
 func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -37285,13 +38352,6 @@ func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsR
 			return nil, err
 		}
 		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -37360,13 +38420,6 @@ func ParseListNotificationsResponse(rsp *http.Response) (*ListNotificationsRespo
 			return nil, err
 		}
 		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -39837,6 +40890,15 @@ type ServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(w http.ResponseWriter, r *http.Request, id ID)
+	// PreviewTemplate Render a template with sample values
+	// (POST /api/v1/admin/template/{id}/preview)
+	PreviewTemplate(w http.ResponseWriter, r *http.Request, id ID)
+	// TestTemplate Send a test message rendered with a template
+	// (POST /api/v1/admin/template/{id}/test)
+	TestTemplate(w http.ResponseWriter, r *http.Request, id ID, params TestTemplateParams)
+	// ListTemplateVersions List the versions of a template, newest first
+	// (GET /api/v1/admin/template/{id}/versions)
+	ListTemplateVersions(w http.ResponseWriter, r *http.Request, id ID, params ListTemplateVersionsParams)
 	// ListUsers List users, newest first
 	// (GET /api/v1/admin/users)
 	ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams)
@@ -39861,9 +40923,6 @@ type ServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
-	// PreviewList Show how a list is read
-	// (POST /api/v1/lists/preview)
-	PreviewList(w http.ResponseWriter, r *http.Request)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
@@ -40879,19 +41938,6 @@ func (siw *ServerInterfaceWrapper) ListContacts(w http.ResponseWriter, r *http.R
 		return
 	}
 
-	// ------------- Optional query parameter "q" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
-		}
-		return
-	}
-
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -41852,19 +42898,6 @@ func (siw *ServerInterfaceWrapper) ListSenders(w http.ResponseWriter, r *http.Re
 		return
 	}
 
-	// ------------- Optional query parameter "q" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
-		}
-		return
-	}
-
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -42526,6 +43559,58 @@ func (siw *ServerInterfaceWrapper) ListTemplates(w http.ResponseWriter, r *http.
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListTemplatesParams
 
+	// ------------- Optional query parameter "template_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "template_no", r.URL.Query(), &params.TemplateNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "template_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "template_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "scene" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "scene", r.URL.Query(), &params.Scene, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "scene"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "scene", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -42673,6 +43758,137 @@ func (siw *ServerInterfaceWrapper) UpdateTemplate(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.UpdateTemplate(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewTemplate operation middleware
+func (siw *ServerInterfaceWrapper) PreviewTemplate(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewTemplate(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestTemplate operation middleware
+func (siw *ServerInterfaceWrapper) TestTemplate(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params TestTemplateParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestTemplate(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListTemplateVersions operation middleware
+func (siw *ServerInterfaceWrapper) ListTemplateVersions(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTemplateVersionsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTemplateVersions(w, r, id, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -42907,20 +44123,6 @@ func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
-// PreviewList operation middleware
-func (siw *ServerInterfaceWrapper) PreviewList(w http.ResponseWriter, r *http.Request) {
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PreviewList(w, r)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
 // DeleteNotifications operation middleware
 func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r *http.Request) {
 
@@ -42965,19 +44167,6 @@ func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r 
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "operator"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "operator", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
 		}
 		return
 	}
@@ -43063,19 +44252,6 @@ func (siw *ServerInterfaceWrapper) ListNotifications(w http.ResponseWriter, r *h
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
 		}
 		return
 	}
@@ -43597,19 +44773,6 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "source"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "source", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "message_type" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "message_type", r.URL.Query(), &params.MessageType, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "message_type"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "message_type", Err: err})
 		}
 		return
 	}
@@ -44277,6 +45440,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.DeleteTemplate)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.GetTemplate)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.UpdateTemplate)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/template/{id}/preview", wrapper.PreviewTemplate)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/template/{id}/test", wrapper.TestTemplate)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template/{id}/versions", wrapper.ListTemplateVersions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users", wrapper.ListUsers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users", wrapper.CreateUser)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}", wrapper.GetUser)
@@ -44285,7 +45451,6 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/lists/preview", wrapper.PreviewList)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications", wrapper.CreateNotifications)
@@ -54157,6 +55322,20 @@ func (response UpdateTemplate404JSONResponse) VisitUpdateTemplateResponse(w http
 	return err
 }
 
+type UpdateTemplate409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateTemplate409JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type UpdateTemplate413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response UpdateTemplate413JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
@@ -54230,6 +55409,468 @@ func (response UpdateTemplate500JSONResponse) VisitUpdateTemplateResponse(w http
 type UpdateTemplate503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response UpdateTemplate503JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplateRequestObject struct {
+	ID   ID `json:"id"`
+	Body *PreviewTemplateJSONRequestBody
+}
+
+type PreviewTemplateResponseObject interface {
+	VisitPreviewTemplateResponse(w http.ResponseWriter) error
+}
+
+type PreviewTemplate200JSONResponse TemplatePreviewResponse
+
+func (response PreviewTemplate200JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PreviewTemplate400JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewTemplate401JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewTemplate403JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PreviewTemplate404JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PreviewTemplate413JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PreviewTemplate415JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewTemplate422JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewTemplate429JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewTemplate500JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewTemplate503JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplateRequestObject struct {
+	ID     ID `json:"id"`
+	Params TestTemplateParams
+	Body   *TestTemplateJSONRequestBody
+}
+
+type TestTemplateResponseObject interface {
+	VisitTestTemplateResponse(w http.ResponseWriter) error
+}
+
+type TestTemplate200JSONResponse SendResponse
+
+func (response TestTemplate200JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate400JSONResponse struct{ MalformedJSONResponse }
+
+func (response TestTemplate400JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response TestTemplate401JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TestTemplate403JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response TestTemplate404JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate409JSONResponse struct{ ConflictJSONResponse }
+
+func (response TestTemplate409JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response TestTemplate413JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response TestTemplate415JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TestTemplate422JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TestTemplate429JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate500JSONResponse struct{ InternalJSONResponse }
+
+func (response TestTemplate500JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response TestTemplate503JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersionsRequestObject struct {
+	ID     ID `json:"id"`
+	Params ListTemplateVersionsParams
+}
+
+type ListTemplateVersionsResponseObject interface {
+	VisitListTemplateVersionsResponse(w http.ResponseWriter) error
+}
+
+type ListTemplateVersions200JSONResponse TemplateVersionListResponse
+
+func (response ListTemplateVersions200JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTemplateVersions401JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTemplateVersions403JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTemplateVersions404JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTemplateVersions422JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTemplateVersions429JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTemplateVersions500JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTemplateVersions503JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -55353,154 +56994,6 @@ func (response TakeCallback503JSONResponse) VisitTakeCallbackResponse(w http.Res
 	return err
 }
 
-type PreviewListRequestObject struct {
-	Body *multipart.Reader
-}
-
-type PreviewListResponseObject interface {
-	VisitPreviewListResponse(w http.ResponseWriter) error
-}
-
-type PreviewList200JSONResponse ListPreviewResponse
-
-func (response PreviewList200JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList400JSONResponse struct{ MalformedJSONResponse }
-
-func (response PreviewList400JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response PreviewList401JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response PreviewList403JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response PreviewList413JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response PreviewList415JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList422JSONResponse struct{ InvalidJSONResponse }
-
-func (response PreviewList422JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList429JSONResponse struct{ TooManyJSONResponse }
-
-func (response PreviewList429JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList500JSONResponse struct{ InternalJSONResponse }
-
-func (response PreviewList500JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response PreviewList503JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type DeleteNotificationsRequestObject struct {
 	Params DeleteNotificationsParams
 }
@@ -55547,20 +57040,6 @@ func (response DeleteNotifications403JSONResponse) VisitDeleteNotificationsRespo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteNotifications404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response DeleteNotifications404JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -55667,20 +57146,6 @@ func (response ListNotifications403JSONResponse) VisitListNotificationsResponse(
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListNotifications404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ListNotifications404JSONResponse) VisitListNotificationsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -59548,6 +61013,15 @@ type StrictServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(ctx context.Context, request UpdateTemplateRequestObject) (UpdateTemplateResponseObject, error)
+	// PreviewTemplate Render a template with sample values
+	// (POST /api/v1/admin/template/{id}/preview)
+	PreviewTemplate(ctx context.Context, request PreviewTemplateRequestObject) (PreviewTemplateResponseObject, error)
+	// TestTemplate Send a test message rendered with a template
+	// (POST /api/v1/admin/template/{id}/test)
+	TestTemplate(ctx context.Context, request TestTemplateRequestObject) (TestTemplateResponseObject, error)
+	// ListTemplateVersions List the versions of a template, newest first
+	// (GET /api/v1/admin/template/{id}/versions)
+	ListTemplateVersions(ctx context.Context, request ListTemplateVersionsRequestObject) (ListTemplateVersionsResponseObject, error)
 	// ListUsers List users, newest first
 	// (GET /api/v1/admin/users)
 	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
@@ -59572,9 +61046,6 @@ type StrictServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
-	// PreviewList Show how a list is read
-	// (POST /api/v1/lists/preview)
-	PreviewList(ctx context.Context, request PreviewListRequestObject) (PreviewListResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
@@ -61792,6 +63263,100 @@ func (sh *strictHandler) UpdateTemplate(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
+// PreviewTemplate operation middleware
+func (sh *strictHandler) PreviewTemplate(w http.ResponseWriter, r *http.Request, id ID) {
+	var request PreviewTemplateRequestObject
+
+	request.ID = id
+
+	var body PreviewTemplateJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewTemplate(ctx, request.(PreviewTemplateRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewTemplate")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewTemplateResponseObject); ok {
+		if err := validResponse.VisitPreviewTemplateResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TestTemplate operation middleware
+func (sh *strictHandler) TestTemplate(w http.ResponseWriter, r *http.Request, id ID, params TestTemplateParams) {
+	var request TestTemplateRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	var body TestTemplateJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TestTemplate(ctx, request.(TestTemplateRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestTemplate")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TestTemplateResponseObject); ok {
+		if err := validResponse.VisitTestTemplateResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListTemplateVersions operation middleware
+func (sh *strictHandler) ListTemplateVersions(w http.ResponseWriter, r *http.Request, id ID, params ListTemplateVersionsParams) {
+	var request ListTemplateVersionsRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTemplateVersions(ctx, request.(ListTemplateVersionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTemplateVersions")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTemplateVersionsResponseObject); ok {
+		if err := validResponse.VisitListTemplateVersionsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListUsers operation middleware
 func (sh *strictHandler) ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams) {
 	var request ListUsersRequestObject
@@ -62016,37 +63581,6 @@ func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, se
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(TakeCallbackResponseObject); ok {
 		if err := validResponse.VisitTakeCallbackResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// PreviewList operation middleware
-func (sh *strictHandler) PreviewList(w http.ResponseWriter, r *http.Request) {
-	var request PreviewListRequestObject
-
-	if reader, err := r.MultipartReader(); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
-		return
-	} else {
-		request.Body = reader
-	}
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.PreviewList(ctx, request.(PreviewListRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "PreviewList")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(PreviewListResponseObject); ok {
-		if err := validResponse.VisitPreviewListResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -62878,852 +64412,865 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1bjyNJlieGfxX7cxqozGoPZkTkpSsjHnqj8tIVXVmZ2RGRldNdmUs30o2kdTjN2G7mwWTV5mL2jxWw",
-	"kFaXBfZBWEiAVhAWA2GAfZSg23yX3Znu1ZO+gmDnmJmb30gnI4qRPap6qAyS7na3cz+/80NvJGdzKZjQ",
-	"qnf0Q29OMzpjmmXw6SRlmT5NzJ9c9I56c6qnvagn6Iz1jnrU/DrgSS/qZewPOc9Y0jvSWc6inhpN2Yya",
-	"98Yym1HdO+pxoR896EW9GRd8ls96RwdRTy/nDH9iE5b1Pn6MeifzOXaYMDXK+FxzaXq+mDIi8tmQZUSO",
-	"iZ4yophIWBbh33TGCBeEpinhWpFRSvlMESoSkrG5zLTqRT32gc7mqelPzdSAzueD/f2DXoQz+0POsmUw",
-	"tfl83cR+lrFx76j3F/eKBbyHv6p7OAkznSdUs4nMli+h3cZlHNlHtu7N9YEdTqkQLF3VHz6xdXcvJXZk",
-	"1vgFn3HdvFsz+sHsc7hrVF2WNuJgv3n1U2g1HE/CxjRPNb5iWzYf9teepydyNqdi+VK2rQb+PhDy2gsi",
-	"c6GzVT3B7zfRU54pmTUveyzYBz0YwROxuyvzjF1xmSsypxPWcuTxldKqz+iHF0xM9LR3dPDQrrX/wq+2",
-	"0hkXExhYK6m4YSJxmrDZXGomRsuv2bK+ECdkIbOEjKZSMUGGS1iEEU1TlpGxzIieckWkYMQMiSndJyeG",
-	"UDCqWeK+I1oWtMXMBsgJLBpZcD0tfhzKZBnBd1yQwwdkKvNMRSSRTBEhzbcTMpMZ65NTTTKm80woeHvM",
-	"M6UJFWphCJlvdMpowjISB7PcO2PzlC5ZEvfJhev3ktmRUNMLy2AgZMK0Ig8OD/vkucwMEcxYQCPhPPCM",
-	"jDlLE6SQ5kezTfBhJIVmQtuDAw+mzLSB/ZousYP9x2QxNb8VE3ELx5WhxfNMTjKmVJ+8En6EsI4ys8to",
-	"XoWN4so/ccmWffIsy2RmFwYH6f6WY5JkS5LlAmcmpCaXbK777lTj4hUnL1xEc1Zazvdh/XjPqdYsM23+",
-	"4+/+f3v/9P3nP+s1nflfy2Hrsf+9HN40f3zBld6I6nLNZqq3MaE93JTQvp5KwZ7zVLMGyvRKpEu8dXPz",
-	"mB1eRKZywa5YRjicmkXGtWaiZbDw5gDf7HWlmDCql/iOGeUZGzF+xbJWKp3ZB9aR6U337UzmmrX3an69",
-	"8S7zdEWPeXrjHZ6DSNbaJUps1+F/hVx1QdVl67UzgsZ1xDfbuOnnjWKZaJelcvfztl359k1nb2nTtT5n",
-	"IykSZfjRgpqLMiZCgjAFdPOK8pQOUxYKVvdbBCvzfuerA6P5aMaVMTWXQjHQCZ5IMU75CAZquYX5k87n",
-	"KR9RM+Z7v1dm4D8U4zFPJqx39GD/cdRjhrib7zJG4UHYr76QejBladL7GPVmTCkjqRiaZuY4nxMBdMI8",
-	"AGzDvBIRJQ3lGFFh2ABK+oQDL7C8yJyCo97+wVe/+vXhtw/e7v/2i988+t3X9795+PIXrx+fHVyYzrqt",
-	"BrAkXI461R3lWWa4ptJUM8/4jToiFzBcOxzT3VMp2DZrhxzKL4zKRyOmVPcJmH7P7Ea2zcNx8AVVZESz",
-	"jLOEyByG/VxmQ54kTGy37/eb9p3metof+4YrG88UI6OMJUxoTtOC3cOqssTch0QCU9n5hncfGcFlNRMm",
-	"sZM2R5lUaqC4ZjGZMQrSINWEkgUbgohu+LYTiMxjRtnV4UEieprJfDIllAwzuVAs65PzfDR1v+OYMvZ7",
-	"NjIiLYp9SzKjS2LUvwnDoxo5TXm4JL96dkG4GKV5wpI+iZ+8OjsfvDo7/dXpy/OYpNy0aQbg5miGpfpm",
-	"OU+FEZNous3BAK2ifjC4a7J0JFxHRLHMEAN474j8IZeahYsz4AlZTJkgS5nfFlU4EYQ3DfcYBhoXA4kJ",
-	"h3M05gwXmAmdmb+5sGYO8/JniqRygqt9RVOebHULDw+DxUYNoHf0nf2zLmEVK88tPStJb3hoR1SQISMJ",
-	"N9pV0vv4Piq20Z13bsdc2s0T1EGIbRue2D3lBpWJK3NFE8NFIzLMtdeOMkYWmRSTYxLDuvXxhxj0JUUY",
-	"HU3NOL6hqRGV2Ha70nwF3NrNfNtV8uhpAczBMsEhUJvkyPDFWa7gC1ha8uvzVy8jo3tRYhYpZZoZXXh2",
-	"e2vut70YG56y0vhMpy+lfi5zseX6Plgpc4yh4eriZgxHSJShqvDwztfJ9gYmiZFRk71gwT5wFCYupHxB",
-	"s8lWAsWDg/urDp6WcpBC26sPHjeSqSTw6BFR85SXORWYWxjYEWCL1VRmmgmw02r2QavbO4AwZqBjghyQ",
-	"b/iXMMAvzF9gJqJkSPVoGoVzANYMB7PWwv6+edNuyzdULLcj0o9bRSWzJTMqloMx5WmeMVXZGimJ+ZmY",
-	"n1lCqNZsNteKjDM5Q+2bJknGlDoiOlsSOqFckJRqlu14D9xAgbiWRKkRnbH6eM0OBAayqjwF65KPpnFU",
-	"yD9gwOKKWPsuyRV7J7TrOGNK5tmIqT6Jz5jOlnsnY82ymEz4leXDqqx29d+Jd+K5zOpjBheEYsRo1KCr",
-	"pMsj8/Ae+RaI28nrU3LJlsqqMBOm7dzApNUnLxkHQS+RpZUA7rowhChXLKmviTM4mrGm1AjtjF0ewyPv",
-	"BCHMjB2tg2a2mma68JyAPIKsAKVBZyemSi1klvTN6E9Mx5bLzzN5ZeRIrfwzHUY0kwJ3TJApVcV5BKuU",
-	"InIhzOpC24TriFBtRp4y866RMyiZcZFr1idvYdF9AzAv04RoPC4glOSK2Y3J5xHYEJWEH8qtzOzhyEzX",
-	"yNZRGM/Ao2RbyRgsiSEeuG1wLGqn1xPohM2ZSIgURhCF3TWLAusJtFv134G+80aYiy0z/v22wsNBK7Xw",
-	"BokSkXhS0VtmXCkuJsSd7CNwrBGKg/V2YbfrKEEId6hvQdVeM367qt4qspVS0sgY86DVGks0d4qPQGgw",
-	"p0tmNOPpkgTvhDQXeGB6C6u3fpgRcD67JmTIRtRcgdDKQkdIhROq6ZAqdly4FxzPN3rmQmaXyFxwS1Q+",
-	"N5oYS75hCafbCSwPVwksedHFYGb6GICJsrZVT7DbvYvlnHkZuToAOOezPNV8TjN9z/D7PTNhKxcYSWD3",
-	"uxeHQ4+dCB1Xxx57UTpumEFsSJL1Cck5y+A9oumlYV4wMbBF2gFBFABYms6Z1lxM4BuaJNy8RtPXmWlD",
-	"c6Z6R2OaKhb15sFXP/QUU4pLMeBJygZIzlXdxvkN/gAkWeYaeBYeJWr4MllM+chwMtsacLde1GCgdh6L",
-	"h4cPH5WcFg/rFuvID25GPwzAa1cf2Vfm6xWjgLADYfQvxVaO6ItfPFrvRLFfyeHv2QgEfIjAgMCM0qrS",
-	"0aWQi5QlE5YMqC4Z6xOq2Z7mYJQWeWrJIBqlK+6rqNzQECTW9e+4uI8mF0F9kV28QZemA298l8cTlvIr",
-	"ltlFQU/XOheCGfxTfG/ZK5acZhmFz0wkfimqR2FhCCE8cERiIx7CLYjJHfRfySuW3Y1IDL4VlKyS2H1O",
-	"uDJzSWJzOe1XzGi5SXxMzEytP5VrMuZGtu+we+bBlftfe+OSoxa9dom+5qgVp+wK927tGy/gyY9RT4p0",
-	"OZALMQh2vrySb61QNGfScBlrQ9IyNSITeArRuglue2wEpTK0QLIMlpsOZa6B1oFOFv8hZ7lZ1Lme4iJb",
-	"NWmQUc0gFoKmqWvP6BRhV1IE6zWUMmUUJLSMzWh22ek0GqUivbrmhXR+uW53q3CpdRkgaAF+fLUtQcnd",
-	"H2syZBMKEvpUpklI21aeMKWpzrtdw3N81LyUI8VrGJbd9WJYbuePrPoiWBoRSuZSwr+4JI0jy2czmjWG",
-	"iyhmGOuIEa++iElOC8XI+W8aWtXTjClYodKeyxx9ci2bYo2sH6PeFU1z1jLxBVVkxqjKM2ZN2uWlML+D",
-	"poVGrKih/0p/H0NH5XelED7vEAYa4W5+sTdROVaqCCML/bpujd28wvXxZ6N0EgMqVr5CASmOagyvzrn8",
-	"VW0gQCVO8b6NzZ4ULc6cXNpd0CkIRRBW8nB1WMk/fvcu39/f32+LLWkZp1UZKR6VpjAQWHx3eF08Uem9",
-	"GKKRuCJKS3O6mBhly7lmCah7aKpQU7kQfRRigkCZlVMie//0/c9/1nRRYOw2PLE7v34pQYKnH07x6QPs",
-	"3X2q8+8yg69JTvYgrKOCLgykuGLAnSpMCBh1n7wy7EdIzcdWDD/Cy8rxBk+pOceGkEJsqluBaEsO4TWg",
-	"6tCXheXFqJpoBUT+KJgzugTdd2BoRSxMN34E9zc3Ixpss9BNawzOGaQKWy5ZheaVI3xKw2yfgFv2VuLx",
-	"tRWsmDDS/XcQajGw4wsEEzOFQCrpRT3Dtwa5AKNcUlBTxVNDg6LekKZUjNgglYse0Jwrbn7XmaPwMJ+5",
-	"VgNrCjGT4urSvUAzDSQs+HnBhlMpL8GMbL55X12yqPdhz0xk74pCdIoyM4JpvqVcX+Cs4PNvzNSe2pnB",
-	"N89xemc4O/jqtZTpm2KGyPthmudulvDdlzjVFzBwfNNO98LPFr4+s1P+xk8Jbz1Xl+HLbuqVx97i9J+7",
-	"2bstfGGZfikOrvf9FDgR7qr9sMmKnYonUy6Y8oM/Fc/EJOVqGvTshOzi9GQCmx1lXPMRNTyMzVg2YWK0",
-	"3GzDXEtIf4vm4POzok0/GK60DxSp0U80xawJSDfPGPWMatpJEHxNK26m1e98Yx+r3mwYW9GKHUDrlX1t",
-	"uypP0HOl7upkkxoZhGGvZXHsg7Yh3dUZueDNsLXW+bjYxoZNa+K6NXLfQkb9lDZUzkcZxFNvpJ524W0j",
-	"o8Uhc+ukI+M1HyguRg1ytuHdgsTAa2ZU0AnL4iMCDyMTB52RpqmCPrfm2lOqBnS14Oa0YuxtRLNsSWiL",
-	"9Naoq3ZW7t1J8Up+QPnW6/nu4Y8urvCHmxAd8nmy8XHJs25mpVyxbMCTa57/K5Ypu3Fr57NS5rARo07P",
-	"cuvZrGCZ6+/Hj1NuOk3Vg+7uUjHs0o0srfdailIVbkJZt2cNgvbybMKbvly+LDdkvz0ptVcdzC3wJ9f1",
-	"7fCpUu83wa88o/i0+NZrqkfTtVr3jIvw24OqHl4jsmuU1+qt76DMmhM9kXvetIIN9F/aP77Dx96Hz+3x",
-	"2VxaSz41PfcmXE/zYX8kZ/cknfM9cygmTNzz4/kYvq4u+XxPznFV9uYSggtxyB+jEn9fu/teBa+x9PV6",
-	"+LUZxcoIZa7mKcVUyYK4r+3mzdmLKo1f/45imarQ9FUvnTMmvrWPthtm3EE+s9bCzQxItYO7dhZlQ9Au",
-	"z8HtSRqf1gGqkL2Qsb9ff0puhYfdHv9SzbZKJxsFgTdapol1imF8PE2N1OM53EaJSWXrYSfz4Y635ha2",
-	"JE9Zq5r4Y3hqt1IGBThMA1k90HXGMhvYEL36sXouMzKVC5JKMam4TCDgYyrThAzZWNo4iMCa2+TDr5+o",
-	"XbhRHcUrT+10TIQUDMylE37FBCIgmAH5bF7obAtXVhZe1PbLVl+OdZoT5la37xcEXxY7RoXdESAISnOj",
-	"8JvNwWDjNMEwqmOyb8kDuCu67Zy1JW9/doRsOz8tluoVY/kxfb08ZWLEkkEuNE+390eX3JuVo6jBOym4",
-	"mNiAR0Wk8Mex0R251h26jRkgEOIqIxSG7iiWkOGSmDPi0p/65JyJhHBNqCKxfT928bI2KFZLkjDNRtoc",
-	"AZfih79B0HqHPVtwkchFeNhqL7WsSKslwbtpK1YE660N3a2V3stEs34Vave0doo6uYALKlKQ8OtZIfKU",
-	"3YbSn6fslhR+1/ONKPs56pKfgqIP87oJJT+QVEre9g2U+zu/PLrzy6Pv9vcen+z9ju59P9h7/0/evevX",
-	"vih91x/svb9b/vj53V/+OVgISuLaT2vWZc02kT/XxzrZZ68nC4aIPJuZslaFmnxyK599yhrjSmF33VJ+",
-	"9x4GsNO1rMrem5zVBnF5k9dLMuu2VOfP6+zeiOC9blamkf4Fn7EdTmyFJhDcO7iRLtFsyudzlkBmnPuu",
-	"VTMIwYaK/4KLur9Oe1i3aONU0t3evW2sy52UBr9Y98tZDo/2N0grMOLYdqbqQPxabyve1LYcsF0fhVPa",
-	"7pvhwrdqwknZWBOIXgeTjLkfXCFCHeiqXKvCpAMdR+32HAt4tlo26Bx2WuG+ne3KqvdJMZsOMFKdafVq",
-	"o8jaIV74pxsvdwNSmhzD7vsEXnxpZXpRN0IQqm4lw8H71URi54r37pXu8y7k9vDh48MaV6qLj2F2QxA2",
-	"MeaWuXsz4QbBEs/dy85DYVtw3V2szkPowl5rxjjvHqvHKtlEvVIePKI6GpIV36Nzfu/q8B5YRlVcJk/V",
-	"qPgvSuRpqvVc/fLo3j1Pp/bg38P9f/TLv1gVW44+ua7GEfP06dON3UPzOQDf7vBKzOcXVF3u3hLVBYjZ",
-	"pdv0yYlYApwHYR9GbK5J3I/xJPT7ceQzJ9+cvUAMUJtNPJJCUw45Bm3wzCu1hrptwp2ZPlomyh/Db97f",
-	"Dfhgkz0C1+AM8KMCMWlGP4TyEZzliiMfwaO7MiGI0xoE+9qk8ALgheX4NoD8OIBefbi/T0ZTmtGRBsTU",
-	"jAEqak0qgCu/raoFMhBVzE6uPkz41cXvgzcEsLeYSFTkUBo8gIKdDACQNXK2QEFfZyM3Z1xnywGk6bbz",
-	"VoekCNzeCk86WxrRSmlGEzOm+OzZxdlvB0+fvTj57eCb05dvLp6dx5FFULOnnVwKuVCBlwghQiqzuH9Y",
-	"Sv999KCjNhO6fKYyT5MBjLI9XlRLnAeh5PnJ6YtnTwGv6JiA6G6kSSdGt3YZSNTd0vfwVhT5ew5xszuw",
-	"ZkiUCrxOj7tuh9FCmEw7TZTX4wnUDm4J2qzpgZuaQQVDzY1pxUSaLf0FEWkc6gZOALtcDS4ALTVNB4BL",
-	"vhZx3/SJKoiHrlkf9hp2EGwuTqBxSfKE65ORi4BygpN1GVmX0wT+ssnTXUUo0/AT3wx+9G3Bx6euQTeO",
-	"Z0I3ZZDRUacArWAmkGev2xDbAWhlMZVkRhPmU54n7JjEo5QfIRulFuoG0CfgDUc/5WwGSiIXrE9e5mmK",
-	"ALGAcUXVJUvgJV5ARr74+vyb8yNwss/nFt5HguI59jhXhqcY5YdkbMKVZhmC/7B0TKjyXB/xvOSMIQId",
-	"LmcJG8RQnykVAOzXAYtAy2yQybSNC8rCjARLQG2EQGewg7EFp242deBbDWm43iOsGOab0zRF6UewBTHi",
-	"r15a4zNukD2bRJo9iRH4nzMVAwySTTuXjlUCxhNNAHbzhEwBC9ViIyLCol3XAtEpJnfsl3djs9tck1TK",
-	"S2X2BqMSVqx3cdk2cbFjs9dZu4zNUzqyCYl+Ad1KNSyiWdvuC5ixmbwyS3gBB9jjN+IdSfOZUO7suMPZ",
-	"J+dslDFtEeYRO4rBYxaYwDQQf/755zECSI1lnpGETzhiWFXgMM3DuHudVr9sFmsAOrLAZUa4AOnZgoNy",
-	"vSRDZuSOTjmc+EYjH8GfBpes+efOAB8hCE5jSYq/3LPy895pEtfjkNbHsgBW24DPm9t3qF8gYRZr5RBk",
-	"RnSLJFGURjDPXEMaRUCdwhGVph855uDXvbTKlfAJe6ccXWrlhzuOfTBd7l7b9L1eN+ah4Ny3HvRg81lR",
-	"ztjCxN6mDlqKygVRbDIzoz6GsLT9lRbCNsPPXuUHIXUge+2//9h859vQDjbBNyidFZxw8zrq0bTNGAEQ",
-	"nUXSuMPFN8RgnVpZn9aX/PsL+LLa0z42bAXRiBwQIRNGEilYRA5dLCAVRGZDriNyH58fc8HV1LzwAL8A",
-	"SAtCh8KMK02XEXmILSEAFyCpSjHpkydQrUYBlFquGEEwcGQ1yklqPEMQxeW8HpF28KhkHj78xaNfrDNb",
-	"+kJSgegNueuG4sGJn0nBtbRi9pQrjXWrKGLRv2+g3a7NmyVgq4SQ2vHZGRFzCkVjYPWkFEnSpjG5J1c0",
-	"vztW4Oaz6zW0rsVr+RytxLh+OdyDWwapr8iA1dkyRLy7yYBqxSeCakCR8KvcFKX0DymatuGmYPCpDYRt",
-	"WJPwIFR3ZNuQVHtAjVD2I4HYRL1c8D/kzP5sYwmCfndLAQRLdy4Ohv1eUyB0BOXWpUE/pxsJgN2KwG2R",
-	"RFcjY6vNwjpbfuMv2KcWCteVat5UUqjd8Z3E2Hzyx6Hz+q+m8+9XrfOOyeJuSSK6nbfKLN7MIZluXNT1",
-	"mBzslx1NJa1znda1sHXPOlQjq8AX4sRWLNdNnohu7Mb0y5I2l8tuj4sdR92FgRD49T0+qPgA7INGxS3/",
-	"YB2nFlYf8UeqymcDFPAKD127axmES/A7IazhkI4uXTQcupi7JWNhDz7UqwkdHby7kOZnfdc+yY8r52bo",
-	"JkXftMMx6umMjticZqzNW+eQgoIHvbVV5UPAf5OiTywcmvUcTGkCGaWlEIz9/b0Hw/Hjw/H9h7/4xfD+",
-	"g4Q+ovdH7PHh42Sf7bMHv7j/aG9/f7z/6BeU7g/p4/3D4S/2IFxjtZFnrZ80OAeRP6blrWs87fY61xfl",
-	"q4uL18TjjlYOhREdZJaYHTooakU3UYvNQlg/AfXzH1geJeOTqV6/mrBNb/HhOu0MbO9WZ7TtlvXELfVC",
-	"bH7H+hl2unv9LOj3uvqZvXS3r5+5Of1Z6WdbphhseZ/aFm1LFWcnZHWLRf1xyM37Veu3Y4pxG9TirV/V",
-	"Vm/3Z4qoKc1YWKqKj1hEMpZSza+Yq8qP7hB8izOjgJT1jzUB0KEnpL9/0BD6/EQKTUebnuiEi4mm6eWg",
-	"LWGzS+wlhjsfPG+JwWQzyquZz4cPH3Two4PMVYNEizrjJ3YPqV6w0ZTqgZwzga9tsg5hNnEHx6EbXPPJ",
-	"g13cygNb28vV1wo6ulc0ca/8/qeX3eyO0YbTwvc+uen4s73hdPC9T246179xG65D+f1PbD02v/G7FsOh",
-	"01sQw4t+ry2GI7/7BMRwGMjON+82Nk7tSm7G3jY9DJZtVlOkVudI1dbE9t28DIFAXxYK/U9GrrMRoGbG",
-	"8TGhgrDZXC+hKj0WpFfOKoHPQRToEmuxQonRIE5TRa7uBJ9zM2sfSW0LTcVqpuJ+CB6xiWv3/v5+/Qbh",
-	"ZBoNS25eHXdyCxNRwmk6mGdszD+sV4PM6YMnV4c2TDqonGf41E/RCngN/EZ741O4MX5RW+IYtrVJQa+7",
-	"ZobQ6S0ww6LfazPD/NOIIPVzugmb1LUJwUZ+4g1IxCeI4bLjQAHc5m2lgc14yE/H4GaPwYaU/v2q/d8x",
-	"jd4pfX6KxrknhQ/4+lJtmzN5Gzmpc74LVwNV7jggCWv9vlvVOVFsoNlsnlLNOhxBnlRTTVq9raWWi6lt",
-	"JmaUd3a30ka5750LHQ3dX1P2qFyTWxdBqjO8Ge+Yv7rdl+KCfdAdL8OaSexO6956klUysqqF1+bZlwWC",
-	"cmV9mkEDYju8GMCsFZnTjM6YDpJLiGukEUlgDQnaIA2+uje3QzlukWrAnjd6xTT7oI9tzm+4rTHaMII9",
-	"szYM9wCmwQIey5QqQjWZSQUK7wyK1QdQIcqiimUTpgrkPlvsH4whfbt7A9PG4D/81b+LI3K4Hwb8IRQJ",
-	"xA26FuwqQG6SPWKuJipXUG+5DPryx7/5H//T3/5Xf/d//u2f/vVf//Ff/Ku/+9//5k//5p//8b/7L//+",
-	"P/+3VRSTwwfXADcLRNrGJTeiGkFRDRZe5phXFv88Lo33i0e9cr8He4/ff7e/9/j9D/vRo48tfRfC8Vow",
-	"103mJMUNYXTd7A1oOvrPXIW/7QfpiwSuehj6eco05VuF6VazmtfkLlZvvqu9FjTSuhh2kM22wWbkLRL/",
-	"XhodJxd6YDPG4iM4plXEDp8XOeapZhlRLGUjrYhohpOrC7uYSt9ZenluHsc9bpBcWiKLcUrwYz9jdDT1",
-	"06nHG2dsJLNEdS32QFWTbfCEKG2UQbKQGcJezDM5yehMES3JMKNiNCVSRETloymYCc1q9oXUA6i0HvfW",
-	"FxmGnhs3/apZ/dnGtOuPzkYJkeyqTW/qrAMFBfs7JNJjh2EpeTvykp7Ruli71Sigy50rEkWv19Qf8Hjd",
-	"utoAw7hW5kvXzC7IxAtPtUtdhmDjAjpIyIQNEvT2Q5b2YJ5SYeGIBi5T2312KdruRaVpFrTjH2/KeXY/",
-	"NlY+B8GMz5gRygqwCkgOt3I35INDovixodOBnIViHRMJSSRTkPNPx2M20lB/PmFkAagosR3sgOrYSFuA",
-	"L1HEsPc7B7FzwTWnev2BKYEpDpI8aylxa5OBCrYEo57RJeS/r4QveHj48NF65E3YHC483+5AyszR6zLH",
-	"V+65j/b8NKG3wveGT0nBCJxIMqOXzEvgB/v7+yQsn6rInTG/Yi7RwHA/hyEgBX609+EuZFs8NHKgk64V",
-	"uWP6mbOs1CY8OGeZkuJun7wSDFuEo5Au6FKh05Qlnb2cMK+yo/OwydE5p8tU0rXxJ6/tY9bGul6fLuZ2",
-	"bp5HnLpMb3TF4KjZ16oXq/ONCLI2Ohwt04rM9SBjM4s23XwdhkwvGBMEn2OZOva6Bx4E5n9y2tNmd6Ux",
-	"7aqxKvKmkKkP9+vnoMIyHPcvkj88hW/kHB/mKeVihwzfdCh8Ec3dsfyg33qK1pTRpBsqHxDTiSznKlF1",
-	"GWE4BEtIPjdyLeC8dBOcofcBV4OZRf2qG7qTnK2SVdcDU32Y84ypa7XB1SDJW8YnxSAXo5TR9YRdvLEP",
-	"GgqWcZlZxKwOGW1tGkY8ZalTYhChxlloLD7NnOYKxAknrZjRJDkWy8Is25RqMJ6ZpnoRIrGgADLATLUe",
-	"SE4jBulcUIVL67QzJOKXbGTGcB70a7+CvN0Xtnf73Vc4CPvpN24s9vNLee5GZL95HQ7MdeXG59TrvIWA",
-	"v50yUazWgiriHicpVfrY4+fbHDao/2ee60zHfffD5RpURt+zH48ZQmObMtcsaTe5wu+KJGzEQVQzjMml",
-	"HNIl/Ok7OcYI9wVXjFCxxKj4pPY4bzLFOiR8tSrLMZDB7LgKQEnAnTPnJHIiaal7dRyKM0Ym9VB8IypA",
-	"kisWayRnNme0s7CBR+lbzhZNakw3gNoLqi4LeFqVz2Y0a9lpVpBhwgWYBNQa1n8thFifjGhpRzE8T1Q9",
-	"ZSuRyYA4+cNW7HUThwmsMTUGA4adFgZDZz4DAx47JpQkUhPF5jSjKMDbMqOIhCiIdJp9bd1WIlvPMzlM",
-	"2Qxt3EF/2pmv8WpbnHDsF7KA11pgcH6rjZFfIYLVubV2b5pWD2jTCV02VTQlc5ppLBuKShnyapoxAL+0",
-	"pJoMmbkgilgsLbSRK4lm+nGepsS0T+68uXhyl0zpFSNzqpS5ilyMGNQJMeTIPLWmPMTD9QIh++CCKdon",
-	"wxVJMgllfQCHE3VLroFKYwMsiYxoTSF7B6moMlrrFc+kmBmVaEoVib86Pb94dfbbwdPTs7iRil0yNm9Z",
-	"Xrtx4Wg2XDl0euDKmSNsVtLPEoFt/QpjkEm/XG62v9F6NyqrqZy0HR9YVTcbmEjGxkZiAN0Oy6yYufi0",
-	"bgQxBVEbT5lFVsUc/dEU/Du+hgxLJmUAfzyYSYLC4hD6jOzmQtoWDoJqAHn/EdbCr/1gwRM9bdhyuQhW",
-	"wwu/mC5Gi73rkxMXxEnn85QDql7xs+V7iQTrCfvAlSZLpgNBDK/SgrFLBLzT00YjDxiQ1ZyOWihb8bsZ",
-	"7Gup9CRj5795gf27+z6TVzBAtOzIhSiQnbEBIhhLkO7NM37FUzZh5MnZs5OLZ8RcR90nzyAYOii/5RpX",
-	"2izVYsoyhn63ftmV9uj+ZnCNNfp5KjTLrmj6TYuowe3vCM1q1FjvFsQ0PsE+aKhsNONpykuFalsOE+Do",
-	"dyjB8jVb3oyNvbOy3xIu3WQPt2Fha2zfX7MfIXK3kwRmFu82wUu+ZlvGQjYX3AJBI8/mhg25MnQAx3tD",
-	"HtjKPFuTfV8wapSgNdUpxjILrFaWPKMHnVq9PqxX8frs1ZNn5+enL381uDj95tmrNxe+bMX6i7RpmY0X",
-	"wDg8MH5VTMjkwi2wZTFcwbXHLxU7MlOQ8718bjjsSGYZA8BkcgeDHIbL+G4E0PQI/UHuCDbBxN8YiboN",
-	"1DdsOXZQIfAOMEiRkDtzqXjDG+DE929YqdV1gyKKI07WB2lR9I+JNILAnGVY4OQuSAcF2r0tu6TIHd/h",
-	"/t0+OcGmlWXYZmxBvVKZJmCSp4LEllz3nTgQl5jxEZr/5MJhyxvG7KyDNJgSshCVz2BuaVrMHwRmLJ4P",
-	"5ghAJe73qpfH/tAGsws/el+CQyHuZk9aqWXDolSKH3Sx/mwGkdxtoD8qh1hdPcedRdTLpby09x+HD4cO",
-	"j6n7ygHfm6PFkqb5rb/QqVwM1ILboL7yoJ43H3MAyxcEMkXFxB0MG37AFl4923I0C5qZdj+F4RQg11uA",
-	"x/tz7K5VeXqlpS+hHtle4dKslRECgrw7g3nIBXYpFmC/N+Ekr8zgdl3lOJhdb9/OIxxeuOCfzSHqOxXL",
-	"gvbX23CqQpelpYa9I6xlRKYyzyIwDBjiAiqg05xRHPsMHenkeylYqeq4kBgFWeOtc7QUrd0aeNmowywb",
-	"mGFs9AKOf7NXQL/t9sbHtk1V3aLCr7Ei61KDdo0ku9n2fIqj3+SsfJLj735wP63hN98ipV9n7IqzRRP5",
-	"h+pFJd5Wt0ZVOFgmFxtwQ670mWzwttRoPY7ENv9+9Uy20+DHvK38V8qVPiJPzr+NyF++OP9LIw//+vzV",
-	"y1C0G3KBfpR6CaEpYy2RIvAT2kIXMrscSnkZltYEcZxjsJUtzlVFul1hQ1jno0jZ+mXcmVwQnMLdCgZ4",
-	"/OoTZGnaWCIbC+FhcBScydC1uPZusA86o/VmX/qwCqsvw85jqS2ipeHtvrMm1UWpZROMBZYeQ83NKeK2",
-	"jKJR6o2qb46WlS/MibA5GUvU70xXCVpLZnPr89uIDqwNIpmieSEYwRYABxkElOOOudVwS9206d+0eQVj",
-	"lUM1mRgLxaEXEEK0bU22oUvJgCB7sB4/mXLBFDMvPBOTlKspoIacjEZsrvde2Ir59ajtAP/1sBhTcwWg",
-	"OIywi8s0wLkOrljmH4FADR1+NGod06bfJn/CN760zpbuSCORDr63KFgtAXHfF8Y470eJf/XsgmC97oN7",
-	"NJlxcU9pqrnSfKTiZncKvOsq+grEfy5yY04Up/fOzUtTyjco4Rwgv937+V5Lqe8F5XowyrjmI5q21/oF",
-	"yh74scFZTWL34mrbaMcy7zAUNmPZhInRcuOx+DdvbjDWurBqKNZw4sYCBdpJlqdMkRjaMAclrgzVthtb",
-	"/xK9YoAZfVx2A15/Gk3C0Uu22L0zxxZFrO/jJVuWAGQo+ZLRDKowXzJ0HNuUujlVCvJL5Jh8SRUfEZqb",
-	"26ItRehvgOe8wolkCwuuNhPhGu5OlLB7tkspIjDE1DbuNVUqRJCnisRokIkNNZsw7b2RZE4nrpCuFEWY",
-	"AHzdxSr9EtKDC2JIRzO2eRn7EAMTCtlXvyh91x/svb9b/thW0v6l1GeMJksbr1c7CStAn1oiHTOmDLuK",
-	"j4jOAGwVbLFYMJiMeDbKuSbDjNFLlh2TWMjBH3KpaRzB3+AXiY8wkgWMCQTKFavC45CBnyAh+fyYxIqn",
-	"TGgbWUnnc4glMQKUrWGcUs3SZcCT7fAwbhJ6xj+hY4BbSsuZyatiJt3qnflG3Tcv5W9s28U3z20Xfs1t",
-	"Vz5Cz+aStwolB9XrULzm7/+KTLMwbv6ZSLZTyIb8+1qQeAcCugFiXAR9aCt1raISrjxjrXwuTdNX497R",
-	"d+vz8t9HK2rtWqZXys84DkQ9ZH8uUBIqNPbJKwiDMnITVmuE6DkqEKFYCta3oVVsZAg0Rv9VbNau1mZ0",
-	"EB1G96MH0cP36+tpNB7QZ9DPW8rt8cTP5yhS+8/PKceAX/z4xNyzNPzmmfUo2dfljNlX3pe29tGafd0m",
-	"taaI76xW4FzgrCJyQKyOAHVJYGARuU9GbhoReVArtFlQBL/K267xOQsW+JwFq3vOgqUVSWldRXJSDOZ9",
-	"9WL7GxD5C+eXYt3VNl3mWQNXL0j2KkTnbujKnQnNbpM1w5537tEIO/+GJuyaRSsTluTz1LTXFEV+keWM",
-	"8DqBwhg2c9bTzDCZxlBKvCQNghHq1IupNLfHsNGhD3+IjJg0piDPXgq5EGTJ9DFEI1ChFiwDSqfCWHCr",
-	"o3fHzqwf4iZvXPDYYIOq5M55W6f3eJTJYrq0MR4QvYr9sOTYRlpglCUXE5985aBD4W0ubPitZkqTTOYi",
-	"6VTMvFP8einlzcaxV8OMKssSBaXSSkepFHJufcv2QKw71Tfhay1NxUa637rPNRzUmYOCbcjCwtLyq+vO",
-	"WzXBrv6xBaflY1CRCbe3pzF/f3UOVUPOlFETaDqYqUlbGMk8k1ccfZRlG19B0NaeUaPxDDzMxsr7A5ou",
-	"pJq6O+ToR5eOMNHJI110SLhSTOhr5Yx1u3/+TBRJJEH+R8OqwxJ8ZqPxMYMHz4HPynMOBcgMNjS7OcuE",
-	"z5rgkL+CyDpt06LsghvVZ8iY8JSrW4zTFry/yF5xN6JEVIpNDFJY3E6VjlPtDLsZr7+k2ysvHTnGNlrI",
-	"dlAFQJ4HrTYm1Cw+U1DcHdSJsYcGCBh/JT+8T04cMDbYzH1EwiVbVgK/Dw6/2K70SClns+I+kXoKVeUw",
-	"P7kGOkACWQMcGwGpMCoWGJLBsoi8qTtKAdD6LBdguVxh/LY3EWNrRXm4daSF5zIjw1xxYUg8oFg9tEhc",
-	"AboCCgROO+SKxDYDvj+jH55aGITYBpY4IIawge6z3EaX2jwdH2WesMBrQy1GOqHOhQUZGeXp0TR1vhrY",
-	"ziFmtsNGNy9r2xra9PkzkL7i/g2kvP8YaAPPQVgEdAEM3aSX4CSRJJVigoaq1WgEGLk7T+mITSEwWJFY",
-	"XhkqNmMxxCDFpeOE6T0Zv2IJOmG47n6Owqz/9cn+dbGzpqmG+fzFkQs6Wk/ab0Nb/HbXbu7auWr2EznM",
-	"4QgPRBIKEEDXuSD/8a/+m//4V/8Kj01wcXT4fhUSMCIsdWm6HuXPKDVlHL4//U//29/9X//F3/9nf/P3",
-	"//X/WmYahzWz9SbFrHDILXylQdu5aftPRB4SBbnIzkBzc0a3cPiFZais9zgTUVXnhaGEX4ZGo4oBt/Zd",
-	"xTDXpGnV7tSORKKuGKkbYqpuBZIWCFs7gaXoKpB4huDhfAxlN+JIZGUow2jBp2hkbG4ONLJYOMV51lqO",
-	"eP0Qt7KphDLI+mpzaAtaE30yL6RCkBYwxakrvN+naeKpC1FbJR+UVOOGeDgL2QoPItQLZjUtrX7YrSa3",
-	"Ws+KfJQQ6mCliOeQnzhW41EjHCZIF6U8W3Ovf0TDWtQDfsISlmx6XEPhtqP2vTH++3q7Xwj1XhgBmyS1",
-	"ghgGCry32hbLUNXqyyStdsRLO1gBrYADFpgePRHZDGQ+3LiLAN66zt1+XIZ1s0UHmDBnuqW8iDeVNBpr",
-	"iqu79mportObKhPerg4UJw/7C+sMhFPxR8JN/voH4facTm4E6tZ0CTeCbVHt/YEuyfr7a2OZNzu8Gxiq",
-	"g3oUIVjBg6j9BqxhXmXAxXIMm+2VZwSN9LvRePyNLC/6ZuHj1WvW/aTc5k259YuibtKjFc5qZfIEtrxu",
-	"jN/aFJCuAS1NrrXq5AIr4CqY6PodsuHqzvhcMlDVrAt6auEVqLBwo4VdjItRmqNYUZt9UYhxq/UvnHcN",
-	"PsVGhMs1MfPVQhZd7FlV5Vs1RwOATWKdhNlAq8BcjgaNISLpYX6A+TBjBPKLUjQvNFQr2vpowySaYEBk",
-	"xgZtEQUuTME85KTlWmiBBT7ANmKMIzguB6KXluHeDzz5GLt4gzS1p2+2vg6J8wfj0q+7fbBvt0MdlVvt",
-	"nZHGV+LVeBziZYPGKMfjjrGQqD29Mi/ZP82r0PCbAnizwW0+sqhovhpILjC+ZGGBEqlH4jA6u2JCHxEh",
-	"bdQJwINYZE//FZAayKHHG5MZIpTrPolBjXHVBGyr3kUFfgw7EGXfn1JFsty9bo6ofdshdz4/OX3x7Cni",
-	"apnXMqbyVBNFlwGmosw1IB/C7GCsNWutHZq1RDgYLpHYTt33+dAs4NCPHtvBOGZIWvOQSuB3mGdsxBIm",
-	"RozIK4vU4R82w7VGX3AWBsiHKaNXTJkNkTmYpVLAjErYnInExzjYUSJV4mlaBnvsl8JuNWTimbl0PFD+",
-	"3JzZd/0Xz6EROFqjJqXP+pM2sGu6N5yueCPK3OoArlNcQhs7pSVuroVvOyI6iO9yW9oltAv86gNHmtbb",
-	"N+HxgMisfQOp9LVMM7a7DQyN24H3mrPPr1g2aA9xwNDrQTdj0TkTSWAkYo0pNUVohnmAiwlSLV8voEs1",
-	"jesGtWyITRr1nNzWtkj+95YLUuE6wQZXL1dUup7Vlhv2rDy4MPYk3Dm3HaWzUroN1bMeRqQUZ3pt6owh",
-	"OU+cFbaSq+xloE4VU9AFtNHTg6yxiJuNOBoxoQ2ZkGPisyYJFyTWUtM0jtA5vG+xv0u+AkjUKHoWvnrc",
-	"uo2PetB4p2lU1dXKzmNDxcr4qMTK9FfuyrWVuWJ/t9fgitHsTngMVmC3UuNox9Y20+POQ7t9pzdwum4/",
-	"2tWMYssAuuuLVqvm9lZmycP98CRsZqEwbxmK95Y9mVL9GdgqZlT3yYkLSn90/4sHZLi0AOe/Pn/1MiIz",
-	"RlWescTD6C2mXDOCYK1GAoc4L6SJiiwyrg135wJghW0oXTi6h0EJjGLRty1AYE9dreThFvF6nrcCOlqL",
-	"6QF/M0wiVyyEliwlO0mh6UhvhJkZpiz+fPX4AnmtWwESVC+aw9NCCRpVPKwS4LlLXYiuiEM3OccaQ+1y",
-	"H6pOlpuVqFZSvd0S9t0S9SB8oS2Em3jA9iGb0jRM9SN0BDHbFafEGicJlk7ajOryInSkY3Ao1DPDKJpN",
-	"xTL/buT7bVy8K5Y1AxStLMHkywhM8ox1rM9RyoCtBgm1Z2/ittmeEG+W0MwBtIE5JU3t0xzGsl735eav",
-	"AYAkNMG0w/cFqis+HnboBrcdAKVME6b0AGAZWiEdjP6JGDXOSGUdXDY5IMkxftw8wxT+YFpkiU1zh0wV",
-	"b95Kcoa2rdL4fTqLtSIh+DpXhM5c14fR/v5+EVqYXTlDEbjasEc3iH6jMtKyIIVyktHGoOQLGMwcypua",
-	"RSosX5CNcbBvv1d2Z3KheRoO0ywJTNQIBXohyUw6zNg2ja88gmcYbeiMg9vNjje4Ms/z4cyIH0lEaKqk",
-	"9bIUXgEf84jlCrbrWOZ6xZTO3zx58uz8fJumq+IqGJhzvTr/rHvxGgBSFn3yalwc1ChcIjDPYnUbQWcN",
-	"kMdC6gGa1romFXZ9tl4PFux3RYcrpj4oDau+CJhHdLjftBpY7gEdLmicNZdjg4zMEB2iUvCvrsZg452q",
-	"lHGbraI01Cd/NQ43CtwzUVjPDE63r+1hAbx5FtQ24EDMcywkfg3DzBytdgPBGqCyXj97+fT05a+iehqX",
-	"hWvuZuBzfbSIrdVeHHrAZn0UFbdu3iJV9YoGa1adXbUoWdW6Uz/4lcbRKhfGtLkz3MQPHVeoMuuCkDTd",
-	"q1USzg4lYCdT7VIKfu1KoTQ4UpbN/BXiab4H8pJwdWkh+EXCPrCOuOr2Jl+3YqBcX/PTAVcZzm/WL2Wa",
-	"2cJEW0dLw413aLVt9DihS1ttyMlARXGeas9NMrylbBtUNC2qMtlIANvE1vNE2NONqqoGZa6oQhR/sDpT",
-	"cd1F52rgChq2Rhk4udXVl0BgOkMfEEbIiMBcTFzF1LriD6mprRvbVFqrbfsgOmZtph08VIcBdccrGJBr",
-	"sbQQkb2ipdNSvhnlXSzdvJXUYLdGXd/tzi275Z6vad4taOmt23hfW7i5FuOG/bVPTjWZ5Uojnq3RzECk",
-	"gdNto7dOXp+SS7Y8InF6qWZqEJOxxHrRZLgkD+6TlGnNMhWRhE+4VhGJ92ya4iDuV0MoK+azww3q6phJ",
-	"7SJ0TeWjKWDC/ewHQ01e0hn7GH8SNuTXUykYAtPW9/WpXX3oEwthJFRNmcL6MFgVA5eMpIyCazr+eXxM",
-	"Dg6IlkZ/GE1pRkdmL/vkrZ1H/PPYhuVQJ8NzQWaUi9T08GTKBe2TE4hiUERN5QLzWfFRqlwtQOU013J+",
-	"4cH9L/b34X/7q4Nty4bWd+9+/svv9vcevzf/I3ttxyVtLMfmKuwEgTwu1QrIKto7ytyMu8JpvjxPUdAt",
-	"hmCfPoktba21a+7WJZtrSMaZyYwdF/wQMMLcxZuVQ2ZGyKYKNm476BhAA9M/c63Ap698U/DxqWvPLdar",
-	"8amjcy10cJVmBw+hvoYkwtavR+XFKKKQcWlxYjPWrLdszzg9h2z1zEKh4i0BdV211cGMflhjg3O1uzA9",
-	"D6Uj6hJWUUSZSEOPQFJcTKmGsqZQdNL2cuNYqmapJlxplg1sgN2g1bTiShRTAZiKsKNzmaYFBbVg6Bxj",
-	"2lzLLAkLFXNNJkwr8mD/wYqyxANEXBxg+dS1S1qUujIDqqywjUebcIxdc+UgbXVBPIeFGrhRMbQu0LRV",
-	"lJibTlqGWD8j1fLxmGX+IhGMgSFG6MH6u9Xwu2tj3PmZFfnMxWS9Ru+/8pnM/pswjdl/iTnM73Hl5NUu",
-	"i97YDlmyU2Gz6LU2wWAMTX5RfK3I/1xrXyy/sbru8Rmb8CYsV/zeSHmn56/I/YNHj/YOLMClk2RAeLIU",
-	"ABRPB4+PXuJc6GxZShA1xMy9XlTiSzhNyTxjY/6hLB88edlbnWZzsve79z8cfmzk/2fMcNgvqR5Ntwt3",
-	"yKCB7vI/duj62gz2tLaD2HXzfgXz2t2NQTUSut3xrTE9PxuPzefmmu3wm5PkoeqxC1EGSvhOvBN7JCgl",
-	"4HINglBujC3HMtz2XHJlSWsfXg9jx517zJpqMbAAH2MfpjRXutx6ECjucjaEtGn8KCSmbKyxARsmsub1",
-	"5lj5MNjBRcujLlbEn8QQbg5R5dghnwiZ+fHiyYO3fWFpw/WlhMz3Y4+VZKvvucWBetQBEjOWap+yNPHz",
-	"aHnXM734CJLw4foEvqxgH2F95zxbu7pQEbRIPI7BqYclv7GZhKUcSKQ5DrkoPpoxuGREuxh2DPaZpTsV",
-	"5MTCL8CQc1ZpqFJUFNg1WvTfCUISIwAazQBT9Z1gBfNxeoJbWmgdRwYlMt03/o3IikDNJ9JQYY4TtZjc",
-	"bvUwx8FstZGZBBnS0WUUZhVB658povNMkIQndsQzRu74Zu+WE/zNhNLETNE8a74jd4p+72LCQuP9KRQv",
-	"t2blReq/E4F+1BAn6jwO/gr2ol4RDGzHaziFHY3RFfDsw8twgntRbxQIK/a0Qa683VhoKvzktqOjXoaU",
-	"LABhhs8FUjB8dEkP+OlZMCH85o2flvvsJoefL4op4henfqKuAzdd/FxCJ7aduqnj56fBlF2nSe27M78Y",
-	"nnRvx3zpfN4hBuxkPscQ9lomQysIiItBQcyUsLjTw/3QCAJk2ejttTA34OVdkn9bDBOrK78GiUtWtgKC",
-	"zESiokLot4kjLiAvpXzWqNNsVNAZUR46qmJF3AS8Vq5Dffbs4uy3g6fPXpz81hegjlxCiyUUhnUpMvUB",
-	"KxLUo8os7h+u0sw6lYJUU0OR2rytTtnV0mKnUMtMLMuCw1ku8NPSZajbdoQVNTvbiCnaJW+jGlBfoHLi",
-	"1VkJGV7qu7Yohy7OwyilPorFkt7D6P72iiT0GqiM5nMAWlUWM+vBZVDDaX3arHvOXh4VBbKMgJpb1RTk",
-	"phzZhuhYTORTkauPBYFpBSIOCu3RJuoCS4xK0Fity5Lo9fqeX5aQjbWbwUodX0tzYF4qXz9RK8E7Wr3u",
-	"pWfmoadMU55W1I0GBcA8GyijprsoKBPWu36SVJP60ry2wP/OWsCo3k6Xxx4DMuVF/S2QiNTUUESu13hN",
-	"NmI2fkDbacBuGqv3N5xzi21MZ8tv2nBEn8uMJBmIoNY+d+RhRC1bcMEwYFIe51kYEeMkce/p9w5g6sru",
-	"h4rRFJDsAVWWnI6tJmX0L0h2lRnYK6IgIvAzRUZSQCgppsfa2mclW8V3B9H96GF0sB/d348e7UcHX+y/",
-	"j1YUSQnLHH+x1nhbDrxqYUCecpxJhBMpZOUhlj41q4vFGxC9ecZFR6nVNHnumoEP2JT58wybM3+eYJMw",
-	"hlw32iU2xPhDI5J9fm2YwDaJui5dsUtIflgUEAoq5pp1jbSu1PnpJNYqW3h2ZV6qeaaz0IGJ/luBPUW9",
-	"K5apRlvhqTArr9ApjEY+1PFL5dFi+35sXZKulqCWJGGajYyiJ0Z5ljGh7W+q3y2kaMH4ZLqeE5n9eouP",
-	"1mtW2r2shJuVjkfpQEalCkx2BHbPAkA1t2ibAVvBUHcbhgFd7jwEo+j1muEXSHFuPfTCzqdLDfQZF+G3",
-	"B1X2+yPe/uAmr855Z+Jb++jWt6x5ibZFKLsO/1hZd2+VRl+qptec2nUNNvJJ8YXrU9JV5LOY6vv2g7FT",
-	"grd7YvfWr3BT/XFaQKxaQwlHbzZuDEn4FU98lQSi8pl7HB9QhTpKk6UTqI/JQdmIsVIgXY+df85oNppe",
-	"sA96sxTJNdpKSG8a18fSrQJbx2bjmckWYflcWfFhnU2saWKTGRP6nH+/Fq04sBX64XjXARAeZaQeKcxO",
-	"Qqtr131Ti50Rrq7h4XRQ0515rOnvRhycvuemWxLMalek4JwJvXvfZricWyN1NgRmsw86cm6ZOc3ojOmG",
-	"WMdA/cVKMTLzenC5lontzWFloRNH2UAqEquZ6ttHBjOp9OA//NW/i7GAqyuG5S6KzwAVNMUKBsMlUDcP",
-	"XLWcs4gc7u8H5Ao9Q9CNvUgq6AdxrPDrIqYgKJ1w8Cis5VI15x8+uJYxf8vqPVwVEF7P6GiKnr0pLSro",
-	"GbIBVqE5y0jsu4kjHwQF8VewyrCT2hUWh6ZQ50fLxyVbOhdb4DuwNSJsLBd45BD6zGlgkJxlw0fjEM7K",
-	"jMFFrSGn8UYXAujqGBF5UYGErJ8n5/CDqk8+WHI0ZaNLZivLhMadYKgLqnxCGDhFbJhkdYYP9h8XZ8J6",
-	"gGLwJrtwTTxclQpA9oSb1TSLB65cDCAzixtBkIHn0uYpn3DIlX/UbXAppAUsxnsH+w8O9+YUrPSrmec1",
-	"jiaWmYU4v1XFB6wv1rprdYmLWkPA1ik6rQWiGnuuVInauuNriOLzqRRsIHyQ9cow1CAeG1LuMHazRbCb",
-	"GUqgtJMfigjQGhbgAdCI+IplHhAyjshD/DaEwsQ4+y/whxnNLhnU3u6TE9td5noDiM1KZSVqw/ilSJck",
-	"MfTJBm6ZI/6ZQiqUZxOzM25u/aYyAl6Cebyxa+4mKt/cfsUaJfNs1HK91FJpNkMBMaTJhXRQUUqvceG1",
-	"lSPKo/iGZpcqiC5RhBIoYeEZ0LmmmivNR8qGo3BN6JxmlvFiDiWRwjnNFUlkELwC/McLByTllwxiWIAK",
-	"RiQXKZT3KkQGx8oNXWJKKxeSlCqGkSmiFNxjfZGGM0oxYo5g+3hfppUterXeM5srNtBBwYBmZ3BsGVRM",
-	"pjJNVChD+Ugd28hWHuJq5HpIdNrlxJ3Jwi5ZY+eycHvktEVThMhpKIlz2Fy7afsy3q73c+ypF5W/06Uv",
-	"Ape1+fLCMppKpknGaApl20rSz1G9wo872n0SmwVNcozRanwO8msMARwDXIfQLLuiaWEyCG+Ya2sAJnkX",
-	"0xGX7mToFqM+axZyJheinJGCs+lFPd9w3XtkVwS5ZxUaBr1x3SACvEptr3kRpqYkGdPs2Aa62y/1go+Y",
-	"07rhQzfHAb1imZEVMnu9Bm2+f/sgrhCInBB1g4Ej6HHmgsx4mvIiG30LmJchTakFtt3i7U3rl4z5ZLN8",
-	"Opc+4w4c+G3NZrTnx/XJORtlhkrDOdYyYwlhYpQtIUbDUHM1NfIHVST+/PPPY0iQcgWVuSp+heFjRt1U",
-	"Kh2ReKr1XB3du2c+3jPv9sm3mO2HsiwdAcfDFpSmS5ILG32KfERJDDOkRMEgLVZI4RG28esZm0nMKymU",
-	"LRhNBEMxujPEadllcaO3XqwI0IamPEmYcOmIkHg5ZPb8IjbZndh8GsCH+C70FBsV0syjDwLhMi7a9D/h",
-	"+sZNTRphsPac1TNTBog4j3C7+k2A/CMpVD5rirg5dyp35aJ+pgq3O2a20Usmisg1e74hgkZqmkYESFHG",
-	"xrlIlEUhKvJ87OP97S7TNv5gR1IH681hp/bRb5TNUW/BafEZVZZmLGSeJkZwQbttkBmmGnOluBqAYThZ",
-	"Eb9WUErABgJA3IKDwCYJiQA4BNJD1DHCTJckl3rfl1wkXcyCLPvaPOnjG4MAwlWvvjAP25hCeJkbEXnt",
-	"W/iUeV4uBmrBrbutgsgF13LIUkhL5cqfvWCxQHoUEksUuB1otxl3UmvMmBY0ExZ9pbZhonQRxjRNFepe",
-	"XCFxiIJMhthitAeNxph1N5JZ0gwqvdlwjRC0bsGfcjVP6fKledS5VOkV5dD0tYA8tkb3VrrbsTyzxmrF",
-	"mOiOFjKXadonb+awMUz4eCQoaYdgE3iXsA5FuYLqljXrkKIOlPU9rJ5a4abYzoNYoIyvQ/agIaxGKI7B",
-	"QrmsmRZwsI0WoENBZtxTX4r5xv2gtv1yMcCV2NvjzBaxkOMgYaSQYX0dvRIE93bgbGYlB99LsfZ8XPAZ",
-	"+515zmF0D1Sru6AqeZc3ugDgWr3TN1nkEPT0LgCwyacclVRRhcNgISC5YZE84LJB0JANIioYf1ku8XzS",
-	"rlR4MqoM2FfYK9GXQtEIhLwy6yox1wq0vlUdAqHHkuQm3lDQ3hB236uDpRNauXHNCtq2QVWBnFLX1ul8",
-	"HmOe+3GQMG42BhUXG6Hq/O4QGnpE4lRO4ojECRcTTdNL87ek5v8LNppSbf5iM8rT2Gore2qm4pLNks7n",
-	"dTPgSpRhuvd9YxhK1PuwBzAte4Vq5wbWoI9PmNCnzSUf0IPSbmuqG/v/kNN0o9paQSB4vSKxN8DXoZXc",
-	"UjT9xrIZFZbQdR9HgH1XfxYzqTYsGlY7eUOq2JusXCkhz3gT6XPKWsOGoVLJNlzmtr0cStRV6iNA6+dF",
-	"a7WPBjWx5VgUGWIbDdmtURHD/PuihnGj0WnKaNJyYlKu9ManzFoBNxq1r17XXGpGWxGiKayWj5fhbLW8",
-	"ZGa60xkdIVsQCc2SvQUbTqW8VA1LUOE2ts0mKli2BkAcSEBsHtWJyiLjmr0S6RLlEtjvbN5COQwjkrk+",
-	"L9Q/7x961Bzn3gIQ665M5AmV77dpVkBkGwjWT7fpp9v0id8moxaUOAOe5aZ9kS2LPw8A39Z3OLdqU3Ez",
-	"Hz68/3A9gtA8XV7IbiPdngxEPZ2qUvqKppk23wGaYcpHkIQijKz7vll1yJxJY/Wuwmra5W/aWieuNdCO",
-	"n8SjGxWPqHbF/IpT8mDdeXQUt2L0E0vwOqA2F2L9HZGf/eCJyseI/OwHhCyEPy2Vhr9tbiD87ZK14QMT",
-	"AHM1yAX/MJjhi2jN75sTB5/RjWC/+Eme+4kD/VlwoJX7s4LY4jatANNrX+ZiAjOmpzIJe3/96vyiF/V+",
-	"9cz8//Wbi8a+/5AzzOjfvmd7Wa/RSNNqXof35d2URKQ615l85XyZfpsOVyondUqjpnLxpIhAbghvqRfA",
-	"oj9x0R+bi/7EaX7iNJ86p1H+1fXP/uh0tIEG+hE2zR9Nug3Xa95mDaHz+fkGM/7JTPjTZf8HdNlTimvj",
-	"xvv9dACQnkwM3pz3IvP5q6/x34u3jftl7vg8k5OMzs7dwrjWYPfB+JBx+DdhVyw1R7exqRszTOJtD+92",
-	"QxUb723abQ4/9rnzJP6g22tm8RfFpm43jd/N6Cby+H+Ks/wpzrIcZ1mp93DQWO/hOoGI/58IF4x6H/Ym",
-	"cs9Tawye6b+0f3wHgRnvw8f2sBwOEClq+FhvwvU0H/ZHcnZP0jnfMzRvwsQ9H4rzMXxdXfL5nqujsTeX",
-	"sEUFu9sgdvG1Szb+5AIYP7lV/TOKpvzU1m6L0M4t4zG3DV781FZswxjEdcNH8XOX4//RIyK3ikHcBm/o",
-	"Y6tYth1mQpBZ0y2VAarzYG1R88Ux4eMyQMKyyFmXudA3EYz9UwLPT4LlT4LlT3koP+WhfILCynaZFp9g",
-	"VsMWPHxdNPv7Fdx6t9avW7B8nTUiLwAAEM9GOddkmDF6adHJy2DHSBOhbIavmYHo1TZE3FfkgHcXmRQT",
-	"csmWUchkoQ1fLwNN+QABRckfcqmp54q5YgnJ5y7PcsrTEhlayOxS9clb+B6xoWI5ZyKOwqeQqFvMHIfQ",
-	"E0NFAFcvMp7SdDywrzqcHzdhKHsjBQsgKNA7SkapVMCkjx3YBDFtQCFJ5LAAwADJ3lRB5QDDIG3KhhwD",
-	"dMOYQ0i+4RixWYMYL0lctO4T7pvqS5WOqOndlQss7+5XckHkWFsqWtvnORMsIYo7Oo/JUjjNcZ4GACAd",
-	"UmgQuailmquFnPtMIRB6RIZswoUZta3NrbE6XCN0SdWobsbdi3p+97riQzOlX+Gr5s+vaDqGj+8/QuUV",
-	"nnZN/amSGY1ZIHYBXGNRsS/tl/J8PbpMBVyGIrQM3BUjYgkpQjSEnQHKlMh1XZwoEQ64oeMxHvSMaaiO",
-	"5MUJJ0n47TWTkOMxlsuBVe62wTikV6LnRvcKGnHkzzblx/4tZ4umYGwx0PSSNQWNVFhrPazTnaIG/H+R",
-	"lJPWPlMeGMNWrDNUA7HYXFYeYy4lDKG7WvM2ayNZrMDvtCCd1dGAuLvdUFZgXk+XKyvdLKbLUmEmKgxv",
-	"MOtfq40m5ADYhCGbQg4gFd8XBJtRDsQEGYmRZF0Kv4K6YIA1VeDaFbW6ZK4zKi5t7SrHYTDJbgJpW4Y2",
-	"y0yDIOlTxvBlOmXUFaqyr5orOaVJUdvT4hOJsLZnCZZtLmUaQm1BywgcM8A7X+4BfwoqwGF5rYZe6gPG",
-	"Sqb1EZtFn0soZQZAXSsKn8Z98lxmOLfEQbfiQLwWnbuU5HeClLKSS5W7eGZLthqN3YnoCPUFZw4YV7mi",
-	"lqMKypb4dGcC/4QjAbmEKabp+c3tRT3YK1+Ky65sR8LydrpEUvJ2ujzznb+dLl/K39ju4cNzO4C30+W5",
-	"G4N5NxjG2+nyxI7k7XSJGD1f2rGskl89WWrhJfqa5WjK2i+AYmBO9c3Wn/GYqlFnV6veefEZ3+n1lIEA",
-	"jbJhqbKcuWJTkLrOPnAFlqrU5arWuc82VWkAxnSwFovV5lDzNCVDZvGrPChlbISRuLKHKwDGu5TAsY+u",
-	"q4HTTXe8oOrypopUtdbNOWfK2Yfb6sA1XAdDznyJ6gANmo4Aetla/jig3NrvEJkuA9GuCyZBGXC+ZQz2",
-	"IVhuxEyoDKY+EvMoTdPr4mh6K47CBYQ6cQ4mzHAF5eyf0KEbU4GvY9/bGrPB7BWAUbaQrNg/cIo1MbEo",
-	"vPuytnUzuoQ/QyK2PqLKFrxZDfaOjpT29CDDnoCg9o4OaqGB7i3bWaVIiC+5FuxVaW1WnPntnBlhwteN",
-	"FYsK12aDRo9WtNpxUf10Vi7U7uxIypW82KEhCf0yzWKGWkumT+Ap38rHqGchkde9+BU+Fr45k4JrmVm7",
-	"8cp5+yfD96Ee2LpXf2MeCt9SHUSWWTDDylJjp9hMaQrFSkRuLVdtwBOsHHDdoK+fdq1111qXfpc3PFi3",
-	"nV3xYB22gvtH1HuP9Nxi3KIzayr2D64yNgb1Jw4frKuOURpHCEW9biilZ290FCFMdvMowK29sgYBDDFs",
-	"yNlLrzdOh5pd3rH2Nh+vy3j1DVaX/ibarC7kNdpsAZ5twKZ2mjHsQAB+6/GVS9i3JchbVdR5tO1HLgwD",
-	"gbZmPBFgjXtz8WTlXlbLCh80F+8LK0/8WHfw0WbD+HGu4IaD6HgDVS3KZu0NBGOlKrwY3m5/7fE76PEV",
-	"gQwBRHqBwNwnr8yvC65sLdLO+OS9qFOe5Ln1/ZYH9TrjM5otoeUhHV3m8yNCZ1A2G6CJrSHSmwxhOcH4",
-	"eccZQcLoJnMmwCStEMfqbuRMg1KxwjSBNlqlnZEWAEtNU5EzUQ6X1uINNQfqllGr8XJFpIjAGopGZJwH",
-	"WJEjayQFj1nVjYZr6WpEgNkPyyUAAvYkk/ncnhF5ZdRaow0XK+8Jfabcw+HgwD8KZmtcHilJSrMJ8xjv",
-	"K0zf0DS1reIoJ/zKnFW6LOJ2MMrFzM96kOxKHlvLD6wq7JULmcHKssHeVmzB1hllo8T65AVXNiwLlCyW",
-	"EMEWZstg0hHhImFz866AO4Zd9hvBBwvy/rj/OCTxe/aLWo7dua97UICZYb2DAd0E0WxdUTBfnqAuF1qL",
-	"M7q5ulVhtTlbA8EWxXsVmlXcF7O0r5+9fHr68lewy4CEKKD0jQWwaw59ae8Xq+xv2DN42KlwfXbsMZNG",
-	"uzCdbrJADoCv+zvVega1FW6efcMIq71H5R1ulKr98XjOJ3nGVKPfccTStNFWXCz4kI0MYXxy8vLJsxdY",
-	"8r7DagGic1PLEFHmXXzWlSPl5TGhxKwCtzChQB+UOVGQxNahy1K2ZLnTMzZifI5FAF1ggBsD5QlRsmMX",
-	"ttb1YP5wvylgFuQt4BRcWJPnlKbjsJy5cgvq+KPMyPOT0xfPnkYFGngZaRZCauGGJTnbDiG1GPjjh+WY",
-	"g22aeLxlE7Y2RYfThivSNQoE0WUHbc03HTnzDzBqfNtwM7cLEKCJPL9cdgGdhnBEu44MjAcNQ3oG3Qdt",
-	"w/bOc23keKw3BK8i0+zWm5MkV0RyOyjnYEGgYw/QuxGCrfIVUVbtKILkQnR012YtMnCXg7IZ5K64Fo0w",
-	"JMrVBZnRJRky4tuzvAjdJ12iFCjXq6lI4TWpkxDztnWco1cbhTkguj8mGcFRb01C7OvbkY+qp9ofvuCe",
-	"FXwnPEae8NRpRRQwwZCDlM9KcLeCnQuWI5hahUlUSG+FjK5m3K8lR/8pTdNX497Rd/XSMc2KZRHp5vyn",
-	"EBARkanMM8NwErrsGNdTdWs3IkCsMSrWJJGP70vzPHOW5YoQW8X/Wxl+NJMZGyiW2ZdXBR7gUwVNdykR",
-	"LVQ145uUgvWzOscXmzBvNJuHwYW4O72oZ7YHLKXL1lR9H57cAk//vY3NS+hSNQIQyi1DDmE34H07gTK4",
-	"tl2m8j6sPt47NGsXqtJODdvVs1CbaGuB1Ljwo8YRia1ia/70ETrmQ1jSMQbF3fLDyEoz5isvudvoZu7q",
-	"MmC88Rij7CBoOSokntAXbnqE1vFhb61CIcrGU9rKprYmghHmLZ5H0VQ5+8kRcFAg7XC5gABo6CQq4gVh",
-	"pPhIn5wYrsvMiy7AgCsS/wWWfaT2nvfJRc1SBcYcLsI2Y80UGhuqaxmWcuUZFOAlXHXx/UPuYVOAqhqh",
-	"tndMzAVSxOsIrszqlM4xPrpClTakPMg3GggPAMpv0JCn15UrYI6tb81PuMsVuI07j+xl1xc/V6diLOvz",
-	"LJ2JH9qijwZuOdaV7Sve6AbuGjZffrWcEbl6Wje7jZ2Pt13ThpO9u60NdZ7q1JuyXZ5mS5Ll4qhi6Acr",
-	"uTVb2cJXEIJcKwhWstaCrRI12HijuOkmb2EudNYcweXHDBFI+KAbCFTltEQ2InxMLgXmADTXAL/ZaMSb",
-	"jyzMMMyoT95aJoU/R4Xx2ac90CBBosh+MCzNrbz/GSzu3CpkRZXZftMytRdILm2DeyxUBHtRF/pQAtZa",
-	"1UOws4Y3PesfhMprMWKw3ycrWltYZ5F1piRsxBNmeV0pV4rrYywoAp4jw8pLhn3MNMeaNI3nod3kUZpZ",
-	"KPrbS3hHTWVWyAd3CzcQHiB6yVSvzUlmoV1X9FgEqdtW7VLYzXOCiyG8IFjVfRpB6vn+vpGtJISwU01G",
-	"FHPkSnVKR3JmiUR/g0Bnl5LSqKRcKwq2fjF5Eh7dY2IoH4hjlCS4dKuj5AAtIeGjtcc4Y+Yplri48D6J",
-	"gcBCyfcw52JUkF2uiZAL/6TR5uMj8y2S5qE1xyVVL6bZi6YGhmwQlqwNG3JeewqBqBmobf69jM0ZddkS",
-	"LlIWCaIrRQt1/n0mRgxUdnDJliCzuiBbW+ofl2nIVGlgfJabru3AeLXydZiY2FKY+pIZ+RVtpMCxhsw8",
-	"h67gE38okQy7iWfMMFGWYHo0/h1W0i02qRf1in3wH8I19V/igpWecdNbD/PnzmtQYarMYZokAHPkG+Ag",
-	"qR5NO0SAQ84EZkAHmBbl4/zSBkXDGcCHYPOHjAmn+wDVuL8Pej6hE1kkU6J3tXDgqtxIGjZf5gbCu0uj",
-	"s3SsOrpufazg4kEMhNMeDb9F5nxso7bD0A1MxK0ZvkwLjTChJeln/Vi3KJjqzYfbvLXsQnifumeD97zi",
-	"sDIjFqJInD/fvUr8JaiPKmftVRFtPXqbpK1d1igmivEZs5H2iyB5esrSpEjMMjsL98f8NDdfWToLdgRo",
-	"PzA36CnbPi6ffZizkR4gLeMztn2BznL6wXZtIBTHihTOmgG/yJ2Edw3XU9ZIsN0QQqtHR+0JkG0/Rr3w",
-	"+rVy/fAhomUwE9jXIUulmKiOjnsjoA4K3NlWGy9ElkAtTm9kOiZS2CKGhpxKi8pCBTA3m8fvrFMuAaMo",
-	"RLiB1P4cqlligyC/5dkENBAtyeNuEnvg/1+V6FNSUGSaFIqGlSlpUYcUi8OsOw3ePdKtBKrfRlhq7Gnr",
-	"k5gxlae6LXXX/FaqRItDNfPMGADmLLt1ooFG5uurfvpy3ejZ80p4ty1s10wutldIokDF5GKU5nWAmdbh",
-	"dK5r6+ISzJ6683Dt2rXrH/RBU+sf/fHz86KeboQucVGQTWJzo4K6ZZHXrPHOPwepp7Cwh7TV6j4swxR3",
-	"aW4F44js1esuB5fStwryV6K8hehWqswK+1e+YU2UzF90L1WU+WB76dKwSmpIqCpMLKDNJb9tIPL52q8a",
-	"a7PWpIISe29TAp4Golr9UlWkquI6OzGsCLpAAqMsaHqhELW5o7tlkAdDhBbM5zdhK34a2pYILNzM6+4I",
-	"+Hwr3lpDGwfW/d6poHgQs2ABYWJUsgdUx0VqqLlwDKiRqERXbESJfNMbMTY7RqfC2ukBe0X6iM3a0VrJ",
-	"F6lDkttM49WuMJR0C3XNqtOFCI391NHENpq9KyXcknCA0oSNOzEDCHaC2HikAE4EDTgwZbi0ZsZGBQQB",
-	"/RqRJdcaX3Cc+uRLh1xjQ2J00AAOWcgFbCN+CiYYahxCDmWyJEVQyXWjVopTGNVvTGUVqrtWp0PlK7w7",
-	"31pANnbpe7HcuV6jGviXleHfXDwhCeB+xAPnEn7z4vTpsVVUE0WUEbSGS+JJvYvShnYO9w/vHxzuHwz2",
-	"D7761a8Pv33wdv+3X/zm0e++vv/Nw5e/eP347OBiw7rUJ3u/o3vfD1prUwcmTjPFX8thU7ar7gAUa18/",
-	"wYe3NFy4d4bN9U2S1gCUasV8z/J+L4fEx1mhyO4DtkLh9f5ho/DaGjba1meBGjdkFgQtKcHFCUSG6Ng9",
-	"TzXLOi79c3wYfVVcTVtYjgcoMEvjnnRcRWk5n1+D2P9eDq382ClGdUazy26C9yWHcXXaiAUYhwGojCQc",
-	"d4OmqVwA1oNYAqRntw0oBH4nGWW5sLX43dqBLIrL1k08+rUcnvlWYON8Q7+Ww3PX1kffrr0P3VjthhcE",
-	"jxhRLEUL+SI8HuZI2DvZZb0q5NUehshREH+e/da7IdurXexzEDfp5fyAOJRWpiK2h4e/jZQXhCrYWSQT",
-	"RUxn9918Am8q3L8zfFt5Kbe4mutSjKsXFeRBTO+iELMT/+rZBblH5/ze1cE9NVP34Ne4T05gu5yPzgzG",
-	"7qjyGSu473c89OL+3dJrdtLFezYsyvYvLU6Yf/1BEdxFpECs4+v7JUrG/w5w23bjN4vXdG91D0gsG8dv",
-	"Rkn6tRy+Euky1JPsV1VV6RqG0qrdctWrr82zL71YXBjFAoHj4FpoJltA9XrbzGroXXhqWwMNU52LZtr7",
-	"vNsSUrbTndeQCvu9ZhEpJ1zeehUpN6eUiqastGYhI4RSL/FLFaCDW5M+2HriRotcJ9vvKvasjOrYzWHx",
-	"e5TkO+1J7YCgAc2uxppV3P01SKm4jWuwHSrUtsrTFkfFxmygRRFFBipcOEbhyoaUojVIGvDfupz9LZWT",
-	"QupfCQ6G4sgZPlyHOCwLlCu3bcfnc+dnc/fM6FY40U2xoRvkQVEP0KqbMSsyBPWFcdkYuUzOHFAozxAf",
-	"IDQCfedncXBom+4d9TI2YgJTneyvXxQ/Omyqj+87Rt69Ni++Gp/Cs001rNcxVT/ntn3a7VHc+TFswwDf",
-	"d4pWRA7I67NXT56dn8OnwyIx5r5P9H1QSmq3CsV+dBAdRvejB+/XO1Zb/S6vvS8HPnknmP3CwvrbT8+d",
-	"km0+PPHpiKC5Wrifpm00Spr9sHJ/bBNP/AtbmgU7W5S4GhjWcLUCz7yTFnXOROJUKId7FMZ+1y0v7qGW",
-	"VIht3LHVy5j0qv00DC5cg3DCUbBt7X7OxkNf28Xmshru54gMl5UkMjTI+YSoGV0Si4rtUaWgQBXG5aZc",
-	"WXudghpP4cA70Ti0DczoB6RyR/eDmkue5BfTWhPRf0ziH8xqf0RMdCxQMJVpwrI+OYE4ajKSQgHuixyT",
-	"lGkANeMCo8qhyYgkfMKNVBYP4ojEffQPxHuxbwPMK2puaKt5l0OACc1kDjHopchV8mUGj9lfqcAUOsJS",
-	"xRz0DBc0W8IE+iVHwx///3/9p3/zz//v//lf/qd//8/+9D/8sz/+t//+B0MAP/4//8e//NO//us//ov/",
-	"BSdbraxwHbXfLfWOBRXb6+6FFdvxS0sKirUvVv2v/+0f//u/La/xwY2s8Y1ISY7037627md1M1Wfr8O4",
-	"dsVbug0MH2/iPF3ex2pdH1es+Hba7g2ucEPK1pp6dH+eO1AKhlrH3d+v3LFdU9bdUlVX96yh+o6gRWjP",
-	"6cnLE2JaGVJVdrGfKE7vnU+pmEwp386Pfu/njZ50O7yUC/bsyh6i7qD5PiVIjFgmQByvNb+JtOwQydZZ",
-	"j6bMZ4EWNiQIiRqyCRUWzOWgW5TnsCUWLVeAAiibnfBhOmE9zH08ZiO93lA0l5l+hs+at65apblLjmE2",
-	"8EifxJjAw1xNmyKcuIAHgAJnPn8TYBqDtKc+iXORMTqa0mHqCtfYQEg5JvSdKMWg23o/kI9ER1OWRETJ",
-	"ctfW6eaSOAP/K4wXVy0c75QmNjkBsPAo18qOmirCx+8E1w4hb3EM6Q4+uBhsjHaTHUJiHGZo6SDFohxw",
-	"6quGOkRNqTGYrIK8Wa5nY+NCLRiO8yoXEU5ByK8NrLZ/Q5BmFTEHwyTtw4wDBF+wG2VsnhWZWY2aNFzj",
-	"s2K89rMfNHx+4kfufnbDd6/7Odgv/ETw/WA28MUzP6Wif5gXfHxTmpx9ws8QPp8X0/Q5Hp2V50pKSEfs",
-	"m1U1UByQbLnyFiyTTz2tlMbC3BJz7rHi7pCOLqPwXnFFgl2OytfH0xXbuDuuC1okCTWmFaO000qi7e82",
-	"r8GTh1XUCz2XAz5vbvH0dblSZMdGW4xPwEYqwb72ajbF0beR8QpzRlIa9doMA5bl3QIiQ5nb3iYow4Wc",
-	"v27Nx7ko5+EUifTFlkNZC+XrBAG7nNElgQjgWpgY7Fp31O83qsmb6SH5oPKoBaUZ5VlmhhjCdUUkoYhw",
-	"PJNCT2sBHglddiQtgC7V7VGLSNXxYRjXFoCoTbhXrrmmbX6j0NNVkerSdDBqN4uFbmPYWMWYKgNkeC9d",
-	"MuMCDD4KgrZpYiUnD4VkX2jUfArpcsP02u4RNhuZa9Ug4coMI2nWlTepDqTlfBBmvK0kC8FlvEYGTBc9",
-	"7o17DsEBVCPS+qkwy6cQ7dPuO4SE9sk5QktAgX77fuwqMdrauVqShGk20qAa2PtpK9V3Kki5tmKSz4sp",
-	"l04qnerKDpR3t5j7ZjZls3qnTyuxRY8erFDC7vzy6M4vjwJV7B/tvf8n797169+Uvuybb+9WPn9+95eN",
-	"OhyOqrudzM6iZGt+6Bzn9vNBnTeZ13ZrCjU97twM6ju9pjUSSO+tWyJxNjdhhSyIdcUAsYG1dy1IQsZm",
-	"8oqpgvWAmod1p+HVY1/E1K1GEflrqIMjNIYKAeKL4U2GSa0znKwquRxcw9aMhInc83ks2FL/pf3jO3zs",
-	"ffjcHp/NbYGGOTVD6E24nubD/kjO7kk653vmxE6YuOcH9jF8XV3y+Z6c427uAZyc4fRm7F04WVj0baXb",
-	"3T23O+4XcKXVxlAmvrWPNlqEzcnfMvZphdHLF4lESBw8pFyRIXi0tCxQsbiOimMMxQjBRmXEUpuIbWtI",
-	"zmWacjExTfdvsNjBunqTDojEzQYUOTRyOSnOQg3UpuWfrjxlsTHA1B1IipBQVLRalyb75LTkKITcPmnx",
-	"sFKmHEyPNUTZurcBVtvmJtGWm/xpX43Nhbw1otT71nuzSxa/c/Yuah7OLYqNWMmuWo7/qI/yXcv3jT+9",
-	"v9vwXaO0V8l9e0u5bodD1xIMq4SPHeBsqWrNMdkvu6a8gn5/f52G/lZmCSKx39zVA1fYKDeH/dxst8vG",
-	"UHx0kqO6XHWgAD0BL4ohMu7mgo2OBj+ifiLIyetTcsmWCO3E/PMIw4vJsI6eKwb5jvGXJ+enTwYnby6+",
-	"GnyOcMHzjENlsKGriZ9hCResK6VpBoELcGCB6ZrxF5Odaj0HvwOjGcu+bgIzPvEDLbUDL9QbUkW94yYa",
-	"Ly85c4WB4EFHS+PXr86DnBz8MTbzhngV0wK+bYRMuC+99FLN1KCo8+sk2zk38/hoNpBbANdKNYmvz785",
-	"J1jfWxXxNFBp6auLi9cRFjuAXZkhvh2WcuCCvJZKTzJ2/psXyElsiomy5X+F1Umx5JECZlqkhkfvhIP9",
-	"m0Uh69VFDfT+O/FOfP75M3HFUjln/c8/J8+AOf36/NVLF4Y8tUcGPCnMPnpE4h/eAel5h6Em7xwBetc7",
-	"eufqz7zrRe+AHL3rHfX7/Y9xn5zYZErfrFmEd8JaQo1qbRqNPaqcMqeTpYk6MmPdIzG83UcTtA3vURrK",
-	"ZJnzjMW6MznJ6AyowDCjAharH7yNLcZwQ+xqwlcoEHBFFpkUkz75TW4WY04zOmO6BNBY1F5OJENDdcJG",
-	"Kc0wmAe6gUo12K1dm9i5ZT7ooKo4xJc+mXJhJisz8kxMUq6mcAdP4ODsvaBikpsGsLnC9h0TnjCh+Zhb",
-	"zcEjlP4mlxrABUBHWMoc7JN06PAEYHP7dr/tVkMtkxHNAOzaUE9ULqaMJix7JwiJ/3LPypV7p0kJQjCo",
-	"PK2YhoN1UopkJw/379vyXmF6vSfUgsRnTGfLvZOxZllsj+Y5/545gHCc2Oef40E4IZBsDzCHDvqSfMO/",
-	"xLJg8Bu8h1Bh4WNfmMf6QRtmwlfMV+J5WJRClEDdHj0gX/MvyRwEOPMLFGpL5QJLeGBxugf7+35j+lrK",
-	"gXkgtt2MZTZzpqIxTxm5E8/yVPM5zfQ98+OeuSXx3fJ09vfNSN0uwHvmVhw+fATjMcQiTe2umy0/1X4q",
-	"pVGbncOBw4l04wn7MtMwHdhacVqZU68x7g9lTqj4jgF0LuoP7wziBFr0Rqo8ErmdOoQGhl09jPb39zHG",
-	"2grIgqCMUjyyv09mbDYEYNMC8fXB4aG9suB2Mg0bYRneDfdTMKjnZhu7f0hSdsVSRRLGbJm5cDyHOKAr",
-	"muYYxgf5rdieI1bYa7gxSELsBPz3cKuxpKFms+AA2uP8QlJwZ5sFczL855+Ti4KZWggcVjmu5qWhTCwE",
-	"f/A6YoMiKujzPAPFwT4I98oMKJ8TLd+J4Fxb4iqgGuGDw8flkzvLR9O4T84lSSQZ20bN6bA1EV3XcuwI",
-	"wEISJH0Zv4LCAIBSUnvjnfCvHJBfmSOMozQqoKHVQMMvWULyeZ88kUqnS3fvK10DiqrOM6EsUiCqTN4G",
-	"isOByKT+O1FtCgDzudIqwt0xahaMNnLgsuYXu9xmV/AuRSUMJeVWkWfWkRdV8OtszI1hxSMpNIUUH/Zh",
-	"nlKBLUSwcamh/AGMqoeiB8SvfIigrF52gJqIoXMTIwjMRmNm25QKcxQDIvZOjLkhtvcPcZ38qkdIuzx7",
-	"R3oNdM+Qaz4uLX91jcEZhSyRe2HiKUvpkiWWBcLpXkiI48AthB5wCxJ89Ig8+PDB/VCUn537vpwibV/V",
-	"0kOYO1/LFU158k6MMgbckKaVdgTT5mSF0u7D/VJVXCw66g67FHgBD/cDqn/si5XagRsO7e++Ebc8b0Dx",
-	"Z5ynfqcqF2dshE1iq6+Y7bPLZckEn3FccqyEZRF9YDWfZIzChaH2WzJkSwl2htS85rjR4yIGxvrrY/i9",
-	"bwNZYn/g8DWq3gkrHsEXcZ88KeyJALduerUjgbXDCo4lywVYKLG/PsH6W8UtsZkv+K7U2DFL+sjQTy3l",
-	"PSIH+0CRg/D0A/wCEcaKz4DRhQ/gKw5Imya2Xpvz09WeMMfW8MWMTbjSUJPLSMqKpYZ9Dr1pyryIbyIm",
-	"d/HZqEtFz8Vlhwnbb5vpAfCW18XxPvJtFmTCfVOYlCCc0Ddfb18V1CAo9WVvJvZnhnxkF8/qWe7IXUB4",
-	"umNGKPGRWJtv5zRjQsfkztv7Twg8RyCU8oO+a9Ur7xU3l+OSzXVRbRh0EXMn0ASYMSTa3D6Cmsz4nSjU",
-	"lECzdLDvzr7mwNBABuECbj1cIq4InwhzVZzcqKl2zAew9D//nJx4O4DDV7izf9ciOhUo34jBz21wVJEV",
-	"RO4c3LW8xj+MMJpmmhADA+RFQPxWUNH4zuHdomojuXP/LpBXX5QUAr8A+EsgfbXBXiGZH1Fhg/EILYFD",
-	"OAkci/SId6IAeLjzAMAiCnQqD7llOMxSWdhT+CYiuUiZUs5y4IEl/l/2/v7JjeS8E8T/lYyK7zc0M6oG",
-	"ge7mGxiOux6SM6Jmhpxj93hkTzNQCVQCqOlCJlRZIAhxGCH5bJ/s1a6kXd3thi2frQ0rVrfntfYce5ZD",
-	"lu0/xkPO6Cf9Cxf5PE9mZQEFNIBuNl9UDktiA6isfH3yef18kpy9YXPYzGmO3sT0sDzJwXcE1q0XUmwH",
-	"zUar0QRfDZjMO3DG0Zuh4lmnO8shwtLcv3b56hXweiCGV+uysaHVWEg+ToJ2sNdoNvYCcKMM4XFrrsNx",
-	"vsRTkeU7lJ2G+PoDAf4gZ5ndiU0HE50fmN/edz81bVqDbil8XfGTS6YJEMhLqcu8H9uQ1QMAYwBHInRu",
-	"t9lEF6LLWAaWYjy5lz7V6MVAV9+pSAv+eEpRSfBDlP0P96RgYz6Ae6aYridhsN9sLXuR6/mljySf5EOV",
-	"Jd8SMT60d/pD76ism8SxgGjL/u7u6U/cwaOMv79++u+PlPqAS/ALX8aJPa39XGSSp/jA3lrjtq5CdM5N",
-	"RiOezWhDFRMJAsYsh9H9PM5oc0T4ANIS8evgQXEkOJbzQXYljzs8TSH1b1xJCHPgXgaHXFknhbnYTMvm",
-	"fXDpYAKpA5/NJqn4irYJsxYVLrIHnSBJeydSTVMRDyyGNjpAKCKhVfrQXc+Rf9dEbbz+SmpNyPJhpiaD",
-	"oXdRd2dzdxSlFnYn2mi9Gpmy9navXrkKQh3HRF4Kh7+caNQ10JCVuXuRj7vMeKqkMDo4WuXUSJq67rjH",
-	"4Gvz67aFpneTbHnUrRqIgSzSfG07PBOmK6D/KkvLlWB6VqatwWyzBRvsA6eX58NMCNoyBaVgPAE0SaeG",
-	"I7ykecasN7Gc+fPYYB+bm4g6YV855DG9gDwZ/eShZXPUIZvyTCZygMo/qdT2HbkauMQncpVBJ0dc8oHI",
-	"gAeD3Gqk8QNhPHpSjyfN5l5vkqXwD4GSehdltI5Cxylw4LUI3gpQVc0K+RNiNjSo44zb1DYzTtNdpEGC",
-	"LWI9dXaXFhqHkDFeUuWbAPRmUZKdG18Fd2IxGqtcyN4M3L4PXBrq2yqerSHgKepCmWjFbJi/wQEBX5DI",
-	"5SQC3gb3N9N7vUwYyWJsqaBdft45quc+nWQpOczbly753zWoK+3rzet7IOPQGVnqid3wQAUGORdixJPU",
-	"CDM/xBoUcRTqm79Xi77hgii4gwm2GJqetMwHu8EDuL+2uARtrPtJOTZGGQFbXMQuOmajflBNaYN6m0+L",
-	"n5IX7DZ393ZauzvN1lGr2W6a//990wZgDLblJE0RSi2Rgw4g3doPh1x35jYHBfGrpz0lr3HQDr41rF4G",
-	"K/egw61y/t2yjsKewh7NreIDTxNs+ZFNGxAItl3f5QrOkSe9UUVZQyH4gKd9lY2sUnMxmlBzDc3mppL9",
-	"NMFw7X5rby1V6H2eYZ7YfuvyOgPRkzHml38g4oS/jkraQYxpF3SnOyVtTbUMk6YemDZXWh2XHnvH5wnq",
-	"bqnIxUotjnJOjH5GbuWixoj4cBoLl9ct+GL+8qoSbKun7JaS4kK3/P7pT9xV+TtqIuPtzshrtnNxoc9j",
-	"84bVBvG7Il9nG9X34+t7P76kR/81O8nvivwsx7jsGtjISrG74q4CC2VsU6Dn6EEggFlkNEDkNBX8oQCK",
-	"KHASsokkPOwGi0onK3KeXqTJ7rNokqURuRaVLGxZzOLBqKvSOREB2GTnhLhUi4qK0BHZDSDlNIUgHL2k",
-	"ZKrrPElTyiPhOaMGFi/Pj+DMLkq9bQ23CkOpdM73tjdkMF29NmNqMf0SmzHPXaer7Z4t75ybJDWfn+kz",
-	"IRl4SrAFfvaaBFomqdgoyAJjrwMsZwqwoI8XpvI5BlaMCT7F/B9KqZJYKGPTIossGoqJpEqdYKaDF62A",
-	"CExRiuVaAdVkKFLMjIj6KnNhGEqz08ey8F8TfsiQcA+KB+kn7mFbMoJRDOiBzTrTE0ykK8BhXGcSjRER",
-	"COd8hsAqn7kHPvN++RkEEfRQpeYXCNer2WfH8rOdnZ2F/5jGImAiypORiExLFI/5DEnv09isXjxxmA82",
-	"WylVciAy0wkcGKqG7RKXtOVwFA9FGrJopGSSqyyRgwa8kkIa3rxiV3pZkie9gg0pYmYi4SsxEtlAyN6s",
-	"+O6zIoLl+g7Dgrh3JxbjfGh+BX9C9N4m8nzmg4m7SA6hutwoJ/1griZlaISYa4uc2OYhZPf+jJr6rHgD",
-	"dMToUZNMdDKewxTzNA0XO60ym5jwGebmORZcigeZqZwmMlbTEAjFMzP/QCTPkLsDaORTwTWkPo0mmiqO",
-	"oJWiEIpbjHNLRuYn5pn+Q2aO5TNz8TlIUiphXGCOE6XkfGa7ApSoLFesZQaCOVLzgw3dUGGCxkqlnYmE",
-	"vJHYzJD5wEzU3MZzjOxO/Nh24FFM5qBnpXn10r1BxAg6SSE55rNi6rksSuWGPMaIJc1+zGeWrs0e9LEC",
-	"iKXiRNywRQsFX6uN6KLHkDaPy7o1LzEtuZNUHMK5aerylMue6KRqWuoycirDdyAoILG2K1I1hV8h+IR/",
-	"PqNUTe3pi8p4MUtfbrN3OnkGdGgLPeglWW+S5KybCX6CAW81FtJbisp2CUtIdyAJyfTHX4yCQREihD2e",
-	"pl3eM8cVUutFzLhmI6AYssUZVadF0jpK4socm+l2TyzrWpzoEzvZxvqlA5PavukRps3jxk8062eC8t0h",
-	"3Rtrs4qqS8iKmmih23bOx1nykOeiVCtiZN3X7hwe3bv/e51bd+5HS04WTiouDc9yEP7+HLoPtZNLqs/6",
-	"YioyIJIPWa7MfrbcsqGtTnQPss+Qcb70rqnoDpU66ZBtaN7k1NXP5nTX3EKAlaPRcHYy0YcAvFnR6gvF",
-	"e++xPPBuNWDGMQvrwsg2aR0zqXgBgTQEciM8fF6HIDvLfDafsE+R7CIr+5RQ9ARQHV5gGNrLJS/Hfn0X",
-	"AO9B4STZ5+62BzLWhyIN2oG9cT1j3Iyl9SAM3LwH7dZuE9K8pBUWpVdS8yXJ6r2CxE1QIqUhupyrQek9",
-	"e83mxi6YSSpeTBzZeiH8GadP1vG3SKp1x9p9T8uE+sX1loxcKpA7an7VZtXrid0q5xQF7b0rZlRzamrQ",
-	"vmI+nKQCBrRbWjVsB1a4J2ILYIafestI3pk1nDmFvyYM8GgX/TCtnIcXBzbIKR6cSSrqIHTtjHFBaOmZ",
-	"sufogrn0mA7WyqjzHciuwvsoE0WqlCt3AK0mhyvclVRB/YJ/69krkoLTRcEjEGQYXWp1vHpCwI6vXaz6",
-	"NQ09n2HLnhZzXr4V6nu0vkcr79H67F9YsHqLg3+WKPUkFecZoabAshiNc6j/xApdZ6e5W4ywoZAeFdxv",
-	"5Fxc4U4jYK2QUT2S9sw8wExmULSORdIuVRwwl8WMDRRTssi3/nQSDwoMDSmmVHpMOd02NyzRzJ5rcj6j",
-	"qzq2LizkDzHP28IAKiXEvt2YqxPwc6VdJYH1QE6Hip1IZw+TT3vz0LzpeHVY3q/jXlmkaMP4OuepiFZH",
-	"8ycFZvR2tm+/XzJA3R0A8Wg4IrgEpV/Ni9uSLN21shSAuQoR7D3vfXp9Ozv1RaQJ1LdrbaXWOQa1WYs5",
-	"BqG9nMwtSXfqc7B2/VyDxZC7u9igBFj2AAonLHAzAZHKXHK2LIjddyZwYRZDFhsEWqk+vZGqQSfmM11x",
-	"+7gUh4r0hvkOpjP7GjCvE+gQIFgDxNQ3JyKbFVLNceZvcNgtIfaTcNXbLVA5rUrVy60A9N++SDa7glp2",
-	"vR6gTK/ugv1ug+G/D488WSNb5AJTS1ZfpgSf+8njwK+9hEsDr5HSx92Z+9iMF5A5r4bFjUxpe4tXMiGF",
-	"AXAh7Ezipl92O11eyNybz6iDe3MCIaJya3BvPTA3fFzqsdEgV9+G6136Rr/sqKnsuFFTsqAlJbb9xZPt",
-	"TeXqW93IhlM6aKkbzFgo8IDpEm7mC7GoR7pNWAOg+5pRUVT36v4u0+yNIvx0pdlk+s1yxAKUE1IRr+7v",
-	"NvbMnJbwks9JQdgkl4lkcJ3MdPZkpjPnMS25IC89tqLhySVPdiC48ib2OGyOOzEa5JUZU5h1JFWOxiNW",
-	"nCN8xlzFODuweGNel0bAVcFnjFN1ljm+NwjazOFPQgL54r17ULQDHT2T2VfQmTubzH4UQEx9iPg/mWBd",
-	"YYzs3tCogXGwqa12UB79RVls9dVSXy0rr5bzSGlfbWLCpqptzNrG3C50Wkiqwqh04BBnz2WfxIgdXWlZ",
-	"3ua9oXVyluFNXI4XAo/NQsQEszlfIdxgoUXWCm0Sa+iQv8J5OK/QIn6FnuUMgH0+6gtirhXET3nGpeY9",
-	"yLCinCTsbxscuSMeCwCwAt8qgpPQZYm+46lFTYHCrkNl3gHpw5+qbgGpMhD6WI5cTucC7GBSpGCRU558",
-	"0hRXVscSQsW8/JglqaAfNwj8EtN9F01wpvlMs6GaQnaXLQBTWWwL0CifORIyT/JZxNw/ge6xlLYMv6PV",
-	"jEIW0XrCP3FFzT9xMc2/zHJGlJtoSTgJVruUA0qZkxFkTs/zdZZTFc1+MU3bHWH+TXvCMsbOvREf9Eui",
-	"Ou5hemEZTMdiqJXTVfk4oQkpmBnsL8sdPhEzNzxYFftMj+diAPh99rliJmgb275HVFEV2beDjmE2txkw",
-	"/UU7vHK88JPFCS0LA61GAgF8Pc2GGjB7tvOp6la0UWxz1wBd2RDyyRXkPswlRtp2UFWN+cxOFyZGegn3",
-	"o5GZnzSRgolHKKhDFmfYqsoYsp+4NxBtJu5caCxqFx1zpJr0Hhux4lqwjEuIg31WkWIIfioQc+u4qeyZ",
-	"hJgUUdo1WNRLk3ZEaduw1olDiLNixxttmbP+Uy6XOZt4LweWvELdOCdK9SVOKDs664VynLIgJkq9pqTE",
-	"6n6731d2/PLz7beg7tqAGUi/cufBbNlprex9x4PWnx/B7sVM/fJdgeWea2qhZnMf4DOnvR2OZqIRVktl",
-	"WGuxpBv9TI2q3aArOOhOeT8l/Ls+LHl1rrZ68avo+qRZIh0kCEkmOLEBf3aQWiawHFYAbgcBWGs8qX7f",
-	"Mm0vM7Rw7stPyXmOILTb6Hx7UsA7M6XjFQft1tUyBW3QbH3t3a9fPtp771pQYpINWtd3G83GbuNq8Dxc",
-	"euYYbOLSoz1Z+/TO6NMzezLRublyH4oiQWSJj480qS28fEWR/oqi25v2R698yS2NZNMdDYOvt/SZtnQB",
-	"2rlkE7uJXrqJS+W2VTUvtLwvtuLloUp6lTiHQZu+c1fy75o/scIIPM55NusQnmbQ/qQVXt4E6YMG/6KK",
-	"TNzYHGx60P7kwXrpO2tPRxjoZCB5DsWqbmzkVt0sReZsF6Ob7NV+Shq83fx17UbtgCwABHtOWq0nApc6",
-	"HO1jlx7Tv+bKNqqKJwpRWcP8vb4wf9ZJB/4jhztNHs5M9JHvZOMduLwQY/W2qm+ai71p6uqGi4Pi21Sa",
-	"FwrtRqoqbYe7wEF7fvB7G2biW7lyIcn4vkzZVil3h3ku1X7xiIOivLHW/WJS5mtJ+Mrr3HWWwEuPdnd+",
-	"erplHFuaHHDgkbkTn6dFPgJud5DBGOcuKNorHHbuRa++xw7HuZHHzo2+dtmdzWVXMOQt89m5qV7PaTe/",
-	"2x1j4VRqy3hXRL0hrKe0sN8AyzTQ5NliRvc7LR6KjKceeyTCoJnGkPCaALggEcW+tjvDdIKpSAbDvEIB",
-	"Ibci4de8ULfiOOWJPBVCh271g5sf3IYVxZGJePmD3WQwp0AEN++a5aSm3obvsZ2gvbeJaoSvuWiHZMWs",
-	"bK8ewURuUX1H03VWjcfO4JoaD+3T2stYKzCFl9EJrzWF9unqy6XHxSFbx9XoelC7Gl9jV6NF6Fzb1bje",
-	"Nlzha1y5r+pL5BwukdqBeIEOxE0F9bYeRHzP+dJ3bOo/tEbthfgPPTmxrfZtz6KnRVcd1d3N1eOL9RzW",
-	"cq12B9ba9NncgeeoUCMd/1J3IErVb1p5Sj+HylGq1VFZXKTL5+JRbjHgNeubTRIWxLaJZnqoptJCSqG/",
-	"bMQBKEoC2TyhL0MqLRIKR0CwHgGclQS+YgR1RLENcMyRl3OKRL6mXXM5acZZ1/RCxF6BhEBpQ4hVdlTQ",
-	"ka7AXrPuzHl0CHUK4Lb0MncnzePCVViVB+3JwHVFjbkrlyVh20XB0glXmRKyCDJ6zT+A9wg5AuJEDnKe",
-	"nnRMZyLWFYNEai/p3iwh1iz1uBYFP0EOJAkHLFfs9wuIzBHkzzvQ+d6QZ7yXE800Z3oseglP2UhwCbVQ",
-	"B1h7bBeDpnyaJXkuJPZCoePZ3PHRV69dISoJ+EqPeU9o+Dvmeih0uSTjW+aALMk9/+baU30oeNYbHolH",
-	"+cuWfr7urQT7YTN/NW3fWuW+aP82nd3uDEMuSVyS6rQslUJdT7qjBHECrBY+qZDgh7nKBJKQu7eRKG2w",
-	"d1TGuGTiUaKhPNEVa/Y97dsIewcfX1a76eBPTOOp4JkHS3hERXhlCn024onMeSKRD4E6hCAJUSEXI6yF",
-	"I6hBepS08L1FLdxsxgb8uGOrHxfl9IcTX0xvr4jj0OE8zl/NDlshJP4/rGvaMdIXp+pEiDF1HcIYnkfc",
-	"3sSfPCaaOqragAaDdtDau95swn81C3rxoB1MWsGTBwQ6P+dk95osiX0rKzWXjhSPPvqfaaiNHpQJFS+/",
-	"Zl5+reLlRp3uDXneUWMh4UN18PbN1u4edGsDZRp7+wKyhwfmBeeQGjAQ8Wm2QKGElGVubQ7U5sAWznXl",
-	"gFh7hWjb6PpYYRRcekznfC0POzxT46C/Wg5zu2gbbplVHvFV++A89dtTvS7Uk3pjXbgXeatdFS71JoM5",
-	"N+a5R41rFZB5DWHd2/ojLbI7t9C+O08L/UGFMHW+zVX1je5Xr0G6FACNbGZ+2tHX6VJnNCcn1rW1NF3K",
-	"TvV26VIl701XpEoONKKsCwsaVJhnQFemwUnUAyz3KE542hlnop88ihrs0KVMUafAH4RMbpzhz0KmJ70h",
-	"45p9tWXUna9eBdNSsigTA4AtiUUviYVu+ygop/UMn7XOLXwoZCLVouoRZITEZxrsTr94t0esFrIkZ13R",
-	"UyOhrTkLTYA5C1EnniO9oWvMc7vhaKF1xBoE46/UFbB/BfC20jDdeOjppdlj0MCLzR7rccljPmeg2gky",
-	"FmazuRuEgbdDzIeFSL6Jz5suDHA33jyAM2C21op2b95daPXalaLZz//hvz39838KwnPJxMf3Xni62fxo",
-	"1wmgrTEjxUTfXTE/F5yBb6d43ZAb7vw6H602mb18NCsO17wVV4TP6LlLj4tTuJa1bHtQ56O9zuY13tsb",
-	"5KOttQ1XWd+r9lV9y1zELVO7Gi7S1bChJN86YQ3ec74Ja3f6jh+rZBcVwfV+gi1ZcyP0bRcgrMxFNkqk",
-	"IKzykHFNlPSmVZqdLVLjUG5dUGpcIbKef2kt0V5tKgguOEOulrSvtj5fx8xegRS687IBCNx4R49Wu3hv",
-	"4e9uomhYj11pDky7gBktMgDPOb/slIvww6GS4p0kzUUWvIq5UeVF2MRHPb8UtbJ3wb7t+QVY6uJeWKlT",
-	"jKlqV7dZ+7mWME1Ks7GXk8RlXPKJh2yopuKhyHxvdKJthqNHHGOeWa48zUGmN/DVUYN9ZFOqSkUMQgKH",
-	"anfGMJoGyVzWdW3bWOIdLp+JF+YkLv0yePY3//nLf/l3n//Tv3zxo589++4PP//Hv/niz/7w2Y//7dM/",
-	"/YnNSurg7FYlJzkAeavxhVvJhxdZN0wbAKoj1puUdbREAPYNg0R3NDRJGCqr53MNdbB6zs+gF84vxHrq",
-	"4dyBrd2+tdY3symwIDDnJToay74A3/oiWaUYXnq8VhLVgiSuc6leGWfvvOjZXh9Z5txda3fUF9DLdwHV",
-	"J/HiPMLndww31YLP0zV8YN2zzhXM+33Ry9l0KCCIVHWXTbk2hkB+g020sDUGImdOkMBtZ/qwzBdbIWHO",
-	"SZF/+uf/57O/+Om2p+/FFSjXQvC118I3FZu1Fn5W3+t5yehTNe5LIAA3ZwqeIwkui8r7ps1aF6t1sVoX",
-	"W55nlaZqunjSWa5YFwgjc4AAYCOVifM7/uIhPLSU9hS+BiUIT7TKdPtYHssdRwTZIA0MQAQsZafRq6xm",
-	"Rj+WscgaqZp2pjyTiRwUrJrwqZ4meW8IjfRSnoxYrtQJ44xoNM00KMxRnkIZrKMyLrWfCajJhWbiLHko",
-	"pKXa7KlJGoNaCI5fLmPWFQMuTcPmqQa7Q+ylRMRoJjskJvOieSJejObeaj9u++ye5n80Zhngz4GlsoHk",
-	"zo7ysmGZpE2nLZMldk1lDFiuiQ4VuaBNJ0EpJn82NuK1DwTWlsXUa5N3MSfbooD3zBtkCmACwN2eDzM1",
-	"GQwLRlagtTVLL4V9Ok0dJZCFtcWHlBTYCUeO2RglWuNiIOBnj48EbCVkn5WKud9imIBGOmNTkQlmdu84",
-	"t/XSgHYxUg9FbFYMkzWKV8292VJsAp6D+5ToNssfWuJNWroCmlSNBIv5TGNnbIvm5f0kFdqxd4bAzMsK",
-	"Bk+74JWgF3ig1gpk4tFchyURfnlxFJS2R/awq4ytpMi0JObPidzzVYunwhbYJIxKMrqu8zlTLNSdRZ7S",
-	"jD4HYj5iql56nx75IsaIVTg7WNEDwsYV8jgBxT42ks8IXhT4I8CWMF1MjfDxCmgsTTYB0RAvs2XPjgru",
-	"aRwdkmhPh0KG5r8zYRuwJNqE9dMHaBrLtY2FNk4cAqwMCsJqlJ8P7UBe6jK9dUlKuzNgWGjtXmk18f/C",
-	"gIYP6j1xhtLseB/BFuvEfFYyAYIwoDmfMw72jprNdssZHaOF9sAAgS1gM9BSXv2Cccp7RmTarfkc+Ebd",
-	"Gm8i1cbFxqgl25kkGzg2zVk2B9wIl7Jgs/T+AuN5MyM/PGHnjuwW4s4noN+x5uvqlK673iNH7onneN1W",
-	"vfC0fXqQpswfGyvGVu/VM+3VJbNabEf/B6sT0tfcjZced5NvdYze+GQTpr2qbVNHl1+l6HLlVttspy2N",
-	"bFXAK9hdtjW+wtvJt47M8+sYNQt8YpMKcfvhJF+6i7ctG+gnMtHDBWYK52D9g589/ek//eZX3/v8H//x",
-	"6Z/+5P/32NxHppdPnv3Jf/nyJ997+rffe/bdHwAAIS44ImId3m41m/tmbZIcUAn/9ds/8J7912//8Okv",
-	"/o6e3aASoWr0556fdpaurHbKGn1NxMXWrRP46yDSVqlcAnXESoGISIPdiU6k0JoZCcaUrOTP2kBgLtzN",
-	"6qHIHiZiutQy/mgR9nBA/e4ng0kmbAJv4hKJ0dC134LdnLOR0jnbp4RhzVQah0RHBHxDMjavsb9rNe0P",
-	"Gyx69/YRK3da55ngo4gcuWB7G3MZtWh0by8ave+K/J4d7HOwRVcFkfz4lzM7EznogANY2w9VGgudd6Y8",
-	"yTs0/KC927gcBplV3/s8AdOy2dhHn15rt2l+oMw902pdb+yaHYazaX4vVd4xatkM3Hf0r+vFbzreDz55",
-	"bK9MqIxgVxHGCEYf6CQlXyY8iKE8jK5dhZsODBy/i3tmdsZCxmag0uyw1m7xAVAjBu29MBhnyuzSRA6C",
-	"9n4zdFauGVqz2XxyNhPYLvlpMp12a21GnClnaUEqJJqN1KgcGF/HsK0SVRTN2fmWGnUTseM2XHXNA1zU",
-	"InsoMkw8gr4gQ5lI+xQ2gcAdZ8jQacRWor0Uo0QzzfsQ4urxNDXSCShZklGFeLmPvTuCXj0H+VKcgfs2",
-	"qsV2Gc4Fehca8Fr6rgMlYEF792zHh961PhKo6wD2qT5PW58nmnrwMKNrGjHRU8G1YBmXzAj99Y/VUhUA",
-	"OQBXOofu40/WiY5ha8+/uG/5qwH0CsJgq2Jf7hpb98UH4/Gd+NWMbMHybeIDpi1Re0cu1gmH0740/EWr",
-	"sh3YHTzMUpEDlQEmQsQiTUDE2GP6Fc3osnCBMDA8cgX/LoEwAKdBCRYuZyCxCNftWJYwY4ZcM6moG8RC",
-	"oaaywT6wL7TQMvgTamqgLIgdROBiayo0juWxPBgpOXBxOvrGmhWuDHEAOVQ6Z5FWWR6BQTLRIm6w27w3",
-	"xLpF0xsk0mFx8jCJBZBmwGsnIxugwx+YmTmW+A4HKQ8qNPTpY55A8N3NY19BAhGUOE6yTMjcY10VxqLD",
-	"ASea8TgWcWgTdJiCFRKQamEed00CGntX9G0lEOo5x5JLPYUZINqJRDp7C+EwIMbARsZGq8iDwBJKEBYv",
-	"Fl7PaFm2qP00ilaalA4lIIx4diLMAiwzVZ6EQT6FGyKL9amtL+JXzL3vocic7T3/ykyZnZR1WsF2lFaw",
-	"Ei8N3+umIB6rJwr2PLTYWjFr5sAGbWMU5jyf6KAdwMPbUmSdVRnG9VgvYxMGWBdt1p6+AqsvI8m6zn1+",
-	"irZ+6bE9QHMhsznGq/nLCHk8FFXUjHgizdfYZrvwx8GlwkfuxrdwsvZ7T0CXkWbnLml20M9FNuUZkFdZ",
-	"fUBla9KbQipkV9hbcNHoxpiSvbHqGOArEwPc5igsryZdtQHq2/Aluw3rk3ZxFaSbHLMt4QRhG7xQ9ls0",
-	"ny4E4K8QNNuaNqrfLwP7uaPc78MSVlDj2o/2NrUdXhIy3FpWvnaWQ51U8NJXpp6LteGFkiuzAw7A84V0",
-	"jyBTuYfjRdwRNrjv5H/hbCSPveRVEbX3E50f0vvXiTzY9xQ8FHT2l0QA7JfrMqma1g/xoWURCNcFZK91",
-	"0gnZapGkFgiEEqkvgKG2RCiL7Ie/7YSyuIybxELsEagjmWeKbTjv/NLaHpzmLal8VJomcmD0QywWHSQ6",
-	"hzA0n+RqxPOkx9N0BqDSvOylcNCCiRnxQ57C6QKibk0pAe78Dfl4LKRVPG2dXfTNiZiIhn1pZyJPpJrK",
-	"Dg0JmHVUvw9u+aTPWs2w2Wyarmok/fZ6mw/FSIv0odDLEA4PbVTzRfrne5Rd4CmpVA8MZYNGLYSyyHYw",
-	"zPMxwMmGQVFNTLWFXtExPubk0Yekyq3yqOfJSHS+hYyuBzrhlw7NzTfkCew+4nr1OmiXtzPSkJxkOgCL",
-	"DDkkIsMancvN5hPXjSNLgcuUJPeWSPtLIwtPNrtLLtizb66O0dgMd7d5eTcM+EORGS3bvgjmZR8Wxq0l",
-	"5qXZjMN2gAvZU7KfDIL24yfwbz0x2qf97TpYDYsrkWibhYaZ2Ynu4CG1H9B24uOx2UmCa1GkyOGbqxcz",
-	"hL+GapI5CmKRdTDhp/SJkvnQ1Vz5W5Va9/cqfnTaJoFiLicTV86Ikp2JBNLpoB1gahzsAFdWpoWQK1vQ",
-	"YjASMu/o5FuieGhxl8Kn+eqmkoF0TVSbUWQAdTJAxWg2rl9fdR7DIFc5TwmZY7e511obewPy2WEtW/vN",
-	"MMB1bO1CXTKsYDMMaOlMu0/OD8zdntH1bDbKNanDPbUN5sI9Lv9oLRXnNBPs0mN3nFeGfA6sWuOyLgDB",
-	"GXBKuA0EsR6XRp8pYis3jDYDaRB40o3hEWUiN3dSxBKpc8GXBmCcTlIzQL2+IRt/W61DALXWbl8e01m5",
-	"p2pFqFaEakXoZVeE6kjfxUX6NlM2toz14VY432DfgUt3dP4XcC5o1s/UCL2hXOcIPtZgBxIvnqJKAx9H",
-	"VzPJ641DiBYY7CJiiN7F9tyCiDpVU5Etd39chrvGkxBPwmAi4eKYKyGuuEzgatjY23Ghscj6iq+v+PqK",
-	"/232ddQB6pc+QP38/COXnFB/fCYNpzrYNEL1BNHeQBJpW/Ge6dypGb08ecjzsmLSdkqNdBIUVQ/QKqQC",
-	"FFmjfUjwxViQVZ6maqo9LH3QT6YAnTriJ8J/B5NiwPPkoWXk2t2tCCVBK2/TLL3QWFJPZZno4dz6xRjQ",
-	"w6C9s9s0rY94dmKuRJxNGwciTRGLOtSYTcaVbVBEyrWSyIcq6QnWau7vbhK2ofnCybsoVcaLq+2aa6Fr",
-	"zhAehnB+hOsCZV+1akUS+3f+qVrAkhk8093zvogHIru9DnFqCj9lomZNra+fra+fI5ATWIMAkqckOwHn",
-	"5DleTLiFt0mncjkIWgjKotKANV0q2ATbGB9JqnIIIB8H+/ASo35uIjnWTePxhEdSlza/ECxM66nxDtlX",
-	"nI5z1sSgbdW8imNLIMPLABEgOEG/eR6+Cxrc40ALbcy7ThKngsx4HbT3rxkTlb4a8Udg8Oug3bpy7YmD",
-	"rYWG+jk6BzSkMiP4rfMxCDGm7yATZ2B/aFp3ELCdaRIbexPMUrMk3VToMeLWwr2vZJIrgPxuP15pFQOo",
-	"US9LIBGrcGdcMSOH78RIZAOjUhZftq65b0kRKb7bgzwdSLwCLT9LVJbkM5iQMoDS3hVU/qqTsxwUIMpo",
-	"hDnq4NR5vTQbeqS9te2MlM47RbUxrmHpSx+Wq+r7Ul47fu8NwzV8zfu43ORl75tyYy3UvuJJKuIOVOOX",
-	"Zs65UPTCMFpX5r8sv3Px+7k3X8G57ORC5zS7T87qncDDdiosnz2UdabmmWIJaVpAkTuAgwQY13piGzR2",
-	"B4NZXrPD0ks2opJLtOuQsaNhh1u0JwI+6BsL2IHIAdJD8fCJGOeQCioRcr7w5RvVC8MFRpo5igumUsRU",
-	"l2LKwMBc1K0+nJTvhW0tYp3z7CFfsIjXkXVXms3NPPPY3Yu1aOsLrr7g6gvuzBfcy+r7qD0TZ3OM6+IO",
-	"We+mXeGAwMcuPbakI0/WMWpu0o+fT0F9LVw2FS5nki12MWvl+cIAUJ3yTAhqjvHnvJTpjVwddgOcCklf",
-	"efy31mERLriUpLJKAdlrzqmtPI4TJIX6MDNdzRPhVJkRf+R/aHnKSp85RjKFHGcXVgRfy7dXQL7VutPr",
-	"rTvNi95z0KVynic6T3rLa+FvYl6AIwZE54EjaEMM31ypE6hCNd3TIoNMxIzKUvHPvsqYAH8Fhn7CgvMT",
-	"ZWjoyjiQFSBjapL31Eg0juU88r54xHu5j1wdssnYonVBYiV0tsEO2FglMgcmV3DKKOcFsXCdOKw24zAW",
-	"vM4SzfSkO0ryXMTHkjApR0ksAUvTTABWngBZHSCEYvKE9xhTEmYj5jNitjNf9npCxPglcCSIR3kDCW4/",
-	"QEcBDA8cOWbCdoFpK2TgK4BPru/RR0DBBZP6UGQNdh+DECMOBKtcw+rcwF95/AMzwQFl1HsfrKZpnmce",
-	"FtpHRzcb7BY87X9cKhAu3AgN50OIGizqZ2oUQcNRrhCZdJrEQhKf6SRNmc7FGPtxIBkCfGK1v+sqVBPD",
-	"4uk2xlZgv2Xo7MIaoL6YQhEQbDBIL4kgh9B0YqQy0cGvIuQeNHt2ZDaM6VAq+rnZYNCHD0XWEzJPUpr/",
-	"SE7SNGJJn0mFu2LKNRsJrieZZYgtsmdtnzkz99zQHAY2TAZDBHOtDHtCDssCrDzPC66JQ3cyWVcMEln4",
-	"8ig9rqiEykv47lUQqPcFj4sGT4OdMIcN3gkoerToMO8l5AUvE6NZSg1dBGIwG2IlUZG5kyC9I+a52DGb",
-	"aR16WNNRYZbC6+INJtXUrBwyR9plXtKxvAyUvX03UmCTxX0Km3YpPIcYl15peePbmBkZBkJORkZmU3pk",
-	"aD+P+cwI93JvjLA3D+w85Jl5A0j7w1yMP7BPmz++hi2Yf94yrVSM4WBBTOOkanGjJNP76JXOh2ZrrDvL",
-	"3VlpyHaEBYh6Qf7ikhRKaEnABGKugjVn4O3ZTdf227ObrvW3Zy5N/e0ZITQf4Qvent2zr1gGg+KYVH0I",
-	"+Aa7ydO0kkxmv7kH08ltcr8E9/rzR4wn8GSzYAVqTHQiZhHQjkshYs2irvkTKwqK11NRAfy4PKLRRENl",
-	"pQXRXDaUEzF7XtTLi8cO5K6V/4plIp9kcgEqG35F/NY2Dl/Vdbg7qk/nbhMMtGRktq4dB/3l+prIXAxE",
-	"Fjx5LrSwIESt2G3t7DWPWlc8dLHiusNsb/rnJ49hRWziP16o8LGXTrfQWo/LnkiB8GY3DKBIxfy7tbtn",
-	"OoT46vBBq9kKg3iCd01nfLkZtJuNa/u7/ofXLwftvUZzf6/04fWgfa1x5XromHWumTkj5lnHttMic30C",
-	"9ECFGQbZ5JeNrkzqFhLrUF67UbGAOKgZBhPp93eXAhPU01brqv3A9LLVaF3ddx9cD9r7jf3LV4AHSOU8",
-	"xUBCPTXe1Ji5gTvNxZpW1hDMJXC6HXfGSINTbQ5h159uNZtfrSEm6nSqC+SF4TGboko7HoOtkEjURFAT",
-	"QiMI2AP47Bx4l5BtbSV1OtklAwV1dWxiLARM+YIrn/VSpYVmSQ7Xak9JnWjfVGZvRLl4lF+Cv3aI3u3N",
-	"Ntp7keWoi9rzlkAFN5z7sTHtvn54725ozA4kesJYvs0X2F0gRwA0JpttAK/uzgS9lbILLOMcw06a8Whm",
-	"Lh6j3UWPj4kx7ThoHwd6OMljNZXHwZMonP8S5918VRQhQsjbvALJH/KhOJaMZZZ1wiUo2D4CotRcu2b8",
-	"0Cqa3BGNMcLxjBM5oAH1lJSYeM+mKjvRN9BSByI9o4cZvRWgvY1FB18ZFa11uUiqmB860Vsck18vct0r",
-	"vujzVAsYshkZ+iByzPrDRe1BTQNhU5gdCbahR+bFU61wFTitAaHtmR+LjOX8RKBNj2AFku25dUYds/B4",
-	"0PMutfZEiDFiYNBSGE3iWAKPP6jxcSrMc7AGvhG+26S2yOlTKINDnvZx6RxfSO4PJlVTHbLpMOkNkSmR",
-	"fXPCsxzItI5l9MHBNzo37929e/vm0Z17dw9xSlvG4kdrA8pFqM7jOovIYd/IleqMJr1h1GAH+mT1MTEn",
-	"osoUPoQBeZSJK03hQ5pi3HU4nuXH5gZr4keJdQ3lrn4GVmcpaxO6qefUZlQvr13ZL6mbza3UzQU5VNI3",
-	"A/imzez0HUtzANrs8XHAczh/VWUXx0F47Fkux1RPcYykicdB+/Gxz5R4bHSMJ09gTYpxzqv5lRc2itM6",
-	"iHduLIZ8wBOJZ9r8C1y3uKd3QCbShJ/9ljVbYedT1V3uX/666s45Pcl5af43oryohs10iuackBpce9UV",
-	"AUdcn5jWX+aagNUmX5KLERlrVEtmVf41Maftb0rlVTFo53uXC/uiGQb9JM2xhGMR8fpJ6Ii4l72tZd72",
-	"qepC7dXloqaKapBPkvGYLCZXhuy4vc1nynwP3cQnwN4K2ntXzbxCGXYP59nWd5/BXKB9sQlaKuzgWvyc",
-	"qVbCzOHScoh1aR6Xlq/qE5ZPk57wa1ZJb7AkbUjrRnoi6fblwAAFs6ABcxyYFqnoQQnr1MITowpJRR/4",
-	"Nry/7euOZSbGguelhsjI5JZcLsLm8Hwape9T1W2wO/2ql1v/IdGRIoObDP1hJJXYHccyMs3CCzukXEcu",
-	"95eaM1JWZJnKGn7H5sdp1dVPVRf1amOdYYlZ72SQGas0ZFqNBBtOZOyIUiFE5+UcW1MKtSPOMqFznpH9",
-	"5CGe2IXg+eKEiBi0+WOZ2/5wbav4HYY0zJgO0YC0+qwCEJUDiuiA6mqkkShUZe5I7VDgQnwRtNFEM5Ji",
-	"bahVi9APZGRJdCwh1kWiGT6CjYGPScUmMlYUDZpfWxvvMsovhLxg6D44C1o1Ewme9qhnrOM4sgq5Gb8r",
-	"iGYHLnrWhOPGsokslqDBPh4mqTiW+Fg2kaDXO+d0sX2AJMnNQGw7vRwjxmwzngL+RyebQOAoWs7FRwL4",
-	"RVdoz2P9Vtyxq25FuO8xdPPBe+1ms9nCW+RT1T2tWXr33tXN3+CVK5dqxs0hMFb5JpXftA7PC7F3yTRX",
-	"5RdxVA/Ajvamp/qer5jjDdp0D5+/StVcW6OqXtmSkoV6UIVKtWTdPS3LB3uh03iKkrVkojfdSR+mXK5P",
-	"qg2SrqhFMTIpwQQXT6LX4LN1KhSkQsF1y1TG6Lh6DOIQp6TjtrFKWXxVwE+5vMH9y09W2LSXHuPxXJl/",
-	"Xlx2z6Hk6Lwl2G5za6NwqbyaMwFbGwun8zD2TpNK5k6ooz0XjO5oJL5NJuzzDJNJtjMKN9Ijv666d+Kq",
-	"IvnFk33JbMzNAZfsG5aZq0eLNo6ZDGOoWtxIqBJ1EREzTUlhIzkLx5gz5skCFhvCLKSLn6KxS5UX2nqF",
-	"p1yNa+FVC68abPys0s6cJBR3Wwi3aiG1RuL2CtQdl37ac8ndfvbpDYu4Q5ltA5HP/droXivweMy+LeWb",
-	"nn8yFJzzDshQQP7yAk3209Zu8TEgctov9sJgnCkz0eYr+vBygYlpn2/u7p9XYsqGVpHLfQD/VO153t5s",
-	"AMcZzml3RtN5TmEtvAl2EtlXSw0AexIm+o752bmfhIWI9dN//qOnf/2HX/zgjwN7VXXwIecU6Fg2qtt3",
-	"b925+26wmFmJDXz+D/9tvo3WQhv37928fXhY3cyz7/7g6Z/+5Xwbu/NtHH5007RR2Y//58v/8dP5Bvbm",
-	"G3jn4M77t2+BtnXGs4qrdNpZ7atJhjvpDDGh1xUNCyYnVr3JSMgc1VgzT+sfOUxbpFRwODBLjqAYjVOO",
-	"XDGVRw9CwPQj/erjwtmhbBK2zN3w6xvkbDvbTuTSAGYx1WvGLysDI3ZPv6jICKYKYSc67pHg2R/87Is/",
-	"+8Nf/9fvffnz73zxV9959p9+/tjI4ie/+dX3vvjRz5599xePjSh+YqbDPkyyuXjmZz959hf/soHpQw1d",
-	"MJ2gU2qD9icP1oeebQHePYAjCx+axpJ9Z4KntpzoeU7vOqjsZzRJ3bqsB6vuxHTtx6/9+I5ELi8E3YYC",
-	"dKkecOkxOeKXUch9YBFlEWVcZIJlUA0m4sI9ZlvDpNl8KJIMyayXcMR5Evs1ZIl7XUnftt9+y5ndTtkJ",
-	"9a308t5K9em7uJjPWY7epjrxeRJ6Re4kRUxIAFSEWqRE47/9y2MZR1ZJRGybt0RvLLNgFaccS1FANZ6q",
-	"rMx6VXHI3VF1ZxtP9W9+9b3Pf/mjp9/941//+798+sd/9OzHf/Lsf//uRhkh9K4LJciq5eRvp/a+qWSt",
-	"tfczARKFJAE9AXi+Ov1Eg4xf4dj7CH7xyjv1zDA2cejhxNTOvDM582ASlzrycIrP4MQza3o2lEEhy/c2",
-	"H48hLyHQI90xfzSbLdj7WuMdH/CdVMnBjvskDDKVYmkhONHNoOjSQRrBFk0M+Nr9d63VqHXRe83qmc7F",
-	"qMM30RHMTF2wf4+nacfTEig5eMkEl/JGLBTImmqF7pBkLFKQy0uSq3HHIhmCCrImn+L8Op4fXyIux3qK",
-	"gelI7dKrlYLCpTfRpezbNcRo9bV/6bHd5CvTap2UrQXESy4gau/KxXlXNj+Em6rQH9kNdp5k6ZKJ0Tif",
-	"sQjPWcQmspsQGIaQuJmw1NIShQIchuj3BcKAAhAKYCIm2qFQyNiypuRT5dAylHTFgQC60VcZsrDbwABP",
-	"8o2Z1iHJ7kJ41s+sXS7xHxXCyFI/FJrgEvUQKwfnlMQN1b+L5U+vZftvi/JXM5W+7C4k6zhSmfUmPRcd",
-	"8tKJmK12Jb1nfvAcfTzvidlpLh5zuA4+vMOgr7XSdPFZi3bysZQQ2dJ8/1AI17XRXRB7ppeJHFfrApWt",
-	"ykoiAnxNtIWCEEb30UM1xZjUiZg1lpThvye2ZsMw/7RXUabiCdbyrH3ZvCdmF53XtX4oCOFSYQk7ttGw",
-	"erRnuG/viinMwno3rulTfeHWF+5WFy7sIcallXLP44Y9NfvqCGUR07kaa4CQSeTgeZhuSxK1rLCrc7Re",
-	"jRytLXfr9jdsuF5CiXccejxNu7x3UuLCByO58qZ+R2UOtoOAoyLbRGThlBx/eNRTsp8MIhaLfiIFglQB",
-	"xDmPnVMlxE99PBDzD8Ck1SyJhcyTfBYiPhGhcRJgVM7Eo7Ho5ZroRw5YJnoiGQPK0MhY5SImqCnX+Fe0",
-	"X6c2FJawJQS8QOsLse3wLEtMV4g9xUOrIhIWM1ZAgiV4T+jDGC8820hR8Ax4VAD3+pE0kwAmAwDkETuI",
-	"0eVKzB7sAD1PVnXjcsZKT5qhZuJTwJSClo+ss8qIolxlZgqw98hzYJ4OQezsNYFapdTnuScBbWphauMM",
-	"aoWJW8Qy3uCEA3Aoyb2ru8jKgi0AXNblJlRkajcgONRmdVTfPsYdWnJ/kkERp570hvRcP1MjomuL40xo",
-	"rOzc370OQ8K10zktrlkZbAspDohLwH+nmW10epmDOAb8LfHI/MsWnLoNfggqM6A3pubFAGHbusK6Myiq",
-	"wL2pZDozr1Wp2cl4AAgVXQOKcRWk1BE/ETfpLcEZGPNXacJvXXqrjJf6+DgY6UESHwdtBuCol1ut3dZx",
-	"ELJjKk7Db27dfv/O796/dRw8qeYZ6SaSI4/TIgzqpkoxdXLDtyxFvXbeWydaSGBsq4g+f9qw1+MqFL0J",
-	"ugU/eVAGSO+J5KFgBNk/s0KFjjV361RiBUOy5MorczzppkmvrOEZIaovjTMB4MhLr7ID2CK2hDydjKR2",
-	"ME4IvdhqssyYoE40ExQfOJJZzxjSCmDqekOe8V4OV+JdAh0kKvMGi1Kl9SxiQOxSehu0m6kpwfhBswgj",
-	"K1VuL9N+koo24/bSQsnH9NiIcT0UIjd2cpYD2PwbrcbetdtfbTXfDAFMO8tURsBCKhtNUg4Y1e6v4lKx",
-	"4h4BvRosEo/yjEe2WJ561hUzRRNEQwDCMfEo92rzR4A5Ps5Ul3fTmR3JNycqryqy/xBX6f0E0leWC6/R",
-	"JM2TMc/yS6bvO9Yi9uxlM09Af6LzRk8/XN+INe+mblx4nRZMotnHz/7k3zz78S+ffv8XQRg8/S//4ekP",
-	"/q3Z72b3wQ3QE2kKv2vtXWs24b+a5pe/+qvP/+FPzC9hvYhOXWs6d5maBu1doxQWz9MGCcLg2V/8u6d/",
-	"/ufVD3v9se3sgdp4BmdBaZ5P8RhUHkeYjZoj8rUEFzEmgPkPqcCkpnq3AAj1lcXWG4Gg+dyoeqXJX/Bl",
-	"CQ2CuXgOhTEqj8ZsB9HtqHXAOkoyFot4MkbHbI9L1oVAK2GWA9MBdB+jr9gLCssCvu3i+5K84Gdc5ii4",
-	"WxregkJZyW+WfMvylC2nuFt1vt9OvgU0ZMByJR6NUxB4FDlc9sYk1itfSODhnh6YyPzKfrDIHwDUVnfw",
-	"560msQ3Yv93PeZbxGXaxqks4lypbRv51ZX+e+2sthi8LWUMWZ2lRbxgDlUKzuMD0KwSuaTBwjoNrAJkx",
-	"JeDalunYCqWekDnPk5/teYDCU9rEmSO+GIiL10emwRMWl9eg9o1duG9sUbipPutOdCKNZY3M4H5gqrxe",
-	"K++Bor6xvBEwHQYt2ygEjFZISdc9Ln2+mGaz3LMGO1TGNEEfx4wNVRoTayu6bnzSVtCwpZKEFW7TaR4K",
-	"xlnkcQBE86JfC7IOThH5NwBx3GJi0VNEbJvkHqUjyI0SvUypZXB2R8Q2iG8e81mqeOzUrkz0knFiVraa",
-	"m+Jst8wWt8ryW6TaM7HsrljWlkfheVb6yrlVVBgaGIvMiMdq+WwWdH4op2W73Lm1fDQE8rf+YIoeI47Q",
-	"moNbj0xUCwH7c+5ZmRKz9Aqy0ed6u4WvXsGNv1KbFN7Ud96LTNEozf7Syp317zmHKrUsq+Im8XKYi85v",
-	"linC5XPc9eS9AUoJx52MsgpjPPZm6Cdp6lgzHMwEKaz29j6WRt5CSOatt24Z68fu88Zbb/mxhnKn+gVr",
-	"QwH36D6KwIzqIKWvNHIFO1+6wNBPYC7fY2mjOVo8FBlPbYBGU0jHRm0phuW33nfyB3NorA/NaSdALBX6",
-	"dPz0wLH0h0QzcJSMhBk4qh+gAmQT2cmTkaCc3JEF9YBYBHDykylAjBfwJE5bB8MZGh+deY8AGxY8NeJy",
-	"dixHlhsfaUrSlI2FGqcCtZGuENLoEb2hiEOPFbK0JglB8dJI3uFJOsmExmXE/cGmQ2Xs2oIWEIJufZ6k",
-	"mvEUFCHaXpgj3GZS2dBNCPfDRObZzMxiQU3nDCZiWrSL7ThOtJAxqVpMJwPJ80kmGE/zoZoMhgXQZ2bb",
-	"8PYL2JpwLBxZjcNQsbEsM/LRGMKO+D2S8FiWEjglEZ2KyKhk49Q0P7encRaAttFcfWY1zdAs5Q54To1G",
-	"2RWUO55Q1Mo/WlGcyEHO05MIOBunojfkeYQchxI8tSCmOkm8gq3kFFXtIjlLcpWW07FJgzNWeyssNMR2",
-	"03Gqg9iz02CEojuuQTtodsyDHSwmhAUpcqXM2cNcqcs7zWs7zRZrNdu7TZsCrbK7qDyQIzUE1j/72S9/",
-	"9OzbP3323R88/V+/v/P5L//m2f/46dM//ra5DUhRw3C+ee9kN3iwQc64vxgX7HKG4wxTW9CyWa23XUwx",
-	"zTA07uV/W2DqTx4TrWnQDp796O8//8e///yXv3z64599+fOf/vrbf/br7/yHZ3/3k2c//pOnP/7vT//i",
-	"24GbMKPj7sLu8U9Jh1LW5tCqCaG6eVa3c2nnf8DjU2EDiKV//pasCwVrV7URN7CfZvYurVAMtnRaLHNO",
-	"XyIayxVxTHyv42FbMD0jK7Ci0FzXoxL981ApLTTcpei61lUeCNIZzME4lsC/nwpdzhyZ74RllPNbu4Hm",
-	"HZMqFmg0SiFiDV6ZDFNbI/aGMRWNcjV9E8uqTMPH0lO3PBWB0i4gYZg8IJBhxZBrnoityyqd87CSllH8",
-	"1DKJYqYMOG9QAQAdlPQ+ojEo2I4zMUogRk3RWf9VNDBKUIrM/dKhhNioTXMjNNJeQ+5Nl/Kzo0QmeWLu",
-	"KOKHNnPWiZUU/nPgtnFbERQ4o1SY3+oGu4uTC08mUuekI+ywyAiPvGOUlqhN/de2oSvNkO1fDtleM2St",
-	"yzDcJrPaJKUSgWQ0ygk0pKMGu+8mgcyDMZ/PZTqWjB0phTSF+KBL2ik8tPbOhxdTlzDFZ/cGVtKhRjbi",
-	"iUzkwDZESiZtOuSRLqbcEiVEIX3Au1JlI55WLgKusSNGLtaX5ti04C0KrfHiTILmh1p1LLCojp8IyaIR",
-	"f9SJKSsosnMbFly2RIMeGY1RTfIOtut+aSbSV9ljUFjtGKvXHRovv9gbgpuf9ophm18u3VTGQLiXxbiG",
-	"KLOMneDRgxNcPe1aYpdXSJYFpqf5B1kreIRoRiAvC54asQTpDJV5U9tm/ZE4gezZYh7IAcvN0cZZBfW9",
-	"GBaG4LAJ0Lbhx7iTShJJw5xI5Z5FRZ0MNORH9NmyzSb156zyFWqSr/UWbG7K9TwRN8ktY23ZQwQLdM8r",
-	"1TQ7pSsGidTFVvGGDYz2iyuO19qKrrq5dl1wKYZGIPMc5LE5lpFHURJ5eYBz02TWP8Swp3sxeLVLr020",
-	"m2Sew+O6LIBxw3gDhn1lB8zMgH3R51+ZkLSzjHD9iJ+I23S5v0DTyZc2ZerAJXYSKiTt8oMQKXVSIGhf",
-	"aYaBf5qD9rVr13ZL1pT5msyiL//fP3z2yx988ZO//fJv/3pdg6lYw5IxdgTGWLvZ/GrzWhsSWkA0F7Zg",
-	"WfwF7b3mgvEFilOxpBvNivcYtWEDF+Cd8fu6e9TaxyIb11d8WqqgfR3LyN1srTUnc0M9q00Ju/PVNCar",
-	"7MGrL489WKENA+6uLWuC2s+4JnmsDUSb42oGCPmXcEuXTURUdJCqmOwVUNbP22q052WZ1XjTI6qu2OFG",
-	"b0+k7WWEWdMi7mCzQkd+2kpIEWgvHQrsRefXzhVc1A2GcUXWMp/sO3sTEaqnPMnhDkbuaI9ZjlNFCUTe",
-	"0UtuLmpQujKRZ4komm6SSlDyq0s1bZtXFlZWspiJQ5asDplIzWCUb1xNhwrHhH7uwnc+H8a3tR7bZ3Dd",
-	"lvG8t/YMBNE2G63C42p2krl8HvhO191C1O7B1erFcEOz5lxiMtIGDVZRB3sv2Up035bxRWfr2pSlyxec",
-	"smTJFCvCt3Ui7OuWCEssdXg8KhMGzzFRaunt8fgUPmD/JAZbYlpfSHrEJspdnRFx0UhfpevXZp3Z+Mtc",
-	"IsLZciS8na6FRrCh5Unft60GQb8tHMbqJBHgK0cnESgU06HIRAQRdvq9O7gO82sG3opSpbjzi5HTGKqR",
-	"wlPLxpelfB/SsBZO48LQlvZ0SWZVMchSZpWFk7L2HCXZdZVKBZfnnDd8hvv2lpIrbbzDZCCNGTcx22Uo",
-	"eEywzYci37kJC764QW5Rnn6xKUpTs1CiWIMdb30hJgNJa1MUBOJO34R5b0lKsK0BtCSxcKqJNzYTUHrO",
-	"Ux2yXClbzmFsoSQT2jok5SRNF8/kuyIvDuT5Y8AR2hu6RqrU66KTPlTMtRJUjEdi2P7EzM+9hyKDmkmY",
-	"rSOuT4IQCm+gCAYrwVLiEpgDZM7g3HRUv2Opqc/CYokzd2qVGCxazV5pTwqfgZnqBXdLRPTbHZvlMBBT",
-	"0YXM0iIBGO+zBjssmJmNaKRoAr7elsmbtTDHqwf+dwx3uQ3J0uQESwS8UwiB2JEW6UOhGwXYFeWeaSMn",
-	"EtlgH2dKDpiFctSYBoa3KpRoeenyeNBdYmCsKEp7VHS9lNkGWBI4DTbSkKkpRJshLpnkLtGbrnbwArwR",
-	"fS3Px/dkOotCFh3ykThMcvE7h3mW9PLozQYz544dvX8YAm5AxrpimJhrmo0z9QiqhqKj+x8dHt2+1fnw",
-	"/r1v3Ll9SBEYzWeaRd/YeUdlU57FIt75MFO5arNhno91ZOPY5ozGLOp0vqZ0jkvfoeWAsKB5bXQoepNM",
-	"RHNIn8XT5cccJgTmxVHaoeX6R8JUDJTr0lI7OA6a39FEA2O3cAXglvWzmEW7Zexkm+5qPmOJhF7vvCPy",
-	"3nDHzClmyN3LkkEio3IgzGKW7rHIQnX0MqV1R5vnPCwet6Wjm/fuH3bu3b/z7p27hxGud19l5u3jTA0y",
-	"bhF7YO2lSGA3oQKBkdUDkjcU5h2oMpAITgHNpNU0wXmFQa4Ij2eDvuokcSpc+qdXu03jCZc8NuKPOoDC",
-	"EdngaY9rKk+ZDoU0A7JpEwDuQaifZi5h0mw+gz1TDXaAP4YURCqbaTWbTqe8AX7DEeQJWE1apbGZczPY",
-	"j21iL86V2cDkyhHxjvkSi2iiA4j7tiFNErNgdnSeCT6CxbAQD6rP9putIjPU5jC/zXXSK9/iWpmxwpoV",
-	"B3eopkwqNk1krKaUnuJGujSf0r/ct4Se81BoeyrLRC9nQ5Vpwbo8z4041DlH2DbvnkXX2+Y36cXyE9Tq",
-	"SWE7hhTIJoEHUm0DS+OodI16NukaBkftHXytwVQOUeVZV8WzUClVZfJdFc86AGMUtPeb16+UauX1yPTO",
-	"TO3ycJLnMSHsr1RwLRqMiPHZG7tvwo2DPPfsjb03zTnIU1EkVNnvKP9mqCZp3MlEns0iNp7kXkJHl/dO",
-	"WCJzhcl535yIiQhZPLHpQ9H920f3f69z6/b7B7/X+eDO3Y+OjMpk7hRorgO/6pBrJbLlD9EHB9/o4JM3",
-	"73109yii4BJGnKBofzImFfE+xIoA/Y9yYMzJHvJslAqt207h2G02YdhVEGBY1gHz1EliqgWhxuDeFI94",
-	"L4cwEs/tfH5M136SL/7e/A0/wyccED2EzUjPsOtRJCvhExmXBGufgHfILI0340mRpgN6tC7V6ZkLazRG",
-	"LVsqG60bqJwykHRSwIjRItNC4ehh/qP5SSojsmE3p1xT2K+nHkLFxkzkThmFqXCagIW6x15TGitVtFDb",
-	"kHpmvvC3nhldyrWbcijVSEYiTaTw85WAXlejSmEXgrpSvNEtgoSUqKFI4xXw+XAOpMo75neRg3MrYkGc",
-	"xVliem7neGlT+INGojv4RGVxCMaq6SrdPspoUzkee9LpqAjAulXDQiVzHJxZpTGp6jSaKIAy6hSX9hf/",
-	"F4Hl+GLCuSJdcNFLs8F/GV2jtdtsdZqtr7379d3f3f+4+XvX/pcrv//e3geX71798Pr91lGAShK0t86A",
-	"boCYmEF6X7bNUP7ph1/844+//Ps/evYf/35hQISHcebxWCVn5Yi2XIvTVmF3y16vrZDhLt5cyV0XNLXG",
-	"K641te2SgPx4FkjvHEVtGdtuiUtOyPnIlVPEdrqWtGaJOsZ7Q3sfmjvPXGlqKm1fQpujr2zCtlfk2GCR",
-	"senAue2FovE2+/DeYYEnUfQnYlMjAAjoAgxzEdsUGuoHFINixQiilS5c2BypcKBjGOtih656F0s0lCzS",
-	"xc2tNKORJBmOpbHiijtbJk0+VWXpeU8uSk9EFUkg4wl8hpCc5MtUGghE5pbIV6sRBu1Wc3/3zHI0XO9F",
-	"e+d/9fxu8OTBxmL8bbOzL9phQcivyKJc5LIWv0SWJs9bsPVaYKP7zeteo5noG/PC3q24T6i+sqQSlj0X",
-	"R8CYMB77umWRTK+VsUJI07I2CkCLb7WQoevlWTGbSuu8Zi1mH1MByAytvRu/HXcm+OEnY4JZbWJO6EbX",
-	"52nOjmt7165daV5b8HdY+trTkTXQdeGVOVEmh2dhowXtMLXjSca76cyWBJLkivCCRAehzD1qucJXMNGi",
-	"Y6EBotB7FBNjserOJn8AxvdoR0gjcWL2Btzqv9Pa3du/fOV40mzuXpF8JH4HS9+jN8M5tE1kkncgH8bM",
-	"HQAUek7IBQ12R869kkVfxSIdpse8J0IW/f+/8Q345KOjd3auzb/C6B1TxcQ3JzwleFwEnDVagmsVMLwR",
-	"JKGbcnkCFZJGpo0SrRM5aLAPU94TQwDchupDTgi9FklXPBpzgrHYcQ4UN3noR7EIfPSp1YmAo8za30lx",
-	"yZM7A5cFs6M7yLaPsB6eF0SUPFc2/GPBPUqt2LyC5c975U/m8Rul/QVJ0b4ng9DQzbiip7/4uy//5X97",
-	"9uO/jLx3/k9xNutkE/k75maF1zrwYipvuOFj3o8zESe9XEOJl1P5xmMhra5H10KVr+FQyPhwdHbwibD6",
-	"NBZeI6gZxA6f1s8lGU80K1Uu9rn0pq0JDG3y1ONSabndfu3lezLRpU3p65ZIqEeft0tYwcCFmHJM2/ZY",
-	"b+Ekh3MSx2/TjSl49gc/++LP/vDpv/zfv/72v3/6i797+t3//ptffe/Ln//i6ff/9Nl//Ptf/+c/fvr9",
-	"/8Ms7vJOhIFWk6w3x7QdOob9ct8+LMSKrW/02PkrOrhKvm3eMYgfdYquIaPkBkGi55egjjsomzGzR0sF",
-	"b1UY0+YCa4UBweFgGO7m3SAM+onkaaeYv3/99g+++Otffv7P/+bpH/3N0+//w79++4e45L/+r9/78uff",
-	"+eKvvvPsP/0cp/c3v/reFz/62bPv/qKYXMcDedmMjHADg3bw1WtXyjOdqUnuIb2KwQjhDVqhQ3oH3ZvL",
-	"Ts5PRPFDIidxxJFXgzCYimQwzIP2rjmNrkTM13CRXdJIraAdgCQAOb0kBPgkDCCYEJ82rfNzt/5MVfZy",
-	"AwuistsbbsvVSjfOgC3JzfxbhG5Fu/fqirdacTc3O9Y/ce9WdRr6Ajb36jIEq3uv5eCy3pfn6+Ey3SH/",
-	"1rGsdHDZfix6uOw3q1xcB6yfGMud+jiF/LWvH967y4zKQW1h9hubDlUKCSK9Yci6oscnLk2LG33YSEw7",
-	"8h5PU6PLUbISmBtLzZQE/YRkoXCPDaeooiO7JYRcn7FRQzMuNQciQYekZqmZNEuVNpoFIMa4NkiRx/cQ",
-	"sh2XLPKUvJ33xCxCQEEzTs9wooJE77Wo7GUuGOst8rH0kQE1gmabvq3QTcEn8YLR0ebdjEdTBUqaDi1t",
-	"J3BwKDNtCcqIClXQTjj5sZ6zDheewzvgurx67Tp4Jive8WDDW+7l9CNW6w2nTtZZlQbndtzd9XyMIHew",
-	"i/BPp1q5/VToGhbjpGwRg8gkVoM44VBoivufvJdW4ibFbVa0aSUftQ2/aJyrq9HbCJs5Gu07aw2n1nAK",
-	"DcdzRToBu5mus60/0pz1S4/p7K8szaRkjs2uMPPQ9mWZp9dNIyKIBu9PKR/U+kHCYBtbyrdpKdl0DYrk",
-	"eCJWfj/vzrNt+0mr+Am4MTvA3rr0nZevNS7/vgu2QaaTfZz2EBXKGzu1VFS76hIu7O2W+QOAtRI56CyJ",
-	"9KFJt3LUFsmp8kct9yMNXqvg6fd/+Otvf+fZd3/w9E//MqB0mQ4sB1xS82Z9vrJVnQykw3mpcMScLQAa",
-	"BrlRAVyZosp52nG8QFeaYTAZx/y0kU95khdPmUU9281kTtwtkfMkPe1qgpSBujT5gkuT0fsBXvShmrLU",
-	"GGUJsjOLeDOhX1mEvCDTLyFUx4qgE6GlcPbh7bu37tx9l0JPlG0ItR2YjonVN2tkGY6FjBM5iCrI9eFl",
-	"9V1ycXfJxd4P+IKSzLcfoYS3f60j10lyrynF989Dip8uss8untcRzCGTaspuHty9efv992/fer2y/14z",
-	"wY4yrZQPXoRZIYJ+RsflnEAXj1zErbL43OMphkJOhxZr47nxRNjaRwqNgK2NTr7cfkUZPljOR9C15soC",
-	"lF1E0RqoAp/T5ioQBCoEox14F9wSCoB+vUT3rzhuH4jS33C1h/hTj4kCPFRDnonYvsHcT1SNjNhXmnXN",
-	"jgQPlk8O5JeP6K9gOoAZooArDd7gBl8kOdGomVQ5MV7ZUn4qzRRUW2zfNBA5i6jeABBxMYRUcQXexuV7",
-	"6e5APjTaRHsvxH91Et0ZqaygWlzjSpq7ehLdiScu0jYXyiNHDoXFFuN324fsQv8RmzPuP0Nc0EDtYB9r",
-	"hcF0OANI005/YpTxudBfcd7v5H6pCm2tG2yvfByCc4zDrQ3WiVvrtAsGBIissYku+J6g1QG5wp0wTpDD",
-	"BXTr56L/g6uUEjkqDYCjUt0RoivT01Dqr5FQBuHpdcHeFzr0A4uDzTVL+mDOiEwwKaZta1NYsp40hTao",
-	"sAtzyRhKanOKjqWr+KfbCOr6VcxnX9F0LTTYnZxuMQt8FLrcLXf+dEX61FzJFQ53ivVb4zEwnePz4bEE",
-	"jO+hmmrAvqA5jL2EKbog3ogQTzZ6s1GUivEuVtBjbRkgEFDHFuv1juWdPoXaJvJEqql0lxNfyANnbwC+",
-	"NQb7oonspYJnEbGveyV6VHX3ZkhYk8CoZGbVXFNJXuDZU67YsSwwDcrRtv3m9ZDq7zCFi0aAc4liXLc9",
-	"FgIwAKEWLmqXtA5rXaqMfXj/3s3bh4d37r5bQOk3QNqJxeeostD7JbH8u19agY7qjlM4XPgUiLlirwG8",
-	"qszjdqM45J0h11CmX/r9RAIqpznT9pU4pVB7UUIb60FS2BxrVVkDM4s54rEAQJNFuNBcOcjSROpccL8n",
-	"5hTFGZ9K6kfpSa8KUWXwGstKqzKzNVPeE/EN2iw8F1mxv8zeoqgzhDRxfDccyRVpOVMOdYnUrL94eL8O",
-	"kEYC4EmUtGoX7DzHsFAoWIlXoyEeJToHSQD4DirzObmyh8Lvhr8VMjUel7aMtvC3MZ9RpiZ4WUTGTsQ4",
-	"r65WhNN9do1sS8QGi0gdlDYzrJ+ayk0S4GEcXnDyyW+tr6RV+0pW+Eqaz9VX4ub+In0ldL3UlZV1KHZL",
-	"hFyAxiqIPZxfgTLfVeb5487VoWM10pUeHae2olZq8ZEAwoCbc8kuN5suzwC9LFq0Cx4t6AwCKYUMYos6",
-	"JJc+6XQu6wlKIjEHo8CIBn21CpDQnNMjO4SXx6PxyeNgpbuCyDoy0RNGPSyKOFEqblf6WP3GPXgjGT0g",
-	"t+3bKcZbUZ1ZuovmmtzDJjfshw05VtQcFpOBp3xVtahZqrNIddoppzopHI9TXgcrXwyzNHg4LYGRbyWD",
-	"j5XyuAF/bYFu+ozuC71UFDrecfOwJku7KOKzcjEE08xiyF1hY57lCcKcv6GgCfobU1xjPgvZRKZCaxYN",
-	"E52rbNZwv+lMkzgfRgVQVm6sM43mpoM1fLPBDpVFGjQWz1ClMesLMKRzgah+kkWQoBMRybAkwDyP3YIT",
-	"mXMPGN/JsknNeiQwPGPbCMLYK//UwcayyOrN/UyNyCFtP8pVxCTPMjVF30eiYS6pHwrtrnIxnblJCE7a",
-	"CGGh2yzyVd/oBosgqbaTxNENP/e55f8lNNuDt+wTLmLX+c9vWGCZjlSmNTLxZ+XWmjccpjTCvVg6576H",
-	"Toogf4VVUm5it8EO0pSSpNFQTYWZdrOPPG4Q8GCZeYFVReio0pBDv8eh12OPhaU0dARsaoX+FgHwT2e1",
-	"EkAw9DwRHmZ35RzO440CPSU4x7BsG/WEfChGi7f2+w7d7hRYbwh9YAdBI0oKT2VVgRtdEpto+MivYsTP",
-	"qbrCh2b+30nSHNB5V3TVsaDY2TPdRnNoSb/tl2umf+LPn6zshK2qA8ux+rUl43Ldl3+ADx2ZZ1b3gDxh",
-	"WF5a8NyojHC4zJmHdY0WrNNo2US5OMq63T0Yj41+t7KjxSrZU7Ryl9kflfog5GQEhGzWORiEwUQWfz0I",
-	"59AMzdVkHtp5yAHOEe4m06lbXgvm74/8VtZbc+uoYjcpaujT3UD0ENzq+IxMKboKbKTNvRIEmpKiAT4M",
-	"UnQt0mXVvHiemPWpb05bGmRLRJdEZCkQiwXDOk/kjIcEcGYUcRyvdWU12LvJQ6RczCc6YnsWD80oEiAC",
-	"EejLm5DymD94r91EvbZq2OQu8Yc84o/eF3KQD4EGLwxGiXR/hwuoluusaJdKOKo6YK++tWcdUsdXnQqj",
-	"UtlMYI8WAhwvEagNdL2MlnQJHDUry4xXDdpS0FnxAWykKkOncYMdoDrSTwgccOTAl1PVOynUpIKFYsRj",
-	"9OC6wBIV9vCcxUm/D8W4mWWQ9lsxtlyXa2FeMaISdwlFSXKSi7DQ+uaIPzPA6KOyIFfRf6gotlRs7SRm",
-	"7793+MEhixP024/4iWjbEbkyryS2+QhUlqAmuU5oVPCyxrJT6alipSXpq2wEdlrMc7EDnsnN9qZdJlf8",
-	"T0t1AyRMWQc8pXO52qprp1zYRs1436i7wRo/vglK7POl8DEKh+nUKuPTWRhmJ4GOVNudF2t3wqyHTIrp",
-	"8zAtL4HPZUU+LLjG6IgBYUD07u1y6Sa2Y7NcMfpMPOEDOFAZAyvP0+A5G4l8qGJb2tQbCmIiz0Rf5D0w",
-	"R9ASoXJPRNKY8sRCiUBgzgkkGyN0GVdomZUgY1wIDZ2ARgUxg3O4B2gwtS0U6nyNZaGj6JzPML4cFwTh",
-	"SWYxXidSAxE7+4gi2LZTqNHsm7vDBZJLQKP2J9dDz9Ax46TIMvIqiExUpBKboYARc1dNzwTBRlNZro/8",
-	"mLvCnL2mo0syM4cfXvZwg05DtoTNELQvG1XEvCxo7zU3KDuEkV5oySH4Tgtv5TaxvC38mafE07ZJpzqb",
-	"r5Im/hS6GHThWqlVqg+HbJ+kN7RMpaAt3WBmYmfowJHKJTp4MrGOYdUxrG0ykUG6zwOb2c13ZoAzV6a0",
-	"f/lJ9dVKV+JS7+37Rgho6iF5QotOWkzrtrn66WO4/ctu5hABqeKJBcLU5uIBpPUS7LdU6Bk7lnOQV5oy",
-	"RfyUZWSMsajnEEJDzIUiqTtxdynsInScWrhwOMyA8O2uxGOpJqQC8BLqVpJjhBESr95662O8fhpvvVVx",
-	"5+NFTgTFkiQHXdQAV0/XMZpBkOlkk3bAaks0Mz2kV91boj2Yd1tIVPootBe1kkKzRPbSCWQWGfsJGY9y",
-	"SvGBHlqVAi5vmt27dhUBZEKygXI5RjgbqAsBIB86m9HqgvlLzbIi3uwkFVa9QY8t6SvwoyLlDwxSs+po",
-	"UQrZE5CY1iqts1MzUFPTOYs0IM2+QXlDkGV4w+fBUWBpOrPWNPPmsdwtNetg4AHPH344MtqVziHWYJOS",
-	"YMu7yYr57FjuVXevj9qvPRzw0338aZ9r6LjNmTyWB6TY2U7jFoIcSu9eKYxlTJrMxIBnMQQ9rJsDwW4t",
-	"pMdEkx3k9i/i6BHTo1l4fcNi9eVowVOpGH4JWY1w2Euck2lMS2vprLLYeuMRj8Qqh+iKp90GNQa27gD3",
-	"S66qf+odHSCY9LLDwLFf0GSzQ3yeMk/dzi6NAjYWVrqNeCIdm7gl1OSsn/TzoZ0pM0rntUmkGzduWzo+",
-	"QPk0nMg4EzHM/1iplDxrU5Wd0Im9yXtDEg4Ay2pMEZtECj5SAGS1yZlAlWVsC/N2a1lgxi2KjDci06DY",
-	"ualknqm0zaTaARSU6E08r9pOB4L2mu1cgV3jGVJRUS/i2TTqkTmssfKsDxqQNREWTQEzxgPpsmAdwwHI",
-	"2UGicxC0XDMO9wMREViAGBeV64O2AvshtHwZx9JYIcu4DKTKO32jrqBXqtUMzd3Jx2ONETnv7QVVHOOp",
-	"MTJnoUcCtlATeSzxkmtQJiilIC/lXbBz6e1fMK6SXIu0H56VlqEwmTbO0yA3/hpuHPOOtZ0+5u57bskf",
-	"tQHzQg2YulzxJTYSLsgymHTNbuuKnQI4aolpcECXMkb3XeGeQ/hCFdxSo3CMG/m/pWC4uexs+K0y7n1P",
-	"9irS1CrjOsSGv1l89mOVxZeb6B9f2epcwMj53BOZX9kv/O2JzMVAZMsbpAy2rGNmY5Mw1EdaZHduLW8Y",
-	"MqY3DOkD4tn6If2XLkJgdscmEQK3wwvknpqU+0ze/8UZLYcCbthoMRimFKfDCGUfvppkIrQ5sfPBgy0o",
-	"/pdxFR9Y6YM0+kW90diY5nTImep+Knp5yCKL+AvCJKJMWzy4BSGZdrQkxB1MFj2ZbFRihlE/y5HrwxF6",
-	"cGNeBpcU5F2PYhFP8GSALnrg+mxUUVnkEcFtTn9b6G1yTiBxXmhsHlwG24QFmEfXhtf2lMAYrWJvO2lt",
-	"SU0tFRl4SnZsbZtplt4J4VtPM6Y0J2S2dW/Lp0lP2JY8zmr0JqmManMXcRqr74WLxGjsKnVC3jMXUfBv",
-	"i3Zrdy+cu5XaQU9NMi069uGiUAdMwpbXWvDFD3/8+a/+6cuf/zPidqNSCcTEl4rHF66TdrC/GxRo2qTB",
-	"jsYpFFCX9nXQDt6+d++9O3ff7dy8d/edO/c/2ARE2KzABSMrbjG9a5UkeefM1csgvxl2giqQyoxnBP4F",
-	"h8Er6rFZYgniPxaHI2jDj1esmX+DY+0QaGmLhUNbVgNttyPOZNLgJlkbddEH5a9BF+soSVHp87G4CVAe",
-	"8+oG3LRbqQwPVps+l8xBTHSe9PRSoEWzuw+Lnz0HiVfAx1p2zV2PxrHVuur+6mRAUHD9auPy6YeaAPCM",
-	"EG0+eXD2I34TlINTXReoQtiqJ9tJzLmt9fCtXQRmWisUcdC2S3N8Js0aT8vYnhjgoAfX8s4aJ+VgPLbp",
-	"48/vsNBdTCUpV8OAApwdKab209Zu8THW6tIXe6WqX/rwcnG87PPN3f0zohG7OTjtvBSOZ5fTDwcHs63r",
-	"A3O2A4Nz2p0tgrlg8IyPx2tQco434Ue/T8WamKdWQaCJyWnJQKpMFAgjiNC9aAcdjMc1dXNN3fzqUze7",
-	"jVyzN9f5Wa8me/M218V6WVgVGc6rspsTS8c4EDFwPxYQS4nUObAzsKLPWJlbebdcdPz5ucAkVktAUuYq",
-	"WFHWojl7DmFjBCQn3Jgz8l3YtdsolGxZOZPMEsnUYeFXKiyMdX1w8LeTTkPB03y41IT7Gn59pmt4o1Uw",
-	"Axa9CYIyffKgNPyh6J0Ugo0MN8tm5Q2fxlQ59PGkmyY9GjxkBy0d+3349uKGvu3+WG+6XJWeY/+SkB87",
-	"SgYZLwPbrzd/5Vc/DrpcJ72DidlMnzwwt0BX8Exk74mZ/UALwLaBP01XMXWvoqT9CAuizddBGEyyNGgH",
-	"l1BiYhfnH3hHZQwxtBz6ryzoy9o2b6EIQZnB91WaqikDd4cNp6P7Y7Gkz7wAss2wHhKLjb0XjFWaYs4o",
-	"Zui4RBwfsMclLc8Xa1e8EHzkdjvqcmarve7XuOgRWE03mJGLyWCSFSARfuE9TPVXNONxnJkzhVMjYmMp",
-	"G8VjDCDJpT6DdKnot3iUU4rk2ONmbrDDAtuIIp0lSmvAAcygZeEhKlQSUoemW0nc8Gtp8Ru9ZCYBHRWx",
-	"gEskVpAe5aq+v6IpXgy7QLtUXVIXKCF2nprXBlUh+utXwJd+VtWzw2QgzVpCUi5nU9EFQU4wH+ZLNfE3",
-	"Jx2f6iHOsVcDzGDBuk1Z8LPCr4SltbSWD7lM9BCEAL2s2HsV7/tIWwGCukOmUqEtqTnOXoRgF1DmWmT2",
-	"Ekpp4YV023fmIUJQ7nWSsd4ky8ygaIFwPCOeyJxbqkMlc94DB/OxZC5dHUv7j0y7lOGKHTFjxn1gK/2L",
-	"DnQFgFACdg5mrCOKJbJA4nAwh9s70q4EnadpCRcEI9vmnBVvMHvcQqAjIqwGPE0jPRI5gF/bDGSeAfE6",
-	"OFzMI9gXc2P5U1vC/4EZs3grU6nbRXlgWJ52RBVDh2RYzCGMixB8Ye4AAkYLgVM7l/TtMvE1QLbj4swD",
-	"EpWmBQHiF0dSJPKXFjoCdzP9KJwbL0LiynRW7Dh4xm+3x6UF7ClwSYs9Dj9aKjEkBzp6R4uLUlKjELfT",
-	"bARRrh2UPGR6W3qBApHVIpEjs2XvJFUDL52jMQ8PkSyVYydQz6/6DoQjZHrSG5p9FOmRBmCbSIx4kkZe",
-	"o4gGWtUmOEUz2LBGQgxkolHog8aQ8BQy1JNHBBZRJh93faY2Kto/MFcmpZsjZCrvUUCo8iItSkyTjI15",
-	"T4RYjoGNdHnKMfBXuomqXnwf96XmszkWBftG/NRFTXzwDy9tD1qpaP4D+xyCW7lUIkREC4sLwcgS2DAW",
-	"jZiklhFEkrmVcW8sh2iqNwFd0tjrsVDjVJh2cV8S8qu3Oni2q3SaJBV0F5t1zdQUNim04yGI0/ypkeiq",
-	"eMYm41Tx2Er7t966efi7b71lbrGPjt7ZucbewPYy70x3Z7nNVR7x7OTNkL37dutac6/J3nj37ffeBEFo",
-	"Hm5dMfv49qOeSNk0S8z6FZwVY57xXGHWk1moEQ8ZN2JJi1HSU6mZ2wz8NF2E4wK6WLPHVK83yTTCjKl+",
-	"LqRTn0C3yNSUqK55jtsAIBwjLca/cyPy2AJwuN94//Abb71FRT7QgB4KwIguys+GYOMWqF02Zwp+GSG/",
-	"hTv87AD0uEnKHZkxcd4iaEqD3eLItJGMhA7NkMci6wmZ4waUMYtFLxnxFCk96OLBXhUAUzeMggEUwqT6",
-	"mJdZrPc4GSQ5UG7wHDK2SGCNeN5gH4jMXIo9kaaALA318io76SplcYE44HFPVRaTGoccyDRlXz+8d/et",
-	"t4xIZzzLOOggmHNntZCRMF0iShIkvMVeAhJSnk3yIQP/tnZ1T27xSjOPSe84wagdpJORue5Un/YxR2AU",
-	"GD1hz+02mw12G57MALczE0yfJOOxiAsFyvWn7350LF1GM8z4GLxqZt4b7I4kHmefHmWsdFJS52kWQtQA",
-	"Ww62xe9dK2zuXwsvX70C7w0Zx5mw3x/Lvd3w6pWr5uRnvJcbXRvLzfpJKnAPEiM1eApwDyAFQBHPQZAz",
-	"VQDXucM7mAit22x/d9ebVuRujcwbqAjSLISdKpz00k1rRlUppqE8kMq6cq+qJjGiHxSoVDikU5jMjCfa",
-	"KrbKDGdkfwPTrFJPicUvqjRvW4nkWGyxYMtsklT4vYDiHuwK3dpOM+apk/e+mp0BwA2oLonOzU8fOvhW",
-	"/+rCHiyxNY2Mtfcdqdp6MjZd0irzmiFT/cmDJ/9fAAAA//8=",
+	"7L1bjyNJlh74V2ypASqz2oMZEXnpqoiHnqi8dEVX3joislPdlSm6kW4krcNp5u1mHkxWTQqjhQRoV9rV",
+	"CtDDQtgFpIUgDBYD6HEFrVbzX6SZbu3T/oWFnWNmbu50J52MKEb2qOqhMki6293O/Xzn+95IzjIpmNCq",
+	"d/R9L6M5nTHNcvh0krJcnybmTy56R72M6mkv6gk6Y72jHjW/DnjSi3o5+13Bc5b0jnResKinRlM2o+a9",
+	"scxnVPeOelzoRw96UW/GBZ8Vs97RQdTTi4zhT2zC8t7Hj1HvJMuww4SpUc4zzaXp+WLKiChmQ5YTOSZ6",
+	"yohiImF5hH/TGSNcEJqmhGtFRinlM0WoSEjOMplr1Yt67AOdZanpT83UgGbZYH//oBfhzH5XsHwRTC3L",
+	"1k3sT3I27h31/s69cgHv4a/qHk7CTOcx1Wwi88VLaLdxGUf2ka17c31gh1MqBEtX9YdPbN3dS4kdmTV+",
+	"zmdcN+/WjH4w+xzuGlWXlY042G9e/RRaDceTsDEtUo2v2JbNh/215+mxnGVULF7KttXA3wdCXntBZCF0",
+	"vqon+P0meipyJfPmZY8F+6AHI3gidncly9kVl4UiGZ2wliOPr1RWfUY/PGdioqe9o0O71O5zudhK51xM",
+	"YFytlOKGacRpwmaZ1EyMFt+wxfI6nJC5zBMymkrFBBkuYA1GNE1ZTsYyJ3rKFZGCETMkpnSfnBg6wahm",
+	"ifuOaFmSFjMboCawZmTO9bT8cSiTRQTfcUEOH5CpLHIVkUQyRYQ0307ITOasT041yZkucqHg7THPlSZU",
+	"qLmhY77RKaMJy0kczHLvjGUpXbAk7pML1+8lsyOhpheWw0DIhGlFHhwe4oPmGfxm/0syn/KUBT27mXJl",
+	"aGeWy0nOlOqTV8I3CROXuZ23eRVWliv/xCVb9MnTPJe5nQmSXfe3HJMkX5C8EIrQnJkFIZcs0313CnG2",
+	"5VEJZ202t/t5zKjWLDdt/r1v/7u9v//+8z/pNR3SX8hh6zn9rRzeND97zpXeiEpyzWaqtzFhPNyUML6e",
+	"SsGe8VSzBkrySqQLvCaZecwOLyJTOWdXLCccTs0851oz0TJYeHOAb/a6UjgY1Ut8x4zyjI0Yv2J5K1XN",
+	"7QPryOqm+3YmC83aezW/3niXRbqixyK98Q7PQYRq7RIlrOvwq1IOuqDqsvXaGcHgOuKWbdz080axXLTL",
+	"PoX7eduufPums7e06Vqfs5EUiTIMZE7NRRkTIUH4Abp5RXlKhykLBaH7LYKQeb/z1YHRfDTjypnKpFAM",
+	"ZPjHUoxTPoKBjqTQTMCfNMtSPqJmzPd+q8zAvy/HY55MWO/owf6XUY8Z4m6+yxmFB2G/+kLqwZSlSe9j",
+	"1JsxpYxkYWiamWOWEQF0wjwAbMO8EhElDeUYUWHYAErmhAMvsLzInIKj3v7B1z//xeGvHrzd//UXv3z0",
+	"m2/uv3j48qevvzw7uDCddVsNYEm4HMtUd1TkOROaKE0185zaqA9yDsO1wzHdPZGCbbN2yKH8wqhiNGJK",
+	"dZ+A6ffMbmTbPBwHn1NFRjTPOUuILGDYz2Q+5EnCxHb7fr9p32mhp/2xb7i28UwxMspZwoTmNC3ZPawq",
+	"S8x9SCQwlZ1vePeREVxWM2ESO/FwlEulBoprFpMZoyC+UU0ombMhiNSGbzuByDxmlFMdHiSip7ksJlNC",
+	"yTCXc8XyPjkvRlP3O44pZ79lIyODchDbF2RGF8SoaxOGRzVymu1wQX7+9IJwMUqLhCV9Ej9+dXY+eHV2",
+	"+vPTl+cxSblp0wzAzdEMS/XNcp4KIybRdJuD8dAc6uWDwV2TlSPhOiKK5YYYwHtH5HeF1CxcnAFPyHzK",
+	"BFnI4raowokgvGm4xzDQuBxITDicozFnuMBM6Nz8zYU1S5iXP1MklRNc7Sua8mSrW3h4GCz2mLM0Ub2j",
+	"b+2fyxJWufLc0rOK9IaHdkQFGTKScKMOJb2P76NyG91553bMld08IdAtsW3DE7un3KDjcGWuaGK4aESG",
+	"hcaR4R2a51JMjkkM69bHH2Ji+KkijI6mZhwvaGpEJbbdrjRfAbd2M992nTx6WgBzsExwCNQmOTJ8cVYo",
+	"+AKWlvzi/NXL21tfv8UwDtP4S6mfyUJsuWYPVsoRY2i4vmA5w5EQZSglPLzz9bC9gV1gZFRfLyywDxwF",
+	"hAspn9N8spWQ8ODg/qrDpKUcpND26sPEjbQpCTx6RFSW8ir3kTlRU5lrJsA8qtkHrW7vbMEwgRwJckBe",
+	"8K8iM8AvzF9gnqFkSDXe1AspX1Cx2I56ftkqw5h1nVGxGIwpT4ucqdr6SknMz8T8zBJCtWazTCsyzuUM",
+	"1WKaJDlT6ojofEHohHJBUqpZvuNVdQMFqleRcUZ0xpbHa1Y6MDXVBR1Yl2I0jaNSMAETIlfEGkpJodg7",
+	"oV3HOVOyyEdM9Ul8xnS+2DsZa5bHZMKvLINUVX2o/068E89kvjxmsOUrRoyqC0pEujgyD++RXwElOnl9",
+	"Si7ZQlndYsK0nRvYmvrkJeMggSWyshLA9uaGmhSKJctr4kx3ZqwpNdI0Y5fH8Mg7QQgzY0c7m5mtprku",
+	"XRAgKMCRtWKaM7hSpeYyT/pm9CemY8t+s1xeGQFPK/9MhxHNpMAdE2RKVXkewVykiJwLs7rQNuE6IlSb",
+	"kafMvGsEAEpmXBSa9clbWHTfAMzLNCEajwtIC4VidmOKLALjnpLwQ7WVmT0cueka+S1KyTm4ZmwrOYMl",
+	"MeQAtw2OxdLp9VQ2YRkTCZHCSIiwu2ZRYD2BAKv+O1BE3ghzsWXOv9uWqx+0UgtvKagQicc1hWLGleJi",
+	"QtzJPgIPFaE4WFhfs3Zu14HmUeEO9S3owGvGb1fVmyu20hYauVsRtLrE18yd4iPg/OZ0yZzmPF2Q4J2Q",
+	"5gJXS29h9dYPMwJeZteEDNmImisQmj/oCKlwQjUdUsWOS5+CY9xGAZzL/BKZC26JKjKjIrHkBUs43U7q",
+	"eLhK6ijKLgYz08cAbIdLW/UYu927WGTMC6/1Aex+a+JwXLETZuP6wGIw4dkWwdkNBppzpjUXE/iGJgk3",
+	"z9P0dS4zlmvOVO9oTFPFol4WfPV9TzGluBQDnqRsgMRWLZsGX+APQDBloYGj4EZTwzXJfMpHhs/Y1oD3",
+	"9KIGu64z9D88fPioYut/uGzojfzgZvTDALxTyyP72ny9YhTgXRdGbVFs5Yi++Omj9b4H+5Uc/paNQIaG",
+	"QAOIP6isKh1dCjlPWTJhyYDqio07oZrtaQ62XFGklkihLbfm9YmqDQ1Bnlz/jgtvaLKsLy+yc6t3aTpw",
+	"Ond5PGEpv2K5XRR0EK2zvJvBP8H3Fr1yyWmeU/jMROKXon4U5oZMwQNHJDbCG9yCmNxBt4+8YvndiMTg",
+	"kkC5J4nd54QrM5ckNozEfsVSplkSHxMzU+uG5EZrN5J3h90zD67c/6U3LjkqqmuX6BuOimfKrnDv1r7x",
+	"HJ78GPWkSBcDOReDYOerK/k2EFngNIEDYIg3376FEpWQxDmynIUG+IMRFUtv7JwuyskOpUwZBeEnZzOa",
+	"X3Y6SkZeT6+ueZucL6rbxSjdSF0GCAK2H9/SeqJQ7M8kGbIJBeF3KtMkJEwrj4fSVBfd7tA5PmpeKpBc",
+	"NQyL6tqw3D4fVTaaZFLCv7gkjSMrZjOaN8Y0KGbY2ogRrxmISUFLncP5LBpa1dOcKVihyp7LAv1QLZti",
+	"DYsfo94VTQvWMvE5VWTGqCpyZs241aUwv4MSg0aeqKH/Wn8fQ+fct5UwM+8EhQvurm25N1E1nqcMdQp9",
+	"mW6N3bzC9fFno3ISAxJUvUIBHY2WuNUy2/FXtYF6VMj8+zYeeVK2OHMiX3cppSQUQSjFw9WhFH/v3bti",
+	"f39/vy2eomWcVhujeFSaQh9g8d3hdUEvlfdiCJnhiigtzeliYpQvMs0SpJlgBVBTOQchsxocsnJKZO/v",
+	"v//JnzRdFBi7DaHrzmxfShCO6YdTfPoAe3eflplvlTsviT32IKyjgp5j+CumJbhbLTlClgNctk9ejQk1",
+	"gjAfWyH4CC8rxxs8peYcG0IK8ZNuBaItOYRXLupDX5RGDaPFoYENdGEpmLNnBN13YGhl/Ec3fgT3tzAj",
+	"Gmyz0E1rDA4JpApbLlmN5lWjWirDbJ+AW/ZW4vGNlYqYMKL5txBeMLDj+13BCiOqZRAuYe2ig5xq86Ph",
+	"W4NCgL0rKamp4qmhQVFvSFMqRmyQynkPaM4VN7/r3FF4mE+m1cBaGcykuLp0L9BcAwkLfp6z4VTKS7DQ",
+	"mm/e15cs6n3YMxPZu6IQkaHMjGCabynXFzgr+PxLM7UndmbwzTOc3hnODr56LWX6ppwh8n6Y5rmbJXz3",
+	"FU71OQwc37TTvfCzha/P7JRf+CnhrefqMnzZTb322Fuc/jM3e7eFzy3Tr8R+9b6bAifCXbUfNlmxU/F4",
+	"ygVTfvCn4qmYpFxNg56dhFyenlxgs6Ocaz6ihoexGcsnTIwWm22Yawnpb9kcfH5atukHw5X2wRFL9BOt",
+	"HGuCps0zRreimnYSBF/Tmhtm9Tsv7GP1mw1jK1uxA2i9sq9tV9UJeq7UXRds0gGDUOG1LI590DbsuD4j",
+	"F7AYttY6HxfP17BpTVx3idy3kFE/pQ0161EOQb8b6ZZdeNuIpqllbp0UXLzmA8XFqEHONrxbkBh4zYwK",
+	"OmF5fETgYWTipjfTpYI+t+baU6oGdLXg5lRa7G1E83xBaIv01qirdtbM3UnxGnpA+dYr6e7hjy6W7vub",
+	"EB2KLNn4uBR5N5tQoVg+4Mk1z/8Vy5XduLXzWSlz2ChJp2e59WxWsMz19+PHKTedpvpBd3epHHblRlbW",
+	"ey1FqQs3oazbs9Y8e3k24U1fLV5WG7LfnlTaqw/mFviT6/p2+FSl95vgV55RfFp86zVEJqzTumdchN8e",
+	"1PXwJSK7Rnmt3/oOyqw50RO5500r2ED/pf3jW3zsffjcHp9l0prhqem5N+F6Wgz7Izm7J2nG98yhmDBx",
+	"z4/nY/i6uuTZnsxwVfYyCQF1OOSPUYW/r919r4IvsfT1evi1GcXKqFyuspRiOl9J3Nd28+bseZ3Gr39H",
+	"sVzVaPqql84ZE7+yj7YbZtxBPrPWws0MSEsHd+0sqoagXZ6D25M0Pq0DVCN7IWN/v/6U3AoPuz3+pZpt",
+	"lU42CmJatEwT69HCmHCaGqnHc7iNknGq1sNO5sMdb80tbEmRslY18Ydws26lDArwdgayeqDrjGU+sNFv",
+	"y8fqmczJVM5JKsWk5jKBWIqpTBMyZGOZs7o1t8kBv3yiduEDdRSvOrXTMRFSMDCXTvgVE5ilbwYElntQ",
+	"k00TW7iy8vCitl+25eVYpzlhAnD7fkFcY7ljVNgdAYKgNDcKv9kcDMZNE4xQOib7ljyAu6Lbzllb8vZn",
+	"R8i289NiqV4xlh/S18tTJkYsGRRC83R7f3TFvVk7ihq8k4KLiY0lVEQKfxwb3ZFr3aHbmAECIa42QmHo",
+	"jmIJGS6IOSMu5adPzplICNeEKhLb92MXimrjTbUkCdNspM0RcGlt+BtEeHfYszkXiZyHh23ppZYVabUk",
+	"eDdtzYpgvbWhu7XWe5VoLl+FpXu6dIo6uYBLKlKS8OtZIYqU3YbSX6TslhR+1/ONKPsF6pKfgqIP87oJ",
+	"JT+QVCre9g2U+zs/O7rzs6Nv9/e+PNn7Dd37brD3/s/evesvfVH5rj/Ye3+3+vHzuz/7Y7AQVMS1H9es",
+	"y5ptIn+uj3Wyz15PFgw27mAzU9aqUJNPbuXzT1ljXCnsrlvKb9/DAHa6lnXZe5Oz2iAub/J6RWbdlur8",
+	"cZ3dGxG8183KNNK/4DO2w4mt0ASCewc30uVwTXmWsQSSztx3rZpBCLBT/hdc1P112sO6RRunku727m1j",
+	"Xe6kNPjFul9NUXi0v0FOgBHHtjNVB+LXelvxprblgO36KJzKdt8MF75VE07KxprIQqPxBu4HVwijBroq",
+	"16o06UDHUbs9x4J8rZYNOoed1rhvZ7uy6n1SzKYDdFJnWr3aKLJ2iBf+6cbL3YAOJsew+z43Fl9amRvU",
+	"jRCEqlvFcPB+NZHYueK9e6X7vAu5PXz45eESV1oWH8PshiBsYswtc/dmwg2CJZ65l52HwrbgurtYnYfQ",
+	"hb0uGeO8e2w5Vslm2VVSzBHJ0JCs+B7N+L2rw3tgGVVxlTzVo+K/qJCnqdaZ+tnRvXueTu3Bv4f7f/qz",
+	"v7Mqthx9cl2NI+bp0ycbu4eyDMBZd3glsuyCqsvdW6K6gAW7dJs+ORELwL4g7MOIZZrE/RhPQr8fRz7t",
+	"8c3Zc8S9tIm6Iyk05ZBj0AYhvFJrWLZNuDPTR8tE9WP4zfu7AR9sskfgGpwBZlIgJs3oh1A+grNcc+Qj",
+	"wHFXJgRxWoNgX5sUXsCSsBzfBpAfB3CjD/f3yWhKczrSgBKaM0ACXZIK4Mpvq2qBDEQVs5NbHib86uL3",
+	"wRsCeFNMJCpyAAgem8BOBkC3GjlboKCvs5GbM67zxQBybNt5q0MPBG5vhSedL4xopTSjiRlTfPb04uzX",
+	"gydPn5/8evDi9OWbi6fncWRRw+xpJ5dCzlXgJUL0jdos7h9WcncfPeiozYQun6ks0mQAo1yRAilxHoSS",
+	"Zyenz58+ATyfYwKiu5EmnRjd2mUgUXdL38NbUebvOZTJ7mCSIVEqMSo9NrgdRgthMu00UV6fqr90cCtw",
+	"Xk0P3NQMarhhbkwrJtJs6S+JSONQN3AC2OVqcAFoqWk6AOzstajwpk9UQTwqzPqw17CDYHNxAo1LUiRc",
+	"n4xcBJQTnKzLyLqcJvCXzXzuKkKZhh/7ZvCjbws+PnENunE8Fbopg4yOOgVoBTOBJHndhioOGCbzqSQz",
+	"mqA7GSd5TOJRyo+QjVKLIgN4OPCGo59yNgMlkQvWJy+LNEVQVACEouqSJfASL2ESn39z/uL8CJzsWWaR",
+	"cyQonojf7XiKUX5IziZcaZYjrg5Lx4Qqz/Uht0zJGUPUNVzOCuyGoT5TKgDMrgOQgJb5IJdpGxeUpRkJ",
+	"loDaCIHOSAVjC8jcbOrAtxrScL1HWDGN2DJpitKPYHNixF+9sMZn3CB7Nok0exIjOD1nKgaEIYn4z9Kx",
+	"SoBPoglATZ6QKeB/WjxARBW061qCJcXkjv3ybmx2m2uSSnmpzN5gVMKK9S4v2yYudmz2OmuXsyylI5uQ",
+	"6BfQrVTDIpq17b6AOZvJK7OEF3CAPWYh3pG0mAnlzo47nH1yzkY50xZVHWGZGDyWMZmlDBqIP//88xiR",
+	"BMayyEnCJxzhoWoQkOZh3L1Oq181izVgCFlMMCNcgPRsATG5XpAhM3JHpxxOfKORj+BPg0vW/HNndI4Q",
+	"gqaxbMLf3bPy895pEi/HIa2PZQEYtAHPmtt3gFogYZZr5eBfRnSLJFGURjDPXEMaRUCdwhFVph855uDX",
+	"vbLKtfAJe6ccXWrlhzuOfTBd7l7b9L1eN+ah5Ny3HvRg81lRztjCxN6mDlqKygVRbDKD8kKrTINtFp+9",
+	"2g9NN7sN02ATFIPKicBpNa+WHk3bTA6AWlmmhjvEd3Pl1ymPy9P6in93AV/We9rHhq24GZEDImTCSCIF",
+	"i8ihi/ijgsh8yHVE7uPzYy64mpoXHuAXAFxB6FCYcaXpIiIPsSVNL5nFE5Vi0iePoXCKAiyyQjGCWDTI",
+	"UJSTx3iOKISLbDnu7OBRxQh8+NNHP11nnPQljQIBGzLUDV2Dcz2TgmtphekpVxorKFFEWX/fQKFdmzdL",
+	"plaJGkvHZ2ekyqkNjeHTk0q8SJte5J5c0fzuCL6bz67X0DoQr+VZtHLh+uVwD24Zir4iz1XnixCU7ibD",
+	"phWfCKoBK8KvclMs0t+mmNmGm4IhpjbctWFNwoNQ35FtA0/tATWi1w8EVRP1CsF/VzD7s40YCPrdLQUQ",
+	"LN250Bf2e02xzxGUW5f5/JxuJMx1KwK3RarcEhlbbfzV+eKFv2CfWsBbV6p5U6mfdsd3EknzyR+Hzuu/",
+	"ms6/X7XOOyaLOyaJUjFRRSJacrPVIoA0+6At8Hys2SxLKdRPi4/w15wKlVKEThQAYc5SBAwHXDCHl8u1",
+	"AmuvFIhDDp2SO3HCYlBE4oTtnVzEd+3rZU/WxRFXfLhQuS5QGu8/XO13pHvfvf/+MLr/8c7etyd7v3mP",
+	"X9z/ePdnd/buwDffH378s2/3976Eb1v8tdY1v1X29WZO23Tj4qzH5GC/6oyrKOjrdNa5rYfWoUpZDeIR",
+	"J9Z42G4+kqEbszb9sqTNLbW7yxaMY9nNgwj8y3t8UPOT2Acjclj7wTqXLao/YrTUVfcGrOMVXsx29zuI",
+	"5uCbQ+jHIR1duohBdMN3S1jDHnw4XBM4O3jAIRXS+vd9IiRXzhXTTQe5aads1NM5HbGM5qzNo+nQlIIH",
+	"vUVaFUPAyJOiTyxknPWuTGkCWbcVEre/v/dgOP7ycHz/4U9/Orz/IKGP6P0R+/Lwy2Sf7bMHP73/aG9/",
+	"f7z/6KeU7g/pl/uHw5/uQUjLahPZWl9ycA4if0yrW9d42u11Xl6Ury8uXhOPzVo7FEbwknliduigrPnc",
+	"RC02C/P9BJT3v2W5poxPpnr9asI2vcWHl2ln4J+wGrdtt6plb6lVY/M71m6x091rt0G/19Vu7aW7fe3W",
+	"zemPSrvdMg1jy/vUtmhbKog7IatbLOoPQ27er1q/HVOM26AWb/2qtkYEfKaImtKchZWy+IhFJGdGzbti",
+	"rrw+OpPwLc6MAlLVP9YEiYd+pP7+QUN4+GMpNB1teqITLiaappeDtqTWLvGpGBJ+8KwlTpXNKK9nhx8+",
+	"fNAh1gBkriXYuKgzxmT3sPM5G02pHsiMCXxtk3UIM647uF3d4JpPHuziVl7qpb1cfa2go3tlE/eq7396",
+	"GeDuGG04LXzvk5uOP9sbTgff++Smc/0bt+E6VN//xNZj8xu/azEcOr0FMbzs99piOPK7T0AMh4HsfPNu",
+	"Y+PUruRm7G3Tw2DZZj2NbHUe2dKa2L6blyEQ6KtCof/JyHU2StbMOD4mVBA2y/QCqtVjoXrlrBL4HETK",
+	"LrAULFQ4DWJZVeRqc/CMm1n7aHN0iZBYzVTcDwE2NnGM3w+izfwNwsk0GpbcvDru5BYmooTTdJDlbMw/",
+	"rFeDzOmDJ1cHhkw6qJxn+NSPsR54DfxGe+NTuDF+UVuiQLa1SUGvu2aG0OktMMOy32szw+LTiLL1c7oJ",
+	"m9S1CcFGXvYNSMQniHOz4zAL3OZtpYHNeMiPx+Bmj8GGlP79qv3fMY3eKX1+gsa5x6UP+PpSbZszeRs5",
+	"qXNOEFcDVe04IAlr/b5b1YJRbOBiUjocQZ7U03Fava2VlsupbSZmVHd2t9JGte+dCx0N3V9T9qhdk1sX",
+	"QeozvBnvmL+63Zfign3QHS/DmknsTuveepJ1MrKqhdfm2ZclynRtfZqBFWIX2gaA34pkNKczpoPUHOIa",
+	"aURbWEOCNoAKqO/N7VCOW6QasOeNXjHNPuhjG/0YbmuMNoxgz3y4JD6AqcKAWTOlilBNZlKBwjuDavwB",
+	"nIqyyGv5hKkS3ZBpzcVEgTGkb3dvYNoY/Oc//7dxRA73w4A/hGuBuEHXgl0FyOyyR8zVjeUKalJXgXF+",
+	"/5f/x3/9q//5r/+fv/rDv/iL3//jf/7X//df/uFf/sPf/2//09/8j/+6jvRy+OAaAHCBSNu45EZUIyiq",
+	"+fBRM5/4J9Ug0C8e9ar9Hux9+R5jOPejRx9b+i6F47WAt5vMSYobwjG72RvQdPSfuiqI2w/SF1Jc9TD0",
+	"84RpyrcKcq5nfq/J/KzffFefLmikdTHsIJttg83oZCT+rTQ6TiH0wObb2YjoOqqJzyod81SznCiWspFW",
+	"RDRD7i0Luwg30Fl6eWYexz1ukFxaIotxSvBjP2d0NPXTWY43ztlI5onqWhCDqibb4AlR2iiDZC5zhAbJ",
+	"cjnJ6UwRLckwp2I0JVJERBWjKZgJzWr2hdQDqEYf99YXYoaeGzf9qln92ca064/ORumk7KpNb+qsA7nC",
+	"+WuvBugi2GFYbt+OvKJntC7WbjUK6HLnikTZ6zX1Bzxet642wDCulTfUNS8O8hjDU+0SvyHYuIRXEjJh",
+	"gwS9/ZDjPshSKixk08DlubvPLsHdvag0zYN2/ONNGePux8bq8CCY8RkzQlkJ6AGp9Vbuhmx6SLM/NnQ6",
+	"kLNQrGMiIYlkCsr10PGYjTTU6E8YmQNyTGwHO6A6NtIWYHCUMez9zkHsXHDNqV5/YCqAk4OkyFvKANtU",
+	"qpItwahndAHoASuRHh4ePny0Hp0UNocLz7c7kDJz9LrM8ZV77qM9P00It/C94VNSMAInkszoJfMS+MH+",
+	"/j4JS8wqcmfMr5hLNDDczyEwSIEf7X24C9kWD40c6KRrRe6YfjKWV9qEBzOWKynu9skrwbBFOArpnC4U",
+	"Ok1Z0tnLCfOqOjoPmxydGV2kkq6NP3ltH7M21vX6dDm3c/M8YvnleqMrBkfNvla/WJ1vRJC10eFomVZk",
+	"oQc5m1lE7ubrMGR6zpgg+BzL1XGQuhbBWXI/Oe1ps7vSmHbVWDl6U1jZh/vL56DGMhz3L5M/PIVv5Bwf",
+	"spRysUOGbzoUvtDo7lh+0O9yitaU0aQbciEQ04ms5ipRdRlhOARLSJEZuRYgcboJztD7gKvBzCKjLRu6",
+	"k4KtklXXg3d9yHjO1LXa4GqQFC3jk2JQiFHK6HrCLt7YBw0Fy7nMLapYh4y2Ng0jnrLUKTGI7+MsNBbd",
+	"J6OFAnHCSStmNEmBBcUwRzmlGoxnpqlehDg2KIAMMFOtB5LTiEE6F1Qq0zrtDBv5FRuZMZwH/dqvIOv5",
+	"ue3dfvc1DsJ++qUbi/38Up67EdlvXocDc1258Tn1umgh4G+nTJSrNaeKuMdJSpU+9jUGbA4b1Eg0z3Wm",
+	"47774WINcqXv2Y/HDKGxTVlolrSbXOF3RRI24iCqGcbkUg7pAv70nRxjhPucK0aoWGBUfLL0OG8yxbpq",
+	"AWpVlmMgg9lxlaCbgM1nzknkRNJK9+o4FGeMTOrhCkdUgCRXLtZIzmzOaGdhA4/SrzibN6kx3UB8L6i6",
+	"LCF8VTGb0bxlp1lJhgkXYBJQa1j/tVB0fTKipR3l8DxR9ZStQiYD4uQPW7nXTRwmsMYsMRgw7LQwGDrz",
+	"GRjw2DGhJJGaKJbRnKIAb0uxIlqkINJp9kvrthL9O8vlMGUztHEH/bncf3u1LZY69gtZwGstMDi/1cbI",
+	"rxH/69xauzdNqwdE7oQumqq+kozmGkurolKGvJrmDABCLakmQ2YuiCIWiQxt5EqimX5cpCkx7ZM7by4e",
+	"3yVTesVIRpUyV5GLEQNgA0OOzFNrSmg8XC8Qsg8umKJ9MlyRJJdQ+giwSlG35BqoNDbAksiI1hSyd5CK",
+	"KqO1XvFciplRiaZUkfjr0/OLV2e/Hjw5PYsbqdglY1nL8tqNC0ez4cqh0wNXzhxhs5J+lgj+61cYg0z6",
+	"1ZK8/Y3Wu1FZTeWk7fjAqrrZwERyNjYSA+h2WIrGzMWndSPQK4jaeMos+izm6I+m4N/xdXZYMqkWOcCD",
+	"mSQoLA6hz8huLqRt4SCoBiD8H2At/NoP5jzR04Ytl/NgNbzwi+litNy7PjlxQZw0y1IOmITlz5bvJRKs",
+	"J+wDV5osmA4EMbxKc8YuES5QTxuNPGBAVhkdtVC28ncz2NdS6UnOzn/5HPt3930mr2CAaNmRc1GiX2MD",
+	"RDCWIN3Lcn7FUzZh5PHZ05OLp8RcR90nTyEYOihR5hpX2izVfMpyhn63ftWV9uj+ZmCXS/TzVGiWX9H0",
+	"RYuowe3vCF9r1FjvFsQ0PgHwLlyQGU9TXinm23KYoNZAhzI137DFzdjYOyv7LeHSTfZwGxa2xvb9DfsB",
+	"Inc7SWBm8W4TvOQbtmUsZHNRMhA0ijwzbMiV6gPI4hvywNbm2Zrs2w59dOKBjyIXiG5BihAg34IXYaUO",
+	"xcgMhlZxSH833bt4uwxMdPNARM8ZNarcmjokY5kHtjfLZDAOgFrrRFiZ5PXZq8dPz89PX/58cHH64umr",
+	"Nxe+QMl6crBpQZXnwP58CYT6VuRy7o6JZZRcAfGSdvmPzBRktldkRk4YyTxnAI1N7mCoxnAR342gCAEC",
+	"mJA7gk0wfTlG1mTTDYxwETvAE3gH2LxIyJ1MKt7wBoQi+Des7O26QUHLkVjrSbX1Eo6JNOJMxnIsZXMX",
+	"ZJyyroEtsKXIHd/h/t0+OcGmlRU7zNiCyrQyTcCxQAWJLdPpO6EmrogUR2jElHNXRcCIF87GSYMpISNU",
+	"xQzmlqbl/EHsV2Yv0KgC+NP9Xp0E2B/aoJbhR+8RcXjT3axiK20FsCi1MhddbFjXB8NuwFn6Ifnc6jpJ",
+	"7iyidUHKS3v/cfhw6PCYuq9ciQNztFjSNL/1FzqV84GacxuaWB3Us+ZjDnRVEMh3FRN3MGwQBZt7JXPL",
+	"0cxpbtr9FIZTAp1vUSbAn2N3rarTqyx9BbvJ9gqXZq2kExDk3Zn9Qy6wS+EG+70JV39tBrfr8MfB7Hr7",
+	"dh6n8dyFMG1ek6BTWTRof70lqi50WVpq2DtCm0ZkKos8AvOGIS6gyDr9H8WxzzAcgHwnBavUlxcSYzmX",
+	"eGuG9q61WwMvG6We5QMzjI1ewPFv9gpo6d3e+Ni2qapbbPs1VmRdgtOu0YQ3255PcfSbnJVPcvzdD+6n",
+	"NfymW/SizdAfqwLKa8RYHwsN+xB1aUtRDV2UNcTNgkHo8ZQLo+nKnDwVk5SrKQABnIxGLNN7TpNeDsQM",
+	"IB0PyzFdtOZD+Dj5oMKS0cKg8HfilSn0QRqqyZIl92PCE4IVX2cM26EkSKqqsfjOcvYWQMl8DPU7RaP/",
+	"qoRPboz9DJJZN81ux8qHQftla+/bD0pznZo4jGSKqzE6zkR7xXL/CDjEdfjRCJ5Mm1k12W1f+AIwW7p9",
+	"DM8cfGfRhloCj74rzQXeXh3//OkFwdrRB/doMuPintJUc6X5SMXNZmt411WXFYizW5p8ThSn987NS1PK",
+	"NygnHCBs3fvJXkvZ6TnlejDKueYjmrbXnQVtPfAXglOQxO7F1dabjiXHYShsxvIJE6PFxmPxb97cYKz+",
+	"s2ooVrVzY4Fi4SQvUqZIDG2YgxLXhmrbja0dn14xwOY9rrpbrj+NJvL9ks13bzS3BfqW9/GSLSpAHZR8",
+	"xWgOFYEvGTrobOpSRpWCOH45Jl9RxUeEFua2aEsR+hvg5q4w1tsid6sVWVzD3SlBds92qQAFquLSxr2m",
+	"SoVI3VSRGFXG2FCzCdPe60MyOnFFXaUo3bHwdRe72UvgYiUxpKMZ27ykeog1CEXV619UvusP9t7frX5s",
+	"K6/+UuozRpOFjYtaOgkrwHVaIspypgy7io+IzgHUEqxFWLyWjHg+Krgmw5zRS5Yfk1jIwe8KqWkcwd9g",
+	"uY2PMGIA1B0CpXNVaRPNwZKZkCI7JrHiKRPaRrDRLAOfvRFybD1dw+nTRcCT7fAwPg16xj+hY4C1SasZ",
+	"oKti09zqnflG3Tcv5S9t2+U3z2wXfs1tVz4SqlHkqYB/165D+Zq//ysyesL45Kci2c51NeTfLQXjdiCg",
+	"GyBzRdCHtlLXKirhighiTAgbGYqHYUs1M5Xd/P3oIDqM7kcPoofv1xcCaNzxp9DPW8rtfuPnc1Qc/Odn",
+	"lGOkIn58bA5uGn7z1BqR7etyxuwr7ytr9WjNQm2TE1AGptULL85xVhE5IFYTgoIKMLCI3CcjN42IPFiq",
+	"r1heMb/K267xOQsW+JwFq3vOgqUVSWVdRXJSDuZ9/ab4IxX5E7yywn14V0yXRd7AJksauAqKthssbOeb",
+	"u9sss7DnnRsxw85f0IRds1ZhwpIiS017TeGvF3nBrOe6mqUCwTfmrKe5odqNMWB4SRokDbQczKfS3B7D",
+	"l4be4xkZuWNMQUAEbZgsmD4GByQW94cARxUGsVpLRHfQv+VD3GSADx4bbFBy2vlrGsrEw1Em8+nClcGf",
+	"I1vmY86SY+tcxfAwLiY+a8RhHsLbUClJAQdXmuSyEEmnStWdAm8ruTo2ALceH1FbliiokFU5SpVYWetO",
+	"sgdi3am+CfdKZSo2RPfW3SzhoM4chmVD+gjWDV9dVNzK3Xb1jy2qJh+Dzkm4arclrUn+aEj2MHI3TQcz",
+	"NWnzHGe5vOLolggyXEooiS5n1KgQA48PsPL+gOoIOXLuDjn60aUjzNDwKfodMkUUE/payS7d7p8/E2X0",
+	"exC43rDqsASf2TBiTD3Ac+DTiVzNJ0hpNDS7OTyez5pwXL+GYBpt8znsghtdYsiY8JSrW1jDFry/DLt3",
+	"N6JCVMpNDGLv3U5VjtPSGXYzXn9Jt9cGOnKMLcT6LXOsgTwPWo02Iyj5/ZmCmt6QRTD2Oc0B468ltvbJ",
+	"iUP0BUu8d0JeskUtYvXg8IvtaiZUks2qA38p9RTKYWFi5VK2NAlkDYhVCUgFGS7QMgumOuRN3dOrgdbn",
+	"hQBT4Aprsr2J6JwQ1eEup4g/kzkZFooLQ+IBfuehhRAK0sJRILDvmLZim7rbn9EPT2z+dmx9yS6DPGyg",
+	"+yy30aU2zyNGmSes69lQRI5OKHjAucVBqk6PpqnzSMF2DjElFza6eVnb1tDm/Z6B9BX3byBX94dIk34G",
+	"wiLW7odorUoBf1thc2UaNQbrZSkdsSnEAioSyytDxWYshrCDuHKcMC8hB88aeDW47n6OwnTl9VnKy2Ln",
+	"kqYaJiKXRy7oaD1pvw1t0SXG3Yq2eG7PYYPjxYGlRnggklCAALrOBfkvf/6//Jc//+d4bIKLo8P361hm",
+	"vqYrDeDJjFJTBRD7w7/5D3/9n/7J3/yjv/ybf/bvq0zjcMkOvEkVHhxyC19p0HZu2v4TkYdEgWPZGWhu",
+	"zugWDr+0DFX1Hmciquu8MJTwy9BoVLOILn1XM8w1aVpLd2pHItEPCMQfCk87yY/vKmB4Au9xRQylNuJF",
+	"ZGUiwzjB6WZkZm4OKLJMOJVF3loXdf0Qt7KRhDLF+rJXaNtZg6WQlVIecH/MUuiKM/ZpmmyWhaKt4ocr",
+	"qm5TKApiR8KDiDmBiQkLq+91Kw6s1rMWR/8trF4laDHkD451+PR1B07QRcnO19zrH9BQFvWAP7CEJZse",
+	"11BY7ahNbwxEvYEdr0nYKulfoIN7w2s587piXqViS6e6smm1hHk4U4H10NONzQCuw70KQ8mWGdQPynNu",
+	"GPCcCXOMW0obeGtHo72lvK1rb4PmOr2pEsXtEn158rC/EOM8nIo/Em7y1z8It+c3ciNQt6YOuBFsi6jt",
+	"D3RFXN9fzsW81uHdwNYchG2GidIPovYbsIZfVcHeqnFdtleeE7Sz70Zp8TeyuuhrlryOZ1K7Zt1Pym3e",
+	"lFu/KOomnVLhrFYisGHL68YIhgVzg9P01bh39O023rH65AJD3iqI2uU7ZLM9nf24YmNaMhDoqU3tpsJC",
+	"HZamLS5GaYFixdLsyyJwW61/6X9rcAs2oust38VV29bJJFXXn1WzQx/MCuuEygZaBRZvtEkMEcXLrP0C",
+	"PswYgayAFC0EDZVStj7aMIkmCAKZs0FbUICLNDAPOQF5KTrApitjGzGGAhxXg7Mry3Dve558jF3IQJra",
+	"0zdbXwPBuXRx6dfdPti326GOyq32zkjjK/FqPA6xekFJlONxx/hAVJhemZfsn+ZVaPhNCfrX4PkeWUQm",
+	"X4mgEBgiMrcgbbSS8qGY0EdESBs4Akn9FlXQfwWkBjJf8cbkhggVuk9iUGMckrlt1XuZwBVhB6Ls+1Oq",
+	"SF64180RtW871MBnJ6fPnz5BTB/zWs5UkWqi6CLAc5OFhkwUmB2MdcngaodmjQ8OAkgktlP3fTE0Czj0",
+	"o8d2MLYXwIM8nAu4DrKcjVjCxIgReWXz6/3DZrjWbgv+vgB1LWX0iimzIbIAS1QKeDUJy5hIfJiCHSVS",
+	"JZ6mVaC5fiUUVQOamplLxwPlz82Zfdd/8QwagaM1alL6rEtoA9Oke8PpijeizK2OwTrFJbThT1ri5lro",
+	"qCOigxAtt6VdorPANT5wpGm9SRMeD4jM2jeQSl/LGmO728C2uB1wqE0ZywftUQoYjjzoZh86ZyIJ7EKs",
+	"Mc2kjK4wD3AxQarlscq7IPlfNy5lQ1zEIFGsZZH87y0XpMZ1gg2uX66ocj3rLTfsWXVwYfhIuHNuOypn",
+	"pXIb6mc9DCopz/TadBJDch47w2sNvtHLQJ2qNaAXZ6OnB3lrwmTG8hET2qYf+vROwgWJtdQ0jSP07+5b",
+	"3OGKewCSF8qeha9ctW7jox40vk2GYn3nsaFyZXxgYW36K3fl2spcub/ba3DlaHYnPAYrsFupcbRja5vp",
+	"cefR2b7TGzhdtx+wakaxZQzc9UWrVXN7K/Pk4X54EjazUJi3DMV7yx5Pqf4MbBUzqvvkxMWVP7r/xQMy",
+	"XFhw5V+cv3oZkRmjqshZ4sGv5lOuGUGgSCOBQ6iWLVVP5jnXhrtzAZCmNhouHN3DAH6/XPRtwc/tqVsq",
+	"t7ZFyJ3nrYBp1GJ6wN8MkygUCwHhQm8egP8CtnB3vL4wje8nq8cXyGvdih+getEcYRZK0KjiIUSA5y7L",
+	"QnRNHLrJOS4x1C73oe5kuVmJaiXV2y1h3y1RDyIW2qKwiQeLHrIpTe3ph5haQkcQdl1zSqxxkmDZls2o",
+	"Li+jRTrGd0ItJcyw3FQs8+9Gvt/Gxbti+ZW1TtfyHFaVf/EQ5pMiZx1rA1SyQqNa0deGiGeLlo/bZnuy",
+	"IJ00d7BKYE5JU/s0h7Gs1325+WsAwAFNENHwfYnFiI+HHbrBbQcbJ9OEKT0AqIJWmAOjf6ZSTEojlXVw",
+	"2fj+pMAQcPMMU/iDaZElNvUbkk28eSspGNq2KuP3GSnWioTAz1wROnNdH0b7+/tldGB+5QxF4GrDHt0g",
+	"+o3KSMuClMpJThvjii9gMBmUVjSLVFq+IKHiYN9+r+zOFELzNBymWRKYqBEK9FySmXRIj20aX3UETzFg",
+	"0BkHt5sdb3BlnhfDmRE/kojQVEnrZSm9Aj5sEaHSt+tYFnrFlM7fPH789Px8m6br4ioYmAu9OoWse+EM",
+	"gD8VffJqXB7UKFwiMM9iZQ1BZw1ApULqAZrWuuYFdn12uRYl2O/KDldMfVAZ1vIiYCrQ4X7TaiDUPDpc",
+	"0DhrLscGSZUhYkKt2NiyGoONd6qQxG3CidJQG/nVONwocM9EYS0lON2+roCF3eV5gKvOgZgXWMT4GoaZ",
+	"DK12A4G8rZbj+vTlk9OXP4+WM7EsyGo3A5/ro0VsrfdChURHyEZ9lNV+bt4iVfeKBmtWn129IFLdurN8",
+	"8GuNo1WuZPrumDXzQ8cV6sy6JCRN92qVhLNDCdjJVLuUgl+7MgwNjpRFM3+FeJrvgLwkXF1a4GyRsA+s",
+	"IxqyvcnXrVYm19cbdGBOhvOb9UuZZrYoytYB0nDjHcZkGz1O6MJWOnEyUFkYpN5zkwxvKdsG1RTLijA2",
+	"EsA2sfU8Eaxwo4qOQYkdqGyfOPQ9cd1F52rgiqm1Rhk4udWhwiNYm6EPCK1jRGAuJq5a47LiD9mlrRvb",
+	"VNanbfsgOmZtshw8tFwmyR2vYECuxcpCRPaKVk5L9WZUd7Fy81ZSg90adX23O7fsVnu+pnm3pKW3buN9",
+	"bSHYWowb9tc+OdVkVigNGbSgmYFIA6fbRm+dvD4ll2xxROL0Us3UICZjibVqyXBBHtwnKdOa5SoiCZ9w",
+	"rSIS79lMw0Hcr4dQ1sxnhxvU9DCT2kXomq8w/yffG2ryks7Yx/iTsCG/nkrBXqI2tbSvT+zqQ58IX59Q",
+	"NWXK1S8RxCHHkpRRcE3HP4mPycEB0dLoD6MpzenI7GWfvLXziH8S27Ac6mR4LsiMcpGaHh5PuaB9cgJR",
+	"DIqoqZxjSio+SpWrQ6ac5lpNETy4/8X+Pvxvf3WwbdXQ+u7dT34GRVHM/8he23FJG0tBuboYQSCPy64C",
+	"sor2jio3465oky+qURaTiiHYp09iS1uX2jV365JB5ZgFRMIdl/wQCke6izerhsyMkE2VbNx20DGABqZ/",
+	"5lqBT1/7puDjE9eeW6xX41NH51ro4CrNDh5CfQ1JhK2djcqLUUQ9Gq/5ijXrLdszTs8hWz2zUCR1S5BZ",
+	"V+lxMKMf1tjgXMUdzMhzCMY25xRFlIk09AgkxfmUaiipCAXvbC83ji9qlmrClWb5wAbYDVpNK648KhWA",
+	"Mwg7msk0LSkojhzkP66Ia5klYZFUrsmEaUUe7D9YURJ1gCiEAyzduHZJywI1ZkC1FbbxaBOOsWuuFJ2t",
+	"bIbnsFQDNyph1AWutQ70ctN5xxDrZ6RaPh6z3F8kgjEwxAg9WPuzHn53bZg6P7MyJbmcrNfo/Vc+Gdl/",
+	"E2Yi+y8xDfk9rpy82mWpCtshS3YqbJa9Lk0wGEOTXxRfK1M+19oXq2+srrl6BqXMlo8rfm+kvNPzV+T+",
+	"waNHewd98kqkCy/JgPBkKQAonuh6kNZLXAidLyo5oYaYudfL+lkJpynJcjbmH6ryweOXvdVpNrZEWiP/",
+	"P2OGw35F9Wi6XbhDDg10l/+xQ9fXZlCgSzuIXTfvVzCv3d0YVCOh2x3fGtPz0/HYfG6uFw2/OUkeKq66",
+	"EGWghO/EO7FHgpoHLtfgqFrS3JUAtueSK0ta+/B6GDvu3GPWVIuBBfgY+zClhdLV1oNAcZezIaTN3Ech",
+	"MWVjjQ3YMJE1rzfHyofBDi5aHnWxMv4khnBziCrHDvlEyNyPF0+eLa9gi9oari8lJLsfe7gjWzPLLQ7U",
+	"wg3QibFM9JSlYQn1xnc904uPIO8erk/gywr2EdY34/na1YU6fmXicQxOPSw3jM0kLOVAIs1xKET50YzB",
+	"JSPaxbBjsM8s3KkgJxZxwRakrzVUKwUI7Bot+u8EIYkRALFERSG0F6xgPk5PcEuL5e5hZFDYbqkAfmRF",
+	"oOYTaagwx4lanGq3epjjYLbayEyCDOnoMgqziqD1zxTRRS6qRTXu+GbvVnP6zYTSxExRQH1ykZA7Zb93",
+	"MWGh8f6Uipdbs+oi9d+JQD9qiBN1Hgd/BXtRrwwGtuM1nMKOxugKePbhZTjBvag3CoQVe9ogV95uLDQV",
+	"fnLb0VEvQ0oW4CjD5xLsFz66pAf89DSYEH7zxk/LfXaTw88X5RTxi1M/UdeBmy5+rgAM207d1PHzk2DK",
+	"rtNk6bszvxiedG/HfGmWdYgBO8kyDGFfymRoxf1wMSgIk3Ic6DMP90MjCJBlo7cvhbkBL++S/NtimFhd",
+	"rzFIXLKyFRBkJhIVlUK/TRxxAXkp5bNGnWajMqyI8tBRFSvjJuC1avXYs6cXZ78ePHn6/OTXvmxs5BJa",
+	"LKEwrEuRqQ9YkaAe1WZx/3CVZtapgJuaGorU5m11yq6WFi6FWmZiWRYczmrRm5YuQ922IzKo2dlGWNAu",
+	"eRv1gPoSWBOvzkrU70rfS4ty6OI8jFLqo1gs6T2M7m+vSEKvgcpoPge4U1Uxczm4DIpNrU+bdc/Zy6Oi",
+	"QJYRUHW/noLclCPbEB2LiXwqcnX7IDCtBMFBoT3aRF1giVEJmjwGjiOt1/f8soRsrN0MVun4WpoD81L5",
+	"+olaCd7R6nUvPTUPPWGa8rSmbjQoAObZQBk13UVBPbPe9ZOkmtSX5rUF/nfWgj/1dro49jCOKS9rUoFE",
+	"pKaGInK9xmuyEbPxA9pOA3bTWL2/4ZxbbGM6X7xogwJ9JnOS5CCCWvvckUcCtWzBBcOASXlc5GFEjJPE",
+	"vaffO4CpK5YdKkZTAKMHYFhyOraalC8gJ3OwV0RBROBnioykgFBSTI+19cAqtopvD6L70cPoYD+6vx89",
+	"2o8Ovth/H60oHBIWJ/1irfG2GnjVwoA85TiTCCdSyspDLFhoVhfrLyAA84yLjlKrafLcNQMfsCnz5xk2",
+	"Z/48wSZhDIVutEuE4btdIJbAiGSfX1+7e4tEXZeu2CUkPyyUZ0iCmWTXSOta7ZtOYq2y5SJX5qWaZzoL",
+	"HZjovxXYU6UiYT2d2ay8QqcwGvlQx6+UDIvt+7Z0PnX19bQkCdNsZBQ9MSrynAltf1P9biFFc8Yn0/Wc",
+	"yOzXW3x0yeTm9rIWblY5HpUDGVWqEtkR2D0LANXcom0GbAVD3W0YBnS58xCMstdrhl8gxbn10As7ny6V",
+	"i2dchN8e1NnvD3j7g5u8OuediV/ZR7e+Zc1LtC1C2XX4x8padKs0+kqFuebUrmuwkU+KL1yfkq4in+VU",
+	"37cfjJ0SvN0Tu7d+hRsia8FlXUHVNuIp14rgxpCEX/HEFzogqpi5x/EBVaqjNFk4gfqYHFSNGGuq5a+D",
+	"vw8JQ+NELIEpQXBs2pwZVRk/z5Xl8+uMV00jgBL75/y7tUjCgVHPD8fb+IFCKCOeSGGWHFpdu0CbmtaM",
+	"FHQNV6SDge7MDE1/N+KJ9D03HedgVru6s+dM6N07IcPl3BpSs7nOeeT8JxnN6YzpICjR5paMNL8qIxQD",
+	"pRVLtMjca6/oQomDwt8x0VJWa4vYETngK/TIKBsVRWI1U337yGAmlR785z//tzFWKHXFqdxl8sMUNMWK",
+	"AsMFkCqPQrXIWEQO9/cD2mPHaLqxl00F/SAoFX5dBggEpQwOHoW1Veq2+cMH17LMb1lNh6sSj+spHU3R",
+	"TTelZUU7Q1rAxJOxnMS+mzjyEU0QTAWrDBusXeVsaAoVeDRjXLKF85cFjgBbs8EGZoF7DXHMnDoFmVY2",
+	"FjQOsanMGFwIGrINb0EhgI6O4Y0XNXzH5fPkvHdQhclHPo6mbHTJbKWX0FITDHVOlc/uAg+HjXmsz/DB",
+	"/pflmbDunBhcwy72Eg9XrSKPPeFmNc3igV8Wo8HM4kYQMeBZrnnKZw9y5R91G1yJTwHz797B/oPDvYyC",
+	"yX01WMA1jiaWfYWgvVXFA6xj1fpedYXTWq1+63yb1oJNjT3XqjZt3XFKxaToQOQfT6Vi4rl7+noSOdDi",
+	"tUzWwb2+xqfNe1Mp2ED4GO2VUaxBODdk7GHoZ4tcODO0R2kn1ZQBpEtQggdAleIrlns8yTgiD/HbEEkT",
+	"w/S/wB9mNL9kUM66T05sd7nrDRA6a7WVqM0CkCJdkMRQRBv3ZS7VZwrpXpFPzFlwc+s3FR7wctWXG3v2",
+	"bqb2jQt254Y3eSJnyXxsmoKYmULVw9dvpcKNkkU+arn+aqE0m6GQG/KMUsKpacDXIEiBkLE25zesAAGD",
+	"wxhdtxl98lJqouUEXbHIoyxbiY18ExeKDVwLcXUTUjnhYs+Jctsq+Gsnqxro3guaX6ogbkfB8VG6lAbO",
+	"NdVcaT5SNtCHa0IzmlspCLNTiRQuHEGRRAZhQSAMeEmNpPySQXQQsKSIFCKF2mel/ObkKsMkmNLKBXul",
+	"imHMj6iETVkvrxFTpBgxxz19JDXTylYEW+/zDreo3c1ebutUpokKhd5qcHlN6t3KEV9PEAiJc7uUvzNN",
+	"xuXE7FyTaQ9Qt6CVEKAOxYYOm6tcbV/w3PV+jj31oup3uvJFEBlgvrywjLyW0JMzmkKBu4pcerRcO8md",
+	"8z6JzYImBYbCNT4HaUyGUYwBFUVoll/RtLTMhNfNtTUAz4cLnYkrFzT0PlKfnAypqXNRTfzB2fSinm94",
+	"2UlnVwSljDoCDzo9uyExeIOIvfNlNKCSZEzzY5tPYL/Ucz5izmYCH7r5Z+gVy40sltvrNWgLsbAP4gqB",
+	"MgDBTRifg459LsiMpykvk/63QNMZ0pRa/OAt3t60TMyYTzZLW3RZSu7AgXvcbEZ7GmKfnLNRbkg2nGMt",
+	"c5YQJkb5AkJhDGlXUyPSUEXizz//PIY8NFd6mqvyVxg+Ji5OpdIRiadaZ+ro3j3z8Z55t09+hUmVqGXQ",
+	"EbA/bEFpuiCFsEG+yFSUxGhOShQM0kKylI73UuuFziPo2fB+iH6zq+AGa32DEWA4TXmSMOGSPCGddcjs",
+	"cUXEtzux+TSAD/Fd6Ck2urwZdh/k5EVctul/wuWMm5o0MvLSc1bhTxngDD3C3ek3lTkYSaGKWVMc07mz",
+	"fdTu5WeqDGbAfEF6yUQZD2iPM8QlSU3TiADlydm4EImy2E5l9pR9vL/d3dnGy+4o6GC9WnVqH32hbOZ/",
+	"C/qNz1OzJGIuizQxQgtaw4N8O9WYgcbVAMztyYqowJIwAuISwAyXDAM2SUiEFSKQdKOOEby7Iqgs933J",
+	"RdLFhsvyb8yTPmo0CMtc9epz87CN1ISXudEF1r6FT5nn5Xyg5tw6MWs4Z3AthyyFZF+u/NkLFgskRyGx",
+	"8IPbgXYDfydtz4xpTnNhMW2WNkxULsKYpqlClZQrJA5RkB8SW+T7oNEYcxlHMk+aobo3G66RedYt+BOu",
+	"spQuXppHnaOaXlEOTV8LHmVrzHSlux3LM+tZUIyJ7hgsmUzTPnmTwcYw4aO8QDNECA+8S1jdo1padsvi",
+	"f0hRB8o6ilZPrfQpbeeXLbHb1+Gl0BCsJJS+YKFcLlIL5NpGC9ChUjXuqa9RfePeZdt+tariSkTzcW5L",
+	"g8hxkIZTiqy+OmEF2Hw7yDuzkoPvpFh7Pi74jP3GPOeQzweq1bdTF7SrG13Cmq3e6ZusFgk6ehdY3eRT",
+	"jvWqab5hCBaQ3LD0IHDZIBTLhmaVjL8ql3g+aVcqPBl1BuzrFlboS6lXBEJelXVVmGutYIHVFAKhx5Lk",
+	"Jt5Q0t6wmIHX/iontHbjmvWxbUPVAjllWTmnWRYjesBxkIZvNgb1FBv366IZIOD2iMSpnMQRiRMuJpqm",
+	"l+ZvSc3/52w0pdr8xWaUp7FVTvbUTMUVuyDNsnUGwVqED937rjG4J+p92APwm71Sk3MDa1C/J0zo0+ZC",
+	"GujKajctLXtdflfQdKOKZUF4/XJpZ++XWAasckvR9BvLZ1RYQtd9HAGi4PKzmJ+2YSm2pZM3pIq9yav1",
+	"J4qcN5E+p6w1bBgqlWzDZW7by6FEXWV5BGj5vGitodKgJrYcizLvbqMhuzUqI8N/WxaDbrQxTRlNWk5M",
+	"ypXe+JRZo99Go/Y1AZsL+GgrQjQFK/PxIpytlpfMTHc6oyNkCyKhebI3Z8OplJeqYQlq3Ma22UQFq9YA",
+	"CNoJiM2jZaIyz7lmr0S6QLkE9jvPWiiHYUSy0Oel+ufdZo+aswdaYHfdlYk8ofL9Ns0KiGwDwfrxNv14",
+	"mz7x22TUggpnwLPctC+yZfGzAEZvfYeZVZvKm/nw4f2H63GZsnRxIbuNdHsyEPV0qipJQZrm2nwHGJEp",
+	"H0FqjzCy7vtm1SF3Jo3VuwqraZe/aWuduNZAO34Uj25UPKLalUgsT8mDdefRUdya0U8swMmA2lyIoHhE",
+	"/uR7T1Q+RuRPvkcgSPjTUmn422Zcwt9orO+bAwWf0Slgv/hRXPuRwfxRMJiV+7OCluI2rUAgbF/mcgIz",
+	"pqcyCXt//er8ohf1fv7U/P/1m4vGvn9XMIRB2L5ne1mv0UjTal6HtRXddECkOteZfO18mX6bDlcqJ8uU",
+	"Rk3l/HEZDd4QrLJcNYz+yCR/aCb5I6f5kdN86pxG+VfXP/uD09EGGuhH2DR/tNg2XK+szdhBs+x8gxn/",
+	"aAX88bL/LbrsKcW1ceP9bjoAHFQmBm/Oe5H5/PU3+O/F28b9Mnc8y+Ukp7NztzCuNdh9sC3kHP5N2BVL",
+	"zdFtbOrG7I5428O73VD6xzuTdgt8gH3uHPkg6Paa0Adlha7bxT5wM7oJ8IMfoyb/G4+arNXEOGisiXGd",
+	"sML/JoL/ot6HvYnc88QZQ2H6L+0f30KYxfvwsT0sGQQ0iRq21ZtwPS2G/ZGc3ZM045BsM2Hing+s+Ri+",
+	"ri55tudqjexlErao5G4bRCK+dnnen1w44ie3qn9EsZGf2tptEai5ZXTltqGIn9qKbRhRuG74KG3ucvw/",
+	"eHzjVhGF22AyfWyVwraDqwjSYrolJkAFI6y/ar44JnwcwFHoKVuUUACyEPomQqt/zL75UY78UY78MYnk",
+	"xySS25dNtkuT+ARTErZg2etC0d+vYM67tW3dgl3rrBEyAWCUeD4quCbDnNFLC9hexX9GmgiVRHwZEQT0",
+	"tvHdvkgJvDvPpZiQS7aIQp4KbfgSImioB7AtSn5XSE09EywUS0iRuSTJKU8rZGgu80vVJ2/hewTeimXG",
+	"RByFTyFRt8hDDucohiIJroRmPKXpeGBfdWhJbsJQCUgKFmBHoO+TjFKpoKDdsUOJIKYNqK2JHBaQEyAx",
+	"myoopmAYpM23kGPAXBhziKc3HAMRNfCSxGXrPjm+qeRW5Yia3l0Fxerufi3nRI61paJL+5wxwRKiuKPz",
+	"mOmE0xwXaQBT0iH/BfGfWgrcWnC/zxRiw0dkyCZcmFHbcuUaC+Y1AqzUTeZm3L2o53evK2Q2U/oVvmr+",
+	"/JqmY/j4/iMUo+Fp17ydOpnRmMJhF8A1FpX70n4pz9cj5tQAcyjC5cBdMSKWkCJELtgZ7E2FXC+LExXC",
+	"ATd0PMaDnjMNBaO8OOEkCb+9ZhJyPMYKQrDK3TYYh/RK9NzoXkEjjvzZpvzYf8XZvCmSWgw0vWRNISE1",
+	"1rock+lOUUNJBJFUM84+Ux7EwhbxM1QDEe1cSh1jLp8LAdBaky6XRjJfAWlqcUvrowFxd7uhrIABny5W",
+	"Fv+ZTxeVWlVUGN5g1n+pXJyQA2AThmwKOYA8el8jbUY5EBNkJEaSdfn3CkqlAX5WiQ5Yli+Thc6puLTl",
+	"vByHwQy5CeRcGdoscw2CpM/3wpfplFFXu8u+aq7klCZluVMLLCTCcqcVcLtMyjSED4OWEeRlgHe+2gP+",
+	"FBTFw4pjDb0sDxiLuy6P2Cx6JqG6G4CPragFG/fJM5nj3BKHZosD8Upz4fKJ3wlSSSmuFDPjua1iaxR0",
+	"J6IjfBmcOWBc1SJjjiooW/XUnQn8E44EJAKmmGPnN7cX9WCvfHUyu7IdCcvb6QJJydvp4sx3/na6eCl/",
+	"abuHD8/sAN5OF+duDObdYBhvp4sTO5K30wXi6Xxlx7JKfvVkqYWX6GtW6Klqv4BogQnRN1uSx6PXRp0d",
+	"qXrn9Xh8p9dTBgJMz4alygvm6m9B3jn7wBUYplKXaLrMfbYp1ANgsIO1qLc2AZqnKRkyizXloT0t5l51",
+	"DyPCUsXqcHIrkNi71Aryba8uFtRNo7yg6vKmqnm1Fhg6Z8oZidsK5jVcEkPkfC3vAI2bjgD62tbo5QAs",
+	"bL9DoLkcBL4uMANVZP6WMdiHYLkRBqE2mOWRmEdpml4Xo9TbdhQuIBTUc0Bf5iQpbfuGDt2YSsgc+97W",
+	"MAxmrwB2s4WQxf6BUyweitXz3ZdLWzejC/gzJG3ro6hsZaDVqPjoTWnP+DFMC8hs7+hgKRzQvWU7q1VT",
+	"8bXpgr2qrM2KM7+dRyPM4bqxqlrh2mzQ6NGKVjsuqp/OyoXanXVJudogOzQvoXOmWfhQa8n0CTzlW/kY",
+	"9Szc9LoXv8bHwjdnUnAtc2tNXjlv/2T4PhROW/fqL81D4VuqgyAzC2ZYW2rsFJupTKFcicit5aoNeIyV",
+	"G64b6PXjrrXuWuvS7/KGB+u2syserMNW5RawooDHtG4xedGZNSD7B1eZIIP6H4cP1lUnqYwjBN1eN5TK",
+	"szc6ihAQvHkU4NteWd8Bhhg25Kyo1xunwwev7lh7m1+uS2L1DdaX/ibarC/kNdpsgY5tgJp2+jLsQABf",
+	"WwJrh+i1FdBaVRbEtO1HLhYDsbNmPBFgo3tz8XjlXtbrLx80VzkMq3r8UHfw0WbD+GGu4IaD6HgD1VKo",
+	"zdobCCZMVfo2vDX/2uN3SOIrwhsCxPMSQ7lPXplf51zZoq2d4cZ7UafcyHPrEa4O6nXOZzRfQMtDOros",
+	"siNCZ1BfHMCFrXnSGxJhOcEkeseZRsIQJ3MmwFCtEJrqbuQMhlKx0mCBllulnekWMEhNU5EzXA4X1g4O",
+	"1RWW7aVW4+WKSBGBjRRNyzgPsC1H1nQKfrS6cw3X0tXfAGMgFoYADOtJLovMnhF5ZdRaow2XK1+pN4QP",
+	"h4MDrykYs3F5pCQpzSfMQ7avMIhD09S2iqNE8P85XZTRPBj7YuZn/Up2JY+tPQhWFfbKBdJgCd5gb2sW",
+	"YuuisqFiffKcKxubBUoWS4hgc7NlMOmIcJGwzLwr4I5hl/1GPMGSvH/Z/zIk8Xv2i6W8unNfs6HEJ8Na",
+	"DQO6CUjZGq20rDawLBdaOzQ6v7qVq7V5WgPB5uV7NZpV3heztK+fvnxy+vLnsMsAbiigrJDFpGsOiGnv",
+	"F+rxb9oz+N2pcH127DGXRrswnW6yQA5Tr/s79YoESyvcPPuGEdZ7j6o73ChV++PxjE+KnKlGb+SIpWmj",
+	"Bblc8CEbGcL4+OTl46fPnz990m2RAaS5qWWIM/OOP+vgkfLymFBiVoFb5E+gD8qcKEhc69BlJUOy2ukZ",
+	"GzGeYbVEFy7gxkB5QpTs2IUtCj7IHu43Rc2CvAWcggtr8pzSdBzWfVduQR1/lDl5dnL6/OmTqAT4roLH",
+	"Qlwt3LCkYNuBnpYD//JhNRJhmya+3LIJW12iw2nDFekaG4KAsYO25puOnPkHGDW+bbiZ2wUI20SeXy2c",
+	"gK5EOKJdRwbGg4YhPYXug7Zhe7NCGzkeKyvBq8g0u/XmJMkV4dwOnTlYEOjYY+5uBEqrfE2TVTuKuLcQ",
+	"It21WQv22+WgbIaiK65FIwyJcpU9ZnRBhoz49iwvQvdJl9gFyvVqKlJ6TZZJiHnbutPR143CHBDdH5KM",
+	"4Ki3JiH29e3IR91/7Q9fcM9KvhMeI094lmlFFDDBkINUz0pwt4KdC5YjmFqNSdRIb42MrmbcryVHrypN",
+	"01fj3tG3y8VfmhXLMv7NeVUhTCIiU1nkhuEkdNEx2qfu7G5EfVhjVFySRD6+r8zzzFmWa0JsHdJvZVDS",
+	"TOZsoFhuX14VjoBPlTTd5UW0UNWcb1KK18/qHF9swrnRLAtDDnF3elHPbA9YShet6fk+aLkFcf47G7GX",
+	"0IVqxBSUWwYiwm7A+3YCVbxsu0zVfVh9vHdo1i5VpZ0atutnYWmircVn49KPGkcktoqt+dPH7ZgPYdHL",
+	"GBR3yw8jK82Yr7zkbmOeuSu1gFHIY4y9g1DmqJR4Ql+46RFax4e9tQqFKBtlaavG2jIHRpi3GB5lU9UU",
+	"KEfAQYG0w+UCwqKhk6iMIoSR4iN9cmK4LjMvugADrkj8d7DAJbX3vE8ulixVYMzhImwz1kyhsaG+lmGZ",
+	"XJ5DcWPCVRffPyQgNoWtqhFqe8fEXCBFvI7gSthOaYZR0zWqtCHlQb7RQHgAI36Dhjy9rl0Bc2x9a37C",
+	"Xa7Abdx5ZC+7vviFOhVjuTzPypn4vi36aOCWY13hvfKNbnitYfPVV6tpkaundbPb2Pl42zVtONm729pQ",
+	"56lPvSkH5km+IHkhjmqGfrCSW7OVrWUFgclLNb4q1lqwVaIGG28UTd3kLSyEzpsjuPyYIQIJH3QDgbqa",
+	"lshGhI/JpcDMgOb66jcbo3jz8YY5hhk1xxuW1YLBoRaVFmmfIUGDXIoyUcLwObcd/mcww3OrpZWVZPtN",
+	"a9deH7qyN+6xUDvsRV2IRgVha1UPwXYbhvW0fxBqtOWIwaifrGhtbj1I1sOSsBFPmGWAlbQqro+xcAi4",
+	"kwx/r1j7MQcda880HpJ2O0hlZqE+YG/mHTWVeSk03C19Q3iq6CVTvTbPmcV4XdFjGc9uW7VLYTfPSTOG",
+	"GoO0tezoCJLS9/eNwCWVrbE8ophOVyk/OpIzSzn6G8REu+yVRs3lWqGxy7eVJ+HRPSaGHIKMRkmCS7c6",
+	"dA5wFBI+WnuMc2aeYokLIe+TGKgu1NgP0zNGJS3mmgg5908aFT8+Mt8ivR5aG11Sd22avWhqYMgGYSXa",
+	"sCHnyqcQnZqDLuffy1nGqEuscOGzSCVdhVlDQMukjRhI7+CSLUCQdZG3mBVJcJmGTFUGxmeF6doOjNer",
+	"W4c5jC3Fpy+ZEWrRcApsbMjMc+gfPvGHEmmzm3jODGdlCWZS499hgdxyk3pRr9wH/yFcU/8lLljlGTe9",
+	"9Xh/7rwGlaSqbKdJLDBHvgEXkurRtENYOKRXYLL0St4WRAbMfRl7ZTnasY1lDgMaMGl1yRxkWmgEzKzI",
+	"BOuDwLeoDOqNatu8tehCeZ64Z4P3vDi9MnsUYiucl9u9SvwpWB5VwdrL/9mi6zahWbsMS0yq4jNm48/n",
+	"QaLxlKVJmcRkdhYOkPkpM19ZQgPaNbQfKOF6yraPVmcfMjbSA7zMfMa2r0RZDcrfrg2ErViR7rhk1i7z",
+	"DOFdQ/aVVZ23G0JoC+ioUwDGq5HcwrrzqwyREP4ANSC9JeSYSGGL5wmW2uppekoFEFubgu5MKC5LoCyA",
+	"t4EU+QyqKGKDIE8U+QTEZC3Jl90kyMBJvSobpSIwyzQpBV8r49Cy/iXXXTbH2/C7ld70CgYsNfa09cHI",
+	"mSpS3ZZ1an6rVEDFoZp55gywXhbdOtFAsor11SZ9mWh0P3lNsdsWtkvKF9sLyFGg8nAxSotlbJTW4XSu",
+	"p+qc52ZP3Xm4ds3U9Q/6yJ71j/7wSWRRTzeibrhQvSYxrlFh2rK4aN5455+BEFKagUNxxMriLMfsbGlu",
+	"BYP4MK573eWyCoktRaZK6U/YqOpVaiJZ/kZ7bl7lP+21McMynCFFqjGPgAhXvIiBqOWLi2os/rnEjSts",
+	"tU36fBKISMu3pybNlPfWiT9lCABSEmVhu0tJvM052i3LORgitGA+vwlb8dPQtgZd6fRcdxnAA1nzHRoi",
+	"OLDO4E4VqwMPugUtiVG7G1Adl4mK5mYxIDui5uvfiOT4pjfiYHaMTney0wM+ioQQm7WjtRInkoGksHmv",
+	"qx0zKGGW0Z9WjytFV+xnGfFqo9m7WrUt4e8oNtgoCDOAYCeIjY4JIC/QcgBThktrZmzUYhCMrxHncK3x",
+	"BcepT75y6Co2QEMHDeCQhZzDNuKnYIKhpC/kUCYLUoY4XDeGojyF0fKNqa1CfdeW6VD1Cu/O0xOQjV16",
+	"AiwbXi6CDIzKCutvLh6TBLAp4oFzUL55fvrk2CqIiSLKSFTDBfGk3sUMQzuH+4f3Dw73Dwb7B1///BeH",
+	"v3rwdv/XX/zy0W++uf/i4cufvv7y7OBiw8LHJ3u/oXvfDVqLHwe2NTPFX8hhU+6l7oBdal8/wYe3NBi4",
+	"d4bNFTaS1nCIekl2z/J+K4fER/2gbO7Dh0Ip9f5ho5TaGsTY1meJbGZoNiJ1ViDNBOIUdOyep5rlHZf+",
+	"GT6MnhOupi0sx6fLm6VxTzquorTMsmsQ+9/KoRUUO0VMzmh+2U3CvuQwrk4bMQerJIBpkYTjbtA0lXNA",
+	"HhALgJ3stgGlZO8ko7wQtti7WzuQRXHZuolHv5DDM98KbJxv6BdyeO7a+ujbtfehG6vd8ILgESOKpWia",
+	"nYfHwxwJeye7rFeNvNrDEDkK4s+z33o3ZHu1y30Oovi8nB8Qh8rK1MT28PC3kfKSUAU7i2SijDDsvpuP",
+	"4U2F+3eGbysv5ZZXc13Ca/2igjyIyUYUIkjinz+9IPdoxu9dHdxTM3UPfo375AS2yzmHzGDsjiqfP4H7",
+	"fsfDA+7frbxmJ12+Z4N0bP/SYln51x+UoUZECsTjvQGDeIg00gEB2m78ZtGD7q3u4XFVo/TNKEm/kMNX",
+	"Il2EepL9qq4q1a2Mq9bltXn2pZdtSxNWIDUcXAsgYwtMWG9JWY3xCk9ta05hqnPtRXspd1uJyHa681JE",
+	"Yb/XrEXkJMRbL0bk5pRS0ZTo1CwphJjdFaanAhhqa4AHg03caD/rZKldxWOV0f+65Q38FsXxTnuydEDQ",
+	"CmZXY80q7v4apFTcxjXYDmhoWw1oi6NiPf5oFkS+T4Vz5pd+YMhSWQPOAP+tSwPfUsMoRfeVeFMoU5zh",
+	"w8tYelWpcOW27fh87vxs7p4Z3Qonuik2dIM8KOoBLHIzDEKO6LEwLhthlcuZQ6TkOaach5acb/0sDg5t",
+	"072jXs5GTGD2jP31i/JHB3f08X3HuK3X5sVX41N4tqkU8jqm6ufctk+7PYo7P4ZtYNP7TluKyAF5ffbq",
+	"8dPzc/h0WOZa3Pe5ow8qedJWK9iPDqLD6H704P16N2ir8+S1d8jAJ+/Jsl9Y/Hj76ZnTlM2Hxz7DDdRP",
+	"h6XZsI1G07IfVu6PbeKxf2FL215nsxBXA8Marli7DOe1UK5IjA83S2spFZOiFTHU/Qqh1i4O2IV+xZWA",
+	"5/WJIOZCTWXaHBoKPN/sMGjxDV0hJCRggVTQbn3aCCR0oqPBiHQ03wgdMivyTKrmOrpqxETLL+CV7BAW",
+	"c85E4mJiujvYu6l5dq1CVa+6es0L4B5qyZQIn5AtReipUGmJ69ksL7avfUlxtnG5BxXDqifpsREqMa7G",
+	"VlYKA/1UGbm5CidojeEORMvqCjYse3hTw7MSBcSluszurJXnMbihtRX3jnJv/3NLUrtr7V77Ruq/RM6a",
+	"C5m4nyMyXNQS9NC87JPNZnRBLA65zyWACmAY3pxyZa3PCqpqhWvTidmjpWtGPyC7P7ofVLny97uc1pps",
+	"iWMSf2829COi0JNgKfvkBGgUGUmhAFNHjknKNADGcYHB+dBkRBI+4UY9iQdxROI+ervivdi3AcZClRkh",
+	"w7zLIS6K5rKAUP5KADD5KofH7K9UYHoiJmlYWB8uaL6ACfQrbrPf//d/8Yd/+Q//3//zn/7Xf/cP/vCv",
+	"/sHv/9d/972RBD7+f//xn/7hX/zF7//x/4WTrXrNPG7ddgYwt9Y7Ftltr7sX223HLy0hLRe/XPa/+Ne/",
+	"/9//qr7I+zewxi/lSv15uHA5JcVwxgGwVpHRVMrafYxIIfjvCmZBpSr38BjSdLBcROmzK7OBpPC1gVxz",
+	"e7EnszFP8NCXCr1R5Q3FDRqFCnfVk5vKCRd7bhs6unTv/Ozozs+OKo7dP3v3rr/0ReW7/mDv/d3qx8/v",
+	"/mzlst+ImuZkz9s3F/pZ5bSt2ICtcugCwkMOU08Us46QgLHFR3BKoIoVHU19igjE9NqqIyeC4IggXEVP",
+	"2cycXkOdguPDbd1HDBfmisxzrjUTR8BhbMEeqKuxv//TGCpxnOCXvtF6rYQ4nEpcn4tNlYuPYzJkes7Q",
+	"9zfrk5eyhAslTI1oBkUm42NIn4HVgpP+ThDDLzTlAotcCcYSsFnhbGH2J/YFi6MyTKm47JPX4RpDFhA+",
+	"5YqKsg8ZFQlLbOEOd3Mcae0dHN5/8PCRq8h21Pub//iv/vrf/w9YKI/ZaLIKgveDL7pVLWqmSe0SYGN3",
+	"yGQ2ab4WvvP+Y6cCl++rNXh/q6Ton9H5C0/Yu5bOLW/JzdT4v45+uUIFfCk10XKCemDFJbmhAgjwCDNG",
+	"RWB99QqhTeZw2l+wr/cfrj5EdO+7998fRvc/3tn79mTvN+/xi/sf7/7szt4d+Ob7w49/ZsgxfNtEiD+5",
+	"qsqB9thJRLGPh7plJxUPHr6u3rlil1k1f7dMJtlNrbNPr1r2DWrg3e44Pt6kn3d53xVCravmK98Nn73B",
+	"Utz+sOfsqrn8m0fbbjE+wfFyVRzBDNRbgfS9IgG+ERt4OdOqsynMGRP+NhnAbij7xW/Vivzw4IRtangp",
+	"TSvB6amkEtRMH6VNxG/v+/WHdTsvaHiAVmq1U6mYeO6evmaGnZfZuynH8HQrN6iUwzwO/KmRKxRXL0G1",
+	"ixKYH7vs2M7tDJau3Yap4XUpb9RQlYTRClIqEB8dUhySGRdc6ZxqCVeiXrRnC6vDdvfjBxN5nYcDip4m",
+	"XJkjl8RGSXSib4RkUiqruUKEgKYi6VhuvuvVDi/1H5VQ2KknV5C8xTnot6GymD4YMKdjsImLgb05GPcK",
+	"xnG3aR1DA58ZLvfENggfTsWZaxQ+n7iW8VHf/KcgnFX9Kp1eldeT6urJg+s8F6toz+4p7a2Q2HN3B+sO",
+	"VqsJV7D06FAWGjPKUq60OnZY3Z5TohsEin366grO11OzeVZJ9KMHW1HoLtWum2uRuirXNnxjLmw2WWAJ",
+	"qKuG5QT+8G/+w1//p3/yN//oL//mn/37ndXHrulfYQByJ5oT9a4kT7onb9ruHP1xnwMS5L7yVMi/U/bp",
+	"vvqV7TuYyAVT+jostnt8+B+VyHqNMO8tYrL/uOTjSmmFcJ1W0bhflYpY7RhdOzVtedkKBcVXJFHMIsih",
+	"Qz7MJsYC9qFhcT0+SnCCbw7boFsIxY0FQFxDIy4V3Ib4g7WxA5XIgGAHO5ya2/Hu2s5vzckb9n9D/j9v",
+	"Rbt1NyCfsd/YDNKSpZ8oTu+dT6mYTCnfLrv23k8a82ttlykX7OmVvWTdCzt7hDoxYrkAlrrU/Cb0y1XN",
+	"WReOPmUeqbQMSgeghCGbUGELDhx0A3lZSywbU3NDdMtl0KnxmI30+sjzTOb6KT5r3rpqNaFecky+h0f6",
+	"JEY8OcDGq6IJlRDWE2rUbYcxCsJugMLXJ3EhckZHU0OD4woOihwT+k6EMClBlAC8w5KIKFnt2qbiOUzR",
+	"ICsTxourFo53ShMLFQb1mijXyo6aKsLH7wTXrorT/BhMxx5bCJIW7Ca7Kl5xCBioA8CzKt6MAy7wVd+k",
+	"Rld4rTqcdei6hFqEhbEFG1yuaYl7ECD+WFwl+zdAt9SrOiB4in2YcSgTFexGtX7ECqDARtEYrvFZOV77",
+	"2Q8aPj/2I3c/u+G71/0c7Bd+Ivh+MBv44qmfUtk/zAs+vqlMzj7hZwifz8tpesS1ztG4NYC2jvUZVtXp",
+	"d8UOK1huuMseCTVnFGGDFmUNGzj3EEkD9f+i8F5xRYJdjqrXx9MV27g7rgjsgpB9jSi3qKO0kmj7u4U1",
+	"8+RhFfXCVMgBz5pbPH3tEd82abTFYAVspAYBZK9mE4xWOxnXQRh5F0XIGzZqnBqpcNRri8203PIWAMer",
+	"jPo2MccvZPa6FcnvoorgV0JCl6fFBsHB/TK3QlkQZYAUWsKdgA3vXtT2oqNKsKG9sTZJiGPmwkIiOiEf",
+	"Q3HdJxu4xD7QkU4XjTFby15GqFrhknZcNBIV2I8UrF+NM2JmNF+zNJUEw0gjspBFjtChXBEMNe0tx+kc",
+	"7jds7BvVlJXqq3UViiXO8zkq8txsb1jJJyIJxeKnMyn0dCnbPqGLjhQdCs90e9QWq+n4MIxrCx2vqSSO",
+	"a+5980rmDcJ0mg5G7VHdYfovXArFmKpi5/tsy2RmTh+gdlLDihIrsPoqKfaFRl9KKdSvx9TdEu5go7Qb",
+	"NfCWwIb8+KiXy3QtWTuTGFiiZTYIcUZX3vOAkF0Dd7CLC+KNe25V4sSpMMunsBCg3XeI9e2TcwSYB4+a",
+	"fT9G+kLtM0RLkjDNRho0Mns/bQJGf4sUCz81uwH+3FRORVQ71bUdqO5uGA2wSUqEWb3TJzWMiEcPNglD",
+	"/tOlOOQ/bQxE/tNaJPKftoci46i6mxvsLCqpEg9dArT9fLDM181ruzX1mB53bt/xnV7TqAOk99YtOTib",
+	"mwhTLYl1ze6zgU+qSsUbwg9zNpNXTJWsB7RrqGGNrx6jrMZRVTGrUcIwGergM7006tbExT2ss1etMsBX",
+	"EgJ+8kcQrbiWk2VUqbnM1wIOvXbP7Y773VTUoTn5W2JYrLA10iyzBRLxeMEh5YoMISFLyzIZBj1BrFQr",
+	"0DRoxFILfw0i1IJkMk25mJim+zdYB33VXbsIyqq42YD+jLZFJ8UNWSrFRC1Nyz9de8oWCIB4j0BSBHTH",
+	"stVlabJPTit5buA+l7YqTmrUGYxrtPY/cE7TsIzT5pbolpv8aV+NzYW8NaLU+9Z7s0sWv3P2Lpby89RC",
+	"aTYb0M0TzOrO2aM+ynct3zf+9P5uw3eft+U7BECkbynX7ZWStQR7NuFjV4sSDNFXlANDOSb71fgsb9y4",
+	"v7/OuvFW5gkWab65qwfO+VFhDvu52W4Hjaf46KRAdbkW4oj0BJJoDZFxNxdMozT4EfUTQU5en5JLtiCY",
+	"AOafxwqdGC/t6LliAD4bf3Vyfvp4cPLm4uvB51hJNMvNOoBqZAtmXrGcUCw5ozTNIe8WDiwwXTP+crJT",
+	"rTNw9zCas/ybpjqnJ36glXbgheWGFFPNShzSeHnJEUyV2AcdLY1fvzoPABLxx9jMG9KtTQv4dpk1ll6q",
+	"mRq4DkvJNuNmHh/NBnJb27FWaP6b8xfnhI5GLNOqjDSSZuG+vrh4HWEd9DItj9oq71yQ11LpSc7Of/kc",
+	"OYnF+1MuCt7qpGYLskwBMy1xuqN3whX/mkUh64WgeVvx6p14Jz7//Km4YqnMWP/zz8lTYE6/OH/10sFJ",
+	"2ZxBdGAx++gRib9/B6TnHQbQvnME6F3v6B0W2lbqXS96B+ToXe+o3+9/jPvkxCLb+mbNIrwT1gBtVGvT",
+	"aOxrSylzOlmaqCNMkIzh7T5a/m12utLmThNznmH+WS4nOZ0BFRjmVMBi9YO3scXYphrAasJXPvhinksx",
+	"6ZNfFmYxIFKH6UqZNsMX0DGXSIb+gYSNUgiDyxlO0fQvsVu7NrHzhtn8zIzJLMVUhsdTLsxkZU6eiknK",
+	"1RTu4AkcnD0Xc4TJnHHpcogJT5jQfMyt5mB/MmOXGiJ8QUdYyAJsuxCjV2KF9e1+262mqZJkRHOog2uo",
+	"JyoXU0YTlr8ThMR/d8/KlXunSaWQmEUkw0J8Np+zgkhGHu7fB7+MqmCde0ItSHzGdL7YOxlrlsf2aJ7z",
+	"75irHYwT+/xzmylLAPkcip25AnjkBf/qGOtbmd/gPayXFD72hXmsH7RhJmzGZYbJBXnoBofEVJNHD8g3",
+	"/CuSgQBnfumTE6JSOUd7MJkwrciD/X2/MX0t5cA84JJvAd4hHMPDaH9/HwGjrJToE3/9I/v7ZMZmQ6jx",
+	"VxY/fHB4aM8tuLxMw0ZidGm0flKCKV32d/+QpOyKpYokjGXYZTieQxyQzW82+y41Tfs2JRlvLPYaVBu0",
+	"N9NOwH/vM5xhfsEu2D19Lim40s3SOUH288/JRclRbFEOVtsz89JQJrZEdfA6lsnDAnnPihykZ/sgHC4z",
+	"oCIjWr4TweZaCiPM/pEHh19Wt29WjKZxnzyWSqcLd/oUzsbrD/SSEV3kQtmiXSi4e0schsVC+GP/nag3",
+	"BRWdudIqwuUxwr6tcGi+shM164EHMKoUTvEYLjy37rvq72XQbfROQO41IAUGiREqgiVLDeEJavn5IsmQ",
+	"6FQMsTKgZ13m7Fdcmhg3YJYYATKnVJhDENyhd2LMzV2/f4gLhLsCtcXh6njuguQCrp2hFnz8/7P39k2O",
+	"JOed2FfJQNixu1Q1BujuecOEwu6dmV0Od3dmPd2rpW57ApVAJYDcLmRClYXBgLMTsTpLMiXTJnnW+ew7",
+	"nnW8OIZpW3c6K86kgi/Sh+HOLPmXvoIjn+fJrCyggAbQL/MiXJyW04WqfM/n/fk9pXWfXVzwhSBFlp6X",
+	"3REpn4qEKDCcq4mG6A3cO+gB1z7BV1ts/8kT90OEkQ0igdte1uPo01z74rrO1P+YpzI5Vt1MADHm6Uw7",
+	"SuQTnZ2EwtbVBozBFXnElLYenV2t8OjvNgKic4vulHEDtwzC3zrL7T1pQu7bG6d+p0rHVvd6VtZhFONs",
+	"t4+Wiy6oHEpccpBNEqruAat5OxMcaj1yeso6YqpBzU3tZ44Y3iwiX8hLH8PvdQpfKbAx8DNujhVxZ3hg",
+	"r15hzoJCwLZXGglm/0Mt9pLiDAYy7C9inXHukRoQ9QiLZ5QAGppI99CaYursyMpOx6q4WwS75/EGYHQA",
+	"N2CJ4z2ilC3WbEBLASQQNk212Iq/ocoPvoCfuBqwPEloU8m5NPeGg1LIRF+aXGTo8R8akVr21fH2FPsh",
+	"fonlZIu/rYxf9FyQCNgNelpNRYAXfFxcipZvsyAu7klhBwGPqm9+vn1T0BC3VzJz9xn7s0Nu0eKRcuAO",
+	"6hFAAjnmgWIKi3P7dMQzSMB8+9O92wzeY+BKfpK/QzqBd4PbK3UiRkGGLAjQ9iah3SoTSOMlvYLid+9Y",
+	"FbJ1oA65isXOKOTKKYHsKxXQCoSLMUz2lb1gTtjJOdX+xRIvdmIHXnl1CO1vN96hmjBFgVosHy0pkKqA",
+	"JGRvN98h1uRfxop7dpoQLwNESUGslzQ+Buvt3XcsFaaQsrf33gGi7IaAQWKQV0ducQoMC5lDlysK3GO8",
+	"BC/vxEYJlF8dqwIi/u19gJsv6tv4oj2WL00NQZ7Ak4iNVSqMcequh6aXOXvbxbvZ6xy/g6FkuczB4AEq",
+	"WeAHa9Ua9Wa9AQYG0PN24I6jCq6TabszzRFXY//G1evXQFXHKkDNq1bx0yOh+EjWWrW9eqO+VwPdfwCf",
+	"Ox0TrvMVnoos36FINkx/7gswYnh14l5iByhNfmDffehfpXwBgYniCwpgFa9csU0AGQfMkFNedn6WR4AE",
+	"D9YvGNxuo4F2Lx/9zUdYvV1qdeVzg6o32qdOTSkI51NypYHyXFaaHyjBRpRmXizXs6i232gu6siP/Mon",
+	"io/zgc7kd0SCH+2d/tF7OuvIJBHgItjf3T39i3t4lfH9m6e/f6T1R1yBMfMqLuxp7eciUzzFD/ZWmrez",
+	"b6FFaTwc8mxKB6pYSCAwdjusxCgm9q66ApE570MII/5ce1RcCY5YohCJyZM2T1MsOqCryg0e+M7gkmun",
+	"WVvGZlu2/QHTwWBTX6cyG6fiLeOCa11dqdhddKpe2D1RepKKpO+q36LWTmZ0o9PHnj3HIa+JW8j+SsJQ",
+	"xPJBpsf9QcCoO9MZHkVhiJ2xsbKyYfl0JNje7vVr14Go45xItfalWqVBCcUybBDzXEdhiVbGU61Ei8rI",
+	"Fcs2gKBD5mOO0J9CEjANFEQSEIK1Qz+QGCKUGXIU+CJuaDeAgQ654n2RAUITWUpIiuYnwpBx7HjcaOx1",
+	"x1kK/xBIx3aRgpk4siLmwBLjg6BFcGWA+MfTlE4Y4ZzJTICIy7iLVrKrYvcOeCkuoDO+uD0s+LFQBO9U",
+	"ppMgi4oSZVmbUN5LxHCkc6G6U7DkPfIBne/qZLoC+SNDOgUXFath/wZ1Gn4ggsTpgrwLFk1m9rqZsPfO",
+	"6ie1Vvl7b3uceTrOUrKBtq5cCX+r01BaNxs394ACoH2pNBJ3eOxNNuBGF0MuU3vVQ69ZrTCN09jCG1GM",
+	"DTcEU+qp/ic0PW7aB7u1R0DdN2ARzn35rOzuICfvBmxqDhkM0v6dn2b9ZQmjrGq7jd29nebuTqN51Gy0",
+	"Gvb//zPbBtTwaqlxmmKpIqn6bagk6R4OuGnPHA7yy1Yve5HoVfvOoHobHA2BATfLIVWLBgpnCkc0s4uP",
+	"AjmpGTqrnI23tun+Lmb/RwElRAa+Arv8iKc9nQ0dy78cOaGxAt+/rVUvleiB22/urSQofMgzDP3Zb15d",
+	"ZSJmPMJI7Y9EIvmbKMIcJOhJJ/7oRZgVhRaMg3lk21wqk195GlyfZyjZpCIXS2UcCiOw0gsZSYtsHfw8",
+	"qc8xrzvwwyzzqiJsy5fsjkbgi0s78vunf3Ff5+/psUo2uyNv2MnFjT6PwxtVq4vvi3yVY7Tlj28uf3xF",
+	"r/4bdpPfF/lZrnFZcV5LS3Gn4r4GDWXkolpn6uyDO65wUoMfMBX8sTDM6qYm51M2Vh67Oi7drNjbQbVK",
+	"p1YjjcdZGpPhTasQsmUgKO5koE1O2AUuflXmGDFXBMlHQR0CBrTHDog6Kam9JpdpSqEBPHdm+Xnm+Qnc",
+	"2Xmqt6niVqEole753uaKDEYgb9WYLZl+hdWYC5fptnrPhjznNlHNi1N9xkQDT3FFwGtviBtinIq1XBAw",
+	"96374UzuB7TxwlJeoNvBquATDKahACGFuQ8u0q2ITCGPQar1CUYPBLZ88E8U2TW+FRBNBiLFaIO4pzPv",
+	"pEBXhDTHqrBfExLHgBAEig/pFf+xywKwQ6YRuBgqM8awsAJmxQ9GGnQ6gLPjC4Qo+cJ/8EXw5hcsH2TC",
+	"DHRq38BKmoZ9cay+2NnZmfs/21g84TJv53IoYtsSeSu+AHO8ThO7e8nYoye4CKBUq77I7CBwYigatsg9",
+	"nkMIBzlTIBwtYvFQK5nrTKp+Hbqc8EyBfOHXFYfSzWQuuzwtvEJ2IeEnMRRZX6jutPjti8K/48cO0wKv",
+	"cDsRo3xg34I/wbftgmO+COv8QpjQWHh8lFvlQBqepkX8QoThkzngq9qPUp7DWmBTXxQ9wECsHDXORDvj",
+	"OSwxT9NoftA6c277L2zXE9sZ+sMpWNEu5USqRE8ixllq+WfGzMAOHGvj32I8B08/hBMNx4aSSKCVIreF",
+	"u/LDdqrg2Q+i3Oz4IW4lcj857xUE/pTQIjBuiAJWvnBDyfSQNViuWdNOBOOOZicb+anCAo20TttjBVEV",
+	"iV0h+8Au1MzB83VUPPlx7cCnGOpA3wKs48KzQfh4RqYQOvJFsfRcFdlPA56gP49WPwGAgJ49NO6ijzSA",
+	"FRU34paLQ4f2/FUuLIZ0eOzwfCe2JX+Tiks4s0wdnnLVFe1UT0pDtrOm34BQQJhoR6R6Am8hnkB4P+NU",
+	"T9zti8vIKws7d7Et7TzT404q5kbQlVl3LHPWyQQ/QXewHgkVbEVlu4TKY9oQomPHE26GD6lBD2GXp2mH",
+	"d+11hWhpkTBu2NAeXR9vX3VbFO2j0oz6s5fffbFoaIk0J26xrfZLFyZ1YzNDjITGgy8N62WCQph70p5N",
+	"SLcpEukgZmhshGm5NR9l8jHPRSn839K6b947PHrw8A/bd+49jBfcLFxU3Bqe5UD8wzX0D42nS7rHemIi",
+	"MnuOTcRybc+zVN10DDE2lHDmP2RfwIvlviaiM9D6pE26oe3Ji6tfzMiuuQPTKnuj4e5kogf+bLuj1Qwl",
+	"6PdYHQRcTWe0sd6NnIpeDmYPOQPYOpCjkUjw8gUDgtgl+6wUUt5oOE92EWN8iit6DIn6L9ENHURGl32/",
+	"oQmAdyEXjvRzz+2tcm45c61Vcxw3UMbtXJqPoppf91qrudt4hsWUHBRu2CU1X6KsQRdEbmolbFKC7rxe",
+	"K/Wz12isbYIZp+Ll+JGdFSJccXqyir1FUfoypmMHUiakpK22ZWRSgchK+1aLVe8nDqsccVNr7V2zs5oR",
+	"U2uta/bhOEXU7t3SrmE7sMNdkTgoMHwabCNZZ1Yw5hT2mqiGV7sYh23lPKw4cEBOseCMU7F1Qm+NMd4J",
+	"rQJV9hxNMFee0sVa6nW+B9FVyI8yUYRK+RQCkGpyYOE+QQhyAkKu51gkOaeLHDaoXW9lqeX+6jFBJL5x",
+	"vuo31PV8hiN7ms958VHY8tEtH63ko9u7f2nO6g0u/lm81ONUnKeHmhzLYjjKIZkS8029nua5GMH9gJaM",
+	"5Y3IuLjEnEZYSRGjbB0TqHmAPswgDxlQaoqwa0AvFlPW10wrSgvMBPt8nPQLWAQlJpRIW2efUu4NDFga",
+	"5u61K9wLpurEmbCworn93oXNU3oeju3WTBR9GCvt4+ydBXIy0FA/wEfHg017fde8HXi1Wz7MSl6a+Ofc",
+	"+CbnqYiXe/PHBfryZrpvr1dSQD0PAH80XBHcgtJbs+S2REt3HS0FrKWCBAffB09vbqanvowwgS133Wqp",
+	"2xiDrVqLMQaRY06WSxJPvQBtN4w1mHe5e8YGCbKqC+gmUQGFCCBDlsm5tCD20KvAhVoMUWzgaKXs7Xqq",
+	"++2ET00F9/EhDhXhDbMDTKeuG1CvJQwIQIkBNeiPxiKbFlSNENfXuuyufPKzaFnvDrebdqWqc0cAw97n",
+	"4Gc90lWzCop2lREgTa8egvttjel/CJ88WyFa5BJDS5YzU0JE/expLcxMBKaBbKT0uDP1j+18AWzxelRw",
+	"ZArbm2fJBP4EWHRwMuHPxdzp6lzk3mxEHfDNMbiIyq0B33pkOXxSGrGVIJdzw9WYvpUv23qi2n7WFCyY",
+	"iSHPTorx4s0OlnI5V7e04ZQBuiIIdi7keMBwCb/yBVk0Q9OiTHyQfe2syKt7fX+XGfZ24X661mgw807Z",
+	"YwHCCYmI1/d363t2TUsQuOckIKwTy0Q0eBvMdPZgpjPHMS1gkFeeOtLw7EpAOxAvdx19HA7HvQQV8sqI",
+	"qXu+1Bwoj5iPjeASM/nU7IBcsGH+9RDKD/Ap45SdZa8vAnAFkIIQQD7Pdw+KdmCgZ1L7HOUIdDL3qAY+",
+	"9QFi6mSCdYRVsrsDKwYmtXV1tYPy7C9LY9uyli1rWcpaziOkfbmKCYdqq2NudczNXKcFpSqUSg8OcfZY",
+	"9nGCcMCVmuVd3h04I2cZ/MPHeCEs1zRCxCwX8xUBB4sc7lTkglgjj4sVzYJdRQ4PKwo0ZwDBCzFREMes",
+	"qOUDhUl5FyKsKCYJx9sCQ+6QJwLgncC2ilgfxCzRdjxxmCKQ2HWobR8QPvy57hSAI31hjtXQx3TOQfnJ",
+	"IgSLjPJkkya/sj5W4Crm5c9c3QF6uU5QjhjuO6+CM8Onhg30BKK7XAKYzhKXgEbxzLFQucynMfP/hMKJ",
+	"pbBleI92M45YTPsJ/8Qdtf/EzbT/stsZU2yiK2dJSMmlGFCKnIwhcnq28mU5VNGeF9u0OxH233QmfEmp",
+	"co/4YZgS1fYfU4dlqBmHMFYOV+UjSQtSgO27N8sDPhFTPz3YFfdNl+eiD+h27rtiJegYu7HHlFEVu95B",
+	"xrCH206Y/qITXjlfeGV+QcvEwOihQEzWQLKhBuyZbX+uOxVtFMfcN0AsG1w+uYbYh5nASNcOiqoJn/rC",
+	"1RAYGQTcD4d2fVKpBBNPkFBHLMmwVZ0xLGjhe6AClHhyobG4VQzMl6ekfpzHihvBMq7AD/ZFRYgh2KmA",
+	"zK1ipnJ3EnxSVOGtzuJuKlsxhW3DXkuPn+bITjDbUqWz2udcLTI28W4OReMKcSPARm82Nq/lsMAI5Wbn",
+	"rFC+OiuQidKofX3+qnH79ysHfvVixy1ouM5hBtSvPHhQW3aaS0ffDtDSZ2ewezlLv/hUYLrnilKoPdwH",
+	"+M1pvcPVlAZ8RvYGQq7FgmH0Mj2sNoMuKSt2Sv8U8O/HsKDrXG/U8eto+qRVIhmkFhFN8GQD/mxjtZCa",
+	"K0sE0G/ggHXKk+71XM3qRYoWrn35KzVb9gX1NrrfARUI7kzpeiW1VvN6uZhrrdH85vvfunq098GNWqkm",
+	"a615c7feqO/Wr9cuwqRnr8E6Jj06k1ub3hltevZMSpNblvtYFAEiC2x8JEltYOUrkvSXJN3edi+99im3",
+	"NJN1TzRMfnukz3SkC0jLBYfYL/TCQ1xKt63KeaHtfbkZL4+17FbiHNZa9JtnyX9g/8QMI7A459m0jZiU",
+	"kNwSXV0H6YMm/7KSTPzcPKh4rfXZo9XCd1ZejqhmZF/xHJJV/dzIrLpeiMzZGKNf7OV2Spq8O/zb3I2t",
+	"AbIAEOx6arUaCVxocHSfXXlK/5pJ26hKnihI5Rbm782F+XNGOrAfeQxnsnBmooc1RNY+gYsTMZYfqy2n",
+	"uVxOs81uuDwovnWpeSHQriWq0nG4D2VFzw9+b81IfEdXLiUYP6Qpmwrl/jLPhNrPX3EQlNeWul9OyPyW",
+	"Er72Mvc2SuCVR7s7Pznd1eNaGBxwENTnxmq5HvkIynUDDUY/d1F1u8Jg5zt6/S12OM+1LHZ+9luT3dlM",
+	"dkX9uEU2O7/UqxntZk+7rwI4UcbVgyu83uDW00a4X6BwMBSRc8mM/j0jHouMp0FFRoRBs41hDWMC4IJA",
+	"FNdtZ4rhBBMh+4O8QgAhsyLh17xUs+Io5VKdCqFDXP3g9kd3YUdxZiJZ/GFH9mcEiNrt+3Y7qal34Xds",
+	"p9baW0c0wm4u2yBZsSqbi0ewkBtk39FynVXicSu4osRD53RrZdwKMIWV0ROvFYn26eLLlafFJVvF1OhH",
+	"sDU1vsGmRofQubKpcbVjuMTWuPRcbZnIOTCRrQHxEg2I6xLqTS2I2M/5lu9Y137olNpLsR8GdGJT6dvd",
+	"xUCKrrqqu+uLx5drOdzSta05cCtNn80ceI4CNRarXx58516ao/NVQb7BBV/1HllG8GoF+q56/2Fh1rMM",
+	"0lpuhZvLtiTiwrPOFI3bMindH9qWyutjxp2hxIxsJ++MK4yJh7nOBJZ79r3pDBC66+w9nTGumHgiDSSC",
+	"+bS4XiDn8EwUQN1lAYdA0ca28VTwLACAO6J0p3IpbzbkUuVcKkSepwFhOnpcXNIYs44I1I0+JXlnb17e",
+	"sYexDi+3XZ7ZvNDz8TikGZuLPDh1uI+zRNBnsUdUaQ0zSHaGXKa4VCdCjGjoYDAObI+O5n32lAqCUXw8",
+	"NFhr1Zp7NxsN+E+jKORca9XGzdqzRwTvPWPODJpMpOrnPD1pE0H8jh2x4cqXH6NH/y1Ntd6FhIyi8xu2",
+	"8xsVnVvBpTvgeVuPhIKH+uDd283dPRjWGmILjvYlxGn2bQfn4ITti+Q0qavIhyvT3K3gtRW8NjBjag95",
+	"2S1I21rsY4n4deUp3fOVbJnwzRZx+vUyTbpNW/PILLM9LjsH5ynfnqrf0ki2B+vS7XUbnapood0O9LkR",
+	"z4MipE4AmZUQVuXWnxiR3buD+t15qouPKoiptyItVWbdW29AYApAOqynfrrZbwNTzqhO0kIuCUxxS71Z",
+	"YAroA06K7YhUq75BPGvh4FkK9QwKQ5mcDXneBdTsOJE8bY8y0ZNP4jo79MEpNCjAKcOaWZzhaxEz4+6A",
+	"ccN+r2nFnd+7DqqlYnEm+gAQkYiuTIRphXgTp40Mv3Up/vhRxERqRNUnWHsPv6mze72i76CEVcRkzjqi",
+	"q4fCOHUWmgB1Fuz7PMdCcr6xAFUAZwutI6obKH+loYD+K6BCJk3Tz4e+XhinAw283DidLlc84TMKqlsg",
+	"q2E2Gru1qBacEPuwIMm38Xs7hD6extsHcAfs0VrS7u37c63euFY0+9Xf/cfn/+bXtehcYp6x30sP7Jmd",
+	"7SquihVWpFjo+0vW55Jjnd0Sr+rcwJO/jfzZqsxB5I8jhytyxSWOCvruytPiFq6kLbsRbCN/3mT1Gvn2",
+	"GpE/Kx3DZdr3snO15TKXwWW2pobLNDWsSck3Dg2Cfs43NOhez1ciKulFRaW/nsSWnLoRhboLlAbMRTaU",
+	"ShAqdGTVJCz+bVul1dkgCAnp1iUFIRUk6+KTGKnA0LqE4JJjkbaU9vWW57c+s9cgWOm8dACCkd0xw+Um",
+	"3jv43m0kDavVsZmBLS4AHYtYq8sNdvp4oJV4T6a5yGqvY2xUeRPWsVHPbsVW2Ltk2/bsBiw0cc/t1CnK",
+	"VLWp2+79TEsYJmXYKIhJ4iop2cQjNtAT8VhkoTVaGjbJZJ4LFZTosN8sFp5mwKnr2HVcZ5+4kKpSuLhQ",
+	"UK2yM2XoTYNgLme6dm0ssA6X78RLMxKX3qy9+Ot//9t/+J+/+vU/fP2XP33x3R9+9cu//vpf/8mLH/1P",
+	"z//ixy4qqY2rWxWc5KG6ncQXbUQfXmaGJh0AiENfbVFWkRIBQjWqSdM20CShVSxfzxXEweo1P4NcOLsR",
+	"q4mHMxd2a/bdSn1TFwILBHOWoqOyHBLwjRnJMsHwytOVgqjmKPE2luq1MfbOkp7N5ZFFxt2VTseWAb16",
+	"DGh7Ey/PInx+13BdKfg8TcMHzjzrTcG81xPdnE0GApxIVbxswo1VBPJbbGyEyzEQOfOEBLidHcMiW2wF",
+	"hTknQf75v/k/Xvzbn2x6+15eKuiWCL7xUvi6ZHMrhZ/V9npeNPpUifsKEMD1a7LOlGMtk8qHts2tLLaV",
+	"xbay2OI4qzTVk/mbznLNOlCaL2dadQUb6kyc3/UXj+GjhQUm4WcQgvBG68y0jtWx2vEl9+okgcUtxn1x",
+	"RCtXOcmMXlaJyOqpnrQnPFNS9Yv6hfDUTGTeHUAj3ZTLIcu1PmGcUcFCuwwaY5QnkAbri8aW2s8E5ORC",
+	"M0kmHwvlihp29ThNQCwEwy9XCeuIPle2YftVnd2jOpFU8s4udkQ1o4vmqcRdPNOre9wK6yja/zEYZYCv",
+	"Qz3AOpbR9cUF665mrx20qxmIQ9MZg3rCVHgSq+7aQYJQTPZsbCRoH0oFu3qRQZu8gzHZDm+5a3tQ6dQe",
+	"L6iSnQ8yPe4PitqXSqTYsC8tWB9KY3CBES6xy4cCjgfW7lSa+XfR9E+jn7KJyASzJ3KUuxzofCAUG+rH",
+	"IrG7gAEYRVczPbsChXbhiqdUrLD80JUtpO0ogB31ULCETw0OxrVoO+/JVBhf+zCCuqasqH/oNrESIRUv",
+	"yUrOSbxuq9SYgzcvr4CfG5G7wDpjSwsMuhLQF1Qa8XXzkcIRWMc1SnR3m7tzJv+mv4s8pRW9gLJmVOd3",
+	"IY88CkmMVgLvDmbpALHxyTmeQLFPLeXjaUpEfAh4EXaIqSU+QVKMKzIMHMBXtXW1h+Oici/ODksQTwZC",
+	"Rfa/mXANuBLESHihPGFRqRiTZzw5tG8QIayGhP7YTeSVTr1btcRjZwr49M3da80G/r+oRtMPyui71Qke",
+	"wRFrJ3xaEutrUY3WfEbg3ztqNFpNr0gM59oDpQKOgIsqS3l1B6OUdy3JdEfzAqo1+j1eh6qNioOxpWxn",
+	"omxgrLR32V5wS1zKhM0VRxfoo5ta+hEQO39lNyB3YfnuHaeSLg/Tuh98cuS/uEB2W9Xhaef0IE1ZODdW",
+	"zG17Vs90VhesanEcwxeWB5mveBqvPO3I77St3PhsnTplVcdm6zF+nTzGlUdtvZO20FtVAZngTtnGmAnv",
+	"yu8c2e9XUWrmqjGNK8jtx+N84SneNBWgJ5U0gzlcf280/ec/ff6TX//jr7731S9/+fwvfvxfPbX8yI7y",
+	"2Ys//z9/++PvPf9P33vx3R9AeXfccES5OrzbbDT27d7IHGpj/+bLHwTf/ubLHz7/+d/St2tkF1TN/txj",
+	"zs4ylOWGViuviaQ4utug/K1jaKPwLIEyYiVBRPTAzthIJYxhloIxrSqrD61BMOd4s34sssdSTBZqxp/M",
+	"Qxn2adw92R9nwgXlSh8cjIqu+xX05pwNtcnZPgUBG6bTJKJiLlCtRSW2G/des+FerLP4/btHrDxok2eC",
+	"D2MyzoLubdVllKLRZD2v9L4v8gdushegiy5zDM3X/kf7cRuMusY91GkiTN6ecJm3afq11m79alTLnPje",
+	"4xJUy0Z9H216zd2GfUFbPtNs3qzv2hOGq2nfVzpvW7FsCuY7+tfN4p128MJnTx3LhGwHdh2hiWD2NSNT",
+	"smXCh+ieQ4/ZdeB0oOCEQ9yzqzMSKrETVfaENXeLB1BYrtbai2qjTNtTKlW/1tpvRF7LtVNrNBrPzqYC",
+	"uy0/jabTad2qEWeKQ5qjCtKwoR6Wnd2nKbazuFhzNItcNTvf0cOOFDv+5FUnNADHFtljkWFUEQwKCz2J",
+	"tEceFfDKcYaFDi39kiaIH5KGGd4D/1WXp6klU1DZQg4r6MxDHN0RjOoCCE1xGR46lxXbZbgWaGaoQ7f0",
+	"Wxvyu2qt3bPdI+prdZhPPwAc0/ZibXyxaOnB1Iw26gnwzVRwI1jGFbPUf/X7tVAWwFJqS61ED/GVVdxk",
+	"2NrFZ+4t7hoQrcAftswJ5vnZqh0fjEb3ktfTxQXbt44xmI7E1kxyudY4XPaFfjDalc2Q7OBjlorcQKwH",
+	"RDkkIpVAYtw1fcswYhbeIwYaSK7h3yWEBcs/y5hvOQOKRaBtx6oECDPghilNw9A9CATRE1VnH7kOHW4M",
+	"vkJN9bVDqANXXOJ0hvqxOlYHQ6363mFHvzj9wucY9iFAyuQsNjrLY9BMxkYkdXaXdweYlGhHg/VIWCIf",
+	"y0QkVlaAbsdD56nDF+zKHCvsw+PFgywNY/qUS/DC+3XsaYgOgvzFcZYJlQfFK4VV7XDC0jCeJCKJXPQN",
+	"07BDAmIu7Oe+SYBa74ieS/NBOedYcWUmsAIasfKk8ooXYl2As4ENrbJWERCB+ZFALF4udp6VslzG+mmV",
+	"LmlR2hSJMOTZibAbsEhneRbV8glwiCwxp7Y+D04x099jkXklfLbLTNuTlLWbtc0qA8FOvDJlM9dF6Fi+",
+	"UHDmocXmklWzF7bWstphzvOxqbVq8PGmlYbOKgzjfqwWjgkT3GZkbk1+BRBfRpR1FX5+irR+5am7QDO+",
+	"s/KBnGNGWKRDU7rMkEtlf8Y2W4VhDpgKH3qO77Bi3e8BgS7DyM4waXbQy0U24VliAoA4na1YJRLiHDvC",
+	"ccF5pRudS45jbZ2Br40zcJOrsDhVdNkB2HLDV4wbbm/a5aWHrnPNNsQKhGPwUouIovp0Keh9BaHZVLXR",
+	"vV4Ztc9f5V4vqNRfemeTovsw0lekpuiWVr5xmsM2uuCVTzs9F20j8ClXhgkcgOULazkCTeUBSBcVhnBe",
+	"fk//C2MjWewVr/KofShNfkj9r+J5cP0URSbo7i/wALgfV7vCOJJD/Oi19ALgDNZxA7jd3zrxzmTW94bp",
+	"hfktuMwblqjRaWqVeD4aYRJkX5ocPLB8nOshz2WXp+kUwJJ5WUH3kHnSzvgxTyE0PbWH1pA33CNyDPho",
+	"JJSTuVyuWfxHYzEWdddpe6xOlJ6oNk0JKsboXg8s0rLHmo2o0WjYoRo24I9FONp8IIZGpI+FWYTcd+gc",
+	"ei/TNN0lx3ogn1GeK6TOWYkIUgNbtUGejwAmNaoVWbKUXxck0+Jnnix9TFLMMmNyLoei/R2sVHpgJL9y",
+	"aIn+gEs4fVTDNBig29720ECAjh0AbDKET4gM81SuNhrP/DCOXGlXphVZdkTaW2hUf7YeGb1kozbPczEc",
+	"2enuNq7uRjX+WGRWwHQdwbrsw8b4vcTYLBd116rhRna16sl+rfX0GfzbjK3g5d5dBYNgfiekcZFYGJ0s",
+	"TRsvqXtAx4mPRvYkCW5EESaGPVdvZgR/DfQ486V1RdbGWJfSE63ygc87Co8qtR6eVXx02iGBhCZPE5eu",
+	"iFbtsYJiyrVWDcPD4AT41CojhFraghH9oVB528jviOKj+VMKT/PlTcm+8k1UaxAk+7czQHto1G/eXHYf",
+	"o1quc54S4sRuY6+5MqYExHTDXjb3G1EN97G5C7m5sIONqEZbZ9t9dn4g5e6OrqauUJjF1tOxVT+8p8OH",
+	"3qwk4pymfVx56q/zUm/HgRNrfMABIBMD/gZ3PhDW5crKM4Vb4ZaVZiACAG86yzWLM5FbnhQzqUwu+ELf",
+	"g5dJtpWN3lxvRXisVilstNJpX+zOWHqmtoLQVhDaCkKvuiC0dXJdnpNrPWFjQzcXHoXz9XMd+Eg/b38B",
+	"44JhvUwPsaQwNzmCatXZgULGUyQo4OdoZSV6vbb3zAFeXYb7LGBsF+Y/M6meiGyx+eMq8JqAQjyLamMF",
+	"jGMmjbaCmQBrWNvacaluuC2L37L4LYv/p2zr2PpmX3nf7MXZR654ov70TBJOtbNpiOIJIp4BJTIu6zsz",
+	"uRczurl8zPOyYNLyQo3yFBRFD5AqlAZ0VCt9KLDFOPBQnqZ6YgKMeJBPJgAJOuQnIuyDKdHnuXzsKk3t",
+	"7la4kqCVd2mVXqovqauzTHRxbcM8BBhhrbWz27CtD3l2YlkirqbzA5GkiPkMesTGo8o2yCPlW5HqsZZd",
+	"wZqN/d113Da0Xrh4lyXKBH61XcsWOvYO4WWIZme4KgD0dSdWyCTk+adKAQtW8Ey850OR9EV2d5WCoCm8",
+	"ysS2GuiW/WzMfo6ATmD4PVCeEu0ErI8LZEx4hDeJJPIxCEYICiAygKFcylUE3Rg/kVUxBBCPg2N4hZEv",
+	"16Ecq4bxBMRDbrN6XwoepLPUBJfsLS/jnDUwaFMxr+LaEtDuIiwAcE7QOxdhu6DJPa0ZYax615ZJKkiN",
+	"N7XW/g2rotJPQ/4EFH5TazWv3XjmoVuhoV6OxgEDUbwIAOttDEKM6DeIxOm7F23rHga1PZGJ1TdBLbVb",
+	"0kmFGSF2K/B9rWSuAfa69XSpVgzAPt1MQiBWYc64ZmcOv4mhyPpWpCx+bN7wv5IgUvy2B3E6EHgFUn4m",
+	"dSbzKSxIGURo7xoKf9XBWR4OD2k0Qv20cemCUdoDPTTB3raH2uTtItEW97D0YwhNVfV7KaQbfw+m4Ru+",
+	"ETwuN3k1+KXcWBOlr2SciqQNieillfMmFDM3jea12R/Lfc7/PtPzNVzLdi5MTqv77KzWCbxsp0LTuUu5",
+	"jdQ8ky8hTQs4bp/bL6GSWFdsgkjuoSDLe3ZY6mStEmnS+AFZPRpOuAM6opz/ntWAPZAagBwUH5+IUQ6h",
+	"oAph1wtbvhW90F1gqZkv88B0irjiSkwYKJjzstXH4zJf2FQjNjnPHvM5jXgVWnet0VjPMo/DvVyNdsvg",
+	"tgxuy+DOzOBeVdvH1jJxNsO4KXjIapx2iQECP7vy1BXeeLaKUnObXr6YXPItcVmXuJyJtrjN3ArPlwYC",
+	"6oVnAg/zVW/OS5hey9ThDsCpsOyV139jGRYhc0tBKssEkL3GjNjKk0RiYaSPMzvUXAovygz5k/Chq9VV",
+	"euarcmms83Vp+d9b+vYa0Let7PRmy06zpPccZKmc59Lksrs4Dfw2xgX44nhoPPBFyhC+Ntf6BLJQ7fCM",
+	"yCASMaO0VPyzpzMmwF6Brp/Iwd5HZDSPfBoHIuNnTI/zrh6K+rGaRZ8XT3g3D0GbIzYeOaAqCKyEwdbZ",
+	"ARtpqXKoUApGGe2tIA6pEqfVYhzmguxMGoaY1blIjhXBMQ5logBG0i4AZp5AwTYAx8TgieAzphWsRsKn",
+	"VN3N/tjtCpHgj1AnQDzJ61i49SM0FMD0wJBjF2wXqk1FDGwF8OTmHj2CMlSwqI9FVmcP0Qkx5FA4lBvY",
+	"nVv4VoDBPxUcADaD/mA3bfM8C2DAPjm6XWd34OvwcSlBuDAj1L0NIa6zuJfpYQwNx7lGUM6JTISimp7j",
+	"NGUmFyMcx4FiiG0JEaq+rABmE8PmmRb6VuC8ZWjswhygnphAEhAcMAgviSGG0A5iqDPRxp9irL9nz+zQ",
+	"Hhg7oFT0cnvAYAwfi6wrVC5TWv9YjdM0ZrLHlMZTMeGGDQU348xVSS2iZ92YObN8bmAvAxvI/gBxTCvd",
+	"nhDDMgetzvOi3sKhv5msI/pSFbY8Co8rMqHyErR5FfrnQ8GTosHTEBfsZYM+AUCONh3WHarJkKAQRmI0",
+	"SqGh83gM9kAsLdZjeRKEdyQ8Fzv2MK1SItUOVNitCIZ4iyk9sTuH1RPdNi8YWF7GiN58GClUVMVzCod2",
+	"ITKFGJW6dPXQWxgZGdWEGg8tzabwyMg9T/jUEvfyaCyxtx/sPOaZ7QGo/WEuRh+5r+0f38QW7D/v2FYq",
+	"5nAwR6ZxUY24VaLpPbRK5wN7NFZd5c60NGU3wwI/vCiA4oMUSkBBUA3DsoIVV+Dd6W3f9rvT2771d6c+",
+	"TP3dKYETH2EH704fuC4WYZD7aqIh+nmd3eZpWllQZb+xB8vJXXC/AvP6xYOlE26w3bACMCU+EdMYymkr",
+	"IRLD4s40XjScEzG9qBLC81cHaKej4ZplIh9nag7pGd6iOs3Ol141dKD/1TdstwFKlhza4+fmQX/5sUqV",
+	"i77Ias8upLwpEEJHOps7e42j5rUAHKtgWRixTf/87CnsiAveR6YIj4OQuLnWulx1RQqFW3ajGiSa2H83",
+	"d/fsgBAeHB40G82oloyRX7RHVxu1VqN+Y383fHjzaq21V2/s75Ue3qy1btSv3Yx8hZgbds2ogqqvGtMk",
+	"lXsMZW4KVQoiwq9GNS8yYYEYik23YhIUwGlEtbEKx7tLzgUaabN53T2wo2zWm9f3/YObtdZ+ff/qNahn",
+	"o3OeojNguzTB0ti1Ab7k/UVL8wBmgjD9iTujt8CLJ4dw6k/XfO1bK5CJbUjUJZY14QmboFg6GoG8LxVK",
+	"EyjNoCID4Pd8umZh3Gr1NRN8uLQEOOkWfQ25cWxspXwM2wK2zbqpNsIwmQNr7GplpAnVXfZ2nIsn+RX4",
+	"a4fKlL3TQp0tdrXW4tasNF9R48y/bNWzbx0+uB9Z1QHrFKE/3vn8d+ew/QFRyUUMQNedqaBeKULAVU5j",
+	"OEg7H8Ms47ESWvz0mCp/HddaxzUzGOeJnqjj2rM4mv0R193+VCQSgtvadoG1C/KBOFaMZa5ogg8ycGME",
+	"VKiZdu38oVVUm2OaY4xqoBWdLO2jJWhe9WtgBnpSgphTCkPr2URnJ1guIigJxVOjcTE4LQVV17GnSGQs",
+	"5ycC1WPM+1dsz3eF4lphPKDvfZTqiRAjhJOgFbEM/VhBWXiQiJNU2O9gKUJ9drdBbZH9pJAUBzzt4Qr6",
+	"qhN5OJlUT0zEJgPZHWDhPfZHY57lUJLpWMUfHXy7ffvB/ft3bx/de3D/MIaFb1rlGQV3yLyglImbLCbb",
+	"dz3Xuj0cdwdxnR2Yk+Wn1R7MKq3yECYUVOBbqlUe0hLj5uN8Fp/eW6yBj6SzsuQ+FQV2Z2HtH7T4zkiv",
+	"KOXduLZfkvoaG0l9c+SgJPbV4JcWc8t3rOwVbLGnxzWewzWoymA4rkXHgRJwTKkJx1iD77jWenocFt47",
+	"tqz+2TPYk2Kes9J2Jd9Eqrb1h51bUTze51Lhnbb/AisonukdQ+TMLvg5FsuzZ2Lnc91ZbLP9lu7MGBLJ",
+	"IGj/N6ZYo7qLHopnDHsGzGXVUfZH3JzY1l/lOPvlKpjMxZCUJ8rPciL4ihDG7p1SylIC0vLe1ULeb0S1",
+	"nkxzTIuYB1B+FvkCz4t6a9rePtcdyGe6WuQpUV7viRyNSIPxqb2+ZrR9pu3vMEz8AvSfWmvvul1XSG3u",
+	"4jq7nOkziO90LtZBIIUTvKVDZ8o/sGu4MMVg1aqBC1NCzQnLJ7IrwjxQEiBczS+sEkaCKMnaZWM7OYig",
+	"AXsdmBGp6EJa6ARlIaXRnEiJFNgbMnLX3bHKxEjwvNQQKX3c1SqLsTm8n1b6+1x36uxer6pzZ5Oj6pZY",
+	"EExF4TRkJR7GsYpts9Bhm4Td2MfTUnOWyoos01k9HNjsPJ3c+rnuoCRrtSVM2+qe9DOrJUbM6KFgg7FK",
+	"fN1NcHsFcbxOtUExibNMmJxnpM8EKCJuI3g+vyAigXLLxyp34+HGZca7waPHw0So0DnBVgMwyQF5SUCG",
+	"tdRIFDIz9zXSkOCCzw7EUmkYUbEW5H/FaJextCQ+VuA/ItIMj+Bg4GdKs7FKNHlYZvfWubusFAxuJJh6",
+	"CHiCesRYgfU67lptNYmdZG7n75OM2YF3njXgurFsrIotWFxrjSjiy05DngW0rWB6y9gUMGD0T3z0QavR",
+	"aDSRrH+uO6c1S33vXV+/hyAnt5QYbU+lVVvXSW+mfbgoWNoFy1wVRMORX/d4akSwPNWMt2KN12jTf3z+",
+	"Mk5jZRGnemdLUg8KJhUyzoJ9D8SeENEkG4Ov8hSpZ8FCr3uSPk65Wr1oMpCeIuHC0haJURwBid0irG7j",
+	"fSDeB/gf0xmj6xpUiAb3Il23tWW84qcCY8kHx+1ffbZEybzyFK/n0iDrgtldQF7NeVOw3cbGWtpCejWj",
+	"kzXXJk7noX2dRpUsT9i6Qy4ZwtBSfBcx1+MZRkxspqWtJUd+S3fuJVWZ4PM3+4o9mOujCrkeFumPR/NK",
+	"h10Mqzk6cERIhfQuA7tMslBavMph9Qv7ZYH9DH4IngLg3BLoQqupKZ236QpWgBce5nq0JV5b4rVF1D4r",
+	"tbM3CcndBsStmkitEJ28BFrGx1h2fQRzGGJ5y8HKUPhWX+Qzb1vZawnojD23paDK848WgnveBhoK8FaB",
+	"C8g9be4WjwF20v2wF9VGmbYLbX+ih1cL4Ef3fWN3/7wiN9bUinxwABiMtqbgzdUGsGThmnamtJxnj67w",
+	"d3BsdqTq6YUKgLsJY3PPvnbuN2HOl/z87//0+X/4k69/8Gc1x6ra+JE3CrRdyaW79+/cu/9+bT70EBv4",
+	"6u/+42wbzbk2Hj64fffwsLqZF9/9wfO/+KvZNnZn2zj85LZto3Ic/+9v/8tPZhvYm23gvYN7H969A9LW",
+	"Ge8q7tJpd7WnxxmepDM4ad5UyCdYnER3x0OhchRj7Tpt4OM1QiXLXL1iOEo5FkSpvHrgk6WXKpyylTHv",
+	"9PpssHEQ5Hv1bDG+lYEZXaHEov6u7Z9/f+uVgHRrGBaBrIqsdkvtVJoiEBxSb8ZGuJBE8LqHEgSTqpuO",
+	"E3DOnnMM+OuGcedWex13sV/6raBwRgLmFnKh47hY6s38xr4Ln0zHE6uwu5KUMV5OqCAJgMJiUVlId1Be",
+	"rhetN07TGU8M3WlYji7mpaRc9cfIl78zsAMeZyNt7J9f/++/fP7rf/niX/3s+fd/+Lsv//jrf/0nv/u/",
+	"v/fbv/njr//dH8NVFxBpneo+6PkI3l77+j/84qu//x+f/+lfP//+39UCjTzJeA82y5FxP5Hai3/+07Dt",
+	"F//b3zy10sSzf/zV977+y5+++O7Pn1pS8yz8mGgPjjAcVcglaGw7IJpEtTzjyqTE3iCfp9aqfVOkqWbY",
+	"QcSmlkHa1+0W4yDI0yKdlOcX81wnUnzz0x+/+Lf/sJZ7h5q65AKW4Vl6tDrYcRMqLODtcfl0cycw5V0x",
+	"0CkCJn1Wo/2DpXp0hgMKqe7IhjPBU8qTO+Xc0lCji93vCzm469aWP6M9zJ/D1QoXeBlx60TcOhF9mca8",
+	"4JxrsvWFSsiVp+QFXFSk8SOH2Yw4/iITLIN8S+L9GIbkZAOIpc8HQmYsF09yzFegS4TRq1TEEb+VeYs9",
+	"1jKcmyvgGLFcQ9Z7JxX2n6nWJ2w8wlSUCcTjqnxRlcdAxHgD6zy+qWUbNz/ei2sznnIStlx+y+VfFS6/",
+	"pTaX58A/C6lZV2k9vxKEt1gcXgSCY/FkKGaZAMKBEUbUZiaAa0NYbewJT8yEAgRZSNyUBv9d4uXcFEo9",
+	"BP4Cy47d99A3fZnEt0IW7iwEECkMr8NEwDkkc3OsMJrYQ024VursoOgSGhnyKbTS0z7geJQJyMHRSiyJ",
+	"EnBjqU8yrfptavSWC+HuwbrHxwrgJcI8vSGfQuhzIY6wTDyWYgKyjYFEQSvamIiNVSoMZLNBriCEp4Mm",
+	"3zplTFK1sc24zg6OlZWAAmqwyqzwkxhjpSnsPZ4lz3HEYsdY7L/LZ0dnLLaEP4ayTHbsABhNhSFZhdxn",
+	"L8PI0q1ZKa8iXhoLSJa476aWGj4aZfqxqC4jSbwJ6CyeonIpyYLRQjgtqv8TnSWnmSs8e/L8DBnNP/7q",
+	"e1/94i+ff/fPfvcv/ur5n/3pix/9+Yt/+d1FHOoU3hRWtVybyVxqlcqtqLMVdf4pGDS2xbBebdjEiMSW",
+	"QGq5QLvIlRGy6fXDKJfGUH7q8sKoGAQIQ5Su6zk8u0+ZZdJnFGASHaGS2ccD0T0RAEIIjkmPtejamo6q",
+	"aj/gnM7KmqHi8gwpL+F7tWolQFWSm03BYGrN3b39q9cKZ+nzX/27r/7uz2sbsEKc0mUb+Qc84108Ebu7",
+	"UdFY7Tdf/iBkML/58ofzvAMn73kHzX1t9hiAC50/cffrupzGu57eLNK+pdQbIwZBmdhAHwQ9xsBdwoo0",
+	"5twpdS6Q0p4jmT6EeB4T0FVUgG1XsUP5icAgbQl5iXy/ZXVnJ4Girgxk/hbW8ufsDDofe6jH4OnHtB9s",
+	"XPYVzz2Urod2RQ4zwxdccEtcRKfEEetMGaHqBVBKb5k6+xRm7StDxhHOAfTCsCRwXpCCW1YpHo4RA/Cx",
+	"CHutiLkVJn/pMQGLsh3PiaVFVOkdo2Xti3s3Gg34T2N9umxX7JKZXU8qnrbPh8U5basRARQOZC7gv6zS",
+	"0txtNNuN5jff/9buH+x/2vjDG//dtX/2wd5HV+9f//jmw+ZR7ez140/jZ4jdB7G3W3VlywQ3y5wQCr2a",
+	"Jvfkt+w3vUC1xTlcF2ZYQI05hzk94M7w+yQPTNGeNQ14EkDsKfEEbK+ojORyKFKpqBqxm6gzqs7gWkt0",
+	"3JaWYQEiEfX9B24ibwAy0cY5YrMaQbUJ62wGq41tToHKcQEAROVjsE5kqb8CW9fa5YfS+4APoAruZJ5D",
+	"aOr6wv0cpRwb+HxJ6P0n8MZrX3PcTmOdG4MLs43DPtPph0VceNBxiVeMv64KnbZ7erZiV0KVPV98NEL5",
+	"2wxN2/7RaDTh7BuDXrIa30m16u/4J1Et0ynCckKai50UaTuo4zRpYSAbJuxrpUZdEk3QrJmaXAzbfJ3A",
+	"X7tSl6wi8dQqSN5PRvA9Cxa4pGs6NPsVHWum7RzmvpfyluR61HYFtcAwuIpnqGIfz8+iiNuxmqvIDmQb",
+	"97pVo4q417Ep4eOsQEar2f6Vp+6QLwW+8VR2SyBecQKxlesvL2Ru/Uu4rgj9iTtg5xYwV2cHionhKJ+y",
+	"GO9ZzMaqIwlIXig8TGjLoJr7CCUvej2B1egAyx9MGNJ4BHeVuOL9+UR7pHmtPJ4mANb3dMagEImLouIy",
+	"d/Z0ujgxwpNS30BTAPkznTqcfoDBMLlMU7LU8NwpWCH6pcyX+BBcVJfJeSoqEHMwWuvM0uWCCKyCGLkK",
+	"5IUkuEA8xJC2GSFxTfHvUgOktrT9n4zwtzW6v+oxQi4ySGcuXOhCZMgrJ2K63JT0gX3hAm08H4jpaSYe",
+	"e7kOPr7HYKxboenyjaFu8dEYag9P2T4U+RR6LNfQzUSOu3WJwlZlAATVHZTGoadDmIOr3CPsIBfl+H8g",
+	"pmcJLHOsKNPJGNH2VmY2H4jpZceBrR4MjRX/YAvbrtGoerZn4Lf3xQRWYTWOa8e0ZbhbhrsRw4UzxLhy",
+	"VO4iOOypKcpHSIuYyfXIQNUFqfoXobotyDZ2xG6baPx6JBpveFo357DR2r7KLk/TDu+emCtPfeAd3IFq",
+	"Tv2ezjywPtVaiV0TsatAgg29ZVjc1aon+zFLRE8qgXVdoEovT7xRJcKnIWI/pGFhBpxMhMplPo2wpAdV",
+	"sqMaKzkTT0aimxuqgn/AMtEVcgS5fkOrlYuEqrP4xt8yIZJkEUkYQa0tZwtx7fAsk3YoVMQ/KPCSaz9X",
+	"KGZIpfFgDCNkeK6RApIYAu2hYuEnyi4CqAwQuUFF6q0sVyowzw7Q8uREN66mrPSlnWomPocyLNDykTNW",
+	"WVKU68wuAY4ecyAzwDywZGevARX+S2Oe+RIKtMwtbZIBmi+VuHfBOLjgkKZIdO/6LpTspFL9UGHmagMC",
+	"Po2fEFxquzu65z7jvuBnb5xBxqEZdwf0XS/TQ6SUPEkyYRB7dX/3JkwJ987ktLl2Z7AtrLRNqaVhn3a1",
+	"0ejlsg4jJp7Yf7noKX/AD0FkhoJnkI8J5R+b11hnClGyeDa1Sqe2WwikZ3gBqLCvgUKcVUmMR/xE3KZe",
+	"1g4IwKrk9/UpManfuPKNcq3Bp8e1oenL5LjWYlBY8Gqzuds8rkXsmCIn8Zc7dz+89wcP7xzXnlWXu+9I",
+	"xQGKrqKE4LpCMQ1yzV4WFm711ltPWohgbCqIrs0K15b43gxWKLpjNAt+9qgcsd8V8jFgs0gIGCeiQtea",
+	"+30KGCZykwUsczTupLJblvCUzn3otFkqzhUl+YURrPQdRZ0DYbAiGdAJX/kbOJ/MWCKS8QiV7i5XrANG",
+	"dKrlCBVgIcgALes4CuNi2iv7kznzRbsXCYH3S9NbCbSzI7+DceWzF3JVRe9d+Z0j+z3gRYonoxSUU7IK",
+	"L+pRJmZphxSxGNxxqfJr+7X5uqpQef8evt5sUBVW97d/nWcZny7G9MS11NnqMKKzlObRxeR2qT7g5p9N",
+	"FUeLZLI6iLaDRyrflm1U1hll/vmLrXusMzZW/DVMdz4H7lNQt/LyL4P7DcCHZrI8MW0GgScigKuAUDvT",
+	"5SqsId1olEdWZ4faklyU3aZsoNOE9QRK1mJI8k0MyT9YGVppRWUDnZvwsbACUhCNG8+SPSMoQvsUcncL",
+	"ig86NH76ipKLrCLgsnoYGAtLJadLLYMSH7NM5ONMYc8jPk01T3wZrUx05Ujana0OCj8bhd2Aoi6moNUS",
+	"1yI6uagtS2SUSNdGBq6w0s7sokaTx0hkBvKUqnq3Gzo7ldO8ePfunBs4c7ibIUDz6xZmG85jnXDbLYE/",
+	"Rz9LaTEXht+uTtQ9ePsi18htqkdrqXrYLNNU/oLuduRzfbg5AVUYfsWLiYYaRwZ70irCZKvxyTdkDXGs",
+	"6lhBUv+xOlbf+MYdK+a6Y1v/xjdCg0F5UFQKnA9FUFXFP4pBXm6fiGkMNWfd4EvUGisFW05zrJxJxojH",
+	"IuOps7IYsss40ysZosLWe75ILzrCdIYWFs+KobJ6xDoi1aoPlIw+OFbhlGgFjuRQ2IkjrwV+l41VO5dD",
+	"QYE1QwdjBAYFoSCkB/VP+y19icvWRpuEwU+nwSdQDp7godT0WNGLrjxvmrKR0KNUIOvtCKEs0+wORBKF",
+	"qVPhnkiqeEUzeY/LdJwJg9uI54NNBtoqMErnVoehFlmPy9QwngLXp+OFgT4tprSzv0RQNWes8mxqVxGt",
+	"IGH2L5pljpXbbF/b12p2JFcUecWMp/lAj/uDop5O5toIzgsoFQbzw+45mx2lezmDlJ35cAS2Q/wdi0+7",
+	"6rxwS2K6FYArNkpt8zNnGldhMhAKIbnkEKbmSk3n4gmih3UEBYBJMj2FVytOpOrnPD1BOKyJ6A54HkOc",
+	"lZWxxBMkU20JUFsLfJ2nyCWXCWqe67QcU0XiilXPmlEhDrUakZM+gOy5ZbBE0V/XWqvWaNsP25gRABtS",
+	"ODzt3UOH59Wdxo2dRpM1G63dhotj0tn9Ugo05vq6Z7/4yxdf/uTFd3/w/L///s5Xv/jrF//lJ8//7EvA",
+	"MEKpBG3ytt/xbu3RGoFf4WZcsh8YrjMsbZD0RyJeq1hiWmFoPAjicvXfPntaw8tca9Ve/OXPvvrlz776",
+	"xS+e/+inv/2bn/zuy3/9uz/+X1787Y9f/OjPn//oPz//t1/W/IJZgW4XTk94S9rkd54pCufyr8HlcBZH",
+	"c3jyP+LJqWhQepzbOzrLJbfR/lt3siU3cJ6mjpdWCAYbauiLrJBXoFGz2K92oLBfCpYw83pW7AhWHFl2",
+	"PQywM1h3oLURBngp2ihNlbpNMoO9GMdqpKXKU2HK7p/ZQZDbutTaLQKBUjoRqP4pIRLE8MwwPiVmbxsh",
+	"QLiavIOx0bbhYxWIW4GIQL4TiPohdR/cpHZcOssNkzlw+VCkm8UYKV5FKSoidxdYKlAAABmU5D6qFgou",
+	"eKES29VQgqGZnEthVzQx8jLGgCBBUS1xi9ZGGMRAAQdah4KsYqlkLi2PisEHFts1aydaifA7sFH4o+hz",
+	"3+27ps7u4+LCl1KZnGSEHRZb4pG3rdASt2j8xjV0rRGx/asR22tErHkVpttgTpokfyBQRiucQEMmrrOH",
+	"fhFIPRjxWYfksWLsSGuQTxl+6D1vhXXR8XzomIaEfrrdWxgOjxLZkEslVd81REImHTrYqnqx5K4eKUCM",
+	"2ge8o3Q25GnlJuAew95SXzQ1B1rGzUmwKbTH8ysJkh9K1YnAyHh+IhSLh/xJOyHXXuzWFntFOR4xcWIr",
+	"Mepx3sZ2/Zt2IUORHRPe3Ryr9x2xcEsdB1Pw69NaMm375sJDZRWEB1mCe4g0y+oJR+DohqgWqgpJpxZf",
+	"sS9b/RRUT/sP0lbwCtGKgHMVvhraw4WnJxFZy7nuiZwQ6L6bi0M0slcbVxXE92Ja6GvBJkDahpcJQSmk",
+	"SAbWRGn/LQrqpKB5FGEYOsxNJaU1q+zCFSQ6rRdsbsJDFRdpLdItq225SwQb9CDIt7AnpSP6UpniqATT",
+	"VtD23I4jW1syVL/Wfgg+TiAAm7LXMg4qAceBM39mmez+Rw53ijoGE26pW2n8IvMcPjdlAowHJpgwnCs3",
+	"YWYnHJK+kGUCjmE+EGqRk/0uMfeXqDqF1KZcF2qBnoQCSav8IbjEPBWota41olp4m2utGzdu7Ja0Kfsz",
+	"qUW//f/+5MUvfvD1j//Tb//Tf1hVYSr2sKSMHYEy1mo0fq9xo9Vo1AKoJdQFy+Sv1tprzClfIDgVW7rW",
+	"qgSfURvOSg/WmXCsu0fNfYyU9WPFr5WutW5iLphfrZXWZGaqZ9Up4XS+nspklT54/dXRByukYUAad7HJ",
+	"kMCROM1tqyBuoSXtBBl3allZRURBJwNZh/QVENbPW2t092WR1nibAgsXuFet3C6VG2WMoU8ioRoFwsS3",
+	"AizGKKxNELh3vV0718Co6wydaKxpn+x7fRNR+idc5sCDuTkxt6iqNA7GQTgOdJo48EihQOjKRJ5JUTTd",
+	"IJGgZFdXetKyXRZaluzNW7tRkzURE6kRTs30krzGOaGdu7Cdz/qsXcDm5qE6d1Uya63dXGLwYUcVFld7",
+	"kizzeRQaXXcLUru3oUnzrkouH+UYI2GuXnIkDHVc5Sh9VRnBlq5vjJZI2W9IaHTvQgN2FhJ2l2iyCBgk",
+	"vIm1DQsBXUogwjpy1zYD5bKRNEqc0UU/OdfITIzA2cIXgpNuhMFk/sWBt3cdc6d3C1uuPpECzNhovwFe",
+	"PxmITMTg/Kb3/cX1mBpTMCSUMrG8yYrsuWbibQvL0rIWhd0e0rTmbuPc1BaOdEF8VDHJUkyTg2twqhYF",
+	"e3W0TgVX5xyOegZ+e0erperXoewrq2GN7XEZCJ4QLOKhyHduw4bPH5A7FCtdHIrS0sylAGyjmjZmiLKv",
+	"aG+KgHs86csvPoGA+PClytDUA7x15Kci+z46VrqZgNQunpqI5Vq7kHqrpshMGGcrVOM0nb+T74u8uJDn",
+	"j7FCaCpotahCay8GGaZi3yilYvsRw8L1Rf7gscigygus1hE3J7WolkoD/wRCSwArsKglrJQM7k1b99ow",
+	"gLNCk8PKnZq3DZu2Odd+024Kn4IGGfhdpTnztVmcZjkRHYjhJBbiE4vr7NAVQUDSSIZ+7N6lodm9sNer",
+	"C6Zx9ET5A8lSeUK1EopbCD7SoRHpY2HqBZgEhYUZSyekqrNPM636zEElGYzQQq4KaTJB2DZedB+zl2hy",
+	"oB4VQy8FnUGuJi6DcwJkegKOYHAZytwHHBNrBwX97fibeT56oNJpHLH4kA/FoczF7x/mmezm8Tt1Zu8d",
+	"O/rwMIK8vIx1xEACaPoo00+mYBs5evjJ4dHdO+2PHz749r27h+QcMXxqWPztnfd0NuFZIpKdjzOd6xYb",
+	"5PnIxM7FbO9owuJ2+5va5Lj1bdoO8NjZbuND0R1nIp5B0iq+Ln/mcy4xZM2XqCT4LqzkBD5sU9pqn+5K",
+	"6wulMVDcowQrX57Dr6I7Mm6x7XANnzKpYNQ774m8O9ixa4rBaw8y2ZcqLvuoHCbYHotdKmw308a0jf0u",
+	"yHX3Rzq+/eDhYfvBw3vv37t/GON+93Rmex9lup9xlxEPe6+EhNOEAgQ6PQ+I3pAHtq/Libq4BLSSTtIE",
+	"uxL6n2K8nnX6qS2TVPjIzCLh1m1CtOCzIX/ShizX2Pk1u9xQmsRkIJSdkItoCGuQ2rWERXOhBu5O1dkB",
+	"vgzRgZS+0Ww0vEx5C0x6Q3DhO0lap4ldczvZT13MLa6VPcBkyhHJjv0RkzniA3DJtiCCEQNUdkyeCT6E",
+	"zXAplLrH9hvNImjThRe/y43slrm40XausGfFxR3oCVOaTaRK9IQiR/xMF4Y6hsx9Q2iXAOWtq7NMdHM2",
+	"0JkRrMPznMqhISxKwGcxBX99Tnq5+L9b8aTQHSPyMRPBA6q2hqZxVGKjgU66gsKxtQ6+0cnKhyjyrCri",
+	"uVTk4jcsmwW2ep1M2wATUGvtN25ee1YymAzt6OzSLvb0BBYTwtZIBTeizg4/uX377uEhe3v3HeA47x3c",
+	"+/DuHfb23jv2HuSpKGKd3G8UGjPQ4zRpZyLPpjEbjfMg1qLDuydMqlxj3ByUKYpYMnaRPfHDu0cP/7B9",
+	"5+6HB3/Y/uje/U+OrMhkeQo014a32mRaiV1mQvzRwbfb+OXtB5/cP4rJ74POIEicHo9IRHwIbhxA16Hw",
+	"FHuzBzwbpsKYlhc4dhsNmHYVxAZmXMA6tWVCaRrUGPBN8YR3c1dgjNbzU2L7Mp9/P4eimNw5yTzQK3i0",
+	"SM5w+1HEEeEXGVcEGyvBOmS3JlhxWUTQgBxNhTZJMrAMazhCKVtpXwtN5xQcZGQB00GbTBuFs4f1j2cX",
+	"qYx4gsOccEMeua5+DMkUU5F7YRSWwksCDkoWR00RppRsQm1DVJj9ITx6dnYpN37JZ8v7+IWAOugoUriN",
+	"oKEUPfpNUBCtNBBpsqzEnb0HSudt+17s4VIKXxBnSSbtyMN6c5VN4Qt1adr4RWXeBrqRiZVu7gB0URZP",
+	"A+oU1MP0u4Y5RPY6eLXKYLzTaWUYoFh9u2DaX/9fv3j+/Z9bHhiQCW+K9M7FzeqqgUwE7a0yoVtAJqYQ",
+	"eZdtMpVf//DrX/7otz/70xf/6mdzEyJMgjPPxwk5S2e04V6ctgu7G456ZYEMT/H6Qu6qoGRbPMCtpLZZ",
+	"fE7oz8ISUEhqy9gxC0xyQs16rrwgttNxoPALxDHeHTh+aHmeZWl6otxYIhc+r10sdZB/WGex1enAuB24",
+	"opGbffzgsMA1KMYTs4klAAS4AIq5SFx0C40D8jQxmQPRwOYYNkeoeRgY+rrYoU+sxewJrYpIbsuVpjQT",
+	"meFc6ktY3NmCXPKJLlPPB2qeeiK6hYRgJLAZQtxQSFNpIuCZW0BfnURYazUb+7tnpqPRah3tnT/r+YPa",
+	"s0drk/F37cm+bIMFIatBimAQZlq8iVUQAmvBxnuBje43bgaNZqJn1QvHW/GcUOpjSSQsWy6OAJF4NApl",
+	"yyLO3WirhZCk5XQUgO7caCMjP8qzQgGV9nnFNMkehgKQGrq1bvzT4Jlghx+PLDVtNhoNDNdci32eZuy4",
+	"sXfjxrXGjTl7hysPdzroBZouggwkiuQINGzUoD1mZTLOeCedumw9olwxMkg0EKo8KN1S2ArGRrRd1n4c",
+	"BZ9izComxLngD8DQHO4IZSlOwt4Grv77WIr6eNxo7F5TfCh+H7PS43ciH4CD2T+8m8vHBf6GVXP7ADXq",
+	"KuTW2T010yWLfw/zZ5gZ8a6IWPxff/vb8OSTo/d2bsx2YeWOiWbij8Y8pVK54K2DlE/fKmBkIn5BJ+Xq",
+	"BJIXLU0bSmOk6tfZxynvigEAWkJiIMfa+mC2sS+KJyNOCBNuJX2RWCjjXgIaIU2a507tLk8bJxFjwfMY",
+	"q3xCJX8XaT0KRtOCI+IimSIykICbzwo4dRa7mraxS5K1QmJRhBZOVkbZX8GGQw4ROyhG7ZEkXb6pXTI7",
+	"+bGBr71QBq5VrYR3hXjxSzyRJr9V2ERcxhkehBXq8lsuhW/Hfqkhq6s44nbp5tfeldun95xACgVY3C7I",
+	"QsIiWxLuJEaNt+2FdXAngQlKlMyGzvfmQE9KrbigjsXfB2lh9vNbpcsNweKhGYmgXu284uc//9vf/sP/",
+	"8OJHfxUHff43STZtZ2P1+1asgW4xP0wal/ZxKwT0HWUikd3cQOqbl7dHI6GcoE08ucrQcyhUcjg8OyhH",
+	"VE0KC5Md5FLigE8b54JwM1qVKv/GTGzZxvHqA23saFzV8ZJYH9ypzhRTJ+AAEsIMesPxxody/WxtaqQP",
+	"hbxZQ8JbTJPQQJ5FVGcIe7Ev7t1oNOA/jbCaNbjPUt2XagdaRIGJQvCelrAD3D1qLb5c0pRuVziTJcOB",
+	"ilUpl2p+ySxhLPOtsM3ZUtzP/+H/+d2X/+L5z//2+Xf/8z/+6nu//ZufP//+X7z4Vz/73b//s+ff/19r",
+	"p6yJ0eOsO1MPtVip8tg+LpiTS2Ct5G/Vo13GMtcfJbgk28U4XREw4h9SoQ671nkM+M+sTj/LjEqbTMeT",
+	"juWt1aa05DCu4T29uMwNRNPNpszSj1KSZkU6B0h2zahGEE44p9v3a1GtJxVPg/Lxv/nyB2GN+d98+cP5",
+	"gvK4jr6gfLGevgDZVTszAnastWq/d+NaeXEzPc4DGFrRHyIkRzPyEMOglHLVzvmJKF4kVHxfsex6LapN",
+	"hOwP8lpr11JKn9YYqn5Y1sxylFqrBlQaeOgC3/izqAZetuS0ZZ1du9VXqnKUa6jWlcNe81gu10ZxBVwa",
+	"eRZyeJJY3NnbZmluNVordWHOHg8kHq+6Ug7Oqvk5TildyfLrzJIXa/q1wyHD77GqtPy6ccybft0vy2y/",
+	"B6wnRerRGyYQ2Pmtwwf3mRUHqS0MC2WTgU4hcspqWR3R5WMfv8itomgpppt5l6eplbMpig/08IX6u0QD",
+	"OqnuPCjDUGR+kkIfQRDcyKoIVoHjXVTgCP3P1QQxLNXGCkuAcuTbIA0X+yE0Rq5YHAjgOx+IKSqcMM/A",
+	"okBJtEG3KIhnPkoh2ORjFaJZAuYQjm2J3gDGupeM6Ddrfz+aaJA7TeTqxWmVIE4mk0gjKqRbt+Bk4L1g",
+	"sTQ6hz6AXV6/cRNM9hV9PFqTy72aBvZqueHUxTqr0ODt8bu7gfEd6A4OEf7pRSt/ngpZw1lJytYKIJlU",
+	"ciGRHJKj8fyTWd9RXFlws6JNR/mobXijfq42+OAgrGeBd31uJZythFNIOIGN3hPY9WSdTQ319q5feUp3",
+	"f2nOMkU5rcfC7Eeb5yufAiiwgZIUKqsUXr1C0c1kLJb+PmtDdW2HYdr4BGwnbagHuLDPqzfqV/+Zdy9D",
+	"bJ/7nA4HwUBYBbSURr6Mu5YqeRPKm1T99gLfNupqS2ftYMUqX2r6lwxY2GrPv//D3335xy+++4Pnf/FX",
+	"NQoQa8N2APeZ1dfzpa0a2VcedKjCTnQ2l39Uyy1v94m5Ouepi3ZFJK5lldDdGCdc5sVXdlPPxnLsVboj",
+	"ci7T03gOBMlsk/EvORkfzRpgVBzoCUuttiWx3icYc9eg5pVp93PE+grixixxsxJ0D2cf371/597998nZ",
+	"SvG1kM2EAciYb7ZCXO1IqESqflxRrhk62zKJc2ASl0v4sYMSMXePkHS7v1Yh2ESSVyTP++dBnk+nxWen",
+	"u6tQ3IgpPWG3D+7fvvvhh3fvvFmBrG9auWkgVqXUhsJpDcEgZzQ1zlBq8cS7/SpxFIKSlpCT7DGJnXc8",
+	"GQuXxkvODNCO0SyXu58oWA0zUwkg2fIiwHJGrLa+LlBgXdgNAe2Ca99DxAH51wAnHeRsvOULdYEn95ZP",
+	"o8VXg3onYFMa8EwkrgfLeCix3sVHdOyJBJuTb9bXE6Ov3sLIFjtFAbwKevCTL+L1aNZW46ciYg6VgrKM",
+	"BaXJu576Imcxpc5AYAU6fSp4213cvleOufGBFRNaexH+qy1Ne6izonLjCixphvVI007G3jc243wj0ws5",
+	"suY9bps72aLwE5f+EH5DZUOhgIj7rBnVJoMpAOe2e2MrZc8464r7fi8Ps67oaN1ie+XrUDtHz9nKkLB4",
+	"tE5jMEBA1BZm65L5BO0O0BXuibHESkEgNF+IYA/GTQo0qJTsj0opdIjhTV8DaoXBskVYBMEUBREjD+Th",
+	"0Na5YbIHeorIBFNi0nLKgisJlabQBuUoYlgkQ0ptb9Gx8uAVxI0AokInfPqWIbZQZ/dy4mIOwyvyYYj+",
+	"/pmKYLSZ7EGc7gRTEUcjoTyoOdWPNwM9MQDjQmuYBOFnxCDejhG1OH6nXmQ98g6CQWCaJIBp0MDmU0+P",
+	"1b0eOcfG6kTpifLMic+lNLC3AUUd3XPxWHVTwTNEaOBhtiklkL4TEaIp1O2yq2rZlMyLqgkUeXesCniO",
+	"sn9sv3HTRUpiQBzNANcSybhpBbUuQLODtM64VZI6nNqoM/bxwwe37x4e3rv/flGwoQ7UTsx/R0mywZtU",
+	"ENq/6et1g7jjBQ7v8ITyb0nQALIq+7k7KB5EasANIE6U3h8rwH61d9p1iUsKaUQl4LwuhNjN1EYrS2B2",
+	"M4c8EYDNMw9Km2sPjCuVyQUPR2JvUZLxiaJxlL4MEmp1Bt24ur06s0cz5V2R3KLDwnORFefLni3yE4MT",
+	"Eud3y5dSIylnwiHFlpoNNw/5ax+LlQDSjlZO7IKT5+t4FAKWnI13BUoAUCU6Cyu/ZY9FOIzwKGR6NCod",
+	"GR/6m/ApBR2D+URk7ESM8urEW7jdZ5fINgQfcbjntdJhhv3TE7VOLgfMI3AnPnvzjCDNrRFkiRGkcaFG",
+	"EL/2l2kEIb6xzf7dekU3RHEG+LaiLow3GFCCgM4CQ9u5WmqcqLnUVOPlURQ3HYYXwGxwey/Z1UbDu/zR",
+	"fGJEqyjDBoNBsK+IgTfQRGSEJ2HNByBB2i6GQxQ45iCIVoFm2nt65Kbw6pgqPntaW2qHoFovmegKK/cV",
+	"icZIFTdLz63ucQ96JG0G6LbrnbyyFRnEJV400+QeNrnmOJyTsCIvtlgMvOXLMprtVp2FqtNJOdX64MuA",
+	"5Vv34sspTA6mS1f/KlR/wXhKIdWAEThXrfyMdgmzkBT6KvT2Y0MqdJFo6uhiBDqXwzm8xkY8yyVC8b+t",
+	"oQn6G6NNEz6N2FilwhgWD6TJdTat+3faE5nkg7gAc8ut2mVQj/TQm+/U2aF2aJhWlRnoNGE9ARpyLhB5",
+	"UrEYYmViqlGtCNQxKI7CqRZ4F+r/k8qS2v2QMD2rtAjCgSy/6qGNWezk5l6mh2Rpdo9yHTPFs0xP0Kgh",
+	"DawljUOjQlVO+LSchCDPLREWpsXiUPSNb7EY4lvbMolvhWHIzfAvYdge9LJP2J0dbxi/5cCP2krb1kh3",
+	"n5Zba9zyuOcISeSqgfcCBF0EoiwQDMtN7NbZQZpSvDJqoKmwy27PUVBaBkxTdl1gVxHerDTlKBxxFIw4",
+	"KOJTmjqCijWj8IgAQK1XRwnEGkYuRYArX7mGs5i4UN0UrF4ILYByQj4Qw3mu/aFHYDwFeh58GjhAkIhk",
+	"YYKsygMkJrGOhI/leSz5OVVW+Niu/3syzQFBeslQfREdt3p22KgOLRi3+3HFSEx8/dnSQZCBCXNgiyJF",
+	"OiOkNnvjYFXjOd0wXjRM755YdaQHo5GVrpYOtFgjd4aX7rF7qTQGocZDqKbnbG61qDZWxV+Pohm8S8sY",
+	"7Ec7jzkAfgJnsIO6E7Rg//4kbGX5RFyWpLP/sNvkjAP7W+DsQ2s1fqNSclpCKdnGXgkkTytRBwsCiZkO",
+	"C7VqXQLM1NWLI522NVjqEg0CsatfWWwYJbdDwX+IhGZWDMb5OgtRnb0vH2O9zHxsYrbnEPMsGwcChFBw",
+	"wYKU5/zRB60GSpVV0yZjRTjlIX/yoVD9fAA1DKPaUCr/dzSHe7rKjnYol6FqAI7xrLzqEEO97FZYgcaF",
+	"xAaFQ8DsEQPTJuI+XDAkMJMszYVeNmlXP9CRDyglqzO0xdbZAQoDPUnwkUMPz53q7kkhpBR1SoY8QcOo",
+	"99dQhgvPWSJ7PUi0zVz577AVq0l1uIE01iHl4SvIzlHjXESFzDVTtTUDFEfKj/GYD4eaXDbF0ZYJ+/CD",
+	"w48OWSLRHD7kJ6LlZlSkxSbOzU/x+XqcG0mzgs7qi25lIAiVtqSnsyFoSQnPxQ7YBdc7m26bPEIBbdUt",
+	"oDBlCeyUweV6o6Gdwi4tk//QCpu1FV6+DSLkxRZ5suzeDmqZ6ufle3uSQELZan2Xq/XBqkdMiclFKHZX",
+	"wOKxJH4UDFN0xQD3JH7/bjmHEdtxUaHo1KUi7324UBkDHSuQnzkbinygE5fj0x0IKiOfiZ7Iu6AMoB5A",
+	"eY8I9zHhoKp5f5cnSM715gOZUC8qgQp5zxSa4KwIYifnMQ1QXWk5sNzZZMNCRjE5n6LbNimqu8vMoQCP",
+	"lYEq+uwTcgy7QaFEs295h/fPlqBo3Ss3A2ACmCc5bLHyhshEReitnQqoEPf15EwgfbSU5UTBT7nPUNlr",
+	"+IJaduXw4dUAWeo07FM4DLXWVSuK2M5qrb3GGvl3MNNLzb0Dy2VhK9zEk7aBNfE0HIkNopTOZimkhT+l",
+	"oBAaUB3VKiVKQxCN7A5cmVmQlm4xu7BTNJ8o7eMHApq49SBtPUibBPgCdZ+FvnOH78wQeD6tZ//qs2rW",
+	"Sixxoe30Q0sEDI2Q7JDFIB3qecuyfnoM3L9s5I0QNSsZO6hUYxkPYPGXgOGVRrvUsZrB5TIUgBFGAmNN",
+	"IYeLDw4sBB8oYqWl56VwitBs6QDl4TIDBrxnicdKj0kE4CVoMJmjfw/imb7xjU+R/dS/8Y0Kno+MnKpL",
+	"K6IcxKihoAGxY1SDIIDIxcKA1iYNsyOkrh4skB5s3w40lx5FjlFrBShB3XQMATtWf8KaWDlFzsAInUgB",
+	"zJtW977bRUBbUKyvfegOrgbKQgDZiKZe1Lpg/VK7rYhIPE6FE2/QXkryCrxURNKBQmp3HTVKoboC4r2a",
+	"pX32YgZKaiZnsQEs4rcpHAeC926FlZI0aJperbXNvHOsdkvN+kIBUPEBXhxa6crkYOl3sT5w5P1iJXx6",
+	"rPaqh9dD6dddDnh1H1/tcQMDd6GIx+qABDs3aDxCEJoY8JVCWcZYxEz0eZaAy8GZORAO2WFbjA3pQf78",
+	"ItIi1QK1G29uOTTHHDV4Sq3CHyFYEC57qSppmtDWuoJnWeJs4QjM4YRDNITTaYPQfRfOj+cl19WvBlcH",
+	"SpAGQVdgVi9qnLND/J4COv3JLs0CDhZmhg25VL4UvCu5yllP9vKBWyk7S2+1kcrPG48tXR8oCjYYqyQT",
+	"Caz/SOuULGsTnZ3Qjb3NuwMiDgDca1URF5sJNlKA7HUxj1BMzeoWtnenWWAgK5KMt2PboNi5rVWe6bTF",
+	"lN4BOJD4Hbyvxi0HwjoDEOQ8iEugSMVFGkag0+gn9rImOtA+aEJORZhXBewcD5QPLvU1MIDO9qXJgdBy",
+	"wzjwBypV4ZBSvE+sB9IKnIfIVVQ5VlYLWVTtQum83bPiClqlmo3I8k4+Ghn0hwW9F8UEGU+tkjmNgjJx",
+	"czmExwqZXJ0CLCmyd2FlDreWwfkF5UrmRqS96KyFOwqVae0oCTLjr2DGsX2sbPSxvO/CQi+2CsxLVWC2",
+	"WYCvsJJwSZrBuGNPW0fsFAhKC1SDA2LK6Fv3+XAe6gpFcFc8h6PfKHyXXNGW2Tn3W6XX+YHqVgSJVfp1",
+	"xkYqYQyG3q565z7VWXK1gfbxpa3OOIy8zV2q/Np+YW+XKhd9kS1ukOLHsrZdjXXcUJ8Ykd27s7hhiFde",
+	"06EO0F+rO9RfOQ+BPR3reAj8CS8gbLZl289k/Z9f0bIr4JbzFoNiSn469FD24KdxJiIXkTrrPAjTUMxq",
+	"PoRF1awPHPUBlSYo6zKyqjldcqY7n4tuHgX45fZaxxTnihe3KFlnfOEaqi5NGj2pbJS5hV4/V0U5xOUL",
+	"cLeC+CklyLoeJyIZ480AWfTAj9mKoqqI4kHsd/zb4YOTcQJLK0ZW58FtcE24EgRo2gjanhAqoRPs3SCd",
+	"LmmopSL+Tau2SxmzzVKf4L4NJGMKMsLax763fCK7wrUUVDVHa5LOKOV1HrCwmi9cJlhhR+sTsp55j0LI",
+	"LVrN3b1ohiu1al09zoxou4+L/BdQCZtBa7Wvf/ijr37169/+zd8jJjcKlVC6+krx+Rw7adX2d0MYZ5Rg",
+	"h6MU8pJL57rWqr374MEH9+6/37794P579x5+tA6art2BS4YY3GB5V0oICu6Zz1bBCng4CMr/KdfEI7As",
+	"uAxBSo1LAJIIhFhcjloLXl6yZyEHx8wdkNLm03Y2zMXZ7EScSaXBQ7Iy/GBYOWCLPrj1khR5Np+K24CQ",
+	"MStuAKfdSGR4tFz1uWIvojS57JqFiIP2dB8Wr10AxStwVF391d2g0Gezed3/1c6g3sDN6/Wrp19qAoyz",
+	"RLTx7NHZr/htEA5ONV2gCOFyjoq6NnaQWzl8YxOBXdYKQRyk7dIan0myxtsycjeGJ0OpwLS8s8JNORiN",
+	"XPD2xV0W4sWUEHI9qpGDs63ExD1t7haPMVOWftgr5dzSw6vF9XLfN3b3zwjL69fgtPtSGJ59RD1cHIy2",
+	"3l6Ys10YXNPOdB4jBZ1nfDRaoWjraJ0K+g8pVRLj1CpKrGJwmuwrnYkCuAOhquf1oIPRaFvce1vc+/Uv",
+	"7u0P8ra+9zY+6/Ws770Ju1gtCqsiwnlZdLN0BTv7IoHqoAVykVQmhzIFrBgz5sVW8pbL9j9fCPpgNQUk",
+	"Ye6zzWBnLsJtjADehNpyxsIPbu/WciW7uq0ycxVVtm7h18otjHl9cPE3o04DwdN8sFCF+yb+fCY2vNYu",
+	"2AmL7hghkT57VJr+QHRPCsJGipsr6xRMn+ZUOfXRuJPKLk0eooMWzv0h/Hp5U9/0fKy2XD5Lz5fBUhAf",
+	"O5T9jJeB4Fdbv3LXT2sdbmT3YGwP02ePLBfoCJ6J7AMxdQ+MAGQZ+NMOFUP3KhLKjzAh2v5ci2rjLK21",
+	"aleQYuIQZz94T2cMEaw8qK4q6ni1XNxC4YKyk+/pNNUTBuYO505H88d8Sp/tAKLNMB8Sk42DDkY6TTFm",
+	"FCN0fCBOCJfjg5Znk7UrOgQbuTuOphzZ6tj9CoweYc1MnVm6KPvjrIBoCNPeYanfMownSWbvFC6NSKym",
+	"bAWPEWAPl8YM1KVi3OJJTiGSYYnSOjsIsIXI1RnWi8YQQttwkZBvJ0avROC+ncwXSw+icYPqr8eq+LAz",
+	"ZTKByMYvHL7DF5R1CuLdF+yLY/XFzs6O/z/7ZpxkvJfH7AsWS9XOxGMpJnHE4sdaJiKxzztCqj6bZDLP",
+	"hWL4UfEq801ELKba2aXPHRaqCdRqB6SEjdFX0JI09r4n5SZAMafRuhfYF2F3fgTFR/h+8DeDCl0tH6AK",
+	"ATouhTYY0bEKKtYWpayxWgMZVMCS4RqnAGJswsX94JSHGPUMQaKxJQJSu3BInx2NPZkFdwNgZBE0uVSf",
+	"CwLefB7/W4YiAOBeGx98TQIgjXC2kLJzk4M/P8Q0KL1WNbJD2Vd2QSDMmrOJ6ABrJtgU+6Meh+SGCGL1",
+	"FGeKpgMeY1Fpn/IapoWlEJOl6XY+5kqaAZB16qygJhX9fWIcS0BpMNOpMHWCYsXVixE8BBKXi1htgnMt",
+	"7MqeIE0DhA2KppcZ646zzE6KNgjnM+RS5dxVcdQq511wGfhS9h6s4ci2SzHLOBA7ZzwHDruhGEBHAFon",
+	"YBFhDgLCfWKBS5wORuUHRNqDCvA0LeGsYKyCpZxFDzwTHiseoXMN3AbLD+xlsm+7mHKeQW1+uOv2ExyL",
+	"lUHCpS3hKcGKOfyaiTKtIuEzKi87orShiTkq1hDmRVDHsHYAqWOEwKWdCeP3uRUGsO1xc2YBnkrLgkj6",
+	"8zMpUjNKGx2DA4Feimbmi9jBKp0WJw6+Cdu1ZIkAkAoA1+KMw0sLKYbiKqeMIrhMyPcMsmW3zFSL22Hu",
+	"Q+y+q8NQQNc6yHYs2tk9SXU/CNCpzwJ+yIV07AQQGnTPw6pEzIy7A3uOYjM0ABQUiyGXaRw0OuBKibSq",
+	"TTBzZ3BgLYXoK2mQjYMMKHkKOQfyCcF/lEvF+zFTGxXtH1ghiBIIEFuWd8nFVykaFUnDMmMj3hURJthg",
+	"Ix2ecnTllmSLqo4f4rk0fDpTbsL1iE+9HyyEcwkCMaGViuY/ct8hWJgPDkOEuahgCJaWwIFxsM1EtSwh",
+	"UszvjO+x7HSrPgQkduGoR0KPUmHbFY59KpGGu4N3u2qNINuKsmTyIElB2nUH6pUKD9sIRCnj0jiuoi0L",
+	"Gbp3oFaGTgMOgj9UsT2X2OGrYxLTnwxkKsJRQK4EDoWujGdLPPWLHfK4DPBCgG5Ik9tXH3ssyvDc4AgW",
+	"iO6p5v6wEZ8z45EdktFZ0AxpPs8ePfv/AwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

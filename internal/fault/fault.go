@@ -71,6 +71,10 @@ const (
 	NotificationNotFound   Reason = "notification.not_found"
 	ContactNotFound        Reason = "contact.not_found"
 	TemplateNoneActive     Reason = "template.none_active"
+	TemplateNotActive      Reason = "template.not_active"
+	TemplateWrongStatus    Reason = "template.wrong_status"
+	TemplateInReview       Reason = "template.in_review"
+	TemplateVoided         Reason = "template.voided"
 	DefaultContentNotFound Reason = "default_content.not_found"
 	DefaultContentExists   Reason = "default_content.exists"
 	DefaultContentSent     Reason = "default_content.already_sent"
@@ -99,10 +103,10 @@ var Reasons = []Reason{
 	RouteNotFound, RouteMethodNotAllowed, AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound,
 	UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
 	TaskExpired, TaskUnreachable, TaskWithdrawn, TaskSenderGone, JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged,
-	SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive, DefaultContentNotFound,
-	DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound, RouteRuleNotFound,
-	AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse, LimitReached, VersionStale,
-	IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
+	SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus,
+	TemplateInReview, TemplateVoided, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound,
+	CountryNotFound, SenderNotFound, RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists,
+	InUse, LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
 
 // Rule is the rule that a field broke.
@@ -127,12 +131,18 @@ const (
 	NotAPhoneNumber    Rule = "not_a_phone_number"
 	NotFormEncoded     Rule = "not_form_encoded"
 	MissingParameters  Rule = "missing_parameters" // the names
+	UnknownParameters  Rule = "unknown_parameters" // the names
+	WrongCount         Rule = "wrong_count"        // the names
 	SpacedPlaceholder  Rule = "spaced_placeholder" // the placeholder
+	OtherPlaceholders  Rule = "other_placeholders" // the names
 	RenderedTooLong    Rule = "rendered_too_long"  // Lengths
 	RenderedBlank      Rule = "rendered_blank"
 	NoDefaultContent   Rule = "no_default_content"
 	NotACursor         Rule = "not_a_cursor"
 	Duplicate          Rule = "duplicate"
+	Reserved           Rule = "reserved"
+	NotTogether        Rule = "not_together"  // the other field
+	OnlyTogether       Rule = "only_together" // the other field
 	OnlyForSenders     Rule = "only_for_senders"
 	OnlyForBoundRoles  Rule = "only_for_bound_roles"
 	CountryNotServed   Rule = "country_not_served"
@@ -176,12 +186,12 @@ const (
 // Rules lists every rule.
 var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
-	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, SpacedPlaceholder, RenderedTooLong,
-	RenderedBlank, NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, NotServing,
-	BelowZero, InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty,
-	RangeTooLong, TooManySelected, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged,
-	DamagedAt, CutShort, NotText, NotAValue, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows,
-	MergedCells, UnpackedTooBig,
+	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
+	SpacedPlaceholder, OtherPlaceholders, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, Reserved, NotTogether,
+	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, NotServing, BelowZero, InThePast, TooFarAhead, TooUrgent,
+	NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, TooManyCharacters,
+	TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort, NotText, NotAValue, CellTooLong,
+	NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,
 }
 
 // Place is where in a list something is wrong.

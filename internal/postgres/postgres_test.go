@@ -168,6 +168,36 @@ func TestTheMigrationOfPoolsRetiresPoolsWithoutRoutes(t *testing.T) {
 	}
 }
 
+// Templates keep their state when they get five of them, and when that is taken back. No administrator changed them.
+func TestTheMigrationsOfTemplatesKeepTheirStates(t *testing.T) {
+	t.Parallel()
+	const version = "20261124100301"
+	url, db := migratedBefore(t, version)
+	if _, err := db.Pool().Exec(t.Context(), `INSERT INTO templates (template_name, template_content, is_active) VALUES ('on', 'x', true), ('off', '{y}', false);
+		DELETE FROM audit`); err != nil {
+		t.Fatal(err)
+	}
+	expect := func(want, query string) {
+		t.Helper()
+		var got string
+		if err := db.Pool().QueryRow(t.Context(), query).Scan(&got); err != nil || got != want {
+			t.Errorf("got %s %v, want %s", got, err, want)
+		}
+	}
+	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	expect("template-1 on active t 1; template-2 off disabled f 1",
+		"SELECT string_agg(concat_ws(' ', template_no, template_name, status, is_active, version), '; ' ORDER BY id) FROM templates")
+	expect("1 1 x {}; 2 1 {y} {}", "SELECT string_agg(concat_ws(' ', template_id, version, template_content, created_by, translations), '; ' ORDER BY template_id) FROM template_versions")
+	expect("0", "SELECT count(*)::text FROM audit")
+	if _, err := db.Pool().Exec(t.Context(), "UPDATE templates SET template_content = repeat('x', 1024), status = 'in_review' WHERE id = 1"); err != nil {
+		t.Fatal(err)
+	}
+	migrateBefore(t, url, version)
+	expect("on f 200; off f 3", "SELECT string_agg(concat_ws(' ', template_name, is_active, length(template_content)), '; ' ORDER BY id) FROM templates")
+}
+
 // A node with a running reminder is not over, even if its other reminders have ended.
 func TestTheMigrationOfEndsFindsTheNodesThatAreOver(t *testing.T) {
 	t.Parallel()
