@@ -160,6 +160,15 @@ CREATE FUNCTION public.audit_spread(data jsonb, spread text) RETURNS jsonb
     END
 $$;
 
+CREATE FUNCTION public.contact_attributes_fit(attributes jsonb) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT count(*) <= 50 AND coalesce(bool_and(
+        jsonb_typeof(a.value) = 'string' AND char_length(a.key) BETWEEN 1 AND 50 AND char_length(a.value #>> '{}') BETWEEN 1 AND 500
+    ), true)
+    FROM jsonb_each(attributes) a
+$$;
+
 CREATE FUNCTION public.credentials_version_change() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -1495,7 +1504,15 @@ CREATE TABLE public.contacts (
     wechat_openid text,
     email text,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT contacts_lengths CHECK ((((char_length(user_id) >= 1) AND (char_length(user_id) <= 64)) AND ((char_length(phone) >= 1) AND (char_length(phone) <= 20)) AND ((char_length(dingtalk_name) >= 1) AND (char_length(dingtalk_name) <= 100)) AND ((char_length(wechat_openid) >= 1) AND (char_length(wechat_openid) <= 100)) AND ((char_length(email) >= 1) AND (char_length(email) <= 254))))
+    name text,
+    attributes jsonb DEFAULT '{}'::jsonb NOT NULL,
+    CONSTRAINT contacts_attributes_fit CHECK (
+CASE
+    WHEN (jsonb_typeof(attributes) = 'object'::text) THEN ((attributes = '{}'::jsonb) OR public.contact_attributes_fit(attributes))
+    ELSE false
+END),
+    CONSTRAINT contacts_lengths CHECK ((((char_length(user_id) >= 1) AND (char_length(user_id) <= 64)) AND ((char_length(phone) >= 1) AND (char_length(phone) <= 20)) AND ((char_length(dingtalk_name) >= 1) AND (char_length(dingtalk_name) <= 100)) AND ((char_length(wechat_openid) >= 1) AND (char_length(wechat_openid) <= 100)) AND ((char_length(email) >= 1) AND (char_length(email) <= 254)))),
+    CONSTRAINT contacts_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100)))
 );
 
 COMMENT ON TABLE public.contacts IS 'A person whom a company may notify, with the addresses on each channel. Written by internal/contact.';
@@ -1509,6 +1526,10 @@ COMMENT ON COLUMN public.contacts.dingtalk_name IS 'null: no address on the chan
 COMMENT ON COLUMN public.contacts.wechat_openid IS 'null: no address on the channel wechat';
 
 COMMENT ON COLUMN public.contacts.email IS 'null: no address on the channel email';
+
+COMMENT ON COLUMN public.contacts.name IS 'what messages call the person; null: not known';
+
+COMMENT ON COLUMN public.contacts.attributes IS 'texts by name, for the placeholders of templates';
 
 CREATE TABLE public.countries (
     id bigint NOT NULL,
@@ -3363,7 +3384,7 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.channels FOR E
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.companies FOR EACH ROW EXECUTE FUNCTION public.audit_change('company', 'company_no');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, phone, dingtalk_name, wechat_openid, email ON public.contacts FOR EACH ROW EXECUTE FUNCTION public.audit_change('contact', 'user_id', '', 'dingtalk_name,wechat_openid,email');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, name, phone, dingtalk_name, wechat_openid, email, attributes ON public.contacts FOR EACH ROW EXECUTE FUNCTION public.audit_change('contact', 'user_id', '', 'name,dingtalk_name,wechat_openid,email,attributes.*');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.countries FOR EACH ROW EXECUTE FUNCTION public.audit_change('country', 'country_no');
 

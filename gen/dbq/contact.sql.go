@@ -11,11 +11,13 @@ import (
 
 const contactAdd = `-- name: ContactAdd :exec
 
-INSERT INTO contacts (company_id, user_id, phone, dingtalk_name, wechat_openid, email)
-SELECT $1, i.user_id, nullif(i.phone, ''), nullif(i.dingtalk_name, ''), nullif(i.wechat_openid, ''), nullif(i.email, '')
+INSERT INTO contacts (company_id, user_id, name, phone, dingtalk_name, wechat_openid, email, attributes)
+SELECT $1, i.user_id, nullif(i.name, ''), nullif(i.phone, ''), nullif(i.dingtalk_name, ''), nullif(i.wechat_openid, ''),
+    nullif(i.email, ''), i.attributes
 FROM (
-    SELECT unnest($2::text[]) AS user_id, unnest($3::text[]) AS phone, unnest($4::text[]) AS dingtalk_name,
-        unnest($5::text[]) AS wechat_openid, unnest($6::text[]) AS email
+    SELECT unnest($2::text[]) AS user_id, unnest($3::text[]) AS name, unnest($4::text[]) AS phone,
+        unnest($5::text[]) AS dingtalk_name, unnest($6::text[]) AS wechat_openid, unnest($7::text[]) AS email,
+        unnest($8::jsonb[]) AS attributes
 ) i
 ORDER BY i.user_id
 ON CONFLICT (company_id, user_id) DO NOTHING
@@ -24,22 +26,26 @@ ON CONFLICT (company_id, user_id) DO NOTHING
 type ContactAddParams struct {
 	CompanyID     int64
 	UserIds       []string
+	Names         []string
 	Phones        []string
 	DingtalkNames []string
 	WechatOpenids []string
 	Emails        []string
+	Attributes    [][]byte
 }
 
 // Contacts: people and their addresses.
-// ContactAdd creates the contacts that do not exist yet. An empty address is none.
+// ContactAdd creates the contacts that do not exist yet. An empty text is none.
 func (q *Queries) ContactAdd(ctx context.Context, arg ContactAddParams) error {
 	_, err := q.db.Exec(ctx, contactAdd,
 		arg.CompanyID,
 		arg.UserIds,
+		arg.Names,
 		arg.Phones,
 		arg.DingtalkNames,
 		arg.WechatOpenids,
 		arg.Emails,
+		arg.Attributes,
 	)
 	return err
 }
@@ -47,22 +53,26 @@ func (q *Queries) ContactAdd(ctx context.Context, arg ContactAddParams) error {
 const contactChange = `-- name: ContactChange :execrows
 WITH input AS MATERIALIZED (
     SELECT unnest($1::text[]) AS user_id,
-        unnest($2::text[]) AS phone, unnest($3::boolean[]) AS gives_phone,
-        unnest($4::text[]) AS dingtalk_name, unnest($5::boolean[]) AS gives_dingtalk_name,
-        unnest($6::text[]) AS wechat_openid, unnest($7::boolean[]) AS gives_wechat_openid,
-        unnest($8::text[]) AS email, unnest($9::boolean[]) AS gives_email
+        unnest($2::text[]) AS name, unnest($3::boolean[]) AS gives_name,
+        unnest($4::text[]) AS phone, unnest($5::boolean[]) AS gives_phone,
+        unnest($6::text[]) AS dingtalk_name, unnest($7::boolean[]) AS gives_dingtalk_name,
+        unnest($8::text[]) AS wechat_openid, unnest($9::boolean[]) AS gives_wechat_openid,
+        unnest($10::text[]) AS email, unnest($11::boolean[]) AS gives_email,
+        unnest($12::jsonb[]) AS attributes, unnest($13::boolean[]) AS gives_attributes
 ),
 held AS MATERIALIZED (
     SELECT o.company_id, o.user_id FROM contacts o
-    WHERE o.company_id = $10 AND o.user_id = ANY ($1::text[])
+    WHERE o.company_id = $14 AND o.user_id = ANY ($1::text[])
     ORDER BY o.user_id
-    FOR UPDATE
+    FOR NO KEY UPDATE
 )
 UPDATE contacts c
-SET phone = CASE WHEN i.gives_phone THEN nullif(i.phone, '') ELSE c.phone END,
+SET name = CASE WHEN i.gives_name THEN nullif(i.name, '') ELSE c.name END,
+    phone = CASE WHEN i.gives_phone THEN nullif(i.phone, '') ELSE c.phone END,
     dingtalk_name = CASE WHEN i.gives_dingtalk_name THEN nullif(i.dingtalk_name, '') ELSE c.dingtalk_name END,
     wechat_openid = CASE WHEN i.gives_wechat_openid THEN nullif(i.wechat_openid, '') ELSE c.wechat_openid END,
     email = CASE WHEN i.gives_email THEN nullif(i.email, '') ELSE c.email END,
+    attributes = CASE WHEN i.gives_attributes THEN i.attributes ELSE c.attributes END,
     updated_at = now()
 FROM held h
 JOIN input i ON i.user_id = h.user_id
@@ -71,6 +81,8 @@ WHERE c.company_id = h.company_id AND c.user_id = h.user_id
 
 type ContactChangeParams struct {
 	UserIds            []string
+	Names              []string
+	NamesGiven         []bool
 	Phones             []string
 	PhonesGiven        []bool
 	DingtalkNames      []string
@@ -79,14 +91,18 @@ type ContactChangeParams struct {
 	WechatOpenidsGiven []bool
 	Emails             []string
 	EmailsGiven        []bool
+	Attributes         [][]byte
+	AttributesGiven    []bool
 	CompanyID          int64
 }
 
-// ContactChange sets the given addresses of contacts: a field is set if its entry in ..._given is true, and an empty text clears it.
+// ContactChange sets the given fields of contacts: a field is set if its entry in ..._given is true, and an empty text clears it.
 // Contacts are locked in the order of user_id, so that two calls for the same people cannot deadlock.
 func (q *Queries) ContactChange(ctx context.Context, arg ContactChangeParams) (int64, error) {
 	result, err := q.db.Exec(ctx, contactChange,
 		arg.UserIds,
+		arg.Names,
+		arg.NamesGiven,
 		arg.Phones,
 		arg.PhonesGiven,
 		arg.DingtalkNames,
@@ -95,6 +111,8 @@ func (q *Queries) ContactChange(ctx context.Context, arg ContactChangeParams) (i
 		arg.WechatOpenidsGiven,
 		arg.Emails,
 		arg.EmailsGiven,
+		arg.Attributes,
+		arg.AttributesGiven,
 		arg.CompanyID,
 	)
 	if err != nil {
@@ -121,7 +139,7 @@ func (q *Queries) ContactDelete(ctx context.Context, arg ContactDeleteParams) (i
 }
 
 const contactList = `-- name: ContactList :many
-SELECT company_id, user_id, phone, dingtalk_name, wechat_openid, email, updated_at FROM contacts
+SELECT company_id, user_id, phone, dingtalk_name, wechat_openid, email, updated_at, name, attributes FROM contacts
 WHERE company_id = $1 AND user_id > $2
     AND ($3::text[] IS NULL OR user_id = ANY ($3::text[]))
 ORDER BY user_id
@@ -157,6 +175,8 @@ func (q *Queries) ContactList(ctx context.Context, arg ContactListParams) ([]Con
 			&i.WechatOpenid,
 			&i.Email,
 			&i.UpdatedAt,
+			&i.Name,
+			&i.Attributes,
 		); err != nil {
 			return nil, err
 		}

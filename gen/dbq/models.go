@@ -95,6 +95,10 @@ type Contact struct {
 	// null: no address on the channel email
 	Email     *string
 	UpdatedAt time.Time
+	// what messages call the person; null: not known
+	Name *string
+	// texts by name, for the placeholders of templates
+	Attributes []byte
 }
 
 // A country, or any other set of phone numbers that routes can name. Written by internal/directory.

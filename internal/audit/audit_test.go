@@ -300,10 +300,16 @@ func TestARecordSaysWhatChanged(t *testing.T) {
 			b.Expect(200, "", "PATCH", "/api/v1/admin/users/user-of-acme", `{"password":"another password"}`)
 		}, "acme", `{"password_hash":"***"}`, `{"password_hash":"*** (changed)"}`},
 		{"a first phone", func() { b.PutContacts(map[string]any{"user_id": "u", "phone": "13800138000"}) }, "default", `null`,
-			`{"company_no":"default","dingtalk_name":null,"email":null,"phone":"+86138****8000","user_id":"u","wechat_openid":null}`},
+			`{"company_no":"default","dingtalk_name":null,"email":null,"name":null,"phone":"+86138****8000","user_id":"u","wechat_openid":null}`},
 		{"a phone that looks as before", func() { b.PutContacts(map[string]any{"user_id": "u", "phone": "13811118000"}) }, "default",
 			`{"phone":"+86138****8000"}`, `{"phone":"+86138****8000 (changed)"}`},
 		{"a first address", func() { b.PutContacts(map[string]any{"user_id": "u", "email": "u@example.com"}) }, "default", `{"email":null}`, `{"email":"***"}`},
+		{"a first name and attribute", func() {
+			b.PutContacts(map[string]any{"user_id": "u", "name": "张三", "attributes": map[string]string{"city": "杭州"}})
+		}, "default", `{"name":null}`, `{"attributes.city":"***","name":"***"}`},
+		{"another attribute", func() {
+			b.PutContacts(map[string]any{"user_id": "u", "attributes": map[string]string{"city": "上海"}})
+		}, "default", `{"attributes.city":"***"}`, `{"attributes.city":"*** (changed)"}`},
 		{"the filter of a job", func() {
 			b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "source": "shop"})
 			b.Expect(200, "", "POST", "/api/v1/admin/task-jobs", `{"action":"cancel","filter":{"phone_number":"13800138000","source":"shop"},"count":1}`)
