@@ -1698,6 +1698,24 @@ type ContactChange struct {
 	WechatOpenid nullable.Nullable[string] `json:"wechat_openid,omitempty"`
 }
 
+// ContactCount defines model for ContactCount.
+type ContactCount struct {
+	Count int64 `json:"count"`
+
+	// Exact False if the count stopped after 1000000 contacts; there may be more
+	Exact bool `json:"exact"`
+}
+
+// ContactCountResponse defines model for ContactCountResponse.
+type ContactCountResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    ContactCount `json:"data"`
+}
+
 // ContactListResponse defines model for ContactListResponse.
 type ContactListResponse struct {
 	// Code The HTTP status
@@ -3737,6 +3755,79 @@ type Submitted struct {
 // SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. A message that would be rejected is rejected.
 type SubmittedVerdict string
 
+// Tag defines model for Tag.
+type Tag struct {
+	// Contacts How many contacts the tag holds
+	Contacts  int64     `json:"contacts"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+	//
+	// Example: VIP客户
+	Tag TagName `json:"tag"`
+}
+
+// TagChange defines model for TagChange.
+type TagChange struct {
+	Added   int64 `json:"added"`
+	Removed int64 `json:"removed"`
+
+	// Unknown Those of `add` that no contact has
+	Unknown []string `json:"unknown"`
+}
+
+// TagChangeRequest defines model for TagChangeRequest.
+type TagChangeRequest struct {
+	Add *UserIDs `json:"add,omitempty"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No      `json:"company_no,omitempty"`
+	Remove    *UserIDs `json:"remove,omitempty"`
+}
+
+// TagChangeResponse defines model for TagChangeResponse.
+type TagChangeResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    TagChange `json:"data"`
+}
+
+// TagListResponse defines model for TagListResponse.
+type TagListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    TagPage `json:"data"`
+}
+
+// TagName The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+//
+// Example: VIP客户
+type TagName = string
+
+// TagPage defines model for TagPage.
+type TagPage struct {
+	Items []Tag `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// TagResponse defines model for TagResponse.
+type TagResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Tag     `json:"data"`
+}
+
 // Task defines model for Task.
 type Task struct {
 	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
@@ -4358,6 +4449,9 @@ type JobID = int64
 // ListLimit defines model for ListLimit.
 type ListLimit = int
 
+// NotTagFilter defines model for NotTagFilter.
+type NotTagFilter = []TagName
+
 // PhoneFilter Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 //
 // Example: 13800138000
@@ -4376,6 +4470,9 @@ type RuleNo = int64
 //
 // Example: sms_app_001
 type SenderNo = AppID
+
+// TagFilter defines model for TagFilter.
+type TagFilter = []TagName
 
 // Conflict defines model for Conflict.
 type Conflict = Error
@@ -4731,6 +4828,32 @@ type ListUsersParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// SelectContactsParams defines parameters for SelectContacts.
+type SelectContactsParams struct {
+	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
+
+	// NotTag Only contacts that none of these tags holds
+	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
+	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CountContactsParams defines parameters for CountContacts.
+type CountContactsParams struct {
+	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
+
+	// NotTag Only contacts that none of these tags holds
+	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
+	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
 // DeleteNotificationsParams defines parameters for DeleteNotifications.
 type DeleteNotificationsParams struct {
 	BizType  BizType `form:"biz_type" json:"biz_type"`
@@ -4859,6 +4982,40 @@ type SendOnceParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ListTagsParams defines parameters for ListTags.
+type ListTagsParams struct {
+	// UserID Only tags that hold this contact
+	UserID    *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
+	CompanyNo *No     `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// DeleteTagParams defines parameters for DeleteTag.
+type DeleteTagParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// PutTagParams defines parameters for PutTag.
+type PutTagParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ListTagContactsParams defines parameters for ListTagContacts.
+type ListTagContactsParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // AppClaimTasksParams defines parameters for AppClaimTasks.
 type AppClaimTasksParams struct {
 	// AppID The number of the sender, the same in all its claims and reports
@@ -4984,6 +5141,9 @@ type ClaimTasksNowJSONRequestBody = ClaimRequest
 
 // SendOnceJSONRequestBody defines body for SendOnce for application/json ContentType.
 type SendOnceJSONRequestBody = OnceRequest
+
+// ChangeTagJSONRequestBody defines body for ChangeTag for application/json ContentType.
+type ChangeTagJSONRequestBody = TagChangeRequest
 
 // AppReportTaskJSONRequestBody defines body for AppReportTask for application/json ContentType.
 type AppReportTaskJSONRequestBody = AppReportRequest
@@ -5990,6 +6150,20 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	//
+	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+	//
+	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+	SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CountContacts Count the contacts that some tags hold and others do not
+	//
+	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+	//
+	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+	CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// DeleteNotifications Delete the notifications of business objects
 	//
 	// Tasks of these notifications that still wait are cancelled. Their dedup keys can be used again. A submit user deletes only the notifications that it submitted.
@@ -6476,6 +6650,46 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTags List tags, newest first
+	//
+	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+	ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteTag Delete a tag
+	//
+	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+	//
+	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+	DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutTag Add a tag, unless it exists
+	//
+	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+	PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTagContacts List the contacts that a tag holds, by user id
+	//
+	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+	ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AppTaskStatistics Count tasks by state
 	//
@@ -8546,6 +8760,40 @@ func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, co
 	return c.Client.Do(req)
 }
 
+// SelectContacts List the contacts that some tags hold and others do not, by user id
+//
+// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+//
+// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+func (c *Client) SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSelectContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CountContacts Count the contacts that some tags hold and others do not
+//
+// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+//
+// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+func (c *Client) CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCountContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // DeleteNotifications Delete the notifications of business objects
 //
 // Tasks of these notifications that still wait are cancelled. Their dedup keys can be used again. A submit user deletes only the notifications that it submitted.
@@ -9373,6 +9621,106 @@ func (c *Client) SendOnce(ctx context.Context, params *SendOnceParams, body Send
 // Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 func (c *Client) OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewOnceStatisticsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTags List tags, newest first
+//
+// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+func (c *Client) ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTagsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteTag Delete a tag
+//
+// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+//
+// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+func (c *Client) DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteTagRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutTag Add a tag, unless it exists
+//
+// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+func (c *Client) PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutTagRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTagContacts List the contacts that a tag holds, by user id
+//
+// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+func (c *Client) ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTagContactsRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *Client) ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeTagRequestWithBody(c.Server, tag, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeTag Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *Client) ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeTagRequest(c.Server, tag, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13607,6 +13955,186 @@ func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentTyp
 	return req, nil
 }
 
+// NewSelectContactsRequest constructs an http.Request for the SelectContacts method
+func NewSelectContactsRequest(server string, params *SelectContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NotTag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCountContactsRequest constructs an http.Request for the CountContacts method
+func NewCountContactsRequest(server string, params *CountContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/count")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NotTag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewDeleteNotificationsRequest constructs an http.Request for the DeleteNotifications method
 func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsParams) (*http.Request, error) {
 	var err error
@@ -14996,6 +15524,350 @@ func NewOnceStatisticsRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListTagsRequest constructs an http.Request for the ListTags method
+func NewListTagsRequest(server string, params *ListTagsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.UserID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "user_id", *params.UserID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteTagRequest constructs an http.Request for the DeleteTag method
+func NewDeleteTagRequest(server string, tag TagName, params *DeleteTagParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutTagRequest constructs an http.Request for the PutTag method
+func NewPutTagRequest(server string, tag TagName, params *PutTagParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListTagContactsRequest constructs an http.Request for the ListTagContacts method
+func NewListTagContactsRequest(server string, tag TagName, params *ListTagContactsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewChangeTagRequest calls the generic ChangeTag builder with application/json body
+func NewChangeTagRequest(server string, tag TagName, body ChangeTagJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangeTagRequestWithBody(server, tag, "application/json", bodyReader)
+}
+
+// NewChangeTagRequestWithBody constructs an http.Request for the ChangeTag method, with any body, and a specified content type
+func NewChangeTagRequestWithBody(server string, tag TagName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewAppTaskStatisticsRequest constructs an http.Request for the AppTaskStatistics method
 func NewAppTaskStatisticsRequest(server string) (*http.Request, error) {
 	var err error
@@ -16257,6 +17129,24 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeCallbackResponse, error)
 
+	// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
+	//
+	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+	SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error)
+
+	// CountContactsWithResponse Count the contacts that some tags hold and others do not
+	//
+	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+	CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error)
+
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
 	// Tasks of these notifications that still wait are cancelled. Their dedup keys can be used again. A submit user deletes only the notifications that it submitted.
@@ -16769,6 +17659,54 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatisticsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*OnceStatisticsResponse, error)
+
+	// ListTagsWithResponse List tags, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+	ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error)
+
+	// DeleteTagWithResponse Delete a tag
+	//
+	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+	DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error)
+
+	// PutTagWithResponse Add a tag, unless it exists
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+	PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error)
+
+	// ListTagContactsWithResponse List the contacts that a tag holds, by user id
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+	ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error)
+
+	// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
+
+	// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
 
 	// AppTaskStatisticsWithResponse Count tasks by state
 	//
@@ -24738,6 +25676,186 @@ func (r TakeCallbackResponse) ContentType() string {
 	return ""
 }
 
+type SelectContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SelectContactsResponse) GetJSON200() *ContactListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SelectContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SelectContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SelectContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r SelectContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SelectContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SelectContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SelectContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SelectContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SelectContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SelectContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SelectContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CountContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactCountResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CountContactsResponse) GetJSON200() *ContactCountResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CountContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CountContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CountContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CountContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CountContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CountContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CountContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CountContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CountContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CountContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CountContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type DeleteNotificationsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -27108,6 +28226,484 @@ func (r OnceStatisticsResponse) ContentType() string {
 	return ""
 }
 
+type ListTagsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTagsResponse) GetJSON200() *TagListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTagsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTagsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTagsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTagsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTagsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTagsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTagsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTagsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTagsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTagsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTagsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteTagResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PutTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutTagResponse) GetJSON200() *TagResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PutTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PutTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PutTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PutTagResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PutTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PutTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PutTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PutTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PutTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListTagContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTagContactsResponse) GetJSON200() *ContactListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTagContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTagContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTagContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTagContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTagContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTagContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTagContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTagContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTagContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTagContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTagContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ChangeTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagChangeResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ChangeTagResponse) GetJSON200() *TagChangeResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ChangeTagResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ChangeTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ChangeTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ChangeTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ChangeTagResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ChangeTagResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ChangeTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ChangeTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ChangeTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ChangeTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ChangeTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ChangeTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ChangeTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ChangeTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type AppTaskStatisticsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -29203,6 +30799,36 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 	return ParseTakeCallbackResponse(rsp)
 }
 
+// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
+//
+// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+func (c *ClientWithResponses) SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error) {
+	rsp, err := c.SelectContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSelectContactsResponse(rsp)
+}
+
+// CountContactsWithResponse Count the contacts that some tags hold and others do not
+//
+// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+func (c *ClientWithResponses) CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error) {
+	rsp, err := c.CountContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCountContactsResponse(rsp)
+}
+
 // DeleteNotificationsWithResponse Delete the notifications of business objects
 //
 // Tasks of these notifications that still wait are cancelled. Their dedup keys can be used again. A submit user deletes only the notifications that it submitted.
@@ -29924,6 +31550,90 @@ func (c *ClientWithResponses) OnceStatisticsWithResponse(ctx context.Context, re
 		return nil, err
 	}
 	return ParseOnceStatisticsResponse(rsp)
+}
+
+// ListTagsWithResponse List tags, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+func (c *ClientWithResponses) ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error) {
+	rsp, err := c.ListTags(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTagsResponse(rsp)
+}
+
+// DeleteTagWithResponse Delete a tag
+//
+// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+func (c *ClientWithResponses) DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error) {
+	rsp, err := c.DeleteTag(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteTagResponse(rsp)
+}
+
+// PutTagWithResponse Add a tag, unless it exists
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+func (c *ClientWithResponses) PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error) {
+	rsp, err := c.PutTag(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutTagResponse(rsp)
+}
+
+// ListTagContactsWithResponse List the contacts that a tag holds, by user id
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+func (c *ClientWithResponses) ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error) {
+	rsp, err := c.ListTagContacts(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTagContactsResponse(rsp)
+}
+
+// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *ClientWithResponses) ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
+	rsp, err := c.ChangeTagWithBody(ctx, tag, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeTagResponse(rsp)
+}
+
+// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *ClientWithResponses) ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
+	rsp, err := c.ChangeTag(ctx, tag, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeTagResponse(rsp)
 }
 
 // AppTaskStatisticsWithResponse Count tasks by state
@@ -36699,6 +38409,156 @@ func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error
 	return response, nil
 }
 
+// ParseSelectContactsResponse parses an HTTP response from a SelectContactsWithResponse call
+func ParseSelectContactsResponse(rsp *http.Response) (*SelectContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SelectContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCountContactsResponse parses an HTTP response from a CountContactsWithResponse call
+func ParseCountContactsResponse(rsp *http.Response) (*CountContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CountContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactCountResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseDeleteNotificationsResponse parses an HTTP response from a DeleteNotificationsWithResponse call
 func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -38721,6 +40581,409 @@ func ParseOnceStatisticsResponse(rsp *http.Response) (*OnceStatisticsResponse, e
 	return response, nil
 }
 
+// ParseListTagsResponse parses an HTTP response from a ListTagsWithResponse call
+func ParseListTagsResponse(rsp *http.Response) (*ListTagsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTagsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteTagResponse parses an HTTP response from a DeleteTagWithResponse call
+func ParseDeleteTagResponse(rsp *http.Response) (*DeleteTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePutTagResponse parses an HTTP response from a PutTagWithResponse call
+func ParsePutTagResponse(rsp *http.Response) (*PutTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListTagContactsResponse parses an HTTP response from a ListTagContactsWithResponse call
+func ParseListTagContactsResponse(rsp *http.Response) (*ListTagContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTagContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseChangeTagResponse parses an HTTP response from a ChangeTagWithResponse call
+func ParseChangeTagResponse(rsp *http.Response) (*ChangeTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ChangeTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagChangeResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseAppTaskStatisticsResponse parses an HTTP response from a AppTaskStatisticsWithResponse call
 func ParseAppTaskStatisticsResponse(rsp *http.Response) (*AppTaskStatisticsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -39295,6 +41558,12 @@ type ServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	// (GET /api/v1/contacts)
+	SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams)
+	// CountContacts Count the contacts that some tags hold and others do not
+	// (GET /api/v1/contacts/count)
+	CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
@@ -39367,6 +41636,21 @@ type ServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(w http.ResponseWriter, r *http.Request)
+	// ListTags List tags, newest first
+	// (GET /api/v1/tags)
+	ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams)
+	// DeleteTag Delete a tag
+	// (DELETE /api/v1/tags/{tag})
+	DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams)
+	// PutTag Add a tag, unless it exists
+	// (PUT /api/v1/tags/{tag})
+	PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams)
+	// ListTagContacts List the contacts that a tag holds, by user id
+	// (GET /api/v1/tags/{tag}/contacts)
+	ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams)
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	// (POST /api/v1/tags/{tag}/contacts)
+	ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(w http.ResponseWriter, r *http.Request)
@@ -42312,6 +44596,150 @@ func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// SelectContacts operation middleware
+func (siw *ServerInterfaceWrapper) SelectContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SelectContactsParams
+
+	// ------------- Optional query parameter "tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "not_tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SelectContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CountContacts operation middleware
+func (siw *ServerInterfaceWrapper) CountContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CountContactsParams
+
+	// ------------- Optional query parameter "tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "not_tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CountContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // DeleteNotifications operation middleware
 func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r *http.Request) {
 
@@ -43307,6 +45735,256 @@ func (siw *ServerInterfaceWrapper) OnceStatistics(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// ListTags operation middleware
+func (siw *ServerInterfaceWrapper) ListTags(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTagsParams
+
+	// ------------- Optional query parameter "user_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "user_id", r.URL.Query(), &params.UserID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "user_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTags(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteTag operation middleware
+func (siw *ServerInterfaceWrapper) DeleteTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteTagParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteTag(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutTag operation middleware
+func (siw *ServerInterfaceWrapper) PutTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutTagParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutTag(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListTagContacts operation middleware
+func (siw *ServerInterfaceWrapper) ListTagContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTagContactsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTagContacts(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ChangeTag operation middleware
+func (siw *ServerInterfaceWrapper) ChangeTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ChangeTag(w, r, tag)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // AppTaskStatistics operation middleware
 func (siw *ServerInterfaceWrapper) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 
@@ -43611,6 +46289,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications", wrapper.CreateNotifications)
@@ -43635,6 +46315,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.ListOnce)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.SendOnce)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages/statistics", wrapper.OnceStatistics)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags", wrapper.ListTags)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.DeleteTag)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.PutTag)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ListTagContacts)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ChangeTag)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/admin/task-statistics", wrapper.AppTaskStatistics)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/app/api/v1/sms/report", wrapper.AppReportTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/sms/tasks/pending", wrapper.AppClaimTasks)
@@ -54678,6 +57363,246 @@ func (response TakeCallback503JSONResponse) VisitTakeCallbackResponse(w http.Res
 	return err
 }
 
+type SelectContactsRequestObject struct {
+	Params SelectContactsParams
+}
+
+type SelectContactsResponseObject interface {
+	VisitSelectContactsResponse(w http.ResponseWriter) error
+}
+
+type SelectContacts200JSONResponse ContactListResponse
+
+func (response SelectContacts200JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response SelectContacts401JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response SelectContacts403JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response SelectContacts404JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response SelectContacts422JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response SelectContacts429JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response SelectContacts500JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response SelectContacts503JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContactsRequestObject struct {
+	Params CountContactsParams
+}
+
+type CountContactsResponseObject interface {
+	VisitCountContactsResponse(w http.ResponseWriter) error
+}
+
+type CountContacts200JSONResponse ContactCountResponse
+
+func (response CountContacts200JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CountContacts401JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CountContacts403JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CountContacts404JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CountContacts422JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CountContacts429JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response CountContacts500JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CountContacts503JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteNotificationsRequestObject struct {
 	Params DeleteNotificationsParams
 }
@@ -57974,6 +60899,666 @@ func (response OnceStatistics503JSONResponse) VisitOnceStatisticsResponse(w http
 	return err
 }
 
+type ListTagsRequestObject struct {
+	Params ListTagsParams
+}
+
+type ListTagsResponseObject interface {
+	VisitListTagsResponse(w http.ResponseWriter) error
+}
+
+type ListTags200JSONResponse TagListResponse
+
+func (response ListTags200JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTags401JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTags403JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTags404JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTags422JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTags429JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTags500JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTags503JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTagRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params DeleteTagParams
+}
+
+type DeleteTagResponseObject interface {
+	VisitDeleteTagResponse(w http.ResponseWriter) error
+}
+
+type DeleteTag200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteTag200JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteTag401JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteTag403JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteTag404JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteTag422JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteTag429JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteTag500JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteTag503JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTagRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params PutTagParams
+}
+
+type PutTagResponseObject interface {
+	VisitPutTagResponse(w http.ResponseWriter) error
+}
+
+type PutTag200JSONResponse TagResponse
+
+func (response PutTag200JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PutTag401JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PutTag403JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PutTag404JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PutTag409JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PutTag422JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PutTag429JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response PutTag500JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PutTag503JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContactsRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params ListTagContactsParams
+}
+
+type ListTagContactsResponseObject interface {
+	VisitListTagContactsResponse(w http.ResponseWriter) error
+}
+
+type ListTagContacts200JSONResponse ContactListResponse
+
+func (response ListTagContacts200JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTagContacts401JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTagContacts403JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTagContacts404JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTagContacts422JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTagContacts429JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTagContacts500JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTagContacts503JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTagRequestObject struct {
+	Tag  TagName `json:"tag"`
+	Body *ChangeTagJSONRequestBody
+}
+
+type ChangeTagResponseObject interface {
+	VisitChangeTagResponse(w http.ResponseWriter) error
+}
+
+type ChangeTag200JSONResponse TagChangeResponse
+
+func (response ChangeTag200JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ChangeTag400JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ChangeTag401JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ChangeTag403JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ChangeTag404JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ChangeTag413JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ChangeTag415JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ChangeTag422JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ChangeTag429JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response ChangeTag500JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ChangeTag503JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppTaskStatisticsRequestObject struct {
 }
 
@@ -58721,6 +62306,12 @@ type StrictServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	// (GET /api/v1/contacts)
+	SelectContacts(ctx context.Context, request SelectContactsRequestObject) (SelectContactsResponseObject, error)
+	// CountContacts Count the contacts that some tags hold and others do not
+	// (GET /api/v1/contacts/count)
+	CountContacts(ctx context.Context, request CountContactsRequestObject) (CountContactsResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
@@ -58793,6 +62384,21 @@ type StrictServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(ctx context.Context, request OnceStatisticsRequestObject) (OnceStatisticsResponseObject, error)
+	// ListTags List tags, newest first
+	// (GET /api/v1/tags)
+	ListTags(ctx context.Context, request ListTagsRequestObject) (ListTagsResponseObject, error)
+	// DeleteTag Delete a tag
+	// (DELETE /api/v1/tags/{tag})
+	DeleteTag(ctx context.Context, request DeleteTagRequestObject) (DeleteTagResponseObject, error)
+	// PutTag Add a tag, unless it exists
+	// (PUT /api/v1/tags/{tag})
+	PutTag(ctx context.Context, request PutTagRequestObject) (PutTagResponseObject, error)
+	// ListTagContacts List the contacts that a tag holds, by user id
+	// (GET /api/v1/tags/{tag}/contacts)
+	ListTagContacts(ctx context.Context, request ListTagContactsRequestObject) (ListTagContactsResponseObject, error)
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	// (POST /api/v1/tags/{tag}/contacts)
+	ChangeTag(ctx context.Context, request ChangeTagRequestObject) (ChangeTagResponseObject, error)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(ctx context.Context, request AppTaskStatisticsRequestObject) (AppTaskStatisticsResponseObject, error)
@@ -61169,6 +64775,58 @@ func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, se
 	}
 }
 
+// SelectContacts operation middleware
+func (sh *strictHandler) SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams) {
+	var request SelectContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SelectContacts(ctx, request.(SelectContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SelectContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SelectContactsResponseObject); ok {
+		if err := validResponse.VisitSelectContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CountContacts operation middleware
+func (sh *strictHandler) CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams) {
+	var request CountContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CountContacts(ctx, request.(CountContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CountContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CountContactsResponseObject); ok {
+		if err := validResponse.VisitCountContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // DeleteNotifications operation middleware
 func (sh *strictHandler) DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams) {
 	var request DeleteNotificationsRequestObject
@@ -61859,6 +65517,146 @@ func (sh *strictHandler) OnceStatistics(w http.ResponseWriter, r *http.Request) 
 	}
 }
 
+// ListTags operation middleware
+func (sh *strictHandler) ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams) {
+	var request ListTagsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTags(ctx, request.(ListTagsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTags")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTagsResponseObject); ok {
+		if err := validResponse.VisitListTagsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteTag operation middleware
+func (sh *strictHandler) DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams) {
+	var request DeleteTagRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteTag(ctx, request.(DeleteTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteTagResponseObject); ok {
+		if err := validResponse.VisitDeleteTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PutTag operation middleware
+func (sh *strictHandler) PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams) {
+	var request PutTagRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PutTag(ctx, request.(PutTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PutTagResponseObject); ok {
+		if err := validResponse.VisitPutTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListTagContacts operation middleware
+func (sh *strictHandler) ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams) {
+	var request ListTagContactsRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTagContacts(ctx, request.(ListTagContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTagContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTagContactsResponseObject); ok {
+		if err := validResponse.VisitListTagContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ChangeTag operation middleware
+func (sh *strictHandler) ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName) {
+	var request ChangeTagRequestObject
+
+	request.Tag = tag
+
+	var body ChangeTagJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ChangeTag(ctx, request.(ChangeTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ChangeTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ChangeTagResponseObject); ok {
+		if err := validResponse.VisitChangeTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // AppTaskStatistics operation middleware
 func (sh *strictHandler) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 	var request AppTaskStatisticsRequestObject
@@ -61993,804 +65791,829 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1bjyNJ9h/2VcLUAtM9m8VmVXX3TFc9rGr6slM7fduq6m3tTreYQWaQjK1kBDcjsticUQuSIQOyLV8E",
-	"6MEQLEMy/PCHIUOPEmzZ+jD6/3flJ38FI86JiIxMZpJJVg2rd9WLxXSRzIx7nPv5nR87QzmdScGEVp2j",
-	"HzszmtEp0yyDTycpy/RpYv7konPUmVE96UQdQaesc9Sh5tc+TzpRJ2N/yHnGks6RznIWddRwwqbUvDeS",
-	"2ZTqzlGHC/3wfifqTLng03zaOdqPOnoxY/gTG7Os8/Fj1DmZzbDDhKlhxmeaS9PzxYQRkU8HLCNyRPSE",
-	"EcVEwrII/6ZTRrggNE0J14oMU8qnilCRkIzNZKZVJ+qwD3Q6S01/aqr6dDbr93r7nQhn9oecZYtgarPZ",
-	"uon9LGOjzlHnb90rFvAe/qru4STMdB5TzcYyW7yEdmuXcWgf2bo31wd2OKFCsHRVf/jE1t29lNiRWePn",
-	"fMp1/W5N6Qezz+GuUXVZ2oj9Xv3qp9BqOJ6EjWieanzFtmw+9Naep8dyOqNi8VI2rQb+3hfy2gsic6Gz",
-	"VT3B7zfRU54pmdUveyzYB90fwhOxuyuzjF1xmSsyo2PWcOTxldKqT+mH50yM9aRzdGCX2n0uFlvpjIsx",
-	"jKuRUtwwjThN2HQmNRPDxXdssbwOJ2Qus4QMJ1IxQQYLWIMhTVOWkZHMiJ5wRaRgxAyJKd0lJ4ZOMKpZ",
-	"4r4jWhakxcwGqAmsGZlzPSl+HMhkEcF3XJCD+2Qi80xFJJFMESHNt2MylRnrklNNMqbzTCh4e8QzpQkV",
-	"am7omG90wmjCMhIHs9w7Y7OULlgSd8mF6/eS2ZFQ0wvLYCBkzLQi9w8O8EHzDH7Te0TmE56yoGc3U64M",
-	"7ZxlcpwxpbrklfBNwsRlZudtXoWV5co/cckWXfI0y2RmZ4Jk1/0tRyTJFiTLhSI0Y2ZByCWb6a47hTjb",
-	"4qiEszab2/48zqjWLDNt/t3v/4u9v//+y5916g7pr+Sg8Zz+Xg5ump8950pvRCW5ZlPV2ZgwHmxKGF9P",
-	"pGDPeKpZDSV5JdIFXpOZecwOLyITOWdXLCMcTs0841oz0TBYeLOPb3baUjgY1Ut8x4zyjA0Zv2JZI1XN",
-	"7APryOqm+3Ymc82aezW/3niXebqixzy98Q7PQYRq7BIlrOvwq0IOuqDqsvHaGcHgOuKWbdz080axTDTL",
-	"Prn7eduufPums7e07lqfs6EUiTIMZE7NRRkRIUH4Abp5RXlKBykLBaHDBkHIvN/66sBoPppxZUzNpFAM",
-	"ZPjHUoxSPoSBDqXQTMCfdDZL+ZCaMd/7vTID/7EYj3kyYZ2j+71HUYcZ4m6+yxiFB2G/ukLq/oSlSedj",
-	"1JkypYxkYWiameNsRgTQCfMAsA3zSkSUNJRjSIVhAyiZEw68wPIicwqOOr39b3/5q4Pf3H/b++3Xv374",
-	"u+8OXzx4+dXrR2f7F6azdqsBLAmXY5nqDvMsY0ITpalmnlMb9UHOYbh2OKa7J1KwbdYOOZRfGJUPh0yp",
-	"9hMw/Z7ZjWyah+Pgc6rIkGYZZwmROQz7mcwGPEmY2G7fD+v2neZ60h35hisbzxQjw4wlTGhO04Ldw6qy",
-	"xNyHRAJT2fmGtx8ZwWU1EyaxEw+HmVSqr7hmMZkyCuIb1YSSORuASG34thOIzGNGOdXhQSJ6ksl8PCGU",
-	"DDI5VyzrkvN8OHG/45gy9ns2NDIoB7F9QaZ0QYy6NmZ4VCOn2Q4W5JdPLwgXwzRPWNIl8eNXZ+f9V2en",
-	"vzx9eR6TlJs2zQDcHM2wVNcs56kwYhJNtzkYD8yhXj4Y3DVZOhKuI6JYZogBvHdE/pBLzcLF6fOEzCdM",
-	"kIXMb4sqnAjC64Z7DAONi4HEhMM5GnGGC8yEzszfXFizhHn5C0VSOcbVvqIpT7a6hQcHwWKPOEsT1Tn6",
-	"3v65LGEVK88tPStJb3hoh1SQASMJN+pQ0vn4Piq20Z13bsdc2s0TAt0S2zY8sXvKDToOV+aKJoaLRmSQ",
-	"axwZ3qF5JsX4mMSwbl38ISaGnyrC6HBixvGCpkZUYtvtSv0VcGs39W1XyaOnBTAHywQHQG2SI8MXp7mC",
-	"L2Bpya/OX728vfX1WwzjMI2/lPqZzMWWa3Z/pRwxgoarC5YxHAlRhlLCwztfD9sb2AWGRvX1wgL7wFFA",
-	"uJDyOc3GWwkJ9/cPVx0mLWU/hbZXHyZupE1J4NEjomYpL3MfmRE1kZlmAsyjmn3Q6vbOFgwTyJEg++QF",
-	"/yYyA/za/AXmGUoGVONNvZDyBRWL7ajno0YZxqzrlIpFf0R5mmdMVdZXSmJ+JuZnlhCqNZvOtCKjTE5R",
-	"LaZJkjGljojOFoSOKRckpZplO15VN1CgeiUZZ0inbHm8ZqUDU1NV0IF1yYeTOCoEEzAhckWsoZTkir0T",
-	"2nWcMSXzbMhUl8RnTGeLvZORZllMxvzKMkhV1oe678Q78Uxmy2MGW75ixKi6oESkiyPz8B75DVCik9en",
-	"5JItlNUtxkzbuYGtqUteMg4SWCJLKwFsb26oSa5YsrwmznRnxppSI00zdnkMj7wThDAzdrSzmdlqmunC",
-	"BQGCAhxZK6Y5gytVai6zpGtGf2I6tux3lskrI+Bp5Z9pMaKpFLhjgkyoKs4jmIsUkXNhVhfaJlxHhGoz",
-	"8pSZd40AQMmUi1yzLnkLi+4bgHmZJkTtcQFpIVfMbkw+i8C4pyT8UG5lag9HZrpGfotScgauGdtKxmBJ",
-	"DDnAbYNjsXR6PZVN2IyJhEhhJETYXbMosJ5AgFX3HSgib4S52DLjP2zL1fcbqYW3FJSIxOOKQjHlSnEx",
-	"Ju5kH4GHilAcLKyvWTu360DzqHCH+hZ04DXjt6vqzRVbaQu13C0PWl3ia+ZO8SFwfnO6ZEYzni5I8E5I",
-	"c4GrpbeweuuHGQEvs2tCBmxIzRUIzR90iFQ4oZoOqGLHhU/BMW6jAM5ldonMBbdE5TOjIrHkBUs43U7q",
-	"eLBK6siLLvpT00cfbIdLW/UYu927WMyYF16rA9j91sThuGInzMbVgcVgwrMtgrMbDDTnTGsuxvANTRJu",
-	"nqfp60zOWKY5U52jEU0Vizqz4KsfO4opxaXo8yRlfSS2atk0+AJ/AIIpcw0cBTeaGq5J5hM+NHzGtga8",
-	"pxPV2HWdof/BwYOHJVv/g2VDb+QHN6Uf+uCdWh7Zt+brFaMA77owaotiK0f09VcP1/se7Fdy8Hs2BBka",
-	"Ag0g/qC0qnR4KeQ8ZcmYJX2qSzbuhGq2pznYckWeWiKFttyK1ycqNzQAeXL9Oy68oc6yvrzIzq3epunA",
-	"6dzm8YSl/IpldlHQQbTO8m4G/wTfW3SKJadZRuEzE4lfiupRmBsyBQ8ckdgIb3ALYnIH3T7yimV3IxKD",
-	"SwLlniR2nxOuzFyS2DAS+xVLmWZJfEzMTK0bkhut3UjeLXbPPLhy/5feuOSoqK5dou84Kp4pu8K9W/vG",
-	"c3jyY9SRIl305Vz0g50vr+TbQGSB0wQOgAHefPsWSlRCEufIchYa4A9GVCy8sXO6KCY7kDJlFISfjE1p",
-	"dtnqKBl5Pb265m1yvqh2F6NwI7UZIAjYfnxL64lCsT+TZMDGFITfiUyTkDCtPB5KU523u0Pn+Kh5KUdy",
-	"VTMsqivDcvt8VNpoMpMS/sUlqR1ZPp3SrDamQTHD1oaMeM1AjHNa6BzOZ1HTqp5kTMEKlfZc5uiHatgU",
-	"a1j8GHWuaJqzhonPqSJTRlWeMWvGLS+F+R2UGDTyRDX9V/r7GDrnvi+FmXknKFxwd22LvYnK8TxFqFPo",
-	"y3Rr7OYVro8/G6WTGJCg8hUK6Gi0xK2W2Y6/qjXUo0Tm3zfxyJOixakT+dpLKQWhCEIpHqwOpfi7797l",
-	"vV6v1xRP0TBOq41RPCp1oQ+w+O7wuqCX0nsxhMxwRZSW5nQxMcwWM80SpJlgBVATOQchsxwcsnJKZO/v",
-	"v//5z+ouCozdhtC1Z7YvJQjH9MMpPr2PvbtPy8y3zJ2XxB57ENZRQc8x/BXTEtytlhwhywEu2yWvRoQa",
-	"QZiPrBB8hJeV4w2eUHOODSGF+Em3AtGWHMIrF9WhLwqjhtHi0MAGurAUzNkzgu5bMLQi/qMdP4L7m5sR",
-	"9bdZ6Lo1BocEUoUtl6xC88pRLaVhNk/ALXsj8fjOSkVMGNH8ewgv6Nvx/SFnuRHVZhAuYe2i/Yxq86Ph",
-	"W/1cgL0rKaip4qmhQVFnQFMqhqyfynkHaM4VN7/rzFF4mM9Mq761MphJcXXpXqCZBhIW/Dxng4mUl2Ch",
-	"Nd+8ry5Z1PmwZyayd0UhIkOZGcE031KuL3BW8PnXZmpP7Mzgm2c4vTOcHXz1Wsr0TTFD5P0wzXM3S/ju",
-	"G5zqcxg4vmmne+FnC1+f2Sm/8FPCW8/VZfiym3rlsbc4/Wdu9m4Ln1umX4r96vwwAU6Eu2o/bLJip+Lx",
-	"hAum/OBPxVMxTrmaBD07Cbk4PZnAZocZ13xIDQ9jU5aNmRguNtsw1xLS36I5+Py0aNMPhivtgyOW6Cda",
-	"OdYETZtnjG5FNW0lCL6mFTfM6nde2MeqNxvGVrRiB9B4ZV/brsoT9FypvS5YpwMGocJrWRz7oG3YcXVG",
-	"LmAxbK1xPi6er2bT6rjuErlvIKN+Shtq1sMMgn430i3b8LYhTVPL3FopuHjN+4qLYY2cbXi3IDHwmikV",
-	"dMyy+IjAw8jETW+mSwV9bs21J1T16WrBzam02NuQZtmC0AbprVZXba2Zu5PiNfSA8q1X0t3DH10s3Y83",
-	"ITrks2Tj45Jn7WxCuWJZnyfXPP9XLFN249bOZ6XMYaMknZ7l1rNewTLX348fp1x3mqoH3d2lYtilG1la",
-	"77UUpSrchLJux1rz7OXZhDd9s3hZbsh+e1JqrzqYW+BPruvb4VOl3m+CX3lG8WnxrdcQmbBO655yEX67",
-	"X9XDl4jsGuW1eutbKLPmRI/lnjetYAPdl/aP7/Gx9+Fze3w6k9YMT03PnTHXk3zQHcrpPUlnfM8cijET",
-	"9/x4Poavq0s+25MzXJW9mYSAOhzyx6jE39fuvlfBl1j6ej382oxiZVQuV7OUYjpfQdzXdvPm7HmVxq9/",
-	"R7FMVWj6qpfOGRO/sY82G2bcQT6z1sLNDEhLB3ftLMqGoF2eg9uTND6tA1QheyFjf7/+lNwKD7s9/qXq",
-	"bZVONgpiWrRME+vRwphwmhqpx3O4jZJxytbDVubDHW/NLWxJnrJGNfGncLNupQwK8HYGsnqg64xk1rfR",
-	"b8vH6pnMyETOSSrFuOIygViKiUwTMmAjmbGqNbfOAb98onbhA3UUrzy10xERUjAwl475FROYpW8GBJZ7",
-	"UJNNE1u4srLwojZftuXlWKc5YQJw835BXGOxY1TYHQGCoDQ3Cr/ZHAzGTROMUDomPUsewF3RbuesLXn7",
-	"syNk0/lpsFSvGMtP6evlKRNDlvRzoXm6vT+65N6sHEUN3knBxdjGEioihT+Ote7Ite7QbcwAgRBXGaEw",
-	"dEexhAwWxJwRl/LTJedMJIRrQhWJ7fuxC0W18aZakoRpNtTmCLi0NvwNIrxb7Nmci0TOw8O29FLDijRa",
-	"ErybtmJFsN7a0N1a6b1MNJevwtI9XTpFrVzABRUpSPj1rBB5ym5D6c9TdksKv+v5RpT9HHXJT0HRh3nd",
-	"hJIfSColb/sGyv2dXxzd+cXR9729Ryd7v6N7P/T33v+9d++6S1+Uvuv2997fLX/88u4v/hwsBCVx7fOa",
-	"tVmzTeTP9bFO9tnryYLBxu1vZspaFWryya189ilrjCuF3XVL+f17GMBO17Iqe29yVmvE5U1eL8ms21Kd",
-	"P6+zeyOC97pZmUa6F3zKdjixFZpAcO/gRrocrgmfzVgCSWfuu0bNIATYKf4XXNTeOu1h3aKNUkl3e/e2",
-	"sS63Uhr8Yh2WUxQe9jbICTDi2Ham6kD8Wm8r3tS2HLBdH4VT2u6b4cK3asJJ2UgTmWs03sD94Aph1EBX",
-	"5VoVJh3oOGq251iQr9WyQeuw0wr3bW1XVp1Pitm0gE5qTatXG0XWDvHCP117uWvQweQIdt/nxuJLK3OD",
-	"2hGCUHUrGQ7eryYSO1e8d690n7chtwcPHh0scaVl8THMbgjCJkbcMndvJtwgWOKZe9l5KGwLrruL1XkI",
-	"bdjrkjHOu8eWY5Vsll0pxRyRDA3Jiu/RGb93dXAPLKMqLpOnalT81yXyNNF6pn5xdO+ep1N78O9B72//",
-	"4m+tii1Hn1xb44h5+vTJxu6h2QzAWXd4JWazC6oud2+JagMW7NJtuuRELAD7grAPQzbTJO7GeBK63Tjy",
-	"aY9vzp4j7qVN1B1KoSmHHIMmCOGVWsOybcKdmS5aJsofw2/e3w34YJ09AtfgDDCTAjFpSj+E8hGc5Yoj",
-	"HwGO2zIhiNPqB/tap/ACloTl+DaA/DiAG33Q65HhhGZ0qAElNGOABLokFcCV31bVAhmIKmYntzxM+NXF",
-	"74M3BPCmmEhU5AAQPDaBnQyAbtVytkBBX2cjN2dcZ4s+5Ng281aHHgjc3gpPOlsY0UppRhMzpvjs6cXZ",
-	"b/tPnj4/+W3/xenLNxdPz+PIoobZ004uhZyrwEuE6BuVWRwelHJ3H95vqc2ELp+JzNOkD6NckQIpcR6E",
-	"kmcnp8+fPgE8n2MCoruRJp0Y3dhlIFG3S9/DW1Hk7zmUyfZgkiFRKjAqPTa4HUYDYTLt1FFen6q/dHBL",
-	"cF51D9zUDCq4YW5MKyZSb+kviEjtUDdwAtjlqnEBaKlp2gfs7LWo8KZPVEE8Ksz6sNewg2BzcQK1S5In",
-	"XJ8MXQSUE5ysy8i6nMbwl818bitCmYYf+2bwo28LPj5xDbpxPBW6LoOMDlsFaAUzgSR53YQqDhgm84kk",
-	"U5qgOxkneUziYcqPkI1SiyIDeDjwhqOfcjoFJZEL1iUv8zRFUFQAhKLqkiXwEi9gEp9/d/7i/Aic7LOZ",
-	"Rc6RoHgifrfjKUb5IRkbc6VZhrg6LB0RqjzXh9wyJacMUddwOUuwG4b6TKgAMLsWQAJaZv1Mpk1cUBZm",
-	"JFgCaiMEWiMVjCwgc72pA9+qScP1HmHFNGLLpClKP4LNiRF/9cIan3GD7Nkk0uxJjOD0nKkYEIYk4j9L",
-	"xyoBPokmADV5QiaA/2nxABFV0K5rAZYUkzv2y7ux2W2uSSrlpTJ7g1EJK9a7uGybuNix2eusXcZmKR3a",
-	"hES/gG6lahbRrG37BczYVF6ZJbyAA+wxC/GOpPlUKHd23OHsknM2zJi2qOoIy8TgsRmTs5RBA/GXX34Z",
-	"I5LASOYZSfiYIzxUBQLSPIy712r1y2axGgwhiwlmhAuQni0gJtcLMmBG7miVw4lv1PIR/Kl/yep/bo3O",
-	"EULQ1JZN+Dt7Vn7eO03i5Tik9bEsAIPW57P69h2gFkiYxVo5+Jch3SJJFKURzDPXkEYRUKdwRKXpR445",
-	"+HUvrXIlfMLeKUeXGvnhjmMfTJe71zZ9r9eNeSg4960HPdh8VpQztjCxN6mDlqJyQRQbT6G80CrTYJPF",
-	"Z6/yQ93NbsI02ATFoHQicFq1q8V/uIDvqlPuIcC7FQIjsk+ETBhJpGAROXBxeFQQmQ24jsghPj/igquJ",
-	"eeE+fgFwEoQOhFmpNF1E5AG2pOklsyifUoy75DGUM1GAEJYrRhAhBsm8clISzxAbcDFbjgbbf1gyzR58",
-	"9fCrdSZDX2goEHshb9xQGzhtUym4llbEnXClsa4RRezz9zV007V5s8RjlQCwtKk7IyBOmK8Nah6Xojia",
-	"tBX35Irmd0eG3Xx2vYbWrXctf5+V1tYvh3twywDxFdmnOluEUHE3Gcys+FhQDQgOfpXrIoT+kiJZa24K",
-	"Bn7aINSaNQkPQnVHtg0HtQfUCEQ/EYBM1MkF/0PO7M/Wjx/0u1sKIFi6c1Es7PeawpgjKLcuifk53Ujw",
-	"6VYEbosEtiUyttokq7PFC3/BPrUwtLZU86YSMu2O7yS+5ZM/Dq3XfzWdf79qnXdMFndLEtHlu1VW72bO",
-	"wHTjop/HZL9XdvKUFL91ka5zW2erRfWrCnQgTmzFct3kiWjHbky/LGlyd+z2uNhxLLsPENl9eY/3K/Z3",
-	"+6BRccs/WKelRYtH7I+q8lmDobvCO9bs1gXhEnw+CCk4oMNLF4mG7t12iVDYgw+zqgP9Bs8qpNhZv7FP",
-	"sOPKmfjbSdE37eyLOjqjQzajGWvylDmUnuBBb+lU+QCw16ToEgtFZq32E5pANmcp/KHX27s/GD06GB0+",
-	"+OqrweH9hD6kh0P26OBR0mM9dv+rw4d7vd6o9/ArSnsD+qh3MPhqD0IlVpte1voog3MQ+WNa3rra026v",
-	"8/KifHtx8Zp4zM/KoTCig8wSs0P7RS3hOmqxWfjoJ6B+/oXlMDI+nuj1qwnb9BYfXqadgd3b6oy23bKe",
-	"uKVeiM3vWD/DTnevnwX9Xlc/s5fu9vUzN6c/K/1sy/D+Le9T06JtqeLshKxusag/Dbl5v2r9dkwxboNa",
-	"vPWr2uhp/kIRNaEZCysw8SGLSMZSqvkVc2Xb0R2Cb3FmFJCy/rEm+Dj0hHR7+zVhx4+l0HS4saaldcYH",
-	"Tjeuf3HZkVVTEKK0PuyDhpKg5hRh2RkIY5jINGGZOiLxkOsFVEKJf/bjEAfeNd99jLvkBKN2JlSRfbN6",
-	"D8IozciXKhkYoRGjEEwLmUyDx7rkRBDcTxdDAdmNpJjvMaGCGGnNhuBiZT//O9QGjn/8GNsgCXi9FHL7",
-	"Y2cIQQKdP/6L/+Nv/u3/4rMCjjq/OX1tzafloNcWAQ4JF2NN08t+U/JqmzhUDP3ef9YQj8qmlFezwA8e",
-	"3G8RU1CfmgMhK/ZWYT4OlhxjmZLiCP8utj/cctPex7gkyP/Nv/+Xf/3v/uuazJwbmDiI8EvodlFrKMz2",
-	"0fFzNpxQ3ZczJvC1TWYTJoa38A67wdUTMljorZzpZdKwmkRDL/eK9+8FL68zq07pzCWc7jzvdOm6bTjN",
-	"8vufXjK+u+kbTgvf++Sms+UmfZp744nRhrPB9z656VyfRG64DuX3P7H12JxE71oNh05vQQ0v+r22Go7y",
-	"7ieghsNAdr55t7Fxald6M/a26WGwck41PXF1fuLSmti+65chUOjLUrD/ySg+NvrazDgOFI2UK230CDlX",
-	"ziqJz0EE9gJLDEPl3CBGWkWu5gufcTNrn8WATj0Sq6mKuyFwyyahHYeBQudvEE6m1rDs5tVyJ7cwESec",
-	"pv1Zxkb8w3oziDl98OTq0KZxC5PTGT71OVoJr4HfaG98DjfGL2pDHNO2NmnoddfMEDq9BWZY9HttZph/",
-	"GtHbfk43YZO+NiHYKE5kAxLxCeIn7ThQCLd5W2lgMx7y+Rjc7DHYkNK/X7X/O6bRO6XPT9A4/7iIAbm+",
-	"VNsUTLKNnNQ614yrvip3HJCEtXEfW9UYUqyv2XSWUs1aHEGeVNO8GqMtSi0XU9tMzCjv7G6ljXLfOxc6",
-	"arq/puxRuSa3LoJUZ3gz3nF/ddsvxQX7oFtehjWT2J3WvfUkq2RkVQuvzbMvC/TyyvrUA3bEdngxAMkr",
-	"MqMZnTIdJJcR10gtiscaErQBBEV1b26Hctwi1YA9r/WKa/ZBH9t8+3BbY7RhBHtmbRgBKS98gH/81//r",
-	"f/oP//1f/9//4U//7K/++I//6V//X//6T//8H/3xf/7v/ua/+VdLdZWvAdkXCIu1kzFCEEEhyHudzZjj",
-	"n5ddll8/7JT73d979P773t6j9z/2oocfG/ouxM61EMWbzEmKG0Keu9mzVXeonrq6ldsP0pe+XPUw9POE",
-	"acq3CoCv5uqvydWt3ilXUTBopHEx7CDrrW71eHIk/r002kMudN/mYsboc6/i0PgS0SOeapYRxVI21IqI",
-	"epDEZTESASJaywXPzOO4xzUyQUPMPk4JfuxmjA4nfjrLkfwZG8osUW1LmFBVZ3U7IUobNYvMZYZgLrNM",
-	"jjM6VURLMsioGE6IFBFR+XACBjizml0hdX8kc5HEnfWls6Hn2k2/qlcstjGa+qOzUaoxu2rSSFprFyrH",
-	"1tZeDZDyscPiLT/ykgTfuFi7ldWhy52L6EWv15TM8XjdukAOw7hWTlnbnEnIcQ1PtQMFgDD+AhBLyIT1",
-	"E/SjA/5Bf5ZSYUG2+g4DwX124AfuRaVpFrTjH69DE3A/1tbzB4mJTxmhOoBgAdgFK9EC0gJAMBwbOh1I",
-	"tIjZw0RCEskUFFiioxEbakLxrTlg/cR2sH2qId4OUFOK7JBu6/QQLrjmVK8/MCWI0H6SZw2Fm22aXcGW",
-	"YNRTugBkiZXYHA8OHjxcjycLm8OF59stSJk5em3m+Mo999GenzpMYvje8CkpGIETSab0EjZ7KpUm+71e",
-	"j4RFgRW5M+JXzKXwGO7n0DmkwI/2PtyFsMcHRg4sAu/umH5mLCu1CQ9iJN7dLnklGLYIRyGd04VCdyRL",
-	"WvsPYV5lF+JBnQtxRheppGsjO17bx6z1cr2mWszt3DyP6IuZ3uiKwVGzr1UvVusbEeRDtThaphWZ637G",
-	"phZDvf46DJieMyYIPscydex1DzwIzP9kNtEavza4K7UJjbW1vjcFAn7QWz4HFZbhuH+RVuUpfC3n+DBL",
-	"KRc7ZPimQ+FLw+6O5Qf9Lic/ThhN2mFNAjEdy3IWIFWXEQYasITkMyPXAohRO8EZeu9z1Z9aLLtlE3KS",
-	"s81qVH6Y8YypVe+sDcnlqp/kDeORop+LYcroekIu3tgHDcXKuMws7luL3NBCo3BShmk1ybF0G+adp1SD",
-	"OQlAiVBi6GPSZgdEnSGDzEYoBqd12hqZ8xs2pLli50GH9itIYX9uu7Xf/dr1bj+/lOduDPab1+FQXONu",
-	"RE4Dzhto7NsJE4XkMqeKuMdJSpU+9oUbbAInFJ40z7Umtb77wWINHKjv2Y/HDKG2TZlrljTbG+F3RRI2",
-	"5CBNGd7h8m3pAv70nRxjesecK0aoWGBKSLL0OK+zQ7oSDGpVim8gJtlxFUimAHiImRZWaix1r45DicOI",
-	"jR4DckgFCFvFYg3l1CZMt5YH8Cj9hrN5nabRDhn5gqrLAhdZ5dMpzRp2mhWUknABWrtaw52vBU3sM3Ht",
-	"dS+G5+meJ0YlyhbQE3/Yir2uYwKBwWSJB4DtpYEH0KlPP4LHjgklidREsRnNKMrYtr4tQnC61Ji6dVsJ",
-	"qT7L5CBlUzTwBv1pa/q1V9sC1GO/kAK/1kiC81ttL/wW4dsMXeJirDZNZwCY84Qu6krpkhnNNNarRb0J",
-	"2SnNGGQNWeJMBsxcEEUskByZG8qnJJmaKzjK05SY9smdNxeP75IJvWJkRpUyV5GLIYMCNYYcmafW1CV5",
-	"sF5mYx9cJEHzZLgiSSahnhQAwKL6xzVQaWyAJZGRfimkriEVVUaxvOKZFFOjtUyoIvG3p+cXr85+239y",
-	"ehbXUrFLxmYNy2s3LhzNhiuHNXxw5cwRNivpZ4mIyn6FMcKiW65z3N1ovWv1yVSOm44PrKqbDUwkY6Pc",
-	"DN+oX1jfx8zFYxpg3hpIw3jKLKQvAlQMJzQzGp0rXsSScblyBB7MJEF5bgB9RnZzIWcRB0E1VBf4CdbC",
-	"r31/zhM9qdlyOQ9Ww8unmCtJi73rkhMXwUhns5QDpGTxs+V7iQQDB/vAlSYLpgEhFmUuvEpzxi4R7VFP",
-	"au0wYONVMzpsoGzF72awr6XS44yd//o59u/uOyYCaonGFzkXBaQ4NkAEYwnSvVnGr3jKxow8Pnt6cvHU",
-	"6PBcd8lTiAQO6r65xpU2SzWfsMycY8IhbDNwDD083AxBdIl+ngrNsiuavmgQNbj9HTGBjaZpqbHLYRXs",
-	"g4aSWlOeprxUIbnhMEEBhxa1f75ji5sxg7fWxxtihetM1jYmao15+jv2E4SttpLAzOLdJnLPd2zLQMD6",
-	"dFIQNPJsZtiQq38IONA35CStzLMx0/05o0YJWlMWZSSzwLBkyTNGKFCreoeFUl6fvXr89Pz89OUv+xen",
-	"L56+enPh66Wsv0ib1nd5DozDV2SoigmZnLsFtiyGK7j2+KViR2YKcraXzwyHHcosY4DUTe6gh3+wiO9G",
-	"UBMBcW/IHcHGmPUeI1G3UeqGLccOJwfeAQYpEnJnJhWveQP87P4NK7W6blBEccTJuglt+YZjIo0gMGMZ",
-	"Vta5C9JBUWbB1vtS5I7vsHe3S06waWUZthlbUCgXE5f1hAoSW3LddeJAXGLGR2ihk3NX1MAwZmfAo8GU",
-	"kIWofApzS9Ni/iAwK7MXZhEGCIfd7VQvj/2h/v7YH72538FftzP5rNSyYVEqVTfaGGyuj81dA8/1U3KI",
-	"1WWb3FlEvVzKS3v/cfhw6PCYuq9cxQVztFhSN7/1FzqV876acxvRVh7Us/pjDlUaBIE0STF2B8NGCLC5",
-	"V8+2HM2cZqbdT2E4Be76FlUL/Dl216o8vdLSlyC/bK9wadbKCAFB3p1NO+QCuxQLsN+b8GNXZnC73mwc",
-	"zK63b+dBCM9dfM7mJRJaVWmD9tfbcKpCl6Wlhr0jpmtEJjLPIjAMGOICKqDTnFEc+wJ93eQHKVip3L2Q",
-	"BMOQqrx1hpaitVsDLxt1mGV9M4yNXsDxb/YK6Lft3vjYtKmqXUj0NVZkXV7MrmGUN9ueT3H0m5yVT3L8",
-	"7Q/upzX8ulv0oslEHqsc6orEWK4LTeIQUmgrYw1cCDEEhYIp5fGEC2Y03Yw8FeOUqwnkj58Mh2ym957b",
-	"uuXLUYYBEuhBMab6WjBxGBESl2MdnB3timX+EfBT6vCjkXGYNv3WGdde+CIrW9rmDXnu/2DxUBoCOH4o",
-	"NFNvVIx/+fSCYNXk/Xs0mXJxT2mqudJ8qOJ62yK86+qqCkQCLmK5TxSn987NSxPKNyikG4A23fv5XkPB",
-	"5Tnluj/MuOZDmjZXXAXFMHDqgOeGxO7F1YaClsW2YShsyrIxE8PFxmPxb97cYKyovWooVotwY4Ey2STL",
-	"U6ZIDG2YgxJXhmrbja2xlV4xQA8+LtvErz+NOkrxks13b9m0pemW9/GSLUpQApR8w2gGtXAvGXpRqLVd",
-	"U6UgHlqOyDdU8SGhubkt2lKE7gbIvissqra822qdCddwd/K23bNdytqBVrK0ca+pUiGWOFUkRu0kNtRs",
-	"zLQ3zZMZHbtyplIUPjP4uo2J5iUkihXEkA6nbPNi4iF8HZQTr35R+q7b33t/t/yxqbD4S6nPGE0WNnhl",
-	"6SSsgP+oj/2PM6YMu4qPiM4AdhMME1i2lQx5Nsy5JoOM0UuWHZNYyP4fcqlpHMHfYCSMj9CtC5I1gaKx",
-	"qjC/ZWA0S0g+Oyax4ikT2qYz0NkMHKtC+kqyKdUsXQQ82Q4Pw4agZ/wTOgbgjbSco7YqZMit3plv1H3z",
-	"Uv7atl1888x24dfcduXDVWxWYaNQsl+9DsVr/v6vyIwI4zyfimQ7/8KA/7AU1NiCgG6AHRRBH9pKXauo",
-	"hCvUh457NjQUD2NLKhYRu/m9aD86iA6j+9GD9+tLFdTu+FPo5y3ldr/x8znKqP7zM8oxgAw/PjYHNw2/",
-	"eWrtlfZ1OWX2lfeltXq4ZqG2ia0uooeqxQ3nOKuI7BMrdEPJBxhYRA7J0E0jIveXahgWV8yv8rZrfM6C",
-	"BT5nweqes2BpRVJaV5GcFIN5X70p/khF/gSvrO0e3hXTZZ7VsMmCBq5CN22HNNr65u42Wyfseef2srDz",
-	"FzRh16wHmLAkn6WmvboYxYssZ4SPbCx7EO0PERLmrKeZodq1gTp4SWokDVRS5xNpbo/hSwPvXIuM3DGi",
-	"ICBeCjkXZMH0Mfi6sKw9RKGpMNLQKr3tYcmWD3GdrTd4rL9BsWXnGqgpkA5HmcwnC1cAfo5smY84S46t",
-	"Hw9jeLgY++h7h8oGb3Nhg7s0U5pkMhdJqxrNraIjSzkPNkqy6sSuLEsUVKEqHaVSQKP1XNgDse5U34Ql",
-	"vzQVG0d56xb9cFBnDmWvJgwfK2avLqdt5W67+scW94+PQOck3N6e2gTOjYPojdxN0/5UjZuclLNMXnG0",
-	"gAeZAhPvO29zRo0K0fd51ivvT4H67e6Qox9tOsKIeZ/q3CICXzGhr5VE0O7++TNRhCgH0cU1qw5L8IWN",
-	"9cT4cDwHPi3DVaWC1DBDs+tjmPm0DmnyW4jb0Dbo3i640SUGjAlPudp50Lfg/UVstLsRJaJSbGIQIO12",
-	"qnScls6wm/H6S7q9NtCSY2wh1m+Zqwrkud9otBlCWe0vFNTNhlDvkc8NDRh/JUEQ6h8ExQ28v+uSLSph",
-	"hfsHX29XRaCUxFMe+EupJ1CwCxPUlrJOSSBrQFhEQCrIYIGWWTDVIW9qn6YKtD7LBZgCV1iT7U3EyC1R",
-	"Hu5yqu0zmZFBrrgwJN70SR5YkJMgvRYFAvsO1LawKZDdKf3wxObBxtZt6TJxwwbaz3IbXWrzfEyUecLa",
-	"mTVl7uiYgrOVK4z3LU+PpqlzfsB2DjC1ETa6flmb1tDmT56B9BV3byDn8adIN30GwiLWx4fAoFKRfLT8",
-	"rE5HxbiwsFwKieWVoWJTFoOHOy4dJwwez/gVS9CrwXX7cxSmfa7P9lwWO5c01TChszhyQUfrSfttaIsu",
-	"e+lWtMVzew5rHC8OzjHCA5GEAgQWrRHkP/6D//E//oN/iscmuDg6fL+KthQRlrokMF+4yCg1pQI3nT/9",
-	"b//nX/8//+3f/Ff/+m/+h39XBV6q2oE3Kc+CQ27gKzXazk3bfyLygCjIdHMGmpszuoXDLyxDZb3HmYiq",
-	"Oi8MJfwyNBpVLKJL31UMc3Wa1tKd2pFI9BNChYfC01px/ybyjtsKGJ7Ae3wGQ6mNeBFZmcgwTnC6GZmZ",
-	"mwOKLBNOZZ41Vm5dP8StbCShTLG2C2vbWZOTPiukPOD+GBDfFq/p0zTZLAtFW4WqllTd5RmmkABmqxZj",
-	"7j7GwC+svteufLFaz1oc/bfwZKX4uJA/ONbhc4xdBnkbJTtbc69/QkNZ1AH+wBKWbHpcQ2G1pTa9MVTu",
-	"Bna8OmGroH+BDu4Nr8XMq4p5mYotnerSplWymuFMBdZDTzc2g+AN9+oiAP9cZlA/Kc+5YUhmJswxbgBf",
-	"99aOWntLcVvX3gbNdXpTRZSbJfri5GF/IQpzOBV/JNzkr38Qbs9v5Eagbk0dcCPYFvPXH+gyTupywty1",
-	"Du8GtuYA4jXMZr0fNd+ANfyqDJpVjuuyvfKMoJ19N0qLv5GrwWnX1JqvXLP2J+U2b8qtXxR1k06pcFYr",
-	"kayw5XVjBMOCucFp+mrUOfp+G+9YdXKBIW8V1OfyHbKJhc5+XLIxLRkI9MTm31JhIeMK0xYXwzRHsWJp",
-	"9kWZqq3Wv/C/1bgFa1HKlu/iqm1rZZKq6s+q3qEPZoV1QmUNrQKLN9okBgi1ZNZ+AR+mjEAAeooWgppa",
-	"DlsfbZhEXZ64zFi/KSjARRqYh5yAvBQdYDNjsY0YQwGOy8HZpWW49yNPPsYuZCBN7embrkdpdy5dXPp1",
-	"tw/27Xaoo3KrvTPS+Eq8Go1CNDJQEuVo1DI+EBWmV+Yl+6d5FRp+U4Cp1Xi+hxY2hwmErSC5wBCRuUXS",
-	"oj5V26jpigl9BKW2IXAE8sctWpv/CkgNJFnijckMEcp1l8SgxjhEaNuq9zKBK8IORNn3J1SRLHevmyNq",
-	"3wa8K67Is5PT50+fIPCKeS1jKk81UXQRgG7JXAM0FswOxrpkcLVDs8YHh9MiEtup+z4fmAUc+NFjOxjb",
-	"CwgvHnMDXAezjA1ZwsSQEXllU7n9w2a41m4L/r4AGitl9IopsyEyB0tUCqAiCZsxkfgwBTtKpEo8Tcto",
-	"YN1SKKoGyCszl5YHyp+bM/uu/+IZNAJHa1in9FmX0AamSfeG0xVvRJlbHYN1iktow5+0xM21+D5HRAch",
-	"Wm5L20RngWu870jTepMmPB4QmbVvIJW+ljXGdreBbXE7QEZz9vkVy/rNUQoYjtxvZx86ZyIJ7EKsNs2k",
-	"iK4wD3AxRqrlMZ/bIKJfNy5lQ/C6qOPktqZF8r83XJAK1wk2uHq5otL1rLZcs2flwYXhI+HOue0onZXS",
-	"baie9TCopDjTa9NJDMl57AyvFYw9LwO1Qr1HL85GT/ez2hI3NmhoyIQ2ZEKOiM8kJFyQWEtN0zhC/27P",
-	"4reW3AOQvFD0LHxtnXUbH3Wg8VbTqKqrlZ3HhoqV8YGFlemv3JVrK3PF/m6vwRWj2Z3wGKzAbqXG4Y6t",
-	"babHnUdn+05v4HTdfsCqGcWWMXDXF61Wze2tzJIHvfAkbGahMG8ZiveWPZ5Q/QXYKqZUd8mJiyt/ePj1",
-	"fTJYWATcX52/ehmRKaMqz1jicZbmE64ZQTQ/I4FDqJYtpk3mGdeGu3MBuJM2Gi4c3YMAxrxY9G1Bpe2p",
-	"K4GXHdzfKuTO81aAz2kwPeBvhknkioXYY6E3zxY53whULUzj+/nq8QXyWjsQeVQv6iPMQgkaVTyEkfbc",
-	"ZVmIrohDNznHJYba5j5UnSw3K1GtpHq7Jey7JepBxEJTFDbxiL4DNqGpPf0QU0ugyv+SU2KNkwTLX2xG",
-	"dXkRLdIyvhNq0mCG5aZimX838v3WLt4Vy66sdbqS57CqjIbHmR7nGWsJ4F7KCo0qZSlrIp4tpDlum+0J",
-	"AQkJzRyCD5hT0tQ+zWEs63Vfbv7qA3BAHY4vfF/A/uHjYYducNshlMk0YUr3AaqgEebA6J+pFOPCSGUd",
-	"XDa+P8kxBNw8wxT+YFpkiU39hmQTb95Kcoa2rdL4fUaKtSIhOi9XhE5d1wdRr9crogOzK2coAlcb9ugG",
-	"0a1VRhoWpFBOMlobV3wBg5lBiTqzSIXlCxIq9nv2e2V3Jheap+EwzZLARI1QoOeSTKUDFWzS+MojeIoB",
-	"g844uN3seI0r8zwfTI34kUSEpkpaL0vhFfBhi4hnvV3HMtcrpnT+5vHjp+fn2zRdFVfBwJzr1Slk7asb",
-	"ANKm6JJXo+KgRuESgXkWyx8IOq3BxBRS99G01jYvsO2zyzX9wH5XdLhi6v3SsJYXAVOBDnp1q4F44Ohw",
-	"QeOsuRwbJFWGiAmVok3Lagw23qrSDLcJJ0pTzWDPgo0C90wU1qSB0+3B3y3CK88C8GsOxDwXurvimrbY",
-	"0xla7foCeVslx/XpyyenL38ZLWdiWTzPdgY+10eD2FrthQqJjpCN+ihKsty8RarqFQ3WrDq7ap2aqnVn",
-	"+eBXGkerXFjc3Z3hOn7ouEKVWReEpO5erZJwdigBO5lql1Lwa4eVX+NIWdTzV4in+QHIS8LVpcVoFgn7",
-	"wFoC79qbfC0jtys/0W8jcALnN+uXMs1s5YqtA6Thxjs4wyZ6nNCFLUfhZKCiekO15zoZ3lK2DarSFWU7",
-	"bCSAbWLreSIu3kaV8YI6KFQhzDNYnam47qJz1Xc1rhqjDJzc6gDIEazN0AeE1jEiMBdjV/VuWfGH7NLG",
-	"ja2rvdK0fRAdszZZDh5armXjjlcwINdiaSEie0VLp6V8M8q7WLp5K6nBbo26vtudW3bLPV/TvFvQ0lu3",
-	"8b62EGwNxg37a5ecajLNlYYMWtDMQKSB022jt05en5JLtjgicXqppqofk5HEmp9ksCD3D0nKtGaZikjC",
-	"x1yriMR7NtOwH3fXFNw/2Kg6/eudhK75St0/+9FQk5d0yj7Gn4QN+fVECvYStamlfX1iVx/6RKT0hKoJ",
-	"U1hAAGHTcclIyii4puOfx8dkf59oafSH4YRmdGj2skve2nnEP49tWA51MjwXZEq5SE0Pjydc0C45gSgG",
-	"RdREzsPi8VS5YlHKaa7lFMH9w697PfhPb3WwbdnQ+u7dz3/xfW/v0XvzH7LXdFzS2no9rgRDEMjjsquA",
-	"rKK9o8zNuKus4+s3FBV/Ygj26ZLY0talds3dumQzDfk3U5mx44IfQnU/d/Gm5ZCZIbKpgo3bDloG0MD0",
-	"z1wr8Olb3xR8fOLac4v1anTq6FwDHVyl2cFDqK8hibA1iFF5MYooJE1a7NSM1est2zNOzyEbPbNQyXJL",
-	"kFlXjq8/pR/W2OBccRfMyEPpiLqcUxRRxtLQI5AU5xOqoe4dVCWzvdw4vqhZqjFXmmV9G2DXbzStuBqW",
-	"VADOIOzoTKZpQUFx5CD/cUVcyywJK1lyTcZMK3K/d39F3co+ohD2sb7e2iUtaqGYAVVW2MajjTnGrrl6",
-	"Ybb8FJ7DQg3cqFpOG7jWKtDLTecdQ6yfkWr5aMQyf5EIxsAQI/RggcZq+N21Yer8zIqU5GKyXqP3X/lk",
-	"ZP9NmInsv8Q05Pe4cvJql1URbIcs2amwWfS6NMFgDHV+UXytSPlca18sv7G6MOYZG9eW2MfvjZR3ev6K",
-	"HO4/fLi33yWvRLrwkgwIT5YCgOKJrgdpvcS50NmilBNqiJl7vSjVlHCaklnGRvxDWT54/LKzOs3mZO93",
-	"7388+FjL/8+Y4bDfUD2cbBfukEED7eV/7ND1tRkU6NIOYtf1+xXMa3c3BtVI6HbHt8b0/HQ0Mp/ri/rC",
-	"b06Sh7KYLkQZKOE78U7skQBe3+UaHJXrTrs6rfZccmVJaxdeD2PHnXvMmmoxsAAfYx8mNFe63HoQKO5y",
-	"NoS0mfsoJKZspLEBGyay5vX6WPkw2MFFy6MuVsSfxBBuDlHl2CEfC5n58eLJs3W4beVRw/WlhGT3Yw93",
-	"ZMszucWBgqUBOjHW8p2wNKxzXfuuZ3rxEeTdw/UJfFnBPsL6zni2dnWhZFyReByDUw9rwmIzCUs5kEhz",
-	"HHJRfDRjcMmIdjHsGOwzC3cqyIlFXLBVwysNVarOAbtGi/47QUhiBECjGWB2vhOsYD5OT3BLizXJYWRQ",
-	"Q22pSnlkRaD6E2moMMeJWpxqt3qY42C22shMggzo8DIKs4qg9S8U0XkmSMITO+IpI3d8s3fLOf1mQmli",
-	"piigiLRIyJ2i37uYsFB7fwrFy61ZeZG670SgH9XEiTqPg7+CnahTBAPb8RpOYUdjdAU8+/AynOBO1BkG",
-	"woo9bZArbzcWmgo/ue1oqZchJQtwlOFzAfYLH13SA356GkwIv3njp+U+u8nh54tiivjFqZ+o68BNFz+X",
-	"AIZtp27q+PlJMGXXabL03ZlfDE+6t2O+dDZrEQN2MpthCPtSJkMj7oeLQUGYlONAn3nQC40gQJaN3r4U",
-	"5ga8vE3yb4NhYnVpwCBxycpWQJCZSFRUCP02ccQF5KWUT2t1mo0qfiLKQ0tVrIibgNfKhUrPnl6c/bb/",
-	"5Onzk9/6CqWRS2ixhMKwLkUmPmBFgnpUmcXhwSrNrFWtMDUxFKnJ2+qUXS0tXAq1zMSyLDic5aI3DV2G",
-	"um1LZFCzs7WwoG3yNqoB9QWwJl6dlajfpb6XFuXAxXkYpdRHsVjSexAdbq9IQq+Bymg+B7hTZTFzObgM",
-	"6hqtT5t1z9nLo6JAlhFQGr2aglyXI1sTHYuJfCpyJeIgMK0AwUGhPdpEXWCJUQnqPAaOI63X9/yyhGys",
-	"2QxW6vhamgPzUvn6iVoJ3tHqdS89NQ89YZrytKJu1CgA5tlAGTXdRUHprM71k6Tq1Jf6tQX+d9aAP/V2",
-	"sjj2MI4pL2pSgUSkJoYicr3Ga7IRs/ED2k4DdtNYvb/hnBtsYzpbvGiCAn0mM5JkIIJa+9yRRwK1bMEF",
-	"w4BJeZRnYUSMk8S9p987gKmryxwqRhMAowdgWHI6spqU0b8g2VVmYK+IgojALxQZSgGhpJgea+uBlWwV",
-	"3+9Hh9GDaL8XHfaih71o/+ve+2hF4ZCwDubXa4235cCrBgbkKceZRDiRQlYeYG08s7pYfwEBmKdctJRa",
-	"TZPnrhn4gE2ZP8+wOfPnCTYJY8h1rV0iDN9tA7EERiT7/Poy0Vsk6rp0xTYh+WGhPEMSzCTbRlpXat+0",
-	"EmuVrUy4Mi/VPNNa6MBE/63AnqLOFctUra3wVJiVV+gURiMf6vilkmGxfd9Waaeuvp6WJGGaDY2iJ4Z5",
-	"ljGh7W+q2y6kaM74eLKeE5n9eouPLpnc3F5Wws1Kx6N0IKNSVSI7ArtnAaCaW7TNgK1gqLsNw4Audx6C",
-	"UfR6zfALpDi3Hnph59OmSO6Ui/Db/Sr7/Qlvf3CTV+e8M/Eb++jWt6x+ibZFKLsO/1hZi26VRl+qMFef",
-	"2nUNNvJJ8YXrU9JV5LOY6vvmg7FTgrd7YvfWr3BNZC24rEuo2kY85VoR3BiS8Cue+EIHROVT9zg+oAp1",
-	"lCYLJ1Afk/2yEWNNYfZ18PchYaidiCUwBQiOTZszoyri57myfH6d8apuBFDN/Zz/sBZJODDq+eF4Gz9Q",
-	"CGXEEynMkkOraxdoU9OakYKu4Yp0MNCtmaHp70Y8kb7nuuMczGpXd/acCb17J2S4nFtDatZEULMPOnL+",
-	"kxnN6JTpmqDEQE/Fqiwy8wpruW6I7c2BWtXFX17DcL1lsRmuCriqp0Z/By+WUcNdwTdz88ACMmMZiX03",
-	"ceQDfiDWCMqkwmJoV1gamkL9FrX8S7Zw7qTATm5LGti4JfA+IcyX0zYgEcmGSsYhdJMZg4vQQqrqDQwE",
-	"wMMx+u+iAn+4vCXOuQVFinxg4HDChpfMFkIJDRnBUOdU+eQncADYkMDqDO/3HhUxFdbbEYPn1IUmoout",
-	"UrAGBw+raRYP3JYYLGUWNwKHuudI5imfXMeVf9RtcCl8A6yje/u9+wd7MwoW6dW59Nc4mlgVFWLaVmHr",
-	"W7+jdU3qEiOySu/W6SiN9Yxqe64UNdq642uInbOJFKwvfEDxypDLIPYY0sswTrFBiJkaSqC0Y8FFtOMS",
-	"7t0+0Ij4imUe/DCOyAP8NoR9xJjyr/GHKc0uGdRe7pIT213megM4yUohIGpD1qVIFyQx9MkGKZkj/oVC",
-	"KpRnY7Mzbm7dOpR8LwQ82tgNdROFWm6/wIqSeTZsuF5qoTSboowV0uSCwVYUsGtceG1ZcXkUL2h2qYJI",
-	"CkUogQoNJbxEdxnhIqb8kkHIBRCybiv/Xq5YXwew8/UuxdiS/phMZJqokMH7eA/byFZ+xmr8c3idm4WY",
-	"nQlqLuR/54Jac/ytxeSD+FuopXJQX8Rn+3rOrvdz7KkTlb/TpS8Cx6f58sKS8KUy8zSF+l0lueJouTSM",
-	"EaekGLIuic2CJjlG+tQ+56v+jwD0QWiWXdG0UDwhRp7Eaqq6vq0+GHZdZEAckVykUHut4lyhPvcSMu/m",
-	"opzXgLPpRB3f8LIPwq5IXZ1+59Npl2ju9T2rSxfBTkqSEc2Obbi0/VLP+ZA5lRA+tDM/0yuWGS6c2evV",
-	"b/Ig2wdxhUCYg9gNDD9AvyUXZMrTlBc5zVuAhQxoSi086hZvb1oFY8THm2VluSQMd+DA+2c2oznLqkvO",
-	"2TBj2p5jLTOWECaG2QI8/UY6UBPD2aki8ZdffhlDmo2rrMtV8SsMH/OyJlLpiMQTrWfq6N498/GeebdL",
-	"foM5Yygl0iHwEmxBabogubAxjChSK4nBapQoGKRFnCj8ioXWAp1H0LPR4yC4x66CG6x1fUQAUTPhScKE",
-	"y2GDbL0Bs8cVAa3uxOZTHz7Ed6Gn2OhiZthdkKwWcdGm/wmXM65r0khVS89ZhS1lAKPyEHenW4fiPpRC",
-	"5dO6MA1rtFm6l1+owleL6VD0koki3MkeZwi7kJqmEQHKk7FRLhJloWuK5BD7eHe7u7ONE9FR0P5608yp",
-	"ffSFsonNDeAePg3Hkoi5zNOEjBmuW5hOpGoTbLjqgzUxWRH0VBBGAJQBFNWCYcAmCYmoKQRyCtQxYhOX",
-	"BJXlvi+5SNqYqFj2nXnSB8UFUWerXn1uHraBaPAyN7Lm2rfwKfO8nPfVnFsfTQXGCa7lgKWQy8iVP3vB",
-	"YkFik5CIa+92oNl+2Uo/MGOa00xYyI6lDROlizCiaapQieEKiUMUhL/HFtg7aDTGVK2hUcqT6w/XyDzr",
-	"FvwJV7OULl6aR50fjl5RDk1fC/1ha0hopdsdyzNrOFWMifYQEzOZpl3yZgYbw4QPYoHSZ4hQgHcJixeU",
-	"K2duWdsMKWpfWTv46qkVJvPt3E4FNPU6OAgaYjGE0hcslEu1aECU2mgBWhTixT31JXhv3Hlm2y8XjVsJ",
-	"2DzKbOUDOQqyDAqR1RdfK+E2b4foZVay/4MUa8/HBZ+y35nnHLBzXzWarquCdnmjC9Sm1Tt9k8XwQC1v",
-	"gxqafMqhLBXNN4wwAZIbVlYDLhtEmtjIk4Lxl+USzyftSoUno8qAfVm2En0p9IpAyCuzrhJzreCxW00h",
-	"EHosSa7jDQXtDbHavfZXOqGVG1evj20biRPIKcvKOZ3NYkyOPg6yjM3GoJ5iwxqdsxbiCY9InMpxHJE4",
-	"4WKsaXpp/pbU/HfOhhOoBh+zKeVpbJWTPTVVccn4R2ezZXvaSmhauvdDbexC1PmwB9gee4Um5wZWo36P",
-	"mdCn9XUC0BXRbFpatpr/IafpRgWZgujh5cq13pK9jMfjlqLuN5ZNqbCErv04AsC05Wcx/WbDSlNLJ29A",
-	"FXuTleH184zXkT6nrNVsGCqVbMNlbtrLgURdZXkEaOy8aCwRUaMmNhyLIq1ooyG7NSoCX39f1LqttTFN",
-	"GE0aTkzKld74lFmj30aj9iXP6uuTaCtC1MVi8tEinK2Wl8xMdzKlQ2QLIqFZsjdng4mUl6pmCSrcxrZZ",
-	"RwXL1gCISQiIzcNlojLPuGavRLpAuQT2O5s1UA7DiGSuzwv1zztaHtYHRzegirorE3lC5futmxUQ2RqC",
-	"9fk2fb5Nn/htMmpBiTPgWa7bF9mw+LMAJWx9hzOrNhU388GDwwfrYWdm6eJCthvp9mQg6uhUlXIeNM20",
-	"+Q4g8FI+hMwFYWTd9/WqQ+ZMGqt3FVbTLn/d1jpxrYZ2fBaPblQ8otpVgCtOyf1159FR3IrRTyzAyYDa",
-	"XAgQd0R+9qMnKh8j8rMfEecO/rRUGv62CWXwNxrru+ZAwWd0CtgvPotrnxnMnwWDWbk/K2gpbtMKgLXm",
-	"ZS4mMGV6IpOw99evzi86UeeXT81/X7+5qO37DznDLO/te7aX9RqN1K3mdVhb3k4HRKpznclXzpfpt+5w",
-	"pXK8TGnURM4fF8GuNcEqy0WR6Gcm+VMzyc+c5jOn+dQ5jfKvrn/2J6ejNTTQj7Bu/mixrblesyZjB53N",
-	"zjeY8Wcr4OfL/hd02VOKa+PG+8OkDzCPTPTfnHci8/nb7/Dfi7e1+2Xu+CyT44xOz93CuNZg98G2kHH4",
-	"N2FXLDVHt7apG7M74m0P73ZNZRPvTNptXjf2ufPE7qDba2Z2FwWIbje1283oJnK7P0dN/mceNVmB/N+v",
-	"hfy/TljhfxbBf1Hnw95Y7nnijKEw3Zf2j+8hzOJ9+NgeVkQBmkQN2+qMuZ7kg+5QTu9JOuN7hsSNmbjn",
-	"A2s+hq+rSz7bc6UU9mYStqjgbhtEIr52aayfXDjiJ7eqf0axkZ/a2m0RqLlldOW2oYif2optGFG4bvgo",
-	"be5y/D95fONWEYXbQM58bJTCtqxgX6TFtEtMgAItWF7SfHFM+Kicer8oUrllLvRNhFZ/zr75LEd+liM/",
-	"J5F8TiK5fdlkuzSJTzAlYQuWvS4U/f0K5rxb29Yt2LXOavEHAAaHZ8OcazLIGL20eNRleFukiVAowVdJ",
-	"QLxiG9/tazDAu/NMijG5ZIso5KnQhq+QgIZ6wBKi5A+51NQzwVyxhOQzlyQ54WmJDM1ldqm65C18jyBD",
-	"sZwxEUfhU0jULXKMw6mJAQPeVQiMJzQd9e2rDu3GTRgKnUjBCiAGiwJOhqlUUK/r2GHyE9MGlA5EDgtg",
-	"CZCYTRVgxRsGafMt5AhgFkYc4ukNx4jNGsR4SeKidZ8cX1dRqHRETe+uQFx5d7+VcyJH2lLRpX2eMeFK",
-	"7xcpYdbFO8rTAAajXXF51YSt5rDLvlAIfR2RARtzYUZtqzFrrAdWC+BRNZmbcXeijt+9tojATOlX+Kr5",
-	"81uajuDj+49Qa4OnbfN2qmRGYwqHXQDXWFTsS/OlPF+PsVKBWKEIsAJ3xYhYQooQuWBnsColcr0sTpQI",
-	"B9zQ0QgPesY01MPx4oSTJPz2mknI0QgLpMAqt9tgHNIr0XGjewWNOPJnm/Jj/w3HkvnVSGrR1/SS1YWE",
-	"VFjrckymO0U1iO8iKWecfaE8iIWtUWaoBiKSuZQ6xlw+FwJYNSZdLo1kvgKx0cIyVkcD4u52Q1mBcjxZ",
-	"rKxtMp8sSqV4qDC8waz/UjUsIfvAJgzZFLIPefS+BNSUciAmyEiMJOvy7xVUggLEpQLdrajOJHOdUXFp",
-	"qxU5DoMZcmPIuTK0WWYaBEmf74Uv0wmjrjSRfdVcyQlNimqOyFkc6ph9KgQnm0mZhoBT0DKCvPTxzpd7",
-	"wJ+Cml9YUKmml+UBY+3K5RGbRZ9JKF4FcFUrSl3GXfJMZji3xIF14kC80py7fOJ3gpRSiku1mnhmi3Qa",
-	"Bd2J6Ah4BWcOGFe5hpKjCsoWdXRnAv+EIwGJgCnm2PnN7UQd2CtffMmubEvC8nayQFLydrI4852/nSxe",
-	"yl/b7uHDMzuAt5PFuRuDeTcYxtvJ4sSO5O1kgXg639ixrJJfPVlq4CX6mgVIytovIFpgQvTNVhzx4JxR",
-	"a0eq3nm5Ed/p9ZSBAJOxZqmynLnyQpB3zj5wBYap1CWaLnOfbeqQjLigaX8tqKdNgOZpSgbMYk15aMbY",
-	"CCNxZQ9XQEq3KXpiH11X9aSd7nhB1eVNlSVqrJRyzpQzBzdV/qq5Doac+aLEAawwHQKGry02ygEu1X6H",
-	"4G4ZiHZtAAXKEOMNY7APwXIj4EFlMMsjMY/SNL0umqS34ihcQKgM5iC9DFdQ2vYNHboxFeA49r2tARfM",
-	"XgEkYwPJiv0Dp1gFEcuAuy+Xtm5KF/BnSMTWx0vZEier4b3Rb9Kc22PYExDUztH+UuCfe8t2VikL4Yts",
-	"BXtVWpsVZ34730WYrXVj5YHCtdmg0aMVrbZcVD+dlQu1OzuSckUOdmhIKirRL4sZai2ZPoGnfCsfo44F",
-	"Bl734rf4WPjmVAquZWbtxivn7Z8M34cKUOteLdffN+yohcgyDWZYWWrsFJspTaFYicit5aoNeIwQ9NcN",
-	"6fq8a4271rj0u7zhwbrt7IoH67AhtbcoxH2Pdby6jNijdYmPvsEQVfmm2gzxm6/ZZgPcaA3Wr9OxwEge",
-	"QJ56VN0S4mkJ6FQVNeJs+5Hz3yPe0pQnAuw6by4erywGUS1Jul8L6bN8MKzDpzyl1xmf0mwB1ocBHV7m",
-	"syNCp1AdFbBDrfXB2wlg5mDxuOM0nzCCgU4Z2qEUIs/cjZw9QCpW6CNomFHaWWYAYtA0FTm7xGBhzVwA",
-	"t71sDrFiLldEighMIGg5wnmA6SiylhEwk1dt52hvcfDooOsjUjNA1I4zmc/AiqWIvDKyrBGBhayYfxAx",
-	"Hx8OBwdOEbBV4fJAJfNszDwI8wp7FzRNbas4yjG/YorM6aJw1qNr28zPmo3tSh5bdQ9WFfbK+cmxgGCw",
-	"txUDkLVA20iQLnnOlQ29AMmKJUSwudkymHREuEjYzLwrwBKJXXZr4cKKm/io+yi8jXv2i6W0mXMP+V3A",
-	"DyHUd59ugkG0RhQ1GidXmg9rBCJrZkLbdrtiezYNoy/YvHivoq0U98Usra9GLhLELsMa9hZyqt7f3dwv",
-	"FlPesGesKO+rxrfsMZNGpDCdbrJADjKr/TtVwPGlFa6ffc0Iq71H5R2uZaX+eDzj4zxjqtbZYIuYr1rw",
-	"ARsawvj45OXjp8+xsnGL1QIM1rqWIYzE2/Wt/VbKy2NCoaI0t8B+QB+UOVGQl9Kiy1ICVLnTMzZkfIa1",
-	"npw30I2B8oQo2bILW9K0P3vQay71bTgFF9bOMaHpKKxaq9yCWng/Qz6xZHRQrryMDQlhc3DDkpxth2lY",
-	"DPzRg7KjcZsmHm3ZhAWPb3HafBHtVq5fxIPsNzVfd+TMP8Co8W3DzdwuQFQW8vwyLjp6CuCIth2Zre6/",
-	"NKSn0H3QNmzvLNdG5MJSG/AqMs12vdmYHbUiWtOBrwYLAh17SM2NMCeVL1mwakcR1hIiINs2a7E82xyU",
-	"zUAyxbVohCFRDrh/ShdkwIhvz/IitJm2cU1SrldTkcJUukxCzNvWW4auLBTmgOj+lGQER701CbGvb0c+",
-	"qu4pf/iCe1bwnfAYecKzTCuigAmGHKR8VoK7FexcsBzB1CpMokJ6K2R0NeN+LTk6TWiavhp1jr5fru1Q",
-	"b1Iuwluc0wS8oBGZyDwzDCehi5bO/Kovqzape40lYUkS+fi+NM8zZ06qCLFVxK7VZallxvqKZZytLXWB",
-	"TxU03YU9N1DVjG9SSNDP6hxfrIOx0GwWRhTh7nSijtkeMI8sGrNvfUxiA6D0DzYgJ6ELVQsZJreMM4Ld",
-	"gPftBMpwuHaZyvuw+njv0JZVqEo7tWZVz8LSRBtrA8aF8ySOSGwVW/Ond8ubD2E1sxgUd8sPIyvNmK+8",
-	"5G5DGrlDUscgwxGG1kCkYlRIPKEDzPQIrePDPu8DhSgbRBXUigLd3afoF02VMxwcAQcF0g6XC4h6hE6i",
-	"IkgIRoqPdMmJ4brMvOi8ilyR+G9hxTNq73kbzxwkAtWFj6khqmXHxJx0Rbww70oBTugMoxcr5GNDEoEE",
-	"voZCAFbzBg15wlo5q+Z8+db8hNuc1du4nMgHdn1Dc3UqRnJ5nqUz8WNTbEDfLce6AljFG+1wE8Pmy6+W",
-	"05NWT+tmt7H18bZrWnOyd7e1oXJSnXpdLPqTbEGyXBy5msaOxtHhxNmXbE0ZCBBcqrVTMquCURFVzXij",
-	"qMYaS0qpJHvDmCE+AB90A4H6dpYaRoSPyKXACN36OrU3Gyt083E/GQYBdMlby03w56iwEvugZBqELxex",
-	"yYb3uJX3P4NpnFvNqaiE2K1bpuYinqVtcI+FGlsnakMfSqA2q3oIdtbwpqfd/VDLLEYMhvZkRWtzm5Nm",
-	"vR4JG/KEWV5XymTg+hix+udcYfnHkgUe0z6x3EPteWi2TZRmFsro9hLeUROZ+YKU6m7hr8EDRC+ZahDc",
-	"hYNVXNFjEUJqW7VLYTfPSRiG8PrK02XnQ5AH2usZIUhCgCnVZEgxg6VU8W8op5ZIdDcIQ3QB47XaxLVi",
-	"1JYvJk/Co3tsa2hzAWk5sHSrY1ggdTnhw7XHOGPmKZa4qM0uiYHAQlniMCJ6WJBdromQc/+kUbvjI/Mt",
-	"kuaBtZslrnRzENtd28CA9cPij2FDzhNKIUwsA/3Kv5exGaMultnFsSFBdEUdoRa1j5Mul+n2IXC2HDUu",
-	"04ApI966o4LE0Q0nY4a1sQRTCvHvsFJksXSdqFOsjv8QztR/idNYj3HlDkxQPaVM4utYsDlzddx3BVOA",
-	"RvFmO63BkG+k9cc2RC/0yGPW1ZLBw7RQi/hWYqbrYxu3KG3nzUbbvLVoc4+fuGeD97wcujL9yTzk/bju",
-	"VeK3dHlUOWtforttcfBWxchvoqz4dm1gUvSKZJolq2qRxQLvGgqnrEJ460XKG+1g4H2HCmNeET8mUtjS",
-	"TIKltjYPlAeP1VTZBEenwbvI1KK80gYC0zOo0YUNBrXEI6IledROWAp8pKsioEuyIZSVdozNsnNaVFfj",
-	"us3meBNyu8JuXmyGpcaetj4YGVN5qptymsxvpfp6OFQzz4wBksCiXSca6Em+vpaZL0LqyvNb0abdFjYL",
-	"hRfby4JRIN1zMUzz5cz7xuG0rtbnfLdmT915uHZFvvUP+sCS9Y/+9IkLRU35moLv21Wjy2qv8TNg+oVh",
-	"MWT/VpJkGabzSXPQGUQccd1pL9SUqKZHZS3XioO1L9+OOirkL6nnnmWW0lxMLazbFhKZCj8I6GrJLxWI",
-	"Nr4ancZqcUsMtsQpm0S3J4FIsnwhKtJDcRWduFE4lZE4KF/i3UmsTe62dmlxwRChBfP5TdiKn4a2RYsK",
-	"N9q68w0+rYo3ytC1vnUvtipxGvhkbZZ7jLpJn+q4yHcxXJYBJREV7/FGVMQ3vRFTsmN0OoadHrBGpG3Y",
-	"rB2tlfAwdDHJbfrUalM/KmJFPCHYzUJREftZhkjZaPauuGFD7CtKAtavbgYQ7ASx8RZBjjTqvTBluLRm",
-	"xkapA3/HNTzn1xpfcJy65BuXjm9d/jpoAIcs5By2ET8FE7Sk1OIMDWSyIIXT/Lpe+eIURss3prIK1V1b",
-	"pkPlK7w7l0RANnZpsracdblqJjAqK3+/uXhMEkhmjvvO5fXm+emTY6uQJYooIyQNFsSTeheFCu0c9A4O",
-	"9w96+/3e/re//NXBb+6/7f32618//N13hy8evPzq9aOz/YsNK2We7P2O7v3Qb6yWGViGzBR/JQd1KTy6",
-	"Bdidff0EH95SQXfvDOoh2ZNGB3u1hq9neb+XA+LjSFDc9gEpoeB5eFAreDaGxTX1WUDhGJqN0G4lDByB",
-	"6a4tu+epZlnLpX+GD6OJn6tJA8vxWZdmadyTjqsoLWezaxD738uBFRRbxeBNaXbZTmi+5DCuVhsxBzsv",
-	"oK+QhONu0DSVc0hgFQvAKWu3AYWw7iSjLBe2OrBbO5BFcdnaiUe/koMz3wpsnG/oV3Jw7tr66Nu196Ed",
-	"q93wguARI4qlaMKch8fDHAl7J9usV4W82sMQOQriz7Pfejdke7WLfQ7iwrycHxCH0spUxPbw8DeR8oJQ",
-	"BTuLZKKIWWu/m4/hTYX7d4ZvKy/lFldzXd5U9aKCPIjpKxRCHeJfPr0g9+iM37vav6em6h78GnfJCWyX",
-	"c22YwdgdVT4iH/f9jseT6t0tvWYnXbxnwz5s/9KCn/jX7xfBK0QKBHCssv4w+7wF/qfdxc2Cy9xb7aOn",
-	"yhbdm9F4fiUHr0S6CJUe+1VV76laAVety2vz7EsvqBYmpkAE2L9W0vQWiIDe0rEa4Q+e2src8bH50u62",
-	"2oTtdOflJsJ+r1lvwgl1t15wws0ppaIu26WeuYe4rCU+pQKoUWsGBxtLXOvhbmUvXcUWjf4/bxc8/nuU",
-	"oFvtydIBQcOVXY01q7j7a5BScRvXYDuIiW2Vli2OinUxoyUPWTUVzntcuEohVWFlAu5+D/63OgV3a6Wg",
-	"kLZXIo2gGHCGDy/jJZUFuZXbtuPzufOzuXtmdCuc6KbY0A3yoKgD0JeqlmNkiBAI47IhPZmcOtQxnmHe",
-	"cWh8+d7PYv/ANt056mRsyASmUNhfvy5+dEAXH9+3DBR6bV58NTqFZ+vKXa5jqn7OTfu026O482PYBCja",
-	"cwpORPbJ67NXj5+en8OngyLg/tAnEN4vJcta2b8X7UcH0WF0//16Z2Sjv+O196HAJ+98sl9YjGD76ZlT",
-	"bs2Hxz7NCTRGi/hQt41Gn7IfVu6PbeKxf2FLc1xrSw5XfcMarlaAo7aKmDhnInHhEg76IgxVXbZ4uIca",
-	"Ire38XdWL2PSqfZTM7hwDcIJR8G2NfsXaw/90i7WY3S7nyMyWFSSU9AQ5hEcp3RBLMSmBxaB4hYYRphy",
-	"Ze1kCgpGhANvReNQjZ/SD0jljg6DAg6e5BfTWhOAfEziH6HKPAKshqXsu+QEwj7JUAoFeBJyRFJmtF4w",
-	"k0AQLDQZEaxxDyb5iMRdtMvHe7FvA8waamZoq3mXQ1AGzWQOIbOlkD7yTQaP2V+pwNQcwlLFHKQFFzRb",
-	"wAS6JQP/H//Lv/rTP/9H/+///k/+07/5h3/6l//wj//Tv/nREMCP/9+//yd/+md/9cd//G9xslWY5uso",
-	"926pdyyo2F53L6zYjl9aUlCsfbHqf/Wv/vgv/kN5jfdvZI1vREpypP/2tXU/q5spEHkdxrUr3tJuYPh4",
-	"Hedp8z6W/vi4YsW303ZvcIVrMkzWFLf589yBUrTROu7+fuWO7Zqy7paquiIqJYp6oji9dz6hYjyhfDuf",
-	"9L2f13qlbZcpF+zplT0Y7VF1fVaCGLJMgIi9XLR8AwnYoRetswhNmE9EK+xCEF40YGMqLPDDfrtox0FD",
-	"XFeuADFM1ju0w4ym5ejr0YgN9Xrjz0xm+ik+a966apTQLjmGrMAjXRJjtgJzoPdFWG2RSgwVUHwKGUC6",
-	"BZkXXRLnImN0OKGD1CHb2+hBOSL0nQiDC11BAEi+oMMJSyKiZLlr68ByeWSBLxPGi6sWjndCE5s3DbhZ",
-	"lGtlR00V4aN3gmuHpjU/huQHH2QLdkO7yRZNrYRPb2MfLc6Fc6gWwT1BpKqNB7Z/Q3xiFQwDIwTtw4wD",
-	"ulaweCHsRjv3Fdy0s2KM9rMfKHx+7EfrfnZDdq/7cdsv/ODx/WAG8MVTP42if5gLfHxTmpB9ws3KJwO0",
-	"VlEruQMtkStWwZZDYPNSsQxYFZ+PVqlmgUkI5iRikbwBHV5G4UnnigQb6VrxRzoIXqmJDQfJoZE02t9t",
-	"XL2/lquoBvr6+nxW3+Lp63IJp5aNNhhygHxXAlYtOa+L424inxVGhyQs6jQp2ZbV3EIydpnL3WY+9oWc",
-	"vW7MB7ko54EUObTFlgPetPIA/sCmpnRBIIp1KdQJdq09iOobVecZ9LBZUBLMFpQY5llmhhhC6kQkoYhC",
-	"OpVCT5aCFBK6aElAAAGm3aMWNablwzCuLUAL67BpXHN12/xGodeoIk2laX/YbGIKXbCwsYoxVc6N9x6v",
-	"ZMoFGE8UBB7TxEosHq7EvlCrRRRS3YZlDdoHlmxk+lT9hCszjKRe79wEtl/LWT/MuFpJFoLLeI10jTY6",
-	"0Rv3XLmkcfkAnAqzfAoR+ey+Q1hjl5xjVjkUyrXvx65Eki1qpyVJmGZDDSK5vZ+2hGyrSlFrSxn43I5y",
-	"TYPSqa7sQHl3i7lvZp81q3f6pBKN8/D+CuXnzi+O7vziKFCB/vbe+7/37l13+ZvSl13z7d3K5y/v/qJW",
-	"d8JRtbc52VmU7LYPnBPaft5f5k3mtd2aFU2POzcp+k6vadkD0nvrVj2czU1Y9ApiXVH8N7CcripOA2BY",
-	"GZvKK6YK1gPqFRaEhFePfXUxtxpF9KqhDo7QGCoEYA+GNxkmtc5gsaoWYnANG6PqP6ka+ms5WViNZaUL",
-	"2z23O+53U4X2zcnfMo5ohbHJV29CNAw8pFyRAXiHtCwAcThW2C9EY7QNGbHUJgLb4k4zmaZcjE3T3RsE",
-	"JF9XCMphqbjZgCKHxiUnxQ1YKsVYLU3LP115yuIYgNk4kBQhKaZodVma7JLTktMN8tOkhcJJmXIIHdYA",
-	"ZAvSBTBNm5siG27yp301Nhfy1ohS7xvvzS5Z/M7Zu1jyFm5REMBKdtU6uUddlO8avq/96f3dmu9qpb1K",
-	"/tZbynUzZLGWYNAkfORAIUuVJY5Jr+zm8Qr6YW+dhv5WZgmiJd/c1QO30jA3h/3cbDceuAFVfHiSo7pc",
-	"rSsM9AQ8+obIuJtr64gXP6J+IsjJ61NyyRaG8IL9zT6PUJmY0OnouWKQsxd/c3J++rh/8ubi2/6XCOk5",
-	"yzgUWhm4YrUZllnAKq+aZhAEAAcWmK4ZfzHZidYzsPczmrHsuzrA0RM/0FI78MJyQ6ooRFhH4+UlZ654",
-	"BzzoaGn8+tV5kFeCP8Zm3hD7YVrAt129/KNOeqmmql8U4HOS7YybeXw0G8gtdmMF8f278xfnBAtvqiI2",
-	"BaqhfHtx8TpCQHLYlSlCWyHcOhfktVR6nLHzXz9HTmIzK5StyyesToplSRQw0yK9OXonHOLXNApZry6K",
-	"k0JJ4S+/fCquWCpnrPvll+QpMKdfnb966UJ6J/bIgAeD2UePSPzjOyA97zBs450jQO86R+9cjYh3negd",
-	"kKN3naNut/sx7pITmxDomzWL8E5YS6hRrU2jRR16ZU4nSxN1ZMsfw9tdNDTbUBmlwXpszjNW0czkOKNT",
-	"oAKDjApYrG7wNrYYww2xqwlf+SrdULi/S36dm8WY0YxOmS5hsxVFEX0h/4QNU5phYAx0A9UksFu7Nna8",
-	"YEkvyn1CrObjCRdmsjIjT8U45WoCd/AEDs7ecyrGuWkAmyts3zHhCROaj7jVHDw44a9zqSFBHnSEhczB",
-	"PkkHLiceNrdr99tuNdQbGNIMQG4N9UTlYsJowrJ3gpD47+xZuXLvNCmhhwUlIRXTcLBOSlHh5EHv0Jbg",
-	"CVPEPaEWJD5jOlvsnYw0y2J7NM/5D8yB+OLEvvwSD8IJgYRxQDhzqHfkBf8GS/fAb/DewGiApce+No91",
-	"gzbMhKE0EFbLeFBUlpJA3R7eJ9/xb8gMBDjzCxRTSuUcYfaxgPv9Xs9vTFdL2TcPxLYbiDULx/Ag6vV6",
-	"GLTrSlYTZNTFI70embLpAID9CsTD+wcH9tyCh8U0bCRGeDeclGBQeMg2dnhAUnbFUkUSxmw9pHA8Bzig",
-	"K5rmGBcGiYrYnrux2GsAMWhvpp2A/x6ONlwqM79gF+yePpcUfKlm6Zwg++WX5KLgKBbLhFX2zLw0kInF",
-	"ig5eR2w8RMV7lmcgPdsH4XCZAUEt7nci2FxLYQSUzbp/8Ki8fdN8OIm75LFUOl2402cLd3n9Aeqz55lQ",
-	"5iakzAru3hIHtABjTbrvRLUpQGzmSqsIl8cI+xbW0HxlJ2rWAw9gVMKbUW78PLN+pPLvPuTRcIKhFJpC",
-	"tgb7MEupwBYiWLLUEB6/GtAWgiAD4FE+QDhAz7qgbFboW0PHsVliTFKaUGEOQXCH3okRN3f98AAXCHcF",
-	"QL7h6njuguQCrp2hFnxUWvfq4oIvBCky97zsCUvpgiWWAsO5mktw3+PeQQ+49gk+ekTuf/jgfiiKyc18",
-	"X06Ps69q6cFznan/iqY8eSeGGQNiTNNKO4LpucwuQ2HrQa9U405CobWRPbtS4NE/6AVE59jeKeUGbhiE",
-	"v3WG23vShNx3lKd+p0rHVo5GRtYhFqDfbJ9dLntB+ZTjkmOxFAuKAqv5OGMUatRQ+y0ZsIUENTc1rzli",
-	"+KgIfbBO4Rh+79r4hdgfOHyNqnfCcmf4wly9wpwFQL+mVzsSWDss8lVSnMFAhv11CZZoKW6JTWLAd6XG",
-	"jlnSRX5yamneEdnvAS0MIo338QvElys+A8wRPoCvOAhXmtiSPs5NtPSEObaGoWZszJWGsi1GUFMsNYxo",
-	"4C0j5kV8E9Fgi89GWi96Li47TNh+W08PgKq/Lo73kW+zIBPum8KiAZFhvvnl9lVBDYJqMPZmYn9myEd2",
-	"8ayY747cBUQaOzaAAgeJtfl2RjMmdEzuvD18TOA5AlFxH/RdK917p6y5HJdshuA/cK5BFDZ3Ai1QGUNq",
-	"ze0jKEiP3olCSg4UGwc47Mw7Dk8KpFgu4NbDJeKK8LEwV8WJLZpqV98SUJy//JKceDXUpajf6d21oDgF",
-	"viyiP4OlSSRBgge5s3/XMhn/MKIImmlCoAWQFwFhO1x5YLg7B3eLwl7kzuFdIK++bh3E+wB2kkD6amN8",
-	"QjI/pMLGYBFayq93AiDWcRDvRJEjf+c+5NsXAD8etchwmIWyqI/wTURykTKlnOLqc/O5Jndc6JK5zfFd",
-	"DDPSXIPpApSrwKN11Ol197s9MBWAxrYHdxyVaZks+oOFBgN/7/7XD756CEo3wiDtP/iIBdIFnfHOUeew",
-	"2+seQq1rPYHXnbYI1/keTVmm92yUEyI7jxmYI4IS6maAXOkT8+yZf9S06fSJRgSw4pF7pgkgyI3VbYKH",
-	"ncfkPWTPgx0LBnfQ61UAb6GQJd7ce79XqESjpWltanw4n5JTDNTgsvr7SjAyo2PgM8VyfYw693v7TR35",
-	"kd97I2iuJzLjP7AEXzpc/9IzmQ14kjAw9t8/OFj/xileZXz+0frnL6R8QQWYJR/gwq5rX7NM0BRfOGw1",
-	"b2epQttQPp3SbGEPVLGQQGDMdhjZLygraq4IHUOoG/7ceV9cCVfs+vtOxmjSp2mKQA21pQhOfGdwyaXT",
-	"kQ1jMy2b/oDpYNygx97M8pR9oVycpAPWit1FRxJFh5dCzlOWjB1KNurf1iCuZHrl2XMc8pr4CNlfSayJ",
-	"iJ5kMh9PAkY9WFR4lI1fG+TKSL2K6MWMkcODrx5+BUQd52SVZA8/yxXKGoZhg8DmOgphZwlNpWBHrj6B",
-	"XzZXPNcJdugZsbKsHSiIJCDOSlffhWOwT6asyd+j2KEFAAY6pYKOWQb45NbmYeVhqLiLZq53ea93OMyz",
-	"FP5gSMcOkIKpODLC4sQQ45OgRXBKgCBH09SeMGzZbDcIq4S6uCOzKmbvsDwFLKAzo7g9LPgxEwmS8DKd",
-	"BKmSlSjLxoTyNGHTmdRMDBdgk3vvYwS/kcmiBfmzJnEbJlSshvkMijH8YAmSLZjd+QZsk0QdDjNm7p3R",
-	"NDpH5fe9FbHybZ6l1pp5dO9e+FvXDuXoUe/RIVAAtBSVRuIOD5RoAYc4m1Kemqse+r86hZHbjq1URtyP",
-	"DTdEAoeyAKjQdL5vvjjovAfqvgWLcI7Ij2XHhXXXbsGmvOvCuWQgbcx5XDZfljBeqnPQOzjc2z/Y6+1f",
-	"7PeOeub/vzNtAIjZkcjTFLGauBj3AUrTfTmhql85HNbDWr/sqTXpdY46P0zqt8HREBjwfjk4qmmgcKZw",
-	"RJVdfB/ISfuh28lZazvb7m8z+78IKCEy8Bbs8gVNRzKbOpa/Gzmh14LvP5ZilHL0pd3fP2wlKDynGQbx",
-	"3N9/0GYiKp9h8O8LlnD6lyjCnCToE7f80YswLYUWjGh5b9pcKZPf+zG4Ph9RskmZZitlHBsQYKQXa+4s",
-	"Ei9sqbfuEvN6Aj9UmVcdYVu9ZE+kYDs98vfXv/FS6mcyF8l2d+Qv7OTiRt/E4Y3q1cVfMt3mGH3mj3+5",
-	"/PETvfp/YTf5l0xf5xqXFeeNtBR3Kl5K0FBmLj61UmgAHGuFuxk8eimjVwzKuYAJjeTCAu52SVy6WbG3",
-	"g0qRLoxGGudZGlvDmxSFwwVDLNAbKJW2SOMuEpXbGndFuDsqrzbYHWiPGZDtpKT2Ks3T1Dr5qSa2gWXm",
-	"+Qbu7DLV21Zxq1GUSvf8cHtFBmOJP6sxn8n0J6zG/OQy3We9Z0ue89hSzZ9O9cktDVzjioDH/kLcEHnK",
-	"NnJBwNw/ux+u5X5AGy8s5U/odjAq+BzDYmyoj8AsBhezVsSYWI9BKuUlxgEEtnzwTxR5Mr4VEE0mLMW4",
-	"gXgkM++kQFcEV+9EYb+2oApozNfBi/YR/7KL5zdD/v/Ze/cmR5LrXuyrZFTYwV2qGgN097wwobB7Z2aX",
-	"w92dGU/3aqm7vYHKRiWA2i5kQpWFwYCzE7G6lmRKpi/Ja9nXIVFXlzfEMG3rca24FhUUJX4Y7cwu/9JX",
-	"cOQ5J7OygAIaj+6eh0oRWvYUqvKd531+h0Zgo6H0GAO8CsQMN5hEo9MBnB2fI9rE5+6Dz703P2f5IBN6",
-	"oFLzBuKSavb5sfx8Z2dn7v9NYxGUOsmToYhMS+St+ByLEaex2b147JLubSxPqmRfZGYQODEUDW2l2jz3",
-	"KlxCYFnIoqGSSa6yRPYb0OWEZxLkC7euOJRuluRJtyi3EjGzkPCTGIqsL2R3Wvz2eeHfcWOHaYFXuBOL",
-	"UT4wb8E/wbdtw1w+91GTIeBnLBzUxa1ySAxP0yJ+IcRAyBzg5MxHWHX1c2rq86IHGIiRo8aZ6GQ8hyXm",
-	"aRrOD1pl1m3/uel6AhW9wR9OYYdmKSeJjNUkhEKvmVl/KPDLsDgAlPdNBdcQGDQca0oHgVaKLBVuwZxt",
-	"tSM/Xs2MH+JWbMEk572CEJ4SAAFGAFHAyud2KFAvkeWKtcxEMIJodrKhmyos0EiptDOWEFURmxUyD8xC",
-	"zRw8VynXkZ+i9HOGCom230rT9cKzQTjvOkkhdOTzYum5LPKYBjxGfx6tfsynth6UvegjBbgzxY24ZSPK",
-	"i2KO1t+JFkM6PGZ4rhPTkrtJxSWcWSYq395J1aQ0ZDNrW9o9gbgwhZlHE3gLkQH8+xmlamJvX1SG7FjY",
-	"uY1t6eQZ1FuaG0E3ybrjJGcnmeCn6A5WIyG9rahslxBbdAdCdMx4/M0oSrSBh7DL0/SEd811hbhnETOu",
-	"2RBqmNjI+arbImkfJVXdG5nldl8sGlqc6FO72Eb7pQuT2rHpIcY048FPNOtlgoKRe4k5m5A4U6TEQczQ",
-	"WAvddoXvs+Qxz0UpkN/Qum/dOzx68Oi3O3fuPYoW3CxcVNwanuVA/P01dA+1o0uqx3oCSjjzqQ5Zrsx5",
-	"toUnQ5s65j5kn8OL5b4m4mSg1GmHdEPTkxNXP5+RXXOLi1T2RsPdyUQP/NlmR6sZitfvsTzwuBqU3jAb",
-	"69zIqejlYPZIyJpgj/QAqqfg5fMGBLFL5lkpOLzZtJ7sIlr4DFf0GFLuX6Ib2otxLvt+fRMA70JWG+nn",
-	"jttDtcfHIg3ageW4njJu5tL6NAzcugft1m4TgqCkJRalLqn5EmX1uiByE5RqbFD1j+tBqZ+9ZnNtE8w4",
-	"FS/Hj2ytEP6K05NV7C2SEpExsdqTMiG5bLUtI5MKRFaat9qsej9xWOWIm6C9d83MakZMDdrXzMNxKmBC",
-	"u6Vdw3Zgh7sithhS+NTbRrLOrGDMKew1YYBXuxiHaeU8rDhwQM6w4IxTUTuha2OMc0JLT5U9RxPMlad0",
-	"sZZ6ne9BdBXyo0wUoVIuGQCkmhxYuEv1geh+n+tZFknO6SIbDSoBGFlqub96TPB5b5yv+g11PW9xZM/y",
-	"OS8+CjUfrfloJR+t7/6lOas3uPjbeKnHqThPDzU5lsVwlENaJGaOOj3NcTEC7sH6i2B+I+PiEnMaoR6F",
-	"jLJ1tKfmGU7aYJBRDHgzRdh1H+pCTFlfMSUpwS8T7LNx3C8ADqSYUEpsg31MuTcw4EQze6/J+Iym6tia",
-	"sLBQgvnehs1Toh2O7dZMFL0fK+3i7K0FcjJQ7FQ6fZhs2uu75s3Aq93yfn7x0hQ+68bXOU9FtNybPy6Q",
-	"eTfTfXu9kgLqeAD4o+GK4BaU3poltyVaumtpKaAmFSTY+957enMzPfVlhAnU3LXWUusYg1qtxRiD0DIn",
-	"wyWJp16AtuvHGsy73B1jgwRZ2QWckrAANQS4IMPkbFoQe+RU4EIthig2cLRS9nYjVf1OzKe6gvu4EIeK",
-	"8IbZAaZT2w2o14nGAuoW/+d3xiKbFlTNFeVe47IX9X2X9W5RpGlXqjq3BNDvfb6q5pIamquNAGl69RDs",
-	"b2tM/wP45NkK0SKXGFqynJkStuknTwM/MxGYBrKR0uOTqXts5guwidfDgiNT2N48SyYYJ0CVg5NJ9bIX",
-	"caerc5F7sxF1wDfH4CIqtwZ861PD4ePSiI0EuZwbrsb0jXzZURPZcbOmYEFbfdWOF2+2t5TLubqhDWcM",
-	"0OLqm7mQ4wHDJdzKF2RRD3WbMvFB9jWzIq/u9f1dptlbhfvpWrPJ9NtljwUIJyQiXt/fbeyZNS2B2Z6T",
-	"gLBOLBPR4DqYaftgpq3jmBYwyCtPLWl4dsWjHYh8u44+DofjXowKeWXEFEYdSZWj8oj52AguMZNPzQ7I",
-	"BevnXw+hkACfMk7ZWeb63qLS4A4cEALI5/nuQdEODHQrta+o2+x0MvsoAJ/6ANFxMsFOhFGyuwMjBsbB",
-	"urraQXn2l6Wx1aylZi1LWct5hLQvVzHhUNU6Zq1jbuY6LShVoVQ6cIjtY9nHMQL7VmqWd3l3YI2cZfAP",
-	"F+OFsFzTEBGzbMxXCBwstLhToQ1iDR0uVjgLdhVaPKzQ05wBzs7HREFEsqIqT55xqXkXIqwoJgnH2wZD",
-	"7pDHAuCdwLaKWB/ELNF2PLGYIpDYdahMHxA+/Jk6KQBH+kIfy6GL6ZwD5UuKECwyypNNmvzK6liCq5iX",
-	"P7MVBOjlBoEyYrjvvArONJ9qNlATiO6yCWAqi20CGsUzR0LmST6NmPsTauCVwpbhPdrNKGQR7Sf8iTtq",
-	"/sTNNH+Z7YwoNtFWJiTM41IMKEVORhA5PVvEsByqaM6LadqeCPM3nQlbGnOmR/zQT4nquI+pwzLUjEUY",
-	"K4er8lFCC1LA5ts3ywM+FVM3PdgV+02X56IP6Hb2u2Il6BjbsUeUURXZ3kHGMIfbTJj+RSe8cr7wyvyC",
-	"lomBVkOB6KqeZEMNmDPb+UydVLRRHHPXALFscPnkCmIfZgIjbTsoqsZ8apcLAyO9gPvh0KxPmkjBxBMk",
-	"1CGLM2xVZQxLU7geqDghnlxoLGoXA3OlC6kf67HiWrCMS/CDfV4RYgh2KiBzq5ip7J0EnxTVG2uwqJsm",
-	"7YjCtmGvE4efZsmON9tyce7PuFxkbOLdHEqYFeLGOdWOXmCEsrOzVihXaBPIRGnUFJRYPW73fuXAr17s",
-	"uAUN1zrMgPqVBw9qy05r6eg7Hu757Ax2L2fpF58KTPdcUQo1h/sAvzmrd7iaiQafkbmBkGuxYBi9TA2r",
-	"zaBLCoSd0T8F/LsxLOg6Vxt1/DqaPmmVSAYJQqIJjmzAPztY9yOwBYYA+g0csFZ5Ur2eLT+8SNHCtS9/",
-	"JWcLuKDeRvfbowLenSldrzhot66X64MGzda33vv21aO9928EpTKfQevmbqPZ2G1cDy7CpGeuwTomPTqT",
-	"tU1vS5ueOZOJzg3LfSyKAJEFNj6SpDaw8hVJ+kuSbm/bl177lFuaybonGiZfH+mtjnQBabngELuFXniI",
-	"S+m2VTkvtL0vN+PlsUq6lTiHQZt+cyz5t8w/McMILM55Nu0gJiUkt4RX10H6oMm/rCQTNzcHKh60P/l0",
-	"tfCdlZcjDHTSlzyHZFU3NzKrrhcisx1jdIu93E5Jk7eHv87dqA2QBYBg11Gr1UjgQoOj/ezKU/prJm2j",
-	"KnmiIJU1zN+bC/NnjXRgP3IYzmThzEQPq4GsfQIXJ2IsP1Y1p7lcTlNnN1weFN+61LwQaNcSVek43IcC",
-	"oecHv7dmJL6lK5cSjO/TlE2FcneZZ0Lt5684CMprS90vJ2S+poSvvcxdRwm88mh35yen23pcC4MDDrxK",
-	"21j31iEfQeFtoMHo5y7qZ1cY7FxHr7/FDue5lsXOzb422W1nsivqxy2y2bmlXs1oN3vaXT2/idS2Hlzh",
-	"9Qa3ntLC/gIlgKGInE1mdO9p8VhkPPVqKyIMmmkMqxETABcEothuT6YYTjARSX+QVwggZFYk/JqXalYc",
-	"pTyRZ0LoEFc/uP3hXdhRnJmIF394kvRnBIjg9n2zndTUO/A7thO099YRjbCbyzZIVqzK5uIRLOQG2Xe0",
-	"XNtKPHYFV5R46JzWVsZagCmsjI54rUi0zxZfrjwtLtkqpkY3gtrU+AabGi1C58qmxtWO4RJb49JzVTOR",
-	"c2AitQHxEg2I6xLqTS2I2M/5lu9Y135oldpLsR96dGJT6dveRU+Krrqqu+uLx5drOazpWm0OrKXp7cyB",
-	"5yhQY7H65cF39qU5Ol8V5Otd8FXvkWEEr1ag76r3HxZmPcsgrWUt3Fy2JREXnp1M0bidxKX7Q9tSeX30",
-	"+GSYYEa2lXfGFcbEw1xlAss9u95UBgjdDfauyhiXTDxJNCSCubS4nifn8EwUQN1lAYdA0cam8VTwzAOA",
-	"O6J0p3Ipbzbkicx5IhF5ngaE6ehRcUkjzDoiUDf6lOSdvXl5xxzGBrzcsXlm80LPw7FPMzYXeXDqcB9n",
-	"iaDLYg+p0hpmkOwMeZLiUp0KMaKhg8HYsz1amvfJUyoIRvHx0GDQDlp7N5tN+E+zKOQctINxK3j2aXG/",
-	"T+aMml7DPM+z5ASdmE+DLsbdv/izv3r+8//o5Wr/1r2H5oDTKII0+e9p/o0uZGkQTX3xZ//u+Z/+aXks",
-	"uzQWGPKiUcSJ7Oc8Pe1QQ981q6e5DIo+4dFMt8VC3DALcaNiIYwQ1R3wvKNGQsJDdfDO7dbuHgxrDREK",
-	"R/sSYkb7poNzcAj3RXyWBFjk5pXpfy0E1kLgBiZV5eA3uwWZXYuVLREFrzyle76SXRW+qdGvXy8zqd20",
-	"NY/MMjvosnNwnrL2mbo2jaQ+WJduO9zoVIULbYigW4547hVEtQLIrISwKrf+SIvs3h3UNc9Tdf20gpg6",
-	"i9ZSxdq+9QYEyQC8xHqqsJ19HSSzpWpLC7kkSMYu9WZBMqAPWCn2RKRK9jViawsLFVOoilCkSudsyPMu",
-	"IHhHccLTzigTveRJ1GCHLlCGBgWYaVi/izN8LWR63B0wrtlvtIy48xvXQc2VLMpEH8AqYtFNYqHbPvbF",
-	"WSPDby3cAH4UMpFqUfUJ1gHEbxrsXq/o2yunFbIkZyeiq4ZCW9UamgDVGnwNPMeidq4xD+EAZwutI8Ic",
-	"KKKloYAuLqBaJ03TzYe+XhgzBA283JihLpc85jMKql0go2E2m7tBGHgnxDwsSPJt/N4MoY+n8fYB3AFz",
-	"tJa0e/v+XKs3rhXNfvn3f/X8T/8xCM8l/hr7vfQgo9nZruI2WWFFioW+v2R9Ljnu2i7xqo4WPPl1FFKt",
-	"MntRSJYcrsgVlzhN6LsrT4tbuJK2bEdQRyG9yeo18u01opBWOobLtO9l56rmMpfBZWpTw2WaGtak5BuH",
-	"KUE/5xumdK/nqiKV9KKi6mAvwZasuhH6uguUKcxFNkykIITq0KhJWIjctEqrs0FAFNKtSwqIKkjWxSdU",
-	"UrGjdQnBJcdF1ZT29Zbna5/ZaxA4dV46AEHa7ujhchPvHXzvNpKG1WrqzEAoF+CSRdzX5QZePRwoKd5N",
-	"0lxkwesYp1XehHVs1LNbUQt7l2zbnt2AhSbuuZ06Q5mqNnWbvZ9pCUO2NBt58VFcxiWbeMgGaiIei8y3",
-	"RieaTbIkz4X0yoWYbxYLTzNA2Q3sOmqwj2x4Vyl0XUionHkyZehNg8Aya7q2bSywDpfvxEszEpfeDF78",
-	"5X/++lf/7st//NVXf/yzF9/70Zf/8Jdf/cnvvfjx//L8j35io5I6uLpVwUkONtxKfOFG9OFlZovSAYCY",
-	"+NUWZRUpEeBcwyDRHQ1NEnLG8vVcQRysXvMt5MLZjVhNPJy5sLXZt5b6pjYcFwjmLEVHZdkn4BszkmWC",
-	"4ZWnKwVRzVHiOpbqtTH2zpKezeWRRcbdlU5HzYBePQZU38TLswif3zVcVwo+T9PwgTXPOlMw7/VEN2eT",
-	"gQAnUhUvm3BtFIH8FhtrYfMdRM4cIQFuZ8awyBZbQWHOSZB//qf/8cWf/XTT2/fy0lJrIvjGS+Hrks1a",
-	"Ct/W9npeNPpMifsKEMD168POlIYtk8pHps1aFqtlsVoWWxxnlaZqMn/TWa7YCZQJzJmSXcGGKhPnd/3F",
-	"Y/hoYbFL+BmEILzRKtPtY3ksd1z5vwZJYFGbcVeo0chVVjKjl2UsskaqJp0Jz2Qi+0UtRXiqJ0neHUAj",
-	"3ZQnQ5Yrdco4o+KJZhkUxihPICXXFbAttZ8JyA+GZuIseSykLbDYVeM0BrEQDL9cxuxE9Lk0DZuvGuwe",
-	"1ayk8ntmsUOqX100T+X2ople7eO2X9PR/I/GKAN8HWoTNrCkryt02LD1g82gbf1CHJrKGNQ2piKYWAHY",
-	"DBKEYrJnYyNe+1C22Nau9NrkJxiTbbGfu6YHmU7N8YKK3fkgU+P+oKjDKUWKDbsyh41hojUuMEI3dvlQ",
-	"wPHAOqJSMfcumv5p9FM2EZlg5kSOcpuPnQ+EZEP1WMRmFzAAo+hqpmdbLNEsXPGUCieWH9oSirQdBcik",
-	"GgoW86nGwdgWTee9JBXa1WEMocYqK2ox2k2sRGvFS7KScxKv2yr17uDNyysmaEdkL7DK2NJih7Yc9QWV",
-	"aXzdfKRwBNZxjRLdrXN3tvJvurvIU1rRCyixRjWHF/LII5/EKCnw7mCWDhAbl5zjCBT72FA+nqZExIeA",
-	"XWGGmBri4yXF2ILHwAFchV1bBzkqqgjj7LAc8mQgZGj+mwnbgC2HjIQXSiUWVZMxecaRQ/MGEcJqeOqH",
-	"diKvdOrdquUmT6YAM9HavdZq4v+FAU3fK+lvV8d7BEesE/NpSawPwoDWfEbg3ztqNtstp0gM59oDpQKO",
-	"gI0qS3l1B6OUdw3JtEfzAipHuj1eh6qNioNRU7atKBsYK81dNhfcEJcyYbOF2gX66KaGfnjEzl3ZDcid",
-	"X0p8x6qky8O07nufHLkvLpDdVnV41jk9SFPmz40Vc6vP6lZndcGqFsfRf2F5kPmKp/HK05Pkux0jNz5b",
-	"p2Za1bGpPcavk8e48qitd9IWeqsqIBPsKdsYM+Gd5LtH5vtVlJq5ylDjCnL7cJwvPMWbpgL0EpnoQQUc",
-	"FxlN/+3Pnv/0H//ll9//8h/+4fkf/eS/eWr4kRnlsxd/+H9+/ZPvP//r77/43g+h1DxuOKJcHd5tNZv7",
-	"Zm+SHOp0//MXP/S+/ecvfvT8539L366RXVA1+3OPOdtmKMsNrUZeE3FxdOug/NoxtFF4lkAZsZIgIpLh",
-	"yVgnUmjNDAVjSlZWQlqDYM7xZvVYZI8TMVmoGX80D6vYp3H3kv44EzYoN3HBwajo2l9Bb87ZUOmc7VMQ",
-	"sGYqjUMqLAOVY2RsurHvtZr2xQaL3rt7xMqD1nkm+DAi4yzo3kZdRikaTdbzSu97In9gJ3sBuugyx5Dv",
-	"03JqZyL7HTDqavtQpbHQeWfCk7xD0w/au42rYZBZ8b3HE1Atm419tOm1dpvmBWX4TKt1s7FrThiupnlf",
-	"qrxjxLIpmO/or5vFOx3vhU+eWpYJ2Q7sOkITwewDnaRky4QP0T2HHrPrwOlAwfGHuGdWZyRkbCYqzQlr",
-	"7RYPoMhd0N4Lg1GmzClNZD9o7zdDp+WaqTWbzWfbqcB2y8+i6XRaazViqzikOaqQaDZUw7Kz+yzFdhYX",
-	"a45mkatm57tqeJKIHXfyqhMagGOL7LHIMKoIBoVFp0TaI48KeOU4w6KLhn4l2osfSjTTvAf+qy5PU0Om",
-	"oMpGMqygM49wdEcwqgsgNMVleGRdVmyX4VqgmaEB3dJvHcjvCtq7290j6mt1mE83ABxTfbE2vli09GBq",
-	"Rhv1BPhmKrgWLOOSGeq/+v1aKAtgWbelVqJH+MoqbjJs7eIz9xZ3DYhW4A9b5gRz/GzVjg9Go3vx6+ni",
-	"gu1bxxhMR6I2k1yuNQ6XfaEfjHZlMyQ7+JilItcQ6wFRDrFIEyAx9pp+QzNiFs4jBhpIruDvEsKC4Z9l",
-	"zLecAcUi0LZjWQKEGXDNpKJhqB4EgqiJbLAPbYcWNwZfoab6yiLUgSsutjpD41gey4Ohkn3nsKNfrH7h",
-	"cgz7ECClcxZpleURaCZjLeIGu8u7A0xKNKPB2igsTh4nsYiNrADdjofWU4cvmJU5ltiHw64HWRrG9DFP",
-	"wAvv1rGnIDoI8hfHWSZk7hXSFEa1wwknmvE4FnFoo2+Ygh0SEHNhPndNAuz7iejZNB+Uc44ll3oCK6AQ",
-	"Ky+RTvFCrAtwNrChUdYqAiIwPxKIxcvFzjNSls1YP6vqJi1KhyIRhjw7FWYDFuksz8IgnwCHyGJ9Zuvz",
-	"4BQz/T0WmVPCZ7vMlDlJWacVbFalCHbilSnhuS5Cx/KFgjMPLbaWrJq5sEHbaIc5z8c6aAfw8aZVj7YV",
-	"hnE/VgvHhAnWGZm1ya8A4suIsq7Cz8+Q1q88tRdoxndWPpBzzAgLhihKlxnyRJqfsc12YZgDpsKHjuNb",
-	"rFj7u0egyzCyM0yaHfRykU14FmsPIE5lK1ashDjHE2G54LzSjc4ly7FqZ+Br4wzc5CosThVddgBqbviK",
-	"ccP6pl1eeug612xDrEA4Bi+1oCmqT5eC3lcQmk1VG9XrlVH73FXu9WALK6qd2kd76+oOr0h905pWvnGa",
-	"Qx1d8MqnnZ6LtuH5lCvDBA7A8oV1JYGmcg+kiwpDWC+/o/+FsZEs9pJXedQ+SHR+SP2v4nmw/RRFJuju",
-	"L/AA2B9Xu8I4kkP86LX0AuAM1nED2N2vnXhbmfWdYXphfgsu84YlalSaGiWej0aYBNlPdA4eWD7O1ZDn",
-	"SZen6RTAknlZQXeQeYmZ8WOeQmh6ag6tJm+4Q+QY8NFISCtz2Vyz6HfGYiwattPOWJ5KNZEdmhJUjFG9",
-	"Hlikkx5rNcNms2mGqtmAPxb+aPOBGGqRPhZ6EXLfoXXovUzTdJcc6558RnmukDpnJCJIDWwHgzwfAUxq",
-	"GBRZspRf5yXT4meOLD0kKWaZMTlPhqLzXaxUeqATfuXQEP0BT+D0UQ1Tb4B2eztDDQE6ZgCwyRA+ITLM",
-	"U7nabD5zwziyZWaZkmTZEWlvoVH92Xpk9JKN2jzPxXBkprvbvLobBvyxyIyAaTuCddmHjXF7ibFZNuqu",
-	"HeBGdpXsJf2g/fQZ/K3HRvCy766CQTC/E4m2kVgYnZzoDl5S+4COEx+NoH4u16IIE8OeqzczhH8N1Dhz",
-	"ZX5F1sFYl9ITJfOByzvyjyq17p9VfHTWIYGEJkcTl66Ikp2xhMLOQTvA8DA4AS61Sgshl7agRX8oZN7R",
-	"yXdF8dH8KYWn+fKmkr50TVRrECT7dzJAe2g2bt5cdh/DIFc5TwlxYre511oZUwJiumEvW/vNMMB9bO1C",
-	"bi7sYDMMaOtMu8/OD6Tc3tHV1BUKs6g9HbX64TwdLvRmJRHnLO3jylN3nZd6Ow6sWOMCDgCZGPA3uPWB",
-	"sC6XRp4p3Aq3jDQDEQB401muWJSJ3PCkiCVS54Iv9D04maSubPTmeiv8Y7VKYaOVTvtid8bSM1ULQrUg",
-	"VAtCr7ogVDu5Ls/JtZ6wsaGbC4/C+fq5Dlykn7O/gHFBs16mhlhSmOscQbUa7EAi4ykSFPBztLISvV7b",
-	"e2YBry7DfeYxtgvzn+lUTUS22PxxFXiNRyGehcFYAuOYSaOtYCbAGta2dlyqG65m8TWLr1n8v2ZbR+2b",
-	"feV9sxdnH7niiPrTrSScamfTEMUTRDwDSqRt1nemcydmdPPkMc/LgknbCTXSUVAUPUCqkArQUY30IcEW",
-	"Y8FDeZqqifYw4kE+mQAk6JCfCr8PJkWf58ljW2lqd7fClQStvEOr9FJ9SV2VZaKLa+vnIcAIg/bObtO0",
-	"PuTZqWGJuJrWD0SSIuYzqBEbjyrbII+UayWRj1XSFazV3N9dx21D64WLd1mijOdX2zVs4cTcIbwM4ewM",
-	"VwWAvm7FiiT2ef6ZUsCCFdyK93wg4r7I7q5SEDSFV5moq4HW7Gdj9nMEdALD74HylGgnYH1cIGPCI7xJ",
-	"JJGLQdBCUACRBgzlUq4i6Mb4SVIVQwDxODiGVxj5ch3KsWoYj0c8kjqr96XgQVpLjXfJvuFknG0DgzYV",
-	"8yquLQHtLsICAOcEvXMRtgua3NNAC23Uu04Sp4LUeB20928YFZV+GvInoPDroN26duOZg26Fhno5Ggc0",
-	"RPEiAKyzMQgxot8gEqdvXzStOxjUziSJjb4JaqnZkpNU6BFitwLfVzLJFcBet58u1YoB2KebJRCIVZgz",
-	"rpmZw29iKLK+ESmLH1s33K8kiBS/7UGcDgRegZSfJSpL8iksSBlEaO8aCn/VwVkODg9pNEL9dHDpvFGa",
-	"A421nr2ebJJt+0ZYPPYBqYL2Ve+XUgg3xG13ByIepyLuQK54eXLbavR4QM+Ec7MHuY5u3Mr+nqYFhLXL",
-	"h0+g+lZXbILi7eATy3t2WOpkrbJiiXYDMronHDkLDkR58j2jNTrwMQAGKD4+FaMcwiclQpUX9m8jrqCJ",
-	"3VAAVxqBqRSxuKWYMFDK5uWRh+MyLd1Ui9Q5zx7zOS1yFfpwzVy2Z2vfrMvVAmumUDOFl8QUXlUdu9aA",
-	"tzPA6oLursadlii6+NmVp7bAw7NVhOfb9PJFCNGXdSG3uo92AWoh7dIAGp2QRsBOriLJeQlta6mh9gCc",
-	"CZldeWU2lpUQzrQUQLCM0e01Z8QjHscJFq15mJmh5olwLHPIn/gPbR2l0jNXMUlhDaZLkqHeYJpQ8+g3",
-	"m0fPkqtz4Nk5zxOdJ93Faa230c/pin2hYueKLiEcZ67UKWTVmeFpkUFkVUZpdvjPnsqYAF0STdmhhfEO",
-	"yQgYurB0RPrOjCLbVUPROJazaNriCe/mPghtyMYjC7wDgWIwWKP3jlQic6i4CAqzchqqRd7DabUZh7kg",
-	"C0g0QwzeXMTHkuDlhkksARbPLABG0kMBKgD7Q2ew95nRrs1qxHxK1arMj92uEDH+CLjn4knewEKUH6IS",
-	"B9MDJdss2C5UzwkZ6HHw5OYePYKyOrCoj0XWYI/QqDrkUAiRa9idW/iWhyk+FRwAA73+YDdN8zzzYI0+",
-	"OrrdYHfga/9xKeGxUPEaTr+LGizqZWoYQcNRrhBkcJLEQlKNwnGaMp2LEY7jQDLE6oOIOweTjtmRsHm6",
-	"jbZiOG8ZGiIwp6EnJpDUAAcM3OURxESZQQxVJjr4U4T1xMyZHZoDYwaUil5uDhiM4aHIukLmSUrrH8lx",
-	"mkYs6TGp8FRMuGZDwfU4s1Ufi2hAO2bODFcamMvABkl/gLiMlW4c8MnPQUXzvMCPP3Q3k52IfiILOwuF",
-	"+xSZHXkJqrkKzfCR4HHR4FkZ5OayQZ8AiEWbDusO1TGIufqe5WYp1G0+v9wciKXFRwxPAnd1zHOxYw7T",
-	"KiUfzUCF2QpviLeYVBOzc1gNzm7zgoHlZczbzYeRQoVIPKdwaBdm2otRqUtb37mNkV5hIOR4aGg2hXuF",
-	"9nnMp4a4l0djiL35YOcxz0wPQO0PczH60H5t/vEtbMH8ece0UjGHgzkyjYuqxa0STe+hxTAfmKOx6iqf",
-	"TEtTtjMs8JCLgg7O6VoCPgF0f8MKVlyBd6a3XdvvTG+71t+ZurDbd6YEtnqEHbwzfWC7WISp7Koj+mjO",
-	"DXabp2llgYj95h4sJ7fByhJMnxcP/kw4qGbDCgCI6FRMIygPLIWINYtOptGi4ZyK6UWVRJ2/OkA7LQ1X",
-	"LBP5OJNzyLXwFtWdtb7BqqED/a++YbtNUEySoTl+dh70LzfWROaiL7Lg2YWUawRCaElna2evedS65oH9",
-	"FCwLI1Dpz0+ewo7YYGRkivDYC/GZa63LZVekUIhiNwwgcN783drdMwNCuGN40Gq2wiAeI7/ojK42g3az",
-	"cWN/139482rQ3ms09/dKD28G7RuNazdDV/HihlkzqgjpqmC0SE0dQ9kOF7irIcL1ahg4kQkLXlCsrRGT",
-	"oKBHMwzG0h/vLhl+aaSt1nX7wIyy1Whd33cPbgbt/cb+1WtQn0PlPMVos3ppvKUxawN8ydnyl8Y1zwSV",
-	"uRO3pVXaiSeHcOrP1nzNWyuQiTrE4xLLNPCYTVAsHY1A3k8kShMozaAiA2DefLpmoc9q9TUTfLi0pDHp",
-	"Fn0FuT5UCB/CUIBts26qtNAswcr5XSV1on11l70V5eJJfgX+tUNll95uo84W2dpRVKLdk+Yraja5l416",
-	"9u3DB/dDozpg3RVbRh79sbtzWOWAEGO9udD1yVS4Ov3gvbWVoBgO0sxHM8N4jIQWPT2mSkbHQfs40INx",
-	"HquJPA6eReHsj7ju5qciMQpciljG32xfPhDHkrHMgsA7B7AdI6DczLRr5g+totoc0RwjVAON6GRoHy1B",
-	"66pbAz1QkxJklpQYKswmKjtF+HuvxA1PtcLF4LQUVC3EnCKRsZyfClSPMY9Zsj3XFYprhfGAvndRd6dC",
-	"jDA9nlbEMPRjCWWuQSKOU2G+g6Xw9dndJrVF9pNCUhzwtIcr6FD0c38yqZrokE0GSXeAhcTY74x5lkOJ",
-	"mWMZfXjwnc7tB/fv3719dO/B/cMIFr5llGcU3CGSnELAb7KI7MWNXKnOcNwdRA12oE+Xn1ZzMKu0ykOY",
-	"kFdRbKlWeUhLjJuP81l8em+xJj5KrJUld6H1sDsLa5mgCXZGekUp78a1/ZLU19xI6psjByWxL4Bf2swu",
-	"37E0V7DNnh4HPIdrUBWRfRyEx54ScEyh1sdYU+w4aD899guJHRtW/+wZ7Ekxz1lpu5Jv1hX7z7nIF+/z",
-	"ROKdNn+BFRTP9I4mcmYW/ByLf5kzsfOZOllss/22OpkxJJJB0PyvrbrfsJEd1eX3q6OGj7g+Na2/CRXz",
-	"OeWbWBF8RUhW+04pBSMGaXnvaiHvN8Ogl6Q5hnnPA8I+C13B2kW9tUxvn6kTyM+4WuRdUJ7iaTIakQbj",
-	"UhVdDVzzDGv/n0ztF6D/BO296xdQZ5/OxTqIinCCazq0VTy1WcOFIdOrVkFbmOKmT1k+SbrCz2sjAcLW",
-	"MMKqRySIkqxdNraTgwgaMNeBaZGKLqS5TVAWkgrNiRQYjr0hI7fdHctMjATPSw2R0sdt7aUIm8P7aaS/",
-	"z9RJg93rVXVubXJUrQ8LHMnQn0ZSmd9/LCPTLHTYIWE3crGO1JyhsiLLVNbwBzY7Tyu3fqZOUJI12hKm",
-	"oXRP+5nREkOm1VCwwVjGro4guL28GEur2qCYxFkmdM4z0mc8VAS7ETyfXxARQ/nYY5nb8XBtM33t4NHj",
-	"oUNU6KxgqwBo4YC8JCDDGmokCpmZu5pPSHDBZwdiaaIZUbE25LNEaJcxtCQ6luA/ItIMj+Bg4GdSsbGM",
-	"FXlYZvfWuruMFAxuJJi6D+CAesRYgvU66hptNY6sZG7m75Im2YFznjXhurFsLIstWFw7iijiy06rnAXo",
-	"rGB6y9gUMGD0T3z4frvZbLaQrH+mTs5qlvreu75+D16OYSnR05xKo7auk65J+3BRMJsLlrkKFJ4jv+7x",
-	"VAtveaoZb8Uar9Gm+/j8ZZzmyiJO9c6WpB4UTCpknAX77ok9PkJDNgZf5RlSz4KFXvckPUy5XL0ILJCe",
-	"Ihje0JYEozg8ElsjRtbxPhDvA/yPqYzRdfUq3oJ7ka7b2jJe8VOBGeOi1favPluiZF55itdzaTBvwewu",
-	"IOfhvCnYbnNjLW0hvZrRyVprE6fz0L7OokqGJ9TukEuGZDMU30bM9XiGERObaWlryZHfVif34qrM1vmb",
-	"fcUczPVRUmwP4ZKy8zNKh1kMozlasDdIU3MuA7NMSaG0OJXD6BfmywLLFvwQPAUArSVQbEZTkyrv0BWs",
-	"AGM7zNWoJl418aoRgrelduYmIbk7j0L8QKRWiE5eApXhYiy7LoLZD7G8ZWEyKHyrL/KZt43stQREw5zb",
-	"UlDl+UcLwT3vAA0FuB7PBWSftnaLxwCjZ3/YC4NRpsxCm5/o4dUCyM5+39zdP6/IjTW1IhccAAaj2hS8",
-	"udoAlixc05MpLef20RXuDo71TiJ7aqECYG/CWN8zr537TZjzJT//p99//he/99UP/yCwrKqDHzmjQMeW",
-	"kLl7/869++8F86GH2MCXf/9Xs2205tp49OD23cPD6mZefO+Hz//oz2fb2J1t4/Cj26aNynH8v1//15/O",
-	"NrA328C7B/c+uHsHpK0t7yru0ll3tafGGZ6kLZw0byqEDSxOrLrjoZA5irFmnTbw8Woh42WuXjEcpRwL",
-	"PFRePfDJ0kv69QdzslNZx4+Yu+nXHGS7k20XcqFHsVjqFR2KlY4Re6ZflmcEg3hwEB33SfDi3/7sqz/5",
-	"vV//39//+m9+96v/9Lsv/o+/eWpo8bN/+eX3v/rjn7343s+fGlL8zCyH/Zhoc/HNz37y4s9+tYbqQw1d",
-	"cg0wJ9QG7U8+XR0vsgUg1YBoKnxsDFucNhM8tTkzF7m8q0Apb6mSun1ZDQvZkenajl/b8V3lp7wgdGsS",
-	"0IVywJWnZIhfVPfpQwsDidDAIhMsg5QnERfmMdsahrPmA5FkLBdP8kWFnTyK/QaWdnpTKzVtfvwWl2M6",
-	"4yTUXOnV5Ur17bs8n882V29dmfg8q/BE7iZFTEhAdINknUTj3z7zWFTYpkQiNo1boh7LpWuKWw7hLigr",
-	"T1RWLlVTccndVXV3G2/1v/zy+1/+4o+ff+8Pfv3v//z5H/z+ix//4Yv/7XtrRYRQX5da1aamk/86pfd1",
-	"KWstvW+FuhMSBfQI4PnK9GMNNH6JYe8jeOO1N+qZaaxj0MOFqY15WxnzYBEXGvJwibcw4pk93Q5+Tsgy",
-	"3+ajEcQlBHqoO+YfzWYLzr7WyOMDvpMq2d9xT8IgUykm/YER3UyKmA7W/mrRwoCt3e9rpUatid5rVk91",
-	"LoYdvo6MYFbqsmv8p2nHkxIoOHjBApfiRixWxopihe4QZSxCkMtbkqtRx+LngQiyYhG02X08vyJnuB2r",
-	"CQZmILVJrxYKCpPeWJeib1cgo9Vs/8pTe8iXhtU6KlsTiFecQNTWlcuzrqx/CdcVoT+yB+w8KxxLJoaj",
-	"fMoivGcRG8uThGAqhMTDhLmPtrofAFWIXk8g1iUghQDwX6IdPoSMbdmGfKIcjoWSLlsP4DB6KsPSydYx",
-	"wJN87fLIEGR3KcWRt5YuF9iPCmIEotczX7xcIB5inuiMkLim+He5RY9r2v6vRfirywu+6iYkazhSmbUm",
-	"XYgMeeVUTJebkt43L1ygjed9MT3LxGMu18HDewzGWgtNlx+1aBcfUwmxXJNvHwqBXRvZBcFgupnIcbcu",
-	"UdiqzCQiVNNEW2wGYWQfiwsmzCAbC9Lw3xcbl0kwf1pWlKl4jLk8KzOb98X0suO6VncFIZ4obGHHNhpW",
-	"z3YLfntfTGAVVuO4Zkw1w60Z7kYMF84Q49JSuYvgsGdGXx0hLWI6VyMNmC6J7F+E6rYgUMsSuzpG6/WI",
-	"0drwtG7OYcPVAkq869DlaXrCu6elAtagJFdy6ndV5mA7CMkpsk1EFt/IFf2Nukr2kn7EYtFLpEDUKMAA",
-	"57EzqoT41McDMX8AaKtmSSxknuTTEAGDCCeTEJxyJp6MRDfXVGPjgGWiK5IRwP4MjVYuYsJ+co1/Q/t5",
-	"agNhq5KEgORnbSG2HZ5liRkKlQjx4KOo0oiZK0ClEvAmjGGEDM82UiQ8A0AU4KF+JM0igMoAiHVUAsPI",
-	"cqXyFewALU9WdONyykpfmqlm4jMAeYKWj6yxypCiXGVmCXD0COZvvg6B7Ow1oX5IacwzXwL809zSxhnk",
-	"ClMBDVvWBRccID2J7l3fxdIj2ALgV11tQkamdhOCS212R/XsZ9zBCffGGSRx6nF3QN/1MjWkOl5xnAmN",
-	"mZ37uzdhSrh3WDKdQGyxLcTxJ8B8v0+z2mj0MhdxBIBY4on5yyacugN+CCJzhHXGNVUkaV1jJ1NIqsCz",
-	"qWQ6Nd2qNIYi7RKAJDFZCGB+qyCljvipuE29BFuUuV4mCX/zyjfLSKZPj4Oh7ifxcdBmAFt6tdXabR0H",
-	"ITum5DT85c7dD+791qM7x8Gz6mIaJ4nkWKxoHqB0XaGYBrlmLwthoZ311pEWIhibCqIXXxvrzWCFojtG",
-	"s+Ann5YRxLsieSwYYdpPLVGha83dPq1aGX40PkmTblnC8yu86aXiXFHwQ2jBSt/h0UHCYEQyoBOurgBw",
-	"viRjsYjHI1S6u1yyEzCiE1Is4EtDkAFa1nEUZHIHMMH5/pK8KDC1SAi8X5reHLGoLNCSfNcWWllco2eZ",
-	"ovdO8l2oowIlPsSTUQrKKVmFF/WYxHpph4TU6t3xRObX9oN51Gao63EPX281CePZ/tu9zrOMT3GIVUPC",
-	"tVTZoson1/ZnC5/MUpqLgKsl/9HWpm+0SMarp+jjcYzLp7COytpW5p+/2KrHTsbaiL+aYSlM3+BWXv5l",
-	"ycRe3kZ5X9HNhxw7CgF7DkLtdJdLH6G+2SyPrMEOlSG5KLtN2UClMZVcQ5HUr7gGuPNSSQIltW7Cx8II",
-	"SB7YcDRL9rSgwPIzyN0tgDa1WB/0FVWlM4qAq8cExsISoH2pZVDiIyozhD2P+DRVPHYgfZnoJqPE7Gw1",
-	"CPZ2FHYDirqYglZLXIvo5KK2vPpb29aemtlFhSaPkcgMtavmBWZDZ6dylhfv3p3FsyHwotUnU4wY8RGw",
-	"6dctzNafxzrhtjWBP0c/S2kxF4bfrk7UHTTEItfIbUK7NlTdb5YpAtdxVVZJWwWgZlflDy8mGmosGewl",
-	"RhEmW43LFSVriGVVx9IQF7CrfPObd4yYa49t45vf9A0G5UFRoQE+FB5mk3sUgbzcORXTCBCt7eBL1Bpx",
-	"yA2nOZbWJKPFY5Hx1FpZNNllrOmVDFF+6z0HAY6OMJWhhcWxYqjbEPqFY+mDY+lPiVbgKBkKM3HktcDv",
-	"srHs5MlQUGDN0GbmgkEBqsfmpH+ab+lLXLYO2iQ0fjr1PoFiE/DVkMvpsRzaKq4I/p2mbCTUKBXIek+E",
-	"kIZpdgciDr3aR6U9SQhPj2byLk/ScSY0biOeDzYZKKPASJUbHYZaZD2epJrxFLg+HS8M9Gkzqaz9JQRM",
-	"rrHMs6lZxaLyiwXqsvWE7GY75HCj2ZFcwXTSlzwfZ4LxNB+ocX9QoHVltg3vvIBSAdfCQcC7RGhrkDIz",
-	"H47Adoi/I7S9xf6GWxLRrYiM/DFKTfMzZxpXYTIwJzHXWFq4q4YWyD4XT3JblhcDwBIyPflXK4oT2c95",
-	"ehpB4aSJ6A54HmEJIcki8QTJVCeJo8WQ42fIJZcJPJ6rtBxTReKKUc9aYSEOtZuu+ieQPbsMhii66xq0",
-	"g2bHfNjBjADYkMLhae4eOjyv7jRv7DRbrNVs7zZtHJPK7qNc8PyX/+nLv/9DIMP61D77xR+/+OKnL773",
-	"w+f/4w92vvzFX774rz99/gdfGG5AUgna5E2/493g0zUCv/zNuGQ/MFxnWNqi2IkV8drFEtMKQ+NeEJdF",
-	"l/zkKRXvCtrBiz/+uy//4e++/MUvnv/4Z1//zU9//cWf/Pp3/9cXf/uTFz/+w+c//i/P/+yLwC2YEeh2",
-	"4fT4t6RDfucZyEmCmWyCy2EbR7N/8j/k8Zm5f1RPdpZL1tH+tTvZkBs4T1PLSysEgw019EVWyCtUJWqh",
-	"X+2AitK56iZzelZkCVYUGnY9LBU5HCilhQZeijZKXaVuk8xgLsaxhCqzqdBl98/sIGydFr+1W1hxikkV",
-	"C1T/qOIw1CWB+JSIvaWFAOFq8jbGRpuGj+VMnX4SEch3AlE/pO6Dm5RhRVUq31gW6aysaaWM4lVbqAvd",
-	"XWCpQAEAZFCS+wiLuCgmmIlhAoZmci75XdHEyMsYGf7SoaiWqE1rIzRWNgQH2gkFWUWJTPLE8CisghiZ",
-	"NevESgr/O7BRuKMIApwRKsy7usHu4+LCl4nUOckIOywyxCPvGKElatP4tW3oWjNk+1dDttcMWesqTLfJ",
-	"rDRJ/kBbBxwb0lGDPXKLQOrBiM86JI8lY0dKYfEf/NB53grrouX50DENCf10u7cwHB4lsiFPsAo9NkRC",
-	"Jh06LNNYLLlFO45CesBPpMqGPK3cBNxjV3ew2F9aY9OCtym0x/MrCZIfStWxwMh4fioki4b8ScdWBI7s",
-	"2oZFqTiqdBkZiVGN8w626940C+mL7DEIrHaO1fsOjZc79qbg1qe9ZNrmzYWHyigID7IY9xBpltETvOqb",
-	"hDlLp5ZqqCqseAGqp/mDtBW8QrQi4FyFr4YswSJByvTUtq57IicQAlOsA1kbubnauKogvhfTQl8LNgHS",
-	"NryMJ6lEkTSsiVTuWxTUSUHDqkN+MUpzSP01q+xCjfOVesHmJlzP1rlktmh0cYlggx54+RbmpJyIfiJ1",
-	"cVS8aUPd1vkdR7a2ZKhurd0QXJxACGV+gR6baxl5OOOR58yfWSaz/yH6t1zHYMItdZtot8g8h891mQDj",
-	"gfEmDOfKTpiZCfukz2eZUH9rUT3TI34q7hJzf4mqk09tyvV/FuhJKJC0yx+CS8xRgaB9rRkG/m0O2jdu",
-	"3NgtaVPmZ1KLvv7/fu/FL3741U/++uu//otVFaZiD0vK2BEoY+1m8zeaN9rNJrXm6YJl8he095pzyhcI",
-	"TsWWrrUq3mfUhrXSg3XGH+vuUWsfI2XdWPFrqYL2TcwFc6u10prMTHVbnRJO5+upTFbpg9dfHX2wQhoG",
-	"8DwbmwwJHHFdqalWEG2gipmgqxU+oyKioJOBrEP6Cgjr56012vuySGu87ZV/rDjhRm5PpB1lhKFPIu5g",
-	"s0JHt9jJlFFaYOhXKPfcu86unStg1A2GTjTWMk/2nb6JMJMTnuTAg7Eio1cehlNYKLiZ0UoOFfGN0JWJ",
-	"PEtE0XSTRIKSXV2qSdt0WWhZSW/e2k11REMmUjMZ5StXk4HCOaGdu7Cdz/qsbcDm5qE6d2U8a63dosqj",
-	"DTuqsLiak2SYz6e+0dUrGby3oUnzrowvO7vFRsJcveRIGFusqMJR+qoygpqub1rFhqrA4PUo9LuLCdhZ",
-	"SNifnlFvz7+JwYaYkZcSiLCO3FVnoFw2kkaJM9roJ+samYkR2C58wTvpWmhM5l8ceHvXMnd6t7DlqtNE",
-	"gBkb7TfA6ycDkYkInN/0vru4DlNjCoaEUiaWM1mRPVdPnG1hWVrWorDbQ5rW3G2cm9rCkS6IjyomWYpp",
-	"snANVtWiYK8TpVLB5TmHo27Bb+8ouVT9Okz60mhYY3NcBoLHBIt4KPKd27Dh8wfkDsVKF4eitDRzKQB1",
-	"VNPGDDHpS9qbIuAeT/o6lW0WhKYe4K1zRdjgVlNdtkxAahdPdchypWxIvVFTkkxoayuU4zSdv5Pviby4",
-	"kOePsUJoKmi1qKp8XQzST8W+UUrF9ooEtT8x6/PgscgeJ2ISwGodcX0ahEGaaPgTCC0BrMCilrBSMrg3",
-	"HdXr2NKP21SJwpU7M28bNq2uDmVvCp+CBun5XUuFXje7NovTLCfiBGI4iYW4xOIGOywqHxrSSIZ+7N6m",
-	"oZm9MNerC6Zx9ES5A8nS5BRD1b1bCD7SoRbpY6EbBZgEhYVpQycS2WAfZ0r2mYVK0hihhVwV0mS8sG28",
-	"6C5mL1bkQD0qhl4KOoNcTVwG6wTI1AQcweAyTHIXcEysHRT0t6Jv5fnogUynUciiQz4Uh0kufvMwz5Ju",
-	"Hr3dYObesaMPDkPIy8vYiRgkhk2zUaaeTME2cvToo8Oju3c6Dx89+M69u4fkHNF8qln0nZ13VTbhWSzi",
-	"nYeZylWbDfJ8pCPrYjZ3NGZRp/MtpXPc+g5tB3jsTLfRoeiOMxHNIGkVX5c/czmXGLJGEYG2li4WJEMf",
-	"ti5ttUt3pfUdjjVUxBQuwcpW1SpW0R4Zu9hmuJpPWSJh1Dvvirw72DFrisFrD7Kkn8io7KOymGB7LLKp",
-	"sN1Mad3R5jsv190d6ej2g0eHnQeP7r137/5hhPvdU5npfZSpfsZtRjzsvRQJnCYUINDpeUD0hjywfVVO",
-	"1MUloJW0kibYldD/FOH1bNBPnSROhYvMLBJu7SaECz4b8icdyHKNrF+zyzWlSUwGQpoJ2YgGSJ4lVC2z",
-	"lrBoNtTA3qkGO8CXITqQ0jdazaaTKW+BSW8ILnwrSas0NmtuJvuxjbnFtTIHmEw5It4xP2IyR3QALtk2",
-	"RDBigMqOzjPBh7AZNoVS9dh+s1UEbdrw4ne4TrplLq6VmSvsWXFxB2rCpGKTRMZqQpEjbqYLQx195r4h",
-	"tIuH8tZVWSa6ORuoTAt2wvPckEOdc4RF8fgspuCvz0kvF/+3Fk8K3TEkHzMRPKBqa2gaRyU26umkKygc",
-	"tXXwjU5WPkSRZ1URz6YiF79B5hycwBMVTzsAExC095s3rz0rGUyGZnRmaRd7ejyLCWFrpIJr0WBUeJa9",
-	"tfs2cBysI8ve2nvb3IM8FUWsk/2NQmMGapzGWFM6YqNx7sVanPDuKUtkrjBuDkrbhywe28ie6NHdo0e/",
-	"3blz94OD3+58eO/+R0dGZDI8BUtUw1sdMq1ENjMh+vDgOx388vaDj+4fReT3QWcQJE6PRyQiPgI3DqDr",
-	"UHiKudkDng1ToXXbCRy7zSZMuwpiAzMuYJ06SUxpGtQY8E3xhHdz8PDw3K7nx8T2k3z+ffNveA2/cECv",
-	"4NEiOcPuRxFHhF9kXBJsbALWIbM13oonRQQNyNEYU2clA8OwhiOUsqWyjrS+yik4SCcFTAdtMm0Uzh7W",
-	"P5pdpDLiCQ5zwjV55LrqMSRTTEXuhFFYCicJWChZHDVFmFKyCbUNUWHmB//omdmlXLslhyyKZCjSRAo/",
-	"lAjK12kUKexG0FCKHt0mSIhWGog0XgJPC/dAqrxj3oscXErhC+IszhIzcrvGC5vCFxqJ7uAXlXkb6EYm",
-	"Vrq5A9BGWTz1qNNR4Rt1u4Y5ROY6OLVKY7zTWWUYRJaprFMw7a/+r188/8HPDQ/0yIQzRTrnohcBg38Z",
-	"WaO122x1mq1vvfft3d/a/7j52zf+h2v/5v29D6/ev/7w5qPWUYBCErS3yoRuAZmYQuRdtslU/vFHX/3D",
-	"j7/+u99/8R/+bm5ChEmw9XyskLN0RhvuxVm7sLvhqFcWyPAUry/krgpKVuMB1pLaZvE5vj8LqHeOpLaM",
-	"HbPAJCfkrOfKCWI7JxYUfoE4xrsDyw8NzzMsTU2kHUtow+eVjaX28g8bLDI6HRi3PVc0crOHDw4LXINi",
-	"PBGbGAJAgAugmIvYRrfQOCBPE5M5EA1sjmFzhJqHgaGvix26xFrMnlCyiOQ2XGlKM0kynEtjCYvbLsgl",
-	"n6gy9Xwg56knolskEIwENkOIG/JpKk0EPHML6KuVCIN2q7m/uzUdDVfraO/8Wc9vBc8+XZuMv2NO9mUb",
-	"LAhZDasUFmGmxZtYBcGzFmy8F9jofvOm12gmeka9sLwVzwmlPpZEwrLl4ggQiUcjX7Ys4ty1MloISVpW",
-	"RwHozo02MnSj3BYKqLTPK6ZJ9jAUgNTQ2rrxr4Nngh1+PDLUtNVsNjFccy32eZax48bejRvXmjfm7B22",
-	"PNzZoBdouvAykCiSw9OwUYN2mJXxOOMn6dRm6xHlipBBooFQ5l7plsJWMNaiY7P2o9D7FGNWMSHOBn8A",
-	"huZwR0hDcWL2FnD132zt7u1fvXY8bjZ3r0k+FL+JWenR26ELwMHsH6zU6vA3jJrbB6jRnEAFGuyenOmS",
-	"Rb+B+TNMj3hXhCz6b7/zHXjy0dG7OzdmuzByx0Qx8TtjnoKbibx1kPLpWgWMTMQvOEm5PIXkRUPThonW",
-	"iew32MOUd8UAAC0hMZAzYLdgtjEviicjTggTO86A4hYP7SgUzcLoqZWJoAaI1b+TgsmTOQO3BQOXO1jN",
-	"FhE3PCuIKFmurPvH4m6UWrFxBYu/9zKTzOe3SucL4pV9SwahjZp5Rc9//rdf/+p/evHjP4+8Pv+7OJt2",
-	"srH8TcNZoVtMUUq0zTy45WPKjjIRJ91cQ/aVE/lGIyGtrEdsocrWcChkfDjcHhcirL6NhdUI0vlwwGeN",
-	"c0HEE61KlYl9Jrxp4wJBNnjqaSnr2x6/9uIzmejSofRlSyxYQ8/bQWvvRrMJ/2kCpR2lPJHlHg/gJocz",
-	"FMdvc7YE8/Nf/T+//uLfP//53z7/3n/5l19+/+u/+fnzH/zRi//wd7/+z3/w/Af/u9ncxYMIA63GWXem",
-	"kmVRsrk8tocFWbGph17124oBLqNv6w8M/EedYmhYsWkNJ9HFBajjCcqmzJzRUi5aVbVuw8BaYUBINeiG",
-	"u30/CINeInnq1dj+5y9++NVf/OLLf/qfn//+Xz7/wd//8xc/mq+6jcvrqm4Xi+vqLF01MyP8uqAd/MaN",
-	"a+WVztQ499A2RX+IyAOt0CGpguzNZSfnp6VS4QD+7QozXQ/CYCKS/iAP2rvmNrrsLV/CxepNhmoF7QAo",
-	"AdDpBS7AZ2EAzoT4rGWdXbvVV6pylGtoEJXDXvNYLhe6cQVstmzmcxHiivbs1cloteBuODumJnGPqzoJ",
-	"nVINVk1DsLL3SgYua325WAuXGQ7Zt45lpYHLjmPewmV/WWbiOmC9xGjuNMYJxK99+/DBfWZEDmoLo9/Y",
-	"ZKBSCBDpDkJ2Irp87MK0uJGHDcW0M+/yNDWyHAUrgbqxUE1J0E5IGgr30OaLBDfSW0KI9RkZMTTjUnMo",
-	"1ONAzmzpA81SpY1kAWAurg0S5LEfAp3jkkWekLfzvphGiPVn5ukpTpQr6HWLwl7mnLHeJh9LH7QPoFVw",
-	"bEtkU7BJvGTgslkz49FEgZCmQ1sWS8kY4QBZgjSiQhS0C052rAuW4cJz6APY5fUbN8EyWdHHp2tyuVfT",
-	"jlgtN5y5WNsKDc7suLvr2RiB7uAQ4U8nWrnzVMgaFn6krBEDySRk+TjhkAOK55+sl5biJgU3K9q0lI/a",
-	"hjca52pq9A7CeoZG22ct4dQSTiHheKZIR2DXk3U2tUeau37lKd39pamZFMyxHgszH22elnlG3vQGSpKv",
-	"rFIU6Qq1BeOxWPr7rJ3Otu1Ho+ITsE92oOzZwj6v3mhc/TfOiwYhTPZzOhyU7W4U0FK27DLuWipYTGBW",
-	"iex3FrjwUFdbOmuLnlT5Usu9pMEcFTz/wY9+/cXvvvjeD5//0Z8HFAfTge0A7jOrr+dLW9VJXzpslQoL",
-	"y3aezTDIDW93+Ycq56kN6kPAoWUFn+0YJzzJi6/Mpm7HcsxVuiNynqRn8RyIBahzji855xjNGmAeH6gJ",
-	"S422lWBZQ7B8rkHNK7OL54j1FYTHWOJNIoQSzh7evX/n3v33yKdEYYSQtIFxlphWs0L44EjIOJH9igL3",
-	"2FnNJM6BSVwu4ccOSsTcPkLSbf+1CsEmkrwied4/D/J8Ni3enu6uQnFDJtWE3T64f/vuBx/cvfNmxeu9",
-	"aVV1gViVIrgLxyj4vLc0Nc5QavHE+cgq08W9yn2QeumgV60HNh4Lm61IzgzQjtEsl9ufKCYHE/AIB9bw",
-	"IoCsRUiqvirALm10AeGJgvvYIWEB+VeAmuuFpn/D1SMCv/otly2Ir3plHcCmNOCZiG0PhvFQ/jACSWl2",
-	"Yk4k2Jxcs65sEn31DXTgmykK4FXQg5t8EZZEszYaP9VKssn3lEwpKBvY9tQXOYsoQwDgZdHpU8Hb7uL2",
-	"vXLMjQ+MmNDeC/GvTqI7Q5UVBepWYEkzrCfRnXjsfGMzzjcyvZAja97jtrmTLfQ/sVHe/jdUHRHqJNjP",
-	"WmEwGUwBH7TTGxspe8ZZV9z3e7mfXEJH6xbbK1+H4Bw9ZysjX+LROovBAAGRNZrQJfMJ2h2gK9wR4wQL",
-	"ooDQfCGCPRg3KfSiUrI/KmUKIVQxfQ3J+RqrsyDWuy7qvoUOr8CCSnPNkh7oKSITTIpJ2yoLtvJNmkIb",
-	"lIqF0V8MKbW5RcfS5egTN4JMfBXz6Tc0sYUGu5cTF7NQRaGLtnL3T1cEPM0kSeF0J5hxNRoJ6bCbqUy2",
-	"HqiJBrQKWsPYC3EiBvFWhOCs0duNIrmLn2DOO2aDAWYADWw+w+5Y3uuRc2wsT6WaSMec+FzkNnsLwKLR",
-	"PReNZTcVPMNEdO4n1VGe3NshATdCeSKzqoZNJXkBDk/RXceyQCEo+8f2mzdDypjDoCuaAa4lknHd9iD9",
-	"QbOD7LWoXZI6rNqoMvbw0YPbdw8P791/r8ClbwC1E/PfUS6g9ybVvXVvurLEIO44gcM5PKHKVew1gKzK",
-	"fG4PisPKGXANifWl98cSIC7NnbZd4pJCtkQJH6wLYVwzJaDKEpjZzCGPBUCQzGNv5srhfyZS54L7IzG3",
-	"KM74RNI4Sl96eYMqg25seVKVmaOZ8q6Ib9Fh4bnIivNlzpatxc6Hdn63XMUoknImHDIJqVl/S7CWubd1",
-	"2mK6xnxKMY5gxhAZOxWjvDrPD27Z9pLRhlgHFmY5KB0qWEc1keuEjsM8PLfeszfPGNGqjRFLjBHNCzVG",
-	"uLW/TGME0e862bD2Tm4IGgtoUUUZCqe4UzC4yjyD17laTKzIt9Rk4uRCFPssZBBk9XNzL9nVZtO53m29",
-	"+3ZR9QkGg9hCIQOvnA7JGE5CkwsEgixBDEsoYJNBIKzC6DP39MhO4dUxGXzyNFhqD6DSEpnoCiN/FXmN",
-	"SBU3ywas7nEPeiStAui27Z28oxUJiyVeNNPkHja55jiss64iDa9YDLzlyxIozVZtQ9XppJxpBXBVh/La",
-	"zfdy6iCDCdGW2/HVUDBiUmgzQJLNFUfe0j6gF5JCV/TafKxJlS3y2ixdDEH3sbBq19iIZ3mCyN9vYe18",
-	"+jdGfcZ8GrKxTIXWLBokOlfZtOHe6UySOB9EBXZUbtQfjfqcQ/p7+2JK7aPKkpr9SGB6RmkRBDtXftUh",
-	"qbLIys1GuSeLr32Uq4hJnmVqgsaFRMNa0jgUhtmW88sMJyGEZUOEhW6zyBd9o1t+CHDL/5fQbA9a3id4",
-	"wBNnlL5l8VU6UkW3WER687TcWvOWg1ZG1BNbcLjngXQi1l0BklZuYrfBDtKUYoURTjIVZqnN2fGqV4BZ",
-	"yKwF7CQiKJWmGfojDr0Re3VCSlNH3KJW6B8LwMB0Kijh5MLIE+FBV1eu4SzsJhRQBIsTZi+jbJAPxHCe",
-	"U3/gQN7OQLcGfwIOEKSgpDD/nUOlfjOENSr0PzTr/26S5gBSu2Sork6HXT0zbFSBFozb/rhiFCS+/mzp",
-	"IMi4gzmORR0UlREYlLllsKrRnD4YLRqmcw2sOtKD0chIVEsHWqyRPcNL99i+VBqDkOMhFOyy9q4gDMay",
-	"+Nen4QyknmEG5qOdxxwwBYEbmEHd8Vow//7Ib2X5RGw6H939BrtNjjCwfXmONrQU4zcyJYchVKts7pVw",
-	"uJQUDbAakGhp4Rar1sWDZVy9/spZW4PV9NAIENkSecWGYbIh1hSHKGRmRF+cr7UKNdh7yWMsyZePdcT2",
-	"LCiXYd1AgBBtyluQ8pw/fL/dREmyatpkoPCnPORPPhCynw+gTFoYDBPp/h3OQSsum7+t1mVvEhRuVBma",
-	"BBvsAHlhLyGwtqEDw01V97Tg0UVVgCGP0Wzs3AaUaMFzFie9HiRHZrbYrt+KUSROuBamiyGlHEtIEpHj",
-	"XISFyDFTIzEDzDRK03AZ1oeKPAfFLicx++D9ww8PWZygVXbIT0Xbzsil3SSx9TZTmLga5zqhWUFnjUUH",
-	"1JMDSvvVU9kQlISY52IHzGKbbZNLxqatugWXrSyAnDG4XG00tDM4h+F3HxhZK1jh5dsgQV1sSRXD+cyg",
-	"lmk+Trw1JwmYda30XK7SA6seMikmF6HXXAGFf0kYI9hl6IoBgHv03t1yKh22Y4MT0bdIJZX7cKEyBiqG",
-	"J0pyNhT5QMU21aQ7EFS0ORM9kXdBLkaRmNLvENlgwhML7QBuF0eQrAfIxdOgWlCC8HDpemiBMtzYTM7l",
-	"oaPk3rbQlLM5bwW71jmfovcwLmopJ5nF3BxLDTWr2Ufkn7SDQua+b3iHcxOWgB/tKzdDT+I28yS/IeLc",
-	"i0xURICaqYA0fV9NtoLEoqUs56t9zF2ixF7Tla8xK4cPr3o4LmchDcJhCNpXDVc2nQXtveYaaWAw00tN",
-	"AQPDXWEq28SRtIEx7QxnzibBMtsZymjhzyjfgfZDS7VK+boQy5F0B7aoI0hLt5hZ2ClaD6RybmyPJtYO",
-	"lNqBskmcKVD3WaApe/i2Bpxy2SX7V59Vs1ZiiQtNhx8YIqBphGSGKwZpMYbbhvXTY+D+ZRtniABB8dgC",
-	"E2rDeAD5ugTDLBWaaI7lDASRpvgDPyAVK3hYFGrw32AOfBGymzheilXcwWpn4ZvhMgPismOJx1KNSQTg",
-	"JRSkJHdV1o/lN7/5MbKfxje/WcHzkZFTLVdJlIMYNcCHEztGNQjiWGxIhi23b0ZIXT1YID2Yvi1EJT0K",
-	"LaNWUmiWyG46hrgRoz9hBZoc7G00QitSAPOm1b1vdxGS/iXrKxdBgquBshAApKGlE7UuWL/UbCvif45T",
-	"YcUbNB2SvAIvFQFdoJCaXUeNUsiugLCjVmmfnZiBkprOWaQB+fMtikaBGLJbfl0SBZqmU2tNM28fy91S",
-	"sw6WG/DV4cWhka50DoZuG+oCR94tVsynx3Kveng9lH7t5YBX9/HVHtcwcBsRdywPSLCzg8YjBBFyHl8p",
-	"lGUMictEn2cxWNytDQfBRy3EwliTHuTOL+KaUeU9s/H6lsVOy1GDpwwf/BFi1uCyl2oApjFtrS0vlMXW",
-	"LIz4EFY4RJswnTaIILdR5XheclX9qnd1oOCfF3MEFuaiojA7xO8prtCd7NIs4GBhgtKQJ9IVXrYFDjnr",
-	"Jb18YFfKzNIVV0ykmzceW7o+UIJnMJZxJmJY/5FSKRmZJio7pRt7m3cHRBwAJtOoIjZEEMyFAJBpQ++g",
-	"dJHRLUzvVrPAeEokGW9FpkGxc1vJPFNpm0m1A6gU0dt4X7VdDgRRNce5AkvEU6SiIhvA02nUE3NZY+Vp",
-	"HzQhqyLMqwJmjgfSxTg6xHmgs/1E50BouWYc+AMBw1vADucS6oG0AuchtPULjqXRQhZhy0uVd3pGXEGr",
-	"VKsZGt7JRyON7iCv96J0F+OpUTKnoVeUaS6V7Vgik2tQnB8FmC7Ewbdr6Z1fUK6SXIu0F24Lk1+oTGsH",
-	"CZBFewUzjuljZaOP4X0XFnlQKzAvVYGpk9FeYSXhkjSD8Yk5bSdipwDyWaAaHBBTRjezS8tyiEsogttS",
-	"FRxdKP675JU1zM56oiodsA9ktyJGqso4bquTY+TpqnfuY5XFV5toH1/aahJX29wTmV/bL+zticxFX2SL",
-	"G6TwqaxjVmO21WUj/UiL7N6dxQ1DuO6avmVAoFrdt/zKeQjM6VjHQ+BOeIGkUhdJ3sr6P7+iZVfALes4",
-	"BcWU/HTooezBT+NMhDYgc9Z5sEHJ9UW1Yw8s9cGy5kU2ycio5nTJmTr5THTzkEUWgRWISURhnnhxiwJR",
-	"2pWJoFqupNGTykYJROj1szVLfXg4D/7JCx+SgqzrUSziMd4MkEUP3JiNKCqLgBbg5vRvC4VMxgksZBYa",
-	"nQe3wTZhAb/RtOG1PSFwPCvY20FaXVJTS0X4l5Idm7lkmqU+wX3rScYUb4OVRl1v+STpCtuSV0MYrUkq",
-	"o8zLedy8ar5wmZh5J0qdkvXMeRR8btFu7e6FM1ypHXTVONOiYz8u0j9AJWx5rQVf/ejHX/7yH7/+m39C",
-	"HGUUKqFQ7JXi8zl20g72d4MC3Zgk2OEohfTY0rkO2sE7Dx68f+/+e53bD+6/e+/Rh+uAupoduGSkuw2W",
-	"d6V8GO+euWQNrDeFg6D0l3IFKsJsgsvgZZTY/JcE8fiKyxG04eUle+ZzcExcASltPmtlw1SUzU7EVioN",
-	"HpKVUfB8kPQaBK/2khRpJh+L2wDUMCtuAKfdSGT4dLnqc8VcxETnSVcvBL4zp/uweO0CKF4B52mrHe56",
-	"ZfVarevuX50MAONvXm9cPftSE26ZIaLNZ59uf8Vvg3BwpukCRQibcmMHCYjDtRy+uYnALGuFIA7SdmmN",
-	"t5Ks8baM7I2BmuBgWt5Z4aYcjEY2jvniLgvxYsqHuB4G5ODsSDGxT1u7xWNMFKUf9kopp/TwanG97PfN",
-	"3f0t0WHdGpx1XwrDswsuh4uDgcf1hdnuwuCankznoTrQecZHoxVKJI7WqVf9iDIFMU6toqAhBqclfaky",
-	"UeBHIGLyvB50MBrVpXTrUrqvfyldd5Drarp1fNbrWU13E3axWhRWRYTzsujmxJbH64sYavEVADqJ1Dmg",
-	"5bNizJgWWslbLtv/fCEgeNUUkIS5TzZDXbkItzHiSBNoyZb1B+zereVKtlUSk8wW9qjdwq+VWxhT3ODi",
-	"b0adBoKn+WChCvct/HkrNrzWLpgJi+4YEYE++bQ0/YHonhaEjRQ3W13Imz7NqXLqo/FJmnRp8hAdtHDu",
-	"j+DXy5v6pudjteVyWXquGpOE+Nhh0s94GY98tfUrd/00OOE66R6MzWH65FPDBU4Ez0T2vpjaB1oAsAr8",
-	"0wwVQ/cqcquPMDfY/ByEwThLg3ZwBSkmDnH2g3dVxhDAyWG7yqKcVNvGLRQuKDP5nkpTNWFg7rDudDR/",
-	"zKf0mQ4g2gzzITHv1utgpNIUY0YxQscF4vhoMS5oeTZvuaJDsJHb46jLka2W3a/A6BHVSzeYoYtJf5wV",
-	"CAV+Bjgs9Tc043GcmTuFSyNioykbwWMEELilMQN1qRi3eJJTiOTIq5XbYIcFsA55OkslhgFdLoOWhZfa",
-	"X1kgODTDSmJvSPYXvWAlAfsSkV5LRYUgPMolQH9Dk78YToF2obokLlBA7GypVOtUBe+vnwxeeq1qZIdJ",
-	"X5q9hKBczibiBAg5YUyYH9XYP5x0faqnOFNNGMDriirIFAU/LexKmFpLe/mYy0QPgAhQZ8XZq+jvI20J",
-	"CMoOmUqFtkWmcfUiRF2ANNcispcwKAsrpDu+Uw+agGKvk4x1x1lmJkUbhPMZ8kTm3JaeUzLnXTAwH0vm",
-	"wtUxy/3ItEsRrjgQM2c8BzbpvRjAiQBoQwBuwYh1xEbEqnw4HYzh9q60y6/naVoCqEDPtrlnRQ/mjFuA",
-	"a8T71ICbaqhHIvvwto1A5hkUwgaDi/kEx2I4lr+0JfAZWDEL/DGRul2kB4blZUdIKzRIhsUawrwInxXW",
-	"DrBItBC4tDNB3y4SXwMgN27OLBpOaVkQ/nt+JkUgf2mjIzA300vhzHwR8FSm0+LEwTd+u10uLVqMPRMQ",
-	"cktnHF5aSDEkh/LgrkwpUkmNRNwusyFEuXZA4RDpbcHjC7xNizONlQa7p6nqe+EcjVmkhGQhHTuFfH7V",
-	"c3gUIdPj7sCco0gPNSCsRGLIkzTyGh1wKUVa1SYYRTM4sIZC9GWikeiDxJDwFCLUkyeEm1AuBu3GTG1U",
-	"tH9gWCaFmyMQJ++SQ6iSkRYppknGsK47RjBCIyc85ej4K3Giqo4f4bnUfDqDkW97xKfOa+LjYHhhe9BK",
-	"RfMf2u8QWcmFEiEcV1gwBENL4MBYrFmiWoYQSeZ2xvVYdtFUHwJi0jjqkVCjVJh28Vxii/7u4N2uWiPI",
-	"zaGcitwLaU/MugP1SoXDuAOilPFEW66iDAsZ2ncA4F+lHgfBH6rYnk0DcCX9MFvC7Ekq/FFAZD0Oha6M",
-	"Y0s8dYvt87gM0CWAbiQ6N68+dsB9/rnBESwQ9FLF3WEjPqfHIzMkrTKvGZKTn3367P8PAAD//w==",
+	"7P3bkxtJ9h+G/yv5gzZiyNlqsLt5mWF3/GLVw8tO73BIbndzqd0hhUqgEkBuFzKxlVkNYkZUSA45Qrbl",
+	"iyL04FBYDknhh284ZOtRClu2/hh9d1d+8r/gyHMys7JuQAHdg+ZKMw/DBlCVl5OZ55bnfM4PvZGczaVg",
+	"Qqve0Q+9Oc3ojGmWwaeTlGX6NDF/ctE76s2pnvainqAz1jvqUfPrgCe9qJexP+Q8Y0nvSGc5i3pqNGUz",
+	"at4by2xGde+ox4V+9KAX9WZc8Fk+6x0dRD29nDP8iU1Y1vv4MeqdzOfYYcLUKONzzaXp+WLKiMhnQ5YR",
+	"OSZ6yohiImFZhH/TGSNcEJqmhGtFRinlM0WoSEjG5jLTqhf12Ac6m6emPzVTAzqfD/b3D3oRzuwPOcuW",
+	"wdTm83UT+1nGxr2j3t+4VxDwHv6q7uEkzHSeUM0mMlu+hHYbyTiyj2zdm+sDO5xSIVi6qj98YuvuXkrs",
+	"yND4BZ9x3bxaM/rBrHO4alRdlhbiYL+Z+im0Go4nYWOapxpfsS2bD/tr99MTOZtTsXwp26iBvw+EvDZB",
+	"ZC50tqon+P0mesozJbNmsseCfdCDETwRu7Myz9gVl7kiczphLVseXylRfUY/vGBioqe9o0NLave5ILbS",
+	"GRcTGFcrp7hhHnGasNlcaiZGy2/Ysk6HE7KQWUJGU6mYIMMl0GBE05RlZCwzoqdcESkYMUNiSvfJieET",
+	"jGqWuO+IlgVrMbMBbgI0Iwuup8WPQ5ksI/iOC3L4gExlnqmIJJIpIqT5dkJmMmN9cqpJxnSeCQVvj3mm",
+	"NKFCLQwf841OGU1YRuJglntnbJ7SJUviPrlw/V4yOxJqemEZDIRMmFbkweEhPmiewW/2H5PFlKcs6NnN",
+	"lCvDO+eZnGRMqT55JXyTMHGZ2XmbV4GyXPknLtmyT55lmczsTJDtur/lmCTZkmS5UIRmzBCEXLK57rtd",
+	"iLMttko4a7O43ffjnGrNMtPm3/7u/7f3d99//rNe0yb9lRy27tPfy+FNy7MXXOmNuCTXbKZ6GzPGw00Z",
+	"40upL+jkOU81a2Alr0S6JCMpNB1ps1upJsKcGGQoihFNJ4pMZZq0jVVIPdB0Uhotzm0Nk7ugE5BeH2FC",
+	"p/jKAU7IffIzollGUfC9nkrBVk4Hjv3cPGbJHZGpXLArlhEOp2CRca2ZaJkQvDnAN3tdOTaM6iW+Y0Z5",
+	"xkaMX7GsVUpk9oF1YmLTfXgmc83aezW/3niXebqixzy98Q7PQSVs7RI1xuvI30Kv2+zoMDqaNh2dYxJr",
+	"Ovn/n7zL9/cPH5k/v4pbdt8uj5J7rZmMOJLtCOgHBL2oy1ZObHTF62jgtnHTzxvFMtE+ndz9vG1Xvn3T",
+	"2VvaxOnP2UiKRBmdYkENrxkTIUEfBlF6RXlKhykLdeP7Lbqxeb8z94HRfDTjypiaS6EYbJknUoxTPoKB",
+	"mo3KBPxJ5/OUj6gZ873fKzPwH4rxmCcT1jt6sP846jEj7813GaPwIKxX37D8KUsT2G9MKaNsGjFn5jif",
+	"EwGs1jwAmoR5JSJKGuY7osJoBmisEQ7qgVVPzC446u0ffP3LXx3+5sHb/d9++etHv/vm/rcPX37x+vHZ",
+	"wYXprBs1QEtBctQF8SjPMiY0UZpq5pU3Y1HKBQzXDsd091QKtg3tUGnxhFH5aMSU6j4B0++ZXci2eTil",
+	"bkEVGdEs4ywhModhP5fZkCcJE9ut+/2mdae5nvbHvuHKwhtuN8pYwoTmNC00QKAqS8x5SCTI5Z0vePeR",
+	"ESSrmTCJncUwyqRSA8U1i8mMUWEZPSULNgQry7B7pyObx4gyuyvYSERPM5lPpoSSYSYXimV9cp6Ppu53",
+	"HFPGfs9GxizhID2WZEaXxFjwE4ZbNXLOjuGS/PLZBeFilOYJS/okfvLq7Hzw6uz0l6cvz2OScqXR7nBz",
+	"NMNSfUPOU2E0Z5puszEemk1d3xjcNVnaEq4jolhmmAG8d0T+kEvNQuIMeEIWUybIUua3xRVOBOFNwz2G",
+	"gcbFQGLCYR+NOUMCM6Ez8zcX1lNlXv5MkVROkNpXNOXJVqfw8DAg9pgzo38ffWf/rCupBeW55WclBRg3",
+	"7YgKMmQk4cZCTnof30fFMrr9zu2YS6t5QqBbYtuGJ3bPucHs5coc0cRI0YgMc40jwzO0yKSYHJMY6NbH",
+	"H2Ji5KkCzcyM41uaGm2TbbcqzUfA0W7m266yR88LYA5WCA6B2yRHRi7OcgVfAGnJr85fvbw9+volhnH0",
+	"0IR8LnOxJc0erNQjxtBwlWAZw5EQZTglPLxzetjewFU0kllSKAvsA0cF4ULKFzSbbKUkPDi4v2ozaSkH",
+	"KbS9ejNxo21KAo8eETVPeVn6yIyoqcw0E+Ax1+yDVre3t2CYwI4EOSDf8q8iM8AvzV/gsaNkSDWe1Asp",
+	"v6ViuR33fNyqwxi6zqhYDsaUp3nGVIW+UhLzMzE/s4RQrdlsrhUZZ3KGngWaJBlT6ojobEnohHJBUqpZ",
+	"tmOquoEC1yvpOCM6Y/XxGkoH3seqogN0yUfTOCoUE7BkuSLWd05yxd4J7TrOmJJ5NmKqT+IzprPl3slY",
+	"sywmE35lBaQq20P9d+KdeC6z+pgjazJnecrAiEiXR+bhPfIb4EQnr0/JJVsqa1tMmLZzA/djn7xkHDSw",
+	"RJYoAWJvYbhJrlhSp4nz5pqxptRo04xdHsMj7wQhzIwdXa9mtppmuriVAkUBtqxV05wPniq1kFnSN6M/",
+	"MR1b8TvP5JVR8LTyz3QY0UwKXDFBplQV+xE8iIrIhTDUhbYJ1xGh2ow8ZeZdowBQMuMi16xP3gLRfQMw",
+	"L9OEaNwuoC3kitmFyecR+HuVhB/Krczs5shM1yhvUUvO4LbOtpIxIIlhB7hssC1qu9dz2YTNmUiIFEZD",
+	"hNU1RAF6AgNW/XdgiLwR5mDLjH+/rVQ/aOUW3lNQYhJPKgbFjCvFxYS4nX0El5aE4mCBvoZ2btWB51Hh",
+	"NvUt2MBrxm+p6t0VW1kLjdItD1qtyTVzpvgIJL/ZXTKjGU+XJHgn5Lkg1dJboN76YUYgyyxNyJCNqDkC",
+	"ofuDjpALJ1TTIVXsuLhmcoLbGIALmV2icMElUfncmEgs+ZYlnG6ndTxcpXXkRReDmeljAE7D2lI9wW73",
+	"LpZz5pXX6gB2vzRxOK7YKbNxdWAxuPBsixD/AA6ac6Y1FxP4hiYJN8/T9HUm5yzTnKne0ZimikW9efDV",
+	"Dz3FlOJSDHiSsgEyW1V3DX6LPwDDlLkGiYILTY3UJIspHxk5Y1sD2dOLGlzj7u7n4eHDR6Xrn4d1X3nk",
+	"BzejHwZwYVkf2dfm6xWjgIALYcwWxVaO6MsvHq2/jrJfyeHv2Qh0aIg9gZCUElXp6FLIRcqSCUsGVJeu",
+	"CRKq2Z7m4MsVeWqZFPpyKxeBUbmhIeiT699xES9NlxN1IrtIiy5NB3EIXR5PWMqvWGaJ0ukyAAj6FN9b",
+	"9j5W/f5Rj4nEk6K6FRaGTcEDRyQ2yhucgpjcwZszecWyuxGJ4VYH9Z4kdp8TrsxcktgIEvsVS5lmSXxM",
+	"zEztzTQ3VrvRvDusnnlw5frX3rjkaKiuJdE3HA3PlF3h2q194wU8+THqSZEuB3IhBsHKlyn5NlBZYDfB",
+	"BcAQT759CzUqIYm7C3QeGpAPRlUsLugXdFlMdihlyigoPxmb0eyy01Yy+np6dc3T5K7zuh2M4iauywBB",
+	"wfbjq9ETlWK/J8mQTSgov1OZJiFjWrk9lKY673aGzvFR81KO7KphWFRXhuXW+ai00GQuJfyLJGkcWT6b",
+	"0awxzEUxI9ZGjHjLQExyWtgc7s6ioVU9zZgCCpXWXOZ4D9WyKNax+DHqXdE0Zy0TX1BFZoyqPGPWjVsm",
+	"hfkdjBh08kQN/Vf6+xhezn1Xijz098hwwN2xLdYmKod4FdFv4XWwo7GbV0gfvzdKOzFgQeUjFPDRqCat",
+	"6mLHH9UG7lFi8+/bZORJ0eLMqXzdtZSCUQTRNQ9XR9f87Xfv8v39/f22EJuWcVprjOJWaYqGAeK7zevi",
+	"oErvxRBFxRVRWprdxcQoW841S5BnghdATeUClMxyvNDKKZG9v/v+5z9rOigwdhtV2V3YvpQbXbrbbrx0",
+	"rqk9diOs44JeYvgjpiVct1p2hCIHpGyfvBoTahRhPrZK8BEeVo4neErNPjaMFEJqHQWiLSWENy6qQ18W",
+	"Tg1jxaGDDWxhG3BU6b6DQCtCaLrJIzi/uRnRYBtCN9EYLiSQK2xJsgrPKwcGlYbZPgFH9lbm8Y3Vipgw",
+	"qvl3EF4wsOP7Q85yo6rNIVzC+kUHGdXmRyO3BrkAf1dScFPFU8ODot6QplSM2CCVix7wnCtufteZ4/Aw",
+	"n7lWA+tlMJPi6tK9QDMNLCz4ecGGUykvwUNrvnlfJVnU+7BnJrJ3RSEiQ5kZwTTfUq4vcFbw+ddmak/t",
+	"zOCb5zi9M5wdfPVayvRNMUOU/TDNczdL+O4rnOoLGDi+aad74WcLX5/ZKX/rp4SnnqvL8GU39cpjb3H6",
+	"z93s3RK+sEK/FA7Y+34KkghX1X7YhGKn4smUC6b84E/FMzFJuZoGPTsNudg9mcBmRxnXfESNDGMzlk2Y",
+	"GC03WzDXEvLfojn4/Kxo0w+GK+2DI2r8E70ca+LozTPGtqKadlIEX9PKNczqd761j1VPNoytaMUOoPXI",
+	"vrZdlSfopVJ3W7DJBgyix9eKOPZB20j06oxcDGvYWut8XEhkw6I1Sd0au29ho35KG1rWowziwDeyLbvI",
+	"thFNUyvcOhm4eMwHiotRg55tZLcgMciaGRV0wrL4iMDDKMRNb6ZLBX1uLbWnVA3oasXNmbTY24hm2ZLQ",
+	"Fu2t0VbtbJm7neIt9IDzrTfS3cMfXSzdDzehOuTzZOPtkmfdfEK5YtmAJ9fc/1csU3bh1s5npc5hoySd",
+	"neXo2WxgmePvx49TbtpN1Y3uzlIx7NKJLNF7LUepKjehrtuz3jx7eDaRTV8tX5Ybst+elNqrDuYW5JPr",
+	"+nbkVKn3m5BXXlB8WnLrNUQmrLO6Z1yE3x5U7fAak11jvFZPfQdj1uzoidzzrhVsoP/S/vEdPvY+fG6P",
+	"z+bSuuGp6bk34XqaD/sjObsn6ZzvmU0xYeKeH8/H8HV1yed7co5U2ZtLCKjDIX+MSvJ97ep7E7wm0tfb",
+	"4dcWFCujcrmap3TpAu0tc1/bzZuzF1Uev/4dxTJV4emrXjpnTPzGPtrumHEb+cx6CzdzINU27tpZlB1B",
+	"u9wHt6dpfFobqML2QsH+fv0uuRUZdnvySzX7Kp1uFMS0aJkm9kYLY8JparQeL+E2ymcqew87uQ93vDS3",
+	"sCR5ylrNxB/jmnUrY1DAbWegqwe2zlhmAxv9Vt9Wz2VGpnJBUikmlSsTiKWYyjQhQzaWGat6c5su4Os7",
+	"ahd3oI7jlad2Osb80QVVEAcoELjBDAg892Ammya2uMrKwoPaftjq5FhnOWFOePt6QVxjsWJU2BUBhqA0",
+	"Nwa/WRwMxk0TjFA6JvuWPcB1RbeVs77k7feOkG37p8VTvWIsP+ZdL0+ZGLFkkAvN0+3vo0vXm5WtqOF2",
+	"UnAxsbGEikjht2PjdeTa69Bt3ACBElcZoTB8R7GEDJfE7BGX8tMn50wkhGtCFYnt+7ELRbXxplqShGk2",
+	"0mYLuLQ2/A0ivDus2YKLRC7CzVZ7qYUirZ4Ef01b8SLY29rwurXSe5lp1o9C7ZzWdlGnK+CCixQs/Hpe",
+	"iDxlt2H05ym7JYPf9Xwjxn6OtuSnYOjDvG7CyA80ldJt+wbG/Z1fHN35xdF3+3uPT/Z+R/e+H+y9/zvv",
+	"3vVrX5S+6w/23t8tf/z87i/+EjwEJXXtJ5p1odkm+uf6WCf77PV0wWDhDjZzZa0KNfnkKJ99yhbjSmV3",
+	"HSm/ew8D2Cktq7r3Jnu1QV3e5PWSzrot1/nL2rs3onivm5VppH/BZ2yHE1thCQTnDk6ky+Ga8vmcJZB0",
+	"5r5rtQxCzKXiv+Cg7q+zHtYRbZxKutuzt413uZPR4Il1v5yi8Gh/g5wAo45t56oO1K/1vuJNfcuB2PVR",
+	"OKXlvhkpfKsunJSNNZG5RucNnA+uEFkPbFWuVeHSgY6jdn+OxX1brRt0DjutSN/OfmXV+6SETQf0qc68",
+	"erVTZO0QL/zTjYe7AfRKjmH1fW4svrQyN6gbIwhNt5Lj4P1qJrFzw3v3Rvd5F3Z7+PDxYU0q1dXHMLsh",
+	"CJsYcyvcvZtwg2CJ5+5ld0NhW3DdXazOQ+giXmvOOH89Vo9Vsll2pRRzBLc0LCu+R+f83tXhPfCMqrjM",
+	"nqpR8V+W2NNU67n6xdG9e55P7cG/h/t/8xd/Y1VsOd7JdXWOmKdPn258PTSfA17vDo/EfH5B1eXuPVFd",
+	"8KNduk2fnIglYF8Q9mHE5prE/Rh3Qr8fRz7t8c3ZC4RCtYm6gO7HIcegDVV6pdVQ9024PdNHz0T5Y/jN",
+	"+7uBHGzyRyANzgAzKVCTZvRDqB/BXq5c5CPmdVchBHFag2BdmwxewJKwEt8GkB8HCLQP9/fJaEozOtIA",
+	"HJsxAIetaQVw5Lc1tUAHoorZydWHCb+6+H24DQG8KSYSFTkABI9NYCcDoFuNki0w0Nf5yM0e19lyADm2",
+	"7bLVoQeCtLfKk86WRrVSmtHEjCk+e3Zx9tvB02cvTn47+Pb05ZuLZ+dxZFHD7G4nl0IuVHBLhOgblVnc",
+	"Pyzl7j560NGaCa98pjJPkwGMckUKpMR5EEqen5y+ePYU8HyOCajuRpt0anRrl4FG3S19D09Fkb/nUCa7",
+	"g0mGTKnAqPRw8XYYLYzJtNPEeX2qfm3jluC8mh64qRlUcMPcmFZMpNnTXzCRxqFucAlgydVwBaClpukA",
+	"4NTXFgowfaIJ4lFh1oe9hh0Ei4sTaCRJnnB9MnIRUE5xsldG9sppAn/ZzOeuKpRp+IlvBj/6tuDjU9eg",
+	"G8czoZsyyOioU4BWMBNIktdtQPOAYbKYSjKjCV4n4ySPSTxK+RGKUWpRZAAPB95w/FPOZmAkcsH65GWe",
+	"pgiKCoBQVF2yBF7iBUzii2/Ovz0/gkv2+dwi50gwPBHS3ckUY/yQjE240ixDXB2WjglVXupDbpmSM4ao",
+	"a0jOEuyG4T5TKgDMrgOQgJbZIJNpmxSUhRsJSEBthEBnpIKxxRludnXgWw1puP5GWDGN2DJpitqPYAti",
+	"1F+9tM5nXCC7N4k0axJjvQLOVAwIQxIhtKUTlQCfRBOAmjwhU8D/tHiAiCpo6VqAJcXkjv3ybmxWm2uS",
+	"SnmpzNpgVMIKeheHbZMrdmz2OrTL2DylI5uQ6AnoKNVAREPb7gTM2ExeGRJewAb2mIV4RtJ8JpTbO25z",
+	"9sk5G2VMW6B9hGVi8NicyXnKoIH4888/jxFJYCzzjCR8whEeqgIBaR7G1etE/bJbrAFDyGKCGeUCtGcL",
+	"iMn1kgyZ0Ts65XDiG41yBH8aXLLmnzujc4QQNI2VNP7WntWf906TuB6HtD6WBWDQBnze3L4D1AINs6CV",
+	"g38Z0S2SRFEbwTxzDWkUAXcKR1SafuSEg6d7icqV8Al7phxfapWHO459MF3u3tr0vV435qGQ3Lce9GDz",
+	"WVHP2MLF3mYOWo7KBVFsMoOKU6tcg20en73KD00nuw3TYBMUg9KOwGk1Uot/fwHfVae8jwDvVgmMyAER",
+	"MmEkkYJF5NDF4VFBZDbkOiL38fkxF1xNzQsP8AuAkyB0KAyl0nQZkYfYkqaXzKJ8SjHpkydQ4UYBQliu",
+	"GEGEGGTzymlJPENswOW8Hg128Kjkmj384tEX61yGvvZUoPZC3rjhNrDbZlJwLa2KO+VKY6kritjn7xv4",
+	"pmvzZpnHKgWgtqg7YyBOmW8Map6UojjarBX35Irmd8eG3Xx2TUN7rXet+z6rra0nh3twywDxFdmnOluG",
+	"UHE3Gcys+ERQDQgOnspNEUL/KUWyNpwUDPy0QagNNAk3QnVFtg0HtRvUKEQ/EoBM1MsF/0PO7M/2Hj/o",
+	"d7ccQLB056pY2O81lTHHUG5dE/NzupHg060Y3BYJbDU2ttolq7Plt/6AfWphaF255k0lZNoV30l8yye/",
+	"HTrTfzWff7+Kzjtmi7tliXjlu1VW72aXgenGdWCPycF++ZKnZPiti3Rd2DpbHapfVaADcWIryHWTO6Kb",
+	"uDH9sqTtumO328WOo359gMju9TU+qPjf7YPGxC3/YC8tLVo8Yn9Ujc8GDN0Vt2Pt17qgXMKdD0IKDuno",
+	"0kWi4fVut0Qo7MGHWTWBfsPNKqTY2Xtjn2DHlXPxd9Oib/qyL+rpjI7YnGas7abMofQED3pPp8qHgL0m",
+	"RZ9YKDLrtZ/SBLI5S+EP+/t7D4bjx4fj+w+/+GJ4/0FCH9H7I/b48HGyz/bZgy/uP9rb3x/vP/qC0v0h",
+	"fbx/OPxiD0IlVrte1t5RBvsg8tu0vHSNu90e5zpRvr64eE085mdlUxjVQWaJWaGDorx0E7fYLHz0EzA/",
+	"/xPLYWR8MtXrqQnL9BYfrvPOwO9tbUbbbtlO3NIuxOZ3bJ9hp7u3z4J+r2uf2UN3+/aZm9NflH22ZXj/",
+	"luepjWhbmjg7YatbEPXHYTfvV9FvxxzjNrjFW0/V1pvmzxRRU5qxsAITH7GIZCylml8xV8kfr0PwLc6M",
+	"AVK2P9YEH4c3If39g4aw4ydY83lTS0vrjA+dbdz8Yv0iq6EgRIk+7IOGkqBmF2HZGQhjmMo0YZk6IvGI",
+	"6yVUQol/9oMtVt03332M++QEo3amVJEDQ72HYZRm5EuVDI3SiFEIpoVMpsFjfXIiCK6ni6GA7EZSzPeY",
+	"UEGMtmZDcLGyn/8dagPHP3yMbZAEvF4Kuf2hN4Iggd6f/tn/9sd/8z/7rICj3m9OX1v3aTnotUOAQ8LF",
+	"RNP0ctCWvNolDhVDvw+et8Sjshnl1Szww4cPOsQUNKfmQMiKPVWYj4Mlx1impDjCv4vlD5fctPcxLiny",
+	"f/x3//yv/+1/1ZCZcwMTBxW+hm4XdYbC7B4dv2CjKdUDOWcCX9tkNmFieIfbYTe4ZkYGhN7qMr3MGlaz",
+	"aOjlXvH+veDldW7VGZ27hNOd553WjtuG0yy//+kl47uTvuG08L1PbjpbLtKnuTaeGW04G3zvk5vO9Vnk",
+	"hnQov/+J0WMLFu0CyhvMso538OwDbaoG9BwyGriLfM6FJkpLyDHH8mo2oolYqayOsS4mRPIMGZlhvN26",
+	"Ww8br46DWDfRXZoPAXl3a0NAx7t2r0Cnt+BeKfq9tnsF7ZhPwL0CA9n54t3Gwqld+UOwt003g9Vfq2mn",
+	"q/NOazSxfTeTIXDUlNmn/8kYtDaq3sw4DgzIlCtt7EO5UM7bjM9BZP0SS0dDReQg9l1FrpYPn3Mza5+d",
+	"gpe1JFYzFfdDQJ5NQnbuB4a6P0E4mWWLnMk2WMktXP8Jp+lgnrEx/7DevWV2Hzy5OmRt0sGVeIZP/RSF",
+	"5uV0Vr5UCBfGE7UlPm3buwboddfCEDq9BWFY9HttYZh/GlH5fk43cddwbUawUfzPBiziE8TF2nEAGC7z",
+	"ttrAZjLkp21ws9tgQ07/ftX675hH75Q/P8VLlydFbM/1tdq2IKFt9KTOOYRcDVS544AlrI3n2ap2lGID",
+	"zWbzlGrWYQvypJq+1xpFU2q5mNpmakZ5ZXerbZT73rnS0dD9NXWPyjG5dRWkOsObiXrwR7c7KS7YB93x",
+	"MKyZxO6s7q0nWWUjq1p4bZ59WaDSV+jTDMQS2+HFUCBAkTnN6IzpIGmQuEYa0VnWsKANoEWqa3M7nOMW",
+	"uQaseWO0g2Yf9LHFUQiXNUYfRrBm1ocRsPLibvdP/+pf/sd//9/99f/17//8T/7qT//wH//1//mv/vxP",
+	"/8Gf/qf/9o//9b+o1cu+BhRjoCw2TsYoQQSVIB9NYMYc/7x8Ff3lo16534O9x++/2997/P6H/ejRx5a+",
+	"C7VzLfT0JnOS4oYQBW92bzVtqmeuHun2g/QlTVc9DP08ZZryrRIbqhgMa3Kwq2fKVYoMGmklhh1k++1O",
+	"HSeQxL+XxnrIhR7YHNsYYymq+EK+9PeYp5plRLGUjbQiohn8sq5GIvBHZ73guXkc17hBJ2jJxcApwY/9",
+	"jNHR1E+nnqGRsZHMEtW1NA1VTV63E6K0MbPIQmYI0jPP5CSjM0W0JMOMitGUSBERlY+m4IAz1OwLqQdj",
+	"mYsk7q0viQ49Ny76VbNhsY3T1G+djVLI2VWbRdLZulA5trb2aICWjx0Wb/mRlzT4VmLtVleHLneuohe9",
+	"XlMzx+116wo5DONauYJdc2Ehdznc1Q7sAdIzCqAzIRM2SDA+AnAtBvOUCgueNnDYFu6zA7VwLypNs6Ad",
+	"/3gTSoT70Z7lBo2JzxihOoDWATgNq9ECggZAaxwbPh1otIjFxERCEskUFM6i4zEbaULxrQVgOMV2sAOq",
+	"IY4Sb/J91k+/c9oPF1xzqtdvmBL06yDJs5aC3DZ9shBLMOoZXQJiyErMlYeHDx+txwmGxeHCy+0OrMxs",
+	"vS5zfOWe+2j3TxPWNHxv5JQUjMCOJDN6CYs9k0pDOAUJiz0rcmfMr5hLzTLSz6GuSIEf7Xm4C+GsDyEa",
+	"wwdU3jH9zFlWahMexAjLu33ySjBsEbZCuqBLhdeRLOl8fwjzKl8hHjZdIc7pMpV0bcTOa/uY9V6ut1SL",
+	"uZ2b5xFVM9MbHTHYava16sHqfCKCPLcOW8u0InM9yNjMYuM3H4ch0wvGBMHnWKaOve2BG4H5n8wiWufX",
+	"BmelMVG1sYb7pgDPD/fr+6AiMpz0L9LlPIdvlBwf5inlYocC33QofMnf3Yn8oN96UuuU0aQbhigw04ks",
+	"Z3dSdRlhoAFLSD43ei2EcnVTnKH3AVeDmcUorLuQk5xtVnv0w5xnTK16Z22oNVeDJG8ZjxSDXIxSRtcz",
+	"cvHGPmg4VsZlZvH8OuT8FhaF0zJMq0mOJfkQTyClGtxJADaFGsMAk3F7oOqMGGSsQpE/rdPOiKtfsRHN",
+	"FTsPOrRfATTBC9ut/e7Xrnf7+aU8d2Ow37wOh+IadyNyFnDewmPfTpkoNJcFVcQ9TlKq9LEvyGETc6Gg",
+	"qHmuM6v13Q+Xa2Befc9+PGYIjW3KXLOk3d8IvyuSsBEHbcrIDpdHTZfwp+/kGNN2FlwxQsUSU32S2uO8",
+	"yQ/pSmuoVanbgZpkx1Ug1AKQJWbQWK2x1L06DjUOozZ6bM8RFaBsFcQayZlNhO+sD+BW+g1niyZLoxvi",
+	"9QVVlwXetcpnM5q1rDQrOCXhAqx2tUY6Xwty2mdY2+NeDM/zPc+MSpwt4Cd+sxVr3SQEAodJTQaA76VF",
+	"BtCZTyuDx44JJYnURLE5zSjq2LZuMUKrupSnJrqthMqfZ3KYshk6eIP+tHX92qNtCw9gvwBtsNZJgvNb",
+	"7S/8GmH5DF/iYqI2TVMB+PqELptKJJM5zTTWIUa7CcUpzRhkg1nmTIbMHBBFLEAgWRjOpySZmSM4ztOU",
+	"mPbJnTcXT+6SKb1iZE6VMkeRixGDwkOGHZmn1tSbebheZ2MfXCRB+2S4IkmGMdwA7IvmH9fApbEBlkRG",
+	"+6WQkohcVBnD8opnUsyM1TKlisRfn55fvDr77eDp6VncyMUuGZu3kNcuXDiaDSmHtZmQcmYLG0r6WSJS",
+	"tqcwRlj0y/Wr+xvRu9GeTOWkbfsAVd1sYCIZG+dm+Mb8wrpNZi4eqwLzEUEbxl1moZoReGQ0pZmx6FxR",
+	"KpZMyhVBcGMmCepzQ+gzsosLuag4CKqhasSPQAtP+8GCJ3rasORyEVDD66eYA0uLteuTExfBSOfzlANU",
+	"aPGzlXuJBAcH+8CVJksG+QNW58KjtGDsElE89bTRDwM+XjWnoxbOVvxuBvtaKj3J2PmvX2D/7rxjgqeW",
+	"6HyRC1FAxWMDRDCWIN+bZ/yKp2zCyJOzZycXz4wNz3WfPINI4KCen2tcaUOqBaRUgIXeL192Pbq/GTJs",
+	"jX+eCs2yK5p+26JqcPs7Yj0bS9NyY5ebLNgHDaXSZjxNeanydctmgsIcHWo6fcOWN+MG72yPt8QKN7ms",
+	"bUzUGvf0N+xHCFvtpIEZ4t0mItM3bMtAwOY0YVA08mxuxJCrawn43jd0SVqZZyuCwQtGjRG0ptzNWGaB",
+	"Y8myZ4xQoNb0DgvgvD579eTZ+fnpy18OLk6/ffbqzYWvg7P+IG1at+cFCA5faaOqJmRy4QhsRQxXcOzx",
+	"S8WOzBTkfC+fGwk7klnGAIGd3MEb/uEyvhtBrQvEMyJ3BJsgmkGMTN1GqRuxHDv8I3gHBKRIyJ25VLzh",
+	"Dbhn929YrdV1gyqKY072mtCW5Tgm0igCc5ZhxaS7oB0U5TNsHTdF7vgO9+/2yQk2razANmMLCiBjQrqe",
+	"UkFiy677Th2IS8L4CD10cuGKVRjB7Bx4NJgSihCVz2BuaVrMHxRmZdbCEGGIMOf9XvXw2B+az4/90bv7",
+	"Hax5N5fPSisbiFKpptLFYXN9zPUG2LUfU0KsLsfl9iLa5VJe2vOPw4dNh9vUfeUqaZitxZKm+a0/0Klc",
+	"DNSC24i2Svpm8zaH6huCQPqrmLiNYSME2MKbZ1uOZkEz0+6nMJwCT3+LahR+H7tjVZ5eifQlKDfbKxya",
+	"tTpCwJB359MOpcAu1QLs9ybusSszuN3bbBzMrpdv50EIL1x8zualLzpV34P21/twqkqX5aVGvCNWb0Sm",
+	"Ms8icAwY5gImoLOcUR37DO+6yfdSMFsEyVrDkmAYUlW2ztFTtHZp4GVjDrNsYIax0Qs4/s1eAfu22xsf",
+	"2xZVdQuJvgZF1uXF7Boee7Pl+RRHv8le+STH333jflrDbzpF37a5yGOVQ72YGMuwoUscQgptxbOhCyGG",
+	"oFBwpTyZcsGMpZuRZ2KScjWF/PGT0YjN9d4LW4++HmUYILweFmNqrvEThxEhcTnWwfnRrljmH4F7Sh1+",
+	"NDoO06bfJufat754zpa+ecOeB99bnJuWAI7vC8vUOxXjXz67IFgN++AeTWZc3FOaaq40H6m42bcI77p6",
+	"uQIRnotY7hPF6b1z89KU8g0KJAdgXPd+vtdSSHtBuR6MMq75iKbtlXTBMAwudeDmhsTuxdWOgo5F1GEo",
+	"bMayCROj5cZj8W/e3GCsqr1qKNaKcGOB8ucky1OmSAxtmI0SV4Zq242ts5VeMUCFPi77xK8/jSZO8ZIt",
+	"du/ZtCUH6+t4yZYlKAFKvmI0gxrHlwxvUaj1XVOlIB5ajslXVPERobk5LdpyhP4GiM0rPKq2bN9qmwlp",
+	"uDt9267ZLnXtwCqpLdxrqlSIEU8VidE6iQ03mzDtXfNkTieuTK0UxZ0ZfN3FRfMSEsUKZkhHM7Z5kfgQ",
+	"lhDKxFe/KH3XH+y9v1v+2FYw/qXUZ4wmSxu8UtsJK+A/mmP/44wpI67iI6IzgFMFxwSW4yUjno1yrskw",
+	"Y/SSZcckFnLwh1xqGkfwNzgJ4yO81gXNmkAxYFW43zJwmiUknx+TWPGUCW3TGeh8DherQvoKwSnVLF0G",
+	"MtkOD8OGoGf8EzoG4I20nKO2KmTIUe/MN+q+eSl/bdsuvnluu/A0t135cBWbVdiqlBxUj0Pxmj//KzIj",
+	"wjjPZyLZ7n5hyL+vBTV2YKAbYAdF0Ie2WtcqLuEKMOLFPRsZjoexJRWPiF38/eggOozuRw+ih+/Xl6Bo",
+	"XPFn0M9byu164+dz1FH95+eUYwAZfnxiNm4afvPM+ivt63LG7CvvS7R6tIZQ28RWF9FD1aKVC5xVRA6I",
+	"VbqhlAcMLCL3ychNIyIParUpiyPmqbwtjc9ZQOBzFlD3nAWkFUmJriI5KQbzvnpS/JaK/A5eWbM/PCum",
+	"yzxrEJMFD1yFWtsNQbbzyd1ttk7Y8879ZWHn39KEXbPOY8KSfJ6a9ppiFC+y3CM1lqL9IULC7PU0M1y7",
+	"MVAHD0mDpoFG6mIqzekxcmnoL9cio3eMKSiIl0IuBFkyfQx3XVSoBcsgCk2FkYbW6O0OS1bfxE2+3uCx",
+	"wQZFtN3VQEPhe9jKZDFdusL+CxTLfMxZcmzv8TCGh4uJj753qGzwNhc2uEszpUkmc5F0qr3dKTqylPNg",
+	"oySrl9gVskRBdbHSVioFNNqbC7sh1u3qm/Dkl6Zi4yhv3aMfDurMoew1hOFjJfTVZdKt3m2pf2xx//gY",
+	"bE7C7elpTODcOIje6N00HczUpO2Scp7JK44e8CBTYOrvzrvsUWNCDHye9crzU6C5uzPk+EeXjjBivhHI",
+	"tiUCXzGhr5VE0O38+T1RhCgH0cUNVAcSfGZjPTE+HPeBT8tw1cYgNczw7OYYZj5rQpr8GuI2tA26twQ3",
+	"tsSQMeE5V7cb9C1kfxEb7U5EiakUixgESLuVKm2n2h52M15/SLe3BjpKjC3U+i1zVYE9D1qdNiMol/6Z",
+	"gnroEOo99rmhgeCvJAhCXYugaIW/77pky0pY4cHhl9tVhygl8ZQH/lLqKRRiwwS1WtYpCXQNCIsIWAUZ",
+	"LtEzC646lE3d01SB12e5AFfgCm+yPYkYuSXKw62n2j6XGRnmigvD4k2f5KEFOQnSa1EhsO9AzRKbAtmf",
+	"0Q9PbR5sbK8tXSZu2ED3WW5jS22ej4k6T1gTtaF8IZ1QuGzlCuN9y9OjaeouP2A5h5jaCAvdTNY2Gtr8",
+	"yTPQvuL+DeQ8/hjpps9BWYT0UgwMopdw6yBJKsUEPT+r01ExLiwsg0NieWW42IzFcMMdl7YTBo9n/Iol",
+	"eKvBdfd9FKZ9rs/2rKudNUs1TOgstlzQ0XrWfhvWosteuhVr8dzuw4aLFwfnGOGGSEIFAosRCfIf/t7/",
+	"8B/+3j/GbRMcHB2+X0VbighLXRKYL0hljJpS4aLen/+X/+Ov/+//5o//5b/643//b6vAS1U/8CZld3DI",
+	"LXKlwdq5af9PRB4SBZluzkFzc063cPiFZ6hs9zgXUdXmhaGEX4ZOo4pHtPZdxTHXZGnVztSOVKIfESo8",
+	"VJ7Wqvs3kXfcVcHwDN7jMxhObdSLyOpERnDCpZvRmbmvskFhV+ZZa0Xe9UPcykcS6hRru7C+nTU56fNC",
+	"ywPpjwHxXfGaPk2XTV0p2ipUtWTq1meYQgKYrUZti7FADPzS2nvdylKr9aLF8X8LT1aKjwvlgxMdPsfY",
+	"ZZB3MbKzNef6R3SURT2QDyxhyabbNVRWO1rTG0PlbuDHa1K2Cv4X2ODe8VrMvGqYl7lYbVeXFq2S1Qx7",
+	"KvAeer6xGQRvuFYXAfhnXUD9qDLnhiGZmTDbuAV83Xs7Gv0txWldexo01+lNFcdu1+iLnYf9hSjM4VT8",
+	"lnCTv/5GuL17IzcCdWvmgBvBtpi/fkOXcVLrCXPX2rwb+JoDiNcwm/VB1H4C1sirMmhWOa7L9sozgn72",
+	"3Rgt/kSuBqddffaqx6z7TrnNk3LrB0Xd5KVUOKuVSFbY8roxgmPBnOA0fTXuHX23ze1YdXKBI28V1Gf9",
+	"DNnEQuc/LvmYag4CPbX5t1RYyLjCtcXFKM1RrajNvihTtRX9i/u3hmvBRpSy+llctWydXFJV+1k1X+iD",
+	"W2GdUtnAq8DjjT6JIUItGdov4cOMEQhAT9FD0FDLYeutDZNoyhOXGRu0BQW4SAPzkFOQa9EBNjMW24gx",
+	"FOC4HJxdIsO9H3jyMXYhA2lqd99sPUq7u9JF0q87fbBut8MdlaP2zljjK/FqPA7RyMBIlONxx/hANJhe",
+	"mZfsn+ZVaPhNAabWcPM9srA5TCBsBckFhogsLJIW9anaxkxXTOgjKKEOgSOQP27R2vxXwGogyRJPTGaY",
+	"UK77JAYzxiFC21b9LRNcRdiBKPv+lCqS5e51s0Xt24B3xRV5fnL64tlTBF4xr2VM5akmii4D0C2Za4DG",
+	"gtnBWGsOVzs063xwOC0isZ267/OhIeDQjx7bwdheQHjxmBtwdTDP2IglTIwYkVc2lds/bIZr/bZw3xdA",
+	"Y6WMXjFlFkTm4IlKAVQkYXMmEh+mYEeJXImnaRkNrF8KRdUAeWXm0nFD+X1zZt/1XzyHRmBrjZqMPnsl",
+	"tIFr0r3hbMUbMeZWx2CdIglt+JOWuLgW3+eI6CBEyy1pl+gsuBofONa03qUJjwdMZu0byKWv5Y2x3W3g",
+	"W9wOkNHsfX7FskF7lAKGIw+6+YfOmUgCvxBrTDMpoivMA1xMkGt5zOcuiOjXjUvZELwu6jm9rY1I/veW",
+	"A1KROsECVw9XVDqe1ZYb1qw8uDB8JFw5txylvVI6DdW9HgaVFHt6bTqJYTktNbQLHagT6j3e4mz09CBr",
+	"LHFjg4ZGTGjDJuSY+ExCwgWJtdQ0jSO83923+K2l6wFIXih6Fr62zrqFj3rQeKdpVM3VyspjQwVlfGBh",
+	"ZforV+XaxlyxvttbcMVodqc8BhTYrdY42rG3zfS48+hs3+kN7K7bD1g1o9gyBu76qtWqub2VWfJwP9wJ",
+	"m3kozFuG471lT6ZUfwa+ihnVfXLi4sof3f/yARkuLQLur85fvYzIjFGVZyzxOEuLKdeMIJqf0cAhVMsW",
+	"0yaLjGsj3bkA3EkbDReO7mEAY14QfVtQabvrSuBlhw+2CrnzshXgc1pcD/ibERK5YiH2WHibZ4ucbwSq",
+	"Fqbx/Xz1+AJ9rRuIPJoXzRFmoQaNJh7CSHvpUleiK+rQTc6xJlC7nIfqJcvNalQrud5uGftumXoQsdAW",
+	"hU08ou+QTWlqdz/E1BKo8l+7lFhzSYLlLzbjuryIFukY3wk1aTDDclO1zL8b+X4biXfFsivrna7kOawq",
+	"o+Fxpid5xjoCuJeyQqNKWcqGiGcLaY7LZntCQEJCM4fgA+6UNLVPcxjLetuXm78GABzQhOML3xewf/h4",
+	"2KEb3HYIZTJNmNIDgCpohTkw9mcqxaRwUtkLLhvfn+QYAm6eYQp/MC2yxKZ+Q7KJd28lOUPfVmn8PiPF",
+	"epEQnZcrQmeu68Nof3+/iA7MrpyjCK7asEc3iH6jMdJCkMI4yWhjXPEFDGYOJeoMkQrPFyRUHOzb75Vd",
+	"mVxonobDNCSBiRqlQC8kmUkHKthm8ZVH8AwDBp1zcLvZ8YarzPN8ODPqRxIRmippb1mKWwEftoh41tt1",
+	"LHO9Ykrnb548eXZ+vk3TVXUVHMy5Xp1C1r26ASBtij55NS42ahSSCNyzWP5A0FkDJqaQeoCuta55gV2f",
+	"rdf0A/9d0eGKqQ9Kw6oTAVOBDvebqIF44Hjhgs5Zczg2SKoMERMqRZvqZgw23qnSDLcJJ0pTzWDNgoWC",
+	"65korEkDu9uDv1uEV54F4NccmHkudH/FMe2wpnP02g0EyrZKjuuzl09PX/4yqmdiWTzPbg4+10eL2lrt",
+	"hQqJFyEb9VGUZLl5j1T1VjSgWXV21To1Ve9OfeNXGkevXFjc3e3hJnnopEJVWBeMpOlcrdJwdqgBO51q",
+	"l1rwa4eV33CRsmyWrxBP8z2wl4SrS4vRLBL2gXUE3rUn+VpObld+YtBF4QTJb+iXMs1s5YqtA6ThxDs4",
+	"wzZ+nNClLUfhdKCiekO15yYd3nK2DarSFWU7bCSAbWLreSIu3kaV8YI6KFQhzDN4nam4LtG5GrgaV61R",
+	"Bk5vdQDkCNZm+ANC6xgVmIuJq3pXN/whu7R1YZtqr7QtH0THrE2Wg4fqtWzc9goG5FosESKyR7S0W8on",
+	"o7yKpZO3khvs1qnru925Z7fc8zXduwUvvXUf72sLwdbi3LC/9smpJrNcacigBcsMVBrY3TZ66+T1Kblk",
+	"yyMSp5dqpgYxGUus+UmGS/LgPkmZ1ixTEUn4hGsVkXjPZhoO4v6agvuHG1Wnf72T0DVfqftnPxhu8pLO",
+	"2Mf4k/Ahv55KwV6iNVVb16eW+tAnIqUnVE2ZwgICCJuOJCMpo3A1Hf88PiYHB0RLYz+MpjSjI7OWffLW",
+	"ziP+eWzDcqjT4bkgM8pFanp4MuWC9skJRDEooqZyERaPp8oVi1LOci2nCB7c/3J/H/63vzrYtuxofffu",
+	"57/4bn/v8XvzP7LXtl3Sxno9rgRDEMjjsquAraK/oyzNuKus4+s3FBV/Ygj26ZPY8tZau+ZsXbK5hvyb",
+	"mczYcSEPobqfO3izcsjMCMVUIcZtBx0DaGD6Z64V+PS1bwo+PnXtOWK9Gp86PtfCB1dZdvAQ2mvIImwN",
+	"YjRejCEKSZMWOzVjzXbL9oLTS8jWm1moZLklyKwrxzeY0Q9rfHCuuAtm5KF2RF3OKaooE2n4EWiKiynV",
+	"UPcOqpLZXm4cX9SQasKVZtnABtgNWl0rroYlFYAzCCs6l2lacFAcOeh/XBHXMkvCSpZckwnTijzYf7Ci",
+	"buUAUQgHWF9vLUmLWihmQBUK23i0CcfYNVcvzJafwn1YmIEbVcvpAtdaBXq56bxjiPUzWi0fj1nmDxLB",
+	"GBhilB4s0FgNv7s2TJ2fWZGSXEzWW/T+K5+M7L8JM5H9l5iG/B4pJ692WRXBdsiSnSqbRa+1CQZjaLoX",
+	"xdeKlM+1/sXyG6sLY56xSWOJffzeaHmn56/I/YNHj/YO+uSVSJdekwHlyXIAMDzx6kHaW+Jc6GxZygk1",
+	"zMy9XpRqSjhNyTxjY/6hrB88edlbnWZzsve79z8cfmyU/2fMSNivqB5Ntwt3yKCB7vo/duj62gwKtLaC",
+	"2HXzegXz2t2JQTMSut3xqTE9PxuPzefmor7wm9PkoSymC1EGTvhOvBN7JIDXd7kGR+W6065Oq92XXFnW",
+	"2ofXw9hxdz1mXbUYWICPsQ9Tmitdbj0IFHc5G0LazH1UElM21tiADRNZ83pzrHwY7OCi5dEWK+JPYgg3",
+	"h6hy7JBPhMz8eHHn2TrctvKokfpSQrL7sYc7suWZHHGgYGmAToy1fKcsDetcN77rhV58BHn3cHyCu6xg",
+	"HYG+c56tpS6UjCsSj2O41MOasNhMwlIOLNJsh1wUH80YXDKiJYYdg31m6XYFObGIC7ZqeKWhStU5ENfo",
+	"0X8nCEmMAmgsA8zOd4oVzMfZCY60WJMcRgY11GpVyiOrAjXvSMOFOU7U4lQ76mGOg1lqozMJMqSjyyjM",
+	"KoLWP1NE55kgCU/siGeM3PHN3i3n9JsJpYmZooAi0iIhd4p+72LCQuP5KQwvR7MykfrvRGAfNcSJuhsH",
+	"fwR7Ua8IBrbjNZLCjsbYCrj34WXYwb2oNwqUFbvbIFfeLiw0FX5yy9HRLkNOFuAow+cC7Bc+uqQH/PQs",
+	"mBB+88ZPy312k8PPF8UU8YtTP1HXgZsufi4BDNtO3dTx89Ngyq7TpPbdmSeGZ93bCV86n3eIATuZzzGE",
+	"vZbJ0Ir74WJQECblOLBnHu6HThBgy8Zur4W5gSzvkvzb4phYXRowSFyyuhUwZCYSFRVKv00ccQF5KeWz",
+	"Rptmo4qfiPLQ0RQr4ibgtXKh0rNnF2e/HTx99uLkt75CaeQSWiyjMKJLkakPWJFgHlVmcf9wlWXWqVaY",
+	"mhqO1Hbb6oxdLS1cCrXCxIos2JzlojctXYa2bUdkULOyjbCgXfI2qgH1BbAmHp2VqN+lvmtEOXRxHsYo",
+	"9VEslvUeRve3NySh18BkNJ8D3KmymlkPLoO6RuvTZt1z9vCoKNBlBJRGr6YgN+XINkTHYiKfilyJOAhM",
+	"K0BwUGmPNjEXWGJMgqYbAyeR1tt7niyhGGt3g5U6vpblwLxWvn6iVoN3vHrdS8/MQ0+ZpjytmBsNBoB5",
+	"NjBGTXdRUDqrd/0kqSbzpZm2IP/OWvCn3k6Xxx7GMeVFTSrQiNTUcESu19yabCRs/IC2s4DdNFavbzjn",
+	"Ft+YzpbftkGBPpcZSTJQQa1/7sgjgVqx4IJhwKU8zrMwIsZp4v6m318AU1eXOTSMpgBGD8Cw5HRsLSlj",
+	"f0Gyq8zAXxEFEYGfKTKSAkJJMT3W1gMr+Sq+O4juRw+jg/3o/n70aD86+HL/fbSicEhYB/PLtc7bcuBV",
+	"iwDynONMIpxIoSsPsTaeoS7WX0AA5hkXHbVW0+S5awY+YFPmzzNszvx5gk3CGHLd6JcIw3e7QCyBE8k+",
+	"v75M9BaJui5dsUtIflgoz7AEM8mukdaV2jed1FplKxOuzEs1z3RWOjDRfyuwp6h3xTLV6Cs8FYbyCi+F",
+	"0cmHNn6pZFhs37dV2qmrr6clSZhmI2PoiVGeZUxo+5vqdwspWjA+ma6XRGa93uKjNZebW8tKuFlpe5Q2",
+	"ZFSqSmRHYNcsAFRzRNsM2AqGutswDOhy5yEYRa/XDL9AjnProRd2Pl2K5M64CL89qIrfH/H0Byd5dc47",
+	"E7+xj259yppJtC1C2XXkx8padKss+lKFuebUrmuIkU9KLlyfk65in8VU37dvjJ0yvN0zu7eewg2RtXBl",
+	"XULVNuop14rgwpCEX/HEFzogKp+5x/EBVZijNFk6hfqYHJSdGGsKs6+Dvw8ZQ+NELIMpQHBs2pwZVRE/",
+	"z5WV8+ucV00jgGru5/z7tUjCgVPPD8f7+IFDKKOeSGFIDq2uJdCmrjWjBV3jKtLBQHcWhqa/G7mJ9D03",
+	"bedgVrs6s+dM6N1fQobk3BpSsyGCmn3Qkbs/mdOMzphuCEoM7FSsyiIzb7CW64bY3hyoVVP85TUc11sW",
+	"m+GqgKt6Zux3uMUyZrgr+GZOHnhA5iwjse8mjnzAD8QaQZlUIIZ2haWhKbRv0cq/ZEt3nRT4yW1JAxu3",
+	"BLdPCPPlrA1IRLKhknEI3WTG4CK0kKt6BwMB8HCM/ruowB/Wl8RdbkGRIh8YOJqy0SWzhVBCR0Yw1AVV",
+	"PvkJLgBsSGB1hg/2HxcxFfa2I4abUxeaiFdslYI1OHigpiEeXFtisJQhbgQX6l4imad8ch1X/lG3wKXw",
+	"DfCO7h3sPzjcm1PwSK/Opb/G1sSqqBDTtgpb39472qtJXRJE1ujdOh2ltZ5RY8+VokZbd3wNtXM+lYIN",
+	"hA8oXhlyGcQeQ3oZxim2KDEzwwmUdiK4iHas4d4dAI+Ir1jmwQ/jiDzEb0PYR4wp/xJ/mNHskkHt5T45",
+	"sd1lrjeAk6wUAqI2ZF2KdEkSw59skJLZ4p8p5EJ5NjEr4+bWb0LJ90rA442voW6iUMvtF1hRMs9GLcdL",
+	"LZVmM9SxQp5cCNiKAXaNA6+tKC6P4luaXaogkkIRSqBCQwkv0R1GOIgpv2QQcgGMrN/pfi9XbKAD2Pnm",
+	"K8XYsv6YTGWaqFDA+3gP28hW94zV+OfwOLcrMTtT1FzI/84Vtfb4W4vJB/G3UEvlsLmIz/b1nF3v59hT",
+	"Lyp/p0tfBBef5ssLy8JrZeZpCvW7SnrFUb00jFGnpBixPokNQZMcI30an/NV/8cA+iA0y65oWhieECNP",
+	"YjVTfd/WABy7LjIgjkguUqi9VrlcoT73EjLvFqKc14Cz6UU933D9DsJSpKlOv7vT6ZZo7u09a0sXwU5K",
+	"kjHNjm24tP1SL/iIOZMQPnRzP9MrlhkpnNnjNWi7QbYPIoVAmYPYDQw/wHtLLsiMpykvcpq3AAsZ0pRa",
+	"eNQt3t60CsaYTzbLynJJGG7Dwe2fWYz2LKs+OWejjGm7j7XMWEKYGGVLuOk32oGaGslOFYk///zzGNJs",
+	"XGVdropfYfiYlzWVSkcknmo9V0f37pmP98y7ffIbzBlDLZGOQJZgC0rTJcmFjWFElVpJDFajRMEgLeJE",
+	"ca9YWC3QeQQ9GzsOgnssFdxg7dVHBBA1U54kTLgcNsjWGzK7XRHQ6k5sPg3gQ3wXeoqNLWaG3QfNahkX",
+	"bfqfkJxxU5NGq6o9Zw22lAGMyiNcnX4TivtICpXPmsI0rNOmdi4/U8VdLaZD0UsminAnu50h7EJqmkYE",
+	"OE/GxrlIlIWuKZJD7OP97c7ONpeIjoMO1rtmTu2j3yqb2NwC7uHTcCyLWMg8TciEId3CdCLVmGDD1QC8",
+	"icmKoKeCMQKgDKCoFgIDFklIRE0hkFOgjhGbuKSo1Pu+5CLp4qJi2TfmSR8UF0SdrXr1hXnYBqLBy9zo",
+	"mmvfwqfM83IxUAtu72gqME5wLIcshVxGrvzeC4gFiU1CIq69W4F2/2Un+8CMaUEzYSE7agsmSgdhTNNU",
+	"oRHDFTKHKAh/jy2wd9BojKlaI2OUJ9cfrtF51hH8KVfzlC5fmkfdPRy9ohyavhb6w9aQ0Ep325Zn1nGq",
+	"GBPdISbmMk375M0cFoYJH8QCpc8QoQDPEhYvKFfO3LK2GXLUgbJ+8NVTK1zm2107FdDU6+AgaIjFEGpf",
+	"QCiXatGCKLURAToU4sU19SV4b/zyzLZfLhq3ErB5nNnKB3IcZBkUKqsvvlbCbd4O0ctQcvC9FGv3xwWf",
+	"sd+Z5xyw80C1uq6rinZ5oQvUptUrfZPF8MAs74IamnzKoSwVyzeMMAGWG1ZWAykbRJrYyJNC8Jf1Ei8n",
+	"LaXCnVEVwL4sW4m/FHZFoOSVRVdJuFbw2K2lECg9liU3yYaC94ZY7d76K+3Qyolrtse2jcQJ9JS6cU7n",
+	"8xiTo4+DLGOzMGin2LBGd1kL8YRHJE7lJI5InHAx0TS9NH9Lav6/YKMpVIOP2YzyNLbGyZ6aqbjk/KPz",
+	"ed2fthKalu593xi7EPU+7AG2x15hybmBNZjfEyb0aXOdALyKaHct1b3mf8hpulFBpiB6uF651nuy63g8",
+	"jhRNv7FsRoVldN3HEQCm1Z/F9JsNK03Vdt6QKvYmK8Pr5xlvYn3OWGtYMDQq2YZkblvLoURbpT4CdHZe",
+	"tJaIaDATW7ZFkVa00ZAdjYrA198XtW4bfUxTRpOWHZNypTfeZdbpt9Gofcmz5vok2qoQTbGYfLwMZ6vl",
+	"JTPTnc7oCMWCSGiW7C3YcCrlpWogQUXa2DabuGDZGwAxCQGzeVRnKouMa/ZKpEvUS2C9s3kL5zCCSOb6",
+	"vDD//EXLo+bg6BZUUXdkIs+ofL9NswIm28CwfjpNP52mT/w0GbOgJBlwLzeti2wh/jxACVvf4dyaTcXJ",
+	"fPjw/sP1sDPzdHkhu410ezYQ9XSqSjkPmmbafAcQeCkfQeaCMLru+2bTIXMujdWrCtS05G9aWqeuNfCO",
+	"n9SjG1WPqHYV4Ipd8mDdfnQct+L0E0u4ZEBrLgSIOyI/+8EzlY8R+dkPiHMHf1ouDX/bhDL4G531fbOh",
+	"4DNeCtgvflLXfhIwfxECZuX6rOCluEwrANbayVxMYMb0VCZh769fnV/0ot4vn5n/v35z0dj3H3KGWd7b",
+	"92wP6zUaaaLmdURb3s0GRK5znclX9pfpt2lzpXJS5zRqKhdPimDXhmCVelEk+pOQ/LGF5E+S5idJ86lL",
+	"GuVfXf/sj85HG3igH2HT/NFj23C85m3ODjqfn28w45+8gD8d9v+EDntKkTZuvN9PBwDzyMTgzXkvMp+/",
+	"/gb/vXjbuF7mjM8zOcno7NwRxrUGqw++hYzDvwm7YqnZuo1N3ZjfEU97eLYbKpv4y6Td5nVjnztP7A66",
+	"vWZmd1GA6HZTu92MbiK3+6eoyf/MoyYrkP8HjZD/1wkr/M8i+C/qfdibyD3PnDEUpv/S/vEdhFm8Dx/b",
+	"w4oowJOoEVu9CdfTfNgfydk9Sed8z7C4CRP3fGDNx/B1dcnne66Uwt5cwhIV0m2DSMTXLo31kwtH/OSo",
+	"+hcUG/mp0W6LQM0toyu3DUX81Ci2YUThuuGjtrnL8f/o8Y1bRRRuAznzsVUL27KCfZEW0y0xAQq0YHlJ",
+	"88Ux4eNy6v2ySOWWudA3EVr9U/bNT3rkT3rkT0kkPyWR3L5usl2axCeYkrCFyF4Xiv5+hXDerW/rFvxa",
+	"Z434AwCDw7NRzjUZZoxeWjzqMrwt8kQolOCrJCBesY3v9jUY4N1FJsWEXLJlFMpUaMNXSEBHPWAJUfKH",
+	"XGrqhWCuWELyuUuSnPK0xIYWMrtUffIWvkeQoVjOmYij8Clk6hY5xuHUxIAB7yoExlOajgf2VYd24yYM",
+	"hU6kYAUQg0UBJ6NUKqjXdeww+YlpA0oHooQFsARIzKYKsOKNgLT5FnIMMAtjDvH0RmLEhgYxHpK4aN0n",
+	"xzdVFCptUdO7KxBXXt2v5YLIsbZctLbOcyZc6f0iJcxe8Y7zNIDB6FZcXrVhqznsss8UQl9HZMgmXJhR",
+	"22rMGuuBNQJ4VF3mZty9qOdXrysiMFP6Fb5q/vyapmP4+P4j1Nrgade8nSqb0ZjCYQngGouKdWk/lOfr",
+	"MVYqECsUAVbgrBgVS0gRIhfsDFalxK7r6kSJccAJHY9xo2dMQz0cr044TcIvr5mEHI+xQApQudsC45Be",
+	"iZ4b3StoxLE/25Qf+284lsyvRlKLgaaXrCkkpCJa6zGZbhc1IL6LpJxx9pnyIBa2RpnhGohI5lLqGHP5",
+	"XAhg1Zp0WRvJYgVio4VlrI4G1N3thrIC5Xi6XFnbZDFdlkrxUGFkg6F/rRqWkAMQE4ZtCjmAPHpfAmpG",
+	"OTATFCRGk3X59woqQQHiUoHuVlRnkrnOqLi01YqchMEMuQnkXBneLDMNiqTP98KX6ZRRV5rIvmqO5JQm",
+	"RTVHlCwOdcw+FYKTzaVMQ8ApaBlBXgZ45ss94E9BzS8sqNTQS33AWLuyPmJD9LmE4lUAV7Wi1GXcJ89l",
+	"hnNLHFgnDsQbzbnLJ34nSCmluFSriWe2SKcx0J2KjoBXsOdAcJVrKDmuoGxRR7cn8E/YEpAImGKOnV/c",
+	"XtSDtfLFlyxlOzKWt9MlspK30+WZ7/ztdPlS/tp2Dx+e2wG8nS7P3RjMu8Ew3k6XJ3Ykb6dLxNP5yo5l",
+	"lf7q2VKLLNHXLEBStn4B0QITom+24ogH54w6X6TqnZcb8Z1ezxgIMBkbSJXlzJUXgrxz9oErcEylLtG0",
+	"Ln22qUMy5oKmg7WgnjYBmqcpGTKLNeWhGWOjjMSVNVwBKd2l6Il9dF3Vk2624wVVlzdVlqi1Uso5U84d",
+	"3Fb5q+E4GHbmixIHsMJ0BBi+ttgoB7hU+x2Cu2Wg2nUBFChDjLeMwT4E5EbAg8pg6iMxj9I0vS6apPfi",
+	"KCQgVAZzkF5GKiht+4YO3ZgKcBz73taAC2atAJKxhWXF/oFTrIKIZcDdl7Wlm9El/BkysfXxUrbEyWp4",
+	"b7w3ac/tMeIJGGrv6KAW+Ofesp1VykL4IlvBWpVos2LPb3d3EWZr3Vh5oJA2GzR6tKLVjkT101lJqN35",
+	"kZQrcrBDR1JRib6uZqi1bPoEnvKtfIx6Fhh43Ytf42PhmzMpuJaZ9RuvnLd/MnwfKkCte7Vcf9+Iow4q",
+	"yyyYYYXU2Ck2U5pCQYnI0XLVAjxBCPrrhnT9tGqtq9ZK+l2e8IBuOzviAR025PYWhXjgsY5XlxF7vC7x",
+	"0TcYoirfVJshfvM122yBG23A+nU2FjjJA8hTj6pbQjwtAZ2qokacbT9y9/eItzTjiQC/zpuLJyuLQVRL",
+	"kh40QvrUN4a98ClP6XXGZzRbgvdhSEeX+fyI0BlURwXsUOt98H4CmDl4PO44yyeMYKAzhn4ohcgzdyPn",
+	"D5CKFfYIOmaUdp4ZgBg0TUXOLzFcWjcXwG3X3SFWzeWKSBGBCwQ9RzgPcB1F1jMCbvKq7xz9LQ4eHWx9",
+	"RGoGiNpJJvM5eLEUkVdGlzUqsJAV9w8i5uPD4eDgUgR8VUgeqGSeTZgHYV7h74KmqW0VRznhV0yRBV0W",
+	"l/V4tW3mZ93GlpLH1twDqsJauXtyLCAYrG3FAWQ90DYSpE9ecGVDL0CzYgkRbGGWDCYdES4SNjfvCvBE",
+	"Ypf9Rriw4iQ+7j8OT+Oe/aKWNnPuIb8L+CGE+h7QTTCI1qiixuLkSvNRg0Jk3Uzo2+5WbM+mYQwEWxTv",
+	"VayV4rwY0vpq5CJB7DKsYW8hp5rvu9v7xWLKG/aMFeV91fiOPWbSqBSm000I5CCzur9TBRyvUbh59g0j",
+	"rPYelVe4UZT67fGcT/KMqcbLBlvEfBXBh2xkGOOTk5dPnr3AysYdqAUYrE0tQxiJ9+tb/62Ul8eEQkVp",
+	"boH9gD8os6MgL6VDl6UEqHKnZ2zE+BxrPbnbQDcGyhOiZMcubEnTwfzhfnupbyMpuLB+jilNx2HVWuUI",
+	"auH9DPvEktFBufIyNiSEzcEJS3K2HaZhMfDHD8sXjds08XjLJix4fIfd5otod7r6RTzIQVvzTVvO/AOC",
+	"Gt820sytAkRlocwv46LjTQFs0a4js9X9a0N6Bt0HbcPyznNtVC4stQGvotDs1puN2VErojUd+GpAEOjY",
+	"Q2puhDmpfMmCVSuKsJYQAdm1WYvl2WWjbAaSKa7FIwyLcsD9M7okQ0Z8e1YWoc+0y9Uk5Xo1FylcpXUW",
+	"Yt62t2V4lYXKHDDdH5ON4Ki3ZiH29e3YR/V6ym++4JwVcifcRp7x1HlFFAjBUIKU90pwtoKVC8gRTK0i",
+	"JCqst8JGVwvu15LjpQlN01fj3tF39doOzS7lIrzFXZrALWhEpjLPjMBJ6LLjZX71LqsxqXuNJ6GmiXx8",
+	"X5rnmXMnVZTYKmLX6rLUMmMDxTLO1pa6wKcKnu7Cnlu4asY3KSToZ3WOLzbBWGg2DyOKcHV6Uc8sD7hH",
+	"lq3Ztz4msQVQ+nsbkJPQpWqEDJNbxhnBasD7dgJlOFxLpvI6rN7eO/RlFabSTr1Z1b1Qm2hrbcC4uDyJ",
+	"IxJbw9b86a/lzYewmlkMhruVh5HVZsxXXnO3IY3cIaljkOEYQ2sgUjEqNJ7wAsz0CK3jwz7vA5UoG0QV",
+	"1IoC292n6BdNlTMcHAMHA9IOlwuIeoROoiJICEaKj/TJiZG6zLzobhW5IvHfwIpn1J7zLjdzkAjUFD6m",
+	"RmiWHROz0xXxyrwrBTilc4xerLCPDVkEMvgGDgFYzRs05BlrZa+a/eVb8xPusldv43CiHNj1Cc3VqRjL",
+	"+jxLe+KHttiAgSPHugJYxRvdcBPD5suvltOTVk/rZpex8/a2NG3Y2btb2tA4qU69KRb9abYkWS6OXE1j",
+	"x+PoaOr8S7amDAQI1mrtlNyq4FREUzPeKKqxwZNSKsneMmaID8AH3UCgvp3lhhHhY3IpMEK3uU7tzcYK",
+	"3XzcT4ZBAH3y1koT/DkqvMQ+KJkG4ctFbLKRPY7y/mdwjXNrORWVEPtNZGov4llaBvdYaLH1oi78oQRq",
+	"s6qHYGWNbHrWPwitzGLE4GhPVrS2sDlp9tYjYSOeMCvrSpkMXB8jVv+CKyz/WPLAY9onlnto3A/tvonS",
+	"zEId3R7CO2oqM1+QUt0t7mtwA9FLploUd+FgFVf0WISQ2lYtKeziOQ3DMF5febp8+RDkge7vGyVIQoAp",
+	"1WREMYOlVPFvJGeWSfQ3CEN0AeON1sS1YtTqB5Mn4dY9tjW0uYC0HCDd6hgWSF1O+GjtNs6YeYolLmqz",
+	"T2JgsFCWOIyIHhVsl2si5MI/aczu+Mh8i6x5aP1miSvdHMR2NzYwZIOw+GPYkLsJpRAmloF95d/L2JxR",
+	"F8vs4tiQIbqijlCL2sdJl8t0+xA4W44ayTRkyqi3bqsgc3TDyZgRbSzBlEL8O6wUWZCuF/UK6vgP4Uz9",
+	"lziN9RhXbsME1VPKLL5JBF/QSZPwFZqOdEu60MwcNveI3YMTrAfb8d5hi2J0mk7WH58JZlTW6DLBQi04",
+	"p1L/LSQpomdqkHPIqzs5lmfyqvPTuUDR33DarZM7pkkS+9RjOx2zjzcIMqx6ipLEetxwqMUwVtJlu1g/",
+	"mnQpZJSdPlX1iNX1mAE4hc4dfFw9v13ZVcVW26XafUEnu0Vru6CTnUO1OW7Q7GekM5uIqukkIrngf8ih",
+	"EidmGaKmT05d/hyctkymZDSlGR1BuWsruuJ7sU1VRHeM+S6RGkWbfVvN6QhqFcsctK9+qerRb05f//F/",
+	"/5d/+of/phx3cNAtBhYz8Q734Z8vnt/rv79Ty9Jzv73/vPW193d/0RjA4Fbummh3RsrcOtTdBZ3sdMvv",
+	"eLury2ZB3mrcgXKAGrrz/pntjzbbsQ21DyPrMHu6dnFhWmhEbi0ZxetzFLbQCvz1zzZvLbvo40/ds8F7",
+	"3p+0Mo3ZPOTjsdyrxKtm9VHlrL0Opa3ubzPrtUv1xew+nGa3ubMPczbSoIIO4Jmt65WWEzq2awPBTVYk",
+	"xdZuR4tsVHjXWCrKOna3G0Lonu94TAEJ+GPUAxt/UMDmtt5nQRQdVAr1DvVjIoUtsShYamvs6SkVUKDe",
+	"AhU4T7zLMCnKJG7g+HgOtTaxQTCB82wCThwtyeNuTo8g1mlVJlPJx2PMAW+gWrOcFlVSsXTNusXxV8Hd",
+	"CrR69xeQGnvaemNkTOWpbstNNr+V6uTiUM08MwaIQMtunWjgJ/n6mqS+mDhGMXg/ZrclbHfuXGzv04kC",
+	"Lx0XozSvI+i0Dqdz1V0Xg2XW1O2Ha1fWXf+gDxBd/+iPn4AY9TRTuhlwYMuqslnjMX4OQr+4IAzFv/UI",
+	"sQzT8qXZ6Awih7nudXdOlLimR1cv13wF2pdPRxMX8ofUS8+ySGkvihrWXw2ZTEUeBHy1FF8SqDa+qqzG",
+	"qq81AVuSlG2q29NAJakfiIr2UBxFp24UwWHIHJTFay88T21hM93S24MhQgvm85uwFT8NbYsPFuEw6/Y3",
+	"xKZUokoMXxvYMKFOpcqD2CqLVhOjj3FAdVzkrRopy4CTiEoU2EZcxDe9kVCyY3S+Qjs9EI3I27BZO1qr",
+	"4WEKQpLbNOjVV/ZodRZ5AXD/FaqK2E8d6myj2bsixS05LKgJ2Pg4M4BgJYiNmwywTtB/DVOGQ2tmbOxm",
+	"iFu4RgTctcYXbKc++crB6tjQPR00gEMWcgHLiJ+CCVpWap12Q5ksSRH8dt3oumIXRvUTU6FCddXqfKh8",
+	"hHdpKHu2sWt7+bSp+jUIKqt/v7l4QhIAJYkHLnTlzYvTp8fWIEsUUUZJGi6JZ/XOrQPtHO4f3j843D8Y",
+	"7B98/ctfHf7mwdv9337560e/++b+tw9ffvH68dnBxYYVr0/2fkf3vh+0Vr0ObnjMFH8lh02puLoDaK19",
+	"/QQf3tJAd+8Mm0urJK2BctVa/F7k/V4OiY8HRXXbB5aGiuf9w0bFszW8va3PAtLO8GyEaC1h2QmErejY",
+	"PU81yzqS/jk+jFf1XE1bRI5HTzCkcU86qaK0nM+vwex/L4dWUex25UGzy25K8yWHcXVaiAXcgQCKGkk4",
+	"rgZNU7kAIAqxBLzRbgtQKOtOM8pyYav8O9qBLopk66Ye/UoOz3wrsHC+oV/J4blr66Nv156HbqJ2wwOC",
+	"W4woluJV5CLcHmZL2DPZhV4V9mo3Q+Q4iN/PfundkO3RLtY5iO/2en7AHEqUqajt4eZvY+UFowpWFtlE",
+	"EXvefTWfwJsK1+8M31Zeyy2O5robsOpBBX0Q01AphCzGv3x2Qe7ROb93dXBPzdQ9+DXukxNYLheiYAZj",
+	"V1T5zDpc9zseF3L/buk1O+niPRu+afuXFsTMv/6gCEIlUiAQc1X0b3Yn51ZxsyBx91b3KOiyR/dmLJ5f",
+	"yeErkS5Do8d+VbV7ql7AVXR5bZ596RXVwsW0+cVPS8bpFsi+3tOxGqkXntrK3fGx/dDu+h4SOr2Fu8ii",
+	"32vfpKFS9wncpuGcUiqaslabhXuIr16SUyqADLducPCxxI2Rap38pavEorH/F92CVX6PGnSnNaltEHRc",
+	"WWqsoeLuj0FKxW0cgy3DR7Y0WrbYKjZUDD15KKqpcFFgxVUppByuBNI42If/VkNpbG0UFNr2SsQwVAPO",
+	"8OE67mFZkVu5bDvenzvfm7sXRrciiW5KDN2gDIp6AGGtGiVGhki/MC4bmpvJmUMP5Rnih4TOl+/8LA4O",
+	"bdO9o17GRkxgKqT99cviRwdY9fF9x4Df1+bFV+NTeHZdoF2TUPVzblun3W7FnW/DNmDwfWfgROSAvD57",
+	"9eTZ+Tl8OiwS5+57IIAHJdALq/vvRwfRYXQ/evB+/WVk633Ha3+HAp/85ZP9wmL920/PnXFrPjzx6cpg",
+	"MVrkpqZlNPaU/bByfWwTT/wLW7rjOntyuBoY0XC1AuS8U8TEOROJC5dwEFZhyknd4+EeasnA2ua+s3oY",
+	"k161n4bBhTQIJxwFy9Z+v9i46Wur2Fxrw/0ckeGykmSKjjCPxDyjS2Khsj1AGBSpwnSAlCvrJ1NQ+Ckc",
+	"eCceh2b8jH5ALnd0PyjE5Fl+Ma01iUTHJP7BUPsjAqVj1YKpTBOW9ckJxmSOpFCACyXHJGUaIi25wGQW",
+	"aDIiCZ9wo5XFgzgicR/98vFe7NsAt4aNuYSQTqgg4oIvS6H55KssDM2kAlNsCUsVc9BUXNBsCRMox23+",
+	"6b/4qz//03/w//yv/+g//uu//+d//vf/9D/+6x8MA/z4//67f/Tnf/JXf/qH/wYnWy23cB3j3pF6x4qK",
+	"7XX3yort2MXxFrQvqP5X/+JP/+zfbxU5u4bGN6IlOdZ/+9a6n9XNFHq+juDalWzpNjB8vEnydHnfJ5y0",
+	"Unw7a/cGKdyQKbqmSN1f5gqUoo3WSff3K1ds15x1t1zVFUMrcdQTxem98ykVkynl291J3/t546207TLl",
+	"gj27shujOzq+zy4UI5YJULFrzW+iATsUwnUeoSnzCeWFXwjCi4ZsQoUFcDroFu04bInryhUgf8rmC+0w",
+	"M7kefT0es5Fe7/yZy0w/w2fNW1etGtolx5AVeKRPYsw6ZK54TRFWW0CCQCUznwoO0KxBBmWfxLnIGB1N",
+	"6TB1FWps9KAcE/pOhMGFrrAPJFHS0ZQlEVGy3LW9wHL54MFdJowXqRaOd0oTi38C+JeUa2VHTRXh43eC",
+	"a4eKuTiG5AcfZAt+Q7vIFhW1VGfGxj5avCp3oVoE9wSRqjYe2P4N8YlVUCuMELQPMw4omQHxQvisbtdX",
+	"cNLOijHaz36g8PmJH6372Q3Zve7Hbb/wg8f3gxnAF8/8NIr+YS7w8U1pQvYJNyufDNDZRK3kDnREoFpV",
+	"fgQCm2tFr4AqPq+8UpUKkxDMTsRit0M6uozCnc4VCRbSteK3dBC80hAbDppDK2u0v9u4en8sV3ENvOsb",
+	"8Hlzi6evy6UYOzba4sgB9l0JWLXsvCmOu419VgQdsrCo12ZkW1FzC6AqZSl3m7gqF3L+ujUf5KKcB1Jg",
+	"YRRLDnUjlC/EA2JqRpcEolhroU6wat3B0N+opptBD38JpT1tYahRnmVmiCE0XkQSimjiMyn0tBakkNBl",
+	"RwYCSG7dHrXobx0fhnFtAT7chDHnmmta5jcKb40q2lSaDkbtLqbwChYWVjGmyhg3/sYrmXEBzhMFgcc0",
+	"sRqLhx2zLzRaEYVWt2F5ou6BJRu5PtUg4coMI2m2Ozcpv6PlfBBmXK1kC8FhvEa6Rheb6I17DvE9XC2q",
+	"8gY4FYZ8CpF17bpDWGOfnCM6DBS8t+/HrtShLU6rJUmYZiMNKrk9n7YUfKeKj2tLEvncjnJtotKurqxA",
+	"eXWLuW/mn0VwgEo0zqMHK4yfO784uvOLo8AE+pt77//Ou3f9+jelL/vm27uVz5+3ZGA7yIKuUsjOouS3",
+	"feguoe3ng7psMq/t1q1oety5S9F3ek3PHrDeW/fq4WxuwqNXMOuK4b+B53RVkTkAtUSMDlWIHjCvAsiF",
+	"Y18l1FGjiF413MExGsOFALTJyCYjpNY5LFbVNA6OYWtU/UTu+VwMbKn/0v7xHT72Pnxuj8/mthjKnJoh",
+	"9CZcT/NhfyRn9ySd8z2zYydM3PMD+xi+ri75fE/OcTX3ABHSSHoz9i6SLKyqtvIK2z23O+kXSKXVjkUm",
+	"fmMfbfSump2/ZRzRCmeTr8KIqFa4SbkiQ7gd0rIAtuM6KrYxVPsD35BRS20isC3SOJdpysXENN2/wcIi",
+	"6wo6Okw0Nxsw5NC55LS4IUulmKjatPzTlacsjgG4jQNNEZJiilbr2iTgqASXbpCfJi2kXcqUQ9qyDiBb",
+	"WDaAW9zcFdlykj/to7G5krdGlXrfem52KeJ3Lt5F7bZwi8I+VrOrIukc9VG/a/m+8af3dxu+a9T2Kvlb",
+	"bynX7aUHtASHJuFjB+5cqhB1TPbL1zzeQL+/v85CfyuzBKse3NzRg2ulUW42+7lZbtxwQ6r46CRHc7kC",
+	"8Iz8BG70DZNxJxc8cTT4Ee0TQU5en5JLtjSMF/xv9nmEvMaETsfPFYOcvfirk/PTJ4OTNxdfDz5HaO55",
+	"xqFg2tAVnc+wXBJWa9c0gyAA2LAgdM34i8lOtZ6Dv5/RjGXfNAGHn/iBltqBF+oNqaKgcBOPl5ecuSJc",
+	"8KDjpfHrV+dBXgn+GJt5Q+yHaQHfNkomnJdeeqlmalAU0nWa7ZybeXw0C8gtBnOlcss359+eEyygrYrY",
+	"FKhq9vXFxesIC4vAqswQohLLpnBBXkulJxk7//ULlCQ2s0LZ+rrC2qRYXkyBMC3Sm6N3wiF3zqJQ9Oqi",
+	"yHj/nXgnPv/8mbhiqZyz/uefk2cgnH51/uqlC+md2i0DNxjMPnpE4h/eAet5h2Eb7xwDetc7eudqPb3r",
+	"Re+AHb3rHfX7/Y9xn5zYhEDfrCHCO2E9oca0No3GOGKs1zfmLE3UkRnrHonh7T46mm2ojNLgPTb7Gath",
+	"Z3KS0RlwgWFGBRCrH7yNLcZwQiw14StUCLgii0yKSZ/8OjfEmNOMzpguYawWxY0TyRB5KGGjlGYYGAPd",
+	"QFUo7NbSxo4XPOlF2W6I1Xwy5cJMVmbkmZikXE3hDJ7Axtl7QcUkNw1gc4XvOyY8YULzMbeWgwcZ/nUu",
+	"NSTIg42wlDn4J+nQ5cTD4vbtetulhrpBI5oBWL3hnmhcTBlNWPZOEBL/rT2rV+6dJiUU0KC0s2IaNtZJ",
+	"KSqcPNy/b0vphSninlELEp8xnS33TsaaZbHdmuf8e+bA+HFin3+OG+GEQMI4IJU69FryLf8KS/DBb/De",
+	"0FiApce+NI/1gzbMhKHEH1a9elhUiJTA3R49IN/wr8gcFDjzCxRFTOUCy+WQCdOKPNjf9wvT11IOzAOx",
+	"7QZizcIxPIz29/cxaNdqiYKgoC4e2d8nMzYbAkBvgVz84PDQ7lu4YTENG40R3g0nJRgUELSN3T8kKbti",
+	"qSIJY/MCf8/9fogDuqJpjnFhkKiI7bkTi70GUMH2ZNoJ+O9ha8OhMvMLVsGu6QtJ4S7VkM4psp9/Ti4K",
+	"iWKxTFhlzcxLQ5nYmg/B64hxi+i2z/MMtGf7IGwuM6B8TrR8J4LFtRxGQPnLB4ePy8s3y0fTuE+eSKXT",
+	"pdt9tgCntx/oJSM6z4QyJyFlVnH3njjgBRhr0n8nqk1B5QWutIqQPEbZt/DE5is7UUMP3IBRCW9GufHz",
+	"zN4jlX/3IY9GEjh414hoOlERYR/mKRXYTgSESw378TSBFrGkAcAe5UME9/UCDIpghjdseH1sCI2pSlMq",
+	"zFYITtI7MebmxN8/RDLh2kDJDjhAXsYg04DDZ3gGH5eoXyUx3IggX+Zeoj1lKV2yxPJh2F0LCZf4uILQ",
+	"A65Ago8ekQcfPrgfitKwc9+Xs+bsq1p6KHzn8L+iKU/eiVHGgCXTtNKOYHohs8tQ5Xq4X6pYK6Fs6tju",
+	"YCnwABzuB6zn2J4s5QZuxIQ/e0bmewaFMnicp36lSptXjsdG4yG23I5ZPksue0z5jCPJsfSZhUYBaj7J",
+	"GIWKc9R+S4ZsKcHYTc1rjiU+LgIg7NVwDL/3bRRD7DccvkbVO2FlNHxhDmDh1ALYftOrHQnQDkt2lsxn",
+	"cJNhf32CBdeKs2JTGfBdqbFjlvRRqpxazndEDvaBIwbxxgf4BaLMFZ8B7AgfwFccIDvgB8Py2Mui2hNm",
+	"2xqxmrEJVxqKsBl1TbHUiKOh94+YF/FNxHYvPhudvei5OPIwYfttM1cA3v662N5H5NA8befk2IVrGLiG",
+	"67Rwc0C4mO+t3p0qmENQ6s0eVOzezODI0tLq/m4HXkD4sZMNqIWQWJtv5zRjQsfkztv7Twg8RyBU7oO+",
+	"a1V+f1NrzsolmyMiEGxz0I/NEUG3VMaQhXP7CGrX43eiUJ0Da8dVE3A+HwcyBaotF8AE4ExxRfhEmJPj",
+	"dBlNtSteDSUaPv+cnHjb1OWt39m/a5FyCvB4LO3ALW5ukfVB7hzctZLHP4zQgmaaEH0B3EZALA9XHi3u",
+	"zuHdomonuXP/LnBbX5QWgoAAUEkgu7WBPyHXH1FhA7MILSXdO60QizSJd6JInL/zAJLwC9QfD2VkBM5S",
+	"WShI+CYiuUiZUs6a9Qn7XJM7Lp7JHO74LsYeaa7BnwEWV3DNddTb7x/098F/AGbcHhx5tLBlshwMlxq8",
+	"/vsPvnz4xSOwxBEb6eChsevknAk6572j3v3+fv9+D0z7KbzuTEg43fdoyjK9Z0OfsGzDhIGPwlsLp4kZ",
+	"IFf6xDx75h81bTojoxUWrHjknmkC+HNr6brgYXeN8h5S6sG5BYM73N+voOBClWo8ufd+r9CyRvfT2nz5",
+	"cD6lmzKwjcs28SvByJxOQOwU5PoY9R7sH7R15Ed+742guZ7KjH/PEnzp/vqXnstsyJOEwQ3Ag8PD9W+c",
+	"4lHG5x+vf/5Cym+pAF/lQyTsuvY1ywRN8YX7nebt3FfoMMpnM5ot7YYqCAkMxiyHUQiDmuE9KBMA8W/4",
+	"c+99cSQopmtB6B5NBjRNEb2hsc7Qie8MDrl0hrORc6Zl0x/IIAwm9ICcWZ6yz5QLnnRoW7E76Mii6OhS",
+	"yEXKkokrgYFGufWSK5leeWkdh7ImPkJpWNJyIqKnmcwn00BuD5cVGWWD2oa5MkqwIno5Z+T+4RePvgCm",
+	"jnOylrPHpOUKVQ8jv0F/cx2FWLSEplKwI1d8yJPNVcZ3eh5el1jV1g4UNBTQbqUr3sYxAihT9h7AQ9uh",
+	"WwAGOqOCTlgGxUesI8Sqx1BOH31f7/L9/fujPEvhD4Z87BA5mIojoztODTM+CVqEmwrQ62ia2h2GLZvl",
+	"Bt2VUBeMZKhi1g5rTwEBnW/FrWEhj5lIkIWX+SQomazEWTZmlKcJm82lZmK0BEfdex84+JVMlh3Yn/WT",
+	"29ihghrmM1jL8INlSNQekK/AYfn/sff2TW4k553gV8mouAvNyNUg0N3kkGA47npIzoiaGXKO3WPJnmag",
+	"slEJoKYLmXBlgSDEYYTks32yT7eS9nTnDVteWxtWnHbPtvYce5JDL/aH8ZAz+stfYSOf58msLKCAxkt3",
+	"88W1sR41C1X5ns/783uY3utmwtw7o3gE7fL3zrQ483ScpWTibF+54v/WoKG0bzRv7AEFQPNRaST28ED9",
+	"NfCSiyFPUnPVfadYUFi+aWz+jSjGhhuigEMRKio0PW6ZB7vBQ6DuG7AI6518WvZmkA93Azbl/BnWTwO5",
+	"ZNYNs/6y+EFUwW5zd2+ntbvTbB21mu2m+f+/Z9oAZLO2HKcpAjglst8BfE37cMB1Z+ZwkNu1etlTsvMF",
+	"7eAbg+ptsDQEBtwqR0wtGiicKRzRzC4+9OSklu+LsibcYNP9Xcz+jzxKiAx8BXb5AU97Khtaln85ckJz",
+	"Bb5/S8lemqCDbb+1t5Kg8D7PMLJnv3V1lYno8Qgjgj8QccJfRxHmIEZHOfFHJ8KsKLRgmMtD0+ZSmfzK",
+	"E+/6PEXJJhW5WCrjUJSAkV7IBlpkY1Ad18Yc87oNP8wyryrCtnzJbispLvXI75/9xT2Vv6PGMt7sjrxm",
+	"Jxc3+jwOb1itLr4r8lWOUc0fX1/++JJe/dfsJr8r8m2ucVlxXktLsafingINZWSDVmeqD4C3rfBBg5sv",
+	"FfyRgBovYEJjY0kovA0WlW5W5OygSqZTo5FG4yyNyPCmZOF/wbgLdBEqnRP8uA1PTaiAbREDj8orRcAD",
+	"7TEDok5Kaq/OkzQlzz/PGTUwzzw/gjs7T/U2VdwqFKXSPd/bXJHBAONajanJ9Eusxly4TFfrPRvynFtE",
+	"NS9O9RkTDTzDFQGvvSZuiHEq1nJBwNxr98NW7ge08cJSXqDbwajgE4yVofgfiakNNpCtCDkhj0Gq1CmG",
+	"BXi2fPBPFMkzrhUQTQYixTCCqKcy56RAV0Sij2VhvyakBTTm596H9Ir72Ab5myHTCGyIlB5j1FcBo+EG",
+	"k2h0OoCz41OEoPjUffCp9+anLB9kQg9Uat5AsFLNPj2Wn+7s7Mz9n2ksgvoneTIUkWmJvBWfgjlepbHZ",
+	"vXjsMvFtaE+qZF9kZhA4MRQNbRn6PPfKXkK0WciioZJJrrJE9hvQ5YRnEuQLt644lG6W5Em3qMESMbOQ",
+	"8JMYiqwvZHda/PZp4d9xY4dpgVe4E4tRPjBvwT/Bt22jXj71oZQh/mcsHP7FzXKEDE/TIn4hxOjIHDDm",
+	"zEdYUv1TaurTogcYiJGjxpnoZDyHJeZpGs4PWmXWbf+p6XpiOkN/OMUimqWcJDJWkxCquGdm/aF6P8OK",
+	"AVC7PxVcQ5zQcKwpRwRaKVJXuEV4tiWQ/CA2M34IY7FVlJz3CiJ6SqgEGBBE8Suf2qFAEUWWK9YyE8GA",
+	"otnJhm6qsEAjpdLOWEJURWxWyDwwCzVz8FwZfEd+bDvwKYY60LfSdL3wbBD4u05SCB35tFh6LovkpgGP",
+	"0Z9Hqx/zqS0SZS/6SAEYTXEjbtow86LCo/V3osWQDo8ZnuvEtORuUnEJZ5bphKdcdkUnVZPSkM2s6Tcg",
+	"FBAFeiJSNYG3EC7Av59Rqib29kVlHI+FndvYlk6eQRGmuRF0k6w7TnJ2kgl+iu5gNRLS24rKdgnGRXcg",
+	"RMeMx9+Mom4beAi7PE1PeNdcVwiGFjHjGsvsu3D6qtsiaR8lleIbmeV2XywaWpzoU7vYRvulC5Pasekh",
+	"BjrjwU8062WCIpR7iTmbkE1T5MlBzNBYC922az7Kkkc8F6XofkPrvnL38Oj+g9/t3L77IFpws3BRcWt4",
+	"lgPx99fQPdSOLqke64mJyMw51iHLlTnPthplaPPJ3IfsU3ix3NdEnAyUOu2Qbmh6cuLqpzOya27Bksre",
+	"aLg7meiBP9vsaDVD8fo9lgceV4N6HGZjnRs5Fb0czB4JWRPskR5ASRW8fN6AIHbJPCtFjDeb1pNdhBCf",
+	"4YoeQx7+C3RDe4HPZd+vbwLgXUh1I/3ccXsoAflIpEE7sBzXU8bNXFoPw8Cte9Bu7TYhCEpaYlHqkpov",
+	"UVavCyI3QanwBpUEeSso9bPXbK5tghmn4sX4ka0Vwl9xerKKvUVSdjJmW3tSJmScrbZlZFKByErzVptV",
+	"7ycOqxxxE7T3rplZzYipQfuaeThOBUxot7Rr2A7scFfEFlgKn3rbSNaZFYw5hb0mDPBqF+MwrZyHFQcO",
+	"yBkWnHEqaid0bYxxTmjpqbLnaIK58oQu1lKv812IrkJ+lIkiVMrlBoBUkwMLd/k/EOzvcz3LIsk5XaSo",
+	"QXkAI0st91ePCVPvtfNVv6au5y2O7Fk+58VHoeajNR+t5KP13b80Z/UGF38bL/U4FefpoSbHshiOcsiV",
+	"xHRSp6c5LkZoPliUEcxvZFxcYk4jKKSQUbaO9tQ8w0kbDNKMAYSmCLvuQ7GIKesrpiTl+2WCfTKO+wXq",
+	"gRQTypNtsK9R7g0MONHM3msyPqOpOrYmLKyeYL63YfOUd4djuzkTRe/HSrs4e2uBnAwUO5VOHyab9vqu",
+	"eTPware8n3S8NKPPuvF1zlMRLffmjwu43s10316vpIA6HgD+aLgiuAWlt2bJbYmW7lpaClBKBQn2vvee",
+	"3thMT30RYQI1d6211DrGoFZrMcYgtMzJcEniqReg7fqxBvMud8fYIEFWdgG8JCyQDgFDyDA5mxbEHjgV",
+	"uFCLIYoNHK2UzN1IVb8T86mu4D4uxKEivGF2gOnUdgPqdaKxqroFBfr9scimBVVzlbrXuOxF0d9lvVto",
+	"adqVqs4tAfR7ny+1uaSw5mojQJpePQT72xrTfx8+ebpCtMglhpYsZ6YEePrxk8DPTASmgWyk9Phk6h6b",
+	"+QKW4lthwZEpbG+eJRO2E0DNwcmkItqLuNPVuci92Yg64JtjcBGVWwO+9dBw+Lg0YiNBLueGqzF9I192",
+	"1ER23KwpWNCWZLXjxZvtLeVyrm5owxkDtGD7Zi7keMBwCbfyBVnUQ92mTHyQfc2syKv71v4u0+yNwv10",
+	"rdlk+s2yxwKEExIR39rfbeyZNS0h3J6TgLBOLBPR4DqYaftgpq3jmBYwyCtPLGl4esWjHQiHu44+Dofj",
+	"bowKeWXEFEYdSZWj8oj52AguMZNPzQ7IBevnXw+hugCfMk7ZWeb63qR64Q4xEALI5/nuQdEODHQrta8o",
+	"5ux0MvsoAJ/6AMFyMsFOhFGyuwMjBsbBurraQXn2l6Wx1aylZi1LWct5hLQvVzHhUNU6Zq1jbuY6LShV",
+	"oVQ6cIjtY9nHMaL9VmqWd3h3YI2cZfAPF+OFKF3TEAG0bMxXCBwstLhToQ1iDR1MVjgLdhVacKzQ05wB",
+	"3c7HREGAsqJUT55xqXkXIqwoJgnH2wZD7pDHAuCdwLaKWB/ELNF2PLGYIpDYdahMHxA+/Ik6KQBH+kIf",
+	"y6GL6ZzD6EuKECwyypNNmvzK6liCq5iXP7NlBejlBiE1YrjvvArONJ9qNlATiO6yCWAqi20CGsUzR0Lm",
+	"ST6NmPsTCuOVwpbhPdrNKGQR7Sf8iTtq/sTNNH+Z7YwoNtGWKyQg5FIMKEVORhA5PVvZsByqaM6Ladqe",
+	"CPM3nQlbL3OmR/zQT4nquI+pwzLUjEUYK4er8lFCC1Jg6ds3ywM+FVM3PdgV+02X56IPYHf2u2Il6Bjb",
+	"sUeUURXZ3kHGMIfbTJj+RSe8cr7wyvyClomBVkOBkKueZEMNmDPb+USdVLRRHHPXALFscPnkCmIfZgIj",
+	"bTsoqsZ8apcLAyO9gPvh0KxPmkjBxGMk1CGLM2xVZQzrVbgeqGIhnlxoLGoXA3P1DKkf67HiWrCMS/CD",
+	"fVoRYgh2KiBzq5ip7J0EnxQVIWuwqJsm7YjCtmGvE4efZsmON9tyxe5PuFxkbOLdHOqaFeLGORWUXmCE",
+	"srOzVihXfRPIRGnUFJRYPW73fuXAr17suAUN1zrMgPqVBw9qy05r6eg7Hhj67Ax2L2fpF58KTPdcUQo1",
+	"h/sAvzmrd7iaiQafkbmBkGuxYBi9TA2rzaBLqoad0T8F/LsxLOg6Vxt1/CqaPmmVSAYJQqIJjmzAPztY",
+	"DCSwVYcA+g0csFZ5Ur2erUm8SNHCtS9/JWeruqDeRvfbowLenSldrzhot94qFw0Nmq2vvPvVq0d7710P",
+	"SrU/g9aN3Uazsdt4K7gIk565BuuY9OhM1ja9LW165kwmOjcs95EoAkQW2PhIktrAylck6S9Jur1lX3rl",
+	"U25pJuueaJh8faS3OtIFpOWCQ+wWeuEhLqXbVuW80Pa+2IyXRyrpVuIcBm36zbHk3zH/xAwjsDjn2bSD",
+	"mJSQ3BJeXQfpgyb/opJM3NwcxnjQ/vjhauE7Ky9HGOikL3kOyapubmRWXS9EZjvG6BZ7uZ2SJm8Pf527",
+	"URsgCwDBrqNWq5HAhQZH+9mVJ/TXTNpGVfJEQSprmL/XF+bPGunAfuQwnMnCmYkeFgdZ+wQuTsRYfqxq",
+	"TnO5nKbObrg8KL51qXkh0K4lqtJxuAdVQ88Pfm/NSHxLVy4lGN+nKZsK5e4yz4Taz19xEJTXlrpfTMh8",
+	"TQlfeZm7jhJ46dHuzk9Ot+W5FgYHHHjlt7EYrkM+gmrcQIPRz10U1a4w2LmOXn2LHc5zLYudm31tstvO",
+	"ZFeUk1tks3NLvZrRbva0u/J+E6ltebjC6w1uPaWF/QXqAkNNOZvM6N7T4pHIeOqVWkQYNNMYligmAC4I",
+	"RLHdnkwxnGAikv4grxBAyKxI+DUv1Kw4Snkiz4TQIa5+cOuDO7CjODMRL/7wJOnPCBDBrXtmO6mpt+F3",
+	"bCdo760jGmE3l22QrFiVzcUjWMgNsu9oubaVeOwKrijx0DmtrYy1AFNYGR3xWpFony2+XHlSXLJVTI1u",
+	"BLWp8TU2NVqEzpVNjasdwyW2xqXnqmYi58BEagPiJRoQ1yXUm1oQsZ/zLd+xrv3QKrWXYj/06MSm0re9",
+	"i54UXXVVd9cXjy/XcljTtdocWEvT25kDz1Ggxsr1y4Pv7EtzdL4qyNe74KveI8MIXq5A31XvPyzMepZB",
+	"WstauLlsSyIuPDuZonE7iUv3h7al8vro8ckwwYxsK++MK4yJh7nKBJZ7dr2pDBC6G+wdlTEumXicaEgE",
+	"c2lxPU/O4ZkogLrLAg6Boo1N46ngmQcAd0TpTuVS3mzIE5nzRCLyPA0I09Gj4pJGmHVEoG70Kck7e/Py",
+	"jjmMDXi5Y/PM5oWeD8c+zdhc5MGpw32cJYIuiz2kSmuYQbIz5EmKS3UqxIiGDgZjz/Zoad7HT6ggGMXH",
+	"Q4NBO2jt3Wg24T/NopBz0A7GreDpw+J+n8wZNb2GeZ5nyQk6MZ8EXYy7f/6Xf/fs5//Ry9X+nbsfmgNO",
+	"owjS5H+m+Te6kKVBNPX5X/67Z3/xF+Wx7NJYYMiLRhEnsp/z9LRDDX3DrJ7mMij6hEcz3RYLcd0sxPWK",
+	"hTBCVHfA844aCQkP1cHbt1q7ezCsNUQoHO0LiBntmw7OwSHcF/FZEmCRm1em/7UQWAuBG5hUlYPf7BZk",
+	"di1WtkQUvPKE7vlKdlX4pka/frXMpHbT1jwyy+ygy87BecraZ+raNJL6YF267XCjUxUutCGCbjniuVcQ",
+	"1QogsxLCqtz6Iy2yu7dR1zxP1fVhBTF1Fq2lirV96zUIkgF4ifVUYTv7OkhmS9WWFnJJkIxd6s2CZEAf",
+	"sFLsiUiV7GvE1hYWKqZQFaFIlc7ZkOddQPCO4oSnnVEmesnjqMEOXaAMDQow07B+F2f4Wsj0uDtgXLPf",
+	"ahlx57feAjVXsigTfQCriEU3iYVu+9gXZ40Mv7VwA/hRyESqRdUnWAcQv2mwu72ib6+cVsiSnJ2IrhoK",
+	"bVVraAJUa/A18ByL2rnGPIQDnC20jghzoIiWhgK6uIBqnTRNNx/6emHMEDTwYmOGulzymM8oqHaBjIbZ",
+	"bO4GYeCdEPOwIMm38HszhD6exlsHcAfM0VrS7q17c61ev1Y0+9k//t2zv/h1EJ5L/DX2e+lBRrOzXcVt",
+	"ssKKFAt9b8n6XHLctV3iVR0tePLrKKRaZfaikCw5XJErLnGa0HdXnhS3cCVt2Y6gjkJ6ndVr5NtrRCGt",
+	"dAyXad/LzlXNZS6Dy9Smhss0NaxJyTcOU4J+zjdM6W7PVUUq6UVF1cFegi1ZdSP0dRcoU5iLbJhIQQjV",
+	"oVGTsBC5aZVWZ4OAKKRblxQQVZCsi0+opGJH6xKCS46Lqintqy3P1z6zVyBw6rx0AIK03dHD5Sbe2/je",
+	"LSQNq9XUmYFQLsAli7ivyw28+nCgpHgnSXORBa9inFZ5E9axUc9uRS3sXbJte3YDFpq453bqDGWq2tRt",
+	"9n6mJQzZ0mzkxUdxGZds4iEbqIl4JDLfGp1oNsmSPBfSKxdivlksPM0AZTew66jBPrLhXaXQdSGhcubJ",
+	"lKE3DQLLrOnatrHAOly+Ey/MSFx6M3j+t//pi3/+d5/9+p8//8FPnn/7+5/98m8///M/fP7D/+PZn/7I",
+	"RiV1cHWrgpMcbLiV+MKN6MOLzBalAwAx8astyipSIsC5hkGiOxqaJOSM5eu5gjhYveZbyIWzG7GaeDhz",
+	"YWuzby31TW04LhDMWYqOyrJPwDdmJMsEwytPVgqimqPEdSzVK2PsnSU9m8sji4y7K52OmgG9fAyovomX",
+	"ZxE+v2u4rhR8nqbhA2uedaZg3uuJbs4mAwFOpCpeNuHaKAL5TTbWwuY7iJw5QgLczoxhkS22gsKckyD/",
+	"7C/+4/O//PGmt+/FpaXWRPC1l8LXJZu1FL6t7fW8aPSZEvcVIIDr14edKQ1bJpUPTJu1LFbLYrUstjjO",
+	"Kk3VZP6ms1yxEygTmDMlu4INVSbO7/qLR/DRwmKX8DMIQXijVabbx/JY7rjyfw2SwKI2465Qo5GrrGRG",
+	"L8tYZI1UTToTnslE9otaivBUT5K8O4BGuilPhixX6pRxRsUTzTIojFGeQEquK2Bbaj8TkB8MzcRZ8khI",
+	"W2Cxq8ZpDGIhGH65jNmJ6HNpGjZfNdhdqllJ5ffMYodUv7ponsrtRTO92sdtv6aj+R+NUQb4OtQmbGBJ",
+	"X1fosGHrB5tB2/qFODSVMahtTEUwsQKwGSQIxWTPxka89qFssa1d6bXJTzAm22I/d00PMp2a4wUVu/NB",
+	"psb9QVGHU4oUG3ZlDhvDRGtcYIRu7PKhgOOBdUSlYu5dNP3T6KdsIjLBzIkc5TYfOx8IyYbqkYjNLmAA",
+	"RtHVTM+2WKJZuOIpFU4sP7QlFGk7CpBJNRQs5lONg7Etms57SSq0q8MYQo1VVtRitJtYidaKl2Ql5yRe",
+	"t1Xq3cGbl1dM0I7IXmCVsaXFDm056gsq0/iq+UjhCKzjGiW6W+fubOXfdHeRp7SiF1BijWoOL+SRRz6J",
+	"UVLg3cEsHSA2LjnHESj2NUP5eJoSER8CdoUZYmqIj5cUYwseAwdwFXZtHeSoqCKMs8NyyJOBkKH5byZs",
+	"A7YcMhJeKJVYVE3G5BlHDs0bRAir4ak/tBN5qVPvVi03eTIFmInW7rVWE/9fGND0vZL+dnW8R3DEOjGf",
+	"lsT6IAxozWcE/r2jZrPdcorEcK49UCrgCNiospRXdzBKedeQTHs0L6BypNvjdajaqDgYNWXbirKBsdLc",
+	"ZXPBDXEpEzZbqF2gj25q6IdH7NyV3YDc+aXEd6xKujxM6573yZH74gLZbVWHZ53TgzRl/txYMbf6rG51",
+	"VhesanEc/ReWB5mveBqvPDlJvtExcuPTdWqmVR2b2mP8KnmMK4/aeidtobeqAjLBnrKNMRPeTr5xZL5f",
+	"RamZqww1riC3H47zhad401SAXiITPaiA4yKj6R/85NmPf/2vv/rOZ7/85bM//dH/8MTwIzPKp8//5P/5",
+	"4kffefb333n+7e9BqXnccES5OrzTajb3zd4kOdTp/pdvfs/79l+++f1nP/8H+naN7IKq2Z97zNk2Q1lu",
+	"aDXymoiLo1sH5deOoY3CswTKiJUEEZEMT8Y6kUJrZigYU7KyEtIaBHOON6tHInuUiMlCzfijeVjFPo27",
+	"l/THmbBBuYkLDkZF1/4KenPOhkrnbJ+CgDVTaRxSYRmoHCNj0419r9W0LzZY9O6dI1YetM4zwYcRGWdB",
+	"9zbqMkrRaLKeV3rfFfl9O9kL0EWXOYZ8n5ZTOxPZ74BRV9uHKo2FzjsTnuQdmn7Q3m1cDYPMiu89noBq",
+	"2Wzso02vtds0LyjDZ1qtG41dc8JwNc37UuUdI5ZNwXxHf90o3ul4L3z8xLJMyHZgbyE0Ecw+0ElKtkz4",
+	"EN1z6DF7CzgdKDj+EPfM6oyEjM1EpTlhrd3iARS5C9p7YTDKlDmliewH7f1m6LRcM7Vms/l0OxXYbvlZ",
+	"NJ1Oa61GbBWHNEcVEs2Galh2dp+l2M7iYs3RLHLV7HxDDU8SseNOXnVCA3BskT0SGUYVwaCw6JRIe+RR",
+	"Aa8cZ1h00dCvRHvxQ4lmmvfAf9XlaWrIFFTZSIYVdOYBju4IRnUBhKa4DA+sy4rtMlwLNDM0oFv6rQP5",
+	"XUF7d7t7RH2tDvPpBoBjqi/WxheLlh5MzWijngDfTAXXgmVcMkP9V79fC2UBLOu21Er0AF9ZxU2GrV18",
+	"5t7irgHRCvxhy5xgjp+t2vHBaHQ3fjVdXLB96xiD6UjUZpLLtcbhsi/0g9GubIZkBx+zVOQaYj0gyiEW",
+	"aQIkxl7TL2lGzMJ5xEADyRX8XUJYMPyzjPmWM6BYBNp2LEuAMAOumVQ0DNWDQBA1kQ32ge3Q4sbgK9RU",
+	"X1mEOnDFxVZnaBzLY3kwVLLvHHb0i9UvXI5hHwKkdM4irbI8As1krEXcYHd4d4BJiWY0WBuFxcmjJBax",
+	"kRWg2/HQeurwBbMyxxL7cNj1IEvDmL7GE/DCu3XsKYgOgvzFcZYJmXuFNIVR7XDCiWY8jkUc2ugbpmCH",
+	"BMRcmM9dkwD7fiJ6Ns0H5ZxjyaWewAooxMpLpFO8EOsCnA1saJS1ioAIzI8EYvFisfOMlGUz1s+qukmL",
+	"0qFIhCHPToXZgEU6y9MwyCfAIbJYn9n6PDjFTH+PROaU8NkuM2VOUtZpBZtVKYKdeGlKeK6L0LF8oeDM",
+	"Q4utJatmLmzQNtphzvOxDtoBfLxp1aNthWHcj9XCMWGCdUZmbfIrgPgyoqyr8PMzpPUrT+wFmvGdlQ/k",
+	"HDPCgiGK0mWGPJHmZ2yzXRjmgKnwoeP4FivW/u4R6DKM7AyTZge9XGQTnsXaA4hT2YoVKyHO8URYLjiv",
+	"dKNzyXKs2hn4yjgDN7kKi1NFlx2Amhu+ZNywvmmXlx66zjXbECsQjsELLWiK6tOloPcVhGZT1Ub1emXU",
+	"PneVez3Ywopqp/bR3rq6w0tS37Smla+d5lBHF7z0aafnom14PuXKMIEDsHxhXUmgqdwD6aLCENbL7+h/",
+	"YWwki73kVR619xOdH1L/q3gebD9FkQm6+ws8APbH1a4wjuQQP3olvQA4g3XcAHb3ayfeVmZ9Z5hemN+C",
+	"y7xhiRqVpkaJ56MRJkH2E52DB5aPczXkedLlaToFsGReVtAdZF5iZvyIpxCanppDq8kb7hA5Bnw0EtLK",
+	"XDbXLPr9sRiLhu20M5anUk1kh6YEFWNUrwcW6aTHWs2w2WyaoWo24I+EP9p8IIZapI+EXoTcd2gdei/S",
+	"NN0lx7onn1GeK6TOGYkIUgPbwSDPRwCTGgZFlizl13nJtPiZI0sfkhSzzJicJ0PR+QZWKj3QCb9yaIj+",
+	"gCdw+qiGqTdAu72doYYAHTMA2GQInxAZ5qlcbTafumEc2TKzTEmy7Ii0t9Co/nQ9MnrJRm2e52I4MtPd",
+	"bV7dDQP+SGRGwLQdwbrsw8a4vcTYLBt11w5wI7tK9pJ+0H7yFP7WYyN42XdXwSCY34lE20gsjE5OdAcv",
+	"qX1Ax4mPRlA/l2tRhIlhz9WbGcK/BmqcuTK/IutgrEvpiZL5wOUd+UeVWvfPKj4665BAQpOjiUtXRMnO",
+	"WEJh56AdYHgYnACXWqWFkEtb0KI/FDLv6OQbovho/pTC03x5U0lfuiaqNQiS/TsZoD00GzduLLuPYZCr",
+	"nKeEOLHb3GutjCkBMd2wl639ZhjgPrZ2ITcXdrAZBrR1pt2n5wdSbu/oauoKhVnUno5a/XCeDhd6s5KI",
+	"c5b2ceWJu85LvR0HVqxxAQeATAz4G9z6QFiXSyPPFG6Fm0aagQgAvOksVyzKRG54UsQSqXPBF/oenExS",
+	"VzZ6fb0V/rFapbDRSqd9sTtj6ZmqBaFaEKoFoZddEKqdXJfn5FpP2NjQzYVH4Xz9XAcu0s/ZX8C4oFkv",
+	"U0MsKcx1jqBaDXYgkfEUCQr4OVpZiV6v7T2zgFeX4T7zGNuF+c90qiYiW2z+uAq8xqMQT8NgLIFxzKTR",
+	"VjATYA1rWzsu1Q1Xs/iaxdcs/t+yraP2zb70vtmLs49ccUT9yVYSTrWzaYjiCSKeASXSNus707kTM7p5",
+	"8ojnZcGk7YQa6Sgoih4gVUgF6KhG+pBgi7HgoTxN1UR7GPEgn0wAEnTIT4XfB5Oiz/Pkka00tbtb4UqC",
+	"Vt6mVXqhvqSuyjLRxbX18xBghEF7Z7dpWh/y7NSwRFxN6wciSRHzGdSIjUeVbZBHyrWSyEcq6QrWau7v",
+	"ruO2ofXCxbssUcbzq+0atnBi7hBehnB2hqsCQL9lxYok9nn+mVLAghXcive8L+K+yO6sUhA0hVeZqKuB",
+	"1uxnY/ZzBHQCw++B8pRoJ2B9XCBjwiO8SSSRi0HQQlAAkQYM5VKuIujG+ElSFUMA8Tg4hpcY+XIdyrFq",
+	"GI9HPJI6q/eF4EFaS413yb7kZJxtA4M2FfMqri0B7S7CAgDnBL1zEbYLmtyTQAtt1LtOEqeC1HgdtPev",
+	"GxWVfhryx6Dw66Ddunb9qYNuhYZ6ORoHNETxIgCsszEIMaLfIBKnb180rTsY1M4kiY2+CWqp2ZKTVOgR",
+	"YrcC31cyyRXAXrefLNWKAdinmyUQiFWYM66ZmcNvYiiyvhEpix9b192vJIgUv+1BnA4EXoGUnyUqS/Ip",
+	"LEgZRGjvGgp/1cFZDg4PaTRC/XRw6bxRmgONtZ69nmySbft6WDz2AamC9lXvl1IIN8RtdwciHqci7kCu",
+	"eHly22r0eEDPhHOzB7mObtzK/p6mBYS1y4dPoPpWV2yC4u3gE8t7dljqZK2yYol2AzK6Jxw5Cw5EefI9",
+	"ozU68DEABig+PhWjHMInJUKVF/ZvI66gid1QAFcagakUsbilmDBQyublkQ/HZVq6qRapc5494nNa5Cr0",
+	"4Zq5bE/XvlmXqwXWTKFmCi+IKbysOnatAW9ngNUF3V2NOy1RdPGzK09sgYenqwjPt+jlixCiL+tCbnUf",
+	"7QLUQtqlATQ6IY2AnVxFkvMS2tZSQ+0BOBMyu/LKbCwrIZxpKYBgGaPba86IRzyOEyxa82FmhponwrHM",
+	"IX/sP7R1lErPXMUkhTWYLkmGeo1pQs2jX28ePUuuzoFn5zxPdJ50F6e13kI/pyv2hYqdK7qEcJy5UqeQ",
+	"VWeGp0UGkVUZpdnhP3sqYwJ0STRlhxbGOyQjYOjC0hHpOzOKbFcNReNYzqJpi8e8m/sgtCEbjyzwDgSK",
+	"wWCN3jtSicyh4iIozMppqBZ5D6fVZhzmgiwg0QwxeHMRH0uClxsmsQRYPLMAGEkPBagA7A+dwd5nRrs2",
+	"qxHzKVWrMj92u0LE+CPgnovHeQMLUX6AShxMD5Rss2C7UD0nZKDHwZMbe/QIyurAoj4SWYM9QKPqkEMh",
+	"RK5hd27iWx6m+FRwAAz0+oPdNM3zzIM1+ujoVoPdhq/9x6WEx0LFazj9LmqwqJepYQQNR7lCkMFJEgtJ",
+	"NQrHacp0LkY4jgPJEKsPIu4cTDpmR8Lm6TbaiuG8ZWiIwJyGnphAUgMcMHCXRxATZQYxVJno4E8R1hMz",
+	"Z3ZoDowZUCp6uTlgMIYPRdYVMk9SWv9IjtM0YkmPSYWnYsI1Gwqux5mt+lhEA9oxc2a40sBcBjZI+gPE",
+	"Zax044BPfg4qmucFfvyhu5nsRPQTWdhZKNynyOzIS1DNVWiGDwSPiwbPyiA3lw36BEAs2nRYd6iOQczV",
+	"9yw3S6Fu8/nl5kAsLT5ieBK4q2Oeix1zmFYp+WgGKsxWeEO8yaSamJ3DanB2mxcMLC9j3m4+jBQqROI5",
+	"hUO7MNNejEpd2vrObYz0CgMhx0NDsyncK7TPYz41xL08GkPszQc7j3hmegBqf5iL0Qf2a/OPr2AL5s/b",
+	"ppWKORzMkWlcVC1ulmh6Dy2G+cAcjVVX+WRamrKdYYGHXBR0cE7XEvAJoPsbVrDiCrw9veXafnt6y7X+",
+	"9tSF3b49JbDVI+zg7el928UiTGVXHdFHc26wWzxNKwtE7Df3YDm5DVaWYPq8ePBnwkE1G1YAQESnYhpB",
+	"eWApRKxZdDKNFg3nVEwvqiTq/NUB2mlpuGKZyMeZnEOuhbeo7qz1DVYNHeh/9Q3bbYJikgzN8bPzoH+5",
+	"sSYyF32RBU8vpFwjEEJLOls7e82j1jUP7KdgWRiBSn9+/AR2xAYjI1OEx16Iz1xrXS67IoVCFLthAIHz",
+	"5u/W7p4ZEMIdw4NWsxUG8Rj5RWd0tRm0m43r+7v+wxtXg/Zeo7m/V3p4I2hfb1y7EbqKF9fNmlFFSFcF",
+	"o0Vq6hjKdrjAXQ0RrlfDwIlMWPCCYm2NmAQFPZphMJb+eHfJ8EsjbbXesg/MKFuN1lv77sGNoL3f2L96",
+	"DepzqJynGG1WL423NGZtgC85W/7SuOaZoDJ34ra0Sjvx5BBO/dmar3lrBTJRh3hcYpkGHrMJiqWjEcj7",
+	"iURpAqUZVGQAzJtP1yz0Wa2+ZoIPl5Y0Jt2iryDXhwrhQxgKsG3WTZUWmiVYOb+rpE60r+6yN6JcPM6v",
+	"wL92qOzSm23U2SJbO4pKtHvSfEXNJveyUc++enj/XmhUB6y7YsvIoz92dw6rHBBirDcXuj6ZClenH7y3",
+	"thIUw0Ga+WhmGI+R0KInx1TJ6DhoHwd6MM5jNZHHwdMonP0R1938VCRGgUsRy/ib7csH4lgyllkQeOcA",
+	"tmMElJuZds38oVVUmyOaY4RqoBGdDO2jJWhddWugB2pSgsySEkOF2URlpwh/75W44alWuBicloKqhZhT",
+	"JDKW81OB6jHmMUu257pCca0wHtD3LuruVIgRpsfTihiGfiyhzDVIxHEqzHewFL4+u9uktsh+UkiKA572",
+	"cAUdin7uTyZVEx2yySDpDrCQGPv9Mc9yKDFzLKMPDr7euXX/3r07t47u3r93GMHCt4zyjII7RJJTCPgN",
+	"FpG9uJEr1RmOu4OowQ706fLTag5mlVZ5CBPyKoot1SoPaYlx83E+i0/vTdbER4m1suQutB52Z2EtEzTB",
+	"zkivKOVdv7ZfkvqaG0l9c+SgJPYF8Eub2eU7luYKttmT44DncA2qIrKPg/DYUwKOKdT6GGuKHQftJ8d+",
+	"IbFjw+qfPoU9KeY5K21X8s26Yv85F/nifZ5IvNPmL7CC4pne0UTOzIKfY/EvcyZ2PlEni222X1UnM4ZE",
+	"Mgia/7VV9xs2sqO6/H511PAR16em9dehYj6nfBMrgq8IyWrfKaVgxCAt710t5P1mGPSSNMcw73lA2Keh",
+	"K1i7qLeW6e0TdQL5GVeLvAvKUzxNRiPSYFyqoquBa55h7f+Tqf0C9J+gvffWBdTZp3OxDqIinOCaDm0V",
+	"T23WcGHI9KpV0BamuOlTlk+SrvDz2kiAsDWMsOoRCaIka5eN7eQgggbMdWBapKILaW4TlIWkQnMiBYZj",
+	"b8jIbXfHMhMjwfNSQ6T0cVt7KcLm8H4a6e8TddJgd3tVnVubHFXrwwJHMvSnkVTm9x/LyDQLHXZI2I1c",
+	"rCM1Z6isyDKVNfyBzc7Tyq2fqBOUZI22hGko3dN+ZrTEkGk1FGwwlrGrIwhuLy/G0qo2KCZxlgmd84z0",
+	"GQ8VwW4Ez+cXRMRQPvZY5nY8XNtMXzt49HjoEBU6K9gqAFo4IC8JyLCGGolCZuau5hMSXPDZgViaaEZU",
+	"rA35LBHaZQwtiY4l+I+INMMjOBj4mVRsLGNFHpbZvbXuLiMFgxsJpu4DOKAeMZZgvY66RluNIyuZm/m7",
+	"pEl24JxnTbhuLBvLYgsW144iivii0ypnATormN4yNgUMGP0TH7zXbjabLSTrn6iTs5qlvvfeWr8HL8ew",
+	"lOhpTqVRW9dJ16R9uCiYzQXLXAUKz5Ff93iqhbc81Yy3Yo3XaNN9fP4yTnNlEad6Z0tSDwomFTLOgn33",
+	"xB4foSEbg6/yDKlnwUKve5I+TLlcvQgskJ4iGN7QlgSjODwSWyNG1vE+EO8D/I+pjNF19SregnuRrtva",
+	"Ml7xU4EZ46LV9q8+XaJkXnmC13NpMG/B7C4g5+G8Kdhuc2MtbSG9mtHJWmsTp/PQvs6iSoYn1O6QS4Zk",
+	"MxTfRsz1eIYRE5tpaWvJkV9VJ3fjqszW+Zt9xRzM9VFSbA/hkrLzM0qHWQyjOVqwN0hTcy4Ds0xJobQ4",
+	"lcPoF+bLAssW/BA8BQCtJVBsRlOTKu/QFawAYzvM1agmXjXxqhGCt6V25iYhuTuPQvxApFaITl4CleFi",
+	"LLsugtkPsbxpYTIofKsv8pm3jey1BETDnNtSUOX5RwvBPe8ADQW4Hs8FZJ+2dovHAKNnf9gLg1GmzEKb",
+	"n+jh1QLIzn7f3N0/r8iNNbUiFxwABqPaFLy52gCWLFzTkykt5/bRFe4OjvVOIntqoQJgb8JY3zWvnftN",
+	"mPMlP/unP3r2N3/4+ff+OLCsqoMfOaNAx5aQuXPv9t177wbzoYfYwGf/+HezbbTm2nhw/9adw8PqZp5/",
+	"+3vP/vSvZtvYnW3j8KNbpo3Kcfx/X/y3H882sDfbwDsHd9+/cxukrS3vKu7SWXe1p8YZnqQtnDSvK4QN",
+	"LE6suuOhkDmKsWadNvDxaiHjZa5eMRylHAs8VF498MnSS/rVB3OyU1nHj5i76dccZLuTbRdyoUexWOoV",
+	"HYqVjhF7pl+UZwSDeHAQHfdJ8PwPfvL5n//hb/7Ld7746bc+/+tvPf8PP31iaPHTf/3Vdz7/wU+ef/vn",
+	"TwwpfmqWw35MtLn45ic/ev6X/7yG6kMNXXINMCfUBu2PH66OF9kCkGpANBU+NoYtTpsJntqcmYtc3lWg",
+	"lLdUSd2+rIaF7Mh0bcev7fiu8lNeELo1CehCOeDKEzLEL6r79IGFgURoYJEJlkHKk4gL85htDcNZ84FI",
+	"MpaLx/miwk4exX4NSzu9rpWaNj9+i8sxnXESaq708nKl+vZdns9nm6u3rkx8nlV4IneTIiYkILpBsk6i",
+	"8W+feSwqbFMiEZvGLVGP5dI1xS2HcBeUlScqK5eqqbjk7qq6u423+l9/9Z3PfvGDZ9/+49/8+7969sd/",
+	"9PyHf/L8//r2WhEh1NelVrWp6eS/Tel9XcpaS+9boe6ERAE9Ani+Mv1YA41fYtj7CN545Y16ZhrrGPRw",
+	"YWpj3lbGPFjEhYY8XOItjHhmT7eDnxOyzLf5aARxCYEe6o75R7PZgrOvNfL4gO+kSvZ33JMwyFSKSX9g",
+	"RDeTIqaDtb9atDBga/f7WqlRa6L3mtVTnYthh68jI5iVuuwa/2na8aQECg5esMCluBGLlbGiWKE7RBmL",
+	"EOTyluRq1LH4eSCCrFgEbXYfz6/IGW7HaoKBGUht0quFgsKkN9al6NsVyGg127/yxB7ypWG1jsrWBOIl",
+	"JxC1deXyrCvrX8J1ReiP7AE7zwrHkonhKJ+yCO9ZxMbyJCGYCiHxMGHuo63uB0AVotcTiHUJSCEA/Jdo",
+	"hw8hY1u2IZ8oh2OhpMvWAziMnsqwdLJ1DPAkX7s8MgTZXUpx5K2lywX2o4IYgej11BcvF4iHmCc6IySu",
+	"Kf5dbtHjmrb/WxH+6vKCL7sJyRqOVGatSRciQ145FdPlpqT3zAsXaON5T0zPMvGYy3Xw4V0GY62FpsuP",
+	"WrSLj6mEWK7Jtw+FwK6N7IJgMN1M5LhblyhsVWYSEappoi02gzCyj8UFE2aQjQVp+O+JjcskmD8tK8pU",
+	"PMZcnpWZzXtietlxXau7ghBPFLawYxsNq2e7Bb+9JyawCqtxXDOmmuHWDHcjhgtniHFpqdxFcNgzo6+O",
+	"kBYxnauRBkyXRPYvQnVbEKhliV0do/VqxGhteFo357DhagEl3nXo8jQ94d3TUgFrUJIrOfU7KnOwHYTk",
+	"FNkmIotv5Ir+Rl0le0k/YrHoJVIgahRggPPYGVVCfOrjgZg/ALRVsyQWMk/yaYiAQYSTSQhOOROPR6Kb",
+	"a6qxccAy0RXJCGB/hkYrFzFhP7nGv6T9PLWBsFVJQkDys7YQ2w7PssQMhUqEePBRVGnEzBWgUgl4E8Yw",
+	"QoZnGykSngEgCvBQP5JmEUBlAMQ6KoFhZLlS+Qp2gJYnK7pxOWWlL81UM/EJgDxBy0fWWGVIUa4yswQ4",
+	"egTzN1+HQHb2mlA/pDTmmS8B/mluaeMMcoWpgIYt64ILDpCeRPfe2sXSI9gC4FddbUJGpnYTgkttdkf1",
+	"7GfcwQn3xhkkcepxd0Df9TI1pDpecZwJjZmd+7s3YEq4d1gynUBssS3E8SfAfL9Ps9po9DIXcQSAWOKx",
+	"+csmnLoDfggic4R1xjVVJGldYydTSKrAs6lkOjXdqjSGIu0SgCQxWQhgfqsgpY74qbhFvQRblLleJgl/",
+	"+cqXy0imT46Doe4n8XHQZgBberXV2m0dByE7puQ0/OX2nffv/s6D28fB0+piGieJ5FisaB6gdF2hmAa5",
+	"Zi8LYaGd9daRFiIYmwqiF18b6/VghaI7RrPgxw/LCOJdkTwSjDDtp5ao0LXmbp9WrQw/Gp+kSbcs4Znj",
+	"xLv54qRyF4ySKnVa4MnxnF1tNpvMft+eKYs05GlqSEuU8z7iMNMvRVEfZaaAtHDKBiqNqYQRkni/ghF8",
+	"L5UkkD9rdn8kDMHxwDujBrtF40F46BigMWTsMDbGZnlYVJZv7RyqIDEARs82uja1OeL9dxCUYgVp457K",
+	"y++fc3GUVy1UilZ9nWgpd5pr+f3yTWp28ZGRAFanIUt4tV2VMM1iZYS70Mia4EVLYo+AuR1cFw7afnjF",
+	"4Q8uq+A3P94S6rujCCBkavQOgjGQ9wnADuQdJQVSOMZTIE8e7mmiGVTQvslE6lA2qcdVqWSI8q1Sp4aO",
+	"5WEFnCd+MKww+ZmZvgaU6+GFhI3DGbnW2t3bhzJu3dwJXdtUKsXVhpVfHf+jJlovDCVkbap1HpTKL6qr",
+	"l1rQihprQgtW+o6GC5LQhCeoCLtSTmBsSDIWi3g8Qj9Hl0t2AnELBM4PJT1glEiGcRQU5QB0bL6/JC9q",
+	"ei6yu90rTW+O7lTWxEu+YWvbLS6LuOzivZ18A0rXgZwjHo9SuPLkiF/UYxLrpR0SOL6nViUyv7YfzBfK",
+	"gFJqd/H1VpPKath/u9d5lvEpDrFqSLiWKltUbO7a/mytuVnl7kIoJQrOW0cboBM4Xp0q4nGMy6ewDoTf",
+	"1sw6f7FVj52MdSKF1gyrj/s+zvLyLyN1XqpseV8xsgqNJEbIsfK67nLpFwVqNssjuygVsUz2tKBcvjPI",
+	"3U1Ak7fwavQVabxJ7pXABP9sSZostQx+k4gqO2LPIz5NFY8dLnImuskoMTtbXXdkOwq7AUVdTEGrjVyL",
+	"6ORC0bAoebptuc+ZXVToZRqJzFC7al5gNnR2KmcFTt29vXg2hBe5+mSKESMk1auprvvzWEdnrwn8Oerh",
+	"pcVcmPG0OlF38uuiaJRbVGDEUHW/WaYIz9AVticHAdTGcIWV8WKib8ySwV6Spq78h4PnIMXYsqpjaYgL",
+	"uLK+/OXbRsy1x7bx5S/7PpryoEjv5kPhwWS6RxHIy51TMY2giIgdfIlaY+kXw2mOpfWCafFIZDy1ji1N",
+	"rjDr7Sbfn996z1VdwdgjVP15wYqhVFbo1+qnD46lPyVagaNkKMzEkdcCv8vGspMnQ0GxzEMLhgI+HCjY",
+	"n5PJ33xLX+KyddANpPHTqfcJ1PeCr4ZcTo/l0BbOx3oracpGQo1Sgaz3RAhpmGZ3IOLQKzdZ2pOEIIxp",
+	"Ju/wJB1nQuM24vlgk4EyCoxUudFhqEXW40mqreWFjhfGVreZVNblFQIM6ljm2dSsYlFsz2Kj2hKOdrNd",
+	"sRYtZExyBdNJX/J8nAnG03ygxv1BAZCa2Ta88wJKBVwLV3XHYc9YH6CZ+XAE7lr8HasJ2XIrcEsiuhWR",
+	"kT9GqWl+5kzjKkwG5iQaNTYZwtRs7aBcPM5BfDoRFHOfkLfPv1pRnMh+ztPTCGpVTkR3wPMIqzZKFonH",
+	"SKY6SRwtrvJyhlxymbVecpWWw9hJXDHqWSssxKF20xVcB7Jnl8EQRXddg3bQ7JgPO5iECRtSxJiZu4cx",
+	"Zld3mtd3mi3WarZ3mzZ0XGX3UC549qu//uwf/wTIsD61z37xg+ff/PHzb3/v2f/63Z3PfvG3z//bj5/9",
+	"8TcNNyCpBMMgTL/j3eDhGrH2/mZccugdXGdY2qK+nBXx2sUS0wpD417cvAX0/vgJ1UsN2sHzH/zss1/+",
+	"7LNf/OLZD3/yxU9//Jtv/vlvvvV/Pv+HHz3/4Z88++F/ffaX3wzcghmBbhdOj39LOhTqN4PyTcjeTYjy",
+	"2Ca2zz/5H/D4TLgFKuE/yyXrBMs6gs+QGzhPU8tLKwSDDTX0RVbIK1SYc2Eo0wHVAXYF5eb0rMgSrCg0",
+	"7HpYqis9UEoLDbwUbZS6St0mmcFcjGMJhf1TocsRN7ODsKXx/NZuYpFPJlUsUP2TQsQaTBAZhgRH7A0t",
+	"BAhXkzcxHc00fCw9cavkhgGpAQKtSd2HyDSGReypYnZZpJvx5Hiv2tqoGGEElgoUAEAGJbmPyj8U9Zsz",
+	"MUzAt0/xPH5XNDEK7IoMf+lQIHHUprURGotJQ8zSCcW1R4lM8sTwKCw8HZk168RKCv87sFG4owgCnBEq",
+	"zLu6we7h4sKXidQ5yQg7LDLEI+8YoSVq0/i1behaM2T7V0O21wxZ6ypMt8msNEkhWEAZjXACDemowR64",
+	"RSD1YMRnY8COJWNHSmG9RfzQBTt5Phfi+dAxDQlDo3ZvYgYiSmRDnshE9m1DJGTSocPK2MWS2wITUUgP",
+	"+IlU2ZCnlZuAe+xKPRf7S2tsWvA2hfZ4fiVB8kOpOhaYjMhPhWTRkD/uxBRNFdm1DYvqvFRcPDISoxrn",
+	"HWzXvWkW0hfZYxBY7Ryr9x0aL3fsTcGtT3vJtM2bCw+VURDuZzHuIdIsoyd4Bc8J5p9OLZWtV1hkDFRP",
+	"8wdpK3iFaEUgng2+GrIE6zIq01PbRksSOYGo42IdyNrIzdXGVQXxvZgW+lqwCZC24WU8SSWKpGFNpHLf",
+	"oqBOChoWevTrf5tD6q9ZZRdqnK/UCzY34Xq2tDjRLaNt2UsEG3TfS3E1J+VE9BOpi6PiTRtK5c/vOLK1",
+	"JUN1a+2G4EIzDUHmOdBjcy0jr7RL5MVPziyT2f8Q/VuuYzDhlrpNtFtknsPnukyA8cB4E4ZzZSfMzIR9",
+	"0uezTCh5uqiE/BE/FXeIub9A1cmnNuWSiwv0JBRI2uUPwSXmqEDQvtYMA/82B+3r16/vlrQp8zOpRV/8",
+	"/3/4/Bff+/xHf//F3//NqgpTsYclZewIlLF2s/lbzevtZpNa83TBMvkL2nvNOeULBKdiS9daFe8zasNa",
+	"6cE6449196i1j8lJbqz4tVRB+wam37vVWmlNZqa6rU4Jp/PVVCar9MG3Xh59sEIaBrximw4GObNxXRyz",
+	"VhBtbLCZIONWLSuriCjoZCDrkL4Cwvp5a432vizSGm95FbcrTriR2xNpRxlhtLmIO9is0NFNdjJlhMQQ",
+	"krvVi3sBfdHZtXMFjLrB0InGWubJvtM3Edl7wpMceDAWwfYq8nHKxAE3M1rJDaMGoSsTeZaIoukmiQQl",
+	"u7pUk7bpstCykt68tZtKt4cUFKh85WoyUDgntHMXtvNZn7XNkdk8VOeOjGettVsU1rZhRxUWV3OSDPN5",
+	"6BtddwtSu7ehSfOOjC87odhGwly95EgYG7te4Sh9WRlBTdc3LRxIhffwehT63cUE7Cwk7E/OKHHs38Rg",
+	"Q5juSwlEWEfuquNvLxu8rMQZbfSTdY3MxAhsF77gnXQtNOInLQ68vWOZO71b2HLVaSLAjI32G+D1k4HI",
+	"RATOb3rfXVwHYzYFQ0Ip+d2ZrMieqyfOtrAsE35R2O0hTWvuNs5NbeFIF8RHFZMsxTRZhCyralGw14lS",
+	"qeDynMNRt+C3t5Vcqn4dJn1pNKyxOS4DwWNCoj4U+c4t2PD5A3KbYqWLQ1FamrmsyzqqaWOGmPQl7U2R",
+	"44gnfZ1iggtCUw/w1rm6t5jUg6VwMwHZ9DzVIcuVsiH1Rk1JMqGtrVCO03T+Tr4r8uJCnj+sHQHYodVi",
+	"vth1GBSD9NFvrpfQb7y6jO2PzfrcfySyR4mYBLBaR1yfBmGQJhr+BEJLmHawqCV4ugzuTUf1Orba9jaF",
+	"OXHlzoTKgU2rC3Lam8KnoEF6ftdSbf3Nrs1iZIuJOIEYTmIhDsulwQ6LYtOGNJKhH7u3mf9mL8z16oJp",
+	"HD1R7kCyNDmljLniFoKPdKhF+kjoRoHfRWFh2tCJRDbY1zIl+8yiU2qM0EKuCmkyXtg2XnQXsxcrcqAe",
+	"FUMvBZ0BPAYug3UCZGoCjmBwGSa5Czgm1g4K+hvRV/J8dF+m0yhk0SEfisMkF799mGdJN4/ebDBz79jR",
+	"+4chQCFk7EQMEsOm2ShTj6dgGzl68NHh0Z3bnQ8f3P/63TuH5BzRfKpZ9PWdd1Q24Vks4p0PM5WrNhvk",
+	"+UhH1sVs7mjMok7nK0rnuPUd2g7w2Jluo0PRHWcimgEvLb4uf+ZgLjBkjSICpxYxFWrAog9bl7baIYzQ",
+	"+g7HGoqQC5fTbguZFqtoj4xdbDNczacskTDqnXdE3h3smDXF4LX7WdJPZFT2UVkY1j0WWfSRbqa07mjz",
+	"nQcv5I50dOv+g8PO/Qd337177zDC/e6pzPQ+ylQ/4xaECPZeigROEwoQ6PQ8IHpDHti+KmOj4BLQSlpJ",
+	"E+xK6H+K8Ho26KdOEqfCRWYWGCd2E8IFnw354w4Ai0TWr9nlmtIkJgMhzYRsRAPglRCQqVlLWDQbamDv",
+	"VIMd4MsQHWgTUptNJ1PeBJPeEFz4VpJWaWzW3Ez2azbmFtfKHGAy5Yh4x/yIyRzRAbhk2xDBiAEqOzrP",
+	"BB/CZljUCtVj+81WEbRpw4vf5jrplrm4VmausGfFxR2oCZOKTRIZqwlFjriZLgx19Jn7hmh6HrBuV2WZ",
+	"6OZsoDIt2AnPc0MOdc4Ric7js4h6tD4nvdySC7V4UuiOIfmYieABVVtD0zgqsVFPJ11B4aitg681Pswh",
+	"ijyringW/aX4DTLn4ASeqHjaAWSmoL3fvHHtaclgMjSjM0u72NPjWUwIziwVXIsGo1r/7I3dN4HjYOl+",
+	"9sbem+Ye5KkoYp3sbxQaM1DjNO5kIs+mERuNcy/W4oR3T1kic4Vxc78/FmMRsnhsI3uiB3eOHvxu5/ad",
+	"9w9+t/PB3XsfHRmRyfAUaK4Db3XItBLZzITog4Ovd/DLW/c/uncUkd8HnUGQOD0ekYj4ANw4AGhI4Snm",
+	"Zg94NkyF1m0ncOw2mx7+TBnVDDMuYJ06SUxpGtQY8E3AJQAPD8/telogiiSff9/8G14jRAuLrQ8eLZIz",
+	"7H4UcUT4RcYlIfUnYB0yW+OteFJE0IAcjTF1VjIwDGs4QilbKutI66ucgoN0UiCj0SbTRuHsYf2j2UUq",
+	"g8zhMCdck0euqx5BMsVU5E4YhaVwkoBF78dRU4QpJZtQ2xAVZn7wj56ZXcq1W3LIokiGIk2k8EOJoGKw",
+	"RpHCbgQNpejRbYKEaKWBSOMlFQHgHkiVd8x7kUOoK3xBnMVZYkZu13hhU/hCI9Ed/KIybwPdyMRKN3cA",
+	"2iiLJx51Oip8o27XMIfIXAenVmmMdzqr8pXIMpV1Cqb9+X/+xbPv/tzwQI9MOFOkcy56ETD4l5E1WrvN",
+	"VqfZ+sq7X939nf2vNX/3+v9y7ffe2/vg6r23PrzxoHUUoJAE7a0yoZtAJqYQeZdtMpVff//zX/7wi5/9",
+	"0fM/+9nchAiTYOv5WCFn6Yw23IuzdmF3w1GvLJDhKV5fyF0VB7aGYK4ltc3ic3x/FlDvHEltGa5vgUlO",
+	"yFnPlRPEdk5sHZ4F4hjvDiw/NDzPsDQ1kXYsoQ2fVzaW2ss/bLDI6HRg3PZc0cjNPrx/WOAaFOOJ2MQQ",
+	"AAJcAMVcxDa6hcYBeZqYzIEArHMMm2N1HxgY+rrYoUusxewJJYtIbsOVpjSTJMO5NJawuO2CXPKJKlPP",
+	"+3KeeiK6RQLBSGAzhLghn6bSRMAzt4C+WokwaLea+7tb09FwtY72zp/1/E7w9OHaZPxtc7Iv22BBYLZY",
+	"GLoIMy3exMJTnrVg473ARvebN7xGM9Ez6oXlrXhOKPWxJBKWLRdHUARiNPJlyyLOXSujhZCkZXUUQEvf",
+	"aCNDN8ptoYBK+7ximmQPQwFIDa2tG/82eCbY4ccjQ01bzWYTwzXXYp9nGTuu712/fq15fc7eYSvyng16",
+	"gaYLLwOJIjk8DRs1aAcTHo8zfpJObbYeUS6CkEQDocy9anmFrWCsRcdm7Ueh9ynGrGJCnA3+ANjy4Y6Q",
+	"huLE7A3g6r/d2t3bv3rteNxs7l6TfCh+G7PSozdDF4CD2T9YHN/hbxg1tw/o7jmBCjTYXTnTJYt+C/Nn",
+	"mB7xrghZ9D9+/evw5KOjd3auz3Zh5I6JYuL3xzwFNxN56yDl07UKsOSIX3CScnkKyYuGpg0TrRPZb7AP",
+	"U94VA8AQh8RAzoDdgtnGvCgejzghTOw4A4pbPLSjUDQLo6dWJoKyax6ip2XyZM7AbcHA5Y45MxZxw7OC",
+	"iJLlyrp/LO5GqRUbV7D4ey8zyXx+s3S+IF7Zt2QQwLuZV/Ts5//wxT//b89/+FeR1+f/FGfTTjaWv204",
+	"K3SLKUqJtpkHN30Y/1Em4qSba8i+ciLfaCSklfWILVTZGg6FjA+H2+NChNW3sbAaQTofDviscS6IeKJV",
+	"qTKxz4Q3bVyT0QZPPSllfdvj1158JhNdOpS+bIk1Aul5O2jtXW824T9NoLSjlCey3OMB3ORwhuL4bbo5",
+	"Bc//4Cef//kfPvvn//c33/z3z37+D8++/V//9Vff+eKnP3/23T99/mc/+81/+uNn3/2/zeYuHkQYaDXO",
+	"ujPFw8PA0pjy2D4syIpNPXQvVg5wGX1bf2DgP+oUQ8MimWs4iS4uQB1PUDZl5oyWctGqkG4NA2uFASHV",
+	"oBvu1r0gDHqJ5GmnWL9/+eb3Pv+bX3z2T//7sz/622ff/cd/+eb3cct/81++88VPv/X5X3/r+X/4KS7v",
+	"v/7qO5//4CfPv/3zYnFdacurZmaEXxe0g9+6fq280pka5x7apugPEXmgFTrwepC9uezk/FQUL1K9FVcL",
+	"860gDCYi6Q/yoL1rbqPL3vIlXCyYaahW0A6AEgCdXuACfBoG4EyIz1rW2bVbfaUqR7mGBlE57DWP5XKh",
+	"G1fAZstmPhchrmjPXp2MVgvuhrNjahL3uKqT0CnVYNU0BCt7r2TgstaXi7VwmeGQfetYVhq47DjmLVz2",
+	"l2UmrgPWS4zmTmOcQPzaVw/v32NG5KC2MPqNTQYqhQCR7iBkJ6LLxy5Mixt52FBMO/MuT1Mjy1GwEqgb",
+	"C9WUBO2EpKFwr8BPkeBGeksIsT4jI4ZmXGoOtREdyJmtNqVZqrSRLADMxbVBgjz2Q6BzXLLIE/J23hPT",
+	"CLH+zDw9xYlyBb1uUdjLnDPW2+Rj6YP2AbQKjm2JbAo2iRcMXDZrZjyaKBDSdGgrkSoZIxwgS5BGVIiC",
+	"dsHJjnXBMlx4Dn0Au3zr+g2wTFb08XBNLvdy2hGr5YYzF2tbocGZHXd3PRsj0B0cIvzpRCt3ngpZw8KP",
+	"lDViIJmELB8nHHJA8fyT9dJS3KTgZkWblvJR2/BG41xNjd5BWM/QaPusJZxawikkHM8U6QjserLOpvZI",
+	"c9evPKG7vzQ1k4I51q32ok83T8s8q9bK+kqSr6xSFOkK5ZzjsVj6+6ydzrbtR6PiE7BPdqDS7MI+r15v",
+	"XP0950WDECb7OR0OynY3CmgpW3YZdy0U6Zb5B4BZJbLfWeDCQ11t6awtelLlSy33kgZzVPDsu9//zTe/",
+	"9fzb33v2p38VUBxMh8rlNOf19XxpqzrpS4etUmFh2c6zGQa54e0u/1DlPLVBfQg4NB7F/KyZT3iSF1+Z",
+	"Td2O5ZirdFvkPEnP4jkQC1DnHF9yzjGaNcA8PlATlhptK8FK0iJej5pXZhfPEesrCI+xxJtECCWcfXjn",
+	"3u27994lnxKFEULSBsZZYlrNCuGDIyHjRPYrChpiZzWTOAcmcbmEHzsoEXP7CEm3/dcqBJtI8orkef88",
+	"yPPZtHh7ursKxQ2ZVBN26+DerTvvv3/n9usVr/e6VWkDYlWK4C4co+Dz3tLUOEOpxWPnI6tMF/eKJUPq",
+	"pYNetR7YeCxstiI5M0A7RrNcbn+imBxMwCMcWMOLALIWIan6qgC7tNEFhCcK7mOHhAXkXwFqrhea/iVX",
+	"jwj86jddtiC+6pV1AJvSgGcitj0YxkP5wwgkpdmJOZFgc3LNurJJ9NWX0IFvpiiAV0EPbvJFWBLN2mj8",
+	"VCvJJt9TMqWgbGDbU1/kLKIMAYCXRadPBW+7g9v30jE3PjBiQnsvxL86ie4MVVYUqFuBJc2wnkR34rHz",
+	"jc0438j0Qo6seY/b5k620P/ERnn731BBaqiTYD9rhcFkMAV80E5vbKTsGWddcd/v5n5yCR2tm2yvfB2C",
+	"c/ScrYx8iUfrLAYDBETWaEKXzCdod4CucEeMEyyIAkLzhQj2YNyk0ItKyf6olCmEUMX0NSTna6zOgljv",
+	"uqj7Fjq8AgsqzTVLeqCniEwwKSZtqyzYyjdpCm1QKhZGfzGk1OYWHUuXo0/cCDLxVcynX9LEFhrsbk5c",
+	"zEIVhS7ayt0/XRHwNJMkhdOdYMbVaCSkw24OjyUAZg/URANaBa1h7IU4EYN4I0Jw1ujNRpHcxU8w5x2z",
+	"wQAzgAY2n2F3LO/2yDk2llCK2TEnPhe5zd4AsGh0z0Vj2U0FzzARnftJdZQn92ZIwI1QnsisqmFTSV6A",
+	"w1N017EsUAjK/rH95o2QMuYw6IpmgGuJZFy3PUh/0Owgey1ql6QOqzaqjH344P6tO4eHd++9W+DSN4Da",
+	"ifnvKBfQezMWaQJpdfSmJego7jiBwzk8ocpV7DWArMp8bg+Kw8oZcA2J9aX3xxIgLs2dtl3ikkK2RAkf",
+	"rAthXDMloMoSmNnMIY8FQJDMY2/myuF/JlLngvsjMbcozvhE0jhKX3p5gyqDbmx5UpWZo5nyrohv0mHh",
+	"uciK82XOFvmJwQmJ87vpKkaRlDPhkElIzfpbkqnRqLR12mK6xnxKMY5gxhAZOxWjvDrPD27Z9pLRhlgH",
+	"FmY5KB0qWEc1keuEjsM8PLfe09fPGNGqjRFLjBHNCzVGuLW/TGME0e862bD2Tm4IGgtoUUUZCqe4UzC4",
+	"yjyD17laTKzIt9Rk4uRCFPssZBBk9XNzL9nVZtO53m29+3ZR9QkGg9hCIQOvnA7JGE5CkwsEgixBDEso",
+	"YJNBIKzC6DP39MhO4eUxGXz8JFhqD6DSEpnoCiN/FXmNSBU3ywas7nEPeiStAui27Z28oxUJiyVeNNPk",
+	"Hja55jiss64iDa9YDLzlyxIozVZtQ9XppJxpBXBVh/Lazfdi6iCDCdGW2/HVUDBiUmgzQJLNFUfe0j6g",
+	"F5JCV/TafKxJlS3y2ixdDEH3sbBq19iIZ3mCyN9vYO18+jdGfcZ8GrKxTIXWLBokOlfZtOHe6UySOB9E",
+	"BXZUbtQfjfqcQ/p782JK7aPKkpr9SGB6RmkRBDtXftUhqbLIys1GuSeLr32Uq4hJnmVqgsaFRMNa0jgU",
+	"htmW88sMJyGEZUOEhW6zyBd9o5t+CHDL/5fQbA9a3id4wBNnlL5p8VU6UkU3WUR687TcWvOmg1ZG1BNb",
+	"cLjngXQi1l0BklZuYrfBDtKUYoURTjIVZqnN2fGqV4BZyKwF7CQiKJWmGfojDr0Re3VCSlNH3KJW6B8L",
+	"wMB0Kijh5MLIE+FBV1eu4SzsJhRQBIsTZi+jbJAPxHCeU7/vQN7OQLcGfwIOEKSgpDD/nUOlfjOENSr0",
+	"f2jW/50kzQGkdslQXZ0Ou3pm2KgCLRi3/XHFKEh8/enSQZBxB3McizooKiMwKHPLYFWjOX0wWjRM5xpY",
+	"daQHo5GRqJYOtFgje4aX7rF9qTQGIcdDKNhl7V1BGIxl8a+H4QyknmEG5qOdRxwwBYEbmEHd9low//7I",
+	"b2X5RGw6H939BrtFjjCwfXmONrQU4zcyJYchVKts7pVwuJQUDbAakGhp4Rar1sWDZVy9/spZW4PV9NAI",
+	"ENkSecWGYbIh1hSHKGRmRF+cr7UKNdi7ySMsyZePdcT2LCiXYd1AgBBtyluQ8pw/eK/dREmyatpkoPCn",
+	"POSP3xeynw+gTFoYDBPp/h3OQSsum7+t1mVvEhRuVBmaBBvsAHlhLyGwtqEDw01V97Tg0UVVgCGP0Wzs",
+	"3AaUaMFzFie9HiRHZrbYrt+KUSROuBamiyGlHEtIEpHjXISFyDFTIzEDzDRK03AZ1oeKPAfFLicxe/+9",
+	"ww8OWZygVXbIT0Xbzsil3SSx9TZTmLga5zqhWUFnjUUH1JMDSvvVU9kQlISY52IHzGKbbZNLxqatugmX",
+	"rSyAnDG4XG00tDM4h+F37xtZK1jh5VsgQV1sSRXD+cyglmk+Trw1JwmYda30XK7SA6seMikmF6HXXAGF",
+	"f0kYI9hl6IoBgHv07p1yKh22Y4MT0bdIJZX7cKEyBiqGJ0pyNhT5QMU21aQ7EFS0ORM9kXdBLkaRmNLv",
+	"ENlgwhML7QBuF0eQrAfIxdOgWlCC8HDpemiBMtzYTM7loaPk3rbQlLM5bwW71jmfovcwLmopJ5nF3BxL",
+	"DTWr2Ufkn7SDQua+b3iHcxOWgB/tKzdCT+I28yS/IeLci0xURICaqYA0fU9NtoLEoqUs56t9jbtEib2m",
+	"K19jVg4fXvVwXM5CGoTDELSvGq5sOgvae8010sBgppeaAgaGu8JUtokjaQNj2hnOnE2CZbYzlNHCn1G+",
+	"A+2HlmqV8nUhliPpDmxRR5CWbjKzsFO0Hkjl3NgeTawdKLUDZZM4U6Dus0BT9vBtDTjlskv2rz6tZq3E",
+	"EheaDt83REDTCMkMVwzSYgy3Deunx8D9yzbOEAGC4rEFJtSG8QDydQmGWSo00RzLGQgiTfEHfkAqVvCw",
+	"KNTgv8Ec+CJkN3G8FKu4g9XOwjfDZQbEZccSj6UakwjASyhISe6qrB/LL3/5a8h+Gl/+cgXPR0ZOtVwl",
+	"UQ5i1AAfTuwY1SCIY7EhGbbcvhkhdXV/gfRg+rYQlfQotIxaSaFZIrvpGOJGjP6EFWhysLfRCK1IAcyb",
+	"Vvee3UVI+pesr1wECa4GykIAkIaWTtS6YP1Ss62I/zlOhRVv0HRI8gq8VAR0gUJqdh01SiG7AsKOWqV9",
+	"dmIGSmo6Z5EG5M83KBoFYshu+nVJFGiaTq01zbx5LHdLzTpYbsBXhxeHRrrSORi6bagLHHm3WDGfHsu9",
+	"6uH1UPq1lwNe3cdXe1zDwG1E3LE8IMHODhqPEETIeXylUJYxJC4TfZ7FYHG3NhwEH7UQC2NNepA7v4hr",
+	"RpX3zMbrmxY7LUcNnjJ88EeIWYPLXqoBmMa0tba8UBZbszDiQ1jhEG3CdNoggtxGleN5yVX1q97VgYJ/",
+	"XswRWJiLisLsEL+nuEJ3skuzgIOFCUpDnkhXeNkWOOSsl/TygV0pM0tXXDGRbt54bOn6QAmewVjGmYhh",
+	"/UdKpWRkmqjslG7sLd4dEHEAmEyjitgQQTAXAkCmDb2D0kVGtzC9W80C4ymRZLwRmQbFzi0l80ylbSbV",
+	"DqBSRG/ifdV2ORBE1RznCiwRT5GKimwAT6dRj81ljZWnfdCErIowrwqYOR5IF+PoEOeBzvYTnQOh5Zpx",
+	"4A8EDG8BO5xLqAfSCpyH0NYvOJZGC1mELS9V3ukZcQWtUq1maHgnH400uoO83ovSXYynRsmchl5RprlU",
+	"tmOJTK5BcX4UYLoQB9+upXd+QblKci3SXrgtTH6hMq0dJEAW7RXMOKaPlY0+hvddWORBrcC8UAWmTkZ7",
+	"iZWES9IMxifmtJ2InQLIZ4FqcEBMGd3MLi3LIS6hCG5LVXB0ofjvklfWMDvriap0wN6X3YoYqSrjuK1O",
+	"jpGnq965r6ksvtpE+/jSVpO42uaeyPzafmFvT2Qu+iJb3CCFT2UdsxqzrS4b6UdaZHdvL24YwnXX9C0D",
+	"AtXqvuWXzkNgTsc6HgJ3wgsklbpI8lbW//kVLbsCblrHKSim5KdDD2UPfhpnIrQBmbPOgw1Kri+qHXtg",
+	"qQ+WNS+ySUZGNadLztTJJ6KbhyyyCKxATCIK88SLWxSI0q5MBNVyJY2eVDZKIEKvn61Z6sPDefBPXviQ",
+	"FGRdj2IRj/FmgCx64MZsRFFZBLQAN6d/WyhkMk5gIbPQ6Dy4DbYJC/iNpg2v7QmB41nB3g7S6pKaWirC",
+	"v5Ts2Mwl0yz1Ce5bTzKmeBusNOp6yydJV9iWvBrCaE1SGWVezuPmVfOFy8TMO1HqlKxnzqPgc4t2a3cv",
+	"nOFK7aCrxpkWHftxkf4BKmHLay34/Ps//OxXv/7ip/+EOMooVEKh2CvF53PspB3s7wYFujFJsMNRCumx",
+	"pXMdtIO3799/7+69dzu37t975+6DD9YBdTU7cMlIdxss70r5MN49c8kaWG8KB0HpL+UKVITZBJfByyix",
+	"+S8J4vEVlyNow8tL9szn4Ji4AlLafNbKhqkom52IrVQaPCQro+D5IOk1CF7tJSnSTL4mbgFQw6y4AZx2",
+	"I5Hh4XLV54q5iInOk65eCHxnTvdh8doFULwCztNWO9z1yuq1Wm+5f3UyAIy/8Vbj6tmXmnDLDBFtPn24",
+	"/RW/BcLBmaYLFCFsyo0dJCAO13L45iYCs6wVgjhI26U13kqy9m4LtrLgUmDYdH/VqOk+GQsg+J8iU2XO",
+	"u/mCGLjzVpu3iEh99eLp+uuF0/XraLrLj6brLw6mo5ux2YW98iTn/aeoGaciX1j1HbtwFjyo76ZzPjVK",
+	"4iywATrq+oU7T1OcsVQnKp4iGMq8AncbBnDE+8F2JVLrc3kZ5xJ3CxLY+useRjDIrJnf2r9nKPN50+uH",
+	"YTAaV7CrD8f54oN4XmT37Kz8fu2FeYmvwEGMqe59Z/VKciYeJzrX69+ISrp8xX18hlx1y763klPk35B0",
+	"QwuzjoTj1rzmJpcs5cxJGnC7MHIuNIoL2rXjjYWfjdnOw0UeBHvxzMGJMjFUj0REOQAkBlGoo3NuRjyO",
+	"IyYklrrBYBKK7CFVGNbBAnAd2CVxAYyJdBKWi1+BLOgcJatwDn+MRWS3j6i0pUsFTjBuCcdkQU1thwNO",
+	"kWGU8sszwXgci7gikB96tCxzc+N5PihZznkcm20ct4IwGO8GQCjMEsPDvWCdOiyGSMIgL7sOi1kwMNfi",
+	"0PFv2g+Yx27wcFuEHze1xRTuayiMa4tF8poFqNeW1A0p7xE/9aiuGucY0gaEC+IAx3nxcyJzxZJ8U+lm",
+	"ZCUcHg8TCRGIOysYVA9GI5vufnE2VXLZEGzGW2FAcfAdKSb2aWu3eIx4YvTDXgmZjB5eLayw9vvm7v6W",
+	"RYTcGpylPBTxiQ6DAOyrmJ9e21W3s6vimp5M5xFdMcaaj0bL4q9m74Mems6hnvzCnMYHBCiF6YzzX1IO",
+	"Y9KXKhMFzCgW1prn2AejEbZIQIybc23rgyhVivOQOQ3TMcIJRhbI2GKOn0CMeL5C7t2MjzX4/D//4tl3",
+	"f250FwhwxrtYoECTr3Rvs2jNp4QVuNqEbkL+yhTT6jeZyq+///kvf/jFz/7o+Z/9bG5ChIS99Xyca2jZ",
+	"jDbci7N2YXfDUT9dA6cDD/L6gt2qFsU6ja8Wq9ZkE3gkZwO6EO7rXNjFasl6FYnwy5LgSbUc8b6ImTnP",
+	"Bc5yInUORRVZMWZED6vkLZedpnAhtRKqKSAJcx9vBs57EdkFWG6MsG23LFNp926tjANg6wgnQDOr7dav",
+	"VPYAIiHBxd+MOg0ET9F4U6nCfQV/3ooNr7ULZsKiO0bg6I8flqY/EN3TgrCR4maLUHvTpzlVTn00PkmT",
+	"Lk0ejHAL5/4Afr28qW96PlZbLgfm5Ip2S0ijHib9jJfL1q22fuWunwQnXCfdg7E5TB8/NFzgRPBMZO+J",
+	"qX2gBeDvwj/NUDHDsyKY5Agh5MzPQRiMszRoB1eQYuIQZz94R2UMcb5dCSBZVB1v2/SWIlLZTL6n0lRN",
+	"0Cxisy7Q7jGP/GQ6gKREhM1CeDavg5FKU0wtxkQul6/lgwq73PZZeLuKDiGU0h5HXU6Atux+BUaP4O+6",
+	"wQxdTPrjrACy9IECYam/pBmP48zcKVwaERtN2QgeI6iUVBozUJeKcYvHOWXSQkWDgUqxINRhgb9MAfFj",
+	"LTo2oikCI3UGLQsPARKj6Hk3Tx4JF/4ELoUk9oZkf9ELVhJKpGBBoFLtaciiczh5X9KUVgCnQLuMbhIX",
+	"KG86Fj0+Tt1TF3sPSQI+ZmDptaqRHSZ9afYScrc5m4gTIOQERWp+VGP/cNL1qZ6iHQ6dFKhxEFr+bsES",
+	"poVdCRHYaC8fcZnoARAB6qw4exX9faQtAUHZIVOp0A0qM4KrFyE4J6ChFQngVKqkCFZzx3fqIVhSin6S",
+	"se44y8ykaINwPkOeyJzTHSgsoL1jyRyqAYIhHpl2KREaB2LmjOfAYiMWAzgRUAED8H0R2ABLaJg1stPB",
+	"VH/vSjsYRp6mJRxTdNaYe1b0YM64rYOGZWE0lNcx1CORfXjbJqrzTJgJgcHFfIJjMRzLX9oSRjGsmMWH",
+	"nUjdLlCkwvKyI/I5GiTDYg1hXlTGB9YOIGu1ELi0M9gADrBBg3cKN2cWNLm0LFglbn4mBd5DaaMjMDfT",
+	"S+HMfLEujkynxYmDb/x2u1xaUGF7JiAz2ws+XEwxJJc5wZTAZUIqqZGI22U2hCjXrp4cAAIU7jhblsWW",
+	"IzNLeMK7p6nqe1k/jVkHf7KQjp1COJbqOdjSkOlxd2DOUaSHGoB4IzHkSRp5jQ64lCKtahOMohkcWEMh",
+	"+jLRSPRBYkh4CkAGyWOC1/RIpz9maqOi/QPDMgmVAOu18K5zllYw0gKJLMnYiHdFiKgd2MgJTznGh5c4",
+	"UVXHD/Bcaj6dKaVoe8SnLrjWh0v1sjuhlYrmP7DfIQC3yzhD1PawYAiGlsCBsSWJiGoZQiSZ2xnXYzmS",
+	"d77jD4UapSKkFSJ2DdAsdC6xxYLwz4XkiqG/dS5iYm4BAd+FIgFzDxYh6WL3jKfC1UkAipXxRFuWowx/",
+	"Gdp3oEikSj32gj9U8UQLJUFYfZL8nmbDUuGPAtAZcCh0nxzP4qnbCZ8BZoBQCkQl0bl59ZFz2PuHCkew",
+	"QApMFXcnkZigHo/MkLTKvGZIiH768Ol/DwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -180,6 +180,16 @@ type Setting struct {
 	UpdatedAt time.Time
 }
 
+// A tag of a company, which holds contacts. Written by internal/contact; contacts by triggers of tag_contacts.
+type Tag struct {
+	ID        int64
+	CompanyID int64
+	Tag       string
+	// how many contacts it holds
+	Contacts  int64
+	CreatedAt time.Time
+}
+
 // The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it by task_id or rendering_id; nothing else is indexed. Of a settled task, pool_id and expires_at are those of its submission, and failed_app_id is null.
 type Task struct {
 	TaskID          string

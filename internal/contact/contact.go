@@ -1,4 +1,4 @@
-// Package contact owns the contacts of companies: users and their addresses on each channel.
+// Package contact owns the contacts of companies, users with their addresses on each channel, and the tags that hold contacts.
 package contact
 
 import (
@@ -71,7 +71,7 @@ func (s *Service) Put(ctx context.Context, companyID int64, contacts []Contact) 
 		addField(&p.Emails, &p.EmailsGiven, c.Email)
 	}
 	var n int64
-	err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
+	err := s.change(ctx, companyID, func(ctx context.Context) (err error) {
 		if err = s.q.ContactAdd(ctx, dbq.ContactAddParams{
 			CompanyID: companyID, UserIds: p.UserIds, Names: p.Names, Phones: p.Phones, DingtalkNames: p.DingtalkNames, WechatOpenids: p.WechatOpenids,
 			Emails: p.Emails, Attributes: p.Attributes,
@@ -82,6 +82,16 @@ func (s *Service) Put(ctx context.Context, companyID int64, contacts []Contact) 
 		return postgres.Wrap("change contacts", err, nil)
 	})
 	return int(n), err
+}
+
+// change runs do in a transaction in which nobody else changes the contacts and tags of the company.
+func (s *Service) change(ctx context.Context, companyID int64, do func(ctx context.Context) error) error {
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		if _, err := s.q.ContactsHold(ctx, companyID); err != nil {
+			return fmt.Errorf("lock contacts: %w", err)
+		}
+		return do(ctx)
+	})
 }
 
 // isEmail reports whether text is a bare e-mail address.
@@ -158,8 +168,10 @@ func (s *Service) Get(ctx context.Context, companyID int64, userID string) (dbq.
 
 // Delete removes a contact. Fault: contact.not_found.
 func (s *Service) Delete(ctx context.Context, companyID int64, userID string) error {
-	n, err := s.q.ContactDelete(ctx, dbq.ContactDeleteParams{CompanyID: companyID, UserID: userID})
-	return postgres.DeletedOne(n, err, "delete contact", errNoContact)
+	return s.change(ctx, companyID, func(ctx context.Context) error {
+		n, err := s.q.ContactDelete(ctx, dbq.ContactDeleteParams{CompanyID: companyID, UserID: userID})
+		return postgres.DeletedOne(n, err, "delete contact", errNoContact)
+	})
 }
 
 // Addresses returns the addresses of users on a channel, in the order of userIDs; empty where a user has none. On a
