@@ -1596,6 +1596,67 @@ WITH (fillfactor='50');
 
 COMMENT ON TABLE public.contact_counts IS 'The number of contacts of a company; no row: it never had one. Written by triggers of contacts. internal/contact locks the row before it changes contacts or tags of the company, so that these changes wait for each other.';
 
+CREATE TABLE public.contact_import_errors (
+    import_id bigint NOT NULL,
+    row_no bigint NOT NULL,
+    failure jsonb NOT NULL
+);
+
+COMMENT ON TABLE public.contact_import_errors IS 'A row of a list of which nothing was stored; of an import the first 10,000. Written by internal/contact with its portion. It holds no value of the row.';
+
+COMMENT ON COLUMN public.contact_import_errors.failure IS 'the first thing that is wrong: a fault.Field as JSON';
+
+CREATE TABLE public.contact_imports (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    file_name text NOT NULL,
+    upload_id bigint,
+    tag text,
+    status text DEFAULT 'running'::text NOT NULL,
+    row_no bigint DEFAULT 0 NOT NULL,
+    rows bigint DEFAULT 0 NOT NULL,
+    added bigint DEFAULT 0 NOT NULL,
+    changed bigint DEFAULT 0 NOT NULL,
+    invalid bigint DEFAULT 0 NOT NULL,
+    failure jsonb,
+    created_by text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    finished_at timestamp with time zone,
+    CONSTRAINT contact_imports_failed_says_why CHECK (((status = 'failed'::text) = (failure IS NOT NULL))),
+    CONSTRAINT contact_imports_progress CHECK (((added >= 0) AND (changed >= 0) AND (invalid >= 0) AND (((added + changed) + invalid) <= rows) AND (rows <= row_no))),
+    CONSTRAINT contact_imports_running_has_upload CHECK ((((status = 'running'::text) = (upload_id IS NOT NULL)) AND ((status = 'running'::text) = (finished_at IS NULL)))),
+    CONSTRAINT contact_imports_status_known CHECK ((status = ANY (ARRAY['running'::text, 'finished'::text, 'failed'::text])))
+);
+
+COMMENT ON TABLE public.contact_imports IS 'An uploaded list of contacts, and how far its rows are stored. Written by internal/contact: a portion of rows and the numbers that count it are stored in one transaction, so that any server can go on behind row_no.';
+
+COMMENT ON COLUMN public.contact_imports.upload_id IS 'the list; no foreign key: the upload is deleted when the import ends; null: it has ended';
+
+COMMENT ON COLUMN public.contact_imports.tag IS 'the tag that gets the contacts; null: none';
+
+COMMENT ON COLUMN public.contact_imports.row_no IS 'number of the last row that was worked up, as a spreadsheet program shows it';
+
+COMMENT ON COLUMN public.contact_imports.rows IS 'rows that were worked up, which are not empty';
+
+COMMENT ON COLUMN public.contact_imports.added IS 'contacts that did not exist';
+
+COMMENT ON COLUMN public.contact_imports.changed IS 'contacts that existed and were changed';
+
+COMMENT ON COLUMN public.contact_imports.invalid IS 'rows of which nothing was stored';
+
+COMMENT ON COLUMN public.contact_imports.failure IS 'why the rest of the list could not be read: a fault.Field as JSON; null: it could';
+
+COMMENT ON COLUMN public.contact_imports.created_by IS 'the user; no foreign key: the configured user is in no table';
+
+ALTER TABLE public.contact_imports ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.contact_imports_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.contacts (
     company_id bigint NOT NULL,
     user_id text NOT NULL,
@@ -3262,6 +3323,12 @@ ALTER TABLE ONLY public.company_countries
 ALTER TABLE ONLY public.contact_counts
     ADD CONSTRAINT contact_counts_pkey PRIMARY KEY (company_id);
 
+ALTER TABLE ONLY public.contact_import_errors
+    ADD CONSTRAINT contact_import_errors_pkey PRIMARY KEY (import_id, row_no);
+
+ALTER TABLE ONLY public.contact_imports
+    ADD CONSTRAINT contact_imports_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.contacts
     ADD CONSTRAINT contacts_pkey PRIMARY KEY (company_id, user_id);
 
@@ -3452,6 +3519,10 @@ CREATE INDEX business_ends_recorded_at_idx ON public.business_ends USING btree (
 
 CREATE UNIQUE INDEX callbacks_once_idx ON public.callbacks USING btree (sender_no, body_hash) WHERE (body_hash IS NOT NULL);
 
+CREATE INDEX contact_imports_company_idx ON public.contact_imports USING btree (company_id, id);
+
+CREATE INDEX contact_imports_running_idx ON public.contact_imports USING btree (id) WHERE (status = 'running'::text);
+
 CREATE UNIQUE INDEX countries_dial_prefix_region_key ON public.countries USING btree (dial_prefix, COALESCE(region, ''::text));
 
 CREATE INDEX deliveries_provider_no_idx ON public.deliveries USING btree (sender_no, provider_no) WHERE (provider_no IS NOT NULL);
@@ -3616,7 +3687,9 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.channels FOR E
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.companies FOR EACH ROW EXECUTE FUNCTION public.audit_change('company', 'company_no');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, name, phone, dingtalk_name, wechat_openid, email, attributes ON public.contacts FOR EACH ROW EXECUTE FUNCTION public.audit_change('contact', 'user_id', '', 'name,dingtalk_name,wechat_openid,email,attributes.*');
+CREATE TRIGGER audited AFTER INSERT ON public.contact_imports FOR EACH ROW EXECUTE FUNCTION public.audit_change('contact_import', 'id', 'upload_id,status,row_no,rows,added,changed,invalid,failure,created_by,finished_at');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, name, phone, dingtalk_name, wechat_openid, email, attributes ON public.contacts FOR EACH ROW WHEN ((COALESCE(current_setting('lksms.contact_import'::text, true), ''::text) = ''::text)) EXECUTE FUNCTION public.audit_change('contact', 'user_id', '', 'name,dingtalk_name,wechat_openid,email,attributes.*');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.countries FOR EACH ROW EXECUTE FUNCTION public.audit_change('country', 'country_no');
 
@@ -3760,6 +3833,12 @@ ALTER TABLE ONLY public.company_countries
 
 ALTER TABLE ONLY public.contact_counts
     ADD CONSTRAINT contact_counts_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.contact_import_errors
+    ADD CONSTRAINT contact_import_errors_import_id_fkey FOREIGN KEY (import_id) REFERENCES public.contact_imports(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.contact_imports
+    ADD CONSTRAINT contact_imports_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.contacts
     ADD CONSTRAINT contacts_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);

@@ -69,6 +69,7 @@ const (
 	NotificationNotFound   Reason = "notification.not_found"
 	ContactNotFound        Reason = "contact.not_found"
 	TagNotFound            Reason = "tag.not_found"
+	ImportNotFound         Reason = "import.not_found"
 	TemplateNoneActive     Reason = "template.none_active"
 	DefaultContentNotFound Reason = "default_content.not_found"
 	DefaultContentExists   Reason = "default_content.exists"
@@ -96,7 +97,7 @@ const (
 var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite, RouteNotFound, RouteMethodNotAllowed,
 	AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded,
-	TaskDelivered, TaskExpired, TaskUnreachable, TaskWithdrawn, JobNotFound, JobNotRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TagNotFound, TemplateNoneActive,
+	TaskDelivered, TaskExpired, TaskUnreachable, TaskWithdrawn, JobNotFound, JobNotRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TagNotFound, ImportNotFound, TemplateNoneActive,
 	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound,
 	RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse, LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
@@ -164,6 +165,13 @@ const (
 	TooManyRows     Rule = "too_many_rows"    // the maximum
 	MergedCells     Rule = "merged_cells"     // the cells
 	UnpackedTooBig  Rule = "unpacked_too_big" // bytes
+
+	// Of the columns and rows of a list.
+	NoColumn     Rule = "no_column"    // the name
+	BadColumn    Rule = "bad_column"   // the name
+	BeyondLimit  Rule = "beyond_limit" // the maximum
+	Shortened    Rule = "shortened"
+	TooManyCells Rule = "too_many_cells"
 )
 
 // Rules lists every rule.
@@ -175,6 +183,7 @@ var Rules = []Rule{
 	RangeTooLong, TooManySelected, NothingElseIsKnown,
 	NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort, NotText, NotAValue, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn,
 	TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,
+	NoColumn, BadColumn, BeyondLimit, Shortened, TooManyCells,
 }
 
 // Place is where in a list something is wrong.
