@@ -160,6 +160,29 @@ CREATE FUNCTION public.audit_spread(data jsonb, spread text) RETURNS jsonb
     END
 $$;
 
+CREATE FUNCTION public.contacts_count() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    most CONSTANT bigint := TG_ARGV[0];
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        UPDATE contact_counts c SET contacts = c.contacts - r.contacts
+        FROM (SELECT o.company_id, count(*) AS contacts FROM removed o GROUP BY o.company_id) r
+        WHERE c.company_id = r.company_id;
+        RETURN NULL;
+    END IF;
+    INSERT INTO contact_counts AS c (company_id, contacts)
+    SELECT a.company_id, count(*) FROM added a GROUP BY a.company_id ORDER BY a.company_id
+    ON CONFLICT (company_id) DO UPDATE SET contacts = c.contacts + excluded.contacts;
+    IF EXISTS (SELECT FROM contact_counts c WHERE c.contacts > most AND c.company_id IN (SELECT a.company_id FROM added a)) THEN
+        RAISE EXCEPTION 'contacts holds as many rows of the company as it may' -- as rows_bound
+        USING ERRCODE = 'check_violation', CONSTRAINT = 'rows_bound', TABLE = 'contacts', DETAIL = most::text;
+    END IF;
+    RETURN NULL;
+END
+$$;
+
 CREATE FUNCTION public.credentials_version_change() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -201,12 +224,6 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION public.pool_has_sender(of_pool bigint) RETURNS boolean
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT EXISTS (SELECT FROM pools p WHERE p.id = of_pool AND p.sender_id IS NOT NULL)
-$$;
-
 CREATE FUNCTION public.pool_serving(of_pool bigint, of_company bigint, of_type smallint, of_country text) RETURNS bigint
     LANGUAGE sql STABLE
     AS $$
@@ -219,10 +236,8 @@ CREATE FUNCTION public.pool_serving(of_pool bigint, of_company bigint, of_type s
             (3, 0, -1, 0)
         ) AS k (step, company_id, message_type, country_id)
         JOIN pools p ON p.channel_id = here.channel_id AND coalesce(p.company_id, 0) = k.company_id
-            AND coalesce(p.message_type, -1) = k.message_type AND coalesce(p.country_id, 0) = k.country_id AND coalesce(p.sender_id, 0) = 0
-            AND p.retired_at IS NULL
-        WHERE here.id = of_pool AND here.sender_id IS NULL
-            AND (k.step = 3 OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
+            AND coalesce(p.message_type, -1) = k.message_type AND coalesce(p.country_id, 0) = k.country_id AND p.retired_at IS NULL
+        WHERE here.id = of_pool AND (k.step = 3 OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
         ORDER BY k.step
         LIMIT 1
     ), of_pool)
@@ -347,24 +362,31 @@ BEGIN
 END
 $_$;
 
-CREATE FUNCTION public.sender_serves(of_sender bigint, of_company bigint) RETURNS boolean
-    LANGUAGE sql STABLE
+CREATE FUNCTION public.tag_contacts_count() RETURNS trigger
+    LANGUAGE plpgsql
     AS $$
-    SELECT EXISTS (
-        SELECT FROM senders s
-        WHERE s.id = of_sender AND s.status <> 'retired' AND (
-            EXISTS (
-                SELECT FROM routes r JOIN pools p ON p.id = r.pool_id
-                WHERE r.sender_id = s.id AND r.status = 'on' AND p.company_id = of_company AND p.sender_id IS NULL
-            )
-            OR (s.is_shared AND NOT EXISTS (
-                SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.sender_id IS NULL
-            ))
-        )
-    )
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        UPDATE tags t SET contacts = t.contacts - r.contacts
+        FROM (SELECT o.tag_id, count(*) AS contacts FROM removed o GROUP BY o.tag_id) r
+        WHERE t.id = r.tag_id;
+    ELSE
+        UPDATE tags t SET contacts = t.contacts + a.contacts
+        FROM (SELECT o.tag_id, count(*) AS contacts FROM added o GROUP BY o.tag_id) a
+        WHERE t.id = a.tag_id;
+    END IF;
+    RETURN NULL;
+END
 $$;
 
-COMMENT ON FUNCTION public.sender_serves(of_sender bigint, of_company bigint) IS 'Whether a company may name a sender for its tasks: a route of the company names the sender, or the sender is shared and no route names it. A sender that is off serves, one that is retired does not.';
+CREATE FUNCTION public.tags_forget() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO deleted_tags (tag_id) VALUES (OLD.id);
+    RETURN NULL;
+END
+$$;
 
 CREATE FUNCTION public.task_channel(of_rendering bigint) RETURNS bigint
     LANGUAGE sql STABLE
@@ -720,7 +742,7 @@ CREATE TABLE public.messages (
     traceparent text,
     batch_id bigint,
     sender_no text,
-    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
+    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
     CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
     CONSTRAINT messages_on_unclear_known CHECK ((on_unclear = ANY (ARRAY['retry'::text, 'fail'::text]))),
@@ -759,7 +781,7 @@ COMMENT ON COLUMN public.messages.segments IS 'short messages that the text with
 
 COMMENT ON COLUMN public.messages.sign IS 'signature without brackets; null: that of the sender';
 
-COMMENT ON COLUMN public.messages.is_test IS 'marked as a test by its submitter; statistics count it apart, and a setting may keep it from being sent';
+COMMENT ON COLUMN public.messages.is_test IS 'marked as a test by its submitter; sent like any other task';
 
 COMMENT ON COLUMN public.messages.expect_send_time IS 'when the submitter wants it sent, or the next interval of a scheduled template; null: at once';
 
@@ -773,9 +795,7 @@ COMMENT ON COLUMN public.messages.on_unclear IS 'overrides senders.on_unclear; n
 
 COMMENT ON COLUMN public.messages.submission_id IS 'receive_logs.id';
 
-COMMENT ON COLUMN public.messages.submitted_content IS 'the content of the request, or the params for its template_no; null: the same as content';
-
-COMMENT ON COLUMN public.messages.request_data IS 'the request as it came; of a message from a template with the member template, which no request has: the number, version and language of the text';
+COMMENT ON COLUMN public.messages.submitted_content IS 'the content of the request; null: the same as content';
 
 COMMENT ON COLUMN public.messages.traceparent IS 'the header traceparent of the submission (W3C Trace Context); null: it had none';
 
@@ -904,7 +924,7 @@ CREATE TABLE public.report_logs (
     is_test boolean DEFAULT false NOT NULL,
     CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
-    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text, 'simulated'::text]))),
+    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_lease_complete CHECK (((leased_at IS NULL) OR ((app_id IS NOT NULL) AND (lease_id IS NOT NULL) AND (lease_until IS NOT NULL) AND (retry_count IS NOT NULL)))),
     CONSTRAINT report_logs_outcome_known CHECK ((outcome = ANY (ARRAY[2, 3, 4]))),
     CONSTRAINT report_logs_result_length CHECK ((char_length(result) <= 500)),
@@ -920,7 +940,7 @@ COMMENT ON COLUMN public.report_logs.app_id IS 'sender_no; null: no sender did i
 
 COMMENT ON COLUMN public.report_logs.lease_id IS 'the lease that was ended, or that the report named; null: none';
 
-COMMENT ON COLUMN public.report_logs.event IS 'past_receipt: a receipt of an attempt from before the task was requeued; simulated: a test message that no sender got; the other names say it';
+COMMENT ON COLUMN public.report_logs.event IS 'past_receipt: a receipt of an attempt from before the task was requeued; the other names say it';
 
 COMMENT ON COLUMN public.report_logs.status IS '2 SUCCESS or 3 FAILED, as reported; null: not a report';
 
@@ -1558,6 +1578,76 @@ CREATE TABLE public.company_countries (
 
 COMMENT ON TABLE public.company_countries IS 'A country to which a company may send; a company without rows may send to every country. Written by internal/directory.';
 
+CREATE TABLE public.contact_counts (
+    company_id bigint NOT NULL,
+    contacts bigint NOT NULL,
+    CONSTRAINT contact_counts_contacts_range CHECK ((contacts >= 0))
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE public.contact_counts IS 'The number of contacts of a company; no row: it never had one. Written by triggers of contacts. internal/contact locks the row before it changes contacts or tags of the company, so that these changes wait for each other.';
+
+CREATE TABLE public.contact_import_errors (
+    import_id bigint NOT NULL,
+    row_no bigint NOT NULL,
+    failure jsonb NOT NULL
+);
+
+COMMENT ON TABLE public.contact_import_errors IS 'A row of a list of which nothing was stored; of an import the first 10,000. Written by internal/contact with its portion. It holds no value of the row.';
+
+COMMENT ON COLUMN public.contact_import_errors.failure IS 'the first thing that is wrong: a fault.Field as JSON';
+
+CREATE TABLE public.contact_imports (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    file_name text NOT NULL,
+    upload_id bigint,
+    tag text,
+    status text DEFAULT 'running'::text NOT NULL,
+    row_no bigint DEFAULT 0 NOT NULL,
+    rows bigint DEFAULT 0 NOT NULL,
+    added bigint DEFAULT 0 NOT NULL,
+    changed bigint DEFAULT 0 NOT NULL,
+    invalid bigint DEFAULT 0 NOT NULL,
+    failure jsonb,
+    created_by text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    finished_at timestamp with time zone,
+    CONSTRAINT contact_imports_failed_says_why CHECK (((status = 'failed'::text) = (failure IS NOT NULL))),
+    CONSTRAINT contact_imports_progress CHECK (((added >= 0) AND (changed >= 0) AND (invalid >= 0) AND (((added + changed) + invalid) <= rows) AND (rows <= row_no))),
+    CONSTRAINT contact_imports_running_has_upload CHECK ((((status = 'running'::text) = (upload_id IS NOT NULL)) AND ((status = 'running'::text) = (finished_at IS NULL)))),
+    CONSTRAINT contact_imports_status_known CHECK ((status = ANY (ARRAY['running'::text, 'finished'::text, 'failed'::text])))
+);
+
+COMMENT ON TABLE public.contact_imports IS 'An uploaded list of contacts, and how far its rows are stored. Written by internal/contact: a portion of rows and the numbers that count it are stored in one transaction, so that any server can go on behind row_no.';
+
+COMMENT ON COLUMN public.contact_imports.upload_id IS 'the list; no foreign key: the upload is deleted when the import ends; null: it has ended';
+
+COMMENT ON COLUMN public.contact_imports.tag IS 'the tag that gets the contacts; null: none';
+
+COMMENT ON COLUMN public.contact_imports.row_no IS 'number of the last row that was worked up, as a spreadsheet program shows it';
+
+COMMENT ON COLUMN public.contact_imports.rows IS 'rows that were worked up, which are not empty';
+
+COMMENT ON COLUMN public.contact_imports.added IS 'contacts that did not exist';
+
+COMMENT ON COLUMN public.contact_imports.changed IS 'contacts that existed and were changed';
+
+COMMENT ON COLUMN public.contact_imports.invalid IS 'rows of which nothing was stored';
+
+COMMENT ON COLUMN public.contact_imports.failure IS 'why the rest of the list could not be read: a fault.Field as JSON; null: it could';
+
+COMMENT ON COLUMN public.contact_imports.created_by IS 'the user; no foreign key: the configured user is in no table';
+
+ALTER TABLE public.contact_imports ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.contact_imports_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.contacts (
     company_id bigint NOT NULL,
     user_id text NOT NULL,
@@ -1566,7 +1656,11 @@ CREATE TABLE public.contacts (
     wechat_openid text,
     email text,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT contacts_lengths CHECK ((((char_length(user_id) >= 1) AND (char_length(user_id) <= 64)) AND ((char_length(phone) >= 1) AND (char_length(phone) <= 20)) AND ((char_length(dingtalk_name) >= 1) AND (char_length(dingtalk_name) <= 100)) AND ((char_length(wechat_openid) >= 1) AND (char_length(wechat_openid) <= 100)) AND ((char_length(email) >= 1) AND (char_length(email) <= 254))))
+    name text,
+    attributes jsonb DEFAULT '{}'::jsonb NOT NULL,
+    CONSTRAINT contacts_attributes_are_texts CHECK (((jsonb_typeof(attributes) = 'object'::text) AND (NOT (attributes @? '$.*?(@.type() != "string")'::jsonpath)) AND (char_length((attributes)::text) <= 200000))),
+    CONSTRAINT contacts_lengths CHECK ((((char_length(user_id) >= 1) AND (char_length(user_id) <= 64)) AND ((char_length(phone) >= 1) AND (char_length(phone) <= 20)) AND ((char_length(dingtalk_name) >= 1) AND (char_length(dingtalk_name) <= 100)) AND ((char_length(wechat_openid) >= 1) AND (char_length(wechat_openid) <= 100)) AND ((char_length(email) >= 1) AND (char_length(email) <= 254)))),
+    CONSTRAINT contacts_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100)))
 );
 
 COMMENT ON TABLE public.contacts IS 'A person whom a company may notify, with the addresses on each channel. Written by internal/contact.';
@@ -1580,6 +1674,10 @@ COMMENT ON COLUMN public.contacts.dingtalk_name IS 'null: no address on the chan
 COMMENT ON COLUMN public.contacts.wechat_openid IS 'null: no address on the channel wechat';
 
 COMMENT ON COLUMN public.contacts.email IS 'null: no address on the channel email';
+
+COMMENT ON COLUMN public.contacts.name IS 'what messages call the person; null: not known';
+
+COMMENT ON COLUMN public.contacts.attributes IS 'texts by name, for the placeholders of templates';
 
 CREATE TABLE public.countries (
     id bigint NOT NULL,
@@ -1648,7 +1746,7 @@ CREATE TABLE public.default_contents (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     company_id bigint DEFAULT 1 NOT NULL,
-    CONSTRAINT default_contents_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024)))
+    CONSTRAINT default_contents_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200)))
 );
 
 COMMENT ON TABLE public.default_contents IS 'The text that is sent once to a phone number when a submission has none. Written by internal/template.';
@@ -1671,6 +1769,12 @@ ALTER TABLE public.default_contents ALTER COLUMN id ADD GENERATED ALWAYS AS IDEN
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE public.deleted_tags (
+    tag_id bigint NOT NULL
+);
+
+COMMENT ON TABLE public.deleted_tags IS 'A tag that was deleted, and may still have rows in tag_contacts. Written by a trigger of tags, and deleted by internal/contact after these rows.';
 
 CREATE TABLE public.deliveries (
     id bigint NOT NULL,
@@ -1928,7 +2032,7 @@ CREATE TABLE public.messages_default (
     traceparent text,
     batch_id bigint,
     sender_no text,
-    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
+    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
     CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
     CONSTRAINT messages_on_unclear_known CHECK ((on_unclear = ANY (ARRAY['retry'::text, 'fail'::text]))),
@@ -2110,12 +2214,10 @@ CREATE TABLE public.pools (
     country_id bigint,
     retired_at timestamp with time zone,
     unsettled_since timestamp with time zone,
-    sender_id bigint,
-    CONSTRAINT pools_of_company_have_type CHECK (((company_id IS NULL) = (message_type IS NULL))),
-    CONSTRAINT pools_of_sender_have_company CHECK (((sender_id IS NULL) OR ((company_id IS NOT NULL) AND (country_id IS NULL))))
+    CONSTRAINT pools_of_company_have_type CHECK (((company_id IS NULL) = (message_type IS NULL)))
 );
 
-COMMENT ON TABLE public.pools IS 'A set of waiting tasks that the same routes serve: those of a company, message type and country. A pool without company is the shared pool of a channel, for tasks without a route. A pool with a sender has the tasks that only this sender may send. Written by internal/directory; unsettled_since also by internal/queue.';
+COMMENT ON TABLE public.pools IS 'A set of waiting tasks that the same routes serve: those of a company, message type and country. A pool without company is the shared pool of a channel, for tasks without a route. Written by internal/directory; unsettled_since also by internal/queue.';
 
 COMMENT ON COLUMN public.pools.company_id IS 'null: the shared pool of a channel, or a retired pool';
 
@@ -2126,8 +2228,6 @@ COMMENT ON COLUMN public.pools.country_id IS 'null: every country without a pool
 COMMENT ON COLUMN public.pools.retired_at IS 'when the last route was deleted; only the channel is kept, to move tasks that return to the pool; null: in use';
 
 COMMENT ON COLUMN public.pools.unsettled_since IS 'when the pool began to serve; tasks of it may still wait in broader pools, from which a sweep moves them; null: none do';
-
-COMMENT ON COLUMN public.pools.sender_id IS 'the only sender; such a pool has one route, to it, and is deleted when it is empty and unused; null: any';
 
 ALTER TABLE public.pools ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.pools_id_seq
@@ -2242,7 +2342,7 @@ COMMENT ON COLUMN public.statistics_staged.channel IS 'channels.channel; empty: 
 
 COMMENT ON COLUMN public.statistics_staged.sender_no IS 'empty: no sender';
 
-COMMENT ON COLUMN public.statistics_staged.message_type IS 'as messages.message_type; test: tests of any type; empty: not known';
+COMMENT ON COLUMN public.statistics_staged.message_type IS 'as messages.message_type; empty: not known';
 
 COMMENT ON COLUMN public.statistics_staged.outcome IS 'SUCCESS, FAILED or CANCELLED; empty: what is no end of a task';
 
@@ -2275,10 +2375,7 @@ UNION ALL
     f.company_id,
     COALESCE(p.channel, ''::text) AS channel,
     COALESCE(f.sender_no, ''::text) AS sender_no,
-        CASE
-            WHEN f.is_test THEN 'test'::text
-            ELSE COALESCE((f.message_type)::text, ''::text)
-        END AS message_type,
+    COALESCE((f.message_type)::text, ''::text) AS message_type,
     public.fact_outcome(f.success, f.failed, f.cancelled) AS outcome,
     f.submitted,
     f.requeued,
@@ -2337,7 +2434,7 @@ CREATE TABLE public.report_logs_default (
     is_test boolean DEFAULT false NOT NULL,
     CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
-    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text, 'simulated'::text]))),
+    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_lease_complete CHECK (((leased_at IS NULL) OR ((app_id IS NOT NULL) AND (lease_id IS NOT NULL) AND (lease_until IS NOT NULL) AND (retry_count IS NOT NULL)))),
     CONSTRAINT report_logs_outcome_known CHECK ((outcome = ANY (ARRAY[2, 3, 4]))),
     CONSTRAINT report_logs_result_length CHECK ((char_length(result) <= 500)),
@@ -2811,7 +2908,7 @@ COMMENT ON COLUMN public.statistics.dimension IS 'company: only of company_id 0'
 
 COMMENT ON COLUMN public.statistics.at IS 'when it begins: hours are those of UTC, days those of the setting monitoring.time_zone at the time of the sweep';
 
-COMMENT ON COLUMN public.statistics.key IS 'of the dimension company its id, of the others the column of statistics_staged that is named like the dimension (sender: sender_no); empty: as there, or the dimension is total. Tests are in no other row than that of the message type test';
+COMMENT ON COLUMN public.statistics.key IS 'of the dimension company its id, of the others the column of statistics_staged that is named like the dimension (sender: sender_no); empty: as there, or the dimension is total';
 
 COMMENT ON COLUMN public.statistics.claimed IS 'number of leases; all counts are as in facts';
 
@@ -2851,6 +2948,38 @@ COMMENT ON COLUMN public.subscribe_messages.submitted_by IS 'the username; empty
 
 ALTER TABLE public.subscribe_messages ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.subscribe_messages_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.tag_contacts (
+    tag_id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    user_id text NOT NULL
+);
+
+COMMENT ON TABLE public.tag_contacts IS 'A contact that a tag holds. Written by internal/contact. tag_id has no foreign key: a tag may hold a million contacts, and is deleted at once; a sweep deletes its rows here, which deleted_tags names.';
+
+CREATE TABLE public.tags (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    tag text NOT NULL,
+    contacts bigint DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT tags_contacts_range CHECK ((contacts >= 0)),
+    CONSTRAINT tags_tag_length CHECK (((char_length(tag) >= 1) AND (char_length(tag) <= 100)))
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE public.tags IS 'A tag of a company, which holds contacts. Written by internal/contact; contacts by triggers of tag_contacts.';
+
+COMMENT ON COLUMN public.tags.contacts IS 'how many contacts it holds';
+
+ALTER TABLE public.tags ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.tags_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -2992,50 +3121,18 @@ CREATE VIEW public.task_totals AS
 
 COMMENT ON VIEW public.task_totals IS 'The exact numbers of tasks of each company in each state: task_counts, and what facts still holds. Both are read at one moment.';
 
-CREATE TABLE public.template_versions (
-    template_id bigint NOT NULL,
-    version bigint NOT NULL,
-    template_content text NOT NULL,
-    language text,
-    translations jsonb NOT NULL,
-    sign text,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    created_by text DEFAULT NULLIF(current_setting('lksms.actor'::text, true), ''::text)
-);
-
-COMMENT ON TABLE public.template_versions IS 'One row is the texts of a template at one time; the one with the greatest version is current. Written by internal/template; deleted with the template.';
-
-COMMENT ON COLUMN public.template_versions.created_by IS 'name of the user who set these texts; null: nobody did through the service, or before versions were kept';
-
 CREATE TABLE public.templates (
     id bigint NOT NULL,
     template_name text NOT NULL,
     template_content text NOT NULL,
+    is_active boolean DEFAULT true NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     send_type text DEFAULT 'realtime'::text NOT NULL,
     companies text[] DEFAULT '{}'::text[] NOT NULL,
-    given_no text,
-    template_no text GENERATED ALWAYS AS (COALESCE(given_no, ('template-'::text || (id)::text))) STORED NOT NULL,
-    scene text DEFAULT ''::text NOT NULL,
-    purpose text DEFAULT ''::text NOT NULL,
-    status text DEFAULT 'active'::text NOT NULL,
-    is_active boolean GENERATED ALWAYS AS ((status = 'active'::text)) STORED NOT NULL,
-    language text,
-    translations jsonb DEFAULT '{}'::jsonb NOT NULL,
-    sign text,
-    version bigint DEFAULT 1 NOT NULL,
-    CONSTRAINT templates_given_no_free CHECK ((given_no !~ '^template-[0-9]+$'::text)),
-    CONSTRAINT templates_given_no_length CHECK (((char_length(given_no) >= 1) AND (char_length(given_no) <= 50))),
-    CONSTRAINT templates_language_length CHECK (((char_length(language) >= 2) AND (char_length(language) <= 35))),
-    CONSTRAINT templates_purpose_length CHECK ((char_length(purpose) <= 200)),
-    CONSTRAINT templates_scene_length CHECK ((char_length(scene) <= 64)),
     CONSTRAINT templates_send_type_known CHECK ((send_type = ANY (ARRAY['realtime'::text, 'scheduled'::text]))),
-    CONSTRAINT templates_sign_length CHECK (((char_length(sign) >= 1) AND (char_length(sign) <= 20))),
-    CONSTRAINT templates_status_known CHECK ((status = ANY (ARRAY['draft'::text, 'in_review'::text, 'active'::text, 'disabled'::text, 'voided'::text]))),
-    CONSTRAINT templates_template_content_length CHECK (((char_length(template_content) >= 1) AND (char_length(template_content) <= 1024))),
-    CONSTRAINT templates_template_name_length CHECK (((char_length(template_name) >= 1) AND (char_length(template_name) <= 100))),
-    CONSTRAINT templates_translations_object CHECK ((jsonb_typeof(translations) = 'object'::text))
+    CONSTRAINT templates_template_content_length CHECK (((char_length(template_content) >= 1) AND (char_length(template_content) <= 200))),
+    CONSTRAINT templates_template_name_length CHECK (((char_length(template_name) >= 1) AND (char_length(template_name) <= 100)))
 );
 
 COMMENT ON TABLE public.templates IS 'A text for submissions. Written by internal/template.';
@@ -3044,24 +3141,53 @@ COMMENT ON COLUMN public.templates.send_type IS 'realtime: sent at once; schedul
 
 COMMENT ON COLUMN public.templates.companies IS 'company_no of the companies that may use it; empty: all. An array cannot have a foreign key, so the deletion of a company checks it.';
 
-COMMENT ON COLUMN public.templates.given_no IS 'template_no as an administrator chose it; null: it is made from the id';
-
-COMMENT ON COLUMN public.templates.scene IS 'what the message is about, such as registration; for lists only';
-
-COMMENT ON COLUMN public.templates.purpose IS 'explanation for administrators';
-
-COMMENT ON COLUMN public.templates.status IS 'only active ones are sent; voided is final';
-
-COMMENT ON COLUMN public.templates.language IS 'language of template_content (BCP 47); null: not known';
-
-COMMENT ON COLUMN public.templates.translations IS 'texts with the same placeholders, by language';
-
-COMMENT ON COLUMN public.templates.sign IS 'signature of a message whose submission has none; null: that of the sender';
-
-COMMENT ON COLUMN public.templates.version IS 'counts the changes of template_content, language, translations and sign; 1: as it was created';
-
 ALTER TABLE public.templates ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.templates_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.upload_parts (
+    upload_id bigint NOT NULL,
+    part integer NOT NULL,
+    bytes bytea NOT NULL,
+    CONSTRAINT upload_parts_bytes_length CHECK (((octet_length(bytes) >= 1) AND (octet_length(bytes) <= 262144)))
+);
+ALTER TABLE ONLY public.upload_parts ALTER COLUMN bytes SET STORAGE EXTERNAL;
+
+COMMENT ON TABLE public.upload_parts IS '262,144 bytes of an upload, less in the last part. Written once by internal/upload.';
+
+COMMENT ON COLUMN public.upload_parts.part IS 'from 0';
+
+CREATE TABLE public.uploads (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    submitted_by text NOT NULL,
+    name text NOT NULL,
+    size bigint,
+    used_by text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT uploads_name_length CHECK ((char_length(name) <= 255)),
+    CONSTRAINT uploads_size_not_negative CHECK ((size >= 0)),
+    CONSTRAINT uploads_used_are_complete CHECK (((used_by IS NULL) OR (size IS NOT NULL))),
+    CONSTRAINT uploads_used_by_length CHECK (((char_length(used_by) >= 1) AND (char_length(used_by) <= 100)))
+);
+
+COMMENT ON TABLE public.uploads IS 'A file that a request brought, until it is worked up. Written by internal/upload; the package that works it up deletes it.';
+
+COMMENT ON COLUMN public.uploads.submitted_by IS 'the user who sent it; no foreign key: the configured user is in no table';
+
+COMMENT ON COLUMN public.uploads.name IS 'of the file, as its owner calls it; may be empty';
+
+COMMENT ON COLUMN public.uploads.size IS 'bytes; null: it is still being received, or its request was broken off';
+
+COMMENT ON COLUMN public.uploads.used_by IS 'what needs the file, as in "batch 17"; null: nothing yet, and the file is deleted after an hour';
+
+ALTER TABLE public.uploads ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.uploads_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -3181,6 +3307,15 @@ ALTER TABLE ONLY public.companies
 ALTER TABLE ONLY public.company_countries
     ADD CONSTRAINT company_countries_pkey PRIMARY KEY (company_id, country_id);
 
+ALTER TABLE ONLY public.contact_counts
+    ADD CONSTRAINT contact_counts_pkey PRIMARY KEY (company_id);
+
+ALTER TABLE ONLY public.contact_import_errors
+    ADD CONSTRAINT contact_import_errors_pkey PRIMARY KEY (import_id, row_no);
+
+ALTER TABLE ONLY public.contact_imports
+    ADD CONSTRAINT contact_imports_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.contacts
     ADD CONSTRAINT contacts_pkey PRIMARY KEY (company_id, user_id);
 
@@ -3201,6 +3336,9 @@ ALTER TABLE ONLY public.default_contents
 
 ALTER TABLE ONLY public.default_contents
     ADD CONSTRAINT default_contents_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.deleted_tags
+    ADD CONSTRAINT deleted_tags_pkey PRIMARY KEY (tag_id);
 
 ALTER TABLE ONLY public.deliveries
     ADD CONSTRAINT deliveries_pkey PRIMARY KEY (id);
@@ -3301,6 +3439,15 @@ ALTER TABLE ONLY public.statistics
 ALTER TABLE ONLY public.subscribe_messages
     ADD CONSTRAINT subscribe_messages_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.tag_contacts
+    ADD CONSTRAINT tag_contacts_pkey PRIMARY KEY (tag_id, user_id);
+
+ALTER TABLE ONLY public.tags
+    ADD CONSTRAINT tags_company_id_tag_key UNIQUE (company_id, tag);
+
+ALTER TABLE ONLY public.tags
+    ADD CONSTRAINT tags_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.task_counts
     ADD CONSTRAINT task_counts_pkey PRIMARY KEY (company_id);
 
@@ -3313,14 +3460,14 @@ ALTER TABLE ONLY public.task_jobs
 ALTER TABLE ONLY public.task_partitions
     ADD CONSTRAINT task_partitions_pkey PRIMARY KEY (first_day);
 
-ALTER TABLE ONLY public.template_versions
-    ADD CONSTRAINT template_versions_pkey PRIMARY KEY (template_id, version);
-
 ALTER TABLE ONLY public.templates
     ADD CONSTRAINT templates_pkey PRIMARY KEY (id);
 
-ALTER TABLE ONLY public.templates
-    ADD CONSTRAINT templates_template_no_key UNIQUE (template_no);
+ALTER TABLE ONLY public.upload_parts
+    ADD CONSTRAINT upload_parts_pkey PRIMARY KEY (upload_id, part);
+
+ALTER TABLE ONLY public.uploads
+    ADD CONSTRAINT uploads_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.user_addresses
     ADD CONSTRAINT user_addresses_pkey PRIMARY KEY (network, username);
@@ -3358,6 +3505,10 @@ CREATE INDEX audit_entity_key_idx ON public.audit USING btree (entity_key, at, i
 CREATE INDEX business_ends_recorded_at_idx ON public.business_ends USING btree (recorded_at);
 
 CREATE UNIQUE INDEX callbacks_once_idx ON public.callbacks USING btree (sender_no, body_hash) WHERE (body_hash IS NOT NULL);
+
+CREATE INDEX contact_imports_company_idx ON public.contact_imports USING btree (company_id, id);
+
+CREATE INDEX contact_imports_running_idx ON public.contact_imports USING btree (id) WHERE (status = 'running'::text);
 
 CREATE UNIQUE INDEX countries_dial_prefix_region_key ON public.countries USING btree (dial_prefix, COALESCE(region, ''::text));
 
@@ -3403,7 +3554,7 @@ END)) WHERE ((dedup_key IS NOT NULL) AND (deleted_at IS NULL) AND (replaced_at I
 
 CREATE INDEX notifications_waiting_idx ON public.notifications USING btree (company_id) WHERE (next_run_at IS NOT NULL);
 
-CREATE UNIQUE INDEX pools_key_idx ON public.pools USING btree (channel_id, COALESCE(company_id, (0)::bigint), COALESCE((message_type)::integer, '-1'::integer), COALESCE(country_id, (0)::bigint), COALESCE(sender_id, (0)::bigint)) WHERE (retired_at IS NULL);
+CREATE UNIQUE INDEX pools_key_idx ON public.pools USING btree (channel_id, COALESCE(company_id, (0)::bigint), COALESCE((message_type)::integer, '-1'::integer), COALESCE(country_id, (0)::bigint)) WHERE (retired_at IS NULL);
 
 CREATE INDEX queue_batch_idx ON public.queue USING btree (batch_id, task_id) WHERE ((batch_id IS NOT NULL) AND (lease_until IS NULL));
 
@@ -3473,7 +3624,13 @@ CREATE INDEX subscribe_messages_receiver_idx ON public.subscribe_messages USING 
 
 CREATE INDEX subscribe_messages_task_idx ON public.subscribe_messages USING btree (task_id);
 
+CREATE INDEX tag_contacts_contact_idx ON public.tag_contacts USING btree (company_id, user_id);
+
 CREATE INDEX task_jobs_running_idx ON public.task_jobs USING btree (id) WHERE (status = 'running'::text);
+
+CREATE INDEX uploads_company_id_idx ON public.uploads USING btree (company_id);
+
+CREATE INDEX uploads_unused_idx ON public.uploads USING btree (created_at) WHERE (used_by IS NULL);
 
 CREATE INDEX user_addresses_username_idx ON public.user_addresses USING btree (username);
 
@@ -3517,7 +3674,9 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.channels FOR E
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.companies FOR EACH ROW EXECUTE FUNCTION public.audit_change('company', 'company_no');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, phone, dingtalk_name, wechat_openid, email ON public.contacts FOR EACH ROW EXECUTE FUNCTION public.audit_change('contact', 'user_id', '', 'dingtalk_name,wechat_openid,email');
+CREATE TRIGGER audited AFTER INSERT ON public.contact_imports FOR EACH ROW EXECUTE FUNCTION public.audit_change('contact_import', 'id', 'upload_id,status,row_no,rows,added,changed,invalid,failure,created_by,finished_at');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, name, phone, dingtalk_name, wechat_openid, email, attributes ON public.contacts FOR EACH ROW WHEN ((COALESCE(current_setting('lksms.contact_import'::text, true), ''::text) = ''::text)) EXECUTE FUNCTION public.audit_change('contact', 'user_id', '', 'name,dingtalk_name,wechat_openid,email,attributes.*');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.countries FOR EACH ROW EXECUTE FUNCTION public.audit_change('country', 'country_no');
 
@@ -3525,7 +3684,7 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF company_id, phone_num
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.notification_templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('notification_template', 'biz_type,channel');
 
-CREATE TRIGGER audited AFTER INSERT OR UPDATE OF pool_id, sender_id, weight, sort, status ON public.routes FOR EACH ROW WHEN ((NOT public.pool_has_sender(new.pool_id))) EXECUTE FUNCTION public.audit_change('route', 'id', 'served,last_turn,next_turn');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF pool_id, sender_id, weight, sort, status ON public.routes FOR EACH ROW EXECUTE FUNCTION public.audit_change('route', 'id', 'served,last_turn,next_turn');
 
 CREATE TRIGGER audited AFTER UPDATE OF granted ON public.sender_states FOR EACH ROW WHEN ((old.granted <> new.granted)) EXECUTE FUNCTION public.audit_change('sender_balance', 'sender_no', 'granted');
 
@@ -3533,19 +3692,19 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EA
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.settings FOR EACH ROW EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
 
-CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,failed,status,finished_at,created_by', 'filter.*', 'status,phone_number,source,sender_no,delivery,company_no,result,created_from,created_to,batch_id,test');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF company_id, tag ON public.tags FOR EACH ROW EXECUTE FUNCTION public.audit_change('tag', 'tag', 'contacts');
+
+CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,failed,status,finished_at,created_by', 'filter.*', 'status,phone_number,source,sender_no,delivery,company_no,result,created_from,created_to');
 
 CREATE TRIGGER audited AFTER INSERT OR UPDATE ON public.task_partitions FOR EACH ROW WHEN ((current_setting('lksms.actor'::text, true) <> ''::text)) EXECUTE FUNCTION public.audit_change('partition', 'first_day', 'first_id,before_id');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('template', 'id', 'is_active,given_no');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('template', 'id');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.users FOR EACH ROW EXECUTE FUNCTION public.audit_change('user', 'username', '', 'password_hash');
 
 CREATE TRIGGER audited_adding AFTER INSERT ON public.channel_countries REFERENCING NEW TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('channel', 'channel_id', 'channel');
 
 CREATE TRIGGER audited_adding AFTER INSERT ON public.company_countries REFERENCING NEW TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('company', 'company_id', 'company_no');
-
-CREATE TRIGGER audited_deletion AFTER DELETE ON public.routes FOR EACH ROW WHEN ((NOT public.pool_has_sender(old.pool_id))) EXECUTE FUNCTION public.audit_change('route', 'id', 'served,last_turn,next_turn');
 
 CREATE TRIGGER audited_opening AFTER INSERT ON public.sender_states FOR EACH ROW WHEN ((new.balance IS NOT NULL)) EXECUTE FUNCTION public.audit_change('sender_balance', 'sender_no', 'next_available_at,last_taken,last_taken_at,minute_used,hour_used,day_used,month_used,seen_at,sent_at,attempts,succeeded,failed,response_ms,shared_last_turn,shared_next_turn,openings,rest_until,rest_reason,probe_until,granted,attempts_today,attempts_on');
 
@@ -3559,7 +3718,9 @@ CREATE TRIGGER channels_rows_bound AFTER INSERT ON public.channels REFERENCING N
 
 CREATE TRIGGER companies_rows_bound AFTER INSERT ON public.companies REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
 
-CREATE TRIGGER contacts_rows_bound AFTER INSERT ON public.contacts REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100000', 'company_id');
+CREATE TRIGGER contacts_counted AFTER INSERT ON public.contacts REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.contacts_count('2000000');
+
+CREATE TRIGGER contacts_uncounted AFTER DELETE ON public.contacts REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.contacts_count();
 
 CREATE TRIGGER countries_rows_bound AFTER INSERT ON public.countries REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
 
@@ -3603,7 +3764,13 @@ CREATE TRIGGER routes_rows_bound AFTER INSERT ON public.routes REFERENCING NEW T
 
 CREATE TRIGGER senders_rows_bound AFTER INSERT ON public.senders REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'is_self_registered');
 
-CREATE TRIGGER template_versions_rows_bound AFTER INSERT ON public.template_versions REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000', 'template_id');
+CREATE TRIGGER tag_contacts_counted AFTER INSERT ON public.tag_contacts REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.tag_contacts_count();
+
+CREATE TRIGGER tag_contacts_uncounted AFTER DELETE ON public.tag_contacts REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.tag_contacts_count();
+
+CREATE TRIGGER tags_forgotten AFTER DELETE ON public.tags FOR EACH ROW EXECUTE FUNCTION public.tags_forget();
+
+CREATE TRIGGER tags_rows_bound AFTER INSERT ON public.tags REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'company_id');
 
 CREATE TRIGGER templates_rows_bound AFTER INSERT ON public.templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
 
@@ -3651,6 +3818,15 @@ ALTER TABLE ONLY public.company_countries
 ALTER TABLE ONLY public.company_countries
     ADD CONSTRAINT company_countries_country_id_fkey FOREIGN KEY (country_id) REFERENCES public.countries(id);
 
+ALTER TABLE ONLY public.contact_counts
+    ADD CONSTRAINT contact_counts_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.contact_import_errors
+    ADD CONSTRAINT contact_import_errors_import_id_fkey FOREIGN KEY (import_id) REFERENCES public.contact_imports(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.contact_imports
+    ADD CONSTRAINT contact_imports_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
+
 ALTER TABLE ONLY public.contacts
     ADD CONSTRAINT contacts_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
 
@@ -3681,9 +3857,6 @@ ALTER TABLE ONLY public.pools
 ALTER TABLE ONLY public.pools
     ADD CONSTRAINT pools_country_id_fkey FOREIGN KEY (country_id) REFERENCES public.countries(id);
 
-ALTER TABLE ONLY public.pools
-    ADD CONSTRAINT pools_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id);
-
 ALTER TABLE ONLY public.routes
     ADD CONSTRAINT routes_pool_id_fkey FOREIGN KEY (pool_id) REFERENCES public.pools(id);
 
@@ -3702,11 +3875,20 @@ ALTER TABLE ONLY public.senders
 ALTER TABLE ONLY public.subscribe_messages
     ADD CONSTRAINT subscribe_messages_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
 
+ALTER TABLE ONLY public.tag_contacts
+    ADD CONSTRAINT tag_contacts_contact_fkey FOREIGN KEY (company_id, user_id) REFERENCES public.contacts(company_id, user_id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.tags
+    ADD CONSTRAINT tags_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
+
 ALTER TABLE ONLY public.task_job_parts
     ADD CONSTRAINT task_job_parts_job_id_fkey FOREIGN KEY (job_id) REFERENCES public.task_jobs(id) ON DELETE CASCADE;
 
-ALTER TABLE ONLY public.template_versions
-    ADD CONSTRAINT template_versions_template_id_fkey FOREIGN KEY (template_id) REFERENCES public.templates(id) ON DELETE CASCADE;
+ALTER TABLE ONLY public.upload_parts
+    ADD CONSTRAINT upload_parts_upload_id_fkey FOREIGN KEY (upload_id) REFERENCES public.uploads(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.uploads
+    ADD CONSTRAINT uploads_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"path"
@@ -188,6 +189,27 @@ func (e Category) Valid() bool {
 	case Queue:
 		return true
 	case Sms:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ContactImportStatus.
+const (
+	ImportFailed   ContactImportStatus = "failed"
+	ImportFinished ContactImportStatus = "finished"
+	ImportRunning  ContactImportStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the ContactImportStatus enum.
+func (e ContactImportStatus) Valid() bool {
+	switch e {
+	case ImportFailed:
+		return true
+	case ImportFinished:
+		return true
+	case ImportRunning:
 		return true
 	default:
 		return false
@@ -731,7 +753,6 @@ func (e StatisticsRangeStep) Valid() bool {
 // Defines values for SubmittedVerdict.
 const (
 	WouldBeScheduled SubmittedVerdict = "would_be_scheduled"
-	WouldBeSimulated SubmittedVerdict = "would_be_simulated"
 	WouldRepeat      SubmittedVerdict = "would_repeat"
 	WouldSend        SubmittedVerdict = "would_send"
 	WouldWait        SubmittedVerdict = "would_wait"
@@ -741,8 +762,6 @@ const (
 func (e SubmittedVerdict) Valid() bool {
 	switch e {
 	case WouldBeScheduled:
-		return true
-	case WouldBeSimulated:
 		return true
 	case WouldRepeat:
 		return true
@@ -857,57 +876,6 @@ func (e TaskStatus) Valid() bool {
 	}
 }
 
-// Defines values for TemplateRequestStatus.
-const (
-	FirstActive   TemplateRequestStatus = "active"
-	FirstDisabled TemplateRequestStatus = "disabled"
-	FirstDraft    TemplateRequestStatus = "draft"
-	FirstInReview TemplateRequestStatus = "in_review"
-)
-
-// Valid indicates whether the value is a known member of the TemplateRequestStatus enum.
-func (e TemplateRequestStatus) Valid() bool {
-	switch e {
-	case FirstActive:
-		return true
-	case FirstDisabled:
-		return true
-	case FirstDraft:
-		return true
-	case FirstInReview:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for TemplateStatus.
-const (
-	TemplateActive   TemplateStatus = "active"
-	TemplateDisabled TemplateStatus = "disabled"
-	TemplateDraft    TemplateStatus = "draft"
-	TemplateInReview TemplateStatus = "in_review"
-	TemplateVoided   TemplateStatus = "voided"
-)
-
-// Valid indicates whether the value is a known member of the TemplateStatus enum.
-func (e TemplateStatus) Valid() bool {
-	switch e {
-	case TemplateActive:
-		return true
-	case TemplateDisabled:
-		return true
-	case TemplateDraft:
-		return true
-	case TemplateInReview:
-		return true
-	case TemplateVoided:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for TimelineEventEvent.
 const (
 	EventCancelled   TimelineEventEvent = "cancelled"
@@ -920,7 +888,6 @@ const (
 	EventRepeated    TimelineEventEvent = "repeated"
 	EventReported    TimelineEventEvent = "reported"
 	EventRequeued    TimelineEventEvent = "requeued"
-	EventSimulated   TimelineEventEvent = "simulated"
 	EventUnreachable TimelineEventEvent = "unreachable"
 )
 
@@ -946,8 +913,6 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventReported:
 		return true
 	case EventRequeued:
-		return true
-	case EventSimulated:
 		return true
 	case EventUnreachable:
 		return true
@@ -1602,11 +1567,6 @@ type ChannelResponse struct {
 	Data    Channel `json:"data"`
 }
 
-// ChosenLanguage The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
-//
-// Example: en
-type ChosenLanguage = string
-
 // ClaimRequest defines model for ClaimRequest.
 type ClaimRequest struct {
 	// AppID The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
@@ -1732,8 +1692,17 @@ type CompanyWeight = float64
 
 // Contact defines model for Contact.
 type Contact struct {
-	DingtalkName *string `json:"dingtalk_name,omitempty"`
-	Email        *string `json:"email,omitempty"`
+	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
+	//
+	// Example: {"city":"杭州","level":"VIP"}
+	Attributes   *map[string]string `json:"attributes,omitempty"`
+	DingtalkName *string            `json:"dingtalk_name,omitempty"`
+	Email        *string            `json:"email,omitempty"`
+
+	// Name What messages call the person: the placeholder `${contact.name}`
+	//
+	// Example: 张三
+	Name         *string `json:"name,omitempty"`
 	Phone        *string `json:"phone,omitempty"`
 	UserID       UserID  `json:"user_id"`
 	WechatOpenid *string `json:"wechat_openid,omitempty"`
@@ -1741,11 +1710,98 @@ type Contact struct {
 
 // ContactChange defines model for ContactChange.
 type ContactChange struct {
-	DingtalkName nullable.Nullable[string] `json:"dingtalk_name,omitempty"`
-	Email        nullable.Nullable[string] `json:"email,omitempty"`
+	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
+	//
+	// Example: {"city":"杭州","level":"VIP"}
+	Attributes   nullable.Nullable[map[string]string] `json:"attributes,omitempty"`
+	DingtalkName nullable.Nullable[string]            `json:"dingtalk_name,omitempty"`
+	Email        nullable.Nullable[string]            `json:"email,omitempty"`
+
+	// Name What messages call the person: the placeholder `${contact.name}`
+	//
+	// Example: 张三
+	Name         nullable.Nullable[string] `json:"name,omitempty"`
 	Phone        nullable.Nullable[string] `json:"phone,omitempty"`
 	UserID       UserID                    `json:"user_id"`
 	WechatOpenid nullable.Nullable[string] `json:"wechat_openid,omitempty"`
+}
+
+// ContactCount defines model for ContactCount.
+type ContactCount struct {
+	Count int64 `json:"count"`
+
+	// Exact False if the count stopped after 1000000 contacts; there may be more
+	Exact bool `json:"exact"`
+}
+
+// ContactCountResponse defines model for ContactCountResponse.
+type ContactCountResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    ContactCount `json:"data"`
+}
+
+// ContactImport defines model for ContactImport.
+type ContactImport struct {
+	// Added Contacts that did not exist
+	Added int64 `json:"added"`
+
+	// Changed Contacts that existed and are different now
+	Changed   int64     `json:"changed"`
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by"`
+
+	// Failure What is wrong with the list, in the language of `Accept-Language`
+	Failure    *string    `json:"failure"`
+	FileName   string     `json:"file_name"`
+	FinishedAt *time.Time `json:"finished_at"`
+	ImportID   int64      `json:"import_id"`
+
+	// Invalid Rows of which nothing was stored
+	Invalid int64 `json:"invalid"`
+
+	// Rows Rows that were worked up so far, without empty ones
+	Rows int64 `json:"rows"`
+
+	// Status `failed`: the rest of the list could not be read or stored, as `failure` says; the rows before it are stored
+	Status ContactImportStatus `json:"status"`
+
+	// Tag The tag that gets the contacts
+	Tag *string `json:"tag"`
+}
+
+// ContactImportStatus `failed`: the rest of the list could not be read or stored, as `failure` says; the rows before it are stored
+type ContactImportStatus string
+
+// ContactImportListResponse defines model for ContactImportListResponse.
+type ContactImportListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message           `json:"message"`
+	Data    ContactImportPage `json:"data"`
+}
+
+// ContactImportPage defines model for ContactImportPage.
+type ContactImportPage struct {
+	Items []ContactImport `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ContactImportResponse defines model for ContactImportResponse.
+type ContactImportResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    ContactImport `json:"data"`
 }
 
 // ContactListResponse defines model for ContactListResponse.
@@ -1906,7 +1962,7 @@ type DefaultContentPage struct {
 
 // DefaultContentPatch defines model for DefaultContentPatch.
 type DefaultContentPatch struct {
-	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
+	// Content The text; with `use_template`, the parameters of the template
 	//
 	// Example: 欢迎使用我们的服务
 	Content     *DefaultContentText `json:"content,omitempty"`
@@ -1918,7 +1974,7 @@ type DefaultContentRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
+	// Content The text; with `use_template`, the parameters of the template
 	//
 	// Example: 欢迎使用我们的服务
 	Content DefaultContentText `json:"content"`
@@ -1942,7 +1998,7 @@ type DefaultContentResponse struct {
 	Data    DefaultContent `json:"data"`
 }
 
-// DefaultContentText The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
+// DefaultContentText The text; with `use_template`, the parameters of the template
 //
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
@@ -2166,11 +2222,6 @@ type KeyRequest struct {
 	Name string `json:"name"`
 }
 
-// Language A language, with a script and a region if these matter
-//
-// Example: zh-TW
-type Language = string
-
 // LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
 type LeaseSeconds = int64
 
@@ -2247,14 +2298,44 @@ type LimitsPatch struct {
 	PerMonth  nullable.Nullable[int64] `json:"per_month,omitempty"`
 }
 
-// MessageTemplate The text from which a received message was rendered; left out if it did not come from a template
-type MessageTemplate struct {
-	ID int64 `json:"id"`
+// ListPreview defines model for ListPreview.
+type ListPreview struct {
+	Columns []string  `json:"columns"`
+	Rows    []ListRow `json:"rows"`
+}
 
-	// Language The language of the text, if known
-	Language   *string `json:"language,omitempty"`
-	TemplateNo string  `json:"template_no"`
-	Version    int64   `json:"version"`
+// ListPreviewRequest defines model for ListPreviewRequest.
+type ListPreviewRequest struct {
+	// File The list: CSV, XLSX or JSON
+	File openapi_types.File `json:"file"`
+
+	// Sheet The sheet of a workbook; the first that is not hidden by default
+	Sheet *string `json:"sheet,omitempty"`
+}
+
+// ListPreviewResponse defines model for ListPreviewResponse.
+type ListPreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    ListPreview `json:"data"`
+}
+
+// ListRow defines model for ListRow.
+type ListRow struct {
+	// Cells One for each column
+	Cells []string `json:"cells"`
+
+	// Extra Number of values that belong to no column
+	Extra int `json:"extra"`
+
+	// Lossy Columns whose values in this row are not in the file as they were typed or computed
+	Lossy []string `json:"lossy"`
+
+	// Row The number of the row in the file
+	Row int64 `json:"row"`
 }
 
 // MessageType `notification` by default
@@ -3142,7 +3223,7 @@ type SendBatchResponse struct {
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the parameters of the first active template. If it is empty or left out, and `template_no` too, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
+	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent.
 	Content *string `json:"content,omitempty"`
 
 	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
@@ -3156,25 +3237,8 @@ type SendRequest struct {
 	// ExpiresAt The task is not sent after this time
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
-	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
-	//
-	// Example: en
-	Language *ChosenLanguage `json:"language,omitempty"`
-
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
-
-	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
-	//
-	// - An object has them by name. A number is sent as it is written: use a text for `007`.
-	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
-	//   contains one needs an object.
-	//
-	// A value may be blank. Placeholders in a value are not expanded.
-	//
-	//
-	// Example: {"code":"123456","name":"张三"}
-	Params TemplateParams `json:"params,omitempty"`
 
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
@@ -3184,7 +3248,7 @@ type SendRequest struct {
 	// Priority The smallest number goes first. The default is 1 for `verification`, 5 for `notification` and 8 for `marketing`. A smaller number than the default is allowed only down to the user's most urgent priority.
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Sign The signature, placed before the text in 【】. Without it, a template's own `sign` is used.
+	// Sign The signature, placed before the text in 【】
 	//
 	// Example: 示例公司
 	Sign *string `json:"sign,omitempty"`
@@ -3192,15 +3256,10 @@ type SendRequest struct {
 	// Source The system that submits the message
 	Source *string `json:"source,omitempty"`
 
-	// TemplateNo The number of the template that gives the text. Not together with `content` or `use_template`.
-	//
-	// Example: login-code
-	TemplateNo *string `json:"template_no,omitempty"`
-
-	// Test Marks the task as a test message. Statistics count it apart, and alerts on failures do not count it. It is sent like any other, unless the setting `sms.send_tests` is `false`: then the task is SUCCESS at once, and no sender gets it.
+	// Test Marks the task as a test message. The task is sent like any other.
 	Test *bool `json:"test,omitempty"`
 
-	// UseTemplate Whether `content` holds parameters for the first active template; false by default
+	// UseTemplate Whether `content` holds parameters for the template; false by default
 	UseTemplate *bool `json:"use_template,omitempty"`
 }
 
@@ -3530,7 +3589,7 @@ type SentItem struct {
 	Deduplicated *bool        `json:"deduplicated,omitempty"`
 	Error        *ErrorDetail `json:"error,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the message, else of the template
+	// FinalContent The text that will be sent, with the `sign` of the message
 	FinalContent *string `json:"final_content,omitempty"`
 
 	// Message The error of this message, for people
@@ -3604,32 +3663,12 @@ type SettingsResponse struct {
 
 // SmsSettings defines model for SmsSettings.
 type SmsSettings struct {
-	// ContentMostMarketing The same of a marketing message
-	ContentMostMarketing *int64 `json:"content_most_marketing,omitempty"`
-
-	// ContentMostNotification The same of a notification
-	ContentMostNotification *int64 `json:"content_most_notification,omitempty"`
-
-	// ContentMostVerification The most characters of the final text of a verification code
-	ContentMostVerification *int64 `json:"content_most_verification,omitempty"`
-	PriorityMarketing       *int64 `json:"priority_marketing,omitempty"`
-	PriorityNotification    *int64 `json:"priority_notification,omitempty"`
-	PriorityVerification    *int64 `json:"priority_verification,omitempty"`
+	PriorityMarketing    *int64 `json:"priority_marketing,omitempty"`
+	PriorityNotification *int64 `json:"priority_notification,omitempty"`
+	PriorityVerification *int64 `json:"priority_verification,omitempty"`
 
 	// ScheduledEverySeconds Messages of a `scheduled` template are sent at full intervals of these seconds, counted from midnight UTC
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
-
-	// SegmentsMostMarketing The same of a marketing message
-	SegmentsMostMarketing *int64 `json:"segments_most_marketing,omitempty"`
-
-	// SegmentsMostNotification The same of a notification
-	SegmentsMostNotification *int64 `json:"segments_most_notification,omitempty"`
-
-	// SegmentsMostVerification The most segments that the final text of a verification code takes with its signature
-	SegmentsMostVerification *int64 `json:"segments_most_verification,omitempty"`
-
-	// SendTests Whether test messages are sent. Otherwise each is SUCCESS at once, and no sender gets it
-	SendTests *bool `json:"send_tests,omitempty"`
 }
 
 // Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
@@ -3769,7 +3808,7 @@ type StatisticsResponse struct {
 
 // StatisticsSeries defines model for StatisticsSeries.
 type StatisticsSeries struct {
-	// Key The `company_no`, `channel`, `sender_no`, `message_type`, or SUCCESS, FAILED or CANCELLED. Null is the series of everything, of tasks without a sender, or of events that ended no task. The task of a recipient without an address is submitted and FAILED in one event, of the series FAILED. A deleted company is `#` and a number. Test messages are only in the series `test` of `message_type`, whatever their type is
+	// Key The `company_no`, `channel`, `sender_no`, `message_type`, or SUCCESS, FAILED or CANCELLED. Null is the series of everything, of tasks without a sender, or of events that ended no task. The task of a recipient without an address is submitted and FAILED in one event, of the series FAILED. A deleted company is `#` and a number
 	Key *string `json:"key"`
 
 	// Points Ascending; steps in which nothing happened are left out
@@ -3818,7 +3857,7 @@ type Submitted struct {
 	// Deduplicated True if the task existed already
 	Deduplicated *bool `json:"deduplicated,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the request, else of the template. Without these, a sender that has a signature of its own adds that signature when it claims the task.
+	// FinalContent The text that will be sent, with the `sign` of the request. Without `sign`, a sender that has a signature of its own adds that signature when it claims the task.
 	FinalContent string `json:"final_content"`
 
 	// Priority Dry run: the priority of the task
@@ -3839,12 +3878,85 @@ type Submitted struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
+	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. A message that would be rejected is rejected.
 	Verdict *SubmittedVerdict `json:"verdict,omitempty"`
 }
 
-// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
+// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. A message that would be rejected is rejected.
 type SubmittedVerdict string
+
+// Tag defines model for Tag.
+type Tag struct {
+	// Contacts How many contacts the tag holds
+	Contacts  int64     `json:"contacts"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+	//
+	// Example: VIP客户
+	Tag TagName `json:"tag"`
+}
+
+// TagChange defines model for TagChange.
+type TagChange struct {
+	Added   int64 `json:"added"`
+	Removed int64 `json:"removed"`
+
+	// Unknown Those of `add` that no contact has
+	Unknown []string `json:"unknown"`
+}
+
+// TagChangeRequest defines model for TagChangeRequest.
+type TagChangeRequest struct {
+	Add *UserIDs `json:"add,omitempty"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No      `json:"company_no,omitempty"`
+	Remove    *UserIDs `json:"remove,omitempty"`
+}
+
+// TagChangeResponse defines model for TagChangeResponse.
+type TagChangeResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    TagChange `json:"data"`
+}
+
+// TagListResponse defines model for TagListResponse.
+type TagListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    TagPage `json:"data"`
+}
+
+// TagName The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+//
+// Example: VIP客户
+type TagName = string
+
+// TagPage defines model for TagPage.
+type TagPage struct {
+	Items []Tag `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// TagResponse defines model for TagResponse.
+type TagResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Tag     `json:"data"`
+}
 
 // Task defines model for Task.
 type Task struct {
@@ -3906,11 +4018,9 @@ type Task struct {
 	Source *string    `json:"source"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
-	Status TaskStatus `json:"status"`
-
-	// Test Whether it is a test message
-	Test      bool      `json:"test"`
-	UpdatedAt time.Time `json:"updated_at"`
+	Status    TaskStatus `json:"status"`
+	Test      bool       `json:"test"`
+	UpdatedAt time.Time  `json:"updated_at"`
 
 	// UserID For a task of a notification: the person who receives it
 	UserID *string `json:"user_id,omitempty"`
@@ -3986,9 +4096,7 @@ type TaskDetail struct {
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
-
-	// Test Whether it is a test message
-	Test bool `json:"test"`
+	Test   bool       `json:"test"`
 
 	// TotalSeconds The seconds from `queued_at` to the end of the task; null until it has ended
 	TotalSeconds *float64  `json:"total_seconds"`
@@ -4183,30 +4291,13 @@ type Template struct {
 	Companies TemplateCompanies `json:"companies"`
 	CreatedAt time.Time         `json:"created_at"`
 	ID        int64             `json:"id"`
-
-	// IsActive Whether `status` is `active`
-	IsActive bool `json:"is_active"`
-
-	// Language The language of `template_content`, if known
-	Language *string `json:"language"`
-
-	// Placeholders The names in `template_content`, each once, in the order in which they first appear
-	Placeholders []string `json:"placeholders"`
-	Purpose      string   `json:"purpose"`
-	Scene        string   `json:"scene"`
+	IsActive  bool              `json:"is_active"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
-	SendType        SendType          `json:"send_type"`
-	Sign            *string           `json:"sign"`
-	Status          TemplateStatus    `json:"status"`
-	TemplateContent string            `json:"template_content"`
-	TemplateName    string            `json:"template_name"`
-	TemplateNo      string            `json:"template_no"`
-	Translations    map[string]string `json:"translations"`
-	UpdatedAt       time.Time         `json:"updated_at"`
-
-	// Version Counts the changes of the texts and the signature
-	Version int64 `json:"version"`
+	SendType        SendType  `json:"send_type"`
+	TemplateContent string    `json:"template_content"`
+	TemplateName    string    `json:"template_name"`
+	UpdatedAt       time.Time `json:"updated_at"`
 }
 
 // TemplateCompanies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
@@ -4230,11 +4321,6 @@ type TemplateListResponse struct {
 // TemplateName Example: 验证码模板
 type TemplateName = string
 
-// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
-//
-// Example: login-code
-type TemplateNo = string
-
 // TemplatePage defines model for TemplatePage.
 type TemplatePage struct {
 	Items []Template `json:"items"`
@@ -4243,42 +4329,14 @@ type TemplatePage struct {
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
-// TemplateParams The values for the placeholders of the template with `template_no`: one for each, and no other.
-//
-//   - An object has them by name. A number is sent as it is written: use a text for `007`.
-//   - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
-//     contains one needs an object.
-//
-// A value may be blank. Placeholders in a value are not expanded.
-//
-// Example: {"code":"123456","name":"张三"}
-type TemplateParams = json.RawMessage
-
 // TemplatePatch defines model for TemplatePatch.
 type TemplatePatch struct {
 	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
-
-	// IsActive Not together with `status`
-	IsActive *bool `json:"is_active,omitempty"`
-
-	// Language Null means that the language is not known
-	Language nullable.Nullable[string] `json:"language,omitempty"`
-
-	// Purpose An explanation for administrators
-	Purpose *TemplatePurpose `json:"purpose,omitempty"`
-
-	// Scene What the messages are about, for lists; several templates may have the same scene
-	//
-	// Example: login
-	Scene *TemplateScene `json:"scene,omitempty"`
+	IsActive  *bool              `json:"is_active,omitempty"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
-
-	// Sign Null means the signature of the sender
-	Sign   nullable.Nullable[string] `json:"sign,omitempty"`
-	Status *TemplateStatus           `json:"status,omitempty"`
 
 	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
@@ -4287,105 +4345,18 @@ type TemplatePatch struct {
 
 	// TemplateName Example: 验证码模板
 	TemplateName *TemplateName `json:"template_name,omitempty"`
-
-	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
-	//
-	// Example: {"en":"Hello {name}, your code is {code}"}
-	Translations *Translations `json:"translations,omitempty"`
-
-	// Version The version that the caller read before this change
-	Version *SeenVersion `json:"version,omitempty"`
 }
-
-// TemplatePreview defines model for TemplatePreview.
-type TemplatePreview struct {
-	// Characters The length of `content`
-	Characters int `json:"characters"`
-
-	// Content The text with its signature
-	Content string `json:"content"`
-
-	// Language The language of the text, if known
-	Language *string `json:"language"`
-
-	// Placeholders The names in `template_content`, each once, in the order in which they first appear
-	Placeholders []string `json:"placeholders"`
-
-	// Segments The number of segments (short messages) that `content` takes
-	Segments int   `json:"segments"`
-	Version  int64 `json:"version"`
-}
-
-// TemplatePreviewRequest defines model for TemplatePreviewRequest.
-type TemplatePreviewRequest struct {
-	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
-	//
-	// Example: en
-	Language *ChosenLanguage `json:"language,omitempty"`
-
-	// MessageType `notification` by default
-	MessageType *MessageType `json:"message_type,omitempty"`
-
-	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
-	//
-	// - An object has them by name. A number is sent as it is written: use a text for `007`.
-	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
-	//   contains one needs an object.
-	//
-	// A value may be blank. Placeholders in a value are not expanded.
-	//
-	//
-	// Example: {"code":"123456","name":"张三"}
-	Params TemplateParams `json:"params,omitempty"`
-
-	// Sign The signature; without it, that of the template
-	Sign *string `json:"sign,omitempty"`
-}
-
-// TemplatePreviewResponse defines model for TemplatePreviewResponse.
-type TemplatePreviewResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message         `json:"message"`
-	Data    TemplatePreview `json:"data"`
-}
-
-// TemplatePurpose An explanation for administrators
-type TemplatePurpose = string
 
 // TemplateRequest defines model for TemplateRequest.
 type TemplateRequest struct {
 	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
 
-	// IsActive `active` or `disabled` as `status`, in whose place it stands; true by default
+	// IsActive True by default
 	IsActive *bool `json:"is_active,omitempty"`
-
-	// Language A language, with a script and a region if these matter
-	//
-	// Example: zh-TW
-	Language *Language `json:"language,omitempty"`
-
-	// Purpose An explanation for administrators
-	Purpose *TemplatePurpose `json:"purpose,omitempty"`
-
-	// Scene What the messages are about, for lists; several templates may have the same scene
-	//
-	// Example: login
-	Scene *TemplateScene `json:"scene,omitempty"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
-
-	// Sign The signature of messages that have none of their own; null means that of the sender
-	//
-	// Example: 示例公司
-	Sign *TemplateSign `json:"sign,omitempty"`
-
-	// Status `active` by default
-	Status *TemplateRequestStatus `json:"status,omitempty"`
 
 	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
@@ -4394,20 +4365,7 @@ type TemplateRequest struct {
 
 	// TemplateName Example: 验证码模板
 	TemplateName TemplateName `json:"template_name"`
-
-	// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
-	//
-	// Example: login-code
-	TemplateNo *TemplateNo `json:"template_no,omitempty"`
-
-	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
-	//
-	// Example: {"en":"Hello {name}, your code is {code}"}
-	Translations *Translations `json:"translations,omitempty"`
 }
-
-// TemplateRequestStatus `active` by default
-type TemplateRequestStatus string
 
 // TemplateResponse defines model for TemplateResponse.
 type TemplateResponse struct {
@@ -4417,89 +4375,6 @@ type TemplateResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message  `json:"message"`
 	Data    Template `json:"data"`
-}
-
-// TemplateScene What the messages are about, for lists; several templates may have the same scene
-//
-// Example: login
-type TemplateScene = string
-
-// TemplateSign The signature of messages that have none of their own; null means that of the sender
-//
-// Example: 示例公司
-type TemplateSign = string
-
-// TemplateStatus defines model for TemplateStatus.
-type TemplateStatus string
-
-// TemplateTestRequest defines model for TemplateTestRequest.
-type TemplateTestRequest struct {
-	// CompanyNo Example: acme
-	CompanyNo *No `json:"company_no,omitempty"`
-
-	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
-	//
-	// Example: en
-	Language *ChosenLanguage `json:"language,omitempty"`
-
-	// MessageType `notification` by default
-	MessageType *MessageType `json:"message_type,omitempty"`
-
-	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
-	//
-	// - An object has them by name. A number is sent as it is written: use a text for `007`.
-	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
-	//   contains one needs an object.
-	//
-	// A value may be blank. Placeholders in a value are not expanded.
-	//
-	//
-	// Example: {"code":"123456","name":"张三"}
-	Params TemplateParams `json:"params,omitempty"`
-
-	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
-	//
-	// Example: 13800138000
-	PhoneNumber PhoneNumber `json:"phone_number"`
-
-	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
-	//
-	// Example: sms_app_001
-	SenderNo *AppID `json:"sender_no,omitempty"`
-
-	// Sign The signature; without it, that of the template
-	Sign *string `json:"sign,omitempty"`
-}
-
-// TemplateVersion defines model for TemplateVersion.
-type TemplateVersion struct {
-	CreatedAt time.Time `json:"created_at"`
-
-	// CreatedBy The user who set these texts; null if that is not known
-	CreatedBy       *string           `json:"created_by"`
-	Language        *string           `json:"language"`
-	Sign            *string           `json:"sign"`
-	TemplateContent string            `json:"template_content"`
-	Translations    map[string]string `json:"translations"`
-	Version         int64             `json:"version"`
-}
-
-// TemplateVersionListResponse defines model for TemplateVersionListResponse.
-type TemplateVersionListResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message             `json:"message"`
-	Data    TemplateVersionPage `json:"data"`
-}
-
-// TemplateVersionPage defines model for TemplateVersionPage.
-type TemplateVersionPage struct {
-	Items []TemplateVersion `json:"items"`
-
-	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
-	NextCursor *NextCursor `json:"next_cursor"`
 }
 
 // TimeZone Example: Asia/Shanghai
@@ -4536,12 +4411,12 @@ type TimelineEvent struct {
 
 	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 	// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-	// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+	// it were new; its attempts count from 1 again.
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
 
-	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable, the task was requeued or the message was not sent
+	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable or the task was requeued
 	Message *string `json:"message,omitempty"`
 
 	// RequestID The request that submitted the task
@@ -4552,14 +4427,11 @@ type TimelineEvent struct {
 
 	// Status The status that the sender reported
 	Status *int16 `json:"status,omitempty"`
-
-	// Template The text from which a received message was rendered; left out if it did not come from a template
-	Template *MessageTemplate `json:"template,omitempty"`
 }
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 // notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+// it were new; its attempts count from 1 again.
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -4574,11 +4446,6 @@ type TimelineResponse struct {
 
 // TopPriority The most urgent priority that submissions of this user may ask for
 type TopPriority = int16
-
-// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
-//
-// Example: {"en":"Hello {name}, your code is {code}"}
-type Translations map[string]TemplateContent
 
 // Used Segments used in the current minute, hour, day and month
 type Used struct {
@@ -4716,11 +4583,17 @@ type ID = int64
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
+// ImportID defines model for ImportId.
+type ImportID = int64
+
 // JobID defines model for JobId.
 type JobID = int64
 
 // ListLimit defines model for ListLimit.
 type ListLimit = int
+
+// NotTagFilter defines model for NotTagFilter.
+type NotTagFilter = []TagName
 
 // PhoneFilter Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 //
@@ -4740,6 +4613,9 @@ type RuleNo = int64
 //
 // Example: sms_app_001
 type SenderNo = AppID
+
+// TagFilter defines model for TagFilter.
+type TagFilter = []TagName
 
 // Conflict defines model for Conflict.
 type Conflict = Error
@@ -4788,7 +4664,7 @@ type ListAlertReceiversParams struct {
 
 // CreateAlertReceiverParams defines parameters for CreateAlertReceiver.
 type CreateAlertReceiverParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4803,7 +4679,7 @@ type ListAlertRulesParams struct {
 
 // CreateAlertRuleParams defines parameters for CreateAlertRule.
 type CreateAlertRuleParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4863,7 +4739,7 @@ type ListChannelsParams struct {
 
 // CreateChannelParams defines parameters for CreateChannel.
 type CreateChannelParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4878,7 +4754,7 @@ type ListCompaniesParams struct {
 
 // CreateCompanyParams defines parameters for CreateCompany.
 type CreateCompanyParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4914,7 +4790,7 @@ type ListCountriesParams struct {
 
 // CreateCountryParams defines parameters for CreateCountry.
 type CreateCountryParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4935,7 +4811,7 @@ type ListDefaultContentsParams struct {
 
 // CreateDefaultContentParams defines parameters for CreateDefaultContent.
 type CreateDefaultContentParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4980,7 +4856,7 @@ type ListRoutesParams struct {
 
 // CreateRouteParams defines parameters for CreateRoute.
 type CreateRouteParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4998,13 +4874,13 @@ type ListSendersParams struct {
 
 // CreateSenderParams defines parameters for CreateSender.
 type CreateSenderParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ChangeBalanceParams defines parameters for ChangeBalance.
 type ChangeBalanceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5067,19 +4943,12 @@ type ListTaskJobsParams struct {
 
 // CreateTaskJobParams defines parameters for CreateTaskJob.
 type CreateTaskJobParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListTemplatesParams defines parameters for ListTemplates.
 type ListTemplatesParams struct {
-	TemplateNo *string         `form:"template_no,omitempty" json:"template_no,omitempty"`
-	Scene      *string         `form:"scene,omitempty" json:"scene,omitempty"`
-	Status     *TemplateStatus `form:"status,omitempty" json:"status,omitempty"`
-
-	// CompanyNo Only templates that this company may use, those for all companies included
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
-
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -5089,23 +4958,8 @@ type ListTemplatesParams struct {
 
 // CreateTemplateParams defines parameters for CreateTemplate.
 type CreateTemplateParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// TestTemplateParams defines parameters for TestTemplate.
-type TestTemplateParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// ListTemplateVersionsParams defines parameters for ListTemplateVersions.
-type ListTemplateVersionsParams struct {
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListUsersParams defines parameters for ListUsers.
@@ -5115,6 +4969,63 @@ type ListUsersParams struct {
 
 	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// SelectContactsParams defines parameters for SelectContacts.
+type SelectContactsParams struct {
+	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
+
+	// NotTag Only contacts that none of these tags holds
+	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
+	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CountContactsParams defines parameters for CountContacts.
+type CountContactsParams struct {
+	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
+
+	// NotTag Only contacts that none of these tags holds
+	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
+	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ExportContactsParams defines parameters for ExportContacts.
+type ExportContactsParams struct {
+	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
+
+	// NotTag Only contacts that none of these tags holds
+	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
+	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ListContactImportsParams defines parameters for ListContactImports.
+type ListContactImportsParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// GetContactImportParams defines parameters for GetContactImport.
+type GetContactImportParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ExportContactImportErrorsParams defines parameters for ExportContactImportErrors.
+type ExportContactImportErrorsParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // DeleteNotificationsParams defines parameters for DeleteNotifications.
@@ -5143,13 +5054,13 @@ type ListNotificationsParams struct {
 
 // CreateNotificationsParams defines parameters for CreateNotifications.
 type CreateNotificationsParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // TakeEventParams defines parameters for TakeEvent.
 type TakeEventParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5164,13 +5075,13 @@ type SendSmsParams struct {
 	// DryRun Create nothing, and answer what would happen to the message
 	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SendSmsBatchParams defines parameters for SendSmsBatch.
 type SendSmsBatchParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5247,8 +5158,42 @@ type ListOnceParams struct {
 
 // SendOnceParams defines parameters for SendOnce.
 type SendOnceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListTagsParams defines parameters for ListTags.
+type ListTagsParams struct {
+	// UserID Only tags that hold this contact
+	UserID    *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
+	CompanyNo *No     `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// DeleteTagParams defines parameters for DeleteTag.
+type DeleteTagParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// PutTagParams defines parameters for PutTag.
+type PutTagParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ListTagContactsParams defines parameters for ListTagContacts.
+type ListTagContactsParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // AppClaimTasksParams defines parameters for AppClaimTasks.
@@ -5335,12 +5280,6 @@ type CreateTemplateJSONRequestBody = TemplateRequest
 // UpdateTemplateJSONRequestBody defines body for UpdateTemplate for application/json ContentType.
 type UpdateTemplateJSONRequestBody = TemplatePatch
 
-// PreviewTemplateJSONRequestBody defines body for PreviewTemplate for application/json ContentType.
-type PreviewTemplateJSONRequestBody = TemplatePreviewRequest
-
-// TestTemplateJSONRequestBody defines body for TestTemplate for application/json ContentType.
-type TestTemplateJSONRequestBody = TemplateTestRequest
-
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = UserRequest
 
@@ -5349,6 +5288,9 @@ type UpdateUserJSONRequestBody = UserPatch
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
+
+// PreviewListMultipartRequestBody defines body for PreviewList for multipart/form-data ContentType.
+type PreviewListMultipartRequestBody = ListPreviewRequest
 
 // CreateNotificationsJSONRequestBody defines body for CreateNotifications for application/json ContentType.
 type CreateNotificationsJSONRequestBody = NotificationRequest
@@ -5382,6 +5324,9 @@ type ClaimTasksNowJSONRequestBody = ClaimRequest
 
 // SendOnceJSONRequestBody defines body for SendOnce for application/json ContentType.
 type SendOnceJSONRequestBody = OnceRequest
+
+// ChangeTagJSONRequestBody defines body for ChangeTag for application/json ContentType.
+type ChangeTagJSONRequestBody = TagChangeRequest
 
 // AppReportTaskJSONRequestBody defines body for AppReportTask for application/json ContentType.
 type AppReportTaskJSONRequestBody = AppReportRequest
@@ -6255,16 +6200,12 @@ type ClientInterface interface {
 
 	// CreateTemplateWithBody Add a template
 	//
-	// A template that is added without `status` is active.
-	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
 	CreateTemplateWithBody(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateTemplate Add a template
-	//
-	// A template that is added without `status` is active.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6273,7 +6214,7 @@ type ClientInterface interface {
 
 	// DeleteTemplate Delete a template
 	//
-	// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
+	// Messages that were rendered with the template keep their text.
 	//
 	// Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 	DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6285,14 +6226,7 @@ type ClientInterface interface {
 
 	// UpdateTemplateWithBody Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-	//
-	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-	// voided template gets 409 with the reason `template.voided`.
-	//
-	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -6301,62 +6235,12 @@ type ClientInterface interface {
 
 	// UpdateTemplate Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-	//
-	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-	// voided template gets 409 with the reason `template.voided`.
-	//
-	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PreviewTemplateWithBody Render a template with sample values
-	//
-	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-	PreviewTemplateWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PreviewTemplate Render a template with sample values
-	//
-	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-	//
-	// Takes a body of the `application/json` content type.
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-	PreviewTemplate(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// TestTemplateWithBody Send a test message rendered with a template
-	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-	TestTemplateWithBody(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// TestTemplate Send a test message rendered with a template
-	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
-	//
-	// Takes a body of the `application/json` content type.
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-	TestTemplate(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ListTemplateVersions List the versions of a template, newest first
-	//
-	// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
-	//
-	// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
-	ListTemplateVersions(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListUsers List users, newest first
 	//
@@ -6448,6 +6332,53 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	//
+	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+	//
+	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+	SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CountContacts Count the contacts that some tags hold and others do not
+	//
+	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+	//
+	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+	CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+	//
+	// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
+	//
+	// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
+	ExportContacts(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListContactImports List imports of contacts, newest first
+	//
+	// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
+	ListContactImports(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetContactImport Get an import of contacts, and how far it is
+	//
+	// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
+	GetContactImport(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+	//
+	// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
+	//
+	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
+	ExportContactImportErrors(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewListWithBody Show how a list is read
+	//
+	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+	PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
@@ -6716,10 +6647,7 @@ type ClientInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
+	// - Without `content`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -6737,10 +6665,7 @@ type ClientInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
+	// - Without `content`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -6816,7 +6741,6 @@ type ClientInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
-	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes any type of body and a specified content type.
@@ -6841,7 +6765,6 @@ type ClientInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
-	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes a body of the `application/json` content type.
@@ -6943,6 +6866,46 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTags List tags, newest first
+	//
+	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+	ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteTag Delete a tag
+	//
+	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+	//
+	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+	DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutTag Add a tag, unless it exists
+	//
+	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+	PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTagContacts List the contacts that a tag holds, by user id
+	//
+	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+	ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AppTaskStatistics Count tasks by state
 	//
@@ -8710,8 +8673,6 @@ func (c *Client) ListTemplates(ctx context.Context, params *ListTemplatesParams,
 
 // CreateTemplateWithBody Add a template
 //
-// A template that is added without `status` is active.
-//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
@@ -8728,8 +8689,6 @@ func (c *Client) CreateTemplateWithBody(ctx context.Context, params *CreateTempl
 }
 
 // CreateTemplate Add a template
-//
-// A template that is added without `status` is active.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8748,7 +8707,7 @@ func (c *Client) CreateTemplate(ctx context.Context, params *CreateTemplateParam
 
 // DeleteTemplate Delete a template
 //
-// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
+// Messages that were rendered with the template keep their text.
 //
 // Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 func (c *Client) DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8780,14 +8739,7 @@ func (c *Client) GetTemplate(ctx context.Context, id ID, reqEditors ...RequestEd
 
 // UpdateTemplateWithBody Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-//
-// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-// voided template gets 409 with the reason `template.voided`.
-//
-// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8806,113 +8758,13 @@ func (c *Client) UpdateTemplateWithBody(ctx context.Context, id ID, contentType 
 
 // UpdateTemplate Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-//
-// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-// voided template gets 409 with the reason `template.voided`.
-//
-// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 //
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 func (c *Client) UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateTemplateRequest(c.Server, id, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PreviewTemplateWithBody Render a template with sample values
-//
-// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-func (c *Client) PreviewTemplateWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPreviewTemplateRequestWithBody(c.Server, id, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PreviewTemplate Render a template with sample values
-//
-// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-//
-// Takes a body of the `application/json` content type.
-//
-// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-func (c *Client) PreviewTemplate(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPreviewTemplateRequest(c.Server, id, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// TestTemplateWithBody Send a test message rendered with a template
-//
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-func (c *Client) TestTemplateWithBody(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewTestTemplateRequestWithBody(c.Server, id, params, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// TestTemplate Send a test message rendered with a template
-//
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
-//
-// Takes a body of the `application/json` content type.
-//
-// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-func (c *Client) TestTemplate(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewTestTemplateRequest(c.Server, id, params, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ListTemplateVersions List the versions of a template, newest first
-//
-// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
-//
-// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
-func (c *Client) ListTemplateVersions(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListTemplateVersionsRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -9114,6 +8966,123 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 // Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTakeCallbackRequestWithBody(c.Server, senderNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SelectContacts List the contacts that some tags hold and others do not, by user id
+//
+// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+//
+// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+func (c *Client) SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSelectContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CountContacts Count the contacts that some tags hold and others do not
+//
+// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+//
+// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+func (c *Client) CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCountContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+//
+// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
+//
+// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
+func (c *Client) ExportContacts(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListContactImports List imports of contacts, newest first
+//
+// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
+func (c *Client) ListContactImports(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListContactImportsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetContactImport Get an import of contacts, and how far it is
+//
+// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
+func (c *Client) GetContactImport(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetContactImportRequest(c.Server, importID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+//
+// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
+//
+// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
+func (c *Client) ExportContactImportErrors(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportContactImportErrorsRequest(c.Server, importID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewListWithBody Show how a list is read
+//
+// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+func (c *Client) PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewListRequestWithBody(c.Server, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -9561,10 +9530,7 @@ func (c *Client) ReportTasks(ctx context.Context, body ReportTasksJSONRequestBod
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
+//   - Without `content`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -9592,10 +9558,7 @@ func (c *Client) SendSmsWithBody(ctx context.Context, params *SendSmsParams, con
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
+//   - Without `content`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -9731,7 +9694,6 @@ func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...R
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
-//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes any type of body and a specified content type.
@@ -9766,7 +9728,6 @@ func (c *Client) RequeueTaskWithBody(ctx context.Context, taskID TaskID, content
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
-//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes a body of the `application/json` content type.
@@ -9959,6 +9920,106 @@ func (c *Client) SendOnce(ctx context.Context, params *SendOnceParams, body Send
 // Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 func (c *Client) OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewOnceStatisticsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTags List tags, newest first
+//
+// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+func (c *Client) ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTagsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteTag Delete a tag
+//
+// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+//
+// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+func (c *Client) DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteTagRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutTag Add a tag, unless it exists
+//
+// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+func (c *Client) PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutTagRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTagContacts List the contacts that a tag holds, by user id
+//
+// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+func (c *Client) ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTagContactsRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *Client) ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeTagRequestWithBody(c.Server, tag, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeTag Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *Client) ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeTagRequest(c.Server, tag, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13640,54 +13701,6 @@ func NewListTemplatesRequest(server string, params *ListTemplatesParams) (*http.
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
-		if params.TemplateNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "template_no", *params.TemplateNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Scene != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "scene", *params.Scene, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Status != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -13892,188 +13905,6 @@ func NewUpdateTemplateRequestWithBody(server string, id ID, contentType string, 
 	}
 
 	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
-// NewPreviewTemplateRequest calls the generic PreviewTemplate builder with application/json body
-func NewPreviewTemplateRequest(server string, id ID, body PreviewTemplateJSONRequestBody) (*http.Request, error) {
-	var bodyReader io.Reader
-	buf, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	bodyReader = bytes.NewReader(buf)
-	return NewPreviewTemplateRequestWithBody(server, id, "application/json", bodyReader)
-}
-
-// NewPreviewTemplateRequestWithBody constructs an http.Request for the PreviewTemplate method, with any body, and a specified content type
-func NewPreviewTemplateRequestWithBody(server string, id ID, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/preview", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
-// NewTestTemplateRequest calls the generic TestTemplate builder with application/json body
-func NewTestTemplateRequest(server string, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody) (*http.Request, error) {
-	var bodyReader io.Reader
-	buf, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	bodyReader = bytes.NewReader(buf)
-	return NewTestTemplateRequestWithBody(server, id, params, "application/json", bodyReader)
-}
-
-// NewTestTemplateRequestWithBody constructs an http.Request for the TestTemplate method, with any body, and a specified content type
-func NewTestTemplateRequestWithBody(server string, id ID, params *TestTemplateParams, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/test", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	if params != nil {
-
-		if params.IdempotencyKey != nil {
-			var headerParam0 string
-
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
-			if err != nil {
-				return nil, err
-			}
-
-			req.Header.Set("Idempotency-Key", headerParam0)
-		}
-
-	}
-
-	return req, nil
-}
-
-// NewListTemplateVersionsRequest constructs an http.Request for the ListTemplateVersions method
-func NewListTemplateVersionsRequest(server string, id ID, params *ListTemplateVersionsParams) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/versions", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
 
 	return req, nil
 }
@@ -14404,6 +14235,493 @@ func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentTyp
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/callbacks/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSelectContactsRequest constructs an http.Request for the SelectContacts method
+func NewSelectContactsRequest(server string, params *SelectContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NotTag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCountContactsRequest constructs an http.Request for the CountContacts method
+func NewCountContactsRequest(server string, params *CountContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/count")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NotTag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportContactsRequest constructs an http.Request for the ExportContacts method
+func NewExportContactsRequest(server string, params *ExportContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/export.csv")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NotTag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListContactImportsRequest constructs an http.Request for the ListContactImports method
+func NewListContactImportsRequest(server string, params *ListContactImportsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/imports")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetContactImportRequest constructs an http.Request for the GetContactImport method
+func NewGetContactImportRequest(server string, importID ImportID, params *GetContactImportParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "import_id", importID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/imports/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportContactImportErrorsRequest constructs an http.Request for the ExportContactImportErrors method
+func NewExportContactImportErrorsRequest(server string, importID ImportID, params *ExportContactImportErrorsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "import_id", importID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/imports/%s/errors.csv", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPreviewListRequestWithBody constructs an http.Request for the PreviewList method, with any body, and a specified content type
+func NewPreviewListRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/lists/preview")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -15836,6 +16154,350 @@ func NewOnceStatisticsRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListTagsRequest constructs an http.Request for the ListTags method
+func NewListTagsRequest(server string, params *ListTagsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.UserID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "user_id", *params.UserID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteTagRequest constructs an http.Request for the DeleteTag method
+func NewDeleteTagRequest(server string, tag TagName, params *DeleteTagParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutTagRequest constructs an http.Request for the PutTag method
+func NewPutTagRequest(server string, tag TagName, params *PutTagParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListTagContactsRequest constructs an http.Request for the ListTagContacts method
+func NewListTagContactsRequest(server string, tag TagName, params *ListTagContactsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewChangeTagRequest calls the generic ChangeTag builder with application/json body
+func NewChangeTagRequest(server string, tag TagName, body ChangeTagJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangeTagRequestWithBody(server, tag, "application/json", bodyReader)
+}
+
+// NewChangeTagRequestWithBody constructs an http.Request for the ChangeTag method, with any body, and a specified content type
+func NewChangeTagRequestWithBody(server string, tag TagName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewAppTaskStatisticsRequest constructs an http.Request for the AppTaskStatistics method
 func NewAppTaskStatisticsRequest(server string) (*http.Request, error) {
 	var err error
@@ -16952,16 +17614,12 @@ type ClientWithResponsesInterface interface {
 
 	// CreateTemplateWithBodyWithResponse Add a template
 	//
-	// A template that is added without `status` is active.
-	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
 	CreateTemplateWithBodyWithResponse(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTemplateResponse, error)
 
 	// CreateTemplateWithResponse Add a template
-	//
-	// A template that is added without `status` is active.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16970,7 +17628,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteTemplateWithResponse Delete a template
 	//
-	// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
+	// Messages that were rendered with the template keep their text.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -16986,14 +17644,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-	//
-	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-	// voided template gets 409 with the reason `template.voided`.
-	//
-	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17002,64 +17653,12 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithResponse Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-	//
-	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-	// voided template gets 409 with the reason `template.voided`.
-	//
-	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplateWithResponse(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateTemplateResponse, error)
-
-	// PreviewTemplateWithBodyWithResponse Render a template with sample values
-	//
-	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-	PreviewTemplateWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error)
-
-	// PreviewTemplateWithResponse Render a template with sample values
-	//
-	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-	//
-	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-	PreviewTemplateWithResponse(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error)
-
-	// TestTemplateWithBodyWithResponse Send a test message rendered with a template
-	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-	TestTemplateWithBodyWithResponse(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error)
-
-	// TestTemplateWithResponse Send a test message rendered with a template
-	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
-	//
-	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-	TestTemplateWithResponse(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error)
-
-	// ListTemplateVersionsWithResponse List the versions of a template, newest first
-	//
-	// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
-	ListTemplateVersionsWithResponse(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*ListTemplateVersionsResponse, error)
 
 	// ListUsersWithResponse List users, newest first
 	//
@@ -17159,6 +17758,65 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeCallbackResponse, error)
+
+	// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
+	//
+	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+	SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error)
+
+	// CountContactsWithResponse Count the contacts that some tags hold and others do not
+	//
+	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+	CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error)
+
+	// ExportContactsWithResponse Export the contacts that some tags hold and others do not, as CSV
+	//
+	// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
+	ExportContactsWithResponse(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*ExportContactsResponse, error)
+
+	// ListContactImportsWithResponse List imports of contacts, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
+	ListContactImportsWithResponse(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*ListContactImportsResponse, error)
+
+	// GetContactImportWithResponse Get an import of contacts, and how far it is
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
+	GetContactImportWithResponse(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*GetContactImportResponse, error)
+
+	// ExportContactImportErrorsWithResponse Get the rows of an import of which nothing was stored, and why, as CSV
+	//
+	// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
+	ExportContactImportErrorsWithResponse(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*ExportContactImportErrorsResponse, error)
+
+	// PreviewListWithBodyWithResponse Show how a list is read
+	//
+	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+	PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error)
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
@@ -17437,10 +18095,7 @@ type ClientWithResponsesInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
+	// - Without `content`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -17458,10 +18113,7 @@ type ClientWithResponsesInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
+	// - Without `content`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -17543,7 +18195,6 @@ type ClientWithResponsesInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
-	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -17568,7 +18219,6 @@ type ClientWithResponsesInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
-	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -17680,6 +18330,54 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatisticsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*OnceStatisticsResponse, error)
+
+	// ListTagsWithResponse List tags, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+	ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error)
+
+	// DeleteTagWithResponse Delete a tag
+	//
+	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+	DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error)
+
+	// PutTagWithResponse Add a tag, unless it exists
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+	PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error)
+
+	// ListTagContactsWithResponse List the contacts that a tag holds, by user id
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+	ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error)
+
+	// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
+
+	// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
 
 	// AppTaskStatisticsWithResponse Count tasks by state
 	//
@@ -24768,8 +25466,6 @@ type UpdateTemplateResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -24807,11 +25503,6 @@ func (r UpdateTemplateResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r UpdateTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r UpdateTemplateResponse) GetJSON409() *Conflict {
-	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -24867,325 +25558,6 @@ func (r UpdateTemplateResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r UpdateTemplateResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type PreviewTemplateResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *TemplatePreviewResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PreviewTemplateResponse) GetJSON200() *TemplatePreviewResponse {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r PreviewTemplateResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r PreviewTemplateResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r PreviewTemplateResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r PreviewTemplateResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r PreviewTemplateResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r PreviewTemplateResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r PreviewTemplateResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r PreviewTemplateResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r PreviewTemplateResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r PreviewTemplateResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r PreviewTemplateResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r PreviewTemplateResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r PreviewTemplateResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PreviewTemplateResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type TestTemplateResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *SendResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r TestTemplateResponse) GetJSON200() *SendResponse {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r TestTemplateResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r TestTemplateResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r TestTemplateResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r TestTemplateResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r TestTemplateResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r TestTemplateResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r TestTemplateResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r TestTemplateResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r TestTemplateResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r TestTemplateResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r TestTemplateResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r TestTemplateResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r TestTemplateResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r TestTemplateResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r TestTemplateResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ListTemplateVersionsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *TemplateVersionListResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON200() *TemplateVersionListResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ListTemplateVersionsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ListTemplateVersionsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ListTemplateVersionsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ListTemplateVersionsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -25969,6 +26341,636 @@ func (r TakeCallbackResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r TakeCallbackResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SelectContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SelectContactsResponse) GetJSON200() *ContactListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SelectContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SelectContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SelectContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r SelectContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SelectContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SelectContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SelectContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SelectContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SelectContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SelectContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SelectContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CountContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactCountResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CountContactsResponse) GetJSON200() *ContactCountResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CountContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CountContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CountContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CountContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CountContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CountContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CountContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CountContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CountContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CountContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CountContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListContactImportsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactImportListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListContactImportsResponse) GetJSON200() *ContactImportListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListContactImportsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListContactImportsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListContactImportsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListContactImportsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListContactImportsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListContactImportsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListContactImportsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListContactImportsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListContactImportsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListContactImportsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListContactImportsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetContactImportResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactImportResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetContactImportResponse) GetJSON200() *ContactImportResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetContactImportResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetContactImportResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetContactImportResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetContactImportResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetContactImportResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetContactImportResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetContactImportResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetContactImportResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetContactImportResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetContactImportResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetContactImportResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportContactImportErrorsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportContactImportErrorsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportContactImportErrorsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportContactImportErrorsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportContactImportErrorsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PreviewListResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ListPreviewResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewListResponse) GetJSON200() *ListPreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PreviewListResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewListResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewListResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PreviewListResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PreviewListResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewListResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewListResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewListResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewListResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewListResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewListResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewListResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewListResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -28345,6 +29347,484 @@ func (r OnceStatisticsResponse) ContentType() string {
 	return ""
 }
 
+type ListTagsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTagsResponse) GetJSON200() *TagListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTagsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTagsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTagsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTagsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTagsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTagsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTagsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTagsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTagsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTagsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTagsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteTagResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PutTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutTagResponse) GetJSON200() *TagResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PutTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PutTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PutTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PutTagResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PutTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PutTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PutTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PutTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PutTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListTagContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTagContactsResponse) GetJSON200() *ContactListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTagContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTagContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTagContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTagContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTagContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTagContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTagContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTagContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTagContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTagContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTagContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ChangeTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagChangeResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ChangeTagResponse) GetJSON200() *TagChangeResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ChangeTagResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ChangeTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ChangeTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ChangeTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ChangeTagResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ChangeTagResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ChangeTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ChangeTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ChangeTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ChangeTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ChangeTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ChangeTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ChangeTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ChangeTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type AppTaskStatisticsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -30193,8 +31673,6 @@ func (c *ClientWithResponses) ListTemplatesWithResponse(ctx context.Context, par
 
 // CreateTemplateWithBodyWithResponse Add a template
 //
-// A template that is added without `status` is active.
-//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
@@ -30207,8 +31685,6 @@ func (c *ClientWithResponses) CreateTemplateWithBodyWithResponse(ctx context.Con
 }
 
 // CreateTemplateWithResponse Add a template
-//
-// A template that is added without `status` is active.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30223,7 +31699,7 @@ func (c *ClientWithResponses) CreateTemplateWithResponse(ctx context.Context, pa
 
 // DeleteTemplateWithResponse Delete a template
 //
-// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
+// Messages that were rendered with the template keep their text.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -30251,14 +31727,7 @@ func (c *ClientWithResponses) GetTemplateWithResponse(ctx context.Context, id ID
 
 // UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-//
-// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-// voided template gets 409 with the reason `template.voided`.
-//
-// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30273,14 +31742,7 @@ func (c *ClientWithResponses) UpdateTemplateWithBodyWithResponse(ctx context.Con
 
 // UpdateTemplateWithResponse Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-//
-// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-// voided template gets 409 with the reason `template.voided`.
-//
-// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30291,81 +31753,6 @@ func (c *ClientWithResponses) UpdateTemplateWithResponse(ctx context.Context, id
 		return nil, err
 	}
 	return ParseUpdateTemplateResponse(rsp)
-}
-
-// PreviewTemplateWithBodyWithResponse Render a template with sample values
-//
-// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-func (c *ClientWithResponses) PreviewTemplateWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error) {
-	rsp, err := c.PreviewTemplateWithBody(ctx, id, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePreviewTemplateResponse(rsp)
-}
-
-// PreviewTemplateWithResponse Render a template with sample values
-//
-// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-//
-// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-func (c *ClientWithResponses) PreviewTemplateWithResponse(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error) {
-	rsp, err := c.PreviewTemplate(ctx, id, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePreviewTemplateResponse(rsp)
-}
-
-// TestTemplateWithBodyWithResponse Send a test message rendered with a template
-//
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-func (c *ClientWithResponses) TestTemplateWithBodyWithResponse(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error) {
-	rsp, err := c.TestTemplateWithBody(ctx, id, params, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseTestTemplateResponse(rsp)
-}
-
-// TestTemplateWithResponse Send a test message rendered with a template
-//
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
-//
-// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-func (c *ClientWithResponses) TestTemplateWithResponse(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error) {
-	rsp, err := c.TestTemplate(ctx, id, params, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseTestTemplateResponse(rsp)
-}
-
-// ListTemplateVersionsWithResponse List the versions of a template, newest first
-//
-// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
-func (c *ClientWithResponses) ListTemplateVersionsWithResponse(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*ListTemplateVersionsResponse, error) {
-	rsp, err := c.ListTemplateVersions(ctx, id, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseListTemplateVersionsResponse(rsp)
 }
 
 // ListUsersWithResponse List users, newest first
@@ -30531,6 +31918,107 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 		return nil, err
 	}
 	return ParseTakeCallbackResponse(rsp)
+}
+
+// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
+//
+// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+func (c *ClientWithResponses) SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error) {
+	rsp, err := c.SelectContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSelectContactsResponse(rsp)
+}
+
+// CountContactsWithResponse Count the contacts that some tags hold and others do not
+//
+// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+func (c *ClientWithResponses) CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error) {
+	rsp, err := c.CountContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCountContactsResponse(rsp)
+}
+
+// ExportContactsWithResponse Export the contacts that some tags hold and others do not, as CSV
+//
+// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
+func (c *ClientWithResponses) ExportContactsWithResponse(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*ExportContactsResponse, error) {
+	rsp, err := c.ExportContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportContactsResponse(rsp)
+}
+
+// ListContactImportsWithResponse List imports of contacts, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
+func (c *ClientWithResponses) ListContactImportsWithResponse(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*ListContactImportsResponse, error) {
+	rsp, err := c.ListContactImports(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListContactImportsResponse(rsp)
+}
+
+// GetContactImportWithResponse Get an import of contacts, and how far it is
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
+func (c *ClientWithResponses) GetContactImportWithResponse(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*GetContactImportResponse, error) {
+	rsp, err := c.GetContactImport(ctx, importID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetContactImportResponse(rsp)
+}
+
+// ExportContactImportErrorsWithResponse Get the rows of an import of which nothing was stored, and why, as CSV
+//
+// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
+func (c *ClientWithResponses) ExportContactImportErrorsWithResponse(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*ExportContactImportErrorsResponse, error) {
+	rsp, err := c.ExportContactImportErrors(ctx, importID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportContactImportErrorsResponse(rsp)
+}
+
+// PreviewListWithBodyWithResponse Show how a list is read
+//
+// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+func (c *ClientWithResponses) PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error) {
+	rsp, err := c.PreviewListWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewListResponse(rsp)
 }
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
@@ -30912,10 +32400,7 @@ func (c *ClientWithResponses) ReportTasksWithResponse(ctx context.Context, body 
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
+//   - Without `content`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -30939,10 +32424,7 @@ func (c *ClientWithResponses) SendSmsWithBodyWithResponse(ctx context.Context, p
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
+//   - Without `content`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -31060,7 +32542,6 @@ func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskI
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
-//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -31091,7 +32572,6 @@ func (c *ClientWithResponses) RequeueTaskWithBodyWithResponse(ctx context.Contex
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
-//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -31262,6 +32742,90 @@ func (c *ClientWithResponses) OnceStatisticsWithResponse(ctx context.Context, re
 		return nil, err
 	}
 	return ParseOnceStatisticsResponse(rsp)
+}
+
+// ListTagsWithResponse List tags, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+func (c *ClientWithResponses) ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error) {
+	rsp, err := c.ListTags(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTagsResponse(rsp)
+}
+
+// DeleteTagWithResponse Delete a tag
+//
+// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+func (c *ClientWithResponses) DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error) {
+	rsp, err := c.DeleteTag(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteTagResponse(rsp)
+}
+
+// PutTagWithResponse Add a tag, unless it exists
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+func (c *ClientWithResponses) PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error) {
+	rsp, err := c.PutTag(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutTagResponse(rsp)
+}
+
+// ListTagContactsWithResponse List the contacts that a tag holds, by user id
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+func (c *ClientWithResponses) ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error) {
+	rsp, err := c.ListTagContacts(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTagContactsResponse(rsp)
+}
+
+// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *ClientWithResponses) ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
+	rsp, err := c.ChangeTagWithBody(ctx, tag, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeTagResponse(rsp)
+}
+
+// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *ClientWithResponses) ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
+	rsp, err := c.ChangeTag(ctx, tag, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeTagResponse(rsp)
 }
 
 // AppTaskStatisticsWithResponse Count tasks by state
@@ -37327,13 +38891,6 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 		}
 		response.JSON404 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -37347,280 +38904,6 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 			return nil, err
 		}
 		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParsePreviewTemplateResponse parses an HTTP response from a PreviewTemplateWithResponse call
-func ParsePreviewTemplateResponse(rsp *http.Response) (*PreviewTemplateResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &PreviewTemplateResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest TemplatePreviewResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseTestTemplateResponse parses an HTTP response from a TestTemplateWithResponse call
-func ParseTestTemplateResponse(rsp *http.Response) (*TestTemplateResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &TestTemplateResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest SendResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseListTemplateVersionsResponse parses an HTTP response from a ListTemplateVersionsWithResponse call
-func ParseListTemplateVersionsResponse(rsp *http.Response) (*ListTemplateVersionsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ListTemplateVersionsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest TemplateVersionListResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -38284,6 +39567,531 @@ func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error
 			return nil, err
 		}
 		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSelectContactsResponse parses an HTTP response from a SelectContactsWithResponse call
+func ParseSelectContactsResponse(rsp *http.Response) (*SelectContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SelectContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCountContactsResponse parses an HTTP response from a CountContactsWithResponse call
+func ParseCountContactsResponse(rsp *http.Response) (*CountContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CountContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactCountResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportContactsResponse parses an HTTP response from a ExportContactsWithResponse call
+func ParseExportContactsResponse(rsp *http.Response) (*ExportContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListContactImportsResponse parses an HTTP response from a ListContactImportsWithResponse call
+func ParseListContactImportsResponse(rsp *http.Response) (*ListContactImportsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListContactImportsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactImportListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetContactImportResponse parses an HTTP response from a GetContactImportWithResponse call
+func ParseGetContactImportResponse(rsp *http.Response) (*GetContactImportResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetContactImportResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactImportResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportContactImportErrorsResponse parses an HTTP response from a ExportContactImportErrorsWithResponse call
+func ParseExportContactImportErrorsResponse(rsp *http.Response) (*ExportContactImportErrorsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportContactImportErrorsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreviewListResponse parses an HTTP response from a PreviewListWithResponse call
+func ParsePreviewListResponse(rsp *http.Response) (*PreviewListResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewListResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ListPreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -40340,6 +42148,409 @@ func ParseOnceStatisticsResponse(rsp *http.Response) (*OnceStatisticsResponse, e
 	return response, nil
 }
 
+// ParseListTagsResponse parses an HTTP response from a ListTagsWithResponse call
+func ParseListTagsResponse(rsp *http.Response) (*ListTagsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTagsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteTagResponse parses an HTTP response from a DeleteTagWithResponse call
+func ParseDeleteTagResponse(rsp *http.Response) (*DeleteTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePutTagResponse parses an HTTP response from a PutTagWithResponse call
+func ParsePutTagResponse(rsp *http.Response) (*PutTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListTagContactsResponse parses an HTTP response from a ListTagContactsWithResponse call
+func ParseListTagContactsResponse(rsp *http.Response) (*ListTagContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTagContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseChangeTagResponse parses an HTTP response from a ChangeTagWithResponse call
+func ParseChangeTagResponse(rsp *http.Response) (*ChangeTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ChangeTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagChangeResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseAppTaskStatisticsResponse parses an HTTP response from a AppTaskStatisticsWithResponse call
 func ParseAppTaskStatisticsResponse(rsp *http.Response) (*AppTaskStatisticsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -40890,15 +43101,6 @@ type ServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(w http.ResponseWriter, r *http.Request, id ID)
-	// PreviewTemplate Render a template with sample values
-	// (POST /api/v1/admin/template/{id}/preview)
-	PreviewTemplate(w http.ResponseWriter, r *http.Request, id ID)
-	// TestTemplate Send a test message rendered with a template
-	// (POST /api/v1/admin/template/{id}/test)
-	TestTemplate(w http.ResponseWriter, r *http.Request, id ID, params TestTemplateParams)
-	// ListTemplateVersions List the versions of a template, newest first
-	// (GET /api/v1/admin/template/{id}/versions)
-	ListTemplateVersions(w http.ResponseWriter, r *http.Request, id ID, params ListTemplateVersionsParams)
 	// ListUsers List users, newest first
 	// (GET /api/v1/admin/users)
 	ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams)
@@ -40923,6 +43125,27 @@ type ServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	// (GET /api/v1/contacts)
+	SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams)
+	// CountContacts Count the contacts that some tags hold and others do not
+	// (GET /api/v1/contacts/count)
+	CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams)
+	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+	// (GET /api/v1/contacts/export.csv)
+	ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams)
+	// ListContactImports List imports of contacts, newest first
+	// (GET /api/v1/contacts/imports)
+	ListContactImports(w http.ResponseWriter, r *http.Request, params ListContactImportsParams)
+	// GetContactImport Get an import of contacts, and how far it is
+	// (GET /api/v1/contacts/imports/{import_id})
+	GetContactImport(w http.ResponseWriter, r *http.Request, importID ImportID, params GetContactImportParams)
+	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
+	ExportContactImportErrors(w http.ResponseWriter, r *http.Request, importID ImportID, params ExportContactImportErrorsParams)
+	// PreviewList Show how a list is read
+	// (POST /api/v1/lists/preview)
+	PreviewList(w http.ResponseWriter, r *http.Request)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
@@ -40995,6 +43218,21 @@ type ServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(w http.ResponseWriter, r *http.Request)
+	// ListTags List tags, newest first
+	// (GET /api/v1/tags)
+	ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams)
+	// DeleteTag Delete a tag
+	// (DELETE /api/v1/tags/{tag})
+	DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams)
+	// PutTag Add a tag, unless it exists
+	// (PUT /api/v1/tags/{tag})
+	PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams)
+	// ListTagContacts List the contacts that a tag holds, by user id
+	// (GET /api/v1/tags/{tag}/contacts)
+	ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams)
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	// (POST /api/v1/tags/{tag}/contacts)
+	ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(w http.ResponseWriter, r *http.Request)
@@ -43559,58 +45797,6 @@ func (siw *ServerInterfaceWrapper) ListTemplates(w http.ResponseWriter, r *http.
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListTemplatesParams
 
-	// ------------- Optional query parameter "template_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "template_no", r.URL.Query(), &params.TemplateNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "template_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "template_no", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "scene" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "scene", r.URL.Query(), &params.Scene, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "scene"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "scene", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "status" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -43758,137 +45944,6 @@ func (siw *ServerInterfaceWrapper) UpdateTemplate(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.UpdateTemplate(w, r, id)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// PreviewTemplate operation middleware
-func (siw *ServerInterfaceWrapper) PreviewTemplate(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PreviewTemplate(w, r, id)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// TestTemplate operation middleware
-func (siw *ServerInterfaceWrapper) TestTemplate(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params TestTemplateParams
-
-	headers := r.Header
-
-	// ------------- Optional header parameter "Idempotency-Key" -------------
-	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
-		var IdempotencyKey IdempotencyKey
-		n := len(valueList)
-		if n != 1 {
-			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
-			return
-		}
-
-		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
-		if err != nil {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
-			return
-		}
-
-		params.IdempotencyKey = &IdempotencyKey
-
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.TestTemplate(w, r, id, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ListTemplateVersions operation middleware
-func (siw *ServerInterfaceWrapper) ListTemplateVersions(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListTemplateVersionsParams
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "cursor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListTemplateVersions(w, r, id, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -44114,6 +46169,366 @@ func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.TakeCallback(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SelectContacts operation middleware
+func (siw *ServerInterfaceWrapper) SelectContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SelectContactsParams
+
+	// ------------- Optional query parameter "tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "not_tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SelectContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CountContacts operation middleware
+func (siw *ServerInterfaceWrapper) CountContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CountContactsParams
+
+	// ------------- Optional query parameter "tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "not_tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CountContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportContacts operation middleware
+func (siw *ServerInterfaceWrapper) ExportContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportContactsParams
+
+	// ------------- Optional query parameter "tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "not_tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListContactImports operation middleware
+func (siw *ServerInterfaceWrapper) ListContactImports(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListContactImportsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListContactImports(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetContactImport operation middleware
+func (siw *ServerInterfaceWrapper) GetContactImport(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "import_id" -------------
+	var importID ImportID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "import_id", r.PathValue("import_id"), &importID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "import_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetContactImportParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetContactImport(w, r, importID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportContactImportErrors operation middleware
+func (siw *ServerInterfaceWrapper) ExportContactImportErrors(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "import_id" -------------
+	var importID ImportID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "import_id", r.PathValue("import_id"), &importID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "import_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportContactImportErrorsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportContactImportErrors(w, r, importID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewList operation middleware
+func (siw *ServerInterfaceWrapper) PreviewList(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewList(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -45144,6 +47559,256 @@ func (siw *ServerInterfaceWrapper) OnceStatistics(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// ListTags operation middleware
+func (siw *ServerInterfaceWrapper) ListTags(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTagsParams
+
+	// ------------- Optional query parameter "user_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "user_id", r.URL.Query(), &params.UserID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "user_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTags(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteTag operation middleware
+func (siw *ServerInterfaceWrapper) DeleteTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteTagParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteTag(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutTag operation middleware
+func (siw *ServerInterfaceWrapper) PutTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutTagParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutTag(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListTagContacts operation middleware
+func (siw *ServerInterfaceWrapper) ListTagContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTagContactsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTagContacts(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ChangeTag operation middleware
+func (siw *ServerInterfaceWrapper) ChangeTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ChangeTag(w, r, tag)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // AppTaskStatistics operation middleware
 func (siw *ServerInterfaceWrapper) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 
@@ -45440,9 +48105,6 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.DeleteTemplate)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.GetTemplate)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.UpdateTemplate)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/template/{id}/preview", wrapper.PreviewTemplate)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/template/{id}/test", wrapper.TestTemplate)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template/{id}/versions", wrapper.ListTemplateVersions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users", wrapper.ListUsers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users", wrapper.CreateUser)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}", wrapper.GetUser)
@@ -45451,6 +48113,13 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/export.csv", wrapper.ExportContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports", wrapper.ListContactImports)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}", wrapper.GetContactImport)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}/errors.csv", wrapper.ExportContactImportErrors)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/lists/preview", wrapper.PreviewList)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications", wrapper.CreateNotifications)
@@ -45475,6 +48144,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.ListOnce)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.SendOnce)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages/statistics", wrapper.OnceStatistics)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags", wrapper.ListTags)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.DeleteTag)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.PutTag)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ListTagContacts)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ChangeTag)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/admin/task-statistics", wrapper.AppTaskStatistics)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/app/api/v1/sms/report", wrapper.AppReportTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/sms/tasks/pending", wrapper.AppClaimTasks)
@@ -55322,20 +57996,6 @@ func (response UpdateTemplate404JSONResponse) VisitUpdateTemplateResponse(w http
 	return err
 }
 
-type UpdateTemplate409JSONResponse struct{ ConflictJSONResponse }
-
-func (response UpdateTemplate409JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type UpdateTemplate413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response UpdateTemplate413JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
@@ -55409,468 +58069,6 @@ func (response UpdateTemplate500JSONResponse) VisitUpdateTemplateResponse(w http
 type UpdateTemplate503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response UpdateTemplate503JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplateRequestObject struct {
-	ID   ID `json:"id"`
-	Body *PreviewTemplateJSONRequestBody
-}
-
-type PreviewTemplateResponseObject interface {
-	VisitPreviewTemplateResponse(w http.ResponseWriter) error
-}
-
-type PreviewTemplate200JSONResponse TemplatePreviewResponse
-
-func (response PreviewTemplate200JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate400JSONResponse struct{ MalformedJSONResponse }
-
-func (response PreviewTemplate400JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response PreviewTemplate401JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response PreviewTemplate403JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response PreviewTemplate404JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response PreviewTemplate413JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response PreviewTemplate415JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate422JSONResponse struct{ InvalidJSONResponse }
-
-func (response PreviewTemplate422JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate429JSONResponse struct{ TooManyJSONResponse }
-
-func (response PreviewTemplate429JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate500JSONResponse struct{ InternalJSONResponse }
-
-func (response PreviewTemplate500JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response PreviewTemplate503JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplateRequestObject struct {
-	ID     ID `json:"id"`
-	Params TestTemplateParams
-	Body   *TestTemplateJSONRequestBody
-}
-
-type TestTemplateResponseObject interface {
-	VisitTestTemplateResponse(w http.ResponseWriter) error
-}
-
-type TestTemplate200JSONResponse SendResponse
-
-func (response TestTemplate200JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate400JSONResponse struct{ MalformedJSONResponse }
-
-func (response TestTemplate400JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response TestTemplate401JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response TestTemplate403JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response TestTemplate404JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate409JSONResponse struct{ ConflictJSONResponse }
-
-func (response TestTemplate409JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response TestTemplate413JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response TestTemplate415JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate422JSONResponse struct{ InvalidJSONResponse }
-
-func (response TestTemplate422JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate429JSONResponse struct{ TooManyJSONResponse }
-
-func (response TestTemplate429JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate500JSONResponse struct{ InternalJSONResponse }
-
-func (response TestTemplate500JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response TestTemplate503JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersionsRequestObject struct {
-	ID     ID `json:"id"`
-	Params ListTemplateVersionsParams
-}
-
-type ListTemplateVersionsResponseObject interface {
-	VisitListTemplateVersionsResponse(w http.ResponseWriter) error
-}
-
-type ListTemplateVersions200JSONResponse TemplateVersionListResponse
-
-func (response ListTemplateVersions200JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersions401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ListTemplateVersions401JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersions403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ListTemplateVersions403JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersions404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ListTemplateVersions404JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersions422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ListTemplateVersions422JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersions429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ListTemplateVersions429JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersions500JSONResponse struct{ InternalJSONResponse }
-
-func (response ListTemplateVersions500JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersions503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ListTemplateVersions503JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -56983,6 +59181,888 @@ func (response TakeCallback500JSONResponse) VisitTakeCallbackResponse(w http.Res
 type TakeCallback503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response TakeCallback503JSONResponse) VisitTakeCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContactsRequestObject struct {
+	Params SelectContactsParams
+}
+
+type SelectContactsResponseObject interface {
+	VisitSelectContactsResponse(w http.ResponseWriter) error
+}
+
+type SelectContacts200JSONResponse ContactListResponse
+
+func (response SelectContacts200JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response SelectContacts401JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response SelectContacts403JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response SelectContacts404JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response SelectContacts422JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response SelectContacts429JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response SelectContacts500JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response SelectContacts503JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContactsRequestObject struct {
+	Params CountContactsParams
+}
+
+type CountContactsResponseObject interface {
+	VisitCountContactsResponse(w http.ResponseWriter) error
+}
+
+type CountContacts200JSONResponse ContactCountResponse
+
+func (response CountContacts200JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CountContacts401JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CountContacts403JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CountContacts404JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CountContacts422JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CountContacts429JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response CountContacts500JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CountContacts503JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactsRequestObject struct {
+	Params ExportContactsParams
+}
+
+type ExportContactsResponseObject interface {
+	VisitExportContactsResponse(w http.ResponseWriter) error
+}
+
+type ExportContacts200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportContacts200TextCsvResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportContacts401JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportContacts403JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportContacts404JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportContacts422JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportContacts429JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportContacts500JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportContacts503JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImportsRequestObject struct {
+	Params ListContactImportsParams
+}
+
+type ListContactImportsResponseObject interface {
+	VisitListContactImportsResponse(w http.ResponseWriter) error
+}
+
+type ListContactImports200JSONResponse ContactImportListResponse
+
+func (response ListContactImports200JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListContactImports401JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListContactImports403JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListContactImports404JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListContactImports422JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListContactImports429JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListContactImports500JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListContactImports503JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImportRequestObject struct {
+	ImportID ImportID `json:"import_id"`
+	Params   GetContactImportParams
+}
+
+type GetContactImportResponseObject interface {
+	VisitGetContactImportResponse(w http.ResponseWriter) error
+}
+
+type GetContactImport200JSONResponse ContactImportResponse
+
+func (response GetContactImport200JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetContactImport401JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetContactImport403JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetContactImport404JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetContactImport422JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetContactImport429JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetContactImport500JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetContactImport503JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrorsRequestObject struct {
+	ImportID ImportID `json:"import_id"`
+	Params   ExportContactImportErrorsParams
+}
+
+type ExportContactImportErrorsResponseObject interface {
+	VisitExportContactImportErrorsResponse(w http.ResponseWriter) error
+}
+
+type ExportContactImportErrors200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportContactImportErrors200TextCsvResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportContactImportErrors401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportContactImportErrors401JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportContactImportErrors403JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportContactImportErrors404JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportContactImportErrors422JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportContactImportErrors429JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportContactImportErrors500JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportContactImportErrors503JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewListRequestObject struct {
+	Body *multipart.Reader
+}
+
+type PreviewListResponseObject interface {
+	VisitPreviewListResponse(w http.ResponseWriter) error
+}
+
+type PreviewList200JSONResponse ListPreviewResponse
+
+func (response PreviewList200JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PreviewList400JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewList401JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewList403JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PreviewList413JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PreviewList415JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewList422JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewList429JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewList500JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewList503JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -60290,6 +63370,666 @@ func (response OnceStatistics503JSONResponse) VisitOnceStatisticsResponse(w http
 	return err
 }
 
+type ListTagsRequestObject struct {
+	Params ListTagsParams
+}
+
+type ListTagsResponseObject interface {
+	VisitListTagsResponse(w http.ResponseWriter) error
+}
+
+type ListTags200JSONResponse TagListResponse
+
+func (response ListTags200JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTags401JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTags403JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTags404JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTags422JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTags429JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTags500JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTags503JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTagRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params DeleteTagParams
+}
+
+type DeleteTagResponseObject interface {
+	VisitDeleteTagResponse(w http.ResponseWriter) error
+}
+
+type DeleteTag200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteTag200JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteTag401JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteTag403JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteTag404JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteTag422JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteTag429JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteTag500JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteTag503JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTagRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params PutTagParams
+}
+
+type PutTagResponseObject interface {
+	VisitPutTagResponse(w http.ResponseWriter) error
+}
+
+type PutTag200JSONResponse TagResponse
+
+func (response PutTag200JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PutTag401JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PutTag403JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PutTag404JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PutTag409JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PutTag422JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PutTag429JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response PutTag500JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PutTag503JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContactsRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params ListTagContactsParams
+}
+
+type ListTagContactsResponseObject interface {
+	VisitListTagContactsResponse(w http.ResponseWriter) error
+}
+
+type ListTagContacts200JSONResponse ContactListResponse
+
+func (response ListTagContacts200JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTagContacts401JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTagContacts403JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTagContacts404JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTagContacts422JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTagContacts429JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTagContacts500JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTagContacts503JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTagRequestObject struct {
+	Tag  TagName `json:"tag"`
+	Body *ChangeTagJSONRequestBody
+}
+
+type ChangeTagResponseObject interface {
+	VisitChangeTagResponse(w http.ResponseWriter) error
+}
+
+type ChangeTag200JSONResponse TagChangeResponse
+
+func (response ChangeTag200JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ChangeTag400JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ChangeTag401JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ChangeTag403JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ChangeTag404JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ChangeTag413JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ChangeTag415JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ChangeTag422JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ChangeTag429JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response ChangeTag500JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ChangeTag503JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppTaskStatisticsRequestObject struct {
 }
 
@@ -61013,15 +64753,6 @@ type StrictServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(ctx context.Context, request UpdateTemplateRequestObject) (UpdateTemplateResponseObject, error)
-	// PreviewTemplate Render a template with sample values
-	// (POST /api/v1/admin/template/{id}/preview)
-	PreviewTemplate(ctx context.Context, request PreviewTemplateRequestObject) (PreviewTemplateResponseObject, error)
-	// TestTemplate Send a test message rendered with a template
-	// (POST /api/v1/admin/template/{id}/test)
-	TestTemplate(ctx context.Context, request TestTemplateRequestObject) (TestTemplateResponseObject, error)
-	// ListTemplateVersions List the versions of a template, newest first
-	// (GET /api/v1/admin/template/{id}/versions)
-	ListTemplateVersions(ctx context.Context, request ListTemplateVersionsRequestObject) (ListTemplateVersionsResponseObject, error)
 	// ListUsers List users, newest first
 	// (GET /api/v1/admin/users)
 	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
@@ -61046,6 +64777,27 @@ type StrictServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	// (GET /api/v1/contacts)
+	SelectContacts(ctx context.Context, request SelectContactsRequestObject) (SelectContactsResponseObject, error)
+	// CountContacts Count the contacts that some tags hold and others do not
+	// (GET /api/v1/contacts/count)
+	CountContacts(ctx context.Context, request CountContactsRequestObject) (CountContactsResponseObject, error)
+	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+	// (GET /api/v1/contacts/export.csv)
+	ExportContacts(ctx context.Context, request ExportContactsRequestObject) (ExportContactsResponseObject, error)
+	// ListContactImports List imports of contacts, newest first
+	// (GET /api/v1/contacts/imports)
+	ListContactImports(ctx context.Context, request ListContactImportsRequestObject) (ListContactImportsResponseObject, error)
+	// GetContactImport Get an import of contacts, and how far it is
+	// (GET /api/v1/contacts/imports/{import_id})
+	GetContactImport(ctx context.Context, request GetContactImportRequestObject) (GetContactImportResponseObject, error)
+	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
+	ExportContactImportErrors(ctx context.Context, request ExportContactImportErrorsRequestObject) (ExportContactImportErrorsResponseObject, error)
+	// PreviewList Show how a list is read
+	// (POST /api/v1/lists/preview)
+	PreviewList(ctx context.Context, request PreviewListRequestObject) (PreviewListResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
@@ -61118,6 +64870,21 @@ type StrictServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(ctx context.Context, request OnceStatisticsRequestObject) (OnceStatisticsResponseObject, error)
+	// ListTags List tags, newest first
+	// (GET /api/v1/tags)
+	ListTags(ctx context.Context, request ListTagsRequestObject) (ListTagsResponseObject, error)
+	// DeleteTag Delete a tag
+	// (DELETE /api/v1/tags/{tag})
+	DeleteTag(ctx context.Context, request DeleteTagRequestObject) (DeleteTagResponseObject, error)
+	// PutTag Add a tag, unless it exists
+	// (PUT /api/v1/tags/{tag})
+	PutTag(ctx context.Context, request PutTagRequestObject) (PutTagResponseObject, error)
+	// ListTagContacts List the contacts that a tag holds, by user id
+	// (GET /api/v1/tags/{tag}/contacts)
+	ListTagContacts(ctx context.Context, request ListTagContactsRequestObject) (ListTagContactsResponseObject, error)
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	// (POST /api/v1/tags/{tag}/contacts)
+	ChangeTag(ctx context.Context, request ChangeTagRequestObject) (ChangeTagResponseObject, error)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(ctx context.Context, request AppTaskStatisticsRequestObject) (AppTaskStatisticsResponseObject, error)
@@ -63263,100 +67030,6 @@ func (sh *strictHandler) UpdateTemplate(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
-// PreviewTemplate operation middleware
-func (sh *strictHandler) PreviewTemplate(w http.ResponseWriter, r *http.Request, id ID) {
-	var request PreviewTemplateRequestObject
-
-	request.ID = id
-
-	var body PreviewTemplateJSONRequestBody
-	if err := runtime.BindJSONBody(r, &body); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
-		return
-	}
-	request.Body = &body
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.PreviewTemplate(ctx, request.(PreviewTemplateRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "PreviewTemplate")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(PreviewTemplateResponseObject); ok {
-		if err := validResponse.VisitPreviewTemplateResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// TestTemplate operation middleware
-func (sh *strictHandler) TestTemplate(w http.ResponseWriter, r *http.Request, id ID, params TestTemplateParams) {
-	var request TestTemplateRequestObject
-
-	request.ID = id
-	request.Params = params
-
-	var body TestTemplateJSONRequestBody
-	if err := runtime.BindJSONBody(r, &body); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
-		return
-	}
-	request.Body = &body
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.TestTemplate(ctx, request.(TestTemplateRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "TestTemplate")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(TestTemplateResponseObject); ok {
-		if err := validResponse.VisitTestTemplateResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ListTemplateVersions operation middleware
-func (sh *strictHandler) ListTemplateVersions(w http.ResponseWriter, r *http.Request, id ID, params ListTemplateVersionsParams) {
-	var request ListTemplateVersionsRequestObject
-
-	request.ID = id
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ListTemplateVersions(ctx, request.(ListTemplateVersionsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ListTemplateVersions")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ListTemplateVersionsResponseObject); ok {
-		if err := validResponse.VisitListTemplateVersionsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
 // ListUsers operation middleware
 func (sh *strictHandler) ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams) {
 	var request ListUsersRequestObject
@@ -63581,6 +67254,195 @@ func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, se
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(TakeCallbackResponseObject); ok {
 		if err := validResponse.VisitTakeCallbackResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SelectContacts operation middleware
+func (sh *strictHandler) SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams) {
+	var request SelectContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SelectContacts(ctx, request.(SelectContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SelectContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SelectContactsResponseObject); ok {
+		if err := validResponse.VisitSelectContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CountContacts operation middleware
+func (sh *strictHandler) CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams) {
+	var request CountContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CountContacts(ctx, request.(CountContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CountContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CountContactsResponseObject); ok {
+		if err := validResponse.VisitCountContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportContacts operation middleware
+func (sh *strictHandler) ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams) {
+	var request ExportContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportContacts(ctx, request.(ExportContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportContactsResponseObject); ok {
+		if err := validResponse.VisitExportContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListContactImports operation middleware
+func (sh *strictHandler) ListContactImports(w http.ResponseWriter, r *http.Request, params ListContactImportsParams) {
+	var request ListContactImportsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListContactImports(ctx, request.(ListContactImportsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListContactImports")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListContactImportsResponseObject); ok {
+		if err := validResponse.VisitListContactImportsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetContactImport operation middleware
+func (sh *strictHandler) GetContactImport(w http.ResponseWriter, r *http.Request, importID ImportID, params GetContactImportParams) {
+	var request GetContactImportRequestObject
+
+	request.ImportID = importID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetContactImport(ctx, request.(GetContactImportRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetContactImport")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetContactImportResponseObject); ok {
+		if err := validResponse.VisitGetContactImportResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportContactImportErrors operation middleware
+func (sh *strictHandler) ExportContactImportErrors(w http.ResponseWriter, r *http.Request, importID ImportID, params ExportContactImportErrorsParams) {
+	var request ExportContactImportErrorsRequestObject
+
+	request.ImportID = importID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportContactImportErrors(ctx, request.(ExportContactImportErrorsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportContactImportErrors")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportContactImportErrorsResponseObject); ok {
+		if err := validResponse.VisitExportContactImportErrorsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PreviewList operation middleware
+func (sh *strictHandler) PreviewList(w http.ResponseWriter, r *http.Request) {
+	var request PreviewListRequestObject
+
+	if reader, err := r.MultipartReader(); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+		return
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewList(ctx, request.(PreviewListRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewList")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewListResponseObject); ok {
+		if err := validResponse.VisitPreviewListResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -64278,6 +68140,146 @@ func (sh *strictHandler) OnceStatistics(w http.ResponseWriter, r *http.Request) 
 	}
 }
 
+// ListTags operation middleware
+func (sh *strictHandler) ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams) {
+	var request ListTagsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTags(ctx, request.(ListTagsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTags")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTagsResponseObject); ok {
+		if err := validResponse.VisitListTagsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteTag operation middleware
+func (sh *strictHandler) DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams) {
+	var request DeleteTagRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteTag(ctx, request.(DeleteTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteTagResponseObject); ok {
+		if err := validResponse.VisitDeleteTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PutTag operation middleware
+func (sh *strictHandler) PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams) {
+	var request PutTagRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PutTag(ctx, request.(PutTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PutTagResponseObject); ok {
+		if err := validResponse.VisitPutTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListTagContacts operation middleware
+func (sh *strictHandler) ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams) {
+	var request ListTagContactsRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTagContacts(ctx, request.(ListTagContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTagContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTagContactsResponseObject); ok {
+		if err := validResponse.VisitListTagContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ChangeTag operation middleware
+func (sh *strictHandler) ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName) {
+	var request ChangeTagRequestObject
+
+	request.Tag = tag
+
+	var body ChangeTagJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ChangeTag(ctx, request.(ChangeTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ChangeTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ChangeTagResponseObject); ok {
+		if err := validResponse.VisitChangeTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // AppTaskStatistics operation middleware
 func (sh *strictHandler) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 	var request AppTaskStatisticsRequestObject
@@ -64412,865 +68414,870 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1bjyNJlh74V2ypASqz2oMZEXnpqoiHnqi8dEVX3joislPdlSm6kW4krcNp5u1mHkxWTQqjhQRoV9rV",
-	"CtDDQtgFpIUgDBYD6HEFrVbzX6SZbu3T/oWFnWNmbu50J52MKEb2qOqhMki6293O/Xzn+95IzjIpmNCq",
-	"d/R9L6M5nTHNcvh0krJcnybmTy56R72M6mkv6gk6Y72jHjW/DnjSi3o5+13Bc5b0jnResKinRlM2o+a9",
-	"scxnVPeOelzoRw96UW/GBZ8Vs97RQdTTi4zhT2zC8t7Hj1HvJMuww4SpUc4zzaXp+WLKiChmQ5YTOSZ6",
-	"yohiImF5hH/TGSNcEJqmhGtFRinlM0WoSEjOMplr1Yt67AOdZanpT83UgGbZYH//oBfhzH5XsHwRTC3L",
-	"1k3sT3I27h31/s69cgHv4a/qHk7CTOcx1Wwi88VLaLdxGUf2ka17c31gh1MqBEtX9YdPbN3dS4kdmTV+",
-	"zmdcN+/WjH4w+xzuGlWXlY042G9e/RRaDceTsDEtUo2v2JbNh/215+mxnGVULF7KttXA3wdCXntBZCF0",
-	"vqon+P0meipyJfPmZY8F+6AHI3gidncly9kVl4UiGZ2wliOPr1RWfUY/PGdioqe9o0O71O5zudhK51xM",
-	"YFytlOKGacRpwmaZ1EyMFt+wxfI6nJC5zBMymkrFBBkuYA1GNE1ZTsYyJ3rKFZGCETMkpnSfnBg6wahm",
-	"ifuOaFmSFjMboCawZmTO9bT8cSiTRQTfcUEOH5CpLHIVkUQyRYQ0307ITOasT041yZkucqHg7THPlSZU",
-	"qLmhY77RKaMJy0kczHLvjGUpXbAk7pML1+8lsyOhpheWw0DIhGlFHhwe4oPmGfxm/0syn/KUBT27mXJl",
-	"aGeWy0nOlOqTV8I3CROXuZ23eRVWliv/xCVb9MnTPJe5nQmSXfe3HJMkX5C8EIrQnJkFIZcs0313CnG2",
-	"5VEJZ202t/t5zKjWLDdt/r1v/7u9v//+8z/pNR3SX8hh6zn9rRzeND97zpXeiEpyzWaqtzFhPNyUML6e",
-	"SsGe8VSzBkrySqQLvCaZecwOLyJTOWdXLCccTs0851oz0TJYeHOAb/a6UjgY1Ut8x4zyjI0Yv2J5K1XN",
-	"7QPryOqm+3YmC83aezW/3niXRbqixyK98Q7PQYRq7RIlrOvwq1IOuqDqsvXaGcHgOuKWbdz080axXLTL",
-	"PoX7eduufPums7e06Vqfs5EUiTIMZE7NRRkTIUH4Abp5RXlKhykLBaH7LYKQeb/z1YHRfDTjypnKpFAM",
-	"ZPjHUoxTPoKBjqTQTMCfNMtSPqJmzPd+q8zAvy/HY55MWO/owf6XUY8Z4m6+yxmFB2G/+kLqwZSlSe9j",
-	"1JsxpYxkYWiamWOWEQF0wjwAbMO8EhElDeUYUWHYAErmhAMvsLzInIKj3v7B1z//xeGvHrzd//UXv3z0",
-	"m2/uv3j48qevvzw7uDCddVsNYEm4HMtUd1TkOROaKE0185zaqA9yDsO1wzHdPZGCbbN2yKH8wqhiNGJK",
-	"dZ+A6ffMbmTbPBwHn1NFRjTPOUuILGDYz2Q+5EnCxHb7fr9p32mhp/2xb7i28UwxMspZwoTmNC3ZPawq",
-	"S8x9SCQwlZ1vePeREVxWM2ESO/FwlEulBoprFpMZoyC+UU0ombMhiNSGbzuByDxmlFMdHiSip7ksJlNC",
-	"yTCXc8XyPjkvRlP3O44pZ79lIyODchDbF2RGF8SoaxOGRzVymu1wQX7+9IJwMUqLhCV9Ej9+dXY+eHV2",
-	"+vPTl+cxSblp0wzAzdEMS/XNcp4KIybRdJuD8dAc6uWDwV2TlSPhOiKK5YYYwHtH5HeF1CxcnAFPyHzK",
-	"BFnI4raowokgvGm4xzDQuBxITDicozFnuMBM6Nz8zYU1S5iXP1MklRNc7Sua8mSrW3h4GCz2mLM0Ub2j",
-	"b+2fyxJWufLc0rOK9IaHdkQFGTKScKMOJb2P76NyG91553bMld08IdAtsW3DE7un3KDjcGWuaGK4aESG",
-	"hcaR4R2a51JMjkkM69bHH2Ji+KkijI6mZhwvaGpEJbbdrjRfAbd2M992nTx6WgBzsExwCNQmOTJ8cVYo",
-	"+AKWlvzi/NXL21tfv8UwDtP4S6mfyUJsuWYPVsoRY2i4vmA5w5EQZSglPLzz9bC9gV1gZFRfLyywDxwF",
-	"hAspn9N8spWQ8ODg/qrDpKUcpND26sPEjbQpCTx6RFSW8ir3kTlRU5lrJsA8qtkHrW7vbMEwgRwJckBe",
-	"8K8iM8AvzF9gnqFkSDXe1AspX1Cx2I56ftkqw5h1nVGxGIwpT4ucqdr6SknMz8T8zBJCtWazTCsyzuUM",
-	"1WKaJDlT6ojofEHohHJBUqpZvuNVdQMFqleRcUZ0xpbHa1Y6MDXVBR1Yl2I0jaNSMAETIlfEGkpJodg7",
-	"oV3HOVOyyEdM9Ul8xnS+2DsZa5bHZMKvLINUVX2o/068E89kvjxmsOUrRoyqC0pEujgyD++RXwElOnl9",
-	"Si7ZQlndYsK0nRvYmvrkJeMggSWyshLA9uaGmhSKJctr4kx3ZqwpNdI0Y5fH8Mg7QQgzY0c7m5mtprku",
-	"XRAgKMCRtWKaM7hSpeYyT/pm9CemY8t+s1xeGQFPK/9MhxHNpMAdE2RKVXkewVykiJwLs7rQNuE6IlSb",
-	"kafMvGsEAEpmXBSa9clbWHTfAMzLNCEajwtIC4VidmOKLALjnpLwQ7WVmT0cueka+S1KyTm4ZmwrOYMl",
-	"MeQAtw2OxdLp9VQ2YRkTCZHCSIiwu2ZRYD2BAKv+O1BE3ghzsWXOv9uWqx+0UgtvKagQicc1hWLGleJi",
-	"QtzJPgIPFaE4WFhfs3Zu14HmUeEO9S3owGvGb1fVmyu20hYauVsRtLrE18yd4iPg/OZ0yZzmPF2Q4J2Q",
-	"5gJXS29h9dYPMwJeZteEDNmImisQmj/oCKlwQjUdUsWOS5+CY9xGAZzL/BKZC26JKjKjIrHkBUs43U7q",
-	"eLhK6ijKLgYz08cAbIdLW/UYu927WGTMC6/1Aex+a+JwXLETZuP6wGIw4dkWwdkNBppzpjUXE/iGJgk3",
-	"z9P0dS4zlmvOVO9oTFPFol4WfPV9TzGluBQDnqRsgMRWLZsGX+APQDBloYGj4EZTwzXJfMpHhs/Y1oD3",
-	"9KIGu64z9D88fPioYut/uGzojfzgZvTDALxTyyP72ny9YhTgXRdGbVFs5Yi++Omj9b4H+5Uc/paNQIaG",
-	"QAOIP6isKh1dCjlPWTJhyYDqio07oZrtaQ62XFGklkihLbfm9YmqDQ1Bnlz/jgtvaLKsLy+yc6t3aTpw",
-	"Ond5PGEpv2K5XRR0EK2zvJvBP8H3Fr1yyWmeU/jMROKXon4U5oZMwQNHJDbCG9yCmNxBt4+8YvndiMTg",
-	"kkC5J4nd54QrM5ckNozEfsVSplkSHxMzU+uG5EZrN5J3h90zD67c/6U3LjkqqmuX6BuOimfKrnDv1r7x",
-	"HJ78GPWkSBcDOReDYOerK/k2EFngNIEDYIg3376FEpWQxDmynIUG+IMRFUtv7JwuyskOpUwZBeEnZzOa",
-	"X3Y6SkZeT6+ueZucL6rbxSjdSF0GCAK2H9/SeqJQ7M8kGbIJBeF3KtMkJEwrj4fSVBfd7tA5PmpeKpBc",
-	"NQyL6tqw3D4fVTaaZFLCv7gkjSMrZjOaN8Y0KGbY2ogRrxmISUFLncP5LBpa1dOcKVihyp7LAv1QLZti",
-	"DYsfo94VTQvWMvE5VWTGqCpyZs241aUwv4MSg0aeqKH/Wn8fQ+fct5UwM+8EhQvurm25N1E1nqcMdQp9",
-	"mW6N3bzC9fFno3ISAxJUvUIBHY2WuNUy2/FXtYF6VMj8+zYeeVK2OHMiX3cppSQUQSjFw9WhFH/v3bti",
-	"f39/vy2eomWcVhujeFSaQh9g8d3hdUEvlfdiCJnhiigtzeliYpQvMs0SpJlgBVBTOQchsxocsnJKZO/v",
-	"v//JnzRdFBi7DaHrzmxfShCO6YdTfPoAe3eflplvlTsviT32IKyjgp5j+CumJbhbLTlClgNctk9ejQk1",
-	"gjAfWyH4CC8rxxs8peYcG0IK8ZNuBaItOYRXLupDX5RGDaPFoYENdGEpmLNnBN13YGhl/Ec3fgT3tzAj",
-	"Gmyz0E1rDA4JpApbLlmN5lWjWirDbJ+AW/ZW4vGNlYqYMKL5txBeMLDj+13BCiOqZRAuYe2ig5xq86Ph",
-	"W4NCgL0rKamp4qmhQVFvSFMqRmyQynkPaM4VN7/r3FF4mE+m1cBaGcykuLp0L9BcAwkLfp6z4VTKS7DQ",
-	"mm/e15cs6n3YMxPZu6IQkaHMjGCabynXFzgr+PxLM7UndmbwzTOc3hnODr56LWX6ppwh8n6Y5rmbJXz3",
-	"FU71OQwc37TTvfCzha/P7JRf+CnhrefqMnzZTb322Fuc/jM3e7eFzy3Tr8R+9b6bAifCXbUfNlmxU/F4",
-	"ygVTfvCn4qmYpFxNg56dhFyenlxgs6Ocaz6ihoexGcsnTIwWm22Yawnpb9kcfH5atukHw5X2wRFL9BOt",
-	"HGuCps0zRreimnYSBF/Tmhtm9Tsv7GP1mw1jK1uxA2i9sq9tV9UJeq7UXRds0gGDUOG1LI590DbsuD4j",
-	"F7AYttY6HxfP17BpTVx3idy3kFE/pQ0161EOQb8b6ZZdeNuIpqllbp0UXLzmA8XFqEHONrxbkBh4zYwK",
-	"OmF5fETgYWTipjfTpYI+t+baU6oGdLXg5lRa7G1E83xBaIv01qirdtbM3UnxGnpA+dYr6e7hjy6W7vub",
-	"EB2KLNn4uBR5N5tQoVg+4Mk1z/8Vy5XduLXzWSlz2ChJp2e59WxWsMz19+PHKTedpvpBd3epHHblRlbW",
-	"ey1FqQs3oazbs9Y8e3k24U1fLV5WG7LfnlTaqw/mFviT6/p2+FSl95vgV55RfFp86zVEJqzTumdchN8e",
-	"1PXwJSK7Rnmt3/oOyqw50RO5500r2ED/pf3jW3zsffjcHp9l0prhqem5N+F6Wgz7Izm7J2nG98yhmDBx",
-	"z4/nY/i6uuTZnsxwVfYyCQF1OOSPUYW/r919r4IvsfT1evi1GcXKqFyuspRiOl9J3Nd28+bseZ3Gr39H",
-	"sVzVaPqql84ZE7+yj7YbZtxBPrPWws0MSEsHd+0sqoagXZ6D25M0Pq0DVCN7IWN/v/6U3AoPuz3+pZpt",
-	"lU42CmJatEwT69HCmHCaGqnHc7iNknGq1sNO5sMdb80tbEmRslY18Ydws26lDArwdgayeqDrjGU+sNFv",
-	"y8fqmczJVM5JKsWk5jKBWIqpTBMyZGOZs7o1t8kBv3yiduEDdRSvOrXTMRFSMDCXTvgVE5ilbwYElntQ",
-	"k00TW7iy8vCitl+25eVYpzlhAnD7fkFcY7ljVNgdAYKgNDcKv9kcDMZNE4xQOib7ljyAu6Lbzllb8vZn",
-	"R8i289NiqV4xlh/S18tTJkYsGRRC83R7f3TFvVk7ihq8k4KLiY0lVEQKfxwb3ZFr3aHbmAECIa42QmHo",
-	"jmIJGS6IOSMu5adPzplICNeEKhLb92MXimrjTbUkCdNspM0RcGlt+BtEeHfYszkXiZyHh23ppZYVabUk",
-	"eDdtzYpgvbWhu7XWe5VoLl+FpXu6dIo6uYBLKlKS8OtZIYqU3YbSX6TslhR+1/ONKPsF6pKfgqIP87oJ",
-	"JT+QVCre9g2U+zs/O7rzs6Nv9/e+PNn7Dd37brD3/s/evesvfVH5rj/Ye3+3+vHzuz/7Y7AQVMS1H9es",
-	"y5ptIn+uj3Wyz15PFgw27mAzU9aqUJNPbuXzT1ljXCnsrlvKb9/DAHa6lnXZe5Oz2iAub/J6RWbdlur8",
-	"cZ3dGxG8183KNNK/4DO2w4mt0ASCewc30uVwTXmWsQSSztx3rZpBCLBT/hdc1P112sO6RRunku727m1j",
-	"Xe6kNPjFul9NUXi0v0FOgBHHtjNVB+LXelvxprblgO36KJzKdt8MF75VE07KxprIQqPxBu4HVwijBroq",
-	"16o06UDHUbs9x4J8rZYNOoed1rhvZ7uy6n1SzKYDdFJnWr3aKLJ2iBf+6cbL3YAOJsew+z43Fl9amRvU",
-	"jRCEqlvFcPB+NZHYueK9e6X7vAu5PXz45eESV1oWH8PshiBsYswtc/dmwg2CJZ65l52HwrbgurtYnYfQ",
-	"hb0uGeO8e2w5Vslm2VVSzBHJ0JCs+B7N+L2rw3tgGVVxlTzVo+K/qJCnqdaZ+tnRvXueTu3Bv4f7f/qz",
-	"v7Mqthx9cl2NI+bp0ycbu4eyDMBZd3glsuyCqsvdW6K6gAW7dJs+ORELwL4g7MOIZZrE/RhPQr8fRz7t",
-	"8c3Zc8S9tIm6Iyk05ZBj0AYhvFJrWLZNuDPTR8tE9WP4zfu7AR9sskfgGpwBZlIgJs3oh1A+grNcc+Qj",
-	"wHFXJgRxWoNgX5sUXsCSsBzfBpAfB3CjD/f3yWhKczrSgBKaM0ACXZIK4Mpvq2qBDEQVs5NbHib86uL3",
-	"wRsCeFNMJCpyAAgem8BOBkC3GjlboKCvs5GbM67zxQBybNt5q0MPBG5vhSedL4xopTSjiRlTfPb04uzX",
-	"gydPn5/8evDi9OWbi6fncWRRw+xpJ5dCzlXgJUL0jdos7h9WcncfPeiozYQun6ks0mQAo1yRAilxHoSS",
-	"Zyenz58+ATyfYwKiu5EmnRjd2mUgUXdL38NbUebvOZTJ7mCSIVEqMSo9NrgdRgthMu00UV6fqr90cCtw",
-	"Xk0P3NQMarhhbkwrJtJs6S+JSONQN3AC2OVqcAFoqWk6AOzstajwpk9UQTwqzPqw17CDYHNxAo1LUiRc",
-	"n4xcBJQTnKzLyLqcJvCXzXzuKkKZhh/7ZvCjbws+PnENunE8Fbopg4yOOgVoBTOBJHndhioOGCbzqSQz",
-	"mqA7GSd5TOJRyo+QjVKLIgN4OPCGo59yNgMlkQvWJy+LNEVQVACEouqSJfASL2ESn39z/uL8CJzsWWaR",
-	"cyQonojf7XiKUX5IziZcaZYjrg5Lx4Qqz/Uht0zJGUPUNVzOCuyGoT5TKgDMrgOQgJb5IJdpGxeUpRkJ",
-	"loDaCIHOSAVjC8jcbOrAtxrScL1HWDGN2DJpitKPYHNixF+9sMZn3CB7Nok0exIjOD1nKgaEIYn4z9Kx",
-	"SoBPoglATZ6QKeB/WjxARBW061qCJcXkjv3ybmx2m2uSSnmpzN5gVMKK9S4v2yYudmz2OmuXsyylI5uQ",
-	"6BfQrVTDIpq17b6AOZvJK7OEF3CAPWYh3pG0mAnlzo47nH1yzkY50xZVHWGZGDyWMZmlDBqIP//88xiR",
-	"BMayyEnCJxzhoWoQkOZh3L1Oq181izVgCFlMMCNcgPRsATG5XpAhM3JHpxxOfKORj+BPg0vW/HNndI4Q",
-	"gqaxbMLf3bPy895pEi/HIa2PZQEYtAHPmtt3gFogYZZr5eBfRnSLJFGURjDPXEMaRUCdwhFVph855uDX",
-	"vbLKtfAJe6ccXWrlhzuOfTBd7l7b9L1eN+ah5Ny3HvRg81lRztjCxN6mDlqKygVRbDKD8kKrTINtFp+9",
-	"2g9NN7sN02ATFIPKicBpNa+WHk3bTA6AWlmmhjvEd3Pl1ymPy9P6in93AV/We9rHhq24GZEDImTCSCIF",
-	"i8ihi/ijgsh8yHVE7uPzYy64mpoXHuAXAFxB6FCYcaXpIiIPsSVNL5nFE5Vi0iePoXCKAiyyQjGCWDTI",
-	"UJSTx3iOKISLbDnu7OBRxQh8+NNHP11nnPQljQIBGzLUDV2Dcz2TgmtphekpVxorKFFEWX/fQKFdmzdL",
-	"plaJGkvHZ2ekyqkNjeHTk0q8SJte5J5c0fzuCL6bz67X0DoQr+VZtHLh+uVwD24Zir4iz1XnixCU7ibD",
-	"phWfCKoBK8KvclMs0t+mmNmGm4IhpjbctWFNwoNQ35FtA0/tATWi1w8EVRP1CsF/VzD7s40YCPrdLQUQ",
-	"LN250Bf2e02xzxGUW5f5/JxuJMx1KwK3RarcEhlbbfzV+eKFv2CfWsBbV6p5U6mfdsd3EknzyR+Hzuu/",
-	"ms6/X7XOOyaLOyaJUjFRRSJacrPVIoA0+6At8Hys2SxLKdRPi4/w15wKlVKEThQAYc5SBAwHXDCHl8u1",
-	"AmuvFIhDDp2SO3HCYlBE4oTtnVzEd+3rZU/WxRFXfLhQuS5QGu8/XO13pHvfvf/+MLr/8c7etyd7v3mP",
-	"X9z/ePdnd/buwDffH378s2/3976Eb1v8tdY1v1X29WZO23Tj4qzH5GC/6oyrKOjrdNa5rYfWoUpZDeIR",
-	"J9Z42G4+kqEbszb9sqTNLbW7yxaMY9nNgwj8y3t8UPOT2Acjclj7wTqXLao/YrTUVfcGrOMVXsx29zuI",
-	"5uCbQ+jHIR1duohBdMN3S1jDHnw4XBM4O3jAIRXS+vd9IiRXzhXTTQe5aads1NM5HbGM5qzNo+nQlIIH",
-	"vUVaFUPAyJOiTyxknPWuTGkCWbcVEre/v/dgOP7ycHz/4U9/Orz/IKGP6P0R+/Lwy2Sf7bMHP73/aG9/",
-	"f7z/6KeU7g/pl/uHw5/uQUjLahPZWl9ycA4if0yrW9d42u11Xl6Ury8uXhOPzVo7FEbwknliduigrPnc",
-	"RC02C/P9BJT3v2W5poxPpnr9asI2vcWHl2ln4J+wGrdtt6plb6lVY/M71m6x091rt0G/19Vu7aW7fe3W",
-	"zemPSrvdMg1jy/vUtmhbKog7IatbLOoPQ27er1q/HVOM26AWb/2qtkYEfKaImtKchZWy+IhFJGdGzbti",
-	"rrw+OpPwLc6MAlLVP9YEiYd+pP7+QUN4+GMpNB1teqITLiaappeDtqTWLvGpGBJ+8KwlTpXNKK9nhx8+",
-	"fNAh1gBkriXYuKgzxmT3sPM5G02pHsiMCXxtk3UIM647uF3d4JpPHuziVl7qpb1cfa2go3tlE/eq7396",
-	"GeDuGG04LXzvk5uOP9sbTgff++Smc/0bt+E6VN//xNZj8xu/azEcOr0FMbzs99piOPK7T0AMh4HsfPNu",
-	"Y+PUruRm7G3Tw2DZZj2NbHUe2dKa2L6blyEQ6KtCof/JyHU2StbMOD4mVBA2y/QCqtVjoXrlrBL4HETK",
-	"LrAULFQ4DWJZVeRqc/CMm1n7aHN0iZBYzVTcDwE2NnGM3w+izfwNwsk0GpbcvDru5BYmooTTdJDlbMw/",
-	"rFeDzOmDJ1cHhkw6qJxn+NSPsR54DfxGe+NTuDF+UVuiQLa1SUGvu2aG0OktMMOy32szw+LTiLL1c7oJ",
-	"m9S1CcFGXvYNSMQniHOz4zAL3OZtpYHNeMiPx+Bmj8GGlP79qv3fMY3eKX1+gsa5x6UP+PpSbZszeRs5",
-	"qXNOEFcDVe04IAlr/b5b1YJRbOBiUjocQZ7U03Fava2VlsupbSZmVHd2t9JGte+dCx0N3V9T9qhdk1sX",
-	"QeozvBnvmL+63Zfign3QHS/DmknsTuveepJ1MrKqhdfm2ZclynRtfZqBFWIX2gaA34pkNKczpoPUHOIa",
-	"aURbWEOCNoAKqO/N7VCOW6QasOeNXjHNPuhjG/0YbmuMNoxgz3y4JD6AqcKAWTOlilBNZlKBwjuDavwB",
-	"nIqyyGv5hKkS3ZBpzcVEgTGkb3dvYNoY/Oc//7dxRA73w4A/hGuBuEHXgl0FyOyyR8zVjeUKalJXgXF+",
-	"/5f/x3/9q//5r/+fv/rDv/iL3//jf/7X//df/uFf/sPf/2//09/8j/+6jvRy+OAaAHCBSNu45EZUIyiq",
-	"+fBRM5/4J9Ug0C8e9ar9Hux9+R5jOPejRx9b+i6F47WAt5vMSYobwjG72RvQdPSfuiqI2w/SF1Jc9TD0",
-	"84RpyrcKcq5nfq/J/KzffFefLmikdTHsIJttg83oZCT+rTQ6TiH0wObb2YjoOqqJzyod81SznCiWspFW",
-	"RDRD7i0Luwg30Fl6eWYexz1ukFxaIotxSvBjP2d0NPXTWY43ztlI5onqWhCDqibb4AlR2iiDZC5zhAbJ",
-	"cjnJ6UwRLckwp2I0JVJERBWjKZgJzWr2hdQDqEYf99YXYoaeGzf9qln92ca064/ORumk7KpNb+qsA7nC",
-	"+WuvBugi2GFYbt+OvKJntC7WbjUK6HLnikTZ6zX1Bzxet642wDCulTfUNS8O8hjDU+0SvyHYuIRXEjJh",
-	"gwS9/ZDjPshSKixk08DlubvPLsHdvag0zYN2/ONNGePux8bq8CCY8RkzQlkJ6AGp9Vbuhmx6SLM/NnQ6",
-	"kLNQrGMiIYlkCsr10PGYjTTU6E8YmQNyTGwHO6A6NtIWYHCUMez9zkHsXHDNqV5/YCqAk4OkyFvKANtU",
-	"qpItwahndAHoASuRHh4ePny0Hp0UNocLz7c7kDJz9LrM8ZV77qM9P00It/C94VNSMAInkszoJfMS+MH+",
-	"/j4JS8wqcmfMr5hLNDDczyEwSIEf7X24C9kWD40c6KRrRe6YfjKWV9qEBzOWKynu9skrwbBFOArpnC4U",
-	"Ok1Z0tnLCfOqOjoPmxydGV2kkq6NP3ltH7M21vX6dDm3c/M8YvnleqMrBkfNvla/WJ1vRJC10eFomVZk",
-	"oQc5m1lE7ubrMGR6zpgg+BzL1XGQuhbBWXI/Oe1ps7vSmHbVWDl6U1jZh/vL56DGMhz3L5M/PIVv5Bwf",
-	"spRysUOGbzoUvtDo7lh+0O9yitaU0aQbciEQ04ms5ipRdRlhOARLSJEZuRYgcboJztD7gKvBzCKjLRu6",
-	"k4KtklXXg3d9yHjO1LXa4GqQFC3jk2JQiFHK6HrCLt7YBw0Fy7nMLapYh4y2Ng0jnrLUKTGI7+MsNBbd",
-	"J6OFAnHCSStmNEmBBcUwRzmlGoxnpqlehDg2KIAMMFOtB5LTiEE6F1Qq0zrtDBv5FRuZMZwH/dqvIOv5",
-	"ue3dfvc1DsJ++qUbi/38Up67EdlvXocDc1258Tn1umgh4G+nTJSrNaeKuMdJSpU+9jUGbA4b1Eg0z3Wm",
-	"47774WINcqXv2Y/HDKGxTVlolrSbXOF3RRI24iCqGcbkUg7pAv70nRxjhPucK0aoWGBUfLL0OG8yxbpq",
-	"AWpVlmMgg9lxlaCbgM1nzknkRNJK9+o4FGeMTOrhCkdUgCRXLtZIzmzOaGdhA4/SrzibN6kx3UB8L6i6",
-	"LCF8VTGb0bxlp1lJhgkXYBJQa1j/tVB0fTKipR3l8DxR9ZStQiYD4uQPW7nXTRwmsMYsMRgw7LQwGDrz",
-	"GRjw2DGhJJGaKJbRnKIAb0uxIlqkINJp9kvrthL9O8vlMGUztHEH/bncf3u1LZY69gtZwGstMDi/1cbI",
-	"rxH/69xauzdNqwdE7oQumqq+kozmGkurolKGvJrmDABCLakmQ2YuiCIWiQxt5EqimX5cpCkx7ZM7by4e",
-	"3yVTesVIRpUyV5GLEQNgA0OOzFNrSmg8XC8Qsg8umKJ9MlyRJJdQ+giwSlG35BqoNDbAksiI1hSyd5CK",
-	"KqO1XvFciplRiaZUkfjr0/OLV2e/Hjw5PYsbqdglY1nL8tqNC0ez4cqh0wNXzhxhs5J+lgj+61cYg0z6",
-	"1ZK8/Y3Wu1FZTeWk7fjAqrrZwERyNjYSA+h2WIrGzMWndSPQK4jaeMos+izm6I+m4N/xdXZYMqkWOcCD",
-	"mSQoLA6hz8huLqRt4SCoBiD8H2At/NoP5jzR04Ytl/NgNbzwi+litNy7PjlxQZw0y1IOmITlz5bvJRKs",
-	"J+wDV5osmA4EMbxKc8YuES5QTxuNPGBAVhkdtVC28ncz2NdS6UnOzn/5HPt3930mr2CAaNmRc1GiX2MD",
-	"RDCWIN3Lcn7FUzZh5PHZ05OLp8RcR90nTyEYOihR5hpX2izVfMpyhn63ftWV9uj+ZmCXS/TzVGiWX9H0",
-	"RYuowe3vCF9r1FjvFsQ0PgHwLlyQGU9TXinm23KYoNZAhzI137DFzdjYOyv7LeHSTfZwGxa2xvb9DfsB",
-	"Inc7SWBm8W4TvOQbtmUsZHNRMhA0ijwzbMiV6gPI4hvywNbm2Zrs2w59dOKBjyIXiG5BihAg34IXYaUO",
-	"xcgMhlZxSH833bt4uwxMdPNARM8ZNarcmjokY5kHtjfLZDAOgFrrRFiZ5PXZq8dPz89PX/58cHH64umr",
-	"Nxe+QMl6crBpQZXnwP58CYT6VuRy7o6JZZRcAfGSdvmPzBRktldkRk4YyTxnAI1N7mCoxnAR342gCAEC",
-	"mJA7gk0wfTlG1mTTDYxwETvAE3gH2LxIyJ1MKt7wBoQi+Des7O26QUHLkVjrSbX1Eo6JNOJMxnIsZXMX",
-	"ZJyyroEtsKXIHd/h/t0+OcGmlRU7zNiCyrQyTcCxQAWJLdPpO6EmrogUR2jElHNXRcCIF87GSYMpISNU",
-	"xQzmlqbl/EHsV2Yv0KgC+NP9Xp0E2B/aoJbhR+8RcXjT3axiK20FsCi1MhddbFjXB8NuwFn6Ifnc6jpJ",
-	"7iyidUHKS3v/cfhw6PCYuq9ciQNztFjSNL/1FzqV84GacxuaWB3Us+ZjDnRVEMh3FRN3MGwQBZt7JXPL",
-	"0cxpbtr9FIZTAp1vUSbAn2N3rarTqyx9BbvJ9gqXZq2kExDk3Zn9Qy6wS+EG+70JV39tBrfr8MfB7Hr7",
-	"dh6n8dyFMG1ek6BTWTRof70lqi50WVpq2DtCm0ZkKos8AvOGIS6gyDr9H8WxzzAcgHwnBavUlxcSYzmX",
-	"eGuG9q61WwMvG6We5QMzjI1ewPFv9gpo6d3e+Ni2qapbbPs1VmRdgtOu0YQ3255PcfSbnJVPcvzdD+6n",
-	"NfymW/SizdAfqwLKa8RYHwsN+xB1aUtRDV2UNcTNgkHo8ZQLo+nKnDwVk5SrKQABnIxGLNN7TpNeDsQM",
-	"IB0PyzFdtOZD+Dj5oMKS0cKg8HfilSn0QRqqyZIl92PCE4IVX2cM26EkSKqqsfjOcvYWQMl8DPU7RaP/",
-	"qoRPboz9DJJZN81ux8qHQftla+/bD0pznZo4jGSKqzE6zkR7xXL/CDjEdfjRCJ5Mm1k12W1f+AIwW7p9",
-	"DM8cfGfRhloCj74rzQXeXh3//OkFwdrRB/doMuPintJUc6X5SMXNZmt411WXFYizW5p8ThSn987NS1PK",
-	"NygnHCBs3fvJXkvZ6TnlejDKueYjmrbXnQVtPfAXglOQxO7F1dabjiXHYShsxvIJE6PFxmPxb97cYKz+",
-	"s2ooVrVzY4Fi4SQvUqZIDG2YgxLXhmrbja0dn14xwOY9rrpbrj+NJvL9ks13bzS3BfqW9/GSLSpAHZR8",
-	"xWgOFYEvGTrobOpSRpWCOH45Jl9RxUeEFua2aEsR+hvg5q4w1tsid6sVWVzD3SlBds92qQAFquLSxr2m",
-	"SoVI3VSRGFXG2FCzCdPe60MyOnFFXaUo3bHwdRe72UvgYiUxpKMZ27ykeog1CEXV619UvusP9t7frX5s",
-	"K6/+UuozRpOFjYtaOgkrwHVaIspypgy7io+IzgHUEqxFWLyWjHg+Krgmw5zRS5Yfk1jIwe8KqWkcwd9g",
-	"uY2PMGIA1B0CpXNVaRPNwZKZkCI7JrHiKRPaRrDRLAOfvRFybD1dw+nTRcCT7fAwPg16xj+hY4C1SasZ",
-	"oKti09zqnflG3Tcv5S9t2+U3z2wXfs1tVz4SqlHkqYB/165D+Zq//ysyesL45Kci2c51NeTfLQXjdiCg",
-	"GyBzRdCHtlLXKirhighiTAgbGYqHYUs1M5Xd/P3oIDqM7kcPoofv1xcCaNzxp9DPW8rtfuPnc1Qc/Odn",
-	"lGOkIn58bA5uGn7z1BqR7etyxuwr7ytr9WjNQm2TE1AGptULL85xVhE5IFYTgoIKMLCI3CcjN42IPFiq",
-	"r1heMb/K267xOQsW+JwFq3vOgqUVSWVdRXJSDuZ9/ab4IxX5E7yywn14V0yXRd7AJksauAqKthssbOeb",
-	"u9sss7DnnRsxw85f0IRds1ZhwpIiS017TeGvF3nBrOe6mqUCwTfmrKe5odqNMWB4SRokDbQczKfS3B7D",
-	"l4be4xkZuWNMQUAEbZgsmD4GByQW94cARxUGsVpLRHfQv+VD3GSADx4bbFBy2vlrGsrEw1Em8+nClcGf",
-	"I1vmY86SY+tcxfAwLiY+a8RhHsLbUClJAQdXmuSyEEmnStWdAm8ruTo2ALceH1FbliiokFU5SpVYWetO",
-	"sgdi3am+CfdKZSo2RPfW3SzhoM4chmVD+gjWDV9dVNzK3Xb1jy2qJh+Dzkm4arclrUn+aEj2MHI3TQcz",
-	"NWnzHGe5vOLolggyXEooiS5n1KgQA48PsPL+gOoIOXLuDjn60aUjzNDwKfodMkUUE/payS7d7p8/E2X0",
-	"exC43rDqsASf2TBiTD3Ac+DTiVzNJ0hpNDS7OTyez5pwXL+GYBpt8znsghtdYsiY8JSrW1jDFry/DLt3",
-	"N6JCVMpNDGLv3U5VjtPSGXYzXn9Jt9cGOnKMLcT6LXOsgTwPWo02Iyj5/ZmCmt6QRTD2Oc0B468ltvbJ",
-	"iUP0BUu8d0JeskUtYvXg8IvtaiZUks2qA38p9RTKYWFi5VK2NAlkDYhVCUgFGS7QMgumOuRN3dOrgdbn",
-	"hQBT4Aprsr2J6JwQ1eEup4g/kzkZFooLQ+IBfuehhRAK0sJRILDvmLZim7rbn9EPT2z+dmx9yS6DPGyg",
-	"+yy30aU2zyNGmSes69lQRI5OKHjAucVBqk6PpqnzSMF2DjElFza6eVnb1tDm/Z6B9BX3byBX94dIk34G",
-	"wiLW7odorUoBf1thc2UaNQbrZSkdsSnEAioSyytDxWYshrCDuHKcMC8hB88aeDW47n6OwnTl9VnKy2Ln",
-	"kqYaJiKXRy7oaD1pvw1t0SXG3Yq2eG7PYYPjxYGlRnggklCAALrOBfkvf/6//Jc//+d4bIKLo8P361hm",
-	"vqYrDeDJjFJTBRD7w7/5D3/9n/7J3/yjv/ybf/bvq0zjcMkOvEkVHhxyC19p0HZu2v4TkYdEgWPZGWhu",
-	"zugWDr+0DFX1Hmciquu8MJTwy9BoVLOILn1XM8w1aVpLd2pHItEPCMQfCk87yY/vKmB4Au9xRQylNuJF",
-	"ZGUiwzjB6WZkZm4OKLJMOJVF3loXdf0Qt7KRhDLF+rJXaNtZg6WQlVIecH/MUuiKM/ZpmmyWhaKt4ocr",
-	"qm5TKApiR8KDiDmBiQkLq+91Kw6s1rMWR/8trF4laDHkD451+PR1B07QRcnO19zrH9BQFvWAP7CEJZse",
-	"11BY7ahNbwxEvYEdr0nYKulfoIN7w2s587piXqViS6e6smm1hHk4U4H10NONzQCuw70KQ8mWGdQPynNu",
-	"GPCcCXOMW0obeGtHo72lvK1rb4PmOr2pEsXtEn158rC/EOM8nIo/Em7y1z8It+c3ciNQt6YOuBFsi6jt",
-	"D3RFXN9fzsW81uHdwNYchG2GidIPovYbsIZfVcHeqnFdtleeE7Sz70Zp8TeyuuhrlryOZ1K7Zt1Pym3e",
-	"lFu/KOomnVLhrFYisGHL68YIhgVzg9P01bh39O023rH65AJD3iqI2uU7ZLM9nf24YmNaMhDoqU3tpsJC",
-	"HZamLS5GaYFixdLsyyJwW61/6X9rcAs2oust38VV29bJJFXXn1WzQx/MCuuEygZaBRZvtEkMEcXLrP0C",
-	"PswYgayAFC0EDZVStj7aMIkmCAKZs0FbUICLNDAPOQF5KTrApitjGzGGAhxXg7Mry3Dve558jF3IQJra",
-	"0zdbXwPBuXRx6dfdPti326GOyq32zkjjK/FqPA6xekFJlONxx/hAVJhemZfsn+ZVaPhNCfrX4PkeWUQm",
-	"X4mgEBgiMrcgbbSS8qGY0EdESBs4Akn9FlXQfwWkBjJf8cbkhggVuk9iUGMckrlt1XuZwBVhB6Ls+1Oq",
-	"SF64180RtW871MBnJ6fPnz5BTB/zWs5UkWqi6CLAc5OFhkwUmB2MdcngaodmjQ8OAkgktlP3fTE0Czj0",
-	"o8d2MLYXwIM8nAu4DrKcjVjCxIgReWXz6/3DZrjWbgv+vgB1LWX0iimzIbIAS1QKeDUJy5hIfJiCHSVS",
-	"JZ6mVaC5fiUUVQOamplLxwPlz82Zfdd/8QwagaM1alL6rEtoA9Oke8PpijeizK2OwTrFJbThT1ri5lro",
-	"qCOigxAtt6VdorPANT5wpGm9SRMeD4jM2jeQSl/LGmO728C2uB1wqE0ZywftUQoYjjzoZh86ZyIJ7EKs",
-	"Mc2kjK4wD3AxQarlscq7IPlfNy5lQ1zEIFGsZZH87y0XpMZ1gg2uX66ocj3rLTfsWXVwYfhIuHNuOypn",
-	"pXIb6mc9DCopz/TadBJDch47w2sNvtHLQJ2qNaAXZ6OnB3lrwmTG8hET2qYf+vROwgWJtdQ0jSP07+5b",
-	"3OGKewCSF8qeha9ctW7jox40vk2GYn3nsaFyZXxgYW36K3fl2spcub/ba3DlaHYnPAYrsFupcbRja5vp",
-	"cefR2b7TGzhdtx+wakaxZQzc9UWrVXN7K/Pk4X54EjazUJi3DMV7yx5Pqf4MbBUzqvvkxMWVP7r/xQMy",
-	"XFhw5V+cv3oZkRmjqshZ4sGv5lOuGUGgSCOBQ6iWLVVP5jnXhrtzAZCmNhouHN3DAH6/XPRtwc/tqVsq",
-	"t7ZFyJ3nrYBp1GJ6wN8MkygUCwHhQm8egP8CtnB3vL4wje8nq8cXyGvdih+getEcYRZK0KjiIUSA5y7L",
-	"QnRNHLrJOS4x1C73oe5kuVmJaiXV2y1h3y1RDyIW2qKwiQeLHrIpTe3ph5haQkcQdl1zSqxxkmDZls2o",
-	"Li+jRTrGd0ItJcyw3FQs8+9Gvt/Gxbti+ZW1TtfyHFaVf/EQ5pMiZx1rA1SyQqNa0deGiGeLlo/bZnuy",
-	"IJ00d7BKYE5JU/s0h7Gs1325+WsAwAFNENHwfYnFiI+HHbrBbQcbJ9OEKT0AqIJWmAOjf6ZSTEojlXVw",
-	"2fj+pMAQcPMMU/iDaZElNvUbkk28eSspGNq2KuP3GSnWioTAz1wROnNdH0b7+/tldGB+5QxF4GrDHt0g",
-	"+o3KSMuClMpJThvjii9gMBmUVjSLVFq+IKHiYN9+r+zOFELzNBymWRKYqBEK9FySmXRIj20aX3UETzFg",
-	"0BkHt5sdb3BlnhfDmRE/kojQVEnrZSm9Aj5sEaHSt+tYFnrFlM7fPH789Px8m6br4ioYmAu9OoWse+EM",
-	"gD8VffJqXB7UKFwiMM9iZQ1BZw1ApULqAZrWuuYFdn12uRYl2O/KDldMfVAZ1vIiYCrQ4X7TaiDUPDpc",
-	"0DhrLscGSZUhYkKt2NiyGoONd6qQxG3CidJQG/nVONwocM9EYS0lON2+roCF3eV5gKvOgZgXWMT4GoaZ",
-	"DK12A4G8rZbj+vTlk9OXP4+WM7EsyGo3A5/ro0VsrfdChURHyEZ9lNV+bt4iVfeKBmtWn129IFLdurN8",
-	"8GuNo1WuZPrumDXzQ8cV6sy6JCRN92qVhLNDCdjJVLuUgl+7MgwNjpRFM3+FeJrvgLwkXF1a4GyRsA+s",
-	"IxqyvcnXrVYm19cbdGBOhvOb9UuZZrYoytYB0nDjHcZkGz1O6MJWOnEyUFkYpN5zkwxvKdsG1RTLijA2",
-	"EsA2sfU8Eaxwo4qOQYkdqGyfOPQ9cd1F52rgiqm1Rhk4udWhwiNYm6EPCK1jRGAuJq5a47LiD9mlrRvb",
-	"VNanbfsgOmZtshw8tFwmyR2vYECuxcpCRPaKVk5L9WZUd7Fy81ZSg90adX23O7fsVnu+pnm3pKW3buN9",
-	"bSHYWowb9tc+OdVkVigNGbSgmYFIA6fbRm+dvD4ll2xxROL0Us3UICZjibVqyXBBHtwnKdOa5SoiCZ9w",
-	"rSIS79lMw0Hcr4dQ1sxnhxvU9DCT2kXomq8w/yffG2ryks7Yx/iTsCG/nkrBXqI2tbSvT+zqQ58IX59Q",
-	"NWXK1S8RxCHHkpRRcE3HP4mPycEB0dLoD6MpzenI7GWfvLXziH8S27Ac6mR4LsiMcpGaHh5PuaB9cgJR",
-	"DIqoqZxjSio+SpWrQ6ac5lpNETy4/8X+Pvxvf3WwbdXQ+u7dT34GRVHM/8he23FJG0tBuboYQSCPy64C",
-	"sor2jio3465oky+qURaTiiHYp09iS1uX2jV365JB5ZgFRMIdl/wQCke6izerhsyMkE2VbNx20DGABqZ/",
-	"5lqBT1/7puDjE9eeW6xX41NH51ro4CrNDh5CfQ1JhK2djcqLUUQ9Gq/5ijXrLdszTs8hWz2zUCR1S5BZ",
-	"V+lxMKMf1tjgXMUdzMhzCMY25xRFlIk09AgkxfmUaiipCAXvbC83ji9qlmrClWb5wAbYDVpNK648KhWA",
-	"Mwg7msk0LSkojhzkP66Ia5klYZFUrsmEaUUe7D9YURJ1gCiEAyzduHZJywI1ZkC1FbbxaBOOsWuuFJ2t",
-	"bIbnsFQDNyph1AWutQ70ctN5xxDrZ6RaPh6z3F8kgjEwxAg9WPuzHn53bZg6P7MyJbmcrNfo/Vc+Gdl/",
-	"E2Yi+y8xDfk9rpy82mWpCtshS3YqbJa9Lk0wGEOTXxRfK1M+19oXq2+srrl6BqXMlo8rfm+kvNPzV+T+",
-	"waNHewd98kqkCy/JgPBkKQAonuh6kNZLXAidLyo5oYaYudfL+lkJpynJcjbmH6ryweOXvdVpNrZEWiP/",
-	"P2OGw35F9Wi6XbhDDg10l/+xQ9fXZlCgSzuIXTfvVzCv3d0YVCOh2x3fGtPz0/HYfG6uFw2/OUkeKq66",
-	"EGWghO/EO7FHgpoHLtfgqFrS3JUAtueSK0ta+/B6GDvu3GPWVIuBBfgY+zClhdLV1oNAcZezIaTN3Ech",
-	"MWVjjQ3YMJE1rzfHyofBDi5aHnWxMv4khnBziCrHDvlEyNyPF0+eLa9gi9oari8lJLsfe7gjWzPLLQ7U",
-	"wg3QibFM9JSlYQn1xnc904uPIO8erk/gywr2EdY34/na1YU6fmXicQxOPSw3jM0kLOVAIs1xKET50YzB",
-	"JSPaxbBjsM8s3KkgJxZxwRakrzVUKwUI7Bot+u8EIYkRALFERSG0F6xgPk5PcEuL5e5hZFDYbqkAfmRF",
-	"oOYTaagwx4lanGq3epjjYLbayEyCDOnoMgqziqD1zxTRRS6qRTXu+GbvVnP6zYTSxExRQH1ykZA7Zb93",
-	"MWGh8f6Uipdbs+oi9d+JQD9qiBN1Hgd/BXtRrwwGtuM1nMKOxugKePbhZTjBvag3CoQVe9ogV95uLDQV",
-	"fnLb0VEvQ0oW4CjD5xLsFz66pAf89DSYEH7zxk/LfXaTw88X5RTxi1M/UdeBmy5+rgAM207d1PHzk2DK",
-	"rtNk6bszvxiedG/HfGmWdYgBO8kyDGFfymRoxf1wMSgIk3Ic6DMP90MjCJBlo7cvhbkBL++S/NtimFhd",
-	"rzFIXLKyFRBkJhIVlUK/TRxxAXkp5bNGnWajMqyI8tBRFSvjJuC1avXYs6cXZ78ePHn6/OTXvmxs5BJa",
-	"LKEwrEuRqQ9YkaAe1WZx/3CVZtapgJuaGorU5m11yq6WFi6FWmZiWRYczmrRm5YuQ922IzKo2dlGWNAu",
-	"eRv1gPoSWBOvzkrU70rfS4ty6OI8jFLqo1gs6T2M7m+vSEKvgcpoPge4U1Uxczm4DIpNrU+bdc/Zy6Oi",
-	"QJYRUHW/noLclCPbEB2LiXwqcnX7IDCtBMFBoT3aRF1giVEJmjwGjiOt1/f8soRsrN0MVun4WpoD81L5",
-	"+olaCd7R6nUvPTUPPWGa8rSmbjQoAObZQBk13UVBPbPe9ZOkmtSX5rUF/nfWgj/1dro49jCOKS9rUoFE",
-	"pKaGInK9xmuyEbPxA9pOA3bTWL2/4ZxbbGM6X7xogwJ9JnOS5CCCWvvckUcCtWzBBcOASXlc5GFEjJPE",
-	"vaffO4CpK5YdKkZTAKMHYFhyOraalC8gJ3OwV0RBROBnioykgFBSTI+19cAqtopvD6L70cPoYD+6vx89",
-	"2o8Ovth/H60oHBIWJ/1irfG2GnjVwoA85TiTCCdSyspDLFhoVhfrLyAA84yLjlKrafLcNQMfsCnz5xk2",
-	"Z/48wSZhDIVutEuE4btdIJbAiGSfX1+7e4tEXZeu2CUkPyyUZ0iCmWTXSOta7ZtOYq2y5SJX5qWaZzoL",
-	"HZjovxXYU6UiYT2d2ay8QqcwGvlQx6+UDIvt+7Z0PnX19bQkCdNsZBQ9MSrynAltf1P9biFFc8Yn0/Wc",
-	"yOzXW3x0yeTm9rIWblY5HpUDGVWqEtkR2D0LANXcom0GbAVD3W0YBnS58xCMstdrhl8gxbn10As7ny6V",
-	"i2dchN8e1NnvD3j7g5u8OuediV/ZR7e+Zc1LtC1C2XX4x8padKs0+kqFuebUrmuwkU+KL1yfkq4in+VU",
-	"37cfjJ0SvN0Tu7d+hRsia8FlXUHVNuIp14rgxpCEX/HEFzogqpi5x/EBVaqjNFk4gfqYHFSNGGuq5a+D",
-	"vw8JQ+NELIEpQXBs2pwZVRk/z5Xl8+uMV00jgBL75/y7tUjCgVHPD8fb+IFCKCOeSGGWHFpdu0CbmtaM",
-	"FHQNV6SDge7MDE1/N+KJ9D03HedgVru6s+dM6N07IcPl3BpSs7nOeeT8JxnN6YzpICjR5paMNL8qIxQD",
-	"pRVLtMjca6/oQomDwt8x0VJWa4vYETngK/TIKBsVRWI1U337yGAmlR785z//tzFWKHXFqdxl8sMUNMWK",
-	"AsMFkCqPQrXIWEQO9/cD2mPHaLqxl00F/SAoFX5dBggEpQwOHoW1Veq2+cMH17LMb1lNh6sSj+spHU3R",
-	"TTelZUU7Q1rAxJOxnMS+mzjyEU0QTAWrDBusXeVsaAoVeDRjXLKF85cFjgBbs8EGZoF7DXHMnDoFmVY2",
-	"FjQOsanMGFwIGrINb0EhgI6O4Y0XNXzH5fPkvHdQhclHPo6mbHTJbKWX0FITDHVOlc/uAg+HjXmsz/DB",
-	"/pflmbDunBhcwy72Eg9XrSKPPeFmNc3igV8Wo8HM4kYQMeBZrnnKZw9y5R91G1yJTwHz797B/oPDvYyC",
-	"yX01WMA1jiaWfYWgvVXFA6xj1fpedYXTWq1+63yb1oJNjT3XqjZt3XFKxaToQOQfT6Vi4rl7+noSOdDi",
-	"tUzWwb2+xqfNe1Mp2ED4GO2VUaxBODdk7GHoZ4tcODO0R2kn1ZQBpEtQggdAleIrlns8yTgiD/HbEEkT",
-	"w/S/wB9mNL9kUM66T05sd7nrDRA6a7WVqM0CkCJdkMRQRBv3ZS7VZwrpXpFPzFlwc+s3FR7wctWXG3v2",
-	"bqb2jQt254Y3eSJnyXxsmoKYmULVw9dvpcKNkkU+arn+aqE0m6GQG/KMUsKpacDXIEiBkLE25zesAAGD",
-	"wxhdtxl98lJqouUEXbHIoyxbiY18ExeKDVwLcXUTUjnhYs+Jctsq+Gsnqxro3guaX6ogbkfB8VG6lAbO",
-	"NdVcaT5SNtCHa0IzmlspCLNTiRQuHEGRRAZhQSAMeEmNpPySQXQQsKSIFCKF2mel/ObkKsMkmNLKBXul",
-	"imHMj6iETVkvrxFTpBgxxz19JDXTylYEW+/zDreo3c1ebutUpokKhd5qcHlN6t3KEV9PEAiJc7uUvzNN",
-	"xuXE7FyTaQ9Qt6CVEKAOxYYOm6tcbV/w3PV+jj31oup3uvJFEBlgvrywjLyW0JMzmkKBu4pcerRcO8md",
-	"8z6JzYImBYbCNT4HaUyGUYwBFUVoll/RtLTMhNfNtTUAz4cLnYkrFzT0PlKfnAypqXNRTfzB2fSinm94",
-	"2UlnVwSljDoCDzo9uyExeIOIvfNlNKCSZEzzY5tPYL/Ucz5izmYCH7r5Z+gVy40sltvrNWgLsbAP4gqB",
-	"MgDBTRifg459LsiMpykvk/63QNMZ0pRa/OAt3t60TMyYTzZLW3RZSu7AgXvcbEZ7GmKfnLNRbkg2nGMt",
-	"c5YQJkb5AkJhDGlXUyPSUEXizz//PIY8NFd6mqvyVxg+Ji5OpdIRiadaZ+ro3j3z8Z55t09+hUmVqGXQ",
-	"EbA/bEFpuiCFsEG+yFSUxGhOShQM0kKylI73UuuFziPo2fB+iH6zq+AGa32DEWA4TXmSMOGSPCGddcjs",
-	"cUXEtzux+TSAD/Fd6Ck2urwZdh/k5EVctul/wuWMm5o0MvLSc1bhTxngDD3C3ek3lTkYSaGKWVMc07mz",
-	"fdTu5WeqDGbAfEF6yUQZD2iPM8QlSU3TiADlydm4EImy2E5l9pR9vL/d3dnGy+4o6GC9WnVqH32hbOZ/",
-	"C/qNz1OzJGIuizQxQgtaw4N8O9WYgcbVAMztyYqowJIwAuISwAyXDAM2SUiEFSKQdKOOEby7Iqgs933J",
-	"RdLFhsvyb8yTPmo0CMtc9epz87CN1ISXudEF1r6FT5nn5Xyg5tw6MWs4Z3AthyyFZF+u/NkLFgskRyGx",
-	"8IPbgXYDfydtz4xpTnNhMW2WNkxULsKYpqlClZQrJA5RkB8SW+T7oNEYcxlHMk+aobo3G66RedYt+BOu",
-	"spQuXppHnaOaXlEOTV8LHmVrzHSlux3LM+tZUIyJ7hgsmUzTPnmTwcYw4aO8QDNECA+8S1jdo1padsvi",
-	"f0hRB8o6ilZPrfQpbeeXLbHb1+Gl0BCsJJS+YKFcLlIL5NpGC9ChUjXuqa9RfePeZdt+tariSkTzcW5L",
-	"g8hxkIZTiqy+OmEF2Hw7yDuzkoPvpFh7Pi74jP3GPOeQzweq1bdTF7SrG13Cmq3e6ZusFgk6ehdY3eRT",
-	"jvWqab5hCBaQ3LD0IHDZIBTLhmaVjL8ql3g+aVcqPBl1BuzrFlboS6lXBEJelXVVmGutYIHVFAKhx5Lk",
-	"Jt5Q0t6wmIHX/iontHbjmvWxbUPVAjllWTmnWRYjesBxkIZvNgb1FBv366IZIOD2iMSpnMQRiRMuJpqm",
-	"l+ZvSc3/52w0pdr8xWaUp7FVTvbUTMUVuyDNsnUGwVqED937rjG4J+p92APwm71Sk3MDa1C/J0zo0+ZC",
-	"GujKajctLXtdflfQdKOKZUF4/XJpZ++XWAasckvR9BvLZ1RYQtd9HAGi4PKzmJ+2YSm2pZM3pIq9yav1",
-	"J4qcN5E+p6w1bBgqlWzDZW7by6FEXWV5BGj5vGitodKgJrYcizLvbqMhuzUqI8N/WxaDbrQxTRlNWk5M",
-	"ypXe+JRZo99Go/Y1AZsL+GgrQjQFK/PxIpytlpfMTHc6oyNkCyKhebI3Z8OplJeqYQlq3Ma22UQFq9YA",
-	"CNoJiM2jZaIyz7lmr0S6QLkE9jvPWiiHYUSy0Oel+ufdZo+aswdaYHfdlYk8ofL9Ns0KiGwDwfrxNv14",
-	"mz7x22TUggpnwLPctC+yZfGzAEZvfYeZVZvKm/nw4f2H63GZsnRxIbuNdHsyEPV0qipJQZrm2nwHGJEp",
-	"H0FqjzCy7vtm1SF3Jo3VuwqraZe/aWuduNZAO34Uj25UPKLalUgsT8mDdefRUdya0U8swMmA2lyIoHhE",
-	"/uR7T1Q+RuRPvkcgSPjTUmn422Zcwt9orO+bAwWf0Slgv/hRXPuRwfxRMJiV+7OCluI2rUAgbF/mcgIz",
-	"pqcyCXt//er8ohf1fv7U/P/1m4vGvn9XMIRB2L5ne1mv0UjTal6HtRXddECkOteZfO18mX6bDlcqJ8uU",
-	"Rk3l/HEZDd4QrLJcNYz+yCR/aCb5I6f5kdN86pxG+VfXP/uD09EGGuhH2DR/tNg2XK+szdhBs+x8gxn/",
-	"aAX88bL/LbrsKcW1ceP9bjoAHFQmBm/Oe5H5/PU3+O/F28b9Mnc8y+Ukp7NztzCuNdh9sC3kHP5N2BVL",
-	"zdFtbOrG7I5428O73VD6xzuTdgt8gH3uHPkg6Paa0Adlha7bxT5wM7oJ8IMfoyb/G4+arNXEOGisiXGd",
-	"sML/JoL/ot6HvYnc88QZQ2H6L+0f30KYxfvwsT0sGQQ0iRq21ZtwPS2G/ZGc3ZM045BsM2Hing+s+Ri+",
-	"ri55tudqjexlErao5G4bRCK+dnnen1w44ie3qn9EsZGf2tptEai5ZXTltqGIn9qKbRhRuG74KG3ucvw/",
-	"eHzjVhGF22AyfWyVwraDqwjSYrolJkAFI6y/ar44JnwcwFHoKVuUUACyEPomQqt/zL75UY78UY78MYnk",
-	"xySS25dNtkuT+ARTErZg2etC0d+vYM67tW3dgl3rrBEyAWCUeD4quCbDnNFLC9hexX9GmgiVRHwZEQT0",
-	"tvHdvkgJvDvPpZiQS7aIQp4KbfgSImioB7AtSn5XSE09EywUS0iRuSTJKU8rZGgu80vVJ2/hewTeimXG",
-	"RByFTyFRt8hDDucohiIJroRmPKXpeGBfdWhJbsJQCUgKFmBHoO+TjFKpoKDdsUOJIKYNqK2JHBaQEyAx",
-	"myoopmAYpM23kGPAXBhziKc3HAMRNfCSxGXrPjm+qeRW5Yia3l0Fxerufi3nRI61paJL+5wxwRKiuKPz",
-	"mOmE0xwXaQBT0iH/BfGfWgrcWnC/zxRiw0dkyCZcmFHbcuUaC+Y1AqzUTeZm3L2o53evK2Q2U/oVvmr+",
-	"/JqmY/j4/iMUo+Fp17ydOpnRmMJhF8A1FpX70n4pz9cj5tQAcyjC5cBdMSKWkCJELtgZ7E2FXC+LExXC",
-	"ATd0PMaDnjMNBaO8OOEkCb+9ZhJyPMYKQrDK3TYYh/RK9NzoXkEjjvzZpvzYf8XZvCmSWgw0vWRNISE1",
-	"1rock+lOUUNJBJFUM84+Ux7EwhbxM1QDEe1cSh1jLp8LAdBaky6XRjJfAWlqcUvrowFxd7uhrIABny5W",
-	"Fv+ZTxeVWlVUGN5g1n+pXJyQA2AThmwKOYA8el8jbUY5EBNkJEaSdfn3CkqlAX5WiQ5Yli+Thc6puLTl",
-	"vByHwQy5CeRcGdoscw2CpM/3wpfplFFXu8u+aq7klCZluVMLLCTCcqcVcLtMyjSED4OWEeRlgHe+2gP+",
-	"FBTFw4pjDb0sDxiLuy6P2Cx6JqG6G4CPragFG/fJM5nj3BKHZosD8Upz4fKJ3wlSSSmuFDPjua1iaxR0",
-	"J6IjfBmcOWBc1SJjjiooW/XUnQn8E44EJAKmmGPnN7cX9WCvfHUyu7IdCcvb6QJJydvp4sx3/na6eCl/",
-	"abuHD8/sAN5OF+duDObdYBhvp4sTO5K30wXi6Xxlx7JKfvVkqYWX6GtW6Klqv4BogQnRN1uSx6PXRp0d",
-	"qXrn9Xh8p9dTBgJMz4alygvm6m9B3jn7wBUYplKXaLrMfbYp1ANgsIO1qLc2AZqnKRkyizXloT0t5l51",
-	"DyPCUsXqcHIrkNi71Aryba8uFtRNo7yg6vKmqnm1Fhg6Z8oZidsK5jVcEkPkfC3vAI2bjgD62tbo5QAs",
-	"bL9DoLkcBL4uMANVZP6WMdiHYLkRBqE2mOWRmEdpml4Xo9TbdhQuIBTUc0Bf5iQpbfuGDt2YSsgc+97W",
-	"MAxmrwB2s4WQxf6BUyweitXz3ZdLWzejC/gzJG3ro6hsZaDVqPjoTWnP+DFMC8hs7+hgKRzQvWU7q1VT",
-	"8bXpgr2qrM2KM7+dRyPM4bqxqlrh2mzQ6NGKVjsuqp/OyoXanXVJudogOzQvoXOmWfhQa8n0CTzlW/kY",
-	"9Szc9LoXv8bHwjdnUnAtc2tNXjlv/2T4PhROW/fqL81D4VuqgyAzC2ZYW2rsFJupTKFcicit5aoNeIyV",
-	"G64b6PXjrrXuWuvS7/KGB+u2syserMNW5RawooDHtG4xedGZNSD7B1eZIIP6H4cP1lUnqYwjBN1eN5TK",
-	"szc6ihAQvHkU4NteWd8Bhhg25Kyo1xunwwev7lh7m1+uS2L1DdaX/ibarC/kNdpsgY5tgJp2+jLsQABf",
-	"WwJrh+i1FdBaVRbEtO1HLhYDsbNmPBFgo3tz8XjlXtbrLx80VzkMq3r8UHfw0WbD+GGu4IaD6HgD1VKo",
-	"zdobCCZMVfo2vDX/2uN3SOIrwhsCxPMSQ7lPXplf51zZoq2d4cZ7UafcyHPrEa4O6nXOZzRfQMtDOros",
-	"siNCZ1BfHMCFrXnSGxJhOcEkeseZRsIQJ3MmwFCtEJrqbuQMhlKx0mCBllulnekWMEhNU5EzXA4X1g4O",
-	"1RWW7aVW4+WKSBGBjRRNyzgPsC1H1nQKfrS6cw3X0tXfAGMgFoYADOtJLovMnhF5ZdRaow2XK1+pN4QP",
-	"h4MDrykYs3F5pCQpzSfMQ7avMIhD09S2iqNE8P85XZTRPBj7YuZn/Up2JY+tPQhWFfbKBdJgCd5gb2sW",
-	"YuuisqFiffKcKxubBUoWS4hgc7NlMOmIcJGwzLwr4I5hl/1GPMGSvH/Z/zIk8Xv2i6W8unNfs6HEJ8Na",
-	"DQO6CUjZGq20rDawLBdaOzQ6v7qVq7V5WgPB5uV7NZpV3heztK+fvnxy+vLnsMsAbiigrJDFpGsOiGnv",
-	"F+rxb9oz+N2pcH127DGXRrswnW6yQA5Tr/s79YoESyvcPPuGEdZ7j6o73ChV++PxjE+KnKlGb+SIpWmj",
-	"Bblc8CEbGcL4+OTl46fPnz990m2RAaS5qWWIM/OOP+vgkfLymFBiVoFb5E+gD8qcKEhc69BlJUOy2ukZ",
-	"GzGeYbVEFy7gxkB5QpTs2IUtCj7IHu43Rc2CvAWcggtr8pzSdBzWfVduQR1/lDl5dnL6/OmTqAT4roLH",
-	"Qlwt3LCkYNuBnpYD//JhNRJhmya+3LIJW12iw2nDFekaG4KAsYO25puOnPkHGDW+bbiZ2wUI20SeXy2c",
-	"gK5EOKJdRwbGg4YhPYXug7Zhe7NCGzkeKyvBq8g0u/XmJMkV4dwOnTlYEOjYY+5uBEqrfE2TVTuKuLcQ",
-	"It21WQv22+WgbIaiK65FIwyJcpU9ZnRBhoz49iwvQvdJl9gFyvVqKlJ6TZZJiHnbutPR143CHBDdH5KM",
-	"4Ki3JiH29e3IR91/7Q9fcM9KvhMeI094lmlFFDDBkINUz0pwt4KdC5YjmFqNSdRIb42MrmbcryVHrypN",
-	"01fj3tG3y8VfmhXLMv7NeVUhTCIiU1nkhuEkdNEx2qfu7G5EfVhjVFySRD6+r8zzzFmWa0JsHdJvZVDS",
-	"TOZsoFhuX14VjoBPlTTd5UW0UNWcb1KK18/qHF9swrnRLAtDDnF3elHPbA9YShet6fk+aLkFcf47G7GX",
-	"0IVqxBSUWwYiwm7A+3YCVbxsu0zVfVh9vHdo1i5VpZ0atutnYWmircVn49KPGkcktoqt+dPH7ZgPYdHL",
-	"GBR3yw8jK82Yr7zkbmOeuSu1gFHIY4y9g1DmqJR4Ql+46RFax4e9tQqFKBtlaavG2jIHRpi3GB5lU9UU",
-	"KEfAQYG0w+UCwqKhk6iMIoSR4iN9cmK4LjMvugADrkj8d7DAJbX3vE8ulixVYMzhImwz1kyhsaG+lmGZ",
-	"XJ5DcWPCVRffPyQgNoWtqhFqe8fEXCBFvI7gSthOaYZR0zWqtCHlQb7RQHgAI36Dhjy9rl0Bc2x9a37C",
-	"Xa7Abdx5ZC+7vviFOhVjuTzPypn4vi36aOCWY13hvfKNbnitYfPVV6tpkaundbPb2Pl42zVtONm729pQ",
-	"56lPvSkH5km+IHkhjmqGfrCSW7OVrWUFgclLNb4q1lqwVaIGG28UTd3kLSyEzpsjuPyYIQIJH3QDgbqa",
-	"lshGhI/JpcDMgOb66jcbo3jz8YY5hhk1xxuW1YLBoRaVFmmfIUGDXIoyUcLwObcd/mcww3OrpZWVZPtN",
-	"a9deH7qyN+6xUDvsRV2IRgVha1UPwXYbhvW0fxBqtOWIwaifrGhtbj1I1sOSsBFPmGWAlbQqro+xcAi4",
-	"kwx/r1j7MQcda880HpJ2O0hlZqE+YG/mHTWVeSk03C19Q3iq6CVTvTbPmcV4XdFjGc9uW7VLYTfPSTOG",
-	"GoO0tezoCJLS9/eNwCWVrbE8ophOVyk/OpIzSzn6G8REu+yVRs3lWqGxy7eVJ+HRPSaGHIKMRkmCS7c6",
-	"dA5wFBI+WnuMc2aeYokLIe+TGKgu1NgP0zNGJS3mmgg5908aFT8+Mt8ivR5aG11Sd22avWhqYMgGYSXa",
-	"sCHnyqcQnZqDLuffy1nGqEuscOGzSCVdhVlDQMukjRhI7+CSLUCQdZG3mBVJcJmGTFUGxmeF6doOjNer",
-	"W4c5jC3Fpy+ZEWrRcApsbMjMc+gfPvGHEmmzm3jODGdlCWZS499hgdxyk3pRr9wH/yFcU/8lLljlGTe9",
-	"9Xh/7rwGlaSqbKdJLDBHvgEXkurRtENYOKRXYLL0St4WRAbMfRl7ZTnasY1lDgMaMGl1yRxkWmgEzKzI",
-	"BOuDwLeoDOqNatu8tehCeZ64Z4P3vDi9MnsUYiucl9u9SvwpWB5VwdrL/9mi6zahWbsMS0yq4jNm48/n",
-	"QaLxlKVJmcRkdhYOkPkpM19ZQgPaNbQfKOF6yraPVmcfMjbSA7zMfMa2r0RZDcrfrg2ErViR7rhk1i7z",
-	"DOFdQ/aVVZ23G0JoC+ioUwDGq5HcwrrzqwyREP4ANSC9JeSYSGGL5wmW2uppekoFEFubgu5MKC5LoCyA",
-	"t4EU+QyqKGKDIE8U+QTEZC3Jl90kyMBJvSobpSIwyzQpBV8r49Cy/iXXXTbH2/C7ld70CgYsNfa09cHI",
-	"mSpS3ZZ1an6rVEDFoZp55gywXhbdOtFAsor11SZ9mWh0P3lNsdsWtkvKF9sLyFGg8nAxSotlbJTW4XSu",
-	"p+qc52ZP3Xm4ds3U9Q/6yJ71j/7wSWRRTzeibrhQvSYxrlFh2rK4aN5455+BEFKagUNxxMriLMfsbGlu",
-	"BYP4MK573eWyCoktRaZK6U/YqOpVaiJZ/kZ7bl7lP+21McMynCFFqjGPgAhXvIiBqOWLi2os/rnEjSts",
-	"tU36fBKISMu3pybNlPfWiT9lCABSEmVhu0tJvM052i3LORgitGA+vwlb8dPQtgZd6fRcdxnAA1nzHRoi",
-	"OLDO4E4VqwMPugUtiVG7G1Adl4mK5mYxIDui5uvfiOT4pjfiYHaMTney0wM+ioQQm7WjtRInkoGksHmv",
-	"qx0zKGGW0Z9WjytFV+xnGfFqo9m7WrUt4e8oNtgoCDOAYCeIjY4JIC/QcgBThktrZmzUYhCMrxHncK3x",
-	"BcepT75y6Co2QEMHDeCQhZzDNuKnYIKhpC/kUCYLUoY4XDeGojyF0fKNqa1CfdeW6VD1Cu/O0xOQjV16",
-	"AiwbXi6CDIzKCutvLh6TBLAp4oFzUL55fvrk2CqIiSLKSFTDBfGk3sUMQzuH+4f3Dw73Dwb7B1///BeH",
-	"v3rwdv/XX/zy0W++uf/i4cufvv7y7OBiw8LHJ3u/oXvfDVqLHwe2NTPFX8hhU+6l7oBdal8/wYe3NBi4",
-	"d4bNFTaS1nCIekl2z/J+K4fER/2gbO7Dh0Ip9f5ho5TaGsTY1meJbGZoNiJ1ViDNBOIUdOyep5rlHZf+",
-	"GT6MnhOupi0sx6fLm6VxTzquorTMsmsQ+9/KoRUUO0VMzmh+2U3CvuQwrk4bMQerJIBpkYTjbtA0lXNA",
-	"HhALgJ3stgGlZO8ko7wQtti7WzuQRXHZuolHv5DDM98KbJxv6BdyeO7a+ujbtfehG6vd8ILgESOKpWia",
-	"nYfHwxwJeye7rFeNvNrDEDkK4s+z33o3ZHu1y30Oovi8nB8Qh8rK1MT28PC3kfKSUAU7i2SijDDsvpuP",
-	"4U2F+3eGbysv5ZZXc13Ca/2igjyIyUYUIkjinz+9IPdoxu9dHdxTM3UPfo375AS2yzmHzGDsjiqfP4H7",
-	"fsfDA+7frbxmJ12+Z4N0bP/SYln51x+UoUZECsTjvQGDeIg00gEB2m78ZtGD7q3u4XFVo/TNKEm/kMNX",
-	"Il2EepL9qq4q1a2Mq9bltXn2pZdtSxNWIDUcXAsgYwtMWG9JWY3xCk9ta05hqnPtRXspd1uJyHa681JE",
-	"Yb/XrEXkJMRbL0bk5pRS0ZTo1CwphJjdFaanAhhqa4AHg03caD/rZKldxWOV0f+65Q38FsXxTnuydEDQ",
-	"CmZXY80q7v4apFTcxjXYDmhoWw1oi6NiPf5oFkS+T4Vz5pd+YMhSWQPOAP+tSwPfUsMoRfeVeFMoU5zh",
-	"w8tYelWpcOW27fh87vxs7p4Z3Qonuik2dIM8KOoBLHIzDEKO6LEwLhthlcuZQ6TkOaach5acb/0sDg5t",
-	"072jXs5GTGD2jP31i/JHB3f08X3HuK3X5sVX41N4tqkU8jqm6ufctk+7PYo7P4ZtYNP7TluKyAF5ffbq",
-	"8dPzc/h0WOZa3Pe5ow8qedJWK9iPDqLD6H704P16N2ir8+S1d8jAJ+/Jsl9Y/Hj76ZnTlM2Hxz7DDdRP",
-	"h6XZsI1G07IfVu6PbeKxf2FL215nsxBXA8Marli7DOe1UK5IjA83S2spFZOiFTHU/Qqh1i4O2IV+xZWA",
-	"5/WJIOZCTWXaHBoKPN/sMGjxDV0hJCRggVTQbn3aCCR0oqPBiHQ03wgdMivyTKrmOrpqxETLL+CV7BAW",
-	"c85E4mJiujvYu6l5dq1CVa+6es0L4B5qyZQIn5AtReipUGmJ69ksL7avfUlxtnG5BxXDqifpsREqMa7G",
-	"VlYKA/1UGbm5CidojeEORMvqCjYse3hTw7MSBcSluszurJXnMbihtRX3jnJv/3NLUrtr7V77Ruq/RM6a",
-	"C5m4nyMyXNQS9NC87JPNZnRBLA65zyWACmAY3pxyZa3PCqpqhWvTidmjpWtGPyC7P7ofVLny97uc1pps",
-	"iWMSf2829COi0JNgKfvkBGgUGUmhAFNHjknKNADGcYHB+dBkRBI+4UY9iQdxROI+ervivdi3AcZClRkh",
-	"w7zLIS6K5rKAUP5KADD5KofH7K9UYHoiJmlYWB8uaL6ACfQrbrPf//d/8Yd/+Q//3//zn/7Xf/cP/vCv",
-	"/sHv/9d/972RBD7+f//xn/7hX/zF7//x/4WTrXrNPG7ddgYwt9Y7Ftltr7sX223HLy0hLRe/XPa/+Ne/",
-	"/9//qr7I+zewxi/lSv15uHA5JcVwxgGwVpHRVMrafYxIIfjvCmZBpSr38BjSdLBcROmzK7OBpPC1gVxz",
-	"e7EnszFP8NCXCr1R5Q3FDRqFCnfVk5vKCRd7bhs6unTv/Ozozs+OKo7dP3v3rr/0ReW7/mDv/d3qx8/v",
-	"/mzlst+ImuZkz9s3F/pZ5bSt2ICtcugCwkMOU08Us46QgLHFR3BKoIoVHU19igjE9NqqIyeC4IggXEVP",
-	"2cycXkOdguPDbd1HDBfmisxzrjUTR8BhbMEeqKuxv//TGCpxnOCXvtF6rYQ4nEpcn4tNlYuPYzJkes7Q",
-	"9zfrk5eyhAslTI1oBkUm42NIn4HVgpP+ThDDLzTlAotcCcYSsFnhbGH2J/YFi6MyTKm47JPX4RpDFhA+",
-	"5YqKsg8ZFQlLbOEOd3Mcae0dHN5/8PCRq8h21Pub//iv/vrf/w9YKI/ZaLIKgveDL7pVLWqmSe0SYGN3",
-	"yGQ2ab4WvvP+Y6cCl++rNXh/q6Ton9H5C0/Yu5bOLW/JzdT4v45+uUIFfCk10XKCemDFJbmhAgjwCDNG",
-	"RWB99QqhTeZw2l+wr/cfrj5EdO+7998fRvc/3tn79mTvN+/xi/sf7/7szt4d+Ob7w49/ZsgxfNtEiD+5",
-	"qsqB9thJRLGPh7plJxUPHr6u3rlil1k1f7dMJtlNrbNPr1r2DWrg3e44Pt6kn3d53xVCravmK98Nn73B",
-	"Utz+sOfsqrn8m0fbbjE+wfFyVRzBDNRbgfS9IgG+ERt4OdOqsynMGRP+NhnAbij7xW/Vivzw4IRtangp",
-	"TSvB6amkEtRMH6VNxG/v+/WHdTsvaHiAVmq1U6mYeO6evmaGnZfZuynH8HQrN6iUwzwO/KmRKxRXL0G1",
-	"ixKYH7vs2M7tDJau3Yap4XUpb9RQlYTRClIqEB8dUhySGRdc6ZxqCVeiXrRnC6vDdvfjBxN5nYcDip4m",
-	"XJkjl8RGSXSib4RkUiqruUKEgKYi6VhuvuvVDi/1H5VQ2KknV5C8xTnot6GymD4YMKdjsImLgb05GPcK",
-	"xnG3aR1DA58ZLvfENggfTsWZaxQ+n7iW8VHf/KcgnFX9Kp1eldeT6urJg+s8F6toz+4p7a2Q2HN3B+sO",
-	"VqsJV7D06FAWGjPKUq60OnZY3Z5TohsEin366grO11OzeVZJ9KMHW1HoLtWum2uRuirXNnxjLmw2WWAJ",
-	"qKuG5QT+8G/+w1//p3/yN//oL//mn/37ndXHrulfYQByJ5oT9a4kT7onb9ruHP1xnwMS5L7yVMi/U/bp",
-	"vvqV7TuYyAVT+jostnt8+B+VyHqNMO8tYrL/uOTjSmmFcJ1W0bhflYpY7RhdOzVtedkKBcVXJFHMIsih",
-	"Qz7MJsYC9qFhcT0+SnCCbw7boFsIxY0FQFxDIy4V3Ib4g7WxA5XIgGAHO5ya2/Hu2s5vzckb9n9D/j9v",
-	"Rbt1NyCfsd/YDNKSpZ8oTu+dT6mYTCnfLrv23k8a82ttlykX7OmVvWTdCzt7hDoxYrkAlrrU/Cb0y1XN",
-	"WReOPmUeqbQMSgeghCGbUGELDhx0A3lZSywbU3NDdMtl0KnxmI30+sjzTOb6KT5r3rpqNaFecky+h0f6",
-	"JEY8OcDGq6IJlRDWE2rUbYcxCsJugMLXJ3EhckZHU0OD4woOihwT+k6EMClBlAC8w5KIKFnt2qbiOUzR",
-	"ICsTxourFo53ShMLFQb1mijXyo6aKsLH7wTXrorT/BhMxx5bCJIW7Ca7Kl5xCBioA8CzKt6MAy7wVd+k",
-	"Rld4rTqcdei6hFqEhbEFG1yuaYl7ECD+WFwl+zdAt9SrOiB4in2YcSgTFexGtX7ECqDARtEYrvFZOV77",
-	"2Q8aPj/2I3c/u+G71/0c7Bd+Ivh+MBv44qmfUtk/zAs+vqlMzj7hZwifz8tpesS1ztG4NYC2jvUZVtXp",
-	"d8UOK1huuMseCTVnFGGDFmUNGzj3EEkD9f+i8F5xRYJdjqrXx9MV27g7rgjsgpB9jSi3qKO0kmj7u4U1",
-	"8+RhFfXCVMgBz5pbPH3tEd82abTFYAVspAYBZK9mE4xWOxnXQRh5F0XIGzZqnBqpcNRri8203PIWAMer",
-	"jPo2MccvZPa6FcnvoorgV0JCl6fFBsHB/TK3QlkQZYAUWsKdgA3vXtT2oqNKsKG9sTZJiGPmwkIiOiEf",
-	"Q3HdJxu4xD7QkU4XjTFby15GqFrhknZcNBIV2I8UrF+NM2JmNF+zNJUEw0gjspBFjtChXBEMNe0tx+kc",
-	"7jds7BvVlJXqq3UViiXO8zkq8txsb1jJJyIJxeKnMyn0dCnbPqGLjhQdCs90e9QWq+n4MIxrCx2vqSSO",
-	"a+5980rmDcJ0mg5G7VHdYfovXArFmKpi5/tsy2RmTh+gdlLDihIrsPoqKfaFRl9KKdSvx9TdEu5go7Qb",
-	"NfCWwIb8+KiXy3QtWTuTGFiiZTYIcUZX3vOAkF0Dd7CLC+KNe25V4sSpMMunsBCg3XeI9e2TcwSYB4+a",
-	"fT9G+kLtM0RLkjDNRho0Mns/bQJGf4sUCz81uwH+3FRORVQ71bUdqO5uGA2wSUqEWb3TJzWMiEcPNglD",
-	"/tOlOOQ/bQxE/tNaJPKftoci46i6mxvsLCqpEg9dArT9fLDM181ruzX1mB53bt/xnV7TqAOk99YtOTib",
-	"mwhTLYl1ze6zgU+qSsUbwg9zNpNXTJWsB7RrqGGNrx6jrMZRVTGrUcIwGergM7006tbExT2ss1etMsBX",
-	"EgJ+8kcQrbiWk2VUqbnM1wIOvXbP7Y773VTUoTn5W2JYrLA10iyzBRLxeMEh5YoMISFLyzIZBj1BrFQr",
-	"0DRoxFILfw0i1IJkMk25mJim+zdYB33VXbsIyqq42YD+jLZFJ8UNWSrFRC1Nyz9de8oWCIB4j0BSBHTH",
-	"stVlabJPTit5buA+l7YqTmrUGYxrtPY/cE7TsIzT5pbolpv8aV+NzYW8NaLU+9Z7s0sWv3P2Lpby89RC",
-	"aTYb0M0TzOrO2aM+ynct3zf+9P5uw3eft+U7BECkbynX7ZWStQR7NuFjV4sSDNFXlANDOSb71fgsb9y4",
-	"v7/OuvFW5gkWab65qwfO+VFhDvu52W4Hjaf46KRAdbkW4oj0BJJoDZFxNxdMozT4EfUTQU5en5JLtiCY",
-	"AOafxwqdGC/t6LliAD4bf3Vyfvp4cPLm4uvB51hJNMvNOoBqZAtmXrGcUCw5ozTNIe8WDiwwXTP+crJT",
-	"rTNw9zCas/ybpjqnJ36glXbgheWGFFPNShzSeHnJEUyV2AcdLY1fvzoPABLxx9jMG9KtTQv4dpk1ll6q",
-	"mRq4DkvJNuNmHh/NBnJb27FWaP6b8xfnhI5GLNOqjDSSZuG+vrh4HWEd9DItj9oq71yQ11LpSc7Of/kc",
-	"OYnF+1MuCt7qpGYLskwBMy1xuqN3whX/mkUh64WgeVvx6p14Jz7//Km4YqnMWP/zz8lTYE6/OH/10sFJ",
-	"2ZxBdGAx++gRib9/B6TnHQbQvnME6F3v6B0W2lbqXS96B+ToXe+o3+9/jPvkxCLb+mbNIrwT1gBtVGvT",
-	"aOxrSylzOlmaqCNMkIzh7T5a/m12utLmThNznmH+WS4nOZ0BFRjmVMBi9YO3scXYphrAasJXPvhinksx",
-	"6ZNfFmYxIFKH6UqZNsMX0DGXSIb+gYSNUgiDyxlO0fQvsVu7NrHzhtn8zIzJLMVUhsdTLsxkZU6eiknK",
-	"1RTu4AkcnD0Xc4TJnHHpcogJT5jQfMyt5mB/MmOXGiJ8QUdYyAJsuxCjV2KF9e1+262mqZJkRHOog2uo",
-	"JyoXU0YTlr8ThMR/d8/KlXunSaWQmEUkw0J8Np+zgkhGHu7fB7+MqmCde0ItSHzGdL7YOxlrlsf2aJ7z",
-	"75irHYwT+/xzmylLAPkcip25AnjkBf/qGOtbmd/gPayXFD72hXmsH7RhJmzGZYbJBXnoBofEVJNHD8g3",
-	"/CuSgQBnfumTE6JSOUd7MJkwrciD/X2/MX0t5cA84JJvAd4hHMPDaH9/HwGjrJToE3/9I/v7ZMZmQ6jx",
-	"VxY/fHB4aM8tuLxMw0ZidGm0flKCKV32d/+QpOyKpYokjGXYZTieQxyQzW82+y41Tfs2JRlvLPYaVBu0",
-	"N9NOwH/vM5xhfsEu2D19Lim40s3SOUH288/JRclRbFEOVtsz89JQJrZEdfA6lsnDAnnPihykZ/sgHC4z",
-	"oCIjWr4TweZaCiPM/pEHh19Wt29WjKZxnzyWSqcLd/oUzsbrD/SSEV3kQtmiXSi4e0schsVC+GP/nag3",
-	"BRWdudIqwuUxwr6tcGi+shM164EHMKoUTvEYLjy37rvq72XQbfROQO41IAUGiREqgiVLDeEJavn5IsmQ",
-	"6FQMsTKgZ13m7Fdcmhg3YJYYATKnVJhDENyhd2LMzV2/f4gLhLsCtcXh6njuguQCrp2hFnz8/7P39k2O",
-	"JOed2FfJQNixu1Q1BujuecOEwu6dmV0Od3dmPd2rpW57ApVAJYDcLmRClYXBgLMTsTpLMiXTJnnW+ew7",
-	"nnW8OIZpW3c6K86kgi/Sh+HOLPmXvoIjn+fJrCyggAbQL/MiXJyW04WqfM/n/fk9pXWfXVzwhSBFlp6X",
-	"3REpn4qEKDCcq4mG6A3cO+gB1z7BV1ts/8kT90OEkQ0igdte1uPo01z74rrO1P+YpzI5Vt1MADHm6Uw7",
-	"SuQTnZ2EwtbVBozBFXnElLYenV2t8OjvNgKic4vulHEDtwzC3zrL7T1pQu7bG6d+p0rHVvd6VtZhFONs",
-	"t4+Wiy6oHEpccpBNEqruAat5OxMcaj1yeso6YqpBzU3tZ44Y3iwiX8hLH8PvdQpfKbAx8DNujhVxZ3hg",
-	"r15hzoJCwLZXGglm/0Mt9pLiDAYy7C9inXHukRoQ9QiLZ5QAGppI99CaYursyMpOx6q4WwS75/EGYHQA",
-	"N2CJ4z2ilC3WbEBLASQQNk212Iq/ocoPvoCfuBqwPEloU8m5NPeGg1LIRF+aXGTo8R8akVr21fH2FPsh",
-	"fonlZIu/rYxf9FyQCNgNelpNRYAXfFxcipZvsyAu7klhBwGPqm9+vn1T0BC3VzJz9xn7s0Nu0eKRcuAO",
-	"6hFAAjnmgWIKi3P7dMQzSMB8+9O92wzeY+BKfpK/QzqBd4PbK3UiRkGGLAjQ9iah3SoTSOMlvYLid+9Y",
-	"FbJ1oA65isXOKOTKKYHsKxXQCoSLMUz2lb1gTtjJOdX+xRIvdmIHXnl1CO1vN96hmjBFgVosHy0pkKqA",
-	"JGRvN98h1uRfxop7dpoQLwNESUGslzQ+Buvt3XcsFaaQsrf33gGi7IaAQWKQV0ducQoMC5lDlysK3GO8",
-	"BC/vxEYJlF8dqwIi/u19gJsv6tv4oj2WL00NQZ7Ak4iNVSqMcequh6aXOXvbxbvZ6xy/g6FkuczB4AEq",
-	"WeAHa9Ua9Wa9AQYG0PN24I6jCq6TabszzRFXY//G1evXQFXHKkDNq1bx0yOh+EjWWrW9eqO+VwPdfwCf",
-	"Ox0TrvMVnoos36FINkx/7gswYnh14l5iByhNfmDffehfpXwBgYniCwpgFa9csU0AGQfMkFNedn6WR4AE",
-	"D9YvGNxuo4F2Lx/9zUdYvV1qdeVzg6o32qdOTSkI51NypYHyXFaaHyjBRpRmXizXs6i232gu6siP/Mon",
-	"io/zgc7kd0SCH+2d/tF7OuvIJBHgItjf3T39i3t4lfH9m6e/f6T1R1yBMfMqLuxp7eciUzzFD/ZWmrez",
-	"b6FFaTwc8mxKB6pYSCAwdjusxCgm9q66ApE570MII/5ce1RcCY5YohCJyZM2T1MsOqCryg0e+M7gkmun",
-	"WVvGZlu2/QHTwWBTX6cyG6fiLeOCa11dqdhddKpe2D1RepKKpO+q36LWTmZ0o9PHnj3HIa+JW8j+SsJQ",
-	"xPJBpsf9QcCoO9MZHkVhiJ2xsbKyYfl0JNje7vVr14Go45xItfalWqVBCcUybBDzXEdhiVbGU61Ei8rI",
-	"Fcs2gKBD5mOO0J9CEjANFEQSEIK1Qz+QGCKUGXIU+CJuaDeAgQ654n2RAUITWUpIiuYnwpBx7HjcaOx1",
-	"x1kK/xBIx3aRgpk4siLmwBLjg6BFcGWA+MfTlE4Y4ZzJTICIy7iLVrKrYvcOeCkuoDO+uD0s+LFQBO9U",
-	"ppMgi4oSZVmbUN5LxHCkc6G6U7DkPfIBne/qZLoC+SNDOgUXFath/wZ1Gn4ggsTpgrwLFk1m9rqZsPfO",
-	"6ie1Vvl7b3uceTrOUrKBtq5cCX+r01BaNxs394ACoH2pNBJ3eOxNNuBGF0MuU3vVQ69ZrTCN09jCG1GM",
-	"DTcEU+qp/ic0PW7aB7u1R0DdN2ARzn35rOzuICfvBmxqDhkM0v6dn2b9ZQmjrGq7jd29nebuTqN51Gy0",
-	"Gvb//zPbBtTwaqlxmmKpIqn6bagk6R4OuGnPHA7yy1Yve5HoVfvOoHobHA2BATfLIVWLBgpnCkc0s4uP",
-	"AjmpGTqrnI23tun+Lmb/RwElRAa+Arv8iKc9nQ0dy78cOaGxAt+/rVUvleiB22/urSQofMgzDP3Zb15d",
-	"ZSJmPMJI7Y9EIvmbKMIcJOhJJ/7oRZgVhRaMg3lk21wqk195GlyfZyjZpCIXS2UcCiOw0gsZSYtsHfw8",
-	"qc8xrzvwwyzzqiJsy5fsjkbgi0s78vunf3Ff5+/psUo2uyNv2MnFjT6PwxtVq4vvi3yVY7Tlj28uf3xF",
-	"r/4bdpPfF/lZrnFZcV5LS3Gn4r4GDWXkolpn6uyDO65wUoMfMBX8sTDM6qYm51M2Vh67Oi7drNjbQbVK",
-	"p1YjjcdZGpPhTasQsmUgKO5koE1O2AUuflXmGDFXBMlHQR0CBrTHDog6Kam9JpdpSqEBPHdm+Xnm+Qnc",
-	"2Xmqt6niVqEole753uaKDEYgb9WYLZl+hdWYC5fptnrPhjznNlHNi1N9xkQDT3FFwGtviBtinIq1XBAw",
-	"96374UzuB7TxwlJeoNvBquATDKahACGFuQ8u0q2ITCGPQar1CUYPBLZ88E8U2TW+FRBNBiLFaIO4pzPv",
-	"pEBXhDTHqrBfExLHgBAEig/pFf+xywKwQ6YRuBgqM8awsAJmxQ9GGnQ6gLPjC4Qo+cJ/8EXw5hcsH2TC",
-	"DHRq38BKmoZ9cay+2NnZmfs/21g84TJv53IoYtsSeSu+AHO8ThO7e8nYoye4CKBUq77I7CBwYigatsg9",
-	"nkMIBzlTIBwtYvFQK5nrTKp+Hbqc8EyBfOHXFYfSzWQuuzwtvEJ2IeEnMRRZX6jutPjti8K/48cO0wKv",
-	"cDsRo3xg34I/wbftgmO+COv8QpjQWHh8lFvlQBqepkX8QoThkzngq9qPUp7DWmBTXxQ9wECsHDXORDvj",
-	"OSwxT9NoftA6c277L2zXE9sZ+sMpWNEu5USqRE8ixllq+WfGzMAOHGvj32I8B08/hBMNx4aSSKCVIreF",
-	"u/LDdqrg2Q+i3Oz4IW4lcj857xUE/pTQIjBuiAJWvnBDyfSQNViuWdNOBOOOZicb+anCAo20TttjBVEV",
-	"iV0h+8Au1MzB83VUPPlx7cCnGOpA3wKs48KzQfh4RqYQOvJFsfRcFdlPA56gP49WPwGAgJ49NO6ijzSA",
-	"FRU34paLQ4f2/FUuLIZ0eOzwfCe2JX+Tiks4s0wdnnLVFe1UT0pDtrOm34BQQJhoR6R6Am8hnkB4P+NU",
-	"T9zti8vIKws7d7Et7TzT404q5kbQlVl3LHPWyQQ/QXewHgkVbEVlu4TKY9oQomPHE26GD6lBD2GXp2mH",
-	"d+11hWhpkTBu2NAeXR9vX3VbFO2j0oz6s5fffbFoaIk0J26xrfZLFyZ1YzNDjITGgy8N62WCQph70p5N",
-	"SLcpEukgZmhshGm5NR9l8jHPRSn839K6b947PHrw8A/bd+49jBfcLFxU3Bqe5UD8wzX0D42nS7rHemIi",
-	"MnuOTcRybc+zVN10DDE2lHDmP2RfwIvlviaiM9D6pE26oe3Ji6tfzMiuuQPTKnuj4e5kogf+bLuj1Qwl",
-	"6PdYHQRcTWe0sd6NnIpeDmYPOQPYOpCjkUjw8gUDgtgl+6wUUt5oOE92EWN8iit6DIn6L9ENHURGl32/",
-	"oQmAdyEXjvRzz+2tcm45c61Vcxw3UMbtXJqPoppf91qrudt4hsWUHBRu2CU1X6KsQRdEbmolbFKC7rxe",
-	"K/Wz12isbYIZp+Ll+JGdFSJccXqyir1FUfoypmMHUiakpK22ZWRSgchK+1aLVe8nDqsccVNr7V2zs5oR",
-	"U2uta/bhOEXU7t3SrmE7sMNdkTgoMHwabCNZZ1Yw5hT2mqiGV7sYh23lPKw4cEBOseCMU7F1Qm+NMd4J",
-	"rQJV9hxNMFee0sVa6nW+B9FVyI8yUYRK+RQCkGpyYOE+QQhyAkKu51gkOaeLHDaoXW9lqeX+6jFBJL5x",
-	"vuo31PV8hiN7ms958VHY8tEtH63ko9u7f2nO6g0u/lm81ONUnKeHmhzLYjjKIZkS8029nua5GMH9gJaM",
-	"5Y3IuLjEnEZYSRGjbB0TqHmAPswgDxlQaoqwa0AvFlPW10wrSgvMBPt8nPQLWAQlJpRIW2efUu4NDFga",
-	"5u61K9wLpurEmbCworn93oXNU3oeju3WTBR9GCvt4+ydBXIy0FA/wEfHg017fde8HXi1Wz7MSl6a+Ofc",
-	"+CbnqYiXe/PHBfryZrpvr1dSQD0PAH80XBHcgtJbs+S2REt3HS0FrKWCBAffB09vbqanvowwgS133Wqp",
-	"2xiDrVqLMQaRY06WSxJPvQBtN4w1mHe5e8YGCbKqC+gmUQGFCCBDlsm5tCD20KvAhVoMUWzgaKXs7Xqq",
-	"++2ET00F9/EhDhXhDbMDTKeuG1CvJQwIQIkBNeiPxiKbFlSNENfXuuyufPKzaFnvDrebdqWqc0cAw97n",
-	"4Gc90lWzCop2lREgTa8egvttjel/CJ88WyFa5BJDS5YzU0JE/expLcxMBKaBbKT0uDP1j+18AWzxelRw",
-	"ZArbm2fJBP4EWHRwMuHPxdzp6lzk3mxEHfDNMbiIyq0B33pkOXxSGrGVIJdzw9WYvpUv23qi2n7WFCyY",
-	"iSHPTorx4s0OlnI5V7e04ZQBuiIIdi7keMBwCb/yBVk0Q9OiTHyQfe2syKt7fX+XGfZ24X661mgw807Z",
-	"YwHCCYmI1/d363t2TUsQuOckIKwTy0Q0eBvMdPZgpjPHMS1gkFeeOtLw7EpAOxAvdx19HA7HvQQV8sqI",
-	"qXu+1Bwoj5iPjeASM/nU7IBcsGH+9RDKD/Ap45SdZa8vAnAFkIIQQD7Pdw+KdmCgZ1L7HOUIdDL3qAY+",
-	"9QFi6mSCdYRVsrsDKwYmtXV1tYPy7C9LY9uyli1rWcpaziOkfbmKCYdqq2NudczNXKcFpSqUSg8OcfZY",
-	"9nGCcMCVmuVd3h04I2cZ/MPHeCEs1zRCxCwX8xUBB4sc7lTkglgjj4sVzYJdRQ4PKwo0ZwDBCzFREMes",
-	"qOUDhUl5FyKsKCYJx9sCQ+6QJwLgncC2ilgfxCzRdjxxmCKQ2HWobR8QPvy57hSAI31hjtXQx3TOQfnJ",
-	"IgSLjPJkkya/sj5W4Crm5c9c3QF6uU5QjhjuO6+CM8Onhg30BKK7XAKYzhKXgEbxzLFQucynMfP/hMKJ",
-	"pbBleI92M45YTPsJ/8Qdtf/EzbT/stsZU2yiK2dJSMmlGFCKnIwhcnq28mU5VNGeF9u0OxH233QmfEmp",
-	"co/4YZgS1fYfU4dlqBmHMFYOV+UjSQtSgO27N8sDPhFTPz3YFfdNl+eiD+h27rtiJegYu7HHlFEVu95B",
-	"xrCH206Y/qITXjlfeGV+QcvEwOihQEzWQLKhBuyZbX+uOxVtFMfcN0AsG1w+uYbYh5nASNcOiqoJn/rC",
-	"1RAYGQTcD4d2fVKpBBNPkFBHLMmwVZ0xLGjhe6AClHhyobG4VQzMl6ekfpzHihvBMq7AD/ZFRYgh2KmA",
-	"zK1ipnJ3EnxSVOGtzuJuKlsxhW3DXkuPn+bITjDbUqWz2udcLTI28W4OReMKcSPARm82Nq/lsMAI5Wbn",
-	"rFC+OiuQidKofX3+qnH79ysHfvVixy1ouM5hBtSvPHhQW3aaS0ffDtDSZ2ewezlLv/hUYLrnilKoPdwH",
-	"+M1pvcPVlAZ8RvYGQq7FgmH0Mj2sNoMuKSt2Sv8U8O/HsKDrXG/U8eto+qRVIhmkFhFN8GQD/mxjtZCa",
-	"K0sE0G/ggHXKk+71XM3qRYoWrn35KzVb9gX1NrrfARUI7kzpeiW1VvN6uZhrrdH85vvfunq098GNWqkm",
-	"a615c7feqO/Wr9cuwqRnr8E6Jj06k1ub3hltevZMSpNblvtYFAEiC2x8JEltYOUrkvSXJN3edi+99im3",
-	"NJN1TzRMfnukz3SkC0jLBYfYL/TCQ1xKt63KeaHtfbkZL4+17FbiHNZa9JtnyX9g/8QMI7A459m0jZiU",
-	"kNwSXV0H6YMm/7KSTPzcPKh4rfXZo9XCd1ZejqhmZF/xHJJV/dzIrLpeiMzZGKNf7OV2Spq8O/zb3I2t",
-	"AbIAEOx6arUaCVxocHSfXXlK/5pJ26hKnihI5Rbm782F+XNGOrAfeQxnsnBmooc1RNY+gYsTMZYfqy2n",
-	"uVxOs81uuDwovnWpeSHQriWq0nG4D2VFzw9+b81IfEdXLiUYP6Qpmwrl/jLPhNrPX3EQlNeWul9OyPyW",
-	"Er72Mvc2SuCVR7s7Pznd1eNaGBxwENTnxmq5HvkIynUDDUY/d1F1u8Jg5zt6/S12OM+1LHZ+9luT3dlM",
-	"dkX9uEU2O7/UqxntZk+7rwI4UcbVgyu83uDW00a4X6BwMBSRc8mM/j0jHouMp0FFRoRBs41hDWMC4IJA",
-	"FNdtZ4rhBBMh+4O8QgAhsyLh17xUs+Io5VKdCqFDXP3g9kd3YUdxZiJZ/GFH9mcEiNrt+3Y7qal34Xds",
-	"p9baW0c0wm4u2yBZsSqbi0ewkBtk39FynVXicSu4osRD53RrZdwKMIWV0ROvFYn26eLLlafFJVvF1OhH",
-	"sDU1vsGmRofQubKpcbVjuMTWuPRcbZnIOTCRrQHxEg2I6xLqTS2I2M/5lu9Y137olNpLsR8GdGJT6dvd",
-	"xUCKrrqqu+uLx5drOdzSta05cCtNn80ceI4CNRarXx58516ao/NVQb7BBV/1HllG8GoF+q56/2Fh1rMM",
-	"0lpuhZvLtiTiwrPOFI3bMindH9qWyutjxp2hxIxsJ++MK4yJh7nOBJZ79r3pDBC66+w9nTGumHgiDSSC",
-	"+bS4XiDn8EwUQN1lAYdA0ca28VTwLACAO6J0p3IpbzbkUuVcKkSepwFhOnpcXNIYs44I1I0+JXlnb17e",
-	"sYexDi+3XZ7ZvNDz8TikGZuLPDh1uI+zRNBnsUdUaQ0zSHaGXKa4VCdCjGjoYDAObI+O5n32lAqCUXw8",
-	"NFhr1Zp7NxsN+E+jKORca9XGzdqzRwTvPWPODJpMpOrnPD1pE0H8jh2x4cqXH6NH/y1Ntd6FhIyi8xu2",
-	"8xsVnVvBpTvgeVuPhIKH+uDd283dPRjWGmILjvYlxGn2bQfn4ITti+Q0qavIhyvT3K3gtRW8NjBjag95",
-	"2S1I21rsY4n4deUp3fOVbJnwzRZx+vUyTbpNW/PILLM9LjsH5ynfnqrf0ki2B+vS7XUbnapood0O9LkR",
-	"z4MipE4AmZUQVuXWnxiR3buD+t15qouPKoiptyItVWbdW29AYApAOqynfrrZbwNTzqhO0kIuCUxxS71Z",
-	"YAroA06K7YhUq75BPGvh4FkK9QwKQ5mcDXneBdTsOJE8bY8y0ZNP4jo79MEpNCjAKcOaWZzhaxEz4+6A",
-	"ccN+r2nFnd+7DqqlYnEm+gAQkYiuTIRphXgTp40Mv3Up/vhRxERqRNUnWHsPv6mze72i76CEVcRkzjqi",
-	"q4fCOHUWmgB1Fuz7PMdCcr6xAFUAZwutI6obKH+loYD+K6BCJk3Tz4e+XhinAw283DidLlc84TMKqlsg",
-	"q2E2Gru1qBacEPuwIMm38Xs7hD6extsHcAfs0VrS7u37c63euFY0+9Xf/cfn/+bXtehcYp6x30sP7Jmd",
-	"7SquihVWpFjo+0vW55Jjnd0Sr+rcwJO/jfzZqsxB5I8jhytyxSWOCvruytPiFq6kLbsRbCN/3mT1Gvn2",
-	"GpE/Kx3DZdr3snO15TKXwWW2pobLNDWsSck3Dg2Cfs43NOhez1ciKulFRaW/nsSWnLoRhboLlAbMRTaU",
-	"ShAqdGTVJCz+bVul1dkgCAnp1iUFIRUk6+KTGKnA0LqE4JJjkbaU9vWW57c+s9cgWOm8dACCkd0xw+Um",
-	"3jv43m0kDavVsZmBLS4AHYtYq8sNdvp4oJV4T6a5yGqvY2xUeRPWsVHPbsVW2Ltk2/bsBiw0cc/t1CnK",
-	"VLWp2+79TEsYJmXYKIhJ4iop2cQjNtAT8VhkoTVaGjbJZJ4LFZTosN8sFp5mwKnr2HVcZ5+4kKpSuLhQ",
-	"UK2yM2XoTYNgLme6dm0ssA6X78RLMxKX3qy9+Ot//9t/+J+/+vU/fP2XP33x3R9+9cu//vpf/8mLH/1P",
-	"z//ixy4qqY2rWxWc5KG6ncQXbUQfXmaGJh0AiENfbVFWkRIBQjWqSdM20CShVSxfzxXEweo1P4NcOLsR",
-	"q4mHMxd2a/bdSn1TFwILBHOWoqOyHBLwjRnJMsHwytOVgqjmKPE2luq1MfbOkp7N5ZFFxt2VTseWAb16",
-	"DGh7Ey/PInx+13BdKfg8TcMHzjzrTcG81xPdnE0GApxIVbxswo1VBPJbbGyEyzEQOfOEBLidHcMiW2wF",
-	"hTknQf75v/k/Xvzbn2x6+15eKuiWCL7xUvi6ZHMrhZ/V9npeNPpUifsKEMD1a7LOlGMtk8qHts2tLLaV",
-	"xbay2OI4qzTVk/mbznLNOlCaL2dadQUb6kyc3/UXj+GjhQUm4WcQgvBG68y0jtWx2vEl9+okgcUtxn1x",
-	"RCtXOcmMXlaJyOqpnrQnPFNS9Yv6hfDUTGTeHUAj3ZTLIcu1PmGcUcFCuwwaY5QnkAbri8aW2s8E5ORC",
-	"M0kmHwvlihp29ThNQCwEwy9XCeuIPle2YftVnd2jOpFU8s4udkQ1o4vmqcRdPNOre9wK6yja/zEYZYCv",
-	"Qz3AOpbR9cUF665mrx20qxmIQ9MZg3rCVHgSq+7aQYJQTPZsbCRoH0oFu3qRQZu8gzHZDm+5a3tQ6dQe",
-	"L6iSnQ8yPe4PitqXSqTYsC8tWB9KY3CBES6xy4cCjgfW7lSa+XfR9E+jn7KJyASzJ3KUuxzofCAUG+rH",
-	"IrG7gAEYRVczPbsChXbhiqdUrLD80JUtpO0ogB31ULCETw0OxrVoO+/JVBhf+zCCuqasqH/oNrESIRUv",
-	"yUrOSbxuq9SYgzcvr4CfG5G7wDpjSwsMuhLQF1Qa8XXzkcIRWMc1SnR3m7tzJv+mv4s8pRW9gLJmVOd3",
-	"IY88CkmMVgLvDmbpALHxyTmeQLFPLeXjaUpEfAh4EXaIqSU+QVKMKzIMHMBXtXW1h+Oici/ODksQTwZC",
-	"Rfa/mXANuBLESHihPGFRqRiTZzw5tG8QIayGhP7YTeSVTr1btcRjZwr49M3da80G/r+oRtMPyui71Qke",
-	"wRFrJ3xaEutrUY3WfEbg3ztqNFpNr0gM59oDpQKOgIsqS3l1B6OUdy3JdEfzAqo1+j1eh6qNioOxpWxn",
-	"omxgrLR32V5wS1zKhM0VRxfoo5ta+hEQO39lNyB3YfnuHaeSLg/Tuh98cuS/uEB2W9Xhaef0IE1ZODdW",
-	"zG17Vs90VhesanEcwxeWB5mveBqvPO3I77St3PhsnTplVcdm6zF+nTzGlUdtvZO20FtVAZngTtnGmAnv",
-	"yu8c2e9XUWrmqjGNK8jtx+N84SneNBWgJ5U0gzlcf280/ec/ff6TX//jr7731S9/+fwvfvxfPbX8yI7y",
-	"2Ys//z9/++PvPf9P33vx3R9AeXfccES5OrzbbDT27d7IHGpj/+bLHwTf/ubLHz7/+d/St2tkF1TN/txj",
-	"zs4ylOWGViuviaQ4utug/K1jaKPwLIEyYiVBRPTAzthIJYxhloIxrSqrD61BMOd4s34sssdSTBZqxp/M",
-	"Qxn2adw92R9nwgXlSh8cjIqu+xX05pwNtcnZPgUBG6bTJKJiLlCtRSW2G/des+FerLP4/btHrDxok2eC",
-	"D2MyzoLubdVllKLRZD2v9L4v8gdushegiy5zDM3X/kf7cRuMusY91GkiTN6ecJm3afq11m79alTLnPje",
-	"4xJUy0Z9H216zd2GfUFbPtNs3qzv2hOGq2nfVzpvW7FsCuY7+tfN4p128MJnTx3LhGwHdh2hiWD2NSNT",
-	"smXCh+ieQ4/ZdeB0oOCEQ9yzqzMSKrETVfaENXeLB1BYrtbai2qjTNtTKlW/1tpvRF7LtVNrNBrPzqYC",
-	"uy0/jabTad2qEWeKQ5qjCtKwoR6Wnd2nKbazuFhzNItcNTvf0cOOFDv+5FUnNADHFtljkWFUEQwKCz2J",
-	"tEceFfDKcYaFDi39kiaIH5KGGd4D/1WXp6klU1DZQg4r6MxDHN0RjOoCCE1xGR46lxXbZbgWaGaoQ7f0",
-	"Wxvyu2qt3bPdI+prdZhPPwAc0/ZibXyxaOnB1Iw26gnwzVRwI1jGFbPUf/X7tVAWwFJqS61ED/GVVdxk",
-	"2NrFZ+4t7hoQrcAftswJ5vnZqh0fjEb3ktfTxQXbt44xmI7E1kxyudY4XPaFfjDalc2Q7OBjlorcQKwH",
-	"RDkkIpVAYtw1fcswYhbeIwYaSK7h3yWEBcs/y5hvOQOKRaBtx6oECDPghilNw9A9CATRE1VnH7kOHW4M",
-	"vkJN9bVDqANXXOJ0hvqxOlYHQ6363mFHvzj9wucY9iFAyuQsNjrLY9BMxkYkdXaXdweYlGhHg/VIWCIf",
-	"y0QkVlaAbsdD56nDF+zKHCvsw+PFgywNY/qUS/DC+3XsaYgOgvzFcZYJlQfFK4VV7XDC0jCeJCKJXPQN",
-	"07BDAmIu7Oe+SYBa74ieS/NBOedYcWUmsAIasfKk8ooXYl2As4ENrbJWERCB+ZFALF4udp6VslzG+mmV",
-	"LmlR2hSJMOTZibAbsEhneRbV8glwiCwxp7Y+D04x099jkXklfLbLTNuTlLWbtc0qA8FOvDJlM9dF6Fi+",
-	"UHDmocXmklWzF7bWstphzvOxqbVq8PGmlYbOKgzjfqwWjgkT3GZkbk1+BRBfRpR1FX5+irR+5am7QDO+",
-	"s/KBnGNGWKRDU7rMkEtlf8Y2W4VhDpgKH3qO77Bi3e8BgS7DyM4waXbQy0U24VliAoA4na1YJRLiHDvC",
-	"ccF5pRudS45jbZ2Br40zcJOrsDhVdNkB2HLDV4wbbm/a5aWHrnPNNsQKhGPwUouIovp0Keh9BaHZVLXR",
-	"vV4Ztc9f5V4vqNRfemeTovsw0lekpuiWVr5xmsM2uuCVTzs9F20j8ClXhgkcgOULazkCTeUBSBcVhnBe",
-	"fk//C2MjWewVr/KofShNfkj9r+J5cP0URSbo7i/wALgfV7vCOJJD/Oi19ALgDNZxA7jd3zrxzmTW94bp",
-	"hfktuMwblqjRaWqVeD4aYRJkX5ocPLB8nOshz2WXp+kUwJJ5WUH3kHnSzvgxTyE0PbWH1pA33CNyDPho",
-	"JJSTuVyuWfxHYzEWdddpe6xOlJ6oNk0JKsboXg8s0rLHmo2o0WjYoRo24I9FONp8IIZGpI+FWYTcd+gc",
-	"ei/TNN0lx3ogn1GeK6TOWYkIUgNbtUGejwAmNaoVWbKUXxck0+Jnnix9TFLMMmNyLoei/R2sVHpgJL9y",
-	"aIn+gEs4fVTDNBig29720ECAjh0AbDKET4gM81SuNhrP/DCOXGlXphVZdkTaW2hUf7YeGb1kozbPczEc",
-	"2enuNq7uRjX+WGRWwHQdwbrsw8b4vcTYLBd116rhRna16sl+rfX0GfzbjK3g5d5dBYNgfiekcZFYGJ0s",
-	"TRsvqXtAx4mPRvYkCW5EESaGPVdvZgR/DfQ486V1RdbGWJfSE63ygc87Co8qtR6eVXx02iGBhCZPE5eu",
-	"iFbtsYJiyrVWDcPD4AT41CojhFraghH9oVB528jviOKj+VMKT/PlTcm+8k1UaxAk+7czQHto1G/eXHYf",
-	"o1quc54S4sRuY6+5MqYExHTDXjb3G1EN97G5C7m5sIONqEZbZ9t9dn4g5e6OrqauUJjF1tOxVT+8p8OH",
-	"3qwk4pymfVx56q/zUm/HgRNrfMABIBMD/gZ3PhDW5crKM4Vb4ZaVZiACAG86yzWLM5FbnhQzqUwu+ELf",
-	"g5dJtpWN3lxvRXisVilstNJpX+zOWHqmtoLQVhDaCkKvuiC0dXJdnpNrPWFjQzcXHoXz9XMd+Eg/b38B",
-	"44JhvUwPsaQwNzmCatXZgULGUyQo4OdoZSV6vbb3zAFeXYb7LGBsF+Y/M6meiGyx+eMq8JqAQjyLamMF",
-	"jGMmjbaCmQBrWNvacaluuC2L37L4LYv/p2zr2PpmX3nf7MXZR654ov70TBJOtbNpiOIJIp4BJTIu6zsz",
-	"uRczurl8zPOyYNLyQo3yFBRFD5AqlAZ0VCt9KLDFOPBQnqZ6YgKMeJBPJgAJOuQnIuyDKdHnuXzsKk3t",
-	"7la4kqCVd2mVXqovqauzTHRxbcM8BBhhrbWz27CtD3l2YlkirqbzA5GkiPkMesTGo8o2yCPlW5HqsZZd",
-	"wZqN/d113Da0Xrh4lyXKBH61XcsWOvYO4WWIZme4KgD0dSdWyCTk+adKAQtW8Ey850OR9EV2d5WCoCm8",
-	"ysS2GuiW/WzMfo6ATmD4PVCeEu0ErI8LZEx4hDeJJPIxCEYICiAygKFcylUE3Rg/kVUxBBCPg2N4hZEv",
-	"16Ecq4bxBMRDbrN6XwoepLPUBJfsLS/jnDUwaFMxr+LaEtDuIiwAcE7QOxdhu6DJPa0ZYax615ZJKkiN",
-	"N7XW/g2rotJPQ/4EFH5TazWv3XjmoVuhoV6OxgEDUbwIAOttDEKM6DeIxOm7F23rHga1PZGJ1TdBLbVb",
-	"0kmFGSF2K/B9rWSuAfa69XSpVgzAPt1MQiBWYc64ZmcOv4mhyPpWpCx+bN7wv5IgUvy2B3E6EHgFUn4m",
-	"dSbzKSxIGURo7xoKf9XBWR4OD2k0Qv20cemCUdoDPTTB3raH2uTtItEW97D0YwhNVfV7KaQbfw+m4Ru+",
-	"ETwuN3k1+KXcWBOlr2SciqQNieillfMmFDM3jea12R/Lfc7/PtPzNVzLdi5MTqv77KzWCbxsp0LTuUu5",
-	"jdQ8ky8hTQs4bp/bL6GSWFdsgkjuoSDLe3ZY6mStEmnS+AFZPRpOuAM6opz/ntWAPZAagBwUH5+IUQ6h",
-	"oAph1wtbvhW90F1gqZkv88B0irjiSkwYKJjzstXH4zJf2FQjNjnPHvM5jXgVWnet0VjPMo/DvVyNdsvg",
-	"tgxuy+DOzOBeVdvH1jJxNsO4KXjIapx2iQECP7vy1BXeeLaKUnObXr6YXPItcVmXuJyJtrjN3ArPlwYC",
-	"6oVnAg/zVW/OS5hey9ThDsCpsOyV139jGRYhc0tBKssEkL3GjNjKk0RiYaSPMzvUXAovygz5k/Chq9VV",
-	"euarcmms83Vp+d9b+vYa0Let7PRmy06zpPccZKmc59Lksrs4Dfw2xgX44nhoPPBFyhC+Ntf6BLJQ7fCM",
-	"yCASMaO0VPyzpzMmwF6Brp/Iwd5HZDSPfBoHIuNnTI/zrh6K+rGaRZ8XT3g3D0GbIzYeOaAqCKyEwdbZ",
-	"ARtpqXKoUApGGe2tIA6pEqfVYhzmguxMGoaY1blIjhXBMQ5logBG0i4AZp5AwTYAx8TgieAzphWsRsKn",
-	"VN3N/tjtCpHgj1AnQDzJ61i49SM0FMD0wJBjF2wXqk1FDGwF8OTmHj2CMlSwqI9FVmcP0Qkx5FA4lBvY",
-	"nVv4VoDBPxUcADaD/mA3bfM8C2DAPjm6XWd34OvwcSlBuDAj1L0NIa6zuJfpYQwNx7lGUM6JTISimp7j",
-	"NGUmFyMcx4FiiG0JEaq+rABmE8PmmRb6VuC8ZWjswhygnphAEhAcMAgviSGG0A5iqDPRxp9irL9nz+zQ",
-	"Hhg7oFT0cnvAYAwfi6wrVC5TWv9YjdM0ZrLHlMZTMeGGDQU348xVSS2iZ92YObN8bmAvAxvI/gBxTCvd",
-	"nhDDMgetzvOi3sKhv5msI/pSFbY8Co8rMqHyErR5FfrnQ8GTosHTEBfsZYM+AUCONh3WHarJkKAQRmI0",
-	"SqGh83gM9kAsLdZjeRKEdyQ8Fzv2MK1SItUOVNitCIZ4iyk9sTuH1RPdNi8YWF7GiN58GClUVMVzCod2",
-	"ITKFGJW6dPXQWxgZGdWEGg8tzabwyMg9T/jUEvfyaCyxtx/sPOaZ7QGo/WEuRh+5r+0f38QW7D/v2FYq",
-	"5nAwR6ZxUY24VaLpPbRK5wN7NFZd5c60NGU3wwI/vCiA4oMUSkBBUA3DsoIVV+Dd6W3f9rvT2771d6c+",
-	"TP3dKYETH2EH704fuC4WYZD7aqIh+nmd3eZpWllQZb+xB8vJXXC/AvP6xYOlE26w3bACMCU+EdMYymkr",
-	"IRLD4s40XjScEzG9qBLC81cHaKej4ZplIh9nag7pGd6iOs3Ol141dKD/1TdstwFKlhza4+fmQX/5sUqV",
-	"i77Ias8upLwpEEJHOps7e42j5rUAHKtgWRixTf/87CnsiAveR6YIj4OQuLnWulx1RQqFW3ajGiSa2H83",
-	"d/fsgBAeHB40G82oloyRX7RHVxu1VqN+Y383fHjzaq21V2/s75Ue3qy1btSv3Yx8hZgbds2ogqqvGtMk",
-	"lXsMZW4KVQoiwq9GNS8yYYEYik23YhIUwGlEtbEKx7tLzgUaabN53T2wo2zWm9f3/YObtdZ+ff/qNahn",
-	"o3OeojNguzTB0ti1Ab7k/UVL8wBmgjD9iTujt8CLJ4dw6k/XfO1bK5CJbUjUJZY14QmboFg6GoG8LxVK",
-	"EyjNoCID4Pd8umZh3Gr1NRN8uLQEOOkWfQ25cWxspXwM2wK2zbqpNsIwmQNr7GplpAnVXfZ2nIsn+RX4",
-	"a4fKlL3TQp0tdrXW4tasNF9R48y/bNWzbx0+uB9Z1QHrFKE/3vn8d+ew/QFRyUUMQNedqaBeKULAVU5j",
-	"OEg7H8Ms47ESWvz0mCp/HddaxzUzGOeJnqjj2rM4mv0R193+VCQSgtvadoG1C/KBOFaMZa5ogg8ycGME",
-	"VKiZdu38oVVUm2OaY4xqoBWdLO2jJWhe9WtgBnpSgphTCkPr2URnJ1guIigJxVOjcTE4LQVV17GnSGQs",
-	"5ycC1WPM+1dsz3eF4lphPKDvfZTqiRAjhJOgFbEM/VhBWXiQiJNU2O9gKUJ9drdBbZH9pJAUBzzt4Qr6",
-	"qhN5OJlUT0zEJgPZHWDhPfZHY57lUJLpWMUfHXy7ffvB/ft3bx/de3D/MIaFb1rlGQV3yLyglImbLCbb",
-	"dz3Xuj0cdwdxnR2Yk+Wn1R7MKq3yECYUVOBbqlUe0hLj5uN8Fp/eW6yBj6SzsuQ+FQV2Z2HtH7T4zkiv",
-	"KOXduLZfkvoaG0l9c+SgJPbV4JcWc8t3rOwVbLGnxzWewzWoymA4rkXHgRJwTKkJx1iD77jWenocFt47",
-	"tqz+2TPYk2Kes9J2Jd9Eqrb1h51bUTze51Lhnbb/AisonukdQ+TMLvg5FsuzZ2Lnc91ZbLP9lu7MGBLJ",
-	"IGj/N6ZYo7qLHopnDHsGzGXVUfZH3JzY1l/lOPvlKpjMxZCUJ8rPciL4ihDG7p1SylIC0vLe1ULeb0S1",
-	"nkxzTIuYB1B+FvkCz4t6a9rePtcdyGe6WuQpUV7viRyNSIPxqb2+ZrR9pu3vMEz8AvSfWmvvul1XSG3u",
-	"4jq7nOkziO90LtZBIIUTvKVDZ8o/sGu4MMVg1aqBC1NCzQnLJ7IrwjxQEiBczS+sEkaCKMnaZWM7OYig",
-	"AXsdmBGp6EJa6ARlIaXRnEiJFNgbMnLX3bHKxEjwvNQQKX3c1SqLsTm8n1b6+1x36uxer6pzZ5Oj6pZY",
-	"EExF4TRkJR7GsYpts9Bhm4Td2MfTUnOWyoos01k9HNjsPJ3c+rnuoCRrtSVM2+qe9DOrJUbM6KFgg7FK",
-	"fN1NcHsFcbxOtUExibNMmJxnpM8EKCJuI3g+vyAigXLLxyp34+HGZca7waPHw0So0DnBVgMwyQF5SUCG",
-	"tdRIFDIz9zXSkOCCzw7EUmkYUbEW5H/FaJextCQ+VuA/ItIMj+Bg4GdKs7FKNHlYZvfWubusFAxuJJh6",
-	"CHiCesRYgfU67lptNYmdZG7n75OM2YF3njXgurFsrIotWFxrjSjiy05DngW0rWB6y9gUMGD0T3z0QavR",
-	"aDSRrH+uO6c1S33vXV+/hyAnt5QYbU+lVVvXSW+mfbgoWNoFy1wVRMORX/d4akSwPNWMt2KN12jTf3z+",
-	"Mk5jZRGnemdLUg8KJhUyzoJ9D8SeENEkG4Ov8hSpZ8FCr3uSPk65Wr1oMpCeIuHC0haJURwBid0irG7j",
-	"fSDeB/gf0xmj6xpUiAb3Il23tWW84qcCY8kHx+1ffbZEybzyFK/n0iDrgtldQF7NeVOw3cbGWtpCejWj",
-	"kzXXJk7noX2dRpUsT9i6Qy4ZwtBSfBcx1+MZRkxspqWtJUd+S3fuJVWZ4PM3+4o9mOujCrkeFumPR/NK",
-	"h10Mqzk6cERIhfQuA7tMslBavMph9Qv7ZYH9DH4IngLg3BLoQqupKZ236QpWgBce5nq0JV5b4rVF1D4r",
-	"tbM3CcndBsStmkitEJ28BFrGx1h2fQRzGGJ5y8HKUPhWX+Qzb1vZawnojD23paDK848WgnveBhoK8FaB",
-	"C8g9be4WjwF20v2wF9VGmbYLbX+ih1cL4Ef3fWN3/7wiN9bUinxwABiMtqbgzdUGsGThmnamtJxnj67w",
-	"d3BsdqTq6YUKgLsJY3PPvnbuN2HOl/z87//0+X/4k69/8Gc1x6ra+JE3CrRdyaW79+/cu/9+bT70EBv4",
-	"6u/+42wbzbk2Hj64fffwsLqZF9/9wfO/+KvZNnZn2zj85LZto3Ic/+9v/8tPZhvYm23gvYN7H969A9LW",
-	"Ge8q7tJpd7WnxxmepDM4ad5UyCdYnER3x0OhchRj7Tpt4OM1QiXLXL1iOEo5FkSpvHrgk6WXKpyylTHv",
-	"9PpssHEQ5Hv1bDG+lYEZXaHEov6u7Z9/f+uVgHRrGBaBrIqsdkvtVJoiEBxSb8ZGuJBE8LqHEgSTqpuO",
-	"E3DOnnMM+OuGcedWex13sV/6raBwRgLmFnKh47hY6s38xr4Ln0zHE6uwu5KUMV5OqCAJgMJiUVlId1Be",
-	"rhetN07TGU8M3WlYji7mpaRc9cfIl78zsAMeZyNt7J9f/++/fP7rf/niX/3s+fd/+Lsv//jrf/0nv/u/",
-	"v/fbv/njr//dH8NVFxBpneo+6PkI3l77+j/84qu//x+f/+lfP//+39UCjTzJeA82y5FxP5Hai3/+07Dt",
-	"F//b3zy10sSzf/zV977+y5+++O7Pn1pS8yz8mGgPjjAcVcglaGw7IJpEtTzjyqTE3iCfp9aqfVOkqWbY",
-	"QcSmlkHa1+0W4yDI0yKdlOcX81wnUnzz0x+/+Lf/sJZ7h5q65AKW4Vl6tDrYcRMqLODtcfl0cycw5V0x",
-	"0CkCJn1Wo/2DpXp0hgMKqe7IhjPBU8qTO+Xc0lCji93vCzm469aWP6M9zJ/D1QoXeBlx60TcOhF9mca8",
-	"4JxrsvWFSsiVp+QFXFSk8SOH2Yw4/iITLIN8S+L9GIbkZAOIpc8HQmYsF09yzFegS4TRq1TEEb+VeYs9",
-	"1jKcmyvgGLFcQ9Z7JxX2n6nWJ2w8wlSUCcTjqnxRlcdAxHgD6zy+qWUbNz/ei2sznnIStlx+y+VfFS6/",
-	"pTaX58A/C6lZV2k9vxKEt1gcXgSCY/FkKGaZAMKBEUbUZiaAa0NYbewJT8yEAgRZSNyUBv9d4uXcFEo9",
-	"BP4Cy47d99A3fZnEt0IW7iwEECkMr8NEwDkkc3OsMJrYQ024VursoOgSGhnyKbTS0z7geJQJyMHRSiyJ",
-	"EnBjqU8yrfptavSWC+HuwbrHxwrgJcI8vSGfQuhzIY6wTDyWYgKyjYFEQSvamIiNVSoMZLNBriCEp4Mm",
-	"3zplTFK1sc24zg6OlZWAAmqwyqzwkxhjpSnsPZ4lz3HEYsdY7L/LZ0dnLLaEP4ayTHbsABhNhSFZhdxn",
-	"L8PI0q1ZKa8iXhoLSJa476aWGj4aZfqxqC4jSbwJ6CyeonIpyYLRQjgtqv8TnSWnmSs8e/L8DBnNP/7q",
-	"e1/94i+ff/fPfvcv/ur5n/3pix/9+Yt/+d1FHOoU3hRWtVybyVxqlcqtqLMVdf4pGDS2xbBebdjEiMSW",
-	"QGq5QLvIlRGy6fXDKJfGUH7q8sKoGAQIQ5Su6zk8u0+ZZdJnFGASHaGS2ccD0T0RAEIIjkmPtejamo6q",
-	"aj/gnM7KmqHi8gwpL+F7tWolQFWSm03BYGrN3b39q9cKZ+nzX/27r/7uz2sbsEKc0mUb+Qc84108Ebu7",
-	"UdFY7Tdf/iBkML/58ofzvAMn73kHzX1t9hiAC50/cffrupzGu57eLNK+pdQbIwZBmdhAHwQ9xsBdwoo0",
-	"5twpdS6Q0p4jmT6EeB4T0FVUgG1XsUP5icAgbQl5iXy/ZXVnJ4Girgxk/hbW8ufsDDofe6jH4OnHtB9s",
-	"XPYVzz2Urod2RQ4zwxdccEtcRKfEEetMGaHqBVBKb5k6+xRm7StDxhHOAfTCsCRwXpCCW1YpHo4RA/Cx",
-	"CHutiLkVJn/pMQGLsh3PiaVFVOkdo2Xti3s3Gg34T2N9umxX7JKZXU8qnrbPh8U5basRARQOZC7gv6zS",
-	"0txtNNuN5jff/9buH+x/2vjDG//dtX/2wd5HV+9f//jmw+ZR7ez140/jZ4jdB7G3W3VlywQ3y5wQCr2a",
-	"Jvfkt+w3vUC1xTlcF2ZYQI05hzk94M7w+yQPTNGeNQ14EkDsKfEEbK+ojORyKFKpqBqxm6gzqs7gWkt0",
-	"3JaWYQEiEfX9B24ibwAy0cY5YrMaQbUJ62wGq41tToHKcQEAROVjsE5kqb8CW9fa5YfS+4APoAruZJ5D",
-	"aOr6wv0cpRwb+HxJ6P0n8MZrX3PcTmOdG4MLs43DPtPph0VceNBxiVeMv64KnbZ7erZiV0KVPV98NEL5",
-	"2wxN2/7RaDTh7BuDXrIa30m16u/4J1Et0ynCckKai50UaTuo4zRpYSAbJuxrpUZdEk3QrJmaXAzbfJ3A",
-	"X7tSl6wi8dQqSN5PRvA9Cxa4pGs6NPsVHWum7RzmvpfyluR61HYFtcAwuIpnqGIfz8+iiNuxmqvIDmQb",
-	"97pVo4q417Ep4eOsQEar2f6Vp+6QLwW+8VR2SyBecQKxlesvL2Ru/Uu4rgj9iTtg5xYwV2cHionhKJ+y",
-	"GO9ZzMaqIwlIXig8TGjLoJr7CCUvej2B1egAyx9MGNJ4BHeVuOL9+UR7pHmtPJ4mANb3dMagEImLouIy",
-	"d/Z0ujgxwpNS30BTAPkznTqcfoDBMLlMU7LU8NwpWCH6pcyX+BBcVJfJeSoqEHMwWuvM0uWCCKyCGLkK",
-	"5IUkuEA8xJC2GSFxTfHvUgOktrT9n4zwtzW6v+oxQi4ySGcuXOhCZMgrJ2K63JT0gX3hAm08H4jpaSYe",
-	"e7kOPr7HYKxboenyjaFu8dEYag9P2T4U+RR6LNfQzUSOu3WJwlZlAATVHZTGoadDmIOr3CPsIBfl+H8g",
-	"pmcJLHOsKNPJGNH2VmY2H4jpZceBrR4MjRX/YAvbrtGoerZn4Lf3xQRWYTWOa8e0ZbhbhrsRw4UzxLhy",
-	"VO4iOOypKcpHSIuYyfXIQNUFqfoXobotyDZ2xG6baPx6JBpveFo357DR2r7KLk/TDu+emCtPfeAd3IFq",
-	"Tv2ezjywPtVaiV0TsatAgg29ZVjc1aon+zFLRE8qgXVdoEovT7xRJcKnIWI/pGFhBpxMhMplPo2wpAdV",
-	"sqMaKzkTT0aimxuqgn/AMtEVcgS5fkOrlYuEqrP4xt8yIZJkEUkYQa0tZwtx7fAsk3YoVMQ/KPCSaz9X",
-	"KGZIpfFgDCNkeK6RApIYAu2hYuEnyi4CqAwQuUFF6q0sVyowzw7Q8uREN66mrPSlnWomPocyLNDykTNW",
-	"WVKU68wuAY4ecyAzwDywZGevARX+S2Oe+RIKtMwtbZIBmi+VuHfBOLjgkKZIdO/6LpTspFL9UGHmagMC",
-	"Po2fEFxquzu65z7jvuBnb5xBxqEZdwf0XS/TQ6SUPEkyYRB7dX/3JkwJ987ktLl2Z7AtrLRNqaVhn3a1",
-	"0ejlsg4jJp7Yf7noKX/AD0FkhoJnkI8J5R+b11hnClGyeDa1Sqe2WwikZ3gBqLCvgUKcVUmMR/xE3KZe",
-	"1g4IwKrk9/UpManfuPKNcq3Bp8e1oenL5LjWYlBY8Gqzuds8rkXsmCIn8Zc7dz+89wcP7xzXnlWXu+9I",
-	"xQGKrqKE4LpCMQ1yzV4WFm711ltPWohgbCqIrs0K15b43gxWKLpjNAt+9qgcsd8V8jFgs0gIGCeiQtea",
-	"+30KGCZykwUsczTupLJblvCUzn3otFkqzhUl+YURrPQdRZ0DYbAiGdAJX/kbOJ/MWCKS8QiV7i5XrANG",
-	"dKrlCBVgIcgALes4CuNi2iv7kznzRbsXCYH3S9NbCbSzI7+DceWzF3JVRe9d+Z0j+z3gRYonoxSUU7IK",
-	"L+pRJmZphxSxGNxxqfJr+7X5uqpQef8evt5sUBVW97d/nWcZny7G9MS11NnqMKKzlObRxeR2qT7g5p9N",
-	"FUeLZLI6iLaDRyrflm1U1hll/vmLrXusMzZW/DVMdz4H7lNQt/LyL4P7DcCHZrI8MW0GgScigKuAUDvT",
-	"5SqsId1olEdWZ4faklyU3aZsoNOE9QRK1mJI8k0MyT9YGVppRWUDnZvwsbACUhCNG8+SPSMoQvsUcncL",
-	"ig86NH76ipKLrCLgsnoYGAtLJadLLYMSH7NM5ONMYc8jPk01T3wZrUx05Ujana0OCj8bhd2Aoi6moNUS",
-	"1yI6uagtS2SUSNdGBq6w0s7sokaTx0hkBvKUqnq3Gzo7ldO8ePfunBs4c7ibIUDz6xZmG85jnXDbLYE/",
-	"Rz9LaTEXht+uTtQ9ePsi18htqkdrqXrYLNNU/oLuduRzfbg5AVUYfsWLiYYaRwZ70irCZKvxyTdkDXGs",
-	"6lhBUv+xOlbf+MYdK+a6Y1v/xjdCg0F5UFQKnA9FUFXFP4pBXm6fiGkMNWfd4EvUGisFW05zrJxJxojH",
-	"IuOps7IYsss40ysZosLWe75ILzrCdIYWFs+KobJ6xDoi1aoPlIw+OFbhlGgFjuRQ2IkjrwV+l41VO5dD",
-	"QYE1QwdjBAYFoSCkB/VP+y19icvWRpuEwU+nwSdQDp7godT0WNGLrjxvmrKR0KNUIOvtCKEs0+wORBKF",
-	"qVPhnkiqeEUzeY/LdJwJg9uI54NNBtoqMErnVoehFlmPy9QwngLXp+OFgT4tprSzv0RQNWes8mxqVxGt",
-	"IGH2L5pljpXbbF/b12p2JFcUecWMp/lAj/uDop5O5toIzgsoFQbzw+45mx2lezmDlJ35cAS2Q/wdi0+7",
-	"6rxwS2K6FYArNkpt8zNnGldhMhAKIbnkEKbmSk3n4gmih3UEBYBJMj2FVytOpOrnPD1BOKyJ6A54HkOc",
-	"lZWxxBMkU20JUFsLfJ2nyCWXCWqe67QcU0XiilXPmlEhDrUakZM+gOy5ZbBE0V/XWqvWaNsP25gRABtS",
-	"ODzt3UOH59Wdxo2dRpM1G63dhotj0tn9Ugo05vq6Z7/4yxdf/uTFd3/w/L///s5Xv/jrF//lJ8//7EvA",
-	"MEKpBG3ytt/xbu3RGoFf4WZcsh8YrjMsbZD0RyJeq1hiWmFoPAjicvXfPntaw8tca9Ve/OXPvvrlz776",
-	"xS+e/+inv/2bn/zuy3/9uz/+X1787Y9f/OjPn//oPz//t1/W/IJZgW4XTk94S9rkd54pCufyr8HlcBZH",
-	"c3jyP+LJqWhQepzbOzrLJbfR/lt3siU3cJ6mjpdWCAYbauiLrJBXoFGz2K92oLBfCpYw83pW7AhWHFl2",
-	"PQywM1h3oLURBngp2ihNlbpNMoO9GMdqpKXKU2HK7p/ZQZDbutTaLQKBUjoRqP4pIRLE8MwwPiVmbxsh",
-	"QLiavIOx0bbhYxWIW4GIQL4TiPohdR/cpHZcOssNkzlw+VCkm8UYKV5FKSoidxdYKlAAABmU5D6qFgou",
-	"eKES29VQgqGZnEthVzQx8jLGgCBBUS1xi9ZGGMRAAQdah4KsYqlkLi2PisEHFts1aydaifA7sFH4o+hz",
-	"3+27ps7u4+LCl1KZnGSEHRZb4pG3rdASt2j8xjV0rRGx/asR22tErHkVpttgTpokfyBQRiucQEMmrrOH",
-	"fhFIPRjxWYfksWLsSGuQTxl+6D1vhXXR8XzomIaEfrrdWxgOjxLZkEslVd81REImHTrYqnqx5K4eKUCM",
-	"2ge8o3Q25GnlJuAew95SXzQ1B1rGzUmwKbTH8ysJkh9K1YnAyHh+IhSLh/xJOyHXXuzWFntFOR4xcWIr",
-	"Mepx3sZ2/Zt2IUORHRPe3Ryr9x2xcEsdB1Pw69NaMm375sJDZRWEB1mCe4g0y+oJR+DohqgWqgpJpxZf",
-	"sS9b/RRUT/sP0lbwCtGKgHMVvhraw4WnJxFZy7nuiZwQ6L6bi0M0slcbVxXE92Ja6GvBJkDahpcJQSmk",
-	"SAbWRGn/LQrqpKB5FGEYOsxNJaU1q+zCFSQ6rRdsbsJDFRdpLdItq225SwQb9CDIt7AnpSP6UpniqATT",
-	"VtD23I4jW1syVL/Wfgg+TiAAm7LXMg4qAceBM39mmez+Rw53ijoGE26pW2n8IvMcPjdlAowHJpgwnCs3",
-	"YWYnHJK+kGUCjmE+EGqRk/0uMfeXqDqF1KZcF2qBnoQCSav8IbjEPBWota41olp4m2utGzdu7Ja0Kfsz",
-	"qUW//f/+5MUvfvD1j//Tb//Tf1hVYSr2sKSMHYEy1mo0fq9xo9Vo1AKoJdQFy+Sv1tprzClfIDgVW7rW",
-	"qgSfURvOSg/WmXCsu0fNfYyU9WPFr5WutW5iLphfrZXWZGaqZ9Up4XS+nspklT54/dXRByukYUAad7HJ",
-	"kMCROM1tqyBuoSXtBBl3allZRURBJwNZh/QVENbPW2t092WR1nibAgsXuFet3C6VG2WMoU8ioRoFwsS3",
-	"AizGKKxNELh3vV0718Co6wydaKxpn+x7fRNR+idc5sCDuTkxt6iqNA7GQTgOdJo48EihQOjKRJ5JUTTd",
-	"IJGgZFdXetKyXRZaluzNW7tRkzURE6kRTs30krzGOaGdu7Cdz/qsXcDm5qE6d1Uya63dXGLwYUcVFld7",
-	"kizzeRQaXXcLUru3oUnzrkouH+UYI2GuXnIkDHVc5Sh9VRnBlq5vjJZI2W9IaHTvQgN2FhJ2l2iyCBgk",
-	"vIm1DQsBXUogwjpy1zYD5bKRNEqc0UU/OdfITIzA2cIXgpNuhMFk/sWBt3cdc6d3C1uuPpECzNhovwFe",
-	"PxmITMTg/Kb3/cX1mBpTMCSUMrG8yYrsuWbibQvL0rIWhd0e0rTmbuPc1BaOdEF8VDHJUkyTg2twqhYF",
-	"e3W0TgVX5xyOegZ+e0erperXoewrq2GN7XEZCJ4QLOKhyHduw4bPH5A7FCtdHIrS0sylAGyjmjZmiLKv",
-	"aG+KgHs86csvPoGA+PClytDUA7x15Kci+z46VrqZgNQunpqI5Vq7kHqrpshMGGcrVOM0nb+T74u8uJDn",
-	"j7FCaCpotahCay8GGaZi3yilYvsRw8L1Rf7gscigygus1hE3J7WolkoD/wRCSwArsKglrJQM7k1b99ow",
-	"gLNCk8PKnZq3DZu2Odd+024Kn4IGGfhdpTnztVmcZjkRHYjhJBbiE4vr7NAVQUDSSIZ+7N6lodm9sNer",
-	"C6Zx9ET5A8lSeUK1EopbCD7SoRHpY2HqBZgEhYUZSyekqrNPM636zEElGYzQQq4KaTJB2DZedB+zl2hy",
-	"oB4VQy8FnUGuJi6DcwJkegKOYHAZytwHHBNrBwX97fibeT56oNJpHLH4kA/FoczF7x/mmezm8Tt1Zu8d",
-	"O/rwMIK8vIx1xEACaPoo00+mYBs5evjJ4dHdO+2PHz749r27h+QcMXxqWPztnfd0NuFZIpKdjzOd6xYb",
-	"5PnIxM7FbO9owuJ2+5va5Lj1bdoO8NjZbuND0R1nIp5B0iq+Ln/mcy4xZM2XqCT4LqzkBD5sU9pqn+5K",
-	"6wulMVDcowQrX57Dr6I7Mm6x7XANnzKpYNQ774m8O9ixa4rBaw8y2ZcqLvuoHCbYHotdKmw308a0jf0u",
-	"yHX3Rzq+/eDhYfvBw3vv37t/GON+93Rmex9lup9xlxEPe6+EhNOEAgQ6PQ+I3pAHtq/Libq4BLSSTtIE",
-	"uxL6n2K8nnX6qS2TVPjIzCLh1m1CtOCzIX/ShizX2Pk1u9xQmsRkIJSdkItoCGuQ2rWERXOhBu5O1dkB",
-	"vgzRgZS+0Ww0vEx5C0x6Q3DhO0lap4ldczvZT13MLa6VPcBkyhHJjv0RkzniA3DJtiCCEQNUdkyeCT6E",
-	"zXAplLrH9hvNImjThRe/y43slrm40XausGfFxR3oCVOaTaRK9IQiR/xMF4Y6hsx9Q2iXAOWtq7NMdHM2",
-	"0JkRrMPznMqhISxKwGcxBX99Tnq5+L9b8aTQHSPyMRPBA6q2hqZxVGKjgU66gsKxtQ6+0cnKhyjyrCri",
-	"uVTk4jcsmwW2ep1M2wATUGvtN25ee1YymAzt6OzSLvb0BBYTwtZIBTeizg4/uX377uEhe3v3HeA47x3c",
-	"+/DuHfb23jv2HuSpKGKd3G8UGjPQ4zRpZyLPpjEbjfMg1qLDuydMqlxj3ByUKYpYMnaRPfHDu0cP/7B9",
-	"5+6HB3/Y/uje/U+OrMhkeQo014a32mRaiV1mQvzRwbfb+OXtB5/cP4rJ74POIEicHo9IRHwIbhxA16Hw",
-	"FHuzBzwbpsKYlhc4dhsNmHYVxAZmXMA6tWVCaRrUGPBN8YR3c1dgjNbzU2L7Mp9/P4eimNw5yTzQK3i0",
-	"SM5w+1HEEeEXGVcEGyvBOmS3JlhxWUTQgBxNhTZJMrAMazhCKVtpXwtN5xQcZGQB00GbTBuFs4f1j2cX",
-	"qYx4gsOccEMeua5+DMkUU5F7YRSWwksCDkoWR00RppRsQm1DVJj9ITx6dnYpN37JZ8v7+IWAOugoUriN",
-	"oKEUPfpNUBCtNBBpsqzEnb0HSudt+17s4VIKXxBnSSbtyMN6c5VN4Qt1adr4RWXeBrqRiZVu7gB0URZP",
-	"A+oU1MP0u4Y5RPY6eLXKYLzTaWUYoFh9u2DaX/9fv3j+/Z9bHhiQCW+K9M7FzeqqgUwE7a0yoVtAJqYQ",
-	"eZdtMpVf//DrX/7otz/70xf/6mdzEyJMgjPPxwk5S2e04V6ctgu7G456ZYEMT/H6Qu6qoGRbPMCtpLZZ",
-	"fE7oz8ISUEhqy9gxC0xyQs16rrwgttNxoPALxDHeHTh+aHmeZWl6otxYIhc+r10sdZB/WGex1enAuB24",
-	"opGbffzgsMA1KMYTs4klAAS4AIq5SFx0C40D8jQxmQPRwOYYNkeoeRgY+rrYoU+sxewJrYpIbsuVpjQT",
-	"meFc6ktY3NmCXPKJLlPPB2qeeiK6hYRgJLAZQtxQSFNpIuCZW0BfnURYazUb+7tnpqPRah3tnT/r+YPa",
-	"s0drk/F37cm+bIMFIatBimAQZlq8iVUQAmvBxnuBje43bgaNZqJn1QvHW/GcUOpjSSQsWy6OAJF4NApl",
-	"yyLO3WirhZCk5XQUgO7caCMjP8qzQgGV9nnFNMkehgKQGrq1bvzT4Jlghx+PLDVtNhoNDNdci32eZuy4",
-	"sXfjxrXGjTl7hysPdzroBZouggwkiuQINGzUoD1mZTLOeCedumw9olwxMkg0EKo8KN1S2ArGRrRd1n4c",
-	"BZ9izComxLngD8DQHO4IZSlOwt4Grv77WIr6eNxo7F5TfCh+H7PS43ciH4CD2T+8m8vHBf6GVXP7ADXq",
-	"KuTW2T010yWLfw/zZ5gZ8a6IWPxff/vb8OSTo/d2bsx2YeWOiWbij8Y8pVK54K2DlE/fKmBkIn5BJ+Xq",
-	"BJIXLU0bSmOk6tfZxynvigEAWkJiIMfa+mC2sS+KJyNOCBNuJX2RWCjjXgIaIU2a507tLk8bJxFjwfMY",
-	"q3xCJX8XaT0KRtOCI+IimSIykICbzwo4dRa7mraxS5K1QmJRhBZOVkbZX8GGQw4ROyhG7ZEkXb6pXTI7",
-	"+bGBr71QBq5VrYR3hXjxSzyRJr9V2ERcxhkehBXq8lsuhW/Hfqkhq6s44nbp5tfeldun95xACgVY3C7I",
-	"QsIiWxLuJEaNt+2FdXAngQlKlMyGzvfmQE9KrbigjsXfB2lh9vNbpcsNweKhGYmgXu284uc//9vf/sP/",
-	"8OJHfxUHff43STZtZ2P1+1asgW4xP0wal/ZxKwT0HWUikd3cQOqbl7dHI6GcoE08ucrQcyhUcjg8OyhH",
-	"VE0KC5Md5FLigE8b54JwM1qVKv/GTGzZxvHqA23saFzV8ZJYH9ypzhRTJ+AAEsIMesPxxody/WxtaqQP",
-	"hbxZQ8JbTJPQQJ5FVGcIe7Ev7t1oNOA/jbCaNbjPUt2XagdaRIGJQvCelrAD3D1qLb5c0pRuVziTJcOB",
-	"ilUpl2p+ySxhLPOtsM3ZUtzP/+H/+d2X/+L5z//2+Xf/8z/+6nu//ZufP//+X7z4Vz/73b//s+ff/19r",
-	"p6yJ0eOsO1MPtVip8tg+LpiTS2Ct5G/Vo13GMtcfJbgk28U4XREw4h9SoQ671nkM+M+sTj/LjEqbTMeT",
-	"juWt1aa05DCu4T29uMwNRNPNpszSj1KSZkU6B0h2zahGEE44p9v3a1GtJxVPg/Lxv/nyB2GN+d98+cP5",
-	"gvK4jr6gfLGevgDZVTszAnastWq/d+NaeXEzPc4DGFrRHyIkRzPyEMOglHLVzvmJKF4kVHxfsex6LapN",
-	"hOwP8lpr11JKn9YYqn5Y1sxylFqrBlQaeOgC3/izqAZetuS0ZZ1du9VXqnKUa6jWlcNe81gu10ZxBVwa",
-	"eRZyeJJY3NnbZmluNVordWHOHg8kHq+6Ug7Oqvk5TildyfLrzJIXa/q1wyHD77GqtPy6ccybft0vy2y/",
-	"B6wnRerRGyYQ2Pmtwwf3mRUHqS0MC2WTgU4hcspqWR3R5WMfv8itomgpppt5l6eplbMpig/08IX6u0QD",
-	"OqnuPCjDUGR+kkIfQRDcyKoIVoHjXVTgCP3P1QQxLNXGCkuAcuTbIA0X+yE0Rq5YHAjgOx+IKSqcMM/A",
-	"okBJtEG3KIhnPkoh2ORjFaJZAuYQjm2J3gDGupeM6Ddrfz+aaJA7TeTqxWmVIE4mk0gjKqRbt+Bk4L1g",
-	"sTQ6hz6AXV6/cRNM9hV9PFqTy72aBvZqueHUxTqr0ODt8bu7gfEd6A4OEf7pRSt/ngpZw1lJytYKIJlU",
-	"ciGRHJKj8fyTWd9RXFlws6JNR/mobXijfq42+OAgrGeBd31uJZythFNIOIGN3hPY9WSdTQ319q5feUp3",
-	"f2nOMkU5rcfC7Eeb5yufAiiwgZIUKqsUXr1C0c1kLJb+PmtDdW2HYdr4BGwnbagHuLDPqzfqV/+Zdy9D",
-	"bJ/7nA4HwUBYBbSURr6Mu5YqeRPKm1T99gLfNupqS2ftYMUqX2r6lwxY2GrPv//D3335xy+++4Pnf/FX",
-	"NQoQa8N2APeZ1dfzpa0a2VcedKjCTnQ2l39Uyy1v94m5Ouepi3ZFJK5lldDdGCdc5sVXdlPPxnLsVboj",
-	"ci7T03gOBMlsk/EvORkfzRpgVBzoCUuttiWx3icYc9eg5pVp93PE+grixixxsxJ0D2cf371/597998nZ",
-	"SvG1kM2EAciYb7ZCXO1IqESqflxRrhk62zKJc2ASl0v4sYMSMXePkHS7v1Yh2ESSVyTP++dBnk+nxWen",
-	"u6tQ3IgpPWG3D+7fvvvhh3fvvFmBrG9auWkgVqXUhsJpDcEgZzQ1zlBq8cS7/SpxFIKSlpCT7DGJnXc8",
-	"GQuXxkvODNCO0SyXu58oWA0zUwkg2fIiwHJGrLa+LlBgXdgNAe2Ca99DxAH51wAnHeRsvOULdYEn95ZP",
-	"o8VXg3onYFMa8EwkrgfLeCix3sVHdOyJBJuTb9bXE6Ov3sLIFjtFAbwKevCTL+L1aNZW46ciYg6VgrKM",
-	"BaXJu576Imcxpc5AYAU6fSp4213cvleOufGBFRNaexH+qy1Ne6izonLjCixphvVI007G3jc243wj0ws5",
-	"suY9bps72aLwE5f+EH5DZUOhgIj7rBnVJoMpAOe2e2MrZc8464r7fi8Ps67oaN1ie+XrUDtHz9nKkLB4",
-	"tE5jMEBA1BZm65L5BO0O0BXuibHESkEgNF+IYA/GTQo0qJTsj0opdIjhTV8DaoXBskVYBMEUBREjD+Th",
-	"0Na5YbIHeorIBFNi0nLKgisJlabQBuUoYlgkQ0ptb9Gx8uAVxI0AokInfPqWIbZQZ/dy4mIOwyvyYYj+",
-	"/pmKYLSZ7EGc7gRTEUcjoTyoOdWPNwM9MQDjQmuYBOFnxCDejhG1OH6nXmQ98g6CQWCaJIBp0MDmU0+P",
-	"1b0eOcfG6kTpifLMic+lNLC3AUUd3XPxWHVTwTNEaOBhtiklkL4TEaIp1O2yq2rZlMyLqgkUeXesCniO",
-	"sn9sv3HTRUpiQBzNANcSybhpBbUuQLODtM64VZI6nNqoM/bxwwe37x4e3rv/flGwoQ7UTsx/R0mywZtU",
-	"ENq/6et1g7jjBQ7v8ITyb0nQALIq+7k7KB5EasANIE6U3h8rwH61d9p1iUsKaUQl4LwuhNjN1EYrS2B2",
-	"M4c8EYDNMw9Km2sPjCuVyQUPR2JvUZLxiaJxlL4MEmp1Bt24ur06s0cz5V2R3KLDwnORFefLni3yE4MT",
-	"Eud3y5dSIylnwiHFlpoNNw/5ax+LlQDSjlZO7IKT5+t4FAKWnI13BUoAUCU6Cyu/ZY9FOIzwKGR6NCod",
-	"GR/6m/ApBR2D+URk7ESM8urEW7jdZ5fINgQfcbjntdJhhv3TE7VOLgfMI3AnPnvzjCDNrRFkiRGkcaFG",
-	"EL/2l2kEIb6xzf7dekU3RHEG+LaiLow3GFCCgM4CQ9u5WmqcqLnUVOPlURQ3HYYXwGxwey/Z1UbDu/zR",
-	"fGJEqyjDBoNBsK+IgTfQRGSEJ2HNByBB2i6GQxQ45iCIVoFm2nt65Kbw6pgqPntaW2qHoFovmegKK/cV",
-	"icZIFTdLz63ucQ96JG0G6LbrnbyyFRnEJV400+QeNrnmOJyTsCIvtlgMvOXLMprtVp2FqtNJOdX64MuA",
-	"5Vv34sspTA6mS1f/KlR/wXhKIdWAEThXrfyMdgmzkBT6KvT2Y0MqdJFo6uhiBDqXwzm8xkY8yyVC8b+t",
-	"oQn6G6NNEz6N2FilwhgWD6TJdTat+3faE5nkg7gAc8ut2mVQj/TQm+/U2aF2aJhWlRnoNGE9ARpyLhB5",
-	"UrEYYmViqlGtCNQxKI7CqRZ4F+r/k8qS2v2QMD2rtAjCgSy/6qGNWezk5l6mh2Rpdo9yHTPFs0xP0Kgh",
-	"DawljUOjQlVO+LSchCDPLREWpsXiUPSNb7EY4lvbMolvhWHIzfAvYdge9LJP2J0dbxi/5cCP2krb1kh3",
-	"n5Zba9zyuOcISeSqgfcCBF0EoiwQDMtN7NbZQZpSvDJqoKmwy27PUVBaBkxTdl1gVxHerDTlKBxxFIw4",
-	"KOJTmjqCijWj8IgAQK1XRwnEGkYuRYArX7mGs5i4UN0UrF4ILYByQj4Qw3mu/aFHYDwFeh58GjhAkIhk",
-	"YYKsygMkJrGOhI/leSz5OVVW+Niu/3syzQFBeslQfREdt3p22KgOLRi3+3HFSEx8/dnSQZCBCXNgiyJF",
-	"OiOkNnvjYFXjOd0wXjRM755YdaQHo5GVrpYOtFgjd4aX7rF7qTQGocZDqKbnbG61qDZWxV+Pohm8S8sY",
-	"7Ec7jzkAfgJnsIO6E7Rg//4kbGX5RFyWpLP/sNvkjAP7W+DsQ2s1fqNSclpCKdnGXgkkTytRBwsCiZkO",
-	"C7VqXQLM1NWLI522NVjqEg0CsatfWWwYJbdDwX+IhGZWDMb5OgtRnb0vH2O9zHxsYrbnEPMsGwcChFBw",
-	"wYKU5/zRB60GSpVV0yZjRTjlIX/yoVD9fAA1DKPaUCr/dzSHe7rKjnYol6FqAI7xrLzqEEO97FZYgcaF",
-	"xAaFQ8DsEQPTJuI+XDAkMJMszYVeNmlXP9CRDyglqzO0xdbZAQoDPUnwkUMPz53q7kkhpBR1SoY8QcOo",
-	"99dQhgvPWSJ7PUi0zVz577AVq0l1uIE01iHl4SvIzlHjXESFzDVTtTUDFEfKj/GYD4eaXDbF0ZYJ+/CD",
-	"w48OWSLRHD7kJ6LlZlSkxSbOzU/x+XqcG0mzgs7qi25lIAiVtqSnsyFoSQnPxQ7YBdc7m26bPEIBbdUt",
-	"oDBlCeyUweV6o6Gdwi4tk//QCpu1FV6+DSLkxRZ5suzeDmqZ6ufle3uSQELZan2Xq/XBqkdMiclFKHZX",
-	"wOKxJH4UDFN0xQD3JH7/bjmHEdtxUaHo1KUi7324UBkDHSuQnzkbinygE5fj0x0IKiOfiZ7Iu6AMoB5A",
-	"eY8I9zHhoKp5f5cnSM715gOZUC8qgQp5zxSa4KwIYifnMQ1QXWk5sNzZZMNCRjE5n6LbNimqu8vMoQCP",
-	"lYEq+uwTcgy7QaFEs295h/fPlqBo3Ss3A2ACmCc5bLHyhshEReitnQqoEPf15EwgfbSU5UTBT7nPUNlr",
-	"+IJaduXw4dUAWeo07FM4DLXWVSuK2M5qrb3GGvl3MNNLzb0Dy2VhK9zEk7aBNfE0HIkNopTOZimkhT+l",
-	"oBAaUB3VKiVKQxCN7A5cmVmQlm4xu7BTNJ8o7eMHApq49SBtPUibBPgCdZ+FvnOH78wQeD6tZ//qs2rW",
-	"Sixxoe30Q0sEDI2Q7JDFIB3qecuyfnoM3L9s5I0QNSsZO6hUYxkPYPGXgOGVRrvUsZrB5TIUgBFGAmNN",
-	"IYeLDw4sBB8oYqWl56VwitBs6QDl4TIDBrxnicdKj0kE4CVoMJmjfw/imb7xjU+R/dS/8Y0Kno+MnKpL",
-	"K6IcxKihoAGxY1SDIIDIxcKA1iYNsyOkrh4skB5s3w40lx5FjlFrBShB3XQMATtWf8KaWDlFzsAInUgB",
-	"zJtW977bRUBbUKyvfegOrgbKQgDZiKZe1Lpg/VK7rYhIPE6FE2/QXkryCrxURNKBQmp3HTVKoboC4r2a",
-	"pX32YgZKaiZnsQEs4rcpHAeC926FlZI0aJperbXNvHOsdkvN+kIBUPEBXhxa6crkYOl3sT5w5P1iJXx6",
-	"rPaqh9dD6dddDnh1H1/tcQMDd6GIx+qABDs3aDxCEJoY8JVCWcZYxEz0eZaAy8GZORAO2WFbjA3pQf78",
-	"ItIi1QK1G29uOTTHHDV4Sq3CHyFYEC57qSppmtDWuoJnWeJs4QjM4YRDNITTaYPQfRfOj+cl19WvBlcH",
-	"SpAGQVdgVi9qnLND/J4COv3JLs0CDhZmhg25VL4UvCu5yllP9vKBWyk7S2+1kcrPG48tXR8oCjYYqyQT",
-	"Caz/SOuULGsTnZ3Qjb3NuwMiDgDca1URF5sJNlKA7HUxj1BMzeoWtnenWWAgK5KMt2PboNi5rVWe6bTF",
-	"lN4BOJD4Hbyvxi0HwjoDEOQ8iEugSMVFGkag0+gn9rImOtA+aEJORZhXBewcD5QPLvU1MIDO9qXJgdBy",
-	"wzjwBypV4ZBSvE+sB9IKnIfIVVQ5VlYLWVTtQum83bPiClqlmo3I8k4+Ghn0hwW9F8UEGU+tkjmNgjJx",
-	"czmExwqZXJ0CLCmyd2FlDreWwfkF5UrmRqS96KyFOwqVae0oCTLjr2DGsX2sbPSxvO/CQi+2CsxLVWC2",
-	"WYCvsJJwSZrBuGNPW0fsFAhKC1SDA2LK6Fv3+XAe6gpFcFc8h6PfKHyXXNGW2Tn3W6XX+YHqVgSJVfp1",
-	"xkYqYQyG3q565z7VWXK1gfbxpa3OOIy8zV2q/Np+YW+XKhd9kS1ukOLHsrZdjXXcUJ8Ykd27s7hhiFde",
-	"06EO0F+rO9RfOQ+BPR3reAj8CS8gbLZl289k/Z9f0bIr4JbzFoNiSn469FD24KdxJiIXkTrrPAjTUMxq",
-	"PoRF1awPHPUBlSYo6zKyqjldcqY7n4tuHgX45fZaxxTnihe3KFlnfOEaqi5NGj2pbJS5hV4/V0U5xOUL",
-	"cLeC+CklyLoeJyIZ480AWfTAj9mKoqqI4kHsd/zb4YOTcQJLK0ZW58FtcE24EgRo2gjanhAqoRPs3SCd",
-	"LmmopSL+Tau2SxmzzVKf4L4NJGMKMsLax763fCK7wrUUVDVHa5LOKOV1HrCwmi9cJlhhR+sTsp55j0LI",
-	"LVrN3b1ohiu1al09zoxou4+L/BdQCZtBa7Wvf/ijr37169/+zd8jJjcKlVC6+krx+Rw7adX2d0MYZ5Rg",
-	"h6MU8pJL57rWqr374MEH9+6/37794P579x5+tA6art2BS4YY3GB5V0oICu6Zz1bBCng4CMr/KdfEI7As",
-	"uAxBSo1LAJIIhFhcjloLXl6yZyEHx8wdkNLm03Y2zMXZ7EScSaXBQ7Iy/GBYOWCLPrj1khR5Np+K24CQ",
-	"MStuAKfdSGR4tFz1uWIvojS57JqFiIP2dB8Wr10AxStwVF391d2g0Gezed3/1c6g3sDN6/Wrp19qAoyz",
-	"RLTx7NHZr/htEA5ONV2gCOFyjoq6NnaQWzl8YxOBXdYKQRyk7dIan0myxtsycjeGJ0OpwLS8s8JNORiN",
-	"XPD2xV0W4sWUEHI9qpGDs63ExD1t7haPMVOWftgr5dzSw6vF9XLfN3b3zwjL69fgtPtSGJ59RD1cHIy2",
-	"3l6Ys10YXNPOdB4jBZ1nfDRaoWjraJ0K+g8pVRLj1CpKrGJwmuwrnYkCuAOhquf1oIPRaFvce1vc+/Uv",
-	"7u0P8ra+9zY+6/Ws770Ju1gtCqsiwnlZdLN0BTv7IoHqoAVykVQmhzIFrBgz5sVW8pbL9j9fCPpgNQUk",
-	"Ye6zzWBnLsJtjADehNpyxsIPbu/WciW7uq0ycxVVtm7h18otjHl9cPE3o04DwdN8sFCF+yb+fCY2vNYu",
-	"2AmL7hghkT57VJr+QHRPCsJGipsr6xRMn+ZUOfXRuJPKLk0eooMWzv0h/Hp5U9/0fKy2XD5Lz5fBUhAf",
-	"O5T9jJeB4Fdbv3LXT2sdbmT3YGwP02ePLBfoCJ6J7AMxdQ+MAGQZ+NMOFUP3KhLKjzAh2v5ci2rjLK21",
-	"aleQYuIQZz94T2cMEaw8qK4q6ni1XNxC4YKyk+/pNNUTBuYO505H88d8Sp/tAKLNMB8Sk42DDkY6TTFm",
-	"FCN0fCBOCJfjg5Znk7UrOgQbuTuOphzZ6tj9CoweYc1MnVm6KPvjrIBoCNPeYanfMownSWbvFC6NSKym",
-	"bAWPEWAPl8YM1KVi3OJJTiGSYYnSOjsIsIXI1RnWi8YQQttwkZBvJ0avROC+ncwXSw+icYPqr8eq+LAz",
-	"ZTKByMYvHL7DF5R1CuLdF+yLY/XFzs6O/z/7ZpxkvJfH7AsWS9XOxGMpJnHE4sdaJiKxzztCqj6bZDLP",
-	"hWL4UfEq801ELKba2aXPHRaqCdRqB6SEjdFX0JI09r4n5SZAMafRuhfYF2F3fgTFR/h+8DeDCl0tH6AK",
-	"ATouhTYY0bEKKtYWpayxWgMZVMCS4RqnAGJswsX94JSHGPUMQaKxJQJSu3BInx2NPZkFdwNgZBE0uVSf",
-	"CwLefB7/W4YiAOBeGx98TQIgjXC2kLJzk4M/P8Q0KL1WNbJD2Vd2QSDMmrOJ6ABrJtgU+6Meh+SGCGL1",
-	"FGeKpgMeY1Fpn/IapoWlEJOl6XY+5kqaAZB16qygJhX9fWIcS0BpMNOpMHWCYsXVixE8BBKXi1htgnMt",
-	"7MqeIE0DhA2KppcZ646zzE6KNgjnM+RS5dxVcdQq511wGfhS9h6s4ci2SzHLOBA7ZzwHDruhGEBHAFon",
-	"YBFhDgLCfWKBS5wORuUHRNqDCvA0LeGsYKyCpZxFDzwTHiseoXMN3AbLD+xlsm+7mHKeQW1+uOv2ExyL",
-	"lUHCpS3hKcGKOfyaiTKtIuEzKi87orShiTkq1hDmRVDHsHYAqWOEwKWdCeP3uRUGsO1xc2YBnkrLgkj6",
-	"8zMpUjNKGx2DA4Feimbmi9jBKp0WJw6+Cdu1ZIkAkAoA1+KMw0sLKYbiKqeMIrhMyPcMsmW3zFSL22Hu",
-	"Q+y+q8NQQNc6yHYs2tk9SXU/CNCpzwJ+yIV07AQQGnTPw6pEzIy7A3uOYjM0ABQUiyGXaRw0OuBKibSq",
-	"TTBzZ3BgLYXoK2mQjYMMKHkKOQfyCcF/lEvF+zFTGxXtH1ghiBIIEFuWd8nFVykaFUnDMmMj3hURJthg",
-	"Ix2ecnTllmSLqo4f4rk0fDpTbsL1iE+9HyyEcwkCMaGViuY/ct8hWJgPDkOEuahgCJaWwIFxsM1EtSwh",
-	"UszvjO+x7HSrPgQkduGoR0KPUmHbFY59KpGGu4N3u2qNINuKsmTyIElB2nUH6pUKD9sIRCnj0jiuoi0L",
-	"Gbp3oFaGTgMOgj9UsT2X2OGrYxLTnwxkKsJRQK4EDoWujGdLPPWLHfK4DPBCgG5Ik9tXH3ssyvDc4AgW",
-	"iO6p5v6wEZ8z45EdktFZ0AxpPs8ePfv/AwAA//8=",
+	"7P1bkyNJlh+GfxX/Y8dsunoiUZlZl+nKtL81s+syndPVVTWZWV0701VEOBAOwCcD7phwj0She4tGyiiz",
+	"lURdaMYHGU2UkTQ9rMlW4uPSJEr7YbgzQz3pK8j8HHcPjxsQQGYja5bdD10JIMIvx92Pn+vvfN8bydlc",
+	"Cia06h1935vTjM6YZhl8OklZpk8T8ycXvaPenOppL+oJOmO9ox41vw540ot6GftdzjOW9I50lrOop0ZT",
+	"NqPmvbHMZlT3jnpc6If3e1FvxgWf5bPe0UHU08s5w5/YhGW9Dx+i3sl8jh0mTI0yPtdcmp4vpoyIfDZk",
+	"GZFjoqeMKCYSlkX4N50xwgWhaUq4VmSUUj5ThIqEZGwuM616UY+9p7N5avpTMzWg8/lgf/+gF+HMfpez",
+	"bBlMbT5fN7GfZGzcO+r92d2CgHfxV3UXJ2Gm85hqNpHZ8gW020jGkX1k695cH9jhlArB0lX94RNbd/dC",
+	"YkeGxs/5jOvm1ZrR92adw1Wj6rK0EAf7zdRPodVwPAkb0zzV+Ipt2XzYX7ufHsvZnIrlC9lGDfx9IOS1",
+	"CSJzobNVPcHvN9FTnimZNZM9Fuy9HozgididlXnGrrjMFZnTCWvZ8vhKieoz+v45ExM97R0dWlK7zwWx",
+	"lc64mMC4WjnFDfOI04TN5lIzMVp+xZZ1OpyQhcwSMppKxQQZLoEGI5qmLCNjmRE95YpIwYgZElO6T04M",
+	"n2BUs8R9R7QsWIuZDXAToBlZcD0tfhzKZBnBd1yQw/tkKvNMRSSRTBEhzbcTMpMZ65NTTTKm80woeHvM",
+	"M6UJFWph+JhvdMpowjISB7PcO2PzlC5ZEvfJhev3ktmRUNMLy2AgZMK0IvcPD/vkmcwMD8xYwCJhO/CM",
+	"jDlLE2SQ5kezTPBhJIVmQtt9Aw+mzLSB/ZousYP9R2QxNb8VE3GE48qw4nkmJxlTqk9eCj9CoKPMLBnN",
+	"q7BQXPknLtmyT55mmcwsYXCQ7m85Jkm2JFkucGZCanLJ5rrvNjUSr9h5IRHNXum+vedUa5aZNv/ht/+/",
+	"vX/07tOf9Br3/MzcL+07H37e+JJs2PS/lMPWXn4rhzd9Dz/nSm/E3blmM9XbmKEfbsrQX0h9QSfPeKpZ",
+	"Awt8KdIl7GI60uaUUU2EOem4oRUjmk4Umco0aRurkHqg6aQ0WpzbGuZ8QSdw636ACZ3iKwc4IffJz4hm",
+	"GcUL+9VUCrZyOsCu5uYxS+6ITOWCXbGMcDhui4xrzUTLhODNAb7Z63rTwKhe4DtmlGdsxPgVy1pvt8w+",
+	"sO5623Qfnslcs/Zeza833mWerugxT2+8w3MQZVu7REn3OnJDIY9udnQYHU2bjs4xiTWd/P9P3ub7+4cP",
+	"zZ9fxC27b5dHyb3WTEYcyXYE9AOCXtRlKyc2Mu51NAfbuOnntWKZaJ9O7n7etivfvunsDW3i9OdsJEWi",
+	"jCy0oIbXjImQIMfDnX1FeUqHKQtl+nstMr15vzP3gdF8MOPKmJpLoRhsmcdSjFM+goFaScX8SefzlI+o",
+	"GfPd3yoz8O+L8ZgnE9Y7ur//KOoxI1iY7zJG4UFYr75h+VOWJrDfmFJGSDbXnJnjfE4EsFrzAIgs5pWI",
+	"KGmY74gKI4Kgkkk4yCFWDjK74Ki3f/DlL355+M39N/u//uxXD3/z1b2vH7z4+atHZwcXprNu1ABxCMlR",
+	"v4hHeZYZiU1pqpkXOo0mLBcwXDsc090TKdg2tEPpyBNG5aMRU6r7BEy/Z3Yh2+bhpMcFVWREs4yzhMgc",
+	"hv1MZkOeJExst+73mtad5nraH/uGKwtvuN0oYwkTmtO0EDWBqiwx5yGRcC/vfMG7j4wgWc2ESew0nVEm",
+	"lRoorllMZowKy+gpWbAhaIeG3Tth3DxGlNldwUYieprJfDIllAwzuVAs65PzfDR1v+OYMvZbNjLqFKoc",
+	"SzKjSzKaUjFhuFUjZ6QZLskvnl4QLkZpnrCkT+LHL8/OBy/PTn9x+uI8JilXGvUlN0czLNU35DwVRkSn",
+	"6TYb44HZ1PWNwV2TpS3hOiKKZYYZwHtH5He51CwkzoAnZDFlgixlfltc4UQQ3jTcYxhoXAwkJhz20Zgz",
+	"JDATOjN/c2EtbOblnyqSyglS+4qmPNnqFB4eBsRG7bN39K39sy6kFpTnlp+VBGDctCMqyJCRhBvNPul9",
+	"eBcVy+j2O7djLq3mCeq/xLYNT+yec4O6zpU5oom5RSMyzLXXzDNGFpkUk2MSA936+EMMuroCycyM42ua",
+	"GmmTbbcqzUfA0W7m266yR88LYA72EhwCt0mOzL04yxV8AaQlvzx/+SIyej8lhkgp04yYlm+P5n7Zi7Hh",
+	"LiuNr4fq5jOZiy3pe3+lzDGGhqvEzRiOkCjDVeHhndPJ9gbmsJHMkkKwYO85ChMXUj6n2WQrgeL+wb1V",
+	"G09LOUih7dUbjxvJVBJ49IioecrLNxWY+hjYsGCJ1VRmmglwEWj2Xqvb24AwZuBjghyQr/kXMMDPzF9g",
+	"oqRkSPVoGoVzgKsZNmathf1986Zdlq+pWG7HpB+1ikpmSWZULAdjytM8Y6qyNFIS8zMxP7OEUK3ZbK4V",
+	"GWdyhgYMmiQZU+qI6GxJ6IRyQVKqWbbjNXADBeZaEqVGdMbq4zUrEBhnq/IU0CUfTeOokH9AYeaKWNcC",
+	"yRV7K7TrOGNK5tmIqT6Jz5jOlnsnY82ymEz4lb2HVVnt6r8Vb8UzmdXHHFnNPMtTBrpKujwyD++Rb4C5",
+	"nbw6JZdsqawKM2Hazg3MqX3ygnEQ9BJZogTcrgvDiHLFkjpNnLHbjDWlRmhn7PIYHnkrCGFm7GiZNrPV",
+	"NNOF0w7kEbwKUBp0Lgqq1EJmSd+M/sR0bG/5eSavjByplX+mw4hmUuCKCTKlqtiPYKhURC6EoS60TbiO",
+	"CNVm5Ckz7xo5g5IZF7lmffIGiO4bgHmZJkTjdgGhJFfMLkw+j8B+rST8UG5lZjdHZrrGax2F8QycmbaV",
+	"jAFJDPPAZYNtUdu9nkEnbM5EQqQwgiisriEK0BN4t+q/BX3ntTAHW2b8u22Fh4NWbuENEiUm8biit8y4",
+	"UlxMiNvZR+DTJRQH630SbtVRghBuU9+Cqr1m/Jaq3iqylVLSeDHmQau1K9GcKT4CocHsLpnRjKdLErwT",
+	"8ly4A9NboN76YUZw81makCEbUXMEQisLHSEXTqimQ6rYceHacne+0TMXMrvEywWXROVzo4mx5GuWcLqd",
+	"wPJglcCSF10MZqaPAdgma0v1GLvdu1jOmZeRqwOAfT7LU83nNNN3zX2/ZyZs5QIjCex+9eJw6LEToePq",
+	"2GMvSscNM4gNS7L+SDlnGbxHNL00lxdMDGyRdkAQgAKWpnOmNRcT+IYmCTev0fRVZtrQnKne0ZimikW9",
+	"efDV9z3FlOJSDHiSsgGyc1W3cX6NPwBLlrmGOwu3EjX3MllM+cjcZLY1uN16UYON3zmxHhw+eFjyYz2o",
+	"G/0jP7gZfT8Aj3F9ZF+ar1eMAiJehNG/FFs5os9+/nC9X81+JYe/ZSMQ8CH4B2KCSlSlo0shFylLJiwZ",
+	"UF3ydyRUsz3NwSgt8tSyQTRKV1ynUbmhIUis699xIUddnKaRD3Xp0nQQCNLl8YSl/IplliidvBpA0Cf4",
+	"3rL3oerAiHpMJJ4U1a2wMIwQHjgisREP4RTE5BN0Acorlt2JSAzuKZSskth9Trgyc0liczjtV8xouUl8",
+	"TMxMrS+fazLmRrbvsHrmwZXrX3vjkqMWvZZEX3HUilN2hWu39o3n8OSHqCdFuhzIhRgEK1+m5JtAKILd",
+	"BJ6MIZ58+xbKbEIS59R0pia4gYwwWoQ0LOiymOxQypRREK8yNqPZZaetZDSC9Oqap8n5JbsdjMKl2GWA",
+	"IML78dXoiWK335NkyCYUxOupTJOQMa3cHkpTnXc7Q+f4qHkpR3bVMCyqK8Ny63xUWmgylxL+RZI0jiyf",
+	"zWjWGGekmLkVR4x43UNMclpoNc750tCqnmZMAYVKay5zdKi1LIq1kH6Ielc0zVnLxBdUkRmjKs+YtUeX",
+	"SWF+BzUJLVBRQ/+V/j6EXsZvS6Gf3iEOB9wd22JtonKMXRF+GPq1HY3dvEL6+L1R2okBCyofoYCPRrXb",
+	"qn7t+KPawD1KbP5d2x15UrQ4c0JldymlYBRBPNKD1fFI//Dt23x/f3+/LSipZZxW36O4VZrCeoD4bvO6",
+	"QLTSezGEsXFFlJZmdzExypZzzRLkmWBnUFO5EH2UQIIIq5VTInv/6N3PftJ0UGDsNqy1+2X7Qm4UPWC7",
+	"8bdzTeyxG2EdF/Q3hj9iWoLf2LIjvHLglu2Tl2NCjbDMx1aGPsLDyvEET6nZx4aRQkyzo0C05Q3h1Zfq",
+	"0JeF2cToiWjCA0HeRk5Vuu9woRWxQN3uIzi/uRnRYBtCN9EYPCvIFbYkWYXnlSOcSsNsn4Ajeyvz+MpK",
+	"RUwY0fxbiJMY2PH9Lme5EdXmEPdhLa+DjGrzo7m3BrkAi1pScFPFU8ODot6QplSM2CCVix7wnCtufteZ",
+	"4/Awn7lWA2vHMJPi6tK9QDMNLCz4ecGGUykvwQZsvnlXJVnUe79nJrJ3RSG0RJkZwTTfUK4vcFbw+Vdm",
+	"ak/szOCbZzi9M5wdfPVKyvR1MUO8+2Ga526W8N0XONXnMHB80073ws8Wvj6zU/7aTwlPPVeX4ctu6pXH",
+	"3uD0n7nZuyV8bi/9Ulxj77sp3ES4qvbDJhQ7FY+nXDDlB38qnopJytU06NlJyMXuyQQ2O8q45iNq7jA2",
+	"Y9mEidFyswVzLSH/LZqDz0+LNv1guNI+yqPGP9GOsiaRwTxjdCuqaSdB8BWt+IhWv/O1fax6smFsRSt2",
+	"AK1H9pXtqjxBfyt11wWbdMAgfH/tFcfea5sKUJ2RC8YNW2udj4vtbFi0plu3xu5b2Kif0oaa9SiDQPyN",
+	"dMsud9uIpqm93DopuHjMB4qLUYOcbe5uQWK4a2ZU0AnL4iMCD+MlbnozXSroc+tbe0rVgK4W3JxKi72N",
+	"aJYtCW2R3hp11c6audspXkMPON96Jd09/MEFBX5/E6JDPk823i551s0mlCuWDXhyzf1/xTJlF65LoH+7",
+	"zGHDPZ2e5ejZrGCZ4+/Hj1Nu2k3Vje7OUjHs0oks0XstR6kKN6Gs27PWPHt4Nrmbvli+KDdkvz0ptVcd",
+	"zC3cT67r27mnSr3fxH3lL4qP6956RfVoulbrnnERfntQ1cNrTHaN8lo99R2UWbOjJ3LPm1awgf4L+8e3",
+	"+Ni78Lk9TCDC1FzTc2/C9TQf9kdydlfSOd8zm2LCxF0/ng/h6+qSz/fkHKmyN5cQGYhD/hCV7ve1q+9V",
+	"8NqVvl4Pv/ZFsTK8mKt5SpcuY8Ay97XdvD57XuXx699RLFMVnr7qpXPGxDf20XbDjNvIZ9ZauJkBqbZx",
+	"186ibAja5T64PUnj49pAFbYXXuzv1u+SW7nDbu/+Us22SicbBVEzWqaJ9WhhcDtNjdTjb7iNErPK1sNO",
+	"5sMdL80tLEmeslY18Ydws26lDArwdgayeqDrjGU2sPF19W31TGZkKhcklWJScZlAtMZUpgkZsrG0QQyB",
+	"NbfJAV/fUbvwgTqOV57a6RgTYRdUQaShQOQMMyCfBg6dbeHKysKD2n7Y6uRYpzlhUn77ekHkZLFiVNgV",
+	"AYagNDcKv1kcjBROE4yBOib7lj2Au6Lbyllb8vZ7R8i2/dNiqV4xlh/S18tTJkYsGeRC83R7f3TJvVnZ",
+	"ihq8k4KLiY1WVEQKvx0b3ZFr3aHbmAECIa4yQmH4jmIJGS6J2SMud6lPzplICNeEKhLb92MX7GojWrUk",
+	"CdNspM0WcPl5+BtEnHdYswUXiVyEm632UgtFWi0J3k1bsSJYb23obq30Xmaa9aNQO6e1XdTJBVxwkYKF",
+	"X88KkafsNpT+PGW3pPC7nm9E2c9Rl/wYFH2Y100o+YGkUvK2b6Dcf/L50SefH327v/foZO83dO+7wd67",
+	"v3j7tl/7ovRdf7D37k7546d3Pv9TsBCUxLUfadaFZpvIn+tjneyz15MFg4U72MyUtSrU5KOjfPYxa4wr",
+	"hd11pPz2HQxgp7Ssyt6b7NUGcXmT10sy67Zc509r796I4L1uVqaR/gWfsR1ObIUmEJw7OJEuS2zK53OW",
+	"QFqb+65VMwjBo4r/goO6v057WEe0cSrpbs/eNtblTkqDJ9a9corCw/0NcgKMOLadqToQv9bbije1LQfX",
+	"ro/CKS33zdzCt2rCSdlYE5lrNN7A+eAKoQ1BV+VaFSYd6Dhqt+dYpLzVskHnsNPK7dvZrqx6H9Vl0wFG",
+	"qzOvXm0UWTvEC/904+FuQO+SY1h9n32LL63MDerGCELVrWQ4eLeaSexc8d690n3ehd0ePnh0WLuV6uJj",
+	"mN0QhE2Mub3cvZlwg2CJZ+5l56GwLbjuLlbnIXS5XmvGOO8eq8cq2Sy7UhI7woEalhXfpXN+9+rwLlhG",
+	"VVxmT9Wo+M9K7Gmq9Vx9fnT3rudTe/Dv4f4/+PzPVsWWo0+uq3HEPH36ZGP30HwOgMk7PBLz+QVVl7u3",
+	"RHUB8HbpNn1yIpaAxUHY+xGbaxL3Y9wJ/X4c+bTH12fPETzWpgIDTCGHHIM2WO+VWkPdNuH2TB8tE+WP",
+	"4Tfv7gT3YJM9AmlwBuBPgZg0o+9D+Qj2csWRj6DjXS8hiNMaBOvapPACWoW98W0A+XGA2ftgf5+MpjSj",
+	"Iw1QuxkDON2aVABHfltVC2QgqpidXH2Y8KuL3wdvCABnMZGoyEEsePQDOxlAD2u82QIFfZ2N3OxxnS0H",
+	"kGPbfrc6GES47a3wpLOlEa2UZjQxY4rPnl6c/Xrw5Onzk18Pvj598fri6XkcWfgzu9vJpZALFXiJEN+j",
+	"Mot7h6Xc3Yf3O2ozoctnKvM0GcAoV6RASpwHoeTZyenzp08AbOiYgOhupEknRrd2GUjU3dL38FQU+XsO",
+	"LrM7KmbIlAqwTY/Xb4fRwphMO02c14MB1DZuCZes6YGbmkEFAM2NacVEmi39BRNpHOoGTgBLrgYXgJaa",
+	"pgPAs19bqcH0iSqIx51ZH/YadhAsLk6gkSR5wvXJyEVAOcHJuoysy2kCf9nM564ilGn4sW8GP/q24OMT",
+	"16Abx1OhmzLI6KhTgFYwE0iS121I/4CSsphKMqMJupNxksckHqX8CK9RanFqADoC3nD8U85moCRywfrk",
+	"RZ6miO4KAFVUXbIEXuIF3uPzr86/Pj8CJ/t8brF5JCieYw9SZe4Uo/yQjE240ixD5B6WjglV/tZHMC45",
+	"Ywgfh+QsAXsY7jOlAlD5OgAJaJkNMpm23YKyMCMBCaiNEOiMVDC2gMnNpg58qyEN13uEFdOIXpOmKP0I",
+	"tiBG/NVLa3zGBbJ7k0izJjEWjOBMxYBhJBELXLqrEgCaaAKYmSdkCkCmFtgQ4REtXQs4pph8Yr+8E5vV",
+	"5pqkUl4qszYYlbCC3sVh28TFjs1eh3YZm6d0ZBMSPQEdpRqIaGjbnYAZm8krQ8IL2MAefBHPSJrPhHJ7",
+	"x23OPjlno4xpW5oAgZ8YPDZnco4FE0j86aefxogkMJZ5RhI+4QhAVcGyNA/j6nWiftks1oBSZFHHjHAB",
+	"0rNF9uR6SYbMyB2dcjjxjcZ7BH8aXLLmnzujc4QINo2lTP58z8rPe6dJXI9DWh/LAkBrAz5vbt9BdoGE",
+	"WdDKwb+M6BZJoiiNYJ65hjSKgDuFIypNP3KXg6d7icqV8Al7phxfar0Pdxz7YLrcvbbpe71uzENxc996",
+	"0IPNZ0U5YwsTe5s6aDkqF0SxyQxKfq0yDbZZfPYqPzSd7DZMg01QDEo7AqfVTC09mraZHABFs0gNd9D1",
+	"5sivUx7r0/qCf3cBX1Z72seGrbgZkQMiZMJIIgWLyKGL+KOCyGzIdUTu4fNjLriamhfu4xcAXEHoUJhx",
+	"pekyIg+wJcTIArBTKSZ98hiKGSlAO8sVI4hFgxeKcvIYzxDncDmvx50dPCwZgQ9//vDn64yTvsxYIGBD",
+	"hrrha7CvZ1JwLa0wPeVKY1UzinDx7xo4tGvzZtnUKlGjtn12xqqc2tAYPj0pxYu06UXuyRXN747hu/ns",
+	"mobWgXgtz6KVC9eTwz24ZSj6ijxXnS1DULqbDJtWfCKoBqwIT+WmWKS/TzGzDScFQ0xtuGsDTcKNUF2R",
+	"bQNP7QY1otcPBFUT9XLBf5cz+7ONGAj63S0HECzdudAX9ntNsc8xlFuX+fycbiTMdSsGt0WqXI2NrTb+",
+	"6mz5tT9gH1vAW1eueVOpn3bFdxJJ89Fvh870X83n362i847Z4m5ZIjqXt8of3sztmG5c8veYHOyX3Ukl",
+	"FXOd1rWwpck6FAyrgBTixFaQ6yZ3RLfrxvTLkjbHym63ix1H3VGBKPX1NT6oWPrtg0bFLf9g3aMW+R5R",
+	"RqrKZwNa7wo/XLsDGYRL8C4heOGQji5dzBs6krulXGEPPqCrCcAcfLiQzGc91D6VjyvnTOgmRd+0WzHq",
+	"6YyO2JxmrM0n5/CAgge9TVXlQ0B5k6JPLOiZ9Q9MaQJ5o6VAi/39vfvD8aPD8b0HP//58N79hD6k90bs",
+	"0eGjZJ/ts/s/v/dwb39/vP/w55TuD+mj/cPhz/cgKGO1kWetNzTYB5HfpuWla9zt9jjXifLlxcUr4tFF",
+	"K5vCiA4yS8wKHRSVxJu4xWaBqh+B+vn3LFuS8clUr6cmLNMbfLjOOwMLu9UZbbtlPXFLvRCb37F+hp3u",
+	"Xj8L+r2ufmYP3e3rZ25Of1L62ZaJBFuepzaibani7IStbkHUH4bdvFtFvx1zjNvgFm88VVt92j9VRE1p",
+	"xsJqUnzEIpKxlGp+BZcJFBdBPER4izOjgJT1jzVhzqEnpL9/0BDg/BjLZG+qaWmd8aHTjZtfrLvMGkpP",
+	"lOjD3muoomp2EZbQgYCJqUwTlqkjEo+4XkLJlvgn39v63n3z3Ye4T04wPmhKFTkw1HsQxoNGvijK0AiN",
+	"GO9gWshkGjzWJyeC4Hq6aA3IoyTFfI8JFcRIazbYFwsc+t+hnHL8/YfYhmPA66Xg3u97IwhH6P3hX/1v",
+	"v/+b/9nnHxz1vjl9Zc2n5fDaDqEUCRcTTdPLQVuabJeIVwwyP3jWEvnKZpRX880PH9zvEL3QnAQEwTH2",
+	"VGHmD5ZPY5mS4gj/LpY/XHLT3oe4JMj//j/867/79/9VQw7QDUwcRPgajl7UGXSzexz+go2mVA/knAl8",
+	"bZPZhCnoHfzQbnDNjAwIvZXbvswaVrNo6OVu8f7d4OV1ZtUZnbvU1p1nuNaO24bTLL//8aX9u5O+4bTw",
+	"vY9uOlsu0se5Np4ZbTgbfO+jm871WeSGdCi//5HRYwsW7ULXG9Syjj549p421R16BrkT3MVY50ITpSVk",
+	"s2MhNxs7ReytrI6xxidE8gwZmWFk3zqvh42Mx0Gsm+gu1YeAvLvVIaDj02KTlW/XJGENpmP7lgUfSHgS",
+	"VLiOutaXm6xvGVq0FXKM+pLw8ZiBnUs0Z+c29LSF9c+9M2yO07XpYC0iJle2yKwvfZxypRuzyeOT0YjN",
+	"9Z6DXY271Y9L2aDVPuki465VEg1ZTvdqgVxASfg6Qc7kAgK3MUZYSD3lhjDUFUHqiNonF6ql7SIcfSGz",
+	"S5aQfG40ojHNChUMtScpukJNFglZ5Q5jLIEQH1kPifKwG2aBDc9K8RzYev6QqwHTjMCMa7dNTBRdIvci",
+	"ZmbOF8IRV8cTxkUKZrmw9UTc2lro+c6pOHi4z3w7+PlZ0Zr9wrYJTpRJsz1B0wnSfMK0cmCNcGA3D/j2",
+	"mywoU1ZsbhyEXfzIMqIwHcltuuI8lg5uxcocnou1fHDXxuag61swOVd7v7bhObxRPgLzczCcW1rU21jQ",
+	"W9nDt7V7b3DffjQ7dueLdxsLp3bl4bCX1IabwVqkqpAVqzErajSxfTeTIXC9VCVh+xMZLl1GnplxHJiE",
+	"QfCgaWrECOs/xucgK28JFdIhoS3Mm1ORqwPI59zM2me2YvgVidVMxf0QzG+TINx7gendnyCczLJFc8w2",
+	"WMktxPmE03Qwz9iYv1/vsDK7D55cHYQ+6eAcPMOnfowr95p3Vg4TCBfGE7Ul4nzb6AHoddeXIXR6C5dh",
+	"0e+1L8P848jo83O6ieiBazOCjSJ6N2ARHyGm5o5DunGZt5UGNrtDftwGN7sNNuT071at/4559E758xMM",
+	"o3hcROteX6ptC/vdRk7qbu9TA1XuOGAJayN0t6o7qdhAs9k8pZp12II8qab+t8bFlloupraZmFFe2d1K",
+	"G+W+dy50NHR/TdmjckxuXQSpzvBm4hj90e1Oigv2Xnc8DGsmsTute+tJVtnIqhZemWdfFBVtKvRpBnGL",
+	"7fBiKC6kyJxmdMZ0AANAXCONyG5rWNAGsGTVtbkdznGLXAPWvNnfwN7rY4vBFC5rjDaMYM2sDSNg5UW0",
+	"1h/++t/+p7/97/7u//rbP/6Lv/rDX/7zv/s///qP//Kf/uF/+m9//1//m3II1+G1YJwDYbFxMkYIIigE",
+	"eeeUGXP8s3Jw2WcPe+V+D/Yevft2f+/Ru+/3o4cfWvouxM61ZSs2mZMUN4RGfLN7q2lTPXW1zLcfpC+H",
+	"vuph6OcJ05RvlapYxW9ag99SPVOuynTQSCsx7CDb4zXqGMMk/q002kMu9MA626zHs4pN6LFhxjzVLCOK",
+	"pWykVXfXPIKGdZYLnpnHcY0bZIKW7EqcEvzYzxgdTf106jmXGRvJLFFdy9pR1WR1OyFKGzWLLGSGAH/z",
+	"TE4yOlNESzLMqBhNiRQRUfloCgY4Q82+kHowlrlI4rWRlLbnxkW/alYstjGa+q2zESgMu2rTSDprFyrH",
+	"1tYeDZDyscPiLT/ykgTfSqzdyurQ5c5F9KLXa0rmuL1uXSCHYVwr+78rugWgkYS72gVlQMJlAZIqZMIG",
+	"CUY8AlLVYJ5SYYFXB0HcBnx2MFXuRaVpFrTjH38XrY3vaZCY+IwRqgNYPgDIshItYGIBWNax4dOBRIs4",
+	"jkwkJJFMQRwLHY/ZSBOKby0A/zG2gx1QDZkRGJvn83j7nRN5ueCaU71+w5Rg4wdJnvly3eXJW0CE4lqC",
+	"Uc/oEjDAVuK1PTh88HB9jQFYHC7UBoFRZut1meNL99wHu3+a6lTA9+aekoIR2JFkRi9hsWdSaQiQNOvG",
+	"x3wENFLkkzG/Yi7AyNx+DkdNCvxoz8MdiLB7APGVPkXiE9PPnGWlNuFBzJm40ycvBcMWYSukC7pU6I5k",
+	"SWf/Icyr7EI8bHIhzukylXRtDO4r+5i1Xq7XVIu5nZvnMQAs0xsdMdhq9rXqwep8IoLM9Q5by7Qicz3I",
+	"2MzW1Wk+DkOmF4wJgs+xTB173QM3AvM/mUW0xq8Nzkoj9ERY2n3r4hAP9uv7oHJluNu/SID3HL7x5ng/",
+	"TykXO7zwTYeCOlDq3V35Qb/1oN4po0k3/HGM9ZNlvAaqLiMMNMCASy0xOLub4Ay9D7gazCy+cd2EnOTs",
+	"WvGr7P2cZ0xdLwZWDZK8ZXxSDHIxShldz9jFa/ug4WAZl5nFBu6A6tGmYcRTljolBlE6ne3DYnTOaa5K",
+	"IaRmNEmOZYERaSilGsxSpqlehGiUKIAMEK2jB5LTiAGkBdQb1rp7xOkXbGTGcB70a78C7KLntnf73Zc4",
+	"CPvpV24s9vMLee5GZL95FQ7MdeXG59TrvIWBv5kyUVBrQRVxj5OUKn3sK4VZHA+odG6e68zHfffD5Rr8",
+	"ed+zH48ZQmObMtdN4fLOmAm/K5KwEQdRzVxMDnaFLuFP38kxZvkuuGKEiiVmBie1x3mTkdPV/FKrkF4C",
+	"GcyOq4DOB4RtTLi1Immpe3UcijNGJvWg4yMqQJIriDWSM4ub01nYwK30DWeLJjWmWymOC6oui0IcKp/N",
+	"aNay0qxgw4QLMAmoNVf/tWph+DhqyzuK4Xmm6jlbiU0GzMlvtmKtm26YwBpTu2DAsNNywdCZz0KHx44J",
+	"JYnURLE5zSgK8Awr8CHmu8uQbqLbyho+80wOUzYr8jBsf9rale3RthWRsF9AQlprgcH5rTZGfokovoYv",
+	"cTFRm2a1Ql2dhC5Vk4VpTjMNLVmlDO9qmjFIHresmgyZOSCKWDxhsjCcT0kyM0dwnKcpMe2TT15fPL5D",
+	"pvSKkTlVyhxFLkYMKiIadmSeWlMI78F6gZC9d2EK7ZPhiiQZpnxBxQHULbkGLo0NsCQyojUFBAPkospo",
+	"rVc8k2JmVKIpVST+8vT84uXZrwdPTs/iRi52ydi8hbx24cLRbEg5TPNBypktbCjpZ4klPDyFMXyjT/Zt",
+	"NVfYk/2N6N2orKZy0rZ9gKpuNjCRjI2NxAC6HRaUNHPx0FYIXwCiNu4yW0MCccpGU5oZddHlN7FkUi5V",
+	"hhszSVBYHEKfkV1cgK7AQVAN5ax+AFp42g8WPNHThiWXi4AaXvhFyAxarF2fnLjwSDqfpxyQxYufXTqc",
+	"LLLhyJLpQBDDo7Rg7BJBv/W00cgDBmQ1pyPWloXjfjeDfSWVnmTs/FfPsX933hEPQku07MiFKGrYYANE",
+	"MJYg35tn/IqnbMLI47OnJxdPiTmOuk+eQphxUGjYNa60IdUCMjBB/e+XPWkP720GWV/jn6dCs+yKpl+3",
+	"iBrc/o5FKIwaa7mxgzIR7D1m3c14mnJXomzVZoKKYR2KTX7FljdjY++s7LcEIjfZw23A1Rrb91fsB4iJ",
+	"7SSBGeLdJoDjV2zLKMNmVBEQNPJsbq4hV3AbCo/ckAe2Ms9WwKPnjBolaE0dvrHMAquVZc8Y/kCtXh9W",
+	"5nt19vLx0/Pz0xe/GFycfv305esLX6Bv/UHatKDgc7g4fAmwqpiQyYVPt8Qrhis49vilYkdmCnK+l8/N",
+	"DTuSWcagNAz5BMMHhsv4TgRFuBD+kHwi2ATBj2Jk6jYE3lzLsYNLhHfgghQJ+WQuFW94A5z4/g0rtbpu",
+	"UERxzMn6IG29sGMijSAwZxmWcrwD0kFR18sWmFXkE9/h/p0+OcGmlb2wzdgsewaMJ8Cv0VMqSGzZdd+J",
+	"A3HpMj5C859cuCpa5mJ21kEaTAmvEJXPYG5pWswfBGZl1gLNEVB/pd+rHh77Q1upEfjR+xJcvZVu9qSV",
+	"WjYQpVLmrYv15/rFYG4mE73zDbG6Tqjbi6iXS3lpzz8OHzYdblP3lSvxZbZWc5r2+gOdysVALbgNl6ug",
+	"PTRvc8jzFwTQMsTEbQwbfsAWXj3bcjQLmkEK9EcwnKLQzxZlsvw+dseqPL0S6UvIr7ZXODRrZYSAIe/O",
+	"YB7eArsUC7Dfm3CSV2Zwu65yHMyul2/nEQ7PXfDP5jW5OpUFhvbX23CqQpflpeZ6R2j/iExlnkVgGDDM",
+	"BVRApzmjOPZTdKST76Rgtjqj1YYlwRin6t06R0vR2qWBl406zLKBGcZGL+D4N3sF9Ntub3xoW1TVLd76",
+	"GhRZl3Sz62oamy3Pxzj6TfbKRzn+7hv34xp+8ylS+lXGrjhbNLF/qNNautvq1qjKDebgeLrdhlzpM9ng",
+	"banxehyJbf7d6plsp8GPeVuh45QrfUQen38TkT9/fv7nRh7+5fnLF6FoN+QC/Sj1YqlTxloiReAntIUu",
+	"ZHY5lPLyOCz4bPGihNSuDHG12scKG8I6H0XK1pNxZ3JBsAt3Kxjg9qtPkKVpU5CVwJLfGBwFezJ0La49",
+	"G+y9zmi92Rc+rMLqy7DyWFSYaGnudt9Zk+qi1LIJIAKLLKPm5hRxWzDeKPVG1Tdby8oXZkcQCor6EvU7",
+	"01WC1pLZ3Pr8NuIDa4NIEOMqHMEW0AEZBJTjijlqOFI3LfrXbV7BWOVQUTPGktjoBYQQbVt9euhSMiDI",
+	"HqzHj6dcMMXMC0/FJOVqCngcDcht9bgIWwPjsBhTcxXUOIywi8s8wLkOrljmH4FADR1+NGod06bfJn/C",
+	"17686JbuSCORDr6zSKAtAXHfFcY470eJf/H0gtylc3736uAuTWZc3FWaaq40H6m42Z0C74JRX0+ZwBo4",
+	"RW7MieL07rl5aUp5mUU+WGllLeCK7/5s793PGpNdFpTrwSjjmo9oOlBt1lTg7IEfG5zVJHYvrraNHj54",
+	"dNjBxwBDYTOWTZgYLTcei3/z5gZjrQurhmINJ24sNGWZJlmeMkViaMNslLgyVNtubP1L9IpB3Zzjshvw",
+	"+tNoEo5esMXunTm2/Ht9HS/ZsgTNQskXjGYsI1peMnQcU+uuo0pBfokcky+o4iNCc3NatOUI/Q1q2qxw",
+	"ItkS6qvNREjD3YkSds12KUUEhpjawr2iSoVVtKgiMRpkYsPNJkx7bySZ0wnrE6McECmKMAH4uotV+gUk",
+	"3hbMkI5mbAMe+MnnR598flQCbv+Lt2/7tS9K3/UHe+/ulD9+eufzRvb5QuozRpOljder7YQVcEotkY4Z",
+	"U+a6io+IzqDgBNhiWQI+mhHPRjnXZJgxesmyYxILOfhdLjWNI/gb/CLxEUaygDHBHCHzj/c4ZOAnSEg+",
+	"Pyax4ikT2kZW0vkcYkmMADWXaQrxgZqlyxCaE4eHcZPQM/4JHQOQUVrO+V0VM+mod+Ybdd+8kL+ybRff",
+	"PLNdeJrbrnyEns3SbhVKDqrHoXjNn/8VmWZh3PxTkWynkA35d7Ug8Q4MdAMstgj60FbqWsUlXIl6jFVi",
+	"I8PxMJyuYgS2i78fHUSH0b3ofvTg3foifY0r/hT6eUO5XW/8fI4yqv9sYVndx8dm46bhN0+ti8a+Lmcs",
+	"QHItaPVwDaG2yVVpg8rdJwucVUQOiBW6odghDCwi98jITSMi92vV+4sj5qm8LY3PWUDgcxZQ95wFpBVJ",
+	"ia4iOSkG8656UvyWivwO9qRYd1aeFdjR5bNQ8MBVdT261djofHJ3m/0Y9rxzF0HY+dc0YdeshJ+wJJ+n",
+	"pr2msOyLLPdY9qXsKQ9onmaGazfGJlps57qkgUrqYirN6SmApkdTizA9piAgXgq5EGTJ9DG496lQC5ZB",
+	"4K0Kg6ut0tsd5rG+iZvcW8Fj3ZOZCm9oXSrGrUwW06UNmoBwUOyHJcc2dAHDFrmY+Gwmh3IJb3Nh41k1",
+	"U5pkMhdJF4GrW0B4KYfMBoZX43YqZImC+sulrVSK4bbO2hrYd/OuvgnnZWkqNnT81p2Y4aDOHGppY62C",
+	"zLD25ggI/NHJ3Zb6xxZHlY9B5yTcnp7GhPjVSUkNSUhG7qbpYKYmbXEZ80xecXT6lY1mBUNbu0eNCjHw",
+	"uBUrz09R78qdIcc/unSEmUONpT5aMpgUE/paSVjdzp/fE0VWRpBQ0UB1IMFPbXg7psTgPvBpbs5CD6m2",
+	"hmc3p23wWRNy75cQqqZtnpEluNElhowJz7m6BQ1tcfcX6SDuRJSYSrGIQU6IW6nSdqrtYTfj9Yd0e22g",
+	"442xhVi/Ze4/sOdBq9FmRNMUDrC5dCG7Zexz7YOLv5JwDZX/grJ+3sV/yZaVSOqDw8+2q59XSoKs+CNs",
+	"JQ6b8FvL4ieBrAGegoBVkOESLbNgqsO7qXvaP/D6LBdgClxhTbYnsVw4xA63Dl3wTGZkmCsuDIs3fZIH",
+	"FjQqgCtAgcC+A1UdbUp5f0bfP7G4ArGN1HDIBmED3We5jS61eX47yjzW3a5aCrzTCXU+IUhxKE+Ppqlz",
+	"fsByDjFVHBa6maxtNLT56GcgfcX9G8gh/yHS95+BsAjp+hgLSS/B6yBJKsUELT+r0/sxFDYsFEpieWW4",
+	"2IzFENQTl7YT5stk/Iol6NXguvs+CtPo12fP18XOmqYaJsgXWy7oaD1rvw1t8Ztd+41r+6rZ8eLgcSPc",
+	"EEkoQGC5VkH+4z/+H/7jP/7nuG2Cg6PD96vodRFhqct79SV7jVJTKu3a++P/8n/83f/93/z+v/zr3//3",
+	"/74KZFe1A29SmBSH3HKvNGg7N23/icgDoiC51xlobs7oFg6/sAyV9R5nIqrqvDCU8MvQaFSxiNa+qxjm",
+	"mjSt2pnakUj0A5ZeCIWnneA2dBUwPIP3eDdQfYsJHVmZyFyc4HQzMjP3dQgpKepNbTnErWwkoUyxtgtr",
+	"21kTnjEvpDy4/TEHqCv+3cdpsqkLRVtF55dU3YaAMch51bA1bNEVTPtZWn2vF3VSkNdfLT6MBnWqUkhw",
+	"eD+4q8PDKjjQjC5KdqavWTFwe0NZ1IP7gTXWmVy9XUNhtaM2vTH0+AZ2vCZhq+B/gQ7uDa/FzKuKeZmL",
+	"1XZ1adEqQA6wpwLroecbm0Gah2t1EYAp1y+oH/TOuWGIeybMNm4pZuGtHY32luK0rj0NmuuU3RD2fbtE",
+	"X+w87C9EtQ+n4reEm/z1N8Lt+Y3cCNStqQNuBNtiqPsNXcadXhvfu9nm3cDWHEBmhwn896P2E7DmviqD",
+	"EJbjumyvPCNoZ9+N0uJP5Gqw79Vnr3rMuu+U2zwpt35Q1E06pcJZrUwowJbXjfEbmxZB0/TluHf07Tbe",
+	"serkAkPeKujk+hmyIdzOflyyMdUMBHpqIQeosBCchWmLi1Gao1hRm31R9m8r+hf+twa3YCPq45o48mrZ",
+	"hC4mqar+rJod+mBWWCdUNvAqsHijTWKI6HIYM28+zBiBnJsULQQNtXG23towiSZoDJmxQVtQgIs0MA85",
+	"AbkWHWDBAGz9agwFOC4HZ5fIcPd7nnyIXchAmtrdN1tf9cK5dJH0604frNvtcEflqL0z1vhSvByPQwxp",
+	"UBLleNwxPhAVppfmJfuneRUafl2AUTZ4vkcWKYwJROohucAQkYUFD6QenQIqszOhj4iQNnAEIDMs2qX/",
+	"ClgN5JXjickME8p1n8SgxjiEfduq9zKBK8IORNn3p1SRLHevmy1q33Zols9OTp8/fYJYU+a1jKk81VBE",
+	"vcAZlLkGNECYHYy1ZnC1Q7PGBwdNJRLbqfs+HxoCDv3osR2M7YVELg8zBK6DecZGLGFixIi8sugV/mEz",
+	"XGu3BX9fgAaYMnrFlFkQmYMlKgUcpYTNmUh8mIIdJXIlnqZlAMR+KRRVQ3aamUvHDeX3zZl913/xDBqB",
+	"rTVqUvqsS2gD06R7w+mKN6LMrY7BOkUS2vAnLXFxLaTZEdFBiJZb0i7RWeAaHzjWtN6kCY8HTGbtG8il",
+	"r2WNsd1tYFvcDtDW7H1+xbJBe5QChiMPutmHzplIArsQa0wzKaIrzANcTJBreQz9LhUmrhuXsiFeZ9Rz",
+	"clsbkfzvLQekcusEC1w9XFHpeFZbbliz8uDC8JFw5dxylPZK6TRU93oYVFLs6bXpJIblPHaG10r+rpeB",
+	"OlURQS/ORk8PssaSYTZoaMSENmxCjonPJCRckFhLTdM4Qv/uvsXDLrkHIHmh6Fn4WmXrFj7qQeOdplFV",
+	"Vysrjw0VlPGBhZXpr1yVaytzxfpur8EVo9md8BhQYLdS42jH1jbT486js32nN7C7bj9g1Yxiyxi464tW",
+	"q+b2RmbJg/1wJ2xmoTBvGY73hj2eUv1TsFXMqO6TExdX/vDeZ/fJcGlBv395/vJFRGaMqjxjiYeWW0y5",
+	"ZgQBTI0EDqFayBMVWWRcm9udC4DatdFw4egeBGUhCqJvC8pvd10Ja+Hw/lYhd/5uBcSwFtMD/mYuiVyx",
+	"EG4x9OYBKPVIb4QjGabx/Wz1+AJ5rVtRDlQvmiPMQgkaVTxEzve3S12IrohDNznH2oXa5TxUnSw3K1Gt",
+	"5Hq7Zey7ZepBxEJbFDbxIOZDNqWp3f0QU0voCMKuK06JNU4SLCe0GdflRbRIx/hOqPGFGZabimX+3cj3",
+	"20i8K5Y1g/asLEvkofUnecY61qwoZYVGlTK/DRHPtooDLpvtCTFYCc0caBmYU9LUPs1hLOt1X27+GgBw",
+	"QBN0OXxfIJ3i42GHbnDbgTLKNGFKDwCqoBXmwOifiNvijFTWwWXj+5McQ8DNM0zhD6ZFltjUb0g28eat",
+	"JGdo2yqN32ekWCsSApJzRejMdX0Y7e/vF9GB2ZUzFIGrDXt0g+g3KiMtBCmUk4w2xhVfwGDmUPLTEKmw",
+	"fEFCxcG+/V7ZlcmF5mk4TEMSmKgRCvRCkpl0OKptGl95BE8xYNAZB7ebHW9wZZ7nw5kRP5KI0FRJ62Up",
+	"vAI+bBEh/LfrWOZ6xZTOXz9+/PT8fJumq+IqGJhzvTqFrHtBFwAXFn3yclxs1CgkEZhnseKLoLMGGGAh",
+	"9QBNa13zArs+W6+RCva7osMVUx+UhlUnAqYCHe43UQNLIKDDBY2z5nBskFQZIiZUiuDV1RhsvFPlLm4T",
+	"TpSmmsGaBQsF7pkorPEFu9vXu7Cg1jwL8P45MPNc6P6KY9phTedotRsI1gAf9erpiyenL34R1TOxLIRx",
+	"NwOf66NFbK32QoVER8hGfRRVqG7eIlX1igY0q86uWqirat2pb/xK42iVKy59t82a70N3K1Qv64KRNJ2r",
+	"VRLODiVgJ1PtUgp+5cqDNDhSls33K8TTfAfsJeHq0sLSi4S9Zx2xxu1Jvm4VPbm+DqYDczI3v6FfyjSz",
+	"xXq2DpCGE+8QXNv4cUKXtgKPk4GKgjXVnptkeMvZNqjyWVQqspEAtomt54lQoBtVGg1KP1GFyPZgdabi",
+	"ukTnauCK/LVGGTi51dVcQLA2wx8QWseIwFxMXBXRuuIP2aWtC9tUbqpt+SA6Zm2yHDxUh8Z02ysYkGux",
+	"RIjIHtHSbimfjPIqlk7eSm6wW6Ou73bnlt1yz9c07xa89NZtvK8sBFuLccP+2ienmsxypRHj1WhmINLA",
+	"7rbRWyevTsklWx6ROL1UMzWIyVhiDWUyXJL790jKtGaZikjCJ1yriMR7NtNwEPerIZQV89nhBrVmzKR2",
+	"Ebqm8tEUcNJ+8r3hJi/ojH2IPwob8qupFAzBWuvr+sRSH/rE4hAJVVOmsGYKVopAkpGUUXBNxz+Lj8nB",
+	"AdHS6A+jKc3oyKxln7yx84h/FtuwHOpkeC7IjHKRmh4eT7mgfXICUQyKqKlcYEoqPkqVq4+nnOZaThE8",
+	"uPfZ/j78b391sG3Z0Pr27c8+/3Z/79E78z+y17Zd0sYSZa7qTBDI47KrgK2ivaN8m3FXTMyXrCmKnMUQ",
+	"7NMnseWttXbN2bpkcw35NzOZsePiPoSCpu7gzcohMyO8popr3HbQMYAGpn/mWoFPX/qm4OMT154j1svx",
+	"qeNzLXxwlWYHD6G+hizC1nRH5cUoopA0abFTM9ast2x/cfobstUzC8V7twSZdRVIBzP6fo0NztWzwow8",
+	"lI6oyzlFEWUiDT8CSXExpRpKfUIhRtvLjeOLGlJNuNIsG9gAu0GracWV7aUCcAZhRecyTQsOagHCOca0",
+	"uZZZEhbv5ZpMmFbk/v79FaV6B4hCOMCSomtJWpR/MgOqUNjGo004xq65Eom24h7uw0IN3KhAWBe41irQ",
+	"y03nHUOsn5Fq+XjMMn+QCMbAECP0YE3aavjdtWHq/MyKlORisl6j91/5ZGT/TZiJ7L/ENOR3SDl5tctC",
+	"MLZDluxU2Cx6rU0wGEOTXxRfK1I+19oXy2+srgV8xia8Cd8UvzdS3un5S3Lv4OHDvYM+eSnSpZdkQHiy",
+	"HAAUTwcZj17iXOhsWcoJNczMvV5Up0s4Tck8Y2P+viwfPH7RW51mc7L3m3ffH35ovP/PmLlhv6B6NN0u",
+	"3CGDBrrL/9ih62szKNDaCmLXzesVzGt3JwbVSOh2x6fG9Px0PDafm+uYw29OkodKwC5EGTjhW/FW7JEA",
+	"Xt/lGhyVS+270tR2X3JlWWsfXg9jx517zJpqMbAAH2PvpzRXutx6ECjucjaEtJn7KCSmbKyxARsmsub1",
+	"5lj5MNjBRcujLlbEn8QQbg5R5dghnwiZ+fHizoO3fbFlc+tLCcnuxx7uyFakc8SBGs0BOjGWL5+yNCzt",
+	"3/iuv/TiI8i7h+MT+LKCdQT6znm2lrpQJbNIPI7BqYdlsLGZhKUcWKTZDrkoPpoxuGRESww7BvvM0u0K",
+	"cmIRF2DIOas0VCm0Cdc1WvTfCkISIwAazQCz851gBfNxeoIjLbSOI4Oyke4b/0ZkRaDmHWm4MMeJWpxq",
+	"Rz3McTBLbWQmQYZ0dBmFWUXQ+k8V0XkmSMITO+IZI5/4Zu+Uc/rNhNLETFFA3XyRkE+Kfu9gwkLj+SkU",
+	"L0ezMpH6b0WgHzXEiTqPgz+CvahXBAPb8Zqbwo7G6Aq49+Fl2MG9qDcKhBW72yBX3i4sNBV+csvRUS9D",
+	"ThbgKMPnAuwXPrqkB/z0NJgQfvPaT8t9dpPDzxfFFPGLUz9R14GbLn4uAQzbTt3U8fOTYMqu06T23Zkn",
+	"hmfd212+dD7vEAN2Mp9jCHstk6EV98PFoCBMSljw6MF+aAQBtmz09lqYG9zlXZJ/WwwTq6uhBolLVrYC",
+	"hsxEoqJC6LeJIy4gL6V81qjTbFTkGFEeOqpiRdwEvFauzXz29OLs14MnT5+f/NoXZY5cQotlFObqUmTq",
+	"A1YkqEeVWdw7XKWZdSqPqKaGI7V5W52yq6WFS6H2MrFXFmzOctGbli5D3bYjMqhZ2UZY0C55G9WA+gJY",
+	"E4/OStTvUt81ohy6OA+jlPooFst6D6N72yuS0GugMprPAe5UWcysB5dBXaP1abPuOXt4VBTIMgLqUFVT",
+	"kJtyZBuiYzGRT0WuZhQEphUgOCi0R5uoCywxKkFjBSvLotfre54s4TXWbgYrdXwtzYF5qXz9RK0E73j1",
+	"upeemoeeME15WlE3GhQA82ygjJruoqB0Vu/6SVJN6kszbeH+O2vBn3ozXR57GMeUFzWpQCJSU8MRuV7j",
+	"NdnosvED2k4DdtNYvb7hnFtsYzpbft0GBfpMZiTJQAS19rkjjwRqrwUXDAMm5XGehRExThL3nn7vAKau",
+	"FH2oGE0BjB6AYcnp2GpSRv+CZFeZgb0iCiICf6rISAoIJcX0WFsPrGSr+PYguhc9iA72o3v70cP96OCz",
+	"/XfRisIhYenfz9Yab8uBVy0XkOccZxLhRApZeYjlQA11sf4CAjDPuOgotZomz10z8AGbMn+eYXPmzxNs",
+	"EsaQ60a7RBi+2wViCYxI9vn1lfG3SNR16YpdQvLDQnlQZDDXrGukdaX2TSexVtlirCvzUs0znYUOTPTf",
+	"Cuwp6l2xTDXaCk+FobxCpzAa+VDHL5UMi+37sXVJuvp6WpKEaTYyip4Y5VnGhLa/qX63kKIF45Pp+pvI",
+	"rNcbfLRex9GuZSXcrLQ9ShsyKlUlsiOwaxYAqjmibQZsBUPdbRgGdLnzEIyi12uGXyDHufXQCzufLnXB",
+	"Z1yE3x5Ur98f8PQHJ3l1zjsT39hHtz5lzSTaFqHsOvfHylp0qzT6UoW55tSua1wjH9W9cH1Ouop9FlN9",
+	"174xdsrwds/s3ngKN9XkpgWqqjWUcPRm48KQhF/xxBc6ICqfucfxAVWoozRZOoH6mByUjRgrBdL18Pch",
+	"Y2iciGUwBQiOTZszoyri57my9/w641XTCCYzJvQ5/24tknBg1PPD8TZ+4BDKiCdSGJJDq2sJtKlpzUhB",
+	"13BFOhjozpeh6e9GPJG+56btHMxqV2f2nAm9eydkSM6tITUbIqjZex05/8mcZnTGdENQYqCnYlUWmXmF",
+	"tVw3xPbmQK2a4i+vYbjestgMVwVc1VOjv4MXy6jhruCbOXlgAZmzjMS+mzjyAT8QawRlUoEY2hWWhqZQ",
+	"v0Ut/5ItnTspsJPbkgY2bgm8Twjz5bQNSESyoZJxCN1kxuAitJCregMDAfBwjP67qMAf1pfEObegSJEP",
+	"DBxN2eiS2UIooSEjGOqCKp/8BA4AGxJYneH9/UdFTIX1dsTgOXWhiehiqxSswcEDNQ3xwG2JwVKGuBE4",
+	"1P2NZJ7yyXVc+UfdApfCN8A6unewf/9wb07BIr06l/4aWxOrokJM2ypsfet3tK5JXbqIrNK7dTpKaz2j",
+	"xp4rRY227vgaYud8KgUbCB9QvDLkMog9hvQyjFNsEWJmhhMo7a7gItqxhnt3ADwivmKZBz+MI/IAvw1h",
+	"HzGm/DP8YUazSwa1l/vkxHaXud4ATrJSCIjakHUp0iVJDH+yQUpmi/9UIRfKs4lZGTe3fhNKvhcCHm3s",
+	"hrqJQi23X2BFyTwbtRwvtVSazVDGCnlyccFWFLBrHHhtr+LyKL6m2aUKIikUoQQqNJTwEt1hhIOY8ksG",
+	"IRfAyPqd/Hu5YgMdwM43uxRjy/pjMpVposIL3sd72Ea28jNW45/D49wuxOxMUHMh/zsX1Nrjby0mH8Tf",
+	"Qi2Vw+YiPtvXc3a9n2NPvaj8nS59ETg+zZcXloXXyszTFOp3leSKo3ppGCNOSTFifRIbgiY5Rvo0Puer",
+	"/o8B9EFoll3RtFA8IUaexGqm+r6tARh2XWRAHJFcpFB7reJcoT73EjLvFqKc14Cz6UU933DdB2Ep0lSn",
+	"3/l0uiWae33P6tJFsJOSZEyzYxsubb/UCz5iTiWED93Mz/SKZeYWzuzxGrR5kO2DSCEQ5iB2A8MP0G/J",
+	"BZnxNOVFTvMWYCFDmlILj7rF25tWwRjzyWZZWS4Jw2048P6ZxWjPsuqTczbKmLb7WMuMJYSJUbYET7+R",
+	"DtTU3OxUkfjTTz+NIc3GVdblqvgVho95WVOpdETiqdZzdXT3rvl417zbJ99gzhhKiXQEdwm2oDRdklzY",
+	"GEYUqZXEYDVKFAzSIk4UfsVCa4HOI+jZ6HEQ3GOp4AZrXR8RQNRMeZIw4XLYIFtvyOx2RUCrT2LzaQAf",
+	"4jvQU2x0MTPsPkhWy7ho0/+E5IybmjRSVe05q7ClDGBUHuLq9JtQ3EdSqHzWFKZhjTa1c/lTVfhqMR2K",
+	"XjJRhDvZ7QxhF1LTNCLAeTI2zkWiLHRNkRxiH+9vd3a2cSI6DjpYb5o5tY9+rWxicwu4h0/DsSxiIfM0",
+	"IROGdAvTiVRjgg1XA7AmJiuCngrGCIAygKJaXBiwSEIiagqBnAJ1jNjEJUGl3vclF0kXExXLvjJP+qC4",
+	"IOps1avPzcM2EA1e5kbWXPsWPmWel4uBWnDro6nAOMGxHLIUchm58nsvIBYkNgmJuPZuBdrtl530AzOm",
+	"Bc2EheyoLZgoHYQxTVOFSgxXyByiIPw9tsDeQaMxpmqNjFKeXH+4RuZZR/AnXM1TunxhHnV+OHpFOTR9",
+	"LfSHrSGhle62Lc+s4VQxJrpDTMxlmvbJ6zksDBM+iAVKnyFCAZ4lLF5Qrpy5ZW0z5KgDZe3gq6dWmMy3",
+	"czsV0NTr4CBoiMUQSl9AKJdq0YIotREBOhTixTX1JXhv3Hlm2y8XjVsJ2DzObOUDOQ6yDAqR1RdfK+E2",
+	"b4foZSg5+E6Ktfvjgs/Yb8xzDth5oFpN11VBu7zQBWrT6pW+yWJ4oJZ3QQ1NPuZQlormG0aYAMsNK6vB",
+	"LRtEmtjIk+LiL8sl/p60lAp3RvUC9mXZSvyl0CsCIa98dZUu1woeu9UUAqHHsuSmu6HgvSFWu9f+Sju0",
+	"cuKa9bFtI3ECOaWunNP5PMbk6OMgy9gsDOopNqzROWshnvCIxKmcxBGJEy4mmqaX5m9Jzf8XbDSFavAx",
+	"m1GexlY52VMzFZeMf3Q+r9vTVkLT0r3vGmMXot77PcD22Cs0OTewBvV7woQ+ba4TgK6IdtNS3Wr+u5ym",
+	"GxVkCqKH65VrvSW7jsfjSNH0G8tmVFhG130cAWBa/VlMv9mw0lRt5w2pYq+zMrx+nvEm1ueUtYYFQ6WS",
+	"bUjmtrUcStRV6iNAY+dFa4mIBjWxZVsUaUUbDdnRqAh8/W1R67bRxjRlNGnZMSlXeuNdZo1+G43alzxr",
+	"rk+irQjRFIvJx8twtlpeMjPd6YyO8FoQCc2SvQUbTqW8VA0kqNw2ts0mLli2BkBMQsBsHtaZyiLjmr0U",
+	"6RLlEljvbN7COcxFJHN9Xqh/3tHysDk4ugVV1B2ZyDMq32/TrIDJNjCsH0/Tj6fpIz9NRi0o3Qy4l5vW",
+	"RbYQfx6ghK3vcG7VpuJkPnhw78F62Jl5uryQ3Ua6PRuIejpVpZwHTTNtvgMIvJSPIHNBGFn3XbPqkDmT",
+	"xupVBWpa8jctrRPXGnjHj+LRjYpHVLsKcMUuub9uPzqOWzH6iSU4GVCbCwHijshPvvdM5UNEfvI94tzB",
+	"n5ZLw982oQz+RmN932wo+IxOAfvFj+LajxfMn8QFs3J9VvBSXKYVAGvtZC4mMGN6KpOw91cvzy96Ue8X",
+	"T83/X72+aOz7dznDLO/te7aH9RqNNFHzOldb3k0HRK5znclX9pfpt2lzpXJS5zRqKhePi2DXhmCVelEk",
+	"+uMl+UNfkj/eND/eNB/7TaP8q+uf/cH5aAMP9CNsmj9abBuO17zN2EHn8/MNZvyjFfDHw/736LCnFGnj",
+	"xvvddAAwj0wMXp/3IvP5y6/w34s3jetlzvg8k5OMzs4dYVxrsPpgW8g4/JuwK5aardvY1I3ZHfG0h2e7",
+	"obKJdybtNq8b+9x5YnfQ7TUzu4sCRLeb2u1mdBO53T9GTf5nHjVZgfw/aIT8v05Y4X8WwX9R7/3eRO55",
+	"5oyhMP0X9o9vIcziXfjYHlZEAZ5EzbXVm3A9zYf9kZzdlXTO9wyLmzBx1wfWfAhfV5d8vudKKezNJSxR",
+	"cbttEIn4yqWxfnThiB8dVf+EYiM/NtptEai5ZXTltqGIHxvFNowoXDd8lDZ3Of4fPL5xq4jCbSBnPrRK",
+	"YVtWsC/SYrolJkCBFiwvab44JnxcTr1fFqncMhf6JkKrf8y++VGO/FGO/DGJ5MckktuXTbZLk/gIUxK2",
+	"uLLXhaK/W3E579a2dQt2rbNG/AGAweHZKOeaDDNGLy0edRneFnkiFErwVRIQr9jGd/saDPDuIpNiQi7Z",
+	"MgrvVGjDV0hAQz1gCVHyu1xq6i/BXLGE5HOXJDnlaYkNLWR2qfrkDXyPIEOxnDMRR+FTyNQtcozDqYkB",
+	"A95VCIynNB0P7KsO7cZNGAqdSMEKIAaLAk5GqVRQr+vYYfIT0waUDsQbFsASIDGbKsCKNxekzbeQY4BZ",
+	"GHOIpzc3RmxoEOMhiYvWfXJ8U0Wh0hY1vbsCceXV/VIuiBxry0Vr6zxnwpXeL1LCrIt3nKcBDEa34vKq",
+	"DVvNYZf9VCH0dUSGbMKFGbWtxqyxHlgjgEfVZG7G3Yt6fvW6IgIzpV/iq+bPL2k6ho/vPkCtDZ52zdup",
+	"shmNKRyWAK6xqFiX9kN5vh5jpQKxQhFgBc6KEbGEFCFywc5gVUrsui5OlBgHnNDxGDd6xjTUw/HihJMk",
+	"/PKaScjxGAukAJW7LTAO6aXoudG9hEYc+7NN+bF/w7FkfjWSWgw0vWRNISGVq7Uek+l2UQPiu0jKGWc/",
+	"VR7EwtYoM1wDEclcSh1jLp8LAaxaky5rI1msQGy0sIzV0YC4u91QVqAcT5cra5sspstSKR4qzN1g6F+r",
+	"hiXkAK4JwzaFHEAevS8BNaMcmAleJEaSdfn3CipBAeJSge5WVGeSuc6ouLTVitwNgxlyE8i5MrxZZhoE",
+	"SZ/vhS/TKaOuNJF91RzJKU2Kao54szjUMftUCE42lzINAaegZQR5GeCZL/eAPwU1v7CgUkMv9QFj7cr6",
+	"iA3R5xKKVwFc1YpSl3GfPJMZzi1xYJ04EK805y6f+K0gpZTiUq0mntkinUZBdyI6Al7BnoOLq1xDyXEF",
+	"ZYs6uj2Bf8KWgETAFHPs/OL2oh6slS++ZCnbkbG8mS6RlbyZLs9852+myxfyV7Z7+PDMDuDNdHnuxmDe",
+	"DYbxZro8sSN5M10ins4Xdiyr5FfPllruEn3NAiRl7RcQLTAh+mYrjnhwzqizI1XvvNyI7/R6ykCAydhA",
+	"qixnrrwQ5J2z91yBYSp1iab122ebOiRjLmg6WAvqaROgeZqSIbNYUx6aMTbCSFxZwxWQ0l2KnthH11U9",
+	"6aY7XlB1eVNliVorpZwz5czBbZW/Go6DYWe+KHEAK0xHgOFri41ygEu13yG4WwaiXRdAgTLEeMsY7ENA",
+	"bgQ8qAymPhLzKE3T66JJeiuOQgJCZTAH6WVuBaVt39ChG1MBjmPf2xpwwawVQDK2sKzYP3CKVRCxDLj7",
+	"srZ0M7qEP0Mmtj5eypY4WQ3vjX6T9twecz0BQ+0dHdQC/9xbtrNKWQhfZCtYqxJtVuz57XwXYbbWjZUH",
+	"CmmzQaNHK1rtSFQ/nZWE2p0dSbkiBzs0JBWV6OtihlrLpk/gKd/Kh6hngYHXvfglPha+OZOCa5lZu/HK",
+	"efsnw/ehAtS6V8v198111EFkmQUzrJAaO8VmSlMoKBE5Wq5agMcIQX/dkK4fV6111VpJv8sTHtBtZ0c8",
+	"oMOG3N6iEA881vHqMmKP1iU++gZDVOWbajPEb75mmy1wow1Yv07HAiN5AHnqUXVLiKcloFNV1Iiz7UfO",
+	"f494SzOeCLDrvL54vLIYRLUk6UEjpE99Y1iHT3lKrzI+o9kSrA9DOrrM50eEzqA6KmCHWuuDtxPAzMHi",
+	"8YnTfMIIBjpjaIdSiDxzJ3L2AKlYoY+gYUZpZ5kBiEHTVOTsEsOlNXMB3HbdHGLFXK6IFBGYQNByhPMA",
+	"01FkLSNgJq/aztHe4uDRQddHpGaAqJ1kMp+DFUsReWVkWSMCC1kx/yBiPj4cDg6cImCrQvJAJfNswjwI",
+	"8wp7FzRNbas4ygm/Yoos6LJw1qNr28zPmo0tJY+tugdUhbVyfnIsIBisbcUAZC3QNhKkT55zZUMvQLJi",
+	"CRFsYZYMJh0RLhI2N+8KsERil/1GuLDiJD7qPwpP4579opY2c+4hvwv4IYT6HtBNMIjWiKJG4+RK81GD",
+	"QGTNTGjb7lZsz6ZhDARbFO9VtJXivBjS+mrkIkHsMqxhbyGnmv3d7f1iMeUNe8aK8r5qfMceM2lECtPp",
+	"JgRykFnd36kCjtco3Dz7hhFWe4/KK9x4lfrt8YxP8oypRmeDLWK+iuBDNjKM8fHJi8dPn2Nl4w7UAgzW",
+	"ppYhjMTb9a39VsrLY0KhojS3wH7AH5TZUZCX0qHLUgJUudMzNmJ8jrWenDfQjYHyhCjZsQtb0nQwf7Df",
+	"Xurb3BRcWDvHlKbjsGqtcgS18H6GfWLJ6KBceRkbEsLm4IQlOdsO07AY+KMHZUfjNk082rIJCx7fYbf5",
+	"ItqdXL+IBzloa75py5l/4KLGt81t5lYBorLwzi/joqOnALZo15HZ6v61IT2F7oO2YXnnuTYiF5bagFfx",
+	"0uzWm43ZUSuiNR34akAQ6NhDam6EOal8yYJVK4qwlhAB2bVZi+XZZaNsBpIprsUjDItywP0zuiRDRnx7",
+	"9i5Cm2kX1yTlejUXKUyldRZi3rbeMnRloTAHTPeHZCM46q1ZiH19O/ZRdU/5zRecs+LeCbeRZzx1XhEF",
+	"l2B4g5T3SnC2gpULyBFMrXJJVFhvhY2uvrhfSY5OE5qmL8e9o2/rtR2aTcpFeItzmoAXNCJTmWfmwkno",
+	"sqMzv+rLakzqXmNJqEkiH96V5nnmzEkVIbaK2LW6LLXM2ECxjLO1pS7wqYKnu7DnFq6a8U0KCfpZneOL",
+	"TTAWms3DiCJcnV7UM8sD5pFla/atj0lsAZT+zgbkJHSpGiHD5JZxRrAa8L6dQBkO15KpvA6rt/cObVmF",
+	"qrRTa1Z1L9Qm2lobMC6cJ3FEYqvYmj+9W958CKuZxaC42/swstKM+cpL7jakkTskdQwyHGNoDUQqRoXE",
+	"EzrATI/QOj7s8z5QiLJBVEGtKNDdfYp+0VQ5w8ExcFAg7XC5gKhH6CQqgoRgpPhIn5yYW5eZF51XkSsS",
+	"/xlWPKP2nHfxzEEiUFP4mBqhWnZMzE5XxAvzrhTglM4xerHCPjZkEcjgGzgEYDVv0JBnrJW9avaXb81P",
+	"uMtevY3DiffArk9ork7FWNbnWdoT37fFBgwcOdYVwCre6IabGDZffrWcnrR6Wje7jJ23t6Vpw87e3dKG",
+	"ykl16k2x6E+yJclyceRqGjseR0dTZ1+yNWUgQLBWa6dkVgWjIqqa8UZRjQ2WlFJJ9pYxQ3wAPugGAvXt",
+	"LDeMCB+TS4ERus11am82Vujm434yDALokzf2NsGfo8JK7IOSaRC+XMQmm7vHUd7/DKZxbjWnohJiv4lM",
+	"7UU8S8vgHgs1tl7UhT+UQG1W9RCsrLmbnvYPQi2zGDEY2pMVrS1sTpr1eiRsxBNm77pSJgPXx4jVv+AK",
+	"yz+WLPCY9onlHhr3Q7ttojSzUEa3h/ATNZWZL0ip7hT+GtxA9JKpFsFdOFjFFT0WIaS2VUsKu3hOwjCM",
+	"11eeLjsfgjzQ/X0jBEkIMKWajChmsJQq/o3kzDKJ/gZhiC5gvFGbuFaMWv1g8iTcuse2hjYXkJYDpFsd",
+	"wwKpywkfrd3GGTNPscRFbfZJDAwWyhKHEdGjgu1yTYRc+CeN2h0fmW+RNQ+t3SxxpZuD2O7GBoZsEBZ/",
+	"DBtynlAKYWIZ6Ff+vYzNGXWxzC6ODRmiK+oItah9nHS5TLcPgbPlqJFMQ6aMeOu2CjJHN5yMmauNJZhS",
+	"iH+HlSIL0vWiXkEd/yGcqf8Sp7Ee48ptmKB6SpnFN13BF3TSdPkKTUe6JV1oZg6be8TuwQnWg+3od9ii",
+	"GJ2mk/XHZ4IZlTW6TLBQC86p1H8LSYromRrkHPLqToblmbzq/HQu8OpvOO3WyB3TJIl96rGdjtnHGwQZ",
+	"Vi1FSWItbjjUYhgr6bJdrB9NuhQyyk6fqHrE6nrMAJxC5w4+rJ7frvSqYqvtUuy+oJPdorVd0MnOodoc",
+	"N2i2M9KZTUTVdBKRXPDf5VCJE7MMUdInpy5/Dk5bJlMymtKMjqDctb264ruxTVVEc4z5LpEarzb7tprT",
+	"EdQqljlIX/1S1aNvTl/9/n//t3/4y78pxx0cdIuBxUy8w3345+fP7vbffVLL0nO/vfu09bV3dz5vDGBw",
+	"K3dNtDtzy9w61N0Fnex0y+94u6sGiNQh1aNph0QHSA3CRP+V+iDIEyjUO4OhOTGo5h3b6PwwGA8Trmu+",
+	"DtNCI9hrSY9en9awhSDhPUbbvLXsIsI/cc8G73kT1MrMZ/OQD+FyrxIvzdVHlbP20pVGtHXhZ4A5g9nB",
+	"mBDIZ8xmVCyCJPkpS5MiAc+sLGwg89PcfGUldss41WVoYdZTtn3+BXs/ZyMNgvEA3tm6imo5zWS7NhBy",
+	"ZUWqbs1nW+TIwrtGf1LW3LzdEEKnQUfmAfjEH6IeWB4GBZhvq5cNYvugfqk38x8TKWzhR8FSW/lPT6mA",
+	"svkWPsH5B1zeS1G8cQNzzDOoAIoNgmKeZxMwLWlJHnUzxQQRWKvyq0qWJ6OkeLXZGgtoUbsVC+qsWxzv",
+	"oO5WNtYb5YDU2NPWGyNjKk91W8a0+a1UvReHauaZMcApWnbrRAPLytdXSvUlzjG2wltXuy1hu8npYntL",
+	"UxTYDrkYpXkd16d1OJ1rAbvIMLOmbj9cu97v+gd92Or6R3/4tMiop5nSzTAIW9a6zRqP8TOQKwq3ZShh",
+	"WDsVyxAsQJqNziCemeted5NJiWsWUlCpEi3Qvnw6mriQP6T+gi5fKe2lWsOqsCGTqdwHAV8tRb0E0pOv",
+	"dauxFm3tgi3dlG0C5ZNA6qkfiIqAUhxFJ9EUIWvIHJRFkS/sYW3BPN2S7oMhQgvm8+uwFT8NbUsiFkE6",
+	"6/Y3RMxUYl0MXxvY4KVOBdSDiC+LoROj5XNAdVxk05pblgEnEZXYtI24iG96o0vJjtFZMO304GpE3obN",
+	"2tFaIRLFxSS3ydmrAwlQaCyyFcArF0qj2E8dgG2j2bvSyS2ZNSgJ2Kg9M4BgJYiN5gwQWNCqDlOGQ2tm",
+	"bLR5kHWvEZd3rfEF26lPvnBgPzagUAcN4JCFXMAy4qdggqHwLuRQJktShORdN+av2IVR/cRUqFBdtTof",
+	"Kh/hXarvnm3sWos/barJDReVlb9fXzwmCUClxAMXUPP6+emTY6vzJYooIyQNl8SzemdsgnYO9w/vHRzu",
+	"Hwz2D778xS8Pv7n/Zv/Xn/3q4W++uvf1gxc/f/Xo7OBiwzrcJ3u/oXvfDVprcQd+JzPFX8phU4Kw7gCl",
+	"a18/wYe3tAG4d4bNBV+S1vC9QiKt5KX9Vg6Jj1JFcduHu4aC573DRsGzNei+rc8CaM/wbASOLSHsCQTT",
+	"6Ng9TzXLOpL+GT6MAQRcTVuuHI/pYEjjnnS3itJyPr8Gs/+tHFpBsZsjhmaX3YTmSw7j6rQQC/DMALYb",
+	"STiuBk1TuQB4DLEEFNRuC1AI604yynIwmPUKKoMsimTrJh79Ug7PfCuwcL6hX8rhuWvrg2/XnoduV+2G",
+	"BwS3GFEsRQfpItweZkvYM9mFXhX2ajdD5DiI389+6d2Q7dEu1jmIOvdyfsAcSpSpiO3h5m9j5QWjClYW",
+	"2UQREd99NR/DmwrX7wzfVl7KLY7mOr9c9aCCPIjJsRQCKeNfPL0gd+mc3706uKtm6i78GvfJCSyXC5ww",
+	"g7Erqny+H677Jx6tcv9O6TU76eI9G1Rq+5cWWs2/fr8IjSVSIDz0Ddi4N3MuuoXfLNrdvdU9nLtsZ74Z",
+	"JemXcvhSpMtQT7JfVVWlquFwFV1emWdfeNm2sEpt7sFqSZ3dAqLYG0dWQw7DU9taSFoMHh/aOcCuXa3Q",
+	"6S24W4t+r+0sRAnxI3AY4pxSKpoSc5slhRBCvnTpqQAV3drUwWATNwbjdTK+rrpjldH/usXj/BbF8U5r",
+	"UtsgaAWz1FhDxd0fg5SK2zgGW0bIbKkBbbFVbDQcmgXx3qfCBboVrl3IqlyJFXKwD/+tRgvZWsMoRPeV",
+	"oGgoU5zhw3Vox7JUuHLZdrw/d743d38Z3cpNdFPX0A3eQVEPULpV442RIZgxjMtGH2dy5gBSeYYQKaEl",
+	"51s/i4ND23TvqJexEROY7Wl//az40WFyfXjXMab5lXnx5fgUnl0XS9h0qfo5t63TbrfizrdhG/b5vtOW",
+	"InJAXp29fPz0/Bw+HRa5gfc81sH9Eq6H1Qr2o4PoMLoX3X+33rPZ6jx55R0y8Ml7suwXtpyB/fTMacrm",
+	"w2OfkQ3qpwWnalpGo2nZDyvXxzbx2L+wpW2vs1mIq4G5Gq5W4Lh3Cr84ZyJxsRcOpSvMqqmbT9xDLUlm",
+	"2zhPq4cx6VX7aRhcSINwwlGwbO3OysZNX1vF5nIi7ueIDJeVPFq0qnmw6RldEosG7jHQoA4XZjykXFmj",
+	"m4LaVuHAO/E4VPBn9D1yuaN7Qa0pz/KLaa3JlTom8feG2h8QCx4LM0xlmrCsT04w7HQkhQLoKzkmKdMQ",
+	"TMoF5utAkxFJ+IQbqSwexBGJ+2jkj/di3wbYSGxYKUStQpEUF19ayj4gX2Rh9CkVmEVMWKqYQ9/igmZL",
+	"mEA5NPUP/8Vf/fFf/tP/53/9Z//p3/2TP/7rf/KH//HffW8Y4If/9z/8sz/+i7/6w1/+DU62WlHiOmq/",
+	"I/WOBRXb6+6FFduxC1UuaF9Q/a/+zR/+1d9uFRy8hsY3IiU51n/72rqf1c3Usr7OxbWru6XbwPDxppun",
+	"y/s+p6aV4ttpuzdI4YZk2DV1+P40V6AUurTudn+3csV2zVl3y1VdvbcSRz1RnN49n1IxmVK+nYP77s8a",
+	"Xdy2y5QL9vTKbozuBQB8AqUYsUyAiF1rfhMJ2AEtrrMITZnPmS/sQhCrNGQTKixG1UG30MlhS5BYrgDc",
+	"VDZ7x8Pk63oo93jMRnq98WcuM/0UnzVvXbVKaJcc41/gkT6JMbGSufo8RYxugXoCxdp8tjugzwZJon0S",
+	"5yJjdDSlw9QV4bGhiHJM6FsRRiq62kWQJ0pHU5ZERMly19Yb5lLeA8cojBepFo53ShMbgA8Qn5RrZUdN",
+	"FeHjt4JrB/y5OIaQfh+xC3ZDu8gW+LVUSscGUlpILuedLSKFgrBXG1xs/4ZgxypuF4Yb2ocZByDQgHgh",
+	"Qlg3xxactLNijPazHyh8fuxH6352Q3av+3HbL/zg8f1gBvDFUz+Non+YC3x8XZqQfcLNymcWdFZRK4kI",
+	"HUG2VlVYgSjpWl0voIpPna8U3sKMBrMTsZ7vkI4uo3Cnc0WChXSt+C0dRMI0BJqD5NDKGu3vNkjfH8tV",
+	"XAO9gAM+b27x9FW52mTHRlsMOcC+K9Gvlp03BYW3sc/KRYcsLOq1Kdn2qrkF3JjyLXeb0DEXcv6qNbnk",
+	"opxUUsB9FEsOpTGUrzUE19SMLgmExNbipmDVuuO9v1ZNnkGP8AnVS23tq1GeZWaIIfpfRBKKgOkzKfS0",
+	"FvGQ0GVHBgJgdd0etQB3HR+GcW2Br9wEo+eaa1rm1wq9RhVpKk0Ho3YTU+iChYVVjKkyjI/3eCUzLsB4",
+	"oiCKmSZWYvHIavaFRi2ikOo2rMDUPeRkI9OnGiRcmWEkzXrnJhWGtJwPwvStlWwhOIzXyP3oohO9ds8h",
+	"hIkrt1XeAKfCkE8heLBdd4iR7JNzBMCBmv72/dhVc7T1d7UkCdNspEEkt+fTVrvvVNRybdUlnyhSLr9U",
+	"2tWVFSivbjH3zeyziH9QidN5eH+F8vPJ50effH4UqED/YO/dX7x9269/U/qyb769U/n8aUuSuUNl6HoL",
+	"2VmU7LYPnBPafj6o303mtd2aFU2POzcp+k6vadkD1nvrVj2czU1Y9ApmXVH8N7CcrqqjB7idCEOiiqsH",
+	"1KsAVeLYF0J11ChCYQ13cIzGcCHApTJ3k7mk1hksVpVtDo5ha4j+RO75xA5sqf/C/vEtPvYufG6Pz+a2",
+	"3sucmiH0JlxP82F/JGd3JZ3zPbNjJ0zc9QP7EL6uLvl8T85xNfcA9NLc9GbsXW6ysHDcShe2e253t19w",
+	"K602LDLxjX200bpqdv6WcUQrjE2+0CQCd+Em5YoMwTukZYHdx3VUbGMoaAi2ISOW2qxiW4dyLtOUi4lp",
+	"un+DtVPW1ax0sG9uNqDIoXHJSXFDlkoxUbVp+acrT1ncBTAbB5IiZNgUrdalSYCKCZxukOwmLWpfypQD",
+	"E7MGIFs7N0CU3NwU2XKSP+6jsbmQt0aUetd6bnZ5xe/8ehc1b+EWtYusZFcFCzrqo3zX8n3jT+/uNHzX",
+	"KO1VksHeUK7bqytoCQZNwscOv7pUBOuY7JfdPF5Bv7e/TkN/I7MECzvc3NEDt9IoN5v93Cy3S09QfHSS",
+	"o7pcwbBGfgIefcNk3MkFSxwNfkT9RJCTV6fkki0N4wX7m30eUb0xO9Txc8UgATD+4uT89PHg5PXFl4NP",
+	"EX18nnGoCTd0dfUzrAiFBek1zSAIADYsXLpm/MVkp1rPwd7PaMayr5qw0U/8QEvtwAv1hlRRM7mJx8tL",
+	"zlydMXjQ8dL41cvzIEkFf4zNvCH2w7SAbxshE85LL71UMzUoagU7yXbOzTw+mAXkFma6Upzmq/OvzwnW",
+	"CFdFbAoUbvvy4uJVhLVTYFVmiMKJlWG4IK+k0pOMnf/qOd4kNudC2RLCwuqkWEFNwWVa5EpHb4UDJ51F",
+	"4dWrizrq/bfirfj006fiiqVyzvqffkqewuX0y/OXL1xI79RuGfBgMPvoEYm/fwus5y2Gbbx1DOht7+it",
+	"K2f1the9BXb0tnfU7/c/xH1yYrMLfbOGCG+FtYQa1do0GuOIsSThmLM0UUdmrHskhrf7aGi2oTJKg/XY",
+	"7Gcs+J3JSUZnwAWGGRVArH7wNrYYwwmx1ISvUCDgiiwyKSZ98qvcEGNOMzpjugQjW9RvTiRDpKSEjVKa",
+	"YWAMdAOFr7BbSxs7XrCkF5XJIVbz8ZQLM1mZkadiknI1hTN4Ahtn7zkVk9w0gM0Vtu+Y8IQJzcfcag4e",
+	"R/lXudSQbQ86wlLmYJ+kQ5dgD4vbt+ttlxpKI41oBnj8hnuicjFlNGHZW0FI/Od7Vq7cO01KQKdB9WrF",
+	"NGysk1JUOHmwf89WCwzzzT2jFiQ+Yzpb7p2MNctiuzXP+XfM1RvAiX36KW6EEwLZ5wDG6gB6ydf8C6wy",
+	"CL/BewhDFT72mXmsH7RhJgxVDLGw14OiCKYE7vbwPvmKf0HmIMCZX6DuYyoXWBGITJhW5P7+vl+YvpZy",
+	"YB6IbTdjmc2cqWjMU0Y+iWd5qvmcZvqu+XHPnJL4Tnk6+/tmpG4V4D1zKg4fPITxGGaRpnbVzZKfaj+V",
+	"0qjNyuHAYUe68YR9mWmYDmzpSa3MrtcYQ4cyJ1SNx2A0F0GHZwbKXDo0W6p8vQQ7dQizC7t6EO3v72O8",
+	"shWQBUEZpXhkf5/M2GwI8MsFLvX9w0N7ZMG5ZBo2wjK8G66nYFAe0jZ275Ck7IqliiSMzQt0Rff7IQ7o",
+	"iqY5hsRBwie255gV9houDLIQOwH/PZxq4CdmfsEGtNv5uaTgRjYEczL8p5+Si+IytZgwrLJdzUtDmdiK",
+	"HsHriGCM2MXP8gwUB/sgnCszoHxOtHwrgn1tmauA4qb3Dx+Vd+4sH03jPjmXJJFkbBs1u8OWWHVdy7Fj",
+	"AAtJkPVl/ArqjABsR+2Nt8K/ckB+YbYwjtKogIZXAw+/ZAnJ533yWCqdLt25r3QNWM86z4SyKHSoMnkb",
+	"KA4Honz6b0W1KSjrwZVWEa6OUbNgtJGDwDa/WHKbVcGzFJXQg5SjIs+sI6/8u485NVexgxCOiKYTFRH2",
+	"fp5Sge1EsHyp4f9+ZaBFLJsBIFb5EAGkvQQBhVZDFyf6781yY67YlAqzIQNW9laMuWG59w6RWp72EXIw",
+	"f8kj1wbuZ5g2H5cWoUppcEnhxci9SPGEpXTJEnsRwh5fSIiiwIWEHnAhEnz0iNx//979UJQfnvu+nDpt",
+	"X9XSl1twHpcrmvLkrRhlDO5EmlbaEUyb/RXKvA/2S1WRJZTmdVteCjyGh/sB7z+251u5gZt72nMAI3T5",
+	"GwKFoHGe+pWqHJ+xETmJLelkls+SyzILPuNIciyvZ4FugJqPM0bh2FD7LRmypQRrQ2pec3fSoyICxfrm",
+	"Y/i9b8NIYr/h8DWq3gorJMEXcZ88LqyKUBrC9GpHArTDsrAl+wXYKbG/PsGifsVZsbkk+K7U2DFL+nit",
+	"n1r+e0QO9oEvBwHfB/gFYgYWnwG6Ch/AVxzoP2BUw/JYb13tCbNtze2YsQlXGgr9GXlZsdRcokNvoDIv",
+	"4ptYP6D4bJSmoufiyMOE7bfNXAFumFfF9j4ih+ZpOyfHLlzDwDVcp4WdCeL1fG/17lTBHIJygvagYvf/",
+	"H3tv3+RIct4HfpWMirvg7rIaA3T3vGFCce6dmV0Od3dmb7qXS3l7ApVAJYDaLmRClVWDAWcngvJJOkqm",
+	"TdLWnR0SZVkOK0z7ZNOn8JEKvlgfRjuzy7/0FS7yeZ7MygIKaAD9MrNDOKzldKEq3/N5f36PmUGb1pKU",
+	"L3sCjyD+23IoFANZlJunY54JmUfsjY/3bjN4j0Gs4pP8TdK5nKvc3JUTMUZ8JzjmoKCYK4J2wUwgJU/o",
+	"FVRv+sey1F08ddNWrLBGNwsZBoJJIoEIwJ1KNEsG0twcK0zmPLccCcqAvPUWO3DGAYtC8EbzTcI9KgsU",
+	"YPmQhLCZy7Qb9kbrTWJA7mUEijTThPAXoDYSgqkS7bD/3th9s6wMy97YexOorSt8DFFYAI8lkdxS5JVP",
+	"9XtcUmQc4xUIBSuWYyEweSxLGIQ39gFSocRwcsBUhuFMNQF7wpOQFTIVWltzgoNfSHL2hg0oM5c7ehOD",
+	"v/IkB4MSqLyen7EdNButRhMMOKBH78CVRxOHiqed7jQHt0tz/8bV69fAFIJIV62rRrFWYyH5OAnawV6j",
+	"2dgLwLYyhM+tDg+3+wpPRZbvUOwZlgYZCDASOXXtXmwGmOj8wLz70L1q2rRa3kKQt/KVK6YJoM8LyyN6",
+	"L1s/1iNAOwDrIgxut9m0JRMo8BAqoePNvfKpRtMG2v9OhTLw51NxVYJxomqUeCAFG/MBsJ1yuZ6FwX6z",
+	"tagjN/IrH0le5EOVJd8RMX60d/pH76ism8SxABfM/u7u6V/cw6uM7988/f0jpT7gEozFV3FhT2s/F5nk",
+	"KX6wt9K8rf0QLXbFaMSzKR2ociGBwJjtMAKhV5c+gFIUEICIPwePyivBMV8OYid53OFpisAatbWsDlxn",
+	"cMmVtVwYPmdaNv0BD8JoTgevmhWp+Jq20asWOy2yFx1JFO+dSDVJRTywoM1oFSE3hVbpY8etI5/XRG3k",
+	"hhUpJ2T5MFPFYOjx7e50hkdRVGG30EYI1iyfjgXb271+7ToQdZwTmS4cwnCiUfRA7VbmriMfWZjxVEnR",
+	"tgWu3LIRvL6ych76q0i0pYGChALSrbIFAhMMwcq0VYptRCDaZWCgIy75QGRQ4IYsUSQe8xOhyfh4XDSb",
+	"e70iS+EfAunYLlIwHYVGdhwaYnzgtQgKPsh1Ru3HV7Fls90guzJuo8HMqpi9w/pmsIDWuGX3sOTHQsZI",
+	"wqt0EoRMUaEsaxPKe7EYjVUuZG8KltJHLnLzbRVPVyB/5Kig4K1yNczfoLPDD0SQOF2Qt8FizPReLxPm",
+	"3hnFI2hXv3e23ZmnRZaSjbl95Yr/W4OG0r7ZvLkHFADtd5WR2MMDNf4gTEGMeJKaq+57JYPS9UBj829E",
+	"OTbcEAUcijBuoemiZR7sBo+Aum/AIqx7+FnVnURO9A3YlHMoWUcZJPNZP9j6y+JHsQW7zd29ndbuTrN1",
+	"1Gq2m+b//1PTBuDUtWWRpgjHlchBB9BS7cMh152Zw0F+7/plT8nQGrSD7wzrt8HSEBhwqxqytmigcKZw",
+	"RDO7+MiTk1q+M9Da0INN93cx+z/yKCEy8BXY5Qc87atsZFn+5cgJzRX4/m0l+2mCHs791t5KgsL7PMPQ",
+	"qv3W1VUmoosxhmR/IOKEv44izEGMkQrEH50Is6LQgnFGj0ybS2XyK0+96/MMJZtU5GKpjENhGkZ6IUts",
+	"mQ5DtYIbc8zrDvwwy7zqCNvyJbujpLjUI79/+hf3Vf6OKmS82R15zU4ubvR5HN6wXl18V+SrHKMtf3x9",
+	"+eMrevVfs5v8rsjPco2rivNaWoo9FfcVaChjGzU8U0sCfH5lEAA4G1PBHwuo2AMmNFZIwlRusKhysyJn",
+	"B1UynRqNNCqyNCLDm5Kl/wUDX9BRqXROYPI2PjihIsllEgIqr5SCALTHDIg6qai9Ok/SlEIveM6ogXnm",
+	"+RHc2Xmqt6niVqMoVe753uaKDEZ4b9WYLZl+hdWYC5fptnrPhjznNlHNi1N9CqKBp7gi4LXXxA1RpGIt",
+	"FwTMfet+OJP7AW28sJQX6HYwKvgEQ2YoCklibomNJCxDTshjkCp1gmEBni0f/BNl9pJrBUSToUgxjCDq",
+	"q8w5KSgyTR/L0n5NUBdozM+9D+kV97HNsjBDphHYQC1dYOxZiWPiBpNodDqAs+MzxAD5zH3wmffmZywf",
+	"ZkIPVWreQLRYzT47lp/t7OzM/Z9pLIJqNnkyEpFpibwVn4E5XqWx2b24cFAINrQnVXIgMjMInBiKhm1y",
+	"j+e5VycVYt5CFo2UTHKVJXLQgC4nPJMgX7h1xaH0siRPemVFnYiZhYSfxEhkAyF70/K3z0r/jhs7TAu8",
+	"wp1YjPOheQv+BN+2jXr5zMeyhvifQjgAklvVCBkMb6T4hRDDU3MA+TMfYdn+z6ipz8oeYCBGjioy0cl4",
+	"DkvM0zScH7TKrNv+Mwxnc0VJKRjULOUkkbGahIyz1PDPjOmhGTjWf7jFeA6efogTGhWaknSglTJ3iFuI",
+	"bVvQyo9lM+OHMBZbE8t5ryCipwILgQFBFL/ymR0KlMRkuWItMxEMKJqdbOimCgs0VirtFBKiKmKzQuaB",
+	"WaiZgxfaetWO/Nh24FMMdaBvpel64dkgXH6dpBA68lm59FyW2WVDHqM/j1Y/5lNb8ste9LECNKDyRtyy",
+	"cf5lvU7r70SLIR0eF6hqOjEtuZtUXsKZZerylMue6KRqUhkylriF34BQQCxqV6RqAm8hXoN/P6NUTezt",
+	"i6pAKgs7t7EtnTyDklpzI+glWa9IctbNBD9Bd7AaC+ltRW27hKOjOxCiY8bjb0ZZhQ88hD2epl3eM9cV",
+	"otFFzLhmIyhTY/MZ6m6LpH2UVFhxbJbbfbFoaHGiT+xiG+2XLkxqx6ZHGGmOBz/RrJ8JChGHCGlMZyoT",
+	"FSFmqNBCt+2aj7PkMc9FJb3C0Lpv3Ds8evDwdzt37j2MFtwsXFTcGp7lQPz9NXQPtaNLqs/6YiIyc451",
+	"yHJlzrOtLRrahD73IfsMXqz2NRHdoVInHdINTU9OXP1sRnbNLVpV1RsNdycTffBnmx2tZyhev8fywONq",
+	"UF3FbKxzI9s4b4wz4iU20BAK5ODl8wYEsUvm2WyMO3myy0DmU1zRBQAhvEQ3tBd+XfX9+iYA3oNcQ9LP",
+	"HbeHgp6PRRq0A8txPWXczKX1KAzcugft1m4TgqCkJRaVLqn5CmX1uiByE1RqolC1lutBpZ+9ZnNtE0yR",
+	"ipfjR7ZWCH/F6ckq9hZJ6eGY7u5JmZDyt9qWkUkFIivNW21Wv584rGrETdDeu2ZmNSOmBu1r5mGRCpjQ",
+	"bmXXsB3Y4Z6ILbIXPvW2kawzKxhzSntNGODVLsdhWjkPKw4ckFMsOEUqtk7orTHGOaGlp8qeownmylO6",
+	"WEu9zvcgugr5USbKUCmXGwBSTQ4s3GUhQbC/z/UsiyTndJkjCPUZjCy13F9dEKjha+erfk1dz2c4sqf5",
+	"nBcfhS0f3fLRWj66vfuX5qze4OKfxUtdpOI8PdTkWBajcQ4pk5jU6vQ0x8UITglLbIL5jYyLS8xphEUV",
+	"MsrW0Z6aZzhpg0GeN+YVu7DrAVTrmLKBYkpSvl8m2KdFPChhJ6SYULZug31MuTcw4EQze6/J+Iym6tia",
+	"sLB8hfnehs1T3h2O7dZMFL0fK+3i7K0FcjJU7EQ6fZhs2uu75s3A693yfurz0ow+68bXOU9FtNybX5R4",
+	"yZvpvv1+RQF1PAD80XBFcAsqb82S2wot3bW0FLCsShLsfe89vbmZnvoywgS23HWrpW5jDLZqLcYYhJY5",
+	"GS5JPPUCtF0/1mDe5e4YGyTIyh6gx4Ql1CSAOBkmZ9OC2EOnApdqMUSxgaOVkrkbqRp0Yj7VNdzHhTjU",
+	"hDfMDjCd2m5AvU401si3qEy/V4hsWlI1V3d9jctu6zE/C5f1brG9aVfqOrcE0O99vtbpksqmq40AaXr9",
+	"EOxva0z/ffjk2QrRIpcYWrKcmRLi7CdPAz8zEZgGspHK4+7UPTbzBTDL62HJkSlsb54lE7gWYP3ByaT6",
+	"5ou409W5yL3ZiDrgmwW4iKqtAd96ZDh8XBmxkSCXc8PVmL6RLztqIjtu1hQsaGvi2vHizfaWcjlXN7Th",
+	"lAHaagdmLuR4wHAJt/IlWdQj3aZMfJB9zazIq3t9f5dp9kbpfrrWbDL9ZtVjAcIJiYjX93cbe2ZNKxDD",
+	"5yQgrBPLRDR4G8x09mCmM8cxLWCQV55a0vDsikc7EI94HX0cDse9GBXy2ogpjDqSKkflEfOxEVxiJp+a",
+	"HViILm9IIyjvwKeMU3aWub63CA3MQTZCAPk83z0o24GBnkntK6tpO53MPgrApz5EsJxMsK4wSnZvaMTA",
+	"OFhXVzuozv6yNLYta9mylqWs5TxC2permHCotjrmVsfczHVaUqpSqXTgEGePZS9ihFuu1Szv8t7QGjmr",
+	"4B8uxgtRuqYhAmjZmK8QOFhocadCG8QaOpiscBbsKrTgWKGnOQO6nY+JggBlZa2kPONS8x5EWFFMEo63",
+	"DYbcEY8FwDuBbRWxPohZou14YjFFILHrUJk+IHz4U9UtAUcGQh/LkYvpnMPoS8oQLDLKk02a/MrqWIKr",
+	"mFc/s3Ud6OUG4UViuO+8Cs40n2o2VBOI7rIJYCqLbQIaxTNHQuZJPo2Y+ydUJqyELcN7tJtRyCLaT/gn",
+	"7qj5J26m+ZfZzohiE229SEKirsSAUuRkBJHTs6Ulq6GK5ryYpu2JMP+mM2ELls70iB/6KVEd9zF1WIWa",
+	"sQhj1XBVPk5oQcpiBvbN6oBPxNRND3bFftPjuRgA2J39rlwJOsZ27BFlVEW2d5AxzOE2E6a/6ITXzhde",
+	"mV/QKjHQaiQQ89aTbKgBc2Y7n6puTRvlMXcNEMsGl0+uIPZhJjDStoOiasyndrkwMNILuB+NzPqkiRRM",
+	"PEFCHbI4w1ZVxrBgiOuBSkbiyYXGonY5MFdQkvqxHiuuBcu4BD/YZzUhhmCnAjK3ipnK3knwSVEVuAaL",
+	"emnSjihsG/Y6cfhplux4s62WTP+Uy0XGJt7LobBcKW6cU0XvBUYoOztrhXLlT4FMVEZNQYn143bv1w78",
+	"6sWOW9BwrcMMqF918KC27LSWjr7jodHPzmD3cpZ+8anAdM8VpVBzuA/wm9N6h6uZaPAZmRsIuRYLhtHP",
+	"1KjeDLqkbNsp/VPAvxvDgq5ztVHHX0XTJ60SySBBSDTBkQ34s4PVWAJb9gmg38ABa5Un1e/botCLFC1c",
+	"++pXcrasDuptdL89KuDdmcr1ioN263q1amvQbH3j3W9ePdp770ZQKb4atG7uNpqN3cb14CJMeuYarGPS",
+	"ozO5temd0aZnzmSic8NyH4syQGSBjY8kqQ2sfGWS/pKk29v2pa98yi3NZN0TDZPfHukzHekS0nLBIXYL",
+	"vfAQV9Jt63JeaHtfbsbLY5X0anEOgzb95ljyt8yfmGEEFuc8m3YQkxKSW8Kr6yB90ORfVpKJm5vDGA/a",
+	"nzxaLXxn5eUIA50MJM8hWdXNjcyq64XInI0xusVebqekydvDv83d2BogSwDBnqNWq5HAhQZH+9mVp/Sv",
+	"mbSNuuSJklRuYf5eX5g/a6QD+5HDcCYLZyb6WBxk7RO4OBFj+bHacprL5TTb7IbLg+Jbl5qXAu1aoiod",
+	"h/tQtvX84PfWjMS3dOVSgvF9mrKpUO4u80yo/fwVB0F5ban75YTMbynhV17m3kYJvPJod+cnp9vyXAuD",
+	"Aw68+udUAtMiH0E5dKDB6Ocuq5rXGOxcR199ix3Ocy2LnZv91mR3NpNdWU5ukc3OLfVqRrvZ0+7K+02k",
+	"tuXhSq83uPWUFvYXKMwMNeVsMqN7T4vHIuOpV2oRYdBMY1gjmgC4IBDFdtudYjjBRCSDYV4jgJBZkfBr",
+	"XqpZcZzyRJ4KoUNc/eD2B3dhR3FmIl78YTcZzAgQwe37Zjupqbfhd2wnaO+tIxphN5dtkKxZlc3FI1jI",
+	"DbLvaLnOKvHYFVxR4qFzurUybgWY0sroiNeKRPt08eXK0/KSrWJqdCPYmhpfY1OjRehc2dS42jFcYmtc",
+	"eq62TOQcmMjWgHiJBsR1CfWmFkTs53zLd6xrP7RK7aXYDz06san0be+iJ0XXXdXd9cXjy7Ucbuna1hy4",
+	"labPZg48R4EaK9cvD76zL83R+bogX++Cr3qPDCN4tQJ9V73/sDDrWQZpLbfCzWVbEnHhWXeKxu0krtwf",
+	"2pba66OL7ijBjGwr7xQ1xsTDXGUCyz273lQGCN0N9o7KGJdMPEk0JIK5tLi+J+fwTJRA3VUBh0DRCtN4",
+	"KnjmAcAdUbpTtZQ3G/FE5jyRiDxPA8J09Ki8pBFmHRGoG31K8s7evLxjDmMDXu7YPLN5oefDwqcZm4s8",
+	"OHW4j7NE0GWxh1RpDTNIdkY8SXGpToQY09DBYOzZHi3N++QpFQSj+HhoMGgHrb2bzSb8p1kWcg7aQdEK",
+	"nj0q73d3zqjpNczzPEu66MR8GvQw7v7FX/zX5z//d16u9rfufWgOOI0iSJN/QvNv9CBLg2jqi7/4l8//",
+	"/M+rY9mlscCQF40iTuQg5+lJhxr6jlk9zWVQ9gmPZrotF+KGWYgbNQthhKjekOcdNRYSHqqDt2+3dvdg",
+	"WGuIUDjalxAzOjAdnINDeCDi0yTAMjevSv+3QuBWCNzApKoc/GavJLNrsbIlouCVp3TPV7Krwjdb9Ouv",
+	"lpnUbtqaR2aZHXTZOThPWftUXZtGsj1Yl2473OhUhQttiKBbjnnuFUS1AsishLAqt/5Ii+zeHdQ1z1N1",
+	"fVRDTJ1Fa6libd96DYJkAF5iPVXYzn4bJHNG1ZYWckmQjF3qzYJkQB+wUmxXpEoONGJrCwsVU6qKUKRK",
+	"52zE8x4geEdxwtPOOBP95EnUYIcuUIYGBZhpWL+LM3wtZLroDRnX7OstI+58/TqouZJFmRgAWEUsekks",
+	"dNvHvjhtZPithRvAj0ImUi3qPsE6gPhNg93rl3175bRCluSsK3pqJLRVraEJUK3B18BzLGrnGvMQDnC2",
+	"0DoizIEiWhkK6OICqnXSNN186OuFMUPQwMuNGepxyWM+o6DaBTIaZrO5G4SBd0LMw5Ik38bvzRAGeBpv",
+	"H8AdMEdrSbu378+1euNa2eznf/dfn//5r4PwXOKvsd9LDzKane0qbpMVVqRc6PtL1ueS467tEq/qaMGT",
+	"v41C2qrMXhSSJYcrcsUlThP67srT8haupC3bEWyjkF5n9Rr59hpRSCsdw2Xa97JzteUyl8FltqaGyzQ1",
+	"rEnJNw5Tgn7ON0zpXt9VRaroRWXVwX6CLVl1I/R1FyhTmItslEhBCNWhUZOwELlplVZng4AopFuXFBBV",
+	"kqyLT6ikYkfrEoJLjovaUtqvtjy/9Zl9BQKnzksHIEjbHT1abuK9g+/dRtKwWk2dGQjlElyyjPu63MCr",
+	"D4dKineSNBdZ8FWM06puwjo26tmt2Ap7l2zbnt2AhSbuuZ06RZmqN3WbvZ9pCUO2NBt78VFcxhWbeMiG",
+	"aiIei8y3RieaTbIkz4X0yoWYbxYLTzNA2Q3sOmqwj2x4VyV0XUionNmdMvSmQWCZNV3bNhZYh6t34qUZ",
+	"iStvBi/+5j98+ff/8vNf//0Xf/qTF9/70ee//Jsv/uwPXvz4Xzz/k7+yUUkdXN264CQHG24lvnAj+vAy",
+	"s0XpAEBM/GqLsoqUCHCuYZDojoYmCTlj+XquIA7Wr/kZ5MLZjVhNPJy5sFuz71bqm9pwXCCYsxQdlWWf",
+	"gG/MSJYJhleerhRENUeJt7FUXxlj7yzp2VweWWTcXel0bBnQq8eAtjfx8izC53cN15WCz9M0fGDNs84U",
+	"zPt90cvZZCjAiVTHyyZcG0Ugv8UKLWy+g8iZIyTA7cwYFtliayjMOQnyz//83734i7/e9Pa9vLTULRF8",
+	"7aXwdcnmVgo/q+31vGj0qRL3FSCA69eHnSkNWyWVD02bW1lsK4ttZbHFcVZpqibzN53linWhTGDOlOwJ",
+	"NlKZOL/rLx7DRwuLXcLPIAThjVaZbh/LY7njyv81SAKL2oy7Qo1GrrKSGb0sY5E1UjXpTHgmEzkoaynC",
+	"Uz1J8t4QGumlPBmxXKkTxhkVTzTLoDBGeQIpua6AbaX9TEB+MDQTZ8ljIW2BxZ4q0hjEQjD8chmzrhhw",
+	"aRo2XzXYPapZSeX3zGKHVL+6bJ7K7UUzvdrHbb+mo/kfjVEG+DrUJmxgSV9X6LBh6webQdv6hTg0lTGo",
+	"bUxFMLECsBkkCMVkz8ZGvPahbLGtXem1ybsYk22xn3umB5lOzfGCit35MFPFYFjW4ZQixYZdmcPGKNEa",
+	"FxihG3t8JOB4YB1RqZh7F03/NPopm4hMMHMix7nNx86HQrKReixiswsYgFF2NdOzLZZoFq58SoUTqw9t",
+	"CUXajhJkUo0Ei/lU42Bsi6bzfpIK7eowhlBjlZW1GO0m1qK14iVZyTmJ122Venfw5uUVE7QjshdYZWxp",
+	"sUNbjvqCyjR+1XykcATWcY0S3d3m7pzJv+nuIk9pRS+gxBrVHF7II498EqOkwLuDWTpAbFxyjiNQ7GND",
+	"+XiaEhEfAXaFGWJqiI+XFGMLHgMHcBV2bR3kqKwijLPDcsiToZCh+W8mbAO2HDISXiiVWFZNxuQZRw7N",
+	"G0QI6+GpP7QTeaVT71YtN9mdAsxEa/daq4n/Lwxo+iCyU/VHWh3vERyxTsynFbE+CANa8xmBf++o2Wy3",
+	"nCIxmmsPlAo4AjaqLOX1HYxT3jMk0x7NC6gc6fZ4Hao2Lg/GlrKdibKBsdLcZXPBDXGpEjZbqF2gj25q",
+	"6IdH7NyV3YDc+aXEd6xKujxM6773yZH74gLZbV2Hp53TgzRl/txYObftWT3TWV2wquVx9F9YHmS+4mm8",
+	"8rSbfKdj5MZn69RMqzs2W4/xV8ljXHvU1jtpC71VNZAJ9pRtjJnwdvKdI/P9KkrNXGWooobcfljkC0/x",
+	"pqkA/UQmelgDx0VG03/2k+d//et//NX3P//lL5//yV/9L08NPzKjfPbij//Tl3/1/ef/7fsvvvdDKDWP",
+	"G44oV4d3W83mvtmbJIc63f/w3R963/7Dd3/0/Od/S9+ukV1QN/tzjzk7y1CWG1qNvCbi8uhug/K3jqGN",
+	"wrMEyoi1BBGRDLuFTqTQmhkKxpSsrYS0BsGc483qscgeJ2KyUDP+aB5WcUDj7ieDIhM2KDdxwcGo6Npf",
+	"QW/O2UjpnO1TELBmKo1DKiwDlWNkbLqx77Wa9sUGi969e8Sqg9Z5JvgoIuMs6N5GXUYpGk3W80rvuyJ/",
+	"YCd7AbroMseQ79NyamciBx0w6mr7UKWx0HlnwpO8Q9MP2ruNq2GQWfG9zxNQLZuNfbTptXab5gVl+Eyr",
+	"dbOxa04YrqZ5X6q8Y8SyKZjv6F83y3c63gufPLUsE7Id2HWEJoLZBzpJyZYJH6J7Dj1m14HTgYLjD3HP",
+	"rM5YyNhMVJoT1totH0CRu6C9FwbjTJlTmshB0N5vhk7LNVNrNpvPzqYC2y0/jabTad2qEWeKQ5qjColm",
+	"IzWqOrtPU2xncbHmaBa5ana+o0bdROy4k1ef0AAcW2SPRYZRRTAoLDol0j55VMArxxkWXTT0K9Fe/FCi",
+	"meZ98F/1eJoaMgVVNpJRDZ15iKM7glFdAKEpL8ND67JiuwzXAs0MDeiWfutAflfQ3j3bPaK+Vof5dAPA",
+	"MW0v1sYXi5YeTM1oo54A30wF14JlXDJD/Ve/XwtlASzrttRK9BBfWcVNhq1dfObe4q4B0Qr8YcucYI6f",
+	"rdrxwXh8L/5qurhg+9YxBtOR2JpJLtcah8u+0A9Gu7IZkh18zFKRa4j1gCiHWKQJkBh7Tb+mGTEL5xED",
+	"DSRX8O8KwoLhn1XMt5wBxSLQtmNZAYQZcs2komGoPgSCqIlssA9shxY3Bl+hpgbKItSBKy62OkPjWB7L",
+	"g5GSA+ewo1+sfuFyDAcQIKVzFmmV5RFoJoUWcYPd5b0hJiWa0WBtFBYnj5NYxEZWgG6LkfXU4QtmZY4l",
+	"9uGw60GWhjF9zBPwwrt17CuIDoL8xSLLhMy9QprCqHY44UQzHsciDm30DVOwQwJiLsznrkmAfe+Kvk3z",
+	"QTnnWHKpJ7ACCrHyEukUL8S6AGcDGxllrSYgAvMjgVi8XOw8I2XZjPXTqm7SonQoEmHEsxNhNmCRzvIs",
+	"DPIJcIgs1qe2Pg9OMdPfY5E5JXy2y0yZk5R1WsFmVYpgJ16ZEp7rInQsXyg489Bia8mqmQsbtI12mPO8",
+	"0EE7gI83rXp0VmEY92O1cEyY4DYjc2vyK4H4MqKsq/DzU6T1K0/tBZrxnVUP5BwzwoIhitJlRjyR5mds",
+	"s10a5oCp8JHj+BYr1v7uEegqjOwMk2YH/VxkE57F2gOIU9mKFSshzrErLBecV7rRuWQ51tYZ+JVxBm5y",
+	"FRanii47AFtu+Ipxw+1Nu7z00HWu2YZYgXAMXmpBU1SfLgW9ryQ0m6o2qt+vova5q9zvwxbWVDu1j/bW",
+	"1R1ekfqmW1r52mkO2+iCVz7t9Fy0Dc+nXBsmcACWL6wrCTSVeyBdVBjCevkd/S+NjWSxl7zOo/Z+ovND",
+	"6n8Vz4PtpywyQXd/gQfA/rjaFcaRHOJHX0kvAM5gHTeA3f2tE+9MZn1nmF6Y34LLvGGJGpWmRonn4zEm",
+	"QQ4SnYMHlhe5GvE86fE0nQJYMq8q6A4yLzEzfsxTCE1PzaHV5A13iBxDPh4LaWUum2sW/V4hCtGwnXYK",
+	"eSLVRHZoSlAxRvX7YJFO+qzVDJvNphmqZkP+WPijzYdipEX6WOhFyH2H1qH3Mk3TPXKse/IZ5blC6pyR",
+	"iCA1sB0M83wMMKlhUGbJUn6dl0yLnzmy9CFJMcuMyXkyEp3vYKXSA53wK4eG6A95AqePaph6A7Tb2xlp",
+	"CNAxA4BNhvAJkWGeytVm85kbxpEtM8uUJMuOSPsLjerP1iOjl2zU5nkuRmMz3d3m1d0w4I9FZgRM2xGs",
+	"yz5sjNtLjM2yUXftADeyp2Q/GQTtp8/g37owgpd9dxUMgvmdSLSNxMLo5ER38JLaB3Sc+HgM9XO5FmWY",
+	"GPZcv5kh/DVURebK/Iqsg7EulSdK5kOXd+QfVWrdP6v46LRDAglNjiYuXRElO4WEws5BO8DwMDgBLrVK",
+	"CyGXtqDFYCRk3tHJd0T50fwphaf58qaSgXRN1GsQJPt3MkB7aDZu3lx2H8MgVzlPCXFit7nXWhlTAmK6",
+	"YS9b+80wwH1s7UJuLuxgMwxo60y7z84PpNze0dXUFQqz2Ho6tuqH83S40JuVRJzTtI8rT911XurtOLBi",
+	"jQs4AGRiwN/g1gfCelwaeaZ0K9wy0gxEAOBNZ7liUSZyw5MilkidC77Q9+Bkkm1lo9fXW+Efq1UKG610",
+	"2he7M5aeqa0gtBWEtoLQqy4IbZ1cl+fkWk/Y2NDNhUfhfP1cBy7Sz9lfwLigWT9TIywpzHWOoFoNdiCR",
+	"8ZQJCvg5WlmJXq/tPbOAV5fhPvMY24X5z3SqJiJbbP64CrzGoxDPwqCQwDhm0mhrmAmwhrWtHZfqhtuy",
+	"+C2L37L432Zbx9Y3+8r7Zi/OPnLFEfWnZ5Jw6p1NIxRPEPEMKJG2Wd+Zzp2Y0cuTxzyvCiZtJ9RIR0FR",
+	"9ACpQipARzXShwRbjAUP5WmqJtrDiAf5ZAKQoCN+Ivw+mBQDniePbaWp3d0aVxK08jat0kv1JfVUloke",
+	"rq2fhwAjDNo7u03T+ohnJ4Yl4mpaPxBJipjPoMasGNe2QR4p10oiH6ukJ1irub+7jtuG1gsX77JEGc+v",
+	"tmvYQtfcIbwM4ewMVwWAvm7FiiT2ef6pUsCCFTwT73lfxAOR3V2lIGgKrzKxrQa6ZT8bs58joBMYfg+U",
+	"p0I7AevjAhkTHuFNIolcDIIWggKINGAoV3IVQTfGT5K6GAKIx8ExvMLIl+tQjlXDeDzikWyzel8KHqS1",
+	"1HiX7GtOxjlrYNCmYl7NtSWg3UVYAOCcoHcuwnZBk3saaKGNetdJ4lSQGq+D9v4No6LSTyP+BBR+HbRb",
+	"1248c9Ct0FA/R+OAhiheBIB1NgYhxvQbROIM7IumdQeD2pkksdE3QS01W9JNhR4jdivwfSWTXAHsdfvp",
+	"Uq0YgH16WQKBWKU545qZOfwmRiIbGJGy/LF1w/1Kgkj52x7E6UDgFUj5WaKyJJ/CglRBhPauofBXH5zl",
+	"4PCQRiPUTweXzhulOdBY69nrySbZtm+E5WMfkCpoX/V+qYRwQ9x2byjiIhVxB3LFq5M7q0aPB/RUODd7",
+	"kLfRjWeyv6dpCWHt8uETqL7VE5ugeDv4xOqeHVY6WausWKLdgIzuCUfOggNRnnzfaI0OfAyAAcqPT8Q4",
+	"h/BJiVDlpf3biCtoYjcUwJVGYCpFLG4pJgyUsnl55MOiSks31SJ1zrPHfE6LXIU+XDOX7dnaN+tytcAt",
+	"U9gyhZfEFF5VHXurAZ/NAKtLursad1qi6OJnV57aAg/PVhGeb9PLFyFEX9aFPNN9tAuwFdIuDaDRCWkE",
+	"7OQqkpyX0LaWGmoPwKmQ2bVXZmNZCeFMKwEEyxjdXnNGPOJxnGDRmg8zM9Q8EY5ljvgT/6Gto1R55iom",
+	"KazBdEky1GtME7Y8+vXm0bPk6hx4ds7zROdJb3Fa6230c7piX6jYuaJLCMeZK3UCWXVmeFpkEFmVUZod",
+	"/tlXGROgS6IpO7Qw3iEZAUMXlo5I35lRZHtqJBrHchZNWzzhvdwHoQ1ZMbbAOxAoBoM1eu9YJTKHioug",
+	"MCunoVrkPZxWm3GYC7KARDPE4M1FfCwJXm6UxBJg8cwCYCQ9FKACsD90BnufGe3arEbMp1StyvzY6wkR",
+	"44+Aey6e5A0sRPkBKnEwPVCyzYLtQvWckIEeB09u7tEjKKsDi/pYZA32EI2qIw6FELmG3bmFb3mY4lPB",
+	"ATDQ6w920zTPMw/W6KOj2w12B772H1cSHksVr+H0u6jBon6mRhE0HOUKQQYnSSwk1Sgs0pTpXIxxHAeS",
+	"IVYfRNw5mHTMjoTN0220FcN5y9AQgTkNfTGBpAY4YOAujyAmygxipDLRwZ8irCdmzuzIHBgzoFT0c3PA",
+	"YAwfiqwnZJ6ktP6RLNI0YkmfSYWnYsI1Gwmui8xWfSyjAe2YOTNcaWguAxsmgyHiMta6ccAnPwcVzfMS",
+	"P/7Q3UzWFYNElnYWCvcpMzvyClRzHZrhQ8HjssHTMsjNZYM+ARCLNh3WHapjEHP1PcvNSqjbfH65ORBL",
+	"i48YngTu6pjnYsccplVKPpqBCrMV3hBvMakmZuewGpzd5gUDy6uYt5sPI4UKkXhO4dAuzLQX40qXtr5z",
+	"GyO9wkDIYmRoNoV7hfZ5zKeGuFdHY4i9+WDnMc9MD0DtD3Mx/sB+bf74BrZg/nnHtFIzh4M5Mo2LqsWt",
+	"Ck3vo8UwH5qjseoqd6eVKdsZlnjIZUEH53StAJ8Aur9hBSuuwNvT267tt6e3XetvT13Y7dtTAls9wg7e",
+	"nj6wXSzCVHbVEX005wa7zdO0tkDEfnMPlpPbYGUJps+LB38mHFSzYSUARHQiphGUB5ZCxJpF3Wm0aDgn",
+	"YnpRJVHnrw7QTkvDFctEXmRyDrkW3qK6s9Y3WDd0oP/1N2y3CYpJMjLHz86D/nJjTWQuBiILnl1IuUYg",
+	"hJZ0tnb2mketax7YT8myMAKV/vnJU9gRG4yMTBEeeyE+c631uOyJFApR7IYBBM6bf7d298yAEO4YHrSa",
+	"rTCIC+QXnfHVZtBuNm7s7/oPb14N2nuN5v5e5eHNoH2jce1m6Cpe3DBrRhUhXRWMFqmpBZTtcIG7GiJc",
+	"r4aBE5mw4AXF2hoxCQp6NMOgkP54d8nwSyNtta7bB2aUrUbr+r57cDNo7zf2r16D+hwq5ylGm22Xxlsa",
+	"szbAl5wtf2lc80xQmTtxZ7RKO/HkEE796ZqveWsFMrEN8bjEMg08ZhMUS8djkPcTidIESjOoyACYN5+u",
+	"WeizXn3NBB8tLWlMusVAQa4PFcKHMBRg26yXKi00S7Byfk9JnWhf3WVvRLl4kl+Bv3ao7NKbbdTZIls7",
+	"ikq0e9J8Tc0m97JRz755+OB+aFQHrLtiy8ijP3Z3DqscEGKsNxe67k6Fq9MP3ltbCYrhIM18NDOMx0ho",
+	"0dNjqmR0HLSPAz0s8lhN5HHwLApnf8R1Nz+ViVHgUsQy/mb78qE4loxlFgTeOYDtGAHlZqZdM39oFdXm",
+	"iOYYoRpoRCdD+2gJWlfdGuihmlQgs6TEUGE2UdkJwt97JW54qhUuBqeloGoh5hSJjOX8RKB6jHnMku25",
+	"rlBcK40H9L2LujsRYozp8bQihqEfSyhzDRJxnArzHSyFr8/uNqktsp+UkuKQp31cQYein/uTSdVEh2wy",
+	"THpDLCTGfq/gWQ4lZo5l9MHBtzu3H9y/f/f20b0H9w8jWPiWUZ5RcIdIcgoBv8kishc3cqU6o6I3jBrs",
+	"QJ8sP63mYNZplYcwIa+i2FKt8pCWGDcf57P49N5iTXyUWCtL7kLrYXcW1jJBE+yM9IpS3o1r+xWpr7mR",
+	"1DdHDipiXwC/tJldvmNprmCbPT0OeA7XoC4i+zgIjz0l4JhCrY+xpthx0H567BcSOzas/tkz2JNynrPS",
+	"di3f3FbsP+ciX3zAE4l32vwLrKB4pnc0kTOz4OdY/MuciZ1PVXexzfabqjtjSCSDoPlfW3W/YSM76svv",
+	"10cNH3F9Ylp/HSrmc8o3sSL4ipCs9p1KCkYM0vLe1VLeb4ZBP0lzDPOeB4R9FrqCtYt6a5nePlVdyM+4",
+	"WuZdUJ7iSTIekwbjUhVdDVzzTJnfYZj4Beg/QXvvullXSNXs4TqfQ519OhfrICrCCd7SoTPFU5s1XBgy",
+	"vWoVtIUpbvqE5ZOkJ/y8NhIgbA0jrHpEgijJ2lVjOzmIoAFzHZgWqehBmtsEZSGp0JxIgeHYGzJy292x",
+	"zMRY8LzSECl93NZeirA5vJ9G+vtUdRvsXr+uc2uTo2p9WOBIhv40ktr8/mMZmWahww4Ju5GLdaTmDJUV",
+	"Waayhj+w2XlaufVT1UVJ1mhLmIbSOxlkRksMmVYjwYaFjF0dQXB7eTGWVrVBMYmzTOicZ6TPeKgIdiN4",
+	"Pr8gIobysccyt+Ph2mb62sGjx0OHqNBZwVYB0MIBeUlAhjXUSJQyM3c1n5Dggs8OxNJEM6JibchnidAu",
+	"Y2hJdCzBf0SkGR7BwcDPpGKFjBV5WGb31rq7jBQMbiSYug/ggHpEIcF6HfWMthpHVjI383dJk+zAOc+a",
+	"cN1YVshyCxbXjiKK+LLTKmcBOmuY3jI2BQwY/RMfvNduNpstJOufqu5pzVLfe9fX78HLMawkeppTadTW",
+	"ddI1aR8uCmZzwTLXgcJz5Nd9nmrhLU89461Z4zXadB+fv4zTXFnEqd/ZitSDgkmNjLNg3z2xx0doyArw",
+	"VZ4i9SxY6HVP0ocpl6sXgQXSUwbDG9qSYBSHR2K3iJHbeB+I9wH+x1TG6Lp6FW/BvUjXbW0Zr/ypxIxx",
+	"0Wr7V58tUTKvPMXruTSYt2R2F5DzcN4UbLe5sZa2kF7N6GSttYnTeWhfp1ElwxO27pBLhmQzFN9GzPV5",
+	"hhETm2lpa8mR31Tde3FdZuv8zb5iDub6KCm2h3BJ2fkZpcMshtEcLdgbpKk5l4FZpqRUWpzKYfQL82WJ",
+	"ZQt+CJ4CgNYSKDajqUmVd+gK1oCxHeZqvCVeW+K1RQg+K7UzNwnJ3XkU4gcitUJ08hKoDBdj2XMRzH6I",
+	"5S0Lk0HhWwORz7xtZK8lIBrm3FaCKs8/WgjueQdoKMD1eC4g+7S1Wz4GGD37w14YjDNlFtr8RA+vlkB2",
+	"9vvm7v55RW6sqRW54AAwGG1NwZurDWDJwjXtTmk5zx5d4e5goXcS2VcLFQB7Ewp9z7x27jdhzpf8/H/+",
+	"4fP/+Adf/PCPAsuqOviRMwp0bAmZu/fv3Lv/bjAfeogNfP53/3W2jdZcGw8f3L57eFjfzIvv/fD5n/zl",
+	"bBu7s20cfnTbtFE7jv/3y//x17MN7M028M7Bvffv3gFp64x3FXfptLvaV0WGJ+kMTprXFcIGFidWvWIk",
+	"ZI5irFmnDXy8Wsh4matXjMYpxwIPtVcPfLL0kv7qgznZqazjR8zd9Lcc5Gwn2y7kQo9iudQrOhRrHSP2",
+	"TL8szwgG8eAgOu6T4MU/+8kXf/YHv/kv3//yp7//xb///Rf/9qdPDS1+9o+/+v4Xf/qTF9/7+VNDip+Z",
+	"5bAfE20uv/nJX734i79fQ/Whhi65BpgTaoP2J49Wx4tsAUg1IJoKHxvDFqfNBE9tzsxFLu8qUMpnVEnd",
+	"vqyGhezI9NaOv7Xju8pPeUno1iSgC+WAK0/JEL+o7tMHFgYSoYFFJlgGKU8iLs1jtjUMZ82HIslYLp7k",
+	"iwo7eRT7NSzt9LpWatr8+C0ux3TKSdhypVeXK21v3+X5fM5y9daVic+zCk/kblLEhAREN0jWSTT+22ce",
+	"iwrbVEjEpnFL1GO1dE15yyHcBWXlicqqpWpqLrm7qu5u463+x199//Nf/Onz7/3Rb/7VXz7/oz988eM/",
+	"fvF/fW+tiBDq61Kr2mzp5G+n9L4uZd1K72dC3QmJAnoE8Hxl+kIDjV9i2PsI3vjKG/XMNNYx6OHCbI15",
+	"ZzLmwSIuNOThEp/BiGf29Gzwc0JW+TYfjyEuIdAj3TF/NJstOPtaI48P+E6q5GDHPQmDTKWY9AdGdDMp",
+	"YjpY+6tFCwO2dr+vlRq1JnqvWT3VuRh1+Doyglmpy67xn6YdT0qg4OAFC1yJG7FYGSuKFbpDlLEMQa5u",
+	"Sa7GHYufByLIikXQZvfx/Iqc4XasJhiYgWxNeluhoDTpFboSfbsCGa1n+1ee2kO+NKzWUdktgXjFCcTW",
+	"unJ51pX1L+G6IvRH9oCdZ4VjycRonE9ZhPcsYoXsJgRTISQeJsx9tNX9AKhC9PsCsS4BKQSA/xLt8CFk",
+	"bMs25BPlcCyUdNl6AIfRVxmWTraOAZ7ka5dHhiC7SymOfGbpcoH9qCRGIHo988XLBeIh5onOCIlrin+X",
+	"W/R4S9t/W4S/bXnBV92EZA1HKrPWpAuRIa+ciOlyU9J75oULtPG8J6anmXjM5Tr48B6DsW6FpsuPWrSL",
+	"j6mEWK7Jtw+FwK6N7IJgML1M5Lhblyhs1WYSEappoi02gzCyj8UFE2aQjQVp+O+JjcskmH9aVpSpuMBc",
+	"npWZzXtietlxXau7ghBPFLawYxsN62d7Bn57X0xgFVbjuGZMW4a7ZbgbMVw4Q4xLS+UugsOeGn11hLSI",
+	"6VyNNWC6JHJwEarbgkAtS+y2MVpfjRitDU/r5hw2XC2gxLsOPZ6mXd47qRSwBiW5llO/ozIH20FITpFt",
+	"IrL4Rq7ob9RTsp8MIhaLfiIFokYBBjiPnVElxKc+Hoj5B4C2apbEQuZJPg0RMIhwMgnBKWfiyVj0ck01",
+	"Ng5YJnoiGQPsz8ho5SIm7CfX+Ne0n6c2FLYqSQhIftYWYtvhWZaYoVCJEA8+iiqNmLkCVCoBb8IYxsjw",
+	"bCNlwjMARAEe6kfSLAKoDIBYRyUwjCxXKV/BDtDyZEU3Lqes8qWZaiY+BZAnaPnIGqsMKcpVZpYAR49g",
+	"/ubrEMjOXhPqh1TGPPMlwD/NLW2cQa4wFdCwZV1wwQHSk+je9V0sPYItAH7V1SZkZGo3IbjUZndU337G",
+	"HZxwv8ggiVMXvSF918/UiOp4xXEmNGZ27u/ehCnh3mHJdAKxxbYQx58A8/0+zWqj0ctcxDEAYokn5l82",
+	"4dQd8EMQmSOsM66pIknrGutOIakCz6aS6dR0q9IYirRLAJLEZCGA+a2DlDriJ+I29RKcocz1Mkn4rStv",
+	"VZFMnx4HIz1I4uOgzQC29Gqrtds6DkJ2TMlp+Mudu+/f+9bDO8fBs/piGt1EcixWNA9Quq5QTINcs5eF",
+	"sNDOeutICxGMTQXRi6+N9XqwQtEr0Cz4yaMqgnhPJI8FI0z7qSUqdK2526dVK8OPi26a9KoSnjlOvJcv",
+	"Tip3wSipUiclnhzP2dVms8ns9+2ZskgjnqaGtEQ5HyAOM/1SFvVRZgpIC6dsqNKYShghifcrGMH3UkkC",
+	"+bNm98fCEBwPvDNqsNs0HoSHjgEaQ8YOY6Mwy8Oiqnxr51AHiQEwerbRtanNER+8g6AUK0gb91Veff+c",
+	"i6N81UKlaNXXiZZyp3krv1++Sc0uPjISwOo0ZAmvtqsSplmsjHAXGlkTvGhJ7BEwt4PrwkHbD684/MFl",
+	"Ffzmx1tBfXcUAYRMjd5BMAbyAQHYgbyjpEAKx3gK5MnDPU00gwrat5hIHcom9bgqlQxRvlXqxNCxPKyB",
+	"88QPRjUmPzPT14ByPbqQsHE4I9dau3v7UMatlzuh6yyVSnG1YeVXx//YEq2XhhKyNtU6V0olnoxVljd6",
+	"+vHSqi39JBVYP4P1VFqMZFmXrp8IGqV7xPM8S7qgEJrnULtQW+3MKF9MZUYGGvHsBLCKxZOcVESmx2a0",
+	"eihEboTLQcZHbKKKNAZ6VOSCvZHklSaj34lCFn3d/GfH/OefRFDqlOW8+yaOWTI+VjrP1BgqKZJu7Yp4",
+	"SJaMzCqwTIzUYwH6NS2Qqz5qhbeR4HIyNKuROHhoWByOejR3pgczBqNBm9bgDWiqmwkO4JF9hE1G+KNU",
+	"GIXXQzZuMqidB0YGu5goT46V1kk3FbdcJRGARZ4jvXdhY38raC8UAKETvGb1DXfzPEFgSwIvjQTiId1I",
+	"cuOa3T781rnSQqQCy/32dKHu0atz12qrL5XLs47WZNd+e/kuV2midfdlwIVJKud2w648xX+chmJcOU3r",
+	"w9PAZ/fiV0Qb2OACnSa/4ypu78wlBzw7ebFyaZZhCl/IzbkCFU30qbI7Cuy2bryY8aZlasJArq8TvDGi",
+	"x4jKuWuITA8kF08yJQcoh5vXSCJOuRwURNmjA3DT7LxPzyK/ek0LDQiZ6caMz5OooV4KVbWBSGBnskgT",
+	"nZ8i8OL9uQsL9FUiHGcQZc0abknB5dedg7Nr9DSfLKBmaQsMGa0Q/bP28kzPU4AF++CVcSag7OPCUIAD",
+	"cLFp7yprVwbD3sZyNnDLqLYQXD/WK3KWK6i70xvyjPdyCCm4T5NMNFS3a7AoVVpPI9Jg/d6gXUNwsC4R",
+	"3Wpz740i7N39NuOWTNWYBfRQZTlUs32j1di7cffrreabIZQJNfedCjOobFSkPERTAP1VOuWtuxwLojRY",
+	"JJ7kGY8s2DCNrCumihaIptCGlPMnuYdtPIJ6ruNMdXk3ndqZ/F6h8jqQ4g9xl4zstTQMclSkeTLmWX7F",
+	"jH3HGg09k6JZJ6ivrtF8s7KF0PRNw7h0nDtYRHOcX/zxP3/x4188/8HPgzB4/p/+9fMf/gtz7IGGGQrd",
+	"E2kK77X2bjSb8J+mefNX//7zv/tj8ybsF+DLwmlDv2WmJkF711Dt8ns6IEEYvPiLf/n8z/+8/mNvPLad",
+	"PQi7OYMltrLOp0Rc1l7HkqK/qgGY2/DITcHZjaRo/o9CiCjMx+MGQNSXsoIKD5AqT/p0G/XSkEhbvCYf",
+	"Cg2Et/yObC/g2p7wBCObXG1+kNuSjMUiLsYYuN7jknUhEY2qrUKNZhgemtNwFJS2BsLnfH9JzlxZ/UWB",
+	"lPcr01vJ6tJNvoNQOrOUbdX7+3bynSPzPRhixJNxCgSNMqsW9ZjEemmHVO3Ui5NJZH5tP5ivfBwGI/7k",
+	"Hr7ealKdZPu3e51nGZ/iEOuGhGupstn6y+8LOciHQfvaPjRr/2zNR+tciOsLjelnTh/DrJ54dTcXHse4",
+	"egq3yCZnjZudv9iqz7qFTqTQmqnup6JXqbhcXf7lNC6sV2wxVRaj3qIQnOBgStQ9Lv0q781mdWQXFfNT",
+	"JXtakOR7Crm7BeVBbb0M+opCmJJcl4FKkHBTCQ+otAyB8BHLRF5kEnse82mqeOxEikz0knFidra+kPTZ",
+	"KOwGFHUxBa2PWlxEJxcq6UMupUjXNrnXZDrN7KLCtIGxyAy1q+cFZkNnp3JaJuy9O4tnQwWAVp9MOWKs",
+	"MfDV9Cf481jHnbAl8OfoI6gs5kLvwOpE3dkwFqUX3qaK0Yaq+80yRQVq6G6HVg2HYscu/AAvJpoZLRns",
+	"J2nqHPYOb5kMipZVHUtDXCA34a237hgx1x7bxltv+UH31UFRIBUfCa/ukXsUgbzcORHTCKpC28FXqDUq",
+	"fIbTHEub1qDFY5Hx1GYqaMptsOlLlMzht953ZbQxmdQaQxwrNk3nIeuKVMkBUDL64Fj6U6IVOEpGwkwc",
+	"eS3wu6yQnTwZCQKnGFl0awjKFxJicjGG23xLX+KydTCuX+OnU+8TozjgVyMup8eSXrQFtNOUjYUaQwDK",
+	"Y8G6QkjDNHtDEYeskHmSzrFao09BTTqayTs8SYtMaNxGPB9sMlRGgZEqNzoMtcj6PEm1DaWj44VgGW0m",
+	"lc1hCMH2U8g8m5pVRHOfFzTHMLXhWNrNdtW3tZAxyRVMJwPJ8yITjKf5UBWDYVnxKrNteOcFlAq4Fq6M",
+	"ugMTt0kdZuajMeTf4O9YHt7Wz4ZbEtGtiIz8MU5N8zNnGldhMjQnMdewm2Zqthg8mMCM+NQVBKKSUPqG",
+	"f7WiOJGDnKcnEJATTURvyPPIhuRE4gmSqU4SR4vLdp8il1xm8e5cpVVcEhJXjHrWCktxqN0MrfQBZM8u",
+	"gyGK7roG7aDZMR92EFUPNqRMGjZ3D5OGr+40b+w0W6zVbO82LRaIyu6jXEAWMUOG9Yl99os/ffHdv37x",
+	"vR8+/z9+sPP5L/7mxf/46+d/9F3DDUgqwbw202+xGzxaAzzF34xLth3CdYalJRX6k6dOxGuXS0wrDI17",
+	"QCi2QuMnTwO8zEE7ePGnP/v8lz/7/Be/eP7jn3z507/+zXf/7De//69f/O1fvfjxHz//8X9//hffDdyC",
+	"GYFuF06Pf0s6lLs9U7aRSjU2z2o/rJz8D3h8Kn6uKnJzR2e55BYxb2tzNOQGztPU8tIawWBDDX2RFfIK",
+	"NKqXOaSwXwIc0PN6VmQJVhQadj1CfggFIllvqJQWGngp2ih1nbpNMoO5GMdyrBKZp0JXUyhnB0Gp35XW",
+	"bgHj5EyqWKD6J4WINZggMsR4iNgbWggQriZvIr6YafhYeuJWJa4epAZAziB1H1KNzbggJCfJgcv7It1M",
+	"aL73KkpRIaWMgqUCBQCQQUnuo3q+kMYuZGy6GiWQrEVuNr8rmhhl6kaGv3QIGSJq09oIODnZFJJQuwRU",
+	"EiUyyRPDoyLII43MmnViJYX/Hdgo3FEEAc4IFeZd3WD3cXHhy0TqnGSEHRYZ4pF3jNAStWn82jZ0rRmy",
+	"/ash22uGrHUVpttkVpqksFygjEY4gYZ01GAP3SKQejDms0m9x5KxI6VAPmX4octe9YLoiedDxzQkis+9",
+	"hZByKJGNeCITObANkZBJhw62qlEuua0YHIX0gHelykY8rd0E3GPYW+qLpkZrbFrwNoX2eH4lQfJDqTrG",
+	"wO+cnwjJohF/0okpPTaya4u9ohwPQ2GRkRhVkXewXfemWUhfZI9BYLVzrN93aLzasTcFtz7tJdM2by48",
+	"VEZBeADx6KqPyw96whEkiwMyBNVtpVOLr5iXjX4Kqqf5B2kreIVoRSDyBb4amcOFpycWWdumvxM54Rg5",
+	"budC1kZurjauKojv5bTQ14JNgLQNL1M4vE+RNKyJVO5bFNRJQbMh6Dh0mJuMK2tW24Uq8pV6weYm3Fdx",
+	"kdYi3RJxeYlggx54mIXmpFCUvzsq3rQltD2348jWlgzVrbUbQiUfgOdAj821jLxa3ZGXED+zTGb/Q/Rv",
+	"uY7BhFvpNtFukXkOn+sqAa5kSth23YSZmbBP+nyWCdEX+VDIRYnqd4m5v0TVyac2FRVqkZ6EAkm7+iG4",
+	"xBwVCNrXmmHg3+agfePGjd2KNmV+JrXoy//vD1784odf/NV/+/K//cdVFaZyDyvK2BEoY+1m8+vNG22I",
+	"TADSXOqCVfIXtPeac8oXCE7llq61Kt5n1Ia10oN1xh/r7lFrH9Gm3Fjxa6mC9k3EU3WrtdKazEz1rDol",
+	"nM6vpjJZpw9ef3X0wRppGArQWXwvAEGMrea2VRB/2xXEh8ASIZAOuHRVRURBJwNZh/QVENbPW2u092WR",
+	"1nibwHkWuFcpiphGGSF8iIg72KzQ0S3WnTKC1g3J3erFvYC+6OzauQJG3WDoRGMt82Tf6ZtYqnHCkxx4",
+	"MNcn+hbVfbdxi2CfBTezi8CWIHRlIs8SUTbdJJGgYleXatI2XZZaVtKft3ajJqtDyvJWvnI1GSqcE9q5",
+	"S9v5rM/agh5tHqpzV8az1trNJQYXdlRjcTUnyTCfR77RdbcktXsbmjTvyviyIyJtJMzVS46EsfmsNY7S",
+	"bbDh6xZsSJHqeD1K/e5iAnYWEvanp2R7+Tcx2LDu4qUEIqwjd20zMi67GkWFM9roJ+samYkROFv4gnfS",
+	"tdAIiL848PauZe70bmnLVSeJADM22m+A10+GIhMROL/pfXdxXV2KKRgSKmimzmRF9lzI+AhPhTZdFHZ7",
+	"SNOau41zU1s40gXxUeUkKzFNtuSBVbUo2KurVCq4POdw1DPw2ztKLlW/DpOBNBpWYY7LUPCYSgseinzn",
+	"Nmz4/AG5Q7HS5aGoLM1cEtg2qmljhpgMJO1NCVqHJ335xadCGi58qTY01eZZoZ+K7PvoWOllAuBReapD",
+	"litlQ+qNmpJkQltboSzSdP5Ovivy8kKef50SqkiCVotKIRLegzK05SB9OPMbFThzN2JYuIHIHzwWGeSl",
+	"wWodcX0ShJDcAIkImG2TUr3bmaKBGdybjup3YABnk5Bp5U7NxIFN25xrv243hU9Bg/T8rpXE5s2uzWKo",
+	"4onoQgwnsRAHzt1ghyL3SSMZ+rF7h+RTGO06B3MdOcWYO5AsTU4IAq28heAjHWmRIuyPLchAYWHa0IlE",
+	"NtjHkOVsyw1pjNBCrgppMl7YNl50F7MXK3KgHpVDrwSdAd4xLoN1AmRqAo5gcBkmuQs4JtYOCvob0Tfy",
+	"fPxAptMoZNEhH4nDJBe/c5hnSS+P3mwwc+/Y0fuHIWDbZqwrholh02ycqSdTsI0cPfzo8Ojunc6HDx98",
+	"+97dQ3KOaD7VLPr2zjsqm/AsFvHOh5nKVZsN83ysI+tiNnc0ZlGn8w2lc9z6Dm0HeOxMt9Gh6BWZiGaq",
+	"UZVfVz9zuMUYskYRgVNbAsuoLwJ92Lqy1Q4ymtZ3VGiAVRIOpJSigr1VtEfGLrYZruZTlkgY9c47Iu8N",
+	"d8yaYvDagywZJDKq+qhsXa09Flk46V6mtO5o852HF++OdHT7wcPDzoOH9969d/8wCi1slumdcu5tEpbZ",
+	"eykSOE0oQKDT84DoDXlgB6oKdo1LQCtpJU2wK6H/KcLr2aCfOkmcCheZ6eXH0nzCBZ+N+JMOIEVH1q/Z",
+	"41rY7GYhzYRsRAMAUFNlKrOWsGg21MDeqQY7wJchOrAEwnIy5S0w6QHmlTOTqTQ2a24m+7GNucW1MgeY",
+	"TDki3jE/YjIHgRG0IYIRA1R2dJ4JPoLNsDDEqs/2m60yaNOGF7/NddKrcnGtzFwJ28te3KGaMKnYJJGx",
+	"mlDkiJvpwlBHn7lvWB7Fq5TWU1kmejkbqkwL1uV5bsihzjmWFvH4LMLYr89JL7eG7lY8KXXHkHzMRPCA",
+	"qq2haRxV2Kink66gcGytg6814PchijyringWzrv8DTLn4AR2VTztANR+0N5v3rz2rGIwGZnRAXzRQk+P",
+	"ZzGh+hSp4Fo02OFHt2/fPTxkb+y+CRznnYN779+9w97Ye9PcgzwVZayT/Y1CY4aqSONOJvJsGrFxkXux",
+	"Fl3eO2GJzBXGzf1eIQoRsriwkT3Rw7tHD3+3c+fu+we/2/ng3v2PjozIZHgKNNeBtzpkWolsZkL0wcG3",
+	"O/jl7Qcf3T+KyO+DziBInC7GJCI+BDcOVKih8BRzs4c8G6VC67YTOHabTQ9QvFqmAjMuYJ06SUxpGtQY",
+	"8E0AmgUPD8/telpkYQv0478PgDvmNYIotsVSwaNFcobdjzKOCL/IuKTSqwlYh8zWeCuelBE0IEdjTJ2V",
+	"DAzDGo1RypbKOtIGKqfgIJ2UpS5ok2mjcPaw/tHsIlWrhuAwJ1yTR66nHkMyxVTkThiFpXCSgC3HiqOm",
+	"CFNKNqG2ISrM/OAfPTO7lGu35JBFkYxEmkjhhxKxEyHGGkUKuxE0lLJHtwkSopWGIo2XlHiFeyBV3jHv",
+	"Ra7kSOkL4izOEjNyu8YLm8IXGonu4Be1eRvoRiZWurkD0EZZPPWo01HpG3W7hjlE5jo4tUpjvJPzGi4o",
+	"tgpwMZ2SaX/xnwmQxCcTzhTpnIteBAz+y8gard1mq9NsfePdb+5+a//j5u/e+N+v/dP39j64ev/6hzcf",
+	"to4CFJKgvVUmdAvIxBQi77JNpvLrH33xyx9/+bM/fPFvfjY3IcIkOPN8rJCzdEYb7sVpu7C74ahXFsjw",
+	"FK8v5K5a2GtbU28rqW0Wn+P7s4B650hqq/VXFpjkhJz1XDlBbKdrC6svEMd4b2j54ZBjtS81kXYsDvxP",
+	"2VhqL/+wwSKj04Fx23NFIzf78MFhiWtQjici3G8EXADFXMQ2uoXGAXmamMyBFbXmGDbHcu0wMPR1sUOX",
+	"WEvYp7KM5DZcaUozSTKcS2MJiztbkEs+UVXq+UDOU09Et0ggGAlshhA35NNUmgh45hbQVysRBu1Wc3/3",
+	"zHQ0XK2jvfNnPd8Knj1am4y/bU72ZRssqDoZpAh6YablmwKOpmct2HgvsNH95k2v0Uz0jXpheSueE0p9",
+	"rIiEVcvFEVT1HY992bKMc9fKaCEkaVkdBcA4N9rI0I3yrFBAlX1eMU2yj6EApIZurRu/HTwT7PDFmKAs",
+	"mxiuuRb7PM3YcWPvxo1rzRtz9g74enFcqwd6gaYLLwOJIjk8DRs1aFf3MS4y3k2nNluPKBfVBEIDocxZ",
+	"ISnuz7MVFFp0bNZ+FHqfYswqJsTZ4A+oQznaEdJQnJi9AVz9d1q7e/tXrx0XzebuNclH4ncwKz16M5xB",
+	"NOS9PHlc4m8YNXcA5TpzAhVosHtypksWfR3zZ5ge854IWfS/fvvb8OSjo3d2bsx2YeSOiWLi9wqeEgQp",
+	"gnoaKcG1CnUmEb+gm3J5AsmLhqaNEq0TOWiwD1PeE0MoCgmJgZxQUC1aqXgy5oQwseMMKG7x0I5C0SyM",
+	"nlqZaDwEYBNXoskyeTJn4LZg4HLHnBmLuOFZQUTFcmXdPxZ3o9KKjStY/L2XmWQ+v1U5XxCv7FsyqGKn",
+	"mVf0/Od/++Xf/58vfvyXkdfn/xZn005WyN8xnBW6dQCxlHlwy6/LOs5EnPRyjZDSVuQbj4W0sh6xhTpb",
+	"w6GQ8eHo7LgQYf1tLK1GkM6HAz5tnAsinmhV6kzsM+FNm0qTLnjqaSXr2x6/9uIzmejKofRlS3jeoeft",
+	"Ch6roW/jlCey2iPW8wlnKI7fpptT8OKf/eSLP/uD53////zmu//q+c//9vn3/vs//ur7X/70589/8Ccv",
+	"/s3PfvMf/uj5D/5vs7mLBxEGWhVZD4SGqc7FqMNhYJbGVMf2YUlWbOqhe7F2gMvo2/oDA/9RpxwayJ7P",
+	"1nASXVyAOp6gbMrMGa3kotXh+BoG1goDQqpBN9zt+0EY9BPJ0065fv/w3R9+8R9/8fn//OfP//Bvnv/g",
+	"7/7huz/CLf/Nf/n+lz/9/S/+/e+/+Lc/xeX9x199/4s//cmL7/28XNwsUeijuGpmRvh1QTv4+o1r1ZXO",
+	"VJF7aJtiMELkgVboqpGC7M1lJ+cnonyRCmgHbdrJ60EYTEQyGOZBe9fcRpe95Uu45qiIzFCtoB0AJQA6",
+	"vcAF+CwMwJkQn7ass2u3+krVjnINDaJ22Gsey+VCN66AzZbNfC5CXNGevW0y2lZwN5wdU5O4x1WdhE6p",
+	"BqumIVjZeyUDl7W+XKyFywyH7FvHstbAZccxb+GyvywzcR1QWT4aI1bp+Obhg/vMiBzUFka/sclQpRAg",
+	"0huGrCt6vHBhWtzIw4Zi2pn3eJoaWY6ClUDdWKimJGgnJA2FexXbywQ30ltCiPUZGzE041IbPUFJB3JG",
+	"gleiWaq0kSwAzMW1QYI89kOgc1yyyBPydt4T0wix/sw8PcWJcgW9blHYy5wz1tvkY+mD9gG0Co5tiWwK",
+	"NomXDFw2a2Y8migQ0nRI/nWAHgE4QJYgjagRBe2Ckx3rgmW48Bz6AHZ5/cZNsEzW9PFoTS73atoR6+WG",
+	"UxfrrEKDMzvu7no2RqA7OET4pxOt3HkqZQ0LP1LViIFkErJ8nHDIAcXzT9ZLS3GTkpuVbVrKR23DG41z",
+	"NTV6B2E9Q6PtcyvhbCWcUsLxTJGOwK4n62xqjzR3/cpTuvtLUzMpmGPdErL6ZPO0zNMqyayvJPnKKkWR",
+	"ojlqJmK0VYkYjQux9PdZO51t249GxSdgn+z0Up6MFvZ59Ubj6j91XjQIYbKf0+GgbHejgFayZZdx11KR",
+	"bpk/AMwqkYPOAhce6mpLZ23Rk2pfarmXNJijguc/+NFvvvv7L773w+d/8pcBxcF0qP55c15fz5e2qpOB",
+	"dNgqNRaWs3k2wyA3vN3lH6qcpzaoDwGHinHMT5v5hCd5+ZXZ1LOxHHOV7oicJ+lpPAdiAbY5x5ecc4xm",
+	"DTCPD9WEpUbbgmrgCcJWrUHNa7OL54j1FYTHWOJNIoQSzj68e//Ovfvvkk+JwgghaQPjLDGtZoXwwbGQ",
+	"cSIH0Xw4BHa2ZRLnwCQul/BjBxVibh8h6bZ/rUKwiSSvSJ73z4M8n06Lz053V6G4IZNqwm4f3L999/33",
+	"7955veL1XjOKjcSqEsFdOkbB531GU+MMpRZPnI9sYYleMnBB6qWDXrUe2LgQNluRnBmgHaNZLrc/UUxO",
+	"WV6UyhEDZC1CUg1UCXZpowsITxTcxw4JC8uaAmquF5r+NVePCPzqt1y2IL7qlXUAm9KQZyK2PRjGQ/nD",
+	"OVUO7poTCTYn16wrm0RffQ0d+GaKAngV9OAmX4Yl0ayNxk+1kmzyPSVTCsoGtj0NRM4iyhAAeFl0+kS1",
+	"ZYXN9r1yzI0PjZjQ3gvxX51Ed0YqKwvUrcCSZlhPojtx4XxjM843Mr2QI2ve47a5ky30P7FR3v43mXqc",
+	"mL9a3metMJgMp4AP2ukXRsqecdaV9/1e7ieX0NG6xfaq1yE4R8/ZysiXeLROYzBAQOQWTeiS+QTtDtAV",
+	"7ohxggVRQGi+EMEejJsUelEr2R9VMoUQqpi+huR8jdVZEOtdl3XfQodXYEGluWZJH/QUkQkmxaRtlQVb",
+	"+SZNoQ1KxcLoL4aU2tyiY+ly9IkbQSa+ivn0a5rYApRxRy5moYpCF23l7p+uCXiaSZLC6U4w42o8hvrP",
+	"+H14LAEwG4rVT4aK0RrGXogTMYg3IgRnjd5slMldvIs575gNBpgBNLD5DLtjea9PzrFCnkg1kY458bnI",
+	"bfYGgEWjey4qZC8VPIuoJrWXVEd5cm+GBNwI5YnMqho2leQlODxFdx3LEoWg6h/bb94MKWMOg65oBriW",
+	"SMZ124P0B80OsteidkXqsGqjytiHDx/cvnt4eO/+uyUufQOonZj/jnIBvTdjkSaQVkdvWoKO4o4TOJzD",
+	"E6pcxV4DyKrM5/agOKycIdeQWF95v5AAcWnutO0SlxSyJSr4YD0I45opAVWVwMxmjngsAIJkHnszVw7/",
+	"M5E6F9wfiblFccYnksZR+dLLG1QZdGPLk6rMHM2U90R8iw4Lz0VWni9ztshPDE5InN8tVzGKpJwJh0xC",
+	"atbfkkyNx5Wt0xbTNeZTinEEM4bIsKp7bZ4f3LKzS0YbYh1YmOWgcqhgHdVErhM6DvPw3HrPXj9jRGtr",
+	"jFhijGheqDHCrf1lGiOIfm+TDbfeyQ1BYwEtqixD4RR3CgZXmWfwOleLiRX5lppMnFyIYp+FDIKsfm7u",
+	"JbvabDrXu6133y6rPsFgEFsoZOCV0yEZw0locoFAkCWIYQklbDIIhHUYfeaeHtkpvDomg0+eBkvtAVRa",
+	"IhM9YeSvMq8RqeJm2YD1Pe5Bj6RVAN22vZN3tCZhscKLZprcwybXHId11tWk4ZWLgbd8WQKl2aqzUHU6",
+	"KadaAVzVoXzr5ns5dZDBhGjL7fhqKBgxKbQZIMnmiiOf0T6gF5JCV/TafKxJlS3z2ixdDEH3sbBq19iY",
+	"Z3mCyN9vYO18+hujPmM+DVkhU6E1i4aJzlU2bbh3OpMkzodRiR2VG/VHoz7nkP7evJhS+6iypGY/Epie",
+	"UVoEwc5VX3VIqiyycrNR7sniax/lKmKSZ5maoHEh0bCWNA6FYbbV/DLDSQhh2RBhodss8kXf6BaLIM60",
+	"k8TRLT8cuOX/JTTbg172CSqw6wzUtyzWSkcq0xrp0NNqa81bDmYZEVBs8eG+B9iJuHclYFq1id0GO0hT",
+	"ihtGaMlUmGU358irZAEmIrMusKuIplSZcuiPOPRG7NUMqUwdMYxaoX9EAA/TqaOEmQsjT4QHY127hrMQ",
+	"nFBMEaxPmMmMckI+FKN5rv2+A3w7BekafAs4QJCIktIUeA5V+80Q1qjW/6FZ/3eSNAfA2iVDdTU77OqZ",
+	"YaM6tGDc9scVIyLx9WdLB0GGHsx3LGuiqIyAocyNg1WN5nTDaNEwnZtg1ZEejMdGulo60HKN7Bleusf2",
+	"pcoYhCxGULzL2r6CMChk+dejcAZezzAG89HOYw74gsAZzKDueC2Yvz/yW1k+EZvaR3e/wW6TUwzsYJ7T",
+	"Da3G+I1MyXkIlSubexVMLiVFAywIJGZa6MW6dfEgGlevxXLa1mBlPTQIRLZcXrlhmHiI9cUhIpkZMRjn",
+	"ay1EDfZu8hjL8+WFjtieBegybBwIECJPeQtSnfMH77WbKFXWTZuMFf6UR/zJ+0IO8iGUTAuDUSLd3+Ec",
+	"zOIqO9qlnIK6AVjGs/KqQyzzslthBBobmurVKQCzRwRMm4j7aMGQwEyyNO912aRtuTJLPqBypcrQJtpg",
+	"BygM9BNCqxs5NOBU9U5KIaUsizDiMdrNnd+EMk14zuKk34fs0MxWG/ZbMZpUl2thuhhRzrWELBlZ5CIs",
+	"Za6ZIpEZgMZRnopLMT9U5Dopj3YSs/ffO/zgkMUJmqVH/ES07Yxc3lESW3c7xcmrItcJzQo6ayy6lZ4g",
+	"VNmSvspGoCXFPBc7YBdc72zabXLZ6LRVt4DCVCWwUwaXq42Gdgq7NEz+fSNsBiu8fBtEyIutKWPYvRnU",
+	"MtXPyffmJIGEstX6Llfrg1UPmRSTi1DsroDFY0kcJxim6IoBgn307t1qLiG2Y6Mz0blKNaUHcKEyBjqW",
+	"Jz9zNhL5UMU216Y3FFS1OhN9kfdAGUA9gPIPEdphwhOLbQF+J0eQrAvMBRShXlTBMHH5imiCMyKImZxL",
+	"xEd1pW2xOWeT/koZRed8iu7TuCwmnWQWdLSQGop2s4/IQWsHhRLNvuEdzk9aQb60r9wMPTXDzJMcpwj0",
+	"LzJREwJrpgIqxH01ORMmGC1lNWHvY+4yRfaarn6PWTl8eNUDsjkNahEOQ9C+akQR01nQ3muukQcHM73U",
+	"HDiwXJa2wk08aRtYE0/xZm0SLXQ2SyEt/Cn1S9CAaqlWJWEZglmS3tBWtQRp6RYzCztF84lUzo/v0cSt",
+	"B2nrQdok0Bao+yzSlj18Z0bccuk1+1ef1bNWYokLbafvGyKgaYRkhywHaUGW24b102Pg/lUjb4gISXFh",
+	"kRm1YTwA/V3BoZYK7VLHcgaDSVMAhh+RiyVMLAw3OLAQBKCMWU4cL8Uy9mC2tPjVcJkBctqxxGOpChIB",
+	"eAUGKsldmflj+dZbHyP7abz1Vg3PR0ZOxWwlUQ5i1ICfTuwY1SAI5LExKaC1JZqZEVJXDxZID6Zvi9FJ",
+	"j0LLqJUUmiWylxYQOGP0JyzBk4ORkUZoRQpg3rS69+0uAuqBZAPlQmhwNVAWAoQ4NPWi1gXrl5ptRQDU",
+	"IhVWvEF7Kckr8FIZ0QYKqdl11CiF7AmIu2pV9tmJGSip6ZxFGqBP36BwHAiiu+UXZlGgaTq11jTz5rHc",
+	"rTTrcMkBYB5eHBnpSudg6bexPnDk3WLFfHos9+qH10fp114OeHUfX+1zDQO3IYHH8oAEOztoPEIQIujx",
+	"lVJZxpjATAx4FoPLwZo5EH3VYkwUmvQgd34R2I1KD5qN17cseFyOGjylOOGPELQHl71SBDGNaWttfaUs",
+	"trZwBMiwwiEawum0QQi9DavH85Kr+le9qwMVD72gKzCrlyWV2SF+T4GV7mRXZgEHCzO0RjyRrvK0rfDI",
+	"WT/p50O7UmaWzmqTSDdvPLZ0faAG0bCQcSZiWP+xUilZ1iYqO6Ebe5v3hkQcACfUqCI2RhJspIAQamMP",
+	"oXaT0S1M71azwIBSJBlvRKZBsXNbyTxTaZtJtQOwHNGbeF+1XQ5EkTXHuQZMxVOkojIdwtNp1BNzWWPl",
+	"aR80IasizKsCZo4H0gV5Osh9oLODROdAaLlmHPgDIeNbxBLnE+uDtALnIbQFHI6l0UIWgetLlXf6RlxB",
+	"q1SrGRreycdjjf4wr/eydhnjqVEyp6FXlWoul+9YIpNrUKAjRdguLARg19I7v6BcJbkWaT88a52AUmVa",
+	"O0qCzPgrmHFMHysbfQzvu7DQi60C81IVmG023iusJFySZlB0zWnrip0SyWiBanBATBl96y4vzUFOoQhu",
+	"a3Vw9Bv575Ir2jA7636r9To/kL2aILFavw6VZ8fQ21Xv3Mcqi6820T6+tNUZh5GzuScyv7Zf2tsTmYuB",
+	"yBY3SPFjWcesxjpuqI+0yO7dWdwwxCuv6VAHCK7VHeqvnIfAnI51PATuhJdQMtsq0Wey/s+vaNUVcMt6",
+	"i0ExJT8deij78FORidBGpM46DzaoOb+oeO6BpT5Y171Mpxkb1ZwuOVPdT0UvD1lkIWiBmEQU54oXt6yQ",
+	"pV2dDCpmSxo9qWyUQYVeP1u01cfH8/CvvPgpKci6HsUiLvBmgCx64MZsRFFZRvEAN6e/LRY0GSewklto",
+	"dB7cBtuERTxH04bX9oTQAa1gbwdpdUlNLZXxb0p2bOqWaZb6BPetJxlTkBGWWnW95ZOkJ2xLXhFltCap",
+	"jFJP54ED6/nCZYIGdpU6IeuZ8yj43KLd2t0LZ7hSO+ipItOiYz8u819AJWx5rQVf/OjHn//q11/+9H8i",
+	"kDQKlVAp90r5+Rw7aQf7u0EJ70wS7GicQn5w5VwH7eDtBw/eu3f/3c7tB/ffuffwg3VQbc0OXDLU3wbL",
+	"u1JCkHfPXLYKFtzCQVD+T7UEF4FWwWXwUmpsAlCCgITl5Qja8PKSPfM5OGbugJQ2n7azYS7OZifiTCoN",
+	"HpKVYQB9lPgtCuDWS1Lm2XwsbgNSxay4AZx2I5Hh0XLV54q5iInOk55eiPxnTvdh+doFULwSz9SWe9z1",
+	"6gq2WtfdX50MEPNvXm9cPf1SE3CbIaLNZ4/OfsVvg3BwqukCRQibc2QHCZDLWzl8cxOBWdYaQRyk7coa",
+	"n0my9m4LtrLgUmCs+GDVUPEBGQsg+4HCcWXOe/mCGLjzVpvPEIb71YunG6wXTjfYRtNdfjTdYHEwHd2M",
+	"zS7slac5HzxDzTgV+cKy99iFs+BBgTud86lREmeRHdBRNyjdeZrijKXqqniKaDDzCtwdGMARHwRnqxG7",
+	"PZeXcS5xtyCDb7DuYQSDzJoJvoP7hjKfN71+FAbjooZdfVjkiw/ieZHd02EJBlsvzCt8BQ5izPUfOKtX",
+	"kjPxJNG5Xv9G1NLlK+7jU+Sq2/a9lZwiv0XSDS3MOhKOW/MtN7lkKWdO0oDbhZFzoVFc0K4dbyz8bMx2",
+	"Hi3yINiLZw5OlImReiwiygEgMYhCHZ1zM+JxHDEhsdYPBpNQZA+pwrAOFoHswC6JC2BMpJOwXPwKpIHn",
+	"KFmFcwBsLCK7fUS1PV3+c4JxSzgmi+pqOxxyigyjPGeeCcbjWMQ1gfzQo2WZmxvP82HFcs7j2Gxj0QrC",
+	"oNgNgFCYJYaHe8E6hWgMkYRBXnYhGrNgYK7FoeO/aT9gHrvBo7NCHLmpLaZwH6Mwri0Yy2sWoL61pG5I",
+	"eY/4iUd1VZFjSBsQLogDLPLy50TmiiX5ptLN2Eo4PB4lEiIQd1YwqB6MxzbH/+JsquSyIdyQ62FAcfAd",
+	"KSb2aWu3fIyAavTDXgWajR5eLa2w9vvm7v4Zqyi5NThNeSjjEx3wAthXMSl/a1c9m10V17Q7nYe0xRhr",
+	"Ph4vi7+avQ96ZDqHgvoLcxofEqIWpjPOf0k5jMlAqkyUOKtYWWyeYx+Mx9giIVFuzrWtD6JSKs+DJjVM",
+	"xwgnGFkgYwu63oUY8XyF3LsZH2vwxX/+xfMf/NzoLhDgjHexhMEmX+neZtGazwgscbUJ3YL8lSmm1W8y",
+	"lV//6Itf/vjLn/3hi3/zs7kJERT4mefjXEPLZrThXpy2C7sbjvrZGuAkeJDXF+xWtShu0/i2YtWabAKP",
+	"5GxAF+KdnQu7WC1ZryYRflkSPKmWYz4QMTPnuQSaTqTOoaokK8eM8Gm1vOWy0xQupFhEPQUkYe6TzdCJ",
+	"LyK7AOutEbjvGet02r1bK+MA2DrCCdDMtnbrr1T2AMI/wcXfjDoNBU/ReFOrwn0Dfz4TG15rF8yERa9A",
+	"5OxPHlWmPxS9k5KwkeJmq3B706c51U59XHTTpEeTByPcwrk/hF8vb+qbno/VlsuBObmq5RLSqEfJIOPV",
+	"un2rrV+166dBl+ukd1CYw/TJI8MFuoJnIntPTO0DLQCAGP40Q8UMz5pgkiPEzTM/B2FQZGnQDq4gxcQh",
+	"zn7wjsoYAp27GkiyLLvetuktZaSymXxfpamaoFnEZl2g3WMe+cl0AEmJCJuFmHReB2OVpphajIlcLl/L",
+	"R1V2ue2zmH41HUIopT2OupoAbdn9Cowe0e91gxm6mAyKrETy9NERYam/phmP48zcKVwaERtN2QgeYygV",
+	"VRkzUJeacYsnOWXSQkmHoUqxItZhCUBNAfGFFh0b0RSBkTqDloUHe4lR9LyXJ4+FC38Cl0ISN3zINfxF",
+	"L1hJqBGDFZEqxbchi86BA35NU1oBnALtMrpJXKC86Vj0eZG6py72HpIEfKDEymt1IztMBtLsJeRuczYR",
+	"XSDkhMVqflSFfzjp+tRP0Q6HTgoUeQgtf7dgCdPSroQIbLSXj7lM9BCIAHVWnr2a/j7SloCg7JCpVOgG",
+	"1VnB1YsQkRTQ0MoEcKrVUgarueM79WA7KUU/yVivyDIzKdognM+IJzLndAdKC2j/WDKHaoAIkEemXUqE",
+	"xoGYOeM5sICQ5QC6AkqAAMAxAhtgDRGzRnY6mOrvXWmHVMjTtALeis4ac8/KHswZt4XgsC6OhvpChnok",
+	"cgBv20R1ngkzITC4mE9wLIZj+UtbAWmGFbOguBOp2yWKVFhddoR+R4NkWK4hzIvqGMHaAU6vFgKXdgYb",
+	"wAE2aPBO4ebMokZXlgXL5M3PpMR7qGx0BOZmeimcmS8WBpLptDxx8I3fbo9Li6pszwRkZnvBh4sphuQy",
+	"J5gSuExIJTUScbvMhhDl2hXUA0CA0h1n69LYemxmCbu8d5KqgZf105h18CcL6dgJhGOpvsNqDZkuekNz",
+	"jiI90oA+HIkRT9LIa3TIpRRpXZtgFM3gwBoKMZCJRqIPEkPCUwAySJ4QpqhHOv0xUxs17R8YlkmoBFiw",
+	"hvecs7SGkZZIZEnGxrwnQkTtwEa6POUYH17hRHUdP8Rzqfl0ppak7RGfuuBaHyPWy+6EVmqa/8B+hwjk",
+	"LuMMYevDkiEYWgIHxtZkIqplCJFkbmdcj9VI3vmOPxRqnIqQVojYNUCz0LnEFkvCPxeSC7ClbutcxMSc",
+	"wJOkghi12fRMTeAEQydekTVaXDUSECFYjFPFY8sK3nrr9uG33nrLsLiPjt7ZucHewPYy78J3p7nNdx/x",
+	"7OTNkL37dutGc6/J3nj37ffeBCppPm5dM4f87pOeSNkkS8zmlmU9xzzjucLMObOLIx4ybmiWFqOkp1Kz",
+	"8BkYcboIqG6mBIuier0i0wgUr/q5kE62AsEjU5MQIX04+degCEekxfh3bkVeQUWc7rffP/z2W28RUAw0",
+	"oIdC5BUIoyEowCXuus27gzetn99SBnYAQl6RcsC3wVp8KoMMRF2keYPd4ViMNBkJHZopj0XWEzLH0ylj",
+	"FoteMuIpRQFQwVEYVQkRfstIH0OVOrnIdGbL4cXJIMmhKinPIeuPqNmI5w32gcgMx+yJNIXiW4C5qLKT",
+	"rlIWW5pDybKJymKS8T4VPVuf6623vnn44P5bb5nzyniWcRBQMG/TiigjYYZEVVuNdBnSKAFNO8+KfMjA",
+	"+K0ddo7bvMrKI3BCGUjRU2kxMrxQ9ekccwTXhdlT9YDdZrPB7sKXGVReyQTTJ8l4LOLykrnx9N1Lx9IF",
+	"jsCKj8HkZta9we5JZqZdrSA7VjqpyPq0CiGKhy0H/euPrhU292+EV69fg35DxnEl7O/Hcm83vH7tuiEL",
+	"Ge/lRhBHyKJ+kgo8g7gbaEbAM4BVEktnD8LUq7L0gLu8g0Jo3Wb7u7vesoLjikWmBwLSMhthlwoXvcKG",
+	"Uwi8q6HhADFFwci5h8yS9JACMp4KV6sGFjPjibZSrzLTGdl3YJlV6km4+EOdWG7RbAguVFLohTkkqfBH",
+	"AQAxOBRi6U5s5qljBr4MngFIMsg1ic7Nq49dzJDP13AECxRRQ2MtMyQ5XBdjMyStMq8Z0uOfPXr2/wcA",
+	"AP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

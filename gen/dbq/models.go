@@ -95,6 +95,38 @@ type Contact struct {
 	// null: no address on the channel email
 	Email     *string
 	UpdatedAt time.Time
+	// what messages call the person; null: not known
+	Name *string
+	// texts by name, for the placeholders of templates
+	Attributes []byte
+}
+
+// An uploaded list of contacts, and how far its rows are stored. Written by internal/contact: a portion of rows and the numbers that count it are stored in one transaction, so that any server can go on behind row_no.
+type ContactImport struct {
+	ID        int64
+	CompanyID int64
+	FileName  string
+	// the list; no foreign key: the upload is deleted when the import ends; null: it has ended
+	UploadID *int64
+	// the tag that gets the contacts; null: none
+	Tag    *string
+	Status string
+	// number of the last row that was worked up, as a spreadsheet program shows it
+	RowNo int64
+	// rows that were worked up, which are not empty
+	Rows int64
+	// contacts that did not exist
+	Added int64
+	// contacts that existed and were changed
+	Changed int64
+	// rows of which nothing was stored
+	Invalid int64
+	// why the rest of the list could not be read: a fault.Field as JSON; null: it could
+	Failure []byte
+	// the user; no foreign key: the configured user is in no table
+	CreatedBy  string
+	CreatedAt  time.Time
+	FinishedAt *time.Time
 }
 
 // A country, or any other set of phone numbers that routes can name. Written by internal/directory.
@@ -175,6 +207,16 @@ type Setting struct {
 	// null: nobody changed the value, which is the default; only inside the transaction of the first change. No foreign key: the configured user is in no table
 	UpdatedBy *string
 	UpdatedAt time.Time
+}
+
+// A tag of a company, which holds contacts. Written by internal/contact; contacts by triggers of tag_contacts.
+type Tag struct {
+	ID        int64
+	CompanyID int64
+	Tag       string
+	// how many contacts it holds
+	Contacts  int64
+	CreatedAt time.Time
 }
 
 // The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it by task_id or rendering_id; nothing else is indexed. Of a settled task, pool_id and expires_at are those of its submission, and failed_app_id is null. due_at is null while the task is held, and of a task that ended while it was.

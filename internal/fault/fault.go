@@ -70,6 +70,8 @@ const (
 	TemplateNotFound       Reason = "template.not_found"
 	NotificationNotFound   Reason = "notification.not_found"
 	ContactNotFound        Reason = "contact.not_found"
+	TagNotFound            Reason = "tag.not_found"
+	ImportNotFound         Reason = "import.not_found"
 	TemplateNoneActive     Reason = "template.none_active"
 	TemplateNotActive      Reason = "template.not_active"
 	TemplateWrongStatus    Reason = "template.wrong_status"
@@ -103,10 +105,11 @@ var Reasons = []Reason{
 	RouteNotFound, RouteMethodNotAllowed, AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound,
 	UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
 	TaskExpired, TaskUnreachable, TaskWithdrawn, TaskSenderGone, JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged,
-	SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus,
-	TemplateInReview, TemplateVoided, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound,
-	CountryNotFound, SenderNotFound, RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists,
-	InUse, LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
+	SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TagNotFound, ImportNotFound, TemplateNoneActive,
+	TemplateNotActive, TemplateWrongStatus, TemplateInReview, TemplateVoided, DefaultContentNotFound, DefaultContentExists,
+	DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound, RouteRuleNotFound, AlertRuleNotFound,
+	AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse, LimitReached, VersionStale, IdempotencyInFlight,
+	IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
 
 // Rule is the rule that a field broke.
@@ -181,6 +184,13 @@ const (
 	TooManyRows     Rule = "too_many_rows"    // the maximum
 	MergedCells     Rule = "merged_cells"     // the cells
 	UnpackedTooBig  Rule = "unpacked_too_big" // bytes
+
+	// Of the columns and rows of a list.
+	NoColumn     Rule = "no_column"    // the name
+	BadColumn    Rule = "bad_column"   // the name
+	BeyondLimit  Rule = "beyond_limit" // the maximum
+	Shortened    Rule = "shortened"
+	TooManyCells Rule = "too_many_cells"
 )
 
 // Rules lists every rule.
@@ -191,7 +201,8 @@ var Rules = []Rule{
 	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, NotServing, BelowZero, InThePast, TooFarAhead, TooUrgent,
 	NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, TooManyCharacters,
 	TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort, NotText, NotAValue, CellTooLong,
-	NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,
+	NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig, NoColumn, BadColumn, BeyondLimit,
+	Shortened, TooManyCells,
 }
 
 // Place is where in a list something is wrong.

@@ -31,7 +31,10 @@ const (
 func costlyOperations(spec *openapi3.T, batches, forms iter.Seq[string]) map[string]bool {
 	costly := map[string]bool{
 		"GET /api/v1/sms/task/{task_id}/explain": true, "GET /api/v1/sms/task/{task_id}/timeline": true,
-		"GET /api/v1/admin/statistics": true, "GET /api/v1/subscribe-messages/statistics": true, "GET /api/v1/admin/notification-templates": true, "PUT /api/v1/admin/contacts": true,
+		"GET /api/v1/admin/statistics": true, "GET /api/v1/subscribe-messages/statistics": true, "GET /api/v1/admin/notification-templates": true,
+		"PUT /api/v1/admin/contacts":       true,
+		"POST /api/v1/tags/{tag}/contacts": true, "GET /api/v1/contacts/count": true,
+		"GET /api/v1/contacts/export.csv": true, "GET /api/v1/contacts/imports/{import_id}/errors.csv": true,
 		"POST /api/v1/notifications": true, "DELETE /api/v1/notifications": true, "POST /api/v1/notifications/status": true,
 	}
 	for _, all := range []iter.Seq[string]{batches, forms} {

@@ -65,6 +65,8 @@ var english = &Catalogue{
 		fault.TemplateNotFound:       "There is no such template.",
 		fault.NotificationNotFound:   "There is no such notification.",
 		fault.ContactNotFound:        "There is no such contact.",
+		fault.TagNotFound:            "There is no such tag.",
+		fault.ImportNotFound:         "There is no such import.",
 		fault.TemplateNoneActive:     "No template is active: add a template or enable one.",
 		fault.TemplateNotActive:      "The template is not active: enable it, or choose another one.",
 		fault.TemplateWrongStatus:    "The template cannot be given this status now: error.fields names those that it can be given.",
@@ -157,6 +159,11 @@ var english = &Catalogue{
 		fault.TooManyRows:        "has too many rows: at most %v",
 		fault.MergedCells:        "has merged cells: split them and fill each one: %v",
 		fault.UnpackedTooBig:     "is too large when it is unpacked: at most %v bytes; delete other sheets and pictures, or send CSV",
+		fault.NoColumn:           "has no column %v: add it, or name it in the header",
+		fault.BadColumn:          "has a column whose name cannot be an attribute: %v; a name has at most 50 characters, and no braces",
+		fault.BeyondLimit:        "has more than fits: at most %v are allowed",
+		fault.Shortened:          "was shortened by the spreadsheet program, or could not be computed: format the column as text, and enter the value again",
+		fault.TooManyCells:       "has more cells than the list has columns: put texts that contain the separator into quotes",
 	},
 	place: func(p fault.Place) string {
 		text := fmt.Sprintf("row %d", p.Row)
@@ -224,6 +231,8 @@ var chinese = &Catalogue{
 		fault.TemplateNotFound:       "模板不存在。",
 		fault.NotificationNotFound:   "通知不存在。",
 		fault.ContactNotFound:        "联系人不存在。",
+		fault.TagNotFound:            "标签不存在。",
+		fault.ImportNotFound:         "导入不存在。",
 		fault.TemplateNoneActive:     "没有启用的模板：请添加或启用一个模板。",
 		fault.TemplateNotActive:      "该模板未启用：请启用它，或选择其他模板。",
 		fault.TemplateWrongStatus:    "该模板目前不能改为此状态；error.fields 列出允许的状态。",
@@ -316,6 +325,11 @@ var chinese = &Catalogue{
 		fault.TooManyRows:        "行数过多：最多 %v 行",
 		fault.MergedCells:        "有合并的单元格，请取消合并并逐格填写：%v",
 		fault.UnpackedTooBig:     "解压后过大：最多 %v 字节；请删除其他工作表和图片，或上传 CSV",
+		fault.NoColumn:           "缺少列 %v：请添加该列，或在表头中命名",
+		fault.BadColumn:          "有一列的列名不能作为属性：%v；列名最多 50 个字符，且不能有大括号",
+		fault.BeyondLimit:        "超出上限：最多 %v",
+		fault.Shortened:          "被表格软件缩短或未能计算：请把该列设为文本格式，再重新填写",
+		fault.TooManyCells:       "的单元格多于列数：含有分隔符的文本需要加引号",
 	},
 	place: func(p fault.Place) string {
 		text := fmt.Sprintf("第 %d 行", p.Row)
