@@ -209,11 +209,29 @@ CREATE FUNCTION public.fact_outcome(success integer, failed integer, cancelled i
 
 COMMENT ON FUNCTION public.fact_outcome(success integer, failed integer, cancelled integer) IS 'The outcome of the tasks that a row of facts counts, as statistics_staged.outcome.';
 
+CREATE FUNCTION public.facts_guard() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF current_setting('lksms.facts_version', true) IS DISTINCT FROM TG_ARGV[0] THEN
+        RAISE EXCEPTION 'this server does not know all columns of facts: stop it, and start the version to which the database was upgraded'
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    RETURN NULL;
+END
+$$;
+
 CREATE FUNCTION public.held_due_at() RETURNS timestamp with time zone
     LANGUAGE sql IMMUTABLE
     RETURN '9999-01-01 00:00:00+00'::timestamp with time zone;
 
 COMMENT ON FUNCTION public.held_due_at() IS 'The due_at of a task that waits until its batch is resumed. It is the largest that queue allows, so no statement takes such a task for due.';
+
+CREATE FUNCTION public.is_due(at timestamp with time zone, longest_wait interval) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN ((at <= now()) OR (at > ((now() + longest_wait) + '00:01:00'::interval)));
+
+COMMENT ON FUNCTION public.is_due(at timestamp with time zone, longest_wait interval) IS 'Whether a time has come that was set at most longest_wait ahead. One that is further ahead was set before the clock was set back, and counts as come. The minute is for transactions that began at other times.';
 
 CREATE FUNCTION public.pool_channel_keep() RETURNS trigger
     LANGUAGE plpgsql
@@ -222,6 +240,12 @@ BEGIN
     INSERT INTO pool_channels (pool_id, channel) SELECT NEW.id, c.channel FROM channels c WHERE c.id = NEW.channel_id;
     RETURN NULL;
 END
+$$;
+
+CREATE FUNCTION public.pool_has_sender(of_pool bigint) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT EXISTS (SELECT FROM pools p WHERE p.id = of_pool AND p.sender_id IS NOT NULL)
 $$;
 
 CREATE FUNCTION public.pool_serving(of_pool bigint, of_company bigint, of_type smallint, of_country text) RETURNS bigint
@@ -236,8 +260,10 @@ CREATE FUNCTION public.pool_serving(of_pool bigint, of_company bigint, of_type s
             (3, 0, -1, 0)
         ) AS k (step, company_id, message_type, country_id)
         JOIN pools p ON p.channel_id = here.channel_id AND coalesce(p.company_id, 0) = k.company_id
-            AND coalesce(p.message_type, -1) = k.message_type AND coalesce(p.country_id, 0) = k.country_id AND p.retired_at IS NULL
-        WHERE here.id = of_pool AND (k.step = 3 OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
+            AND coalesce(p.message_type, -1) = k.message_type AND coalesce(p.country_id, 0) = k.country_id AND coalesce(p.sender_id, 0) = 0
+            AND p.retired_at IS NULL
+        WHERE here.id = of_pool AND here.sender_id IS NULL
+            AND (k.step = 3 OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
         ORDER BY k.step
         LIMIT 1
     ), of_pool)
@@ -305,13 +331,14 @@ BEGIN
     )
     SELECT company_id, pool_id, message_type, country_no, batch_id, is_test, app_id, max(created_at),
         count(*) FILTER (WHERE outcome = 2), count(*) FILTER (WHERE outcome = 3), count(*) FILTER (WHERE outcome = 4), -- SUCCESS, FAILED, CANCELLED
-        count(*) FILTER (WHERE event = 'receipt' AND effect = 'delivered'), count(*) FILTER (WHERE event = 'receipt' AND effect = 'undelivered'),
+        count(*) FILTER (WHERE event IN ('receipt', 'past_receipt') AND effect = 'delivered'),
+        count(*) FILTER (WHERE event IN ('receipt', 'past_receipt') AND effect = 'undelivered'),
         count(*) FILTER (WHERE event IN ('unreachable', 'simulated')), count(*) FILTER (WHERE status = 2), count(*) FILTER (WHERE status = 3),
         coalesce(sum(greatest(0, extract(epoch FROM created_at - coalesce(leased_at, due_at)) * 1000)) FILTER (WHERE status IS NOT NULL), 0),
         coalesce(sum(coalesce(lease_segments, segments)) FILTER (WHERE status = 2), 0),
         string_agg(wait_bucket(created_at - entered_at), '') FILTER (WHERE outcome IN (2, 3))
     FROM added
-    WHERE outcome IS NOT NULL OR (status IS NOT NULL AND effect = 'retry') OR event = 'receipt'
+    WHERE outcome IS NOT NULL OR (status IS NOT NULL AND effect = 'retry') OR event IN ('receipt', 'past_receipt')
     GROUP BY company_id, pool_id, message_type, country_no, batch_id, is_test, app_id, outcome;
     RETURN NULL;
 END
@@ -362,6 +389,25 @@ BEGIN
 END
 $_$;
 
+CREATE FUNCTION public.sender_serves(of_sender bigint, of_company bigint) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT EXISTS (
+        SELECT FROM senders s
+        WHERE s.id = of_sender AND s.status <> 'retired' AND (
+            EXISTS (
+                SELECT FROM routes r JOIN pools p ON p.id = r.pool_id
+                WHERE r.sender_id = s.id AND r.status = 'on' AND p.company_id = of_company AND p.sender_id IS NULL
+            )
+            OR (s.is_shared AND NOT EXISTS (
+                SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.sender_id IS NULL
+            ))
+        )
+    )
+$$;
+
+COMMENT ON FUNCTION public.sender_serves(of_sender bigint, of_company bigint) IS 'Whether a company may name a sender for its tasks: a route of the company names the sender, or the sender is shared and no route names it. A sender that is off serves, one that is retired does not.';
+
 CREATE FUNCTION public.tag_contacts_count() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -404,13 +450,6 @@ CREATE FUNCTION public.task_day_id(day date) RETURNS text
     LANGUAGE sql IMMUTABLE
     RETURN ((('task_'::text || lpad((EXTRACT(year FROM day))::text, 4, '0'::text)) || lpad((EXTRACT(month FROM day))::text, 2, '0'::text)) || lpad((EXTRACT(day FROM day))::text, 2, '0'::text));
 
-CREATE FUNCTION public.task_delivery(of_task text) RETURNS smallint
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT CASE min(r.effect) WHEN 'delivered' THEN 1 WHEN 'undelivered' THEN 2 END::smallint FROM report_logs r
-    WHERE r.task_id = of_task AND r.event = 'receipt' AND r.effect IN ('delivered', 'undelivered')
-$$;
-
 CREATE FUNCTION public.task_is_withdrawn(of_task text, of_company bigint, of_rendering bigint, of_user text) RETURNS boolean
     LANGUAGE plpgsql STABLE
     AS $$
@@ -437,7 +476,7 @@ BEGIN
         OR EXISTS (
             SELECT FROM renderings l
             JOIN messages m ON m.rendering_id = l.id
-            WHERE l.notification_id = notification AND m.user_id = of_user AND m.task_id > of_task
+            WHERE l.notification_id = notification AND l.id > of_rendering AND m.user_id = of_user
         );
 END
 $$;
@@ -742,7 +781,7 @@ CREATE TABLE public.messages (
     traceparent text,
     batch_id bigint,
     sender_no text,
-    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
+    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
     CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
     CONSTRAINT messages_on_unclear_known CHECK ((on_unclear = ANY (ARRAY['retry'::text, 'fail'::text]))),
@@ -781,7 +820,7 @@ COMMENT ON COLUMN public.messages.segments IS 'short messages that the text with
 
 COMMENT ON COLUMN public.messages.sign IS 'signature without brackets; null: that of the sender';
 
-COMMENT ON COLUMN public.messages.is_test IS 'marked as a test by its submitter; sent like any other task';
+COMMENT ON COLUMN public.messages.is_test IS 'marked as a test by its submitter; statistics count it apart, and a setting may keep it from being sent';
 
 COMMENT ON COLUMN public.messages.expect_send_time IS 'when the submitter wants it sent, or the next interval of a scheduled template; null: at once';
 
@@ -795,7 +834,9 @@ COMMENT ON COLUMN public.messages.on_unclear IS 'overrides senders.on_unclear; n
 
 COMMENT ON COLUMN public.messages.submission_id IS 'receive_logs.id';
 
-COMMENT ON COLUMN public.messages.submitted_content IS 'the content of the request; null: the same as content';
+COMMENT ON COLUMN public.messages.submitted_content IS 'the content of the request, or the params for its template_no; null: the same as content';
+
+COMMENT ON COLUMN public.messages.request_data IS 'the request as it came; of a message from a template with the member template, which no request has: the number, version and language of the text';
 
 COMMENT ON COLUMN public.messages.traceparent IS 'the header traceparent of the submission (W3C Trace Context); null: it had none';
 
@@ -924,7 +965,7 @@ CREATE TABLE public.report_logs (
     is_test boolean DEFAULT false NOT NULL,
     CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
-    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text]))),
+    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text, 'simulated'::text]))),
     CONSTRAINT report_logs_lease_complete CHECK (((leased_at IS NULL) OR ((app_id IS NOT NULL) AND (lease_id IS NOT NULL) AND (lease_until IS NOT NULL) AND (retry_count IS NOT NULL)))),
     CONSTRAINT report_logs_outcome_known CHECK ((outcome = ANY (ARRAY[2, 3, 4]))),
     CONSTRAINT report_logs_result_length CHECK ((char_length(result) <= 500)),
@@ -940,7 +981,7 @@ COMMENT ON COLUMN public.report_logs.app_id IS 'sender_no; null: no sender did i
 
 COMMENT ON COLUMN public.report_logs.lease_id IS 'the lease that was ended, or that the report named; null: none';
 
-COMMENT ON COLUMN public.report_logs.event IS 'past_receipt: a receipt of an attempt from before the task was requeued; the other names say it';
+COMMENT ON COLUMN public.report_logs.event IS 'past_receipt: a receipt of an attempt from before the task was requeued; simulated: a test message that no sender got; the other names say it';
 
 COMMENT ON COLUMN public.report_logs.status IS '2 SUCCESS or 3 FAILED, as reported; null: not a report';
 
@@ -1215,7 +1256,7 @@ COMMENT ON COLUMN public.alert_receiver_states.failing_since IS 'when the first 
 
 COMMENT ON COLUMN public.alert_receiver_states.failures IS 'number of failed calls since the last that succeeded';
 
-COMMENT ON COLUMN public.alert_receiver_states.next_call_at IS 'it is not called before';
+COMMENT ON COLUMN public.alert_receiver_states.next_call_at IS 'it is not called before: a call failed, or a server is calling';
 
 CREATE TABLE public.alert_receivers (
     id bigint NOT NULL,
@@ -1350,7 +1391,7 @@ COMMENT ON COLUMN public.alerts.fired_at IS 'null: pending, because the conditio
 
 COMMENT ON COLUMN public.alerts.cleared_at IS 'since when the condition does not hold; null: it holds';
 
-COMMENT ON COLUMN public.alerts.only_own_channel IS 'whether the only ways to its receivers are the channel that it is about';
+COMMENT ON COLUMN public.alerts.only_own_channel IS 'whether people can be told only through the channel that it is about, or of an alert about all channels, only through one';
 
 ALTER TABLE public.alerts ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.alerts_id_seq
@@ -1746,7 +1787,7 @@ CREATE TABLE public.default_contents (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     company_id bigint DEFAULT 1 NOT NULL,
-    CONSTRAINT default_contents_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200)))
+    CONSTRAINT default_contents_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024)))
 );
 
 COMMENT ON TABLE public.default_contents IS 'The text that is sent once to a phone number when a submission has none. Written by internal/template.';
@@ -2032,7 +2073,7 @@ CREATE TABLE public.messages_default (
     traceparent text,
     batch_id bigint,
     sender_no text,
-    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
+    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
     CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
     CONSTRAINT messages_on_unclear_known CHECK ((on_unclear = ANY (ARRAY['retry'::text, 'fail'::text]))),
@@ -2214,10 +2255,12 @@ CREATE TABLE public.pools (
     country_id bigint,
     retired_at timestamp with time zone,
     unsettled_since timestamp with time zone,
-    CONSTRAINT pools_of_company_have_type CHECK (((company_id IS NULL) = (message_type IS NULL)))
+    sender_id bigint,
+    CONSTRAINT pools_of_company_have_type CHECK (((company_id IS NULL) = (message_type IS NULL))),
+    CONSTRAINT pools_of_sender_have_company CHECK (((sender_id IS NULL) OR ((company_id IS NOT NULL) AND (country_id IS NULL))))
 );
 
-COMMENT ON TABLE public.pools IS 'A set of waiting tasks that the same routes serve: those of a company, message type and country. A pool without company is the shared pool of a channel, for tasks without a route. Written by internal/directory; unsettled_since also by internal/queue.';
+COMMENT ON TABLE public.pools IS 'A set of waiting tasks that the same routes serve: those of a company, message type and country. A pool without company is the shared pool of a channel, for tasks without a route. A pool with a sender has the tasks that only this sender may send. Written by internal/directory; unsettled_since also by internal/queue.';
 
 COMMENT ON COLUMN public.pools.company_id IS 'null: the shared pool of a channel, or a retired pool';
 
@@ -2228,6 +2271,8 @@ COMMENT ON COLUMN public.pools.country_id IS 'null: every country without a pool
 COMMENT ON COLUMN public.pools.retired_at IS 'when the last route was deleted; only the channel is kept, to move tasks that return to the pool; null: in use';
 
 COMMENT ON COLUMN public.pools.unsettled_since IS 'when the pool began to serve; tasks of it may still wait in broader pools, from which a sweep moves them; null: none do';
+
+COMMENT ON COLUMN public.pools.sender_id IS 'the only sender; such a pool has one route, to it, and is deleted when it is empty and unused; null: any';
 
 ALTER TABLE public.pools ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.pools_id_seq
@@ -2342,7 +2387,7 @@ COMMENT ON COLUMN public.statistics_staged.channel IS 'channels.channel; empty: 
 
 COMMENT ON COLUMN public.statistics_staged.sender_no IS 'empty: no sender';
 
-COMMENT ON COLUMN public.statistics_staged.message_type IS 'as messages.message_type; empty: not known';
+COMMENT ON COLUMN public.statistics_staged.message_type IS 'as messages.message_type; test: tests of any type; empty: not known';
 
 COMMENT ON COLUMN public.statistics_staged.outcome IS 'SUCCESS, FAILED or CANCELLED; empty: what is no end of a task';
 
@@ -2375,7 +2420,10 @@ UNION ALL
     f.company_id,
     COALESCE(p.channel, ''::text) AS channel,
     COALESCE(f.sender_no, ''::text) AS sender_no,
-    COALESCE((f.message_type)::text, ''::text) AS message_type,
+        CASE
+            WHEN f.is_test THEN 'test'::text
+            ELSE COALESCE((f.message_type)::text, ''::text)
+        END AS message_type,
     public.fact_outcome(f.success, f.failed, f.cancelled) AS outcome,
     f.submitted,
     f.requeued,
@@ -2434,7 +2482,7 @@ CREATE TABLE public.report_logs_default (
     is_test boolean DEFAULT false NOT NULL,
     CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
-    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text]))),
+    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text, 'simulated'::text]))),
     CONSTRAINT report_logs_lease_complete CHECK (((leased_at IS NULL) OR ((app_id IS NOT NULL) AND (lease_id IS NOT NULL) AND (lease_until IS NOT NULL) AND (retry_count IS NOT NULL)))),
     CONSTRAINT report_logs_outcome_known CHECK ((outcome = ANY (ARRAY[2, 3, 4]))),
     CONSTRAINT report_logs_result_length CHECK ((char_length(result) <= 500)),
@@ -2871,11 +2919,13 @@ CREATE TABLE public.settings (
     category text NOT NULL,
     name text NOT NULL,
     value jsonb NOT NULL,
-    updated_by text NOT NULL,
+    updated_by text,
     updated_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
-COMMENT ON TABLE public.settings IS 'A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds. updated_by has no foreign key: the configured user is in no table.';
+COMMENT ON TABLE public.settings IS 'A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds.';
+
+COMMENT ON COLUMN public.settings.updated_by IS 'null: nobody changed the value, which is the default; only inside the transaction of the first change. No foreign key: the configured user is in no table';
 
 CREATE TABLE public.statistics (
     step text NOT NULL,
@@ -2908,7 +2958,7 @@ COMMENT ON COLUMN public.statistics.dimension IS 'company: only of company_id 0'
 
 COMMENT ON COLUMN public.statistics.at IS 'when it begins: hours are those of UTC, days those of the setting monitoring.time_zone at the time of the sweep';
 
-COMMENT ON COLUMN public.statistics.key IS 'of the dimension company its id, of the others the column of statistics_staged that is named like the dimension (sender: sender_no); empty: as there, or the dimension is total';
+COMMENT ON COLUMN public.statistics.key IS 'of the dimension company its id, of the others the column of statistics_staged that is named like the dimension (sender: sender_no); empty: as there, or the dimension is total. Tests are in no other row than that of the message type test';
 
 COMMENT ON COLUMN public.statistics.claimed IS 'number of leases; all counts are as in facts';
 
@@ -3121,18 +3171,50 @@ CREATE VIEW public.task_totals AS
 
 COMMENT ON VIEW public.task_totals IS 'The exact numbers of tasks of each company in each state: task_counts, and what facts still holds. Both are read at one moment.';
 
+CREATE TABLE public.template_versions (
+    template_id bigint NOT NULL,
+    version bigint NOT NULL,
+    template_content text NOT NULL,
+    language text,
+    translations jsonb NOT NULL,
+    sign text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    created_by text DEFAULT NULLIF(current_setting('lksms.actor'::text, true), ''::text)
+);
+
+COMMENT ON TABLE public.template_versions IS 'One row is the texts of a template at one time; the one with the greatest version is current. Written by internal/template; deleted with the template.';
+
+COMMENT ON COLUMN public.template_versions.created_by IS 'name of the user who set these texts; null: nobody did through the service, or before versions were kept';
+
 CREATE TABLE public.templates (
     id bigint NOT NULL,
     template_name text NOT NULL,
     template_content text NOT NULL,
-    is_active boolean DEFAULT true NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     send_type text DEFAULT 'realtime'::text NOT NULL,
     companies text[] DEFAULT '{}'::text[] NOT NULL,
+    given_no text,
+    template_no text GENERATED ALWAYS AS (COALESCE(given_no, ('template-'::text || (id)::text))) STORED NOT NULL,
+    scene text DEFAULT ''::text NOT NULL,
+    purpose text DEFAULT ''::text NOT NULL,
+    status text DEFAULT 'active'::text NOT NULL,
+    is_active boolean GENERATED ALWAYS AS ((status = 'active'::text)) STORED NOT NULL,
+    language text,
+    translations jsonb DEFAULT '{}'::jsonb NOT NULL,
+    sign text,
+    version bigint DEFAULT 1 NOT NULL,
+    CONSTRAINT templates_given_no_free CHECK ((given_no !~ '^template-[0-9]+$'::text)),
+    CONSTRAINT templates_given_no_length CHECK (((char_length(given_no) >= 1) AND (char_length(given_no) <= 50))),
+    CONSTRAINT templates_language_length CHECK (((char_length(language) >= 2) AND (char_length(language) <= 35))),
+    CONSTRAINT templates_purpose_length CHECK ((char_length(purpose) <= 200)),
+    CONSTRAINT templates_scene_length CHECK ((char_length(scene) <= 64)),
     CONSTRAINT templates_send_type_known CHECK ((send_type = ANY (ARRAY['realtime'::text, 'scheduled'::text]))),
-    CONSTRAINT templates_template_content_length CHECK (((char_length(template_content) >= 1) AND (char_length(template_content) <= 200))),
-    CONSTRAINT templates_template_name_length CHECK (((char_length(template_name) >= 1) AND (char_length(template_name) <= 100)))
+    CONSTRAINT templates_sign_length CHECK (((char_length(sign) >= 1) AND (char_length(sign) <= 20))),
+    CONSTRAINT templates_status_known CHECK ((status = ANY (ARRAY['draft'::text, 'in_review'::text, 'active'::text, 'disabled'::text, 'voided'::text]))),
+    CONSTRAINT templates_template_content_length CHECK (((char_length(template_content) >= 1) AND (char_length(template_content) <= 1024))),
+    CONSTRAINT templates_template_name_length CHECK (((char_length(template_name) >= 1) AND (char_length(template_name) <= 100))),
+    CONSTRAINT templates_translations_object CHECK ((jsonb_typeof(translations) = 'object'::text))
 );
 
 COMMENT ON TABLE public.templates IS 'A text for submissions. Written by internal/template.';
@@ -3140,6 +3222,22 @@ COMMENT ON TABLE public.templates IS 'A text for submissions. Written by interna
 COMMENT ON COLUMN public.templates.send_type IS 'realtime: sent at once; scheduled: sent at the next full interval of the setting sms.scheduled_every_seconds, unless the submission names a time';
 
 COMMENT ON COLUMN public.templates.companies IS 'company_no of the companies that may use it; empty: all. An array cannot have a foreign key, so the deletion of a company checks it.';
+
+COMMENT ON COLUMN public.templates.given_no IS 'template_no as an administrator chose it; null: it is made from the id';
+
+COMMENT ON COLUMN public.templates.scene IS 'what the message is about, such as registration; for lists only';
+
+COMMENT ON COLUMN public.templates.purpose IS 'explanation for administrators';
+
+COMMENT ON COLUMN public.templates.status IS 'only active ones are sent; voided is final';
+
+COMMENT ON COLUMN public.templates.language IS 'language of template_content (BCP 47); null: not known';
+
+COMMENT ON COLUMN public.templates.translations IS 'texts with the same placeholders, by language';
+
+COMMENT ON COLUMN public.templates.sign IS 'signature of a message whose submission has none; null: that of the sender';
+
+COMMENT ON COLUMN public.templates.version IS 'counts the changes of template_content, language, translations and sign; 1: as it was created';
 
 ALTER TABLE public.templates ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.templates_id_seq
@@ -3460,8 +3558,14 @@ ALTER TABLE ONLY public.task_jobs
 ALTER TABLE ONLY public.task_partitions
     ADD CONSTRAINT task_partitions_pkey PRIMARY KEY (first_day);
 
+ALTER TABLE ONLY public.template_versions
+    ADD CONSTRAINT template_versions_pkey PRIMARY KEY (template_id, version);
+
 ALTER TABLE ONLY public.templates
     ADD CONSTRAINT templates_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.templates
+    ADD CONSTRAINT templates_template_no_key UNIQUE (template_no);
 
 ALTER TABLE ONLY public.upload_parts
     ADD CONSTRAINT upload_parts_pkey PRIMARY KEY (upload_id, part);
@@ -3477,8 +3581,6 @@ ALTER TABLE ONLY public.users
 
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_username_key UNIQUE (username);
-
-CREATE INDEX alert_deliveries_end_idx ON public.alert_deliveries USING btree (next_at) WHERE ((told_at IS NOT NULL) AND (end_told_at IS NULL));
 
 CREATE INDEX alerts_level_idx ON public.alerts USING btree (level, id);
 
@@ -3509,6 +3611,14 @@ CREATE UNIQUE INDEX callbacks_once_idx ON public.callbacks USING btree (sender_n
 CREATE INDEX contact_imports_company_idx ON public.contact_imports USING btree (company_id, id);
 
 CREATE INDEX contact_imports_running_idx ON public.contact_imports USING btree (id) WHERE (status = 'running'::text);
+
+CREATE INDEX contacts_dingtalk_name_idx ON public.contacts USING btree (company_id, lower((dingtalk_name COLLATE "C")), user_id) WHERE (dingtalk_name IS NOT NULL);
+
+CREATE INDEX contacts_email_idx ON public.contacts USING btree (company_id, lower((email COLLATE "C")), user_id) WHERE (email IS NOT NULL);
+
+CREATE INDEX contacts_phone_idx ON public.contacts USING btree (company_id, phone COLLATE "C", user_id) WHERE (phone IS NOT NULL);
+
+CREATE INDEX contacts_user_id_idx ON public.contacts USING btree (company_id, lower((user_id COLLATE "C")), user_id);
 
 CREATE UNIQUE INDEX countries_dial_prefix_region_key ON public.countries USING btree (dial_prefix, COALESCE(region, ''::text));
 
@@ -3554,7 +3664,7 @@ END)) WHERE ((dedup_key IS NOT NULL) AND (deleted_at IS NULL) AND (replaced_at I
 
 CREATE INDEX notifications_waiting_idx ON public.notifications USING btree (company_id) WHERE (next_run_at IS NOT NULL);
 
-CREATE UNIQUE INDEX pools_key_idx ON public.pools USING btree (channel_id, COALESCE(company_id, (0)::bigint), COALESCE((message_type)::integer, '-1'::integer), COALESCE(country_id, (0)::bigint)) WHERE (retired_at IS NULL);
+CREATE UNIQUE INDEX pools_key_idx ON public.pools USING btree (channel_id, COALESCE(company_id, (0)::bigint), COALESCE((message_type)::integer, '-1'::integer), COALESCE(country_id, (0)::bigint), COALESCE(sender_id, (0)::bigint)) WHERE (retired_at IS NULL);
 
 CREATE INDEX queue_batch_idx ON public.queue USING btree (batch_id, task_id) WHERE ((batch_id IS NOT NULL) AND (lease_until IS NULL));
 
@@ -3613,6 +3723,8 @@ CREATE INDEX senders_shared_driven_idx ON public.senders USING btree (channel_id
 CREATE INDEX senders_shared_sort_idx ON public.senders USING btree (channel_id, sort) WHERE (is_shared AND (status = 'on'::text));
 
 CREATE INDEX sessions_username_idx ON public.sessions USING btree (username, id);
+
+CREATE INDEX statistics_key_idx ON public.statistics USING btree (step, company_id, dimension, key, at);
 
 CREATE INDEX statistics_short_idx ON public.statistics USING btree (step, at) WHERE (step <> 'day'::text);
 
@@ -3684,27 +3796,33 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF company_id, phone_num
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.notification_templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('notification_template', 'biz_type,channel');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF pool_id, sender_id, weight, sort, status ON public.routes FOR EACH ROW EXECUTE FUNCTION public.audit_change('route', 'id', 'served,last_turn,next_turn');
+CREATE TRIGGER audited AFTER INSERT OR UPDATE OF pool_id, sender_id, weight, sort, status ON public.routes FOR EACH ROW WHEN ((NOT public.pool_has_sender(new.pool_id))) EXECUTE FUNCTION public.audit_change('route', 'id', 'served,last_turn,next_turn');
 
 CREATE TRIGGER audited AFTER UPDATE OF granted ON public.sender_states FOR EACH ROW WHEN ((old.granted <> new.granted)) EXECUTE FUNCTION public.audit_change('sender_balance', 'sender_no', 'granted');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'has_balance,is_paced', 'config.*', 'agentId,corpId,appId,miniprogramState,lang,host,port,tls,username,from,replyTo,method,format,answer,callback,atOnce,timeoutSeconds,showContent');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'is_paced', 'config.*', 'agentId,corpId,appId,miniprogramState,lang,host,port,tls,username,from,replyTo,method,format,answer,callback,atOnce,timeoutSeconds,showContent');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.settings FOR EACH ROW EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
+CREATE TRIGGER audited AFTER DELETE OR UPDATE ON public.settings FOR EACH ROW EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF company_id, tag ON public.tags FOR EACH ROW EXECUTE FUNCTION public.audit_change('tag', 'tag', 'contacts');
 
-CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,failed,status,finished_at,created_by', 'filter.*', 'status,phone_number,source,sender_no,delivery,company_no,result,created_from,created_to');
+CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,failed,status,finished_at,created_by', 'filter.*', 'status,phone_number,source,message_type,sender_no,delivery,company_no,result,created_from,created_to,batch_id,test');
 
 CREATE TRIGGER audited AFTER INSERT OR UPDATE ON public.task_partitions FOR EACH ROW WHEN ((current_setting('lksms.actor'::text, true) <> ''::text)) EXECUTE FUNCTION public.audit_change('partition', 'first_day', 'first_id,before_id');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('template', 'id');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('template', 'id', 'is_active,given_no');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.users FOR EACH ROW EXECUTE FUNCTION public.audit_change('user', 'username', '', 'password_hash');
 
 CREATE TRIGGER audited_adding AFTER INSERT ON public.channel_countries REFERENCING NEW TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('channel', 'channel_id', 'channel');
 
 CREATE TRIGGER audited_adding AFTER INSERT ON public.company_countries REFERENCING NEW TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('company', 'company_id', 'company_no');
+
+CREATE TRIGGER audited_adding AFTER INSERT ON public.settings FOR EACH ROW WHEN ((new.updated_by IS NOT NULL)) EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
+
+CREATE TRIGGER audited_closing AFTER UPDATE OF openings ON public.sender_states FOR EACH ROW WHEN (((old.openings > 0) AND (new.openings = 0) AND (current_setting('lksms.actor'::text, true) <> ''::text))) EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'balance,next_available_at,last_taken,last_taken_at,minute_used,hour_used,day_used,month_used,seen_at,sent_at,attempts,succeeded,failed,response_ms,shared_last_turn,shared_next_turn,probe_until,granted,attempts_today,attempts_on');
+
+CREATE TRIGGER audited_deletion AFTER DELETE ON public.routes FOR EACH ROW WHEN ((NOT public.pool_has_sender(old.pool_id))) EXECUTE FUNCTION public.audit_change('route', 'id', 'served,last_turn,next_turn');
 
 CREATE TRIGGER audited_opening AFTER INSERT ON public.sender_states FOR EACH ROW WHEN ((new.balance IS NOT NULL)) EXECUTE FUNCTION public.audit_change('sender_balance', 'sender_no', 'next_available_at,last_taken,last_taken_at,minute_used,hour_used,day_used,month_used,seen_at,sent_at,attempts,succeeded,failed,response_ms,shared_last_turn,shared_next_turn,openings,rest_until,rest_reason,probe_until,granted,attempts_today,attempts_on');
 
@@ -3744,6 +3862,8 @@ CREATE CONSTRAINT TRIGGER directory_changed AFTER DELETE OR UPDATE ON public.sen
 
 CREATE CONSTRAINT TRIGGER directory_got_sender AFTER INSERT ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.kind <> 'app'::text) OR (new.sort <> (0)::numeric))) EXECUTE FUNCTION public.directory_version_change();
 
+CREATE TRIGGER facts_guard BEFORE DELETE ON public.facts FOR EACH STATEMENT EXECUTE FUNCTION public.facts_guard('2');
+
 CREATE TRIGGER notification_templates_rows_bound AFTER INSERT ON public.notification_templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
 
 CREATE TRIGGER pool_channels_kept AFTER INSERT ON public.pools FOR EACH ROW EXECUTE FUNCTION public.pool_channel_keep();
@@ -3771,6 +3891,8 @@ CREATE TRIGGER tag_contacts_uncounted AFTER DELETE ON public.tag_contacts REFERE
 CREATE TRIGGER tags_forgotten AFTER DELETE ON public.tags FOR EACH ROW EXECUTE FUNCTION public.tags_forget();
 
 CREATE TRIGGER tags_rows_bound AFTER INSERT ON public.tags REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'company_id');
+
+CREATE TRIGGER template_versions_rows_bound AFTER INSERT ON public.template_versions REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000', 'template_id');
 
 CREATE TRIGGER templates_rows_bound AFTER INSERT ON public.templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
 
@@ -3857,6 +3979,9 @@ ALTER TABLE ONLY public.pools
 ALTER TABLE ONLY public.pools
     ADD CONSTRAINT pools_country_id_fkey FOREIGN KEY (country_id) REFERENCES public.countries(id);
 
+ALTER TABLE ONLY public.pools
+    ADD CONSTRAINT pools_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id);
+
 ALTER TABLE ONLY public.routes
     ADD CONSTRAINT routes_pool_id_fkey FOREIGN KEY (pool_id) REFERENCES public.pools(id);
 
@@ -3883,6 +4008,9 @@ ALTER TABLE ONLY public.tags
 
 ALTER TABLE ONLY public.task_job_parts
     ADD CONSTRAINT task_job_parts_job_id_fkey FOREIGN KEY (job_id) REFERENCES public.task_jobs(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.template_versions
+    ADD CONSTRAINT template_versions_template_id_fkey FOREIGN KEY (template_id) REFERENCES public.templates(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.upload_parts
     ADD CONSTRAINT upload_parts_upload_id_fkey FOREIGN KEY (upload_id) REFERENCES public.uploads(id) ON DELETE CASCADE;

@@ -753,6 +753,7 @@ func (e StatisticsRangeStep) Valid() bool {
 // Defines values for SubmittedVerdict.
 const (
 	WouldBeScheduled SubmittedVerdict = "would_be_scheduled"
+	WouldBeSimulated SubmittedVerdict = "would_be_simulated"
 	WouldRepeat      SubmittedVerdict = "would_repeat"
 	WouldSend        SubmittedVerdict = "would_send"
 	WouldWait        SubmittedVerdict = "would_wait"
@@ -762,6 +763,8 @@ const (
 func (e SubmittedVerdict) Valid() bool {
 	switch e {
 	case WouldBeScheduled:
+		return true
+	case WouldBeSimulated:
 		return true
 	case WouldRepeat:
 		return true
@@ -876,6 +879,57 @@ func (e TaskStatus) Valid() bool {
 	}
 }
 
+// Defines values for TemplateRequestStatus.
+const (
+	FirstActive   TemplateRequestStatus = "active"
+	FirstDisabled TemplateRequestStatus = "disabled"
+	FirstDraft    TemplateRequestStatus = "draft"
+	FirstInReview TemplateRequestStatus = "in_review"
+)
+
+// Valid indicates whether the value is a known member of the TemplateRequestStatus enum.
+func (e TemplateRequestStatus) Valid() bool {
+	switch e {
+	case FirstActive:
+		return true
+	case FirstDisabled:
+		return true
+	case FirstDraft:
+		return true
+	case FirstInReview:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TemplateStatus.
+const (
+	TemplateActive   TemplateStatus = "active"
+	TemplateDisabled TemplateStatus = "disabled"
+	TemplateDraft    TemplateStatus = "draft"
+	TemplateInReview TemplateStatus = "in_review"
+	TemplateVoided   TemplateStatus = "voided"
+)
+
+// Valid indicates whether the value is a known member of the TemplateStatus enum.
+func (e TemplateStatus) Valid() bool {
+	switch e {
+	case TemplateActive:
+		return true
+	case TemplateDisabled:
+		return true
+	case TemplateDraft:
+		return true
+	case TemplateInReview:
+		return true
+	case TemplateVoided:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TimelineEventEvent.
 const (
 	EventCancelled   TimelineEventEvent = "cancelled"
@@ -888,6 +942,7 @@ const (
 	EventRepeated    TimelineEventEvent = "repeated"
 	EventReported    TimelineEventEvent = "reported"
 	EventRequeued    TimelineEventEvent = "requeued"
+	EventSimulated   TimelineEventEvent = "simulated"
 	EventUnreachable TimelineEventEvent = "unreachable"
 )
 
@@ -913,6 +968,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventReported:
 		return true
 	case EventRequeued:
+		return true
+	case EventSimulated:
 		return true
 	case EventUnreachable:
 		return true
@@ -1025,7 +1082,7 @@ type Alert struct {
 	Kind    AlertKind  `json:"kind"`
 	Level   AlertLevel `json:"level"`
 
-	// OnlyOwnChannel Whether the alert is about a channel, and no receiver can be reached in another way
+	// OnlyOwnChannel Whether people can be told only through the channel that the alert is about, or of a `queue_depth` or `failure_rate` of all channels, only through one
 	OnlyOwnChannel bool       `json:"only_own_channel"`
 	Remark         *string    `json:"remark"`
 	ResolvedAt     *time.Time `json:"resolved_at"`
@@ -1448,7 +1505,7 @@ type AuditPage struct {
 
 // BalanceChange defines model for BalanceChange.
 type BalanceChange struct {
-	// Change The change in segments
+	// Change The change in segments; not 0
 	Change int64   `json:"change"`
 	Remark *string `json:"remark,omitempty"`
 }
@@ -1566,6 +1623,11 @@ type ChannelResponse struct {
 	Message Message `json:"message"`
 	Data    Channel `json:"data"`
 }
+
+// ChosenLanguage The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+//
+// Example: en
+type ChosenLanguage = string
 
 // ClaimRequest defines model for ClaimRequest.
 type ClaimRequest struct {
@@ -1962,7 +2024,7 @@ type DefaultContentPage struct {
 
 // DefaultContentPatch defines model for DefaultContentPatch.
 type DefaultContentPatch struct {
-	// Content The text; with `use_template`, the parameters of the template
+	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 	//
 	// Example: 欢迎使用我们的服务
 	Content     *DefaultContentText `json:"content,omitempty"`
@@ -1974,7 +2036,7 @@ type DefaultContentRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Content The text; with `use_template`, the parameters of the template
+	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 	//
 	// Example: 欢迎使用我们的服务
 	Content DefaultContentText `json:"content"`
@@ -1998,7 +2060,7 @@ type DefaultContentResponse struct {
 	Data    DefaultContent `json:"data"`
 }
 
-// DefaultContentText The text; with `use_template`, the parameters of the template
+// DefaultContentText The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 //
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
@@ -2222,6 +2284,11 @@ type KeyRequest struct {
 	Name string `json:"name"`
 }
 
+// Language A language, with a script and a region if these matter
+//
+// Example: zh-TW
+type Language = string
+
 // LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
 type LeaseSeconds = int64
 
@@ -2338,6 +2405,16 @@ type ListRow struct {
 	Row int64 `json:"row"`
 }
 
+// MessageTemplate The text from which a received message was rendered; left out if it did not come from a template
+type MessageTemplate struct {
+	ID int64 `json:"id"`
+
+	// Language The language of the text, if known
+	Language   *string `json:"language,omitempty"`
+	TemplateNo string  `json:"template_no"`
+	Version    int64   `json:"version"`
+}
+
 // MessageType `notification` by default
 type MessageType string
 
@@ -2401,7 +2478,10 @@ type NotificationEndRequest struct {
 	BizIds []int64 `json:"biz_ids"`
 
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
-	BizType          BizType                                   `json:"biz_type"`
+	BizType BizType `json:"biz_type"`
+
+	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
+	CompanyNo        *No                                       `json:"company_no,omitempty"`
 	ExpectedStatuses *[]NotificationEndRequestExpectedStatuses `json:"expected_statuses,omitempty"`
 
 	// Operator The person on whose behalf the caller acts
@@ -2547,7 +2627,10 @@ type NotificationSummary struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel   No         `json:"channel"`
+	Channel No `json:"channel"`
+
+	// CompanyNo Example: acme
+	CompanyNo No         `json:"company_no"`
 	CreatedAt time.Time  `json:"created_at"`
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
@@ -2641,7 +2724,10 @@ type NotificationView struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel   No         `json:"channel"`
+	Channel No `json:"channel"`
+
+	// CompanyNo Example: acme
+	CompanyNo No         `json:"company_no"`
 	CreatedAt time.Time  `json:"created_at"`
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
@@ -3200,6 +3286,9 @@ type RouteResponse struct {
 // RouteWeight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 type RouteWeight = int64
 
+// SearchText defines model for SearchText.
+type SearchText = string
+
 // SeenVersion The version that the caller read before this change
 type SeenVersion = int64
 
@@ -3223,7 +3312,7 @@ type SendBatchResponse struct {
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent.
+	// Content The text, or the parameters of the first active template. If it is empty or left out, and `template_no` too, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
 	Content *string `json:"content,omitempty"`
 
 	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
@@ -3237,8 +3326,25 @@ type SendRequest struct {
 	// ExpiresAt The task is not sent after this time
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
+	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	//
+	// Example: en
+	Language *ChosenLanguage `json:"language,omitempty"`
+
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	//
+	// - An object has them by name. A number is sent as it is written: use a text for `007`.
+	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+	//   contains one needs an object.
+	//
+	// A value may be blank. Placeholders in a value are not expanded.
+	//
+	//
+	// Example: {"code":"123456","name":"张三"}
+	Params TemplateParams `json:"params,omitempty"`
 
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
@@ -3248,7 +3354,7 @@ type SendRequest struct {
 	// Priority The smallest number goes first. The default is 1 for `verification`, 5 for `notification` and 8 for `marketing`. A smaller number than the default is allowed only down to the user's most urgent priority.
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Sign The signature, placed before the text in 【】
+	// Sign The signature, placed before the text in 【】. Without it, a template's own `sign` is used.
 	//
 	// Example: 示例公司
 	Sign *string `json:"sign,omitempty"`
@@ -3256,10 +3362,15 @@ type SendRequest struct {
 	// Source The system that submits the message
 	Source *string `json:"source,omitempty"`
 
-	// Test Marks the task as a test message. The task is sent like any other.
+	// TemplateNo The number of the template that gives the text. Not together with `content` or `use_template`.
+	//
+	// Example: login-code
+	TemplateNo *string `json:"template_no,omitempty"`
+
+	// Test Marks the task as a test message. Statistics count it apart, and alerts on failures do not count it. It is sent like any other, unless the setting `sms.send_tests` is `false`: then the task is SUCCESS at once, and no sender gets it.
 	Test *bool `json:"test,omitempty"`
 
-	// UseTemplate Whether `content` holds parameters for the template; false by default
+	// UseTemplate Whether `content` holds parameters for the first active template; false by default
 	UseTemplate *bool `json:"use_template,omitempty"`
 }
 
@@ -3291,7 +3402,7 @@ type Sender struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
 	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
@@ -3358,7 +3469,9 @@ type Sender struct {
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
 	SuccessRate *float64 `json:"success_rate"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone TimeZone `json:"time_zone"`
 
 	// TotalSent The number of tasks of the sender that were settled as SUCCESS
@@ -3397,7 +3510,7 @@ type SenderPage struct {
 
 // SenderPatch defines model for SenderPatch.
 type SenderPatch struct {
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
@@ -3437,7 +3550,9 @@ type SenderPatch struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -3452,7 +3567,7 @@ type SenderRequest struct {
 	// Channel Example: acme
 	Channel *No `json:"channel,omitempty"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
@@ -3499,7 +3614,9 @@ type SenderRequest struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 }
 
@@ -3589,7 +3706,7 @@ type SentItem struct {
 	Deduplicated *bool        `json:"deduplicated,omitempty"`
 	Error        *ErrorDetail `json:"error,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the message
+	// FinalContent The text that will be sent, with the `sign` of the message, else of the template
 	FinalContent *string `json:"final_content,omitempty"`
 
 	// Message The error of this message, for people
@@ -3663,12 +3780,32 @@ type SettingsResponse struct {
 
 // SmsSettings defines model for SmsSettings.
 type SmsSettings struct {
-	PriorityMarketing    *int64 `json:"priority_marketing,omitempty"`
-	PriorityNotification *int64 `json:"priority_notification,omitempty"`
-	PriorityVerification *int64 `json:"priority_verification,omitempty"`
+	// ContentMostMarketing The same of a marketing message
+	ContentMostMarketing *int64 `json:"content_most_marketing,omitempty"`
+
+	// ContentMostNotification The same of a notification
+	ContentMostNotification *int64 `json:"content_most_notification,omitempty"`
+
+	// ContentMostVerification The most characters of the final text of a verification code
+	ContentMostVerification *int64 `json:"content_most_verification,omitempty"`
+	PriorityMarketing       *int64 `json:"priority_marketing,omitempty"`
+	PriorityNotification    *int64 `json:"priority_notification,omitempty"`
+	PriorityVerification    *int64 `json:"priority_verification,omitempty"`
 
 	// ScheduledEverySeconds Messages of a `scheduled` template are sent at full intervals of these seconds, counted from midnight UTC
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
+
+	// SegmentsMostMarketing The same of a marketing message
+	SegmentsMostMarketing *int64 `json:"segments_most_marketing,omitempty"`
+
+	// SegmentsMostNotification The same of a notification
+	SegmentsMostNotification *int64 `json:"segments_most_notification,omitempty"`
+
+	// SegmentsMostVerification The most segments that the final text of a verification code takes with its signature
+	SegmentsMostVerification *int64 `json:"segments_most_verification,omitempty"`
+
+	// SendTests Whether test messages are sent. Otherwise each is SUCCESS at once, and no sender gets it
+	SendTests *bool `json:"send_tests,omitempty"`
 }
 
 // Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
@@ -3808,7 +3945,7 @@ type StatisticsResponse struct {
 
 // StatisticsSeries defines model for StatisticsSeries.
 type StatisticsSeries struct {
-	// Key The `company_no`, `channel`, `sender_no`, `message_type`, or SUCCESS, FAILED or CANCELLED. Null is the series of everything, of tasks without a sender, or of events that ended no task. The task of a recipient without an address is submitted and FAILED in one event, of the series FAILED. A deleted company is `#` and a number
+	// Key The `company_no`, `channel`, `sender_no`, `message_type`, or SUCCESS, FAILED or CANCELLED. Null is the series of everything, of tasks without a sender, or of events that ended no task. The task of a recipient without an address is submitted and FAILED in one event, of the series FAILED. A deleted company is `#` and a number. Test messages are only in the series `test` of `message_type`, whatever their type is
 	Key *string `json:"key"`
 
 	// Points Ascending; steps in which nothing happened are left out
@@ -3857,7 +3994,7 @@ type Submitted struct {
 	// Deduplicated True if the task existed already
 	Deduplicated *bool `json:"deduplicated,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the request. Without `sign`, a sender that has a signature of its own adds that signature when it claims the task.
+	// FinalContent The text that will be sent, with the `sign` of the request, else of the template. Without these, a sender that has a signature of its own adds that signature when it claims the task.
 	FinalContent string `json:"final_content"`
 
 	// Priority Dry run: the priority of the task
@@ -3878,11 +4015,11 @@ type Submitted struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. A message that would be rejected is rejected.
+	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 	Verdict *SubmittedVerdict `json:"verdict,omitempty"`
 }
 
-// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. A message that would be rejected is rejected.
+// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 type SubmittedVerdict string
 
 // Tag defines model for Tag.
@@ -3968,6 +4105,12 @@ type Task struct {
 	// BatchID The batch that the task is from
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
+	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
+	Channel *string `json:"channel"`
+
+	// CompanyNo Null if the company has been deleted
+	CompanyNo *string `json:"company_no"`
+
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -3990,6 +4133,9 @@ type Task struct {
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
+
+	// NotificationID The notification to which the task belongs
+	NotificationID *int64 `json:"notification_id,omitempty"`
 
 	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
 	PhoneNumber string `json:"phone_number"`
@@ -4018,9 +4164,11 @@ type Task struct {
 	Source *string    `json:"source"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
-	Status    TaskStatus `json:"status"`
-	Test      bool       `json:"test"`
-	UpdatedAt time.Time  `json:"updated_at"`
+	Status TaskStatus `json:"status"`
+
+	// Test Whether it is a test message
+	Test      bool      `json:"test"`
+	UpdatedAt time.Time `json:"updated_at"`
 
 	// UserID For a task of a notification: the person who receives it
 	UserID *string `json:"user_id,omitempty"`
@@ -4038,6 +4186,12 @@ type TaskDetail struct {
 
 	// BatchID The batch that the task is from
 	BatchID *BatchID `json:"batch_id,omitempty"`
+
+	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
+	Channel *string `json:"channel"`
+
+	// CompanyNo Null if the company has been deleted
+	CompanyNo *string `json:"company_no"`
 
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
@@ -4064,6 +4218,9 @@ type TaskDetail struct {
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
+
+	// NotificationID The notification to which the task belongs
+	NotificationID *int64 `json:"notification_id,omitempty"`
 
 	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
 	PhoneNumber string `json:"phone_number"`
@@ -4096,7 +4253,9 @@ type TaskDetail struct {
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
-	Test   bool       `json:"test"`
+
+	// Test Whether it is a test message
+	Test bool `json:"test"`
 
 	// TotalSeconds The seconds from `queued_at` to the end of the task; null until it has ended
 	TotalSeconds *float64  `json:"total_seconds"`
@@ -4164,6 +4323,9 @@ type TaskJobFilter struct {
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
 	CreatedTo   *time.Time             `json:"created_to,omitempty"`
 	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
 
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
@@ -4291,13 +4453,30 @@ type Template struct {
 	Companies TemplateCompanies `json:"companies"`
 	CreatedAt time.Time         `json:"created_at"`
 	ID        int64             `json:"id"`
-	IsActive  bool              `json:"is_active"`
+
+	// IsActive Whether `status` is `active`
+	IsActive bool `json:"is_active"`
+
+	// Language The language of `template_content`, if known
+	Language *string `json:"language"`
+
+	// Placeholders The names in `template_content`, each once, in the order in which they first appear
+	Placeholders []string `json:"placeholders"`
+	Purpose      string   `json:"purpose"`
+	Scene        string   `json:"scene"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
-	SendType        SendType  `json:"send_type"`
-	TemplateContent string    `json:"template_content"`
-	TemplateName    string    `json:"template_name"`
-	UpdatedAt       time.Time `json:"updated_at"`
+	SendType        SendType          `json:"send_type"`
+	Sign            *string           `json:"sign"`
+	Status          TemplateStatus    `json:"status"`
+	TemplateContent string            `json:"template_content"`
+	TemplateName    string            `json:"template_name"`
+	TemplateNo      string            `json:"template_no"`
+	Translations    map[string]string `json:"translations"`
+	UpdatedAt       time.Time         `json:"updated_at"`
+
+	// Version Counts the changes of the texts and the signature
+	Version int64 `json:"version"`
 }
 
 // TemplateCompanies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
@@ -4321,6 +4500,11 @@ type TemplateListResponse struct {
 // TemplateName Example: 验证码模板
 type TemplateName = string
 
+// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
+//
+// Example: login-code
+type TemplateNo = string
+
 // TemplatePage defines model for TemplatePage.
 type TemplatePage struct {
 	Items []Template `json:"items"`
@@ -4329,14 +4513,42 @@ type TemplatePage struct {
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
+// TemplateParams The values for the placeholders of the template with `template_no`: one for each, and no other.
+//
+//   - An object has them by name. A number is sent as it is written: use a text for `007`.
+//   - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+//     contains one needs an object.
+//
+// A value may be blank. Placeholders in a value are not expanded.
+//
+// Example: {"code":"123456","name":"张三"}
+type TemplateParams = json.RawMessage
+
 // TemplatePatch defines model for TemplatePatch.
 type TemplatePatch struct {
 	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
-	IsActive  *bool              `json:"is_active,omitempty"`
+
+	// IsActive Not together with `status`
+	IsActive *bool `json:"is_active,omitempty"`
+
+	// Language Null means that the language is not known
+	Language nullable.Nullable[string] `json:"language,omitempty"`
+
+	// Purpose An explanation for administrators
+	Purpose *TemplatePurpose `json:"purpose,omitempty"`
+
+	// Scene What the messages are about, for lists; several templates may have the same scene
+	//
+	// Example: login
+	Scene *TemplateScene `json:"scene,omitempty"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
+
+	// Sign Null means the signature of the sender
+	Sign   nullable.Nullable[string] `json:"sign,omitempty"`
+	Status *TemplateStatus           `json:"status,omitempty"`
 
 	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
@@ -4345,18 +4557,105 @@ type TemplatePatch struct {
 
 	// TemplateName Example: 验证码模板
 	TemplateName *TemplateName `json:"template_name,omitempty"`
+
+	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+	//
+	// Example: {"en":"Hello {name}, your code is {code}"}
+	Translations *Translations `json:"translations,omitempty"`
+
+	// Version The version that the caller read before this change
+	Version *SeenVersion `json:"version,omitempty"`
 }
+
+// TemplatePreview defines model for TemplatePreview.
+type TemplatePreview struct {
+	// Characters The length of `content`
+	Characters int `json:"characters"`
+
+	// Content The text with its signature
+	Content string `json:"content"`
+
+	// Language The language of the text, if known
+	Language *string `json:"language"`
+
+	// Placeholders The names in `template_content`, each once, in the order in which they first appear
+	Placeholders []string `json:"placeholders"`
+
+	// Segments The number of segments (short messages) that `content` takes
+	Segments int   `json:"segments"`
+	Version  int64 `json:"version"`
+}
+
+// TemplatePreviewRequest defines model for TemplatePreviewRequest.
+type TemplatePreviewRequest struct {
+	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	//
+	// Example: en
+	Language *ChosenLanguage `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	//
+	// - An object has them by name. A number is sent as it is written: use a text for `007`.
+	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+	//   contains one needs an object.
+	//
+	// A value may be blank. Placeholders in a value are not expanded.
+	//
+	//
+	// Example: {"code":"123456","name":"张三"}
+	Params TemplateParams `json:"params,omitempty"`
+
+	// Sign The signature; without it, that of the template
+	Sign *string `json:"sign,omitempty"`
+}
+
+// TemplatePreviewResponse defines model for TemplatePreviewResponse.
+type TemplatePreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message         `json:"message"`
+	Data    TemplatePreview `json:"data"`
+}
+
+// TemplatePurpose An explanation for administrators
+type TemplatePurpose = string
 
 // TemplateRequest defines model for TemplateRequest.
 type TemplateRequest struct {
 	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
 
-	// IsActive True by default
+	// IsActive `active` or `disabled` as `status`, in whose place it stands; true by default
 	IsActive *bool `json:"is_active,omitempty"`
+
+	// Language A language, with a script and a region if these matter
+	//
+	// Example: zh-TW
+	Language *Language `json:"language,omitempty"`
+
+	// Purpose An explanation for administrators
+	Purpose *TemplatePurpose `json:"purpose,omitempty"`
+
+	// Scene What the messages are about, for lists; several templates may have the same scene
+	//
+	// Example: login
+	Scene *TemplateScene `json:"scene,omitempty"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
+
+	// Sign The signature of messages that have none of their own; null means that of the sender
+	//
+	// Example: 示例公司
+	Sign *TemplateSign `json:"sign,omitempty"`
+
+	// Status `active` by default
+	Status *TemplateRequestStatus `json:"status,omitempty"`
 
 	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
@@ -4365,7 +4664,20 @@ type TemplateRequest struct {
 
 	// TemplateName Example: 验证码模板
 	TemplateName TemplateName `json:"template_name"`
+
+	// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
+	//
+	// Example: login-code
+	TemplateNo *TemplateNo `json:"template_no,omitempty"`
+
+	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+	//
+	// Example: {"en":"Hello {name}, your code is {code}"}
+	Translations *Translations `json:"translations,omitempty"`
 }
+
+// TemplateRequestStatus `active` by default
+type TemplateRequestStatus string
 
 // TemplateResponse defines model for TemplateResponse.
 type TemplateResponse struct {
@@ -4377,7 +4689,92 @@ type TemplateResponse struct {
 	Data    Template `json:"data"`
 }
 
-// TimeZone Example: Asia/Shanghai
+// TemplateScene What the messages are about, for lists; several templates may have the same scene
+//
+// Example: login
+type TemplateScene = string
+
+// TemplateSign The signature of messages that have none of their own; null means that of the sender
+//
+// Example: 示例公司
+type TemplateSign = string
+
+// TemplateStatus defines model for TemplateStatus.
+type TemplateStatus string
+
+// TemplateTestRequest defines model for TemplateTestRequest.
+type TemplateTestRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	//
+	// Example: en
+	Language *ChosenLanguage `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	//
+	// - An object has them by name. A number is sent as it is written: use a text for `007`.
+	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+	//   contains one needs an object.
+	//
+	// A value may be blank. Placeholders in a value are not expanded.
+	//
+	//
+	// Example: {"code":"123456","name":"张三"}
+	Params TemplateParams `json:"params,omitempty"`
+
+	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+	//
+	// Example: 13800138000
+	PhoneNumber PhoneNumber `json:"phone_number"`
+
+	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+	//
+	// Example: sms_app_001
+	SenderNo *AppID `json:"sender_no,omitempty"`
+
+	// Sign The signature; without it, that of the template
+	Sign *string `json:"sign,omitempty"`
+}
+
+// TemplateVersion defines model for TemplateVersion.
+type TemplateVersion struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The user who set these texts; null if that is not known
+	CreatedBy       *string           `json:"created_by"`
+	Language        *string           `json:"language"`
+	Sign            *string           `json:"sign"`
+	TemplateContent string            `json:"template_content"`
+	Translations    map[string]string `json:"translations"`
+	Version         int64             `json:"version"`
+}
+
+// TemplateVersionListResponse defines model for TemplateVersionListResponse.
+type TemplateVersionListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message             `json:"message"`
+	Data    TemplateVersionPage `json:"data"`
+}
+
+// TemplateVersionPage defines model for TemplateVersionPage.
+type TemplateVersionPage struct {
+	Items []TemplateVersion `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// TimeZone A name of the IANA database
+//
+// Example: Asia/Shanghai
 type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
@@ -4411,12 +4808,12 @@ type TimelineEvent struct {
 
 	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 	// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-	// it were new; its attempts count from 1 again.
+	// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
 
-	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable or the task was requeued
+	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable, the task was requeued or the message was not sent
 	Message *string `json:"message,omitempty"`
 
 	// RequestID The request that submitted the task
@@ -4427,11 +4824,14 @@ type TimelineEvent struct {
 
 	// Status The status that the sender reported
 	Status *int16 `json:"status,omitempty"`
+
+	// Template The text from which a received message was rendered; left out if it did not come from a template
+	Template *MessageTemplate `json:"template,omitempty"`
 }
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 // notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-// it were new; its attempts count from 1 again.
+// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -4446,6 +4846,11 @@ type TimelineResponse struct {
 
 // TopPriority The most urgent priority that submissions of this user may ask for
 type TopPriority = int16
+
+// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+//
+// Example: {"en":"Hello {name}, your code is {code}"}
+type Translations map[string]TemplateContent
 
 // Used Segments used in the current minute, hour, day and month
 type Used struct {
@@ -4762,6 +5167,9 @@ type CreateCompanyParams struct {
 type ListContactsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
+	// Q Only contacts whose `user_id`, `phone`, `email` or `dingtalk_name` begins with this text. The case of the letters A to Z does not matter, and no character has a special meaning. A phone number may be written with or without `+86`, and with spaces and dashes.
+	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
+
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4865,6 +5273,9 @@ type ListSendersParams struct {
 	// Status Only senders with this status
 	Status *SenderStatus `form:"status,omitempty" json:"status,omitempty"`
 
+	// Q Only senders whose `sender_no` or `name` contains this text. The case of the letters A to Z does not matter, and no character has a special meaning.
+	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
+
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4913,7 +5324,7 @@ type ReadStatisticsParams struct {
 	// CompanyNo Only tasks of this company. Callers of a company get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Key Only the series with this `key`. It needs `by`.
+	// Key Only the series with this `key`. It needs `by`. With `company_no`, the `key` of a company must be the same.
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
 
 	// Limit The most series to return, those with the most events first
@@ -4949,6 +5360,13 @@ type CreateTaskJobParams struct {
 
 // ListTemplatesParams defines parameters for ListTemplates.
 type ListTemplatesParams struct {
+	TemplateNo *string         `form:"template_no,omitempty" json:"template_no,omitempty"`
+	Scene      *string         `form:"scene,omitempty" json:"scene,omitempty"`
+	Status     *TemplateStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// CompanyNo Only templates that this company may use, those for all companies included
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4960,6 +5378,21 @@ type ListTemplatesParams struct {
 type CreateTemplateParams struct {
 	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// TestTemplateParams defines parameters for TestTemplate.
+type TestTemplateParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListTemplateVersionsParams defines parameters for ListTemplateVersions.
+type ListTemplateVersionsParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListUsersParams defines parameters for ListUsers.
@@ -5033,6 +5466,9 @@ type DeleteNotificationsParams struct {
 	BizType  BizType `form:"biz_type" json:"biz_type"`
 	BizIds   []int64 `form:"biz_ids" json:"biz_ids"`
 	Operator *string `form:"operator,omitempty" json:"operator,omitempty"`
+
+	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // ListNotificationsParams defines parameters for ListNotifications.
@@ -5044,6 +5480,9 @@ type ListNotificationsParams struct {
 	// UserID Only notifications to this person
 	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
 	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -5095,6 +5534,9 @@ type ListTasksParams struct {
 
 	// Source Only tasks submitted with this source
 	Source *Source `form:"source,omitempty" json:"source,omitempty"`
+
+	// MessageType Only tasks of this type
+	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
 
 	// SenderNo Only tasks that this sender holds or settled, as in `processing_app_id`
 	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
@@ -5280,6 +5722,12 @@ type CreateTemplateJSONRequestBody = TemplateRequest
 // UpdateTemplateJSONRequestBody defines body for UpdateTemplate for application/json ContentType.
 type UpdateTemplateJSONRequestBody = TemplatePatch
 
+// PreviewTemplateJSONRequestBody defines body for PreviewTemplate for application/json ContentType.
+type PreviewTemplateJSONRequestBody = TemplatePreviewRequest
+
+// TestTemplateJSONRequestBody defines body for TestTemplate for application/json ContentType.
+type TestTemplateJSONRequestBody = TemplateTestRequest
+
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = UserRequest
 
@@ -5415,7 +5863,9 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -5429,7 +5879,9 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -5707,6 +6159,8 @@ type ClientInterface interface {
 
 	// ListContacts List contacts by user id
 	//
+	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -5854,7 +6308,7 @@ type ClientInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -6104,7 +6558,7 @@ type ClientInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -6119,7 +6573,8 @@ type ClientInterface interface {
 	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
-	// - A comment every 15 seconds shows that the connection works.
+	// - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+	//   the latest figures could not be read.
 	//
 	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -6145,7 +6600,8 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -6162,7 +6618,8 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6200,12 +6657,16 @@ type ClientInterface interface {
 
 	// CreateTemplateWithBody Add a template
 	//
+	// A template that is added without `status` is active.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
 	CreateTemplateWithBody(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateTemplate Add a template
+	//
+	// A template that is added without `status` is active.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6214,7 +6675,7 @@ type ClientInterface interface {
 
 	// DeleteTemplate Delete a template
 	//
-	// Messages that were rendered with the template keep their text.
+	// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 	//
 	// Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 	DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6226,7 +6687,14 @@ type ClientInterface interface {
 
 	// UpdateTemplateWithBody Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -6235,12 +6703,62 @@ type ClientInterface interface {
 
 	// UpdateTemplate Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewTemplateWithBody Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplateWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewTemplate Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplate(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestTemplateWithBody Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplateWithBody(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestTemplate Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplate(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTemplateVersions List the versions of a template, newest first
+	//
+	// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+	//
+	// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+	ListTemplateVersions(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListUsers List users, newest first
 	//
@@ -6647,7 +7165,10 @@ type ClientInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -6665,7 +7186,10 @@ type ClientInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -6741,6 +7265,7 @@ type ClientInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
+	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes any type of body and a specified content type.
@@ -6765,6 +7290,7 @@ type ClientInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
+	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes a body of the `application/json` content type.
@@ -6968,7 +7494,9 @@ func (c *Client) ListAlertReceivers(ctx context.Context, params *ListAlertReceiv
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -6992,7 +7520,9 @@ func (c *Client) CreateAlertReceiverWithBody(ctx context.Context, params *Create
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -7570,6 +8100,8 @@ func (c *Client) UpdateCompany(ctx context.Context, companyNo CompanyNo, body Up
 
 // ListContacts List contacts by user id
 //
+// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+//
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListContactsRequest(c.Server, params)
@@ -7917,7 +8449,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -8477,7 +9009,7 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -8502,7 +9034,8 @@ func (c *Client) ReadStatistics(ctx context.Context, params *ReadStatisticsParam
 //   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 //   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 //     rights of the user changed, or `{"reason":"over"}` after `seconds`.
-//   - A comment every 15 seconds shows that the connection works.
+//   - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+//     the latest figures could not be read.
 //
 // The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 // becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -8548,7 +9081,8 @@ func (c *Client) ListTaskJobs(ctx context.Context, params *ListTaskJobsParams, r
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8575,7 +9109,8 @@ func (c *Client) CreateTaskJobWithBody(ctx context.Context, params *CreateTaskJo
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8673,6 +9208,8 @@ func (c *Client) ListTemplates(ctx context.Context, params *ListTemplatesParams,
 
 // CreateTemplateWithBody Add a template
 //
+// A template that is added without `status` is active.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
@@ -8689,6 +9226,8 @@ func (c *Client) CreateTemplateWithBody(ctx context.Context, params *CreateTempl
 }
 
 // CreateTemplate Add a template
+//
+// A template that is added without `status` is active.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8707,7 +9246,7 @@ func (c *Client) CreateTemplate(ctx context.Context, params *CreateTemplateParam
 
 // DeleteTemplate Delete a template
 //
-// Messages that were rendered with the template keep their text.
+// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 //
 // Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 func (c *Client) DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8739,7 +9278,14 @@ func (c *Client) GetTemplate(ctx context.Context, id ID, reqEditors ...RequestEd
 
 // UpdateTemplateWithBody Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8758,13 +9304,113 @@ func (c *Client) UpdateTemplateWithBody(ctx context.Context, id ID, contentType 
 
 // UpdateTemplate Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 func (c *Client) UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateTemplateRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewTemplateWithBody Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *Client) PreviewTemplateWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewTemplateRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewTemplate Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *Client) PreviewTemplate(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewTemplateRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestTemplateWithBody Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *Client) TestTemplateWithBody(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestTemplateRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestTemplate Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *Client) TestTemplate(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestTemplateRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTemplateVersions List the versions of a template, newest first
+//
+// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+//
+// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+func (c *Client) ListTemplateVersions(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTemplateVersionsRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -9530,7 +10176,10 @@ func (c *Client) ReportTasks(ctx context.Context, body ReportTasksJSONRequestBod
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -9558,7 +10207,10 @@ func (c *Client) SendSmsWithBody(ctx context.Context, params *SendSmsParams, con
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -9694,6 +10346,7 @@ func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...R
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
+//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes any type of body and a specified content type.
@@ -9728,6 +10381,7 @@ func (c *Client) RequeueTaskWithBody(ctx context.Context, taskID TaskID, content
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
+//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes a body of the `application/json` content type.
@@ -11401,6 +12055,18 @@ func NewListContactsRequest(server string, params *ListContactsParams) (*http.Re
 
 		}
 
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -12763,6 +13429,18 @@ func NewListSendersRequest(server string, params *ListSendersParams) (*http.Requ
 
 		}
 
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -13701,6 +14379,54 @@ func NewListTemplatesRequest(server string, params *ListTemplatesParams) (*http.
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.TemplateNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "template_no", *params.TemplateNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Scene != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "scene", *params.Scene, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -13905,6 +14631,188 @@ func NewUpdateTemplateRequestWithBody(server string, id ID, contentType string, 
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewPreviewTemplateRequest calls the generic PreviewTemplate builder with application/json body
+func NewPreviewTemplateRequest(server string, id ID, body PreviewTemplateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPreviewTemplateRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPreviewTemplateRequestWithBody constructs an http.Request for the PreviewTemplate method, with any body, and a specified content type
+func NewPreviewTemplateRequestWithBody(server string, id ID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/preview", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewTestTemplateRequest calls the generic TestTemplate builder with application/json body
+func NewTestTemplateRequest(server string, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTestTemplateRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewTestTemplateRequestWithBody constructs an http.Request for the TestTemplate method, with any body, and a specified content type
+func NewTestTemplateRequestWithBody(server string, id ID, params *TestTemplateParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/test", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListTemplateVersionsRequest constructs an http.Request for the ListTemplateVersions method
+func NewListTemplateVersionsRequest(server string, id ID, params *ListTemplateVersionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/versions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -14801,6 +15709,18 @@ func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsPar
 
 		}
 
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -14894,6 +15814,18 @@ func NewListNotificationsRequest(server string, params *ListNotificationsParams)
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -15701,6 +16633,18 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 		if params.Source != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "source", *params.Source, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.MessageType != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "message_type", *params.MessageType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -16737,7 +17681,9 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -16751,7 +17697,9 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -17055,6 +18003,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListContactsWithResponse List contacts by user id
 	//
+	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -17222,7 +18172,7 @@ type ClientWithResponsesInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -17502,7 +18452,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -17519,7 +18469,8 @@ type ClientWithResponsesInterface interface {
 	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
-	// - A comment every 15 seconds shows that the connection works.
+	// - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+	//   the latest figures could not be read.
 	//
 	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -17549,7 +18500,8 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17566,7 +18518,8 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17614,12 +18567,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateTemplateWithBodyWithResponse Add a template
 	//
+	// A template that is added without `status` is active.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
 	CreateTemplateWithBodyWithResponse(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTemplateResponse, error)
 
 	// CreateTemplateWithResponse Add a template
+	//
+	// A template that is added without `status` is active.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17628,7 +18585,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteTemplateWithResponse Delete a template
 	//
-	// Messages that were rendered with the template keep their text.
+	// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -17644,7 +18601,14 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17653,12 +18617,64 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithResponse Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplateWithResponse(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateTemplateResponse, error)
+
+	// PreviewTemplateWithBodyWithResponse Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplateWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error)
+
+	// PreviewTemplateWithResponse Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplateWithResponse(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error)
+
+	// TestTemplateWithBodyWithResponse Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplateWithBodyWithResponse(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error)
+
+	// TestTemplateWithResponse Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplateWithResponse(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error)
+
+	// ListTemplateVersionsWithResponse List the versions of a template, newest first
+	//
+	// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+	ListTemplateVersionsWithResponse(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*ListTemplateVersionsResponse, error)
 
 	// ListUsersWithResponse List users, newest first
 	//
@@ -18095,7 +19111,10 @@ type ClientWithResponsesInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -18113,7 +19132,10 @@ type ClientWithResponsesInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -18195,6 +19217,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
+	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -18219,6 +19242,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
+	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -25466,6 +26490,8 @@ type UpdateTemplateResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -25503,6 +26529,11 @@ func (r UpdateTemplateResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r UpdateTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateTemplateResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -25558,6 +26589,325 @@ func (r UpdateTemplateResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r UpdateTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PreviewTemplateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TemplatePreviewResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewTemplateResponse) GetJSON200() *TemplatePreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PreviewTemplateResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewTemplateResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewTemplateResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PreviewTemplateResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PreviewTemplateResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PreviewTemplateResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewTemplateResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewTemplateResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewTemplateResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewTemplateResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewTemplateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewTemplateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewTemplateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type TestTemplateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SendResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TestTemplateResponse) GetJSON200() *SendResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r TestTemplateResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r TestTemplateResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r TestTemplateResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r TestTemplateResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r TestTemplateResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r TestTemplateResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r TestTemplateResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TestTemplateResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TestTemplateResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r TestTemplateResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r TestTemplateResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TestTemplateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TestTemplateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TestTemplateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TestTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListTemplateVersionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TemplateVersionListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON200() *TemplateVersionListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTemplateVersionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTemplateVersionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTemplateVersionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTemplateVersionsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -26986,6 +28336,8 @@ type DeleteNotificationsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -27009,6 +28361,11 @@ func (r DeleteNotificationsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r DeleteNotificationsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteNotificationsResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -27069,6 +28426,8 @@ type ListNotificationsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -27092,6 +28451,11 @@ func (r ListNotificationsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListNotificationsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListNotificationsResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -30244,7 +31608,9 @@ func (c *ClientWithResponses) ListAlertReceiversWithResponse(ctx context.Context
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -30264,7 +31630,9 @@ func (c *ClientWithResponses) CreateAlertReceiverWithBodyWithResponse(ctx contex
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -30748,6 +32116,8 @@ func (c *ClientWithResponses) UpdateCompanyWithResponse(ctx context.Context, com
 
 // ListContactsWithResponse List contacts by user id
 //
+// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -31035,7 +32405,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -31501,7 +32871,7 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -31524,7 +32894,8 @@ func (c *ClientWithResponses) ReadStatisticsWithResponse(ctx context.Context, pa
 //   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 //   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 //     rights of the user changed, or `{"reason":"over"}` after `seconds`.
-//   - A comment every 15 seconds shows that the connection works.
+//   - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+//     the latest figures could not be read.
 //
 // The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 // becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -31566,7 +32937,8 @@ func (c *ClientWithResponses) ListTaskJobsWithResponse(ctx context.Context, para
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31589,7 +32961,8 @@ func (c *ClientWithResponses) CreateTaskJobWithBodyWithResponse(ctx context.Cont
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31673,6 +33046,8 @@ func (c *ClientWithResponses) ListTemplatesWithResponse(ctx context.Context, par
 
 // CreateTemplateWithBodyWithResponse Add a template
 //
+// A template that is added without `status` is active.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
@@ -31685,6 +33060,8 @@ func (c *ClientWithResponses) CreateTemplateWithBodyWithResponse(ctx context.Con
 }
 
 // CreateTemplateWithResponse Add a template
+//
+// A template that is added without `status` is active.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31699,7 +33076,7 @@ func (c *ClientWithResponses) CreateTemplateWithResponse(ctx context.Context, pa
 
 // DeleteTemplateWithResponse Delete a template
 //
-// Messages that were rendered with the template keep their text.
+// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31727,7 +33104,14 @@ func (c *ClientWithResponses) GetTemplateWithResponse(ctx context.Context, id ID
 
 // UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31742,7 +33126,14 @@ func (c *ClientWithResponses) UpdateTemplateWithBodyWithResponse(ctx context.Con
 
 // UpdateTemplateWithResponse Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31753,6 +33144,81 @@ func (c *ClientWithResponses) UpdateTemplateWithResponse(ctx context.Context, id
 		return nil, err
 	}
 	return ParseUpdateTemplateResponse(rsp)
+}
+
+// PreviewTemplateWithBodyWithResponse Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *ClientWithResponses) PreviewTemplateWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error) {
+	rsp, err := c.PreviewTemplateWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewTemplateResponse(rsp)
+}
+
+// PreviewTemplateWithResponse Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *ClientWithResponses) PreviewTemplateWithResponse(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error) {
+	rsp, err := c.PreviewTemplate(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewTemplateResponse(rsp)
+}
+
+// TestTemplateWithBodyWithResponse Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *ClientWithResponses) TestTemplateWithBodyWithResponse(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error) {
+	rsp, err := c.TestTemplateWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestTemplateResponse(rsp)
+}
+
+// TestTemplateWithResponse Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *ClientWithResponses) TestTemplateWithResponse(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error) {
+	rsp, err := c.TestTemplate(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestTemplateResponse(rsp)
+}
+
+// ListTemplateVersionsWithResponse List the versions of a template, newest first
+//
+// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+func (c *ClientWithResponses) ListTemplateVersionsWithResponse(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*ListTemplateVersionsResponse, error) {
+	rsp, err := c.ListTemplateVersions(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTemplateVersionsResponse(rsp)
 }
 
 // ListUsersWithResponse List users, newest first
@@ -32400,7 +33866,10 @@ func (c *ClientWithResponses) ReportTasksWithResponse(ctx context.Context, body 
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -32424,7 +33893,10 @@ func (c *ClientWithResponses) SendSmsWithBodyWithResponse(ctx context.Context, p
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -32542,6 +34014,7 @@ func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskI
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
+//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -32572,6 +34045,7 @@ func (c *ClientWithResponses) RequeueTaskWithBodyWithResponse(ctx context.Contex
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
+//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -38891,6 +40365,13 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -38904,6 +40385,280 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 			return nil, err
 		}
 		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreviewTemplateResponse parses an HTTP response from a PreviewTemplateWithResponse call
+func ParsePreviewTemplateResponse(rsp *http.Response) (*PreviewTemplateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewTemplateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TemplatePreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseTestTemplateResponse parses an HTTP response from a TestTemplateWithResponse call
+func ParseTestTemplateResponse(rsp *http.Response) (*TestTemplateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TestTemplateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SendResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListTemplateVersionsResponse parses an HTTP response from a ListTemplateVersionsWithResponse call
+func ParseListTemplateVersionsResponse(rsp *http.Response) (*ListTemplateVersionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTemplateVersionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TemplateVersionListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -40161,6 +41916,13 @@ func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsR
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -40228,6 +41990,13 @@ func ParseListNotificationsResponse(rsp *http.Response) (*ListNotificationsRespo
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -43101,6 +44870,15 @@ type ServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(w http.ResponseWriter, r *http.Request, id ID)
+	// PreviewTemplate Render a template with sample values
+	// (POST /api/v1/admin/template/{id}/preview)
+	PreviewTemplate(w http.ResponseWriter, r *http.Request, id ID)
+	// TestTemplate Send a test message rendered with a template
+	// (POST /api/v1/admin/template/{id}/test)
+	TestTemplate(w http.ResponseWriter, r *http.Request, id ID, params TestTemplateParams)
+	// ListTemplateVersions List the versions of a template, newest first
+	// (GET /api/v1/admin/template/{id}/versions)
+	ListTemplateVersions(w http.ResponseWriter, r *http.Request, id ID, params ListTemplateVersionsParams)
 	// ListUsers List users, newest first
 	// (GET /api/v1/admin/users)
 	ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams)
@@ -44176,6 +45954,19 @@ func (siw *ServerInterfaceWrapper) ListContacts(w http.ResponseWriter, r *http.R
 		return
 	}
 
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -45136,6 +46927,19 @@ func (siw *ServerInterfaceWrapper) ListSenders(w http.ResponseWriter, r *http.Re
 		return
 	}
 
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -45797,6 +47601,58 @@ func (siw *ServerInterfaceWrapper) ListTemplates(w http.ResponseWriter, r *http.
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListTemplatesParams
 
+	// ------------- Optional query parameter "template_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "template_no", r.URL.Query(), &params.TemplateNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "template_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "template_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "scene" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "scene", r.URL.Query(), &params.Scene, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "scene"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "scene", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -45944,6 +47800,137 @@ func (siw *ServerInterfaceWrapper) UpdateTemplate(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.UpdateTemplate(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewTemplate operation middleware
+func (siw *ServerInterfaceWrapper) PreviewTemplate(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewTemplate(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestTemplate operation middleware
+func (siw *ServerInterfaceWrapper) TestTemplate(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params TestTemplateParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestTemplate(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListTemplateVersions operation middleware
+func (siw *ServerInterfaceWrapper) ListTemplateVersions(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTemplateVersionsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTemplateVersions(w, r, id, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -46586,6 +48573,19 @@ func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r 
 		return
 	}
 
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.DeleteNotifications(w, r, params)
 	}))
@@ -46667,6 +48667,19 @@ func (siw *ServerInterfaceWrapper) ListNotifications(w http.ResponseWriter, r *h
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
 		}
 		return
 	}
@@ -47188,6 +49201,19 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "source"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "source", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "message_type" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "message_type", r.URL.Query(), &params.MessageType, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "message_type"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "message_type", Err: err})
 		}
 		return
 	}
@@ -48105,6 +50131,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.DeleteTemplate)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.GetTemplate)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.UpdateTemplate)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/template/{id}/preview", wrapper.PreviewTemplate)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/template/{id}/test", wrapper.TestTemplate)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template/{id}/versions", wrapper.ListTemplateVersions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users", wrapper.ListUsers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users", wrapper.CreateUser)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}", wrapper.GetUser)
@@ -57996,6 +60025,20 @@ func (response UpdateTemplate404JSONResponse) VisitUpdateTemplateResponse(w http
 	return err
 }
 
+type UpdateTemplate409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateTemplate409JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type UpdateTemplate413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response UpdateTemplate413JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
@@ -58069,6 +60112,468 @@ func (response UpdateTemplate500JSONResponse) VisitUpdateTemplateResponse(w http
 type UpdateTemplate503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response UpdateTemplate503JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplateRequestObject struct {
+	ID   ID `json:"id"`
+	Body *PreviewTemplateJSONRequestBody
+}
+
+type PreviewTemplateResponseObject interface {
+	VisitPreviewTemplateResponse(w http.ResponseWriter) error
+}
+
+type PreviewTemplate200JSONResponse TemplatePreviewResponse
+
+func (response PreviewTemplate200JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PreviewTemplate400JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewTemplate401JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewTemplate403JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PreviewTemplate404JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PreviewTemplate413JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PreviewTemplate415JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewTemplate422JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewTemplate429JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewTemplate500JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewTemplate503JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplateRequestObject struct {
+	ID     ID `json:"id"`
+	Params TestTemplateParams
+	Body   *TestTemplateJSONRequestBody
+}
+
+type TestTemplateResponseObject interface {
+	VisitTestTemplateResponse(w http.ResponseWriter) error
+}
+
+type TestTemplate200JSONResponse SendResponse
+
+func (response TestTemplate200JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate400JSONResponse struct{ MalformedJSONResponse }
+
+func (response TestTemplate400JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response TestTemplate401JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TestTemplate403JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response TestTemplate404JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate409JSONResponse struct{ ConflictJSONResponse }
+
+func (response TestTemplate409JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response TestTemplate413JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response TestTemplate415JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TestTemplate422JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TestTemplate429JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate500JSONResponse struct{ InternalJSONResponse }
+
+func (response TestTemplate500JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response TestTemplate503JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersionsRequestObject struct {
+	ID     ID `json:"id"`
+	Params ListTemplateVersionsParams
+}
+
+type ListTemplateVersionsResponseObject interface {
+	VisitListTemplateVersionsResponse(w http.ResponseWriter) error
+}
+
+type ListTemplateVersions200JSONResponse TemplateVersionListResponse
+
+func (response ListTemplateVersions200JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTemplateVersions401JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTemplateVersions403JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTemplateVersions404JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTemplateVersions422JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTemplateVersions429JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTemplateVersions500JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTemplateVersions503JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -60124,6 +62629,20 @@ func (response DeleteNotifications403JSONResponse) VisitDeleteNotificationsRespo
 	return err
 }
 
+type DeleteNotifications404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteNotifications404JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteNotifications422JSONResponse struct{ InvalidJSONResponse }
 
 func (response DeleteNotifications422JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
@@ -60226,6 +62745,20 @@ func (response ListNotifications403JSONResponse) VisitListNotificationsResponse(
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotifications404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListNotifications404JSONResponse) VisitListNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -64753,6 +67286,15 @@ type StrictServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(ctx context.Context, request UpdateTemplateRequestObject) (UpdateTemplateResponseObject, error)
+	// PreviewTemplate Render a template with sample values
+	// (POST /api/v1/admin/template/{id}/preview)
+	PreviewTemplate(ctx context.Context, request PreviewTemplateRequestObject) (PreviewTemplateResponseObject, error)
+	// TestTemplate Send a test message rendered with a template
+	// (POST /api/v1/admin/template/{id}/test)
+	TestTemplate(ctx context.Context, request TestTemplateRequestObject) (TestTemplateResponseObject, error)
+	// ListTemplateVersions List the versions of a template, newest first
+	// (GET /api/v1/admin/template/{id}/versions)
+	ListTemplateVersions(ctx context.Context, request ListTemplateVersionsRequestObject) (ListTemplateVersionsResponseObject, error)
 	// ListUsers List users, newest first
 	// (GET /api/v1/admin/users)
 	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
@@ -67030,6 +69572,100 @@ func (sh *strictHandler) UpdateTemplate(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
+// PreviewTemplate operation middleware
+func (sh *strictHandler) PreviewTemplate(w http.ResponseWriter, r *http.Request, id ID) {
+	var request PreviewTemplateRequestObject
+
+	request.ID = id
+
+	var body PreviewTemplateJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewTemplate(ctx, request.(PreviewTemplateRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewTemplate")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewTemplateResponseObject); ok {
+		if err := validResponse.VisitPreviewTemplateResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TestTemplate operation middleware
+func (sh *strictHandler) TestTemplate(w http.ResponseWriter, r *http.Request, id ID, params TestTemplateParams) {
+	var request TestTemplateRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	var body TestTemplateJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TestTemplate(ctx, request.(TestTemplateRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestTemplate")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TestTemplateResponseObject); ok {
+		if err := validResponse.VisitTestTemplateResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListTemplateVersions operation middleware
+func (sh *strictHandler) ListTemplateVersions(w http.ResponseWriter, r *http.Request, id ID, params ListTemplateVersionsParams) {
+	var request ListTemplateVersionsRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTemplateVersions(ctx, request.(ListTemplateVersionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTemplateVersions")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTemplateVersionsResponseObject); ok {
+		if err := validResponse.VisitListTemplateVersionsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListUsers operation middleware
 func (sh *strictHandler) ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams) {
 	var request ListUsersRequestObject
@@ -68414,870 +71050,948 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1bkyNJlh+GfxX/Y8dsunoiUZlZl+nKtL81s+syndPVVTWZWV0701VEOBAOwCcD7phwj0She4tGyiiz",
-	"lURdaMYHGU2UkTQ9rMlW4uPSJEr7YbgzQz3pK8j8HHcPjxsQQGYja5bdD10JIMIvx92Pn+vvfN8bydlc",
-	"Cia06h1935vTjM6YZhl8OklZpk8T8ycXvaPenOppL+oJOmO9ox41vw540ot6GftdzjOW9I50lrOop0ZT",
-	"NqPmvbHMZlT3jnpc6If3e1FvxgWf5bPe0UHU08s5w5/YhGW9Dx+i3sl8jh0mTI0yPtdcmp4vpoyIfDZk",
-	"GZFjoqeMKCYSlkX4N50xwgWhaUq4VmSUUj5ThIqEZGwuM616UY+9p7N5avpTMzWg8/lgf/+gF+HMfpez",
-	"bBlMbT5fN7GfZGzcO+r92d2CgHfxV3UXJ2Gm85hqNpHZ8gW020jGkX1k695cH9jhlArB0lX94RNbd/dC",
-	"YkeGxs/5jOvm1ZrR92adw1Wj6rK0EAf7zdRPodVwPAkb0zzV+Ipt2XzYX7ufHsvZnIrlC9lGDfx9IOS1",
-	"CSJzobNVPcHvN9FTnimZNZM9Fuy9HozgididlXnGrrjMFZnTCWvZ8vhKieoz+v45ExM97R0dWlK7zwWx",
-	"lc64mMC4WjnFDfOI04TN5lIzMVp+xZZ1OpyQhcwSMppKxQQZLoEGI5qmLCNjmRE95YpIwYgZElO6T04M",
-	"n2BUs8R9R7QsWIuZDXAToBlZcD0tfhzKZBnBd1yQw/tkKvNMRSSRTBEhzbcTMpMZ65NTTTKm80woeHvM",
-	"M6UJFWph+JhvdMpowjISB7PcO2PzlC5ZEvfJhev3ktmRUNMLy2AgZMK0IvcPD/vkmcwMD8xYwCJhO/CM",
-	"jDlLE2SQ5kezTPBhJIVmQtt9Aw+mzLSB/ZousYP9R2QxNb8VE3GE48qw4nkmJxlTqk9eCj9CoKPMLBnN",
-	"q7BQXPknLtmyT55mmcwsYXCQ7m85Jkm2JFkucGZCanLJ5rrvNjUSr9h5IRHNXum+vedUa5aZNv/ht/+/",
-	"vX/07tOf9Br3/MzcL+07H37e+JJs2PS/lMPWXn4rhzd9Dz/nSm/E3blmM9XbmKEfbsrQX0h9QSfPeKpZ",
-	"Awt8KdIl7GI60uaUUU2EOem4oRUjmk4Umco0aRurkHqg6aQ0WpzbGuZ8QSdw636ACZ3iKwc4IffJz4hm",
-	"GcUL+9VUCrZyOsCu5uYxS+6ITOWCXbGMcDhui4xrzUTLhODNAb7Z63rTwKhe4DtmlGdsxPgVy1pvt8w+",
-	"sO5623Qfnslcs/Zeza833mWerugxT2+8w3MQZVu7REn3OnJDIY9udnQYHU2bjs4xiTWd/P9P3ub7+4cP",
-	"zZ9fxC27b5dHyb3WTEYcyXYE9AOCXtRlKyc2Mu51NAfbuOnntWKZaJ9O7n7etivfvunsDW3i9OdsJEWi",
-	"jCy0oIbXjImQIMfDnX1FeUqHKQtl+nstMr15vzP3gdF8MOPKmJpLoRhsmcdSjFM+goFaScX8SefzlI+o",
-	"GfPd3yoz8O+L8ZgnE9Y7ur//KOoxI1iY7zJG4UFYr75h+VOWJrDfmFJGSDbXnJnjfE4EsFrzAIgs5pWI",
-	"KGmY74gKI4Kgkkk4yCFWDjK74Ki3f/DlL355+M39N/u//uxXD3/z1b2vH7z4+atHZwcXprNu1ABxCMlR",
-	"v4hHeZYZiU1pqpkXOo0mLBcwXDsc090TKdg2tEPpyBNG5aMRU6r7BEy/Z3Yh2+bhpMcFVWREs4yzhMgc",
-	"hv1MZkOeJExst+73mtad5nraH/uGKwtvuN0oYwkTmtO0EDWBqiwx5yGRcC/vfMG7j4wgWc2ESew0nVEm",
-	"lRoorllMZowKy+gpWbAhaIeG3Tth3DxGlNldwUYieprJfDIllAwzuVAs65PzfDR1v+OYMvZbNjLqFKoc",
-	"SzKjSzKaUjFhuFUjZ6QZLskvnl4QLkZpnrCkT+LHL8/OBy/PTn9x+uI8JilXGvUlN0czLNU35DwVRkSn",
-	"6TYb44HZ1PWNwV2TpS3hOiKKZYYZwHtH5He51CwkzoAnZDFlgixlfltc4UQQ3jTcYxhoXAwkJhz20Zgz",
-	"JDATOjN/c2EtbOblnyqSyglS+4qmPNnqFB4eBsRG7bN39K39sy6kFpTnlp+VBGDctCMqyJCRhBvNPul9",
-	"eBcVy+j2O7djLq3mCeq/xLYNT+yec4O6zpU5oom5RSMyzLXXzDNGFpkUk2MSA936+EMMuroCycyM42ua",
-	"GmmTbbcqzUfA0W7m266yR88LYA72EhwCt0mOzL04yxV8AaQlvzx/+SIyej8lhkgp04yYlm+P5n7Zi7Hh",
-	"LiuNr4fq5jOZiy3pe3+lzDGGhqvEzRiOkCjDVeHhndPJ9gbmsJHMkkKwYO85ChMXUj6n2WQrgeL+wb1V",
-	"G09LOUih7dUbjxvJVBJ49IioecrLNxWY+hjYsGCJ1VRmmglwEWj2Xqvb24AwZuBjghyQr/kXMMDPzF9g",
-	"oqRkSPVoGoVzgKsZNmathf1986Zdlq+pWG7HpB+1ikpmSWZULAdjytM8Y6qyNFIS8zMxP7OEUK3ZbK4V",
-	"GWdyhgYMmiQZU+qI6GxJ6IRyQVKqWbbjNXADBeZaEqVGdMbq4zUrEBhnq/IU0CUfTeOokH9AYeaKWNcC",
-	"yRV7K7TrOGNK5tmIqT6Jz5jOlnsnY82ymEz4lb2HVVnt6r8Vb8UzmdXHHFnNPMtTBrpKujwyD++Rb4C5",
-	"nbw6JZdsqawKM2Hazg3MqX3ygnEQ9BJZogTcrgvDiHLFkjpNnLHbjDWlRmhn7PIYHnkrCGFm7GiZNrPV",
-	"NNOF0w7kEbwKUBp0Lgqq1EJmSd+M/sR0bG/5eSavjByplX+mw4hmUuCKCTKlqtiPYKhURC6EoS60TbiO",
-	"CNVm5Ckz7xo5g5IZF7lmffIGiO4bgHmZJkTjdgGhJFfMLkw+j8B+rST8UG5lZjdHZrrGax2F8QycmbaV",
-	"jAFJDPPAZYNtUdu9nkEnbM5EQqQwgiisriEK0BN4t+q/BX3ntTAHW2b8u22Fh4NWbuENEiUm8biit8y4",
-	"UlxMiNvZR+DTJRQH630SbtVRghBuU9+Cqr1m/Jaq3iqylVLSeDHmQau1K9GcKT4CocHsLpnRjKdLErwT",
-	"8ly4A9NboN76YUZw81makCEbUXMEQisLHSEXTqimQ6rYceHacne+0TMXMrvEywWXROVzo4mx5GuWcLqd",
-	"wPJglcCSF10MZqaPAdgma0v1GLvdu1jOmZeRqwOAfT7LU83nNNN3zX2/ZyZs5QIjCex+9eJw6LEToePq",
-	"2GMvSscNM4gNS7L+SDlnGbxHNL00lxdMDGyRdkAQgAKWpnOmNRcT+IYmCTev0fRVZtrQnKne0ZimikW9",
-	"efDV9z3FlOJSDHiSsgGyc1W3cX6NPwBLlrmGOwu3EjX3MllM+cjcZLY1uN16UYON3zmxHhw+eFjyYz2o",
-	"G/0jP7gZfT8Aj3F9ZF+ar1eMAiJehNG/FFs5os9+/nC9X81+JYe/ZSMQ8CH4B2KCSlSlo0shFylLJiwZ",
-	"UF3ydyRUsz3NwSgt8tSyQTRKV1ynUbmhIUis699xIUddnKaRD3Xp0nQQCNLl8YSl/IplliidvBpA0Cf4",
-	"3rL3oerAiHpMJJ4U1a2wMIwQHjgisREP4RTE5BN0Acorlt2JSAzuKZSskth9Trgyc0liczjtV8xouUl8",
-	"TMxMrS+fazLmRrbvsHrmwZXrX3vjkqMWvZZEX3HUilN2hWu39o3n8OSHqCdFuhzIhRgEK1+m5JtAKILd",
-	"BJ6MIZ58+xbKbEIS59R0pia4gYwwWoQ0LOiymOxQypRREK8yNqPZZaetZDSC9Oqap8n5JbsdjMKl2GWA",
-	"IML78dXoiWK335NkyCYUxOupTJOQMa3cHkpTnXc7Q+f4qHkpR3bVMCyqK8Ny63xUWmgylxL+RZI0jiyf",
-	"zWjWGGekmLkVR4x43UNMclpoNc750tCqnmZMAYVKay5zdKi1LIq1kH6Ielc0zVnLxBdUkRmjKs+YtUeX",
-	"SWF+BzUJLVBRQ/+V/j6EXsZvS6Gf3iEOB9wd22JtonKMXRF+GPq1HY3dvEL6+L1R2okBCyofoYCPRrXb",
-	"qn7t+KPawD1KbP5d2x15UrQ4c0JldymlYBRBPNKD1fFI//Dt23x/f3+/LSipZZxW36O4VZrCeoD4bvO6",
-	"QLTSezGEsXFFlJZmdzExypZzzRLkmWBnUFO5EH2UQIIIq5VTInv/6N3PftJ0UGDsNqy1+2X7Qm4UPWC7",
-	"8bdzTeyxG2EdF/Q3hj9iWoLf2LIjvHLglu2Tl2NCjbDMx1aGPsLDyvEET6nZx4aRQkyzo0C05Q3h1Zfq",
-	"0JeF2cToiWjCA0HeRk5Vuu9woRWxQN3uIzi/uRnRYBtCN9EYPCvIFbYkWYXnlSOcSsNsn4Ajeyvz+MpK",
-	"RUwY0fxbiJMY2PH9Lme5EdXmEPdhLa+DjGrzo7m3BrkAi1pScFPFU8ODot6QplSM2CCVix7wnCtufteZ",
-	"4/Awn7lWA2vHMJPi6tK9QDMNLCz4ecGGUykvwQZsvnlXJVnUe79nJrJ3RSG0RJkZwTTfUK4vcFbw+Vdm",
-	"ak/szOCbZzi9M5wdfPVKyvR1MUO8+2Ga526W8N0XONXnMHB80073ws8Wvj6zU/7aTwlPPVeX4ctu6pXH",
-	"3uD0n7nZuyV8bi/9Ulxj77sp3ES4qvbDJhQ7FY+nXDDlB38qnopJytU06NlJyMXuyQQ2O8q45iNq7jA2",
-	"Y9mEidFyswVzLSH/LZqDz0+LNv1guNI+yqPGP9GOsiaRwTxjdCuqaSdB8BWt+IhWv/O1fax6smFsRSt2",
-	"AK1H9pXtqjxBfyt11wWbdMAgfH/tFcfea5sKUJ2RC8YNW2udj4vtbFi0plu3xu5b2Kif0oaa9SiDQPyN",
-	"dMsud9uIpqm93DopuHjMB4qLUYOcbe5uQWK4a2ZU0AnL4iMCD+MlbnozXSroc+tbe0rVgK4W3JxKi72N",
-	"aJYtCW2R3hp11c6audspXkMPON96Jd09/MEFBX5/E6JDPk823i551s0mlCuWDXhyzf1/xTJlF65LoH+7",
-	"zGHDPZ2e5ejZrGCZ4+/Hj1Nu2k3Vje7OUjHs0oks0XstR6kKN6Gs27PWPHt4Nrmbvli+KDdkvz0ptVcd",
-	"zC3cT67r27mnSr3fxH3lL4qP6956RfVoulbrnnERfntQ1cNrTHaN8lo99R2UWbOjJ3LPm1awgf4L+8e3",
-	"+Ni78Lk9TCDC1FzTc2/C9TQf9kdydlfSOd8zm2LCxF0/ng/h6+qSz/fkHKmyN5cQGYhD/hCV7ve1q+9V",
-	"8NqVvl4Pv/ZFsTK8mKt5SpcuY8Ay97XdvD57XuXx699RLFMVnr7qpXPGxDf20XbDjNvIZ9ZauJkBqbZx",
-	"186ibAja5T64PUnj49pAFbYXXuzv1u+SW7nDbu/+Us22SicbBVEzWqaJ9WhhcDtNjdTjb7iNErPK1sNO",
-	"5sMdL80tLEmeslY18Ydws26lDArwdgayeqDrjGU2sPF19W31TGZkKhcklWJScZlAtMZUpgkZsrG0QQyB",
-	"NbfJAV/fUbvwgTqOV57a6RgTYRdUQaShQOQMMyCfBg6dbeHKysKD2n7Y6uRYpzlhUn77ekHkZLFiVNgV",
-	"AYagNDcKv1kcjBROE4yBOib7lj2Au6Lbyllb8vZ7R8i2/dNiqV4xlh/S18tTJkYsGeRC83R7f3TJvVnZ",
-	"ihq8k4KLiY1WVEQKvx0b3ZFr3aHbmAECIa4yQmH4jmIJGS6J2SMud6lPzplICNeEKhLb92MX7GojWrUk",
-	"CdNspM0WcPl5+BtEnHdYswUXiVyEm632UgtFWi0J3k1bsSJYb23obq30Xmaa9aNQO6e1XdTJBVxwkYKF",
-	"X88KkafsNpT+PGW3pPC7nm9E2c9Rl/wYFH2Y100o+YGkUvK2b6Dcf/L50SefH327v/foZO83dO+7wd67",
-	"v3j7tl/7ovRdf7D37k7546d3Pv9TsBCUxLUfadaFZpvIn+tjneyz15MFg4U72MyUtSrU5KOjfPYxa4wr",
-	"hd11pPz2HQxgp7Ssyt6b7NUGcXmT10sy67Zc509r796I4L1uVqaR/gWfsR1ObIUmEJw7OJEuS2zK53OW",
-	"QFqb+65VMwjBo4r/goO6v057WEe0cSrpbs/eNtblTkqDJ9a9corCw/0NcgKMOLadqToQv9bbije1LQfX",
-	"ro/CKS33zdzCt2rCSdlYE5lrNN7A+eAKoQ1BV+VaFSYd6Dhqt+dYpLzVskHnsNPK7dvZrqx6H9Vl0wFG",
-	"qzOvXm0UWTvEC/904+FuQO+SY1h9n32LL63MDerGCELVrWQ4eLeaSexc8d690n3ehd0ePnh0WLuV6uJj",
-	"mN0QhE2Mub3cvZlwg2CJZ+5l56GwLbjuLlbnIXS5XmvGOO8eq8cq2Sy7UhI7woEalhXfpXN+9+rwLlhG",
-	"VVxmT9Wo+M9K7Gmq9Vx9fnT3rudTe/Dv4f4/+PzPVsWWo0+uq3HEPH36ZGP30HwOgMk7PBLz+QVVl7u3",
-	"RHUB8HbpNn1yIpaAxUHY+xGbaxL3Y9wJ/X4c+bTH12fPETzWpgIDTCGHHIM2WO+VWkPdNuH2TB8tE+WP",
-	"4Tfv7gT3YJM9AmlwBuBPgZg0o+9D+Qj2csWRj6DjXS8hiNMaBOvapPACWoW98W0A+XGA2ftgf5+MpjSj",
-	"Iw1QuxkDON2aVABHfltVC2QgqpidXH2Y8KuL3wdvCABnMZGoyEEsePQDOxlAD2u82QIFfZ2N3OxxnS0H",
-	"kGPbfrc6GES47a3wpLOlEa2UZjQxY4rPnl6c/Xrw5Onzk18Pvj598fri6XkcWfgzu9vJpZALFXiJEN+j",
-	"Mot7h6Xc3Yf3O2ozoctnKvM0GcAoV6RASpwHoeTZyenzp08AbOiYgOhupEknRrd2GUjU3dL38FQU+XsO",
-	"LrM7KmbIlAqwTY/Xb4fRwphMO02c14MB1DZuCZes6YGbmkEFAM2NacVEmi39BRNpHOoGTgBLrgYXgJaa",
-	"pgPAs19bqcH0iSqIx51ZH/YadhAsLk6gkSR5wvXJyEVAOcHJuoysy2kCf9nM564ilGn4sW8GP/q24OMT",
-	"16Abx1OhmzLI6KhTgFYwE0iS121I/4CSsphKMqMJupNxksckHqX8CK9RanFqADoC3nD8U85moCRywfrk",
-	"RZ6miO4KAFVUXbIEXuIF3uPzr86/Pj8CJ/t8brF5JCieYw9SZe4Uo/yQjE240ixD5B6WjglV/tZHMC45",
-	"Ywgfh+QsAXsY7jOlAlD5OgAJaJkNMpm23YKyMCMBCaiNEOiMVDC2gMnNpg58qyEN13uEFdOIXpOmKP0I",
-	"tiBG/NVLa3zGBbJ7k0izJjEWjOBMxYBhJBELXLqrEgCaaAKYmSdkCkCmFtgQ4REtXQs4pph8Yr+8E5vV",
-	"5pqkUl4qszYYlbCC3sVh28TFjs1eh3YZm6d0ZBMSPQEdpRqIaGjbnYAZm8krQ8IL2MAefBHPSJrPhHJ7",
-	"x23OPjlno4xpW5oAgZ8YPDZnco4FE0j86aefxogkMJZ5RhI+4QhAVcGyNA/j6nWiftks1oBSZFHHjHAB",
-	"0rNF9uR6SYbMyB2dcjjxjcZ7BH8aXLLmnzujc4QINo2lTP58z8rPe6dJXI9DWh/LAkBrAz5vbt9BdoGE",
-	"WdDKwb+M6BZJoiiNYJ65hjSKgDuFIypNP3KXg6d7icqV8Al7phxfar0Pdxz7YLrcvbbpe71uzENxc996",
-	"0IPNZ0U5YwsTe5s6aDkqF0SxyQxKfq0yDbZZfPYqPzSd7DZMg01QDEo7AqfVTC09mraZHABFs0gNd9D1",
-	"5sivUx7r0/qCf3cBX1Z72seGrbgZkQMiZMJIIgWLyKGL+KOCyGzIdUTu4fNjLriamhfu4xcAXEHoUJhx",
-	"pekyIg+wJcTIArBTKSZ98hiKGSlAO8sVI4hFgxeKcvIYzxDncDmvx50dPCwZgQ9//vDn64yTvsxYIGBD",
-	"hrrha7CvZ1JwLa0wPeVKY1UzinDx7xo4tGvzZtnUKlGjtn12xqqc2tAYPj0pxYu06UXuyRXN747hu/ns",
-	"mobWgXgtz6KVC9eTwz24ZSj6ijxXnS1DULqbDJtWfCKoBqwIT+WmWKS/TzGzDScFQ0xtuGsDTcKNUF2R",
-	"bQNP7QY1otcPBFUT9XLBf5cz+7ONGAj63S0HECzdudAX9ntNsc8xlFuX+fycbiTMdSsGt0WqXI2NrTb+",
-	"6mz5tT9gH1vAW1eueVOpn3bFdxJJ89Fvh870X83n362i847Z4m5ZIjqXt8of3sztmG5c8veYHOyX3Ukl",
-	"FXOd1rWwpck6FAyrgBTixFaQ6yZ3RLfrxvTLkjbHym63ix1H3VGBKPX1NT6oWPrtg0bFLf9g3aMW+R5R",
-	"RqrKZwNa7wo/XLsDGYRL8C4heOGQji5dzBs6krulXGEPPqCrCcAcfLiQzGc91D6VjyvnTOgmRd+0WzHq",
-	"6YyO2JxmrM0n5/CAgge9TVXlQ0B5k6JPLOiZ9Q9MaQJ5o6VAi/39vfvD8aPD8b0HP//58N79hD6k90bs",
-	"0eGjZJ/ts/s/v/dwb39/vP/w55TuD+mj/cPhz/cgKGO1kWetNzTYB5HfpuWla9zt9jjXifLlxcUr4tFF",
-	"K5vCiA4yS8wKHRSVxJu4xWaBqh+B+vn3LFuS8clUr6cmLNMbfLjOOwMLu9UZbbtlPXFLvRCb37F+hp3u",
-	"Xj8L+r2ufmYP3e3rZ25Of1L62ZaJBFuepzaibani7IStbkHUH4bdvFtFvx1zjNvgFm88VVt92j9VRE1p",
-	"xsJqUnzEIpKxlGp+BZcJFBdBPER4izOjgJT1jzVhzqEnpL9/0BDg/BjLZG+qaWmd8aHTjZtfrLvMGkpP",
-	"lOjD3muoomp2EZbQgYCJqUwTlqkjEo+4XkLJlvgn39v63n3z3Ye4T04wPmhKFTkw1HsQxoNGvijK0AiN",
-	"GO9gWshkGjzWJyeC4Hq6aA3IoyTFfI8JFcRIazbYFwsc+t+hnHL8/YfYhmPA66Xg3u97IwhH6P3hX/1v",
-	"v/+b/9nnHxz1vjl9Zc2n5fDaDqEUCRcTTdPLQVuabJeIVwwyP3jWEvnKZpRX880PH9zvEL3QnAQEwTH2",
-	"VGHmD5ZPY5mS4gj/LpY/XHLT3oe4JMj//j/867/79/9VQw7QDUwcRPgajl7UGXSzexz+go2mVA/knAl8",
-	"bZPZhCnoHfzQbnDNjAwIvZXbvswaVrNo6OVu8f7d4OV1ZtUZnbvU1p1nuNaO24bTLL//8aX9u5O+4bTw",
-	"vY9uOlsu0se5Np4ZbTgbfO+jm871WeSGdCi//5HRYwsW7ULXG9Syjj549p421R16BrkT3MVY50ITpSVk",
-	"s2MhNxs7ReytrI6xxidE8gwZmWFk3zqvh42Mx0Gsm+gu1YeAvLvVIaDj02KTlW/XJGENpmP7lgUfSHgS",
-	"VLiOutaXm6xvGVq0FXKM+pLw8ZiBnUs0Z+c29LSF9c+9M2yO07XpYC0iJle2yKwvfZxypRuzyeOT0YjN",
-	"9Z6DXY271Y9L2aDVPuki465VEg1ZTvdqgVxASfg6Qc7kAgK3MUZYSD3lhjDUFUHqiNonF6ql7SIcfSGz",
-	"S5aQfG40ojHNChUMtScpukJNFglZ5Q5jLIEQH1kPifKwG2aBDc9K8RzYev6QqwHTjMCMa7dNTBRdIvci",
-	"ZmbOF8IRV8cTxkUKZrmw9UTc2lro+c6pOHi4z3w7+PlZ0Zr9wrYJTpRJsz1B0wnSfMK0cmCNcGA3D/j2",
-	"mywoU1ZsbhyEXfzIMqIwHcltuuI8lg5uxcocnou1fHDXxuag61swOVd7v7bhObxRPgLzczCcW1rU21jQ",
-	"W9nDt7V7b3DffjQ7dueLdxsLp3bl4bCX1IabwVqkqpAVqzErajSxfTeTIXC9VCVh+xMZLl1GnplxHJiE",
-	"QfCgaWrECOs/xucgK28JFdIhoS3Mm1ORqwPI59zM2me2YvgVidVMxf0QzG+TINx7gendnyCczLJFc8w2",
-	"WMktxPmE03Qwz9iYv1/vsDK7D55cHYQ+6eAcPMOnfowr95p3Vg4TCBfGE7Ul4nzb6AHoddeXIXR6C5dh",
-	"0e+1L8P848jo83O6ieiBazOCjSJ6N2ARHyGm5o5DunGZt5UGNrtDftwGN7sNNuT071at/4559E758xMM",
-	"o3hcROteX6ptC/vdRk7qbu9TA1XuOGAJayN0t6o7qdhAs9k8pZp12II8qab+t8bFlloupraZmFFe2d1K",
-	"G+W+dy50NHR/TdmjckxuXQSpzvBm4hj90e1Oigv2Xnc8DGsmsTute+tJVtnIqhZemWdfFBVtKvRpBnGL",
-	"7fBiKC6kyJxmdMZ0AANAXCONyG5rWNAGsGTVtbkdznGLXAPWvNnfwN7rY4vBFC5rjDaMYM2sDSNg5UW0",
-	"1h/++t/+p7/97/7u//rbP/6Lv/rDX/7zv/s///qP//Kf/uF/+m9//1//m3II1+G1YJwDYbFxMkYIIigE",
-	"eeeUGXP8s3Jw2WcPe+V+D/Yevft2f+/Ru+/3o4cfWvouxM61ZSs2mZMUN4RGfLN7q2lTPXW1zLcfpC+H",
-	"vuph6OcJ05RvlapYxW9ag99SPVOuynTQSCsx7CDb4zXqGMMk/q002kMu9MA626zHs4pN6LFhxjzVLCOK",
-	"pWykVXfXPIKGdZYLnpnHcY0bZIKW7EqcEvzYzxgdTf106jmXGRvJLFFdy9pR1WR1OyFKGzWLLGSGAH/z",
-	"TE4yOlNESzLMqBhNiRQRUfloCgY4Q82+kHowlrlI4rWRlLbnxkW/alYstjGa+q2zESgMu2rTSDprFyrH",
-	"1tYeDZDyscPiLT/ykgTfSqzdyurQ5c5F9KLXa0rmuL1uXSCHYVwr+78rugWgkYS72gVlQMJlAZIqZMIG",
-	"CUY8AlLVYJ5SYYFXB0HcBnx2MFXuRaVpFrTjH38XrY3vaZCY+IwRqgNYPgDIshItYGIBWNax4dOBRIs4",
-	"jkwkJJFMQRwLHY/ZSBOKby0A/zG2gx1QDZkRGJvn83j7nRN5ueCaU71+w5Rg4wdJnvly3eXJW0CE4lqC",
-	"Uc/oEjDAVuK1PTh88HB9jQFYHC7UBoFRZut1meNL99wHu3+a6lTA9+aekoIR2JFkRi9hsWdSaQiQNOvG",
-	"x3wENFLkkzG/Yi7AyNx+DkdNCvxoz8MdiLB7APGVPkXiE9PPnGWlNuFBzJm40ycvBcMWYSukC7pU6I5k",
-	"SWf/Icyr7EI8bHIhzukylXRtDO4r+5i1Xq7XVIu5nZvnMQAs0xsdMdhq9rXqwep8IoLM9Q5by7Qicz3I",
-	"2MzW1Wk+DkOmF4wJgs+xTB173QM3AvM/mUW0xq8Nzkoj9ERY2n3r4hAP9uv7oHJluNu/SID3HL7x5ng/",
-	"TykXO7zwTYeCOlDq3V35Qb/1oN4po0k3/HGM9ZNlvAaqLiMMNMCASy0xOLub4Ay9D7gazCy+cd2EnOTs",
-	"WvGr7P2cZ0xdLwZWDZK8ZXxSDHIxShldz9jFa/ug4WAZl5nFBu6A6tGmYcRTljolBlE6ne3DYnTOaa5K",
-	"IaRmNEmOZYERaSilGsxSpqlehGiUKIAMEK2jB5LTiAGkBdQb1rp7xOkXbGTGcB70a78C7KLntnf73Zc4",
-	"CPvpV24s9vMLee5GZL95FQ7MdeXG59TrvIWBv5kyUVBrQRVxj5OUKn3sK4VZHA+odG6e68zHfffD5Rr8",
-	"ed+zH48ZQmObMtdN4fLOmAm/K5KwEQdRzVxMDnaFLuFP38kxZvkuuGKEiiVmBie1x3mTkdPV/FKrkF4C",
-	"GcyOq4DOB4RtTLi1Immpe3UcijNGJvWg4yMqQJIriDWSM4ub01nYwK30DWeLJjWmWymOC6oui0IcKp/N",
-	"aNay0qxgw4QLMAmoNVf/tWph+DhqyzuK4Xmm6jlbiU0GzMlvtmKtm26YwBpTu2DAsNNywdCZz0KHx44J",
-	"JYnURLE5zSgK8Awr8CHmu8uQbqLbyho+80wOUzYr8jBsf9rale3RthWRsF9AQlprgcH5rTZGfokovoYv",
-	"cTFRm2a1Ql2dhC5Vk4VpTjMNLVmlDO9qmjFIHresmgyZOSCKWDxhsjCcT0kyM0dwnKcpMe2TT15fPL5D",
-	"pvSKkTlVyhxFLkYMKiIadmSeWlMI78F6gZC9d2EK7ZPhiiQZpnxBxQHULbkGLo0NsCQyojUFBAPkospo",
-	"rVc8k2JmVKIpVST+8vT84uXZrwdPTs/iRi52ydi8hbx24cLRbEg5TPNBypktbCjpZ4klPDyFMXyjT/Zt",
-	"NVfYk/2N6N2orKZy0rZ9gKpuNjCRjI2NxAC6HRaUNHPx0FYIXwCiNu4yW0MCccpGU5oZddHlN7FkUi5V",
-	"hhszSVBYHEKfkV1cgK7AQVAN5ax+AFp42g8WPNHThiWXi4AaXvhFyAxarF2fnLjwSDqfpxyQxYufXTqc",
-	"LLLhyJLpQBDDo7Rg7BJBv/W00cgDBmQ1pyPWloXjfjeDfSWVnmTs/FfPsX933hEPQku07MiFKGrYYANE",
-	"MJYg35tn/IqnbMLI47OnJxdPiTmOuk+eQphxUGjYNa60IdUCMjBB/e+XPWkP720GWV/jn6dCs+yKpl+3",
-	"iBrc/o5FKIwaa7mxgzIR7D1m3c14mnJXomzVZoKKYR2KTX7FljdjY++s7LcEIjfZw23A1Rrb91fsB4iJ",
-	"7SSBGeLdJoDjV2zLKMNmVBEQNPJsbq4hV3AbCo/ckAe2Ms9WwKPnjBolaE0dvrHMAquVZc8Y/kCtXh9W",
-	"5nt19vLx0/Pz0xe/GFycfv305esLX6Bv/UHatKDgc7g4fAmwqpiQyYVPt8Qrhis49vilYkdmCnK+l8/N",
-	"DTuSWcagNAz5BMMHhsv4TgRFuBD+kHwi2ATBj2Jk6jYE3lzLsYNLhHfgghQJ+WQuFW94A5z4/g0rtbpu",
-	"UERxzMn6IG29sGMijSAwZxmWcrwD0kFR18sWmFXkE9/h/p0+OcGmlb2wzdgsewaMJ8Cv0VMqSGzZdd+J",
-	"A3HpMj5C859cuCpa5mJ21kEaTAmvEJXPYG5pWswfBGZl1gLNEVB/pd+rHh77Q1upEfjR+xJcvZVu9qSV",
-	"WjYQpVLmrYv15/rFYG4mE73zDbG6Tqjbi6iXS3lpzz8OHzYdblP3lSvxZbZWc5r2+gOdysVALbgNl6ug",
-	"PTRvc8jzFwTQMsTEbQwbfsAWXj3bcjQLmkEK9EcwnKLQzxZlsvw+dseqPL0S6UvIr7ZXODRrZYSAIe/O",
-	"YB7eArsUC7Dfm3CSV2Zwu65yHMyul2/nEQ7PXfDP5jW5OpUFhvbX23CqQpflpeZ6R2j/iExlnkVgGDDM",
-	"BVRApzmjOPZTdKST76Rgtjqj1YYlwRin6t06R0vR2qWBl406zLKBGcZGL+D4N3sF9Ntub3xoW1TVLd76",
-	"GhRZl3Sz62oamy3Pxzj6TfbKRzn+7hv34xp+8ylS+lXGrjhbNLF/qNNautvq1qjKDebgeLrdhlzpM9ng",
-	"banxehyJbf7d6plsp8GPeVuh45QrfUQen38TkT9/fv7nRh7+5fnLF6FoN+QC/Sj1YqlTxloiReAntIUu",
-	"ZHY5lPLyOCz4bPGihNSuDHG12scKG8I6H0XK1pNxZ3JBsAt3Kxjg9qtPkKVpU5CVwJLfGBwFezJ0La49",
-	"G+y9zmi92Rc+rMLqy7DyWFSYaGnudt9Zk+qi1LIJIAKLLKPm5hRxWzDeKPVG1Tdby8oXZkcQCor6EvU7",
-	"01WC1pLZ3Pr8NuIDa4NIEOMqHMEW0AEZBJTjijlqOFI3LfrXbV7BWOVQUTPGktjoBYQQbVt9euhSMiDI",
-	"HqzHj6dcMMXMC0/FJOVqCngcDcht9bgIWwPjsBhTcxXUOIywi8s8wLkOrljmH4FADR1+NGod06bfJn/C",
-	"17686JbuSCORDr6zSKAtAXHfFcY470eJf/H0gtylc3736uAuTWZc3FWaaq40H6m42Z0C74JRX0+ZwBo4",
-	"RW7MieL07rl5aUp5mUU+WGllLeCK7/5s793PGpNdFpTrwSjjmo9oOlBt1lTg7IEfG5zVJHYvrraNHj54",
-	"dNjBxwBDYTOWTZgYLTcei3/z5gZjrQurhmINJ24sNGWZJlmeMkViaMNslLgyVNtubP1L9IpB3Zzjshvw",
-	"+tNoEo5esMXunTm2/Ht9HS/ZsgTNQskXjGYsI1peMnQcU+uuo0pBfokcky+o4iNCc3NatOUI/Q1q2qxw",
-	"ItkS6qvNREjD3YkSds12KUUEhpjawr2iSoVVtKgiMRpkYsPNJkx7bySZ0wnrE6McECmKMAH4uotV+gUk",
-	"3hbMkI5mbAMe+MnnR598flQCbv+Lt2/7tS9K3/UHe+/ulD9+eufzRvb5QuozRpOljder7YQVcEotkY4Z",
-	"U+a6io+IzqDgBNhiWQI+mhHPRjnXZJgxesmyYxILOfhdLjWNI/gb/CLxEUaygDHBHCHzj/c4ZOAnSEg+",
-	"Pyax4ikT2kZW0vkcYkmMADWXaQrxgZqlyxCaE4eHcZPQM/4JHQOQUVrO+V0VM+mod+Ybdd+8kL+ybRff",
-	"PLNdeJrbrnyEns3SbhVKDqrHoXjNn/8VmWZh3PxTkWynkA35d7Ug8Q4MdAMstgj60FbqWsUlXIl6jFVi",
-	"I8PxMJyuYgS2i78fHUSH0b3ofvTg3foifY0r/hT6eUO5XW/8fI4yqv9sYVndx8dm46bhN0+ti8a+Lmcs",
-	"QHItaPVwDaG2yVVpg8rdJwucVUQOiBW6odghDCwi98jITSMi92vV+4sj5qm8LY3PWUDgcxZQ95wFpBVJ",
-	"ia4iOSkG8656UvyWivwO9qRYd1aeFdjR5bNQ8MBVdT261djofHJ3m/0Y9rxzF0HY+dc0YdeshJ+wJJ+n",
-	"pr2msOyLLPdY9qXsKQ9onmaGazfGJlps57qkgUrqYirN6SmApkdTizA9piAgXgq5EGTJ9DG496lQC5ZB",
-	"4K0Kg6ut0tsd5rG+iZvcW8Fj3ZOZCm9oXSrGrUwW06UNmoBwUOyHJcc2dAHDFrmY+Gwmh3IJb3Nh41k1",
-	"U5pkMhdJF4GrW0B4KYfMBoZX43YqZImC+sulrVSK4bbO2hrYd/OuvgnnZWkqNnT81p2Y4aDOHGppY62C",
-	"zLD25ggI/NHJ3Zb6xxZHlY9B5yTcnp7GhPjVSUkNSUhG7qbpYKYmbXEZ80xecXT6lY1mBUNbu0eNCjHw",
-	"uBUrz09R78qdIcc/unSEmUONpT5aMpgUE/paSVjdzp/fE0VWRpBQ0UB1IMFPbXg7psTgPvBpbs5CD6m2",
-	"hmc3p23wWRNy75cQqqZtnpEluNElhowJz7m6BQ1tcfcX6SDuRJSYSrGIQU6IW6nSdqrtYTfj9Yd0e22g",
-	"442xhVi/Ze4/sOdBq9FmRNMUDrC5dCG7Zexz7YOLv5JwDZX/grJ+3sV/yZaVSOqDw8+2q59XSoKs+CNs",
-	"JQ6b8FvL4ieBrAGegoBVkOESLbNgqsO7qXvaP/D6LBdgClxhTbYnsVw4xA63Dl3wTGZkmCsuDIs3fZIH",
-	"FjQqgCtAgcC+A1UdbUp5f0bfP7G4ArGN1HDIBmED3We5jS61eX47yjzW3a5aCrzTCXU+IUhxKE+Ppqlz",
-	"fsByDjFVHBa6maxtNLT56GcgfcX9G8gh/yHS95+BsAjp+hgLSS/B6yBJKsUELT+r0/sxFDYsFEpieWW4",
-	"2IzFENQTl7YT5stk/Iol6NXguvs+CtPo12fP18XOmqYaJsgXWy7oaD1rvw1t8Ztd+41r+6rZ8eLgcSPc",
-	"EEkoQGC5VkH+4z/+H/7jP/7nuG2Cg6PD96vodRFhqct79SV7jVJTKu3a++P/8n/83f/93/z+v/zr3//3",
-	"/74KZFe1A29SmBSH3HKvNGg7N23/icgDoiC51xlobs7oFg6/sAyV9R5nIqrqvDCU8MvQaFSxiNa+qxjm",
-	"mjSt2pnakUj0A5ZeCIWnneA2dBUwPIP3eDdQfYsJHVmZyFyc4HQzMjP3dQgpKepNbTnErWwkoUyxtgtr",
-	"21kTnjEvpDy4/TEHqCv+3cdpsqkLRVtF55dU3YaAMch51bA1bNEVTPtZWn2vF3VSkNdfLT6MBnWqUkhw",
-	"eD+4q8PDKjjQjC5KdqavWTFwe0NZ1IP7gTXWmVy9XUNhtaM2vTH0+AZ2vCZhq+B/gQ7uDa/FzKuKeZmL",
-	"1XZ1adEqQA6wpwLroecbm0Gah2t1EYAp1y+oH/TOuWGIeybMNm4pZuGtHY32luK0rj0NmuuU3RD2fbtE",
-	"X+w87C9EtQ+n4reEm/z1N8Lt+Y3cCNStqQNuBNtiqPsNXcadXhvfu9nm3cDWHEBmhwn896P2E7DmviqD",
-	"EJbjumyvPCNoZ9+N0uJP5Gqw79Vnr3rMuu+U2zwpt35Q1E06pcJZrUwowJbXjfEbmxZB0/TluHf07Tbe",
-	"serkAkPeKujk+hmyIdzOflyyMdUMBHpqIQeosBCchWmLi1Gao1hRm31R9m8r+hf+twa3YCPq45o48mrZ",
-	"hC4mqar+rJod+mBWWCdUNvAqsHijTWKI6HIYM28+zBiBnJsULQQNtXG23towiSZoDJmxQVtQgIs0MA85",
-	"AbkWHWDBAGz9agwFOC4HZ5fIcPd7nnyIXchAmtrdN1tf9cK5dJH0604frNvtcEflqL0z1vhSvByPQwxp",
-	"UBLleNwxPhAVppfmJfuneRUafl2AUTZ4vkcWKYwJROohucAQkYUFD6QenQIqszOhj4iQNnAEIDMs2qX/",
-	"ClgN5JXjickME8p1n8SgxjiEfduq9zKBK8IORNn3p1SRLHevmy1q33Zols9OTp8/fYJYU+a1jKk81VBE",
-	"vcAZlLkGNECYHYy1ZnC1Q7PGBwdNJRLbqfs+HxoCDv3osR2M7YVELg8zBK6DecZGLGFixIi8sugV/mEz",
-	"XGu3BX9fgAaYMnrFlFkQmYMlKgUcpYTNmUh8mIIdJXIlnqZlAMR+KRRVQ3aamUvHDeX3zZl913/xDBqB",
-	"rTVqUvqsS2gD06R7w+mKN6LMrY7BOkUS2vAnLXFxLaTZEdFBiJZb0i7RWeAaHzjWtN6kCY8HTGbtG8il",
-	"r2WNsd1tYFvcDtDW7H1+xbJBe5QChiMPutmHzplIArsQa0wzKaIrzANcTJBreQz9LhUmrhuXsiFeZ9Rz",
-	"clsbkfzvLQekcusEC1w9XFHpeFZbbliz8uDC8JFw5dxylPZK6TRU93oYVFLs6bXpJIblPHaG10r+rpeB",
-	"OlURQS/ORk8PssaSYTZoaMSENmxCjonPJCRckFhLTdM4Qv/uvsXDLrkHIHmh6Fn4WmXrFj7qQeOdplFV",
-	"Vysrjw0VlPGBhZXpr1yVaytzxfpur8EVo9md8BhQYLdS42jH1jbT486js32nN7C7bj9g1Yxiyxi464tW",
-	"q+b2RmbJg/1wJ2xmoTBvGY73hj2eUv1TsFXMqO6TExdX/vDeZ/fJcGlBv395/vJFRGaMqjxjiYeWW0y5",
-	"ZgQBTI0EDqFayBMVWWRcm9udC4DatdFw4egeBGUhCqJvC8pvd10Ja+Hw/lYhd/5uBcSwFtMD/mYuiVyx",
-	"EG4x9OYBKPVIb4QjGabx/Wz1+AJ5rVtRDlQvmiPMQgkaVTxEzve3S12IrohDNznH2oXa5TxUnSw3K1Gt",
-	"5Hq7Zey7ZepBxEJbFDbxIOZDNqWp3f0QU0voCMKuK06JNU4SLCe0GdflRbRIx/hOqPGFGZabimX+3cj3",
-	"20i8K5Y1g/asLEvkofUnecY61qwoZYVGlTK/DRHPtooDLpvtCTFYCc0caBmYU9LUPs1hLOt1X27+GgBw",
-	"QBN0OXxfIJ3i42GHbnDbgTLKNGFKDwCqoBXmwOifiNvijFTWwWXj+5McQ8DNM0zhD6ZFltjUb0g28eat",
-	"JGdo2yqN32ekWCsSApJzRejMdX0Y7e/vF9GB2ZUzFIGrDXt0g+g3KiMtBCmUk4w2xhVfwGDmUPLTEKmw",
-	"fEFCxcG+/V7ZlcmF5mk4TEMSmKgRCvRCkpl0OKptGl95BE8xYNAZB7ebHW9wZZ7nw5kRP5KI0FRJ62Up",
-	"vAI+bBEh/LfrWOZ6xZTOXz9+/PT8fJumq+IqGJhzvTqFrHtBFwAXFn3yclxs1CgkEZhnseKLoLMGGGAh",
-	"9QBNa13zArs+W6+RCva7osMVUx+UhlUnAqYCHe43UQNLIKDDBY2z5nBskFQZIiZUiuDV1RhsvFPlLm4T",
-	"TpSmmsGaBQsF7pkorPEFu9vXu7Cg1jwL8P45MPNc6P6KY9phTedotRsI1gAf9erpiyenL34R1TOxLIRx",
-	"NwOf66NFbK32QoVER8hGfRRVqG7eIlX1igY0q86uWqirat2pb/xK42iVKy59t82a70N3K1Qv64KRNJ2r",
-	"VRLODiVgJ1PtUgp+5cqDNDhSls33K8TTfAfsJeHq0sLSi4S9Zx2xxu1Jvm4VPbm+DqYDczI3v6FfyjSz",
-	"xXq2DpCGE+8QXNv4cUKXtgKPk4GKgjXVnptkeMvZNqjyWVQqspEAtomt54lQoBtVGg1KP1GFyPZgdabi",
-	"ukTnauCK/LVGGTi51dVcQLA2wx8QWseIwFxMXBXRuuIP2aWtC9tUbqpt+SA6Zm2yHDxUh8Z02ysYkGux",
-	"RIjIHtHSbimfjPIqlk7eSm6wW6Ou73bnlt1yz9c07xa89NZtvK8sBFuLccP+2ienmsxypRHj1WhmINLA",
-	"7rbRWyevTsklWx6ROL1UMzWIyVhiDWUyXJL790jKtGaZikjCJ1yriMR7NtNwEPerIZQV89nhBrVmzKR2",
-	"Ebqm8tEUcNJ+8r3hJi/ojH2IPwob8qupFAzBWuvr+sRSH/rE4hAJVVOmsGYKVopAkpGUUXBNxz+Lj8nB",
-	"AdHS6A+jKc3oyKxln7yx84h/FtuwHOpkeC7IjHKRmh4eT7mgfXICUQyKqKlcYEoqPkqVq4+nnOZaThE8",
-	"uPfZ/j78b391sG3Z0Pr27c8+/3Z/79E78z+y17Zd0sYSZa7qTBDI47KrgK2ivaN8m3FXTMyXrCmKnMUQ",
-	"7NMnseWttXbN2bpkcw35NzOZsePiPoSCpu7gzcohMyO8popr3HbQMYAGpn/mWoFPX/qm4OMT154j1svx",
-	"qeNzLXxwlWYHD6G+hizC1nRH5cUoopA0abFTM9ast2x/cfobstUzC8V7twSZdRVIBzP6fo0NztWzwow8",
-	"lI6oyzlFEWUiDT8CSXExpRpKfUIhRtvLjeOLGlJNuNIsG9gAu0GracWV7aUCcAZhRecyTQsOagHCOca0",
-	"uZZZEhbv5ZpMmFbk/v79FaV6B4hCOMCSomtJWpR/MgOqUNjGo004xq65Eom24h7uw0IN3KhAWBe41irQ",
-	"y03nHUOsn5Fq+XjMMn+QCMbAECP0YE3aavjdtWHq/MyKlORisl6j91/5ZGT/TZiJ7L/ENOR3SDl5tctC",
-	"MLZDluxU2Cx6rU0wGEOTXxRfK1I+19oXy2+srgV8xia8Cd8UvzdS3un5S3Lv4OHDvYM+eSnSpZdkQHiy",
-	"HAAUTwcZj17iXOhsWcoJNczMvV5Up0s4Tck8Y2P+viwfPH7RW51mc7L3m3ffH35ovP/PmLlhv6B6NN0u",
-	"3CGDBrrL/9ih62szKNDaCmLXzesVzGt3JwbVSOh2x6fG9Px0PDafm+uYw29OkodKwC5EGTjhW/FW7JEA",
-	"Xt/lGhyVS+270tR2X3JlWWsfXg9jx517zJpqMbAAH2PvpzRXutx6ECjucjaEtJn7KCSmbKyxARsmsub1",
-	"5lj5MNjBRcujLlbEn8QQbg5R5dghnwiZ+fHizoO3fbFlc+tLCcnuxx7uyFakc8SBGs0BOjGWL5+yNCzt",
-	"3/iuv/TiI8i7h+MT+LKCdQT6znm2lrpQJbNIPI7BqYdlsLGZhKUcWKTZDrkoPpoxuGRESww7BvvM0u0K",
-	"cmIRF2DIOas0VCm0Cdc1WvTfCkISIwAazQCz851gBfNxeoIjLbSOI4Oyke4b/0ZkRaDmHWm4MMeJWpxq",
-	"Rz3McTBLbWQmQYZ0dBmFWUXQ+k8V0XkmSMITO+IZI5/4Zu+Uc/rNhNLETFFA3XyRkE+Kfu9gwkLj+SkU",
-	"L0ezMpH6b0WgHzXEiTqPgz+CvahXBAPb8Zqbwo7G6Aq49+Fl2MG9qDcKhBW72yBX3i4sNBV+csvRUS9D",
-	"ThbgKMPnAuwXPrqkB/z0NJgQfvPaT8t9dpPDzxfFFPGLUz9R14GbLn4uAQzbTt3U8fOTYMqu06T23Zkn",
-	"hmfd212+dD7vEAN2Mp9jCHstk6EV98PFoCBMSljw6MF+aAQBtmz09lqYG9zlXZJ/WwwTq6uhBolLVrYC",
-	"hsxEoqJC6LeJIy4gL6V81qjTbFTkGFEeOqpiRdwEvFauzXz29OLs14MnT5+f/NoXZY5cQotlFObqUmTq",
-	"A1YkqEeVWdw7XKWZdSqPqKaGI7V5W52yq6WFS6H2MrFXFmzOctGbli5D3bYjMqhZ2UZY0C55G9WA+gJY",
-	"E4/OStTvUt81ohy6OA+jlPooFst6D6N72yuS0GugMprPAe5UWcysB5dBXaP1abPuOXt4VBTIMgLqUFVT",
-	"kJtyZBuiYzGRT0WuZhQEphUgOCi0R5uoCywxKkFjBSvLotfre54s4TXWbgYrdXwtzYF5qXz9RK0E73j1",
-	"upeemoeeME15WlE3GhQA82ygjJruoqB0Vu/6SVJN6kszbeH+O2vBn3ozXR57GMeUFzWpQCJSU8MRuV7j",
-	"NdnosvED2k4DdtNYvb7hnFtsYzpbft0GBfpMZiTJQAS19rkjjwRqrwUXDAMm5XGehRExThL3nn7vAKau",
-	"FH2oGE0BjB6AYcnp2GpSRv+CZFeZgb0iCiICf6rISAoIJcX0WFsPrGSr+PYguhc9iA72o3v70cP96OCz",
-	"/XfRisIhYenfz9Yab8uBVy0XkOccZxLhRApZeYjlQA11sf4CAjDPuOgotZomz10z8AGbMn+eYXPmzxNs",
-	"EsaQ60a7RBi+2wViCYxI9vn1lfG3SNR16YpdQvLDQnlQZDDXrGukdaX2TSexVtlirCvzUs0znYUOTPTf",
-	"Cuwp6l2xTDXaCk+FobxCpzAa+VDHL5UMi+37sXVJuvp6WpKEaTYyip4Y5VnGhLa/qX63kKIF45Pp+pvI",
-	"rNcbfLRex9GuZSXcrLQ9ShsyKlUlsiOwaxYAqjmibQZsBUPdbRgGdLnzEIyi12uGXyDHufXQCzufLnXB",
-	"Z1yE3x5Ur98f8PQHJ3l1zjsT39hHtz5lzSTaFqHsOvfHylp0qzT6UoW55tSua1wjH9W9cH1Ouop9FlN9",
-	"174xdsrwds/s3ngKN9XkpgWqqjWUcPRm48KQhF/xxBc6ICqfucfxAVWoozRZOoH6mByUjRgrBdL18Pch",
-	"Y2iciGUwBQiOTZszoyri57my9/w641XTCCYzJvQ5/24tknBg1PPD8TZ+4BDKiCdSGJJDq2sJtKlpzUhB",
-	"13BFOhjozpeh6e9GPJG+56btHMxqV2f2nAm9eydkSM6tITUbIqjZex05/8mcZnTGdENQYqCnYlUWmXmF",
-	"tVw3xPbmQK2a4i+vYbjestgMVwVc1VOjv4MXy6jhruCbOXlgAZmzjMS+mzjyAT8QawRlUoEY2hWWhqZQ",
-	"v0Ut/5ItnTspsJPbkgY2bgm8Twjz5bQNSESyoZJxCN1kxuAitJCregMDAfBwjP67qMAf1pfEObegSJEP",
-	"DBxN2eiS2UIooSEjGOqCKp/8BA4AGxJYneH9/UdFTIX1dsTgOXWhiehiqxSswcEDNQ3xwG2JwVKGuBE4",
-	"1P2NZJ7yyXVc+UfdApfCN8A6unewf/9wb07BIr06l/4aWxOrokJM2ypsfet3tK5JXbqIrNK7dTpKaz2j",
-	"xp4rRY227vgaYud8KgUbCB9QvDLkMog9hvQyjFNsEWJmhhMo7a7gItqxhnt3ADwivmKZBz+MI/IAvw1h",
-	"HzGm/DP8YUazSwa1l/vkxHaXud4ATrJSCIjakHUp0iVJDH+yQUpmi/9UIRfKs4lZGTe3fhNKvhcCHm3s",
-	"hrqJQi23X2BFyTwbtRwvtVSazVDGCnlyccFWFLBrHHhtr+LyKL6m2aUKIikUoQQqNJTwEt1hhIOY8ksG",
-	"IRfAyPqd/Hu5YgMdwM43uxRjy/pjMpVposIL3sd72Ea28jNW45/D49wuxOxMUHMh/zsX1Nrjby0mH8Tf",
-	"Qi2Vw+YiPtvXc3a9n2NPvaj8nS59ETg+zZcXloXXyszTFOp3leSKo3ppGCNOSTFifRIbgiY5Rvo0Puer",
-	"/o8B9EFoll3RtFA8IUaexGqm+r6tARh2XWRAHJFcpFB7reJcoT73EjLvFqKc14Cz6UU933DdB2Ep0lSn",
-	"3/l0uiWae33P6tJFsJOSZEyzYxsubb/UCz5iTiWED93Mz/SKZeYWzuzxGrR5kO2DSCEQ5iB2A8MP0G/J",
-	"BZnxNOVFTvMWYCFDmlILj7rF25tWwRjzyWZZWS4Jw2048P6ZxWjPsuqTczbKmLb7WMuMJYSJUbYET7+R",
-	"DtTU3OxUkfjTTz+NIc3GVdblqvgVho95WVOpdETiqdZzdXT3rvl417zbJ99gzhhKiXQEdwm2oDRdklzY",
-	"GEYUqZXEYDVKFAzSIk4UfsVCa4HOI+jZ6HEQ3GOp4AZrXR8RQNRMeZIw4XLYIFtvyOx2RUCrT2LzaQAf",
-	"4jvQU2x0MTPsPkhWy7ho0/+E5IybmjRSVe05q7ClDGBUHuLq9JtQ3EdSqHzWFKZhjTa1c/lTVfhqMR2K",
-	"XjJRhDvZ7QxhF1LTNCLAeTI2zkWiLHRNkRxiH+9vd3a2cSI6DjpYb5o5tY9+rWxicwu4h0/DsSxiIfM0",
-	"IROGdAvTiVRjgg1XA7AmJiuCngrGCIAygKJaXBiwSEIiagqBnAJ1jNjEJUGl3vclF0kXExXLvjJP+qC4",
-	"IOps1avPzcM2EA1e5kbWXPsWPmWel4uBWnDro6nAOMGxHLIUchm58nsvIBYkNgmJuPZuBdrtl530AzOm",
-	"Bc2EheyoLZgoHYQxTVOFSgxXyByiIPw9tsDeQaMxpmqNjFKeXH+4RuZZR/AnXM1TunxhHnV+OHpFOTR9",
-	"LfSHrSGhle62Lc+s4VQxJrpDTMxlmvbJ6zksDBM+iAVKnyFCAZ4lLF5Qrpy5ZW0z5KgDZe3gq6dWmMy3",
-	"czsV0NTr4CBoiMUQSl9AKJdq0YIotREBOhTixTX1JXhv3Hlm2y8XjVsJ2DzObOUDOQ6yDAqR1RdfK+E2",
-	"b4foZSg5+E6Ktfvjgs/Yb8xzDth5oFpN11VBu7zQBWrT6pW+yWJ4oJZ3QQ1NPuZQlormG0aYAMsNK6vB",
-	"LRtEmtjIk+LiL8sl/p60lAp3RvUC9mXZSvyl0CsCIa98dZUu1woeu9UUAqHHsuSmu6HgvSFWu9f+Sju0",
-	"cuKa9bFtI3ECOaWunNP5PMbk6OMgy9gsDOopNqzROWshnvCIxKmcxBGJEy4mmqaX5m9Jzf8XbDSFavAx",
-	"m1GexlY52VMzFZeMf3Q+r9vTVkLT0r3vGmMXot77PcD22Cs0OTewBvV7woQ+ba4TgK6IdtNS3Wr+u5ym",
-	"GxVkCqKH65VrvSW7jsfjSNH0G8tmVFhG130cAWBa/VlMv9mw0lRt5w2pYq+zMrx+nvEm1ueUtYYFQ6WS",
-	"bUjmtrUcStRV6iNAY+dFa4mIBjWxZVsUaUUbDdnRqAh8/W1R67bRxjRlNGnZMSlXeuNdZo1+G43alzxr",
-	"rk+irQjRFIvJx8twtlpeMjPd6YyO8FoQCc2SvQUbTqW8VA0kqNw2ts0mLli2BkBMQsBsHtaZyiLjmr0U",
-	"6RLlEljvbN7COcxFJHN9Xqh/3tHysDk4ugVV1B2ZyDMq32/TrIDJNjCsH0/Tj6fpIz9NRi0o3Qy4l5vW",
-	"RbYQfx6ghK3vcG7VpuJkPnhw78F62Jl5uryQ3Ua6PRuIejpVpZwHTTNtvgMIvJSPIHNBGFn3XbPqkDmT",
-	"xupVBWpa8jctrRPXGnjHj+LRjYpHVLsKcMUuub9uPzqOWzH6iSU4GVCbCwHijshPvvdM5UNEfvI94tzB",
-	"n5ZLw982oQz+RmN932wo+IxOAfvFj+LajxfMn8QFs3J9VvBSXKYVAGvtZC4mMGN6KpOw91cvzy96Ue8X",
-	"T83/X72+aOz7dznDLO/te7aH9RqNNFHzOldb3k0HRK5znclX9pfpt2lzpXJS5zRqKhePi2DXhmCVelEk",
-	"+uMl+UNfkj/eND/eNB/7TaP8q+uf/cH5aAMP9CNsmj9abBuO17zN2EHn8/MNZvyjFfDHw/736LCnFGnj",
-	"xvvddAAwj0wMXp/3IvP5y6/w34s3jetlzvg8k5OMzs4dYVxrsPpgW8g4/JuwK5aardvY1I3ZHfG0h2e7",
-	"obKJdybtNq8b+9x5YnfQ7TUzu4sCRLeb2u1mdBO53T9GTf5nHjVZgfw/aIT8v05Y4X8WwX9R7/3eRO55",
-	"5oyhMP0X9o9vIcziXfjYHlZEAZ5EzbXVm3A9zYf9kZzdlXTO9wyLmzBx1wfWfAhfV5d8vudKKezNJSxR",
-	"cbttEIn4yqWxfnThiB8dVf+EYiM/NtptEai5ZXTltqGIHxvFNowoXDd8lDZ3Of4fPL5xq4jCbSBnPrRK",
-	"YVtWsC/SYrolJkCBFiwvab44JnxcTr1fFqncMhf6JkKrf8y++VGO/FGO/DGJ5MckktuXTbZLk/gIUxK2",
-	"uLLXhaK/W3E579a2dQt2rbNG/AGAweHZKOeaDDNGLy0edRneFnkiFErwVRIQr9jGd/saDPDuIpNiQi7Z",
-	"MgrvVGjDV0hAQz1gCVHyu1xq6i/BXLGE5HOXJDnlaYkNLWR2qfrkDXyPIEOxnDMRR+FTyNQtcozDqYkB",
-	"A95VCIynNB0P7KsO7cZNGAqdSMEKIAaLAk5GqVRQr+vYYfIT0waUDsQbFsASIDGbKsCKNxekzbeQY4BZ",
-	"GHOIpzc3RmxoEOMhiYvWfXJ8U0Wh0hY1vbsCceXV/VIuiBxry0Vr6zxnwpXeL1LCrIt3nKcBDEa34vKq",
-	"DVvNYZf9VCH0dUSGbMKFGbWtxqyxHlgjgEfVZG7G3Yt6fvW6IgIzpV/iq+bPL2k6ho/vPkCtDZ52zdup",
-	"shmNKRyWAK6xqFiX9kN5vh5jpQKxQhFgBc6KEbGEFCFywc5gVUrsui5OlBgHnNDxGDd6xjTUw/HihJMk",
-	"/PKaScjxGAukAJW7LTAO6aXoudG9hEYc+7NN+bF/w7FkfjWSWgw0vWRNISGVq7Uek+l2UQPiu0jKGWc/",
-	"VR7EwtYoM1wDEclcSh1jLp8LAaxaky5rI1msQGy0sIzV0YC4u91QVqAcT5cra5sspstSKR4qzN1g6F+r",
-	"hiXkAK4JwzaFHEAevS8BNaMcmAleJEaSdfn3CipBAeJSge5WVGeSuc6ouLTVitwNgxlyE8i5MrxZZhoE",
-	"SZ/vhS/TKaOuNJF91RzJKU2Kao54szjUMftUCE42lzINAaegZQR5GeCZL/eAPwU1v7CgUkMv9QFj7cr6",
-	"iA3R5xKKVwFc1YpSl3GfPJMZzi1xYJ04EK805y6f+K0gpZTiUq0mntkinUZBdyI6Al7BnoOLq1xDyXEF",
-	"ZYs6uj2Bf8KWgETAFHPs/OL2oh6slS++ZCnbkbG8mS6RlbyZLs9852+myxfyV7Z7+PDMDuDNdHnuxmDe",
-	"DYbxZro8sSN5M10ins4Xdiyr5FfPllruEn3NAiRl7RcQLTAh+mYrjnhwzqizI1XvvNyI7/R6ykCAydhA",
-	"qixnrrwQ5J2z91yBYSp1iab122ebOiRjLmg6WAvqaROgeZqSIbNYUx6aMTbCSFxZwxWQ0l2KnthH11U9",
-	"6aY7XlB1eVNliVorpZwz5czBbZW/Go6DYWe+KHEAK0xHgOFri41ygEu13yG4WwaiXRdAgTLEeMsY7ENA",
-	"bgQ8qAymPhLzKE3T66JJeiuOQgJCZTAH6WVuBaVt39ChG1MBjmPf2xpwwawVQDK2sKzYP3CKVRCxDLj7",
-	"srZ0M7qEP0Mmtj5eypY4WQ3vjX6T9twecz0BQ+0dHdQC/9xbtrNKWQhfZCtYqxJtVuz57XwXYbbWjZUH",
-	"CmmzQaNHK1rtSFQ/nZWE2p0dSbkiBzs0JBWV6OtihlrLpk/gKd/Kh6hngYHXvfglPha+OZOCa5lZu/HK",
-	"efsnw/ehAtS6V8v198111EFkmQUzrJAaO8VmSlMoKBE5Wq5agMcIQX/dkK4fV6111VpJv8sTHtBtZ0c8",
-	"oMOG3N6iEA881vHqMmKP1iU++gZDVOWbajPEb75mmy1wow1Yv07HAiN5AHnqUXVLiKcloFNV1Iiz7UfO",
-	"f494SzOeCLDrvL54vLIYRLUk6UEjpE99Y1iHT3lKrzI+o9kSrA9DOrrM50eEzqA6KmCHWuuDtxPAzMHi",
-	"8YnTfMIIBjpjaIdSiDxzJ3L2AKlYoY+gYUZpZ5kBiEHTVOTsEsOlNXMB3HbdHGLFXK6IFBGYQNByhPMA",
-	"01FkLSNgJq/aztHe4uDRQddHpGaAqJ1kMp+DFUsReWVkWSMCC1kx/yBiPj4cDg6cImCrQvJAJfNswjwI",
-	"8wp7FzRNbas4ygm/Yoos6LJw1qNr28zPmo0tJY+tugdUhbVyfnIsIBisbcUAZC3QNhKkT55zZUMvQLJi",
-	"CRFsYZYMJh0RLhI2N+8KsERil/1GuLDiJD7qPwpP4579opY2c+4hvwv4IYT6HtBNMIjWiKJG4+RK81GD",
-	"QGTNTGjb7lZsz6ZhDARbFO9VtJXivBjS+mrkIkHsMqxhbyGnmv3d7f1iMeUNe8aK8r5qfMceM2lECtPp",
-	"JgRykFnd36kCjtco3Dz7hhFWe4/KK9x4lfrt8YxP8oypRmeDLWK+iuBDNjKM8fHJi8dPn2Nl4w7UAgzW",
-	"ppYhjMTb9a39VsrLY0KhojS3wH7AH5TZUZCX0qHLUgJUudMzNmJ8jrWenDfQjYHyhCjZsQtb0nQwf7Df",
-	"Xurb3BRcWDvHlKbjsGqtcgS18H6GfWLJ6KBceRkbEsLm4IQlOdsO07AY+KMHZUfjNk082rIJCx7fYbf5",
-	"ItqdXL+IBzloa75py5l/4KLGt81t5lYBorLwzi/joqOnALZo15HZ6v61IT2F7oO2YXnnuTYiF5bagFfx",
-	"0uzWm43ZUSuiNR34akAQ6NhDam6EOal8yYJVK4qwlhAB2bVZi+XZZaNsBpIprsUjDItywP0zuiRDRnx7",
-	"9i5Cm2kX1yTlejUXKUyldRZi3rbeMnRloTAHTPeHZCM46q1ZiH19O/ZRdU/5zRecs+LeCbeRZzx1XhEF",
-	"l2B4g5T3SnC2gpULyBFMrXJJVFhvhY2uvrhfSY5OE5qmL8e9o2/rtR2aTcpFeItzmoAXNCJTmWfmwkno",
-	"sqMzv+rLakzqXmNJqEkiH96V5nnmzEkVIbaK2LW6LLXM2ECxjLO1pS7wqYKnu7DnFq6a8U0KCfpZneOL",
-	"TTAWms3DiCJcnV7UM8sD5pFla/atj0lsAZT+zgbkJHSpGiHD5JZxRrAa8L6dQBkO15KpvA6rt/cObVmF",
-	"qrRTa1Z1L9Qm2lobMC6cJ3FEYqvYmj+9W958CKuZxaC42/swstKM+cpL7jakkTskdQwyHGNoDUQqRoXE",
-	"EzrATI/QOj7s8z5QiLJBVEGtKNDdfYp+0VQ5w8ExcFAg7XC5gKhH6CQqgoRgpPhIn5yYW5eZF51XkSsS",
-	"/xlWPKP2nHfxzEEiUFP4mBqhWnZMzE5XxAvzrhTglM4xerHCPjZkEcjgGzgEYDVv0JBnrJW9avaXb81P",
-	"uMtevY3DiffArk9ork7FWNbnWdoT37fFBgwcOdYVwCre6IabGDZffrWcnrR6Wje7jJ23t6Vpw87e3dKG",
-	"ykl16k2x6E+yJclyceRqGjseR0dTZ1+yNWUgQLBWa6dkVgWjIqqa8UZRjQ2WlFJJ9pYxQ3wAPugGAvXt",
-	"LDeMCB+TS4ERus11am82Vujm434yDALokzf2NsGfo8JK7IOSaRC+XMQmm7vHUd7/DKZxbjWnohJiv4lM",
-	"7UU8S8vgHgs1tl7UhT+UQG1W9RCsrLmbnvYPQi2zGDEY2pMVrS1sTpr1eiRsxBNm77pSJgPXx4jVv+AK",
-	"yz+WLPCY9onlHhr3Q7ttojSzUEa3h/ATNZWZL0ip7hT+GtxA9JKpFsFdOFjFFT0WIaS2VUsKu3hOwjCM",
-	"11eeLjsfgjzQ/X0jBEkIMKWajChmsJQq/o3kzDKJ/gZhiC5gvFGbuFaMWv1g8iTcuse2hjYXkJYDpFsd",
-	"wwKpywkfrd3GGTNPscRFbfZJDAwWyhKHEdGjgu1yTYRc+CeN2h0fmW+RNQ+t3SxxpZuD2O7GBoZsEBZ/",
-	"DBtynlAKYWIZ6Ff+vYzNGXWxzC6ODRmiK+oItah9nHS5TLcPgbPlqJFMQ6aMeOu2CjJHN5yMmauNJZhS",
-	"iH+HlSIL0vWiXkEd/yGcqf8Sp7Ee48ptmKB6SpnFN13BF3TSdPkKTUe6JV1oZg6be8TuwQnWg+3od9ii",
-	"GJ2mk/XHZ4IZlTW6TLBQC86p1H8LSYromRrkHPLqToblmbzq/HQu8OpvOO3WyB3TJIl96rGdjtnHGwQZ",
-	"Vi1FSWItbjjUYhgr6bJdrB9NuhQyyk6fqHrE6nrMAJxC5w4+rJ7frvSqYqvtUuy+oJPdorVd0MnOodoc",
-	"N2i2M9KZTUTVdBKRXPDf5VCJE7MMUdInpy5/Dk5bJlMymtKMjqDctb264ruxTVVEc4z5LpEarzb7tprT",
-	"EdQqljlIX/1S1aNvTl/9/n//t3/4y78pxx0cdIuBxUy8w3345+fP7vbffVLL0nO/vfu09bV3dz5vDGBw",
-	"K3dNtDtzy9w61N0Fnex0y+94u6sGiNQh1aNph0QHSA3CRP+V+iDIEyjUO4OhOTGo5h3b6PwwGA8Trmu+",
-	"DtNCI9hrSY9en9awhSDhPUbbvLXsIsI/cc8G73kT1MrMZ/OQD+FyrxIvzdVHlbP20pVGtHXhZ4A5g9nB",
-	"mBDIZ8xmVCyCJPkpS5MiAc+sLGwg89PcfGUldss41WVoYdZTtn3+BXs/ZyMNgvEA3tm6imo5zWS7NhBy",
-	"ZUWqbs1nW+TIwrtGf1LW3LzdEEKnQUfmAfjEH6IeWB4GBZhvq5cNYvugfqk38x8TKWzhR8FSW/lPT6mA",
-	"svkWPsH5B1zeS1G8cQNzzDOoAIoNgmKeZxMwLWlJHnUzxQQRWKvyq0qWJ6OkeLXZGgtoUbsVC+qsWxzv",
-	"oO5WNtYb5YDU2NPWGyNjKk91W8a0+a1UvReHauaZMcApWnbrRAPLytdXSvUlzjG2wltXuy1hu8npYntL",
-	"UxTYDrkYpXkd16d1OJ1rAbvIMLOmbj9cu97v+gd92Or6R3/4tMiop5nSzTAIW9a6zRqP8TOQKwq3ZShh",
-	"WDsVyxAsQJqNziCemeted5NJiWsWUlCpEi3Qvnw6mriQP6T+gi5fKe2lWsOqsCGTqdwHAV8tRb0E0pOv",
-	"dauxFm3tgi3dlG0C5ZNA6qkfiIqAUhxFJ9EUIWvIHJRFkS/sYW3BPN2S7oMhQgvm8+uwFT8NbUsiFkE6",
-	"6/Y3RMxUYl0MXxvY4KVOBdSDiC+LoROj5XNAdVxk05pblgEnEZXYtI24iG96o0vJjtFZMO304GpE3obN",
-	"2tFaIRLFxSS3ydmrAwlQaCyyFcArF0qj2E8dgG2j2bvSyS2ZNSgJ2Kg9M4BgJYiN5gwQWNCqDlOGQ2tm",
-	"bLR5kHWvEZd3rfEF26lPvnBgPzagUAcN4JCFXMAy4qdggqHwLuRQJktShORdN+av2IVR/cRUqFBdtTof",
-	"Kh/hXarvnm3sWos/barJDReVlb9fXzwmCUClxAMXUPP6+emTY6vzJYooIyQNl8SzemdsgnYO9w/vHRzu",
-	"Hwz2D778xS8Pv7n/Zv/Xn/3q4W++uvf1gxc/f/Xo7OBiwzrcJ3u/oXvfDVprcQd+JzPFX8phU4Kw7gCl",
-	"a18/wYe3tAG4d4bNBV+S1vC9QiKt5KX9Vg6Jj1JFcduHu4aC573DRsGzNei+rc8CaM/wbASOLSHsCQTT",
-	"6Ng9TzXLOpL+GT6MAQRcTVuuHI/pYEjjnnS3itJyPr8Gs/+tHFpBsZsjhmaX3YTmSw7j6rQQC/DMALYb",
-	"STiuBk1TuQB4DLEEFNRuC1AI604yynIwmPUKKoMsimTrJh79Ug7PfCuwcL6hX8rhuWvrg2/XnoduV+2G",
-	"BwS3GFEsRQfpItweZkvYM9mFXhX2ajdD5DiI389+6d2Q7dEu1jmIOvdyfsAcSpSpiO3h5m9j5QWjClYW",
-	"2UQREd99NR/DmwrX7wzfVl7KLY7mOr9c9aCCPIjJsRQCKeNfPL0gd+mc3706uKtm6i78GvfJCSyXC5ww",
-	"g7Erqny+H677Jx6tcv9O6TU76eI9G1Rq+5cWWs2/fr8IjSVSIDz0Ddi4N3MuuoXfLNrdvdU9nLtsZ74Z",
-	"JemXcvhSpMtQT7JfVVWlquFwFV1emWdfeNm2sEpt7sFqSZ3dAqLYG0dWQw7DU9taSFoMHh/aOcCuXa3Q",
-	"6S24W4t+r+0sRAnxI3AY4pxSKpoSc5slhRBCvnTpqQAV3drUwWATNwbjdTK+rrpjldH/usXj/BbF8U5r",
-	"UtsgaAWz1FhDxd0fg5SK2zgGW0bIbKkBbbFVbDQcmgXx3qfCBboVrl3IqlyJFXKwD/+tRgvZWsMoRPeV",
-	"oGgoU5zhw3Vox7JUuHLZdrw/d743d38Z3cpNdFPX0A3eQVEPULpV442RIZgxjMtGH2dy5gBSeYYQKaEl",
-	"51s/i4ND23TvqJexEROY7Wl//az40WFyfXjXMab5lXnx5fgUnl0XS9h0qfo5t63TbrfizrdhG/b5vtOW",
-	"InJAXp29fPz0/Bw+HRa5gfc81sH9Eq6H1Qr2o4PoMLoX3X+33rPZ6jx55R0y8Ml7suwXtpyB/fTMacrm",
-	"w2OfkQ3qpwWnalpGo2nZDyvXxzbx2L+wpW2vs1mIq4G5Gq5W4Lh3Cr84ZyJxsRcOpSvMqqmbT9xDLUlm",
-	"2zhPq4cx6VX7aRhcSINwwlGwbO3OysZNX1vF5nIi7ueIDJeVPFq0qnmw6RldEosG7jHQoA4XZjykXFmj",
-	"m4LaVuHAO/E4VPBn9D1yuaN7Qa0pz/KLaa3JlTom8feG2h8QCx4LM0xlmrCsT04w7HQkhQLoKzkmKdMQ",
-	"TMoF5utAkxFJ+IQbqSwexBGJ+2jkj/di3wbYSGxYKUStQpEUF19ayj4gX2Rh9CkVmEVMWKqYQ9/igmZL",
-	"mEA5NPUP/8Vf/fFf/tP/53/9Z//p3/2TP/7rf/KH//HffW8Y4If/9z/8sz/+i7/6w1/+DU62WlHiOmq/",
-	"I/WOBRXb6+6FFduxC1UuaF9Q/a/+zR/+1d9uFRy8hsY3IiU51n/72rqf1c3Usr7OxbWru6XbwPDxppun",
-	"y/s+p6aV4ttpuzdI4YZk2DV1+P40V6AUurTudn+3csV2zVl3y1VdvbcSRz1RnN49n1IxmVK+nYP77s8a",
-	"Xdy2y5QL9vTKbozuBQB8AqUYsUyAiF1rfhMJ2AEtrrMITZnPmS/sQhCrNGQTKixG1UG30MlhS5BYrgDc",
-	"VDZ7x8Pk63oo93jMRnq98WcuM/0UnzVvXbVKaJcc41/gkT6JMbGSufo8RYxugXoCxdp8tjugzwZJon0S",
-	"5yJjdDSlw9QV4bGhiHJM6FsRRiq62kWQJ0pHU5ZERMly19Yb5lLeA8cojBepFo53ShMbgA8Qn5RrZUdN",
-	"FeHjt4JrB/y5OIaQfh+xC3ZDu8gW+LVUSscGUlpILuedLSKFgrBXG1xs/4ZgxypuF4Yb2ocZByDQgHgh",
-	"Qlg3xxactLNijPazHyh8fuxH6352Q3av+3HbL/zg8f1gBvDFUz+Non+YC3x8XZqQfcLNymcWdFZRK4kI",
-	"HUG2VlVYgSjpWl0voIpPna8U3sKMBrMTsZ7vkI4uo3Cnc0WChXSt+C0dRMI0BJqD5NDKGu3vNkjfH8tV",
-	"XAO9gAM+b27x9FW52mTHRlsMOcC+K9Gvlp03BYW3sc/KRYcsLOq1Kdn2qrkF3JjyLXeb0DEXcv6qNbnk",
-	"opxUUsB9FEsOpTGUrzUE19SMLgmExNbipmDVuuO9v1ZNnkGP8AnVS23tq1GeZWaIIfpfRBKKgOkzKfS0",
-	"FvGQ0GVHBgJgdd0etQB3HR+GcW2Br9wEo+eaa1rm1wq9RhVpKk0Ho3YTU+iChYVVjKkyjI/3eCUzLsB4",
-	"oiCKmSZWYvHIavaFRi2ikOo2rMDUPeRkI9OnGiRcmWEkzXrnJhWGtJwPwvStlWwhOIzXyP3oohO9ds8h",
-	"hIkrt1XeAKfCkE8heLBdd4iR7JNzBMCBmv72/dhVc7T1d7UkCdNspEEkt+fTVrvvVNRybdUlnyhSLr9U",
-	"2tWVFSivbjH3zeyziH9QidN5eH+F8vPJ50effH4UqED/YO/dX7x9269/U/qyb769U/n8aUuSuUNl6HoL",
-	"2VmU7LYPnBPafj6o303mtd2aFU2POzcp+k6vadkD1nvrVj2czU1Y9ApmXVH8N7CcrqqjB7idCEOiiqsH",
-	"1KsAVeLYF0J11ChCYQ13cIzGcCHApTJ3k7mk1hksVpVtDo5ha4j+RO75xA5sqf/C/vEtPvYufG6Pz+a2",
-	"3sucmiH0JlxP82F/JGd3JZ3zPbNjJ0zc9QP7EL6uLvl8T85xNfcA9NLc9GbsXW6ysHDcShe2e253t19w",
-	"K602LDLxjX200bpqdv6WcUQrjE2+0CQCd+Em5YoMwTukZYHdx3VUbGMoaAi2ISOW2qxiW4dyLtOUi4lp",
-	"un+DtVPW1ax0sG9uNqDIoXHJSXFDlkoxUbVp+acrT1ncBTAbB5IiZNgUrdalSYCKCZxukOwmLWpfypQD",
-	"E7MGIFs7N0CU3NwU2XKSP+6jsbmQt0aUetd6bnZ5xe/8ehc1b+EWtYusZFcFCzrqo3zX8n3jT+/uNHzX",
-	"KO1VksHeUK7bqytoCQZNwscOv7pUBOuY7JfdPF5Bv7e/TkN/I7MECzvc3NEDt9IoN5v93Cy3S09QfHSS",
-	"o7pcwbBGfgIefcNk3MkFSxwNfkT9RJCTV6fkki0N4wX7m30eUb0xO9Txc8UgATD+4uT89PHg5PXFl4NP",
-	"EX18nnGoCTd0dfUzrAiFBek1zSAIADYsXLpm/MVkp1rPwd7PaMayr5qw0U/8QEvtwAv1hlRRM7mJx8tL",
-	"zlydMXjQ8dL41cvzIEkFf4zNvCH2w7SAbxshE85LL71UMzUoagU7yXbOzTw+mAXkFma6Upzmq/OvzwnW",
-	"CFdFbAoUbvvy4uJVhLVTYFVmiMKJlWG4IK+k0pOMnf/qOd4kNudC2RLCwuqkWEFNwWVa5EpHb4UDJ51F",
-	"4dWrizrq/bfirfj006fiiqVyzvqffkqewuX0y/OXL1xI79RuGfBgMPvoEYm/fwus5y2Gbbx1DOht7+it",
-	"K2f1the9BXb0tnfU7/c/xH1yYrMLfbOGCG+FtYQa1do0GuOIsSThmLM0UUdmrHskhrf7aGi2oTJKg/XY",
-	"7Gcs+J3JSUZnwAWGGRVArH7wNrYYwwmx1ISvUCDgiiwyKSZ98qvcEGNOMzpjugQjW9RvTiRDpKSEjVKa",
-	"YWAMdAOFr7BbSxs7XrCkF5XJIVbz8ZQLM1mZkadiknI1hTN4Ahtn7zkVk9w0gM0Vtu+Y8IQJzcfcag4e",
-	"R/lXudSQbQ86wlLmYJ+kQ5dgD4vbt+ttlxpKI41oBnj8hnuicjFlNGHZW0FI/Od7Vq7cO01KQKdB9WrF",
-	"NGysk1JUOHmwf89WCwzzzT2jFiQ+Yzpb7p2MNctiuzXP+XfM1RvAiX36KW6EEwLZ5wDG6gB6ydf8C6wy",
-	"CL/BewhDFT72mXmsH7RhJgxVDLGw14OiCKYE7vbwPvmKf0HmIMCZX6DuYyoXWBGITJhW5P7+vl+YvpZy",
-	"YB6IbTdjmc2cqWjMU0Y+iWd5qvmcZvqu+XHPnJL4Tnk6+/tmpG4V4D1zKg4fPITxGGaRpnbVzZKfaj+V",
-	"0qjNyuHAYUe68YR9mWmYDmzpSa3MrtcYQ4cyJ1SNx2A0F0GHZwbKXDo0W6p8vQQ7dQizC7t6EO3v72O8",
-	"shWQBUEZpXhkf5/M2GwI8MsFLvX9w0N7ZMG5ZBo2wjK8G66nYFAe0jZ275Ck7IqliiSMzQt0Rff7IQ7o",
-	"iqY5hsRBwie255gV9houDLIQOwH/PZxq4CdmfsEGtNv5uaTgRjYEczL8p5+Si+IytZgwrLJdzUtDmdiK",
-	"HsHriGCM2MXP8gwUB/sgnCszoHxOtHwrgn1tmauA4qb3Dx+Vd+4sH03jPjmXJJFkbBs1u8OWWHVdy7Fj",
-	"AAtJkPVl/ArqjABsR+2Nt8K/ckB+YbYwjtKogIZXAw+/ZAnJ533yWCqdLt25r3QNWM86z4SyKHSoMnkb",
-	"KA4Honz6b0W1KSjrwZVWEa6OUbNgtJGDwDa/WHKbVcGzFJXQg5SjIs+sI6/8u485NVexgxCOiKYTFRH2",
-	"fp5Sge1EsHyp4f9+ZaBFLJsBIFb5EAGkvQQBhVZDFyf6781yY67YlAqzIQNW9laMuWG59w6RWp72EXIw",
-	"f8kj1wbuZ5g2H5cWoUppcEnhxci9SPGEpXTJEnsRwh5fSIiiwIWEHnAhEnz0iNx//979UJQfnvu+nDpt",
-	"X9XSl1twHpcrmvLkrRhlDO5EmlbaEUyb/RXKvA/2S1WRJZTmdVteCjyGh/sB7z+251u5gZt72nMAI3T5",
-	"GwKFoHGe+pWqHJ+xETmJLelkls+SyzILPuNIciyvZ4FugJqPM0bh2FD7LRmypQRrQ2pec3fSoyICxfrm",
-	"Y/i9b8NIYr/h8DWq3gorJMEXcZ88LqyKUBrC9GpHArTDsrAl+wXYKbG/PsGifsVZsbkk+K7U2DFL+nit",
-	"n1r+e0QO9oEvBwHfB/gFYgYWnwG6Ch/AVxzoP2BUw/JYb13tCbNtze2YsQlXGgr9GXlZsdRcokNvoDIv",
-	"4ptYP6D4bJSmoufiyMOE7bfNXAFumFfF9j4ih+ZpOyfHLlzDwDVcp4WdCeL1fG/17lTBHIJygvagYvf/",
-	"H3tv3+RIct4HfpWMirvg7rIaA3T3vGFCce6dmV0Od3dmb7qXS3l7ApVAJYDaLmRClVWDAWcngvJJOkqm",
-	"TdLWnR0SZVkOK0z7ZNOn8JEKvlgfRjuzy7/0FS7yeZ7MygIKaAD9MrNDOKzldKEq3/N5f36PmUGb1pKU",
-	"L3sCjyD+23IoFANZlJunY54JmUfsjY/3bjN4j0Gs4pP8TdK5nKvc3JUTMUZ8JzjmoKCYK4J2wUwgJU/o",
-	"FVRv+sey1F08ddNWrLBGNwsZBoJJIoEIwJ1KNEsG0twcK0zmPLccCcqAvPUWO3DGAYtC8EbzTcI9KgsU",
-	"YPmQhLCZy7Qb9kbrTWJA7mUEijTThPAXoDYSgqkS7bD/3th9s6wMy97YexOorSt8DFFYAI8lkdxS5JVP",
-	"9XtcUmQc4xUIBSuWYyEweSxLGIQ39gFSocRwcsBUhuFMNQF7wpOQFTIVWltzgoNfSHL2hg0oM5c7ehOD",
-	"v/IkB4MSqLyen7EdNButRhMMOKBH78CVRxOHiqed7jQHt0tz/8bV69fAFIJIV62rRrFWYyH5OAnawV6j",
-	"2dgLwLYyhM+tDg+3+wpPRZbvUOwZlgYZCDASOXXtXmwGmOj8wLz70L1q2rRa3kKQt/KVK6YJoM8LyyN6",
-	"L1s/1iNAOwDrIgxut9m0JRMo8BAqoePNvfKpRtMG2v9OhTLw51NxVYJxomqUeCAFG/MBsJ1yuZ6FwX6z",
-	"tagjN/IrH0le5EOVJd8RMX60d/pH76ism8SxABfM/u7u6V/cw6uM7988/f0jpT7gEozFV3FhT2s/F5nk",
-	"KX6wt9K8rf0QLXbFaMSzKR2ociGBwJjtMAKhV5c+gFIUEICIPwePyivBMV8OYid53OFpisAatbWsDlxn",
-	"cMmVtVwYPmdaNv0BD8JoTgevmhWp+Jq20asWOy2yFx1JFO+dSDVJRTywoM1oFSE3hVbpY8etI5/XRG3k",
-	"hhUpJ2T5MFPFYOjx7e50hkdRVGG30EYI1iyfjgXb271+7ToQdZwTmS4cwnCiUfRA7VbmriMfWZjxVEnR",
-	"tgWu3LIRvL6ych76q0i0pYGChALSrbIFAhMMwcq0VYptRCDaZWCgIy75QGRQ4IYsUSQe8xOhyfh4XDSb",
-	"e70iS+EfAunYLlIwHYVGdhwaYnzgtQgKPsh1Ru3HV7Fls90guzJuo8HMqpi9w/pmsIDWuGX3sOTHQsZI",
-	"wqt0EoRMUaEsaxPKe7EYjVUuZG8KltJHLnLzbRVPVyB/5Kig4K1yNczfoLPDD0SQOF2Qt8FizPReLxPm",
-	"3hnFI2hXv3e23ZmnRZaSjbl95Yr/W4OG0r7ZvLkHFADtd5WR2MMDNf4gTEGMeJKaq+57JYPS9UBj829E",
-	"OTbcEAUcijBuoemiZR7sBo+Aum/AIqx7+FnVnURO9A3YlHMoWUcZJPNZP9j6y+JHsQW7zd29ndbuTrN1",
-	"1Gq2m+b//1PTBuDUtWWRpgjHlchBB9BS7cMh152Zw0F+7/plT8nQGrSD7wzrt8HSEBhwqxqytmigcKZw",
-	"RDO7+MiTk1q+M9Da0INN93cx+z/yKCEy8BXY5Qc87atsZFn+5cgJzRX4/m0l+2mCHs791t5KgsL7PMPQ",
-	"qv3W1VUmoosxhmR/IOKEv44izEGMkQrEH50Is6LQgnFGj0ybS2XyK0+96/MMJZtU5GKpjENhGkZ6IUts",
-	"mQ5DtYIbc8zrDvwwy7zqCNvyJbujpLjUI79/+hf3Vf6OKmS82R15zU4ubvR5HN6wXl18V+SrHKMtf3x9",
-	"+eMrevVfs5v8rsjPco2rivNaWoo9FfcVaChjGzU8U0sCfH5lEAA4G1PBHwuo2AMmNFZIwlRusKhysyJn",
-	"B1UynRqNNCqyNCLDm5Kl/wUDX9BRqXROYPI2PjihIsllEgIqr5SCALTHDIg6qai9Ok/SlEIveM6ogXnm",
-	"+RHc2Xmqt6niVqMoVe753uaKDEZ4b9WYLZl+hdWYC5fptnrPhjznNlHNi1N9CqKBp7gi4LXXxA1RpGIt",
-	"FwTMfet+OJP7AW28sJQX6HYwKvgEQ2YoCklibomNJCxDTshjkCp1gmEBni0f/BNl9pJrBUSToUgxjCDq",
-	"q8w5KSgyTR/L0n5NUBdozM+9D+kV97HNsjBDphHYQC1dYOxZiWPiBpNodDqAs+MzxAD5zH3wmffmZywf",
-	"ZkIPVWreQLRYzT47lp/t7OzM/Z9pLIJqNnkyEpFpibwVn4E5XqWx2b24cFAINrQnVXIgMjMInBiKhm1y",
-	"j+e5VycVYt5CFo2UTHKVJXLQgC4nPJMgX7h1xaH0siRPemVFnYiZhYSfxEhkAyF70/K3z0r/jhs7TAu8",
-	"wp1YjPOheQv+BN+2jXr5zMeyhvifQjgAklvVCBkMb6T4hRDDU3MA+TMfYdn+z6ipz8oeYCBGjioy0cl4",
-	"DkvM0zScH7TKrNv+Mwxnc0VJKRjULOUkkbGahIyz1PDPjOmhGTjWf7jFeA6efogTGhWaknSglTJ3iFuI",
-	"bVvQyo9lM+OHMBZbE8t5ryCipwILgQFBFL/ymR0KlMRkuWItMxEMKJqdbOimCgs0VirtFBKiKmKzQuaB",
-	"WaiZgxfaetWO/Nh24FMMdaBvpel64dkgXH6dpBA68lm59FyW2WVDHqM/j1Y/5lNb8ste9LECNKDyRtyy",
-	"cf5lvU7r70SLIR0eF6hqOjEtuZtUXsKZZerylMue6KRqUhkylriF34BQQCxqV6RqAm8hXoN/P6NUTezt",
-	"i6pAKgs7t7EtnTyDklpzI+glWa9IctbNBD9Bd7AaC+ltRW27hKOjOxCiY8bjb0ZZhQ88hD2epl3eM9cV",
-	"otFFzLhmIyhTY/MZ6m6LpH2UVFhxbJbbfbFoaHGiT+xiG+2XLkxqx6ZHGGmOBz/RrJ8JChGHCGlMZyoT",
-	"FSFmqNBCt+2aj7PkMc9FJb3C0Lpv3Ds8evDwdzt37j2MFtwsXFTcGp7lQPz9NXQPtaNLqs/6YiIyc451",
-	"yHJlzrOtLRrahD73IfsMXqz2NRHdoVInHdINTU9OXP1sRnbNLVpV1RsNdycTffBnmx2tZyhev8fywONq",
-	"UF3FbKxzI9s4b4wz4iU20BAK5ODl8wYEsUvm2WyMO3myy0DmU1zRBQAhvEQ3tBd+XfX9+iYA3oNcQ9LP",
-	"HbeHgp6PRRq0A8txPWXczKX1KAzcugft1m4TgqCkJRaVLqn5CmX1uiByE1RqolC1lutBpZ+9ZnNtE0yR",
-	"ipfjR7ZWCH/F6ckq9hZJ6eGY7u5JmZDyt9qWkUkFIivNW21Wv584rGrETdDeu2ZmNSOmBu1r5mGRCpjQ",
-	"bmXXsB3Y4Z6ILbIXPvW2kawzKxhzSntNGODVLsdhWjkPKw4ckFMsOEUqtk7orTHGOaGlp8qeownmylO6",
-	"WEu9zvcgugr5USbKUCmXGwBSTQ4s3GUhQbC/z/UsiyTndJkjCPUZjCy13F9dEKjha+erfk1dz2c4sqf5",
-	"nBcfhS0f3fLRWj66vfuX5qze4OKfxUtdpOI8PdTkWBajcQ4pk5jU6vQ0x8UITglLbIL5jYyLS8xphEUV",
-	"MsrW0Z6aZzhpg0GeN+YVu7DrAVTrmLKBYkpSvl8m2KdFPChhJ6SYULZug31MuTcw4EQze6/J+Iym6tia",
-	"sLB8hfnehs1T3h2O7dZMFL0fK+3i7K0FcjJU7EQ6fZhs2uu75s3A693yfurz0ow+68bXOU9FtNybX5R4",
-	"yZvpvv1+RQF1PAD80XBFcAsqb82S2wot3bW0FLCsShLsfe89vbmZnvoywgS23HWrpW5jDLZqLcYYhJY5",
-	"GS5JPPUCtF0/1mDe5e4YGyTIyh6gx4Ql1CSAOBkmZ9OC2EOnApdqMUSxgaOVkrkbqRp0Yj7VNdzHhTjU",
-	"hDfMDjCd2m5AvU401si3qEy/V4hsWlI1V3d9jctu6zE/C5f1brG9aVfqOrcE0O99vtbpksqmq40AaXr9",
-	"EOxva0z/ffjk2QrRIpcYWrKcmRLi7CdPAz8zEZgGspHK4+7UPTbzBTDL62HJkSlsb54lE7gWYP3ByaT6",
-	"5ou409W5yL3ZiDrgmwW4iKqtAd96ZDh8XBmxkSCXc8PVmL6RLztqIjtu1hQsaGvi2vHizfaWcjlXN7Th",
-	"lAHaagdmLuR4wHAJt/IlWdQj3aZMfJB9zazIq3t9f5dp9kbpfrrWbDL9ZtVjAcIJiYjX93cbe2ZNKxDD",
-	"5yQgrBPLRDR4G8x09mCmM8cxLWCQV55a0vDsikc7EI94HX0cDse9GBXy2ogpjDqSKkflEfOxEVxiJp+a",
-	"HViILm9IIyjvwKeMU3aWub63CA3MQTZCAPk83z0o24GBnkntK6tpO53MPgrApz5EsJxMsK4wSnZvaMTA",
-	"OFhXVzuozv6yNLYta9mylqWs5TxC2permHCotjrmVsfczHVaUqpSqXTgEGePZS9ihFuu1Szv8t7QGjmr",
-	"4B8uxgtRuqYhAmjZmK8QOFhocadCG8QaOpiscBbsKrTgWKGnOQO6nY+JggBlZa2kPONS8x5EWFFMEo63",
-	"DYbcEY8FwDuBbRWxPohZou14YjFFILHrUJk+IHz4U9UtAUcGQh/LkYvpnMPoS8oQLDLKk02a/MrqWIKr",
-	"mFc/s3Ud6OUG4UViuO+8Cs40n2o2VBOI7rIJYCqLbQIaxTNHQuZJPo2Y+ydUJqyELcN7tJtRyCLaT/gn",
-	"7qj5J26m+ZfZzohiE229SEKirsSAUuRkBJHTs6Ulq6GK5ryYpu2JMP+mM2ELls70iB/6KVEd9zF1WIWa",
-	"sQhj1XBVPk5oQcpiBvbN6oBPxNRND3bFftPjuRgA2J39rlwJOsZ27BFlVEW2d5AxzOE2E6a/6ITXzhde",
-	"mV/QKjHQaiQQ89aTbKgBc2Y7n6puTRvlMXcNEMsGl0+uIPZhJjDStoOiasyndrkwMNILuB+NzPqkiRRM",
-	"PEFCHbI4w1ZVxrBgiOuBSkbiyYXGonY5MFdQkvqxHiuuBcu4BD/YZzUhhmCnAjK3ipnK3knwSVEVuAaL",
-	"emnSjihsG/Y6cfhplux4s62WTP+Uy0XGJt7LobBcKW6cU0XvBUYoOztrhXLlT4FMVEZNQYn143bv1w78",
-	"6sWOW9BwrcMMqF918KC27LSWjr7jodHPzmD3cpZ+8anAdM8VpVBzuA/wm9N6h6uZaPAZmRsIuRYLhtHP",
-	"1KjeDLqkbNsp/VPAvxvDgq5ztVHHX0XTJ60SySBBSDTBkQ34s4PVWAJb9gmg38ABa5Un1e/botCLFC1c",
-	"++pXcrasDuptdL89KuDdmcr1ioN263q1amvQbH3j3W9ePdp770ZQKb4atG7uNpqN3cb14CJMeuYarGPS",
-	"ozO5temd0aZnzmSic8NyH4syQGSBjY8kqQ2sfGWS/pKk29v2pa98yi3NZN0TDZPfHukzHekS0nLBIXYL",
-	"vfAQV9Jt63JeaHtfbsbLY5X0anEOgzb95ljyt8yfmGEEFuc8m3YQkxKSW8Kr6yB90ORfVpKJm5vDGA/a",
-	"nzxaLXxn5eUIA50MJM8hWdXNjcyq64XInI0xusVebqekydvDv83d2BogSwDBnqNWq5HAhQZH+9mVp/Sv",
-	"mbSNuuSJklRuYf5eX5g/a6QD+5HDcCYLZyb6WBxk7RO4OBFj+bHacprL5TTb7IbLg+Jbl5qXAu1aoiod",
-	"h/tQtvX84PfWjMS3dOVSgvF9mrKpUO4u80yo/fwVB0F5ban75YTMbynhV17m3kYJvPJod+cnp9vyXAuD",
-	"Aw68+udUAtMiH0E5dKDB6Ocuq5rXGOxcR199ix3Ocy2LnZv91mR3NpNdWU5ukc3OLfVqRrvZ0+7K+02k",
-	"tuXhSq83uPWUFvYXKMwMNeVsMqN7T4vHIuOpV2oRYdBMY1gjmgC4IBDFdtudYjjBRCSDYV4jgJBZkfBr",
-	"XqpZcZzyRJ4KoUNc/eD2B3dhR3FmIl78YTcZzAgQwe37Zjupqbfhd2wnaO+tIxphN5dtkKxZlc3FI1jI",
-	"DbLvaLnOKvHYFVxR4qFzurUybgWY0sroiNeKRPt08eXK0/KSrWJqdCPYmhpfY1OjRehc2dS42jFcYmtc",
-	"eq62TOQcmMjWgHiJBsR1CfWmFkTs53zLd6xrP7RK7aXYDz06san0be+iJ0XXXdXd9cXjy7Ucbuna1hy4",
-	"labPZg48R4EaK9cvD76zL83R+bogX++Cr3qPDCN4tQJ9V73/sDDrWQZpLbfCzWVbEnHhWXeKxu0krtwf",
-	"2pba66OL7ijBjGwr7xQ1xsTDXGUCyz273lQGCN0N9o7KGJdMPEk0JIK5tLi+J+fwTJRA3VUBh0DRCtN4",
-	"KnjmAcAdUbpTtZQ3G/FE5jyRiDxPA8J09Ki8pBFmHRGoG31K8s7evLxjDmMDXu7YPLN5oefDwqcZm4s8",
-	"OHW4j7NE0GWxh1RpDTNIdkY8SXGpToQY09DBYOzZHi3N++QpFQSj+HhoMGgHrb2bzSb8p1kWcg7aQdEK",
-	"nj0q73d3zqjpNczzPEu66MR8GvQw7v7FX/zX5z//d16u9rfufWgOOI0iSJN/QvNv9CBLg2jqi7/4l8//",
-	"/M+rY9mlscCQF40iTuQg5+lJhxr6jlk9zWVQ9gmPZrotF+KGWYgbNQthhKjekOcdNRYSHqqDt2+3dvdg",
-	"WGuIUDjalxAzOjAdnINDeCDi0yTAMjevSv+3QuBWCNzApKoc/GavJLNrsbIlouCVp3TPV7Krwjdb9Ouv",
-	"lpnUbtqaR2aZHXTZOThPWftUXZtGsj1Yl2473OhUhQttiKBbjnnuFUS1AsishLAqt/5Ii+zeHdQ1z1N1",
-	"fVRDTJ1Fa6libd96DYJkAF5iPVXYzn4bJHNG1ZYWckmQjF3qzYJkQB+wUmxXpEoONGJrCwsVU6qKUKRK",
-	"52zE8x4geEdxwtPOOBP95EnUYIcuUIYGBZhpWL+LM3wtZLroDRnX7OstI+58/TqouZJFmRgAWEUsekks",
-	"dNvHvjhtZPithRvAj0ImUi3qPsE6gPhNg93rl3175bRCluSsK3pqJLRVraEJUK3B18BzLGrnGvMQDnC2",
-	"0DoizIEiWhkK6OICqnXSNN186OuFMUPQwMuNGepxyWM+o6DaBTIaZrO5G4SBd0LMw5Ik38bvzRAGeBpv",
-	"H8AdMEdrSbu378+1euNa2eznf/dfn//5r4PwXOKvsd9LDzKane0qbpMVVqRc6PtL1ueS467tEq/qaMGT",
-	"v41C2qrMXhSSJYcrcsUlThP67srT8haupC3bEWyjkF5n9Rr59hpRSCsdw2Xa97JzteUyl8FltqaGyzQ1",
-	"rEnJNw5Tgn7ON0zpXt9VRaroRWXVwX6CLVl1I/R1FyhTmItslEhBCNWhUZOwELlplVZng4AopFuXFBBV",
-	"kqyLT6ikYkfrEoJLjovaUtqvtjy/9Zl9BQKnzksHIEjbHT1abuK9g+/dRtKwWk2dGQjlElyyjPu63MCr",
-	"D4dKineSNBdZ8FWM06puwjo26tmt2Ap7l2zbnt2AhSbuuZ06RZmqN3WbvZ9pCUO2NBt78VFcxhWbeMiG",
-	"aiIei8y3RieaTbIkz4X0yoWYbxYLTzNA2Q3sOmqwj2x4VyV0XUionNmdMvSmQWCZNV3bNhZYh6t34qUZ",
-	"iStvBi/+5j98+ff/8vNf//0Xf/qTF9/70ee//Jsv/uwPXvz4Xzz/k7+yUUkdXN264CQHG24lvnAj+vAy",
-	"s0XpAEBM/GqLsoqUCHCuYZDojoYmCTlj+XquIA7Wr/kZ5MLZjVhNPJy5sFuz71bqm9pwXCCYsxQdlWWf",
-	"gG/MSJYJhleerhRENUeJt7FUXxlj7yzp2VweWWTcXel0bBnQq8eAtjfx8izC53cN15WCz9M0fGDNs84U",
-	"zPt90cvZZCjAiVTHyyZcG0Ugv8UKLWy+g8iZIyTA7cwYFtliayjMOQnyz//83734i7/e9Pa9vLTULRF8",
-	"7aXwdcnmVgo/q+31vGj0qRL3FSCA69eHnSkNWyWVD02bW1lsK4ttZbHFcVZpqibzN53linWhTGDOlOwJ",
-	"NlKZOL/rLx7DRwuLXcLPIAThjVaZbh/LY7njyv81SAKL2oy7Qo1GrrKSGb0sY5E1UjXpTHgmEzkoaynC",
-	"Uz1J8t4QGumlPBmxXKkTxhkVTzTLoDBGeQIpua6AbaX9TEB+MDQTZ8ljIW2BxZ4q0hjEQjD8chmzrhhw",
-	"aRo2XzXYPapZSeX3zGKHVL+6bJ7K7UUzvdrHbb+mo/kfjVEG+DrUJmxgSV9X6LBh6webQdv6hTg0lTGo",
-	"bUxFMLECsBkkCMVkz8ZGvPahbLGtXem1ybsYk22xn3umB5lOzfGCit35MFPFYFjW4ZQixYZdmcPGKNEa",
-	"FxihG3t8JOB4YB1RqZh7F03/NPopm4hMMHMix7nNx86HQrKReixiswsYgFF2NdOzLZZoFq58SoUTqw9t",
-	"CUXajhJkUo0Ei/lU42Bsi6bzfpIK7eowhlBjlZW1GO0m1qK14iVZyTmJ122Venfw5uUVE7QjshdYZWxp",
-	"sUNbjvqCyjR+1XykcATWcY0S3d3m7pzJv+nuIk9pRS+gxBrVHF7II498EqOkwLuDWTpAbFxyjiNQ7GND",
-	"+XiaEhEfAXaFGWJqiI+XFGMLHgMHcBV2bR3kqKwijLPDcsiToZCh+W8mbAO2HDISXiiVWFZNxuQZRw7N",
-	"G0QI6+GpP7QTeaVT71YtN9mdAsxEa/daq4n/Lwxo+iCyU/VHWh3vERyxTsynFbE+CANa8xmBf++o2Wy3",
-	"nCIxmmsPlAo4AjaqLOX1HYxT3jMk0x7NC6gc6fZ4Hao2Lg/GlrKdibKBsdLcZXPBDXGpEjZbqF2gj25q",
-	"6IdH7NyV3YDc+aXEd6xKujxM6773yZH74gLZbV2Hp53TgzRl/txYObftWT3TWV2wquVx9F9YHmS+4mm8",
-	"8rSbfKdj5MZn69RMqzs2W4/xV8ljXHvU1jtpC71VNZAJ9pRtjJnwdvKdI/P9KkrNXGWooobcfljkC0/x",
-	"pqkA/UQmelgDx0VG03/2k+d//et//NX3P//lL5//yV/9L08NPzKjfPbij//Tl3/1/ef/7fsvvvdDKDWP",
-	"G44oV4d3W83mvtmbJIc63f/w3R963/7Dd3/0/Od/S9+ukV1QN/tzjzk7y1CWG1qNvCbi8uhug/K3jqGN",
-	"wrMEyoi1BBGRDLuFTqTQmhkKxpSsrYS0BsGc483qscgeJ2KyUDP+aB5WcUDj7ieDIhM2KDdxwcGo6Npf",
-	"QW/O2UjpnO1TELBmKo1DKiwDlWNkbLqx77Wa9sUGi969e8Sqg9Z5JvgoIuMs6N5GXUYpGk3W80rvuyJ/",
-	"YCd7AbroMseQ79NyamciBx0w6mr7UKWx0HlnwpO8Q9MP2ruNq2GQWfG9zxNQLZuNfbTptXab5gVl+Eyr",
-	"dbOxa04YrqZ5X6q8Y8SyKZjv6F83y3c63gufPLUsE7Id2HWEJoLZBzpJyZYJH6J7Dj1m14HTgYLjD3HP",
-	"rM5YyNhMVJoT1totH0CRu6C9FwbjTJlTmshB0N5vhk7LNVNrNpvPzqYC2y0/jabTad2qEWeKQ5qjColm",
-	"IzWqOrtPU2xncbHmaBa5ana+o0bdROy4k1ef0AAcW2SPRYZRRTAoLDol0j55VMArxxkWXTT0K9Fe/FCi",
-	"meZ98F/1eJoaMgVVNpJRDZ15iKM7glFdAKEpL8ND67JiuwzXAs0MDeiWfutAflfQ3j3bPaK+Vof5dAPA",
-	"MW0v1sYXi5YeTM1oo54A30wF14JlXDJD/Ve/XwtlASzrttRK9BBfWcVNhq1dfObe4q4B0Qr8YcucYI6f",
-	"rdrxwXh8L/5qurhg+9YxBtOR2JpJLtcah8u+0A9Gu7IZkh18zFKRa4j1gCiHWKQJkBh7Tb+mGTEL5xED",
-	"DSRX8O8KwoLhn1XMt5wBxSLQtmNZAYQZcs2komGoPgSCqIlssA9shxY3Bl+hpgbKItSBKy62OkPjWB7L",
-	"g5GSA+ewo1+sfuFyDAcQIKVzFmmV5RFoJoUWcYPd5b0hJiWa0WBtFBYnj5NYxEZWgG6LkfXU4QtmZY4l",
-	"9uGw60GWhjF9zBPwwrt17CuIDoL8xSLLhMy9QprCqHY44UQzHsciDm30DVOwQwJiLsznrkmAfe+Kvk3z",
-	"QTnnWHKpJ7ACCrHyEukUL8S6AGcDGxllrSYgAvMjgVi8XOw8I2XZjPXTqm7SonQoEmHEsxNhNmCRzvIs",
-	"DPIJcIgs1qe2Pg9OMdPfY5E5JXy2y0yZk5R1WsFmVYpgJ16ZEp7rInQsXyg489Bia8mqmQsbtI12mPO8",
-	"0EE7gI83rXp0VmEY92O1cEyY4DYjc2vyK4H4MqKsq/DzU6T1K0/tBZrxnVUP5BwzwoIhitJlRjyR5mds",
-	"s10a5oCp8JHj+BYr1v7uEegqjOwMk2YH/VxkE57F2gOIU9mKFSshzrErLBecV7rRuWQ51tYZ+JVxBm5y",
-	"FRanii47AFtu+Ipxw+1Nu7z00HWu2YZYgXAMXmpBU1SfLgW9ryQ0m6o2qt+vova5q9zvwxbWVDu1j/bW",
-	"1R1ekfqmW1r52mkO2+iCVz7t9Fy0Dc+nXBsmcACWL6wrCTSVeyBdVBjCevkd/S+NjWSxl7zOo/Z+ovND",
-	"6n8Vz4PtpywyQXd/gQfA/rjaFcaRHOJHX0kvAM5gHTeA3f2tE+9MZn1nmF6Y34LLvGGJGpWmRonn4zEm",
-	"QQ4SnYMHlhe5GvE86fE0nQJYMq8q6A4yLzEzfsxTCE1PzaHV5A13iBxDPh4LaWUum2sW/V4hCtGwnXYK",
-	"eSLVRHZoSlAxRvX7YJFO+qzVDJvNphmqZkP+WPijzYdipEX6WOhFyH2H1qH3Mk3TPXKse/IZ5blC6pyR",
-	"iCA1sB0M83wMMKlhUGbJUn6dl0yLnzmy9CFJMcuMyXkyEp3vYKXSA53wK4eG6A95AqePaph6A7Tb2xlp",
-	"CNAxA4BNhvAJkWGeytVm85kbxpEtM8uUJMuOSPsLjerP1iOjl2zU5nkuRmMz3d3m1d0w4I9FZgRM2xGs",
-	"yz5sjNtLjM2yUXftADeyp2Q/GQTtp8/g37owgpd9dxUMgvmdSLSNxMLo5ER38JLaB3Sc+HgM9XO5FmWY",
-	"GPZcv5kh/DVURebK/Iqsg7EulSdK5kOXd+QfVWrdP6v46LRDAglNjiYuXRElO4WEws5BO8DwMDgBLrVK",
-	"CyGXtqDFYCRk3tHJd0T50fwphaf58qaSgXRN1GsQJPt3MkB7aDZu3lx2H8MgVzlPCXFit7nXWhlTAmK6",
-	"YS9b+80wwH1s7UJuLuxgMwxo60y7z84PpNze0dXUFQqz2Ho6tuqH83S40JuVRJzTtI8rT911XurtOLBi",
-	"jQs4AGRiwN/g1gfCelwaeaZ0K9wy0gxEAOBNZ7liUSZyw5MilkidC77Q9+Bkkm1lo9fXW+Efq1UKG610",
-	"2he7M5aeqa0gtBWEtoLQqy4IbZ1cl+fkWk/Y2NDNhUfhfP1cBy7Sz9lfwLigWT9TIywpzHWOoFoNdiCR",
-	"8ZQJCvg5WlmJXq/tPbOAV5fhPvMY24X5z3SqJiJbbP64CrzGoxDPwqCQwDhm0mhrmAmwhrWtHZfqhtuy",
-	"+C2L37L432Zbx9Y3+8r7Zi/OPnLFEfWnZ5Jw6p1NIxRPEPEMKJG2Wd+Zzp2Y0cuTxzyvCiZtJ9RIR0FR",
-	"9ACpQipARzXShwRbjAUP5WmqJtrDiAf5ZAKQoCN+Ivw+mBQDniePbaWp3d0aVxK08jat0kv1JfVUloke",
-	"rq2fhwAjDNo7u03T+ohnJ4Yl4mpaPxBJipjPoMasGNe2QR4p10oiH6ukJ1irub+7jtuG1gsX77JEGc+v",
-	"tmvYQtfcIbwM4ewMVwWAvm7FiiT2ef6pUsCCFTwT73lfxAOR3V2lIGgKrzKxrQa6ZT8bs58joBMYfg+U",
-	"p0I7AevjAhkTHuFNIolcDIIWggKINGAoV3IVQTfGT5K6GAKIx8ExvMLIl+tQjlXDeDzikWyzel8KHqS1",
-	"1HiX7GtOxjlrYNCmYl7NtSWg3UVYAOCcoHcuwnZBk3saaKGNetdJ4lSQGq+D9v4No6LSTyP+BBR+HbRb",
-	"1248c9Ct0FA/R+OAhiheBIB1NgYhxvQbROIM7IumdQeD2pkksdE3QS01W9JNhR4jdivwfSWTXAHsdfvp",
-	"Uq0YgH16WQKBWKU545qZOfwmRiIbGJGy/LF1w/1Kgkj52x7E6UDgFUj5WaKyJJ/CglRBhPauofBXH5zl",
-	"4PCQRiPUTweXzhulOdBY69nrySbZtm+E5WMfkCpoX/V+qYRwQ9x2byjiIhVxB3LFq5M7q0aPB/RUODd7",
-	"kLfRjWeyv6dpCWHt8uETqL7VE5ugeDv4xOqeHVY6WausWKLdgIzuCUfOggNRnnzfaI0OfAyAAcqPT8Q4",
-	"h/BJiVDlpf3biCtoYjcUwJVGYCpFLG4pJgyUsnl55MOiSks31SJ1zrPHfE6LXIU+XDOX7dnaN+tytcAt",
-	"U9gyhZfEFF5VHXurAZ/NAKtLursad1qi6OJnV57aAg/PVhGeb9PLFyFEX9aFPNN9tAuwFdIuDaDRCWkE",
-	"7OQqkpyX0LaWGmoPwKmQ2bVXZmNZCeFMKwEEyxjdXnNGPOJxnGDRmg8zM9Q8EY5ljvgT/6Gto1R55iom",
-	"KazBdEky1GtME7Y8+vXm0bPk6hx4ds7zROdJb3Fa6230c7piX6jYuaJLCMeZK3UCWXVmeFpkEFmVUZod",
-	"/tlXGROgS6IpO7Qw3iEZAUMXlo5I35lRZHtqJBrHchZNWzzhvdwHoQ1ZMbbAOxAoBoM1eu9YJTKHioug",
-	"MCunoVrkPZxWm3GYC7KARDPE4M1FfCwJXm6UxBJg8cwCYCQ9FKACsD90BnufGe3arEbMp1StyvzY6wkR",
-	"44+Aey6e5A0sRPkBKnEwPVCyzYLtQvWckIEeB09u7tEjKKsDi/pYZA32EI2qIw6FELmG3bmFb3mY4lPB",
-	"ATDQ6w920zTPMw/W6KOj2w12B772H1cSHksVr+H0u6jBon6mRhE0HOUKQQYnSSwk1Sgs0pTpXIxxHAeS",
-	"IVYfRNw5mHTMjoTN0220FcN5y9AQgTkNfTGBpAY4YOAujyAmygxipDLRwZ8irCdmzuzIHBgzoFT0c3PA",
-	"YAwfiqwnZJ6ktP6RLNI0YkmfSYWnYsI1Gwmui8xWfSyjAe2YOTNcaWguAxsmgyHiMta6ccAnPwcVzfMS",
-	"P/7Q3UzWFYNElnYWCvcpMzvyClRzHZrhQ8HjssHTMsjNZYM+ARCLNh3WHapjEHP1PcvNSqjbfH65ORBL",
-	"i48YngTu6pjnYsccplVKPpqBCrMV3hBvMakmZuewGpzd5gUDy6uYt5sPI4UKkXhO4dAuzLQX40qXtr5z",
-	"GyO9wkDIYmRoNoV7hfZ5zKeGuFdHY4i9+WDnMc9MD0DtD3Mx/sB+bf74BrZg/nnHtFIzh4M5Mo2LqsWt",
-	"Ck3vo8UwH5qjseoqd6eVKdsZlnjIZUEH53StAJ8Aur9hBSuuwNvT267tt6e3XetvT13Y7dtTAls9wg7e",
-	"nj6wXSzCVHbVEX005wa7zdO0tkDEfnMPlpPbYGUJps+LB38mHFSzYSUARHQiphGUB5ZCxJpF3Wm0aDgn",
-	"YnpRJVHnrw7QTkvDFctEXmRyDrkW3qK6s9Y3WDd0oP/1N2y3CYpJMjLHz86D/nJjTWQuBiILnl1IuUYg",
-	"hJZ0tnb2mketax7YT8myMAKV/vnJU9gRG4yMTBEeeyE+c631uOyJFApR7IYBBM6bf7d298yAEO4YHrSa",
-	"rTCIC+QXnfHVZtBuNm7s7/oPb14N2nuN5v5e5eHNoH2jce1m6Cpe3DBrRhUhXRWMFqmpBZTtcIG7GiJc",
-	"r4aBE5mw4AXF2hoxCQp6NMOgkP54d8nwSyNtta7bB2aUrUbr+r57cDNo7zf2r16D+hwq5ylGm22Xxlsa",
-	"szbAl5wtf2lc80xQmTtxZ7RKO/HkEE796ZqveWsFMrEN8bjEMg08ZhMUS8djkPcTidIESjOoyACYN5+u",
-	"WeizXn3NBB8tLWlMusVAQa4PFcKHMBRg26yXKi00S7Byfk9JnWhf3WVvRLl4kl+Bv3ao7NKbbdTZIls7",
-	"ikq0e9J8Tc0m97JRz755+OB+aFQHrLtiy8ijP3Z3DqscEGKsNxe67k6Fq9MP3ltbCYrhIM18NDOMx0ho",
-	"0dNjqmR0HLSPAz0s8lhN5HHwLApnf8R1Nz+ViVHgUsQy/mb78qE4loxlFgTeOYDtGAHlZqZdM39oFdXm",
-	"iOYYoRpoRCdD+2gJWlfdGuihmlQgs6TEUGE2UdkJwt97JW54qhUuBqeloGoh5hSJjOX8RKB6jHnMku25",
-	"rlBcK40H9L2LujsRYozp8bQihqEfSyhzDRJxnArzHSyFr8/uNqktsp+UkuKQp31cQYein/uTSdVEh2wy",
-	"THpDLCTGfq/gWQ4lZo5l9MHBtzu3H9y/f/f20b0H9w8jWPiWUZ5RcIdIcgoBv8kishc3cqU6o6I3jBrs",
-	"QJ8sP63mYNZplYcwIa+i2FKt8pCWGDcf57P49N5iTXyUWCtL7kLrYXcW1jJBE+yM9IpS3o1r+xWpr7mR",
-	"1DdHDipiXwC/tJldvmNprmCbPT0OeA7XoC4i+zgIjz0l4JhCrY+xpthx0H567BcSOzas/tkz2JNynrPS",
-	"di3f3FbsP+ciX3zAE4l32vwLrKB4pnc0kTOz4OdY/MuciZ1PVXexzfabqjtjSCSDoPlfW3W/YSM76svv",
-	"10cNH3F9Ylp/HSrmc8o3sSL4ipCs9p1KCkYM0vLe1VLeb4ZBP0lzDPOeB4R9FrqCtYt6a5nePlVdyM+4",
-	"WuZdUJ7iSTIekwbjUhVdDVzzTJnfYZj4Beg/QXvvullXSNXs4TqfQ519OhfrICrCCd7SoTPFU5s1XBgy",
-	"vWoVtIUpbvqE5ZOkJ/y8NhIgbA0jrHpEgijJ2lVjOzmIoAFzHZgWqehBmtsEZSGp0JxIgeHYGzJy292x",
-	"zMRY8LzSECl93NZeirA5vJ9G+vtUdRvsXr+uc2uTo2p9WOBIhv40ktr8/mMZmWahww4Ju5GLdaTmDJUV",
-	"Waayhj+w2XlaufVT1UVJ1mhLmIbSOxlkRksMmVYjwYaFjF0dQXB7eTGWVrVBMYmzTOicZ6TPeKgIdiN4",
-	"Pr8gIobysccyt+Ph2mb62sGjx0OHqNBZwVYB0MIBeUlAhjXUSJQyM3c1n5Dggs8OxNJEM6JibchnidAu",
-	"Y2hJdCzBf0SkGR7BwcDPpGKFjBV5WGb31rq7jBQMbiSYug/ggHpEIcF6HfWMthpHVjI383dJk+zAOc+a",
-	"cN1YVshyCxbXjiKK+LLTKmcBOmuY3jI2BQwY/RMfvNduNpstJOufqu5pzVLfe9fX78HLMawkeppTadTW",
-	"ddI1aR8uCmZzwTLXgcJz5Nd9nmrhLU89461Z4zXadB+fv4zTXFnEqd/ZitSDgkmNjLNg3z2xx0doyArw",
-	"VZ4i9SxY6HVP0ocpl6sXgQXSUwbDG9qSYBSHR2K3iJHbeB+I9wH+x1TG6Lp6FW/BvUjXbW0Zr/ypxIxx",
-	"0Wr7V58tUTKvPMXruTSYt2R2F5DzcN4UbLe5sZa2kF7N6GSttYnTeWhfp1ElwxO27pBLhmQzFN9GzPV5",
-	"hhETm2lpa8mR31Tde3FdZuv8zb5iDub6KCm2h3BJ2fkZpcMshtEcLdgbpKk5l4FZpqRUWpzKYfQL82WJ",
-	"ZQt+CJ4CgNYSKDajqUmVd+gK1oCxHeZqvCVeW+K1RQg+K7UzNwnJ3XkU4gcitUJ08hKoDBdj2XMRzH6I",
-	"5S0Lk0HhWwORz7xtZK8lIBrm3FaCKs8/WgjueQdoKMD1eC4g+7S1Wz4GGD37w14YjDNlFtr8RA+vlkB2",
-	"9vvm7v55RW6sqRW54AAwGG1NwZurDWDJwjXtTmk5zx5d4e5goXcS2VcLFQB7Ewp9z7x27jdhzpf8/H/+",
-	"4fP/+Adf/PCPAsuqOviRMwp0bAmZu/fv3Lv/bjAfeogNfP53/3W2jdZcGw8f3L57eFjfzIvv/fD5n/zl",
-	"bBu7s20cfnTbtFE7jv/3y//x17MN7M028M7Bvffv3gFp64x3FXfptLvaV0WGJ+kMTprXFcIGFidWvWIk",
-	"ZI5irFmnDXy8Wsh4matXjMYpxwIPtVcPfLL0kv7qgznZqazjR8zd9Lcc5Gwn2y7kQo9iudQrOhRrHSP2",
-	"TL8szwgG8eAgOu6T4MU/+8kXf/YHv/kv3//yp7//xb///Rf/9qdPDS1+9o+/+v4Xf/qTF9/7+VNDip+Z",
-	"5bAfE20uv/nJX734i79fQ/Whhi65BpgTaoP2J49Wx4tsAUg1IJoKHxvDFqfNBE9tzsxFLu8qUMpnVEnd",
-	"vqyGhezI9NaOv7Xju8pPeUno1iSgC+WAK0/JEL+o7tMHFgYSoYFFJlgGKU8iLs1jtjUMZ82HIslYLp7k",
-	"iwo7eRT7NSzt9LpWatr8+C0ux3TKSdhypVeXK21v3+X5fM5y9daVic+zCk/kblLEhAREN0jWSTT+22ce",
-	"iwrbVEjEpnFL1GO1dE15yyHcBWXlicqqpWpqLrm7qu5u463+x199//Nf/Onz7/3Rb/7VXz7/oz988eM/",
-	"fvF/fW+tiBDq61Kr2mzp5G+n9L4uZd1K72dC3QmJAnoE8Hxl+kIDjV9i2PsI3vjKG/XMNNYx6OHCbI15",
-	"ZzLmwSIuNOThEp/BiGf29Gzwc0JW+TYfjyEuIdAj3TF/NJstOPtaI48P+E6q5GDHPQmDTKWY9AdGdDMp",
-	"YjpY+6tFCwO2dr+vlRq1JnqvWT3VuRh1+Doyglmpy67xn6YdT0qg4OAFC1yJG7FYGSuKFbpDlLEMQa5u",
-	"Sa7GHYufByLIikXQZvfx/Iqc4XasJhiYgWxNeluhoDTpFboSfbsCGa1n+1ee2kO+NKzWUdktgXjFCcTW",
-	"unJ51pX1L+G6IvRH9oCdZ4VjycRonE9ZhPcsYoXsJgRTISQeJsx9tNX9AKhC9PsCsS4BKQSA/xLt8CFk",
-	"bMs25BPlcCyUdNl6AIfRVxmWTraOAZ7ka5dHhiC7SymOfGbpcoH9qCRGIHo988XLBeIh5onOCIlrin+X",
-	"W/R4S9t/W4S/bXnBV92EZA1HKrPWpAuRIa+ciOlyU9J75oULtPG8J6anmXjM5Tr48B6DsW6FpsuPWrSL",
-	"j6mEWK7Jtw+FwK6N7IJgML1M5Lhblyhs1WYSEappoi02gzCyj8UFE2aQjQVp+O+JjcskmH9aVpSpuMBc",
-	"npWZzXtietlxXau7ghBPFLawYxsN62d7Bn57X0xgFVbjuGZMW4a7ZbgbMVw4Q4xLS+UugsOeGn11hLSI",
-	"6VyNNWC6JHJwEarbgkAtS+y2MVpfjRitDU/r5hw2XC2gxLsOPZ6mXd47qRSwBiW5llO/ozIH20FITpFt",
-	"IrL4Rq7ob9RTsp8MIhaLfiIFokYBBjiPnVElxKc+Hoj5B4C2apbEQuZJPg0RMIhwMgnBKWfiyVj0ck01",
-	"Ng5YJnoiGQPsz8ho5SIm7CfX+Ne0n6c2FLYqSQhIftYWYtvhWZaYoVCJEA8+iiqNmLkCVCoBb8IYxsjw",
-	"bCNlwjMARAEe6kfSLAKoDIBYRyUwjCxXKV/BDtDyZEU3Lqes8qWZaiY+BZAnaPnIGqsMKcpVZpYAR49g",
-	"/ubrEMjOXhPqh1TGPPMlwD/NLW2cQa4wFdCwZV1wwQHSk+je9V0sPYItAH7V1SZkZGo3IbjUZndU337G",
-	"HZxwv8ggiVMXvSF918/UiOp4xXEmNGZ27u/ehCnh3mHJdAKxxbYQx58A8/0+zWqj0ctcxDEAYokn5l82",
-	"4dQd8EMQmSOsM66pIknrGutOIakCz6aS6dR0q9IYirRLAJLEZCGA+a2DlDriJ+I29RKcocz1Mkn4rStv",
-	"VZFMnx4HIz1I4uOgzQC29Gqrtds6DkJ2TMlp+Mudu+/f+9bDO8fBs/piGt1EcixWNA9Quq5QTINcs5eF",
-	"sNDOeutICxGMTQXRi6+N9XqwQtEr0Cz4yaMqgnhPJI8FI0z7qSUqdK2526dVK8OPi26a9KoSnjlOvJcv",
-	"Tip3wSipUiclnhzP2dVms8ns9+2ZskgjnqaGtEQ5HyAOM/1SFvVRZgpIC6dsqNKYShghifcrGMH3UkkC",
-	"+bNm98fCEBwPvDNqsNs0HoSHjgEaQ8YOY6Mwy8Oiqnxr51AHiQEwerbRtanNER+8g6AUK0gb91Veff+c",
-	"i6N81UKlaNXXiZZyp3krv1++Sc0uPjISwOo0ZAmvtqsSplmsjHAXGlkTvGhJ7BEwt4PrwkHbD684/MFl",
-	"Ffzmx1tBfXcUAYRMjd5BMAbyAQHYgbyjpEAKx3gK5MnDPU00gwrat5hIHcom9bgqlQxRvlXqxNCxPKyB",
-	"88QPRjUmPzPT14ByPbqQsHE4I9dau3v7UMatlzuh6yyVSnG1YeVXx//YEq2XhhKyNtU6V0olnoxVljd6",
-	"+vHSqi39JBVYP4P1VFqMZFmXrp8IGqV7xPM8S7qgEJrnULtQW+3MKF9MZUYGGvHsBLCKxZOcVESmx2a0",
-	"eihEboTLQcZHbKKKNAZ6VOSCvZHklSaj34lCFn3d/GfH/OefRFDqlOW8+yaOWTI+VjrP1BgqKZJu7Yp4",
-	"SJaMzCqwTIzUYwH6NS2Qqz5qhbeR4HIyNKuROHhoWByOejR3pgczBqNBm9bgDWiqmwkO4JF9hE1G+KNU",
-	"GIXXQzZuMqidB0YGu5goT46V1kk3FbdcJRGARZ4jvXdhY38raC8UAKETvGb1DXfzPEFgSwIvjQTiId1I",
-	"cuOa3T781rnSQqQCy/32dKHu0atz12qrL5XLs47WZNd+e/kuV2midfdlwIVJKud2w648xX+chmJcOU3r",
-	"w9PAZ/fiV0Qb2OACnSa/4ypu78wlBzw7ebFyaZZhCl/IzbkCFU30qbI7Cuy2bryY8aZlasJArq8TvDGi",
-	"x4jKuWuITA8kF08yJQcoh5vXSCJOuRwURNmjA3DT7LxPzyK/ek0LDQiZ6caMz5OooV4KVbWBSGBnskgT",
-	"nZ8i8OL9uQsL9FUiHGcQZc0abknB5dedg7Nr9DSfLKBmaQsMGa0Q/bP28kzPU4AF++CVcSag7OPCUIAD",
-	"cLFp7yprVwbD3sZyNnDLqLYQXD/WK3KWK6i70xvyjPdyCCm4T5NMNFS3a7AoVVpPI9Jg/d6gXUNwsC4R",
-	"3Wpz740i7N39NuOWTNWYBfRQZTlUs32j1di7cffrreabIZQJNfedCjOobFSkPERTAP1VOuWtuxwLojRY",
-	"JJ7kGY8s2DCNrCumihaIptCGlPMnuYdtPIJ6ruNMdXk3ndqZ/F6h8jqQ4g9xl4zstTQMclSkeTLmWX7F",
-	"jH3HGg09k6JZJ6ivrtF8s7KF0PRNw7h0nDtYRHOcX/zxP3/x4188/8HPgzB4/p/+9fMf/gtz7IGGGQrd",
-	"E2kK77X2bjSb8J+mefNX//7zv/tj8ybsF+DLwmlDv2WmJkF711Dt8ns6IEEYvPiLf/n8z/+8/mNvPLad",
-	"PQi7OYMltrLOp0Rc1l7HkqK/qgGY2/DITcHZjaRo/o9CiCjMx+MGQNSXsoIKD5AqT/p0G/XSkEhbvCYf",
-	"Cg2Et/yObC/g2p7wBCObXG1+kNuSjMUiLsYYuN7jknUhEY2qrUKNZhgemtNwFJS2BsLnfH9JzlxZ/UWB",
-	"lPcr01vJ6tJNvoNQOrOUbdX7+3bynSPzPRhixJNxCgSNMqsW9ZjEemmHVO3Ui5NJZH5tP5ivfBwGI/7k",
-	"Hr7ealKdZPu3e51nGZ/iEOuGhGupstn6y+8LOciHQfvaPjRr/2zNR+tciOsLjelnTh/DrJ54dTcXHse4",
-	"egq3yCZnjZudv9iqz7qFTqTQmqnup6JXqbhcXf7lNC6sV2wxVRaj3qIQnOBgStQ9Lv0q781mdWQXFfNT",
-	"JXtakOR7Crm7BeVBbb0M+opCmJJcl4FKkHBTCQ+otAyB8BHLRF5kEnse82mqeOxEikz0knFidra+kPTZ",
-	"KOwGFHUxBa2PWlxEJxcq6UMupUjXNrnXZDrN7KLCtIGxyAy1q+cFZkNnp3JaJuy9O4tnQwWAVp9MOWKs",
-	"MfDV9Cf481jHnbAl8OfoI6gs5kLvwOpE3dkwFqUX3qaK0Yaq+80yRQVq6G6HVg2HYscu/AAvJpoZLRns",
-	"J2nqHPYOb5kMipZVHUtDXCA34a237hgx1x7bxltv+UH31UFRIBUfCa/ukXsUgbzcORHTCKpC28FXqDUq",
-	"fIbTHEub1qDFY5Hx1GYqaMptsOlLlMzht953ZbQxmdQaQxwrNk3nIeuKVMkBUDL64Fj6U6IVOEpGwkwc",
-	"eS3wu6yQnTwZCQKnGFl0awjKFxJicjGG23xLX+KydTCuX+OnU+8TozjgVyMup8eSXrQFtNOUjYUaQwDK",
-	"Y8G6QkjDNHtDEYeskHmSzrFao09BTTqayTs8SYtMaNxGPB9sMlRGgZEqNzoMtcj6PEm1DaWj44VgGW0m",
-	"lc1hCMH2U8g8m5pVRHOfFzTHMLXhWNrNdtW3tZAxyRVMJwPJ8yITjKf5UBWDYVnxKrNteOcFlAq4Fq6M",
-	"ugMTt0kdZuajMeTf4O9YHt7Wz4ZbEtGtiIz8MU5N8zNnGldhMjQnMdewm2Zqthg8mMCM+NQVBKKSUPqG",
-	"f7WiOJGDnKcnEJATTURvyPPIhuRE4gmSqU4SR4vLdp8il1xm8e5cpVVcEhJXjHrWCktxqN0MrfQBZM8u",
-	"gyGK7roG7aDZMR92EFUPNqRMGjZ3D5OGr+40b+w0W6zVbO82LRaIyu6jXEAWMUOG9Yl99os/ffHdv37x",
-	"vR8+/z9+sPP5L/7mxf/46+d/9F3DDUgqwbw202+xGzxaAzzF34xLth3CdYalJRX6k6dOxGuXS0wrDI17",
-	"QCi2QuMnTwO8zEE7ePGnP/v8lz/7/Be/eP7jn3z507/+zXf/7De//69f/O1fvfjxHz//8X9//hffDdyC",
-	"GYFuF06Pf0s6lLs9U7aRSjU2z2o/rJz8D3h8Kn6uKnJzR2e55BYxb2tzNOQGztPU8tIawWBDDX2RFfIK",
-	"NKqXOaSwXwIc0PN6VmQJVhQadj1CfggFIllvqJQWGngp2ih1nbpNMoO5GMdyrBKZp0JXUyhnB0Gp35XW",
-	"bgHj5EyqWKD6J4WINZggMsR4iNgbWggQriZvIr6YafhYeuJWJa4epAZAziB1H1KNzbggJCfJgcv7It1M",
-	"aL73KkpRIaWMgqUCBQCQQUnuo3q+kMYuZGy6GiWQrEVuNr8rmhhl6kaGv3QIGSJq09oIODnZFJJQuwRU",
-	"EiUyyRPDoyLII43MmnViJYX/Hdgo3FEEAc4IFeZd3WD3cXHhy0TqnGSEHRYZ4pF3jNAStWn82jZ0rRmy",
-	"/ash22uGrHUVpttkVpqksFygjEY4gYZ01GAP3SKQejDms0m9x5KxI6VAPmX4octe9YLoiedDxzQkis+9",
-	"hZByKJGNeCITObANkZBJhw62qlEuua0YHIX0gHelykY8rd0E3GPYW+qLpkZrbFrwNoX2eH4lQfJDqTrG",
-	"wO+cnwjJohF/0okpPTaya4u9ohwPQ2GRkRhVkXewXfemWUhfZI9BYLVzrN93aLzasTcFtz7tJdM2by48",
-	"VEZBeADx6KqPyw96whEkiwMyBNVtpVOLr5iXjX4Kqqf5B2kreIVoRSDyBb4amcOFpycWWdumvxM54Rg5",
-	"budC1kZurjauKojv5bTQ14JNgLQNL1M4vE+RNKyJVO5bFNRJQbMh6Dh0mJuMK2tW24Uq8pV6weYm3Fdx",
-	"kdYi3RJxeYlggx54mIXmpFCUvzsq3rQltD2348jWlgzVrbUbQiUfgOdAj821jLxa3ZGXED+zTGb/Q/Rv",
-	"uY7BhFvpNtFukXkOn+sqAa5kSth23YSZmbBP+nyWCdEX+VDIRYnqd4m5v0TVyac2FRVqkZ6EAkm7+iG4",
-	"xBwVCNrXmmHg3+agfePGjd2KNmV+JrXoy//vD1784odf/NV/+/K//cdVFaZyDyvK2BEoY+1m8+vNG22I",
-	"TADSXOqCVfIXtPeac8oXCE7llq61Kt5n1Ia10oN1xh/r7lFrH9Gm3Fjxa6mC9k3EU3WrtdKazEz1rDol",
-	"nM6vpjJZpw9ef3X0wRppGArQWXwvAEGMrea2VRB/2xXEh8ASIZAOuHRVRURBJwNZh/QVENbPW2u092WR",
-	"1nibwHkWuFcpiphGGSF8iIg72KzQ0S3WnTKC1g3J3erFvYC+6OzauQJG3WDoRGMt82Tf6ZtYqnHCkxx4",
-	"MNcn+hbVfbdxi2CfBTezi8CWIHRlIs8SUTbdJJGgYleXatI2XZZaVtKft3ajJqtDyvJWvnI1GSqcE9q5",
-	"S9v5rM/agh5tHqpzV8az1trNJQYXdlRjcTUnyTCfR77RdbcktXsbmjTvyviyIyJtJMzVS46EsfmsNY7S",
-	"bbDh6xZsSJHqeD1K/e5iAnYWEvanp2R7+Tcx2LDu4qUEIqwjd20zMi67GkWFM9roJ+samYkROFv4gnfS",
-	"tdAIiL848PauZe70bmnLVSeJADM22m+A10+GIhMROL/pfXdxXV2KKRgSKmimzmRF9lzI+AhPhTZdFHZ7",
-	"SNOau41zU1s40gXxUeUkKzFNtuSBVbUo2KurVCq4POdw1DPw2ztKLlW/DpOBNBpWYY7LUPCYSgseinzn",
-	"Nmz4/AG5Q7HS5aGoLM1cEtg2qmljhpgMJO1NCVqHJ335xadCGi58qTY01eZZoZ+K7PvoWOllAuBReapD",
-	"litlQ+qNmpJkQltboSzSdP5Ovivy8kKef50SqkiCVotKIRLegzK05SB9OPMbFThzN2JYuIHIHzwWGeSl",
-	"wWodcX0ShJDcAIkImG2TUr3bmaKBGdybjup3YABnk5Bp5U7NxIFN25xrv243hU9Bg/T8rpXE5s2uzWKo",
-	"4onoQgwnsRAHzt1ghyL3SSMZ+rF7h+RTGO06B3MdOcWYO5AsTU4IAq28heAjHWmRIuyPLchAYWHa0IlE",
-	"NtjHkOVsyw1pjNBCrgppMl7YNl50F7MXK3KgHpVDrwSdAd4xLoN1AmRqAo5gcBkmuQs4JtYOCvob0Tfy",
-	"fPxAptMoZNEhH4nDJBe/c5hnSS+P3mwwc+/Y0fuHIWDbZqwrholh02ycqSdTsI0cPfzo8Ojunc6HDx98",
-	"+97dQ3KOaD7VLPr2zjsqm/AsFvHOh5nKVZsN83ysI+tiNnc0ZlGn8w2lc9z6Dm0HeOxMt9Gh6BWZiGaq",
-	"UZVfVz9zuMUYskYRgVNbAsuoLwJ92Lqy1Q4ymtZ3VGiAVRIOpJSigr1VtEfGLrYZruZTlkgY9c47Iu8N",
-	"d8yaYvDagywZJDKq+qhsXa09Flk46V6mtO5o852HF++OdHT7wcPDzoOH9969d/8wCi1slumdcu5tEpbZ",
-	"eykSOE0oQKDT84DoDXlgB6oKdo1LQCtpJU2wK6H/KcLr2aCfOkmcCheZ6eXH0nzCBZ+N+JMOIEVH1q/Z",
-	"41rY7GYhzYRsRAMAUFNlKrOWsGg21MDeqQY7wJchOrAEwnIy5S0w6QHmlTOTqTQ2a24m+7GNucW1MgeY",
-	"TDki3jE/YjIHgRG0IYIRA1R2dJ4JPoLNsDDEqs/2m60yaNOGF7/NddKrcnGtzFwJ28te3KGaMKnYJJGx",
-	"mlDkiJvpwlBHn7lvWB7Fq5TWU1kmejkbqkwL1uV5bsihzjmWFvH4LMLYr89JL7eG7lY8KXXHkHzMRPCA",
-	"qq2haRxV2Kink66gcGytg6814PchijyringWzrv8DTLn4AR2VTztANR+0N5v3rz2rGIwGZnRAXzRQk+P",
-	"ZzGh+hSp4Fo02OFHt2/fPTxkb+y+CRznnYN779+9w97Ye9PcgzwVZayT/Y1CY4aqSONOJvJsGrFxkXux",
-	"Fl3eO2GJzBXGzf1eIQoRsriwkT3Rw7tHD3+3c+fu+we/2/ng3v2PjozIZHgKNNeBtzpkWolsZkL0wcG3",
-	"O/jl7Qcf3T+KyO+DziBInC7GJCI+BDcOVKih8BRzs4c8G6VC67YTOHabTQ9QvFqmAjMuYJ06SUxpGtQY",
-	"8E0AmgUPD8/telpkYQv0478PgDvmNYIotsVSwaNFcobdjzKOCL/IuKTSqwlYh8zWeCuelBE0IEdjTJ2V",
-	"DAzDGo1RypbKOtIGKqfgIJ2UpS5ok2mjcPaw/tHsIlWrhuAwJ1yTR66nHkMyxVTkThiFpXCSgC3HiqOm",
-	"CFNKNqG2ISrM/OAfPTO7lGu35JBFkYxEmkjhhxKxEyHGGkUKuxE0lLJHtwkSopWGIo2XlHiFeyBV3jHv",
-	"Ra7kSOkL4izOEjNyu8YLm8IXGonu4Be1eRvoRiZWurkD0EZZPPWo01HpG3W7hjlE5jo4tUpjvJPzGi4o",
-	"tgpwMZ2SaX/xnwmQxCcTzhTpnIteBAz+y8gard1mq9NsfePdb+5+a//j5u/e+N+v/dP39j64ev/6hzcf",
-	"to4CFJKgvVUmdAvIxBQi77JNpvLrH33xyx9/+bM/fPFvfjY3IcIkOPN8rJCzdEYb7sVpu7C74ahXFsjw",
-	"FK8v5K5a2GtbU28rqW0Wn+P7s4B650hqq/VXFpjkhJz1XDlBbKdrC6svEMd4b2j54ZBjtS81kXYsDvxP",
-	"2VhqL/+wwSKj04Fx23NFIzf78MFhiWtQjici3G8EXADFXMQ2uoXGAXmamMyBFbXmGDbHcu0wMPR1sUOX",
-	"WEvYp7KM5DZcaUozSTKcS2MJiztbkEs+UVXq+UDOU09Et0ggGAlshhA35NNUmgh45hbQVysRBu1Wc3/3",
-	"zHQ0XK2jvfNnPd8Knj1am4y/bU72ZRssqDoZpAh6YablmwKOpmct2HgvsNH95k2v0Uz0jXpheSueE0p9",
-	"rIiEVcvFEVT1HY992bKMc9fKaCEkaVkdBcA4N9rI0I3yrFBAlX1eMU2yj6EApIZurRu/HTwT7PDFmKAs",
-	"mxiuuRb7PM3YcWPvxo1rzRtz9g74enFcqwd6gaYLLwOJIjk8DRs1aFf3MS4y3k2nNluPKBfVBEIDocxZ",
-	"ISnuz7MVFFp0bNZ+FHqfYswqJsTZ4A+oQznaEdJQnJi9AVz9d1q7e/tXrx0XzebuNclH4ncwKz16M5xB",
-	"NOS9PHlc4m8YNXcA5TpzAhVosHtypksWfR3zZ5ge854IWfS/fvvb8OSjo3d2bsx2YeSOiWLi9wqeEgQp",
-	"gnoaKcG1CnUmEb+gm3J5AsmLhqaNEq0TOWiwD1PeE0MoCgmJgZxQUC1aqXgy5oQwseMMKG7x0I5C0SyM",
-	"nlqZaDwEYBNXoskyeTJn4LZg4HLHnBmLuOFZQUTFcmXdPxZ3o9KKjStY/L2XmWQ+v1U5XxCv7FsyqGKn",
-	"mVf0/Od/++Xf/58vfvyXkdfn/xZn005WyN8xnBW6dQCxlHlwy6/LOs5EnPRyjZDSVuQbj4W0sh6xhTpb",
-	"w6GQ8eHo7LgQYf1tLK1GkM6HAz5tnAsinmhV6kzsM+FNm0qTLnjqaSXr2x6/9uIzmejKofRlS3jeoeft",
-	"Ch6roW/jlCey2iPW8wlnKI7fpptT8OKf/eSLP/uD53////zmu//q+c//9vn3/vs//ur7X/70589/8Ccv",
-	"/s3PfvMf/uj5D/5vs7mLBxEGWhVZD4SGqc7FqMNhYJbGVMf2YUlWbOqhe7F2gMvo2/oDA/9RpxwayJ7P",
-	"1nASXVyAOp6gbMrMGa3kotXh+BoG1goDQqpBN9zt+0EY9BPJ0065fv/w3R9+8R9/8fn//OfP//Bvnv/g",
-	"7/7huz/CLf/Nf/n+lz/9/S/+/e+/+Lc/xeX9x199/4s//cmL7/28XNwsUeijuGpmRvh1QTv4+o1r1ZXO",
-	"VJF7aJtiMELkgVboqpGC7M1lJ+cnonyRCmgHbdrJ60EYTEQyGOZBe9fcRpe95Uu45qiIzFCtoB0AJQA6",
-	"vcAF+CwMwJkQn7ass2u3+krVjnINDaJ22Gsey+VCN66AzZbNfC5CXNGevW0y2lZwN5wdU5O4x1WdhE6p",
-	"BqumIVjZeyUDl7W+XKyFywyH7FvHstbAZccxb+GyvywzcR1QWT4aI1bp+Obhg/vMiBzUFka/sclQpRAg",
-	"0huGrCt6vHBhWtzIw4Zi2pn3eJoaWY6ClUDdWKimJGgnJA2FexXbywQ30ltCiPUZGzE041IbPUFJB3JG",
-	"gleiWaq0kSwAzMW1QYI89kOgc1yyyBPydt4T0wix/sw8PcWJcgW9blHYy5wz1tvkY+mD9gG0Co5tiWwK",
-	"NomXDFw2a2Y8migQ0nRI/nWAHgE4QJYgjagRBe2Ckx3rgmW48Bz6AHZ5/cZNsEzW9PFoTS73atoR6+WG",
-	"UxfrrEKDMzvu7no2RqA7OET4pxOt3HkqZQ0LP1LViIFkErJ8nHDIAcXzT9ZLS3GTkpuVbVrKR23DG41z",
-	"NTV6B2E9Q6PtcyvhbCWcUsLxTJGOwK4n62xqjzR3/cpTuvtLUzMpmGPdErL6ZPO0zNMqyayvJPnKKkWR",
-	"ojlqJmK0VYkYjQux9PdZO51t249GxSdgn+z0Up6MFvZ59Ubj6j91XjQIYbKf0+GgbHejgFayZZdx11KR",
-	"bpk/AMwqkYPOAhce6mpLZ23Rk2pfarmXNJijguc/+NFvvvv7L773w+d/8pcBxcF0qP55c15fz5e2qpOB",
-	"dNgqNRaWs3k2wyA3vN3lH6qcpzaoDwGHinHMT5v5hCd5+ZXZ1LOxHHOV7oicJ+lpPAdiAbY5x5ecc4xm",
-	"DTCPD9WEpUbbgmrgCcJWrUHNa7OL54j1FYTHWOJNIoQSzj68e//Ovfvvkk+JwgghaQPjLDGtZoXwwbGQ",
-	"cSIH0Xw4BHa2ZRLnwCQul/BjBxVibh8h6bZ/rUKwiSSvSJ73z4M8n06Lz053V6G4IZNqwm4f3L999/33",
-	"7955veL1XjOKjcSqEsFdOkbB531GU+MMpRZPnI9sYYleMnBB6qWDXrUe2LgQNluRnBmgHaNZLrc/UUxO",
-	"WV6UyhEDZC1CUg1UCXZpowsITxTcxw4JC8uaAmquF5r+NVePCPzqt1y2IL7qlXUAm9KQZyK2PRjGQ/nD",
-	"OVUO7poTCTYn16wrm0RffQ0d+GaKAngV9OAmX4Yl0ayNxk+1kmzyPSVTCsoGtj0NRM4iyhAAeFl0+kS1",
-	"ZYXN9r1yzI0PjZjQ3gvxX51Ed0YqKwvUrcCSZlhPojtx4XxjM843Mr2QI2ve47a5ky30P7FR3v43mXqc",
-	"mL9a3metMJgMp4AP2ukXRsqecdaV9/1e7ieX0NG6xfaq1yE4R8/ZysiXeLROYzBAQOQWTeiS+QTtDtAV",
-	"7ohxggVRQGi+EMEejJsUelEr2R9VMoUQqpi+huR8jdVZEOtdl3XfQodXYEGluWZJH/QUkQkmxaRtlQVb",
-	"+SZNoQ1KxcLoL4aU2tyiY+ly9IkbQSa+ivn0a5rYApRxRy5moYpCF23l7p+uCXiaSZLC6U4w42o8hvrP",
-	"+H14LAEwG4rVT4aK0RrGXogTMYg3IgRnjd5slMldvIs575gNBpgBNLD5DLtjea9PzrFCnkg1kY458bnI",
-	"bfYGgEWjey4qZC8VPIuoJrWXVEd5cm+GBNwI5YnMqho2leQlODxFdx3LEoWg6h/bb94MKWMOg65oBriW",
-	"SMZ124P0B80OsteidkXqsGqjytiHDx/cvnt4eO/+uyUufQOonZj/jnIBvTdjkSaQVkdvWoKO4o4TOJzD",
-	"E6pcxV4DyKrM5/agOKycIdeQWF95v5AAcWnutO0SlxSyJSr4YD0I45opAVWVwMxmjngsAIJkHnszVw7/",
-	"M5E6F9wfiblFccYnksZR+dLLG1QZdGPLk6rMHM2U90R8iw4Lz0VWni9ztshPDE5InN8tVzGKpJwJh0xC",
-	"atbfkkyNx5Wt0xbTNeZTinEEM4bIsKp7bZ4f3LKzS0YbYh1YmOWgcqhgHdVErhM6DvPw3HrPXj9jRGtr",
-	"jFhijGheqDHCrf1lGiOIfm+TDbfeyQ1BYwEtqixD4RR3CgZXmWfwOleLiRX5lppMnFyIYp+FDIKsfm7u",
-	"JbvabDrXu6133y6rPsFgEFsoZOCV0yEZw0locoFAkCWIYQklbDIIhHUYfeaeHtkpvDomg0+eBkvtAVRa",
-	"IhM9YeSvMq8RqeJm2YD1Pe5Bj6RVAN22vZN3tCZhscKLZprcwybXHId11tWk4ZWLgbd8WQKl2aqzUHU6",
-	"KadaAVzVoXzr5ns5dZDBhGjL7fhqKBgxKbQZIMnmiiOf0T6gF5JCV/TafKxJlS3z2ixdDEH3sbBq19iY",
-	"Z3mCyN9vYO18+hujPmM+DVkhU6E1i4aJzlU2bbh3OpMkzodRiR2VG/VHoz7nkP7evJhS+6iypGY/Epie",
-	"UVoEwc5VX3VIqiyycrNR7sniax/lKmKSZ5maoHEh0bCWNA6FYbbV/DLDSQhh2RBhodss8kXf6BaLIM60",
-	"k8TRLT8cuOX/JTTbg172CSqw6wzUtyzWSkcq0xrp0NNqa81bDmYZEVBs8eG+B9iJuHclYFq1id0GO0hT",
-	"ihtGaMlUmGU358irZAEmIrMusKuIplSZcuiPOPRG7NUMqUwdMYxaoX9EAA/TqaOEmQsjT4QHY127hrMQ",
-	"nFBMEaxPmMmMckI+FKN5rv2+A3w7BekafAs4QJCIktIUeA5V+80Q1qjW/6FZ/3eSNAfA2iVDdTU77OqZ",
-	"YaM6tGDc9scVIyLx9WdLB0GGHsx3LGuiqIyAocyNg1WN5nTDaNEwnZtg1ZEejMdGulo60HKN7Bleusf2",
-	"pcoYhCxGULzL2r6CMChk+dejcAZezzAG89HOYw74gsAZzKDueC2Yvz/yW1k+EZvaR3e/wW6TUwzsYJ7T",
-	"Da3G+I1MyXkIlSubexVMLiVFAywIJGZa6MW6dfEgGlevxXLa1mBlPTQIRLZcXrlhmHiI9cUhIpkZMRjn",
-	"ay1EDfZu8hjL8+WFjtieBegybBwIECJPeQtSnfMH77WbKFXWTZuMFf6UR/zJ+0IO8iGUTAuDUSLd3+Ec",
-	"zOIqO9qlnIK6AVjGs/KqQyzzslthBBobmurVKQCzRwRMm4j7aMGQwEyyNO912aRtuTJLPqBypcrQJtpg",
-	"BygM9BNCqxs5NOBU9U5KIaUsizDiMdrNnd+EMk14zuKk34fs0MxWG/ZbMZpUl2thuhhRzrWELBlZ5CIs",
-	"Za6ZIpEZgMZRnopLMT9U5Dopj3YSs/ffO/zgkMUJmqVH/ES07Yxc3lESW3c7xcmrItcJzQo6ayy6lZ4g",
-	"VNmSvspGoCXFPBc7YBdc72zabXLZ6LRVt4DCVCWwUwaXq42Gdgq7NEz+fSNsBiu8fBtEyIutKWPYvRnU",
-	"MtXPyffmJIGEstX6Llfrg1UPmRSTi1DsroDFY0kcJxim6IoBgn307t1qLiG2Y6Mz0blKNaUHcKEyBjqW",
-	"Jz9zNhL5UMU216Y3FFS1OhN9kfdAGUA9gPIPEdphwhOLbQF+J0eQrAvMBRShXlTBMHH5imiCMyKImZxL",
-	"xEd1pW2xOWeT/koZRed8iu7TuCwmnWQWdLSQGop2s4/IQWsHhRLNvuEdzk9aQb60r9wMPTXDzJMcpwj0",
-	"LzJREwJrpgIqxH01ORMmGC1lNWHvY+4yRfaarn6PWTl8eNUDsjkNahEOQ9C+akQR01nQ3muukQcHM73U",
-	"HDiwXJa2wk08aRtYE0/xZm0SLXQ2SyEt/Cn1S9CAaqlWJWEZglmS3tBWtQRp6RYzCztF84lUzo/v0cSt",
-	"B2nrQdok0Bao+yzSlj18Z0bccuk1+1ef1bNWYokLbafvGyKgaYRkhywHaUGW24b102Pg/lUjb4gISXFh",
-	"kRm1YTwA/V3BoZYK7VLHcgaDSVMAhh+RiyVMLAw3OLAQBKCMWU4cL8Uy9mC2tPjVcJkBctqxxGOpChIB",
-	"eAUGKsldmflj+dZbHyP7abz1Vg3PR0ZOxWwlUQ5i1ICfTuwY1SAI5LExKaC1JZqZEVJXDxZID6Zvi9FJ",
-	"j0LLqJUUmiWylxYQOGP0JyzBk4ORkUZoRQpg3rS69+0uAuqBZAPlQmhwNVAWAoQ4NPWi1gXrl5ptRQDU",
-	"IhVWvEF7Kckr8FIZ0QYKqdl11CiF7AmIu2pV9tmJGSip6ZxFGqBP36BwHAiiu+UXZlGgaTq11jTz5rHc",
-	"rTTrcMkBYB5eHBnpSudg6bexPnDk3WLFfHos9+qH10fp114OeHUfX+1zDQO3IYHH8oAEOztoPEIQIujx",
-	"lVJZxpjATAx4FoPLwZo5EH3VYkwUmvQgd34R2I1KD5qN17cseFyOGjylOOGPELQHl71SBDGNaWttfaUs",
-	"trZwBMiwwiEawum0QQi9DavH85Kr+le9qwMVD72gKzCrlyWV2SF+T4GV7mRXZgEHCzO0RjyRrvK0rfDI",
-	"WT/p50O7UmaWzmqTSDdvPLZ0faAG0bCQcSZiWP+xUilZ1iYqO6Ebe5v3hkQcACfUqCI2RhJspIAQamMP",
-	"oXaT0S1M71azwIBSJBlvRKZBsXNbyTxTaZtJtQOwHNGbeF+1XQ5EkTXHuQZMxVOkojIdwtNp1BNzWWPl",
-	"aR80IasizKsCZo4H0gV5Osh9oLODROdAaLlmHPgDIeNbxBLnE+uDtALnIbQFHI6l0UIWgetLlXf6RlxB",
-	"q1SrGRreycdjjf4wr/eydhnjqVEyp6FXlWoul+9YIpNrUKAjRdguLARg19I7v6BcJbkWaT88a52AUmVa",
-	"O0qCzPgrmHFMHysbfQzvu7DQi60C81IVmG023iusJFySZlB0zWnrip0SyWiBanBATBl96y4vzUFOoQhu",
-	"a3Vw9Bv575Ir2jA7636r9To/kL2aILFavw6VZ8fQ21Xv3Mcqi6820T6+tNUZh5GzuScyv7Zf2tsTmYuB",
-	"yBY3SPFjWcesxjpuqI+0yO7dWdwwxCuv6VAHCK7VHeqvnIfAnI51PATuhJdQMtsq0Wey/s+vaNUVcMt6",
-	"i0ExJT8deij78FORidBGpM46DzaoOb+oeO6BpT5Y171Mpxkb1ZwuOVPdT0UvD1lkIWiBmEQU54oXt6yQ",
-	"pV2dDCpmSxo9qWyUQYVeP1u01cfH8/CvvPgpKci6HsUiLvBmgCx64MZsRFFZRvEAN6e/LRY0GSewklto",
-	"dB7cBtuERTxH04bX9oTQAa1gbwdpdUlNLZXxb0p2bOqWaZb6BPetJxlTkBGWWnW95ZOkJ2xLXhFltCap",
-	"jFJP54ED6/nCZYIGdpU6IeuZ8yj43KLd2t0LZ7hSO+ipItOiYz8u819AJWx5rQVf/OjHn//q11/+9H8i",
-	"kDQKlVAp90r5+Rw7aQf7u0EJ70wS7GicQn5w5VwH7eDtBw/eu3f/3c7tB/ffuffwg3VQbc0OXDLU3wbL",
-	"u1JCkHfPXLYKFtzCQVD+T7UEF4FWwWXwUmpsAlCCgITl5Qja8PKSPfM5OGbugJQ2n7azYS7OZifiTCoN",
-	"HpKVYQB9lPgtCuDWS1Lm2XwsbgNSxay4AZx2I5Hh0XLV54q5iInOk55eiPxnTvdh+doFULwSz9SWe9z1",
-	"6gq2WtfdX50MEPNvXm9cPf1SE3CbIaLNZ4/OfsVvg3BwqukCRQibc2QHCZDLWzl8cxOBWdYaQRyk7coa",
-	"n0my9m4LtrLgUmCs+GDVUPEBGQsg+4HCcWXOe/mCGLjzVpvPEIb71YunG6wXTjfYRtNdfjTdYHEwHd2M",
-	"zS7slac5HzxDzTgV+cKy99iFs+BBgTud86lREmeRHdBRNyjdeZrijKXqqniKaDDzCtwdGMARHwRnqxG7",
-	"PZeXcS5xtyCDb7DuYQSDzJoJvoP7hjKfN71+FAbjooZdfVjkiw/ieZHd02EJBlsvzCt8BQ5izPUfOKtX",
-	"kjPxJNG5Xv9G1NLlK+7jU+Sq2/a9lZwiv0XSDS3MOhKOW/MtN7lkKWdO0oDbhZFzoVFc0K4dbyz8bMx2",
-	"Hi3yINiLZw5OlImReiwiygEgMYhCHZ1zM+JxHDEhsdYPBpNQZA+pwrAOFoHswC6JC2BMpJOwXPwKpIHn",
-	"KFmFcwBsLCK7fUS1PV3+c4JxSzgmi+pqOxxyigyjPGeeCcbjWMQ1gfzQo2WZmxvP82HFcs7j2Gxj0QrC",
-	"oNgNgFCYJYaHe8E6hWgMkYRBXnYhGrNgYK7FoeO/aT9gHrvBo7NCHLmpLaZwH6Mwri0Yy2sWoL61pG5I",
-	"eY/4iUd1VZFjSBsQLogDLPLy50TmiiX5ptLN2Eo4PB4lEiIQd1YwqB6MxzbH/+JsquSyIdyQ62FAcfAd",
-	"KSb2aWu3fIyAavTDXgWajR5eLa2w9vvm7v4Zqyi5NThNeSjjEx3wAthXMSl/a1c9m10V17Q7nYe0xRhr",
-	"Ph4vi7+avQ96ZDqHgvoLcxofEqIWpjPOf0k5jMlAqkyUOKtYWWyeYx+Mx9giIVFuzrWtD6JSKs+DJjVM",
-	"xwgnGFkgYwu63oUY8XyF3LsZH2vwxX/+xfMf/NzoLhDgjHexhMEmX+neZtGazwgscbUJ3YL8lSmm1W8y",
-	"lV//6Itf/vjLn/3hi3/zs7kJERT4mefjXEPLZrThXpy2C7sbjvrZGuAkeJDXF+xWtShu0/i2YtWabAKP",
-	"5GxAF+KdnQu7WC1ZryYRflkSPKmWYz4QMTPnuQSaTqTOoaokK8eM8Gm1vOWy0xQupFhEPQUkYe6TzdCJ",
-	"LyK7AOutEbjvGet02r1bK+MA2DrCCdDMtnbrr1T2AMI/wcXfjDoNBU/ReFOrwn0Dfz4TG15rF8yERa9A",
-	"5OxPHlWmPxS9k5KwkeJmq3B706c51U59XHTTpEeTByPcwrk/hF8vb+qbno/VlsuBObmq5RLSqEfJIOPV",
-	"un2rrV+166dBl+ukd1CYw/TJI8MFuoJnIntPTO0DLQCAGP40Q8UMz5pgkiPEzTM/B2FQZGnQDq4gxcQh",
-	"zn7wjsoYAp27GkiyLLvetuktZaSymXxfpamaoFnEZl2g3WMe+cl0AEmJCJuFmHReB2OVpphajIlcLl/L",
-	"R1V2ue2zmH41HUIopT2OupoAbdn9Cowe0e91gxm6mAyKrETy9NERYam/phmP48zcKVwaERtN2QgeYygV",
-	"VRkzUJeacYsnOWXSQkmHoUqxItZhCUBNAfGFFh0b0RSBkTqDloUHe4lR9LyXJ4+FC38Cl0ISN3zINfxF",
-	"L1hJqBGDFZEqxbchi86BA35NU1oBnALtMrpJXKC86Vj0eZG6py72HpIEfKDEymt1IztMBtLsJeRuczYR",
-	"XSDkhMVqflSFfzjp+tRP0Q6HTgoUeQgtf7dgCdPSroQIbLSXj7lM9BCIAHVWnr2a/j7SloCg7JCpVOgG",
-	"1VnB1YsQkRTQ0MoEcKrVUgarueM79WA7KUU/yVivyDIzKdognM+IJzLndAdKC2j/WDKHaoAIkEemXUqE",
-	"xoGYOeM5sICQ5QC6AkqAAMAxAhtgDRGzRnY6mOrvXWmHVMjTtALeis4ac8/KHswZt4XgsC6OhvpChnok",
-	"cgBv20R1ngkzITC4mE9wLIZj+UtbAWmGFbOguBOp2yWKVFhddoR+R4NkWK4hzIvqGMHaAU6vFgKXdgYb",
-	"wAE2aPBO4ebMokZXlgXL5M3PpMR7qGx0BOZmeimcmS8WBpLptDxx8I3fbo9Li6pszwRkZnvBh4sphuQy",
-	"J5gSuExIJTUScbvMhhDl2hXUA0CA0h1n69LYemxmCbu8d5KqgZf105h18CcL6dgJhGOpvsNqDZkuekNz",
-	"jiI90oA+HIkRT9LIa3TIpRRpXZtgFM3gwBoKMZCJRqIPEkPCUwAySJ4QpqhHOv0xUxs17R8YlkmoBFiw",
-	"hvecs7SGkZZIZEnGxrwnQkTtwEa6POUYH17hRHUdP8Rzqfl0ppak7RGfuuBaHyPWy+6EVmqa/8B+hwjk",
-	"LuMMYevDkiEYWgIHxtZkIqplCJFkbmdcj9VI3vmOPxRqnIqQVojYNUCz0LnEFkvCPxeSC7ClbutcxMSc",
-	"wJOkghi12fRMTeAEQydekTVaXDUSECFYjFPFY8sK3nrr9uG33nrLsLiPjt7ZucHewPYy78J3p7nNdx/x",
-	"7OTNkL37dutGc6/J3nj37ffeBCppPm5dM4f87pOeSNkkS8zmlmU9xzzjucLMObOLIx4ybmiWFqOkp1Kz",
-	"8BkYcboIqG6mBIuier0i0wgUr/q5kE62AsEjU5MQIX04+degCEekxfh3bkVeQUWc7rffP/z2W28RUAw0",
-	"oIdC5BUIoyEowCXuus27gzetn99SBnYAQl6RcsC3wVp8KoMMRF2keYPd4ViMNBkJHZopj0XWEzLH0ylj",
-	"FoteMuIpRQFQwVEYVQkRfstIH0OVOrnIdGbL4cXJIMmhKinPIeuPqNmI5w32gcgMx+yJNIXiW4C5qLKT",
-	"rlIWW5pDybKJymKS8T4VPVuf6623vnn44P5bb5nzyniWcRBQMG/TiigjYYZEVVuNdBnSKAFNO8+KfMjA",
-	"+K0ddo7bvMrKI3BCGUjRU2kxMrxQ9ekccwTXhdlT9YDdZrPB7sKXGVReyQTTJ8l4LOLykrnx9N1Lx9IF",
-	"jsCKj8HkZta9we5JZqZdrSA7VjqpyPq0CiGKhy0H/euPrhU292+EV69fg35DxnEl7O/Hcm83vH7tuiEL",
-	"Ge/lRhBHyKJ+kgo8g7gbaEbAM4BVEktnD8LUq7L0gLu8g0Jo3Wb7u7vesoLjikWmBwLSMhthlwoXvcKG",
-	"Uwi8q6HhADFFwci5h8yS9JACMp4KV6sGFjPjibZSrzLTGdl3YJlV6km4+EOdWG7RbAguVFLohTkkqfBH",
-	"AQAxOBRi6U5s5qljBr4MngFIMsg1ic7Nq49dzJDP13AECxRRQ2MtMyQ5XBdjMyStMq8Z0uOfPXr2/wcA",
-	"AP//",
+	"7L3rjyNJth/2r4SpBaZnN4tdVf2Y6SoY45p+7PRuT3dvVc20dqdLzCAzSMZWMoKbEVlsztwWrgwJkCzZ",
+	"sgB9MATLuBIE4cK4tj7eC/la93+R9iF/8r9gxDkRkZEvMsmqYfVez3yYLpKZ8TgRceI8f+e73kjO5lIw",
+	"oVXv6LvenGZ0xjTL4NNJyjL9PDF/ctE76s2pnvainqAz1jvqUfPrgCe9qJex3+Q8Y0nvSGc5i3pqNGUz",
+	"at4by2xGde+ox4V+eL8X9WZc8Fk+6x0dRD29nDP8iU1Y1nv/PuqdzOfYYcLUKONzzaXp+XzKiMhnQ5YR",
+	"OSZ6yohiImFZhH/TGSNcEJqmhGtFRinlM0WoSEjG5jLTqhf12Ds6m6emPzVTAzqfD/b3D3oRzuw3OcuW",
+	"wdTm83UT+1HGxr2j3t+5WxDwLv6q7uIkzHQeU80mMlu+hHYbyTiyj2zdm+sDO5xSIVi6qj98YuvuXkrs",
+	"yND4BZ9x3bxaM/rOrHO4alRdlhbiYL+Z+im0Go4nYWOapxpfsS2bD/tr99NjOZtTsXwp26iBvw+EvDZB",
+	"ZC50tqon+P0mesozJbNmsseCvdODETwRu7Myz9gVl7kiczphLVseXylRfUbfvWBioqe9o4MHltb+C09t",
+	"pTMuJjCwVlZxw0ziecJmc6mZGC1/zpZ1QpyQhcwSMppKxQQZLoEII5qmLCNjmRE95YpIwYgZElO6T04M",
+	"o2BUs8R9R7QseIuZDbATIBpZcD0tfhzKZBnBd1yQw/tkKvNMRSSRTBEhzbcTMpMZ65PnmmRM55lQ8PaY",
+	"Z0oTKtTCMDLf6JTRhGUkDma5d8rmKV2yJO6Tc9fvJbMjoaYXlsFAyIRpRe4fHvbJM5kZJpixgEfCfuAZ",
+	"GXOWJsghzY9mmeDDSArNhLYbBx5MmWkD+zVdYgf7j8hian4rJuIIx5XhxfNMTjKmVJ+8En6EQEeZWTKa",
+	"V2GhuPJPXLJlnzzNMplZwuAg3d9yTJJsSbJc4MyE1OSSzXXf7WokXrHzQiKavdKyvw/r23tOtWaZafPv",
+	"ffPf7P39ix//qNe452fmgmnf+fDzxrdkw6b/mRy29vJrObzpi/gFV3oj9s41m6nexhz9cFOO/lLqczp5",
+	"xlPNGnjgK5EuYRfTkTanjGoizEnHDa0Y0XSiyFSmSdtYhdQDTSel0eLc1nDnczqBa/c9TOg5vnKAE3Kf",
+	"/IxollG8sV9PpWArpwPsam4es+SOyFQu2BXLCIfjtsi41ky0TAjeHOCbva5XDYzqJb5jRnnKRoxfsaz1",
+	"esvsA+vut0334anMNWvv1fx6413m6Yoe8/TGOzwDWba1SxR1ryM4FALpZkeH0dG06egck1jTyX978jbf",
+	"3z98aP78PG7Zfbs8Su61ZjLiSLYjoB8Q9KIuWzmxEXKvozrYxk0/XymWifbp5O7nbbvy7ZvO3tAmTn/G",
+	"RlIkyshCC2p4zZgICYI83NlXlKd0mLJQqL/XItSb9ztzHxjNezOujKm5FIrBlnksxTjlIxiolVTMn3Q+",
+	"T/mImjHf/bUyA/+uGI95MmG9o/v7j6IeM4KF+S5jFB6E9eoblj9laQL7jSllpGRzzZk5zudEAKs1D4DI",
+	"Yl6JiJKG+Y6oMCIIapmEgxxi5SCzC456+wdf/PRnh1/ff7P/y09/8fBXP7/35YOXn7x+dHpwbjrrRg0Q",
+	"h5Ac9Yt4lGeZkdiUppp5odOownIBw7XDMd09kYJtQzuUjjxhVD4aMaW6T8D0e2oXsm0eTnpcUEVGNMs4",
+	"S4jMYdjPZDbkScLEdut+r2ndaa6n/bFvuLLwhtuNMpYwoTlNC1ETqMoScx4SCffyzhe8+8gIktVMmMRO",
+	"0xllUqmB4prFZMaosIyekgUbgnpo2L0Txs1jRJndFWwkoqeZzCdTQskwkwvFsj45y0dT9zuOKWO/ZiOj",
+	"TqHKsSQzuiSjKRUThls1claa4ZL89Ok54WKU5glL+iR+/Or0bPDq9PlPn788i0nKlUZ9yc3RDEv1DTmf",
+	"CyOi03SbjQEabX1jcNdkaUu4johimWEG8N4R+U0uNQuJM+AJWUyZIEuZ3xZXOBGENw33GAYaFwOJCYd9",
+	"NOYMCcyEzszfXFgTm3n5I0VSOUFqX9GUJ1udwsPDgNioffaOvrF/1oXUgvLc8rOSAIybdkQFGTKScKPZ",
+	"J733F1GxjG6/czvm0mqeoP5LbNvwxO45N6jrXJkjmphbNCLDXHvNPGNkkUkxOSYx0K2PP8SgqyuQzMw4",
+	"vqSpkTbZdqvSfAQc7Wa+7Sp79LwA5mAvwSFwm+TI3IuzXMEXQFrys7NXLyOj91NiiJQyzYhp+fZo7pe9",
+	"GBvustL4eqhuPpO52JK+91fKHGNouErcjOEIiTJcFR7eOZ1sb2AOG8ksKQQL9o6jMHEu5QuaTbYSKO4f",
+	"3Fu18bSUgxTaXr3xuJFMJYFHj4iap7x8U4Gpj4ENC5ZYTWWmmQAfgWbvtLq9DQhjBj4myAH5kn8OA/zU",
+	"/AUmSkqGVI+mUTgHuJphY9Za2N83b9pl+ZKK5XZM+lGrqGSWZEbFcjCmPM0zpipLIyUxPxPzM0sI1ZrN",
+	"5lqRcSZnaMCgSZIxpY6IzpaETigXJKWaZTteAzdQYK4lUWpEZ6w+XrMCgXG2Kk8BXfLRNI4K+QcUZq6I",
+	"9S2QXLG3QruOM6Zkno2Y6pP4lOlsuXcy1iyLyYRf2XtYldWu/lvxVjyTWX3MkdXMszxloKukyyPz8B75",
+	"Gpjbyevn5JItlVVhJkzbuYE5tU9eMg6CXiJLlIDbdWEYUa5YUqeJM3absabUCO2MXR7DI28FIcyMHS3T",
+	"ZraaZrrw2oE8glcBSoPOR0GVWsgs6ZvRn5iO7S0/z+SVkSO18s90GNFMClwxQaZUFfsRDJWKyIUw1IW2",
+	"CdcRodqMPGXmXSNnUDLjItesT94A0X0DMC/ThGjcLiCU5IrZhcnnEdivlYQfyq3M7ObITNd4raMwnoE3",
+	"07aSMSCJYR64bLAtarvXM+iEzZlIiBRGEIXVNUQBegLvVv23oO98JczBlhn/dlvh4aCVW3iDRIlJPK7o",
+	"LTOuFBcT4nb2ETh1CcXBep+EW3WUIITb1Legaq8Zv6Wqt4pspZQ0Xox50GrtSjRnio9AaDC7S2Y04+mS",
+	"BO+EPBfuwPQWqLd+mBHcfJYmZMhG1ByB0MpCR8iFE6rpkCp2XLi23J1v9MyFzC7xcsElUfncaGIs+ZIl",
+	"nG4nsDxYJbDkRReDmeljALbJ2lI9xm73zpdz5mXk6gBgn8/yVPM5zfRdc9/vmQlbucBIArtfvTgceuxE",
+	"6Lg69tiL0nHDDGLDkqw/Us5ZBu8RTS/N5QUTA1ukHRBEoICl6YxpzcUEvqFJws1rNH2dmTY0Z6p3NKap",
+	"YlFvHnz1XU8xpbgUA56kbIDsXNVtnF/iD8CSZa7hzsKtRM29TBZTPjI3mW0Nbrde1GDjd06sB4cPHpb8",
+	"WA/qRv/ID25G3w3AY1wf2Rfm6xWjgJAXYfQvxVaO6NNPHq73q9mv5PDXbAQCPkT/QFBQiap0dCnkImXJ",
+	"hCUDqkv+joRqtqc5GKVFnlo2iEbpius0Kjc0BIl1/Tsu5qiL0zTysS5dmg4iQbo8nrCUX7HMEqWTVwMI",
+	"+gTfW/beVx0YUY+JxJOiuhUWhhHCA0ckNuIhnIKY3EEXoLxi2ccRicE9hZJVErvPCVdmLklsDqf9ihkt",
+	"N4mPiZmp9eVzTcbcyPYdVs88uHL9a29cctSi15Lo5xy14pRd4dqtfeMFPPk+6kmRLgdyIQbBypcp+cYK",
+	"RXMmzS1jbUhapkZkAmcrWjchZAQbQakMLZAsA3LTocw18DrQyeLf5Cw3RJ3rKRLZqkmDjGoGcTg0TV17",
+	"RqcIu5IioNdQypRRkNAyNqPZZafdaJSK9OqaB9K5NrudrcIr2WWAoAX48dWWBCV3v63JkE0oSOhTmSYh",
+	"b1u5w5SmOu92DM/wUfNSjhyvYVh21YthuZU/suqLYGlEKJlLCf8iSRpHls9mNGsMVVLMXKwjRrz6IiY5",
+	"LRQj579paFVPM6aAQqU1lzn65FoWxRpZ30e9K5rmrGXiC6rIjFGVZ8yatMukML+DpoVGrKih/0p/70NH",
+	"5Tel8FHvUwce4U5+sTZROU6vCGEMXeOOxm5eIX383ijtxICLlY9QwIqj2oVXv7n8UW1gQKWb4qLtmj0p",
+	"Wpw5ubS7oFMwiiCk6cHqkKa/9/Ztvr+/v98W19QyTqsyUtwqTZFBQHy3eV0sW+m9GCLhuCJKS7O7mBhl",
+	"y7lmCah7aKpQU7kQfRRigiCtlVMie3//4ic/ajooMHYbGtv9vn4pNwpAsN34C74mOdmNsI4Lukia4ojB",
+	"7VS5hOCi7pNX5voRUvOxFcOP8LByPMFTavaxYaQQF+0oEG15Q3gNqDr0ZWF5MaomWgHxfsTgq0r3HS60",
+	"Ipyo230E5zc3IxpsQ+gmGoNzBrnCliSr8LxykFRpmO0TcGRvZR4/t4IVE0a6/wZCLQZ2fIFgYqYQSCW9",
+	"qGfurUEuwCiXFNxU8dTwoKg3pCkVIzZI5aIHPOeKm9915jg8zGeu1cCaQsykuLp0L9BMAwsLfl6w4VTK",
+	"SzAjm28uqiSLeu/2zET2rihEpygzI5jmG8r1Oc4KPv/CTO2JnRl88wynd4qzg69eS5l+VcwQ736Y5pmb",
+	"JXz3OU71BQwc37TTPfezha9P7ZS/9FPCU8/VZfiym3rlsTc4/Wdu9m4JX9hLvxQa2ft2CjcRrqr9sAnF",
+	"novHUy6Y8oN/Lp6KScrVNOjZCdnF7skENjvKuOYjau4wNmPZhInRcrMFcy0h/y2ag89Pizb9YLjSPlCk",
+	"xj/RFLMmGcI8Y9QzqmknQfA1rbiZVr/zpX2serJhbEUrdgCtR/a17ao8QX8rdVcnm9TIIAVg7RXH3mmb",
+	"TlCdkYvnDVtrnY8LD21YtKZbt8buW9ion9KGyvkog1j+jdTTLnfbyGhxeLl10pHxmA8UF6MGOdvc3YLE",
+	"cNfMqKATlsVHBB7GSxx0RpqmCvrc+taeUjWgqwU3pxVjbyOaZUtCW6S3Rl21s3LvdopX8gPOt17Pdw+/",
+	"d3GF392E6JDPk423S551MyvlimUDnlxz/1+xTNmF65Ir0C5z2IhRp2c5ejYrWOb4+/HjlJt2U3Wju7NU",
+	"DLt0Ikv0XstRqsJNKOv2rEHQHp5N7qbPly/LDdlvT0rtVQdzC/eT6/p27qlS7zdxX/mL4sO6t15TPZqu",
+	"1bpnXITfHlT18BqTXaO8Vk99B2XW7OiJ3POmFWyg/9L+8Q0+dhE+t4c5SJjea3ruTbie5sP+SM7uSjrn",
+	"e2ZTTJi468fzPnxdXfL5npwjVfbmEoILccjvo9L9vnb1vQpeu9LX6+HXvihWRihzNU/p0iUdWOa+tpuv",
+	"Tl9Uefz6dxTLVIWnr3rpjDHxtX203TDjNvKptRZuZkCqbdy1sygbgna5D25P0viwNlCF7YUX+8X6XXIr",
+	"d9jt3V+q2VbpZKMg8EbLNLFOMYyPp6mRevwNt1FuV9l62Ml8uOOluYUlyVPWqiZ+H57arZRBAQ7TQFYP",
+	"dJ2xzAY2RK++rZ7JjEzlgqRSTCouEwj4mMo0IUM2ljYOIrDmNvnw6ztqF25Ux/HKU3s+xlzaBVUQrCgQ",
+	"fcMMyGeSQ2dbuLKy8KC2H7Y6OdZpTpjX375eEHxZrBgVdkWAISjNjcJvFgeDjdMEw6iOyb5lD+Cu6LZy",
+	"1pa8/d4Rsm3/tFiqV4zl+/T18pSJEUsGudA83d4fXXJvVraiBu+k4GJiAx4VkcJvx0Z35Fp36DZmgECI",
+	"q4xQGL6jWEKGS2L2iEt/6pMzJhLCNaGKxPb92MXL2qBYLUnCNBtpswVcih/+BkHrHdZswUUiF+Fmq73U",
+	"QpFWS4J301asCNZbG7pbK72XmWb9KNTOaW0XdXIBF1ykYOHXs0LkKbsNpT9P2S0p/K7nG1H2c9QlPwRF",
+	"H+Z1E0p+IKmUvO0bKPd3Pju689nRN/t7j072fkX3vh3sXfzJ27f92hel7/qDvYuPyx9//PFnfwwWgpK4",
+	"9gPNutBsE/lzfayTffZ6smCIBrWZKWtVqMkHR/nsQ9YYVwq760j5zQUMYKe0rMrem+zVBnF5k9dLMuu2",
+	"XOePa+/eiOC9blamkf45n7EdTmyFJhCcOziRLtFsyudzlkBmnPuuVTMI8aeK/4KDur9Oe1hHtHEq6W7P",
+	"3jbW5U5KgyfWvXKWw8P9DdIKjDi2nak6EL/W24o3tS0H166Pwikt983cwrdqwknZWBOIXgeTjDkfXCE6",
+	"IuiqXKvCpAMdR+32HAu2t1o26Bx2Wrl9O9uVVe+Dumw6IHF15tWrjSJrh3jun2483A0AYHIMq+8TePGl",
+	"lelF3RhBqLqVDAcXq5nEzhXv3SvdZ13Y7eGDR4e1W6kuPobZDUHYxJjby92bCTcIlnjmXnYeCtuC6+58",
+	"dR5Cl+u1Zozz7rF6rJJN1CvlwSOiqGFZ8V0653evDu+CZVTFZfZUjYr/tMSeplrP1WdHd+96PrUH/x7u",
+	"/3ef/Z1VseXok+tqHDFPP3+ysXtoPgfQ5R0eifn8nKrL3VuiuoCAu3SbPjkRS4DzIOzdiM01ifsx7oR+",
+	"P4585uRXpy8Qf9ZmEwPSIYccgzZo8JVaQ9024fZMHy0T5Y/hNxcfB/dgkz0CaXAK+FGBmDSj70L5CPZy",
+	"xZGPwOVdLyGI0xoE69qk8ALghb3xbQD5cQD7+2B/n4ymNKMjDWi9GQNE3ppUAEd+W1ULZCCqmJ1cfZjw",
+	"q4vfB28IYG8xkajIoTR4AAU7GQAga7zZAgV9nY3c7HGdLQeQptt+tzokRbjtrfCks6URrZRmNDFjik+f",
+	"np/+cvDk6YuTXw6+fP7yq/OnZ3FkEdTsbieXQi5U4CVCiJDKLO4dltJ/H97vqM2ELp+pzNNkAKNsjxfV",
+	"EudBKHl28vzF0yeAV3RMQHQ30qQTo1u7DCTqbul7eCqK/D2HuNkdWDNkSgVep8f8t8NoYUymnSbO6/EE",
+	"ahu3BG3W9MBNzaCCoebGtGIizZb+gok0DnUDJ4AlV4MLQEtN0wFg4q+t9mD6RBXEQ9esD3sNOwgWFyfQ",
+	"SJI84fpk5CKgnOBkXUbW5TSBv2zydFcRyjT82DeDH31b8PGJa9CN46nQTRlkdNQpQCuYCeTZ67ZqAQC0",
+	"sphKMqMJ8ynPE3ZM4lHKj/AapRbqBtAn4A3HP+VsBkoiF6xPXuZpigCxgHFF1SVL4CVeQEa++PnZl2dH",
+	"4GSfzy28jwTFc+xxrsydYpQfkrEJV5plCP7D0jGhyt/6iOclZwwR6JCcJWwQw32mVACwXwcsAi2zQSbT",
+	"tltQFmYkIAG1EQKdwQ7GFnO52dSBbzWk4XqPsGKYb07TFKUfwRbEiL96aY3PuEB2bxJp1iTGohOcqRhg",
+	"kGzauXRXJWA80QRgN0/IFLBQLTYiIixauhaITjG5Y7/8ODarzTVJpbxUZm0wKmEFvYvDtomLHZu9Du0y",
+	"Nk/pyCYkegI6SjUQ0dC2OwEzNpNXhoTnsIE9fiOekTSfCeX2jtucfXLGRhnTtroBYkcxeMwCE5gG4h//",
+	"+McxAkiNZZ6RhE84YlhV4DDNw7h6nahfNos1AB1Z4DIjXID0bMFBuV6SITNyR6ccTnyj8R7BnwaXrPnn",
+	"zgAfIQhOYzmUv7tn5ee950lcj0NaH8sCWG0DPm9u36F+gYRZ0MohyIzoFkmiKI1gnrmGNIqAO4UjKk0/",
+	"cpeDp3uJypXwCXumHF9qvQ93HPtguty9tul7vW7MQ3Fz33rQg81nRTljCxN7mzpoOSoXRLHJzIz6GMLS",
+	"9ldaCNsMP3uVH4TUgey1f/G++cy3oR1sgm9Q2is44WY66tG0zRgBEJ1F0rjDxTfMYJ1aWZ/W5/zbc/iy",
+	"2tM+NmwF0YgcECETRhIpWEQOXSwgFURmQ64jcg+fH3PB1dS8cB+/AEgLQofCjCtNlxF5gC0hABcgqUox",
+	"6ZPHUClJAZRarhhBMHC8apST1HiGIIrLeT0i7eBhyTx8+MnDT9aZLX0Rs0D0htx1w/Fgx8+k4FpaMXvK",
+	"lcaaaRSx6C8aeLdr82YZ2CohpLZ9dsbEnELRGFg9KUWStGlM7skVze/uKnDz2TUNrWvxWj5HKzGuJ4d7",
+	"cMsg9RUZsDpbhoh3NxlQrfhEUA0oEp7KTVFKf5uiaRtOCgaf2kDYBpqEG6G6ItuGpNoNaoSy7wnEJurl",
+	"gv8mZ/ZnG0sQ9LtbDiBYunNxMOz3mgKhYyi3Lg36Od1IAOxWDG6LJLoaG1ttFtbZ8kt/wD60ULiuXPOm",
+	"kkLtiu8kxuaD3w6d6b+az1+sovOO2eKOWaJUTJQximoOuEpskGbvtMXNjzWbzVMKhfriI/w1o0KliP/L",
+	"BSCws1RZZGDBPBgv1wrswFIgjDp0Su7ECYtBEYkTtndyHn9sXy96ss6PuOTdhRKJgdJ478FqjyTd+/bi",
+	"u8Po3vs7e9+c7P3qAr+49/7jz+7s3YFvvjt8/yff7O89gm9bPLnWab9VXvZm7tx043LMx+Rgv+ymK+ns",
+	"63TWha0a16GWWwX8ESfWuNluPsah22Vt+mVJm8Nqd4ctGEfdAYQFBOprfFDxoNgHI3JY+cG6nW1RAkRv",
+	"qaruDUDKK/yb7Y55EM3Ba4egkEM6unSxhOig75bKhj34QLkmbHnwjUOSpPX8+xRJrpyTppsOctPu2qin",
+	"Mzpic5qxNl+nw1kKHvS2apUPAT1Pij6xYHLW7zKlCeTjlljc/v7e/eH40eH43oNPPhneu5/Qh/TeiD06",
+	"fJTss312/5N7D/f298f7Dz+hdH9IH+0fDj/Zg2CX1SaytV7mYB9EfpuWl65xt9vjXCfKF+fnr4lHba1s",
+	"CiN4ySwxK3RQVHlv4habBQB/AMr737IsVMYnU72emrBMb/DhOu8MPBdW47btlrXsLbVqbH7H2i12unvt",
+	"Nuj3utqtPXS3r926Of1RabdbJmhseZ7aiLalgrgTtroFUb8fdnOxin475hi3wS3eeKq2xgp8pIia0oyF",
+	"hb74iEUkY0bNu4LLBLQ7xJmEtzgzCkhZ/1gTPh76kfr7Bw2B44+xgvmmmpbWGR86y0Lzi3WHY0NVkBJ9",
+	"2DsNBW7NLsLqRhCIMpVpwjJ1ROIR10uophP/6Dtber1vvnsf98kJxl1NqSIHhnoPwjjbyKvIQyM0YhyJ",
+	"aSGTafBYn5wIguvpomAgP5UU8z0mVBAjrdkgaqw96X+HStfxd+9jG+YCr5eCpr/rjSDMo/f7f/1//O4v",
+	"/zef13HU+/r5a2t8LoctdwhRSbiYaJpeDtrSj7tEEmPw/sGzlohiNqO8msd/+OB+h6iQ5uQqCDqypwoz",
+	"qrCyHcuUFGj3CJY/XHLT3vuyreJ3f/1nv/2rf9KQW3UDEwcRvoZPGHUGM+2e37BgoynVAzlnAl/bZDZh",
+	"an8HL74bXDMjA0JvFQ5RZg2rWTT0crd4/27w8jqj9IzOXcrwzjOHa8dtw2mW3//w4BTcSd9wWvjeBzed",
+	"LRfpw1wbz4w2nA2+98FN5/osckM6lN//wOixBYt2KQENalnHCAb2jjbVc3oGOSncxa7nQhOlJaAEYI09",
+	"G4xG7K2sjrH8KsRBDRmZYcTkOp+RzTjAQayb6C7Vh4C8u9UhoOPnxSYr365JwhpMx/YtC+qQ8CQoPh51",
+	"Lf03Wd8ytGgrDxn1JeHjMQM7l2jOem7oaQvrn3tn2Bz/bNPsWkRMrmz9X1+VOuVKN2bpxyejEZvrPee7",
+	"i7uV9kvZoNU+6eIKr1VqDllO90KOXEC1/jpBTuUCAuIx9lpIPeWGMNQVl+qIhigXqqXtIsx/IbNLlpB8",
+	"bjSiMc0KFQy1Jym6QngWiW7lDmMsLWF9pBmUsB/7BTY8K8VzMETsBciBgWlGYMa12yYmii6RexEzM+cL",
+	"4YhX5Anj4iyzXNg6LW5tLaR/5xQnPNynvh38/KxozX5h2wQnyqTZnqDpBGk+YVo5EEw4sJsH0vtNFpR/",
+	"KzY3DsIufmQZUZjm5TZdcR5LB7diZQ7PxVo+uGtjc9D1LZicq71f2/Ac3igfgPk5GM4tLeptLOit7OHb",
+	"2r03uG8/mB2788W7jYVTu/Jw2Etqw81gLVJVKJDVWCA1mti+m8kQuF6qkrD9iQyXLtPRzDgOTMIgeNA0",
+	"NWKE9R/jc5DtuITi9ZAoGOYjqsjVV+RzbmbtM4ZtQeVYzVTcD0ESNwlhvheY3v0JwsksWzTHbIOV3EKc",
+	"TzhNB/OMjfm79Q4rs/vgydUh/JMOzsFTfOqHqHyveWflMIFwYTxRW+L1t40egF53fRlCp7dwGRb9Xvsy",
+	"zD+MTEk/p5uIHrg2I9goHnoDFvEBYpXuOCAel3lbaWCzO+SHbXCz22BDTn+xav13zKN3yp+fYBjF4yJa",
+	"9/pSbVvY7zZyUnd7nxqocscBS1gbobtVPU/FBi57oMMW5EkVUqE1LrbUcjG1zcSM8sruVtoo971zoaOh",
+	"+2vKHpVjcusiSHWGNxPH6I9ud1Kcs3e642FYM4ndad1bT7LKRla18No8+7KoFFShTzM4XuySkKBokyJz",
+	"mtEZ0wGIAnGNNCLmrWFBG8C9VdfmdjjHLXINWPNmfwN7p49tnlq4rDHaMII184lt+ADCPUHI3JQqQjWZ",
+	"SQUK74yKZQkSU1m/XDYJXDqKac3FRIExpG9Xb2DaGPznP/33cUQO98PUrGPrB5px34KlAmBw2C0GZcM5",
+	"uAjNJVMGN/39X/zb//o3/9Nv/++/+cO//PPf/+N/8dv/6y/+8K/+4e//1//xd//Dv6nGmR3evwaIdyDS",
+	"NpLciGoERTXvQjPziX9SDoH79GGv3O/B3qMLzLbbjx6+b+m7EI7XFi3ZZE5S3BAW9c2egKat/9RVst9+",
+	"kL4Y/qqHoZ8nTFO+VTpqFb1rDUZP9eS7GuNBI63EsINsjyqpI0yT+NfS6Di50APrErR+2Soypcf/GfNU",
+	"s4wolrKRVt0DCBAyrrP08sw8jmvcILm05IDilODHfsboaOqnU88MzdhIZonqWtSQqibb4AlR2iiDZCEz",
+	"hHecZ3KS0ZkiWpJhRsVoSqSIiMpHUzATGmr2hdSDscxFEq+N97Q9Ny76VbP6s41p12+djYB/2FWb3tRZ",
+	"B1I5trb2aIAugh0Wb/mRl/SMVmLtVqOALneuSBS9XlN/wO1162oDDONaCA9dEUwAcSbc1S50BNJCC4hc",
+	"IRM2SDAuE9DIBvOUCgu7OwiiS+CzgyJzLypNs6Ad//hFtDYKqUGu4zNmhLIClBFA0KzcDbhnAIh2bPh0",
+	"IGehWMdEQhLJFETb0PGYjTSh+NYC0D9jO9gB1ZC/gRGEPtu43zndmAuuOdXrN0ypaMAgyTNfrL08eQt6",
+	"UVxLMOoZXQLO20qYvgeHDx6urzABi8OF2iB8y2y9LnN85Z57b/dPU5US+N7cU1IwAjuSzOgl8xL4wf7+",
+	"vlk3PuYjoJEid8b8irkwKHP7Oaw8KfCjPQ8fQxzgA4gC9Ykcd0w/c5aV2oQHMbPj4z55JRi2CFshXdCl",
+	"QqcpSzp7OWFeZUfnYZOjc06XqaRrI4Vf28esjXW9Pl3M7cw8j2Fqmd7oiMFWs69VD1bnExHk13fYWqYV",
+	"metBxma2qlLzcRgyvWBMEHyOZeo4ABmJYC+5n5z2tNlZaQTICAv7b10a5MF+fR9Urgx3+xdp+p7DN94c",
+	"7+Yp5WKHF77pUFAHSb67Kz/otx56PGU06YY+jxGJsowqQdVlhOEQGBaqJYaQdxOcofcBV4OZRbeuG7qT",
+	"nF0rypa9m/OMqetF6qpBkreMT4pBLkYpo+sZu/jKPmg4WMZlZpGhO2CPtGkY8ZSlTolBJFZnobE4rHOa",
+	"q1KgqxlNkmNRaESTSqkG45lpqhch4igKIAPEFOmB5DRiALwB1aa17h4X+zkbmTGcBf3arwCf6oXt3X73",
+	"BQ7CfvqFG4v9/FKeuRHZb16HA3NdufE59TpvYeBvpkwU1FpQRdzjJKVKH/s6cRZtBOrcm+c683Hf/XC5",
+	"pvqA79mPxwyhsU2Z66agfmdyhd8VSdiIg6hmLiYHDkOX8Kfv5BhzkRdcMULFEvOXk9rjvMkU6yq+qVV4",
+	"NIEMZsdVFE4AfHVMC7Yiaal7dRyKM0Ym9ZDzIypAkiuINZIzi+7TWdjArfQ1Z4smNaZbIZZzqi6LMiwq",
+	"n81o1rLSrGDDhAswCag1V/+1KqH4aG/LO4rheabqOVuJTQbMyW+2Yq2bbpjAGlO7YMCw03LB0JnPlYfH",
+	"jgklidREsTnNKArwDOsvIuK/y+NuotvKCk7zTA5TNiuyRWx/DqXNHm1bDwv7BbymtRYYnN9qY+QXiNR8",
+	"Zq3dm+beQlWlhC5Vk4VpTjMNLVmlDO9qmjFIcbesmgyZOSCKWMxotJEriWb6cZ6mxLRP7nx1/vhjMqVX",
+	"jMypUuYocjFiAEFn2JF5ak0ZxAfrBUL2zgVTtE+GK5JkmJgG9SZQt+QauDQ2wJLIiNYUcBaQiyqjtV7x",
+	"TIqZUYmmVJH4i+dn569Ofzl48vw0buRil4zNW8hrFy4czYaUQ6cHUs5sYUNJP0ss4OIpjEEmfbJva/nC",
+	"nuxvRO9GZTWVk7btA1R1s4GJZGxsJAbQ7bCcqJmLB+BCkAUQtXGX2QoiiKY2moJ/x2dhsWRSLlSHGzNJ",
+	"UFgcQp+RXVwA2MBBUA3FzL4HWnjaDxY80dOGJZeLgBpe+EVgD1qsXZ+cuCBOOp+nHNDji59d0p4scvbI",
+	"kulAEMOjtGDsEoHd9bTRyAMGZDWnI9aWK+R+N4N9LZWeZOzsFy+wf3feEbVCS7TsyIUoKhhhA0QwliDf",
+	"m2f8iqdswsjj06cn50+JOY66T55CMHRQZto1rrQh1QLyREH975ddaQ/vbVaWoMY/nwvNsiuaftkianD7",
+	"O5YgMWqsdwsi4IoAIE4uyIynKXcF6lZtJqgX16HU6M/Z8mZs7J2V/ZZw6SZ7uA0LW2P7/jn7HiJ3O0lg",
+	"hni3CTP5c7ZlLGQz9gkIGnk2N9eQK7cOZWduyANbmWcrLFM7SO2JT4yNXCC6hZPFImcWZhbzwxUjMxha",
+	"ySH97XTv/E0dQvbmIWNfMGpUuTW1JMcyC2xv9pLBOABqrRNhdcnXp68ePz07e/7yp4Pz518+ffXVuS8y",
+	"uZ4dbFoU8wVcf76MXXUpMrnwqa14UXIFzEta8h+ZKcj5Xj43csJIZhmD8kbkDoZqDJfxxxEUkkOoSXJH",
+	"sAkCTcV4Ndl0AyNcxA6aEt6Ba14k5M5cKt7wBoQi+Des7O26QUHLsVjrSbU1746JNOLMnGVYjvRjkHGK",
+	"2nS2SLIid3yH+x/3yQk2razYYcZmLxnA0wKsID2lgsT20uk7oSYuiRRHaMSUC1cJzogXzsZJgynhRajy",
+	"GcwtTYv5g9ivzFqgUQVqCPV7VRZgf2grigM/eo+IqxnUzSq20lYARKmUKuxiw9qsoNH3l/Xf+Z5bXevW",
+	"7UW0Lkh5ac8/Dh82HW5T95UrU2e2VnNK/PoDncrFQC24DU2sIGs0b3Pgq4IAMomYuI1hgyjYwiuZW45m",
+	"QTNIN/8AhlOUpNqi1Jvfx+5YladXIn0JZdf2CodmraQTMOTdmf3DW2CXwg32exOu/soMbtfhj4PZ9fLt",
+	"PE7jhQth2rygXKfS1tD+ektUVeiyvNRc71iEIiJTmWcRmDcMcwFF1un/KI59hOEA5FspmK0wanV6ibGc",
+	"tbt1jvautUsDLxulnmUDM4yNXsDxb/YKaOnd3njftqiqW2z7NSiyLsFp13VfNlueD3H0m+yVD3L83Tfu",
+	"hzX85lOk9OuMXXG2aGL/UGu4dLfVbWqVG8xBH3W7DbnSp7LBZ1Tj9TgS2/zF6plsZ4cY87Zi3SlX+og8",
+	"Pvs6In/3xdnfNfLwz85evQxFuyEX6A2qF/ydMtYS7wI/oUV3IbPLoZSXx2HRcovNJaR2pbSrlVVWWELW",
+	"eVpStp6MO5MLgl24W8EAt199gixNm0LFBJatxxAv2JOhg3Tt2WDvdEbrzb70wSFWX4aVx8LYREtzt/vO",
+	"mlQXpZZNYBxYKBw1N6eICww1MUq9UfXN1rLyhdkRNrNkifqd6SpBa8lsbj2XG/GBtaEwiCcWjmALmIYM",
+	"wuJxxRw1HKmbFv3LNt9mrHKo/RpjWXf0ZUKgua2gPnSJJZAqADbwx1MumGLmhadiknI1BeyTBpS8enSH",
+	"rTdyWIzpvDUFzKcGBYXBKcnYiPErlnj7EYZdGEGRJbWICwd6iO590w4lQR5pRavpbFrYoooXH5NLIRei",
+	"0WVf1PZq3GdB/v6mOwWU3LD9orUVG6W5iHIcBm/GZcbsvFJXLPOPQAyQDj8aXZtpM6smV9WXvjrxlp5u",
+	"oyYMvrVQuC2xlt8WFlLvoot/+vSc3KVzfvfq4C5NZlzcVZpqrjQfqbjZUwfvwo7SUyawCFRh5T5RnN49",
+	"My9NKS/fWw9WGvALvO67P9m7+EmjZXtBuR6MMq75iKYD1Wbihus2CJGAOAgSuxdXG6wPHzw67OC+gqGw",
+	"GcsmTIyWG4/Fv3lzg7Emn1VDsdYsNxaaskyTLE+ZIjG0YTZKXBmqbTe2rkt6xaBw1HHZw3z9aTRJrC/Z",
+	"Yvd+wkvWYka+ZMsSNhElnzOasYxoeckwJsFma86pUpC6JMfkc6r4iNDcnBZtOUJ/g6JOK/yT6CRbY7tD",
+	"Gu5OvrNrtkvRLrCO1RbuNVUqLCNHFYnRShYbbjZh2ju6yZxOWJ8YjY1IUUSgwNddXAUv4RYrmCEdzdgG",
+	"PPDOZ0d3PjsqVS74k7dv+7UvSt/1B3sXH5c//rjFMfhS6lNGk6UNBa3thBV4Yi1BtBlT5rqKj4jOoOIK",
+	"GMhZAo6zEc9GOddkmDF6ybJjEgs5+E0uNY0j+BucVfERBkmBhcccIfOPdwNl4LxJSD4/JrHiKRPaBu3S",
+	"+RzClIyQM5dpCqGnmqXLEJsWh4chudAz/gkdA5JXWk56XxWO66h36ht137yUv7BtF988s114mtuufPBn",
+	"o8hTqkxXOQ7Fa/78r0hiDFMynopkOy15yL+t5R90YKAbgBFG0Ie2UtcqLvE5/xaEs/dRBeiBpumrce/o",
+	"m/WQDxdRewkid+mVUn+OA1EPrz8Xg0vTlGV98goi7IzcpCDmFwIzqcAyRVKwvo3aYyPDoDGwtOJIsHt1",
+	"PzqIDqN70f3owcX6opqNG/Qp9POGcrs98fMZ6jn+s4VRdh8fm3OWht88tW4++7qcsQB5uVjah2vWdZus",
+	"rTZo632ywFlF5IBYxQ2Kk8LAInKPjNw0InIfU/OISxAMOYKn8rY0PmMBgc9YQN0zFpBWJCW6iuSkGMxF",
+	"9WD7ExD5A+dJse5oPyuw3stHt2DZq+rwdKuJ05nR7DYPOOx5526msPMvadI03U3qoCcsyeepaa8pQeE8",
+	"y33tiVIeoS9AkGbmkmmM0rVY7HXBCA0di6k0p6cAhh9NLSL8mII8C8o7WTJ9DCEiVKgFy4DTqTDNwBpO",
+	"usOy1jdxk4s0eKx7Wl/hUa/ze9zKZDFd2sAbsKNgPyw5tuEvGMDLxcTn9TlUWngbqo4rEDiUJpnMRdJF",
+	"PuyWGlHKprQpEtUItgpZoqDafGkrlbIZrMO/Bs7fvKtvwgFemopNorh1R3g4qFOHMtxYWyQzrL05igZ/",
+	"dGqCpf6xxT3mY1CRCVftpq816XkN6XhGTaDpYKYmbbE980xecXQclw2vBUNbu0eNxjPwCC4rz09Rn86d",
+	"Icc/unSEOXSNpXlacvkUE/pa6Yjdzp/fE0V+UpBa1EB1IMFHNtEDk8NwH/iET+flgaRzw7ObE5j4rAlp",
+	"+wsId9Q2484S3Kg+Q8aE51zdAs+2uPuLxCh3IkpMpVjEIDvKrVRpO9X2sJvx+kO6vfLS8cbYRgvZDgUD",
+	"2POg1caEmsVHiphLF9SJsUedCC7+CvQAVOoMynD6MJFLtqzkFBwcfrpdvctSOnDFp2Ur59jU9xqeBQlk",
+	"DfA2BazCqFhgSAbLIt5N3QEwgNdnuQDL5Qrjtz2J5UI/drh1EI9nMiPDXHFhWDwApD2wIG8BcAcKBE47",
+	"5IrEFlyhP6PvnliEjdhG+ziMj7CB7rPcRpfaHOkBZR4bstEYOS4SQifU+RUh2ac8PZqmzoEGyzlE0ARY",
+	"6GayttHQIjOcgvQV928ATeH7ALJ4BsIiAFdgPC29BCeJJKkUEzRUrQa6wHDqsLAvieWV4WIzFkNgWFza",
+	"Tpg5loEjEJwwXHffRyGgxHocibrYWdNUQ6iIYssFHa1n7behLX6969iD2r5q9hM5OOsIN0QSChBYXlmQ",
+	"//Kn//N/+dN/gdsmODg6fL+KNhkRlroMcA8gaZSaMsTjH/7df/ztf/qnv/tHf/G7f/5X5UvjsGa23qSQ",
+	"MA655V5p0HZu2v4TkQdEgR/cGWhuzugWDr+wDJX1Hmciquq8MJTwy9BoVDHg1r6rGOaaNK3amdqRSNQV",
+	"fndDuN6t8PcCYWsniCddBRJ/IXikKKiux4SOrAxlLlrwKRoZm/s6o5QU9eS2HOJWNpVQBlnbhbUFrQkJ",
+	"mhdSIUgLmHfWFTnywzTx1IWorTJCSqpxU6QNogHDg7YcLaSaLa1+2Is6KdTrryIfuoU6WCkMPbxP3FXj",
+	"AUkc3EwXpTzT16wIur1hLerBfcIa68iu3q6hcNtR+964tMB6u19YRaAwAjZJagUzDBR4b7UtyFDV6sss",
+	"rbbFSytYwUOBDRaYHj0T2ax+QbhwYdhc/Xb7fi+sm61nwYTZ0y2Va7yppNFYUxzdtUdDc52yGyp00a4O",
+	"FDsP+wtLWIRT8VvCTf76G+H2nE5uBOrWdAk3gm0LJvgNXZL199cGmG+2eTcwVAchqiEOxv2o/QSsubzK",
+	"WJ7lGDbbK88IGul3o/H4E1km+mYx/dVj1n2n3OZJufWDom7SoxXOamVGC7a8boxf27ycrgEtTa616uQC",
+	"K+AqBPL6GbI5BM74XDJQ1awLemqRO6iwSLaFXYyLUZqjWFGbfVHjcyv6F867Bp9iI3jqmkSGao2ULvas",
+	"qvKtmqMBwCaxTsJs4FVgLkeDxhBBGjFpw3yYMQJJXymaFxoKYW29tWESTQgzMmODtogCF6ZgHnLSci20",
+	"wKJR2GL1GEdwXA5EL5Hh7nc8eR+7eIM0tbtvtr7EjfMHI+nXnT5Yt9vhjspRe2es8ZV4NR6HUOygMcrx",
+	"uGMsJGpPr8xL9k/zKjT8VYHp2uA2H1nAPV9oJhcYX7KwGJy0lN6imNBHREgbdQKYLRY01n8FrAaADfDE",
+	"ZIYJ5bpPYlBjXKEK26p3UYEfww5E2fenVJEsd6+bLWrfdqCwz06ev3j6BCHbzGsZU3mqiaLLAK5T5hqy",
+	"bmB2MNaatdYOzVoiHMKbSGyn7vt8aAg49KPHdjCOGTIJPVoX+B3mGRuxhIkRI/LKwqf4h81wrdEXnIUB",
+	"qGbK6BVTZkFkDmapFODIEjZnIvExDnaUyJV4mpZxRPulsFsN6ZFmLh03lN83p/Zd/8UzaAS21qhJ6bP+",
+	"pA3smu4NpyveiDK3OoDrOZLQxk5piYtrkQGPiA7iu9ySdgntAr/6wLGm9fZNeDxgMmvfQC59LdOM7W4D",
+	"Q+N2uNA2PS4btIc4YOj1oJux6IyJJDASscaUmiI0wzzAxQS5li9F0aVQy3WDWjaEvQ2S4lqI5H9vOSCV",
+	"WydY4OrhikrHs9pyw5qVBxfGnoQr55ajtFdKp6G618OIlGJPr02dMSznsbPCVhLIvQzUqRgPuoA2enqQ",
+	"tSaHzlk2YkLbVEufykq4ILGWmqZxhM7hfQsrX/IVQKJG0bPwhQnXLXzUg8a3ycasrjw2VFDGRyVWpr9y",
+	"Va6tzBXru70GV4xmd8JjQIHdSo2jHVvbTI87D+32nd7A7rr9aFczii0D6K4vWq2a2xuZJQ/2w52wmYXC",
+	"vGU43hv2eEr1R2CrmFHdJycuKP3hvU/vk+HSYuf/7OzVy4jMGFV5xhKPbbiYcs0I4gAbCRzivJAnKrLI",
+	"uDa3OxeAWG1D6cLRPQiqqxRE37a2hd11tWqaW8Tr+bsVIOtaTA/4m7kkcsVCvM9SspMUmo70RnCsYcri",
+	"T1aPL5DXutW2QfWiOTwtlKBRxUM4BH+71IXoijh0k3OsXahdzkPVyXKzEtVKrrdbxr5bph6EL7SFcBNf",
+	"C2DIpjQNU/0IHUHMdsUpscZJglW5NuO6vAgd6RgcCqXyMIpmU7HMvxv5fhuJd8WyZtSoldW9fIWKSZ6x",
+	"jqVfShmw1SCh9uxNXDbbk8VgpplDzQNzSprapzmMZb3uy81fAwBJaKoAAN8XULv4eNihG9x2qKAyTZjS",
+	"A4BlaIV0MPonAgc5I5V1cNnkgCTH+HHzDFP4g2mRJTbNHTJVvHkryRnatkrj9+ks1oqEuP5cETpzXR9G",
+	"+/v7RWhhduUMReBqwx7dIPqNykgLQQrlJKONQcnnMJg5VM41RCosX5CNcbBvv1d2ZXKheRoO05AEJmqE",
+	"Ar2QZCYdkG+bxlcewVOMNnTGwe1mxxtcmWf5cGbEjyQiNFXSelkKr4CPecRKGNt1LHO9YkpnXz1+/PTs",
+	"bJumq+IqGJhzvTr/rHtdJEC3Fn3yalxs1CgkEZhnsXCSoLMGHGoh9QBNa12TCrs+Wy81DPa7osMVUx+U",
+	"hlUnAuYRHe43UQMriaDDBY2z5nBskJEZokNUaknW1RhsvFMBPG6zVZSG0vevxuFCgXsmCkvlwe72ZWMs",
+	"qjrPgrIZHJh5jjXqr2GYmaPVbiBYA37Z66cvnzx/+dOonsZlMbS7GfhcHy1ia7UXhx6wWR9FMbebt0hV",
+	"vaIBzaqzq9a7q1p36hu/0jha5cKYNreHm+5DdytUL+uCkTSdq1USzg4lYCdT7VIKfu2q7DQ4UpbN9yvE",
+	"03wL7CXh6tLWRRAJe8c6gt3bk3zdYpRyfTlZB1xlbn5Dv5RpZmtebR0tDSfeQQi38eOELm0hKycDFXWf",
+	"qj03yfCWs21QLLco+GUjAWwTW88TsWg3KtgbVFCjCksrINKguC7RuRq4WpmtUQZObnVFPxCYzvAHhBEy",
+	"IjAXE1eMt674Q2pq68I2VW1rWz6IjlmbaQcP1bFZ3fYKBuRaLBEiske0tFvKJ6O8iqWTt5Ib7Nao67vd",
+	"uWW33PM1zbsFL711G+9rCzfXYtywv/bJc01mudIIMmw0MxBpYHfb6K2T18/JJVsekTi9VDM1iMlYYily",
+	"MlyS+/dIyrRmmYpIwidcq4jEezZNcRD3qyGUFfPZ4QYlm8ykdhG6pvLRFDDhfvSd4SYv6Yy9jz8IG/Lr",
+	"qRQM0YLr6/rEUh/6xOokCVVTplx5KkEcMDhJGQXXdPyT+JgcHBAtjf4wmtKMjsxa9skbO4/4J7ENy6FO",
+	"hueCzCgXqenh8ZQL2icnEMWgiJrKBeaz4qNUuTKTymmu5fzCg3uf7u/D//ZXB9uWDa1v3/7kM6h5Zf5H",
+	"9tq2S9pY6c+VPQoCeVyqFbBVtHeUbzPuavL5mklFrcAYgn36JLa8tdauOVuXDAqDLSES7ri4DwEjzB28",
+	"WTlkZoTXVHGN2w46BtDA9E9dK/DpC98UfHzi2nPEejV+7vhcCx9cpdnBQ6ivIYtAFc8qL0YR9cjD5ivW",
+	"rLdsf3H6G7LVMws1sLcE1HWFfAcz+m6NDc4VVMP0PIfWbBNWUUSZSMOPQFJcTKmGirlQz9T2cuNYqoZU",
+	"E640ywY2wG7Qalpx1a+pAExFWNG5TNOCg1qEeo4xba5lloQ1sLkmE6YVub9/f0XF6wEiLg6wMu9akhb1",
+	"x8yAKhS28WgTjrFrrtKoLVyJ+7BQAzeqUNcFmraKEnPTScsQ62ekWj4es8wfJIIxMMQIPVjauRp+d22M",
+	"Oz+zIp+5mKzX6P1XPpPZfxOmMfsvMYf5Aiknr3ZZich2yJKdCptFr7UJBmNo8ovia0X+51r7YvmN1SW1",
+	"T6FSZX274vdGynt+9orcO3j4cO/AAlw6SQaEJ8sBQPF0NQvQS5wLnS1LCaKGmbnXi/KICacpmWdszN+V",
+	"5YPHL3ur02xsBczG+/+UmRv2c6pH0+3CHTJooLv8jx26vjaDPa2tIHbdvF7BvHZ3YlCNhG53fGpMz0/H",
+	"Y/O5UQRh8JuT5KGgtgtRBk74VrwVeySo7+ByDYJQbowtxwrvdl9yZVlrH14PY8ede8yaajGwAB9j76Y0",
+	"V7rcehAo7nI2hLRp/CgkpmyssQEbJrLm9eZY+TDYwUXLoy5WxJ/EEG4OUeXYIZ8Imfnx4s6zpSRszXJz",
+	"60sJme/HHivJlkR0xIFS5wESM8gtZMrSxM+j5V1/6cVHkIQPxyfwZQXrCPSd82wtdaFMa5F4HINTD6vJ",
+	"YzMJSzmwSLMdclF8NGNwyYiWGHYM9pml2xXkxMIvwJBzVmmoUukVrmu06L8VhCRGAMRyHLnQXrCC+Tg9",
+	"wZEWWseRQd1S941/I7IiUPOONFyY40QtJrejHuY4mKU2MpMgQzq6jMKsImj9I0V0nolyAZE7vtmPywn+",
+	"ZkJpYqZonjXfkTtFvx9jwkLj+SkUL0ezMpH6b0WgHzXEiTqPgz+CvahXBAPb8Zqbwo7G6Aq49+Fl2MG9",
+	"qDcKhBW72yBX3i4sNBV+csvRUS9DThaAMMPnAikYPrqkB/z0NJgQfvOVn5b77CaHn8+LKeIXz/1EXQdu",
+	"uvi5hE5sO3VTx89Pgim7TpPad6eeGJ51b3f50vm8QwzYyXyOIey1TIZWEBAXg4KYKWHFrQf7oREE2LLR",
+	"22thbnCXd0n+bTFMrC7HGyQuWdkKGDITiYoKod8mjriAvJTyWaNOs1GVbUR56KiKFXET8Fq5OPjp0/PT",
+	"Xw6ePH1x8ktfFTxyCS2WUZirS5GpD1iRoB5VZnHvcJVm1qk+p5oajtTmbXXKrpYWO4Xay8ReWbA5ywV+",
+	"WroMdduOsKJmZRsxRbvkbVQD6gtUTjw6KyHDS33XiHLo4jyMUuqjWCzrPYzuba9IQq+Bymg+B6BVZTGz",
+	"HlwGhbXWp8265+zhUVEgywgohFZNQW7KkW2IjsVEPhW5omUQmFYg4qDQHm2iLrDEqASNJdQsi16v73my",
+	"hNdYuxms1PG1NAfmpfL1E7USvOPV6156ah56wjTlaUXdaFAAzLOBMmq6i4Labb3rJ0k1qS/NtIX777QF",
+	"jOrNdHnsMSBTXtTfAolITQ1H5HqN12Sjy8YPaDsN2E1j9fqGc26xjels+WUbjugzmZEkAxHU2ueOPIyo",
+	"vRZcMAyYlMd5FkbEOEnce/q9A9g+oEqK0RSQ7AFVljwfW03KF8uTGdgroiAi8CNFRlJAKCmmx9raZyVb",
+	"xTcH0b3oQXSwH93bjx7uRwef7l9EK4qkhLWnP11rvC0HXrVcQJ5znEqEEylk5SHWozXUxeINiN4846Kj",
+	"1GqaPHPNwAdsyvx5is2ZP0+wSRhDrhvtEhti/KERyT6/Nkxgm0Rdl67YJSQ/LAoIVS5zX6qwW2ZnUeen",
+	"k1irbDXglXmp5pnOQgcm+m8F9lSqvlhNZzaUV+gURiMf6vil8mixfT+2LklXS1BLkjDNRkbRE6M8y5jQ",
+	"9jfV7xZStGB8Ml1/E5n1eoOP1guJ5q4sZCncrLQ9ShsyKlVgsiOwaxYAqjmibQZsBUPdbRgGdLnzEIyi",
+	"12uGXyDHufXQCzufLoXpZ1yE3x5Ur9/v8fQHJ3l1zjsTX9tHtz5lzSTaFqHsOvfHyrp7qzT6UjW95tSu",
+	"a1wjH9S9cH1Ouop9FlO9aN8YO2V4u2d2bzyFm4rC0wJi1RpKOHqzcWFIwq944qskEJXP3OP4gCrUUZos",
+	"nUB9TA7KRoyVAul67PwzRrPR9Jy905ulSK7RVkJ+00gfy7cKbB2bjWcmW4Tlc2XFh3U2saaJTWZM6DP+",
+	"7Vq04sBW6IfjXQfAeJSReqQwKwmtrqX7phY7I1xdw8PpoKY737GmvxtxcPqem05JMKtdsYIzJvTufZsh",
+	"ObdG6mwuFR85t8ycZnTGdBDraFNWRppfFYGPgS6MZWNk5pVi9MzEQe30mGgpy/VO7IgcnhY6epQNtiKx",
+	"mqm+fWQwk0oP/vOf/vsYi7y6glnuMPlhCppilYPhEjigB7dazllEDvf3A5Zmx2i6sYdNBf0g1hV+XcQd",
+	"BOUVDh6G9V6qJv/D+9cy+G9Z4YerAubrKR1N0fs3pUWVPcNawHI0ZxmJfTdx5AOlIEYLqAwLrF3xcWgK",
+	"7QJoHblkS+eGC/wLto6EjfcCrx3CozktDRK4bIhpHEJemTG4yDa8jbxhhgACO0ZNnldgI+v7yTkFoTKU",
+	"D6gcTdnoktnqM6EBKBjqgiqfNAaOExtKWZ3h/f1HxZ6wXqIYPM4upBM3V6VKkN3hhpqGeODuxSAzQ9wI",
+	"AhH8TW6e8kmJXPlH3QKXwl7Aqrx3sH//cG9OwZK/+oK9xtbEUrQQC7iqQIH111qXri7dtNZYsHUaT2sR",
+	"qcaeK5Wktu44pWKSd2Dyj6dSMfHCPX09QR948dpL1qHIvsanzXtTKdhA+NDvlcGxQZQ4JAJiRGmLuDkz",
+	"vEdpJ9UUcak1hMID4ErxFcs8TGUckQf4bQjQidH/n+IPM5pdMqgI3icntrvM9QbAn5V6T9QmF0iRLkli",
+	"OKINJzOH6iOFfC/PJmYvuLn1m4obeLnq0cYOw5upx+Ni6Lm5mzyTs2w+Nk1BKE6uqlHxt1J1R8k8G7Uc",
+	"f7VUms1QyA3vjELCqSjW12BIgZCxNpU4rDIBg8PQX7cYffJSaqLlBD28eEfZayU28k2cKzZwLcTlRUjl",
+	"hIs9J8ptazdYO1nVwPe+pNmlCsKBFGwfpQtp4ExTzZXmI2Xjh7gmdE4zKwVh0iuRwkU5KJLIINoIhAEv",
+	"qZGUXzIIOoIrKSK5SKEeWyG/ObnKXBJMaeViyFLFMJRIlKKxrPPYiClSjJi7PX2ANtPKVilb70oPl6jd",
+	"e18s61SmiQqF3nLMekXq3cq/X807CJlzu5S/M03GpdrsXJNpj3u3WJgQ9w4FjQ6bK29tX4Td9X6GPfWi",
+	"8ne69EUQcGC+PLcXeSVPKGM0haJ7Jbn0qF6fye3zPokNQZMcI+wan4PsKHNRjAFsRWiWXdG0MPiEx821",
+	"NQCHiovIiUsHNHRqUp/zDBmvC1HOJ8LZ9KKeb7ju+7MUQSmjCuyDvtRuAA/eIGLPfBFkqCQZ0+zYpinY",
+	"L/WCj5izmcCHbm4fesUyI4tl9ngN2iI37INIIVAGIGYKw34wXoALMuNpygssgS1AeoY0pRaWeIu3N60+",
+	"M+aTzbIhXfKT23DgdTeL0Z7d2CdnbJQZlg37WMuMJYSJUbaECBvD2tXUiDRUkfjHP/5xDOltrhw2V8Wv",
+	"MHzMh5xKpSMST7Weq6O7d83Hu+bdPvkaczVRy6AjuP6wBaXpkuTCxg7jpaIkBolSomCQFuml8Ofb7IOM",
+	"zSRmBRVqMIwmgqEYYQCi7CxZ3OitDzICrKgpTxImXDIppM0Omd2/iCx3JzafBvAh/hh6io1yb+bRB8F5",
+	"GRdt+p+QvnFTk0Zorj1nLQApAzyjh7hc/aZyCiMpVD5ripc6c8aQykH9SBVBE5iXSC+ZKOIO7f6G+Cep",
+	"aRoRYEUZG+ciURZDqsjSso/3tztM23jzHUsdrNeznttHv1QWYaAFZcfnw1mesZB5mhgpBq3uQV6fasx0",
+	"42oAZv1kRfRhwSkB2QngjIsbBBZJSIQvIpDco44RJLwkudT7vuQi6WLUZdnPzZM+OjUI/1z16gvzsI0I",
+	"hZe5UQ7WvoVPmeflYqAW3DpLK3hqcCyHLIWkYq783guIBaKkkFhgwq1Au8W/k/pnxrSgmbDYObUFE6WD",
+	"MKZpqlBH5QqZQxTkocQWYT9oNMacyZHMkmZI8M2Ga4SgdQR/wtU8pcuX5lHnEKdXlEPT14Jh2RqbXelu",
+	"2/LUuhoUY6I71stcpmmffDWHhWHCR5OBqohQIXiWsIpIuf7tlhUHkaMOlPUcrZ5a4WTazv9bYMSvw2Wh",
+	"IShKKI4BoVzOUwu020YE6FBOG9fUF9K+cS+2bb9cynElcvo4syVI5DhI9ylkWF8FsQSgvh20nqHk4Fsp",
+	"1u6Pcz5jvzLPOYT1gWp19lQl7/JCF/Bpq1f6JktUgtLeBb43+ZBjyiqqcBjqBSw3LHEIt2wQ8mVDwIqL",
+	"vyyX+HvSUircGdUL2NdHLPGXQtEIhLzy1VW6XCuFEazqEAg9liU33Q0F7w2LJnh1sLRDKyeuWUHbNiQu",
+	"kFPq2jqdz2NEKTgO0v3NwqDiYuOLXdQEBPYekTiVkzgiccLFRNP00vwtqfn/go2mVJu/2IzyNLbayp6a",
+	"qbhkKKTz+ToLYSWSiO592xhEFPXe7QHIzl6h2rmBNejjEyb08+aCHejbarc11d0wv8lpulFltCCMv15P",
+	"2jsq6sBYjhRNv7FsRoVldN3HESAX1p/FPLgNS77Vdt6QKvZVVq5zkWe8ifU5Za1hwVCpZBuSuW0thxJ1",
+	"lfoI0BR63lqrpUFNbNkWRX7fRkN2NCoi0H9dVKBuNDpNGU1adkzKld54l1kr4Eaj9rUHmwsFaStCNAVF",
+	"8/EynK2Wl8xMdzqjI7wWREKzZG/BhlMpL1UDCSq3jW2ziQuWrQEQxRMwm4d1prLIuGavRLpEuQTWO5u3",
+	"cA5zEclcnxXqn/ejPWzOUmiB93VHJvKMyvfbNCtgsg0M64fT9MNp+sBPk1ELSjcD7uWmdZEtxJ8HcH3r",
+	"O5xbtak4mQ8e3HuwHv9pni7PZbeRbs8Gop5OVSn5SNNMm+8AizLlI0ghEkbWvWhWHTJn0li9qkBNS/6m",
+	"pXXiWgPv+EE8ulHxiGpXirHYJffX7UfHcStGP7EErwNqcyFS4xH50XeeqbyPyI++Q8BJ+NNyafjbZnbC",
+	"3y7VHj4wASBlg1zwd4MZvojW/L7ZcfAZ3Qj2ix/kuR9uoD+KG2jl+qxgtrhMK6AQ28lcTGDG9FQmYe+v",
+	"X52d96LeT5+a/7/+6ryx79/kDPEYtu/ZHtZrNNJEzevcfXk3JRG5znUmX9lfpt+mzZXKSZ3TqKlcPC7i",
+	"xxvCW+rly+gPt+j3fYv+cNP8cNN86DeN8q+uf/Z756MNPNCPsGn+aNJtOF7zNmsInc/PNpjxD2bCHw77",
+	"36LDnlKkjRvvt9MBALIyMfjqrBeZz1/8HP89f9O4XuaMzzM5yejszBHGtQarD8aHjMO/Cbtiqdm6jU3d",
+	"mGEST3t4thtqEHlv024RGLDPnUMwBN1eE4OhKBV2uyAMbkY3gcLwQ5zlD3GW5TjLSrWOg8ZqHdcJRPz/",
+	"Rbhg1Hu3N5F7nltj8Ez/pf3jGwjMuAgf28NiRsCkqLnHehOup/mwP5Kzu5LOOeTrTJi460Nx3oevq0s+",
+	"33NVUPbmEpaouO42iF187VLFP7gAxg+Oqn9E0ZQfGu22CO3cMh5z2+DFD41iG8Ygrhs+ip+7HP/3HhG5",
+	"VQziNmhR71vFsu0QL4LMmm6pDFBbCSvDmi+OCR8HiBZ6ypYFmoDMhb6JYOwfEnh+ECx/ECx/yEP5IQ/l",
+	"AxRWtsu0+ACzGra4w9dFs1+suK13a/26BcvXaSMMA0Az8WyUc02GGaOXFlu+DFWNPBGKnviKJ4g9bkPE",
+	"fT0VeHeRSTEhl2wZhZcstOGrnaApHwC8KPlNLjX1t2KuWELyucuznPK0xIYWMrtUffIGvkcwr1jOmYij",
+	"8Clk6hbNyGEnxVDPwVX7jKc0HQ/sqw6ByU0YihZJwQI8CvSOklEqFVzSxw55gpg2oAwo3rCAxgDJ3lRB",
+	"3QdzQdqUDTkGHIcxh5B8c2MgSgcekrho3SfcN1UHK21R07sr9lhe3S/kgsixtly0ts5zJlhCFHd8HpOl",
+	"cJrjPA2gTzqk0CCmVEstXgsY+JFCGPuIDNmECzNqW1ldY22/RtCWqlHdjLsX9fzqdUX3Zkq/wlfNn1/Q",
+	"dAwfL95D3Ryedk39qbIZjVkglgCusahYl/ZDebYehacCwkMRggfOihGxhBQhGsLOoHRK7LouTpQYB5zQ",
+	"8Rg3esY01Lby4oSTJPzymknI8RiLHQGVuy0wDumV6LnRvYJGHPuzTfmxf83ZoikYWww0vWRNQSOVq7Ue",
+	"1ul2UUP1BpGUk9Y+Uh4Yw9YbNFwDUfJcVh5jLiUMQdVa8zZrI1msQF+1EKvV0YC4u91QViCWT5cr6xQt",
+	"pstSWS0qzN1g6F+rbCfkAK4JwzaFHEAqvi/nNqMcmAleJEaSdSn8Cqq6ASZXgThYVFqTuc6ouLSVx9wN",
+	"g0l2E0jbMrxZZhoESZ8yhi/TKaOuzJh91RzJKU2KyqwWrEiElVlLgHlzKdMQkgxaRuCYAZ75cg/4U1C/",
+	"D4ujNfRSHzDWoa2P2BB9LqEQHQCarShbG/fJM5nh3BIHvIsD8Vp07lKS3wpSykou1V3jmS24azR2J6Ij",
+	"JBrsObi4yvXQHFdQtkCr2xP4J2wJyCVMMU3PL24v6sFa+UJqlrIdGcub6RJZyZvp8tR3/ma6fCl/YbuH",
+	"D8/sAN5Ml2duDObdYBhvpssTO5I30yVi9Hxux7JKfvVsqeUu0dcsJlTWfgEUA3Oqb7Z6kEfEjTq7WvXO",
+	"Swf5Tq+nDAQ4oQ2kynLmSoVB6jp7xxVYqlKXq1q/fbapKQQAs4O1SLo2h5qnKRkyi1/l4UItjl95DSPC",
+	"UsWqEHUrQOO7lDXyba+ua9RNozyn6vKmCo+11kI6Y8pZjdtq+zUcEsPkfNnxAOGbjgBO29oDOYAV2+8Q",
+	"vC4Dga8LUkG5iEDLGOxDQG5EUqgMpj4S8yhN0+vinnrbjkICQu0/Bx5mdpJyVlHo0I2pQN2x722N5GDW",
+	"CqA8WxhZ7B94jnVOsdC/+7K2dDO6hD9D1rY+zsoWMVoN4I/ulfakIXNpAZvtHR3UAgbdW7azSuEXX0Yv",
+	"WKsSbVbs+e1cHGEa2I0VAAtps0GjRyta7UhUP52VhNqddUm5MiY7NC+ht6ZZ+FBr2fQJPOVbeR/1LIT1",
+	"uhe/wMfCN2dScC0za01eOW//ZPg+1Hhb9+ovzEPhW6qDIDMLZlghNXaKzZSmUFAicrRctQCPsRrEdUPB",
+	"fli11lVrJf0uT3hAt50d8YAOW5VwwCoFHie7xeRFZ9aA7B9cZYIMaooc3l9X8aQ0jhDIe91QSs/e6ChC",
+	"kPHmUYCze2XNCBhi2JCzol5vnA5zvLxi7W0+WpcH6xuskv4m2qwS8hpttsDRNsBXO30ZViCAxC3AukNE",
+	"3BIQripqd9r2IxecgfBbM54IsNF9df545VpWS0UfNBdkDCuFfF9n8OFmw/h+juCGg+h4AlUt9mbtCQQT",
+	"pip8G96af+3xO3TyFeENAYp6gcvcJ6/MrwuubH3ZzhDmvahT9uSZ9QiXB/U64zOaLaHlIR1d5vMjQmdQ",
+	"Ch0Ai6150hsSgZxgEr3jTCNhzJPZE2CoVohu9XHkDIZSscJggZZbpZ3pFmBMTVORM1wOl9YODhUb6vZS",
+	"q/FyRaSIwEaKpmWcB9iWI2s6BT9a1bmGtHQ1PcAYiMUmABd7ksl8bveIvDJqrdGGC8qXahjhw+HgwGsK",
+	"xmwkj5QkpdmEeRj4FQZxaJraVnGUWFBgQZdFNA/Gvpj5Wb+SpeSxtQcBVWGtXCANVgsO1rZiIbYuKhs7",
+	"1icvuLLBWqBksYQItjBLBpOOCBcJm5t3BZwx7LLfCElYsPdH/Uchi9+zX9Qy7858HYgC4gzrPwzoJjhn",
+	"6wq9+QoGdbnQ2qHR+dWtsq7N5BoItijeq/Cs4rwY0r5++vLJ85c/hVUGfEQBpYosrF1zQEx7vxnT2XLT",
+	"nsHvToXrs2OPmTTahel0EwI5WL7u71SrHNQo3Dz7hhFWe4/KK9woVfvt8YxP8oypRm/kiKVpowW5IPiQ",
+	"jQxjfHzy8vHTFy+ePulGZMB5bmoZ4sy84886eKS8PCaUGCpwCx4K/EGZHQWpbR26LOVQljs9ZSPG51jY",
+	"0YULuDFQnhAlO3Zh65cP5g/2m8JoQd6Cm4ILa/Kc0nQclqhXjqDufpQZeXby/MXTJ1GBEV7Gn4VAWzhh",
+	"Sc62w00tBv7oQTkSYZsmHm3ZhK1Y0WG3IUW6xoYg5uygrfmmLWf+gYsa3za3mVsFCNvEO79cjAFdibBF",
+	"u44MjAcNQ3oK3Qdtw/LOc23keKzWBK/ipdmtNydJrojvdgDPAUGgYw/buxGurfJ1UlatKELnQsx012Yt",
+	"XnCXjbIZEK+4Fo8wLMpVC5nRJRky4tuzdxG6T7rELlCuV3ORwmtSZyHmbetOR183CnPAdL9PNoKj3pqF",
+	"2Ne3Yx9V/7XffME5K+6dcBt5xlPnFVFwCYY3SHmvBGcrWLmAHMHUKpdEhfVW2Ojqi/u15OhVpWn6atw7",
+	"+qZeUKZZsSzi35xXFcIkIjKVeWYunIQuO0b7VJ3djbgQa4yKNUnk/UVpnqfOslwRYquogCuDkmYyYwPF",
+	"MvvyqnAEfKrg6S5RooWrZnyT8r5+Vmf4YhMSjmbzMOQQV6cX9czygKV02ZrA74OWW0Drv7URewldqkZY",
+	"QrllICKsBrxvJ1CG3LZkKq/D6u29Q7N2oSrt1LBd3Qu1ibYWtI0LP2ockdgqtuZPH7djPoSFNGNQ3O19",
+	"GFlpxnzlJXcb88xdtQaMQh5j7B2EMkeFxBP6wk2P0Do+7K1VKETZKEtbidZWSjDCvEX5KJoq50Q5Bg4K",
+	"pB0uFxAWDZ1ERRQhjBQf6ZMTc+sy86ILMOCKxH8Hi2ZSe8775LxmqQJjDhdhm7FmCo0NVVqGpXd5BgWT",
+	"CVddfP+QkdgUtqpGqO0dE3OAFPE6giuLO6VzjJqucKUNOQ/eGw2MB2DmN2jI8+vKETDb1rfmJ9zlCNzG",
+	"mcfrZdcHP1fPxVjW51naE9+1RR8NHDnWFfMr3ugG+Ro2X361nCe5elo3u4ydt7elacPO3t3ShjpPdepN",
+	"OTBPsiXJcnFUMfSDldyarWw5LAhMrpUJK1lrwVaJGmy8UTR1k7cwFzprjuDyY4YIJHzQDQRqdVomGxE+",
+	"JpcCMwOaa7bfbIzizccbZhhm1BxvWFQgBodaVFikfYYEDXIpikQJc8+55fA/gxmeWy2tqE7bb6Jde83p",
+	"0tq4x0LtsBd1YRolDK5VPQTLbS6sp/2DUKMtRgxG/WRFawvrQbIeloSNeMLsBVhKq+L6GGuPgDvJ3O8l",
+	"az8mpWP5msZN0m4HKc0s1AfsybyjpjIrhIaPC98Q7ip6yVSvzXNmUWBX9FjEs9tWLSns4jlpxnBjkLbq",
+	"jo4gS31/3whcUtm6zSOK6XSlkqYjObOco79BTLTLXmnUXK4VGls/rTwJt+4xMewQZDRKEiTd6tA5AFZI",
+	"+GjtNs6YeYolLoS8T2LgulC3P0zPGBW8mGsi5MI/aVT8+Mh8i/x6aG10SdW1adaiqYEhG4TVbcOGnCuf",
+	"QnRqBrqcfy9jc0ZdYoULn0Uu6arWGgZaJG3EwHoHl2wJgqyLvMWsSIJkGjJVGhif5aZrOzBerZgd5jC2",
+	"FLS+ZEaoRcMpXGNDZp5D//CJ35TIm93EM2ZuVpZgJjX+HRbdLRapF/WKdfAfQpr6L5FgpWfc9NYjArr9",
+	"GhSjKl87TWLBOZ00CQRC05FuSZ2cmbPuHrFHYILFtzu6WLao7anpZP3pnWB2eY0uE6x7hXMq9d9CkiJm",
+	"sAbQiVdFJxv6TF51fjoXKI40MBtrz49pksQehsFOxxyjDUKrq0axJLHGRRxqMYyVdNkuwpkmXerCZc+f",
+	"qHqc/npAFZxC5w7er57frnS9YqvtUhU4p5PdYlue08nOgS0dN2g2qfooKk0nEckF/00OhY0x4xq1D/Lc",
+	"5RLDactkGkYd2pszvhvbtG0b1yQkSaTGW8e+reZ0BJYcmYPw1y8Vkfv6+evf/Z//9vf/+C/LIRYH3SL/",
+	"MSv5cB/++eTZ3f7FnVrGsvvt4setr118/FljrIZbuWtig5pb5taBQc/pZKdbfsfbXTUASg+pHk07pHdB",
+	"miSCngQwVuVz89JmPIEshw/BBh8yJpxhE6T/e/tgxCd0Igv8BAydKqKzVD6aEmpTZG8gd6s0OquPVEfX",
+	"rY8VKnoQ4OhMw4ZhoGJ+bFOywrhMxN6oebVMC43I4CXTxvqxbiFHed/gNm8tuyhQT9yzwXveKrgSBANC",
+	"RF2wnnuVeGG2PqqctRdCNoqFCzQEPDIEisDccD5jNo1uEeClTFmaFLnYZmXh/Jif5uYrqy/Ze0Ndhr4E",
+	"PWXbJ92xd3M20gPUSfiMbV+Tu5xbuF0biL61ArWh5p0v4BLgXaO9KusB2G4IoUujI+8EMHtzpwTHr1V7",
+	"Dx8iWgYzgXUdslSKSUdtBgxNgwJqvtWBC2GjUH7be5COiRS2brFhp9ICsVEBSqqF7nGuJ5ddWdQe3sD6",
+	"9gwKWGODYIfJswmYF7Ukj7pZ3oLgvlVZvCVDo1EKPV2tbYgWpcexHty63eBjH7pVPffLCKTGnrbeiRlT",
+	"earb0DrMb6Xi8zhUM8+MAUbeslsnGnhkvr7Qt6u9bMN2vIW92xK2WxjPtzcsRoGpmItRmtcx5VqH07mU",
+	"vQs6NGvq9sO1y9Wvf9BHRK9/9PtPvo96uhGtzKU4NJm/Gg3NW9Z1zxrP/DOQegr3echbrQ2TZYhqI82p",
+	"YBzBPHvd7Vml3OyC/ZU4byG6lYqxw/qVT1gTJ/MH3UsV5XuwvVp5WBg9ZFSVSyzgzaWgrEDk8+XeNZZj",
+	"r0kFpeu9TQl4Eohq9UNVkaqK4+zEsCKiEhmMsnVSCsNmW6xZN9CYYIjQgvn8VdiKn4a2VYGLGLJ1ZwQC",
+	"uiqhWIY3Dmxs3WpWU/JXwhsWAy5GY/mA6rjAfTAHjgE3EpXQyY04kW96o4vNjtGZou304HpF/ojN2tFa",
+	"yRe5Q5JbGJHVcS4o6RbqmjWLFyI09lMHEN1o9hCI0Z5NiNKEDSo1AwhWgthg4wBBDB0xMGU4tGbGRgUE",
+	"Af0aYaPXGl+wnfrkcwdWZ+NdddAADlnIBSwjfgomGGocQg5lsiRFxOh1Q1KLXRjVT0yFCtVVq/Oh8hHe",
+	"pcnFs41dW16eN9yLMdxfVob/6vwxSQDqKx64eK+vXjx/cmwV1UQRZQSt4ZJ4Vu8MhNDO4f7hvYPD/YPB",
+	"/sEXP/3Z4df33+z/8tNfPPzVz+99+eDlJ68fnR6cb5Kitb/36GTvV3Tv28HexU9+tM5Vaab4MzlsgrLQ",
+	"HbDh7esn+PCWhgv3zrC5pFnSGl1aSLWVtMlfyyHxQdQosvto7FB4vXfYKLy25oS09VkAxQ6ZxT1NSgix",
+	"AmGfOnbPU82yjqR/hg9jIApX05Yrx6MPGdK4J92torScz6/B7H8th1Z+7OY8o9llN8H7ksO4Oi3EArxp",
+	"gE1KEo6rQdNULgDISSwBxbvbAhQCv5OMshysfL2CyiCLItm6iUc/k8NT3wosnG/oZ3J45tp679u156Hb",
+	"VbvhAcEtRhRL0dO9CLeH2RL2THahV4W92s0QOQ7i97Nfejdke7SLdQ6SIrycHzCHEmUqYnu4+dtYecGo",
+	"gpVFNlEkbHRfzcfwpsL1O8W3lZdyi6O5zpdaPaggD2LuNoWA3PinT8/JXTrnd68O7qqZugu/xn1yAsvl",
+	"Ym3MYOyKKp+Oiut+x6Mt739ces1OunjPxjzb/qWFBvWv3y8it4kUWN7g+n6JDR3CbuE3S8Zwb3XPNigb",
+	"x29GSfqZHL4S6TLUk+xXVVXpGobSqt1y1auvzbMvvVhcGMU2d1i2JIVvgc7vbTOr0fbhqW0NNEx1rpNt",
+	"z/OuPevQ6S1414t+r+0bRuHyA/AP45xSKppSzpuFjLB6Sum+VEFBEGvSB1tP3GiR62T7XXU9K6M6dnNY",
+	"/Bol+U5rUtsgaECz1FhDxd0fg5SK2zgGWwZEbak8bbFVbOwlWhRRZKDChVUWrmzIF14DkwX/rQPk2VI5",
+	"KaT+lcifKI6c4sN1VOOyQLly2Xa8P3e+N3d/Gd3KTXRT19AN3kFRDwpUNANSZYjjD+Oyse6ZnDlscJ4h",
+	"+E9oBPrGz+Lg0DbdO+plbMQE5jHbXz8tfnTAk+8vOkbQvzYvvho/h2fXhY42Xap+zm3rtNutuPNt2Fb2",
+	"Y98pWhE5IK9PXz1+enYGnw6LrNd7HsXjfgmxxioU+9FBdBjdi+5frHestvpdXntfDnzyTjD7ha3kYz89",
+	"c0q2+fDYYw2A5upQzRuW0Shp9sPK9bFNPPYvbGkW7GxR4mpgroYr1i7DeQWWKxLjw83SWkrFJG/Fbne/",
+	"QtC2y8hyQfhxKfVsfUquOVBTmTYn6bhQVjQANHSF4NyAylaqO+ATeAFaA30URqSj2UY43fM8m0vFmtNB",
+	"R0y0/AIOzQ4K6xkTidNWu7vsu6l5llahqlemXjMB3EMtOavhE83FcHRGhUoLhPVmebGd9gXH2caJHxRz",
+	"Le+kx0aoVD62c1Ikd2n2Tqsih2YVYuMamx+IlmUKNpA9PKnhXokC5lIms9trxX4MTmiF4t7H7k2HjiSV",
+	"s9bu8G/k/jV21lxSzv0ckeGyApWAlmmf9j+jS2IrwvisTijOiolmKVfWcK2gvmlIm06XPRrJZvQdXvdH",
+	"94J6o/58F9Nak7d6TOLvzIK+x3pAJCBln5xguP1ICgXohnJMUqYhiJ4LTJOEJiOS8Ak36kk8iCMS99FR",
+	"Fu/Fvg2wM9pweojWh0J5Lq6+lIpFPs/CqHsqECgC02UtwCIXNFvCBMoh+b//7//8D//qH/4///s/+6//",
+	"4R/84c/+we//l//wnZEE3v+/f/3P/vAv//z3//gvcbLVgH2LILydAczResciu+1192K77djlaBTEL8j+",
+	"5//m9//6b7bKilhD45dypf48XLrs3nw441A6QJHRVMrKefSJIwjvWTqHx5AwjYW7CndfkZctha/S6Jrb",
+	"iz2bjXmCm75Q6I0qbzhu0CjUGi7v3FROuNhzy9DRG3zns6M7nx2VfMJ/8vZtv/ZF6bv+YO/i4/LHH7cl",
+	"kYSb7LpqmpM9b99c6GeV0bayT7betItpD2+Yasq+9aEEF1t8BLsE6onS0dQn60KUsK3/diIIjggiXfSU",
+	"zczuNdwp2D7cluTGAGSuyCLjWjNxBDeMLZ0IFc729z+JoSbaCX7pG61WrYrDqcTVuVjQgvg4JkOmFwzd",
+	"hrM+eSmLFCrC1IjOof53fAyJzEAt2OlvBcEMRy6w3KhgLAGbFc4WZn9iX7CIdsOUiss+eR3SGPKx8SlX",
+	"7529m1ORsMSWUHMnx7HW3sHhvfsPHrrauEe93/31n/32r/4JlixmNhCtVEvl/qfd6kc286R2CbCxO7xk",
+	"Nmm+Evlz8b5TqfELo0RO5J79+tdKiv4pXXzpGbv/dU9d8vmenOMU9gBSh2VIiNIpsYXYrlWE43r65QoV",
+	"8KXURMsJ6oElb+aGCiDkIc0YFYH11SuENh/FaX/But57sHoT0b1vL747jO69v7P3zcnery7wi3vvP/7s",
+	"zt4d+Oa7w/d/YtgxfNvEiMsr6jrrv7R/fIOPXZTWls/mFr98Ts0wexOup/mwP5Kzu5LOOdw0Eybu+rG/",
+	"7741Au2xk4hiHw91y04qHjx8Xb1zxSqzMpJKkQ+zm6qzH9y63qQG3u2M4+NN+nmX911J+qpqvvLd8Nmy",
+	"Yr16ZzHxtX202YnsNnvGrpoL8foM5BbjE2wvV08bzEC9FTVXVkARNVZpqCeLdTaFOWPC3yYD2A3l0/il",
+	"WoHUE+ywTQ0vhWkl2D2lLISK6aOwifjlvVi/WbfzgoYbaKVWO5WKiRfu6WvGvniZvZtyDE+33galwuTH",
+	"gT81ciV7q8VAd1GM/H2XFdu5ncHytdswNbwu5I0KvqUwWkFKBeaDQnZEMuOCK51RLeFIVMsnbmF12O58",
+	"fG8ir/NwQPn5hCuz5ZLYKIlO9I2QTUplNVeIENBUJOqYmK1pVM2EjSnmTa2WkleNPDzUf1RCYaeezLMl",
+	"qahlGUrE9HGEGR2DTVwM7MnBkFkwjrtF6xhV+Mzcck9sg/DhuTh1jcLnE9cyPuqb/xCEs7JfpdOr8npS",
+	"XTUdcZ3nYhXv2T2nvRUWe+bOYNXBajXhEqoxHcpcYzJaypVWx65qir8p0Q0CZdd9nSvn66nYPMss+uH9",
+	"rTj02frrvaUqvLDo5TZ8YyFsIlpgCaiqhsUE/vDv/uNv/9M//d0/+ovf/fO/2pFwEMy5lsbQjedEvSvJ",
+	"k+55n7Y7x3/c54AFua88F/LvFH26r762fQcTOWdKX+eK7R5a/kclsl4jzHuLmOw/Lvm4VOQqpNMqHvd1",
+	"oYhVttG1s9rqZMsVlMGTRDGL5YsO+TARmeqqYXE9xEuwg28OLaFbCMWNBUBcQyMuFNyG+IO1sQOlyIBg",
+	"BTvsmtvx7trOb83JG/Z/Q/4/b0W7dTcgn7FfNSafnniYQcPdnp+8PCGGUkOqyvLLieL07tmUismU8u2S",
+	"eO/+pDGN1w4v5YI9vbIHshKDvh7IZyTFiGUCrt9a85vwOlfrcF3o+pR5fPkigB3wGIZsQoUtE3XQDWJm",
+	"LWNtzAAOMcnrGFvjMRvp9VHqc5npp/iseeuq1dx6yTHHHx7pkxhRgAHRuIxlVBQemVCjmjtkeBCMA+zk",
+	"PolzkTE6mhp+HZdQWOSY0LeiBIBVRBTAOyyJiJLlrm3Gn0OCD5I/YbxItXC8U5pYZDSoskm5VnbUVBE+",
+	"fiu4drU3F8dgZvbIRpDgYBfZ1V6NQ5hnHeC7ldFuPDyuq9XrkDgrNX2t89fl7SIojS2z5VJaC3iFAG/I",
+	"ojrZvwEhplqLCzFa7MOMQ3HPYDXKVb9WwDs3itFwjE+L8drPftDw+bEfufvZDd+97udgv/ATwfeD2cAX",
+	"T/2Uiv5hXvDxq9Lk7BN+hvD5rJimB5jrHLlbwaPrWFWruONa/Bslfewjhyrl8eszRhG0aFlUHoR9D1E3",
+	"ULU5Cs8VVyRY5ah8fDxfsY277Yr4MYhQ2FibAPWZVhZtf7egap49rOJemDY54PPmFp+/9nhzmzTaYtyC",
+	"a6SCNGSPZhOIVzsb10HIeRelyRtBKrc6cuGo1xbHaW/LWygTU76ob7NSzLmcv27FETwv4wcWhTyK3WID",
+	"5uB8mVOhbOkLQC6qwVvAghe1qoPMsv2mjXDeUX3Y0DZZmSTEPHNhARmdQoBhu+6TDXJi7+hIp8vG+K66",
+	"RxJqjbkEHxe5RAX2IwXrl2OSGGDuszSVBENOI7KUeYZIqVwRDEvt1WN6DvcbFvYr1ZTB6mus5oolzks6",
+	"yrPMLG9YfzEiCcWS9TMp9LSW1J/QZUeODuUC/z/23v/JjeS6E/xXMhB3oZlRNQh0NzkkGI5zD4czomaG",
+	"Q7N7NLLVDFQClQBqupAJVSYaxHAYMdqzfbJXu5J2vbd7trRebVixuj3vas+xJzkk2f5jNORIP/lfuMj3",
+	"XmZlAQU0gG42ORQ21iN2oSq/5/v+Pm+1V6nE4Iovw7g20AerChm65h5Ur2ReIUxnWbu7OAI8TBWGS6GF",
+	"0OWKRz4zMxna0weYodyyooQEVl/bjj6o9LsUQv2akMqroyqslaKj295qWJFLH9VylZ1J1u4rDEIxatQO",
+	"UU6X3vOAkJ0D9XAVd8UH7r1lSRZ3pF0+jeWbad8hLrjODrEsEHjf6PsY6Qund5hRLBFGdA1oZHQ/KVmj",
+	"vkE6hp8abYA/NzN4i+VTPbMD5d0NIwfWSZ/AsgwzeBLX9tcJWf79uZjl368MWv79majl318ctuyKRazK",
+	"wWkWpbSKqy5Zmv5uzvN1+9nlmoVsj5duC/KdntMABKT3uVt9cDYXEdJaEOsZu88a/qszgfGxOoouWA9o",
+	"10Gxi5soq6WoqtjVKNCeLHXwWWEGdWvmYiTOslctM9aXkge+/AWIbDyTk4241hOVn4lrdM+9d3nc76Ii",
+	"FO3J3xDvYomtkY9GVNYajxcc0lSzDiRvGVUkzqDXSBRqBZoGrVhK4NsgQk3ZSGVZKvu26fo6VtVz3LWj",
+	"oPiEmw3oz2hbdFIcwcvPTcu/PfMW1UOA2JBAUgQQyaLVeWkSKtgEOXHgaldUyzCz6gzGQJL9DxzZPCy+",
+	"ub4lesFNfrGvxvpC3hmi1IOF9+YyWfyls3c5l8unp9qIYZuvn4w268ht1VG+W/C88qcHr1Y8e21RbkSA",
+	"d/ohT02VooxIvUaBPZulPVdBHAzRpzwFhnKTNcqxXN64sdc4y7rxocqTq40KYeAcVw8c+d2xPeyHdrsd",
+	"Ap9OuwdjVJdn/VZAT8B5ZYmMu7lgGuXBj6ifSHZw7w47EVMs5yP8+1hXHWOrHT3XAjBu4zcODu/cah98",
+	"cPSV9mtY/32U23UA1YjKnJ+KnHGssKMNzyFHFw4sMF07/mKyA2NG4O4RPBf5O1XV6Q/8QEvtwAfzDWmh",
+	"q5U4pPHqJKUCYvSio6XxvfcPAxxG/DG284bUbNsCfl1kmGUneqjbrsNCsh2ldh6P7QamVJG7PJR33zl8",
+	"75DxbleMjC6ikpRduK8cHd2LmDYqF0UKH8e6n/af95Q2/Vwc/sG7yEkIVlC7iHnSSe0WjEYamGkBBx4d",
+	"S1eydRiFrBcC7KlO6bE8lq+9dlueikyNRP2119htYE5fPXz/roOeovxCdGAJerXF4kfHQHqOMdj22BGg",
+	"41rruKYRpuS4Fh0DOTquter1+uO4zg4IQNc3axfhWJIB2qrWttHYVwTV9nSKLNEtTKaM4es6Wv4pk10b",
+	"e6eZPc8w/1Gu+jkfAhXo5FzCYtWDr7HFmNISYDXhkQ/UmORK9uvsD8Z2MSCqR5hScV3LF9AxlyiB/oFE",
+	"dDMImcsFTtH2r7BbWpvYecMol3Mk1CjDtIdbg1Tayaqc3Zb9LNUDuIMHcHB2XHwSJn7GhcshZmkipEl7",
+	"KWkO9JMduzIQDQw6wlSNwbYL8XwFrlid9pu2mmdasS7P81RgGioqFwPBE5EfS8bir++QXLlzJymVfyX0",
+	"MiyfTLmfJfQydrWxB34ZXYJU94Rasvi+MPl056BnRB7T0TxMP6Y77Cb22muUVcsAYB1K1Lqyxey99I2b",
+	"WM7L/gbfYXmo8LXr9rV60IadsB2XHWYq2VU3OCSmhl3bZ++kb7ARCHD2lzo7YDpTE7QHs74wmu03Gn5j",
+	"6kaptn3BJepCUjiZinppJtgr8XCcmXTEc3PF/rhjb0n8ank6jYYdqdsF+M7eit2r12A8llhkGe263fI7",
+	"xk+lNGq7czhwOJFuPGFfkMScZlSJ15JzO7QgttOKy8B98QoDwAXeGawNR5V3uWaZ6BlLYGjqgIIRdnU1",
+	"ajQaiKtFArLPj/avNBpsKIYdKEpdVOve392lKwvePtuwFZZdtrHfTym0Kfrb22WZOBWZZokQo6Loo/t9",
+	"FwdEaeB2sZXhWZ0yt5FYYa/hxiAJoQn45z4RHOYXHEA6zu8qDlEEdsGcDP/aa+yoYKZU9kTMHFf7UUcl",
+	"KWK+BJ9jXWes6PzWOAfFgV6Ee2UHNB4xo45lcK6JuEp7dNn+7o3yyR2Ou4O4zg4VSxTrUaP2dGicketa",
+	"9RwBmCiMFranL5V9qkwx98Wx9J802dv2COMorQpoaTXQ8BORsPGozm4pbbKpu/czXUMFbDPOpabqcKgy",
+	"eRsoDgeCVOvHcrYp+yOEM0e4O1bNgtFGrjC4/YWW2+4K3qWoVDfHA+6kOflPo5maZS5COjqWrrJxxAzv",
+	"6yjMZbHPyK+og0LYhptUm7QLE9fjDpbV9hKEvcUlzzKGb9jtRkzTAZf2QAak7Fj2Ukty93ZxtfzaR0jB",
+	"PJNHqg3UzxLttFfahNmVBpcUMsbUixRvioxPRUKMEM74REEQDW4k9IAbkeCrLbb/8KH7IcIAE5EA0S2r",
+	"0/SpUcRztPe4nPIsTY5lNxfAE3k2044Uxp6vUOa92oAxuArpmIXojrySeA13GwHtv0n3W7uBWz7tKYAV",
+	"ujyHQCGoN878Ts1cn54VORmFpdvto+UiYpEOU1xyEBETquUCq3krFxyuDaenrCOmCqwNmf3M8aQbRQAS",
+	"BUvE8HudoogKOBP8jOtjSUISPIjr7FZhVRQP7ZGUfTcSBGwQpxAqENgvwE6J/UWsMzYeXAOBqrBUSglT",
+	"o4k0GI1aus6OrAh7LIsbRkiJHiICRgcIEZZQ3yGq3WLNBrQUoDhh01SRqvgbajrhC/gJxjxoBgW3YVPJ",
+	"xzf3hkO/yEU/1UbkGHgx1CKzrLfjzVr2Q/wSKqvq4m+rahU9F4QCdoOeVtMS4Ev3ikvRYrv2bZqTIzKu",
+	"YaA1rtPCOgV+bt/bfHe6IClu69LcXW/s3s6gRWtJKps7t0cA6uT4GgqPLDb26YjnkEL7yod7txi8x8DB",
+	"/9C8SpqaD06wN+xEjIIcZ1Br7MVCa2IukP6n9AoqRb1jWWg8gZJq9w7eJVOdq6UF4kwqgXQg4I9maV/a",
+	"++ZEUANZLr6+j53YgTcpOHj+VxqvUkEg7oMy7TA1Wg1lEoBKslearxLb8i9jFUY7TYhiAholIQIv1T4y",
+	"7pXdVy1RpkC/V/ZeBRrthoChe5AZScEKFK4X8ooulxROyXiptoAT5lNgBPJYFvUBXtmHWgNFcSNfscmy",
+	"qakm0Bp4ErGxzITWzgjh6xKkhr3iohDt7Y5fxQA/kxowQ4GiHHgnW7VGvVlvgNkHtO8duPJoGFHJtN2Z",
+	"GkRG2b9+9fVrYEDBElDNq1YdVyMh+SittWp79UZ9rwYWmQF87jR/uN1XeCZys0PxhZjA3hdgWvJK3p3E",
+	"DjDV5sC+e9+/ShkfAlP9F1Q/K165YpsAqg6oL2e87LxfDwDLH2ySMLjdRgOtkT5+n49GGd3cKx9pNIig",
+	"1fDMpJBwPiUHJ5g0yqaM96VgIwIKKJbrcVTbbzQXdeRHfuUDycdmoPL0Y5HgR3tnf/SWyjtpkghw3Ozv",
+	"7p79xR28yvj+jbPfP1LqPS7BxHwVF/as9o3IJc/wg72V5u2sjmjnGw+HPJ/SgSoWEgiM3Q4rRoqJvauu",
+	"aKgl4wCbDT/XHhRXgiMaLMTH8qTNswyCN0eqqgTlge8MLrly9g7L52zLtj/gQRgC7GuX5uNMfEm7kGdX",
+	"VCx2F50qWnZPpJpkIum7EsxoSyHnhlbZqefWcchr4hZyw5JsFDEzyNW4Pwj4dmc6w6MoOLQz1lZ01sxM",
+	"R4Lt7b5+7XUg6jgnMnj48r2pRoEFdWJpfEdh2V7GMyWFFedRwadGsswPx38GP9u3W66yuV/kAQSOMh83",
+	"hj4xEp9dOzwXdiggRCsHeJFipFeune7t4j3r7D0v3JtBLgQdGdpIK02PoRihl+WxOqH9xu53KhGpK1jH",
+	"OvvQciIahOtywBPqgIwivfRUUKSZjtiE5zKVfdQgSC53fXiIJstG0F4FgxxyyfsiBxQxstCR2sBPhCaj",
+	"7PG40djrjvMM/iGQUu8ijdZx5EvSHwQtguED5F27Q+GC2AMNMj3jLkrOztMOF6QFPCLO6OdOaSFxCEkQ",
+	"ZGVOAMK3KNHOtVnBnUQMR8oI2Z2CBfmBDyR+QyXTFQg8OXAoqK1YDfs32DLgByK5nEjAG2BJZ3qvmwtL",
+	"WaxCVmuVv/c275mn4zwj23vrypXwtzoNpXWjcWMPaBzaNUsjcQfe0ioN4RtiyNPMErPQW1srXDI0tvCs",
+	"FmPDDUHYB6p6C02Pm/bBbu0B8K8NmKBzmz8uu9kouGADRjyHXgfQFM4/uP6yhNF9td3G7t5Oc3en0Txq",
+	"NloN+///yLYBJepacpxlWIkrlf02FEp1Dwdct2cOB8UDVC97kYxY+3hQvQ2O7sGAm+VQvkUDhTOFI5rZ",
+	"xQeBJNgMnaTOt1DbdH8XCzhHAfVGEWUFgeA9nvVUPnRCzeVIQo0VJJtbSvayFD2/+829lUShd3mOIWf7",
+	"zaurTESPR5gh8J5IUv4yCmkHCUZwEE/3QtqKYhnGXz2wbS7VOq48Cq7PY5TdMmHEUimOwlesfEYW6iJL",
+	"DD9P6nPM6034YZZ5VRG25Uv2pkJwlks78vtnf3FXmbfUWCab3ZGX7OTiRl/E4Y2qFeK3hVnlGG3548vL",
+	"H1/Qq/+S3eS3hTnPNS6bBtbSUtypuKtAQxm5aOryuXgLfKFFcAQ4YTPBT4VmVnHWhk/ZWHp89bh0s2Jv",
+	"6VUym1otOh7nWUymRSVDWKGBoHingdKG8DVc3HRqMFKzSM6IgloZDGiPHRB1UlLVtUmzjEJSuHF+iHnm",
+	"+QHc2Xmqt6niVqEole753uaKDEa+b9WYLZl+gdWYZy7TbfWeDXnOLaKaz071GRMNPMPZAq+9JI6WcSbW",
+	"crLA3LcOlnM5WNDGC0v5DB0rVgWfYCgRRWdJzLlxEZZFKA75RDKlTjBcIvBWgAemyOryrYBoMhAZhlfE",
+	"PZV7NwxF7OljWdivCQFmQMgVxYf0iv/YZZ+gFwNG4ALY9Bhj8gp4Hz+YVKNHBNw5nyA0zif+g0+CNz8B",
+	"J4IeqMy+gdVeNfvkWH6ys7Mz93+2sXjCU9M26VDEtiXyx3wC5niVJXb3krFH7XAhT5mSfZHbQeDEUDRs",
+	"UQCAgZgVchdBLGDE4qGSqVF5Kvt16JJcGsG64lC6eWrSLs8Kv5ddSPhJDEXeF7I7LX77pPBg+bHDtMDv",
+	"3U7EyAzsW/AneO9dNNAnYS1q78khXJ6b5cghDPukCI0Iw3YNYADbjzJuYC2wqU+KHmAgVo4a56KdcwNL",
+	"zLMsmh+0yl1gwicY5sfJv+/8QXYpJ6lM1CRinGWWf+ZMD+zAe1CV8ibjBmIZIH5qONaUvAStFDlV3JXI",
+	"hohBSF4oYvzs+CFQJ3I/Of8cRDqVUEowUIoidD5xQ8nVkDWYUaxpJ4KBVrOTjfxUYYFGSmXtsYS4kcSu",
+	"kH1gF2rm4PlaP578uHbgUwzmoG8BenTh2SAMR51mEBzzSbH0XBZZdwOeoMeSVj8BYIqePTTuoo8UgGQV",
+	"N+Kmy3+A9vxVLiyGdHh8AK/txLbkb1JxCWeWqcMzLruinalJach21vQbEAqI0e2ITE3gLcSxCO9nnKmJ",
+	"u31xGfFnYecueqdtcjXuZGJuBN00745Twzq54Cfo8FYjIYOtqGyX0KB0G4KQ7HjCzfBBQ+gh7PIs6/Cu",
+	"va4QpS8SxjUb2qPr8zyqboukfZSKUX/28rsvFg0tSfWJW2yr/dKFydzY9BAj8PHgp5r1ckGh8xA5jmle",
+	"RQInREWNtdAtt+ajPD3lRpTSTiyt+8qdw6P37/9h+8079+MFNwsXFbeG5waIf7iG/qH2dEn1WE9MRG7P",
+	"sY6YUfY8p7KbjSGKiBId/YfsE3ix3NdEdAZKnbRJN7Q9eXH1kxnZ1TgQt7I3Gu5OLnrggLc7Ws1Qgn6P",
+	"5UHA1VROG+vdyC7+HSOpAlDhQToaiQQvXzAgiM6yz2Zj/8mTXQR4n+GKHgNAxHN0Qwdh6WXfb2gC4F3I",
+	"wST93HN7q5xbzlxr1RzHDZRxO5fmg6jm173Wau42HmPBLwfXHHZJzZcoa9AFkZtaCT+X4GVfr5X62Ws0",
+	"1jbBjDPxfPzIzgoRrjg9WcXeIiltHmEAAikTUiFX2zIyqUDsqH2rxar3E4dVjimqtfau2VnNiKm11jX7",
+	"cJwhsvxuadewHdjhrkgcBB0+DbaRrDMrGHMKe01Uw6tdjMO2chFWHDggZ1hwxpnYOqG3xhjvhJaBKnuB",
+	"Jpgrj+hiLfU634HoKuRHuShCpXzOBEg1Bli4z86CJIiQ6zkWSc7pIneyq4YC4BqX+6vHBM350vmqX1LX",
+	"8zmO7Fk+58VHYctHt3y0ko9u7/6lOas3uPjn8VKPM3GRHmpyLIvhyEAqKSb7ej3NczGCmQItGUtwkXFx",
+	"iTmNMLoiRvlIOlDzAPWaQf475lv7UHFAzRZT1ldMySLe+qNx0i/gOKSYUBYzxXS72LBUM3evXXFpMFUn",
+	"zoSFVfft9y4xgPIRcWw3Z/IEwlhpn0ngLJCTgYIaFz7+H2za67vm7cCr3fJhSvjSTEfnxteGZyJe7s0f",
+	"F6jfm+m+vV5JAfU8APzRcEVwC0pvzZLbEi3ddbQUML4KEhx8Hzy9sZme+jzCBLbcdaulbmMMtmotxhhE",
+	"jjlZLkk89Rlou2GswbzL3TM2SAGWXUDViQoITgC3skzOpQWx+14FLtRiiGIDRyulq9cz1W8nfKoruI8P",
+	"cagIb5gdYDZ13YB6ncKAAAwb0Kq+ORb5tKBqhPS/1mV3Jb4fR8t6d3jxtCtVnTsCGPY+B3vsEdaaVRDI",
+	"q4wAaXr1ENxva0z/Xfjk8QrRIpcYWrKcmRIS7zce1cLcS2AayEZKjztT/9jOF0A+X48Kjkxhe/MsmUDH",
+	"AAMRTib8uZg7XZ2L3JuNqAO+OQYXUbk14FsPLIdPSiO2EuRybrga07fyZVtNZNvPmoIFczHk+UkxXrzZ",
+	"wVIu5+qWNpwxQFd8w86FHA8YLuFXviCLeqhbhDUAsq+dFXl1X9/fZZq9UrifrjUaTL9a9liAcEIi4uv7",
+	"u/U9u6Yl6OULEhDWiWUiGrwNZjp/MNO545gWMMgrjxxpeHwloB2I07yOPg6H406CCnllxNQdXw4RlEfM",
+	"OEf4jJmMcXbgoMuCIQ2h7AWfMk7ZWfb63iSUNA9lCQHk83z3oGgHBnoutc9RjkAnc49q4FMfIIhQLlhH",
+	"WCW7O7BiYFJbV1c7KM/+sjS2LWvZspalrOUiQtqXq5hwqLY65lbH3Mx1WlCqQqn04BDnj2UfJwhDXalZ",
+	"3ubdgTNyluFNfIwX4pBNI4QIczFfEXCwyCFrRS6INfJAYNEsnFfk4L+iQHMG1L8Q9QWB24oaUlA8l3ch",
+	"wopiknC8LTDkDnkiAMAKbKsITkLMEm3HE4eaAoldh8r2AeHDH6lOAanSF/pYDn1M5xx2YVqEYJFRnmzS",
+	"5FdWxxJcxbz8mat3QS/XCUcTw33nVXCm+VSzgZpAdJdLAFN54hLQKJ45FtKkZhoz/08o2FkKW4b3aDfj",
+	"iMW0n/BP3FH7T9xM+y+7nTHFJroyqoTQXYoBpcjJGCKnZyuulkMV7XmxTbsTYf9NZ8KXMiv3iB+GKVFt",
+	"/zF1WAbTcRhq5XBVPkppQYoiD+7N8oBPxNRPD3bFfdPlRvQBzs99V6wEHWM39pgyqmLXO8gY9nDbCdNf",
+	"dMIr5wuvzC9omRhoNRSIBRxINtSAPbPtj1Snoo3imPsGiGWDy8coiH2YCYx07aComvCpL64OgZFBwP1w",
+	"aNcnS6Vg4iES6oglObaqcoaFVHwPVPgUTy40FreKgfmyqNSP81hxLVjOJfjBPqkIMQQ7FZC5VcxU7k6C",
+	"T4oqC9ZZ3M3SVkxh27DXqUeIc2QnmG2pwl7tIy4XGZt410CxwkLcCDD5m43Na4gsMEK52TkrlK8KDGSi",
+	"NGoKSqwet3+/cuBXn+24BQ3XOcyA+pUHD2rLTnPp6NsBSv/sDHYvZ+kXnwpM91xRCrWH+wC/Oat3uJqp",
+	"RlgtlWOuxYJh9HI1rDaDLilnd0b/FPDvx7Cga6M26viLaPqkVSIZpBYRTfBkA/5sY5WamiuHBeB24IB1",
+	"ypPq9Vyt9EWKFq59+Ss5W24I9Ta63wEVCO5M6XoltVbz9XIR4Vqj+ZW3v3r1aO+d67VSLeBa88ZuvVHf",
+	"rb9eexYmPXsN1jHp0Znc2vTOadOzZzLVxrLcU1EEiCyw8ZEktYGVr0jSX5J0e8u99IVPuaWZrHuiYfLb",
+	"I32uI12Adi44xH6hFx7iUrptVc4Lbe/zzXg5VWm3Euew1qLfPEv+mv0TM4zA4mzyaZvwNGutbzSjq+sg",
+	"fdDkn1eSiZ+bR1Gvtb7xYLXwnZWXI6rptC+5gWRVPzcyq64XInM+xugXe7mdkibvDv82d2NrgCwABLue",
+	"Wq1GAhcaHN1nVx7Rv2bSNqqSJwpSuYX5e3lh/pyRDuxHHneaLJy56GHRlLVP4OJEjOXHastpLpfTbLMb",
+	"Lg+Kb11qXgi0a4mqdBzuQjnbi4PfWzMS39GVSwnGD2nKpkK5v8wzofbzVxwE5bWl7ucTMr+lhF94mXsb",
+	"JfDCo91dnJzuCpAtDA44COrCU2lQh3wEZeKBBqOfu6j2XmGw8x198S12OM+1LHZ+9luT3flMdkXBvEU2",
+	"O7/UqxntZk+7L3s4kdoVwCu83uDWU1q4X6BgNVTNc8mM/j0tTkXOs6AEJcKg2cawdjYBcEEgiuu2M8Vw",
+	"golI+wNTIYCQWZHwa56rWXGU8VSeCaFDXP3g1nu3YUdxZiJZ/GEn7c8IELVbd+12UlNvwO/YTq21t45o",
+	"hN1ctkGyYlU2F49gITfIvqPlOq/E41ZwRYmHzunWyrgVYAoroydeKxLts8WXK4+KS7aKqdGPYGtqfIlN",
+	"jQ6hc2VT42rHcImtcem52jKRC2AiWwPiJRoQ1yXUm1oQsZ+LLd+xrv3QKbWXYj8M6MSm0re7i4EUXXVV",
+	"d9cXjy/Xcrila1tz4FaaPp858AIFaqzNv9AciFT1m46e0uuQOUq5OipPinB5Ix4ahwGvWc8ekqgobJtq",
+	"pgdqIh2kFNrLhhyAoiQUmyf0ZQilxYLCMRRYjwHOSkK9YgR1RLINcMxxEHOKhXxtu5Y5acZZx45CJEGC",
+	"hEBqQ4hVblYwkI7AUbPO1Ft0CHUK4Lb0InMnreMcK6yKgw5o4KqkxvLKRUHYblMwdcJnpkQshohe+w+o",
+	"e4Q1ApJU9g3PTtp2MDHriH4qdRB0b7cQc5a6XIuiPoGBIgkHzCj2RwVE5hDi5z3ofHfAc941VGaaMz0S",
+	"3ZRnbCi4hFyoA8w9dptBSz7JU2OExFEoNDxbHh9/+fo1KiUBP+kR7woNfydcD4Qup2R8bC/Igtjzb668",
+	"1IeC593BkXhoXrTw81W5EpyH9ezVdHy3Ivdl27fp7nam6HJJkxJVp22pJOp63BmmiBPgpPBxBQU/NCoX",
+	"WITc90aktM7eUjnjkomHqYb0RJ+s2Qukb0vsPXx8Weymiz+2jWeC5wEs4REl4ZVL6LMhT6XhqcR6CDQg",
+	"BEmIC7oYYy4cQQ3SpySF781L4fYw1uHltst+nKfT98Yhmd5cEMepw32cZc0eWyGi+n+Y17RjqS8u1YkQ",
+	"Ixo6uDECi7jjxN94RGXqKGsDGqy1as29G40G/KdRlBevtWrjZu3xg+J+d+ZM7UHD3Jg87aBr/VGti9kg",
+	"T3/43578/D8GCAJfu3PPHnAaRS1Lf5/mX+9C7hCR1Kc//NdP/uqvymPZpbHAkBeNosSCHN3WXNaKPuHR",
+	"TLfFQly3C3G9YiGsaN8dcNNWIyHhoTp441Zzdw+GtYZgj6N9DpHMfdvBBYQp9EVyll5SCERl+r9VTbaq",
+	"yQaGfuVBYbsFmV2LlS1RUK48onu+krUfvtlisn+xjPdu09Y8Msus88vOwUXK2mdagGgk24N16RbtjU5V",
+	"tNCyDarliJugTK8TQGYlhFW59Qda5HfeRF3zIq0FDyqIqbezLsu19G+9BKFbAHqynirsZr8N3Tqnajt2",
+	"ZraFoVtuqTcL3SpZkjoiU7KvEfFdOACjQlWE0mkaDFZdwJWPk5Rn7VEueunDuM4OffgWDQpsU1hVjjN8",
+	"LWJ63B0wrtmXm1bc+fLroOZKFueiDxAqieimidCtEJHlrJHht87Qhh9FTGRaVH2C1Snxmzq70yv6Doq8",
+	"RSw1rCO6aii0U62hCVCtwQPGDZZa9I0FJkCcLbSOuIegiJaGArq4gBqyNE0/H/p6YSQbNPB8I9m6XPKE",
+	"zyioboGshtlo7NaiWnBC7MOCJN/C7+0Q+ngabx3AHbBHa0m7t+7OtXr9WtHsZ3//35781T/UogvJCsB+",
+	"Lz30bXa2qzjzVliRYqHvLlmfS84GcEu8qvsPT/42Nm6rMgexcY4crsgVl7jy6Lsrj4pbuJK27EawjY17",
+	"mdVr5NtrxMatdAyXad/LztWWy1wGl9maGi7T1LAmJd84eA76udjguTs9X6urpBcVjv5eii05dSMKdRco",
+	"nmlEPkylINz0iHFN5fFtq7Q6G4TpId26pDC9gmQ9+zRfKsG1LiG45Gi9LaX9YsvzW5/ZFyCc76J0AAJa",
+	"3tHD5SbeN/G9W0gaVqv0NAPsXUCeFtGIFxzrdgYjvDdQUryVZkbktS9inFZ5E9axUc9uxVbYu2Tb9uwG",
+	"LDRxz+3UGcpUtanb7v1MSxiypdkoiI/iMinZxCM2UBNxKvLQGp1qF20ZFLGx3ywWnmbg2+vYdVxnH7jw",
+	"rlJChZBQz7UzZehNg8AyZ7p2bSywDpfvxHMzEpferD392//8m3/615/9wz99/hc/efrt73/2y7/9/C//",
+	"+OkP/tWTP/+Ri0pq4+pWBSd5MHsn8UUb0YfnmcNMBwAyNVZblFWkRAAZjmqpbmtokvBclq/nCuJg9Zqf",
+	"Qy6c3YjVxMOZC7s1+26lvqkLxwWCOUvRUVkOCfjGjGSZYHjl0UpBVHOUeBtL9YUx9s6Sns3lkUXG3ZVO",
+	"x5YBvXgMaHsTL88ifHHXcF0p+CJNwwfOPOtNwbzXE13DJgMBTqQqXjbh2ioC5iYba+HyHYRhnpAAt7Nj",
+	"WGSLraAwFyTIP/mr//j0hz/e9PY9v2TpLRF86aXwdcnmVgo/r+31omj0mRL3FSCA61ctnilYXCaV922b",
+	"W1lsK4ttZbHFcVZZpibzN50ZxTpQvNIAHAEbqlxc3PUXp/DRwhKs8DMIQXijVa5bx/JY7viilHWSwADQ",
+	"wJUPtXKVk8zoZZmIvJ6pSXvCc5nKflHhE57qSWq6A2ikm/F0yIxSJ4wzKulpl0FhjPIEUnJ9WeVS+7mA",
+	"/GBoJsnTUyFd2c+uGmcJiIVg+OUyYR3R59I2bL+qsztUSZWKQtrFjqiqetE8FYGMZ3p1j1thpVH7Pxqj",
+	"DPB1qJhZx0LTvvxm3VW1toN2VTVxaCpnUHGbSrNiXWo7SBCKyZ6NjQTtQzFtV1E1aJN3MCbbIZJ3bQ8y",
+	"A2ADqCNvBrka9wdFdVgosWu3Xgr3dZb58kQOYhc/UlLgIHyhzvow1Ro3A8FHu3wo4ChhJVypmH8X3QQ0",
+	"0ymbiFwwe3pHxuVuA/LGUJ2KxO4YBmsUXc307Mp9AraEf0qlP8sPXRFQ2roCJlUNBUv4VONgXIu2816a",
+	"Ce0riUZQJZgV1UTdhlcCcOCFWsmRiVdzlYqN8ObllcN0I3KXXeVsablOV1D9GRUa/aL5U+EIrONGJRq9",
+	"zfM5ly/U30We0Yo+gyKBVDV7IT89CkmMJatwdzCjB4iNT+TxBIp9aCmfJbxI8IeAc2GHmFniEyTQuJLd",
+	"BIpDNaJdJe+4qIONs8OC3pOBkJH9by5cA66gN+EO9QAmx9X9xkQbTw4B4gYJYTXi0D03kRc6TW/Vgqmd",
+	"KUBSNHevNRv4/6IaTR/Ee6pfSqsTPIIj1k74tKQC1KIarfmMcrB31Gi0ml7pGM61BwoIHAEXgZbx6g5G",
+	"Ge9akumO5jOofer3eB2qNioOxpaynYuygWHT3mV7wS1xKRM2wqWCG26sdMVLCoS/shuQu7AY/o5TX5eH",
+	"dN0NPjnyXzxDdlvV4Vnn9CDLWDg3Vsxte1bPdVYXrGpxHMMXlgekr3garzzqpB+3rdz4eJ2qf1XHZutd",
+	"/iJ5lyuP2nonbaFnqwJewZ2yjfEV3kg/PrLfr6LUzNU2G1eQ23tjs/AUb5o20EtlqgcV0F1kYP0XP3ny",
+	"43/4519957Nf/vLJn//of3lk+ZEd5eOnf/ZffvOj7zz57995+u3vARgibjgiYh3ebjYa+3ZvUgMIib/+",
+	"9HvBt7/+9PtPfv539O0amQhVs7/w+LTzDGW5UdbKayIpju42gH/rRNoolEugjFhJEBH1sDPWqRRaM0vB",
+	"mJKVtbzWIJhzvFmdivw0FZOFmvEH8xCMfRp3L+2Pc+ECeFMfSIyKrvsV9GbDhkobtk8Bw5qpLImoNBLU",
+	"PpKJ7ca912y4F+ssfvv2ESsPWptc8GFMhlzQva26jFI0mrfnld63hXnfTfYZ6KLLnEih/8urnanst8EA",
+	"rN1DlSVCm/aEp6ZN06+1dutXo1ruxPceT0G1bNT30abX3G3YF5TlM83mjfquPWG4mvZ9qUzbimVTMN/R",
+	"v24U77SDF77xyLFMyIxgryOMEcy+ptOMbJnwIbry0Lv2OnA6UHDCIe7Z1RkJmdiJSnvCmrvFAyjTWGvt",
+	"RbVRruwpTWW/1tpvRF7LtVNrNBqPz6cCuy0/i6bTad2qEeeKWZqjCqlmQzUsO8ZXUWyrSBV5c3Y+VsNO",
+	"Knb8gavOeQBGLfJTkWPgEYwFq6WJrEduE3DccYbVQi3ZSnUQYpRqpnkPXFxdnmWWOkF5mHRYQV7u4+iO",
+	"YFTPgL4Ud+C+82qxXYZrgdaFOnRLv7UhBazW2j3f9aG+VkcC9QPAMW3v08b3iZYeLMxomkZ89kxwLVjO",
+	"JbNEf/VrtVAEwHqES41D9/GVVbxj2NqzT+5b3DWAXoEbbJnvy7OxVTs+GI3uJF9MzxZs3zo2YDoSW+vI",
+	"5RrhcNkXur9oVzYDu4OPWSYMlFXAQIhEZCmQGHdNv6QZMQvvCAPFwyj4dwmEAeorlGDhDAOKRbhux7KE",
+	"GTPgmklFw6CKGGoi6+w916GDlsFXqKm+ciB24IFLnKpQP5bH8mCoZN/76egXp1b4NMQ+xFBpw2KtchOD",
+	"QjLWIqmz27w7wLxFOxos6sOS9DRNBBTwgG7HQ+egwxfsyhxL7MPD24MIDWP6kKfgfPfr2FMQQAQpjuM8",
+	"F9IEFWCF1ehwwqlmPElEErkAHaZghwSEWtjPfZOADN8RPZcJhHLOseRST2AFqARGKr2+hXAY4GNgQ6uj",
+	"VcRBYAolEIvnC69npSyX1H5WuVhalDYFIAx5fiLsBixSVR5HNTMBDpEn+szW5/ErZvo7FbnXvWe7zJU9",
+	"SXm7WdusvBbsxAtTe3ZdEI/lCwVnHlpsLlk1e2FrLasUGm7Gutaqwceblus6rzCM+7FaxCZMcJu0ubX0",
+	"FVh9OVHWVfj5GdL6lUfuAs24zGaqb80yI6wpoiijZshTaX/GNluFPQ6YCh96ju/gZN3vAYEuI83OMGl2",
+	"0DMin/AcCmk5eUDlK5ZahVDIjnBccF7pRp+S41hbH+AXxge4yVVYnE267ABsueELxg23N+3yMkjXuWYb",
+	"wgnCMXiulXhRfboUgL+C0Gyq2qherwzs569yrwdbWFGm1z3aW1d3eEEK825p5UunOWyDCl74zNQL0TYC",
+	"V3JldMABWL6w9CTQVB7geFHtCOfc9/S/MDaSxV7yKo/au6k2h9T/Kp4H109Rh4Lu/gIPgPtx1aqutvVD",
+	"/GiRB8IPASvpeuqElXOxYC4UEEqlvoRquaXitlj98He9uC1u4zq+EHcFtp7Mc/k2vHV+YW4PLvOGpXxU",
+	"lqWyb+VDTBbtp9qAG5qPjRpyk3Z5lk0BVJqXrRQeWjC1Mz7lGdwuKBquKSTA378BH42EdIKny7OLvzkW",
+	"Y1F3nbbH8kSqiWzTlKCyjur1wCyf9lizETUaDTtUjQXIg9GagRhqkZ0KvQjh8NB5NZ+nfb5L0QWBkEr5",
+	"wJA2aMVCSIts1QbGjABONqoV2cSUWxgkHeNnnh7dI1FumUXdpEPR/hgruh7olF85tJxvwFM4fVTrNRig",
+	"2972UENwkh0AbDLEkIgcc3SuNhqP/TCOXDlepiSZt0TWW+hZeLweL7lky75lHcORne5u4+puVOOnIrdS",
+	"tusI1mUfNsbvJcaluYjDVg03sqtkL+3XWo8ew7/12Eqf7t1VsBrmdyLVLgoNI7NT3cZL6h7QceKjEdQZ",
+	"5loUIXLYc/VmRvDXQI1zXw5Z5G0M+Ck9UdIMfM5VeFSp9fCs4qOzDgkkc3mauHRFlGyPJRTArrVqGBoH",
+	"J8CnlWkh5NIWtOgPhTRtnX4sio/mTyk8NcubSvvSN1GtRpEC1M4BFaNRv3Fj2X2MakYZnhEyx25jr7ky",
+	"9gbEs8NeNvcbUQ33sbkLecmwg42oRltn2318cWDu7o6uprNRrMnW3bPVwby7x8cfrSTinKWCXXnkr/NS",
+	"l8+BE2t81AUgOANOCXeOINbl0sozhW/lppVmIAwCb7pVPOJcGMuTYpZKbQRf6IDxMsm2AtTL67IJj9Uq",
+	"BaBWOu2LfTpLz9RWENoKQltB6EUXhLaevsvz9K0nbGzo68OjcLHOvgMf7ujtL2Bc0KyXqyFaQ7k2CD5W",
+	"ZwcSGU+RpYGfo6mZ6PXaLkQHDHYZPsSAsT0zJ6LO1ETki80fV4HXBBTicVQbS2AcMynEFcwEWMPa1o5L",
+	"9UVuWfyWxW9Z/O+yrWProH7hHdTPzj5yxRP1R+eScKqdTUMUTxDtDSiRdhnvuTZezOia9JSbsmDS8kKN",
+	"9BQURQ+QKqQCFFkrfUiwxTiQVZ5laqIDLH2QTyYAnTrkJyLsg0nR5yY9dRW5dncrXEnQyhu0Ss/Vl9RV",
+	"eS66uLZhMgaMsNba2W3Y1oc8P7EsEVfT+YFIUsSkDjVi41FlG+SR8q2k8lSlXcGajf3dddw2tF64eJcl",
+	"ygR+tV3LFjr2DuFliGZnuCpQ9utOrEiTkOefKQUsWMFz8Z53RdIX+e1VCqdm8CoT26qpW/azMfs5AjqB",
+	"OQhAeUq0E3BOniFjwiO8STiVj0HQQlAUlQas6VLCJujG+ElaFUMA8Tg4hhcY9XMdyrFqGE9APNJtavNz",
+	"wcJ0lprgkn3JyzjnDQzaVMyruLYEMrwIEAGcE/TOs7Bd0OQe1bTQVr1rp0kmSI3Xtdb+daui0k9D/hAU",
+	"fl1rNa9df+xha6GhnkHjgIZQZgS/9TYGIUb0G0Ti9N2LtnUPAduepInVN0EttVvSyYQeIW4t8H0lU6MA",
+	"8rv1aKlWDKBG3TyFQKzCnHHNzhx+E0OR961IWfzYvO5/JUGk+G0P4nQg8Aqk/DxVeWqmsCBlAKW9ayj8",
+	"VQdneShApNEIc9TGpQtGaQ/0UAd72x4qbdpFtjHuYenHEJar6vdSXDv+HkzDN3w9eFxu8mrwS7mxJkpf",
+	"yTgTSRuy8Usr500oem4azWuzP5b7nP99pudruJZtI7Sh1X18XusEXrYzYfncpdxGap7Ll5BlBRS5BzhI",
+	"oeJaV2yCxu5hMMt7dljqZK1Scqn2A7J6NJxwh/ZEwAc9qwF7EDlAeig+PhEjA6GgEiHnC1u+Fb3QXWCp",
+	"mS9xwVSGmOpSTBgomPOy1b1xmS9sqhFrw/NTPqcRr0LrrjUa61nmcbiXq9FuGdyWwW0Z3LkZ3Itq+9ha",
+	"Js5nGNcFD1mN0y4xQOBnVx65oiOPV1FqbtHLzyahfktc1iUu56ItbjO3wvOlAaB64ZkQ1HzFn4sSptcy",
+	"dbgDcCYkfeX131iGRbjgUpDKMgFkrzEjtvIkSbEo1L3cDtWkwosyQ/4wfOjqlJWe+YpkCmucXVoS/Ja+",
+	"fQHo21Z2erllp1nSewGylOEm1SbtLs6Fv4VxAb4wIBoPfIE2xPA1Sp1AFqodnhY5RCLmlJaKf/ZUzgTY",
+	"K9D1ExU1P5GGRj6NA6sC5EyNTVcNRf1YziLvi4e8a0Lk6oiNRw6tCwIrYbB1dsBGKpUGKrmCUUZ5K4iD",
+	"68RptRiHuSA7SzXT484wNUYkx5IwKYdpIgFL0y4AZp5AsTpACMXgieAzpiSsRsKnVNnO/tjtCpHgj1Aj",
+	"QTw0dSxw+x4aCmB6YMixC7YLlbYiBrYCeHJjjx5BCS5Y1FOR19l9dEIMORRY5Rp25ya+FdQfmAoOKKNB",
+	"f7CbtnmeB1hoHxzdqrM34evwcSlBuDAj1L0NIa6zuJerYQwNx0YhMukkTYSkeqbjLGPaiBGO40AyBPjE",
+	"bH8/VMgmhs3TLfStwHnL0diFOUA9MYEkIDhgEF4SQwyhHcRQ5aKNP8VYe9Ce2aE9MHZAmegZe8BgDPdE",
+	"3hXSpBmtfyzHWRaztMekwlMx4ZoNBdfj3FWILaJn3Zg5s3xuYC8DG6T9AYK5Vro9IYZlDlaem6LWxKG/",
+	"mawj+qksbHkUHldkQpkSvnsVBOp9wZOiwbNgJ+xlgz4BRY82Hda9hLwQRGI0SqGh80AM9kAsLVRkeRKE",
+	"dyTciB17mFYpD2sHKuxWBEO8yaSa2J3DypFumxcMzJSBsjcfRgbVZPGcwqFdCM8hRqUuXd34FkZGRjUh",
+	"x0NLsyk8MnLPEz61xL08Gkvs7Qc7pzy3PQC1PzRi9J772v7xFWzB/vNN20rFHA7myDQuqhY3SzS9h1Zp",
+	"M7BHY9VV7kxLU3YzLEDUi+IvPkihhJYElUAsK1hxBd6Y3vJtvzG95Vt/Y+rD1N+YEkLzEXbwxvR918Ui",
+	"GBRfSTWEgK+zWzzLKovJ7Df2YDm5C+6XYF5/9ojxBJ5sN6xAjYlPxDSGsuNSiESzuGP/xIyContKKoCX",
+	"yzMajjVkVjoQzUVTORHTZ1V6ef7aAd119F+xXJhxLuegsuEtqm/t/PBVQwfeUX07dxugoKVDe3TdPOgv",
+	"P9ZUGtEXee3xMykLC0TUkd3mzl7jqHktQBcr2B1Ge9M/v/EIdsQF/iNDhcdBON1ca10uuyKDgje7UQ2S",
+	"VOy/m7t7dkCIrw4Pmo1mVEvGyGvao6uNWqtRv76/Gz68cbXW2qs39vdKD2/UWtfr125EvrLOdbtmVHnW",
+	"V9tpkro+hvJAhRoG0eRXraxM4hYW1qG4ditiQeGgRlQby3C8u+SYoJE2m6+7B3aUzXrz9X3/4EattV/f",
+	"v3oN6gApwzN0JGyXJlgauzbA07yvaWkOwUwApz9x5/Q0eNHmEE792VqzfWsFMrENp7rEujA8YRMUaUcj",
+	"0BVSiZIISkKoBEH1AD69gLpLWG1tael00kv6CvLq2NhqCBjyBSyfdTOlhWapAbbaVVKnOlSV2SuxEQ/N",
+	"Ffhrh8q7vdpCfS92Neri1qwmUFEbzr9sVbuvHr5/N7JqBxZ6Ql++ixfYnSuOAGhMLtoAuu5MBfVK0QWu",
+	"4hzDQdr5aGYZj5Xu4kfHVDHtuNY6runB2CRqIo9rj+No9kdcd/tTkYQILm/bBRZ/MANxLBnLXdUJH6Dg",
+	"xgiIUjPt2vlDq6hyxzTHGOczSmWfJtRVUmLgPZuo/ETfRE0dCulZOczKrQDtbTU6+MmKaM2rRVDF7NSp",
+	"vMUx2fViP7zihx7PtIAp25mhDcJg1B9uahdyGgibwp5I0A2DYl480wp3gdMeENqefVnkzPATgTo9ghVI",
+	"tuf3GWXMwuJB3/vQ2hMhRoiBQVthJYljCXX8QYxPMmG/gz0IlfDdBrVFRp9CGBzwrIdb5+uFmHAymZro",
+	"iE0GaXeAlRLZN8c8N1BM61jG7x18vX3r/bt3b986uvP+3UNc0qbV+FHbgHQRyvO4wWIy2NeNUu3huDuI",
+	"6+xAnyy/JvZGVKnChzChoGTiUlX4kJYYTx3OZ/G1ucka+Ch1piHj82dgdxZWbUIz9YzYjOLl9Wv7JXGz",
+	"sZG4OUeHSvJmDX5pMbd8x9JegBZ7dFzjBu5fVdrFcS06DjSXY8qnOMaiice11qPjsFLisZUxHj+GPSnm",
+	"OSvmVzJsJKdbJ96FVTHkfZ5KvNP2X2C6xTO9AzSRFvz8XNYehZ2PVGexffmrqjNj9CTjpf3fmOKi6i7S",
+	"KZ4xQmow7VVnBBxxfWJbf5FzAparfKkRQ1LWKJfMifwrYk67d0rpVQlI53tXC/2iEdV6aWYwhWMe8fpx",
+	"5AtxL+qtaXv7SHUg9+pqkVNFOcgn6WhEGpNPQ/a1ve0zZX+HYeIXoG/VWnuv23WFNOwurrPL7z6HukDn",
+	"Yh20VDjBW/JzrlwJu4YL0yFWLfO4MH1VnzAzSbsizFklucEVacOybiQnkmxfdgyQMwsasNeBaZGJLqSw",
+	"Thw8MYqQlPSBvSH/dt0dy1yMBDelhkjJ5K64XIzN4f20Qt9HqlNnd3pVnTv7IZUjxQpuMgqnkVZidxzL",
+	"2DYLHbZJuI597C81Z6msyHOV18OBzc7TiasfqQ7K1VY7wxSz7kk/t1ppxLQaCjYYy8QXSgUXXRBz7FQp",
+	"lI44y4U2PCf9KUA8cRvBzfyCiASk+WNp3Hi4dln8HkMaVkxHqEA6eVYBiMoBeXRAdLXUSBSiMvdF7ZDg",
+	"gn8RpNFUM6JiLchVi9EOZGlJfCzB10WkGR7BwcDPpGJjmSjyBs3urfN3WeEXXF4w9RCcBbWasQRLe9y1",
+	"2nESO4Hczt8nRLMD7z1rwHVj+VgWW1BnHw7STBxL/CwfS5DrvXG6OD5QJMmvQOIGvRgjxh4zngH+Rzsf",
+	"g+MoXlyLjwjw887QnsX6reCxy7gi8Ht03bz3TqvRaDSRi3ykOmc1S33vvb5+D0G6ciln3F4Cq5Wvk/lN",
+	"+/CsEHsXLHNVfBFH8QD06GB5qvl8xRqv0ab/+OJFqsbKElX1zpaELJSDKkSqBfseSFkh2AvdxjOErAUL",
+	"ve5JupdxuXpRbaB0RS6KpUkpBrgEFH0LPrsNhYJQKGC3TOWMrmtQQRz8lHTd1hYpi58K+CkfN7h/9fES",
+	"nfbKI7yeS+PPC2b3DFKOLpqC7TY2VgoX0qsZFbC5NnG6CGXvLKpkecLW23PJ6I6W4rtgwh7PMZhkM6Vw",
+	"LTnyq6pzJ6lKkp+/2VfswVwfcMn1sEhdPZrXcexiWEXV4UZClqj3iNhlSgsdyWs4Vp2xXxaw2OBmIVn8",
+	"DIldKlNI6xWWcjXaEq8t8dqCjZ+X2tmbhORuA+JWTaRWCNxegrrjw0+7Prg7jD696RB3KLKtL8zM21b2",
+	"WoLHY89tKd704oOh4J63gYYC8lfgaHJPm7vFY0DkdD/sRbVRruxC25/o4dUCE9N939jdv6jAlDW1Ih/7",
+	"APapreV5c7UBDGe4pp0pLecFubWQE+yksqcWKgDuJoz1Hfvahd+EOY/1k3/8kyd/88eff+9Pa45VtfEj",
+	"bxRou2pUt+++eefu27X5yEps4LO//2+zbTTn2rj//q3bh4fVzTz99vee/Plfz7axO9vG4Qe3bBuV4/h/",
+	"f/M/fzzbwN5sA28d3Hn39psgbZ3zruIunXVXe2qc40k6h0/oZUXDgsVJVHc8FNKgGGvXafUrh2GLFAoO",
+	"F2bBFRTDUcaxVkzl1QMXML1U4QOuTAeg12fjsIMY5qvnC2GuDP/oCihhWdnftf2L72+9EqFuDc8oEurW",
+	"zqs0RYw8ZCWNtXARl+DkDyUIlspuNk7AF3zB4fFfNPg/t9rreKf90m8FhXMSMLeQC/3UxVJv5qb2Xfg8",
+	"Q55Yhd1V64zxckJxTcBaFosqZrqD8ny9aL1xls14YuhOw3J0MWUn47I/Rr788cAOeJyPlLZ/fv5//fLJ",
+	"P/y7p//+Z0+++/3ffvqtz//yj3/7X7/zm59+6/P/9C246gICyTPVBz0fce1rn//NLz77x3/55E/+9sl3",
+	"/74WaORJznuwWY6M+4nUnv6Ln4RtP/0PP31kpYnH//yr73z+Fz95+u2fP7Kk5nH4MdEeHGE4qpBL0Nh2",
+	"QDSJaibnUmfE3iDVqdaqfUVkmWLYQcSmlkHa1+0W4yDI05I6Kc8v5oVOpPjmJz96+sN/Wsu9Q01dcm3P",
+	"8Cw9WB0HugnFJ/D2uFTDuROY8a4YqAyxpL5Ro/2DpXpwjgMKKADIhnPBM0ohPOPc0lCjZ7vfz+TgrlYG",
+	"4qIqOhTncLWaDl5G3DoRt05EX8HSFJxzTba+UAm58oi8gIvqV77n4KyxxIHIBcshFZV4P0Y9OdkAIvbN",
+	"QKQ5VdK/Y7TL+8ZgWapvid+mpsVOVRrOzdW2jJhRAAjQyYT9Z6bUCRuPMNPGpUAsKoAZiBgvYQnMl7Wi",
+	"5ebHe3HZyjNOwpbLb7n8i8Llt9Tm8hz45yE16yqtF1ed8SaLw4tASDWeDMUsF0A4MMKI2swFcG2I4o09",
+	"4YmZkACuC3mpqcZ/l3g514VSD3HGwLJj9z30TV8m8c2QhTsLAQQmw+swEXAOpUYfSwxe9igcrpU6Oyi6",
+	"hEaGfAqt9JSPbx7lAjJ9lBRLogTcWOqTXMl+mxq96SLGe7Du8bEE5I0wG3DIpxBpXYgjLBenqZiAbKMh",
+	"HdGKNjpiY5kJDTlzkJEI0fCgybfOGFMq29hmXGcHx9JKQAE1WGVW+EmModkUCB3Pkuc4YrFjLPbf5bOj",
+	"chZbwh9DxSo7dsDSppqZrELus5dhZOnWrJRXES+NtTVL3HdTSw0fjXJ1KqorbBJvAjqLp6hcZbNgtJjq",
+	"Ctr+ROXJWeYKz548P0NG88+/+s5nv/iLJ9/+09/+m79+8qd/8vQHf/b03317EYc6gzeFBT/XZjKXWsBz",
+	"K+psRZ3fBYPGtk7Yi40oGZHYEkgtz9AucmWEbHr9MMqlMZQfujQ0qpMBwhBlB3sOz+5SIlvqMwowZ48A",
+	"2+zjgeieCMBnBMekh6F0bU1HVWUxcE7nZc1QjHqGlJegz1q1EtYsyc26YDC15u7e/tVrhbP0ya/+02d/",
+	"/2e1DVghTumyjfwDnvMunojd3ahorPbrT78XMphff/r9ed6Bk/e8g+a+NnsMsJMunrj7dV1O411PLxdp",
+	"31LqjQGRoIJuoA+CHqPhLmGxHn3hlNoIpLQXSKYPIZ5HB3QVFWDbVexAjCIwSFtCXiLfX7K6s5NAUVcG",
+	"Mn+TKZlNGWfn0PnYfTUGTz+m/WDjaV9y41GGPeotcpgZvuCCW8roiZ0pI9DAACnqS9ohLfqimXGEcwC9",
+	"MKyWbApScNMqxYC7CNgcYa8VMbdCm+ceE7Ao2/GCWFpERfAxWta+uHe90YD/NNany3bFLpnZ9VLJs/bF",
+	"sDinbTUiANyBzAX8l1VamruNZrvR/MrbX9392v6HjT+8/gfX/uidvfeu3n393o37zaPa+Uvrn8XPEJoQ",
+	"Ym+36sqWCW6WOSEkejW18eS37Dd9hmqLc7guzLCA8nsOjnvAneH3oQlM0Z41DXgSIAhK8RBsr6iMmHQo",
+	"slRSoWY3UWdUnYH8TtFxW1qGBQBI1PfX3EReAiCkjXPEZjWCahPW+QxWG9ucApXjGeAdlY/BOpGl/gps",
+	"XWuXH0rvAz6AKriTeQGhqesL93OUcqzh8yWh9x/AG1/4cux2GuvcGFyYbRz2uU4/LOLCg45LvGL8dVXo",
+	"tN3T89UBE7Ls+eKjEcrfeqjb9o9GowlnX2v0ktX4TqZkf8c/iWq5yhD8E9Jc7KRI20Edp0kLA9kwYV8r",
+	"NeqSaIJm9VQbMWzzdQJ/7UpdsorEM6sgeT8ZwfcsWOCSrunA+ld0rOm2c5j7XspbYtSo7WqNgWFwFc9Q",
+	"xT5enEURt2M1V5EdyDbudatGFXGvY13Cx1mBjFaz/SuP3CFfCnzjqeyWQLzgBGIr119eyNz6l3BdEfoD",
+	"d8AuLGCuzg4kE8ORmbIY71nMxrKTEly9kHiY0JaB3xBgvej1BBbqg1IFYMJItceJl2i9SCUzE+Xx7JX0",
+	"8J0Ai99TOYM6Ky6KiqfG2dPp4lDZIuobaAoAjWZTV4YAYDC0SbOMLDXcOAUrBNtMzRIfgovq0oZnogIx",
+	"B6O1zi1dLojAKoiRK85eSIILxEMMaZsREtcU/y41QGpL239nhL+t0f1FjxFykUEqd+FCz0SGvHIipstN",
+	"Se/YF56hjecdMT3LxGMv18G9OwzGuhWaLt8Y6hYfjaH28JTtQ5FPocfqEN1cGNytSxS2KgMgqCRjqh1Y",
+	"O4Q56IGaoHPnREwX5fi/I6bnCSxzrChXyRjR9lZmNu+I6WXHga0eDI0FDWEL267RqHq25+C3d8UEVmE1",
+	"jmvHtGW4W4a7EcOFM8S4dFTuWXDYM1OUj5AWMW3USEORh1T2n4XqtiDb2BG7baLxFyPReMPTujmHjdb2",
+	"VXZ5lnV490RfeeQD7+AOVHPqt1TugfWptEvsmohdwRNs6EuaxV0le2k/ZonopVJgGRkoQswTb1SJ8GmI",
+	"2A9pWJgBlyZCmtRMI6wgQvXyqKSLYeLhSHQNFl/ZYQcsF12RjiDXb2i1cpFQMRjf+Jd0iCRZRBJGUNHL",
+	"2UJcOzzPUzuUjuipXIT1ZIzyc4VajVSAD8YwQobnGikgiSHQHgoyfiDtIoDKAJEbVL/fynKl2vvsAC1P",
+	"TnTjcspKX9qp5uIjqPoCLR85Y5UlRUbldglw9JgDmQPmgSU7ew2W8KkujXnmS6gHM7e0SQ5ovlT93wXj",
+	"4IJDmiLRvdd3oSKpxhagoM3VBgR8aj8huNR2d1TPfcZ9PdPeOIeMQz3uDui7Xq6GSCl5kuRCI/bq/u4N",
+	"mBLunTa0uXZnsC0sQk6ppWGfdrXR6OWyDiMmHtp/uegpf8APQWSG+mqQjwlFJpvXWGcKUbJ4NpXMprZb",
+	"CKRneAGobrGGOqNVSYxH/ETcol7WDgjAgu131Rkxqa9dea1c0fDRcW2o+2lyXGsxKF94tdncbR7XInZM",
+	"kZP4y5u3373ztftvHtcel6DlrHwGkmgnlRyg6CoKFa4rFNMg1+xlYV1ab731pIUIxqaC6NqscG2J7+Vg",
+	"haI7RrPgNx6UI/a7Ij0FbJYUAsaJqNC15n6fAoaJ3GQByxyNO1naLUt49jjxrlkclOiDUTKlTooCU9yw",
+	"q41Gg7nvW0V0O1D6Ic8yS1piw/tYj7Uc5l5nh8pOAWnhlA1UlrCeQE4lhkQvYgimx++lklT1y5ndT4Ul",
+	"OEF0W1xnt2g8WCYWsPCgMBqh4I8hMD4uy7duDlWg9VBXyzW6NrU54v23EDZ+BWnjrjLl93/HoStp1deJ",
+	"lvKneSu/X75JzS0+5aCooWCWLOHVtpcQVTmWKCvcQWoLeNHSJCBgfgeXg/nOo/i6D6/4CmGV5OwWYs7P",
+	"j7dU/dlTBBAyKdsGjIG8TyWmQN5RUiCFYzwD8hQUQkw1O5FqIm9iffBSj6tSyQjlW6UgodREFfX98INh",
+	"hcnPzvQloFwPnglwApyRa83dvf3Ivts1Xug6h4mPVhtWfnWE/i3Rem44/mtTrQulVOLhSOWm3tWnC8kV",
+	"Fp/NBNbRZ12VjYcSlDco5wCAOVhS0z3ixuRpBxRC+7wj+qnUTjuzyhdTuZWBhjw/QUidh4ZURKZHdrR6",
+	"IISxwmU/50M2UeMsAXo0NoK9ArA6RZPx78URi79s/7Nj//P7gGDDmeGdV3HMkvGR0iZXI6tqO93aF/OX",
+	"LB3aVWC5GKpTAfo1LZAHLHLC21BwORnY1Uh9vVhYHK5dFgt1YMdgNWjbGrwBTXVywaG8W8/BINlpZcIq",
+	"vEGp0wZlylh91y0mypMjpXXaycRNrOGKuvTuPOm9DRv7O0F77fG5Qid4zSr8/uYFgsCWBF4aCcRDupHk",
+	"xjW7dfi1C6WFSAWW++3pQt2hV1cqwfC7py/h8qyjNbm1316+y1WaaN1DGXBhksqF3bArj/AfZ9UZLZ2m",
+	"9QEA4LM7yQuiDWxwgc6S33EVt3fmkgOevbxYujTLqn4+k5tzBQAr9ZmyOwrsDv5DzHjTcjVhINdXCd4Y",
+	"0WNFZeMbItMDycUAoukguyMnEbvEZNtJfABump13Hd4keiGBuLAmGhBy240dXyBR19kdLP8pFUHDuCFn",
+	"qTZnCLx4f27DAn2RCMc5RFm7hltScLmkgC4Q6mkhWUDNkvzHCEoP/ll3eaYXKcCCfbCESFddqAdcbDq4",
+	"ytoXqne3sZgN3LII9Xm4fqw7Nswoq52yAuCshEZ3IkamzuJMaT2NA6wH1xu0awnOBPw0dKvtvbeKcHD3",
+	"W4w7MlVhFtADlRshRcJeadb3rt/+crPxql1YBgSRSqerfDjOeISmAPqrcMo7d3ku9DizYxYPTc5jVw6U",
+	"RtYRU0ULRFNoQdb6QxNUHx1yO/VRrjq8k03dTL45VqaqjCgBp1nZa2kY5HCcmXTEc3PFjn3HGQ0Dk6Jd",
+	"p1qrBsTQUoyVLYS27+eEi4eLaI/z0z/7l09/8Isn3/15Lao9+S//9sn3/pU99kDDABJDZBm8F6IhRQ40",
+	"6UFUg/0CoCA4bei3zNWk1tq1VLv4ng5ILao9/eG/fvJXf1X9cTAe184ehN2cwxJbWuczIi4rr2NB0V/U",
+	"AMxteOSmIEBWUrT/RyFEFOYTcAMg6ktZQfAb4r1hGj9ELdZa+1cfhzxCKuPhyfTSkEmoK4uSlgbCXHxH",
+	"thlwfU94ipFPXS7tbSMQ0jRniUjGIwxs73LJOpColjDe56msswOGw0dzG45CO9y4yv5SQ58YkSwKtLxb",
+	"mt5KVplO+jFit81SvlXv9xvpx0f2ezDUiIejDAgeZV4t6jFN9NIOCRUoiKNJpbm2X4TRpNKIPmZCDfnD",
+	"O/h6s9HAGp7ub/86z3M+XVw3E9dS5auX6qwoyFlFzxBHkAT20qbeLOMJcuP9jYArWGeQXABRERpR/vlQ",
+	"MMr7A3ypWhQERREa3wvv7UP/wbkz5jCRKVnds+eqKpUJwFZPuOzY4nnipnqsM9apFFoz1flIoJvG0f/y",
+	"fi3lA0WRoxk0aYTnxAIXEQQKgLlVd7ksoqh2wdsU9vas4qLKpF8L0g7OIPk3rc7gq/7TVxTmlRpdBHMB",
+	"3SiFUJRahmSBmOXCjHOJPY/4NFM88WJXLrrpKLU7Ww0+dz4uswFXWcxFqiM7F/GKhYaMAZdSZGu7JSqy",
+	"wWZ2UWFqxUjkGvBQq3q3Gzo7lbOyhe+8eWFFoMPdPKMQ9NzFDUtBY6Sy1axB83S8TwsB53PmW5lN8aaA",
+	"57axhwDtl8jdvoBepXCn1nEqbXne83QtlVZ/oVNpdT7nTV+LslIx50wDowubZUqiHYvIXeRhVrk+KaJW",
+	"kFahddpxhl6aZT7Ow+OeksDquPexhHoKx/JYvvbam1b7cee8/tprYa5GeVAUf2elW2BtHpsDHsWgRrVP",
+	"xDS24+du8CUGhnYCy3yPpcuG0eJU5DxzCS6aUmJc1hvlAIWt9zz9wRxkZ0Pz0olt2kSsIzIl+0Dc6YNj",
+	"GU6JVuAoHQo7cRQ/QATIx7Jt0qEgTJOhqyAFuRxCQig3hv7bb+lLXLY2poNo/HQafGL1SVeZS06PJb2I",
+	"UTdQ6Gwk1Ajilk4F6wghrRzRHYgkClFrwz1JNRMygbwcO5O3eJqNc6FxG/F8sMlAWb1WKmNVW2qR9Xia",
+	"aReBSccLMVZaTCqX+hIBfxhLk0/tKqKVOARex4yYY+k2G6qr2a60kAmJWgWkO+OZGahx37WBDVNWTXFe",
+	"QNfUCM17x6VLEdKuywWyMx+OIG0Lf4fDQ8Axu7twS2K6FVDSbZTZ5mfONK7CZCAkVkNLhzA1QZlnYDm1",
+	"EmVHEPZOSlk/4dWKk1T2Dc9OsBLZRHQH3MQukisWD5FMtVOocrYgzfwMUe0y68kblZXhbEiCs1p7Myok",
+	"xFYjcgIZkD23DJYo+utaa9UabfthG8EYYUOKXHN79zDX/OpO4/pOo8majdZuw0HIqPxuCX0eYdbds1/8",
+	"xdNPf/z029978r9/d+ezX/zt0//54yd/+imUj0JBDdMhbb/j3dqDNTB3ws24ZJMzXGdY2gBvmaTeVrHE",
+	"tMLQeICfY8+z/fMbj2p4mWut2tO/+Nlnv/zZZ7/4xZMf/OQ3P/3xbz/9y99+698+/bsfPf3Bnz35wf94",
+	"8sNPa37BrIy7C6cnvCVtSvnPxZDnJ4iGHEDfn9fsXDr57/HkzEJcamzsHZ3lklugxa2p2pIbOE9Tx0sr",
+	"BIMNjRaLjNNXoFG9zI+J/RJOhZ5XPWNHsOLIsuthYF5k3YFSWmjgpWi61lUWCJIZ7MU4liOVSpMJXc68",
+	"nR0EIQaUWrtJ9bekSgQqjVKIBMun5ggNErNXrKpohavJqwhLZxs+loG4VUrHAKkBAFfIAgIZ6nZcEMmV",
+	"GuDyoUg3W96leBWlqIgyjcF4gwIAyKAk91lt1b6aaWXFI9vVMIUcP/LOhl3RxCjBO4biHQQoErdobYTG",
+	"8jOQu9whfJs4lalJLY+KIf04tmvWTpQU4XdgtvFH0ZcdsO/qOruLiwtfplIbkhF2WGyJh2lboSVu0fi1",
+	"a+haI2L7VyO214hY8ypMt8GcNEnR3EAZrXACDem4zu77RSD1YMRnc8GPJWNHSoF8yvBDn/Qc5F4Qz4eO",
+	"aUgU1n0TkQhRIhvyVKay7xoiIZMOHWxVvVjyXipTPRAJVHe1D3hHqnzIs8pNwD2GvaW+aGquXhzXJ8Gm",
+	"0B7PryRIfihVJ5gvYPiJkCwe8ofthLKqY7e22CvK8ViOKLYSoxqbNrbr37QLGYrsWGvAzbF637EMcanj",
+	"YAp+fVpLpm3fXHiorILwPqQxYDUlaUBPOAKMAQAUGeXKUj06tfiKfdnqp6B62n+QtoJXiFYEAqbgq6E9",
+	"XHh6EpG3HGoCkROOCQduLq6YlL3auKogvhfTQhccNgHSNrxMWRQhRdKwJlL5b1FQJwXNF3CGocPcZFJa",
+	"s8ou1Nis1As2N+Ghiou0FumWSIpLBBv0fgB1aU8KJYf4oxJMW0LbczuObG3JUP1a+yGU0kiozpe9lrHb",
+	"DftdgKMws0x2/yNX8os6Bqt2qdtU+0XmBj7XZQJcSrBx7foJMzvhkPSFLBOCdsxAyEX4BreJuT9H1Smk",
+	"NiUVapGehAJJq/wheEo9Fai1rjWiWniba63r16/vlrQp+zOpRb/5//746S++9/mP/vtv/vvfrKowFXtY",
+	"UsaOQBlrNRpfblxvQUCLr3KFumCZ/NVae4055QsEp2JL11qV4DNqwzkuwDoTjnX3qLmPIGV+rPi1VLXW",
+	"DYTh9au10prMTPW8OiWczi+mMlmlD77+4uiDFdIwFHl3sHCAnZk4zW2rIG6rekLUK3dqWVlFREEHXFtO",
+	"XwFh/aK1RndfFmmNtwjTaYHHmYLPaZQxos6IpI3NCh2HYSsReaCDcCjQF71d2yhg1HWGfkXWtE/2vb5p",
+	"IE5qwlMDPJjrE30T/8eHu2L1zIHKEh+4L0HoyoXJU1E03SCRoGRXl2rSsl0WWlY6H4lDmqyOCBxAhcrV",
+	"ZKBwTmjnLmzns258h5W1eQTXbZnMWms3lxh8NFqFxdWeJMt8HoRG192C1O4Baw18uIAPwSUGI63RYFW5",
+	"0KCTjUj3bZlcfhVrDFm6eskhSy7XusJ9uw2EfemqYRK6MVKzqoDBCwyUWsg9Hp2RiRjexFq0WS3pSwmP",
+	"WEe420ZEXHallBL7dVFnzv8yE4hwvhiJ4KRrobFYw+Kg79tOgqB3C4OxOkkF2MrRSAQCxWQgchGDh53e",
+	"9xfX10yZgrWihLTr7WJkNIZspOhM2N1FId+HNK252zg3tYUjXRBZVUyyFFnlynE4fY6C7DpKZYLLC44b",
+	"Pge/fVPJpTreYdqXVo0b2+MyEDyhspeHwuzcgg2fPyBvUpx+cShKSzOXoLgtFrkxQ0z7kvamAFTEk778",
+	"4lORFx8jVRkS7HIAuxSxiAhi4L3p5gKge3mmI2aUcukcVhdKc6GdQVKOs2z+Tr4tTHEhL76GDlXLQdNI",
+	"lXhdDDKE2r9egtr3I4aF6wvz/qnIIWcSVuuI65NaBIk3kASDmWAQhkm5OUEtnBzuTVv12jCA85aeh5U7",
+	"M0sMNm1zrv2y3RQ+BTU1cO6Wku43uzaLYbQnogORpUUAMPKzOjsUJiSN5E3A7j3K1Niq8AZsguR5Y/5A",
+	"siw9IXi+4haCI3aoRYaQVK5YCMWeaUsnUllnH0IGviuFpTEMDLkqpGgF4fJ40X1gYKLIS3tUDL0U2QZY",
+	"3LgMztOQqwl4m8EvmRof6E2sHawAr8RfMWb0vsymccTiQz4Uh6kRv3do8rRr4lfrzN47dvTuYQS4yznr",
+	"iEEKRfFHuXoIWUPx0f0PDo9uv9m+d//9r9+5fUgeGM2nmsVf33lL5ROeJyLZuZcro1psYMxIx86Pbe9o",
+	"wuJ2+ytKG9z6Nm0HuAVtt/Gh6I5zEc9USiu+Ln/mMbUxLo7CDqeuPJtVXwQ6ynVpqz2cOa3vcKwB8kt4",
+	"AF2KVQ5W0R0Zt9h2uJpPWSph1DtvCdMd7Ng1xQi59/O0n8q47AhzNd/2WOygzru50rqt7XdBLQN/pONb",
+	"798/bL9//87bd+4expGDdLO9Ex6ESwC0ey9FCqcJBQj0rB4QvSE3b1+VgdhxCWglnaQJxit0csV4Pev0",
+	"UztNMuHDP4PcbZpPtOCzIX/YBhTz2DlPu1wLl3kvpJ2QC5sAcHSqmmbXEhbNxTO4O1VnB/gyhCAWIG1e",
+	"prwJdkPAY/O2OJUlds3tZD90gb24VvYAkylHJDv2R0yiIaCMFoRJYhTMjja54EPYDAeRrXpsv9EsIkNd",
+	"DPMbXKfdMhfXys6VcOfcxR2oCZOKTVKZqAmFp/iZLoynDJn7hqV7gip+XZXnomvYQOVasA43xpJDbTiW",
+	"vQn4LJre1uekl1vfeSueFLpjRI5sInhA1dbQNI5KbDTQSVdQOLbWwZcajP4QRZ5VRTwHNV+VJt9RybQN",
+	"ZSBqrf3GjWulXHk9tKMDaK2F7qTAYkK1UzLBtaizww9u3bp9eMhe2X0VOM5bB3fevf0me2XvVXsPTCaK",
+	"gCr3G8XfDNQ4S9q5MPk0ZqOxCQI6Orx7wlJpFAbnfXMsxiJiydiFD8X3bx/d/8P2m7ffPfjD9nt37n5w",
+	"ZEUmy1OguTa81SbTSuzSH+L3Dr7exi9vvf/B3aOYnEvocYKk/fGIRMT74CuC6kkUA2Nv9oDnw0xo3fIC",
+	"x26jEYDdl0uoYFoHrFM7TSgXhBoDvgkgyOBG4satp0O9diBU4fsABmVfI/hsV8gX3GYkZ7j9KIKV8Iuc",
+	"SyoLnIJ1yG5NsOJpEaYDcrQu5elZhjUcoZQtlfPW9ZWhCCSdFmVYaJNpo3D2sP7x7CKVK9rgMCdck9uv",
+	"q04hY2MqjBdGYSm8JOBKBeOoKYyVMlqobQg9sz+ER8/OLuPaLzmkaqRDkaVShPFK7ESIkUaRwm0EDaXo",
+	"0W+ChJCogciSJeWH4R5IZdr2vdiXwyl8QZwleWpH7tZ4YVP4Qj3VbfyiMjkEfdXESjf3MrpQjkcBdToq",
+	"HLB+1zBRyV4Hr1ZpDKrynsQFhYAByqhdMO3P/28CywnJhDdFeudiEGaD/7KyRnO30Ww3ml95+6u7X9v/",
+	"sPGH1//g2h+9s/fe1buv37txv3lUQyEJ2ltlQjeBTEwhvC/fZCr/8P3Pf/mD3/zsT57++5/NTYjwMM49",
+	"HyfkLJ3Rhntx1i7sbjjqlQUyPMXrC7mrFp3b1nvcSmqbBQGF/iyg3gZJbbk20AKTnJCznisviO10XNH/",
+	"BeIY7w4cPxxwrESnJtKNxQNTKhewHSQ51llsdTowbgeuaORm994/LPAkivHEhEmPQBegmIvEhdDQOCAZ",
+	"FDNGsNrbHMPmvZ7o0qKhr4sd+uxdwuWVRbi45UpTmkma41zqS1jc+SJpzESVqef7cp56IqpIChFPYDOE",
+	"4KSQptJEwDO3gL46ibDWajb2d89NR6PVOtq7eNbztdrjB2uT8Tfsyb5sgwVVzoM8xCCWtXhTwNEMrAUb",
+	"7wU2ut+4ETSai55VLxxvxXNC+ZUlkbBsuTiCitOjUShbFsH0WlkthCQtp6MAUOxGGxn5UZ4Xs6m0zyvm",
+	"YvYwFIDU0K1143eDZ4IdfjwimNUGxoSuxT7PMnZc37t+/Vrj+py9A75eHDwbIGug6SJIc6JIjkDDRg3a",
+	"1yRNxjnvZFOXEkiUi+pVoYFQGjaWFPcX2ArGWrQdNEAcBZ9iYCxm3bngD6iROtwR0lKchL0CXP33mrt7",
+	"+1evHY8bjd1rkg/F72Hqe/xqNIO2ybsmPS1APqya24dSsoaQC+rsjpzpksVfxiQdpke8KyIW/69f/zo8",
+	"+eDorZ3rs11YuWOimPjmmGcEj4uAs1ZK8K1CDVQESehkXJ5AhqSlacNU61T26+xexrtiAAVLIfuQE0Kv",
+	"Q9IVD0ecYCzcSrpptaUiw4uHXCBNmhundpenjZOIYXg6hscFHLeVs0bBaFpwRFwkU0QGEnDzWQGnzmIH",
+	"DR67TFwrJOZc6gwxROzJyinFLNhwSFSCUkE0al8p1CW1AlSggqhk2BInlIFrVUnhXSFe/BIPU21uFjYR",
+	"l9aGB2GJ0YLGAFwK3479UkPqWHHE7dLNr72DP6T3nEA6GgB0ja/d5iQssiXhTmJoetteWIepEpigRMls",
+	"6HxvDlml1IoL6lj8fZB7Zj+/WbrcEJEempGolK+dV/zk53/3m3/6P57+4K/joM//Lcmn7Xwsf8+KNdCt",
+	"R46m3JKbYcHmUS6StGs0Ys07eXs0EtIJ2sSTqww9h0Imh8PzI39E1aSwMNlBwiYO+KxxLgg3o1Wp8m/M",
+	"xJZtHBQ/UNqOhs5hWawP7lRnivkZcAAJxga94XjjQ7ne3eNaq/bxwC2zLuTNGhLeYpoEOfI4qsExb2Mv",
+	"9sUSxHNwWWqtWqb6qdyBFlFgohC8RyWAAnePWosvV6pLtyucyZLh2D5HGcfg//KSWcJY5lthm35zak//",
+	"xU8+/8s/fvJP/89vP/03T37+d0++/T/++Vff+c1Pf/7ku3/+9N//7Lf/+U+ffPf/rJ2xJlqN8y6InlNt",
+	"xLDNYWDV23mvYE4uS7aSv1WPdhnLXH+U4JJsF+MEdeYxdQycC3TYtc5jwH9mdfpZZlTaZDqedCxvrjal",
+	"JYdxDe/ps8vcQCTnfMos/ShlglaBr1vJrhnVCCcK53Trbi2q9VLJs3ZxCn796fc+/5tffPaP//LJn/zt",
+	"k+/+/a8//T6e4t/+1+/85qff+vw/fevpf/gpruM//+o7n//FT55+++fFeuapQufdVTszAtSstWpfvn6t",
+	"vLi5GpsAAln0h4j70Yx8CWlQSrlsG34iihftbzh63LzXa1FtItL+wNRau5ZS+tzJUPWzp0HklqPUWjWg",
+	"0sBDF/jGH0c18LIlZy3r7NqtvlKVo1xDta4c9prHcrk2iivgctXzkMOTxOLO3jYVdKvRWqkLEwN5IPF4",
+	"1XUOtH55fo5TSley/Dqz5LM1/drhkOH3WFZaft045k2/7pdltt8DqqVKY8TSSl89fP8us+IgtYVhoWwy",
+	"UBlETlktqyO6fOzjF7lVFC3FdDPv8iyzcjZF8YEevlB/T9GATqo7zzLmjIVFeikp9BEEwY2simAVOCtg",
+	"WAWOIAZJKE41y5S2whJAKfk2SMPFfgjykUsWBwL4zjtiigonzDOwKFCmbtAtCuK5j1IINvlYhpCZGtHk",
+	"7diW6A1grHvOsIGz9vejiQK5U0cUeALAPwDGyVKkERXSrVtwMvA+Y7E0uoA+gF2+fv0GmOwr+niwJpd7",
+	"MQ3s1XLDmYt1XqHB2+N3dwPjO9AdHCL804tW/jwVsoazkpStFUAyqdxHknLIwMbzT2Z9R3HTgpsVbTrK",
+	"R23DG/ULtcEHB2E9C7zrcyvhbCWcQsIJbPSewK4n62xqqLd3/cojuvtLc5Ypymndut/6ZPN85bMBBRAq",
+	"R4NlrhQo7Uw7UW0TXSrUaSkKGy2KMxHXzVLEdTIWS3+fNbW6tsNobnwCJpZ2N+PpcGGfV6/Xr/6R90JD",
+	"CKD7nM4QIUhYPbWUbb6MCRf6dtP+AYhzqey3F7jAUaVbOmsHcVb5UtO/pMEQV3vy3e//9tNvPf329578",
+	"+V/XKI6sDdsBTGpWrTdLW9VpX3oApApz0vkiA6KasSKAz99VhmdtXzDrWiOqjUcJP2vmE56a4iu7qefj",
+	"TPbGvSkMT7OzWBPE0mxz9i85Zx+tH2B7HKgJy6xSlhoIChbJekS/Mjt/jqZfQQybJd5YghHi7N7tu2/e",
+	"ufs2+WQpDBeSnjBOGdPSVgi/HQmZpLIfz4cTYWdbXnJ5vORy+QN2UKL57hFSePfXKnSdKPeKVHz/Iqj4",
+	"2ST7/OR5FcIcMakm7NbB3Vu333339psvV1jsS0bYkaaVEiUKFziElpzTcDlD0MVD70RcWKWdzGWQ4exh",
+	"lJ2vPRkLlxRMrhHQtdHIZ9xPFPpWVJimivQAP43wcn1VANe6IB7CBoZAAY9qh5WtAQE7yAD5ki96BX7h",
+	"mz4pF18NSrSAhWrAc5G4Hix/ojR9F23RsScSLFhh1awwr0p/CeNk7BQFsDTowU++iP6jWTOpDJWCcxgX",
+	"lLMsKOne9dQXhsWUiANhGuhCiisry9vte+F4IB9YaaK1F+G/2qluD1Ve1CBdgSXNsJ5Ut5Ox97TNuPLI",
+	"kENusXn/3eYuuyj8xCVThN/k6jS1fzWDz5pRbTKYAtZvuze2wviM66+473dMmMNFR+sm2ytfh9oF+uFW",
+	"RrHFo3UWgwECIregXZfMJ2h3gK5wT4xTLG4EsvUzkf/BVEphC5UKwFEpIQ9hx+lrwMDQWGkJ6zbooqxl",
+	"5GFBHEA81yztgTojcsGkmLScTuGqWGUZtEEZjxhkyZBS21t0LD0UBnEjALxQCZ9+SRNbqLM7hriYQwSL",
+	"fFCjv3+6IrRtJhcRpzvBxMbRSEiPwx4dSwC/H6iJBlAYWsMkCGYjBvFKjEDL8av1IoeSdxBaApMuAZqD",
+	"BjafyHos7/TI1TaWJ1JNpGdOfC5Bgr0CwO/o7IvHspsJniPeAw9zVykd9dWIQFih1JhdVcumUlMUeqA4",
+	"vmNZgH2UvW37jRsu7hLD62gGuJZIxnUrKM8BCiAkicatktThtEuVs3v33791+/Dwzt23ixoTdaB2Yv47",
+	"SrkN3kxElkL2Kr3pCDqKO17g8O5TqFiXBA0gq7Kfu4PiIakGXAN+Ren9sQS4WnunXZe4pJCUVILh60LA",
+	"3kw5t7IEZjdzyBMBSD/zOLpGeSzfVGojeDgSe4uSnE8kjaP0ZZCeq3LoxpVrVrk9mhnviuQmHRZuRF6c",
+	"L3u2yOsMLk2c301f/Y2knAmHhF1qNtw85K99rK8CuD1KOrELTp4vPVIIWOls9CxQAgA+UXlYrC4/FeEw",
+	"wqOQq9GodGR8IHHCpxTCDFYWkbMTMTLVabxwu88vkW0IZeKg2mulwwz7pyZyncwQmEfgnHz8O2sraW5t",
+	"JUtsJY1naivxa3+ZthJiL9uU460rdkPoaMCMKyreeLsCZSWoPLDHXahBx0mkSy06XmxFqdQBhwG2B7f3",
+	"kl1tNHycAVpZtGgVBeZgMIgwFjHwLeqITPok0/moJ8gVxhiMAjwd5NUqpE57T4/cFF4ci8Y3HtWWmiuo",
+	"ik0uusKKh0V2M1LFzXKCq3vcgx5J6QG67XonH29F2nKJF800uYdNrjkO53KsSMYtFgNv+bI0artV56Hq",
+	"dFLONFL4Amdm66x8PiXXwcLpKnuFWjLYWCmOG4AJ5+qwn9N8oReSQl+Q336sSdMuslsdXYxANXPgitfY",
+	"iOcmRfz/VxQ0QX9jiGvCpxEby0xozeJBqo3Kp3X/TnuSJmYQFwhyxmpnGtVNj/f5ap0dKgfBaTWegcoS",
+	"1hOgSBuBcJeSxRCgE1P1bUlIkkHZF05VzrvjXKucNJvM7kcK07O6jSDwyfKrHk+ZxU5u7uVqSAZp98io",
+	"mEme52qCto9Uw1rSOBTqXeUsU8tJCGfdEmGhWywORd/4JoshqLadJvHNMPa5Gf4lNNuDXvYJMLTj7ec3",
+	"HeJSWyrbGqn403JrjZsebB1xkFyd814A24vol4VWUm5it84OsoyCpFFRzYRddnuOgqI5YMGy6wK7iphq",
+	"pSlH4YijYMRBeaLS1BHJrBmFRwRQcb3WSsjZMPJUBGD2lWs4C8QLdVvBOIZ4BignmIEYznPtdz3s4xl4",
+	"9+D6wAGCRJQWlsqq5ENiEutI+Fh4yJKfM2WFe3b930ozA7DVS4bqywO51bPDRnVowbjdjyuGf+Lrj5cO",
+	"wiUKguZY3W1JuVy18/fwoyP7zfIRkCUMU3+LAlAqJ4A6e+dhX+M57TRetFDej7LqcA9GIyvfLR1osUvu",
+	"Fi09Ze6l0hiEHA+hUqEzDtai2lgWfz2IZmA+LWuyH+2ccsA5Bd5kB/Vm0IL9+4OwldX23Bmq2C3yGoZ1",
+	"oMB7CGZ1/EZm5F2FMr2NvRI2oJKiDjYMEnQdBGzVugSWmNVrQp21NVhGFE0SsasNWmwY5fRrKNiW58rS",
+	"r4TQmpwpq87eTk+xFqkZ65jtOaBAK0gACUQEvGBBynN+751WA+XaqmmTuSSc8pA/fFfIvhlAfcioNkyl",
+	"/zuag3tdZUc7lMJRNQDH+lZedQgdX3YrrEjlIoGDeilgeIlBbCD2MlwwJDDULE0BXzZpV5vRkQ8o06ty",
+	"NBrX2QGKI72UUDOHHpU8U92TQkwqyrMMeYIWXO9YosQebliS9nqQX5y70uphK1aX63AN2btDgh+QkJQk",
+	"x0ZEhdQ3UxE3B/BKSgvyUBeHinxLxdFOE/buO4fvHbIkRbv9kJ+IlptRkQ2cuHgESktQY6NTmhV0Vl90",
+	"KwNRrLQlPZUPQU9LuBE7YJlc72y6bfLADLRVN4HClGXAMwZn1EZDO4NhWzHjXSvu1lZ4+RYIsc+2tpUV",
+	"OOyglimfXsOwJwlkpK3eebl6J6x6xKSYPAvV8grYXJbEw4JpjK4YwL3Eb98up25iOy7KFb3PVEC/Dxcq",
+	"Z6DlBRI8Z0NhBipxqU3dgaAS/bnoCdMFdQQ1EUr3RJSTCQdl0TvmPEFyPkIfcYWaWQlLybvQ0AhoRRA7",
+	"OQ/lgApTy2EEz+ZYFjKK/v/Zu5IdN47z/yoNXiwNekazSbJH+B/G8vJXbEuGlsiAZzAsdhfJ8jSriK5u",
+	"UYSlY86BT7n4BXLKzQGSOE+TxH6M4FtqabKp4SJN7IQHAxanu7au+rb6vt+vElO6X84Dc74qHfhxrS3I",
+	"w73kGd9gu0GRRXMMusNfJDcQeN0jH0R4DDhPvlkmwhFZypZUYpgKOjEPzWQjbEJeymZ95HPhC3OO9j2P",
+	"GKwc/Xg7AtS6CvIVN0Pn5DaYItBZ5+Rof4WyQ5zptZYcYuw0RCvXuctbI555FXzGGulUm8UqeeGv4FGi",
+	"EK6TWo36cMz2UdnQUfiitXQvgYWdUgBHG5/oEMnE7R3W9g5rnUxklO6ziH9u822M/OfLlI5vv25XrawS",
+	"F0ZvPwchYHmEHAkNg3Rg7yeg+vln1P7NMHNKYGF57RBiLSgepCBo4OFrQ5GxMz0DR2Y5UyROWSYqJUcH",
+	"gFdohLkQkrqV16W4iyhw6nD08TAj9L1XiWfa1GwCiAYimqrohhETr3Z2npP62dvZadH5pMiZuVuz5GBF",
+	"jTwOrI7JDcJMJ5e0g16bsgmMkLt6tMB6gL4dVjD/lDpFbTSCI2VFjZlF4D8RFVjFKT44QmdSoPLm1X3o",
+	"viKCTOhkYHyOEa0G2UKIVEnBZvK6cP0K+KwExFwX0pk3FLFlewUfCil/6JDCVyePUupMYmLaQeM7ezOD",
+	"LDVbJV2LEMw3OG8IswzvxQRRBj1N79ZCMzfP9GGjWc+PgEQX+OAIrCtb4V2DS0rCLe8XKxfTM33UPrw+",
+	"Wb/ucOCjx/RoX1gcuMuZPNOnbNi5QdMWwhzKSK8EZ5mSJks5EGWOlx4uzEEo0A7So7bsB/n9SwCTTIEK",
+	"H97ecyCWFXnwXCpGf8SsRjzsDTLWIudP63jeytxF4wmPxBmHFIrn3YY1Bq7ugPZLZdofjY4OMq9G2WEY",
+	"2A/88ckTep8zT/3ObswCNxZVuo2E0p5m3zHNiqSv+tXQrRTM0kdtlPbzpm3Lxwe50Ia1zkuZ4/qPjSk4",
+	"sjYx5SWf2PsiG7JwQLxicEVcEinGSBGp2CVnIocc+BbQu/MsKOOWRMaNLjQod+8bXZWmOEm02UUUlO5N",
+	"Oq/WLQehWSP+5Tx2TeRIdUO9SOTTmJdwWHMTeR88IecizLsCMMdT7bNgPfUHytmBshUKWmETgfqBGToc",
+	"QIy/leujtYL7IXVEMmcavJBFJB/aVBd9MFcoKnWwn4LuFOOxpRu5qPfAoZiIApzMaRqx483VRJ5pUnJ7",
+	"nAnKKcgLCUncWkb7F50rVVlZ9NNN+UqCy7RyngaH8ZcI40AfSwd9QPe9s+SPrQPzH3VgtuWKv2An4Zo8",
+	"g7oHu60ndwNw1ALX4JSVMt3u+8I9j/BFJrjjDBJ0bxQ/y5fhoOzc9VvrvfcjnbWkqbXe69RWaWntavez",
+	"z02Z396n+PgbW525MPIxd6WrO8ch3q50JQeyXNwgZ7CVF7Aaq1xDPbOyfPDR4oYxY3rFK31EPFv+Sv8X",
+	"d0MAu2OVGwK/wwNyz5atfqPo//yKNq8C7rnbYnRM+Z6Obij7+Ke6lKnLiZ29PIjrZexydwiLSLxPnfRB",
+	"lyZisxmDa86HPDG9b2RWpRFsOxzrLmfa0sENTH3W8/UwqTZ79OyycYkZ3fo58ugYjjCCG4syuLTk6Ho3",
+	"l3lNJwNt0VM/ZjBFdcgjIsh7+reDRefgBDFKpuDz0GdwTTjmBQptRG1PGIzRGfZukM6XtNxSyMAz+sLV",
+	"tkGz3Cde30aWMac5EeWz762aqEy6liIyd4ommZJrc+dxGtv1wnViNPaMueTomb9RiLXFycHhUTqjlU46",
+	"malLKy/cy6FQB13Cg6i1zk/fff+Pv/3485/+TlDkZFQiY/et8PqcOjnpHB/G6NVkwY7GBRZQN/Z156Tz",
+	"4aNHnz14+OnF/UcPP3nw+ItVQIThC1wzsuIay7tUSVJ0zny9DBH/0SC4AqlJBcjgX3gYoqIelyWmCP8x",
+	"HI7OCT78hm8Wa3CqHUIrbb5waM1qoPV2xEYuDW2SpVEXY8KELeji9pYkVPo8l/cRymPW3EBNu5bJcP5m",
+	"1+cWHERlK5XZhUCLsLufhMfegcQL8LGOdvYw4jc9OLjr/3VRIs3CB3f3bl99qBkAD4To/uvzzY/4fTQO",
+	"rgxdkAnhqp4CnQ8mx27t8HVDBLCsLYY4WtuNNd7Iso5OC7Wy4FBQtvpg2WT1AQcLsP6C03F1JbJqQQ7c",
+	"23abN0jD/fXl0w1WS6cbbLPprj+bbrA4mY5PxnoH9ta3lRi8Js+4kEQd1CajqQsfwUOiTVuJKTiJs9AX",
+	"dFE3CNd5lvOMtemZfEpwOfMO3Ec4gKdi0NmMq3q7L69jX9LXwhrCwaqbEQMyK5YYDx6CZH7b8vo87Yzr",
+	"FnX1ZV0t3ohvS+xeDYww2N7C/IKPwGlOaAMDH/VSDIJjVz8RrXL5ln/5CrvqvntuqUuR/yHrhhdmFQvH",
+	"r/lWm1yzlTNnaeDposy5FBwXimvnaxs/a6ud80U3CO7gwcbplnJkXsgu1wCwGcSpjv5ysyvyvJtITdRK",
+	"lEzCmT3sCuM6OIi2U7ckPoFRaW9h+fwVLESvyLJK5xDqki7H7bvMMewrsBXlLdGYHOyt63AoODOMK61F",
+	"KROR5zJvSeTHHp3KXD94Xg0bkXOR5/AZ64NO2qkPOygoYInxx6POKrw/ICRxkNfN+wMLhuFaGjr9P38P",
+	"nMdh53xTkCU/tcUS7jkZ49bBwfyXJahvI6lrSt6n4jKSuqauKKUNBRfmAdZV+LPSlUlUta51M3YWjshH",
+	"SmMG4u4SAdXT8dihDLy7mCpf2TByyd20w3nwF1pO3K8Hh+FngnTjPxw1wOH4x9shCuve3z883pC0yq/B",
+	"Vc5DyE/00A8YX6Wi/G1cdbO4Kq1pbzqP+Us51mI8flP+1ex5sCPoHCTN4prGx4zpReWM829yDaMaaFPK",
+	"AERLRG7zGvt0PKYWGTJzfa3t7iAazIQRdisoHcIA1YRAzKj0PcwRr5aovZu5Y+389Me//PP3fwbfBROc",
+	"6SwGnHC+Kz1aL1vzNcM1Ljehe1i/MqWy+nWm8uN3P/31+59/+N2//vDD3IQYK33j+firoTfNaM1vcdVX",
+	"OFxz1K9XACehjby6YbdsRHFbxrc1q1ZUE7QlZxO6CHHtraiL5Yr1Wgrh31QEz67lWAxknsB+DkjcStsK",
+	"STyTMGYCcGvVLdddpvBO2DTaJSAbcy3kuUux4b+D6gLirWN44Q1pUd23W6niANU6wQnwzLZx619V9QDB",
+	"P+HBX086DaUoKHjT6sL9P/15IzW80leACcusJuzur88b0x/K7DIINnbcHOl5NH2eU+vUx3WvUBlPHoNw",
+	"C+f+GP96fVNfd38st1wezMmTxGssox6pQSma/IfLrV+z6287PWFVdlrDZvr6HLRAT4pSlp/JqfvBSoRA",
+	"xn/CUKnCsyWZ5Cnh5sGfO2mnLovOSecWSUwa4uwLn5gyIah1TxKlA8v9iStvCZnKMPm+KQozobCIq7qg",
+	"uMc88hN0gEWJBJtFmHRRB2NTFFRaTIVcvl4rxnX2te2zmH4tHWIqpduOtlkA7dT9Eoqe8PftXgJyUQ3q",
+	"MmCJxviMuNTv2UTkeQlnipZG5uApg+ExRi6txphRurSMW76suJIWOS+GpnCUYQEEmzPifV6bNlxpCg0H",
+	"5EiYGD+SYpY/vVZbeeF+70ZF25hwL7JKvZBnOrzYmyYqxwLYVw6I9BWDk6F59yp5daZf7e7u+v/gyW5e",
+	"in7VTV4lXaUvSvlCyUk3TbovjMplDr/3pNKDZFKqqpI6oZfCo4lvIk26NKjm647bx0ZutUP8psb4LWxJ",
+	"WTjvebMJdMx5tO6B5FXcnR9BeImej/6dIH/9ia9jxjouh7QWjehMn4YENBUQ0JCklAMqGMlwjXOdOTXh",
+	"ysNoyiMqjsda4i4IAWVc1awH0aOe7IKzgbRIRALWYK/HukgP9/ie5UIRPNfW1+izAcgjZOIM96uvpsCy",
+	"jxj6svFY28ieqIGGBcFqfJFMZA9VM+P7wh9NHYsbFojtU3TD4bOP/CKps9gc/MU0RAoJU49P5wuhlR2i",
+	"WOfOgjRp6e+ZdSqBrMHSFNLuMbUQrV6XUG4R3y6U9DM9UUg/9AJpGkHBMuiCKpOsLkuYFH8gms9IKF0J",
+	"lmohpt0/04nHqSBMz6fQLpe200BgzrQPHMRnGEBPIvsMgmYTVAXR18AauekQeEMkpD32pCiKBiAwXb+B",
+	"5Aw9iFJ67kOigrJ4GkAfwGGCpx30gCglTAjPOrxCYwEbJF7aBvA3rpgDWp5oexJwwdLmshOdAIWY07CG",
+	"OC+m7sK1Q+xnKyUt7Qzag4fgsHjfSB9nFom8sSzEDDk/k4Dg0fjQXbxA4IfSmfkSF5YupmHH4TtxuyCW",
+	"GKk7EBI100kXSwwtdMXAM3iYSO9ZUstumUFdVNZzSCLEQ7hgdVRMjoIQlrAnssvCDKI6rr3ZlA21UI5d",
+	"YoKd6Xv03TSxdTaEfdS1I4uI1l05EqroRo0SDVBbmxjmLnHDgoQYaGVJjaMNqESB0BTqJaPERqIzHjO3",
+	"0dL+KRhBjDNBXEki89ffLaZRwJZTZTIWmUwJh4Ua6YlCUMZ/w7Zo6/gx7UsrpjP0qa5H+tWnS8eov1G9",
+	"LrbS0vwX7j1Ctfc1hESFkAaFALIEN4yjIWOpBYJIJ/7L+B6budnzHX8pzbiQKa8QG2AItsP7kloMgn8u",
+	"yRqBaP2n8zkwcyasKiRbZvDRSzPBHYydRLyCvLhmJDHnsx4XRuROFezs3H/y250dUHHPnn6y+35yg9or",
+	"owPfm1YOwWAkysubafLphwfv7x/tJzc+/fCzmygl4eWDO7DJP36ZyQKtKGkjJtuxKEVlqBYSvuJIpIkA",
+	"mWXlSGWmgIUvMSzXI5B+mBIuismyurREPmD6YJo5axntw9JMUgJpEnxjisQuXSvH/3evG3GI0nS/+vzJ",
+	"Vzs7DP2DDdihlFUDlGqIIY2A5e8qKfFJl7nhJENyimZ7XQhELCL6SVNiTamti2ov+UgQ/64aSZvClMey",
+	"zKSuaHfqPMllpkai4LwO5tjFUQXY+XtgfQxN4e0i6MwxQOZqoCok4hUV1nGyNBuJai/5QpagMTNZFMg3",
+	"hyiaprzsGePQwgWy9E1MmeMQSvmNzBwl3c7Ob548erizA/s1EWUp0EChSlxnoowkDImJisEeTHmUiI9e",
+	"lXU1TPA6w3o0JP/xGitPUBghNSYzRT0CXWj6vI8FwSXj7JmR4nB/fy/5GN8skc2nlIm9VOOxzMMh8+Pp",
+	"+4fOtE8FwhUfYxAV1n0veaATmHaTNHlsrGp4b7wKKZmHBx7MOR7dQbp//H56++4d7DdNBK2E+/uZPjpM",
+	"7965C2KhFFkFrhWZ5n1VSNqD9DUoMER7QDmTPnAjok3k6Sz84R3U0tqT5PjwMFpWvIpMutADQ6PBh3BL",
+	"RYveUMMFplK2yHAEDeP08irC2lEZScBEFNLzH+FilkJZZ/UamM7IPYPLbIrIwqU/tJnlDp+IAWC1c0om",
+	"Q1i1aBQI+UNDYZXuzWZReGUQ2+Alwl6jXaNsBY++8FlgsV6jESwILYCMdcqQ7XBbj2FI1pRRMxyZeX3+",
+	"+t8BAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -378,6 +378,107 @@ func (q *Queries) ContactScanEnd(ctx context.Context, arg ContactScanEndParams) 
 	return user_id, err
 }
 
+const contactSearch = `-- name: ContactSearch :many
+WITH found AS (
+    (SELECT lower(c.user_id COLLATE "C") AS term, c.user_id FROM contacts c
+    WHERE c.company_id = $4 AND (lower(c.user_id COLLATE "C"), c.user_id) > ($5::text, $6::text)
+        AND lower(c.user_id COLLATE "C") < $1::text || chr(1114111)
+    ORDER BY 1, 2
+    LIMIT $3::integer)
+    UNION
+    (SELECT c.phone COLLATE "C" AS term, c.user_id FROM contacts c
+    WHERE c.company_id = $4 AND (c.phone COLLATE "C", c.user_id) > ($7::text, $8::text)
+        AND c.phone COLLATE "C" < $2::text || chr(1114111) AND c.phone IS NOT NULL
+    ORDER BY 1, 2
+    LIMIT $3::integer)
+    UNION
+    (SELECT lower(c.email COLLATE "C") AS term, c.user_id FROM contacts c
+    WHERE c.company_id = $4 AND (lower(c.email COLLATE "C"), c.user_id) > ($5::text, $6::text)
+        AND lower(c.email COLLATE "C") < $1::text || chr(1114111) AND c.email IS NOT NULL
+    ORDER BY 1, 2
+    LIMIT $3::integer)
+    UNION
+    (SELECT lower(c.dingtalk_name COLLATE "C") AS term, c.user_id FROM contacts c
+    WHERE c.company_id = $4 AND (lower(c.dingtalk_name COLLATE "C"), c.user_id) > ($5::text, $6::text)
+        AND lower(c.dingtalk_name COLLATE "C") < $1::text || chr(1114111) AND c.dingtalk_name IS NOT NULL
+    ORDER BY 1, 2
+    LIMIT $3::integer)
+)
+SELECT c.company_id, c.user_id, c.phone, c.dingtalk_name, c.wechat_openid, c.email, c.updated_at, c.name, c.attributes, f.term::text AS term,
+    (f.term = least(
+        CASE WHEN starts_with(lower(c.user_id COLLATE "C"), $1::text) THEN lower(c.user_id COLLATE "C") END,
+        CASE WHEN starts_with(c.phone COLLATE "C", $2::text) THEN c.phone COLLATE "C" END,
+        CASE WHEN starts_with(lower(c.email COLLATE "C"), $1::text) THEN lower(c.email COLLATE "C") END,
+        CASE WHEN starts_with(lower(c.dingtalk_name COLLATE "C"), $1::text) THEN lower(c.dingtalk_name COLLATE "C") END
+    ))::boolean AS is_first
+FROM (SELECT d.term, d.user_id FROM found d ORDER BY d.term, d.user_id LIMIT $3::integer) f
+JOIN contacts c ON c.company_id = $4 AND c.user_id = f.user_id
+ORDER BY f.term, f.user_id
+`
+
+type ContactSearchParams struct {
+	Prefix        string
+	Number        *string
+	Most          int32
+	CompanyID     int64
+	AfterTerm     string
+	AfterID       string
+	NumberAfter   *string
+	NumberAfterID string
+}
+
+type ContactSearchRow struct {
+	Contact Contact
+	Term    string
+	IsFirst bool
+}
+
+// ContactSearch finds the contacts of which user_id, email or dingtalk_name (a term) begins with prefix, or phone with number; number is null if no
+// phone can. The rows are in the order of terms and of user_id, behind a place in this order: a term and a user_id, for phones a place of their own.
+// Neither is before what the terms begin with: the places are the only lower bounds, because of two PostgreSQL might begin at the lesser. chr(1114111)
+// is greater than any character. Each branch reads up to most entries of its index. A contact has a row for each term that is found; is_first marks
+// its first one.
+func (q *Queries) ContactSearch(ctx context.Context, arg ContactSearchParams) ([]ContactSearchRow, error) {
+	rows, err := q.db.Query(ctx, contactSearch,
+		arg.Prefix,
+		arg.Number,
+		arg.Most,
+		arg.CompanyID,
+		arg.AfterTerm,
+		arg.AfterID,
+		arg.NumberAfter,
+		arg.NumberAfterID,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ContactSearchRow
+	for rows.Next() {
+		var i ContactSearchRow
+		if err := rows.Scan(
+			&i.Contact.CompanyID,
+			&i.Contact.UserID,
+			&i.Contact.Phone,
+			&i.Contact.DingtalkName,
+			&i.Contact.WechatOpenid,
+			&i.Contact.Email,
+			&i.Contact.UpdatedAt,
+			&i.Contact.Name,
+			&i.Contact.Attributes,
+			&i.Term,
+			&i.IsFirst,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const contactsHold = `-- name: ContactsHold :one
 
 INSERT INTO contact_counts AS c (company_id, contacts) VALUES ($1, 0)
