@@ -2929,6 +2929,51 @@ ALTER TABLE public.templates ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE public.upload_parts (
+    upload_id bigint NOT NULL,
+    part integer NOT NULL,
+    bytes bytea NOT NULL,
+    CONSTRAINT upload_parts_bytes_length CHECK (((octet_length(bytes) >= 1) AND (octet_length(bytes) <= 262144)))
+);
+ALTER TABLE ONLY public.upload_parts ALTER COLUMN bytes SET STORAGE EXTERNAL;
+
+COMMENT ON TABLE public.upload_parts IS '262,144 bytes of an upload, less in the last part. Written once by internal/upload.';
+
+COMMENT ON COLUMN public.upload_parts.part IS 'from 0';
+
+CREATE TABLE public.uploads (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    submitted_by text NOT NULL,
+    name text NOT NULL,
+    size bigint,
+    used_by text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT uploads_name_length CHECK ((char_length(name) <= 255)),
+    CONSTRAINT uploads_size_not_negative CHECK ((size >= 0)),
+    CONSTRAINT uploads_used_are_complete CHECK (((used_by IS NULL) OR (size IS NOT NULL))),
+    CONSTRAINT uploads_used_by_length CHECK (((char_length(used_by) >= 1) AND (char_length(used_by) <= 100)))
+);
+
+COMMENT ON TABLE public.uploads IS 'A file that a request brought, until it is worked up. Written by internal/upload; the package that works it up deletes it.';
+
+COMMENT ON COLUMN public.uploads.submitted_by IS 'the user who sent it; no foreign key: the configured user is in no table';
+
+COMMENT ON COLUMN public.uploads.name IS 'of the file, as its owner calls it; may be empty';
+
+COMMENT ON COLUMN public.uploads.size IS 'bytes; null: it is still being received, or its request was broken off';
+
+COMMENT ON COLUMN public.uploads.used_by IS 'what needs the file, as in "batch 17"; null: nothing yet, and the file is deleted after an hour';
+
+ALTER TABLE public.uploads ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.uploads_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.user_addresses (
     network text NOT NULL,
     username text NOT NULL,
@@ -3176,6 +3221,12 @@ ALTER TABLE ONLY public.task_partitions
 ALTER TABLE ONLY public.templates
     ADD CONSTRAINT templates_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.upload_parts
+    ADD CONSTRAINT upload_parts_pkey PRIMARY KEY (upload_id, part);
+
+ALTER TABLE ONLY public.uploads
+    ADD CONSTRAINT uploads_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.user_addresses
     ADD CONSTRAINT user_addresses_pkey PRIMARY KEY (network, username);
 
@@ -3322,6 +3373,10 @@ CREATE INDEX subscribe_messages_receiver_idx ON public.subscribe_messages USING 
 CREATE INDEX subscribe_messages_task_idx ON public.subscribe_messages USING btree (task_id);
 
 CREATE INDEX task_jobs_running_idx ON public.task_jobs USING btree (id) WHERE (status = 'running'::text);
+
+CREATE INDEX uploads_company_id_idx ON public.uploads USING btree (company_id);
+
+CREATE INDEX uploads_unused_idx ON public.uploads USING btree (created_at) WHERE (used_by IS NULL);
 
 CREATE INDEX user_addresses_username_idx ON public.user_addresses USING btree (username);
 
@@ -3543,6 +3598,12 @@ ALTER TABLE ONLY public.subscribe_messages
 
 ALTER TABLE ONLY public.task_job_parts
     ADD CONSTRAINT task_job_parts_job_id_fkey FOREIGN KEY (job_id) REFERENCES public.task_jobs(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.upload_parts
+    ADD CONSTRAINT upload_parts_upload_id_fkey FOREIGN KEY (upload_id) REFERENCES public.uploads(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.uploads
+    ADD CONSTRAINT uploads_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);

@@ -145,6 +145,24 @@ const (
 	RangeTooLong       Rule = "range_too_long"    // days
 	TooManySelected    Rule = "too_many_selected" // the maximum
 	NothingElseIsKnown Rule = "invalid"
+
+	// Of a file that should be a list.
+	NotAList        Rule = "not_a_list"
+	OldWorkbook     Rule = "old_workbook"
+	Encrypted       Rule = "encrypted"
+	Damaged         Rule = "damaged"
+	DamagedAt       Rule = "damaged_at"    // a Place
+	CutShort        Rule = "cut_short"     // a Place
+	NotText         Rule = "not_text"      // a Place
+	NotAValue       Rule = "not_a_value"   // a Place
+	CellTooLong     Rule = "cell_too_long" // a Place
+	NoHeader        Rule = "no_header"
+	UnnamedColumn   Rule = "unnamed_column"   // a Place
+	DuplicateColumn Rule = "duplicate_column" // the name
+	TooManyColumns  Rule = "too_many_columns" // the maximum
+	TooManyRows     Rule = "too_many_rows"    // the maximum
+	MergedCells     Rule = "merged_cells"     // the cells
+	UnpackedTooBig  Rule = "unpacked_too_big" // bytes
 )
 
 // Rules lists every rule.
@@ -154,6 +172,15 @@ var Rules = []Rule{
 	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, BelowZero,
 	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty,
 	RangeTooLong, TooManySelected, NothingElseIsKnown,
+	NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort, NotText, NotAValue, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn,
+	TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,
+}
+
+// Place is where in a list something is wrong.
+type Place struct {
+	Row    int64
+	Column string // empty: not known, or the whole row
+	Most   int    // the bound that the place exceeds; 0: none
 }
 
 // Field names one invalid field. It never holds the value that was sent, but Limit can hold names of placeholders

@@ -21,6 +21,7 @@ type Catalogue struct {
 	Recovered   string                  // %d stands for the number of tasks
 	States      [4]string               // names of a task's states, by status code
 	Description [4]string
+	place       func(fault.Place) string
 	explained   map[string]string // by queue.Explanation.Reason; %d stands for the number of tasks ahead
 }
 
@@ -125,6 +126,32 @@ var english = &Catalogue{
 		fault.RangeTooLong:       "is too early for this step: the range has at most %v days",
 		fault.TooManySelected:    "selects more than %v tasks: make it narrower",
 		fault.NothingElseIsKnown: "is not valid",
+		fault.NotAList:           "is not a list: send CSV, an Excel workbook (.xlsx) or a JSON array of objects",
+		fault.OldWorkbook:        "is a workbook of an old form (.xls): save it as .xlsx or as CSV UTF-8",
+		fault.Encrypted:          "is protected by a password: save it without one",
+		fault.Damaged:            "is damaged or incomplete: save it again and send the new file",
+		fault.DamagedAt:          "is damaged or written wrongly: %v",
+		fault.CutShort:           "ends in the middle of a value: %v",
+		fault.NotText:            "contains bytes that are not text in UTF-8, UTF-16 or GB18030: %v",
+		fault.NotAValue:          "must have one text, number or truth value in each place: %v",
+		fault.CellTooLong:        "has a value that is too long: %v",
+		fault.NoHeader:           "has no header: the first row must name the columns",
+		fault.UnnamedColumn:      "has a column without a name: name or delete it: %v",
+		fault.DuplicateColumn:    "has two columns with the same name: %v",
+		fault.TooManyColumns:     "has too many columns: at most %v",
+		fault.TooManyRows:        "has too many rows: at most %v",
+		fault.MergedCells:        "has merged cells: split them and fill each one: %v",
+		fault.UnpackedTooBig:     "is too large when it is unpacked: at most %v bytes; delete other sheets and pictures, or send CSV",
+	},
+	place: func(p fault.Place) string {
+		text := fmt.Sprintf("row %d", p.Row)
+		if p.Column != "" {
+			text += ", column " + p.Column
+		}
+		if p.Most > 0 {
+			text += fmt.Sprintf(", at most %d characters", p.Most)
+		}
+		return text
 	},
 	Recovered: "Recovered %d zombie tasks.",
 	States:    [4]string{"PENDING", "PROCESSING", "SUCCESS", "FAILED"},
@@ -242,6 +269,32 @@ var chinese = &Catalogue{
 		fault.RangeTooLong:       "对于该步长过早：时间范围最多 %v 天",
 		fault.TooManySelected:    "选中的任务超过 %v 条，请缩小范围",
 		fault.NothingElseIsKnown: "不正确",
+		fault.NotAList:           "不是名单：请上传 CSV、Excel 工作簿（.xlsx）或由对象组成的 JSON 数组",
+		fault.OldWorkbook:        "是旧格式的工作簿（.xls）：请另存为 .xlsx 或 CSV UTF-8",
+		fault.Encrypted:          "已加密：请取消密码后保存",
+		fault.Damaged:            "已损坏或不完整：请重新保存后再上传",
+		fault.DamagedAt:          "已损坏或格式有误：%v",
+		fault.CutShort:           "在一个值的中间结束：%v",
+		fault.NotText:            "含有不是 UTF-8、UTF-16 或 GB18030 文本的字节：%v",
+		fault.NotAValue:          "每处只能是一个文本、数字或真假值：%v",
+		fault.CellTooLong:        "有过长的值：%v",
+		fault.NoHeader:           "没有表头：第一行必须是列名",
+		fault.UnnamedColumn:      "有一列没有列名，请填写列名或删除该列：%v",
+		fault.DuplicateColumn:    "有两列同名：%v",
+		fault.TooManyColumns:     "列数过多：最多 %v 列",
+		fault.TooManyRows:        "行数过多：最多 %v 行",
+		fault.MergedCells:        "有合并的单元格，请取消合并并逐格填写：%v",
+		fault.UnpackedTooBig:     "解压后过大：最多 %v 字节；请删除其他工作表和图片，或上传 CSV",
+	},
+	place: func(p fault.Place) string {
+		text := fmt.Sprintf("第 %d 行", p.Row)
+		if p.Column != "" {
+			text += fmt.Sprintf("，%s 列", p.Column)
+		}
+		if p.Most > 0 {
+			text += fmt.Sprintf("，最多 %d 个字符", p.Most)
+		}
+		return text
 	},
 	Recovered:   "成功恢复 %d 个僵尸任务",
 	States:      english.States,
@@ -350,6 +403,8 @@ func (c *Catalogue) rule(f fault.Field) string {
 		limit = strings.Join(words, ", ")
 	case []string:
 		limit = strings.Join(values, ", ")
+	case fault.Place:
+		limit = c.place(values)
 	}
 	return fmt.Sprintf(text, limit)
 }
