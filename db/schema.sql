@@ -186,6 +186,12 @@ CREATE FUNCTION public.fact_outcome(success integer, failed integer, cancelled i
 
 COMMENT ON FUNCTION public.fact_outcome(success integer, failed integer, cancelled integer) IS 'The outcome of the tasks that a row of facts counts, as statistics_staged.outcome.';
 
+CREATE FUNCTION public.held_due_at() RETURNS timestamp with time zone
+    LANGUAGE sql IMMUTABLE
+    RETURN '9999-01-01 00:00:00+00'::timestamp with time zone;
+
+COMMENT ON FUNCTION public.held_due_at() IS 'The due_at of a task that waits until its batch is resumed. It is the largest that queue allows, so no statement takes such a task for due.';
+
 CREATE FUNCTION public.pool_channel_keep() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -219,42 +225,48 @@ CREATE FUNCTION public.queue_facts() RETURNS trigger
     AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
-        INSERT INTO facts (company_id, pool_id, message_type, sender_no, at, pending_new, pending_retry, processing, submitted, requeued)
-        SELECT company_id, pool_id, message_type, processing_app_id, max(updated_at),
+        INSERT INTO facts (
+            company_id, pool_id, message_type, country_no, batch_id, is_test, sender_no, at, pending_new, pending_retry, processing, submitted, requeued
+        )
+        SELECT company_id, pool_id, message_type, country_no, batch_id, is_test, processing_app_id, max(updated_at),
             count(*) FILTER (WHERE lease_until IS NULL AND retry_count = 0), count(*) FILTER (WHERE lease_until IS NULL AND retry_count > 0),
             count(lease_until), count(*) FILTER (WHERE NOT was_claimed), count(*) FILTER (WHERE was_claimed)
         FROM added
-        GROUP BY company_id, pool_id, message_type, processing_app_id;
+        GROUP BY company_id, pool_id, message_type, country_no, batch_id, is_test, processing_app_id;
     ELSIF TG_OP = 'UPDATE' THEN
-        INSERT INTO facts (company_id, pool_id, message_type, sender_no, at, pending_new, pending_retry, processing, leases, waits)
-        SELECT c.company_id, c.pool_id, c.message_type, c.processing_app_id, coalesce(c.at, clock_timestamp()), c.pending_new,
-            c.pending_retry, c.processing, greatest(0, c.processing), CASE WHEN c.processing > 0 THEN c.waits END
+        INSERT INTO facts (
+            company_id, pool_id, message_type, country_no, batch_id, is_test, sender_no, at, pending_new, pending_retry, processing, leases, waits
+        )
+        SELECT c.company_id, c.pool_id, c.message_type, c.country_no, c.batch_id, c.is_test, c.processing_app_id, coalesce(c.at, clock_timestamp()),
+            c.pending_new, c.pending_retry, c.processing, greatest(0, c.processing), CASE WHEN c.processing > 0 THEN c.waits END
         FROM (
-            SELECT company_id, pool_id, message_type, processing_app_id, max(updated_at) FILTER (WHERE n = 1) AS at,
+            SELECT company_id, pool_id, message_type, country_no, batch_id, is_test, processing_app_id, max(updated_at) FILTER (WHERE n = 1) AS at,
                 coalesce(sum(n) FILTER (WHERE lease_until IS NULL AND retry_count = 0), 0) AS pending_new,
                 coalesce(sum(n) FILTER (WHERE lease_until IS NULL AND retry_count > 0), 0) AS pending_retry,
                 coalesce(sum(n) FILTER (WHERE lease_until IS NOT NULL), 0) AS processing,
                 string_agg(wait_bucket(updated_at - entered_at), '')
                     FILTER (WHERE n = 1 AND lease_until IS NOT NULL AND retry_count = 0 AND NOT was_claimed) AS waits
             FROM (
-                SELECT company_id, pool_id, message_type, processing_app_id, lease_until, retry_count, updated_at, entered_at, was_claimed,
-                    1 AS n
+                SELECT company_id, pool_id, message_type, country_no, batch_id, is_test, processing_app_id, lease_until, retry_count, updated_at,
+                    entered_at, was_claimed, 1 AS n
                 FROM added
                 UNION ALL
-                SELECT company_id, pool_id, message_type, processing_app_id, lease_until, retry_count, updated_at, entered_at, was_claimed,
-                    -1
+                SELECT company_id, pool_id, message_type, country_no, batch_id, is_test, processing_app_id, lease_until, retry_count, updated_at,
+                    entered_at, was_claimed, -1
                 FROM removed
             ) x
-            GROUP BY company_id, pool_id, message_type, processing_app_id
+            GROUP BY company_id, pool_id, message_type, country_no, batch_id, is_test, processing_app_id
         ) c
         WHERE (c.pending_new, c.pending_retry, c.processing) <> (0, 0, 0);
     ELSE
-        INSERT INTO facts (company_id, pool_id, message_type, sender_no, at, pending_new, pending_retry, processing)
-        SELECT company_id, pool_id, message_type, processing_app_id, clock_timestamp(),
+        INSERT INTO facts (
+            company_id, pool_id, message_type, country_no, batch_id, is_test, sender_no, at, pending_new, pending_retry, processing
+        )
+        SELECT company_id, pool_id, message_type, country_no, batch_id, is_test, processing_app_id, clock_timestamp(),
             -count(*) FILTER (WHERE lease_until IS NULL AND retry_count = 0), -count(*) FILTER (WHERE lease_until IS NULL AND retry_count > 0),
             -count(lease_until)
         FROM removed
-        GROUP BY company_id, pool_id, message_type, processing_app_id;
+        GROUP BY company_id, pool_id, message_type, country_no, batch_id, is_test, processing_app_id;
     END IF;
     RETURN NULL;
 END
@@ -265,19 +277,19 @@ CREATE FUNCTION public.report_logs_facts() RETURNS trigger
     AS $$
 BEGIN
     INSERT INTO facts (
-        company_id, pool_id, message_type, sender_no, at, success, failed, cancelled, delivered, undelivered, submitted, reported_success,
-        reported_failed, response_ms, segments, durations
+        company_id, pool_id, message_type, country_no, batch_id, is_test, sender_no, at, success, failed, cancelled, delivered, undelivered, submitted,
+        reported_success, reported_failed, response_ms, segments, durations
     )
-    SELECT company_id, pool_id, message_type, app_id, max(created_at),
+    SELECT company_id, pool_id, message_type, country_no, batch_id, is_test, app_id, max(created_at),
         count(*) FILTER (WHERE outcome = 2), count(*) FILTER (WHERE outcome = 3), count(*) FILTER (WHERE outcome = 4), -- SUCCESS, FAILED, CANCELLED
         count(*) FILTER (WHERE event = 'receipt' AND effect = 'delivered'), count(*) FILTER (WHERE event = 'receipt' AND effect = 'undelivered'),
-        count(*) FILTER (WHERE event = 'unreachable'), count(*) FILTER (WHERE status = 2), count(*) FILTER (WHERE status = 3),
+        count(*) FILTER (WHERE event IN ('unreachable', 'simulated')), count(*) FILTER (WHERE status = 2), count(*) FILTER (WHERE status = 3),
         coalesce(sum(greatest(0, extract(epoch FROM created_at - coalesce(leased_at, due_at)) * 1000)) FILTER (WHERE status IS NOT NULL), 0),
         coalesce(sum(coalesce(lease_segments, segments)) FILTER (WHERE status = 2), 0),
         string_agg(wait_bucket(created_at - entered_at), '') FILTER (WHERE outcome IN (2, 3))
     FROM added
     WHERE outcome IS NOT NULL OR (status IS NOT NULL AND effect = 'retry') OR event = 'receipt'
-    GROUP BY company_id, pool_id, message_type, app_id, outcome;
+    GROUP BY company_id, pool_id, message_type, country_no, batch_id, is_test, app_id, outcome;
     RETURN NULL;
 END
 $$;
@@ -286,17 +298,18 @@ CREATE FUNCTION public.report_logs_outcome_facts() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    INSERT INTO facts (company_id, at, success, failed)
-    SELECT c.company_id, clock_timestamp(), c.success, c.failed
+    INSERT INTO facts (company_id, pool_id, message_type, country_no, batch_id, is_test, sender_no, at, success, failed)
+    SELECT c.company_id, c.pool_id, c.message_type, c.country_no, c.batch_id, c.is_test, c.app_id, clock_timestamp(), c.success, c.failed
     FROM (
-        SELECT x.company_id, coalesce(sum(x.n) FILTER (WHERE x.outcome = 2), 0) AS success, -- SUCCESS
+        SELECT x.company_id, x.pool_id, x.message_type, x.country_no, x.batch_id, x.is_test, x.app_id,
+            coalesce(sum(x.n) FILTER (WHERE x.outcome = 2), 0) AS success, -- SUCCESS
             coalesce(sum(x.n) FILTER (WHERE x.outcome = 3), 0) AS failed -- FAILED
         FROM (
-            SELECT company_id, outcome, 1 AS n FROM added
+            SELECT company_id, pool_id, message_type, country_no, batch_id, is_test, app_id, outcome, 1 AS n FROM added
             UNION ALL
-            SELECT company_id, outcome, -1 FROM removed
+            SELECT company_id, pool_id, message_type, country_no, batch_id, is_test, app_id, outcome, -1 FROM removed
         ) x
-        GROUP BY x.company_id
+        GROUP BY x.company_id, x.pool_id, x.message_type, x.country_no, x.batch_id, x.is_test, x.app_id
     ) c
     WHERE (c.success, c.failed) <> (0, 0);
     RETURN NULL;
@@ -678,6 +691,8 @@ CREATE TABLE public.messages (
     user_agent text,
     request_data jsonb,
     traceparent text,
+    batch_id bigint,
+    sender_no text,
     CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
     CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
@@ -735,6 +750,10 @@ COMMENT ON COLUMN public.messages.submitted_content IS 'the content of the reque
 
 COMMENT ON COLUMN public.messages.traceparent IS 'the header traceparent of the submission (W3C Trace Context); null: it had none';
 
+COMMENT ON COLUMN public.messages.batch_id IS 'the uploaded list that the task is from; null: none. No foreign key: each submission would lock the batch';
+
+COMMENT ON COLUMN public.messages.sender_no IS 'the only sender that may send the task; null: any that serves its pool';
+
 CREATE TABLE public.queue (
     task_id text NOT NULL COLLATE pg_catalog."C",
     pool_id bigint NOT NULL,
@@ -769,6 +788,8 @@ CREATE TABLE public.queue (
     entered_at timestamp with time zone DEFAULT now(),
     was_claimed boolean DEFAULT false NOT NULL,
     traceparent text,
+    batch_id bigint,
+    is_test boolean DEFAULT false NOT NULL,
     CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
     CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
     CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
@@ -783,7 +804,7 @@ COMMENT ON COLUMN public.queue.lane IS '32 * priority for a new task, 32 * prior
 
 COMMENT ON COLUMN public.queue.rank IS 'order within a lane, by start-time fair queueing; valid only in the pool and priority in which it was given; null: not given yet';
 
-COMMENT ON COLUMN public.queue.due_at IS 'the task can be claimed from then on';
+COMMENT ON COLUMN public.queue.due_at IS 'the task can be claimed from then on; held_due_at(): its batch is paused';
 
 COMMENT ON COLUMN public.queue.updated_at IS 'the last change of state; of a leased task the time of the claim';
 
@@ -807,11 +828,15 @@ COMMENT ON COLUMN public.queue.lease_sign IS 'signature of the sender, used if t
 
 COMMENT ON COLUMN public.queue.lease_limit IS 'how many tasks the claim asked for';
 
-COMMENT ON COLUMN public.queue.entered_at IS 'when the task first could be claimed: the due_at of its submission; of a requeued task when it was requeued; null: it was submitted before this column existed';
+COMMENT ON COLUMN public.queue.entered_at IS 'when the task first could be claimed: the due_at of its submission; of a requeued task when it was requeued; of one that was held when it was released; null: it was submitted before this column existed';
 
 COMMENT ON COLUMN public.queue.was_claimed IS 'the task had a lease before, although its retry_count may be 0: a lease was released, or a settled task was requeued';
 
 COMMENT ON COLUMN public.queue.traceparent IS 'as messages.traceparent';
+
+COMMENT ON COLUMN public.queue.batch_id IS 'as messages.batch_id';
+
+COMMENT ON COLUMN public.queue.is_test IS 'as messages.is_test; false: also a task that is older than this column';
 
 CREATE SEQUENCE public.report_ids
     START WITH 1
@@ -845,6 +870,9 @@ CREATE TABLE public.report_logs (
     message_type smallint,
     segments smallint,
     entered_at timestamp with time zone,
+    batch_id bigint,
+    country_no text,
+    is_test boolean DEFAULT false NOT NULL,
     CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
     CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text]))),
@@ -897,6 +925,12 @@ COMMENT ON COLUMN public.report_logs.segments IS 'as messages.segments; null as 
 
 COMMENT ON COLUMN public.report_logs.entered_at IS 'as queue.entered_at; null: as there, or the task never was in the queue, or a receipt';
 
+COMMENT ON COLUMN public.report_logs.batch_id IS 'as messages.batch_id; null: none, or the row is older than this column';
+
+COMMENT ON COLUMN public.report_logs.country_no IS 'as messages.country_no; null: none, or the row is older than this column';
+
+COMMENT ON COLUMN public.report_logs.is_test IS 'as messages.is_test; false: also a row that is older than this column';
+
 CREATE VIEW public.tasks AS
  SELECT m.task_id,
     m.phone_number,
@@ -912,7 +946,7 @@ CREATE VIEW public.tasks AS
     m.submitted_by,
     m.dedup_key,
     (COALESCE((q.retry_count)::integer, (e.retry_count)::integer, 0))::smallint AS retry_count,
-    COALESCE(q.due_at, e.due_at, m.created_at) AS due_at,
+    NULLIF(COALESCE(q.due_at, e.due_at, m.created_at), public.held_due_at()) AS due_at,
     COALESCE(q.processing_app_id,
         CASE
             WHEN ((e.event = 'reported'::text) AND (e.effect <> 'exhausted'::text)) THEN e.app_id
@@ -924,7 +958,7 @@ CREATE VIEW public.tasks AS
     m.created_at,
     COALESCE(q.updated_at, e.created_at, m.created_at) AS updated_at,
         CASE
-            WHEN (e.outcome = 2) THEN e.created_at
+            WHEN ((e.outcome = 2) AND (e.event = 'reported'::text)) THEN e.created_at
             ELSE NULL::timestamp with time zone
         END AS sent_at,
         CASE
@@ -957,14 +991,16 @@ CREATE VIEW public.tasks AS
             ELSE u.result
         END AS delivery_code,
     d.created_at AS delivered_at,
-    m.on_unclear
+    m.on_unclear,
+    m.batch_id,
+    m.sender_no
    FROM ((((public.messages m
      LEFT JOIN public.queue q ON ((q.task_id = m.task_id)))
      LEFT JOIN public.report_logs e ON (((e.task_id = m.task_id) AND (e.outcome IS NOT NULL))))
      LEFT JOIN public.report_logs d ON (((d.task_id = m.task_id) AND (d.event = 'receipt'::text) AND (d.effect = 'delivered'::text))))
      LEFT JOIN public.report_logs u ON (((u.task_id = m.task_id) AND (u.event = 'receipt'::text) AND (u.effect = 'undelivered'::text))));
 
-COMMENT ON VIEW public.tasks IS 'The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it by task_id or rendering_id; nothing else is indexed. Of a settled task, pool_id and expires_at are those of its submission, and failed_app_id is null.';
+COMMENT ON VIEW public.tasks IS 'The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it by task_id or rendering_id; nothing else is indexed. Of a settled task, pool_id and expires_at are those of its submission, and failed_app_id is null. due_at is null while the task is held, and of a task that ended while it was.';
 
 CREATE FUNCTION public.tasks_between(from_id text, to_id text) RETURNS SETOF public.tasks
     LANGUAGE sql STABLE
@@ -973,18 +1009,19 @@ CREATE FUNCTION public.tasks_between(from_id text, to_id text) RETURNS SETOF pub
         CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,
         m.source, m.submitted_by, m.dedup_key,
         coalesce(q.retry_count, e.retry_count, 0)::smallint AS retry_count,
-        coalesce(q.due_at, e.due_at, m.created_at)::timestamptz AS due_at,
+        nullif(coalesce(q.due_at, e.due_at, m.created_at), held_due_at())::timestamptz AS due_at,
         coalesce(q.processing_app_id, CASE WHEN e.event = 'reported' AND e.effect <> 'exhausted' THEN e.app_id END) AS processing_app_id,
         coalesce(q.lease_id, e.lease_id) AS lease_id,
         q.lease_until, coalesce(q.result, e.result) AS result, m.created_at,
         coalesce(q.updated_at, e.created_at, m.created_at)::timestamptz AS updated_at,
-        CASE WHEN e.outcome = 2 THEN e.created_at END AS sent_at,
+        CASE WHEN e.outcome = 2 AND e.event = 'reported' THEN e.created_at END AS sent_at,
         CASE WHEN e.outcome IN (2, 3) THEN e.created_at END AS reported_at,
         m.company_id, coalesce(q.pool_id, m.pool_id)::bigint AS pool_id, m.message_type, m.country_no, m.priority, m.segments, m.sign,
         m.is_test, m.expect_send_time, coalesce(q.expires_at, m.expires_at) AS expires_at, q.failed_app_id, q.lane, q.rank,
         m.rendering_id, m.user_id,
         CASE r.effect WHEN 'delivered' THEN 1 WHEN 'undelivered' THEN 2 END::smallint AS delivery,
-        r.result AS delivery_code, CASE r.effect WHEN 'delivered' THEN r.created_at END AS delivered_at, m.on_unclear
+        r.result AS delivery_code, CASE r.effect WHEN 'delivered' THEN r.created_at END AS delivered_at, m.on_unclear,
+        m.batch_id, m.sender_no
     FROM messages m
     LEFT JOIN queue q ON q.task_id = m.task_id
     LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id BETWEEN from_id AND to_id AND e.outcome IS NOT NULL
@@ -1014,12 +1051,14 @@ BEGIN
     IF TG_OP = 'INSERT' THEN
         INSERT INTO messages (
             task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no,
-            priority, segments, sign, is_test, expect_send_time, expires_at, rendering_id, user_id, on_unclear, created_at
+            priority, segments, sign, is_test, expect_send_time, expires_at, rendering_id, user_id, on_unclear, created_at,
+            batch_id, sender_no
         ) VALUES (
             NEW.task_id, NEW.phone_number, NEW.recipient, NEW.content, NEW.source, coalesce(NEW.submitted_by, ''), NEW.dedup_key,
             coalesce(NEW.company_id, 1), coalesce(NEW.pool_id, 1), coalesce(NEW.message_type, 1::smallint), NEW.country_no,
             coalesce(NEW.priority, 5::smallint), coalesce(NEW.segments, 1::smallint), NEW.sign, coalesce(NEW.is_test, false),
-            NEW.expect_send_time, NEW.expires_at, NEW.rendering_id, NEW.user_id, NEW.on_unclear, NEW.created_at
+            NEW.expect_send_time, NEW.expires_at, NEW.rendering_id, NEW.user_id, NEW.on_unclear, NEW.created_at,
+            NEW.batch_id, NEW.sender_no
         );
     ELSE
         UPDATE messages SET content = NEW.content, expires_at = NEW.expires_at, created_at = NEW.created_at, priority = NEW.priority
@@ -1033,14 +1072,14 @@ BEGIN
         INSERT INTO queue AS q (
             task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority,
             segments, retry_count, result, failed_app_id, processing_app_id, lease_id, lease_until, phone_number, recipient, content,
-            sign, rendering_id, user_id, on_unclear
+            sign, rendering_id, user_id, on_unclear, batch_id, is_test
         ) VALUES (
             NEW.task_id, coalesce(NEW.pool_id, 1), NEW.lane, NEW.rank, coalesce(NEW.due_at, now()), NEW.expires_at, NEW.created_at,
             coalesce(NEW.updated_at, now()), coalesce(NEW.company_id, 1), coalesce(NEW.message_type, 1::smallint), NEW.country_no,
             coalesce(NEW.priority, 5::smallint), coalesce(NEW.segments, 1::smallint), coalesce(NEW.retry_count, 0::smallint), NEW.result,
             NEW.failed_app_id, CASE WHEN NEW.status = 1 THEN NEW.processing_app_id END, NEW.lease_id,
             CASE WHEN NEW.status = 1 THEN NEW.lease_until END, NEW.phone_number, NEW.recipient, NEW.content, NEW.sign, NEW.rendering_id,
-            NEW.user_id, NEW.on_unclear
+            NEW.user_id, NEW.on_unclear, NEW.batch_id, coalesce(NEW.is_test, false)
         )
         ON CONFLICT (task_id) DO UPDATE
         SET pool_id = excluded.pool_id, lane = excluded.lane, rank = excluded.rank, due_at = excluded.due_at,
@@ -1051,12 +1090,15 @@ BEGIN
         DELETE FROM report_logs WHERE task_id = NEW.task_id AND outcome IS NOT NULL;
     ELSIF TG_OP = 'INSERT' OR OLD.status IN (0, 1) THEN
         DELETE FROM queue WHERE task_id = NEW.task_id;
-        INSERT INTO report_logs (task_id, company_id, app_id, lease_id, event, effect, created_at, outcome, result, retry_count, due_at)
+        INSERT INTO report_logs (
+            task_id, company_id, app_id, lease_id, event, effect, created_at, outcome, result, retry_count, due_at, batch_id, country_no, is_test
+        )
         VALUES (
             NEW.task_id, coalesce(NEW.company_id, 1), NEW.processing_app_id, NEW.lease_id,
             CASE NEW.status WHEN 4 THEN 'cancelled' ELSE 'reported' END,
             CASE NEW.status WHEN 2 THEN 'success' WHEN 3 THEN 'failed' ELSE 'cancelled' END, coalesce(NEW.reported_at, now()), NEW.status,
-            NEW.result, coalesce(NEW.retry_count, 0::smallint), coalesce(NEW.due_at, now())
+            NEW.result, coalesce(NEW.retry_count, 0::smallint), coalesce(NEW.due_at, now()), NEW.batch_id, NEW.country_no,
+            coalesce(NEW.is_test, false)
         );
     ELSE
         UPDATE report_logs SET outcome = NEW.status, created_at = coalesce(NEW.reported_at, created_at), retry_count = NEW.retry_count
@@ -1702,10 +1744,13 @@ CREATE TABLE public.facts (
     undelivered integer DEFAULT 0 NOT NULL,
     segments integer DEFAULT 0 NOT NULL,
     waits bytea,
-    durations bytea
+    durations bytea,
+    batch_id bigint,
+    country_no text,
+    is_test boolean DEFAULT false NOT NULL
 );
 
-COMMENT ON TABLE public.facts IS 'What one statement changed of the tasks of one company, pool and type that one sender holds, held or reported; or of tasks that no sender holds. Written by triggers of queue and report_logs only. internal/history deletes the rows within seconds, and adds them to the figures of all consumers in the same transaction; until then, readers add them to these figures. There is no cursor: a row that is deleted is consumed exactly once, in whatever order transactions commit, and also after a dump is restored into another cluster.';
+COMMENT ON TABLE public.facts IS 'What one statement changed of the tasks of one company, pool, type, country and batch that one sender holds, held or reported; or of tasks that no sender holds. Tests are apart. Written by triggers of queue and report_logs only. internal/history deletes the rows within seconds, and adds them to the figures of all consumers in the same transaction; until then, readers add them to these figures. There is no cursor: a row that is deleted is consumed exactly once, in whatever order transactions commit, and also after a dump is restored into another cluster.';
 
 COMMENT ON COLUMN public.facts.company_id IS 'no foreign key: each change of a task would lock the company';
 
@@ -1750,6 +1795,12 @@ COMMENT ON COLUMN public.facts.segments IS 'short messages of the leases that we
 COMMENT ON COLUMN public.facts.waits IS 'one byte for each task that was claimed for the first time: wait_bucket of the time since entered_at, in any order; null: none';
 
 COMMENT ON COLUMN public.facts.durations IS 'one byte for each task that became SUCCESS or FAILED: wait_bucket of the time since entered_at, in any order; null: none';
+
+COMMENT ON COLUMN public.facts.batch_id IS 'as messages.batch_id; null: none';
+
+COMMENT ON COLUMN public.facts.country_no IS 'as messages.country_no; null: none';
+
+COMMENT ON COLUMN public.facts.is_test IS 'as messages.is_test';
 
 CREATE TABLE public.fair_ranks (
     pool_id bigint NOT NULL,
@@ -1846,6 +1897,8 @@ CREATE TABLE public.messages_default (
     user_agent text,
     request_data jsonb,
     traceparent text,
+    batch_id bigint,
+    sender_no text,
     CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
     CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
@@ -2243,6 +2296,9 @@ CREATE TABLE public.report_logs_default (
     message_type smallint,
     segments smallint,
     entered_at timestamp with time zone,
+    batch_id bigint,
+    country_no text,
+    is_test boolean DEFAULT false NOT NULL,
     CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
     CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text]))),
@@ -3274,6 +3330,10 @@ CREATE INDEX fruitless_submissions_task_id_idx ON public.fruitless_submissions U
 
 CREATE INDEX idempotency_keys_created_at_idx ON public.idempotency_keys USING btree (created_at);
 
+CREATE INDEX messages_batch_idx ON ONLY public.messages USING btree (batch_id, task_id) WHERE (batch_id IS NOT NULL);
+
+CREATE INDEX messages_default_batch_id_task_id_idx ON public.messages_default USING btree (batch_id, task_id) WHERE (batch_id IS NOT NULL);
+
 CREATE INDEX messages_submitted_by_idx ON ONLY public.messages USING btree (company_id, submitted_by, task_id);
 
 CREATE INDEX messages_default_company_id_submitted_by_task_id_idx ON public.messages_default USING btree (company_id, submitted_by, task_id);
@@ -3305,6 +3365,8 @@ END)) WHERE ((dedup_key IS NOT NULL) AND (deleted_at IS NULL) AND (replaced_at I
 CREATE INDEX notifications_waiting_idx ON public.notifications USING btree (company_id) WHERE (next_run_at IS NOT NULL);
 
 CREATE UNIQUE INDEX pools_key_idx ON public.pools USING btree (channel_id, COALESCE(company_id, (0)::bigint), COALESCE((message_type)::integer, '-1'::integer), COALESCE(country_id, (0)::bigint)) WHERE (retired_at IS NULL);
+
+CREATE INDEX queue_batch_idx ON public.queue USING btree (batch_id, task_id) WHERE ((batch_id IS NOT NULL) AND (lease_until IS NULL));
 
 CREATE INDEX queue_due_idx ON public.queue USING btree (pool_id, due_at) WHERE ((lease_until IS NULL) AND (lane IS NULL));
 
@@ -3379,6 +3441,8 @@ CREATE INDEX uploads_company_id_idx ON public.uploads USING btree (company_id);
 CREATE INDEX uploads_unused_idx ON public.uploads USING btree (created_at) WHERE (used_by IS NULL);
 
 CREATE INDEX user_addresses_username_idx ON public.user_addresses USING btree (username);
+
+ALTER INDEX public.messages_batch_idx ATTACH PARTITION public.messages_default_batch_id_task_id_idx;
 
 ALTER INDEX public.messages_submitted_by_idx ATTACH PARTITION public.messages_default_company_id_submitted_by_task_id_idx;
 

@@ -16,12 +16,13 @@ WHERE sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id
 -- FactsTake deletes up to portion facts and returns their sums. The caller adds these to the figures of all consumers in the same
 -- transaction. Of two concurrent folds, the second waits for the rows that both see, and leaves them out. Each minute and outcome is summed
 -- apart. Leases, reported successes and reported failures are too, so that at is the last time of each. channel, message_type and outcome are
--- empty if they are not known, or nothing ended; waits and durations have one byte for each task.
+-- empty if they are not known, or nothing ended, and country_no is empty if there is none; waits and durations have one byte for each task.
 -- name: FactsTake :many
 WITH taken AS (
     DELETE FROM facts WHERE ctid = ANY (ARRAY(SELECT f.ctid FROM facts f LIMIT @portion::integer)) RETURNING *
 )
 SELECT t.company_id, t.sender_no, coalesce(p.channel, '')::text AS channel, coalesce(t.message_type::text, '')::text AS message_type,
+    coalesce(t.country_no, '')::text AS country_no, t.batch_id, t.is_test,
     fact_outcome(t.success, t.failed, t.cancelled)::text AS outcome, date_trunc('minute', t.at, 'UTC')::timestamptz AS minute,
     max(t.at)::timestamptz AS at, count(*) AS facts,
     sum(t.pending_new)::bigint AS pending_new, sum(t.pending_retry)::bigint AS pending_retry, sum(t.processing)::bigint AS processing,
@@ -33,8 +34,8 @@ SELECT t.company_id, t.sender_no, coalesce(p.channel, '')::text AS channel, coal
     coalesce(string_agg(t.durations, ''), '')::bytea AS durations
 FROM taken t
 LEFT JOIN pool_channels p ON p.pool_id = t.pool_id
-GROUP BY t.company_id, t.sender_no, p.channel, t.message_type, fact_outcome(t.success, t.failed, t.cancelled),
-    date_trunc('minute', t.at, 'UTC'), t.leases > 0, t.reported_success > 0, t.reported_failed > 0
+GROUP BY t.company_id, t.sender_no, p.channel, t.message_type, t.country_no, t.batch_id, t.is_test,
+    fact_outcome(t.success, t.failed, t.cancelled), date_trunc('minute', t.at, 'UTC'), t.leases > 0, t.reported_success > 0, t.reported_failed > 0
 ORDER BY t.company_id, t.sender_no;
 
 -- TaskCountsAdd adds facts to the numbers of tasks. Companies are locked in the order of their ids, so that concurrent folds cannot

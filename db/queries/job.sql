@@ -17,6 +17,8 @@ WITH matching AS MATERIALIZED (
             AND (sqlc.narg(source)::text IS NULL OR m.source = sqlc.narg(source)::text)
             AND (sqlc.narg(created_from)::timestamptz IS NULL OR m.created_at >= sqlc.narg(created_from)::timestamptz)
             AND (sqlc.narg(created_to)::timestamptz IS NULL OR m.created_at < sqlc.narg(created_to)::timestamptz)
+            AND (sqlc.narg(batch_id)::bigint IS NULL OR (q.batch_id = sqlc.narg(batch_id)::bigint AND m.batch_id = sqlc.narg(batch_id)::bigint))
+            AND (sqlc.narg(is_test)::boolean IS NULL OR m.is_test = sqlc.narg(is_test)::boolean)
             AND (sqlc.narg(sender_no)::text IS NULL OR q.processing_app_id = sqlc.narg(sender_no)::text)
             AND (sqlc.narg(result)::text IS NULL OR starts_with(q.result, sqlc.narg(result)::text))
             AND (sqlc.narg(delivery)::smallint IS NULL OR sqlc.narg(delivery)::smallint = task_delivery(m.task_id))
@@ -31,6 +33,8 @@ WITH matching AS MATERIALIZED (
             AND (sqlc.narg(source)::text IS NULL OR m.source = sqlc.narg(source)::text)
             AND (sqlc.narg(created_from)::timestamptz IS NULL OR m.created_at >= sqlc.narg(created_from)::timestamptz)
             AND (sqlc.narg(created_to)::timestamptz IS NULL OR m.created_at < sqlc.narg(created_to)::timestamptz)
+            AND (sqlc.narg(batch_id)::bigint IS NULL OR m.batch_id = sqlc.narg(batch_id)::bigint)
+            AND (sqlc.narg(is_test)::boolean IS NULL OR m.is_test = sqlc.narg(is_test)::boolean)
             AND (
                 sqlc.narg(sender_no)::text IS NULL
                 OR (e.event = 'reported' AND e.effect <> 'exhausted' AND e.app_id = sqlc.narg(sender_no)::text)

@@ -40,6 +40,12 @@ WHERE t.recipient = @recipient::text AND t.task_id < @before_id::text AND t.task
 ORDER BY t.task_id DESC
 LIMIT @most::integer;
 
+-- name: TaskIDsOfBatch :many
+SELECT t.task_id FROM messages t
+WHERE t.batch_id = @batch_id::bigint AND t.task_id < @before_id::text AND t.task_id >= @from_id::text
+ORDER BY t.task_id DESC
+LIMIT @most::integer;
+
 -- name: TaskIDsOfSubmitter :many
 SELECT t.task_id FROM messages t
 WHERE t.company_id = @company_id AND t.submitted_by = @submitted_by::text AND t.task_id < @before_id::text AND t.task_id >= @from_id::text
@@ -164,6 +170,8 @@ CROSS JOIN LATERAL (
         AND (sqlc.narg(sender_no)::text IS NULL OR b.processing_app_id = sqlc.narg(sender_no)::text)
         AND (sqlc.narg(result)::text IS NULL OR starts_with(b.result, sqlc.narg(result)::text))
         AND (sqlc.narg(delivery)::smallint IS NULL OR b.delivery = sqlc.narg(delivery)::smallint)
+        AND (sqlc.narg(batch_id)::bigint IS NULL OR b.batch_id = sqlc.narg(batch_id)::bigint)
+        AND (sqlc.narg(is_test)::boolean IS NULL OR b.is_test = sqlc.narg(is_test)::boolean)
     OFFSET 0
 ) t
 ORDER BY i.task_id DESC
@@ -218,7 +226,7 @@ ORDER BY e.created_at, e.step, e.id; -- step: received, repeated, claimed, ended
 -- TaskDue returns whether a task is due, the pool that serves it now, and the sender with which it failed, as long as a claim prefers
 -- other senders for it; otherwise an empty text.
 -- name: TaskDue :one
-SELECT (t.due_at <= now())::boolean AS is_due,
+SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: held
     pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)::bigint AS pool_id,
     coalesce(
         CASE WHEN coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true) THEN t.failed_app_id END, ''

@@ -1,7 +1,7 @@
 -- Submissions: storing tasks, and the log of what was submitted.
 
 -- TaskSubmit stores tasks with their submissions, all or none, and returns the ids of those that it stored. It does not store a task whose
--- dedup_key its submitter has used already. An empty source, dedup_key, country_no or sign means none.
+-- dedup_key its submitter has used already. An empty source, dedup_key, country_no, sign or sender_no means none, and so does a batch_id of 0.
 --
 -- Tasks that are not scheduled are queued at once. Start-time fair queueing: each group, of one pool, priority and company, gets the next
 -- range of ranks of its company, but never one before the head of the queue. turn is the position of a task in its group, from 0 to 1; a
@@ -34,6 +34,7 @@ input AS MATERIALIZED (
         unnest(@message_types::smallint[]) AS message_type, nullif(unnest(@country_nos::text[]), '') AS country_no,
         unnest(@priorities::smallint[]) AS priority, unnest(@segments::smallint[]) AS segments,
         nullif(unnest(@signs::text[]), '') AS sign, unnest(@are_tests::boolean[]) AS is_test,
+        nullif(unnest(@batch_ids::bigint[]), 0) AS batch_id, nullif(unnest(@only_sender_nos::text[]), '') AS sender_no, -- empty arrays: none has one
         -- its times, and its turn: arrays with NULLs, see sqlc.yaml
         unnest(@expect_send_times::timestamp with time zone[]) AS asked_time, unnest(@every_seconds::int8[]) AS every_seconds,
         unnest(@expire_times::timestamp with time zone[]) AS expires_at, unnest(@turns::float8[]) AS turn
@@ -80,23 +81,23 @@ stored AS (
     INSERT INTO messages (
         task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no,
         priority, segments, sign, is_test, expect_send_time, expires_at, request_id, submitted_content, use_template, source_ip,
-        user_agent, request_data, traceparent
+        user_agent, request_data, traceparent, batch_id, sender_no
     )
     SELECT
         m.task_id, m.phone_number, m.recipient, m.final_content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id,
         m.message_type, m.country_no, m.priority, m.segments, m.sign, m.is_test, m.at, m.expires_at, m.request_id,
-        nullif(m.content, m.final_content), m.use_template, m.source_ip, m.user_agent, m.request_data, m.traceparent
+        nullif(m.content, m.final_content), m.use_template, m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no
     FROM made m
 ),
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, lane, rank, due_at, expires_at, company_id, message_type, country_no, priority, segments, phone_number,
-        recipient, content, sign, entered_at, traceparent
+        recipient, content, sign, entered_at, traceparent, batch_id, is_test
     )
     SELECT
         m.task_id, m.pool_id, CASE WHEN r.start IS NOT NULL THEN 32 * m.priority END, r.start + r.width * m.turn, -- the lane of new tasks
         greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
-        m.final_content, m.sign, greatest(m.at, now()), m.traceparent
+        m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test
     FROM made m
     LEFT JOIN reserved r
         ON m.turn IS NOT NULL AND r.pool_id = m.pool_id AND r.priority = m.priority AND r.company_id = m.company_id
@@ -236,8 +237,10 @@ queued AS (
     FROM input i
     WHERE i.reason IS NULL
 )
-INSERT INTO report_logs (task_id, company_id, event, effect, outcome, result, retry_count, due_at, pool_id, message_type, segments)
+INSERT INTO report_logs (
+    task_id, company_id, event, effect, outcome, result, retry_count, due_at, pool_id, message_type, segments, country_no
+)
 SELECT i.task_id, @company_id::bigint, 'unreachable', 'failed', 3, i.reason, 0, now(), i.pool_id, @message_type::smallint, -- FAILED
-    @segments::smallint
+    @segments::smallint, i.country_no
 FROM input i
 WHERE i.reason IS NOT NULL;

@@ -14,7 +14,7 @@ WITH input AS MATERIALIZED (
 ),
 known AS MATERIALIZED (
     -- The partitions of an array's ids are found when the statement is planned; those of a join would all be opened.
-    SELECT m.task_id, m.company_id, m.recipient FROM messages m WHERE m.task_id = ANY (@task_ids::text[])
+    SELECT m.task_id, m.company_id, m.recipient, m.batch_id, m.country_no, m.is_test FROM messages m WHERE m.task_id = ANY (@task_ids::text[])
 ),
 leases AS MATERIALIZED (
     SELECT r.task_id, r.app_id, r.lease_id FROM report_logs r WHERE r.task_id = ANY (@task_ids::text[]) AND r.leased_at IS NOT NULL
@@ -22,7 +22,7 @@ leases AS MATERIALIZED (
     SELECT q.task_id, q.processing_app_id, q.lease_id FROM queue q WHERE q.task_id = ANY (@task_ids::text[]) AND q.lease_until IS NOT NULL
 ),
 verdict AS MATERIALIZED (
-    SELECT i.*, k.company_id, k.recipient,
+    SELECT i.*, k.company_id, k.recipient, k.batch_id, k.country_no, k.is_test,
         CASE WHEN EXISTS (
             SELECT FROM leases l
             WHERE l.task_id = i.task_id AND l.app_id = i.app_id AND (i.lease_id IS NULL OR l.lease_id = i.lease_id)
@@ -32,10 +32,10 @@ verdict AS MATERIALIZED (
 ),
 logged AS (
     INSERT INTO report_logs (
-        task_id, company_id, app_id, lease_id, event, status, effect, error_message, request_data, created_at
+        task_id, company_id, app_id, lease_id, event, status, effect, error_message, request_data, created_at, batch_id, country_no, is_test
     )
     SELECT v.task_id, v.company_id, v.app_id, v.lease_id, 'reported', v.status, v.effect, v.error_message, v.request_data,
-        clock_timestamp()
+        clock_timestamp(), v.batch_id, v.country_no, v.is_test
     FROM verdict v
 ),
 accepted AS (
@@ -53,15 +53,16 @@ WITH waiting AS MATERIALIZED (
 ),
 cancelled AS (
     DELETE FROM queue q WHERE q.task_id = ANY (ARRAY(SELECT w.task_id FROM waiting w))
-    RETURNING q.task_id, q.company_id, q.retry_count, q.due_at, q.result, q.pool_id, q.message_type, q.segments, q.entered_at
+    RETURNING q.task_id, q.company_id, q.retry_count, q.due_at, q.result, q.pool_id, q.message_type, q.segments, q.entered_at, q.batch_id,
+        q.country_no, q.is_test
 ),
 logged AS (
     INSERT INTO report_logs (
         task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data, pool_id, message_type, segments,
-        entered_at
+        entered_at, batch_id, country_no, is_test
     )
     SELECT c.task_id, c.company_id, 'cancelled', 'cancelled', clock_timestamp(), 4, c.result, c.retry_count, c.due_at, @request_data, -- CANCELLED
-        c.pool_id, c.message_type, c.segments, c.entered_at
+        c.pool_id, c.message_type, c.segments, c.entered_at, c.batch_id, c.country_no, c.is_test
     FROM cancelled c
 )
 SELECT c.task_id FROM cancelled c ORDER BY c.task_id;
@@ -130,17 +131,18 @@ outdated AS (
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, due_at, entered_at, was_claimed, expires_at, created_at, updated_at, company_id, message_type, country_no, priority,
-        segments, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, traceparent
+        segments, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, traceparent, batch_id, is_test
     )
     SELECT f.task_id, f.pool_today, d.at, d.at, true, f.expires_at, f.created_at, moment.at, f.company_id, f.message_type, f.country_no,
-        f.priority, f.segments, f.phone_number, f.recipient, f.content, f.sign, f.rendering_id, f.user_id, f.on_unclear, f.traceparent
+        f.priority, f.segments, f.phone_number, f.recipient, f.content, f.sign, f.rendering_id, f.user_id, f.on_unclear, f.traceparent,
+        f.batch_id, f.is_test
     FROM fit f
     CROSS JOIN moment
     CROSS JOIN LATERAL (SELECT greatest(f.expect_send_time, moment.at) AS at) d
 ),
 logged AS (
-    INSERT INTO report_logs (task_id, company_id, event, effect, created_at, error_message, request_data)
-    SELECT f.task_id, f.company_id, 'requeued', 'requeued', moment.at, nullif(@remark::text, ''), @request_data
+    INSERT INTO report_logs (task_id, company_id, event, effect, created_at, error_message, request_data, batch_id, country_no, is_test)
+    SELECT f.task_id, f.company_id, 'requeued', 'requeued', moment.at, nullif(@remark::text, ''), @request_data, f.batch_id, f.country_no, f.is_test
     FROM fit f
     CROSS JOIN moment
 )
@@ -177,7 +179,7 @@ LIMIT 1;
 -- name: TaskWithdraw :one
 WITH unsettled AS MATERIALIZED (
     SELECT q.task_id, q.company_id, q.retry_count, q.due_at, q.result, q.pool_id, q.message_type, q.segments, q.entered_at,
-        q.lease_until IS NULL AS is_pending
+        q.batch_id, q.country_no, q.is_test, q.lease_until IS NULL AS is_pending
     FROM renderings r
     JOIN queue q ON q.rendering_id = r.id
     WHERE r.notification_id = ANY (@notification_ids::bigint[])
@@ -197,10 +199,10 @@ settled AS (
 logged AS (
     INSERT INTO report_logs (
         task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data, pool_id, message_type, segments,
-        entered_at
+        entered_at, batch_id, country_no, is_test
     )
     SELECT o.task_id, o.company_id, 'cancelled', 'cancelled', (SELECT moment.at FROM moment), 4, o.result, o.retry_count, o.due_at,
-        @request_data, o.pool_id, o.message_type, o.segments, o.entered_at
+        @request_data, o.pool_id, o.message_type, o.segments, o.entered_at, o.batch_id, o.country_no, o.is_test
     FROM unsettled o
     WHERE o.is_pending
 )
@@ -229,18 +231,19 @@ results AS MATERIALIZED (
 ),
 known AS MATERIALIZED (
     -- The partitions of an array's ids are found when the statement is planned; those of a join would all be opened.
-    SELECT m.task_id, m.company_id, m.pool_id, m.message_type, m.segments FROM messages m WHERE m.task_id = ANY (@task_ids::text[])
+    SELECT m.task_id, m.company_id, m.pool_id, m.message_type, m.segments, m.batch_id, m.country_no, m.is_test FROM messages m
+    WHERE m.task_id = ANY (@task_ids::text[])
 ),
 stored AS MATERIALIZED (
     SELECT r.task_id, r.event, r.effect, r.result FROM report_logs r
     WHERE r.task_id = ANY (@task_ids::text[]) AND r.event IN ('receipt', 'past_receipt')
 )
 INSERT INTO report_logs (
-    task_id, company_id, app_id, event, created_at, effect, result, error_message, pool_id, message_type, segments
+    task_id, company_id, app_id, event, created_at, effect, result, error_message, pool_id, message_type, segments, batch_id, country_no, is_test
 )
 SELECT o.task_id, k.company_id, o.sender_no, CASE WHEN o.is_past THEN 'past_receipt' ELSE 'receipt' END, clock_timestamp(),
     CASE o.state WHEN 1 THEN 'delivered' ELSE 'undelivered' END, nullif(o.code, ''), CASE o.state WHEN 2 THEN nullif(o.code, '') END,
-    k.pool_id, k.message_type, k.segments
+    k.pool_id, k.message_type, k.segments, k.batch_id, k.country_no, k.is_test
 FROM results o
 JOIN known k ON k.task_id = o.task_id
 WHERE NOT EXISTS (

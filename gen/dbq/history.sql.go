@@ -12,9 +12,10 @@ import (
 
 const factsTake = `-- name: FactsTake :many
 WITH taken AS (
-    DELETE FROM facts WHERE ctid = ANY (ARRAY(SELECT f.ctid FROM facts f LIMIT $1::integer)) RETURNING company_id, at, response_ms, pending_new, pending_retry, processing, success, failed, leases, reported_success, reported_failed, sender_no, pool_id, message_type, submitted, requeued, cancelled, delivered, undelivered, segments, waits, durations
+    DELETE FROM facts WHERE ctid = ANY (ARRAY(SELECT f.ctid FROM facts f LIMIT $1::integer)) RETURNING company_id, at, response_ms, pending_new, pending_retry, processing, success, failed, leases, reported_success, reported_failed, sender_no, pool_id, message_type, submitted, requeued, cancelled, delivered, undelivered, segments, waits, durations, batch_id, country_no, is_test
 )
 SELECT t.company_id, t.sender_no, coalesce(p.channel, '')::text AS channel, coalesce(t.message_type::text, '')::text AS message_type,
+    coalesce(t.country_no, '')::text AS country_no, t.batch_id, t.is_test,
     fact_outcome(t.success, t.failed, t.cancelled)::text AS outcome, date_trunc('minute', t.at, 'UTC')::timestamptz AS minute,
     max(t.at)::timestamptz AS at, count(*) AS facts,
     sum(t.pending_new)::bigint AS pending_new, sum(t.pending_retry)::bigint AS pending_retry, sum(t.processing)::bigint AS processing,
@@ -26,8 +27,8 @@ SELECT t.company_id, t.sender_no, coalesce(p.channel, '')::text AS channel, coal
     coalesce(string_agg(t.durations, ''), '')::bytea AS durations
 FROM taken t
 LEFT JOIN pool_channels p ON p.pool_id = t.pool_id
-GROUP BY t.company_id, t.sender_no, p.channel, t.message_type, fact_outcome(t.success, t.failed, t.cancelled),
-    date_trunc('minute', t.at, 'UTC'), t.leases > 0, t.reported_success > 0, t.reported_failed > 0
+GROUP BY t.company_id, t.sender_no, p.channel, t.message_type, t.country_no, t.batch_id, t.is_test,
+    fact_outcome(t.success, t.failed, t.cancelled), date_trunc('minute', t.at, 'UTC'), t.leases > 0, t.reported_success > 0, t.reported_failed > 0
 ORDER BY t.company_id, t.sender_no
 `
 
@@ -36,6 +37,9 @@ type FactsTakeRow struct {
 	SenderNo        *string
 	Channel         string
 	MessageType     string
+	CountryNo       string
+	BatchID         *int64
+	IsTest          bool
 	Outcome         string
 	Minute          time.Time
 	At              time.Time
@@ -62,7 +66,7 @@ type FactsTakeRow struct {
 // FactsTake deletes up to portion facts and returns their sums. The caller adds these to the figures of all consumers in the same
 // transaction. Of two concurrent folds, the second waits for the rows that both see, and leaves them out. Each minute and outcome is summed
 // apart. Leases, reported successes and reported failures are too, so that at is the last time of each. channel, message_type and outcome are
-// empty if they are not known, or nothing ended; waits and durations have one byte for each task.
+// empty if they are not known, or nothing ended, and country_no is empty if there is none; waits and durations have one byte for each task.
 func (q *Queries) FactsTake(ctx context.Context, portion int32) ([]FactsTakeRow, error) {
 	rows, err := q.db.Query(ctx, factsTake, portion)
 	if err != nil {
@@ -77,6 +81,9 @@ func (q *Queries) FactsTake(ctx context.Context, portion int32) ([]FactsTakeRow,
 			&i.SenderNo,
 			&i.Channel,
 			&i.MessageType,
+			&i.CountryNo,
+			&i.BatchID,
+			&i.IsTest,
 			&i.Outcome,
 			&i.Minute,
 			&i.At,

@@ -213,37 +213,41 @@ WITH matching AS MATERIALIZED (
             AND ($6::text IS NULL OR m.source = $6::text)
             AND ($7::timestamptz IS NULL OR m.created_at >= $7::timestamptz)
             AND ($8::timestamptz IS NULL OR m.created_at < $8::timestamptz)
-            AND ($9::text IS NULL OR q.processing_app_id = $9::text)
-            AND ($10::text IS NULL OR starts_with(q.result, $10::text))
-            AND ($11::smallint IS NULL OR $11::smallint = task_delivery(m.task_id))
+            AND ($9::bigint IS NULL OR (q.batch_id = $9::bigint AND m.batch_id = $9::bigint))
+            AND ($10::boolean IS NULL OR m.is_test = $10::boolean)
+            AND ($11::text IS NULL OR q.processing_app_id = $11::text)
+            AND ($12::text IS NULL OR starts_with(q.result, $12::text))
+            AND ($13::smallint IS NULL OR $13::smallint = task_delivery(m.task_id))
         UNION ALL
         SELECT m.task_id
         FROM report_logs e
         JOIN messages m ON m.task_id = e.task_id
-        WHERE $1::text = 'requeue' AND e.outcome = $12::smallint AND e.outcome IN (3, 4) -- FAILED, CANCELLED
+        WHERE $1::text = 'requeue' AND e.outcome = $14::smallint AND e.outcome IN (3, 4) -- FAILED, CANCELLED
             AND e.task_id >= $2::text AND e.task_id < $3::text AND m.task_id >= $2::text AND m.task_id < $3::text
             AND ($4::bigint IS NULL OR (e.company_id = $4::bigint AND m.company_id = $4::bigint))
             AND ($5::text IS NULL OR m.recipient = $5::text)
             AND ($6::text IS NULL OR m.source = $6::text)
             AND ($7::timestamptz IS NULL OR m.created_at >= $7::timestamptz)
             AND ($8::timestamptz IS NULL OR m.created_at < $8::timestamptz)
+            AND ($9::bigint IS NULL OR m.batch_id = $9::bigint)
+            AND ($10::boolean IS NULL OR m.is_test = $10::boolean)
             AND (
-                $9::text IS NULL
-                OR (e.event = 'reported' AND e.effect <> 'exhausted' AND e.app_id = $9::text)
+                $11::text IS NULL
+                OR (e.event = 'reported' AND e.effect <> 'exhausted' AND e.app_id = $11::text)
             )
-            AND ($10::text IS NULL OR starts_with(e.result, $10::text))
-            AND ($11::smallint IS NULL OR $11::smallint = task_delivery(m.task_id))
+            AND ($12::text IS NULL OR starts_with(e.result, $12::text))
+            AND ($13::smallint IS NULL OR $13::smallint = task_delivery(m.task_id))
     ) x
-    LIMIT $13::integer + 1
+    LIMIT $15::integer + 1
 ),
 counted AS MATERIALIZED (
     SELECT count(*) AS tasks FROM matching
 ),
 made AS (
     INSERT INTO task_jobs (action, filter, remark, total, created_by)
-    SELECT $1::text, $14::jsonb, nullif($15::text, ''), c.tasks, $16::text
+    SELECT $1::text, $16::jsonb, nullif($17::text, ''), c.tasks, $18::text
     FROM counted c
-    WHERE c.tasks = $17::bigint AND c.tasks BETWEEN 1 AND $13::integer
+    WHERE c.tasks = $19::bigint AND c.tasks BETWEEN 1 AND $15::integer
     RETURNING id
 ),
 parts AS (
@@ -251,7 +255,7 @@ parts AS (
     SELECT j.id, o.part, array_agg(o.task_id ORDER BY o.task_id)
     FROM made j
     CROSS JOIN (
-        SELECT x.task_id COLLATE "C" AS task_id, (row_number() OVER (ORDER BY x.task_id COLLATE "C") - 1) / $18::integer AS part FROM matching x
+        SELECT x.task_id COLLATE "C" AS task_id, (row_number() OVER (ORDER BY x.task_id COLLATE "C") - 1) / $20::integer AS part FROM matching x
     ) o
     GROUP BY j.id, o.part
 )
@@ -267,6 +271,8 @@ type JobPlanParams struct {
 	Source      *string
 	CreatedFrom *time.Time
 	CreatedTo   *time.Time
+	BatchID     *int64
+	IsTest      *bool
 	SenderNo    *string
 	Result      *string
 	Delivery    *int16
@@ -298,6 +304,8 @@ func (q *Queries) JobPlan(ctx context.Context, arg JobPlanParams) (JobPlanRow, e
 		arg.Source,
 		arg.CreatedFrom,
 		arg.CreatedTo,
+		arg.BatchID,
+		arg.IsTest,
 		arg.SenderNo,
 		arg.Result,
 		arg.Delivery,

@@ -176,7 +176,7 @@ type Setting struct {
 	UpdatedAt time.Time
 }
 
-// The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it by task_id or rendering_id; nothing else is indexed. Of a settled task, pool_id and expires_at are those of its submission, and failed_app_id is null.
+// The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it by task_id or rendering_id; nothing else is indexed. Of a settled task, pool_id and expires_at are those of its submission, and failed_app_id is null. due_at is null while the task is held, and of a task that ended while it was.
 type Task struct {
 	TaskID          string
 	PhoneNumber     string
@@ -187,7 +187,7 @@ type Task struct {
 	SubmittedBy     string
 	DedupKey        *string
 	RetryCount      int16
-	DueAt           time.Time
+	DueAt           *time.Time
 	ProcessingAppID *string
 	LeaseID         *int64
 	LeaseUntil      *time.Time
@@ -215,6 +215,8 @@ type Task struct {
 	DeliveryCode    *string
 	DeliveredAt     *time.Time
 	OnUnclear       *string
+	BatchID         *int64
+	SenderNo        *string
 }
 
 // A request to cancel or requeue all tasks of a filter, and how far it is. Written by internal/job; a batch of tasks and the numbers that count it are changed in one transaction.

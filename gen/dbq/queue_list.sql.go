@@ -26,7 +26,7 @@ func (q *Queries) TaskDropped(ctx context.Context, taskID string) (bool, error) 
 
 const taskDue = `-- name: TaskDue :one
 
-SELECT (t.due_at <= now())::boolean AS is_due,
+SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: held
     pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)::bigint AS pool_id,
     coalesce(
         CASE WHEN coalesce(t.due_at > now() - $1::interval, true) THEN t.failed_app_id END, ''
@@ -58,7 +58,7 @@ func (q *Queries) TaskDue(ctx context.Context, arg TaskDueParams) (TaskDueRow, e
 
 const taskGet = `-- name: TaskGet :one
 
-SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear FROM tasks
+SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear, batch_id, sender_no FROM tasks
 WHERE task_id = $1 AND ($2::text IS NULL OR submitted_by = $2::text)
     AND ($3::bigint IS NULL OR company_id = $3::bigint)
 `
@@ -111,6 +111,8 @@ func (q *Queries) TaskGet(ctx context.Context, arg TaskGetParams) (Task, error) 
 		&i.DeliveryCode,
 		&i.DeliveredAt,
 		&i.OnUnclear,
+		&i.BatchID,
+		&i.SenderNo,
 	)
 	return i, err
 }
@@ -200,6 +202,45 @@ ORDER BY q.task_id
 // TaskIDsHeld returns the tasks that a sender holds. It reads all leases: an index for this would cost each claim a quarter more WAL.
 func (q *Queries) TaskIDsHeld(ctx context.Context, senderNo string) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsHeld, senderNo)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
+			return nil, err
+		}
+		items = append(items, task_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const taskIDsOfBatch = `-- name: TaskIDsOfBatch :many
+SELECT t.task_id FROM messages t
+WHERE t.batch_id = $1::bigint AND t.task_id < $2::text AND t.task_id >= $3::text
+ORDER BY t.task_id DESC
+LIMIT $4::integer
+`
+
+type TaskIDsOfBatchParams struct {
+	BatchID  int64
+	BeforeID string
+	FromID   string
+	Most     int32
+}
+
+func (q *Queries) TaskIDsOfBatch(ctx context.Context, arg TaskIDsOfBatchParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, taskIDsOfBatch,
+		arg.BatchID,
+		arg.BeforeID,
+		arg.FromID,
+		arg.Most,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -606,10 +647,10 @@ func (q *Queries) TaskIDsSettled(ctx context.Context, arg TaskIDsSettledParams) 
 }
 
 const taskListOf = `-- name: TaskListOf :many
-SELECT t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at, t.on_unclear
+SELECT t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at, t.on_unclear, t.batch_id, t.sender_no
 FROM (SELECT u.task_id COLLATE "C" AS task_id FROM unnest($1::text[]) AS u (task_id) ORDER BY 1 DESC) i
 CROSS JOIN LATERAL (
-    SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear FROM tasks_between($2::text, $3::text) b
+    SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear, batch_id, sender_no FROM tasks_between($2::text, $3::text) b
     WHERE b.task_id = i.task_id
         AND ($4::text IS NULL OR b.submitted_by = $4::text)
         AND ($5::bigint IS NULL OR b.company_id = $5::bigint)
@@ -621,10 +662,12 @@ CROSS JOIN LATERAL (
         AND ($11::text IS NULL OR b.processing_app_id = $11::text)
         AND ($12::text IS NULL OR starts_with(b.result, $12::text))
         AND ($13::smallint IS NULL OR b.delivery = $13::smallint)
+        AND ($14::bigint IS NULL OR b.batch_id = $14::bigint)
+        AND ($15::boolean IS NULL OR b.is_test = $15::boolean)
     OFFSET 0
 ) t
 ORDER BY i.task_id DESC
-LIMIT $14::integer
+LIMIT $16::integer
 `
 
 type TaskListOfParams struct {
@@ -641,6 +684,8 @@ type TaskListOfParams struct {
 	SenderNo    *string
 	Result      *string
 	Delivery    *int16
+	BatchID     *int64
+	IsTest      *bool
 	PageLimit   int32
 }
 
@@ -662,6 +707,8 @@ func (q *Queries) TaskListOf(ctx context.Context, arg TaskListOfParams) ([]Task,
 		arg.SenderNo,
 		arg.Result,
 		arg.Delivery,
+		arg.BatchID,
+		arg.IsTest,
 		arg.PageLimit,
 	)
 	if err != nil {
@@ -709,6 +756,8 @@ func (q *Queries) TaskListOf(ctx context.Context, arg TaskListOfParams) ([]Task,
 			&i.DeliveryCode,
 			&i.DeliveredAt,
 			&i.OnUnclear,
+			&i.BatchID,
+			&i.SenderNo,
 		); err != nil {
 			return nil, err
 		}

@@ -258,9 +258,11 @@ queued AS (
     FROM input i
     WHERE i.reason IS NULL
 )
-INSERT INTO report_logs (task_id, company_id, event, effect, outcome, result, retry_count, due_at, pool_id, message_type, segments)
+INSERT INTO report_logs (
+    task_id, company_id, event, effect, outcome, result, retry_count, due_at, pool_id, message_type, segments, country_no
+)
 SELECT i.task_id, $1::bigint, 'unreachable', 'failed', 3, i.reason, 0, now(), i.pool_id, $2::smallint, -- FAILED
-    $3::smallint
+    $3::smallint, i.country_no
 FROM input i
 WHERE i.reason IS NOT NULL
 `
@@ -340,9 +342,10 @@ input AS MATERIALIZED (
         unnest($18::smallint[]) AS message_type, nullif(unnest($19::text[]), '') AS country_no,
         unnest($20::smallint[]) AS priority, unnest($21::smallint[]) AS segments,
         nullif(unnest($22::text[]), '') AS sign, unnest($23::boolean[]) AS is_test,
+        nullif(unnest($24::bigint[]), 0) AS batch_id, nullif(unnest($25::text[]), '') AS sender_no, -- empty arrays: none has one
         -- its times, and its turn: arrays with NULLs, see sqlc.yaml
-        unnest($24::timestamp with time zone[]) AS asked_time, unnest($25::int8[]) AS every_seconds,
-        unnest($26::timestamp with time zone[]) AS expires_at, unnest($27::float8[]) AS turn
+        unnest($26::timestamp with time zone[]) AS asked_time, unnest($27::int8[]) AS every_seconds,
+        unnest($28::timestamp with time zone[]) AS expires_at, unnest($29::float8[]) AS turn
     FROM directory d
     WHERE d.is_current
 ),
@@ -353,8 +356,8 @@ reserved AS (
         SELECT n.pool_id, n.priority, n.company_id, n.width, task_queue_front(n.pool_id, n.priority) AS front
         FROM (
             SELECT
-                unnest($28::bigint[]) AS pool_id, unnest($29::smallint[]) AS priority,
-                unnest($30::bigint[]) AS company_id, unnest($31::double precision[]) AS width
+                unnest($30::bigint[]) AS pool_id, unnest($31::smallint[]) AS priority,
+                unnest($32::bigint[]) AS company_id, unnest($33::double precision[]) AS width
             FROM directory d
             WHERE d.is_current
         ) n
@@ -376,7 +379,7 @@ named AS (
     RETURNING task_id
 ),
 made AS MATERIALIZED (
-    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.asked_time, i.every_seconds, i.expires_at, i.turn,
+    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.batch_id, i.sender_no, i.asked_time, i.every_seconds, i.expires_at, i.turn,
         -- A message with every_seconds waits for the next full interval of the clock.
         coalesce(i.asked_time, date_bin(make_interval(secs => i.every_seconds), now(), 'epoch') + make_interval(secs => i.every_seconds)) AS at
     FROM input i
@@ -386,23 +389,23 @@ stored AS (
     INSERT INTO messages (
         task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no,
         priority, segments, sign, is_test, expect_send_time, expires_at, request_id, submitted_content, use_template, source_ip,
-        user_agent, request_data, traceparent
+        user_agent, request_data, traceparent, batch_id, sender_no
     )
     SELECT
         m.task_id, m.phone_number, m.recipient, m.final_content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id,
         m.message_type, m.country_no, m.priority, m.segments, m.sign, m.is_test, m.at, m.expires_at, m.request_id,
-        nullif(m.content, m.final_content), m.use_template, m.source_ip, m.user_agent, m.request_data, m.traceparent
+        nullif(m.content, m.final_content), m.use_template, m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no
     FROM made m
 ),
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, lane, rank, due_at, expires_at, company_id, message_type, country_no, priority, segments, phone_number,
-        recipient, content, sign, entered_at, traceparent
+        recipient, content, sign, entered_at, traceparent, batch_id, is_test
     )
     SELECT
         m.task_id, m.pool_id, CASE WHEN r.start IS NOT NULL THEN 32 * m.priority END, r.start + r.width * m.turn, -- the lane of new tasks
         greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
-        m.final_content, m.sign, greatest(m.at, now()), m.traceparent
+        m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test
     FROM made m
     LEFT JOIN reserved r
         ON m.turn IS NOT NULL AND r.pool_id = m.pool_id AND r.priority = m.priority AND r.company_id = m.company_id
@@ -437,6 +440,8 @@ type TaskSubmitParams struct {
 	Segments          []int16
 	Signs             []string
 	AreTests          []bool
+	BatchIds          []int64
+	OnlySenderNos     []string
 	ExpectSendTimes   []*time.Time
 	EverySeconds      []*int64
 	ExpireTimes       []*time.Time
@@ -449,7 +454,7 @@ type TaskSubmitParams struct {
 
 // Submissions: storing tasks, and the log of what was submitted.
 // TaskSubmit stores tasks with their submissions, all or none, and returns the ids of those that it stored. It does not store a task whose
-// dedup_key its submitter has used already. An empty source, dedup_key, country_no or sign means none.
+// dedup_key its submitter has used already. An empty source, dedup_key, country_no, sign or sender_no means none, and so does a batch_id of 0.
 //
 // Tasks that are not scheduled are queued at once. Start-time fair queueing: each group, of one pool, priority and company, gets the next
 // range of ranks of its company, but never one before the head of the queue. turn is the position of a task in its group, from 0 to 1; a
@@ -485,6 +490,8 @@ func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]strin
 		arg.Segments,
 		arg.Signs,
 		arg.AreTests,
+		arg.BatchIds,
+		arg.OnlySenderNos,
 		arg.ExpectSendTimes,
 		arg.EverySeconds,
 		arg.ExpireTimes,

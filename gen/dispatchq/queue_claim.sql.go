@@ -559,13 +559,13 @@ leased AS (
         updated_at = (SELECT moment.at FROM moment)
     WHERE t.task_id = ANY ($6::text[]) AND t.lease_until IS NULL -- PENDING
     RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.updated_at,
-        t.traceparent, coalesce('【' || coalesce(t.sign, t.lease_sign) || '】', '') || t.content AS content
+        t.traceparent, t.batch_id, coalesce('【' || coalesce(t.sign, t.lease_sign) || '】', '') || t.content AS content
 )
 SELECT
     h.task_id, h.company_id, h.phone_number, h.content::text AS content,
     h.lease_id::bigint AS lease_id,
     (h.retry_count + 1)::smallint AS attempt,
-    h.lease_until::timestamptz AS lease_until, h.traceparent,
+    h.lease_until::timestamptz AS lease_until, h.traceparent, h.batch_id,
     h.updated_at AS leased_at
 FROM leased h
 ORDER BY h.task_id
@@ -591,6 +591,7 @@ type TaskLeaseRow struct {
 	Attempt     int16
 	LeaseUntil  time.Time
 	Traceparent *string
+	BatchID     *int64
 	LeasedAt    time.Time
 }
 
@@ -623,6 +624,7 @@ func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLea
 			&i.Attempt,
 			&i.LeaseUntil,
 			&i.Traceparent,
+			&i.BatchID,
 			&i.LeasedAt,
 		); err != nil {
 			return nil, err

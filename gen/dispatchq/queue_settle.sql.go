@@ -95,7 +95,8 @@ func (q *Queries) SenderRefund(ctx context.Context, arg SenderRefundParams) (int
 
 const taskExpire = `-- name: TaskExpire :one
 WITH stale AS MATERIALIZED (
-    SELECT t.task_id, t.company_id, t.retry_count, t.due_at, t.rendering_id, t.pool_id, t.message_type, t.segments, t.entered_at
+    SELECT t.task_id, t.company_id, t.retry_count, t.due_at, t.rendering_id, t.pool_id, t.message_type, t.segments, t.entered_at,
+        t.batch_id, t.country_no, t.is_test
     FROM queue t
     WHERE t.lease_until IS NULL AND t.expires_at IS NOT NULL AND t.expires_at <= now() -- IS NOT NULL is the predicate of queue_expiry_idx
     ORDER BY t.expires_at
@@ -110,10 +111,11 @@ settled AS (
 ),
 logged AS (
     INSERT INTO report_logs (
-        task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, pool_id, message_type, segments, entered_at
+        task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, pool_id, message_type, segments, entered_at,
+        batch_id, country_no, is_test
     )
     SELECT s.task_id, s.company_id, 'expired', 'expired', (SELECT moment.at FROM moment), 3, $2::text, s.retry_count, s.due_at, -- FAILED
-        s.pool_id, s.message_type, s.segments, s.entered_at
+        s.pool_id, s.message_type, s.segments, s.entered_at, s.batch_id, s.country_no, s.is_test
     FROM stale s
 )
 SELECT count(*) AS expired, count(s.rendering_id) AS unreached FROM stale s
@@ -174,7 +176,7 @@ func (q *Queries) TaskExpired(ctx context.Context, arg TaskExpiredParams) ([]str
 
 const taskRecover = `-- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent,
+    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent, t.batch_id, t.is_test,
         t.retry_count < coalesce((
             SELECT cardinality(c.retry_minutes)
             FROM senders s
@@ -215,14 +217,14 @@ settled AS (
 logged AS (
     INSERT INTO report_logs (
         task_id, company_id, app_id, lease_id, event, effect, created_at, outcome, result, retry_count, due_at, leased_at, lease_until,
-        lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at
+        lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
     )
     SELECT
         e.task_id, e.company_id, e.processing_app_id, e.lease_id, 'recovered',
         CASE WHEN e.again THEN 'retry' WHEN e.is_last THEN 'unclear' ELSE 'exhausted' END, (SELECT moment.at FROM moment),
         CASE WHEN NOT e.again THEN 3 END, CASE WHEN e.is_last THEN $4::text WHEN NOT e.again THEN $5::text END, -- FAILED
         e.retry_count, e.due_at, e.updated_at, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit,
-        e.pool_id, e.message_type, e.segments, e.entered_at
+        e.pool_id, e.message_type, e.segments, e.entered_at, e.batch_id, e.country_no, e.is_test
     FROM expired e
 )
 SELECT
@@ -278,12 +280,12 @@ WITH input AS MATERIALIZED (
 held AS MATERIALIZED (
     SELECT i.task_id, i.lease_id, i.is_tried, i.reason, i.delay, i.delay_most, t.company_id, t.retry_count, t.troubles, t.due_at, t.processing_app_id, t.lease_id AS held_lease_id,
         t.updated_at AS leased_at, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.pool_id, t.message_type, t.segments,
-        t.entered_at, clock_timestamp() AS at
+        t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 returned AS MATERIALIZED (
-    SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.delay, h.delay_most, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.at, CASE WHEN h.is_tried AND h.troubles > 0
+    SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.delay, h.delay_most, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.is_tried AND h.troubles > 0
         THEN h.at + least(h.delay_most, h.delay * power(2, least(20, h.troubles) - 1)) END AS again_at -- null: it keeps its lane
     FROM held h
     WHERE h.processing_app_id = $7::text AND h.held_lease_id = h.lease_id AND h.lease_until > h.at
@@ -312,11 +314,11 @@ requeued AS (
 logged AS (
     INSERT INTO report_logs (
         task_id, company_id, app_id, lease_id, event, effect, error_message, created_at, retry_count, due_at, leased_at, lease_until,
-        lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at
+        lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
     )
     SELECT g.task_id, g.company_id, $7::text, g.lease_id, 'released', CASE WHEN g.is_tried THEN 'troubled' ELSE 'untried' END,
         nullif(left(g.reason, 500), ''), g.at, g.retry_count, g.due_at, g.leased_at, g.lease_until, g.lease_segments, g.lease_sign,
-        g.lease_limit, g.pool_id, g.message_type, g.segments, g.entered_at
+        g.lease_limit, g.pool_id, g.message_type, g.segments, g.entered_at, g.batch_id, g.country_no, g.is_test
     FROM returned g
 )
 SELECT g.lease_id::bigint AS lease_id, g.leased_at::timestamptz AS leased_at, g.lease_segments FROM returned g ORDER BY g.task_id
@@ -391,12 +393,12 @@ held AS MATERIALIZED (
     SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data,
         i.max_retry_count, i.provider_no, t.company_id, t.recipient, t.rendering_id, t.traceparent, t.retry_count, t.due_at,
         t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit,
-        t.pool_id, t.message_type, t.segments, t.entered_at, clock_timestamp() AS at
+        t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 judged AS (
-    SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.at, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null: the sweep has taken the lease back
+    SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null: the sweep has taken the lease back
         CASE
             WHEN h.status = 2 THEN 'success'
             WHEN NOT h.wants_retry THEN 'failed'
@@ -412,7 +414,7 @@ judged AS (
     )
 ),
 verdict AS MATERIALIZED (
-    SELECT j.task_id, j.app_id, j.named_lease_id, j.status, j.wants_retry, j.retry_delay, j.error_message, j.request_data, j.max_retry_count, j.provider_no, j.company_id, j.recipient, j.rendering_id, j.traceparent, j.retry_count, j.due_at, j.processing_app_id, j.failed_app_id, j.lease_id, j.updated_at, j.lease_until, j.lease_segments, j.lease_sign, j.lease_limit, j.pool_id, j.message_type, j.segments, j.entered_at, j.at, j.leased_at, j.effect, left(
+    SELECT j.task_id, j.app_id, j.named_lease_id, j.status, j.wants_retry, j.retry_delay, j.error_message, j.request_data, j.max_retry_count, j.provider_no, j.company_id, j.recipient, j.rendering_id, j.traceparent, j.retry_count, j.due_at, j.processing_app_id, j.failed_app_id, j.lease_id, j.updated_at, j.lease_until, j.lease_segments, j.lease_sign, j.lease_limit, j.pool_id, j.message_type, j.segments, j.entered_at, j.batch_id, j.country_no, j.is_test, j.at, j.leased_at, j.effect, left(
             CASE j.effect WHEN 'exhausted' THEN $11::text ELSE '' END
             || coalesce(j.error_message, CASE j.effect WHEN 'success' THEN $12::text ELSE $13::text END),
             500
@@ -440,14 +442,15 @@ settled AS (
 logged AS (
     INSERT INTO report_logs (
         task_id, company_id, app_id, lease_id, event, status, effect, error_message, request_data, created_at, outcome, result,
-        retry_count, due_at, leased_at, lease_until, lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at
+        retry_count, due_at, leased_at, lease_until, lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at,
+        batch_id, country_no, is_test
     )
     SELECT
         v.task_id, v.company_id, v.app_id, v.lease_id, 'reported', v.status, v.effect, v.error_message, v.request_data, v.at,
         CASE v.effect WHEN 'success' THEN 2 WHEN 'retry' THEN NULL ELSE 3 END, -- SUCCESS, PENDING, FAILED
         CASE WHEN v.effect <> 'retry' THEN v.result END,
         v.retry_count, v.due_at, v.leased_at, v.lease_until, v.lease_segments, v.lease_sign, v.lease_limit,
-        v.pool_id, v.message_type, v.segments, v.entered_at
+        v.pool_id, v.message_type, v.segments, v.entered_at, v.batch_id, v.country_no, v.is_test
     FROM verdict v
 ),
 accepted AS (

@@ -48,7 +48,7 @@ func (s *Server) CreateTaskJob(ctx context.Context, req api.CreateTaskJobRequest
 func (s *Server) jobFilter(ctx context.Context, f api.TaskJobFilter) (queue.Filter, error) {
 	filter := queue.Filter{
 		Status: (*int16)(f.Status), PhoneNumber: f.PhoneNumber, Source: f.Source, SenderNo: f.SenderNo, Result: f.Result,
-		CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo,
+		BatchID: f.BatchID, Test: f.Test, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo,
 	}
 	if f.CompanyNo != nil {
 		company, err := s.companyID(ctx, f.CompanyNo)

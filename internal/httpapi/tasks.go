@@ -102,7 +102,7 @@ func (s *Server) GetTask(ctx context.Context, req api.GetTaskRequestObject) (api
 		ProcessingAppID: t.ProcessingAppID, Result: t.Result, DueAt: t.DueAt, LeaseUntil: t.LeaseUntil, CreatedAt: t.CreatedAt,
 		UpdatedAt: t.UpdatedAt, SentAt: t.SentAt, ReportedAt: t.ReportedAt, MessageType: t.MessageType, Priority: t.Priority,
 		Segments: t.Segments, CountryNo: t.CountryNo, Sign: t.Sign, Test: t.Test, ExpectSendTime: t.ExpectSendTime, ExpiresAt: t.ExpiresAt,
-		UserID: t.UserID, Delivery: t.Delivery, DeliveryCode: t.DeliveryCode, DeliveredAt: t.DeliveredAt,
+		UserID: t.UserID, BatchID: t.BatchID, Delivery: t.Delivery, DeliveryCode: t.DeliveryCode, DeliveredAt: t.DeliveredAt,
 		QueuedAt: times.QueuedAt, FirstClaimedAt: times.FirstClaimedAt, WaitSeconds: secondsOf(times.Wait), TotalSeconds: secondsOf(times.Total),
 	}}, err
 }
@@ -155,7 +155,7 @@ func (s *Server) ListTasks(ctx context.Context, req api.ListTasksRequestObject) 
 	page, err := s.tasks.List(ctx, queue.Filter{
 		Viewer: seen,
 		Status: (*int16)(p.Status), PhoneNumber: p.PhoneNumber, Source: p.Source, SenderNo: p.SenderNo, Delivery: delivery, Result: p.Result,
-		CreatedFrom: p.CreatedFrom, CreatedTo: p.CreatedTo, BeforeID: before, Limit: limit + 1,
+		BatchID: p.BatchID, Test: p.Test, CreatedFrom: p.CreatedFrom, CreatedTo: p.CreatedTo, BeforeID: before, Limit: limit + 1,
 	})
 	items, next := paging.Page(page.Tasks, limit, taskOf, func(t dbq.Task) string { return t.TaskID })
 	if next == nil && page.Before != "" {
@@ -271,7 +271,7 @@ func taskOf(t dbq.Task) api.Task {
 		DueAt: t.DueAt, LeaseUntil: t.LeaseUntil, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
 		SentAt: t.SentAt, ReportedAt: t.ReportedAt, MessageType: messageTypes[t.MessageType], Priority: t.Priority,
 		Segments: t.Segments, CountryNo: t.CountryNo, Sign: t.Sign, Test: t.IsTest, ExpectSendTime: t.ExpectSendTime,
-		ExpiresAt: t.ExpiresAt, UserID: t.UserID, Delivery: delivery, DeliveryCode: t.DeliveryCode, DeliveredAt: t.DeliveredAt,
+		ExpiresAt: t.ExpiresAt, UserID: t.UserID, BatchID: t.BatchID, Delivery: delivery, DeliveryCode: t.DeliveryCode, DeliveredAt: t.DeliveredAt,
 	}
 }
 

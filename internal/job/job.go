@@ -79,7 +79,7 @@ func (s *Service) Plan(ctx context.Context, r Request) (Plan, error) {
 	p := dbq.JobPlanParams{
 		Action: r.Action, FromID: first, BeforeID: before, CompanyID: r.Filter.Viewer.CompanyID, Recipient: recipient, Source: r.Filter.Source,
 		CreatedFrom: r.Filter.CreatedFrom, CreatedTo: r.Filter.CreatedTo, SenderNo: r.Filter.SenderNo, Result: r.Filter.Result,
-		Delivery: r.Filter.Delivery, Status: status, Most: TasksMost, Filter: r.Shown, Remark: r.Remark, CreatedBy: r.By, Expected: r.Count,
+		Delivery: r.Filter.Delivery, BatchID: r.Filter.BatchID, IsTest: r.Filter.Test, Status: status, Most: TasksMost, Filter: r.Shown, Remark: r.Remark, CreatedBy: r.By, Expected: r.Count,
 		BatchSize: partSize,
 	}
 	var plan Plan

@@ -71,7 +71,7 @@ func facts(t *testing.T, db *postgres.DB) map[string]string {
 	all := map[string]string{}
 	for table, key := range map[string]string{"tasks": "task_id", "receive_logs": "id", "send_logs": "id", "report_logs": "id", "counts": "company_id"} {
 		columns := map[string]string{
-			"tasks":       "to_jsonb(t) - '{lane,rank,failed_app_id}'::text[] || CASE WHEN status < 2 THEN jsonb_build_object('lane', lane, 'rank', rank, 'failed', failed_app_id) ELSE '{}' END",
+			"tasks":       "to_jsonb(t) - '{lane,rank,failed_app_id,batch_id,sender_no}'::text[] || CASE WHEN status < 2 THEN jsonb_build_object('lane', lane, 'rank', rank, 'failed', failed_app_id) ELSE '{}' END",
 			"report_logs": "jsonb_build_object('id', id, 'task', task_id, 'app', app_id, 'lease', lease_id, 'event', event, 'status', status, 'effect', effect, 'error', error_message, 'at', created_at)",
 		}[table]
 		if columns == "" {
@@ -386,6 +386,63 @@ func TestTheMigrationThatMeasuresWaitsKeepsWhatIsThere(t *testing.T) {
 	exec("DELETE FROM facts WHERE company_id = 9")
 	if now := text(totals); now != before {
 		t.Errorf("undone, the counts are %s, want %s", now, before)
+	}
+}
+
+// The migrations that add dimensions keep the facts that are not folded, and tasks that wait, are leased or have ended: they are of no batch. The
+// migration cannot run beside a server of the version before, which would fold facts without their batch. Their undoing keeps all counts, and a task
+// that was held is due again.
+func TestTheMigrationsThatAddDimensionsKeepWhatIsThere(t *testing.T) {
+	t.Parallel()
+	const version = "20261124100101"
+	url, db := migratedBefore(t, version)
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := db.Pool().Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := func(sql string) (text string) {
+		t.Helper()
+		if err := db.Pool().QueryRow(t.Context(), sql).Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	exec(`INSERT INTO messages (task_id, phone_number, recipient, content, submitted_by, company_id, pool_id, message_type, priority, segments, is_test)
+			SELECT 'task_' || i, '1', '1', 'x', '', 1, 1, 1, 5, 1, true FROM generate_series(1, 3) i;
+		INSERT INTO queue (task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content) VALUES
+			('task_1', 1, 1, 1, 5, 1, '1', '1', 'x'), ('task_2', 1, 1, 1, 5, 1, '1', '1', 'x');
+		INSERT INTO report_logs (task_id, company_id, event, effect, outcome) VALUES ('task_3', 1, 'reported', 'failed', 3)`)
+	const totals = "SELECT string_agg(t::text, ' ' ORDER BY t) FROM task_totals t"
+	const states = "SELECT string_agg(task_id || ' ' || status || ' ' || is_test, ',' ORDER BY task_id) FROM tasks"
+	counts, tasks := text(totals), text(states)
+	exec("SET application_name = 'lksms'")
+	if _, err := postgres.MigrateUp(t.Context(), url); err == nil || !strings.Contains(err.Error(), "stop all servers") {
+		t.Errorf("beside a server: %v", err)
+	}
+	exec("SET application_name = 'test'")
+	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	if got := text("SELECT count(*) || ' ' || count(batch_id) || ' ' || count(*) FILTER (WHERE is_test) FROM facts"); got != "2 0 0" {
+		t.Errorf("facts, of a batch, of tests: %s", got)
+	}
+	exec(`UPDATE queue SET due_at = held_due_at() WHERE task_id = 'task_1';
+		UPDATE queue SET processing_app_id = 's', lease_id = 1, lease_until = now() + interval '1 minute' WHERE task_id = 'task_2';
+		UPDATE queue SET processing_app_id = NULL, lease_id = NULL, lease_until = NULL WHERE task_id = 'task_2'`)
+	if now := text(totals); now != counts {
+		t.Errorf("the counts are %s, want %s", now, counts)
+	}
+	if now := text(states); now != tasks || text("SELECT count(due_at)::text FROM tasks") != "2" {
+		t.Errorf("the tasks are %s, want %s", now, tasks)
+	}
+	migrateBefore(t, url, version)
+	if now := text(totals); now != counts {
+		t.Errorf("undone, the counts are %s, want %s", now, counts)
+	}
+	if now := text(states); now != tasks || text("SELECT count(*)::text FROM queue WHERE due_at <= now()") != "2" {
+		t.Errorf("undone, the tasks are %s, want %s", now, tasks)
 	}
 }
 

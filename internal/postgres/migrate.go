@@ -62,11 +62,11 @@ func PendingUpgrade(ctx context.Context, databaseURL string) (string, error) {
 
 // serversRunning counts the sessions of servers if the missing migrations do not bear them: while the tasks are still to be moved, a server of the
 // version before would take the notifications whose tasks are not moved yet for failed; and it would fold facts without their new columns, so that
-// statistics would lack what happened.
+// statistics and batches would lack what happened.
 const serversRunning = `SELECT count(*) FROM pg_stat_activity
 	WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = ANY ($1::text[]) AND (
 		EXISTS (SELECT FROM pg_class c WHERE c.oid IN (to_regclass('tasks'), to_regclass('old_tasks')) AND c.relkind = 'r')
-		OR (to_regclass('facts') IS NOT NULL AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = to_regclass('facts') AND a.attname = 'waits'))
+		OR (to_regclass('facts') IS NOT NULL AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = to_regclass('facts') AND a.attname = 'batch_id'))
 	)`
 
 // refuseBesideServers fails if the missing migrations do not bear servers and one is connected. Servers are recognised by the name of their

@@ -23,6 +23,7 @@ import (
 const (
 	BecauseScheduled  = "scheduled"
 	BecauseRetryLater = "retry_later"
+	BecauseHeld       = "held" // the batch of the task is paused
 	BecauseQueued     = "queued"
 	BecauseNoSender   = "no_sender" // the task is queued, and no sender can take it now
 	BecauseProcessing = "processing"
@@ -85,6 +86,8 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	}
 	able := canTake(e.Senders) > 0
 	switch {
+	case row.DueAt == nil:
+		e.Reason = BecauseHeld
 	case !e.IsDue && row.RetryCount > 0:
 		e.Reason = BecauseRetryLater
 	case !e.IsDue:

@@ -83,6 +83,8 @@ type Filter struct {
 	SenderNo    *string // the sender that holds or settled the task
 	Delivery    *int16  // 1 delivered, 2 undelivered
 	Result      *string // how the result begins
+	BatchID     *int64
+	Test        *bool // only tests, or none
 	CreatedFrom *time.Time
 	CreatedTo   *time.Time
 	BeforeID    string
@@ -165,7 +167,7 @@ func list(ctx context.Context, q *dbq.Queries, f Filter) (p Page, err error) {
 			more, err := q.TaskListOf(ctx, dbq.TaskListOfParams{
 				Ids: ids, FromID: ids[len(ids)-1], ToID: ids[0], Owner: f.Viewer.Owner, CompanyID: f.Viewer.CompanyID, Recipient: f.PhoneNumber,
 				Status: f.Status, Source: f.Source, SenderNo: f.SenderNo, Delivery: f.Delivery, Result: f.Result,
-				CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, PageLimit: int32(f.Limit - len(p.Tasks)),
+				BatchID: f.BatchID, IsTest: f.Test, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, PageLimit: int32(f.Limit - len(p.Tasks)),
 			})
 			if err != nil {
 				return Page{}, err
@@ -204,6 +206,8 @@ func listIDs(ctx context.Context, q *dbq.Queries, f Filter, w window) ([]string,
 	switch v := f.Viewer; {
 	case f.PhoneNumber != nil:
 		return q.TaskIDsOfRecipient(ctx, dbq.TaskIDsOfRecipientParams{Recipient: *f.PhoneNumber, BeforeID: w.before, FromID: w.from, Most: w.most})
+	case f.BatchID != nil:
+		return q.TaskIDsOfBatch(ctx, dbq.TaskIDsOfBatchParams{BatchID: *f.BatchID, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case is(Processing):
 		return q.TaskIDsProcessing(ctx, dbq.TaskIDsProcessingParams{BeforeID: w.before, FromID: w.from, Most: w.most})
 	case (is(Failed) || is(Cancelled)) && v.CompanyID != nil:

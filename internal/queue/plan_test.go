@@ -141,11 +141,17 @@ func runDispatch(t *testing.T, url string) {
 	defer s.Close()
 	for round := range 3 {
 		for i := range 10 {
-			_, err := s.Submit(t.Context(), queue.Submission{PhoneNumber: "13800138000", Content: "x", Raw: []byte("{}")},
+			_, err := s.Submit(t.Context(), queue.Submission{PhoneNumber: "13800138000", Content: "x", Raw: []byte("{}"), BatchID: int64(1 + round)},
 				queue.Origin{User: fmt.Sprint(round, i), CompanyID: access.DefaultCompany})
 			if err != nil {
 				t.Fatal(err)
 			}
+		}
+		if n, err := s.HoldBatch(t.Context(), int64(1+round)); err != nil || n != 10 {
+			t.Fatalf("held %d, %v", n, err)
+		}
+		if n, err := s.ReleaseBatch(t.Context(), int64(1+round)); err != nil || n != 10 {
+			t.Fatalf("released %d, %v", n, err)
 		}
 		rows, err := s.Claim(t.Context(), claim.Request{SenderNo: "app", Limit: 10})
 		if err != nil || len(rows) != 10 {
@@ -209,6 +215,9 @@ func runDispatch(t *testing.T, url string) {
 			}
 			if err == nil {
 				_, err = q.TasksDue(t.Context(), 10)
+			}
+			if err == nil {
+				_, err = q.TaskIDsWaiting(t.Context(), dispatchq.TaskIDsWaitingParams{BatchID: 1, Portion: 10})
 			}
 			return err
 		}); err != nil {

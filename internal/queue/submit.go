@@ -47,6 +47,7 @@ type Submission struct {
 	ExpiresAt      *time.Time // not after; nil: never
 	Sign           string     // the signature that goes before the text; may be empty
 	Test           bool       // the company tries its own senders with it
+	BatchID        int64      // the uploaded list that the message is from; 0: none
 }
 
 // Submitted is the task that a submission made.
@@ -369,6 +370,12 @@ func submitParams(rows []newTask) dbq.TaskSubmitParams {
 			p.EverySeconds[i] = &r.every
 		}
 		p.ExpectSendTimes[i], p.ExpireTimes[i] = r.ExpectSendTime, r.ExpiresAt
+		if r.BatchID != 0 {
+			if p.BatchIds == nil {
+				p.BatchIds = make([]int64, n)
+			}
+			p.BatchIds[i] = r.BatchID
+		}
 		if r.Traceparent != "" {
 			if p.Traceparents == nil {
 				p.Traceparents = make([]string, n)

@@ -309,13 +309,13 @@ leased AS (
         updated_at = (SELECT moment.at FROM moment)
     WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until IS NULL -- PENDING
     RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.updated_at,
-        t.traceparent, coalesce('【' || coalesce(t.sign, t.lease_sign) || '】', '') || t.content AS content
+        t.traceparent, t.batch_id, coalesce('【' || coalesce(t.sign, t.lease_sign) || '】', '') || t.content AS content
 )
 SELECT
     h.task_id, h.company_id, h.phone_number, h.content::text AS content,
     h.lease_id::bigint AS lease_id,
     (h.retry_count + 1)::smallint AS attempt,
-    h.lease_until::timestamptz AS lease_until, h.traceparent,
+    h.lease_until::timestamptz AS lease_until, h.traceparent, h.batch_id,
     h.updated_at AS leased_at
 FROM leased h
 ORDER BY h.task_id;

@@ -23,7 +23,7 @@ held AS MATERIALIZED (
     SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data,
         i.max_retry_count, i.provider_no, t.company_id, t.recipient, t.rendering_id, t.traceparent, t.retry_count, t.due_at,
         t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit,
-        t.pool_id, t.message_type, t.segments, t.entered_at, clock_timestamp() AS at
+        t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT * FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
@@ -72,14 +72,15 @@ settled AS (
 logged AS (
     INSERT INTO report_logs (
         task_id, company_id, app_id, lease_id, event, status, effect, error_message, request_data, created_at, outcome, result,
-        retry_count, due_at, leased_at, lease_until, lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at
+        retry_count, due_at, leased_at, lease_until, lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at,
+        batch_id, country_no, is_test
     )
     SELECT
         v.task_id, v.company_id, v.app_id, v.lease_id, 'reported', v.status, v.effect, v.error_message, v.request_data, v.at,
         CASE v.effect WHEN 'success' THEN 2 WHEN 'retry' THEN NULL ELSE 3 END, -- SUCCESS, PENDING, FAILED
         CASE WHEN v.effect <> 'retry' THEN v.result END,
         v.retry_count, v.due_at, v.leased_at, v.lease_until, v.lease_segments, v.lease_sign, v.lease_limit,
-        v.pool_id, v.message_type, v.segments, v.entered_at
+        v.pool_id, v.message_type, v.segments, v.entered_at, v.batch_id, v.country_no, v.is_test
     FROM verdict v
 ),
 accepted AS (
@@ -109,7 +110,7 @@ WITH input AS MATERIALIZED (
 held AS MATERIALIZED (
     SELECT i.*, t.company_id, t.retry_count, t.troubles, t.due_at, t.processing_app_id, t.lease_id AS held_lease_id,
         t.updated_at AS leased_at, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.pool_id, t.message_type, t.segments,
-        t.entered_at, clock_timestamp() AS at
+        t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT * FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
@@ -143,11 +144,11 @@ requeued AS (
 logged AS (
     INSERT INTO report_logs (
         task_id, company_id, app_id, lease_id, event, effect, error_message, created_at, retry_count, due_at, leased_at, lease_until,
-        lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at
+        lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
     )
     SELECT g.task_id, g.company_id, @sender_no::text, g.lease_id, 'released', CASE WHEN g.is_tried THEN 'troubled' ELSE 'untried' END,
         nullif(left(g.reason, 500), ''), g.at, g.retry_count, g.due_at, g.leased_at, g.lease_until, g.lease_segments, g.lease_sign,
-        g.lease_limit, g.pool_id, g.message_type, g.segments, g.entered_at
+        g.lease_limit, g.pool_id, g.message_type, g.segments, g.entered_at, g.batch_id, g.country_no, g.is_test
     FROM returned g
 )
 SELECT g.lease_id::bigint AS lease_id, g.leased_at::timestamptz AS leased_at, g.lease_segments FROM returned g ORDER BY g.task_id;
@@ -267,14 +268,14 @@ settled AS (
 logged AS (
     INSERT INTO report_logs (
         task_id, company_id, app_id, lease_id, event, effect, created_at, outcome, result, retry_count, due_at, leased_at, lease_until,
-        lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at
+        lease_segments, lease_sign, lease_limit, pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
     )
     SELECT
         e.task_id, e.company_id, e.processing_app_id, e.lease_id, 'recovered',
         CASE WHEN e.again THEN 'retry' WHEN e.is_last THEN 'unclear' ELSE 'exhausted' END, (SELECT moment.at FROM moment),
         CASE WHEN NOT e.again THEN 3 END, CASE WHEN e.is_last THEN @unclear::text WHEN NOT e.again THEN @timed_out_last::text END, -- FAILED
         e.retry_count, e.due_at, e.updated_at, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit,
-        e.pool_id, e.message_type, e.segments, e.entered_at
+        e.pool_id, e.message_type, e.segments, e.entered_at, e.batch_id, e.country_no, e.is_test
     FROM expired e
 )
 SELECT
@@ -288,7 +289,8 @@ FROM expired e;
 -- notification or a send-once message (unreached).
 -- name: TaskExpire :one
 WITH stale AS MATERIALIZED (
-    SELECT t.task_id, t.company_id, t.retry_count, t.due_at, t.rendering_id, t.pool_id, t.message_type, t.segments, t.entered_at
+    SELECT t.task_id, t.company_id, t.retry_count, t.due_at, t.rendering_id, t.pool_id, t.message_type, t.segments, t.entered_at,
+        t.batch_id, t.country_no, t.is_test
     FROM queue t
     WHERE t.lease_until IS NULL AND t.expires_at IS NOT NULL AND t.expires_at <= now() -- IS NOT NULL is the predicate of queue_expiry_idx
     ORDER BY t.expires_at
@@ -303,10 +305,11 @@ settled AS (
 ),
 logged AS (
     INSERT INTO report_logs (
-        task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, pool_id, message_type, segments, entered_at
+        task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, pool_id, message_type, segments, entered_at,
+        batch_id, country_no, is_test
     )
     SELECT s.task_id, s.company_id, 'expired', 'expired', (SELECT moment.at FROM moment), 3, @result::text, s.retry_count, s.due_at, -- FAILED
-        s.pool_id, s.message_type, s.segments, s.entered_at
+        s.pool_id, s.message_type, s.segments, s.entered_at, s.batch_id, s.country_no, s.is_test
     FROM stale s
 )
 SELECT count(*) AS expired, count(s.rendering_id) AS unreached FROM stale s;

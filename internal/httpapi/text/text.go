@@ -161,6 +161,7 @@ var english = &Catalogue{
 	explained: map[string]string{
 		queue.BecauseScheduled:  "It is scheduled for later.",
 		queue.BecauseRetryLater: "It will be retried later: the last attempt did not succeed.",
+		queue.BecauseHeld:       "It is held: its batch is paused.",
 		queue.BecauseQueued:     "It waits for a sender; %d go before it.",
 		queue.BecauseNoSender:   "It waits, and no sender can take it now; %d go before it.",
 		queue.BecauseProcessing: "A sender holds it.",
@@ -302,6 +303,7 @@ var chinese = &Catalogue{
 	explained: map[string]string{
 		queue.BecauseScheduled:  "已定时，稍后发送。",
 		queue.BecauseRetryLater: "将稍后重试：上次发送未成功。",
+		queue.BecauseHeld:       "已暂停：所属批次已暂停。",
 		queue.BecauseQueued:     "正在等待发送方，前面还有 %d 条。",
 		queue.BecauseNoSender:   "正在等待，目前没有发送方可以领取；前面还有 %d 条。",
 		queue.BecauseProcessing: "正由发送方处理。",

@@ -31,6 +31,7 @@ type Lease struct {
 	Attempt             int16
 	LeaseUntil          time.Time
 	Traceparent         *string // of the submission; nil: none
+	BatchID             *int64  // nil: the task is of no batch
 
 	leasedAt       time.Time
 	PoolID         int64
@@ -114,7 +115,7 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 		row := byID[o.TaskID]
 		leases[i] = Lease{
 			TaskID: row.TaskID, PhoneNumber: row.PhoneNumber, Content: row.Content,
-			LeaseID: row.LeaseID, Attempt: row.Attempt, LeaseUntil: row.LeaseUntil, Traceparent: row.Traceparent, leasedAt: row.LeasedAt,
+			LeaseID: row.LeaseID, Attempt: row.Attempt, LeaseUntil: row.LeaseUntil, Traceparent: row.Traceparent, BatchID: row.BatchID, leasedAt: row.LeasedAt,
 			PoolID: o.PoolID, companyID: row.CompanyID, segments: o.Segments, lane: o.Lane, turn: o.turn, nextTurn: o.nextTurn,
 		}
 	}

@@ -1,0 +1,47 @@
+-- Batches that are paused, resumed and cancelled: their PENDING tasks, in portions in the order of task_id. The rules at the head of queue_claim.sql
+-- hold here too. A held task waits unqueued, and is due at held_due_at(): no other statement takes it for due, so a claim does not know of it.
+
+-- TaskHold holds the PENDING tasks of the next portion of a batch after a task. seen is how many tasks the portion has, and last_id its last one.
+-- name: TaskHold :one
+WITH waiting AS MATERIALIZED (
+    SELECT t.task_id, t.due_at FROM queue t
+    WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL AND t.task_id > @after_id::text -- PENDING, by queue_batch_idx
+    ORDER BY t.batch_id, t.task_id
+    LIMIT @portion::integer
+    FOR UPDATE
+),
+held AS (
+    UPDATE queue t SET lane = NULL, rank = NULL, due_at = held_due_at()
+    WHERE t.task_id = ANY (ARRAY(SELECT w.task_id FROM waiting w WHERE w.due_at < held_due_at()))
+    RETURNING t.task_id
+)
+SELECT (SELECT count(*) FROM waiting) AS seen, coalesce((SELECT max(w.task_id) FROM waiting w), '')::text AS last_id, count(*) AS held FROM held;
+
+-- TaskUnhold makes the held tasks of the next portion of a batch after a task due now, and returns their pools (pool_ids has one for each task).
+-- They are queued like all tasks that come due, and how long they waited before does not count.
+-- name: TaskUnhold :one
+WITH waiting AS MATERIALIZED (
+    SELECT t.task_id, t.due_at FROM queue t
+    WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL AND t.task_id > @after_id::text -- PENDING, by queue_batch_idx
+    ORDER BY t.batch_id, t.task_id
+    LIMIT @portion::integer
+    FOR UPDATE
+),
+moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM waiting) w -- depends on waiting, so it is read after the rows are locked
+),
+released AS (
+    UPDATE queue t SET (due_at, entered_at) = (SELECT moment.at, moment.at FROM moment)
+    WHERE t.task_id = ANY (ARRAY(SELECT w.task_id FROM waiting w WHERE w.due_at = held_due_at()))
+    RETURNING t.pool_id
+)
+SELECT (SELECT count(*) FROM waiting) AS seen, coalesce((SELECT max(w.task_id) FROM waiting w), '')::text AS last_id,
+    coalesce(array_agg(r.pool_id), '{}')::bigint[] AS pool_ids
+FROM released r;
+
+-- TaskIDsWaiting returns the next PENDING tasks of a batch after a task.
+-- name: TaskIDsWaiting :many
+SELECT t.task_id FROM queue t
+WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL AND t.task_id > @after_id::text -- by queue_batch_idx
+ORDER BY t.batch_id, t.task_id
+LIMIT @portion::integer;
