@@ -47,9 +47,12 @@ WHERE b.status = 'checking' AND NOT b.is_settled
 ORDER BY u.size NULLS FIRST, b.id
 LIMIT @most::integer;
 
--- BatchHold locks a batch that has a status. No row: it has another one by now.
+-- BatchHold locks a batch that has a status. No row: it has another one by now. is_due: its rows may be sent now.
 -- name: BatchHold :one
-SELECT * FROM batches b WHERE b.id = @id AND b.status = @status::text FOR NO KEY UPDATE; -- NO KEY: facts of it are folded meanwhile
+SELECT sqlc.embed(b), (coalesce(b.expect_send_time <= now(), true) AND coalesce(b.expires_at > now(), true))::boolean AS is_due
+FROM batches b
+WHERE b.id = @id AND b.status = @status::text
+FOR NO KEY UPDATE; -- NO KEY: facts of its tasks are folded meanwhile
 
 -- BatchRowsAdd adds checked rows to a batch that the caller has locked. An empty country_no, and the code 0, mean none.
 -- name: BatchRowsAdd :exec
@@ -140,7 +143,7 @@ RETURNING was.upload_id;
 
 -- BatchRowsNext returns the next valid rows of a batch that the caller has locked.
 -- name: BatchRowsNext :many
-SELECT r.row_no, r.recipient, r.content FROM batch_rows r
+SELECT r.row_no, r.recipient, r.content, r.segments FROM batch_rows r
 WHERE r.batch_id = @batch_id AND r.row_no > @after_row::integer AND r.code IS NULL
 ORDER BY r.row_no
 LIMIT @portion::integer;
@@ -176,18 +179,17 @@ WHERE b.id = @id AND b.status IN ('running', 'cancelled') AND NOT b.is_settled
 -- name: BatchRuns :execrows
 UPDATE batches b SET status = 'running', is_settled = false, ended_at = NULL WHERE b.id = @id AND b.status = 'finished';
 
--- BatchTaskIDs returns the tasks of rows of a batch, after a row.
--- name: BatchTaskIDs :many
-SELECT r.row_no, r.task_id::text AS task_id FROM batch_rows r
-WHERE r.batch_id = @batch_id AND r.row_no > @after_row::integer AND r.task_id IS NOT NULL
-ORDER BY r.row_no
-LIMIT @portion::integer;
-
--- BatchRowList returns rows of a batch after a row, with the codes between least and most; -1 and -1: all; 0 and 0: those that are valid.
+-- BatchRowList returns rows of a batch after a row, all or only the valid ones.
 -- name: BatchRowList :many
 SELECT * FROM batch_rows r
-WHERE r.batch_id = @batch_id AND r.row_no > @after_row::integer
-    AND (@least::smallint < 0 OR coalesce(r.code, 0) BETWEEN @least::smallint AND @most::smallint)
+WHERE r.batch_id = @batch_id AND r.row_no > @after_row::integer AND (r.code IS NULL OR NOT @only_valid::boolean)
+ORDER BY r.row_no
+LIMIT @page_limit::integer;
+
+-- BatchRowsInvalid is BatchRowList for rows that are wrong (codes 1 to 4) or were refused later (7).
+-- name: BatchRowsInvalid :many
+SELECT * FROM batch_rows r
+WHERE r.batch_id = @batch_id AND r.row_no > @after_row::integer AND r.code IN (1, 2, 3, 4, 7)
 ORDER BY r.row_no
 LIMIT @page_limit::integer;
 

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"path"
@@ -161,6 +162,96 @@ func (e AuditAction) Valid() bool {
 	case AuditCreated:
 		return true
 	case AuditDeleted:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchFormDedup.
+const (
+	None  BatchFormDedup = "none"
+	Phone BatchFormDedup = "phone"
+	Row   BatchFormDedup = "row"
+)
+
+// Valid indicates whether the value is a known member of the BatchFormDedup enum.
+func (e BatchFormDedup) Valid() bool {
+	switch e {
+	case None:
+		return true
+	case Phone:
+		return true
+	case Row:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchRowStatus.
+const (
+	RowBlocked    BatchRowStatus = "blocked"
+	RowCancelled  BatchRowStatus = "cancelled"
+	RowDelivered  BatchRowStatus = "delivered"
+	RowDuplicate  BatchRowStatus = "duplicate"
+	RowFailed     BatchRowStatus = "failed"
+	RowInvalid    BatchRowStatus = "invalid"
+	RowProcessing BatchRowStatus = "processing"
+	RowSuccess    BatchRowStatus = "success"
+	RowWaiting    BatchRowStatus = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the BatchRowStatus enum.
+func (e BatchRowStatus) Valid() bool {
+	switch e {
+	case RowBlocked:
+		return true
+	case RowCancelled:
+		return true
+	case RowDelivered:
+		return true
+	case RowDuplicate:
+		return true
+	case RowFailed:
+		return true
+	case RowInvalid:
+		return true
+	case RowProcessing:
+		return true
+	case RowSuccess:
+		return true
+	case RowWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchStatus.
+const (
+	BatchCancelled BatchStatus = "cancelled"
+	BatchChecking  BatchStatus = "checking"
+	BatchFinished  BatchStatus = "finished"
+	BatchPaused    BatchStatus = "paused"
+	BatchReady     BatchStatus = "ready"
+	BatchRunning   BatchStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the BatchStatus enum.
+func (e BatchStatus) Valid() bool {
+	switch e {
+	case BatchCancelled:
+		return true
+	case BatchChecking:
+		return true
+	case BatchFinished:
+		return true
+	case BatchPaused:
+		return true
+	case BatchReady:
+		return true
+	case BatchRunning:
 		return true
 	default:
 		return false
@@ -1431,8 +1522,318 @@ type BalanceChange struct {
 	Remark *string `json:"remark,omitempty"`
 }
 
+// Batch defines model for Batch.
+type Batch struct {
+	BatchID   int64      `json:"batch_id"`
+	CheckedAt *time.Time `json:"checked_at"`
+
+	// CheckedRows The number of the last row of the list that was checked
+	CheckedRows int64      `json:"checked_rows"`
+	CompanyNo   string     `json:"company_no"`
+	ConfirmedAt *time.Time `json:"confirmed_at"`
+
+	// ConfirmedBy null if its request confirmed it
+	ConfirmedBy *string `json:"confirmed_by"`
+
+	// Content The text with its placeholders
+	Content string `json:"content"`
+
+	// Counts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
+	Counts         BatchCounts    `json:"counts"`
+	CreatedAt      time.Time      `json:"created_at"`
+	Dedup          string         `json:"dedup"`
+	EndedAt        *time.Time     `json:"ended_at"`
+	Estimate       *BatchEstimate `json:"estimate,omitempty"`
+	ExpectSendTime *time.Time     `json:"expect_send_time"`
+	ExpiresAt      *time.Time     `json:"expires_at"`
+
+	// MessageType `notification` by default
+	MessageType MessageType `json:"message_type"`
+	Name        string      `json:"name"`
+	PhoneColumn string      `json:"phone_column"`
+	Priority    *int16      `json:"priority"`
+
+	// Remark Why the list could not be read
+	Remark *string `json:"remark"`
+
+	// Segments The segments of the valid rows
+	Segments int64   `json:"segments"`
+	SenderNo *string `json:"sender_no"`
+
+	// Senders The senders that sent messages of it. Callers of a company see those that its routes name and those that sent.
+	Senders   []BatchSender `json:"senders"`
+	Sign      *string       `json:"sign"`
+	StartedAt *time.Time    `json:"started_at"`
+
+	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
+	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+	Status      BatchStatus `json:"status"`
+	SubmittedBy string      `json:"submitted_by"`
+	Tag         *string     `json:"tag"`
+	TemplateNo  *string     `json:"template_no"`
+	Test        bool        `json:"test"`
+}
+
+// BatchCounts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
+type BatchCounts struct {
+	// Blocked The company may not send to their country
+	Blocked int64 `json:"blocked"`
+
+	// Cancelled Tasks that are CANCELLED, and rows that never become tasks because the batch ended
+	Cancelled int64 `json:"cancelled"`
+
+	// Delivered Receipts of providers
+	Delivered  int64 `json:"delivered"`
+	Duplicate  int64 `json:"duplicate"`
+	Failed     int64 `json:"failed"`
+	Invalid    int64 `json:"invalid"`
+	Processing int64 `json:"processing"`
+	Rows       int64 `json:"rows"`
+	Success    int64 `json:"success"`
+
+	// Undelivered Receipts of providers
+	Undelivered int64 `json:"undelivered"`
+	Valid       int64 `json:"valid"`
+
+	// Waiting Not a task yet, or a task that is PENDING
+	Waiting int64 `json:"waiting"`
+}
+
+// BatchCreated defines model for BatchCreated.
+type BatchCreated struct {
+	BatchID int64 `json:"batch_id"`
+
+	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
+	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+	Status BatchStatus `json:"status"`
+}
+
+// BatchCreatedResponse defines model for BatchCreatedResponse.
+type BatchCreatedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    BatchCreated `json:"data"`
+}
+
+// BatchEstimate defines model for BatchEstimate.
+type BatchEstimate struct {
+	// Costs The segments that each sender would take of what is left, by the weights of the routes
+	Costs []struct {
+		Segments int64  `json:"segments"`
+		SenderNo string `json:"sender_no"`
+	} `json:"costs"`
+
+	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, or nobody can
+	EarliestEnd *time.Time `json:"earliest_end"`
+
+	// LikelyEnd The end at the pace until now, if that is later
+	LikelyEnd *time.Time `json:"likely_end"`
+}
+
+// BatchForm defines model for BatchForm.
+type BatchForm struct {
+	// AutoConfirm The batch is sent when it was checked
+	AutoConfirm *bool `json:"auto_confirm,omitempty"`
+
+	// Content The text, with names of columns in braces
+	//
+	// Example: {姓名}，您的优惠券今日到期
+	Content *string `json:"content,omitempty"`
+
+	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+	Dedup *BatchFormDedup `json:"dedup,omitempty"`
+
+	// ExpectSendTime Nothing is sent before this time
+	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
+
+	// ExpiresAt Nothing is sent after this time
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// File The list as CSV or XLSX
+	File *openapi_types.File `json:"file,omitempty"`
+
+	// Language The language of the template
+	Language *string `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Name What people call the batch
+	//
+	// Example: 双十一召回
+	Name string `json:"name"`
+
+	// PhoneColumn The column with the phone numbers. Without it, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is taken.
+	PhoneColumn *string `json:"phone_column,omitempty"`
+
+	// Priority As in `sendSms`
+	Priority *int16 `json:"priority,omitempty"`
+
+	// Rows The list as a JSON array of objects, in place of `file`
+	Rows *openapi_types.File `json:"rows,omitempty"`
+
+	// SenderNo The only sender that may send it. It must serve the company.
+	SenderNo *string `json:"sender_no,omitempty"`
+
+	// Sign The signature, placed before the text in 【】
+	Sign *string `json:"sign,omitempty"`
+
+	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
+	Tag *string `json:"tag,omitempty"`
+
+	// TemplateNo A template, in place of `content`
+	TemplateNo *string `json:"template_no,omitempty"`
+
+	// Test Its messages are tests
+	Test *bool `json:"test,omitempty"`
+}
+
+// BatchFormDedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+type BatchFormDedup string
+
 // BatchID The batch that the task is from
 type BatchID = int64
+
+// BatchListResponse defines model for BatchListResponse.
+type BatchListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    BatchPage `json:"data"`
+}
+
+// BatchPage defines model for BatchPage.
+type BatchPage struct {
+	Items []Batch `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// BatchPreview defines model for BatchPreview.
+type BatchPreview struct {
+	Row  int32  `json:"row"`
+	Code *int16 `json:"code"`
+
+	// Cost As in a dry run of `sendSms`
+	Cost *int `json:"cost,omitempty"`
+
+	// FinalContent The text with its signature; null if the row is not valid
+	FinalContent *string      `json:"final_content"`
+	PhoneNumber  string       `json:"phone_number"`
+	Remark       *string      `json:"remark"`
+	Segments     int          `json:"segments"`
+	Senders      []SenderView `json:"senders"`
+}
+
+// BatchPreviewResponse defines model for BatchPreviewResponse.
+type BatchPreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    BatchPreview `json:"data"`
+}
+
+// BatchRequeued defines model for BatchRequeued.
+type BatchRequeued struct {
+	Count int64 `json:"count"`
+
+	// JobID null if no task is FAILED
+	JobID *int64 `json:"job_id"`
+}
+
+// BatchRequeuedResponse defines model for BatchRequeuedResponse.
+type BatchRequeuedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    BatchRequeued `json:"data"`
+}
+
+// BatchResponse defines model for BatchResponse.
+type BatchResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Batch   `json:"data"`
+}
+
+// BatchRow defines model for BatchRow.
+type BatchRow struct {
+	// Row The number of the row in the list, as a spreadsheet program shows it
+	Row int32 `json:"row"`
+
+	// Code Why the row is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task
+	Code *int16 `json:"code"`
+
+	// Content The text, empty if it could not be made
+	Content string `json:"content"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery TaskDelivery `json:"delivery"`
+
+	// PhoneNumber In E.164; of an invalid number as it is in the list
+	PhoneNumber string `json:"phone_number"`
+
+	// Remark The reason, in the language of the request
+	Remark *string `json:"remark"`
+
+	// Result The result of the task
+	Result   *string `json:"result"`
+	Segments int16   `json:"segments"`
+
+	// Status As in the filter, but `delivered` is in `delivery`; null if the task is no longer kept
+	Status *string `json:"status"`
+	TaskID *string `json:"task_id"`
+}
+
+// BatchRowListResponse defines model for BatchRowListResponse.
+type BatchRowListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    BatchRowPage `json:"data"`
+}
+
+// BatchRowPage defines model for BatchRowPage.
+type BatchRowPage struct {
+	Items []BatchRow `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// BatchRowStatus defines model for BatchRowStatus.
+type BatchRowStatus string
+
+// BatchSender defines model for BatchSender.
+type BatchSender struct {
+	Delivered  int64 `json:"delivered"`
+	Failed     int64 `json:"failed"`
+	Processing int64 `json:"processing"`
+
+	// Segments Segments of the messages that it sent
+	Segments int64  `json:"segments"`
+	SenderNo string `json:"sender_no"`
+	Success  int64  `json:"success"`
+}
+
+// BatchStatus `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
+// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+type BatchStatus string
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
@@ -4358,6 +4759,9 @@ type JobID = int64
 // ListLimit defines model for ListLimit.
 type ListLimit = int
 
+// OfBatch The batch that the task is from
+type OfBatch = BatchID
+
 // PhoneFilter Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 //
 // Example: 13800138000
@@ -4731,6 +5135,36 @@ type ListUsersParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListBatchesParams defines parameters for ListBatches.
+type ListBatchesParams struct {
+	// Status Only batches with this status
+	Status *BatchStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// PreviewBatchParams defines parameters for PreviewBatch.
+type PreviewBatchParams struct {
+	// Row The number of the row in the list. Without it, the first valid row is shown.
+	Row *int32 `form:"row,omitempty" json:"row,omitempty"`
+}
+
+// ListBatchRowsParams defines parameters for ListBatchRows.
+type ListBatchRowsParams struct {
+	// Status Only rows with this status. `success` includes those that were delivered.
+	Status *BatchRowStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // DeleteNotificationsParams defines parameters for DeleteNotifications.
 type DeleteNotificationsParams struct {
 	BizType  BizType `form:"biz_type" json:"biz_type"`
@@ -4957,6 +5391,9 @@ type UpdateUserJSONRequestBody = UserPatch
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
+
+// CreateBatchMultipartRequestBody defines body for CreateBatch for multipart/form-data ContentType.
+type CreateBatchMultipartRequestBody = BatchForm
 
 // CreateNotificationsJSONRequestBody defines body for CreateNotifications for application/json ContentType.
 type CreateNotificationsJSONRequestBody = NotificationRequest
@@ -5976,6 +6413,94 @@ type ClientInterface interface {
 	//
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListBatches List batches, newest first
+	//
+	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	//
+	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+	ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateBatchWithBody Upload a list of messages
+	//
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+	//
+	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+	//
+	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+	//
+	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+	CreateBatchWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetBatch Get a batch, its figures, and when it will end
+	//
+	// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+	GetBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelBatch End a batch before all of it was sent
+	//
+	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+	CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ConfirmBatch Send a batch that was checked
+	//
+	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+	ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportBatchErrors Download the rows that are not sent
+	//
+	// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+	ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseBatch Pause a batch
+	//
+	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+	PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewBatch Show the message of a row, and who would send it
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+	PreviewBatch(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RequeueBatch Send the failed messages of a batch again
+	//
+	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+	RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeBatch Let a paused batch go on
+	//
+	// The tasks that were held are due at once.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+	ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListBatchRows List rows of a batch, in the order of the list
+	//
+	// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+	ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TakeCallbackWithBody Receive delivery receipts from a provider
 	//
@@ -8513,6 +9038,204 @@ func (c *Client) CreateKey(ctx context.Context, username Username, body CreateKe
 // Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteKeyRequest(c.Server, username, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListBatches List batches, newest first
+//
+// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+//
+// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListBatchesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateBatchWithBody Upload a list of messages
+//
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+//
+// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+//
+// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+//
+// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+// placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+func (c *Client) CreateBatchWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateBatchRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetBatch Get a batch, its figures, and when it will end
+//
+// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+//
+// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+func (c *Client) GetBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelBatch End a batch before all of it was sent
+//
+// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+func (c *Client) CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ConfirmBatch Send a batch that was checked
+//
+// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+func (c *Client) ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConfirmBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportBatchErrors Download the rows that are not sent
+//
+// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+func (c *Client) ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportBatchErrorsRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseBatch Pause a batch
+//
+// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+func (c *Client) PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewBatch Show the message of a row, and who would send it
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+func (c *Client) PreviewBatch(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewBatchRequest(c.Server, batchID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RequeueBatch Send the failed messages of a batch again
+//
+// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+func (c *Client) RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRequeueBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeBatch Let a paused batch go on
+//
+// The tasks that were held are due at once.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+func (c *Client) ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListBatchRows List rows of a batch, in the order of the list
+//
+// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+func (c *Client) ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListBatchRowsRequest(c.Server, batchID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13577,6 +14300,497 @@ func NewDeleteKeyRequest(server string, username Username, id ID) (*http.Request
 	return req, nil
 }
 
+// NewListBatchesRequest constructs an http.Request for the ListBatches method
+func NewListBatchesRequest(server string, params *ListBatchesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateBatchRequestWithBody constructs an http.Request for the CreateBatch method, with any body, and a specified content type
+func NewCreateBatchRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetBatchRequest constructs an http.Request for the GetBatch method
+func NewGetBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCancelBatchRequest constructs an http.Request for the CancelBatch method
+func NewCancelBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/cancel", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewConfirmBatchRequest constructs an http.Request for the ConfirmBatch method
+func NewConfirmBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/confirm", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportBatchErrorsRequest constructs an http.Request for the ExportBatchErrors method
+func NewExportBatchErrorsRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/errors.csv", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPauseBatchRequest constructs an http.Request for the PauseBatch method
+func NewPauseBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/pause", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPreviewBatchRequest constructs an http.Request for the PreviewBatch method
+func NewPreviewBatchRequest(server string, batchID OfBatch, params *PreviewBatchParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/preview", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Row != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "row", *params.Row, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRequeueBatchRequest constructs an http.Request for the RequeueBatch method
+func NewRequeueBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/requeue", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewResumeBatchRequest constructs an http.Request for the ResumeBatch method
+func NewResumeBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListBatchRowsRequest constructs an http.Request for the ListBatchRows method
+func NewListBatchRowsRequest(server string, batchID OfBatch, params *ListBatchRowsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/rows", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewTakeCallbackRequestWithBody constructs an http.Request for the TakeCallback method, with any body, and a specified content type
 func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
@@ -16267,6 +17481,114 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKeyWithResponse(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*DeleteKeyResponse, error)
+
+	// ListBatchesWithResponse List batches, newest first
+	//
+	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+	ListBatchesWithResponse(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*ListBatchesResponse, error)
+
+	// CreateBatchWithBodyWithResponse Upload a list of messages
+	//
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+	//
+	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+	//
+	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+	//
+	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+	CreateBatchWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error)
+
+	// GetBatchWithResponse Get a batch, its figures, and when it will end
+	//
+	// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+	GetBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*GetBatchResponse, error)
+
+	// CancelBatchWithResponse End a batch before all of it was sent
+	//
+	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+	CancelBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*CancelBatchResponse, error)
+
+	// ConfirmBatchWithResponse Send a batch that was checked
+	//
+	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+	ConfirmBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ConfirmBatchResponse, error)
+
+	// ExportBatchErrorsWithResponse Download the rows that are not sent
+	//
+	// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+	ExportBatchErrorsWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ExportBatchErrorsResponse, error)
+
+	// PauseBatchWithResponse Pause a batch
+	//
+	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+	PauseBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*PauseBatchResponse, error)
+
+	// PreviewBatchWithResponse Show the message of a row, and who would send it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+	PreviewBatchWithResponse(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*PreviewBatchResponse, error)
+
+	// RequeueBatchWithResponse Send the failed messages of a batch again
+	//
+	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+	RequeueBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*RequeueBatchResponse, error)
+
+	// ResumeBatchWithResponse Let a paused batch go on
+	//
+	// The tasks that were held are due at once.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+	ResumeBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ResumeBatchResponse, error)
+
+	// ListBatchRowsWithResponse List rows of a batch, in the order of the list
+	//
+	// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+	ListBatchRowsWithResponse(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*ListBatchRowsResponse, error)
 
 	// TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
 	//
@@ -24685,6 +26007,1038 @@ func (r DeleteKeyResponse) ContentType() string {
 	return ""
 }
 
+type ListBatchesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListBatchesResponse) GetJSON200() *BatchListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListBatchesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListBatchesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListBatchesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListBatchesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListBatchesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListBatchesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListBatchesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListBatchesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListBatchesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListBatchesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchCreatedResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateBatchResponse) GetJSON200() *BatchCreatedResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateBatchResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateBatchResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateBatchResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CancelBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CancelBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CancelBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CancelBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CancelBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CancelBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CancelBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CancelBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CancelBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CancelBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ConfirmBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ConfirmBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ConfirmBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ConfirmBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ConfirmBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ConfirmBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ConfirmBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ConfirmBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ConfirmBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ConfirmBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ConfirmBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ConfirmBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ConfirmBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ConfirmBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportBatchErrorsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportBatchErrorsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportBatchErrorsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportBatchErrorsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportBatchErrorsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PauseBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PauseBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PauseBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PauseBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PauseBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PauseBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PauseBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PauseBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PauseBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PauseBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PauseBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PauseBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PauseBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PauseBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PreviewBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchPreviewResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewBatchResponse) GetJSON200() *BatchPreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PreviewBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RequeueBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchRequeuedResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RequeueBatchResponse) GetJSON200() *BatchRequeuedResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RequeueBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RequeueBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RequeueBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r RequeueBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r RequeueBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RequeueBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RequeueBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RequeueBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RequeueBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RequeueBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RequeueBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RequeueBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ResumeBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResumeBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ResumeBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ResumeBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ResumeBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ResumeBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ResumeBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ResumeBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ResumeBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ResumeBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListBatchRowsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchRowListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListBatchRowsResponse) GetJSON200() *BatchRowListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListBatchRowsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListBatchRowsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListBatchRowsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListBatchRowsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListBatchRowsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListBatchRowsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListBatchRowsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListBatchRowsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListBatchRowsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListBatchRowsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListBatchRowsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type TakeCallbackResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -29206,6 +31560,180 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 		return nil, err
 	}
 	return ParseDeleteKeyResponse(rsp)
+}
+
+// ListBatchesWithResponse List batches, newest first
+//
+// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*ListBatchesResponse, error) {
+	rsp, err := c.ListBatches(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListBatchesResponse(rsp)
+}
+
+// CreateBatchWithBodyWithResponse Upload a list of messages
+//
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+//
+// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+//
+// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+//
+// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+// placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+func (c *ClientWithResponses) CreateBatchWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error) {
+	rsp, err := c.CreateBatchWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateBatchResponse(rsp)
+}
+
+// GetBatchWithResponse Get a batch, its figures, and when it will end
+//
+// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+func (c *ClientWithResponses) GetBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*GetBatchResponse, error) {
+	rsp, err := c.GetBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetBatchResponse(rsp)
+}
+
+// CancelBatchWithResponse End a batch before all of it was sent
+//
+// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+func (c *ClientWithResponses) CancelBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*CancelBatchResponse, error) {
+	rsp, err := c.CancelBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelBatchResponse(rsp)
+}
+
+// ConfirmBatchWithResponse Send a batch that was checked
+//
+// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+func (c *ClientWithResponses) ConfirmBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ConfirmBatchResponse, error) {
+	rsp, err := c.ConfirmBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseConfirmBatchResponse(rsp)
+}
+
+// ExportBatchErrorsWithResponse Download the rows that are not sent
+//
+// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+func (c *ClientWithResponses) ExportBatchErrorsWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ExportBatchErrorsResponse, error) {
+	rsp, err := c.ExportBatchErrors(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportBatchErrorsResponse(rsp)
+}
+
+// PauseBatchWithResponse Pause a batch
+//
+// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+func (c *ClientWithResponses) PauseBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*PauseBatchResponse, error) {
+	rsp, err := c.PauseBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePauseBatchResponse(rsp)
+}
+
+// PreviewBatchWithResponse Show the message of a row, and who would send it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+func (c *ClientWithResponses) PreviewBatchWithResponse(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*PreviewBatchResponse, error) {
+	rsp, err := c.PreviewBatch(ctx, batchID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewBatchResponse(rsp)
+}
+
+// RequeueBatchWithResponse Send the failed messages of a batch again
+//
+// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+func (c *ClientWithResponses) RequeueBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*RequeueBatchResponse, error) {
+	rsp, err := c.RequeueBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRequeueBatchResponse(rsp)
+}
+
+// ResumeBatchWithResponse Let a paused batch go on
+//
+// The tasks that were held are due at once.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+func (c *ClientWithResponses) ResumeBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ResumeBatchResponse, error) {
+	rsp, err := c.ResumeBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeBatchResponse(rsp)
+}
+
+// ListBatchRowsWithResponse List rows of a batch, in the order of the list
+//
+// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+func (c *ClientWithResponses) ListBatchRowsWithResponse(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*ListBatchRowsResponse, error) {
+	rsp, err := c.ListBatchRows(ctx, batchID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListBatchRowsResponse(rsp)
 }
 
 // TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
@@ -36661,6 +39189,873 @@ func ParseDeleteKeyResponse(rsp *http.Response) (*DeleteKeyResponse, error) {
 	return response, nil
 }
 
+// ParseListBatchesResponse parses an HTTP response from a ListBatchesWithResponse call
+func ParseListBatchesResponse(rsp *http.Response) (*ListBatchesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListBatchesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateBatchResponse parses an HTTP response from a CreateBatchWithResponse call
+func ParseCreateBatchResponse(rsp *http.Response) (*CreateBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchCreatedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetBatchResponse parses an HTTP response from a GetBatchWithResponse call
+func ParseGetBatchResponse(rsp *http.Response) (*GetBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCancelBatchResponse parses an HTTP response from a CancelBatchWithResponse call
+func ParseCancelBatchResponse(rsp *http.Response) (*CancelBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseConfirmBatchResponse parses an HTTP response from a ConfirmBatchWithResponse call
+func ParseConfirmBatchResponse(rsp *http.Response) (*ConfirmBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ConfirmBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportBatchErrorsResponse parses an HTTP response from a ExportBatchErrorsWithResponse call
+func ParseExportBatchErrorsResponse(rsp *http.Response) (*ExportBatchErrorsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportBatchErrorsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePauseBatchResponse parses an HTTP response from a PauseBatchWithResponse call
+func ParsePauseBatchResponse(rsp *http.Response) (*PauseBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PauseBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreviewBatchResponse parses an HTTP response from a PreviewBatchWithResponse call
+func ParsePreviewBatchResponse(rsp *http.Response) (*PreviewBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchPreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRequeueBatchResponse parses an HTTP response from a RequeueBatchWithResponse call
+func ParseRequeueBatchResponse(rsp *http.Response) (*RequeueBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RequeueBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchRequeuedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseResumeBatchResponse parses an HTTP response from a ResumeBatchWithResponse call
+func ParseResumeBatchResponse(rsp *http.Response) (*ResumeBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListBatchRowsResponse parses an HTTP response from a ListBatchRowsWithResponse call
+func ParseListBatchRowsResponse(rsp *http.Response) (*ListBatchRowsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListBatchRowsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchRowListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseTakeCallbackResponse parses an HTTP response from a TakeCallbackWithResponse call
 func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -39322,6 +42717,39 @@ type ServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(w http.ResponseWriter, r *http.Request, username Username, id ID)
+	// ListBatches List batches, newest first
+	// (GET /api/v1/batches)
+	ListBatches(w http.ResponseWriter, r *http.Request, params ListBatchesParams)
+	// CreateBatch Upload a list of messages
+	// (POST /api/v1/batches)
+	CreateBatch(w http.ResponseWriter, r *http.Request)
+	// GetBatch Get a batch, its figures, and when it will end
+	// (GET /api/v1/batches/{batch_id})
+	GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// CancelBatch End a batch before all of it was sent
+	// (POST /api/v1/batches/{batch_id}/cancel)
+	CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ConfirmBatch Send a batch that was checked
+	// (POST /api/v1/batches/{batch_id}/confirm)
+	ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ExportBatchErrors Download the rows that are not sent
+	// (GET /api/v1/batches/{batch_id}/errors.csv)
+	ExportBatchErrors(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// PauseBatch Pause a batch
+	// (POST /api/v1/batches/{batch_id}/pause)
+	PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// PreviewBatch Show the message of a row, and who would send it
+	// (GET /api/v1/batches/{batch_id}/preview)
+	PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams)
+	// RequeueBatch Send the failed messages of a batch again
+	// (POST /api/v1/batches/{batch_id}/requeue)
+	RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ResumeBatch Let a paused batch go on
+	// (POST /api/v1/batches/{batch_id}/resume)
+	ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ListBatchRows List rows of a batch, in the order of the list
+	// (GET /api/v1/batches/{batch_id}/rows)
+	ListBatchRows(w http.ResponseWriter, r *http.Request, batchID OfBatch, params ListBatchRowsParams)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
@@ -42316,6 +45744,371 @@ func (siw *ServerInterfaceWrapper) DeleteKey(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// ListBatches operation middleware
+func (siw *ServerInterfaceWrapper) ListBatches(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListBatchesParams
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListBatches(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateBatch operation middleware
+func (siw *ServerInterfaceWrapper) CreateBatch(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateBatch(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetBatch operation middleware
+func (siw *ServerInterfaceWrapper) GetBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CancelBatch operation middleware
+func (siw *ServerInterfaceWrapper) CancelBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CancelBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ConfirmBatch operation middleware
+func (siw *ServerInterfaceWrapper) ConfirmBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ConfirmBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportBatchErrors operation middleware
+func (siw *ServerInterfaceWrapper) ExportBatchErrors(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportBatchErrors(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PauseBatch operation middleware
+func (siw *ServerInterfaceWrapper) PauseBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PauseBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewBatch operation middleware
+func (siw *ServerInterfaceWrapper) PreviewBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PreviewBatchParams
+
+	// ------------- Optional query parameter "row" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "row", r.URL.Query(), &params.Row, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "row"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "row", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewBatch(w, r, batchID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RequeueBatch operation middleware
+func (siw *ServerInterfaceWrapper) RequeueBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RequeueBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ResumeBatch operation middleware
+func (siw *ServerInterfaceWrapper) ResumeBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ResumeBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListBatchRows operation middleware
+func (siw *ServerInterfaceWrapper) ListBatchRows(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListBatchRowsParams
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListBatchRows(w, r, batchID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // TakeCallback operation middleware
 func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.Request) {
 
@@ -43666,6 +47459,17 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.ListKeys)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches", wrapper.ListBatches)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches", wrapper.CreateBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}", wrapper.GetBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/cancel", wrapper.CancelBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/confirm", wrapper.ConfirmBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/errors.csv", wrapper.ExportBatchErrors)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/pause", wrapper.PauseBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/preview", wrapper.PreviewBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/requeue", wrapper.RequeueBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/resume", wrapper.ResumeBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/rows", wrapper.ListBatchRows)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
@@ -54605,6 +58409,1432 @@ func (response DeleteKey503JSONResponse) VisitDeleteKeyResponse(w http.ResponseW
 	return err
 }
 
+type ListBatchesRequestObject struct {
+	Params ListBatchesParams
+}
+
+type ListBatchesResponseObject interface {
+	VisitListBatchesResponse(w http.ResponseWriter) error
+}
+
+type ListBatches200JSONResponse BatchListResponse
+
+func (response ListBatches200JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListBatches401JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListBatches403JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListBatches422JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListBatches429JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListBatches500JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListBatches503JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatchRequestObject struct {
+	Body *multipart.Reader
+}
+
+type CreateBatchResponseObject interface {
+	VisitCreateBatchResponse(w http.ResponseWriter) error
+}
+
+type CreateBatch200JSONResponse BatchCreatedResponse
+
+func (response CreateBatch200JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateBatch400JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateBatch401JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateBatch403JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateBatch409JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateBatch413JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateBatch415JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateBatch422JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateBatch429JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateBatch500JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateBatch503JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type GetBatchResponseObject interface {
+	VisitGetBatchResponse(w http.ResponseWriter) error
+}
+
+type GetBatch200JSONResponse BatchResponse
+
+func (response GetBatch200JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetBatch401JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetBatch403JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetBatch404JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetBatch422JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetBatch429JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetBatch500JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetBatch503JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type CancelBatchResponseObject interface {
+	VisitCancelBatchResponse(w http.ResponseWriter) error
+}
+
+type CancelBatch200JSONResponse BatchResponse
+
+func (response CancelBatch200JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CancelBatch401JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CancelBatch403JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CancelBatch404JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CancelBatch409JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CancelBatch422JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CancelBatch429JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response CancelBatch500JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CancelBatch503JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type ConfirmBatchResponseObject interface {
+	VisitConfirmBatchResponse(w http.ResponseWriter) error
+}
+
+type ConfirmBatch200JSONResponse BatchResponse
+
+func (response ConfirmBatch200JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ConfirmBatch401JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ConfirmBatch403JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ConfirmBatch404JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ConfirmBatch409JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ConfirmBatch422JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ConfirmBatch429JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response ConfirmBatch500JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ConfirmBatch503JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrorsRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type ExportBatchErrorsResponseObject interface {
+	VisitExportBatchErrorsResponse(w http.ResponseWriter) error
+}
+
+type ExportBatchErrors200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportBatchErrors200TextCsvResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportBatchErrors401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportBatchErrors401JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportBatchErrors403JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportBatchErrors404JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportBatchErrors422JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportBatchErrors429JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportBatchErrors500JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportBatchErrors503JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type PauseBatchResponseObject interface {
+	VisitPauseBatchResponse(w http.ResponseWriter) error
+}
+
+type PauseBatch200JSONResponse BatchResponse
+
+func (response PauseBatch200JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PauseBatch401JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PauseBatch403JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PauseBatch404JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PauseBatch409JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PauseBatch422JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PauseBatch429JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response PauseBatch500JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PauseBatch503JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+	Params  PreviewBatchParams
+}
+
+type PreviewBatchResponseObject interface {
+	VisitPreviewBatchResponse(w http.ResponseWriter) error
+}
+
+type PreviewBatch200JSONResponse BatchPreviewResponse
+
+func (response PreviewBatch200JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewBatch401JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewBatch403JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PreviewBatch404JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewBatch422JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewBatch429JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewBatch500JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewBatch503JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type RequeueBatchResponseObject interface {
+	VisitRequeueBatchResponse(w http.ResponseWriter) error
+}
+
+type RequeueBatch200JSONResponse BatchRequeuedResponse
+
+func (response RequeueBatch200JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response RequeueBatch401JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response RequeueBatch403JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response RequeueBatch404JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response RequeueBatch409JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response RequeueBatch422JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response RequeueBatch429JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response RequeueBatch500JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response RequeueBatch503JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type ResumeBatchResponseObject interface {
+	VisitResumeBatchResponse(w http.ResponseWriter) error
+}
+
+type ResumeBatch200JSONResponse BatchResponse
+
+func (response ResumeBatch200JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ResumeBatch401JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ResumeBatch403JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ResumeBatch404JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ResumeBatch409JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ResumeBatch422JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ResumeBatch429JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response ResumeBatch500JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ResumeBatch503JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRowsRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+	Params  ListBatchRowsParams
+}
+
+type ListBatchRowsResponseObject interface {
+	VisitListBatchRowsResponse(w http.ResponseWriter) error
+}
+
+type ListBatchRows200JSONResponse BatchRowListResponse
+
+func (response ListBatchRows200JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListBatchRows401JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListBatchRows403JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListBatchRows404JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListBatchRows422JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListBatchRows429JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListBatchRows500JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListBatchRows503JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type TakeCallbackRequestObject struct {
 	SenderNo    SenderNo `json:"sender_no"`
 	ContentType string
@@ -58774,6 +64004,39 @@ type StrictServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(ctx context.Context, request DeleteKeyRequestObject) (DeleteKeyResponseObject, error)
+	// ListBatches List batches, newest first
+	// (GET /api/v1/batches)
+	ListBatches(ctx context.Context, request ListBatchesRequestObject) (ListBatchesResponseObject, error)
+	// CreateBatch Upload a list of messages
+	// (POST /api/v1/batches)
+	CreateBatch(ctx context.Context, request CreateBatchRequestObject) (CreateBatchResponseObject, error)
+	// GetBatch Get a batch, its figures, and when it will end
+	// (GET /api/v1/batches/{batch_id})
+	GetBatch(ctx context.Context, request GetBatchRequestObject) (GetBatchResponseObject, error)
+	// CancelBatch End a batch before all of it was sent
+	// (POST /api/v1/batches/{batch_id}/cancel)
+	CancelBatch(ctx context.Context, request CancelBatchRequestObject) (CancelBatchResponseObject, error)
+	// ConfirmBatch Send a batch that was checked
+	// (POST /api/v1/batches/{batch_id}/confirm)
+	ConfirmBatch(ctx context.Context, request ConfirmBatchRequestObject) (ConfirmBatchResponseObject, error)
+	// ExportBatchErrors Download the rows that are not sent
+	// (GET /api/v1/batches/{batch_id}/errors.csv)
+	ExportBatchErrors(ctx context.Context, request ExportBatchErrorsRequestObject) (ExportBatchErrorsResponseObject, error)
+	// PauseBatch Pause a batch
+	// (POST /api/v1/batches/{batch_id}/pause)
+	PauseBatch(ctx context.Context, request PauseBatchRequestObject) (PauseBatchResponseObject, error)
+	// PreviewBatch Show the message of a row, and who would send it
+	// (GET /api/v1/batches/{batch_id}/preview)
+	PreviewBatch(ctx context.Context, request PreviewBatchRequestObject) (PreviewBatchResponseObject, error)
+	// RequeueBatch Send the failed messages of a batch again
+	// (POST /api/v1/batches/{batch_id}/requeue)
+	RequeueBatch(ctx context.Context, request RequeueBatchRequestObject) (RequeueBatchResponseObject, error)
+	// ResumeBatch Let a paused batch go on
+	// (POST /api/v1/batches/{batch_id}/resume)
+	ResumeBatch(ctx context.Context, request ResumeBatchRequestObject) (ResumeBatchResponseObject, error)
+	// ListBatchRows List rows of a batch, in the order of the list
+	// (GET /api/v1/batches/{batch_id}/rows)
+	ListBatchRows(ctx context.Context, request ListBatchRowsRequestObject) (ListBatchRowsResponseObject, error)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
@@ -61196,6 +66459,299 @@ func (sh *strictHandler) DeleteKey(w http.ResponseWriter, r *http.Request, usern
 	}
 }
 
+// ListBatches operation middleware
+func (sh *strictHandler) ListBatches(w http.ResponseWriter, r *http.Request, params ListBatchesParams) {
+	var request ListBatchesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListBatches(ctx, request.(ListBatchesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListBatches")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListBatchesResponseObject); ok {
+		if err := validResponse.VisitListBatchesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateBatch operation middleware
+func (sh *strictHandler) CreateBatch(w http.ResponseWriter, r *http.Request) {
+	var request CreateBatchRequestObject
+
+	if reader, err := r.MultipartReader(); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+		return
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateBatch(ctx, request.(CreateBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateBatchResponseObject); ok {
+		if err := validResponse.VisitCreateBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetBatch operation middleware
+func (sh *strictHandler) GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request GetBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetBatch(ctx, request.(GetBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetBatchResponseObject); ok {
+		if err := validResponse.VisitGetBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CancelBatch operation middleware
+func (sh *strictHandler) CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request CancelBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelBatch(ctx, request.(CancelBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CancelBatchResponseObject); ok {
+		if err := validResponse.VisitCancelBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ConfirmBatch operation middleware
+func (sh *strictHandler) ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request ConfirmBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ConfirmBatch(ctx, request.(ConfirmBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ConfirmBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ConfirmBatchResponseObject); ok {
+		if err := validResponse.VisitConfirmBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportBatchErrors operation middleware
+func (sh *strictHandler) ExportBatchErrors(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request ExportBatchErrorsRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportBatchErrors(ctx, request.(ExportBatchErrorsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportBatchErrors")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportBatchErrorsResponseObject); ok {
+		if err := validResponse.VisitExportBatchErrorsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PauseBatch operation middleware
+func (sh *strictHandler) PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request PauseBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PauseBatch(ctx, request.(PauseBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PauseBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PauseBatchResponseObject); ok {
+		if err := validResponse.VisitPauseBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PreviewBatch operation middleware
+func (sh *strictHandler) PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams) {
+	var request PreviewBatchRequestObject
+
+	request.BatchID = batchID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewBatch(ctx, request.(PreviewBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewBatchResponseObject); ok {
+		if err := validResponse.VisitPreviewBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RequeueBatch operation middleware
+func (sh *strictHandler) RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request RequeueBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RequeueBatch(ctx, request.(RequeueBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RequeueBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RequeueBatchResponseObject); ok {
+		if err := validResponse.VisitRequeueBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ResumeBatch operation middleware
+func (sh *strictHandler) ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request ResumeBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ResumeBatch(ctx, request.(ResumeBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResumeBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ResumeBatchResponseObject); ok {
+		if err := validResponse.VisitResumeBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListBatchRows operation middleware
+func (sh *strictHandler) ListBatchRows(w http.ResponseWriter, r *http.Request, batchID OfBatch, params ListBatchRowsParams) {
+	var request ListBatchRowsRequestObject
+
+	request.BatchID = batchID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListBatchRows(ctx, request.(ListBatchRowsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListBatchRows")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListBatchRowsResponseObject); ok {
+		if err := validResponse.VisitListBatchRowsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // TakeCallback operation middleware
 func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
 	var request TakeCallbackRequestObject
@@ -62049,804 +67605,880 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3bjyNJ1h/2r4SpBaZ7NovNquruma56WNX0Zad2+rZV1dvanW4xg8wgGVvJCG5GZLE5sy1IhgwItnwR",
-	"oAdDsAHL8MMHQ4Aebfj2/TH6vl35yf+CEedEREYmM8kkq4bVu+rFYrpIZsY9zv38zo+doZzOpGBCq87R",
-	"j50ZzeiUaZbBp5OUZfo0MX9y0TnqzKiedKKOoFPWOepQ82ufJ52ok7E/5DxjSedIZzmLOmo4YVNq3hvJ",
-	"bEp156jDhX54vxN1plzwaT7tHO1HHb2YMfyJjVnW+fgx6pzMZthhwtQw4zPNpen5YsKIyKcDlhE5InrC",
-	"iGIiYVmEf9MpI1wQmqaEa0WGKeVTRahISMZmMtOqE3XYBzqdpaY/NVV9Opv1e739ToQz+0POskUwtdls",
-	"3cR+lrFR56jzD+4VC3gPf1X3cBJmOo+pZmOZLV5Cu7XLOLSPbN2b6wM7nFAhWLqqP3xi6+5eSuzIrPFz",
-	"PuW6frem9IPZ53DXqLosbcR+r371U2g1HE/CRjRPNb5iWzYfemvP02M5nVGxeCmbVgN/7wt57QWRudDZ",
-	"qp7g95voKc+UzOqXPRbsg+4P4YnY3ZVZxq64zBWZ0TFrOPL4SmnVp/TDcybGetI5OrBL7T4Xi610xsUY",
-	"xtVIKW6YRpwmbDqTmonh4ju2WF6HEzKXWUKGE6mYIIMFrMGQpinLyEhmRE+4IlIwYobElO6SE0MnGNUs",
-	"cd8RLQvSYmYD1ATWjMy5nhQ/DmSyiOA7LsjBfTKReaYikkimiJDm2zGZyox1yakmGdN5JhS8PeKZ0oQK",
-	"NTd0zDc6YTRhGYmDWe6dsVlKFyyJu+TC9XvJ7Eio6YVlMBAyZlqR+wcH+KB5Br/pPSLzCU9Z0LObKVeG",
-	"ds4yOc6YUl3ySvgmYeIys/M2r8LKcuWfuGSLLnmaZTKzM0Gy6/6WI5JkC5LlQhGaMbMg5JLNdNedQpxt",
-	"cVTCWZvNbX8eZ1Rrlpk2//H3/9neP3n/5c86dYf0V3LQeE5/Lwc3zc+ec6U3opJcs6nqbEwYDzYljK8n",
-	"UrBnPNWshpK8EukCr8nMPGaHF5GJnLMrlhEOp2aeca2ZaBgsvNnHNzttKRyM6iW+Y0Z5xoaMX7Gskapm",
-	"9oF1ZHXTfTuTuWbNvZpfb7zLPF3RY57eeIfnIEI1dokS1nX4VSEHXVB12XjtjGBwHXHLNm76eaNYJppl",
-	"n9z9vG1Xvn3T2Vtad63P2VCKRBkGMqfmooyIkCD8AN28ojylg5SFgtBhgyBk3m99dWA0H824MqZmUigG",
-	"MvxjKUYpH8JAh1JoJuBPOpulfEjNmO/9XpmB/1iMxzyZsM7R/d6jqMMMcTffZYzCg7BfXSF1f8LSpPMx",
-	"6kyZUkayMDTNzHE2IwLohHkA2IZ5JSJKGsoxpMKwAZTMCQdeYHmROQVHnd7+t7/81cFv7r/t/fbrXz/8",
-	"3XeHLx68/Or1o7P9C9NZu9UAloTLsUx1h3mWMaGJ0lQzz6mN+iDnMFw7HNPdEynYNmuHHMovjMqHQ6ZU",
-	"+wmYfs/sRjbNw3HwOVVkSLOMs4TIHIb9TGYDniRMbLfvh3X7TnM96Y58w5WNZ4qRYcYSJjSnacHuYVVZ",
-	"Yu5DIoGp7HzD24+M4LKaCZPYiYfDTCrVV1yzmEwZBfGNakLJnA1ApDZ82wlE5jGjnOrwIBE9yWQ+nhBK",
-	"BpmcK5Z1yXk+nLjfcUwZ+z0bGhmUg9i+IFO6IEZdGzM8qpHTbAcL8sunF4SLYZonLOmS+PGrs/P+q7PT",
-	"X56+PI9Jyk2bZgBujmZYqmuW81QYMYmm2xyMB+ZQLx8M7posHQnXEVEsM8QA3jsif8ilZuHi9HlC5hMm",
-	"yELmt0UVTgThdcM9hoHGxUBiwuEcjTjDBWZCZ+ZvLqxZwrz8hSKpHONqX9GUJ1vdwoODYLFHnKWJ6hx9",
-	"b/9clrCKleeWnpWkNzy0QyrIgJGEG3Uo6Xx8HxXb6M47t2Mu7eYJgW6JbRue2D3lBh2HK3NFE8NFIzLI",
-	"NY4M79A8k2J8TGJYty7+EBPDTxVhdDgx43hBUyMqse12pf4KuLWb+rar5NHTApiDZYIDoDbJkeGL01zB",
-	"F7C05Ffnr17e3vr6LYZxmMZfSv1M5mLLNbu/Uo4YQcPVBcsYjoQoQynh4Z2vh+0N7AJDo/p6YYF94Cgg",
-	"XEj5nGbjrYSE+/uHqw6TlrKfQturDxM30qYk8OgRUbOUl7mPzIiayEwzAeZRzT5odXtnC4YJ5EiQffKC",
-	"fxOZAX5t/gLzDCUDqvGmXkj5gorFdtTzUaMMY9Z1SsWiP6I8zTOmKusrJTE/E/MzSwjVmk1nWpFRJqeo",
-	"FtMkyZhSR0RnC0LHlAuSUs2yHa+qGyhQvZKMM6RTtjxes9KBqakq6MC65MNJHBWCCZgQuSLWUEpyxd4J",
-	"7TrOmJJ5NmSqS+IzprPF3slIsywmY35lGaQq60Pdd+KdeCaz5TGDLV8xYlRdUCLSxZF5eI/8BijRyetT",
-	"cskWyuoWY6bt3MDW1CUvGQcJLJGllQC2NzfUJFcsWV4TZ7ozY02pkaYZuzyGR94JQpgZO9rZzGw1zXTh",
-	"ggBBAY6sFdOcwZUqNZdZ0jWjPzEdW/Y7y+SVEfC08s+0GNFUCtwxQSZUFecRzEWKyLkwqwttE64jQrUZ",
-	"ecrMu0YAoGTKRa5Zl7yFRfcNwLxME6L2uIC0kCtmNyafRWDcUxJ+KLcytYcjM10jv0UpOQPXjG0lY7Ak",
-	"hhzgtsGxWDq9nsombMZEQqQwEiLsrlkUWE8gwKr7DhSRN8JcbJnxH7bl6vuN1MJbCkpE4nFFoZhypbgY",
-	"E3eyj8BDRSgOFtbXrJ3bdaB5VLhDfQs68Jrx21X15oqttIVa7pYHrS7xNXOn+BA4vzldMqMZTxckeCek",
-	"ucDV0ltYvfXDjICX2TUhAzak5gqE5g86RCqcUE0HVLHjwqfgGLdRAOcyu0Tmglui8plRkVjygiWcbid1",
-	"PFgldeRFF/2p6aMPtsOlrXqM3e5dLGbMC6/VAex+a+JwXLETZuPqwGIw4dkWwdkNBppzpjUXY/iGJgk3",
-	"z9P0dSZnLNOcqc7RiKaKRZ1Z8NWPHcWU4lL0eZKyPhJbtWwafIE/AMGUuQaOghtNDdck8wkfGj5jWwPe",
-	"04lq7LrO0P/g4MHDkq3/wbKhN/KDm9IPffBOLY/sW/P1ilGAd10YtUWxlSP6+quH630P9is5+D0bggwN",
-	"gQYQf1BaVTq8FHKesmTMkj7VJRt3QjXb0xxsuSJPLZFCW27F6xOVGxqAPLn+HRfeUGdZX15k51Zv03Tg",
-	"dG7zeMJSfsUyuyjoIFpneTeDf4LvLTrFktMso/CZicQvRfUozA2ZggeOSGyEN7gFMbmDbh95xbK7EYnB",
-	"JYFyTxK7zwlXZi5JbBiJ/YqlTLMkPiZmptYNyY3WbiTvFrtnHly5/0tvXHJUVNcu0XccFc+UXeHerX3j",
-	"OTz5MepIkS76ci76wc6XV/JtILLAaQIHwABvvn0LJSohiXNkOQsN8AcjKhbe2DldFJMdSJkyCsJPxqY0",
-	"u2x1lIy8nl5d8zY5X1S7i1G4kdoMEARsP76l9USh2J9JMmBjCsLvRKZJSJhWHg+lqc7b3aFzfNS8lCO5",
-	"qhkW1ZVhuX0+Km00mUkJ/+KS1I4sn05pVhvToJhha0NGvGYgxjktdA7ns6hpVU8ypmCFSnsuc/RDNWyK",
-	"NSx+jDpXNM1Zw8TnVJEpoyrPmDXjlpfC/A5KDBp5opr+K/19DJ1z35fCzLwTFC64u7bF3kTleJ4i1Cn0",
-	"Zbo1dvMK18efjdJJDEhQ+QoFdDRa4lbLbMdf1RrqUSLz75t45EnR4tSJfO2llIJQBKEUD1aHUvzjd+/y",
-	"Xq/Xa4qnaBin1cYoHpW60AdYfHd4XdBL6b0YQma4IkpLc7qYGGaLmWYJ0kywAqiJnIOQWQ4OWTklsvdP",
-	"3v/8Z3UXBcZuQ+jaM9uXEoRj+uEUn97H3t2nZeZb5s5LYo89COuooOcY/oppCe5WS46Q5QCX7ZJXI0KN",
-	"IMxHVgg+wsvK8QZPqDnHhpBC/KRbgWhLDuGVi+rQF4VRw2hxaGADXVgK5uwZQfctGFoR/9GOH8H9zc2I",
-	"+tssdN0ag0MCqcKWS1aheeWoltIwmyfglr2ReHxnpSImjGj+PYQX9O34/pCz3IhqMwiXsHbRfka1+dHw",
-	"rX4uwN6VFNRU8dTQoKgzoCkVQ9ZP5bwDNOeKm9915ig8zGemVd9aGcykuLp0L9BMAwkLfp6zwUTKS7DQ",
-	"mm/eV5cs6nzYMxPZu6IQkaHMjGCabynXFzgr+PxrM7UndmbwzTOc3hnODr56LWX6ppgh8n6Y5rmbJXz3",
-	"DU71OQwc37TTvfCzha/P7JRf+CnhrefqMnzZTb3y2Fuc/jM3e7eFzy3TL8V+dX6YACfCXbUfNlmxU/F4",
-	"wgVTfvCn4qkYp1xNgp6dhFycnkxgs8OMaz6khoexKcvGTAwXm22Yawnpb9EcfH5atOkHw5X2wRFL9BOt",
-	"HGuCps0zRreimrYSBF/Tihtm9Tsv7GPVmw1jK1qxA2i8sq9tV+UJeq7UXhes0wGDUOG1LI590DbsuDoj",
-	"F7AYttY4HxfPV7NpdVx3idw3kFE/pQ0162EGQb8b6ZZteNuQpqllbq0UXLzmfcXFsEbONrxbkBh4zZQK",
-	"OmZZfETgYWTipjfTpYI+t+baE6r6dLXg5lRa7G1Is2xBaIP0VqurttbM3UnxGnpA+dYr6e7hjy6W7seb",
-	"EB3yWbLxccmzdjahXLGsz5Nrnv8rlim7cWvns1LmsFGSTs9y61mvYJnr78ePU647TdWD7u5SMezSjSyt",
-	"91qKUhVuQlm3Y6159vJswpu+WbwsN2S/PSm1Vx3MLfAn1/Xt8KlS7zfBrzyj+LT41muITFindU+5CL/d",
-	"r+rhS0R2jfJavfUtlFlzosdyz5tWsIHuS/vH9/jY+/C5PT6dSWuGp6bnzpjrST7oDuX0nqQzvmcOxZiJ",
-	"e348H8PX1SWf7ckZrsreTEJAHQ75Y1Ti72t336vgSyx9vR5+bUaxMiqXq1lKMZ2vIO5ru3lz9rxK49e/",
-	"o1imKjR91UvnjInf2EebDTPuIJ9Za+FmBqSlg7t2FmVD0C7Pwe1JGp/WAaqQvZCxv19/Sm6Fh90e/1L1",
-	"tkonGwUxLVqmifVoYUw4TY3U4zncRsk4ZethK/PhjrfmFrYkT1mjmvhTuFm3UgYFeDsDWT3QdUYy69vo",
-	"t+Vj9UxmZCLnJJViXHGZQCzFRKYJGbCRzFjVmlvngF8+UbvwgTqKV57a6YgIKRiYS8f8ignM0jcDAss9",
-	"qMmmiS1cWVl4UZsv2/JyrNOcMAG4eb8grrHYMSrsjgBBUJobhd9sDgbjpglGKB2TniUP4K5ot3PWlrz9",
-	"2RGy6fw0WKpXjOWn9PXylIkhS/q50Dzd3h9dcm9WjqIG76TgYmxjCRWRwh/HWnfkWnfoNmaAQIirjFAY",
-	"uqNYQgYLYs6IS/npknMmEsI1oYrE9v3YhaLaeFMtScI0G2pzBFxaG/4GEd4t9mzORSLn4WFbeqlhRRot",
-	"Cd5NW7EiWG9t6G6t9F4mmstXYemeLp2iVi7ggooUJPx6Vog8Zbeh9OcpuyWF3/V8I8p+jrrkp6Dow7xu",
-	"QskPJJWSt30D5f7OL47u/OLo+97eo5O939G9H/p77//47l136YvSd93+3vu75Y9f3v3FX4KFoCSufV6z",
-	"Nmu2ify5PtbJPns9WTDYuP3NTFmrQk0+uZXPPmWNcaWwu24pv38PA9jpWlZl703Oao24vMnrJZl1W6rz",
-	"l3V2b0TwXjcr00j3gk/ZDie2QhMI7h3cSJfDNeGzGUsg6cx916gZhAA7xf+Ci9pbpz2sW7RRKulu7942",
-	"1uVWSoNfrMNyisLD3gY5AUYc285UHYhf623Fm9qWA7bro3BK230zXPhWTTgpG2kic43GG7gfXCGMGuiq",
-	"XKvCpAMdR832HAvytVo2aB12WuG+re3KqvNJMZsW0EmtafVqo8jaIV74p2svdw06mBzB7vvcWHxpZW5Q",
-	"O0IQqm4lw8H71URi54r37pXu8zbk9uDBo4MlrrQsPobZDUHYxIhb5u7NhBsESzxzLzsPhW3BdXexOg+h",
-	"DXtdMsZ599hyrJLNsiulmCOSoSFZ8T064/euDu6BZVTFZfJUjYr/ukSeJlrP1C+O7t3zdGoP/j3o/cNf",
-	"/INVseXok2trHDFPnz7Z2D00mwE46w6vxGx2QdXl7i1RbcCCXbpNl5yIBWBfEPZhyGaaxN0YT0K3G0c+",
-	"7fHN2XPEvbSJukMpNOWQY9AEIbxSa1i2Tbgz00XLRPlj+M37uwEfrLNH4BqcAWZSICZN6YdQPoKzXHHk",
-	"I8BxWyYEcVr9YF/rFF7AkrAc3waQHwdwow96PTKc0IwONaCEZgyQQJekArjy26paIANRxezklocJv7r4",
-	"ffCGAN4UE4mKHACCxyawkwHQrVrOFijo62zk5ozrbNGHHNtm3urQA4HbW+FJZwsjWinNaGLGFJ89vTj7",
-	"bf/J0+cnv+2/OH355uLpeRxZ1DB72smlkHMVeIkQfaMyi8ODUu7uw/sttZnQ5TOReZr0YZQrUiAlzoNQ",
-	"8uzk9PnTJ4Dnc0xAdDfSpBOjG7sMJOp26Xt4K4r8PYcy2R5MMiRKBUalxwa3w2ggTKadOsrrU/WXDm4J",
-	"zqvugZuaQQU3zI1pxUTqLf0FEakd6gZOALtcNS4ALTVN+4CdvRYV3vSJKohHhVkf9hp2EGwuTqB2SfKE",
-	"65Ohi4BygpN1GVmX0xj+spnPbUUo0/Bj3wx+9G3BxyeuQTeOp0LXZZDRYasArWAmkCSvm1DFAcNkPpFk",
-	"ShN0J+Mkj0k8TPkRslFqUWQADwfecPRTTqegJHLBuuRlnqYIigqAUFRdsgRe4gVM4vPvzl+cH4GTfTaz",
-	"yDkSFE/E73Y8xSg/JGNjrjTLEFeHpSNClef6kFum5JQh6houZwl2w1CfCRUAZtcCSEDLrJ/JtIkLysKM",
-	"BEtAbYRAa6SCkQVkrjd14Fs1abjeI6yYRmyZNEXpR7A5MeKvXljjM26QPZtEmj2JEZyeMxUDwpBE/Gfp",
-	"WCXAJ9EEoCZPyATwPy0eIKIK2nUtwJJicsd+eTc2u801SaW8VGZvMCphxXoXl20TFzs2e521y9gspUOb",
-	"kOgX0K1UzSKatW2/gBmbyiuzhBdwgD1mId6RNJ8K5c6OO5xdcs6GGdMWVR1hmRg8NmNyljJoIP7yyy9j",
-	"RBIYyTwjCR9zhIeqQECah3H3Wq1+2SxWgyFkMcGMcAHSswXE5HpBBszIHa1yOPGNWj6CP/UvWf3PrdE5",
-	"Qgia2rIJ/2jPys97p0m8HIe0PpYFYND6fFbfvgPUAgmzWCsH/zKkWySJojSCeeYa0igC6hSOqDT9yDEH",
-	"v+6lVa6ET9g75ehSIz/cceyD6XL32qbv9boxDwXnvvWgB5vPinLGFib2JnXQUlQuiGLjKZQXWmUabLL4",
-	"7FV+qLvZTZgGm6AYlE4ETqt+tfRw0mRyANTKIjXcIb6bK79OeVye1jf8hwv4stpTDxu24mZE9omQCSOJ",
-	"FCwiBy7ijwoiswHXETnE50dccDUxL9zHLwC4gtCBMONK00VEHmBLml4yiycqxbhLHkPhFAVYZLliBLFo",
-	"kKEoJ4/xDFEIF7PluLP9hyUj8MFXD79aZ5z0JY0CARsy1A1dg3M9lYJraYXpCVcaKyhRRFl/X0OhXZs3",
-	"S6ZWiRpLx2dnpMqpDbXh0+NSvEiTXuSeXNH87gi+m8+u19A6EK/lWbRy4frlcA9uGYq+Is9VZ4sQlO4m",
-	"w6YVHwuqASvCr3JdLNJfU8xszU3BEFMb7lqzJuFBqO7ItoGn9oAa0esngqqJOrngf8iZ/dlGDAT97pYC",
-	"CJbuXOgL+72m2OcIyq3LfH5ONxLmuhWB2yJVbomMrTb+6mzxwl+wTy3grS3VvKnUT7vjO4mk+eSPQ+v1",
-	"X03n369a5x2Txd2SRHQub5U/vJnbMd24vOgx2e+V3UklFXOd1jW3Fb1a1NmqgBTixFYs102eiHbsxvTL",
-	"kibHym6Pix3HsqMCMeSX93i/Yum3DxoVt/yDdY9aXHpEGakqnzVovSv8cM0OZBAuwbuE4IUDOrx0MW/o",
-	"SG6XcoU9+ICuOnhx8OFCMp/1UPtUPq6cM6GdFH3TbsWoozM6ZDOasSafnMMDCh70NlWVDwDlTYousaBn",
-	"1j8woQnkjZYCLXq9vfuD0aOD0eGDr74aHN5P6EN6OGSPDh4lPdZj9786fLjX6416D7+itDegj3oHg6/2",
-	"IChjtZFnrTc0OAeRP6blras97fY6Ly/KtxcXr4lHF60cCiM6yCwxO7RfVC2uoxabBap+AurnX1m2JOPj",
-	"iV6/mrBNb/HhZdoZWNitzmjbLeuJW+qF2PyO9TPsdPf6WdDvdfUze+luXz9zc/qL0s+2TCTY8j41LdqW",
-	"Ks5OyOoWi/rTkJv3q9ZvxxTjNqjFW7+qjT7tLxRRE5qxsNYTH7KIZCylml8xVyAe3SH4FmdGASnrH2vC",
-	"nENPSLe3XxPg/FgKTYebnuiEi7Gm6WW/KS2zTYQlBjXvP2uItGRTyqv5zQcP7rfwloPMtQR8FrVGSWwf",
-	"OD1nwwnVfTljAl/bZB3CnOEWjkM3uPqTB7u4lZ91aS9XXyvo6F7RxL3y+59eDrM7RhtOC9/75Kbjz/aG",
-	"08H3PrnpXP/GbbgO5fc/sfXY/MbvWgyHTm9BDC/6vbYYjvzuExDDYSA737zb2Di1K7kZe9v0MFi2WU2E",
-	"Wp0JtbQmtu/6ZQgE+rJQ6H8ycp2N8zQzjo8JFYRNZ3oB9dax1LpyVgl8DmI9F1jMFGp0BtGYKnLVJfiM",
-	"m1n7eGk06pNYTVXcDSEiNnHtHgbxUv4G4WRqDUtuXi13cgsTUcJp2p9lbMQ/rFeDzOmDJ1eHNoxbqJxn",
-	"+NTnaAW8Bn6jvfEp3Bi/qA1xDNvapKDXXTND6PQWmGHR77WZYf5pxIn6Od2ETerahGAjP/EGJOITRGrZ",
-	"caAAbvO20sBmPOTzMbjZY7AhpX+/av93TKN3Sp+foHHuceEDvr5U2+RM3kZOap3VwlVflTsOSMJav+9W",
-	"1UwU62s2naVUsxZHkCfVhJJGb2up5WJqm4kZ5Z3drbRR7nvnQkdN99eUPSrX5NZFkOoMb8Y75q9u+6W4",
-	"YB90y8uwZhK707q3nmSVjKxq4bV59mWBk1xZn3pogNgOLwbIakVmNKNTpoPkEuIaqcULWEOCNkh2r+7N",
-	"7VCOW6QasOe1XjHNPuhjm9kbbmuMNoxgz6wNIyDlRTDPn/7d//wf//a/+bv/+2///K//5k//4l/93f/5",
-	"7/78b/75n/6H//rv/8t/u1TB9RrgYIGwWDsZIwQRFIJ8KX4z5vjncWm4Xz/slPvd33v0/vve3qP3P/ai",
-	"hx8b+i7EzrVgqJvMSYobwri62bNVd6ieugp52w/SF9lb9TD084RpyrcKgK1mBa/JCqzeKVe7LGikcTHs",
-	"IOutbvXIVST+vTTaQy60L7J/BMe0injhMw5HPNUsI4qlbKgVEfVwbMtiJKait5YLnpnHcY9rZIKGmF2c",
-	"EvzYtaXt7XSWI3kzNpRZotoWS6Cqzup2QpQ2ahaZywxhI2aZHGd0qoiWZJBRMZwQKSKi8uEEDHBmNbtC",
-	"6j5UKo8764v0Qs+1m35Vr1hsYzT1R2ejVEN21aSRtNYugoL3LRLRscOwFLsdeUmCb1ys3crq0OXORfSi",
-	"12tK5ni8bl0gh2FcK6ekbc4U5LiFp9olBUMYbwG9I2TC+gn60SH/uT9LqbBwPn2XA+0+u+Rn96Kt+O8+",
-	"+sfrsondj7WVw0Fi4lNGqA7AHiDt2kq0kGkNKdjHhk4HEi2igzCRkEQyBaVc6GjEhhrqtyeMzAFVJLaD",
-	"7VMdE64I4DMU0eHd1uHhXHDNqV5/YEpghP0kzxpKxNo0m4ItwaindAGZ5StRAB4cPHi4HrkSNocLz7db",
-	"kDJz9NrM8ZV77qM9P3Xop/C94VNSMAInkkzpJWz2VCpN9nu9XqnUviJ3RvyKuRB+w/1cdr4U+NHeh7uQ",
-	"x/DAyIHEEhRF7ph+ZiwrtQkPzlimpLjbJa8EwxbhKKRzulDojmRJa/8hzKvsQjyocyHO6CKVdG1kx2v7",
-	"mLVertdUi7mdm+cR5y3TG10xOGr2terFan0jgnyIFkfLtCJz3c/Y1KI111+HAdNzxgTB51imjr3ugQeB",
-	"+Z/MJlrj1wZ3pTahqbaq8KaQow96y+egwjIc9y/SKjyFr+UcH2Yp5WKHDN90KHwRyt2x/KDf5eSnCaNJ",
-	"O1Q7IKZjWc4CouoywkADlpB8ZuRagEtpJzhD732u+lOLmrVsQk5ytkpWXQ/s9GHGM6au1QZX/SRvGJ8U",
-	"/VwMU0bXE3bxxj5oKFjGZWYRp1rkijVpGPGEpU6JQewXZ/uwyC8zmisQJ5y0YkaT5FhsCvNXU6rBLGWa",
-	"6kSIcYICSB9zwDogOQ0ZJEpBFSut09aQgt+woRnDedCv/QoyYp/b3u133+Ig7Kdfu7HYzy/luRuR/eZ1",
-	"ODDXlRufU6/zBgL+dsJEsVpzqoh7HEroH3v8eZsdBvXzzHOt6bjvfrBYg2roe/bjMUOobVPmmiXNxkz4",
-	"XZGEDTmIaoYxuWQ+uoA/fSfHGDs+54oRKhYYb54sPc51bSF9fEytyh8MZDA7rgKQEXDbzDmJnEha6l4d",
-	"h+KMkUk9lN2QCpDkisUayqnNxmwtbOBR+g1n8zo1ph3A6wVVlwW8q8qnU5o17DQryDDhAkwCag3rvxbC",
-	"qk/zs7SjGJ4nqp6ylchkQJz8YSv2uo7DBNaYJQYDhp0GBkOnPrcBHjsmlCRSE8VmNKMowNsynYgkKIh0",
-	"mv3Suq1Ehp5lcpCyKVqPg/60tSvbq21xtrFfyK9da4HB+a02Rn6L2FCGLnExVpsmrANac0IXdRVByYxm",
-	"GstuolKGvJpmDMAjLakmA2YuiCIWpYrMDeVTkkzNFRzlaUpM++TOm4vHd8mEXjEyo0qZq8jFkEGdDUOO",
-	"zFNryis8WC8Qsg8uTKF5MlyRJJNQFgdwLFG35BqoNDbAksiI1hTyYpCKKqO1XvFMiqlRiSZUkfjb0/OL",
-	"V2e/7T85PYtrqdglY7OG5bUbF45mw5XDUiS4cuYIm5X0s0RgWL/CGL7RLZdr7W603rXKairHTccHVtXN",
-	"BiaSsZGRGEC3wzIlZi4+YRpBQEHUxlNmkUkx+304oZlRF10NFpaMywD4eDCTBIXFAfQZ2c2FhCgcBNUA",
-	"kv4TrIVf+/6cJ3pSs+VyHqyGF34xEYsWe9clJy48ks5mKQe8uuJny/cSCdYT9oErTRZMB4IYXqU5Y5cI",
-	"JacntUYeMCCrGR02ULbidzPY11LpccbOf/0c+3f3fSqvYIBo2ZFzUSAjYwNEMJYg3Ztl/IqnbMzI47On",
-	"JxdPibmOukueQphxUL7KNa60War5hGXmHBMOMaGB1+nh4WZAiEv081Roll3R9EWDqMHt7whtatRYS41d",
-	"gpxgHzRUBpryNOWlQq8Nhwlw6FuUMPmOLW7Gxt5a2W8IRK6zh9uAqzW27+/YTxAT20oCM4t3m7Ag37Et",
-	"owzrC1aBoJFnM8OGXBk3gLO9IQ9sZZ6NabTPGTVK0JrqDiOZBVYrS54x/IFavT6s9/D67NXjp+fnpy9/",
-	"2b84ffH01ZsLX/Zh/UXatEzFc2AcHli+KiZkcu4W2LIYruDa45eKHZkpyNlePjMcdiizjAHgMLmD4QOD",
-	"RXw3Amh3BNUgdwQbY0ptjETdhsAbthw7EA54BxikSMidmVS85g1w4vs3rNTqukERxREn64O0KPTHRBpB",
-	"YMYyLBByF6SDAi3eli1S5I7vsHe3S06waWUZthlbUO9TpgmY5KkgsSXXXScOxCVmfITmPzl32OyGMTvr",
-	"IA2mhCxE5VOYW5oW8weBGYvPgzkCUH27nerlsT80AdjCj96X4FB829mTVmrZsCiV4gFtrD/Xhxiuwf75",
-	"KTnE6uoz7iyiXi7lpb3/OHw4dHhM3VcOON4crfqS/esvdCrnfTXnNlyuPKhn9cccwOYFgRxMMXYHw4Yf",
-	"sLlXz7YczZxmpt1PYTgFfPQW4Ov+HLtrVZ5eaelLeEK2V7g0a2WEgCDvzmAecoFdigXY7004ySszuF1X",
-	"OQ5m19u38wiH5y74Z3Ok91bFpqD99TacqtBlaalh7wgYGZGJzLMIDAOGuIAK6DRnFMe+QEc6+UEKVqra",
-	"LSTBGKcqb52hpWjt1sDLRh1mWd8MY6MXcPybvQL6bbs3PjZtqmoXb32NFVmXdLNrjNbNtudTHP0mZ+WT",
-	"HH/7g/tpDb/uFr1oMpHHKoeiBTFWHUKTOMQr2gI/AxefDBGnYEp5POGCGU03I0/FOOVqAsnpJ8Mhm+m9",
-	"57b8clxbid7CDB4UY6ovNBGH4SZxOZDC2dGuWOYfAa+lDj8aGYdp02+dce2Fr+CwpW3ekOf+DxZspSE6",
-	"5IdCM/VGxfiXTy8IFn/dv0eTKRf3lKaaK82HKq63LcK7rjykQJjRIlD8RHF679y8NKF8g3qgAcDQvZ/v",
-	"NdSNnVOu+8OMaz6kaXPhSFAMA6cOeG5I7F5cbShoWTMYhsKmLBszMVxsPBb/5s0Nxoraq4ZitQg3Fqj2",
-	"C+XMFYmhDXNQ4spQbbuxNbbSKwbQpMdlm/j1p1FHKV6y+e4tm7bC1vI+XrJFCaeAkm8YzaCk5yVDLwq1",
-	"tmuqFARbyxH5hio+JDQ3t0VbitDdADZ0hUXVVqlarTPhGu5O3rZ7tktZO9BKljbuNVUqBCqmisSoncSG",
-	"mo2Z9qZ5MqNjV5VRisJnBl+3MdG8hCy0ghjS4ZRtXhM5hFqDqsjVL0rfdft77++WPzbVR34p9RmjycIG",
-	"ryydhBXYIg1hPxlThl3FR0RngOkHhgmsPkmGPBvmXJNBxugly45JLGT/D7nUNI7gbzASxkfo1gXJmkDt",
-	"S1WY3zIwmiUknx2TGOr/axtmRGczcKwK6QtiplSzdBHwZDs8DCKCnvFP6BhQPdJyAtyqACK3eme+UffN",
-	"S/lr23bxzTPbhV9z25UPV7Epi41CyX71OhSv+fu/Iu0iDCJ9KpLt/AsD/sNSxGQLAroBMFEEfWgrda2i",
-	"Eq4KGDru2dBQPIwtqVhE7Ob3ov3oIDqM7kcP3q/HQa/d8afQz1vK7X7j53OUUf3nZ5RjOBl+fGwObhp+",
-	"89TaK+3rcsrsK+9La/VwzUJtE7hdRA9VK6fNcVYR2SdW6AY8eRhYRA7J0E0jIveXCqQVV8yv8rZrfM6C",
-	"BT5nweqes2BpRVJaV5GcFIN5X70p/khF/gSvLFEd3pVnWK19mTgWNHAVEmc7VMzWN3e3qUBhzzu3l4Wd",
-	"v6AJu2axsYQl+Sw17dXFKF5kOXNF4kupBBAhYc56mhmqXRuog5ekRtJAJXU+keb2GL408M61yMgdIwoC",
-	"4qWQc0EWTB+Dr8sW2IcbEUYaWqW3PebZ8iGus/UGj/U3qBnrXAM1dZ7hKJP5ZOHqWM+RLfMRZ8mx9eNh",
-	"DA8XYx/a7yDf4G0ubHCXZkqTTOYiaVVqtlV0ZCmhwkZJVp3YlWWJghI3paNUCmi0ngt7INad6puw5Jem",
-	"YuMob92iHw7qzEH41cT4Y+Hf1VWBrdxtV//YggpCjXTBCLe3pzY7dHWEfk1EvpG7adqfqnGTk3KWySuO",
-	"FvAgDWHifedtzqhRIfo+iXvl/QHVERKZ3B1y9KNNRxhG7/OoW4TzKyb0tTIS2t0/fyaKEOUgurhm1WEJ",
-	"vrCxnhgfjufA53y4kjeQd2Zodn0MM5/WwVh+C3Eb2gbd2wWfQDV2JjzlaudB34L3F7HR7kaUiEqxiUGA",
-	"tNup0nFaOsNuxusv6fbaQEuOsYVYv2UiLJDnfqPRZgg1e79QUJQXQr1HPvE0YPyV7MMuOXGApmCE9v6u",
-	"S7aohBXuH3y9HWR8KSOoPPCXUk+gGhBmvy2ltJJA1oCwiIBUkMECLbNgqkPe1D4HFmh9lgswBa6wJtub",
-	"iJFbojzc5TzeZzIjg1xxYUi86ZM8sAgqQe4uCgT2HdNWbPMru1P64YlNso2t29Kl+YYNtJ/lNrrU5sme",
-	"KPOEhflqamjRMQVnK1cY71ueHk1T5/yA7Rxg3iRsdP2yNq2hTc48A+kr7t5AQuVPkcv6DIRFLL4NgUGl",
-	"Ctxo+Vmd64pxYbOUDtkEws4UieWVoWJTFoOHOy4dJwwez/gVS9CrwXX7cxTmlK5PJV0WO5c01TBbtDhy",
-	"QUfrSfttaIsue+lWtMVzew5rHC8OKzLCA5GEAgTQdS7If/in/91/+Kf/Co9NcHF0+H4VyikiLHVJYL4q",
-	"ilFquiVn2J//l//j7/6f/+rv/4t/9/f/7f9eRXWq2oE3KUKCQ27gKzXazk3bfyLygCjIdHMGmpszuoXD",
-	"LyxDZb3HmYiqOi8MJfwyNBpVLKJL31UMc3Wa1tKd2pFI9BPikIfC006SmNsKGJ7Ae/AHQ6mNeBFZmcgw",
-	"TnC6GZmZmwOKLBNOZZ41loVcP8StbCShTLG+6g/adtYkvM8KKQ+4PwbEtwWD+jRNNstC0VahqiVVd3mG",
-	"KSSA2ZKoCAyAMfALq++1q42q1rMWR/8t9lkpPi7kD451+Bxjl0HeRsnO1tzrn9BQFnWAP7CEJZse11BY",
-	"balNb4zDu4Edr07YKuhfoIN7w2sx86piXqZiS6e6tGmVrGY4U4H10NONzfB9w726CJBFlxnUT8pzbhjv",
-	"mQlzjBuQ3b21o9beUtzWtbdBc53eVIXWZom+OHnYXwjxHE7FHwk3+esfhNvzG7kRqFtTB9wItgUU9ge6",
-	"DMK6nDB3rcO7ga05wI8Ns1nvR803YA2/KiNyleO6bK88I2hn343S4m/kauTbNYWsK9es/Um5zZty6xdF",
-	"3aRTKpzVSpgsbHndGMGwYG5wmr4adY6+38Y7Vp1cYMhbhSO6fIdsYqGzH5dsTEsGAj2x+bdUWDy6wrTF",
-	"xTDNUaxYmn1RA2ur9S/8bzVuwVoItOW7uGrbWpmkqvqzqnfog1lhnVBZQ6vA4o02iQFCLZm1X8CHKSMQ",
-	"gJ6ihaCmUMTWRxsmUZcnLjPWbwoKcJEG5iEnIC9FB9jMWGwjxlCA43JwdmkZ7v3Ik4+xCxlIU3v6push",
-	"4J1LF5d+3e2Dfbsd6qjcau+MNL4Sr0ajEFAVlEQ5GrWMD0SF6ZV5yf5pXoWG3xTIbDWe76GFzWECYStI",
-	"LjBEZG6RtKhP1TZqumJCHxEhbeAI5I9b6Df/FZAaSLLEG5MZIpTrLolBjXFw07ZV72UCV4QdiLLvT6gi",
-	"We5eN0fUvu2g3Z6dnD5/+gSBV8xrGVN5qomiiwB0S+YaoLFgdjDWJYOrHZo1PjicFpHYTt33+cAs4MCP",
-	"HtvB2F5AePGYG+A6mGVsyBImhozIK5vK7R82w7V2W/D3BdBYKaNXTJkNkTlYolIAFUnYjInEhynYUSJV",
-	"4mlaRgPrlkJRNUBembm0PFD+3JzZd/0Xz6AROFrDOqXPuoQ2ME26N5yueCPK3OoYrFNcQhv+pCVursX3",
-	"OSI6CNFyW9omOgtc431HmtabNOHxgMisfQOp9LWsMba7DWyL26E7mrPPr1jWb45SwHDkfjv70DkTSWAX",
-	"YrVpJkV0hXmAizFSLQ8o3QZu/bpxKRuC10UdJ7c1LZL/veGCVLhOsMHVyxWVrme15Zo9Kw8uDB8Jd85t",
-	"R+mslG5D9ayHQSXFmV6bTmJIzmNneK1g7HkZqBWkPnpxNnq6n9XWz7FBQ0MmtCETckR8JiHhgsRaaprG",
-	"Efp3exYctuQegOSFomfhC/es2/ioA423mkZVXa3sPDZUrIwPLKxMf+WuXFuZK/Z3ew2uGM3uhMdgBXYr",
-	"NQ53bG0zPe48Ott3egOn6/YDVs0otoyBu75otWpub2WWPOiFJ2EzC4V5y1C8t+zxhOovwFYxpbpLTlxc",
-	"+cPDr++TwcIi4P7q/NXLiEwZVXnGEo+zNJ9wzQii+RkJHEK1bKVuMs+4NtydC8CdtNFw4egeBBjpxaJv",
-	"i1BtT10JvOzg/lYhd563AnxOg+kBfzNMIlcsxB4LvXm2gvpGoGphGt/PV48vkNfaIdSjelEfYRZK0Kji",
-	"IYy05y7LQnRFHLrJOS4x1Db3oepkuVmJaiXV2y1h3y1RDyIWmqKwiUf0HbAJTe3ph5haQocQdl1xSqxx",
-	"kmBtjc2oLi+iRVrGd0LBG8yw3FQs8+9Gvt/axbti2ZW1TlfyHFbV6PA40+M8Yy0B3EtZoVGl5mVNxLOF",
-	"NMdtsz0hICGhmUPwAXNKmtqnOYxlve7LzV99AA6ow/GF7wvYP3w87NANbjuEMpkmTOk+QBU0whwY/TOV",
-	"YlwYqayDy8b3JzmGgJtnmMIfTIsssanfkGzizVtJztC2VRq/z0ixViRE5+WK0Knr+iDq9XpFdGB25QxF",
-	"4GrDHt0gurXKSMOCFMpJRmvjii9gMDOof2cWqbB8QULFfs9+r+zO5ELzNBymWRKYqBEK9FySqXSggk0a",
-	"X3kETzFg0BkHt5sdr3FlnueDqRE/kojQVEnrZSm8Aj5sEfGst+tY5nrFlM7fPH789Px8m6ar4ioYmHO9",
-	"OoWsfXUDQNoUXfJqVBzUKFwiMM9i+QNBpzWYmELqPprW2uYFtn12uWAg2O+KDldMvV8a1vIiYCrQQa9u",
-	"NRAPHB0uaJw1l2ODpMoQMaFSEWpZjcHGW5Wx4TbhRGmqGexZsFHgnonCgjdwuj34u0V45VkAfs2BmOdC",
-	"d1dc0xZ7OkOrXV8gb6vkuD59+eT05S+j5Uwsi+fZzsDn+mgQW6u9UCHREbJRH0VJlpu3SFW9osGaVWdX",
-	"rVpTte4sH/xK42iVCyvHuzNcxw8dV6gy64KQ1N2rVRLODiVgJ1PtUgp+7bDyaxwpi3r+CvE0PwB5Sbi6",
-	"tBjNImEfWEvgXXuTr1tSSq4vCufAnAznN+uXMs1s5YqtA6Thxjs4wyZ6nNCFLUfhZKCiekO15zoZ3lK2",
-	"DUreFWU7bCSAbWLreSIu3kZl94I6KFQhzDNYnam47qJz1XcVrxqjDJzc6gDIEazN0AeE1jEiMBdjV1Jv",
-	"WfGH7NLGja2rvdK0fRAdszZZDh5armXjjlcwINdiaSEie0VLp6V8M8q7WLp5K6nBbo26vtudW3bLPV/T",
-	"vFvQ0lu38b62EGwNxg37a5ecajLNlYYMWtDMQKSB022jt05en5JLtjgicXqppqofk5HEgqJksCD3D0nK",
-	"tGaZikjCx1yriMR7NtOwH3fXVPM/2Kj0/eudhK75MuA/+9FQk5d0yj7Gn4QN+fVECvYStamlfX1iVx/6",
-	"RKT0hKoJU1hAAGHTcclIyii4puOfx8dkf59oafSH4YRmdGj2skve2nnEP49tWA51MjwXZEq5SE0Pjydc",
-	"0C45gSgGRdREzsPK9FS5YlHKaa7lFMH9w697PfhPb3WwbdnQ+u7dz3/xfW/v0XvzH7LXdFzS2no9rgRD",
-	"EMjjsquArKK9o8zNuKus4+s3FBV/Ygj26ZLY0talds3dumQzDfk3U5mx44IfQnU/d/Gm5ZCZIbKpgo3b",
-	"DloG0MD0z1wr8Olb3xR8fOLac4v1anTq6FwDHVyl2cFDqK8hibAFjlF5MYooJE1a7NSM1est2zNOzyEb",
-	"PbNQyXJLkFlXjq8/pR/W2OBccRfMyEPpiLqcUxRRxtLQI5AU5xOqoe4dVCWzvdw4vqhZqjFXmmV9G2DX",
-	"bzStuBqWVADOIOzoTKZpQUFx5CD/cUVcyywJK1lyTcZMK3K/d39F3co+ohD2sb7e2iUtaqGYAVVW2Maj",
-	"jTnGrrl6Ybb8FJ7DQg3cqFpOG7jWKtDLTecdQ6yfkWr5aMQyf5EIxsAQI/RggcZq+N21Yer8zIqU5GKy",
-	"XqP3X/lkZP9NmInsv8Q05Pe4cvJql1URbIcs2amwWfS6NMFgDHV+UXytSPlca18sv7G6MOYZG9fW78fv",
-	"jZR3ev6KHO4/fLi33yWvRLrwkgwIT5YCgOKJrgdpvcS50NmilBNqiJl7vSjVlHCaklnGRvxDWT54/LKz",
-	"Os3mZO937388+FjL/8+Y4bDfUD2cbBfukEED7eV/7ND1tRkU6NIOYtf1+xXMa3c3BtVI6HbHt8b0/HQ0",
-	"Mp/ri/rCb06Sh7KYLkQZKOE78U7skQBe3+UaHJXrTrs6rfZccmVJaxdeD2PHnXvMmmoxsAAfYx8mNFe6",
-	"3HoQKO5yNoS0mfsoJKZspLEBGyay5vX6WPkw2MFFy6MuVsSfxBBuDlHl2CEfC5n58eLJs3W4beVRw/Wl",
-	"hGT3Yw93ZMszucWBgqUBOjHW8p2wNKxzXfuuZ3rxEeTdw/UJfFnBPsL6zni2dnWhZFyReByDUw9rwmIz",
-	"CUs5kEhzHHJRfDRjcMmIdjHsGOwzC3cqyIlFXLBVwysNVarOAbtGi/47QUhiBECjGWB2vhOsYD5OT3BL",
-	"izXJYWRQQ22pSnlkRaD6E2moMMeJWpxqt3qY42C22shMggzo8DIKs4qg9S8U0XkmSMITO+IpI3d8s3fL",
-	"Of1mQmlipiigiLRIyJ2i37uYsFB7fwrFy61ZeZG670RYQn85TtR5HPwV7ESdIhjYjtdwCjsaoyvg2YeX",
-	"R7ZI/zAQVuxpg1x5u7HQVPjJbUdLvQwpWYCjDJ8LsF/46JIe8NPTYEL4zRs/LffZTQ4/XxRTxC9O/URd",
-	"B266+LkEMGw7dVPHz0+CKbtOk6XvzvxieNK9HfOls1mLGLCT2QxD2JcyGRpxP1wMCsKkHAf6zINeaAQB",
-	"smz09qUwN+DlbZJ/GwwTq0sDBolLVrYCgsxEoqJC6LeJIy4gL6V8WqvTbFTxE1EeWqpiRdwEvFYuVHr2",
-	"9OLst/0nT5+f/NZXKI1cQoslFIZ1KTLxASsS1KPKLA4PVmlmrWqFqYmhSE3eVqfsamnhUqhlJpZlweEs",
-	"F71p6DLUbVsig5qdrYUFbZO3UQ2oL4A18eqsRP0u9b20KAcuzsMopT6KxZLeg+hwe0USeg1URvM5wJ0q",
-	"i5nLwWVQ12h92qx7zl4eFQWyjIDS6NUU5Loc2ZroWEzkU5ErEQeBaQUIDgrt0SbqAkuMSlDnMXAcab2+",
-	"55clZGPNZrBSx9fSHJiXytdP1Erwjlave+mpeegJ05SnFXWjRgEwzwbKqOkuCkpnda6fJFWnvtSvLfC/",
-	"swb8qbeTxbGHcUx5UZMKJCI1MRSR6zVek42YjR/Qdhqwm8bq/Q3n3GAb09niRRMU6DOZkSQDEdTa5448",
-	"EqhlCy4YBkzKozwLI2KcJO49/d4BTF1d5lAxmgAYPQDDktOR1aSM/gXJrjIDe0UURAR+ochQCgglxfRY",
-	"Ww+sZKv4fj86jB5E+73osBc97EX7X/feRysKh4R1ML9ea7wtB141MCBPOc4kwokUsvIAa+OZ1cX6CwjA",
-	"POWipdRqmjx3zcAHbMr8eYbNmT9PsEkYQ65r7RJh+G4biCUwItnn15eJ3iJR16UrtgnJDwvlGZJgJtk2",
-	"0rpS+6aVWKtsZcKVeanmmdZCByb6bwX2FHWuWKZqbYWnwqy8QqcwGvlQxy+VDIvt+7ZKO3X19bQkCdNs",
-	"aBQ9McyzjAltf1PddiFFc8bHk/WcyOzXW3x0yeTm9rISblY6HqUDGZWqEtkR2D0LANXcom0GbAVD3W0Y",
-	"BnS58xCMotdrhl8gxbn10As7nzZFcqdchN/uV9nvT3j7g5u8Ouedid/YR7e+ZfVLtC1C2XX4x8padKs0",
-	"+lKFufrUrmuwkU+KL1yfkq4in8VU3zcfjJ0SvN0Tu7d+hWsia8FlXULVNuIp14rgxpCEX/HEFzogKp+6",
-	"x/EBVaijNFk4gfqY7JeNGGsKs6+Dvw8JQ+1ELIEpQHBs2pwZVRE/z5Xl8+uMV3UjgGru5/yHtUjCgVHP",
-	"D8fb+IFCKCOeSGGWHFpdu0CbmtaMFHQNV6SDgW7NDE1/N+KJ9D3XHedgVru6s+dM6N07IcPl3BpSsyaC",
-	"mn3QkfOfzGhGp0zXBCUGeipWZZGZV1jLdUNsbw7Uqi7+8hqG6y2LzXBVwFU9Nfo7eLGMGu4KvpmbBxaQ",
-	"GctI7LuJIx/wA7FGUCYVFkO7wtLQFOq3qOVfsoVzJwV2clvSwMYtgfcJYb6ctgGJSDZUMg6hm8wYXIQW",
-	"UlVvYCAAHo7RfxcV+MPlLXHOLShS5AMDhxM2vGS2EEpoyAiGOqfKJz+BA8CGBFZneL/3qIipsN6OGDyn",
-	"LjQRXWyVgjU4eFhNs3jgtsRgKbO4ETjUPUcyT/nkOq78o26DS+EbYB3d2+/dP9ibUbBIr86lv8bRxKqo",
-	"ENO2Clvf+h2ta1KXGJFVerdOR2msZ1Tbc6Wo0dYdX0PsnE2kYH3hA4pXhlwGsceQXoZxig1CzNRQAqUd",
-	"Cy6iHZdw7/aBRsRXLPPgh3FEHuC3IewjxpR/jT9MaXbJoPZyl5zY7jLXG8BJVgoBURuyLkW6IImhTzZI",
-	"yRzxLxRSoTwbm51xc+vWoeR7IeDRxm6omyjUcvsFVpTMs2HD9VILpdkUZayQJhcMtqKAXePCa8uKy6N4",
-	"QbNLFURSKEIJVGgo4SW6ywgXMeWXDEIugJB1W/n3csX6OoCdr3cpxpb0x2Qi00SFDN7He9hGtvIzVuOf",
-	"w+vcLMTsTFBzIf87F9Sa428tJh/E30ItlYP6Ij7b13N2vZ9jT52o/J0ufRE4Ps2XF5aEL5WZpynU7yrJ",
-	"FUfLpWGMOCXFkHVJbBY0yTHSp/Y5X/V/BKAPQrPsiqaF4gkx8iRWU9X1bfXBsOsiA+KI5CKF2msV5wr1",
-	"uZeQeTcX5bwGnE0n6viGl30QdkXq6vQ7n067RHOv71ldugh2UpKMaHZsw6Xtl3rOh8yphPChnfmZXrHM",
-	"cOHMXq9+kwfZPogrBMIcxG5g+AH6LbkgU56mvMhp3gIsZEBTauFRt3h70yoYIz7eLCvLJWG4AwfeP7MZ",
-	"zVlWXXLOhhnT9hxrmbGEMDHMFuDpN9KBmhjOThWJv/zyyxjSbFxlXa6KX2H4mJc1kUpHJJ5oPVNH9+6Z",
-	"j/fMu13yG8wZQymRDoGXYAtK0wXJhY1hRJFaSQxWo0TBIC3iROFXLLQW6DyCno0eB8E9dhXcYK3rIwKI",
-	"mglPEiZcDhtk6w2YPa4IaHUnNp/68CG+Cz3FRhczw+6CZLWIizb9T7iccV2TRqpaes4qbCkDGJWHuDvd",
-	"OhT3oRQqn9aFaVijzdK9/EIVvlpMh6KXTBThTvY4Q9iF1DSNCFCejI1ykSgLXVMkh9jHu9vdnW2ciI6C",
-	"9tebZk7toy+UTWxuAPfwaTiWRMxlniZkzHDdwnQiVZtgw1UfrInJiqCngjACoAygqBYMAzZJSERNIZBT",
-	"oI4Rm7gkqCz3fclF0sZExbLvzJM+KC6IOlv16nPzsA1Eg5e5kTXXvoVPmeflvK/m3PpoKjBOcC0HLIVc",
-	"Rq782QsWCxKbhERce7cDzfbLVvqBGdOcZsJCdixtmChdhBFNU4VKDFdIHKIg/D22wN5BozGmag2NUp5c",
-	"f7hG5lm34E+4mqV08dI86vxw9IpyaPpa6A9bQ0Ir3e5YnlnDqWJMtIeYmMk07ZI3M9gYJnwQC5Q+Q4QC",
-	"vEtYvKBcOXPL2mZIUfvK2sFXT60wmW/ndiqgqdfBQdAQiyGUvmChXKpFA6LURgvQohAv7qkvwXvjzjPb",
-	"frlo3ErA5lFmKx/IUZBlUIisvvhaCbd5O0Qvs5L9H6RYez4u+JT9zjzngJ37qtF0XRW0yxtdoDat3umb",
-	"LIYHankb1NDkUw5lqWi+YYQJkNywshpw2SDSxEaeFIy/LJd4PmlXKjwZVQbsy7KV6EuhVwRCXpl1lZhr",
-	"BY/dagqB0GNJch1vKGhviNXutb/SCa3cuHp9bNtInEBOWVbO6WwWY3L0cZBlbDYG9RQb1uictRBPeETi",
-	"VI7jiMQJF2NN00vzt6Tmv3M2nEA1+JhNKU9jq5zsqamKS8Y/Opst29NWQtPSvR9qYxeizoc9wPbYKzQ5",
-	"N7Aa9XvMhD6trxOArohm09Ky1fwPOU03KsgURA8vV671luxlPB63FHW/sWxKhSV07ccRAKYtP4vpNxtW",
-	"mlo6eQOq2JusDK+fZ7yO9DllrWbDUKlkGy5z014OJOoqyyNAY+dFY4mIGjWx4VgUaUUbDdmtURH4+vui",
-	"1m2tjWnCaNJwYlKu9ManzBr9Nhq1L3lWX59EWxGiLhaTjxbhbLW8ZGa6kykdIlsQCc2SvTkbTKS8VDVL",
-	"UOE2ts06Kli2BkBMQkBsHi4TlXnGNXsl0gXKJbDf2ayBchhGJHN9Xqh/3tHysD44ugFV1F2ZyBMq32/d",
-	"rIDI1hCsz7fp8236xG+TUQtKnAHPct2+yIbFnwUoYes7nFm1qbiZDx4cPlgPOzNLFxey3Ui3JwNRR6eq",
-	"lPOgaabNdwCBl/IhZC4II+u+r1cdMmfSWL2rsJp2+eu21olrNbTjs3h0o+IR1a4CXHFK7q87j47iVox+",
-	"YgFOBtTmQoC4I/KzHz1R+RiRn/2IOHfwp6XS8LdNKIO/0VjfNQcKPqNTwH7xWVz7zGD+IhjMyv1ZQUtx",
-	"m1YArDUvczGBKdMTmYS9v351ftGJOr98av77+s1Fbd9/yBlmeW/fs72s12ikbjWvw9rydjogUp3rTL5y",
-	"vky/dYcrleNlSqMmcv64CHatCVZZLopEPzPJn5pJfuY0nznNp85plH91/bM/OR2toYF+hHXzR4ttzfWa",
-	"NRk76Gx2vsGMP1sBP1/2v6LLnlJcGzfeHyZ9gHlkov/mvBOZz99+h/9evK3dL3PHZ5kcZ3R67hbGtQa7",
-	"D7aFjMO/CbtiqTm6tU3dmN0Rb3t4t2sqm3hn0m7zurHPnSd2B91eM7O7KEB0u6ndbkY3kdv9OWryP/Go",
-	"yQrk/34t5P91wgr/kwj+izof9sZyzxNnDIXpvrR/fA9hFu/Dx/awIgrQJGrYVmfM9SQfdIdyek/SGd8z",
-	"JG7MxD0fWPMxfF1d8tmeK6WwN5OwRQV32yAS8bVLY/3kwhE/uVX9C4qN/NTWbotAzS2jK7cNRfzUVmzD",
-	"iMJ1w0dpc5fj/8njG7eKKNwGcuZjoxS2ZQX7Ii2mXWICFGjB8pLmi2PCR+XU+0WRyi1zoW8itPpz9s1n",
-	"OfKzHPk5ieRzEsntyybbpUl8gikJW7DsdaHo71cw593atm7BrnVWiz8AMDg8G+Zck0HG6KXFoy7D2yJN",
-	"hEIJvkoC4hXb+G5fgwHenWdSjMklW0QhT4U2fIUENNQDlhAlf8ilpp4J5oolJJ+5JMkJT0tkaC6zS9Ul",
-	"b+F7BBmK5YyJOAqfQqJukWMcTk0MGPCuQmA8oemob191aDduwlDoRApWADFYFHAyTKWCel3HDpOfmDag",
-	"dCByWABLgMRsqgAr3jBIm28hRwCzMOIQT284RmzWIMZLEhet++T4uopCpSNqencF4sq7+62cEznSloou",
-	"7fOMCVd6v0gJsy7eUZ4GMBjtisurJmw1h132hULo64gM2JgLM2pbjVljPbBaAI+qydyMuxN1/O61RQRm",
-	"Sr/CV82f39J0BB/ff4RaGzxtm7dTJTMaUzjsArjGomJfmi/l+XqMlQrECkWAFbgrRsQSUoTIBTuDVSmR",
-	"62VxokQ44IaORnjQM6ahHo4XJ5wk4bfXTEKORlggBVa53QbjkF6JjhvdK2jEkT/blB/7bziWzK9GUou+",
-	"ppesLiSkwlqXYzLdKapBfBdJOePsC+VBLGyNMkM1EJHMpdQx5vK5EMCqMelyaSTzFYiNFpaxOhoQd7cb",
-	"ygqU48liZW2T+WRRKsVDheENZv2XqmEJ2Qc2YcimkH3Io/cloKaUAzFBRmIkWZd/r6ASFCAuFehuRXUm",
-	"meuMiktbrchxGMyQG0POlaHNMtMgSPp8L3yZThh1pYnsq+ZKTmhSVHNEzuJQx+xTITjZTMo0BJyClhHk",
-	"pY93vtwD/hTU/MKCSjW9LA8Ya1cuj9gs+kxC8SqAq1pR6jLukmcyw7klDqwTB+KV5tzlE78TpJRSXKrV",
-	"xDNbpNMo6E5ER8ArOHPAuMo1lBxVULaoozsT+CccCUgETDHHzm9uJ+rAXvniS3ZlWxKWt5MFkpK3k8WZ",
-	"7/ztZPFS/tp2Dx+e2QG8nSzO3RjMu8Ew3k4WJ3YkbycLxNP5xo5llfzqyVIDL9HXLEBS1n4B0QITom+2",
-	"4ogH54xaO1L1zsuN+E6vpwwEmIw1S5XlzJUXgrxz9oErMEylLtF0mftsU4dkxAVN+2tBPW0CNE9TMmAW",
-	"a8pDM8ZGGIkre7gCUrpN0RP76LqqJ+10xwuqLm+qLFFjpZRzppw5uKnyV811MOTMFyUOYIXpEDB8bbFR",
-	"DnCp9jsEd8tAtGsDKFCGGG8Yg30IlhsBDyqDWR6JeZSm6XXRJL0VR+ECQmUwB+lluILStm/o0I2pAMex",
-	"720NuGD2CiAZG0hW7B84xSqIWAbcfbm0dVO6gD9DIrY+XsqWOFkN741+k+bcHsOegKB2jvaXAv/cW7az",
-	"SlkIX2Qr2KvS2qw489v5LsJsrRsrDxSuzQaNHq1oteWi+umsXKjd2ZGUK3KwQ0NSUYl+WcxQa8n0CTzl",
-	"W/kYdSww8LoXv8XHwjenUnAtM2s3Xjlv/2T4PlSAWvdquf6+YUctRJZpMMPKUmOn2ExpCsVKRG4tV23A",
-	"Y4Sgv25I1+dda9y1xqXf5Q0P1m1nVzxYhw2pvUUh7nus49VlxB6tS3z0DYaoyjfVZojffM02G+BGa7B+",
-	"nY4FRvIA8tSj6pYQT0tAp6qoEWfbj5z/HvGWpjwRYNd5c/F4ZTGIaknS/VpIn+WDYR0+5Sm9zviUZguw",
-	"Pgzo8DKfHRE6heqogB1qrQ/eTgAzB4vHHaf5hBEMdMrQDqUQeeZu5OwBUrFCH0HDjNLOMgMQg6apyNkl",
-	"Bgtr5gK47WVziBVzuSJSRGACQcsRzgNMR5G1jICZvGo7R3uLg0cHXR+RmgGidpzJfAZWLEXklZFljQgs",
-	"ZMX8g4j5+HA4OHCKgK0KlwcqmWdj5kGYV9i7oGlqW8VRjvkVU2ROF4WzHl3bZn7WbGxX8tiqe7CqsFfO",
-	"T44FBIO9rRiArAXaRoJ0yXOubOgFSFYsIYLNzZbBpCPCRcJm5l0BlkjsslsLF1bcxEfdR+Ft3LNfLKXN",
-	"nHvI7wJ+CKG++3QTDKI1oqjROLnSfFgjEFkzE9q22xXbs2kYfcHmxXsVbaW4L2ZpfTVykSB2Gdawt5BT",
-	"9f7u5n6xmPKGPWNFeV81vmWPmTQihel0kwVykFnt36kCji+tcP3sa0ZY7T0q73AtK/XH4xkf5xlTtc4G",
-	"W8R81YIP2NAQxscnLx8/fY6VjVusFmCw1rUMYSTerm/tt1JeHhMKFaW5BfYD+qDMiYK8lBZdlhKgyp2e",
-	"sSHjM6z15LyBbgyUJ0TJll3Ykqb92YNec6lvwym4sHaOCU1HYdVa5RbUwvsZ8oklo4Ny5WVsSAibgxuW",
-	"5Gw7TMNi4I8elB2N2zTxaMsmLHh8i9Pmi2i3cv0iHmS/qfm6I2f+AUaNbxtu5nYBorKQ55dx0dFTAEe0",
-	"7chsdf+lIT2F7oO2YXtnuTYiF5bagFeRabbrzcbsqBXRmg58NVgQ6NhDam6EOal8yYJVO4qwlhAB2bZZ",
-	"i+XZ5qBsBpIprkUjDIlywP1TuiADRnx7lhehzbSNa5JyvZqKFKbSZRJi3rbeMnRloTAHRPenJCM46q1J",
-	"iH19O/JRdU/5wxfcs4LvhMfIE55lWhEFTDDkIOWzEtytYOeC5QimVmESFdJbIaOrGfdrydFpQtP01ahz",
-	"9P1ybYd6k3IR3uKcJuAFjchE5plhOAldtHTmV31ZtUndaywJS5LIx/eleZ45c1JFiK0idq0uSy0z1lcs",
-	"42xtqQt8qqDpLuy5gapmfJNCgn5W5/hiHYyFZrMwogh3pxN1zPaAeWTRmH3rYxIbAKV/sAE5CV2oWsgw",
-	"uWWcEewGvG8nUIbDtctU3ofVx3uHtqxCVdqpNat6FpYm2lgbMC6cJ3FEYqvYmj+9W958CKuZxaC4W34Y",
-	"WWnGfOUldxvSyB2SOgYZjjC0BiIVo0LiCR1gpkdoHR/2eR8oRNkgqqBWFOjuPkW/aKqc4eAIOCiQdrhc",
-	"QNQjdBIVQUIwUnykS04M12XmRedV5IrE/wArnlF7z9t45iARqC58TA1RLTsm5qQr4oV5VwpwQmcYvVgh",
-	"HxuSCCTwNRQCsJo3aMgT1spZNefLt+Yn3Oas3sblRD6w6xuaq1MxksvzLJ2JH5tiA/puOdYVwCreaIeb",
-	"GDZffrWcnrR6Wje7ja2Pt13TmpO9u60NlZPq1Oti0Z9kC5Ll4sjVNHY0jg4nzr5ka8pAgOBSrZ2SWRWM",
-	"iqhqxhtFNdZYUkol2RvGDPEB+KAbCNS3s9QwInxELgVG6NbXqb3ZWKGbj/vJMAigS95aboI/R4WV2Acl",
-	"0yB8uYhNNrzHrbz/GUzj3GpORSXEbt0yNRfxLG2DeyzU2DpRG/pQArVZ1UOws4Y3Pe3uh1pmMWIwtCcr",
-	"WpvbnDTr9UjYkCfM8rpSJgPXx4jVP+cKyz+WLPCY9onlHmrPQ7NtojSzUEa3l/COmsjMF6RUdwt/DR4g",
-	"eslUg+AuHKziih6LEFLbql0Ku3lOwjCE11eeLjsfgjzQXs8IQRICTKkmQ4oZLKWKf0M5tUSiu0EYogsY",
-	"r9UmrhWjtnwxeRIe3WNbQ5sLSMuBpVsdwwKpywkfrj3GGTNPscRFbXZJDAQWyhKHEdHDguxyTYSc+yeN",
-	"2h0fmW+RNA+s3SxxpZuD2O7aBgasHxZ/DBtynlAKYWIZ6Ff+vYzNGHWxzC6ODQmiK+oItah9nHS5TLcP",
-	"gbPlqHGZBkwZ8dYdFSSObjgZM6yNJZhSiH+HlSKLpetEnWJ1/Idwpv5LnMZ6jCt3YILqKWUSX8eCzZmr",
-	"wUKjejhpESAJIcWYILiSj8A4kBg4RcNQfGQPxzaqL3TiY6LWko3EtFALElfiv+vDIbeohuctTdu8tWhz",
-	"9Z+4Z4P3vOi6MmPKPORdv+5V4k/B8qhy1r6qd7WeuI3EnAfJdROWJkXgvtlZOEDmp5n5yt50UDmh/UAz",
-	"1RMmrlOifKlE+k0UO9+uDUzVXpHis2TrLXJr4F1Dd5VVU2+9dHqjdQ5iAqDumTcPHBMpbMEowVJbMQiK",
-	"lsdqqmzapbMruHjZoujTBmLcM6gchg0GFc4joiV51E6ECzy3q+KySxIrFLt27NYKGbSo+cZ1m83xhu12",
-	"5ea8MA9LjT1tfTAypvJUN2Vamd9KVf9wqGaeGQN8g0W7TjSQrHx9hTVfGhV9Ml4ra7eFzaLqxfYSahTo",
-	"HFwM03wZD6BxOK1rCDqPstlTdx6uXSdw/YM+3GX9oz99OkVR6b6mDP12NfKy2mv8DOSKwtwZShhWvmUZ",
-	"JhlKc9AZxEFx3WkvapWoZiEFlSrYwdqXb0cdFfKX1DPoMktpLvEWVpMLiUyFHwR0teQtC6QnXyNPYw27",
-	"JQZb4pRNAuWTQOpZvhAVAaW4ik6iKVzdSByULzzv5OgmJ2C7ZL1giNCC+fwmbMVPQ9tSSoVzb935Bk9b",
-	"xUdm6FrfOj1bFV4NPMU29z5GjalPdVxk4Rguy4CSiIpPeyMq4pveiCnZMTrNx04PWCPSNmzWjtYKkSgu",
-	"JrlN6lrtgEChsYhyBGteKI1iP8vALRvN3pVcbIjIRUnAevvNAIKdIDYKJMjcRm0cpgyX1szYqJog617D",
-	"n3+t8QXHqUu+cSABNhBBBw3gkIWcwzbip2CCofAu5EAmC1K48q8bK1Ccwmj5xlRWobpry3SofIV35ygJ",
-	"yMYuDemWsy7X8gRGZeXvNxePSQIp1nHfOeLePD99cmx1vkQRZYSkwYJ4Uu9iY6Gdg97B4f5Bb7/f2//2",
-	"l786+M39t73ffv3rh7/77vDFg5dfvX50tn+xYf3Ok73f0b0f+o01PAN7lZnir+SgLrFIt4Dgs6+f4MNb",
-	"2gDcO4N6oPik0e1frSzsWd7v5YD46BYUt32YTCh4Hh7UCp6NwXpNfRYAPYZmI+BcCZlHYBJuy+55qlnW",
-	"cumf4cPoeOBq0sByfC6oWRr3pOMqSsvZ7BrE/vdyYAXFVpGBU5pdthOaLzmMq9VGzMH6DJgwJOG4GzRN",
-	"5RzSasUC0NPabUAhrDvJKMuFrVns1g5kUVy2duLRr+TgzLcCG+cb+pUcnLu2Pvp27X1ox2o3vCB4xIhi",
-	"KRpW5+HxMEfC3sk261Uhr/YwRI6C+PPst94N2V7tYp+DaDUv5wfEobQyFbE9PPxNpLwgVMHOIpkoIuna",
-	"7+ZjeFPh/p3h28pLucXVXJfNVb2oIA9iUg2FAIz4l08vyD064/eu9u+pqboHv8ZdcgLb5RwuZjB2R5XP",
-	"E8B9v+NRrnp3S6/ZSRfv2WAU27+0kCz+9ftFSA2RAmElb8DGHabRtwAytRu/WZSce6t9GFjZznwzStKv",
-	"5OCVSBehnmS/qqpKVcPhqnV5bZ596WXbwioVSA3718r+3gLa0BtHVkMVwlPbWkgaDB4fmynAbgtq2E53",
-	"XlEj7PeaJTWchHjrNTXcnFIq6hJ66iWFEHq2xPRUgKZqbepgsIlrnfitjK+reKwy+l+7+Pjfozjeak+W",
-	"DghawexqrFnF3V+DlIrbuAbboWhsqwFtcVSsFx3Ngsj3qXAO8sK1C9kYK3OM93vwv9VZxltrGIXovhJM",
-	"BWWKM3x4GRKqLBWu3LYdn8+dn83dM6Nb4UQ3xYZukAdFHUD3VLUcI0MQRBiXjVrK5NQBq/EMU6tDS873",
-	"fhb7B7bpzlEnY0MmMEvE/vp18aPD8vj4vmUs1Gvz4qvRKTxbV9FzHVP1c27ap90exZ0fwybM1J7TliKy",
-	"T16fvXr89PwcPh0UOQWHPkfyfikf2GoFvWg/OogOo/vv13s2G50nr71DBj55T5b9wsIg20/PnKZsPjz2",
-	"mVygflpQi7ptNJqW/bByf2wTj/0LW9r2WpuFuOob1nC1Av+1VfjFOROJi71w6B5hNO6y+cQ91BCcvo3z",
-	"tHoZk061n5rBhWsQTjgKtq3ZWVl76Jd2sR6G3P0ckcGikn+DVjUPUjmlC2JRRD12CtTvwEjJlCtrdFNQ",
-	"EyMceCsahwr+lH5AKnd0GNSo8CS/mNaaGOtjEv8IhfQRQzas1t8lJxDZSoZSKIDMkCOSMqMPg80F4nyh",
-	"yYhgGX+w70ck7qKRP96LfRtgI1EzQ1vNuxwiPGgmc4gKLkUtkm8yeMz+SgVmHxGWKuZQO7ig2QIm0C15",
-	"C/70n//Nn//NP/9//9d/+R///T/78//0z/703//7Hw0B/Pj//V//8s//+m/+9C/+N5xsFYn6Omq/W+od",
-	"Cyq2190LK7bjl5YUFGtfrPrf/Ns//Y9/W17j/RtZ4xuRkhzpv31t3c/qZmpgXodx7Yq3tBsYPl7Hedq8",
-	"j9VNPq5Y8e203Rtc4ZokmjX1e/4yd6AUurSOu79fuWO7pqy7paquTkyJop4oTu+dT6gYTyjfzsF97+e1",
-	"Lm7bZcoFe3plD0Z74GCfeCGGLBMgYi/XZd9AAnYATessQhPmc+0KuxDEKg3YmAqLbbHfLnRy0BAklisA",
-	"RZP13vEwaWs5lHs0YkO93vgzk5l+is+at64aJbRLjvEv8EiXxJiQwRyufxGjW2RLQ5EXnyUHqHVBckmX",
-	"xLnIGB1O6CB14P02FFGOCH0nwkhFV/MA8kvocMKSiChZ7tp6w1yqXOAYhfHiqoXjndDEBuADNBjlWtlR",
-	"U0X46J3g2gGGzY8hpN9H7ILd0G6yBYwrQfDbQEoL5eG8s0WkUBD2aoOL7d8Q7FjF+8BwQ/sw4wAgFixe",
-	"iCzSzrEFN+2sGKP97AcKnx/70bqf3ZDd637c9gs/eHw/mAF88dRPo+gf5gIf35QmZJ9ws/KZBa1V1Eoi",
-	"QktwjlXI7BAlvVQPBFbFp9xVCnZgRoM5iVgHcECHl1F40rkiwUa6VvyRDiJhagLNQXJoJI32dxuk76/l",
-	"KqqBXsA+n9W3ePq6XKWqZaMNhhwg35XoV0vO64LCm8hnhdEhCYs6TUq2ZTW3kG9e5nK3mXJ+IWevG5NL",
-	"LspJJUWacLHlAKmtfI0CYFNTuiAQErsUNwW71h4n9o2q8wx6ZDCoemZrZgzzLDNDDFGDIpJQBFqdSqEn",
-	"SxEPCV20JCAActPuUQuM0/JhGNcWuIx18DuuubptfqPQa1SRptK0P2w2MYUuWNhYxZgqp/97j1cy5QKM",
-	"JwqimGliJRaPyGJfqNUiCqluw8oN7UNONjJ9qn7ClRlGUq93blKZQMtZP0zfWkkWgst4jdyPNjrRG/dc",
-	"uWpz+QCcCrN8CkEH7b5DjGSXnGPiPNQCtu/HrgqUrdunJUmYZkMNIrm9n7ZKbqtiWGurNfhEkXLZhtKp",
-	"ruxAeXeLuW9mnzWrd/qkEqfz8P4K5efOL47u/OIoUIH+4d77P757113+pvRl13x7t/L5y7u/qNWdcFTt",
-	"bU52FiW77QPnhLaf95d5k3ltt2ZF0+POTYq+02ta9oD03rpVD2dzExa9glhXFP8NLKer6u8A3lfGpvKK",
-	"qYL1gHqFNS/h1WNfQM2tRhEKa6iDIzSGCgGeheFNhkmtM1isKvcYXMPGEH1bvx8SO7Cl7kv7x/f42Pvw",
-	"uT0+nVmc+Bk1Q+iMuZ7kg+5QTu9JOuN75sSOmbjnB/YxfF1d8tmenOFu7gFYluH0ZuxtOFlYcGalC9s9",
-	"tzvuF3Cl1YZFJn5jH621rpqTv2Uc0Qpjky9QhYAfeEi5IgPwDmlZYP5wHRXHGAohgW3IiKU2q9jWr5rJ",
-	"NOVibJru3iDm+rpaVw4uxs0GFDk0LjkpbsBSKcZqaVr+6cpTFncBzMaBpAgZNkWry9Jkl5yWnG6Q7CYt",
-	"2k/KlAMhsQYgW3MvQKLa3BTZcJM/7auxuZC3RpR633hvdsnid87exZK3cIuaB1ayq5YCPuqifNfwfe1P",
-	"7+/WfFcr7VWSwd5SrptRmbUEgybhI4d7WSqecUx6ZTePV9APe+s09LcySxAQ+uauHriVhrk57Odmu116",
-	"guLDkxzV5WrpZKAn4NE3RMbdXFsqvfgR9RNBTl6fkku2MIQX7G/2eUQDxexQR88VgwTA+JuT89PH/ZM3",
-	"F9/2v0TU0lnGoZbMwNXjzbCSBBay1TSDIAA4sMB0zfiLyU60noG9n9GMZd/VYaqe+IGW2oEXlhtSRa3F",
-	"OhovLzlz9UngQUdL49evzoMkFfwxNvOG2A/TAr5thEy4L530Uk1Vv6gx6CTbGTfz+Gg2kFt4ygqo/Xfn",
-	"L84J1hZVRWwKFHz59uLidYSY67ArU0TvQkR5LshrqfQ4Y+e/fo6cxOZcKFt6UFidFCuvKGCmRa509E44",
-	"ULNpFLJeXdRfharJX375VFyxVM5Y98svyVNgTr86f/XShfRO7JEBDwazjx6R+Md3QHreYdjGO0eA3nWO",
-	"3rkyGO860TsgR+86R91u92PcJSc2u9A3axbhnbCWUKNam0aLUvvKnE6WJurIVniGt7toaLahMkqD9dic",
-	"ZywUmslxRqdABQYZFbBY3eBtbDGGG2JXE77yhcjnGdTj/3VuFmNGMzplugQ/V9R9TCRDpKSEDVOaYWAM",
-	"dAMFM7BbuzZ2vGBJLyqaQqzm4wkXZrIyI0/FOOVqAnfwBA7O3nMqxrlpAJsrbN8x4QkTmo+41Rw8/uKv",
-	"c6kh2x50hIXMwT5JBy7BHja3a/fbbjWUVBjSDHB8DfVE5WLCaMKyd4KQ+B/tWbly7zQpAaQFVS8V03Cw",
-	"TkpR4eRB79BWGQrzzT2hFiQ+Yzpb7J2MNMtiezTP+Q/M4RTjxL78Eg/CCYHscwBxc8B+5AX/BqsTwW/w",
-	"HsJQhY99bR7rBm2YCUP1IywI8qAoniWBuj28T77j35AZCHDmF6gXlco5VhLAGvX3ez2/MV0tZd88ENtu",
-	"INYsHMODqNfrYdCuq8pNkFEXj/R6ZMqmA8AuLEAd7x8c2HMLHhbTsJEY4d1wUoJBbSXb2OEBSdkVSxVJ",
-	"GLMln8LxHOCArmiaY1wYZD1ie+7GYq8BiqK9mXYC/ns42nCpzPyCXbB7+lxS8KWapXOC7JdfkouCo1hg",
-	"FFbZM/PSQCYWDjt4HeH/EPjvWZ6B9GwfhMNlBgTlxt+JYHMthRFQGez+waPy9k3z4STuksdS6XThTp+t",
-	"Teb1ByhBn2dCWSw0FNy9JQ5oAcaadN+JalMASs2VVhEujxH2LXKj+cpO1KwHHsCoBF6j3Ph5Zv1I5d99",
-	"yKPhBEMpNIVsDfZhllKBLUSwZKkhPH41oC3EeQb0pHyAiIeedUFlsNC3ho5js8SYpDShwhyC4A69EyNu",
-	"7vrhAS4Q7grgmMPV8dwFyQVcO0Mt+Ki07tXFBV8IUmTuedkTltIFSywFhnM1l+C+x72DHnDtE3z0iNz/",
-	"8MH9UNTLm/m+nB5nX9XS4wM7U/8VTXnyTgwzBsSYppV2BNNzmV2GwtaDXqmMn4RaciN7dqXAo3/QC4jO",
-	"sb1Tyg3cMAh/6wy396QJue8oT/1OlY6tHI2MrENsDQKzfXa57AXlU45LjvVgLMIKrObjjFEow0Ptt2TA",
-	"FhLU3NS85ojhoyL0wTqFY/i9a+MXYn/g8DWq3gnLneELc/UKcxZgGZte7Uhg7bCOWUlxBgMZ9tclWIWm",
-	"uCU2iQHflRo7ZkkX+cmppXlHZL8HtDCINN7HLxCsrvgMmEn4AL7iUGppYqsWOTfR0hPm2BqGmrExVxoq",
-	"0xhBTbHUMKKBt4yYF/FNBLwtPhtpvei5uOwwYfttPT0Aqv66ON5Hvs2CTLhvCosGRIb55pfbVwU1CAre",
-	"2JuJ/ZkhH9nFs2K+O3IXEGns2AAKHCTW5tsZzZjQMbnz9vAxgecIRMV90HetdO+dsuZyXLIZIgnBuQZR",
-	"2NwJtEBlDKk1t4+gID16JwopOVBsHKayM+84cCqQYrmAWw+XiCvCx8JcFSe2aKpdCU8Aqv7yS3Li1VCX",
-	"736nd9ci7BQQughwDZYmkQQJHuTO/l3LZPzDCElopgmBFkBeBITtcOVR5u4c3C1ql5E7h3eBvPrSfBDv",
-	"A0BMAumrjfEJyfyQChuDRWgpWd8JgFiqQrwTRcL9nfuQvF+gBXkIJMNhFspCSMI3EclFypRyiqtP9Oea",
-	"3HGhS+Y2x3cxzEhzDaYLUK4Cj9ZRp9fd7/bAVAAa2x7ccVSmZbLoDxYaDPy9+18/+OohKN2IqbT/4CPW",
-	"gBd0xjtHncNur3sI5bz1BF532iJc53s0ZZnes1FOCF49ZmCOCKrEmwFypU/Ms2f+UdOm0yca4cSKR+6Z",
-	"JoAgNxbwCR52HpP3kFcPdiwY3EGvhxYsH3wKtTrx5t77vUIlGi1Na5Pmw/mUnGKgBpfV31eCkRkdA58p",
-	"lutj1Lnf22/qyI/83htBcz2RGf+BJfjS4fqXnslswJOEgbH//sHB+jdO8Srj84/WP38h5QsqwCz5ABd2",
-	"XfuaZYKm+MJhq3k7SxXahvLplGYLe6CKhQQCY7bDyH5B5VRzRegYQt3w58774kq4et7fdzJGkz5NU4Rw",
-	"qK22cOI7g0sunY5sGJtp2fQHTAfjBj2QZ5an7Avl4iQdSlfsLjqSKDq8FHKesmTs4IFR/7YGcSXTK8+e",
-	"45DXxEfI/kpiTUT0JJP5eBIw6sGiwqNs/NogV0bqVUQvZowcHnz18Csg6jgnqyR7LFuuUNYwDBsENtdR",
-	"iGFLaCoFO3IlGPyyufrATrBDz4iVZe1AQSQBcVa6EjYcg30yZU3+HhIPLQAw0CkVdMwygGC3Ng8rD0NR",
-	"YTRzvct7vcNhnqXwB0M6doAUTMWRERYnhhifBC2CUwIEOZqm9oRhy2a7QVgl1MUdmVUxe4cVOGABnRnF",
-	"7WHBj5lIkISX6SRIlaxEWTYmlKcJm86kZmK4AJvcex8j+I1MFi3InzWJ2zChYjXMZ1CM4QdLkGxN8M43",
-	"YJsk6nCYMXPvjKbROSq/762IlW/zLLXWzKN798LfunYoR496jw6BAqClqDQSd3igCg04xNmU8tRc9dD/",
-	"1SmM3HZspUrpfmy4IRI4lEVThabzffPFQec9UPctWIRzRH4sOy6su3YLNuVdF84lA2ljzuOy+bKE8VKd",
-	"g97B4d7+wV5v/2K/d9Qz//+daQMQ0Y5EnqYI/MTFuA+4nO7LCVX9yuGwHtb6ZU+tSa9z1PlhUr8NjobA",
-	"gPfLwVFNA4UzhSOq7OL7QE7aD91Ozlrb2XZ/m9n/RUAJkYG3YJcvaDqS2dSx/N3ICb0WfP+xFKOUoy/t",
-	"/v5hK0HhOc0wiOf+/oM2E1H5DIN/X7CE079GEeYkQZ+45Y9ehGkptGBEy3vT5kqZ/N6PwfX5iJJNyjRb",
-	"KePYgAAjvVhzZ5F4YavZdZeY1xP4ocq86gjb6iV7IgXb6ZG/v/6Nl1I/k7lItrsjf2UnFzf6Jg5vVK8u",
-	"/pLpNsfoM3/86+WPn+jV/yu7yb9k+jrXuKw4b6SluFPxUoKGMnPxqZWqBeBYK9zN4NFLGb1iUBsGTGgk",
-	"Fxa9t0vi0s2KvR1UinRhNNI4z9LYGt6kKBwuGGKB3kCptIUtd5Go3JbxK8LdUXm1we5Ae8yAbCcltVdp",
-	"nqbWyU81sQ0sM883cGeXqd62iluNolS654fbKzIYS/xZjflMpj9hNeYnl+k+6z1b8pzHlmr+dKpPbmng",
-	"GlcEPPZX4obIU7aRCwLm/tn9cC33A9p4YSl/QreDUcHnGBZjQ30EZjG4mLUixsR6DFIpLzEOILDlg3+i",
-	"yJPxrYBoMmEpxg3EI5l5JwW6Irh6Jwr7tQVVQGO+Dl60j/iXXTy/GbIdgYuGUjkGeBWIGX4wXKHTAZwd",
-	"f0S0iT/6F/4YPPlHoicZUxOZmicQl1SR/5+9t29yJDnvxL5KRoUd3F1VY4DunjdMKOzemdnlcHdn1tO9",
-	"Wuq2N1DZqARQ24VMqLIwGHB2IlZnSaZk2iTPss9xR1nHCzFM2zrxrDiTCr6IH0Y7s8u/9BUc+TxPZmUB",
-	"BTReunteVIrQsgdAZeXrk8/r7/f5sfx8Z2dn7v9NYxHwpuTJUESmJYpWfI58y2lsVi8eu6J7m8uTKtkX",
-	"mekEDgxVQ0vGm+ceIyckloUsGiqZ5CpLZL8Br5zwTIJ+4eYVu9LNkjzpFtwtETMTCV+Jocj6QnanxXef",
-	"F/Ed13cYFkSFO7EY5QPzK/gnxLZtmsvnPmoyJPyMhYO6uFVOieFpWuQvhJgImQOcnHkIiWU/p6Y+L94A",
-	"HTF61DgTnYznMMU8TcP5TqvMhu0/N6+eFPSXlHZopnKSyFhNQuCyzcz8A4cxQ6YBYDBOBdeQGDQcayoH",
-	"gVaKKhVuwZwtdZKfr2b6D3krln3JRa8ghacEQIAZQJSw8rntCpAvslyxlhkIZhDNDjZ0Q4UJGimVdsYS",
-	"sipiM0PmAzNRMxvPkQE78VOwW2dokGj7rDSvXrg3CAFeJymkjnxeTD2XRR3TgMcYz6PZj/nUkkvZgz5S",
-	"gDtTnIhbNqO8YIa08U70GNLmMd1zLzEtuZNUHMKZaSKG+k6qJqUuI5kqstcnkBemsPJoAr9CZAD/fEap",
-	"mtjTF5UhOxa+3Oa2dPIMyJvmetBNsu44ydlJJvgphoPVSEhvKSrbJcQW3YEUHdMffzEKvjeIEHZ5mp7w",
-	"rjmukPcsYsY1GwIhis2crzotktZREoXfyEy3e2JR1+JEn9rJNtYvHZjU9k0PMacZN36iWS8TlIzcS8ze",
-	"hMKZoiQOcobGWui24/bPkkc8F6VEfiPrvnnv8OjBwz/s3Ln3MFpwsnBScWl4loPw9+fQfaidXFI91hPA",
-	"Us2nOmS5MvvZsliGtnTMPcg+hx+W3zURJwOlTjtkG5o3OXX18xndNbe4SOVoNJydTPQgnm1WtPpC8d57",
-	"LA+8Ww14PMzCujByKno5uD0S8ibYLT0AKhY8fF6HIHfJfFZKDm82bSS7yBY+IxQ9hpL7FxiG9nKcy7Ff",
-	"3wXAu1DVRva5u+2BOvKRSIN2YG9czxg3Y2l9GgZu3oN2a7cJSVDSCovSK6n5kmT1XkHiJiixbxAvyPWg",
-	"9J69ZnNtF8w4FS8mjmy9EP6M0yer+FskFSJjYbWnZUJx2WpLRi4VyKw0v2qz6vXEbpUzboL23jUzqhk1",
-	"NWhfMx+OUwED2i2tGrYDK9wVscWQwk+9ZSTvzArOnMJfEwZ4tIt+mFbOw4sDG+QMD844FXUQunbGuCC0",
-	"9EzZc3TBXHlCB2tp1PkeZFfhfZSJIlXKFQOAVpPDFe5KfSC737/17BVJwemiGg2YAIwutTxePSb4vNcu",
-	"Vv2ahp632LJnxZwXb4X6Hq3v0cp7tD77lxas3uDgbxOlHqfiPCPUFFgWw1EOZZFYOersNHeLEXAPkjmC",
-	"+42ci0vcaYR6FDKq1tGemWdu0gaDimLAmynSrvvACzFlfcWUpAK/TLDPxnG/ADiQYkIlsQ32MdXeQIcT",
-	"zey5Juczuqpj68JCogTzvE2bp0I77NutmSx6P1fa5dlbD+RkoNipdPYw+bTXD82bjleH5f364qUlfDaM",
-	"r3Oeimh5NH9cIPNuZvv2eiUD1N0BEI+GI4JLUPrVrLgtydJdK0sBNakQwd7z3qc3N7NTX0SaQH271lZq",
-	"nWNQm7WYYxDay8ncknSnXoC16+cazIfc3cUGBbKyCzglYQFqCHBB5pKzZUHsoTOBC7MYstgg0ErV241U",
-	"9Tsxn+qK28elOFSkN8x2MJ3a14B5nWhkY7f4P380Ftm0kGqO4XuNw26Zf5+Gy95uUaRpVapebgWg//Z5",
-	"Vs0lHJqr9QBlenUX7HdrDP99eOTpCtkil5hasvwyJWzTT54EfmUiXBp4jZQ+Ppm6j814ATbxeljcyJS2",
-	"N38lE4wToMrBziQm7UW309W5zL3ZjDq4N8cQIiq3BvfWp+aGj0s9Nhrk8ttwtUvf6JcdNZEdN2pKFrTs",
-	"q7a/eLK9qVx+qxvZcEYHLa6+GQsFHjBdws18IRb1ULepEh90XzMqiupe399lmr1RhJ+uNZtMv1mOWIBy",
-	"Qiri9f3dxp6Z0xKY7TkpCOvkMpEMrpOZtk9m2jqPacEFeeWJFQ1Pr3iyA5Fv17HHYXPci9Egr8yYwqwj",
-	"qXI0HrEeG8ElZuqp2QGFYP366yEQCfAp41SdZY7vLaIGd+CAkEA+f+8eFO1AR7cy+wreZmeT2Y8CiKkP",
-	"EB0nE+xEGCO7OzBqYBysa6sdlEd/WRZbfbXUV8vSq+U8UtqXm5iwqWobs7YxNwudFpKqMCodOMT2uezj",
-	"GIF9Ky3Lu7w7sE7OMviHy/FCWK5piIhZNucrhBsstLhToU1iDR0uVjgLdhVaPKzQs5wBzs7HREFEsoKV",
-	"J8+41LwLGVaUk4T9bYMjd8hjAfBO4FtFrA+6LNF3PLGYIlDYdajMOyB9+DN1UgCO9IU+lkOX0zkHypcU",
-	"KVjklCefNMWV1bGEUDEvP2YZBOjHDQJlxHTfeROcaT7VbKAmkN1lC8BUFtsCNMpnjoTMk3waMfcncOCV",
-	"0pbhd7SaUcgiWk/4E1fU/ImLaf4yyxlRbqJlJiTM41IOKGVORpA5PUtiWE5VNPvFNG13hPmb9oSlxpx5",
-	"Iz7ol0R13MP0wjLUjEUYK6er8lFCE1LA5ttfljt8KqZueLAq9pkuz0Uf0O3sc8VM0Da2fY+ooiqybwcd",
-	"w2xuM2D6F+3wyvHCT+YntCwMtBoKRFf1NBtqwOzZzmfqpKKNYpu7BujKhpBPriD3YSYx0raDqmrMp3a6",
-	"MDHSS7gfDs38pIkUTDxGQR2yOMNWVcaQmsK9gcgJcedCY1G76JijLqT32IgV14JlXEIc7POKFEPwU4GY",
-	"W8VNZc8kxKSIb6zBom6atCNK24a1Thx+mhU73mjL5NyfcbnI2cS7OVCYFerGOXFHL3BC2dFZL5Qj2gQx",
-	"Ueo1JSVW99v9vrLjVy+234K6awNmIP3KnQezZae1tPcdD/d8dgS7lzP1i3cFlnuuqIWazX2Az5z1djia",
-	"iYaYkTmBUGuxoBu9TA2r3aBLCMLOeD8l/Ls+LHh1rjZ68avo+qRZIh0kCEkmOLEB/+wg70dgCYYA+g0C",
-	"sNZ4Ur2epR9eZGjh3JefkrMELmi30fn2pIB3ZkrHKw7aretlftCg2frmu9+6erT33o2gRPMZtG7uNpqN",
-	"3cb14CJceuYYrOPSoz1Z+/S29OmZPZno3Fy5j0SRILLAx0ea1AZevqJIf0nR7W37o1e+5JZGsu6OhsHX",
-	"W3qrLV1AWi7YxG6iF27iUrltVc0LLe+LrXh5pJJuJc5h0Kbv3JX8B+afWGEEHuc8m3YQkxKKW8Kr6yB9",
-	"0OBfVJGJG5sDFQ/an3y6WvrOytMRBjrpS55DsaobG7lV10uR2e5idJO93E9Jg7ebv67dqB2QBYBg10mr",
-	"1UTgQoejfezKE/prpmyjqniiEJU1zN/rC/NnnXTgP3IYzuThzEQP2UDW3oGLCzGWb6v6prncm6aubrg8",
-	"KL51pXmh0K6lqtJ2uA8EoecHv7dmJr6VK5eSjO/LlE2VcneYZ1Lt5484KMpra90vJmW+loSvvM5dZwm8",
-	"9Gh356enWz6uhckBBx7TNvLeOuQjIN4GGYxx7oI/u8Jh51706nvscJxreezc6GuX3XYuu4I/bpHPzk31",
-	"ak672d3u+PwmUls+uCLqDWE9pYX9BiiAgUTOFjO632nxSGQ89bgVEQbNNIZsxATABYko9rUnU0wnmIik",
-	"P8grFBByKxJ+zQt1K45SnsgzIXToVj+4/cFdWFEcmYgXP3iS9GcUiOD2fbOc1NTb8D22E7T31lGN8DWX",
-	"7ZCsmJXN1SOYyA2q72i6ttV47AyuqPHQPq29jLUCU3gZnfBaUWifrb5ceVIcslVcja4HtavxNXY1WoTO",
-	"lV2Nq23DJb7GpfuqvkTO4RKpHYiX6EBcV1Bv6kHE95wvfce6/kNr1F6K/9CTE5tq3/Yselp01VHdXV89",
-	"vlzPYS3XandgrU1v5w48R4UayeqXJ9/ZH83J+aokX++Ar3qOzEXwciX6rnr+YWLW8wzSXNbKzWV7EnHi",
-	"2ckUndtJXDo/tCyVx0ePT4YJVmRbfWdc4Uw8zFUmkO7ZvU1lgNDdYO+ojHHJxONEQyGYK4vreXoOz0QB",
-	"1F1WcAgUbWwaTwXPPAC4Iyp3KlN5syFPZM4Ticjz1CEsR4+KQxph1RGButGjpO/szes7ZjM24McdW2c2",
-	"r/R8OPZlxuYqDw4dzuOsEHRV7CExrWEFyc6QJylO1akQI+o6OIw936OVeZ88IUIwyo+HBoN20Nq72WzC",
-	"f5oFkXPQDsat4OmnBO894870mowT2c95etohgfgd02PNpaMfo4/+WxpqowsFGcXLb5iX36h4uVFcugOe",
-	"d9RISPhQHbx9u7W7B91aQ23B3r6APM2+ecE5BGH7Ij5L6yrq4coyt1a8asVrAzemcpCX3UK0rXV9LFG/",
-	"rjyhc76SLxOeqRGnXy3XpF20NbfMMt/jsn1wnvrtmfYt9aTeWJfur9toV4UL/XZgz4147pGQWgVkVkNY",
-	"9bb+SIvs3h20787TXPy0Qpg6L9JSY9b+6jVITAFIh/XMTzv6OjFlS3OSJnJJYoqd6s0SU8AesFrsiUiV",
-	"7GvEsxYWnqUwz4AYSudsyPMuoGZHccLTzigTveRx1GCHLjmFOgU4ZciZxRn+LGR63B0wrtnvtYy683vX",
-	"wbSULMpEHwAiYtFNYqHbPt7EWT3DZ22JPz4UMpFqUfUIcu/hMw12r1e826OwClmSsxPRVUOhrTkLTYA5",
-	"C/59niORnGvMQxXA0ULriOoGxl+pK2D/CmDIpGG68dDTC/N0oIEXm6fT5ZLHfMZAtRNkLMxmczcIA2+H",
-	"mA8LkXwbnzdd6ONuvH0AZ8BsrSXt3r4/1+qNa0WzX/7Df3r2738ThOeS84zvvfTEntnRrhKqWGFGiom+",
-	"v2R+LjnX2U7xqsEN3Pl15k9tMnuZP1YcrngrLglU0HNXnhSncCVr2fagzvx5nc1rvLfXyPxZaRsus76X",
-	"7av6lrmMW6Z2NVymq2FNSb5xahC853xTg+71HBNRyS4qmP56CbZkzY3Qt12AGjAX2TCRglChQ2MmIfm3",
-	"aZVmZ4MkJJRbl5SEVIisiy9iJIKhdQXBJeci1ZL21dbn65jZK5CsdF42AMHI7ujhchfvHfzdbRQNq/HY",
-	"zMAWF4CORa7V5SY7fThQUryTpLnIglcxN6q8COv4qGeXolb2Ltm3PbsAC13ccyt1hjFV7eo2az/TEqZJ",
-	"aTbycpK4jEs+8ZAN1EQ8EpnvjU40m2RJngvpUXSYZxYrTzPg1A18ddRgH9mUqlK6uJDAVnkyZRhNg2Qu",
-	"67q2bSzwDpfPxAtzEpd+GTz/2//49W//5y9/89uv/vKnz7/7wy9/9bdf/bs/ef6j/+nZX/zYZiV1cHar",
-	"kpMcVLfV+MKN5MOLrNCkDQB56KtNyipaIkCohkGiOxqaJLSK5fO5gjpYPedb6IWzC7GaejhzYGu3b631",
-	"TW0KLAjMWYmOxrIvwDe+SJYphleerJRENSeJ61yqV8bZOyt6NtdHFjl3V9od9QX08l1A9Um8PI/w+R3D",
-	"dbXg83QNH1j3rHMF815PdHM2GQgIIlXdZROujSGQ32JjLWyNgciZEyRw25k+LPLFVkiYc1Lkn/37/+P5",
-	"X/1k09P34kpBayH42mvh64rNWgvf1vd6XjL6TI37CgjA9TlZZ+hYy6LyoWmz1sVqXazWxRbnWaWpmsyf",
-	"dJYrdgLUfDlTsivYUGXi/I6/eAQPLSSYhK9BCcITrTLdPpbHcsdR7jVIA4vajDtyRKNXWc2MfixjkTVS",
-	"NelMeCYT2S/4C+FTPUny7gAa6aY8GbJcqVPGGREWmmlQmKM8gTJYRxpbaj8TUJMLzcRZ8khIS2rYVeM0",
-	"BrUQHL9cxuxE9Lk0DZunGuwe8UQS5Z2Z7JA4o4vmieIumnmr/bjt8yia/9GYZYA/Bz7ABtLoOnLBhuXs",
-	"NZ22nIHYNZUx4BMm4klk3TWdBKWY/NnYiNc+UAVbvkivTX6COdkWb7lr3iDTqdlewJKdDzI17g8K7ksp",
-	"UmzYUQs2honWOMEIl9jlQwHbA7k7pWLut+j6p95P2URkgpkdOcptDXQ+EJIN1SMRm1XABIziVTNvtgSF",
-	"ZuKKT4mssPyhpS2k5SiAHdVQsJhPNXbGtmhe3ktSoR33YQi8pqzgP7SLWImQiodkpeAkHrdVOObgl5dH",
-	"4Gd7ZA+wythSgkFLAX1B1IivWowUtsA6oVGSu3XtzlbxTXcWeUozegG0ZsTzu/COPPJFjJICzw5W6YCw",
-	"ccU5TkCxj43k42lKQnwIeBGmi6kRPl5RjCUZhhvAsdpa7uGoYO7F0SEF8WQgZGj+mwnbgKUgRsEL9IQF",
-	"UzEWzzhxaH5BgrAaEvpDO5CXuvRuVYrHkyng07d2r7Wa+H9hQMP3aPTt7HgfwRbrxHxaUuuDMKA5n1H4",
-	"946azXbLGRLDufbAqIAtYLPKUl79glHKu0Zk2q15AWyNbo3XkWqjYmPUkm0ryQbOSnOWzQE3wqUs2Cw5",
-	"usAY3dTID0/YuSO7gbjz6bt3rEm6PE3rvvfIkXviAq/bqheetU8P0pT5Y2PF2Oq9utVeXTCrxXb0f7A8",
-	"yXzF3XjlyUnynY7RG5+uw1NWtW3qiPGrFDGu3Grr7bSF0aoKyAS7yzbGTHg7+c6ReX4Vo2aOjWlcIW4/",
-	"HOcLd/GmpQC9RCZ6MIfr75ym//qnz37ym3/+9fe+/NWvnv3Fj/+rJ+Y+Mr18+vzP/8+vf/y9Z3/3veff",
-	"/QHQu+OCI8rV4d1Ws7lv1ibJgRv7n774gffsP33xw2e/+Ht6do3qgqrRn3vO2TZdWe5oNfqaiIutWyfl",
-	"14GhjdKzBOqIlQIR0QNPxjqRQmtmJBhTspJ9aA2BOXc3q0cie5SIyULL+KN5KMM+9buX9MeZsEm5iUsO",
-	"RkPXfgt2c86GSudsn5KANVNpHBKZC7C1yNi8xv6u1bQ/bLDo3btHrNxpnWeCDyNyzoLtbcxl1KLRZT1v",
-	"9L4r8gd2sBdgiy4LDM1z/6P/uANOXW0/VGksdN6Z8CTv0PCD9m7jahhkVn3v8QRMy2ZjH316rd2m+YEy",
-	"90yrdbOxa3YYzqb5vVR5x6hlU3Df0V83i990vB988sRemVDtwK4jNBGMPtBJSr5MeBDDcxgxuw43HRg4",
-	"fhf3zOyMhIzNQKXZYa3d4gMglgvae2EwypTZpYnsB+39ZuisXDO0ZrP5dDsT2C75WTKddmttRmyVhzQn",
-	"FRLNhmpYDnafZdjO4mLNySwK1ex8Rw1PErHjdl51QQPc2CJ7JDLMKoJOIdGTSHsUUYGoHGdIdGjkV6K9",
-	"/KFEM817EL/q8jQ1YgqYLZJhhZx5iL07gl5dgKApDsNDG7JiuwznAt0MDXgtfdeB+q6gvbvdOaJ3rQ7z",
-	"6TqAfaoP1sYHi6YeXM3oo57AvZkKrgXLuGRG+q9+vhbqAkilttRL9BB/skqYDFu7+Mq9xa8GRCuIhy0L",
-	"grn7bNUXH4xG9+JXM8QFy7eOM5i2RO0muVxvHE77wjgYrcpmSHbwMEtFriHXA7IcYpEmIGLsMf2GZnRZ",
-	"uIgYWCC5gr9LCAvm/ixjvuUMJBaBth3LEiDMgGsmFXVD9SARRE1kg31gX2hxY/An1FRfWYQ6CMXF1mZo",
-	"HMtjeTBUsu8CdvSNtS9cjWEfEqR0ziKtsjwCy2SsRdxgd3l3gEWJpjfIR8Li5FESi9joCvDa8dBG6vAH",
-	"ZmaOJb7D4cWDLg19+pgnEIV389hTkB0E9YvjLBMy98grhTHtcMCJZjyORRza7BumYIUE5FyYx12TALV+",
-	"Inq2zAf1nGPJpZ7ADCjEykukM7wQ6wKCDWxojLWKhAisjwRh8WKx84yWZSvWz2K6pEnpUCbCkGenwizA",
-	"IpvlaRjkE7ghslif2fo8OMXM+x6JzBnhs6/MlNlJWacVbMYMBCvx0tBmrovQsXyiYM9Di60ls2YObNA2",
-	"1mHO87EO2gE8vCnT0LbKMK7HaumYMMC6IrN2+RVAfBlJ1lXu8zO09StP7AGaiZ2VN+TcZYQkHYrKZYY8",
-	"keZrbLNdOObgUuFDd+NbrFj7vSegyzCyM5c0O+jlIpvwLNYeQJzKVmSJhDzHE2FvwXmjG4NL9saqg4Gv",
-	"TDBwk6OwuFR02Qaob8OX7DasT9rllYeuc8w2xAqEbfBCSUTRfLoU9L5C0Gxq2qher4za545yr+cx9Zd+",
-	"swnpPvT0JeEUrWXla2c51NkFL33Z6blYG15MuTJN4AA8X8jlCDKVeyBdRAxho/xO/hfORvLYS14VUXs/",
-	"0fkhvX+VyIN9T0EyQWd/QQTAfrnaEcaeHOJDr2QUAEewThjArn4dxNvKre8c0wvrW3CaN6SoUWlqjHg+",
-	"GmERZD/ROURg+ThXQ54nXZ6mUwBL5mUD3UHmJWbEj3gKqemp2bSaouEOkWPARyMhrc5la82iPxqLsWjY",
-	"l3bG8lSqiezQkIAxRvV64JFOeqzVDJvNpumqZgP+SPi9zQdiqEX6SOhFyH2HNqD3Il3TXQqse/oZ1blC",
-	"6ZzRiKA0sB0M8nwEMKlhUFTJUn2dV0yLjzmx9CFpMcucyXkyFJ3vIFPpgU74lUMj9Ac8gd1HHKZeB+3y",
-	"doYaEnRMB2CRIX1CZFincrXZfOq6cWSpXZmS5NkRaW+hU/3pemL0kp3aPM/FcGSGu9u8uhsG/JHIjIJp",
-	"XwTzsg8L49YSc7Ns1l07wIXsKtlL+kH7yVP4W4+N4mV/uwoGwfxKJNpmYmF2cqI7eEjtB7Sd+GhkdpLg",
-	"WhRpYvjm6sUM4V8DNc4cta7IOpjrUvpEyXzg6o78rUqt+3sVPzprk0BBk5OJS2dEyc5YAply0A4wPQx2",
-	"gCut0kLIpS1o0R8KmXd08h1RPDS/S+HTfHlTSV+6JqotCNL9OxmgPTQbN28uO49hkKucp4Q4sdvca62M",
-	"KQE53bCWrf1mGOA6tnahNhdWsBkGtHSm3afnB1Juz+hq5gqlWdSRjtr8cJEOl3qzkopzlvVx5Yk7zkuj",
-	"HQdWrXEJB4BMDPgb3MZAWJdLo88UYYVbRpuBDAA86SxXLMpEbu6kiCVS54IvjD04naRmNnp9oxX+tlqF",
-	"2Gil3b44nLF0T9WKUK0I1YrQy64I1UGuywtyradsbBjmwq1wvnGuA5fp5/wv4FzQrJepIVIKc50jqFaD",
-	"HUi8eIoCBXwcvawkr9eOnlnAq8sIn3kX24XFz3SqJiJb7P64CneNJyGehsFYwsUxU0ZbcZnA1bC2t+NS",
-	"w3D1FV9f8fUV/y/Z11HHZl/62OzF+UeuOKH+ZCsNpzrYNET1BBHPQBJpW/Wd6dypGd08ecTzsmLSdkqN",
-	"dBIUVQ/QKqQCdFSjfUjwxVjwUJ6maqI9jHjQTyYACTrkp8J/B5Oiz/PkkWWa2t2tCCVBK2/TLL3QWFJX",
-	"ZZno4tz6dQjQw6C9s9s0rQ95dmquRJxNGwciTRHrGdSIjUeVbVBEyrWSyEcq6QrWau7vrhO2ofnCybss",
-	"VcaLq+2aa+HEnCE8DOHsCFcFgL5u1Yok9u/8M7WABTO41d3zvoj7Iru7CiFoCj9lomYDra+fja+fI5AT",
-	"mH4PkqckOwHr4wIvJtzCm2QSuRwELQQlEGnAUC7VKoJtjI8kVTkEkI+DfXiJkS/XkRyrpvF4wiOpq3pf",
-	"CB6k9dR4h+wbTsfZNjFoUzWv4tgS0O4iLAAITtBvLsJ3QYN7EmihjXnXSeJUkBmvg/b+DWOi0ldD/hgM",
-	"fh20W9duPHXQrdBQL0fngIYsXgSAdT4GIUb0HWTi9O0PTesOBrUzSWJjb4JZapbkJBV6hNitcO8rmeQK",
-	"YK/bT5ZaxQDs080SSMQq3BnXzMjhOzEUWd+olMWXrRvuW1JEiu/2IE8HEq9Ay88SlSX5FCakDCK0dw2V",
-	"v+rkLAeHhzIaoX46OHVeL82GRq5n7022yLZ9Iyw+9gGpgvZV75tSCjfkbXcHIh6nIu5ArXh5cNta9LhB",
-	"z4Rzsxu5zm7cyv+epgWEtauHT4B9qys2QfF28InlNTssvWQtWrFEuw4Z2xO2nAUHojr5nrEaHfgYAAMU",
-	"D5+KUQ7pkxKhygv/t1FX0MVuJICjRmAqRSxuKSYMjLJ5feTDcVmWbmpF6pxnj/icFbmKfLhmDtvTtU/W",
-	"5VqB9aVQXwov6FJ4WW3s2gLezgGrC7m72u20xNDFx648sQQPT1dRnm/Tjy9Cib6sA7nVebQTUCtplwbQ",
-	"6JQ0AnZyjCTnpbStZYbaDXAmZHblkdlYV0I401ICwbKLbq85ox7xOE6QtObDzHQ1T4S7Mof8sf+h5VEq",
-	"feYYkxRyMF2SDvUay4T6jn697+hZcXUOd3bO80TnSXdxWettjHM6si807BzpEsJx5kqdQlWd6Z4WGWRW",
-	"ZVRmh//sqYwJsCXRlR1aGO+QnIChS0tHpO/MGLJdNRSNYzmLpi0e827ug9CGbDyywDuQKAadNXbvSCUy",
-	"B8ZFMJiVs1At8h4Oq804jAWvgEQzxODNRXwsCV5umMQSYPHMBGAmPRBQAdgfBoO9x4x1bWYj5lNiqzJf",
-	"drtCxPgl4J6Lx3kDiSg/QCMOhgdGtpmwXWDPCRnYcfDJzT36CGh1YFIfiazBHqJTdciBCJFrWJ1b+CsP",
-	"U3wqOAAGeu+D1TTN88yDNfro6HaD3YGn/Y9LBY+Fiddw9l3UYFEvU8MIGo5yhSCDkyQWkjgKx2nKdC5G",
-	"2I8DyRCrDzLuHEw6VkfC4uk2+ophv2XoiMCahp6YQFEDbDAIl0eQE2U6MVSZ6OBXEfKJmT07NBvGdCgV",
-	"vdxsMOjDhyLrCpknKc1/JMdpGrGkx6TCXTHhmg0F1+PMsj4W2YC2z5yZW2lgDgMbJP0B4jJWhnEgJj8H",
-	"Fc3zAj/+0J1MdiL6iSz8LJTuU1R25CWo5io0w4eCx0WDZ1WQm8MG7wRALFp0mHdgx6DL1Y8sN0upbvP1",
-	"5WZDLCUfMXcShKtjnosds5lWoXw0HRVmKbwu3mJSTczKIRucXeYFHcvLmLebdyMFhkjcp7BpF1bai1Hp",
-	"lZbfuY2ZXmEg5HhoZDale4X285hPjXAv98YIe/PAziOemTeAtD/MxegD+7T5xzexBfPnHdNKxRgO5sQ0",
-	"TqoWt0oyvYcew3xgtsaqs3wyLQ3ZjrDAQy4IHVzQtQR8Auj+5ipYcQbent52bb89ve1af3vq0m7fnhLY",
-	"6hG+4O3pA/uKRZjKjh3RR3NusNs8TSsJIvabezCd3CYrS3B9Xjz4M+GgmgUrACCiUzGNgB5YChFrFp1M",
-	"o0XdORXTi6JEnT86IDutDFcsE/k4k3PItfAr4p21scGqroP8rz5hu00wTJKh2X52HPQv19dE5qIvsuDp",
-	"hdA1giC0orO1s9c8al3zwH6KKwszUOnPT57AithkZLwU4WMvxWeutS6XXZECEcVuGEDivPm7tbtnOoRw",
-	"x/BBq9kKg3iM90VndLUZtJuNG/u7/oc3rwbtvUZzf6/04c2gfaNx7WboGC9umDkjRkjHgtEiM3UMtB0u",
-	"cVdDhuvVMHAqExJeUK6tUZOA0KMZBmPp93eXHL/U01bruv3A9LLVaF3fdx/cDNr7jf2r14CfQ+U8xWyz",
-	"emq8qTFzA/eS8+UvzWueSSpzO25Lr7RTTw5h159t+ZpfrSAm6hSPS6Rp4DGboFo6GoG+n0jUJlCbQUMG",
-	"wLz5dE2iz2rzNRN8uJTSmGyLvoJaHyLChzQUuLZZN1VaaJYgc35XSZ1o39xlb0S5eJxfgX/tEO3Sm220",
-	"2SLLHUUU7Z42X8HZ5H5szLNvHT64HxrTAXlXLI08xmN357DKASHGRnPh1SdT4Xj6IXprmaAYdtKMRzNz",
-	"8RgNLXpyTExGx0H7ONCDcR6riTwOnkbh7Jc47+arojAKQopI42+WLx+IY8lYZkHgXQDY9hFQbmbaNeOH",
-	"VtFsjmiMEZqBRnUyso+moHXVzYEeqEkJMktKTBVmE5WdIvy9R3HDU61wMjhNBbGFmF0kMpbzU4HmMdYx",
-	"S7bnXoXqWuE8oOdd1t2pECMsj6cZMRf6sQSaa9CI41SY52AqfHt2t0ltkf+k0BQHPO3hDDoU/dwfTKom",
-	"OmSTQdIdIJEY+6Mxz3KgmDmW0QcH3+7cfnD//t3bR/ce3D+MYOJbxnhGxR0yySkF/CaLyF/cyJXqDMfd",
-	"QdRgB/p0+W41G7PKqjyEAXmMYkutykOaYlx8HM/i3XuLNfGjxHpZcpdaD6uzkMsEXbAz2itqeTeu7Ze0",
-	"vuZGWt+cOCipfQF802Z2+o6lOYJt9uQ44Dkcg6qM7OMgPPaMgGNKtT5GTrHjoP3k2CcSOzZX/dOnsCbF",
-	"OGe17cp7s2bsP2eSL97nicQzbf4CLyju6R1N4sxM+DmSf5k9sfOZOlnss/2WOplxJJJD0PyvZd1v2MyO",
-	"avr96qzhI65PTeuvA2M+p3oTq4KvCMlqf1MqwYhBW967Wuj7zTDoJWmOad7zgLBPQ0dYu+htLfO2z9QJ",
-	"1GdcLeouqE7xNBmNyIJxpYqOA9d8htz/J1P7BNg/QXvv+gXw7NO+WAdREXZwLYe2yqc2c7gwZXpVFrSF",
-	"JW76lOWTpCv8ujZSICyHEbIekSJKunbZ2U4BImjAHAemRSq6UOY2QV1IKnQnUmI4vg0vcvu6Y5mJkeB5",
-	"qSEy+rjlXoqwOTyfRvv7TJ002L1e1cutT47Y+pDgSIb+MJLK+v5jGZlm4YUdUnYjl+tIzRkpK7JMZQ2/",
-	"Y7PjtHrrZ+oENVljLWEZSve0nxkrMWRaDQUbjGXseAQh7OXlWFrTBtUkzjKhc56RPeOhItiF4Pn8hIgY",
-	"6GOPZW77w7Wt9LWdx4iHDtGgs4qtAqCFA4qSgA5rpJEodGbuOJ9Q4ELMDtTSRDOSYm2oZ4nQL2NkSXQs",
-	"IX5Eohk+go2Bj0nFxjJWFGGZXVsb7jJaMISRYOg+gAPaEWMJ3uuoa6zVOLKauRm/K5pkBy541oTjxrKx",
-	"LJZgMXcUScQXXVY5C9BZcektu6bgAsb4xAfvtZvNZgvF+mfq5Kxm6d1719d/g1djWCr0NLvSmK3rlGvS",
-	"OlwUzOaCaa4Ched4X/d4qoU3PdUXb8Ucr9Gme/j8dZzmyipO9cqWtB5UTCp0nAXr7qk9PkJDNoZY5Rla",
-	"z4KJXncnfZhyuToJLIieIhneyJYEszg8EVsjRtb5PpDvA/cfUxmj4+ox3kJ4kY7b2jpe8VWBGeOy1fav",
-	"Pl1iZF55gsdzaTJvcdldQM3DeUuw3ebGVtpCeTVjk7XWFk7nYX2dJZXMnVCHQy4Zks1IfJsx1+MZZkxs",
-	"ZqWtpUd+S53ci6sqW+dP9hWzMddHSbFvCJfQzs8YHWYyjOVowd6gTM2FDMw0JYXR4kwOY1+YJwssW4hD",
-	"8BQAtJZAsRlLTaq8Q0ewAoztMFejWnjVwqtGCN5W2pmThOLuPIj4QUitkJ28BCrD5Vh2XQazn2J5y8Jk",
-	"UPpWX+Qzvza61xIQDbNvS0mV558tBOe8AzIU4Hq8EJD9tLVbfAwwevaLvTAYZcpMtPmKPrxaANnZ55u7",
-	"++eVubGmVeSSA8BhVLuCNzcbwJOFc3oypencPrvCncGx3klkTy00AOxJGOt75mfnfhLmYsnP/vFPn/3N",
-	"n3z1gz8L7FXVwYecU6BjKWTu3r9z7/67wXzqITbw5T/8p9k2WnNtPHxw++7hYXUzz7/7g2d/8dezbezO",
-	"tnH40W3TRmU//t+v/8tPZhvYm23gnYN779+9A9rWlmcVV+mss9pT4wx30hZBmtcVwgYmJ1bd8VDIHNVY",
-	"M08bxHi1kPGyUK8YjlKOBA+VRw9isvQj/eqDOdmhrBNHzN3w6xtku51tJ3JhRLGY6hUDipWBEbunX1Rk",
-	"BJN4sBMd90jw/F//9Kt/9ye/+7+/9/XP/vir//DHz//3nz0xsvjpP//6e1/95U+ff/cXT4wofmqmwz5M",
-	"srl45qc/fv5Xv13D9KGGLpkDzCm1QfuTT1fHi2wBSDUgmgofG8OS02aCp7Zm5iKndxUo5S1NUrcuq2Eh",
-	"OzFd+/FrP75jfsoLQbemAF2oB1x5Qo74RbxPH1gYSIQGFplgGZQ8ibhwj9nWMJ01H4gkY7l4nC8idvIk",
-	"9mtI7fS6MjVtvv0W0zGdsRPqW+nlvZXq03d5MZ9tjt66OvF5svBE7iRFTEhAdINinUTj3/7lsYjYpiQi",
-	"Ns1bojeWqWuKUw7pLqgrT1RWpqqpOOTuqLqzjaf6n3/9vS9/+ZfPvvtnv/s3f/3sz/70+Y/+/Pn/+t21",
-	"MkLoXZfKalPLyX+Z2vu6krXW3rdC3QlJAnoC8Hx1+rEGGb/EsfcR/OKVd+qZYazj0MOJqZ15WznzYBIX",
-	"OvJwirdw4pk13Q5+Tsjyvc1HI8hLCPRQd8w/ms0W7H2t8Y4P+E6qZH/HfRIGmUqx6A+c6GZQdOkg91eL",
-	"JgZ87f67VmrUuui9ZvVU52LY4evoCGamLpvjP007npZAycELJriUN2KxMlZUK3SHJGORglxeklyNOhY/",
-	"D1SQFUnQZtfx/EjOcDlWUwxMR2qXXq0UFC69sS5l364gRquv/StP7CZfmlbrpGwtIF5yAVF7Vy7Pu7L+",
-	"IVxXhf7IbrDzZDiWTAxH+ZRFeM4iNpYnCcFUCImbCWsfLbsfAFWIXk8g1iUghQDwX6IdPoSMLW1DPlEO",
-	"x0JJV60HcBg9lSF1sg0M8CRfmx4ZkuwuhRx5a+1ygf+oEEagej311csF6iHWic4oiWuqf5dLelzL9n8p",
-	"yl9NL/iyu5Cs40hl1pt0ITrklVMxXe5Kes/84AJ9PO+J6VkuHnO4Dj68x6CvtdJ0+VmLdvKxlBDpmnz/",
-	"UAjXtdFdEAymm4kcV+sSla3KSiJCNU20xWYQRvexuGDCdLKxoAz/PbExTYL5015FmYrHWMuz8mXznphe",
-	"dl7X6qEgxBOFJezYRsPq0W5x394XE5iF1W5c06f6wq0v3I0uXNhDjEsr5S7ihj0z++oIZRHTuRppwHRJ",
-	"ZP8iTLcFiVpW2NU5Wq9GjtaGu3XzGzZcLaHEOw5dnqYnvHtaIrAGI7nypn5HZQ62g5CcIttEZPGNHOlv",
-	"1FWyl/QjFoteIgWiRgEGOI+dUyXET308EPMHgLZqlsRC5kk+DREwiHAyCcEpZ+LxSHRzTRwbBywTXZGM",
-	"APZnaKxyERP2k2v8G9qvUxsIy0oSApKf9YXYdniWJaYrRBHiwUcR04gZK0ClEvAm9GGEF55tpCh4BoAo",
-	"wEP9SJpJAJMBEOuIAsPociX6CnaAnierunE5ZaUnzVAz8RmAPEHLR9ZZZURRrjIzBdh7BPM3T4cgdvaa",
-	"wB9S6vPMkwD/NDe1cQa1wkSgYWldcMIB0pPk3vVdpB7BFgC/6moTKjK1GxAcarM6qmcf4w5OuDfOoIhT",
-	"j7sDeq6XqSHxeMVxJjRWdu7v3oQh4dohZTqB2GJbiONPgPn+O81so9PLHMQRAGKJx+YvW3DqNvghqMwR",
-	"8oxrYiRpXWMnUyiqwL2pZDo1r1VpDCTtEoAksVgIYH6rIKWO+Km4TW8JtqC5XqYJv3XlrTKS6ZPjYKj7",
-	"SXwctBnAll5ttXZbx0HIjqk4Db+5c/f9e3/w8M5x8LSaTOMkkRzJiuYBStdViqmTa75lISy089460UIC",
-	"Y1NF9OK5sV6Pq1B0x+gW/OTTMoJ4VySPBCNM+6kVKnSsuVunVZnhR+OTNOmWNTyf4U0vVecKwg+hBSs9",
-	"h1sHBYNRyUBOOF4BuPmSjMUiHo/Q6O5yyU7AiU5IsYAvDUkG6FnHXpDLHcAE59+X5AXB1CIl8H5peHPC",
-	"opKgJfmOJVpZzNGzzNB7O/kO8KgAxYd4PErBOCWv8KI3JrFe+kJCavXOeCLza/vBPGoz8Hrcw5+3moTx",
-	"bP/tfs6zjE+xi1VdwrlU2SLmk2v7s8Qns5LmIuBqKX60tesbPZLx6iX6uB3j8i6ss7K21fnnD7bqsZOx",
-	"NuqvZkiF6TvcytO/rJjYq9soryuG+fDGjkLAnoNUO93l0keobzbLPWuwQ2VELupuUzZQaUyUa6iS+oxr",
-	"gDsvlSRQUhsmfCSMguSBDUezYk8LSiw/Q9zdAmhTi/VBTxErnTEEHB8TOAtLgPallsGIj4hmCN884tNU",
-	"8diB9GWim4wSs7LVINjbSdgNJOpiCVqtcS2Sk4va8vi3tuWemllFhS6PkciMtKu+C8yCzg7lrCjevTuL",
-	"R0PgRasPpugx4iNg069amq0/jnXSbWsBf45xltJkLky/XV2oO2iIRaGR24R2baS63yxTBK7jWFbJWgWg",
-	"ZsfyhwcTHTVWDPYSYwiTr8bVipI3xF5Vx9IIF/CrvPXWHaPm2m3beOst32FQ7hQRDfCh8DCb3EcR6Mud",
-	"UzGNANHadr4krRGH3Nw0x9K6ZLR4JDKeWi+LJr+Mdb2SI8pvvecgwDEQpjL0sLirGHgbQp84lh44lv6Q",
-	"aAaOkqEwA8e7Fu67bCw7eTIUlFgztJW54FAA9tic7E/zLD2J09ZBn4TGR6feI0A2AU8NuZwey6FlcUXw",
-	"7zRlI6FGqcCr90QIaS7N7kDEocd9VFqThPD0aCTv8CQdZ0LjMuL+YJOBMgaMVLmxYahF1uNJqhlP4dan",
-	"7YWJPm0mlfW/hIDJNZZ5NjWzWDC/WKAuyydkF9shhxvLjvQKppO+5Pk4E4yn+UCN+4MCrSuzbXj7BYwK",
-	"OBYOAt4VQluHlBn5cAS+Q/weoe0t9jeckohORWT0j1Fqmp/Z0zgLk4HZiblGauGuGlog+1w8zi0tLyaA",
-	"JeR68o9WFCeyn/P0NALipInoDngeIYWQZJF4jGKqk8TRYsjxM/SSywQez1VazqkidcWYZ62wUIfaTcf+",
-	"CWLPToMRiu64Bu2g2TEPdrAiABakCHias4cBz6s7zRs7zRZrNdu7TZvHpLL7qBc8+/V/+PIf/hzEsD61",
-	"n/3yL59/8ZPn3/3Bs//++ztf/vJvn/+Xnzz7sy/MbUBaCfrkzXvHu8GnayR++YtxyXFgOM4wtQXZiVXx",
-	"2sUU0wxD414Sl0WX/OQJkXcF7eD5X/78y1/9/Mtf/vLZj3769c9+8rsv/t3v/vh/ef73P37+oz9/9qP/",
-	"/OyvvgjchBmFbhd2j39KOhR3noGcJJjJJoQctgk0+zv/Ax6fWftHfLKzt2Sd7V+Hk424gf00tXdphWKw",
-	"oYW+yAt5hViiFsbVDoiUzrGbzNlZkRVYUWiu62GJ5HCglBYa7lL0Ueoqc5t0BnMwjiWwzKZCl8M/s52w",
-	"PC1+a7eQcYpJFQs0/4hxGHhJID8lYm9oIUC5mryJudGm4WM5w9NPKgLFTiDrh8x9CJMyZFQl+saySmd1",
-	"TatlFD+1RF0Y7gJPBSoAoIOS3kdYxAWZYCaGCTiaKbjkv4oGRlHGyNwvHcpqido0N0IjsyEE0E4oySpK",
-	"ZJIn5o5CFsTIzFknVlL4z4GPwm1FUOCMUmF+qxvsPk4uPJlInZOOsMMiIzzyjlFaojb1X9uGrjVDtn81",
-	"ZHvNkLWuwnCbzGqTFA+0PODYkI4a7KGbBDIPRnw2IHksGTtSCsl/8EEXeSu8i/bOhxdTlzBOt3sL0+FR",
-	"IxvyBFnosSFSMmnTIU1jMeUW7TgK6QN+IlU25GnlIuAaO97BYn1pjk0L3qLQGs/PJGh+qFXHAjPj+amQ",
-	"LBryxx3LCBzZuQ0LqjhiuoyMxqjGeQfbdb80E+mr7DEorHaM1esOjZdf7A3BzU97ybDNLxduKmMgPMhi",
-	"XEOUWcZO8Ng3CXOWdi1xqCpkvADT0/xB1goeIZoRCK7CU0OWIEmQMm9q29A9iRNIgSnmgbyN3BxtnFVQ",
-	"34thYawFmwBtG36MO6kkkTTMiVTuWVTUyUBD1iGfjNJsUn/OKl+hxvlKb8HmJlzP8lwySxpdHCJYoAde",
-	"vYXZKSein0hdbBVv2MDbOr/ieK0t6aqba9cFlycQAs0vyGNzLCMPZzzygvkz02TWP8T4lnsxuHBLr020",
-	"m2Sew+O6LIBxw3gDhn1lB8zMgH3R51+ZwL+1iM/0iJ+Ku3S5v0DTyZc2Zf6fBXYSKiTt8oMQEnNSIGhf",
-	"a4aBf5qD9o0bN3ZL1pT5msyir/+/P3n+yx989eO/+/rv/mZVg6lYw5IxdgTGWLvZ/L3mjXazSa15tmBZ",
-	"/AXtveac8QWKU7Gka82K9xi1Yb304J3x+7p71NrHTFnXV3xaqqB9E2vB3GytNCczQ93WpoTd+Woak1X2",
-	"4PWXxx6s0IYBPM/mJkMBR1wzNdUGok1UMQN0XOEzJiIqOhnoOmSvgLJ+3lajPS+LrMbbHv1jxQ43ensi",
-	"bS8jTH0ScQebFTq6xU6mjMoCQ5+h3AvvOr92ruCibjAMorGW+WTf2ZsIMznhSQ53MDIyevQwnNJCIcyM",
-	"XnJgxDdKVybyLBFF001SCUp+dakmbfPKwspKevPebuIRDZlIzWCUb1xNBgrHhH7uwnc+G7O2CZubp+rc",
-	"lfGst3YLlkebdlThcTU7yVw+n/pOV48yeG9Dl+ZdGV92dYvNhLl6yZkwlqyoIlD6sl4EtVzflMWGWGDw",
-	"eBT23cUk7CwU7E/O4NvzT2KwIWbkpSQirKN31RUol42kUboZbfaTDY3M5Ahsl77g7XQtNBbzL068vWsv",
-	"d/pt4ctVp4kANzb6b+CunwxEJiIIftPv3cF1mBpTcCSUKrGcy4r8uXrifAvLyrIWpd0e0rDmTuPc0Bb2",
-	"dEF+VDHIUk6ThWuwphYle50olQouzzkddYv79o6SS82vw6QvjYU1NttlIHhMsIiHIt+5DQs+v0HuUK50",
-	"sSlKUzNXAlBnNW18ISZ9SWtTJNzjTl+H2WZBauoBnjpHwganmnjZMgGlXTzVIcuVsin1xkxJMqGtr1CO",
-	"03T+TL4r8uJAnj/GCqGpoNeiivm66KRfin2jVIrtkQS1PzHz8+CRyB4lYhLAbB1xfRqEQZpo+BMELQGs",
-	"wKSWsFIyODcd1etY6sdtWKJw5s6s24ZFq9mh7EnhU7Agvbhrieh1s2OzuMxyIk4gh5OuEFdY3GCHBfOh",
-	"EY3k6MfX2zI0sxbmeHXBNY6RKLchWZqcYqq6dwohRjrUIn0kdKMAk6C0MG3kRCIb7ONMyT6zUEkaM7Tw",
-	"VoUyGS9tGw+6y9mLFQVQj4qul5LOoFYTp8EGATI1gUAwhAyT3CUc09UOBvob0TfzfPRAptMoZNEhH4rD",
-	"JBe/f5hnSTeP3mwwc+7Y0fuHIdTlZexEDBJzTbNRph5PwTdy9PCjw6O7dzofPnzw7Xt3Dyk4ovlUs+jb",
-	"O++obMKzWMQ7H2YqV202yPORjmyI2ZzRmEWdzjeVznHpO7QcELEzr40ORXeciWgGSat4uvyYq7nElDXK",
-	"CLRcukhIhjFsXVpqV+5K8zsca2DEFK7AyrJqFbNot4ydbNNdzacskdDrnXdE3h3smDnF5LUHWdJPZFSO",
-	"UVlMsD0W2VLYbqa07mjznFfr7rZ0dPvBw8POg4f33r13/zDC9e6pzLx9lKl+xm1FPKy9FAnsJlQgMOh5",
-	"QPKGIrB9VS7UxSmgmbSaJviVMP4U4fFs0FedJE6Fy8wsCm7tIoQLHhvyxx2oco1sXLPLNZVJTAZCmgHZ",
-	"jAYoniVULTOXMGk21cCeqQY7wB9DdiCVb7SaTadT3gKX3hBC+FaTVmls5twM9mObc4tzZTYwuXJEvGO+",
-	"xGKO6ABCsm3IYMQElR2dZ4IPYTFsCaXqsf1mq0jatOnFb3OddMu3uFZmrLBmxcEdqAmTik0SGasJZY64",
-	"kS5MdfQv9w2hXTyUt67KMtHN2UBlWrATnudGHOqcIyyKd89iCf76N+nl4v/W6klhO4YUYyaBB1JtDUvj",
-	"qHSNejbpCgZH7R18rYuVD1HlWVXFs6XIxXdQOQc78ETF0w7ABATt/ebNa09LDpOh6Z2Z2sWRHs9jQtga",
-	"qeBaNBgRz7I3dt+EGwd5ZNkbe2+ac5Cnosh1st9RasxAjdMYOaUjNhrnXq7FCe+eskTmCvPmgNo+ZPHY",
-	"ZvZED+8ePfzDzp277x/8YeeDe/c/OjIqk7lTkKIaftUh10pkKxOiDw6+3cEnbz/46P5RRHEfDAZB4fR4",
-	"RCriQwjjALoOpaeYkz3g2TAVWredwrHbbMKwqyA2sOIC5qmTxFSmQY3BvSke824OER6e2/n8mK79JJ//",
-	"vfk3/AyfcECvENEiPcOuR5FHhE9kXBJsbALeIbM03ownRQYN6NGYU2c1A3NhDUeoZUtlA2l9lVNykE4K",
-	"mA5aZFooHD3MfzQ7SWXEE+zmhGuKyHXVIyimmIrcKaMwFU4TsFCy2GvKMKViE2obssLMF/7WM6NLuXZT",
-	"DlUUyVCkiRR+KhHQ12lUKexCUFeKN7pFkJCtNBBpvASeFs6BVHnH/C5ycClFLIizOEtMz+0cL2wKf9BI",
-	"dAefqKzbwDAyXaWbBwBtlsUTTzodFbFRt2pYQ2SOgzOrNOY7nUXDILJMZZ3i0v7q//rls+//wtyBnphw",
-	"rkgXXPQyYPAvo2u0dputTrP1zXe/tfsH+x83//DGf3ftX72398HV+9c/vPmwdRSgkgTtrTKgWyAmppB5",
-	"l20ylN/88Ktf/ejrn//p83/787kBESbB1uOxSs7SEW24Fmetwu6GvV5ZIcNdvL6SuyooWY0HWGtqm+Xn",
-	"+PEskN45itoydswCl5yQs5Erp4jtnFhQ+AXqGO8O7H1o7jxzpamJtH0Jbfq8srnUXv1hg0XGpgPntheK",
-	"xtvswweHBa5B0Z+ITYwAIMAFMMxFbLNbqB9Qp4nFHIgGNndhc4Sah45hrIsdusJarJ5QssjkNrfSlEaS",
-	"ZDiWxpIrbrskl3yiytLzgZyXnohukUAyEvgMIW/Il6k0EIjMLZCvViMM2q3m/u7WcjRc7UV753/1/EHw",
-	"9NO1xfjbZmdftsOCkNWQpbBIMy1+iSwInrdg47XARvebN71GM9Ez5oW9W3GfUOljSSUsey6OAJF4NPJ1",
-	"yyLPXStjhZCmZW0UgO7caCFD18ttoYBK67ximWQPUwHIDK29G/8y7kzww49HRpq2ms0mpmuudX2e5ey4",
-	"sXfjxrXmjTl/h6WHOxv0Al0XXgUSZXJ4FjZa0A6zMh5n/CSd2mo9klwRXpDoIJS5R91S+ArGWnRs1X4U",
-	"eo9izioWxNnkD8DQHO4IaSROzN6AW/33W7t7+1evHY+bzd1rkg/F72NVevRm6BJwsPoHmVod/oYxc/sA",
-	"NZoTqECD3ZMzr2TR72H9DNMj3hUhi/7rb38bPvno6J2dG7OvMHrHRDHxR2OeQpiJonVQ8ulaBYxMxC84",
-	"Sbk8heJFI9OGidaJ7DfYhynvigEAWkJhIGdw3YLbxvxQPB5xQpjYcQ4UN3noR6FsFkafWp0IOECs/Z0U",
-	"lzy5M3BZMHG5g2y2iLjheUFEyXNlwz8Wd6PUis0rWPy8V5lkHr9V2l+Qr+x7Mght1IwrevaLv//6t//D",
-	"8x/9deS987+Js2knG8vfNzcrvBZLlBJtKw9u+Ziyo0zESTfXUH3lVL7RSEir69G1UOVrOBQyPhxujwsR",
-	"Vp/GwmsE5XzY4bP6uSDjiWalysU+k960MUGQTZ56Uqr6ttuvvXhPJrq0KX3dEglr6PN20Nq70WzCf5og",
-	"aUcpT2T5jQdwksMZieO3OUvB/Oy3/8/vvvg3z37x98+++5//+dff+/pnv3j2/b94/m9//rv/+GfPvv+/",
-	"mcVd3Ikw0GqcdWeYLAvK5nLfPizEii099NhvKzq4TL6t3zGIH3WKriFj0xpBootLUMcdlE2Z2aOlWrQq",
-	"tm5zgbXCgJBqMAx3+34QBr1E8tTj2P6nL37w1d/88st//B+f/enfPvv+P/zTFz+cZ93G6XWs28XkOp6l",
-	"q2ZkhF8XtIPfu3GtPNOZGuce2qboDxF5oBU6JFXQvbns5Py0RBUO4N+OmOl6EAYTkfQHedDeNafRVW/5",
-	"Gi6yNxmpFbQDkAQgpxeEAJ+GAQQT4rOmdXbuVp+pyl6uYUFUdnvNbblc6cYZsNWymX+L0K1o915djFYr",
-	"7uZmx9Ik7t2qTkOnUoNVyxCs7r2Sg8t6Xy7Ww2W6Q/6tY1np4LL9mPdw2W+WubgOWC8xljv1cQL5a986",
-	"fHCfGZWD2sLsNzYZqBQSRLqDkJ2ILh+7NC1u9GEjMe3IuzxNjS5HyUpgbiw0UxL0E5KFwj20+aLAjeyW",
-	"EHJ9RkYNzbjUHIh6HMiZpT7QLFXaaBYA5uLaIEUe30Ogc1yyyFPydt4T0wix/sw4PcOJagW916Kyl7lg",
-	"rLfIx9IH7QNoFezbEt0UfBIvGLhs1s14NFGgpOnQ0mIpGSMcIEtQRlSognbCyY91wTpceA7vgOvy+o2b",
-	"4JmseMena95yL6cfsVpvOHOytlUanNtxd9fzMYLcwS7Cn061cvup0DUs/EjZIgaRScjyccKhBhT3P3kv",
-	"rcRNitusaNNKPmobftE4V1ejtxHWczTad9YaTq3hFBqO54p0AnY9XWdTf6Q561ee0NlfWppJyRzrXWHm",
-	"oc3LMs+om97ASPKNVcoiXYFbMB6Lpd/P+uls2342Kn4C/skO0J4tfOfVG42r/8pF0SCFyT5Om4Oq3Y0B",
-	"WqqWXXa7lgiLCcwqkf3OghAe2mpLR23Rkyp/1HI/0uCOCp59/4e/++KPn3/3B8/+4q8DyoPpwHLA7TNr",
-	"r+dLW9VJXzpslQoPy3aRzTDIzd3u6g9VzlOb1IeAQ8sIn20fJzzJi6fMom535ZijdEfkPEnPunMgF6Cu",
-	"Ob7kmmN0a4B7fKAmLDXWVoK0huD5XEOaV1YXzwnrKwiPsSSaRAglnH149/6de/ffpZgSpRFC0QbmWWJZ",
-	"zQrpgyMh40T2Kwju8WX1JXEOl8TlCn58QUmY249QdNt/rSKwSSSvKJ73z0M8ny2Lt5e7q0jckEk1YbcP",
-	"7t+++/77d++8Xvl6rxurLgirUgZ3ERiFmPeWrsYZSS0euxhZZbm4x9wHpZcOetVGYOOxsNWKFMwA6xjd",
-	"crn9inJysACPcGDNXQSQtQhJ1VcF2KXNLiA8UQgfOyQsEP8KUHO91PRvOD4iiKvfctWC+FOP1gF8SgOe",
-	"idi+wVw8VD+MQFKanZgdCT4n16yjTaKnvoEBfDNEAXcVvMENvkhLolEbi5+4kmzxPRVTCqoGtm/qi5xF",
-	"VCEA8LIY9Km42+7i8r10lxsfGDWhvRfiX51Ed4YqKwjqVriSZq6eRHfisYuNzQTfyPVCgaz5iNvmQbbQ",
-	"f8RmefvPEDsi8CTYx1phMBlMAR+00xsbLXsmWFec93u5X1xCW+sW2ysfh+AcI2crI1/i1jrrggEBIms0",
-	"oUu+J2h1QK5wJ4wTJEQBpflCFHtwblLqRaVmf1SqFEKoYnoaivM1srMg1rsueN9Ch1dgQaW5ZkkP7BSR",
-	"CSbFpG2NBct8k6bQBpViYfYXQ0ltTtGxdDX6dBtBJb6K+fQbmq6FBruX0y1moYpCl23lzp+uSHiaKZLC",
-	"4U6w4mo0EtJhNxNNth6oiQa0CprD2EtxogvijQjBWaM3G0VxFz/BmnesBgPMAOrYfIXdsbzXo+DYWJ5K",
-	"NZHucuJzmdvsDQCLxvBcNJbdVPAMC9G5X1RHdXJvhgTcCPREZlbNNZXkBTg8ZXcdywKFoBwf22/eDKli",
-	"DpOuaAQ4lyjGdduD9AfLDqrXonZJ67Bmo8rYhw8f3L57eHjv/rsFLn0DpJ2Yf45qAb1fEu+t+6WjJQZ1",
-	"xykcLuAJLFex1wBeVeZxu1EcVs6AayisL/1+LAHi0pxp+0qcUqiWKOGDdSGNa4YCqqyBmcUc8lgABMk8",
-	"9mauHP5nInUuuN8Tc4rijE8k9aP0pFc3qDJ4jaUnVZnZminvivgWbRaei6zYX2ZvWS52PrTju+UYo0jL",
-	"mXCoJKRm/SVBLnNv6bTFdI35lHIcwY0hMnYqRnl1nR+csu01ow2xDizMclDaVDCPaiLXSR2HcXhhvaev",
-	"nzOiVTsjljgjmhfqjHBzf5nOCJLfdbFhHZ3cEDQW0KIKGgpnuFMyuMo8h9e5ekysyrfUZeL0QlT7LGQQ",
-	"VPVzcy7Z1WbThd4t3327YH2CziC2UMggKqdDcoaT0uQSgaBKENMSCthkUAirMPrMOT2yQ3h5XAafPAmW",
-	"+gOIWiITXWH0r6KuEaXiZtWA1W/cgzeSVQFy276doqMVBYulu2imyT1scs1+2GBdRRleMRl4ypcVUJql",
-	"2kaq00450wvgWIfyOsz3YniQwYVo6XZ8MxScmJTaDJBkc+TIW/oH9EJR6EivzcOaTNmirs3KxRBsHwur",
-	"do2NeJYniPz9BnLn078x6zPm05CNZSq0ZtEg0bnKpg33m84kifNBVGBH5cb80WjPOaS/Ny+Gah9NltSs",
-	"RwLDM0aLINi58k8dkiqLrN5sjHvy+NqPchUxybNMTdC5kGiYS+qHwjTbcn2ZuUkIYdkIYaHbLPJV3+gW",
-	"iyDPtJPE0S0/Hbjl/0totgdv2SeowBPnoL5lsVY6UpnWyIaelltr3nIwy4iAYsmHex5gJ+LeFYBp5SZ2",
-	"G+wgTSlvGKElU2Gm3ewjj8kCXERmXmBVEU2pNOTQ73Ho9djjDCkNHTGMWqG/RQAP05mjhJkLPU+EB2Nd",
-	"OYezEJxApgjeJ6xkRj0hH4jh/K39vgN8OwPpGmIL2EHQiJLCFXgOrP2mC2uw9X9o5v+dJM0BsHZJVx1n",
-	"h5090200hxb02365YkYk/vzp0k6QowfrHQtOFJURMJQ5cTCr0ZxtGC3qpgsTrNrTg9HIaFdLO1rMkd3D",
-	"S9fY/qjUByHHQyDvsr6vIAzGsvjXp+EMvJ65GMxDO4844AvCzWA6dcdrwfz7I7+V5QOxpX109hvsNgXF",
-	"wA/mBd3Qa4zPyJSCh8Bc2dwrYXIpKRrgQSA100IvVs2LB9G4OhfLWUuDzHroEIgsXV6xYFh4iPzikJHM",
-	"jBqM47UeogZ7N3mE9Hz5WEdszwJ0mWscBBAiT3kTUh7zB++1m6hVVg2bnBX+kIf88ftC9vMBUKaFwTCR",
-	"7t/hHMziKit6QjUFVR2wF8/Ksw65zMtOhVFobGqqx1MAbo8ILm0S7sMFXQI3ydK612WDtnRlVnwAc6XK",
-	"0CfaYAeoDPQSQqsbOjTgVHVPCyWloEUY8hj95i5uQpUmPGdx0utBdWhm2Yb9VowldcK1MK8YUs21hCoZ",
-	"Oc5FWOhcMySRGYDGUZ2KKzE/VBQ6KbZ2ErP33zv84JDFCbqlh/xUtO2IXN1REttwO+XJq3GuExoVvKyx",
-	"6FR6ilBpSXoqG4KVFPNc7IBfcL29aZfJVaPTUt0CCVPWwM7oXK426toZ16W55N83ymawwo9vgwp5sZwy",
-	"5ro3nVpm+jn93uwk0FBqq+9yrT6Y9ZBJMbkIw+4KeDyW5HGCY4qOGCDYR+/eLdcSYjs2OxODq8Qp3YcD",
-	"lTGwsTz9mbOhyAcqtrU23YEg1upM9ETeBWMA7QCqP0RohwlPLLYFxJ2cQLIhMJdQhHZRCcPE1SuiC86o",
-	"IGZwrhAfzZW2xeacLfordBSd8ymGT+OCTDrJLOjoWGog7WYfUYDWdgo1mn1zd7g4aQn50v7kZuiZGWac",
-	"FDhFoH+RiYoUWDMUMCHuq8lWmGA0leWCvY+5qxTZazr+HjNz+OFVD8jmLKhF2AxB+6pRRczLgvZec406",
-	"OBjppdbAgeey8BVuEknbwJt4RjRrk2yh7TyFNPFn8JegA9VKrVLBMiSzJN2BZbUEbekWMxM7RfeJVC6O",
-	"78nEOoJUR5A2SbQF6T6LtGU339aIW668Zv/q0+qrla7Ehb7T940Q0NRD8kMWnbQgy21z9dPHcPuXnbwh",
-	"IiTFY4vMqM3FA9DfJRxqqdAvdSxnMJg0JWD4GblIYWJhuCGAhSAARc5y4u5SpLEHt6XFr4bDDJDT7ko8",
-	"lmpMKgAvwUAluaOZP5ZvvfUxXj+Nt96quPPxIicyW0mSgy5qwE+n6xjNIEjksTkpYLUlmpke0qseLNAe",
-	"zLstRid9FNqLWkmhWSK76RgSZ4z9hBQ8OTgZqYdWpYDLm2b3vl1FQD2QrK9cCg3OBupCgBCHrl60umD+",
-	"UrOsCIA6ToVVb9BfSvoK/KjIaAOD1Kw6WpRCdgXkXbVK6+zUDNTUdM4iDdCnb1A6DiTR3fKJWRRYms6s",
-	"Nc28eSx3S806XHIAmIcfDo12pXPw9NtcH9jybrJiPj2We9Xd66H2aw8H/HQff9rjGjpuUwKP5QEpdrbT",
-	"uIUgRdC7VwpjGXMCM9HnWQwhB+vmQPRVizEx1mQHuf2LwG5EPWgWXt+y4HE5WvBU4oRfQtIeHPYSCWIa",
-	"09JafqUstr5wBMiwyiE6wmm3QQq9TavH/ZKr6p96RwcYD72kK3CrF5TK7BCfp8RKt7NLo4CNhRVaQ55I",
-	"xzxtGR456yW9fGBnyozSeW0S6caN25aOD3AQDcYyzkQM8z9SKiXP2kRlp3Rib/PugIQD4IQaU8TmSIKP",
-	"FBBCbe4hcDcZ28K83VoWmFCKIuONyDQodm4rmWcqbTOpdgCWI3oTz6u204EosmY7V4CpeIZUVJRDeDaN",
-	"emwOa6w864MGZE2EeVPAjPFAuiRPB7kPcraf6BwELdeMw/1AyPgWscTFxHqgrcB+CC2Bw7E0VsgicH2p",
-	"8k7PqCvolWo1Q3N38tFIYzzMe3vBXcZ4aozMaeixUs3V8h1LvOQalOhIGbYLiQDsXHr7F4yrJNci7YXb",
-	"8gQUJtPaWRLkxl/BjWPesbLTx9x9F5Z6URswL9SAqavxXmIj4ZIsg/GJ2W0nYqdAMlpgGhzQpYyxdVeX",
-	"5iCnUAW3XB0c40b+bykUbS47G36rjDo/kN2KJLHKuA7Rs2Pq7apn7mOVxVeb6B9f2upMwMj53BOZX9sv",
-	"/O2JzEVfZIsbpPyxrGNmY50w1EdaZPfuLG4Y8pXXDKgDBNfqAfWXLkJgdsc6EQK3wwsomZoleivv//yM",
-	"lkMBt2y0GAxTitNhhLIHX40zEdqM1NngwQac84vIcw+s9EFe96KcZmRMczrkTJ18Jrp5yCILQQvCJKI8",
-	"Vzy4BUOWdjwZRGZLFj2ZbFRBhVE/S9rq4+N5+Fde/pQU5F2PYhGP8WSALnrg+mxUUVlk8cBtTv+2WNDk",
-	"nEAmt9DYPLgMtgmLeI6uDa/tCaEDWsXedtLakppaKvLflOzY0i3TLL0TwreeZkxJRki16t6WT5KusC15",
-	"JMroTVIZlZ7OAwdW3wuXCRp4otQpec9cRMG/Ldqt3b1w5lZqB101zrTo2IeL+hcwCVtea8FXP/zRl7/+",
-	"zdc/+0cEkkalEphyrxSPz10n7WB/NyjgnUmDHY5SqA8u7eugHbz94MF79+6/27n94P479x5+sA6qrVmB",
-	"S4b622B6VyoI8s6Zq1ZBwi3sBNX/lCm4CLQKDoNXUmMLgBIEJCwOR9CGHy9ZM/8Gx8od0NLmy3Y2rMXZ",
-	"bEdsZdLgJlkZBtBHia9RAOsoSVFn87G4DUgVs+oG3LQbqQyfLjd9rpiDmOg86eqFyH9mdx8WP7sAiVfg",
-	"mVq6x12PV7DVuu7+1ckAMf/m9cbVsw81AbcZIdp8+un2R/w2KAdnui5QhbA1R7aTALlc6+GbuwjMtFYo",
-	"4qBtl+Z4K80aT8vInhggRQfX8s4KJ+VgNLLJ2xd3WOgupoKQ62FAAc6OFBP7aWu3+BgrZemLvVLNLX14",
-	"tThe9vnm7v6W8LhuDs46L4Xj2WXUw8HBbOv6wGx3YHBOT6bzWCUYPOOj0QockaN1CLsfUqkk5qlVMDpi",
-	"clrSlyoTBYAGQkbP20EHo1HNJVxzCb/6XMJuI9d0wnV+1qtJJ7zJdbFaFlZFhvOy7ObE8gP2RQxkhAWC",
-	"UCJ1DnQBrOgz1sVW3i2XHX++EBTAaglIytwnm8HOXETYGIG0CbVlSwIGu3ZrhZItTWSSWWaTOiz8SoWF",
-	"sa4PDv5m0mkgeJoPFppw38Svt7qG11oFM2DRHSMk0iefloY/EN3TQrCR4Wbplbzh05gqhz4an6RJlwYP",
-	"2UELx/4Qvr28oW+6P1abLlel5+ioJOTHDpN+xsuA7KvNX/nVT4ITrpPuwdhspk8+NbfAieCZyN4TU/uB",
-	"FoAsA/80XcXUvYqC8iMsiDZfB2EwztKgHVxBiYldnH3gHZUxRLBy4Lay4NNq27yFIgRlBt9TaaomDNwd",
-	"NpyO7o/5kj7zAsg2w3pILDb2XjBSaYo5o5ih4xJxfLgcl7Q8W6xd8ULwkdvtqMuZrfa6X+GiR1gz3WBG",
-	"Lib9cVZANPhl7zDV39CMx3FmzhROjYiNpWwUjxFgAJf6DNKlot/icU4pkiOPLLjBDgtkIYp0ljiWAV4v",
-	"g5aFh2dQyZAcmm4lccOvpcVv9IKZBPBPhLotsSpBepSr+v6Gpngx7ALtUnVJXaCE2FmuWBtUheivXwFf",
-	"+llVzw6TvjRrCUm5nE3ECQhyAtkwX6qxvznp+FQPcYZOGdD7ChpoyoKfFn4lLK2ltXzEZaIHIAToZcXe",
-	"q3jfR9oKENQdMpUKbVm2cfYihJqAMtcis5dAOAsvpNu+Uw+PgXKvk4x1x1lmBkULhOMZ8kTm3HLvKZnz",
-	"LjiYjyVz6epY2n9k2qUMV+yIGTPuA1vpX3TgRAC2IyDXYMY6gkMiLSEOB3O4vSPtStB5mpZQOTCybc5Z",
-	"8Qazxy3CNwKeagCONdIjkX34tc1A5hkwgYPDxTyCfTE3lj+1JfQdmDGLdjKRul2UB4blaUdML3RIhsUc",
-	"wrgIoBbmDgBYtBA4tTNJ3y4TXwMiOS7OLBxQaVoQ/3x+JEUif2mhI3A304/CmfEi4qtMp8WOg2f8drtc",
-	"Wrgcuycg5Zb2OPxoocSQHPjRHU8rSkmNQtxOsxFEuXZI6ZDpbdHzC8BRC7SNVIvd01T1vXSOxiw8RLJQ",
-	"jp1CPb/qORCOkOlxd2D2UaSHGmBlIjHkSRp5jQ64lCKtahOcohlsWCMh+jLRKPRBY0h4ChnqyWMCiyiz",
-	"Ybs+UxsV7R+YK5PSzRGJlHcpIFR5kRYlpknGkNgeMxihkROecgz8lW6iqhc/xH2p+XSGJMC+ET91URMf",
-	"/MNL24NWKpr/wD6H0FIulQjxyMLiQjCyBDaMBdslqWUEkWRuZdwbyyGa6k1AlzT2eiTUKBWmXdyX2KK/",
-	"Oni2q+YIanOopiL3UtoTM+8gvVLhQP5AKGU80fZWUeYKGdrfAMOBSr0bBL+ouvZsGYDjNMRqCbMmqfB7",
-	"AZn12BU6Mu5a4qmbbP+OywBdAuRGonPz00cOudDfN9iDBYpeqrjbbHTP6fHIdEmrzGuG9OSnnz79/wMA",
-	"AP//",
+	"7P1rkxvJmh+Gf5X8Qxsxl1MNdjcvZ9j9YtRDNs/wDIfk6W4e7tkhhUqgEkCeLmTiVGY1iBlRsdJfjlhL",
+	"K68UVoQVsmxLDju84dgI+Z0Ukmx9mN2ZI7/SV3Dk82RmZd2AAroHzZVmXgwbQFXe87k/v+e73kjO5lIw",
+	"oVXv6LvenGZ0xjTL4NNJyjL9NDF/ctE76s2pnvainqAz1jvqUfPrgCe9qJex3+U8Y0nvSGc5i3pqNGUz",
+	"at4by2xGde+ox4V+cK8X9WZc8Fk+6x0dRD29nDP8iU1Y1nv/PuqdzOfYYcLUKONzzaXp+WLKiMhnQ5YR",
+	"OSZ6yohiImFZhH/TGSNcEJqmhGtFRinlM0WoSEjG5jLTqhf12Ds6m6emPzVTAzqfD/b3D3oRzux3OcuW",
+	"wdTm83UT+4OMjXtHvb9xp1jAO/iruoOTMNN5RDWbyGz5HNptXMaRfWTr3lwf2OGUCsHSVf3hE1t391xi",
+	"R2aNn/EZ1827NaPvzD6Hu0bVZWkjDvabVz+FVsPxJGxM81TjK7Zl82F/7Xl6JGdzKpbPZdtq4O8DIa+9",
+	"IDIXOlvVE/x+Ez3lmZJZ87LHgr3TgxE8Ebu7Ms/YFZe5InM6YS1HHl8prfqMvnvGxERPe0eHdqnd52Kx",
+	"lc64mMC4WinFDdOIpwmbzaVmYrT8ii3r63BCFjJLyGgqFRNkuIQ1GNE0ZRkZy4zoKVdECkbMkJjSfXJi",
+	"6ASjmiXuO6JlQVrMbICawJqRBdfT4sehTJYRfMcFObxHpjLPVEQSyRQR0nw7ITOZsT55qknGdJ4JBW+P",
+	"eaY0oUItDB3zjU4ZTVhG4mCWe2dsntIlS+I+uXD9XjI7Emp6YRkMhEyYVuTe4SE+aJ7Bb/YfksWUpyzo",
+	"2c2UK0M755mcZEypPnkhfJMwcZnZeZtXYWW58k9csmWfnGaZzOxMkOy6v+WYJNmSZLlQhGbMLAi5ZHPd",
+	"d6cQZ1sclXDWZnO7n8c51Zplps2/9c3/b+/vvP30D3pNh/SXcth6Tn8rhzfNz55xpTeiklyzmeptTBgP",
+	"NyWML8ZfUD2atqzE0Px2HRYIjVsm+HIqBXvCU80aiNYLkS7xRs7NY3YlIjKVC3bFMsLhgC4yrjUTLesC",
+	"bw7wzV7XEcKonuM7ZpRnbMT4FctaCXhmH1hHwTc9Imcy16y9V/PrjXeZpyt6zNMb7/AcpLXWLlGYuw5r",
+	"LESuC6ouW2+4kUGuc6xt46afV4plol3Myt3P23bl2zedvaZNFOScjaRIlOFVC2ouypgICXIWkOgrylM6",
+	"TFkoc91tkbnM+52vDozmvRlXxtRcCsVAXXgkxTjlIxjoSArNBPxJ5/OUj6gZ853fKjPw74rxmCcT1ju6",
+	"t/8w6jHDR8x3GaPwIOxXX0g9mLI06b2PejOmlBFiDPk0c5zPiQA6YR4ADmVeiYiShnKMqDAcB5UAwoHt",
+	"WLZnTsFRb//gy1/88vDX917v/+azXz34o6/ufn3/+c9fPjw7uDCddVsN4H64HHUCP8qzjAlNlKaaeaHA",
+	"aCpyAcO1wzHdPZaCbbN2yAz9wqh8NGJKdZ+A6ffMbmTbPJywsKCKjGiWcZYQmcOwn8hsyJOEie32/W7T",
+	"vtNcT/tj33Bl45liZJSxhAnNaVpIFrCqLDH3IZHAVHa+4d1HRnBZzYRJ7CTRUSaVGiiuWUxmjIKkSDWh",
+	"ZMGGIL0bEcHJXuYxowfr8CARPc1kPpkSSoaZXCiW9cl5Ppq633FMGfstGxlxl4OGsCQzuiRGM5wwPKqR",
+	"U6KHS/KL0wvCxSjNE5b0Sfzoxdn54MXZ0188fX4ek5SbNs0A3BzNsFTfLOdTYSQymm5zMO6bQ10/GNw1",
+	"WToSriOiWGaIAbx3RH6XS83CxRnwhCymTJClzG+LKpwIwpuGewwDjYuBxITDORpzhgvMhM7M31xYC4h5",
+	"+SNFUjnB1b6iKU+2uoWHh8FijzlLE9U7+sb+WZewipXnlp6VpDc8tCMqyJCRhBvNK+m9fxsV2+jOO7dj",
+	"Lu3mCYFuiW0bntg95QZ1iitzRRPDRSMyzDWODO/QIpNickxiWLc+/hATw08VYXQ0NeP4mqZGVGLb7Urz",
+	"FXBrN/NtV8mjpwUwB8sEh0BtkiPDF2e5gi9gackvz188v7319VsM4zCNP5f6iczFlmt2b6UcMYaGqwuW",
+	"MRwJUYZSwsM7Xw/bG5ggRkbL9sICe8dRQLiQ8hnNJlsJCfcO7q46TFrKQQptrz5M3EibksCjR0TNU17m",
+	"PjIjaiozzQRYYjV7p9XtnS0YJpAjQQ7I1/yLyAzwM/MXWIIoAUXXru3XVCy3o54PW2UYs64zKpaDMeVp",
+	"njFVWV8pifmZmJ9ZQqjWbDbXiowzOUO1mCZJxpQ6IjpbEjqhXJCUapbteFXdQIHqlWScEZ2x+njNSgdW",
+	"raqgA+uSj6ZxVAgmYK3kilibLMkVeyO06zhjSubZiKk+ic+YzpZ7J2PNsphM+JVlkKqsD/XfiDfiiczq",
+	"Ywa3gWLEqLqgRKTLI/PwHvk1UKKTl0/JJVsqq1tMmLZzA7NWnzxnHCSwRJZWAtjewlCTXLGkvibOSmjG",
+	"mlIjTTN2eQyPvBGEMDN2NOmZ2Wqa6cLbAYICHFkrpjnbLlVqIbOkb0Z/Yjq27HeeySsj4Gnln+kwopkU",
+	"uGOCTKkqziNYphSRC2FWF9omXEeEajPylJl3jQBAyYyLXLM+eQ2L7huAeZkmRONxAWkhV8xuTD6PwI6o",
+	"JPxQbmVmD0dmukZ+i1JyBl4g20rGYEkMOcBtg2NRO72eyiZszkRCpDASIuyuWRRYTyDAqv8GFJFXwlxs",
+	"mfFvt+XqB63UwlsKSkTiUUWhmHGluJgQd7KPwBlGKA4W1tesndt1oHlUuEN9CzrwmvHbVfXmiq20hUbu",
+	"lget1viauVN8BJzfnC6Z0YynSxK8E9Jc4GrpLaze+mFGwMvsmpAhG1FzBULzBx0hFU6opkOq2HHhvnCM",
+	"2yiAC5ldInPBLVH53KhILPmaJZxuJ3XcXyV15EUXg5npYwC2w9pWPcJu9y6Wc+aF1+oAdr81cTiu2Amz",
+	"cXVgMZjwbIvgVwcDzTnTmosJfEOThJvnafoyk3OWac5U72hMU8Wi3jz46rueYkpxKQY8SdkAia2qmwa/",
+	"xh+AYMpcA0fBjaaGa5LFlI8Mn7GtAe/pRQ12XedTuH94/0HJrXC/buiN/OBm9N0AHGH1kX1pvl4xCnDk",
+	"C6O2KLZyRJ/9/MF6N4f9Sg5/y0YgQ0NMA4Q6lFaVji6FXKQsmbBkQHXJxp1QzfY0B1uuyFNLpNCWW3Ew",
+	"ReWGhiBPrn/HRVI0Wdbri+w8+F2aDvzbXR5PWMqvWGYXBX1R6yzvZvCP8b1lr1hymmUUPjOR+KWoHoWF",
+	"IVPwwBGJjfAGtyAmH6PbR16x7JOIxOCSQLknid3nhCszlyQ2jMR+xVKmWRIfEzNT6/HkRms3kneH3TMP",
+	"rtz/2huXHBXVtUv0FUfFM2VXuHdr33gGT76PelKky4FciEGw8+WVfB2ILHCawAEwxJtv30KJSkjiHFnO",
+	"QgP8wYiKheN3QZfFZIdSpoyC8JOxGc0uOx0lI6+nV9e8Tc4X1e1iFG6kLgMEAduPr7aeKBT7M0mGbEJB",
+	"+J3KNAkJ08rjoTTVebc7dI6PmpdyJFcNw6K6Miy3z0eljSZzKeFfXJLGkeWzGc0awycUM2xtxIjXDMQk",
+	"p4XO4XwWDa3qacYUrFBpz2WOfqiWTbGGxfdR74qmOWuZ+IIqMmNU5RmzZtzyUpjfQYlBI0/U0H+lv/eh",
+	"c+6bUkSbd4LCBXfXttibqBw6VERVhb5Mt8ZuXuH6+LNROokBCSpfoYCORjVuVWc7/qo2UI8SmX/bxiNP",
+	"ihZnTuTrLqUUhCKI2ri/Omrjb715k+/v7++3hW60jNNqYxSPSlOUBSy+O7wuvqb0XgzROVwRpaU5XUyM",
+	"suVcswRpJlgB1FQuQMgsx6GsnBLZ+ztvf/YHTRcFxm6j9boz2+cShGP67ik+fYC9u0915lvmzjWxxx6E",
+	"dVTQcwx/xbQEd6slR8hygMv2yYsxoUYQ5mMrBB/hZeV4g6fUnGNDSCFU061AtCWH8MpFdejLwqhhtDg0",
+	"sIEuLAVz9oyg+w4MrYj/6MaP4P7mZkSDbRa6aY3BIYFUYcslq9C8clRLaZjtE3DL3ko8vrJSERNGNP8G",
+	"wgsGdny/y1luRLU5hEtYu+ggo9r8aPjWIBdg70oKaqp4amhQ1BvSlIoRG6Ry0QOac8XN7zpzFB7mM9dq",
+	"YK0MZlJcXboXaKaBhAU/L9hwKuUlWGjNN2+rSxb13u2ZiexdUYjIUGZGMM3XlOsLnBV8/pWZ2mM7M/jm",
+	"CU7vDGcHX72UMn1VzBB5P0zz3M0SvvsCp/oMBo5v2ule+NnC12d2yl/7KeGt5+oyfNlNvfLYa5z+Ezd7",
+	"t4XPLNMvhZn1vp0CJ8JdtR82WbGn4tGUC6b84J+KUzFJuZoGPTsJuTg9mcBmRxnXfEQND2Mzlk2YGC03",
+	"2zDXEtLfojn4fFq06QfDlfbBETX6iVaONfHZ5hmjW1FNOwmCL2nFDbP6na/tY9WbDWMrWrEDaL2yL21X",
+	"5Ql6rtRdF2zSAYOo5LUsjr3TNsK5OiMXGxm21jofF8/XsGlNXLdG7lvIqJ/Shpr1KIP44o10yy68bUTT",
+	"1DK3TgouXvOB4mLUIGcb3i1IDLxmRgWdsCw+IvAwMnHTm+lSQZ9bc+0pVQO6WnBzKi32NqJZtiS0RXpr",
+	"1FU7a+bupHgNPaB865V09/B7F0v33U2IDvk82fi45Fk3m1CuWDbgyTXP/xXLlN24tfNZKXPYKEmnZ7n1",
+	"bFawzPX348cpN52m6kF3d6kYdulGltZ7LUWpCjehrNuz1jx7eTbhTV8sn5cbst+elNqrDuYW+JPr+nb4",
+	"VKn3m+BXnlF8WHzrpQvPX6l1z7gIvz2o6uE1IrtGea3e+g7KrDnRE7nnTSvYQP+5/eMbfOxt+Nwen82l",
+	"NcNT03NvwvU0H/ZHcnZH0jnfM4diwsQdP5734evqks/35BxXZW8uIaAOh/w+KvH3tbvvVfAaS1+vh1+b",
+	"UayMyuVqnlLMHCyI+9puXp09q9L49e8olqkKTV/10jlj4tf20XbDjDvIZ9ZauJkBqXZw186ibAja5Tm4",
+	"PUnjwzpAFbIXMva360/JrfCw2+NfqtlW6WSjIKZFyzSxHi2MCaepkXo8h9soGadsPexkPtzx1tzCluQp",
+	"a1UTfww361bKoABvZyCrB7rOWGYDG/1WP1ZPZEamckFSKSYVlwnEUkxlmpAhG8uMVa25TQ74+onahQ/U",
+	"Ubzy1J6OiZCCgbl0wq+YQEAAMyCw3IOabJrYwpWVhRe1/bLVl2Od5oS5xu37BXGNxY5RYXcECILS3Cj8",
+	"ZnMwGDdNMELpmOxb8gDuim47Z23J258dIdvOT4ulesVYfkxfL0+ZGLFkkAvN0+390SX3ZuUoavBOCi4m",
+	"NpZQESn8cWx0R651h25jBgiEuMoIhaE7iiVkuCTmjLiUnz45ZyIhXBOqSGzfj10oqo031ZIkTLORNkfA",
+	"pbXhbxDh3WHPFlwkchEettpLLSvSaknwbtqKFcF6a0N3a6X3MtGsX4XaPa2dok4u4IKKFCT8elaIPGW3",
+	"ofTnKbslhd/1fCPKfo665Ieg6MO8bkLJDySVkrd9A+X+48+PPv786Jv9vYcne39E974d7L3922/e9Gtf",
+	"lL7rD/beflL++Oknn/91sBCUxLWf1qzLmm0if66PdbLPXk8WDDbuYDNT1qpQkw9u5bMPWWNcKeyuW8pv",
+	"3sIAdrqWVdl7k7PaIC5v8npJZt2W6vz1Ors3Inivm5VppH/BZ2yHE1uhCQT3Dm6ky+Ga8vmcJZB05r5r",
+	"1QxCLJ/iv+Ci7q/THtYt2jiVdLd3bxvrcielwS/W3XKKwoP9DXICjDi2nak6EL/W24o3tS0HbNdH4ZS2",
+	"+2a48K2acFI21kTmGo03cD+4QsQ20FW5VoVJBzqO2u05Fk9stWzQOey0wn0725VV74NiNh2gkzrT6tVG",
+	"kbVDvPBPN17uBnQwOYbd97mx+NLK3KBuhCBU3UqGg7ericTOFe/dK93nXcjt4f2HhzWuVBcfw+yGIGxi",
+	"zC1z92bCDYIlnriXnYfCtuC6u1idh9CFvdaMcd49Vo9Vsll2pRRzBE00JCu+Q+f8ztXhHbCMqrhMnqpR",
+	"8Z+VyNNU67n6/OjOHU+n9uDfw/2/+fnfWBVbjj65rsYR8/TTxxu7h+ZzwIHd4ZWYzy+outy9JaoLLrFL",
+	"t+mTE7EE7AvC3o3YXJO4H+NJ6PfjyKc9vjp7hhCbNlF3JIWmHHIM2tCKV2oNdduEOzN9tEyUP4bfvP0k",
+	"4INN9ghcgzPATArEpBl9F8pHcJYrjnzEUu7KhCBOaxDsa5PCC1gSluPbAPLjANn0/v4+GU1pRkcaAEkz",
+	"BqCjNakArvy2qhbIQFQxO7n6MOFXF78P3hDAm2IiUZEDQPDYBHYyALrVyNkCBX2djdyccZ0tB5Bj285b",
+	"HXogcHsrPOlsaUQrpRlNzJjis9OLs98MHp8+O/nN4Ounz19dnJ7HkUUNs6edXAq5UIGXCNE3KrO4e1jK",
+	"3X1wr6M2E7p8pjJPkwGMckUKpMR5EEqenDx9dvoY8HyOCYjuRpp0YnRrl4FE3S19D29Fkb/nUCa7g0mG",
+	"RKnAqPQw5HYYLYTJtNNEeX2qfu3gluC8mh64qRlUcMPcmFZMpNnSXxCRxqFu4ASwy9XgAtBS03QAMN1r",
+	"AehNn6iCeFSY9WGvYQfB5uIEGpckT7g+GbkIKCc4WZeRdTlN4C+b+dxVhDINP/LN4EffFnx87Bp04zgV",
+	"uimDjI46BWgFM4Eked0GYA4YJoupJDOaoDsZJ3lM4lHKj5CNUosiA3g48Iajn3I2AyWRC9Ynz/M0RVBU",
+	"AISi6pIl8BIvYBKffXX+9fkRONnnc4ucI0HxRKhwx1OM8kMyNuFKswxxdVg6JlR5rg+5ZUrOGKKu4XKW",
+	"YDcM9ZlSAWB2HYAEtMwGmUzbuKAszEiwBNRGCHRGKhhbQOZmUwe+1ZCG6z3CimnElklTlH4EWxAj/uql",
+	"NT7jBtmzSaTZkxhx8DlTMSAMScR/lo5VAnwSTQBq8oRMAf/T4gEiqqBd1wIsKSYf2y8/ic1uc01SKS+V",
+	"2RuMSlix3sVl28TFjs1eZ+0yNk/pyCYk+gV0K9WwiGZtuy9gxmbyyizhBRxgj1mIdyTNZ0K5s+MOZ5+c",
+	"s1HGtAVwR1gmBo/NmZynDBqIP/300xiRBMYyz0jCJxzhoSoQkOZh3L1Oq182izVgCFlMMCNcgPRsATG5",
+	"XpIhM3JHpxxOfKORj+BPg0vW/HNndI4QgqaxQsMf7ln5ee9pEtfjkNbHsgAM2oDPm9t3gFogYRZr5eBf",
+	"RnSLJFGURjDPXEMaRUCdwhGVph855uDXvbTKlfAJe6ccXWrlhzuOfTBd7l7b9L1eN+ah4Ny3HvRg81lR",
+	"ztjCxN6mDlqKygVRbDKDSkarTINtFp+9yg9NN7sN02ATFIPSicBpNa+WjQwpL4QvzNCBGBnRT2aJYfIH",
+	"EA7PRpfXxGNxbWRyobpUaYIUxUwu/GeurJQCQOLYWrfgsTKHaIjAFWOeza47P99KE16RsPKk4Xienro3",
+	"CNcde3BqWX3xwGTkkRJBQpjKNMHosYamclu2a20ljkf46JahxwlL8nkL00yuueJMaT6jmnWaxql72Lz4",
+	"bs5GemBkb0QW2H4I7+Y8Y+pa07BEHfHruvGHCwt115o1isozimvND2RcZlaeCW/QwYNeNyuRo2ct+cUc",
+	"zneeJiQAkO4kojhC3HjK3a+OKCD6M5CU6EcI/YWnW4cCP9rQaiY0sRtpEU/75BHUjbISrpNCFWOhyA30",
+	"QALenkffDH427fbD8Ju15xzhIJpYtuITsQW61XaHupv1C0ccglfNuNaehDYYbCadZqDZbJ5SzbputLYm",
+	"6aoVr8Jzg9JGNmbY4zBZghqc3wrHq4ispalWaEBwO8tTKViA3c1yvLBZncrVdwTYTrGB9JVoWAD95M5+",
+	"Jcw4kAQqjLPCASvQVJ7atwosjzxLKt+12CwfIGSC3TifgXEZLn4ckdiWATB/JjmCZzLrMBmm0ow1PnaP",
+	"+5iaeEG55mJi3ppncsQA1sR8shVQzJ+IjGDbGhn5M02hjtprXw0NyBxXZMi4mDiZJMKyGHAiyKIisPR7",
+	"VfnUjnK17jqjSyCkgNaL9eV4RmxdwI5CkJtBQ09gk/QhgI9Onj86ffbs9DEq62b98UcEsxqykZwxa8h0",
+	"kLFmNeB6ICRjtyF5YKD6kBwwDdgQLHZNRxrvj0FHrdsiYHR7mBeVMjo8XZytrhYAKxx3YWW2Vk9HUAjx",
+	"4yz2JqthL129/+dQBgSKTy2dYRA/Io9U5OXp88dPn/+iy5iqaR5IfHGcxf6FxyTyd7AYY2nvisX2pyW8",
+	"T+FBLq90O7GzBvSbVNK2YLnt/G2F2yicwO6sKaVl26VBpaw9NMxTrRVW4RQDkrZ1ey5AMtb0EszwC3vI",
+	"UzbWkSs6umB8Mi0EXZQRQ0mwCu1ciM2bysGrDQ0lUErXS9NC1cB7aZZypvSAiRbuBpljoT9YIYNztU9Z",
+	"qphbEJ5h7aMrCJCBcpZobrawbsqavF1VqhEVBce0VnKOtMX6dEZUbA1ClPJLli5Xz8yC783piFlHuZAL",
+	"6wC3Gw546TeCxYfHsLLopXG2nu0nMpttjrAgB1bcK4WX2qcbyqqAbMAVakohqGNhyalI31HPIZDHtisY",
+	"btw7MkvTxR5ii4hgnQc59u4LLsgwoyNWru393ff/x3///T/+R+//83/40x/+3p///p///b/6D//sh///",
+	"v/z+T/7tX/37f/DD//C/f/8n/9cP/+J/qUaCHN67RoCot44UKHkgvvfqHiA+mqIkZiQ0z7uUQ2ZGVfGI",
+	"xPB+HFkl0oY9hnFGmVxY39YxMbJ1+Vkos2HdMCLxhXiOSSywXSFNCwGSn8DxunGbH982W0pqNpeaFAC3",
+	"3h0SnxZsRH+8Ex3T3UtGmdWdIJj85n2MeZtzFXQCqsij818bYvOHz87/MGx1yAXC+tZpSgk1sdZsJVrZ",
+	"6YXl83j3/o9jYGrwR1rPHoDIeem/dKG+/7M//f4f/d2/+rd//P2f/cX3/+P/vDayeq0Vq0k/Mr8VtYJC",
+	"P6LqExdcCeVmSg9Tkqucpmh0+TgOg02M7jeTQ56a4/7Df/sPf/gX/+77P/s3Een3+58Q69gHz6ltzxwd",
+	"eska8H2j1Xa3Suo+0KXYXJDzGQR61uxy3hHxcF3cbLuR3R1PCjXTCHBrc6aQKSiIjgfrMejJ5pjH3Y5v",
+	"SaSo9wsrZsUf4H9GpVWYOw4IyoAJANCmLhzDaL79dYGLDfn6k5bDYn6hOs9YhDMsIQ+A/ZwL8pd//I//",
+	"8o//SXUru9B4DK49eIIttFB8a8GqwqZrOkEGJTRt2QV0yDsW5jzyzkEP8obO+BBMiT6kBZvrk9dTaYu1",
+	"c+0qE/ooFeDAyEikGDEoOV+ApCPnBmOO6m9+hyumuNrE7c+VGVvWXgl3fnCvQ3dKr5dIEHDBWmthKRmK",
+	"T2sMgEAOWwWptihfXEGPxuyKLI8zuTZes36zoafdOrKhy507soter+nI/sLV6bttH7aZT8auOFu079kW",
+	"vhgj+rexE0qSbEmyHEKeQ97SYAbjAkIMO/sYPTktaV4gX4a1ObuoU2uDSjcpHiIX1YWEAOI1xpNAf25T",
+	"l7sfOXTC/NrsdO3c1e1T9WDX8l6UnQp4gWp2+nVHbtfkwh70nVMMCJDKm0xrPjy3g33kt3LYGIUlfFio",
+	"J+MYKd5EyDcEpHHRvbbvtTPc8Y76hb2FLd3pRG9hgnIFR2h2sAdUFhX/g5LuE5FDYslHRO56S2RE7oVS",
+	"8P3CkBCRB8RawSPyc5KxMdQhDQ01WjrXDxrnmzSULtxqrdGGzeZ6acNxSzEEM5q0BJkURUrW5RyE5caq",
+	"bKeKeUVO+wcP7h1j4XxiXQfePKKsLO3SiXkbFlxzqESRjhStR5jrUjILxN3mXsxv3nCAW9eVj64L04KD",
+	"WKxAZMPa50bDUFPGoJrsJKMzKIKjSHN2T3fmXDtyDdzaO0KaRCLUmlJtLskw1yT27prY7qb7ZhmXJRtH",
+	"8YWEbCWWudSw9fEFRU7MhiVWmqSDRrkgiEQoCwhFRo2/Jv64rKJIt6BjnMnF7agZruOb0DQMMf8wlI0z",
+	"uainTv/YDtBuWURncvHUD+RMLh4HYzmTiy/8cM7k4rUfkdmmcFBmgn5cZ3LxxA3tTC4eBaMzHRQDdMtj",
+	"I6XaC1v9GPEDG0cEtMfDnVdi4bxBwwaWgWCwRVhcQ7m/7pEGXZyHjaepdNo6eNDPW4h8DNYsLibxkeNP",
+	"aOLBGB0wfFGR+HgcEpuvlvERijng8DCCThGdax7JhcAmMV5voUpRMH0Sz6mRl+wDGBoDaSwsTfpvRDzm",
+	"gqspPOB9ke65Kb1iGDVz7Grt5oykTIOAYXR3AGnth0FIR9575r4Cz6ZptDn0EvhyjEwhJoouoSZ54cVx",
+	"qwa8gSbAI3DSUPrKTA71UphG6fZ3u/Hovy96sZI9doUffH/W9GM7RSdl0TO2VHRvTgT/9sI6N8qnYR+Z",
+	"tg1hi8gBETJhJJGCGRHZ2n+pIDIbchCV4Xk3TyMvwxewPYQOhTn/abo0sjO0pOmluXESRYIi5nNGoc48",
+	"wZqo1iHhLK48w2r4y3kd/7Rs6L97+PMHP19n7H9ENZtIFH/dfsIhMjcN2MVMCq6l3ZwpV1pmWAsSbmGT",
+	"u861ebMSwKqUt9o135kI4NJXG2G8JyXcwlbd3T65ovndyVJuPrteQwtkdS2EK5ufuH453INb5iWsqLek",
+	"s2VYHP0m4bu97j0oVrkJE/O/JOzmhpuCUMcuhLq+JuFBqO7ItgDI9oAareZHKpka9XLBf5cz+7NFrgv6",
+	"3S0FECzduTIV9ntNXcoRlFtXpfycbgRueSsCt0XJlhoZWw1CorPl1/6CfWjAq12p5k2VILI7vhNExw/+",
+	"OHRe/9V0/u2qdd4xWdwtSUSQs63qWG0GfwUxsc0mW6tPVGFojsnBfhnWqJTqvC4UAaCa1ozutXmmViwf",
+	"J7ZiuW7yRHRjN6ZflrQB/Oz2uNhx1AFztGazecMeH1QQZ+yDRsUt/2BhuqhIiJJEiiblc6XPZgMgMxAu",
+	"IbISi+gP6ejSGeAR0KybcQp78MCibZmYGEBmkdK2jh29aXirqKczOmJzmrU6vVxd2uBBj+0BaYLKsKo+",
+	"scW3rWNsShNiQ2+LiMv9/b17w/HDw/Hd+z//+fDuvYQ+oHdH7OHhw2Sf7bN7P7/7YG9/f7z/4OeU7g/p",
+	"w/3D4c/3ABxwtRtiLSpXcA4if0zLW9d42ht9nGZRvry4eEm8T2O1e+gRhgo2UYvNAJM/APXzv7CqPZDE",
+	"sn41YZte48N12hmkzVqd0bZb1hO31Aux+R3rZ9jp7vWzoN/r6mf20t2+fubm9NdKP9sS0H7L+9S2aFuq",
+	"ODshq1ss6o9Dbt6uWr8dU4zboBav/aq25qd/pIia0swHriiWXfERi0jGUqr5FbM569Ydgm9xZhSQsv6x",
+	"Bm479IT09w8agLYfYcj7hic64WKiaXo5aCsP1AXp18X/t0T+sxnl1Tpbh/fvdY2OrRXgjjpX6+8O4L1g",
+	"oynVAzlnAl/bZB3C2lUdAKzc4JpPHuziVnhftb1cfa2goztFE3fK7394tbTcMdpwWvjeBzcdf7Y3nI5L",
+	"N/zApnP9G7fhOpTf/8DWY/Mbv2sxHDq9BTG86PfaYjjyuw9ADIeB7HzzbmPj1K7kZuxt08Ng2Wa1IMfq",
+	"ihy1NbF9Ny9DINCXhUL/k5HrLN6wmXF8TKiwkd2YgpqmcqGcVQKfgxTHJaHzeQpwvaVsXlvhiY34nIdh",
+	"b9bRQGI1U3FnrLSqa/dukK3rb9Aji6/UnEqSbbCT2yAncpoO5hkb83fr1SBz+uDJ1aENkw4q5xk+9VO0",
+	"gs/JycrGp3Bj/KK2xDFsa5OCXnfNDKHTW2CGRb/XZob5h4FX7Od0EzapaxOCjfzEG5CID7Bi6I4DBXCb",
+	"t5UGNuMhPx2Dmz0GG1L6t6v2f8c0eqf0+TEa5x4VPuDrS7VtzuRt5KTO8INcDVS544AkrPX7biPk5IoN",
+	"PE7P+iPIkypKbKu3tdRyMbXNxIzyzu5W2ij3vXOho6H7a8oelWty6yJIdYY34x3zV7f7Ulywd7rjZVgz",
+	"id1p3VtPskpGVrXw0jz73HsuquvTXKLOI+OQqUwTReY0ozOmg+QSD6nTWLduDQnaoOhadW9uh3LcItWA",
+	"PW9NYz+2FabCbY0jiwjp96wO5lYE8/zwF//rf/qP/91f/d//8ff/9M9/+JN/8lf//i9+/8///g//4h99",
+	"/w/+VQPS2NYYhIGw2DgZIwQRFIKIA2Q0Y45/FpeG+9mDXrnfg72Hb7/Z33v49rv96MH7lr4LsbPB27T9",
+	"nKS4oVrLN3u2mg7VaZbJ7HqDZK6JVQ9DP4+ZpnyrANhqdap1cKSVO4VDLDXSuhh2kO0ALvUKyiT+rTTa",
+	"Qy70wOZi2fzPauVFD8OFGABEsZSNtCKiuSx4E04SS5PucsET8zjucYNM0BKzi1OCH/sZo6Opn049kjdj",
+	"I5klHeG6EXCiCYhNaaNmkYXMEBjOojZgNmxGxWhKpIiIykdTMMCZ1ewLqQdjmYskXuvutT03bvpVs2Kx",
+	"VbkZd3Q2SjVkV20aSWftQuXY2tqrAVI+dli85UdekuBbF2u3sjp0uXMRvej1mpI5Hq9bF8hhGNfKKema",
+	"MwU5buGpdknBEMZblIAVMmGDBP3okP88mKeAuwzPBbne8NklP7sXbXkP99E//rYRLRd/bITkBYmJzxih",
+	"Oig6CGnXVqKFTGubIS/kIpBoERSTiYQkkiEcEh2P2UgTim8tANo4LmqRAMhLBfW33zk8nAuuOdXrD0yp",
+	"KP4gyTOqG90dNs2mYEsw6hldQmb5ymp09w/vP6hWwm5ISTWbw4Xn2x1ImTl6Xeb4wj333p6fBn/gC/ge",
+	"AGYFI3AiyYxewmbPpNLkYH9/3+wbH/MRrJEiH4/5FXMh/ACbb7PzpcCP9j58AnkM940cWIBffGz6mbOs",
+	"1CY8OGeZkuKTPnkhGLYIRyFd0KVCdySWZ+lEVGBeZRfiYZMLcU6XqaRrIzte2scC/NrVmmoxt3PzfK1q",
+	"U5crBkfNvla9WJ1vRJAP0eFomVZkrgcZm/Em7Hx3HYZMLxgTBJ9jmTr2ugceBOZ/clDem92VxoQmG6DS",
+	"nbWUbrk9Bvf36+egwjIc9y/SKjyFb+Qc7+Yp5WKHDN90KKgrub07lh/0W09+mjKadKuuDsR0IstZQFRd",
+	"RhhowBKSz41cC2U7uwnO0PuAq8HMVm+um5CTnF2vnOEN1BLkapDkLeOTYpCLUcroesIuXtkH11UK7K5h",
+	"xFOWOiUGAZFlGVXNg8w4acWMJskRHQjzV129DNNUL+pZPErD4waYA1ZDrWJabwBRg7WszoN+7VeQEfvM",
+	"9m6/+xIHYT/9yo3Ffn4uz92I7Dcl5CrXlRufU6/zFgL+2qFxw2otqHI4QQnUST2G2jEEyCNkh2GlrgVV",
+	"nem4776pemmpur7v2Y/HDKGxTZnrpnpTzphpCx8mbMRBVONFhRyPDu86OcbY8QVXjEAdxSnNWFJ7nDcZ",
+	"OTep5FgU2ylQ1LEGmzknkRNJS92r41CcMTKpL+A4ogLr/PjFAtgoyMbsLGysghPuWvfpgqrLsNLibEaz",
+	"lp1mBRkmXIBJQK1h/V1SIVtzCn2an6UdxfA8UfWUrVKuMCiUaA/bakTkwBpTYzBg2GlhMHTmcxvgsWNC",
+	"SQLYq3OaURTgGUnZFUuVhQuVTrNvq8fR3NU8k8OUzYqSFrY/X6MArzbE53GhXBXUnK21wOD8Vhsjv0Rs",
+	"KEOXuJioTRPWjVo1SOiyCXyTzGmmoSWrlBUoaTRNiSXVFldNEYtShQi0SpKZuYLjPE2JaZ98/Ori0ScI",
+	"nTanSpmryMWIIQIaVdo8tVIivPvg/nqBkL1zYQrtk+GKJJmcz1mCNS5Qt7TwbNgAS6CKFcXyFpmdPxNX",
+	"PJNiZlSiKVUk/vLp+cWLs98MHj89ixup2CVj85bltRsXjmbDlfM1txMsCAJlpN0sge4VK4zhG31i9C4q",
+	"FJ7J/kbr3aispnLSdnxgVd1sYCIOoxhqVLI5WDWChGksigGiti2axFIGW4HwfzQz6qKDrmXJxBVIsiwF",
+	"DmaSoLA4hD4ju7mQEIWDoJqkjKofYS382g8WPNHThi2Xi2A1vPCLiVi02Ls+OXHhkXQ+Tzng1RU/W76X",
+	"SLCesHdcabJkOhDE8CotGLtEKDk9bTTygAFZzemohbIVv5vBvpRKTzJ2/qtn2L+77zN5BQNEy45ciAJq",
+	"GBsggrEE6d4841c8ZRNGHp2dnlycEnMddZ+cQpgxbkepcaXNUi2mLGMI3lwpaPLg7mYF+Wv086ktUfd1",
+	"i6jhSthB8Q9QYy01dglyAhCwuSAznqZcsZEUzbZ9f5g+e3DPDHHtefqKLW/Gxt5Z2W8JRG6yh9uAqzW2",
+	"76/YjxAT20kCM4t3m7AgX7EtowybC3iBoJFnc8OG7OW6ZMu1xX02uRqdyuY8Y9QoQXjIGwBE4AdwRxVW",
+	"K0ueMfyBWr2eC6UZTaDKycuzF49Oz8+fPv/F4OLp16cvXl0Mvn76/NXF6Xm8/iKVJYL1cPbPgHGcujSB",
+	"qpiQyYVbYMtiuIJrj18qdmSmIOd7+dxw2JHMMjYCseJjDB8YLuNPDMdykC7kY8EmmFIbI1GPi4ossQPh",
+	"gHeAQYqEfDyXije8AU58/4aVWl03KKI44mR9kLZy5jGWiZqzDHgf+wSkA+t2JXqaMYW787HvcP+TPjnB",
+	"ppVl2GZsQdFpmdrKYILEllz3nTgQl5jxEZr/5AIOBkXG7KyDNJgSshBbMdzImH44IDArV1PcVhBtKM2N",
+	"P7RVdYIfvS+B2RXoZk9aqWXb+mgJKze71voz8vmyDZnaKAFwQQIc5i5lw39MDtEOHmSG7M4i6uVSXtr7",
+	"72pZSCdJ+0K7C8PY8Wg11yBff6FTuRioBbfhcuVBPWk+5lB8TRDIwRQTdzBs+AFbePVsy9EsaCYay2bv",
+	"fjidyzA1Rra6c+yuVXl6paUv4Qn5UgbD5XoZISDIuzOYh1xgl2IB9nsTTvLKDG7XVY6D2fX27TzC4ZkL",
+	"/mmXScBD4f4rS/gdZBMokr1WYGypKmDYOwJGRmQq8ywCw4AhLqACOs0ZxbGP0JFOvpXClYOz2rDEWt01",
+	"3jpHS9HarYGXjTrMsoEZxkYv4Pg3ewX0225vvG/bVNUt3voaK7Iu6WbXGK2bbc+HOPpNzsoHOf7uB/fD",
+	"Gn7TLfq6zUQe29IhMYh/FE3iEK+I5ajp0MUnQ8QpmFIeTblgRtPNyKmYpFxNITn9ZDRic733zBbdqocw",
+	"BjCDh8WYmgtNxGG4SVwOpHB2tCuW+UfAa6nDj0bGYVDopsm49rWv4LClbd6Q58G3FmylJTrk20Iz9UbF",
+	"+BenF+QOnfM7Vwd3aDLj4o7SVHOl+UjFzbZFeBcsXHrKBMKMFoHiJ4rTO+fmpSnl68o7NwMM3fnZ3tuf",
+	"NUZ+LyjXg1HGNR/RdKDaTAugGAZOHfDckNi9uNpQcHj/4WEHgxsMhc1YNmFitNx4LP7NmxuMFbVXDcVq",
+	"EW4sNGWZJlmeMkViaMMclLgyVNtubI2t9IoBNOlx2SZ+/Wk0UYrnbLF7y+Yla1HfL9myhFNAyReMZkal",
+	"l5cMvSjU2q6pUhBsLcfkC6r4iNDc3BZtKUJ/A9jQFRZVNOut0ZlwDXcnb9s926WsHWgltY17SZUKgYqp",
+	"IjFqJ7GhZhOmvWmezOmE9YnhlESKwmcGX3cx0TyHLLSCGNLRjG1AAz/+/Ojjz49KUGt/+82bfu2L0nf9",
+	"wd7bT8ofP/3k80by+VxqqMnUVhttBbZIS9hPxpS21bgywPQDwwRLwGA54tko55oMM0YvWXZMYiEHv8ul",
+	"pnEEf4OR0FbVAj1CuTJX3vyWgdEsIfn8mMSKp0xoG2ZE53NwrAqpyVymKQTLaJYuA55sh4dBRNAz/gkd",
+	"A6pHWk6AWxVA5FbvzDfqvnkuf2XbLr55Yrvwa267Wl2PrYR9vKLamr3/K9IuwiDSU5Fs518Y8m9rEZMd",
+	"COgGwEQR9KGt1LWy/KKtAoaOezYyFA9jSyoWEbv5+9FBdBjdje5F99+ux0Fv3PFT6KeoUIifi6KE+NnX",
+	"JcSPYWlC/ObU2ivt63LG7CtvS2v1YM1CbRO43VYsdZ/YSpAROSBW6AY8eRhYRO6Gpefu1QqkFVfMr/K2",
+	"a3zOggU+Z8HqnrNgaUVSWleRnBSDeVu9Kf5IRf4E+6VYd1dMl3nWwCYLGrgKibMbKmbnm7vbVKCw553b",
+	"y8LOv6YJu2axsYT5CqhNDogsZ67wbymVACIkzFlPXaHEeqBOURK0ImmgkrqYSnN7ivKMI6g1SBUZUxAQ",
+	"L4VcCLJk+hh8XVSoBcsgCk2FkYZW6e2OeVY/xE223uCx7pH968tck8V0aT2IEBuF/bDk2PrxMIYHi3Ri",
+	"aL+DfIO3ubDBXZopTTKZi6SLwNUtOrKUUGGjJKtO7MqyREGJm9JRKgU0Ws+FPRDrTvVNWPJLU7FxlLdu",
+	"0Q8HdeYg/Bpi/JMks5VmG9yB+KOTu+3qHxfl4o3OSbi9PY3Zoasj9Bsi8o3cTdPBTE3anJTzTF5xtICX",
+	"C6MXBG3tGTUqxMAnca+8P6A6QiKTu0OOfnSrEq+z5cDnUXeppc6EvlZGQrf7589EEaIcRBc3rDoswUc2",
+	"1hPjw/Ec+JwPV/IG8s4MzW6OYeazJhjLLyFuQ9uge7vgRpcYMiY85ermQd+C9xex0e5GlIhKsYlBgLTb",
+	"qdJxqp1hN+P1l3R7baAjx9hCrN8yERbI86DVaDOCmr0fKSjKC6HeY594GjD+SvZhn5w4QFMwQnt/1yVb",
+	"VsIKDw4/2w4yvpQRVB74c6mnUA0Is99qKa0kkDUgLCIgFWS4RMssmOqQN3XPgQVan+UCTIErrMn2JmLk",
+	"ligPt57H+0RmZJgrLgyJN32S+xZBJcjdRYHAvmPaim1+ZX9G3z22SbaxdVu6NN+wge6z3EaX2jzZE2We",
+	"sDBfQw0tKP+NWwvxvuXp0TR1zg/YziHmTcJGNy9r2xra5MwzkL7i/g0kVP4YuaxPQFjE4tsQGFSqwI2W",
+	"n9W5rhgXNk/piE0h7EyRWF4ZKjZjMXi449JxwuDxjF+xBL0aXHc/R2FO6fpU0rrYWdNUw2zR4sgFHa0n",
+	"7behLbrspVvRFs/tOWxwvDisyAgPRBIKEEDXuSB/+cf/+C//+J/gsQkujg7fr0I5RYSlLgnMV0UxSk2/",
+	"5Az7/f/27/7q//mH3/83f/H9n/3bKqpT1Q68SRESHHILX2nQdm7a/hOR+0RBppsz0Nyc0S0cfmEZKus9",
+	"zkRU1XlhKOGXodGoYhGtfVcxzDVpWrU7tSOR6EfEIQ+Fp50kMXcVMDyB9+APhlIb8SKyMpFhnOB0MzIz",
+	"NwcUWSacyjxrLQu5fohb2UhCmWJ91R+07axJeJ8XUh5wfwyI7woG9WGabOpC0VahqiVVtz7DFBLAbElU",
+	"BAbAGPil1fe61UZV61mLo/8W+6wUHxfyB8c6fI6xyyDvomRna+71j2goi3rAH1jCkk2PayisdtSmN8bh",
+	"3cCO1yRsFfQv0MG94bWYeVUxL1Ox2qkubVolqxnOVGA99HRjM3zfcK8uAmTROoP6UXnODeM9M2GOcQuy",
+	"u7d2NNpbitu69jZortObqtDaLtEXJw/7CyGew6n4I+Emf/2DcHt+IzcCdWvqgBvBtoDC/kCXQVjrCXPX",
+	"Orwb2JoD/Ngwm/Ve1H4D1vCrMiJXOa7L9sozgnb23Sgt/kauRr5dU8i6cs26n5TbvCm3flHUTTqlwlmt",
+	"hMnClteNEQwL5gan6Ytx7+ibbbxj1ckFhrxVOKL1O2QTC539uGRjqhkI9NTm31Jh8egK0xYXozRHsaI2",
+	"+6IG1lbrX/jfGtyCjRBo9bu4ats6maSq+rNqduiDWWGdUNlAq8DijTaJIUItmbVfwocZIxCAnqKFoKFQ",
+	"xNZHGybRlCcuMzZoCwpwkQbmIScg16IDbGYsthFjKMBxOTi7tAx3vuPJ+9iFDKSpPX2z9RDwzqWLS7/u",
+	"9sG+3Q51VG61d0YaX4gX43EIqApKohyPO8YHosL0wrxk/zSvQsOvCmS2Bs/3yMLmMIGwFSQXGCKysEha",
+	"1KdqGzVdMaGPiJA2cATyxy30m/8KSA0kWeKNyQwRynWfxKDGOLhp26r3MoErwg5E2fenVJEsd6+bI2rf",
+	"dtBuT06ePjt9jMAr5rWMqTzVRNFlALolcw3QWDA7GGvN4GqHZo0PDqdFJLZT930+NAs49KPHdjC2FxBe",
+	"POYGuA7mGRuxhIkRI/LKpnL7h81wrd0W/H0BNFbK6BVTZkNkDpaoFEBFEjZnIvFhCnaUSJV4mpbRwPql",
+	"UFQNkFdmLh0PlD83Z/Zd/8UTaASO1qhJ6bMuoQ1Mk+4NpyveiDK3OgbrKS6hDX/SEjfX4vscER2EaLkt",
+	"7RKdBa7xgSNN602a8HhAZNa+gVT6WtYY290GtsXt0B3N2edXLBu0RylgOPKgm33onIkksAuxxjSTIrrC",
+	"PMDFBKmWB5TuArd+3biUDcHrop6T29oWyf/eckEqXCfY4OrlikrXs9pyw56VBxeGj4Q757ajdFZKt6F6",
+	"1sOgkuJMr00nMSTnkTO8VjD2vAzUCVIfvTgbPT3IGuvn2KChERPakAk5Jj6TkHBBYi01TeMI/bv7Fhy2",
+	"5B6A5IWiZ+EL96zb+KgHjXeaRlVdrew8NlSsjA8srEx/5a5cW5kr9nd7Da4Yze6Ex2AFdis1jnZsbTM9",
+	"7jw623d6A6fr9gNWzSi2jIG7vmi1am6vZZbc3w9PwmYWCvOWoXiv2aMp1R+BrWJGdZ+cuLjyB3c/u0eG",
+	"S4uA+8vzF88jMmNU5RlLPM7SYso1I4jmZyRwCNWylbrJIuPacHcuAHfSRsOFo7sfYKQXi74tQrU9dSXw",
+	"ssN7W4Xced4K8Dktpgf8zTCJXLEQeyz05tkK6huBqoVpfD9bPb5AXuuGUI/qRXOEWShBo4qHMNKeu9SF",
+	"6Io4dJNzrDHULveh6mS5WYlqJdXbLWHfLVEPIhbaorCJR/QdsilN7emHmFpCRxB2XXFKrHGSYG2Nzagu",
+	"L6JFOsZ3QsEbzLDcVCzz70a+38bFu2LZlbVOV/IcVtXo8DjTkzxjHQHcS1mhUaXmZUPEs4U0x22zPSEg",
+	"IaGZQ/ABc0qa2qc5jGW97svNXwMADmjC8YXvC9g/fDzs0A1uO4QymSZM6QFAFbTCHBj9M5ViUhiprIPL",
+	"xvcnOYaAm2eYwh9Miyyxqd+QbOLNW0nO0LZVGr/PSLFWJETn5YrQmev6MNrf3y+iA7MrZygCVxv26AbR",
+	"b1RGWhakUE4y2hhXfAGDmUP9O7NIheULEioO9u33yu5MLjRPw2GaJYGJGqFALySZSQcq2KbxlUdwigGD",
+	"zji43ex4gyvzPB/OjPiRRISmSlovS+EV8GGLiGe9Xccy1yumdP7q0aPT8/Ntmq6Kq2BgzvXqFLLu1Q0A",
+	"aVP0yYtxcVCjcInAPIvlDwSdNWBiCqkHaFrrmhfY9dl6wUCw3xUdrpj6oDSs+iJgKtDhftNqIB44OlzQ",
+	"OGsuxwZJlSFiQqUiVF2NwcY7lbHhNuFEaaoZ7FmwUeCeicKCN3C6Pfi7RXjlWQB+zYGY50L3V1zTDns6",
+	"R6vdQCBvq+S4nj5//PT5L6J6JpbF8+xm4HN9tIit1V6okOgI2aiPoiTLzVukql7RYM2qs6tWralad+oH",
+	"v9I4WuXCyvHuDDfxQ8cVqsy6ICRN92qVhLNDCdjJVLuUgl86rPwGR8qymb9CPM23QF4Sri4tRrNI2DvW",
+	"EXjX3uTrlpSS64vCOTAnw/nN+qVMM1u5YusAabjxDs6wjR4ndGnLUTgZqKjeUO25SYa3lG2DkndF2Q4b",
+	"CWCb2HqeiIu3Udm9oA4KVQjzDFZnKq676FwNXMWr1igDJ7c6AHIEazP0AaF1jAjMxcSV1Ksr/pBd2rqx",
+	"TbVX2rYPomPWJsvBQ/VaNu54BQNyLZYWIrJXtHRayjejvIulm7eSGuzWqOu73bllt9zzNc27BS29dRvv",
+	"SwvB1mLcsL/2yVNNZrnSkEELmhmINHC6bfTWycun5JItj0icXqqZGsRkLLGgKBkuyb27JGVas0xFJOET",
+	"rlVE4j2baTiI+2uq+R9uVPr+5U5C13wZ8D/4zlCT53TG3scfhA355VQK9hy1qdq+PrarD30iUnpC1ZQp",
+	"LCCAsOm4ZCRlFFzT8c/iY3JwQLQ0+sNoSjM6MnvZJ6/tPOKfxTYshzoZngsyo1ykpodHUy5on5xAFIMi",
+	"aioXYWV6qlyxKOU013KK4MHdz/b34X/7q4Nty4bWN29+9vk3+3sP35r/kb2245I21utxJRiCQB6XXQVk",
+	"Fe0dZW7GXWUdX7+hqPgTQ7BPn8SWttbaNXfrks015N/MZMaOC34I1f3cxZuVQ2ZGyKYKNm476BhAA9M/",
+	"c63Apy99U/DxsWvPLdaL8VNH51ro4CrNDh5CfQ1JhC1wjMqLUUQhadJip2asWW/ZnnF6DtnqmYVKlluC",
+	"zLpyfIMZfbfGBueKu2BGHkpH1OWcoogykYYegaS4mFINde+gKpnt5cbxRc1STbjSLBvYALtBq2nF1bCk",
+	"AnAGYUfnMk0LCoojB/mPK+JaZklYyZJrMmFakXv791bUrRwgCuEA6+utXdKiFooZUGWFbTzahGPsmqsX",
+	"ZstP4Tks1MCNquV0gWutAr3cdN4xxPoZqZaPxyzzF4lgDAwxQg8WaKyG310bps7PrEhJLibrNXr/lU9G",
+	"9t+Emcj+S0xDfosrJ692WRXBdsiSnQqbRa+1CQZjaPKL4mtFyuda+2L5jdWFMc/YpLF+P35vpLyn5y/I",
+	"3YMHD/YO+uSFSJdekgHhyVIAUDzR9SCtlzgXOluWckINMXOvF6WaEk5TMs/YmL8rywePnvdWp9mc7P3R",
+	"2+8O3zfy/zNmOOwXVI+m24U7ZNBAd/kfO3R9bQYFWttB7Lp5v4J57e7GoBoJ3e741pieT8dj87m5qC/8",
+	"5iR5KIvpQpSBEr4Rb8QeCeD1Xa7BUbnutKvTas8lV5a09uH1MHbcucesqRYDC/Ax9m5Kc6XLrQeB4i5n",
+	"Q0ibuY9CYsrGGhuwYSJrXm+OlQ+DHVy0POpiRfxJDOHmEFWOHfKJkJkfL548W4fbVh41XF9KSHY/9nBH",
+	"tjyTWxwoWBqgE2Mt3ylLwzrXje96phcfQd49XJ/AlxXsI6zvnGdrVxdKxhWJxzE49bAmLDaTsJQDiTTH",
+	"IRfFRzMGl4xoF8OOwT6zdKeCnFjEBVs1vNJQpeocsGu06L8RhCRGADSaAWbnO8EK5uP0BLe0WJMcRgY1",
+	"1GpVyiMrAjWfSEOFOU7U4lS71cMcB7PVRmYSZEhHl1GYVQStf6SIzjNBEp7YEc8Y+dg3+0k5p99MKE3M",
+	"FAUUkRYJ+bjo9xNMWGi8P4Xi5dasvEj9NyIsoV+PE3UeB38Fe1GvCAa24zWcwo7G6Ap49uHlsS3SPwqE",
+	"FXvaIFfebiw0FX5y29FRL0NKFuAow+cC7Bc+uqQH/HQaTAi/eeWn5T67yeHni2KK+MVTP1HXgZsufi4B",
+	"DNtO3dTx8+Ngyq7TpPbdmV8MT7q3Y750Pu8QA3Yyn2MIey2ToRX3w8WgIEzKcaDP3N8PjSBAlo3eXgtz",
+	"A17eJfm3xTCxujRgkLhkZSsgyEwkKiqEfps44gLyUspnjTrNRhU/EeWhoypWxE3Aa+VCpWenF2e/GTw+",
+	"fXbyG1+hNHIJLZZQGNalyNQHrEhQjyqzuHu4SjPrVCtMTQ1FavO2OmVXSwuXQi0zsSwLDme56E1Ll6Fu",
+	"2xEZ1OxsIyxol7yNakB9AayJV2cl6nep79qiHLo4D6OU+igWS3oPo7vbK5LQa6Ayms8B7lRZzKwHl0Fd",
+	"o/Vps+45e3lUFMgyAkqjV1OQm3JkG6JjMZFPRa5EHASmFSA4KLRHm6gLLDEqQZPHwHGk9fqeX5aQjbWb",
+	"wUodX0tzYF4qXz9RK8E7Wr3upVPz0GOmKU8r6kaDAmCeDZRR010UlM7qXT9Jqkl9aV5b4H9nLfhTr6fL",
+	"Yw/jmPKiJhVIRGpqKCLXa7wmGzEbP6DtNGA3jdX7G865xTams+XXbVCgT2RGkgxEUGufO/JIoJYtuGAY",
+	"MCmP8yyMiHGSuPf0ewcwdXWZQ8VoCmD0AAxLno6tJmX0L0h2lRnYK6IgIvAjRUZSQCgppsfaemAlW8U3",
+	"B9Hd6H50sB/d3Y8e7EcHn+2/jVYUDgnrYH621nhbDrxqYUCecpxJhBMpZOUh1sYzq4v1FxCAecZFR6nV",
+	"NHnumoEP2JT58wybM3+eYJMwhlw32iXC8N0uEEtgRLLPry8TvUWirktX7BKSHxbKMyTBTLJrpHWl9k0n",
+	"sVbZyoQr81LNM52FDkz03wrsKepdsUw12gqfCrPyCp3CaORDHb9UMiy279sq7dTV19OSJEyzkVH0xCjP",
+	"Mia0/U31u4UULRifTNdzIrNfr/HRmsnN7WUl3Kx0PEoHMipVJbIjsHsWAKq5RdsM2AqGutswDOhy5yEY",
+	"Ra/XDL9AinProRd2Pl2K5M64CL89qLLfH/H2Bzd5dc47E7+2j259y5qXaFuEsuvwj5W16FZp9KUKc82p",
+	"XddgIx8UX7g+JV1FPoupvm0/GDsleLsndq/9CjdE1oLLuoSqbcRTrhXBjSEJv+KJL3RAVD5zj+MDqlBH",
+	"abJ0AvUxOSgbMdYUZl8Hfx8ShsaJWAJTgODYtDkzqiJ+nivL59cZr5pGANXcz/m3a5GEA6OeH4638QOF",
+	"UEY8kcIsObS6doE2Na0ZKegarkgHA92ZGZr+bsQT6XtuOs7BrHZ1Z8+Z0Lt3QobLuTWkZkMENXunI+c/",
+	"mdOMzphuCEoM9FSsyiIzr7CW64bY3hyoVVP85TUM11sWm+GqgKs6Nfo7eLGMGu4KvpmbBxaQOctI7LuJ",
+	"Ix/wA7FGUCYVFkO7wtLQFOq3qOVfsqVzJwV2clvSwMYtgfcJYb6ctgGJSDZUMg6hm8wYXIQWUlVvYCAA",
+	"Ho7RfxcV+MP6ljjnFhQp8oGBoykbXTJbCCU0ZARDXVDlk5/AAWBDAqszvLf/sIipsN6OGDynLjQRXWyV",
+	"gjU4eFhNs3jgtsRgKbO4ETjUPUcyT/nkOq78o26DS+EbYB3dO9i/d7g3p2CRXp1Lf42jiVVRIaZtFba+",
+	"9Tta16QuMSKr9G6djtJaz6ix50pRo607vobYOZ9KwQbCBxSvDLkMYo8hvQzjFFuEmJmhBEo7FlxEO9Zw",
+	"7w6ARsRXLPPgh3FE7uO3IewjxpR/hj/MaHbJoPZyn5zY7jLXG8BJVgoBURuyLkW6JImhTzZIyRzxjxRS",
+	"oTybmJ1xc+s3oeR7IeDhxm6omyjUcvsFVpTMs1HL9VJLpdkMZayQJhcMtqKAXePCa8uKy6P4mmaXKoik",
+	"UIQSqNBQwkt0lxEuYsovGYRcACHrd/Lv5YoNdAA73+xSjC3pj8lUpokKGbyP97CNbOVnrMY/h9e5XYjZ",
+	"maDmQv53Lqi1x99aTD6Iv4VaKofNRXy2r+fsej/HnnpR+Ttd+iJwfJovLywJr5WZpynU7yrJFUf10jBG",
+	"nJJixPokNgua5Bjp0/icr/o/BtAHoVl2RdNC8YQYeRKrmer7tgZg2HWRAXFEcpFC7bWKc4X63EvIvFuI",
+	"cl4DzqYX9XzDdR+EXZGmOv3Op9Mt0dzre1aXLoKdlCRjmh3bcGn7pV7wEXMqIXzoZn6mVywzXDiz12vQ",
+	"5kG2D+IKgTAHsRsYfoB+Sy7IjKcpL3KatwALGdKUWnjULd7etArGmE82y8pySRjuwIH3z2xGe5ZVn5yz",
+	"Uca0PcdaZiwhTIyyJXj6jXSgpoazU0XiTz/9NIY0G1dZl6viVxg+5mVNpdIRiadaz9XRnTvm4x3zbp/8",
+	"GnPGUEqkI+Al2ILSdElyYWMYUaRWEoPVKFEwSIs4UfgVC60FOo+gZ6PHQXCPXQU3WOv6iACiZsqThAmX",
+	"wwbZekNmjysCWn0cm08D+BB/Aj3FRhczw+6DZLWMizb9T7iccVOTRqqqPWcVtpQBjMoD3J1+E4r7SAqV",
+	"z5rCNKzRpnYvP1KFrxbToeglE0W4kz3OEHYhNU0jApQnY+NcJMpC1xTJIfbx/nZ3ZxsnoqOgg/Wmmaf2",
+	"0a+VTWxuAffwaTiWRCxkniZkwnDdwnQi1Zhgw9UArInJiqCngjACoAygqBYMAzZJSERNIZBToI4Rm7gk",
+	"qNT7vuQi6WKiYtlX5kkfFBdEna169Zl52AaiwcvcyJpr38KnzPNyMVALbn00FRgnuJZDlkIuI1f+7AWL",
+	"BYlNQiKuvduBdvtlJ/3AjGlBM2EhO2obJkoXYUzTVKESwxUShygIf48tsHfQaIypWiOjlCfXH66RedYt",
+	"+GOu5ildPjePOj8cvaIcmr4W+sPWkNBKdzuWZ9ZwqhgT3SEm5jJN++TVHDaGCR/EAqXPEKEA7xIWLyhX",
+	"ztyythlS1IGydvDVUytM5tu5nQpo6nVwEDTEYgilL1gol2rRgii10QJ0KMSLe+pL8N6488y2Xy4atxKw",
+	"eZzZygdyHGQZFCKrL75Wwm3eDtHLrOTgWynWno8LPmN/ZJ5zwM4D1Wq6rgra5Y0uUJtW7/RNFsMDtbwL",
+	"amjyIYeyVDTfMMIESG5YWQ24bBBpYiNPCsZflks8n7QrFZ6MKgP2ZdlK9KXQKwIhr8y6Ssy1gsduNYVA",
+	"6LEkuYk3FLQ3xGr32l/phFZuXLM+tm0kTiCn1JVzOp/HmBx9HGQZm41BPcWGNTpnLcQTHpE4lZM4InHC",
+	"xUTT9NL8Lan5/4KNplANPmYzytPYKid7aqbikvGPzud1e9pKaFq6921j7ELUe7cH2B57hSbnBtagfk+Y",
+	"0E+b6wSgK6LdtFS3mv8up+lGBZmC6OF65Vpvya7j8bilaPqNZTMqLKHrPo4AMK3+LKbfbFhpqnbyhlSx",
+	"V1kZXj/PeBPpc8paw4ahUsk2XOa2vRxK1FXqI0Bj50VriYgGNbHlWBRpRRsN2a1REfj626LWbaONacpo",
+	"0nJiUq70xqfMGv02GrUvedZcn0RbEaIpFpOPl+FstbxkZrrTGR0hWxAJzZK9BRtOpbxUDUtQ4Ta2zSYq",
+	"WLYGQExCQGwe1InKIuOavRDpEuUS2O9s3kI5DCOSuT4v1D/vaHnQHBzdgirqrkzkCZXvt2lWQGQbCNZP",
+	"t+mn2/SB3yajFpQ4A57lpn2RLYs/D1DC1nc4t2pTcTPv3797fz3szDxdXshuI92eDEQ9napSzoOmmTbf",
+	"AQReykeQuSCMrPu2WXXInElj9a7Catrlb9paJ6410I6fxKMbFY+odhXgilNyb915dBS3YvQTS3AyoDYX",
+	"AsQdkT/4zhOV9xH5g+8Q5w7+tFQa/rYJZfA3Guv75kDBZ3QK2C9+Etd+YjB/LRjMyv1ZQUtxm1YArLUv",
+	"czGBGdNTmYS9v3xxftGLer84Nf9/+eqise/f5QyzvLfv2V7WazTStJrXYW15Nx0Qqc51Jl85X6bfpsOV",
+	"ykmd0qipXDwqgl0bglXqRZHoT0zyx2aSP3GanzjNh85plH91/bM/Oh1toIF+hE3zR4ttw/Watxk76Hx+",
+	"vsGMf7IC/nTZ/wu67CnFtXHj/XY6AJhHJgavznuR+fzlV/jvxevG/TJ3fJ7JSUZn525hXGuw+2BbyDj8",
+	"m7Arlpqj29jUjdkd8baHd7uhsol3Ju02rxv73Hlid9DtNTO7iwJEt5va7WZ0E7ndP0VN/lceNVmB/D9o",
+	"hPy/TljhfxXBf1Hv3d5E7nnijKEw/ef2j28gzOJt+NgeVkQBmkQN2+pNuJ7mw/5Izu5IOud7hsRNmLjj",
+	"A2veh6+rSz7fc6UU9uYStqjgbhtEIr50aawfXDjiB7eqf41iIz+0tdsiUHPL6MptQxE/tBXbMKJw3fBR",
+	"2tzl+H/0+MatIgq3gZx53yqFbVnBvkiL6ZaYAAVasLyk+eKY8HE59X5ZpHLLXOibCK3+KfvmJznyJzny",
+	"pySSn5JIbl822S5N4gNMSdiCZa8LRX+7gjnv1rZ1C3ats0b8AYDB4dko55oMM0YvLR51Gd4WaSIUSvBV",
+	"EhCv2MZ3+xoM8O4ik2JCLtkyCnkqtOErJKChHrCEKPldLjX1TDBXLCH53CVJTnlaIkMLmV2qPnkN3yPI",
+	"UCznTMRR+BQSdYsc43BqYsCAdxUC4ylNxwP7qkO7cROGQidSsAKIwaKAk1EqFdTrOnaY/MS0AaUDkcMC",
+	"WAIkZlMFWPGGQdp8CzkGmIUxh3h6wzFiswYxXpK4aN0nxzdVFCodUdO7KxBX3t0v5YLIsbZUtLbPcyZc",
+	"6f0iJcy6eMd5GsBgdCsur9qw1Rx22UcKoa8jMmQTLsyobTVmjfXAGgE8qiZzM+5e1PO71xURmCn9Al81",
+	"f35J0zF8fPseam3wtGveTpXMaEzhsAvgGouKfWm/lOfrMVYqECsUAVbgrhgRS0gRIhfsDFalRK7r4kSJ",
+	"cMANHY/xoGdMQz0cL044ScJvr5mEHI+xQAqscrcNxiG9ED03uhfQiCN/tik/9l9zLJlfjaQWA00vWVNI",
+	"SIW11mMy3SlqQHwXSTnj7CPlQSxsjTJDNRCRzKXUMebyuRDAqjXpsjaSxQrERgvLWB0NiLvbDWUFyvF0",
+	"ubK2yWK6LJXiocLwBrP+tWpYQg6ATRiyKeQA8uh9CagZ5UBMkJEYSdbl3yuoBAWISwW6W1GdSeY6o+LS",
+	"VityHAYz5CaQc2Vos8w0CJI+3wtfplNGXWki+6q5klOaFNUckbM41DH7VAhONpcyDQGnoGUEeRngnS/3",
+	"gD8FNb+woFJDL/UBY+3K+ojNos8lFK8CuKoVpS7jPnkiM5xb4sA6cSBeac5dPvEbQUopxaVaTTyzRTqN",
+	"gu5EdAS8gjMHjKtcQ8lRBWWLOrozgX/CkYBEwBRz7Pzm9qIe7JUvvmRXtiNheT1dIil5PV2e+c5fT5fP",
+	"5a9s9/DhiR3A6+ny3I3BvBsM4/V0eWJH8nq6RDydL+xYVsmvniy18BJ9zQIkZe0XEC0wIfpmK454cM6o",
+	"syNV77zciO/0espAgMnYsFRZzlx5Icg7Z++4AsNU6hJN69xnmzokYy5oOlgL6mkToHmakiGzWFMemjE2",
+	"wkhc2cMVkNJdip7YR9dVPemmO15QdXlTZYlaK6WcM+XMwW2VvxqugyFnvihxACtMR4Dha4uNcoBLtd8h",
+	"uFsGol0XQIEyxHjLGOxDsNwIeFAZTH0k5lGaptdFk/RWHIULCJXBHKSX4QpK276hQzemAhzHvrc14ILZ",
+	"K4BkbCFZsX/gKVZBxDLg7sva1s3oEv4Midj6eClb4mQ1vDf6Tdpzewx7AoLaOzqoBf65t2xnlbIQvshW",
+	"sFeltVlx5rfzXYTZWjdWHihcmw0aPVrRasdF9dNZuVC7syMpV+Rgh4akohJ9XcxQa8n0CTzlW3kf9Sww",
+	"8LoXv8THwjdnUnAtM2s3Xjlv/2T4PlSAWvdquf6+YUcdRJZZMMPKUmOn2ExpCsVKRG4tV23AI4Sgv25I",
+	"10+71rprrUu/yxserNvOrniwDhtSe4tCPPBYx6vLiD1cl/joGwxRlW+qzRC/+ZpttsCNNmD9Oh0LjOQB",
+	"5KlH1S0hnpaATlVRI862Hzn/PeItzXgiwK7z6uLRymIQ1ZKkB42QPvWDYR0+5Sm9zPiMZkuwPgzp6DKf",
+	"HxE6g+qogB1qrQ/eTgAzB4vHx07zCSMY6IyhHUoh8swnkbMHSMUKfQQNM0o7ywxADJqmImeXGC6tmQvg",
+	"tuvmECvmckWkiMAEgpYjnAeYjiJrGQEzedV2jvYWB48Ouj4iNQNE7SST+RysWIrIKyPLGhFYyIr5BxHz",
+	"8eFwcOAUAVsVLg9UMs8mzIMwr7B3QdPUtoqjnPArpsiCLgtnPbq2zfys2diu5LFV92BVYa+cnxwLCAZ7",
+	"WzEAWQu0jQTpk2dc2dALkKxYQgRbmC2DSUeEi4TNzbsCLJHYZb8RLqy4iQ/7D8PbuGe/qKXNnHvI7wJ+",
+	"CKG+B3QTDKI1oqjROLnSfNQgEFkzE9q2uxXbs2kYA8EWxXsVbaW4L2ZpfTVykSB2Gdawt5BTzf7u9n6x",
+	"mPKGPWNFeV81vmOPmTQihel0kwVykFnd36kCjtdWuHn2DSOs9h6Vd7iRlfrj8YRP8oypRmeDLWK+asGH",
+	"bGQI46OT549On2Fl4w6rBRisTS1DGIm361v7rZSXx4RCRWlugf2APihzoiAvpUOXpQSocqdnbMT4HGs9",
+	"OW+gGwPlCVGyYxe2pOlgfn+/vdS34RRcWDvHlKbjsGqtcgtq4f0M+cSS0UG58jI2JITNwQ1LcrYdpmEx",
+	"8If3y47GbZp4uGUTFjy+w2nzRbQ7uX4RD3LQ1nzTkTP/AKPGtw03c7sAUVnI88u46OgpgCPadWS2un9t",
+	"SKfQfdA2bO8810bkwlIb8CoyzW692ZgdtSJa04GvBgsCHXtIzY0wJ5UvWbBqRxHWEiIguzZrsTy7HJTN",
+	"QDLFtWiEIVEOuH9Gl2TIiG/P8iK0mXZxTVKuV1ORwlRaJyHmbestQ1cWCnNAdH9MMoKj3pqE2Ne3Ix9V",
+	"95Q/fME9K/hOeIw84anTiihggiEHKZ+V4G4FOxcsRzC1CpOokN4KGV3NuF9Kjk4TmqYvxr2jb+q1HZpN",
+	"ykV4i3OagBc0IlOZZ4bhJHTZ0Zlf9WU1JnWvsSTUJJH3b0vzPHPmpIoQW0XsWl2WWmZsoFjG2dpSF/hU",
+	"QdNd2HMLVc34JoUE/azO8cUmGAvN5mFEEe5OL+qZ7QHzyLI1+9bHJLYASn9rA3ISulSNkGFyyzgj2A14",
+	"306gDIdrl6m8D6uP9w5tWYWqtFNrVvUs1CbaWhswLpwncURiq9iaP71b3nwIq5nFoLhbfhhZacZ85SV3",
+	"G9LIHZI6BhmOMbQGIhWjQuIJHWCmR2gdH/Z5HyhE2SCqoFYU6O4+Rb9oqpzh4Ag4KJB2uFxA1CN0EhVB",
+	"QjBSfKRPTgzXZeZF51XkisR/AyueUXvPu3jmIBGoKXxMjVAtOybmpCvihXlXCnBK5xi9WCEfG5IIJPAN",
+	"FAKwmjdoyBPWylk158u35ifc5azexuVEPrDrG5qrp2Is6/MsnYnv2mIDBm451hXAKt7ohpsYNl9+tZye",
+	"tHpaN7uNnY+3XdOGk727rQ2Vk+rUm2LRH2dLkuXiyNU0djSOjqbOvmRrykCAYK3WTsmsCkZFVDXjjaIa",
+	"GywppZLsLWOG+AB80A0E6ttZahgRPiaXAiN0m+vU3mys0M3H/WQYBNAnry03wZ+jwkrsg5JpEL5cxCYb",
+	"3uNW3v8MpnFuNaeiEmK/aZnai3iWtsE9FmpsvagLfSiB2qzqIdhZw5tO+wehllmMGAztyYrWFjYnzXo9",
+	"EjbiCbO8rpTJwPUxYvUvuMLyjyULPKZ9YrmHxvPQbpsozSyU0e0l/FhNZeYLUqpPCn8NHiB6yVSL4C4c",
+	"rOKKHosQUtuqXQq7eU7CMITXV54uOx+CPND9fSMESQgwpZqMKGawlCr+jeTMEon+BmGILmC8UZu4Voxa",
+	"/WLyJDy6x7aGNheQlgNLtzqGBVKXEz5ae4wzZp5iiYva7JMYCCyUJQ4jokcF2eWaCLnwTxq1Oz4y3yJp",
+	"Hlq7WeJKNwex3Y0NDNkgLP4YNuQ8oRTCxDLQr/x7GZsz6mKZXRwbEkRX1BFqUfs46XKZbh8CZ8tR4zIN",
+	"mTLirTsqSBzdcDJmWBtLMKUQ/w4rRRZL14t6xer4D+FM/Zc4jfUYV+7ABNVTyiS+iQWbM9eAhUb1aNoh",
+	"QBJCijFBcCUfgXEgMXCKhqH4yB6ObVRf6MTHRK2ajcS00AgSV+K/68Mht6iG5y1N27y17HL1H7tng/e8",
+	"6LoyY8o85F2/7lXiT0F9VDnrXtW7Wk/cRmIuguS6KUuTInDf7CwcIPPT3HxlbzqonNB+oJnqKRPXKVFe",
+	"K5F+E8XOt2sDU7VXpPjUbL1Fbg28a+iusmrqrZdOb7XOQUwA1D3z5oFjIoUtGCVYaisGQdHyWM2UTbt0",
+	"dgUXL1sUfdpAjHsClcOwwaDCeUS0JA+7iXCB53ZVXHZJYoVi147dWiGDFjXfuO6yOd6w3a3cnBfmYamx",
+	"p60PRsZUnuq2TCvzW6nqHw7VzDNjgG+w7NaJBpKVr6+w5kujok/Ga2XdtrBdVL3YXkKNAp2Di1Ga1/EA",
+	"WofTuYag8yibPXXn4dp1Atc/6MNd1j/646dTFJXuG8rQb1cjL2u8xk9ArijMnaGEYeVblmGSoTQHnUEc",
+	"FNe97qJWiWoWUlCpgh2sffl2NFEhf0k9gy6zlPYSb2E1uZDIVPhBQFdL3rJAevI18jTWsKsx2BKnbBMo",
+	"HwdST/1CVASU4io6iaZwdSNxUL7wvJOj25yA3ZL1giFCC+bzq7AVPw1tSykVzr115xs8bRUfmaFrA+v0",
+	"7FR4NfAU29z7GDWmAdVxkYVjuCwDSiIqPu2NqIhveiOmZMfoNB87PWCNSNuwWTtaK0SiuJjkNqlrtQMC",
+	"hcYiyhGseaE0iv3UgVs2mr0rudgSkYuSgPX2mwEEO0FsFEiQuY3aOEwZLq2ZsVE1Qda9hj//WuMLjlOf",
+	"fOFAAmwggg4awCELuYBtxE/BBEPhXcihTJakcOVfN1agOIVR/cZUVqG6a3U6VL7Cu3OUBGRjl4Z0y1nr",
+	"tTyBUVn5+9XFI5JAinU8cI64V8+ePj62Ol+iiDJC0nBJPKl3sbHQzuH+4d2Dw/2Dwf7Bl7/45eGv773e",
+	"/81nv3rwR1/d/fr+85+/fHh2cLFh/c6TvT+ie98OWmt4BvYqM8VfymFTYpHuAMFnXz/Bh7e0Abh3hs1A",
+	"8Umr279aWdizvN/KIfHRLShu+zCZUPC8e9goeLYG67X1WQD0GJqNgHMlZB6BSbgdu+epZlnHpX+CD6Pj",
+	"gatpC8vxuaBmadyTjqsoLefzaxD738qhFRQ7RQbOaHbZTWi+5DCuThuxAOszYMKQhONu0DSVC0irFUtA",
+	"T+u2AYWw7iSjLBe2ZrFbO5BFcdm6iUe/lMMz3wpsnG/ol3J47tp679u196Ebq93wguARI4qlaFhdhMfD",
+	"HAl7J7usV4W82sMQOQriz7Pfejdke7WLfQ6i1bycHxCH0spUxPbw8LeR8oJQBTuLZKKIpOu+m4/gTYX7",
+	"d4ZvKy/lFldzXTZX9aKCPIhJNRQCMOJfnF6QO3TO71wd3FEzdQd+jfvkBLbLOVzMYOyOKp8ngPv+sUe5",
+	"2v+k9JqddPGeDUax/UsLyeJfv1eE1BApEFbyBmzcYRp9ByBTu/GbRcm5t7qHgZXtzDejJP1SDl+IdBnq",
+	"SfarqqpUNRyuWpeX5tnnXrYtrFKB1HBwrezvLaANvXFkNVQhPLWthaTF4PG+nQLstqCG7XTnFTXCfq9Z",
+	"UsNJiLdeU8PNKaWiKaGnWVIIoWdLTE8FaKrWpg4Gm7jRid/J+LqKxyqj/3WLj/8tiuOd9qR2QNAKZldj",
+	"zSru/hqkVNzGNdgORWNbDWiLo2K96GgWRL5PhXOQF65dyMZYmWN8sA//rc4y3lrDKET3lWAqKFOc4cN1",
+	"SKiyVLhy23Z8Pnd+NnfPjG6FE90UG7pBHhT1AN1TNXKMDEEQYVw2aimTMwesxjNMrQ4tOd/4WRwc2qZ7",
+	"R72MjZjALBH762fFjw7L4/3bjrFQL82LL8ZP4dmmip7rmKqfc9s+7fYo7vwYtmGm7jttKSIH5OXZi0en",
+	"5+fw6bDIKbjrcyTvlfKBrVawHx1Eh9Hd6N7b9Z7NVufJS++QgU/ek2W/sDDI9tMTpymbD498JheonxbU",
+	"omkbjaZlP6zcH9vEI//Clra9zmYhrgaGNVytwH/tFH5xzkTiYi8cukcYjVs3n7iHWoLTt3GeVi9j0qv2",
+	"0zC4cA3CCUfBtrU7KxsPfW0Xm2HI3c8RGS4r+TdoVfMglTO6JBZF1GOnQP0OjJRMubJGNwU1McKBd6Jx",
+	"qODP6Dukckd3gxoVnuQX01oTY31M4u+gkD5iyIbV+vvkBCJbyUgKBZAZckxSZvRhsLlAnC80GREs4w/2",
+	"/YjEfTTyx3uxbwNsJGpuaKt5l0OEB81kDlHBpahF8kUGj9lfqcDsI8JSxRxqBxc0W8IE+iVvwQ9/789/",
+	"/8///v/7f/7pf/rXf/f3//Lv/vDP/vV3hgC+/8//4U9//0///Ic/+Tc42SoS9XXUfrfUOxZUbK+7F1Zs",
+	"x88tKSjWvlj1P/9XP/xP/7G8xgc3ssY3IiU50n/72rqf1c3UwLwO49oVb+k2MHy8ifN0eR+rm7xfseLb",
+	"abs3uMINSTRr6vf89dyBUujSOu7+duWO7Zqy7paqujoxJYp6oji9cz6lYjKlfDsH952fNbq4bZcpF+z0",
+	"yh6M7sDBPvFCjFgmQMSu12XfQAJ2AE3rLEJT5nPtCrsQxCoN2YQKi21x0C10ctgSJJYrAEWTzd7xMGmr",
+	"Hso9HrORXm/8mctMn+Kz5q2rVgntkmP8CzzSJzEmZDCH61/E6BbZ0lDkxWfJAWpdkFzSJ3EuMkZHUzpM",
+	"HXi/DUWUY0LfiDBS0dU8gPwSOpqyJCJKlru23jCXKhc4RmG8uGrheKc0sQH4AA1GuVZ21FQRPn4juHaA",
+	"YYtjCOn3EbtgN7SbbAHjShD8NpDSQnk472wRKRSEvdrgYvs3BDtW8T4w3NA+zDgAiAWLFyKLdHNswU07",
+	"K8ZoP/uBwudHfrTuZzdk97oft/3CDx7fD2YAX5z6aRT9w1zg46vShOwTblY+s6CzilpJROgIzrEKmR2i",
+	"pGv1QGBVfMpdpWAHZjSYk4h1AId0dBmFJ50rEmyka8Uf6SASpiHQHCSHVtJof7dB+v5arqIa6AUc8Hlz",
+	"i09flqtUdWy0xZAD5LsS/WrJeVNQeBv5rDA6JGFRr03JtqzmFvLNy1zuNlPOL+T8ZWtyyUU5qaRIEy62",
+	"HCC1la9RAGxqRpcEQmJrcVOwa91xYl+pJs+gRwaDqme2ZsYozzIzxBA1KCIJRaDVmRR6Wot4SOiyIwEB",
+	"kJtuj1pgnI4Pw7i2wGVsgt9xzTVt8yuFXqOKNJWmg1G7iSl0wcLGKsZUOf3fe7ySGRdgPFEQxUwTK7F4",
+	"RBb7QqMWUUh1G1Zu6B5yspHpUw0Srswwkma9c5PKBFrOB2H61kqyEFzGa+R+dNGJXrnnylWbywfgqTDL",
+	"pxB00O47xEj2yTkmzkMtYPt+7KpA2bp9WpKEaTbSIJLb+2mr5HYqhrW2WoNPFCmXbSid6soOlHe3mPtm",
+	"9lmzek8fV+J0Htxbofx8/PnRx58fBSrQ39x7+7ffvOnXvyl92TffflL5/OknnzfqTjiq7jYnO4uS3fa+",
+	"c0Lbzwd13mRe261Z0fS4c5Oi7/Salj0gvbdu1cPZ3IRFryDWFcV/A8vpqvo7gPeVsZm8YqpgPaBeYc1L",
+	"ePXYF1Bzq1GEwhrq4AiNoUKAZ2F4k2FS6wwWq8o9BtewNUTf1u+HxA5sqf/c/vENPvY2fG6Pz+YWJ35O",
+	"zRB6E66n+bA/krM7ks75njmxEybu+IG9D19Xl3y+J+e4m3sAlmU4vRl7F04WFpxZ6cJ2z+2O+wVcabVh",
+	"kYlf20cbravm5G8ZR7TC2OQLVCHgBx5SrsgQvENaFpg/XEfFMYZCSGAbMmKpzSq29avmMk25mJim+zeI",
+	"ub6u1pWDi3GzAUUOjUtOihuyVIqJqk3LP115yuIugNk4kBQhw6ZotS5N9snTktMNkt2kRftJmXIgJNYA",
+	"ZGvuBUhUm5siW27yh301Nhfy1ohSb1vvzS5Z/M7Zu6h5C7eoeWAlu2op4KM+ynct3zf+9PaThu8apb1K",
+	"MthrynU7KrOWYNAkfOxwL0vFM47JftnN4xX0u/vrNPTXMksQEPrmrh64lUa5OeznZrtdeoLio5Mc1eVq",
+	"6WSgJ+DRN0TG3VxbKr34EfUTQU5ePiWXbGkIL9jf7POIBorZoY6eKwYJgPEXJ+dPHw1OXl18OfgUUUvn",
+	"GYdaMkNXjzfDShJYyFbTDIIA4MAC0zXjLyY71XoO9n5GM5Z91YSpeuIHWmoHXqg3pIpai000Xl5y5uqT",
+	"wIOOlsYvX5wHSSr4Y2zmDbEfpgV82wiZcF966aWaqUFRY9BJtnNu5vHebCC38JQVUPuvzr8+J1hbVBWx",
+	"KVDw5cuLi5cRYq7DrswQvQsR5bkgL6XSk4yd/+oZchKbc6Fs6UFhdVKsvKKAmRa50tEb4UDNZlHIenVR",
+	"fxWqJn/66am4Yqmcs/6nn5JTYE6/PH/x3IX0Tu2RAQ8Gs48ekfi7N0B63mDYxhtHgN70jt64MhhvetEb",
+	"IEdvekf9fv993CcnNrvQN2sW4Y2wllCjWptGi1L7ypxOlibqyFZ4hrf7aGi2oTJKg/XYnGcsFJrJSUZn",
+	"QAWGGRWwWP3gbWwxhhtiVxO+8oXIFxnU4/9VbhZjTjM6Y7oEP1fUfUwkQ6SkhI1SmmFgDHQDBTOwW7s2",
+	"drxgSS8qmkKs5qMpF2ayMiOnYpJyNYU7eAIHZ+8ZFZPcNIDNFbbvmPCECc3H3GoOHn/xV7nUkG0POsJS",
+	"5mCfpEOXYA+b27f7bbcaSiqMaAY4voZ6onIxZTRh2RtBSPyHe1au3HualADSgqqXimk4WCelqHByf/+u",
+	"rTIU5pt7Qi1IfMZ0ttw7GWuWxfZonvNvmcMpxol9+ikehBMC2ecA4uaA/cjX/AusTgS/wXsIQxU+9pl5",
+	"rB+0YSYM1Y+wIMj9oniWBOr24B75in9B5iDAmV+gXlQqF1hJAGvU39vf9xvT11IOzAOx7QZizcIx3I/2",
+	"9/cxaNdV5SbIqItH9vfJjM2GgF1YgDreOzy05xY8LKZhIzHCu+GkBIPaSraxu4ckZVcsVSRhzJZ8Csdz",
+	"iAO6ommOcWGQ9YjtuRuLvQYoivZm2gn47+Fow6Uy8wt2we7pM0nBl2qWzgmyn35KLgqOYoFRWGXPzEtD",
+	"mVg47OB1hP9D4L8neQbSs30QDpcZEJQbfyOCzbUURkBlsHuHD8vbN8tH07hPHkml06U7fbY2mdcfoAR9",
+	"ngllsdBQcPeWOKAFGGvSfyOqTf1/7L19kyPHmR/4VTIq7kIktxoDdPe8YWLjrjkzpEYkZ3jTTVFrNgOV",
+	"QCWAYhcysZWFwUDDiZDs3T2uLJ8kW3d22LJ35bDCOt/a8m34VgpJu/thljOk/tJXuMjneTIrCyigAfTL",
+	"DGfL4RWnC1X5ns/783sAlDrRuQ5xeYywT8iN5hFN1KwHHsCwBF6j7fiTjPxI5d9dyKPhBD0lcw7ZGuLx",
+	"OOUSWwhhyVJDeNxqQFuI8wzoSZMuIh461gWVwXzfGjqOzRJjktKQS3MIvDt0LPuJuet7u7hAuCuAYw5X",
+	"x3EXJBdw7Qy1SPqldZ9fXPCFIEVOHC+7I1I+EzFRYDhXUwXue9w76AHXPsZX22z/8WP7Q1Evb+z6snoc",
+	"fZorhw9sTf2PeJrEx7KXCSDGPJ1rR4p8qrITX9i62iyV8VNQS65PZ1dJPPq7TY/o3KI7pe3ADYNwt85w",
+	"e0eakPv2J6nbqdKxVf2+kXUY1SAw20fLRRc0GSW45FgPhhBWYDVvZ4JDGR5OT1lXzBSouan5zBLDm0Xo",
+	"AzmFI/i9QfELkTtw+BnXx5K4MzwwV68wZwGWsemVRgJrh3XMSoozGMiwvwbDKjTFLaEkBvxW5dixiBvI",
+	"T+4RzWuzVhNooRdp3MIHCFZX/A2YSfgCfmJRanlMVYusm2jhDXNsDUPNxCDROVSmMYKaFqlhRF1nGTEf",
+	"4pcIeFv8baT1oufissOE6Wk1PQCq/n5xvNuuzYJM2CeFRQMiw1zzi+3rghp4BW/oZmJ/ZshtWjwS8+2R",
+	"O4JIY8sGUOBgUW6ejnkmZB6x1z7cu83gPQZRcY/z10m6d05ZczlOxBiRhOBcgyhs7gRaoDKB1DqhV1CQ",
+	"7h/LQkr2FBuLqWzNOxacCqTYRMKth0uUaJYMpLkqVmzJeW5LeAJQ9RtvsAOnhtp899earxPCTgGhiwDX",
+	"YGmSsZfgwV5rvU5Mxr2MkIRmmhBoAeRFQthOoh3K3Gu7rxe1y9hre68DeXWl+SDeB4CYJNJXivHxyXyP",
+	"S4rBYryUrG8FQCxVIY9lkXD/2j4k7xdoQQ4CyXCYmSYISXgSsolMhdZWcXWJ/knOXrOhS+Y2R69jmFGe",
+	"5GC6AOXK82i1g2aj1WiCqQA0th2446hMq3jW6c5yMPA3929cvX4NlG7EVGpdfYo14CUfJ0E72Gs0G3tQ",
+	"zjsfwudWW4TrfIWnIst3KMoJwasHAswRXpV4M8BE5wfm3YfuVdOm1SeWwokVr1wxTQBBXlrAx3vZekw+",
+	"hrx6sGPB4HabTbRgueBTqNWJN/fKJxqVaLQ0nZo078+n5BQDNbis/j6Qgo35APhMsVxPw2C/2VrWkRv5",
+	"lQ8kn+RDlSXfFjF+tHf6R2+prJvEsQBj//7u7ulf3MOrjO/fPP39I6Xe4xLMkldxYU9rPxeZ5Cl+sLfW",
+	"vK2lCm1Dk9GIZzM6UMVCAoEx22FkP69yqrkifAChbvhz8HFxJWw974+CTPC4w9MUIRwqqy0cuM7gkiur",
+	"IxvGZlo2/QHTwbhBB+SZTVLxNW3jJC1KV2QvOpIo3juRapqKeGDhgVH/JoO4Vukjx54jn9dEbWR/JbEm",
+	"ZPkwU5PB0GPU3dkcj6L4te5EG6lXs3w2Fmxv9/q160DUcU6kJDss20SjrGEYNghstiMfw5bxVEnRtiUY",
+	"3LLZ+sBWsEPPCMmyNFAQSUCcVbaETYLBPpkmk7+DxEMLAAx0xCUfiAwg2MnmQfIwFBVGM9fxpNnc602y",
+	"FP4hkI7tIgXTUWiExaEhxgdei+CUAEGOpymdMGzZbDcIq4zbuCOzKmbvsAIHLKA1o9g9LPixkDGS8DKd",
+	"BKlSlCjLxoTyXixGY5UL2ZuBTe5jFyP4popna5A/MolTmFCxGuZvUIzhByJIVBM8eBNsk0zv9TJh7p3R",
+	"NIJ2+XtnRZx7OslSsma2r1zxf2vQUNo3mzf3gAKgpag0Ent4oAoNOMTFiCepueq+/ysojNw0tlKldDc2",
+	"3BAFHIrQVKHpScs82A0+Buq+BYuwjsinZccFuWu3YFPOdWFdMpA2Zj0umy+LHy8V7DZ393ZauzvN1lGr",
+	"2W6a//9PTBuAiNaWkzRF4KdEDjqAy2kfDrnuzB0O8rBWL3tKJr2gHXx7WL0NlobAgFvl4KhlA4UzhSOa",
+	"28WPPTmp5budrLU22HZ/l7P/I48SIgNfg12+x9O+ykaW5V+OnNBcg+/fVrKfJuhL22/trSUovMszDOLZ",
+	"b11dZyJ6Msbg3/dEnPBXUYQ5iNEnTvzRiTBrCi0Y0fKxaXOlTH7liXd9nqJkk4pcrJRxKCDASC9k7iwS",
+	"L6iaXWOBed2BH+aZVxVhW71kd5QUl3rk90//4r7K31ITGW93R16xk4sbfR6HN6xWF98W+TrHqOaPry5/",
+	"fEmv/it2k98W+VmucVlx3khLsafivgINZWzjU+eqFoBjrXA3g0cvFfyRgNowYEJjE0novQ0WlW5W5Oyg",
+	"SqYzo5FGkyyNyPCmZOFwwRAL9AYqnRNsuY1ETaiMXxHujsorBbsD7TEDok5Kaq/OkzQlJz/PGTWwyDw/",
+	"gDu7SPW2VdwqFKXSPd/bXpHBWOJajanJ9Eusxly4TFfrPVvynNtENS9O9ZkQDTzFFQGvvSJuiEkqNnJB",
+	"wNxr98OZ3A9o44WlvEC3g1HBpxgWQ6E+ErMYbMxaEWNCHoNUqROMA/Bs+eCfKPJkXCsgmgxFinEDUV9l",
+	"zkmBrohEH8vCfk2gCmjMz70P6RX3sY3nN0OmEdhoKD3BAK8CMcMNJtHodABnx6eINvGp++BT781PWT7M",
+	"hB6q1LyBuKSafXosP93Z2Vn4P9NYBHVT8mQkItMSeSs+xXrLaWx2L564pHsby5MqORCZGQRODEVDW4w3",
+	"z72KnBBYFrJopGSSqyyRgwZ0OeWZBPnCrSsOpZcledIrardEzCwk/CRGIhsI2ZsVv31a+Hfc2GFa4BXu",
+	"xGKcD81b8Cf4tm2Yy6c+ajIE/EyEg7q4VQ6J4WlaxC+EGAiZA5yc+QgLy35KTX1a9AADMXLUJBOdjOew",
+	"xDxNw8VBq8y67T81XU+L8pcUdmiWcprIWE1DqGWbmfWHGsYMKw1ABeNUcA2BQaOJpnQQaKXIUuEWzNmW",
+	"TvLj1cz4IW7FVl9y3isI4SkBEGAEEAWsfGqHAsUXWa5Yy0wEI4jmJxu6qcICjZVKOxMJURWxWSHzwCzU",
+	"3MFzxYAd+SmqW2eokGj7rTRdLz0bhACvkxRCRz4tlp7LIo9pyGP059Hqx3xmi0vZiz5WgDtT3IhbNqK8",
+	"qAxp/Z1oMaTDY4bnOjEtuZtUXMK5ZaIK9Z1UTUtDxmKqWL0+gbgwhZlHU3gLkQH8+xmlampvX1SG7Fja",
+	"uY1t6eQZFG9aGEEvyXqTJGfdTPATdAersZDeVlS2S4gtugMhOmY8/mYU9d7AQ9jjadrlPXNdIe5ZxIxr",
+	"NoKCKDZyvuq2SNpHSSX8xma53RfLhhYn+sQuttF+6cKkdmx6hDHNePATzfqZoGDkfmLOJiTOFClxEDM0",
+	"0UK3XW3/LHnEc1EK5De07uv3Do8ePPyjzp17D6MlNwsXFbeGZzkQf38N3UPt6JLqs76AKtV8pkOWK3Oe",
+	"bRXL0KaOuQ/Zp/Biua+p6A6VOumQbmh6cuLqp3Oya25xkcreaLg7meiDP9vsaDVD8fo9lgceV4M6HmZj",
+	"nRs5Ff0czB4JWRPskR5CKRa8fN6AIHbJPCsFhzeb1pNdRAuf4oqeQMr9C3RDezHOZd+vbwLgPchqI/3c",
+	"cXsoHflIpEE7sBzXU8bNXFofh4Fb96Dd2m1CEJS0xKLUJTVfoqxeF0RuglL1DaoLcj0o9bPXbG5sgpmk",
+	"4sX4ka0Vwl9xerKOvUVSIjImVntSJiSXrbdlZFKByErzVptV7ycOqxxxE7T3rplZzYmpQfuaeThJBUxo",
+	"t7Rr2A7scE/EFkMKn3rbSNaZNYw5hb0mDPBqF+MwrZyHFQcOyCkWnEkqaid0bYxxTmjpqbLnaIK58oQu",
+	"1kqv8z2IrkJ+lIkiVMolA4BUkwMLd6k+EN3vcz3LIsk5XWSjQSUAI0ut9ldPCD7vlfNVv6Ku5zMc2dN8",
+	"zsuPQs1Haz5ayUfru39pzuotLv5ZvNSTVJynh5ocy2I0ziEtEjNHnZ7muBgB92AxRzC/kXFxhTmNUI9C",
+	"Rtk62lPzDCdtMMgoBryZIux6AHUhZmygmJKU4JcJ9skkHhQAB1JMKSW2wT6k3BsYcKKZvddkfEZTdWxN",
+	"WFgowXxvw+Yp0Q7Hdmsuit6PlXZx9tYCOR0qdiKdPkw27c1d82bg1W55P794ZQqfdePrnKciWu3NnxTI",
+	"vNvpvv1+SQF1PAD80XBFcAtKb82T2xIt3bW0FFCTChLsfe89vbmdnvoiwgRq7lprqXWMQa3WYoxBaJmT",
+	"4ZLEUy9A2/VjDRZd7o6xQYKs7AFOSViAGgJckGFyNi2IPXQqcKEWQxQbOFope7uRqkEn5jNdwX1ciENF",
+	"eMP8ANOZ7QbU60RjNXaL//PHE5HNCqrmKnxvcNlt5d+n4areLYo07UpV55YA+r0vVtVcUUNzvREgTa8e",
+	"gv1tg+m/C588XSNa5BJDS1YzU8I2/ehJ4GcmAtNANlJ63J25x2a+AJt4PSw4MoXtLbJkgnECVDk4mVRJ",
+	"exl3uroQuTcfUQd8cwIuonJrwLc+Nhw+Lo3YSJCrueF6TN/Ilx01lR03awoWtNVX7XjxZntLuZqrG9pw",
+	"ygAtrr6ZCzkeMFzCrXxBFvVItykTH2RfMyvy6l7f32WavVa4n641m0y/XvZYgHBCIuL1/d3GnlnTEpjt",
+	"OQkIm8QyEQ2ug5nOHsx05jimJQzyyhNLGp5e8WgHIt9uoo/D4bgXo0JeGTGFUUdS5ag8Yj42gkvM5VOz",
+	"A3LB+vnXIygkwGeMU3aWub63qDS4AweEAPJFvntQtAMDPZPaV9RtdjqZfRSAT32I6DiZYF1hlOze0IiB",
+	"cbCprnZQnv1laWw1a6lZy0rWch4h7atVTDhUtY5Z65jbuU4LSlUolQ4c4uyx7JMYgX0rNcu7vDe0Rs4y",
+	"+IeL8UJYrlmIiFk25isEDhZa3KnQBrGGDhcrnAe7Ci0eVuhpzgBn52OiICJZUZUnz7jUvAcRVhSThONt",
+	"gyF3xGMB8E5gW0WsD2KWaDueWkwRSOw6VKYPCB/+RHULwJGB0Mdy5GI6F0D5kiIEi4zyZJMmv7I6luAq",
+	"5uXPbAUBerlBoIwY7ruogjPNZ5oN1RSiu2wCmMpim4BG8cyRkHmSzyLm/gk18Ephy/Ae7WYUsoj2E/6J",
+	"O2r+iZtp/mW2M6LYRFuZkDCPSzGgFDkZQeT0fBHDcqiiOS+maXsizL/pTNjSmHM94od+SlTHfUwdlqFm",
+	"LMJYOVyVjxNakAI2375ZHvCJmLnpwa7Yb3o8FwNAt7PfFStBx9iOPaKMqsj2DjKGOdxmwvQXnfDK+cIr",
+	"iwtaJgZajQSiq3qSDTVgzmznE9WtaKM45q4BYtng8skVxD7MBUbadlBUjfnMLhcGRnoB96ORWZ80kYKJ",
+	"x0ioQxZn2KrKGJamcD1QcUI8udBY1C4G5koXUj/WY8W1YBmX4Af7tCLEEOxUQObWMVPZOwk+Kao31mBR",
+	"L03aEYVtw14nDj/Nkh1vtuXi3J9wuczYxHs5lDArxI1zqh29xAhlZ2etUK7QJpCJ0qgpKLF63O79yoFf",
+	"vdhxCxqudZgB9SsPHtSWndbK0Xc83PP5GexeztIvPxWY7rmmFGoO9wF+c1rvcDUTDT4jcwMh12LJMPqZ",
+	"GlWbQVcUCDulfwr4d2NY0nWutur4q2j6pFUiGSQIiSY4sgF/drDuR2ALDAH0GzhgrfKk+n1bfniZooVr",
+	"X/5KzhdwQb2N7rdHBbw7U7pecdBuXS/XBw2ara+//Y2rR3vv3AhKZT6D1s3dRrOx27geXIRJz1yDTUx6",
+	"dCZrm94ZbXrmTCY6Nyz3kSgCRJbY+EiS2sLKVyTpr0i6vW1f+sqn3NJMNj3RMPn6SJ/pSBeQlksOsVvo",
+	"pYe4lG5blfNC2/tiM14eqaRXiXMYtOk3x5K/af7EDCOwOOfZrIOYlJDcEl7dBOmDJv+ikkzc3ByoeND+",
+	"6OP1wnfWXo4w0MlA8hySVd3cyKy6WYjM2RijW+zVdkqavD38de5GbYAsAAR7jlqtRwKXGhztZ1ee0L/m",
+	"0jaqkicKUlnD/L26MH/WSAf2I4fhTBbOTPSxGsjGJ3B5IsbqY1VzmsvlNHV2w+VB8W1KzQuBdiNRlY7D",
+	"fSgQen7wextG4lu6cinB+D5N2VYod5d5LtR+8YqDoLyx1P1iQuZrSviVl7nrKIGXHu3u/OR0W49raXDA",
+	"gVdpG+veOuQjKLwNNBj93EX97AqDnevoq2+xw3luZLFzs69Ndmcz2RX145bZ7NxSr2e0mz/trp7fVGpb",
+	"D67weoNbT2lhf4ESwFBEziYzuve0eCQynnq1FREGzTSG1YgJgAsCUWy33RmGE0xFMhjmFQIImRUJv+aF",
+	"mhXHKU/kqRA6xNUPbr93F3YUZybi5R92k8GcABHcvm+2k5p6E37HdoL23iaiEXZz2QbJilXZXjyChdwi",
+	"+46W66wSj13BNSUeOqe1lbEWYAoroyNeaxLt08WXK0+KS7aOqdGNoDY1vsKmRovQubapcb1juMLWuPJc",
+	"1UzkHJhIbUC8RAPipoR6Wwsi9nO+5Ts2tR9apfZS7IcendhW+rZ30ZOiq67q7ubi8eVaDmu6VpsDa2n6",
+	"bObAcxSosVj96uA7+9ICna8K8vUu+Lr3yDCClyvQd937DwuzmWWQ1rIWbi7bkogLz7ozNG4ncen+0LZU",
+	"Xh896Y4SzMi28s6kwph4mKtMYLln15vKAKG7wd5SGeOSiceJhkQwlxbX9+QcnokCqLss4BAo2sQ0ngqe",
+	"eQBwR5TuVC7lzUY8kTlPJCLP04AwHT0qLmmEWUcE6kafkryztyjvmMPYgJc7Ns9sUeh5f+LTjO1FHpw6",
+	"3Md5Iuiy2EOqtIYZJDsjnqS4VCdCjGnoYDD2bI+W5n30hAqCUXw8NBi0g9bezWYT/qdZFHIO2sGkFTz9",
+	"mOC958yZXpNxIgc5T086RBC/bUasuXTlx+jR/0pTbfQgIaPo/Ibp/EZF50Zw6Q153lFjIeGhOnjzdmt3",
+	"D4a1gdiCo30BcZoD08E5OGEHIj5N6iry4co0txa8asFrCzOmcpCXvYK0bcQ+VohfV57QPV/Llgnf1IjT",
+	"Xy3TpN20DY/MKtvjqnNwnvLtqfotjaQ+WJdur9vqVIVL7Xagz4157hUhtQLIvISwLrf+QIvs3h3U785T",
+	"Xfy4gpg6K9JKZda+9QoEpgCkw2bqp519HZhyRnWSFnJFYIpd6u0CU0AfsFJsV6RKDjTiWQsLz1KoZ1AY",
+	"SudsxPMeoGZHccLTzjgT/eRx1GCHLjiFBgU4ZVgzizN8LWR60hsyrtkftIy48wfXQbWULMrEAAAiYtFL",
+	"YqHbPt7EaSPDb22KP34UMpFqUfUJ1t7DbxrsXr/o2ythFbIkZ13RUyOhrToLTYA6C/Z9nmMhOdeYhyqA",
+	"s4XWEdUNlL/SUED/FVAhk6bp5kNfL43TgQZebJxOj0se8zkF1S6Q0TCbzd0gDLwTYh4WJPk2fm+GMMDT",
+	"ePsA7oA5WivavX1/odUb14pmP//Vf3327/42CM8l5hn7vfTAnvnZruOqWGNFioW+v2J9LjnW2S7xus4N",
+	"PPl15E+tMnuRP5YcrskVVzgq6LsrT4pbuJa2bEdQR/68yuo18u0NIn/WOoartO9V56rmMpfBZWpTw2Wa",
+	"Gjak5FuHBkE/5xsadK/vKhGV9KKi0l8/wZasuhH6uguUBsxFNkqkIFTo0KhJWPzbtEqrs0UQEtKtSwpC",
+	"KkjWxScxUoGhTQnBJcci1ZT2qy3P1z6zr0Cw0nnpAAQju6NHq028d/C920ga1qtjMwdbXAA6FrFWlxvs",
+	"9P5QSfFWkuYiC76KsVHlTdjERj2/FbWwd8m27fkNWGriXtipU5SpalO32fu5ljBMSrOxF5PEZVyyiYds",
+	"qKbikch8a3Si2TRL8lxIr0SH+Wa58DQHTt3ArqMG+8CGVJXCxYWEapXdGUNvGgRzWdO1bWOJdbh8J16Y",
+	"kbj0ZvD8r/7jl3//f3z+t3//xY9//vyzH33+m7/64t/+yfOf/Itn3/upjUrq4OpWBSc5qG4r8YVb0YcX",
+	"maFJBwDi0NdblHWkRIBQDYNEdzQ0SWgVq9dzDXGwes3PIBfOb8R64uHcha3NvrXUN7MhsEAw5yk6Kss+",
+	"Ad+akawSDK88WSuIaoES17FUXxlj7zzp2V4eWWbcXet01Azo5WNA9U28PIvw+V3DTaXg8zQNH1jzrDMF",
+	"835f9HI2HQpwIlXxsinXRhHIb7GJFjbHQOTMERLgdmYMy2yxFRTmnAT5Z//uPzz/9z/b9va9uFTQmgi+",
+	"8lL4pmSzlsLPans9Lxp9qsR9BQjg5jVZ58qxlknlQ9NmLYvVslgtiy2Ps0pTNV286SxXrAul+XKmZE+w",
+	"kcrE+V1/8Qg+WlpgEn4GIQhvtMp0+1geyx1Xcq9BEljUZtwVRzRylZXM6GUZi6yRqmlnyjOZyEFRvxCe",
+	"6mmS94bQSC/lyYjlSp0wzqhgoVkGhTHKU0iDdUVjS+1nAnJyoZk4Sx4JaYsa9tQkjUEsBMMvlzHrigGX",
+	"pmHzVYPdozqRVPLOLHZINaOL5qnEXTTXq33c9usomv9ojDLA16EeYAPL6Lrigg1bs9cM2tYMxKGpjEE9",
+	"YSo8iVV3zSBBKCZ7NjbitQ+lgm29SK9N3sWYbIu33DM9yHRmjhdUyc6HmZoMhkXtSylSbNiVFmyMEq1x",
+	"gREuscdHAo4H1u6Uirl30fRPo5+xqcgEMydynNsc6HwoJBupRyI2u4ABGEVXcz3bAoVm4YqnVKyw/NCW",
+	"LaTtKIAd1UiwmM80Dsa2aDrvJ6nQrvZhCHVNWVH/0G5iJUIqXpK1nJN43dapMQdvXl4BPzsie4FVxlYW",
+	"GLQloC+oNOJXzUcKR2AT1yjR3Tp350z+TXcXeUoregFlzajO71IeeeSTGCUF3h3M0gFi45JzHIFiHxrK",
+	"x9OUiPgI8CLMEFNDfLykGFtkGDiAq2praw9HReVenB2WIJ4OhQzN/2bCNmBLECPhhfKERaViTJ5x5NC8",
+	"QYSwGhL6fTuRlzr1bt0Sj90Z4NO3dq+1mvj/woCm75XRt6vjPYIj1on5rCTWB2FAaz4n8O8dNZvtllMk",
+	"RgvtgVIBR8BGlaW8uoNxynuGZNqjeQHVGt0eb0LVxsXBqCnbmSgbGCvNXTYX3BCXMmGzxdEF+uhmhn54",
+	"xM5d2S3InV++e8eqpKvDtO57nxy5Ly6Q3VZ1eNo5PUhT5s+NFXOrz+qZzuqSVS2Oo//C6iDzNU/jlSfd",
+	"5NsdIzc+3aROWdWxqT3GXyWPceVR2+ykLfVWVUAm2FO2NWbCm8m3j8z36yg1C9WYJhXk9v1JvvQUb5sK",
+	"0E9koocLuP7OaPpPf/7sZ3/7+99+//Pf/ObZ9376Pz0x/MiM8unzP//PX/70+8/+2/eff/ZDKO+OG44o",
+	"V4d3W83mvtmbJIfa2P/wnR963/7Dd3707Jd/Td9ukF1QNftzjzk7y1BWG1qNvCbi4ujWQfm1Y2ir8CyB",
+	"MmIlQUT0wO5EJ1JozQwFY0pWVh/agGAu8Gb1SGSPEjFdqhl/sAhlOKBx95PBJBM2KDdxwcGo6NpfQW/O",
+	"2UjpnO1TELBmKo1DKuYC1VpkbLqx77Wa9sUGi96+e8TKg9Z5JvgoIuMs6N5GXUYpGk3Wi0rv2yJ/YCd7",
+	"AbroKsfQYu1/tB93wKir7UOVxkLnnSlP8g5NP2jvNq6GQWbF9z5PQLVsNvbRptfabZoXlOEzrdbNxq45",
+	"Ybia5n2p8o4Ry2ZgvqN/3Sze6XgvfPTEskzIdmDXEZoIZh/oJCVbJnyI7jn0mF0HTgcKjj/EPbM6YyFj",
+	"M1FpTlhrt3gAheWC9l4YjDNlTmkiB0F7vxk6LddMrdlsPj2bCmy3/DSaTqe1ViPOFIe0QBUSzUZqVHZ2",
+	"n6bYzuNiLdAsctXsfFuNuonYcSevOqEBOLbIHokMo4pgUFjoSaR98qiAV44zLHRo6FeivfihRDPN++C/",
+	"6vE0NWQKKlskowo68xBHdwSjugBCU1yGh9ZlxXYZrgWaGRrQLf3WgfyuoL17tntEfa0P8+kGgGOqL9bW",
+	"F4uWHkzNaKOeAt9MBdeCZVwyQ/3Xv19LZQEspbbSSvQQX1nHTYatXXzm3vKuAdEK/GGrnGCOn63b8cF4",
+	"fC/+arq4YPs2MQbTkajNJJdrjcNlX+oHo13ZDskOPmapyDXEekCUQyzSBEiMvaZf04yYhfOIgQaSK/h3",
+	"CWHB8M8y5lvOgGIRaNuxLAHCDLlmUtEwVB8CQdRUNth7tkOLG4OvUFMDZRHqwBUXW52hcSyP5cFIyYFz",
+	"2NEvVr9wOYYDCJDSOYu0yvIINJOJFnGD3eW9ISYlmtFgPRIWJ4+SWMRGVoBuJyPrqcMXzMocS+zD4cWD",
+	"LA1j+pAn4IV369hXEB0E+YuTLBMy94pXCqPa4YQTzXgcizi00TdMwQ4JiLkwn7smAWq9K/o2zQflnGPJ",
+	"pZ7CCijEykukU7wQ6wKcDWxklLWKgAjMjwRi8WKx84yUZTPWT6t0SYvSoUiEEc9OhNmAZTrL0zDIp8Ah",
+	"slif2voiOMVcf49E5pTw+S4zZU5S1mkF21UGgp14acpmborQsXqh4MxDi60Vq2YubNA22mHO84kO2gF8",
+	"vG2lobMKw7gf64VjwgTrjMza5FcA8WVEWdfh56dI61ee2As05zsrH8gFZoRFOhSly4x4Is3P2Ga7MMwB",
+	"U+Ejx/EtVqz93SPQZRjZOSbNDvq5yKY8i7UHEKeyNatEQpxjV1guuKh0o3PJcqzaGfiVcQZucxWWp4qu",
+	"OgA1N3zJuGF90y4vPXSTa7YlViAcgxdaRBTVp0tB7ysIzbaqjer3y6h97ir3+16l/tI72xTdh5G+JDVF",
+	"a1r5ymkOdXTBS592ei7ahudTrgwTOADLF9ZyBJrKPZAuKgxhvfyO/hfGRrLYS17lUXs30fkh9b+O58H2",
+	"UxSZoLu/xANgf1zvCuNIDvGjr6QXAGewiRvA7n7txDuTWd8Zppfmt+Ayb1miRqWpUeL5eIxJkINE5+CB",
+	"5ZNcjXie9HiazgAsmZcVdAeZl5gZP+IphKan5tBq8oY7RI4hH4+FtDKXzTWL/ngiJqJhO+1M5IlUU9mh",
+	"KUHFGNXvg0U66bNWM2w2m2aomg35I+GPNh+KkRbpI6GXIfcdWofeizRN98ix7slnlOcKqXNGIoLUwHYw",
+	"zPMxwKSGQZElS/l1XjItfubI0vskxawyJufJSHS+jZVKD3TCrxwaoj/kCZw+qmHqDdBub2ekIUDHDAA2",
+	"GcInRIZ5KlebzaduGEe2tCtTkiw7Iu0vNao/3YyMXrJRm+e5GI3NdHebV3fDgD8SmREwbUewLvuwMW4v",
+	"MTbLRt21A9zInpL9ZBC0nzyFf+uJEbzsu+tgECzuRKJtJBZGJye6g5fUPqDjxMdjc5IE16IIE8Oeqzcz",
+	"hL+GapK50roi62CsS+mJkvnQ5R35R5Va988qPjrtkEBCk6OJK1dEyc5EQjHloB1geBicAJdapYWQK1vQ",
+	"YjASMu/o5Nui+GjxlMLTfHVTyUC6Jqo1CJL9OxmgPTQbN2+uuo9hkKucp4Q4sdvca62NKQEx3bCXrf1m",
+	"GOA+tnYhNxd2sBkGtHWm3afnB1Ju7+h66gqFWdSejlr9cJ4OF3qzlohzmvZx5Ym7ziu9HQdWrHEBB4BM",
+	"DPgb3PpAWI9LI88UboVbRpqBCAC86SxXLMpEbnhSxBKpc8GX+h6cTFJXNnp1vRX+sVqnsNFap325O2Pl",
+	"maoFoVoQqgWhl10Qqp1cl+fk2kzY2NLNhUfhfP1cBy7Sz9lfwLigWT9TIywpzHWOoFoNdiCR8RQJCvg5",
+	"WlmJXm/sPbOAV5fhPvMY24X5z3SqpiJbbv64CrzGoxBPw2AigXHMpdFWMBNgDRtbOy7VDVez+JrF1yz+",
+	"H7Oto/bNvvS+2Yuzj1xxRP3JmSScamfTCMUTRDwDSqRt1nemcydm9PLkEc/LgknbCTXSUVAUPUCqkArQ",
+	"UY30IcEWY8FDeZqqqfYw4kE+mQIk6IifCL8PJsWA58kjW2lqd7fClQStvEmr9EJ9ST2VZaKHa+vnIcAI",
+	"g/bObtO0PuLZiWGJuJrWD0SSIuYzqDGbjCvbII+UayWRj1TSE6zV3N/dxG1D64WLd1mijOdX2zVsoWvu",
+	"EF6GcH6G6wJAX7diRRL7PP9UKWDJCp6J97wr4oHI7q5TEDSFV5moq4HW7Gdr9nMEdALD74HylGgnYH1c",
+	"IGPCI7xNJJGLQdBCUACRBgzlUq4i6Mb4SVIVQwDxODiGlxj5chPKsW4Yj0c8kjqr94XgQVpLjXfJvuZk",
+	"nLMGBm0r5lVcWwLaXYYFAM4JeucibBc0uSeBFtqod50kTgWp8Tpo798wKir9NOKPQeHXQbt17cZTB90K",
+	"DfVzNA5oiOJFAFhnYxBiTL9BJM7AvmhadzConWkSG30T1FKzJd1U6DFitwLfVzLJFcBet5+s1IoB2KeX",
+	"JRCIVZgzrpmZw29iJLKBESmLH1s33K8kiBS/7UGcDgRegZSfJSpL8hksSBlEaO8aCn/VwVkODg9pNEL9",
+	"dHDpvFGaA421nr2ebJJt+0ZYPPYBqYL2Ve+XUgg3xG33hiKepCLuQK54eXJn1ejxgJ4K52YPch3deCb7",
+	"e5oWENYuHz6B6ls9sQ2Kt4NPLO/ZYamTjcqKJdoNyOiecOQsOBDlyfeN1ujAxwAYoPj4RIxzCJ+UCFVe",
+	"2L+NuIImdkMBXGkEplLE4pZiykApW5RH3p+Uaem2WqTOefaIL2iR69CHa+ayPd34Zl2uFlgzhZopvCCm",
+	"8LLq2LUGfDYDrC7o7nrcaYWii59deWILPDxdR3i+TS9fhBB9WRfyTPfRLkAtpF0aQKMT0gjYyVUkOS+h",
+	"bSM11B6AUyGzK6/M1rISwpmWAghWMbq95px4xOM4waI172dmqHkiHMsc8cf+Q1tHqfTMVUxSWIPpkmSo",
+	"V5gm1Dz61ebR8+TqHHh2zvNE50lveVrrbfRzumJfqNi5oksIx5krdQJZdWZ4WmQQWZVRmh3+2VcZE6BL",
+	"oik7tDDeIRkBQxeWjkjfmVFke2okGsdyHk1bPOa93AehDdlkbIF3IFAMBmv03rFKZA4VF0FhVk5Dtch7",
+	"OK024zAXZAGJZojBm4v4WBK83CiJJcDimQXASHooQAVgf+gM9j4z2rVZjZjPqFqV+bHXEyLGHwH3XDzO",
+	"G1iI8j1U4mB6oGSbBduF6jkhAz0Ontzco0dQVgcW9ZHIGuwhGlVHHAohcg27cwvf8jDFZ4IDYKDXH+ym",
+	"aZ5nHqzRB0e3G+wOfO0/LiU8Fipew+l3UYNF/UyNImg4yhWCDE6TWEiqUThJU6ZzMcZxHEiGWH0Qcedg",
+	"0jE7EjZPt9FWDOctQ0ME5jT0xRSSGuCAgbs8gpgoM4iRykQHf4qwnpg5syNzYMyAUtHPzQGDMbwvsp6Q",
+	"eZLS+kdykqYRS/pMKjwVU67ZSHA9yWzVxyIa0I6ZM8OVhuYysGEyGCIuY6UbB3zyC1DRPC/w4w/dzWRd",
+	"MUhkYWehcJ8isyMvQTVXoRk+FDwuGjwtg9xcNugTALFo02HdoToGMVffs9wshbot5pebA7Gy+IjhSeCu",
+	"jnkudsxhWqfkoxmoMFvhDfEWk2pqdg6rwdltXjKwvIx5u/0wUqgQiecUDu3STHsxLnVp6zu3MdIrDISc",
+	"jAzNpnCv0D6P+cwQ9/JoDLE3H+w84pnpAaj9YS7G79mvzR9fxxbMP++YVirmcLBApnFRtbhVoul9tBjm",
+	"Q3M01l3l7qw0ZTvDAg+5KOjgnK4l4BNA9zesYM0VeHN227X95uy2a/3NmQu7fXNGYKtH2MGbswe2i2WY",
+	"yq46oo/m3GC3eZpWFojYb+7BcnIbrCzB9Hnx4M+Eg2o2rACAiE7ELILywFKIWLOoO4uWDedEzC6qJOri",
+	"1QHaaWm4YpnIJ5lcQK6Ft6jurPUNVg0d6H/1DdttgmKSjMzxs/Ogv9xYE5mLgciCpxdSrhEIoSWdrZ29",
+	"5lHrmgf2U7AsjEClf370BHbEBiMjU4THXojPQms9LnsihUIUu2EAgfPm363dPTMghDuGB61mKwziCfKL",
+	"zvhqM2g3Gzf2d/2HN68G7b1Gc3+v9PBm0L7RuHYzdBUvbpg1o4qQrgpGi9TUCZTtcIG7GiJcr4aBE5mw",
+	"4AXF2hoxCQp6NMNgIv3x7pLhl0baal23D8woW43W9X334GbQ3m/sX70G9TlUzlOMNquXxlsaszbAl5wt",
+	"f2Vc81xQmTtxZ7RKO/HkEE796ZqveWsNMlGHeFximQYesymKpeMxyPuJRGkCpRlUZADMm882LPRZrb5m",
+	"go9WljQm3WKgINeHCuFDGAqwbdZLlRaaJVg5v6ekTrSv7rLXolw8zq/AXztUdun1Nupska0dRSXaPWm+",
+	"omaTe9moZ984fHA/NKoD1l2xZeTRH7u7gFUOCDHWmwtdd2fC1ekH762tBMVwkGY+mhnGYyS06MkxVTI6",
+	"DtrHgR5O8lhN5XHwNArnf8R1Nz8ViVHgUsQy/mb78qE4loxlFgTeOYDtGAHlZq5dM39oFdXmiOYYoRpo",
+	"RCdD+2gJWlfdGuihmpYgs6TEUGE2VdkJwt97JW54qhUuBqeloGoh5hSJjOX8RKB6jHnMku25rlBcK4wH",
+	"9L2LujsRYozp8bQihqEfSyhzDRJxnArzHSyFr8/uNqktsp8UkuKQp31cQYein/uTSdVUh2w6THpDLCTG",
+	"/njCsxxKzBzL6L2Db3VuP7h//+7to3sP7h9GsPAtozyj4A6R5BQCfpNFZC9u5Ep1RpPeMGqwA32y+rSa",
+	"g1mlVR7ChLyKYiu1ykNaYtx8nM/y03uLNfFRYq0suQuth91ZWssETbBz0itKeTeu7ZekvuZWUt8COSiJ",
+	"fQH80mZ2+Y6luYJt9uQ44Dlcg6qI7OMgPPaUgGMKtT7GmmLHQfvJsV9I7Niw+qdPYU+Kec5L25V8s67Y",
+	"f85FvviAJxLvtPkXWEHxTO9oImdmwc+x+Jc5EzufqO5ym+03VHfOkEgGQfNfW3W/YSM7qsvvV0cNH3F9",
+	"Ylp/FSrmc8o3sSL4mpCs9p1SCkYM0vLe1ULeb4ZBP0lzDPNeBIR9GrqCtct6a5nePlFdyM+4WuRdUJ7i",
+	"STIekwbjUhVdDVzzDGv/d2f2C9B/gvbe9Quos0/nYhNERTjBNR06Uzy1WcOlIdPrVkFbmuKmT1g+TXrC",
+	"z2sjAcLWMMKqRySIkqxdNraTgwgaMNeBaZGKHqS5TVEWkgrNiRQYjr0hI7fdHctMjAXPSw2R0sdt7aUI",
+	"m8P7aaS/T1S3we71qzq3Njmq1ocFjmToTyOpzO8/lpFpFjrskLAbuVhHas5QWZFlKmv4A5ufp5VbP1Fd",
+	"lGSNtoRpKL2TQWa0xJBpNRJsOJGxqyMIbi8vxtKqNigmcZYJnfOM9BkPFcFuBM8XF0TEUD72WOZ2PFzb",
+	"TF87ePR46BAVOivYKgBaOCAvCciwhhqJQmbmruYTElzw2YFYmmhGVKwN+SwR2mUMLYmOJfiPiDTDIzgY",
+	"+JlUbCJjRR6W+b217i4jBYMbCabuAzigHjGRYL2OekZbjSMrmZv5u6RJduCcZ024biybyGILlteOIor4",
+	"otMq5wE6K5jeKjYFDBj9E++90242my0k65+o7mnNUt971zfvwcsxLCV6mlNp1NZN0jVpHy4KZnPJMleB",
+	"wnPk132eauEtTzXjrVjjDdp0H5+/jNNcW8Sp3tmS1IOCSYWMs2TfPbHHR2jIJuCrPEXqWbLQm56k91Mu",
+	"1y8CC6SnCIY3tCXBKA6PxNaIkXW8D8T7AP9jKmN0Xb2Kt+BepOu2sYxX/FRgxrhotf2rT1comVee4PVc",
+	"GcxbMLsLyHk4bwq229xaS1tKr+Z0stbGxOk8tK/TqJLhCbU75JIh2QzFtxFzfZ5hxMR2WtpGcuQ3VPde",
+	"XJXZunizr5iDuTlKiu0hXFF2fk7pMIthNEcL9gZpas5lYJYpKZQWp3IY/cJ8WWDZgh+CpwCgtQKKzWhq",
+	"UuUduoIVYGyHuRrXxKsmXjVC8FmpnblJSO7OoxA/EKk1opNXQGW4GMuei2D2QyxvWZgMCt8aiHzubSN7",
+	"rQDRMOe2FFR5/tFCcM87QEMBrsdzAdmnrd3iMcDo2R/2wmCcKbPQ5id6eLUAsrPfN3f3zytyY0OtyAUH",
+	"gMGoNgVvrzaAJQvXtDuj5Tx7dIW7gxO9k8i+WqoA2Jsw0ffMa+d+ExZ8yc/+7k+f/ac/+eKHfxZYVtXB",
+	"j5xRoGNLyNy9f+fe/beDxdBDbODzX/3X+TZaC208fHD77uFhdTPPP/vhs+/9xXwbu/NtHH5w27RROY7/",
+	"98v/8bP5BvbmG3jr4N67d++AtHXGu4q7dNpd7atJhifpDE6aVxXCBhYnVr3JSMgcxVizTlv4eLWQ8SpX",
+	"rxiNU44FHiqvHvhk6SX91QdzslPZxI+Yu+nXHORsJ9su5FKPYrHUazoUKx0j9ky/KM8IBvHgIDruk+D5",
+	"P/35F//2T373X77/5S+++8Vffvf5v/nFE0OLn/7+t9//4sc/f/7ZL58YUvzULIf9mGhz8c3Pf/r83//9",
+	"BqoPNXTJNcCcUBu0P/p4fbzIFoBUA6Kp8LExbHHaTPDU5sxc5PKuA6V8RpXU7ct6WMiOTNd2/NqO7yo/",
+	"5QWh25CALpUDrjwhQ/yyuk/vWRhIhAYWmWAZpDyJuDCP2dYwnDUfiiRjuXicLyvs5FHsV7C006taqWn7",
+	"47e8HNMpJ6HmSi8vV6pv3+X5fM5y9TaVic+zCk/kblLEhAREN0jWSTT+22ceywrblEjEtnFL1GO5dE1x",
+	"yyHcBWXlqcrKpWoqLrm7qu5u463+/W+///mvf/zssz/73b/8i2d/9qfPf/Lnz//PzzaKCKG+LrWqTU0n",
+	"/3FK75tS1lp6PxPqTkgU0COA5yvTTzTQ+BWGvQ/gja+8Uc9MYxODHi5Mbcw7kzEPFnGpIQ+X+AxGPLOn",
+	"Z4OfE7LMt/l4DHEJgR7pjvmj2WzB2dcaeXzAd1IlBzvuSRhkKsWkPzCim0kR08HaXy1aGLC1+32t1ag1",
+	"0XvN6pnOxajDN5ERzEpddo3/NO14UgIFBy9Z4FLciMXKWFOs0B2ijEUIcnlLcjXuWPw8EEHWLII2v4/n",
+	"V+QMt2M9wcAMpDbp1UJBYdKb6FL07RpktJrtX3liD/nKsFpHZWsC8ZITiNq6cnnWlc0v4aYi9Af2gJ1n",
+	"hWPJxGicz1iE9yxiE9lNCKZCSDxMmPtoq/sBUIXo9wViXQJSCAD/JdrhQ8jYlm3Ip8rhWCjpsvUADqOv",
+	"MiydbB0DPMk3Lo8MQXaXUhz5zNLlEvtRQYxA9Hrqi5dLxEPME50TEjcU/y636HFN2/+xCH91ecGX3YRk",
+	"DUcqs9akC5Ehr5yI2WpT0jvmhQu08bwjZqeZeMzlOnj/HoOx1kLT5Uct2sXHVEIs1+Tbh0Jg10Z2QTCY",
+	"XiZy3K1LFLYqM4kI1TTRFptBGNnH4oIJM8jGkjT8d8TWZRLMPy0rylQ8wVyetZnNO2J22XFd67uCEE8U",
+	"trBjGw2rZ3sGfntfTGEV1uO4Zkw1w60Z7lYMF84Q49JSuYvgsKdGXx0hLWI6V2MNmC6JHFyE6rYkUMsS",
+	"uzpG66sRo7Xlad2ew4brBZR416FrdFexPAEPfJSenq9SwSL0nUSuSDU14owlMzYZp4rHIg4JlVOXSkwk",
+	"WQGv/iZ9e0Y4uwJFMgGwyWp4O+rsNCxLkEfspAqIdcqaXYb8Tz+uxzphJJiug8DpXz18PVggsDpcD4Pe",
+	"UPROTsG6s+9kaopFo5phJaxMT8l+Ypi/l9ZcPCsSlIvwlSfP/vO/evbDf/H097/9PkayfP7bf/P8n/3l",
+	"s89+9flvvvf8X//s2Wf//flP/sKCFsFadFNlBoMI4QVeeBkg3Pw1wRUSQXu/lJqdED1q3/QzMeEnf4JW",
+	"qGrPg3k3w8A2cOMqonbD9zdvXH26nokmFvFkbA0pUFoiLq2ZeDwWvbyDUUCJOaXueZIJ7b1ZqsbQDorS",
+	"We54P/vB95/9i+9+/qvvPPvBXz37d//B3CAw3/RUOhlBotyf//PnP/n1sx/8MihKatnm5xLRCxD0m9eb",
+	"rv6mOQH2BarP+dHHYaCTgWn+i//068//7p8/+9O/evaDX2EyXZaXJluktAseQ3kDi61Oafa9kejooRoj",
+	"LXZJ7i6cSRWPjI6CMWjnj6QIF3+TcAlLoeuAiTNpyLSMS0Mm7DKvhdm6FFIRu2EjMO0DPjPVvFJ9zIXO",
+	"1JSqHSU6p8JHUT9JRRQCrLghHQjyTFzOEDneo4x1FuV8EDXY28kjKpKVzqAbW83FgQ6a5gGAL1dZgb2h",
+	"2RBBshPNiBpb8bWN8EPCFciSChoJIeXeXHL3yygBUgej5Gyc8p4YqjSmFH01yRk/lvSNBdorRIh+ItIY",
+	"HCESRmRmDNzfDmgBJZG9FuHtjhDOz7yXyEH0ukX0w0WHHrQaCYRhzBX6XRJ9LCMgClGD3SeMRhDToW4Y",
+	"lP6KiL3A5YxCNpGp0JpFfJKrDv0GnRvVvkAlBKzC24ffNAvxrXcPvwVbyD1AwfeSN2GIrbC5fyO8ev0a",
+	"zLYB31Aprw+O3tq5EcJ/WtdMQ2+/2brR3GuitQZQ07kOmRajpKdSJSFiN+ddXULtVNNjCeVx6MyYtdcN",
+	"9sCcGaOndKGAW4GxrYcC8BDsVudsCNff/GXWqkEn0fzNAcye8SzjMyhRB/UcAbWFMv6xrCbTY/MpNH0s",
+	"9dBopFKY3Ws19m7c/YNWM3qdbgbtOyMe2oYHcTIw/4HqXUrn7ijn4jHhOCK/j0JzRAqEcTNvW50Hzlwi",
+	"WTfjPQESm4V9h9JaPJ24MmeZmtIJdvky3RmLPIYQhYh4eSy9M44DxLVW/WKpD2BC7gJQX/2FKwIF2mHW",
+	"y7El4RiuNGuNJmmejHmWX+mrbLRjhbMNWNBbKhtdluGqJCk6Rm3vcXAODBXXLT7NFAUDsWj7iWZdgYCt",
+	"QHjqUKDa1jQDH7XRXYlFmztOh1NvKC1UovJ1VTzrdGc5ls29dvPq/vWru2Hg15t/uqieX3lir9DTldVQ",
+	"FmpoNlgkdJ6MeC6AlpulmOQihsIWWE0Thlbo1JK0dQp7yBRUkQQaK9V0Ua1+W+QFubpIulFrmLWG+Qpq",
+	"mGfnfWsxvdr8e9lhbCRrJFCpDMgyqitTVHzYNElTRpE0W+qgG1mJH/SRTleZfz3+cgVJ1eZwkUX7y7Tj",
+	"h67OE5S7MloHVFayMJIS3L6xIjjlAlrSUC7gabcP7t++++67d+8YeduVkybtA+40M2K2tvrdIqT8rTLm",
+	"PHylPRV6hGVeKtzNsCw1q6tZXc3qalZXw4huyRvvegY7Mr7xNMVa/QCZr7H420aK1tNTOBqSu4tgaW8Z",
+	"NUqqKVOeMdNnalADMponHhHV1h5y4D2Gm+GS+BY5MlqGTKqMOZJtYZHDIgo7gm8b00zJQYcspVgd0Jqj",
+	"4Hjg4LwPqGBNJ1cwsopw7dueWbTmejXXq7lezfVqrrcFeLbw2B6pNM4Dd87cDgqT6UZPP1qBqn378Jvk",
+	"wJLogbLo2t1ZLpjKjCZlLpy1lXuuHTbO1CDjI83UWEgvNCgZDAHcP+M9wz3bfsU03+cCpX/MzacfQ8Kd",
+	"eZxTipKKXcVkhvc+tE7BlMvBxAKDws9Y73aBc919PFYZWibvwoIE6xV+pWUrbmdfZSOgoN1Ecgj4WasO",
+	"a+Z0XaO3EqEPmWMF4MazDKS2zVxeaJ6aSjDv5wubZGSuLaTPCzfIjPlEiwuzx8Rq0RBjK/gtN8QMRRqH",
+	"NryVU3Dr2kaZeyD8GkFIY2CCZrliXXOd8ywRcUh3O89m5jfTGcuVCl1PzPDbzLraF2//+2bJaqm1llpr",
+	"qbWWWmupdUteCVTUiq3nLKWOM/EoEdOlSY3v4++Whq8M1z6qkjOdxJhoSoVXk5wluR8F5cwiwJqGagp2",
+	"/6ro7kxNS6HdTipMZL63G4TBKJHJaDKC5CsiJonMxUBkwdMLicPGR5YfmIvbgnpQPPVg/f7hOz/06cc/",
+	"fOdHz377l5//6s9PZRdI43BRg3bwBzeutfZuNJvwP81gnrCZ1YGaGAWBKxGzc6AmdB5OIyq2m1qivjzd",
+	"dkjln71QV46aHro7FZuqSRpTNOZLJ17b0m0XIGB/WF31m3GqXg4Rvz2/nHQEdbVx5SBeGOpuQ+ApJlFy",
+	"PefANO83bIV0kJbLldmNtI7FZSB+hx0wWzSOzBHZRGpyei6YoUvxcSEYLYyy4GRSCKAEU4YVJFdbpRcl",
+	"9Yc4lwuT1alkcmvXq4x3LsINDHtlwOHX7UbY+DHYCwg7huWuZZ+X3WIHkgIoPsUeAnXDW4K7eA5BgctK",
+	"9VZSKz0ZXQixmivnCbUFQPM2pzaeCJsoUHWHzZhqdbtWt2t1u1a3a5azbZoahA2CtdfKZgPFlDxnzRuJ",
+	"xhLPkEs8BHePy2XaDZvNJuUuHSrrK3JZWRy/GfEZWHpZX0xFxiBT2DATySLgdZjXJpUkw7LFmnskTGNe",
+	"nmXUdqo7JCDlEFshbPBk6VWIlpik6YqE74dmxuukfIM/YD7fu8EiupERS2QvncTCZrMXjNLR28Y5poc/",
+	"VNOvdoa4K7hZcNDA8T1HtedsDWRo8IwMpTdsdAwv+RCp9C+XrCtYnHBgsjC3SZqXzBSt6z5naHoE3TJa",
+	"c930CQgckO57QTnAD9V0kzRguLa1WeNyk4aBIBQSv3NDo4OcjI2GTL1Qo0aPp2mX9070lSdOxoE8oSUx",
+	"aypj40w9SmKovW+Eg8g2EdkZYkNf05QaO4hYLPqJFGhfyBXW5bbAqCGzRiDbMPyDMj2TWMg8yWfhsUSL",
+	"UGKUJ0T6SnKG4qOGfM8ddsAy0RPJGDONYS1j1p2VGv+anrP30l0MmXgkpMUzte3wLEvMUCjc0PxEnefK",
+	"zfVYMhdMAGMYo73FNoK4qUB6hokcNMxQP5BmEQD2D3mdS+zGJFbRz5maQHuAHuuSQ+WMlb7ErNtPRC8X",
+	"MbR8ZAFnXQa3HX2S2xTdEJJL95os5jNdGvPcl6C0LSxtnEG9f7NYUjnb3YhATyA/AZy713fZUE0yjS0A",
+	"yMrVJlRV13PhheNMqX7hEx4lcpKLkPUnGRRi15PekL6j5DOeMx7HmdBYnX1/96bL1M0Ept7lQ2F2Bttq",
+	"sNuu21KfYFcBYcLctHEu4pCJx+ZfTlSxB/wQYO8AQwZSvEE8aV2DuBdto12UTGemW8zYxQswoYK/IK9U",
+	"pe4e8RNxm3rZuKjHIVy3++qUqqdvXHmjxH+DJ8fBSA+S+Dhos2Ojv11ttXZbx0HIjomx4S937r5775sP",
+	"7xwHT6vdGKuCWzbND6ZBnjmExl5Sm4roSAsRjG3zdTdmhRtn0r4arFD0Jqhcg3rsGONDQ0MeOZF3ZokK",
+	"XWvu9snjiVbTruSJ40k3TXplvUWqPOmT2KlXQrKBxcrCX7DSd3h0kDC4yBVngwHOl2QMrBsInEnyIyhg",
+	"ziKOLBvRsXEUBJsN4W2L/SU5cyaBZUBu90vTWyAWVQpEN/k2mk3mL+TaQmfy7SPzPegS4vE4BeGckJ2X",
+	"9ZjEemWHJOuXHaLX9oNFJ2gYjPjje/g6WqxGibR/u9cBZAKHWDUkXEuVlYjYiD9+V8hBPgza1/ahWftn",
+	"a5HSXIgrFjHgzwxfjajCp4IYFKIPHse4fAproKCz4vYtXmzVZ92JNuKvtvAnHnUrL/9q20xYbXdBqH6y",
+	"p4SQuwGKn+5x6Zlhms1meWRgjjl388s82dOCgGVOIXe3GEe9wP+KYP+MIuBA/8DaEr1994hVEnwA4oxY",
+	"JvJJJrHnMZ8hKoOLC+4l48TsbLXh52wUdguKupyCLg0cqaSTy9oyREaKdO3BGVnStFVh5prbRYXWrrHI",
+	"NBgbq3o3Gzo/ldOQ+O/dWT6bDc1h/m6+nCaxzeexifGnJvDnaNQpLeZSPLj1ifqpqHAIToRZ5n6zTEkM",
+	"8qC7HVptFYI+jCoMv+LFREONJYP9xCjCZKtx+FVkDbGs6lga4gJ2lTfeuCOshzFRsvHGG77BoDwoQoLh",
+	"IyoJ4zI84FEE8nLnRMwiM35uB1+i1hheZzjNsbQmGS0eiYyn1sqiyS7j3MpoiPJb7zMqz0Jg9giKxwtW",
+	"bJrOQ9YVqZIDoGT0wbH0p0QrcJSMhJk48lrgd9lEYj5m6JuR/EANAkkzL9mCOrhsHbRJaPx0NhfbgV+N",
+	"uJwdS3qREGp5mrKxUONUIOvtCiEN0+wNRRyyicyTdIHVsgS8H2AcMjN5iyfpJBMatxHPBwRa9bjEYH7b",
+	"og2yT4Hr0/HCYj1tJpW1vyDI30Tm2cysYoGtRhyboVnmWNrNjhXawsB2RnIF08lA8nwCKb35UE0Gtg1s",
+	"mEw7xXkBpYISYO9Zm51RFIt4C5j5aAy2Qy/fp4AVNLckolsR3UKsNSnnzzSuwtRCDprdNFMTZP4EhDnC",
+	"48MiTgmZnvyrFcWJHOQ8PYnMVKKp6A15HkEOr5GxxGMkU50kjpZDu50il5yK3ixGY5UL2Zu9I2anGItO",
+	"K6KUq7RcF4nEFaOetcJCHGo3Qyt9ANmzy2CIoruuQTtodsyHHazqCRtSFC04grAAMFDtNG/sNFus1Wzv",
+	"Nm0tIpXdJ/c/hKeSC8Y++/WPn3/nZ88/++Gzf/aDnc9//VfP/8fPnv3Zdww3IKkEcbVNv5Pd4OMNijf5",
+	"m3HJtRzgOmN8R+EuIxGvXSwxrTBGhhSFmGx4yEdPArzMQTt4/uO/+fw3f/P5r3/97Cc///IXP/vdd/7t",
+	"7777r57/9U+f/+TPn/3kvz/7998J3IIZgW4XTo9/SzpUO2IuioLcY82nZwzjLZ3893h8av1uNckhJ2mO",
+	"S9YwfTVMnyE3cJ5mlpdWCAZbaujLrJBXoFG93K92ILFfKniiF/WsyBIsRBZFAL4eT1ORsd5QKS008FK0",
+	"UeoqdZtkBnMxjuVYJTJPhS67f+YHYXPm/NZuETKpVLFA9U8KEWswQVDAU8Re00KAcDV9HesbmoaPpSdu",
+	"eSIC+U4AwonUfSh1YMalslyzBBP/fJGuwDhGKaN4FaWokNxdYKlAAQBkUJL7ENMYy2gAjFMmRomHX1jq",
+	"iiZGXsYIXPwU/Ba1aW0EnJxsBg60LhVKihKZ5InhURH4wCKzZp1YSeF/BzYKdxRBgDNChXlXN9h9XFz4",
+	"MpE6Jxlhh0WGeOQdI7REbRq/tg1da4Zs/2rI9poha12F6TaZlSbJHwiU0Qgn0JCOGuyhWwRSD8Z83iF5",
+	"LBk7Ugqjk/FD53krrIuW50PHNCT00+3ewmB+m6CdyEQObEMkZNKhg61qFEtug8+jkB7wrlTZiKeVm0CB",
+	"8DLWti+aGq2xacHbFNrjxZUEyQ+l6lhgdUt+IiSLRvxxJybXXmTXlmClQY6HobDISIxqknewXfemWUhf",
+	"ZI9BYLVzrN53aLzcsTcFtz7tFdM2by49VEZBeGDjE5BmGT3hCBzdUJmGokjp1OIrAOwscUXhH6St4BWi",
+	"FQHnqkaYtEQyPD2xyNrWdU/khPANXKIBWhu5udq4qiC+F9NCXws2AdI2vIwnqUSREK1NKvctCuqkoLnQ",
+	"IFsKBELG/DWr7EJN8rV6weam3FdxkdYi3TLalr1EsEEPvJqp5qR0xSCRujgq3rQltL2w48jWVgzVrbUb",
+	"gosTMASZ50CPzbWM7G6Y7zxn/twymf0P0b/lOgYTbqnbpKi3wnP4XJcJMB4Yb8JwruyEmZmwT/p8long",
+	"7UMhlznZ7xJzf4Gqk09tSirUMj0JBZJ2+UNwiTkqELSvNcPAv81B+8aNG7slbcr8TGrRl//fnzz/9Q+/",
+	"+Ol/+/K//ad1FSY/nNlTxo5AGWs3m3/QvNGG/D4XAYe6YJn8Be295oLyBYJTsaUbrYr3GbVhrfQUT16M",
+	"dfeotY+R6W6s+LVUQfsm1nN2q7XWmsxN9aw6JZzOr6YyWaUPXn959MEKaRhib219QSjCGtc47rWCaANV",
+	"zAQZt2pZWUVEQSez0K+GRYKwft5ao70vy7TG2xRYuMS9iuhBdpQEJChiSqgUOrrFujNGpb1DPy7dc+86",
+	"uzbVRGkwdKKxlnmy7/RNrJ5GGUKYDHbLzwmbw3PhGE0pQegi6BbXdJNEgpJdXapp23RZaFlJf9HajZqs",
+	"DplIzWSUr1xNh8pHDy5s5/M+axuwuX2ozl0Zz1trt5cYvNSvBYurOUmG+XzsG113C1K7t6VJ866ML7tC",
+	"rY2EuXrJkTDUcZWj9GVlBDVd3zo1lypYI6FR/QsN2FlK2J+Ui3EsVMXwb+IW2srlBSJsInfVGSiXXUag",
+	"xBlt9JN1jczFCJwtfME76VponeB5WhZ4e9cyd3q3sOWqk0QgMATYb4DXT4ciExE4v+l9d3ENtwY37AwM",
+	"CaVqys5kRfZcPXW2hVWllZeF3R7StE7JBQSM6iUjXRIfVUyyFNNEcplTtSjYq6tUKrg853DUM/DbO0qu",
+	"VL8Ok4E0GtbEHBcsIQjDPRT5zm3Y8MUDcodipYtDUVqahRSAOqppa4aYDCTtTRFwjyd99cXXWH7EhS9V",
+	"g8XirSM/Fdn30bHSywSkdvFUhyxXyobUR0Xm/4r83LdFXlzIcxdF+XjsUjir4R98eIIC+uBGCfrAjRgW",
+	"biDyB49EBsBlsFpHXJ8EYZAmGv4JhDZTkJkDi4rmJIshBvemo/odGMDZJGRaudN4N27a9lz7VbspfAYa",
+	"pOd3TfSZr83yNMup6EIMJ7EQAEA1/KzBDkXuk0Yy9GP3Ng3N7IW5XogXjJ4odyBZmpxgqLp3C8FHOtIi",
+	"fSR0wxaf1zYsTBs6kcgG+zBTcsDGXOupymKNEVrIVSFNxgvbxovuYvZiRQ7Uo2LopaAzyNXEZbBOgExN",
+	"wRFM+F8u4JhYOyjor0Vfz/PxA5nOopBFh3wkDpNc/OFhniW9PHq9wcy9Y0fvHoaQl5exrhgmgKk9ztRj",
+	"KEsaHT384PDo7p3O+w8ffOve3UNyjkBx+OhbO2+pbMqzWMQ772cqV202zPOxjqyL2dzRmEWdzteVznHr",
+	"O7Qd4LEz3UaHojfJRHQLV4U8O97X5c9cziWGrFFE4Ix0VVBfhIW/9bfapbvS+o4mOmco7lGClQPAdqto",
+	"j4xdbDNczWcskTDqnbdE3hvumDXF4LUHWTJIZFT2UVnsrj2CGNN5o5cprTvafBeio92InO5IR7cfPDzs",
+	"PHh47+179w8j3O++ykzvDiUcd8HsvRQJnCYUINDpeUD0hjywA1VO1MUloJW0kibYldD/FOH1bNBPnSRO",
+	"hYvM9Kqx0nzCJZ+N+OMOZLlG1q/Z41oU9brMhGxEAyTPJtpQF7A5w6LZUAN7pxrsAF+G6ECvIrCVKbE+",
+	"xwhc+FaSVmksNDrLP7Qxt1SvOfrWDplyRLxjfsRkjugAXLJtiGDEAJUdnWeCj2AzbAql6rP9ZqsI2rTh",
+	"xW9ynfTKXFwrM1fYs+LiDtWUScWmiYzV1Na0tTNdGuroM/ctzGaIcYWdBO2gp7JM9HI2VJkGNJvckEOd",
+	"c/Nqic/yeITgahty0ku1lNXiyVGhO1KdZUvwgKptoGkcldiop5OuoXDU1sFXOln5EEWedUU8m4p8WuXe",
+	"/ebNayWkPj0yozNLu9zT41lMCFsjFVyLBjv84Pbtu4eH7LXd14HjEFzna3uvm3uQp6KIdbK/UWjMUE3S",
+	"uANA+REbT3Iv1qLLeycskbnCuDmAqwwRxw9Z4MO7Rw//qHPn7rsHf9R57979D46MyGR4CjTXgbc6ZFqJ",
+	"bGZC9N7Btzr45e0HH9w/isjvg84gSJyejElEfAhunEQOgP+CLy7RbMizUSq0bjuBY7fZhGlXQWxgxgWs",
+	"UyeJI1sYABoDvglVjsHDw3O7nvNgz/77ANhiXsMvIqTDEXq0SM6w+1HEEeEXGQc1mzxruDXeiidFBA3I",
+	"0RhTZyUDw7BGY5SypbKOtIHKKThIJwVMB20ybRTOHtY/ml+kMuIJDtOitGaipwCTis1E7oRRWAonCZAs",
+	"SilHFGFKySbUNkSFmR/8o2dml3LtlhyyKJKRSBNXSRObPBFirFGksBtBQyl6dJuABUABdNLByBb1ZSDQ",
+	"HaMGG1LlHfNe5OBSCl8QZ3GWmJHbNV7aFL7QSHQHv6jM20A3MrHS7R2ANsriiUedPMRqt2uYQ2Sug1Or",
+	"qCiJ8xpa2SEw2ob5o9lsGYEhy1TWKZj2F/83wST6ZMKZIp1z0YuAwX8ZWaO122x1mq2vv/2N3W/uf9j8",
+	"oxv/27V/8s7ee1fvX3//5sPWUYBCErS3zoRuUTEPKNuxzVT+9kdf/OYnX/7Nnz7/13+zMCHCJDjzfByC",
+	"5qoZbbkXp+3C7pajXlsgw1O8uZC7mg3fUVK85OE2F45CWUtqZ4vP8f1ZQL1zJLVl7JglJjkh5z1XThDb",
+	"QcTT5eIY7w0tPzQ8z7A0NZV2LNVYbw4iLDI6HRi3PVc0crP3HxwWuAbFeCKCwUfABVDMRWyjW2gckKeJ",
+	"yRyIBrbAsHm/b7RgGBj6utihS6zF7Akli0huw5VmNJMkw7k0VrC4swW55FNVpp4P5CL1RHSL+ZJPPk2l",
+	"iYBnbgl9tRJh0G4193fPTEfD9TraO3/W883g6ccbk/ECgv4SDRaErAYpgvMQn/CmgKPpWQu23gtsdL95",
+	"02s0E32jXljeiueEUh9LImHZcnE0TLS5Bb5sWcS5a2W0EJK0rI4C9cS22sjQjfKsUEClfV4zTbKPoQCk",
+	"htbWjX8cPBPs8JOxoaatZrOJ4Zobsc/TjB039m7cuNa8sWDvgK+Xx7V6oBdouvAykCiSw9OwbZ0TwqyM",
+	"JxnvpjObrUeUK0IGaQsJsomkuD/PVjDRomOz9qPQ+xRjVjEhzgZ/AIbmaEdIQ3Fi9hpw9T9s7e7tX712",
+	"PGk2d69JPhJ/iFnp0euhC8DB7B/ey5NHBf6GUXMHADVqC5o22D051yWL/gDzZ5ge854IWfQ/f+tb8ATq",
+	"sM53YeSOqWLijyc8BTcTeesg5dO1ChiZiF/QTbk8geRFQ9NGCVQLaLD3U94TQwC0hMRAzoDdusKX4vGY",
+	"E8LEjjOguMVDOwpFszB6amWiEg5zUjB5MmfgtixUQA99K4goWa6s+8fibpRasXEFy7/3MpPM57dK5wvi",
+	"lX1LBqGNmnlFz37511/+/f/+/Cd/EXl9/i9xNutkE/mHhrNCt5iilGibeXDLx5QdZyJOermG7Csn8o3H",
+	"QlpZj9hCla3hUMj4cHR2XIiw+jYWViNI58MBnzbOJRFPtCpVJva58KZtpUkXPPWklPVtj197+ZlMdOlQ",
+	"+rJlNdg4VDUz9G2c8kSWezyg0sRliuO3WaCbY1GQZ3////zuO//y2S//+tln//33v/3+l7/45bMffO/5",
+	"v/6b3/3HP3v2g/8rCFcNIgy0mmQ9EBpmOhejDoeBWRpTHtv7BVmxqYfuxcoBrqJvmw8M/EedYmggez7d",
+	"wEl0cQHqeIKyGTNntJSLVlUjisrnEVINuuFu3w/WKaiHW/67//L9L3/x3S/+8rvP/80vcHl//9vvf/Hj",
+	"nz//7JfF4rpqJVfNzAi/rrK6nprkHtpmdVU9yCno5PxEFC+6Aie0k9eDMJiKZDDMg/auuY0ue8uXcM1R",
+	"EZmhWkE7AEoAdHqJC/BpGGDtq9OWdX7t1l+pylFuoEFUDnvDY7la6MYVsNmymc9FiCvas1cno9WCu+Hs",
+	"mJrEPa7qJPSFymCr0xCs7L2WgctaXy7WwmWGQ/atY1lp4LLjWLRw2V9WmbgOWD8xmjuNEWoKsm8cPrjP",
+	"jMhBbWH0G5sOVSpsvYau6EERWwzT4kYeNhTTzrzH09TIchSsBOrGUjUlQTshaSjcQ5svEtxIbwkh1mds",
+	"xNCMS230BCUdyJktfaBZqrSRLADMxbVBgjz2Q6BzXLLIE/J23hGziKpK5r2hpzhRrqDXLQp7mXPGept8",
+	"LH3QPoBWwbGtkE2XVOS9VOCyeTPj0VSBkKZD8q8D9AjAATKq6lIhCtoFJzvWBctw4Tn0Aezy+o2bYJms",
+	"6OPjDbncy2lHrJYbTl2sswoNzuy4u+vZGIHu4BDhn3PViAJf1li/MhGef7JeWoqbFNysaNNSPmob3mic",
+	"q6nROwibGRpLtZZrCaeWcDD5ujBFOgK7mayzrT3S3PUrT+jur0zNpGCOzViY+Wj7tMzTqhRvriT5yipF",
+	"ka5Ty3MiVv6+fi1PsE92eilPRkv7vHqjcfWfOC8ahDAtKQX6SGSlbNlV3LVQpFt+SdTOEhce6morZ23R",
+	"kypfarmXsJhc8OwHP/rdd777/LMfPvveXwQUB9OhQtPNRX09X9kq1h0lbJUKC8vZPJulKqNhkKucpx1X",
+	"bvhaMwwm45ifNvMpT/LiK7OpZ2M55irdETlP0tN4DsQC1DnHl5xzjGYNMI8P1ZSlRttKcghqFPFm1Lwy",
+	"u3iBWF9BeIwV3iRCKOHs/bv379y7/zb5lCiMEJI2MM4S02rWCB8cCxknclBRkx47q5nEOTCJyyX8tgq0",
+	"R8zto1Id0LUINpHkNcnz/nmQ59Np8dnp7joUN2RSTdntg/u377777t07ddXol5hiI7EqRXAXjlHweZ/R",
+	"1DhHqcVj5yOrTBf3KvdB6qWDXrUe2HgibLYiOTNAO0azXG5/opgcTMAjHFjDiwCyFiGpBqoAu7TRBYQn",
+	"Cu5jh4QF5F8Baq4Xmv41V48I/Oq3XLYgvuqVdQCb0pBnIrY9GMZD+cMIJKVZ15xIsDm5Zl3ZJPrqa+jA",
+	"N1MUwKugBzf5IiyJZm00fqqVZJPvKZlSUDaw7WkgchZRhgDAy6LTp4K33cXte+mYGx8aMaG9F+K/Oonu",
+	"jFRWFKhbgyXNsZ5Ed+KJ843NOd/I9EKOrEWP2/ZOttD/xEZ5+99QdUSok2A/a4XBdDgDfNBOf2Kk7Dln",
+	"XXHf7+V+cgkdrVtsr3wdgnP0nK2NfIlH6zQGAwRE1mhCl8wnaHeArnBHjBMsiAJC84UI9mDcpNCLSsn+",
+	"qJQphFDF9DUk52uszoJY77qo+xY6vAILKs01S/qgp4hMMCmmbass2Mo3aQptUCoWRn8xpNTmFh1Ll6NP",
+	"3Agy8VXMZ1/TxBYa7F5OXMxCFYUu2srdP10R8DSXJIXTnWLG1XgspMNupjLZeqimGtAqaA1jL8SJGMRr",
+	"EYKzRq83iuQu3sWcd8wGA8wAGthiht2xvNcn59hEnkg1lY458YXIbfYagEWjey6ayF4qeIaJ6NxPqqM8",
+	"uddDAm6E8kRmVQ2bSvICHJ6iu45lgUJQ9o/tN2+GlDGHQVc0A1xLJOO67UH6g2YH2WtRuyR1WLVRZez9",
+	"hw9u3z08vHf/7QKXvgHUTix+R7mA3ptU99a96coSg7jjBA7n8IQqV7HXALIq87k9KA4rZ8g1JNaX3p9I",
+	"gLg0d9p2iUsK2RIlfLAehHHNlYAqS2BmM0c8FgBBsoi9mSuH/5lInQvuj8TcojjjU0njKH3p5Q2qDLqx",
+	"5UlVZo5mynsivkWHheciK86XOVu2Fjsf2fndchWjSMqZcsgkpGb9LcFa5t7WaYvpGvMZxTiCGUNk7ESM",
+	"8+o8P7hlZ5eMtsQ6sDDLQelQwTqqqdwkdBzm4bn1nr56xohWbYxYYYxoXqgxwq39ZRojiH7XyYa1d3JL",
+	"0FhAiyrKUDjFnYLBVeYZvM7VYmJFvpUmEycXothnIYMgq5+be8muNpvO9W7r3beLqk8wGMQWChl45XRI",
+	"xnASmlwgEGQJYlhCAZsMAmEVRp+5p0d2Ci+PyeCjJ8FKewCVlshETxj5q8hrRKq4XTZgdY970CNpFUC3",
+	"be/kHa1IWCzxorkm97DJDcdhnXUVaXjFYuAtX5VAabbqLFSdTsqpVgBXdSiv3Xwvpg4ymBBtuR1fDQUj",
+	"JoU2AyTZQnHkM9oH9FJS6Ipem481qbJFXpuliyHoPhZW7Rob8yxPEPn7NaydT39j1GfMZyGbyFRozaJh",
+	"onOVzRrunc40ifNhVGBH5Ub90ajPOaS/1y+m1D6qLKnZjwSmZ5QWQbBz5VcdkiqLrNxslHuy+NpHuYqY",
+	"5FmmpmhcSDSsJY1DYZhtOb/McBJCWDZEWOg2i3zRN7rFIogz7SRxdMsPB275fwnN9qCXfYIK7DoD9S2L",
+	"tdKRyrRGOvSs3FrzloNZRgQUW3y47wF2Iu5dAZhWbmK3wQ7SlOKGEVoyFWbZzTnyKlmAicisC+wqoimV",
+	"phz6Iw69EXs1Q0pTRwyjVugfEcDDdOooYebCyBPhwVhXruE8BCcUUwTrE2Yyo5yQD8VokWu/6wDfTkG6",
+	"Bt8CDhAkoqQwBZ5D1X4zhA2q9b9v1v+tJM0BsHbFUF3NDrt6ZtioDi0Zt/1xzYhIfP3pykGQoQfzHYua",
+	"KCojYChz42BVowXdMFo2TOcmWHekB+Oxka5WDrRYI3uGV+6xfak0BiEnIyjeZW1fQRhMZPHXx+EcvJ5h",
+	"DOajnUcc8AWBM5hB3fFaMH9/4LeyeiI2tY/ufoPdJqcY2ME8pxtajfEbmZLzECpXNvdKmFxKigZYEEjM",
+	"tNCLVeviQTSuX4vltK3BynpoEIhsubxiwzDxEOuLQ0QyM2IwztdaiBrs7eQRlufLJzpiexagy7BxIECI",
+	"POUtSHnO773TbqJUWTVtMlb4Ux7xx+8KOciHUDItDEaJdH+HCzCL6+xol3IKqgZgGc/aqw6xzKtuhRFo",
+	"bGiqV6cAzB4RMG0i7qMlQwIzycq811WTtuXKLPmAypUqQ5togx2gMNBPCK1u5NCAU9U7KYSUoizCiMdo",
+	"N3d+E8o04TmLk34fskMzW23Yb8VoUl2uheliRDnXErJk5CQXYSFzzRWJzAA0jvJUXIr5oSLXSXG0k5i9",
+	"+87he4csTtAsPeInom1n5PKOkti62ylOXk1yndCsoLPGslvpCUKlLemrbARaUsxzsQN2wc3Opt0ml41O",
+	"W3ULKExZAjtlcLnaaminsEvD5N81wmawxsu3QYS82Joyht2bQa1S/Zx8b04SSCi11ne5Wh+sesikmF6E",
+	"YncFLB4r4jjBMEVXDBDso7fvlnMJsR0bnYnOVaopPYALlTHQsTz5mbORyIcqtrk2vaGgqtWZ6Iu8B8oA",
+	"6gGUf4jQDlOeWGwL8Ds5gmRdYC6gCPWiEoaJy1dEE5wRQczkXCI+qitti805n/RXyCg65zN0n8ZFMekk",
+	"s6CjE6mhaDf7gBy0dlAo0ewb3uH8pCXkS/vKzdBTM8w8yXGKQP8iExUhsGYqoELcV9MzYYLRUpYT9j7k",
+	"LlNkr+nq95iVw4dXPSCb06AW4TAE7atGFDGdBe295gZ5cDDTS82BA8tlYSvcxpO2hTXxFG/WNtFCZ7MU",
+	"0sKfUr8EDaiWapUSliGYJekNbVVLkJZuMbOwMzSfSOX8+B5NrD1ItQdpm0BboO7zSFv28J0Zccul1+xf",
+	"fVrNWoklLrWdvmuIgKYRkh2yGKQFWW4b1k+PgfuXjbwhIiTFE4vMqA3jAejvEg61VGiXOpZzGEyaAjD8",
+	"iFwsYWJhuMGBhSAARcxy4ngplrEHs6XFr4bLDJDTjiUeSzUhEYCXYKCS3JWZP5ZvvPEhsp/GG29U8Hxk",
+	"5FTMVhLlIEYN+OnEjlENgkAeG5MCWluimRkhdfVgifRg+rYYnfQotIxaSaFZInvpBAJnjP6EJXhyMDLS",
+	"CK1IAcybVve+3UVAPZBsoFwIDa4GykKAEIemXtS6YP1Ss60IgDpJhRVv0F5K8gq8VES0gUJqdh01SiF7",
+	"AuKuWqV9dmIGSmo6Z5EG6NPXKBwHguhu+YVZFGiaTq01zbx+LHdLzTpccgCYhxdHRrrSOVj6bawPHHm3",
+	"WDGfHcu96uH1Ufq1lwNe3cdX+1zDwG1I4LE8IMHODhqPEIQIenylUJYxJjATA57F4HKwZg5EX7UYExNN",
+	"epA7vwjsRqUHzcbrWxY8LkcNnlKc8EcI2oPLXiqCmMa0tba+UhZbWzgCZFjhEA3hdNoghN6G1eN5yVX1",
+	"q97VgYqHXtAVmNWLksrsEL+nwEp3skuzgIOFGVojnkhXedpWeOSsn/TzoV0pM0tntUmkmzceW7o+UINo",
+	"OJFxJmJY/7FSKVnWpio7oRt7m/eGRBwAJ9SoIjZGEmykgBBqYw+hdpPRLUzvVrPAgFIkGa9FpkGxc1vJ",
+	"PFNpm0m1A7Ac0et4X7VdDkSRNce5AkzFU6SiIh3C02nUY3NZY+VpHzQhqyIsqgJmjgfSBXk6yH2gs4NE",
+	"50BouWYc+AMh41vEEucT64O0AuchtAUcjqXRQpaB60uVd/pGXEGrVKsZGt7Jx2ON/jCv96J2GeOpUTJn",
+	"oVeVaiGX71gik2tQoCNF2C4tBGDX0ju/oFwluRZpPzxrnYBCZdo4SoLM+GuYcUwfaxt9DO+7sNCLWoF5",
+	"oQpMnY33EisJl6QZTLrmtHXFToFktEQ1OCCmjL51l5fmIKdQBLe1Ojj6jfx3yRVtmJ11v1V6nR/IXkWQ",
+	"WKVfh8qzY+jtunfuQ5XFV5toH1/Z6pzDyNncE5lf2y/s7YnMxUBkyxuk+LGsY1ZjEzfUB1pk9+4sbxji",
+	"lTd0qAME1/oO9ZfOQ2BOxyYeAnfCCyiZukr0maz/iytadgXcst5iUEzJT4ceyj78NMlEaCNS550HW9Sc",
+	"X1Y898BSH6zrXqTTjI1qTpecqe4nopeHLLIQtEBMIopzxYtbVMjSrk4GFbMljZ5UNsqgQq+fLdrq4+N5",
+	"+Fde/JQUZF2PYhFP8GaALHrgxmxEUVlE8QA3p78tFjQZJ7CSW2h0HtwG24RFPEfThtf2lNABrWBvB2l1",
+	"SU0tFfFvSnZs6pZplvoE960nGVOQEZZadb3l06QnbEteEWW0JqmMUk8XgQOr+cJlggZ2lToh65nzKPjc",
+	"ot3a3QvnuFI76KlJpkXHflzkv4BK2PJaC7740U8+/+3ffvmLv0MgaRQqoVLuleLzBXbSDvZ3gwLemSTY",
+	"0TiF/ODSuQ7awZsPHrxz7/7bndsP7r917+F7m6Damh24ZKi/LZZ3rYQg7565bBUsuIWDoPyfcgkuAq2C",
+	"y+Cl1NgEoAQBCYvLEbTh5RV75nNwzNwBKW0xbWfLXJztTsSZVBo8JGvDAPoo8TUKYO0lKfJsPhS3Aali",
+	"XtwATruVyPDxatXnirmIic6Tnl6K/GdO92Hx2gVQvALP1JZ73PXqCrZa191fnQwQ829eb1w9/VITcJsh",
+	"os2nH5/9it8G4eBU0wWKEDbnyA4SIJdrOXx7E4FZ1gpBHKTt0hqfSbLG2zK2NwaKooNpeWeNm3IwHtvg",
+	"7Yu7LMSLKSHkehiQg7MjxdQ+be0WjzFTln7YK+Xc0sOrxfWy3zd3988Ij+vW4LT7UhieXUQ9XByMtq4v",
+	"zNkuDK5pd7aIVYLOMz4er1EjcrxJwe6HlCqJcWoVFR0xOC0ZSJWJAkADIaMX9aCD8biuJVzXEv7q1xJ2",
+	"B7kuJ1zHZ301ywlvwy7Wi8KqiHBeFd2c2PqAAxFDMcICQSiROodyAawYM+bFVvKWy/Y/XwgKYDUFJGHu",
+	"o+1gZy7CbYxA2oTacsYCDHbvNnIl2zKRSWYrm9Ru4a+UWxjz+uDib0edhoKn+XCpCvd1/PlMbHijXTAT",
+	"Fr0JQiJ99HFp+kPROykIGylutrySN32aU+XUx5NumvRo8hAdtHTuD+HXy5v6tudjveVyWXquHJWE+NhR",
+	"Msh4GZB9vfUrd/0k6HKd9A4m5jB99LHhAl3BM5G9I2b2gRaALAN/mqFi6F5FQvkRJkSbn4MwmGRp0A6u",
+	"IMXEIc5/8JbKGCJYOXBbWdTTatu4hcIFZSbfV2mqpgzMHdadjuaPxZQ+0wFEm2E+JCYbex2MVZpizChG",
+	"6LhAHB8uxwUtzydrV3QINnJ7HHU5stWy+zUYPcKa6QYzdDEZTLICosFPe4el/ppmPI4zc6dwaURsNGUj",
+	"eIwBA7g0ZqAui+P+YJwqHosY8k9h3MUi9cyJFDHL1NQ0nKlpyHpmXEb+Dqni75hPtPnLwlXO5fCC835h",
+	"scTjnOIyx16F4gY7LOCMyL1aKuwMmH4ZTEd4IAqVZZlDM+QkbvgJvPiLXrJ9gDiK+LqlUk4Qk+VSzb+m",
+	"yUkNR0+7+GCSUSgKd75ArfXkgsvZT7svvVY1ssNkIM0BgkhgzqaiC9yDkD3Mj2ri3wi6s9VTnKvhDDtW",
+	"1J6m0PtZYczCfF46QI+4TPTQ3+HiwFedLG2pFgosmUqFtqW9cfUixLeA3NoinJiQPwvTp7szMw8EggK+",
+	"k4z1JllmJkUbhPMZ8UTm3Bb8UzLnPTjex5K5GHnEEzgy7VJYLQ7EzBnPgYUXKAbQFQAoCXA5GCaPiJRY",
+	"CxGng4HjHh1xee88TUtQIOhON5e76MGccQsrjiirGtBqDclK5ADetmHPPIPy42DlMZ/gWAyb9Je2BPkD",
+	"K2YhVqZSt4ucxLC87AgkhlbQsFhDmBeh4sLaAeqLFgKXdi7S3IX/a4BBx82ZxyAqLQuCri/OpMgeKG10",
+	"BDZueimcmy/CzMp0Vpw4+MZvt8elxeixZwLifOmMw0tLKYbkUJTdFYdF0qyRc9hlNoQo1w6eHcLLLWR/",
+	"gXJq0b2xvmPvJFUDL4akMY9JkSylYycAIqD6DvkjZHrSG5pzFOmRBiybSIx4kkZeo0MupUir2gRLbAYH",
+	"1lCIgUw0choQUxKeQlh88pgQKsoluN2YqY2K9g8Mn6YYd4Q/5T3yQlVy7yKvNckYVtPHsElopMtTjt7G",
+	"Evur6vghnkvNZ3OVCWyP+NS5anzEES9WEFqpaP49+x3iWbn4JQRBCwuGYGgJHBiL8EtUyxAiydzOuB7L",
+	"fqHqQ0CSAY56LNQ4FaZdPJfYor87eLer1ggSgiiRI/fi6BOz7kC9UuGQBYEoZTzRlqsow0JG9h0oq6BS",
+	"j4PgD1Vsz+YeuEKKmKJh9iQV/iggnB+HQlfGsSWeusX2eVwGkBZANxKdm1cfObhE/9zgCJZIl0ZssoeN",
+	"+JyejM2QtMq8Zkg4f/rx0/8/AAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -135,7 +135,7 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 		return 0, false, sums.err
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		b, err := s.q.BatchHold(ctx, dbq.BatchHoldParams{ID: c.batch.ID, Status: Checking})
+		held, err := s.q.BatchHold(ctx, dbq.BatchHoldParams{ID: c.batch.ID, Status: Checking})
 		if postgres.IsNoRows(err) { // cancelled meanwhile
 			isDone = true
 			return nil
@@ -143,7 +143,7 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 		if err != nil {
 			return err
 		}
-		if b.LastRow != c.batch.LastRow {
+		if held.Batch.LastRow != c.batch.LastRow {
 			return errors.New("its rows were changed by another server")
 		}
 		if len(rows) > 0 {
@@ -156,7 +156,7 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 		}
 		if isLast {
 			isDone = true
-			return s.endCheck(ctx, b)
+			return s.endCheck(ctx, held.Batch)
 		}
 		return nil
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
@@ -110,18 +109,18 @@ func (s *Service) feedTurn(ctx context.Context, id int64) (fed int, err error) {
 // one task at most.
 func (s *Service) feedPortion(ctx context.Context, id int64) (n int, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		b, err := s.q.BatchHold(ctx, dbq.BatchHoldParams{ID: id, Status: Running})
+		held, err := s.q.BatchHold(ctx, dbq.BatchHoldParams{ID: id, Status: Running})
 		if postgres.IsNoRows(err) { // paused or cancelled meanwhile
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("lock batch: %w", err)
 		}
-		now := time.Now()
-		if b.ExpectSendTime != nil && b.ExpectSendTime.After(now) || b.ExpiresAt != nil && !b.ExpiresAt.After(now) {
+		b := held.Batch
+		switch {
+		case !held.IsDue:
 			return nil
-		}
-		if !b.IsRead {
+		case !b.IsRead:
 			return postgres.Wrap("read contacts again", s.q.BatchReread(ctx, id), nil)
 		}
 		rows, err := s.q.BatchRowsNext(ctx, dbq.BatchRowsNextParams{BatchID: id, AfterRow: b.FedRow, Portion: fedRows})
