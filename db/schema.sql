@@ -160,6 +160,38 @@ CREATE FUNCTION public.audit_spread(data jsonb, spread text) RETURNS jsonb
     END
 $$;
 
+CREATE FUNCTION public.contact_attributes_fit(attributes jsonb) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT count(*) <= 50 AND coalesce(bool_and(
+        jsonb_typeof(a.value) = 'string' AND char_length(a.key) BETWEEN 1 AND 50 AND char_length(a.value #>> '{}') BETWEEN 1 AND 500
+    ), true)
+    FROM jsonb_each(attributes) a
+$$;
+
+CREATE FUNCTION public.contacts_count() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    most CONSTANT bigint := TG_ARGV[0];
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        UPDATE contact_counts c SET contacts = c.contacts - r.contacts
+        FROM (SELECT o.company_id, count(*) AS contacts FROM removed o GROUP BY o.company_id) r
+        WHERE c.company_id = r.company_id;
+        RETURN NULL;
+    END IF;
+    INSERT INTO contact_counts AS c (company_id, contacts)
+    SELECT a.company_id, count(*) FROM added a GROUP BY a.company_id ORDER BY a.company_id
+    ON CONFLICT (company_id) DO UPDATE SET contacts = c.contacts + excluded.contacts;
+    IF EXISTS (SELECT FROM contact_counts c WHERE c.contacts > most AND c.company_id IN (SELECT a.company_id FROM added a)) THEN
+        RAISE EXCEPTION 'contacts holds as many rows of the company as it may' -- as rows_bound
+        USING ERRCODE = 'check_violation', CONSTRAINT = 'rows_bound', TABLE = 'contacts', DETAIL = most::text;
+    END IF;
+    RETURN NULL;
+END
+$$;
+
 CREATE FUNCTION public.credentials_version_change() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -338,6 +370,32 @@ BEGIN
     RETURN NULL;
 END
 $_$;
+
+CREATE FUNCTION public.tag_contacts_count() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        UPDATE tags t SET contacts = t.contacts - r.contacts
+        FROM (SELECT o.tag_id, count(*) AS contacts FROM removed o GROUP BY o.tag_id) r
+        WHERE t.id = r.tag_id;
+    ELSE
+        UPDATE tags t SET contacts = t.contacts + a.contacts
+        FROM (SELECT o.tag_id, count(*) AS contacts FROM added o GROUP BY o.tag_id) a
+        WHERE t.id = a.tag_id;
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION public.tags_forget() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO deleted_tags (tag_id) VALUES (OLD.id);
+    RETURN NULL;
+END
+$$;
 
 CREATE FUNCTION public.task_channel(of_rendering bigint) RETURNS bigint
     LANGUAGE sql STABLE
@@ -1805,6 +1863,15 @@ CREATE TABLE public.company_countries (
 
 COMMENT ON TABLE public.company_countries IS 'A country to which a company may send; a company without rows may send to every country. Written by internal/directory.';
 
+CREATE TABLE public.contact_counts (
+    company_id bigint NOT NULL,
+    contacts bigint NOT NULL,
+    CONSTRAINT contact_counts_contacts_range CHECK ((contacts >= 0))
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE public.contact_counts IS 'The number of contacts of a company; no row: it never had one. Written by triggers of contacts. internal/contact locks the row before it changes contacts or tags of the company, so that these changes wait for each other.';
+
 CREATE TABLE public.contacts (
     company_id bigint NOT NULL,
     user_id text NOT NULL,
@@ -1813,7 +1880,15 @@ CREATE TABLE public.contacts (
     wechat_openid text,
     email text,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT contacts_lengths CHECK ((((char_length(user_id) >= 1) AND (char_length(user_id) <= 64)) AND ((char_length(phone) >= 1) AND (char_length(phone) <= 20)) AND ((char_length(dingtalk_name) >= 1) AND (char_length(dingtalk_name) <= 100)) AND ((char_length(wechat_openid) >= 1) AND (char_length(wechat_openid) <= 100)) AND ((char_length(email) >= 1) AND (char_length(email) <= 254))))
+    name text,
+    attributes jsonb DEFAULT '{}'::jsonb NOT NULL,
+    CONSTRAINT contacts_attributes_fit CHECK (
+CASE
+    WHEN (jsonb_typeof(attributes) = 'object'::text) THEN ((attributes = '{}'::jsonb) OR public.contact_attributes_fit(attributes))
+    ELSE false
+END),
+    CONSTRAINT contacts_lengths CHECK ((((char_length(user_id) >= 1) AND (char_length(user_id) <= 64)) AND ((char_length(phone) >= 1) AND (char_length(phone) <= 20)) AND ((char_length(dingtalk_name) >= 1) AND (char_length(dingtalk_name) <= 100)) AND ((char_length(wechat_openid) >= 1) AND (char_length(wechat_openid) <= 100)) AND ((char_length(email) >= 1) AND (char_length(email) <= 254)))),
+    CONSTRAINT contacts_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100)))
 );
 
 COMMENT ON TABLE public.contacts IS 'A person whom a company may notify, with the addresses on each channel. Written by internal/contact.';
@@ -1827,6 +1902,10 @@ COMMENT ON COLUMN public.contacts.dingtalk_name IS 'null: no address on the chan
 COMMENT ON COLUMN public.contacts.wechat_openid IS 'null: no address on the channel wechat';
 
 COMMENT ON COLUMN public.contacts.email IS 'null: no address on the channel email';
+
+COMMENT ON COLUMN public.contacts.name IS 'what messages call the person; null: not known';
+
+COMMENT ON COLUMN public.contacts.attributes IS 'texts by name, for the placeholders of templates';
 
 CREATE TABLE public.countries (
     id bigint NOT NULL,
@@ -1918,6 +1997,12 @@ ALTER TABLE public.default_contents ALTER COLUMN id ADD GENERATED ALWAYS AS IDEN
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE public.deleted_tags (
+    tag_id bigint NOT NULL
+);
+
+COMMENT ON TABLE public.deleted_tags IS 'A tag that was deleted, and may still have rows in tag_contacts. Written by a trigger of tags, and deleted by internal/contact after these rows.';
 
 CREATE TABLE public.deliveries (
     id bigint NOT NULL,
@@ -3018,6 +3103,38 @@ ALTER TABLE public.subscribe_messages ALTER COLUMN id ADD GENERATED ALWAYS AS ID
     CACHE 1
 );
 
+CREATE TABLE public.tag_contacts (
+    tag_id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    user_id text NOT NULL
+);
+
+COMMENT ON TABLE public.tag_contacts IS 'A contact that a tag holds. Written by internal/contact. tag_id has no foreign key: a tag may hold a million contacts, and is deleted at once; a sweep deletes its rows here, which deleted_tags names.';
+
+CREATE TABLE public.tags (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    tag text NOT NULL,
+    contacts bigint DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT tags_contacts_range CHECK ((contacts >= 0)),
+    CONSTRAINT tags_tag_length CHECK (((char_length(tag) >= 1) AND (char_length(tag) <= 100)))
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE public.tags IS 'A tag of a company, which holds contacts. Written by internal/contact; contacts by triggers of tag_contacts.';
+
+COMMENT ON COLUMN public.tags.contacts IS 'how many contacts it holds';
+
+ALTER TABLE public.tags ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.tags_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.task_counts (
     company_id bigint NOT NULL,
     pending_new bigint NOT NULL,
@@ -3347,6 +3464,9 @@ ALTER TABLE ONLY public.companies
 ALTER TABLE ONLY public.company_countries
     ADD CONSTRAINT company_countries_pkey PRIMARY KEY (company_id, country_id);
 
+ALTER TABLE ONLY public.contact_counts
+    ADD CONSTRAINT contact_counts_pkey PRIMARY KEY (company_id);
+
 ALTER TABLE ONLY public.contacts
     ADD CONSTRAINT contacts_pkey PRIMARY KEY (company_id, user_id);
 
@@ -3367,6 +3487,9 @@ ALTER TABLE ONLY public.default_contents
 
 ALTER TABLE ONLY public.default_contents
     ADD CONSTRAINT default_contents_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.deleted_tags
+    ADD CONSTRAINT deleted_tags_pkey PRIMARY KEY (tag_id);
 
 ALTER TABLE ONLY public.deliveries
     ADD CONSTRAINT deliveries_pkey PRIMARY KEY (id);
@@ -3466,6 +3589,15 @@ ALTER TABLE ONLY public.statistics
 
 ALTER TABLE ONLY public.subscribe_messages
     ADD CONSTRAINT subscribe_messages_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.tag_contacts
+    ADD CONSTRAINT tag_contacts_pkey PRIMARY KEY (tag_id, user_id);
+
+ALTER TABLE ONLY public.tags
+    ADD CONSTRAINT tags_company_id_tag_key UNIQUE (company_id, tag);
+
+ALTER TABLE ONLY public.tags
+    ADD CONSTRAINT tags_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.task_counts
     ADD CONSTRAINT task_counts_pkey PRIMARY KEY (company_id);
@@ -3645,6 +3777,8 @@ CREATE INDEX subscribe_messages_receiver_idx ON public.subscribe_messages USING 
 
 CREATE INDEX subscribe_messages_task_idx ON public.subscribe_messages USING btree (task_id);
 
+CREATE INDEX tag_contacts_contact_idx ON public.tag_contacts USING btree (company_id, user_id);
+
 CREATE INDEX task_jobs_running_idx ON public.task_jobs USING btree (id) WHERE (status = 'running'::text);
 
 CREATE INDEX uploads_company_id_idx ON public.uploads USING btree (company_id);
@@ -3693,7 +3827,7 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.channels FOR E
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.companies FOR EACH ROW EXECUTE FUNCTION public.audit_change('company', 'company_no');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, phone, dingtalk_name, wechat_openid, email ON public.contacts FOR EACH ROW EXECUTE FUNCTION public.audit_change('contact', 'user_id', '', 'dingtalk_name,wechat_openid,email');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, name, phone, dingtalk_name, wechat_openid, email, attributes ON public.contacts FOR EACH ROW EXECUTE FUNCTION public.audit_change('contact', 'user_id', '', 'name,dingtalk_name,wechat_openid,email,attributes.*');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.countries FOR EACH ROW EXECUTE FUNCTION public.audit_change('country', 'country_no');
 
@@ -3708,6 +3842,8 @@ CREATE TRIGGER audited AFTER UPDATE OF granted ON public.sender_states FOR EACH 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'has_balance,is_paced', 'config.*', 'agentId,corpId,appId,miniprogramState,lang,host,port,tls,username,from,replyTo,method,format,answer,callback,atOnce,timeoutSeconds,showContent');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.settings FOR EACH ROW EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF company_id, tag ON public.tags FOR EACH ROW EXECUTE FUNCTION public.audit_change('tag', 'tag', 'contacts');
 
 CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,failed,status,finished_at,created_by', 'filter.*', 'status,phone_number,source,sender_no,delivery,company_no,result,created_from,created_to');
 
@@ -3733,7 +3869,9 @@ CREATE TRIGGER channels_rows_bound AFTER INSERT ON public.channels REFERENCING N
 
 CREATE TRIGGER companies_rows_bound AFTER INSERT ON public.companies REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
 
-CREATE TRIGGER contacts_rows_bound AFTER INSERT ON public.contacts REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100000', 'company_id');
+CREATE TRIGGER contacts_counted AFTER INSERT ON public.contacts REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.contacts_count('2000000');
+
+CREATE TRIGGER contacts_uncounted AFTER DELETE ON public.contacts REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.contacts_count();
 
 CREATE TRIGGER countries_rows_bound AFTER INSERT ON public.countries REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
 
@@ -3776,6 +3914,14 @@ CREATE TRIGGER report_logs_facts_updated AFTER UPDATE ON public.report_logs REFE
 CREATE TRIGGER routes_rows_bound AFTER INSERT ON public.routes REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100000');
 
 CREATE TRIGGER senders_rows_bound AFTER INSERT ON public.senders REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'is_self_registered');
+
+CREATE TRIGGER tag_contacts_counted AFTER INSERT ON public.tag_contacts REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.tag_contacts_count();
+
+CREATE TRIGGER tag_contacts_uncounted AFTER DELETE ON public.tag_contacts REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.tag_contacts_count();
+
+CREATE TRIGGER tags_forgotten AFTER DELETE ON public.tags FOR EACH ROW EXECUTE FUNCTION public.tags_forget();
+
+CREATE TRIGGER tags_rows_bound AFTER INSERT ON public.tags REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'company_id');
 
 CREATE TRIGGER templates_rows_bound AFTER INSERT ON public.templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
 
@@ -3832,6 +3978,9 @@ ALTER TABLE ONLY public.company_countries
 ALTER TABLE ONLY public.company_countries
     ADD CONSTRAINT company_countries_country_id_fkey FOREIGN KEY (country_id) REFERENCES public.countries(id);
 
+ALTER TABLE ONLY public.contact_counts
+    ADD CONSTRAINT contact_counts_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
+
 ALTER TABLE ONLY public.contacts
     ADD CONSTRAINT contacts_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
 
@@ -3879,6 +4028,12 @@ ALTER TABLE ONLY public.senders
 
 ALTER TABLE ONLY public.subscribe_messages
     ADD CONSTRAINT subscribe_messages_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
+
+ALTER TABLE ONLY public.tag_contacts
+    ADD CONSTRAINT tag_contacts_contact_fkey FOREIGN KEY (company_id, user_id) REFERENCES public.contacts(company_id, user_id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.tags
+    ADD CONSTRAINT tags_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
 
 ALTER TABLE ONLY public.task_job_parts
     ADD CONSTRAINT task_job_parts_job_id_fkey FOREIGN KEY (job_id) REFERENCES public.task_jobs(id) ON DELETE CASCADE;

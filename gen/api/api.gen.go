@@ -1781,7 +1781,7 @@ type BatchRow struct {
 	Content string `json:"content"`
 
 	// Delivery The delivery status that the provider reported after sending
-	Delivery TaskDelivery `json:"delivery"`
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
 
 	// PhoneNumber In E.164; of an invalid number as it is in the list
 	PhoneNumber string `json:"phone_number"`
@@ -2071,8 +2071,17 @@ type CompanyWeight = float64
 
 // Contact defines model for Contact.
 type Contact struct {
-	DingtalkName *string `json:"dingtalk_name,omitempty"`
-	Email        *string `json:"email,omitempty"`
+	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
+	//
+	// Example: {"city":"杭州","level":"VIP"}
+	Attributes   *map[string]string `json:"attributes,omitempty"`
+	DingtalkName *string            `json:"dingtalk_name,omitempty"`
+	Email        *string            `json:"email,omitempty"`
+
+	// Name What messages call the person: the placeholder `${contact.name}`
+	//
+	// Example: 张三
+	Name         *string `json:"name,omitempty"`
 	Phone        *string `json:"phone,omitempty"`
 	UserID       UserID  `json:"user_id"`
 	WechatOpenid *string `json:"wechat_openid,omitempty"`
@@ -2080,11 +2089,38 @@ type Contact struct {
 
 // ContactChange defines model for ContactChange.
 type ContactChange struct {
-	DingtalkName nullable.Nullable[string] `json:"dingtalk_name,omitempty"`
-	Email        nullable.Nullable[string] `json:"email,omitempty"`
+	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
+	//
+	// Example: {"city":"杭州","level":"VIP"}
+	Attributes   nullable.Nullable[map[string]string] `json:"attributes,omitempty"`
+	DingtalkName nullable.Nullable[string]            `json:"dingtalk_name,omitempty"`
+	Email        nullable.Nullable[string]            `json:"email,omitempty"`
+
+	// Name What messages call the person: the placeholder `${contact.name}`
+	//
+	// Example: 张三
+	Name         nullable.Nullable[string] `json:"name,omitempty"`
 	Phone        nullable.Nullable[string] `json:"phone,omitempty"`
 	UserID       UserID                    `json:"user_id"`
 	WechatOpenid nullable.Nullable[string] `json:"wechat_openid,omitempty"`
+}
+
+// ContactCount defines model for ContactCount.
+type ContactCount struct {
+	Count int64 `json:"count"`
+
+	// Exact False if the count stopped after 1000000 contacts; there may be more
+	Exact bool `json:"exact"`
+}
+
+// ContactCountResponse defines model for ContactCountResponse.
+type ContactCountResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    ContactCount `json:"data"`
 }
 
 // ContactListResponse defines model for ContactListResponse.
@@ -4128,6 +4164,79 @@ type Submitted struct {
 // SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. A message that would be rejected is rejected.
 type SubmittedVerdict string
 
+// Tag defines model for Tag.
+type Tag struct {
+	// Contacts How many contacts the tag holds
+	Contacts  int64     `json:"contacts"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+	//
+	// Example: VIP客户
+	Tag TagName `json:"tag"`
+}
+
+// TagChange defines model for TagChange.
+type TagChange struct {
+	Added   int64 `json:"added"`
+	Removed int64 `json:"removed"`
+
+	// Unknown Those of `add` that no contact has
+	Unknown []string `json:"unknown"`
+}
+
+// TagChangeRequest defines model for TagChangeRequest.
+type TagChangeRequest struct {
+	Add *UserIDs `json:"add,omitempty"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No      `json:"company_no,omitempty"`
+	Remove    *UserIDs `json:"remove,omitempty"`
+}
+
+// TagChangeResponse defines model for TagChangeResponse.
+type TagChangeResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    TagChange `json:"data"`
+}
+
+// TagListResponse defines model for TagListResponse.
+type TagListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    TagPage `json:"data"`
+}
+
+// TagName The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+//
+// Example: VIP客户
+type TagName = string
+
+// TagPage defines model for TagPage.
+type TagPage struct {
+	Items []Tag `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// TagResponse defines model for TagResponse.
+type TagResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Tag     `json:"data"`
+}
+
 // Task defines model for Task.
 type Task struct {
 	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
@@ -4759,6 +4868,9 @@ type JobID = int64
 // ListLimit defines model for ListLimit.
 type ListLimit = int
 
+// NotTagFilter defines model for NotTagFilter.
+type NotTagFilter = []TagName
+
 // OfBatch The batch that the task is from
 type OfBatch = BatchID
 
@@ -4780,6 +4892,9 @@ type RuleNo = int64
 //
 // Example: sms_app_001
 type SenderNo = AppID
+
+// TagFilter defines model for TagFilter.
+type TagFilter = []TagName
 
 // Conflict defines model for Conflict.
 type Conflict = Error
@@ -5165,6 +5280,32 @@ type ListBatchRowsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// SelectContactsParams defines parameters for SelectContacts.
+type SelectContactsParams struct {
+	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
+
+	// NotTag Only contacts that none of these tags holds
+	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
+	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CountContactsParams defines parameters for CountContacts.
+type CountContactsParams struct {
+	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
+
+	// NotTag Only contacts that none of these tags holds
+	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
+	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
 // DeleteNotificationsParams defines parameters for DeleteNotifications.
 type DeleteNotificationsParams struct {
 	BizType  BizType `form:"biz_type" json:"biz_type"`
@@ -5299,6 +5440,40 @@ type SendOnceParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ListTagsParams defines parameters for ListTags.
+type ListTagsParams struct {
+	// UserID Only tags that hold this contact
+	UserID    *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
+	CompanyNo *No     `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// DeleteTagParams defines parameters for DeleteTag.
+type DeleteTagParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// PutTagParams defines parameters for PutTag.
+type PutTagParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ListTagContactsParams defines parameters for ListTagContacts.
+type ListTagContactsParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // AppClaimTasksParams defines parameters for AppClaimTasks.
 type AppClaimTasksParams struct {
 	// AppID The number of the sender, the same in all its claims and reports
@@ -5427,6 +5602,9 @@ type ClaimTasksNowJSONRequestBody = ClaimRequest
 
 // SendOnceJSONRequestBody defines body for SendOnce for application/json ContentType.
 type SendOnceJSONRequestBody = OnceRequest
+
+// ChangeTagJSONRequestBody defines body for ChangeTag for application/json ContentType.
+type ChangeTagJSONRequestBody = TagChangeRequest
 
 // AppReportTaskJSONRequestBody defines body for AppReportTask for application/json ContentType.
 type AppReportTaskJSONRequestBody = AppReportRequest
@@ -6521,6 +6699,20 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	//
+	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+	//
+	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+	SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CountContacts Count the contacts that some tags hold and others do not
+	//
+	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+	//
+	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+	CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// DeleteNotifications Delete the notifications of business objects
 	//
 	// Tasks of these notifications that still wait are cancelled. Their dedup keys can be used again. A submit user deletes only the notifications that it submitted.
@@ -7007,6 +7199,46 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTags List tags, newest first
+	//
+	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+	ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteTag Delete a tag
+	//
+	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+	//
+	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+	DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutTag Add a tag, unless it exists
+	//
+	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+	PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTagContacts List the contacts that a tag holds, by user id
+	//
+	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+	ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AppTaskStatistics Count tasks by state
 	//
@@ -9275,6 +9507,40 @@ func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, co
 	return c.Client.Do(req)
 }
 
+// SelectContacts List the contacts that some tags hold and others do not, by user id
+//
+// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+//
+// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+func (c *Client) SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSelectContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CountContacts Count the contacts that some tags hold and others do not
+//
+// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+//
+// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+func (c *Client) CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCountContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // DeleteNotifications Delete the notifications of business objects
 //
 // Tasks of these notifications that still wait are cancelled. Their dedup keys can be used again. A submit user deletes only the notifications that it submitted.
@@ -10102,6 +10368,106 @@ func (c *Client) SendOnce(ctx context.Context, params *SendOnceParams, body Send
 // Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 func (c *Client) OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewOnceStatisticsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTags List tags, newest first
+//
+// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+func (c *Client) ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTagsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteTag Delete a tag
+//
+// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+//
+// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+func (c *Client) DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteTagRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutTag Add a tag, unless it exists
+//
+// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+func (c *Client) PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutTagRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTagContacts List the contacts that a tag holds, by user id
+//
+// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+func (c *Client) ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTagContactsRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *Client) ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeTagRequestWithBody(c.Server, tag, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeTag Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *Client) ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeTagRequest(c.Server, tag, body)
 	if err != nil {
 		return nil, err
 	}
@@ -14827,6 +15193,186 @@ func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentTyp
 	return req, nil
 }
 
+// NewSelectContactsRequest constructs an http.Request for the SelectContacts method
+func NewSelectContactsRequest(server string, params *SelectContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NotTag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCountContactsRequest constructs an http.Request for the CountContacts method
+func NewCountContactsRequest(server string, params *CountContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/count")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NotTag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewDeleteNotificationsRequest constructs an http.Request for the DeleteNotifications method
 func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsParams) (*http.Request, error) {
 	var err error
@@ -16240,6 +16786,350 @@ func NewOnceStatisticsRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListTagsRequest constructs an http.Request for the ListTags method
+func NewListTagsRequest(server string, params *ListTagsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.UserID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "user_id", *params.UserID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteTagRequest constructs an http.Request for the DeleteTag method
+func NewDeleteTagRequest(server string, tag TagName, params *DeleteTagParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutTagRequest constructs an http.Request for the PutTag method
+func NewPutTagRequest(server string, tag TagName, params *PutTagParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListTagContactsRequest constructs an http.Request for the ListTagContacts method
+func NewListTagContactsRequest(server string, tag TagName, params *ListTagContactsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewChangeTagRequest calls the generic ChangeTag builder with application/json body
+func NewChangeTagRequest(server string, tag TagName, body ChangeTagJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangeTagRequestWithBody(server, tag, "application/json", bodyReader)
+}
+
+// NewChangeTagRequestWithBody constructs an http.Request for the ChangeTag method, with any body, and a specified content type
+func NewChangeTagRequestWithBody(server string, tag TagName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewAppTaskStatisticsRequest constructs an http.Request for the AppTaskStatistics method
 func NewAppTaskStatisticsRequest(server string) (*http.Request, error) {
 	var err error
@@ -17609,6 +18499,24 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeCallbackResponse, error)
 
+	// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
+	//
+	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+	SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error)
+
+	// CountContactsWithResponse Count the contacts that some tags hold and others do not
+	//
+	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+	CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error)
+
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
 	// Tasks of these notifications that still wait are cancelled. Their dedup keys can be used again. A submit user deletes only the notifications that it submitted.
@@ -18121,6 +19029,54 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatisticsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*OnceStatisticsResponse, error)
+
+	// ListTagsWithResponse List tags, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+	ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error)
+
+	// DeleteTagWithResponse Delete a tag
+	//
+	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+	DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error)
+
+	// PutTagWithResponse Add a tag, unless it exists
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+	PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error)
+
+	// ListTagContactsWithResponse List the contacts that a tag holds, by user id
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+	ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error)
+
+	// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
+
+	// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
 
 	// AppTaskStatisticsWithResponse Count tasks by state
 	//
@@ -27122,6 +28078,186 @@ func (r TakeCallbackResponse) ContentType() string {
 	return ""
 }
 
+type SelectContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SelectContactsResponse) GetJSON200() *ContactListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SelectContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SelectContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SelectContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r SelectContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SelectContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SelectContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SelectContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SelectContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SelectContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SelectContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SelectContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CountContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactCountResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CountContactsResponse) GetJSON200() *ContactCountResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CountContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CountContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CountContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CountContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CountContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CountContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CountContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CountContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CountContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CountContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CountContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type DeleteNotificationsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -29492,6 +30628,484 @@ func (r OnceStatisticsResponse) ContentType() string {
 	return ""
 }
 
+type ListTagsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTagsResponse) GetJSON200() *TagListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTagsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTagsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTagsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTagsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTagsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTagsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTagsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTagsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTagsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTagsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTagsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteTagResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PutTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutTagResponse) GetJSON200() *TagResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PutTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PutTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PutTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PutTagResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PutTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PutTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PutTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PutTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PutTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListTagContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTagContactsResponse) GetJSON200() *ContactListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTagContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTagContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTagContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTagContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTagContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTagContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTagContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTagContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTagContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTagContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTagContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ChangeTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagChangeResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ChangeTagResponse) GetJSON200() *TagChangeResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ChangeTagResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ChangeTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ChangeTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ChangeTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ChangeTagResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ChangeTagResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ChangeTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ChangeTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ChangeTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ChangeTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ChangeTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ChangeTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ChangeTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ChangeTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type AppTaskStatisticsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -31761,6 +33375,36 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 	return ParseTakeCallbackResponse(rsp)
 }
 
+// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
+//
+// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+func (c *ClientWithResponses) SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error) {
+	rsp, err := c.SelectContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSelectContactsResponse(rsp)
+}
+
+// CountContactsWithResponse Count the contacts that some tags hold and others do not
+//
+// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+func (c *ClientWithResponses) CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error) {
+	rsp, err := c.CountContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCountContactsResponse(rsp)
+}
+
 // DeleteNotificationsWithResponse Delete the notifications of business objects
 //
 // Tasks of these notifications that still wait are cancelled. Their dedup keys can be used again. A submit user deletes only the notifications that it submitted.
@@ -32482,6 +34126,90 @@ func (c *ClientWithResponses) OnceStatisticsWithResponse(ctx context.Context, re
 		return nil, err
 	}
 	return ParseOnceStatisticsResponse(rsp)
+}
+
+// ListTagsWithResponse List tags, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+func (c *ClientWithResponses) ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error) {
+	rsp, err := c.ListTags(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTagsResponse(rsp)
+}
+
+// DeleteTagWithResponse Delete a tag
+//
+// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+func (c *ClientWithResponses) DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error) {
+	rsp, err := c.DeleteTag(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteTagResponse(rsp)
+}
+
+// PutTagWithResponse Add a tag, unless it exists
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+func (c *ClientWithResponses) PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error) {
+	rsp, err := c.PutTag(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutTagResponse(rsp)
+}
+
+// ListTagContactsWithResponse List the contacts that a tag holds, by user id
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+func (c *ClientWithResponses) ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error) {
+	rsp, err := c.ListTagContacts(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTagContactsResponse(rsp)
+}
+
+// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *ClientWithResponses) ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
+	rsp, err := c.ChangeTagWithBody(ctx, tag, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeTagResponse(rsp)
+}
+
+// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *ClientWithResponses) ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
+	rsp, err := c.ChangeTag(ctx, tag, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeTagResponse(rsp)
 }
 
 // AppTaskStatisticsWithResponse Count tasks by state
@@ -40124,6 +41852,156 @@ func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error
 	return response, nil
 }
 
+// ParseSelectContactsResponse parses an HTTP response from a SelectContactsWithResponse call
+func ParseSelectContactsResponse(rsp *http.Response) (*SelectContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SelectContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCountContactsResponse parses an HTTP response from a CountContactsWithResponse call
+func ParseCountContactsResponse(rsp *http.Response) (*CountContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CountContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactCountResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseDeleteNotificationsResponse parses an HTTP response from a DeleteNotificationsWithResponse call
 func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -42146,6 +44024,409 @@ func ParseOnceStatisticsResponse(rsp *http.Response) (*OnceStatisticsResponse, e
 	return response, nil
 }
 
+// ParseListTagsResponse parses an HTTP response from a ListTagsWithResponse call
+func ParseListTagsResponse(rsp *http.Response) (*ListTagsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTagsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteTagResponse parses an HTTP response from a DeleteTagWithResponse call
+func ParseDeleteTagResponse(rsp *http.Response) (*DeleteTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePutTagResponse parses an HTTP response from a PutTagWithResponse call
+func ParsePutTagResponse(rsp *http.Response) (*PutTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListTagContactsResponse parses an HTTP response from a ListTagContactsWithResponse call
+func ParseListTagContactsResponse(rsp *http.Response) (*ListTagContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTagContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseChangeTagResponse parses an HTTP response from a ChangeTagWithResponse call
+func ParseChangeTagResponse(rsp *http.Response) (*ChangeTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ChangeTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagChangeResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseAppTaskStatisticsResponse parses an HTTP response from a AppTaskStatisticsWithResponse call
 func ParseAppTaskStatisticsResponse(rsp *http.Response) (*AppTaskStatisticsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -42753,6 +45034,12 @@ type ServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	// (GET /api/v1/contacts)
+	SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams)
+	// CountContacts Count the contacts that some tags hold and others do not
+	// (GET /api/v1/contacts/count)
+	CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
@@ -42825,6 +45112,21 @@ type ServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(w http.ResponseWriter, r *http.Request)
+	// ListTags List tags, newest first
+	// (GET /api/v1/tags)
+	ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams)
+	// DeleteTag Delete a tag
+	// (DELETE /api/v1/tags/{tag})
+	DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams)
+	// PutTag Add a tag, unless it exists
+	// (PUT /api/v1/tags/{tag})
+	PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams)
+	// ListTagContacts List the contacts that a tag holds, by user id
+	// (GET /api/v1/tags/{tag}/contacts)
+	ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams)
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	// (POST /api/v1/tags/{tag}/contacts)
+	ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(w http.ResponseWriter, r *http.Request)
@@ -46135,6 +48437,150 @@ func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// SelectContacts operation middleware
+func (siw *ServerInterfaceWrapper) SelectContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SelectContactsParams
+
+	// ------------- Optional query parameter "tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "not_tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SelectContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CountContacts operation middleware
+func (siw *ServerInterfaceWrapper) CountContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CountContactsParams
+
+	// ------------- Optional query parameter "tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "not_tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CountContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // DeleteNotifications operation middleware
 func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r *http.Request) {
 
@@ -47156,6 +49602,256 @@ func (siw *ServerInterfaceWrapper) OnceStatistics(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// ListTags operation middleware
+func (siw *ServerInterfaceWrapper) ListTags(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTagsParams
+
+	// ------------- Optional query parameter "user_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "user_id", r.URL.Query(), &params.UserID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "user_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTags(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteTag operation middleware
+func (siw *ServerInterfaceWrapper) DeleteTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteTagParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteTag(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutTag operation middleware
+func (siw *ServerInterfaceWrapper) PutTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutTagParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutTag(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListTagContacts operation middleware
+func (siw *ServerInterfaceWrapper) ListTagContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTagContactsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTagContacts(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ChangeTag operation middleware
+func (siw *ServerInterfaceWrapper) ChangeTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ChangeTag(w, r, tag)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // AppTaskStatistics operation middleware
 func (siw *ServerInterfaceWrapper) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 
@@ -47471,6 +50167,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/resume", wrapper.ResumeBatch)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/rows", wrapper.ListBatchRows)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications", wrapper.CreateNotifications)
@@ -47495,6 +50193,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.ListOnce)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.SendOnce)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages/statistics", wrapper.OnceStatistics)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags", wrapper.ListTags)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.DeleteTag)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.PutTag)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ListTagContacts)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ChangeTag)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/admin/task-statistics", wrapper.AppTaskStatistics)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/app/api/v1/sms/report", wrapper.AppReportTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/sms/tasks/pending", wrapper.AppClaimTasks)
@@ -59964,6 +62667,246 @@ func (response TakeCallback503JSONResponse) VisitTakeCallbackResponse(w http.Res
 	return err
 }
 
+type SelectContactsRequestObject struct {
+	Params SelectContactsParams
+}
+
+type SelectContactsResponseObject interface {
+	VisitSelectContactsResponse(w http.ResponseWriter) error
+}
+
+type SelectContacts200JSONResponse ContactListResponse
+
+func (response SelectContacts200JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response SelectContacts401JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response SelectContacts403JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response SelectContacts404JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response SelectContacts422JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response SelectContacts429JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response SelectContacts500JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response SelectContacts503JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContactsRequestObject struct {
+	Params CountContactsParams
+}
+
+type CountContactsResponseObject interface {
+	VisitCountContactsResponse(w http.ResponseWriter) error
+}
+
+type CountContacts200JSONResponse ContactCountResponse
+
+func (response CountContacts200JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CountContacts401JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CountContacts403JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CountContacts404JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CountContacts422JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CountContacts429JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response CountContacts500JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CountContacts503JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteNotificationsRequestObject struct {
 	Params DeleteNotificationsParams
 }
@@ -63260,6 +66203,666 @@ func (response OnceStatistics503JSONResponse) VisitOnceStatisticsResponse(w http
 	return err
 }
 
+type ListTagsRequestObject struct {
+	Params ListTagsParams
+}
+
+type ListTagsResponseObject interface {
+	VisitListTagsResponse(w http.ResponseWriter) error
+}
+
+type ListTags200JSONResponse TagListResponse
+
+func (response ListTags200JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTags401JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTags403JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTags404JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTags422JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTags429JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTags500JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTags503JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTagRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params DeleteTagParams
+}
+
+type DeleteTagResponseObject interface {
+	VisitDeleteTagResponse(w http.ResponseWriter) error
+}
+
+type DeleteTag200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteTag200JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteTag401JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteTag403JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteTag404JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteTag422JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteTag429JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteTag500JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteTag503JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTagRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params PutTagParams
+}
+
+type PutTagResponseObject interface {
+	VisitPutTagResponse(w http.ResponseWriter) error
+}
+
+type PutTag200JSONResponse TagResponse
+
+func (response PutTag200JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PutTag401JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PutTag403JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PutTag404JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PutTag409JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PutTag422JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PutTag429JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response PutTag500JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PutTag503JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContactsRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params ListTagContactsParams
+}
+
+type ListTagContactsResponseObject interface {
+	VisitListTagContactsResponse(w http.ResponseWriter) error
+}
+
+type ListTagContacts200JSONResponse ContactListResponse
+
+func (response ListTagContacts200JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTagContacts401JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTagContacts403JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTagContacts404JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTagContacts422JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTagContacts429JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTagContacts500JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTagContacts503JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTagRequestObject struct {
+	Tag  TagName `json:"tag"`
+	Body *ChangeTagJSONRequestBody
+}
+
+type ChangeTagResponseObject interface {
+	VisitChangeTagResponse(w http.ResponseWriter) error
+}
+
+type ChangeTag200JSONResponse TagChangeResponse
+
+func (response ChangeTag200JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ChangeTag400JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ChangeTag401JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ChangeTag403JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ChangeTag404JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ChangeTag413JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ChangeTag415JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ChangeTag422JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ChangeTag429JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response ChangeTag500JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ChangeTag503JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppTaskStatisticsRequestObject struct {
 }
 
@@ -64040,6 +67643,12 @@ type StrictServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	// (GET /api/v1/contacts)
+	SelectContacts(ctx context.Context, request SelectContactsRequestObject) (SelectContactsResponseObject, error)
+	// CountContacts Count the contacts that some tags hold and others do not
+	// (GET /api/v1/contacts/count)
+	CountContacts(ctx context.Context, request CountContactsRequestObject) (CountContactsResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
@@ -64112,6 +67721,21 @@ type StrictServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(ctx context.Context, request OnceStatisticsRequestObject) (OnceStatisticsResponseObject, error)
+	// ListTags List tags, newest first
+	// (GET /api/v1/tags)
+	ListTags(ctx context.Context, request ListTagsRequestObject) (ListTagsResponseObject, error)
+	// DeleteTag Delete a tag
+	// (DELETE /api/v1/tags/{tag})
+	DeleteTag(ctx context.Context, request DeleteTagRequestObject) (DeleteTagResponseObject, error)
+	// PutTag Add a tag, unless it exists
+	// (PUT /api/v1/tags/{tag})
+	PutTag(ctx context.Context, request PutTagRequestObject) (PutTagResponseObject, error)
+	// ListTagContacts List the contacts that a tag holds, by user id
+	// (GET /api/v1/tags/{tag}/contacts)
+	ListTagContacts(ctx context.Context, request ListTagContactsRequestObject) (ListTagContactsResponseObject, error)
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	// (POST /api/v1/tags/{tag}/contacts)
+	ChangeTag(ctx context.Context, request ChangeTagRequestObject) (ChangeTagResponseObject, error)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(ctx context.Context, request AppTaskStatisticsRequestObject) (AppTaskStatisticsResponseObject, error)
@@ -66781,6 +70405,58 @@ func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, se
 	}
 }
 
+// SelectContacts operation middleware
+func (sh *strictHandler) SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams) {
+	var request SelectContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SelectContacts(ctx, request.(SelectContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SelectContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SelectContactsResponseObject); ok {
+		if err := validResponse.VisitSelectContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CountContacts operation middleware
+func (sh *strictHandler) CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams) {
+	var request CountContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CountContacts(ctx, request.(CountContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CountContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CountContactsResponseObject); ok {
+		if err := validResponse.VisitCountContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // DeleteNotifications operation middleware
 func (sh *strictHandler) DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams) {
 	var request DeleteNotificationsRequestObject
@@ -67471,6 +71147,146 @@ func (sh *strictHandler) OnceStatistics(w http.ResponseWriter, r *http.Request) 
 	}
 }
 
+// ListTags operation middleware
+func (sh *strictHandler) ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams) {
+	var request ListTagsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTags(ctx, request.(ListTagsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTags")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTagsResponseObject); ok {
+		if err := validResponse.VisitListTagsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteTag operation middleware
+func (sh *strictHandler) DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams) {
+	var request DeleteTagRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteTag(ctx, request.(DeleteTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteTagResponseObject); ok {
+		if err := validResponse.VisitDeleteTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PutTag operation middleware
+func (sh *strictHandler) PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams) {
+	var request PutTagRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PutTag(ctx, request.(PutTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PutTagResponseObject); ok {
+		if err := validResponse.VisitPutTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListTagContacts operation middleware
+func (sh *strictHandler) ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams) {
+	var request ListTagContactsRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTagContacts(ctx, request.(ListTagContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTagContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTagContactsResponseObject); ok {
+		if err := validResponse.VisitListTagContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ChangeTag operation middleware
+func (sh *strictHandler) ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName) {
+	var request ChangeTagRequestObject
+
+	request.Tag = tag
+
+	var body ChangeTagJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ChangeTag(ctx, request.(ChangeTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ChangeTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ChangeTagResponseObject); ok {
+		if err := validResponse.VisitChangeTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // AppTaskStatistics operation middleware
 func (sh *strictHandler) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 	var request AppTaskStatisticsRequestObject
@@ -67605,880 +71421,909 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1rkxvJmh+Gf5X8Qxsxl1MNdjcvZ9j9YtRDNs/wDIfk6W4e7tkhhUqgEkCeLmTiVGY1iBlRsdJfjlhL",
-	"K68UVoQVsmxLDju84dgI+Z0Ukmx9mN2ZI7/SV3Dk82RmZd2AAroHzZVmXgwbQFXe87k/v+e73kjO5lIw",
-	"oVXv6LvenGZ0xjTL4NNJyjL9NDF/ctE76s2pnvainqAz1jvqUfPrgCe9qJex3+U8Y0nvSGc5i3pqNGUz",
-	"at4by2xGde+ox4V+cK8X9WZc8Fk+6x0dRD29nDP8iU1Y1nv/PuqdzOfYYcLUKONzzaXp+WLKiMhnQ5YR",
-	"OSZ6yohiImFZhH/TGSNcEJqmhGtFRinlM0WoSEjG5jLTqhf12Ds6m6emPzVTAzqfD/b3D3oRzux3OcuW",
-	"wdTm83UT+4OMjXtHvb9xp1jAO/iruoOTMNN5RDWbyGz5HNptXMaRfWTr3lwf2OGUCsHSVf3hE1t391xi",
-	"R2aNn/EZ1827NaPvzD6Hu0bVZWkjDvabVz+FVsPxJGxM81TjK7Zl82F/7Xl6JGdzKpbPZdtq4O8DIa+9",
-	"IDIXOlvVE/x+Ez3lmZJZ87LHgr3TgxE8Ebu7Ms/YFZe5InM6YS1HHl8prfqMvnvGxERPe0eHdqnd52Kx",
-	"lc64mMC4WinFDdOIpwmbzaVmYrT8ii3r63BCFjJLyGgqFRNkuIQ1GNE0ZRkZy4zoKVdECkbMkJjSfXJi",
-	"6ASjmiXuO6JlQVrMbICawJqRBdfT4sehTJYRfMcFObxHpjLPVEQSyRQR0nw7ITOZsT55qknGdJ4JBW+P",
-	"eaY0oUItDB3zjU4ZTVhG4mCWe2dsntIlS+I+uXD9XjI7Emp6YRkMhEyYVuTe4SE+aJ7Bb/YfksWUpyzo",
-	"2c2UK0M755mcZEypPnkhfJMwcZnZeZtXYWW58k9csmWfnGaZzOxMkOy6v+WYJNmSZLlQhGbMLAi5ZHPd",
-	"d6cQZ1sclXDWZnO7n8c51Zplps2/9c3/b+/vvP30D3pNh/SXcth6Tn8rhzfNz55xpTeiklyzmeptTBgP",
-	"NyWML8ZfUD2atqzE0Px2HRYIjVsm+HIqBXvCU80aiNYLkS7xRs7NY3YlIjKVC3bFMsLhgC4yrjUTLesC",
-	"bw7wzV7XEcKonuM7ZpRnbMT4FctaCXhmH1hHwTc9Imcy16y9V/PrjXeZpyt6zNMb7/AcpLXWLlGYuw5r",
-	"LESuC6ouW2+4kUGuc6xt46afV4plol3Myt3P23bl2zedvaZNFOScjaRIlOFVC2ouypgICXIWkOgrylM6",
-	"TFkoc91tkbnM+52vDozmvRlXxtRcCsVAXXgkxTjlIxjoSArNBPxJ5/OUj6gZ853fKjPw74rxmCcT1ju6",
-	"t/8w6jHDR8x3GaPwIOxXX0g9mLI06b2PejOmlBFiDPk0c5zPiQA6YR4ADmVeiYiShnKMqDAcB5UAwoHt",
-	"WLZnTsFRb//gy1/88vDX917v/+azXz34o6/ufn3/+c9fPjw7uDCddVsN4H64HHUCP8qzjAlNlKaaeaHA",
-	"aCpyAcO1wzHdPZaCbbN2yAz9wqh8NGJKdZ+A6ffMbmTbPJywsKCKjGiWcZYQmcOwn8hsyJOEie32/W7T",
-	"vtNcT/tj33Bl45liZJSxhAnNaVpIFrCqLDH3IZHAVHa+4d1HRnBZzYRJ7CTRUSaVGiiuWUxmjIKkSDWh",
-	"ZMGGIL0bEcHJXuYxowfr8CARPc1kPpkSSoaZXCiW9cl5Ppq633FMGfstGxlxl4OGsCQzuiRGM5wwPKqR",
-	"U6KHS/KL0wvCxSjNE5b0Sfzoxdn54MXZ0188fX4ek5SbNs0A3BzNsFTfLOdTYSQymm5zMO6bQ10/GNw1",
-	"WToSriOiWGaIAbx3RH6XS83CxRnwhCymTJClzG+LKpwIwpuGewwDjYuBxITDORpzhgvMhM7M31xYC4h5",
-	"+SNFUjnB1b6iKU+2uoWHh8FijzlLE9U7+sb+WZewipXnlp6VpDc8tCMqyJCRhBvNK+m9fxsV2+jOO7dj",
-	"Lu3mCYFuiW0bntg95QZ1iitzRRPDRSMyzDWODO/QIpNickxiWLc+/hATw08VYXQ0NeP4mqZGVGLb7Urz",
-	"FXBrN/NtV8mjpwUwB8sEh0BtkiPDF2e5gi9gackvz188v7319VsM4zCNP5f6iczFlmt2b6UcMYaGqwuW",
-	"MRwJUYZSwsM7Xw/bG5ggRkbL9sICe8dRQLiQ8hnNJlsJCfcO7q46TFrKQQptrz5M3EibksCjR0TNU17m",
-	"PjIjaiozzQRYYjV7p9XtnS0YJpAjQQ7I1/yLyAzwM/MXWIIoAUXXru3XVCy3o54PW2UYs64zKpaDMeVp",
-	"njFVWV8pifmZmJ9ZQqjWbDbXiowzOUO1mCZJxpQ6IjpbEjqhXJCUapbteFXdQIHqlWScEZ2x+njNSgdW",
-	"raqgA+uSj6ZxVAgmYK3kilibLMkVeyO06zhjSubZiKk+ic+YzpZ7J2PNsphM+JVlkKqsD/XfiDfiiczq",
-	"Ywa3gWLEqLqgRKTLI/PwHvk1UKKTl0/JJVsqq1tMmLZzA7NWnzxnHCSwRJZWAtjewlCTXLGkvibOSmjG",
-	"mlIjTTN2eQyPvBGEMDN2NOmZ2Wqa6cLbAYICHFkrpjnbLlVqIbOkb0Z/Yjq27HeeySsj4Gnln+kwopkU",
-	"uGOCTKkqziNYphSRC2FWF9omXEeEajPylJl3jQBAyYyLXLM+eQ2L7huAeZkmRONxAWkhV8xuTD6PwI6o",
-	"JPxQbmVmD0dmukZ+i1JyBl4g20rGYEkMOcBtg2NRO72eyiZszkRCpDASIuyuWRRYTyDAqv8GFJFXwlxs",
-	"mfFvt+XqB63UwlsKSkTiUUWhmHGluJgQd7KPwBlGKA4W1tesndt1oHlUuEN9CzrwmvHbVfXmiq20hUbu",
-	"lget1viauVN8BJzfnC6Z0YynSxK8E9Jc4GrpLaze+mFGwMvsmpAhG1FzBULzBx0hFU6opkOq2HHhvnCM",
-	"2yiAC5ldInPBLVH53KhILPmaJZxuJ3XcXyV15EUXg5npYwC2w9pWPcJu9y6Wc+aF1+oAdr81cTiu2Amz",
-	"cXVgMZjwbIvgVwcDzTnTmosJfEOThJvnafoyk3OWac5U72hMU8Wi3jz46rueYkpxKQY8SdkAia2qmwa/",
-	"xh+AYMpcA0fBjaaGa5LFlI8Mn7GtAe/pRQ12XedTuH94/0HJrXC/buiN/OBm9N0AHGH1kX1pvl4xCnDk",
-	"C6O2KLZyRJ/9/MF6N4f9Sg5/y0YgQ0NMA4Q6lFaVji6FXKQsmbBkQHXJxp1QzfY0B1uuyFNLpNCWW3Ew",
-	"ReWGhiBPrn/HRVI0Wdbri+w8+F2aDvzbXR5PWMqvWGYXBX1R6yzvZvCP8b1lr1hymmUUPjOR+KWoHoWF",
-	"IVPwwBGJjfAGtyAmH6PbR16x7JOIxOCSQLknid3nhCszlyQ2jMR+xVKmWRIfEzNT6/HkRms3kneH3TMP",
-	"rtz/2huXHBXVtUv0FUfFM2VXuHdr33gGT76PelKky4FciEGw8+WVfB2ILHCawAEwxJtv30KJSkjiHFnO",
-	"QgP8wYiKheN3QZfFZIdSpoyC8JOxGc0uOx0lI6+nV9e8Tc4X1e1iFG6kLgMEAduPr7aeKBT7M0mGbEJB",
-	"+J3KNAkJ08rjoTTVebc7dI6PmpdyJFcNw6K6Miy3z0eljSZzKeFfXJLGkeWzGc0awycUM2xtxIjXDMQk",
-	"p4XO4XwWDa3qacYUrFBpz2WOfqiWTbGGxfdR74qmOWuZ+IIqMmNU5RmzZtzyUpjfQYlBI0/U0H+lv/eh",
-	"c+6bUkSbd4LCBXfXttibqBw6VERVhb5Mt8ZuXuH6+LNROokBCSpfoYCORjVuVWc7/qo2UI8SmX/bxiNP",
-	"ihZnTuTrLqUUhCKI2ri/Omrjb715k+/v7++3hW60jNNqYxSPSlOUBSy+O7wuvqb0XgzROVwRpaU5XUyM",
-	"suVcswRpJlgB1FQuQMgsx6GsnBLZ+ztvf/YHTRcFxm6j9boz2+cShGP67ik+fYC9u0915lvmzjWxxx6E",
-	"dVTQcwx/xbQEd6slR8hygMv2yYsxoUYQ5mMrBB/hZeV4g6fUnGNDSCFU061AtCWH8MpFdejLwqhhtDg0",
-	"sIEuLAVz9oyg+w4MrYj/6MaP4P7mZkSDbRa6aY3BIYFUYcslq9C8clRLaZjtE3DL3ko8vrJSERNGNP8G",
-	"wgsGdny/y1luRLU5hEtYu+ggo9r8aPjWIBdg70oKaqp4amhQ1BvSlIoRG6Ry0QOac8XN7zpzFB7mM9dq",
-	"YK0MZlJcXboXaKaBhAU/L9hwKuUlWGjNN2+rSxb13u2ZiexdUYjIUGZGMM3XlOsLnBV8/pWZ2mM7M/jm",
-	"CU7vDGcHX72UMn1VzBB5P0zz3M0SvvsCp/oMBo5v2ule+NnC12d2yl/7KeGt5+oyfNlNvfLYa5z+Ezd7",
-	"t4XPLNMvhZn1vp0CJ8JdtR82WbGn4tGUC6b84J+KUzFJuZoGPTsJuTg9mcBmRxnXfEQND2Mzlk2YGC03",
-	"2zDXEtLfojn4fFq06QfDlfbBETX6iVaONfHZ5hmjW1FNOwmCL2nFDbP6na/tY9WbDWMrWrEDaL2yL21X",
-	"5Ql6rtRdF2zSAYOo5LUsjr3TNsK5OiMXGxm21jofF8/XsGlNXLdG7lvIqJ/Shpr1KIP44o10yy68bUTT",
-	"1DK3TgouXvOB4mLUIGcb3i1IDLxmRgWdsCw+IvAwMnHTm+lSQZ9bc+0pVQO6WnBzKi32NqJZtiS0RXpr",
-	"1FU7a+bupHgNPaB865V09/B7F0v33U2IDvk82fi45Fk3m1CuWDbgyTXP/xXLlN24tfNZKXPYKEmnZ7n1",
-	"bFawzPX348cpN52m6kF3d6kYdulGltZ7LUWpCjehrNuz1jx7eTbhTV8sn5cbst+elNqrDuYW+JPr+nb4",
-	"VKn3m+BXnlF8WHzrpQvPX6l1z7gIvz2o6uE1IrtGea3e+g7KrDnRE7nnTSvYQP+5/eMbfOxt+Nwen82l",
-	"NcNT03NvwvU0H/ZHcnZH0jnfM4diwsQdP5734evqks/35BxXZW8uIaAOh/w+KvH3tbvvVfAaS1+vh1+b",
-	"UayMyuVqnlLMHCyI+9puXp09q9L49e8olqkKTV/10jlj4tf20XbDjDvIZ9ZauJkBqXZw186ibAja5Tm4",
-	"PUnjwzpAFbIXMva360/JrfCw2+NfqtlW6WSjIKZFyzSxHi2MCaepkXo8h9soGadsPexkPtzx1tzCluQp",
-	"a1UTfww361bKoABvZyCrB7rOWGYDG/1WP1ZPZEamckFSKSYVlwnEUkxlmpAhG8uMVa25TQ74+onahQ/U",
-	"Ubzy1J6OiZCCgbl0wq+YQEAAMyCw3IOabJrYwpWVhRe1/bLVl2Od5oS5xu37BXGNxY5RYXcECILS3Cj8",
-	"ZnMwGDdNMELpmOxb8gDuim47Z23J258dIdvOT4ulesVYfkxfL0+ZGLFkkAvN0+390SX3ZuUoavBOCi4m",
-	"NpZQESn8cWx0R651h25jBgiEuMoIhaE7iiVkuCTmjLiUnz45ZyIhXBOqSGzfj10oqo031ZIkTLORNkfA",
-	"pbXhbxDh3WHPFlwkchEettpLLSvSaknwbtqKFcF6a0N3a6X3MtGsX4XaPa2dok4u4IKKFCT8elaIPGW3",
-	"ofTnKbslhd/1fCPKfo665Ieg6MO8bkLJDySVkrd9A+X+48+PPv786Jv9vYcne39E974d7L3922/e9Gtf",
-	"lL7rD/beflL++Oknn/91sBCUxLWf1qzLmm0if66PdbLPXk8WDDbuYDNT1qpQkw9u5bMPWWNcKeyuW8pv",
-	"3sIAdrqWVdl7k7PaIC5v8npJZt2W6vz1Ors3Inivm5VppH/BZ2yHE1uhCQT3Dm6ky+Ga8vmcJZB05r5r",
-	"1QxCLJ/iv+Ci7q/THtYt2jiVdLd3bxvrcielwS/W3XKKwoP9DXICjDi2nak6EL/W24o3tS0HbNdH4ZS2",
-	"+2a48K2acFI21kTmGo03cD+4QsQ20FW5VoVJBzqO2u05Fk9stWzQOey0wn0725VV74NiNh2gkzrT6tVG",
-	"kbVDvPBPN17uBnQwOYbd97mx+NLK3KBuhCBU3UqGg7ericTOFe/dK93nXcjt4f2HhzWuVBcfw+yGIGxi",
-	"zC1z92bCDYIlnriXnYfCtuC6u1idh9CFvdaMcd49Vo9Vsll2pRRzBE00JCu+Q+f8ztXhHbCMqrhMnqpR",
-	"8Z+VyNNU67n6/OjOHU+n9uDfw/2/+fnfWBVbjj65rsYR8/TTxxu7h+ZzwIHd4ZWYzy+outy9JaoLLrFL",
-	"t+mTE7EE7AvC3o3YXJO4H+NJ6PfjyKc9vjp7hhCbNlF3JIWmHHIM2tCKV2oNdduEOzN9tEyUP4bfvP0k",
-	"4INN9ghcgzPATArEpBl9F8pHcJYrjnzEUu7KhCBOaxDsa5PCC1gSluPbAPLjANn0/v4+GU1pRkcaAEkz",
-	"BqCjNakArvy2qhbIQFQxO7n6MOFXF78P3hDAm2IiUZEDQPDYBHYyALrVyNkCBX2djdyccZ0tB5Bj285b",
-	"HXogcHsrPOlsaUQrpRlNzJjis9OLs98MHp8+O/nN4Ounz19dnJ7HkUUNs6edXAq5UIGXCNE3KrO4e1jK",
-	"3X1wr6M2E7p8pjJPkwGMckUKpMR5EEqenDx9dvoY8HyOCYjuRpp0YnRrl4FE3S19D29Fkb/nUCa7g0mG",
-	"RKnAqPQw5HYYLYTJtNNEeX2qfu3gluC8mh64qRlUcMPcmFZMpNnSXxCRxqFu4ASwy9XgAtBS03QAMN1r",
-	"AehNn6iCeFSY9WGvYQfB5uIEGpckT7g+GbkIKCc4WZeRdTlN4C+b+dxVhDINP/LN4EffFnx87Bp04zgV",
-	"uimDjI46BWgFM4Eked0GYA4YJoupJDOaoDsZJ3lM4lHKj5CNUosiA3g48Iajn3I2AyWRC9Ynz/M0RVBU",
-	"AISi6pIl8BIvYBKffXX+9fkRONnnc4ucI0HxRKhwx1OM8kMyNuFKswxxdVg6JlR5rg+5ZUrOGKKu4XKW",
-	"YDcM9ZlSAWB2HYAEtMwGmUzbuKAszEiwBNRGCHRGKhhbQOZmUwe+1ZCG6z3CimnElklTlH4EWxAj/uql",
-	"NT7jBtmzSaTZkxhx8DlTMSAMScR/lo5VAnwSTQBq8oRMAf/T4gEiqqBd1wIsKSYf2y8/ic1uc01SKS+V",
-	"2RuMSlix3sVl28TFjs1eZ+0yNk/pyCYk+gV0K9WwiGZtuy9gxmbyyizhBRxgj1mIdyTNZ0K5s+MOZ5+c",
-	"s1HGtAVwR1gmBo/NmZynDBqIP/300xiRBMYyz0jCJxzhoSoQkOZh3L1Oq182izVgCFlMMCNcgPRsATG5",
-	"XpIhM3JHpxxOfKORj+BPg0vW/HNndI4QgqaxQsMf7ln5ee9pEtfjkNbHsgAM2oDPm9t3gFogYRZr5eBf",
-	"RnSLJFGURjDPXEMaRUCdwhGVph855uDXvbTKlfAJe6ccXWrlhzuOfTBd7l7b9L1eN+ah4Ny3HvRg81lR",
-	"ztjCxN6mDlqKygVRbDKDSkarTINtFp+9yg9NN7sN02ATFIPSicBpNa+WjQwpL4QvzNCBGBnRT2aJYfIH",
-	"EA7PRpfXxGNxbWRyobpUaYIUxUwu/GeurJQCQOLYWrfgsTKHaIjAFWOeza47P99KE16RsPKk4Xienro3",
-	"CNcde3BqWX3xwGTkkRJBQpjKNMHosYamclu2a20ljkf46JahxwlL8nkL00yuueJMaT6jmnWaxql72Lz4",
-	"bs5GemBkb0QW2H4I7+Y8Y+pa07BEHfHruvGHCwt115o1isozimvND2RcZlaeCW/QwYNeNyuRo2ct+cUc",
-	"zneeJiQAkO4kojhC3HjK3a+OKCD6M5CU6EcI/YWnW4cCP9rQaiY0sRtpEU/75BHUjbISrpNCFWOhyA30",
-	"QALenkffDH427fbD8Ju15xzhIJpYtuITsQW61XaHupv1C0ccglfNuNaehDYYbCadZqDZbJ5SzbputLYm",
-	"6aoVr8Jzg9JGNmbY4zBZghqc3wrHq4ispalWaEBwO8tTKViA3c1yvLBZncrVdwTYTrGB9JVoWAD95M5+",
-	"Jcw4kAQqjLPCASvQVJ7atwosjzxLKt+12CwfIGSC3TifgXEZLn4ckdiWATB/JjmCZzLrMBmm0ow1PnaP",
-	"+5iaeEG55mJi3ppncsQA1sR8shVQzJ+IjGDbGhn5M02hjtprXw0NyBxXZMi4mDiZJMKyGHAiyKIisPR7",
-	"VfnUjnK17jqjSyCkgNaL9eV4RmxdwI5CkJtBQ09gk/QhgI9Onj86ffbs9DEq62b98UcEsxqykZwxa8h0",
-	"kLFmNeB6ICRjtyF5YKD6kBwwDdgQLHZNRxrvj0FHrdsiYHR7mBeVMjo8XZytrhYAKxx3YWW2Vk9HUAjx",
-	"4yz2JqthL129/+dQBgSKTy2dYRA/Io9U5OXp88dPn/+iy5iqaR5IfHGcxf6FxyTyd7AYY2nvisX2pyW8",
-	"T+FBLq90O7GzBvSbVNK2YLnt/G2F2yicwO6sKaVl26VBpaw9NMxTrRVW4RQDkrZ1ey5AMtb0EszwC3vI",
-	"UzbWkSs6umB8Mi0EXZQRQ0mwCu1ciM2bysGrDQ0lUErXS9NC1cB7aZZypvSAiRbuBpljoT9YIYNztU9Z",
-	"qphbEJ5h7aMrCJCBcpZobrawbsqavF1VqhEVBce0VnKOtMX6dEZUbA1ClPJLli5Xz8yC783piFlHuZAL",
-	"6wC3Gw546TeCxYfHsLLopXG2nu0nMpttjrAgB1bcK4WX2qcbyqqAbMAVakohqGNhyalI31HPIZDHtisY",
-	"btw7MkvTxR5ii4hgnQc59u4LLsgwoyNWru393ff/x3///T/+R+//83/40x/+3p///p///b/6D//sh///",
-	"v/z+T/7tX/37f/DD//C/f/8n/9cP/+J/qUaCHN67RoCot44UKHkgvvfqHiA+mqIkZiQ0z7uUQ2ZGVfGI",
-	"xPB+HFkl0oY9hnFGmVxY39YxMbJ1+Vkos2HdMCLxhXiOSSywXSFNCwGSn8DxunGbH982W0pqNpeaFAC3",
-	"3h0SnxZsRH+8Ex3T3UtGmdWdIJj85n2MeZtzFXQCqsij818bYvOHz87/MGx1yAXC+tZpSgk1sdZsJVrZ",
-	"6YXl83j3/o9jYGrwR1rPHoDIeem/dKG+/7M//f4f/d2/+rd//P2f/cX3/+P/vDayeq0Vq0k/Mr8VtYJC",
-	"P6LqExdcCeVmSg9Tkqucpmh0+TgOg02M7jeTQ56a4/7Df/sPf/gX/+77P/s3Een3+58Q69gHz6ltzxwd",
-	"eska8H2j1Xa3Suo+0KXYXJDzGQR61uxy3hHxcF3cbLuR3R1PCjXTCHBrc6aQKSiIjgfrMejJ5pjH3Y5v",
-	"SaSo9wsrZsUf4H9GpVWYOw4IyoAJANCmLhzDaL79dYGLDfn6k5bDYn6hOs9YhDMsIQ+A/ZwL8pd//I//",
-	"8o//SXUru9B4DK49eIIttFB8a8GqwqZrOkEGJTRt2QV0yDsW5jzyzkEP8obO+BBMiT6kBZvrk9dTaYu1",
-	"c+0qE/ooFeDAyEikGDEoOV+ApCPnBmOO6m9+hyumuNrE7c+VGVvWXgl3fnCvQ3dKr5dIEHDBWmthKRmK",
-	"T2sMgEAOWwWptihfXEGPxuyKLI8zuTZes36zoafdOrKhy507soter+nI/sLV6bttH7aZT8auOFu079kW",
-	"vhgj+rexE0qSbEmyHEKeQ97SYAbjAkIMO/sYPTktaV4gX4a1ObuoU2uDSjcpHiIX1YWEAOI1xpNAf25T",
-	"l7sfOXTC/NrsdO3c1e1T9WDX8l6UnQp4gWp2+nVHbtfkwh70nVMMCJDKm0xrPjy3g33kt3LYGIUlfFio",
-	"J+MYKd5EyDcEpHHRvbbvtTPc8Y76hb2FLd3pRG9hgnIFR2h2sAdUFhX/g5LuE5FDYslHRO56S2RE7oVS",
-	"8P3CkBCRB8RawSPyc5KxMdQhDQ01WjrXDxrnmzSULtxqrdGGzeZ6acNxSzEEM5q0BJkURUrW5RyE5caq",
-	"bKeKeUVO+wcP7h1j4XxiXQfePKKsLO3SiXkbFlxzqESRjhStR5jrUjILxN3mXsxv3nCAW9eVj64L04KD",
-	"WKxAZMPa50bDUFPGoJrsJKMzKIKjSHN2T3fmXDtyDdzaO0KaRCLUmlJtLskw1yT27prY7qb7ZhmXJRtH",
-	"8YWEbCWWudSw9fEFRU7MhiVWmqSDRrkgiEQoCwhFRo2/Jv64rKJIt6BjnMnF7agZruOb0DQMMf8wlI0z",
-	"uainTv/YDtBuWURncvHUD+RMLh4HYzmTiy/8cM7k4rUfkdmmcFBmgn5cZ3LxxA3tTC4eBaMzHRQDdMtj",
-	"I6XaC1v9GPEDG0cEtMfDnVdi4bxBwwaWgWCwRVhcQ7m/7pEGXZyHjaepdNo6eNDPW4h8DNYsLibxkeNP",
-	"aOLBGB0wfFGR+HgcEpuvlvERijng8DCCThGdax7JhcAmMV5voUpRMH0Sz6mRl+wDGBoDaSwsTfpvRDzm",
-	"gqspPOB9ke65Kb1iGDVz7Grt5oykTIOAYXR3AGnth0FIR9575r4Cz6ZptDn0EvhyjEwhJoouoSZ54cVx",
-	"qwa8gSbAI3DSUPrKTA71UphG6fZ3u/Hovy96sZI9doUffH/W9GM7RSdl0TO2VHRvTgT/9sI6N8qnYR+Z",
-	"tg1hi8gBETJhJJGCGRHZ2n+pIDIbchCV4Xk3TyMvwxewPYQOhTn/abo0sjO0pOmluXESRYIi5nNGoc48",
-	"wZqo1iHhLK48w2r4y3kd/7Rs6L97+PMHP19n7H9ENZtIFH/dfsIhMjcN2MVMCq6l3ZwpV1pmWAsSbmGT",
-	"u861ebMSwKqUt9o135kI4NJXG2G8JyXcwlbd3T65ovndyVJuPrteQwtkdS2EK5ufuH453INb5iWsqLek",
-	"s2VYHP0m4bu97j0oVrkJE/O/JOzmhpuCUMcuhLq+JuFBqO7ItgDI9oAareZHKpka9XLBf5cz+7NFrgv6",
-	"3S0FECzduTIV9ntNXcoRlFtXpfycbgRueSsCt0XJlhoZWw1CorPl1/6CfWjAq12p5k2VILI7vhNExw/+",
-	"OHRe/9V0/u2qdd4xWdwtSUSQs63qWG0GfwUxsc0mW6tPVGFojsnBfhnWqJTqvC4UAaCa1ozutXmmViwf",
-	"J7ZiuW7yRHRjN6ZflrQB/Oz2uNhx1AFztGazecMeH1QQZ+yDRsUt/2BhuqhIiJJEiiblc6XPZgMgMxAu",
-	"IbISi+gP6ejSGeAR0KybcQp78MCibZmYGEBmkdK2jh29aXirqKczOmJzmrU6vVxd2uBBj+0BaYLKsKo+",
-	"scW3rWNsShNiQ2+LiMv9/b17w/HDw/Hd+z//+fDuvYQ+oHdH7OHhw2Sf7bN7P7/7YG9/f7z/4OeU7g/p",
-	"w/3D4c/3ABxwtRtiLSpXcA4if0zLW9d42ht9nGZRvry4eEm8T2O1e+gRhgo2UYvNAJM/APXzv7CqPZDE",
-	"sn41YZte48N12hmkzVqd0bZb1hO31Aux+R3rZ9jp7vWzoN/r6mf20t2+fubm9NdKP9sS0H7L+9S2aFuq",
-	"ODshq1ss6o9Dbt6uWr8dU4zboBav/aq25qd/pIia0swHriiWXfERi0jGUqr5FbM569Ydgm9xZhSQsv6x",
-	"Bm479IT09w8agLYfYcj7hic64WKiaXo5aCsP1AXp18X/t0T+sxnl1Tpbh/fvdY2OrRXgjjpX6+8O4L1g",
-	"oynVAzlnAl/bZB3C2lUdAKzc4JpPHuziVnhftb1cfa2goztFE3fK7394tbTcMdpwWvjeBzcdf7Y3nI5L",
-	"N/zApnP9G7fhOpTf/8DWY/Mbv2sxHDq9BTG86PfaYjjyuw9ADIeB7HzzbmPj1K7kZuxt08Ng2Wa1IMfq",
-	"ihy1NbF9Ny9DINCXhUL/k5HrLN6wmXF8TKiwkd2YgpqmcqGcVQKfgxTHJaHzeQpwvaVsXlvhiY34nIdh",
-	"b9bRQGI1U3FnrLSqa/dukK3rb9Aji6/UnEqSbbCT2yAncpoO5hkb83fr1SBz+uDJ1aENkw4q5xk+9VO0",
-	"gs/JycrGp3Bj/KK2xDFsa5OCXnfNDKHTW2CGRb/XZob5h4FX7Od0EzapaxOCjfzEG5CID7Bi6I4DBXCb",
-	"t5UGNuMhPx2Dmz0GG1L6t6v2f8c0eqf0+TEa5x4VPuDrS7VtzuRt5KTO8INcDVS544AkrPX7biPk5IoN",
-	"PE7P+iPIkypKbKu3tdRyMbXNxIzyzu5W2ij3vXOho6H7a8oelWty6yJIdYY34x3zV7f7Ulywd7rjZVgz",
-	"id1p3VtPskpGVrXw0jz73HsuquvTXKLOI+OQqUwTReY0ozOmg+QSD6nTWLduDQnaoOhadW9uh3LcItWA",
-	"PW9NYz+2FabCbY0jiwjp96wO5lYE8/zwF//rf/qP/91f/d//8ff/9M9/+JN/8lf//i9+/8///g//4h99",
-	"/w/+VQPS2NYYhIGw2DgZIwQRFIKIA2Q0Y45/FpeG+9mDXrnfg72Hb7/Z33v49rv96MH7lr4LsbPB27T9",
-	"nKS4oVrLN3u2mg7VaZbJ7HqDZK6JVQ9DP4+ZpnyrANhqdap1cKSVO4VDLDXSuhh2kO0ALvUKyiT+rTTa",
-	"Qy70wOZi2fzPauVFD8OFGABEsZSNtCKiuSx4E04SS5PucsET8zjucYNM0BKzi1OCH/sZo6Opn049kjdj",
-	"I5klHeG6EXCiCYhNaaNmkYXMEBjOojZgNmxGxWhKpIiIykdTMMCZ1ewLqQdjmYskXuvutT03bvpVs2Kx",
-	"VbkZd3Q2SjVkV20aSWftQuXY2tqrAVI+dli85UdekuBbF2u3sjp0uXMRvej1mpI5Hq9bF8hhGNfKKema",
-	"MwU5buGpdknBEMZblIAVMmGDBP3okP88mKeAuwzPBbne8NklP7sXbXkP99E//rYRLRd/bITkBYmJzxih",
-	"Oig6CGnXVqKFTGubIS/kIpBoERSTiYQkkiEcEh2P2UgTim8tANo4LmqRAMhLBfW33zk8nAuuOdXrD0yp",
-	"KP4gyTOqG90dNs2mYEsw6hldQmb5ymp09w/vP6hWwm5ISTWbw4Xn2x1ImTl6Xeb4wj333p6fBn/gC/ge",
-	"AGYFI3AiyYxewmbPpNLkYH9/3+wbH/MRrJEiH4/5FXMh/ACbb7PzpcCP9j58AnkM940cWIBffGz6mbOs",
-	"1CY8OGeZkuKTPnkhGLYIRyFd0KVCdySWZ+lEVGBeZRfiYZMLcU6XqaRrIzte2scC/NrVmmoxt3PzfK1q",
-	"U5crBkfNvla9WJ1vRJAP0eFomVZkrgcZm/Em7Hx3HYZMLxgTBJ9jmTr2ugceBOZ/clDem92VxoQmG6DS",
-	"nbWUbrk9Bvf36+egwjIc9y/SKjyFb+Qc7+Yp5WKHDN90KKgrub07lh/0W09+mjKadKuuDsR0IstZQFRd",
-	"RhhowBKSz41cC2U7uwnO0PuAq8HMVm+um5CTnF2vnOEN1BLkapDkLeOTYpCLUcroesIuXtkH11UK7K5h",
-	"xFOWOiUGAZFlGVXNg8w4acWMJskRHQjzV129DNNUL+pZPErD4waYA1ZDrWJabwBRg7WszoN+7VeQEfvM",
-	"9m6/+xIHYT/9yo3Ffn4uz92I7Dcl5CrXlRufU6/zFgL+2qFxw2otqHI4QQnUST2G2jEEyCNkh2GlrgVV",
-	"nem4776pemmpur7v2Y/HDKGxTZnrpnpTzphpCx8mbMRBVONFhRyPDu86OcbY8QVXjEAdxSnNWFJ7nDcZ",
-	"OTep5FgU2ylQ1LEGmzknkRNJS92r41CcMTKpL+A4ogLr/PjFAtgoyMbsLGysghPuWvfpgqrLsNLibEaz",
-	"lp1mBRkmXIBJQK1h/V1SIVtzCn2an6UdxfA8UfWUrVKuMCiUaA/bakTkwBpTYzBg2GlhMHTmcxvgsWNC",
-	"SQLYq3OaURTgGUnZFUuVhQuVTrNvq8fR3NU8k8OUzYqSFrY/X6MArzbE53GhXBXUnK21wOD8Vhsjv0Rs",
-	"KEOXuJioTRPWjVo1SOiyCXyTzGmmoSWrlBUoaTRNiSXVFldNEYtShQi0SpKZuYLjPE2JaZ98/Ori0ScI",
-	"nTanSpmryMWIIQIaVdo8tVIivPvg/nqBkL1zYQrtk+GKJJmcz1mCNS5Qt7TwbNgAS6CKFcXyFpmdPxNX",
-	"PJNiZlSiKVUk/vLp+cWLs98MHj89ixup2CVj85bltRsXjmbDlfM1txMsCAJlpN0sge4VK4zhG31i9C4q",
-	"FJ7J/kbr3aispnLSdnxgVd1sYCIOoxhqVLI5WDWChGksigGiti2axFIGW4HwfzQz6qKDrmXJxBVIsiwF",
-	"DmaSoLA4hD4ju7mQEIWDoJqkjKofYS382g8WPNHThi2Xi2A1vPCLiVi02Ls+OXHhkXQ+Tzng1RU/W76X",
-	"SLCesHdcabJkOhDE8CotGLtEKDk9bTTygAFZzemohbIVv5vBvpRKTzJ2/qtn2L+77zN5BQNEy45ciAJq",
-	"GBsggrEE6d4841c8ZRNGHp2dnlycEnMddZ+cQpgxbkepcaXNUi2mLGMI3lwpaPLg7mYF+Wv086ktUfd1",
-	"i6jhSthB8Q9QYy01dglyAhCwuSAznqZcsZEUzbZ9f5g+e3DPDHHtefqKLW/Gxt5Z2W8JRG6yh9uAqzW2",
-	"76/YjxAT20kCM4t3m7AgX7EtowybC3iBoJFnc8OG7OW6ZMu1xX02uRqdyuY8Y9QoQXjIGwBE4AdwRxVW",
-	"K0ueMfyBWr2eC6UZTaDKycuzF49Oz8+fPv/F4OLp16cvXl0Mvn76/NXF6Xm8/iKVJYL1cPbPgHGcujSB",
-	"qpiQyYVbYMtiuIJrj18qdmSmIOd7+dxw2JHMMjYCseJjDB8YLuNPDMdykC7kY8EmmFIbI1GPi4ossQPh",
-	"gHeAQYqEfDyXije8AU58/4aVWl03KKI44mR9kLZy5jGWiZqzDHgf+wSkA+t2JXqaMYW787HvcP+TPjnB",
-	"ppVl2GZsQdFpmdrKYILEllz3nTgQl5jxEZr/5AIOBkXG7KyDNJgSshBbMdzImH44IDArV1PcVhBtKM2N",
-	"P7RVdYIfvS+B2RXoZk9aqWXb+mgJKze71voz8vmyDZnaKAFwQQIc5i5lw39MDtEOHmSG7M4i6uVSXtr7",
-	"72pZSCdJ+0K7C8PY8Wg11yBff6FTuRioBbfhcuVBPWk+5lB8TRDIwRQTdzBs+AFbePVsy9EsaCYay2bv",
-	"fjidyzA1Rra6c+yuVXl6paUv4Qn5UgbD5XoZISDIuzOYh1xgl2IB9nsTTvLKDG7XVY6D2fX27TzC4ZkL",
-	"/mmXScBD4f4rS/gdZBMokr1WYGypKmDYOwJGRmQq8ywCw4AhLqACOs0ZxbGP0JFOvpXClYOz2rDEWt01",
-	"3jpHS9HarYGXjTrMsoEZxkYv4Pg3ewX0225vvG/bVNUt3voaK7Iu6WbXGK2bbc+HOPpNzsoHOf7uB/fD",
-	"Gn7TLfq6zUQe29IhMYh/FE3iEK+I5ajp0MUnQ8QpmFIeTblgRtPNyKmYpFxNITn9ZDRic733zBbdqocw",
-	"BjCDh8WYmgtNxGG4SVwOpHB2tCuW+UfAa6nDj0bGYVDopsm49rWv4LClbd6Q58G3FmylJTrk20Iz9UbF",
-	"+BenF+QOnfM7Vwd3aDLj4o7SVHOl+UjFzbZFeBcsXHrKBMKMFoHiJ4rTO+fmpSnl68o7NwMM3fnZ3tuf",
-	"NUZ+LyjXg1HGNR/RdKDaTAugGAZOHfDckNi9uNpQcHj/4WEHgxsMhc1YNmFitNx4LP7NmxuMFbVXDcVq",
-	"EW4sNGWZJlmeMkViaMMclLgyVNtubI2t9IoBNOlx2SZ+/Wk0UYrnbLF7y+Yla1HfL9myhFNAyReMZkal",
-	"l5cMvSjU2q6pUhBsLcfkC6r4iNDc3BZtKUJ/A9jQFRZVNOut0ZlwDXcnb9s926WsHWgltY17SZUKgYqp",
-	"IjFqJ7GhZhOmvWmezOmE9YnhlESKwmcGX3cx0TyHLLSCGNLRjG1AAz/+/Ojjz49KUGt/+82bfu2L0nf9",
-	"wd7bT8ofP/3k80by+VxqqMnUVhttBbZIS9hPxpS21bgywPQDwwRLwGA54tko55oMM0YvWXZMYiEHv8ul",
-	"pnEEf4OR0FbVAj1CuTJX3vyWgdEsIfn8mMSKp0xoG2ZE53NwrAqpyVymKQTLaJYuA55sh4dBRNAz/gkd",
-	"A6pHWk6AWxVA5FbvzDfqvnkuf2XbLr55Yrvwa267Wl2PrYR9vKLamr3/K9IuwiDSU5Fs518Y8m9rEZMd",
-	"COgGwEQR9KGt1LWy/KKtAoaOezYyFA9jSyoWEbv5+9FBdBjdje5F99+ux0Fv3PFT6KeoUIifi6KE+NnX",
-	"JcSPYWlC/ObU2ivt63LG7CtvS2v1YM1CbRO43VYsdZ/YSpAROSBW6AY8eRhYRO6Gpefu1QqkFVfMr/K2",
-	"a3zOggU+Z8HqnrNgaUVSWleRnBSDeVu9Kf5IRf4E+6VYd1dMl3nWwCYLGrgKibMbKmbnm7vbVKCw553b",
-	"y8LOv6YJu2axsYT5CqhNDogsZ67wbymVACIkzFlPXaHEeqBOURK0ImmgkrqYSnN7ivKMI6g1SBUZUxAQ",
-	"L4VcCLJk+hh8XVSoBcsgCk2FkYZW6e2OeVY/xE223uCx7pH968tck8V0aT2IEBuF/bDk2PrxMIYHi3Ri",
-	"aL+DfIO3ubDBXZopTTKZi6SLwNUtOrKUUGGjJKtO7MqyREGJm9JRKgU0Ws+FPRDrTvVNWPJLU7FxlLdu",
-	"0Q8HdeYg/Bpi/JMks5VmG9yB+KOTu+3qHxfl4o3OSbi9PY3Zoasj9Bsi8o3cTdPBTE3anJTzTF5xtICX",
-	"C6MXBG3tGTUqxMAnca+8P6A6QiKTu0OOfnSrEq+z5cDnUXeppc6EvlZGQrf7589EEaIcRBc3rDoswUc2",
-	"1hPjw/Ec+JwPV/IG8s4MzW6OYeazJhjLLyFuQ9uge7vgRpcYMiY85ermQd+C9xex0e5GlIhKsYlBgLTb",
-	"qdJxqp1hN+P1l3R7baAjx9hCrN8yERbI86DVaDOCmr0fKSjKC6HeY594GjD+SvZhn5w4QFMwQnt/1yVb",
-	"VsIKDw4/2w4yvpQRVB74c6mnUA0Is99qKa0kkDUgLCIgFWS4RMssmOqQN3XPgQVan+UCTIErrMn2JmLk",
-	"ligPt57H+0RmZJgrLgyJN32S+xZBJcjdRYHAvmPaim1+ZX9G3z22SbaxdVu6NN+wge6z3EaX2jzZE2We",
-	"sDBfQw0tKP+NWwvxvuXp0TR1zg/YziHmTcJGNy9r2xra5MwzkL7i/g0kVP4YuaxPQFjE4tsQGFSqwI2W",
-	"n9W5rhgXNk/piE0h7EyRWF4ZKjZjMXi449JxwuDxjF+xBL0aXHc/R2FO6fpU0rrYWdNUw2zR4sgFHa0n",
-	"7behLbrspVvRFs/tOWxwvDisyAgPRBIKEEDXuSB/+cf/+C//+J/gsQkujg7fr0I5RYSlLgnMV0UxSk2/",
-	"5Az7/f/27/7q//mH3/83f/H9n/3bKqpT1Q68SRESHHILX2nQdm7a/hOR+0RBppsz0Nyc0S0cfmEZKus9",
-	"zkRU1XlhKOGXodGoYhGtfVcxzDVpWrU7tSOR6EfEIQ+Fp50kMXcVMDyB9+APhlIb8SKyMpFhnOB0MzIz",
-	"NwcUWSacyjxrLQu5fohb2UhCmWJ91R+07axJeJ8XUh5wfwyI7woG9WGabOpC0VahqiVVtz7DFBLAbElU",
-	"BAbAGPil1fe61UZV61mLo/8W+6wUHxfyB8c6fI6xyyDvomRna+71j2goi3rAH1jCkk2PayisdtSmN8bh",
-	"3cCO1yRsFfQv0MG94bWYeVUxL1Ox2qkubVolqxnOVGA99HRjM3zfcK8uAmTROoP6UXnODeM9M2GOcQuy",
-	"u7d2NNpbitu69jZortObqtDaLtEXJw/7CyGew6n4I+Emf/2DcHt+IzcCdWvqgBvBtoDC/kCXQVjrCXPX",
-	"Orwb2JoD/Ngwm/Ve1H4D1vCrMiJXOa7L9sozgnb23Sgt/kauRr5dU8i6cs26n5TbvCm3flHUTTqlwlmt",
-	"hMnClteNEQwL5gan6Ytx7+ibbbxj1ckFhrxVOKL1O2QTC539uGRjqhkI9NTm31Jh8egK0xYXozRHsaI2",
-	"+6IG1lbrX/jfGtyCjRBo9bu4ats6maSq+rNqduiDWWGdUNlAq8DijTaJIUItmbVfwocZIxCAnqKFoKFQ",
-	"xNZHGybRlCcuMzZoCwpwkQbmIScg16IDbGYsthFjKMBxOTi7tAx3vuPJ+9iFDKSpPX2z9RDwzqWLS7/u",
-	"9sG+3Q51VG61d0YaX4gX43EIqApKohyPO8YHosL0wrxk/zSvQsOvCmS2Bs/3yMLmMIGwFSQXGCKysEha",
-	"1KdqGzVdMaGPiJA2cATyxy30m/8KSA0kWeKNyQwRynWfxKDGOLhp26r3MoErwg5E2fenVJEsd6+bI2rf",
-	"dtBuT06ePjt9jMAr5rWMqTzVRNFlALolcw3QWDA7GGvN4GqHZo0PDqdFJLZT930+NAs49KPHdjC2FxBe",
-	"POYGuA7mGRuxhIkRI/LKpnL7h81wrd0W/H0BNFbK6BVTZkNkDpaoFEBFEjZnIvFhCnaUSJV4mpbRwPql",
-	"UFQNkFdmLh0PlD83Z/Zd/8UTaASO1qhJ6bMuoQ1Mk+4NpyveiDK3OgbrKS6hDX/SEjfX4vscER2EaLkt",
-	"7RKdBa7xgSNN602a8HhAZNa+gVT6WtYY290GtsXt0B3N2edXLBu0RylgOPKgm33onIkksAuxxjSTIrrC",
-	"PMDFBKmWB5TuArd+3biUDcHrop6T29oWyf/eckEqXCfY4OrlikrXs9pyw56VBxeGj4Q757ajdFZKt6F6",
-	"1sOgkuJMr00nMSTnkTO8VjD2vAzUCVIfvTgbPT3IGuvn2KChERPakAk5Jj6TkHBBYi01TeMI/bv7Fhy2",
-	"5B6A5IWiZ+EL96zb+KgHjXeaRlVdrew8NlSsjA8srEx/5a5cW5kr9nd7Da4Yze6Ex2AFdis1jnZsbTM9",
-	"7jw623d6A6fr9gNWzSi2jIG7vmi1am6vZZbc3w9PwmYWCvOWoXiv2aMp1R+BrWJGdZ+cuLjyB3c/u0eG",
-	"S4uA+8vzF88jMmNU5RlLPM7SYso1I4jmZyRwCNWylbrJIuPacHcuAHfSRsOFo7sfYKQXi74tQrU9dSXw",
-	"ssN7W4Xced4K8Dktpgf8zTCJXLEQeyz05tkK6huBqoVpfD9bPb5AXuuGUI/qRXOEWShBo4qHMNKeu9SF",
-	"6Io4dJNzrDHULveh6mS5WYlqJdXbLWHfLVEPIhbaorCJR/QdsilN7emHmFpCRxB2XXFKrHGSYG2Nzagu",
-	"L6JFOsZ3QsEbzLDcVCzz70a+38bFu2LZlbVOV/IcVtXo8DjTkzxjHQHcS1mhUaXmZUPEs4U0x22zPSEg",
-	"IaGZQ/ABc0qa2qc5jGW97svNXwMADmjC8YXvC9g/fDzs0A1uO4QymSZM6QFAFbTCHBj9M5ViUhiprIPL",
-	"xvcnOYaAm2eYwh9Miyyxqd+QbOLNW0nO0LZVGr/PSLFWJETn5YrQmev6MNrf3y+iA7MrZygCVxv26AbR",
-	"b1RGWhakUE4y2hhXfAGDmUP9O7NIheULEioO9u33yu5MLjRPw2GaJYGJGqFALySZSQcq2KbxlUdwigGD",
-	"zji43ex4gyvzPB/OjPiRRISmSlovS+EV8GGLiGe9Xccy1yumdP7q0aPT8/Ntmq6Kq2BgzvXqFLLu1Q0A",
-	"aVP0yYtxcVCjcInAPIvlDwSdNWBiCqkHaFrrmhfY9dl6wUCw3xUdrpj6oDSs+iJgKtDhftNqIB44OlzQ",
-	"OGsuxwZJlSFiQqUiVF2NwcY7lbHhNuFEaaoZ7FmwUeCeicKCN3C6Pfi7RXjlWQB+zYGY50L3V1zTDns6",
-	"R6vdQCBvq+S4nj5//PT5L6J6JpbF8+xm4HN9tIit1V6okOgI2aiPoiTLzVukql7RYM2qs6tWralad+oH",
-	"v9I4WuXCyvHuDDfxQ8cVqsy6ICRN92qVhLNDCdjJVLuUgl86rPwGR8qymb9CPM23QF4Sri4tRrNI2DvW",
-	"EXjX3uTrlpSS64vCOTAnw/nN+qVMM1u5YusAabjxDs6wjR4ndGnLUTgZqKjeUO25SYa3lG2DkndF2Q4b",
-	"CWCb2HqeiIu3Udm9oA4KVQjzDFZnKq676FwNXMWr1igDJ7c6AHIEazP0AaF1jAjMxcSV1Ksr/pBd2rqx",
-	"TbVX2rYPomPWJsvBQ/VaNu54BQNyLZYWIrJXtHRayjejvIulm7eSGuzWqOu73bllt9zzNc27BS29dRvv",
-	"SwvB1mLcsL/2yVNNZrnSkEELmhmINHC6bfTWycun5JItj0icXqqZGsRkLLGgKBkuyb27JGVas0xFJOET",
-	"rlVE4j2baTiI+2uq+R9uVPr+5U5C13wZ8D/4zlCT53TG3scfhA355VQK9hy1qdq+PrarD30iUnpC1ZQp",
-	"LCCAsOm4ZCRlFFzT8c/iY3JwQLQ0+sNoSjM6MnvZJ6/tPOKfxTYshzoZngsyo1ykpodHUy5on5xAFIMi",
-	"aioXYWV6qlyxKOU013KK4MHdz/b34X/7q4Nty4bWN29+9vk3+3sP35r/kb2245I21utxJRiCQB6XXQVk",
-	"Fe0dZW7GXWUdX7+hqPgTQ7BPn8SWttbaNXfrks015N/MZMaOC34I1f3cxZuVQ2ZGyKYKNm476BhAA9M/",
-	"c63Apy99U/DxsWvPLdaL8VNH51ro4CrNDh5CfQ1JhC1wjMqLUUQhadJip2asWW/ZnnF6DtnqmYVKlluC",
-	"zLpyfIMZfbfGBueKu2BGHkpH1OWcoogykYYegaS4mFINde+gKpnt5cbxRc1STbjSLBvYALtBq2nF1bCk",
-	"AnAGYUfnMk0LCoojB/mPK+JaZklYyZJrMmFakXv791bUrRwgCuEA6+utXdKiFooZUGWFbTzahGPsmqsX",
-	"ZstP4Tks1MCNquV0gWutAr3cdN4xxPoZqZaPxyzzF4lgDAwxQg8WaKyG310bps7PrEhJLibrNXr/lU9G",
-	"9t+Emcj+S0xDfosrJ692WRXBdsiSnQqbRa+1CQZjaPKL4mtFyuda+2L5jdWFMc/YpLF+P35vpLyn5y/I",
-	"3YMHD/YO+uSFSJdekgHhyVIAUDzR9SCtlzgXOluWckINMXOvF6WaEk5TMs/YmL8rywePnvdWp9mc7P3R",
-	"2+8O3zfy/zNmOOwXVI+m24U7ZNBAd/kfO3R9bQYFWttB7Lp5v4J57e7GoBoJ3e741pieT8dj87m5qC/8",
-	"5iR5KIvpQpSBEr4Rb8QeCeD1Xa7BUbnutKvTas8lV5a09uH1MHbcucesqRYDC/Ax9m5Kc6XLrQeB4i5n",
-	"Q0ibuY9CYsrGGhuwYSJrXm+OlQ+DHVy0POpiRfxJDOHmEFWOHfKJkJkfL548W4fbVh41XF9KSHY/9nBH",
-	"tjyTWxwoWBqgE2Mt3ylLwzrXje96phcfQd49XJ/AlxXsI6zvnGdrVxdKxhWJxzE49bAmLDaTsJQDiTTH",
-	"IRfFRzMGl4xoF8OOwT6zdKeCnFjEBVs1vNJQpeocsGu06L8RhCRGADSaAWbnO8EK5uP0BLe0WJMcRgY1",
-	"1GpVyiMrAjWfSEOFOU7U4lS71cMcB7PVRmYSZEhHl1GYVQStf6SIzjNBEp7YEc8Y+dg3+0k5p99MKE3M",
-	"FAUUkRYJ+bjo9xNMWGi8P4Xi5dasvEj9NyIsoV+PE3UeB38Fe1GvCAa24zWcwo7G6Ap49uHlsS3SPwqE",
-	"FXvaIFfebiw0FX5y29FRL0NKFuAow+cC7Bc+uqQH/HQaTAi/eeWn5T67yeHni2KK+MVTP1HXgZsufi4B",
-	"DNtO3dTx8+Ngyq7TpPbdmV8MT7q3Y750Pu8QA3Yyn2MIey2ToRX3w8WgIEzKcaDP3N8PjSBAlo3eXgtz",
-	"A17eJfm3xTCxujRgkLhkZSsgyEwkKiqEfps44gLyUspnjTrNRhU/EeWhoypWxE3Aa+VCpWenF2e/GTw+",
-	"fXbyG1+hNHIJLZZQGNalyNQHrEhQjyqzuHu4SjPrVCtMTQ1FavO2OmVXSwuXQi0zsSwLDme56E1Ll6Fu",
-	"2xEZ1OxsIyxol7yNakB9AayJV2cl6nep79qiHLo4D6OU+igWS3oPo7vbK5LQa6Ayms8B7lRZzKwHl0Fd",
-	"o/Vps+45e3lUFMgyAkqjV1OQm3JkG6JjMZFPRa5EHASmFSA4KLRHm6gLLDEqQZPHwHGk9fqeX5aQjbWb",
-	"wUodX0tzYF4qXz9RK8E7Wr3upVPz0GOmKU8r6kaDAmCeDZRR010UlM7qXT9Jqkl9aV5b4H9nLfhTr6fL",
-	"Yw/jmPKiJhVIRGpqKCLXa7wmGzEbP6DtNGA3jdX7G865xTams+XXbVCgT2RGkgxEUGufO/JIoJYtuGAY",
-	"MCmP8yyMiHGSuPf0ewcwdXWZQ8VoCmD0AAxLno6tJmX0L0h2lRnYK6IgIvAjRUZSQCgppsfaemAlW8U3",
-	"B9Hd6H50sB/d3Y8e7EcHn+2/jVYUDgnrYH621nhbDrxqYUCecpxJhBMpZOUh1sYzq4v1FxCAecZFR6nV",
-	"NHnumoEP2JT58wybM3+eYJMwhlw32iXC8N0uEEtgRLLPry8TvUWirktX7BKSHxbKMyTBTLJrpHWl9k0n",
-	"sVbZyoQr81LNM52FDkz03wrsKepdsUw12gqfCrPyCp3CaORDHb9UMiy279sq7dTV19OSJEyzkVH0xCjP",
-	"Mia0/U31u4UULRifTNdzIrNfr/HRmsnN7WUl3Kx0PEoHMipVJbIjsHsWAKq5RdsM2AqGutswDOhy5yEY",
-	"Ra/XDL9AinProRd2Pl2K5M64CL89qLLfH/H2Bzd5dc47E7+2j259y5qXaFuEsuvwj5W16FZp9KUKc82p",
-	"XddgIx8UX7g+JV1FPoupvm0/GDsleLsndq/9CjdE1oLLuoSqbcRTrhXBjSEJv+KJL3RAVD5zj+MDqlBH",
-	"abJ0AvUxOSgbMdYUZl8Hfx8ShsaJWAJTgODYtDkzqiJ+nivL59cZr5pGANXcz/m3a5GEA6OeH4638QOF",
-	"UEY8kcIsObS6doE2Na0ZKegarkgHA92ZGZr+bsQT6XtuOs7BrHZ1Z8+Z0Lt3QobLuTWkZkMENXunI+c/",
-	"mdOMzphuCEoM9FSsyiIzr7CW64bY3hyoVVP85TUM11sWm+GqgKs6Nfo7eLGMGu4KvpmbBxaQOctI7LuJ",
-	"Ix/wA7FGUCYVFkO7wtLQFOq3qOVfsqVzJwV2clvSwMYtgfcJYb6ctgGJSDZUMg6hm8wYXIQWUlVvYCAA",
-	"Ho7RfxcV+MP6ljjnFhQp8oGBoykbXTJbCCU0ZARDXVDlk5/AAWBDAqszvLf/sIipsN6OGDynLjQRXWyV",
-	"gjU4eFhNs3jgtsRgKbO4ETjUPUcyT/nkOq78o26DS+EbYB3dO9i/d7g3p2CRXp1Lf42jiVVRIaZtFba+",
-	"9Tta16QuMSKr9G6djtJaz6ix50pRo607vobYOZ9KwQbCBxSvDLkMYo8hvQzjFFuEmJmhBEo7FlxEO9Zw",
-	"7w6ARsRXLPPgh3FE7uO3IewjxpR/hj/MaHbJoPZyn5zY7jLXG8BJVgoBURuyLkW6JImhTzZIyRzxjxRS",
-	"oTybmJ1xc+s3oeR7IeDhxm6omyjUcvsFVpTMs1HL9VJLpdkMZayQJhcMtqKAXePCa8uKy6P4mmaXKoik",
-	"UIQSqNBQwkt0lxEuYsovGYRcACHrd/Lv5YoNdAA73+xSjC3pj8lUpokKGbyP97CNbOVnrMY/h9e5XYjZ",
-	"maDmQv53Lqi1x99aTD6Iv4VaKofNRXy2r+fsej/HnnpR+Ttd+iJwfJovLywJr5WZpynU7yrJFUf10jBG",
-	"nJJixPokNgua5Bjp0/icr/o/BtAHoVl2RdNC8YQYeRKrmer7tgZg2HWRAXFEcpFC7bWKc4X63EvIvFuI",
-	"cl4DzqYX9XzDdR+EXZGmOv3Op9Mt0dzre1aXLoKdlCRjmh3bcGn7pV7wEXMqIXzoZn6mVywzXDiz12vQ",
-	"5kG2D+IKgTAHsRsYfoB+Sy7IjKcpL3KatwALGdKUWnjULd7etArGmE82y8pySRjuwIH3z2xGe5ZVn5yz",
-	"Uca0PcdaZiwhTIyyJXj6jXSgpoazU0XiTz/9NIY0G1dZl6viVxg+5mVNpdIRiadaz9XRnTvm4x3zbp/8",
-	"GnPGUEqkI+Al2ILSdElyYWMYUaRWEoPVKFEwSIs4UfgVC60FOo+gZ6PHQXCPXQU3WOv6iACiZsqThAmX",
-	"wwbZekNmjysCWn0cm08D+BB/Aj3FRhczw+6DZLWMizb9T7iccVOTRqqqPWcVtpQBjMoD3J1+E4r7SAqV",
-	"z5rCNKzRpnYvP1KFrxbToeglE0W4kz3OEHYhNU0jApQnY+NcJMpC1xTJIfbx/nZ3ZxsnoqOgg/Wmmaf2",
-	"0a+VTWxuAffwaTiWRCxkniZkwnDdwnQi1Zhgw9UArInJiqCngjACoAygqBYMAzZJSERNIZBToI4Rm7gk",
-	"qNT7vuQi6WKiYtlX5kkfFBdEna169Zl52AaiwcvcyJpr38KnzPNyMVALbn00FRgnuJZDlkIuI1f+7AWL",
-	"BYlNQiKuvduBdvtlJ/3AjGlBM2EhO2obJkoXYUzTVKESwxUShygIf48tsHfQaIypWiOjlCfXH66RedYt",
-	"+GOu5ildPjePOj8cvaIcmr4W+sPWkNBKdzuWZ9ZwqhgT3SEm5jJN++TVHDaGCR/EAqXPEKEA7xIWLyhX",
-	"ztyythlS1IGydvDVUytM5tu5nQpo6nVwEDTEYgilL1gol2rRgii10QJ0KMSLe+pL8N6488y2Xy4atxKw",
-	"eZzZygdyHGQZFCKrL75Wwm3eDtHLrOTgWynWno8LPmN/ZJ5zwM4D1Wq6rgra5Y0uUJtW7/RNFsMDtbwL",
-	"amjyIYeyVDTfMMIESG5YWQ24bBBpYiNPCsZflks8n7QrFZ6MKgP2ZdlK9KXQKwIhr8y6Ssy1gsduNYVA",
-	"6LEkuYk3FLQ3xGr32l/phFZuXLM+tm0kTiCn1JVzOp/HmBx9HGQZm41BPcWGNTpnLcQTHpE4lZM4InHC",
-	"xUTT9NL8Lan5/4KNplANPmYzytPYKid7aqbikvGPzud1e9pKaFq6921j7ELUe7cH2B57hSbnBtagfk+Y",
-	"0E+b6wSgK6LdtFS3mv8up+lGBZmC6OF65Vpvya7j8bilaPqNZTMqLKHrPo4AMK3+LKbfbFhpqnbyhlSx",
-	"V1kZXj/PeBPpc8paw4ahUsk2XOa2vRxK1FXqI0Bj50VriYgGNbHlWBRpRRsN2a1REfj626LWbaONacpo",
-	"0nJiUq70xqfMGv02GrUvedZcn0RbEaIpFpOPl+FstbxkZrrTGR0hWxAJzZK9BRtOpbxUDUtQ4Ta2zSYq",
-	"WLYGQExCQGwe1InKIuOavRDpEuUS2O9s3kI5DCOSuT4v1D/vaHnQHBzdgirqrkzkCZXvt2lWQGQbCNZP",
-	"t+mn2/SB3yajFpQ4A57lpn2RLYs/D1DC1nc4t2pTcTPv3797fz3szDxdXshuI92eDEQ9napSzoOmmTbf",
-	"AQReykeQuSCMrPu2WXXInElj9a7Catrlb9paJ6410I6fxKMbFY+odhXgilNyb915dBS3YvQTS3AyoDYX",
-	"AsQdkT/4zhOV9xH5g+8Q5w7+tFQa/rYJZfA3Guv75kDBZ3QK2C9+Etd+YjB/LRjMyv1ZQUtxm1YArLUv",
-	"czGBGdNTmYS9v3xxftGLer84Nf9/+eqise/f5QyzvLfv2V7WazTStJrXYW15Nx0Qqc51Jl85X6bfpsOV",
-	"ykmd0qipXDwqgl0bglXqRZHoT0zyx2aSP3GanzjNh85plH91/bM/Oh1toIF+hE3zR4ttw/Watxk76Hx+",
-	"vsGMf7IC/nTZ/wu67CnFtXHj/XY6AJhHJgavznuR+fzlV/jvxevG/TJ3fJ7JSUZn525hXGuw+2BbyDj8",
-	"m7Arlpqj29jUjdkd8baHd7uhsol3Ju02rxv73Hlid9DtNTO7iwJEt5va7WZ0E7ndP0VN/lceNVmB/D9o",
-	"hPy/TljhfxXBf1Hv3d5E7nnijKEw/ef2j28gzOJt+NgeVkQBmkQN2+pNuJ7mw/5Izu5IOud7hsRNmLjj",
-	"A2veh6+rSz7fc6UU9uYStqjgbhtEIr50aawfXDjiB7eqf41iIz+0tdsiUHPL6MptQxE/tBXbMKJw3fBR",
-	"2tzl+H/0+MatIgq3gZx53yqFbVnBvkiL6ZaYAAVasLyk+eKY8HE59X5ZpHLLXOibCK3+KfvmJznyJzny",
-	"pySSn5JIbl822S5N4gNMSdiCZa8LRX+7gjnv1rZ1C3ats0b8AYDB4dko55oMM0YvLR51Gd4WaSIUSvBV",
-	"EhCv2MZ3+xoM8O4ik2JCLtkyCnkqtOErJKChHrCEKPldLjX1TDBXLCH53CVJTnlaIkMLmV2qPnkN3yPI",
-	"UCznTMRR+BQSdYsc43BqYsCAdxUC4ylNxwP7qkO7cROGQidSsAKIwaKAk1EqFdTrOnaY/MS0AaUDkcMC",
-	"WAIkZlMFWPGGQdp8CzkGmIUxh3h6wzFiswYxXpK4aN0nxzdVFCodUdO7KxBX3t0v5YLIsbZUtLbPcyZc",
-	"6f0iJcy6eMd5GsBgdCsur9qw1Rx22UcKoa8jMmQTLsyobTVmjfXAGgE8qiZzM+5e1PO71xURmCn9Al81",
-	"f35J0zF8fPseam3wtGveTpXMaEzhsAvgGouKfWm/lOfrMVYqECsUAVbgrhgRS0gRIhfsDFalRK7r4kSJ",
-	"cMANHY/xoGdMQz0cL044ScJvr5mEHI+xQAqscrcNxiG9ED03uhfQiCN/tik/9l9zLJlfjaQWA00vWVNI",
-	"SIW11mMy3SlqQHwXSTnj7CPlQSxsjTJDNRCRzKXUMebyuRDAqjXpsjaSxQrERgvLWB0NiLvbDWUFyvF0",
-	"ubK2yWK6LJXiocLwBrP+tWpYQg6ATRiyKeQA8uh9CagZ5UBMkJEYSdbl3yuoBAWISwW6W1GdSeY6o+LS",
-	"VityHAYz5CaQc2Vos8w0CJI+3wtfplNGXWki+6q5klOaFNUckbM41DH7VAhONpcyDQGnoGUEeRngnS/3",
-	"gD8FNb+woFJDL/UBY+3K+ojNos8lFK8CuKoVpS7jPnkiM5xb4sA6cSBeac5dPvEbQUopxaVaTTyzRTqN",
-	"gu5EdAS8gjMHjKtcQ8lRBWWLOrozgX/CkYBEwBRz7Pzm9qIe7JUvvmRXtiNheT1dIil5PV2e+c5fT5fP",
-	"5a9s9/DhiR3A6+ny3I3BvBsM4/V0eWJH8nq6RDydL+xYVsmvniy18BJ9zQIkZe0XEC0wIfpmK454cM6o",
-	"syNV77zciO/0espAgMnYsFRZzlx5Icg7Z++4AsNU6hJN69xnmzokYy5oOlgL6mkToHmakiGzWFMemjE2",
-	"wkhc2cMVkNJdip7YR9dVPemmO15QdXlTZYlaK6WcM+XMwW2VvxqugyFnvihxACtMR4Dha4uNcoBLtd8h",
-	"uFsGol0XQIEyxHjLGOxDsNwIeFAZTH0k5lGaptdFk/RWHIULCJXBHKSX4QpK276hQzemAhzHvrc14ILZ",
-	"K4BkbCFZsX/gKVZBxDLg7sva1s3oEv4Midj6eClb4mQ1vDf6Tdpzewx7AoLaOzqoBf65t2xnlbIQvshW",
-	"sFeltVlx5rfzXYTZWjdWHihcmw0aPVrRasdF9dNZuVC7syMpV+Rgh4akohJ9XcxQa8n0CTzlW3kf9Sww",
-	"8LoXv8THwjdnUnAtM2s3Xjlv/2T4PlSAWvdquf6+YUcdRJZZMMPKUmOn2ExpCsVKRG4tV23AI4Sgv25I",
-	"10+71rprrUu/yxserNvOrniwDhtSe4tCPPBYx6vLiD1cl/joGwxRlW+qzRC/+ZpttsCNNmD9Oh0LjOQB",
-	"5KlH1S0hnpaATlVRI862Hzn/PeItzXgiwK7z6uLRymIQ1ZKkB42QPvWDYR0+5Sm9zPiMZkuwPgzp6DKf",
-	"HxE6g+qogB1qrQ/eTgAzB4vHx07zCSMY6IyhHUoh8swnkbMHSMUKfQQNM0o7ywxADJqmImeXGC6tmQvg",
-	"tuvmECvmckWkiMAEgpYjnAeYjiJrGQEzedV2jvYWB48Ouj4iNQNE7SST+RysWIrIKyPLGhFYyIr5BxHz",
-	"8eFwcOAUAVsVLg9UMs8mzIMwr7B3QdPUtoqjnPArpsiCLgtnPbq2zfys2diu5LFV92BVYa+cnxwLCAZ7",
-	"WzEAWQu0jQTpk2dc2dALkKxYQgRbmC2DSUeEi4TNzbsCLJHYZb8RLqy4iQ/7D8PbuGe/qKXNnHvI7wJ+",
-	"CKG+B3QTDKI1oqjROLnSfNQgEFkzE9q2uxXbs2kYA8EWxXsVbaW4L2ZpfTVykSB2Gdawt5BTzf7u9n6x",
-	"mPKGPWNFeV81vmOPmTQihel0kwVykFnd36kCjtdWuHn2DSOs9h6Vd7iRlfrj8YRP8oypRmeDLWK+asGH",
-	"bGQI46OT549On2Fl4w6rBRisTS1DGIm361v7rZSXx4RCRWlugf2APihzoiAvpUOXpQSocqdnbMT4HGs9",
-	"OW+gGwPlCVGyYxe2pOlgfn+/vdS34RRcWDvHlKbjsGqtcgtq4f0M+cSS0UG58jI2JITNwQ1LcrYdpmEx",
-	"8If3y47GbZp4uGUTFjy+w2nzRbQ7uX4RD3LQ1nzTkTP/AKPGtw03c7sAUVnI88u46OgpgCPadWS2un9t",
-	"SKfQfdA2bO8810bkwlIb8CoyzW692ZgdtSJa04GvBgsCHXtIzY0wJ5UvWbBqRxHWEiIguzZrsTy7HJTN",
-	"QDLFtWiEIVEOuH9Gl2TIiG/P8iK0mXZxTVKuV1ORwlRaJyHmbestQ1cWCnNAdH9MMoKj3pqE2Ne3Ix9V",
-	"95Q/fME9K/hOeIw84anTiihggiEHKZ+V4G4FOxcsRzC1CpOokN4KGV3NuF9Kjk4TmqYvxr2jb+q1HZpN",
-	"ykV4i3OagBc0IlOZZ4bhJHTZ0Zlf9WU1JnWvsSTUJJH3b0vzPHPmpIoQW0XsWl2WWmZsoFjG2dpSF/hU",
-	"QdNd2HMLVc34JoUE/azO8cUmGAvN5mFEEe5OL+qZ7QHzyLI1+9bHJLYASn9rA3ISulSNkGFyyzgj2A14",
-	"306gDIdrl6m8D6uP9w5tWYWqtFNrVvUs1CbaWhswLpwncURiq9iaP71b3nwIq5nFoLhbfhhZacZ85SV3",
-	"G9LIHZI6BhmOMbQGIhWjQuIJHWCmR2gdH/Z5HyhE2SCqoFYU6O4+Rb9oqpzh4Ag4KJB2uFxA1CN0EhVB",
-	"QjBSfKRPTgzXZeZF51XkisR/AyueUXvPu3jmIBGoKXxMjVAtOybmpCvihXlXCnBK5xi9WCEfG5IIJPAN",
-	"FAKwmjdoyBPWylk158u35ifc5azexuVEPrDrG5qrp2Is6/MsnYnv2mIDBm451hXAKt7ohpsYNl9+tZye",
-	"tHpaN7uNnY+3XdOGk727rQ2Vk+rUm2LRH2dLkuXiyNU0djSOjqbOvmRrykCAYK3WTsmsCkZFVDXjjaIa",
-	"GywppZLsLWOG+AB80A0E6ttZahgRPiaXAiN0m+vU3mys0M3H/WQYBNAnry03wZ+jwkrsg5JpEL5cxCYb",
-	"3uNW3v8MpnFuNaeiEmK/aZnai3iWtsE9FmpsvagLfSiB2qzqIdhZw5tO+wehllmMGAztyYrWFjYnzXo9",
-	"EjbiCbO8rpTJwPUxYvUvuMLyjyULPKZ9YrmHxvPQbpsozSyU0e0l/FhNZeYLUqpPCn8NHiB6yVSL4C4c",
-	"rOKKHosQUtuqXQq7eU7CMITXV54uOx+CPND9fSMESQgwpZqMKGawlCr+jeTMEon+BmGILmC8UZu4Voxa",
-	"/WLyJDy6x7aGNheQlgNLtzqGBVKXEz5ae4wzZp5iiYva7JMYCCyUJQ4jokcF2eWaCLnwTxq1Oz4y3yJp",
-	"Hlq7WeJKNwex3Y0NDNkgLP4YNuQ8oRTCxDLQr/x7GZsz6mKZXRwbEkRX1BFqUfs46XKZbh8CZ8tR4zIN",
-	"mTLirTsqSBzdcDJmWBtLMKUQ/w4rRRZL14t6xer4D+FM/Zc4jfUYV+7ABNVTyiS+iQWbM9eAhUb1aNoh",
-	"QBJCijFBcCUfgXEgMXCKhqH4yB6ObVRf6MTHRK2ajcS00AgSV+K/68Mht6iG5y1N27y17HL1H7tng/e8",
-	"6LoyY8o85F2/7lXiT0F9VDnrXtW7Wk/cRmIuguS6KUuTInDf7CwcIPPT3HxlbzqonNB+oJnqKRPXKVFe",
-	"K5F+E8XOt2sDU7VXpPjUbL1Fbg28a+iusmrqrZdOb7XOQUwA1D3z5oFjIoUtGCVYaisGQdHyWM2UTbt0",
-	"dgUXL1sUfdpAjHsClcOwwaDCeUS0JA+7iXCB53ZVXHZJYoVi147dWiGDFjXfuO6yOd6w3a3cnBfmYamx",
-	"p60PRsZUnuq2TCvzW6nqHw7VzDNjgG+w7NaJBpKVr6+w5kujok/Ga2XdtrBdVL3YXkKNAp2Di1Ga1/EA",
-	"WofTuYag8yibPXXn4dp1Atc/6MNd1j/646dTFJXuG8rQb1cjL2u8xk9ArijMnaGEYeVblmGSoTQHnUEc",
-	"FNe97qJWiWoWUlCpgh2sffl2NFEhf0k9gy6zlPYSb2E1uZDIVPhBQFdL3rJAevI18jTWsKsx2BKnbBMo",
-	"HwdST/1CVASU4io6iaZwdSNxUL7wvJOj25yA3ZL1giFCC+bzq7AVPw1tSykVzr115xs8bRUfmaFrA+v0",
-	"7FR4NfAU29z7GDWmAdVxkYVjuCwDSiIqPu2NqIhveiOmZMfoNB87PWCNSNuwWTtaK0SiuJjkNqlrtQMC",
-	"hcYiyhGseaE0iv3UgVs2mr0rudgSkYuSgPX2mwEEO0FsFEiQuY3aOEwZLq2ZsVE1Qda9hj//WuMLjlOf",
-	"fOFAAmwggg4awCELuYBtxE/BBEPhXcihTJakcOVfN1agOIVR/cZUVqG6a3U6VL7Cu3OUBGRjl4Z0y1nr",
-	"tTyBUVn5+9XFI5JAinU8cI64V8+ePj62Ol+iiDJC0nBJPKl3sbHQzuH+4d2Dw/2Dwf7Bl7/45eGv773e",
-	"/81nv3rwR1/d/fr+85+/fHh2cLFh/c6TvT+ie98OWmt4BvYqM8VfymFTYpHuAMFnXz/Bh7e0Abh3hs1A",
-	"8Umr279aWdizvN/KIfHRLShu+zCZUPC8e9goeLYG67X1WQD0GJqNgHMlZB6BSbgdu+epZlnHpX+CD6Pj",
-	"gatpC8vxuaBmadyTjqsoLefzaxD738qhFRQ7RQbOaHbZTWi+5DCuThuxAOszYMKQhONu0DSVC0irFUtA",
-	"T+u2AYWw7iSjLBe2ZrFbO5BFcdm6iUe/lMMz3wpsnG/ol3J47tp679u196Ebq93wguARI4qlaFhdhMfD",
-	"HAl7J7usV4W82sMQOQriz7Pfejdke7WLfQ6i1bycHxCH0spUxPbw8LeR8oJQBTuLZKKIpOu+m4/gTYX7",
-	"d4ZvKy/lFldzXTZX9aKCPIhJNRQCMOJfnF6QO3TO71wd3FEzdQd+jfvkBLbLOVzMYOyOKp8ngPv+sUe5",
-	"2v+k9JqddPGeDUax/UsLyeJfv1eE1BApEFbyBmzcYRp9ByBTu/GbRcm5t7qHgZXtzDejJP1SDl+IdBnq",
-	"SfarqqpUNRyuWpeX5tnnXrYtrFKB1HBwrezvLaANvXFkNVQhPLWthaTF4PG+nQLstqCG7XTnFTXCfq9Z",
-	"UsNJiLdeU8PNKaWiKaGnWVIIoWdLTE8FaKrWpg4Gm7jRid/J+LqKxyqj/3WLj/8tiuOd9qR2QNAKZldj",
-	"zSru/hqkVNzGNdgORWNbDWiLo2K96GgWRL5PhXOQF65dyMZYmWN8sA//rc4y3lrDKET3lWAqKFOc4cN1",
-	"SKiyVLhy23Z8Pnd+NnfPjG6FE90UG7pBHhT1AN1TNXKMDEEQYVw2aimTMwesxjNMrQ4tOd/4WRwc2qZ7",
-	"R72MjZjALBH762fFjw7L4/3bjrFQL82LL8ZP4dmmip7rmKqfc9s+7fYo7vwYtmGm7jttKSIH5OXZi0en",
-	"5+fw6bDIKbjrcyTvlfKBrVawHx1Eh9Hd6N7b9Z7NVufJS++QgU/ek2W/sDDI9tMTpymbD498JheonxbU",
-	"omkbjaZlP6zcH9vEI//Clra9zmYhrgaGNVytwH/tFH5xzkTiYi8cukcYjVs3n7iHWoLTt3GeVi9j0qv2",
-	"0zC4cA3CCUfBtrU7KxsPfW0Xm2HI3c8RGS4r+TdoVfMglTO6JBZF1GOnQP0OjJRMubJGNwU1McKBd6Jx",
-	"qODP6Dukckd3gxoVnuQX01oTY31M4u+gkD5iyIbV+vvkBCJbyUgKBZAZckxSZvRhsLlAnC80GREs4w/2",
-	"/YjEfTTyx3uxbwNsJGpuaKt5l0OEB81kDlHBpahF8kUGj9lfqcDsI8JSxRxqBxc0W8IE+iVvwQ9/789/",
-	"/8///v/7f/7pf/rXf/f3//Lv/vDP/vV3hgC+/8//4U9//0///Ic/+Tc42SoS9XXUfrfUOxZUbK+7F1Zs",
-	"x88tKSjWvlj1P/9XP/xP/7G8xgc3ssY3IiU50n/72rqf1c3UwLwO49oVb+k2MHy8ifN0eR+rm7xfseLb",
-	"abs3uMINSTRr6vf89dyBUujSOu7+duWO7Zqy7paqujoxJYp6oji9cz6lYjKlfDsH952fNbq4bZcpF+z0",
-	"yh6M7sDBPvFCjFgmQMSu12XfQAJ2AE3rLEJT5nPtCrsQxCoN2YQKi21x0C10ctgSJJYrAEWTzd7xMGmr",
-	"Hso9HrORXm/8mctMn+Kz5q2rVgntkmP8CzzSJzEmZDCH61/E6BbZ0lDkxWfJAWpdkFzSJ3EuMkZHUzpM",
-	"HXi/DUWUY0LfiDBS0dU8gPwSOpqyJCJKlru23jCXKhc4RmG8uGrheKc0sQH4AA1GuVZ21FQRPn4juHaA",
-	"YYtjCOn3EbtgN7SbbAHjShD8NpDSQnk472wRKRSEvdrgYvs3BDtW8T4w3NA+zDgAiAWLFyKLdHNswU07",
-	"K8ZoP/uBwudHfrTuZzdk97oft/3CDx7fD2YAX5z6aRT9w1zg46vShOwTblY+s6CzilpJROgIzrEKmR2i",
-	"pGv1QGBVfMpdpWAHZjSYk4h1AId0dBmFJ50rEmyka8Uf6SASpiHQHCSHVtJof7dB+v5arqIa6AUc8Hlz",
-	"i09flqtUdWy0xZAD5LsS/WrJeVNQeBv5rDA6JGFRr03JtqzmFvLNy1zuNlPOL+T8ZWtyyUU5qaRIEy62",
-	"HCC1la9RAGxqRpcEQmJrcVOwa91xYl+pJs+gRwaDqme2ZsYozzIzxBA1KCIJRaDVmRR6Wot4SOiyIwEB",
-	"kJtuj1pgnI4Pw7i2wGVsgt9xzTVt8yuFXqOKNJWmg1G7iSl0wcLGKsZUOf3fe7ySGRdgPFEQxUwTK7F4",
-	"RBb7QqMWUUh1G1Zu6B5yspHpUw0Srswwkma9c5PKBFrOB2H61kqyEFzGa+R+dNGJXrnnylWbywfgqTDL",
-	"pxB00O47xEj2yTkmzkMtYPt+7KpA2bp9WpKEaTbSIJLb+2mr5HYqhrW2WoNPFCmXbSid6soOlHe3mPtm",
-	"9lmzek8fV+J0Htxbofx8/PnRx58fBSrQ39x7+7ffvOnXvyl92TffflL5/OknnzfqTjiq7jYnO4uS3fa+",
-	"c0Lbzwd13mRe261Z0fS4c5Oi7/Salj0gvbdu1cPZ3IRFryDWFcV/A8vpqvo7gPeVsZm8YqpgPaBeYc1L",
-	"ePXYF1Bzq1GEwhrq4AiNoUKAZ2F4k2FS6wwWq8o9BtewNUTf1u+HxA5sqf/c/vENPvY2fG6Pz+YWJ35O",
-	"zRB6E66n+bA/krM7ks75njmxEybu+IG9D19Xl3y+J+e4m3sAlmU4vRl7F04WFpxZ6cJ2z+2O+wVcabVh",
-	"kYlf20cbravm5G8ZR7TC2OQLVCHgBx5SrsgQvENaFpg/XEfFMYZCSGAbMmKpzSq29avmMk25mJim+zeI",
-	"ub6u1pWDi3GzAUUOjUtOihuyVIqJqk3LP115yuIugNk4kBQhw6ZotS5N9snTktMNkt2kRftJmXIgJNYA",
-	"ZGvuBUhUm5siW27yh301Nhfy1ohSb1vvzS5Z/M7Zu6h5C7eoeWAlu2op4KM+ynct3zf+9PaThu8apb1K",
-	"MthrynU7KrOWYNAkfOxwL0vFM47JftnN4xX0u/vrNPTXMksQEPrmrh64lUa5OeznZrtdeoLio5Mc1eVq",
-	"6WSgJ+DRN0TG3VxbKr34EfUTQU5ePiWXbGkIL9jf7POIBorZoY6eKwYJgPEXJ+dPHw1OXl18OfgUUUvn",
-	"GYdaMkNXjzfDShJYyFbTDIIA4MAC0zXjLyY71XoO9n5GM5Z91YSpeuIHWmoHXqg3pIpai000Xl5y5uqT",
-	"wIOOlsYvX5wHSSr4Y2zmDbEfpgV82wiZcF966aWaqUFRY9BJtnNu5vHebCC38JQVUPuvzr8+J1hbVBWx",
-	"KVDw5cuLi5cRYq7DrswQvQsR5bkgL6XSk4yd/+oZchKbc6Fs6UFhdVKsvKKAmRa50tEb4UDNZlHIenVR",
-	"fxWqJn/66am4Yqmcs/6nn5JTYE6/PH/x3IX0Tu2RAQ8Gs48ekfi7N0B63mDYxhtHgN70jt64MhhvetEb",
-	"IEdvekf9fv993CcnNrvQN2sW4Y2wllCjWptGi1L7ypxOlibqyFZ4hrf7aGi2oTJKg/XYnGcsFJrJSUZn",
-	"QAWGGRWwWP3gbWwxhhtiVxO+8oXIFxnU4/9VbhZjTjM6Y7oEP1fUfUwkQ6SkhI1SmmFgDHQDBTOwW7s2",
-	"drxgSS8qmkKs5qMpF2ayMiOnYpJyNYU7eAIHZ+8ZFZPcNIDNFbbvmPCECc3H3GoOHn/xV7nUkG0POsJS",
-	"5mCfpEOXYA+b27f7bbcaSiqMaAY4voZ6onIxZTRh2RtBSPyHe1au3HualADSgqqXimk4WCelqHByf/+u",
-	"rTIU5pt7Qi1IfMZ0ttw7GWuWxfZonvNvmcMpxol9+ikehBMC2ecA4uaA/cjX/AusTgS/wXsIQxU+9pl5",
-	"rB+0YSYM1Y+wIMj9oniWBOr24B75in9B5iDAmV+gXlQqF1hJAGvU39vf9xvT11IOzAOx7QZizcIx3I/2",
-	"9/cxaNdV5SbIqItH9vfJjM2GgF1YgDreOzy05xY8LKZhIzHCu+GkBIPaSraxu4ckZVcsVSRhzJZ8Csdz",
-	"iAO6ommOcWGQ9YjtuRuLvQYoivZm2gn47+Fow6Uy8wt2we7pM0nBl2qWzgmyn35KLgqOYoFRWGXPzEtD",
-	"mVg47OB1hP9D4L8neQbSs30QDpcZEJQbfyOCzbUURkBlsHuHD8vbN8tH07hPHkml06U7fbY2mdcfoAR9",
-	"ngllsdBQcPeWOKAFGGvSfyOqTf1/7L19kyPHmR/4VTIq7kIktxoDdPe8YWLjrjkzpEYkZ3jTTVFrNgOV",
-	"QCWAYhcysZWFwUDDiZDs3T2uLJ8kW3d22LJ35bDCOt/a8m34VgpJu/thljOk/tJXuMjneTIrCyigAfTL",
-	"DGfL4RWnC1X5ns/783sAlDrRuQ5xeYywT8iN5hFN1KwHHsCwBF6j7fiTjPxI5d9dyKPhBD0lcw7ZGuLx",
-	"OOUSWwhhyVJDeNxqQFuI8wzoSZMuIh461gWVwXzfGjqOzRJjktKQS3MIvDt0LPuJuet7u7hAuCuAYw5X",
-	"x3EXJBdw7Qy1SPqldZ9fXPCFIEVOHC+7I1I+EzFRYDhXUwXue9w76AHXPsZX22z/8WP7Q1Evb+z6snoc",
-	"fZorhw9sTf2PeJrEx7KXCSDGPJ1rR4p8qrITX9i62iyV8VNQS65PZ1dJPPq7TY/o3KI7pe3ADYNwt85w",
-	"e0eakPv2J6nbqdKxVf2+kXUY1SAw20fLRRc0GSW45FgPhhBWYDVvZ4JDGR5OT1lXzBSouan5zBLDm0Xo",
-	"AzmFI/i9QfELkTtw+BnXx5K4MzwwV68wZwGWsemVRgJrh3XMSoozGMiwvwbDKjTFLaEkBvxW5dixiBvI",
-	"T+4RzWuzVhNooRdp3MIHCFZX/A2YSfgCfmJRanlMVYusm2jhDXNsDUPNxCDROVSmMYKaFqlhRF1nGTEf",
-	"4pcIeFv8baT1oufissOE6Wk1PQCq/n5xvNuuzYJM2CeFRQMiw1zzi+3rghp4BW/oZmJ/ZshtWjwS8+2R",
-	"O4JIY8sGUOBgUW6ejnkmZB6x1z7cu83gPQZRcY/z10m6d05ZczlOxBiRhOBcgyhs7gRaoDKB1DqhV1CQ",
-	"7h/LQkr2FBuLqWzNOxacCqTYRMKth0uUaJYMpLkqVmzJeW5LeAJQ9RtvsAOnhtp899earxPCTgGhiwDX",
-	"YGmSsZfgwV5rvU5Mxr2MkIRmmhBoAeRFQthOoh3K3Gu7rxe1y9hre68DeXWl+SDeB4CYJNJXivHxyXyP",
-	"S4rBYryUrG8FQCxVIY9lkXD/2j4k7xdoQQ4CyXCYmSYISXgSsolMhdZWcXWJ/knOXrOhS+Y2R69jmFGe",
-	"5GC6AOXK82i1g2aj1WiCqQA0th2446hMq3jW6c5yMPA3929cvX4NlG7EVGpdfYo14CUfJ0E72Gs0G3tQ",
-	"zjsfwudWW4TrfIWnIst3KMoJwasHAswRXpV4M8BE5wfm3YfuVdOm1SeWwokVr1wxTQBBXlrAx3vZekw+",
-	"hrx6sGPB4HabTbRgueBTqNWJN/fKJxqVaLQ0nZo078+n5BQDNbis/j6Qgo35APhMsVxPw2C/2VrWkRv5",
-	"lQ8kn+RDlSXfFjF+tHf6R2+prJvEsQBj//7u7ulf3MOrjO/fPP39I6Xe4xLMkldxYU9rPxeZ5Cl+sLfW",
-	"vK2lCm1Dk9GIZzM6UMVCAoEx22FkP69yqrkifAChbvhz8HFxJWw974+CTPC4w9MUIRwqqy0cuM7gkiur",
-	"IxvGZlo2/QHTwbhBB+SZTVLxNW3jJC1KV2QvOpIo3juRapqKeGDhgVH/JoO4Vukjx54jn9dEbWR/JbEm",
-	"ZPkwU5PB0GPU3dkcj6L4te5EG6lXs3w2Fmxv9/q160DUcU6kJDss20SjrGEYNghstiMfw5bxVEnRtiUY",
-	"3LLZ+sBWsEPPCMmyNFAQSUCcVbaETYLBPpkmk7+DxEMLAAx0xCUfiAwg2MnmQfIwFBVGM9fxpNnc602y",
-	"FP4hkI7tIgXTUWiExaEhxgdei+CUAEGOpymdMGzZbDcIq4zbuCOzKmbvsAIHLKA1o9g9LPixkDGS8DKd",
-	"BKlSlCjLxoTyXixGY5UL2ZuBTe5jFyP4popna5A/MolTmFCxGuZvUIzhByJIVBM8eBNsk0zv9TJh7p3R",
-	"NIJ2+XtnRZx7OslSsma2r1zxf2vQUNo3mzf3gAKgpag0Ent4oAoNOMTFiCepueq+/ysojNw0tlKldDc2",
-	"3BAFHIrQVKHpScs82A0+Buq+BYuwjsinZccFuWu3YFPOdWFdMpA2Zj0umy+LHy8V7DZ393ZauzvN1lGr",
-	"2W6a//9PTBuAiNaWkzRF4KdEDjqAy2kfDrnuzB0O8rBWL3tKJr2gHXx7WL0NlobAgFvl4KhlA4UzhSOa",
-	"28WPPTmp5budrLU22HZ/l7P/I48SIgNfg12+x9O+ykaW5V+OnNBcg+/fVrKfJuhL22/trSUovMszDOLZ",
-	"b11dZyJ6Msbg3/dEnPBXUYQ5iNEnTvzRiTBrCi0Y0fKxaXOlTH7liXd9nqJkk4pcrJRxKCDASC9k7iwS",
-	"L6iaXWOBed2BH+aZVxVhW71kd5QUl3rk90//4r7K31ITGW93R16xk4sbfR6HN6xWF98W+TrHqOaPry5/",
-	"fEmv/it2k98W+VmucVlx3khLsafivgINZWzjU+eqFoBjrXA3g0cvFfyRgNowYEJjE0novQ0WlW5W5Oyg",
-	"SqYzo5FGkyyNyPCmZOFwwRAL9AYqnRNsuY1ETaiMXxHujsorBbsD7TEDok5Kaq/OkzQlJz/PGTWwyDw/",
-	"gDu7SPW2VdwqFKXSPd/bXpHBWOJajanJ9Eusxly4TFfrPVvynNtENS9O9ZkQDTzFFQGvvSJuiEkqNnJB",
-	"wNxr98OZ3A9o44WlvEC3g1HBpxgWQ6E+ErMYbMxaEWNCHoNUqROMA/Bs+eCfKPJkXCsgmgxFinEDUV9l",
-	"zkmBrohEH8vCfk2gCmjMz70P6RX3sY3nN0OmEdhoKD3BAK8CMcMNJtHodABnx6eINvGp++BT781PWT7M",
-	"hB6q1LyBuKSafXosP93Z2Vn4P9NYBHVT8mQkItMSeSs+xXrLaWx2L564pHsby5MqORCZGQRODEVDW4w3",
-	"z72KnBBYFrJopGSSqyyRgwZ0OeWZBPnCrSsOpZcledIrardEzCwk/CRGIhsI2ZsVv31a+Hfc2GFa4BXu",
-	"xGKcD81b8Cf4tm2Yy6c+ajIE/EyEg7q4VQ6J4WlaxC+EGAiZA5yc+QgLy35KTX1a9AADMXLUJBOdjOew",
-	"xDxNw8VBq8y67T81XU+L8pcUdmiWcprIWE1DqGWbmfWHGsYMKw1ABeNUcA2BQaOJpnQQaKXIUuEWzNmW",
-	"TvLj1cz4IW7FVl9y3isI4SkBEGAEEAWsfGqHAsUXWa5Yy0wEI4jmJxu6qcICjZVKOxMJURWxWSHzwCzU",
-	"3MFzxYAd+SmqW2eokGj7rTRdLz0bhACvkxRCRz4tlp7LIo9pyGP059Hqx3xmi0vZiz5WgDtT3IhbNqK8",
-	"qAxp/Z1oMaTDY4bnOjEtuZtUXMK5ZaIK9Z1UTUtDxmKqWL0+gbgwhZlHU3gLkQH8+xmlampvX1SG7Fja",
-	"uY1t6eQZFG9aGEEvyXqTJGfdTPATdAersZDeVlS2S4gtugMhOmY8/mYU9d7AQ9jjadrlPXNdIe5ZxIxr",
-	"NoKCKDZyvuq2SNpHSSX8xma53RfLhhYn+sQuttF+6cKkdmx6hDHNePATzfqZoGDkfmLOJiTOFClxEDM0",
-	"0UK3XW3/LHnEc1EK5De07uv3Do8ePPyjzp17D6MlNwsXFbeGZzkQf38N3UPt6JLqs76AKtV8pkOWK3Oe",
-	"bRXL0KaOuQ/Zp/Biua+p6A6VOumQbmh6cuLqp3Oya25xkcreaLg7meiDP9vsaDVD8fo9lgceV4M6HmZj",
-	"nRs5Ff0czB4JWRPskR5CKRa8fN6AIHbJPCsFhzeb1pNdRAuf4oqeQMr9C3RDezHOZd+vbwLgPchqI/3c",
-	"cXsoHflIpEE7sBzXU8bNXFofh4Fb96Dd2m1CEJS0xKLUJTVfoqxeF0RuglL1DaoLcj0o9bPXbG5sgpmk",
-	"4sX4ka0Vwl9xerKOvUVSIjImVntSJiSXrbdlZFKByErzVptV7ycOqxxxE7T3rplZzYmpQfuaeThJBUxo",
-	"t7Rr2A7scE/EFkMKn3rbSNaZNYw5hb0mDPBqF+MwrZyHFQcOyCkWnEkqaid0bYxxTmjpqbLnaIK58oQu",
-	"1kqv8z2IrkJ+lIkiVMolA4BUkwMLd6k+EN3vcz3LIsk5XWSjQSUAI0ut9ldPCD7vlfNVv6Ku5zMc2dN8",
-	"zsuPQs1Haz5ayUfru39pzuotLv5ZvNSTVJynh5ocy2I0ziEtEjNHnZ7muBgB92AxRzC/kXFxhTmNUI9C",
-	"Rtk62lPzDCdtMMgoBryZIux6AHUhZmygmJKU4JcJ9skkHhQAB1JMKSW2wT6k3BsYcKKZvddkfEZTdWxN",
-	"WFgowXxvw+Yp0Q7Hdmsuit6PlXZx9tYCOR0qdiKdPkw27c1d82bg1W55P794ZQqfdePrnKciWu3NnxTI",
-	"vNvpvv1+SQF1PAD80XBFcAtKb82T2xIt3bW0FFCTChLsfe89vbmdnvoiwgRq7lprqXWMQa3WYoxBaJmT",
-	"4ZLEUy9A2/VjDRZd7o6xQYKs7AFOSViAGgJckGFyNi2IPXQqcKEWQxQbOFope7uRqkEn5jNdwX1ciENF",
-	"eMP8ANOZ7QbU60RjNXaL//PHE5HNCqrmKnxvcNlt5d+n4areLYo07UpV55YA+r0vVtVcUUNzvREgTa8e",
-	"gv1tg+m/C588XSNa5BJDS1YzU8I2/ehJ4GcmAtNANlJ63J25x2a+AJt4PSw4MoXtLbJkgnECVDk4mVRJ",
-	"exl3uroQuTcfUQd8cwIuonJrwLc+Nhw+Lo3YSJCrueF6TN/Ilx01lR03awoWtNVX7XjxZntLuZqrG9pw",
-	"ygAtrr6ZCzkeMFzCrXxBFvVItykTH2RfMyvy6l7f32WavVa4n641m0y/XvZYgHBCIuL1/d3GnlnTEpjt",
-	"OQkIm8QyEQ2ug5nOHsx05jimJQzyyhNLGp5e8WgHIt9uoo/D4bgXo0JeGTGFUUdS5ag8Yj42gkvM5VOz",
-	"A3LB+vnXIygkwGeMU3aWub63qDS4AweEAPJFvntQtAMDPZPaV9RtdjqZfRSAT32I6DiZYF1hlOze0IiB",
-	"cbCprnZQnv1laWw1a6lZy0rWch4h7atVTDhUtY5Z65jbuU4LSlUolQ4c4uyx7JMYgX0rNcu7vDe0Rs4y",
-	"+IeL8UJYrlmIiFk25isEDhZa3KnQBrGGDhcrnAe7Ci0eVuhpzgBn52OiICJZUZUnz7jUvAcRVhSThONt",
-	"gyF3xGMB8E5gW0WsD2KWaDueWkwRSOw6VKYPCB/+RHULwJGB0Mdy5GI6F0D5kiIEi4zyZJMmv7I6luAq",
-	"5uXPbAUBerlBoIwY7ruogjPNZ5oN1RSiu2wCmMpim4BG8cyRkHmSzyLm/gk18Ephy/Ae7WYUsoj2E/6J",
-	"O2r+iZtp/mW2M6LYRFuZkDCPSzGgFDkZQeT0fBHDcqiiOS+maXsizL/pTNjSmHM94od+SlTHfUwdlqFm",
-	"LMJYOVyVjxNakAI2375ZHvCJmLnpwa7Yb3o8FwNAt7PfFStBx9iOPaKMqsj2DjKGOdxmwvQXnfDK+cIr",
-	"iwtaJgZajQSiq3qSDTVgzmznE9WtaKM45q4BYtng8skVxD7MBUbadlBUjfnMLhcGRnoB96ORWZ80kYKJ",
-	"x0ioQxZn2KrKGJamcD1QcUI8udBY1C4G5koXUj/WY8W1YBmX4Af7tCLEEOxUQObWMVPZOwk+Kao31mBR",
-	"L03aEYVtw14nDj/Nkh1vtuXi3J9wuczYxHs5lDArxI1zqh29xAhlZ2etUK7QJpCJ0qgpKLF63O79yoFf",
-	"vdhxCxqudZgB9SsPHtSWndbK0Xc83PP5GexeztIvPxWY7rmmFGoO9wF+c1rvcDUTDT4jcwMh12LJMPqZ",
-	"GlWbQVcUCDulfwr4d2NY0nWutur4q2j6pFUiGSQIiSY4sgF/drDuR2ALDAH0GzhgrfKk+n1bfniZooVr",
-	"X/5KzhdwQb2N7rdHBbw7U7pecdBuXS/XBw2ara+//Y2rR3vv3AhKZT6D1s3dRrOx27geXIRJz1yDTUx6",
-	"dCZrm94ZbXrmTCY6Nyz3kSgCRJbY+EiS2sLKVyTpr0i6vW1f+sqn3NJMNj3RMPn6SJ/pSBeQlksOsVvo",
-	"pYe4lG5blfNC2/tiM14eqaRXiXMYtOk3x5K/af7EDCOwOOfZrIOYlJDcEl7dBOmDJv+ikkzc3ByoeND+",
-	"6OP1wnfWXo4w0MlA8hySVd3cyKy6WYjM2RijW+zVdkqavD38de5GbYAsAAR7jlqtRwKXGhztZ1ee0L/m",
-	"0jaqkicKUlnD/L26MH/WSAf2I4fhTBbOTPSxGsjGJ3B5IsbqY1VzmsvlNHV2w+VB8W1KzQuBdiNRlY7D",
-	"fSgQen7wextG4lu6cinB+D5N2VYod5d5LtR+8YqDoLyx1P1iQuZrSviVl7nrKIGXHu3u/OR0W49raXDA",
-	"gVdpG+veOuQjKLwNNBj93EX97AqDnevoq2+xw3luZLFzs69Ndmcz2RX145bZ7NxSr2e0mz/trp7fVGpb",
-	"D67weoNbT2lhf4ESwFBEziYzuve0eCQynnq1FREGzTSG1YgJgAsCUWy33RmGE0xFMhjmFQIImRUJv+aF",
-	"mhXHKU/kqRA6xNUPbr93F3YUZybi5R92k8GcABHcvm+2k5p6E37HdoL23iaiEXZz2QbJilXZXjyChdwi",
-	"+46W66wSj13BNSUeOqe1lbEWYAoroyNeaxLt08WXK0+KS7aOqdGNoDY1vsKmRovQubapcb1juMLWuPJc",
-	"1UzkHJhIbUC8RAPipoR6Wwsi9nO+5Ts2tR9apfZS7IcendhW+rZ30ZOiq67q7ubi8eVaDmu6VpsDa2n6",
-	"bObAcxSosVj96uA7+9ICna8K8vUu+Lr3yDCClyvQd937DwuzmWWQ1rIWbi7bkogLz7ozNG4ncen+0LZU",
-	"Xh896Y4SzMi28s6kwph4mKtMYLln15vKAKG7wd5SGeOSiceJhkQwlxbX9+QcnokCqLss4BAo2sQ0ngqe",
-	"eQBwR5TuVC7lzUY8kTlPJCLP04AwHT0qLmmEWUcE6kafkryztyjvmMPYgJc7Ns9sUeh5f+LTjO1FHpw6",
-	"3Md5Iuiy2EOqtIYZJDsjnqS4VCdCjGnoYDD2bI+W5n30hAqCUXw8NBi0g9bezWYT/qdZFHIO2sGkFTz9",
-	"mOC958yZXpNxIgc5T086RBC/bUasuXTlx+jR/0pTbfQgIaPo/Ibp/EZF50Zw6Q153lFjIeGhOnjzdmt3",
-	"D4a1gdiCo30BcZoD08E5OGEHIj5N6iry4co0txa8asFrCzOmcpCXvYK0bcQ+VohfV57QPV/Llgnf1IjT",
-	"Xy3TpN20DY/MKtvjqnNwnvLtqfotjaQ+WJdur9vqVIVL7Xagz4157hUhtQLIvISwLrf+QIvs3h3U785T",
-	"Xfy4gpg6K9JKZda+9QoEpgCkw2bqp519HZhyRnWSFnJFYIpd6u0CU0AfsFJsV6RKDjTiWQsLz1KoZ1AY",
-	"SudsxPMeoGZHccLTzjgT/eRx1GCHLjiFBgU4ZVgzizN8LWR60hsyrtkftIy48wfXQbWULMrEAAAiYtFL",
-	"YqHbPt7EaSPDb22KP34UMpFqUfUJ1t7DbxrsXr/o2ythFbIkZ13RUyOhrToLTYA6C/Z9nmMhOdeYhyqA",
-	"s4XWEdUNlL/SUED/FVAhk6bp5kNfL43TgQZebJxOj0se8zkF1S6Q0TCbzd0gDLwTYh4WJPk2fm+GMMDT",
-	"ePsA7oA5WivavX1/odUb14pmP//Vf3327/42CM8l5hn7vfTAnvnZruOqWGNFioW+v2J9LjnW2S7xus4N",
-	"PPl15E+tMnuRP5YcrskVVzgq6LsrT4pbuJa2bEdQR/68yuo18u0NIn/WOoartO9V56rmMpfBZWpTw2Wa",
-	"Gjak5FuHBkE/5xsadK/vKhGV9KKi0l8/wZasuhH6uguUBsxFNkqkIFTo0KhJWPzbtEqrs0UQEtKtSwpC",
-	"KkjWxScxUoGhTQnBJcci1ZT2qy3P1z6zr0Cw0nnpAAQju6NHq028d/C920ga1qtjMwdbXAA6FrFWlxvs",
-	"9P5QSfFWkuYiC76KsVHlTdjERj2/FbWwd8m27fkNWGriXtipU5SpalO32fu5ljBMSrOxF5PEZVyyiYds",
-	"qKbikch8a3Si2TRL8lxIr0SH+Wa58DQHTt3ArqMG+8CGVJXCxYWEapXdGUNvGgRzWdO1bWOJdbh8J16Y",
-	"kbj0ZvD8r/7jl3//f3z+t3//xY9//vyzH33+m7/64t/+yfOf/Itn3/upjUrq4OpWBSc5qG4r8YVb0YcX",
-	"maFJBwDi0NdblHWkRIBQDYNEdzQ0SWgVq9dzDXGwes3PIBfOb8R64uHcha3NvrXUN7MhsEAw5yk6Kss+",
-	"Ad+akawSDK88WSuIaoES17FUXxlj7zzp2V4eWWbcXet01Azo5WNA9U28PIvw+V3DTaXg8zQNH1jzrDMF",
-	"835f9HI2HQpwIlXxsinXRhHIb7GJFjbHQOTMERLgdmYMy2yxFRTmnAT5Z//uPzz/9z/b9va9uFTQmgi+",
-	"8lL4pmSzlsLPans9Lxp9qsR9BQjg5jVZ58qxlknlQ9NmLYvVslgtiy2Ps0pTNV286SxXrAul+XKmZE+w",
-	"kcrE+V1/8Qg+WlpgEn4GIQhvtMp0+1geyx1Xcq9BEljUZtwVRzRylZXM6GUZi6yRqmlnyjOZyEFRvxCe",
-	"6mmS94bQSC/lyYjlSp0wzqhgoVkGhTHKU0iDdUVjS+1nAnJyoZk4Sx4JaYsa9tQkjUEsBMMvlzHrigGX",
-	"pmHzVYPdozqRVPLOLHZINaOL5qnEXTTXq33c9usomv9ojDLA16EeYAPL6Lrigg1bs9cM2tYMxKGpjEE9",
-	"YSo8iVV3zSBBKCZ7NjbitQ+lgm29SK9N3sWYbIu33DM9yHRmjhdUyc6HmZoMhkXtSylSbNiVFmyMEq1x",
-	"gREuscdHAo4H1u6Uirl30fRPo5+xqcgEMydynNsc6HwoJBupRyI2u4ABGEVXcz3bAoVm4YqnVKyw/NCW",
-	"LaTtKIAd1UiwmM80Dsa2aDrvJ6nQrvZhCHVNWVH/0G5iJUIqXpK1nJN43dapMQdvXl4BPzsie4FVxlYW",
-	"GLQloC+oNOJXzUcKR2AT1yjR3Tp350z+TXcXeUoregFlzajO71IeeeSTGCUF3h3M0gFi45JzHIFiHxrK",
-	"x9OUiPgI8CLMEFNDfLykGFtkGDiAq2praw9HReVenB2WIJ4OhQzN/2bCNmBLECPhhfKERaViTJ5x5NC8",
-	"QYSwGhL6fTuRlzr1bt0Sj90Z4NO3dq+1mvj/woCm75XRt6vjPYIj1on5rCTWB2FAaz4n8O8dNZvtllMk",
-	"RgvtgVIBR8BGlaW8uoNxynuGZNqjeQHVGt0eb0LVxsXBqCnbmSgbGCvNXTYX3BCXMmGzxdEF+uhmhn54",
-	"xM5d2S3InV++e8eqpKvDtO57nxy5Ly6Q3VZ1eNo5PUhT5s+NFXOrz+qZzuqSVS2Oo//C6iDzNU/jlSfd",
-	"5NsdIzc+3aROWdWxqT3GXyWPceVR2+ykLfVWVUAm2FO2NWbCm8m3j8z36yg1C9WYJhXk9v1JvvQUb5sK",
-	"0E9koocLuP7OaPpPf/7sZ3/7+99+//Pf/ObZ9376Pz0x/MiM8unzP//PX/70+8/+2/eff/ZDKO+OG44o",
-	"V4d3W83mvtmbJIfa2P/wnR963/7Dd3707Jd/Td9ukF1QNftzjzk7y1BWG1qNvCbi4ujWQfm1Y2ir8CyB",
-	"MmIlQUT0wO5EJ1JozQwFY0pWVh/agGAu8Gb1SGSPEjFdqhl/sAhlOKBx95PBJBM2KDdxwcGo6NpfQW/O",
-	"2UjpnO1TELBmKo1DKuYC1VpkbLqx77Wa9sUGi96+e8TKg9Z5JvgoIuMs6N5GXUYpGk3Wi0rv2yJ/YCd7",
-	"AbroKsfQYu1/tB93wKir7UOVxkLnnSlP8g5NP2jvNq6GQWbF9z5PQLVsNvbRptfabZoXlOEzrdbNxq45",
-	"Ybia5n2p8o4Ry2ZgvqN/3Sze6XgvfPTEskzIdmDXEZoIZh/oJCVbJnyI7jn0mF0HTgcKjj/EPbM6YyFj",
-	"M1FpTlhrt3gAheWC9l4YjDNlTmkiB0F7vxk6LddMrdlsPj2bCmy3/DSaTqe1ViPOFIe0QBUSzUZqVHZ2",
-	"n6bYzuNiLdAsctXsfFuNuonYcSevOqEBOLbIHokMo4pgUFjoSaR98qiAV44zLHRo6FeivfihRDPN++C/",
-	"6vE0NWQKKlskowo68xBHdwSjugBCU1yGh9ZlxXYZrgWaGRrQLf3WgfyuoL17tntEfa0P8+kGgGOqL9bW",
-	"F4uWHkzNaKOeAt9MBdeCZVwyQ/3Xv19LZQEspbbSSvQQX1nHTYatXXzm3vKuAdEK/GGrnGCOn63b8cF4",
-	"fC/+arq4YPs2MQbTkajNJJdrjcNlX+oHo13ZDskOPmapyDXEekCUQyzSBEiMvaZf04yYhfOIgQaSK/h3",
-	"CWHB8M8y5lvOgGIRaNuxLAHCDLlmUtEwVB8CQdRUNth7tkOLG4OvUFMDZRHqwBUXW52hcSyP5cFIyYFz",
-	"2NEvVr9wOYYDCJDSOYu0yvIINJOJFnGD3eW9ISYlmtFgPRIWJ4+SWMRGVoBuJyPrqcMXzMocS+zD4cWD",
-	"LA1j+pAn4IV369hXEB0E+YuTLBMy94pXCqPa4YQTzXgcizi00TdMwQ4JiLkwn7smAWq9K/o2zQflnGPJ",
-	"pZ7CCijEykukU7wQ6wKcDWxklLWKgAjMjwRi8WKx84yUZTPWT6t0SYvSoUiEEc9OhNmAZTrL0zDIp8Ah",
-	"slif2voiOMVcf49E5pTw+S4zZU5S1mkF21UGgp14acpmborQsXqh4MxDi60Vq2YubNA22mHO84kO2gF8",
-	"vG2lobMKw7gf64VjwgTrjMza5FcA8WVEWdfh56dI61ee2As05zsrH8gFZoRFOhSly4x4Is3P2Ga7MMwB",
-	"U+Ejx/EtVqz93SPQZRjZOSbNDvq5yKY8i7UHEKeyNatEQpxjV1guuKh0o3PJcqzaGfiVcQZucxWWp4qu",
-	"OgA1N3zJuGF90y4vPXSTa7YlViAcgxdaRBTVp0tB7ysIzbaqjer3y6h97ir3+16l/tI72xTdh5G+JDVF",
-	"a1r5ymkOdXTBS592ei7ahudTrgwTOADLF9ZyBJrKPZAuKgxhvfyO/hfGRrLYS17lUXs30fkh9b+O58H2",
-	"UxSZoLu/xANgf1zvCuNIDvGjr6QXAGewiRvA7n7txDuTWd8Zppfmt+Ayb1miRqWpUeL5eIxJkINE5+CB",
-	"5ZNcjXie9HiazgAsmZcVdAeZl5gZP+IphKan5tBq8oY7RI4hH4+FtDKXzTWL/ngiJqJhO+1M5IlUU9mh",
-	"KUHFGNXvg0U66bNWM2w2m2aomg35I+GPNh+KkRbpI6GXIfcdWofeizRN98ix7slnlOcKqXNGIoLUwHYw",
-	"zPMxwKSGQZElS/l1XjItfubI0vskxawyJufJSHS+jZVKD3TCrxwaoj/kCZw+qmHqDdBub2ekIUDHDAA2",
-	"GcInRIZ5KlebzaduGEe2tCtTkiw7Iu0vNao/3YyMXrJRm+e5GI3NdHebV3fDgD8SmREwbUewLvuwMW4v",
-	"MTbLRt21A9zInpL9ZBC0nzyFf+uJEbzsu+tgECzuRKJtJBZGJye6g5fUPqDjxMdjc5IE16IIE8Oeqzcz",
-	"hL+GapK50roi62CsS+mJkvnQ5R35R5Va988qPjrtkEBCk6OJK1dEyc5EQjHloB1geBicAJdapYWQK1vQ",
-	"YjASMu/o5Nui+GjxlMLTfHVTyUC6Jqo1CJL9OxmgPTQbN2+uuo9hkKucp4Q4sdvca62NKQEx3bCXrf1m",
-	"GOA+tnYhNxd2sBkGtHWm3afnB1Ju7+h66gqFWdSejlr9cJ4OF3qzlohzmvZx5Ym7ziu9HQdWrHEBB4BM",
-	"DPgb3PpAWI9LI88UboVbRpqBCAC86SxXLMpEbnhSxBKpc8GX+h6cTFJXNnp1vRX+sVqnsNFap325O2Pl",
-	"maoFoVoQqgWhl10Qqp1cl+fk2kzY2NLNhUfhfP1cBy7Sz9lfwLigWT9TIywpzHWOoFoNdiCR8RQJCvg5",
-	"WlmJXm/sPbOAV5fhPvMY24X5z3SqpiJbbv64CrzGoxBPw2AigXHMpdFWMBNgDRtbOy7VDVez+JrF1yz+",
-	"H7Oto/bNvvS+2Yuzj1xxRP3JmSScamfTCMUTRDwDSqRt1nemcydm9PLkEc/LgknbCTXSUVAUPUCqkArQ",
-	"UY30IcEWY8FDeZqqqfYw4kE+mQIk6IifCL8PJsWA58kjW2lqd7fClQStvEmr9EJ9ST2VZaKHa+vnIcAI",
-	"g/bObtO0PuLZiWGJuJrWD0SSIuYzqDGbjCvbII+UayWRj1TSE6zV3N/dxG1D64WLd1mijOdX2zVsoWvu",
-	"EF6GcH6G6wJAX7diRRL7PP9UKWDJCp6J97wr4oHI7q5TEDSFV5moq4HW7Gdr9nMEdALD74HylGgnYH1c",
-	"IGPCI7xNJJGLQdBCUACRBgzlUq4i6Mb4SVIVQwDxODiGlxj5chPKsW4Yj0c8kjqr94XgQVpLjXfJvuZk",
-	"nLMGBm0r5lVcWwLaXYYFAM4JeucibBc0uSeBFtqod50kTgWp8Tpo798wKir9NOKPQeHXQbt17cZTB90K",
-	"DfVzNA5oiOJFAFhnYxBiTL9BJM7AvmhadzConWkSG30T1FKzJd1U6DFitwLfVzLJFcBet5+s1IoB2KeX",
-	"JRCIVZgzrpmZw29iJLKBESmLH1s33K8kiBS/7UGcDgRegZSfJSpL8hksSBlEaO8aCn/VwVkODg9pNEL9",
-	"dHDpvFGaA421nr2ebJJt+0ZYPPYBqYL2Ve+XUgg3xG33hiKepCLuQK54eXJn1ejxgJ4K52YPch3deCb7",
-	"e5oWENYuHz6B6ls9sQ2Kt4NPLO/ZYamTjcqKJdoNyOiecOQsOBDlyfeN1ujAxwAYoPj4RIxzCJ+UCFVe",
-	"2L+NuIImdkMBXGkEplLE4pZiykApW5RH3p+Uaem2WqTOefaIL2iR69CHa+ayPd34Zl2uFlgzhZopvCCm",
-	"8LLq2LUGfDYDrC7o7nrcaYWii59deWILPDxdR3i+TS9fhBB9WRfyTPfRLkAtpF0aQKMT0gjYyVUkOS+h",
-	"bSM11B6AUyGzK6/M1rISwpmWAghWMbq95px4xOM4waI172dmqHkiHMsc8cf+Q1tHqfTMVUxSWIPpkmSo",
-	"V5gm1Dz61ebR8+TqHHh2zvNE50lveVrrbfRzumJfqNi5oksIx5krdQJZdWZ4WmQQWZVRmh3+2VcZE6BL",
-	"oik7tDDeIRkBQxeWjkjfmVFke2okGsdyHk1bPOa93AehDdlkbIF3IFAMBmv03rFKZA4VF0FhVk5Dtch7",
-	"OK024zAXZAGJZojBm4v4WBK83CiJJcDimQXASHooQAVgf+gM9j4z2rVZjZjPqFqV+bHXEyLGHwH3XDzO",
-	"G1iI8j1U4mB6oGSbBduF6jkhAz0Ontzco0dQVgcW9ZHIGuwhGlVHHAohcg27cwvf8jDFZ4IDYKDXH+ym",
-	"aZ5nHqzRB0e3G+wOfO0/LiU8Fipew+l3UYNF/UyNImg4yhWCDE6TWEiqUThJU6ZzMcZxHEiGWH0Qcedg",
-	"0jE7EjZPt9FWDOctQ0ME5jT0xRSSGuCAgbs8gpgoM4iRykQHf4qwnpg5syNzYMyAUtHPzQGDMbwvsp6Q",
-	"eZLS+kdykqYRS/pMKjwVU67ZSHA9yWzVxyIa0I6ZM8OVhuYysGEyGCIuY6UbB3zyC1DRPC/w4w/dzWRd",
-	"MUhkYWehcJ8isyMvQTVXoRk+FDwuGjwtg9xcNugTALFo02HdoToGMVffs9wshbot5pebA7Gy+IjhSeCu",
-	"jnkudsxhWqfkoxmoMFvhDfEWk2pqdg6rwdltXjKwvIx5u/0wUqgQiecUDu3STHsxLnVp6zu3MdIrDISc",
-	"jAzNpnCv0D6P+cwQ9/JoDLE3H+w84pnpAaj9YS7G79mvzR9fxxbMP++YVirmcLBApnFRtbhVoul9tBjm",
-	"Q3M01l3l7qw0ZTvDAg+5KOjgnK4l4BNA9zesYM0VeHN227X95uy2a/3NmQu7fXNGYKtH2MGbswe2i2WY",
-	"yq46oo/m3GC3eZpWFojYb+7BcnIbrCzB9Hnx4M+Eg2o2rACAiE7ELILywFKIWLOoO4uWDedEzC6qJOri",
-	"1QHaaWm4YpnIJ5lcQK6Ft6jurPUNVg0d6H/1DdttgmKSjMzxs/Ogv9xYE5mLgciCpxdSrhEIoSWdrZ29",
-	"5lHrmgf2U7AsjEClf370BHbEBiMjU4THXojPQms9LnsihUIUu2EAgfPm363dPTMghDuGB61mKwziCfKL",
-	"zvhqM2g3Gzf2d/2HN68G7b1Gc3+v9PBm0L7RuHYzdBUvbpg1o4qQrgpGi9TUCZTtcIG7GiJcr4aBE5mw",
-	"4AXF2hoxCQp6NMNgIv3x7pLhl0baal23D8woW43W9X334GbQ3m/sX70G9TlUzlOMNquXxlsaszbAl5wt",
-	"f2Vc81xQmTtxZ7RKO/HkEE796ZqveWsNMlGHeFximQYesymKpeMxyPuJRGkCpRlUZADMm882LPRZrb5m",
-	"go9WljQm3WKgINeHCuFDGAqwbdZLlRaaJVg5v6ekTrSv7rLXolw8zq/AXztUdun1Nupska0dRSXaPWm+",
-	"omaTe9moZ984fHA/NKoD1l2xZeTRH7u7gFUOCDHWmwtdd2fC1ekH762tBMVwkGY+mhnGYyS06MkxVTI6",
-	"DtrHgR5O8lhN5XHwNArnf8R1Nz8ViVHgUsQy/mb78qE4loxlFgTeOYDtGAHlZq5dM39oFdXmiOYYoRpo",
-	"RCdD+2gJWlfdGuihmpYgs6TEUGE2VdkJwt97JW54qhUuBqeloGoh5hSJjOX8RKB6jHnMku25rlBcK4wH",
-	"9L2LujsRYozp8bQihqEfSyhzDRJxnArzHSyFr8/uNqktsp8UkuKQp31cQYein/uTSdVUh2w6THpDLCTG",
-	"/njCsxxKzBzL6L2Db3VuP7h//+7to3sP7h9GsPAtozyj4A6R5BQCfpNFZC9u5Ep1RpPeMGqwA32y+rSa",
-	"g1mlVR7ChLyKYiu1ykNaYtx8nM/y03uLNfFRYq0suQuth91ZWssETbBz0itKeTeu7ZekvuZWUt8COSiJ",
-	"fQH80mZ2+Y6luYJt9uQ44Dlcg6qI7OMgPPaUgGMKtT7GmmLHQfvJsV9I7Niw+qdPYU+Kec5L25V8s67Y",
-	"f85FvviAJxLvtPkXWEHxTO9oImdmwc+x+Jc5EzufqO5ym+03VHfOkEgGQfNfW3W/YSM7qsvvV0cNH3F9",
-	"Ylp/FSrmc8o3sSL4mpCs9p1SCkYM0vLe1ULeb4ZBP0lzDPNeBIR9GrqCtct6a5nePlFdyM+4WuRdUJ7i",
-	"STIekwbjUhVdDVzzDGv/d2f2C9B/gvbe9Quos0/nYhNERTjBNR06Uzy1WcOlIdPrVkFbmuKmT1g+TXrC",
-	"z2sjAcLWMMKqRySIkqxdNraTgwgaMNeBaZGKHqS5TVEWkgrNiRQYjr0hI7fdHctMjAXPSw2R0sdt7aUI",
-	"m8P7aaS/T1S3we71qzq3Njmq1ocFjmToTyOpzO8/lpFpFjrskLAbuVhHas5QWZFlKmv4A5ufp5VbP1Fd",
-	"lGSNtoRpKL2TQWa0xJBpNRJsOJGxqyMIbi8vxtKqNigmcZYJnfOM9BkPFcFuBM8XF0TEUD72WOZ2PFzb",
-	"TF87ePR46BAVOivYKgBaOCAvCciwhhqJQmbmruYTElzw2YFYmmhGVKwN+SwR2mUMLYmOJfiPiDTDIzgY",
-	"+JlUbCJjRR6W+b217i4jBYMbCabuAzigHjGRYL2OekZbjSMrmZv5u6RJduCcZ024biybyGILlteOIor4",
-	"otMq5wE6K5jeKjYFDBj9E++90242my0k65+o7mnNUt971zfvwcsxLCV6mlNp1NZN0jVpHy4KZnPJMleB",
-	"wnPk132eauEtTzXjrVjjDdp0H5+/jNNcW8Sp3tmS1IOCSYWMs2TfPbHHR2jIJuCrPEXqWbLQm56k91Mu",
-	"1y8CC6SnCIY3tCXBKA6PxNaIkXW8D8T7AP9jKmN0Xb2Kt+BepOu2sYxX/FRgxrhotf2rT1comVee4PVc",
-	"GcxbMLsLyHk4bwq229xaS1tKr+Z0stbGxOk8tK/TqJLhCbU75JIh2QzFtxFzfZ5hxMR2WtpGcuQ3VPde",
-	"XJXZunizr5iDuTlKiu0hXFF2fk7pMIthNEcL9gZpas5lYJYpKZQWp3IY/cJ8WWDZgh+CpwCgtQKKzWhq",
-	"UuUduoIVYGyHuRrXxKsmXjVC8FmpnblJSO7OoxA/EKk1opNXQGW4GMuei2D2QyxvWZgMCt8aiHzubSN7",
-	"rQDRMOe2FFR5/tFCcM87QEMBrsdzAdmnrd3iMcDo2R/2wmCcKbPQ5id6eLUAsrPfN3f3zytyY0OtyAUH",
-	"gMGoNgVvrzaAJQvXtDuj5Tx7dIW7gxO9k8i+WqoA2Jsw0ffMa+d+ExZ8yc/+7k+f/ac/+eKHfxZYVtXB",
-	"j5xRoGNLyNy9f+fe/beDxdBDbODzX/3X+TZaC208fHD77uFhdTPPP/vhs+/9xXwbu/NtHH5w27RROY7/",
-	"98v/8bP5BvbmG3jr4N67d++AtHXGu4q7dNpd7atJhifpDE6aVxXCBhYnVr3JSMgcxVizTlv4eLWQ8SpX",
-	"rxiNU44FHiqvHvhk6SX91QdzslPZxI+Yu+nXHORsJ9su5FKPYrHUazoUKx0j9ky/KM8IBvHgIDruk+D5",
-	"P/35F//2T373X77/5S+++8Vffvf5v/nFE0OLn/7+t9//4sc/f/7ZL58YUvzULIf9mGhz8c3Pf/r83//9",
-	"BqoPNXTJNcCcUBu0P/p4fbzIFoBUA6Kp8LExbHHaTPDU5sxc5PKuA6V8RpXU7ct6WMiOTNd2/NqO7yo/",
-	"5QWh25CALpUDrjwhQ/yyuk/vWRhIhAYWmWAZpDyJuDCP2dYwnDUfiiRjuXicLyvs5FHsV7C006taqWn7",
-	"47e8HNMpJ6HmSi8vV6pv3+X5fM5y9TaVic+zCk/kblLEhAREN0jWSTT+22ceywrblEjEtnFL1GO5dE1x",
-	"yyHcBWXlqcrKpWoqLrm7qu5u463+/W+///mvf/zssz/73b/8i2d/9qfPf/Lnz//PzzaKCKG+LrWqTU0n",
-	"/3FK75tS1lp6PxPqTkgU0COA5yvTTzTQ+BWGvQ/gja+8Uc9MYxODHi5Mbcw7kzEPFnGpIQ+X+AxGPLOn",
-	"Z4OfE7LMt/l4DHEJgR7pjvmj2WzB2dcaeXzAd1IlBzvuSRhkKsWkPzCim0kR08HaXy1aGLC1+32t1ag1",
-	"0XvN6pnOxajDN5ERzEpddo3/NO14UgIFBy9Z4FLciMXKWFOs0B2ijEUIcnlLcjXuWPw8EEHWLII2v4/n",
-	"V+QMt2M9wcAMpDbp1UJBYdKb6FL07RpktJrtX3liD/nKsFpHZWsC8ZITiNq6cnnWlc0v4aYi9Af2gJ1n",
-	"hWPJxGicz1iE9yxiE9lNCKZCSDxMmPtoq/sBUIXo9wViXQJSCAD/JdrhQ8jYlm3Ip8rhWCjpsvUADqOv",
-	"MiydbB0DPMk3Lo8MQXaXUhz5zNLlEvtRQYxA9Hrqi5dLxEPME50TEjcU/y636HFN2/+xCH91ecGX3YRk",
-	"DUcqs9akC5Ehr5yI2WpT0jvmhQu08bwjZqeZeMzlOnj/HoOx1kLT5Uct2sXHVEIs1+Tbh0Jg10Z2QTCY",
-	"XiZy3K1LFLYqM4kI1TTRFptBGNnH4oIJM8jGkjT8d8TWZRLMPy0rylQ8wVyetZnNO2J22XFd67uCEE8U",
-	"trBjGw2rZ3sGfntfTGEV1uO4Zkw1w60Z7lYMF84Q49JSuYvgsKdGXx0hLWI6V2MNmC6JHFyE6rYkUMsS",
-	"uzpG66sRo7Xlad2ew4brBZR416FrdFexPAEPfJSenq9SwSL0nUSuSDU14owlMzYZp4rHIg4JlVOXSkwk",
-	"WQGv/iZ9e0Y4uwJFMgGwyWp4O+rsNCxLkEfspAqIdcqaXYb8Tz+uxzphJJiug8DpXz18PVggsDpcD4Pe",
-	"UPROTsG6s+9kaopFo5phJaxMT8l+Ypi/l9ZcPCsSlIvwlSfP/vO/evbDf/H097/9PkayfP7bf/P8n/3l",
-	"s89+9flvvvf8X//s2Wf//flP/sKCFsFadFNlBoMI4QVeeBkg3Pw1wRUSQXu/lJqdED1q3/QzMeEnf4JW",
-	"qGrPg3k3w8A2cOMqonbD9zdvXH26nokmFvFkbA0pUFoiLq2ZeDwWvbyDUUCJOaXueZIJ7b1ZqsbQDorS",
-	"We54P/vB95/9i+9+/qvvPPvBXz37d//B3CAw3/RUOhlBotyf//PnP/n1sx/8MihKatnm5xLRCxD0m9eb",
-	"rv6mOQH2BarP+dHHYaCTgWn+i//068//7p8/+9O/evaDX2EyXZaXJluktAseQ3kDi61Oafa9kejooRoj",
-	"LXZJ7i6cSRWPjI6CMWjnj6QIF3+TcAlLoeuAiTNpyLSMS0Mm7DKvhdm6FFIRu2EjMO0DPjPVvFJ9zIXO",
-	"1JSqHSU6p8JHUT9JRRQCrLghHQjyTFzOEDneo4x1FuV8EDXY28kjKpKVzqAbW83FgQ6a5gGAL1dZgb2h",
-	"2RBBshPNiBpb8bWN8EPCFciSChoJIeXeXHL3yygBUgej5Gyc8p4YqjSmFH01yRk/lvSNBdorRIh+ItIY",
-	"HCESRmRmDNzfDmgBJZG9FuHtjhDOz7yXyEH0ukX0w0WHHrQaCYRhzBX6XRJ9LCMgClGD3SeMRhDToW4Y",
-	"lP6KiL3A5YxCNpGp0JpFfJKrDv0GnRvVvkAlBKzC24ffNAvxrXcPvwVbyD1AwfeSN2GIrbC5fyO8ev0a",
-	"zLYB31Aprw+O3tq5EcJ/WtdMQ2+/2brR3GuitQZQ07kOmRajpKdSJSFiN+ddXULtVNNjCeVx6MyYtdcN",
-	"9sCcGaOndKGAW4GxrYcC8BDsVudsCNff/GXWqkEn0fzNAcye8SzjMyhRB/UcAbWFMv6xrCbTY/MpNH0s",
-	"9dBopFKY3Ws19m7c/YNWM3qdbgbtOyMe2oYHcTIw/4HqXUrn7ijn4jHhOCK/j0JzRAqEcTNvW50Hzlwi",
-	"WTfjPQESm4V9h9JaPJ24MmeZmtIJdvky3RmLPIYQhYh4eSy9M44DxLVW/WKpD2BC7gJQX/2FKwIF2mHW",
-	"y7El4RiuNGuNJmmejHmWX+mrbLRjhbMNWNBbKhtdluGqJCk6Rm3vcXAODBXXLT7NFAUDsWj7iWZdgYCt",
-	"QHjqUKDa1jQDH7XRXYlFmztOh1NvKC1UovJ1VTzrdGc5ls29dvPq/vWru2Hg15t/uqieX3lir9DTldVQ",
-	"FmpoNlgkdJ6MeC6AlpulmOQihsIWWE0Thlbo1JK0dQp7yBRUkQQaK9V0Ua1+W+QFubpIulFrmLWG+Qpq",
-	"mGfnfWsxvdr8e9lhbCRrJFCpDMgyqitTVHzYNElTRpE0W+qgG1mJH/SRTleZfz3+cgVJ1eZwkUX7y7Tj",
-	"h67OE5S7MloHVFayMJIS3L6xIjjlAlrSUC7gabcP7t++++67d+8YeduVkybtA+40M2K2tvrdIqT8rTLm",
-	"PHylPRV6hGVeKtzNsCw1q6tZXc3qalZXw4huyRvvegY7Mr7xNMVa/QCZr7H420aK1tNTOBqSu4tgaW8Z",
-	"NUqqKVOeMdNnalADMponHhHV1h5y4D2Gm+GS+BY5MlqGTKqMOZJtYZHDIgo7gm8b00zJQYcspVgd0Jqj",
-	"4Hjg4LwPqGBNJ1cwsopw7dueWbTmejXXq7lezfVqrrcFeLbw2B6pNM4Dd87cDgqT6UZPP1qBqn378Jvk",
-	"wJLogbLo2t1ZLpjKjCZlLpy1lXuuHTbO1CDjI83UWEgvNCgZDAHcP+M9wz3bfsU03+cCpX/MzacfQ8Kd",
-	"eZxTipKKXcVkhvc+tE7BlMvBxAKDws9Y73aBc919PFYZWibvwoIE6xV+pWUrbmdfZSOgoN1Ecgj4WasO",
-	"a+Z0XaO3EqEPmWMF4MazDKS2zVxeaJ6aSjDv5wubZGSuLaTPCzfIjPlEiwuzx8Rq0RBjK/gtN8QMRRqH",
-	"NryVU3Dr2kaZeyD8GkFIY2CCZrliXXOd8ywRcUh3O89m5jfTGcuVCl1PzPDbzLraF2//+2bJaqm1llpr",
-	"qbWWWmupdUteCVTUiq3nLKWOM/EoEdOlSY3v4++Whq8M1z6qkjOdxJhoSoVXk5wluR8F5cwiwJqGagp2",
-	"/6ro7kxNS6HdTipMZL63G4TBKJHJaDKC5CsiJonMxUBkwdMLicPGR5YfmIvbgnpQPPVg/f7hOz/06cc/",
-	"fOdHz377l5//6s9PZRdI43BRg3bwBzeutfZuNJvwP81gnrCZ1YGaGAWBKxGzc6AmdB5OIyq2m1qivjzd",
-	"dkjln71QV46aHro7FZuqSRpTNOZLJ17b0m0XIGB/WF31m3GqXg4Rvz2/nHQEdbVx5SBeGOpuQ+ApJlFy",
-	"PefANO83bIV0kJbLldmNtI7FZSB+hx0wWzSOzBHZRGpyei6YoUvxcSEYLYyy4GRSCKAEU4YVJFdbpRcl",
-	"9Yc4lwuT1alkcmvXq4x3LsINDHtlwOHX7UbY+DHYCwg7huWuZZ+X3WIHkgIoPsUeAnXDW4K7eA5BgctK",
-	"9VZSKz0ZXQixmivnCbUFQPM2pzaeCJsoUHWHzZhqdbtWt2t1u1a3a5azbZoahA2CtdfKZgPFlDxnzRuJ",
-	"xhLPkEs8BHePy2XaDZvNJuUuHSrrK3JZWRy/GfEZWHpZX0xFxiBT2DATySLgdZjXJpUkw7LFmnskTGNe",
-	"nmXUdqo7JCDlEFshbPBk6VWIlpik6YqE74dmxuukfIM/YD7fu8EiupERS2QvncTCZrMXjNLR28Y5poc/",
-	"VNOvdoa4K7hZcNDA8T1HtedsDWRo8IwMpTdsdAwv+RCp9C+XrCtYnHBgsjC3SZqXzBSt6z5naHoE3TJa",
-	"c930CQgckO57QTnAD9V0kzRguLa1WeNyk4aBIBQSv3NDo4OcjI2GTL1Qo0aPp2mX9070lSdOxoE8oSUx",
-	"aypj40w9SmKovW+Eg8g2EdkZYkNf05QaO4hYLPqJFGhfyBXW5bbAqCGzRiDbMPyDMj2TWMg8yWfhsUSL",
-	"UGKUJ0T6SnKG4qOGfM8ddsAy0RPJGDONYS1j1p2VGv+anrP30l0MmXgkpMUzte3wLEvMUCjc0PxEnefK",
-	"zfVYMhdMAGMYo73FNoK4qUB6hokcNMxQP5BmEQD2D3mdS+zGJFbRz5maQHuAHuuSQ+WMlb7ErNtPRC8X",
-	"MbR8ZAFnXQa3HX2S2xTdEJJL95os5jNdGvPcl6C0LSxtnEG9f7NYUjnb3YhATyA/AZy713fZUE0yjS0A",
-	"yMrVJlRV13PhheNMqX7hEx4lcpKLkPUnGRRi15PekL6j5DOeMx7HmdBYnX1/96bL1M0Ept7lQ2F2Bttq",
-	"sNuu21KfYFcBYcLctHEu4pCJx+ZfTlSxB/wQYO8AQwZSvEE8aV2DuBdto12UTGemW8zYxQswoYK/IK9U",
-	"pe4e8RNxm3rZuKjHIVy3++qUqqdvXHmjxH+DJ8fBSA+S+Dhos2Ojv11ttXZbx0HIjomx4S937r5775sP",
-	"7xwHT6vdGKuCWzbND6ZBnjmExl5Sm4roSAsRjG3zdTdmhRtn0r4arFD0Jqhcg3rsGONDQ0MeOZF3ZokK",
-	"XWvu9snjiVbTruSJ40k3TXplvUWqPOmT2KlXQrKBxcrCX7DSd3h0kDC4yBVngwHOl2QMrBsInEnyIyhg",
-	"ziKOLBvRsXEUBJsN4W2L/SU5cyaBZUBu90vTWyAWVQpEN/k2mk3mL+TaQmfy7SPzPegS4vE4BeGckJ2X",
-	"9ZjEemWHJOuXHaLX9oNFJ2gYjPjje/g6WqxGibR/u9cBZAKHWDUkXEuVlYjYiD9+V8hBPgza1/ahWftn",
-	"a5HSXIgrFjHgzwxfjajCp4IYFKIPHse4fAproKCz4vYtXmzVZ92JNuKvtvAnHnUrL/9q20xYbXdBqH6y",
-	"p4SQuwGKn+5x6Zlhms1meWRgjjl388s82dOCgGVOIXe3GEe9wP+KYP+MIuBA/8DaEr1994hVEnwA4oxY",
-	"JvJJJrHnMZ8hKoOLC+4l48TsbLXh52wUdguKupyCLg0cqaSTy9oyREaKdO3BGVnStFVh5prbRYXWrrHI",
-	"NBgbq3o3Gzo/ldOQ+O/dWT6bDc1h/m6+nCaxzeexifGnJvDnaNQpLeZSPLj1ifqpqHAIToRZ5n6zTEkM",
-	"8qC7HVptFYI+jCoMv+LFREONJYP9xCjCZKtx+FVkDbGs6lga4gJ2lTfeuCOshzFRsvHGG77BoDwoQoLh",
-	"IyoJ4zI84FEE8nLnRMwiM35uB1+i1hheZzjNsbQmGS0eiYyn1sqiyS7j3MpoiPJb7zMqz0Jg9giKxwtW",
-	"bJrOQ9YVqZIDoGT0wbH0p0QrcJSMhJk48lrgd9lEYj5m6JuR/EANAkkzL9mCOrhsHbRJaPx0NhfbgV+N",
-	"uJwdS3qREGp5mrKxUONUIOvtCiEN0+wNRRyyicyTdIHVsgS8H2AcMjN5iyfpJBMatxHPBwRa9bjEYH7b",
-	"og2yT4Hr0/HCYj1tJpW1vyDI30Tm2cysYoGtRhyboVnmWNrNjhXawsB2RnIF08lA8nwCKb35UE0Gtg1s",
-	"mEw7xXkBpYISYO9Zm51RFIt4C5j5aAy2Qy/fp4AVNLckolsR3UKsNSnnzzSuwtRCDprdNFMTZP4EhDnC",
-	"48MiTgmZnvyrFcWJHOQ8PYnMVKKp6A15HkEOr5GxxGMkU50kjpZDu50il5yK3ixGY5UL2Zu9I2anGItO",
-	"K6KUq7RcF4nEFaOetcJCHGo3Qyt9ANmzy2CIoruuQTtodsyHHazqCRtSFC04grAAMFDtNG/sNFus1Wzv",
-	"Nm0tIpXdJ/c/hKeSC8Y++/WPn3/nZ88/++Gzf/aDnc9//VfP/8fPnv3Zdww3IKkEcbVNv5Pd4OMNijf5",
-	"m3HJtRzgOmN8R+EuIxGvXSwxrTBGhhSFmGx4yEdPArzMQTt4/uO/+fw3f/P5r3/97Cc///IXP/vdd/7t",
-	"7777r57/9U+f/+TPn/3kvz/7998J3IIZgW4XTo9/SzpUO2IuioLcY82nZwzjLZ3893h8av1uNckhJ2mO",
-	"S9YwfTVMnyE3cJ5mlpdWCAZbaujLrJBXoFG93K92ILFfKniiF/WsyBIsRBZFAL4eT1ORsd5QKS008FK0",
-	"UeoqdZtkBnMxjuVYJTJPhS67f+YHYXPm/NZuETKpVLFA9U8KEWswQVDAU8Re00KAcDV9HesbmoaPpSdu",
-	"eSIC+U4AwonUfSh1YMalslyzBBP/fJGuwDhGKaN4FaWokNxdYKlAAQBkUJL7ENMYy2gAjFMmRomHX1jq",
-	"iiZGXsYIXPwU/Ba1aW0EnJxsBg60LhVKihKZ5InhURH4wCKzZp1YSeF/BzYKdxRBgDNChXlXN9h9XFz4",
-	"MpE6Jxlhh0WGeOQdI7REbRq/tg1da4Zs/2rI9poha12F6TaZlSbJHwiU0Qgn0JCOGuyhWwRSD8Z83iF5",
-	"LBk7Ugqjk/FD53krrIuW50PHNCT00+3ewmB+m6CdyEQObEMkZNKhg61qFEtug8+jkB7wrlTZiKeVm0CB",
-	"8DLWti+aGq2xacHbFNrjxZUEyQ+l6lhgdUt+IiSLRvxxJybXXmTXlmClQY6HobDISIxqknewXfemWUhf",
-	"ZI9BYLVzrN53aLzcsTcFtz7tFdM2by49VEZBeGDjE5BmGT3hCBzdUJmGokjp1OIrAOwscUXhH6St4BWi",
-	"FQHnqkaYtEQyPD2xyNrWdU/khPANXKIBWhu5udq4qiC+F9NCXws2AdI2vIwnqUSREK1NKvctCuqkoLnQ",
-	"IFsKBELG/DWr7EJN8rV6weam3FdxkdYi3TLalr1EsEEPvJqp5qR0xSCRujgq3rQltL2w48jWVgzVrbUb",
-	"gosTMASZ50CPzbWM7G6Y7zxn/twymf0P0b/lOgYTbqnbpKi3wnP4XJcJMB4Yb8JwruyEmZmwT/p8long",
-	"7UMhlznZ7xJzf4Gqk09tSirUMj0JBZJ2+UNwiTkqELSvNcPAv81B+8aNG7slbcr8TGrRl//fnzz/9Q+/",
-	"+Ol/+/K//ad1FSY/nNlTxo5AGWs3m3/QvNGG/D4XAYe6YJn8Be295oLyBYJTsaUbrYr3GbVhrfQUT16M",
-	"dfeotY+R6W6s+LVUQfsm1nN2q7XWmsxN9aw6JZzOr6YyWaUPXn959MEKaRhib219QSjCGtc47rWCaANV",
-	"zAQZt2pZWUVEQSez0K+GRYKwft5ao70vy7TG2xRYuMS9iuhBdpQEJChiSqgUOrrFujNGpb1DPy7dc+86",
-	"uzbVRGkwdKKxlnmy7/RNrJ5GGUKYDHbLzwmbw3PhGE0pQegi6BbXdJNEgpJdXapp23RZaFlJf9HajZqs",
-	"DplIzWSUr1xNh8pHDy5s5/M+axuwuX2ozl0Zz1trt5cYvNSvBYurOUmG+XzsG113C1K7t6VJ866ML7tC",
-	"rY2EuXrJkTDUcZWj9GVlBDVd3zo1lypYI6FR/QsN2FlK2J+Ui3EsVMXwb+IW2srlBSJsInfVGSiXXUag",
-	"xBlt9JN1jczFCJwtfME76VponeB5WhZ4e9cyd3q3sOWqk0QgMATYb4DXT4ciExE4v+l9d3ENtwY37AwM",
-	"CaVqys5kRfZcPXW2hVWllZeF3R7StE7JBQSM6iUjXRIfVUyyFNNEcplTtSjYq6tUKrg853DUM/DbO0qu",
-	"VL8Ok4E0GtbEHBcsIQjDPRT5zm3Y8MUDcodipYtDUVqahRSAOqppa4aYDCTtTRFwjyd99cXXWH7EhS9V",
-	"g8XirSM/Fdn30bHSywSkdvFUhyxXyobUR0Xm/4r83LdFXlzIcxdF+XjsUjir4R98eIIC+uBGCfrAjRgW",
-	"biDyB49EBsBlsFpHXJ8EYZAmGv4JhDZTkJkDi4rmJIshBvemo/odGMDZJGRaudN4N27a9lz7VbspfAYa",
-	"pOd3TfSZr83yNMup6EIMJ7EQAEA1/KzBDkXuk0Yy9GP3Ng3N7IW5XogXjJ4odyBZmpxgqLp3C8FHOtIi",
-	"fSR0wxaf1zYsTBs6kcgG+zBTcsDGXOupymKNEVrIVSFNxgvbxovuYvZiRQ7Uo2LopaAzyNXEZbBOgExN",
-	"wRFM+F8u4JhYOyjor0Vfz/PxA5nOopBFh3wkDpNc/OFhniW9PHq9wcy9Y0fvHoaQl5exrhgmgKk9ztRj",
-	"KEsaHT384PDo7p3O+w8ffOve3UNyjkBx+OhbO2+pbMqzWMQ772cqV202zPOxjqyL2dzRmEWdzteVznHr",
-	"O7Qd4LEz3UaHojfJRHQLV4U8O97X5c9cziWGrFFE4Ix0VVBfhIW/9bfapbvS+o4mOmco7lGClQPAdqto",
-	"j4xdbDNczWcskTDqnbdE3hvumDXF4LUHWTJIZFT2UVnsrj2CGNN5o5cprTvafBeio92InO5IR7cfPDzs",
-	"PHh47+179w8j3O++ykzvDiUcd8HsvRQJnCYUINDpeUD0hjywA1VO1MUloJW0kibYldD/FOH1bNBPnSRO",
-	"hYvM9Kqx0nzCJZ+N+OMOZLlG1q/Z41oU9brMhGxEAyTPJtpQF7A5w6LZUAN7pxrsAF+G6ECvIrCVKbE+",
-	"xwhc+FaSVmksNDrLP7Qxt1SvOfrWDplyRLxjfsRkjugAXLJtiGDEAJUdnWeCj2AzbAql6rP9ZqsI2rTh",
-	"xW9ynfTKXFwrM1fYs+LiDtWUScWmiYzV1Na0tTNdGuroM/ctzGaIcYWdBO2gp7JM9HI2VJkGNJvckEOd",
-	"c/Nqic/yeITgahty0ku1lNXiyVGhO1KdZUvwgKptoGkcldiop5OuoXDU1sFXOln5EEWedUU8m4p8WuXe",
-	"/ebNayWkPj0yozNLu9zT41lMCFsjFVyLBjv84Pbtu4eH7LXd14HjEFzna3uvm3uQp6KIdbK/UWjMUE3S",
-	"uANA+REbT3Iv1qLLeycskbnCuDmAqwwRxw9Z4MO7Rw//qHPn7rsHf9R57979D46MyGR4CjTXgbc6ZFqJ",
-	"bGZC9N7Btzr45e0HH9w/isjvg84gSJyejElEfAhunEQOgP+CLy7RbMizUSq0bjuBY7fZhGlXQWxgxgWs",
-	"UyeJI1sYABoDvglVjsHDw3O7nvNgz/77ANhiXsMvIqTDEXq0SM6w+1HEEeEXGQc1mzxruDXeiidFBA3I",
-	"0RhTZyUDw7BGY5SypbKOtIHKKThIJwVMB20ybRTOHtY/ml+kMuIJDtOitGaipwCTis1E7oRRWAonCZAs",
-	"SilHFGFKySbUNkSFmR/8o2dml3LtlhyyKJKRSBNXSRObPBFirFGksBtBQyl6dJuABUABdNLByBb1ZSDQ",
-	"HaMGG1LlHfNe5OBSCl8QZ3GWmJHbNV7aFL7QSHQHv6jM20A3MrHS7R2ANsriiUedPMRqt2uYQ2Sug1Or",
-	"qCiJ8xpa2SEw2ob5o9lsGYEhy1TWKZj2F/83wST6ZMKZIp1z0YuAwX8ZWaO122x1mq2vv/2N3W/uf9j8",
-	"oxv/27V/8s7ee1fvX3//5sPWUYBCErS3zoRuUTEPKNuxzVT+9kdf/OYnX/7Nnz7/13+zMCHCJDjzfByC",
-	"5qoZbbkXp+3C7pajXlsgw1O8uZC7mg3fUVK85OE2F45CWUtqZ4vP8f1ZQL1zJLVl7JglJjkh5z1XThDb",
-	"QcTT5eIY7w0tPzQ8z7A0NZV2LNVYbw4iLDI6HRi3PVc0crP3HxwWuAbFeCKCwUfABVDMRWyjW2gckKeJ",
-	"yRyIBrbAsHm/b7RgGBj6utihS6zF7Akli0huw5VmNJMkw7k0VrC4swW55FNVpp4P5CL1RHSL+ZJPPk2l",
-	"iYBnbgl9tRJh0G4193fPTEfD9TraO3/W883g6ccbk/ECgv4SDRaErAYpgvMQn/CmgKPpWQu23gtsdL95",
-	"02s0E32jXljeiueEUh9LImHZcnE0TLS5Bb5sWcS5a2W0EJK0rI4C9cS22sjQjfKsUEClfV4zTbKPoQCk",
-	"htbWjX8cPBPs8JOxoaatZrOJ4Zobsc/TjB039m7cuNa8sWDvgK+Xx7V6oBdouvAykCiSw9OwbZ0TwqyM",
-	"JxnvpjObrUeUK0IGaQsJsomkuD/PVjDRomOz9qPQ+xRjVjEhzgZ/AIbmaEdIQ3Fi9hpw9T9s7e7tX712",
-	"PGk2d69JPhJ/iFnp0euhC8DB7B/ey5NHBf6GUXMHADVqC5o22D051yWL/gDzZ5ge854IWfQ/f+tb8ATq",
-	"sM53YeSOqWLijyc8BTcTeesg5dO1ChiZiF/QTbk8geRFQ9NGCVQLaLD3U94TQwC0hMRAzoDdusKX4vGY",
-	"E8LEjjOguMVDOwpFszB6amWiEg5zUjB5MmfgtixUQA99K4goWa6s+8fibpRasXEFy7/3MpPM57dK5wvi",
-	"lX1LBqGNmnlFz37511/+/f/+/Cd/EXl9/i9xNutkE/mHhrNCt5iilGibeXDLx5QdZyJOermG7Csn8o3H",
-	"QlpZj9hCla3hUMj4cHR2XIiw+jYWViNI58MBnzbOJRFPtCpVJva58KZtpUkXPPWklPVtj197+ZlMdOlQ",
-	"+rJlNdg4VDUz9G2c8kSWezyg0sRliuO3WaCbY1GQZ3////zuO//y2S//+tln//33v/3+l7/45bMffO/5",
-	"v/6b3/3HP3v2g/8rCFcNIgy0mmQ9EBpmOhejDoeBWRpTHtv7BVmxqYfuxcoBrqJvmw8M/EedYmggez7d",
-	"wEl0cQHqeIKyGTNntJSLVlUjisrnEVINuuFu3w/WKaiHW/67//L9L3/x3S/+8rvP/80vcHl//9vvf/Hj",
-	"nz//7JfF4rpqJVfNzAi/rrK6nprkHtpmdVU9yCno5PxEFC+6Aie0k9eDMJiKZDDMg/auuY0ue8uXcM1R",
-	"EZmhWkE7AEoAdHqJC/BpGGDtq9OWdX7t1l+pylFuoEFUDnvDY7la6MYVsNmymc9FiCvas1cno9WCu+Hs",
-	"mJrEPa7qJPSFymCr0xCs7L2WgctaXy7WwmWGQ/atY1lp4LLjWLRw2V9WmbgOWD8xmjuNEWoKsm8cPrjP",
-	"jMhBbWH0G5sOVSpsvYau6EERWwzT4kYeNhTTzrzH09TIchSsBOrGUjUlQTshaSjcQ5svEtxIbwkh1mds",
-	"xNCMS230BCUdyJktfaBZqrSRLADMxbVBgjz2Q6BzXLLIE/J23hGziKpK5r2hpzhRrqDXLQp7mXPGept8",
-	"LH3QPoBWwbGtkE2XVOS9VOCyeTPj0VSBkKZD8q8D9AjAATKq6lIhCtoFJzvWBctw4Tn0Aezy+o2bYJms",
-	"6OPjDbncy2lHrJYbTl2sswoNzuy4u+vZGIHu4BDhn3PViAJf1li/MhGef7JeWoqbFNysaNNSPmob3mic",
-	"q6nROwibGRpLtZZrCaeWcDD5ujBFOgK7mayzrT3S3PUrT+jur0zNpGCOzViY+Wj7tMzTqhRvriT5yipF",
-	"ka5Ty3MiVv6+fi1PsE92eilPRkv7vHqjcfWfOC8ahDAtKQX6SGSlbNlV3LVQpFt+SdTOEhce6morZ23R",
-	"kypfarmXsJhc8OwHP/rdd777/LMfPvveXwQUB9OhQtPNRX09X9kq1h0lbJUKC8vZPJulKqNhkKucpx1X",
-	"bvhaMwwm45ifNvMpT/LiK7OpZ2M55irdETlP0tN4DsQC1DnHl5xzjGYNMI8P1ZSlRttKcghqFPFm1Lwy",
-	"u3iBWF9BeIwV3iRCKOHs/bv379y7/zb5lCiMEJI2MM4S02rWCB8cCxknclBRkx47q5nEOTCJyyX8tgq0",
-	"R8zto1Id0LUINpHkNcnz/nmQ59Np8dnp7joUN2RSTdntg/u377777t07ddXol5hiI7EqRXAXjlHweZ/R",
-	"1DhHqcVj5yOrTBf3KvdB6qWDXrUe2HgibLYiOTNAO0azXG5/opgcTMAjHFjDiwCyFiGpBqoAu7TRBYQn",
-	"Cu5jh4QF5F8Baq4Xmv41V48I/Oq3XLYgvuqVdQCb0pBnIrY9GMZD+cMIJKVZ15xIsDm5Zl3ZJPrqa+jA",
-	"N1MUwKugBzf5IiyJZm00fqqVZJPvKZlSUDaw7WkgchZRhgDAy6LTp4K33cXte+mYGx8aMaG9F+K/Oonu",
-	"jFRWFKhbgyXNsZ5Ed+KJ843NOd/I9EKOrEWP2/ZOttD/xEZ5+99QdUSok2A/a4XBdDgDfNBOf2Kk7Dln",
-	"XXHf7+V+cgkdrVtsr3wdgnP0nK2NfIlH6zQGAwRE1mhCl8wnaHeArnBHjBMsiAJC84UI9mDcpNCLSsn+",
-	"qJQphFDF9DUk52uszoJY77qo+xY6vAILKs01S/qgp4hMMCmmbass2Mo3aQptUCoWRn8xpNTmFh1Ll6NP",
-	"3Agy8VXMZ1/TxBYa7F5OXMxCFYUu2srdP10R8DSXJIXTnWLG1XgspMNupjLZeqimGtAqaA1jL8SJGMRr",
-	"EYKzRq83iuQu3sWcd8wGA8wAGthiht2xvNcn59hEnkg1lY458YXIbfYagEWjey6ayF4qeIaJ6NxPqqM8",
-	"uddDAm6E8kRmVQ2bSvICHJ6iu45lgUJQ9o/tN2+GlDGHQVc0A1xLJOO67UH6g2YH2WtRuyR1WLVRZez9",
-	"hw9u3z08vHf/7QKXvgHUTix+R7mA3ptU99a96coSg7jjBA7n8IQqV7HXALIq87k9KA4rZ8g1JNaX3p9I",
-	"gLg0d9p2iUsK2RIlfLAehHHNlYAqS2BmM0c8FgBBsoi9mSuH/5lInQvuj8TcojjjU0njKH3p5Q2qDLqx",
-	"5UlVZo5mynsivkWHheciK86XOVu2Fjsf2fndchWjSMqZcsgkpGb9LcFa5t7WaYvpGvMZxTiCGUNk7ESM",
-	"8+o8P7hlZ5eMtsQ6sDDLQelQwTqqqdwkdBzm4bn1nr56xohWbYxYYYxoXqgxwq39ZRojiH7XyYa1d3JL",
-	"0FhAiyrKUDjFnYLBVeYZvM7VYmJFvpUmEycXothnIYMgq5+be8muNpvO9W7r3beLqk8wGMQWChl45XRI",
-	"xnASmlwgEGQJYlhCAZsMAmEVRp+5p0d2Ci+PyeCjJ8FKewCVlshETxj5q8hrRKq4XTZgdY970CNpFUC3",
-	"be/kHa1IWCzxorkm97DJDcdhnXUVaXjFYuAtX5VAabbqLFSdTsqpVgBXdSiv3Xwvpg4ymBBtuR1fDQUj",
-	"JoU2AyTZQnHkM9oH9FJS6Ipem481qbJFXpuliyHoPhZW7Rob8yxPEPn7NaydT39j1GfMZyGbyFRozaJh",
-	"onOVzRrunc40ifNhVGBH5Ub90ajPOaS/1y+m1D6qLKnZjwSmZ5QWQbBz5VcdkiqLrNxslHuy+NpHuYqY",
-	"5FmmpmhcSDSsJY1DYZhtOb/McBJCWDZEWOg2i3zRN7rFIogz7SRxdMsPB275fwnN9qCXfYIK7DoD9S2L",
-	"tdKRyrRGOvSs3FrzloNZRgQUW3y47wF2Iu5dAZhWbmK3wQ7SlOKGEVoyFWbZzTnyKlmAicisC+wqoimV",
-	"phz6Iw69EXs1Q0pTRwyjVugfEcDDdOooYebCyBPhwVhXruE8BCcUUwTrE2Yyo5yQD8VokWu/6wDfTkG6",
-	"Bt8CDhAkoqQwBZ5D1X4zhA2q9b9v1v+tJM0BsHbFUF3NDrt6ZtioDi0Zt/1xzYhIfP3pykGQoQfzHYua",
-	"KCojYChz42BVowXdMFo2TOcmWHekB+Oxka5WDrRYI3uGV+6xfak0BiEnIyjeZW1fQRhMZPHXx+EcvJ5h",
-	"DOajnUcc8AWBM5hB3fFaMH9/4LeyeiI2tY/ufoPdJqcY2ME8pxtajfEbmZLzECpXNvdKmFxKigZYEEjM",
-	"tNCLVeviQTSuX4vltK3BynpoEIhsubxiwzDxEOuLQ0QyM2IwztdaiBrs7eQRlufLJzpiexagy7BxIECI",
-	"POUtSHnO773TbqJUWTVtMlb4Ux7xx+8KOciHUDItDEaJdH+HCzCL6+xol3IKqgZgGc/aqw6xzKtuhRFo",
-	"bGiqV6cAzB4RMG0i7qMlQwIzycq811WTtuXKLPmAypUqQ5togx2gMNBPCK1u5NCAU9U7KYSUoizCiMdo",
-	"N3d+E8o04TmLk34fskMzW23Yb8VoUl2uheliRDnXErJk5CQXYSFzzRWJzAA0jvJUXIr5oSLXSXG0k5i9",
-	"+87he4csTtAsPeInom1n5PKOkti62ylOXk1yndCsoLPGslvpCUKlLemrbARaUsxzsQN2wc3Opt0ml41O",
-	"W3ULKExZAjtlcLnaaminsEvD5N81wmawxsu3QYS82Joyht2bQa1S/Zx8b04SSCi11ne5Wh+sesikmF6E",
-	"YncFLB4r4jjBMEVXDBDso7fvlnMJsR0bnYnOVaopPYALlTHQsTz5mbORyIcqtrk2vaGgqtWZ6Iu8B8oA",
-	"6gGUf4jQDlOeWGwL8Ds5gmRdYC6gCPWiEoaJy1dEE5wRQczkXCI+qitti805n/RXyCg65zN0n8ZFMekk",
-	"s6CjE6mhaDf7gBy0dlAo0ewb3uH8pCXkS/vKzdBTM8w8yXGKQP8iExUhsGYqoELcV9MzYYLRUpYT9j7k",
-	"LlNkr+nq95iVw4dXPSCb06AW4TAE7atGFDGdBe295gZ5cDDTS82BA8tlYSvcxpO2hTXxFG/WNtFCZ7MU",
-	"0sKfUr8EDaiWapUSliGYJekNbVVLkJZuMbOwMzSfSOX8+B5NrD1ItQdpm0BboO7zSFv28J0Zccul1+xf",
-	"fVrNWoklLrWdvmuIgKYRkh2yGKQFWW4b1k+PgfuXjbwhIiTFE4vMqA3jAejvEg61VGiXOpZzGEyaAjD8",
-	"iFwsYWJhuMGBhSAARcxy4ngplrEHs6XFr4bLDJDTjiUeSzUhEYCXYKCS3JWZP5ZvvPEhsp/GG29U8Hxk",
-	"5FTMVhLlIEYN+OnEjlENgkAeG5MCWluimRkhdfVgifRg+rYYnfQotIxaSaFZInvpBAJnjP6EJXhyMDLS",
-	"CK1IAcybVve+3UVAPZBsoFwIDa4GykKAEIemXtS6YP1Ss60IgDpJhRVv0F5K8gq8VES0gUJqdh01SiF7",
-	"AuKuWqV9dmIGSmo6Z5EG6NPXKBwHguhu+YVZFGiaTq01zbx+LHdLzTpccgCYhxdHRrrSOVj6bawPHHm3",
-	"WDGfHcu96uH1Ufq1lwNe3cdX+1zDwG1I4LE8IMHODhqPEIQIenylUJYxJjATA57F4HKwZg5EX7UYExNN",
-	"epA7vwjsRqUHzcbrWxY8LkcNnlKc8EcI2oPLXiqCmMa0tba+UhZbWzgCZFjhEA3hdNoghN6G1eN5yVX1",
-	"q97VgYqHXtAVmNWLksrsEL+nwEp3skuzgIOFGVojnkhXedpWeOSsn/TzoV0pM0tntUmkmzceW7o+UINo",
-	"OJFxJmJY/7FSKVnWpio7oRt7m/eGRBwAJ9SoIjZGEmykgBBqYw+hdpPRLUzvVrPAgFIkGa9FpkGxc1vJ",
-	"PFNpm0m1A7Ac0et4X7VdDkSRNce5AkzFU6SiIh3C02nUY3NZY+VpHzQhqyIsqgJmjgfSBXk6yH2gs4NE",
-	"50BouWYc+AMh41vEEucT64O0AuchtAUcjqXRQpaB60uVd/pGXEGrVKsZGt7Jx2ON/jCv96J2GeOpUTJn",
-	"oVeVaiGX71gik2tQoCNF2C4tBGDX0ju/oFwluRZpPzxrnYBCZdo4SoLM+GuYcUwfaxt9DO+7sNCLWoF5",
-	"oQpMnY33EisJl6QZTLrmtHXFToFktEQ1OCCmjL51l5fmIKdQBLe1Ojj6jfx3yRVtmJ11v1V6nR/IXkWQ",
-	"WKVfh8qzY+jtunfuQ5XFV5toH1/Z6pzDyNncE5lf2y/s7YnMxUBkyxuk+LGsY1ZjEzfUB1pk9+4sbxji",
-	"lTd0qAME1/oO9ZfOQ2BOxyYeAnfCCyiZukr0maz/iytadgXcst5iUEzJT4ceyj78NMlEaCNS550HW9Sc",
-	"X1Y898BSH6zrXqTTjI1qTpecqe4nopeHLLIQtEBMIopzxYtbVMjSrk4GFbMljZ5UNsqgQq+fLdrq4+N5",
-	"+Fde/JQUZF2PYhFP8GaALHrgxmxEUVlE8QA3p78tFjQZJ7CSW2h0HtwG24RFPEfThtf2lNABrWBvB2l1",
-	"SU0tFfFvSnZs6pZplvoE960nGVOQEZZadb3l06QnbEteEWW0JqmMUk8XgQOr+cJlggZ2lToh65nzKPjc",
-	"ot3a3QvnuFI76KlJpkXHflzkv4BK2PJaC7740U8+/+3ffvmLv0MgaRQqoVLuleLzBXbSDvZ3gwLemSTY",
-	"0TiF/ODSuQ7awZsPHrxz7/7bndsP7r917+F7m6Damh24ZKi/LZZ3rYQg7565bBUsuIWDoPyfcgkuAq2C",
-	"y+Cl1NgEoAQBCYvLEbTh5RV75nNwzNwBKW0xbWfLXJztTsSZVBo8JGvDAPoo8TUKYO0lKfJsPhS3Aali",
-	"XtwATruVyPDxatXnirmIic6Tnl6K/GdO92Hx2gVQvALP1JZ73PXqCrZa191fnQwQ829eb1w9/VITcJsh",
-	"os2nH5/9it8G4eBU0wWKEDbnyA4SIJdrOXx7E4FZ1gpBHKTt0hqfSbLG2zK2NwaKooNpeWeNm3IwHtvg",
-	"7Yu7LMSLKSHkehiQg7MjxdQ+be0WjzFTln7YK+Xc0sOrxfWy3zd3988Ij+vW4LT7UhieXUQ9XByMtq4v",
-	"zNkuDK5pd7aIVYLOMz4er1EjcrxJwe6HlCqJcWoVFR0xOC0ZSJWJAkADIaMX9aCD8biuJVzXEv7q1xJ2",
-	"B7kuJ1zHZ301ywlvwy7Wi8KqiHBeFd2c2PqAAxFDMcICQSiROodyAawYM+bFVvKWy/Y/XwgKYDUFJGHu",
-	"o+1gZy7CbYxA2oTacsYCDHbvNnIl2zKRSWYrm9Ru4a+UWxjz+uDib0edhoKn+XCpCvd1/PlMbHijXTAT",
-	"Fr0JQiJ99HFp+kPROykIGylutrySN32aU+XUx5NumvRo8hAdtHTuD+HXy5v6tudjveVyWXquHJWE+NhR",
-	"Msh4GZB9vfUrd/0k6HKd9A4m5jB99LHhAl3BM5G9I2b2gRaALAN/mqFi6F5FQvkRJkSbn4MwmGRp0A6u",
-	"IMXEIc5/8JbKGCJYOXBbWdTTatu4hcIFZSbfV2mqpgzMHdadjuaPxZQ+0wFEm2E+JCYbex2MVZpizChG",
-	"6LhAHB8uxwUtzydrV3QINnJ7HHU5stWy+zUYPcKa6QYzdDEZTLICosFPe4el/ppmPI4zc6dwaURsNGUj",
-	"eIwBA7g0ZqAui+P+YJwqHosY8k9h3MUi9cyJFDHL1NQ0nKlpyHpmXEb+Dqni75hPtPnLwlXO5fCC835h",
-	"scTjnOIyx16F4gY7LOCMyL1aKuwMmH4ZTEd4IAqVZZlDM+QkbvgJvPiLXrJ9gDiK+LqlUk4Qk+VSzb+m",
-	"yUkNR0+7+GCSUSgKd75ArfXkgsvZT7svvVY1ssNkIM0BgkhgzqaiC9yDkD3Mj2ri3wi6s9VTnKvhDDtW",
-	"1J6m0PtZYczCfF46QI+4TPTQ3+HiwFedLG2pFgosmUqFtqW9cfUixLeA3NoinJiQPwvTp7szMw8EggK+",
-	"k4z1JllmJkUbhPMZ8UTm3Bb8UzLnPTjex5K5GHnEEzgy7VJYLQ7EzBnPgYUXKAbQFQAoCXA5GCaPiJRY",
-	"CxGng4HjHh1xee88TUtQIOhON5e76MGccQsrjiirGtBqDclK5ADetmHPPIPy42DlMZ/gWAyb9Je2BPkD",
-	"K2YhVqZSt4ucxLC87AgkhlbQsFhDmBeh4sLaAeqLFgKXdi7S3IX/a4BBx82ZxyAqLQuCri/OpMgeKG10",
-	"BDZueimcmy/CzMp0Vpw4+MZvt8elxeixZwLifOmMw0tLKYbkUJTdFYdF0qyRc9hlNoQo1w6eHcLLLWR/",
-	"gXJq0b2xvmPvJFUDL4akMY9JkSylYycAIqD6DvkjZHrSG5pzFOmRBiybSIx4kkZeo0MupUir2gRLbAYH",
-	"1lCIgUw0choQUxKeQlh88pgQKsoluN2YqY2K9g8Mn6YYd4Q/5T3yQlVy7yKvNckYVtPHsElopMtTjt7G",
-	"Evur6vghnkvNZ3OVCWyP+NS5anzEES9WEFqpaP49+x3iWbn4JQRBCwuGYGgJHBiL8EtUyxAiydzOuB7L",
-	"fqHqQ0CSAY56LNQ4FaZdPJfYor87eLer1ggSgiiRI/fi6BOz7kC9UuGQBYEoZTzRlqsow0JG9h0oq6BS",
-	"j4PgD1Vsz+YeuEKKmKJh9iQV/iggnB+HQlfGsSWeusX2eVwGkBZANxKdm1cfObhE/9zgCJZIl0ZssoeN",
-	"+JyejM2QtMq8Zkg4f/rx0/8/AAD//w==",
+	"7L19kyNHmh/2VdLQRizJrcZ0z9uS3eFYNWd6lr0czsx293C0xxmhEqgEkNuFTGxlVmNAahQnWY44SSef",
+	"FFaEFbIkSwo7fOE4W/7vLqSz9WFuyZX/0ldw5PNkZmW9AQV0Ez0rkX9wGkBVvufz/vyeb3ojOZtLwYRW",
+	"vcNvenOa0RnTLINPxynL9Gli/uSid9ibUz3tRT1BZ6x32KPm1wFPelEvY7/JecaS3qHOchb11GjKZtS8",
+	"N5bZjOreYY8L/fB+L+rNuOCzfNY7PIh6ejln+BObsKz37l3UO57PscOEqVHG55pL0/PFlBGRz4YsI3JM",
+	"9JQRxUTCsgj/pjNGuCA0TQnXioxSymeKUJGQjM1lplUv6rG3dDZPTX9qpgZ0Ph/s7x/0IpzZb3KWLYOp",
+	"zefrJvajjI17h72/dqdYwDv4q7qDkzDTeUQ1m8hs+QzabVzGkX1k695cH9jhlArB0lX94RNbd/dMYkdm",
+	"jZ/yGdfNuzWjb80+h7tG1WVpIw72m1c/hVbD8SRsTPNU4yu2ZfNhf+15eiRncyqWz2TbauDvAyGvvSAy",
+	"Fzpb1RP8fhM95ZmSWfOyx4K91YMRPBG7uzLP2BWXuSJzOmEtRx5fKa36jL59ysRET3uHd+1Su8/FYiud",
+	"cTGBcbVSihumEacJm82lZmK0/Jwt6+twTBYyS8hoKhUTZLiENRjRNGUZGcuM6ClXRApGzJCY0n1ybOgE",
+	"o5ol7juiZUFazGyAmsCakQXX0+LHoUyWEXzHBbl7n0xlnqmIJJIpIqT5dkJmMmN9cqpJxnSeCQVvj3mm",
+	"NKFCLQwd841OGU1YRuJglntnbJ7SJUviPrlw/V4yOxJqemEZDIRMmFbk/t27+KB5Br/Z/4QspjxlQc9u",
+	"plwZ2jnP5CRjSvXJc+GbhInLzM7bvAory5V/4pIt++Qky2RmZ4Jk1/0txyTJliTLhSI0Y2ZByCWb6747",
+	"hTjb4qiEszab2/08zqnWLDNt/s2v/pu9v/3mox/1mg7pL+Sw9Zz+Wg5vmp895UpvRCW5ZjPV25gw3t2U",
+	"MD6T+oJOnvBUswZS8lykSzKSQtORNqeVaiLMjUGCohjRdKLIVKZJ21iF1ANNJ6XR4tzWELkLOgHu9Q4m",
+	"dIqvHOCE3Cc/I5plFBnf8/GnVI+mLTs7NL9dh6VD45apv5hKwVauHFCYuXnM7mxEpnLBrlhGOFy4Rca1",
+	"ZqJl7eDNAb7Z6zpCGNUzfMeM8oyNGL9iWStDyuwD6zjSpkf+TOaatfdqfr3xLvN0RY95euMdnoP02dol",
+	"CqfXYfWFCLnZLWV0NG26pUck1nTy3x6/zvf37z40f34at5y+Xd5a91rzMuJItltAPyDoRV22En0jll6H",
+	"MtjGTT8vFctE+3Ry9/O2Xfn2TWevaBNTOWcjKRJlxJcFNbRmTIQE0Ru49hXlKR2mLBTD77WI4eb9ztQH",
+	"RvPOjCtjai6FYnBkHkkxTvkIBmoOKhPwJ53PUz6iZsx3fq3MwL8pxmOeTFjv8P7+J1GPGdHCfJcxCg/C",
+	"fvUNd5myNIHzxpQycq3hqGaO8zkRQGrNAyC0mFcioqQhviMqjBCCeiHhIIlYScicgsPe/sFnP//F3S/v",
+	"v9r/1ce/fPgHn9/74sGzn7745OzgwnTWbTVAIMLlqPP8UZ5lTGiiNNXMy4lGeZULGK4djunusRRsm7VD",
+	"+cgvjMpHI6ZU9wmYfs/sRrbNw8mPC6rIiGYZZwmROQz7icyGPEmY2G7f7zXtO831tD/2DVc23lC7UcYS",
+	"JjSnaSFswqqyxNyHRAJf3vmGdx8ZwWU1EyaxU05GmVRqoLhmMZkxKiyhp2TBhqDQGXLvxHHzGFHmdAUH",
+	"iehpJvPJlFAyzORCsaxPzvPR1P2OY8rYr9nIaEAcuMeSzOiSjKZUTBge1cjZVYZL8vOTC8LFKM0TlvRJ",
+	"/Oj52fng+dnpz0+fncck5UqjiuPmaIal+mY5T4UR0mm6zcF4YA51/WBw12TpSLiOiGKZIQbw3iH5TS41",
+	"CxdnwBOymDJBljK/LapwLAhvGu4RDDQuBhITDudozBkuMBM6M39zYY1i5uUfK5LKCa72FU15stUtvHs3",
+	"WOwxZ0bUP/zK/lkXUouV55aelQRgPLQjKsiQkYQbZTzpvXsTFdvozju3Yy7t5jGBboltG57YPeUGDZsr",
+	"c0UTw0UjMsw1jgzv0CKTYnJEYli3Pv4QE8NPFUhmZhxf0NRIm2y7XWm+Am7tZr7tKnn0tADmYJngEKhN",
+	"cmj44ixX8AUsLfnF+fNnt7e+fothHD3UVp/IXGy5ZvdXyhFjaLi6YBnDkRBlKCU8vPP1sL2BVWoks6QQ",
+	"FthbjgLChZRPaTbZSki4f3Bv1WHSUg5SaHv1YeJG2pQEHj0kap7yMveRGVFTmWkmwDiv2Vutbu9swTCB",
+	"HAlyQL7gn0ZmgB+bv8A4SAnYCuzafkHFcjvq+UmrDGPWdUbFcjCmPM0zpirrKyUxPxPzM0sI1ZrN5lqR",
+	"cSZnaFmgSZIxpQ6JzpaETigXJKWaZTteVTdQoHolGWdEZ6w+XrPSgaGzKujAuuSjaRwVggloslwRa6Yn",
+	"uWKvhXYdZ0zJPBsx1SfxGdPZcu94rFkWkwm/sgxSlfWh/mvxWjyRWX3MkVWZszxloESky0Pz8B75EijR",
+	"8YtTcsmWyuoWE6bt3MDS2SfPGAcJLJGllQC2tzDUJFcsqa+JMxybsabUSNOMXR7BI68FIcyMHa28Zraa",
+	"ZrpwgIGgAEfWimnO3E+VWsgs6ZvRH5uOLfudZ/LKCHha+Wc6jGgmBe6YIFOqivMIxkpF5EKY1YW2CdcR",
+	"odqMPGXmXSMAUDLjItesT17BovsGYF6mCdF4XEBayBWzG5PPIzAtKwk/lFuZ2cORma6R36KUnIFj0LaS",
+	"MVgSQw5w2+BY1E6vp7IJmzORECmMhAi7axYF1hMIsOq/BkXkpTAXW2b86225+kErtfCWghKReFRRKGZc",
+	"KS4mxJ3sQ/CPEoqDhfU1a+d2HWgeFe5Q34IOvGb8dlW9uWIrbaGRu+VBqzW+Zu4UHwHnN6dLZjTj6ZIE",
+	"74Q0F7haegurt36YEfAyuyZkyEbUXIHQ/EFHSIUTqumQKnZUeLQc4zYK4EJml8hccEtUPjcqEku+YAmn",
+	"20kdD1ZJHXnRxWBm+hiA0bC2VY+w272L5Zx54bU6gN1vTRyOK3bCbFwdWAwmPNsihFqAgeacac3FBL6h",
+	"ScLN8zR9kck5yzRnqnc4pqliUW8efPVNTzGluBQDnqRsgMRW1U2DX+APQDBlroGj4EZTwzXJYspHhs/Y",
+	"1oD39KIG07hzMz24++BhydP0oG4rj/zgZvTtAHyj9ZF9Zr5eMQqI7RBGbVFs5Yg+/unD9Z4v+5Uc/pqN",
+	"QIaGMBeIfimtKh1dCrlIWTJhyYDqkpsgoZrtaQ62XJGnlkihLbfic4zKDQ1Bnlz/jguuaXJO1BfZBXV0",
+	"aToIeejyeMJSfsUyuyidnAGwoI/xvWXvXdXuH/WYSPxSVI/CwpApeOCQxEZ4g1sQkw/QcyavWPZhRGLw",
+	"6qDck8Tuc8KVmUsSG0Ziv2Ip0yyJj4iZqXWCc6O1G8m7w+6ZB1fuf+2NS46K6tol+pyj4pmyK9y7tW88",
+	"hSffRT0p0uVALsQg2PnySr4KRBY4TeAAGOLNt2+hRCUkcb5AZ6EB/mBExSIWYEGXxWSHUqaMgvCTsRnN",
+	"LjsdJSOvp1fXvE3OndftYhSeuC4DBAHbj6+2nigU+zNJhmxCQfidyjQJCdPK46E01Xm3O3SOj5qXciRX",
+	"DcOiujIst8+HpY0mcynhX1ySxpHlsxnNGiNqFDNsbcSI1wzEJKeFzuF8Fg2t6mnGFKxQac9ljn6olk2x",
+	"hsV3Ue+KpjlrmfiCKjJjVOUZs2bc8lKY30GJQSNP1NB/pb93oXPuq1KQo/cjwwV317bYm6gcTVYE2oXu",
+	"YLfGbl7h+vizUTqJAQkqX6GAjkY1blVnO/6qNlCPEpl/08Yjj4sWZ07k6y6lFIQiCOR5sDqQ52++fp3v",
+	"7+/vt0XztIzTamMUj0pT4A0svju8LuSq9F4MAVtcEaWlOV1MjLLlXLMEaSZYAdRULkDILIcmrZwS2fvb",
+	"b37yo6aLAmO3AZzdme0zuZHT3XbjuXNN7LEHYR0V9BzDXzEtwd1qyRGyHOCyffJ8TKgRhPnYCsGHeFk5",
+	"3uApNefYEFKI3nUrEG3JIbxyUR36sjBqGC0ODWygC9vYpkr3HRhaEULTjR/B/c3NiAbbLHTTGoNDAqnC",
+	"lktWoXnlwKDSMNsn4Ja9lXh8bqUiJoxo/hWEFwzs+H6Ts9yIanMIl7B20UFGtfnR8K1BLsDelRTUVPHU",
+	"0KCoN6QpFSM2SOWiBzTnipvfdeYoPMxnrtXAWhnMpLi6dC/QTAMJC35esOFUykuw0Jpv3lSXLOq93TMT",
+	"2buiEJGhzIxgmq8o1xc4K/j8SzO1x3Zm8M0TnN4Zzg6+eiFl+rKYIfJ+mOa5myV89ylO9SkMHN+0073w",
+	"s4Wvz+yUv/BTwlvP1WX4spt65bFXOP0nbvZuC59apl+KPOx9PQVOhLtqP2yyYqfi0ZQLpvzgT8WJmKRc",
+	"TYOenYRcnJ5MYLOjjGs+ooaHsRnLJkyMlpttmGsJ6W/RHHw+Kdr0g+FK++CIGv1EK8eakH3zjNGtqKad",
+	"BMEXtOKGWf3OF/ax6s2GsRWt2AG0XtkXtqvyBD1X6q4LNumAQaD6WhbH3mob9F6dkQuXDVtrnY8LiWzY",
+	"tCauWyP3LWTUT2lDzXqUQcj5RrplF942omlqmVsnBRev+UBxMWqQsw3vFiQGXjOjgk5YFh8SeBiZuOnN",
+	"dKmgz6259pSqAV0tuDmVFnsb0SxbEtoivTXqqp01c3dSvIYeUL71Srp7+J2LpfvmJkSHfJ5sfFzyrJtN",
+	"KFcsG/Dkmuf/imXKbtza+ayUOWyUpNOz3Ho2K1jm+vvx45SbTlP1oLu7VAy7dCNL672WolSFm1DW7Vlr",
+	"nr08m/CmT5fPyg3Zb49L7VUHcwv8yXV9O3yq1PtN8CvPKN4vvvXCZTis1LpnXITfHlT18BqRXaO8Vm99",
+	"B2XWnOiJ3POmFWyg/8z+8RU+9iZ8bo/P5tKa4anpuTfhepoP+yM5uyPpnO+ZQzFh4o4fz7vwdXXJ53ty",
+	"jquyN5cQUIdDfheV+Pva3fcqeI2lr9fDr80oVkblcjVP6dIF2lvivrabl2dPqzR+/TuKZapC01e9dM6Y",
+	"+NI+2m6YcQf5zFoLNzMg1Q7u2lmUDUG7PAe3J2m8XweoQvZCxv5m/Sm5FR52e/xLNdsqnWwUxLRomSbW",
+	"o4Ux4TQ1Uo/ncBvlM5Wth53MhzvemlvYkjxlrWri9+Fm3UoZFODtDGT1QNcZy2xgo9/qx+qJzMhULkgq",
+	"xaTiMoFYiqlMEzJkY5mxqjW3yQFfP1G78IE6ilee2ukYU1UXVEEcoECMCDMgsNyDmmya2MKVlYUXtf2y",
+	"1ZdjneaE6eft+wVxjcWOUWF3BAiC0two/GZzMBg3TTBC6YjsW/IA7opuO2dtydufHSHbzk+LpXrFWL5P",
+	"Xy9PmRixZJALzdPt/dEl92blKGrwTgouJjaWUBEp/HFsdEeudYduYwYIhLjKCIWhO4olZLgk5oy4lJ8+",
+	"OWciIVwTqkhs349dKKqNN9WSJEyzkTZHwKW14W8Q4d1hzxZcJHIRHrbaSy0r0mpJ8G7aihXBemtDd2ul",
+	"9zLRrF+F2j2tnaJOLuCCihQk/HpWiDxlt6H05ym7JYXf9Xwjyn6OuuT7oOjDvG5CyQ8klZK3fQPl/oOf",
+	"HX7ws8Ov9vc+Od77A7r39WDvzd96/bpf+6L0XX+w9+bD8sePPvzZ74OFoCSu/bBmXdZsE/lzfayTffZ6",
+	"smCwcQebmbJWhZq8dyufvc8a40phd91SfvUGBrDTtazK3puc1QZxeZPXSzLrtlTn9+vs3ojgvW5WppH+",
+	"BZ+xHU5shSYQ3Du4kS6Ha8rnc5ZA0pn7rlUzCOGdiv+Ci7q/TntYt2jjVNLd3r1trMudlAa/WPfKKQoP",
+	"9zfICTDi2Ham6kD8Wm8r3tS2HLBdH4VT2u6b4cK3asJJ2VgTmWs03sD94ApB/EBX5VoVJh3oOGq351iI",
+	"udWyQeew0wr37WxXVr33itl0QJ/qTKtXG0XWDvHCP914uRtAr+QYdt/nxuJLK3ODuhGCUHUrGQ7erCYS",
+	"O1e8d690n3cht3cffHK3xpXq4mOY3RCETYy5Ze7eTLhBsMQT97LzUNgWXHcXq/MQurDXmjHOu8fqsUo2",
+	"y66UYo44moZkxXfonN+5unsHLKMqLpOnalT8xyXyNNV6rn52eOeOp1N78O/d/b/+s7+2KrYcfXJdjSPm",
+	"6dPHG7uH5nOABt7hlZjPL6i63L0lqgtUtUu36ZNjsQTsC8Lejthck7gf40no9+PIpz2+PHuKqKs2URfQ",
+	"/TjkGLQBWK/UGuq2CXdm+miZKH8Mv3nzYcAHm+wRuAZngJkUiEkz+jaUj+AsVxz5CK/dlQlBnNYg2Ncm",
+	"hRewJCzHtwHkRwHY7YP9fTKa0oyONGDUZgxwaGtSAVz5bVUtkIGoYnZy9WHCry5+H7whgDfFRKIiB4Dg",
+	"sQnsZAB0q5GzBQr6Ohu5OeM6Ww4gx7adtzr0QOD2VnjS2dKIVkozmpgxxWcnF2e/Gjw+eXr8q8EXp89e",
+	"Xpycx5FFDbOnnVwKuVCBlwjRNyqzuHe3lLv78H5HbSZ0+UxlniYDGOWKFEiJ8yCUPDk+fXryGPB8jgiI",
+	"7kaadGJ0a5eBRN0tfQ9vRZG/51Amu4NJhkSpwKj0yPR2GC2EybTTRHl9qn7t4JbgvJoeuKkZVHDD3JhW",
+	"TKTZ0l8QkcahbuAEsMvV4ALQUtN0AMjta2sSmD5RBfGoMOvDXsMOgs3FCTQuSZ5wfTxyEVBOcLIuI+ty",
+	"msBfNvO5qwhlGn7km8GPvi34+Ng16MZxInRTBhkddQrQCmYCSfK6DdMeMEwWU0lmNEF3Mk7yiMSjlB8i",
+	"G6UWRQbwcOANRz/lbAZKIhesT57laYqgqAAIRdUlS+AlXsAkPv38/IvzQ3Cyz+cWOUeC4ono8Y6nGOWH",
+	"ZGzClWYZ4uqwdEyo8lwfcsuUnDFEXcPlLMFuGOozpQLA7DoACWiZDTKZtnFBWZiRYAmojRDojFQwtjjD",
+	"zaYOfKshDdd7hBXTiC2Tpij9CLYgRvzVS2t8xg2yZ5NIsycxlkbgTMWAMCQRQls6VgnwSTQBqMljMgX8",
+	"T4sHiKiCdl0LsKSYfGC//DA2u801SaW8VGZvMCphxXoXl20TFzs2e521y9g8pSObkOgX0K1UwyKate2+",
+	"gBmbySuzhBdwgD1mId6RNJ8J5c6OO5x9cs5GGdMW0x9hmRg8NmdynjJoIP7oo49iRBIYyzwjCZ9whIeq",
+	"QECah3H3Oq1+2SzWgCFkMcGMcAHSswXE5HpJhszIHZ1yOPGNRj6CPw0uWfPPndE5QgiaxqIdf2PPys97",
+	"p0lcj0NaH8sCMGgDPm9u3wFqgYRZrJWDfxnRLZJEURrBPHMNaRQBdQpHVJp+5JiDX/fSKlfCJ+ydcnSp",
+	"lR/uOPbBdLl7bdP3et2Yh4Jz33rQg81nRTljCxN7mzpoKSoXRLHJDIpbrTINtll89io/NN3sNkyDTVAM",
+	"SicCp9W8WjYypLwQvrZFB2JkRD+ZJYbJH0A4PBtdXhOPxbWRyYXqUrgLUhQzufCfubJSCgCJY2vdgsfK",
+	"HKIhAleMeTa77vx8K014RcLKk4bjeXrq3iBcd+zBqWX1xQOTkUdKBAlhKtMEo8camsptJbe1xUwe4aNb",
+	"hh4nLMnnLUwzueaKM6X5jGrWaRon7mHz4ts5G+mBkb0RWWD7Ibyd84ypa03DEnXEr+vGHy4s1F1r1igq",
+	"zyiuNT+QcZlZeSa8QQcPe92sRI6eteQXczjfeZqQAEC6k4jiCHHjKXe/OqKA6M9AUqLvIfQXnm4dCvxo",
+	"Q6uZ0MRupEU87ZNHUErMSrhOClWMhSI30AMJeHsefTP42bTbD8Nv1p5zhINoYtmKT8QW6FbbHepu1i8c",
+	"cQheNeNaexLaYLCZdJqBZrN5SjXrutHamqSrVrwKzw2qQ9mYYY/DZAlqcH4rHK8ispamWqEBwe0sT6Vg",
+	"AXY3y/HCWAandPUdAbZTbCB9JRoWQD+5s18JMw4kgQrjrHDACjSVp/atAssjz5LKdy02ywcImWA3zmdg",
+	"XIaLH0cktmUAzJ9JjuCZzDpMhqk0Y42P3OM+piZeUK65mJi35pkcMYA1MZ9sBRTzJyIj2LZGRv5MUyit",
+	"98oXyAMyxxUZMi4mTiaJsCwGnAiyqAgs/V5VPrWjXK27zugSCCmg9WLJQZ4RWyqyoxDkZtDQE9gkfQjg",
+	"o+Nnj06ePj15jMq6WX9b2g3ArIZsJGfMGjIdZKxZDbgeCMnYbUgeGKg+JAdMAzYEi13Tkcb7Y9BR67YI",
+	"GN0e5kWljA5PF2erqwXACsddWJmt1dMRFEJ8P4u9yWrYS1fv/xmUAYHiU0tnGMSPyCMVeXHy7PHps593",
+	"GVM1zQOJL46z2L/wmET+DhZjLO1dsdj+tIT3KTzI5ZVuJ3bWgH6TStoWLLedv61wG4UT2J01pbRsuzSo",
+	"lLWHhnmqtcJqUXHPuj0XIBlreglm+IU95Ckb68jVoV0wPpkWgi7KiKEkWIV2LsTmTeXg1YaGEiil66Vp",
+	"oWrgvTRLOVN6wEQLd4PMsdAfrJDBuXK4LFXMLQjPsPbRFQTIQIVTNDdbWDdlTd6uKtWIioJjWis5R9pi",
+	"fTojKrYGIUr5JUuXq2dmwffmdMSso1zIhXWA2w0HvPQbweLDY1hZ9NI4W8/2E5nNNkdYkAMr7pXCS+3T",
+	"DWVVQDbgCjWlENSxsORUpO+o5xDIY9sVDDfuHZql6WIPsUVEsM6DHHv3BRdkmNERK5d7/+bb//1//PYf",
+	"/6N3//kv//i7v/unv/vnf++3f/nPvvvv/vW3f/QXv/0P/+C7/+l/+/aP/u/v/sX/Uo0EuXv/GgGi3jpS",
+	"oOSB+N6re4D4aIqSmJHQPO9SDpkZVcVDEsP7cWSVSBv2GMYZZXJhfVtHxMjW5WehzIZ1w4jEF+I5IrHA",
+	"doU0LQRIfgLH68ZtfnzTbCmp2VxqUgDcendIfFqwEf3xTnRMdy8ZZVZ3gmDym/cx5m3OVdAJqCKPzr80",
+	"xOZvPD3/G2GrQy4Q1rdOU0qoibVmK9HKTi8sn8d7D74fA1ODP9J69gBEzkv/pQv17Z/88bf/6O/89i/+",
+	"8Ns/+bNv/+d/tTayeq0Vq0k/Mr8VtYJCP6LqExdcCeVmSg9Tkqucpmh0+SAOg02M7jeTQ56a4/7d3/+H",
+	"3/2Lf//tn/x5RPr9/ofEOvYlVtSF9szRoZesAd83Wm13q6TuA12KzQU5n0GgZ80u5x0Rn6yLm203srvj",
+	"SaFmGgFubc4UMgUF0fFgPQY92RzzuNvxLYkU9X5hxaz4A/zPqLQKc8cBQRkwAQDa1IVjGM23vy5wsSFf",
+	"f9JyWMwvVOcZi3CGJeQBsJ9zQf7qD//xX/3hP6luZRcaj8G1B0+whRaKby1YVdh0TSfIoLBGc9MuoEPe",
+	"sTDnkXcOepA3dMaHYEr0IS3YXJ+8mkpbv59rV5nQR6kAB0ZGIsWIkZlZEw+SjpwbjDmqv/kdrpjiahO3",
+	"P1dmbFl7Jdz54f0O3Sm9XiJBwAVrrYWlZCg+rTEAAjlsFaTaonxxBT0asyuyPM7k2njN+s2GnnbryIYu",
+	"d+7ILnq9piP7U1en77Z92GY+GbvibNG+Z1v4Yozo38ZOKEmyJclyCHkOeUuDGYwLCDHs7GP05LSkeYF8",
+	"Gdbm7KJOrQ0q3aR4iFxUFxICiNcYTwL9uU1d7n7k0Anzpdnpdw3V7Cv2qXqwa3kvyk4FvEA1O/26I7dr",
+	"cmEP+s4pBgRI5U2mNR+e28E+8ms5bIzCEj4s1JNxjBRvIuQbAtK46F7b99oZ7nhH/cLewpbudKK3MEG5",
+	"giM0O9gDKouK/0FJ94nIXWLJR0TueUtkRO6HUvCDwpAQkYfEWsEj8lOSsTHUIQ0NNVo61w8a55s0lC7c",
+	"aq3Rhs3memnDcUsxBDOatASZFEVK1uUchOXGqmyninlFTvoHD+8fYeF8Yl0H3jyirCzt0ol5GxZcc6hE",
+	"kY4UrUeY61IyC8Td5l7Mb95wgFvXlY+uC9OCg1isQGTD2udGw1BTxqCa7CSjMyiCo0hzdk935lw7cg3c",
+	"2jtCmkQi1JpSbS7JMNck9u6a2O6m+2YZlyUbR/GFhGwllrnUsPXxBUVOzIYlVpqkg0a5IIhEKAsIRUaN",
+	"PSOryNAtKBZncnE7uoXr+CbUC0PB3w8N40wu6vnS37fXs1vq0JlcnPqBnMnF42AsZ3LxqR/OmVy88iMy",
+	"2xQOykzQj+tMLp64oZ3JxaNgdKaDYoBueWx4VHs1q+8jaGDjMID2ILjzSgCct2LYaDKQBraIhWuo8dc9",
+	"vKCLx7DxNJVOWwe3+XkLZY/BhMXFJD50TAntOhiYA9YuKhIfhENi89UyPkTZBrwcRropQnLNI7kQ2CQG",
+	"6S1UKfSlT+I5NUKSfQDjYSB3haVJ/7WIx1xwNYUHvAPSPTelVwxDZY5cgd2ckZRpkCqMwg7IrP0w8ujQ",
+	"u8zcV+DONI02x1sCM46RE8RE0SUUIi9cN27VgDfQBEr/4aSh3pWZHCqjMI3S7e9249FpX/RixXnsCj/4",
+	"/qy9x3aKnsmiZ2yp6N6cCP71hfVolE/DPnJqG7cWkQMiZMJIIgUzcrE1+lJBZDbkIB/D826eRkiGL2B7",
+	"CB0Kc/7TdGkEZmhJ00tz4yTKAUWg54xCcXmChVCtF8KZWXmGJfCX8zroadm6f+/uTx/+dJ2F/xHVbCJR",
+	"5nX7CYfI3DRgFzMpuJZ2c6ZcaZlhAUi4hU0+OtfmzUoAq/Lcatd8ZyKAy1ltxO6elMAKWxV2++SK5ncn",
+	"S7n57HoNLXrVtWCtbFLi+uVwD26ZjLCiyJLOlmFF9JvE7PYK96BY5SYgzP+SAJsbbgriG7u46fqahAeh",
+	"uiPboh7bA2q0mu+pTmrUywX/Tc7szxauLuh3txRAsHTnylTY7zV1KUdQbl2V8nO6EYzlrQjcFnVaamRs",
+	"NfKIzpZf+Av2vqGtdqWaN1V3yO74TmAc3/vj0Hn9V9P5N6vWecdkcbckEZHNtipetRnmFQTCNttprT5R",
+	"xZ45Igf7ZSyjUn7zuvgDwGdaM7pX5plahXyc2IrluskT0Y3dmH5Z0obqs9vjYsdRR8nRms3mDXt8UIGZ",
+	"sQ8aFbf8g8XmoiIhShIpmpTPlY6aDdDLQLiEcEqsnD+ko0tndUcUs27GKezBo4m2pV9i1JiFR9s6YPSm",
+	"Ma2ins7oiM1p1urpcsVogwc9oAfkBirDqvrEVty23rApTYiNty3CLPf39+4Px5/cHd978NOfDu/dT+hD",
+	"em/EPrn7SbLP9tn9n957uLe/P95/+FNK94f0k/27w5/uASLgat/DWiiu4BxE/piWt67xtDc6Ns2ifHZx",
+	"8YJ4R8Zqn9AjjA9sohaboSS/B+rnf2GleiBzZf1qwja9wofrtDPIlbU6o223rCduqRdi8zvWz7DT3etn",
+	"Qb/X1c/spbt9/czN6fdKP9sSxX7L+9S2aFuqODshq1ss6vdDbt6sWr8dU4zboBav/Kq2JqX/WBE1pZmP",
+	"VlEsu+IjFpGMpVTzK2YT1a07BN/izCggZf1jDcZ26Anp7x80oGs/wjj3TTUtHy/f/mIdr6kh+Ki0Puyt",
+	"VmZ65hRFIIiHWDyHJB5xvYRIk/hH39gA/b757l3cJ8eYjzKlihyY1XsQghFjNpvMtU1eQ4+mFDqTafBY",
+	"nxwLm83hoAKhiE+QH3BEqLBRVpj2ADEt/vfIqAnxN+9iiwUIr5eQpb/pjSCHpffdv/w/v/3zf+XB7w97",
+	"X56+sObTMrZzBxy/hIuJpunloK1GUxe4ZZeE0ZJ+wWaUV4ud3X1wv0MIz4pMKO+D97lQc5YpKdAXHWx/",
+	"uOWmvXdxOV/qL//1b//i7zekWNzAxDE9r1rEvcO8bTHn7iDwCzaaUj2QcybwtU1mE9Y/6wCC5gbXTMhg",
+	"obfCjCuThtUkGnq5U7x/J3h5nVl1RueurtLOyyvVrtuG0yy///7VnHM3fcNp4Xvv3XS23KT3c288Mdpw",
+	"Ni7H+D2bzvVJ5IbrUH7/PVuPLUi0S8zYPl+DvbXyX6UENQD3c5cNmQtNlJZQSg0Tvy1wp8+UhFIQGYNI",
+	"niFmQq7PCnSJGziIdRPdpfoQLO9udQjoeNfmFej0FswrRb/XNq+gHvMemFdgIDvfvNvYOLUrewj2tulh",
+	"sPJrtbrS6vJKtTWxfTcvQ2CoKZNP/5NRaC14vJlxHCiQiCeQpnKhnLUZn4N89SWh83kK2OslaAZbro+N",
+	"+JyH4czWgUxiNVNxZ+DLasjOvUBR9zfokQXLa+Yz2QY7uQ0MLqfpYJ6xMX+73rxlTh88uTpkbdLBlHiG",
+	"T/0Qheb5dFZ2KoQb4xe1JT5tW18D9LprZgid3gIzLPq9NjPM3w/weT+nm/A1XJsQbBT/swGJeA/LP+84",
+	"AAy3eVtpYDMe8sMxuNljsCGlf7Nq/3dMo3dKnx+j0+VREdtzfam2LUhoGzmpM5YsVwNV7jggCWvjebYR",
+	"cnLFBh50bf0R5EkV8rs1iqbUcjG1zcSM8s7uVtoo971zoaOh+2vKHpVrcusiSHWGNxP14K9u96W4YG91",
+	"x8uwZhK707q3nmSVjKxq4YV59pn3SFfXp7neqIc5I1OZJorMaUZnTAdJgx4frbEI6RoStEEFzere3A7l",
+	"uEWqAXveiklyZMsFhtsaRxbe1+9ZHZmz8O1+92f/9j/9x//ht//Pf/zdP/3T7/7on/z2P/zZ7/753/vu",
+	"X/yjb//Bv2mAjdwaUDYQFhsnY4QggkKQjyYwY45/UnZFf/ywV+73YO+TN1/t733y5pv96OG7lr4LsbPB",
+	"7bv9nKS4ocL5N3u2mg7VSZbJ7HqDZK6JVQ9DP4+ZpnyrxIZqqcF12NKVO4VDLDXSuhh2kO3enXo5fBL/",
+	"WhrtIRd6YHNsbV5/tYyux1REQBeiWMpGWhEBsCldYBwAPrOzXPDEPI573CATtORi4JTgx37G6Gjqp1PP",
+	"0MjYSGZJx9oLiB7UhKqptFGzyEJmiPJpIXgQ5SCjYjQlUkRE5aMpGODMavaF1IOxzEUSr427sD03bvpV",
+	"s2KxVe0wd3Q2SiFnV20aSWftQuXY2tqrAVI+dli85UdekuBbF2u3sjp0uXMRvej1mpI5Hq9bF8hhGNfK",
+	"FeyaCwu5y+GpdmAPkJ5R1PMWMmGDBOMjANdiME8BRB+eCzA84LMDtXAv2lpN7qN//E0j9Dn+2IivDhIT",
+	"nzFCdVBBFuA0rEQLCBoW+UTIRSDRIsIxEwlJJENsOzoes5EmFN9aAE59XBSWgjjKCoR7v3PaDxdcc6rX",
+	"H5gicmNG3w6SPKO60d1h0ycLtgSjntElIIasLC364O6Dh+VQ10aoAbM5XHi+3YGUmaPXZY7P3XPv7Plp",
+	"8Ac+h+8BLVwwAieSzOglbPZMKg3hFGbf+JiPYI0U+WDMr5hLzYIaKBZ1RQr8aO/DhxDO+gCiMXxA5Qem",
+	"nznLSm3Cgxhh+WGfPBcMW4SjkC7oUqE7EmttdSIqMK+yC/FukwtxTpeppGsjdl7YxwIw8tWaajG3c/N8",
+	"rQRflysGR82+Vr1YnW9EkOfW4WiZVmSuBxmb8aZCKO46DJleMCYIPscydeR1DzwIzP/k6jJsdlcaE1Vt",
+	"4FF31lK65fYYPNivn4MKy3Dcv0iX8xS+kXO8naeUix0yfNOhQIq1U5Yf9FtPap0ymqyFlyxk/IksZ3dS",
+	"dRlhoAFLSD43ci2EcnUTnKH3AVeDmS3FXzchJzm7Xm3aGygMy9UgyVvGJ8UgF6OU0fWEXby0D64r+9pd",
+	"w4inLHVKDKLbyzJEpgcPc9KKGU2SI+ob4hK44kemqV7Us+DChscNMLe3hkbItN4AegwLE54H/dqvAOng",
+	"qe3dfvcZDsJ++qUbi/38TJ67EdlvSoiEris3Pqde5y0E/JUrrQCrtaDK4b8lUPT6CAqBESCPkPWLZRcX",
+	"VHWm4777plLU5pIZ4mjEqaJnPx4zhMY2Za6bigc6Y6atYpuwEQdRjRflznypD9fJEeYELbhiBIriTmnG",
+	"ktrjvMnIuUlZ3qJyWlESAwtqYnqOFUlL3aujUJwxMqmvxjuiAou2+cUCOEDIsu8sbKzChu9axO+Cqsuw",
+	"bO5sRrOWnWYFGSZcgElArWH9XVLcW3PFffq2pR3F8DxR9ZStUns2qHprD9tqePvAGlNjMGDYaWEwdOZz",
+	"1uCxI0JJAkDac5pRFOAZgYwmZbGfpdPs24orNXc1z+QwZbOiPpHtzxecwasN8XlcKFfSOmdrLTA4v9XG",
+	"yM8Q88/QJS4matMcGKNWDRK6bEJSJnOaaWjJKmUF+iVNU2JJtcXLVMSiDyKcuJJkZq7gOE9TYtonH7y8",
+	"ePQhQmLOqVLmKnIxYohsSZU2T62UCO89fLBeIGRvXZhC+2S4IkmGAeJQsAh1Swu7iQ2wBEoSUqxVlNn5",
+	"M3HFMylmRiWaUkXiz07PL56f/Wrw+PQsbqRil4zNW5bXblw4mg1XDtHEceUc8KifJdC9YoUxfKNPjN5F",
+	"hcIz2d9ovRuV1VRO2o4PrKqbDUzEAc5DwWE2B6tGAISByY4gatsKeCxlsBUI60ozoy46HHKWTFy1O8tS",
+	"4GAmCQqLQ+gzspsLia44CKpJyqj6HtbCr/1gwRM9bdhyuQhWwwu/mGBLi73rk2MXHknn85QDDmnxs+V7",
+	"iQTrCXvLlSZLpgNBDK/SgrFLhAjV00YjDxiQ1ZyOWihb8bsZ7Aup9CRj5798iv27+47Zo1qiZUcuRIEb",
+	"jw0QwViCdG+e8Suesgkjj85Oji9OiLmOuk9OIMwYt6PUuNJmqRaQrwHqf6U61cN7G7iZmhzWp7be6Bct",
+	"ooarRwqVnECNtdTYJT4LKGfABZnxNOWKjaRotu37w/Txw/uQkLLuPH3OljdjY++s7LcEIjfZw23A1Rrb",
+	"9+fse4iJ7SSBmcW7Tbinz9mWUYbNOcggaOTZ3LAhe7ku2XJtpbZNrkanGmhPGTVKEB7yBmAo+AHcUYXV",
+	"ypJnDH+gVq/nQmlGEyhZ9eLs+aOT8/PTZz8fXJx+cfL85cXgi9NnLy9OzuP1F6ksEayvTfIUGMeJSxOo",
+	"igmZXLgFtiyGK7j2+KVih2YKcr6Xzw2HHcksYyMQKz7A8IHhMv7QcCwH1UU+EGyCUAkxEvW4KK8VO3Al",
+	"eAcYpEjIB3OpeMMb4MT3b1ip1XWDIoojTtYHacsgH2HNvznLgPexD0E6sG5XoqcZU7g7H/gO9z/sk2Ns",
+	"WlmGbcZmyTMgQqS2zKMgsSXXfScOxCVmfIjmP7mAg0GRMTvrIA2mhCxE5TOYW5oW8weBWUEZTjBHQDno",
+	"fi+qVVaHH9pK9MGP3pfA7Ap0syet1LJtscuElZtda/0Z+cT1BgQOlAC4IAG+foeBfq8coh0UzgzZnUXU",
+	"y6W8tPffFSaSTpL2VdMXhrHj0UIc+k3raxkRdDFQC27D5Sq5oc3HHCppCgK5tWLiDoYNP2ALr55tOZoF",
+	"zYStA3Hbw+lcU68xstWdY3etytMrLX0JJ87XpRku18sIAUHencE85AK7FAuw35twkldmcLuuchzMrrdv",
+	"5xEOT13wT7tMYpPN9xsk/A6yiWl/vQ2npVqMYe8IBByRqcyzCAwDhriACug0ZxTHfoyOdPK1FK62p9WG",
+	"JcEYpypvnaOlaO3WwMtGHWbZwAxjoxdw/Ju9AvpttzfetW2q6hZvfY0VWZd0s2vs7c22530c/SZn5b0c",
+	"f/eD+34Nv+kWfdFmIo9tSagYxD+KJnGIV2RynjJChy4+GSJOwZTyaMoFM5puRk7EJOVqCsnpx6MRm+u9",
+	"p7aCYj2EMYCPvVuMqbmAUByGm8TlQApnR7timX8EvJY6/GhkHAYFzJqMa1/4yjxb2uYNeR58bUF0WqJD",
+	"vi40U29UjH9+ckHu0Dm/c3VwhyYzLu4oTTVXmo9U3GxbhHfBwqWnTCB8dBEofqw4vXNuXppSvq5WfzPS",
+	"152f7L35SWPk94JyPRhlXPMRTQeqzbQAimHg1AHPDYndi6sNBXcffHK3g8ENhsJmLJswMVpuPBb/5s0N",
+	"xoraq4ZitQg3FpqyTJMsT5kiMbRhDkpcGaptN7bGVnrFAHL6qGwTv/40mijFM7bYvWXzkrWo75dsWcIp",
+	"oORTRjOj0stLhl4Uam3XVCkItpZj8ilVfERobm6LthShvwEc9AqLKpr11uhMuIa7k7ftnu1S1g60ktrG",
+	"vaBKhQD0VJEYtZPYULMJ0940T+Z0wvrEcEoiReEzg6+7mGieQRZaQQzpaMY2oIEf/Ozwg58dljAP/9br",
+	"1/3aF6Xv+oO9Nx+WP3704c8ayeczqaHWXlvNyxXYIi1hPxlT2lZZzACrFQwTLAGD5Yhno5xrMswYvWTZ",
+	"EYmFHPwml5rGEfwNRkJbLRH0COXKF3rzWwZGs4Tk8yMSK54yoW2YEZ3PwbEqpCZzmaYQLKNZugx4sh0e",
+	"BhFBz/gndAyoHmk5AW5VAJFbvTPfqPvmmfylbbv45ontwq+57Wp1nc0Spv2KKpr2/q9IuwiDSE9Esp1/",
+	"Yci/rkVMdiCgGwATRdCHtlLXyrK6trojOu7ZyFA8jC2pWETs5u9HB9Hd6F50P3rwZn19i8YdP4F+isqz",
+	"+LkoNouffb1Z/BiWnMVvTqy90r4uZ8y+8qa0Vg/XLNQ2gdttla/3ia3wG5EDYoVuqBMCA4vIvbCk6P1a",
+	"4cviivlV3naNz1mwwOcsWN1zFiytSErrKpLjYjBvqjfFH6nIn2C/FOvuiukyzxrYZEEDV0HidoOn7Xxz",
+	"d5sKFPa8c3tZ2PkXNGHXLCKZMF/ZuskBkeUeBrKUSgAREuasp64Abj1Qpyj1XJE0UEldTKW5PUXZ3RHU",
+	"kKWKjCkIiJdCLgRZMn0Evi4q1IJlEIWmwkhDq/R2xzyrH+ImW2/wWPfI/sI1UJeK8SiTxXRpPYgQG4X9",
+	"sOTI+vEwhgeLL2Nov4N8g7e5sMFdmilNMpmLpIvA1S06spRQYaMkq07syrJEQemy0lEqBTRaz4U9EOtO",
+	"9U1Y8ktTsXGUt27RDwd15iD8GmL8kySzFcQb3IH4o5O77eofWVBBPgadk3B7exqzQ1dH6DdE5Bu5m6aD",
+	"mZq0OSnnmbziaAEP0hCKMutdzqhRIQY+iXvl/Smg4t0dcvSjS0cYRt+IktsSzq+Y0NfKSOh2//yZKEKU",
+	"g+jihlWHJfixjfXE+HA8Bz7nw5Uyg7wzQ7ObY5j5rAnG8jOI29A26N4uuNElhowJT7m6edC34P1FbLS7",
+	"ESWiUmxiECDtdqp0nGpn2M14/SXdXhvoyDG2EOu3TIQF8jxoNdqMoBb7jxUUW4dQ77FPPA0YfyX7EIpm",
+	"BBUxvL/rki0rYYUHdz/ervREKSOoPPBnUk+hyhtmv9VSWkkga0BYREAqyHCJllkw1SFv6p4DC7Q+ywWY",
+	"AldYk+1NxMgtUR5uPY/3iczIMFdcGBJv+iQPLIJKkLuLAoF9Bwqi2PzK/oy+fWyTbGPrtnRpvmED3We5",
+	"jS61ebInyjxhwdWG2oh0QsHZyhXG+5anR9PUOT9gO4eYNwkb3bysbWtokzPPQPqK+zeQUPl95LI+AWER",
+	"clcxMIhegtdBklSKCVp+Vue6YlxYWGOHxPLKULEZi8HDHZeOEwaPZ/yKJejV4Lr7OQpzStenktbFzpqm",
+	"GmaLFkcu6Gg9ab8NbdFlL92Ktnhuz2GD48VhRUZ4IJJQgMBKR4L81R/+47/6w3+Cxya4ODp8vwrlFBGW",
+	"uiQwX+3KKDWlqki93/2v//63/+8//Pa//7Nv/+QvqqhOVTvwJjV9cMgtfKVB27lp+09EHhAFmW7OQHNz",
+	"Rrdw+IVlqKz3OBNRVeeFoYRfhkajikW09l3FMNekadXu1I5Eou8RhzwUnnaSxNxVwPAE3oM/GEptxIvI",
+	"ykSGcYLTzcjM3JfwoHAq86y13O/6IW5lIwllirVdWNvOmoT3eSHlAffHgPiuYFDvp8mmLhRtFapaUnXr",
+	"M0whAcyWuraVXiAGfmn1vW41r9V61uLov8U+K8XHhfzBsQ6fY+wyyLso2dmae/09GsqiHvAHlrBk0+Ma",
+	"CqsdtemNcXg3sOM1CVsF/Qt0cG94LWZeVczLVKx2qkubVslqhjMVWA893dgM3zfcq4sAWbTOoL5XnnPD",
+	"eM9MmGPcguzurR2N9pbitq69DZrr9KYqb7dL9MXJw/5CiOdwKv5IuMlf/yDcnt/IjUDdmjrgRrAtoLA/",
+	"0GUQ1nrC3LUO7wa25gA/NsxmvR+134A1/KqMyFWO67K98oygnX03Sou/kauRb1ffveo1635SbvOm3PpF",
+	"UTfplApntRImC1teN0YwLJgbnKbPx73Dr7bxjlUnFxjyVuGI1u+QTSx09uOSjalmINBTm39LhcWjK0xb",
+	"XIzSHMWK2uyLGlhbrX/hf2twCzZCoNXv4qpt62SSqurPqtmhD2aFdUJlA60CizfaJIYItWTWfgkfZoxA",
+	"AHqKFoKGQhFbH22YRFOeuMzYoC0owEUamIecgFyLDrCZsdhGjKEAR+Xg7NIy3PmGJ+9iFzKQpvb0zdZD",
+	"wDuXLi79utsH+3Y71FG51d4ZaXwuno/HIaAqKIlyPO4YH4gK03Pzkv3TvAoNvyyQ2Ro83yMLm8MEwlaQ",
+	"XGCIyMIiaVGfqm3UdMWEPoT67BA4AvnjFvrNfwWkBpIs8cZkhgjluk9iUGMc3LRt1XuZwBVhB6Ls+1Oq",
+	"SJa7180RtW87aLcnx6dPTx4j8Ip5LWMqTzVRdBmAbslcAzQWzA7GWjO42qFZ44PDaRGJ7dR9nw/NAg79",
+	"6LEdjO0FhBePuQGug3nGRixhYsSIvLKp3P5hM1xrtwV/XwCNlTJ6xZTZEJmDJSoFUJGEzZlIfJiCHSVS",
+	"JZ6mZTSwfikUVQPklZlLxwPlz82Zfdd/8QQagaM1alL6rEtoA9Oke8PpijeizK2OwTrFJbThT1ri5lp8",
+	"n0OigxAtt6VdorPANT5wpGm9SRMeD4jM2jeQSl/LGmO728C2uB26ozn7/Iplg/YoBQxHHnSzD50zkQR2",
+	"IdaYZlJEV5gHuJgg1fKA0l3g1q8bl7IheF3Uc3Jb2yL531suSIXrBBtcvVxR6XpWW27Ys/LgwvCRcOfc",
+	"dpTOSuk2VM96GFRSnOm16SSG5LQU6C5koE6Q+ujF2ejpQdZYP8cGDY2Y0IZMyDHxmYSECxJrqWkaR+jf",
+	"3bfgsCX3ACQvFD0LX7hn3cZHPWi80zSq6mpl57GhYmV8YGFl+it35drKXLG/22twxWh2JzwGK7BbqXG0",
+	"Y2ub6XHn0dm+0xs4XbcfsGpGsWUM3PVFq1VzeyWz5MF+eBI2s1CYtwzFe8UeTan+MdgqZlT3ybGLK394",
+	"7+P7ZLi0CLi/OH/+LCIzRlWescTjLC2mXDOCaH5GAodQLVupmywyrg135wJwJ200XDi6BwFGerHo2yJU",
+	"21NXAi+7e3+rkDvPWwE+p8X0gL8ZJpErFmKPhd48W0F9I1C1MI3vJ6vHF8hr3RDqUb1ojjALJWhU8RBG",
+	"2nOXuhBdEYduco41htrlPlSdLDcrUa2kersl7Lsl6kHEQlsUNvGIvkM2pak9/RBTS+gIwq4rTok1ThKs",
+	"rbEZ1eVFtEjH+E4oeIMZlpuKZf7dyPfbuHhXLLuy1ulKnsOqGh0eZ3qSZ6wjgHspKzSq1LxsiHi2kOa4",
+	"bbYnBCQkNHMIPmBOSVP7NIexrNd9uflrAMABTTi+8H0B+4ePhx26wW2HUCbThCk9AKiCVpgDo3+mUkwK",
+	"I5V1cNn4/iTHEHDzDFP4g2mRJTb1G5JNvHkryRnatkrj9xkp1oqE6LxcETpzXd+N9vf3i+jA7MoZisDV",
+	"hj26QfQblZGWBSmUk4w2xhVfwGDmUP/OLFJh+YKEioN9+72yO5MLzdNwmGZJYKJGKNALSWbSgQq2aXzl",
+	"EZxgwKAzDm43O97gyjzPhzMjfiQRoamS1stSeAV82CLiWW/Xscz1iimdv3z06OT8fJumq+IqGJhzvTqF",
+	"rHt1A0DaFH3yfFwc1ChcIjDPYvkDQWcNmJhC6gGa1rrmBXZ9tl4wEOx3RYcrpj4oDau+CJgKdHe/aTUQ",
+	"DxwdLmicNZdjg6TKEDGhUhGqrsZg453K2HCbcKI01Qz2LNgocM9EYcEbON0e/N0ivPIsAL/mQMxzofsr",
+	"rmmHPZ2j1W4gkLdVclxPnj0+ffbzqJ6JZfE8uxn4XB8tYmu1FyokOkI26qMoyXLzFqmqVzRYs+rsqlVr",
+	"qtad+sGvNI5WubByvDvDTfzQcYUqsy4ISdO9WiXh7FACdjLVLqXgFw4rv8GRsmzmrxBP8zWQl4SrS4vR",
+	"LBL2lnUE3rU3+bolpeT6onAOzMlwfrN+KdPMVq7YOkAabryDM2yjxwld2nIUTgYqqjdUe26S4S1l26Dk",
+	"XVG2w0YC2Ca2nifi4m1Udi+og0IVwjyD1ZmK6y46VwNX8ao1ysDJrQ6AHMHaDH1AaB0jAnMxcSX16oo/",
+	"ZJe2bmxT7ZW27YPomLXJcvBQvZaNO17BgFyLpYWI7BUtnZbyzSjvYunmraQGuzXq+m53btkt93xN825B",
+	"S2/dxvvCQrC1GDfsr31yqsksVxoyaEEzA5EGTreN3jp+cUou2fKQxOmlmqlBTMYSC4qS4ZLcv0dSpjXL",
+	"VEQSPuFaRSTes5mGg7i/ppr/3Y1K37/YSeiaLwP+o28MNXlGZ+xd/F7YkF9MpWDPUJuq7etju/rQJyKl",
+	"J1RNmcICAgibjktGUkbBNR3/JD4iBwdES6M/jKY0oyOzl33yys4j/klsw3Kok+G5IDPKRWp6eDTlgvbJ",
+	"MUQxKKKmchFWpqfKFYtSTnMtpwge3Pt4fx/+t7862LZsaH39+ic/+2p/75M35n9kr+24pI31elwJhiCQ",
+	"x2VXAVlFe0eZm3FXWcfXbygq/sQQ7NMnsaWttXbN3bpkcw35NzOZsaOCH0J1P3fxZuWQmRGyqYKN2w46",
+	"BtDA9M9cK/DpM98UfHzs2nOL9Xx86uhcCx1cpdnBQ6ivIYmwBY5ReTGKKCRNWuzUjDXrLdszTs8hWz2z",
+	"UMlyS5BZV45vMKNv19jgXHEXzMhD6Yi6nFMUUSbS0COQFBdTqqHuHVQls73cOL6oWaoJV5plAxtgN2g1",
+	"rbgallQAziDs6FymaUFBceQg/3FFXMssCStZck0mTCtyf//+irqVA0QhHGB9vbVLWtRCMQOqrLCNR5tw",
+	"jF1z9cJs+Sk8h4UauFG1nC5wrVWgl5vOO4ZYPyPV8vGYZf4iEYyBIUbowQKN1fC7a8PU+ZkVKcnFZL1G",
+	"77/yycj+mzAT2X+JachvcOXk1S6rItgOWbJTYbPotTbBYAxNflF8rUj5XGtfLL+xujDmGZs01u/H742U",
+	"d3r+nNw7ePhw76BPnot06SUZEJ4sBQDFE10P0nqJc6GzZSkn1BAz93pRqinhNCXzjI3527J88OhZb3Wa",
+	"zfHeH7z55u67Rv5/xgyH/ZTq0XS7cIcMGugu/2OHrq/NoEBrO4hdN+9XMK/d3RhUI6HbHd8a0/PJeGw+",
+	"Nxf1hd+cJA9lMV2IMlDC1+K12CMBvL7LNTgs1512dVrtueTKktY+vB7Gjjv3mDXVYmABPsbeTmmudLn1",
+	"IFDc5WwIaTP3UUhM2VhjAzZMZM3rzbHyYbCDi5ZHXayIP4kh3ByiyrFDPhEy8+PFk2frcNvKo4brSwnJ",
+	"7kce7siWZ3KLAwVLA3RirOU7ZWlY57rxXc/04kPIu4frE/iygn2E9Z3zbO3qQsm4IvE4Bqce1oTFZhKW",
+	"ciCR5jjkovhoxuCSEe1i2DHYZ5buVJBji7hgq4ZXGqpUnQN2jRb914KQxAiARjPA7HwnWMF8nJ7glhZr",
+	"ksPIoIZarUp5ZEWg5hNpqDDHiVqcard6mONgttrITIIM6egyCrOKoPUfK6LzTJCEJ3bEM0Y+8M1+WM7p",
+	"NxNKEzNFAUWkRUI+KPr9EBMWGu9PoXi5NSsvUv+1CEvo1+NEncfBX8Fe1CuCge14DaewozG6Ap59eHls",
+	"i/SPAmHFnjbIlbcbC02Fn9x2dNTLkJIFOMrwuQD7hY8u6QE/nQQTwm9e+mm5z25y+PmimCJ+ceon6jpw",
+	"08XPJYBh26mbOn5+HEzZdZrUvjvzi+FJ93bMl87nHWLAjudzDGGvZTK04n64GBSESTkK9JkH+6ERBMiy",
+	"0dtrYW7Ay7sk/7YYJlaXBgwSl6xsBQSZiURFhdBvE0dcQF5K+axRp9mo4ieiPHRUxYq4CXitXKj07OTi",
+	"7FeDxydPj3/lK5RGLqHFEgrDuhSZ+oAVCepRZRb37q7SzDrVClNTQ5HavK1O2dXSwqVQy0wsy4LDWS56",
+	"09JlqNt2RAY1O9sIC9olb6MaUF8Aa+LVWYn6Xeq7tih3XZyHUUp9FIslvXeje9srktBroDKazwHuVFnM",
+	"rAeXQV2j9Wmz7jl7eVQUyDICSqNXU5CbcmQbomMxkU9FrkQcBKYVIDgotEebqAssMSpBk8fAcaT1+p5f",
+	"lpCNtZvBSh1fS3NgXipfP1ErwTtave6lE/PQY6YpTyvqRoMCYJ4NlFHTXRSUzupdP0mqSX1pXlvgf2ct",
+	"+FOvpssjD+OY8qImFUhEamooItdrvCYbMRs/oO00YDeN1fsbzrnFNqaz5RdtUKBPZEaSDERQa5879Eig",
+	"li24YBgwKY/zLIyIcZK49/R7BzB1dZlDxWgKYPQADEtOx1aTMvoXJLvKDOwVURAR+GNFRlJAKCmmx9p6",
+	"YCVbxVcH0b3oQXSwH93bjx7uRwcf77+JVhQOCetgfrzWeFsOvGphQJ5ynEmEEylk5SHWxjOri/UXEIB5",
+	"xkVHqdU0ee6agQ/YlPnzDJszfx5jkzCGXDfaJcLw3S4QS2BEss+vLxO9RaKuS1fsEpIfFsozJMFMsmuk",
+	"daX2TSexVtnKhCvzUs0znYUOTPTfCuwp6l2xTDXaCk+FWXmFTmE08qGOXyoZFtv3bZV26urraUkSptnI",
+	"KHpilGcZE9r+pvrdQooWjE+m6zmR2a9X+GjN5Ob2shJuVjoepQMZlaoS2RHYPQsA1dyibQZsBUPdbRgG",
+	"dLnzEIyi12uGXyDFufXQCzufLkVyZ1yE3x5U2e/3ePuDm7w6552JL+2jW9+y5iXaFqHsOvxjZS26VRp9",
+	"qcJcc2rXNdjIe8UXrk9JV5HPYqpv2g/GTgne7ondK7/CDZG14LIuoWob8ZRrRXBjSMKveOILHRCVz9zj",
+	"+IAq1FGaLJ1AfUQOykaMNYXZ18Hfh4ShcSKWwBQgODZtzoyqiJ/nyvL5dcarphFANfdz/vVaJOHAqOeH",
+	"4238QCGUEU+kMEsOra5doE1Na0YKuoYr0sFAd2aGpr8b8UT6npuOczCrXd3Zcyb07p2Q4XJuDanZEEHN",
+	"3urI+U/mNKMzphuCEgM9FauyyMwrrOW6IbY3B2rVFH95DcP1lsVmuCrgqk6M/g5eLKOGu4Jv5uaBBWTO",
+	"MhL7buLIB/xArBGUSYXF0K6wNDSF+i1q+Zds6dxJgZ3cljSwcUvgfUKYL6dtQCKSDZWMQ+gmMwYXoYVU",
+	"1RsYCICHY/TfRQX+sL4lzrkFRYp8YOBoykaXzBZCCQ0ZwVAXVPnkJ3AA2JDA6gzv739SxFRYb0cMnlMX",
+	"mogutkrBGhw8rKZZPHBbYrCUWdwIHOqeI5mnfHIdV/5Rt8Gl8A2wju4d7N+/uzenYJFenUt/jaOJVVEh",
+	"pm0Vtr71O1rXpC4xIqv0bp2O0lrPqLHnSlGjrTu+htg5n0rBBsIHFK8MuQxijyG9DOMUW4SYmaEESjsW",
+	"XEQ71nDvDoBGxFcs8+CHcUQe4Lch7CPGlH+MP8xodsmg9nKfHNvuMtcbwElWCgFRG7IuRbokiaFPNkjJ",
+	"HPEfK6RCeTYxO+Pm1m9CyfdCwCcbu6FuolDL7RdYUTLPRi3XSy2VZjOUsUKaXDDYigJ2jQuvLSsuj+IL",
+	"ml2qIJJCEUqgQkMJL9FdRriIKb9kEHIBhKzfyb+XKzbQAex8s0sxtqQ/JlOZJipk8D7ewzaylZ+xGv8c",
+	"Xud2IWZngpoL+d+5oNYef2sx+SD+Fmqp3G0u4rN9PWfX+zn21IvK3+nSF4Hj03x5YUl4rcw8TaF+V0mu",
+	"OKyXhjHilBQj1iexWdAkx0ifxud81f8xgD4IzbIrmhaKJ8TIk1jNVN+3NQDDrosMiCOSixRqr1WcK9Tn",
+	"XkLm3UKU8xpwNr2o5xuu+yDsijTV6Xc+nW6J5l7fs7p0EeykJBnT7MiGS9sv9YKPmFMJ4UM38zO9Ypnh",
+	"wpm9XoM2D7J9EFcIhDmI3cDwA/RbckFmPE15kdO8BVjIkKbUwqNu8famVTDGfLJZVpZLwnAHDrx/ZjPa",
+	"s6z65JyNMqbtOdYyYwlhYpQtwdNvpAM1NZydKhJ/9NFHMaTZuMq6XBW/wvAxL2sqlY5IPNV6rg7v3DEf",
+	"75h3++RLzBlDKZGOgJdgC0rTJcmFjWFEkVpJDFajRMEgLeJE4VcstBboPIKejR4HwT12FdxgresjAoia",
+	"KU8SJlwOG2TrDZk9rgho9UFsPg3gQ/wh9BQbXcwMuw+S1TIu2vQ/4XLGTU0aqar2nFXYUgYwKg9xd/pN",
+	"KO4jKVQ+awrTsEab2r38sSp8tZgORS+ZKMKd7HGGsAupaRoRoDwZG+ciURa6pkgOsY/3t7s72zgRHQUd",
+	"rDfNnNpHv1A2sbkF3MOn4VgSsZB5mpAJw3UL04lUY4INVwOwJiYrgp4KwgiAMoCiWjAM2CQhETWFQE6B",
+	"OkJs4pKgUu/7kouki4mKZZ+bJ31QXBB1turVp+ZhG4gGL3Mja659C58yz8vFQC249dFUYJzgWg5ZCrmM",
+	"XPmzFywWJDYJibj2bgfa7Zed9AMzpgXNhIXsqG2YKF2EMU1ThUoMV0gcoiD8PbbA3kGjMaZqjYxSnlx/",
+	"uEbmWbfgj7map3T5zDzq/HD0inJo+lroD1tDQivd7VieWcOpYkx0h5iYyzTtk5dz2BgmfBALlD5DhAK8",
+	"S1i8oFw5c8vaZkhRB8rawVdPrTCZb+d2KqCp18FB0BCLIZS+YKFcqkULotRGC9ChEC/uqS/Be+POM9t+",
+	"uWjcSsDmcWYrH8hxkGVQiKy++FoJt3k7RC+zkoOvpVh7Pi74jP2Bec4BOw9Uq+m6KmiXN7pAbVq90zdZ",
+	"DA/U8i6oocn7HMpS0XzDCBMguWFlNeCyQaSJjTwpGH9ZLvF80q5UeDKqDNiXZSvRl0KvCIS8MusqMdcK",
+	"HrvVFAKhx5LkJt5Q0N4Qq91rf6UTWrlxzfrYtpE4gZxSV87pfB5jcvRRkGVsNgb1FBvW6Jy1EE94SOJU",
+	"TuKIxAkXE03TS/O3pOb/CzaaQjX4mM0oT2OrnOypmYpLxj86n9ftaSuhaene142xC1Hv7R5ge+wVmpwb",
+	"WIP6PWFCnzbXCUBXRLtpqW41/01O040KMgXRw/XKtd6SXcfjcUvR9BvLZlRYQtd9HAFgWv1ZTL/ZsNJU",
+	"7eQNqWIvszK8fp7xJtLnlLWGDUOlkm24zG17OZSoq9RHgMbOi9YSEQ1qYsuxKNKKNhqyW6Mi8PXXRa3b",
+	"RhvTlNGk5cSkXOmNT5k1+m00al/yrLk+ibYiRFMsJh8vw9lqecnMdKczOkK2IBKaJXsLNpxKeakalqDC",
+	"bWybTVSwbA2AmISA2DysE5VFxjV7LtIlyiWw39m8hXIYRiRzfV6of97R8rA5OLoFVdRdmcgTKt9v06yA",
+	"yDYQrB9u0w+36T2/TUYtKHEGPMtN+yJbFn8eoISt73Bu1abiZj54cO/BetiZebq8kN1Guj0ZiHo6VaWc",
+	"B00zbb4DCLyUjyBzQRhZ902z6pA5k8bqXYXVtMvftLVOXGugHT+IRzcqHlHtKsAVp+T+uvPoKG7F6CeW",
+	"4GRAbS4EiDskP/rGE5V3EfnRN4hzB39aKg1/24Qy+BuN9X1zoOAzOgXsFz+Iaz8wmN8LBrNyf1bQUtym",
+	"FQBr7ctcTGDG9FQmYe8vnp9f9KLez0/M/1+8vGjs+zc5wyzv7Xu2l/UajTSt5nVYW95NB0Sqc53JV86X",
+	"6bfpcKVyUqc0aioXj4pg14ZglXpRJPoDk/y+meQPnOYHTvO+cxrlX13/7PdORxtooB9h0/zRYttwveZt",
+	"xg46n59vMOMfrIA/XPb/gi57SnFt3Hi/ng4A5pGJwcvzXmQ+f/Y5/nvxqnG/zB2fZ3KS0dm5WxjXGuw+",
+	"2BYyDv8m7Iql5ug2NnVjdke87eHdbqhs4p1Ju83rxj53ntgddHvNzO6iANHtpna7Gd1EbvcPUZP/lUdN",
+	"ViD/Dxoh/68TVvhfRfBf1Hu7N5F7njhjKEz/mf3jKwizeBM+tocVUYAmUcO2ehOup/mwP5KzO5LO+Z4h",
+	"cRMm7vjAmnfh6+qSz/dcKYW9uYQtKrjbBpGIL1wa63sXjvjerervUWzk+7Z2WwRqbhlduW0o4vu2YhtG",
+	"FK4bPkqbuxz/9x7fuFVE4TaQM+9apbAtK9gXaTHdEhOgQAuWlzRfHBE+LqfeL4tUbpkLfROh1T9k3/wg",
+	"R/4gR/6QRPJDEsntyybbpUm8hykJW7DsdaHob1Yw593atm7BrnXWiD8AMDg8G+Vck2HG6KXFoy7D2yJN",
+	"hEIJvkoC4hXb+G5fgwHeXWRSTMglW0YhT4U2fIUENNQDlhAlv8mlpp4J5oolJJ+7JMkpT0tkaCGzS9Un",
+	"r+B7BBmK5ZyJOAqfQqJukWMcTk0MGPCuQmA8pel4YF91aDduwlDoRApWADFYFHAySqWCel1HDpOfmDag",
+	"dCByWABLgMRsqgAr3jBIm28hxwCzMOYQT284RmzWIMZLEhet++T4popCpSNqencF4sq7+5lcEDnWlorW",
+	"9nnOhCu9X6SEWRfvOE8DGIxuxeVVG7aawy77sULo64gM2YQLM2pbjVljPbBGAI+qydyMuxf1/O51RQRm",
+	"Sj/HV82fn9F0DB/fvINaGzztmrdTJTMaUzjsArjGomJf2i/l+XqMlQrECkWAFbgrRsQSUoTIBTuDVSmR",
+	"67o4USIccEPHYzzoGdNQD8eLE06S8NtrJiHHYyyQAqvcbYNxSM9Fz43uOTTiyJ9tyo/9S44l86uR1GKg",
+	"6SVrCgmpsNZ6TKY7RQ2I7yIpZ5z9WHkQC1ujzFANRCRzKXWMuXwuBLBqTbqsjWSxArHRwjJWRwPi7nZD",
+	"WYFyPF2urG2ymC5LpXioMLzBrH+tGpaQA2AThmwKOYA8el8CakY5EBNkJEaSdfn3CipBAeJSge5WVGeS",
+	"uc6ouLTVihyHwQy5CeRcGdosMw2CpM/3wpfplFFXmsi+aq7klCZFNUfkLA51zD4VgpPNpUxDwCloGUFe",
+	"Bnjnyz3gT0HNLyyo1NBLfcBYu7I+YrPocwnFqwCuakWpy7hPnsgM55Y4sE4ciFeac5dP/FqQUkpxqVYT",
+	"z2yRTqOgOxEdAa/gzAHjKtdQclRB2aKO7kzgn3AkIBEwxRw7v7m9qAd75Ysv2ZXtSFheTZdISl5Nl2e+",
+	"81fT5TP5S9s9fHhiB/Bqujx3YzDvBsN4NV0e25G8mi4RT+dTO5ZV8qsnSy28RF+zAElZ+wVEC0yIvtmK",
+	"Ix6cM+rsSNU7LzfiO72eMhBgMjYsVZYzV14I8s7ZW67AMJW6RNM699mmDsmYC5oO1oJ62gRonqZkyCzW",
+	"lIdmjI0wElf2cAWkdJeiJ/bRdVVPuumOF1Rd3lRZotZKKedMOXNwW+WvhutgyJkvShzACtMRYPjaYqMc",
+	"4FLtdwjuloFo1wVQoAwx3jIG+xAsNwIeVAZTH4l5lKbpddEkvRVH4QJCZTAH6WW4gtK2b+jQjakAx7Hv",
+	"bQ24YPYKIBlbSFbsHzjFKohYBtx9Wdu6GV3CnyERWx8vZUucrIb3Rr9Je26PYU9AUHuHB7XAP/eW7axS",
+	"FsIX2Qr2qrQ2K878dr6LMFvrxsoDhWuzQaOHK1rtuKh+OisXand2JOWKHOzQkFRUoq+LGWotmT6Gp3wr",
+	"76KeBQZe9+Jn+Fj45kwKrmVm7cYr5+2fDN+HClDrXi3X3zfsqIPIMgtmWFlq7BSbKU2hWInIreWqDXiE",
+	"EPTXDen6Yddad6116Xd5w4N129kVD9ZhQ2pvUYgHHut4dRmxT9YlPvoGQ1Tlm2ozxG++ZpstcKMNWL9O",
+	"xwIjeQB56lF1S4inJaBTVdSIs+1Hzn+PeEszngiw67y8eLSyGES1JOlBI6RP/WBYh095Si8yPqPZEqwP",
+	"Qzq6zOeHhM6gOipgh1rrg7cTwMzB4vGB03zCCAY6Y2iHUog882Hk7AFSsUIfQcOM0s4yAxCDpqnI2SWG",
+	"S2vmArjtujnEirlcESkiMIGg5QjnAaajyFpGwExetZ2jvcXBo4Ouj0jNAFE7yWQ+ByuWIvLKyLJGBBay",
+	"Yv5BxHx8OBwcOEXAVoXLA5XMswnzIMwr7F3QNLWt4ign/IopsqDLwlmPrm0zP2s2tit5ZNU9WFXYK+cn",
+	"xwKCwd5WDEDWAm0jQfrkKVc29AIkK5YQwRZmy2DSEeEiYXPzrgBLJHbZb4QLK27iJ/1Pwtu4Z7+opc2c",
+	"e8jvAn4Iob4HdBMMojWiqNE4udJ81CAQWTMT2ra7FduzaRgDwRbFexVtpbgvZml9NXKRIHYZ1rC3kFPN",
+	"/u72frGY8oY9Y0V5XzW+Y4+ZNCKF6XSTBXKQWd3fqQKO11a4efYNI6z2HpV3uJGV+uPxhE/yjKlGZ4Mt",
+	"Yr5qwYdsZAjjo+Nnj06eYmXjDqsFGKxNLUMYibfrW/utlJdHhEJFaW6B/YA+KHOiIC+lQ5elBKhyp2ds",
+	"xPgcaz05b6AbA+UJUbJjF7ak6WD+YL+91LfhFFxYO8eUpuOwaq1yC2rh/Qz5xJLRQbnyMjYkhM3BDUty",
+	"th2mYTHwTx6UHY3bNPHJlk1Y8PgOp80X0e7k+kU8yEFb801HzvwDjBrfNtzM7QJEZSHPL+Oio6cAjmjX",
+	"kdnq/rUhnUD3QduwvfNcG5ELS23Aq8g0u/VmY3bUimhNB74aLAh07CE1N8KcVL5kwaodRVhLiIDs2qzF",
+	"8uxyUDYDyRTXohGGRDng/hldkiEjvj3Li9Bm2sU1SbleTUUKU2mdhJi3rbcMXVkozAHR/T7JCI56axJi",
+	"X9+OfFTdU/7wBfes4DvhMfKEp04rooAJhhykfFaCuxXsXLAcwdQqTKJCeitkdDXjfiE5Ok1omj4f9w6/",
+	"qtd2aDYpF+EtzmkCXtCITGWeGYaT0GVHZ37Vl9WY1L3GklCTRN69Kc3zzJmTKkJsFbFrdVlqmbGBYhln",
+	"a0td4FMFTXdhzy1UNeObFBL0szrHF5tgLDSbhxFFuDu9qGe2B8wjy9bsWx+T2AIo/bUNyEnoUjVChskt",
+	"44xgN+B9O4EyHK5dpvI+rD7eO7RlFarSTq1Z1bNQm2hrbcC4cJ7EEYmtYmv+9G558yGsZhaD4m75YWSl",
+	"GfOVl9xtSCN3SOoYZDjG0BqIVIwKiSd0gJkeoXV82Od9oBBlg6iCWlGgu/sU/aKpcoaDI+CgQNrhcgFR",
+	"j9BJVAQJwUjxkT45NlyXmRedV5ErEv81rHhG7T3v4pmDRKCm8DE1QrXsiJiTrogX5l0pwCmdY/RihXxs",
+	"SCKQwDdQCMBq3qAhT1grZ9WcL9+an3CXs3oblxP5wK5vaK5OxVjW51k6E9+0xQYM3HKsK4BVvNENNzFs",
+	"vvxqOT1p9bRudhs7H2+7pg0ne3dbGyon1ak3xaI/zpYky8Whq2nsaBwdTZ19ydaUgQDBWq2dklkVjIqo",
+	"asYbRTU2WFJKJdlbxgzxAfigGwjUt7PUMCJ8TC4FRug216m92Vihm4/7yTAIoE9eWW6CP0eFldgHJdMg",
+	"fLmITTa8x628/xlM49xqTkUlxH7TMrUX8Sxtg3ss1Nh6URf6UAK1WdVDsLOGN530D0ItsxgxGNqTFa0t",
+	"bE6a9XokbMQTZnldKZOB6yPE6l9wheUfSxZ4TPvEcg+N56HdNlGaWSij20v4gZrKzBekVB8W/ho8QPSS",
+	"qRbBXThYxRU9FiGktlW7FHbznIRhCK+vPF12PgR5oPv7RgiSEGBKNRlRzGApVfwbyZklEv0NwhBdwHij",
+	"NnGtGLX6xeRJeHSPbA1tLiAtB5ZudQwLpC4nfLT2GGfMPMUSF7XZJzEQWChLHEZEjwqyyzURcuGfNGp3",
+	"fGi+RdI8tHazxJVuDmK7GxsYskFY/DFsyHlCKYSJZaBf+fcyNmfUxTK7ODYkiK6oI9Si9nHS5TLdPgTO",
+	"lqPGZRoyZcRbd1SQOLrhZMywNpZgSiH+HVaKLJauF/WK1fEfwpn6L3Ea6zGu3IEJqqeUSXwTC76gkybm",
+	"KzQd6ZZ0oZm5bO4RewYnWA+2o99hi2J0mk7WX58JZlTW1mWChVpwTqX+W5akiJ6pQc4hre5kWJ7Jq85P",
+	"5wJZf8Ntt0bumCZJ7FOP7XTMOd4gyLBqKUoSa3HDoRbDWLku28X60aRLIaPs9LGqR6yuxwzAKXTu4N3q",
+	"+e1KryqO2i7F7gs62S1a2wWd7ByqzVGDZjsjndlEVE0nEckF/00OlTgxyxAlfXLq8ufgtmUyJaMpzegI",
+	"yl1b1hXfiW2qIppjzHeJ1Mja7NtqTkdQq1jmIH31S1WPvjx98e3/9W+/+6M/L8cdHHSLgcVMvLv78M9P",
+	"n9zpv/mglqXnfnvzUetrbz78WWMAg9u5a6LdGS5z61B3F3Sy0yO/4+OuGiBSh1SPph0SHSA1CBP9V+qD",
+	"IE+gUO8MhubGoJp3ZKPzw2A8TLiu+TpMC41gryU9en1awxaChPcYbfPWsosI/9g9G7znTVArM5/NQz6E",
+	"y71KvDRXH1XO2ktXGtHWhZ8B5gxmB2NCIJ8xm1GxCJLkpyxNigQ8s7NwgMxPc/OVldgt4VSXoYVZT9n2",
+	"+Rfs7ZyNNAjGA3hn6yqq5TST7dpAyJUVqbo1n22RIwvvGv1JWXPzdkMInQYdiQfgE7+LemB5GBRgvq1e",
+	"Nojtg/ql3sx/RKSwhR8FS23lPz2lAsrmW/gE5x9weS9F8cYNzDFPoAIoNgiKeZ5NwLSkJfmkmykmiMBa",
+	"lV9VsjwZJcWrzdZYQIvarVhQZ93meAd1t7Kx3igHS409bX0wMqbyVLdlTJvfStV7cahmnhkDnKJlt040",
+	"kKx8faVUX+IcYyu8dbXbFrabnC62tzRFge2Qi1Ga13F9WofTuRawiwwze+rOw7Xr/a5/0Ietrn/0+0+L",
+	"jHqaKd0Mg7Blrdus8Ro/AbmicFuGEoa1U7EMwQKkOegM4pm57nU3mZSoZiEFlSrRwtqXb0cTFfKX1DPo",
+	"MktpL9UaVoUNiUyFHwR0tRT1EkhPvtatxlq0NQZb4pRtAuXjQOqpX4iKgFJcRSfRFCFrSByURZEv7GFt",
+	"wTzdku6DIUIL5vPLsBU/DW1LIhZBOuvON0TMVGJdDF0b2OClTgXUg4gvi6ETo+VzQHVcZNMaLsuAkohK",
+	"bNpGVMQ3vRFTsmN0Fkw7PWCNSNuwWTtaK0SiuJjkNjl7dSABCo1FtgJ45UJpFPupA7BtNHtXOrklswYl",
+	"ARu1ZwYQ7ASx0ZwBAgta1WHKcGnNjI02D7LuNeLyrjW+4Dj1yacO7McGFOqgARyykAvYRvwUTDAU3oUc",
+	"ymRJipC868b8Facwqt+YyipUd61Oh8pXeJfquycbu9biT5tqcgOjsvL3y4tHJAGolHjgAmpePj19fGR1",
+	"vkQRZYSk4ZJ4Uu+MTdDO3f279w7u7h8M9g8++/kv7n55/9X+rz7+5cM/+PzeFw+e/fTFJ2cHFxvW4T7e",
+	"+wO69/WgtRZ34HcyU/yFHDYlCOsOULr29WN8eEsbgHtn2FzwJWkN3ysk0kpe2q/lkPgoVRS3fbhrKHje",
+	"u9soeLYG3bf1WQDtGZqNwLElhD2BYBodu+epZlnHpX+CD2MAAVfTFpbjMR3M0rgnHVdRWs7n1yD2v5ZD",
+	"Kyh2c8TQ7LKb0HzJYVydNmIBnhnAdiMJx92gaSoXAI8hloCC2m0DCmHdSUZZDgazXrHKIIvisnUTj34h",
+	"h2e+Fdg439Av5PDctfXOt2vvQzdWu+EFwSNGFEvRQboIj4c5EvZOdlmvCnm1hyFyFMSfZ7/1bsj2ahf7",
+	"HESdezk/IA6llamI7eHhbyPlBaEKdhbJRBER3303H8GbCvfvDN9WXsotruY6v1z1ooI8iMmxFAIp45+f",
+	"XJA7dM7vXB3cUTN1B36N++QYtssFTpjB2B1VPt8P9/0Dj1a5/2HpNTvp4j0bVGr7lxZazb9+vwiNJVIg",
+	"PPQN2Lg3cy66jd8s2t291T2cu2xnvhkl6Rdy+Fyky1BPsl9VVaWq4XDVurwwzz7zsm1hldrcg9WSOrsF",
+	"RLE3jqyGHIantrWQtBg83rVTgF27WqHTW3C3Fv1e21mIEuJ74DDEOaVUNCXmNksKIYR8iempABXd2tTB",
+	"YBM3BuN1Mr6u4rHK6H/d4nF+jeJ4pz2pHRC0gtnVWLOKu78GKRW3cQ22jJDZUgPa4qjYaDg0CyLfp8IF",
+	"uhWuXciqXIkVcrAP/61GC9lawyhE95WgaChTnOHDdWjHslS4ctt2fD53fjZ3z4xuhRPdFBu6QR4U9QCl",
+	"WzVyjAzBjGFcNvo4kzMHkMozhEgJLTlf+Vkc3LVN9w57GRsxgdme9tePix8dJte7Nx1jml+YF5+PT+HZ",
+	"dbGETUzVz7ltn3Z7FHd+DNuwz/edthSRA/Li7Pmjk/Nz+HS3yA2857EO7pdwPaxWsB8dRHeje9H9N+s9",
+	"m63OkxfeIQOfvCfLfmHLGdhPT5ymbD488hnZoH5acKqmbTSalv2wcn9sE4/8C1va9jqbhbgaGNZwtQLH",
+	"vVP4xTkTiYu9cChdYVZN3XziHmpJMtvGeVq9jEmv2k/D4MI1CCccBdvW7qxsPPS1XWwuJ+J+jshwWcmj",
+	"RauaB5ue0SWxaOAeAw3qcGHGQ8qVNbopqG0VDrwTjUMFf0bfIpU7vBfUmvIkv5jWmlypIxJ/Y1b7HWLB",
+	"Y2GGqUwTlvXJMYadjqRQAH0lxyRlGoJJucB8HWgyIgmfcCOVxYM4InEfjfzxXuzbABuJDSuFqFUokuLi",
+	"S0vZB+TTLIw+pQKziAlLFXPoW1zQbAkTKIemfvd3//R3//zv/X//xx//p3/3d373r//Od//s331jCOC7",
+	"//yXf/y7f/qn3/3Rn+NkqxUlrqP2u6XesaBie929sGI7dqHKxdoXq/6n/+a7f/kftwoOXrPGNyIlOdJ/",
+	"+9q6n9XN1LK+DuPaFW/pNjB8vInzdHnf59S0rvh22u4NrnBDMuyaOny/nztQCl1ax93frNyxXVPW3VJV",
+	"V++tRFGPFad3zqdUTKaUb+fgvvOTRhe37TLlgp1c2YPRvQCAT6AUI5YJELFrzW8iATugxXUWoSnzOfOF",
+	"XQhilYZsQoXFqDroFjo5bAkSyxWAm8pm73iYfF0P5R6P2UivN/7MZaZP8Fnz1lWrhHbJMf4FHumTGBMr",
+	"mavPU8ToFqgnUKzNZ7sD+myQJNoncS4yRkdTOkxdER4biijHhL4WYaSiq10EeaJ0NGVJRJQsd229YS7l",
+	"PXCMwnhx1cLxTmliA/AB4pNyreyoqSJ8/Fpw7YA/F0cQ0u8jdsFuaDfZAr+WSunYQEoLyeW8s0WkUBD2",
+	"aoOL7d8Q7FjF7cJwQ/sw4wAEGixeiBDWzbEFN+2sGKP97AcKnx/50bqf3ZDd637c9gs/eHw/mAF8ceKn",
+	"UfQPc4GPL0sTsk+4WfnMgs4qaiURoSPI1qoKKxAlXavrBaviU+crhbcwo8GcRKznO6Sjyyg86VyRYCNd",
+	"K/5IB5EwDYHmIDm0kkb7uw3S99dyFdVAL+CAz5tbPH1RrjbZsdEWQw6Q70r0qyXnTUHhbeSzwuiQhEW9",
+	"NiXbsppbwI0pc7nbhI65kPMXrcklF+WkkgLuo9hyKI2hfK0hYFMzuiQQEluLm4Jd6473/lI1eQY9widU",
+	"L7W1r0Z5lpkhhuh/EUkoAqbPpNDTWsRDQpcdCQiA1XV71ALcdXwYxrUFvnITjJ5rrmmbXyr0GlWkqTQd",
+	"jNpNTKELFjZWMabKMD7e45XMuADjiYIoZppYicUjq9kXGrWIQqrbsAJT95CTjUyfapBwZYaRNOudm1QY",
+	"0nI+CNO3VpKF4DJeI/eji0700j2HECau3Fb5AJwKs3wKwYPtvkOMZJ+cIwAO1PS378eumqOtv6slSZhm",
+	"Iw0iub2fttp9p6KWa6su+USRcvml0qmu7EB5d4u5b2afRfyDSpzOw/srlJ8Pfnb4wc8OAxXor++9+Vuv",
+	"X/fr35S+7JtvP6x8/qglydyhMnTlQnYWJbvtA+eEtp8P6rzJvLZbs6LpcecmRd/pNS17QHpv3aqHs7kJ",
+	"i15BrCuK/waW01V19AC3E2FIVMF6QL0KUCWOfCFUtxpFKKyhDo7QGCoEuFSGNxkmtc5gsapsc3ANW0P0",
+	"J3LPJ3ZgS/1n9o+v8LE34XN7fDa39V7m1AyhN+F6mg/7Izm7I+mc75kTO2Hijh/Yu/B1dcnne3KOu7kH",
+	"oJeG05uxd+FkYeG4lS5s99zuuF/AlVYbFpn40j7aaF01J3/LOKIVxiZfaBKBu/CQckWG4B3SssDu4zoq",
+	"jjEUNATbkBFLbVaxrUM5l2nKxcQ03b/B2inralY62Dc3G1Dk0LjkpLghS6WYqNq0/NOVpyzuApiNA0kR",
+	"MmyKVuvSJEDFBE43SHaTFrUvZcqBiVkDkK2dGyBKbm6KbLnJ7/fV2FzIWyNKvWm9N7tk8Ttn76LmLdyi",
+	"dpGV7KpgQYd9lO9avm/86c2HDd81SnuVZLBXlOv26gpagkGT8LHDry4VwToi+2U3j1fQ7+2v09BfySzB",
+	"wg43d/XArTTKzWE/N9vt0hMUHx3nqC5XMKyRnoBH3xAZd3PBEkeDH1E/EeT4xSm5ZEtDeMH+Zp9HVG/M",
+	"DnX0XDFIAIw/PT4/fTQ4fnnx2eAjRB+fZxxqwg1dXf0MK0JhQXpNMwgCgAMLTNeMv5jsVOs52PsZzVj2",
+	"eRM2+rEfaKkdeKHekCpqJjfReHnJmaszBg86Whq/eH4eJKngj7GZN8R+mBbwbSNkwn3ppZdqpgZFrWAn",
+	"2c65mcc7s4HcwkxXitN8fv7FOcEa4aqITYHCbZ9dXLyIsHYK7MoMUTixMgwX5IVUepKx818+RU5icy6U",
+	"LSEsrE6KFdQUMNMiVzp6LRw46SwKWa8u6qj3X4vX4qOPTsQVS+Wc9T/6iJwAc/rF+fNnLqR3ao8MeDCY",
+	"ffSQxN+8BtLzGsM2XjsC9Lp3+P+z9+7NchzXneBXyajYDZFU3Ub3feDRCMfu5QVIQSQBGPdSlK2L6Mru",
+	"yu4u3urMdmU1Gi0QEdKM7aU19Eia0a4dtvzQhBWjnbUtr2PWUkiy/WFMgNRf+gobec7JrKx+3e6+D4Bw",
+	"TYxF3OqqfOd5n985tuWsjoPwGMjRcdCs1WpPoxrbp+xC16xZhGNJllCjWptGIxwxliTsJiKNddOMdYtF",
+	"8HUNDc0UKqNzsB6b84wFvzPVy/gAqEA74xIWq+Z9jS1GcENoNeERCgSJZuNMyV6N/fbILMaQZ3wg8hKM",
+	"bFG/OVYCkZJi0Ul5hoEx0A0UvsJuaW1ovGBJLyqTQ6zmQT+RZrIqY7dlL010H+7gPhycrXe57I1MA9hc",
+	"YfuOWBILmSfdhDQHh6P82yOVQ7Y96AgTNQL7JG/bBHvY3BrtN201lEbq8Azw+A31ROWiL3gssmPJWPT1",
+	"LZIrt+7EJaBTr3q1FjkcrP1SVDjbq+9QtUA/39wRasmiByLPJlv73VxkER3Nw+SbwtYbwIm98QYehH0G",
+	"2ecAxmoBetl7yZtYZRB+g+8Qhsp/7bp5rea1YSYMVQyxsNdeUQRTAXW7usveSd5kQxDgzC9Q9zFVY6wI",
+	"xHoi12y3XncbU8uVapkXIuoGYs38MeyF9Xodg3ZJSpQMGXXxSr3OBmLQBgziApx5d3ubzi14WEzDRmKE",
+	"b/1JSQE1EqmxnW2Wikci1SwWYlhADNrft3FAj3g6wrgwyHrE9uyNxV49NGS6mTQB9xyONlwqMz9vF2hP",
+	"31UcfKlm6awg+8Yb7KjgKASMIqb2zHzUVjGVtfA+RxhfBPB9a5SB9EwvwuEyAxoNWa6Opbe5RGEkVPjc",
+	"3b5R3r7BqNOPauxA6Tyd2NNHNUad/sBPBMtHmdSEhYaCu7PEAS3AWJPasZxuCopLJDrXIS6PEfYJgdk8",
+	"ooma9cADGJbAa7Qdf5KRH6n8uwt5NJzAItiGLOc9HTLxeJhyie2EsHCpIT9uTaBFrNoAGEqjNuIXOwYG",
+	"dT59Dxu6j81CY6pSn0tzFLybdCy7ibnxO9u4TLg3UJUELpDjMUg04PIZmpF0S6s/vcTgEUG6nDiOdkuk",
+	"fCJiosNwusYKnPi4g9AD7kCMrzbZ7uPH9oei+u3Q9WW1Ofo0Vw7t3xr8H/E0iY9lJxNAknk61Y4U+Vhl",
+	"J77ItVcvFeVVUBm2SydYSbwA23WP9Nykm6XtwA2bcHfP8HxHoJAHd0ep26nS4VXdrpF4GFUUMttHy0XX",
+	"NBkkuORY3Y1wVmA1DzLBoagep6esLSYKlN3UfGZJ4o0iAIJcwxH8XqMohsgdOPyM62NJPBoemAtYGLWg",
+	"MoHplUYCa4dVSUvqM5jJsL8aw5pyxV2hVAb8VuXYsYhryFXuEOVrskYdKKIXb9zABwhZV/wNyEn4An5i",
+	"MecBIhm2h5xFM2+YY2vYaiZ6ic6hzpwR17RIDTtqO/uI+RC/RPj64m8jsxc9F1ceJkxP51MFoO33i+Pd",
+	"ZNvmbZqTJRe2YaAattPCzAHhYq632e50QRy8anZ0UbF7M4MmrSXJ/vYEHkH4seUNKIWwKDdPhzwTMo/Y",
+	"ax/sHDB4j0Go3OP8dRL5nafW3JUTMUR4ITjmIB+bK4JmqUwgCU/oFZSuu8eyEJ09bccWTLA2H4tYBaJt",
+	"IoEIwJ1KNEt60twcK8vkPLf1uaEKxRtvsH2nm9ok+NfqrxPsToGPj9UrEoIGLrI+2GuN14nzuJcRp9BM",
+	"E6IvgNpIiOVJtIOee2379aIwKXtt53Wgtq7uLgQBATqTRHJLgT8+1e9wSYFZjJcy+K1UiHWo5LEssvBf",
+	"24WM/gJCyOEiGYYz0YQrCU9CNpKp0Npqsy77P8nZazaeyVzu6HWMPcqTHOwZoHF5bq5mUK81anWwH4Aa",
+	"twVXHjVsFU9a7UkOVv/67vW9a1dBE0egpcae0evUUEg+TIJmsFOr13YCUO378LlVIeF2X+GpyPItCn3C",
+	"yhQ9ATYKpy3cic0AE53vm3cfuFdNm1bJWIgxVrxyxTQB9HlhdT7vZetGeQjJ9mDcgsFt1+sWsZ/i3qAQ",
+	"N97cKx9q1KzR/HRqJr0/n5KnDHTjsk58Two25D1gO8VyPQ2D3XpjUUdu5Ffel3yU91WWfFPE+NHO6R+9",
+	"pbJ2EscCPAC729unf3EHrzK+f+P094+Ueo9LsFXu4cKe1n4uMslT/GBnpXlb8xUajEaDAc8mdKCKhQQC",
+	"Y7bDCIReWfQAKiFA/Bv+HDwsrgTHdC0I3eNxi6cp4jrMLaW07zqDS66s4mz4nGnZ9Ac8CIMJHbpnNkrF",
+	"l7QNnrTQXZG96EiieOdEqnEq4p7FDEalnKzkWqWPHLeOfF4TNZEblqSckOX9TI16fY9vtydTPIqC2toj",
+	"bYRgzfLJULCd7WtXrwFRxzmR5uwAbhONoofh3yC/2Y58YFvGUyVF09ZXcstmi/9bOQ/dJSTa0kBBQgHp",
+	"Vtn6dAlGAGWa/AAOJw/NAjDQAZe8JzKor0KGEBKP+YnQZPs6HtXrO51RlsI/BNKxbaRgOgqN7Ng3xHjf",
+	"axE8FSDX8TSlE4Ytm+0G2ZVxG4xkVsXsHZbXggW0thW7hwU/FjJGEl6mkyBkihJlWZtQ3onFYKhyITsT",
+	"MNQ9dIGDb6p4sgL5Izs5xQ4Vq2H+Bm0ZfiCCxOmCvAkGS6Z3Opkw984oHkGz/L0zLU49HWUpmTibV674",
+	"v9VoKM0b9Rs7QAHQfFQaiT08UGIOvORiwJPUXHXfKRYUlm8am38jirHhhijgUASxCk2PGubBdvAQqPsG",
+	"LMJ6J5+WvRnkw92ATTl/hvXTQC6ZdcOsvyx+EFWwXd/e2Wpsb9UbR416s27+/++aNgAmrSlHaYpoUIns",
+	"tQCs0z7sc92aOhzkdp2/7CnZ+YJm8M3+/G2wNAQG3ChHTC0aKJwpHNHULj705KSG74uyJtxg0/1dzP6P",
+	"PEqIDHwFdvkeT7sqG1iWfzlyQn0Fvn+gZDdN0MG229hZSVB4l2cY2bPb2FtlIno0xIjg90Sc8FdRhNmP",
+	"0VFO/NGJMCsKLRjm8tC0uVQmv/LEuz5PUbJJRS6WyjgUJWCkF7KBFtkYVKq2NsO8bsEP08xrHmFbvmS3",
+	"lBSXeuR3T//irsrfUiMZb3ZHXrGTixt9Hoc3nK8uvi3yVY5RxR9fXf74kl79V+wmvy3ys1zjsuK8lpZi",
+	"T8VdBRrK0AatTpUyAG9b4YMGN18q+CMBBWPAhMZGkiB9aywq3azI2UGVTCdGI41GWRqR4U3Jwv+CcRfo",
+	"IlQ6JyxzG56aUI3eIgYelVeKgAfaYwZEnZTUXp0naUqef54zamCWeb4Pd3aW6m2quM1RlEr3fGdzRQYD",
+	"jCs1piLTL7Eac+EyXaX3bMhzDohqXpzqMyIaeIorAl57RdwQo1Ss5YKAuVfuhzO5H9DGC0t5gW4Ho4KP",
+	"MVaG4n8kpjbYQLYi5IQ8BqlSJxgW4NnywT9RJM+4VkA06YsUwwiirsqckwJdEYk+loX9mpAW0Jifex/S",
+	"K+5jG+RvhkwjsCFSeoRRXwWMhhtMotHpAM6OjxCC4iP3wUfemx+xvJ8J3VepeQPBSjX76Fh+tLW1NfN/",
+	"prEIiqnkyUBEpiXyVnwE5niVxmb34pHLxLehPamSPZGZQeDEUDS0lfbz3CvTCdFmIYsGSia5yhLZq0GX",
+	"Y55JkC/cuuJQOlmSJ52ioEvEzELCT2Igsp6QnUnx20eFf8eNHaYFXuFWLIZ537wFf4Jv20a9fORDKUP8",
+	"z0g4/Iub5QgZnqZF/EKI0ZE5YMyZj7Bq/EfU1EdFDzAQI0eNMtHKeA5LzNM0nB20yqzb/iPT9bioiUmx",
+	"iGYpx4mM1TiEQvWZWX/dNwPH8gM3Gc/B0w9xQoORphwRaKVIXeEW4dnWU/KD2Mz4IYzFlmRy3iuI6Cmh",
+	"EmBAEMWvfGSHAhUZWa5Yw0wEA4qmJxu6qcICDZVKWyMJURWxWSHzwCzU1MFzlf4d+bHtwKcY6kDfStP1",
+	"wrNBsPA6SSF05KNi6bkskpv6PEZ/Hq1+zCe24pS96EMFYDTFjbhpw8yLcpHW34kWQzo8ZniuE9OSu0nF",
+	"JZxapjZPueyIVqrGpSFjhVX4DQgFRIG2RarG8BbCBfj3M0rV2N6+qIzjsbBzG9vSyjOo6DQzgk6SdUZJ",
+	"ztqZ4CfoDlZDIb2tmNsuwbjoFoTomPH4m1EUgQMPYYenaZt3zHWFYGgRM67ZAKqk2HD6ebdF0j5Kqus3",
+	"NMvtvlg0tDjRJ3axjfZLFya1Y9MDDHTGg59o1s0ERSh3E3M2IZumyJODmKGRFrpp13yYJY94LkrR/YbW",
+	"feXO4dG9B7/TunXnQbTgZuGi4tbwLAfi76+he6gdXVJd1hVjkZlzrEOWK3OebWnL0OaTuQ/ZR/Biua+x",
+	"aPeVOmmRbmh6cuLqR1Oya27BksreaLg7meiCP9vs6HyG4vV7LPc9rgbFPczGOjdyKro5mD0SsibYI92H",
+	"+ix4+bwBQeySeVaKGK/XrSe7CCE+xRU9gjz8F+iG9gKfy75f3wTAO5DqRvq54/ZQT/KRSINmYDmup4yb",
+	"uTQehoFb96DZ2K5DEJS0xKLUJTVfoqxeF0RuglJJDioWci0o9bNTr69tghml4sX4ka0Vwl9xerKKvUVS",
+	"djJmW3tSJmScrbZlZFKByErzVpPN308cVjniJmjuXDWzmhJTg+ZV83CUCpjQdmnXsB3Y4Y6ILbAUPvW2",
+	"kawzKxhzCntNGODVLsZhWjkPKw4ckFMsOKNUVE7oyhjjnNDSU2XP0QRz5QldrKVe5zsQXYX8KBNFqJTL",
+	"DQCpJgcW7vJ/INjf53qWRZJzukhRg/IARpZa7q8eEabeK+erfkVdz2c4sqf5nBcfhYqPVnx0Lh+t7v6l",
+	"Oas3uPhn8VKPUnGeHmpyLIvBMIdcSUwndXqa42KE5oMVHsH8RsbFJeY0gkIKGWXraE/NM5y0xiDNGEBo",
+	"irDrHhSLmLCeYkpSvl8m2IejuFegHkgxpjzZGvuAcm9gwIlm9l6T8RlN1bE1YWH1BPO9DZunvDsc282p",
+	"KHo/VtrF2VsL5Liv2Il0+jDZtNd3zZuBz3fL+0nHSzP6rBtf5zwV0XJv/qiA691M9+12Swqo4wHgj4Yr",
+	"gltQemua3JZo6balpQClVJBg73vv6Y3N9NQXESZQcddKS61iDCq1FmMMQsucDJcknnoB2q4fazDrcneM",
+	"DRJkZQfAS8IC6RAwhAyTs2lB7IFTgQu1GKLYwNFKydy1VPVaMZ/oOdzHhTjMCW+YHmA6sd2Aep1oLNFu",
+	"QYF+bySySUHVXNnvNS67LQf8NFzWu4WWpl2Z17klgH7vs6U2lxTWXG0ESNPnD8H+tsb034VPnq4QLXKJ",
+	"oSXLmSkBnn7jSeBnJgLTQDZSetyeuMdmvoCleC0sODKF7c2yZMJ2Aqg5OJlUXnsRd9qbidybjqgDvjkC",
+	"F1G5NeBbDw2Hj0sjNhLkcm64GtM38mVLjWXLzZqCBW1JVjtevNneUi7n6oY2nDJAC7Zv5kKOBwyXcCtf",
+	"kEU90E3KxAfZ18yKvLrXdreZZq8V7qer9TrTr5c9FiCckIh4bXe7tmPWtIRwe04CwjqxTESDq2Cmswcz",
+	"nTmOaQGDvPLEkoanVzzagXC46+jjcDjuxKiQz42YwqgjqXJUHjEfG8ElpvKp2T65YP386wFUF+ATxik7",
+	"y1zfm1Qv3CEGQgD5LN/dL9qBgZ5J7SuKOTudzD4KwKfeR7CcTLC2MEp2p2/EwDhYV1fbL8/+sjS2irVU",
+	"rGUpazmPkPblKiYcqkrHrHTMzVynBaUqlEoHDnH2WPZRjGi/czXL27zTt0bOMviHi/FClK5JiABaNuYr",
+	"BA4WWtyp0Aaxhg4mK5wGuwotOFboac6AbudjoiBAWVGqJ8+41LwDEVYUk4TjbYIhd8BjAfBOYFtFrA9i",
+	"lmg7HltMEUjsOlSmDwgf/lC1C8CRntDHcuBiOmcw+pIiBIuM8mSTJr+yOpbgKublz2xZAXq5RkiNGO47",
+	"q4IzzSea9dUYortsApjKYpuARvHMkZB5kk8i5v4JhfFKYcvwHu1mFLKI9hP+iTtq/ombaf5ltjOi2ERb",
+	"rpCAkEsxoBQ5GUHk9HRlw3Koojkvpml7Isy/6UzYeplTPeKHfkpUy31MHZahZizCWDlclQ8TWpACS9++",
+	"WR7wiZi46cGu2G86PBc9ALuz3xUrQcfYjj2ijKrI9g4yhjncZsL0F53wufOFV2YXtEwMtBoIhFz1JBtq",
+	"wJzZ1oeqPaeN4pi7Bohlg8snVxD7MBUYadtBUTXmE7tcGBjpBdwPBmZ90kQKJh4joQ5ZnGGrKmNYr8L1",
+	"QBUL8eRCY1GzGJirZ0j9WI8V14JlXIIf7KM5IYZgpwIyt4qZyt5J8ElREbIaizpp0owobBv2OnH4aZbs",
+	"eLMtV+z+kMtFxibeyaGuWSFunFNB6QVGKDs7a4Vy1TeBTJRGTUGJ88ft3p878L2LHbeg4VqHGVC/8uBB",
+	"bdlqLB19ywNDn57B9uUs/eJTgemeK0qh5nDv4zen9Q5XM9HgMzI3EHItFgyjm6nBfDPokqphp/RPAf9u",
+	"DAu6ztVGHX8RTZ+0SiSDBCHRBEc24M8WFgMJbNUhgH4DB6xVnlS3a2sSL1K0cO3LX8npqi6ot9H99qiA",
+	"d2dK1ysOmo1r5aKhQb3xlbe/une08871oFT7M2jc2K7Va9u1a8FFmPTMNVjHpEdnsrLpndGmZ85konPD",
+	"ch+JIkBkgY2PJKkNrHxFkv6SpNsD+9IXPuWWZrLuiYbJV0f6TEe6gLRccIjdQi88xKV023k5L7S9Lzbj",
+	"5ZFKOnNxDoMm/eZY8tfMn5hhBBbnPJu0EJMSklvCvXWQPmjyLyrJxM3NYYwHzW88XC18Z+XlCAOd9CTP",
+	"IVnVzY3MquuFyJyNMbrFXm6npMnbw1/lblQGyAJAsOOo1WokcKHB0X525Qn9ayptY17yREEqK5i/Vxfm",
+	"zxrpwH7kMJzJwpmJLhYHWfsELk7EWH6sKk5zuZymym64PCi+dal5IdCuJarScbgLVUPPD35vzUh8S1cu",
+	"JRjfpymbCuXuMk+F2s9ecRCU15a6X0zIfEUJv/AydxUl8NKj3Z2fnG7Lcy0MDtj3ym9jMVyHfATVuIEG",
+	"o5+7KKo9x2DnOvriW+xwnmtZ7NzsK5Pd2Ux2RTm5RTY7t9SrGe2mT7sr7zeW2paHK7ze4NZTWthfoC4w",
+	"1JSzyYzuPS0eiYynXqlFhEEzjWGJYgLggkAU2217guEEY5H0+vkcAYTMioRf80LNisOUJ/JUCB3i6vsH",
+	"792GHcWZiXjxh+2kNyVABAd3zXZSU2/C79hO0NxZRzTCbi7bIDlnVTYXj2AhN8i+o+U6q8RjV3BFiYfO",
+	"aWVlrASYwsroiNeKRPt08eXKk+KSrWJqdCOoTI2vsKnRInSubGpc7RgusTUuPVcVEzkHJlIZEC/RgLgu",
+	"od7Ugoj9nG/5jnXth1apvRT7oUcnNpW+7V30pOh5V3V7ffH4ci2HFV2rzIGVNH02c+A5CtRYuX558J19",
+	"aYbOzwvy9S74qvfIMIKXK9B31fsPC7OeZZDWshJuLtuSiAvP2hM0bidx6f7Qtsy9PnrUHiSYkW3lndEc",
+	"Y+JhrjKB5Z5dbyoDhO4ae0tljEsmHicaEsFcWlzXk3N4Jgqg7rKAQ6BoI9N4KnjmAcAdUbpTuZQ3G/BE",
+	"5jyRiDxPA8J09Ki4pBFmHRGoG31K8s7OrLxjDmMNXm7ZPLNZoef+yKcZm4s8OHW4j9NE0GWxh1RpDTNI",
+	"tgY8SXGpToQY0tDBYOzZHi3N+8YTKghG8fHQYNAMGjs36nX4n3pRyDloBqNG8PRhcb/bM0ZNr2Ge51nS",
+	"Rifmk6CDcffP/+Lvnv3sL71c7a/duW8OOI0iSJP/neZf60CWBtHU53/xn5/9+Z+Xx7JNY4EhLxpFnMhe",
+	"ztOTFjX0TbN6msug6BMeTXVbLMR1sxDX5yyEEaI6fZ631FBIeKj23zxobO/AsNYQoXC0LyBmtGc6OAeH",
+	"cE/Ep0mARW5emf5XQmAlBG5gUlUOfrNTkNm1WNkSUfDKE7rnK9lV4ZsK/fqLZSa1m7bmkVlmB112Ds5T",
+	"1j5V16aRVAfr0m2HG52qcKENEXTLIc+9gqhWAJmWEFbl1u9rkd25hbrmeaquD+cQU2fRWqpY27degSAZ",
+	"gJdYTxW2s6+CZM6o2tJCLgmSsUu9WZAM6ANWim2LVMmeRmxtYaFiClURilTpnA143gEE7yhOeNoaZqKb",
+	"PI5q7NAFytCgADMN63dxhq+FTI86fcY1+3LDiDtfvgZqrmRRJnoAVhGLThIL3fSxL04bGX5r4Qbwo5CJ",
+	"VIt5n2AdQPymxu50i769clohS3LWFh01ENqq1tAEqNbga+A5FrVzjXkIBzhbaB0R5kARLQ0FdHEB1Tpp",
+	"mm4+9PXCmCFo4MXGDHW45DGfUlDtAhkNs17fDsLAOyHmYUGSD/B7M4QensaDfbgD5mgtaffg7kyr168W",
+	"zX7687979uf/HITnEn+N/V56kNH0bFdxm6ywIsVC312yPpccd22XeFVHC578KgqpUpm9KCRLDlfkikuc",
+	"JvTdlSfFLVxJW7YjqKKQXmX1Gvn2GlFIKx3DZdr3snNVcZnL4DKVqeEyTQ1rUvKNw5Sgn/MNU7rTdVWR",
+	"SnpRUXWwm2BLVt0Ifd0FyhTmIhskUhBCdWjUJCxEblql1dkgIArp1iUFRBUk6+ITKqnY0bqE4JLjoipK",
+	"+8WW5yuf2RcgcOq8dACCtN3Sg+Um3lv43gGShtVq6kxBKBfgkkXc1+UGXt3vKyneStJcZMEXMU6rvAnr",
+	"2Kint6IS9i7Ztj29AQtN3DM7dYoyNd/UbfZ+qiUM2dJs6MVHcRmXbOIh66uxeCQy3xqdaDbOkjwX0isX",
+	"Yr5ZLDxNAWXXsOuoxt634V2l0HUhoXJme8LQmwaBZdZ0bdtYYB0u34kXZiQuvRk8/9v/9vm//udP//lf",
+	"P/vBT55//P1Pf/m3n/3Z7z//4R8/+86PbFRSC1d3XnCSgw23El+4EX14kdmidAAgJn61RVlFSgQ41zBI",
+	"dEtDk4ScsXw9VxAH56/5GeTC6Y1YTTycurCV2beS+iY2HBcI5jRFR2XZJ+AbM5JlguGVJysFUc1Q4iqW",
+	"6gtj7J0mPZvLI4uMuyudjooBvXwMqLqJl2cRPr9ruK4UfJ6m4X1rnnWmYN7tik7Oxn0BTqR5vGzMtVEE",
+	"8ptspIXNdxA5c4QEuJ0ZwyJb7BwKc06C/LM//8vnf/HjTW/fi0tLrYjgKy+Fr0s2Kyn8rLbX86LRp0rc",
+	"V4AArl8fdqo0bJlUPjBtVrJYJYtVstjiOKs0VePZm85yxdpQJjBnSnYEG6hMnN/1F4/go4XFLuFnEILw",
+	"RqtMN4/lsdxy5f9qJIFFTcZdoUYjV1nJjF6WschqqRq3xjyTiewVtRThqR4neacPjXRSngxYrtQJ44yK",
+	"J5plUBijPIaUXFfAttR+JiA/GJqJs+SRkLbAYkeN0hjEQjD8chmztuhxaRo2X9XYHapZSeX3zGKHVL+6",
+	"aJ7K7UVTvdrHTb+mo/mPxigDfB1qE9awpK8rdFiz9YPNoG39QhyayhjUNqYimFgB2AwShGKyZ2MjXvtQ",
+	"ttjWrvTa5G2MybbYzx3Tg0wn5nhBxe68n6lRr1/U4ZQixYZdmcPaINEaFxihGzt8IOB4YB1RqZh7F03/",
+	"NPoJG4tMMHMih7nNx877QrKBeiRiswsYgFF0NdWzLZZoFq54SoUTyw9tCUXajgJkUg0Ei/lE42Bsi6bz",
+	"bpIK7eowhlBjlRW1GO0mzkVrxUuyknMSr9sq9e7gzcsrJmhHZC+wytjSYoe2HPUFlWn8ovlI4Qis4xol",
+	"ulvl7pzJv+nuIk9pRS+gxBrVHF7II498EqOkwLuDWTpAbFxyjiNQ7AND+XiaEhEfAHaFGWJqiI+XFGML",
+	"HgMHcBV2bR3kqKgijLPDcsjjvpCh+d9M2AZsOWQkvFAqsaiajMkzjhyaN4gQzoenvm8n8lKn3q1abrI9",
+	"AZiJxvbVRh3/XxjQ9L2S/nZ1vEdwxFoxn5TE+iAMaM2nBP6do3q92XCKxGCmPVAq4AjYqLKUz+9gmPKO",
+	"IZn2aF5A5Ui3x+tQtWFxMCrKdibKBsZKc5fNBTfEpUzYbKF2gT66iaEfHrFzV3YDcueXEt+yKunyMK27",
+	"3idH7osLZLfzOjztnO6nKfPnxoq5VWf1TGd1waoWx9F/YXmQ+Yqn8cqTdvLNlpEbn65TM23esak8xl8k",
+	"j/Hco7beSVvorZoDmWBP2caYCW8m3zwy36+i1MxUhhrNIbf3R/nCU7xpKkA3kYnuz4HjIqPpf/jJsx//",
+	"829+9cmnv/zls+/86H95YviRGeXT53/03z//0SfP/v6T5x9/D0rN44YjytXh7Ua9vmv2JsmhTve/fet7",
+	"3rf/9q3vP/vZP9K3a2QXzJv9ucecnWUoyw2tRl4TcXF0q6D8yjG0UXiWQBlxLkFEJMP2SCdSaM0MBWNK",
+	"zq2EtAbBnOHN6pHIHiVivFAzfn8WVrFH4+4mvVEmbFBu4oKDUdG1v4LenLOB0jnbpSBgzVQah1RYBirH",
+	"yNh0Y99r1O2LNRa9ffuIlQet80zwQUTGWdC9jbqMUjSarGeV3rdFfs9O9gJ00WWOId+n5dTORPZaYNTV",
+	"9qFKY6Hz1pgneYumHzS3a3thkFnxvcsTUC3rtV206TW26+YFZfhMo3Gjtm1OGK6meV+qvGXEsgmY7+hf",
+	"N4p3Wt4L33hiWSZkO7BrCE0Esw90kpItEz5E9xx6zK4BpwMFxx/ijlmdoZCxmag0J6yxXTyAIndBcycM",
+	"hpkypzSRvaC5Ww+dlmumVq/Xn55NBbZbfhpNp9NaqRFnikOaoQqJZgM1KDu7T1Nsp3GxZmgWuWq2vqkG",
+	"7URsuZM3P6EBOLbIHokMo4pgUFh0SqRd8qiAV44zLLpo6FeivfihRDPNu+C/6vA0NWQKqmwkgzl05gGO",
+	"7ghGdQGEprgMD6zLim0zXAs0M9SgW/qtBfldQXP7bPeI+lod5tMNAMdUXayNLxYtPZia0UY9Br6ZCq4F",
+	"y7hkhvqvfr8WygJY1m2plegBvrKKmwxbu/jMvcVdA6IV+MOWOcEcP1u14/3h8E78xXRxwfatYwymI1GZ",
+	"SS7XGofLvtAPRruyGZIdfMxSkWuI9YAoh1ikCZAYe02/pBkxC+cRAw0kV/DvEsKC4Z9lzLecAcUi0LZj",
+	"WQKE6XPNpKJhqC4EgqixrLH3bIcWNwZfoaZ6yiLUgSsutjpD7Vgey/2Bkj3nsKNfrH7hcgx7ECClcxZp",
+	"leURaCYjLeIau807fUxKNKPB2igsTh4lsYiNrADdjgbWU4cvmJU5ltiHw64HWRrG9AFPwAvv1rGrIDoI",
+	"8hdHWSZk7hXSFEa1wwknmvE4FnFoo2+Ygh0SEHNhPndNAux7W3Rtmg/KOceSSz2GFVCIlZdIp3gh1gU4",
+	"G9jAKGtzAiIwPxKIxYvFzjNSls1YP63qJi1KiyIRBjw7EWYDFuksT8MgHwOHyGJ9auuz4BRT/T0SmVPC",
+	"p7vMlDlJWasRbFalCHbipSnhuS5Cx/KFgjMPLTaWrJq5sEHTaIc5z0c6aAbw8aZVj84qDON+rBaOCROs",
+	"MjIrk18BxJcRZV2Fn58irV95Yi/QlO+sfCBnmBEWDFGULjPgiTQ/Y5vNwjAHTIUPHMe3WLH2d49Al2Fk",
+	"p5g02+/mIhvzLNYeQJzKVqxYCXGObWG54KzSjc4ly7EqZ+AXxhm4yVVYnCq67ABU3PAl44bVTbu89NB1",
+	"rtmGWIFwDF5oQVNUny4Fva8gNJuqNqrbLaP2uavc7cIWzql2ah/trKs7vCT1TSta+cppDlV0wUufdnou",
+	"2obnU54bJrAPli+sKwk0lXsgXVQYwnr5Hf0vjI1ksZd8nkft3UTnh9T/Kp4H209RZILu/gIPgP1xtSuM",
+	"IznEj76QXgCcwTpuALv7lRPvTGZ9Z5hemN+Cy7xhiRqVpkaJ58MhJkH2Ep2DB5aPcjXgedLhaToBsGRe",
+	"VtAdZF5iZvyIpxCanppDq8kb7hA5+nw4FNLKXDbXLPq9kRiJmu20NZInUo1li6YEFWNUtwsW6aTLGvWw",
+	"Xq+boWrW54+EP9q8LwZapI+EXoTcd2gdei/SNN0hx7onn1GeK6TOGYkIUgObQT/PhwCTGgZFlizl13nJ",
+	"tPiZI0v3SYpZZkzOk4FofRMrle7rhF85NES/zxM4fVTD1Bug3d7WQEOAjhkAbDKET4gM81T26vWnbhhH",
+	"tswsU5IsOyLtLjSqP12PjF6yUZvnuRgMzXS363vbYcAficwImLYjWJdd2Bi3lxibZaPumgFuZEfJbtIL",
+	"mk+ewr/1yAhe9t1VMAhmdyLRNhILo5MT3cJLah/QceLDIdTP5VoUYWLY8/zNDOGvvhplrsyvyFoY61J6",
+	"omTed3lH/lGl1v2zio9OOySQ0ORo4tIVUbI1klDYOWgGGB4GJ8ClVmkh5NIWtOgNhMxbOvmmKD6aPaXw",
+	"NF/eVNKTron5GgTJ/q0M0B7qtRs3lt3HMMhVzlNCnNiu7zRWxpSAmG7Yy8ZuPQxwHxvbkJsLO1gPA9o6",
+	"0+7T8wMpt3d0NXWFwiwqT0elfjhPhwu9WUnEOU37uPLEXeel3o59K9a4gANAJgb8DW59IKzDpZFnCrfC",
+	"TSPNQAQA3nSWKxZlIjc8KWKJ1LngC30PTiapKhu9ut4K/1itUthopdO+2J2x9ExVglAlCFWC0MsuCFVO",
+	"rstzcq0nbGzo5sKjcL5+rn0X6efsL2Bc0KybqQGWFOY6R1CtGtuXyHiKBAX8HK2sRK/X9p5ZwKvLcJ95",
+	"jO3C/Gc6VWORLTZ/7AGv8SjE0zAYSWAcU2m0c5gJsIa1rR2X6oarWHzF4isW/+/Z1lH5Zl963+zF2Ueu",
+	"OKL+5EwSznxn0wDFE0Q8A0qkbdZ3pnMnZnTy5BHPy4JJ0wk10lFQFD1AqpAK0FGN9CHBFmPBQ3maqrH2",
+	"MOJBPhkDJOiAnwi/DyZFj+fJI1tpant7jisJWnmTVumF+pI6KstEB9fWz0OAEQbNre26aX3AsxPDEnE1",
+	"rR+IJEXMZ1BDNhrObYM8Uq6VRD5SSUewRn13ex23Da0XLt5liTKeX23bsIW2uUN4GcLpGa4KAH3NihVJ",
+	"7PP8U6WABSt4Jt7zroh7Iru9SkHQFF5loqoGWrGfjdnPEdAJDL8HylOinYD1cYGMCY/wJpFELgZBC0EB",
+	"RBowlEu5iqAb4yfJvBgCiMfBMbzEyJfrUI5Vw3g84pFUWb0vBA/SWmq8S/YlJ+OcNTBoUzFvzrUloN1F",
+	"WADgnKB3LsJ2QZN7EmihjXrXSuJUkBqvg+budaOi0k8D/hgUfh00G1evP3XQrdBQN0fjgIYoXgSAdTYG",
+	"IYb0G0Ti9OyLpnUHg9oaJ7HRN0EtNVvSToUeInYr8H0lk1wB7HXzyVKtGIB9OlkCgViFOeOqmTn8JgYi",
+	"6xmRsvixcd39SoJI8dsOxOlA4BVI+VmisiSfwIKUQYR2rqLwNz84y8HhIY1GqJ8WLp03SnOgsdaz15NN",
+	"sm1eD4vHPiBV0NzzfimFcEPcdqcv4lEq4hbkipcnd1aNHg/oqXBu9iBX0Y1nsr+naQFh7fLhE6i+1RGb",
+	"oHg7+MTynh2WOlmrrFii3YCM7glHzoIDUZ5812iNDnwMgAGKj0/EMIfwSYlQ5YX924graGI3FMCVRmAq",
+	"RSxuKcYMlLJZeeT+qExLN9Uidc6zR3xGi1yFPlw1l+3p2jfrcrXAiilUTOEFMYWXVceuNOCzGWB1QXdX",
+	"405LFF387MoTW+Dh6SrC8wG9fBFC9GVdyDPdR7sAlZB2aQCNTkgjYCdXkeS8hLa11FB7AE6FzJ57ZTaW",
+	"lRDOtBRAsIzR7dSnxCMexwkWrbmfmaHmiXAsc8Af+w9tHaXSM1cxSWENpkuSoV5hmlDx6FebR0+Tq3Pg",
+	"2TnPE50nncVprQfo53TFvlCxc0WXEI4zV+oEsurM8LTIILIqozQ7/LOrMiZAl0RTdmhhvEMyAoYuLB2R",
+	"vjOjyHbUQNSO5TSatnjMO7kPQhuy0dAC70CgGAzW6L1DlcgcKi6CwqychmqR93BaTcZhLsgCEs0QgzcX",
+	"8bEkeLlBEkuAxTMLgJH0UIAKwP7QGex9ZrRrsxoxn1C1KvNjpyNEjD8C7rl4nNewEOV7qMTB9EDJNgu2",
+	"DdVzQgZ6HDy5sUOPoKwOLOojkdXYAzSqDjgUQuQaducmvuVhik8EB8BArz/YTdM8zzxYo/ePDmrsFnzt",
+	"Py4lPBYqXs3pd1GNRd1MDSJoOMoVggyOk1hIqlE4SlOmczHEcexLhlh9EHHnYNIxOxI2TzfRVgznLUND",
+	"BOY0dMUYkhrggIG7PIKYKDOIgcpEC3+KsJ6YObMDc2DMgFLRzc0BgzHcF1lHyDxJaf0jOUrTiCVdJhWe",
+	"ijHXbCC4HmW26mMRDWjHzJnhSn1zGVg/6fURl3GuGwd88jNQ0Twv8OMP3c1kbdFLZGFnoXCfIrMjL0E1",
+	"z0MzfCB4XDR4Wga5uWzQJwBi0abDukN1DGKuvme5Xgp1m80vNwdiafERw5PAXR3zXGyZw7RKyUczUGG2",
+	"whviTSbV2OwcVoOz27xgYHkZ83bzYaRQIRLPKRzahZn2Yljq0tZ3bmKkVxgIORoYmk3hXqF9HvOJIe7l",
+	"0Rhibz7YesQz0wNQ+8NcDN+zX5s/voItmH/eMq3MmcP+DJnGRdXiZommd9FimPfN0Vh1lduT0pTtDAs8",
+	"5KKgg3O6loBPAN3fsIIVV+DNyYFr+83JgWv9zYkLu31zQmCrR9jBm5N7totFmMquOqKP5lxjBzxN5xaI",
+	"2K3vwHJyG6wswfR58eDPhINqNqwAgIhOxCSC8sBSiFizqD2JFg3nREwuqiTq7NUB2mlpuGKZyEeZnEGu",
+	"hbeo7qz1Dc4bOtD/+Tdsuw6KSTIwx8/Og/5yY01kLnoiC55eSLlGIISWdDa2dupHjase2E/BsjAClf75",
+	"jSewIzYYGZkiPPZCfGZa63DZESkUotgOAwicN/9ubO+YASHcMTxo1BthEI+QX7SGe/WgWa9d3932H97Y",
+	"C5o7tfruTunhjaB5vXb1RugqXlw3a0YVIV0VjAapqSMo2+ECdzVEuO6FgROZsOAFxdoaMQkKetTDYCT9",
+	"8W6T4ZdG2mhcsw/MKBu1xrVd9+BG0Nyt7e5dhfocKucpRptVS+MtjVkb4EvOlr80rnkqqMyduDNapZ14",
+	"cgin/nTN17y1ApmoQjwusUwDj9kYxdLhEOT9RKI0gdIMKjIA5s0naxb6nK++ZoIPlpY0Jt2ipyDXhwrh",
+	"QxgKsG3WSZUWmiVYOb+jpE60r+6y16JcPM6vwF9bVHbp9SbqbJGtHUUl2j1pfk7NJveyUc++enjvbmhU",
+	"B6y7YsvIoz92ewarHBBirDcXum5PhKvTD95bWwmK4SDNfDQzjMdIaNGTY6pkdBw0jwPdH+WxGsvj4GkU",
+	"Tv+I625+KhKjwKWIZfzN9uV9cSwZyywIvHMA2zECys1Uu2b+0CqqzRHNMUI10IhOhvbREjT23BrovhqX",
+	"ILOkxFBhNlbZCcLfeyVueKoVLganpaBqIeYUiYzl/ESgeox5zJLtuK5QXCuMB/S9i7o7EWKI6fG0Ioah",
+	"H0socw0ScZwK8x0sha/PbtepLbKfFJJin6ddXEGHop/7k0nVWIds3E86fSwkxn5vxLMcSswcy+i9/a+3",
+	"Du7dvXv74OjOvbuHESx8wyjPKLhDJDmFgN9gEdmLa7lSrcGo049qbF+fLD+t5mDO0yoPYUJeRbGlWuUh",
+	"LTFuPs5n8em9yer4KLFWltyF1sPuLKxlgibYKekVpbzrV3dLUl99I6lvhhyUxL4Afmkyu3zH0lzBJnty",
+	"HPAcrsG8iOzjIDz2lIBjCrU+xppix0HzybFfSOzYsPqnT2FPinlOS9tz+WZVsf+ci3zxHk8k3mnzL7CC",
+	"4pne0kTOzIKfY/Evcya2PlTtxTbbr6r2lCGRDILmv7bqfs1Gdswvvz8/aviI6xPT+qtQMZ9TvokVwVeE",
+	"ZLXvlFIwYpCWd/YKeb8eBt0kzTHMexYQ9mnoCtYu6q1hevtQtSE/Y6/Iu6A8xZNkOCQNxqUquhq45hnW",
+	"/m9P7Beg/wTNnWsXUGefzsU6iIpwgis6dKZ4arOGC0OmV62CtjDFTZ+wfJx0hJ/XRgKErWGEVY9IECVZ",
+	"u2xsJwcRNGCuA9MiFR1IcxujLCQVmhMpMBx7Q0ZuuzuWmRgKnpcaIqWP29pLETaH99NIfx+qdo3d6c7r",
+	"3NrkqFofFjiSoT+NZG5+/7GMTLPQYYuE3cjFOlJzhsqKLFNZzR/Y9Dyt3PqhaqMka7QlTEPpnPQyoyWG",
+	"TKuBYP2RjF0dQXB7eTGWVrVBMYmzTOicZ6TPeKgIdiN4PrsgIobysccyt+Ph2mb62sGjx0OHqNBZwVYB",
+	"0MI+eUlAhjXUSBQyM3c1n5Dggs8OxNJEM6JiTchnidAuY2hJdCzBf0SkGR7BwcDPpGIjGSvysEzvrXV3",
+	"GSkY3EgwdR/AAfWIkQTrddQx2mocWcnczN8lTbJ95zyrw3Vj2UgWW7C4dhRRxBedVjkN0DmH6S1jU8CA",
+	"0T/x3jvNer3eQLL+oWqf1iz1vXNt/R68HMNSoqc5lUZtXSddk/bhomA2FyzzPFB4jvy6y1MtvOWZz3jn",
+	"rPEabbqPz1/Gqa8s4szf2ZLUg4LJHBlnwb57Yo+P0JCNwFd5itSzYKHXPUn3Uy5XLwILpKcIhje0JcEo",
+	"Do/EVoiRVbwPxPsA/2MqY3RdvYq34F6k67a2jFf8VGDGuGi13b2nS5TMK0/wei4N5i2Y3QXkPJw3Bduu",
+	"b6ylLaRXUzpZY23idB7a12lUyfCEyh1yyZBshuLbiLkuzzBiYjMtbS058quqfSeel9k6e7OvmIO5PkqK",
+	"7SFcUnZ+Sukwi2E0Rwv2BmlqzmVglikplBanchj9wnxZYNmCH4KnAKC1BIrNaGpS5S26gnPA2A5zNayI",
+	"V0W8KoTgs1I7c5OQ3J1HIX4gUitEJy+BynAxlh0XweyHWN60MBkUvtUT+dTbRvZaAqJhzm0pqPL8o4Xg",
+	"nreAhgJcj+cCsk8b28VjgNGzP+yEwTBTZqHNT/RwrwCys9/Xt3fPK3JjTa3IBQeAwagyBW+uNoAlC9e0",
+	"PaHlPHt0hbuDI72VyK5aqADYmzDSd8xr534TZnzJz/7lD579ze9/9r0/DCyrauFHzijQsiVkbt+9defu",
+	"28Fs6CE28OnP/266jcZMGw/uHdw+PJzfzPOPv/fsO3813cb2dBuH7x+YNuaO4//9/H/+eLqBnekG3tq/",
+	"8+7tWyBtnfGu4i6ddle7apThSTqDk+ZVhbCBxYlVZzQQMkcx1qzTBj5eLWS8zNUrBsOUY4GHuVcPfLL0",
+	"kv7igznZqazjR8zd9CsOcraTbRdyoUexWOoVHYpzHSP2TL8ozwgG8eAgWu6T4Pl/+Mlnf/b7v/4fn3z+",
+	"029/9tfffv6nP31iaPHT3/zqk89+8JPnH//siSHFT81y2I+JNhff/ORHz//iX9dQfaihS64B5oTaoPmN",
+	"h6vjRTYApBoQTYWPjWGL02aCpzZn5iKXdxUo5TOqpG5fVsNCdmS6suNXdnxX+SkvCN2aBHShHHDlCRni",
+	"F9V9es/CQCI0sMgEyyDlScSFecy2huGseV8kGcvF43xRYSePYr+CpZ1e1UpNmx+/xeWYTjkJFVd6eblS",
+	"dfsuz+dzlqu3rkx8nlV4IneTIiYkILpBsk6i8d8+81hU2KZEIjaNW6Iey6VrilsO4S4oK49VVi5VM+eS",
+	"u6vq7jbe6t/86pNPf/GDZx//4a//y189+8M/eP7DP3r+f368VkQI9XWpVW0qOvnvU3pfl7JW0vuZUHdC",
+	"ooAeATxfmX6kgcYvMey9D2984Y16ZhrrGPRwYSpj3pmMebCICw15uMRnMOKZPT0b/JyQZb7Nh0OISwj0",
+	"QLfMH/V6A86+1sjjA76VKtnbck/CIFMpJv2BEd1MipgO1v5q0MKArd3va6VGrYnea1ZPdC4GLb6OjGBW",
+	"6rJr/Kdpy5MSKDh4wQKX4kYsVsaKYoVuEWUsQpDLW5KrYcvi54EIsmIRtOl9PL8iZ7gdqwkGZiCVSa8S",
+	"CgqT3kiXom9XIKPz2f6VJ/aQLw2rdVS2IhAvOYGorCuXZ11Z/xKuK0K/bw/YeVY4lkwMhvmERXjPIjaS",
+	"7YRgKoTEw4S5j7a6HwBViG5XINYlIIUA8F+iHT6EjG3ZhnysHI6Fki5bD+AwuirD0snWMcCTfO3yyBBk",
+	"dynFkc8sXS6wHxXECESvp754uUA8xDzRKSFxTfHvcoseV7T934vwV5UXfNlNSNZwpDJrTboQGfLKiZgs",
+	"NyW9Y164QBvPO2JymonHXK79+3cYjLUSmi4/atEuPqYSYrkm3z4UArs2sguCwXQykeNuXaKwNTeTiFBN",
+	"E22xGYSRfSwumDCDrC1Iw39HbFwmwfzTsqJMxSPM5VmZ2bwjJpcd17W6KwjxRGELW7bRcP5sz8Bv74ox",
+	"rMJqHNeMqWK4FcPdiOHCGWJcWip3ERz21OirI6RFTOdqqAHTJZG9i1DdFgRqWWJXxWh9MWK0Njytm3PY",
+	"cLWAEu86tI3uKhYn4IGP0tPzVSpYhL6TyBWppkacsWTCRsNU8VjEIaFy6lKJiSQr4NXfpG/PCGdXoEgm",
+	"ADY5H96OOjsNyxLkETupAmKdsmYXIf/Tj6uxThgJpusgcPoXD18PFgisDtfCoNMXnZNTsO7sO5kaY9Go",
+	"ejgXVqajZDcxzN9Lay6eFQnKRfjKk2f//b8++94fP/3Nrz7BSJZPf/Wnz//jXz/7+Oef/vI7z//kx88+",
+	"/ofnP/wrC1oEa9FOlRkMIoQXeOFlgHDz1whXSATN3VJqdkL0qHnDz8SEn/wJWqGqOQ3mXQ8D28D1PUTt",
+	"hu9vXN97upqJJhbxaGgNKVBaIi6tmXg8FJ28hVFAiTml7nmSCe29WarG0AyK0lnueD/77ifP/vjbn/78",
+	"W8+++7fP/vwvzQ0C801HpaMBJMr90X96/sNfPPvuz4KipJZtfioRvQBBv3Gt7upvmhNgX6D6nN94GAY6",
+	"6ZnmP/ubX3z6L//p2R/87bPv/hyT6bK8NNkipV3wGMobWGx1SrPvDERL99UQabFLcnfhTKp4ZHQUjEE7",
+	"fyRFuPjrhEtYCl0FTJxJQ6ZlXBgyYZd5JczWhZCK2A0bgGkf8Jmp5pXqYi50psZU7SjRORU+irpJKqIQ",
+	"YMUN6UCQZ+JyhsjxDmWssyjnvajG3k4eUZGsdALd2GouDnTQNA8AfLnKCuwNzfoIkp1oRtTYiq9NhB8S",
+	"rkCWVNBICCn35pK7XwYJkDoYJWfDlHdEX6UxpeirUc74saRvLNBeIUJ0E5HG4AiRMCIzY+D+dkAzKIns",
+	"tQhvd4Rwfua9RPai1y2iHy469KDVQCAMY67Q75LoYxkBUYhq7C5hNIKYDnXDoPRXROwFLmcUspFMhdYs",
+	"4qNcteg36Nyo9gUqIWAVHhx+zSzE1989/DpsIfcABd9L3oQhNsL67vVw79pVmG0NvqFSXu8fvbV1PYT/",
+	"NK6aht5+s3G9vlNHaw2gpnMdMi0GSUelSkLEbs7buoTaqcbHEsrj0Jkxa69r7J45M0ZPaUMBtwJjW/cF",
+	"4CHYrc5ZH66/+cusVY1OovmbA5g941nGJ1CiDuo5AmoLZfxjWU2mh+ZTaPpY6r7RSKUwu9eo7Vy//eVG",
+	"PXqdbgbtOyMe2oQHcdIz/4HqXUrn7ijn4jHhOCK/j0JzRAqEcTNvW50HzlwiWTvjHQESm4V9h9JaPB25",
+	"MmeZGtMJdvky7QmLPIYQhYh4eSy9M44DxLVW3WKp92FC7gJQX92ZKwIF2mHWi7El4RguNWsNRmmeDHmW",
+	"X+mqbLBlhbM1WNBbKhtcluGqJCk6Rm3vcXAODBXXLT7NFAUDsWj7iWZtgYCtQHiqUKDK1jQBH7XRXYlF",
+	"mztOh1OvKS3MReVrq3jSak9yLJt79cbe7rW97TDw680/nVXPrzyxV+jp0mooMzU0aywSOk8GPBdAy81S",
+	"jHIRQ2ELrKYJQyt0aknaOoU9ZAqqSAKNlWo8q1a/LfKCXF0k3ag0zErDfAU1zLPzvpWYXmX+vewwNpI1",
+	"EqhUBmQZ1ZUxKj5snKQpo0iaDXXQtazE97pIp+eZfz3+cgVJ1fpwkUX7i7TjB67OE5S7MloHVFayMJIS",
+	"3L6xIjjlAlrSUC7gaQf7dw9uv/vu7VtG3nblpEn7gDvNjJitrX43Cyl/s4w5D19pT4UeYJmXOe5mWJaK",
+	"1VWsrmJ1FaurYEQ35I23PYMdGd94mmKtfoDM11j8bS1F6+kpHA3J3UWwtLeMGiXVmCnPmOkzNagBGU0T",
+	"j4hqa/c58B7DzXBJfIscGS1DJlXGHMm2sMhhEYUdwbe1caZkr0WWUqwOaM1RcDxwcN4HVLCmlSsY2Zxw",
+	"7QPPLFpxvYrrVVyv4noV19sAPFt4bI9UGueBO2duB4XJdK2jHy1B1T44/Bo5sCR6oCy6dnuSC6Yyo0mZ",
+	"C2dt5Z5rhw0z1cv4QDM1FNILDUp6fQD3z3jHcM+mXzHN97lA6R9z8+nHkHBnHueUoqRiVzGZ4b0PrVMw",
+	"5bI3ssCg8DPWu53hXLcfD1WGlsnbsCDBaoVfadmK29lV2QAoaDuRHAJ+VqrDmjld1+itROhD5lgBuPEs",
+	"A6lsM5cXmqfGEsz7+cwmGZlrA+nzwg0yQz7S4sLsMbGaNcTYCn6LDTF9kcahDW/lFNy6slHmDgi/RhDS",
+	"GJigWa5Y21znPEtEHNLdzrOJ+c10xnKlQtcTM/w2s6722dt/3yxZJbVWUmsltVZSayW1bsgrgYpasfWc",
+	"pdRhJh4lYrwwqfE+/m5p+NJw7aN5cqaTGBNNqfBqlLMk96OgnFkEWFNfjcHuPy+6O1PjUmi3kwoTme9s",
+	"B2EwSGQyGA0g+YqISSJz0RNZ8PRC4rDxkeUH5uI2oB4UTz1Yv3/71vd8+vFv3/r+s1/99ac//6NT2QXS",
+	"OFzUoBl8+frVxs71eh3+px5MEzazOlAToyBwJWJ2DtSEzsNpRMV2U0nUl6fb9qn8sxfqylHTQ3enYmM1",
+	"SmOKxnzpxGtbuu0CBOwP5lf9Zpyql0PEb8cvJx1BXW1cOYgXhrrbEHiKSZRcTzkwzfs1WyEdpOVyZXYj",
+	"rWNxGYjfYfvMFo0jc0Q2kpqcnjNm6FJ8XAhGC6MsOJkUAijBlGEFyeVW6VlJ/QHO5cJkdSqZ3Nj2KuOd",
+	"i3ADw14acPgVuxE2fgz2AsKOYbkr2edlt9iBpACKT7GHQN3wluAunkNQ4KJSvXOplR4NLoRYTZXzhNoC",
+	"oHmbUxuPhE0UmHeHzZgqdbtStyt1u1K3K5azaZoahA2CtdfKZj3FlDxnzRuJxgLPkEs8BHePy2XaDuv1",
+	"OuUuHSrrK3JZWRy/GfAJWHpZV4xFxiBT2DATySLgdZjXJpUkw7LFmnskTGNenmXUdKo7JCDlEFshbPBk",
+	"6VWIlhil6ZKE7wdmxqukfIM/YDrfu8YiupERS2QnHcXCZrMXjNLR29o5poc/UOMvdoa4K7hZcNDA8T1H",
+	"tadsDWRo8IwMpTdsdAwv+RCp9C+XrC1YnHBgsjC3UZqXzBSNaz5nqHsE3TJac930CQgckO57QTnAD9R4",
+	"nTRguLaVWeNyk4aBIBQSv3NDo4OcjI2GTL1Qo0aHp2mbd070lSdOxoE8oQUxaypjw0w9SmKovW+Eg8g2",
+	"EdkZYkNf0pQa24tYLLqJFGhfyBXW5bbAqCGzRiDbMPyDMj2TWMg8ySfhsUSLUGKUJ0T6SnKG4qOGfM8t",
+	"ts8y0RHJEDONYS1j1p6UGv+SnrL30l0MmXgkpMUzte3wLEvMUCjc0PxEnefKzfVYMhdMAGMYor3FNoK4",
+	"qUB6+ons1cxQ35dmEQD2D3mdS+zGJFbRzZkaQXuAHuuSQ+WElb7ErNsPRScXMbR8ZAFnXQa3HX2S2xTd",
+	"EJJLd+os5hNdGvPUl6C0zSxtnEG9f7NYUjnb3YBATyA/AZy717ZZX40yjS0AyMpeHaqq66nwwmGmVLfw",
+	"CQ8SOcpFyLqjDAqx61GnT99R8hnPGY/jTGiszr67fcNl6mYCU+/yvjA7g23V2IHrttQn2FVAmDA3bZiL",
+	"OGTisfmXE1XsAT8E2DvAkIEUbxBPGlch7kXbaBcl04npFjN28QKMqOAvyCvzUneP+Ik4oF7WLupxCNft",
+	"rjql6ukbV94o8d/gyXEw0L0kPg6a7Njob3uNxnbjOAjZMTE2/OXW7XfvfO3BrePg6Xw3xrLglnXzg2mQ",
+	"Zw6hsZfUpiI60kIEY9N83bVZ4dqZtK8GKxSdESrXoB47xvjA0JBHTuSdWKJC15q7ffJ4otW05/LE4aid",
+	"Jp2y3mJRL05XVFKlTgpFhedsz6gq9vtmCXeK6YGRDHWOOBplmA3CozpU56/O1NiBRfEwpIrHsYjhE0IP",
+	"ZyOIkonKGHV2DnOs5ociFZ3cNro2tTnivbeSNAcA5FNfvqvy8vvz1BvPvLYyeKR62dSa1cZNq76O7O5O",
+	"cyW/Xz4srgPQAUaiMcqtp/Fqm0uIcIwUCBcaWROQ8BM/MNft4EpS/RxCdoUcUQvI2QHYi+eMN3r79hGb",
+	"biwCIVMXYQ1mmKFDnITUD6BwjKdAnrxI3ESzE6nG8iYTqRYzEEMrUcmQQFoU4geFBeZNWK/XwVZE2ZTz",
+	"UkpG8lWgXA8vzll5tbG9sxsGAODghK4zmBtotWHlTzMTF3pVRbReAMyt2aINqNZ5UCqp8qRL51UvRcEF",
+	"J6FFHGOl72i4IAm5YGHn9gJjQ5IxcCghVjmZ7MDm7YIQcJRIhnEUVKkE6Nhsf0nOnBdmEXbu3dL0ZujO",
+	"PNLQTr6JnqppHWhlO1/yzSPzPcg54vEwhStPxTQW9ZjEemmHZF4tx6Bd3Q1m487CYMAf38HX0Uk4SKT9",
+	"270OuF44xHlDwrVUWYk6Dvjjd4Xs5f2geXUXmrV/NmaVuwuhlCg4n7liCBZyiFeningc4/IprLAZzwqV",
+	"PHuxVZe1RzqRQmuLOOdRufLyL3eHhfNFLqyORC6sEGQmkNd1h0vP82WEmVJvF6UilsmeFoTldwq5u8k4",
+	"mmL9r0jjTXJd6LXg4CpJk6WWAfs8YpnIR5nEnod8gkBYLhWrkwwTs7PzfW1no7AbUNTFFHRhrO5cOrlQ",
+	"NOxzKUW6tkY7x7M4tYsKHYxDkWnw787r3Wzo9FROK35059bi2azpgfR38+X0Qq4/j3V09orAn6MeXlrM",
+	"hRC8qxP1U4F4EQ8SgX38ZpmSGFdLdzu0DgKIs+2qDH/Fi4m+MUsGu0maumBeBxlKirFlVcfSEBdwZb3x",
+	"xi1hg7oSJWtvvOH7aMqDIr2bD6gKn0uqhUcRyMutEzGJzPi5HXyJWmNGg+E0x9J6wbR4JDKeWseWJleY",
+	"i+RD35/fepdRRTyqH4SqPy9YsWk6D1lbpEr2gJLRB8fSnxKtwFEyEGbiyGuB32UjiRAYoe+582NjCZfW",
+	"vGRrGOKytdANpPHTyVQ4LX414HJyLOlFKgrA05QNhRqmAllvWwhpmGanL+KQjWSepDOsliUQcAL+ODOT",
+	"t3iSjjKhcRvxfEBse4dLzJ+0Ldq8RrS80PHC+ohNJpV1eSGu8kjm2cSsYgFnSxyboSfsWNrNjhW6H8Fd",
+	"SXIF00lP8nwEKCp5X416tg1smLxpxXkBpYIwR+5YN6mMRVaEuMLMB0Nw13op1gWSs7klEd2K6CbC20o5",
+	"faZxFcYW5dnsppmaII8zgPoSBDLWzUzI2+dfrShOZC/n6UlkphKNRafP8whgU4yMJR4jmWolcbQYTfcU",
+	"ueTUghliMFS5kJ3JO2Jyin/utLqVuUrLpShJXDHqWSMsxKFmPbTSB5A9uwyGKLrrGjSDest82MJC6rAh",
+	"RZ2oI4jEBJ/gVv36Vr3BGvXmdt2Wf1TZXYq4hIwginqxz37xg+ff+vHzj7/37D9+d+vTX/zt8//542d/",
+	"+C3DDUgqwVImpt/RdvBwjXqZ/mZccvksuM4YUltEKJGI1yyWmFYYg3GL2pc2IvcbTwK8zEEzeP6Df/r0",
+	"l//06S9+8eyHP/n8pz/+9bf+7Nff/q/P//FHz3/4R89++A/P/uJbgVswI9Btw+nxb0mLynVNBa5SRFL9",
+	"6Rkzp0on/z0ei9P0XDXKIQ18iktWyMgVMrIhN3CeJpaXzhEMNtTQF1khr0CjenEo077EfqnGnJ7VsyJL",
+	"sBDMHTGPOzxNRcY6faW00MBL0Uap56nbJDOYi3EshyqReSp0OeJmehAWpsBv7SaBwUsVC1T/pBCxBhME",
+	"xZhH7DUtBAhX49expLRp+Fh64lbJDQNSA6BmkroP1aXMuFSWa5Yg1oIv0k15crxXUYoKKcIILBUoAIAM",
+	"SnIflpHAymWAnJmJQeJBRpe6oolRYFcEUZWUbxA1aW0EnJxsAjFLbapNGSUyyRPDoyIIO4rMmrViJYX/",
+	"Hdgo3FEEAc4IFeZdXWN3cXHhy0TqnGSELRYZ4pG3jNASNWn82jZ0tR6y3b2Q7dRD1tiD6daZlSYpBAso",
+	"oxFOoCEd1dgDtwikHgz5dAzYsWTsSClMCMMPXbCT53Mhng8d05AwNGr7JuZPWkycRCayZxsiIZMOHWxV",
+	"rVhym+8XhfSAt6XKBjyduwmUeyhjbfuiqdEamxa8TaE9nl1JkPxQqo4FFhTnJ0KyaMAft2KKpors2lIl",
+	"D5DjYSgsMhKjGuUtbNe9aRbSF9ljEFjtHOfvOzRe7tibgluf5pJpmzcXHiqjINyzIaFIs4yecASxhVAM",
+	"kBJ36NTiK1BLQ+KKwj9IW8ErRCsC8WwakWkTyfD0xCJr2mhJIicEKeVyO9HayM3VxlUF8b2YFvpasAmQ",
+	"tuFlPEklioQAuVK5b1FQJwXNRWPb6msQpe+v2dwu1ChfqRdsbsx9FRdpLdIto23ZSwQbdM8rU29OSlv0",
+	"EqmLo+JNW0LbMzuObG3JUN1auyG40ExDkHkO9Nhcy8juhvnOi5+cWiaz/yH6t1zHYMItdZsUJe54Dp/r",
+	"MgHGA+NNGM6VnTAzE/ZJn88ysV5OX8hFcY23ibm/QNXJpzYlFWqRnoQCSbP8IbjEHBUImlfrYeDf5qB5",
+	"/fr17ZI2ZX4mtejz/+/3n//ie5/96O8///u/WVVh8jPIPGXsCJSxZr3+5fr1JkAquKQD1AXL5C9o7tRn",
+	"lC8QnIotXWtVvM+oDWulpxS+YqzbR41dTAZ0Y8WvpQqaNyChtFitldZkaqpn1SnhdH4xlcl5+uC1l0cf",
+	"nCMNQ7qTLekMde/jqnROpSDa2GAzQcatWlZWEVHQySzavmGRIKyft9Zo78sirfGAcjkWuFcRsNGOkrCb",
+	"RUwYFkJHN1l7wmLR5aMU4IRcKqDn3nV2bSpDV2PoRGMN82TX6ZtYsJaSsjH//qafhj8FoccxgUWC0EVo",
+	"ea7pOokEJbu6VOOm6bLQspLurLUbNVkdUlCg8pWrcV/5BRsK2/m0z9rmyGweqnNbxtPW2s0lBi/bfsbi",
+	"ak6SYT4PfaPrdkFqdzY0ad6W8SUzIhcJs3fJkTA2dn2Oo/RlZQQVXd8YDQUNM3g9Cv3uYgJ2FhL2J+X6",
+	"ZzOFyPybuIG2cnmBCOvIXVX87WVXbipxRhv9ZF0jUzECZwtf8E66FloneJ4WBd7etsyd3i1sueokEYjF",
+	"BfYb4PXjvshEBM5vet9dXMOtwQ07AUMChQMwZVN/wWRF9lw9drYFSu3Mx9a+bVg9BSIvCrs9pGmdAr8A",
+	"ZUEWjHRBfFQxyVJME8llTtWiYK+2Uqng8pzDUc/Ab28puVT9Okx60mhYI3NcsGozDPdQ5FsHsOGzB+QW",
+	"xUoXh6K0NDNZl1VU08YMMelJ2psixxFP+vKLr7Himwtfmo/Pj7eO/FRk30fHSicTkE3PUx2yXCkbUh8V",
+	"YEtLIFHeFnlxIc9dFOXDoUPNmI+45SNCFWhT10toU27EsHA9kd97JDLAioXVOuL6JAiDNNHwTyC0mYJk",
+	"aFhUNCdZ2Fa4Ny3VbcEAziYh08qdxrtx0zbn2q/aTeET0CA9v2uiz3xtFiNbjEUbYjiJhQDmvOFnNXYo",
+	"cp80kqEfu7eZ/2YvzPXCEg3oiXIHkqXJCWXMFbcQfKQDLdJHQtfY/v07Lq8FYrUMnUhkjX2QKdljQ671",
+	"WGWxxggt5KqQJuOFbeNFdzF7sSIH6lEx9FLQGcBj4DJYJ0CmxuAIJshVF3BMrB0U9Neir+T58J5MJ1HI",
+	"okM+EIdJLn7rMM+STh69XmPm3rGjdw9DgELIWFv0EyhjMszUY6gEHx09eP/w6Pat1v0H975+5/YhOUc0",
+	"n2gWfX3rLZWNeRaLeOt+pnLVZP08H+rIupjNHY1Z1Gp9Rekct75F2wEeO9NtdCg6o0xEN3FVyLPjfV3+",
+	"zMFcYMgaRQROSFcF9UXYigP+VjuEEVrfwUjnDMU9yml3NUfcKtojYxfbDFfzCUskjHrrLZF3+ltmTTF4",
+	"7V6W9BIZlX1UFi51h1BddV7rZErrljbfhehoNyKnO9LRwb0Hh617D+68fefuYYT73VWZ6d0VZsFdMHsv",
+	"RQKnCQUIdHruE70hD2xPlbFRcAloJa2kCXYl9D9FeD1r9FMriVPhIjO9Avg0n3DBZwP+uAXAIpH1a3a4",
+	"FkWJVDMhG9EAeCWJNtQFbM6waDbUwN6pGtvHlyE60Cak1utOpsSSaANw4VtJWqWxWXMz2Q9szC2ulTnA",
+	"ZMoR8Zb5EZM5on1wyTYhghEDVLZ0ngk+gM2wqBWqy3brjSJo04YXv8l10ilzca3MXGHPiovbV2MmFRsn",
+	"MlZjihxxM10Y6ugz9w3MZggrip1AamyWiU7O+irTACCYG3Koc25eLfFZACzYgJNeqqWsEk+OCt0xJB8z",
+	"ETygamtoGkclNurppCsoHJV18JXGhzlEkWdVEc+iv8zDRW6reNICZKaguVu/cbUEjqwHZnRmaRd7ejyL",
+	"CcGZpYJrUWOH7x8c3D48ZK9tvw4chxDSX9t53dyDPBVFrJP9jUJj+mqUxi2oTRSx4Sj3Yi3avHPCEpkr",
+	"jJsDhPAQoZORBT64ffTgd1q3br+7/zut9+7cff/IiEyGp0BzLXirRaaVyGYmRO/tf72FXx7ce//uUUR+",
+	"H3QGQeL0aEgi4gNw4ySyB/wXfHGJZn2eDVKhddMJHNv1uoc/U0Y1w4wLWKdWEke2FhM0BnwTcAnAw8Nz",
+	"u57T9TX89wEjz7xGiBZIhyP0aJGcYfejiCPCLzIOajZ51nBrvBVPiggakKMxps5KBoZhDYYoZUtlHWk9",
+	"lVNwkE4KZDTaZNoonD2sfzS9SGWQORymBcbPREcBDCibiNwJo7AUThIgWZRSjijClJJNqG2ICjM/+EfP",
+	"zC7l2i05ZFEkA5Emrng5NnkixFCjSGE3goZS9Og2AWuuA863Q+4vSvpBoDtGDdakylvmvcgh1BW+IM7i",
+	"LDEjt2u8sCl8oZboFn4xN28D3cjESjd3ANooiycedfKKhLhdwxwicx2cWkV14JzX0MoOgdE2zB/1esMI",
+	"DFmmslbBtD/7vwmZ2icTzhTpnIteBAz+y8gaje16o1VvfOXtr25/bfeD+u9c/+2rv/vOznt7d6/dv/Gg",
+	"cRSgkATtrTKhm1Q/DSqlbTKVf/7+Z7/84ef/9AfP/+SfZiZEmARnno8DLV82ow334rRd2N5w1CsLZHiK",
+	"1xdyl7PhW0qKlzzc5sKBvytJ7WzxOb4/C6h3jqS2DNe3wCQn5LTnygliWwgyv1gc452+5YeG5xmWpsbS",
+	"jmU+vK5DZY2MTgfGbc8Vjdzs/r3DAtegGE9ElYcQcAEUcxHb6BYaB+RpYjIHArDOMGze7RotGAaGvi52",
+	"6BJrMXtCySKS23ClCc0kyXAutSUs7mxBLvlYlannPTlLPRHdYrrKpk9TaSLgmVtAX61EGDQb9d3tM9PR",
+	"cLWOds6f9XwtePpwbTJeVP25RIMFgdlCiuA0qjq8KeBoetaCjfcCG92t3/AazUTXqBeWt+I5odTHkkhY",
+	"tlwc9RNtboEvWxZx7loZLYQkLaujQAnXjTYydKM8KxRQaZ9XTJPsYigAqaGVdePfB88EO/xoaKhpo16v",
+	"Y7jmWuzzNGPH9Z3r16/Wr8/YO+DrxXGtHugFmi68DCSK5PA0bFtajmDC41HG2+nEZusR5SIISVu7mY0k",
+	"xf15toKRFi2btR+F3qcYs4oJcTb4A2DLB1tCGooTs9eAq/9WY3tnd+/q8ahe374q+UD8FmalR6+HLgAH",
+	"s394J08eFfgbRs3tAbq7rSFfY3fkVJcs+jLmzzA95B0Rsuh//frX4QmUvp/uwsgdY8XE7414Cm4m8tZB",
+	"yqdrFWDJEb+gnXJ5AsmLhqYNEijQVGP3U94RfcAQh8RAzoDdulrj4vGQE8LEljOguMVDOwpFszB6amWi",
+	"UumLpGDyZM7AbZkuyxSFvhVElCxX1v1jcTdKrdi4gsXfe5lJ5vObpfMF8cq+JYMA3s28omc/+8fP//X/",
+	"eP7Dv4q8Pv+3OJu0spH8LcNZoVtMUUq0zTy46cP4DzMRJ51cQ/aVE/mGQyGtrEdsYZ6t4VDI+HBwdlyI",
+	"cP5tLKxGkM6HAz5tnAsinmhV5pnYp8KbNpUmXfDUk1LWtz1+zcVnMtGlQ+nLlvPru0AhWUPfhilPZLnH",
+	"fbjJ4RTF8dssCspgHbZn//r//Ppb/+XZz/7x2cf/8JtfffL5T3/27Lvfef4n//Tr//aHz777fwXhskGE",
+	"gVajrANCw0TnYtDiMDBLY8pju1+QFZt66F6cO8Bl9G39gYH/qFUMDWTPp2s4iS4uQB1PUDZh5oyWctHm",
+	"Id1SxWJCqkE33MHdYJUaxrjlv/4fn3z+029/9tfffv6nP8Xl/c2vPvnsBz95/vHPisV1BeL2zMwIv25u",
+	"QWM1yj20zfmFjCGnoJXzE1G86GrK0U5eC8JgLJJePw+a2+Y2uuwtX8I1R0VkhmoFzQAoAdDpBS7Ap2GA",
+	"5UZPW9bptVt9peaOcg0NYu6w1zyWy4VuXAGbLZv5XIS4oj17VTJaJbgbzo6pSdzjqk5CnynGujwNwcre",
+	"Kxm4rPXlYi1cZjhk3zqWcw1cdhyzFi77yzIT1z7rJkZzpzFCGWf21cN7d5kROagtjH5j475KhS2R1RYd",
+	"PnJhWtzIw4Zi2pl3eJoaWY6ClUDdWKimJGgnJA2FewV+igQ30ltCiPUZGjE041IbPUFJB3Jmq01plipt",
+	"JAsAc3FtkCCP/RDoHJcs8oS8rXfEJKJC3nmn7ylOlCvodYvCXuacsd4mH0sftA+gVXBsS2RTW1n3RQKX",
+	"TZsZj8YKhDQdkn8doEcADpBRIb05oqBdcLJjXbAMF55DH8Aur12/AZbJOX08XJPLvZx2xPlyw6mLdVah",
+	"wZkdt7c9GyPQHRwi/HOqAGTgyxqrF4PE80/WS0txk4KbFW1aykdtwxu1czU1egdhPUOj7bOScCoJp5Bw",
+	"PFOkI7DryTqb2iPNXb/yhO7+0tRMCuZYt9qLPtk8LfO0WivrK0m+skpRpKuUTx+Jpb+vXj4d7JOtTsqT",
+	"wcI+967X9n7XedEghGlB9fVHIitlyy7jroUi3fCr0LcWuPBQV1s6a4ueNPelhnsJ6/cGz777/V9/69vP",
+	"P/7es+/8VUBxMC0ql1Of1dfzpa1iqXfCVpljYTmbZ7NU2D0McpXz1Ab1IeDQaBjz02Y+5klefGU29Wws",
+	"x1ylWyLnSXoaz4FYgCrn+JJzjtGsAebxvhqz1GhbSQ5BjSJej5rPzS6eIdZXEB5jiTeJEEo4u3/77q07",
+	"d98mnxKFEULSBsZZYlrNCuGDQyHjRPbmFDTEziomcQ5M4nIJP1VW94m5fVQqvb4SwSaSvCJ53j0P8nw6",
+	"LT473V2F4oZMqjE72L97cPvdd2/ferXi9V61Km1ArEoR3IVjFHzeZzQ1TlFq8dj5yOami3vFkiH10kGv",
+	"Wg9sPBI2W5GcGaAdo1kutz9RTA4m4BEOrOFFAFmLkFQ9VYBd2ugCwhMF97FDwgLyrwA11wtN/5KrRwR+",
+	"9ZsuWxBf9co6gE2pzzMR2x4M46H8YQSS0qxtTiTYnFyzrmwSffUldOCbKQrgVdCDm3wRlkSzNho/1Uqy",
+	"yfeUTCkoG9j21BM5iyhDAOBl0ekzh7fdxu176Zgb7xsxobkT4r9aiW4NVFYUqFuBJU2xnkS34pHzjU05",
+	"38j0Qo6sWY/b5k620P/ERnn731BBaqiTYD9rhMG4PwF80FZ3ZKTsKWddcd/v5H5yCR2tm2ynfB2Cc/Sc",
+	"rYx8iUfrNAYDBERWaEKXzCdod4CucEeMEyyIAkLzhQj2YNyk0Iu5kv1RKVMIoYrpa0jO11idBbHedVH3",
+	"LXR4BRZUmmuWdEFPEZlgUoybVlmwlW/SFNqgVCyM/mJIqc0tOpYuR5+4EWTiq5hPvqSJLdTYnZy4mIUq",
+	"Cl20lbt/ek7A01SSFE53jBlXw6GQDrs5PJYAmN1XYw1oFbSGsRfiRAzitQjBWaPXa0VyF29jzjtmgwFm",
+	"AA1sNsPuWN7pknNsJKEUs2NOfCZym70GYNHonotGspMKnmEiOveT6ihP7vWQgBuhPJFZVcOmkrwAh6fo",
+	"rmNZoBCU/WO79RshZcxh0BXNANcSybhuepD+oNlB9lrULEkdVm1UGbv/4N7B7cPDO3ffLnDpa0DtxOx3",
+	"lAvovRmLNIG0OnrTEnQUd5zA4RyeUOUq9hpAVmU+twfFYeX0uYbE+tL7IwkQl+ZO2y5xSSFbooQP1oEw",
+	"rqkSUGUJzGzmgMcCIEhmsTdz5fA/E6lzwf2RmFsUZ3wsaRylL728QZVBN7Y8qcrM0Ux5R8Q36bDwXGTF",
+	"+TJni/zE4ITE+d10FaNIyhlzyCSkZv0tydRwWNo6bTFdYz6hGEcwY4iMnYhhPj/PD27Z2SWjDbEOLMxy",
+	"UDpUsI5qLNcJHYd5eG69p6+eMaJRGSOWGCPqF2qMcGt/mcYIot9VsmHlndwQNBbQoooyFE5xp2BwlXkG",
+	"r3O1mFiRb6nJxMmFKPZZyCDI6ufmXrK9et253m29+2ZR9QkGg9hCIQOvnA7JGE5CkwsEgixBDEsoYJNB",
+	"IJyH0Wfu6ZGdwstjMvjGk2CpPYBKS2SiI4z8VeQ1IlXcLBtwfo870CNpFUC3be/kHZ2TsFjiRVNN7mCT",
+	"a47DOuvmpOEVi4G3fFkCpdmqs1B1OimnWgFc1aG8cvO9mDrIYEK05XZ8NRSMmBTaDJBkM8WRz2gf0AtJ",
+	"oSt6bT7WpMoWeW2WLoag+1hYtatsyLM8QeTv17B2Pv2NUZ8xn4RsJFOhNYv6ic5VNqm5d1rjJM77UYEd",
+	"lRv1R6M+55D+Xr+YUvuosqRmPxKYnlFaBMHOlV91SKossnKzUe7J4msf5SpikmeZGqNxIdGwljQOhWG2",
+	"5fwyw0kIYdkQYaGbLPJF3+gmiyDOtJXE0U0/HLjh/yU024FedgkqsO0M1Dct1kpLKtMa6dCTcmv1mw5m",
+	"GRFQbPHhrgfYibh3BWBauYntGttPU4obRmjJVJhlN+fIq2QBJiKzLrCriKZUmnLojzj0RuzVDClNHTGM",
+	"GqF/RAAP06mjhJkLI0+EB2M9dw2nITihmCJYnzCTGeWEvC8Gs1z7XQf4dgrSNfgWcIAgESWFKfAcqvab",
+	"IaxRrf++Wf+3kjQHwNolQ3U1O+zqmWGjOrRg3PbHFSMi8fWnSwdBhh7MdyxqoqiMgKHMjYNVjWZ0w2jR",
+	"MJ2bYNWR7g+HRrpaOtBijewZXrrH9qXSGIQcDaB4l7V9BWEwksVfD8MpeD3DGMxHW4844AsCZzCDuuW1",
+	"YP5+329l+URsah/d/Ro7IKcY2ME8pxtajfEbmZLzECpX1ndKmFxKihpYEEjMtNCL89bFg2hcvRbLaVuD",
+	"lfXQIBDZcnnFhmHiIdYXh4hkZsRgnK+1ENXY28kjLM+Xj3TEdixAl2HjQIAQecpbkPKc33unWUepct60",
+	"yVjhT3nAH78rZC/vQ8m0MBgk0v0dzsAsrrKjbcopmDcAy3hWXnWIZV52K4xAY0NTvToFYPaIgGkTcR8s",
+	"GBKYSZbmvS6btC1XZskHVK5UGdpEa2wfhYFuQmh1A4cGnKrOSSGkFGURBjxGu7nzm1CmCc9ZnHS7kB2a",
+	"2WrDfitGk2pzLUwXA8q5lpAlI0e5CAuZa6pIZAagcZSn4lLMDxW5ToqjncTs3XcO3ztkcYJm6QE/EU07",
+	"I5d3lMTW3U5x8mqU64RmBZ3VFt1KTxAqbUlXZQPQkmKeiy2wC653Nu02uWx02qqbQGHKEtgpg8vVRkM7",
+	"hV0aJv+uETaDFV4+ABHyYmvKGHZvBrVM9XPyvTlJIKFUWt/lan2w6iGTYnwRit0VsHgsieMEwxRdMUCw",
+	"j96+Xc4lxHZsdCY6V6mmdA8uVMZAx/LkZ84GIu+r2ObadPqCqlZnoivyDigDqAdQ/iFCO4x5YrEtwO/k",
+	"CJJ1gbmAItSLShgmLl8RTXBGBDGTc4n4qK40LTbndNJfIaPonE/QfRoXxaSTzIKOjqSGot3sfXLQ2kGh",
+	"RLNreIfzk5aQL+0rN0JPzTDzJMcpAv2LTMwJgTVTARXirhqfCROMlrKcsPcBd5kiO3VXv8esHD7c84Bs",
+	"ToNahMMQNPeMKGI6C5o79TXy4GCml5oDB5bLwla4iSdtA2viKd6sTaKFzmYppIU/pX4JGlAt1SolLEMw",
+	"S9Lp26qWIC3dZGZhJ2g+kcr58T2aWHmQKg/SJoG2QN2nkbbs4Tsz4pZLr9ndezqftRJLXGg7fdcQAU0j",
+	"JDtkMUgLstw0rJ8eA/cvG3lDREiKRxaZURvGA9DfJRxqqdAudSynMJg0BWD4EblYwsTCcIMDC0EAipjl",
+	"xPFSLGMPZkuLXw2XGSCnHUs8lmpEIgAvwUAluSszfyzfeOMDZD+1N96Yw/ORkVMxW0mUgxg14KcTO0Y1",
+	"CAJ5bEwKaG2JZmaE1NW9BdKD6dtidNKj0DJqJYVmieykIwicMfoTluDJwchII7QiBTBvWt27dhcB9UCy",
+	"nnIhNLgaKAsBQhyaelHrgvVLzbYiAOooFVa8QXspySvwUhHRBgqp2XXUKIXsCIi7apT22YkZKKnpnEUa",
+	"oE9fo3AcCKK76RdmUaBpOrXWNPP6sdwuNetwyQFgHl4cGOlK52Dpt7E+cOTdYsV8cix35g+vi9KvvRzw",
+	"6i6+2uUaBm5DAo/lPgl2dtB4hCBE0OMrhbKMMYGZ6PEsBpeDNXMg+qrFmBhp0oPc+UVgNyo9aDZe37Tg",
+	"cTlq8JTihD9C0B5c9lIRxDSmrbX1lbLY2sIRIMMKh2gIp9MGIfQ2rB7PS67mv+pdHah46AVdgVm9KKnM",
+	"DvF7Cqx0J7s0CzhYmKE14Il0ladthUfOukk379uVMrN0VptEunnjsaXrAzWI+iMZZyKG9R8qlZJlbayy",
+	"E7qxB7zTJ+IAOKFGFbExkmAjBYRQG3sItZuMbmF6t5oFBpQiyXgtMg2KrQMl80ylTSbVFsByRK/jfdV2",
+	"ORBF1hznOWAqniIVFekQnk6jHpvLGitP+6AJWRVhVhUwc9yXLsjTQe4Dne0lOgdCyzXjwB8IGd8iljif",
+	"WBekFTgPoS3gcCyNFrIIXF+qvNU14gpapRr10PBOPhxq9Id5vRe1yxhPjZI5Cb2qVDO5fMcSmVyNAh0p",
+	"wnZhIQC7lt75BeUqybVIu+FZ6wQUKtPaURJkxl/BjGP6WNnoY3jfhYVeVArMC1Vgqmy8l1hJuCTNYNQ2",
+	"p60ttgokowWqwT4xZfStu7w0BzmFIrit1cHRb+S/S65ow+ys+22u1/me7MwJEpvr16Hy7Bh6u+qd+0Bl",
+	"8V4d7eNLW51yGDmbeyLzq7uFvT2RueiJbHGDFD+WtcxqrOOGel+L7M6txQ1DvPKaDnWA4Frdof7SeQjM",
+	"6VjHQ+BOeAElU1WJPpP1f3ZFy66Am9ZbDIop+enQQ9mFn0aZCG1E6rTzYIOa84uK5+5b6oN13Yt0mqFR",
+	"zemSM9X+UHTykEUWghaISURxrnhxiwpZ2tXJoGK2pNGTykYZVOj1s0VbfXw8D//Ki5+SgqzrUSziEd4M",
+	"kEX33ZiNKCqLKB7g5vS3xYIm4wRWcguNzoPbYJuwiOdo2vDaHhM6oBXs7SCtLqmppSL+TcmWTd0yzVKf",
+	"4L71JGMKMsJSq663fJx0hG3JK6KM1iSVUerpLHDgfL5wmaCBbaVOyHrmPAo+t2g2tnfCKa7UDDpqlGnR",
+	"sh8X+S+gEja81oLPvv/DT3/1z5//9F8QSBqFSqiUe6X4fIadNIPd7aCAdyYJdjBMIT+4dK6DZvDmvXvv",
+	"3Ln7duvg3t237jx4bx1UW7MDlwz1t8HyrpQQ5N0zl62CBbdwEJT/Uy7BRaBVcBm8lBqbAJQgIGFxOYIm",
+	"vLxkz3wOjpk7IKXNpu1smIuz2Yk4k0qDh2RlGEAfJb5CAay8JEWezQfiAJAqpsUN4LQbiQwPl6s+V8xF",
+	"THSedPRC5D9zug+L1y6A4hV4prbc47ZXV7DRuOb+amWAmH/jWm3v9EtNwG2GiNafPjz7FT8A4eBU0wWK",
+	"EDbnyA4SIJcrOXxzE4FZ1jmCOEjbpTU+k2Tt3RZsZcGlwFjx3qqh4j0yFkD2A4Xjypx38gUxcOetNp8h",
+	"DPeLF0/XWy+crldF011+NF1vcTAd3YzNLuyVJznvPUXNOBX5wrL32IWz4EGBO53ziVESp5Ed0FHXK9x5",
+	"muKMpWqreIJoMLMK3C0YwBHvBWerEVudy8s4l7hbkMHXW/cwgkFmzQTf3l1Dmc+bXj8Mg+FoDru6P8oX",
+	"H8TzIrunwxL0Ki/MS3wF9mPM9e85q1eSM/E40ble/0bMpctX3MenyFUH9r2VnCL/jqQbWph1JBy35hU3",
+	"uWQpZ0bSgNuFkXOhUVzQrh1vLPxszHYeLvIg2ItnDk6UiYF6JCLKASAxiEIdnXMz4nEcMSGx1g8Gk1Bk",
+	"D6nCsA4WgWzfLokLYEykk7Bc/AqkgecoWYUzAGwsIrt9RLU9Xf5zgnFLOCaL6mo77HOKDKM8Z54JxuNY",
+	"xHMC+aFHyzI3N57n/ZLlnMex2cZRIwiD0XYAhMIsMTzcCdYpRGOIJAzysgvRmAUDcy0OHf9N+wHz2A4e",
+	"nhXiyE1tMYX7AIVxbcFYXrEA9f+fvbPZcZwIAvCrWLnsxQywC0IaTnNBSAgJzQ6nYbTp2D1Jazptq9ue",
+	"bITmyBlx4sIL8AKLBOJxYHkMVD/945/MJg6zElKOseN2V3e5qt2u+uq0kzrR8l6Ju8TqVm1DIW1ouDAO",
+	"sG3iaWWaKlPN1NVN7Vc4olwrgxGIH+yxoXpR1z7H/+n2VPmTDXNDPstnHAf/ysiNP/rx83iYgGp84kUH",
+	"zcYHP427sP76j55/cmQVpTAG73p5iPGJAbyA+6uUlH/aVz1uX5XGdLEdIm0pxlrU9WPxV/3nwa3h5lhQ",
+	"f2dO4yUTtSidcXgl5zCqpamsjJxVqiw29NgXdU0tMolyutf23yA6pfISNCk4HVicUGSBKT10fYEx4s0e",
+	"uXe9b6yzt7/+/tePv8G7CwY407MYMdj8rfTFtGjNB4Yl7ifQ55i/sqW0+imi/PnT2z9++efND3///GYg",
+	"EKPAj5YnfBp6TKKJc/GuWXg+sdcPB8BJSJEPX9jtu6N4SuM7LasOdBOkkv2ALuKd/SfuYr9kvZFE+MeS",
+	"4PnVshZLWWagzxE0rYxrsKpkFvtM+LRR3/K+0xSepFjEuAXkxdz1NDrxU2QXUL01hvseWafTz91BGQfo",
+	"1gknwJKd9q3/V9kDhH/CB3+adVpJoWnzZvQV7ks6fZQbPmgWQGBZtETOvr7piL+SxV00bPzi5qtwJ+Kz",
+	"TKOi1+1Cq4KFx024nbJf4tn3J/pU/dhvuALMKVQtN5hGvVZLK7p1+/Ybv+6tv58thFPFRQvKdH0DXmAh",
+	"hZX2K7n1B5xEADH+hK5ShudIMMkVcfPg9CyftVbPzmcfksWkLvYv+KKyGYHOQw0kE8uun/v0lhipDMLf",
+	"VlpXG9oW8VkXtO8xJD/BDTApkbBZxKRLblBXWlNqMSVyhXytlKocctv7TL+RG2IopVdH102A9u5+D0dP",
+	"9Ht3loFdVMvWRpJnSkfEoX7mMlGWFp4pGhpZwpsyLDxqLBXV6TNal2G/v611JUpZIqYM+x0HqQCNlGVm",
+	"qw00bKtNnhXQL1h/45g1eVaL1sEvX9Wkh3rDHI/BYMnXDafvYh2JVaWpDNfLSL3mKPzWyVc+jGqOO+MW",
+	"xZEJa5NC90XRqHsZYq7wO4Yqz1LOG51xO6YPC9NQGaZOxW9M3QtEwmeOcxlQ9VxII+c1Cidrl/JWtDoc",
+	"DQH/mJmQ0hk7fxvr2Uu1NKBAmDAuso1coPdgACycrNr0ieBndlxE3x1WT5yx3C8qPKFhGzezCPvGCnQv",
+	"jHKrdIajwo9plvNWixYsttLSnXFxFxq9OWFQEcEWs865QEyMkAvPzDZhhTIXQNmsaK0FoXiCSJ61UKYR",
+	"/ODFbdfb70wWUAqEnbyCdjn7mjoCMpMeeApl7MBCYt0RpCoTTYEKl8AYeXGIL5DYkYBHFFp3iLH0hQge",
+	"7ngH0HFffY6K8TgsagQmS5kl/ttnxwsrQSDc5YFLqC/gJtOh7ZChccQ8iXdj3HlEV+XdYSfePO2C5nEM",
+	"US4unoRjh3BgJyUNbQ9IECgRDj+J0eT0UdWdYaHafENJImSiM9Fz3OPmP+U9eakakdHbqHF4TdpuIYxH",
+	"OXudwHTwJOJxt8UwwjTMRsGHiUyzI8/hhxkMUeNCFT+kEMRvgL4Yji8CB0O4EMWdrpZJqtFZP6pA7bRj",
+	"dxgDVt0GQGyeubZYgR7N3doh8ngu10LpedLoShgj9VibuBNrUWHBQiyNcuRpcJmihEZ6gnrNINPEdKZ9",
+	"5jZG2r8AP80oBKqSI4rwhXbEe0f8mbJZLQqZEyqEGlkILSgoveP+xm58SXrpxLZXwNLfkY6GiN4UTJuk",
+	"lGIrI81/7a8j7HlIcyNWfh4dAtgSVBhfCIqtFhgik4WZCXfshg8Pb/yNrGotcx4hXiMgD4b1klqMhn8Q",
+	"B4ys1DB1IUxjMIAIleHwwyZhMaiCbp8JLUN1CrRYVijnXU4F/mXt/4OlOSuduBc6MeYTPb+CAYGGP7bC",
+	"hGmZ9gKRENQVfp6CzxI6zETqAC1iUdGoKNfAX+9DlECqVNSDHUtPWFN5TWQn6NoauuQqmzTDK/eHm4d/",
+	"AwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -195,6 +195,10 @@ type Contact struct {
 	// null: no address on the channel email
 	Email     *string
 	UpdatedAt time.Time
+	// what messages call the person; null: not known
+	Name *string
+	// texts by name, for the placeholders of templates
+	Attributes []byte
 }
 
 // A country, or any other set of phone numbers that routes can name. Written by internal/directory.
@@ -274,6 +278,16 @@ type Setting struct {
 	Value     []byte
 	UpdatedBy string
 	UpdatedAt time.Time
+}
+
+// A tag of a company, which holds contacts. Written by internal/contact; contacts by triggers of tag_contacts.
+type Tag struct {
+	ID        int64
+	CompanyID int64
+	Tag       string
+	// how many contacts it holds
+	Contacts  int64
+	CreatedAt time.Time
 }
 
 // The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it by task_id or rendering_id; nothing else is indexed. Of a settled task, pool_id and expires_at are those of its submission, and failed_app_id is null. due_at is null while the task is held, and of a task that ended while it was.

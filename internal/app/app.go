@@ -130,6 +130,7 @@ type App struct {
 	Audit         *audit.Service
 	Statistics    *statistics.Service
 	Jobs          *job.Service
+	Contacts      *contact.Service
 	Teller        *alert.Teller
 	Pusher        *push.Pusher
 	DB            *postgres.DB
@@ -225,6 +226,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "forget-retired-pools", Interval: time.Hour, Routine: true, Run: dir.ForgetPools},
 		sweep.Job{Name: "age-tasks", Interval: 5 * time.Second, Routine: true, Run: tasks.Age},
 		sweep.Job{Name: "run-notifications", Interval: time.Second, Routine: true, Run: notifications.Run},
+		sweep.Job{Name: "empty-deleted-tags", Interval: 10 * time.Second, Run: contacts.EmptyTags},
 		sweep.Job{Name: "match-receipts", Interval: 2 * time.Second, Routine: true, Run: receipts.Match},
 		sweep.Job{Name: "forget-callbacks", Interval: 10 * time.Minute, Run: receipts.Forget},
 		sweep.Job{Name: "make-partitions", Interval: 10 * time.Minute, AtStart: true, Run: counts.MakePartitions},
@@ -246,7 +248,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
-		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Jobs: jobs, Teller: teller, DB: db,
+		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Jobs: jobs, Contacts: contacts, Teller: teller, DB: db,
 		Pusher: pusher, streams: streams, sweeper: sweeper, tracer: tracer, options: o,
 	}, nil
 }

@@ -53,6 +53,10 @@ func (w *TwoCompanies) fill(no, number string, headers []string) map[string]stri
 	w.Expect(200, "", "PUT", "/api/v1/admin/contacts", map[string]any{"contacts": []any{
 		map[string]any{"user_id": "of-" + no, "email": no + "@example.com", "dingtalk_name": no},
 	}}, headers...)
+	for _, tag := range []string{"vip", "tag-of-" + no} {
+		w.Expect(200, "", "PUT", "/api/v1/tags/"+tag, nil, headers...)
+	}
+	w.Expect(200, "", "POST", "/api/v1/tags/vip/contacts", map[string]any{"add": []string{"of-" + no}}, headers...)
 	made := Decode[api.NotificationsMade](w.T, w.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
 		"biz_type": 3, "biz_id": 1001, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": no}, "user_ids": []string{"of-" + no},
 	}, headers...))

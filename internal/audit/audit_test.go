@@ -71,7 +71,7 @@ func texts(rows []row) []string {
 
 // step is one administrative change, and the rows that it adds.
 type step struct {
-	operation, path, body string // {entity} in a path is the key of the last row of this entity; an empty path is that of apptest.Operations
+	operation, path, body string // {entity} in a path is the key of the last row of this entity; an empty path is that of apptest.Operations; without / at its beginning it is below /api/v1/admin/
 	want                  []string
 	prepare               func(b *apptest.Bundle)
 }
@@ -113,6 +113,9 @@ var steps = []step{
 	{operation: "putSettingsCategory", path: "settings/sms", body: `{"priority_marketing":6}`, want: []string{"changed setting sms/priority_marketing"}},
 	{operation: "putContacts", body: `{"contacts":[{"user_id":"u","phone":"13800138000"},{"user_id":"v"}]}`, want: []string{"created contact u", "created contact v"}},
 	{operation: "putContacts", body: `{"contacts":[{"user_id":"u","email":"u@example.com"},{"user_id":"v"}]}`, want: []string{"changed contact u"}},
+	{operation: "putTag", path: "/api/v1/tags/vip", want: []string{"created tag vip"}},
+	{operation: "changeTag", path: "/api/v1/tags/vip/contacts", body: `{"add":["u","nobody"],"remove":["v"]}`, want: []string{"changed tag vip"}},
+	{operation: "deleteTag", path: "/api/v1/tags/vip", want: []string{"deleted tag vip"}},
 	{operation: "deleteContact", path: "contacts/u", want: []string{"deleted contact u"}},
 	{operation: "putNotificationTemplate", path: "notification-templates/99/fax", body: `{"title":"t","content":"c"}`, want: []string{"created notification_template 99/fax"}},
 	{operation: "putNotificationTemplate", path: "notification-templates/99/fax", body: `{"title":"u","content":"c"}`, want: []string{"changed notification_template 99/fax"}},
@@ -157,7 +160,7 @@ func changing(b *apptest.Bundle) map[string]bool {
 				Access      []string `json:"x-lksms-access"`
 				Parameters  []map[string]any
 			}
-			if json.Unmarshal(raw, &o) != nil || o.OperationID == "" || method == "get" || !strings.HasPrefix(path, "/api/v1/admin/") && !slices.Equal(o.Access, []string{"admin"}) {
+			if json.Unmarshal(raw, &o) != nil || o.OperationID == "" || method == "get" || !slices.ContainsFunc([]string{"/api/v1/admin/", "/api/v1/contacts", "/api/v1/tags"}, func(start string) bool { return strings.HasPrefix(path, start) }) && !slices.Equal(o.Access, []string{"admin"}) {
 				continue
 			}
 			all[o.OperationID] = slices.ContainsFunc(o.Parameters, func(p map[string]any) bool { return fmt.Sprint(p["$ref"]) == "#/components/parameters/IdempotencyKey" })
@@ -188,7 +191,10 @@ func TestEachAdministrativeChangeIsRecordedOnceWithItsActor(t *testing.T) {
 		}
 		o := apptest.Operations[s.operation]
 		path := o.Path
-		if s.path != "" {
+		switch {
+		case strings.HasPrefix(s.path, "/"):
+			path = s.path
+		case s.path != "":
 			path = "/api/v1/admin/" + s.path
 		}
 		for entity, key := range keys {
@@ -252,6 +258,8 @@ func TestAChangeOfNothingIsNotRecorded(t *testing.T) {
 	route := b.AddRoute("acme", "s", 1)
 	b.PutContacts(map[string]any{"user_id": "u", "phone": "13800138000"})
 	b.PutSMSTemplate(nil)
+	b.Expect(200, "", "PUT", "/api/v1/tags/vip", nil)
+	b.Expect(200, "", "POST", "/api/v1/tags/vip/contacts", `{"add":["u"]}`)
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"priority_marketing":6}`)
 	rows := recorded(b, func() {
 		for path, body := range map[string]string{
@@ -261,6 +269,8 @@ func TestAChangeOfNothingIsNotRecorded(t *testing.T) {
 			b.Expect(200, "", "PATCH", "/api/v1/admin/"+path, body)
 		}
 		b.PutContacts(map[string]any{"user_id": "u", "phone": "+86 138 0013 8000"})
+		b.Expect(200, "", "PUT", "/api/v1/tags/vip", nil)
+		b.Expect(200, "", "POST", "/api/v1/tags/vip/contacts", `{"add":["u","nobody"],"remove":["v"]}`)
 		b.PutSMSTemplate(nil)
 		b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"priority_marketing":6}`)
 	})
@@ -300,10 +310,16 @@ func TestARecordSaysWhatChanged(t *testing.T) {
 			b.Expect(200, "", "PATCH", "/api/v1/admin/users/user-of-acme", `{"password":"another password"}`)
 		}, "acme", `{"password_hash":"***"}`, `{"password_hash":"*** (changed)"}`},
 		{"a first phone", func() { b.PutContacts(map[string]any{"user_id": "u", "phone": "13800138000"}) }, "default", `null`,
-			`{"company_no":"default","dingtalk_name":null,"email":null,"phone":"+86138****8000","user_id":"u","wechat_openid":null}`},
+			`{"company_no":"default","dingtalk_name":null,"email":null,"name":null,"phone":"+86138****8000","user_id":"u","wechat_openid":null}`},
 		{"a phone that looks as before", func() { b.PutContacts(map[string]any{"user_id": "u", "phone": "13811118000"}) }, "default",
 			`{"phone":"+86138****8000"}`, `{"phone":"+86138****8000 (changed)"}`},
 		{"a first address", func() { b.PutContacts(map[string]any{"user_id": "u", "email": "u@example.com"}) }, "default", `{"email":null}`, `{"email":"***"}`},
+		{"a first name and attribute", func() {
+			b.PutContacts(map[string]any{"user_id": "u", "name": "张三", "attributes": map[string]string{"city": "杭州"}})
+		}, "default", `{"name":null}`, `{"attributes.city":"***","name":"***"}`},
+		{"another attribute", func() {
+			b.PutContacts(map[string]any{"user_id": "u", "attributes": map[string]string{"city": "上海"}})
+		}, "default", `{"attributes.city":"***"}`, `{"attributes.city":"*** (changed)"}`},
 		{"the filter of a job", func() {
 			b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "source": "shop"})
 			b.Expect(200, "", "POST", "/api/v1/admin/task-jobs", `{"action":"cancel","filter":{"phone_number":"13800138000","source":"shop"},"count":1}`)

@@ -1,10 +1,13 @@
-// Package contact owns the contacts of companies: users and their addresses on each channel.
+// Package contact owns the contacts of companies, users with their addresses on each channel, and the tags that hold contacts.
 package contact
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/mail"
+	"strings"
+	"unicode/utf8"
 
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
@@ -23,11 +26,12 @@ type Service struct {
 // New returns a Service on db.
 func New(db *postgres.DB) *Service { return &Service{db: db, q: dbq.New(db)} }
 
-// Contact holds the addresses of one user. On a change of an existing contact, a nil field is left unchanged, and an
-// empty one is cleared.
+// Contact is what is known of one user. On a change of an existing contact, a nil field is left unchanged, and an empty
+// one is cleared. Attributes that are given replace all others.
 type Contact struct {
-	UserID                                   string
-	Phone, DingTalkName, WeChatOpenID, Email *string
+	UserID                                         string
+	Name, Phone, DingTalkName, WeChatOpenID, Email *string
+	Attributes                                     *map[string]string // an empty text is no attribute
 }
 
 // Put inserts or changes contacts, all or none in one transaction, and returns how many. Faults: request.invalid,
@@ -51,21 +55,26 @@ func (s *Service) Put(ctx context.Context, companyID int64, contacts []Contact) 
 			}
 			c.Phone = &number
 		}
-		if email := optional.Value(c.Email); email != "" {
-			if a, err := mail.ParseAddress(email); err != nil || a.Address != email {
-				return 0, fault.InvalidField(field("email"), fault.WrongFormat, nil)
-			}
+		if email := optional.Value(c.Email); email != "" && !isEmail(email) {
+			return 0, fault.InvalidField(field("email"), fault.WrongFormat, nil)
+		}
+		attributes, err := encodeAttributes(field("attributes"), optional.Value(c.Attributes))
+		if err != nil {
+			return 0, err
 		}
 		p.UserIds = append(p.UserIds, c.UserID)
+		p.Attributes, p.AttributesGiven = append(p.Attributes, attributes), append(p.AttributesGiven, c.Attributes != nil)
+		addField(&p.Names, &p.NamesGiven, c.Name)
 		addField(&p.Phones, &p.PhonesGiven, c.Phone)
 		addField(&p.DingtalkNames, &p.DingtalkNamesGiven, c.DingTalkName)
 		addField(&p.WechatOpenids, &p.WechatOpenidsGiven, c.WeChatOpenID)
 		addField(&p.Emails, &p.EmailsGiven, c.Email)
 	}
 	var n int64
-	err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
+	err := s.change(ctx, companyID, func(ctx context.Context) (err error) {
 		if err = s.q.ContactAdd(ctx, dbq.ContactAddParams{
-			CompanyID: companyID, UserIds: p.UserIds, Phones: p.Phones, DingtalkNames: p.DingtalkNames, WechatOpenids: p.WechatOpenids, Emails: p.Emails,
+			CompanyID: companyID, UserIds: p.UserIds, Names: p.Names, Phones: p.Phones, DingtalkNames: p.DingtalkNames, WechatOpenids: p.WechatOpenids,
+			Emails: p.Emails, Attributes: p.Attributes,
 		}); err != nil {
 			return postgres.Wrap("add contacts", err, nil)
 		}
@@ -73,6 +82,74 @@ func (s *Service) Put(ctx context.Context, companyID int64, contacts []Contact) 
 		return postgres.Wrap("change contacts", err, nil)
 	})
 	return int(n), err
+}
+
+// change runs do in a transaction in which nobody else changes the contacts and tags of the company.
+func (s *Service) change(ctx context.Context, companyID int64, do func(ctx context.Context) error) error {
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		if _, err := s.q.ContactsHold(ctx, companyID); err != nil {
+			return fmt.Errorf("lock contacts: %w", err)
+		}
+		return do(ctx)
+	})
+}
+
+// isEmail reports whether text is a bare e-mail address.
+func isEmail(text string) bool {
+	a, err := mail.ParseAddress(text)
+	return err == nil && a.Address == text
+}
+
+// Bounds of attributes. contact_attributes_fit has them too.
+const (
+	attributesMost     = 50
+	attributeNameMost  = 50  // characters
+	attributeValueMost = 500 // characters
+)
+
+// encodeAttributes returns attributes as JSON, without those that are empty. Fault: request.invalid.
+func encodeAttributes(field string, attributes map[string]string) ([]byte, error) {
+	kept := make(map[string]string, len(attributes))
+	for name, value := range attributes {
+		if f := checkAttribute(field, name, value); f != nil {
+			return nil, f
+		}
+		if value != "" {
+			kept[name] = value
+		}
+	}
+	if len(kept) > attributesMost {
+		return nil, fault.InvalidField(field, fault.TooManyItems, attributesMost)
+	}
+	text, err := json.Marshal(kept)
+	if err != nil {
+		return nil, fmt.Errorf("write attributes: %w", err)
+	}
+	return text, nil
+}
+
+// checkAttribute returns what is wrong with an attribute, or nil. A name with a brace could not be the name of a placeholder.
+func checkAttribute(field, name, value string) *fault.Error {
+	isForbidden := func(r rune) bool { return r < ' ' || r == '{' || r == '}' }
+	switch {
+	case name == "":
+		return fault.InvalidField(field, fault.Empty, nil)
+	case utf8.RuneCountInString(name) > attributeNameMost:
+		return fault.InvalidField(field, fault.TooLong, attributeNameMost)
+	case strings.ContainsFunc(name, isForbidden) || strings.TrimSpace(name) != name:
+		return fault.InvalidField(field, fault.BadCharacters, nil)
+	case utf8.RuneCountInString(value) > attributeValueMost:
+		return fault.InvalidField(field+"."+name, fault.TooLong, attributeValueMost)
+	}
+	return nil
+}
+
+// Attributes returns the attributes of a contact.
+func Attributes(c dbq.Contact) (attributes map[string]string, err error) {
+	if err := json.Unmarshal(c.Attributes, &attributes); err != nil {
+		return nil, fmt.Errorf("read attributes: %w", err)
+	}
+	return attributes, nil
 }
 
 // List returns up to limit contacts in the order of user ids, starting behind the user id after.
@@ -91,8 +168,10 @@ func (s *Service) Get(ctx context.Context, companyID int64, userID string) (dbq.
 
 // Delete removes a contact. Fault: contact.not_found.
 func (s *Service) Delete(ctx context.Context, companyID int64, userID string) error {
-	n, err := s.q.ContactDelete(ctx, dbq.ContactDeleteParams{CompanyID: companyID, UserID: userID})
-	return postgres.DeletedOne(n, err, "delete contact", errNoContact)
+	return s.change(ctx, companyID, func(ctx context.Context) error {
+		n, err := s.q.ContactDelete(ctx, dbq.ContactDeleteParams{CompanyID: companyID, UserID: userID})
+		return postgres.DeletedOne(n, err, "delete contact", errNoContact)
+	})
 }
 
 // Addresses returns the addresses of users on a channel, in the order of userIDs; empty where a user has none. On a

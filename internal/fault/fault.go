@@ -68,6 +68,7 @@ const (
 	TemplateNotFound       Reason = "template.not_found"
 	NotificationNotFound   Reason = "notification.not_found"
 	ContactNotFound        Reason = "contact.not_found"
+	TagNotFound            Reason = "tag.not_found"
 	TemplateNoneActive     Reason = "template.none_active"
 	DefaultContentNotFound Reason = "default_content.not_found"
 	DefaultContentExists   Reason = "default_content.exists"
@@ -95,7 +96,7 @@ const (
 var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite, RouteNotFound, RouteMethodNotAllowed,
 	AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded,
-	TaskDelivered, TaskExpired, TaskUnreachable, TaskWithdrawn, JobNotFound, JobNotRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive,
+	TaskDelivered, TaskExpired, TaskUnreachable, TaskWithdrawn, JobNotFound, JobNotRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TagNotFound, TemplateNoneActive,
 	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound,
 	RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse, LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -91,6 +92,13 @@ func (c *contract) route(r *http.Request, operation string) (*routers.Route, map
 	route, params, err := c.router.FindRoute(r)
 	if err == nil && operation == "" {
 		err = routers.ErrPathNotFound
+	}
+	for name, escaped := range params { // the library checks a name of any language as it is escaped
+		text, err := url.PathUnescape(escaped)
+		if err != nil {
+			return nil, nil, fault.InvalidField(name, fault.WrongFormat, nil)
+		}
+		params[name] = text
 	}
 	return route, params, err
 }
