@@ -100,7 +100,7 @@ CREATE TABLE batch_rows (
     CONSTRAINT batch_rows_fault_set CHECK (code IS NOT NULL OR fault IS NULL),
     CONSTRAINT batch_rows_tasks_are_valid CHECK (code IS NULL OR task_id IS NULL)
 ) WITH (fillfactor = 85);
-CREATE INDEX batch_rows_code_idx ON batch_rows (batch_id, code, row_no) WHERE code IS NOT NULL;
+CREATE INDEX batch_rows_wrong_idx ON batch_rows (batch_id, row_no) WHERE code IS NOT NULL;
 COMMENT ON TABLE batch_rows IS
     'A row of a batch, as it was checked. Written by internal/batch: added once, and changed once, when it becomes a task or is refused then.';
 COMMENT ON COLUMN batch_rows.row_no IS 'the number of the row in the list, as a spreadsheet program shows it; of a tag the position of the contact';

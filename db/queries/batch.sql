@@ -186,17 +186,10 @@ WHERE r.batch_id = @batch_id AND r.row_no > @after_row::integer AND (r.code IS N
 ORDER BY r.row_no
 LIMIT @page_limit::integer;
 
--- BatchRowsInvalid is BatchRowList for rows that are wrong (codes 1 to 4) or were refused later (7).
--- name: BatchRowsInvalid :many
+-- BatchRowsWrong returns rows of a batch with some codes after a row.
+-- name: BatchRowsWrong :many
 SELECT * FROM batch_rows r
-WHERE r.batch_id = @batch_id AND r.row_no > @after_row::integer AND r.code IN (1, 2, 3, 4, 7)
-ORDER BY r.row_no
-LIMIT @page_limit::integer;
-
--- BatchRowListOf is BatchRowList for rows with one code, which it finds by an index.
--- name: BatchRowListOf :many
-SELECT * FROM batch_rows r
-WHERE r.batch_id = @batch_id AND r.code = @code::smallint AND r.row_no > @after_row::integer
+WHERE r.batch_id = @batch_id AND r.row_no > @after_row::integer AND r.code IS NOT NULL AND r.code = ANY (@codes::smallint[])
 ORDER BY r.row_no
 LIMIT @page_limit::integer;
 

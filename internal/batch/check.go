@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -359,11 +360,32 @@ func Decoded(stored []byte) (*fault.Field, error) {
 	if stored == nil {
 		return nil, nil //nolint:nilnil // no fault
 	}
-	var wrong fault.Field
-	if err := json.Unmarshal(stored, &wrong); err != nil {
+	var wrong struct {
+		fault.Field
+
+		Limit json.RawMessage
+	}
+	err := json.Unmarshal(stored, &wrong)
+	if err != nil {
 		return nil, fmt.Errorf("read fault: %w", err)
 	}
-	return &wrong, nil
+	f := wrong.Field
+	switch f.Rule { // the limits that are not a number, a text or a list of these
+	case fault.TooManyCharacters, fault.TooManySegments:
+		var lengths fault.Lengths
+		err, f.Limit = json.Unmarshal(wrong.Limit, &lengths), lengths
+	case fault.CutShort, fault.NotText, fault.CellTooLong, fault.UnnamedColumn, fault.DamagedAt:
+		var place fault.Place
+		err, f.Limit = json.Unmarshal(wrong.Limit, &place), place
+	default:
+		reader := json.NewDecoder(bytes.NewReader(wrong.Limit))
+		reader.UseNumber()
+		err = reader.Decode(&f.Limit)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read limit of fault: %w", err)
+	}
+	return &f, nil
 }
 
 // submission returns the message of a row.

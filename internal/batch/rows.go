@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
@@ -68,22 +69,17 @@ func (s *Service) Rows(ctx context.Context, viewer Viewer, id int64, status stri
 	return page, end, nil
 }
 
+// codesOf has the codes of the states of rows that are not sent.
+var codesOf = map[string][]int16{
+	RowInvalid: {WrongNumber, WrongContent, WrongSegments, WrongSign, IsRefused}, RowDuplicate: {IsDuplicate}, RowBlocked: {IsBlocked},
+}
+
 // rowsOf reads rows that may have a status.
 func (s *Service) rowsOf(ctx context.Context, id int64, status string, after int32) ([]dbq.BatchRow, error) {
-	p := dbq.BatchRowListParams{BatchID: id, AfterRow: after, PageLimit: rowsScanned}
-	switch status {
-	case RowDuplicate:
-		return s.q.BatchRowListOf(ctx, dbq.BatchRowListOfParams{BatchID: id, Code: IsDuplicate, AfterRow: after, PageLimit: rowsScanned})
-	case RowBlocked:
-		return s.q.BatchRowListOf(ctx, dbq.BatchRowListOfParams{BatchID: id, Code: IsBlocked, AfterRow: after, PageLimit: rowsScanned})
-	case RowInvalid:
-		return s.q.BatchRowsInvalid(ctx, dbq.BatchRowsInvalidParams{BatchID: id, AfterRow: after, PageLimit: rowsScanned})
-	case "":
-		p.OnlyValid = false
-	default:
-		p.OnlyValid = true
+	if codes, isWrong := codesOf[status]; isWrong {
+		return s.q.BatchRowsWrong(ctx, dbq.BatchRowsWrongParams{BatchID: id, AfterRow: after, Codes: codes, PageLimit: rowsScanned})
 	}
-	return s.q.BatchRowList(ctx, p)
+	return s.q.BatchRowList(ctx, dbq.BatchRowListParams{BatchID: id, AfterRow: after, OnlyValid: status != "", PageLimit: rowsScanned})
 }
 
 // withTasks adds the states of their tasks to rows.
@@ -136,23 +132,32 @@ func (s *Service) withTasks(ctx context.Context, b dbq.Batch, rows []dbq.BatchRo
 	return all, nil
 }
 
-// EachRow calls do with the rows that are not sent, or with all, in their order, and reads them in pages: no transaction is open meanwhile.
-// Fault: batch.not_found.
-func (s *Service) EachRow(ctx context.Context, viewer Viewer, id int64, status string, do func(Row) error) error {
-	for after := int32(0); ; {
-		page, end, err := s.Rows(ctx, viewer, id, status, after, rowsScanned)
+// EachWrong calls do with the rows that are not sent, in their order. It reads them in portions: no transaction is open while do works. Fault:
+// batch.not_found.
+func (s *Service) EachWrong(ctx context.Context, viewer Viewer, id int64, do func(Row) error) error {
+	b, err := s.get(ctx, viewer, id)
+	if err != nil {
+		return err
+	}
+	p := dbq.BatchRowsWrongParams{BatchID: id, Codes: slices.Concat(codesOf[RowInvalid], codesOf[RowDuplicate], codesOf[RowBlocked]), PageLimit: rowsScanned}
+	for {
+		rows, err := s.q.BatchRowsWrong(ctx, p)
+		if err != nil {
+			return fmt.Errorf("read rows: %w", err)
+		}
+		all, err := s.withTasks(ctx, b, rows)
 		if err != nil {
 			return err
 		}
-		for _, row := range page {
+		for _, row := range all {
 			if err := do(row); err != nil {
 				return err
 			}
+			p.AfterRow = row.RowNo
 		}
-		if end == 0 {
+		if len(rows) < rowsScanned {
 			return nil
 		}
-		after = end
 	}
 }
 

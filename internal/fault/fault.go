@@ -61,6 +61,10 @@ const (
 	TaskExpired            Reason = "task.expired"
 	TaskUnreachable        Reason = "task.unreachable"
 	TaskWithdrawn          Reason = "task.withdrawn"
+	BatchNotFound          Reason = "batch.not_found"
+	BatchRowNotFound       Reason = "batch.row_not_found"
+	BatchWrongStatus       Reason = "batch.wrong_status"
+	BatchNothingToSend     Reason = "batch.nothing_to_send"
 	JobNotFound            Reason = "job.not_found"
 	JobNotRunning          Reason = "job.not_running"
 	JobCountChanged        Reason = "job.count_changed" // sets Error.Count
@@ -96,7 +100,7 @@ const (
 var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite, RouteNotFound, RouteMethodNotAllowed,
 	AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded,
-	TaskDelivered, TaskExpired, TaskUnreachable, TaskWithdrawn, JobNotFound, JobNotRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TagNotFound, TemplateNoneActive,
+	TaskDelivered, TaskExpired, TaskUnreachable, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, JobNotFound, JobNotRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TagNotFound, TemplateNoneActive,
 	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound,
 	RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse, LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
@@ -145,6 +149,8 @@ const (
 	RangeEmpty         Rule = "range_empty"
 	RangeTooLong       Rule = "range_too_long"    // days
 	TooManySelected    Rule = "too_many_selected" // the maximum
+	MissingColumns     Rule = "missing_columns"   // the names
+	TooManyCells       Rule = "too_many_cells"
 	NothingElseIsKnown Rule = "invalid"
 
 	// Of a file that should be a list.
@@ -172,7 +178,7 @@ var Rules = []Rule{
 	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, SpacedPlaceholder, RenderedTooLong, RenderedBlank,
 	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, BelowZero,
 	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty,
-	RangeTooLong, TooManySelected, NothingElseIsKnown,
+	RangeTooLong, TooManySelected, MissingColumns, TooManyCells, NothingElseIsKnown,
 	NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort, NotText, NotAValue, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn,
 	TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,
 }

@@ -56,6 +56,10 @@ var english = &Catalogue{
 		fault.TaskExpired:            "The expires_at of the task has passed: submit the message again.",
 		fault.TaskUnreachable:        "The person could not be reached when the task was made: set the notification to waiting, so that it reads the contact again.",
 		fault.TaskWithdrawn:          "The task may not be sent any more: its notification has ended, a later message took its place, or its company was deleted.",
+		fault.BatchNotFound:          "There is no such batch.",
+		fault.BatchRowNotFound:       "The batch has no such row, or the row has not been checked yet.",
+		fault.BatchWrongStatus:       "The status of the batch does not allow this.",
+		fault.BatchNothingToSend:     "The batch has no row that can be sent.",
 		fault.JobNotFound:            "There is no such job.",
 		fault.JobNotRunning:          "The job has ended already.",
 		fault.JobCountChanged:        "The filter now selects %d tasks: check them, and repeat the request with this count.",
@@ -126,6 +130,8 @@ var english = &Catalogue{
 		fault.RangeEmpty:         "must be before the end of the range",
 		fault.RangeTooLong:       "is too early for this step: the range has at most %v days",
 		fault.TooManySelected:    "selects more than %v tasks: make it narrower",
+		fault.MissingColumns:     "has placeholders without a column in the list: %v",
+		fault.TooManyCells:       "has more cells than the list has columns: put texts that contain the separator into quotes",
 		fault.NothingElseIsKnown: "is not valid",
 		fault.NotAList:           "is not a list: send CSV, an Excel workbook (.xlsx) or a JSON array of objects",
 		fault.OldWorkbook:        "is a workbook of an old form (.xls): save it as .xlsx or as CSV UTF-8",
@@ -201,6 +207,10 @@ var chinese = &Catalogue{
 		fault.TaskExpired:            "任务已过 expires_at 期限，请重新提交消息。",
 		fault.TaskUnreachable:        "创建任务时无法联系到此人：请把通知设为等待，以便重新读取联系人。",
 		fault.TaskWithdrawn:          "任务不能再发送：其通知已结束，或已有更新的消息，或其公司已删除。",
+		fault.BatchNotFound:          "批次不存在。",
+		fault.BatchRowNotFound:       "批次中没有这一行，或者这一行尚未检查。",
+		fault.BatchWrongStatus:       "批次当前的状态不允许此操作。",
+		fault.BatchNothingToSend:     "批次中没有可以发送的行。",
 		fault.JobNotFound:            "作业不存在。",
 		fault.JobNotRunning:          "作业已经结束。",
 		fault.JobCountChanged:        "筛选条件现在选中 %d 条任务：请核对后，用此 count 重新请求。",
@@ -271,6 +281,8 @@ var chinese = &Catalogue{
 		fault.RangeEmpty:         "必须早于结束时间",
 		fault.RangeTooLong:       "对于该步长过早：时间范围最多 %v 天",
 		fault.TooManySelected:    "选中的任务超过 %v 条，请缩小范围",
+		fault.MissingColumns:     "中的占位符在名单里没有对应的列：%v",
+		fault.TooManyCells:       "的单元格多于列数：含有分隔符的文本需要加引号",
 		fault.NothingElseIsKnown: "不正确",
 		fault.NotAList:           "不是名单：请上传 CSV、Excel 工作簿（.xlsx）或由对象组成的 JSON 数组",
 		fault.OldWorkbook:        "是旧格式的工作簿（.xls）：请另存为 .xlsx 或 CSV UTF-8",
@@ -390,6 +402,9 @@ func (c *Catalogue) Reason(f *fault.Error) string {
 	}
 	return text
 }
+
+// Remark returns what is wrong with a field, in one sentence.
+func (c *Catalogue) Remark(f fault.Field) string { return f.Name + " " + c.rule(f) }
 
 // rule returns the text for a wrong field.
 func (c *Catalogue) rule(f fault.Field) string {
