@@ -373,10 +373,12 @@ func Decoded(stored []byte) (*fault.Field, error) {
 	switch f.Rule { // the limits that are not a number, a text or a list of these
 	case fault.TooManyCharacters, fault.TooManySegments:
 		var lengths fault.Lengths
-		err, f.Limit = json.Unmarshal(wrong.Limit, &lengths), lengths
+		err = json.Unmarshal(wrong.Limit, &lengths)
+		f.Limit = lengths
 	case fault.CutShort, fault.NotText, fault.CellTooLong, fault.UnnamedColumn, fault.DamagedAt:
 		var place fault.Place
-		err, f.Limit = json.Unmarshal(wrong.Limit, &place), place
+		err = json.Unmarshal(wrong.Limit, &place)
+		f.Limit = place
 	default:
 		reader := json.NewDecoder(bytes.NewReader(wrong.Limit))
 		reader.UseNumber()
