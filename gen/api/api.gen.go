@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime/multipart"
 	"net/http"
 	"net/url"
 	"path"
@@ -162,96 +161,6 @@ func (e AuditAction) Valid() bool {
 	case AuditCreated:
 		return true
 	case AuditDeleted:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for BatchFormDedup.
-const (
-	None  BatchFormDedup = "none"
-	Phone BatchFormDedup = "phone"
-	Row   BatchFormDedup = "row"
-)
-
-// Valid indicates whether the value is a known member of the BatchFormDedup enum.
-func (e BatchFormDedup) Valid() bool {
-	switch e {
-	case None:
-		return true
-	case Phone:
-		return true
-	case Row:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for BatchRowStatus.
-const (
-	RowBlocked    BatchRowStatus = "blocked"
-	RowCancelled  BatchRowStatus = "cancelled"
-	RowDelivered  BatchRowStatus = "delivered"
-	RowDuplicate  BatchRowStatus = "duplicate"
-	RowFailed     BatchRowStatus = "failed"
-	RowInvalid    BatchRowStatus = "invalid"
-	RowProcessing BatchRowStatus = "processing"
-	RowSuccess    BatchRowStatus = "success"
-	RowWaiting    BatchRowStatus = "waiting"
-)
-
-// Valid indicates whether the value is a known member of the BatchRowStatus enum.
-func (e BatchRowStatus) Valid() bool {
-	switch e {
-	case RowBlocked:
-		return true
-	case RowCancelled:
-		return true
-	case RowDelivered:
-		return true
-	case RowDuplicate:
-		return true
-	case RowFailed:
-		return true
-	case RowInvalid:
-		return true
-	case RowProcessing:
-		return true
-	case RowSuccess:
-		return true
-	case RowWaiting:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for BatchStatus.
-const (
-	BatchCancelled BatchStatus = "cancelled"
-	BatchChecking  BatchStatus = "checking"
-	BatchFinished  BatchStatus = "finished"
-	BatchPaused    BatchStatus = "paused"
-	BatchReady     BatchStatus = "ready"
-	BatchRunning   BatchStatus = "running"
-)
-
-// Valid indicates whether the value is a known member of the BatchStatus enum.
-func (e BatchStatus) Valid() bool {
-	switch e {
-	case BatchCancelled:
-		return true
-	case BatchChecking:
-		return true
-	case BatchFinished:
-		return true
-	case BatchPaused:
-		return true
-	case BatchReady:
-		return true
-	case BatchRunning:
 		return true
 	default:
 		return false
@@ -1522,318 +1431,8 @@ type BalanceChange struct {
 	Remark *string `json:"remark,omitempty"`
 }
 
-// Batch defines model for Batch.
-type Batch struct {
-	BatchID   int64      `json:"batch_id"`
-	CheckedAt *time.Time `json:"checked_at"`
-
-	// CheckedRows The number of the last row of the list that was checked
-	CheckedRows int64      `json:"checked_rows"`
-	CompanyNo   string     `json:"company_no"`
-	ConfirmedAt *time.Time `json:"confirmed_at"`
-
-	// ConfirmedBy null if its request confirmed it
-	ConfirmedBy *string `json:"confirmed_by"`
-
-	// Content The text with its placeholders
-	Content string `json:"content"`
-
-	// Counts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
-	Counts         BatchCounts    `json:"counts"`
-	CreatedAt      time.Time      `json:"created_at"`
-	Dedup          string         `json:"dedup"`
-	EndedAt        *time.Time     `json:"ended_at"`
-	Estimate       *BatchEstimate `json:"estimate,omitempty"`
-	ExpectSendTime *time.Time     `json:"expect_send_time"`
-	ExpiresAt      *time.Time     `json:"expires_at"`
-
-	// MessageType `notification` by default
-	MessageType MessageType `json:"message_type"`
-	Name        string      `json:"name"`
-	PhoneColumn string      `json:"phone_column"`
-	Priority    *int16      `json:"priority"`
-
-	// Remark Why the list could not be read
-	Remark *string `json:"remark"`
-
-	// Segments The segments of the valid rows
-	Segments int64   `json:"segments"`
-	SenderNo *string `json:"sender_no"`
-
-	// Senders The senders that sent messages of it. Callers of a company see those that its routes name and those that sent.
-	Senders   []BatchSender `json:"senders"`
-	Sign      *string       `json:"sign"`
-	StartedAt *time.Time    `json:"started_at"`
-
-	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
-	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
-	Status      BatchStatus `json:"status"`
-	SubmittedBy string      `json:"submitted_by"`
-	Tag         *string     `json:"tag"`
-	TemplateNo  *string     `json:"template_no"`
-	Test        bool        `json:"test"`
-}
-
-// BatchCounts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
-type BatchCounts struct {
-	// Blocked The company may not send to their country
-	Blocked int64 `json:"blocked"`
-
-	// Cancelled Tasks that are CANCELLED, and rows that never become tasks because the batch ended
-	Cancelled int64 `json:"cancelled"`
-
-	// Delivered Receipts of providers
-	Delivered  int64 `json:"delivered"`
-	Duplicate  int64 `json:"duplicate"`
-	Failed     int64 `json:"failed"`
-	Invalid    int64 `json:"invalid"`
-	Processing int64 `json:"processing"`
-	Rows       int64 `json:"rows"`
-	Success    int64 `json:"success"`
-
-	// Undelivered Receipts of providers
-	Undelivered int64 `json:"undelivered"`
-	Valid       int64 `json:"valid"`
-
-	// Waiting Not a task yet, or a task that is PENDING
-	Waiting int64 `json:"waiting"`
-}
-
-// BatchCreated defines model for BatchCreated.
-type BatchCreated struct {
-	BatchID int64 `json:"batch_id"`
-
-	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
-	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
-	Status BatchStatus `json:"status"`
-}
-
-// BatchCreatedResponse defines model for BatchCreatedResponse.
-type BatchCreatedResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message      `json:"message"`
-	Data    BatchCreated `json:"data"`
-}
-
-// BatchEstimate defines model for BatchEstimate.
-type BatchEstimate struct {
-	// Costs The segments that each sender would take of what is left, by the weights of the routes
-	Costs []struct {
-		Segments int64  `json:"segments"`
-		SenderNo string `json:"sender_no"`
-	} `json:"costs"`
-
-	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, or nobody can
-	EarliestEnd *time.Time `json:"earliest_end"`
-
-	// LikelyEnd The end at the pace until now, if that is later
-	LikelyEnd *time.Time `json:"likely_end"`
-}
-
-// BatchForm defines model for BatchForm.
-type BatchForm struct {
-	// AutoConfirm The batch is sent when it was checked
-	AutoConfirm *bool `json:"auto_confirm,omitempty"`
-
-	// Content The text, with names of columns in braces
-	//
-	// Example: {姓名}，您的优惠券今日到期
-	Content *string `json:"content,omitempty"`
-
-	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
-	Dedup *BatchFormDedup `json:"dedup,omitempty"`
-
-	// ExpectSendTime Nothing is sent before this time
-	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
-
-	// ExpiresAt Nothing is sent after this time
-	ExpiresAt *time.Time `json:"expires_at,omitempty"`
-
-	// File The list as CSV or XLSX
-	File *openapi_types.File `json:"file,omitempty"`
-
-	// Language The language of the template
-	Language *string `json:"language,omitempty"`
-
-	// MessageType `notification` by default
-	MessageType *MessageType `json:"message_type,omitempty"`
-
-	// Name What people call the batch
-	//
-	// Example: 双十一召回
-	Name string `json:"name"`
-
-	// PhoneColumn The column with the phone numbers. Without it, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is taken.
-	PhoneColumn *string `json:"phone_column,omitempty"`
-
-	// Priority As in `sendSms`
-	Priority *int16 `json:"priority,omitempty"`
-
-	// Rows The list as a JSON array of objects, in place of `file`
-	Rows *openapi_types.File `json:"rows,omitempty"`
-
-	// SenderNo The only sender that may send it. It must serve the company.
-	SenderNo *string `json:"sender_no,omitempty"`
-
-	// Sign The signature, placed before the text in 【】
-	Sign *string `json:"sign,omitempty"`
-
-	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
-	Tag *string `json:"tag,omitempty"`
-
-	// TemplateNo A template, in place of `content`
-	TemplateNo *string `json:"template_no,omitempty"`
-
-	// Test Its messages are tests
-	Test *bool `json:"test,omitempty"`
-}
-
-// BatchFormDedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
-type BatchFormDedup string
-
 // BatchID The batch that the task is from
 type BatchID = int64
-
-// BatchListResponse defines model for BatchListResponse.
-type BatchListResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message   `json:"message"`
-	Data    BatchPage `json:"data"`
-}
-
-// BatchPage defines model for BatchPage.
-type BatchPage struct {
-	Items []Batch `json:"items"`
-
-	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
-	NextCursor *NextCursor `json:"next_cursor"`
-}
-
-// BatchPreview defines model for BatchPreview.
-type BatchPreview struct {
-	Row  int32  `json:"row"`
-	Code *int16 `json:"code"`
-
-	// Cost As in a dry run of `sendSms`
-	Cost *int `json:"cost,omitempty"`
-
-	// FinalContent The text with its signature; null if the row is not valid
-	FinalContent *string      `json:"final_content"`
-	PhoneNumber  string       `json:"phone_number"`
-	Remark       *string      `json:"remark"`
-	Segments     int          `json:"segments"`
-	Senders      []SenderView `json:"senders"`
-}
-
-// BatchPreviewResponse defines model for BatchPreviewResponse.
-type BatchPreviewResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message      `json:"message"`
-	Data    BatchPreview `json:"data"`
-}
-
-// BatchRequeued defines model for BatchRequeued.
-type BatchRequeued struct {
-	Count int64 `json:"count"`
-
-	// JobID null if no task is FAILED
-	JobID *int64 `json:"job_id"`
-}
-
-// BatchRequeuedResponse defines model for BatchRequeuedResponse.
-type BatchRequeuedResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message       `json:"message"`
-	Data    BatchRequeued `json:"data"`
-}
-
-// BatchResponse defines model for BatchResponse.
-type BatchResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message `json:"message"`
-	Data    Batch   `json:"data"`
-}
-
-// BatchRow defines model for BatchRow.
-type BatchRow struct {
-	// Row The number of the row in the list, as a spreadsheet program shows it
-	Row int32 `json:"row"`
-
-	// Code Why the row is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task
-	Code *int16 `json:"code"`
-
-	// Content The text, empty if it could not be made
-	Content string `json:"content"`
-
-	// Delivery The delivery status that the provider reported after sending
-	Delivery *TaskDelivery `json:"delivery,omitempty"`
-
-	// PhoneNumber In E.164; of an invalid number as it is in the list
-	PhoneNumber string `json:"phone_number"`
-
-	// Remark The reason, in the language of the request
-	Remark *string `json:"remark"`
-
-	// Result The result of the task
-	Result   *string `json:"result"`
-	Segments int16   `json:"segments"`
-
-	// Status As in the filter, but `delivered` is in `delivery`; null if the task is no longer kept
-	Status *string `json:"status"`
-	TaskID *string `json:"task_id"`
-}
-
-// BatchRowListResponse defines model for BatchRowListResponse.
-type BatchRowListResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message      `json:"message"`
-	Data    BatchRowPage `json:"data"`
-}
-
-// BatchRowPage defines model for BatchRowPage.
-type BatchRowPage struct {
-	Items []BatchRow `json:"items"`
-
-	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
-	NextCursor *NextCursor `json:"next_cursor"`
-}
-
-// BatchRowStatus defines model for BatchRowStatus.
-type BatchRowStatus string
-
-// BatchSender defines model for BatchSender.
-type BatchSender struct {
-	Delivered  int64 `json:"delivered"`
-	Failed     int64 `json:"failed"`
-	Processing int64 `json:"processing"`
-
-	// Segments Segments of the messages that it sent
-	Segments int64  `json:"segments"`
-	SenderNo string `json:"sender_no"`
-	Success  int64  `json:"success"`
-}
-
-// BatchStatus `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
-// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
-type BatchStatus string
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
@@ -2071,17 +1670,8 @@ type CompanyWeight = float64
 
 // Contact defines model for Contact.
 type Contact struct {
-	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
-	//
-	// Example: {"city":"杭州","level":"VIP"}
-	Attributes   *map[string]string `json:"attributes,omitempty"`
-	DingtalkName *string            `json:"dingtalk_name,omitempty"`
-	Email        *string            `json:"email,omitempty"`
-
-	// Name What messages call the person: the placeholder `${contact.name}`
-	//
-	// Example: 张三
-	Name         *string `json:"name,omitempty"`
+	DingtalkName *string `json:"dingtalk_name,omitempty"`
+	Email        *string `json:"email,omitempty"`
 	Phone        *string `json:"phone,omitempty"`
 	UserID       UserID  `json:"user_id"`
 	WechatOpenid *string `json:"wechat_openid,omitempty"`
@@ -2089,38 +1679,11 @@ type Contact struct {
 
 // ContactChange defines model for ContactChange.
 type ContactChange struct {
-	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
-	//
-	// Example: {"city":"杭州","level":"VIP"}
-	Attributes   nullable.Nullable[map[string]string] `json:"attributes,omitempty"`
-	DingtalkName nullable.Nullable[string]            `json:"dingtalk_name,omitempty"`
-	Email        nullable.Nullable[string]            `json:"email,omitempty"`
-
-	// Name What messages call the person: the placeholder `${contact.name}`
-	//
-	// Example: 张三
-	Name         nullable.Nullable[string] `json:"name,omitempty"`
+	DingtalkName nullable.Nullable[string] `json:"dingtalk_name,omitempty"`
+	Email        nullable.Nullable[string] `json:"email,omitempty"`
 	Phone        nullable.Nullable[string] `json:"phone,omitempty"`
 	UserID       UserID                    `json:"user_id"`
 	WechatOpenid nullable.Nullable[string] `json:"wechat_openid,omitempty"`
-}
-
-// ContactCount defines model for ContactCount.
-type ContactCount struct {
-	Count int64 `json:"count"`
-
-	// Exact False if the count stopped after 1000000 contacts; there may be more
-	Exact bool `json:"exact"`
-}
-
-// ContactCountResponse defines model for ContactCountResponse.
-type ContactCountResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message      `json:"message"`
-	Data    ContactCount `json:"data"`
 }
 
 // ContactListResponse defines model for ContactListResponse.
@@ -2281,7 +1844,7 @@ type DefaultContentPage struct {
 
 // DefaultContentPatch defines model for DefaultContentPatch.
 type DefaultContentPatch struct {
-	// Content The text; with `use_template`, the parameters of the template
+	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 	//
 	// Example: 欢迎使用我们的服务
 	Content     *DefaultContentText `json:"content,omitempty"`
@@ -2293,7 +1856,7 @@ type DefaultContentRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Content The text; with `use_template`, the parameters of the template
+	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 	//
 	// Example: 欢迎使用我们的服务
 	Content DefaultContentText `json:"content"`
@@ -2317,7 +1880,7 @@ type DefaultContentResponse struct {
 	Data    DefaultContent `json:"data"`
 }
 
-// DefaultContentText The text; with `use_template`, the parameters of the template
+// DefaultContentText The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 //
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
@@ -3502,7 +3065,7 @@ type SendBatchResponse struct {
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent.
+	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
 	Content *string `json:"content,omitempty"`
 
 	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
@@ -3942,12 +3505,29 @@ type SettingsResponse struct {
 
 // SmsSettings defines model for SmsSettings.
 type SmsSettings struct {
-	PriorityMarketing    *int64 `json:"priority_marketing,omitempty"`
-	PriorityNotification *int64 `json:"priority_notification,omitempty"`
-	PriorityVerification *int64 `json:"priority_verification,omitempty"`
+	// ContentMostMarketing The same of a marketing message
+	ContentMostMarketing *int64 `json:"content_most_marketing,omitempty"`
+
+	// ContentMostNotification The same of a notification
+	ContentMostNotification *int64 `json:"content_most_notification,omitempty"`
+
+	// ContentMostVerification The most characters of the final text of a verification code
+	ContentMostVerification *int64 `json:"content_most_verification,omitempty"`
+	PriorityMarketing       *int64 `json:"priority_marketing,omitempty"`
+	PriorityNotification    *int64 `json:"priority_notification,omitempty"`
+	PriorityVerification    *int64 `json:"priority_verification,omitempty"`
 
 	// ScheduledEverySeconds Messages of a `scheduled` template are sent at full intervals of these seconds, counted from midnight UTC
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
+
+	// SegmentsMostMarketing The same of a marketing message
+	SegmentsMostMarketing *int64 `json:"segments_most_marketing,omitempty"`
+
+	// SegmentsMostNotification The same of a notification
+	SegmentsMostNotification *int64 `json:"segments_most_notification,omitempty"`
+
+	// SegmentsMostVerification The most segments that the final text of a verification code takes with its signature
+	SegmentsMostVerification *int64 `json:"segments_most_verification,omitempty"`
 }
 
 // Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
@@ -4163,79 +3743,6 @@ type Submitted struct {
 
 // SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. A message that would be rejected is rejected.
 type SubmittedVerdict string
-
-// Tag defines model for Tag.
-type Tag struct {
-	// Contacts How many contacts the tag holds
-	Contacts  int64     `json:"contacts"`
-	CreatedAt time.Time `json:"created_at"`
-
-	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
-	//
-	// Example: VIP客户
-	Tag TagName `json:"tag"`
-}
-
-// TagChange defines model for TagChange.
-type TagChange struct {
-	Added   int64 `json:"added"`
-	Removed int64 `json:"removed"`
-
-	// Unknown Those of `add` that no contact has
-	Unknown []string `json:"unknown"`
-}
-
-// TagChangeRequest defines model for TagChangeRequest.
-type TagChangeRequest struct {
-	Add *UserIDs `json:"add,omitempty"`
-
-	// CompanyNo Example: acme
-	CompanyNo *No      `json:"company_no,omitempty"`
-	Remove    *UserIDs `json:"remove,omitempty"`
-}
-
-// TagChangeResponse defines model for TagChangeResponse.
-type TagChangeResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message   `json:"message"`
-	Data    TagChange `json:"data"`
-}
-
-// TagListResponse defines model for TagListResponse.
-type TagListResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message `json:"message"`
-	Data    TagPage `json:"data"`
-}
-
-// TagName The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
-//
-// Example: VIP客户
-type TagName = string
-
-// TagPage defines model for TagPage.
-type TagPage struct {
-	Items []Tag `json:"items"`
-
-	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
-	NextCursor *NextCursor `json:"next_cursor"`
-}
-
-// TagResponse defines model for TagResponse.
-type TagResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message `json:"message"`
-	Data    Tag     `json:"data"`
-}
 
 // Task defines model for Task.
 type Task struct {
@@ -4868,12 +4375,6 @@ type JobID = int64
 // ListLimit defines model for ListLimit.
 type ListLimit = int
 
-// NotTagFilter defines model for NotTagFilter.
-type NotTagFilter = []TagName
-
-// OfBatch The batch that the task is from
-type OfBatch = BatchID
-
 // PhoneFilter Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 //
 // Example: 13800138000
@@ -4892,9 +4393,6 @@ type RuleNo = int64
 //
 // Example: sms_app_001
 type SenderNo = AppID
-
-// TagFilter defines model for TagFilter.
-type TagFilter = []TagName
 
 // Conflict defines model for Conflict.
 type Conflict = Error
@@ -5250,62 +4748,6 @@ type ListUsersParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
-// ListBatchesParams defines parameters for ListBatches.
-type ListBatchesParams struct {
-	// Status Only batches with this status
-	Status *BatchStatus `form:"status,omitempty" json:"status,omitempty"`
-
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-}
-
-// PreviewBatchParams defines parameters for PreviewBatch.
-type PreviewBatchParams struct {
-	// Row The number of the row in the list. Without it, the first valid row is shown.
-	Row *int32 `form:"row,omitempty" json:"row,omitempty"`
-}
-
-// ListBatchRowsParams defines parameters for ListBatchRows.
-type ListBatchRowsParams struct {
-	// Status Only rows with this status. `success` includes those that were delivered.
-	Status *BatchRowStatus `form:"status,omitempty" json:"status,omitempty"`
-
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-}
-
-// SelectContactsParams defines parameters for SelectContacts.
-type SelectContactsParams struct {
-	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
-	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
-
-	// NotTag Only contacts that none of these tags holds
-	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
-	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
-
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-}
-
-// CountContactsParams defines parameters for CountContacts.
-type CountContactsParams struct {
-	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
-	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
-
-	// NotTag Only contacts that none of these tags holds
-	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
-	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
-}
-
 // DeleteNotificationsParams defines parameters for DeleteNotifications.
 type DeleteNotificationsParams struct {
 	BizType  BizType `form:"biz_type" json:"biz_type"`
@@ -5440,40 +4882,6 @@ type SendOnceParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
-// ListTagsParams defines parameters for ListTags.
-type ListTagsParams struct {
-	// UserID Only tags that hold this contact
-	UserID    *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
-	CompanyNo *No     `form:"company_no,omitempty" json:"company_no,omitempty"`
-
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-}
-
-// DeleteTagParams defines parameters for DeleteTag.
-type DeleteTagParams struct {
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
-}
-
-// PutTagParams defines parameters for PutTag.
-type PutTagParams struct {
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
-}
-
-// ListTagContactsParams defines parameters for ListTagContacts.
-type ListTagContactsParams struct {
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
-
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-}
-
 // AppClaimTasksParams defines parameters for AppClaimTasks.
 type AppClaimTasksParams struct {
 	// AppID The number of the sender, the same in all its claims and reports
@@ -5567,9 +4975,6 @@ type UpdateUserJSONRequestBody = UserPatch
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
 
-// CreateBatchMultipartRequestBody defines body for CreateBatch for multipart/form-data ContentType.
-type CreateBatchMultipartRequestBody = BatchForm
-
 // CreateNotificationsJSONRequestBody defines body for CreateNotifications for application/json ContentType.
 type CreateNotificationsJSONRequestBody = NotificationRequest
 
@@ -5602,9 +5007,6 @@ type ClaimTasksNowJSONRequestBody = ClaimRequest
 
 // SendOnceJSONRequestBody defines body for SendOnce for application/json ContentType.
 type SendOnceJSONRequestBody = OnceRequest
-
-// ChangeTagJSONRequestBody defines body for ChangeTag for application/json ContentType.
-type ChangeTagJSONRequestBody = TagChangeRequest
 
 // AppReportTaskJSONRequestBody defines body for AppReportTask for application/json ContentType.
 type AppReportTaskJSONRequestBody = AppReportRequest
@@ -6592,94 +5994,6 @@ type ClientInterface interface {
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListBatches List batches, newest first
-	//
-	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
-	//
-	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
-	ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// CreateBatchWithBody Upload a list of messages
-	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
-	//
-	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
-	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
-	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
-	//
-	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
-	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
-	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
-	//
-	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
-	// placeholders are names of columns. A row without a value for a placeholder is invalid.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
-	CreateBatchWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// GetBatch Get a batch, its figures, and when it will end
-	//
-	// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
-	GetBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// CancelBatch End a batch before all of it was sent
-	//
-	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
-	CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ConfirmBatch Send a batch that was checked
-	//
-	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
-	ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ExportBatchErrors Download the rows that are not sent
-	//
-	// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
-	ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PauseBatch Pause a batch
-	//
-	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
-	PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PreviewBatch Show the message of a row, and who would send it
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
-	PreviewBatch(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// RequeueBatch Send the failed messages of a batch again
-	//
-	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
-	RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ResumeBatch Let a paused batch go on
-	//
-	// The tasks that were held are due at once.
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
-	ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ListBatchRows List rows of a batch, in the order of the list
-	//
-	// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
-	ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
 	// TakeCallbackWithBody Receive delivery receipts from a provider
 	//
 	// For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -6698,20 +6012,6 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// SelectContacts List the contacts that some tags hold and others do not, by user id
-	//
-	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
-	//
-	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
-	SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// CountContacts Count the contacts that some tags hold and others do not
-	//
-	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
-	//
-	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
-	CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
@@ -7199,46 +6499,6 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ListTags List tags, newest first
-	//
-	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
-	ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// DeleteTag Delete a tag
-	//
-	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
-	//
-	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
-	DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PutTag Add a tag, unless it exists
-	//
-	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
-	PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ListTagContacts List the contacts that a tag holds, by user id
-	//
-	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
-	ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
-	//
-	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-	ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ChangeTag Take contacts out of a tag, and put contacts into it
-	//
-	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-	//
-	// Takes a body of the `application/json` content type.
-	//
-	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-	ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AppTaskStatistics Count tasks by state
 	//
@@ -9280,204 +8540,6 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 	return c.Client.Do(req)
 }
 
-// ListBatches List batches, newest first
-//
-// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
-//
-// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
-func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListBatchesRequest(c.Server, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// CreateBatchWithBody Upload a list of messages
-//
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
-//
-// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
-// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
-// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
-//
-// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
-// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
-// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
-//
-// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
-// placeholders are names of columns. A row without a value for a placeholder is invalid.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
-func (c *Client) CreateBatchWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateBatchRequestWithBody(c.Server, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// GetBatch Get a batch, its figures, and when it will end
-//
-// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
-//
-// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
-func (c *Client) GetBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetBatchRequest(c.Server, batchID)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// CancelBatch End a batch before all of it was sent
-//
-// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
-func (c *Client) CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCancelBatchRequest(c.Server, batchID)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ConfirmBatch Send a batch that was checked
-//
-// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
-func (c *Client) ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewConfirmBatchRequest(c.Server, batchID)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ExportBatchErrors Download the rows that are not sent
-//
-// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
-//
-// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
-func (c *Client) ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewExportBatchErrorsRequest(c.Server, batchID)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PauseBatch Pause a batch
-//
-// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
-func (c *Client) PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPauseBatchRequest(c.Server, batchID)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PreviewBatch Show the message of a row, and who would send it
-//
-// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
-func (c *Client) PreviewBatch(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPreviewBatchRequest(c.Server, batchID, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// RequeueBatch Send the failed messages of a batch again
-//
-// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
-func (c *Client) RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRequeueBatchRequest(c.Server, batchID)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ResumeBatch Let a paused batch go on
-//
-// The tasks that were held are due at once.
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
-func (c *Client) ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewResumeBatchRequest(c.Server, batchID)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ListBatchRows List rows of a batch, in the order of the list
-//
-// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
-//
-// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
-func (c *Client) ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListBatchRowsRequest(c.Server, batchID, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
 // TakeCallbackWithBody Receive delivery receipts from a provider
 //
 // For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -9497,40 +8559,6 @@ func (c *Client) ListBatchRows(ctx context.Context, batchID OfBatch, params *Lis
 // Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTakeCallbackRequestWithBody(c.Server, senderNo, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// SelectContacts List the contacts that some tags hold and others do not, by user id
-//
-// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
-//
-// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
-func (c *Client) SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewSelectContactsRequest(c.Server, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// CountContacts Count the contacts that some tags hold and others do not
-//
-// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
-//
-// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
-func (c *Client) CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCountContactsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -10368,106 +9396,6 @@ func (c *Client) SendOnce(ctx context.Context, params *SendOnceParams, body Send
 // Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 func (c *Client) OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewOnceStatisticsRequest(c.Server)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ListTags List tags, newest first
-//
-// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
-func (c *Client) ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListTagsRequest(c.Server, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// DeleteTag Delete a tag
-//
-// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
-//
-// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
-func (c *Client) DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeleteTagRequest(c.Server, tag, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PutTag Add a tag, unless it exists
-//
-// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
-func (c *Client) PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutTagRequest(c.Server, tag, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ListTagContacts List the contacts that a tag holds, by user id
-//
-// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
-func (c *Client) ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListTagContactsRequest(c.Server, tag, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
-//
-// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-func (c *Client) ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewChangeTagRequestWithBody(c.Server, tag, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ChangeTag Take contacts out of a tag, and put contacts into it
-//
-// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-//
-// Takes a body of the `application/json` content type.
-//
-// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-func (c *Client) ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewChangeTagRequest(c.Server, tag, body)
 	if err != nil {
 		return nil, err
 	}
@@ -14666,497 +13594,6 @@ func NewDeleteKeyRequest(server string, username Username, id ID) (*http.Request
 	return req, nil
 }
 
-// NewListBatchesRequest constructs an http.Request for the ListBatches method
-func NewListBatchesRequest(server string, params *ListBatchesParams) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.Status != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewCreateBatchRequestWithBody constructs an http.Request for the CreateBatch method, with any body, and a specified content type
-func NewCreateBatchRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
-// NewGetBatchRequest constructs an http.Request for the GetBatch method
-func NewGetBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewCancelBatchRequest constructs an http.Request for the CancelBatch method
-func NewCancelBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/cancel", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewConfirmBatchRequest constructs an http.Request for the ConfirmBatch method
-func NewConfirmBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/confirm", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewExportBatchErrorsRequest constructs an http.Request for the ExportBatchErrors method
-func NewExportBatchErrorsRequest(server string, batchID OfBatch) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/errors.csv", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewPauseBatchRequest constructs an http.Request for the PauseBatch method
-func NewPauseBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/pause", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewPreviewBatchRequest constructs an http.Request for the PreviewBatch method
-func NewPreviewBatchRequest(server string, batchID OfBatch, params *PreviewBatchParams) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/preview", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.Row != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "row", *params.Row, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewRequeueBatchRequest constructs an http.Request for the RequeueBatch method
-func NewRequeueBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/requeue", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewResumeBatchRequest constructs an http.Request for the ResumeBatch method
-func NewResumeBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/resume", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewListBatchRowsRequest constructs an http.Request for the ListBatchRows method
-func NewListBatchRowsRequest(server string, batchID OfBatch, params *ListBatchRowsParams) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/rows", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.Status != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
 // NewTakeCallbackRequestWithBody constructs an http.Request for the TakeCallback method, with any body, and a specified content type
 func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
@@ -15189,186 +13626,6 @@ func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentTyp
 	}
 
 	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
-// NewSelectContactsRequest constructs an http.Request for the SelectContacts method
-func NewSelectContactsRequest(server string, params *SelectContactsParams) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/contacts")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.Tag != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.NotTag != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewCountContactsRequest constructs an http.Request for the CountContacts method
-func NewCountContactsRequest(server string, params *CountContactsParams) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/contacts/count")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.Tag != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.NotTag != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
 
 	return req, nil
 }
@@ -16786,350 +15043,6 @@ func NewOnceStatisticsRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
-// NewListTagsRequest constructs an http.Request for the ListTags method
-func NewListTagsRequest(server string, params *ListTagsParams) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/tags")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.UserID != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "user_id", *params.UserID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewDeleteTagRequest constructs an http.Request for the DeleteTag method
-func NewDeleteTagRequest(server string, tag TagName, params *DeleteTagParams) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewPutTagRequest constructs an http.Request for the PutTag method
-func NewPutTagRequest(server string, tag TagName, params *PutTagParams) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodPut, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewListTagContactsRequest constructs an http.Request for the ListTagContacts method
-func NewListTagContactsRequest(server string, tag TagName, params *ListTagContactsParams) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewChangeTagRequest calls the generic ChangeTag builder with application/json body
-func NewChangeTagRequest(server string, tag TagName, body ChangeTagJSONRequestBody) (*http.Request, error) {
-	var bodyReader io.Reader
-	buf, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	bodyReader = bytes.NewReader(buf)
-	return NewChangeTagRequestWithBody(server, tag, "application/json", bodyReader)
-}
-
-// NewChangeTagRequestWithBody constructs an http.Request for the ChangeTag method, with any body, and a specified content type
-func NewChangeTagRequestWithBody(server string, tag TagName, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
 // NewAppTaskStatisticsRequest constructs an http.Request for the AppTaskStatistics method
 func NewAppTaskStatisticsRequest(server string) (*http.Request, error) {
 	var err error
@@ -18372,114 +16285,6 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKeyWithResponse(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*DeleteKeyResponse, error)
 
-	// ListBatchesWithResponse List batches, newest first
-	//
-	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
-	ListBatchesWithResponse(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*ListBatchesResponse, error)
-
-	// CreateBatchWithBodyWithResponse Upload a list of messages
-	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
-	//
-	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
-	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
-	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
-	//
-	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
-	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
-	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
-	//
-	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
-	// placeholders are names of columns. A row without a value for a placeholder is invalid.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
-	CreateBatchWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error)
-
-	// GetBatchWithResponse Get a batch, its figures, and when it will end
-	//
-	// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
-	GetBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*GetBatchResponse, error)
-
-	// CancelBatchWithResponse End a batch before all of it was sent
-	//
-	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
-	CancelBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*CancelBatchResponse, error)
-
-	// ConfirmBatchWithResponse Send a batch that was checked
-	//
-	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
-	ConfirmBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ConfirmBatchResponse, error)
-
-	// ExportBatchErrorsWithResponse Download the rows that are not sent
-	//
-	// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
-	ExportBatchErrorsWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ExportBatchErrorsResponse, error)
-
-	// PauseBatchWithResponse Pause a batch
-	//
-	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
-	PauseBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*PauseBatchResponse, error)
-
-	// PreviewBatchWithResponse Show the message of a row, and who would send it
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
-	PreviewBatchWithResponse(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*PreviewBatchResponse, error)
-
-	// RequeueBatchWithResponse Send the failed messages of a batch again
-	//
-	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
-	RequeueBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*RequeueBatchResponse, error)
-
-	// ResumeBatchWithResponse Let a paused batch go on
-	//
-	// The tasks that were held are due at once.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
-	ResumeBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ResumeBatchResponse, error)
-
-	// ListBatchRowsWithResponse List rows of a batch, in the order of the list
-	//
-	// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
-	ListBatchRowsWithResponse(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*ListBatchRowsResponse, error)
-
 	// TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
 	//
 	// For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -18498,24 +16303,6 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeCallbackResponse, error)
-
-	// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
-	//
-	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
-	SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error)
-
-	// CountContactsWithResponse Count the contacts that some tags hold and others do not
-	//
-	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
-	CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error)
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
@@ -19029,54 +16816,6 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatisticsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*OnceStatisticsResponse, error)
-
-	// ListTagsWithResponse List tags, newest first
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
-	ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error)
-
-	// DeleteTagWithResponse Delete a tag
-	//
-	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
-	DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error)
-
-	// PutTagWithResponse Add a tag, unless it exists
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
-	PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error)
-
-	// ListTagContactsWithResponse List the contacts that a tag holds, by user id
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
-	ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error)
-
-	// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
-	//
-	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-	ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
-
-	// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
-	//
-	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-	//
-	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-	ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
 
 	// AppTaskStatisticsWithResponse Count tasks by state
 	//
@@ -26963,1038 +24702,6 @@ func (r DeleteKeyResponse) ContentType() string {
 	return ""
 }
 
-type ListBatchesResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchListResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListBatchesResponse) GetJSON200() *BatchListResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ListBatchesResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListBatchesResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ListBatchesResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ListBatchesResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ListBatchesResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ListBatchesResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ListBatchesResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ListBatchesResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ListBatchesResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ListBatchesResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type CreateBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchCreatedResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r CreateBatchResponse) GetJSON200() *BatchCreatedResponse {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r CreateBatchResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r CreateBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r CreateBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r CreateBatchResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r CreateBatchResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r CreateBatchResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r CreateBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r CreateBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r CreateBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r CreateBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r CreateBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r CreateBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r CreateBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r CreateBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type GetBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetBatchResponse) GetJSON200() *BatchResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r GetBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r GetBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r GetBatchResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r GetBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r GetBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r GetBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r GetBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r GetBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r GetBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r GetBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r GetBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type CancelBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r CancelBatchResponse) GetJSON200() *BatchResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r CancelBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r CancelBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r CancelBatchResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r CancelBatchResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r CancelBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r CancelBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r CancelBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r CancelBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r CancelBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r CancelBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r CancelBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r CancelBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ConfirmBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ConfirmBatchResponse) GetJSON200() *BatchResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ConfirmBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ConfirmBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ConfirmBatchResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r ConfirmBatchResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ConfirmBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ConfirmBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ConfirmBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ConfirmBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ConfirmBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ConfirmBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ConfirmBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ConfirmBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ExportBatchErrorsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ExportBatchErrorsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ExportBatchErrorsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ExportBatchErrorsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ExportBatchErrorsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ExportBatchErrorsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ExportBatchErrorsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ExportBatchErrorsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ExportBatchErrorsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ExportBatchErrorsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ExportBatchErrorsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ExportBatchErrorsResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type PauseBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PauseBatchResponse) GetJSON200() *BatchResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r PauseBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r PauseBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r PauseBatchResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r PauseBatchResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r PauseBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r PauseBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r PauseBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r PauseBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r PauseBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r PauseBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r PauseBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PauseBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type PreviewBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchPreviewResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PreviewBatchResponse) GetJSON200() *BatchPreviewResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r PreviewBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r PreviewBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r PreviewBatchResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r PreviewBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r PreviewBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r PreviewBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r PreviewBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r PreviewBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r PreviewBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r PreviewBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PreviewBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type RequeueBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchRequeuedResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r RequeueBatchResponse) GetJSON200() *BatchRequeuedResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r RequeueBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r RequeueBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r RequeueBatchResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r RequeueBatchResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r RequeueBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r RequeueBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r RequeueBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r RequeueBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r RequeueBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r RequeueBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r RequeueBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r RequeueBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ResumeBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ResumeBatchResponse) GetJSON200() *BatchResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ResumeBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ResumeBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ResumeBatchResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r ResumeBatchResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ResumeBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ResumeBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ResumeBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ResumeBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ResumeBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ResumeBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ResumeBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ResumeBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ListBatchRowsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchRowListResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListBatchRowsResponse) GetJSON200() *BatchRowListResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ListBatchRowsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListBatchRowsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ListBatchRowsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ListBatchRowsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ListBatchRowsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ListBatchRowsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ListBatchRowsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ListBatchRowsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ListBatchRowsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ListBatchRowsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ListBatchRowsResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
 type TakeCallbackResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -28072,186 +24779,6 @@ func (r TakeCallbackResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r TakeCallbackResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type SelectContactsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ContactListResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r SelectContactsResponse) GetJSON200() *ContactListResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r SelectContactsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r SelectContactsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r SelectContactsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r SelectContactsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r SelectContactsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r SelectContactsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r SelectContactsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r SelectContactsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r SelectContactsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r SelectContactsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r SelectContactsResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type CountContactsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ContactCountResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r CountContactsResponse) GetJSON200() *ContactCountResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r CountContactsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r CountContactsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r CountContactsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r CountContactsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r CountContactsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r CountContactsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r CountContactsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r CountContactsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r CountContactsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r CountContactsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r CountContactsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -30628,484 +27155,6 @@ func (r OnceStatisticsResponse) ContentType() string {
 	return ""
 }
 
-type ListTagsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *TagListResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListTagsResponse) GetJSON200() *TagListResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ListTagsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListTagsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ListTagsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ListTagsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ListTagsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ListTagsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ListTagsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ListTagsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ListTagsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ListTagsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ListTagsResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type DeleteTagResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *Done
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r DeleteTagResponse) GetJSON200() *Done {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r DeleteTagResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r DeleteTagResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r DeleteTagResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r DeleteTagResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r DeleteTagResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r DeleteTagResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r DeleteTagResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r DeleteTagResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r DeleteTagResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r DeleteTagResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r DeleteTagResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type PutTagResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *TagResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PutTagResponse) GetJSON200() *TagResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r PutTagResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r PutTagResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r PutTagResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r PutTagResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r PutTagResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r PutTagResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r PutTagResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r PutTagResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r PutTagResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r PutTagResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r PutTagResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PutTagResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ListTagContactsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ContactListResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListTagContactsResponse) GetJSON200() *ContactListResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ListTagContactsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListTagContactsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ListTagContactsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ListTagContactsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ListTagContactsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ListTagContactsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ListTagContactsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ListTagContactsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ListTagContactsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ListTagContactsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ListTagContactsResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ChangeTagResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *TagChangeResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ChangeTagResponse) GetJSON200() *TagChangeResponse {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r ChangeTagResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ChangeTagResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ChangeTagResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ChangeTagResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r ChangeTagResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r ChangeTagResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ChangeTagResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ChangeTagResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ChangeTagResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ChangeTagResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ChangeTagResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ChangeTagResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ChangeTagResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ChangeTagResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
 type AppTaskStatisticsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -33176,180 +29225,6 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 	return ParseDeleteKeyResponse(rsp)
 }
 
-// ListBatchesWithResponse List batches, newest first
-//
-// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
-func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*ListBatchesResponse, error) {
-	rsp, err := c.ListBatches(ctx, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseListBatchesResponse(rsp)
-}
-
-// CreateBatchWithBodyWithResponse Upload a list of messages
-//
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
-//
-// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
-// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
-// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
-//
-// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
-// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
-// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
-//
-// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
-// placeholders are names of columns. A row without a value for a placeholder is invalid.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
-func (c *ClientWithResponses) CreateBatchWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error) {
-	rsp, err := c.CreateBatchWithBody(ctx, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseCreateBatchResponse(rsp)
-}
-
-// GetBatchWithResponse Get a batch, its figures, and when it will end
-//
-// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
-func (c *ClientWithResponses) GetBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*GetBatchResponse, error) {
-	rsp, err := c.GetBatch(ctx, batchID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseGetBatchResponse(rsp)
-}
-
-// CancelBatchWithResponse End a batch before all of it was sent
-//
-// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
-func (c *ClientWithResponses) CancelBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*CancelBatchResponse, error) {
-	rsp, err := c.CancelBatch(ctx, batchID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseCancelBatchResponse(rsp)
-}
-
-// ConfirmBatchWithResponse Send a batch that was checked
-//
-// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
-func (c *ClientWithResponses) ConfirmBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ConfirmBatchResponse, error) {
-	rsp, err := c.ConfirmBatch(ctx, batchID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseConfirmBatchResponse(rsp)
-}
-
-// ExportBatchErrorsWithResponse Download the rows that are not sent
-//
-// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
-func (c *ClientWithResponses) ExportBatchErrorsWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ExportBatchErrorsResponse, error) {
-	rsp, err := c.ExportBatchErrors(ctx, batchID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseExportBatchErrorsResponse(rsp)
-}
-
-// PauseBatchWithResponse Pause a batch
-//
-// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
-func (c *ClientWithResponses) PauseBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*PauseBatchResponse, error) {
-	rsp, err := c.PauseBatch(ctx, batchID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePauseBatchResponse(rsp)
-}
-
-// PreviewBatchWithResponse Show the message of a row, and who would send it
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
-func (c *ClientWithResponses) PreviewBatchWithResponse(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*PreviewBatchResponse, error) {
-	rsp, err := c.PreviewBatch(ctx, batchID, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePreviewBatchResponse(rsp)
-}
-
-// RequeueBatchWithResponse Send the failed messages of a batch again
-//
-// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
-func (c *ClientWithResponses) RequeueBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*RequeueBatchResponse, error) {
-	rsp, err := c.RequeueBatch(ctx, batchID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseRequeueBatchResponse(rsp)
-}
-
-// ResumeBatchWithResponse Let a paused batch go on
-//
-// The tasks that were held are due at once.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
-func (c *ClientWithResponses) ResumeBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ResumeBatchResponse, error) {
-	rsp, err := c.ResumeBatch(ctx, batchID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseResumeBatchResponse(rsp)
-}
-
-// ListBatchRowsWithResponse List rows of a batch, in the order of the list
-//
-// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
-func (c *ClientWithResponses) ListBatchRowsWithResponse(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*ListBatchRowsResponse, error) {
-	rsp, err := c.ListBatchRows(ctx, batchID, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseListBatchRowsResponse(rsp)
-}
-
 // TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
 //
 // For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -33373,36 +29248,6 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 		return nil, err
 	}
 	return ParseTakeCallbackResponse(rsp)
-}
-
-// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
-//
-// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
-func (c *ClientWithResponses) SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error) {
-	rsp, err := c.SelectContacts(ctx, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseSelectContactsResponse(rsp)
-}
-
-// CountContactsWithResponse Count the contacts that some tags hold and others do not
-//
-// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
-func (c *ClientWithResponses) CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error) {
-	rsp, err := c.CountContacts(ctx, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseCountContactsResponse(rsp)
 }
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
@@ -34126,90 +29971,6 @@ func (c *ClientWithResponses) OnceStatisticsWithResponse(ctx context.Context, re
 		return nil, err
 	}
 	return ParseOnceStatisticsResponse(rsp)
-}
-
-// ListTagsWithResponse List tags, newest first
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
-func (c *ClientWithResponses) ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error) {
-	rsp, err := c.ListTags(ctx, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseListTagsResponse(rsp)
-}
-
-// DeleteTagWithResponse Delete a tag
-//
-// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
-func (c *ClientWithResponses) DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error) {
-	rsp, err := c.DeleteTag(ctx, tag, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseDeleteTagResponse(rsp)
-}
-
-// PutTagWithResponse Add a tag, unless it exists
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
-func (c *ClientWithResponses) PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error) {
-	rsp, err := c.PutTag(ctx, tag, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePutTagResponse(rsp)
-}
-
-// ListTagContactsWithResponse List the contacts that a tag holds, by user id
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
-func (c *ClientWithResponses) ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error) {
-	rsp, err := c.ListTagContacts(ctx, tag, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseListTagContactsResponse(rsp)
-}
-
-// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
-//
-// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-func (c *ClientWithResponses) ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
-	rsp, err := c.ChangeTagWithBody(ctx, tag, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseChangeTagResponse(rsp)
-}
-
-// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
-//
-// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-//
-// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-func (c *ClientWithResponses) ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
-	rsp, err := c.ChangeTag(ctx, tag, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseChangeTagResponse(rsp)
 }
 
 // AppTaskStatisticsWithResponse Count tasks by state
@@ -40917,873 +36678,6 @@ func ParseDeleteKeyResponse(rsp *http.Response) (*DeleteKeyResponse, error) {
 	return response, nil
 }
 
-// ParseListBatchesResponse parses an HTTP response from a ListBatchesWithResponse call
-func ParseListBatchesResponse(rsp *http.Response) (*ListBatchesResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ListBatchesResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchListResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseCreateBatchResponse parses an HTTP response from a CreateBatchWithResponse call
-func ParseCreateBatchResponse(rsp *http.Response) (*CreateBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &CreateBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchCreatedResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseGetBatchResponse parses an HTTP response from a GetBatchWithResponse call
-func ParseGetBatchResponse(rsp *http.Response) (*GetBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &GetBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseCancelBatchResponse parses an HTTP response from a CancelBatchWithResponse call
-func ParseCancelBatchResponse(rsp *http.Response) (*CancelBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &CancelBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseConfirmBatchResponse parses an HTTP response from a ConfirmBatchWithResponse call
-func ParseConfirmBatchResponse(rsp *http.Response) (*ConfirmBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ConfirmBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseExportBatchErrorsResponse parses an HTTP response from a ExportBatchErrorsWithResponse call
-func ParseExportBatchErrorsResponse(rsp *http.Response) (*ExportBatchErrorsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ExportBatchErrorsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParsePauseBatchResponse parses an HTTP response from a PauseBatchWithResponse call
-func ParsePauseBatchResponse(rsp *http.Response) (*PauseBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &PauseBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParsePreviewBatchResponse parses an HTTP response from a PreviewBatchWithResponse call
-func ParsePreviewBatchResponse(rsp *http.Response) (*PreviewBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &PreviewBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchPreviewResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseRequeueBatchResponse parses an HTTP response from a RequeueBatchWithResponse call
-func ParseRequeueBatchResponse(rsp *http.Response) (*RequeueBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &RequeueBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchRequeuedResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseResumeBatchResponse parses an HTTP response from a ResumeBatchWithResponse call
-func ParseResumeBatchResponse(rsp *http.Response) (*ResumeBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ResumeBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseListBatchRowsResponse parses an HTTP response from a ListBatchRowsWithResponse call
-func ParseListBatchRowsResponse(rsp *http.Response) (*ListBatchRowsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ListBatchRowsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchRowListResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
 // ParseTakeCallbackResponse parses an HTTP response from a TakeCallbackWithResponse call
 func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -41818,156 +36712,6 @@ func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error
 			return nil, err
 		}
 		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseSelectContactsResponse parses an HTTP response from a SelectContactsWithResponse call
-func ParseSelectContactsResponse(rsp *http.Response) (*SelectContactsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &SelectContactsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ContactListResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseCountContactsResponse parses an HTTP response from a CountContactsWithResponse call
-func ParseCountContactsResponse(rsp *http.Response) (*CountContactsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &CountContactsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ContactCountResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -44024,409 +38768,6 @@ func ParseOnceStatisticsResponse(rsp *http.Response) (*OnceStatisticsResponse, e
 	return response, nil
 }
 
-// ParseListTagsResponse parses an HTTP response from a ListTagsWithResponse call
-func ParseListTagsResponse(rsp *http.Response) (*ListTagsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ListTagsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest TagListResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseDeleteTagResponse parses an HTTP response from a DeleteTagWithResponse call
-func ParseDeleteTagResponse(rsp *http.Response) (*DeleteTagResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &DeleteTagResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest Done
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParsePutTagResponse parses an HTTP response from a PutTagWithResponse call
-func ParsePutTagResponse(rsp *http.Response) (*PutTagResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &PutTagResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest TagResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseListTagContactsResponse parses an HTTP response from a ListTagContactsWithResponse call
-func ParseListTagContactsResponse(rsp *http.Response) (*ListTagContactsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ListTagContactsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ContactListResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseChangeTagResponse parses an HTTP response from a ChangeTagWithResponse call
-func ParseChangeTagResponse(rsp *http.Response) (*ChangeTagResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ChangeTagResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest TagChangeResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
 // ParseAppTaskStatisticsResponse parses an HTTP response from a AppTaskStatisticsWithResponse call
 func ParseAppTaskStatisticsResponse(rsp *http.Response) (*AppTaskStatisticsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -44998,48 +39339,9 @@ type ServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(w http.ResponseWriter, r *http.Request, username Username, id ID)
-	// ListBatches List batches, newest first
-	// (GET /api/v1/batches)
-	ListBatches(w http.ResponseWriter, r *http.Request, params ListBatchesParams)
-	// CreateBatch Upload a list of messages
-	// (POST /api/v1/batches)
-	CreateBatch(w http.ResponseWriter, r *http.Request)
-	// GetBatch Get a batch, its figures, and when it will end
-	// (GET /api/v1/batches/{batch_id})
-	GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// CancelBatch End a batch before all of it was sent
-	// (POST /api/v1/batches/{batch_id}/cancel)
-	CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// ConfirmBatch Send a batch that was checked
-	// (POST /api/v1/batches/{batch_id}/confirm)
-	ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// ExportBatchErrors Download the rows that are not sent
-	// (GET /api/v1/batches/{batch_id}/errors.csv)
-	ExportBatchErrors(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// PauseBatch Pause a batch
-	// (POST /api/v1/batches/{batch_id}/pause)
-	PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// PreviewBatch Show the message of a row, and who would send it
-	// (GET /api/v1/batches/{batch_id}/preview)
-	PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams)
-	// RequeueBatch Send the failed messages of a batch again
-	// (POST /api/v1/batches/{batch_id}/requeue)
-	RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// ResumeBatch Let a paused batch go on
-	// (POST /api/v1/batches/{batch_id}/resume)
-	ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// ListBatchRows List rows of a batch, in the order of the list
-	// (GET /api/v1/batches/{batch_id}/rows)
-	ListBatchRows(w http.ResponseWriter, r *http.Request, batchID OfBatch, params ListBatchRowsParams)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
-	// SelectContacts List the contacts that some tags hold and others do not, by user id
-	// (GET /api/v1/contacts)
-	SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams)
-	// CountContacts Count the contacts that some tags hold and others do not
-	// (GET /api/v1/contacts/count)
-	CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
@@ -45112,21 +39414,6 @@ type ServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(w http.ResponseWriter, r *http.Request)
-	// ListTags List tags, newest first
-	// (GET /api/v1/tags)
-	ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams)
-	// DeleteTag Delete a tag
-	// (DELETE /api/v1/tags/{tag})
-	DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams)
-	// PutTag Add a tag, unless it exists
-	// (PUT /api/v1/tags/{tag})
-	PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams)
-	// ListTagContacts List the contacts that a tag holds, by user id
-	// (GET /api/v1/tags/{tag}/contacts)
-	ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams)
-	// ChangeTag Take contacts out of a tag, and put contacts into it
-	// (POST /api/v1/tags/{tag}/contacts)
-	ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(w http.ResponseWriter, r *http.Request)
@@ -48046,371 +42333,6 @@ func (siw *ServerInterfaceWrapper) DeleteKey(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
-// ListBatches operation middleware
-func (siw *ServerInterfaceWrapper) ListBatches(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListBatchesParams
-
-	// ------------- Optional query parameter "status" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "cursor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListBatches(w, r, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// CreateBatch operation middleware
-func (siw *ServerInterfaceWrapper) CreateBatch(w http.ResponseWriter, r *http.Request) {
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CreateBatch(w, r)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// GetBatch operation middleware
-func (siw *ServerInterfaceWrapper) GetBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetBatch(w, r, batchID)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// CancelBatch operation middleware
-func (siw *ServerInterfaceWrapper) CancelBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CancelBatch(w, r, batchID)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ConfirmBatch operation middleware
-func (siw *ServerInterfaceWrapper) ConfirmBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ConfirmBatch(w, r, batchID)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ExportBatchErrors operation middleware
-func (siw *ServerInterfaceWrapper) ExportBatchErrors(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ExportBatchErrors(w, r, batchID)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// PauseBatch operation middleware
-func (siw *ServerInterfaceWrapper) PauseBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PauseBatch(w, r, batchID)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// PreviewBatch operation middleware
-func (siw *ServerInterfaceWrapper) PreviewBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params PreviewBatchParams
-
-	// ------------- Optional query parameter "row" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "row", r.URL.Query(), &params.Row, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "row"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "row", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PreviewBatch(w, r, batchID, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// RequeueBatch operation middleware
-func (siw *ServerInterfaceWrapper) RequeueBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.RequeueBatch(w, r, batchID)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ResumeBatch operation middleware
-func (siw *ServerInterfaceWrapper) ResumeBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ResumeBatch(w, r, batchID)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ListBatchRows operation middleware
-func (siw *ServerInterfaceWrapper) ListBatchRows(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListBatchRowsParams
-
-	// ------------- Optional query parameter "status" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "cursor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListBatchRows(w, r, batchID, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
 // TakeCallback operation middleware
 func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.Request) {
 
@@ -48428,150 +42350,6 @@ func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.TakeCallback(w, r, senderNo)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// SelectContacts operation middleware
-func (siw *ServerInterfaceWrapper) SelectContacts(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params SelectContactsParams
-
-	// ------------- Optional query parameter "tag" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "not_tag" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "cursor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.SelectContacts(w, r, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// CountContacts operation middleware
-func (siw *ServerInterfaceWrapper) CountContacts(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params CountContactsParams
-
-	// ------------- Optional query parameter "tag" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "not_tag" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CountContacts(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -49602,256 +43380,6 @@ func (siw *ServerInterfaceWrapper) OnceStatistics(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
-// ListTags operation middleware
-func (siw *ServerInterfaceWrapper) ListTags(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListTagsParams
-
-	// ------------- Optional query parameter "user_id" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "user_id", r.URL.Query(), &params.UserID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "user_id"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "cursor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListTags(w, r, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// DeleteTag operation middleware
-func (siw *ServerInterfaceWrapper) DeleteTag(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "tag" -------------
-	var tag TagName
-
-	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params DeleteTagParams
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.DeleteTag(w, r, tag, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// PutTag operation middleware
-func (siw *ServerInterfaceWrapper) PutTag(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "tag" -------------
-	var tag TagName
-
-	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params PutTagParams
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PutTag(w, r, tag, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ListTagContacts operation middleware
-func (siw *ServerInterfaceWrapper) ListTagContacts(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "tag" -------------
-	var tag TagName
-
-	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListTagContactsParams
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "cursor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListTagContacts(w, r, tag, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ChangeTag operation middleware
-func (siw *ServerInterfaceWrapper) ChangeTag(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "tag" -------------
-	var tag TagName
-
-	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ChangeTag(w, r, tag)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
 // AppTaskStatistics operation middleware
 func (siw *ServerInterfaceWrapper) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 
@@ -50155,20 +43683,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.ListKeys)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches", wrapper.ListBatches)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches", wrapper.CreateBatch)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}", wrapper.GetBatch)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/cancel", wrapper.CancelBatch)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/confirm", wrapper.ConfirmBatch)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/errors.csv", wrapper.ExportBatchErrors)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/pause", wrapper.PauseBatch)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/preview", wrapper.PreviewBatch)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/requeue", wrapper.RequeueBatch)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/resume", wrapper.ResumeBatch)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/rows", wrapper.ListBatchRows)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications", wrapper.CreateNotifications)
@@ -50193,11 +43708,6 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.ListOnce)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.SendOnce)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages/statistics", wrapper.OnceStatistics)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags", wrapper.ListTags)
-	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.DeleteTag)
-	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.PutTag)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ListTagContacts)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ChangeTag)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/admin/task-statistics", wrapper.AppTaskStatistics)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/app/api/v1/sms/report", wrapper.AppReportTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/sms/tasks/pending", wrapper.AppClaimTasks)
@@ -61112,1432 +54622,6 @@ func (response DeleteKey503JSONResponse) VisitDeleteKeyResponse(w http.ResponseW
 	return err
 }
 
-type ListBatchesRequestObject struct {
-	Params ListBatchesParams
-}
-
-type ListBatchesResponseObject interface {
-	VisitListBatchesResponse(w http.ResponseWriter) error
-}
-
-type ListBatches200JSONResponse BatchListResponse
-
-func (response ListBatches200JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatches401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ListBatches401JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatches403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ListBatches403JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatches422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ListBatches422JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatches429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ListBatches429JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatches500JSONResponse struct{ InternalJSONResponse }
-
-func (response ListBatches500JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatches503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ListBatches503JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatchRequestObject struct {
-	Body *multipart.Reader
-}
-
-type CreateBatchResponseObject interface {
-	VisitCreateBatchResponse(w http.ResponseWriter) error
-}
-
-type CreateBatch200JSONResponse BatchCreatedResponse
-
-func (response CreateBatch200JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch400JSONResponse struct{ MalformedJSONResponse }
-
-func (response CreateBatch400JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response CreateBatch401JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response CreateBatch403JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch409JSONResponse struct{ ConflictJSONResponse }
-
-func (response CreateBatch409JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response CreateBatch413JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response CreateBatch415JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response CreateBatch422JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response CreateBatch429JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response CreateBatch500JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response CreateBatch503JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatchRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-}
-
-type GetBatchResponseObject interface {
-	VisitGetBatchResponse(w http.ResponseWriter) error
-}
-
-type GetBatch200JSONResponse BatchResponse
-
-func (response GetBatch200JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response GetBatch401JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response GetBatch403JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatch404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response GetBatch404JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response GetBatch422JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response GetBatch429JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response GetBatch500JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response GetBatch503JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatchRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-}
-
-type CancelBatchResponseObject interface {
-	VisitCancelBatchResponse(w http.ResponseWriter) error
-}
-
-type CancelBatch200JSONResponse BatchResponse
-
-func (response CancelBatch200JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response CancelBatch401JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response CancelBatch403JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response CancelBatch404JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch409JSONResponse struct{ ConflictJSONResponse }
-
-func (response CancelBatch409JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response CancelBatch422JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response CancelBatch429JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response CancelBatch500JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response CancelBatch503JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatchRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-}
-
-type ConfirmBatchResponseObject interface {
-	VisitConfirmBatchResponse(w http.ResponseWriter) error
-}
-
-type ConfirmBatch200JSONResponse BatchResponse
-
-func (response ConfirmBatch200JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ConfirmBatch401JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ConfirmBatch403JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ConfirmBatch404JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch409JSONResponse struct{ ConflictJSONResponse }
-
-func (response ConfirmBatch409JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ConfirmBatch422JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ConfirmBatch429JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response ConfirmBatch500JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ConfirmBatch503JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportBatchErrorsRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-}
-
-type ExportBatchErrorsResponseObject interface {
-	VisitExportBatchErrorsResponse(w http.ResponseWriter) error
-}
-
-type ExportBatchErrors200TextCsvResponse struct {
-	Body          io.Reader
-	ContentLength int64
-}
-
-func (response ExportBatchErrors200TextCsvResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	w.Header().Set("Content-Type", "text/csv")
-	if response.ContentLength != 0 {
-		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
-	}
-	w.WriteHeader(200)
-
-	if closer, ok := response.Body.(io.ReadCloser); ok {
-		defer closer.Close()
-	}
-	_, err := io.Copy(w, response.Body)
-	return err
-}
-
-type ExportBatchErrors401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ExportBatchErrors401JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportBatchErrors403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ExportBatchErrors403JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportBatchErrors404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ExportBatchErrors404JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportBatchErrors422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ExportBatchErrors422JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportBatchErrors429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ExportBatchErrors429JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportBatchErrors500JSONResponse struct{ InternalJSONResponse }
-
-func (response ExportBatchErrors500JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportBatchErrors503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ExportBatchErrors503JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatchRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-}
-
-type PauseBatchResponseObject interface {
-	VisitPauseBatchResponse(w http.ResponseWriter) error
-}
-
-type PauseBatch200JSONResponse BatchResponse
-
-func (response PauseBatch200JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response PauseBatch401JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response PauseBatch403JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response PauseBatch404JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch409JSONResponse struct{ ConflictJSONResponse }
-
-func (response PauseBatch409JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response PauseBatch422JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response PauseBatch429JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response PauseBatch500JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response PauseBatch503JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatchRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-	Params  PreviewBatchParams
-}
-
-type PreviewBatchResponseObject interface {
-	VisitPreviewBatchResponse(w http.ResponseWriter) error
-}
-
-type PreviewBatch200JSONResponse BatchPreviewResponse
-
-func (response PreviewBatch200JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response PreviewBatch401JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response PreviewBatch403JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatch404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response PreviewBatch404JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response PreviewBatch422JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response PreviewBatch429JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response PreviewBatch500JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response PreviewBatch503JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatchRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-}
-
-type RequeueBatchResponseObject interface {
-	VisitRequeueBatchResponse(w http.ResponseWriter) error
-}
-
-type RequeueBatch200JSONResponse BatchRequeuedResponse
-
-func (response RequeueBatch200JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response RequeueBatch401JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response RequeueBatch403JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response RequeueBatch404JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch409JSONResponse struct{ ConflictJSONResponse }
-
-func (response RequeueBatch409JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response RequeueBatch422JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response RequeueBatch429JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response RequeueBatch500JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response RequeueBatch503JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatchRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-}
-
-type ResumeBatchResponseObject interface {
-	VisitResumeBatchResponse(w http.ResponseWriter) error
-}
-
-type ResumeBatch200JSONResponse BatchResponse
-
-func (response ResumeBatch200JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ResumeBatch401JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ResumeBatch403JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ResumeBatch404JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch409JSONResponse struct{ ConflictJSONResponse }
-
-func (response ResumeBatch409JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ResumeBatch422JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ResumeBatch429JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response ResumeBatch500JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ResumeBatch503JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRowsRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-	Params  ListBatchRowsParams
-}
-
-type ListBatchRowsResponseObject interface {
-	VisitListBatchRowsResponse(w http.ResponseWriter) error
-}
-
-type ListBatchRows200JSONResponse BatchRowListResponse
-
-func (response ListBatchRows200JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRows401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ListBatchRows401JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRows403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ListBatchRows403JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRows404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ListBatchRows404JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRows422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ListBatchRows422JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRows429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ListBatchRows429JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRows500JSONResponse struct{ InternalJSONResponse }
-
-func (response ListBatchRows500JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRows503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ListBatchRows503JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type TakeCallbackRequestObject struct {
 	SenderNo    SenderNo `json:"sender_no"`
 	ContentType string
@@ -62656,246 +54740,6 @@ func (response TakeCallback500JSONResponse) VisitTakeCallbackResponse(w http.Res
 type TakeCallback503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response TakeCallback503JSONResponse) VisitTakeCallbackResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContactsRequestObject struct {
-	Params SelectContactsParams
-}
-
-type SelectContactsResponseObject interface {
-	VisitSelectContactsResponse(w http.ResponseWriter) error
-}
-
-type SelectContacts200JSONResponse ContactListResponse
-
-func (response SelectContacts200JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContacts401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response SelectContacts401JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContacts403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response SelectContacts403JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContacts404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response SelectContacts404JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContacts422JSONResponse struct{ InvalidJSONResponse }
-
-func (response SelectContacts422JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContacts429JSONResponse struct{ TooManyJSONResponse }
-
-func (response SelectContacts429JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContacts500JSONResponse struct{ InternalJSONResponse }
-
-func (response SelectContacts500JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContacts503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response SelectContacts503JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContactsRequestObject struct {
-	Params CountContactsParams
-}
-
-type CountContactsResponseObject interface {
-	VisitCountContactsResponse(w http.ResponseWriter) error
-}
-
-type CountContacts200JSONResponse ContactCountResponse
-
-func (response CountContacts200JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContacts401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response CountContacts401JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContacts403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response CountContacts403JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContacts404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response CountContacts404JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContacts422JSONResponse struct{ InvalidJSONResponse }
-
-func (response CountContacts422JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContacts429JSONResponse struct{ TooManyJSONResponse }
-
-func (response CountContacts429JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContacts500JSONResponse struct{ InternalJSONResponse }
-
-func (response CountContacts500JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContacts503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response CountContacts503JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -66203,666 +58047,6 @@ func (response OnceStatistics503JSONResponse) VisitOnceStatisticsResponse(w http
 	return err
 }
 
-type ListTagsRequestObject struct {
-	Params ListTagsParams
-}
-
-type ListTagsResponseObject interface {
-	VisitListTagsResponse(w http.ResponseWriter) error
-}
-
-type ListTags200JSONResponse TagListResponse
-
-func (response ListTags200JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTags401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ListTags401JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTags403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ListTags403JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTags404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ListTags404JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTags422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ListTags422JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTags429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ListTags429JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTags500JSONResponse struct{ InternalJSONResponse }
-
-func (response ListTags500JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTags503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ListTags503JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTagRequestObject struct {
-	Tag    TagName `json:"tag"`
-	Params DeleteTagParams
-}
-
-type DeleteTagResponseObject interface {
-	VisitDeleteTagResponse(w http.ResponseWriter) error
-}
-
-type DeleteTag200JSONResponse struct{ DoneJSONResponse }
-
-func (response DeleteTag200JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTag401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response DeleteTag401JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTag403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response DeleteTag403JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTag404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response DeleteTag404JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTag422JSONResponse struct{ InvalidJSONResponse }
-
-func (response DeleteTag422JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTag429JSONResponse struct{ TooManyJSONResponse }
-
-func (response DeleteTag429JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTag500JSONResponse struct{ InternalJSONResponse }
-
-func (response DeleteTag500JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTag503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response DeleteTag503JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTagRequestObject struct {
-	Tag    TagName `json:"tag"`
-	Params PutTagParams
-}
-
-type PutTagResponseObject interface {
-	VisitPutTagResponse(w http.ResponseWriter) error
-}
-
-type PutTag200JSONResponse TagResponse
-
-func (response PutTag200JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response PutTag401JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response PutTag403JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response PutTag404JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag409JSONResponse struct{ ConflictJSONResponse }
-
-func (response PutTag409JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag422JSONResponse struct{ InvalidJSONResponse }
-
-func (response PutTag422JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag429JSONResponse struct{ TooManyJSONResponse }
-
-func (response PutTag429JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag500JSONResponse struct{ InternalJSONResponse }
-
-func (response PutTag500JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response PutTag503JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContactsRequestObject struct {
-	Tag    TagName `json:"tag"`
-	Params ListTagContactsParams
-}
-
-type ListTagContactsResponseObject interface {
-	VisitListTagContactsResponse(w http.ResponseWriter) error
-}
-
-type ListTagContacts200JSONResponse ContactListResponse
-
-func (response ListTagContacts200JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContacts401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ListTagContacts401JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContacts403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ListTagContacts403JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContacts404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ListTagContacts404JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContacts422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ListTagContacts422JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContacts429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ListTagContacts429JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContacts500JSONResponse struct{ InternalJSONResponse }
-
-func (response ListTagContacts500JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContacts503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ListTagContacts503JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTagRequestObject struct {
-	Tag  TagName `json:"tag"`
-	Body *ChangeTagJSONRequestBody
-}
-
-type ChangeTagResponseObject interface {
-	VisitChangeTagResponse(w http.ResponseWriter) error
-}
-
-type ChangeTag200JSONResponse TagChangeResponse
-
-func (response ChangeTag200JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag400JSONResponse struct{ MalformedJSONResponse }
-
-func (response ChangeTag400JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ChangeTag401JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ChangeTag403JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ChangeTag404JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response ChangeTag413JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response ChangeTag415JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ChangeTag422JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ChangeTag429JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag500JSONResponse struct{ InternalJSONResponse }
-
-func (response ChangeTag500JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ChangeTag503JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type AppTaskStatisticsRequestObject struct {
 }
 
@@ -67607,48 +58791,9 @@ type StrictServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(ctx context.Context, request DeleteKeyRequestObject) (DeleteKeyResponseObject, error)
-	// ListBatches List batches, newest first
-	// (GET /api/v1/batches)
-	ListBatches(ctx context.Context, request ListBatchesRequestObject) (ListBatchesResponseObject, error)
-	// CreateBatch Upload a list of messages
-	// (POST /api/v1/batches)
-	CreateBatch(ctx context.Context, request CreateBatchRequestObject) (CreateBatchResponseObject, error)
-	// GetBatch Get a batch, its figures, and when it will end
-	// (GET /api/v1/batches/{batch_id})
-	GetBatch(ctx context.Context, request GetBatchRequestObject) (GetBatchResponseObject, error)
-	// CancelBatch End a batch before all of it was sent
-	// (POST /api/v1/batches/{batch_id}/cancel)
-	CancelBatch(ctx context.Context, request CancelBatchRequestObject) (CancelBatchResponseObject, error)
-	// ConfirmBatch Send a batch that was checked
-	// (POST /api/v1/batches/{batch_id}/confirm)
-	ConfirmBatch(ctx context.Context, request ConfirmBatchRequestObject) (ConfirmBatchResponseObject, error)
-	// ExportBatchErrors Download the rows that are not sent
-	// (GET /api/v1/batches/{batch_id}/errors.csv)
-	ExportBatchErrors(ctx context.Context, request ExportBatchErrorsRequestObject) (ExportBatchErrorsResponseObject, error)
-	// PauseBatch Pause a batch
-	// (POST /api/v1/batches/{batch_id}/pause)
-	PauseBatch(ctx context.Context, request PauseBatchRequestObject) (PauseBatchResponseObject, error)
-	// PreviewBatch Show the message of a row, and who would send it
-	// (GET /api/v1/batches/{batch_id}/preview)
-	PreviewBatch(ctx context.Context, request PreviewBatchRequestObject) (PreviewBatchResponseObject, error)
-	// RequeueBatch Send the failed messages of a batch again
-	// (POST /api/v1/batches/{batch_id}/requeue)
-	RequeueBatch(ctx context.Context, request RequeueBatchRequestObject) (RequeueBatchResponseObject, error)
-	// ResumeBatch Let a paused batch go on
-	// (POST /api/v1/batches/{batch_id}/resume)
-	ResumeBatch(ctx context.Context, request ResumeBatchRequestObject) (ResumeBatchResponseObject, error)
-	// ListBatchRows List rows of a batch, in the order of the list
-	// (GET /api/v1/batches/{batch_id}/rows)
-	ListBatchRows(ctx context.Context, request ListBatchRowsRequestObject) (ListBatchRowsResponseObject, error)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
-	// SelectContacts List the contacts that some tags hold and others do not, by user id
-	// (GET /api/v1/contacts)
-	SelectContacts(ctx context.Context, request SelectContactsRequestObject) (SelectContactsResponseObject, error)
-	// CountContacts Count the contacts that some tags hold and others do not
-	// (GET /api/v1/contacts/count)
-	CountContacts(ctx context.Context, request CountContactsRequestObject) (CountContactsResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
@@ -67721,21 +58866,6 @@ type StrictServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(ctx context.Context, request OnceStatisticsRequestObject) (OnceStatisticsResponseObject, error)
-	// ListTags List tags, newest first
-	// (GET /api/v1/tags)
-	ListTags(ctx context.Context, request ListTagsRequestObject) (ListTagsResponseObject, error)
-	// DeleteTag Delete a tag
-	// (DELETE /api/v1/tags/{tag})
-	DeleteTag(ctx context.Context, request DeleteTagRequestObject) (DeleteTagResponseObject, error)
-	// PutTag Add a tag, unless it exists
-	// (PUT /api/v1/tags/{tag})
-	PutTag(ctx context.Context, request PutTagRequestObject) (PutTagResponseObject, error)
-	// ListTagContacts List the contacts that a tag holds, by user id
-	// (GET /api/v1/tags/{tag}/contacts)
-	ListTagContacts(ctx context.Context, request ListTagContactsRequestObject) (ListTagContactsResponseObject, error)
-	// ChangeTag Take contacts out of a tag, and put contacts into it
-	// (POST /api/v1/tags/{tag}/contacts)
-	ChangeTag(ctx context.Context, request ChangeTagRequestObject) (ChangeTagResponseObject, error)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(ctx context.Context, request AppTaskStatisticsRequestObject) (AppTaskStatisticsResponseObject, error)
@@ -70083,299 +61213,6 @@ func (sh *strictHandler) DeleteKey(w http.ResponseWriter, r *http.Request, usern
 	}
 }
 
-// ListBatches operation middleware
-func (sh *strictHandler) ListBatches(w http.ResponseWriter, r *http.Request, params ListBatchesParams) {
-	var request ListBatchesRequestObject
-
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ListBatches(ctx, request.(ListBatchesRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ListBatches")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ListBatchesResponseObject); ok {
-		if err := validResponse.VisitListBatchesResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// CreateBatch operation middleware
-func (sh *strictHandler) CreateBatch(w http.ResponseWriter, r *http.Request) {
-	var request CreateBatchRequestObject
-
-	if reader, err := r.MultipartReader(); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
-		return
-	} else {
-		request.Body = reader
-	}
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.CreateBatch(ctx, request.(CreateBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "CreateBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(CreateBatchResponseObject); ok {
-		if err := validResponse.VisitCreateBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// GetBatch operation middleware
-func (sh *strictHandler) GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
-	var request GetBatchRequestObject
-
-	request.BatchID = batchID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.GetBatch(ctx, request.(GetBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "GetBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(GetBatchResponseObject); ok {
-		if err := validResponse.VisitGetBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// CancelBatch operation middleware
-func (sh *strictHandler) CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
-	var request CancelBatchRequestObject
-
-	request.BatchID = batchID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.CancelBatch(ctx, request.(CancelBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "CancelBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(CancelBatchResponseObject); ok {
-		if err := validResponse.VisitCancelBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ConfirmBatch operation middleware
-func (sh *strictHandler) ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
-	var request ConfirmBatchRequestObject
-
-	request.BatchID = batchID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ConfirmBatch(ctx, request.(ConfirmBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ConfirmBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ConfirmBatchResponseObject); ok {
-		if err := validResponse.VisitConfirmBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ExportBatchErrors operation middleware
-func (sh *strictHandler) ExportBatchErrors(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
-	var request ExportBatchErrorsRequestObject
-
-	request.BatchID = batchID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ExportBatchErrors(ctx, request.(ExportBatchErrorsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ExportBatchErrors")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ExportBatchErrorsResponseObject); ok {
-		if err := validResponse.VisitExportBatchErrorsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// PauseBatch operation middleware
-func (sh *strictHandler) PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
-	var request PauseBatchRequestObject
-
-	request.BatchID = batchID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.PauseBatch(ctx, request.(PauseBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "PauseBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(PauseBatchResponseObject); ok {
-		if err := validResponse.VisitPauseBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// PreviewBatch operation middleware
-func (sh *strictHandler) PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams) {
-	var request PreviewBatchRequestObject
-
-	request.BatchID = batchID
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.PreviewBatch(ctx, request.(PreviewBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "PreviewBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(PreviewBatchResponseObject); ok {
-		if err := validResponse.VisitPreviewBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// RequeueBatch operation middleware
-func (sh *strictHandler) RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
-	var request RequeueBatchRequestObject
-
-	request.BatchID = batchID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.RequeueBatch(ctx, request.(RequeueBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "RequeueBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(RequeueBatchResponseObject); ok {
-		if err := validResponse.VisitRequeueBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ResumeBatch operation middleware
-func (sh *strictHandler) ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
-	var request ResumeBatchRequestObject
-
-	request.BatchID = batchID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ResumeBatch(ctx, request.(ResumeBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ResumeBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ResumeBatchResponseObject); ok {
-		if err := validResponse.VisitResumeBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ListBatchRows operation middleware
-func (sh *strictHandler) ListBatchRows(w http.ResponseWriter, r *http.Request, batchID OfBatch, params ListBatchRowsParams) {
-	var request ListBatchRowsRequestObject
-
-	request.BatchID = batchID
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ListBatchRows(ctx, request.(ListBatchRowsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ListBatchRows")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ListBatchRowsResponseObject); ok {
-		if err := validResponse.VisitListBatchRowsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
 // TakeCallback operation middleware
 func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
 	var request TakeCallbackRequestObject
@@ -70398,58 +61235,6 @@ func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, se
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(TakeCallbackResponseObject); ok {
 		if err := validResponse.VisitTakeCallbackResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// SelectContacts operation middleware
-func (sh *strictHandler) SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams) {
-	var request SelectContactsRequestObject
-
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.SelectContacts(ctx, request.(SelectContactsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "SelectContacts")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(SelectContactsResponseObject); ok {
-		if err := validResponse.VisitSelectContactsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// CountContacts operation middleware
-func (sh *strictHandler) CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams) {
-	var request CountContactsRequestObject
-
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.CountContacts(ctx, request.(CountContactsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "CountContacts")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(CountContactsResponseObject); ok {
-		if err := validResponse.VisitCountContactsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -71147,146 +61932,6 @@ func (sh *strictHandler) OnceStatistics(w http.ResponseWriter, r *http.Request) 
 	}
 }
 
-// ListTags operation middleware
-func (sh *strictHandler) ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams) {
-	var request ListTagsRequestObject
-
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ListTags(ctx, request.(ListTagsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ListTags")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ListTagsResponseObject); ok {
-		if err := validResponse.VisitListTagsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// DeleteTag operation middleware
-func (sh *strictHandler) DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams) {
-	var request DeleteTagRequestObject
-
-	request.Tag = tag
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.DeleteTag(ctx, request.(DeleteTagRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "DeleteTag")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(DeleteTagResponseObject); ok {
-		if err := validResponse.VisitDeleteTagResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// PutTag operation middleware
-func (sh *strictHandler) PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams) {
-	var request PutTagRequestObject
-
-	request.Tag = tag
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.PutTag(ctx, request.(PutTagRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "PutTag")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(PutTagResponseObject); ok {
-		if err := validResponse.VisitPutTagResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ListTagContacts operation middleware
-func (sh *strictHandler) ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams) {
-	var request ListTagContactsRequestObject
-
-	request.Tag = tag
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ListTagContacts(ctx, request.(ListTagContactsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ListTagContacts")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ListTagContactsResponseObject); ok {
-		if err := validResponse.VisitListTagContactsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ChangeTag operation middleware
-func (sh *strictHandler) ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName) {
-	var request ChangeTagRequestObject
-
-	request.Tag = tag
-
-	var body ChangeTagJSONRequestBody
-	if err := runtime.BindJSONBody(r, &body); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
-		return
-	}
-	request.Body = &body
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ChangeTag(ctx, request.(ChangeTagRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ChangeTag")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ChangeTagResponseObject); ok {
-		if err := validResponse.VisitChangeTagResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
 // AppTaskStatistics operation middleware
 func (sh *strictHandler) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 	var request AppTaskStatisticsRequestObject
@@ -71421,909 +62066,809 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19kyNHmh/2VdLQRizJrcZ0z9uS3eFYNWd6lr0czsx293C0xxmhEqgEkNuFTGxlVmNAahQnWY44SSef",
-	"FFaEFbIkSwo7fOE4W/7vLqSz9WFuyZX/0ldw5PNkZmW9AQV0Ez0rkX9wGkBVvufz/vyeb3ojOZtLwYRW",
-	"vcNvenOa0RnTLINPxynL9Gli/uSid9ibUz3tRT1BZ6x32KPm1wFPelEvY7/JecaS3qHOchb11GjKZtS8",
-	"N5bZjOreYY8L/fB+L+rNuOCzfNY7PIh6ejln+BObsKz37l3UO57PscOEqVHG55pL0/PFlBGRz4YsI3JM",
-	"9JQRxUTCsgj/pjNGuCA0TQnXioxSymeKUJGQjM1lplUv6rG3dDZPTX9qpgZ0Ph/s7x/0IpzZb3KWLYOp",
-	"zefrJvajjI17h72/dqdYwDv4q7qDkzDTeUQ1m8hs+QzabVzGkX1k695cH9jhlArB0lX94RNbd/dMYkdm",
-	"jZ/yGdfNuzWjb80+h7tG1WVpIw72m1c/hVbD8SRsTPNU4yu2ZfNhf+15eiRncyqWz2TbauDvAyGvvSAy",
-	"Fzpb1RP8fhM95ZmSWfOyx4K91YMRPBG7uzLP2BWXuSJzOmEtRx5fKa36jL59ysRET3uHd+1Su8/FYiud",
-	"cTGBcbVSihumEacJm82lZmK0/Jwt6+twTBYyS8hoKhUTZLiENRjRNGUZGcuM6ClXRApGzJCY0n1ybOgE",
-	"o5ol7juiZUFazGyAmsCakQXX0+LHoUyWEXzHBbl7n0xlnqmIJJIpIqT5dkJmMmN9cqpJxnSeCQVvj3mm",
-	"NKFCLQwd841OGU1YRuJglntnbJ7SJUviPrlw/V4yOxJqemEZDIRMmFbk/t27+KB5Br/Z/4QspjxlQc9u",
-	"plwZ2jnP5CRjSvXJc+GbhInLzM7bvAory5V/4pIt++Qky2RmZ4Jk1/0txyTJliTLhSI0Y2ZByCWb6747",
-	"hTjb4qiEszab2/08zqnWLDNt/s2v/pu9v/3mox/1mg7pL+Sw9Zz+Wg5vmp895UpvRCW5ZjPV25gw3t2U",
-	"MD6T+oJOnvBUswZS8lykSzKSQtORNqeVaiLMjUGCohjRdKLIVKZJ21iF1ANNJ6XR4tzWELkLOgHu9Q4m",
-	"dIqvHOCE3Cc/I5plFBnf8/GnVI+mLTs7NL9dh6VD45apv5hKwVauHFCYuXnM7mxEpnLBrlhGOFy4Rca1",
-	"ZqJl7eDNAb7Z6zpCGNUzfMeM8oyNGL9iWStDyuwD6zjSpkf+TOaatfdqfr3xLvN0RY95euMdnoP02dol",
-	"CqfXYfWFCLnZLWV0NG26pUck1nTy3x6/zvf37z40f34at5y+Xd5a91rzMuJItltAPyDoRV22En0jll6H",
-	"MtjGTT8vFctE+3Ry9/O2Xfn2TWevaBNTOWcjKRJlxJcFNbRmTIQE0Ru49hXlKR2mLBTD77WI4eb9ztQH",
-	"RvPOjCtjai6FYnBkHkkxTvkIBmoOKhPwJ53PUz6iZsx3fq3MwL8pxmOeTFjv8P7+J1GPGdHCfJcxCg/C",
-	"fvUNd5myNIHzxpQycq3hqGaO8zkRQGrNAyC0mFcioqQhviMqjBCCeiHhIIlYScicgsPe/sFnP//F3S/v",
-	"v9r/1ce/fPgHn9/74sGzn7745OzgwnTWbTVAIMLlqPP8UZ5lTGiiNNXMy4lGeZULGK4djunusRRsm7VD",
-	"+cgvjMpHI6ZU9wmYfs/sRrbNw8mPC6rIiGYZZwmROQz7icyGPEmY2G7f7zXtO831tD/2DVc23lC7UcYS",
-	"JjSnaSFswqqyxNyHRAJf3vmGdx8ZwWU1EyaxU05GmVRqoLhmMZkxKiyhp2TBhqDQGXLvxHHzGFHmdAUH",
-	"iehpJvPJlFAyzORCsaxPzvPR1P2OY8rYr9nIaEAcuMeSzOiSjKZUTBge1cjZVYZL8vOTC8LFKM0TlvRJ",
-	"/Oj52fng+dnpz0+fncck5UqjiuPmaIal+mY5T4UR0mm6zcF4YA51/WBw12TpSLiOiGKZIQbw3iH5TS41",
-	"CxdnwBOymDJBljK/LapwLAhvGu4RDDQuBhITDudozBkuMBM6M39zYY1i5uUfK5LKCa72FU15stUtvHs3",
-	"WOwxZ0bUP/zK/lkXUouV55aelQRgPLQjKsiQkYQbZTzpvXsTFdvozju3Yy7t5jGBboltG57YPeUGDZsr",
-	"c0UTw0UjMsw1jgzv0CKTYnJEYli3Pv4QE8NPFUhmZhxf0NRIm2y7XWm+Am7tZr7tKnn0tADmYJngEKhN",
-	"cmj44ixX8AUsLfnF+fNnt7e+fothHD3UVp/IXGy5ZvdXyhFjaLi6YBnDkRBlKCU8vPP1sL2BVWoks6QQ",
-	"FthbjgLChZRPaTbZSki4f3Bv1WHSUg5SaHv1YeJG2pQEHj0kap7yMveRGVFTmWkmwDiv2Vutbu9swTCB",
-	"HAlyQL7gn0ZmgB+bv8A4SAnYCuzafkHFcjvq+UmrDGPWdUbFcjCmPM0zpirrKyUxPxPzM0sI1ZrN5lqR",
-	"cSZnaFmgSZIxpQ6JzpaETigXJKWaZTteVTdQoHolGWdEZ6w+XrPSgaGzKujAuuSjaRwVggloslwRa6Yn",
-	"uWKvhXYdZ0zJPBsx1SfxGdPZcu94rFkWkwm/sgxSlfWh/mvxWjyRWX3MkVWZszxloESky0Pz8B75EijR",
-	"8YtTcsmWyuoWE6bt3MDS2SfPGAcJLJGllQC2tzDUJFcsqa+JMxybsabUSNOMXR7BI68FIcyMHa28Zraa",
-	"ZrpwgIGgAEfWimnO3E+VWsgs6ZvRH5uOLfudZ/LKCHha+Wc6jGgmBe6YIFOqivMIxkpF5EKY1YW2CdcR",
-	"odqMPGXmXSMAUDLjItesT17BovsGYF6mCdF4XEBayBWzG5PPIzAtKwk/lFuZ2cORma6R36KUnIFj0LaS",
-	"MVgSQw5w2+BY1E6vp7IJmzORECmMhAi7axYF1hMIsOq/BkXkpTAXW2b86225+kErtfCWghKReFRRKGZc",
-	"KS4mxJ3sQ/CPEoqDhfU1a+d2HWgeFe5Q34IOvGb8dlW9uWIrbaGRu+VBqzW+Zu4UHwHnN6dLZjTj6ZIE",
-	"74Q0F7haegurt36YEfAyuyZkyEbUXIHQ/EFHSIUTqumQKnZUeLQc4zYK4EJml8hccEtUPjcqEku+YAmn",
-	"20kdD1ZJHXnRxWBm+hiA0bC2VY+w272L5Zx54bU6gN1vTRyOK3bCbFwdWAwmPNsihFqAgeacac3FBL6h",
-	"ScLN8zR9kck5yzRnqnc4pqliUW8efPVNTzGluBQDnqRsgMRW1U2DX+APQDBlroGj4EZTwzXJYspHhs/Y",
-	"1oD39KIG07hzMz24++BhydP0oG4rj/zgZvTtAHyj9ZF9Zr5eMQqI7RBGbVFs5Yg+/unD9Z4v+5Uc/pqN",
-	"QIaGMBeIfimtKh1dCrlIWTJhyYDqkpsgoZrtaQ62XJGnlkihLbfic4zKDQ1Bnlz/jguuaXJO1BfZBXV0",
-	"aToIeejyeMJSfsUyuyidnAGwoI/xvWXvXdXuH/WYSPxSVI/CwpApeOCQxEZ4g1sQkw/QcyavWPZhRGLw",
-	"6qDck8Tuc8KVmUsSG0Ziv2Ip0yyJj4iZqXWCc6O1G8m7w+6ZB1fuf+2NS46K6tol+pyj4pmyK9y7tW88",
-	"hSffRT0p0uVALsQg2PnySr4KRBY4TeAAGOLNt2+hRCUkcb5AZ6EB/mBExSIWYEGXxWSHUqaMgvCTsRnN",
-	"LjsdJSOvp1fXvE3OndftYhSeuC4DBAHbj6+2nigU+zNJhmxCQfidyjQJCdPK46E01Xm3O3SOj5qXciRX",
-	"DcOiujIst8+HpY0mcynhX1ySxpHlsxnNGiNqFDNsbcSI1wzEJKeFzuF8Fg2t6mnGFKxQac9ljn6olk2x",
-	"hsV3Ue+KpjlrmfiCKjJjVOUZs2bc8lKY30GJQSNP1NB/pb93oXPuq1KQo/cjwwV317bYm6gcTVYE2oXu",
-	"YLfGbl7h+vizUTqJAQkqX6GAjkY1blVnO/6qNlCPEpl/08Yjj4sWZ07k6y6lFIQiCOR5sDqQ52++fp3v",
-	"7+/vt0XztIzTamMUj0pT4A0svju8LuSq9F4MAVtcEaWlOV1MjLLlXLMEaSZYAdRULkDILIcmrZwS2fvb",
-	"b37yo6aLAmO3AZzdme0zuZHT3XbjuXNN7LEHYR0V9BzDXzEtwd1qyRGyHOCyffJ8TKgRhPnYCsGHeFk5",
-	"3uApNefYEFKI3nUrEG3JIbxyUR36sjBqGC0ODWygC9vYpkr3HRhaEULTjR/B/c3NiAbbLHTTGoNDAqnC",
-	"lktWoXnlwKDSMNsn4Ja9lXh8bqUiJoxo/hWEFwzs+H6Ts9yIanMIl7B20UFGtfnR8K1BLsDelRTUVPHU",
-	"0KCoN6QpFSM2SOWiBzTnipvfdeYoPMxnrtXAWhnMpLi6dC/QTAMJC35esOFUykuw0Jpv3lSXLOq93TMT",
-	"2buiEJGhzIxgmq8o1xc4K/j8SzO1x3Zm8M0TnN4Zzg6+eiFl+rKYIfJ+mOa5myV89ylO9SkMHN+0073w",
-	"s4Wvz+yUv/BTwlvP1WX4spt65bFXOP0nbvZuC59apl+KPOx9PQVOhLtqP2yyYqfi0ZQLpvzgT8WJmKRc",
-	"TYOenYRcnJ5MYLOjjGs+ooaHsRnLJkyMlpttmGsJ6W/RHHw+Kdr0g+FK++CIGv1EK8eakH3zjNGtqKad",
-	"BMEXtOKGWf3OF/ax6s2GsRWt2AG0XtkXtqvyBD1X6q4LNumAQaD6WhbH3mob9F6dkQuXDVtrnY8LiWzY",
-	"tCauWyP3LWTUT2lDzXqUQcj5RrplF942omlqmVsnBRev+UBxMWqQsw3vFiQGXjOjgk5YFh8SeBiZuOnN",
-	"dKmgz6259pSqAV0tuDmVFnsb0SxbEtoivTXqqp01c3dSvIYeUL71Srp7+J2LpfvmJkSHfJ5sfFzyrJtN",
-	"KFcsG/Dkmuf/imXKbtza+ayUOWyUpNOz3Ho2K1jm+vvx45SbTlP1oLu7VAy7dCNL672WolSFm1DW7Vlr",
-	"nr08m/CmT5fPyg3Zb49L7VUHcwv8yXV9O3yq1PtN8CvPKN4vvvXCZTis1LpnXITfHlT18BqRXaO8Vm99",
-	"B2XWnOiJ3POmFWyg/8z+8RU+9iZ8bo/P5tKa4anpuTfhepoP+yM5uyPpnO+ZQzFh4o4fz7vwdXXJ53ty",
-	"jquyN5cQUIdDfheV+Pva3fcqeI2lr9fDr80oVkblcjVP6dIF2lvivrabl2dPqzR+/TuKZapC01e9dM6Y",
-	"+NI+2m6YcQf5zFoLNzMg1Q7u2lmUDUG7PAe3J2m8XweoQvZCxv5m/Sm5FR52e/xLNdsqnWwUxLRomSbW",
-	"o4Ux4TQ1Uo/ncBvlM5Wth53MhzvemlvYkjxlrWri9+Fm3UoZFODtDGT1QNcZy2xgo9/qx+qJzMhULkgq",
-	"xaTiMoFYiqlMEzJkY5mxqjW3yQFfP1G78IE6ilee2ukYU1UXVEEcoECMCDMgsNyDmmya2MKVlYUXtf2y",
-	"1ZdjneaE6eft+wVxjcWOUWF3BAiC0two/GZzMBg3TTBC6YjsW/IA7opuO2dtydufHSHbzk+LpXrFWL5P",
-	"Xy9PmRixZJALzdPt/dEl92blKGrwTgouJjaWUBEp/HFsdEeudYduYwYIhLjKCIWhO4olZLgk5oy4lJ8+",
-	"OWciIVwTqkhs349dKKqNN9WSJEyzkTZHwKW14W8Q4d1hzxZcJHIRHrbaSy0r0mpJ8G7aihXBemtDd2ul",
-	"9zLRrF+F2j2tnaJOLuCCihQk/HpWiDxlt6H05ym7JYXf9Xwjyn6OuuT7oOjDvG5CyQ8klZK3fQPl/oOf",
-	"HX7ws8Ov9vc+Od77A7r39WDvzd96/bpf+6L0XX+w9+bD8sePPvzZ74OFoCSu/bBmXdZsE/lzfayTffZ6",
-	"smCwcQebmbJWhZq8dyufvc8a40phd91SfvUGBrDTtazK3puc1QZxeZPXSzLrtlTn9+vs3ojgvW5WppH+",
-	"BZ+xHU5shSYQ3Du4kS6Ha8rnc5ZA0pn7rlUzCOGdiv+Ci7q/TntYt2jjVNLd3r1trMudlAa/WPfKKQoP",
-	"9zfICTDi2Ham6kD8Wm8r3tS2HLBdH4VT2u6b4cK3asJJ2VgTmWs03sD94ApB/EBX5VoVJh3oOGq351iI",
-	"udWyQeew0wr37WxXVr33itl0QJ/qTKtXG0XWDvHCP914uRtAr+QYdt/nxuJLK3ODuhGCUHUrGQ7erCYS",
-	"O1e8d690n3cht3cffHK3xpXq4mOY3RCETYy5Ze7eTLhBsMQT97LzUNgWXHcXq/MQurDXmjHOu8fqsUo2",
-	"y66UYo44moZkxXfonN+5unsHLKMqLpOnalT8xyXyNNV6rn52eOeOp1N78O/d/b/+s7+2KrYcfXJdjSPm",
-	"6dPHG7uH5nOABt7hlZjPL6i63L0lqgtUtUu36ZNjsQTsC8Lejthck7gf40no9+PIpz2+PHuKqKs2URfQ",
-	"/TjkGLQBWK/UGuq2CXdm+miZKH8Mv3nzYcAHm+wRuAZngJkUiEkz+jaUj+AsVxz5CK/dlQlBnNYg2Ncm",
-	"hRewJCzHtwHkRwHY7YP9fTKa0oyONGDUZgxwaGtSAVz5bVUtkIGoYnZy9WHCry5+H7whgDfFRKIiB4Dg",
-	"sQnsZAB0q5GzBQr6Ohu5OeM6Ww4gx7adtzr0QOD2VnjS2dKIVkozmpgxxWcnF2e/Gjw+eXr8q8EXp89e",
-	"Xpycx5FFDbOnnVwKuVCBlwjRNyqzuHe3lLv78H5HbSZ0+UxlniYDGOWKFEiJ8yCUPDk+fXryGPB8jgiI",
-	"7kaadGJ0a5eBRN0tfQ9vRZG/51Amu4NJhkSpwKj0yPR2GC2EybTTRHl9qn7t4JbgvJoeuKkZVHDD3JhW",
-	"TKTZ0l8QkcahbuAEsMvV4ALQUtN0AMjta2sSmD5RBfGoMOvDXsMOgs3FCTQuSZ5wfTxyEVBOcLIuI+ty",
-	"msBfNvO5qwhlGn7km8GPvi34+Ng16MZxInRTBhkddQrQCmYCSfK6DdMeMEwWU0lmNEF3Mk7yiMSjlB8i",
-	"G6UWRQbwcOANRz/lbAZKIhesT57laYqgqAAIRdUlS+AlXsAkPv38/IvzQ3Cyz+cWOUeC4ono8Y6nGOWH",
-	"ZGzClWYZ4uqwdEyo8lwfcsuUnDFEXcPlLMFuGOozpQLA7DoACWiZDTKZtnFBWZiRYAmojRDojFQwtjjD",
-	"zaYOfKshDdd7hBXTiC2Tpij9CLYgRvzVS2t8xg2yZ5NIsycxlkbgTMWAMCQRQls6VgnwSTQBqMljMgX8",
-	"T4sHiKiCdl0LsKSYfGC//DA2u801SaW8VGZvMCphxXoXl20TFzs2e521y9g8pSObkOgX0K1UwyKate2+",
-	"gBmbySuzhBdwgD1mId6RNJ8J5c6OO5x9cs5GGdMW0x9hmRg8NmdynjJoIP7oo49iRBIYyzwjCZ9whIeq",
-	"QECah3H3Oq1+2SzWgCFkMcGMcAHSswXE5HpJhszIHZ1yOPGNRj6CPw0uWfPPndE5QgiaxqIdf2PPys97",
-	"p0lcj0NaH8sCMGgDPm9u3wFqgYRZrJWDfxnRLZJEURrBPHMNaRQBdQpHVJp+5JiDX/fSKlfCJ+ydcnSp",
-	"lR/uOPbBdLl7bdP3et2Yh4Jz33rQg81nRTljCxN7mzpoKSoXRLHJDIpbrTINtll89io/NN3sNkyDTVAM",
-	"SicCp9W8WjYypLwQvrZFB2JkRD+ZJYbJH0A4PBtdXhOPxbWRyYXqUrgLUhQzufCfubJSCgCJY2vdgsfK",
-	"HKIhAleMeTa77vx8K014RcLKk4bjeXrq3iBcd+zBqWX1xQOTkUdKBAlhKtMEo8camsptJbe1xUwe4aNb",
-	"hh4nLMnnLUwzueaKM6X5jGrWaRon7mHz4ts5G+mBkb0RWWD7Ibyd84ypa03DEnXEr+vGHy4s1F1r1igq",
-	"zyiuNT+QcZlZeSa8QQcPe92sRI6eteQXczjfeZqQAEC6k4jiCHHjKXe/OqKA6M9AUqLvIfQXnm4dCvxo",
-	"Q6uZ0MRupEU87ZNHUErMSrhOClWMhSI30AMJeHsefTP42bTbD8Nv1p5zhINoYtmKT8QW6FbbHepu1i8c",
-	"cQheNeNaexLaYLCZdJqBZrN5SjXrutHamqSrVrwKzw2qQ9mYYY/DZAlqcH4rHK8ispamWqEBwe0sT6Vg",
-	"AXY3y/HCWAandPUdAbZTbCB9JRoWQD+5s18JMw4kgQrjrHDACjSVp/atAssjz5LKdy02ywcImWA3zmdg",
-	"XIaLH0cktmUAzJ9JjuCZzDpMhqk0Y42P3OM+piZeUK65mJi35pkcMYA1MZ9sBRTzJyIj2LZGRv5MUyit",
-	"98oXyAMyxxUZMi4mTiaJsCwGnAiyqAgs/V5VPrWjXK27zugSCCmg9WLJQZ4RWyqyoxDkZtDQE9gkfQjg",
-	"o+Nnj06ePj15jMq6WX9b2g3ArIZsJGfMGjIdZKxZDbgeCMnYbUgeGKg+JAdMAzYEi13Tkcb7Y9BR67YI",
-	"GN0e5kWljA5PF2erqwXACsddWJmt1dMRFEJ8P4u9yWrYS1fv/xmUAYHiU0tnGMSPyCMVeXHy7PHps593",
-	"GVM1zQOJL46z2L/wmET+DhZjLO1dsdj+tIT3KTzI5ZVuJ3bWgH6TStoWLLedv61wG4UT2J01pbRsuzSo",
-	"lLWHhnmqtcJqUXHPuj0XIBlreglm+IU95Ckb68jVoV0wPpkWgi7KiKEkWIV2LsTmTeXg1YaGEiil66Vp",
-	"oWrgvTRLOVN6wEQLd4PMsdAfrJDBuXK4LFXMLQjPsPbRFQTIQIVTNDdbWDdlTd6uKtWIioJjWis5R9pi",
-	"fTojKrYGIUr5JUuXq2dmwffmdMSso1zIhXWA2w0HvPQbweLDY1hZ9NI4W8/2E5nNNkdYkAMr7pXCS+3T",
-	"DWVVQDbgCjWlENSxsORUpO+o5xDIY9sVDDfuHZql6WIPsUVEsM6DHHv3BRdkmNERK5d7/+bb//1//PYf",
-	"/6N3//kv//i7v/unv/vnf++3f/nPvvvv/vW3f/QXv/0P/+C7/+l/+/aP/u/v/sX/Uo0EuXv/GgGi3jpS",
-	"oOSB+N6re4D4aIqSmJHQPO9SDpkZVcVDEsP7cWSVSBv2GMYZZXJhfVtHxMjW5WehzIZ1w4jEF+I5IrHA",
-	"doU0LQRIfgLH68ZtfnzTbCmp2VxqUgDcendIfFqwEf3xTnRMdy8ZZVZ3gmDym/cx5m3OVdAJqCKPzr80",
-	"xOZvPD3/G2GrQy4Q1rdOU0qoibVmK9HKTi8sn8d7D74fA1ODP9J69gBEzkv/pQv17Z/88bf/6O/89i/+",
-	"8Ns/+bNv/+d/tTayeq0Vq0k/Mr8VtYJCP6LqExdcCeVmSg9Tkqucpmh0+SAOg02M7jeTQ56a4/7d3/+H",
-	"3/2Lf//tn/x5RPr9/ofEOvYlVtSF9szRoZesAd83Wm13q6TuA12KzQU5n0GgZ80u5x0Rn6yLm203srvj",
-	"SaFmGgFubc4UMgUF0fFgPQY92RzzuNvxLYkU9X5hxaz4A/zPqLQKc8cBQRkwAQDa1IVjGM23vy5wsSFf",
-	"f9JyWMwvVOcZi3CGJeQBsJ9zQf7qD//xX/3hP6luZRcaj8G1B0+whRaKby1YVdh0TSfIoLBGc9MuoEPe",
-	"sTDnkXcOepA3dMaHYEr0IS3YXJ+8mkpbv59rV5nQR6kAB0ZGIsWIkZlZEw+SjpwbjDmqv/kdrpjiahO3",
-	"P1dmbFl7Jdz54f0O3Sm9XiJBwAVrrYWlZCg+rTEAAjlsFaTaonxxBT0asyuyPM7k2njN+s2GnnbryIYu",
-	"d+7ILnq9piP7U1en77Z92GY+GbvibNG+Z1v4Yozo38ZOKEmyJclyCHkOeUuDGYwLCDHs7GP05LSkeYF8",
-	"Gdbm7KJOrQ0q3aR4iFxUFxICiNcYTwL9uU1d7n7k0Anzpdnpdw3V7Cv2qXqwa3kvyk4FvEA1O/26I7dr",
-	"cmEP+s4pBgRI5U2mNR+e28E+8ms5bIzCEj4s1JNxjBRvIuQbAtK46F7b99oZ7nhH/cLewpbudKK3MEG5",
-	"giM0O9gDKouK/0FJ94nIXWLJR0TueUtkRO6HUvCDwpAQkYfEWsEj8lOSsTHUIQ0NNVo61w8a55s0lC7c",
-	"aq3Rhs3memnDcUsxBDOatASZFEVK1uUchOXGqmyninlFTvoHD+8fYeF8Yl0H3jyirCzt0ol5GxZcc6hE",
-	"kY4UrUeY61IyC8Td5l7Mb95wgFvXlY+uC9OCg1isQGTD2udGw1BTxqCa7CSjMyiCo0hzdk935lw7cg3c",
-	"2jtCmkQi1JpSbS7JMNck9u6a2O6m+2YZlyUbR/GFhGwllrnUsPXxBUVOzIYlVpqkg0a5IIhEKAsIRUaN",
-	"PSOryNAtKBZncnE7uoXr+CbUC0PB3w8N40wu6vnS37fXs1vq0JlcnPqBnMnF42AsZ3LxqR/OmVy88iMy",
-	"2xQOykzQj+tMLp64oZ3JxaNgdKaDYoBueWx4VHs1q+8jaGDjMID2ILjzSgCct2LYaDKQBraIhWuo8dc9",
-	"vKCLx7DxNJVOWwe3+XkLZY/BhMXFJD50TAntOhiYA9YuKhIfhENi89UyPkTZBrwcRropQnLNI7kQ2CQG",
-	"6S1UKfSlT+I5NUKSfQDjYSB3haVJ/7WIx1xwNYUHvAPSPTelVwxDZY5cgd2ckZRpkCqMwg7IrP0w8ujQ",
-	"u8zcV+DONI02x1sCM46RE8RE0SUUIi9cN27VgDfQBEr/4aSh3pWZHCqjMI3S7e9249FpX/RixXnsCj/4",
-	"/qy9x3aKnsmiZ2yp6N6cCP71hfVolE/DPnJqG7cWkQMiZMJIIgUzcrE1+lJBZDbkIB/D826eRkiGL2B7",
-	"CB0Kc/7TdGkEZmhJ00tz4yTKAUWg54xCcXmChVCtF8KZWXmGJfCX8zroadm6f+/uTx/+dJ2F/xHVbCJR",
-	"5nX7CYfI3DRgFzMpuJZ2c6ZcaZlhAUi4hU0+OtfmzUoAq/Lcatd8ZyKAy1ltxO6elMAKWxV2++SK5ncn",
-	"S7n57HoNLXrVtWCtbFLi+uVwD26ZjLCiyJLOlmFF9JvE7PYK96BY5SYgzP+SAJsbbgriG7u46fqahAeh",
-	"uiPboh7bA2q0mu+pTmrUywX/Tc7szxauLuh3txRAsHTnylTY7zV1KUdQbl2V8nO6EYzlrQjcFnVaamRs",
-	"NfKIzpZf+Av2vqGtdqWaN1V3yO74TmAc3/vj0Hn9V9P5N6vWecdkcbckEZHNtipetRnmFQTCNttprT5R",
-	"xZ45Igf7ZSyjUn7zuvgDwGdaM7pX5plahXyc2IrluskT0Y3dmH5Z0obqs9vjYsdRR8nRms3mDXt8UIGZ",
-	"sQ8aFbf8g8XmoiIhShIpmpTPlY6aDdDLQLiEcEqsnD+ko0tndUcUs27GKezBo4m2pV9i1JiFR9s6YPSm",
-	"Ma2ins7oiM1p1urpcsVogwc9oAfkBirDqvrEVty23rApTYiNty3CLPf39+4Px5/cHd978NOfDu/dT+hD",
-	"em/EPrn7SbLP9tn9n957uLe/P95/+FNK94f0k/27w5/uASLgat/DWiiu4BxE/piWt67xtDc6Ns2ifHZx",
-	"8YJ4R8Zqn9AjjA9sohaboSS/B+rnf2GleiBzZf1qwja9wofrtDPIlbU6o223rCduqRdi8zvWz7DT3etn",
-	"Qb/X1c/spbt9/czN6fdKP9sSxX7L+9S2aFuqODshq1ss6vdDbt6sWr8dU4zboBav/Kq2JqX/WBE1pZmP",
-	"VlEsu+IjFpGMpVTzK2YT1a07BN/izCggZf1jDcZ26Anp7x80oGs/wjj3TTUtHy/f/mIdr6kh+Ki0Puyt",
-	"VmZ65hRFIIiHWDyHJB5xvYRIk/hH39gA/b757l3cJ8eYjzKlihyY1XsQghFjNpvMtU1eQ4+mFDqTafBY",
-	"nxwLm83hoAKhiE+QH3BEqLBRVpj2ADEt/vfIqAnxN+9iiwUIr5eQpb/pjSCHpffdv/w/v/3zf+XB7w97",
-	"X56+sObTMrZzBxy/hIuJpunloK1GUxe4ZZeE0ZJ+wWaUV4ud3X1wv0MIz4pMKO+D97lQc5YpKdAXHWx/",
-	"uOWmvXdxOV/qL//1b//i7zekWNzAxDE9r1rEvcO8bTHn7iDwCzaaUj2QcybwtU1mE9Y/6wCC5gbXTMhg",
-	"obfCjCuThtUkGnq5U7x/J3h5nVl1RueurtLOyyvVrtuG0yy///7VnHM3fcNp4Xvv3XS23KT3c288Mdpw",
-	"Ni7H+D2bzvVJ5IbrUH7/PVuPLUi0S8zYPl+DvbXyX6UENQD3c5cNmQtNlJZQSg0Tvy1wp8+UhFIQGYNI",
-	"niFmQq7PCnSJGziIdRPdpfoQLO9udQjoeNfmFej0FswrRb/XNq+gHvMemFdgIDvfvNvYOLUrewj2tulh",
-	"sPJrtbrS6vJKtTWxfTcvQ2CoKZNP/5NRaC14vJlxHCiQiCeQpnKhnLUZn4N89SWh83kK2OslaAZbro+N",
-	"+JyH4czWgUxiNVNxZ+DLasjOvUBR9zfokQXLa+Yz2QY7uQ0MLqfpYJ6xMX+73rxlTh88uTpkbdLBlHiG",
-	"T/0Qheb5dFZ2KoQb4xe1JT5tW18D9LprZgid3gIzLPq9NjPM3w/weT+nm/A1XJsQbBT/swGJeA/LP+84",
-	"AAy3eVtpYDMe8sMxuNljsCGlf7Nq/3dMo3dKnx+j0+VREdtzfam2LUhoGzmpM5YsVwNV7jggCWvjebYR",
-	"cnLFBh50bf0R5EkV8rs1iqbUcjG1zcSM8s7uVtoo971zoaOh+2vKHpVrcusiSHWGNxP14K9u96W4YG91",
-	"x8uwZhK707q3nmSVjKxq4YV59pn3SFfXp7neqIc5I1OZJorMaUZnTAdJgx4frbEI6RoStEEFzere3A7l",
-	"uEWqAXveiklyZMsFhtsaRxbe1+9ZHZmz8O1+92f/9j/9x//ht//Pf/zdP/3T7/7on/z2P/zZ7/753/vu",
-	"X/yjb//Bv2mAjdwaUDYQFhsnY4QggkKQjyYwY45/UnZFf/ywV+73YO+TN1/t733y5pv96OG7lr4LsbPB",
-	"7bv9nKS4ocL5N3u2mg7VSZbJ7HqDZK6JVQ9DP4+ZpnyrxIZqqcF12NKVO4VDLDXSuhh2kO3enXo5fBL/",
-	"WhrtIRd6YHNsbV5/tYyux1REQBeiWMpGWhEBsCldYBwAPrOzXPDEPI573CATtORi4JTgx37G6Gjqp1PP",
-	"0MjYSGZJx9oLiB7UhKqptFGzyEJmiPJpIXgQ5SCjYjQlUkRE5aMpGODMavaF1IOxzEUSr427sD03bvpV",
-	"s2KxVe0wd3Q2SiFnV20aSWftQuXY2tqrAVI+dli85UdekuBbF2u3sjp0uXMRvej1mpI5Hq9bF8hhGNfK",
-	"FeyaCwu5y+GpdmAPkJ5R1PMWMmGDBOMjANdiME8BRB+eCzA84LMDtXAv2lpN7qN//E0j9Dn+2IivDhIT",
-	"nzFCdVBBFuA0rEQLCBoW+UTIRSDRIsIxEwlJJENsOzoes5EmFN9aAE59XBSWgjjKCoR7v3PaDxdcc6rX",
-	"H5gicmNG3w6SPKO60d1h0ycLtgSjntElIIasLC364O6Dh+VQ10aoAbM5XHi+3YGUmaPXZY7P3XPv7Plp",
-	"8Ac+h+8BLVwwAieSzOglbPZMKg3hFGbf+JiPYI0U+WDMr5hLzYIaKBZ1RQr8aO/DhxDO+gCiMXxA5Qem",
-	"nznLSm3Cgxhh+WGfPBcMW4SjkC7oUqE7EmttdSIqMK+yC/FukwtxTpeppGsjdl7YxwIw8tWaajG3c/N8",
-	"rQRflysGR82+Vr1YnW9EkOfW4WiZVmSuBxmb8aZCKO46DJleMCYIPscydeR1DzwIzP/k6jJsdlcaE1Vt",
-	"4FF31lK65fYYPNivn4MKy3Dcv0iX8xS+kXO8naeUix0yfNOhQIq1U5Yf9FtPap0ymqyFlyxk/IksZ3dS",
-	"dRlhoAFLSD43ci2EcnUTnKH3AVeDmS3FXzchJzm7Xm3aGygMy9UgyVvGJ8UgF6OU0fWEXby0D64r+9pd",
-	"w4inLHVKDKLbyzJEpgcPc9KKGU2SI+ob4hK44kemqV7Us+DChscNMLe3hkbItN4AegwLE54H/dqvAOng",
-	"qe3dfvcZDsJ++qUbi/38TJ67EdlvSoiEris3Pqde5y0E/JUrrQCrtaDK4b8lUPT6CAqBESCPkPWLZRcX",
-	"VHWm4777plLU5pIZ4mjEqaJnPx4zhMY2Za6bigc6Y6atYpuwEQdRjRflznypD9fJEeYELbhiBIriTmnG",
-	"ktrjvMnIuUlZ3qJyWlESAwtqYnqOFUlL3aujUJwxMqmvxjuiAou2+cUCOEDIsu8sbKzChu9axO+Cqsuw",
-	"bO5sRrOWnWYFGSZcgElArWH9XVLcW3PFffq2pR3F8DxR9ZStUns2qHprD9tqePvAGlNjMGDYaWEwdOZz",
-	"1uCxI0JJAkDac5pRFOAZgYwmZbGfpdPs24orNXc1z+QwZbOiPpHtzxecwasN8XlcKFfSOmdrLTA4v9XG",
-	"yM8Q88/QJS4matMcGKNWDRK6bEJSJnOaaWjJKmUF+iVNU2JJtcXLVMSiDyKcuJJkZq7gOE9TYtonH7y8",
-	"ePQhQmLOqVLmKnIxYohsSZU2T62UCO89fLBeIGRvXZhC+2S4IkmGAeJQsAh1Swu7iQ2wBEoSUqxVlNn5",
-	"M3HFMylmRiWaUkXiz07PL56f/Wrw+PQsbqRil4zNW5bXblw4mg1XDtHEceUc8KifJdC9YoUxfKNPjN5F",
-	"hcIz2d9ovRuV1VRO2o4PrKqbDUzEAc5DwWE2B6tGAISByY4gatsKeCxlsBUI60ozoy46HHKWTFy1O8tS",
-	"4GAmCQqLQ+gzspsLia44CKpJyqj6HtbCr/1gwRM9bdhyuQhWwwu/mGBLi73rk2MXHknn85QDDmnxs+V7",
-	"iQTrCXvLlSZLpgNBDK/SgrFLhAjV00YjDxiQ1ZyOWihb8bsZ7Aup9CRj5798iv27+47Zo1qiZUcuRIEb",
-	"jw0QwViCdG+e8Suesgkjj85Oji9OiLmOuk9OIMwYt6PUuNJmqRaQrwHqf6U61cN7G7iZmhzWp7be6Bct",
-	"ooarRwqVnECNtdTYJT4LKGfABZnxNOWKjaRotu37w/Txw/uQkLLuPH3OljdjY++s7LcEIjfZw23A1Rrb",
-	"9+fse4iJ7SSBmcW7Tbinz9mWUYbNOcggaOTZ3LAhe7ku2XJtpbZNrkanGmhPGTVKEB7yBmAo+AHcUYXV",
-	"ypJnDH+gVq/nQmlGEyhZ9eLs+aOT8/PTZz8fXJx+cfL85cXgi9NnLy9OzuP1F6ksEayvTfIUGMeJSxOo",
-	"igmZXLgFtiyGK7j2+KVih2YKcr6Xzw2HHcksYyMQKz7A8IHhMv7QcCwH1UU+EGyCUAkxEvW4KK8VO3Al",
-	"eAcYpEjIB3OpeMMb4MT3b1ip1XWDIoojTtYHacsgH2HNvznLgPexD0E6sG5XoqcZU7g7H/gO9z/sk2Ns",
-	"WlmGbcZmyTMgQqS2zKMgsSXXfScOxCVmfIjmP7mAg0GRMTvrIA2mhCxE5TOYW5oW8weBWUEZTjBHQDno",
-	"fi+qVVaHH9pK9MGP3pfA7Ap0syet1LJtscuElZtda/0Z+cT1BgQOlAC4IAG+foeBfq8coh0UzgzZnUXU",
-	"y6W8tPffFSaSTpL2VdMXhrHj0UIc+k3raxkRdDFQC27D5Sq5oc3HHCppCgK5tWLiDoYNP2ALr55tOZoF",
-	"zYStA3Hbw+lcU68xstWdY3etytMrLX0JJ87XpRku18sIAUHencE85AK7FAuw35twkldmcLuuchzMrrdv",
-	"5xEOT13wT7tMYpPN9xsk/A6yiWl/vQ2npVqMYe8IBByRqcyzCAwDhriACug0ZxTHfoyOdPK1FK62p9WG",
-	"JcEYpypvnaOlaO3WwMtGHWbZwAxjoxdw/Ju9AvpttzfetW2q6hZvfY0VWZd0s2vs7c22530c/SZn5b0c",
-	"f/eD+34Nv+kWfdFmIo9tSagYxD+KJnGIV2RynjJChy4+GSJOwZTyaMoFM5puRk7EJOVqCsnpx6MRm+u9",
-	"p7aCYj2EMYCPvVuMqbmAUByGm8TlQApnR7timX8EvJY6/GhkHAYFzJqMa1/4yjxb2uYNeR58bUF0WqJD",
-	"vi40U29UjH9+ckHu0Dm/c3VwhyYzLu4oTTVXmo9U3GxbhHfBwqWnTCB8dBEofqw4vXNuXppSvq5WfzPS",
-	"152f7L35SWPk94JyPRhlXPMRTQeqzbQAimHg1AHPDYndi6sNBXcffHK3g8ENhsJmLJswMVpuPBb/5s0N",
-	"xoraq4ZitQg3FpqyTJMsT5kiMbRhDkpcGaptN7bGVnrFAHL6qGwTv/40mijFM7bYvWXzkrWo75dsWcIp",
-	"oORTRjOj0stLhl4Uam3XVCkItpZj8ilVfERobm6LthShvwEc9AqLKpr11uhMuIa7k7ftnu1S1g60ktrG",
-	"vaBKhQD0VJEYtZPYULMJ0940T+Z0wvrEcEoiReEzg6+7mGieQRZaQQzpaMY2oIEf/Ozwg58dljAP/9br",
-	"1/3aF6Xv+oO9Nx+WP3704c8ayeczqaHWXlvNyxXYIi1hPxlT2lZZzACrFQwTLAGD5Yhno5xrMswYvWTZ",
-	"EYmFHPwml5rGEfwNRkJbLRH0COXKF3rzWwZGs4Tk8yMSK54yoW2YEZ3PwbEqpCZzmaYQLKNZugx4sh0e",
-	"BhFBz/gndAyoHmk5AW5VAJFbvTPfqPvmmfylbbv45ontwq+57Wp1nc0Spv2KKpr2/q9IuwiDSE9Esp1/",
-	"Yci/rkVMdiCgGwATRdCHtlLXyrK6trojOu7ZyFA8jC2pWETs5u9HB9Hd6F50P3rwZn19i8YdP4F+isqz",
-	"+LkoNouffb1Z/BiWnMVvTqy90r4uZ8y+8qa0Vg/XLNQ2gdttla/3ia3wG5EDYoVuqBMCA4vIvbCk6P1a",
-	"4cviivlV3naNz1mwwOcsWN1zFiytSErrKpLjYjBvqjfFH6nIn2C/FOvuiukyzxrYZEEDV0HidoOn7Xxz",
-	"d5sKFPa8c3tZ2PkXNGHXLCKZMF/ZuskBkeUeBrKUSgAREuasp64Abj1Qpyj1XJE0UEldTKW5PUXZ3RHU",
-	"kKWKjCkIiJdCLgRZMn0Evi4q1IJlEIWmwkhDq/R2xzyrH+ImW2/wWPfI/sI1UJeK8SiTxXRpPYgQG4X9",
-	"sOTI+vEwhgeLL2Nov4N8g7e5sMFdmilNMpmLpIvA1S06spRQYaMkq07syrJEQemy0lEqBTRaz4U9EOtO",
-	"9U1Y8ktTsXGUt27RDwd15iD8GmL8kySzFcQb3IH4o5O77eofWVBBPgadk3B7exqzQ1dH6DdE5Bu5m6aD",
-	"mZq0OSnnmbziaAEP0hCKMutdzqhRIQY+iXvl/Smg4t0dcvSjS0cYRt+IktsSzq+Y0NfKSOh2//yZKEKU",
-	"g+jihlWHJfixjfXE+HA8Bz7nw5Uyg7wzQ7ObY5j5rAnG8jOI29A26N4uuNElhowJT7m6edC34P1FbLS7",
-	"ESWiUmxiECDtdqp0nGpn2M14/SXdXhvoyDG2EOu3TIQF8jxoNdqMoBb7jxUUW4dQ77FPPA0YfyX7EIpm",
-	"BBUxvL/rki0rYYUHdz/ervREKSOoPPBnUk+hyhtmv9VSWkkga0BYREAqyHCJllkw1SFv6p4DC7Q+ywWY",
-	"AldYk+1NxMgtUR5uPY/3iczIMFdcGBJv+iQPLIJKkLuLAoF9Bwqi2PzK/oy+fWyTbGPrtnRpvmED3We5",
-	"jS61ebInyjxhwdWG2oh0QsHZyhXG+5anR9PUOT9gO4eYNwkb3bysbWtokzPPQPqK+zeQUPl95LI+AWER",
-	"clcxMIhegtdBklSKCVp+Vue6YlxYWGOHxPLKULEZi8HDHZeOEwaPZ/yKJejV4Lr7OQpzStenktbFzpqm",
-	"GmaLFkcu6Gg9ab8NbdFlL92Ktnhuz2GD48VhRUZ4IJJQgMBKR4L81R/+47/6w3+Cxya4ODp8vwrlFBGW",
-	"uiQwX+3KKDWlqki93/2v//63/+8//Pa//7Nv/+QvqqhOVTvwJjV9cMgtfKVB27lp+09EHhAFmW7OQHNz",
-	"Rrdw+IVlqKz3OBNRVeeFoYRfhkajikW09l3FMNekadXu1I5Eou8RhzwUnnaSxNxVwPAE3oM/GEptxIvI",
-	"ykSGcYLTzcjM3JfwoHAq86y13O/6IW5lIwllirVdWNvOmoT3eSHlAffHgPiuYFDvp8mmLhRtFapaUnXr",
-	"M0whAcyWuraVXiAGfmn1vW41r9V61uLov8U+K8XHhfzBsQ6fY+wyyLso2dmae/09GsqiHvAHlrBk0+Ma",
-	"CqsdtemNcXg3sOM1CVsF/Qt0cG94LWZeVczLVKx2qkubVslqhjMVWA893dgM3zfcq4sAWbTOoL5XnnPD",
-	"eM9MmGPcguzurR2N9pbitq69DZrr9KYqb7dL9MXJw/5CiOdwKv5IuMlf/yDcnt/IjUDdmjrgRrAtoLA/",
-	"0GUQ1nrC3LUO7wa25gA/NsxmvR+134A1/KqMyFWO67K98oygnX03Sou/kauRb1ffveo1635SbvOm3PpF",
-	"UTfplApntRImC1teN0YwLJgbnKbPx73Dr7bxjlUnFxjyVuGI1u+QTSx09uOSjalmINBTm39LhcWjK0xb",
-	"XIzSHMWK2uyLGlhbrX/hf2twCzZCoNXv4qpt62SSqurPqtmhD2aFdUJlA60CizfaJIYItWTWfgkfZoxA",
-	"AHqKFoKGQhFbH22YRFOeuMzYoC0owEUamIecgFyLDrCZsdhGjKEAR+Xg7NIy3PmGJ+9iFzKQpvb0zdZD",
-	"wDuXLi79utsH+3Y71FG51d4ZaXwuno/HIaAqKIlyPO4YH4gK03Pzkv3TvAoNvyyQ2Ro83yMLm8MEwlaQ",
-	"XGCIyMIiaVGfqm3UdMWEPoT67BA4AvnjFvrNfwWkBpIs8cZkhgjluk9iUGMc3LRt1XuZwBVhB6Ls+1Oq",
-	"SJa7180RtW87aLcnx6dPTx4j8Ip5LWMqTzVRdBmAbslcAzQWzA7GWjO42qFZ44PDaRGJ7dR9nw/NAg79",
-	"6LEdjO0FhBePuQGug3nGRixhYsSIvLKp3P5hM1xrtwV/XwCNlTJ6xZTZEJmDJSoFUJGEzZlIfJiCHSVS",
-	"JZ6mZTSwfikUVQPklZlLxwPlz82Zfdd/8QQagaM1alL6rEtoA9Oke8PpijeizK2OwTrFJbThT1ri5lp8",
-	"n0OigxAtt6VdorPANT5wpGm9SRMeD4jM2jeQSl/LGmO728C2uB26ozn7/Iplg/YoBQxHHnSzD50zkQR2",
-	"IdaYZlJEV5gHuJgg1fKA0l3g1q8bl7IheF3Uc3Jb2yL531suSIXrBBtcvVxR6XpWW27Ys/LgwvCRcOfc",
-	"dpTOSuk2VM96GFRSnOm16SSG5LQU6C5koE6Q+ujF2ejpQdZYP8cGDY2Y0IZMyDHxmYSECxJrqWkaR+jf",
-	"3bfgsCX3ACQvFD0LX7hn3cZHPWi80zSq6mpl57GhYmV8YGFl+it35drKXLG/22twxWh2JzwGK7BbqXG0",
-	"Y2ub6XHn0dm+0xs4XbcfsGpGsWUM3PVFq1VzeyWz5MF+eBI2s1CYtwzFe8UeTan+MdgqZlT3ybGLK394",
-	"7+P7ZLi0CLi/OH/+LCIzRlWescTjLC2mXDOCaH5GAodQLVupmywyrg135wJwJ200XDi6BwFGerHo2yJU",
-	"21NXAi+7e3+rkDvPWwE+p8X0gL8ZJpErFmKPhd48W0F9I1C1MI3vJ6vHF8hr3RDqUb1ojjALJWhU8RBG",
-	"2nOXuhBdEYduco41htrlPlSdLDcrUa2kersl7Lsl6kHEQlsUNvGIvkM2pak9/RBTS+gIwq4rTok1ThKs",
-	"rbEZ1eVFtEjH+E4oeIMZlpuKZf7dyPfbuHhXLLuy1ulKnsOqGh0eZ3qSZ6wjgHspKzSq1LxsiHi2kOa4",
-	"bbYnBCQkNHMIPmBOSVP7NIexrNd9uflrAMABTTi+8H0B+4ePhx26wW2HUCbThCk9AKiCVpgDo3+mUkwK",
-	"I5V1cNn4/iTHEHDzDFP4g2mRJTb1G5JNvHkryRnatkrj9xkp1oqE6LxcETpzXd+N9vf3i+jA7MoZisDV",
-	"hj26QfQblZGWBSmUk4w2xhVfwGDmUP/OLFJh+YKEioN9+72yO5MLzdNwmGZJYKJGKNALSWbSgQq2aXzl",
-	"EZxgwKAzDm43O97gyjzPhzMjfiQRoamS1stSeAV82CLiWW/Xscz1iimdv3z06OT8fJumq+IqGJhzvTqF",
-	"rHt1A0DaFH3yfFwc1ChcIjDPYvkDQWcNmJhC6gGa1rrmBXZ9tl4wEOx3RYcrpj4oDau+CJgKdHe/aTUQ",
-	"DxwdLmicNZdjg6TKEDGhUhGqrsZg453K2HCbcKI01Qz2LNgocM9EYcEbON0e/N0ivPIsAL/mQMxzofsr",
-	"rmmHPZ2j1W4gkLdVclxPnj0+ffbzqJ6JZfE8uxn4XB8tYmu1FyokOkI26qMoyXLzFqmqVzRYs+rsqlVr",
-	"qtad+sGvNI5WubByvDvDTfzQcYUqsy4ISdO9WiXh7FACdjLVLqXgFw4rv8GRsmzmrxBP8zWQl4SrS4vR",
-	"LBL2lnUE3rU3+bolpeT6onAOzMlwfrN+KdPMVq7YOkAabryDM2yjxwld2nIUTgYqqjdUe26S4S1l26Dk",
-	"XVG2w0YC2Ca2nifi4m1Udi+og0IVwjyD1ZmK6y46VwNX8ao1ysDJrQ6AHMHaDH1AaB0jAnMxcSX16oo/",
-	"ZJe2bmxT7ZW27YPomLXJcvBQvZaNO17BgFyLpYWI7BUtnZbyzSjvYunmraQGuzXq+m53btkt93xN825B",
-	"S2/dxvvCQrC1GDfsr31yqsksVxoyaEEzA5EGTreN3jp+cUou2fKQxOmlmqlBTMYSC4qS4ZLcv0dSpjXL",
-	"VEQSPuFaRSTes5mGg7i/ppr/3Y1K37/YSeiaLwP+o28MNXlGZ+xd/F7YkF9MpWDPUJuq7etju/rQJyKl",
-	"J1RNmcICAgibjktGUkbBNR3/JD4iBwdES6M/jKY0oyOzl33yys4j/klsw3Kok+G5IDPKRWp6eDTlgvbJ",
-	"MUQxKKKmchFWpqfKFYtSTnMtpwge3Pt4fx/+t7862LZsaH39+ic/+2p/75M35n9kr+24pI31elwJhiCQ",
-	"x2VXAVlFe0eZm3FXWcfXbygq/sQQ7NMnsaWttXbN3bpkcw35NzOZsaOCH0J1P3fxZuWQmRGyqYKN2w46",
-	"BtDA9M9cK/DpM98UfHzs2nOL9Xx86uhcCx1cpdnBQ6ivIYmwBY5ReTGKKCRNWuzUjDXrLdszTs8hWz2z",
-	"UMlyS5BZV45vMKNv19jgXHEXzMhD6Yi6nFMUUSbS0COQFBdTqqHuHVQls73cOL6oWaoJV5plAxtgN2g1",
-	"rbgallQAziDs6FymaUFBceQg/3FFXMssCStZck0mTCtyf//+irqVA0QhHGB9vbVLWtRCMQOqrLCNR5tw",
-	"jF1z9cJs+Sk8h4UauFG1nC5wrVWgl5vOO4ZYPyPV8vGYZf4iEYyBIUbowQKN1fC7a8PU+ZkVKcnFZL1G",
-	"77/yycj+mzAT2X+JachvcOXk1S6rItgOWbJTYbPotTbBYAxNflF8rUj5XGtfLL+xujDmGZs01u/H742U",
-	"d3r+nNw7ePhw76BPnot06SUZEJ4sBQDFE10P0nqJc6GzZSkn1BAz93pRqinhNCXzjI3527J88OhZb3Wa",
-	"zfHeH7z55u67Rv5/xgyH/ZTq0XS7cIcMGugu/2OHrq/NoEBrO4hdN+9XMK/d3RhUI6HbHd8a0/PJeGw+",
-	"Nxf1hd+cJA9lMV2IMlDC1+K12CMBvL7LNTgs1512dVrtueTKktY+vB7Gjjv3mDXVYmABPsbeTmmudLn1",
-	"IFDc5WwIaTP3UUhM2VhjAzZMZM3rzbHyYbCDi5ZHXayIP4kh3ByiyrFDPhEy8+PFk2frcNvKo4brSwnJ",
-	"7kce7siWZ3KLAwVLA3RirOU7ZWlY57rxXc/04kPIu4frE/iygn2E9Z3zbO3qQsm4IvE4Bqce1oTFZhKW",
-	"ciCR5jjkovhoxuCSEe1i2DHYZ5buVJBji7hgq4ZXGqpUnQN2jRb914KQxAiARjPA7HwnWMF8nJ7glhZr",
-	"ksPIoIZarUp5ZEWg5hNpqDDHiVqcard6mONgttrITIIM6egyCrOKoPUfK6LzTJCEJ3bEM0Y+8M1+WM7p",
-	"NxNKEzNFAUWkRUI+KPr9EBMWGu9PoXi5NSsvUv+1CEvo1+NEncfBX8Fe1CuCge14DaewozG6Ap59eHls",
-	"i/SPAmHFnjbIlbcbC02Fn9x2dNTLkJIFOMrwuQD7hY8u6QE/nQQTwm9e+mm5z25y+PmimCJ+ceon6jpw",
-	"08XPJYBh26mbOn5+HEzZdZrUvjvzi+FJ93bMl87nHWLAjudzDGGvZTK04n64GBSESTkK9JkH+6ERBMiy",
-	"0dtrYW7Ay7sk/7YYJlaXBgwSl6xsBQSZiURFhdBvE0dcQF5K+axRp9mo4ieiPHRUxYq4CXitXKj07OTi",
-	"7FeDxydPj3/lK5RGLqHFEgrDuhSZ+oAVCepRZRb37q7SzDrVClNTQ5HavK1O2dXSwqVQy0wsy4LDWS56",
-	"09JlqNt2RAY1O9sIC9olb6MaUF8Aa+LVWYn6Xeq7tih3XZyHUUp9FIslvXeje9srktBroDKazwHuVFnM",
-	"rAeXQV2j9Wmz7jl7eVQUyDICSqNXU5CbcmQbomMxkU9FrkQcBKYVIDgotEebqAssMSpBk8fAcaT1+p5f",
-	"lpCNtZvBSh1fS3NgXipfP1ErwTtave6lE/PQY6YpTyvqRoMCYJ4NlFHTXRSUzupdP0mqSX1pXlvgf2ct",
-	"+FOvpssjD+OY8qImFUhEamooItdrvCYbMRs/oO00YDeN1fsbzrnFNqaz5RdtUKBPZEaSDERQa5879Eig",
-	"li24YBgwKY/zLIyIcZK49/R7BzB1dZlDxWgKYPQADEtOx1aTMvoXJLvKDOwVURAR+GNFRlJAKCmmx9p6",
-	"YCVbxVcH0b3oQXSwH93bjx7uRwcf77+JVhQOCetgfrzWeFsOvGphQJ5ynEmEEylk5SHWxjOri/UXEIB5",
-	"xkVHqdU0ee6agQ/YlPnzDJszfx5jkzCGXDfaJcLw3S4QS2BEss+vLxO9RaKuS1fsEpIfFsozJMFMsmuk",
-	"daX2TSexVtnKhCvzUs0znYUOTPTfCuwp6l2xTDXaCk+FWXmFTmE08qGOXyoZFtv3bZV26urraUkSptnI",
-	"KHpilGcZE9r+pvrdQooWjE+m6zmR2a9X+GjN5Ob2shJuVjoepQMZlaoS2RHYPQsA1dyibQZsBUPdbRgG",
-	"dLnzEIyi12uGXyDFufXQCzufLkVyZ1yE3x5U2e/3ePuDm7w6552JL+2jW9+y5iXaFqHsOvxjZS26VRp9",
-	"qcJcc2rXNdjIe8UXrk9JV5HPYqpv2g/GTgne7ondK7/CDZG14LIuoWob8ZRrRXBjSMKveOILHRCVz9zj",
-	"+IAq1FGaLJ1AfUQOykaMNYXZ18Hfh4ShcSKWwBQgODZtzoyqiJ/nyvL5dcarphFANfdz/vVaJOHAqOeH",
-	"4238QCGUEU+kMEsOra5doE1Na0YKuoYr0sFAd2aGpr8b8UT6npuOczCrXd3Zcyb07p2Q4XJuDanZEEHN",
-	"3urI+U/mNKMzphuCEgM9FauyyMwrrOW6IbY3B2rVFH95DcP1lsVmuCrgqk6M/g5eLKOGu4Jv5uaBBWTO",
-	"MhL7buLIB/xArBGUSYXF0K6wNDSF+i1q+Zds6dxJgZ3cljSwcUvgfUKYL6dtQCKSDZWMQ+gmMwYXoYVU",
-	"1RsYCICHY/TfRQX+sL4lzrkFRYp8YOBoykaXzBZCCQ0ZwVAXVPnkJ3AA2JDA6gzv739SxFRYb0cMnlMX",
-	"mogutkrBGhw8rKZZPHBbYrCUWdwIHOqeI5mnfHIdV/5Rt8Gl8A2wju4d7N+/uzenYJFenUt/jaOJVVEh",
-	"pm0Vtr71O1rXpC4xIqv0bp2O0lrPqLHnSlGjrTu+htg5n0rBBsIHFK8MuQxijyG9DOMUW4SYmaEESjsW",
-	"XEQ71nDvDoBGxFcs8+CHcUQe4Lch7CPGlH+MP8xodsmg9nKfHNvuMtcbwElWCgFRG7IuRbokiaFPNkjJ",
-	"HPEfK6RCeTYxO+Pm1m9CyfdCwCcbu6FuolDL7RdYUTLPRi3XSy2VZjOUsUKaXDDYigJ2jQuvLSsuj+IL",
-	"ml2qIJJCEUqgQkMJL9FdRriIKb9kEHIBhKzfyb+XKzbQAex8s0sxtqQ/JlOZJipk8D7ewzaylZ+xGv8c",
-	"Xud2IWZngpoL+d+5oNYef2sx+SD+Fmqp3G0u4rN9PWfX+zn21IvK3+nSF4Hj03x5YUl4rcw8TaF+V0mu",
-	"OKyXhjHilBQj1iexWdAkx0ifxud81f8xgD4IzbIrmhaKJ8TIk1jNVN+3NQDDrosMiCOSixRqr1WcK9Tn",
-	"XkLm3UKU8xpwNr2o5xuu+yDsijTV6Xc+nW6J5l7fs7p0EeykJBnT7MiGS9sv9YKPmFMJ4UM38zO9Ypnh",
-	"wpm9XoM2D7J9EFcIhDmI3cDwA/RbckFmPE15kdO8BVjIkKbUwqNu8famVTDGfLJZVpZLwnAHDrx/ZjPa",
-	"s6z65JyNMqbtOdYyYwlhYpQtwdNvpAM1NZydKhJ/9NFHMaTZuMq6XBW/wvAxL2sqlY5IPNV6rg7v3DEf",
-	"75h3++RLzBlDKZGOgJdgC0rTJcmFjWFEkVpJDFajRMEgLeJE4VcstBboPIKejR4HwT12FdxgresjAoia",
-	"KU8SJlwOG2TrDZk9rgho9UFsPg3gQ/wh9BQbXcwMuw+S1TIu2vQ/4XLGTU0aqar2nFXYUgYwKg9xd/pN",
-	"KO4jKVQ+awrTsEab2r38sSp8tZgORS+ZKMKd7HGGsAupaRoRoDwZG+ciURa6pkgOsY/3t7s72zgRHQUd",
-	"rDfNnNpHv1A2sbkF3MOn4VgSsZB5mpAJw3UL04lUY4INVwOwJiYrgp4KwgiAMoCiWjAM2CQhETWFQE6B",
-	"OkJs4pKgUu/7kouki4mKZZ+bJ31QXBB1turVp+ZhG4gGL3Mja659C58yz8vFQC249dFUYJzgWg5ZCrmM",
-	"XPmzFywWJDYJibj2bgfa7Zed9AMzpgXNhIXsqG2YKF2EMU1ThUoMV0gcoiD8PbbA3kGjMaZqjYxSnlx/",
-	"uEbmWbfgj7map3T5zDzq/HD0inJo+lroD1tDQivd7VieWcOpYkx0h5iYyzTtk5dz2BgmfBALlD5DhAK8",
-	"S1i8oFw5c8vaZkhRB8rawVdPrTCZb+d2KqCp18FB0BCLIZS+YKFcqkULotRGC9ChEC/uqS/Be+POM9t+",
-	"uWjcSsDmcWYrH8hxkGVQiKy++FoJt3k7RC+zkoOvpVh7Pi74jP2Bec4BOw9Uq+m6KmiXN7pAbVq90zdZ",
-	"DA/U8i6oocn7HMpS0XzDCBMguWFlNeCyQaSJjTwpGH9ZLvF80q5UeDKqDNiXZSvRl0KvCIS8MusqMdcK",
-	"HrvVFAKhx5LkJt5Q0N4Qq91rf6UTWrlxzfrYtpE4gZxSV87pfB5jcvRRkGVsNgb1FBvW6Jy1EE94SOJU",
-	"TuKIxAkXE03TS/O3pOb/CzaaQjX4mM0oT2OrnOypmYpLxj86n9ftaSuhaene142xC1Hv7R5ge+wVmpwb",
-	"WIP6PWFCnzbXCUBXRLtpqW41/01O040KMgXRw/XKtd6SXcfjcUvR9BvLZlRYQtd9HAFgWv1ZTL/ZsNJU",
-	"7eQNqWIvszK8fp7xJtLnlLWGDUOlkm24zG17OZSoq9RHgMbOi9YSEQ1qYsuxKNKKNhqyW6Mi8PXXRa3b",
-	"RhvTlNGk5cSkXOmNT5k1+m00al/yrLk+ibYiRFMsJh8vw9lqecnMdKczOkK2IBKaJXsLNpxKeakalqDC",
-	"bWybTVSwbA2AmISA2DysE5VFxjV7LtIlyiWw39m8hXIYRiRzfV6of97R8rA5OLoFVdRdmcgTKt9v06yA",
-	"yDYQrB9u0w+36T2/TUYtKHEGPMtN+yJbFn8eoISt73Bu1abiZj54cO/BetiZebq8kN1Guj0ZiHo6VaWc",
-	"B00zbb4DCLyUjyBzQRhZ902z6pA5k8bqXYXVtMvftLVOXGugHT+IRzcqHlHtKsAVp+T+uvPoKG7F6CeW",
-	"4GRAbS4EiDskP/rGE5V3EfnRN4hzB39aKg1/24Qy+BuN9X1zoOAzOgXsFz+Iaz8wmN8LBrNyf1bQUtym",
-	"FQBr7ctcTGDG9FQmYe8vnp9f9KLez0/M/1+8vGjs+zc5wyzv7Xu2l/UajTSt5nVYW95NB0Sqc53JV86X",
-	"6bfpcKVyUqc0aioXj4pg14ZglXpRJPoDk/y+meQPnOYHTvO+cxrlX13/7PdORxtooB9h0/zRYttwveZt",
-	"xg46n59vMOMfrIA/XPb/gi57SnFt3Hi/ng4A5pGJwcvzXmQ+f/Y5/nvxqnG/zB2fZ3KS0dm5WxjXGuw+",
-	"2BYyDv8m7Iql5ug2NnVjdke87eHdbqhs4p1Ju83rxj53ntgddHvNzO6iANHtpna7Gd1EbvcPUZP/lUdN",
-	"ViD/Dxoh/68TVvhfRfBf1Hu7N5F7njhjKEz/mf3jKwizeBM+tocVUYAmUcO2ehOup/mwP5KzO5LO+Z4h",
-	"cRMm7vjAmnfh6+qSz/dcKYW9uYQtKrjbBpGIL1wa63sXjvjerervUWzk+7Z2WwRqbhlduW0o4vu2YhtG",
-	"FK4bPkqbuxz/9x7fuFVE4TaQM+9apbAtK9gXaTHdEhOgQAuWlzRfHBE+LqfeL4tUbpkLfROh1T9k3/wg",
-	"R/4gR/6QRPJDEsntyybbpUm8hykJW7DsdaHob1Yw593atm7BrnXWiD8AMDg8G+Vck2HG6KXFoy7D2yJN",
-	"hEIJvkoC4hXb+G5fgwHeXWRSTMglW0YhT4U2fIUENNQDlhAlv8mlpp4J5oolJJ+7JMkpT0tkaCGzS9Un",
-	"r+B7BBmK5ZyJOAqfQqJukWMcTk0MGPCuQmA8pel4YF91aDduwlDoRApWADFYFHAySqWCel1HDpOfmDag",
-	"dCByWABLgMRsqgAr3jBIm28hxwCzMOYQT284RmzWIMZLEhet++T4popCpSNqencF4sq7+5lcEDnWlorW",
-	"9nnOhCu9X6SEWRfvOE8DGIxuxeVVG7aawy77sULo64gM2YQLM2pbjVljPbBGAI+qydyMuxf1/O51RQRm",
-	"Sj/HV82fn9F0DB/fvINaGzztmrdTJTMaUzjsArjGomJf2i/l+XqMlQrECkWAFbgrRsQSUoTIBTuDVSmR",
-	"67o4USIccEPHYzzoGdNQD8eLE06S8NtrJiHHYyyQAqvcbYNxSM9Fz43uOTTiyJ9tyo/9S44l86uR1GKg",
-	"6SVrCgmpsNZ6TKY7RQ2I7yIpZ5z9WHkQC1ujzFANRCRzKXWMuXwuBLBqTbqsjWSxArHRwjJWRwPi7nZD",
-	"WYFyPF2urG2ymC5LpXioMLzBrH+tGpaQA2AThmwKOYA8el8CakY5EBNkJEaSdfn3CipBAeJSge5WVGeS",
-	"uc6ouLTVihyHwQy5CeRcGdosMw2CpM/3wpfplFFXmsi+aq7klCZFNUfkLA51zD4VgpPNpUxDwCloGUFe",
-	"Bnjnyz3gT0HNLyyo1NBLfcBYu7I+YrPocwnFqwCuakWpy7hPnsgM55Y4sE4ciFeac5dP/FqQUkpxqVYT",
-	"z2yRTqOgOxEdAa/gzAHjKtdQclRB2aKO7kzgn3AkIBEwxRw7v7m9qAd75Ysv2ZXtSFheTZdISl5Nl2e+",
-	"81fT5TP5S9s9fHhiB/Bqujx3YzDvBsN4NV0e25G8mi4RT+dTO5ZV8qsnSy28RF+zAElZ+wVEC0yIvtmK",
-	"Ix6cM+rsSNU7LzfiO72eMhBgMjYsVZYzV14I8s7ZW67AMJW6RNM699mmDsmYC5oO1oJ62gRonqZkyCzW",
-	"lIdmjI0wElf2cAWkdJeiJ/bRdVVPuumOF1Rd3lRZotZKKedMOXNwW+WvhutgyJkvShzACtMRYPjaYqMc",
-	"4FLtdwjuloFo1wVQoAwx3jIG+xAsNwIeVAZTH4l5lKbpddEkvRVH4QJCZTAH6WW4gtK2b+jQjakAx7Hv",
-	"bQ24YPYKIBlbSFbsHzjFKohYBtx9Wdu6GV3CnyERWx8vZUucrIb3Rr9Je26PYU9AUHuHB7XAP/eW7axS",
-	"FsIX2Qr2qrQ2K878dr6LMFvrxsoDhWuzQaOHK1rtuKh+OisXand2JOWKHOzQkFRUoq+LGWotmT6Gp3wr",
-	"76KeBQZe9+Jn+Fj45kwKrmVm7cYr5+2fDN+HClDrXi3X3zfsqIPIMgtmWFlq7BSbKU2hWInIreWqDXiE",
-	"EPTXDen6Yddad6116Xd5w4N129kVD9ZhQ2pvUYgHHut4dRmxT9YlPvoGQ1Tlm2ozxG++ZpstcKMNWL9O",
-	"xwIjeQB56lF1S4inJaBTVdSIs+1Hzn+PeEszngiw67y8eLSyGES1JOlBI6RP/WBYh095Si8yPqPZEqwP",
-	"Qzq6zOeHhM6gOipgh1rrg7cTwMzB4vGB03zCCAY6Y2iHUog882Hk7AFSsUIfQcOM0s4yAxCDpqnI2SWG",
-	"S2vmArjtujnEirlcESkiMIGg5QjnAaajyFpGwExetZ2jvcXBo4Ouj0jNAFE7yWQ+ByuWIvLKyLJGBBay",
-	"Yv5BxHx8OBwcOEXAVoXLA5XMswnzIMwr7F3QNLWt4ign/IopsqDLwlmPrm0zP2s2tit5ZNU9WFXYK+cn",
-	"xwKCwd5WDEDWAm0jQfrkKVc29AIkK5YQwRZmy2DSEeEiYXPzrgBLJHbZb4QLK27iJ/1Pwtu4Z7+opc2c",
-	"e8jvAn4Iob4HdBMMojWiqNE4udJ81CAQWTMT2ra7FduzaRgDwRbFexVtpbgvZml9NXKRIHYZ1rC3kFPN",
-	"/u72frGY8oY9Y0V5XzW+Y4+ZNCKF6XSTBXKQWd3fqQKO11a4efYNI6z2HpV3uJGV+uPxhE/yjKlGZ4Mt",
-	"Yr5qwYdsZAjjo+Nnj06eYmXjDqsFGKxNLUMYibfrW/utlJdHhEJFaW6B/YA+KHOiIC+lQ5elBKhyp2ds",
-	"xPgcaz05b6AbA+UJUbJjF7ak6WD+YL+91LfhFFxYO8eUpuOwaq1yC2rh/Qz5xJLRQbnyMjYkhM3BDUty",
-	"th2mYTHwTx6UHY3bNPHJlk1Y8PgOp80X0e7k+kU8yEFb801HzvwDjBrfNtzM7QJEZSHPL+Oio6cAjmjX",
-	"kdnq/rUhnUD3QduwvfNcG5ELS23Aq8g0u/VmY3bUimhNB74aLAh07CE1N8KcVL5kwaodRVhLiIDs2qzF",
-	"8uxyUDYDyRTXohGGRDng/hldkiEjvj3Li9Bm2sU1SbleTUUKU2mdhJi3rbcMXVkozAHR/T7JCI56axJi",
-	"X9+OfFTdU/7wBfes4DvhMfKEp04rooAJhhykfFaCuxXsXLAcwdQqTKJCeitkdDXjfiE5Ok1omj4f9w6/",
-	"qtd2aDYpF+EtzmkCXtCITGWeGYaT0GVHZ37Vl9WY1L3GklCTRN69Kc3zzJmTKkJsFbFrdVlqmbGBYhln",
-	"a0td4FMFTXdhzy1UNeObFBL0szrHF5tgLDSbhxFFuDu9qGe2B8wjy9bsWx+T2AIo/bUNyEnoUjVChskt",
-	"44xgN+B9O4EyHK5dpvI+rD7eO7RlFarSTq1Z1bNQm2hrbcC4cJ7EEYmtYmv+9G558yGsZhaD4m75YWSl",
-	"GfOVl9xtSCN3SOoYZDjG0BqIVIwKiSd0gJkeoXV82Od9oBBlg6iCWlGgu/sU/aKpcoaDI+CgQNrhcgFR",
-	"j9BJVAQJwUjxkT45NlyXmRedV5ErEv81rHhG7T3v4pmDRKCm8DE1QrXsiJiTrogX5l0pwCmdY/RihXxs",
-	"SCKQwDdQCMBq3qAhT1grZ9WcL9+an3CXs3oblxP5wK5vaK5OxVjW51k6E9+0xQYM3HKsK4BVvNENNzFs",
-	"vvxqOT1p9bRudhs7H2+7pg0ne3dbGyon1ak3xaI/zpYky8Whq2nsaBwdTZ19ydaUgQDBWq2dklkVjIqo",
-	"asYbRTU2WFJKJdlbxgzxAfigGwjUt7PUMCJ8TC4FRug216m92Vihm4/7yTAIoE9eWW6CP0eFldgHJdMg",
-	"fLmITTa8x628/xlM49xqTkUlxH7TMrUX8Sxtg3ss1Nh6URf6UAK1WdVDsLOGN530D0ItsxgxGNqTFa0t",
-	"bE6a9XokbMQTZnldKZOB6yPE6l9wheUfSxZ4TPvEcg+N56HdNlGaWSij20v4gZrKzBekVB8W/ho8QPSS",
-	"qRbBXThYxRU9FiGktlW7FHbznIRhCK+vPF12PgR5oPv7RgiSEGBKNRlRzGApVfwbyZklEv0NwhBdwHij",
-	"NnGtGLX6xeRJeHSPbA1tLiAtB5ZudQwLpC4nfLT2GGfMPMUSF7XZJzEQWChLHEZEjwqyyzURcuGfNGp3",
-	"fGi+RdI8tHazxJVuDmK7GxsYskFY/DFsyHlCKYSJZaBf+fcyNmfUxTK7ODYkiK6oI9Si9nHS5TLdPgTO",
-	"lqPGZRoyZcRbd1SQOLrhZMywNpZgSiH+HVaKLJauF/WK1fEfwpn6L3Ea6zGu3IEJqqeUSXwTC76gkybm",
-	"KzQd6ZZ0oZm5bO4RewYnWA+2o99hi2J0mk7WX58JZlTW1mWChVpwTqX+W5akiJ6pQc4hre5kWJ7Jq85P",
-	"5wJZf8Ntt0bumCZJ7FOP7XTMOd4gyLBqKUoSa3HDoRbDWLku28X60aRLIaPs9LGqR6yuxwzAKXTu4N3q",
-	"+e1KryqO2i7F7gs62S1a2wWd7ByqzVGDZjsjndlEVE0nEckF/00OlTgxyxAlfXLq8ufgtmUyJaMpzegI",
-	"yl1b1hXfiW2qIppjzHeJ1Mja7NtqTkdQq1jmIH31S1WPvjx98e3/9W+/+6M/L8cdHHSLgcVMvLv78M9P",
-	"n9zpv/mglqXnfnvzUetrbz78WWMAg9u5a6LdGS5z61B3F3Sy0yO/4+OuGiBSh1SPph0SHSA1CBP9V+qD",
-	"IE+gUO8MhubGoJp3ZKPzw2A8TLiu+TpMC41gryU9en1awxaChPcYbfPWsosI/9g9G7znTVArM5/NQz6E",
-	"y71KvDRXH1XO2ktXGtHWhZ8B5gxmB2NCIJ8xm1GxCJLkpyxNigQ8s7NwgMxPc/OVldgt4VSXoYVZT9n2",
-	"+Rfs7ZyNNAjGA3hn6yqq5TST7dpAyJUVqbo1n22RIwvvGv1JWXPzdkMInQYdiQfgE7+LemB5GBRgvq1e",
-	"Nojtg/ql3sx/RKSwhR8FS23lPz2lAsrmW/gE5x9weS9F8cYNzDFPoAIoNgiKeZ5NwLSkJfmkmykmiMBa",
-	"lV9VsjwZJcWrzdZYQIvarVhQZ93meAd1t7Kx3igHS409bX0wMqbyVLdlTJvfStV7cahmnhkDnKJlt040",
-	"kKx8faVUX+IcYyu8dbXbFrabnC62tzRFge2Qi1Ga13F9WofTuRawiwwze+rOw7Xr/a5/0Ietrn/0+0+L",
-	"jHqaKd0Mg7Blrdus8Ro/AbmicFuGEoa1U7EMwQKkOegM4pm57nU3mZSoZiEFlSrRwtqXb0cTFfKX1DPo",
-	"MktpL9UaVoUNiUyFHwR0tRT1EkhPvtatxlq0NQZb4pRtAuXjQOqpX4iKgFJcRSfRFCFrSByURZEv7GFt",
-	"wTzdku6DIUIL5vPLsBU/DW1LIhZBOuvON0TMVGJdDF0b2OClTgXUg4gvi6ETo+VzQHVcZNMaLsuAkohK",
-	"bNpGVMQ3vRFTsmN0Fkw7PWCNSNuwWTtaK0SiuJjkNjl7dSABCo1FtgJ45UJpFPupA7BtNHtXOrklswYl",
-	"ARu1ZwYQ7ASx0ZwBAgta1WHKcGnNjI02D7LuNeLyrjW+4Dj1yacO7McGFOqgARyykAvYRvwUTDAU3oUc",
-	"ymRJipC868b8Facwqt+YyipUd61Oh8pXeJfquycbu9biT5tqcgOjsvL3y4tHJAGolHjgAmpePj19fGR1",
-	"vkQRZYSk4ZJ4Uu+MTdDO3f279w7u7h8M9g8++/kv7n55/9X+rz7+5cM/+PzeFw+e/fTFJ2cHFxvW4T7e",
-	"+wO69/WgtRZ34HcyU/yFHDYlCOsOULr29WN8eEsbgHtn2FzwJWkN3ysk0kpe2q/lkPgoVRS3fbhrKHje",
-	"u9soeLYG3bf1WQDtGZqNwLElhD2BYBodu+epZlnHpX+CD2MAAVfTFpbjMR3M0rgnHVdRWs7n1yD2v5ZD",
-	"Kyh2c8TQ7LKb0HzJYVydNmIBnhnAdiMJx92gaSoXAI8hloCC2m0DCmHdSUZZDgazXrHKIIvisnUTj34h",
-	"h2e+Fdg439Av5PDctfXOt2vvQzdWu+EFwSNGFEvRQboIj4c5EvZOdlmvCnm1hyFyFMSfZ7/1bsj2ahf7",
-	"HESdezk/IA6llamI7eHhbyPlBaEKdhbJRBER3303H8GbCvfvDN9WXsotruY6v1z1ooI8iMmxFAIp45+f",
-	"XJA7dM7vXB3cUTN1B36N++QYtssFTpjB2B1VPt8P9/0Dj1a5/2HpNTvp4j0bVGr7lxZazb9+vwiNJVIg",
-	"PPQN2Lg3cy66jd8s2t291T2cu2xnvhkl6Rdy+Fyky1BPsl9VVaWq4XDVurwwzz7zsm1hldrcg9WSOrsF",
-	"RLE3jqyGHIantrWQtBg83rVTgF27WqHTW3C3Fv1e21mIEuJ74DDEOaVUNCXmNksKIYR8iempABXd2tTB",
-	"YBM3BuN1Mr6u4rHK6H/d4nF+jeJ4pz2pHRC0gtnVWLOKu78GKRW3cQ22jJDZUgPa4qjYaDg0CyLfp8IF",
-	"uhWuXciqXIkVcrAP/61GC9lawyhE95WgaChTnOHDdWjHslS4ctt2fD53fjZ3z4xuhRPdFBu6QR4U9QCl",
-	"WzVyjAzBjGFcNvo4kzMHkMozhEgJLTlf+Vkc3LVN9w57GRsxgdme9tePix8dJte7Nx1jml+YF5+PT+HZ",
-	"dbGETUzVz7ltn3Z7FHd+DNuwz/edthSRA/Li7Pmjk/Nz+HS3yA2857EO7pdwPaxWsB8dRHeje9H9N+s9",
-	"m63OkxfeIQOfvCfLfmHLGdhPT5ymbD488hnZoH5acKqmbTSalv2wcn9sE4/8C1va9jqbhbgaGNZwtQLH",
-	"vVP4xTkTiYu9cChdYVZN3XziHmpJMtvGeVq9jEmv2k/D4MI1CCccBdvW7qxsPPS1XWwuJ+J+jshwWcmj",
-	"RauaB5ue0SWxaOAeAw3qcGHGQ8qVNbopqG0VDrwTjUMFf0bfIpU7vBfUmvIkv5jWmlypIxJ/Y1b7HWLB",
-	"Y2GGqUwTlvXJMYadjqRQAH0lxyRlGoJJucB8HWgyIgmfcCOVxYM4InEfjfzxXuzbABuJDSuFqFUokuLi",
-	"S0vZB+TTLIw+pQKziAlLFXPoW1zQbAkTKIemfvd3//R3//zv/X//xx//p3/3d373r//Od//s331jCOC7",
-	"//yXf/y7f/qn3/3Rn+NkqxUlrqP2u6XesaBie929sGI7dqHKxdoXq/6n/+a7f/kftwoOXrPGNyIlOdJ/",
-	"+9q6n9XN1LK+DuPaFW/pNjB8vInzdHnf59S0rvh22u4NrnBDMuyaOny/nztQCl1ax93frNyxXVPW3VJV",
-	"V++tRFGPFad3zqdUTKaUb+fgvvOTRhe37TLlgp1c2YPRvQCAT6AUI5YJELFrzW8iATugxXUWoSnzOfOF",
-	"XQhilYZsQoXFqDroFjo5bAkSyxWAm8pm73iYfF0P5R6P2UivN/7MZaZP8Fnz1lWrhHbJMf4FHumTGBMr",
-	"mavPU8ToFqgnUKzNZ7sD+myQJNoncS4yRkdTOkxdER4biijHhL4WYaSiq10EeaJ0NGVJRJQsd229YS7l",
-	"PXCMwnhx1cLxTmliA/AB4pNyreyoqSJ8/Fpw7YA/F0cQ0u8jdsFuaDfZAr+WSunYQEoLyeW8s0WkUBD2",
-	"aoOL7d8Q7FjF7cJwQ/sw4wAEGixeiBDWzbEFN+2sGKP97AcKnx/50bqf3ZDd637c9gs/eHw/mAF8ceKn",
-	"UfQPc4GPL0sTsk+4WfnMgs4qaiURoSPI1qoKKxAlXavrBaviU+crhbcwo8GcRKznO6Sjyyg86VyRYCNd",
-	"K/5IB5EwDYHmIDm0kkb7uw3S99dyFdVAL+CAz5tbPH1RrjbZsdEWQw6Q70r0qyXnTUHhbeSzwuiQhEW9",
-	"NiXbsppbwI0pc7nbhI65kPMXrcklF+WkkgLuo9hyKI2hfK0hYFMzuiQQEluLm4Jd6473/lI1eQY9widU",
-	"L7W1r0Z5lpkhhuh/EUkoAqbPpNDTWsRDQpcdCQiA1XV71ALcdXwYxrUFvnITjJ5rrmmbXyr0GlWkqTQd",
-	"jNpNTKELFjZWMabKMD7e45XMuADjiYIoZppYicUjq9kXGrWIQqrbsAJT95CTjUyfapBwZYaRNOudm1QY",
-	"0nI+CNO3VpKF4DJeI/eji0700j2HECau3Fb5AJwKs3wKwYPtvkOMZJ+cIwAO1PS378eumqOtv6slSZhm",
-	"Iw0iub2fttp9p6KWa6su+USRcvml0qmu7EB5d4u5b2afRfyDSpzOw/srlJ8Pfnb4wc8OAxXor++9+Vuv",
-	"X/fr35S+7JtvP6x8/qglydyhMnTlQnYWJbvtA+eEtp8P6rzJvLZbs6LpcecmRd/pNS17QHpv3aqHs7kJ",
-	"i15BrCuK/waW01V19AC3E2FIVMF6QL0KUCWOfCFUtxpFKKyhDo7QGCoEuFSGNxkmtc5gsapsc3ANW0P0",
-	"J3LPJ3ZgS/1n9o+v8LE34XN7fDa39V7m1AyhN+F6mg/7Izm7I+mc75kTO2Hijh/Yu/B1dcnne3KOu7kH",
-	"oJeG05uxd+FkYeG4lS5s99zuuF/AlVYbFpn40j7aaF01J3/LOKIVxiZfaBKBu/CQckWG4B3SssDu4zoq",
-	"jjEUNATbkBFLbVaxrUM5l2nKxcQ03b/B2inralY62Dc3G1Dk0LjkpLghS6WYqNq0/NOVpyzuApiNA0kR",
-	"MmyKVuvSJEDFBE43SHaTFrUvZcqBiVkDkK2dGyBKbm6KbLnJ7/fV2FzIWyNKvWm9N7tk8Ttn76LmLdyi",
-	"dpGV7KpgQYd9lO9avm/86c2HDd81SnuVZLBXlOv26gpagkGT8LHDry4VwToi+2U3j1fQ7+2v09BfySzB",
-	"wg43d/XArTTKzWE/N9vt0hMUHx3nqC5XMKyRnoBH3xAZd3PBEkeDH1E/EeT4xSm5ZEtDeMH+Zp9HVG/M",
-	"DnX0XDFIAIw/PT4/fTQ4fnnx2eAjRB+fZxxqwg1dXf0MK0JhQXpNMwgCgAMLTNeMv5jsVOs52PsZzVj2",
-	"eRM2+rEfaKkdeKHekCpqJjfReHnJmaszBg86Whq/eH4eJKngj7GZN8R+mBbwbSNkwn3ppZdqpgZFrWAn",
-	"2c65mcc7s4HcwkxXitN8fv7FOcEa4aqITYHCbZ9dXLyIsHYK7MoMUTixMgwX5IVUepKx818+RU5icy6U",
-	"LSEsrE6KFdQUMNMiVzp6LRw46SwKWa8u6qj3X4vX4qOPTsQVS+Wc9T/6iJwAc/rF+fNnLqR3ao8MeDCY",
-	"ffSQxN+8BtLzGsM2XjsC9Lp3+P+z9+7NchzXneBXyajYDZFU3Ub3feDRCMfu5QVIQSQBGPdSlK2L6Mru",
-	"yu4u3urMdmU1Gi0QEdKM7aU19Eia0a4dtvzQhBWjnbUtr2PWUkiy/WFMgNRf+gobec7JrKx+3e6+D4Bw",
-	"TYxF3OqqfOd5n985tuWsjoPwGMjRcdCs1WpPoxrbp+xC16xZhGNJllCjWptGIxwxliTsJiKNddOMdYtF",
-	"8HUNDc0UKqNzsB6b84wFvzPVy/gAqEA74xIWq+Z9jS1GcENoNeERCgSJZuNMyV6N/fbILMaQZ3wg8hKM",
-	"bFG/OVYCkZJi0Ul5hoEx0A0UvsJuaW1ovGBJLyqTQ6zmQT+RZrIqY7dlL010H+7gPhycrXe57I1MA9hc",
-	"YfuOWBILmSfdhDQHh6P82yOVQ7Y96AgTNQL7JG/bBHvY3BrtN201lEbq8Azw+A31ROWiL3gssmPJWPT1",
-	"LZIrt+7EJaBTr3q1FjkcrP1SVDjbq+9QtUA/39wRasmiByLPJlv73VxkER3Nw+SbwtYbwIm98QYehH0G",
-	"2ecAxmoBetl7yZtYZRB+g+8Qhsp/7bp5rea1YSYMVQyxsNdeUQRTAXW7usveSd5kQxDgzC9Q9zFVY6wI",
-	"xHoi12y3XncbU8uVapkXIuoGYs38MeyF9Xodg3ZJSpQMGXXxSr3OBmLQBgziApx5d3ubzi14WEzDRmKE",
-	"b/1JSQE1EqmxnW2Wikci1SwWYlhADNrft3FAj3g6wrgwyHrE9uyNxV49NGS6mTQB9xyONlwqMz9vF2hP",
-	"31UcfKlm6awg+8Yb7KjgKASMIqb2zHzUVjGVtfA+RxhfBPB9a5SB9EwvwuEyAxoNWa6Opbe5RGEkVPjc",
-	"3b5R3r7BqNOPauxA6Tyd2NNHNUad/sBPBMtHmdSEhYaCu7PEAS3AWJPasZxuCopLJDrXIS6PEfYJgdk8",
-	"ooma9cADGJbAa7Qdf5KRH6n8uwt5NJzAItiGLOc9HTLxeJhyie2EsHCpIT9uTaBFrNoAGEqjNuIXOwYG",
-	"dT59Dxu6j81CY6pSn0tzFLybdCy7ibnxO9u4TLg3UJUELpDjMUg04PIZmpF0S6s/vcTgEUG6nDiOdkuk",
-	"fCJiosNwusYKnPi4g9AD7kCMrzbZ7uPH9oei+u3Q9WW1Ofo0Vw7t3xr8H/E0iY9lJxNAknk61Y4U+Vhl",
-	"J77ItVcvFeVVUBm2SydYSbwA23WP9Nykm6XtwA2bcHfP8HxHoJAHd0ep26nS4VXdrpF4GFUUMttHy0XX",
-	"NBkkuORY3Y1wVmA1DzLBoagep6esLSYKlN3UfGZJ4o0iAIJcwxH8XqMohsgdOPyM62NJPBoemAtYGLWg",
-	"MoHplUYCa4dVSUvqM5jJsL8aw5pyxV2hVAb8VuXYsYhryFXuEOVrskYdKKIXb9zABwhZV/wNyEn4An5i",
-	"MecBIhm2h5xFM2+YY2vYaiZ6ic6hzpwR17RIDTtqO/uI+RC/RPj64m8jsxc9F1ceJkxP51MFoO33i+Pd",
-	"ZNvmbZqTJRe2YaAattPCzAHhYq632e50QRy8anZ0UbF7M4MmrSXJ/vYEHkH4seUNKIWwKDdPhzwTMo/Y",
-	"ax/sHDB4j0Go3OP8dRL5nafW3JUTMUR4ITjmIB+bK4JmqUwgCU/oFZSuu8eyEJ09bccWTLA2H4tYBaJt",
-	"IoEIwJ1KNEt60twcK8vkPLf1uaEKxRtvsH2nm9ok+NfqrxPsToGPj9UrEoIGLrI+2GuN14nzuJcRp9BM",
-	"E6IvgNpIiOVJtIOee2379aIwKXtt53Wgtq7uLgQBATqTRHJLgT8+1e9wSYFZjJcy+K1UiHWo5LEssvBf",
-	"24WM/gJCyOEiGYYz0YQrCU9CNpKp0Npqsy77P8nZazaeyVzu6HWMPcqTHOwZoHF5bq5mUK81anWwH4Aa",
-	"twVXHjVsFU9a7UkOVv/67vW9a1dBE0egpcae0evUUEg+TIJmsFOr13YCUO378LlVIeF2X+GpyPItCn3C",
-	"yhQ9ATYKpy3cic0AE53vm3cfuFdNm1bJWIgxVrxyxTQB9HlhdT7vZetGeQjJ9mDcgsFt1+sWsZ/i3qAQ",
-	"N97cKx9q1KzR/HRqJr0/n5KnDHTjsk58Two25D1gO8VyPQ2D3XpjUUdu5Ffel3yU91WWfFPE+NHO6R+9",
-	"pbJ2EscCPAC729unf3EHrzK+f+P094+Ueo9LsFXu4cKe1n4uMslT/GBnpXlb8xUajEaDAc8mdKCKhQQC",
-	"Y7bDCIReWfQAKiFA/Bv+HDwsrgTHdC0I3eNxi6cp4jrMLaW07zqDS66s4mz4nGnZ9Ac8CIMJHbpnNkrF",
-	"l7QNnrTQXZG96EiieOdEqnEq4p7FDEalnKzkWqWPHLeOfF4TNZEblqSckOX9TI16fY9vtydTPIqC2toj",
-	"bYRgzfLJULCd7WtXrwFRxzmR5uwAbhONoofh3yC/2Y58YFvGUyVF09ZXcstmi/9bOQ/dJSTa0kBBQgHp",
-	"Vtn6dAlGAGWa/AAOJw/NAjDQAZe8JzKor0KGEBKP+YnQZPs6HtXrO51RlsI/BNKxbaRgOgqN7Ng3xHjf",
-	"axE8FSDX8TSlE4Ytm+0G2ZVxG4xkVsXsHZbXggW0thW7hwU/FjJGEl6mkyBkihJlWZtQ3onFYKhyITsT",
-	"MNQ9dIGDb6p4sgL5Izs5xQ4Vq2H+Bm0ZfiCCxOmCvAkGS6Z3Opkw984oHkGz/L0zLU49HWUpmTibV674",
-	"v9VoKM0b9Rs7QAHQfFQaiT08UGIOvORiwJPUXHXfKRYUlm8am38jirHhhijgUASxCk2PGubBdvAQqPsG",
-	"LMJ6J5+WvRnkw92ATTl/hvXTQC6ZdcOsvyx+EFWwXd/e2Wpsb9UbR416s27+/++aNgAmrSlHaYpoUIns",
-	"tQCs0z7sc92aOhzkdp2/7CnZ+YJm8M3+/G2wNAQG3ChHTC0aKJwpHNHULj705KSG74uyJtxg0/1dzP6P",
-	"PEqIDHwFdvkeT7sqG1iWfzlyQn0Fvn+gZDdN0MG229hZSVB4l2cY2bPb2FtlIno0xIjg90Sc8FdRhNmP",
-	"0VFO/NGJMCsKLRjm8tC0uVQmv/LEuz5PUbJJRS6WyjgUJWCkF7KBFtkYVKq2NsO8bsEP08xrHmFbvmS3",
-	"lBSXeuR3T//irsrfUiMZb3ZHXrGTixt9Hoc3nK8uvi3yVY5RxR9fXf74kl79V+wmvy3ys1zjsuK8lpZi",
-	"T8VdBRrK0AatTpUyAG9b4YMGN18q+CMBBWPAhMZGkiB9aywq3azI2UGVTCdGI41GWRqR4U3Jwv+CcRfo",
-	"IlQ6JyxzG56aUI3eIgYelVeKgAfaYwZEnZTUXp0naUqef54zamCWeb4Pd3aW6m2quM1RlEr3fGdzRQYD",
-	"jCs1piLTL7Eac+EyXaX3bMhzDohqXpzqMyIaeIorAl57RdwQo1Ss5YKAuVfuhzO5H9DGC0t5gW4Ho4KP",
-	"MVaG4n8kpjbYQLYi5IQ8BqlSJxgW4NnywT9RJM+4VkA06YsUwwiirsqckwJdEYk+loX9mpAW0Jifex/S",
-	"K+5jG+RvhkwjsCFSeoRRXwWMhhtMotHpAM6OjxCC4iP3wUfemx+xvJ8J3VepeQPBSjX76Fh+tLW1NfN/",
-	"prEIiqnkyUBEpiXyVnwE5niVxmb34pHLxLehPamSPZGZQeDEUDS0lfbz3CvTCdFmIYsGSia5yhLZq0GX",
-	"Y55JkC/cuuJQOlmSJ52ioEvEzELCT2Igsp6QnUnx20eFf8eNHaYFXuFWLIZ537wFf4Jv20a9fORDKUP8",
-	"z0g4/Iub5QgZnqZF/EKI0ZE5YMyZj7Bq/EfU1EdFDzAQI0eNMtHKeA5LzNM0nB20yqzb/iPT9bioiUmx",
-	"iGYpx4mM1TiEQvWZWX/dNwPH8gM3Gc/B0w9xQoORphwRaKVIXeEW4dnWU/KD2Mz4IYzFlmRy3iuI6Cmh",
-	"EmBAEMWvfGSHAhUZWa5Yw0wEA4qmJxu6qcICDZVKWyMJURWxWSHzwCzU1MFzlf4d+bHtwKcY6kDfStP1",
-	"wrNBsPA6SSF05KNi6bkskpv6PEZ/Hq1+zCe24pS96EMFYDTFjbhpw8yLcpHW34kWQzo8ZniuE9OSu0nF",
-	"JZxapjZPueyIVqrGpSFjhVX4DQgFRIG2RarG8BbCBfj3M0rV2N6+qIzjsbBzG9vSyjOo6DQzgk6SdUZJ",
-	"ztqZ4CfoDlZDIb2tmNsuwbjoFoTomPH4m1EUgQMPYYenaZt3zHWFYGgRM67ZAKqk2HD6ebdF0j5Kqus3",
-	"NMvtvlg0tDjRJ3axjfZLFya1Y9MDDHTGg59o1s0ERSh3E3M2IZumyJODmKGRFrpp13yYJY94LkrR/YbW",
-	"feXO4dG9B7/TunXnQbTgZuGi4tbwLAfi76+he6gdXVJd1hVjkZlzrEOWK3OebWnL0OaTuQ/ZR/Biua+x",
-	"aPeVOmmRbmh6cuLqR1Oya27BksreaLg7meiCP9vs6HyG4vV7LPc9rgbFPczGOjdyKro5mD0SsibYI92H",
-	"+ix4+bwBQeySeVaKGK/XrSe7CCE+xRU9gjz8F+iG9gKfy75f3wTAO5DqRvq54/ZQT/KRSINmYDmup4yb",
-	"uTQehoFb96DZ2K5DEJS0xKLUJTVfoqxeF0RuglJJDioWci0o9bNTr69tghml4sX4ka0Vwl9xerKKvUVS",
-	"djJmW3tSJmScrbZlZFKByErzVpPN308cVjniJmjuXDWzmhJTg+ZV83CUCpjQdmnXsB3Y4Y6ILbAUPvW2",
-	"kawzKxhzCntNGODVLsZhWjkPKw4ckFMsOKNUVE7oyhjjnNDSU2XP0QRz5QldrKVe5zsQXYX8KBNFqJTL",
-	"DQCpJgcW7vJ/INjf53qWRZJzukhRg/IARpZa7q8eEabeK+erfkVdz2c4sqf5nBcfhYqPVnx0Lh+t7v6l",
-	"Oas3uPhn8VKPUnGeHmpyLIvBMIdcSUwndXqa42KE5oMVHsH8RsbFJeY0gkIKGWXraE/NM5y0xiDNGEBo",
-	"irDrHhSLmLCeYkpSvl8m2IejuFegHkgxpjzZGvuAcm9gwIlm9l6T8RlN1bE1YWH1BPO9DZunvDsc282p",
-	"KHo/VtrF2VsL5Liv2Il0+jDZtNd3zZuBz3fL+0nHSzP6rBtf5zwV0XJv/qiA691M9+12Swqo4wHgj4Yr",
-	"gltQemua3JZo6balpQClVJBg73vv6Y3N9NQXESZQcddKS61iDCq1FmMMQsucDJcknnoB2q4fazDrcneM",
-	"DRJkZQfAS8IC6RAwhAyTs2lB7IFTgQu1GKLYwNFKydy1VPVaMZ/oOdzHhTjMCW+YHmA6sd2Aep1oLNFu",
-	"QYF+bySySUHVXNnvNS67LQf8NFzWu4WWpl2Z17klgH7vs6U2lxTWXG0ESNPnD8H+tsb034VPnq4QLXKJ",
-	"oSXLmSkBnn7jSeBnJgLTQDZSetyeuMdmvoCleC0sODKF7c2yZMJ2Aqg5OJlUXnsRd9qbidybjqgDvjkC",
-	"F1G5NeBbDw2Hj0sjNhLkcm64GtM38mVLjWXLzZqCBW1JVjtevNneUi7n6oY2nDJAC7Zv5kKOBwyXcCtf",
-	"kEU90E3KxAfZ18yKvLrXdreZZq8V7qer9TrTr5c9FiCckIh4bXe7tmPWtIRwe04CwjqxTESDq2Cmswcz",
-	"nTmOaQGDvPLEkoanVzzagXC46+jjcDjuxKiQz42YwqgjqXJUHjEfG8ElpvKp2T65YP386wFUF+ATxik7",
-	"y1zfm1Qv3CEGQgD5LN/dL9qBgZ5J7SuKOTudzD4KwKfeR7CcTLC2MEp2p2/EwDhYV1fbL8/+sjS2irVU",
-	"rGUpazmPkPblKiYcqkrHrHTMzVynBaUqlEoHDnH2WPZRjGi/czXL27zTt0bOMviHi/FClK5JiABaNuYr",
-	"BA4WWtyp0Aaxhg4mK5wGuwotOFboac6AbudjoiBAWVGqJ8+41LwDEVYUk4TjbYIhd8BjAfBOYFtFrA9i",
-	"lmg7HltMEUjsOlSmDwgf/lC1C8CRntDHcuBiOmcw+pIiBIuM8mSTJr+yOpbgKublz2xZAXq5RkiNGO47",
-	"q4IzzSea9dUYortsApjKYpuARvHMkZB5kk8i5v4JhfFKYcvwHu1mFLKI9hP+iTtq/ombaf5ltjOi2ERb",
-	"rpCAkEsxoBQ5GUHk9HRlw3Koojkvpml7Isy/6UzYeplTPeKHfkpUy31MHZahZizCWDlclQ8TWpACS9++",
-	"WR7wiZi46cGu2G86PBc9ALuz3xUrQcfYjj2ijKrI9g4yhjncZsL0F53wufOFV2YXtEwMtBoIhFz1JBtq",
-	"wJzZ1oeqPaeN4pi7Bohlg8snVxD7MBUYadtBUTXmE7tcGBjpBdwPBmZ90kQKJh4joQ5ZnGGrKmNYr8L1",
-	"QBUL8eRCY1GzGJirZ0j9WI8V14JlXIIf7KM5IYZgpwIyt4qZyt5J8ElREbIaizpp0owobBv2OnH4aZbs",
-	"eLMtV+z+kMtFxibeyaGuWSFunFNB6QVGKDs7a4Vy1TeBTJRGTUGJ88ft3p878L2LHbeg4VqHGVC/8uBB",
-	"bdlqLB19ywNDn57B9uUs/eJTgemeK0qh5nDv4zen9Q5XM9HgMzI3EHItFgyjm6nBfDPokqphp/RPAf9u",
-	"DAu6ztVGHX8RTZ+0SiSDBCHRBEc24M8WFgMJbNUhgH4DB6xVnlS3a2sSL1K0cO3LX8npqi6ot9H99qiA",
-	"d2dK1ysOmo1r5aKhQb3xlbe/une08871oFT7M2jc2K7Va9u1a8FFmPTMNVjHpEdnsrLpndGmZ85konPD",
-	"ch+JIkBkgY2PJKkNrHxFkv6SpNsD+9IXPuWWZrLuiYbJV0f6TEe6gLRccIjdQi88xKV023k5L7S9Lzbj",
-	"5ZFKOnNxDoMm/eZY8tfMn5hhBBbnPJu0EJMSklvCvXWQPmjyLyrJxM3NYYwHzW88XC18Z+XlCAOd9CTP",
-	"IVnVzY3MquuFyJyNMbrFXm6npMnbw1/lblQGyAJAsOOo1WokcKHB0X525Qn9ayptY17yREEqK5i/Vxfm",
-	"zxrpwH7kMJzJwpmJLhYHWfsELk7EWH6sKk5zuZymym64PCi+dal5IdCuJarScbgLVUPPD35vzUh8S1cu",
-	"JRjfpymbCuXuMk+F2s9ecRCU15a6X0zIfEUJv/AydxUl8NKj3Z2fnG7Lcy0MDtj3ym9jMVyHfATVuIEG",
-	"o5+7KKo9x2DnOvriW+xwnmtZ7NzsK5Pd2Ux2RTm5RTY7t9SrGe2mT7sr7zeW2paHK7ze4NZTWthfoC4w",
-	"1JSzyYzuPS0eiYynXqlFhEEzjWGJYgLggkAU2217guEEY5H0+vkcAYTMioRf80LNisOUJ/JUCB3i6vsH",
-	"792GHcWZiXjxh+2kNyVABAd3zXZSU2/C79hO0NxZRzTCbi7bIDlnVTYXj2AhN8i+o+U6q8RjV3BFiYfO",
-	"aWVlrASYwsroiNeKRPt08eXKk+KSrWJqdCOoTI2vsKnRInSubGpc7RgusTUuPVcVEzkHJlIZEC/RgLgu",
-	"od7Ugoj9nG/5jnXth1apvRT7oUcnNpW+7V30pOh5V3V7ffH4ci2HFV2rzIGVNH02c+A5CtRYuX558J19",
-	"aYbOzwvy9S74qvfIMIKXK9B31fsPC7OeZZDWshJuLtuSiAvP2hM0bidx6f7Qtsy9PnrUHiSYkW3lndEc",
-	"Y+JhrjKB5Z5dbyoDhO4ae0tljEsmHicaEsFcWlzXk3N4Jgqg7rKAQ6BoI9N4KnjmAcAdUbpTuZQ3G/BE",
-	"5jyRiDxPA8J09Ki4pBFmHRGoG31K8s7OrLxjDmMNXm7ZPLNZoef+yKcZm4s8OHW4j9NE0GWxh1RpDTNI",
-	"tgY8SXGpToQY0tDBYOzZHi3N+8YTKghG8fHQYNAMGjs36nX4n3pRyDloBqNG8PRhcb/bM0ZNr2Ge51nS",
-	"Rifmk6CDcffP/+Lvnv3sL71c7a/duW8OOI0iSJP/neZf60CWBtHU53/xn5/9+Z+Xx7JNY4EhLxpFnMhe",
-	"ztOTFjX0TbN6msug6BMeTXVbLMR1sxDX5yyEEaI6fZ631FBIeKj23zxobO/AsNYQoXC0LyBmtGc6OAeH",
-	"cE/Ep0mARW5emf5XQmAlBG5gUlUOfrNTkNm1WNkSUfDKE7rnK9lV4ZsK/fqLZSa1m7bmkVlmB112Ds5T",
-	"1j5V16aRVAfr0m2HG52qcKENEXTLIc+9gqhWAJmWEFbl1u9rkd25hbrmeaquD+cQU2fRWqpY27degSAZ",
-	"gJdYTxW2s6+CZM6o2tJCLgmSsUu9WZAM6ANWim2LVMmeRmxtYaFiClURilTpnA143gEE7yhOeNoaZqKb",
-	"PI5q7NAFytCgADMN63dxhq+FTI86fcY1+3LDiDtfvgZqrmRRJnoAVhGLThIL3fSxL04bGX5r4Qbwo5CJ",
-	"VIt5n2AdQPymxu50i769clohS3LWFh01ENqq1tAEqNbga+A5FrVzjXkIBzhbaB0R5kARLQ0FdHEB1Tpp",
-	"mm4+9PXCmCFo4MXGDHW45DGfUlDtAhkNs17fDsLAOyHmYUGSD/B7M4QensaDfbgD5mgtaffg7kyr168W",
-	"zX7687979uf/HITnEn+N/V56kNH0bFdxm6ywIsVC312yPpccd22XeFVHC578KgqpUpm9KCRLDlfkikuc",
-	"JvTdlSfFLVxJW7YjqKKQXmX1Gvn2GlFIKx3DZdr3snNVcZnL4DKVqeEyTQ1rUvKNw5Sgn/MNU7rTdVWR",
-	"SnpRUXWwm2BLVt0Ifd0FyhTmIhskUhBCdWjUJCxEblql1dkgIArp1iUFRBUk6+ITKqnY0bqE4JLjoipK",
-	"+8WW5yuf2RcgcOq8dACCtN3Sg+Um3lv43gGShtVq6kxBKBfgkkXc1+UGXt3vKyneStJcZMEXMU6rvAnr",
-	"2Kint6IS9i7Ztj29AQtN3DM7dYoyNd/UbfZ+qiUM2dJs6MVHcRmXbOIh66uxeCQy3xqdaDbOkjwX0isX",
-	"Yr5ZLDxNAWXXsOuoxt634V2l0HUhoXJme8LQmwaBZdZ0bdtYYB0u34kXZiQuvRk8/9v/9vm//udP//lf",
-	"P/vBT55//P1Pf/m3n/3Z7z//4R8/+86PbFRSC1d3XnCSgw23El+4EX14kdmidAAgJn61RVlFSgQ41zBI",
-	"dEtDk4ScsXw9VxAH56/5GeTC6Y1YTTycurCV2beS+iY2HBcI5jRFR2XZJ+AbM5JlguGVJysFUc1Q4iqW",
-	"6gtj7J0mPZvLI4uMuyudjooBvXwMqLqJl2cRPr9ruK4UfJ6m4X1rnnWmYN7tik7Oxn0BTqR5vGzMtVEE",
-	"8ptspIXNdxA5c4QEuJ0ZwyJb7BwKc06C/LM//8vnf/HjTW/fi0tLrYjgKy+Fr0s2Kyn8rLbX86LRp0rc",
-	"V4AArl8fdqo0bJlUPjBtVrJYJYtVstjiOKs0VePZm85yxdpQJjBnSnYEG6hMnN/1F4/go4XFLuFnEILw",
-	"RqtMN4/lsdxy5f9qJIFFTcZdoUYjV1nJjF6WschqqRq3xjyTiewVtRThqR4neacPjXRSngxYrtQJ44yK",
-	"J5plUBijPIaUXFfAttR+JiA/GJqJs+SRkLbAYkeN0hjEQjD8chmztuhxaRo2X9XYHapZSeX3zGKHVL+6",
-	"aJ7K7UVTvdrHTb+mo/mPxigDfB1qE9awpK8rdFiz9YPNoG39QhyayhjUNqYimFgB2AwShGKyZ2MjXvtQ",
-	"ttjWrvTa5G2MybbYzx3Tg0wn5nhBxe68n6lRr1/U4ZQixYZdmcPaINEaFxihGzt8IOB4YB1RqZh7F03/",
-	"NPoJG4tMMHMih7nNx877QrKBeiRiswsYgFF0NdWzLZZoFq54SoUTyw9tCUXajgJkUg0Ei/lE42Bsi6bz",
-	"bpIK7eowhlBjlRW1GO0mzkVrxUuyknMSr9sq9e7gzcsrJmhHZC+wytjSYoe2HPUFlWn8ovlI4Qis4xol",
-	"ulvl7pzJv+nuIk9pRS+gxBrVHF7II498EqOkwLuDWTpAbFxyjiNQ7AND+XiaEhEfAHaFGWJqiI+XFGML",
-	"HgMHcBV2bR3kqKgijLPDcsjjvpCh+d9M2AZsOWQkvFAqsaiajMkzjhyaN4gQzoenvm8n8lKn3q1abrI9",
-	"AZiJxvbVRh3/XxjQ9L2S/nZ1vEdwxFoxn5TE+iAMaM2nBP6do3q92XCKxGCmPVAq4AjYqLKUz+9gmPKO",
-	"IZn2aF5A5Ui3x+tQtWFxMCrKdibKBsZKc5fNBTfEpUzYbKF2gT66iaEfHrFzV3YDcueXEt+yKunyMK27",
-	"3idH7osLZLfzOjztnO6nKfPnxoq5VWf1TGd1waoWx9F/YXmQ+Yqn8cqTdvLNlpEbn65TM23esak8xl8k",
-	"j/Hco7beSVvorZoDmWBP2caYCW8m3zwy36+i1MxUhhrNIbf3R/nCU7xpKkA3kYnuz4HjIqPpf/jJsx//",
-	"829+9cmnv/zls+/86H95YviRGeXT53/03z//0SfP/v6T5x9/D0rN44YjytXh7Ua9vmv2JsmhTve/fet7",
-	"3rf/9q3vP/vZP9K3a2QXzJv9ucecnWUoyw2tRl4TcXF0q6D8yjG0UXiWQBlxLkFEJMP2SCdSaM0MBWNK",
-	"zq2EtAbBnOHN6pHIHiVivFAzfn8WVrFH4+4mvVEmbFBu4oKDUdG1v4LenLOB0jnbpSBgzVQah1RYBirH",
-	"yNh0Y99r1O2LNRa9ffuIlQet80zwQUTGWdC9jbqMUjSarGeV3rdFfs9O9gJ00WWOId+n5dTORPZaYNTV",
-	"9qFKY6Hz1pgneYumHzS3a3thkFnxvcsTUC3rtV206TW26+YFZfhMo3Gjtm1OGK6meV+qvGXEsgmY7+hf",
-	"N4p3Wt4L33hiWSZkO7BrCE0Esw90kpItEz5E9xx6zK4BpwMFxx/ijlmdoZCxmag0J6yxXTyAIndBcycM",
-	"hpkypzSRvaC5Ww+dlmumVq/Xn55NBbZbfhpNp9NaqRFnikOaoQqJZgM1KDu7T1Nsp3GxZmgWuWq2vqkG",
-	"7URsuZM3P6EBOLbIHokMo4pgUFh0SqRd8qiAV44zLLpo6FeivfihRDPNu+C/6vA0NWQKqmwkgzl05gGO",
-	"7ghGdQGEprgMD6zLim0zXAs0M9SgW/qtBfldQXP7bPeI+lod5tMNAMdUXayNLxYtPZia0UY9Br6ZCq4F",
-	"y7hkhvqvfr8WygJY1m2plegBvrKKmwxbu/jMvcVdA6IV+MOWOcEcP1u14/3h8E78xXRxwfatYwymI1GZ",
-	"SS7XGofLvtAPRruyGZIdfMxSkWuI9YAoh1ikCZAYe02/pBkxC+cRAw0kV/DvEsKC4Z9lzLecAcUi0LZj",
-	"WQKE6XPNpKJhqC4EgqixrLH3bIcWNwZfoaZ6yiLUgSsutjpD7Vgey/2Bkj3nsKNfrH7hcgx7ECClcxZp",
-	"leURaCYjLeIau807fUxKNKPB2igsTh4lsYiNrADdjgbWU4cvmJU5ltiHw64HWRrG9AFPwAvv1rGrIDoI",
-	"8hdHWSZk7hXSFEa1wwknmvE4FnFoo2+Ygh0SEHNhPndNAux7W3Rtmg/KOceSSz2GFVCIlZdIp3gh1gU4",
-	"G9jAKGtzAiIwPxKIxYvFzjNSls1YP63qJi1KiyIRBjw7EWYDFuksT8MgHwOHyGJ9auuz4BRT/T0SmVPC",
-	"p7vMlDlJWasRbFalCHbipSnhuS5Cx/KFgjMPLTaWrJq5sEHTaIc5z0c6aAbw8aZVj84qDON+rBaOCROs",
-	"MjIrk18BxJcRZV2Fn58irV95Yi/QlO+sfCBnmBEWDFGULjPgiTQ/Y5vNwjAHTIUPHMe3WLH2d49Al2Fk",
-	"p5g02+/mIhvzLNYeQJzKVqxYCXGObWG54KzSjc4ly7EqZ+AXxhm4yVVYnCq67ABU3PAl44bVTbu89NB1",
-	"rtmGWIFwDF5oQVNUny4Fva8gNJuqNqrbLaP2uavc7cIWzql2ah/trKs7vCT1TSta+cppDlV0wUufdnou",
-	"2obnU54bJrAPli+sKwk0lXsgXVQYwnr5Hf0vjI1ksZd8nkft3UTnh9T/Kp4H209RZILu/gIPgP1xtSuM",
-	"IznEj76QXgCcwTpuALv7lRPvTGZ9Z5hemN+Cy7xhiRqVpkaJ58MhJkH2Ep2DB5aPcjXgedLhaToBsGRe",
-	"VtAdZF5iZvyIpxCanppDq8kb7hA5+nw4FNLKXDbXLPq9kRiJmu20NZInUo1li6YEFWNUtwsW6aTLGvWw",
-	"Xq+boWrW54+EP9q8LwZapI+EXoTcd2gdei/SNN0hx7onn1GeK6TOGYkIUgObQT/PhwCTGgZFlizl13nJ",
-	"tPiZI0v3SYpZZkzOk4FofRMrle7rhF85NES/zxM4fVTD1Bug3d7WQEOAjhkAbDKET4gM81T26vWnbhhH",
-	"tswsU5IsOyLtLjSqP12PjF6yUZvnuRgMzXS363vbYcAficwImLYjWJdd2Bi3lxibZaPumgFuZEfJbtIL",
-	"mk+ewr/1yAhe9t1VMAhmdyLRNhILo5MT3cJLah/QceLDIdTP5VoUYWLY8/zNDOGvvhplrsyvyFoY61J6",
-	"omTed3lH/lGl1v2zio9OOySQ0ORo4tIVUbI1klDYOWgGGB4GJ8ClVmkh5NIWtOgNhMxbOvmmKD6aPaXw",
-	"NF/eVNKTron5GgTJ/q0M0B7qtRs3lt3HMMhVzlNCnNiu7zRWxpSAmG7Yy8ZuPQxwHxvbkJsLO1gPA9o6",
-	"0+7T8wMpt3d0NXWFwiwqT0elfjhPhwu9WUnEOU37uPLEXeel3o59K9a4gANAJgb8DW59IKzDpZFnCrfC",
-	"TSPNQAQA3nSWKxZlIjc8KWKJ1LngC30PTiapKhu9ut4K/1itUthopdO+2J2x9ExVglAlCFWC0MsuCFVO",
-	"rstzcq0nbGzo5sKjcL5+rn0X6efsL2Bc0KybqQGWFOY6R1CtGtuXyHiKBAX8HK2sRK/X9p5ZwKvLcJ95",
-	"jO3C/Gc6VWORLTZ/7AGv8SjE0zAYSWAcU2m0c5gJsIa1rR2X6oarWHzF4isW/+/Z1lH5Zl963+zF2Ueu",
-	"OKL+5EwSznxn0wDFE0Q8A0qkbdZ3pnMnZnTy5BHPy4JJ0wk10lFQFD1AqpAK0FGN9CHBFmPBQ3maqrH2",
-	"MOJBPhkDJOiAnwi/DyZFj+fJI1tpant7jisJWnmTVumF+pI6KstEB9fWz0OAEQbNre26aX3AsxPDEnE1",
-	"rR+IJEXMZ1BDNhrObYM8Uq6VRD5SSUewRn13ex23Da0XLt5liTKeX23bsIW2uUN4GcLpGa4KAH3NihVJ",
-	"7PP8U6WABSt4Jt7zroh7Iru9SkHQFF5loqoGWrGfjdnPEdAJDL8HylOinYD1cYGMCY/wJpFELgZBC0EB",
-	"RBowlEu5iqAb4yfJvBgCiMfBMbzEyJfrUI5Vw3g84pFUWb0vBA/SWmq8S/YlJ+OcNTBoUzFvzrUloN1F",
-	"WADgnKB3LsJ2QZN7EmihjXrXSuJUkBqvg+budaOi0k8D/hgUfh00G1evP3XQrdBQN0fjgIYoXgSAdTYG",
-	"IYb0G0Ti9OyLpnUHg9oaJ7HRN0EtNVvSToUeInYr8H0lk1wB7HXzyVKtGIB9OlkCgViFOeOqmTn8JgYi",
-	"6xmRsvixcd39SoJI8dsOxOlA4BVI+VmisiSfwIKUQYR2rqLwNz84y8HhIY1GqJ8WLp03SnOgsdaz15NN",
-	"sm1eD4vHPiBV0NzzfimFcEPcdqcv4lEq4hbkipcnd1aNHg/oqXBu9iBX0Y1nsr+naQFh7fLhE6i+1RGb",
-	"oHg7+MTynh2WOlmrrFii3YCM7glHzoIDUZ5812iNDnwMgAGKj0/EMIfwSYlQ5YX924graGI3FMCVRmAq",
-	"RSxuKcYMlLJZeeT+qExLN9Uidc6zR3xGi1yFPlw1l+3p2jfrcrXAiilUTOEFMYWXVceuNOCzGWB1QXdX",
-	"405LFF387MoTW+Dh6SrC8wG9fBFC9GVdyDPdR7sAlZB2aQCNTkgjYCdXkeS8hLa11FB7AE6FzJ57ZTaW",
-	"lRDOtBRAsIzR7dSnxCMexwkWrbmfmaHmiXAsc8Af+w9tHaXSM1cxSWENpkuSoV5hmlDx6FebR0+Tq3Pg",
-	"2TnPE50nncVprQfo53TFvlCxc0WXEI4zV+oEsurM8LTIILIqozQ7/LOrMiZAl0RTdmhhvEMyAoYuLB2R",
-	"vjOjyHbUQNSO5TSatnjMO7kPQhuy0dAC70CgGAzW6L1DlcgcKi6CwqychmqR93BaTcZhLsgCEs0QgzcX",
-	"8bEkeLlBEkuAxTMLgJH0UIAKwP7QGex9ZrRrsxoxn1C1KvNjpyNEjD8C7rl4nNewEOV7qMTB9EDJNgu2",
-	"DdVzQgZ6HDy5sUOPoKwOLOojkdXYAzSqDjgUQuQaducmvuVhik8EB8BArz/YTdM8zzxYo/ePDmrsFnzt",
-	"Py4lPBYqXs3pd1GNRd1MDSJoOMoVggyOk1hIqlE4SlOmczHEcexLhlh9EHHnYNIxOxI2TzfRVgznLUND",
-	"BOY0dMUYkhrggIG7PIKYKDOIgcpEC3+KsJ6YObMDc2DMgFLRzc0BgzHcF1lHyDxJaf0jOUrTiCVdJhWe",
-	"ijHXbCC4HmW26mMRDWjHzJnhSn1zGVg/6fURl3GuGwd88jNQ0Twv8OMP3c1kbdFLZGFnoXCfIrMjL0E1",
-	"z0MzfCB4XDR4Wga5uWzQJwBi0abDukN1DGKuvme5Xgp1m80vNwdiafERw5PAXR3zXGyZw7RKyUczUGG2",
-	"whviTSbV2OwcVoOz27xgYHkZ83bzYaRQIRLPKRzahZn2Yljq0tZ3bmKkVxgIORoYmk3hXqF9HvOJIe7l",
-	"0Rhibz7YesQz0wNQ+8NcDN+zX5s/voItmH/eMq3MmcP+DJnGRdXiZommd9FimPfN0Vh1lduT0pTtDAs8",
-	"5KKgg3O6loBPAN3fsIIVV+DNyYFr+83JgWv9zYkLu31zQmCrR9jBm5N7totFmMquOqKP5lxjBzxN5xaI",
-	"2K3vwHJyG6wswfR58eDPhINqNqwAgIhOxCSC8sBSiFizqD2JFg3nREwuqiTq7NUB2mlpuGKZyEeZnEGu",
-	"hbeo7qz1Dc4bOtD/+Tdsuw6KSTIwx8/Og/5yY01kLnoiC55eSLlGIISWdDa2dupHjase2E/BsjAClf75",
-	"jSewIzYYGZkiPPZCfGZa63DZESkUotgOAwicN/9ubO+YASHcMTxo1BthEI+QX7SGe/WgWa9d3932H97Y",
-	"C5o7tfruTunhjaB5vXb1RugqXlw3a0YVIV0VjAapqSMo2+ECdzVEuO6FgROZsOAFxdoaMQkKetTDYCT9",
-	"8W6T4ZdG2mhcsw/MKBu1xrVd9+BG0Nyt7e5dhfocKucpRptVS+MtjVkb4EvOlr80rnkqqMyduDNapZ14",
-	"cgin/nTN17y1ApmoQjwusUwDj9kYxdLhEOT9RKI0gdIMKjIA5s0naxb6nK++ZoIPlpY0Jt2ipyDXhwrh",
-	"QxgKsG3WSZUWmiVYOb+jpE60r+6y16JcPM6vwF9bVHbp9SbqbJGtHUUl2j1pfk7NJveyUc++enjvbmhU",
-	"B6y7YsvIoz92ewarHBBirDcXum5PhKvTD95bWwmK4SDNfDQzjMdIaNGTY6pkdBw0jwPdH+WxGsvj4GkU",
-	"Tv+I625+KhKjwKWIZfzN9uV9cSwZyywIvHMA2zECys1Uu2b+0CqqzRHNMUI10IhOhvbREjT23BrovhqX",
-	"ILOkxFBhNlbZCcLfeyVueKoVLganpaBqIeYUiYzl/ESgeox5zJLtuK5QXCuMB/S9i7o7EWKI6fG0Ioah",
-	"H0socw0ScZwK8x0sha/PbtepLbKfFJJin6ddXEGHop/7k0nVWIds3E86fSwkxn5vxLMcSswcy+i9/a+3",
-	"Du7dvXv74OjOvbuHESx8wyjPKLhDJDmFgN9gEdmLa7lSrcGo049qbF+fLD+t5mDO0yoPYUJeRbGlWuUh",
-	"LTFuPs5n8em9yer4KLFWltyF1sPuLKxlgibYKekVpbzrV3dLUl99I6lvhhyUxL4Afmkyu3zH0lzBJnty",
-	"HPAcrsG8iOzjIDz2lIBjCrU+xppix0HzybFfSOzYsPqnT2FPinlOS9tz+WZVsf+ci3zxHk8k3mnzL7CC",
-	"4pne0kTOzIKfY/Evcya2PlTtxTbbr6r2lCGRDILmv7bqfs1Gdswvvz8/aviI6xPT+qtQMZ9TvokVwVeE",
-	"ZLXvlFIwYpCWd/YKeb8eBt0kzTHMexYQ9mnoCtYu6q1hevtQtSE/Y6/Iu6A8xZNkOCQNxqUquhq45hnW",
-	"/m9P7Beg/wTNnWsXUGefzsU6iIpwgis6dKZ4arOGC0OmV62CtjDFTZ+wfJx0hJ/XRgKErWGEVY9IECVZ",
-	"u2xsJwcRNGCuA9MiFR1IcxujLCQVmhMpMBx7Q0ZuuzuWmRgKnpcaIqWP29pLETaH99NIfx+qdo3d6c7r",
-	"3NrkqFofFjiSoT+NZG5+/7GMTLPQYYuE3cjFOlJzhsqKLFNZzR/Y9Dyt3PqhaqMka7QlTEPpnPQyoyWG",
-	"TKuBYP2RjF0dQXB7eTGWVrVBMYmzTOicZ6TPeKgIdiN4PrsgIobysccyt+Ph2mb62sGjx0OHqNBZwVYB",
-	"0MI+eUlAhjXUSBQyM3c1n5Dggs8OxNJEM6JiTchnidAuY2hJdCzBf0SkGR7BwcDPpGIjGSvysEzvrXV3",
-	"GSkY3EgwdR/AAfWIkQTrddQx2mocWcnczN8lTbJ95zyrw3Vj2UgWW7C4dhRRxBedVjkN0DmH6S1jU8CA",
-	"0T/x3jvNer3eQLL+oWqf1iz1vXNt/R68HMNSoqc5lUZtXSddk/bhomA2FyzzPFB4jvy6y1MtvOWZz3jn",
-	"rPEabbqPz1/Gqa8s4szf2ZLUg4LJHBlnwb57Yo+P0JCNwFd5itSzYKHXPUn3Uy5XLwILpKcIhje0JcEo",
-	"Do/EVoiRVbwPxPsA/2MqY3RdvYq34F6k67a2jFf8VGDGuGi13b2nS5TMK0/wei4N5i2Y3QXkPJw3Bduu",
-	"b6ylLaRXUzpZY23idB7a12lUyfCEyh1yyZBshuLbiLkuzzBiYjMtbS058quqfSeel9k6e7OvmIO5PkqK",
-	"7SFcUnZ+Sukwi2E0Rwv2BmlqzmVglikplBanchj9wnxZYNmCH4KnAKC1BIrNaGpS5S26gnPA2A5zNayI",
-	"V0W8KoTgs1I7c5OQ3J1HIX4gUitEJy+BynAxlh0XweyHWN60MBkUvtUT+dTbRvZaAqJhzm0pqPL8o4Xg",
-	"nreAhgJcj+cCsk8b28VjgNGzP+yEwTBTZqHNT/RwrwCys9/Xt3fPK3JjTa3IBQeAwagyBW+uNoAlC9e0",
-	"PaHlPHt0hbuDI72VyK5aqADYmzDSd8xr534TZnzJz/7lD579ze9/9r0/DCyrauFHzijQsiVkbt+9defu",
-	"28Fs6CE28OnP/266jcZMGw/uHdw+PJzfzPOPv/fsO3813cb2dBuH7x+YNuaO4//9/H/+eLqBnekG3tq/",
-	"8+7tWyBtnfGu4i6ddle7apThSTqDk+ZVhbCBxYlVZzQQMkcx1qzTBj5eLWS8zNUrBsOUY4GHuVcPfLL0",
-	"kv7igznZqazjR8zd9CsOcraTbRdyoUexWOoVHYpzHSP2TL8ozwgG8eAgWu6T4Pl/+Mlnf/b7v/4fn3z+",
-	"029/9tfffv6nP31iaPHT3/zqk89+8JPnH//siSHFT81y2I+JNhff/ORHz//iX9dQfaihS64B5oTaoPmN",
-	"h6vjRTYApBoQTYWPjWGL02aCpzZn5iKXdxUo5TOqpG5fVsNCdmS6suNXdnxX+SkvCN2aBHShHHDlCRni",
-	"F9V9es/CQCI0sMgEyyDlScSFecy2huGseV8kGcvF43xRYSePYr+CpZ1e1UpNmx+/xeWYTjkJFVd6eblS",
-	"dfsuz+dzlqu3rkx8nlV4IneTIiYkILpBsk6i8d8+81hU2KZEIjaNW6Iey6VrilsO4S4oK49VVi5VM+eS",
-	"u6vq7jbe6t/86pNPf/GDZx//4a//y189+8M/eP7DP3r+f368VkQI9XWpVW0qOvnvU3pfl7JW0vuZUHdC",
-	"ooAeATxfmX6kgcYvMey9D2984Y16ZhrrGPRwYSpj3pmMebCICw15uMRnMOKZPT0b/JyQZb7Nh0OISwj0",
-	"QLfMH/V6A86+1sjjA76VKtnbck/CIFMpJv2BEd1MipgO1v5q0MKArd3va6VGrYnea1ZPdC4GLb6OjGBW",
-	"6rJr/Kdpy5MSKDh4wQKX4kYsVsaKYoVuEWUsQpDLW5KrYcvi54EIsmIRtOl9PL8iZ7gdqwkGZiCVSa8S",
-	"CgqT3kiXom9XIKPz2f6VJ/aQLw2rdVS2IhAvOYGorCuXZ11Z/xKuK0K/bw/YeVY4lkwMhvmERXjPIjaS",
-	"7YRgKoTEw4S5j7a6HwBViG5XINYlIIUA8F+iHT6EjG3ZhnysHI6Fki5bD+AwuirD0snWMcCTfO3yyBBk",
-	"dynFkc8sXS6wHxXECESvp754uUA8xDzRKSFxTfHvcoseV7T934vwV5UXfNlNSNZwpDJrTboQGfLKiZgs",
-	"NyW9Y164QBvPO2JymonHXK79+3cYjLUSmi4/atEuPqYSYrkm3z4UArs2sguCwXQykeNuXaKwNTeTiFBN",
-	"E22xGYSRfSwumDCDrC1Iw39HbFwmwfzTsqJMxSPM5VmZ2bwjJpcd17W6KwjxRGELW7bRcP5sz8Bv74ox",
-	"rMJqHNeMqWK4FcPdiOHCGWJcWip3ERz21OirI6RFTOdqqAHTJZG9i1DdFgRqWWJXxWh9MWK0Njytm3PY",
-	"cLWAEu86tI3uKhYn4IGP0tPzVSpYhL6TyBWppkacsWTCRsNU8VjEIaFy6lKJiSQr4NXfpG/PCGdXoEgm",
-	"ADY5H96OOjsNyxLkETupAmKdsmYXIf/Tj6uxThgJpusgcPoXD18PFgisDtfCoNMXnZNTsO7sO5kaY9Go",
-	"ejgXVqajZDcxzN9Lay6eFQnKRfjKk2f//b8++94fP/3Nrz7BSJZPf/Wnz//jXz/7+Oef/vI7z//kx88+",
-	"/ofnP/wrC1oEa9FOlRkMIoQXeOFlgHDz1whXSATN3VJqdkL0qHnDz8SEn/wJWqGqOQ3mXQ8D28D1PUTt",
-	"hu9vXN97upqJJhbxaGgNKVBaIi6tmXg8FJ28hVFAiTml7nmSCe29WarG0AyK0lnueD/77ifP/vjbn/78",
-	"W8+++7fP/vwvzQ0C801HpaMBJMr90X96/sNfPPvuz4KipJZtfioRvQBBv3Gt7upvmhNgX6D6nN94GAY6",
-	"6ZnmP/ubX3z6L//p2R/87bPv/hyT6bK8NNkipV3wGMobWGx1SrPvDERL99UQabFLcnfhTKp4ZHQUjEE7",
-	"fyRFuPjrhEtYCl0FTJxJQ6ZlXBgyYZd5JczWhZCK2A0bgGkf8Jmp5pXqYi50psZU7SjRORU+irpJKqIQ",
-	"YMUN6UCQZ+JyhsjxDmWssyjnvajG3k4eUZGsdALd2GouDnTQNA8AfLnKCuwNzfoIkp1oRtTYiq9NhB8S",
-	"rkCWVNBICCn35pK7XwYJkDoYJWfDlHdEX6UxpeirUc74saRvLNBeIUJ0E5HG4AiRMCIzY+D+dkAzKIns",
-	"tQhvd4Rwfua9RPai1y2iHy469KDVQCAMY67Q75LoYxkBUYhq7C5hNIKYDnXDoPRXROwFLmcUspFMhdYs",
-	"4qNcteg36Nyo9gUqIWAVHhx+zSzE1989/DpsIfcABd9L3oQhNsL67vVw79pVmG0NvqFSXu8fvbV1PYT/",
-	"NK6aht5+s3G9vlNHaw2gpnMdMi0GSUelSkLEbs7buoTaqcbHEsrj0Jkxa69r7J45M0ZPaUMBtwJjW/cF",
-	"4CHYrc5ZH66/+cusVY1OovmbA5g941nGJ1CiDuo5AmoLZfxjWU2mh+ZTaPpY6r7RSKUwu9eo7Vy//eVG",
-	"PXqdbgbtOyMe2oQHcdIz/4HqXUrn7ijn4jHhOCK/j0JzRAqEcTNvW50HzlwiWTvjHQESm4V9h9JaPB25",
-	"MmeZGtMJdvky7QmLPIYQhYh4eSy9M44DxLVW3WKp92FC7gJQX92ZKwIF2mHWi7El4RguNWsNRmmeDHmW",
-	"X+mqbLBlhbM1WNBbKhtcluGqJCk6Rm3vcXAODBXXLT7NFAUDsWj7iWZtgYCtQHiqUKDK1jQBH7XRXYlF",
-	"mztOh1OvKS3MReVrq3jSak9yLJt79cbe7rW97TDw680/nVXPrzyxV+jp0mooMzU0aywSOk8GPBdAy81S",
-	"jHIRQ2ELrKYJQyt0aknaOoU9ZAqqSAKNlWo8q1a/LfKCXF0k3ag0zErDfAU1zLPzvpWYXmX+vewwNpI1",
-	"EqhUBmQZ1ZUxKj5snKQpo0iaDXXQtazE97pIp+eZfz3+cgVJ1fpwkUX7i7TjB67OE5S7MloHVFayMJIS",
-	"3L6xIjjlAlrSUC7gaQf7dw9uv/vu7VtG3nblpEn7gDvNjJitrX43Cyl/s4w5D19pT4UeYJmXOe5mWJaK",
-	"1VWsrmJ1FaurYEQ35I23PYMdGd94mmKtfoDM11j8bS1F6+kpHA3J3UWwtLeMGiXVmCnPmOkzNagBGU0T",
-	"j4hqa/c58B7DzXBJfIscGS1DJlXGHMm2sMhhEYUdwbe1caZkr0WWUqwOaM1RcDxwcN4HVLCmlSsY2Zxw",
-	"7QPPLFpxvYrrVVyv4noV19sAPFt4bI9UGueBO2duB4XJdK2jHy1B1T44/Bo5sCR6oCy6dnuSC6Yyo0mZ",
-	"C2dt5Z5rhw0z1cv4QDM1FNILDUp6fQD3z3jHcM+mXzHN97lA6R9z8+nHkHBnHueUoqRiVzGZ4b0PrVMw",
-	"5bI3ssCg8DPWu53hXLcfD1WGlsnbsCDBaoVfadmK29lV2QAoaDuRHAJ+VqrDmjld1+itROhD5lgBuPEs",
-	"A6lsM5cXmqfGEsz7+cwmGZlrA+nzwg0yQz7S4sLsMbGaNcTYCn6LDTF9kcahDW/lFNy6slHmDgi/RhDS",
-	"GJigWa5Y21znPEtEHNLdzrOJ+c10xnKlQtcTM/w2s6722dt/3yxZJbVWUmsltVZSayW1bsgrgYpasfWc",
-	"pdRhJh4lYrwwqfE+/m5p+NJw7aN5cqaTGBNNqfBqlLMk96OgnFkEWFNfjcHuPy+6O1PjUmi3kwoTme9s",
-	"B2EwSGQyGA0g+YqISSJz0RNZ8PRC4rDxkeUH5uI2oB4UTz1Yv3/71vd8+vFv3/r+s1/99ac//6NT2QXS",
-	"OFzUoBl8+frVxs71eh3+px5MEzazOlAToyBwJWJ2DtSEzsNpRMV2U0nUl6fb9qn8sxfqylHTQ3enYmM1",
-	"SmOKxnzpxGtbuu0CBOwP5lf9Zpyql0PEb8cvJx1BXW1cOYgXhrrbEHiKSZRcTzkwzfs1WyEdpOVyZXYj",
-	"rWNxGYjfYfvMFo0jc0Q2kpqcnjNm6FJ8XAhGC6MsOJkUAijBlGEFyeVW6VlJ/QHO5cJkdSqZ3Nj2KuOd",
-	"i3ADw14acPgVuxE2fgz2AsKOYbkr2edlt9iBpACKT7GHQN3wluAunkNQ4KJSvXOplR4NLoRYTZXzhNoC",
-	"oHmbUxuPhE0UmHeHzZgqdbtStyt1u1K3K5azaZoahA2CtdfKZj3FlDxnzRuJxgLPkEs8BHePy2XaDuv1",
-	"OuUuHSrrK3JZWRy/GfAJWHpZV4xFxiBT2DATySLgdZjXJpUkw7LFmnskTGNenmXUdKo7JCDlEFshbPBk",
-	"6VWIlhil6ZKE7wdmxqukfIM/YDrfu8YiupERS2QnHcXCZrMXjNLR29o5poc/UOMvdoa4K7hZcNDA8T1H",
-	"tadsDWRo8IwMpTdsdAwv+RCp9C+XrC1YnHBgsjC3UZqXzBSNaz5nqHsE3TJac930CQgckO57QTnAD9R4",
-	"nTRguLaVWeNyk4aBIBQSv3NDo4OcjI2GTL1Qo0aHp2mbd070lSdOxoE8oQUxaypjw0w9SmKovW+Eg8g2",
-	"EdkZYkNf0pQa24tYLLqJFGhfyBXW5bbAqCGzRiDbMPyDMj2TWMg8ySfhsUSLUGKUJ0T6SnKG4qOGfM8t",
-	"ts8y0RHJEDONYS1j1p6UGv+SnrL30l0MmXgkpMUzte3wLEvMUCjc0PxEnefKzfVYMhdMAGMYor3FNoK4",
-	"qUB6+ons1cxQ35dmEQD2D3mdS+zGJFbRzZkaQXuAHuuSQ+WElb7ErNsPRScXMbR8ZAFnXQa3HX2S2xTd",
-	"EJJLd+os5hNdGvPUl6C0zSxtnEG9f7NYUjnb3YBATyA/AZy717ZZX40yjS0AyMpeHaqq66nwwmGmVLfw",
-	"CQ8SOcpFyLqjDAqx61GnT99R8hnPGY/jTGiszr67fcNl6mYCU+/yvjA7g23V2IHrttQn2FVAmDA3bZiL",
-	"OGTisfmXE1XsAT8E2DvAkIEUbxBPGlch7kXbaBcl04npFjN28QKMqOAvyCvzUneP+Ik4oF7WLupxCNft",
-	"rjql6ukbV94o8d/gyXEw0L0kPg6a7Njob3uNxnbjOAjZMTE2/OXW7XfvfO3BrePg6Xw3xrLglnXzg2mQ",
-	"Zw6hsZfUpiI60kIEY9N83bVZ4dqZtK8GKxSdESrXoB47xvjA0JBHTuSdWKJC15q7ffJ4otW05/LE4aid",
-	"Jp2y3mJRL05XVFKlTgpFhedsz6gq9vtmCXeK6YGRDHWOOBplmA3CozpU56/O1NiBRfEwpIrHsYjhE0IP",
-	"ZyOIkonKGHV2DnOs5ociFZ3cNro2tTnivbeSNAcA5FNfvqvy8vvz1BvPvLYyeKR62dSa1cZNq76O7O5O",
-	"cyW/Xz4srgPQAUaiMcqtp/Fqm0uIcIwUCBcaWROQ8BM/MNft4EpS/RxCdoUcUQvI2QHYi+eMN3r79hGb",
-	"biwCIVMXYQ1mmKFDnITUD6BwjKdAnrxI3ESzE6nG8iYTqRYzEEMrUcmQQFoU4geFBeZNWK/XwVZE2ZTz",
-	"UkpG8lWgXA8vzll5tbG9sxsGAODghK4zmBtotWHlTzMTF3pVRbReAMyt2aINqNZ5UCqp8qRL51UvRcEF",
-	"J6FFHGOl72i4IAm5YGHn9gJjQ5IxcCghVjmZ7MDm7YIQcJRIhnEUVKkE6Nhsf0nOnBdmEXbu3dL0ZujO",
-	"PNLQTr6JnqppHWhlO1/yzSPzPcg54vEwhStPxTQW9ZjEemmHZF4tx6Bd3Q1m487CYMAf38HX0Uk4SKT9",
-	"270OuF44xHlDwrVUWYk6Dvjjd4Xs5f2geXUXmrV/NmaVuwuhlCg4n7liCBZyiFeningc4/IprLAZzwqV",
-	"PHuxVZe1RzqRQmuLOOdRufLyL3eHhfNFLqyORC6sEGQmkNd1h0vP82WEmVJvF6UilsmeFoTldwq5u8k4",
-	"mmL9r0jjTXJd6LXg4CpJk6WWAfs8YpnIR5nEnod8gkBYLhWrkwwTs7PzfW1no7AbUNTFFHRhrO5cOrlQ",
-	"NOxzKUW6tkY7x7M4tYsKHYxDkWnw787r3Wzo9FROK35059bi2azpgfR38+X0Qq4/j3V09orAn6MeXlrM",
-	"hRC8qxP1U4F4EQ8SgX38ZpmSGFdLdzu0DgKIs+2qDH/Fi4m+MUsGu0maumBeBxlKirFlVcfSEBdwZb3x",
-	"xi1hg7oSJWtvvOH7aMqDIr2bD6gKn0uqhUcRyMutEzGJzPi5HXyJWmNGg+E0x9J6wbR4JDKeWseWJleY",
-	"i+RD35/fepdRRTyqH4SqPy9YsWk6D1lbpEr2gJLRB8fSnxKtwFEyEGbiyGuB32UjiRAYoe+582NjCZfW",
-	"vGRrGOKytdANpPHTyVQ4LX414HJyLOlFKgrA05QNhRqmAllvWwhpmGanL+KQjWSepDOsliUQcAL+ODOT",
-	"t3iSjjKhcRvxfEBse4dLzJ+0Ldq8RrS80PHC+ohNJpV1eSGu8kjm2cSsYgFnSxyboSfsWNrNjhW6H8Fd",
-	"SXIF00lP8nwEKCp5X416tg1smLxpxXkBpYIwR+5YN6mMRVaEuMLMB0Nw13op1gWSs7klEd2K6CbC20o5",
-	"faZxFcYW5dnsppmaII8zgPoSBDLWzUzI2+dfrShOZC/n6UlkphKNRafP8whgU4yMJR4jmWolcbQYTfcU",
-	"ueTUghliMFS5kJ3JO2Jyin/utLqVuUrLpShJXDHqWSMsxKFmPbTSB5A9uwyGKLrrGjSDest82MJC6rAh",
-	"RZ2oI4jEBJ/gVv36Vr3BGvXmdt2Wf1TZXYq4hIwginqxz37xg+ff+vHzj7/37D9+d+vTX/zt8//542d/",
-	"+C3DDUgqwVImpt/RdvBwjXqZ/mZccvksuM4YUltEKJGI1yyWmFYYg3GL2pc2IvcbTwK8zEEzeP6Df/r0",
-	"l//06S9+8eyHP/n8pz/+9bf+7Nff/q/P//FHz3/4R89++A/P/uJbgVswI9Btw+nxb0mLynVNBa5SRFL9",
-	"6Rkzp0on/z0ei9P0XDXKIQ18iktWyMgVMrIhN3CeJpaXzhEMNtTQF1khr0CjenEo077EfqnGnJ7VsyJL",
-	"sBDMHTGPOzxNRcY6faW00MBL0Uap56nbJDOYi3EshyqReSp0OeJmehAWpsBv7SaBwUsVC1T/pBCxBhME",
-	"xZhH7DUtBAhX49expLRp+Fh64lbJDQNSA6BmkroP1aXMuFSWa5Yg1oIv0k15crxXUYoKKcIILBUoAIAM",
-	"SnIflpHAymWAnJmJQeJBRpe6oolRYFcEUZWUbxA1aW0EnJxsAjFLbapNGSUyyRPDoyIIO4rMmrViJYX/",
-	"Hdgo3FEEAc4IFeZdXWN3cXHhy0TqnGSELRYZ4pG3jNASNWn82jZ0tR6y3b2Q7dRD1tiD6daZlSYpBAso",
-	"oxFOoCEd1dgDtwikHgz5dAzYsWTsSClMCMMPXbCT53Mhng8d05AwNGr7JuZPWkycRCayZxsiIZMOHWxV",
-	"rVhym+8XhfSAt6XKBjyduwmUeyhjbfuiqdEamxa8TaE9nl1JkPxQqo4FFhTnJ0KyaMAft2KKpors2lIl",
-	"D5DjYSgsMhKjGuUtbNe9aRbSF9ljEFjtHOfvOzRe7tibgluf5pJpmzcXHiqjINyzIaFIs4yecASxhVAM",
-	"kBJ36NTiK1BLQ+KKwj9IW8ErRCsC8WwakWkTyfD0xCJr2mhJIicEKeVyO9HayM3VxlUF8b2YFvpasAmQ",
-	"tuFlPEklioQAuVK5b1FQJwXNRWPb6msQpe+v2dwu1ChfqRdsbsx9FRdpLdIto23ZSwQbdM8rU29OSlv0",
-	"EqmLo+JNW0LbMzuObG3JUN1auyG40ExDkHkO9Nhcy8juhvnOi5+cWiaz/yH6t1zHYMItdZsUJe54Dp/r",
-	"MgHGA+NNGM6VnTAzE/ZJn88ysV5OX8hFcY23ibm/QNXJpzYlFWqRnoQCSbP8IbjEHBUImlfrYeDf5qB5",
-	"/fr17ZI2ZX4mtejz/+/3n//ie5/96O8///u/WVVh8jPIPGXsCJSxZr3+5fr1JkAquKQD1AXL5C9o7tRn",
-	"lC8QnIotXWtVvM+oDWulpxS+YqzbR41dTAZ0Y8WvpQqaNyChtFitldZkaqpn1SnhdH4xlcl5+uC1l0cf",
-	"nCMNQ7qTLekMde/jqnROpSDa2GAzQcatWlZWEVHQySzavmGRIKyft9Zo78sirfGAcjkWuFcRsNGOkrCb",
-	"RUwYFkJHN1l7wmLR5aMU4IRcKqDn3nV2bSpDV2PoRGMN82TX6ZtYsJaSsjH//qafhj8FoccxgUWC0EVo",
-	"ea7pOokEJbu6VOOm6bLQspLurLUbNVkdUlCg8pWrcV/5BRsK2/m0z9rmyGweqnNbxtPW2s0lBi/bfsbi",
-	"ak6SYT4PfaPrdkFqdzY0ad6W8SUzIhcJs3fJkTA2dn2Oo/RlZQQVXd8YDQUNM3g9Cv3uYgJ2FhL2J+X6",
-	"ZzOFyPybuIG2cnmBCOvIXVX87WVXbipxRhv9ZF0jUzECZwtf8E66FloneJ4WBd7etsyd3i1sueokEYjF",
-	"BfYb4PXjvshEBM5vet9dXMOtwQ07AUMChQMwZVN/wWRF9lw9drYFSu3Mx9a+bVg9BSIvCrs9pGmdAr8A",
-	"ZUEWjHRBfFQxyVJME8llTtWiYK+2Uqng8pzDUc/Ab28puVT9Okx60mhYI3NcsGozDPdQ5FsHsOGzB+QW",
-	"xUoXh6K0NDNZl1VU08YMMelJ2psixxFP+vKLr7Himwtfmo/Pj7eO/FRk30fHSicTkE3PUx2yXCkbUh8V",
-	"YEtLIFHeFnlxIc9dFOXDoUPNmI+45SNCFWhT10toU27EsHA9kd97JDLAioXVOuL6JAiDNNHwTyC0mYJk",
-	"aFhUNCdZ2Fa4Ny3VbcEAziYh08qdxrtx0zbn2q/aTeET0CA9v2uiz3xtFiNbjEUbYjiJhQDmvOFnNXYo",
-	"cp80kqEfu7eZ/2YvzPXCEg3oiXIHkqXJCWXMFbcQfKQDLdJHQtfY/v07Lq8FYrUMnUhkjX2QKdljQ671",
-	"WGWxxggt5KqQJuOFbeNFdzF7sSIH6lEx9FLQGcBj4DJYJ0CmxuAIJshVF3BMrB0U9Neir+T58J5MJ1HI",
-	"okM+EIdJLn7rMM+STh69XmPm3rGjdw9DgELIWFv0EyhjMszUY6gEHx09eP/w6Pat1v0H975+5/YhOUc0",
-	"n2gWfX3rLZWNeRaLeOt+pnLVZP08H+rIupjNHY1Z1Gp9Rekct75F2wEeO9NtdCg6o0xEN3FVyLPjfV3+",
-	"zMFcYMgaRQROSFcF9UXYigP+VjuEEVrfwUjnDMU9yml3NUfcKtojYxfbDFfzCUskjHrrLZF3+ltmTTF4",
-	"7V6W9BIZlX1UFi51h1BddV7rZErrljbfhehoNyKnO9LRwb0Hh617D+68fefuYYT73VWZ6d0VZsFdMHsv",
-	"RQKnCQUIdHruE70hD2xPlbFRcAloJa2kCXYl9D9FeD1r9FMriVPhIjO9Avg0n3DBZwP+uAXAIpH1a3a4",
-	"FkWJVDMhG9EAeCWJNtQFbM6waDbUwN6pGtvHlyE60Cak1utOpsSSaANw4VtJWqWxWXMz2Q9szC2ulTnA",
-	"ZMoR8Zb5EZM5on1wyTYhghEDVLZ0ngk+gM2wqBWqy3brjSJo04YXv8l10ilzca3MXGHPiovbV2MmFRsn",
-	"MlZjihxxM10Y6ugz9w3MZggrip1AamyWiU7O+irTACCYG3Koc25eLfFZACzYgJNeqqWsEk+OCt0xJB8z",
-	"ETygamtoGkclNurppCsoHJV18JXGhzlEkWdVEc+iv8zDRW6reNICZKaguVu/cbUEjqwHZnRmaRd7ejyL",
-	"CcGZpYJrUWOH7x8c3D48ZK9tvw4chxDSX9t53dyDPBVFrJP9jUJj+mqUxi2oTRSx4Sj3Yi3avHPCEpkr",
-	"jJsDhPAQoZORBT64ffTgd1q3br+7/zut9+7cff/IiEyGp0BzLXirRaaVyGYmRO/tf72FXx7ce//uUUR+",
-	"H3QGQeL0aEgi4gNw4ySyB/wXfHGJZn2eDVKhddMJHNv1uoc/U0Y1w4wLWKdWEke2FhM0BnwTcAnAw8Nz",
-	"u57T9TX89wEjz7xGiBZIhyP0aJGcYfejiCPCLzIOajZ51nBrvBVPiggakKMxps5KBoZhDYYoZUtlHWk9",
-	"lVNwkE4KZDTaZNoonD2sfzS9SGWQORymBcbPREcBDCibiNwJo7AUThIgWZRSjijClJJNqG2ICjM/+EfP",
-	"zC7l2i05ZFEkA5Emrng5NnkixFCjSGE3goZS9Og2AWuuA863Q+4vSvpBoDtGDdakylvmvcgh1BW+IM7i",
-	"LDEjt2u8sCl8oZboFn4xN28D3cjESjd3ANooiycedfKKhLhdwxwicx2cWkV14JzX0MoOgdE2zB/1esMI",
-	"DFmmslbBtD/7vwmZ2icTzhTpnIteBAz+y8gaje16o1VvfOXtr25/bfeD+u9c/+2rv/vOznt7d6/dv/Gg",
-	"cRSgkATtrTKhm1Q/DSqlbTKVf/7+Z7/84ef/9AfP/+SfZiZEmARnno8DLV82ow334rRd2N5w1CsLZHiK",
-	"1xdyl7PhW0qKlzzc5sKBvytJ7WzxOb4/C6h3jqS2DNe3wCQn5LTnygliWwgyv1gc452+5YeG5xmWpsbS",
-	"jmU+vK5DZY2MTgfGbc8Vjdzs/r3DAtegGE9ElYcQcAEUcxHb6BYaB+RpYjIHArDOMGze7RotGAaGvi52",
-	"6BJrMXtCySKS23ClCc0kyXAutSUs7mxBLvlYlannPTlLPRHdYrrKpk9TaSLgmVtAX61EGDQb9d3tM9PR",
-	"cLWOds6f9XwtePpwbTJeVP25RIMFgdlCiuA0qjq8KeBoetaCjfcCG92t3/AazUTXqBeWt+I5odTHkkhY",
-	"tlwc9RNtboEvWxZx7loZLYQkLaujQAnXjTYydKM8KxRQaZ9XTJPsYigAqaGVdePfB88EO/xoaKhpo16v",
-	"Y7jmWuzzNGPH9Z3r16/Wr8/YO+DrxXGtHugFmi68DCSK5PA0bFtajmDC41HG2+nEZusR5SIISVu7mY0k",
-	"xf15toKRFi2btR+F3qcYs4oJcTb4A2DLB1tCGooTs9eAq/9WY3tnd+/q8ahe374q+UD8FmalR6+HLgAH",
-	"s394J08eFfgbRs3tAbq7rSFfY3fkVJcs+jLmzzA95B0Rsuh//frX4QmUvp/uwsgdY8XE7414Cm4m8tZB",
-	"yqdrFWDJEb+gnXJ5AsmLhqYNEijQVGP3U94RfcAQh8RAzoDdulrj4vGQE8LEljOguMVDOwpFszB6amWi",
-	"UumLpGDyZM7AbZkuyxSFvhVElCxX1v1jcTdKrdi4gsXfe5lJ5vObpfMF8cq+JYMA3s28omc/+8fP//X/",
-	"eP7Dv4q8Pv+3OJu0spH8LcNZoVtMUUq0zTy46cP4DzMRJ51cQ/aVE/mGQyGtrEdsYZ6t4VDI+HBwdlyI",
-	"cP5tLKxGkM6HAz5tnAsinmhV5pnYp8KbNpUmXfDUk1LWtz1+zcVnMtGlQ+nLlvPru0AhWUPfhilPZLnH",
-	"fbjJ4RTF8dssCspgHbZn//r//Ppb/+XZz/7x2cf/8JtfffL5T3/27Lvfef4n//Tr//aHz777fwXhskGE",
-	"gVajrANCw0TnYtDiMDBLY8pju1+QFZt66F6cO8Bl9G39gYH/qFUMDWTPp2s4iS4uQB1PUDZh5oyWctHm",
-	"Id1SxWJCqkE33MHdYJUaxrjlv/4fn3z+029/9tfffv6nP8Xl/c2vPvnsBz95/vHPisV1BeL2zMwIv25u",
-	"QWM1yj20zfmFjCGnoJXzE1G86GrK0U5eC8JgLJJePw+a2+Y2uuwtX8I1R0VkhmoFzQAoAdDpBS7Ap2GA",
-	"5UZPW9bptVt9peaOcg0NYu6w1zyWy4VuXAGbLZv5XIS4oj17VTJaJbgbzo6pSdzjqk5CnynGujwNwcre",
-	"Kxm4rPXlYi1cZjhk3zqWcw1cdhyzFi77yzIT1z7rJkZzpzFCGWf21cN7d5kROagtjH5j475KhS2R1RYd",
-	"PnJhWtzIw4Zi2pl3eJoaWY6ClUDdWKimJGgnJA2FewV+igQ30ltCiPUZGjE041IbPUFJB3Jmq01plipt",
-	"JAsAc3FtkCCP/RDoHJcs8oS8rXfEJKJC3nmn7ylOlCvodYvCXuacsd4mH0sftA+gVXBsS2RTW1n3RQKX",
-	"TZsZj8YKhDQdkn8doEcADpBRIb05oqBdcLJjXbAMF55DH8Aur12/AZbJOX08XJPLvZx2xPlyw6mLdVah",
-	"wZkdt7c9GyPQHRwi/HOqAGTgyxqrF4PE80/WS0txk4KbFW1aykdtwxu1czU1egdhPUOj7bOScCoJp5Bw",
-	"PFOkI7DryTqb2iPNXb/yhO7+0tRMCuZYt9qLPtk8LfO0WivrK0m+skpRpKuUTx+Jpb+vXj4d7JOtTsqT",
-	"wcI+967X9n7XedEghGlB9fVHIitlyy7jroUi3fCr0LcWuPBQV1s6a4ueNPelhnsJ6/cGz777/V9/69vP",
-	"P/7es+/8VUBxMC0ql1Of1dfzpa1iqXfCVpljYTmbZ7NU2D0McpXz1Ab1IeDQaBjz02Y+5klefGU29Wws",
-	"x1ylWyLnSXoaz4FYgCrn+JJzjtGsAebxvhqz1GhbSQ5BjSJej5rPzS6eIdZXEB5jiTeJEEo4u3/77q07",
-	"d98mnxKFEULSBsZZYlrNCuGDQyHjRPbmFDTEziomcQ5M4nIJP1VW94m5fVQqvb4SwSaSvCJ53j0P8nw6",
-	"LT473V2F4oZMqjE72L97cPvdd2/ferXi9V61Km1ArEoR3IVjFHzeZzQ1TlFq8dj5yOami3vFkiH10kGv",
-	"Wg9sPBI2W5GcGaAdo1kutz9RTA4m4BEOrOFFAFmLkFQ9VYBd2ugCwhMF97FDwgLyrwA11wtN/5KrRwR+",
-	"9ZsuWxBf9co6gE2pzzMR2x4M46H8YQSS0qxtTiTYnFyzrmwSffUldOCbKQrgVdCDm3wRlkSzNho/1Uqy",
-	"yfeUTCkoG9j21BM5iyhDAOBl0ekzh7fdxu176Zgb7xsxobkT4r9aiW4NVFYUqFuBJU2xnkS34pHzjU05",
-	"38j0Qo6sWY/b5k620P/ERnn731BBaqiTYD9rhMG4PwF80FZ3ZKTsKWddcd/v5H5yCR2tm2ynfB2Cc/Sc",
-	"rYx8iUfrNAYDBERWaEKXzCdod4CucEeMEyyIAkLzhQj2YNyk0Iu5kv1RKVMIoYrpa0jO11idBbHedVH3",
-	"LXR4BRZUmmuWdEFPEZlgUoybVlmwlW/SFNqgVCyM/mJIqc0tOpYuR5+4EWTiq5hPvqSJLdTYnZy4mIUq",
-	"Cl20lbt/ek7A01SSFE53jBlXw6GQDrs5PJYAmN1XYw1oFbSGsRfiRAzitQjBWaPXa0VyF29jzjtmgwFm",
-	"AA1sNsPuWN7pknNsJKEUs2NOfCZym70GYNHonotGspMKnmEiOveT6ihP7vWQgBuhPJFZVcOmkrwAh6fo",
-	"rmNZoBCU/WO79RshZcxh0BXNANcSybhuepD+oNlB9lrULEkdVm1UGbv/4N7B7cPDO3ffLnDpa0DtxOx3",
-	"lAvovRmLNIG0OnrTEnQUd5zA4RyeUOUq9hpAVmU+twfFYeX0uYbE+tL7IwkQl+ZO2y5xSSFbooQP1oEw",
-	"rqkSUGUJzGzmgMcCIEhmsTdz5fA/E6lzwf2RmFsUZ3wsaRylL728QZVBN7Y8qcrM0Ux5R8Q36bDwXGTF",
-	"+TJni/zE4ITE+d10FaNIyhlzyCSkZv0tydRwWNo6bTFdYz6hGEcwY4iMnYhhPj/PD27Z2SWjDbEOLMxy",
-	"UDpUsI5qLNcJHYd5eG69p6+eMaJRGSOWGCPqF2qMcGt/mcYIot9VsmHlndwQNBbQoooyFE5xp2BwlXkG",
-	"r3O1mFiRb6nJxMmFKPZZyCDI6ufmXrK9et253m29+2ZR9QkGg9hCIQOvnA7JGE5CkwsEgixBDEsoYJNB",
-	"IJyH0Wfu6ZGdwstjMvjGk2CpPYBKS2SiI4z8VeQ1IlXcLBtwfo870CNpFUC3be/kHZ2TsFjiRVNN7mCT",
-	"a47DOuvmpOEVi4G3fFkCpdmqs1B1OimnWgFc1aG8cvO9mDrIYEK05XZ8NRSMmBTaDJBkM8WRz2gf0AtJ",
-	"oSt6bT7WpMoWeW2WLoag+1hYtatsyLM8QeTv17B2Pv2NUZ8xn4RsJFOhNYv6ic5VNqm5d1rjJM77UYEd",
-	"lRv1R6M+55D+Xr+YUvuosqRmPxKYnlFaBMHOlV91SKossnKzUe7J4msf5SpikmeZGqNxIdGwljQOhWG2",
-	"5fwyw0kIYdkQYaGbLPJF3+gmiyDOtJXE0U0/HLjh/yU024FedgkqsO0M1Dct1kpLKtMa6dCTcmv1mw5m",
-	"GRFQbPHhrgfYibh3BWBauYntGttPU4obRmjJVJhlN+fIq2QBJiKzLrCriKZUmnLojzj0RuzVDClNHTGM",
-	"GqF/RAAP06mjhJkLI0+EB2M9dw2nITihmCJYnzCTGeWEvC8Gs1z7XQf4dgrSNfgWcIAgESWFKfAcqvab",
-	"IaxRrf++Wf+3kjQHwNolQ3U1O+zqmWGjOrRg3PbHFSMi8fWnSwdBhh7MdyxqoqiMgKHMjYNVjWZ0w2jR",
-	"MJ2bYNWR7g+HRrpaOtBijewZXrrH9qXSGIQcDaB4l7V9BWEwksVfD8MpeD3DGMxHW4844AsCZzCDuuW1",
-	"YP5+329l+URsah/d/Ro7IKcY2ME8pxtajfEbmZLzECpX1ndKmFxKihpYEEjMtNCL89bFg2hcvRbLaVuD",
-	"lfXQIBDZcnnFhmHiIdYXh4hkZsRgnK+1ENXY28kjLM+Xj3TEdixAl2HjQIAQecpbkPKc33unWUepct60",
-	"yVjhT3nAH78rZC/vQ8m0MBgk0v0dzsAsrrKjbcopmDcAy3hWXnWIZV52K4xAY0NTvToFYPaIgGkTcR8s",
-	"GBKYSZbmvS6btC1XZskHVK5UGdpEa2wfhYFuQmh1A4cGnKrOSSGkFGURBjxGu7nzm1CmCc9ZnHS7kB2a",
-	"2WrDfitGk2pzLUwXA8q5lpAlI0e5CAuZa6pIZAagcZSn4lLMDxW5ToqjncTs3XcO3ztkcYJm6QE/EU07",
-	"I5d3lMTW3U5x8mqU64RmBZ3VFt1KTxAqbUlXZQPQkmKeiy2wC653Nu02uWx02qqbQGHKEtgpg8vVRkM7",
-	"hV0aJv+uETaDFV4+ABHyYmvKGHZvBrVM9XPyvTlJIKFUWt/lan2w6iGTYnwRit0VsHgsieMEwxRdMUCw",
-	"j96+Xc4lxHZsdCY6V6mmdA8uVMZAx/LkZ84GIu+r2ObadPqCqlZnoivyDigDqAdQ/iFCO4x5YrEtwO/k",
-	"CJJ1gbmAItSLShgmLl8RTXBGBDGTc4n4qK40LTbndNJfIaPonE/QfRoXxaSTzIKOjqSGot3sfXLQ2kGh",
-	"RLNreIfzk5aQL+0rN0JPzTDzJMcpAv2LTMwJgTVTARXirhqfCROMlrKcsPcBd5kiO3VXv8esHD7c84Bs",
-	"ToNahMMQNPeMKGI6C5o79TXy4GCml5oDB5bLwla4iSdtA2viKd6sTaKFzmYppIU/pX4JGlAt1SolLEMw",
-	"S9Lp26qWIC3dZGZhJ2g+kcr58T2aWHmQKg/SJoG2QN2nkbbs4Tsz4pZLr9ndezqftRJLXGg7fdcQAU0j",
-	"JDtkMUgLstw0rJ8eA/cvG3lDREiKRxaZURvGA9DfJRxqqdAudSynMJg0BWD4EblYwsTCcIMDC0EAipjl",
-	"xPFSLGMPZkuLXw2XGSCnHUs8lmpEIgAvwUAluSszfyzfeOMDZD+1N96Yw/ORkVMxW0mUgxg14KcTO0Y1",
-	"CAJ5bEwKaG2JZmaE1NW9BdKD6dtidNKj0DJqJYVmieykIwicMfoTluDJwchII7QiBTBvWt27dhcB9UCy",
-	"nnIhNLgaKAsBQhyaelHrgvVLzbYiAOooFVa8QXspySvwUhHRBgqp2XXUKIXsCIi7apT22YkZKKnpnEUa",
-	"oE9fo3AcCKK76RdmUaBpOrXWNPP6sdwuNetwyQFgHl4cGOlK52Dpt7E+cOTdYsV8cix35g+vi9KvvRzw",
-	"6i6+2uUaBm5DAo/lPgl2dtB4hCBE0OMrhbKMMYGZ6PEsBpeDNXMg+qrFmBhp0oPc+UVgNyo9aDZe37Tg",
-	"cTlq8JTihD9C0B5c9lIRxDSmrbX1lbLY2sIRIMMKh2gIp9MGIfQ2rB7PS67mv+pdHah46AVdgVm9KKnM",
-	"DvF7Cqx0J7s0CzhYmKE14Il0ladthUfOukk379uVMrN0VptEunnjsaXrAzWI+iMZZyKG9R8qlZJlbayy",
-	"E7qxB7zTJ+IAOKFGFbExkmAjBYRQG3sItZuMbmF6t5oFBpQiyXgtMg2KrQMl80ylTSbVFsByRK/jfdV2",
-	"ORBF1hznOWAqniIVFekQnk6jHpvLGitP+6AJWRVhVhUwc9yXLsjTQe4Dne0lOgdCyzXjwB8IGd8iljif",
-	"WBekFTgPoS3gcCyNFrIIXF+qvNU14gpapRr10PBOPhxq9Id5vRe1yxhPjZI5Cb2qVDO5fMcSmVyNAh0p",
-	"wnZhIQC7lt75BeUqybVIu+FZ6wQUKtPaURJkxl/BjGP6WNnoY3jfhYVeVArMC1Vgqmy8l1hJuCTNYNQ2",
-	"p60ttgokowWqwT4xZfStu7w0BzmFIrit1cHRb+S/S65ow+ys+22u1/me7MwJEpvr16Hy7Bh6u+qd+0Bl",
-	"8V4d7eNLW51yGDmbeyLzq7uFvT2RueiJbHGDFD+WtcxqrOOGel+L7M6txQ1DvPKaDnWA4Frdof7SeQjM",
-	"6VjHQ+BOeAElU1WJPpP1f3ZFy66Am9ZbDIop+enQQ9mFn0aZCG1E6rTzYIOa84uK5+5b6oN13Yt0mqFR",
-	"zemSM9X+UHTykEUWghaISURxrnhxiwpZ2tXJoGK2pNGTykYZVOj1s0VbfXw8D//Ki5+SgqzrUSziEd4M",
-	"kEX33ZiNKCqLKB7g5vS3xYIm4wRWcguNzoPbYJuwiOdo2vDaHhM6oBXs7SCtLqmppSL+TcmWTd0yzVKf",
-	"4L71JGMKMsJSq663fJx0hG3JK6KM1iSVUerpLHDgfL5wmaCBbaVOyHrmPAo+t2g2tnfCKa7UDDpqlGnR",
-	"sh8X+S+gEja81oLPvv/DT3/1z5//9F8QSBqFSqiUe6X4fIadNIPd7aCAdyYJdjBMIT+4dK6DZvDmvXvv",
-	"3Ln7duvg3t237jx4bx1UW7MDlwz1t8HyrpQQ5N0zl62CBbdwEJT/Uy7BRaBVcBm8lBqbAJQgIGFxOYIm",
-	"vLxkz3wOjpk7IKXNpu1smIuz2Yk4k0qDh2RlGEAfJb5CAay8JEWezQfiAJAqpsUN4LQbiQwPl6s+V8xF",
-	"THSedPRC5D9zug+L1y6A4hV4prbc47ZXV7DRuOb+amWAmH/jWm3v9EtNwG2GiNafPjz7FT8A4eBU0wWK",
-	"EDbnyA4SIJcrOXxzE4FZ1jmCOEjbpTU+k2Tt3RZsZcGlwFjx3qqh4j0yFkD2A4Xjypx38gUxcOetNp8h",
-	"DPeLF0/XWy+crldF011+NF1vcTAd3YzNLuyVJznvPUXNOBX5wrL32IWz4EGBO53ziVESp5Ed0FHXK9x5",
-	"muKMpWqreIJoMLMK3C0YwBHvBWerEVudy8s4l7hbkMHXW/cwgkFmzQTf3l1Dmc+bXj8Mg+FoDru6P8oX",
-	"H8TzIrunwxL0Ki/MS3wF9mPM9e85q1eSM/E40ble/0bMpctX3MenyFUH9r2VnCL/jqQbWph1JBy35hU3",
-	"uWQpZ0bSgNuFkXOhUVzQrh1vLPxszHYeLvIg2ItnDk6UiYF6JCLKASAxiEIdnXMz4nEcMSGx1g8Gk1Bk",
-	"D6nCsA4WgWzfLokLYEykk7Bc/AqkgecoWYUzAGwsIrt9RLU9Xf5zgnFLOCaL6mo77HOKDKM8Z54JxuNY",
-	"xHMC+aFHyzI3N57n/ZLlnMex2cZRIwiD0XYAhMIsMTzcCdYpRGOIJAzysgvRmAUDcy0OHf9N+wHz2A4e",
-	"nhXiyE1tMYX7AIVxbcFYXrEA9f+fvbPZcZwIAvCrWLnsxQywC0IaTnNBSAgJzQ6nYbTp2D1Jazptq9ue",
-	"bITmyBlx4sIL8AKLBOJxYHkMVD/945/MJg6zElKOseN2V3e5qt2u+uq0kzrR8l6Ju8TqVm1DIW1ouDAO",
-	"sG3iaWWaKlPN1NVN7Vc4olwrgxGIH+yxoXpR1z7H/+n2VPmTDXNDPstnHAf/ysiNP/rx83iYgGp84kUH",
-	"zcYHP427sP76j55/cmQVpTAG73p5iPGJAbyA+6uUlH/aVz1uX5XGdLEdIm0pxlrU9WPxV/3nwa3h5lhQ",
-	"f2dO4yUTtSidcXgl5zCqpamsjJxVqiw29NgXdU0tMolyutf23yA6pfISNCk4HVicUGSBKT10fYEx4s0e",
-	"uXe9b6yzt7/+/tePv8G7CwY407MYMdj8rfTFtGjNB4Yl7ifQ55i/sqW0+imi/PnT2z9++efND3///GYg",
-	"EKPAj5YnfBp6TKKJc/GuWXg+sdcPB8BJSJEPX9jtu6N4SuM7LasOdBOkkv2ALuKd/SfuYr9kvZFE+MeS",
-	"4PnVshZLWWagzxE0rYxrsKpkFvtM+LRR3/K+0xSepFjEuAXkxdz1NDrxU2QXUL01hvseWafTz91BGQfo",
-	"1gknwJKd9q3/V9kDhH/CB3+adVpJoWnzZvQV7ks6fZQbPmgWQGBZtETOvr7piL+SxV00bPzi5qtwJ+Kz",
-	"TKOi1+1Cq4KFx024nbJf4tn3J/pU/dhvuALMKVQtN5hGvVZLK7p1+/Ybv+6tv58thFPFRQvKdH0DXmAh",
-	"hZX2K7n1B5xEADH+hK5ShudIMMkVcfPg9CyftVbPzmcfksWkLvYv+KKyGYHOQw0kE8uun/v0lhipDMLf",
-	"VlpXG9oW8VkXtO8xJD/BDTApkbBZxKRLblBXWlNqMSVyhXytlKocctv7TL+RG2IopVdH102A9u5+D0dP",
-	"9Ht3loFdVMvWRpJnSkfEoX7mMlGWFp4pGhpZwpsyLDxqLBXV6TNal2G/v611JUpZIqYM+x0HqQCNlGVm",
-	"qw00bKtNnhXQL1h/45g1eVaL1sEvX9Wkh3rDHI/BYMnXDafvYh2JVaWpDNfLSL3mKPzWyVc+jGqOO+MW",
-	"xZEJa5NC90XRqHsZYq7wO4Yqz1LOG51xO6YPC9NQGaZOxW9M3QtEwmeOcxlQ9VxII+c1Cidrl/JWtDoc",
-	"DQH/mJmQ0hk7fxvr2Uu1NKBAmDAuso1coPdgACycrNr0ieBndlxE3x1WT5yx3C8qPKFhGzezCPvGCnQv",
-	"jHKrdIajwo9plvNWixYsttLSnXFxFxq9OWFQEcEWs865QEyMkAvPzDZhhTIXQNmsaK0FoXiCSJ61UKYR",
-	"/ODFbdfb70wWUAqEnbyCdjn7mjoCMpMeeApl7MBCYt0RpCoTTYEKl8AYeXGIL5DYkYBHFFp3iLH0hQge",
-	"7ngH0HFffY6K8TgsagQmS5kl/ttnxwsrQSDc5YFLqC/gJtOh7ZChccQ8iXdj3HlEV+XdYSfePO2C5nEM",
-	"US4unoRjh3BgJyUNbQ9IECgRDj+J0eT0UdWdYaHafENJImSiM9Fz3OPmP+U9eakakdHbqHF4TdpuIYxH",
-	"OXudwHTwJOJxt8UwwjTMRsGHiUyzI8/hhxkMUeNCFT+kEMRvgL4Yji8CB0O4EMWdrpZJqtFZP6pA7bRj",
-	"dxgDVt0GQGyeubZYgR7N3doh8ngu10LpedLoShgj9VibuBNrUWHBQiyNcuRpcJmihEZ6gnrNINPEdKZ9",
-	"5jZG2r8AP80oBKqSI4rwhXbEe0f8mbJZLQqZEyqEGlkILSgoveP+xm58SXrpxLZXwNLfkY6GiN4UTJuk",
-	"lGIrI81/7a8j7HlIcyNWfh4dAtgSVBhfCIqtFhgik4WZCXfshg8Pb/yNrGotcx4hXiMgD4b1klqMhn8Q",
-	"B4ys1DB1IUxjMIAIleHwwyZhMaiCbp8JLUN1CrRYVijnXU4F/mXt/4OlOSuduBc6MeYTPb+CAYGGP7bC",
-	"hGmZ9gKRENQVfp6CzxI6zETqAC1iUdGoKNfAX+9DlECqVNSDHUtPWFN5TWQn6NoauuQqmzTDK/eHm4d/",
-	"AwAA//8=",
+	"7L3rjyNJth/2r4SpC0z3bBabVdXdM131YVXTj53a6ddWVW9rd7rEDDKDZGwlI7gZkcXmjFq4MmRAsOWH",
+	"AH0wBBuwDEO4MAToow2/9L9IunvlT/4XjDgnIjIymUkmWTWs3qtZLKaLZGa847zP7/zYGcrpTAomtOoc",
+	"/diZ0YxOmWYZfDpJWaZPE/MnF52jzozqSSfqCDplnaMONb/2edKJOhn7Y84zlnSOdJazqKOGEzal5r2R",
+	"zKZUd446XOjHDztRZ8oFn+bTztF+1NGLGcOf2JhlnU+fos7JbIYdJkwNMz7TXJqeLyaMiHw6YBmRI6In",
+	"jCgmEpZF+DedMsIFoWlKuFZkmFI+VYSKhGRsJjOtOlGHfaTTWWr6U1PVp7NZv9fb70Q4sz/mLFsEU5vN",
+	"1k3sLzI26hx1/s6DYgEf4K/qAU7CTOcp1Wwss8VraLd2GYf2ka17c31ghxMqBEtX9YdPbN3da4kdmTV+",
+	"yadc1+/WlH40+xzuGlVXpY3Y79WvfgqthuNJ2IjmqcZXbMvmQ2/teXoqpzMqFq9l02rg730hb7wgMhc6",
+	"W9UT/H4bPeWZkln9sseCfdT9ITwRu7syy9g1l7kiMzpmDUceXymt+pR+fMnEWE86Rwd2qd3nYrGVzrgY",
+	"w7gaKcUt04jThE1nUjMxXHzHFsvrcELmMkvIcCIVE2SwgDUY0jRlGRnJjOgJV0QKRsyQmNJdcmLoBKOa",
+	"Je47omVBWsxsgJrAmpE515Pix4FMFhF8xwU5eEgmMs9URBLJFBHSfDsmU5mxLjnVJGM6z4SCt0c8U5pQ",
+	"oeaGjvlGJ4wmLCNxMMu9MzZL6YIlcZdcuH6vmB0JNb2wDAZCxkwr8vDgAB80z+A3vSdkPuEpC3p2M+XK",
+	"0M5ZJscZU6pL3gjfJExcZnbe5lVYWa78E1ds0SXPs0xmdiZIdt3fckSSbEGyXChCM2YWhFyxme66U4iz",
+	"LY5KOGuzue3P44xqzTLT5t///j/b+4eXX/5Fp+6Q/loOGs/pH+TgtvnZS670RlSSazZVnY0J48GmhPHt",
+	"RAr2gqea1VCSNyJd4DWZmcfs8CIykXN2zTLC4dTMM641Ew2DhTf7+GanLYWDUb3Gd8woz9iQ8WuWNVLV",
+	"zD6wjqxuum9nMtesuVfz6613macreszTW+/wHESoxi5RwroJvyrkoAuqrhqvnREMbiJu2cZNP+8Uy0Sz",
+	"7JO7n7ftyrdvOntP6671ORtKkSjDQObUXJQRERKEH6Cb15SndJCyUBA6bBCEzPutrw6M5pMZV8bUTArF",
+	"QIZ/KsUo5UMY6FAKzQT8SWezlA+pGfODPygz8B+L8ZgnE9Y5eth7EnWYIe7mu4xReBD2qyuk7k9YmnQ+",
+	"RZ0pU8pIFoammTnOZkQAnTAPANswr0RESUM5hlQYNoCSOeHACywvMqfgqNPb//ZXvz747cP3vd99/ZvH",
+	"v//u8NWj11+9fXK2f2E6a7cawJJwOZap7jDPMiY0UZpq5jm1UR/kHIZrh2O6eyYF22btkEP5hVH5cMiU",
+	"aj8B0++Z3cimeTgOPqeKDGmWcZYQmcOwX8hswJOEie32/bBu32muJ92Rb7iy8UwxMsxYwoTmNC3YPawq",
+	"S8x9SCQwlZ1vePuREVxWM2ESO/FwmEml+oprFpMpoyC+UU0ombMBiNSGbzuByDxmlFMdHiSiJ5nMxxNC",
+	"ySCTc8WyLjnPhxP3O44pY39gQyODchDbF2RKF8Soa2OGRzVymu1gQX71/IJwMUzzhCVdEj99c3bef3N2",
+	"+qvT1+cxSblp0wzAzdEMS3XNcp4KIybRdJuD8cgc6uWDwV2TpSPhOiKKZYYYwHtH5I+51CxcnD5PyHzC",
+	"BFnI/K6owokgvG64xzDQuBhITDicoxFnuMBM6Mz8zYU1S5iXv1AklWNc7Wua8mSrW3hwECz2iLM0UZ2j",
+	"7+2fyxJWsfLc0rOS9IaHdkgFGTCScKMOJZ1Pl1Gxje68czvm0m6eEOiW2Lbhid1TbtBxuDJXNDFcNCKD",
+	"XOPI8A7NMynGxySGdeviDzEx/FQRRocTM45XNDWiEttuV+qvgFu7qW+7Sh49LYA5WCY4AGqTHBm+OM0V",
+	"fAFLS359/ub13a2v32IYh2n8tdQvZC62XLOHK+WIETRcXbCM4UiIMpQSHt75etjewC4wNKqvFxbYR44C",
+	"woWUL2k23kpIeLh/uOowaSn7KbS9+jBxI21KAo8eETVLeZn7yIyoicw0E2Ae1eyjVnd3tmCYQI4E2Sev",
+	"+DeRGeDX5i8wz1AyoBpv6oWUr6hYbEc9nzTKMGZdp1Qs+iPK0zxjqrK+UhLzMzE/s4RQrdl0phUZZXKK",
+	"ajFNkowpdUR0tiB0TLkgKdUs2/GquoEC1SvJOEM6ZcvjNSsdmJqqgg6sSz6cxFEhmIAJkStiDaUkV+yD",
+	"0K7jjCmZZ0OmuiQ+Yzpb7J2MNMtiMubXlkGqsj7U/SA+iBcyWx4z2PIVI0bVBSUiXRyZh/fIb4ESnbw9",
+	"JVdsoaxuMWbazg1sTV3ymnGQwBJZWglge3NDTXLFkuU1caY7M9aUGmmasatjeOSDIISZsaOdzcxW00wX",
+	"LggQFODIWjHNGVypUnOZJV0z+hPTsWW/s0xeGwFPK/9MixFNpcAdE2RCVXEewVykiJwLs7rQNuE6IlSb",
+	"kafMvGsEAEqmXOSadcl7WHTfAMzLNCFqjwtIC7lidmPyWQTGPSXhh3IrU3s4MtM18luUkjNwzdhWMgZL",
+	"YsgBbhsci6XT66lswmZMJEQKIyHC7ppFgfUEAqy6H0AReSfMxZYZ/2Fbrr7fSC28paBEJJ5WFIopV4qL",
+	"MXEn+wg8VITiYGF9zdq5XQeaR4U71HegA68Zv11Vb67YSluo5W550OoSXzN3ig+B85vTJTOa8XRBgndC",
+	"mgtcLb2D1Vs/zAh4mV0TMmBDaq5AaP6gQ6TCCdV0QBU7LnwKjnEbBXAusytkLrglKp8ZFYklr1jC6XZS",
+	"x6NVUkdedNGfmj76YDtc2qqn2O3exWLGvPBaHcDutyYOxxU7YTauDiwGE55tEZzdYKA5Z1pzMYZvaJJw",
+	"8zxN32ZyxjLNmeocjWiqWNSZBV/92FFMKS5Fnycp6yOxVcumwVf4AxBMmWvgKLjR1HBNMp/woeEztjXg",
+	"PZ2oxq7rDP2PDh49Ltn6Hy0beiM/uCn92Afv1PLIvjVfrxgFeNeFUVsUWzmir796vN73YL+Sgz+wIcjQ",
+	"EGgA8QelVaXDKyHnKUvGLOlTXbJxJ1SzPc3Blivy1BIptOVWvD5RuaEByJPr33HhDXWW9eVFdm71Nk0H",
+	"Tuc2jycs5dcss4uCDqJ1lncz+Gf43qJTLDnNMgqfmUj8UlSPwtyQKXjgiMRGeINbEJN76PaR1yy7H5EY",
+	"XBIo9ySx+5xwZeaSxIaR2K9YyjRL4mNiZmrdkNxo7UbybrF75sGV+7/0xhVHRXXtEn3HUfFM2TXu3do3",
+	"XsKTn6KOFOmiL+eiH+x8eSXfByILnCZwAAzw5tu3UKISkjhHlrPQAH8womLhjZ3TRTHZgZQpoyD8ZGxK",
+	"s6tWR8nI6+n1DW+T80W1uxiFG6nNAEHA9uNbWk8Uiv2ZJAM2piD8TmSahIRp5fFQmuq83R06x0fNSzmS",
+	"q5phUV0Zltvno9JGk5mU8C8uSe3I8umUZrUxDYoZtjZkxGsGYpzTQudwPouaVvUkYwpWqLTnMkc/VMOm",
+	"WMPip6hzTdOcNUx8ThWZMqryjFkzbnkpzO+gxKCRJ6rpv9Lfp9A5930pzMw7QeGCu2tb7E1UjucpQp1C",
+	"X6ZbYzevcH382SidxIAEla9QQEejJW61zHb8Va2hHiUyf9nEI0+KFqdO5GsvpRSEIgileLQ6lOLvf/iQ",
+	"93q9XlM8RcM4rTZG8ajUhT7A4rvD64JeSu/FEDLDFVFamtPFxDBbzDRLkGaCFUBN5ByEzHJwyMopkb1/",
+	"ePmLv6i7KDB2G0LXntm+liAc04+n+PQ+9u4+LTPfMndeEnvsQVhHBT3H8FdMS3C3WnKELAe4bJe8GRFq",
+	"BGE+skLwEV5Wjjd4Qs05NoQU4ifdCkRbcgivXFSHviiMGkaLQwMb6MJSMGfPCLpvwdCK+I92/Ajub25G",
+	"1N9moevWGBwSSBW2XLIKzStHtZSG2TwBt+yNxOM7KxUxYUTz7yG8oG/H98ec5UZUm0G4hLWL9jOqzY+G",
+	"b/VzAfaupKCmiqeGBkWdAU2pGLJ+KucdoDnX3PyuM0fhYT4zrfrWymAmxdWVe4FmGkhY8POcDSZSXoGF",
+	"1nxzWV2yqPNxz0xk75pCRIYyM4JpvqdcX+Cs4PNvzNSe2ZnBNy9wemc4O/jqrZTpu2KGyPthmudulvDd",
+	"NzjVlzBwfNNO98LPFr4+s1N+5aeEt56rq/BlN/XKY+9x+i/c7N0WvrRMvxT71flhApwId9V+2GTFTsXT",
+	"CRdM+cGfiudinHI1CXp2EnJxejKBzQ4zrvmQGh7GpiwbMzFcbLZhriWkv0Vz8Pl50aYfDFfaB0cs0U+0",
+	"cqwJmjbPGN2KatpKEHxLK26Y1e+8so9VbzaMrWjFDqDxyr61XZUn6LlSe12wTgcMQoXXsjj2Uduw4+qM",
+	"XMBi2FrjfFw8X82m1XHdJXLfQEb9lDbUrIcZBP1upFu24W1DmqaWubVScPGa9xUXwxo52/BuQWLgNVMq",
+	"6Jhl8RGBh5GJm95Mlwr63JprT6jq09WCm1NpsbchzbIFoQ3SW62u2lozdyfFa+gB5VuvpLuHP7lYuh9v",
+	"Q3TIZ8nGxyXP2tmEcsWyPk9ueP6vWabsxq2dz0qZw0ZJOj3LrWe9gmWuvx8/TrnuNFUPurtLxbBLN7K0",
+	"3mspSlW4CWXdjrXm2cuzCW/6ZvG63JD99qTUXnUwd8CfXNd3w6dKvd8Gv/KM4vPiW28hMmGd1j3lIvx2",
+	"v6qHLxHZNcpr9da3UGbNiR7LPW9awQa6r+0f3+Njl+Fze3w6k9YMT03PnTHXk3zQHcrpA0lnfM8cijET",
+	"D/x4PoWvqys+25MzXJW9mYSAOhzyp6jE39fuvlfBl1j6ej38xoxiZVQuV7OUYjpfQdzXdvPu7GWVxq9/",
+	"R7FMVWj6qpfOGRO/tY82G2bcQT6z1sLNDEhLB3ftLMqGoF2eg7uTND6vA1QheyFjv1x/Su6Eh90d/1L1",
+	"tkonGwUxLVqmifVoYUw4TY3U4zncRsk4ZethK/PhjrfmDrYkT1mjmvhTuFm3UgYFeDsDWT3QdUYy69vo",
+	"t+Vj9UJmZCLnJJViXHGZQCzFRKYJGbCRzFjVmlvngF8+UbvwgTqKV57a6YgIKRiYS8f8mgnM0jcDAss9",
+	"qMmmiS1cWVl4UZsv2/JyrNOcMAG4eb8grrHYMSrsjgBBUJobhd9sDgbjpglGKB2TniUP4K5ot3PWlrz9",
+	"2RGy6fw0WKpXjOWn9PXylIkhS/q50Dzd3h9dcm9WjqIG76TgYmxjCRWRwh/HWnfkWnfoNmaAQIirjFAY",
+	"uqNYQgYLYs6IS/npknMmEsI1oYrE9v3YhaLaeFMtScI0G2pzBFxaG/4GEd4t9mzORSLn4WFbeqlhRRot",
+	"Cd5NW7EiWG9t6G6t9F4mmstXYemeLp2iVi7ggooUJPxmVog8ZXeh9OcpuyOF3/V8K8p+jrrk56Dow7xu",
+	"Q8kPJJWSt30D5f7eL4/u/fLo+97ek5O939O9H/p7l//gw4fu0hel77r9vcv75Y9f3v/ln4OFoCSu/bxm",
+	"bdZsE/lzfayTffZmsmCwcfubmbJWhZp8diuffc4a40phd91Sfn8JA9jpWlZl703Oao24vMnrJZl1W6rz",
+	"53V2b0XwXjcr00j3gk/ZDie2QhMI7h3cSJfDNeGzGUsg6cx916gZhAA7xf+Ci9pbpz2sW7RRKulu7942",
+	"1uVWSoNfrMNyisLj3gY5AUYc285UHYhf623Fm9qWA7bro3BK2307XPhOTTgpG2kic43GG7gfXCGMGuiq",
+	"XKvCpAMdR832HAvytVo2aB12WuG+re3KqvNZMZsW0EmtafVqo8jaIV74p2svdw06mBzB7vvcWHxpZW5Q",
+	"O0IQqm4lw8HlaiKxc8V790r3eRtye/DoycESV1oWH8PshiBsYsQtc/dmwg2CJV64l52HwrbgurtYnYfQ",
+	"hr0uGeO8e2w5Vslm2ZVSzBHJ0JCs+AGd8QfXBw/AMqriMnmqRsV/XSJPE61n6pdHDx54OrUH/x70/u4v",
+	"/86q2HL0ybU1jpinT59t7B6azQCcdYdXYja7oOpq95aoNmDBLt2mS07EArAvCPs4ZDNN4m6MJ6HbjSOf",
+	"9vju7CXiXtpE3aEUmnLIMWiCEF6pNSzbJtyZ6aJlovwx/ObyfsAH6+wRuAZngJkUiElT+jGUj+AsVxz5",
+	"CHDclglBnFY/2Nc6hRewJCzHtwHkxwHc6KNejwwnNKNDDSihGQMk0CWpAK78tqoWyEBUMTu55WHCry5+",
+	"H7whgDfFRKIiB4DgsQnsZAB0q5azBQr6Ohu5OeM6W/Qhx7aZtzr0QOD2VnjS2cKIVkozmpgxxWfPL85+",
+	"13/2/OXJ7/qvTl+/u3h+HkcWNcyednIl5FwFXiJE36jM4vCglLv7+GFLbSZ0+UxkniZ9GOWKFEiJ8yCU",
+	"vDg5ffn8GeD5HBMQ3Y006cToxi4Dibpd+h7eiiJ/z6FMtgeTDIlSgVHpscHtMBoIk2mnjvL6VP2lg1uC",
+	"86p74LZmUMENc2NaMZF6S39BRGqHuoETwC5XjQtAS03TPmBnr0WFN32iCuJRYdaHvYYdBJuLE6hdkjzh",
+	"+mToIqCc4GRdRtblNIa/bOZzWxHKNPzUN4MffVvw8Zlr0I3judB1GWR02CpAK5gJJMnrJlRxwDCZTySZ",
+	"0gTdyTjJYxIPU36EbJRaFBnAw4E3HP2U0ykoiVywLnmdpymCogIgFFVXLIGXeAGT+PK781fnR+Bkn80s",
+	"co4ExRPxux1PMcoPydiYK80yxNVh6YhQ5bk+5JYpOWWIuobLWYLdMNRnQgWA2bUAEtAy62cybeKCsjAj",
+	"wRJQGyHQGqlgZAGZ600d+FZNGq73CCumEVsmTVH6EWxOjPirF9b4jBtkzyaRZk9iBKfnTMWAMCQR/1k6",
+	"VgnwSTQBqMkTMgH8T4sHiKiCdl0LsKSY3LNf3o/NbnNNUimvlNkbjEpYsd7FZdvExY7N3mTtMjZL6dAm",
+	"JPoFdCtVs4hmbdsvYMam8tos4QUcYI9ZiHckzadCubPjDmeXnLNhxrRFVUdYJgaPzZicpQwaiL/88ssY",
+	"kQRGMs9Iwscc4aEqEJDmYdy9VqtfNovVYAhZTDAjXID0bAExuV6QATNyR6scTnyjlo/gT/0rVv9za3SO",
+	"EIKmtmzC39uz8vPeaRIvxyGtj2UBGLQ+n9W37wC1QMIs1srBvwzpFkmiKI1gnrmGNIqAOoUjKk0/cszB",
+	"r3tplSvhE/ZOObrUyA93HPtguty9tul7vWnMQ8G57zzoweazopyxhYm9SR20FJULoth4CuWFVpkGmyw+",
+	"e5Uf6m52E6bBJigGpROB06pfLT2cNJkcALWySA13iO/myq9THpen9Q3/4QK+rPbUw4atuBmRfSJkwkgi",
+	"BYvIgYv4o4LIbMB1RA7x+REXXE3MCw/xCwCuIHQgzLjSdBGRR9iSplfM4olKMe6Sp1A4RQEWWa4YQSwa",
+	"ZCjKyWM8QxTCxWw57mz/cckIfPDV46/WGSd9SaNAwIYMdUPX4FxPpeBaWmF6wpXGCkoUUdYvayi0a/N2",
+	"ydQqUWPp+OyMVDm1oTZ8elyKF2nSi9yTK5rfHcF389n1GloH4o08i1YuXL8c7sEtQ9FX5LnqbBGC0t1m",
+	"2LTiY0E1YEX4Va6LRfrbFDNbc1MwxNSGu9asSXgQqjuybeCpPaBG9PqJoGqiTi74H3Nmf7YRA0G/u6UA",
+	"gqU7F/rCfm8o9jmCcucyn5/TrYS5bkXgtkiVWyJjq42/Olu88hfscwt4a0s1byv10+74TiJpPvvj0Hr9",
+	"V9P5y1XrvGOyuFuSiM7lrfKHN3M7phuXFz0m+72yO6mkYq7Tuua2oleLOlsVkEKc2Irlus0T0Y7dmH5Z",
+	"0uRY2e1xseNYdlQghvzyHu9XLP32QaPiln+w7lGLS48oI1Xlswatd4UfrtmBDMIleJcQvHBAh1cu5g0d",
+	"ye1SrrAHH9BVBy8OPlxI5rMeap/Kx5VzJrSTom/brRh1dEaHbEYz1uSTc3hAwYPepqryAaC8SdElFvTM",
+	"+gcmNIG80VKgRa+393AwenIwOnz01VeDw4cJfUwPh+zJwZOkx3rs4VeHj/d6vVHv8VeU9gb0Se9g8NUe",
+	"BGWsNvKs9YYG5yDyx7S8dbWn3V7n5UX59uLiLfHoopVDYUQHmSVmh/aLqsV11GKzQNXPQP38W5Ytyfh4",
+	"otevJmzTe3x4mXYGFnarM9p2y3rilnohNr9j/Qw73b1+FvR7U/3MXrq718/cnP6s9LMtEwm2vE9Ni7al",
+	"irMTsrrFov405OZy1frtmGLcBbV471e10af9hSJqQjMW1nriQxaRjKVU82vmCsSjOwTf4swoIGX9Y02Y",
+	"c+gJ6fb2awKcn0qh6XDTE51wMdY0veo3pWW2ibDEoOb9Fw2RlmxKeTW/+eDRwxbecpC5loDPotYoie0D",
+	"p+dsOKG6L2dM4GubrEOYM9zCcegGV3/yYBe38rMu7eXqawUdPSiaeFB+//PLYXbHaMNp4Xuf3XT82d5w",
+	"OvjeZzedm9+4Ddeh/P5nth6b3/hdi+HQ6R2I4UW/NxbDkd99BmI4DGTnm3cXG6d2JTdjb5seBss2q4lQ",
+	"qzOhltbE9l2/DIFAXxYK/U9GrrNxnmbG8TGhgrDpTC+g3jqWWlfOKoHPQaznAouZQo3OIBpTRa66BJ9x",
+	"M2sfL41GfRKrqYq7IUTEJq7dwyBeyt8gnEytYcnNq+VObmEiSjhN+7OMjfjH9WqQOX3w5OrQhnELlfMM",
+	"n/o5WgGvgd9ob3wKN8YvakMcw7Y2Keh118wQOr0DZlj0e2NmmH8ecaJ+Trdhk7oxIdjIT7wBifgMkVp2",
+	"HCiA27ytNLAZD/n5GNzuMdiQ0l+u2v8d0+id0udnaJx7WviAby7VNjmTt5GTWme1cNVX5Y4DkrDW77tV",
+	"NRPF+ppNZynVrMUR5Ek1oaTR21pquZjaZmJGeWd3K22U+9650FHT/Q1lj8o1uXMRpDrD2/GO+avbfiku",
+	"2Efd8jKsmcTutO6tJ1klI6taeGuefV3gJFfWpx4aILbDiwGyWpEZzeiU6SC5hLhGavEC1pCgDZLdq3tz",
+	"N5TjDqkG7HmtV0yzj/rYZvaG2xqjDSPYM2vDcA9gsiugrkyoIlSTqVSg8E6hnnwACKIsdlg2ZqrA57P1",
+	"+MEY0rW71zdt9P/dX/6rOCIHvTDgDwFHIG7QtWBXAXKT7BFzlU+5gqrKZWiXP/3r//k//tv/5j/83//2",
+	"b/75X/3pn/yz//B//uu/+Rf/+E//w3/91//lv6xilRw8vAGEWSDS1i65EdUIimqw8DLHvLL4F3FpvF8/",
+	"7pT73d97cvl9b+/J5Y+96PGnhr4L4XgtZOsmc5LilpC4bvcG1B39566O3/aD9KUAVz0M/TxjmvKtwnSr",
+	"uctrcherN99VWAsaaVwMO8h622A9vhaJ/yCNjpML3bcZY/ERHNMqLofPixzxVLOMKJayoVZE1IPGLQu7",
+	"mDDfWnp5YR7HPa6RXBoii3FK8GPXFuC301mON87YUGaJalvSgao62+AJUdoog2QuMwS3mGVynNGpIlqS",
+	"QUbFcEKkiIjKhxMwE5rV7Aqp+1BPPe6sLyUMPddu+nW9+rONadcfnY0SItl1k97UWgcKyvK3SJfHDsOC",
+	"8XbkJT2jcbF2q1FAlztXJIpeb6g/4PG6c7UBhnGjzJe2mV2QiReeape6DMHGBUCQkAnrJ+jthyzt/iyl",
+	"woIO9V2mtvvsUrTdi0rTLGjHP16X8+x+rK1vDoIZnzIjlBWQFJAcbuVuyAeHRPFjQ6cDOQvFOiYSkkim",
+	"oOAMHY3YUEOV+YSROWCfxHawfapjI20BikQRw95tHcTOBdec6vUHpgSZ2E/yrKGQrU0GKtgSjHpKF5D/",
+	"vhKr4NHBo8fr8TVhc7jwfLsFKTNHr80c37jnPtnzU4fRCt8bPiUFI3AiyZReMS+B7/d6PRIWSVXk3ohf",
+	"M5doYLifwxCQAj/a+3Afsi0eGTnQSdeK3DP9zFhWahMenLFMSXG/S94Ihi3CUUjndKHQacqS1l5OmFfZ",
+	"0XlQ5+ic0UUq6dr4k7f2MWtjXa9PF3M7N88jGl2mN7picNTsa9WL1fpGBFkbLY6WaUXmup+xqcWUrr8O",
+	"A6bnjAmCz7FMHXvdAw8C8z857Wmzu1KbdlVb+3hTYNRHveVzUGEZjvsXyR+ewtdyjo+zlHKxQ4ZvOhS+",
+	"VObuWH7Q73KK1oTRpB32HhDTsSznKlF1FWE4BEtIPjNyLYC6tBOcofc+V/2pxfZaNnQnOVslq66Hn/o4",
+	"4xlTN2qDq36SN4xPin4uhimj6wm7eGcfNBQs4zKzuFgtMtqaNIx4wlKnxCBCjbPQWHyaGc0ViBNOWjGj",
+	"SXIsiYVZtinVYDwzTXUiRGJBAaSPmWodkJyGDNK5oNaW1mlr4MNv2NCM4Tzo134Febsvbe/2u29xEPbT",
+	"b9xY7OfX8tyNyH7zNhyY68qNz6nXeQMBfz9holitOVXEPQ6F/o89Sr7NYYMqf+a51nTcdz9YrMFe9D37",
+	"8Zgh1LYpc82SZpMr/K5IwoYcRDXDmFzKIV3An76TY4xwn3PFCBULjIpPlh7nurbcPz6mVmU5BjKYHVcB",
+	"GwnocuacRE4kLXWvjkNxxsikHnBvSAVIcsViDeXU5oy2FjbwKP2Ws3mdGtMOhvaCqqsChFbl0ynNGnaa",
+	"FWSYcAEmAbWG9d8IB9YnI1raUQzPE1VP2UpkMiBO/rAVe13HYQJrzBKDAcNOA4OhU5+BAY8dE0oSqYli",
+	"M5pRFOBtMVHEOxREOs1+ad1W4lfPMjlI2RRt3EF/2pmv8WpbNHDsF7KA11pgcH6rjZHfIoLVubV2b5pW",
+	"D5jSCV3U1S0lM5ppLA6KShnyapoxgLi0pJoMmLkgilgsLbSRK4lm+lGepsS0T+69u3h6n0zoNSMzqpS5",
+	"ilwMGVQDMeTIPLWmCMSj9QIh++iCKZonwxVJMgnFewBtE3VLroFKYwMsiYxoTSF7B6moMlrrNc+kmBqV",
+	"aEIVib89Pb94c/a7/rPTs7iWil0xNmtYXrtx4Wg2XDl0euDKmSNsVtLPEuFr/QpjkEm3XFS2u9F61yqr",
+	"qRw3HR9YVTcbmEjGRkZiAN0Oi6mYufi0boQqBVEbT5nFT8Uc/eEE/Du+UgxLxmWYfjyYSYLC4gD6jOzm",
+	"QtoWDoJqgHL/CdbCr31/zhM9qdlyOQ9Wwwu/mC5Gi73rkhMXxElns5QDql7xs+V7iQTrCfvIlSYLpgNB",
+	"DK/SnLErBLzTk1ojDxiQ1YwOGyhb8bsZ7Fup9Dhj5795if27+z6V1zBAtOzIuSjwm7EBIhhLkO7NMn7N",
+	"UzZm5OnZ85OL58RcR90lzyEYOiiy5RpX2izVfMIyhn63btmV9vhwM7jGJfp5KjTLrmn6qkHU4PZ3BGA1",
+	"aqx3C2Ian2AfNdQvmvI05aVytA2HCdDyWxRa+Y4tbsfG3lrZbwiXrrOH27CwNbbv79hPELnbSgIzi3eX",
+	"4CXfsS1jIevLaoGgkWczw4ZcsTkA3b0lD2xlno3Jvi8ZNUrQmhoUI5kFVitLntGDTq1eH1aleHv25unz",
+	"8/PT17/qX5y+ev7m3YUvTrH+Im1aTOMlMA4Pf18VEzI5dwtsWQxXcO3xS8WOzBTkbC+fGQ47lFnGABaZ",
+	"3MMgh8Eivh8BAD1Cf5B7go0x8TdGom4D9Q1bjh1UCLwDDFIk5N5MKl7zBjjx/RtWanXdoIjiiJP1QVqs",
+	"/GMijSAwYxmWMbkP0kGBaW+LKylyz3fYu98lJ9i0sgzbjC2oSirTBEzyVJDYkuuuEwfiEjM+QvOfnDsE",
+	"ecOYnXWQBlNCFqLyKcwtTYv5g8CMJfLBHAHYw91O9fLYH5pgduFH70twWMPt7EkrtWxYlEqJgzbWn5sD",
+	"IdcgFP2UHGJ1jRx3FlEvl/LK3n8cPhw6PKbuKwdvb44WS+rmt/5Cp3LeV3Nug/rKg3pRf8wBEl8QyBQV",
+	"Y3cwbPgBm3v1bMvRzGlm2v0chlOAXG8BEe/PsbtW5emVlr6EemR7hUuzVkYICPLuDOYhF9ilWID93oaT",
+	"vDKDu3WV42B2vX07j3B46YJ/Nsejb1USC9pfb8OpCl2Wlhr2jrCWEZnIPIvAMGCIC6iATnNGcewLdKST",
+	"H6RgpdriQmIU5BJvnaGlaO3WwMtGHWZZ3wxjoxdw/Ju9Avptuzc+NW2qahcVfoMVWZcatGsk2c2253Mc",
+	"/SZn5bMcf/uD+3kNv+4WvWoykccqh9IKMdZGQpM4xCvaMkQDF58MEadgSnk64YIZTTcjz8U45WoCKfQn",
+	"wyGb6b2Xtkh0XFsv34IhHhRjqi+HEYfhJnE5kMLZ0a5Z5h8Br6UOPxoZh2nTb51x7ZWvM7Glbd6Q5/4P",
+	"FhKmITrkh0Iz9UbF+FfPLwiWqN1/QJMpFw+UpporzYcqrrctwruuiKVAMNQiUPxEcfrg3Lw0oXyDqqUB",
+	"DNKDX+w1VLedU677w4xrPqRpc3lLUAwDpw54bkjsXlxtKGhZ2RiGwqYsGzMxXGw8Fv/m7Q3GitqrhmK1",
+	"CDcWqEkMRdcViaENc1DiylBtu7E1ttJrBgCqx2Wb+M2nUUcpXrP57i2btg7Y8j5esUUJTYGSbxjNoPDo",
+	"FUMvis0vmVGlINhajsg3VPEhobm5LdpShO4G4KYrLKq2ltZqnQnXcHfytt2zXcragVaytHFvqVIhnDJV",
+	"JEbtJDbUbMy0N82TGR272pFSFD4z+LqNieY15MoVxJAOp2zzys0hIBzUbq5+Ufqu29+7vF/+2FTF+bXU",
+	"Z4wmCxu8snQSViCgNIT9ZEwZdhUfEZ0B8iAYJrBGJhnybJhzTQYZo1csOyaxkP0/5lLTOIK/wUgYH6Fb",
+	"FyRrAhU6VWF+y8BolpB8dkxixVMmtA0zorMZOFaF9GU7U6pZugh4sh0eBhFBz/gndAzYI2k5TW9VAJFb",
+	"vTPfqPvmtfyNbbv45oXtwq+57cqHq9jEykahZL96HYrX/P1fkXYRBpE+F8l2/oUB/2EpYrIFAd0APimC",
+	"PrSVulZRCVerDB33bGgoHsaWVCwidvN70X50EB1GD6NHl+vR2mt3/Dn0855yu9/4+RxlVP/5BeUYToYf",
+	"n5qDm4bfPLf2Svu6nDL7ymVprR6vWahtAreL6KFqfbc5zioi+8QK3YB6DwOLyCEZumlE5OFSGbfiivlV",
+	"3naNz1mwwOcsWN1zFiytSErrKpKTYjCX1Zvij1TkT/DKQtrhXXmBNeWXiWNBA1fhhbbD7mx9c3ebChT2",
+	"vHN7Wdj5K5qwG5ZES1iSz1LTXl2M4kWWM1fKvpRKABES5qynmaHatYE6eElqJA1UUucTaW6P4UsD71yL",
+	"jNwxoiAgXgk5F2TB9DH4urCGOEShqTDS0Cq97ZHZlg9xna03eKy/QWVb5xqoqUYNR5nMJwtXbXuObJmP",
+	"OEuOrR8PY3i4GPvQfgdMB29zYYO7NFOaZDIXSauCuK2iI0sJFTZKsurErixLFBTiKR2lUkCj9VzYA7Hu",
+	"VN+GJb80FRtHeecW/XBQZw5osCbGH8sTr65dbOVuu/rHFvoQKrkLRri9PbXZoasj9Gsi8o3cTdP+VI2b",
+	"nJSzTF5ztIAHaQhFvn+bM2pUiL5P4l55f0B1hEQmd4cc/WjTEYbR+zzqFuH8igl9o4yEdvfPn4kiRDmI",
+	"Lq5ZdViCL2ysJ8aH4znwOR+uMA/knRmaXR/DzKd1YJvfQtyGtkH3dsEnUDOeCU+52nnQt+D9RWy0uxEl",
+	"olJsYhAg7XaqdJyWzrCb8fpLur020JJjbCHWb5kIC+S532i0GUJl4S8UlA6GUO+RTzwNGH8l+7BLThzs",
+	"Khihvb/rii0qYYX7B19vB2xfyggqD/y11BOoWYTZb0sprSSQNSAsIiAVZLBAyyyY6pA3tc+BBVqf5QJM",
+	"gSusyfYmYuSWKA93OY/3hczIIFdcGBIPGCmPLM5LkLuLAoF9x7QV2/zK7pR+fGaTbGPrtnRpvmED7We5",
+	"jS61ebInyjxh+cCaSl90TMHZyi1YTXl6NE2d8wO2c4B5k7DR9cvatIY2OfMMpK+4ewsJlT9FLusLEBax",
+	"RDgEBpXqhKPlZ3WuK8aFzVI6ZBMIO1MklteGik1ZDB7uuHScMHg849csQa8G1+3PUZhTuj6VdFnsXNJU",
+	"w2zR4sgFHa0n7XehLbrspTvRFs/tOaxxvDhEywgPRBIKEEDXuSD//i//u3//l/8Mj01wcXT4fhVwKiIs",
+	"dUlgHkPKKDVllKe/+V/+j//w//xXf/1f/Ou//m//9zLTOFiyA29SKgWH3MBXarSd27b/ROQRUZDp5gw0",
+	"t2d0C4dfWIbKeo8zEVV1XhhK+GVoNKpYRJe+qxjm6jStpTu1I5HoJ0RLD4WnnSQxtxUwPIH34A+GUhvx",
+	"IrIykWGc4HQzMjM3BxRZJpzKPGssXrl+iFvZSEKZYn1tIrTtrEl4nxVSHnB/DIhvCwb1eZpsloWirUJV",
+	"S6ru8gwdwB88iMAAGAO/sPpeuwquaj1rcfTfYp+V4uNC/uBYh88xdhnkbZTsbM29/gkNZVEH+ANLWLLp",
+	"cQ2F1Zba9MZowRvY8eqErYL+BTq4N7wWM68q5mUqtnSqS5tWyWqGMxVYDz3d2AyFONyriwD/dJlB/aQ8",
+	"55ZRqZkwx7gBf95bO2rtLcVtXXsbNNfpbdWRbZboi5OH/YVA1OFU/JFwk7/5Qbg7v5EbgbozdcCNYFvY",
+	"Y3+gS+J6bzlh7kaHdwNbcwBYHmazPoyab8AaflVG5CrHddleeUbQzr4bpcXfyPKir1nyKuhE5Zq1Pyl3",
+	"eVPu/KKo23RKhbNaCZOFLa8bIxgWzA1O0zejztH323jHqpMLDHmrcESX75BNLHT245KNaclAoCc2/5YK",
+	"i0dXmLa4GKY5ihVLsy8qdW21/oX/rcYtWAuBtnwXV21bK5NUVX9W9Q59MCusEypraBVYvNEmMUCoJbP2",
+	"C/gwZQQC0FO0ENSUs9j6aMMk6vLEZcb6TUEBLtLAPOQE5KXoAJsZi23EGApwXA7OLi3Dgx958il2IQNp",
+	"ak/fdD1QvXPp4tKvu32wb3dDHZVb7Z2RxjfizWgUAqqCkihHo5bxgagwvTEv2T/Nq9DwuwKZrcbzPbSw",
+	"OR4uPhcYIjK3SFrUp2obNV0xoY+IkDZwBPLHLfSb/wpIDSRZ4o3JDBHKdZfEoMY4uGnbqvcygSvCDkTZ",
+	"9ydUkSx3r5sjat920G4vTk5fPn+GwCvmtYypPNVE0UUAuiVzDdBYMDsY65LB1Q7NGh8cTotIbKfu+3xg",
+	"FnDgR4/tYGwvILx4zA1wHcwyNmQJE0NG5LVN5fYPm+Fauy34+wJorJTRa6bMhsgcLFEpgIokbMZE4sMU",
+	"7CiRKvE0LaOBdUuhqBogr8xcWh4of27O7Lv+ixfQCBytYZ3SZ11CG5gm3RtOV7wVZW51DNYpLqENf9IS",
+	"N9fi+xwRHYRouS1tE50FrvG+I03rTZrweEBk1r6BVPpG1hjb3Qa2xe3QHc3Z59cs6zdHKWA4cr+dfeic",
+	"iSSwC7HaNJMiusI8wMUYqZYHlG4Dt37TuJQNweuijpPbmhbJ/95wQSpcJ9jg6uWKStez2nLNnpUHF4aP",
+	"hDvntqN0Vkq3oXrWw6CS4kyvTScxJOepM7xWMPa8DNQKUh+9OBs93c9qq/zYoKEhE9qQCTkiPpOQcEFi",
+	"LTVN4wj9uz0LDltyD0DyQtGz8OWF1m181IHGW02jqq5Wdh4bKlbGBxZWpr9yV26szBX7u70GV4xmd8Jj",
+	"sAK7lRqHO7a2mR53Hp3tO72F03X3AatmFFvGwN1ctFo1t/cySx71wpOwmYXCvGUo3nv2dEL1F2CrmFLd",
+	"JScurvzx4dcPyWBhEXB/ff7mdUSmjKo8Y4nHWZpPuGYE0fyMBA6hWraeOJlnXBvuzgXgTtpouHB0jwKM",
+	"9GLRt0WotqduqSbWFiF3nrcCfE6D6QF/M0wiVyzEHgu9ebbO+0agamEa3y9Wjy+Q19oh1KN6UR9hFkrQ",
+	"qOIhjLTnLstCdEUcus05LjHUNveh6mS5XYlqJdXbLWHfLVEPIhaaorCJR/QdsAlN7emHmFpChxB2XXFK",
+	"rHGSYG2NzaguL6JFWsZ3QsEbzLDcVCzz70a+39rFu2bZtbVOV/IcVtXo8DjT4zxjLQHcS1mhUaUyZ03E",
+	"s4U0x22zPSEgIaGZQ/ABc0qa2qc5jGW97svNX30ADqjD8YXvC9g/fDzs0A1uO4QymSZM6T5AFTTCHBj9",
+	"M5ViXBiprIPLxvcnOYaAm2eYwh9Miyyxqd+QbOLNW0nO0LZVGr/PSLFWJETn5YrQqev6IOr1ekV0YHbt",
+	"DEXgasMe3SC6tcpIw4IUyklGa+OKL2AwM6h/ZxapsHxBQsV+z36v7M7kQvM0HKZZEpioEQr0XJKpdKCC",
+	"TRpfeQTPMWDQGQe3mx2vcWWe54OpET+SiNBUSetlKbwCPmwR8ay361jmesWUzt89ffr8/HybpqviKhiY",
+	"c706hax9dQNA2hRd8mZUHNQoXCIwz2L5A0GnNZiYQuo+mtba5gW2fXa5YCDY74oOV0y9XxrW8iJgKtBB",
+	"r241EA8cHS5onDWXY4OkyhAxoVIRalmNwcZblbHhNuFEaShg+2YUbhS4Z6Kw4A2cbg/+bhFeeRaAX3Mg",
+	"5jlWmr2BYWaGVru+QN5WyXF9/vrZ6etfRcuZWBbPs52Bz/XRILZWe6FCoiNkoz6Kkiy3b5GqekWDNavO",
+	"rlq1pmrdWT74lcbRKhfWt3dnuI4fOq5QZdYFIam7V6sknB1KwE6m2qUU/NZh5dc4Uhb1/BXiaX4A8pJw",
+	"dWUxmkXCPrKWwLv2Jt+0pJRcXxTOgTkZzm/WL2Wa2coVWwdIw413cIZN9DihC1uOwslARfWGas91Mryl",
+	"bBuUvCvKdthIANvE1vNEXLyNyu4FdVCg/HjC0OpMxU0Xnau+q3jVGGXg5FYHQI5gbYY+ILSOEYG5GLuS",
+	"esuKP2SXNm5sXe2Vpu2D6Ji1yXLw0HItG3e8ggG5FksLEdkrWjot5ZtR3sXSzVtJDXZr1PXd7tyyW+75",
+	"hubdgpbeuY33rYVgazBu2F+75FSTaa40ZNCCZgYiDZxuG7118vaUXLHFEYnTKzVV/ZiMJBYUJYMFeXhI",
+	"UqY1y1REEj7mWkUk3rOZhv24Ww2hrJjPDjYqff92J6Frvgz4X/xoqMlrOmWf4s/Chvx2IgV7jdrU0r4+",
+	"s6sPfSJSekLVhCksIICw6bhkJGUUXNPxL+Jjsr9PtDT6w3BCMzo0e9kl7+084l/ENiyHOhmeCzKlXKSm",
+	"h6cTLmiXnEAUgyJqIudhZXqqXLEo5TTXcorg/uHXvR78p7c62LZsaP3w4Re//L639+TS/IfsNR2XtLZe",
+	"jyvBEATyuOwqIKto7yhzM+4q6/j6DUXFnxiCfboktrR1qV1zt67YTEP+zVRm7Ljgh1Ddz128aTlkZohs",
+	"qmDjtoOWATQw/TPXCnz61jcFH5+59txivRmdOjrXQAdXaXbwEOprSCJsgWNUXowiCkmTFjs1Y/V6y/aM",
+	"03PIRs8sVLLcEmTWlePrT+nHNTY4V9wFM/JQOqIu5xRFlLE09AgkxfmEaqh7B1XJbC+3ji9qlmrMlWZZ",
+	"3wbY9RtNK66GJRWAMwg7OpNpWlBQHDnIf1wR1zJLwkqWXJMx04o87D1cUbeyjyiEfayvt3ZJi1ooZkCV",
+	"FbbxaGOOsWuuXpgtP4XnsFADN6qW0wautQr0ctt5xxDrZ6RaPhqxzF8kgjEwxAg9WKCxGn53Y5g6P7Mi",
+	"JbmYrNfo/Vc+Gdl/E2Yi+y8xDfkSV05e77Iqgu2QJTsVNotelyYYjKHOL4qvFSmfa+2L5TdWF8Y8Y+Pa",
+	"+v34vZHyTs/fkMP9x4/39rvkjUgXXpIB4clSAFA80fUgrZc4FzpblHJCDTFzrxelmhJOUzLL2Ih/LMsH",
+	"T193VqfZnOz9/vLHg0+1/P+MGQ77DdXDyXbhDhk00F7+xw5dX5tBgS7tIHZdv1/BvHZ3Y1CNhG53fGtM",
+	"z89HI/O5vqgv/OYkeSiL6UKUgRJ+EB/EHgng9V2uwVG57rSr02rPJVeWtHbh9TB23LnHrKkWAwvwMfZx",
+	"QnOly60HgeIuZ0NIm7mPQmLKRhobsGEia16vj5UPgx1ctDzqYkX8SQzh5hBVjh3ysZCZHy+ePFuH21Ye",
+	"NVxfSkh2P/ZwR7Y8k1scKFgaoBNjLd8JS8M617XveqYXH0HePVyfwJcV7COs74xna1cXSsYViccxOPWw",
+	"Jiw2k7CUA4k0xyEXxUczBpeMaBfDjsE+s3CngpxYxAVbNbzSUKXqHLBrtOh/EIQkRgA0mgFm5zvBCubj",
+	"9AS3tFiTHEYGNdSWqpRHVgSqP5GGCnOcqMWpdquHOQ5mq43MJMiADq+iMKsIWv9CEZ1ngiQ8sSOeMnLP",
+	"N3u/nNNvJpQmZooCikiLhNwr+r2PCQu196dQvNyalRep+0GEJfSX40Sdx8FfwU7UKYKB7XgNp7CjMboC",
+	"nn14eWSL9A8DYcWeNsiVtxsLTYWf3Ha01MuQkgU4yvC5APuFjy7pAT89DyaE37zz03Kf3eTw80UxRfzi",
+	"1E/UdeCmi59LAMO2Uzd1/PwsmLLrNFn67swvhifd2zFfOpu1iAE7mc0whH0pk6ER98PFoCBMynGgzzzq",
+	"hUYQIMtGb18KcwNe3ib5t8Ewsbo0YJC4ZGUrIMhMJCoqhH6bOOIC8lLKp7U6zUYVPxHloaUqVsRNwGvl",
+	"QqVnzy/Oftd/9vzlye98hdLIJbRYQmFYlyITH7AiQT2qzOLwYJVm1qpWmJoYitTkbXXKrpYWLoVaZmJZ",
+	"FhzOctGbhi5D3bYlMqjZ2VpY0DZ5G9WA+gJYE6/OStTvUt9Li3Lg4jyMUuqjWCzpPYgOt1ckoddAZTSf",
+	"A9ypspi5HFwGdY3Wp8265+zlUVEgywgojV5NQa7Lka2JjsVEPhW5EnEQmFaA4KDQHm2iLrDEqAR1HgPH",
+	"kdbre35ZQjbWbAYrdXwjzYF5qXz9RK0E72j1upeem4eeMU15WlE3ahQA82ygjJruoqB0VufmSVJ16kv9",
+	"2gL/O2vAn3o/WRx7GMeUFzWpQCJSE0MRuV7jNdmI2fgBbacBu2ms3t9wzg22MZ0tXjVBgb6QGUkyEEGt",
+	"fe7II4FatuCCYcCkPMqzMCLGSeLe0+8dwNTVZQ4VowmA0QMwLDkdWU3K6F+Q7CozsFdEQUTgF4oMpYBQ",
+	"UkyPtfXASraK7/ejw+hRtN+LDnvR4160/3XvMlpROCSsg/n1WuNtOfCqgQF5ynEmEU6kkJUHWBvPrC7W",
+	"X0AA5ikXLaVW0+S5awY+YFPmzzNszvx5gk3CGHJda5cIw3fbQCyBEck+v75M9BaJui5dsU1Iflgoz5AE",
+	"M8m2kdaV2jetxFplKxOuzEs1z7QWOjDRfyuwp6hzzTJVays8FWblFTqF0ciHOn6pZFhs37dV2qmrr6cl",
+	"SZhmQ6PoiWGeZUxo+5vqtgspmjM+nqznRGa/3uOjSyY3t5eVcLPS8SgdyKhUlciOwO5ZAKjmFm0zYCsY",
+	"6m7DMKDLnYdgFL3eMPwCKc6dh17Y+bQpkjvlIvx2v8p+f8LbH9zk1TnvTPzWPrr1Latfom0Rym7CP1bW",
+	"olul0ZcqzNWndt2AjXxWfOHmlHQV+Symetl8MHZK8HZP7N77Fa6JrAWXdQlV24inXCuCG0MSfs0TX+iA",
+	"qHzqHscHVKGO0mThBOpjsl82YqwpzL4O/j4kDLUTsQSmAMGxaXNmVEX8PFeWz68zXtWNAKq5n/Mf1iIJ",
+	"B0Y9Pxxv4wcKoYx4IoVZcmh17QJtalozUtANXJEOBro1MzT93Yon0vdcd5yDWe3qzp4zoXfvhAyXc2tI",
+	"zZoIavZRR85/MqMZnTJdE5QY6KlYlUVmXmEt1w2xvTlQK/S2KBvxRGI1VV37SH8qle7/u7/8VzFWH3WF",
+	"p9xF8amagqZYLWCwADLkEaYWMxaRg14voCvowoFu7EVSQT8IOIVfF87/oEzB/uOwbkrV7n7w8EZW9y0r",
+	"5XBVYG09p8MJuuAmtKhWZ8gGmG9mLCOx7yaOfLQSBErBKsNOalcVG5pC5RxNFFds4XxhgZHf1mOwQVfg",
+	"OkOMMqcqQRaVjfOMQ9wpMwYXXoYswVtHCCCfY+jiRQW7cfk8Oc8cVFjyUY3DCRteMVvFJbTCBEOdU+Uz",
+	"t8B7YeMZqzN82HtSnAnrqonB7eviKvFwVart2BNuVtMsHvhcMdLLLG4E0QCenZqnfGYgV/5Rt8Gl2BMw",
+	"7e7t9x4e7M0omNNXAwHc4GhiSVcIyFtVGMA6Ta1fVZe4qNXYt86laSzGVNtzpSLT1h3fQGaeTaRgfeGj",
+	"oVfGiwaB05Abh0GWDRLY1FACpZ38UIRqLoH27QONiK9Z5pEb44g8wm9DzEoMiP8af5jS7IpB4eguObHd",
+	"Za43wMKsVDGiNt5einRBEkOfbISVOeJfKKRCeTY2O+Pm1q2D+PcSzJONfWi3UWXm7qvDKJlnw4brpRZK",
+	"sykKiCFNLqSDivZ4gwuvrRxRHsUrml2pIAxEEUqgvEQJ7NFdRriIKb9iEC8ChKzbyjmZK9bXAWZ+vT80",
+	"tqQ/JhOZJiqUTnywim1kKydpNXg7vM7NEtjOpEyXr7BzKbM5eNgCCkLwMBSCOaivQLR9MWrX+zn21InK",
+	"3+nSF4HX1nx5YUn4Uo18mkLxsZJccbRc18aIU1IMWZfEZkGTHMOUap+DFBNDWkaAWCE0y65pWmjNIO5a",
+	"MdS11QertAtriCOSixQKx1U8Q9QnjkLa4FyUkzJwNp2o4xtedqDYFUG+VEVHQYdUuyx5r6xaQ0ARqaUk",
+	"GdHs2MZ62y/1nA+Z02fhQzvbOb1mmeHCmb1e/Sb3t30QVwiEOQg8wdgJdLpyQaY8TXmRkL0F0smAptRi",
+	"u27x9qYlPEZ8vFlKmcsgcQcOXJdmM5pTxLrknA0zpu051jJjCWFimC0gTMFIB2piODtVJP7yyy9jyBFy",
+	"ZYG5Kn6F4WNS2UQqHZF4ovVMHT14YD4+MO92yW8x4Q2lRDoEXoItKE0XJBc2ABNFaiUx0o4SBYO0cBmF",
+	"U7TQWqDzCHo2SihEJtlVcIO1fpsI8HUmPEmYcAl4kGo4YPa4IhrXvdh86sOH+D70FBtdzAy7C5LVIi7a",
+	"9D/hcsZ1TRqpauk5q7ClDDBgHuPudOsg6IdSqHxaF2Ny7nTXyr38QhWOZszloldMFLFa9jhDzIjUNI0I",
+	"UJ6MjXKRKIu7U2S22Me7292dbTygjoL219uVTu2jr5TNym5AJvE5RJZEzGWeJmTMcN3CXChVmx3EVR9M",
+	"ocmKiK2CMAIaDkDAFgwDNklIhHwhkBChjhFYuSSoLPd9xUXSxr7Gsu/Mkz6iLwiZW/XqS/OwjaKDl7mR",
+	"Nde+hU+Z5+W8r+bcOpgqGFRwLQcshURMrvzZCxYLsrKERFB+twPNxtdW+oEZ05xmwuKNLG2YKF2EEU1T",
+	"hUoMV0gcoiB2P7ao5EGjMeaZDY1Sntx8uEbmWbfgz7iapXTx2jzqnIj0mnJo+kbQFVvjWSvd7lieWauv",
+	"Yky0x8eYyTTtkncz2BgmfAQO1G1DeAW8S1h5oVz2c8vCbEhR+8oa8VdPrbD3b+czK3C112FZ0BBIIpS+",
+	"YKFcnkgDHNZGC9CiijDuqa8ffOueP9t+ueLdSrTpUWbLNshRkCJRiKy+clwJdHo7ODKzkv0fpFh7Pi74",
+	"lP3ePOdQqfuq0e5eFbTLG11ATq3e6dus5AdqeRvI0+RzjsOpaL5heAyQ3LAsHHDZIEzGhs0UjL8sl3g+",
+	"aVcqPBlVBuxrypXoS6FXBEJemXWVmGsFTN5qCoHQY0lyHW8oaG8INO+1v9IJrdy4en1s2zCiQE5ZVs7p",
+	"bBZjZvdxkCJtNgb1FBuT6TzNEAx5ROJUjuOIxAkXY03TK/O3pOa/czacQCn7mE0pT2OrnOypqYpLxj86",
+	"my3b01bi6tK9H2oDL6LOxz0AJtkrNDk3sBr1e8yEPq0vcoCuiGbT0rLV/I85TTeqJhWEPi+X3fWW7GUw",
+	"IbcUdb+xbEqFJXTtxxGgvS0/i7lDG5bJWjp5A6rYu6xcGyDPeB3pc8pazYahUsk2XOamvRxI1FWWR4DG",
+	"zovG+hY1amLDsShyojYaslujImr3D0Wh3lob04TRpOHEpFzpjU+ZNfptNGpfr62+uIq2IkRdICkfLcLZ",
+	"annFzHQnUzpEtiASmiV7czaYSHmlapagwm1sm3VUsGwNgICKgNg8XiYq84xr9kakC5RLYL+zWQPlMIxI",
+	"5vq8UP+8o+VxfWR3AySquzKRJ1S+37pZAZGtIVg/36afb9NnfpuMWlDiDHiW6/ZFNiz+LIA4W9/hzKpN",
+	"xc189Ojw0XrMnFm6uJDtRro9GYg6OlWlhA1NM22+A/y+lA8h7UIYWfeyXnXInElj9a7Catrlr9taJ67V",
+	"0I6fxaNbFY+oduXrilPycN15dBS3YvQTC3AyoDYXotsdkb/40ROVTxH5ix8RpA/+tFQa/rbZcPA3Guu7",
+	"5kDBZ3QK2C9+Ftd+ZjB/Fgxm5f6soKW4TSvQ4ZqXuZjAlOmJTMLe3745v+hEnV89N/99++6itu8/5gxT",
+	"1Lfv2V7WGzRSt5o3YW15Ox0Qqc5NJl85X6bfusOVyvEypVETOX9aROrWBKssV3SiPzPJn5pJ/sxpfuY0",
+	"nzunUf7V9c/+5HS0hgb6EdbNHy22Nddr1mTsoLPZ+QYz/tkK+PNl/1t02VOKa+PG+8OkDxiVTPTfnXci",
+	"8/nb7/Dfi/e1+2Xu+CyT44xOz93CuNZg98G2kHH4N2HXLDVHt7apW7M74m0P73ZNWRbvTNptUjr2ufOs",
+	"9KDbG6alF9WT7jYv3c3oNhLTf46a/E88arJSr2C/tl7BTcIK/5MI/os6H/fGcs8TZwyF6b62f3wPYRaX",
+	"4WN7WM4FaBI1bKsz5nqSD7pDOX0g6YzvGRI3ZuKBD6z5FL6urvhsz9WB2JtJ2KKCu20QifjW5eB+duGI",
+	"n92q/hnFRn5ua7dFoOaW0ZXbhiJ+biu2YUThuuGjtLnL8f/k8Y1bRRRug5fzqVEK27L8fpEW0y4xAarL",
+	"YG1M88Ux4aMybsCiSOWWudC3EVr9c/bNz3Lkz3Lkz0kkPyeR3L1ssl2axGeYkrAFy14Xin65gjnv1rZ1",
+	"B3ats1r8AYDB4dkw55oMMkavLJh2GZsXaSJUefAlHhBs2cZ3+wIS8O48k2JMrtgiCnkqtOHLO6ChHoCQ",
+	"KPljLjX1TDBXLCH5zCVJTnhaIkNzmV2pLnkP3yNCUixnTMRR+BQSdYsc43BqYgCwd+UN4wlNR337qkO7",
+	"cROGKi1SsAKIwUKYk2EqFRQbO3YFBYhpA+oeIocFsARIzKYKgO4Ng7T5FnIEMAsjDvH0hmPEZg1ivCRx",
+	"0bpPjq8rh1Q6oqZ3V92uvLvfyjmRI22p6NI+z5hgCVHc0XnMdMJpjvI0gMFoVxlfNQHDOeC1LxTidkdk",
+	"wMZcmFHbUtIai5nVAnhUTeZm3J2o43evLZwxU/oNvmr+/JamI/h4+QkKhfC0bd5OlcxoTOGwC+Aai4p9",
+	"ab6U5+sxVioQKxQBVuCuGBFLSBEiF+wMVqVErpfFiRLhgBs6GuFBz5iGYj5enHCShN9eMwk5GmF1F1jl",
+	"dhuMQ3ojOm50b6ARR/5sU37sv+VY778aSS36ml6xupCQCmtdjsl0p6gGrl4k5YyzL5QHsbAF1gzVQEQy",
+	"l1LHmMvnQgCrxqTLpZHMV8BNWkzJ6mhA3N1uKCsgmieLlYVZ5pNFqY4QFYY3mPVfKuUlZB/YhCGbQvYh",
+	"j97Xr5pSDsQEGYmRZF3+vYIyVoC4VKC7FaWlZK4zKq5sqSXHYTBDbgw5V4Y2y0yDIOnzvfBlOmHU1VWy",
+	"r5orOaFJUYoSOYtDHbNPheBkMynTEHAKWkaQlz7e+XIP+FNQsAyrQdX0sjxgLLy5PGKz6DMJlbcArmpF",
+	"nc64S17IDOeWOKRRHIhXmnOXT/xBkFJKcanQFM9shVGjoDsRHQGv4MwB4yoXgHJUQdmKlO5M4J9wJCAR",
+	"MMUcO7+5nagDe+UrR9mVbUlY3k8WSEreTxZnvvP3k8Vr+RvbPXx4YQfwfrI4d2Mw7wbDeD9ZnNiRvJ8s",
+	"EE/nGzuWVfKrJ0sNvETfsHpKWfsFRAtMiL7dcikeWTRq7UjVO6+V4ju9mTIQYDLWLFWWM1cbCfLO2Ueu",
+	"wDCVukTTZe6zTREVAPPsr0UktQnQPE3JgFmsKQ/NGBthJK7s4Qo87DYVW+yj60q2tNMdL6i6uq2aSo1l",
+	"Xs6ZcubgprJlNdfBkDNfUTnARKZDACC2lVI5YL3a7xDcLQPRrg2gQBkfvWEM9iFYbgQ8qAxmeSTmUZqm",
+	"N0WT9FYchQsIZc0cpJfhCkrbvqFDN6YCHMe+tzXggtkrgGRsIFmxf+AUSzhiDXP35dLWTekC/gyJ2Pp4",
+	"KVufZTU2OfpNmnN7DHsCgto52l8K/HNv2c4qNS18hbBgr0prs+LMb+e7CLO1bq22Ubg2GzR6tKLVlovq",
+	"p7NyoXZnR1KuQsMODUlFGf1lMUOtJdMn8JRv5VPUscDA6178Fh8L35xKwbXMrN145bz9k+H7UL5q3au/",
+	"MQ+Fb6kWIss0mGFlqbFTbKY0hWIlIreWqzbgKeLn3zSk6+dda9y1xqXf5Q0P1m1nVzxYh61A7xH73eMd",
+	"Nxi36NSaiv2Dq4yNQRWGg4frakSUxhECMq8bSunZWx1FCBZdPwrwYq9E4ochhg05e+nNxumwo8s71tzm",
+	"k3Xpqr7B6tLfRpvVhbxBmw0gsTUIzU4zhh0IgGo9FnIJp7YET6uKsoS2/chFXSBK1pQnAqxx7y6ertzL",
+	"ahXc/fpac2H9hZ/qDj7ebBg/zRXccBAtb6BaCqpZewPBWKkKL4a3299o/LUcyLpcy2N/m/EpzRZg/xvQ",
+	"4VU+OyJ0CsWVAb3X2v+8pQ5mATbHe872EMYQma0AS7BC7Kf7kbPIScUKiwCaRpV2tlEA+TRNRc4yOFhY",
+	"QzMA3i8bJK2iyRWRIgIjJNpucR5gvI2sbRIcVVXvFVo8XYECsLYhVjqARI8zmc/s1shro00aJVTIigEW",
+	"a1bgw+HgwC0J1mJcHilJSrMx8zDoKyzO0DS1reIox/zaHBG6KMJlMLjEzM86buxKHluDC6wq7JWLVMH6",
+	"o8HeVkyw1gdkY7G65CVXNvgJdBuWEMHmZstg0hHhImEz866Ao41ddmsB+wqq+qT7JKSse/aLpcS1cw+6",
+	"XwCAIdh+n26CArZGGTzXVHOl+bBGJbGGXvQutavVaROh+oLNi/cqpKK4L2Zp3z5//ez09a9glwE9UEDd",
+	"FQv6Vh9x0twv1mLfsGdwbFPh+mzZYyaNUG863WSBHGhd+3eqkP9LK1w/+5oRVnuPyjtcK8z64/GCj/OM",
+	"qVp335Claa2JtljwARsawvj05PXT5y+xMHqL1QIU5LqWIZDLe9asB0XKq2NCoSA9t9CaQB+UOVGQGdai",
+	"y1IKYrnTMzZkfIal4pw/3o2B8oQo2bILWxG5P3vUqwtLBTEHOAUX1tI4oekoLHqt3IJagE1DPrHifFQg",
+	"aJfRWSFwFW5YkrPtUEWLgT95VHb1b9PEky2bsOUbWpw2X4O/VfAFIrL2m5qvO3LmH2DU+LbhZm4XIC4S",
+	"eX65MgH66uCIth0Z6Ow1Q3oO3Qdtw/bOcm3EZyx2A68i02zXmxPgVsRLO/jjYEGgYw9quxHqq/JFQ1bt",
+	"KALLQgxy22Ytmm6bg7IZTK24EY0wJMqVzpjSBRkw4tuzvAi9Fm2CAyjXq6lI4axYJiHmbeuvRmcyCnNA",
+	"dH9KMoKj3pqE2Ne3Ix9VB7E/fME9K/hOeIw84VmmFVHABEMOUj4rwd0Kdi5YjmBqFSZRIb0VMrqacb+V",
+	"HN2WNE3fjDpH3y9XV6nX54oAM+e2hDiEiExknhmGk9BFy3Caqje5FlZhjS1vSRL5dFma55kz6FaE2Cpm",
+	"3uqq9jJjfcUy+/Iqfz8+VdB0l3jQQFUzvkkdUj+rc3yxDkhGs1kY04e704k6ZnvAQLlozH/3UcENkO4/",
+	"2JC4hC5ULWif3DLSD3YD3rcTKANS22Uq78Pq471Da3KhKu3Unlw9C0sTbazOGRfuyzgisVVszZ8+MMZ8",
+	"COsJxqC4W34YWWnGfOUldxtUzF0tAwzzHWFwG8QKR4XEE7qgTY/QOj7sjUQoRNkwxqBaG+juHiSjaKqc",
+	"Y+QIOCiQdrhcQNwxdBIVYXowUnykS04M12XmRefX54rEfwdrDlJ7z9v4xiEVry6AUw1RLTsm5qQr4oV5",
+	"V4xzQmcYP1whHxuSCCTwNRQC0NI3aMgT1spZNefLt+Yn3Oas3sXlRD6w6xuaq1MxksvzLJ2JH5uic/pu",
+	"OdaVoCveaIdcGjZffrWcILh6Wre7ja2Pt13TmpO9u60NlZPq1OuyQZ5lC5Ll4qhiCId4GGtfslWdIER3",
+	"qdpVyawKRkVUNeON4orrvGm50Fl9hJMfM0To4INuIFBh0lLDiPARuRIYI19fKfp2o/VuP/IuwzCcLnlv",
+	"uQn+HBVWYp8WQIMEgiI7wPAet/L+ZzCNc6s5FbVIu3XL1FxGt7QN7rFQY+tEbehDCVZqVQ/Bzhre9Ly7",
+	"H2qZxYjB0J6saG1us0Kt1yNhQ54wy+tKuURcH2O1jDlXWIC1ZIHHxGssuFJ7HpptE6WZhTK6vYT31ERm",
+	"viSsul/4a/AA0SumGgR34YBNV/RYBHHbVu1S2M1zEoYhvL5wfdn5EGRi93pGCJIQ4k01GVLMISvV3BzK",
+	"qSUS3Q0CgV3KRq02caMo0eWLyZPw6B7bEvxcQGIcLN3qKDIAD0j4cO0xzph5iiUubrpLYiCwUBg8zEkY",
+	"FmSXayLk3D9p1O74yHyLpHlg7WaJK54eZFfUNjBg/bD8atiQ82pTCNTMQL/y72VsxqjLJnCRpEgQXVlV",
+	"qAbvMxXKhfJ9EKotCI/LNGDKiLfuqCBxdMPJmGFtLMGkXvw7rNVaLF0n6hSr4z+EM/Vf4jTWo8y5AxPU",
+	"LyqT+DoWbM5cDRoh1cNJixBlCOrHFN2VfCTwUjtFw1B8ZA/HNq42dK5jquSSjcS0UAvTWOK/6wOSt6hH",
+	"6S1N27y1aHP1n7lng/e86LoyZxH8/M71614l/hQsjypn7evqVyv621joeZDeOmFpUqTOmJ2FA2R+mpmv",
+	"7E0HlRPaDzRTPWHbR06zjzM21HCh+vDO1vUPywHi27WBYAkrkuyWbL1Fdhu8a+iusmrqdkMIjQ0t5XdA",
+	"FjWiU1jtfJV1DmICoPKgNw8cEylsyTbBUluzS0+ogILXNvHZ2RVcxHpRdm0DMe4F1O7DBoGh59kYRFIt",
+	"yZN2IlzguV2VGVGSWKHcvGO3VsigRdVFrttsjjdstyv46IV5WGrsaeuDkTGVp7op19H8Vqq7iUM188wY",
+	"IIws2nWigWTl62sc+uLE6JPxWlm7LWwWVS+2l1CjQOfgYpjmy4gcjcNpXcXTeZTNnrrzcONKnesf9OEu",
+	"6x/96ROaoo5mStcnMG9ZpTKrvcYvQK4ozJ2hhGHlW5Zhmq80B51BHBTXnfaiVolqFlJQqYYkrH35dtRR",
+	"IX9JPYMus5TmIothPceQyFT4QUBXS96yQHryVSo1VpFcYrAlTtkkUD4LpJ7lC1ERUIqr6CSawtWNxEFZ",
+	"/OdCjm5yArZLlw2GCC2Yz+/CVvw0tC1mVjj31p1v8LRVfGSGrvWt07NV6ePAU2zRL2LUmPpUx0UenOGy",
+	"DCiJqPi0N6IivumNmJIdo9N87PSANSJtw2btaK0QieJiktu0ytUOCBQaiyhHsOaF0ij2swydtNHsXdHT",
+	"huhqlASst98MINgJYqNAAuwE1MZhynBpzYyNqgmy7g38+TcaX3CcuuQbB9NhAxF00AAOWcg5bCN+CiYY",
+	"Cu9CDmSyIIUr/6axAsUpjJZvTGUVqru2TIfKV3h3jpKAbOzSkG4563I1XWBUVv5+d/GUJAByEPedI+7d",
+	"y9Nnx1bnSxRRRkgaLIgn9S42Fto56B0c7h/09vu9/W9/9euD3z583/vd1795/PvvDl89ev3V2ydn+xcb",
+	"VtA92fs93fuh31hFN7BXmSn+Wg7qUvt0CxBM+/oJPrylDcC9M6gv1ZA0uv2rtb09y/uDHBAf3YLitg+T",
+	"CQXPw4NawbMxWK+pzwIiy9BshHwsYWMJTINv2T1PNctaLv0LfBgdD1xNGliOz8Y2S+OedFxFaTmb3YDY",
+	"/0EOrKDYKjJwSrOrdkLzFYdxtdqIOVifAZWJJBx3g6apnENiu1gAfmG7DSiEdScZZbmwVcPd2oEsisvW",
+	"Tjz6tRyc+VZg43xDv5aDc9fWJ9+uvQ/tWO2GFwSPGFEsRcPqPDwe5kjYO9lmvSrk1R6GyFEQf5791rsh",
+	"26td7HMQrebl/IA4lFamIraHh7+JlBeEKthZJBNFJF373XwKbyrcvzN8W3kpt7ia6/IpqxcV5EFMqqEQ",
+	"gBH/6vkFeUBn/MH1/gM1VQ/g17hLTmC7nMPFDMbuqPJ5Arjv9zzOXO9+6TU76eI9G4xi+5cWFMm//rAI",
+	"qSFSILDrLdi4QyCLFlDCduM3i5Jzb7UPAyvbmW9HSfq1HLwR6SLUk+xXVVWpajhctS5vzbOvvWxbWKUC",
+	"qWH/RvgLW4CLeuPIarBQeGpbC0mDweNTMwXYbUkb2+nOa9qE/d6wqI2TEO+8qo2bU0pFXUJPvaQQgj+X",
+	"mJ4K8IytTR0MNnGtE7+V8XUVj1VG/2sXH/8HFMdb7cnSAUErmF2NNau4+2uQUnEX12A7HJttNaAtjor1",
+	"oqNZEPk+Fc5BXrh2IRtjTe4//G9dlvSWGkYhuq+EM0KZ4gwfXgZlK0uFK7dtx+dz52dz98zoTjjRbbGh",
+	"W+RBUQfwdVUtx8gQhhTGZaOWMjl10IY8w9Tq0JLzvZ/F/oFtunPUydiQCcwSsb9+Xfzo0HQ+XbaMhXpr",
+	"XnwzOoVn62rqrmOqfs5N+7Tbo7jzY9iEWtxz2lJE9snbszdPn5+fw6eDIqfg0OdIPizlA1utoBftRwfR",
+	"YfTwcr1ns9F58tY7ZOCT92TZLywQuf30wmnK5sNTn8kF6qcFKKnbRqNp2Q8r98c28dS/sKVtr7VZiKu+",
+	"YQ3XKxCYW4VfnDORuNgLh9QSRuMum0/cQw3B6ds4T6uXMelU+6kZXLgG4YSjYNuanZW1h35pF+sLAbif",
+	"IzJYVPJv0KrmYWKndEEsjq/HwYEKOhgpmXJljW4KqtKEA29F41DBn9KPSOWODoMqMZ7kF9NaE2N9TOIf",
+	"zWp/QhRnhFSfyDRhWZecQGQrGUqhADJDjkjKNMAwcYFxvtBkRBI+5kYqi/txROIuGvnjvdi3ATYSNTO0",
+	"1bzLIcKDZjKHqOBS1CL5JoPH7K9UYPYRYaliDrWDC5otYALdkrfgT//5X/3Nv/jH/+//+k//47/5R3/z",
+	"P/2jP/33/+ZHQwA//X//1z/9m3/+V3/6J/8bTraKBX8Ttd8t9Y4FFdvr7oUV2/FrSwqKtS9W/a/+5Z/+",
+	"x39bXuP9W1njW5GSHOm/e23dz+p2qtDehHHtire0Gxg+Xsd52ryP9YU+rVjx7bTdW1zhmiSaNRW0/jx3",
+	"oBS6tI67X67csV1T1t1SVVepqURRTxSnD84nVIwnlG/n4H7wi1oXt+0y5YI9v7YHoz10t0+8EEOWCRCx",
+	"l5rfRAJ2AE3rLEIT5nPtCrsQxCoN2JgKi22x3y50ctAQJJYrAEWT9d7xMGlrOZR7NGJDvd74M5OZfo7P",
+	"mreuGyW0K47xL/BIl8SYkMFcZY0iRrfIloYySz5LDlDrguSSLolzkTE6nNBB6spn2FBEOSL0gwgjFV3V",
+	"EcgvocMJSyKiZLlr6w1zqXKBYxTGi6sWjndCExuAD9BglGtlR00V4aMPgmsHGDY/hpB+H7ELdkO7yRYw",
+	"rlQEwwZSWigP550tIoWCsFcbXGz/hmDHKt4HhhvahxkHALFg8UJkkXaOLbhpZ8UY7Wc/UPj81I/W/eyG",
+	"7F7347Zf+MHj+8EM4IvnfhpF/zAX+PiuNCH7hJuVzyxoraJWEhFagnOsqo3gACbLFXlgVXzKXaVkDmY0",
+	"mJOIlTgHdHgVhSedKxJspGvFH+kgEqYm0Bwkh0bSaH+3Qfr+Wq6iGugF7PNZfYunb8t14lo22mDIAfJd",
+	"iX615LwuKLyJfFYYHZKwqNOkZFtWcwf55mUud5cp5xdy9rYxueSinFRSpAkXWw6g9spXCQE2NaULAiGx",
+	"S3FTsGvtMX/fqTrPoEcGg7qDtmrNMM8yM8QQNSgiCUWg1akUerIU8ZDQRUsCAiA37R61wDgtH4ZxbYHL",
+	"WAe/45qr2+Z3Cr1GFWkqTfvDZhNT6IKFjVWMqXL6v/d4JVMuwHiiIIqZJlZi8Ygs9oVaLaKQ6jasndI+",
+	"5GQj06fqJ1yZYST1eucmtUG0nPXD9K2VZCG4jDfI/WijE71zz5XrppcPwKkwy6cQdNDuO8RIdsk5Js5D",
+	"NW77fuzqsNnKmVqShGk21CCS2/tp61S3Kke3tl6KTxQpF04pnerKDpR3t5j7ZvZZs3qnzypxOo8frlB+",
+	"7v3y6N4vjwIV6O/uXf6DDx+6y9+Uvuyab+9XPn95/5e1uhOOqr3Nyc6iZLd95JzQ9vP+Mm8yr+3WrGh6",
+	"3LlJ0Xd6Q8sekN47t+rhbG7DolcQ64riv4HldFUFLMD7ythUXjNVsB5Qr7DqLLx67EsYutUoQmENdXCE",
+	"xlAhwLMwvMkwqXUGi1UFV4Nr2BiiP5Z7PrEDW+q+tn98j49dhs/t8enM4sTPqBlCZ8z1JB90h3L6QNIZ",
+	"3zMndszEAz+wT+Hr6orP9uQMd3MPwLIMpzdjb8PJwpJPK13Y7rndcb+AK602LDLxW/torXXVnPwt44hW",
+	"GJt8iTgE/MBDyhUZgHdIywLzh+uoOMZQigxsQ0YstVnFtoLcTKYpF2PTdPcWMdfXVZtzcDFuNqDIoXHJ",
+	"SXEDlkoxVkvT8k9XnrK4C2A2DiRFyLApWl2WJrvktOR0g2Q3adF+UqYcCIk1ANmqlwES1eamyIab/Hlf",
+	"jc2FvDWi1GXjvdkli985exdL3sItah5Yya5ajPuoi/Jdw/e1P13er/muVtqrJIO9p1w3ozJrCQZNwkcO",
+	"97JUPOOY9MpuHq+gH/bWaejvZZYgIPTtXT1wKw1zc9jPzXa79ATFhyc5qsvV4uVAT8Cjb4iMu7lgiaPB",
+	"j6ifCHLy9pRcsYUhvGB/s88jGihmhzp6rhgkAMbfnJyfPu2fvLv4tv8lopbOMg51gQauInaGlSSwqoym",
+	"GQQBwIEFpmvGX0x2ovUM7P2MZiz7rg5T9cQPtNQOvLDckCqqndbReHnFmatPAg86Whq/fXMeJKngj7GZ",
+	"N8R+mBbwbSNkwn3ppFdqqvpFlU8n2c64mccns4HcwlNWQO2/O391TrC6rypiU6Dgy7cXF28jxFyHXZki",
+	"ehciynNB3kqlxxk7/81L5CQ250LZ4p/C6qRYeUUBMy1ypaMPwoGaTaOQ9eqiAjLULf/yy+fimqVyxrpf",
+	"fkmeA3P69fmb1y6kd2KPDHgwmH30iMQ/fgDS8wHDNj44AvShc/TBlcH40Ik+ADn60Dnqdruf4i45sdmF",
+	"vlmzCB+EtYQa1do0GuOIsSzViLM0UUe2xjq83UVDsw2VURqsx+Y8Y6neTI4zOgUqMMiogMXqBm9jizHc",
+	"ELua8BUKBFyReSbFuEt+k5vFmNGMTpkuwc8VlVcTyRApKWHDlGYYGAPdQMEM7NaujR0vWNKLmsIQq/l0",
+	"woWZrMzIczFOuZrAHTyBg7P3kopxbhrA5grbd0x4woTmI241B4+/+Jtcasi2Bx1hIXOwT9KBS7CHze3a",
+	"/bZbDSUVhjQDHF9DPVG5mDCasOyDICT+e3tWrtw7TUoAaUHdWcU0HKyTUlQ4edQ7tFWGwnxzT6gFic+Y",
+	"zhZ7JyPNstgezXP+A3M4xTixL7/Eg3BCIPscQNwcsB95xb/B6kTwG7yHMFThY1+bx7pBG2bC18wXBHlU",
+	"FEKTQN0ePyTf8W/IDAQ48wvUi0rlHCsJkDHTijzs9fzGdLWUffNAbLuBWLNwDI+iXq+HQbuuLj5BRl08",
+	"0uuRKZsOALuwAHV8eHBgzy14WEzDRmKEd8NJCQa1lWxjhwckZdcsVSRhzJZ8CsdzgAO6pmmOcWGQ9Yjt",
+	"uRuLvQYoivZm2gn47+Fow6Uy8wt2we7pS0nBl2qWzgmyX35JLgqOYoFRWGXPzEsDmVg47OB1hP9D4L8X",
+	"eQbSs30QDpcZEBT8/yCCzbUURkBlsIcHT8rbN82Hk7hLnkql04U7fbY2mdcf6BUjOs+EslhoKLh7SxzQ",
+	"Aow16X4Q1aYAlJorrSJcHiPsW+RG85WdqFkPPIBRCbxGufHzzPqRyr/7kEfDCYZSaArZGuzjLKUCW4hg",
+	"yVJDePxqQFuI8wzoSfkAEQ8964LKYKFvDR3HZokxSWlChTkEwR36IEbc3PXDA1wg3BXAMYer47kLkgu4",
+	"doZa8FFp3auLC74QpMjc87JnLKULllgKDOdqLsF9j3sHPeDaJ/joEXn48aP7oah9OPN9OT3Ovqqlxwd2",
+	"pv5rmvLkgxhmDIgxTSvtCKbnMrsKha1HvVJJRgm15Eb27EqBR/+gFxCdY3unlBu4YRD+1hlu70kTct9R",
+	"nvqdKh1bORoZWYfYGgRm++xy2QvKpxyXHOvBWIQVWM2nGaNQhofab8mALSSoual5zRHDJ0Xog3UKx/B7",
+	"18YvxP7A4WtUfRCWO8MX5uoV5izAMja92pHA2mEds5LiDAYy7K9LsApNcUtsEgO+KzV2zJIu8pNTS/OO",
+	"yH4PaGEQabyPXyBYXfEZMJPwAXzFodTSxFYtcm6ipSfMsTUMNWNjrjRUpjGCmmKpYUQDbxkxL+KbCHhb",
+	"fDbSetFzcdlhwvbbenoAVP1tcbyPfJsFmXDfFBYNiAzzzS+3rwpqEBS8sTcT+zNDPrKLZ8V8d+QuINLY",
+	"sQEUOEiszbczmjGhY3Lv/eFTAs8RiIr7qO9b6d47Zc3luGIzXZS6BFHY3Am0QGUMqTW3j6AgPfogCik5",
+	"UGwcprIz7zhwKpBiuYBbD5eIK8LHwlwVJ7Zoql05VgCq/vJLcuLVUJfvfq933yLsFBC6CHANliaRBAke",
+	"5N7+fctk/MMISWimCYEWQF4EhO1w5VHm7h3cL2qXkXuH94G8+tJ8EO8DQEwC6auN8QnJ/JAKG4NFaClZ",
+	"3wmAWKpCfBBFwv29h5C8X6AFeQgkw2EWykJIwjcRyUXKlHKKq0/055rcc6FL5jbH9zHMSHMNpgtQrgKP",
+	"1lGn193v9sBUABrbHtxxVKZlsugPFhoM/L2HXz/66jEo3YiptP/IqHByxgSd8c5R57Db6x5CQX09gded",
+	"tgjX+QFNWab3bJQTglePGZgjvGJwmpgBcqVPzLNn/lHTptMnGuHEikcemCaAIDcW8Akedh6TS8irBzsW",
+	"DO6g1wvqX1tDb2pv7oM/KFSi0dK0Nmk+nE/JKQZqcFn9fSMYmdEx8JliuT5FnYe9/aaO/MgfvBM01xOZ",
+	"8R9Ygi8drn/phcwGPEkYGPsfHhysf+MUrzI+/2T98xdSvqICzJKPcGHXta9ZJmiKLxy2mrezVKFtKJ9O",
+	"abawB6pYSCAwZjuM7BdUTjVXhI4h1A1/7lwWV8JV1P++kzGa9GmaIoRDbbWFE98ZXHLpdGTD2EzLpj9g",
+	"Ohg36IE8szxlXygXJ+lQumJ30ZFE0eGVkPOUJWMHD4z6tzWIK5lee/Ych7wmPkL2VxJrIqInmczHk4BR",
+	"DxYVHmXj1wa5MlKvInoxY+Tw4KvHXwFRxzlZJdlj2XKFsoZh2CCwuY5CDFtCUynYkSvB4JfN1Qd2gh16",
+	"RqwsawcKIgmIs9KVsOEY7JMpa/L3kHhoAYCBTqmgY5YBBLu1eVh5GIoKo5nrQ97rHQ7zLIU/GNKxA6Rg",
+	"Ko6MsDgxxPgkaBGcEiDI0TS1JwxbNtsNwiqhLu7IrIrZO6zAAQvozChuDwt+zESCJLxMJ0GqZCXKsjGh",
+	"PE3YdCY1E8MF2OQufYzgNzJZtCB/1iRuw4SK1TCfQTGGHyxBsmW6O9+AbZKow2HGzL0zmkbnqPy+tyJW",
+	"vs2z1Fozjx48CH/r2qEcPek9OQQKgJai0kjc4YEqNOAQZ1PKU3PVQ/9XpzBy27FVKpjbseGGSOBQFk0V",
+	"ms73zRcHnUug7luwCOeI/FR2XFh37RZsyrsunEsG0sacx2XzZQnjpToHvYPDvf2Dvd7+xX7vqGf+/3vT",
+	"BiCiHYk8TRH4iYtxH3A53ZcTqvqVw2E9rPXLnlqTXueo88OkfhscDYEB75eDo5oGCmcKR1TZxctATtoP",
+	"3U7OWtvZdn+b2f9FQAmRgbdgl69oOpLZ1LH83cgJvRZ8/6kUo5SjL+3h/mErQeElzTCI5+H+ozYTUfkM",
+	"g39fsYTTv40izEmCPnHLH70I01JowYiWS9PmSpn8wY/B9fmEkk3KNFsp49iAACO9WHNnkXhhq9l1l5jX",
+	"M/ihyrzqCNvqJXsmBdvpkX/4/7P37k2SHNe92FfJqLCDAFTT2z0z++oNhT3YXYBLALvwzkCgLgbRldOV",
+	"3V2Y6sxWZfX2NhcbAV1LMiXTJnkt+zrupazLG2KYtnXFa8U1qeBD/DDCLsC/9BUcec7JrKzu6p5+zMw+",
+	"VIoQOFtdle887/M7Z39xX+XvqLGMN7sjr9nJxY0+j8MbVquL74p8lWNU88fXlz++pFf/NbvJ74p8m2tc",
+	"VpzX0lLsqbivQEMZ2fjUmaoF4Fgr3M3g0UsFfySgNgyY0NhYEnpvg0WlmxU5O6iS6dRopNE4SyMyvClZ",
+	"OFwwxAK9gUrnBFtuI1ETKuNXhLuj8krB7kB7zICok5Laq/MkTcnJz3NGDcwzz4/gzs5TvU0VtwpFqXTP",
+	"9zZXZDCWuFZjajL9EqsxFy7T1XrPhjznNlHNi1N9xkQDz3BFwGuviRtinIq1XBAw99r9sJX7AW28sJQX",
+	"6HYwKvgEw2Io1EdiFoONWStiTMhjkCp1inEAni0f/BNFnoxrBUSTgUgxbiDqqcw5KdAVkehjWdivCVQB",
+	"jfm59yG94j628fxmyDQCGw2lxxjgVSBmuMEkGp0O4Oz4HNEmPncffO69+TnLB5nQA5WaNxCXVLPPj+Xn",
+	"Ozs7c/9vGougbkqeDEVkWiJvxedYbzmNze7FY5d0b2N5UiX7IjODwImhaGiL8ea5V5ETAstCFg2VTHKV",
+	"JbLfgC4nPJMgX7h1xaF0syRPukXtloiZhYSfxFBkfSG70+K3zwv/jhs7TAu8wp1YjPKBeQv+Cb5tG+by",
+	"uY+aDAE/Y+GgLm6VQ2J4mhbxCyEGQuYAJ2c+wsKyn1NTnxc9wECMHDXORCfjOSwxT9NwftAqs277z03X",
+	"k6L8JYUdmqWcJDJWkxBq2WZm/aGGMcNKA1DBOBVcQ2DQcKwpHQRaKbJUuAVztqWT/Hg1M36IW7HVl5z3",
+	"CkJ4SgAEGAFEASuf26FA8UWWK9YyE8EIotnJhm6qsEAjpdLOWEJURWxWyDwwCzVz8FwxYEd+iurWGSok",
+	"2n4rTdcLzwYhwOskhdCRz4ul57LIYxrwGP15tPoxn9riUvaijxTgzhQ34paNKC8qQ1p/J1oM6fCY4blO",
+	"TEvuJhWXcGaZqEJ9J1WT0pCxmCpWr08gLkxh5tEE3kJkAP9+Rqma2NsXlSE7FnZuY1s6eQbFm+ZG0E2y",
+	"7jjJ2Ukm+Cm6g9VISG8rKtslxBbdgRAdMx5/M4p6b+Ah7PI0PeFdc10h7lnEjGs2hIIoNnK+6rZI2kdJ",
+	"JfxGZrndF4uGFif61C620X7pwqR2bHqIMc148BPNepmgYOReYs4mJM4UKXEQMzTWQrddbf8secRzUQrk",
+	"N7Tum/cOjx48/MPOnXsPowU3CxcVt4ZnORB/fw3dQ+3okuqxnoAq1XyqQ5Yrc55tFcvQpo65D9nn8GK5",
+	"r4k4GSh12iHd0PTkxNXPZ2TX3OIilb3RcHcy0QN/ttnRaobi9XssDzyuBnU8zMY6N3IqejmYPRKyJtgj",
+	"PYBSLHj5vAFB7JJ5VgoObzatJ7uIFj7DFT2GlPsX6Ib2YpzLvl/fBMC7kNVG+rnj9lA68pFIg3ZgOa6n",
+	"jJu5tD4NA7fuQbu124QgKGmJRalLar5EWb0uiNwEpeobVBfkelDqZ6/ZXNsEM07Fi/EjWyuEv+L0ZBV7",
+	"i6REZEys9qRMSC5bbcvIpAKRleatNqveTxxWOeImaO9dM7OaEVOD9jXzcJwKmNBuadewHdjhrogthhQ+",
+	"9baRrDMrGHMKe00Y4NUuxmFaOQ8rDhyQMyw441TUTujaGOOc0NJTZc/RBHPlCV2spV7nexBdhfwoE0Wo",
+	"lEsGAKkmBxbuUn0gut/nepZFknO6yEaDSgBGllrurx4TfN5r56t+TV3PWxzZs3zOi49CzUdrPlrJR+u7",
+	"f2nO6g0u/jZe6nEqztNDTY5lMRzlkBaJmaNOT3NcjIB7sJgjmN/IuLjEnEaoRyGjbB3tqXmGkzYYZBQD",
+	"3kwRdt2HuhBT1ldMSUrwywT7bBz3C4ADKSaUEttgH1PuDQw40czeazI+o6k6tiYsLJRgvrdh85Roh2O7",
+	"NRNF78dKuzh7a4GcDBQ7lU4fJpv2+q55M/Bqt7yfX7w0hc+68XXOUxEt9+aPC2TezXTfXq+kgDoeAP5o",
+	"uCK4BaW3ZsltiZbuWloKqEkFCfa+957e3ExPfRFhAjV3rbXUOsagVmsxxiC0zMlwSeKpF6Dt+rEG8y53",
+	"x9ggQVZ2AackLEANAS7IMDmbFsQeOhW4UIshig0crZS93UhVvxPzqa7gPi7EoSK8YXaA6dR2A+p1orEa",
+	"u8X/+aOxyKYFVXMVvte47Lby79NwWe8WRZp2papzSwD93uerai6pobnaCJCmVw/B/rbG9N+HT56uEC1y",
+	"iaEly5kpYZt+8iTwMxOBaSAbKT0+mbrHZr4Am3g9LDgyhe3Ns2SCcQJUOTiZVEl7EXe6Ohe5NxtRB3xz",
+	"DC6icmvAtz41HD4ujdhIkMu54WpM38iXHTWRHTdrCha01VftePFme0u5nKsb2nDGAC2uvpkLOR4wXMKt",
+	"fEEW9VC3KRMfZF8zK/LqXt/fZZq9UbifrjWbTL9Z9liAcEIi4vX93caeWdMSmO05CQjrxDIRDa6DmbYP",
+	"Zto6jmkBg7zyxJKGp1c82oHIt+vo43A47sWokFdGTGHUkVQ5Ko+Yj43gEjP51OyAXLB+/vUQCgnwKeOU",
+	"nWWu7y0qDe7AASGAfJ7vHhTtwEC3UvuKus1OJ7OPAvCpDxAdJxPsRBgluzswYmAcrKurHZRnf1kaW81a",
+	"ataylLWcR0j7chUTDlWtY9Y65mau04JSFUqlA4fYPpZ9HCOwb6VmeZd3B9bIWQb/cDFeCMs1DRExy8Z8",
+	"hcDBQos7Fdog1tDhYoWzYFehxcMKPc0Z4Ox8TBREJCuq8uQZl5p3IcKKYpJwvG0w5A55LADeCWyriPVB",
+	"zBJtxxOLKQKJXYfK9AHhw5+pkwJwpC/0sRy6mM45UL6kCMEiozzZpMmvrI4luIp5+TNbQYBebhAoI4b7",
+	"zqvgTPOpZgM1gegumwCmstgmoFE8cyRknuTTiLk/oQZeKWwZ3qPdjEIW0X7Cn7ij5k/cTPOX2c6IYhNt",
+	"ZULCPC7FgFLkZASR07NFDMuhiua8mKbtiTB/05mwpTFnesQP/ZSojvuYOixDzViEsXK4Kh8ltCAFbL59",
+	"szzgUzF104Ndsd90eS76gG5nvytWgo6xHXtEGVWR7R1kDHO4zYTpX3TCK+cLr8wvaJkYaDUUiK7qSTbU",
+	"gDmznc/USUUbxTF3DRDLBpdPriD2YSYw0raDomrMp3a5MDDSC7gfDs36pIkUTDxGQh2yOMNWVcawNIXr",
+	"gYoT4smFxqJ2MTBXupD6sR4rrgXLuAQ/2OcVIYZgpwIyt4qZyt5J8ElRvbEGi7pp0o4obBv2OnH4aZbs",
+	"eLMtF+f+jMtFxibezaGEWSFunFPt6AVGKDs7a4VyhTaBTJRGTUGJ1eN271cO/OrFjlvQcK3DDKhfefCg",
+	"tuy0lo6+4+Gez85g93KWfvGpwHTPFaVQc7gP8JuzeoermWjwGZkbCLkWC4bRy9Sw2gy6pEDYGf1TwL8b",
+	"w4Kuc7VRx6+i6ZNWiWSQICSa4MgG/LODdT8CW2AIoN/AAWuVJ9Xr2fLDixQtXPvyV3K2gAvqbXS/PSrg",
+	"3ZnS9YqDdut6uT5o0Gx9891vXT3ae+9GUCrzGbRu7jaajd3G9eAiTHrmGqxj0qMzWdv0trTpmTOZ6Nyw",
+	"3EeiCBBZYOMjSWoDK1+RpL8k6fa2femVT7mlmax7omHy9ZHe6kgXkJYLDrFb6IWHuJRuW5XzQtv7YjNe",
+	"HqmkW4lzGLTpN8eS/8D8EzOMwOKcZ9MOYlJCckt4dR2kD5r8i0oycXNzoOJB+5NPVwvfWXk5wkAnfclz",
+	"SFZ1cyOz6nohMtsxRrfYy+2UNHl7+OvcjdoAWQAIdh21Wo0ELjQ42s+uPKG/ZtI2qpInClJZw/y9vjB/",
+	"1kgH9iOH4UwWzkz0sBrI2idwcSLG8mNVc5rL5TR1dsPlQfGtS80LgXYtUZWOw30oEHp+8HtrRuJbunIp",
+	"wfg+TdlUKHeXeSbUfv6Kg6C8ttT9YkLma0r4ysvcdZTAS492d35yuq3HtTA44MCrtI11bx3yERTeBhqM",
+	"fu6ifnaFwc519Opb7HCea1ns3Oxrk912Jruiftwim51b6tWMdrOn3dXzm0ht68EVXm9w6ykt7C9QAhiK",
+	"yNlkRveeFo9ExlOvtiLCoJnGsBoxAXBBIIrt9mSK4QQTkfQHeYUAQmZFwq95oWbFUcoTeSaEDnH1g9sf",
+	"3IUdxZmJePGHJ0l/RoAIbt8320lNvQ2/YztBe28d0Qi7uWyDZMWqbC4ewUJukH1Hy7WtxGNXcEWJh85p",
+	"bWWsBZjCyuiI14pE+2zx5cqT4pKtYmp0I6hNja+xqdEidK5salztGC6xNS49VzUTOQcmUhsQL9GAuC6h",
+	"3tSCiP2cb/mOde2HVqm9FPuhRyc2lb7tXfSk6Kqruru+eHy5lsOartXmwFqa3s4ceI4CNRarXx58Z1+a",
+	"o/NVQb7eBV/1HhlG8HIF+q56/2Fh1rMM0lrWws1lWxJx4dnJFI3bSVy6P7QtlddHj0+GCWZkW3lnXGFM",
+	"PMxVJrDcs+tNZYDQ3WDvqIxxycTjREMimEuL63lyDs9EAdRdFnAIFG1sGk8FzzwAuCNKdyqX8mZDnsic",
+	"JxKR52lAmI4eFZc0wqwjAnWjT0ne2ZuXd8xhbMDLHZtnNi/0fDj2acbmIg9OHe7jLBF0WewhVVrDDJKd",
+	"IU9SXKpTIUY0dDAYe7ZHS/M+eUIFwSg+HhoM2kFr72azCf9pFoWcg3YwbgVPPyV47xlzptdknMh+ztPT",
+	"DhHE75gRay5d+TF69N/SVBtdSMgoOr9hOr9R0bkRXLoDnnfUSEh4qA7evt3a3YNhrSG24GhfQJxm33Rw",
+	"Dk7YvojPkrqKfLgyza0Fr1rw2sCMqRzkZbcgbWuxjyXi15UndM9XsmXCNzXi9KtlmrSbtuaRWWZ7XHYO",
+	"zlO+PVO/pZHUB+vS7XUbnapwod0O9LkRz70ipFYAmZUQVuXWH2mR3buD+t15qoufVhBTZ0Vaqszat16D",
+	"wBSAdFhP/bSzrwNTtlQnaSGXBKbYpd4sMAX0ASvFnohUyb5GPGth4VkK9QwKQ+mcDXneBdTsKE542hll",
+	"opc8jhrs0AWn0KAApwxrZnGGr4VMj7sDxjX7vZYRd37vOqiWkkWZ6ANARCy6SSx028ebOGtk+K1N8ceP",
+	"QiZSLao+wdp7+E2D3esVfXslrEKW5OxEdNVQaKvOQhOgzoJ9n+dYSM415qEK4GyhdUR1A+WvNBTQfwVU",
+	"yKRpuvnQ1wvjdKCBFxun0+WSx3xGQbULZDTMZnM3CAPvhJiHBUm+jd+bIfTxNN4+gDtgjtaSdm/fn2v1",
+	"xrWi2S//4T89+/e/CcJziXnGfi89sGd2tqu4KlZYkWKh7y9Zn0uOdbZLvKpzA09+HflTq8xe5I8lhyty",
+	"xSWOCvruypPiFq6kLdsR1JE/r7N6jXx7jciflY7hMu172bmqucxlcJna1HCZpoY1KfnGoUHQz/mGBt3r",
+	"uUpEJb2oqPTXS7Alq26Evu4CpQFzkQ0TKQgVOjRqEhb/Nq3S6mwQhIR065KCkAqSdfFJjFRgaF1CcMmx",
+	"SDWlfbXl+dpn9goEK52XDkAwsjt6uNzEewffu42kYbU6NjOwxQWgYxFrdbnBTh8OlBTvJGkusuBVjI0q",
+	"b8I6NurZraiFvUu2bc9uwEIT99xOnaFMVZu6zd7PtIRhUpqNvJgkLuOSTTxkAzURj0TmW6MTzSZZkudC",
+	"eiU6zDeLhacZcOoGdh012Ec2pKoULi4kVKs8mTL0pkEwlzVd2zYWWIfLd+KFGYlLbwbP//Y/fv3b//nL",
+	"3/z2q7/86fPv/vDLX/3tV//uT57/6H969hc/tlFJHVzdquAkB9VtJb5wI/rwIjM06QBAHPpqi7KKlAgQ",
+	"qmGQ6I6GJgmtYvl6riAOVq/5FnLh7EasJh7OXNja7FtLfVMbAgsEc5aio7LsE/CNGckywfDKk5WCqOYo",
+	"cR1L9coYe2dJz+byyCLj7kqno2ZALx8Dqm/i5VmEz+8arisFn6dp+MCaZ50pmPd6opuzyUCAE6mKl024",
+	"NopAfouNtbA5BiJnjpAAtzNjWGSLraAw5yTIP/v3/8fzv/rJprfvxaWC1kTwtZfC1yWbtRS+re31vGj0",
+	"mRL3FSCA69dknSnHWiaVD02btSxWy2K1LLY4zipN1WT+prNcsRMozZczJbuCDVUmzu/6i0fw0cICk/Az",
+	"CEF4o1Wm28fyWO64knsNksCiNuOuOKKRq6xkRi/LWGSNVE06E57JRPaL+oXwVE+SvDuARropT4YsV+qU",
+	"cUYFC80yKIxRnkAarCsaW2o/E5CTC83EWfJISFvUsKvGaQxiIRh+uYzZiehzaRo2XzXYPaoTSSXvzGKH",
+	"VDO6aJ5K3EUzvdrHbb+OovkfjVEG+DrUA2xgGV1XXLBha/aaQduagTg0lTGoJ0yFJ7HqrhkkCMVkz8ZG",
+	"vPahVLCtF+m1yU8wJtviLXdNDzKdmuMFVbLzQabG/UFR+1KKFBt2pQUbw0RrXGCES+zyoYDjgbU7pWLu",
+	"XTT90+inbCIywcyJHOU2BzofCMmG6pGIzS5gAEbR1UzPtkChWbjiKRUrLD+0ZQtpOwpgRzUULOZTjYOx",
+	"LZrOe0kqtKt9GEJdU1bUP7SbWImQipdkJeckXrdVaszBm5dXwM+OyF5glbGlBQZtCegLKo34qvlI4Qis",
+	"4xolulvn7mzl33R3kae0ohdQ1ozq/C7kkUc+iVFS4N3BLB0gNi45xxEo9rGhfDxNiYgPAS/CDDE1xMdL",
+	"irFFhoEDuKq2tvZwVFTuxdlhCeLJQMjQ/DcTtgFbghgJL5QnLCoVY/KMI4fmDSKE1ZDQH9qJvNSpd6uW",
+	"eDyZAj59a/daq4n/FwY0fa+Mvl0d7xEcsU7MpyWxPggDWvMZgX/vqNlst5wiMZxrD5QKOAI2qizl1R2M",
+	"Ut41JNMezQuo1uj2eB2qNioORk3ZtqJsYKw0d9lccENcyoTNFkcX6KObGvrhETt3ZTcgd3757h2rki4P",
+	"07rvfXLkvrhAdlvV4Vnn9CBNmT83VsytPqtbndUFq1ocR/+F5UHmK57GK09Oku90jNz4dJ06ZVXHpvYY",
+	"v0oe48qjtt5JW+itqoBMsKdsY8yEt5PvHJnvV1Fq5qoxjSvI7YfjfOEp3jQVoJfIRA/mcP2d0fRf//TZ",
+	"T37zz7/+3pe/+tWzv/jxf/XE8CMzyqfP//z//PrH33v2d997/t0fQHl33HBEuTq822o2983eJDnUxv6n",
+	"L37gfftPX/zw2S/+nr5dI7ugavbnHnO2zVCWG1qNvCbi4ujWQfm1Y2ij8CyBMmIlQUT0wJOxTqTQmhkK",
+	"xpSsrD60BsGc483qkcgeJWKyUDP+aB7KsE/j7iX9cSZsUG7igoNR0bW/gt6cs6HSOdunIGDNVBqHVMwF",
+	"qrXI2HRj32s17YsNFr1794iVB63zTPBhRMZZ0L2NuoxSNJqs55Xed0X+wE72AnTRZY6h+dr/aD/ugFFX",
+	"24cqjYXOOxOe5B2aftDebVwNg8yK7z2egGrZbOyjTa+12zQvKMNnWq2bjV1zwnA1zftS5R0jlk3BfEd/",
+	"3Sze6XgvfPLEskzIdmDXEZoIZh/oJCVbJnyI7jn0mF0HTgcKjj/EPbM6IyFjM1FpTlhrt3gAheWC9l4Y",
+	"jDJlTmki+0F7vxk6LddMrdlsPt1OBbZbfhZNp9NaqxFbxSHNUYVEs6Ealp3dZym2s7hYczSLXDU731HD",
+	"k0TsuJNXndAAHFtkj0SGUUUwKCz0JNIeeVTAK8cZFjo09CvRXvxQopnmPfBfdXmaGjIFlS2SYQWdeYij",
+	"O4JRXQChKS7DQ+uyYrsM1wLNDA3oln7rQH5X0N7d7h5RX6vDfLoB4Jjqi7XxxaKlB1Mz2qgnwDdTwbVg",
+	"GZfMUP/V79dCWQBLqS21Ej3EV1Zxk2FrF5+5t7hrQLQCf9gyJ5jjZ6t2fDAa3YtfTRcXbN86xmA6ErWZ",
+	"5HKtcbjsC/1gtCubIdnBxywVuYZYD4hyiEWaAImx1/QbmhGzcB4x0EByBX+XEBYM/yxjvuUMKBaBth3L",
+	"EiDMgGsmFQ1D9SAQRE1kg31gO7S4MfgKNdVXFqEOXHGx1Rkax/JYHgyV7DuHHf1i9QuXY9iHACmds0ir",
+	"LI9AMxlrETfYXd4dYFKiGQ3WI2Fx8iiJRWxkBeh2PLSeOnzBrMyxxD4cXjzI0jCmj3kCXni3jj0F0UGQ",
+	"vzjOMiFzr3ilMKodTjjRjMexiEMbfcMU7JCAmAvzuWsSoNZPRM+m+aCccyy51BNYAYVYeYl0ihdiXYCz",
+	"gQ2NslYREIH5kUAsXix2npGybMb6WZUuaVE6FIkw5NmpMBuwSGd5Ggb5BDhEFuszW58Hp5jp75HInBI+",
+	"22WmzEnKOq1gs8pAsBMvTdnMdRE6li8UnHlosbVk1cyFDdpGO8x5PtZBO4CPN600tK0wjPuxWjgmTLDO",
+	"yKxNfgUQX0aUdRV+foa0fuWJvUAzvrPygZxjRlikQ1G6zJAn0vyMbbYLwxwwFT50HN9ixdrfPQJdhpGd",
+	"YdLsoJeLbMKzWHsAcSpbsUokxDmeCMsF55VudC5ZjlU7A18ZZ+AmV2FxquiyA1Bzw5eMG9Y37fLSQ9e5",
+	"ZhtiBcIxeKFFRFF9uhT0voLQbKraqF6vjNrnrnKv51XqL72zSdF9GOlLUlO0ppWvneZQRxe89Gmn56Jt",
+	"eD7lyjCBA7B8YS1HoKncA+miwhDWy+/of2FsJIu95FUetfcTnR9S/6t4Hmw/RZEJuvsLPAD2x9WuMI7k",
+	"ED96Jb0AOIN13AB292sn3lZmfWeYXpjfgsu8YYkalaZGieejESZB9hOdgweWj3M15HnS5Wk6BbBkXlbQ",
+	"HWReYmb8iKcQmp6aQ6vJG+4QOQZ8NBLSylw21yz6o7EYi4bttDOWp1JNZIemBBVjVK8HFumkx1rNsNls",
+	"mqFqNuCPhD/afCCGWqSPhF6E3HdoHXov0jTdJce6J59RniukzhmJCFID28Egz0cAkxoGRZYs5dd5ybT4",
+	"mSNLH5IUs8yYnCdD0fkOVio90Am/cmiI/oAncPqohqk3QLu9naGGAB0zANhkCJ8QGeapXG02n7phHNnS",
+	"rkxJsuyItLfQqP50PTJ6yUZtnudiODLT3W1e3Q0D/khkRsC0HcG67MPGuL3E2CwbddcOcCO7SvaSftB+",
+	"8hT+1mMjeNl3V8EgmN+JRNtILIxOTnQHL6l9QMeJj0bmJAmuRREmhj1Xb2YI/xqoceZK64qsg7EupSdK",
+	"5gOXd+QfVWrdP6v46KxDAglNjiYuXRElO2MJxZSDdoDhYXACXGqVFkIubUGL/lDIvKOT74jio/lTCk/z",
+	"5U0lfemaqNYgSPbvZID20GzcvLnsPoZBrnKeEuLEbnOvtTKmBMR0w1629pthgPvY2oXcXNjBZhjQ1pl2",
+	"n54fSLm9o6upKxRmUXs6avXDeTpc6M1KIs5Z2seVJ+46L/V2HFixxgUcADIx4G9w6wNhXS6NPFO4FW4Z",
+	"aQYiAPCms1yxKBO54UkRS6TOBV/oe3AySV3Z6PX1VvjHapXCRiud9sXujKVnqhaEakGoFoRedkGodnJd",
+	"npNrPWFjQzcXHoXz9XMduEg/Z38B44JmvUwNsaQw1zmCajXYgUTGUyQo4OdoZSV6vbb3zAJeXYb7zGNs",
+	"F+Y/06maiGyx+eMq8BqPQjwNg7EExjGTRlvBTIA1rG3tuFQ3XM3iaxZfs/h/ybaO2jf70vtmL84+csUR",
+	"9SdbSTjVzqYhiieIeAaUSNus70znTszo5skjnpcFk7YTaqSjoCh6gFQhFaCjGulDgi3GgofyNFUT7WHE",
+	"g3wyAUjQIT8Vfh9Mij7Pk0e20tTuboUrCVp5m1bphfqSuirLRBfX1s9DgBEG7Z3dpml9yLNTwxJxNa0f",
+	"iCRFzGdQIzYeVbZBHinXSiIfqaQrWKu5v7uO24bWCxfvskQZz6+2a9jCiblDeBnC2RmuCgB93YoVSezz",
+	"/DOlgAUruBXveV/EfZHdXaUgaAqvMlFXA63Zz8bs5wjoBIbfA+Up0U7A+rhAxoRHeJNIIheDoIWgACIN",
+	"GMqlXEXQjfGTpCqGAOJxcAwvMfLlOpRj1TAej3gkdVbvC8GDtJYa75J9w8k42wYGbSrmVVxbAtpdhAUA",
+	"zgl65yJsFzS5J4EW2qh3nSROBanxOmjv3zAqKv005I9B4ddBu3XtxlMH3QoN9XI0DmiI4kUAWGdjEGJE",
+	"v0EkTt++aFp3MKidSRIbfRPUUrMlJ6nQI8RuBb6vZJIrgL1uP1mqFQOwTzdLIBCrMGdcMzOH38RQZH0j",
+	"UhY/tm64X0kQKX7bgzgdCLwCKT9LVJbkU1iQMojQ3jUU/qqDsxwcHtJohPrp4NJ5ozQHeqi9ve0Mlc47",
+	"RaIt7mHpRx+aqur3Ukg3/u5NwzV8w3tcbvKq90u5sRZKX/E4FXEHEtFLK+dMKHpuGq1rsz+W+5z/fabn",
+	"a0+3tUXg1ToTiM5ewToucyvPQZoW4Nsukz+BumFdsQn+uAN+LO/ZYamTtQqiJdoNyGjNcJ4trBFl+PeM",
+	"vutg0wDSoPj4VIxyCPyUCLJeWO6NoIXOAUO7XFEHplJEEZdiwkCdnJekPhyXucCm+q/OefaIz+m/q1C2",
+	"a83menZ4HO7l6q81O6vZWc3O1mRnL6tdo7Y6bGf01gXHWI2vLjEu4GdXntiiGk9XUVhu08sXkydek5Ll",
+	"pGQrSmK3rhaMLw3O0wnGBAPm6tecl6C8ltHCHoAzAdYrL/vG8imC35bCTZYJF3vNGZGUx3GCJY4+zMxQ",
+	"80Q4MWXIH/sPbdWt0jNXX0thxa5Ly+SuqdlLR81quej1lotmCe05yEk5zxOdJ93F6du30Z/vitqhGcAV",
+	"F0PY2VypU8geNcPTIoMIwozSSfGfPZUxAZYHdNmEFq4+JGN36NIvENE+Y2qcd9VQNI7lLGq8eMy7uQ+2",
+	"HLLxyAJMQUAkDLbBDthIJTKHyqJgXlHOnmERJnFabcZhLsi8Es0QazoX8bEkGMVhEkuAfzQLgBkjUGgN",
+	"QC0x6MH7jCkJqxHzKVVlMz92u0LE+CPg+4vHeQMLrn6AKj9MD0wyZsF2oUpUyEDrhyc39+gRlI+CRX0k",
+	"sgZ7iM6DIYeCn1zD7tzCtzzs/KngAIzp9Qe7aZrnmQff9dHR7Qa7A1/7j0uJvYVBoOGsAVGDRb1MDSNo",
+	"OMoVgmlOklhIqsU5TlOmczHCcRxIhpiUEFnqygFgFjBsnm6jTwTOW4ZmK8zd6YkJJO/AAYOwkAhi/8wg",
+	"hioTHfwpwrp55swOzYExA0pFLzcHDMbwoci6QuZJSusfyXGaRizpManwVEy4ZkPB9Tiz1U2LqFc7Zs4M",
+	"VxuYy8AGSX+A+KOV7kqIPZmDROd5USfh0N1MdiL6iSyschTWVmQw5SVI8irUzoeCx0WDZyElmMsGfQLw",
+	"G206rDtUgSGxwI+gaJZCOudxFMyBWFpkx/AkCMuIeS52zGFapbSpGagwW+EN8RaTamJ2Dqse2m1eMLC8",
+	"jO28+TBSqISK5xQO7UJECTEqdWnrmLcxojEMhBwPDc2msMbQPo/51BD38mgMsTcf7DzimekBqP1hLkYf",
+	"2K/NP76JLZg/75hWKuZwMEemcVG1uFWi6T20L+cDczRWXeWTaWnKdoYF7ndRuMQFF5QAfqCKhWEFK67A",
+	"29Pbru23p7dd629PXXj521MCFT7CDt6ePrBdLMIOd1VAfdTyBrvN07SyEMp+cw+Wk9ugfAmG8osHOSe8",
+	"X7NhBdBJdCqmEZTBlkLEmkUn02jRcE7F9KJK/85fHaCdloYrlol8nMk5hGZ4i+orWx941dCB/lffsN0m",
+	"qFTJ0Bw/Ow/6lxtrInPRF1nw9ELKkgIhtKSztbPXPGpd80CtCpaFkdb05ydPYEds0D0yRXjshbLNtdbl",
+	"sitSKLiyGwaQIGL+bu3umQEhrDc8aDVbYRCPkV90RlebQbvZuLG/6z+8eTVo7zWa+3ulhzeD9o3GtZuh",
+	"q+xyw6wZVT511V5apGCPoTxNoThBJPfVMHAiExZ2oZhyIyZB4ZpmGIylP95dchPQSFut6/aBGWWr0bq+",
+	"7x7cDNr7jf2r16AOjcp5imb9emm8pTFrA3zJeX6Wxu/PBE+6E7elJ8CJJ4dw6s/WfM1bK5CJOpTpEsuR",
+	"8JhNUCwdjUDeTyRKEyjNoCIDoPV8umZB22r1NRN8uLR0N+kWfQU5bWxspHwMtwK2zbqp0kKzJAfW2FVS",
+	"J9pXd9kbUS4e51fgXztUXuzNNupska2RFrVnpfmK2mTuZaOefevwwf3QqA5YXwg969Z7vzuHyQ9ISNb3",
+	"D12fTAX1Sr5+W/GM4SDNfDQzjMdIaNGTY6rYdRy0jwM9GOexmsjj4GkUzv6I625+KhIAwQFtusCaA/lA",
+	"HEvGMlvswIUL2DECmtNMu2b+0CqqzRHNMUI10IhOhvbRErSuujXQAzUpQcNJiSHxbKKyUyzz4JVy4qlW",
+	"uBicloKq4phTJDKW81OB6jHm60u257pCca0wHtD3Lrr0VIgRwkDQihiGfiyhnDtIxHEqzHewFL4+u9uk",
+	"tsh+UkiKA572cAVdtYjcn0yqJjpkk0HSHWDBPPZHY57lUErpWEYfHHy7c/vB/ft3bx/de3D/MIKFbxnl",
+	"GQV3yJigVIebLCJLdyNXqjMcdwdRgx3o0+Wn1RzMKq3yECbkVc5bqlUe0hLj5uN8Fp/eW6yJjxJrZcld",
+	"CgnszsKaPWjfnZFeUcq7cW2/JPU1N5L65shBSewL4Jc2s8t3LM0VbLMnxwHP4RpUZR4cB+GxpwQcU0rB",
+	"MdbOOw7aT479gnnHhtU/fQp7UsxzVtqu5JtI1Wrv17kVs+N9nki80+YvsILimd7RRM7Mgp9jkTtzJnY+",
+	"UyeLbbbfUiczhkQyCJr/jShqqGHjgKIZw54Gc1l1dPwR16em9Zc5Pn65CpbkYkjKE+VVWRF8Rehh+04p",
+	"1SgGaXnvaiHvN8Ogl6Q5pjPMAx8/DV1h5kW9tUxvn6kTyEO6WuQXUT7uaTIakQbjUnJdrWfzTJnfYZj4",
+	"Beg/QXvvullXSEnu4jrbXOctxHc6F+sgh8IJrunQVnkDZg0XpgasWu1vYSqnPmX5JOkKP3+TBAhbqwur",
+	"e5EgSrJ22dhODiJowFwHpkUqupDOOUFZSCo0J1ICBPaGjNx2dywzMRI8LzVESh+3NcYibA7vp5H+PlMn",
+	"DXavV9W5tclRVUos5CVDfxpJJY7FsYxMs9Bhh4TdyEXGUnOGyoosU1nDH9jsPK3c+pk6QUnWaEuYbtU9",
+	"7WdGSwyZVkPBBmMZu3qZ4PbyInKtaoNiEmeZ0DnPSJ/x0D/sRvB8fkFEDGWSj2Vux8O1zWi3g0ePhw5R",
+	"obOCrQJAkQPykoAMa6iRKGRm7mqbIcEFnx2IpYlmRMXakLcVoV3G0JLoWIL/iEgzPIKDgZ9JxcYyVuRh",
+	"md1b6+4yUjC4kWDqPlAJ6hFjCdbrqGu01TiykrmZv0sOZgfOedaE68aysSy2YHGNNKKILzp9eBaItoLp",
+	"LWNTwIDRP/HBe+1ms9lCsv6ZOjmrWep77/r6PXi5tKWEZnMqjdq6Tloy7cNFwckuWOaqkBmO/LrHUy28",
+	"5almvBVrvEab7uPzl3GaK4s41TtbknpQMKmQcRbsuyf2+Egk2Rh8lWdIPQsWet2T9GHK5erFjoH0FKkT",
+	"hrYkGMXhkdgaGbWO94F4H+B/TGWMrqtX2Rnci3Td1pbxip8KbCQXCrd/9ekSJfPKE7yeSwOoC2Z3ARky",
+	"503Bdpsba2kL6dWMTtZamzidh/Z1FlUyPKF2h1wy9KCh+DZirsczjJjYTEtbS478ljq5F1dlcM/f7Cvm",
+	"YK6PBmR7WKQ/Hs0rHWYxjOZoQQ0hqdG5DMwyJYXS4lQOo1+YLwvMZvBD8BSA4pZADhpNTaq8Q1ewAnTw",
+	"MFejmnjVxKtGwt6W2pmbhORuA+JWTaRWiE5eAgnjYiy7LoLZD7G8ZeFgKHyrL/KZt43stQQsxpzbUlDl",
+	"+UcLwT3vAA0FWCrPBWSftnaLxwAXaX/YC4NRpsxCm5/o4dUCsNF+39zdP6/IjTW1IhccAAaj2hS8udoA",
+	"lixc05MpLef20RXuDo71TiJ7aqECYG/CWN8zr537TZjzJT/7xz999jd/8tUP/iywrKqDHzmjQMeWSrp7",
+	"/869++8G86GH2MCX//CfZttozbXx8MHtu4eH1c08/+4Pnv3FX8+2sTvbxuFHt00bleP4f7/+Lz+ZbWBv",
+	"toF3Du69f/cOSFtb3lXcpbPuak+NMzxJWzhpXleoJlicWHXHQyFzFGPNOm3g49VCxstcvWI4SjkWMqm8",
+	"euCTpZf0qw9aZqeyjh8xd9OvOch2J9su5EKPYrHUKzoUKx0j9ky/KM8IBvHgIDruk+D5v/7pV//uT373",
+	"f3/v65/98Vf/4Y+f/+8/e2Jo8dN//vX3vvrLnz7/7i+eGFL81CyH/Zhoc/HNT3/8/K9+u4bqQw1dcq07",
+	"J9QG7U8+XR0XtQVg7IDcK3wkFVuEORM8tTkzF7m8q0CGb6mSun1ZDfPbkenajl/b8V2Fs7wgdGsS0IVy",
+	"wJUnZIhfVN/sAwt3ihDYIhMsg5QnERfmMdsahrPmA5FkLBeP80UFzDyK/RqWMHtdK5JtfvwWlx074yTU",
+	"XOnl5Ur17bs8n882V29dmfg8q01F7iZFTEjA/4NknUTj3z7zWFTAqUQiNo1boh7LJZqKWw7hLigrT1RW",
+	"LslUccndVXV3G2/1P//6e1/+8i+ffffPfvdv/vrZn/3p8x/9+fP/9btrRYRQX5davammk/8ypfd1KWst",
+	"vW+FuhMSBfQI4PnK9GMNNH6JYe8jeOOVN+qZaaxj0MOFqY15WxnzYBEXGvJwibcw4pk93Q44T8gy3+aj",
+	"EcQlBHqoO+YfzWYLzr7WyOMDvpMq2d9xT8IgUykm/YER3UyKmA7WuGvRwoCt3e9rpUatid5rVk91LoYd",
+	"vo6MYFbqku17PE07npRAwcELFrgUN2KxMlYUK3SHKGMRglzeklyNOhacD0SQFYv9ze7j+RXzw+1YTTAw",
+	"A6lNerVQUJj0xroUfbsCGa1m+1ee2EO+NKzWUdmaQLzkBKK2rlyedWX9S7iuCP2RPWDnWclbMjEc5VMW",
+	"4T2L2FieJARTISQeJsx9tFUsAahC9HoCsS4BKQSA/xLt8CFkbIt85BPlcCyUdNl6AIfRUxmWCLeOAZ7k",
+	"a5cBhyC7SykCvrV0ucB+VBAjEL2e+uLlAvEQ80RnhMQ1xb/LLe5d0/Z/KcJfXUbzZTchWcORyqw16UJk",
+	"yCunYrrclPSeeeECbTzvielZJh5zuQ4+vMdgrLXQdPlRi3bxMZUQi3v59qEQ2LWRXRAMppuJHHfrEoWt",
+	"ykwiQjVNtMVmEEb2sbhgwgyysSAN/z2xcYEH86dlRZmKx5jLszKzeU9MLzuua3VXEOKJwhZ2bKNh9Wy3",
+	"4Lf3xQRWYTWOa8ZUM9ya4W7EcOEMMS4tlbsIDntm9NUR0iKmczXSgOmSyP5FqG4LArUssatjtF6NGK0N",
+	"T+vmHDZcLaDEuw5dnqYnvHtaKtQOSnIlp35HZQ62g5CcIttEZPGNXHHrqKtkL+lHLBa9RApEjQIMcB47",
+	"o0qIT308EPMHgLZqlsRC5kk+DREwiHAyCcEpZ+LxSHRzTTU2DlgmuiIZAezP0GjlIibsJ9f4N7SfpzYQ",
+	"tipJCEh+1hZi2+FZlpihUIkQDz6KKo2YuQJUKgFvwhhGyPBsI0XCMwBEAR7qR9IsAqgMgFhHJTCMLFcq",
+	"X8EO0PJkRTcup6z0pZlqJj4DkCdo+cgaqwwpylVmlgBHj2D+5usQyM5eE+qHlMY88yXAP80tbZxBrjAV",
+	"0LBlXXDBAdKT6N71XSw9gi0AftXVJmRkajchuNRmd1TPfsYdnHBvnEESpx53B/RdL1NDqkAWx5nQmNm5",
+	"v3sTpoR7p3PaXLMz2Bbi+BNgvt+nWW00epmLOAJALPHY/GUTTt0BPwSROcJ6+poqkrSusZMpJFXg2VQy",
+	"nZpuVWpOMl4Agg3XAPNbBSl1xE/Fbeol2KKc+zJJ+K0rb5WRTJ8cB0PdT+LjoM0AtvRqq7XbOg5CdkzJ",
+	"afjLnbvv3/uDh3eOg6fVxTROEsmxWNE8QOm6QjENcs1eFsJCO+utIy1EMDYVRC++NtbrwQpFd4xmwU8+",
+	"LSOId0XySDDCtJ9aokLXmrt9KpW+wtq+lSxzND5Jk25ZwvNLueml4lxR8ENowUrf4dFBwmBEMqATrq4A",
+	"cL4kY7GIxyNUurtcshMwohNSLOBLQ5ABWtZxFGRyBzDB+f6SvCgwtUgIvF+a3hyxqCzQknzHFlpZXKNn",
+	"maL3dvIdqKMCJT7E41EKyilZhRf1mMR6aYeE1Ord8UTm1/aDedRmqOtxD19vNQnj2f7bvc6zjE9xiFVD",
+	"wrVU2aLKJ9f2ZwufzFKai4CrJf/R1qZvtEjGq6fo43GMy6ewjsraVuafv9iqx07G2oi/mmERT9/gVl7+",
+	"ZcnEXt5GeV/RzYccOwoBew5C7XSXSx+hvtksj6zBDpUhuSi7TdlApTGVXEOR1K+4BrjzUkkCJbVuwkfC",
+	"CEge2HA0S/a0oMDyM8jdLYA2tVgf9BVVpTOKgKvHBMbCEqB9qWVQ4iMqM4Q9j/g0VTx2IH2Z6CajxOxs",
+	"NQj2dhR2A4q6mIJWS1yL6OSitrz6W9vWnprZRYUmj5HIDLWr5gVmQ2encpYX796dxbMh8KLVJ1OMGPER",
+	"sOlXLczWn8c64bY1gT9HP0tpMReG365O1B00xCLXyG1CuzZU3W+WKQLXcVVWSVsFoGZX5Q8vJhpqLBns",
+	"JUYRJluNyxUla4hlVcfSEBewq7z11h0j5tpj23jrLd9gUB4UFRrgQ+FhNrlHEcjLnVMxjQDR2g6+RK0R",
+	"h9xwmmNpTTJaPBIZT62VRZNdxppeyRDlt95zEODoCFMZWlgcK4a6DaFfOJY+OJb+lGgFjpKhMBNHXgv8",
+	"LhvLTp4MBQXWDG1mLhgUoHpsTvqn+Za+xGXroE1C46dT7xMoNgFfDbmcHsuhreKK4N9pykZCjVKBrPdE",
+	"CGmYZncg4tCrfVTak4Tw9Ggm7/AkHWdC4zbi+WCTgTIKjFS50WGoRdbjSaoZT4Hr0/HCQJ82k8raX0LA",
+	"5BrLPJuaVSwqv1igLltPyG62Qw43mh3JFUwnfcnzcSYYT/OBGvcHBVpXZtvwzgsoFXAtHAS8S4S2Bikz",
+	"8+EIbIf4O0LbW+xvuCUR3YrIyB+j1DQ/c6ZxFSYDcxJzjaWFu2pogexz8Ti3ZXkxACwh05N/taI4kf2c",
+	"p6cRFE6aiO6A5xGWEJIsEo+RTHWSOFoMOX6GXHKZwOO5SssxVSSuGPWsFRbiULvpqn8C2bPLYIiiu65B",
+	"O2h2zIcdzAiADSkcnubuocPz6k7zxk6zxVrN9m7TxjGp7D7KBc9+/R++/Ic/BzKsT+2zX/7l8y9+8vy7",
+	"P3j2339/58tf/u3z//KTZ3/2heEGJJWgTd70O94NPl0j8MvfjEv2A8N1hqUtip1YEa9dLDGtMDTuBXFZ",
+	"dMlPnlDxrqAdPP/Ln3/5q59/+ctfPvvRT7/+2U9+98W/+90f/y/P//7Hz3/0589+9J+f/dUXgVswI9Dt",
+	"wunxb0mH/M4zkJMEM9kEl8M2jmb/5H/A4zNz/6ie7CyXrKP9a3eyITdwnqaWl1YIBhtq6IuskFeoStRC",
+	"v9oBFaVz1U3m9KzIEqwoNOx6WCpyOFBKCw28FG2UukrdJpnBXIxjCVVmU6HL7p/ZQdg6LX5rt7DiFJMq",
+	"Fqj+UcVhqEsC8SkRe0MLAcLV5E2MjTYNH8uZOv0kIpDvBKJ+SN0HNynDiqpUvrEs0llZ00oZxau2UBe6",
+	"u8BSgQIAyKAk9xEWcVFMMBPDBAzN5Fzyu6KJkZcxMvylQ1EtUZvWRmisbAgOtBMKsooSmeSJ4VFYBTEy",
+	"a9aJlRT+d2CjcEcRBDgjVJh3dYPdx8WFLxOpc5IRdlhkiEfeMUJL1Kbxa9vQtWbI9q+GbK8ZstZVmG6T",
+	"WWmS/IG2Djg2pKMGe+gWgdSDEZ91SB5Lxo6UwuI/+KHzvBXWRcvzoWMaEvrpdm9hODxKZEOeYBV6bIiE",
+	"TDp0WKaxWHKLdhyF9ICfSJUNeVq5CbjHru5gsb+0xqYFb1Noj+dXEiQ/lKpjgZHx/FRIFg35446tCBzZ",
+	"tQ2LUnFU6TIyEqMa5x1s171pFtIX2WMQWO0cq/cdGi937E3BrU97ybTNmwsPlVEQHmQx7iHSLKMneNU3",
+	"CXOWTi3VUFVY8QJUT/MHaSt4hWhFwLkKXw1ZgkWClOmpbV33RE4gBKZYB7I2cnO1cVVBfC+mhb4WbAKk",
+	"bXgZT1KJImlYE6nctyiok4KGVYf8YpTmkPprVtmFGucr9YLNTbierXPJbNHo4hLBBj3w8i3MSTkR/UTq",
+	"4qh404a6rfM7jmxtyVDdWrshuDiBEMr8Aj021zLycMYjz5k/s0xm/0P0b7mOwYRb6jbRbpF5Dp/rMgHG",
+	"A+NNGM6VnTAzE/ZJn88yof7WonqmR/xU3CXm/gJVJ5/alOv/LNCTUCBplz8El5ijAkH7WjMM/NsctG/c",
+	"uLFb0qbMz6QWff3//cnzX/7gqx//3dd/9zerKkzFHpaUsSNQxtrN5u81b7SbTWrN0wXL5C9o7zXnlC8Q",
+	"nIotXWtVvM+oDWulB+uMP9bdo9Y+Rsq6seLXUgXtm5gL5lZrpTWZmeq2OiWczldTmazSB6+/PPpghTQM",
+	"4Hk2NhkSOOK6UlOtINpAFTNBVyt8RkVEQScDWYf0FRDWz1trtPdlkdZ42yv/WHHCjdyeSDvKCEOfRNzB",
+	"ZoWObrGTKaO0wNCvUO65d51dO1fAqBsMnWisZZ7sO30TYSYnPMmBB2NFRq88DKewUHAzo5UcKuIboSsT",
+	"eZaIoukmiQQlu7pUk7bpstCykt68tZvqiIZMpGYyyleuJgOFc0I7d2E7n/VZ24DNzUN17sp41lq7RZVH",
+	"G3ZUYXE1J8kwn099o6tXMnhvQ5PmXRlfdnaLjYS5esmRMLZYUYWj9GVlBDVd37SKDVWBwetR6HcXE7Cz",
+	"kLA/OaPenn8Tgw0xIy8lEGEduavOQLlsJI0SZ7TRT9Y1MhMjsF34gnfStdCYzL848PauZe70bmHLVaeJ",
+	"ADM22m+A108GIhMROL/pfXdxHabGFAwJpUwsZ7Iie66eONvCsrSsRWG3hzStuds4N7WFI10QH1VMshTT",
+	"ZOEarKpFwV4nSqWCy3MOR92C395Rcqn6dZj0pdGwxua4DASPCRbxUOQ7t2HD5w/IHYqVLg5FaWnmUgDq",
+	"qKaNGWLSl7Q3RcA9nvR1KtssCE09wFvnirDBraa6bJmA1C6e6pDlStmQeqOmJJnQ1lYox2k6fyffFXlx",
+	"Ic8fY4XQVNBqUVX5uhikn4p9o5SK7RUJan9i1ufBI5E9SsQkgNU64vo0CIM00fAnEFoCWIFFLWGlZHBv",
+	"OqrXsaUft6kShSt3Zt42bFpdHcreFD4FDdLzu5YKvW52bRanWU7ECcRwEgtxicUNdlhUPjSkkQz92L1N",
+	"QzN7Ya5XF0zj6IlyB5KlySmGqnu3EHykQy3SR0I3CjAJCgvThk4kssE+zpTsMwuVpDFCC7kqpMl4Ydt4",
+	"0V3MXqzIgXpUDL0UdAa5mrgM1gmQqQk4gsFlmOQu4JhYOyjob0TfzPPRA5lOo5BFh3woDpNc/P5hniXd",
+	"PHqzwcy9Y0fvH4aQl5exEzFIDJtmo0w9noJt5OjhR4dHd+90Pnz44Nv37h6Sc0TzqWbRt3feUdmEZ7GI",
+	"dz7MVK7abJDnIx1ZF7O5ozGLOp1vKp3j1ndoO8BjZ7qNDkV3nIloBkmr+Lr8mcu5xJA1igi0tXSxIBn6",
+	"sHVpq126K63vcKyhIqZwCVa2qlaxivbI2MU2w9V8yhIJo955R+TdwY5ZUwxee5Al/URGZR+VxQTbY5FN",
+	"he1mSuuONt95ue7uSEe3Hzw87Dx4eO/de/cPI9zvnspM76NM9TNuM+Jh76VI4DShAIFOzwOiN+SB7aty",
+	"oi4uAa2klTTBroT+pwivZ4N+6iRxKlxkZpFwazchXPDZkD/uQJZrZP2aXa4pTWIyENJMyEY0QPIsoWqZ",
+	"tYRFs6EG9k412AG+DNGBlL7RajadTHkLTHpDcOFbSVqlsVlzM9mPbcwtrpU5wGTKEfGO+RGTOaIDcMm2",
+	"IYIRA1R2dJ4JPoTNsCmUqsf2m60iaNOGF7/NddItc3GtzFxhz4qLO1ATJhWbJDJWE4occTNdGOroM/cN",
+	"oV08lLeuyjLRzdlAZVqwE57nhhzqnCMsisdnMQV/fU56ufi/tXhS6I4h+ZiJ4AFVW0PTOCqxUU8nXUHh",
+	"qK2Dr3Wy8iGKPKuKeDYVufgNMufgBJ6oeNoBmICgvd+8ee1pyWAyNKMzS7vY0+NZTAhbIxVciwajwrPs",
+	"jd03geNgHVn2xt6b5h7kqShinexvFBozUOM0xprSERuNcy/W4oR3T1kic4Vxc1DaPmTx2Eb2RA/vHj38",
+	"w86du+8f/GHng3v3PzoyIpPhKViiGt7qkGklspkJ0QcH3+7gl7cffHT/KCK/DzqDIHF6PCIR8SG4cQBd",
+	"h8JTzM0e8GyYCq3bTuDYbTZh2lUQG5hxAevUSWJK06DGgG+Kx7ybg4eH53Y9Pya2n+Tz75t/w2v4hQN6",
+	"BY8WyRl2P4o4Ivwi45JgYxOwDpmt8VY8KSJoQI7GmDorGRiGNRyhlC2VdaT1VU7BQTopYDpok2mjcPaw",
+	"/tHsIpURT3CYE67JI9dVjyCZYipyJ4zCUjhJwELJ4qgpwpSSTahtiAozP/hHz8wu5dotOWRRJEORJlL4",
+	"oURQvk6jSGE3goZS9Og2QUK00kCk8RJ4WrgHUuUd817k4FIKXxBncZaYkds1XtgUvtBIdAe/qMzbQDcy",
+	"sdLNHYA2yuKJR52OCt+o2zXMITLXwalVGuOdzirDILJMZZ2CaX/1f/3y2fd/YXigRyacKdI5F70IGPzL",
+	"yBqt3War02x9891v7f7B/sfNP7zx3137V+/tfXD1/vUPbz5sHQUoJEF7q0zoFpCJKUTeZZtM5Tc//OpX",
+	"P/r653/6/N/+fG5ChEmw9XyskLN0RhvuxVm7sLvhqFcWyPAUry/krgpKVuMB1pLaZvE5vj8LqHeOpLaM",
+	"HbPAJCfkrOfKCWI7JxYUfoE4xrsDyw8NzzMsTU2kHUtow+eVjaX28g8bLDI6HRi3PVc0crMPHxwWuAbF",
+	"eCI2MQSAABdAMRexjW6hcUCeJiZzIBrYHMPmCDUPA0NfFzt0ibWYPaFkEcltuNKUZpJkOJfGEha3XZBL",
+	"PlFl6vlAzlNPRLdIIBgJbIYQN+TTVJoIeOYW0FcrEQbtVnN/d2s6Gq7W0d75s54/CJ5+ujYZf9uc7Ms2",
+	"WBCyGlYpLMJMizexCoJnLdh4L7DR/eZNr9FM9Ix6YXkrnhNKfSyJhGXLxREgEo9GvmxZxLlrZbQQkrSs",
+	"jgLQnRttZOhGuS0UUGmfV0yT7GEoAKmhtXXjXwbPBDv8eGSoaavZbGK45lrs8yxjx429GzeuNW/M2Tts",
+	"ebizQS/QdOFlIFEkh6dhowbtMCvjccZP0qnN1iPKFSGDRAOhzL3SLYWtYKxFx2btR6H3KcasYkKcDf4A",
+	"DM3hjpCG4sTsDeDqv9/a3du/eu143GzuXpN8KH4fs9KjN0MXgIPZP1ip1eFvGDW3D1CjOYEKNNg9OdMl",
+	"i34P82eYHvGuCFn0X3/72/Dko6N3dm7MdmHkjoli4o/GPAU3E3nrIOXTtQoYmYhfcJJyeQrJi4amDROt",
+	"E9lvsA9T3hUDALSExEDOgN2C2ca8KB6POCFM7DgDils8tKNQNAujp1YmghogVv9OCiZP5gzcFgxc7mA1",
+	"W0Tc8KwgomS5su4fi7tRasXGFSz+3stMMp/fKp0viFf2LRmENmrmFT37xd9//dv/4fmP/jry+vxv4mza",
+	"ycby9w1nhW4xRSnRNvPglo8pO8pEnHRzDdlXTuQbjYS0sh6xhSpbw6GQ8eFwe1yIsPo2FlYjSOfDAZ81",
+	"zgURT7QqVSb2mfCmjQsE2eCpJ6Wsb3v82ovPZKJLh9KXLbFgDT1vB629G80m/KcJlHaU8kSWezyAmxzO",
+	"UBy/zdkSzM9++//87ot/8+wXf//su//5n3/9va9/9otn3/+L5//257/7j3/27Pv/m9ncxYMIA63GWXem",
+	"kmVRsrk8tg8LsmJTD73qtxUDXEbf1h8Y+I86xdCwYtMaTqKLC1DHE5RNmTmjpVy0qmrdhoG1woCQatAN",
+	"d/t+EAa9RPLUq7H9T1/84Ku/+eWX//g/PvvTv332/X/4py9+OF91G5fXVd0uFtfVWbpqZkb4dUE7+L0b",
+	"18ornalx7qFtiv4QkQdaoUNSBdmby07OT0ulwgH82xVmuh6EwUQk/UEetHfNbXTZW76Ei9WbDNUK2gFQ",
+	"AqDTC1yAT8MAnAnxWcs6u3arr1TlKNfQICqHveaxXC504wrYbNnM5yLEFe3Zq5PRasHdcHZMTeIeV3US",
+	"OqUarJqGYGXvlQxc1vpysRYuMxyybx3LSgOXHce8hcv+sszEdcB6idHcaYwTiF/71uGD+8yIHNQWRr+x",
+	"yUClECDSHYTsRHT52IVpcSMPG4ppZ97laWpkOQpWAnVjoZqSoJ2QNBTuoc0XCW6kt4QQ6zMyYmjGpeZQ",
+	"qMeBnNnSB5qlShvJAsBcXBskyGM/BDrHJYs8IW/nPTGNEOvPzNNTnChX0OsWhb3MOWO9TT6WPmgfQKvg",
+	"2JbIpmCTeMHAZbNmxqOJAiFNh7YslpIxwgGyBGlEhShoF5zsWBcsw4Xn0Aewy+s3boJlsqKPT9fkci+n",
+	"HbFabjhzsbYVGpzZcXfXszEC3cEhwp9OtHLnqZA1LPxIWSMGkknI8nHCIQcUzz9ZLy3FTQpuVrRpKR+1",
+	"DW80ztXU6B2E9QyNts9awqklnELC8UyRjsCuJ+tsao80d/3KE7r7S1MzKZhjPRZmPto8LfOMvOkNlCRf",
+	"WaUo0hVqC8ZjsfT3WTudbduPRsUnYJ/sQNmzhX1evdG4+q+cFw1CmOzndDgo290ooKVs2WXctVSwmMCs",
+	"EtnvLHDhoa62dNYWPanypZZ7SYM5Knj2/R/+7os/fv7dHzz7i78OKA6mA9sB3GdWX8+XtqqTvnTYKhUW",
+	"lu08m2GQG97u8g9VzlMb1IeAQ8sKPtsxTniSF1+ZTd2O5ZirdEfkPEnP4jkQC1DnHF9yzjGaNcA8PlAT",
+	"lhptK8GyhmD5XIOaV2YXzxHrKwiPscSbRAglnH149/6de/ffJZ8ShRFC0gbGWWJazQrhgyMh40T2Kwrc",
+	"Y2c1kzgHJnG5hB87KBFz+whJt/3XKgSbSPKK5Hn/PMjz2bR4e7q7CsUNmVQTdvvg/u27779/987rFa/3",
+	"ulXVBWJViuAuHKPg897S1DhDqcVj5yOrTBf3KvdB6qWDXrUe2HgsbLYiOTNAO0azXG5/opgcTMAjHFjD",
+	"iwCyFiGp+qoAu7TRBYQnCu5jh4QF5F8Baq4Xmv4NV48I/Oq3XLYgvuqVdQCb0oBnIrY9GMZD+cMIJKXZ",
+	"iTmRYHNyzbqySfTVN9CBb6YogFdBD27yRVgSzdpo/FQrySbfUzKloGxg21Nf5CyiDAGAl0WnTwVvu4vb",
+	"99IxNz4wYkJ7L8S/OonuDFVWFKhbgSXNsJ5Ed+Kx843NON/I9EKOrHmP2+ZOttD/xEZ5+99QdUSok2A/",
+	"a4XBZDAFfNBOb2yk7BlnXXHf7+V+cgkdrVtsr3wdgnP0nK2MfIlH6ywGAwRE1mhCl8wnaHeArnBHjBMs",
+	"iAJC84UI9mDcpNCLSsn+qJQphFDF9DUk52uszoJY77qo+xY6vAILKs01S3qgp4hMMCkmbass2Mo3aQpt",
+	"UCoWRn8xpNTmFh1Ll6NP3Agy8VXMp9/QxBYa7F5OXMxCFYUu2srdP10R8DSTJIXTnWDG1WgkpMNupjLZ",
+	"eqAmGtAqaA1jL8SJGMQbEYKzRm82iuQufoI575gNBpgBNLD5DLtjea9HzrGxPJVqIh1z4nOR2+wNAItG",
+	"91w0lt1U8AwT0bmfVEd5cm+GBNwI5YnMqho2leQFODxFdx3LAoWg7B/bb94MKWMOg65oBriWSMZ124P0",
+	"B80OsteidknqsGqjytiHDx/cvnt4eO/+uwUufQOonZj/jnIBvTep7q1705UlBnHHCRzO4QlVrmKvAWRV",
+	"5nN7UBxWzoBrSKwvvT+WAHFp7rTtEpcUsiVK+GBdCOOaKQFVlsDMZg55LACCZB57M1cO/zOROhfcH4m5",
+	"RXHGJ5LGUfrSyxtUGXRjy5OqzBzNlHdFfIsOC89FVpwvc7ZsLXY+tPO75SpGkZQz4ZBJSM36W4K1zL2t",
+	"0xbTNeZTinEEM4bI2KkY5dV5fnDLtpeMNsQ6sDDLQelQwTqqiVwndBzm4bn1nr5+xohWbYxYYoxoXqgx",
+	"wq39ZRojiH7XyYa1d3JD0FhAiyrKUDjFnYLBVeYZvM7VYmJFvqUmEycXothnIYMgq5+be8muNpvO9W7r",
+	"3beLqk8wGMQWChl45XRIxnASmlwgEGQJYlhCAZsMAmEVRp+5p0d2Ci+PyeCTJ8FSewCVlshEVxj5q8hr",
+	"RKq4WTZgdY970CNpFUC3be/kHa1IWCzxopkm97DJNcdhnXUVaXjFYuAtX5ZAabZqG6pOJ+VMK4CrOpTX",
+	"br4XUwcZTIi23I6vhoIRk0KbAZJsrjjylvYBvZAUuqLX5mNNqmyR12bpYgi6j4VVu8ZGPMsTRP5+A2vn",
+	"078x6jPm05CNZSq0ZtEg0bnKpg33TmeSxPkgKrCjcqP+aNTnHNLfmxdTah9VltTsRwLTM0qLINi58qsO",
+	"SZVFVm42yj1ZfO2jXEVM8ixTEzQuJBrWksahMMy2nF9mOAkhLBsiLHSbRb7oG91iEcSZdpI4uuWHA7f8",
+	"fwnN9qCXfYIKPHEG6lsWa6UjlWmNdOhpubXmLQezjAgotvhwzwPsRNy7AjCt3MRugx2kKcUNI7RkKsyy",
+	"m3PkVbIAE5FZF9hVRFMqTTn0Rxx6I/ZqhpSmjhhGrdA/IoCH6dRRwsyFkSfCg7GuXMNZCE4opgjWJ8xk",
+	"RjkhH4jhPNd+3wG+nYF0Db4FHCBIRElhCjyHqv1mCGtU6//QrP87SZoDYO2SobqaHXb1zLBRHVowbvvj",
+	"ihGR+PrTpYMgQw/mOxY1UVRGwFDmxsGqRnO6YbRomM5NsOpID0YjI10tHWixRvYML91j+1JpDEKOh1C8",
+	"y9q+gjAYy+Jfn4Yz8HqGMZiPdh5xwBcEzmAGdcdrwfz7I7+V5ROxqX109xvsNjnFwA7mOd3QaozfyJSc",
+	"h1C5srlXwuRSUjTAgkBipoVerFoXD6Jx9VosZ20NVtZDg0Bky+UVG4aJh1hfHCKSmRGDcb7WQtRg7yaP",
+	"sDxfPtYR27MAXYaNAwFC5ClvQcpz/uC9dhOlyqppk7HCn/KQP35fyH4+gJJpYTBMpPt3OAezuMqOnlBO",
+	"QdUALONZedUhlnnZrTACjQ1N9eoUgNkjAqZNxH24YEhgJlma97ps0rZcmSUfULlSZWgTbbADFAZ6CaHV",
+	"DR0acKq6p4WQUpRFGPIY7ebOb0KZJjxncdLrQXZoZqsN+60YTeqEa2G6GFLOtYQsGTnORVjIXDNFIjMA",
+	"jaM8FZdifqjIdVIc7SRm7793+MEhixM0Sw/5qWjbGbm8oyS27naKk1fjXCc0K+issehWeoJQaUt6KhuC",
+	"lhTzXOyAXXC9s2m3yWWj01bdAgpTlsDOGFyuNhraGezSMPn3jbAZrPDybRAhL7amjGH3ZlDLVD8n35uT",
+	"BBJKrfVdrtYHqx4yKSYXodhdAYvHkjhOMEzRFQME++jdu+VcQmzHRmeic5VqSvfhQmUMdCxPfuZsKPKB",
+	"im2uTXcgqGp1Jnoi74IygHoA5R8itMOEJxbbAvxOjiBZF5gLKEK9qIRh4vIV0QRnRBAzOZeIj+pK22Jz",
+	"zib9FTKKzvkU3adxUUw6ySzo6FhqKNrNPiIHrR0USjT7hnc4P2kJ+dK+cjP01AwzT3KcItC/yERFCKyZ",
+	"CqgQ99VkK0wwWspywt7H3GWK7DVd/R6zcvjwqgdkcxbUIhyGoH3ViCKms6C911wjDw5meqk5cGC5LGyF",
+	"m3jSNrAmnuHN2iRaaDtLIS38GfVL0IBqqVYpYRmCWZLuwFa1BGnpFjMLO0XziVTOj+/RxNqDVHuQNgm0",
+	"Beo+i7RlD9/WiFsuvWb/6tNq1koscaHt9H1DBDSNkOyQxSAtyHLbsH56DNy/bOQNESEpHltkRm0YD0B/",
+	"l3CopUK71LGcwWDSFIDhR+RiCRMLww0OLAQBKGKWE8dLsYw9mC0tfjVcZoCcdizxWKoxiQC8BAOV5K7M",
+	"/LF8662Pkf003nqrgucjI6ditpIoBzFqwE8ndoxqEATy2JgU0NoSzcwIqasHC6QH07fF6KRHoWXUSgrN",
+	"EtlNxxA4Y/QnLMGTg5GRRmhFCmDetLr37S4C6oFkfeVCaHA1UBYChDg09aLWBeuXmm1FANRxKqx4g/ZS",
+	"klfgpSKiDRRSs+uoUQrZFRB31SrtsxMzUFLTOYs0QJ++QeE4EER3yy/MokDTdGqtaebNY7lbatbhkgPA",
+	"PLw4NNKVzsHSb2N94Mi7xYr59FjuVQ+vh9KvvRzw6j6+2uMaBm5DAo/lAQl2dtB4hCBE0OMrhbKMMYGZ",
+	"6PMsBpeDNXMg+qrFmBhr0oPc+UVgNyo9aDZe37LgcTlq8JTihD9C0B5c9lIRxDSmrbX1lbLY2sIRIMMK",
+	"h2gIp9MGIfQ2rB7PS66qX/WuDlQ89IKuwKxelFRmh/g9BVa6k12aBRwszNAa8kS6ytO2wiNnvaSXD+xK",
+	"mVk6q00i3bzx2NL1gRpEg7GMMxHD+o+USsmyNlHZKd3Y27w7IOIAOKFGFbExkmAjBYRQG3sItZuMbmF6",
+	"t5oFBpQiyXgjMg2KndtK5plK20yqHYDliN7E+6rtciCKrDnOFWAqniIVFekQnk6jHpvLGitP+6AJWRVh",
+	"XhUwczyQLsjTQe4Dne0nOgdCyzXjwB8IGd8iljifWA+kFTgPoS3gcCyNFrIIXF+qvNMz4gpapVrN0PBO",
+	"Phpp9Id5vRe1yxhPjZI5Db2qVHO5fMcSmVyDAh0pwnZhIQC7lt75BeUqybVIe+G2dQIKlWntKAky469g",
+	"xjF9rGz0MbzvwkIvagXmhSowdTbeS6wkXJJmMD4xp+1E7BRIRgtUgwNiyuhbd3lpDnIKRXBbq4Oj38h/",
+	"l1zRhtlZ91ul1/mB7FYEiVX6dag8O4bernrnPlZZfLWJ9vGlrc44jJzNPZH5tf3C3p7IXPRFtrhBih/L",
+	"OmY11nFDfaRFdu/O4oYhXnlNhzpAcK3uUH/pPATmdKzjIXAnvICSqatEb2X9n1/RsivglvUWg2JKfjr0",
+	"UPbgp3EmQhuROus82KDm/KLiuQeW+mBd9yKdZmRUc7rkTJ18Jrp5yCILQQvEJKI4V7y4RYUs7epkUDFb",
+	"0uhJZaMMKvT62aKtPj6eh3/lxU9JQdb1KBbxGG8GyKIHbsxGFJVFFA9wc/q3xYIm4wRWcguNzoPbYJuw",
+	"iOdo2vDanhA6oBXs7SCtLqmppSL+TcmOTd0yzVKf4L71JGMKMsJSq663fJJ0hW3JK6KM1iSVUerpPHBg",
+	"NV+4TNDAE6VOyXrmPAo+t2i3dvfCGa7UDrpqnGnRsR8X+S+gEra81oKvfvijL3/9m69/9o8IJI1CJVTK",
+	"vVJ8PsdO2sH+blDAO5MEOxylkB9cOtdBO3j7wYP37t1/t3P7wf137j38YB1UW7MDlwz1t8HyrpQQ5N0z",
+	"l62CBbdwEJT/Uy7BRaBVcBm8lBqbAJQgIGFxOYI2vLxkz3wOjpk7IKXNp+1smIuz2YnYSqXBQ7IyDKCP",
+	"El+jANZekiLP5mNxG5AqZsUN4LQbiQyfLld9rpiLmOg86eqFyH/mdB8Wr10AxSvwTG25x12vrmCrdd39",
+	"q5MBYv7N642rZ19qAm4zRLT59NPtr/htEA7ONF2gCGFzjuwgAXK5lsM3NxGYZa0QxEHaLq3xVpI13paR",
+	"vTFQFB1Myzsr3JSD0cgGb1/cZSFeTAkh18OAHJwdKSb2aWu3eIyZsvTDXinnlh5eLa6X/b65u78lPK5b",
+	"g7PuS2F4dhH1cHEw2rq+MNtdGFzTk+k8Vgk6z/hotEKNyNE6BbsfUqokxqlVVHTE4LSkL1UmCgANhIye",
+	"14MORqO6lnBdS/jVryXsDnJdTriOz3o1ywlvwi5Wi8KqiHBeFt2c2PqAfRFDMcICQSiROodyAawYM+bF",
+	"VvKWy/Y/XwgKYDUFJGHuk81gZy7CbYxA2oTasmUBBrt3a7mSbZnIJLOVTWq38CvlFsa8Prj4m1GngeBp",
+	"Pliown0Tf96KDa+1C2bCojtGSKRPPi1NfyC6pwVhI8XNllfypk9zqpz6aHySJl2aPEQHLZz7Q/j18qa+",
+	"6flYbblclp4rRyUhPnaY9DNeBmRfbf3KXT8JTrhOugdjc5g++dRwgRPBM5G9J6b2gRaALAP/NEPF0L2K",
+	"hPIjTIg2PwdhMM7SoB1cQYqJQ5z94B2VMUSwcuC2sqin1bZxC4ULyky+p9JUTRiYO6w7Hc0f8yl9pgOI",
+	"NsN8SEw29joYqTTFmFGM0HGBOD5cjgtank3WrugQbOT2OOpyZKtl9ysweoQ10w1m6GLSH2cFRIOf9g5L",
+	"/Q3NeBxn5k7h0ojYaMpG8BgBBnBpzEBdKsYtHucUIjnyigU32GGBLESezlKNZYDXy6Bl4eEZVFZIDs2w",
+	"krjh59LiL3rBSgL4J0LdlqoqQXiUy/r+hiZ/MZwC7UJ1SVyggNjZWrHWqQreXz8DvvRa1cgOk740ewlB",
+	"uZxNxAkQcgLZMD+qsX846fpUT3GmnDKg9xVloCkKflrYlTC1lvbyEZeJHgARoM6Ks1fR30faEhCUHTKV",
+	"Cm2rbOPqRQg1AWmuRWQvgXAWVkh3fKceHgPFXicZ646zzEyKNgjnM+SJzLmtvadkzrtgYD6WzIWrY2r/",
+	"kWmXIlxxIGbOeA5spn8xgBMB2I6AXIMR6wgOiWUJcToYw+1daZeCztO0hMqBnm1zz4oezBm3CN8IeKoB",
+	"ONZQj0T24W0bgcwzqAQOBhfzCY7FcCx/aUvoO7BiFu1kInW7SA8My8uOmF5okAyLNYR5EUAtrB0AsGgh",
+	"cGlngr5dJL4GRHLcnFk4oNKyIP75/EyKQP7SRkdgbqaXwpn5IuKrTKfFiYNv/Ha7XFq4HHsmIOSWzji8",
+	"tJBiSA710V2dVqSSGom4XWZDiHLtkNIh0tui5xeAoxZoG0stdk9T1ffCORqz8BDJQjp2Cvn8qudAOEKm",
+	"x92BOUeRHmqAlYnEkCdp5DU64FKKtKpNMIpmcGANhejLRCPRB4kh4SlEqCePCSyiXA3bjZnaqGj/wLBM",
+	"CjdHJFLeJYdQJSMtUkyTjGFhe4xghEZOeMrR8VfiRFUdP8Rzqfl0pkiA7RGfOq+JD/7hhe1BKxXNf2C/",
+	"Q2gpF0qEeGRhwRAMLYEDY8F2iWoZQiSZ2xnXY9lFU30IiEnjqEdCjVJh2sVziS36u4N3u2qNIDeHcipy",
+	"L6Q9MesO1CsVDuQPiFLGE225ijIsZGjfgQoHKvU4CP5QxfZsGoCraYjZEmZPUuGPAiLrcSh0ZRxb4qlb",
+	"bJ/HZYAuAXQj0bl59ZFDLvTPDY5ggaCXKu4OG/E5PR6ZIWmVec2QnPz006f/fwAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

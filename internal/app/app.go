@@ -166,7 +166,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		return nil, err
 	}
 	answers := idempotency.New(db)
-	templates := template.New(db)
+	templates := template.New(db, settings)
 	if o.Secrets == nil {
 		o.Secrets = &secret.Box{}
 	}

@@ -98,11 +98,14 @@ const (
 
 // Reasons lists every reason.
 var Reasons = []Reason{
-	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite, RouteNotFound, RouteMethodNotAllowed,
-	AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded,
-	TaskDelivered, TaskExpired, TaskUnreachable, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, JobNotFound, JobNotRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TagNotFound, TemplateNoneActive,
-	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound,
-	RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse, LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
+	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite,
+	RouteNotFound, RouteMethodNotAllowed, AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound,
+	UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
+	TaskExpired, TaskUnreachable, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, JobNotFound,
+	JobNotRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TagNotFound,
+	TemplateNoneActive, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound,
+	CountryNotFound, SenderNotFound, RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists,
+	InUse, LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
 
 // Rule is the rule that a field broke.
@@ -128,7 +131,7 @@ const (
 	NotFormEncoded     Rule = "not_form_encoded"
 	MissingParameters  Rule = "missing_parameters" // the names
 	SpacedPlaceholder  Rule = "spaced_placeholder" // the placeholder
-	RenderedTooLong    Rule = "rendered_too_long"  // characters
+	RenderedTooLong    Rule = "rendered_too_long"  // Lengths
 	RenderedBlank      Rule = "rendered_blank"
 	NoDefaultContent   Rule = "no_default_content"
 	NotACursor         Rule = "not_a_cursor"
@@ -151,6 +154,8 @@ const (
 	TooManySelected    Rule = "too_many_selected" // the maximum
 	MissingColumns     Rule = "missing_columns"   // the names
 	TooManyCells       Rule = "too_many_cells"
+	TooManyCharacters  Rule = "too_many_characters" // Lengths
+	TooManySegments    Rule = "too_many_segments"   // Lengths
 	NothingElseIsKnown Rule = "invalid"
 
 	// Of a file that should be a list.
@@ -174,13 +179,13 @@ const (
 
 // Rules lists every rule.
 var Rules = []Rule{
-	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty, TooManyItems,
-	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, SpacedPlaceholder, RenderedTooLong, RenderedBlank,
-	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, BelowZero,
-	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty,
-	RangeTooLong, TooManySelected, MissingColumns, TooManyCells, NothingElseIsKnown,
-	NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort, NotText, NotAValue, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn,
-	TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,
+	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
+	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, SpacedPlaceholder, RenderedTooLong,
+	RenderedBlank, NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, BelowZero,
+	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong,
+	TooManySelected, MissingColumns, TooManyCells, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook,
+	Encrypted, Damaged, DamagedAt, CutShort, NotText, NotAValue, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns,
+	TooManyRows, MergedCells, UnpackedTooBig,
 }
 
 // Place is where in a list something is wrong.
@@ -197,6 +202,9 @@ type Field struct {
 	Rule  Rule
 	Limit any // the bound or the list that the rule compares with; nil if it has none
 }
+
+// Lengths is the Limit of a rule whose text says both lengths.
+type Lengths struct{ Has, Most int64 }
 
 // Error is an expected failure.
 type Error struct {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
+	"lksms/internal/fault"
 	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
@@ -180,8 +182,14 @@ func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, wait flo
 	if utf8.RuneCountInString(title) > titleMost || utf8.RuneCountInString(content) > contentMost {
 		return s.fail(ctx, n.ID, tooLong)
 	}
-	if n.Channel == directory.SMS && utf8.RuneCountInString(content) > smsMost {
-		return s.fail(ctx, n.ID, failReason{fmt.Sprintf(result.SMSTooLong, smsMost), tooLong.label})
+	if n.Channel == directory.SMS {
+		reason, err := s.smsTooLong(ctx, n.Sign, content)
+		if err != nil {
+			return err
+		}
+		if reason != "" {
+			return s.fail(ctx, n.ID, failReason{reason, tooLong.label})
+		}
 	}
 	params, err := encodeJSON(payload)
 	if err != nil {
@@ -222,12 +230,29 @@ func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, wait flo
 // has an external id there, the rendered text can be empty.
 var filledByProvider = []string{directory.WeChat, "dingtalk"}
 
-// Maximum lengths in characters: of a rendered title, a rendered content, and a short message.
+// Maximum lengths in characters: of a rendered title, and of a rendered content.
 const (
 	titleMost   = 1000
 	contentMost = 100_000
-	smsMost     = 200
 )
+
+// smsTooLong returns why a rendered short message is too long; empty: it is not.
+func (s *Service) smsTooLong(ctx context.Context, sign, content string) (string, error) {
+	limits, err := s.tasks.Limits(ctx, queue.Notification)
+	if err != nil {
+		return "", err
+	}
+	var wrong *fault.Error
+	if !errors.As(limits.Check(sign, content), &wrong) {
+		return "", nil
+	}
+	text := result.SMSTooLong
+	if wrong.Fields[0].Rule == fault.TooManySegments {
+		text = result.SMSTooManySegments
+	}
+	lengths, _ := wrong.Fields[0].Limit.(fault.Lengths)
+	return fmt.Sprintf(text, lengths.Most), nil
+}
 
 // planNext makes a notification due again in some seconds; nil: never.
 func (s *Service) planNext(ctx context.Context, id int64, seconds *float64) error {

@@ -97,7 +97,7 @@ func (b *batch) takeDefault(ctx context.Context, i int, row newTask, wrong error
 	}
 	if wrong == nil {
 		wrong = b.s.db.Tx(ctx, func(ctx context.Context) (err error) {
-			row.final, err = b.s.templates.ConsumeDefault(ctx, row.CompanyID, row.recipient)
+			row, err = b.s.takeDefault(ctx, row)
 			return err
 		})
 	}

@@ -56,8 +56,8 @@ func (s *Service) placeOf(ctx context.Context, asOf time.Time, m Rendered, perso
 	return place, reason, err
 }
 
-// contentMost is how many characters of a rendering its tasks hold.
-const contentMost = 200
+// beginningMost is how many characters of a rendering its tasks hold. A short message is not longer than the limits allow, and they hold it whole.
+const beginningMost = 200
 
 // Enqueue stores a task for each person, due now, and returns their ids in the order of people. The task of an unreachable person has
 // failed for good, with the reason: no address, a country to which the company may not send, or a missing signature (S1.10). Enqueue is
@@ -68,8 +68,8 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 		return nil, err
 	}
 	content := m.Content
-	if runes := []rune(content); len(runes) > contentMost {
-		content = string(runes[:contentMost])
+	if runes := []rune(content); m.Channel != directory.SMS && len(runes) > beginningMost {
+		content = string(runes[:beginningMost])
 	}
 	segments := 1 // of a message that is not a short message
 	if m.Channel == directory.SMS {

@@ -227,7 +227,7 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 	}
 	if row.final.Content == "" {
 		err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
-			if row.final, err = s.templates.ConsumeDefault(ctx, origin.CompanyID, row.recipient); err != nil {
+			if row, err = s.takeDefault(ctx, row); err != nil {
 				return err
 			}
 			return errPreviewed

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { apptest.Main(m) }
 func newService(db *postgres.DB, rules queue.Rules) *queue.Service {
 	settings, directories := setting.New(db), directory.New(db)
 	senders := sender.New(db, settings, directories, sender.NewConfigs(db, &secret.Box{}))
-	return queue.New(db, template.New(db), directories, senders, settings, rules, tracing.Off(), prometheus.NewRegistry())
+	return queue.New(db, template.New(db, settings), directories, senders, settings, rules, tracing.Off(), prometheus.NewRegistry())
 }
 
 func service(t *testing.T) (*queue.Service, *pgxpool.Pool) {

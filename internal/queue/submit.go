@@ -174,7 +174,7 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 	if err != nil {
 		return row, err
 	}
-	row.every = values.SMS.ScheduledEvery
+	row.sms = values.SMS
 	if row.priority, err = priority(values.SMS, sub, origin); err != nil {
 		return row, err
 	}
@@ -186,10 +186,14 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 	}
 	switch {
 	case sub.Content == "":
+		return row, nil
 	case sub.UseTemplate:
 		row.final, err = render(sub.Content)
 	case strings.TrimSpace(sub.Content) == "":
 		err = fault.InvalidField("content", fault.Blank, nil)
+	}
+	if err == nil {
+		err = row.checkLength()
 	}
 	return row, err
 }
@@ -238,6 +242,18 @@ func (s *Service) Check(ctx context.Context, asOf time.Time, sub Submission, ori
 		c.Segments = row.segments()
 	}
 	return c, err
+// checkLength returns request.invalid if the text is longer than the message type allows.
+func (t newTask) checkLength() error {
+	return limitsOf(t.sms, t.MessageType).Check(t.Sign, t.final.Content)
+}
+
+// takeDefault consumes the default content of the phone number, in the transaction of ctx, and returns the task with it.
+func (s *Service) takeDefault(ctx context.Context, row newTask) (newTask, error) {
+	var err error
+	if row.final, err = s.templates.ConsumeDefault(ctx, row.CompanyID, row.recipient); err != nil {
+		return row, err
+	}
+	return row, row.checkLength()
 }
 
 // The message types, as stored.
@@ -268,7 +284,7 @@ func priority(values setting.SMS, sub Submission, origin Origin) (int16, error) 
 func (s *Service) submitDefault(ctx context.Context, row newTask) (Submitted, error) {
 	var made Submitted
 	err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
-		if row.final, err = s.templates.ConsumeDefault(ctx, row.CompanyID, row.recipient); err != nil {
+		if row, err = s.takeDefault(ctx, row); err != nil {
 			return err
 		}
 		made, err = s.insert(ctx, row)
@@ -303,8 +319,8 @@ type newTask struct {
 	final         template.Text
 	priority      int16
 	place         directory.Place
-	asOf          time.Time // when the submission came in: an older view of the directory must not refuse it
-	every         int64     // seconds: if the text is deferred, the task goes out at the next full interval of so many
+	asOf          time.Time   // when the submission came in: an older view of the directory must not refuse it
+	sms           setting.SMS // when the submission came in
 	Submission
 	Origin
 }
@@ -404,7 +420,7 @@ func submitParams(rows []newTask) dbq.TaskSubmitParams {
 		p.CompanyIds[i], p.PoolIds[i], p.MessageTypes[i], p.CountryNos[i] = r.CompanyID, r.place.PoolID, r.MessageType, r.place.CountryNo
 		p.Priorities[i], p.Segments[i], p.Signs[i], p.AreTests[i] = r.priority, int16(r.segments()), r.Sign, r.Test
 		if r.deferred() {
-			p.EverySeconds[i] = &r.every
+			p.EverySeconds[i] = &r.sms.ScheduledEvery
 		}
 		p.ExpectSendTimes[i], p.ExpireTimes[i] = r.ExpectSendTime, r.ExpiresAt
 		if r.BatchID != 0 {

@@ -32,4 +32,6 @@ const (
 	SMSTooLong        = "渲染后的短信超过 %d 个字符" // %d: the maximum
 	TooLong           = "渲染后的标题或正文过长"
 	Empty             = "渲染后的消息为空"
+
+	SMSTooManySegments = "渲染后的短信计费条数超过 %d" // %d: the maximum
 )

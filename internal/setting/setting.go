@@ -29,12 +29,25 @@ type Queue struct {
 	RegisterUnknownSenders bool  `json:"register_unknown_senders"`
 }
 
-// SMS holds the defaults of submissions.
+// SMS holds the defaults and the limits of submissions.
 type SMS struct {
 	PriorityVerification int64 `json:"priority_verification"`
 	PriorityNotification int64 `json:"priority_notification"`
 	PriorityMarketing    int64 `json:"priority_marketing"`
 	ScheduledEvery       int64 `json:"scheduled_every_seconds"` // interval in seconds at whose multiples scheduled templates are sent
+
+	// The most characters of a text, and the most segments that it takes with its signature.
+	ContentMostVerification  int64 `json:"content_most_verification"`
+	ContentMostNotification  int64 `json:"content_most_notification"`
+	ContentMostMarketing     int64 `json:"content_most_marketing"`
+	SegmentsMostVerification int64 `json:"segments_most_verification"`
+	SegmentsMostNotification int64 `json:"segments_most_notification"`
+	SegmentsMostMarketing    int64 `json:"segments_most_marketing"`
+}
+
+// LongestContent is the most characters of a text whose message type is not known yet.
+func (s SMS) LongestContent() int64 {
+	return max(s.ContentMostVerification, s.ContentMostNotification, s.ContentMostMarketing)
 }
 
 // Monitoring holds the thresholds of the alert rules that name none: after how many seconds a task has waited too long; 0: never. And it says
@@ -65,8 +78,12 @@ type Access struct {
 // defaultValues returns the default of every setting. It is in force until the setting is changed.
 func defaultValues() Values {
 	return Values{
-		Queue:      Queue{PriorityMaxWait: 3600, SenderSilentAfter: 60, RegisterUnknownSenders: true},
-		SMS:        SMS{PriorityVerification: 1, PriorityNotification: 5, PriorityMarketing: 8, ScheduledEvery: 300},
+		Queue: Queue{PriorityMaxWait: 3600, SenderSilentAfter: 60, RegisterUnknownSenders: true},
+		SMS: SMS{
+			PriorityVerification: 1, PriorityNotification: 5, PriorityMarketing: 8, ScheduledEvery: 300,
+			ContentMostVerification: 200, ContentMostNotification: 200, ContentMostMarketing: 200,
+			SegmentsMostVerification: 16, SegmentsMostNotification: 16, SegmentsMostMarketing: 16,
+		},
 		Monitoring: Monitoring{WaitWarning: 300, WaitCritical: 600, WaitEmergency: 1800, TimeZone: "Asia/Shanghai"},
 		History:    History{PartitionWidth: "day", AfterDays: 1, Export: true, LogDays: 180},
 		Access:     Access{SessionIdleMinutes: 8 * 60, SessionMaxHours: 7 * 24},

@@ -13,8 +13,9 @@ import (
 	"lksms/internal/postgres"
 )
 
-// maxContent is the maximum length of a message in characters (S0.1).
-const maxContent = 200
+// maxContent is the maximum length of a rendered message in characters: what the database stores. The settings may allow less, and package queue
+// checks that.
+const maxContent = 1024
 
 // placeholder matches a name in braces. A name can be in any script, with combining marks and joiners. Braces around
 // anything else are plain text.
@@ -67,7 +68,7 @@ func render(text, params string) (string, error) {
 	case len(missing) > 0:
 		return "", fault.InvalidField("content", fault.MissingParameters, strings.Join(missing, ", "))
 	case length > maxContent:
-		return "", fault.InvalidField("content", fault.RenderedTooLong, maxContent)
+		return "", fault.InvalidField("content", fault.RenderedTooLong, fault.Lengths{Has: int64(length), Most: maxContent})
 	case strings.TrimSpace(out.String()) == "":
 		return "", fault.InvalidField("content", fault.RenderedBlank, nil)
 	}

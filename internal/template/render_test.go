@@ -29,7 +29,7 @@ func TestRender(t *testing.T) {
 		{"names in any script", "{姓名} {user.first-name_2}", "姓名=张&user.first-name_2=三", "张 三"},
 		{"names with combining marks", "{नाम} {ชื่อ}", "नाम=राम&ชื่อ=x", "राम x"},
 		{"a name composed in two ways", "{t\u00ean} {te\u0302n}", "te\u0302n=x", "x x"},
-		{"200 characters", "{a}", "a=" + strings.Repeat("验", 200), strings.Repeat("验", 200)},
+		{"1024 characters", "{a}", "a=" + strings.Repeat("验", 1024), strings.Repeat("验", 1024)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := render(c.text, c.params)
@@ -52,8 +52,8 @@ func TestRenderRefuses(t *testing.T) {
 		{"a bad escape in a name", "{a}", "%zz=1&a=1", fault.NotFormEncoded, nil},
 		{"bytes that are no text", "{a}", "a=%ff", fault.NotFormEncoded, nil},
 		{"a NUL", "{a}", "a=%00", fault.NotFormEncoded, nil},
-		{"201 characters", "{a}!", "a=" + strings.Repeat("验", 200), fault.RenderedTooLong, maxContent},
-		{"many times a long value", strings.Repeat("{a}", 66), "a=" + strings.Repeat("x", 198), fault.RenderedTooLong, maxContent},
+		{"1025 characters", "{a}!", "a=" + strings.Repeat("验", 1024), fault.RenderedTooLong, fault.Lengths{Has: 1025, Most: 1024}},
+		{"many times a long value", strings.Repeat("{a}", 66), "a=" + strings.Repeat("x", 198), fault.RenderedTooLong, fault.Lengths{Has: 66 * 198, Most: 1024}},
 		{"nothing left", "{a}", "a=+", fault.RenderedBlank, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,21 +4,26 @@ package template
 import (
 	"context"
 	"fmt"
+	"unicode/utf8"
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/phone"
 	"lksms/internal/postgres"
+	"lksms/internal/setting"
 )
 
 // Service manages templates and default contents (S0.5, S0.6).
 type Service struct {
-	db *postgres.DB
-	q  *dbq.Queries
+	db       *postgres.DB
+	q        *dbq.Queries
+	settings *setting.Service
 }
 
 // New returns a Service on db.
-func New(db *postgres.DB) *Service { return &Service{db: db, q: dbq.New(db)} }
+func New(db *postgres.DB, settings *setting.Service) *Service {
+	return &Service{db: db, q: dbq.New(db), settings: settings}
+}
 
 var (
 	errTemplateNotFound = fault.New(fault.NotFound, fault.TemplateNotFound)
@@ -127,6 +132,9 @@ func (s *Service) Active(ctx context.Context, companyID int64) (dbq.Template, er
 // notation, the fault is default_content.exists.
 func (s *Service) CreateDefault(ctx context.Context, companyID int64, number, content string, useTemplate bool) (dbq.DefaultContent, error) {
 	recipient, err := phone.Normalise("phone_number", number)
+	if err == nil {
+		err = s.checkDefault(ctx, content, useTemplate)
+	}
 	if err != nil {
 		return dbq.DefaultContent{}, err
 	}
@@ -137,6 +145,18 @@ func (s *Service) CreateDefault(ctx context.Context, companyID int64, number, co
 		return row, fault.New(fault.Conflict, fault.DefaultContentExists)
 	}
 	return row, postgres.Wrap("create default content", err, nil)
+}
+
+// checkDefault returns request.invalid for a default content that no message may have. The limit of its message type holds when it is sent.
+func (s *Service) checkDefault(ctx context.Context, content string, useTemplate bool) error {
+	values, err := s.settings.Get(ctx)
+	if err != nil || useTemplate {
+		return err
+	}
+	if n, most := int64(utf8.RuneCountInString(content)), values.SMS.LongestContent(); n > most {
+		return fault.InvalidField("content", fault.TooManyCharacters, fault.Lengths{Has: n, Most: most})
+	}
+	return nil
 }
 
 // GetDefault returns one default content, or the fault default_content.not_found.
@@ -162,9 +182,17 @@ func (s *Service) ListDefaults(ctx context.Context, companyID *int64, number *st
 type DefaultPatch = dbq.DefaultContentUpdateParams
 
 // UpdateDefault changes a default content, or returns the fault default_content.not_found.
-func (s *Service) UpdateDefault(ctx context.Context, patch DefaultPatch) (dbq.DefaultContent, error) {
-	row, err := s.q.DefaultContentUpdate(ctx, patch)
-	return row, postgres.Wrap("update default content", err, errDefaultNotFound)
+func (s *Service) UpdateDefault(ctx context.Context, patch DefaultPatch) (row dbq.DefaultContent, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		if row, err = s.q.DefaultContentUpdate(ctx, patch); err != nil {
+			return postgres.Wrap("update default content", err, errDefaultNotFound)
+		}
+		if patch.Content == nil && patch.UseTemplate == nil {
+			return nil
+		}
+		return s.checkDefault(ctx, row.Content, row.UseTemplate)
+	})
+	return row, err
 }
 
 // ResetDefault allows a default content to be sent once more, or returns the fault default_content.not_found.

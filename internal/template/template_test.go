@@ -211,7 +211,7 @@ func TestS0_8_TemplateFlow(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM tasks") - before; n != 2 {
 		t.Errorf("%d tasks were stored, want 2", n)
 	}
-	a = send("code=" + strings.Repeat("1", 190) + "&name=x")
+	a = send("code=" + strings.Repeat("1", 191) + "&name=x")
 	if a.Status != 422 || a.Fields() != "content" {
 		t.Errorf("rendered over 200 characters: %s", a.Raw)
 	}

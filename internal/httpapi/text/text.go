@@ -109,7 +109,7 @@ var english = &Catalogue{
 		fault.NotFormEncoded:     "must be form-encoded: name=value&name=value",
 		fault.MissingParameters:  "lacks parameters that the template needs: %v",
 		fault.SpacedPlaceholder:  "contains a placeholder with spaces, which would be sent unchanged; remove the spaces: %v",
-		fault.RenderedTooLong:    "is too long after the template is applied: at most %v characters",
+		fault.RenderedTooLong:    "is too long after the template is applied: %v characters, at most %v",
 		fault.RenderedBlank:      "the rendered message is empty",
 		fault.NoDefaultContent:   "is empty, and this phone number has no default content: send content, or store a default content",
 		fault.NotACursor:         "is not a cursor of this list: use next_cursor of the previous page",
@@ -132,6 +132,8 @@ var english = &Catalogue{
 		fault.TooManySelected:    "selects more than %v tasks: make it narrower",
 		fault.MissingColumns:     "has placeholders without a column in the list: %v",
 		fault.TooManyCells:       "has more cells than the list has columns: put texts that contain the separator into quotes",
+		fault.TooManyCharacters:  "is too long: the text has %v characters, and a message of this type at most %v",
+		fault.TooManySegments:    "is too long: the text takes %v segments, and a message of this type at most %v",
 		fault.NothingElseIsKnown: "is not valid",
 		fault.NotAList:           "is not a list: send CSV, an Excel workbook (.xlsx) or a JSON array of objects",
 		fault.OldWorkbook:        "is a workbook of an old form (.xls): save it as .xlsx or as CSV UTF-8",
@@ -260,7 +262,7 @@ var chinese = &Catalogue{
 		fault.NotFormEncoded:     "必须是表单编码：name=value&name=value",
 		fault.MissingParameters:  "缺少模板所需的参数：%v",
 		fault.SpacedPlaceholder:  "占位符中有空格，会被原样发送，请去掉空格：%v",
-		fault.RenderedTooLong:    "套用模板后过长：最多 %v 个字符",
+		fault.RenderedTooLong:    "套用模板后过长：%v 个字符，最多 %v 个",
 		fault.RenderedBlank:      "渲染后的消息为空",
 		fault.NoDefaultContent:   "为空，且该手机号没有默认内容：请填写 content，或保存默认内容",
 		fault.NotACursor:         "不是此列表的游标：请使用上一页的 next_cursor",
@@ -283,6 +285,8 @@ var chinese = &Catalogue{
 		fault.TooManySelected:    "选中的任务超过 %v 条，请缩小范围",
 		fault.MissingColumns:     "中的占位符在名单里没有对应的列：%v",
 		fault.TooManyCells:       "的单元格多于列数：含有分隔符的文本需要加引号",
+		fault.TooManyCharacters:  "过长：文本有 %v 个字符，该类型的消息最多 %v 个",
+		fault.TooManySegments:    "过长：文本的计费条数为 %v，该类型的消息最多 %v",
 		fault.NothingElseIsKnown: "不正确",
 		fault.NotAList:           "不是名单：请上传 CSV、Excel 工作簿（.xlsx）或由对象组成的 JSON 数组",
 		fault.OldWorkbook:        "是旧格式的工作簿（.xls）：请另存为 .xlsx 或 CSV UTF-8",
@@ -414,6 +418,8 @@ func (c *Catalogue) rule(f fault.Field) string {
 	}
 	limit := f.Limit
 	switch values := limit.(type) {
+	case fault.Lengths:
+		return fmt.Sprintf(text, values.Has, values.Most)
 	case []any:
 		words := make([]string, len(values))
 		for i, v := range values {

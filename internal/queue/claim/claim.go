@@ -56,17 +56,18 @@ func On(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) ([]Le
 		return nil, err
 	}
 	var leases []Lease
-	for {
+	for isCut := false; ; {
 		// Repeat only if a task may have been left out because it needs more segments than are left: a smaller task may follow it.
 		p, may := a.part(c, rules, leases)
+		p.offer.IsTight = p.offer.IsTight || isCut
 		if !may || len(leases) > 0 && (!p.offer.IsTight || c.InOneCall) {
 			break
 		}
-		more, err := a.lease(ctx, q, c, p)
-		if err != nil {
+		var more []Lease
+		if more, isCut, err = a.lease(ctx, q, c, p); err != nil {
 			return nil, err
 		}
-		if len(more) == 0 {
+		if len(more) == 0 && (p.offer.IsTight || !isCut) {
 			break
 		}
 		leases = append(leases, more...)
@@ -82,15 +83,15 @@ func On(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) ([]Le
 	return leases, err
 }
 
-// lease leases tasks within the limits of p.
-func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p claimPart) ([]Lease, error) {
+// lease leases tasks within the limits of p. isCut: it stopped at a task that needs more segments than are left.
+func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p claimPart) (leases []Lease, isCut bool, err error) {
 	offers, err := q.TaskOffer(ctx, p.offer)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	chosen := p.choose(a.inOrder(offers), c.InOneCall)
+	chosen, isCut := p.choose(a.inOrder(offers), c.InOneCall)
 	if len(chosen) == 0 {
-		return nil, nil
+		return nil, isCut, nil
 	}
 	params := dispatchq.TaskLeaseParams{
 		SenderNo: c.SenderNo, Asked: int16(c.Limit), IsPaced: a.sender.IsPaced, LeaseSeconds: a.sender.LeaseSeconds, Sign: a.sender.Sign,
@@ -101,16 +102,16 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 	}
 	rows, err := q.TaskLease(ctx, params)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if len(rows) != len(chosen) { // cannot happen: the rows are locked since TaskOffer
-		return nil, fmt.Errorf("leased %d of %d tasks", len(rows), len(chosen))
+		return nil, false, fmt.Errorf("leased %d of %d tasks", len(rows), len(chosen))
 	}
 	byID := make(map[string]dispatchq.TaskLeaseRow, len(rows))
 	for _, row := range rows {
 		byID[row.TaskID] = row
 	}
-	leases := make([]Lease, len(chosen))
+	leases = make([]Lease, len(chosen))
 	for i, o := range chosen {
 		row := byID[o.TaskID]
 		leases[i] = Lease{
@@ -119,7 +120,7 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 			PoolID: o.PoolID, companyID: row.CompanyID, segments: o.Segments, lane: o.Lane, turn: o.turn, nextTurn: o.nextTurn,
 		}
 	}
-	return leases, nil
+	return leases, isCut, nil
 }
 
 // admission holds the limits of a claim, and the pools from which the sender may take.
@@ -257,7 +258,8 @@ func (a *admission) add(p admittedPool, isOutranked bool, primaryRoom int64) {
 const tasksSegmentsMost = 100
 
 // segmentsMost returns the maximum number of segments that an attempt of the sender costs, for a text of 200 characters and a signature
-// of 50 with its brackets.
+// of 50 with its brackets. A sender with fewer segments left is offered at once only what fits. Longer texts are rare: that one does not fit shows
+// when it is chosen.
 func (a admission) segmentsMost() int64 {
 	switch {
 	case !a.sender.CountsSegments:

@@ -96,10 +96,9 @@ func (a admission) inOrder(rows []dispatchq.TaskOfferRow) []offer {
 	return offers
 }
 
-// choose returns the first offers that the claim may take: limited by pool, in total and by segments. inOneCall keeps only tasks of
-// the same rendering as the first.
-func (p claimPart) choose(offers []offer, inOneCall bool) []offer {
-	var chosen []offer
+// choose returns the first offers that the claim may take: limited by pool, in total and by segments. isCut: the next one needs more segments
+// than are left. inOneCall keeps only tasks of the same rendering as the first.
+func (p claimPart) choose(offers []offer, inOneCall bool) (chosen []offer, isCut bool) {
 	ofPool := map[int64]int64{}
 	var segments int64
 	for _, o := range offers {
@@ -114,11 +113,11 @@ func (p claimPart) choose(offers []offer, inOneCall bool) []offer {
 			continue
 		}
 		if segments += o.Segments; p.offer.SegmentsLeft != nil && segments > *p.offer.SegmentsLeft {
-			break
+			return chosen, true
 		}
 		chosen = append(chosen, o)
 	}
-	return chosen
+	return chosen, false
 }
 
 // isOfCall reports whether a driver may send o and first in one call.

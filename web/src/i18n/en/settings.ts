@@ -32,6 +32,12 @@ const texts: Texts<typeof zh> = {
     priority_notification: { label: 'Priority of notifications', hint: 'Between verification codes and marketing.' },
     priority_marketing: { label: 'Priority of marketing', hint: 'Should be the least urgent, so that it does not hold back codes.' },
     scheduled_every_seconds: { label: 'Interval of scheduled templates', hint: 'Messages of a scheduled template are sent at full intervals, counted from midnight UTC. With 300 seconds: every full five minutes.' },
+    content_most_verification: { label: 'Longest text of verification codes', hint: 'Characters of the final text. At most 1024.' },
+    content_most_notification: { label: 'Longest text of notifications', hint: 'Characters of the final text. At most 1024.' },
+    content_most_marketing: { label: 'Longest text of marketing', hint: 'Characters of the final text. At most 1024.' },
+    segments_most_verification: { label: 'Most segments of verification codes', hint: 'Segments that the text takes with its signature.' },
+    segments_most_notification: { label: 'Most segments of notifications', hint: 'Segments that the text takes with its signature.' },
+    segments_most_marketing: { label: 'Most segments of marketing', hint: 'Segments that the text takes with its signature.' },
   },
   monitoring: {
     title: 'Monitoring',
