@@ -96,21 +96,20 @@ WHERE NOT EXISTS (
 ORDER BY s.user_id
 LIMIT @page_limit::integer;
 
--- ContactCountTagged counts the contacts of ContactListTagged among the first scan_limit that are looked at, and says how many it looked at.
+-- ContactCountTagged looks at scan_limit contacts, and counts those of them that ContactListTagged would return.
 -- name: ContactCountTagged :one
-SELECT count(*) AS scanned, count(*) FILTER (
-    WHERE NOT EXISTS (
-            SELECT FROM unnest(@tag_ids::bigint[]) AS a (tag_id)
-            WHERE NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = a.tag_id AND m.user_id = s.user_id)
-        )
-        AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY (@not_tag_ids::bigint[]) AND m.user_id = s.user_id)
-) AS contacts
+SELECT count(*)
 FROM (
     SELECT m.user_id FROM tag_contacts m WHERE m.tag_id = @tag_id::bigint
     UNION ALL
     SELECT o.user_id FROM contacts o WHERE @tag_id::bigint = 0 AND o.company_id = @company_id
     LIMIT @scan_limit::integer
-) s;
+) s
+WHERE NOT EXISTS (
+        SELECT FROM unnest(@tag_ids::bigint[]) AS a (tag_id)
+        WHERE NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = a.tag_id AND m.user_id = s.user_id)
+    )
+    AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY (@not_tag_ids::bigint[]) AND m.user_id = s.user_id);
 
 -- ContactCount returns how many contacts a company has.
 -- name: ContactCount :one

@@ -1670,8 +1670,17 @@ type CompanyWeight = float64
 
 // Contact defines model for Contact.
 type Contact struct {
-	DingtalkName *string `json:"dingtalk_name,omitempty"`
-	Email        *string `json:"email,omitempty"`
+	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
+	//
+	// Example: {"city":"杭州","level":"VIP"}
+	Attributes   *map[string]string `json:"attributes,omitempty"`
+	DingtalkName *string            `json:"dingtalk_name,omitempty"`
+	Email        *string            `json:"email,omitempty"`
+
+	// Name What messages call the person: the placeholder `${contact.name}`
+	//
+	// Example: 张三
+	Name         *string `json:"name,omitempty"`
 	Phone        *string `json:"phone,omitempty"`
 	UserID       UserID  `json:"user_id"`
 	WechatOpenid *string `json:"wechat_openid,omitempty"`
@@ -1679,11 +1688,38 @@ type Contact struct {
 
 // ContactChange defines model for ContactChange.
 type ContactChange struct {
-	DingtalkName nullable.Nullable[string] `json:"dingtalk_name,omitempty"`
-	Email        nullable.Nullable[string] `json:"email,omitempty"`
+	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
+	//
+	// Example: {"city":"杭州","level":"VIP"}
+	Attributes   nullable.Nullable[map[string]string] `json:"attributes,omitempty"`
+	DingtalkName nullable.Nullable[string]            `json:"dingtalk_name,omitempty"`
+	Email        nullable.Nullable[string]            `json:"email,omitempty"`
+
+	// Name What messages call the person: the placeholder `${contact.name}`
+	//
+	// Example: 张三
+	Name         nullable.Nullable[string] `json:"name,omitempty"`
 	Phone        nullable.Nullable[string] `json:"phone,omitempty"`
 	UserID       UserID                    `json:"user_id"`
 	WechatOpenid nullable.Nullable[string] `json:"wechat_openid,omitempty"`
+}
+
+// ContactCount defines model for ContactCount.
+type ContactCount struct {
+	Count int64 `json:"count"`
+
+	// Exact False if the count stopped after 1000000 contacts; there may be more
+	Exact bool `json:"exact"`
+}
+
+// ContactCountResponse defines model for ContactCountResponse.
+type ContactCountResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    ContactCount `json:"data"`
 }
 
 // ContactListResponse defines model for ContactListResponse.
@@ -1844,7 +1880,7 @@ type DefaultContentPage struct {
 
 // DefaultContentPatch defines model for DefaultContentPatch.
 type DefaultContentPatch struct {
-	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
+	// Content The text; with `use_template`, the parameters of the template
 	//
 	// Example: 欢迎使用我们的服务
 	Content     *DefaultContentText `json:"content,omitempty"`
@@ -1856,7 +1892,7 @@ type DefaultContentRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
+	// Content The text; with `use_template`, the parameters of the template
 	//
 	// Example: 欢迎使用我们的服务
 	Content DefaultContentText `json:"content"`
@@ -1880,7 +1916,7 @@ type DefaultContentResponse struct {
 	Data    DefaultContent `json:"data"`
 }
 
-// DefaultContentText The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
+// DefaultContentText The text; with `use_template`, the parameters of the template
 //
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
@@ -3065,7 +3101,7 @@ type SendBatchResponse struct {
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
+	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent.
 	Content *string `json:"content,omitempty"`
 
 	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
@@ -3505,29 +3541,12 @@ type SettingsResponse struct {
 
 // SmsSettings defines model for SmsSettings.
 type SmsSettings struct {
-	// ContentMostMarketing The same of a marketing message
-	ContentMostMarketing *int64 `json:"content_most_marketing,omitempty"`
-
-	// ContentMostNotification The same of a notification
-	ContentMostNotification *int64 `json:"content_most_notification,omitempty"`
-
-	// ContentMostVerification The most characters of the final text of a verification code
-	ContentMostVerification *int64 `json:"content_most_verification,omitempty"`
-	PriorityMarketing       *int64 `json:"priority_marketing,omitempty"`
-	PriorityNotification    *int64 `json:"priority_notification,omitempty"`
-	PriorityVerification    *int64 `json:"priority_verification,omitempty"`
+	PriorityMarketing    *int64 `json:"priority_marketing,omitempty"`
+	PriorityNotification *int64 `json:"priority_notification,omitempty"`
+	PriorityVerification *int64 `json:"priority_verification,omitempty"`
 
 	// ScheduledEverySeconds Messages of a `scheduled` template are sent at full intervals of these seconds, counted from midnight UTC
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
-
-	// SegmentsMostMarketing The same of a marketing message
-	SegmentsMostMarketing *int64 `json:"segments_most_marketing,omitempty"`
-
-	// SegmentsMostNotification The same of a notification
-	SegmentsMostNotification *int64 `json:"segments_most_notification,omitempty"`
-
-	// SegmentsMostVerification The most segments that the final text of a verification code takes with its signature
-	SegmentsMostVerification *int64 `json:"segments_most_verification,omitempty"`
 }
 
 // Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
@@ -3743,6 +3762,79 @@ type Submitted struct {
 
 // SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. A message that would be rejected is rejected.
 type SubmittedVerdict string
+
+// Tag defines model for Tag.
+type Tag struct {
+	// Contacts How many contacts the tag holds
+	Contacts  int64     `json:"contacts"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+	//
+	// Example: VIP客户
+	Tag TagName `json:"tag"`
+}
+
+// TagChange defines model for TagChange.
+type TagChange struct {
+	Added   int64 `json:"added"`
+	Removed int64 `json:"removed"`
+
+	// Unknown Those of `add` that no contact has
+	Unknown []string `json:"unknown"`
+}
+
+// TagChangeRequest defines model for TagChangeRequest.
+type TagChangeRequest struct {
+	Add *UserIDs `json:"add,omitempty"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No      `json:"company_no,omitempty"`
+	Remove    *UserIDs `json:"remove,omitempty"`
+}
+
+// TagChangeResponse defines model for TagChangeResponse.
+type TagChangeResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    TagChange `json:"data"`
+}
+
+// TagListResponse defines model for TagListResponse.
+type TagListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    TagPage `json:"data"`
+}
+
+// TagName The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+//
+// Example: VIP客户
+type TagName = string
+
+// TagPage defines model for TagPage.
+type TagPage struct {
+	Items []Tag `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// TagResponse defines model for TagResponse.
+type TagResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Tag     `json:"data"`
+}
 
 // Task defines model for Task.
 type Task struct {
@@ -4375,6 +4467,9 @@ type JobID = int64
 // ListLimit defines model for ListLimit.
 type ListLimit = int
 
+// NotTagFilter defines model for NotTagFilter.
+type NotTagFilter = []TagName
+
 // PhoneFilter Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 //
 // Example: 13800138000
@@ -4393,6 +4488,9 @@ type RuleNo = int64
 //
 // Example: sms_app_001
 type SenderNo = AppID
+
+// TagFilter defines model for TagFilter.
+type TagFilter = []TagName
 
 // Conflict defines model for Conflict.
 type Conflict = Error
@@ -4748,6 +4846,32 @@ type ListUsersParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// SelectContactsParams defines parameters for SelectContacts.
+type SelectContactsParams struct {
+	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
+
+	// NotTag Only contacts that none of these tags holds
+	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
+	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CountContactsParams defines parameters for CountContacts.
+type CountContactsParams struct {
+	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
+
+	// NotTag Only contacts that none of these tags holds
+	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
+	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
 // DeleteNotificationsParams defines parameters for DeleteNotifications.
 type DeleteNotificationsParams struct {
 	BizType  BizType `form:"biz_type" json:"biz_type"`
@@ -4882,6 +5006,40 @@ type SendOnceParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ListTagsParams defines parameters for ListTags.
+type ListTagsParams struct {
+	// UserID Only tags that hold this contact
+	UserID    *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
+	CompanyNo *No     `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// DeleteTagParams defines parameters for DeleteTag.
+type DeleteTagParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// PutTagParams defines parameters for PutTag.
+type PutTagParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ListTagContactsParams defines parameters for ListTagContacts.
+type ListTagContactsParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // AppClaimTasksParams defines parameters for AppClaimTasks.
 type AppClaimTasksParams struct {
 	// AppID The number of the sender, the same in all its claims and reports
@@ -5007,6 +5165,9 @@ type ClaimTasksNowJSONRequestBody = ClaimRequest
 
 // SendOnceJSONRequestBody defines body for SendOnce for application/json ContentType.
 type SendOnceJSONRequestBody = OnceRequest
+
+// ChangeTagJSONRequestBody defines body for ChangeTag for application/json ContentType.
+type ChangeTagJSONRequestBody = TagChangeRequest
 
 // AppReportTaskJSONRequestBody defines body for AppReportTask for application/json ContentType.
 type AppReportTaskJSONRequestBody = AppReportRequest
@@ -6013,6 +6174,20 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	//
+	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+	//
+	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+	SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CountContacts Count the contacts that some tags hold and others do not
+	//
+	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+	//
+	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+	CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// DeleteNotifications Delete the notifications of business objects
 	//
 	// Tasks of these notifications that still wait are cancelled. Their dedup keys can be used again. A submit user deletes only the notifications that it submitted.
@@ -6499,6 +6674,46 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTags List tags, newest first
+	//
+	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+	ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteTag Delete a tag
+	//
+	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+	//
+	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+	DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutTag Add a tag, unless it exists
+	//
+	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+	PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTagContacts List the contacts that a tag holds, by user id
+	//
+	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+	ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AppTaskStatistics Count tasks by state
 	//
@@ -8569,6 +8784,40 @@ func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, co
 	return c.Client.Do(req)
 }
 
+// SelectContacts List the contacts that some tags hold and others do not, by user id
+//
+// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+//
+// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+func (c *Client) SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSelectContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CountContacts Count the contacts that some tags hold and others do not
+//
+// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+//
+// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+func (c *Client) CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCountContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // DeleteNotifications Delete the notifications of business objects
 //
 // Tasks of these notifications that still wait are cancelled. Their dedup keys can be used again. A submit user deletes only the notifications that it submitted.
@@ -9396,6 +9645,106 @@ func (c *Client) SendOnce(ctx context.Context, params *SendOnceParams, body Send
 // Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 func (c *Client) OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewOnceStatisticsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTags List tags, newest first
+//
+// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+func (c *Client) ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTagsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteTag Delete a tag
+//
+// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+//
+// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+func (c *Client) DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteTagRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutTag Add a tag, unless it exists
+//
+// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+func (c *Client) PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutTagRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTagContacts List the contacts that a tag holds, by user id
+//
+// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+func (c *Client) ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTagContactsRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *Client) ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeTagRequestWithBody(c.Server, tag, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeTag Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *Client) ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeTagRequest(c.Server, tag, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13630,6 +13979,186 @@ func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentTyp
 	return req, nil
 }
 
+// NewSelectContactsRequest constructs an http.Request for the SelectContacts method
+func NewSelectContactsRequest(server string, params *SelectContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NotTag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCountContactsRequest constructs an http.Request for the CountContacts method
+func NewCountContactsRequest(server string, params *CountContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/count")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NotTag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewDeleteNotificationsRequest constructs an http.Request for the DeleteNotifications method
 func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsParams) (*http.Request, error) {
 	var err error
@@ -15043,6 +15572,350 @@ func NewOnceStatisticsRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListTagsRequest constructs an http.Request for the ListTags method
+func NewListTagsRequest(server string, params *ListTagsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.UserID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "user_id", *params.UserID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteTagRequest constructs an http.Request for the DeleteTag method
+func NewDeleteTagRequest(server string, tag TagName, params *DeleteTagParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutTagRequest constructs an http.Request for the PutTag method
+func NewPutTagRequest(server string, tag TagName, params *PutTagParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListTagContactsRequest constructs an http.Request for the ListTagContacts method
+func NewListTagContactsRequest(server string, tag TagName, params *ListTagContactsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewChangeTagRequest calls the generic ChangeTag builder with application/json body
+func NewChangeTagRequest(server string, tag TagName, body ChangeTagJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangeTagRequestWithBody(server, tag, "application/json", bodyReader)
+}
+
+// NewChangeTagRequestWithBody constructs an http.Request for the ChangeTag method, with any body, and a specified content type
+func NewChangeTagRequestWithBody(server string, tag TagName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewAppTaskStatisticsRequest constructs an http.Request for the AppTaskStatistics method
 func NewAppTaskStatisticsRequest(server string) (*http.Request, error) {
 	var err error
@@ -16304,6 +17177,24 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeCallbackResponse, error)
 
+	// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
+	//
+	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+	SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error)
+
+	// CountContactsWithResponse Count the contacts that some tags hold and others do not
+	//
+	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+	CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error)
+
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
 	// Tasks of these notifications that still wait are cancelled. Their dedup keys can be used again. A submit user deletes only the notifications that it submitted.
@@ -16816,6 +17707,54 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatisticsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*OnceStatisticsResponse, error)
+
+	// ListTagsWithResponse List tags, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+	ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error)
+
+	// DeleteTagWithResponse Delete a tag
+	//
+	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+	DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error)
+
+	// PutTagWithResponse Add a tag, unless it exists
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+	PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error)
+
+	// ListTagContactsWithResponse List the contacts that a tag holds, by user id
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+	ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error)
+
+	// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
+
+	// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
 
 	// AppTaskStatisticsWithResponse Count tasks by state
 	//
@@ -24785,6 +25724,186 @@ func (r TakeCallbackResponse) ContentType() string {
 	return ""
 }
 
+type SelectContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SelectContactsResponse) GetJSON200() *ContactListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SelectContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SelectContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SelectContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r SelectContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SelectContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SelectContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SelectContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SelectContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SelectContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SelectContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SelectContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CountContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactCountResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CountContactsResponse) GetJSON200() *ContactCountResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CountContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CountContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CountContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CountContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CountContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CountContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CountContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CountContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CountContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CountContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CountContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type DeleteNotificationsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -27155,6 +28274,484 @@ func (r OnceStatisticsResponse) ContentType() string {
 	return ""
 }
 
+type ListTagsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTagsResponse) GetJSON200() *TagListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTagsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTagsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTagsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTagsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTagsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTagsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTagsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTagsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTagsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTagsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTagsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteTagResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PutTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutTagResponse) GetJSON200() *TagResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PutTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PutTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PutTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PutTagResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PutTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PutTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PutTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PutTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PutTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListTagContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTagContactsResponse) GetJSON200() *ContactListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTagContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTagContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTagContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTagContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTagContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTagContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTagContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTagContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTagContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTagContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTagContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ChangeTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagChangeResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ChangeTagResponse) GetJSON200() *TagChangeResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ChangeTagResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ChangeTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ChangeTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ChangeTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ChangeTagResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ChangeTagResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ChangeTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ChangeTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ChangeTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ChangeTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ChangeTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ChangeTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ChangeTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ChangeTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type AppTaskStatisticsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -29250,6 +30847,36 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 	return ParseTakeCallbackResponse(rsp)
 }
 
+// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
+//
+// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+func (c *ClientWithResponses) SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error) {
+	rsp, err := c.SelectContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSelectContactsResponse(rsp)
+}
+
+// CountContactsWithResponse Count the contacts that some tags hold and others do not
+//
+// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+func (c *ClientWithResponses) CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error) {
+	rsp, err := c.CountContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCountContactsResponse(rsp)
+}
+
 // DeleteNotificationsWithResponse Delete the notifications of business objects
 //
 // Tasks of these notifications that still wait are cancelled. Their dedup keys can be used again. A submit user deletes only the notifications that it submitted.
@@ -29971,6 +31598,90 @@ func (c *ClientWithResponses) OnceStatisticsWithResponse(ctx context.Context, re
 		return nil, err
 	}
 	return ParseOnceStatisticsResponse(rsp)
+}
+
+// ListTagsWithResponse List tags, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+func (c *ClientWithResponses) ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error) {
+	rsp, err := c.ListTags(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTagsResponse(rsp)
+}
+
+// DeleteTagWithResponse Delete a tag
+//
+// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+func (c *ClientWithResponses) DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error) {
+	rsp, err := c.DeleteTag(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteTagResponse(rsp)
+}
+
+// PutTagWithResponse Add a tag, unless it exists
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+func (c *ClientWithResponses) PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error) {
+	rsp, err := c.PutTag(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutTagResponse(rsp)
+}
+
+// ListTagContactsWithResponse List the contacts that a tag holds, by user id
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+func (c *ClientWithResponses) ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error) {
+	rsp, err := c.ListTagContacts(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTagContactsResponse(rsp)
+}
+
+// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *ClientWithResponses) ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
+	rsp, err := c.ChangeTagWithBody(ctx, tag, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeTagResponse(rsp)
+}
+
+// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *ClientWithResponses) ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
+	rsp, err := c.ChangeTag(ctx, tag, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeTagResponse(rsp)
 }
 
 // AppTaskStatisticsWithResponse Count tasks by state
@@ -36746,6 +38457,156 @@ func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error
 	return response, nil
 }
 
+// ParseSelectContactsResponse parses an HTTP response from a SelectContactsWithResponse call
+func ParseSelectContactsResponse(rsp *http.Response) (*SelectContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SelectContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCountContactsResponse parses an HTTP response from a CountContactsWithResponse call
+func ParseCountContactsResponse(rsp *http.Response) (*CountContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CountContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactCountResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseDeleteNotificationsResponse parses an HTTP response from a DeleteNotificationsWithResponse call
 func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -38768,6 +40629,409 @@ func ParseOnceStatisticsResponse(rsp *http.Response) (*OnceStatisticsResponse, e
 	return response, nil
 }
 
+// ParseListTagsResponse parses an HTTP response from a ListTagsWithResponse call
+func ParseListTagsResponse(rsp *http.Response) (*ListTagsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTagsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteTagResponse parses an HTTP response from a DeleteTagWithResponse call
+func ParseDeleteTagResponse(rsp *http.Response) (*DeleteTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePutTagResponse parses an HTTP response from a PutTagWithResponse call
+func ParsePutTagResponse(rsp *http.Response) (*PutTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListTagContactsResponse parses an HTTP response from a ListTagContactsWithResponse call
+func ParseListTagContactsResponse(rsp *http.Response) (*ListTagContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTagContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseChangeTagResponse parses an HTTP response from a ChangeTagWithResponse call
+func ParseChangeTagResponse(rsp *http.Response) (*ChangeTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ChangeTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagChangeResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseAppTaskStatisticsResponse parses an HTTP response from a AppTaskStatisticsWithResponse call
 func ParseAppTaskStatisticsResponse(rsp *http.Response) (*AppTaskStatisticsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -39342,6 +41606,12 @@ type ServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	// (GET /api/v1/contacts)
+	SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams)
+	// CountContacts Count the contacts that some tags hold and others do not
+	// (GET /api/v1/contacts/count)
+	CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
@@ -39414,6 +41684,21 @@ type ServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(w http.ResponseWriter, r *http.Request)
+	// ListTags List tags, newest first
+	// (GET /api/v1/tags)
+	ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams)
+	// DeleteTag Delete a tag
+	// (DELETE /api/v1/tags/{tag})
+	DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams)
+	// PutTag Add a tag, unless it exists
+	// (PUT /api/v1/tags/{tag})
+	PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams)
+	// ListTagContacts List the contacts that a tag holds, by user id
+	// (GET /api/v1/tags/{tag}/contacts)
+	ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams)
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	// (POST /api/v1/tags/{tag}/contacts)
+	ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(w http.ResponseWriter, r *http.Request)
@@ -42359,6 +44644,150 @@ func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// SelectContacts operation middleware
+func (siw *ServerInterfaceWrapper) SelectContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SelectContactsParams
+
+	// ------------- Optional query parameter "tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "not_tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SelectContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CountContacts operation middleware
+func (siw *ServerInterfaceWrapper) CountContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CountContactsParams
+
+	// ------------- Optional query parameter "tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "not_tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CountContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // DeleteNotifications operation middleware
 func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r *http.Request) {
 
@@ -43380,6 +45809,256 @@ func (siw *ServerInterfaceWrapper) OnceStatistics(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// ListTags operation middleware
+func (siw *ServerInterfaceWrapper) ListTags(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTagsParams
+
+	// ------------- Optional query parameter "user_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "user_id", r.URL.Query(), &params.UserID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "user_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTags(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteTag operation middleware
+func (siw *ServerInterfaceWrapper) DeleteTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteTagParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteTag(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutTag operation middleware
+func (siw *ServerInterfaceWrapper) PutTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutTagParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutTag(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListTagContacts operation middleware
+func (siw *ServerInterfaceWrapper) ListTagContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTagContactsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTagContacts(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ChangeTag operation middleware
+func (siw *ServerInterfaceWrapper) ChangeTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ChangeTag(w, r, tag)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // AppTaskStatistics operation middleware
 func (siw *ServerInterfaceWrapper) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 
@@ -43684,6 +46363,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications", wrapper.CreateNotifications)
@@ -43708,6 +46389,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.ListOnce)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.SendOnce)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages/statistics", wrapper.OnceStatistics)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags", wrapper.ListTags)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.DeleteTag)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.PutTag)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ListTagContacts)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ChangeTag)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/admin/task-statistics", wrapper.AppTaskStatistics)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/app/api/v1/sms/report", wrapper.AppReportTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/sms/tasks/pending", wrapper.AppClaimTasks)
@@ -54751,6 +57437,246 @@ func (response TakeCallback503JSONResponse) VisitTakeCallbackResponse(w http.Res
 	return err
 }
 
+type SelectContactsRequestObject struct {
+	Params SelectContactsParams
+}
+
+type SelectContactsResponseObject interface {
+	VisitSelectContactsResponse(w http.ResponseWriter) error
+}
+
+type SelectContacts200JSONResponse ContactListResponse
+
+func (response SelectContacts200JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response SelectContacts401JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response SelectContacts403JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response SelectContacts404JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response SelectContacts422JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response SelectContacts429JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response SelectContacts500JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response SelectContacts503JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContactsRequestObject struct {
+	Params CountContactsParams
+}
+
+type CountContactsResponseObject interface {
+	VisitCountContactsResponse(w http.ResponseWriter) error
+}
+
+type CountContacts200JSONResponse ContactCountResponse
+
+func (response CountContacts200JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CountContacts401JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CountContacts403JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CountContacts404JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CountContacts422JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CountContacts429JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response CountContacts500JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CountContacts503JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteNotificationsRequestObject struct {
 	Params DeleteNotificationsParams
 }
@@ -58047,6 +60973,666 @@ func (response OnceStatistics503JSONResponse) VisitOnceStatisticsResponse(w http
 	return err
 }
 
+type ListTagsRequestObject struct {
+	Params ListTagsParams
+}
+
+type ListTagsResponseObject interface {
+	VisitListTagsResponse(w http.ResponseWriter) error
+}
+
+type ListTags200JSONResponse TagListResponse
+
+func (response ListTags200JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTags401JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTags403JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTags404JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTags422JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTags429JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTags500JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTags503JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTagRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params DeleteTagParams
+}
+
+type DeleteTagResponseObject interface {
+	VisitDeleteTagResponse(w http.ResponseWriter) error
+}
+
+type DeleteTag200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteTag200JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteTag401JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteTag403JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteTag404JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteTag422JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteTag429JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteTag500JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteTag503JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTagRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params PutTagParams
+}
+
+type PutTagResponseObject interface {
+	VisitPutTagResponse(w http.ResponseWriter) error
+}
+
+type PutTag200JSONResponse TagResponse
+
+func (response PutTag200JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PutTag401JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PutTag403JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PutTag404JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PutTag409JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PutTag422JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PutTag429JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response PutTag500JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PutTag503JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContactsRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params ListTagContactsParams
+}
+
+type ListTagContactsResponseObject interface {
+	VisitListTagContactsResponse(w http.ResponseWriter) error
+}
+
+type ListTagContacts200JSONResponse ContactListResponse
+
+func (response ListTagContacts200JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTagContacts401JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTagContacts403JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTagContacts404JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTagContacts422JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTagContacts429JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTagContacts500JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTagContacts503JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTagRequestObject struct {
+	Tag  TagName `json:"tag"`
+	Body *ChangeTagJSONRequestBody
+}
+
+type ChangeTagResponseObject interface {
+	VisitChangeTagResponse(w http.ResponseWriter) error
+}
+
+type ChangeTag200JSONResponse TagChangeResponse
+
+func (response ChangeTag200JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ChangeTag400JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ChangeTag401JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ChangeTag403JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ChangeTag404JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ChangeTag413JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ChangeTag415JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ChangeTag422JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ChangeTag429JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response ChangeTag500JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ChangeTag503JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppTaskStatisticsRequestObject struct {
 }
 
@@ -58794,6 +62380,12 @@ type StrictServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	// (GET /api/v1/contacts)
+	SelectContacts(ctx context.Context, request SelectContactsRequestObject) (SelectContactsResponseObject, error)
+	// CountContacts Count the contacts that some tags hold and others do not
+	// (GET /api/v1/contacts/count)
+	CountContacts(ctx context.Context, request CountContactsRequestObject) (CountContactsResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
@@ -58866,6 +62458,21 @@ type StrictServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(ctx context.Context, request OnceStatisticsRequestObject) (OnceStatisticsResponseObject, error)
+	// ListTags List tags, newest first
+	// (GET /api/v1/tags)
+	ListTags(ctx context.Context, request ListTagsRequestObject) (ListTagsResponseObject, error)
+	// DeleteTag Delete a tag
+	// (DELETE /api/v1/tags/{tag})
+	DeleteTag(ctx context.Context, request DeleteTagRequestObject) (DeleteTagResponseObject, error)
+	// PutTag Add a tag, unless it exists
+	// (PUT /api/v1/tags/{tag})
+	PutTag(ctx context.Context, request PutTagRequestObject) (PutTagResponseObject, error)
+	// ListTagContacts List the contacts that a tag holds, by user id
+	// (GET /api/v1/tags/{tag}/contacts)
+	ListTagContacts(ctx context.Context, request ListTagContactsRequestObject) (ListTagContactsResponseObject, error)
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	// (POST /api/v1/tags/{tag}/contacts)
+	ChangeTag(ctx context.Context, request ChangeTagRequestObject) (ChangeTagResponseObject, error)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(ctx context.Context, request AppTaskStatisticsRequestObject) (AppTaskStatisticsResponseObject, error)
@@ -61242,6 +64849,58 @@ func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, se
 	}
 }
 
+// SelectContacts operation middleware
+func (sh *strictHandler) SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams) {
+	var request SelectContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SelectContacts(ctx, request.(SelectContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SelectContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SelectContactsResponseObject); ok {
+		if err := validResponse.VisitSelectContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CountContacts operation middleware
+func (sh *strictHandler) CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams) {
+	var request CountContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CountContacts(ctx, request.(CountContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CountContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CountContactsResponseObject); ok {
+		if err := validResponse.VisitCountContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // DeleteNotifications operation middleware
 func (sh *strictHandler) DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams) {
 	var request DeleteNotificationsRequestObject
@@ -61932,6 +65591,146 @@ func (sh *strictHandler) OnceStatistics(w http.ResponseWriter, r *http.Request) 
 	}
 }
 
+// ListTags operation middleware
+func (sh *strictHandler) ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams) {
+	var request ListTagsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTags(ctx, request.(ListTagsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTags")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTagsResponseObject); ok {
+		if err := validResponse.VisitListTagsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteTag operation middleware
+func (sh *strictHandler) DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams) {
+	var request DeleteTagRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteTag(ctx, request.(DeleteTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteTagResponseObject); ok {
+		if err := validResponse.VisitDeleteTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PutTag operation middleware
+func (sh *strictHandler) PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams) {
+	var request PutTagRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PutTag(ctx, request.(PutTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PutTagResponseObject); ok {
+		if err := validResponse.VisitPutTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListTagContacts operation middleware
+func (sh *strictHandler) ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams) {
+	var request ListTagContactsRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTagContacts(ctx, request.(ListTagContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTagContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTagContactsResponseObject); ok {
+		if err := validResponse.VisitListTagContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ChangeTag operation middleware
+func (sh *strictHandler) ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName) {
+	var request ChangeTagRequestObject
+
+	request.Tag = tag
+
+	var body ChangeTagJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ChangeTag(ctx, request.(ChangeTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ChangeTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ChangeTagResponseObject); ok {
+		if err := validResponse.VisitChangeTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // AppTaskStatistics operation middleware
 func (sh *strictHandler) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 	var request AppTaskStatisticsRequestObject
@@ -62066,809 +65865,831 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3rjyNJth/2r4SpC0z3bBabVdXdM131YVXTj53a6ddWVW9rd7rEDDKDZGwlI7gZkcXmjFq4MmRAsOWH",
-	"AH0wBBuwDEO4MAToow2/9L9IunvlT/4XjDgnIjIymUkmWTWs3qtZLKaLZGa847zP7/zYGcrpTAomtOoc",
-	"/diZ0YxOmWYZfDpJWaZPE/MnF52jzozqSSfqCDplnaMONb/2edKJOhn7Y84zlnSOdJazqKOGEzal5r2R",
-	"zKZUd446XOjHDztRZ8oFn+bTztF+1NGLGcOf2JhlnU+fos7JbIYdJkwNMz7TXJqeLyaMiHw6YBmRI6In",
-	"jCgmEpZF+DedMsIFoWlKuFZkmFI+VYSKhGRsJjOtOlGHfaTTWWr6U1PVp7NZv9fb70Q4sz/mLFsEU5vN",
-	"1k3sLzI26hx1/s6DYgEf4K/qAU7CTOcp1Wwss8VraLd2GYf2ka17c31ghxMqBEtX9YdPbN3da4kdmTV+",
-	"yadc1+/WlH40+xzuGlVXpY3Y79WvfgqthuNJ2IjmqcZXbMvmQ2/teXoqpzMqFq9l02rg730hb7wgMhc6",
-	"W9UT/H4bPeWZkln9sseCfdT9ITwRu7syy9g1l7kiMzpmDUceXymt+pR+fMnEWE86Rwd2qd3nYrGVzrgY",
-	"w7gaKcUt04jThE1nUjMxXHzHFsvrcELmMkvIcCIVE2SwgDUY0jRlGRnJjOgJV0QKRsyQmNJdcmLoBKOa",
-	"Je47omVBWsxsgJrAmpE515Pix4FMFhF8xwU5eEgmMs9URBLJFBHSfDsmU5mxLjnVJGM6z4SCt0c8U5pQ",
-	"oeaGjvlGJ4wmLCNxMMu9MzZL6YIlcZdcuH6vmB0JNb2wDAZCxkwr8vDgAB80z+A3vSdkPuEpC3p2M+XK",
-	"0M5ZJscZU6pL3gjfJExcZnbe5lVYWa78E1ds0SXPs0xmdiZIdt3fckSSbEGyXChCM2YWhFyxme66U4iz",
-	"LY5KOGuzue3P44xqzTLT5t///j/b+4eXX/5Fp+6Q/loOGs/pH+TgtvnZS670RlSSazZVnY0J48GmhPHt",
-	"RAr2gqea1VCSNyJd4DWZmcfs8CIykXN2zTLC4dTMM641Ew2DhTf7+GanLYWDUb3Gd8woz9iQ8WuWNVLV",
-	"zD6wjqxuum9nMtesuVfz6613macreszTW+/wHESoxi5RwroJvyrkoAuqrhqvnREMbiJu2cZNP+8Uy0Sz",
-	"7JO7n7ftyrdvOntP6671ORtKkSjDQObUXJQRERKEH6Cb15SndJCyUBA6bBCEzPutrw6M5pMZV8bUTArF",
-	"QIZ/KsUo5UMY6FAKzQT8SWezlA+pGfODPygz8B+L8ZgnE9Y5eth7EnWYIe7mu4xReBD2qyuk7k9YmnQ+",
-	"RZ0pU8pIFoammTnOZkQAnTAPANswr0RESUM5hlQYNoCSOeHACywvMqfgqNPb//ZXvz747cP3vd99/ZvH",
-	"v//u8NWj11+9fXK2f2E6a7cawJJwOZap7jDPMiY0UZpq5jm1UR/kHIZrh2O6eyYF22btkEP5hVH5cMiU",
-	"aj8B0++Z3cimeTgOPqeKDGmWcZYQmcOwX8hswJOEie32/bBu32muJ92Rb7iy8UwxMsxYwoTmNC3YPawq",
-	"S8x9SCQwlZ1vePuREVxWM2ESO/FwmEml+oprFpMpoyC+UU0ombMBiNSGbzuByDxmlFMdHiSiJ5nMxxNC",
-	"ySCTc8WyLjnPhxP3O44pY39gQyODchDbF2RKF8Soa2OGRzVymu1gQX71/IJwMUzzhCVdEj99c3bef3N2",
-	"+qvT1+cxSblp0wzAzdEMS3XNcp4KIybRdJuD8cgc6uWDwV2TpSPhOiKKZYYYwHtH5I+51CxcnD5PyHzC",
-	"BFnI/K6owokgvG64xzDQuBhITDicoxFnuMBM6Mz8zYU1S5iXv1AklWNc7Wua8mSrW3hwECz2iLM0UZ2j",
-	"7+2fyxJWsfLc0rOS9IaHdkgFGTCScKMOJZ1Pl1Gxje68czvm0m6eEOiW2Lbhid1TbtBxuDJXNDFcNCKD",
-	"XOPI8A7NMynGxySGdeviDzEx/FQRRocTM45XNDWiEttuV+qvgFu7qW+7Sh49LYA5WCY4AGqTHBm+OM0V",
-	"fAFLS359/ub13a2v32IYh2n8tdQvZC62XLOHK+WIETRcXbCM4UiIMpQSHt75etjewC4wNKqvFxbYR44C",
-	"woWUL2k23kpIeLh/uOowaSn7KbS9+jBxI21KAo8eETVLeZn7yIyoicw0E2Ae1eyjVnd3tmCYQI4E2Sev",
-	"+DeRGeDX5i8wz1AyoBpv6oWUr6hYbEc9nzTKMGZdp1Qs+iPK0zxjqrK+UhLzMzE/s4RQrdl0phUZZXKK",
-	"ajFNkowpdUR0tiB0TLkgKdUs2/GquoEC1SvJOEM6ZcvjNSsdmJqqgg6sSz6cxFEhmIAJkStiDaUkV+yD",
-	"0K7jjCmZZ0OmuiQ+Yzpb7J2MNMtiMubXlkGqsj7U/SA+iBcyWx4z2PIVI0bVBSUiXRyZh/fIb4ESnbw9",
-	"JVdsoaxuMWbazg1sTV3ymnGQwBJZWglge3NDTXLFkuU1caY7M9aUGmmasatjeOSDIISZsaOdzcxW00wX",
-	"LggQFODIWjHNGVypUnOZJV0z+hPTsWW/s0xeGwFPK/9MixFNpcAdE2RCVXEewVykiJwLs7rQNuE6IlSb",
-	"kafMvGsEAEqmXOSadcl7WHTfAMzLNCFqjwtIC7lidmPyWQTGPSXhh3IrU3s4MtM18luUkjNwzdhWMgZL",
-	"YsgBbhsci6XT66lswmZMJEQKIyHC7ppFgfUEAqy6H0AReSfMxZYZ/2Fbrr7fSC28paBEJJ5WFIopV4qL",
-	"MXEn+wg8VITiYGF9zdq5XQeaR4U71HegA68Zv11Vb67YSluo5W550OoSXzN3ig+B85vTJTOa8XRBgndC",
-	"mgtcLb2D1Vs/zAh4mV0TMmBDaq5AaP6gQ6TCCdV0QBU7LnwKjnEbBXAusytkLrglKp8ZFYklr1jC6XZS",
-	"x6NVUkdedNGfmj76YDtc2qqn2O3exWLGvPBaHcDutyYOxxU7YTauDiwGE55tEZzdYKA5Z1pzMYZvaJJw",
-	"8zxN32ZyxjLNmeocjWiqWNSZBV/92FFMKS5Fnycp6yOxVcumwVf4AxBMmWvgKLjR1HBNMp/woeEztjXg",
-	"PZ2oxq7rDP2PDh49Ltn6Hy0beiM/uCn92Afv1PLIvjVfrxgFeNeFUVsUWzmir796vN73YL+Sgz+wIcjQ",
-	"EGgA8QelVaXDKyHnKUvGLOlTXbJxJ1SzPc3Blivy1BIptOVWvD5RuaEByJPr33HhDXWW9eVFdm71Nk0H",
-	"Tuc2jycs5dcss4uCDqJ1lncz+Gf43qJTLDnNMgqfmUj8UlSPwtyQKXjgiMRGeINbEJN76PaR1yy7H5EY",
-	"XBIo9ySx+5xwZeaSxIaR2K9YyjRL4mNiZmrdkNxo7UbybrF75sGV+7/0xhVHRXXtEn3HUfFM2TXu3do3",
-	"XsKTn6KOFOmiL+eiH+x8eSXfByILnCZwAAzw5tu3UKISkjhHlrPQAH8womLhjZ3TRTHZgZQpoyD8ZGxK",
-	"s6tWR8nI6+n1DW+T80W1uxiFG6nNAEHA9uNbWk8Uiv2ZJAM2piD8TmSahIRp5fFQmuq83R06x0fNSzmS",
-	"q5phUV0Zltvno9JGk5mU8C8uSe3I8umUZrUxDYoZtjZkxGsGYpzTQudwPouaVvUkYwpWqLTnMkc/VMOm",
-	"WMPip6hzTdOcNUx8ThWZMqryjFkzbnkpzO+gxKCRJ6rpv9Lfp9A5930pzMw7QeGCu2tb7E1UjucpQp1C",
-	"X6ZbYzevcH382SidxIAEla9QQEejJW61zHb8Va2hHiUyf9nEI0+KFqdO5GsvpRSEIgileLQ6lOLvf/iQ",
-	"93q9XlM8RcM4rTZG8ajUhT7A4rvD64JeSu/FEDLDFVFamtPFxDBbzDRLkGaCFUBN5ByEzHJwyMopkb1/",
-	"ePmLv6i7KDB2G0LXntm+liAc04+n+PQ+9u4+LTPfMndeEnvsQVhHBT3H8FdMS3C3WnKELAe4bJe8GRFq",
-	"BGE+skLwEV5Wjjd4Qs05NoQU4ifdCkRbcgivXFSHviiMGkaLQwMb6MJSMGfPCLpvwdCK+I92/Ajub25G",
-	"1N9moevWGBwSSBW2XLIKzStHtZSG2TwBt+yNxOM7KxUxYUTz7yG8oG/H98ec5UZUm0G4hLWL9jOqzY+G",
-	"b/VzAfaupKCmiqeGBkWdAU2pGLJ+KucdoDnX3PyuM0fhYT4zrfrWymAmxdWVe4FmGkhY8POcDSZSXoGF",
-	"1nxzWV2yqPNxz0xk75pCRIYyM4JpvqdcX+Cs4PNvzNSe2ZnBNy9wemc4O/jqrZTpu2KGyPthmudulvDd",
-	"NzjVlzBwfNNO98LPFr4+s1N+5aeEt56rq/BlN/XKY+9x+i/c7N0WvrRMvxT71flhApwId9V+2GTFTsXT",
-	"CRdM+cGfiudinHI1CXp2EnJxejKBzQ4zrvmQGh7GpiwbMzFcbLZhriWkv0Vz8Pl50aYfDFfaB0cs0U+0",
-	"cqwJmjbPGN2KatpKEHxLK26Y1e+8so9VbzaMrWjFDqDxyr61XZUn6LlSe12wTgcMQoXXsjj2Uduw4+qM",
-	"XMBi2FrjfFw8X82m1XHdJXLfQEb9lDbUrIcZBP1upFu24W1DmqaWubVScPGa9xUXwxo52/BuQWLgNVMq",
-	"6Jhl8RGBh5GJm95Mlwr63JprT6jq09WCm1NpsbchzbIFoQ3SW62u2lozdyfFa+gB5VuvpLuHP7lYuh9v",
-	"Q3TIZ8nGxyXP2tmEcsWyPk9ueP6vWabsxq2dz0qZw0ZJOj3LrWe9gmWuvx8/TrnuNFUPurtLxbBLN7K0",
-	"3mspSlW4CWXdjrXm2cuzCW/6ZvG63JD99qTUXnUwd8CfXNd3w6dKvd8Gv/KM4vPiW28hMmGd1j3lIvx2",
-	"v6qHLxHZNcpr9da3UGbNiR7LPW9awQa6r+0f3+Njl+Fze3w6k9YMT03PnTHXk3zQHcrpA0lnfM8cijET",
-	"D/x4PoWvqys+25MzXJW9mYSAOhzyp6jE39fuvlfBl1j6ej38xoxiZVQuV7OUYjpfQdzXdvPu7GWVxq9/",
-	"R7FMVWj6qpfOGRO/tY82G2bcQT6z1sLNDEhLB3ftLMqGoF2eg7uTND6vA1QheyFjv1x/Su6Eh90d/1L1",
-	"tkonGwUxLVqmifVoYUw4TY3U4zncRsk4ZethK/PhjrfmDrYkT1mjmvhTuFm3UgYFeDsDWT3QdUYy69vo",
-	"t+Vj9UJmZCLnJJViXHGZQCzFRKYJGbCRzFjVmlvngF8+UbvwgTqKV57a6YgIKRiYS8f8mgnM0jcDAss9",
-	"qMmmiS1cWVl4UZsv2/JyrNOcMAG4eb8grrHYMSrsjgBBUJobhd9sDgbjpglGKB2TniUP4K5ot3PWlrz9",
-	"2RGy6fw0WKpXjOWn9PXylIkhS/q50Dzd3h9dcm9WjqIG76TgYmxjCRWRwh/HWnfkWnfoNmaAQIirjFAY",
-	"uqNYQgYLYs6IS/npknMmEsI1oYrE9v3YhaLaeFMtScI0G2pzBFxaG/4GEd4t9mzORSLn4WFbeqlhRRot",
-	"Cd5NW7EiWG9t6G6t9F4mmstXYemeLp2iVi7ggooUJPxmVog8ZXeh9OcpuyOF3/V8K8p+jrrk56Dow7xu",
-	"Q8kPJJWSt30D5f7eL4/u/fLo+97ek5O939O9H/p7l//gw4fu0hel77r9vcv75Y9f3v/ln4OFoCSu/bxm",
-	"bdZsE/lzfayTffZmsmCwcfubmbJWhZp8diuffc4a40phd91Sfn8JA9jpWlZl703Oao24vMnrJZl1W6rz",
-	"53V2b0XwXjcr00j3gk/ZDie2QhMI7h3cSJfDNeGzGUsg6cx916gZhAA7xf+Ci9pbpz2sW7RRKulu7942",
-	"1uVWSoNfrMNyisLj3gY5AUYc285UHYhf623Fm9qWA7bro3BK2307XPhOTTgpG2kic43GG7gfXCGMGuiq",
-	"XKvCpAMdR832HAvytVo2aB12WuG+re3KqvNZMZsW0EmtafVqo8jaIV74p2svdw06mBzB7vvcWHxpZW5Q",
-	"O0IQqm4lw8HlaiKxc8V790r3eRtye/DoycESV1oWH8PshiBsYsQtc/dmwg2CJV64l52HwrbgurtYnYfQ",
-	"hr0uGeO8e2w5Vslm2ZVSzBHJ0JCs+AGd8QfXBw/AMqriMnmqRsV/XSJPE61n6pdHDx54OrUH/x70/u4v",
-	"/86q2HL0ybU1jpinT59t7B6azQCcdYdXYja7oOpq95aoNmDBLt2mS07EArAvCPs4ZDNN4m6MJ6HbjSOf",
-	"9vju7CXiXtpE3aEUmnLIMWiCEF6pNSzbJtyZ6aJlovwx/ObyfsAH6+wRuAZngJkUiElT+jGUj+AsVxz5",
-	"CHDclglBnFY/2Nc6hRewJCzHtwHkxwHc6KNejwwnNKNDDSihGQMk0CWpAK78tqoWyEBUMTu55WHCry5+",
-	"H7whgDfFRKIiB4DgsQnsZAB0q5azBQr6Ohu5OeM6W/Qhx7aZtzr0QOD2VnjS2cKIVkozmpgxxWfPL85+",
-	"13/2/OXJ7/qvTl+/u3h+HkcWNcyednIl5FwFXiJE36jM4vCglLv7+GFLbSZ0+UxkniZ9GOWKFEiJ8yCU",
-	"vDg5ffn8GeD5HBMQ3Y006cToxi4Dibpd+h7eiiJ/z6FMtgeTDIlSgVHpscHtMBoIk2mnjvL6VP2lg1uC",
-	"86p74LZmUMENc2NaMZF6S39BRGqHuoETwC5XjQtAS03TPmBnr0WFN32iCuJRYdaHvYYdBJuLE6hdkjzh",
-	"+mToIqCc4GRdRtblNIa/bOZzWxHKNPzUN4MffVvw8Zlr0I3judB1GWR02CpAK5gJJMnrJlRxwDCZTySZ",
-	"0gTdyTjJYxIPU36EbJRaFBnAw4E3HP2U0ykoiVywLnmdpymCogIgFFVXLIGXeAGT+PK781fnR+Bkn80s",
-	"co4ExRPxux1PMcoPydiYK80yxNVh6YhQ5bk+5JYpOWWIuobLWYLdMNRnQgWA2bUAEtAy62cybeKCsjAj",
-	"wRJQGyHQGqlgZAGZ600d+FZNGq73CCumEVsmTVH6EWxOjPirF9b4jBtkzyaRZk9iBKfnTMWAMCQR/1k6",
-	"VgnwSTQBqMkTMgH8T4sHiKiCdl0LsKSY3LNf3o/NbnNNUimvlNkbjEpYsd7FZdvExY7N3mTtMjZL6dAm",
-	"JPoFdCtVs4hmbdsvYMam8tos4QUcYI9ZiHckzadCubPjDmeXnLNhxrRFVUdYJgaPzZicpQwaiL/88ssY",
-	"kQRGMs9Iwscc4aEqEJDmYdy9VqtfNovVYAhZTDAjXID0bAExuV6QATNyR6scTnyjlo/gT/0rVv9za3SO",
-	"EIKmtmzC39uz8vPeaRIvxyGtj2UBGLQ+n9W37wC1QMIs1srBvwzpFkmiKI1gnrmGNIqAOoUjKk0/cszB",
-	"r3tplSvhE/ZOObrUyA93HPtguty9tul7vWnMQ8G57zzoweazopyxhYm9SR20FJULoth4CuWFVpkGmyw+",
-	"e5Uf6m52E6bBJigGpROB06pfLT2cNJkcALWySA13iO/myq9THpen9Q3/4QK+rPbUw4atuBmRfSJkwkgi",
-	"BYvIgYv4o4LIbMB1RA7x+REXXE3MCw/xCwCuIHQgzLjSdBGRR9iSplfM4olKMe6Sp1A4RQEWWa4YQSwa",
-	"ZCjKyWM8QxTCxWw57mz/cckIfPDV46/WGSd9SaNAwIYMdUPX4FxPpeBaWmF6wpXGCkoUUdYvayi0a/N2",
-	"ydQqUWPp+OyMVDm1oTZ8elyKF2nSi9yTK5rfHcF389n1GloH4o08i1YuXL8c7sEtQ9FX5LnqbBGC0t1m",
-	"2LTiY0E1YEX4Va6LRfrbFDNbc1MwxNSGu9asSXgQqjuybeCpPaBG9PqJoGqiTi74H3Nmf7YRA0G/u6UA",
-	"gqU7F/rCfm8o9jmCcucyn5/TrYS5bkXgtkiVWyJjq42/Olu88hfscwt4a0s1byv10+74TiJpPvvj0Hr9",
-	"V9P5y1XrvGOyuFuSiM7lrfKHN3M7phuXFz0m+72yO6mkYq7Tuua2oleLOlsVkEKc2Irlus0T0Y7dmH5Z",
-	"0uRY2e1xseNYdlQghvzyHu9XLP32QaPiln+w7lGLS48oI1Xlswatd4UfrtmBDMIleJcQvHBAh1cu5g0d",
-	"ye1SrrAHH9BVBy8OPlxI5rMeap/Kx5VzJrSTom/brRh1dEaHbEYz1uSTc3hAwYPepqryAaC8SdElFvTM",
-	"+gcmNIG80VKgRa+393AwenIwOnz01VeDw4cJfUwPh+zJwZOkx3rs4VeHj/d6vVHv8VeU9gb0Se9g8NUe",
-	"BGWsNvKs9YYG5yDyx7S8dbWn3V7n5UX59uLiLfHoopVDYUQHmSVmh/aLqsV11GKzQNXPQP38W5Ytyfh4",
-	"otevJmzTe3x4mXYGFnarM9p2y3rilnohNr9j/Qw73b1+FvR7U/3MXrq718/cnP6s9LMtEwm2vE9Ni7al",
-	"irMTsrrFov405OZy1frtmGLcBbV471e10af9hSJqQjMW1nriQxaRjKVU82vmCsSjOwTf4swoIGX9Y02Y",
-	"c+gJ6fb2awKcn0qh6XDTE51wMdY0veo3pWW2ibDEoOb9Fw2RlmxKeTW/+eDRwxbecpC5loDPotYoie0D",
-	"p+dsOKG6L2dM4GubrEOYM9zCcegGV3/yYBe38rMu7eXqawUdPSiaeFB+//PLYXbHaMNp4Xuf3XT82d5w",
-	"OvjeZzedm9+4Ddeh/P5nth6b3/hdi+HQ6R2I4UW/NxbDkd99BmI4DGTnm3cXG6d2JTdjb5seBss2q4lQ",
-	"qzOhltbE9l2/DIFAXxYK/U9GrrNxnmbG8TGhgrDpTC+g3jqWWlfOKoHPQaznAouZQo3OIBpTRa66BJ9x",
-	"M2sfL41GfRKrqYq7IUTEJq7dwyBeyt8gnEytYcnNq+VObmEiSjhN+7OMjfjH9WqQOX3w5OrQhnELlfMM",
-	"n/o5WgGvgd9ob3wKN8YvakMcw7Y2Keh118wQOr0DZlj0e2NmmH8ecaJ+Trdhk7oxIdjIT7wBifgMkVp2",
-	"HCiA27ytNLAZD/n5GNzuMdiQ0l+u2v8d0+id0udnaJx7WviAby7VNjmTt5GTWme1cNVX5Y4DkrDW77tV",
-	"NRPF+ppNZynVrMUR5Ek1oaTR21pquZjaZmJGeWd3K22U+9650FHT/Q1lj8o1uXMRpDrD2/GO+avbfiku",
-	"2Efd8jKsmcTutO6tJ1klI6taeGuefV3gJFfWpx4aILbDiwGyWpEZzeiU6SC5hLhGavEC1pCgDZLdq3tz",
-	"N5TjDqkG7HmtV0yzj/rYZvaG2xqjDSPYM2vDcA9gsiugrkyoIlSTqVSg8E6hnnwACKIsdlg2ZqrA57P1",
-	"+MEY0rW71zdt9P/dX/6rOCIHvTDgDwFHIG7QtWBXAXKT7BFzlU+5gqrKZWiXP/3r//k//tv/5j/83//2",
-	"b/75X/3pn/yz//B//uu/+Rf/+E//w3/91//lv6xilRw8vAGEWSDS1i65EdUIimqw8DLHvLL4F3FpvF8/",
-	"7pT73d97cvl9b+/J5Y+96PGnhr4L4XgtZOsmc5LilpC4bvcG1B39566O3/aD9KUAVz0M/TxjmvKtwnSr",
-	"uctrcherN99VWAsaaVwMO8h622A9vhaJ/yCNjpML3bcZY/ERHNMqLofPixzxVLOMKJayoVZE1IPGLQu7",
-	"mDDfWnp5YR7HPa6RXBoii3FK8GPXFuC301mON87YUGaJalvSgao62+AJUdoog2QuMwS3mGVynNGpIlqS",
-	"QUbFcEKkiIjKhxMwE5rV7Aqp+1BPPe6sLyUMPddu+nW9+rONadcfnY0SItl1k97UWgcKyvK3SJfHDsOC",
-	"8XbkJT2jcbF2q1FAlztXJIpeb6g/4PG6c7UBhnGjzJe2mV2QiReeape6DMHGBUCQkAnrJ+jthyzt/iyl",
-	"woIO9V2mtvvsUrTdi0rTLGjHP16X8+x+rK1vDoIZnzIjlBWQFJAcbuVuyAeHRPFjQ6cDOQvFOiYSkkim",
-	"oOAMHY3YUEOV+YSROWCfxHawfapjI20BikQRw95tHcTOBdec6vUHpgSZ2E/yrKGQrU0GKtgSjHpKF5D/",
-	"vhKr4NHBo8fr8TVhc7jwfLsFKTNHr80c37jnPtnzU4fRCt8bPiUFI3AiyZReMS+B7/d6PRIWSVXk3ohf",
-	"M5doYLifwxCQAj/a+3Afsi0eGTnQSdeK3DP9zFhWahMenLFMSXG/S94Ihi3CUUjndKHQacqS1l5OmFfZ",
-	"0XlQ5+ic0UUq6dr4k7f2MWtjXa9PF3M7N88jGl2mN7picNTsa9WL1fpGBFkbLY6WaUXmup+xqcWUrr8O",
-	"A6bnjAmCz7FMHXvdAw8C8z857Wmzu1KbdlVb+3hTYNRHveVzUGEZjvsXyR+ewtdyjo+zlHKxQ4ZvOhS+",
-	"VObuWH7Q73KK1oTRpB32HhDTsSznKlF1FWE4BEtIPjNyLYC6tBOcofc+V/2pxfZaNnQnOVslq66Hn/o4",
-	"4xlTN2qDq36SN4xPin4uhimj6wm7eGcfNBQs4zKzuFgtMtqaNIx4wlKnxCBCjbPQWHyaGc0ViBNOWjGj",
-	"SXIsiYVZtinVYDwzTXUiRGJBAaSPmWodkJyGDNK5oNaW1mlr4MNv2NCM4Tzo134Febsvbe/2u29xEPbT",
-	"b9xY7OfX8tyNyH7zNhyY68qNz6nXeQMBfz9holitOVXEPQ6F/o89Sr7NYYMqf+a51nTcdz9YrMFe9D37",
-	"8Zgh1LYpc82SZpMr/K5IwoYcRDXDmFzKIV3An76TY4xwn3PFCBULjIpPlh7nurbcPz6mVmU5BjKYHVcB",
-	"GwnocuacRE4kLXWvjkNxxsikHnBvSAVIcsViDeXU5oy2FjbwKP2Ws3mdGtMOhvaCqqsChFbl0ynNGnaa",
-	"FWSYcAEmAbWG9d8IB9YnI1raUQzPE1VP2UpkMiBO/rAVe13HYQJrzBKDAcNOA4OhU5+BAY8dE0oSqYli",
-	"M5pRFOBtMVHEOxREOs1+ad1W4lfPMjlI2RRt3EF/2pmv8WpbNHDsF7KA11pgcH6rjZHfIoLVubV2b5pW",
-	"D5jSCV3U1S0lM5ppLA6KShnyapoxgLi0pJoMmLkgilgsLbSRK4lm+lGepsS0T+69u3h6n0zoNSMzqpS5",
-	"ilwMGVQDMeTIPLWmCMSj9QIh++iCKZonwxVJMgnFewBtE3VLroFKYwMsiYxoTSF7B6moMlrrNc+kmBqV",
-	"aEIVib89Pb94c/a7/rPTs7iWil0xNmtYXrtx4Wg2XDl0euDKmSNsVtLPEuFr/QpjkEm3XFS2u9F61yqr",
-	"qRw3HR9YVTcbmEjGRkZiAN0Oi6mYufi0boQqBVEbT5nFT8Uc/eEE/Du+UgxLxmWYfjyYSYLC4gD6jOzm",
-	"QtoWDoJqgHL/CdbCr31/zhM9qdlyOQ9Wwwu/mC5Gi73rkhMXxElns5QDql7xs+V7iQTrCfvIlSYLpgNB",
-	"DK/SnLErBLzTk1ojDxiQ1YwOGyhb8bsZ7Fup9Dhj5795if27+z6V1zBAtOzIuSjwm7EBIhhLkO7NMn7N",
-	"UzZm5OnZ85OL58RcR90lzyEYOiiy5RpX2izVfMIyhn63btmV9vhwM7jGJfp5KjTLrmn6qkHU4PZ3BGA1",
-	"aqx3C2Ian2AfNdQvmvI05aVytA2HCdDyWxRa+Y4tbsfG3lrZbwiXrrOH27CwNbbv79hPELnbSgIzi3eX",
-	"4CXfsS1jIevLaoGgkWczw4ZcsTkA3b0lD2xlno3Jvi8ZNUrQmhoUI5kFVitLntGDTq1eH1aleHv25unz",
-	"8/PT17/qX5y+ev7m3YUvTrH+Im1aTOMlMA4Pf18VEzI5dwtsWQxXcO3xS8WOzBTkbC+fGQ47lFnGABaZ",
-	"3MMgh8Eivh8BAD1Cf5B7go0x8TdGom4D9Q1bjh1UCLwDDFIk5N5MKl7zBjjx/RtWanXdoIjiiJP1QVqs",
-	"/GMijSAwYxmWMbkP0kGBaW+LKylyz3fYu98lJ9i0sgzbjC2oSirTBEzyVJDYkuuuEwfiEjM+QvOfnDsE",
-	"ecOYnXWQBlNCFqLyKcwtTYv5g8CMJfLBHAHYw91O9fLYH5pgduFH70twWMPt7EkrtWxYlEqJgzbWn5sD",
-	"IdcgFP2UHGJ1jRx3FlEvl/LK3n8cPhw6PKbuKwdvb44WS+rmt/5Cp3LeV3Nug/rKg3pRf8wBEl8QyBQV",
-	"Y3cwbPgBm3v1bMvRzGlm2v0chlOAXG8BEe/PsbtW5emVlr6EemR7hUuzVkYICPLuDOYhF9ilWID93oaT",
-	"vDKDu3WV42B2vX07j3B46YJ/Nsejb1USC9pfb8OpCl2Wlhr2jrCWEZnIPIvAMGCIC6iATnNGcewLdKST",
-	"H6RgpdriQmIU5BJvnaGlaO3WwMtGHWZZ3wxjoxdw/Ju9Avptuzc+NW2qahcVfoMVWZcatGsk2c2253Mc",
-	"/SZn5bMcf/uD+3kNv+4WvWoykccqh9IKMdZGQpM4xCvaMkQDF58MEadgSnk64YIZTTcjz8U45WoCKfQn",
-	"wyGb6b2Xtkh0XFsv34IhHhRjqi+HEYfhJnE5kMLZ0a5Z5h8Br6UOPxoZh2nTb51x7ZWvM7Glbd6Q5/4P",
-	"FhKmITrkh0Iz9UbF+FfPLwiWqN1/QJMpFw+UpporzYcqrrctwruuiKVAMNQiUPxEcfrg3Lw0oXyDqqUB",
-	"DNKDX+w1VLedU677w4xrPqRpc3lLUAwDpw54bkjsXlxtKGhZ2RiGwqYsGzMxXGw8Fv/m7Q3GitqrhmK1",
-	"CDcWqEkMRdcViaENc1DiylBtu7E1ttJrBgCqx2Wb+M2nUUcpXrP57i2btg7Y8j5esUUJTYGSbxjNoPDo",
-	"FUMvis0vmVGlINhajsg3VPEhobm5LdpShO4G4KYrLKq2ltZqnQnXcHfytt2zXcragVaytHFvqVIhnDJV",
-	"JEbtJDbUbMy0N82TGR272pFSFD4z+LqNieY15MoVxJAOp2zzys0hIBzUbq5+Ufqu29+7vF/+2FTF+bXU",
-	"Z4wmCxu8snQSViCgNIT9ZEwZdhUfEZ0B8iAYJrBGJhnybJhzTQYZo1csOyaxkP0/5lLTOIK/wUgYH6Fb",
-	"FyRrAhU6VWF+y8BolpB8dkxixVMmtA0zorMZOFaF9GU7U6pZugh4sh0eBhFBz/gndAzYI2k5TW9VAJFb",
-	"vTPfqPvmtfyNbbv45oXtwq+57cqHq9jEykahZL96HYrX/P1fkXYRBpE+F8l2/oUB/2EpYrIFAd0APimC",
-	"PrSVulZRCVerDB33bGgoHsaWVCwidvN70X50EB1GD6NHl+vR2mt3/Dn0855yu9/4+RxlVP/5BeUYToYf",
-	"n5qDm4bfPLf2Svu6nDL7ymVprR6vWahtAreL6KFqfbc5zioi+8QK3YB6DwOLyCEZumlE5OFSGbfiivlV",
-	"3naNz1mwwOcsWN1zFiytSErrKpKTYjCX1Zvij1TkT/DKQtrhXXmBNeWXiWNBA1fhhbbD7mx9c3ebChT2",
-	"vHN7Wdj5K5qwG5ZES1iSz1LTXl2M4kWWM1fKvpRKABES5qynmaHatYE6eElqJA1UUucTaW6P4UsD71yL",
-	"jNwxoiAgXgk5F2TB9DH4urCGOEShqTDS0Cq97ZHZlg9xna03eKy/QWVb5xqoqUYNR5nMJwtXbXuObJmP",
-	"OEuOrR8PY3i4GPvQfgdMB29zYYO7NFOaZDIXSauCuK2iI0sJFTZKsurErixLFBTiKR2lUkCj9VzYA7Hu",
-	"VN+GJb80FRtHeecW/XBQZw5osCbGH8sTr65dbOVuu/rHFvoQKrkLRri9PbXZoasj9Gsi8o3cTdP+VI2b",
-	"nJSzTF5ztIAHaQhFvn+bM2pUiL5P4l55f0B1hEQmd4cc/WjTEYbR+zzqFuH8igl9o4yEdvfPn4kiRDmI",
-	"Lq5ZdViCL2ysJ8aH4znwOR+uMA/knRmaXR/DzKd1YJvfQtyGtkH3dsEnUDOeCU+52nnQt+D9RWy0uxEl",
-	"olJsYhAg7XaqdJyWzrCb8fpLur020JJjbCHWb5kIC+S532i0GUJl4S8UlA6GUO+RTzwNGH8l+7BLThzs",
-	"Khihvb/rii0qYYX7B19vB2xfyggqD/y11BOoWYTZb0sprSSQNSAsIiAVZLBAyyyY6pA3tc+BBVqf5QJM",
-	"gSusyfYmYuSWKA93OY/3hczIIFdcGBIPGCmPLM5LkLuLAoF9x7QV2/zK7pR+fGaTbGPrtnRpvmED7We5",
-	"jS61ebInyjxh+cCaSl90TMHZyi1YTXl6NE2d8wO2c4B5k7DR9cvatIY2OfMMpK+4ewsJlT9FLusLEBax",
-	"RDgEBpXqhKPlZ3WuK8aFzVI6ZBMIO1MklteGik1ZDB7uuHScMHg849csQa8G1+3PUZhTuj6VdFnsXNJU",
-	"w2zR4sgFHa0n7XehLbrspTvRFs/tOaxxvDhEywgPRBIKEEDXuSD//i//u3//l/8Mj01wcXT4fhVwKiIs",
-	"dUlgHkPKKDVllKe/+V/+j//w//xXf/1f/Ou//m//9zLTOFiyA29SKgWH3MBXarSd27b/ROQRUZDp5gw0",
-	"t2d0C4dfWIbKeo8zEVV1XhhK+GVoNKpYRJe+qxjm6jStpTu1I5HoJ0RLD4WnnSQxtxUwPIH34A+GUhvx",
-	"IrIykWGc4HQzMjM3BxRZJpzKPGssXrl+iFvZSEKZYn1tIrTtrEl4nxVSHnB/DIhvCwb1eZpsloWirUJV",
-	"S6ru8gwdwB88iMAAGAO/sPpeuwquaj1rcfTfYp+V4uNC/uBYh88xdhnkbZTsbM29/gkNZVEH+ANLWLLp",
-	"cQ2F1Zba9MZowRvY8eqErYL+BTq4N7wWM68q5mUqtnSqS5tWyWqGMxVYDz3d2AyFONyriwD/dJlB/aQ8",
-	"55ZRqZkwx7gBf95bO2rtLcVtXXsbNNfpbdWRbZboi5OH/YVA1OFU/JFwk7/5Qbg7v5EbgbozdcCNYFvY",
-	"Y3+gS+J6bzlh7kaHdwNbcwBYHmazPoyab8AaflVG5CrHddleeUbQzr4bpcXfyPKir1nyKuhE5Zq1Pyl3",
-	"eVPu/KKo23RKhbNaCZOFLa8bIxgWzA1O0zejztH323jHqpMLDHmrcESX75BNLHT245KNaclAoCc2/5YK",
-	"i0dXmLa4GKY5ihVLsy8qdW21/oX/rcYtWAuBtnwXV21bK5NUVX9W9Q59MCusEypraBVYvNEmMUCoJbP2",
-	"C/gwZQQC0FO0ENSUs9j6aMMk6vLEZcb6TUEBLtLAPOQE5KXoAJsZi23EGApwXA7OLi3Dgx958il2IQNp",
-	"ak/fdD1QvXPp4tKvu32wb3dDHZVb7Z2RxjfizWgUAqqCkihHo5bxgagwvTEv2T/Nq9DwuwKZrcbzPbSw",
-	"OR4uPhcYIjK3SFrUp2obNV0xoY+IkDZwBPLHLfSb/wpIDSRZ4o3JDBHKdZfEoMY4uGnbqvcygSvCDkTZ",
-	"9ydUkSx3r5sjat920G4vTk5fPn+GwCvmtYypPNVE0UUAuiVzDdBYMDsY65LB1Q7NGh8cTotIbKfu+3xg",
-	"FnDgR4/tYGwvILx4zA1wHcwyNmQJE0NG5LVN5fYPm+Fauy34+wJorJTRa6bMhsgcLFEpgIokbMZE4sMU",
-	"7CiRKvE0LaOBdUuhqBogr8xcWh4of27O7Lv+ixfQCBytYZ3SZ11CG5gm3RtOV7wVZW51DNYpLqENf9IS",
-	"N9fi+xwRHYRouS1tE50FrvG+I03rTZrweEBk1r6BVPpG1hjb3Qa2xe3QHc3Z59cs6zdHKWA4cr+dfeic",
-	"iSSwC7HaNJMiusI8wMUYqZYHlG4Dt37TuJQNweuijpPbmhbJ/95wQSpcJ9jg6uWKStez2nLNnpUHF4aP",
-	"hDvntqN0Vkq3oXrWw6CS4kyvTScxJOepM7xWMPa8DNQKUh+9OBs93c9qq/zYoKEhE9qQCTkiPpOQcEFi",
-	"LTVN4wj9uz0LDltyD0DyQtGz8OWF1m181IHGW02jqq5Wdh4bKlbGBxZWpr9yV26szBX7u70GV4xmd8Jj",
-	"sAK7lRqHO7a2mR53Hp3tO72F03X3AatmFFvGwN1ctFo1t/cySx71wpOwmYXCvGUo3nv2dEL1F2CrmFLd",
-	"JScurvzx4dcPyWBhEXB/ff7mdUSmjKo8Y4nHWZpPuGYE0fyMBA6hWraeOJlnXBvuzgXgTtpouHB0jwKM",
-	"9GLRt0WotqduqSbWFiF3nrcCfE6D6QF/M0wiVyzEHgu9ebbO+0agamEa3y9Wjy+Q19oh1KN6UR9hFkrQ",
-	"qOIhjLTnLstCdEUcus05LjHUNveh6mS5XYlqJdXbLWHfLVEPIhaaorCJR/QdsAlN7emHmFpChxB2XXFK",
-	"rHGSYG2NzaguL6JFWsZ3QsEbzLDcVCzz70a+39rFu2bZtbVOV/IcVtXo8DjT4zxjLQHcS1mhUaUyZ03E",
-	"s4U0x22zPSEgIaGZQ/ABc0qa2qc5jGW97svNX30ADqjD8YXvC9g/fDzs0A1uO4QymSZM6T5AFTTCHBj9",
-	"M5ViXBiprIPLxvcnOYaAm2eYwh9Miyyxqd+QbOLNW0nO0LZVGr/PSLFWJETn5YrQqev6IOr1ekV0YHbt",
-	"DEXgasMe3SC6tcpIw4IUyklGa+OKL2AwM6h/ZxapsHxBQsV+z36v7M7kQvM0HKZZEpioEQr0XJKpdKCC",
-	"TRpfeQTPMWDQGQe3mx2vcWWe54OpET+SiNBUSetlKbwCPmwR8ay361jmesWUzt89ffr8/HybpqviKhiY",
-	"c706hax9dQNA2hRd8mZUHNQoXCIwz2L5A0GnNZiYQuo+mtba5gW2fXa5YCDY74oOV0y9XxrW8iJgKtBB",
-	"r241EA8cHS5onDWXY4OkyhAxoVIRalmNwcZblbHhNuFEaShg+2YUbhS4Z6Kw4A2cbg/+bhFeeRaAX3Mg",
-	"5jlWmr2BYWaGVru+QN5WyXF9/vrZ6etfRcuZWBbPs52Bz/XRILZWe6FCoiNkoz6Kkiy3b5GqekWDNavO",
-	"rlq1pmrdWT74lcbRKhfWt3dnuI4fOq5QZdYFIam7V6sknB1KwE6m2qUU/NZh5dc4Uhb1/BXiaX4A8pJw",
-	"dWUxmkXCPrKWwLv2Jt+0pJRcXxTOgTkZzm/WL2Wa2coVWwdIw413cIZN9DihC1uOwslARfWGas91Mryl",
-	"bBuUvCvKdthIANvE1vNEXLyNyu4FdVCg/HjC0OpMxU0Xnau+q3jVGGXg5FYHQI5gbYY+ILSOEYG5GLuS",
-	"esuKP2SXNm5sXe2Vpu2D6Ji1yXLw0HItG3e8ggG5FksLEdkrWjot5ZtR3sXSzVtJDXZr1PXd7tyyW+75",
-	"hubdgpbeuY33rYVgazBu2F+75FSTaa40ZNCCZgYiDZxuG7118vaUXLHFEYnTKzVV/ZiMJBYUJYMFeXhI",
-	"UqY1y1REEj7mWkUk3rOZhv24Ww2hrJjPDjYqff92J6Frvgz4X/xoqMlrOmWf4s/Chvx2IgV7jdrU0r4+",
-	"s6sPfSJSekLVhCksIICw6bhkJGUUXNPxL+Jjsr9PtDT6w3BCMzo0e9kl7+084l/ENiyHOhmeCzKlXKSm",
-	"h6cTLmiXnEAUgyJqIudhZXqqXLEo5TTXcorg/uHXvR78p7c62LZsaP3w4Re//L639+TS/IfsNR2XtLZe",
-	"jyvBEATyuOwqIKto7yhzM+4q6/j6DUXFnxiCfboktrR1qV1zt67YTEP+zVRm7Ljgh1Ddz128aTlkZohs",
-	"qmDjtoOWATQw/TPXCnz61jcFH5+59txivRmdOjrXQAdXaXbwEOprSCJsgWNUXowiCkmTFjs1Y/V6y/aM",
-	"03PIRs8sVLLcEmTWlePrT+nHNTY4V9wFM/JQOqIu5xRFlLE09AgkxfmEaqh7B1XJbC+3ji9qlmrMlWZZ",
-	"3wbY9RtNK66GJRWAMwg7OpNpWlBQHDnIf1wR1zJLwkqWXJMx04o87D1cUbeyjyiEfayvt3ZJi1ooZkCV",
-	"FbbxaGOOsWuuXpgtP4XnsFADN6qW0wautQr0ctt5xxDrZ6RaPhqxzF8kgjEwxAg9WKCxGn53Y5g6P7Mi",
-	"JbmYrNfo/Vc+Gdl/E2Yi+y8xDfkSV05e77Iqgu2QJTsVNotelyYYjKHOL4qvFSmfa+2L5TdWF8Y8Y+Pa",
-	"+v34vZHyTs/fkMP9x4/39rvkjUgXXpIB4clSAFA80fUgrZc4FzpblHJCDTFzrxelmhJOUzLL2Ih/LMsH",
-	"T193VqfZnOz9/vLHg0+1/P+MGQ77DdXDyXbhDhk00F7+xw5dX5tBgS7tIHZdv1/BvHZ3Y1CNhG53fGtM",
-	"z89HI/O5vqgv/OYkeSiL6UKUgRJ+EB/EHgng9V2uwVG57rSr02rPJVeWtHbh9TB23LnHrKkWAwvwMfZx",
-	"QnOly60HgeIuZ0NIm7mPQmLKRhobsGEia16vj5UPgx1ctDzqYkX8SQzh5hBVjh3ysZCZHy+ePFuH21Ye",
-	"NVxfSkh2P/ZwR7Y8k1scKFgaoBNjLd8JS8M617XveqYXH0HePVyfwJcV7COs74xna1cXSsYViccxOPWw",
-	"Jiw2k7CUA4k0xyEXxUczBpeMaBfDjsE+s3CngpxYxAVbNbzSUKXqHLBrtOh/EIQkRgA0mgFm5zvBCubj",
-	"9AS3tFiTHEYGNdSWqpRHVgSqP5GGCnOcqMWpdquHOQ5mq43MJMiADq+iMKsIWv9CEZ1ngiQ8sSOeMnLP",
-	"N3u/nNNvJpQmZooCikiLhNwr+r2PCQu196dQvNyalRep+0GEJfSX40Sdx8FfwU7UKYKB7XgNp7CjMboC",
-	"nn14eWSL9A8DYcWeNsiVtxsLTYWf3Ha01MuQkgU4yvC5APuFjy7pAT89DyaE37zz03Kf3eTw80UxRfzi",
-	"1E/UdeCmi59LAMO2Uzd1/PwsmLLrNFn67swvhifd2zFfOpu1iAE7mc0whH0pk6ER98PFoCBMynGgzzzq",
-	"hUYQIMtGb18KcwNe3ib5t8Ewsbo0YJC4ZGUrIMhMJCoqhH6bOOIC8lLKp7U6zUYVPxHloaUqVsRNwGvl",
-	"QqVnzy/Oftd/9vzlye98hdLIJbRYQmFYlyITH7AiQT2qzOLwYJVm1qpWmJoYitTkbXXKrpYWLoVaZmJZ",
-	"FhzOctGbhi5D3bYlMqjZ2VpY0DZ5G9WA+gJYE6/OStTvUt9Li3Lg4jyMUuqjWCzpPYgOt1ckoddAZTSf",
-	"A9ypspi5HFwGdY3Wp8265+zlUVEgywgojV5NQa7Lka2JjsVEPhW5EnEQmFaA4KDQHm2iLrDEqAR1HgPH",
-	"kdbre35ZQjbWbAYrdXwjzYF5qXz9RK0E72j1upeem4eeMU15WlE3ahQA82ygjJruoqB0VufmSVJ16kv9",
-	"2gL/O2vAn3o/WRx7GMeUFzWpQCJSE0MRuV7jNdmI2fgBbacBu2ms3t9wzg22MZ0tXjVBgb6QGUkyEEGt",
-	"fe7II4FatuCCYcCkPMqzMCLGSeLe0+8dwNTVZQ4VowmA0QMwLDkdWU3K6F+Q7CozsFdEQUTgF4oMpYBQ",
-	"UkyPtfXASraK7/ejw+hRtN+LDnvR4160/3XvMlpROCSsg/n1WuNtOfCqgQF5ynEmEU6kkJUHWBvPrC7W",
-	"X0AA5ikXLaVW0+S5awY+YFPmzzNszvx5gk3CGHJda5cIw3fbQCyBEck+v75M9BaJui5dsU1Iflgoz5AE",
-	"M8m2kdaV2jetxFplKxOuzEs1z7QWOjDRfyuwp6hzzTJVays8FWblFTqF0ciHOn6pZFhs37dV2qmrr6cl",
-	"SZhmQ6PoiWGeZUxo+5vqtgspmjM+nqznRGa/3uOjSyY3t5eVcLPS8SgdyKhUlciOwO5ZAKjmFm0zYCsY",
-	"6m7DMKDLnYdgFL3eMPwCKc6dh17Y+bQpkjvlIvx2v8p+f8LbH9zk1TnvTPzWPrr1Latfom0Rym7CP1bW",
-	"olul0ZcqzNWndt2AjXxWfOHmlHQV+Symetl8MHZK8HZP7N77Fa6JrAWXdQlV24inXCuCG0MSfs0TX+iA",
-	"qHzqHscHVKGO0mThBOpjsl82YqwpzL4O/j4kDLUTsQSmAMGxaXNmVEX8PFeWz68zXtWNAKq5n/Mf1iIJ",
-	"B0Y9Pxxv4wcKoYx4IoVZcmh17QJtalozUtANXJEOBro1MzT93Yon0vdcd5yDWe3qzp4zoXfvhAyXc2tI",
-	"zZoIavZRR85/MqMZnTJdE5QY6KlYlUVmXmEt1w2xvTlQK/S2KBvxRGI1VV37SH8qle7/u7/8VzFWH3WF",
-	"p9xF8amagqZYLWCwADLkEaYWMxaRg14voCvowoFu7EVSQT8IOIVfF87/oEzB/uOwbkrV7n7w8EZW9y0r",
-	"5XBVYG09p8MJuuAmtKhWZ8gGmG9mLCOx7yaOfLQSBErBKsNOalcVG5pC5RxNFFds4XxhgZHf1mOwQVfg",
-	"OkOMMqcqQRaVjfOMQ9wpMwYXXoYswVtHCCCfY+jiRQW7cfk8Oc8cVFjyUY3DCRteMVvFJbTCBEOdU+Uz",
-	"t8B7YeMZqzN82HtSnAnrqonB7eviKvFwVart2BNuVtMsHvhcMdLLLG4E0QCenZqnfGYgV/5Rt8Gl2BMw",
-	"7e7t9x4e7M0omNNXAwHc4GhiSVcIyFtVGMA6Ta1fVZe4qNXYt86laSzGVNtzpSLT1h3fQGaeTaRgfeGj",
-	"oVfGiwaB05Abh0GWDRLY1FACpZ38UIRqLoH27QONiK9Z5pEb44g8wm9DzEoMiP8af5jS7IpB4eguObHd",
-	"Za43wMKsVDGiNt5einRBEkOfbISVOeJfKKRCeTY2O+Pm1q2D+PcSzJONfWi3UWXm7qvDKJlnw4brpRZK",
-	"sykKiCFNLqSDivZ4gwuvrRxRHsUrml2pIAxEEUqgvEQJ7NFdRriIKb9iEC8ChKzbyjmZK9bXAWZ+vT80",
-	"tqQ/JhOZJiqUTnywim1kKydpNXg7vM7NEtjOpEyXr7BzKbM5eNgCCkLwMBSCOaivQLR9MWrX+zn21InK",
-	"3+nSF4HX1nx5YUn4Uo18mkLxsZJccbRc18aIU1IMWZfEZkGTHMOUap+DFBNDWkaAWCE0y65pWmjNIO5a",
-	"MdS11QertAtriCOSixQKx1U8Q9QnjkLa4FyUkzJwNp2o4xtedqDYFUG+VEVHQYdUuyx5r6xaQ0ARqaUk",
-	"GdHs2MZ62y/1nA+Z02fhQzvbOb1mmeHCmb1e/Sb3t30QVwiEOQg8wdgJdLpyQaY8TXmRkL0F0smAptRi",
-	"u27x9qYlPEZ8vFlKmcsgcQcOXJdmM5pTxLrknA0zpu051jJjCWFimC0gTMFIB2piODtVJP7yyy9jyBFy",
-	"ZYG5Kn6F4WNS2UQqHZF4ovVMHT14YD4+MO92yW8x4Q2lRDoEXoItKE0XJBc2ABNFaiUx0o4SBYO0cBmF",
-	"U7TQWqDzCHo2SihEJtlVcIO1fpsI8HUmPEmYcAl4kGo4YPa4IhrXvdh86sOH+D70FBtdzAy7C5LVIi7a",
-	"9D/hcsZ1TRqpauk5q7ClDDBgHuPudOsg6IdSqHxaF2Ny7nTXyr38QhWOZszloldMFLFa9jhDzIjUNI0I",
-	"UJ6MjXKRKIu7U2S22Me7292dbTygjoL219uVTu2jr5TNym5AJvE5RJZEzGWeJmTMcN3CXChVmx3EVR9M",
-	"ocmKiK2CMAIaDkDAFgwDNklIhHwhkBChjhFYuSSoLPd9xUXSxr7Gsu/Mkz6iLwiZW/XqS/OwjaKDl7mR",
-	"Nde+hU+Z5+W8r+bcOpgqGFRwLQcshURMrvzZCxYLsrKERFB+twPNxtdW+oEZ05xmwuKNLG2YKF2EEU1T",
-	"hUoMV0gcoiB2P7ao5EGjMeaZDY1Sntx8uEbmWbfgz7iapXTx2jzqnIj0mnJo+kbQFVvjWSvd7lieWauv",
-	"Yky0x8eYyTTtkncz2BgmfAQO1G1DeAW8S1h5oVz2c8vCbEhR+8oa8VdPrbD3b+czK3C112FZ0BBIIpS+",
-	"YKFcnkgDHNZGC9CiijDuqa8ffOueP9t+ueLdSrTpUWbLNshRkCJRiKy+clwJdHo7ODKzkv0fpFh7Pi74",
-	"lP3ePOdQqfuq0e5eFbTLG11ATq3e6dus5AdqeRvI0+RzjsOpaL5heAyQ3LAsHHDZIEzGhs0UjL8sl3g+",
-	"aVcqPBlVBuxrypXoS6FXBEJemXWVmGsFTN5qCoHQY0lyHW8oaG8INO+1v9IJrdy4en1s2zCiQE5ZVs7p",
-	"bBZjZvdxkCJtNgb1FBuT6TzNEAx5ROJUjuOIxAkXY03TK/O3pOa/czacQCn7mE0pT2OrnOypqYpLxj86",
-	"my3b01bi6tK9H2oDL6LOxz0AJtkrNDk3sBr1e8yEPq0vcoCuiGbT0rLV/I85TTeqJhWEPi+X3fWW7GUw",
-	"IbcUdb+xbEqFJXTtxxGgvS0/i7lDG5bJWjp5A6rYu6xcGyDPeB3pc8pazYahUsk2XOamvRxI1FWWR4DG",
-	"zovG+hY1amLDsShyojYaslujImr3D0Wh3lob04TRpOHEpFzpjU+ZNfptNGpfr62+uIq2IkRdICkfLcLZ",
-	"annFzHQnUzpEtiASmiV7czaYSHmlapagwm1sm3VUsGwNgICKgNg8XiYq84xr9kakC5RLYL+zWQPlMIxI",
-	"5vq8UP+8o+VxfWR3AySquzKRJ1S+37pZAZGtIVg/36afb9NnfpuMWlDiDHiW6/ZFNiz+LIA4W9/hzKpN",
-	"xc189Ojw0XrMnFm6uJDtRro9GYg6OlWlhA1NM22+A/y+lA8h7UIYWfeyXnXInElj9a7Catrlr9taJ67V",
-	"0I6fxaNbFY+oduXrilPycN15dBS3YvQTC3AyoDYXotsdkb/40ROVTxH5ix8RpA/+tFQa/rbZcPA3Guu7",
-	"5kDBZ3QK2C9+Ftd+ZjB/Fgxm5f6soKW4TSvQ4ZqXuZjAlOmJTMLe3745v+hEnV89N/99++6itu8/5gxT",
-	"1Lfv2V7WGzRSt5o3YW15Ox0Qqc5NJl85X6bfusOVyvEypVETOX9aROrWBKssV3SiPzPJn5pJ/sxpfuY0",
-	"nzunUf7V9c/+5HS0hgb6EdbNHy22Nddr1mTsoLPZ+QYz/tkK+PNl/1t02VOKa+PG+8OkDxiVTPTfnXci",
-	"8/nb7/Dfi/e1+2Xu+CyT44xOz93CuNZg98G2kHH4N2HXLDVHt7apW7M74m0P73ZNWRbvTNptUjr2ufOs",
-	"9KDbG6alF9WT7jYv3c3oNhLTf46a/E88arJSr2C/tl7BTcIK/5MI/os6H/fGcs8TZwyF6b62f3wPYRaX",
-	"4WN7WM4FaBI1bKsz5nqSD7pDOX0g6YzvGRI3ZuKBD6z5FL6urvhsz9WB2JtJ2KKCu20QifjW5eB+duGI",
-	"n92q/hnFRn5ua7dFoOaW0ZXbhiJ+biu2YUThuuGjtLnL8f/k8Y1bRRRug5fzqVEK27L8fpEW0y4xAarL",
-	"YG1M88Ux4aMybsCiSOWWudC3EVr9c/bNz3Lkz3Lkz0kkPyeR3L1ssl2axGeYkrAFy14Xin65gjnv1rZ1",
-	"B3ats1r8AYDB4dkw55oMMkavLJh2GZsXaSJUefAlHhBs2cZ3+wIS8O48k2JMrtgiCnkqtOHLO6ChHoCQ",
-	"KPljLjX1TDBXLCH5zCVJTnhaIkNzmV2pLnkP3yNCUixnTMRR+BQSdYsc43BqYgCwd+UN4wlNR337qkO7",
-	"cROGKi1SsAKIwUKYk2EqFRQbO3YFBYhpA+oeIocFsARIzKYKgO4Ng7T5FnIEMAsjDvH0hmPEZg1ivCRx",
-	"0bpPjq8rh1Q6oqZ3V92uvLvfyjmRI22p6NI+z5hgCVHc0XnMdMJpjvI0gMFoVxlfNQHDOeC1LxTidkdk",
-	"wMZcmFHbUtIai5nVAnhUTeZm3J2o43evLZwxU/oNvmr+/JamI/h4+QkKhfC0bd5OlcxoTOGwC+Aai4p9",
-	"ab6U5+sxVioQKxQBVuCuGBFLSBEiF+wMVqVErpfFiRLhgBs6GuFBz5iGYj5enHCShN9eMwk5GmF1F1jl",
-	"dhuMQ3ojOm50b6ARR/5sU37sv+VY778aSS36ml6xupCQCmtdjsl0p6gGrl4k5YyzL5QHsbAF1gzVQEQy",
-	"l1LHmMvnQgCrxqTLpZHMV8BNWkzJ6mhA3N1uKCsgmieLlYVZ5pNFqY4QFYY3mPVfKuUlZB/YhCGbQvYh",
-	"j97Xr5pSDsQEGYmRZF3+vYIyVoC4VKC7FaWlZK4zKq5sqSXHYTBDbgw5V4Y2y0yDIOnzvfBlOmHU1VWy",
-	"r5orOaFJUYoSOYtDHbNPheBkMynTEHAKWkaQlz7e+XIP+FNQsAyrQdX0sjxgLLy5PGKz6DMJlbcArmpF",
-	"nc64S17IDOeWOKRRHIhXmnOXT/xBkFJKcanQFM9shVGjoDsRHQGv4MwB4yoXgHJUQdmKlO5M4J9wJCAR",
-	"MMUcO7+5nagDe+UrR9mVbUlY3k8WSEreTxZnvvP3k8Vr+RvbPXx4YQfwfrI4d2Mw7wbDeD9ZnNiRvJ8s",
-	"EE/nGzuWVfKrJ0sNvETfsHpKWfsFRAtMiL7dcikeWTRq7UjVO6+V4ju9mTIQYDLWLFWWM1cbCfLO2Ueu",
-	"wDCVukTTZe6zTREVAPPsr0UktQnQPE3JgFmsKQ/NGBthJK7s4Qo87DYVW+yj60q2tNMdL6i6uq2aSo1l",
-	"Xs6ZcubgprJlNdfBkDNfUTnARKZDACC2lVI5YL3a7xDcLQPRrg2gQBkfvWEM9iFYbgQ8qAxmeSTmUZqm",
-	"N0WT9FYchQsIZc0cpJfhCkrbvqFDN6YCHMe+tzXggtkrgGRsIFmxf+AUSzhiDXP35dLWTekC/gyJ2Pp4",
-	"KVufZTU2OfpNmnN7DHsCgto52l8K/HNv2c4qNS18hbBgr0prs+LMb+e7CLO1bq22Ubg2GzR6tKLVlovq",
-	"p7NyoXZnR1KuQsMODUlFGf1lMUOtJdMn8JRv5VPUscDA6178Fh8L35xKwbXMrN145bz9k+H7UL5q3au/",
-	"MQ+Fb6kWIss0mGFlqbFTbKY0hWIlIreWqzbgKeLn3zSk6+dda9y1xqXf5Q0P1m1nVzxYh61A7xH73eMd",
-	"Nxi36NSaiv2Dq4yNQRWGg4frakSUxhECMq8bSunZWx1FCBZdPwrwYq9E4ochhg05e+nNxumwo8s71tzm",
-	"k3Xpqr7B6tLfRpvVhbxBmw0gsTUIzU4zhh0IgGo9FnIJp7YET6uKsoS2/chFXSBK1pQnAqxx7y6ertzL",
-	"ahXc/fpac2H9hZ/qDj7ebBg/zRXccBAtb6BaCqpZewPBWKkKL4a3299o/LUcyLpcy2N/m/EpzRZg/xvQ",
-	"4VU+OyJ0CsWVAb3X2v+8pQ5mATbHe872EMYQma0AS7BC7Kf7kbPIScUKiwCaRpV2tlEA+TRNRc4yOFhY",
-	"QzMA3i8bJK2iyRWRIgIjJNpucR5gvI2sbRIcVVXvFVo8XYECsLYhVjqARI8zmc/s1shro00aJVTIigEW",
-	"a1bgw+HgwC0J1mJcHilJSrMx8zDoKyzO0DS1reIox/zaHBG6KMJlMLjEzM86buxKHluDC6wq7JWLVMH6",
-	"o8HeVkyw1gdkY7G65CVXNvgJdBuWEMHmZstg0hHhImEz866Ao41ddmsB+wqq+qT7JKSse/aLpcS1cw+6",
-	"XwCAIdh+n26CArZGGTzXVHOl+bBGJbGGXvQutavVaROh+oLNi/cqpKK4L2Zp3z5//ez09a9glwE9UEDd",
-	"FQv6Vh9x0twv1mLfsGdwbFPh+mzZYyaNUG863WSBHGhd+3eqkP9LK1w/+5oRVnuPyjtcK8z64/GCj/OM",
-	"qVp335Claa2JtljwARsawvj05PXT5y+xMHqL1QIU5LqWIZDLe9asB0XKq2NCoSA9t9CaQB+UOVGQGdai",
-	"y1IKYrnTMzZkfIal4pw/3o2B8oQo2bILWxG5P3vUqwtLBTEHOAUX1tI4oekoLHqt3IJagE1DPrHifFQg",
-	"aJfRWSFwFW5YkrPtUEWLgT95VHb1b9PEky2bsOUbWpw2X4O/VfAFIrL2m5qvO3LmH2DU+LbhZm4XIC4S",
-	"eX65MgH66uCIth0Z6Ow1Q3oO3Qdtw/bOcm3EZyx2A68i02zXmxPgVsRLO/jjYEGgYw9quxHqq/JFQ1bt",
-	"KALLQgxy22Ytmm6bg7IZTK24EY0wJMqVzpjSBRkw4tuzvAi9Fm2CAyjXq6lI4axYJiHmbeuvRmcyCnNA",
-	"dH9KMoKj3pqE2Ne3Ix9VB7E/fME9K/hOeIw84VmmFVHABEMOUj4rwd0Kdi5YjmBqFSZRIb0VMrqacb+V",
-	"HN2WNE3fjDpH3y9XV6nX54oAM+e2hDiEiExknhmGk9BFy3Caqje5FlZhjS1vSRL5dFma55kz6FaE2Cpm",
-	"3uqq9jJjfcUy+/Iqfz8+VdB0l3jQQFUzvkkdUj+rc3yxDkhGs1kY04e704k6ZnvAQLlozH/3UcENkO4/",
-	"2JC4hC5ULWif3DLSD3YD3rcTKANS22Uq78Pq471Da3KhKu3Unlw9C0sTbazOGRfuyzgisVVszZ8+MMZ8",
-	"COsJxqC4W34YWWnGfOUldxtUzF0tAwzzHWFwG8QKR4XEE7qgTY/QOj7sjUQoRNkwxqBaG+juHiSjaKqc",
-	"Y+QIOCiQdrhcQNwxdBIVYXowUnykS04M12XmRefX54rEfwdrDlJ7z9v4xiEVry6AUw1RLTsm5qQr4oV5",
-	"V4xzQmcYP1whHxuSCCTwNRQC0NI3aMgT1spZNefLt+Yn3Oas3sXlRD6w6xuaq1MxksvzLJ2JH5uic/pu",
-	"OdaVoCveaIdcGjZffrWcILh6Wre7ja2Pt13TmpO9u60NlZPq1OuyQZ5lC5Ll4qhiCId4GGtfslWdIER3",
-	"qdpVyawKRkVUNeON4orrvGm50Fl9hJMfM0To4INuIFBh0lLDiPARuRIYI19fKfp2o/VuP/IuwzCcLnlv",
-	"uQn+HBVWYp8WQIMEgiI7wPAet/L+ZzCNc6s5FbVIu3XL1FxGt7QN7rFQY+tEbehDCVZqVQ/Bzhre9Ly7",
-	"H2qZxYjB0J6saG1us0Kt1yNhQ54wy+tKuURcH2O1jDlXWIC1ZIHHxGssuFJ7HpptE6WZhTK6vYT31ERm",
-	"viSsul/4a/AA0SumGgR34YBNV/RYBHHbVu1S2M1zEoYhvL5wfdn5EGRi93pGCJIQ4k01GVLMISvV3BzK",
-	"qSUS3Q0CgV3KRq02caMo0eWLyZPw6B7bEvxcQGIcLN3qKDIAD0j4cO0xzph5iiUubrpLYiCwUBg8zEkY",
-	"FmSXayLk3D9p1O74yHyLpHlg7WaJK54eZFfUNjBg/bD8atiQ82pTCNTMQL/y72VsxqjLJnCRpEgQXVlV",
-	"qAbvMxXKhfJ9EKotCI/LNGDKiLfuqCBxdMPJmGFtLMGkXvw7rNVaLF0n6hSr4z+EM/Vf4jTWo8y5AxPU",
-	"LyqT+DoWbM5cDRoh1cNJixBlCOrHFN2VfCTwUjtFw1B8ZA/HNq42dK5jquSSjcS0UAvTWOK/6wOSt6hH",
-	"6S1N27y1aHP1n7lng/e86LoyZxH8/M71614l/hQsjypn7evqVyv621joeZDeOmFpUqTOmJ2FA2R+mpmv",
-	"7E0HlRPaDzRTPWHbR06zjzM21HCh+vDO1vUPywHi27WBYAkrkuyWbL1Fdhu8a+iusmrqdkMIjQ0t5XdA",
-	"FjWiU1jtfJV1DmICoPKgNw8cEylsyTbBUluzS0+ogILXNvHZ2RVcxHpRdm0DMe4F1O7DBoGh59kYRFIt",
-	"yZN2IlzguV2VGVGSWKHcvGO3VsigRdVFrttsjjdstyv46IV5WGrsaeuDkTGVp7op19H8Vqq7iUM188wY",
-	"IIws2nWigWTl62sc+uLE6JPxWlm7LWwWVS+2l1CjQOfgYpjmy4gcjcNpXcXTeZTNnrrzcONKnesf9OEu",
-	"6x/96ROaoo5mStcnMG9ZpTKrvcYvQK4ozJ2hhGHlW5Zhmq80B51BHBTXnfaiVolqFlJQqYYkrH35dtRR",
-	"IX9JPYMus5TmIothPceQyFT4QUBXS96yQHryVSo1VpFcYrAlTtkkUD4LpJ7lC1ERUIqr6CSawtWNxEFZ",
-	"/OdCjm5yArZLlw2GCC2Yz+/CVvw0tC1mVjj31p1v8LRVfGSGrvWt07NV6ePAU2zRL2LUmPpUx0UenOGy",
-	"DCiJqPi0N6IivumNmJIdo9N87PSANSJtw2btaK0QieJiktu0ytUOCBQaiyhHsOaF0ij2swydtNHsXdHT",
-	"huhqlASst98MINgJYqNAAuwE1MZhynBpzYyNqgmy7g38+TcaX3CcuuQbB9NhAxF00AAOWcg5bCN+CiYY",
-	"Cu9CDmSyIIUr/6axAsUpjJZvTGUVqru2TIfKV3h3jpKAbOzSkG4563I1XWBUVv5+d/GUJAByEPedI+7d",
-	"y9Nnx1bnSxRRRkgaLIgn9S42Fto56B0c7h/09vu9/W9/9euD3z583/vd1795/PvvDl89ev3V2ydn+xcb",
-	"VtA92fs93fuh31hFN7BXmSn+Wg7qUvt0CxBM+/oJPrylDcC9M6gv1ZA0uv2rtb09y/uDHBAf3YLitg+T",
-	"CQXPw4NawbMxWK+pzwIiy9BshHwsYWMJTINv2T1PNctaLv0LfBgdD1xNGliOz8Y2S+OedFxFaTmb3YDY",
-	"/0EOrKDYKjJwSrOrdkLzFYdxtdqIOVifAZWJJBx3g6apnENiu1gAfmG7DSiEdScZZbmwVcPd2oEsisvW",
-	"Tjz6tRyc+VZg43xDv5aDc9fWJ9+uvQ/tWO2GFwSPGFEsRcPqPDwe5kjYO9lmvSrk1R6GyFEQf5791rsh",
-	"26td7HMQrebl/IA4lFamIraHh7+JlBeEKthZJBNFJF373XwKbyrcvzN8W3kpt7ia6/IpqxcV5EFMqqEQ",
-	"gBH/6vkFeUBn/MH1/gM1VQ/g17hLTmC7nMPFDMbuqPJ5Arjv9zzOXO9+6TU76eI9G4xi+5cWFMm//rAI",
-	"qSFSILDrLdi4QyCLFlDCduM3i5Jzb7UPAyvbmW9HSfq1HLwR6SLUk+xXVVWpajhctS5vzbOvvWxbWKUC",
-	"qWH/RvgLW4CLeuPIarBQeGpbC0mDweNTMwXYbUkb2+nOa9qE/d6wqI2TEO+8qo2bU0pFXUJPvaQQgj+X",
-	"mJ4K8IytTR0MNnGtE7+V8XUVj1VG/2sXH/8HFMdb7cnSAUErmF2NNau4+2uQUnEX12A7HJttNaAtjor1",
-	"oqNZEPk+Fc5BXrh2IRtjTe4//G9dlvSWGkYhuq+EM0KZ4gwfXgZlK0uFK7dtx+dz52dz98zoTjjRbbGh",
-	"W+RBUQfwdVUtx8gQhhTGZaOWMjl10IY8w9Tq0JLzvZ/F/oFtunPUydiQCcwSsb9+Xfzo0HQ+XbaMhXpr",
-	"XnwzOoVn62rqrmOqfs5N+7Tbo7jzY9iEWtxz2lJE9snbszdPn5+fw6eDIqfg0OdIPizlA1utoBftRwfR",
-	"YfTwcr1ns9F58tY7ZOCT92TZLywQuf30wmnK5sNTn8kF6qcFKKnbRqNp2Q8r98c28dS/sKVtr7VZiKu+",
-	"YQ3XKxCYW4VfnDORuNgLh9QSRuMum0/cQw3B6ds4T6uXMelU+6kZXLgG4YSjYNuanZW1h35pF+sLAbif",
-	"IzJYVPJv0KrmYWKndEEsjq/HwYEKOhgpmXJljW4KqtKEA29F41DBn9KPSOWODoMqMZ7kF9NaE2N9TOIf",
-	"zWp/QhRnhFSfyDRhWZecQGQrGUqhADJDjkjKNMAwcYFxvtBkRBI+5kYqi/txROIuGvnjvdi3ATYSNTO0",
-	"1bzLIcKDZjKHqOBS1CL5JoPH7K9UYPYRYaliDrWDC5otYALdkrfgT//5X/3Nv/jH/+//+k//47/5R3/z",
-	"P/2jP/33/+ZHQwA//X//1z/9m3/+V3/6J/8bTraKBX8Ttd8t9Y4FFdvr7oUV2/FrSwqKtS9W/a/+5Z/+",
-	"x39bXuP9W1njW5GSHOm/e23dz+p2qtDehHHtire0Gxg+Xsd52ryP9YU+rVjx7bTdW1zhmiSaNRW0/jx3",
-	"oBS6tI67X67csV1T1t1SVVepqURRTxSnD84nVIwnlG/n4H7wi1oXt+0y5YI9v7YHoz10t0+8EEOWCRCx",
-	"l5rfRAJ2AE3rLEIT5nPtCrsQxCoN2JgKi22x3y50ctAQJJYrAEWT9d7xMGlrOZR7NGJDvd74M5OZfo7P",
-	"mreuGyW0K47xL/BIl8SYkMFcZY0iRrfIloYySz5LDlDrguSSLolzkTE6nNBB6spn2FBEOSL0gwgjFV3V",
-	"EcgvocMJSyKiZLlr6w1zqXKBYxTGi6sWjndCExuAD9BglGtlR00V4aMPgmsHGDY/hpB+H7ELdkO7yRYw",
-	"rlQEwwZSWigP550tIoWCsFcbXGz/hmDHKt4HhhvahxkHALFg8UJkkXaOLbhpZ8UY7Wc/UPj81I/W/eyG",
-	"7F7347Zf+MHj+8EM4IvnfhpF/zAX+PiuNCH7hJuVzyxoraJWEhFagnOsqo3gACbLFXlgVXzKXaVkDmY0",
-	"mJOIlTgHdHgVhSedKxJspGvFH+kgEqYm0Bwkh0bSaH+3Qfr+Wq6iGugF7PNZfYunb8t14lo22mDIAfJd",
-	"iX615LwuKLyJfFYYHZKwqNOkZFtWcwf55mUud5cp5xdy9rYxueSinFRSpAkXWw6g9spXCQE2NaULAiGx",
-	"S3FTsGvtMX/fqTrPoEcGg7qDtmrNMM8yM8QQNSgiCUWg1akUerIU8ZDQRUsCAiA37R61wDgtH4ZxbYHL",
-	"WAe/45qr2+Z3Cr1GFWkqTfvDZhNT6IKFjVWMqXL6v/d4JVMuwHiiIIqZJlZi8Ygs9oVaLaKQ6jasndI+",
-	"5GQj06fqJ1yZYST1eucmtUG0nPXD9K2VZCG4jDfI/WijE71zz5XrppcPwKkwy6cQdNDuO8RIdsk5Js5D",
-	"NW77fuzqsNnKmVqShGk21CCS2/tp61S3Kke3tl6KTxQpF04pnerKDpR3t5j7ZvZZs3qnzypxOo8frlB+",
-	"7v3y6N4vjwIV6O/uXf6DDx+6y9+Uvuyab+9XPn95/5e1uhOOqr3Nyc6iZLd95JzQ9vP+Mm8yr+3WrGh6",
-	"3LlJ0Xd6Q8sekN47t+rhbG7DolcQ64riv4HldFUFLMD7ythUXjNVsB5Qr7DqLLx67EsYutUoQmENdXCE",
-	"xlAhwLMwvMkwqXUGi1UFV4Nr2BiiP5Z7PrEDW+q+tn98j49dhs/t8enM4sTPqBlCZ8z1JB90h3L6QNIZ",
-	"3zMndszEAz+wT+Hr6orP9uQMd3MPwLIMpzdjb8PJwpJPK13Y7rndcb+AK602LDLxW/torXXVnPwt44hW",
-	"GJt8iTgE/MBDyhUZgHdIywLzh+uoOMZQigxsQ0YstVnFtoLcTKYpF2PTdPcWMdfXVZtzcDFuNqDIoXHJ",
-	"SXEDlkoxVkvT8k9XnrK4C2A2DiRFyLApWl2WJrvktOR0g2Q3adF+UqYcCIk1ANmqlwES1eamyIab/Hlf",
-	"jc2FvDWi1GXjvdkli985exdL3sItah5Yya5ajPuoi/Jdw/e1P13er/muVtqrJIO9p1w3ozJrCQZNwkcO",
-	"97JUPOOY9MpuHq+gH/bWaejvZZYgIPTtXT1wKw1zc9jPzXa79ATFhyc5qsvV4uVAT8Cjb4iMu7lgiaPB",
-	"j6ifCHLy9pRcsYUhvGB/s88jGihmhzp6rhgkAMbfnJyfPu2fvLv4tv8lopbOMg51gQauInaGlSSwqoym",
-	"GQQBwIEFpmvGX0x2ovUM7P2MZiz7rg5T9cQPtNQOvLDckCqqndbReHnFmatPAg86Whq/fXMeJKngj7GZ",
-	"N8R+mBbwbSNkwn3ppFdqqvpFlU8n2c64mccns4HcwlNWQO2/O391TrC6rypiU6Dgy7cXF28jxFyHXZki",
-	"ehciynNB3kqlxxk7/81L5CQ250LZ4p/C6qRYeUUBMy1ypaMPwoGaTaOQ9eqiAjLULf/yy+fimqVyxrpf",
-	"fkmeA3P69fmb1y6kd2KPDHgwmH30iMQ/fgDS8wHDNj44AvShc/TBlcH40Ik+ADn60Dnqdruf4i45sdmF",
-	"vlmzCB+EtYQa1do0GuOIsSzViLM0UUe2xjq83UVDsw2VURqsx+Y8Y6neTI4zOgUqMMiogMXqBm9jizHc",
-	"ELua8BUKBFyReSbFuEt+k5vFmNGMTpkuwc8VlVcTyRApKWHDlGYYGAPdQMEM7NaujR0vWNKLmsIQq/l0",
-	"woWZrMzIczFOuZrAHTyBg7P3kopxbhrA5grbd0x4woTmI241B4+/+Jtcasi2Bx1hIXOwT9KBS7CHze3a",
-	"/bZbDSUVhjQDHF9DPVG5mDCasOyDICT+e3tWrtw7TUoAaUHdWcU0HKyTUlQ4edQ7tFWGwnxzT6gFic+Y",
-	"zhZ7JyPNstgezXP+A3M4xTixL7/Eg3BCIPscQNwcsB95xb/B6kTwG7yHMFThY1+bx7pBG2bC18wXBHlU",
-	"FEKTQN0ePyTf8W/IDAQ48wvUi0rlHCsJkDHTijzs9fzGdLWUffNAbLuBWLNwDI+iXq+HQbuuLj5BRl08",
-	"0uuRKZsOALuwAHV8eHBgzy14WEzDRmKEd8NJCQa1lWxjhwckZdcsVSRhzJZ8CsdzgAO6pmmOcWGQ9Yjt",
-	"uRuLvQYoivZm2gn47+Fow6Uy8wt2we7pS0nBl2qWzgmyX35JLgqOYoFRWGXPzEsDmVg47OB1hP9D4L8X",
-	"eQbSs30QDpcZEBT8/yCCzbUURkBlsIcHT8rbN82Hk7hLnkql04U7fbY2mdcf6BUjOs+EslhoKLh7SxzQ",
-	"Aow16X4Q1aYAlJorrSJcHiPsW+RG85WdqFkPPIBRCbxGufHzzPqRyr/7kEfDCYZSaArZGuzjLKUCW4hg",
-	"yVJDePxqQFuI8wzoSfkAEQ8964LKYKFvDR3HZokxSWlChTkEwR36IEbc3PXDA1wg3BXAMYer47kLkgu4",
-	"doZa8FFp3auLC74QpMjc87JnLKULllgKDOdqLsF9j3sHPeDaJ/joEXn48aP7oah9OPN9OT3Ovqqlxwd2",
-	"pv5rmvLkgxhmDIgxTSvtCKbnMrsKha1HvVJJRgm15Eb27EqBR/+gFxCdY3unlBu4YRD+1hlu70kTct9R",
-	"nvqdKh1bORoZWYfYGgRm++xy2QvKpxyXHOvBWIQVWM2nGaNQhofab8mALSSoual5zRHDJ0Xog3UKx/B7",
-	"18YvxP7A4WtUfRCWO8MX5uoV5izAMja92pHA2mEds5LiDAYy7K9LsApNcUtsEgO+KzV2zJIu8pNTS/OO",
-	"yH4PaGEQabyPXyBYXfEZMJPwAXzFodTSxFYtcm6ipSfMsTUMNWNjrjRUpjGCmmKpYUQDbxkxL+KbCHhb",
-	"fDbSetFzcdlhwvbbenoAVP1tcbyPfJsFmXDfFBYNiAzzzS+3rwpqEBS8sTcT+zNDPrKLZ8V8d+QuINLY",
-	"sQEUOEiszbczmjGhY3Lv/eFTAs8RiIr7qO9b6d47Zc3luGIzXZS6BFHY3Am0QGUMqTW3j6AgPfogCik5",
-	"UGwcprIz7zhwKpBiuYBbD5eIK8LHwlwVJ7Zoql05VgCq/vJLcuLVUJfvfq933yLsFBC6CHANliaRBAke",
-	"5N7+fctk/MMISWimCYEWQF4EhO1w5VHm7h3cL2qXkXuH94G8+tJ8EO8DQEwC6auN8QnJ/JAKG4NFaClZ",
-	"3wmAWKpCfBBFwv29h5C8X6AFeQgkw2EWykJIwjcRyUXKlHKKq0/055rcc6FL5jbH9zHMSHMNpgtQrgKP",
-	"1lGn193v9sBUABrbHtxxVKZlsugPFhoM/L2HXz/66jEo3YiptP/IqHByxgSd8c5R57Db6x5CQX09gded",
-	"tgjX+QFNWab3bJQTglePGZgjvGJwmpgBcqVPzLNn/lHTptMnGuHEikcemCaAIDcW8Akedh6TS8irBzsW",
-	"DO6g1wvqX1tDb2pv7oM/KFSi0dK0Nmk+nE/JKQZqcFn9fSMYmdEx8JliuT5FnYe9/aaO/MgfvBM01xOZ",
-	"8R9Ygi8drn/phcwGPEkYGPsfHhysf+MUrzI+/2T98xdSvqICzJKPcGHXta9ZJmiKLxy2mrezVKFtKJ9O",
-	"abawB6pYSCAwZjuM7BdUTjVXhI4h1A1/7lwWV8JV1P++kzGa9GmaIoRDbbWFE98ZXHLpdGTD2EzLpj9g",
-	"Ohg36IE8szxlXygXJ+lQumJ30ZFE0eGVkPOUJWMHD4z6tzWIK5lee/Ych7wmPkL2VxJrIqInmczHk4BR",
-	"DxYVHmXj1wa5MlKvInoxY+Tw4KvHXwFRxzlZJdlj2XKFsoZh2CCwuY5CDFtCUynYkSvB4JfN1Qd2gh16",
-	"RqwsawcKIgmIs9KVsOEY7JMpa/L3kHhoAYCBTqmgY5YBBLu1eVh5GIoKo5nrQ97rHQ7zLIU/GNKxA6Rg",
-	"Ko6MsDgxxPgkaBGcEiDI0TS1JwxbNtsNwiqhLu7IrIrZO6zAAQvozChuDwt+zESCJLxMJ0GqZCXKsjGh",
-	"PE3YdCY1E8MF2OQufYzgNzJZtCB/1iRuw4SK1TCfQTGGHyxBsmW6O9+AbZKow2HGzL0zmkbnqPy+tyJW",
-	"vs2z1Fozjx48CH/r2qEcPek9OQQKgJai0kjc4YEqNOAQZ1PKU3PVQ/9XpzBy27FVKpjbseGGSOBQFk0V",
-	"ms73zRcHnUug7luwCOeI/FR2XFh37RZsyrsunEsG0sacx2XzZQnjpToHvYPDvf2Dvd7+xX7vqGf+/3vT",
-	"BiCiHYk8TRH4iYtxH3A53ZcTqvqVw2E9rPXLnlqTXueo88OkfhscDYEB75eDo5oGCmcKR1TZxctATtoP",
-	"3U7OWtvZdn+b2f9FQAmRgbdgl69oOpLZ1LH83cgJvRZ8/6kUo5SjL+3h/mErQeElzTCI5+H+ozYTUfkM",
-	"g39fsYTTv40izEmCPnHLH70I01JowYiWS9PmSpn8wY/B9fmEkk3KNFsp49iAACO9WHNnkXhhq9l1l5jX",
-	"M/ihyrzqCNvqJXsmBdvpkX/4/7P37k2SHNe92FfJqLCDAFTT2z0z++oNhT3YXYBLALvwzkCgLgbRldOV",
-	"3V2Y6sxWZfX2NhcbAV1LMiXTJnkt+zrupazLG2KYtnXFa8U1qeBD/DDCLsC/9BUcec7JrKzu6p5+zMw+",
-	"VIoQOFtdle887/M7Z39xX+XvqLGMN7sjr9nJxY0+j8MbVquL74p8lWNU88fXlz++pFf/NbvJ74p8m2tc",
-	"VpzX0lLsqbivQEMZ2fjUmaoF4Fgr3M3g0UsFfySgNgyY0NhYEnpvg0WlmxU5O6iS6dRopNE4SyMyvClZ",
-	"OFwwxAK9gUrnBFtuI1ETKuNXhLuj8krB7kB7zICok5Laq/MkTcnJz3NGDcwzz4/gzs5TvU0VtwpFqXTP",
-	"9zZXZDCWuFZjajL9EqsxFy7T1XrPhjznNlHNi1N9xkQDz3BFwGuviRtinIq1XBAw99r9sJX7AW28sJQX",
-	"6HYwKvgEw2Io1EdiFoONWStiTMhjkCp1inEAni0f/BNFnoxrBUSTgUgxbiDqqcw5KdAVkehjWdivCVQB",
-	"jfm59yG94j628fxmyDQCGw2lxxjgVSBmuMEkGp0O4Oz4HNEmPncffO69+TnLB5nQA5WaNxCXVLPPj+Xn",
-	"Ozs7c/9vGougbkqeDEVkWiJvxedYbzmNze7FY5d0b2N5UiX7IjODwImhaGiL8ea5V5ETAstCFg2VTHKV",
-	"JbLfgC4nPJMgX7h1xaF0syRPukXtloiZhYSfxFBkfSG70+K3zwv/jhs7TAu8wp1YjPKBeQv+Cb5tG+by",
-	"uY+aDAE/Y+GgLm6VQ2J4mhbxCyEGQuYAJ2c+wsKyn1NTnxc9wECMHDXORCfjOSwxT9NwftAqs277z03X",
-	"k6L8JYUdmqWcJDJWkxBq2WZm/aGGMcNKA1DBOBVcQ2DQcKwpHQRaKbJUuAVztqWT/Hg1M36IW7HVl5z3",
-	"CkJ4SgAEGAFEASuf26FA8UWWK9YyE8EIotnJhm6qsEAjpdLOWEJURWxWyDwwCzVz8FwxYEd+iurWGSok",
-	"2n4rTdcLzwYhwOskhdCRz4ul57LIYxrwGP15tPoxn9riUvaijxTgzhQ34paNKC8qQ1p/J1oM6fCY4blO",
-	"TEvuJhWXcGaZqEJ9J1WT0pCxmCpWr08gLkxh5tEE3kJkAP9+Rqma2NsXlSE7FnZuY1s6eQbFm+ZG0E2y",
-	"7jjJ2Ukm+Cm6g9VISG8rKtslxBbdgRAdMx5/M4p6b+Ah7PI0PeFdc10h7lnEjGs2hIIoNnK+6rZI2kdJ",
-	"JfxGZrndF4uGFif61C620X7pwqR2bHqIMc148BPNepmgYOReYs4mJM4UKXEQMzTWQrddbf8secRzUQrk",
-	"N7Tum/cOjx48/MPOnXsPowU3CxcVt4ZnORB/fw3dQ+3okuqxnoAq1XyqQ5Yrc55tFcvQpo65D9nn8GK5",
-	"r4k4GSh12iHd0PTkxNXPZ2TX3OIilb3RcHcy0QN/ttnRaobi9XssDzyuBnU8zMY6N3IqejmYPRKyJtgj",
-	"PYBSLHj5vAFB7JJ5VgoObzatJ7uIFj7DFT2GlPsX6Ib2YpzLvl/fBMC7kNVG+rnj9lA68pFIg3ZgOa6n",
-	"jJu5tD4NA7fuQbu124QgKGmJRalLar5EWb0uiNwEpeobVBfkelDqZ6/ZXNsEM07Fi/EjWyuEv+L0ZBV7",
-	"i6REZEys9qRMSC5bbcvIpAKRleatNqveTxxWOeImaO9dM7OaEVOD9jXzcJwKmNBuadewHdjhrogthhQ+",
-	"9baRrDMrGHMKe00Y4NUuxmFaOQ8rDhyQMyw441TUTujaGOOc0NJTZc/RBHPlCV2spV7nexBdhfwoE0Wo",
-	"lEsGAKkmBxbuUn0gut/nepZFknO6yEaDSgBGllrurx4TfN5r56t+TV3PWxzZs3zOi49CzUdrPlrJR+u7",
-	"f2nO6g0u/jZe6nEqztNDTY5lMRzlkBaJmaNOT3NcjIB7sJgjmN/IuLjEnEaoRyGjbB3tqXmGkzYYZBQD",
-	"3kwRdt2HuhBT1ldMSUrwywT7bBz3C4ADKSaUEttgH1PuDQw40czeazI+o6k6tiYsLJRgvrdh85Roh2O7",
-	"NRNF78dKuzh7a4GcDBQ7lU4fJpv2+q55M/Bqt7yfX7w0hc+68XXOUxEt9+aPC2TezXTfXq+kgDoeAP5o",
-	"uCK4BaW3ZsltiZbuWloKqEkFCfa+957e3ExPfRFhAjV3rbXUOsagVmsxxiC0zMlwSeKpF6Dt+rEG8y53",
-	"x9ggQVZ2AackLEANAS7IMDmbFsQeOhW4UIshig0crZS93UhVvxPzqa7gPi7EoSK8YXaA6dR2A+p1orEa",
-	"u8X/+aOxyKYFVXMVvte47Lby79NwWe8WRZp2papzSwD93uerai6pobnaCJCmVw/B/rbG9N+HT56uEC1y",
-	"iaEly5kpYZt+8iTwMxOBaSAbKT0+mbrHZr4Am3g9LDgyhe3Ns2SCcQJUOTiZVEl7EXe6Ohe5NxtRB3xz",
-	"DC6icmvAtz41HD4ujdhIkMu54WpM38iXHTWRHTdrCha01VftePFme0u5nKsb2nDGAC2uvpkLOR4wXMKt",
-	"fEEW9VC3KRMfZF8zK/LqXt/fZZq9UbifrjWbTL9Z9liAcEIi4vX93caeWdMSmO05CQjrxDIRDa6DmbYP",
-	"Zto6jmkBg7zyxJKGp1c82oHIt+vo43A47sWokFdGTGHUkVQ5Ko+Yj43gEjP51OyAXLB+/vUQCgnwKeOU",
-	"nWWu7y0qDe7AASGAfJ7vHhTtwEC3UvuKus1OJ7OPAvCpDxAdJxPsRBgluzswYmAcrKurHZRnf1kaW81a",
-	"ataylLWcR0j7chUTDlWtY9Y65mau04JSFUqlA4fYPpZ9HCOwb6VmeZd3B9bIWQb/cDFeCMs1DRExy8Z8",
-	"hcDBQos7Fdog1tDhYoWzYFehxcMKPc0Z4Ox8TBREJCuq8uQZl5p3IcKKYpJwvG0w5A55LADeCWyriPVB",
-	"zBJtxxOLKQKJXYfK9AHhw5+pkwJwpC/0sRy6mM45UL6kCMEiozzZpMmvrI4luIp5+TNbQYBebhAoI4b7",
-	"zqvgTPOpZgM1gegumwCmstgmoFE8cyRknuTTiLk/oQZeKWwZ3qPdjEIW0X7Cn7ij5k/cTPOX2c6IYhNt",
-	"ZULCPC7FgFLkZASR07NFDMuhiua8mKbtiTB/05mwpTFnesQP/ZSojvuYOixDzViEsXK4Kh8ltCAFbL59",
-	"szzgUzF104Ndsd90eS76gG5nvytWgo6xHXtEGVWR7R1kDHO4zYTpX3TCK+cLr8wvaJkYaDUUiK7qSTbU",
-	"gDmznc/USUUbxTF3DRDLBpdPriD2YSYw0raDomrMp3a5MDDSC7gfDs36pIkUTDxGQh2yOMNWVcawNIXr",
-	"gYoT4smFxqJ2MTBXupD6sR4rrgXLuAQ/2OcVIYZgpwIyt4qZyt5J8ElRvbEGi7pp0o4obBv2OnH4aZbs",
-	"eLMtF+f+jMtFxibezaGEWSFunFPt6AVGKDs7a4VyhTaBTJRGTUGJ1eN271cO/OrFjlvQcK3DDKhfefCg",
-	"tuy0lo6+4+Gez85g93KWfvGpwHTPFaVQc7gP8JuzeoermWjwGZkbCLkWC4bRy9Sw2gy6pEDYGf1TwL8b",
-	"w4Kuc7VRx6+i6ZNWiWSQICSa4MgG/LODdT8CW2AIoN/AAWuVJ9Xr2fLDixQtXPvyV3K2gAvqbXS/PSrg",
-	"3ZnS9YqDdut6uT5o0Gx9891vXT3ae+9GUCrzGbRu7jaajd3G9eAiTHrmGqxj0qMzWdv0trTpmTOZ6Nyw",
-	"3EeiCBBZYOMjSWoDK1+RpL8k6fa2femVT7mlmax7omHy9ZHe6kgXkJYLDrFb6IWHuJRuW5XzQtv7YjNe",
-	"HqmkW4lzGLTpN8eS/8D8EzOMwOKcZ9MOYlJCckt4dR2kD5r8i0oycXNzoOJB+5NPVwvfWXk5wkAnfclz",
-	"SFZ1cyOz6nohMtsxRrfYy+2UNHl7+OvcjdoAWQAIdh21Wo0ELjQ42s+uPKG/ZtI2qpInClJZw/y9vjB/",
-	"1kgH9iOH4UwWzkz0sBrI2idwcSLG8mNVc5rL5TR1dsPlQfGtS80LgXYtUZWOw30oEHp+8HtrRuJbunIp",
-	"wfg+TdlUKHeXeSbUfv6Kg6C8ttT9YkLma0r4ysvcdZTAS492d35yuq3HtTA44MCrtI11bx3yERTeBhqM",
-	"fu6ifnaFwc519Opb7HCea1ns3Oxrk912Jruiftwim51b6tWMdrOn3dXzm0ht68EVXm9w6ykt7C9QAhiK",
-	"yNlkRveeFo9ExlOvtiLCoJnGsBoxAXBBIIrt9mSK4QQTkfQHeYUAQmZFwq95oWbFUcoTeSaEDnH1g9sf",
-	"3IUdxZmJePGHJ0l/RoAIbt8320lNvQ2/YztBe28d0Qi7uWyDZMWqbC4ewUJukH1Hy7WtxGNXcEWJh85p",
-	"bWWsBZjCyuiI14pE+2zx5cqT4pKtYmp0I6hNja+xqdEidK5salztGC6xNS49VzUTOQcmUhsQL9GAuC6h",
-	"3tSCiP2cb/mOde2HVqm9FPuhRyc2lb7tXfSk6Kqruru+eHy5lsOartXmwFqa3s4ceI4CNRarXx58Z1+a",
-	"o/NVQb7eBV/1HhlG8HIF+q56/2Fh1rMM0lrWws1lWxJx4dnJFI3bSVy6P7QtlddHj0+GCWZkW3lnXGFM",
-	"PMxVJrDcs+tNZYDQ3WDvqIxxycTjREMimEuL63lyDs9EAdRdFnAIFG1sGk8FzzwAuCNKdyqX8mZDnsic",
-	"JxKR52lAmI4eFZc0wqwjAnWjT0ne2ZuXd8xhbMDLHZtnNi/0fDj2acbmIg9OHe7jLBF0WewhVVrDDJKd",
-	"IU9SXKpTIUY0dDAYe7ZHS/M+eUIFwSg+HhoM2kFr72azCf9pFoWcg3YwbgVPPyV47xlzptdknMh+ztPT",
-	"DhHE75gRay5d+TF69N/SVBtdSMgoOr9hOr9R0bkRXLoDnnfUSEh4qA7evt3a3YNhrSG24GhfQJxm33Rw",
-	"Dk7YvojPkrqKfLgyza0Fr1rw2sCMqRzkZbcgbWuxjyXi15UndM9XsmXCNzXi9KtlmrSbtuaRWWZ7XHYO",
-	"zlO+PVO/pZHUB+vS7XUbnapwod0O9LkRz70ipFYAmZUQVuXWH2mR3buD+t15qoufVhBTZ0Vaqszat16D",
-	"wBSAdFhP/bSzrwNTtlQnaSGXBKbYpd4sMAX0ASvFnohUyb5GPGth4VkK9QwKQ+mcDXneBdTsKE542hll",
-	"opc8jhrs0AWn0KAApwxrZnGGr4VMj7sDxjX7vZYRd37vOqiWkkWZ6ANARCy6SSx028ebOGtk+K1N8ceP",
-	"QiZSLao+wdp7+E2D3esVfXslrEKW5OxEdNVQaKvOQhOgzoJ9n+dYSM415qEK4GyhdUR1A+WvNBTQfwVU",
-	"yKRpuvnQ1wvjdKCBFxun0+WSx3xGQbULZDTMZnM3CAPvhJiHBUm+jd+bIfTxNN4+gDtgjtaSdm/fn2v1",
-	"xrWi2S//4T89+/e/CcJziXnGfi89sGd2tqu4KlZYkWKh7y9Zn0uOdbZLvKpzA09+HflTq8xe5I8lhyty",
-	"xSWOCvruypPiFq6kLdsR1JE/r7N6jXx7jciflY7hMu172bmqucxlcJna1HCZpoY1KfnGoUHQz/mGBt3r",
-	"uUpEJb2oqPTXS7Alq26Evu4CpQFzkQ0TKQgVOjRqEhb/Nq3S6mwQhIR065KCkAqSdfFJjFRgaF1CcMmx",
-	"SDWlfbXl+dpn9goEK52XDkAwsjt6uNzEewffu42kYbU6NjOwxQWgYxFrdbnBTh8OlBTvJGkusuBVjI0q",
-	"b8I6NurZraiFvUu2bc9uwEIT99xOnaFMVZu6zd7PtIRhUpqNvJgkLuOSTTxkAzURj0TmW6MTzSZZkudC",
-	"eiU6zDeLhacZcOoGdh012Ec2pKoULi4kVKs8mTL0pkEwlzVd2zYWWIfLd+KFGYlLbwbP//Y/fv3b//nL",
-	"3/z2q7/86fPv/vDLX/3tV//uT57/6H969hc/tlFJHVzdquAkB9VtJb5wI/rwIjM06QBAHPpqi7KKlAgQ",
-	"qmGQ6I6GJgmtYvl6riAOVq/5FnLh7EasJh7OXNja7FtLfVMbAgsEc5aio7LsE/CNGckywfDKk5WCqOYo",
-	"cR1L9coYe2dJz+byyCLj7kqno2ZALx8Dqm/i5VmEz+8arisFn6dp+MCaZ50pmPd6opuzyUCAE6mKl024",
-	"NopAfouNtbA5BiJnjpAAtzNjWGSLraAw5yTIP/v3/8fzv/rJprfvxaWC1kTwtZfC1yWbtRS+re31vGj0",
-	"mRL3FSCA69dknSnHWiaVD02btSxWy2K1LLY4zipN1WT+prNcsRMozZczJbuCDVUmzu/6i0fw0cICk/Az",
-	"CEF4o1Wm28fyWO64knsNksCiNuOuOKKRq6xkRi/LWGSNVE06E57JRPaL+oXwVE+SvDuARropT4YsV+qU",
-	"cUYFC80yKIxRnkAarCsaW2o/E5CTC83EWfJISFvUsKvGaQxiIRh+uYzZiehzaRo2XzXYPaoTSSXvzGKH",
-	"VDO6aJ5K3EUzvdrHbb+OovkfjVEG+DrUA2xgGV1XXLBha/aaQduagTg0lTGoJ0yFJ7HqrhkkCMVkz8ZG",
-	"vPahVLCtF+m1yU8wJtviLXdNDzKdmuMFVbLzQabG/UFR+1KKFBt2pQUbw0RrXGCES+zyoYDjgbU7pWLu",
-	"XTT90+inbCIywcyJHOU2BzofCMmG6pGIzS5gAEbR1UzPtkChWbjiKRUrLD+0ZQtpOwpgRzUULOZTjYOx",
-	"LZrOe0kqtKt9GEJdU1bUP7SbWImQipdkJeckXrdVaszBm5dXwM+OyF5glbGlBQZtCegLKo34qvlI4Qis",
-	"4xolulvn7mzl33R3kae0ohdQ1ozq/C7kkUc+iVFS4N3BLB0gNi45xxEo9rGhfDxNiYgPAS/CDDE1xMdL",
-	"irFFhoEDuKq2tvZwVFTuxdlhCeLJQMjQ/DcTtgFbghgJL5QnLCoVY/KMI4fmDSKE1ZDQH9qJvNSpd6uW",
-	"eDyZAj59a/daq4n/FwY0fa+Mvl0d7xEcsU7MpyWxPggDWvMZgX/vqNlst5wiMZxrD5QKOAI2qizl1R2M",
-	"Ut41JNMezQuo1uj2eB2qNioORk3ZtqJsYKw0d9lccENcyoTNFkcX6KObGvrhETt3ZTcgd3757h2rki4P",
-	"07rvfXLkvrhAdlvV4Vnn9CBNmT83VsytPqtbndUFq1ocR/+F5UHmK57GK09Oku90jNz4dJ06ZVXHpvYY",
-	"v0oe48qjtt5JW+itqoBMsKdsY8yEt5PvHJnvV1Fq5qoxjSvI7YfjfOEp3jQVoJfIRA/mcP2d0fRf//TZ",
-	"T37zz7/+3pe/+tWzv/jxf/XE8CMzyqfP//z//PrH33v2d997/t0fQHl33HBEuTq822o2983eJDnUxv6n",
-	"L37gfftPX/zw2S/+nr5dI7ugavbnHnO2zVCWG1qNvCbi4ujWQfm1Y2ij8CyBMmIlQUT0wJOxTqTQmhkK",
-	"xpSsrD60BsGc483qkcgeJWKyUDP+aB7KsE/j7iX9cSZsUG7igoNR0bW/gt6cs6HSOdunIGDNVBqHVMwF",
-	"qrXI2HRj32s17YsNFr1794iVB63zTPBhRMZZ0L2NuoxSNJqs55Xed0X+wE72AnTRZY6h+dr/aD/ugFFX",
-	"24cqjYXOOxOe5B2aftDebVwNg8yK7z2egGrZbOyjTa+12zQvKMNnWq2bjV1zwnA1zftS5R0jlk3BfEd/",
-	"3Sze6XgvfPLEskzIdmDXEZoIZh/oJCVbJnyI7jn0mF0HTgcKjj/EPbM6IyFjM1FpTlhrt3gAheWC9l4Y",
-	"jDJlTmki+0F7vxk6LddMrdlsPt1OBbZbfhZNp9NaqxFbxSHNUYVEs6Ealp3dZym2s7hYczSLXDU731HD",
-	"k0TsuJNXndAAHFtkj0SGUUUwKCz0JNIeeVTAK8cZFjo09CvRXvxQopnmPfBfdXmaGjIFlS2SYQWdeYij",
-	"O4JRXQChKS7DQ+uyYrsM1wLNDA3oln7rQH5X0N7d7h5RX6vDfLoB4Jjqi7XxxaKlB1Mz2qgnwDdTwbVg",
-	"GZfMUP/V79dCWQBLqS21Ej3EV1Zxk2FrF5+5t7hrQLQCf9gyJ5jjZ6t2fDAa3YtfTRcXbN86xmA6ErWZ",
-	"5HKtcbjsC/1gtCubIdnBxywVuYZYD4hyiEWaAImx1/QbmhGzcB4x0EByBX+XEBYM/yxjvuUMKBaBth3L",
-	"EiDMgGsmFQ1D9SAQRE1kg31gO7S4MfgKNdVXFqEOXHGx1Rkax/JYHgyV7DuHHf1i9QuXY9iHACmds0ir",
-	"LI9AMxlrETfYXd4dYFKiGQ3WI2Fx8iiJRWxkBeh2PLSeOnzBrMyxxD4cXjzI0jCmj3kCXni3jj0F0UGQ",
-	"vzjOMiFzr3ilMKodTjjRjMexiEMbfcMU7JCAmAvzuWsSoNZPRM+m+aCccyy51BNYAYVYeYl0ihdiXYCz",
-	"gQ2NslYREIH5kUAsXix2npGybMb6WZUuaVE6FIkw5NmpMBuwSGd5Ggb5BDhEFuszW58Hp5jp75HInBI+",
-	"22WmzEnKOq1gs8pAsBMvTdnMdRE6li8UnHlosbVk1cyFDdpGO8x5PtZBO4CPN600tK0wjPuxWjgmTLDO",
-	"yKxNfgUQX0aUdRV+foa0fuWJvUAzvrPygZxjRlikQ1G6zJAn0vyMbbYLwxwwFT50HN9ixdrfPQJdhpGd",
-	"YdLsoJeLbMKzWHsAcSpbsUokxDmeCMsF55VudC5ZjlU7A18ZZ+AmV2FxquiyA1Bzw5eMG9Y37fLSQ9e5",
-	"ZhtiBcIxeKFFRFF9uhT0voLQbKraqF6vjNrnrnKv51XqL72zSdF9GOlLUlO0ppWvneZQRxe89Gmn56Jt",
-	"eD7lyjCBA7B8YS1HoKncA+miwhDWy+/of2FsJIu95FUetfcTnR9S/6t4Hmw/RZEJuvsLPAD2x9WuMI7k",
-	"ED96Jb0AOIN13AB292sn3lZmfWeYXpjfgsu8YYkalaZGieejESZB9hOdgweWj3M15HnS5Wk6BbBkXlbQ",
-	"HWReYmb8iKcQmp6aQ6vJG+4QOQZ8NBLSylw21yz6o7EYi4bttDOWp1JNZIemBBVjVK8HFumkx1rNsNls",
-	"mqFqNuCPhD/afCCGWqSPhF6E3HdoHXov0jTdJce6J59RniukzhmJCFID28Egz0cAkxoGRZYs5dd5ybT4",
-	"mSNLH5IUs8yYnCdD0fkOVio90Am/cmiI/oAncPqohqk3QLu9naGGAB0zANhkCJ8QGeapXG02n7phHNnS",
-	"rkxJsuyItLfQqP50PTJ6yUZtnudiODLT3W1e3Q0D/khkRsC0HcG67MPGuL3E2CwbddcOcCO7SvaSftB+",
-	"8hT+1mMjeNl3V8EgmN+JRNtILIxOTnQHL6l9QMeJj0bmJAmuRREmhj1Xb2YI/xqoceZK64qsg7EupSdK",
-	"5gOXd+QfVWrdP6v46KxDAglNjiYuXRElO2MJxZSDdoDhYXACXGqVFkIubUGL/lDIvKOT74jio/lTCk/z",
-	"5U0lfemaqNYgSPbvZID20GzcvLnsPoZBrnKeEuLEbnOvtTKmBMR0w1629pthgPvY2oXcXNjBZhjQ1pl2",
-	"n54fSLm9o6upKxRmUXs6avXDeTpc6M1KIs5Z2seVJ+46L/V2HFixxgUcADIx4G9w6wNhXS6NPFO4FW4Z",
-	"aQYiAPCms1yxKBO54UkRS6TOBV/oe3AySV3Z6PX1VvjHapXCRiud9sXujKVnqhaEakGoFoRedkGodnJd",
-	"npNrPWFjQzcXHoXz9XMduEg/Z38B44JmvUwNsaQw1zmCajXYgUTGUyQo4OdoZSV6vbb3zAJeXYb7zGNs",
-	"F+Y/06maiGyx+eMq8BqPQjwNg7EExjGTRlvBTIA1rG3tuFQ3XM3iaxZfs/h/ybaO2jf70vtmL84+csUR",
-	"9SdbSTjVzqYhiieIeAaUSNus70znTszo5skjnpcFk7YTaqSjoCh6gFQhFaCjGulDgi3GgofyNFUT7WHE",
-	"g3wyAUjQIT8Vfh9Mij7Pk0e20tTuboUrCVp5m1bphfqSuirLRBfX1s9DgBEG7Z3dpml9yLNTwxJxNa0f",
-	"iCRFzGdQIzYeVbZBHinXSiIfqaQrWKu5v7uO24bWCxfvskQZz6+2a9jCiblDeBnC2RmuCgB93YoVSezz",
-	"/DOlgAUruBXveV/EfZHdXaUgaAqvMlFXA63Zz8bs5wjoBIbfA+Up0U7A+rhAxoRHeJNIIheDoIWgACIN",
-	"GMqlXEXQjfGTpCqGAOJxcAwvMfLlOpRj1TAej3gkdVbvC8GDtJYa75J9w8k42wYGbSrmVVxbAtpdhAUA",
-	"zgl65yJsFzS5J4EW2qh3nSROBanxOmjv3zAqKv005I9B4ddBu3XtxlMH3QoN9XI0DmiI4kUAWGdjEGJE",
-	"v0EkTt++aFp3MKidSRIbfRPUUrMlJ6nQI8RuBb6vZJIrgL1uP1mqFQOwTzdLIBCrMGdcMzOH38RQZH0j",
-	"UhY/tm64X0kQKX7bgzgdCLwCKT9LVJbkU1iQMojQ3jUU/qqDsxwcHtJohPrp4NJ5ozQHeqi9ve0Mlc47",
-	"RaIt7mHpRx+aqur3Ukg3/u5NwzV8w3tcbvKq90u5sRZKX/E4FXEHEtFLK+dMKHpuGq1rsz+W+5z/fabn",
-	"a0+3tUXg1ToTiM5ewToucyvPQZoW4Nsukz+BumFdsQn+uAN+LO/ZYamTtQqiJdoNyGjNcJ4trBFl+PeM",
-	"vutg0wDSoPj4VIxyCPyUCLJeWO6NoIXOAUO7XFEHplJEEZdiwkCdnJekPhyXucCm+q/OefaIz+m/q1C2",
-	"a83menZ4HO7l6q81O6vZWc3O1mRnL6tdo7Y6bGf01gXHWI2vLjEu4GdXntiiGk9XUVhu08sXkydek5Ll",
-	"pGQrSmK3rhaMLw3O0wnGBAPm6tecl6C8ltHCHoAzAdYrL/vG8imC35bCTZYJF3vNGZGUx3GCJY4+zMxQ",
-	"80Q4MWXIH/sPbdWt0jNXX0thxa5Ly+SuqdlLR81quej1lotmCe05yEk5zxOdJ93F6du30Z/vitqhGcAV",
-	"F0PY2VypU8geNcPTIoMIwozSSfGfPZUxAZYHdNmEFq4+JGN36NIvENE+Y2qcd9VQNI7lLGq8eMy7uQ+2",
-	"HLLxyAJMQUAkDLbBDthIJTKHyqJgXlHOnmERJnFabcZhLsi8Es0QazoX8bEkGMVhEkuAfzQLgBkjUGgN",
-	"QC0x6MH7jCkJqxHzKVVlMz92u0LE+CPg+4vHeQMLrn6AKj9MD0wyZsF2oUpUyEDrhyc39+gRlI+CRX0k",
-	"sgZ7iM6DIYeCn1zD7tzCtzzs/KngAIzp9Qe7aZrnmQff9dHR7Qa7A1/7j0uJvYVBoOGsAVGDRb1MDSNo",
-	"OMoVgmlOklhIqsU5TlOmczHCcRxIhpiUEFnqygFgFjBsnm6jTwTOW4ZmK8zd6YkJJO/AAYOwkAhi/8wg",
-	"hioTHfwpwrp55swOzYExA0pFLzcHDMbwoci6QuZJSusfyXGaRizpManwVEy4ZkPB9Tiz1U2LqFc7Zs4M",
-	"VxuYy8AGSX+A+KOV7kqIPZmDROd5USfh0N1MdiL6iSyschTWVmQw5SVI8irUzoeCx0WDZyElmMsGfQLw",
-	"G206rDtUgSGxwI+gaJZCOudxFMyBWFpkx/AkCMuIeS52zGFapbSpGagwW+EN8RaTamJ2Dqse2m1eMLC8",
-	"jO28+TBSqISK5xQO7UJECTEqdWnrmLcxojEMhBwPDc2msMbQPo/51BD38mgMsTcf7DzimekBqP1hLkYf",
-	"2K/NP76JLZg/75hWKuZwMEemcVG1uFWi6T20L+cDczRWXeWTaWnKdoYF7ndRuMQFF5QAfqCKhWEFK67A",
-	"29Pbru23p7dd629PXXj521MCFT7CDt6ePrBdLMIOd1VAfdTyBrvN07SyEMp+cw+Wk9ugfAmG8osHOSe8",
-	"X7NhBdBJdCqmEZTBlkLEmkUn02jRcE7F9KJK/85fHaCdloYrlol8nMk5hGZ4i+orWx941dCB/lffsN0m",
-	"qFTJ0Bw/Ow/6lxtrInPRF1nw9ELKkgIhtKSztbPXPGpd80CtCpaFkdb05ydPYEds0D0yRXjshbLNtdbl",
-	"sitSKLiyGwaQIGL+bu3umQEhrDc8aDVbYRCPkV90RlebQbvZuLG/6z+8eTVo7zWa+3ulhzeD9o3GtZuh",
-	"q+xyw6wZVT511V5apGCPoTxNoThBJPfVMHAiExZ2oZhyIyZB4ZpmGIylP95dchPQSFut6/aBGWWr0bq+",
-	"7x7cDNr7jf2r16AOjcp5imb9emm8pTFrA3zJeX6Wxu/PBE+6E7elJ8CJJ4dw6s/WfM1bK5CJOpTpEsuR",
-	"8JhNUCwdjUDeTyRKEyjNoCIDoPV8umZB22r1NRN8uLR0N+kWfQU5bWxspHwMtwK2zbqp0kKzJAfW2FVS",
-	"J9pXd9kbUS4e51fgXztUXuzNNupska2RFrVnpfmK2mTuZaOefevwwf3QqA5YXwg969Z7vzuHyQ9ISNb3",
-	"D12fTAX1Sr5+W/GM4SDNfDQzjMdIaNGTY6rYdRy0jwM9GOexmsjj4GkUzv6I625+KhIAwQFtusCaA/lA",
-	"HEvGMlvswIUL2DECmtNMu2b+0CqqzRHNMUI10IhOhvbRErSuujXQAzUpQcNJiSHxbKKyUyzz4JVy4qlW",
-	"uBicloKq4phTJDKW81OB6jHm60u257pCca0wHtD3Lrr0VIgRwkDQihiGfiyhnDtIxHEqzHewFL4+u9uk",
-	"tsh+UkiKA572cAVdtYjcn0yqJjpkk0HSHWDBPPZHY57lUErpWEYfHHy7c/vB/ft3bx/de3D/MIKFbxnl",
-	"GQV3yJigVIebLCJLdyNXqjMcdwdRgx3o0+Wn1RzMKq3yECbkVc5bqlUe0hLj5uN8Fp/eW6yJjxJrZcld",
-	"CgnszsKaPWjfnZFeUcq7cW2/JPU1N5L65shBSewL4Jc2s8t3LM0VbLMnxwHP4RpUZR4cB+GxpwQcU0rB",
-	"MdbOOw7aT479gnnHhtU/fQp7UsxzVtqu5JtI1Wrv17kVs+N9nki80+YvsILimd7RRM7Mgp9jkTtzJnY+",
-	"UyeLbbbfUiczhkQyCJr/jShqqGHjgKIZw54Gc1l1dPwR16em9Zc5Pn65CpbkYkjKE+VVWRF8Rehh+04p",
-	"1SgGaXnvaiHvN8Ogl6Q5pjPMAx8/DV1h5kW9tUxvn6kTyEO6WuQXUT7uaTIakQbjUnJdrWfzTJnfYZj4",
-	"Beg/QXvvullXSEnu4jrbXOctxHc6F+sgh8IJrunQVnkDZg0XpgasWu1vYSqnPmX5JOkKP3+TBAhbqwur",
-	"e5EgSrJ22dhODiJowFwHpkUqupDOOUFZSCo0J1ICBPaGjNx2dywzMRI8LzVESh+3NcYibA7vp5H+PlMn",
-	"DXavV9W5tclRVUos5CVDfxpJJY7FsYxMs9Bhh4TdyEXGUnOGyoosU1nDH9jsPK3c+pk6QUnWaEuYbtU9",
-	"7WdGSwyZVkPBBmMZu3qZ4PbyInKtaoNiEmeZ0DnPSJ/x0D/sRvB8fkFEDGWSj2Vux8O1zWi3g0ePhw5R",
-	"obOCrQJAkQPykoAMa6iRKGRm7mqbIcEFnx2IpYlmRMXakLcVoV3G0JLoWIL/iEgzPIKDgZ9JxcYyVuRh",
-	"md1b6+4yUjC4kWDqPlAJ6hFjCdbrqGu01TiykrmZv0sOZgfOedaE68aysSy2YHGNNKKILzp9eBaItoLp",
-	"LWNTwIDRP/HBe+1ms9lCsv6ZOjmrWep77/r6PXi5tKWEZnMqjdq6Tloy7cNFwckuWOaqkBmO/LrHUy28",
-	"5almvBVrvEab7uPzl3GaK4s41TtbknpQMKmQcRbsuyf2+Egk2Rh8lWdIPQsWet2T9GHK5erFjoH0FKkT",
-	"hrYkGMXhkdgaGbWO94F4H+B/TGWMrqtX2Rnci3Td1pbxip8KbCQXCrd/9ekSJfPKE7yeSwOoC2Z3ARky",
-	"503Bdpsba2kL6dWMTtZamzidh/Z1FlUyPKF2h1wy9KCh+DZirsczjJjYTEtbS478ljq5F1dlcM/f7Cvm",
-	"YK6PBmR7WKQ/Hs0rHWYxjOZoQQ0hqdG5DMwyJYXS4lQOo1+YLwvMZvBD8BSA4pZADhpNTaq8Q1ewAnTw",
-	"MFejmnjVxKtGwt6W2pmbhORuA+JWTaRWiE5eAgnjYiy7LoLZD7G8ZeFgKHyrL/KZt43stQQsxpzbUlDl",
-	"+UcLwT3vAA0FWCrPBWSftnaLxwAXaX/YC4NRpsxCm5/o4dUCsNF+39zdP6/IjTW1IhccAAaj2hS8udoA",
-	"lixc05MpLef20RXuDo71TiJ7aqECYG/CWN8zr537TZjzJT/7xz999jd/8tUP/iywrKqDHzmjQMeWSrp7",
-	"/869++8G86GH2MCX//CfZttozbXx8MHtu4eH1c08/+4Pnv3FX8+2sTvbxuFHt00bleP4f7/+Lz+ZbWBv",
-	"toF3Du69f/cOSFtb3lXcpbPuak+NMzxJWzhpXleoJlicWHXHQyFzFGPNOm3g49VCxstcvWI4SjkWMqm8",
-	"euCTpZf0qw9aZqeyjh8xd9OvOch2J9su5EKPYrHUKzoUKx0j9ky/KM8IBvHgIDruk+D5v/7pV//uT373",
-	"f3/v65/98Vf/4Y+f/+8/e2Jo8dN//vX3vvrLnz7/7i+eGFL81CyH/Zhoc/HNT3/8/K9+u4bqQw1dcq07",
-	"J9QG7U8+XR0XtQVg7IDcK3wkFVuEORM8tTkzF7m8q0CGb6mSun1ZDfPbkenajl/b8V2Fs7wgdGsS0IVy",
-	"wJUnZIhfVN/sAwt3ihDYIhMsg5QnERfmMdsahrPmA5FkLBeP80UFzDyK/RqWMHtdK5JtfvwWlx074yTU",
-	"XOnl5Ur17bs8n882V29dmfg8q01F7iZFTEjA/4NknUTj3z7zWFTAqUQiNo1boh7LJZqKWw7hLigrT1RW",
-	"LslUccndVXV3G2/1P//6e1/+8i+ffffPfvdv/vrZn/3p8x/9+fP/9btrRYRQX5davammk/8ypfd1KWst",
-	"vW+FuhMSBfQI4PnK9GMNNH6JYe8jeOOVN+qZaaxj0MOFqY15WxnzYBEXGvJwibcw4pk93Q44T8gy3+aj",
-	"EcQlBHqoO+YfzWYLzr7WyOMDvpMq2d9xT8IgUykm/YER3UyKmA7WuGvRwoCt3e9rpUatid5rVk91LoYd",
-	"vo6MYFbqku17PE07npRAwcELFrgUN2KxMlYUK3SHKGMRglzeklyNOhacD0SQFYv9ze7j+RXzw+1YTTAw",
-	"A6lNerVQUJj0xroUfbsCGa1m+1ee2EO+NKzWUdmaQLzkBKK2rlyedWX9S7iuCP2RPWDnWclbMjEc5VMW",
-	"4T2L2FieJARTISQeJsx9tFUsAahC9HoCsS4BKQSA/xLt8CFkbIt85BPlcCyUdNl6AIfRUxmWCLeOAZ7k",
-	"a5cBhyC7SykCvrV0ucB+VBAjEL2e+uLlAvEQ80RnhMQ1xb/LLe5d0/Z/KcJfXUbzZTchWcORyqw16UJk",
-	"yCunYrrclPSeeeECbTzvielZJh5zuQ4+vMdgrLXQdPlRi3bxMZUQi3v59qEQ2LWRXRAMppuJHHfrEoWt",
-	"ykwiQjVNtMVmEEb2sbhgwgyysSAN/z2xcYEH86dlRZmKx5jLszKzeU9MLzuua3VXEOKJwhZ2bKNh9Wy3",
-	"4Lf3xQRWYTWOa8ZUM9ya4W7EcOEMMS4tlbsIDntm9NUR0iKmczXSgOmSyP5FqG4LArUssatjtF6NGK0N",
-	"T+vmHDZcLaDEuw5dnqYnvHtaKtQOSnIlp35HZQ62g5CcIttEZPGNXHHrqKtkL+lHLBa9RApEjQIMcB47",
-	"o0qIT308EPMHgLZqlsRC5kk+DREwiHAyCcEpZ+LxSHRzTTU2DlgmuiIZAezP0GjlIibsJ9f4N7SfpzYQ",
-	"tipJCEh+1hZi2+FZlpihUIkQDz6KKo2YuQJUKgFvwhhGyPBsI0XCMwBEAR7qR9IsAqgMgFhHJTCMLFcq",
-	"X8EO0PJkRTcup6z0pZlqJj4DkCdo+cgaqwwpylVmlgBHj2D+5usQyM5eE+qHlMY88yXAP80tbZxBrjAV",
-	"0LBlXXDBAdKT6N71XSw9gi0AftXVJmRkajchuNRmd1TPfsYdnHBvnEESpx53B/RdL1NDqkAWx5nQmNm5",
-	"v3sTpoR7p3PaXLMz2Bbi+BNgvt+nWW00epmLOAJALPHY/GUTTt0BPwSROcJ6+poqkrSusZMpJFXg2VQy",
-	"nZpuVWpOMl4Agg3XAPNbBSl1xE/Fbeol2KKc+zJJ+K0rb5WRTJ8cB0PdT+LjoM0AtvRqq7XbOg5CdkzJ",
-	"afjLnbvv3/uDh3eOg6fVxTROEsmxWNE8QOm6QjENcs1eFsJCO+utIy1EMDYVRC++NtbrwQpFd4xmwU8+",
-	"LSOId0XySDDCtJ9aokLXmrt9KpW+wtq+lSxzND5Jk25ZwvNLueml4lxR8ENowUrf4dFBwmBEMqATrq4A",
-	"cL4kY7GIxyNUurtcshMwohNSLOBLQ5ABWtZxFGRyBzDB+f6SvCgwtUgIvF+a3hyxqCzQknzHFlpZXKNn",
-	"maL3dvIdqKMCJT7E41EKyilZhRf1mMR6aYeE1Ord8UTm1/aDedRmqOtxD19vNQnj2f7bvc6zjE9xiFVD",
-	"wrVU2aLKJ9f2ZwufzFKai4CrJf/R1qZvtEjGq6fo43GMy6ewjsraVuafv9iqx07G2oi/mmERT9/gVl7+",
-	"ZcnEXt5GeV/RzYccOwoBew5C7XSXSx+hvtksj6zBDpUhuSi7TdlApTGVXEOR1K+4BrjzUkkCJbVuwkfC",
-	"CEge2HA0S/a0oMDyM8jdLYA2tVgf9BVVpTOKgKvHBMbCEqB9qWVQ4iMqM4Q9j/g0VTx2IH2Z6CajxOxs",
-	"NQj2dhR2A4q6mIJWS1yL6OSitrz6W9vWnprZRYUmj5HIDLWr5gVmQ2encpYX796dxbMh8KLVJ1OMGPER",
-	"sOlXLczWn8c64bY1gT9HP0tpMReG365O1B00xCLXyG1CuzZU3W+WKQLXcVVWSVsFoGZX5Q8vJhpqLBns",
-	"JUYRJluNyxUla4hlVcfSEBewq7z11h0j5tpj23jrLd9gUB4UFRrgQ+FhNrlHEcjLnVMxjQDR2g6+RK0R",
-	"h9xwmmNpTTJaPBIZT62VRZNdxppeyRDlt95zEODoCFMZWlgcK4a6DaFfOJY+OJb+lGgFjpKhMBNHXgv8",
-	"LhvLTp4MBQXWDG1mLhgUoHpsTvqn+Za+xGXroE1C46dT7xMoNgFfDbmcHsuhreKK4N9pykZCjVKBrPdE",
-	"CGmYZncg4tCrfVTak4Tw9Ggm7/AkHWdC4zbi+WCTgTIKjFS50WGoRdbjSaoZT4Hr0/HCQJ82k8raX0LA",
-	"5BrLPJuaVSwqv1igLltPyG62Qw43mh3JFUwnfcnzcSYYT/OBGvcHBVpXZtvwzgsoFXAtHAS8S4S2Bikz",
-	"8+EIbIf4O0LbW+xvuCUR3YrIyB+j1DQ/c6ZxFSYDcxJzjaWFu2pogexz8Ti3ZXkxACwh05N/taI4kf2c",
-	"p6cRFE6aiO6A5xGWEJIsEo+RTHWSOFoMOX6GXHKZwOO5SssxVSSuGPWsFRbiULvpqn8C2bPLYIiiu65B",
-	"O2h2zIcdzAiADSkcnubuocPz6k7zxk6zxVrN9m7TxjGp7D7KBc9+/R++/Ic/BzKsT+2zX/7l8y9+8vy7",
-	"P3j2339/58tf/u3z//KTZ3/2heEGJJWgTd70O94NPl0j8MvfjEv2A8N1hqUtip1YEa9dLDGtMDTuBXFZ",
-	"dMlPnlDxrqAdPP/Ln3/5q59/+ctfPvvRT7/+2U9+98W/+90f/y/P//7Hz3/0589+9J+f/dUXgVswI9Dt",
-	"wunxb0mH/M4zkJMEM9kEl8M2jmb/5H/A4zNz/6ie7CyXrKP9a3eyITdwnqaWl1YIBhtq6IuskFeoStRC",
-	"v9oBFaVz1U3m9KzIEqwoNOx6WCpyOFBKCw28FG2UukrdJpnBXIxjCVVmU6HL7p/ZQdg6LX5rt7DiFJMq",
-	"Fqj+UcVhqEsC8SkRe0MLAcLV5E2MjTYNH8uZOv0kIpDvBKJ+SN0HNynDiqpUvrEs0llZ00oZxau2UBe6",
-	"u8BSgQIAyKAk9xEWcVFMMBPDBAzN5Fzyu6KJkZcxMvylQ1EtUZvWRmisbAgOtBMKsooSmeSJ4VFYBTEy",
-	"a9aJlRT+d2CjcEcRBDgjVJh3dYPdx8WFLxOpc5IRdlhkiEfeMUJL1Kbxa9vQtWbI9q+GbK8ZstZVmG6T",
-	"WWmS/IG2Djg2pKMGe+gWgdSDEZ91SB5Lxo6UwuI/+KHzvBXWRcvzoWMaEvrpdm9hODxKZEOeYBV6bIiE",
-	"TDp0WKaxWHKLdhyF9ICfSJUNeVq5CbjHru5gsb+0xqYFb1Noj+dXEiQ/lKpjgZHx/FRIFg35446tCBzZ",
-	"tQ2LUnFU6TIyEqMa5x1s171pFtIX2WMQWO0cq/cdGi937E3BrU97ybTNmwsPlVEQHmQx7iHSLKMneNU3",
-	"CXOWTi3VUFVY8QJUT/MHaSt4hWhFwLkKXw1ZgkWClOmpbV33RE4gBKZYB7I2cnO1cVVBfC+mhb4WbAKk",
-	"bXgZT1KJImlYE6nctyiok4KGVYf8YpTmkPprVtmFGucr9YLNTbierXPJbNHo4hLBBj3w8i3MSTkR/UTq",
-	"4qh404a6rfM7jmxtyVDdWrshuDiBEMr8Aj021zLycMYjz5k/s0xm/0P0b7mOwYRb6jbRbpF5Dp/rMgHG",
-	"A+NNGM6VnTAzE/ZJn88yof7WonqmR/xU3CXm/gJVJ5/alOv/LNCTUCBplz8El5ijAkH7WjMM/NsctG/c",
-	"uLFb0qbMz6QWff3//cnzX/7gqx//3dd/9zerKkzFHpaUsSNQxtrN5u81b7SbTWrN0wXL5C9o7zXnlC8Q",
-	"nIotXWtVvM+oDWulB+uMP9bdo9Y+Rsq6seLXUgXtm5gL5lZrpTWZmeq2OiWczldTmazSB6+/PPpghTQM",
-	"4Hk2NhkSOOK6UlOtINpAFTNBVyt8RkVEQScDWYf0FRDWz1trtPdlkdZ42yv/WHHCjdyeSDvKCEOfRNzB",
-	"ZoWObrGTKaO0wNCvUO65d51dO1fAqBsMnWisZZ7sO30TYSYnPMmBB2NFRq88DKewUHAzo5UcKuIboSsT",
-	"eZaIoukmiQQlu7pUk7bpstCykt68tZvqiIZMpGYyyleuJgOFc0I7d2E7n/VZ24DNzUN17sp41lq7RZVH",
-	"G3ZUYXE1J8kwn099o6tXMnhvQ5PmXRlfdnaLjYS5esmRMLZYUYWj9GVlBDVd37SKDVWBwetR6HcXE7Cz",
-	"kLA/OaPenn8Tgw0xIy8lEGEduavOQLlsJI0SZ7TRT9Y1MhMjsF34gnfStdCYzL848PauZe70bmHLVaeJ",
-	"ADM22m+A108GIhMROL/pfXdxHabGFAwJpUwsZ7Iie66eONvCsrSsRWG3hzStuds4N7WFI10QH1VMshTT",
-	"ZOEarKpFwV4nSqWCy3MOR92C395Rcqn6dZj0pdGwxua4DASPCRbxUOQ7t2HD5w/IHYqVLg5FaWnmUgDq",
-	"qKaNGWLSl7Q3RcA9nvR1KtssCE09wFvnirDBraa6bJmA1C6e6pDlStmQeqOmJJnQ1lYox2k6fyffFXlx",
-	"Ic8fY4XQVNBqUVX5uhikn4p9o5SK7RUJan9i1ufBI5E9SsQkgNU64vo0CIM00fAnEFoCWIFFLWGlZHBv",
-	"OqrXsaUft6kShSt3Zt42bFpdHcreFD4FDdLzu5YKvW52bRanWU7ECcRwEgtxicUNdlhUPjSkkQz92L1N",
-	"QzN7Ya5XF0zj6IlyB5KlySmGqnu3EHykQy3SR0I3CjAJCgvThk4kssE+zpTsMwuVpDFCC7kqpMl4Ydt4",
-	"0V3MXqzIgXpUDL0UdAa5mrgM1gmQqQk4gsFlmOQu4JhYOyjob0TfzPPRA5lOo5BFh3woDpNc/P5hniXd",
-	"PHqzwcy9Y0fvH4aQl5exEzFIDJtmo0w9noJt5OjhR4dHd+90Pnz44Nv37h6Sc0TzqWbRt3feUdmEZ7GI",
-	"dz7MVK7abJDnIx1ZF7O5ozGLOp1vKp3j1ndoO8BjZ7qNDkV3nIloBkmr+Lr8mcu5xJA1igi0tXSxIBn6",
-	"sHVpq126K63vcKyhIqZwCVa2qlaxivbI2MU2w9V8yhIJo955R+TdwY5ZUwxee5Al/URGZR+VxQTbY5FN",
-	"he1mSuuONt95ue7uSEe3Hzw87Dx4eO/de/cPI9zvnspM76NM9TNuM+Jh76VI4DShAIFOzwOiN+SB7aty",
-	"oi4uAa2klTTBroT+pwivZ4N+6iRxKlxkZpFwazchXPDZkD/uQJZrZP2aXa4pTWIyENJMyEY0QPIsoWqZ",
-	"tYRFs6EG9k412AG+DNGBlL7RajadTHkLTHpDcOFbSVqlsVlzM9mPbcwtrpU5wGTKEfGO+RGTOaIDcMm2",
-	"IYIRA1R2dJ4JPoTNsCmUqsf2m60iaNOGF7/NddItc3GtzFxhz4qLO1ATJhWbJDJWE4occTNdGOroM/cN",
-	"oV08lLeuyjLRzdlAZVqwE57nhhzqnCMsisdnMQV/fU56ufi/tXhS6I4h+ZiJ4AFVW0PTOCqxUU8nXUHh",
-	"qK2Dr3Wy8iGKPKuKeDYVufgNMufgBJ6oeNoBmICgvd+8ee1pyWAyNKMzS7vY0+NZTAhbIxVciwajwrPs",
-	"jd03geNgHVn2xt6b5h7kqShinexvFBozUOM0xprSERuNcy/W4oR3T1kic4Vxc1DaPmTx2Eb2RA/vHj38",
-	"w86du+8f/GHng3v3PzoyIpPhKViiGt7qkGklspkJ0QcH3+7gl7cffHT/KCK/DzqDIHF6PCIR8SG4cQBd",
-	"h8JTzM0e8GyYCq3bTuDYbTZh2lUQG5hxAevUSWJK06DGgG+Kx7ybg4eH53Y9Pya2n+Tz75t/w2v4hQN6",
-	"BY8WyRl2P4o4Ivwi45JgYxOwDpmt8VY8KSJoQI7GmDorGRiGNRyhlC2VdaT1VU7BQTopYDpok2mjcPaw",
-	"/tHsIpURT3CYE67JI9dVjyCZYipyJ4zCUjhJwELJ4qgpwpSSTahtiAozP/hHz8wu5dotOWRRJEORJlL4",
-	"oURQvk6jSGE3goZS9Og2QUK00kCk8RJ4WrgHUuUd817k4FIKXxBncZaYkds1XtgUvtBIdAe/qMzbQDcy",
-	"sdLNHYA2yuKJR52OCt+o2zXMITLXwalVGuOdzirDILJMZZ2CaX/1f/3y2fd/YXigRyacKdI5F70IGPzL",
-	"yBqt3War02x9891v7f7B/sfNP7zx3137V+/tfXD1/vUPbz5sHQUoJEF7q0zoFpCJKUTeZZtM5Tc//OpX",
-	"P/r653/6/N/+fG5ChEmw9XyskLN0RhvuxVm7sLvhqFcWyPAUry/krgpKVuMB1pLaZvE5vj8LqHeOpLaM",
-	"HbPAJCfkrOfKCWI7JxYUfoE4xrsDyw8NzzMsTU2kHUtow+eVjaX28g8bLDI6HRi3PVc0crMPHxwWuAbF",
-	"eCI2MQSAABdAMRexjW6hcUCeJiZzIBrYHMPmCDUPA0NfFzt0ibWYPaFkEcltuNKUZpJkOJfGEha3XZBL",
-	"PlFl6vlAzlNPRLdIIBgJbIYQN+TTVJoIeOYW0FcrEQbtVnN/d2s6Gq7W0d75s54/CJ5+ujYZf9uc7Ms2",
-	"WBCyGlYpLMJMizexCoJnLdh4L7DR/eZNr9FM9Ix6YXkrnhNKfSyJhGXLxREgEo9GvmxZxLlrZbQQkrSs",
-	"jgLQnRttZOhGuS0UUGmfV0yT7GEoAKmhtXXjXwbPBDv8eGSoaavZbGK45lrs8yxjx429GzeuNW/M2Tts",
-	"ebizQS/QdOFlIFEkh6dhowbtMCvjccZP0qnN1iPKFSGDRAOhzL3SLYWtYKxFx2btR6H3KcasYkKcDf4A",
-	"DM3hjpCG4sTsDeDqv9/a3du/eu143GzuXpN8KH4fs9KjN0MXgIPZP1ip1eFvGDW3D1CjOYEKNNg9OdMl",
-	"i34P82eYHvGuCFn0X3/72/Dko6N3dm7MdmHkjoli4o/GPAU3E3nrIOXTtQoYmYhfcJJyeQrJi4amDROt",
-	"E9lvsA9T3hUDALSExEDOgN2C2ca8KB6POCFM7DgDils8tKNQNAujp1YmghogVv9OCiZP5gzcFgxc7mA1",
-	"W0Tc8KwgomS5su4fi7tRasXGFSz+3stMMp/fKp0viFf2LRmENmrmFT37xd9//dv/4fmP/jry+vxv4mza",
-	"ycby9w1nhW4xRSnRNvPglo8pO8pEnHRzDdlXTuQbjYS0sh6xhSpbw6GQ8eFwe1yIsPo2FlYjSOfDAZ81",
-	"zgURT7QqVSb2mfCmjQsE2eCpJ6Wsb3v82ovPZKJLh9KXLbFgDT1vB629G80m/KcJlHaU8kSWezyAmxzO",
-	"UBy/zdkSzM9++//87ot/8+wXf//su//5n3/9va9/9otn3/+L5//257/7j3/27Pv/m9ncxYMIA63GWXem",
-	"kmVRsrk8tg8LsmJTD73qtxUDXEbf1h8Y+I86xdCwYtMaTqKLC1DHE5RNmTmjpVy0qmrdhoG1woCQatAN",
-	"d/t+EAa9RPLUq7H9T1/84Ku/+eWX//g/PvvTv332/X/4py9+OF91G5fXVd0uFtfVWbpqZkb4dUE7+L0b",
-	"18ornalx7qFtiv4QkQdaoUNSBdmby07OT0ulwgH82xVmuh6EwUQk/UEetHfNbXTZW76Ei9WbDNUK2gFQ",
-	"AqDTC1yAT8MAnAnxWcs6u3arr1TlKNfQICqHveaxXC504wrYbNnM5yLEFe3Zq5PRasHdcHZMTeIeV3US",
-	"OqUarJqGYGXvlQxc1vpysRYuMxyybx3LSgOXHce8hcv+sszEdcB6idHcaYwTiF/71uGD+8yIHNQWRr+x",
-	"yUClECDSHYTsRHT52IVpcSMPG4ppZ97laWpkOQpWAnVjoZqSoJ2QNBTuoc0XCW6kt4QQ6zMyYmjGpeZQ",
-	"qMeBnNnSB5qlShvJAsBcXBskyGM/BDrHJYs8IW/nPTGNEOvPzNNTnChX0OsWhb3MOWO9TT6WPmgfQKvg",
-	"2JbIpmCTeMHAZbNmxqOJAiFNh7YslpIxwgGyBGlEhShoF5zsWBcsw4Xn0Aewy+s3boJlsqKPT9fkci+n",
-	"HbFabjhzsbYVGpzZcXfXszEC3cEhwp9OtHLnqZA1LPxIWSMGkknI8nHCIQcUzz9ZLy3FTQpuVrRpKR+1",
-	"DW80ztXU6B2E9QyNts9awqklnELC8UyRjsCuJ+tsao80d/3KE7r7S1MzKZhjPRZmPto8LfOMvOkNlCRf",
-	"WaUo0hVqC8ZjsfT3WTudbduPRsUnYJ/sQNmzhX1evdG4+q+cFw1CmOzndDgo290ooKVs2WXctVSwmMCs",
-	"EtnvLHDhoa62dNYWPanypZZ7SYM5Knj2/R/+7os/fv7dHzz7i78OKA6mA9sB3GdWX8+XtqqTvnTYKhUW",
-	"lu08m2GQG97u8g9VzlMb1IeAQ8sKPtsxTniSF1+ZTd2O5ZirdEfkPEnP4jkQC1DnHF9yzjGaNcA8PlAT",
-	"lhptK8GyhmD5XIOaV2YXzxHrKwiPscSbRAglnH149/6de/ffJZ8ShRFC0gbGWWJazQrhgyMh40T2Kwrc",
-	"Y2c1kzgHJnG5hB87KBFz+whJt/3XKgSbSPKK5Hn/PMjz2bR4e7q7CsUNmVQTdvvg/u27779/987rFa/3",
-	"ulXVBWJViuAuHKPg897S1DhDqcVj5yOrTBf3KvdB6qWDXrUe2HgsbLYiOTNAO0azXG5/opgcTMAjHFjD",
-	"iwCyFiGp+qoAu7TRBYQnCu5jh4QF5F8Baq4Xmv4NV48I/Oq3XLYgvuqVdQCb0oBnIrY9GMZD+cMIJKXZ",
-	"iTmRYHNyzbqySfTVN9CBb6YogFdBD27yRVgSzdpo/FQrySbfUzKloGxg21Nf5CyiDAGAl0WnTwVvu4vb",
-	"99IxNz4wYkJ7L8S/OonuDFVWFKhbgSXNsJ5Ed+Kx843NON/I9EKOrHmP2+ZOttD/xEZ5+99QdUSok2A/",
-	"a4XBZDAFfNBOb2yk7BlnXXHf7+V+cgkdrVtsr3wdgnP0nK2MfIlH6ywGAwRE1mhCl8wnaHeArnBHjBMs",
-	"iAJC84UI9mDcpNCLSsn+qJQphFDF9DUk52uszoJY77qo+xY6vAILKs01S3qgp4hMMCkmbass2Mo3aQpt",
-	"UCoWRn8xpNTmFh1Ll6NP3Agy8VXMp9/QxBYa7F5OXMxCFYUu2srdP10R8DSTJIXTnWDG1WgkpMNupjLZ",
-	"eqAmGtAqaA1jL8SJGMQbEYKzRm82iuQufoI575gNBpgBNLD5DLtjea9HzrGxPJVqIh1z4nOR2+wNAItG",
-	"91w0lt1U8AwT0bmfVEd5cm+GBNwI5YnMqho2leQFODxFdx3LAoWg7B/bb94MKWMOg65oBriWSMZ124P0",
-	"B80OsteidknqsGqjytiHDx/cvnt4eO/+uwUufQOonZj/jnIBvTep7q1705UlBnHHCRzO4QlVrmKvAWRV",
-	"5nN7UBxWzoBrSKwvvT+WAHFp7rTtEpcUsiVK+GBdCOOaKQFVlsDMZg55LACCZB57M1cO/zOROhfcH4m5",
-	"RXHGJ5LGUfrSyxtUGXRjy5OqzBzNlHdFfIsOC89FVpwvc7ZsLXY+tPO75SpGkZQz4ZBJSM36W4K1zL2t",
-	"0xbTNeZTinEEM4bI2KkY5dV5fnDLtpeMNsQ6sDDLQelQwTqqiVwndBzm4bn1nr5+xohWbYxYYoxoXqgx",
-	"wq39ZRojiH7XyYa1d3JD0FhAiyrKUDjFnYLBVeYZvM7VYmJFvqUmEycXothnIYMgq5+be8muNpvO9W7r",
-	"3beLqk8wGMQWChl45XRIxnASmlwgEGQJYlhCAZsMAmEVRp+5p0d2Ci+PyeCTJ8FSewCVlshEVxj5q8hr",
-	"RKq4WTZgdY970CNpFUC3be/kHa1IWCzxopkm97DJNcdhnXUVaXjFYuAtX5ZAabZqG6pOJ+VMK4CrOpTX",
-	"br4XUwcZTIi23I6vhoIRk0KbAZJsrjjylvYBvZAUuqLX5mNNqmyR12bpYgi6j4VVu8ZGPMsTRP5+A2vn",
-	"078x6jPm05CNZSq0ZtEg0bnKpg33TmeSxPkgKrCjcqP+aNTnHNLfmxdTah9VltTsRwLTM0qLINi58qsO",
-	"SZVFVm42yj1ZfO2jXEVM8ixTEzQuJBrWksahMMy2nF9mOAkhLBsiLHSbRb7oG91iEcSZdpI4uuWHA7f8",
-	"fwnN9qCXfYIKPHEG6lsWa6UjlWmNdOhpubXmLQezjAgotvhwzwPsRNy7AjCt3MRugx2kKcUNI7RkKsyy",
-	"m3PkVbIAE5FZF9hVRFMqTTn0Rxx6I/ZqhpSmjhhGrdA/IoCH6dRRwsyFkSfCg7GuXMNZCE4opgjWJ8xk",
-	"RjkhH4jhPNd+3wG+nYF0Db4FHCBIRElhCjyHqv1mCGtU6//QrP87SZoDYO2SobqaHXb1zLBRHVowbvvj",
-	"ihGR+PrTpYMgQw/mOxY1UVRGwFDmxsGqRnO6YbRomM5NsOpID0YjI10tHWixRvYML91j+1JpDEKOh1C8",
-	"y9q+gjAYy+Jfn4Yz8HqGMZiPdh5xwBcEzmAGdcdrwfz7I7+V5ROxqX109xvsNjnFwA7mOd3QaozfyJSc",
-	"h1C5srlXwuRSUjTAgkBipoVerFoXD6Jx9VosZ20NVtZDg0Bky+UVG4aJh1hfHCKSmRGDcb7WQtRg7yaP",
-	"sDxfPtYR27MAXYaNAwFC5ClvQcpz/uC9dhOlyqppk7HCn/KQP35fyH4+gJJpYTBMpPt3OAezuMqOnlBO",
-	"QdUALONZedUhlnnZrTACjQ1N9eoUgNkjAqZNxH24YEhgJlma97ps0rZcmSUfULlSZWgTbbADFAZ6CaHV",
-	"DR0acKq6p4WQUpRFGPIY7ebOb0KZJjxncdLrQXZoZqsN+60YTeqEa2G6GFLOtYQsGTnORVjIXDNFIjMA",
-	"jaM8FZdifqjIdVIc7SRm7793+MEhixM0Sw/5qWjbGbm8oyS27naKk1fjXCc0K+issehWeoJQaUt6KhuC",
-	"lhTzXOyAXXC9s2m3yWWj01bdAgpTlsDOGFyuNhraGezSMPn3jbAZrPDybRAhL7amjGH3ZlDLVD8n35uT",
-	"BBJKrfVdrtYHqx4yKSYXodhdAYvHkjhOMEzRFQME++jdu+VcQmzHRmeic5VqSvfhQmUMdCxPfuZsKPKB",
-	"im2uTXcgqGp1Jnoi74IygHoA5R8itMOEJxbbAvxOjiBZF5gLKEK9qIRh4vIV0QRnRBAzOZeIj+pK22Jz",
-	"zib9FTKKzvkU3adxUUw6ySzo6FhqKNrNPiIHrR0USjT7hnc4P2kJ+dK+cjP01AwzT3KcItC/yERFCKyZ",
-	"CqgQ99VkK0wwWspywt7H3GWK7DVd/R6zcvjwqgdkcxbUIhyGoH3ViCKms6C911wjDw5meqk5cGC5LGyF",
-	"m3jSNrAmnuHN2iRaaDtLIS38GfVL0IBqqVYpYRmCWZLuwFa1BGnpFjMLO0XziVTOj+/RxNqDVHuQNgm0",
-	"Beo+i7RlD9/WiFsuvWb/6tNq1koscaHt9H1DBDSNkOyQxSAtyHLbsH56DNy/bOQNESEpHltkRm0YD0B/",
-	"l3CopUK71LGcwWDSFIDhR+RiCRMLww0OLAQBKGKWE8dLsYw9mC0tfjVcZoCcdizxWKoxiQC8BAOV5K7M",
-	"/LF8662Pkf003nqrgucjI6ditpIoBzFqwE8ndoxqEATy2JgU0NoSzcwIqasHC6QH07fF6KRHoWXUSgrN",
-	"EtlNxxA4Y/QnLMGTg5GRRmhFCmDetLr37S4C6oFkfeVCaHA1UBYChDg09aLWBeuXmm1FANRxKqx4g/ZS",
-	"klfgpSKiDRRSs+uoUQrZFRB31SrtsxMzUFLTOYs0QJ++QeE4EER3yy/MokDTdGqtaebNY7lbatbhkgPA",
-	"PLw4NNKVzsHSb2N94Mi7xYr59FjuVQ+vh9KvvRzw6j6+2uMaBm5DAo/lAQl2dtB4hCBE0OMrhbKMMYGZ",
-	"6PMsBpeDNXMg+qrFmBhr0oPc+UVgNyo9aDZe37LgcTlq8JTihD9C0B5c9lIRxDSmrbX1lbLY2sIRIMMK",
-	"h2gIp9MGIfQ2rB7PS66qX/WuDlQ89IKuwKxelFRmh/g9BVa6k12aBRwszNAa8kS6ytO2wiNnvaSXD+xK",
-	"mVk6q00i3bzx2NL1gRpEg7GMMxHD+o+USsmyNlHZKd3Y27w7IOIAOKFGFbExkmAjBYRQG3sItZuMbmF6",
-	"t5oFBpQiyXgjMg2KndtK5plK20yqHYDliN7E+6rtciCKrDnOFWAqniIVFekQnk6jHpvLGitP+6AJWRVh",
-	"XhUwczyQLsjTQe4Dne0nOgdCyzXjwB8IGd8iljifWA+kFTgPoS3gcCyNFrIIXF+qvNMz4gpapVrN0PBO",
-	"Phpp9Id5vRe1yxhPjZI5Db2qVHO5fMcSmVyDAh0pwnZhIQC7lt75BeUqybVIe+G2dQIKlWntKAky469g",
-	"xjF9rGz0MbzvwkIvagXmhSowdTbeS6wkXJJmMD4xp+1E7BRIRgtUgwNiyuhbd3lpDnIKRXBbq4Oj38h/",
-	"l1zRhtlZ91ul1/mB7FYEiVX6dag8O4bernrnPlZZfLWJ9vGlrc44jJzNPZH5tf3C3p7IXPRFtrhBih/L",
-	"OmY11nFDfaRFdu/O4oYhXnlNhzpAcK3uUH/pPATmdKzjIXAnvICSqatEb2X9n1/RsivglvUWg2JKfjr0",
-	"UPbgp3EmQhuROus82KDm/KLiuQeW+mBd9yKdZmRUc7rkTJ18Jrp5yCILQQvEJKI4V7y4RYUs7epkUDFb",
-	"0uhJZaMMKvT62aKtPj6eh3/lxU9JQdb1KBbxGG8GyKIHbsxGFJVFFA9wc/q3xYIm4wRWcguNzoPbYJuw",
-	"iOdo2vDanhA6oBXs7SCtLqmppSL+TcmOTd0yzVKf4L71JGMKMsJSq663fJJ0hW3JK6KM1iSVUerpPHBg",
-	"NV+4TNDAE6VOyXrmPAo+t2i3dvfCGa7UDrpqnGnRsR8X+S+gEra81oKvfvijL3/9m69/9o8IJI1CJVTK",
-	"vVJ8PsdO2sH+blDAO5MEOxylkB9cOtdBO3j7wYP37t1/t3P7wf137j38YB1UW7MDlwz1t8HyrpQQ5N0z",
-	"l62CBbdwEJT/Uy7BRaBVcBm8lBqbAJQgIGFxOYI2vLxkz3wOjpk7IKXNp+1smIuz2YnYSqXBQ7IyDKCP",
-	"El+jANZekiLP5mNxG5AqZsUN4LQbiQyfLld9rpiLmOg86eqFyH/mdB8Wr10AxSvwTG25x12vrmCrdd39",
-	"q5MBYv7N642rZ19qAm4zRLT59NPtr/htEA7ONF2gCGFzjuwgAXK5lsM3NxGYZa0QxEHaLq3xVpI13paR",
-	"vTFQFB1Myzsr3JSD0cgGb1/cZSFeTAkh18OAHJwdKSb2aWu3eIyZsvTDXinnlh5eLa6X/b65u78lPK5b",
-	"g7PuS2F4dhH1cHEw2rq+MNtdGFzTk+k8Vgk6z/hotEKNyNE6BbsfUqokxqlVVHTE4LSkL1UmCgANhIye",
-	"14MORqO6lnBdS/jVryXsDnJdTriOz3o1ywlvwi5Wi8KqiHBeFt2c2PqAfRFDMcICQSiROodyAawYM+bF",
-	"VvKWy/Y/XwgKYDUFJGHuk81gZy7CbYxA2oTasmUBBrt3a7mSbZnIJLOVTWq38CvlFsa8Prj4m1GngeBp",
-	"Pliown0Tf96KDa+1C2bCojtGSKRPPi1NfyC6pwVhI8XNllfypk9zqpz6aHySJl2aPEQHLZz7Q/j18qa+",
-	"6flYbblclp4rRyUhPnaY9DNeBmRfbf3KXT8JTrhOugdjc5g++dRwgRPBM5G9J6b2gRaALAP/NEPF0L2K",
-	"hPIjTIg2PwdhMM7SoB1cQYqJQ5z94B2VMUSwcuC2sqin1bZxC4ULyky+p9JUTRiYO6w7Hc0f8yl9pgOI",
-	"NsN8SEw29joYqTTFmFGM0HGBOD5cjgtank3WrugQbOT2OOpyZKtl9ysweoQ10w1m6GLSH2cFRIOf9g5L",
-	"/Q3NeBxn5k7h0ojYaMpG8BgBBnBpzEBdKsYtHucUIjnyigU32GGBLESezlKNZYDXy6Bl4eEZVFZIDs2w",
-	"krjh59LiL3rBSgL4J0LdlqoqQXiUy/r+hiZ/MZwC7UJ1SVyggNjZWrHWqQreXz8DvvRa1cgOk740ewlB",
-	"uZxNxAkQcgLZMD+qsX846fpUT3GmnDKg9xVloCkKflrYlTC1lvbyEZeJHgARoM6Ks1fR30faEhCUHTKV",
-	"Cm2rbOPqRQg1AWmuRWQvgXAWVkh3fKceHgPFXicZ646zzEyKNgjnM+SJzLmtvadkzrtgYD6WzIWrY2r/",
-	"kWmXIlxxIGbOeA5spn8xgBMB2I6AXIMR6wgOiWUJcToYw+1daZeCztO0hMqBnm1zz4oezBm3CN8IeKoB",
-	"ONZQj0T24W0bgcwzqAQOBhfzCY7FcCx/aUvoO7BiFu1kInW7SA8My8uOmF5okAyLNYR5EUAtrB0AsGgh",
-	"cGlngr5dJL4GRHLcnFk4oNKyIP75/EyKQP7SRkdgbqaXwpn5IuKrTKfFiYNv/Ha7XFq4HHsmIOSWzji8",
-	"tJBiSA710V2dVqSSGom4XWZDiHLtkNIh0tui5xeAoxZoG0stdk9T1ffCORqz8BDJQjp2Cvn8qudAOEKm",
-	"x92BOUeRHmqAlYnEkCdp5DU64FKKtKpNMIpmcGANhejLRCPRB4kh4SlEqCePCSyiXA3bjZnaqGj/wLBM",
-	"CjdHJFLeJYdQJSMtUkyTjGFhe4xghEZOeMrR8VfiRFUdP8Rzqfl0pkiA7RGfOq+JD/7hhe1BKxXNf2C/",
-	"Q2gpF0qEeGRhwRAMLYEDY8F2iWoZQiSZ2xnXY9lFU30IiEnjqEdCjVJh2sVziS36u4N3u2qNIDeHcipy",
-	"L6Q9MesO1CsVDuQPiFLGE225ijIsZGjfgQoHKvU4CP5QxfZsGoCraYjZEmZPUuGPAiLrcSh0ZRxb4qlb",
-	"bJ/HZYAuAXQj0bl59ZFDLvTPDY5ggaCXKu4OG/E5PR6ZIWmVec2QnPz006f/fwAAAP//",
+	"7P3bkxtJ9h+G/yv5gzZiyNlqsLt5mWF3/GLVw8tO73BIbndzqd0hhUqgEkBuFzKxlVkNYkZUSA45Qrbl",
+	"iyL04FBYDknhh284ZOtRClu2/hh9d1d+8r/gyHMys7JuQAHdg+ZKMw/DBlCVl5OZ55bnfM4PvZGczaVg",
+	"Qqve0Q+9Oc3ojGmWwaeTlGX6NDF/ctE76s2pnvainqAz1jvqUfPrgCe9qJexP+Q8Y0nvSGc5i3pqNGUz",
+	"at4by2xGde+ox4V+9KAX9WZc8Fk+6x0dRD29nDP8iU1Y1vv4MeqdzOfYYcLUKONzzaXp+WLKiMhnQ5YR",
+	"OSZ6yohiImFZhH/TGSNcEJqmhGtFRinlM0WoSEjG5jLTqhf12Ac6m6emPzVTAzqfD/b3D3oRzuwPOcuW",
+	"wdTm83UT+1nGxr2j3t+4VxDwHv6q7uEkzHSeUM0mMlu+hHYbyTiyj2zdm+sDO5xSIVi6qj98YuvuXkrs",
+	"yND4BZ9x3bxaM/rBrHO4alRdlhbiYL+Z+im0Go4nYWOapxpfsS2bD/tr99MTOZtTsXwp26iBvw+EvDZB",
+	"ZC50tqon+P0mesozJbNmsseCfdCDETwRu7Myz9gVl7kiczphLVseXylRfUY/vGBioqe9o0NLave5ILbS",
+	"GRcTGFcrp7hhHnGasNlcaiZGy2/Ysk6HE7KQWUJGU6mYIMMl0GBE05RlZCwzoqdcESkYMUNiSvfJieET",
+	"jGqWuO+IlgVrMbMBbgI0Iwuup8WPQ5ksI/iOC3L4gExlnqmIJJIpIqT5dkJmMmN9cqpJxnSeCQVvj3mm",
+	"NKFCLQwf841OGU1YRuJglntnbJ7SJUviPrlw/V4yOxJqemEZDIRMmFbkweEhPmiewW/2H5PFlKcs6NnN",
+	"lCvDO+eZnGRMqT55JXyTMHGZ2XmbV4GyXPknLtmyT55lmczsTJDtur/lmCTZkmS5UIRmzBCEXLK57rtd",
+	"iLMttko4a7O43ffjnGrNMtPm3/7u/7f3d99//rNe0yb9lRy27tPfy+FNy7MXXOmNuCTXbKZ6GzPGw00Z",
+	"40upL+jkOU81a2Alr0S6JCMpNB1ps1upJsKcGGQoihFNJ4pMZZq0jVVIPdB0Uhotzm0Nk7ugE5BeH2FC",
+	"p/jKAU7IffIzollGUfC9nkrBVk4Hjv3cPGbJHZGpXLArlhEOp2CRca2ZaJkQvDnAN3tdOTaM6iW+Y0Z5",
+	"xkaMX7GsVUpk9oF1YmLTfXgmc83aezW/3niXebqixzy98Q7PQSVs7RI1xuvI30Kv2+zoMDqaNh2dYxJr",
+	"Ovn/n7zL9/cPH5k/v4pbdt8uj5J7rZmMOJLtCOgHBL2oy1ZObHTF62jgtnHTzxvFMtE+ndz9vG1Xvn3T",
+	"2VvaxOnP2UiKRBmdYkENrxkTIUEfBlF6RXlKhykLdeP7Lbqxeb8z94HRfDTjypiaS6EYbJknUoxTPoKB",
+	"mo3KBPxJ5/OUj6gZ873fKzPwH4rxmCcT1jt6sP846jEj7813GaPwIKxX37D8KUsT2G9MKaNsGjFn5jif",
+	"EwGs1jwAmoR5JSJKGuY7osJoBmisEQ7qgVVPzC446u0ffP3LXx3+5sHb/d9++etHv/vm/rcPX37x+vHZ",
+	"wYXprBs1QEtBctQF8SjPMiY0UZpq5pU3Y1HKBQzXDsd091QKtg3tUGnxhFH5aMSU6j4B0++ZXci2eTil",
+	"bkEVGdEs4ywhModhP5fZkCcJE9ut+/2mdae5nvbHvuHKwhtuN8pYwoTmNC00QKAqS8x5SCTI5Z0vePeR",
+	"ESSrmTCJncUwyqRSA8U1i8mMUWEZPSULNgQry7B7pyObx4gyuyvYSERPM5lPpoSSYSYXimV9cp6Ppu53",
+	"HFPGfs9GxizhID2WZEaXxFjwE4ZbNXLOjuGS/PLZBeFilOYJS/okfvLq7Hzw6uz0l6cvz2OScqXR7nBz",
+	"NMNSfUPOU2E0Z5puszEemk1d3xjcNVnaEq4jolhmmAG8d0T+kEvNQuIMeEIWUybIUua3xRVOBOFNwz2G",
+	"gcbFQGLCYR+NOUMCM6Ez8zcX1lNlXv5MkVROkNpXNOXJVqfw8DAg9pgzo38ffWf/rCupBeW55WclBRg3",
+	"7YgKMmQk4cZCTnof30fFMrr9zu2YS6t5QqBbYtuGJ3bPucHs5coc0cRI0YgMc40jwzO0yKSYHJMY6NbH",
+	"H2Ji5KkCzcyM41uaGm2TbbcqzUfA0W7m266yR88LYA5WCA6B2yRHRi7OcgVfAGnJr85fvbw9+volhnH0",
+	"0IR8LnOxJc0erNQjxtBwlWAZw5EQZTglPLxzetjewFU0kllSKAvsA0cF4ULKFzSbbKUkPDi4v2ozaSkH",
+	"KbS9ejNxo21KAo8eETVPeVn6yIyoqcw0E+Ax1+yDVre3t2CYwI4EOSDf8q8iM8AvzV/gsaNkSDWe1Asp",
+	"v6ViuR33fNyqwxi6zqhYDsaUp3nGVIW+UhLzMzE/s4RQrdlsrhUZZ3KGngWaJBlT6ojobEnohHJBUqpZ",
+	"tmOquoEC1yvpOCM6Y/XxGkoH3seqogN0yUfTOCoUE7BkuSLWd05yxd4J7TrOmJJ5NmKqT+IzprPl3slY",
+	"sywmE35lBaQq20P9d+KdeC6z+pgjazJnecrAiEiXR+bhPfIb4EQnr0/JJVsqa1tMmLZzA/djn7xkHDSw",
+	"RJYoAWJvYbhJrlhSp4nz5pqxptRo04xdHsMj7wQhzIwdXa9mtppmuriVAkUBtqxV05wPniq1kFnSN6M/",
+	"MR1b8TvP5JVR8LTyz3QY0UwKXDFBplQV+xE8iIrIhTDUhbYJ1xGh2ow8ZeZdowBQMuMi16xP3gLRfQMw",
+	"L9OEaNwuoC3kitmFyecR+HuVhB/Krczs5shM1yhvUUvO4LbOtpIxIIlhB7hssC1qu9dz2YTNmUiIFEZD",
+	"hNU1RAF6AgNW/XdgiLwR5mDLjH+/rVQ/aOUW3lNQYhJPKgbFjCvFxYS4nX0El5aE4mCBvoZ2btWB51Hh",
+	"NvUt2MBrxm+p6t0VW1kLjdItD1qtyTVzpvgIJL/ZXTKjGU+XJHgn5Lkg1dJboN76YUYgyyxNyJCNqDkC",
+	"ofuDjpALJ1TTIVXsuLhmcoLbGIALmV2icMElUfncmEgs+ZYlnG6ndTxcpXXkRReDmeljAE7D2lI9wW73",
+	"LpZz5pXX6gB2vzRxOK7YKbNxdWAxuPBsixD/AA6ac6Y1FxP4hiYJN8/T9HUm5yzTnKne0ZimikW9efDV",
+	"Dz3FlOJSDHiSsgEyW1V3DX6LPwDDlLkGiYILTY3UJIspHxk5Y1sD2dOLGlzj7u7n4eHDR6Xrn4d1X3nk",
+	"BzejHwZwYVkf2dfm6xWjgIALYcwWxVaO6MsvHq2/jrJfyeHv2Qh0aIg9gZCUElXp6FLIRcqSCUsGVJeu",
+	"CRKq2Z7m4MsVeWqZFPpyKxeBUbmhIeiT699xES9NlxN1IrtIiy5NB3EIXR5PWMqvWGaJ0ukyAAj6FN9b",
+	"9j5W/f5Rj4nEk6K6FRaGTcEDRyQ2yhucgpjcwZszecWyuxGJ4VYH9Z4kdp8TrsxcktgIEvsVS5lmSXxM",
+	"zEztzTQ3VrvRvDusnnlw5frX3rjkaKiuJdE3HA3PlF3h2q194wU8+THqSZEuB3IhBsHKlyn5NlBZYDfB",
+	"BcAQT759CzUqIYm7C3QeGpAPRlUsLugXdFlMdihlyigoPxmb0eyy01Yy+np6dc3T5K7zuh2M4iauywBB",
+	"wfbjq9ETlWK/J8mQTSgov1OZJiFjWrk9lKY673aGzvFR81KO7KphWFRXhuXW+ai00GQuJfyLJGkcWT6b",
+	"0awxzEUxI9ZGjHjLQExyWtgc7s6ioVU9zZgCCpXWXOZ4D9WyKNax+DHqXdE0Zy0TX1BFZoyqPGPWjVsm",
+	"hfkdjBh08kQN/Vf6+xhezn1Xijz098hwwN2xLdYmKod4FdFv4XWwo7GbV0gfvzdKOzFgQeUjFPDRqCat",
+	"6mLHH9UG7lFi8+/bZORJ0eLMqXzdtZSCUQTRNQ9XR9f87Xfv8v39/f22EJuWcVprjOJWaYqGAeK7zevi",
+	"oErvxRBFxRVRWprdxcQoW841S5BnghdATeUClMxyvNDKKZG9v/v+5z9rOigwdhtV2V3YvpQbXbrbbrx0",
+	"rqk9diOs44JeYvgjpiVct1p2hCIHpGyfvBoTahRhPrZK8BEeVo4neErNPjaMFEJqHQWiLSWENy6qQ18W",
+	"Tg1jxaGDDWxhG3BU6b6DQCtCaLrJIzi/uRnRYBtCN9EYLiSQK2xJsgrPKwcGlYbZPgFH9lbm8Y3Vipgw",
+	"qvl3EF4wsOP7Q85yo6rNIVzC+kUHGdXmRyO3BrkAf1dScFPFU8ODot6QplSM2CCVix7wnCtufteZ4/Aw",
+	"n7lWA+tlMJPi6tK9QDMNLCz4ecGGUykvwUNrvnlfJVnU+7BnJrJ3RSEiQ5kZwTTfUq4vcFbw+ddmak/t",
+	"zOCb5zi9M5wdfPVayvRNMUOU/TDNczdL+O4rnOoLGDi+aad74WcLX5/ZKX/rp4SnnqvL8GU39cpjb3H6",
+	"z93s3RK+sEK/FA7Y+34KkghX1X7YhGKn4smUC6b84E/FMzFJuZoGPTsNudg9mcBmRxnXfESNDGMzlk2Y",
+	"GC03WzDXEvLfojn4/Kxo0w+GK+2DI2r8E70ca+LozTPGtqKadlIEX9PKNczqd761j1VPNoytaMUOoPXI",
+	"vrZdlSfopVJ3W7DJBgyix9eKOPZB20j06oxcDGvYWut8XEhkw6I1Sd0au29ho35KG1rWowziwDeyLbvI",
+	"thFNUyvcOhm4eMwHiotRg55tZLcgMciaGRV0wrL4iMDDKMRNb6ZLBX1uLbWnVA3oasXNmbTY24hm2ZLQ",
+	"Fu2t0VbtbJm7neIt9IDzrTfS3cMfXSzdDzehOuTzZOPtkmfdfEK5YtmAJ9fc/1csU3bh1s5npc5hoySd",
+	"neXo2WxgmePvx49TbtpN1Y3uzlIx7NKJLNF7LUepKjehrtuz3jx7eDaRTV8tX5Ybst+elNqrDuYW5JPr",
+	"+nbkVKn3m5BXXlB8WnLrNUQmrLO6Z1yE3x5U7fAak11jvFZPfQdj1uzoidzzrhVsoP/S/vEdPvY+fG6P",
+	"z+bSuuGp6bk34XqaD/sjObsn6ZzvmU0xYeKeH8/H8HV1yed7co5U2ZtLCKjDIX+MSvJ97ep7E7wm0tfb",
+	"4dcWFCujcrmap3TpAu0tc1/bzZuzF1Uev/4dxTJV4emrXjpnTPzGPtrumHEb+cx6CzdzINU27tpZlB1B",
+	"u9wHt6dpfFobqML2QsH+fv0uuRUZdnvySzX7Kp1uFMS0aJkm9kYLY8JparQeL+E2ymcqew87uQ93vDS3",
+	"sCR5ylrNxB/jmnUrY1DAbWegqwe2zlhmAxv9Vt9Wz2VGpnJBUikmlSsTiKWYyjQhQzaWGat6c5su4Os7",
+	"ahd3oI7jlad2Osb80QVVEAcoELjBDAg892Ammya2uMrKwoPaftjq5FhnOWFOePt6QVxjsWJU2BUBhqA0",
+	"Nwa/WRwMxk0TjFA6JvuWPcB1RbeVs77k7feOkG37p8VTvWIsP+ZdL0+ZGLFkkAvN0+3vo0vXm5WtqOF2",
+	"UnAxsbGEikjht2PjdeTa69Bt3ACBElcZoTB8R7GEDJfE7BGX8tMn50wkhGtCFYnt+7ELRbXxplqShGk2",
+	"0mYLuLQ2/A0ivDus2YKLRC7CzVZ7qYUirZ4Ef01b8SLY29rwurXSe5lp1o9C7ZzWdlGnK+CCixQs/Hpe",
+	"iDxlt2H05ym7JYPf9Xwjxn6OtuSnYOjDvG7CyA80ldJt+wbG/Z1fHN35xdF3+3uPT/Z+R/e+H+y9/zvv",
+	"3vVrX5S+6w/23t8tf/z87i/+EjwEJXXtJ5p1odkm+uf6WCf77PV0wWDhDjZzZa0KNfnkKJ99yhbjSmV3",
+	"HSm/ew8D2Cktq7r3Jnu1QV3e5PWSzrot1/nL2rs3onivm5VppH/BZ2yHE1thCQTnDk6ky+Ga8vmcJZB0",
+	"5r5rtQxCzKXiv+Cg7q+zHtYRbZxKutuzt413uZPR4Il1v5yi8Gh/g5wAo45t56oO1K/1vuJNfcuB2PVR",
+	"OKXlvhkpfKsunJSNNZG5RucNnA+uEFkPbFWuVeHSgY6jdn+OxX1brRt0DjutSN/OfmXV+6SETQf0qc68",
+	"erVTZO0QL/zTjYe7AfRKjmH1fW4svrQyN6gbIwhNt5Lj4P1qJrFzw3v3Rvd5F3Z7+PDxYU0q1dXHMLsh",
+	"CJsYcyvcvZtwg2CJ5+5ld0NhW3DdXazOQ+giXmvOOH89Vo9Vsll2pRRzBLc0LCu+R+f83tXhPfCMqrjM",
+	"nqpR8V+W2NNU67n6xdG9e55P7cG/h/t/8xd/Y1VsOd7JdXWOmKdPn258PTSfA17vDo/EfH5B1eXuPVFd",
+	"8KNduk2fnIglYF8Q9mHE5prE/Rh3Qr8fRz7t8c3ZC4RCtYm6gO7HIcegDVV6pdVQ9024PdNHz0T5Y/jN",
+	"+7uBHGzyRyANzgAzKVCTZvRDqB/BXq5c5CPmdVchBHFag2BdmwxewJKwEt8GkB8HCLQP9/fJaEozOtIA",
+	"HJsxAIetaQVw5Lc1tUAHoorZydWHCb+6+H24DQG8KSYSFTkABI9NYCcDoFuNki0w0Nf5yM0e19lyADm2",
+	"7bLVoQeCtLfKk86WRrVSmtHEjCk+e3Zx9tvB02cvTn47+Pb05ZuLZ+dxZFHD7G4nl0IuVHBLhOgblVnc",
+	"Pyzl7j560NGaCa98pjJPkwGMckUKpMR5EEqen5y+ePYU8HyOCajuRpt0anRrl4FG3S19D09Fkb/nUCa7",
+	"g0mGTKnAqPRw8XYYLYzJtNPEeX2qfm3jluC8mh64qRlUcMPcmFZMpNnTXzCRxqFucAlgydVwBaClpukA",
+	"4NTXFgowfaIJ4lFh1oe9hh0Ei4sTaCRJnnB9MnIRUE5xsldG9sppAn/ZzOeuKpRp+IlvBj/6tuDjU9eg",
+	"G8czoZsyyOioU4BWMBNIktdtQPOAYbKYSjKjCV4n4ySPSTxK+RGKUWpRZAAPB95w/FPOZmAkcsH65GWe",
+	"pgiKCoBQVF2yBF7iBUzii2/Ovz0/gkv2+dwi50gwPBHS3ckUY/yQjE240ixDXB2WjglVXupDbpmSM4ao",
+	"a0jOEuyG4T5TKgDMrgOQgJbZIJNpmxSUhRsJSEBthEBnpIKxxRludnXgWw1puP5GWDGN2DJpitqPYAti",
+	"1F+9tM5nXCC7N4k0axJjvQLOVAwIQxIhtKUTlQCfRBOAmjwhU8D/tHiAiCpo6VqAJcXkjv3ybmxWm2uS",
+	"SnmpzNpgVMIKeheHbZMrdmz2OrTL2DylI5uQ6AnoKNVAREPb7gTM2ExeGRJewAb2mIV4RtJ8JpTbO25z",
+	"9sk5G2VMW6B9hGVi8NicyXnKoIH4888/jxFJYCzzjCR8whEeqgIBaR7G1etE/bJbrAFDyGKCGeUCtGcL",
+	"iMn1kgyZ0Ts65XDiG41yBH8aXLLmnzujc4QQNI2VNP7WntWf906TuB6HtD6WBWDQBnze3L4D1AINs6CV",
+	"g38Z0S2SRFEbwTxzDWkUAXcKR1SafuSEg6d7icqV8Al7phxfapWHO459MF3u3tr0vV435qGQ3Lce9GDz",
+	"WVHP2MLF3mYOWo7KBVFsMoOKU6tcg20en73KD00nuw3TYBMUg9KOwGk1U0uPpm0uB0CtLFLDHeK7OfLr",
+	"jMf6tL7i31/Al9We9rFhq25G5IAImTCSSMEicugi/qggMhtyHZH7+PyYC66m5oUH+AUAVxA6FGZcabqM",
+	"yENsSdNLZvFEpZj0yROopaMAiyxXjCAWDQoU5fQxniEK4XJejzs7eFRyAh9+8eiLdc5JX+UqULAhQ93w",
+	"NdjXMym4llaZnnKlsagWRZT19w0c2rV5s2xqlapR2z47Y1XObGgMn56U4kXa7CL35Irmd8fw3Xx2TUN7",
+	"gXitm0WrF64nh3twy1D0FXmuOluGoHQ3GTat+ERQDVgRnspNsUj/KcXMNpwUDDG14a4NNAk3QnVFtg08",
+	"tRvUqF4/ElRN1MsF/0PO7M82YiDod7ccQLB050pf2O811T7HUG5d5/NzupEw160Y3BapcjU2ttr5q7Pl",
+	"t/6AfWoBb1255k2lftoV30kkzSe/HTrTfzWff7+Kzjtmi7tliXi5vFX+8GbXjunGFWePycF++TqpZGKu",
+	"s7oWtqJXhzpbFZBCnNgKct3kjugmbky/LGm7WNntdrHjqF9UIIZ8fY0PKp5++6Axccs/2OtRi0uPKCNV",
+	"47MBrXfFPVz7BTIol3C7hOCFQzq6dDFveJHcLeUKe/ABXU3w4nCHC8l89obap/Jx5S4TumnRN32tGPV0",
+	"RkdsTjPWdifn8ICCB71PVeVDQHmTok8s6Jm9H5jSBPJGS4EW+/t7D4bjx4fj+w+/+GJ4/0FCH9H7I/b4",
+	"8HGyz/bZgy/uP9rb3x/vP/qC0v0hfbx/OPxiD4IyVjt51t6GBvsg8tu0vHSNu90e5zpRvr64eE08umhl",
+	"UxjVQWaJWaGDopB1E7fYLFD1EzA//xPLlmR8MtXrqQnL9BYfrvPOwMNubUbbbtlO3NIuxOZ3bJ9hp7u3",
+	"z4J+r2uf2UN3+/aZm9NflH22ZSLBluepjWhbmjg7YatbEPXHYTfvV9FvxxzjNrjFW0/V1jvtzxRRU5qx",
+	"sNYTH7GIZCylml+BMDE/4HUIvsWZMUDK9seaMOfwJqS/f9AQ4PwEq0tvamlpnfGhs42bX6xfmTWUnijR",
+	"h33QUHzU7CIscAMBE1OZJixTRyQecb2Emivxz36wZbH75ruPcZ+cYHzQlCpyYKj3MIwHjXxRlKFRGjHe",
+	"wbSQyTR4rE9OBMH1dNEakEdJivkeEyqI0dZssC/WEPS/QxXi+IePsQ3HgNdLwb0/9EYQjtD70z/73/74",
+	"b/5nn39w1PvN6WvrPi2H13YIpUi4mGiaXg7a0mS7RLxikPnB85bIVzajvJpvfvjwQYfoheYkIAiOsacK",
+	"M3+wuBnLlBRH+Hex/OGSm/Y+xiVF/o//7p//9b/9rxpygG5g4qDC13D0os6gm93j8BdsNKV6IOdM4Gub",
+	"zCZMQe9wD+0G18zIgNBbXduXWcNqFg293Cvevxe8vM6tOqNzl9q68wzX2nHbcJrl9z+9tH930jecFr73",
+	"yU1ny0X6NNfGM6MNZ4PvfXLTuT6L3JAO5fc/MXpswaJd6HqDWdbxDp59oE11h55D7gR3Mda50ERpCdns",
+	"WMjNxk4RK5XVMVbghEieISMzjOxbd+thI+NxEOsmukvzISDvbm0I6HjX7hXo9BbcK0W/13avoB3zCbhX",
+	"YCA7X7zbWDi1K38I9rbpZrD6azXBdXWGa40mtu9mMgSOmjL79D8Zg9bG75sZx4EBmXKljX0oF8p5m/E5",
+	"iOFfYpFqqL0cRNmryFUN4nNuZu3zYPCylsRqpuJ+CP2zScjO/cBQ9ycIJ7NskTPZBiu5hes/4TQdzDM2",
+	"5h/Wu7fM7oMnV4esTTq4Es/wqZ+i0LyczsqXCuHCeKK2xKdte9cAve5aGEKntyAMi36vLQzzTyP+38/p",
+	"Ju4ars0INor/2YBFfIIIXDsOAMNl3lYb2EyG/LQNbnYbbMjp369a/x3z6J3y56d46fKkiO25vlbbFiS0",
+	"jZ7UOVuRq4EqdxywhLXxPFtVqVJsoNlsnlLNOmxBnlQTBVujaEotF1PbTM0or+xutY1y3ztXOhq6v6bu",
+	"UTkmt66CVGd4M1EP/uh2J8UF+6A7HoY1k9id1b31JKtsZFULr82zLwv8+wp9miFfYju8GEoRKDKnGZ0x",
+	"HSQNEtdIIw7MGha0AYhJdW1uh3PcIteANW+MdtDsgz62iA3hssbowwjWzPowAlZe3O3+6V/9y//47/+7",
+	"v/6//v2f/8lf/ekf/uO//j//1Z//6T/40//03/7xv/4Xtcrc1wB9DJTFxskYJYigEuSjCcyY45+Xr6K/",
+	"fNQr93uw9/j9d/t7j9//sB89+tjSd6F2rgW53mROUtwQduHN7q2mTfXMVT7dfpC+eOqqh6Gfp0xTvlVi",
+	"QxXtYU22d/VMuZqUQSOtxLCDbL/dqSMSkvj30lgPudADm2MbYyxFFcnIZ5KPeapZRhRL2UgrIpphNutq",
+	"JEKMdNYLnpvHcY0bdIKWXAycEvzYzxgdTf106hkaGRvJLFFdi+BQ1eR1OyFKGzOLLGSGcEDzTE4yOlNE",
+	"SzLMqBhNiRQRUfloCg44Q82+kHowlrlI4t764uvQc+OiXzUbFts4Tf3W2SiFnF21WSSdrQuVY2trjwZo",
+	"+dhh8ZYfeUmDbyXWbnV16HLnKnrR6zU1c9xet66QwzCulSvYNRcWcpfDXe3AHiA9o4BUEzJhgwTjIwDX",
+	"YjBPqbAwbQOHbeE+O1AL96LSNAva8Y83oUS4H+1ZbtCY+IwRqgMQH4DTsBotIGgAtMax4dOBRouoT0wk",
+	"JJFMQYkuOh6zkSYU31oAWlRsBzugGuIo8SbfZ/30O6f9cME1p3r9himBzA6SPGsp/W3TJwuxBKOe0SUg",
+	"hqxEd3l4+PDRekRiWBwuvNzuwMrM1usyx1fuuY92/zShWsP3Rk5JwQjsSDKjl7DYM6k0hFOQsKy0InfG",
+	"/Iq51Cwj/RzqihT40Z6HuxDO+hCiMXxA5R3Tz5xlpTbhQYywvNsnrwTDFmErpAu6VHgdyZLO94cwr/IV",
+	"4mHTFeKcLlNJ10bsvLaPWe/leku1mNu5eR7xOzO90RGDrWZfqx6sziciyHPrsLVMKzLXg4zNLAp/83EY",
+	"Mr1gTBB8jmXq2NseuBGY/8ksonV+bXBWGhNVG6vFbwol/XC/vg8qIsNJ/yJdznP4RsnxYZ5SLnYo8E2H",
+	"whcX3p3ID/qtJ7VOGU26oZUCM53IcnYnVZcRBhqwhORzo9dCKFc3xRl6H3A1mFk0xLoLOcnZKl11PWDf",
+	"hznPmLpWG1wNkrxlfFIMcjFKGV3P2MUb+6DhYBmXmUUS7JAD3GZhxFOWOiMGMb2c78Mies1prkCdcNqK",
+	"GU2SYxFBxCVIqQa3lGmqFyF2FSogA8zt7YHmNGKQAAvVCbVOO0PFfsVGZgznQb/2K0A6eGF7t999jYOw",
+	"n37txmI/v5TnbkT2m9fhwFxXbnzOvM5bGPjbKRMFtRZUEfc4SanSx76uiM36hbqo5rnOfNx3P1yuQav1",
+	"PfvxmCE0tilzzZJ2Zyb8rkjCRhxUNSOYXJI2XcKfvpNjzAlacMUIFUvMI0pqj/MmJ6erEKJW5YUHOpgd",
+	"VwG0C3icmJ5jVdJS9+o4VGeMTuohSkdUgCZXEGskZzbLvrOygVvpN5wtmsyYbsDdF1RdFrDdKp/NaNay",
+	"0qxgw4QLcAmoNaL/WsjZPn3b8o5ieJ6pes5WYpMBc/KbrVjrJgkTeGNqAgYcOy0Chs58zho8dkwoSaQm",
+	"is1pRlGBt+WXESHW5VM10W0l4v88k8OUzdB7HPSnrV/ZHm1bPwH7BdyEtR4YnN9qZ+TXiPln+BIXE7Vp",
+	"Dgyg8Cd02VTpmcxpprGcMhplKKtpxiDVzLJqMmTmgChi0QfJwnA+JcnMHMFxnqbEtE/uvLl4cpdM6RUj",
+	"c6qUOYpcjBjUTzLsyDy1pmzOw/UKIfvgwhTaJ8MVSTIMEAd8YrQtuQYujQ2wJDKqNYV8R+SiylitVzyT",
+	"YmZMoilVJP769Pzi1dlvB09Pz+JGLnbJ2LyFvHbhwtFsSDksMYWUM1vYUNLPEgG/PYUxfKNfLsPd34je",
+	"jcZqKidt2weo6mYDE8nY2GgMYNth+SkzFw+EgcmOoGrjLrOI04hqMprSzJiLrrYWSyblwia4MZMElcUh",
+	"9BnZxYVEVxwE1VD84keghaf9YMETPW1YcrkIqOGVX0ywpcXa9cmJC4+k83nKAYe0+NnKvUSC94R94EqT",
+	"JdOBIoZHacHYJUKE6mmjkwccyGpORy2crfjdDPa1VHqSsfNfv8D+3XnH7FEt0bMjF6JAvMcGiGAsQb43",
+	"z/gVT9mEkSdnz04unhFzHHWfPIMw46AsoWtcaUOqBeRrgPnfL9+kPbq/GcBtjX+eCs2yK5p+26JqcPs7",
+	"QlYbM9ZyY5f4LNgHDRXfZjxNeamAd8tmgvoiHUpTfcOWN+Nj72zstwQiN/nDbcDVGt/3N+xHiIntpIEZ",
+	"4t0m3NM3bMsow+YcZFA08mxuxJArzwkw5Td0A1uZZys8wgtGjRG0pmrPWGaB18qyZwx/oNauD+v4vD57",
+	"9eTZ+fnpy18OLk6/ffbqzYUv57P+IG1afugFCA5fMKSqJmRy4QhsRQxXcOzxS8WOzBTkfC+fGwk7klnG",
+	"AEie3MHwgeEyvhtByQ4ESyJ3BJsgVEKMTN2GwBuxHDtwJXgHBKRIyJ25VLzhDbjE929YrdV1gyqKY072",
+	"DtJWFzkm0igCc5Zh4ae7oB0UVUBsOTpF7vgO9+/2yQk2razANmML6jhjtrueUkFiy677Th2IS8L4CN1/",
+	"cuFqbhjB7LyDNJgSihCVz2BuaVrMHxRmZdYC3RGA1t7vVQ+P/aENmBx+9HcJDp29mz9ppZUNRKkUheni",
+	"/bk+dHwDptuPKSFWVxVzexHtcikv7fnH4cOmw23qvnIFQczWYknT/NYf6FQuBmrBbbhcJTe0eZtDERFB",
+	"ILdWTNzGsOEHbOHNsy1Hs6CZafdTGE5RFmCLohp+H7tjVZ5eifQlnDjbKxyatTpCwJB35zAPpcAu1QLs",
+	"9yYuySszuN2rchzMrpdv5xEOL1zwz+YVPDoVEYT21/twqkqX5aVGvCMQcESmMs8icAwY5gImoLOcUR37",
+	"DC/SyfdSMFvLyVrDkmCMU1W2ztFTtHZp4GVjDrNsYIax0Qs4/s1eAfu22xsf2xZVdYu3vgZF1iXd7Bp7",
+	"e7Pl+RRHv8le+STH333jflrDbzpF37a5yGOVQzGaGKvJoUsc4hVt4bahi0+GiFNwpTyZcsGMpZuRZ2KS",
+	"cjWF5PST0YjN9d4LW1a/HsIYwMceFmNqLiAUh+EmcTmQwvnRrljmH4FbSx1+NDoO06bfJufat74yz5a+",
+	"ecOeB99bEJ2W6JDvC8vUOxXjXz67IFjU++AeTWZc3FOaaq40H6m42bcI77qyvwLho4tA8RPF6b1z89KU",
+	"8g3qPAdIX/d+vtdSD3xBuR6MMq75iKbtBYHBMAwudeDmhsTuxdWOgo614GEobMayCROj5cZj8W/e3GCs",
+	"qr1qKNaKcGOBKu4ky1OmSAxtmI0SV4Zq242ts5VeMYCcPi77xK8/jSZO8ZItdu/ZtJUT6+t4yZYlnAJK",
+	"vmI0g1LNlwxvUaj1XVOlINhajslXVPERobk5LdpyhP4GcNArPKq2+uBqmwlpuDt9267ZLnXtwCqpLdxr",
+	"qlQIQE8VidE6iQ03mzDtXfNkTieu2q4UxZ0ZfN3FRfMSstAKZkhHM7Z5rfsQ8xCq3Ve/KH3XH+y9v1v+",
+	"2Fb3/qXUZ4wmSxu8UtsJK7BFWsJ+MqaMuIqPiM4AqxUcE1hVmIx4Nsq5JsOM0UuWHZNYyMEfcqlpHMHf",
+	"4CSMj/BaFzRrAjWNVeF+y8BplpB8fkxixVMmtA0zovM5XKwK6Qsdp1SzdBnIZDs8DCKCnvFP6BhQPdJy",
+	"AtyqACJHvTPfqPvmpfy1bbv45rntwtPcduXDVWzKYqtSclA9DsVr/vyvSLsIg0ifiWS7+4Uh/74WMdmB",
+	"gW4ATBRBH9pqXau4hKvuiBf3bGQ4HsaWVDwidvH3o4PoMLofPYgevl9f36JxxZ9BP28pt+uNn89RR/Wf",
+	"n1OO4WT48YnZuGn4zTPrr7Svyxmzr7wv0erRGkJtE7hdRA9VK2IucFYROSBW6YY6ITCwiNwnIzeNiDyo",
+	"Fb4sjpin8rY0PmcBgc9ZQN1zFpBWJCW6iuSkGMz76knxWyryO9iTYt1ZMV3mWYOYLHjgKkjcbvC0nU/u",
+	"blOBwp537i8LO/+WJuyaRSQTluTz1LTXFKN4keUeBrKUSgAREmavp5nh2o2BOnhIGjQNNFIXU2lOj5FL",
+	"Q3+5Fhm9Y0xBQbwUciHIkuljuOuiQi1YBlFoKow0tEZvd8yz+iZu8vUGjw02qAXurgYa6vfDViaL6dLe",
+	"IEJsFPbDkmN7j4cxPFxMfGi/g3yDt7mwwV2aKU0ymYukUwnxTtGRpYQKGyVZvcSukCUKSpeVtlIpoNHe",
+	"XNgNsW5X34QnvzQVG0d56x79cFBnDsKvIcYfC7qvrvZu9W5L/WMLKsjHYHMSbk9PY3bo6gj9hoh8o3fT",
+	"dDBTk7ZLynkmrzh6wIM0hKm/O++yR40JMfBJ3CvPTwEV786Q4x9dOsIw+kaU3JZwfsWEvlZGQrfz5/dE",
+	"EaIcRBc3UB1I8JmN9cT4cNwHPufDlTKDvDPDs5tjmPmsCcbya4jb0Dbo3hLc2BJDxoTnXN1u0LeQ/UVs",
+	"tDsRJaZSLGIQIO1WqrSdanvYzXj9Id3eGugoMbZQ67dMhAX2PGh12oygFvtnCoqtQ6j32CeeBoK/kn0I",
+	"RTOCihj+vuuSLSthhQeHX25XeqKUEVQe+Eupp1DlDbPfaimtJNA1ICwiYBVkuETPLLjqUDZ1z4EFXp/l",
+	"AlyBK7zJ9iRi5JYoD7eex/tcZmSYKy4Mizd9kocWQSXI3UWFwL4DBVFsfmV/Rj88tUm2sb22dGm+YQPd",
+	"Z7mNLbV5sifqPGHB1YbaiHRC4bKVK4z3LU+Ppqm7/IDlHGLeJCx0M1nbaGiTM89A+4r7N5BQ+WPksj4H",
+	"ZRFyVzEwiF7CrYMkqRQT9PysznXFuLCwxg6J5ZXhYjMWww13XNpOGDye8SuW4K0G1933UZhTuj6VtK52",
+	"1izVMFu02HJBR+tZ+21Yiy576VasxXO7DxsuXhxWZIQbIgkVCKx0JMh/+Hv/w3/4e/8Yt01wcHT4fhXK",
+	"KSIsdUlgvtqVMWpKVZF6f/5f/o+//r//mz/+l//qj//9v62iOlX9wJvU9MEht8iVBmvnpv0/EXlIFGS6",
+	"OQfNzTndwuEXnqGy3eNcRFWbF4YSfhk6jSoe0dp3Fcdck6VVO1M7Uol+RBzyUHnaSRJzVwXDM3gP/mA4",
+	"tVEvIqsTGcEJl25GZ+a+hAeFXZlnreV+1w9xKx9JqFOs7cL6dtYkvM8LLQ+kPwbEdwWD+jRdNnWlaKtQ",
+	"1ZKpW59hCglgttS1rfQCMfBLa+91q3mt1osWx/8t9lkpPi6UD050+Bxjl0HexcjO1pzrH9FRFvVAPrCE",
+	"JZtu11BZ7WhNb4zDu4Efr0nZKvhfYIN7x2sx86phXuZitV1dWrRKVjPsqcB76PnGZvi+4VpdBMiidQH1",
+	"o8qcG8Z7ZsJs4xZkd+/taPS3FKd17WnQXKc3VXm7XaMvdh72F0I8h1PxW8JN/vob4fbujdwI1K2ZA24E",
+	"2wIK+w1dBmGtJ8xda/Nu4GsO8GPDbNYHUfsJWCOvyohc5bgu2yvPCPrZd2O0+BO5Gvl29dmrHrPuO+U2",
+	"T8qtHxR1k5dS4axWwmRhy+vGCI4Fc4LT9NW4d/TdNrdj1ckFjrxVOKL1M2QTC53/uORjqjkI9NTm31Jh",
+	"8egK1xYXozRHtaI2+6IG1lb0L+7fGq4FGyHQ6mdx1bJ1cklV7WfVfKEPboV1SmUDrwKPN/okhgi1ZGi/",
+	"hA8zRiAAPUUPQUOhiK23NkyiKU9cZmzQFhTgIg3MQ05BrkUH2MxYbCPGUIDjcnB2iQz3fuDJx9iFDKSp",
+	"3X2z9RDw7koXSb/u9MG63Q53VI7aO2ONr8Sr8TgEVAUjUY7HHeMD0WB6ZV6yf5pXoeE3BTJbw833yMLm",
+	"MIGwFSQXGCKysEha1KdqGzNdMaGPoD47BI5A/riFfvNfAauBJEs8MZlhQrnukxjMGAc3bVv1t0xwFWEH",
+	"ouz7U6pIlrvXzRa1bztot+cnpy+ePUXgFfNaxlSeaqLoMgDdkrkGaCyYHYy15nC1Q7POB4fTIhLbqfs+",
+	"HxoCDv3osR2M7QWEF4+5AVcH84yNWMLEiBF5ZVO5/cNmuNZvC/d9ATRWyugVU2ZBZA6eqBRARRI2ZyLx",
+	"YQp2lMiVeJqW0cD6pVBUDZBXZi4dN5TfN2f2Xf/Fc2gEttaoyeizV0IbuCbdG85WvBFjbnUM1imS0IY/",
+	"aYmLa/F9jogOQrTcknaJzoKr8YFjTetdmvB4wGTWvoFc+lreGNvdBr7F7dAdzd7nVywbtEcpYDjyoJt/",
+	"6JyJJPALscY0kyK6wjzAxQS5lgeU7gK3ft24lA3B66Ke09vaiOR/bzkgFakTLHD1cEWl41ltuWHNyoML",
+	"w0fClXPLUdorpdNQ3ethUEmxp9emkxiW01Kgu9CBOkHq4y3ORk8Pssb6OTZoaMSENmxCjonPJCRckFhL",
+	"TdM4wvvdfQsOW7oegOSFomfhC/esW/ioB413mkbVXK2sPDZUUMYHFlamv3JVrm3MFeu7vQVXjGZ3ymNA",
+	"gd1qjaMde9tMjzuPzvad3sDuuv2AVTOKLWPgrq9arZrbW5klD/fDnbCZh8K8ZTjeW/ZkSvVn4KuYUd0n",
+	"Jy6u/NH9Lx+Q4dIi4P7q/NXLiMwYVXnGEo+ztJhyzQii+RkNHEK1bKVussi4NtKdC8CdtNFw4egeBhjp",
+	"BdG3Rai2u64EXnb4YKuQOy9bAT6nxfWAvxkhkSsWYo+Ft3m2gvpGoGphGt/PV48v0Ne6IdSjedEcYRZq",
+	"0GjiIYy0ly51JbqiDt3kHGsCtct5qF6y3KxGtZLr7Zax75apBxELbVHYxCP6DtmUpnb3Q0wtoSMIu65c",
+	"Sqy5JMHaGptxXV5Ei3SM74SCN5hhuala5t+NfL+NxLti2ZX1TlfyHFbV6PA405M8Yx0B3EtZoVGl5mVD",
+	"xLOFNMdlsz0hICGhmUPwAXdKmtqnOYxlve3LzV8DAA5owvGF7wvYP3w87NANbjuEMpkmTOkBQBW0whwY",
+	"+zOVYlI4qewFl43vT3IMATfPMIU/mBZZYlO/IdnEu7eSnKFvqzR+n5FivUiIzssVoTPX9WG0v79fRAdm",
+	"V85RBFdt2KMbRL/RGGkhSGGcZLQxrvgCBjOH+neGSIXnCxIqDvbt98quTC40T8NhGpLARI1SoBeSzKQD",
+	"FWyz+MojeIYBg845uN3seMNV5nk+nBn1I4kITZW0tyzFrYAPW0Q86+06lrleMaXzN0+ePDs/36bpqroK",
+	"DuZcr04h617dAJA2RZ+8GhcbNQpJBO5ZLH8g6KwBE1NIPUDXWte8wK7P1gsGgv+u6HDF1AelYdWJgKlA",
+	"h/tN1EA8cLxwQeesORwbJFWGiAmVilB1MwYb71TGhtuEE6WpZrBmwULB9UwUFryB3e3B3y3CK88C8GsO",
+	"zDwXur/imHZY0zl67QYCZVslx/XZy6enL38Z1TOxLJ5nNwef66NFba32QoXEi5CN+ihKsty8R6p6KxrQ",
+	"rDq7atWaqnenvvErjaNXLqwc7/Zwkzx0UqEqrAtG0nSuVmk4O9SAnU61Sy34tcPKb7hIWTbLV4in+R7Y",
+	"S8LVpcVoFgn7wDoC79qTfN2SUnJ9UTgH5mQkv6FfyjSzlSu2DpCGE+/gDNv4cUKXthyF04GK6g3Vnpt0",
+	"eMvZNih5V5TtsJEAtomt54m4eBuV3QvqoFCFMM/gdabiukTnauAqXrVGGTi91QGQI1ib4Q8IrWNUYC4m",
+	"rqRe3fCH7NLWhW2qvdK2fBAdszZZDh6q17Jx2ysYkGuxRIjIHtHSbimfjPIqlk7eSm6wW6eu73bnnt1y",
+	"z9d07xa89NZ9vK8tBFuLc8P+2ienmsxypSGDFiwzUGlgd9vorZPXp+SSLY9InF6qmRrEZCyxoCgZLsmD",
+	"+yRlWrNMRSThE65VROI9m2k4iPtrqvkfblT6/vVOQtd8GfCf/WC4yUs6Yx/jT8KH/HoqBXuJ1lRtXZ9a",
+	"6kOfiJSeUDVlCgsIIGw6koykjMLVdPzz+JgcHBAtjf0wmtKMjsxa9slbO4/457ENy6FOh+eCzCgXqenh",
+	"yZQL2icnEMWgiJrKRViZnipXLEo5y7WcInhw/8v9ffjf/upg27Kj9d27n//iu/29x+/N/8he23ZJG+v1",
+	"uBIMQSCPy64Ctor+jrI0466yjq/fUFT8iSHYp09iy1tr7ZqzdcnmGvJvZjJjx4U8hOp+7uDNyiEzIxRT",
+	"hRi3HXQMoIHpn7lW4NPXvin4+NS154j1anzq+FwLH1xl2cFDaK8hi7AFjtF4MYYoJE1a7NSMNdst2wtO",
+	"LyFbb2ahkuWWILOuHN9gRj+s8cG54i6YkYfaEXU5p6iiTKThR6ApLqZUQ907qEpme7lxfFFDqglXmmUD",
+	"G2A3aHWtuBqWVADOIKzoXKZpwUFx5KD/cUVcyywJK1lyTSZMK/Jg/8GKupUDRCEcYH29tSQtaqGYAVUo",
+	"bOPRJhxj11y9MFt+CvdhYQZuVC2nC1xrFejlpvOOIdbPaLV8PGaZP0gEY2CIUXqwQGM1/O7aMHV+ZkVK",
+	"cjFZb9H7r3wysv8mzET2X2Ia8nuknLzaZVUE2yFLdqpsFr3WJhiMoeleFF8rUj7X+hfLb6wujHnGJo31",
+	"+/F7o+Wdnr8i9w8ePdo76JNXIl16TQaUJ8sBwPDEqwdpb4lzobNlKSfUMDP3elGqKeE0JfOMjfmHsn7w",
+	"5GVvdZrNyd7v3v9w+LFR/p8xI2G/ono03S7cIYMGuuv/2KHrazMo0NoKYtfN6xXMa3cnBs1I6HbHp8b0",
+	"/Gw8Np+bi/rCb06Th7KYLkQZOOE78U7skQBe3+UaHJXrTrs6rXZfcmVZax9eD2PH3fWYddViYAE+xj5M",
+	"aa50ufUgUNzlbAhpM/dRSUzZWGMDNkxkzevNsfJhsIOLlkdbrIg/iSHcHKLKsUM+ETLz48WdZ+tw28qj",
+	"RupLCcnuxx7uyJZncsSBgqUBOjHW8p2yNKxz3fiuF3rxEeTdw/EJ7rKCdQT6znm2lrpQMq5IPI7hUg9r",
+	"wmIzCUs5sEizHXJRfDRjcMmIlhh2DPaZpdsV5MQiLtiq4ZWGKlXnQFyjR/+dICQxCqCxDDA73ylWMB9n",
+	"JzjSYk1yGBnUUKtVKY+sCtS8Iw0X5jhRi1PtqIc5Dmapjc4kyJCOLqMwqwha/0wRnWeCJDyxI54xcsc3",
+	"e7ec028mlCZmigKKSIuE3Cn6vYsJC43npzC8HM3KROq/E2EJ/XqcqLtx8EewF/WKYGA7XiMp7GiMrYB7",
+	"H14e2yL9o0BZsbsNcuXtwkJT4Se3HB3tMuRkAY4yfC7AfuGjS3rAT8+CCeE3b/y03Gc3Ofx8UUwRvzj1",
+	"E3UduOni5xLAsO3UTR0/Pw2m7DpNat+deWJ41r2d8KXzeYcYsJP5HEPYa5kMrbgfLgYFYVKOA3vm4X7o",
+	"BAG2bOz2WpgbyPIuyb8tjonVpQGDxCWrWwFDZiJRUaH028QRF5CXUj5rtGk2qviJKA8dTbEibgJeKxcq",
+	"PXt2cfbbwdNnL05+6yuURi6hxTIKI7oUmfqAFQnmUWUW9w9XWWadaoWpqeFIbbetztjV0sKlUCtMrMiC",
+	"zVkuetPSZWjbdkQGNSvbCAvaJW+jGlBfAGvi0VmJ+l3qu0aUQxfnYYxSH8ViWe9hdH97QxJ6DUxG8znA",
+	"nSqrmfXgMqhrtD5t1j1nD4+KAl1GQGn0agpyU45sQ3QsJvKpyJWIg8C0AgQHlfZoE3OBJcYkaLoxcBJp",
+	"vb3nyRKKsXY3WKnja1kOzGvl6ydqNXjHq9e99Mw89JRpytOKudFgAJhnA2PUdBcFpbN610+SajJfmmkL",
+	"8u+sBX/q7XR57GEcU17UpAKNSE0NR+R6za3JRsLGD2g7C9hNY/X6hnNu8Y3pbPltGxToc5mRJAMV1Prn",
+	"jjwSqBULLhgGXMrjPAsjYpwm7m/6/QUwdXWZQ8NoCmD0AAxLTsfWkjL2FyS7ygz8FVEQEfiZIiMpIJQU",
+	"02NtPbCSr+K7g+h+9DA62I/u70eP9qODL/ffRysKh4R1ML9c67wtB161CCDPOc4kwokUuvIQa+MZ6mL9",
+	"BQRgnnHRUWs1TZ67ZuADNmX+PMPmzJ8n2CSMIdeNfokwfLcLxBI4kezz68tEb5Go69IVu4Tkh4XyDEsw",
+	"k+waaV2pfdNJrVW2MuHKvFTzTGelAxP9twJ7inpXLFONvsJTYSiv8FIYnXxo45dKhsX2fVulnbr6elqS",
+	"hGk2MoaeGOVZxoS2v6l+t5CiBeOT6XpJZNbrLT5ac7m5tayEm5W2R2lDRqWqRHYEds0CQDVHtM2ArWCo",
+	"uw3DgC53HoJR9HrN8AvkOLceemHn06VI7oyL8NuDqvj9EU9/cJJX57wz8Rv76NanrJlE2yKUXUd+rKxF",
+	"t8qiL1WYa07tuoYY+aTkwvU56Sr2WUz1ffvG2CnD2z2ze+sp3BBZC1fWJVRto55yrQguDEn4FU98oQOi",
+	"8pl7HB9QhTlKk6VTqI/JQdmJsaYw+zr4+5AxNE7EMpgCBMemzZlRFfHzXFk5v8551TQCqOZ+zr9fiyQc",
+	"OPX8cLyPHziEMuqJFIbk0OpaAm3qWjNa0DWuIh0MdGdhaPq7kZtI33PTdg5mtasze86E3v0lZEjOrSE1",
+	"GyKo2QcdufuTOc3ojOmGoMTATsWqLDLzBmu5bojtzYFaNcVfXsNxvWWxGa4KuKpnxn6HWyxjhruCb+bk",
+	"gQdkzjIS+27iyAf8QKwRlEkFYmhXWBqaQvsWrfxLtnTXSYGf3JY0sHFLcPuEMF/O2oBEJBsqGYfQTWYM",
+	"LkILuap3MBAAD8fov4sK/GF9SdzlFhQp8oGBoykbXTJbCCV0ZARDXVDlk5/gAsCGBFZn+GD/cRFTYW87",
+	"Yrg5daGJeMVWKViDgwdqGuLBtSUGSxniRnCh7iWSecon13HlH3ULXArfAO/o3sH+g8O9OQWP9Opc+mts",
+	"TayKCjFtq7D17b2jvZrUJUFkjd6t01Fa6xk19lwparR1x9dQO+dTKdhA+IDilSGXQewxpJdhnGKLEjMz",
+	"nEBpJ4KLaMca7t0B8Ij4imUe/DCOyEP8NoR9xJjyL/GHGc0uGdRe7pMT213megM4yUohIGpD1qVIlyQx",
+	"/MkGKZkt/plCLpRnE7Mybm79JpR8rwQ83vga6iYKtdx+gRUl82zUcrzUUmk2Qx0r5MmFgK0YYNc48NqK",
+	"4vIovqXZpQoiKRShBCo0lPAS3WGEg5jySwYhF8DI+p3u93LFBjqAnW++Uowt64/JVKaJCgW8j/ewjWx1",
+	"z1iNfw6Pc7sSszNFzYX871xRa4+/tZh8EH8LtVQOm4v4bF/P2fV+jj31ovJ3uvRFcPFpvrywLLxWZp6m",
+	"UL+rpFcc1UvDGHVKihHrk9gQNMkx0qfxOV/1fwygD0Kz7IqmheEJMfIkVjPV920NwLHrIgPiiOQihdpr",
+	"lcsV6nMvIfNuIcp5DTibXtTzDdfvICxFmur0uzudbonm3t6ztnQR7KQkGdPs2IZL2y/1go+YMwnhQzf3",
+	"M71imZHCmT1eg7YbZPsgUgiUOYjdwPADvLfkgsx4mvIip3kLsJAhTamFR93i7U2rYIz5ZLOsLJeE4TYc",
+	"3P6ZxWjPsuqTczbKmLb7WMuMJYSJUbaEm36jHaipkexUkfjzzz+PIc3GVdblqvgVho95WVOpdETiqdZz",
+	"dXTvnvl4z7zbJ7/BnDHUEukIZAm2oDRdklzYGEZUqZXEYDVKFAzSIk4U94qF1QKdR9CzseMguMdSwQ3W",
+	"Xn1EAFEz5UnChMthg2y9IbPbFQGt7sTm0wA+xHehp9jYYmbYfdCslnHRpv8JyRk3NWm0qtpz1mBLGcCo",
+	"PMLV6TehuI+kUPmsKUzDOm1q5/IzVdzVYjoUvWSiCHey2xnCLqSmaUSA82RsnItEWeiaIjnEPt7f7uxs",
+	"c4noOOhgvWvm1D76rbKJzS3gHj4Nx7KIhczThEwY0i1MJ1KNCTZcDcCbmKwIeioYIwDKAIpqITBgkYRE",
+	"1BQCOQXqGLGJS4pKve9LLpIuLiqWfWOe9EFxQdTZqldfmIdtIBq8zI2uufYtfMo8LxcDteD2jqYC4wTH",
+	"cshSyGXkyu+9gFiQ2CQk4tq7FWj3X3ayD8yYFjQTFrKjtmCidBDGNE0VGjFcIXOIgvD32AJ7B43GmKo1",
+	"MkZ5cv3hGp1nHcGfcjVP6fKledTdw9EryqHpa6E/bA0JrXS3bXlmHaeKMdEdYmIu07RP3sxhYZjwQSxQ",
+	"+gwRCvAsYfGCcuXMLWubIUcdKOsHXz21wmW+3bVTAU29Dg6ChlgMofYFhHKpFi2IUhsRoEMhXlxTX4L3",
+	"xi/PbPvlonErAZvHma18IMdBlkGhsvriayXc5u0QvQwlB99LsXZ/XPAZ+515zgE7D1Sr67qqaJcXukBt",
+	"Wr3SN1kMD8zyLqihyaccylKxfMMIE2C5YWU1kLJBpImNPCkEf1kv8XLSUircGVUB7MuylfhLYVcESl5Z",
+	"dJWEawWP3VoKgdJjWXKTbCh4b4jV7q2/0g6tnLhme2zbSJxAT6kb53Q+jzE5+jjIMjYLg3aKDWt0l7UQ",
+	"T3hE4lRO4ojECRcTTdNL87ek5v8LNppCNfiYzShPY2uc7KmZikvOPzqf1/1pK6Fp6d73jbELUe/DHmB7",
+	"7BWWnBtYg/k9YUKfNtcJwKuIdtdS3Wv+h5ymGxVkCqKH65VrvSe7jsfjSNH0G8tmVFhG130cAWBa/VlM",
+	"v9mw0lRt5w2pYm+yMrx+nvEm1ueMtYYFQ6OSbUjmtrUcSrRV6iNAZ+dFa4mIBjOxZVsUaUUbDdnRqAh8",
+	"/X1R67bRxzRlNGnZMSlXeuNdZp1+G43alzxrrk+irQrRFIvJx8twtlpeMjPd6YyOUCyIhGbJ3oINp1Je",
+	"qgYSVKSNbbOJC5a9ARCTEDCbR3Wmssi4Zq9EukS9BNY7m7dwDiOIZK7PC/PPX7Q8ag6ObkEVdUcm8ozK",
+	"99s0K2CyDQzrp9P002n6xE+TMQtKkgH3ctO6yBbizwOUsPUdzq3ZVJzMhw/vP1wPOzNPlxey20i3ZwNR",
+	"T6eqlPOgaabNdwCBl/IRZC4Io+u+bzYdMufSWL2qQE1L/qaldepaA+/4ST26UfWIalcBrtglD9btR8dx",
+	"K04/sYRLBrTmQoC4I/KzHzxT+RiRn/2AOHfwp+XS8LdNKIO/0VnfNxsKPuOlgP3iJ3XtJwHzFyFgVq7P",
+	"Cl6Ky7QCYK2dzMUEZkxPZRL2/vrV+UUv6v3ymfn/6zcXjX3/IWeY5b19z/awXqORJmpeR7Tl3WxA5DrX",
+	"mXxlf5l+mzZXKid1TqOmcvGkCHZtCFapF0WiPwnJH1tI/iRpfpI0n7qkUf7V9c/+6Hy0gQf6ETbNHz22",
+	"Dcdr3ubsoPP5+QYz/skL+NNh/0/osKcUaePG+/10ADCPTAzenPci8/nrb/Dfi7eN62XO+DyTk4zOzh1h",
+	"XGuw+uBbyDj8m7Arlpqt29jUjfkd8bSHZ7uhsom/TNptXjf2ufPE7qDba2Z2FwWIbje1283oJnK7f4qa",
+	"/M88arIC+X/QCPl/nbDC/yyC/6Leh72J3PPMGUNh+i/tH99BmMX78LE9rIgCPIkasdWbcD3Nh/2RnN2T",
+	"dM73DIubMHHPB9Z8DF9Xl3y+50op7M0lLFEh3TaIRHzt0lg/uXDET46qf0GxkZ8a7bYI1NwyunLbUMRP",
+	"jWIbRhSuGz5qm7sc/48e37hVROE2kDMfW7WwLSvYF2kx3RIToEALlpc0XxwTPi6n3i+LVG6ZC30TodU/",
+	"Zd/8pEf+pEf+lETyUxLJ7esm26VJfIIpCVuI7HWh6O9XCOfd+rZuwa911og/ADA4PBvlXJNhxuilxaMu",
+	"w9siT4RCCb5KAuIV2/huX4MB3l1kUkzIJVtGoUyFNnyFBHTUA5YQJX/IpaZeCOaKJSSfuyTJKU9LbGgh",
+	"s0vVJ2/hewQZiuWciTgKn0KmbpFjHE5NDBjwrkJgPKXpeGBfdWg3bsJQ6EQKVgAxWBRwMkqlgnpdxw6T",
+	"n5g2oHQgSlgAS4DEbKoAK94ISJtvIccAszDmEE9vJEZsaBDjIYmL1n1yfFNFodIWNb27AnHl1f1aLogc",
+	"a8tFa+s8Z8KV3i9SwuwV7zhPAxiMbsXlVRu2msMu+0wh9HVEhmzChRm1rcassR5YI4BH1WVuxt2Len71",
+	"uiICM6Vf4avmz69pOoaP7z9CrQ2eds3bqbIZjSkclgCusahYl/ZDeb4eY6UCsUIRYAXOilGxhBQhcsHO",
+	"YFVK7LquTpQYB5zQ8Rg3esY01MPx6oTTJPzymknI8RgLpACVuy0wDumV6LnRvYJGHPuzTfmx/4Zjyfxq",
+	"JLUYaHrJmkJCKqK1HpPpdlED4rtIyhlnnykPYmFrlBmugYhkLqWOMZfPhQBWrUmXtZEsViA2WljG6mhA",
+	"3d1uKCtQjqfLlbVNFtNlqRQPFUY2GPrXqmEJOQAxYdimkAPIo/cloGaUAzNBQWI0WZd/r6ASFCAuFehu",
+	"RXUmmeuMiktbrchJGMyQm0DOleHNMtOgSPp8L3yZThl1pYnsq+ZITmlSVHNEyeJQx+xTITjZXMo0BJyC",
+	"lhHkZYBnvtwD/hTU/MKCSg291AeMtSvrIzZEn0soXgVwVStKXcZ98lxmOLfEgXXiQLzRnLt84neClFKK",
+	"S7WaeGaLdBoD3anoCHgFew4EV7mGkuMKyhZ1dHsC/4QtAYmAKebY+cXtRT1YK198yVK2I2N5O10iK3k7",
+	"XZ75zt9Oly/lr2338OG5HcDb6fLcjcG8Gwzj7XR5YkfydrpEPJ2v7FhW6a+eLbXIEn3NAiRl6xcQLTAh",
+	"+mYrjnhwzqjzRareebkR3+n1jIEAk7GBVFnOXHkhyDtnH7gCx1TqEk3r0mebOiRjLmg6WAvqaROgeZqS",
+	"IbNYUx6aMTbKSFxZwxWQ0l2KnthH11U96WY7XlB1eVNliVorpZwz5dzBbZW/Go6DYWe+KHEAK0xHgOFr",
+	"i41ygEu13yG4WwaqXRdAgTLEeMsY7ENAbgQ8qAymPhLzKE3T66JJei+OQgJCZTAH6WWkgtK2b+jQjakA",
+	"x7HvbQ24YNYKIBlbWFbsHzjFKohYBtx9WVu6GV3CnyETWx8vZUucrIb3xnuT9tweI56AofaODmqBf+4t",
+	"21mlLIQvshWsVYk2K/b8dncXYbbWjZUHCmmzQaNHK1rtSFQ/nZWE2p0fSbkiBzt0JBWV6OtqhlrLpk/g",
+	"Kd/Kx6hngYHXvfg1Pha+OZOCa5lZv/HKefsnw/ehAtS6V8v194046qCyzIIZVkiNnWIzpSkUlIgcLVct",
+	"wBOEoL9uSNdPq9a6aq2k3+UJD+i2syMe0GFDbm9RiAce63h1GbHH6xIffYMhqvJNtRniN1+zzRa40Qas",
+	"X2djgZM8gDz1qLolxNMS0KkqasTZ9iN3f494SzOeCPDrvLl4srIYRLUk6UEjpE99Y9gLn/KUXmd8RrMl",
+	"eB+GdHSZz48InUF1VMAOtd4H7yeAmYPH446zfMIIBjpj6IdSiDxzN3L+AKlYYY+gY0Zp55kBiEHTVOT8",
+	"EsOldXMB3HbdHWLVXK6IFBG4QNBzhPMA11FkPSPgJq/6ztHf4uDRwdZHpGaAqJ1kMp+DF0sReWV0WaMC",
+	"C1lx/yBiPj4cDg4uRcBXheSBSubZhHkQ5hX+Lmia2lZxlBN+xRRZ0GVxWY9X22Z+1m1sKXlszT2gKqyV",
+	"uyfHAoLB2lYcQNYDbSNB+uQFVzb0AjQrlhDBFmbJYNIR4SJhc/OuAE8kdtlvhAsrTuLj/uPwNO7ZL2pp",
+	"M+ce8ruAH0Ko7wHdBINojSpqLE6uNB81KETWzYS+7W7F9mwaxkCwRfFexVopzoshra9GLhLELsMa9hZy",
+	"qvm+u71fLKa8Yc9YUd5Xje/YYyaNSmE63YRADjKr+ztVwPEahZtn3zDCau9ReYUbRanfHs/5JM+Yarxs",
+	"sEXMVxF8yEaGMT45efnk2QusbNyBWoDB2tQyhJF4v77130p5eUwoVJTmFtgP+IMyOwryUjp0WUqAKnd6",
+	"xkaMz7HWk7sNdGOgPCFKduzCljQdzB/ut5f6NpKCC+vnmNJ0HFatVY6gFt7PsE8sGR2UKy9jQ0LYHJyw",
+	"JGfbYRoWA3/8sHzRuE0Tj7dswoLHd9htvoh2p6tfxIMctDXftOXMPyCo8W0jzdwqQFQWyvwyLjreFMAW",
+	"7ToyW92/NqRn0H3QNizvPNdG5cJSG/AqCs1uvdmYHbUiWtOBrwYEgY49pOZGmJPKlyxYtaIIawkRkF2b",
+	"tVieXTbKZiCZ4lo8wrAoB9w/o0syZMS3Z2UR+ky7XE1SrldzkcJVWmch5m17W4ZXWajMAdP9MdkIjnpr",
+	"FmJf3459VK+n/OYLzlkhd8Jt5BlPnVdEgRAMJUh5rwRnK1i5gBzB1CpCosJ6K2x0teB+LTlemtA0fTXu",
+	"HX1Xr+3Q7FIuwlvcpQncgkZkKvPMCJyELjte5lfvshqTutd4EmqayMf3pXmeOXdSRYmtInatLkstMzZQ",
+	"LONsbakLfKrg6S7suYWrZnyTQoJ+Vuf4YhOMhWbzMKIIV6cX9czygHtk2Zp962MSWwClv7cBOQldqkbI",
+	"MLllnBGsBrxvJ1CGw7VkKq/D6u29Q19WYSrt1JtV3Qu1ibbWBoyLy5M4IrE1bM2f/lrefAirmcVguFt5",
+	"GFltxnzlNXcb0sgdkjoGGY4xtAYiFaNC4wkvwEyP0Do+7PM+UImyQVRBrSiw3X2KftFUOcPBMXAwIO1w",
+	"uYCoR+gkKoKEYKT4SJ+cGKnLzIvuVpErEv8NrHhG7TnvcjMHiUBN4WNqhGbZMTE7XRGvzLtSgFM6x+jF",
+	"CvvYkEUgg2/gEIDVvEFDnrFW9qrZX741P+Eue/U2DifKgV2f0FydirGsz7O0J35oiw0YOHKsK4BVvNEN",
+	"NzFsvvxqOT1p9bRudhk7b29L04advbulDY2T6tSbYtGfZkuS5eLI1TR2PI6Ops6/ZGvKQIBgrdZOya0K",
+	"TkU0NeONohobPCmlkuwtY4b4AHzQDQTq21luGBE+JpcCI3Sb69TebKzQzcf9ZBgE0CdvrTTBn6PCS+yD",
+	"kmkQvlzEJhvZ4yjvfwbXOLeWU1EJsd9EpvYinqVlcI+FFlsv6sIfSqA2q3oIVtbIpmf9g9DKLEYMjvZk",
+	"RWsLm5Nmbz0SNuIJs7KulMnA9TFi9S+4wvKPJQ88pn1iuYfG/dDumyjNLNTR7SG8o6Yy8wUp1d3ivgY3",
+	"EL1kqkVxFw5WcUWPRQipbdWSwi6e0zAM4/WVp8uXD0Ee6P6+UYIkBJhSTUYUM1hKFf9GcmaZRH+DMEQX",
+	"MN5oTVwrRq1+MHkSbt1jW0ObC0jLAdKtjmGB1OWEj9Zu44yZp1jiojb7JAYGC2WJw4joUcF2uSZCLvyT",
+	"xuyOj8y3yJqH1m+WuNLNQWx3YwNDNgiLP4YNuZtQCmFiGdhX/r2MzRl1scwujg0ZoivqCLWofZx0uUy3",
+	"D4Gz5aiRTEOmjHrrtgoyRzecjBnRxhJMKcS/w0qRBel6Ua+gjv8QztR/idNYj3HlNkxQPaXM4ptE8AWd",
+	"NAlfoelIt6QLzcxhc4/YPTjBerAd7x22KEan6WT98ZlgRmWNLhMs1IJzKvXfQpIieqYGOYe8upNjeSav",
+	"Oj+dCxT9DafdOrljmiSxTz220zH7eIMgw6qnKEmsxw2HWgxjJV22i/WjSZdCRtnpU1WPWF2PGYBT6NzB",
+	"x9Xz25VdVWy1XardF3SyW7S2CzrZOVSb4wbNfkY6s4momk4ikgv+hxwqcWKWIWr65NTlz8Fpy2RKRlOa",
+	"0RGUu7aiK74X21RFdMeY7xKpUbTZt9WcjqBWscxB++qXqh795vT1H//3f/mnf/hvynEHB91iYDET73Af",
+	"/vni+b3++zu1LD332/vPW197f/cXjQEMbuWuiXZnpMytQ91d0MlOt/yOt7tqgEgdUj2adkh0gNQgTPRf",
+	"aQ+CPoFKvXMYmhODZt6xjc4Pg/Ew4bp212FaaAR7LdnR69MatlAk/I3RNm8tu6jwT92zwXveBbUy89k8",
+	"5EO43KvEa3P1UeWsvXSlUW1d+BlgzmB2MCYE8hmzGRWLIEl+ytKkSMAzKwsbyPw0N19Zjd0yTnUZepj1",
+	"lG2ff8E+zNlIg2I8gHe2rqJaTjPZrg2EXFmRqlu7sy1yZOFdYz8p627ebgjhpUFH5gH4xB+jHngeBgWY",
+	"b+stG8T2Qf1S7+Y/JlLYwo+Cpbbyn55SAWXzLXyCux9weS9F8cYN3DHPoQIoNgiGeZ5NwLWkJXnczRUT",
+	"RGCtyq8qeZ6MkeLNZussoEXtViyos25x/AV1t7Kx3ikHpMaett4YGVN5qtsyps1vpeq9OFQzz4wBTtGy",
+	"WycaWFa+vlKqL3GOsRXeu9ptCdtdThfbe5qiwHfIxSjN67g+rcPpXAvYRYaZNXX74dr1ftc/6MNW1z/6",
+	"46dFRj3NlG6GQdiy1m3WeIyfg15RXFuGGob1U7EMwQKk2egM4pm57nV3mZS4ZqEFlSrRAu3Lp6OJC/lD",
+	"6gV0WaS0l2oNq8KGTKYiDwK+Wop6CbQnX+tWYy3amoAtSco2hfJpoPXUD0RFQSmOotNoipA1ZA7KosgX",
+	"/rC2YJ5uSffBEKEF8/lN2IqfhrYlEYsgnXX7GyJmKrEuhq8NbPBSpwLqQcSXxdCJ0fM5oDousmmNlGXA",
+	"SUQlNm0jLuKb3kgo2TE6D6adHohG5G3YrB2tVSJRXUxym5y9OpAAlcYiWwFu5UJtFPupA7BtNHtXOrkl",
+	"swY1ARu1ZwYQrASx0ZwBAgt61WHKcGjNjI01D7ruNeLyrjW+YDv1yVcO7McGFOqgARyykAtYRvwUTDBU",
+	"3oUcymRJipC868b8Fbswqp+YChWqq1bnQ+UjvEvz3bONXVvxp001uUFQWf37zcUTkgBUSjxwATVvXpw+",
+	"PbY2X6KIMkrScEk8q3fOJmjncP/w/sHh/sFg/+DrX/7q8DcP3u7/9stfP/rdN/e/ffjyi9ePzw4uNqzD",
+	"fbL3O7r3/aC1Fndw72Sm+Cs5bEoQ1h2gdO3rJ/jwlj4A986wueBL0hq+V2iklby038sh8VGqqG77cNdQ",
+	"8bx/2Kh4tgbdt/VZAO0Zno3AsSWEPYFgGh2756lmWUfSP8eHMYCAq2mLyPGYDoY07kknVZSW8/k1mP3v",
+	"5dAqit0uYmh22U1pvuQwrk4LsYCbGcB2IwnH1aBpKhcAjyGWgILabQEKZd1pRlkODrNeQWXQRZFs3dSj",
+	"X8nhmW8FFs439Cs5PHdtffTt2vPQTdRueEBwixHFUrwgXYTbw2wJeya70KvCXu1miBwH8fvZL70bsj3a",
+	"xToHUedezw+YQ4kyFbU93PxtrLxgVMHKIpsoIuK7r+YTeFPh+p3h28prucXRXHcvVz2ooA9iciyFQMr4",
+	"l88uyD065/euDu6pmboHv8Z9cgLL5QInzGDsiiqf74frfsejVe7fLb1mJ128Z4NKbf/SQqv51x8UobFE",
+	"CoSHvgEf92aXi27hN4t2d291D+cu+5lvxkj6lRy+EukytJPsV1VTqeo4XEWX1+bZl163LbxSm99gtaTO",
+	"bgFR7J0jqyGH4altPSQtDo+P7Rxg11et0OktXLcW/V77shA1xE/gwhDnlFLRlJjbrCmEEPIloacCVHTr",
+	"UweHTdwYjNfJ+bpKxipj/3WLx/k9quOd1qS2QdALZqmxhoq7PwYpFbdxDLaMkNnSAtpiq9hoOHQLotyn",
+	"wgW6FVe7kFW5EivkYB/+W40WsrWFUajuK0HRUKc4w4fr0I5lrXDlsu14f+58b+5eGN2KJLopMXSDMijq",
+	"AUq3apQYGYIZw7hs9HEmZw4glWcIkRJ6cr7zszg4tE33jnoZGzGB2Z721y+LHx0m18f3HWOaX5sXX41P",
+	"4dl1sYRNQtXPuW2ddrsVd74N27DP9521FJED8vrs1ZNn5+fw6bDIDbzvsQ4elHA9rFWwHx1Eh9H96MH7",
+	"9TebrZcnr/2FDHzyN1n2C1vOwH567ixl8+GJz8gG89OCUzUto7G07IeV62ObeOJf2NK319ktxNXAiIar",
+	"FTjuncIvzplIXOyFQ+kKs2rq7hP3UEuS2TaXp9XDmPSq/TQMLqRBOOEoWLb2y8rGTV9bxeZyIu7niAyX",
+	"lTxa9Kp5sOkZXRKLBu4x0KAOF2Y8pFxZp5uC2lbhwDvxODTwZ/QDcrmj+0GtKc/yi2mtyZU6JvEPhtof",
+	"EQseCzNMZZqwrE9OMOx0JIUC6Cs5JinTEEzKBebrQJMRSfiEG60sHsQRifvo5I/3Yt8G+EhsWClErUKR",
+	"FBdfWso+IF9lYfQpFZhFTFiqmEPf4oJmS5hAOTT1T//FX/35n/6D/+d//Uf/8V///T//87//p//xX/9g",
+	"GODH//ff/aM//5O/+tM//Dc42WpFieuY/Y7UO1ZUbK+7V1Zsxy5UuaB9QfW/+hd/+mf/fqvg4DU0vhEt",
+	"ybH+27fW/axuppb1dQTXrmRLt4Hh402Sp8v7PqemleLbWbs3SOGGZNg1dfj+MlegFLq0Trq/X7liu+as",
+	"u+Wqrt5biaOeKE7vnU+pmEwp3+6C+97PG6+4bZcpF+zZld0Y3QsA+ARKMWKZABW71vwmGrADWlznEZoy",
+	"nzNf+IUgVmnIJlRYjKqDbqGTw5YgsVwBuKlsvh0Pk6/rodzjMRvp9c6fucz0M3zWvHXVqqFdcox/gUf6",
+	"JMbESubq8xQxugXqCRRr89nugD4bJIn2SZyLjNHRlA5TV4THhiLKMaHvRBip6GoXQZ4oHU1ZEhEly13b",
+	"2zCX8h5cjMJ4kWrheKc0sQH4APFJuVZ21FQRPn4nuHbAn4tjCOn3EbvgN7SLbIFfS6V0bCClheRyt7NF",
+	"pFAQ9mqDi+3fEOxYxe3CcEP7MOMABBoQL0QI63axBSftrBij/ewHCp+f+NG6n92Q3et+3PYLP3h8P5gB",
+	"fPHMT6PoH+YCH9+UJmSfcLPymQWdTdRKIkJHkK1VFVYgSrpW1wuo4lPnK4W3MKPB7ESs5zuko8so3Olc",
+	"kWAhXSt+SweRMA2B5qA5tLJG+7sN0vfHchXXwFvAAZ83t3j6ulxtsmOjLY4cYN+V6FfLzpuCwtvYZ0XQ",
+	"IQuLem1GthU1t4AbU5ZytwkdcyHnr1uTSy7KSSUF3Eex5FAaQ/laQyCmZnRJICS2FjcFq9Yd7/2NaroZ",
+	"9AifUL3U1r4a5Vlmhhii/0UkoQiYPpNCT2sRDwlddmQgAFbX7VELcNfxYRjXFvjKTTB6rrmmZX6j8Nao",
+	"ok2l6WDU7mIKr2BhYRVjqgzj42+8khkX4DxREMVME6uxeGQ1+0KjFVFodRtWYOoecrKR61MNEq7MMJJm",
+	"u3OTCkNazgdh+tZKthAcxmvkfnSxid645xDCxJXbKm+AU2HIpxA82K47xEj2yTkC4EBNf/t+7Ko52vq7",
+	"WpKEaTbSoJLb82mr3Xcqarm26pJPFCmXXyrt6soKlFe3mPtm/lnEP6jE6Tx6sML4ufOLozu/OApMoL+5",
+	"9/7vvHvXr39T+rJvvr1b+fx5S5K5Q2XoKoXsLEp+24fuEtp+PqjLJvPabt2KpseduxR9p9f07AHrvXWv",
+	"Hs7mJjx6BbOuGP4beE5X1dED3E6EIVGF6AHzKkCVOPaFUB01ilBYwx0cozFcCHCpjGwyQmqdw2JV2ebg",
+	"GLaG6E/knk/swJb6L+0f3+Fj78Pn9vhsbuu9zKkZQm/C9TQf9kdydk/SOd8zO3bCxD0/sI/h6+qSz/fk",
+	"HFdzD0AvjaQ3Y+8iycLCcSuvsN1zu5N+gVRa7Vhk4jf20Ubvqtn5W8YRrXA2+UKTCNyFm5QrMoTbIS0L",
+	"7D6uo2IbQ0FD8A0ZtdRmFds6lHOZplxMTNP9G6ydsq5mpYN9c7MBQw6dS06LG7JUiomqTcs/XXnK4i6A",
+	"2zjQFCHDpmi1rk0CVExw6QbJbtKi9qVMOTAx6wCytXMDRMnNXZEtJ/nTPhqbK3lrVKn3redmlyJ+5+Jd",
+	"1G4Lt6hdZDW7KljQUR/1u5bvG396f7fhu0Ztr5IM9pZy3V5dQUtwaBI+dvjVpSJYx2S/fM3jDfT7++ss",
+	"9LcyS7Cww80dPbhWGuVms5+b5XbpCYqPTnI0lysY1shP4EbfMBl3csETR4Mf0T4R5OT1KblkS8N4wf9m",
+	"n0dUb8wOdfxcMUgAjL86OT99Mjh5c/H14HNEH59nHGrCDV1d/QwrQmFBek0zCAKADQtC14y/mOxU6zn4",
+	"+xnNWPZNEzb6iR9oqR14od6QKmomN/F4ecmZqzMGDzpeGr9+dR4kqeCPsZk3xH6YFvBto2TCeemll2qm",
+	"BkWtYKfZzrmZx0ezgNzCTFeK03xz/u05wRrhqohNgcJtX19cvI6wdgqsygxROLEyDBfktVR6krHzX79A",
+	"SWJzLpQtISysTYoV1BQI0yJXOnonHDjpLApFry7qqPffiXfi88+fiSuWyjnrf/45eQbC6Vfnr166kN6p",
+	"3TJwg8Hso0ck/uEdsJ53GLbxzjGgd72jd66c1bte9A7Y0bveUb/f/xj3yYnNLvTNGiK8E9YTakxr02iM",
+	"I8aShGPO0kQdmbHukRje7qOj2YbKKA3eY7OfseB3JicZnQEXGGZUALH6wdvYYgwnxFITvkKFgCuyyKSY",
+	"9Mmvc0OMOc3ojOkSjGxRvzmRDJGSEjZKaYaBMdANFL7Cbi1t7HjBk15UJodYzSdTLsxkZUaeiUnK1RTO",
+	"4AlsnL0XVExy0wA2V/i+Y8ITJjQfc2s5eBzlX+dSQ7Y92AhLmYN/kg5dgj0sbt+ut11qKI00ohng8Rvu",
+	"icbFlNGEZe8EIfHf2rN65d5pUgI6DapXK6ZhY52UosLJw/37tlpgmG/uGbUg8RnT2XLvZKxZFtutec6/",
+	"Z67eAE7s889xI5wQyD4HMFYH0Eu+5V9hlUH4Dd5DGKrwsS/NY/2gDTNhqGKIhb0eFkUwJXC3Rw/IN/wr",
+	"MgcFzvwCdR9TucCKQGTCtCIP9vf9wvS1lAPzQGy7gVizcAwPo/39fQzatVqiICioi0f298mMzYaAQVyA",
+	"Mz84PLT7Fm5YTMNGY4R3w0kJBjUSbWP3D0nKrliqSMLYvIAYdL8f4oCuaJpjXBhkPWJ77sRirwEasj2Z",
+	"dgL+e9jacKjM/IJVsGv6QlK4SzWkc4rs55+Ti0KiWGAUVlkz89JQJrasRfA6wvgigO/zPAPt2T4Im8sM",
+	"KJ8TLd+JYHEthxFQ4fPB4ePy8s3y0TTukydS6XTpdp+tMertB3rJiM4zoSwWGiru3hMHvABjTfrvRLUp",
+	"KC7BlVYRksco+xaB2XxlJ2rogRswKoHXKDd+ntl7pPLvPuTRSAKHYBsRTScqIuzDPKUC24mAcKlhP54m",
+	"0CJWbQAMpXyI+MVegEGdz/CGDa+PDaExVWlKhdkKwUl6J8bcnPj7h0gmXBuoSgIHyMsYZBpw+AzP4OMS",
+	"9askhhsR5MvcS7SnLKVLllg+DLtrIeESH1cQesAVSPDRI/Lgwwf3Q1H9du77ctacfVVLj/bvHP5XNOXJ",
+	"OzHKGLBkmlbaEUwvZHYZqlwP90tFeSVUhh3bHSwFHoDD/YD1HNuTpdzAjZjwZ8/IfM+gUAaP89SvVGnz",
+	"yvHYaDzEVhQyy2fJZY8pn3EkOVZ3szgrQM0nGaNQVI/ab8mQLSUYu6l5zbHEx0UAhL0ajuH3vo1iiP2G",
+	"w9eoeiesjIYvzAEsnFpQmcD0akcCtMOqpCXzGdxk2F+fYE254qzYVAZ8V2rsmCV9lCqnlvMdkYN94IhB",
+	"vPEBfoGQdcVnQE7CB/AVhzkPEMmwPPayqPaE2bZGrGZswpWGOnNGXVMsNeJo6P0j5kV8E+Hri89GZy96",
+	"Lo48TNh+28wVgLe/Lrb3ETk0T9s5OXbhGgau4Tot3BwQLuZ7q3enCuYQVLOzBxW7NzM4srS0ur/bgRcQ",
+	"fuxkA2ohJNbm2znNmNAxufP2/hMCzxEIlfug71qV39/UmrNyyeYILwTbHPRjc0TQLZUxZOHcPoLa9fid",
+	"KFTnwNpxBROcz8chVoFqywUwAThTXBE+EebkOF1GU+3qc0MVis8/JyfeNnVJ8Hf271rYnQIfH6tXcAsN",
+	"XGR9kDsHd63k8Q8jTqGZJkRfALcREMvDlYeeu3N4tyhMSu7cvwvc1tfdhSAgQGcSyG5t4E/I9UdU2MAs",
+	"QksZ/E4rxDpU4p0osvDvPICM/gJCyOMiGYGzVBZXEr6JSC5SppSzZn32P9fkjotnMoc7vouxR5pr8GeA",
+	"xRVccx319vsH/X3wH4AZtwdHHi1smSwHw6UGr//+gy8ffvEILHEEWjp4aOw6OWeCznnvqHe/v9+/3wPT",
+	"fgqvOxMSTvc9mrJM79nQJ6xMMWHgo/DWwmliBsiVPjHPnvlHTZvOyGjFGCseuWeaAP7cWp0veNhdo7yH",
+	"ZHtwbsHgDvf3HWK/jXuDQtx4cu/9XqFlje6ntZn04XxKN2VgG5dt4leCkTmdgNgpyPUx6j3YP2jryI/8",
+	"3htBcz2VGf+eJfjS/fUvPZfZkCcJgxuAB4eH6984xaOMzz9e//yFlN9SAb7Kh0jYde1rlgma4gv3O83b",
+	"ua/QYZTPZjRb2g1VEBIYjFkOoxAGZdF7UAkB4t/w59774khQTNeC0D2aDGiaIq5DYymlE98ZHHLpDGcj",
+	"50zLpj+QQRhM6NE9szxlnykXPOmgu2J30JFF0dGlkIuUJROHGYxGufWSK5leeWkdh7ImPkJpWNJyIqKn",
+	"mcwn00BuD5cVGWWD2oa5MkqwIno5Z+T+4RePvgCmjnOylrMHuOUKVQ8jv0F/cx2FwLaEplKwI1dfyZPN",
+	"Ff93eh5el1jV1g4UNBTQbqWrT8cxAihT9h7A4+ShWwAGOqOCTlgG9VWsI8Sqx/SSKev7epfv798f5VkK",
+	"fzDkY4fIwVQcGd1xapjxSdAi3FSAXkfT1O4wbNksN+iu/x97b9/kRnLeCX6VjIq70IxcDQLdTQ4JhuOu",
+	"h+SMqJkh59g9luxpBioblQBqupAJVxYIQhxGSD7bJ/t0K2lPd96w5bW1YcVp92xrz7EnOfRifxgPOaO/",
+	"/BU28nmezMoCCmi8dDdfXBvrEbtQle/5vD+/h3EbjGRWxewdlteCBbS2FbuHBT8WMkYSXqaTIGSKEmVZ",
+	"m1DejcVwpHIhu1Mw1D10gYNvq3i6AvkjOznFDhWrYf4GbRl+IILE6YK8DQZLpve6mTD3zigeQbv8vTMt",
+	"zjwdZymZONtXrvi/NWgo7RvNG3tAAdB8VBqJPTxQYg685GLIk9Rcdd8pFhSWbxqbfyOKseGGKOBQBLEK",
+	"TY9b5sFu8BCo+wYswnonn5a9GeTD3YBNOX+G9dNALpl1w6y/LH4QVbDb3N3bae3uNFtHrWa7af7/75k2",
+	"ACatLcdpimhQiex3AKzTPhxw3Zk5HOR2rV72lOx8QTv4xqB6GywNgQG3yhFTiwYKZwpHNLOLDz05qeX7",
+	"oqwJN9h0fxez/yOPEiIDX4FdfsDTnsqGluVfjpzQXIHv31KylyboYNtv7a0kKLzPM4zs2W9dXWUiejzC",
+	"iOAPRJzw11GEOYjRUU780YkwKwotGOby0LS5VCa/8sS7Pk9RsklFLpbKOBQlYKQXsoEW2RhUqrYxx7xu",
+	"ww+zzKuKsC1fsttKiks98vtnf3FP5e+osYw3uyOv2cnFjT6PwxtWq4vvinyVY1Tzx9eXP76kV/81u8nv",
+	"inyba1xWnNfSUuypuKdAQxnZoNWZUgbgbSt80ODmSwV/JKBgDJjQ2FgSpG+DRaWbFTk7qJLp1Gik0ThL",
+	"IzK8KVn4XzDuAl2ESueEZW7DUxOq0VvEwKPyShHwQHvMgKiTktqr8yRNyfPPc0YNzDPPj+DOzlO9TRW3",
+	"CkWpdM/3NldkMMC4VmNqMv0SqzEXLtPVes+GPOcWUc2LU33GRAPPcEXAa6+JG2KcirVcEDD32v2wlfsB",
+	"bbywlBfodjAq+ARjZSj+R2Jqgw1kK0JOyGOQKnWKYQGeLR/8E0XyjGsFRJOBSDGMIOqpzDkp0BWR6GNZ",
+	"2K8JaQGN+bn3Ib3iPrZB/mbINAIbIqXHGPVVwGi4wSQanQ7g7PgUISg+dR986r35KcsHmdADlZo3EKxU",
+	"s0+P5ac7Oztz/2cai6CYSp4MRWRaIm/Fp2COV2lsdi8eu0x8G9qTKtkXmRkETgxFQ1tpP8+9Mp0QbRay",
+	"aKhkkqsskf0GdDnhmQT5wq0rDqWbJXnSLQq6RMwsJPwkhiLrC9mdFr99Wvh33NhhWuAV7sRilA/MW/An",
+	"+LZt1MunPpQyxP+MhcO/uFmOkOFpWsQvhBgdmQPGnPkIq8Z/Sk19WvQAAzFy1DgTnYznsMQ8TcP5QavM",
+	"uu0/NV1PipqYFItolnKSyFhNQihUn5n11wMzcCw/cJPxHDz9ECc0HGvKEYFWitQVbhGebT0lP4jNjB/C",
+	"WGxJJue9goieEioBBgRR/MqndihQkZHlirXMRDCgaHayoZsqLNBIqbQzlhBVEZsVMg/MQs0cPFfp35Ef",
+	"2w58iqEO9K00XS88GwQLr5MUQkc+LZaeyyK5acBj9OfR6sd8aitO2Ys+UgBGU9yImzbMvCgXaf2daDGk",
+	"w2OG5zoxLbmbVFzCmWU64SmXXdFJ1aQ0ZKywCr8BoYAo0BORqgm8hXAB/v2MUjWxty8q43gs7NzGtnTy",
+	"DCo6zY2gm2TdcZKzk0zwU3QHq5GQ3lZUtkswLroDITpmPP5mFEXgwEPY5Wl6wrvmukIwtIgZ12wIVVJs",
+	"OH3VbZG0j5Lq+o3McrsvFg0tTvSpXWyj/dKFSe3Y9BADnfHgJ5r1MkERyr3EnE3Ipiny5CBmaKyFbts1",
+	"H2XJI56LUnS/oXVfuXt4dP/B73Zu330QLbhZuKi4NTzLgfj7a+geakeXVI/1xERk5hzrkOXKnGdb2jK0",
+	"+WTuQ/YpvFjuayJOBkqddkg3ND05cfXTGdk1t2BJZW803J1M9MCfbXa0mqF4/R7LA4+rQXEPs7HOjZyK",
+	"Xg5mj4SsCfZID6A+C14+b0AQu2SelSLGm03ryS5CiM9wRY8hD/8FuqG9wOey79c3AfAupLqRfu64PdST",
+	"fCTSoB1Yjusp42YurYdh4NY9aLd2mxAEJS2xKHVJzZcoq9cFkZugVJKDioW8FZT62Ws21zbBjFPxYvzI",
+	"1grhrzg9WcXeIik7GbOtPSkTMs5W2zIyqUBkpXmrzar3E4dVjrgJ2nvXzKxmxNSgfc08HKcCJrRb2jVs",
+	"B3a4K2ILLIVPvW0k68wKxpzCXhMGeLWLcZhWzsOKAwfkDAvOOBW1E7o2xjgntPRU2XM0wVx5Qhdrqdf5",
+	"LkRXIT/KRBEq5XIDQKrJgYW7/B8I9ve5nmWR5JwuUtSgPICRpZb7q8eEqffa+apfU9fzFkf2LJ/z4qNQ",
+	"89Gaj1by0fruX5qzeoOLv42XepyK8/RQk2NZDEc55EpiOqnT0xwXIzQfrPAI5jcyLi4xpxEUUsgoW0d7",
+	"ap7hpA0GacYAQlOEXfehWMSU9RVTkvL9MsE+Gcf9AvVAignlyTbY1yj3BgacaGbvNRmf0VQdWxMWVk8w",
+	"39uwecq7w7HdnImi92OlXZy9tUBOBoqdSqcPk017fde8GXi1W95POl6a0Wfd+DrnqYiWe/PHBVzvZrpv",
+	"r1dSQB0PAH80XBHcgtJbs+S2REt3LS0FKKWCBHvfe09vbKanvogwgZq71lpqHWNQq7UYYxBa5mS4JPHU",
+	"C9B2/ViDeZe7Y2yQICu7AF4SFkiHgCFkmJxNC2IPnApcqMUQxQaOVkrmbqSq34n5VFdwHxfiUBHeMDvA",
+	"dGq7AfU60Vii3YIC/f5YZNOCqrmy32tcdlsO+Gm4rHcLLU27UtW5JYB+7/OlNpcU1lxtBEjTq4dgf1tj",
+	"+u/DJ09XiBa5xNCS5cyUAE8/fhL4mYnANJCNlB6fTN1jM1/AUnwrLDgyhe3Ns2TCdgKoOTiZVF57EXe6",
+	"Ohe5NxtRB3xzDC6icmvAtx4aDh+XRmwkyOXccDWmb+TLjprIjps1BQvakqx2vHizvaVcztUNbThjgBZs",
+	"38yFHA8YLuFWviCLeqjblIkPsq+ZFXl139rfZZq9UbifrjWbTL9Z9liAcEIi4lv7u409s6YlhNtzEhDW",
+	"iWUiGlwHM20fzLR1HNMCBnnliSUNT694tAPhcNfRx+Fw3I1RIa+MmMKoI6lyVB4xHxvBJWbyqdkBuWD9",
+	"/OshVBfgU8YpO8tc35tUL9whBkIA+TzfPSjagYFupfYVxZydTmYfBeBTHyBYTibYiTBKdndgxMA4WFdX",
+	"OyjP/rI0tpq11KxlKWs5j5D25SomHKpax6x1zM1cpwWlKpRKBw6xfSz7OEa030rN8g7vDqyRswz+4WK8",
+	"EKVrGiKAlo35CoGDhRZ3KrRBrKGDyQpnwa5CC44VepozoNv5mCgIUFaU6skzLjXvQoQVxSTheNtgyB3y",
+	"WAC8E9hWEeuDmCXajicWUwQSuw6V6QPChz9RJwXgSF/oYzl0MZ1zGH1JEYJFRnmySZNfWR1LcBXz8me2",
+	"rAC93CCkRgz3nVfBmeZTzQZqAtFdNgFMZbFNQKN45kjIPMmnEXP/hMJ4pbBleI92MwpZRPsJ/8QdNf/E",
+	"zTT/MtsZUWyiLVdIQMilGFCKnIwgcnq2smE5VNGcF9O0PRHm33QmbL3MmR7xQz8lquM+pg7LUDMWYawc",
+	"rspHCS1IgaVv3ywP+FRM3fRgV+w3XZ6LPoDd2e+KlaBjbMceUUZVZHsHGcMcbjNh+otOeOV84ZX5BS0T",
+	"A62GAiFXPcmGGjBntvOJOqloozjmrgFi2eDyyRXEPswERtp2UFSN+dQuFwZGegH3w6FZnzSRgonHSKhD",
+	"FmfYqsoY1qtwPVDFQjy50FjULgbm6hlSP9ZjxbVgGZfgB/u0IsQQ7FRA5lYxU9k7CT4pKkLWYFE3TdoR",
+	"hW3DXicOP82SHW+25Yrdn3C5yNjEuznUNSvEjXMqKL3ACGVnZ61QrvomkInSqCkosXrc7v3KgV+92HEL",
+	"Gq51mAH1Kw8e1Jad1tLRdzww9NkZ7F7O0i8+FZjuuaIUag73AX5zVu9wNRMNPiNzAyHXYsEwepkaVptB",
+	"l1QNO6N/Cvh3Y1jQda426vhVNH3SKpEMEoREExzZgD87WAwksFWHAPoNHLBWeVK9nq1JvEjRwrUvfyVn",
+	"q7qg3kb326MC3p0pXa84aLfeKhcNDZqtr7z71atHe+9dD0q1P4PWjd1Gs7HbeCu4CJOeuQbrmPToTNY2",
+	"vS1teuZMJjo3LPeRKAJEFtj4SJLawMpXJOkvSbq9ZV965VNuaSbrnmiYfH2ktzrSBaTlgkPsFnrhIS6l",
+	"21blvND2vtiMl0cq6VbiHAZt+s2x5N8xf2KGEVic82zaQUxKSG4Jr66D9EGTf1FJJm5uDmM8aH/8cLXw",
+	"nZWXIwx00pc8h2RVNzcyq64XIrMdY3SLvdxOSZO3h7/O3agNkAWAYNdRq9VI4EKDo/3syhP610zaRlXy",
+	"REEqa5i/1xfmzxrpwH7kMJzJwpmJHhYHWfsELk7EWH6sak5zuZymzm64PCi+dal5IdCuJarScbgHVUPP",
+	"D35vzUh8S1cuJRjfpymbCuXuMs+E2s9fcRCU15a6X0zIfE0JX3mZu44SeOnR7s5PTrfluRYGBxx45bex",
+	"GK5DPoJq3ECD0c9dFNWuMNi5jl59ix3Ocy2LnZt9bbLbzmRXlJNbZLNzS72a0W72tLvyfhOpbXm4wusN",
+	"bj2lhf0F6gJDTTmbzOje0+KRyHjqlVpEGDTTGJYoJgAuCESx3Z5MMZxgIpL+IK8QQMisSPg1L9SsOEp5",
+	"Is+E0CGufnDrgzuwozgzES/+8CTpzwgQwa17Zjupqbfhd2wnaO+tIxphN5dtkKxYlc3FI1jIDbLvaLm2",
+	"lXjsCq4o8dA5ra2MtQBTWBkd8VqRaJ8tvlx5UlyyVUyNbgS1qfE1NjVahM6VTY2rHcMltsal56pmIufA",
+	"RGoD4iUaENcl1JtaELGf8y3fsa790Cq1l2I/9OjEptK3vYueFF11VXfXF48v13JY07XaHFhL09uZA89R",
+	"oMbK9cuD7+xLc3S+KsjXu+Cr3iPDCF6uQN9V7z8szHqWQVrLWri5bEsiLjw7maJxO4lL94e2pfL66PHJ",
+	"MMGMbCvvjCuMiYe5ygSWe3a9qQwQuhvsHZUxLpl4nGhIBHNpcT1PzuGZKIC6ywIOgaKNTeOp4JkHAHdE",
+	"6U7lUt5syBOZ80Qi8jwNCNPRo+KSRph1RKBu9CnJO3vz8o45jA14uWPzzOaFng/HPs3YXOTBqcN9nCWC",
+	"Los9pEprmEGyM+RJikt1KsSIhg4GY8/2aGnex0+oIBjFx0ODQTto7d1oNuE/zaKQc9AOxq3g6cPifp/M",
+	"GTW9hnmeZ8kJOjGfBF2Mu3/+l3/37Of/0cvV/p27H5oDTqMI0uR/pvk3upClQTT1+V/+u2d/8RflsezS",
+	"WGDIi0YRJ7Kf8/S0Qw19w6ye5jIo+oRHM90WC3HdLMT1ioUwQlR3wPOOGgkJD9XB27dau3swrDVEKBzt",
+	"C4gZ7ZsOzsEh3BfxWRJgkZtXpv+1EFgLgRuYVJWD3+wWZHYtVrZEFLzyhO75SnZV+KZGv361zKR209Y8",
+	"MsvsoMvOwXnK2mfq2jSS+mBduu1wo1MVLrQhgm454rlXENUKILMSwqrc+iMtsru3Udc8T9X1YQUxdRat",
+	"pYq1fes1CJIBeIn1VGE7+zpIZkvVlhZySZCMXerNgmRAH7BS7IlIlexrxNYWFiqmUBWhSJXO2ZDnXUDw",
+	"juKEp51RJnrJ46jBDl2gDA0KMNOwfhdn+FrI9Lg7YFyz32oZcee33gI1V7IoE30Aq4hFN4mFbvvYF2eN",
+	"DL+1cAP4UchEqkXVJ1gHEL9psLu9om+vnFbIkpydiK4aCm1Va2gCVGvwNfAci9q5xjyEA5wttI4Ic6CI",
+	"loYCuriAap00TTcf+nphzBA08GJjhrpc8pjPKKh2gYyG2WzuBmHgnRDzsCDJt/B7M4Q+nsZbB3AHzNFa",
+	"0u6te3OtXr9WNPvZP/7ds7/4dRCeS/w19nvpQUazs13FbbLCihQLfW/J+lxy3LVd4lUdLXjy6yikWmX2",
+	"opAsOVyRKy5xmtB3V54Ut3AlbdmOoI5Cep3Va+Tba0QhrXQMl2nfy85VzWUug8vUpobLNDWsSck3DlOC",
+	"fs43TOluz1VFKulFRdXBXoItWXUj9HUXKFOYi2yYSEEI1aFRk7AQuWmVVmeDgCikW5cUEFWQrItPqKRi",
+	"R+sSgkuOi6op7astz9c+s1cgcOq8dACCtN3Rw+Um3tv43i0kDavV1JmBUC7AJYu4r8sNvPpwoKR4J0lz",
+	"kQWvYpxWeRPWsVHPbkUt7F2ybXt2AxaauOd26gxlqtrUbfZ+piUM2dJs5MVHcRmXbOIhG6iJeCQy3xqd",
+	"aDbJkjwX0isXYr5ZLDzNAGU3sOuowT6y4V2l0HUhoXLmyZShNw0Cy6zp2raxwDpcvhMvzEhcejN4/rf/",
+	"6Yt//nef/fqfP//BT55/+/uf/fJvP//zP3z+w//j2Z/+yEYldXB1q4KTHGy4lfjCjejDi8wWpQMAMfGr",
+	"LcoqUiLAuYZBojsamiTkjOXruYI4WL3mW8iFsxuxmng4c2Frs28t9U1tOC4QzFmKjsqyT8A3ZiTLBMMr",
+	"T1YKopqjxHUs1Stj7J0lPZvLI4uMuyudjpoBvXwMqL6Jl2cRPr9ruK4UfJ6m4QNrnnWmYN7riW7OJgMB",
+	"TqQqXjbh2igC+U021sLmO4icOUIC3M6MYZEttoLCnJMg/+wv/uPzv/zxprfvxaWl1kTwtZfC1yWbtRS+",
+	"re31vGj0mRL3FSCA69eHnSkNWyaVD0ybtSxWy2K1LLY4zipN1WT+prNcsRMoE5gzJbuCDVUmzu/6i0fw",
+	"0cJil/AzCEF4o1Wm28fyWO648n8NksCiNuOuUKORq6xkRi/LWGSNVE06E57JRPaLWorwVE+SvDuARrop",
+	"T4YsV+qUcUbFE80yKIxRnkBKritgW2o/E5AfDM3EWfJISFtgsavGaQxiIRh+uYzZiehzaRo2XzXYXapZ",
+	"SeX3zGKHVL+6aJ7K7UUzvdrHbb+mo/kfjVEG+DrUJmxgSV9X6LBh6webQdv6hTg0lTGobUxFMLECsBkk",
+	"CMVkz8ZGvPahbLGtXem1yU8wJttiP3dNDzKdmuMFFbvzQabG/UFRh1OKFBt2ZQ4bw0RrXGCEbuzyoYDj",
+	"gXVEpWLuXTT90+inbCIywcyJHOU2HzsfCMmG6pGIzS5gAEbR1UzPtliiWbjiKRVOLD+0JRRpOwqQSTUU",
+	"LOZTjYOxLZrOe0kqtKvDGEKNVVbUYrSbWInWipdkJeckXrdV6t3Bm5dXTNCOyF5glbGlxQ5tOeoLKtP4",
+	"qvlI4Qis4xolulvn7mzl33R3kae0ohdQYo1qDi/kkUc+iVFS4N3BLB0gNi45xxEo9jVD+XiaEhEfAnaF",
+	"GWJqiI+XFGMLHgMHcBV2bR3kqKgijLPDcsiTgZCh+W8mbAO2HDISXiiVWFRNxuQZRw7NG0QIq+GpP7QT",
+	"ealT71YtN3kyBZiJ1u61VhP/XxjQ9L2S/nZ1vEdwxDoxn5bE+iAMaM1nBP69o2az3XKKxHCuPVAq4AjY",
+	"qLKUV3cwSnnXkEx7NC+gcqTb43Wo2qg4GDVl24qygbHS3GVzwQ1xKRM2W6hdoI9uauiHR+zcld2A3Pml",
+	"xHesSro8TOue98mR++IC2W1Vh2ed04M0Zf7cWDG3+qxudVYXrGpxHP0XlgeZr3garzw5Sb7RMXLj03Vq",
+	"plUdm9pj/Cp5jCuP2nonbaG3qgIywZ6yjTET3k6+cWS+X0WpmasMNa4gtx+O84WneNNUgF4iEz2ogOMi",
+	"o+kf/OTZj3/9r7/6zme//OWzP/3R//DE8CMzyqfP/+T/+eJH33n29995/u3vQal53HBEuTq802o2983e",
+	"JDnU6f6Xb37P+/Zfvvn9Zz//B/p2jeyCqtmfe8zZNkNZbmg18pqIi6NbB+XXjqGNwrMEyoiVBBGRDE/G",
+	"OpFCa2YoGFOyshLSGgRzjjerRyJ7lIjJQs34o3lYxT6Nu5f0x5mwQbmJCw5GRdf+CnpzzoZK52yfgoA1",
+	"U2kcUmEZqBwjY9ONfa/VtC82WPTunSNWHrTOM8GHERlnQfc26jJK0Wiynld63xX5fTvZC9BFlzmGfJ+W",
+	"UzsT2e+AUVfbhyqNhc47E57kHZp+0N5tXA2DzIrvPZ6Aatls7KNNr7XbNC8ow2darRuNXXPCcDXN+1Ll",
+	"HSOWTcF8R/+6UbzT8V74+IllmZDtwN5CaCKYfaCTlGyZ8CG659Bj9hZwOlBw/CHumdUZCRmbiUpzwlq7",
+	"xQMoche098JglClzShPZD9r7zdBpuWZqzWbz6XYqsN3ys2g6ndZajdgqDmmOKiSaDdWw7Ow+S7GdxcWa",
+	"o1nkqtn5hhqeJGLHnbzqhAbg2CJ7JDKMKoJBYdEpkfbIowJeOc6w6KKhX4n24ocSzTTvgf+qy9PUkCmo",
+	"spEMK+jMAxzdEYzqAghNcRkeWJcV22W4FmhmaEC39FsH8ruC9u5294j6Wh3m0w0Ax1RfrI0vFi09mJrR",
+	"Rj0BvpkKrgXLuGSG+q9+vxbKAljWbamV6AG+soqbDFu7+My9xV0DohX4w5Y5wRw/W7Xjg9Hobvxqurhg",
+	"+9YxBtORqM0kl2uNw2Vf6AejXdkMyQ4+ZqnINcR6QJRDLNIESIy9pl/SjJiF84iBBpIr+HcJYcHwzzLm",
+	"W86AYhFo27EsAcIMuGZS0TBUDwJB1EQ22Ae2Q4sbg69QU31lEerAFRdbnaFxLI/lwVDJvnPY0S9Wv3A5",
+	"hn0IkNI5i7TK8gg0k7EWcYPd4d0BJiWa0WBtFBYnj5JYxEZWgG7HQ+upwxfMyhxL7MNh14MsDWP6Gk/A",
+	"C+/WsacgOgjyF8dZJmTuFdIURrXDCSea8TgWcWijb5iCHRIQc2E+d00C7PuJ6Nk0H5RzjiWXegIroBAr",
+	"L5FO8UKsC3A2sKFR1ioCIjA/EojFi8XOM1KWzVg/q+omLUqHIhGGPDsVZgMW6SxPwyCfAIfIYn1m6/Pg",
+	"FDP9PRKZU8Jnu8yUOUlZpxVsVqUIduKlKeG5LkLH8oWCMw8ttpasmrmwQdtohznPxzpoB/DxplWPthWG",
+	"cT9WC8eECdYZmbXJrwDiy4iyrsLPz5DWrzyxF2jGd1Y+kHPMCAuGKEqXGfJEmp+xzXZhmAOmwoeO41us",
+	"WPu7R6DLMLIzTJod9HKRTXgWaw8gTmUrVqyEOMcTYbngvNKNziXLsWpn4CvjDNzkKixOFV12AGpu+JJx",
+	"w/qmXV566DrXbEOsQDgGL7SgKapPl4LeVxCaTVUb1euVUfvcVe71YAsrqp3aR3vr6g4vSX3Tmla+dppD",
+	"HV3w0qednou24fmUK8MEDsDyhXUlgaZyD6SLCkNYL7+j/4WxkSz2kld51N5PdH5I/a/iebD9FEUm6O4v",
+	"8ADYH1e7wjiSQ/zolfQC4AzWcQPY3a+deFuZ9Z1hemF+Cy7zhiVqVJoaJZ6PRpgE2U90Dh5YPs7VkOdJ",
+	"l6fpFMCSeVlBd5B5iZnxI55CaHpqDq0mb7hD5Bjw0UhIK3PZXLPo98diLBq2085Ynko1kR2aElSMUb0e",
+	"WKSTHms1w2azaYaq2YA/Ev5o84EYapE+EnoRct+hdei9SNN0lxzrnnxGea6QOmckIkgNbAeDPB8BTGoY",
+	"FFmylF/nJdPiZ44sfUhSzDJjcp4MRecbWKn0QCf8yqEh+gOewOmjGqbeAO32doYaAnTMAGCTIXxCZJin",
+	"crXZfOqGcWTLzDIlybIj0t5Co/rT9cjoJRu1eZ6L4chMd7d5dTcM+CORGQHTdgTrsg8b4/YSY7Ns1F07",
+	"wI3sKtlL+kH7yVP4tx4bwcu+uwoGwfxOJNpGYmF0cqI7eEntAzpOfDSC+rlciyJMDHuu3swQ/hqocebK",
+	"/Iqsg7EupSdK5gOXd+QfVWrdP6v46KxDAglNjiYuXRElO2MJhZ2DdoDhYXACXGqVFkIubUGL/lDIvKOT",
+	"b4jio/lTCk/z5U0lfemaqNYgSPbvZID20GzcuLHsPoZBrnKeEuLEbnOvtTKmBMR0w1629pthgPvY2oXc",
+	"XNjBZhjQ1pl2n54fSLm9o6upKxRmUXs6avXDeTpc6M1KIs5Z2seVJ+46L/V2HFixxgUcADIx4G9w6wNh",
+	"XS6NPFO4FW4aaQYiAPCms1yxKBO54UkRS6TOBV/oe3AySV3Z6PX1VvjHapXCRiud9sXujKVnqhaEakGo",
+	"FoRedkGodnJdnpNrPWFjQzcXHoXz9XMduEg/Z38B44JmvUwNsaQw1zmCajXYgUTGUyQo4OdoZSV6vbb3",
+	"zAJeXYb7zGNsF+Y/06maiGyx+eMq8BqPQjwNg7EExjGTRlvBTIA1rG3tuFQ3XM3iaxZfs/h/y7aO2jf7",
+	"0vtmL84+csUR9SdbSTjVzqYhiieIeAaUSNus70znTszo5skjnpcFk7YTaqSjoCh6gFQhFaCjGulDgi3G",
+	"gofyNFUT7WHEg3wyAUjQIT8Vfh9Mij7Pk0e20tTuboUrCVp5m1bphfqSuirLRBfX1s9DgBEG7Z3dpml9",
+	"yLNTwxJxNa0fiCRFzGdQIzYeVbZBHinXSiIfqaQrWKu5v7uO24bWCxfvskQZz6+2a9jCiblDeBnC2Rmu",
+	"CgD9lhUrktjn+WdKAQtWcCve876I+yK7s0pB0BReZaKuBlqzn43ZzxHQCQy/B8pTop2A9XGBjAmP8CaR",
+	"RC4GQQtBAUQaMJRLuYqgG+MnSVUMAcTj4BheYuTLdSjHqmE8HvFI6qzeF4IHaS013iX7kpNxtg0M2lTM",
+	"q7i2BLS7CAsAnBP0zkXYLmhyTwIttFHvOkmcClLjddDev25UVPppyB+Dwq+Dduva9acOuhUa6uVoHNAQ",
+	"xYsAsM7GIMSIfoNInL590bTuYFA7kyQ2+iaopWZLTlKhR4jdCnxfySRXAHvdfrJUKwZgn26WQCBWYc64",
+	"ZmYOv4mhyPpGpCx+bF13v5IgUvy2B3E6EHgFUn6WqCzJp7AgZRChvWso/FUHZzk4PKTRCPXTwaXzRmkO",
+	"NNZ69nqySbbt62Hx2AekCtpXvV9KIdwQt90diHicirgDueLlyW2r0eMBPRPOzR7kOrpxK/t7mhYQ1i4f",
+	"PoHqW12xCYq3g08s79lhqZO1yool2g3I6J5w5Cw4EOXJ94zW6MDHABig+PhUjHIIn5QIVV7Yv424giZ2",
+	"QwFcaQSmUsTilmLCQCmbl0c+HJdp6aZapM559ojPaZGr0Idr5rI9XftmXa4WWDOFmim8IKbwsurYtQa8",
+	"nQFWF3R3Ne60RNHFz648sQUenq4iPN+ily9CiL6sC7nVfbQLUAtplwbQ6IQ0AnZyFUnOS2hbSw21B+BM",
+	"yOzKK7OxrIRwpqUAgmWMbq85Ix7xOE6waM2HmRlqngjHMof8sf/Q1lEqPXMVkxTWYLokGeo1pgk1j369",
+	"efQsuToHnp3zPNF50l2c1noL/Zyu2Bcqdq7oEsJx5kqdQladGZ4WGURWZZRmh3/2VMYE6JJoyg4tjHdI",
+	"RsDQhaUj0ndmFNmuGorGsZxF0xaPeTf3QWhDNh5Z4B0IFIPBGr13pBKZQ8VFUJiV01At8h5Oq804zAVZ",
+	"QKIZYvDmIj6WBC83TGIJsHhmATCSHgpQAdgfOoO9z4x2bVYj5lOqVmV+7HaFiPFHwD0Xj/MGFqL8AJU4",
+	"mB4o2WbBdqF6TshAj4MnN/boEZTVgUV9JLIGe4BG1SGHQohcw+7cxLc8TPGp4AAY6PUHu2ma55kHa/TR",
+	"0a0Guw1f+49LCY+Fitdw+l3UYFEvU8MIGo5yhSCDkyQWkmoUjtOU6VyMcBwHkiFWH0TcOZh0zI6EzdNt",
+	"tBXDecvQEIE5DT0xgaQGOGDgLo8gJsoMYqgy0cGfIqwnZs7s0BwYM6BU9HJzwGAMH4qsK2SepLT+kRyn",
+	"acSSHpMKT8WEazYUXI8zW/WxiAa0Y+bMcKWBuQxskPQHiMtY6cYBn/wcVDTPC/z4Q3cz2YnoJ7Kws1C4",
+	"T5HZkZegmqvQDB8IHhcNnpVBbi4b9AmAWLTpsO5QHYOYq+9ZbpZC3ebzy82BWFp8xPAkcFfHPBc75jCt",
+	"UvLRDFSYrfCGeJNJNTE7h9Xg7DYvGFhexrzdfBgpVIjEcwqHdmGmvRiVurT1ndsY6RUGQo6HhmZTuFdo",
+	"n8d8aoh7eTSG2JsPdh7xzPQA1P4wF6MP7Nfmj69gC+aft00rFXM4mCPTuKha3CzR9B5aDPOBORqrrvLJ",
+	"tDRlO8MCD7ko6OCcriXgE0D3N6xgxRV4e3rLtf329JZr/e2pC7t9e0pgq0fYwdvT+7aLRZjKrjqij+bc",
+	"YLd4mlYWiNhv7sFychusLMH0efHgz4SDajasAICITsU0gvLAUohYs+hkGi0azqmYXlRJ1PmrA7TT0nDF",
+	"MpGPMzmHXAtvUd1Z6xusGjrQ/+obttsExSQZmuNn50F/ubEmMhd9kQVPL6RcIxBCSzpbO3vNo9Y1D+yn",
+	"YFkYgUr//PgJ7IgNRkamCI+9EJ+51rpcdkUKhSh2wwAC582/W7t7ZkAIdwwPWs1WGMRj5Bed0dVm0G42",
+	"ru/v+g9vXA3ae43m/l7p4Y2gfb1x7UboKl5cN2tGFSFdFYwWqaljKNvhAnc1RLheDQMnMmHBC4q1NWIS",
+	"FPRohsFY+uPdJcMvjbTVess+MKNsNVpv7bsHN4L2fmP/6jWoz6FynmK0Wb003tKYtQG+5Gz5S+OaZ4LK",
+	"3Inb0irtxJNDOPVna77mrRXIRB3icYllGnjMJiiWjkYg7ycSpQmUZlCRATBvPl2z0Ge1+poJPlxa0ph0",
+	"i76CXB8qhA9hKMC2WTdVWmiWYOX8rpI60b66y96IcvE4vwJ/7VDZpTfbqLNFtnYUlWj3pPmKmk3uZaOe",
+	"ffXw/r3QqA5Yd8WWkUd/7O4cVjkgxFhvLnR9MhWuTj94b20lKIaDNPPRzDAeI6FFT46pktFx0D4O9GCc",
+	"x2oij4OnUTj7I667+alIjAKXIpbxN9uXD8SxZCyzIPDOAWzHCCg3M+2a+UOrqDZHNMcI1UAjOhnaR0vQ",
+	"uurWQA/UpASZJSWGCrOJyk4R/t4rccNTrXAxOC0FVQsxp0hkLOenAtVjzGOWbM91heJaYTyg713U3akQ",
+	"I0yPpxUxDP1YQplrkIjjVJjvYCl8fXa3SW2R/aSQFAc87eEKOhT93J9MqiY6ZJNB0h1gITH2+2Oe5VBi",
+	"5lhGHxx8vXPr/r17d24d3b1/7zCChW8Z5RkFd4gkpxDwGywie3EjV6ozHHcHUYMd6NPlp9UczCqt8hAm",
+	"5FUUW6pVHtIS4+bjfBaf3pusiY8Sa2XJXWg97M7CWiZogp2RXlHKu35tvyT1NTeS+ubIQUnsC+CXNrPL",
+	"dyzNFWyzJ8cBz+EaVEVkHwfhsacEHFOo9THWFDsO2k+O/UJix4bVP30Ke1LMc1baruSbdcX+cy7yxfs8",
+	"kXinzb/ACopnekcTOTMLfo7Fv8yZ2PlEnSy22X5VncwYEskgaP7XVt1v2MiO6vL71VHDR1yfmtZfh4r5",
+	"nPJNrAi+IiSrfaeUghGDtLx3tZD3m2HQS9Icw7znAWGfhq5g7aLeWqa3T9QJ5GdcLfIuKE/xNBmNSINx",
+	"qYquBq55hrX/T6b2C9B/gvbeWxdQZ5/OxTqIinCCazq0VTy1WcOFIdOrVkFbmOKmT1k+SbrCz2sjAcLW",
+	"MMKqRySIkqxdNraTgwgaMNeBaZGKLqS5TVAWkgrNiRQYjr0hI7fdHctMjATPSw2R0sdt7aUIm8P7aaS/",
+	"T9RJg93tVXVubXJUrQ8LHMnQn0ZSmd9/LCPTLHTYIWE3crGO1JyhsiLLVNbwBzY7Tyu3fqJOUJI12hKm",
+	"oXRP+5nREkOm1VCwwVjGro4guL28GEur2qCYxFkmdM4z0mc8VAS7ETyfXxARQ/nYY5nb8XBtM33t4NHj",
+	"oUNU6KxgqwBo4YC8JCDDGmokCpmZu5pPSHDBZwdiaaIZUbE25LNEaJcxtCQ6luA/ItIMj+Bg4GdSsbGM",
+	"FXlYZvfWuruMFAxuJJi6D+CAesRYgvU66hptNY6sZG7m75Im2YFznjXhurFsLIstWFw7iijii06rnAXo",
+	"rGB6y9gUMGD0T3zwXrvZbLaQrH+iTs5qlvree2v9Hrwcw1KipzmVRm1dJ12T9uGiYDYXLHMVKDxHft3j",
+	"qRbe8lQz3oo1XqNN9/H5yzjNlUWc6p0tST0omFTIOAv23RN7fISGbAy+yjOkngULve5J+jDlcvUisEB6",
+	"imB4Q1sSjOLwSGyNGFnH+0C8D/A/pjJG19WreAvuRbpua8t4xU8FZoyLVtu/+nSJknnlCV7PpcG8BbO7",
+	"gJyH86Zgu82NtbSF9GpGJ2utTZzOQ/s6iyoZnlC7Qy4Zks1QfBsx1+MZRkxspqWtJUd+VZ3cjasyW+dv",
+	"9hVzMNdHSbE9hEvKzs8oHWYxjOZowd4gTc25DMwyJYXS4lQOo1+YLwssW/BD8BQAtJZAsRlNTaq8Q1ew",
+	"AoztMFejmnjVxKtGCN6W2pmbhOTuPArxA5FaITp5CVSGi7HsughmP8TypoXJoPCtvshn3jay1xIQDXNu",
+	"S0GV5x8tBPe8AzQU4Ho8F5B92totHgOMnv1hLwxGmTILbX6ih1cLIDv7fXN3/7wiN9bUilxwABiMalPw",
+	"5moDWLJwTU+mtJzbR1e4OzjWO4nsqYUKgL0JY33XvHbuN2HOl/zsn/7o2d/84eff++PAsqoOfuSMAh1b",
+	"QubOvdt3770bzIceYgOf/ePfzbbRmmvjwf1bdw4Pq5t5/u3vPfvTv5ptY3e2jcOPbpk2Ksfx/33x3348",
+	"28DebAPvHNx9/85tkLa2vKu4S2fd1Z4aZ3iStnDSvK4QNrA4seqOh0LmKMaaddrAx6uFjJe5esVwlHIs",
+	"8FB59cAnSy/pVx/MyU5lHT9i7qZfc5DtTrZdyIUexWKpV3QoVjpG7Jl+UZ4RDOLBQXTcJ8HzP/jJ53/+",
+	"h7/5L9/54qff+vyvv/X8P/z0iaHFT//1V9/5/Ac/ef7tnz8xpPipWQ77MdHm4puf/Oj5X/7zGqoPNXTJ",
+	"NcCcUBu0P364Ol5kC0CqAdFU+NgYtjhtJnhqc2YucnlXgVLeUiV1+7IaFrIj07Udv7bju8pPeUHo1iSg",
+	"C+WAK0/IEL+o7tMHFgYSoYFFJlgGKU8iLsxjtjUMZ80HIslYLh7niwo7eRT7NSzt9LpWatr8+C0ux3TG",
+	"Sai50svLlerbd3k+n22u3roy8XlW4YncTYqYkIDoBsk6icZ/+8xjUWGbEonYNG6JeiyXriluOYS7oKw8",
+	"UVm5VE3FJXdX1d1tvNX/+qvvfPaLHzz79h//5t//1bM//qPnP/yT5//Xt9eKCKG+LrWqTU0n/21K7+tS",
+	"1lp63wp1JyQK6BHA85Xpxxpo/BLD3kfwxitv1DPTWMeghwtTG/O2MubBIi405OESb2HEM3u6HfyckGW+",
+	"zUcjiEsI9FB3zB/NZgvOvtbI4wO+kyrZ33FPwiBTKSb9gRHdTIqYDtb+atHCgK3d72ulRq2J3mtWT3Uu",
+	"hh2+joxgVuqya/ynaceTEig4eMECl+JGLFbGimKF7hBlLEKQy1uSq1HH4ueBCLJiEbTZfTy/Ime4HasJ",
+	"BmYgtUmvFgoKk95Yl6JvVyCj1Wz/yhN7yJeG1ToqWxOIl5xA1NaVy7OurH8J1xWhP7IH7DwrHEsmhqN8",
+	"yiK8ZxEby5OEYCqExMOEuY+2uh8AVYheTyDWJSCFAPBfoh0+hIxt2YZ8ohyOhZIuWw/gMHoqw9LJ1jHA",
+	"k3zt8sgQZHcpxZG3li4X2I8KYgSi11NfvFwgHmKe6IyQuKb4d7lFj2va/m9F+KvLC77sJiRrOFKZtSZd",
+	"iAx55VRMl5uS3jMvXKCN5z0xPcvEYy7XwYd3GYy1FpouP2rRLj6mEmK5Jt8+FAK7NrILgsF0M5Hjbl2i",
+	"sFWZSUSopom22AzCyD4WF0yYQTYWpOG/JzYuk2D+aVlRpuIx5vKszGzeE9PLjuta3RWEeKKwhR3baFg9",
+	"2y347T0xgVVYjeOaMdUMt2a4GzFcOEOMS0vlLoLDnhl9dYS0iOlcjTRguiSyfxGq24JALUvs6hitVyNG",
+	"a8PTujmHDVcLKPGuQ5en6QnvnpYKWIOSXMmp31GZg+0gJKfINhFZfCNX9DfqKtlL+hGLRS+RAlGjAAOc",
+	"x86oEuJTHw/E/ANAWzVLYiHzJJ+GCBhEOJmE4JQz8XgkurmmGhsHLBNdkYwA9mdotHIRE/aTa/xL2s9T",
+	"GwhblSQEJD9rC7Ht8CxLzFCoRIgHH0WVRsxcASqVgDdhDCNkeLaRIuEZAKIAD/UjaRYBVAZArKMSGEaW",
+	"K5WvYAdoebKiG5dTVvrSTDUTnwDIE7R8ZI1VhhTlKjNLgKNHMH/zdQhkZ68J9UNKY575EuCf5pY2ziBX",
+	"mApo2LIuuOAA6Ul0761dLD2CLQB+1dUmZGRqNyG41GZ3VM9+xh2ccG+cQRKnHncH9F0vU0Oq4xXHmdCY",
+	"2bm/ewOmhHuHJdMJxBbbQhx/Asz3+zSrjUYvcxFHAIglHpt/2YRTd8APQWSOsM64pookrWvsZApJFXg2",
+	"lUynpluVxlCkXQKQJCYLAcxvFaTUET8Vt6iXYIsy18sk4S9f+XIZyfTJcTDU/SQ+DtoMYEuvtlq7reMg",
+	"ZMeUnIa/3L7z/t3feXD7OHhaXUzjJJEcixXNA5SuKxTTINfsZSEstLPeOtJCBGNTQfTia2O9HqxQdMdo",
+	"Fvz4YRlBvCuSR4IRpv3UEhW61tzt06qV4UfjkzTpliU8c5x4N1+cVO6CUVKlTgs8OZ6zq81mk9nv2zNl",
+	"kYY8TQ1piXLeRxxm+qUo6qPMFJAWTtlApTGVMEIS71cwgu+lkgTyZ83uj4QhOB54Z9Rgt2g8CA8dAzSG",
+	"jB3GxtgsD4vK8q2dQxUkBsDo2UbXpjZHvP8OglKsIG3cU3n5/XMujvKqhUrRqq8TLeVOcy2/X75JzS4+",
+	"MhLA6jRkCa+2qxKmWayMcBcaWRO8aEnsETC3g+vCQdsPrzj8wWUV/ObHW0J9dxQBhEyN3kEwBvI+AdiB",
+	"vKOkQArHeArkycM9TTSDCto3mUgdyib1uCqVDFG+VerU0LE8rIDzxA+GFSY/M9PXgHI9vJCwcTgj11q7",
+	"e/tQxq2bO6Frm0qluNqw8qvjf9RE64WhhKxNtc6DUvlFdfVSC1pRY01owUrf0XBBEprwBBVhV8oJjA1J",
+	"xmIRj0fo5+hyyU4gboHA+aGkB4wSyTCOgqIcgI7N95fkRU3PRXa3e6XpzdGdypp4yTdsbbvFZRGXXby3",
+	"k29A6TqQc8TjUQpXnhzxi3pMYr20QwLH99SqRObX9oP5QhlQSu0uvt5qUlkN+7d7nWcZn+IQq4aEa6my",
+	"RcXmru3P1pqbVe4uhFKi4Lx1tAE6gePVqSIex7h8CutA+G3NrPMXW/XYyVgnUmjNsPq47+MsL/8yUuel",
+	"ypb3FSOr0EhihBwrr+sul35RoGazPLKLUhHLZE8LyuU7g9zdBDR5C69GX5HGm+ReCUzwz5akyVLL4DeJ",
+	"qLIj9jzi01Tx2OEiZ6KbjBKzs9V1R7ajsBtQ1MUUtNrItYhOLhQNi5Kn25b7nNlFhV6mkcgMtavmBWZD",
+	"Z6dyVuDU3duLZ0N4katPphgxQlK9muq6P491dPaawJ+jHl5azIUZT6sTdSe/LopGuUUFRgxV95tlivAM",
+	"XWF7chBAbQxXWBkvJvrGLBnsJWnqyn84eA5SjC2rOpaGuIAr68tfvm3EXHtsG1/+su+jKQ+K9G4+FB5M",
+	"pnsUgbzcORXTCIqI2MGXqDWWfjGc5lhaL5gWj0TGU+vY0uQKs95u8v35rfdc1RWMPULVnxesGEplhX6t",
+	"fvrgWPpTohU4SobCTBx5LfC7bCw7eTIUFMs8tGAo4MOBgv05mfzNt/QlLlsH3UAaP516n0B9L/hqyOX0",
+	"WA5t4Xyst5KmbCTUKBXIek+EkIZpdgciDr1yk6U9SQjCmGbyDk/ScSY0biOeDzYZKKPASJUbHYZaZD2e",
+	"pNpaXuh4YWx1m0llXV4hwKCOZZ5NzSoWxfYsNqot4Wg32xVr0ULGJFcwnfQlz8eZYDzNB2rcHxQAqZlt",
+	"wzsvoFTAtXBVdxz2jPUBmpkPR+Cuxd+xmpAttwK3JKJbERn5Y5Sa5mfONK7CZGBOolFjkyFMzdYOysXj",
+	"HMSnE0Ex9wl5+/yrFcWJ7Oc8PY2gVuVEdAc8j7Bqo2SReIxkqpPE0eIqL2fIJZdZ6yVXaTmMncQVo561",
+	"wkIcajddwXUge3YZDFF01zVoB82O+bCDSZiwIUWMmbl7GGN2dad5fafZYq1me7dpQ8dVdg/lgme/+uvP",
+	"/vFPgAzrU/vsFz94/s0fP//29579r9/d+ewXf/v8v/342R9/03ADkkowDML0O94NHq4Ra+9vxiWH3sF1",
+	"hqUt6stZEa9dLDGtMDTuxc1bQO+Pn1C91KAdPP/Bzz775c8++8Uvnv3wJ1/89Me/+eaf/+Zb/+fzf/jR",
+	"8x/+ybMf/tdnf/nNwC2YEeh24fT4t6RDoX4zKN+E7N2EKI9tYvv8k/8Bj8+EW6AS/rNcsk6wrCP4DLmB",
+	"8zS1vLRCMNhQQ19khbxChTkXhjIdUB1gV1BuTs+KLMGKQsOuh6W60gOltNDAS9FGqavUbZIZzMU4llDY",
+	"PxW6HHEzOwhbGs9v7SYW+WRSxQLVPylErMEEkWFIcMTe0EKAcDV5E9PRTMPH0hO3Sm4YkBog0JrUfYhM",
+	"Y1jEnipml0W6GU+O96qtjYoRRmCpQAEAZFCS+6j8Q1G/ORPDBHz7FM/jd0UTo8CuyPCXDgUSR21aG6Gx",
+	"mDTELJ1QXHuUyCRPDI/CwtORWbNOrKTwvwMbhTuKIMAZocK8qxvsHi4ufJlInZOMsMMiQzzyjhFaojaN",
+	"X9uGrjVDtn81ZHvNkLWuwnSbzEqTFIIFlNEIJ9CQjhrsgVsEUg9GfDYG7FgydqQU1lvED12wk+dzIZ4P",
+	"HdOQMDRq9yZmIKJENuSJTGTfNkRCJh06rIxdLLktMBGF9ICfSJUNeVq5CbjHrtRzsb+0xqYFb1Noj+dX",
+	"EiQ/lKpjgcmI/FRIFg35405M0VSRXduwqM5LxcUjIzGqcd7Bdt2bZiF9kT0GgdXOsXrfofFyx94U3Pq0",
+	"l0zbvLnwUBkF4X4W4x4izTJ6glfwnGD+6dRS2XqFRcZA9TT/IG0FrxCtCMSzwVdDlmBdRmV6attoSSIn",
+	"EHVcrANZG7m52riqIL4X00JfCzYB0ja8jCepRJE0rIlU7lsU1ElBw0KPfv1vc0j9NavsQo3zlXrB5iZc",
+	"z5YWJ7pltC17iWCD7nspruaknIh+InVxVLxpQ6n8+R1HtrZkqG6t3RBcaKYhyDwHemyuZeSVdom8+MmZ",
+	"ZTL7H6J/y3UMJtxSt4l2i8xz+FyXCTAeGG/CcK7shJmZsE/6fJYJJU8XlZA/4qfiDjH3F6g6+dSmXHJx",
+	"gZ6EAkm7/CG4xBwVCNrXmmHg3+agff369d2SNmV+JrXoi///D5//4nuf/+jvv/j7v1lVYSr2sKSMHYEy",
+	"1m42f6t5vd1sUmueLlgmf0F7rzmnfIHgVGzpWqvifUZtWCs9WGf8se4etfYxOcmNFb+WKmjfwPR7t1or",
+	"rcnMVLfVKeF0vprKZJU++NbLow9WSMOAV2zTwSBnNq6LY9YKoo0NNhNk3KplZRURBZ0MZB3SV0BYP2+t",
+	"0d6XRVrjLa/idsUJN3J7Iu0oI4w2F3EHmxU6uslOpoyQGEJyt3pxL6AvOrt2roBRNxg60VjLPNl3+iYi",
+	"e094kgMPxiLYXkU+Tpk44GZGK7lh1CB0ZSLPElE03SSRoGRXl2rSNl0WWlbSm7d2U+n2kIICla9cTQYK",
+	"54R27sJ2Puuztjkym4fq3JHxrLV2i8LaNuyowuJqTpJhPg99o+tuQWr3NjRp3pHxZScU20iYq5ccCWNj",
+	"1yscpS8rI6jp+qaFA6nwHl6PQr+7mICdhYT9yRkljv2bGGwI030pgQjryF11/O1lg5eVOKONfrKukZkY",
+	"ge3CF7yTroVG/KTFgbd3LHOndwtbrjpNBJix0X4DvH4yEJmIwPlN77uL62DMpmBIKCW/O5MV2XP1xNkW",
+	"lmXCLwq7PaRpzd3GuaktHOmC+KhikqWYJouQZVUtCvY6USoVXJ5zOOoW/Pa2kkvVr8OkL42GNTbHZSB4",
+	"TEjUhyLfuQUbPn9AblOsdHEoSkszl3VZRzVtzBCTvqS9KXIc8aSvU0xwQWjqAd46V/cWk3qwFG4mIJue",
+	"pzpkuVI2pN6oKUkmtLUVynGazt/Jd0VeXMjzh7UjADu0WswXuw6DYpA++s31EvqNV5ex/bFZn/uPRPYo",
+	"EZMAVuuI69MgDNJEwz+B0BKmHSxqCZ4ug3vTUb2Orba9TWFOXLkzoXJg0+qCnPam8ClokJ7ftVRbf7Nr",
+	"sxjZYiJOIIaTWIjDcmmww6LYtCGNZOjH7m3mv9kLc726YBpHT5Q7kCxNTiljrriF4CMdapE+ErpR4HdR",
+	"WJg2dCKRDfa1TMk+s+iUGiO0kKtCmowXto0X3cXsxYocqEfF0EtBZwCPgctgnQCZmoAjGFyGSe4Cjom1",
+	"g4L+RvSVPB/dl+k0Cll0yIfiMMnFbx/mWdLNozcbzNw7dvT+YQhQCBk7EYPEsGk2ytTjKdhGjh58dHh0",
+	"53bnwwf3v373ziE5RzSfahZ9fecdlU14Fot458NM5arNBnk+0pF1MZs7GrOo0/mK0jlufYe2Azx2ptvo",
+	"UHTHmYhmwEuLr8ufOZgLDFmjiMCpRUyFGrDow9alrXYII7S+w7GGIuTC5bTbQqbFKtojYxfbDFfzKUsk",
+	"jHrnHZF3BztmTTF47X6W9BMZlX1UFoZ1j0UWfaSbKa072nznwQu5Ix3duv/gsHP/wd137947jHC/eyoz",
+	"vY8y1c+4BSGCvZcigdOEAgQ6PQ+I3pAHtq/K2Ci4BLSSVtIEuxL6nyK8ng36qZPEqXCRmQXGid2EcMFn",
+	"Q/64A8AikfVrdrmmNInJQEgzIRvRAHglBGRq1hIWzYYa2DvVYAf4MkQH2oTUZtPJlDfBpDcEF76VpFUa",
+	"mzU3k/2ajbnFtTIHmEw5It4xP2IyR3QALtk2RDBigMqOzjPBh7AZFrVC9dh+s1UEbdrw4re5TrplLq6V",
+	"mSvsWXFxB2rCpGKTRMZqQpEjbqYLQx195r4hmp4HrNtVWSa6ORuoTAt2wvPckEOdc0Si8/gsoh6tz0kv",
+	"t+RCLZ4UumNIPmYieEDV1tA0jkps1NNJV1A4auvga40Pc4giz6oinkV/KX6DzDk4gScqnnYAmSlo7zdv",
+	"XHtaMpgMzejM0i729HgWE4IzSwXXosGo1j97Y/dN4DhYup+9sfemuQd5KopYJ/sbhcYM1DiNO5nIs2nE",
+	"RuPci7U44d1TlshcYdzc74/FWIQsHtvInujBnaMHv9u5fef9g9/tfHD33kdHRmQyPAWa68BbHTKtRDYz",
+	"Ifrg4Osd/PLW/Y/uHUXk90FnECROj0ckIj4ANw4AGlJ4irnZA54NU6F12wkcu82mhz9TRjXDjAtYp04S",
+	"U5oGNQZ8E3AJwMPDc7ueFogiyeffN3/Da4RoYbH1waNFcobdjyKOCL/IuCSk/gSsQ2ZrvBVPiggakKMx",
+	"ps5KBoZhDUcoZUtlHWl9lVNwkE4KZDTaZNoonD2sfzS7SGWQORzmhGvyyHXVI0immIrcCaOwFE4SsOj9",
+	"OGqKMKVkE2obosLMD/7RM7NLuXZLDlkUyVCkiRR+KBFUDNYoUtiNoKEUPbpNkBCtNBBpvKQiANwDqfKO",
+	"eS9yCHWFL4izOEvMyO0aL2wKX2gkuoNfVOZtoBuZWOnmDkAbZfHEo05HhW/U7RrmEJnr4NQqjfFOZ1W+",
+	"Elmmsk7BtD//z7949t2fGx7okQlninTORS8CBv9lZI3WbrPVaba+8u5Xd39n/2vN373+v1z7vff2Prh6",
+	"760PbzxoHQUoJEF7q0zoJpCJKUTeZZtM5dff//yXP/ziZ3/0/M9+NjchwiTYej5WyFk6ow334qxd2N1w",
+	"1CsLZHiK1xdyV8WBrSGYa0lts/gc358F1DtHUluG61tgkhNy1nPlBLGdE1uHZ4E4xrsDyw8NzzMsTU2k",
+	"HUtow+eVjaX28g8bLDI6HRi3PVc0crMP7x8WuAbFeCI2MQSAABdAMRexjW6hcUCeJiZzIADrHMPmWN0H",
+	"Boa+LnboEmsxe0LJIpLbcKUpzSTJcC6NJSxuuyCXfKLK1PO+nKeeiG6RQDAS2AwhbsinqTQR8MwtoK9W",
+	"Igzareb+7tZ0NFyto73zZz2/Ezx9uDYZf9uc7Ms2WBCYLRaGLsJMizex8JRnLdh4L7DR/eYNr9FM9Ix6",
+	"YXkrnhNKfSyJhGXLxREUgRiNfNmyiHPXymghJGlZHQXQ0jfayNCNclsooNI+r5gm2cNQAFJDa+vGvw2e",
+	"CXb48chQ01az2cRwzbXY51nGjut7169fa16fs3fYirxng16g6cLLQKJIDk/DRg3awYTH44yfpFObrUeU",
+	"iyAk0UAoc69aXmErGGvRsVn7Ueh9ijGrmBBngz8Atny4I6ShODF7A7j6b7d29/avXjseN5u71yQfit/G",
+	"rPTozdAF4GD2DxbHd/gbRs3tA7p7TqACDXZXznTJot/C/BmmR7wrQhb9j1//Ojz56OidneuzXRi5Y6KY",
+	"+P0xT8HNRN46SPl0rQIsOeIXnKRcnkLyoqFpw0TrRPYb7MOUd8UAMMQhMZAzYLdgtjEviscjTggTO86A",
+	"4hYP7SgUzcLoqZWJoOyah+hpmTyZM3BbMHC5Y86MRdzwrCCiZLmy7h+Lu1FqxcYVLP7ey0wyn98snS+I",
+	"V/YtGQTwbuYVPfv5P3zxz//b8x/+VeT1+T/F2bSTjeVvG84K3WKKUqJt5sFNH8Z/lIk46eYasq+cyDca",
+	"CWllPWILVbaGQyHjw+H2uBBh9W0srEaQzocDPmucCyKeaFWqTOwz4U0b12S0wVNPSlnf9vi1F5/JRJcO",
+	"pS9bYo1Aet4OWnvXm034TxMo7SjliSz3eAA3OZyhOH6bbk7B8z/4yed//ofP/vn//c03//2zn//Ds2//",
+	"13/91Xe++OnPn333T5//2c9+85/++Nl3/2+zuYsHEQZajbPuTPHwMLA0pjy2DwuyYlMP3YuVA1xG39Yf",
+	"GPiPOsXQsEjmGk6iiwtQxxOUTZk5o6VctCqkW8PAWmFASDXohrt1LwiDXiJ52inW71+++b3P/+YXn/3T",
+	"//7sj/722Xf/8V+++X3c8t/8l+988dNvff7X33r+H36Ky/uvv/rO5z/4yfNv/7xYXFfa8qqZGeHXBe3g",
+	"t65fK690psa5h7Yp+kNEHmiFDrweZG8uOzk/FcWLVG/F1cJ8KwiDiUj6gzxo75rb6LK3fAkXC2YaqhW0",
+	"A6AEQKcXuACfhgE4E+KzlnV27VZfqcpRrqFBVA57zWO5XOjGFbDZspnPRYgr2rNXJ6PVgrvh7JiaxD2u",
+	"6iR0SjVYNQ3Byt4rGbis9eViLVxmOGTfOpaVBi47jnkLl/1lmYnrgPUSo7nTGCcQv/bVw/v3mBE5qC2M",
+	"fmOTgUohQKQ7CNmJ6PKxC9PiRh42FNPOvMvT1MhyFKwE6sZCNSVBOyFpKNwr8FMkuJHeEkKsz8iIoRmX",
+	"mkNtRAdyZqtNaZYqbSQLAHNxbZAgj/0Q6ByXLPKEvJ33xDRCrD8zT09xolxBr1sU9jLnjPU2+Vj6oH0A",
+	"rYJjWyKbgk3iBQOXzZoZjyYKhDQd2kqkSsYIB8gSpBEVoqBdcLJjXbAMF55DH8Au37p+AyyTFX08XJPL",
+	"vZx2xGq54czF2lZocGbH3V3Pxgh0B4cI/3SilTtPhaxh4UfKGjGQTEKWjxMOOaB4/sl6aSluUnCzok1L",
+	"+ahteKNxrqZG7yCsZ2i0fdYSTi3hFBKOZ4p0BHY9WWdTe6S561ee0N1fmppJwRzrVnvRp5unZZ5Va2V9",
+	"JclXVimKdIVyzvFYLP191k5n2/ajUfEJ2Cc7UGl2YZ9Xrzeu/p7zokEIk/2cDgdluxsFtJQtu4y7Fop0",
+	"y/wBYFaJ7HcWuPBQV1s6a4ueVPlSy72kwRwVPPvu93/zzW89//b3nv3pXwUUB9OhcjnNeX09X9qqTvrS",
+	"YatUWFi282yGQW54u8s/VDlPbVAfAg6NRzE/a+YTnuTFV2ZTt2M55irdFjlP0rN4DsQC1DnHl5xzjGYN",
+	"MI8P1ISlRttKsJK0iNej5pXZxXPE+grCYyzxJhFCCWcf3rl3++69d8mnRGGEkLSBcZaYVrNC+OBIyDiR",
+	"/YqChthZzSTOgUlcLuHHDkrE3D5C0m3/WoVgE0lekTzvnwd5PpsWb093V6G4IZNqwm4d3Lt15/3379x+",
+	"veL1XrcqbUCsShHchWMUfN5bmhpnKLV47HxkleniXrFkSL100KvWAxuPhc1WJGcGaMdolsvtTxSTgwl4",
+	"hANreBFA1iIkVV8VYJc2uoDwRMF97JCwgPwrQM31QtO/5OoRgV/9pssWxFe9sg5gUxrwTMS2B8N4KH8Y",
+	"gaQ0OzEnEmxOrllXNom++hI68M0UBfAq6MFNvghLolkbjZ9qJdnke0qmFJQNbHvqi5xFlCEA8LLo9Kng",
+	"bXdw+1465sYHRkxo74X4r06iO0OVFQXqVmBJM6wn0Z147HxjM843Mr2QI2ve47a5ky30P7FR3v43VJAa",
+	"6iTYz1phMBlMAR+00xsbKXvGWVfc97u5n1xCR+sm2ytfh+AcPWcrI1/i0TqLwQABkTWa0CXzCdodoCvc",
+	"EeMEC6KA0Hwhgj0YNyn0olKyPyplCiFUMX0Nyfkaq7Mg1rsu6r6FDq/AgkpzzZIe6CkiE0yKSdsqC7by",
+	"TZpCG5SKhdFfDCm1uUXH0uXoEzeCTHwV8+mXNLGFBrubExezUEWhi7Zy909XBDzNJEnhdCeYcTUaCemw",
+	"m8NjCYDZAzXRgFZBaxh7IU7EIN6IEJw1erNRJHfxE8x5x2wwwAyggc1n2B3Luz1yjo0llGJ2zInPRW6z",
+	"NwAsGt1z0Vh2U8EzTETnflId5cm9GRJwI5QnMqtq2FSSF+DwFN11LAsUgrJ/bL95I6SMOQy6ohngWiIZ",
+	"120P0h80O8hei9olqcOqjSpjHz64f+vO4eHde+8WuPQNoHZi/jvKBfTejEWaQFodvWkJOoo7TuBwDk+o",
+	"chV7DSCrMp/bg+KwcgZcQ2J96f2xBIhLc6dtl7ikkC1RwgfrQhjXTAmosgRmNnPIYwEQJPPYm7ly+J+J",
+	"1Lng/kjMLYozPpE0jtKXXt6gyqAbW55UZeZoprwr4pt0WHgusuJ8mbNFfmJwQuL8brqKUSTlTDhkElKz",
+	"/pZkajQqbZ22mK4xn1KMI5gxRMZOxSivzvODW7a9ZLQh1oGFWQ5KhwrWUU3kOqHjMA/Prff09TNGtGpj",
+	"xBJjRPNCjRFu7S/TGEH0u042rL2TG4LGAlpUUYbCKe4UDK4yz+B1rhYTK/ItNZk4uRDFPgsZBFn93NxL",
+	"drXZdK53W+++XVR9gsEgtlDIwCunQzKGk9DkAoEgSxDDEgrYZBAIqzD6zD09slN4eUwGHz8JltoDqLRE",
+	"JrrCyF9FXiNSxc2yAat73IMeSasAum17J+9oRcJiiRfNNLmHTa45Duusq0jDKxYDb/myBEqzVdtQdTop",
+	"Z1oBXNWhvHbzvZg6yGBCtOV2fDUUjJgU2gyQZHPFkbe0D+iFpNAVvTYfa1Jli7w2SxdD0H0srNo1NuJZ",
+	"niDy9xtYO5/+xqjPmE9DNpap0JpFg0TnKps23DudSRLng6jAjsqN+qNRn3NIf29eTKl9VFlSsx8JTM8o",
+	"LYJg58qvOiRVFlm52Sj3ZPG1j3IVMcmzTE3QuJBoWEsah8Iw23J+meEkhLBsiLDQbRb5om90k0UQZ9pJ",
+	"4uimHw7c8v8Smu1BL/sEFXjiDNQ3LdZKRyrTGunQ03JrzZsOZhkRUGzx4Z4H2Im4dwVgWrmJ3QY7SFOK",
+	"G0ZoyVSYZTfnyKtkASYisy6wq4imVJpy6I849Ebs1QwpTR0xjFqhf0QAD9Opo4SZCyNPhAdjXbmGsxCc",
+	"UEwRrE+YyYxyQj4Qw3mu/b4DfDsD6Rp8CzhAkIiSwhR4DlX7zRDWqNb/oVn/d5I0B8DaJUN1NTvs6plh",
+	"ozq0YNz2xxUjIvH1p0sHQYYezHcsaqKojIChzI2DVY3mdMNo0TCdm2DVkR6MRka6WjrQYo3sGV66x/al",
+	"0hiEHA+heJe1fQVhMJbFXw/DGXg9wxjMRzuPOOALAmcwg7rttWD+/shvZflEbGof3f0Gu0VOMbCDeU43",
+	"tBrjNzIl5yFUrmzulTC5lBQNsCCQmGmhF6vWxYNoXL0Wy1lbg5X10CAQ2XJ5xYZh4iHWF4eIZGbEYJyv",
+	"tRA12LvJIyzPl491xPYsQJdh40CAEHnKW5DynD94r91EqbJq2mSs8Kc85I/fF7KfD6BkWhgME+n+Dudg",
+	"FlfZ0RPKKagagGU8K686xDIvuxVGoLGhqV6dAjB7RMC0ibgPFwwJzCRL816XTdqWK7PkAypXqgxtog12",
+	"gMJALyG0uqFDA05V97QQUoqyCEMeo93c+U0o04TnLE56PcgOzWy1Yb8Vo0mdcC1MF0PKuZaQJSPHuQgL",
+	"mWumSGQGoHGUp+JSzA8VuU6Ko53E7P33Dj84ZHGCZukhPxVtOyOXd5TE1t1OcfJqnOuEZgWdNRbdSk8Q",
+	"Km1JT2VD0JJinosdsAuudzbtNrlsdNqqm0BhyhLYGYPL1UZDO4NdGib/vhE2gxVevgUi5MXWlDHs3gxq",
+	"mern5HtzkkBCqbW+y9X6YNVDJsXkIhS7K2DxWBLHCYYpumKAYB+9e6ecS4jt2OhMdK5STek+XKiMgY7l",
+	"yc+cDUU+ULHNtekOBFWtzkRP5F1QBlAPoPxDhHaY8MRiW4DfyREk6wJzAUWoF5UwTFy+IprgjAhiJucS",
+	"8VFdaVtsztmkv0JG0Tmfovs0LopJJ5kFHR1LDUW72UfkoLWDQolm3/AO5yctIV/aV26Enpph5kmOUwT6",
+	"F5moCIE1UwEV4p6abIUJRktZTtj7GneZIntNV7/HrBw+vOoB2ZwFtQiHIWhfNaKI6Sxo7zXXyIODmV5q",
+	"DhxYLgtb4SaetA2siWd4szaJFtrOUkgLf0b9EjSgWqpVSliGYJakO7BVLUFausnMwk7RfCKV8+N7NLH2",
+	"INUepE0CbYG6zyJt2cO3NeKWS6/Zv/q0mrUSS1xoO33fEAFNIyQ7ZDFIC7LcNqyfHgP3Lxt5Q0RIiscW",
+	"mVEbxgPQ3yUcaqnQLnUsZzCYNAVg+BG5WMLEwnCDAwtBAIqY5cTxUixjD2ZLi18Nlxkgpx1LPJZqTCIA",
+	"L8FAJbkrM38sv/zlryH7aXz5yxU8Hxk5FbOVRDmIUQN+OrFjVIMgkMfGpIDWlmhmRkhd3V8gPZi+LUYn",
+	"PQoto1ZSaJbIbjqGwBmjP2EJnhyMjDRCK1IA86bVvWd3EVAPJOsrF0KDq4GyECDEoakXtS5Yv9RsKwKg",
+	"jlNhxRu0l5K8Ai8VEW2gkJpdR41SyK6AuKtWaZ+dmIGSms5ZpAH69A0Kx4Egupt+YRYFmqZTa00zbx7L",
+	"3VKzDpccAObhxaGRrnQOln4b6wNH3i1WzKfHcq96eD2Ufu3lgFf38dUe1zBwGxJ4LA9IsLODxiMEIYIe",
+	"XymUZYwJzESfZzG4HKyZA9FXLcbEWJMe5M4vArtR6UGz8fqmBY/LUYOnFCf8EYL24LKXiiCmMW2tra+U",
+	"xdYWjgAZVjhEQzidNgiht2H1eF5yVf2qd3Wg4qEXdAVm9aKkMjvE7ymw0p3s0izgYGGG1pAn0lWethUe",
+	"OeslvXxgV8rM0lltEunmjceWrg/UIBqMZZyJGNZ/pFRKlrWJyk7pxt7i3QERB8AJNaqIjZEEGykghNrY",
+	"Q6jdZHQL07vVLDCgFEnGG5FpUOzcUjLPVNpmUu0ALEf0Jt5XbZcDUWTNca4AU/EUqahIh/B0GvXYXNZY",
+	"edoHTciqCPOqgJnjgXRBng5yH+hsP9E5EFquGQf+QMj4FrHE+cR6IK3AeQhtAYdjabSQReD6UuWdnhFX",
+	"0CrVaoaGd/LRSKM/zOu9qF3GeGqUzGnoVaWay+U7lsjkGhToSBG2CwsB2LX0zi8oV0muRdoLt60TUKhM",
+	"a0dJkBl/BTOO6WNlo4/hfRcWelErMC9Ugamz8V5iJeGSNIPxiTltJ2KnQDJaoBocEFNG37rLS3OQUyiC",
+	"21odHP1G/rvkijbMzrrfKr3O92W3Ikis0q9D5dkx9HbVO/c1lcVXm2gfX9rqjMPI2dwTmV/bL+zticxF",
+	"X2SLG6T4saxjVmMdN9RHWmR3by9uGOKV13SoAwTX6g71l85DYE7HOh4Cd8ILKJm6SvRW1v/5FS27Am5a",
+	"bzEopuSnQw9lD34aZyK0EamzzoMNas4vKp57YKkP1nUv0mlGRjWnS87UySeim4csshC0QEwiinPFi1tU",
+	"yNKuTgYVsyWNnlQ2yqBCr58t2urj43n4V178lBRkXY9iEY/xZoAseuDGbERRWUTxADenvy0WNBknsJJb",
+	"aHQe3AbbhEU8R9OG1/aE0AGtYG8HaXVJTS0V8W9KdmzqlmmW+gT3rScZU5ARllp1veWTpCtsS14RZbQm",
+	"qYxST+eBA6v5wmWCBp4odUrWM+dR8LlFu7W7F85wpXbQVeNMi479uMh/AZWw5bUWfP79H372q19/8dN/",
+	"QiBpFCqhUu6V4vM5dtIO9neDAt6ZJNjhKIX84NK5DtrB2/fvv3f33rudW/fvvXP3wQfroNqaHbhkqL8N",
+	"lnelhCDvnrlsFSy4hYOg/J9yCS4CrYLL4KXU2ASgBAEJi8sRtOHlJXvmc3DM3AEpbT5tZ8NcnM1OxFYq",
+	"DR6SlWEAfZT4GgWw9pIUeTZfE7cAqWJW3ABOu5HI8HC56nPFXMRE50lXL0T+M6f7sHjtAihegWdqyz3u",
+	"enUFW6233F+dDBDzb7zVuHr2pSbgNkNEm08fbn/Fb4FwcKbpAkUIm3NkBwmQy7UcvrmJwCxrhSAO0nZp",
+	"jbeSrL3bgq0suBQYK95fNVS8T8YCyH6gcFyZ826+IAbuvNXmLcJwX714uv564XT9Opru8qPp+ouD6ehm",
+	"bHZhrzzJef8pasapyBeWvccunAUPCtzpnE+NkjiL7ICOun7hztMUZyzViYqniAYzr8DdhgEc8X6wXY3Y",
+	"+lxexrnE3YIMvv66hxEMMmsm+PbvGcp83vT6YRiMxhXs6sNxvvggnhfZPRuWoF97YV7iK3AQY65/31m9",
+	"kpyJx4nO9fo3opIuX3EfnyFX3bLvreQU+Tck3dDCrCPhuDWvucklSzlzkgbcLoycC43ignbteGPhZ2O2",
+	"83CRB8FePHNwokwM1SMRUQ4AiUEU6uicmxGP44gJibV+MJiEIntIFYZ1sAhkB3ZJXABjIp2E5eJXIA08",
+	"R8kqnANgYxHZ7SOq7enynxOMW8IxWVRX2+GAU2QY5TnzTDAexyKuCOSHHi3L3Nx4ng9KlnMex2Ybx60g",
+	"DMa7ARAKs8TwcC9YpxCNIZIwyMsuRGMWDMy1OHT8N+0HzGM3eLgtxJGb2mIK9zUUxrUFY3nNAtRrS+qG",
+	"lPeIn3pUV41zDGkDwgVxgOO8+DmRuWJJvql0M7ISDo+HiYQIxJ0VDKoHo5HN8b84myq5bAg35K0woDj4",
+	"jhQT+7S1WzxGQDX6Ya8EzUYPrxZWWPt9c3d/yypKbg3OUh6K+EQHvAD2VUzKr+2q29lVcU1PpvOQthhj",
+	"zUejZfFXs/dBD03nUFB/YU7jA0LUwnTG+S8phzHpS5WJAmcVK4vNc+yD0QhbJCTKzbm29UGUSuV50KSG",
+	"6RjhBCMLZGxB108gRjxfIfduxscafP6ff/Hsuz83ugsEOONdLGCwyVe6t1m05lMCS1xtQjchf2WKafWb",
+	"TOXX3//8lz/84md/9PzPfjY3IYIC33o+zjW0bEYb7sVZu7C74aifrgFOggd5fcFuVYtincZXi1Vrsgk8",
+	"krMBXYh3di7sYrVkvYpE+GVJ8KRajnhfxMyc5wJoOpE6h6qSrBgzwqdV8pbLTlO4kGIR1RSQhLmPN0Mn",
+	"vojsAqy3RuC+W9bptHu3VsYBsHWEE6CZ1XbrVyp7AOGf4OJvRp0GgqdovKlU4b6CP2/FhtfaBTNh0R0j",
+	"cvbHD0vTH4juaUHYSHGzVbi96dOcKqc+Gp+kSZcmD0a4hXN/AL9e3tQ3PR+rLZcDc3JVyyWkUQ+TfsbL",
+	"dftWW79y10+CE66T7sHYHKaPHxoucCJ4JrL3xNQ+0AIAiOFPM1TM8KwIJjlC3DzzcxAG4ywN2sEVpJg4",
+	"xNkP3lEZQ6BzVwNJFmXX2za9pYhUNpPvqTRVEzSL2KwLtHvMIz+ZDiApEWGzEJPO62Ck0hRTizGRy+Vr",
+	"+ajKLrd9FtOvokMIpbTHUZcToC27X4HRI/q9bjBDF5P+OCuQPH10RFjqL2nG4zgzdwqXRsRGUzaCxwhK",
+	"RZXGDNSlYtzicU6ZtFDSYaBSrIh1WABQU0D8WIuOjWiKwEidQcvCg73EKHrezZNHwoU/gUshiRs+5Br+",
+	"ohesJNSIwYpIpeLbkEXnwAG/pCmtAE6BdhndJC5Q3nQsenycuqcu9h6SBHygxNJrVSM7TPrS7CXkbnM2",
+	"ESdAyAmL1fyoxv7hpOtTPUU7HDopUOQhtPzdgiVMC7sSIrDRXj7iMtEDIALUWXH2Kvr7SFsCgrJDplKh",
+	"G1RnBVcvQkRSQEMrEsCpVksRrOaO79SD7aQU/SRj3XGWmUnRBuF8hjyROac7UFhAe8eSOVQDRIA8Mu1S",
+	"IjQOxMwZz4EFhCwGcCKgBAgAHCOwAdYQMWtkp4Op/t6VdkiFPE1L4K3orDH3rOjBnHFbCA7r4mioL2So",
+	"RyL78LZNVOeZMBMCg4v5BMdiOJa/tCWQZlgxC4o7kbpdoEiF5WVH6Hc0SIbFGsK8qI4RrB3g9GohcGln",
+	"sAEcYIMG7xRuzixqdGlZsEze/EwKvIfSRkdgbqaXwpn5YmEgmU6LEwff+O12ubSoyvZMQGa2F3y4mGJI",
+	"LnOCKYHLhFRSIxG3y2wIUa5dQT0ABCjccbYuja3HZpbwhHdPU9X3sn4asw7+ZCEdO4VwLNVzWK0h0+Pu",
+	"wJyjSA81oA9HYsiTNPIaHXApRVrVJhhFMziwhkL0ZaKR6IPEkPAUgAySx4Qp6pFOf8zURkX7B4ZlEioB",
+	"FqzhXecsrWCkBRJZkrER74oQUTuwkROecowPL3Giqo4f4LnUfDpTS9L2iE9dcK2PEetld0IrFc1/YL9D",
+	"BHKXcYaw9WHBEAwtgQNjazIR1TKESDK3M67HciTvfMcfCjVKRUgrROwaoFnoXGKLBeGfC8kF2FK3dS5i",
+	"Ym4BAd+FIgFzDxYh6WL3jKfCFYoAipXxRFuWowx/Gdp3oEqmSj32gj9U8UQLJUFYfZL8nmbDUuGPAtAZ",
+	"cCh0nxzP4qnbCZ8BZoBQCkQl0bl59ZFz2PuHCkewQApMFXcnkZigHo/MkLTKvGZIiH768Ol/DwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -124,46 +124,40 @@ func (q *Queries) ContactCount(ctx context.Context, companyID int64) (int64, err
 }
 
 const contactCountTagged = `-- name: ContactCountTagged :one
-SELECT count(*) AS scanned, count(*) FILTER (
-    WHERE NOT EXISTS (
-            SELECT FROM unnest($1::bigint[]) AS a (tag_id)
-            WHERE NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = a.tag_id AND m.user_id = s.user_id)
-        )
-        AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY ($2::bigint[]) AND m.user_id = s.user_id)
-) AS contacts
+SELECT count(*)
 FROM (
-    SELECT m.user_id FROM tag_contacts m WHERE m.tag_id = $4::bigint
+    SELECT m.user_id FROM tag_contacts m WHERE m.tag_id = $2::bigint
     UNION ALL
-    SELECT o.user_id FROM contacts o WHERE $4::bigint = 0 AND o.company_id = $5
-    LIMIT $3::integer
+    SELECT o.user_id FROM contacts o WHERE $2::bigint = 0 AND o.company_id = $3
+    LIMIT $1::integer
 ) s
+WHERE NOT EXISTS (
+        SELECT FROM unnest($4::bigint[]) AS a (tag_id)
+        WHERE NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = a.tag_id AND m.user_id = s.user_id)
+    )
+    AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY ($5::bigint[]) AND m.user_id = s.user_id)
 `
 
 type ContactCountTaggedParams struct {
-	TagIds    []int64
-	NotTagIds []int64
 	ScanLimit int32
 	TagID     int64
 	CompanyID int64
+	TagIds    []int64
+	NotTagIds []int64
 }
 
-type ContactCountTaggedRow struct {
-	Scanned  int64
-	Contacts int64
-}
-
-// ContactCountTagged counts the contacts of ContactListTagged among the first scan_limit that are looked at, and says how many it looked at.
-func (q *Queries) ContactCountTagged(ctx context.Context, arg ContactCountTaggedParams) (ContactCountTaggedRow, error) {
+// ContactCountTagged looks at scan_limit contacts, and counts those of them that ContactListTagged would return.
+func (q *Queries) ContactCountTagged(ctx context.Context, arg ContactCountTaggedParams) (int64, error) {
 	row := q.db.QueryRow(ctx, contactCountTagged,
-		arg.TagIds,
-		arg.NotTagIds,
 		arg.ScanLimit,
 		arg.TagID,
 		arg.CompanyID,
+		arg.TagIds,
+		arg.NotTagIds,
 	)
-	var i ContactCountTaggedRow
-	err := row.Scan(&i.Scanned, &i.Contacts)
-	return i, err
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const contactDelete = `-- name: ContactDelete :execrows

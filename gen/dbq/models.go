@@ -201,6 +201,34 @@ type Contact struct {
 	Attributes []byte
 }
 
+// An uploaded list of contacts, and how far its rows are stored. Written by internal/contact: a portion of rows and the numbers that count it are stored in one transaction, so that any server can go on behind row_no.
+type ContactImport struct {
+	ID        int64
+	CompanyID int64
+	FileName  string
+	// the list; no foreign key: the upload is deleted when the import ends; null: it has ended
+	UploadID *int64
+	// the tag that gets the contacts; null: none
+	Tag    *string
+	Status string
+	// number of the last row that was worked up, as a spreadsheet program shows it
+	RowNo int64
+	// rows that were worked up, which are not empty
+	Rows int64
+	// contacts that did not exist
+	Added int64
+	// contacts that existed and were changed
+	Changed int64
+	// rows of which nothing was stored
+	Invalid int64
+	// why the rest of the list could not be read: a fault.Field as JSON; null: it could
+	Failure []byte
+	// the user; no foreign key: the configured user is in no table
+	CreatedBy  string
+	CreatedAt  time.Time
+	FinishedAt *time.Time
+}
+
 // A country, or any other set of phone numbers that routes can name. Written by internal/directory.
 type Country struct {
 	ID int64

@@ -44,6 +44,7 @@ import (
 	"lksms/internal/taskmetric"
 	"lksms/internal/template"
 	"lksms/internal/tracing"
+	"lksms/internal/upload"
 )
 
 // Options configures an App.
@@ -131,6 +132,7 @@ type App struct {
 	Statistics    *statistics.Service
 	Jobs          *job.Service
 	Contacts      *contact.Service
+	Uploads       *upload.Service
 	Teller        *alert.Teller
 	Pusher        *push.Pusher
 	DB            *postgres.DB
@@ -182,7 +184,8 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	alerts := alert.New(db, settings, o.Secrets, alert.Options{Host: host, Folders: o.Folders}, metrics)
 	changes := audit.New(db, settings)
-	contacts := contact.New(db)
+	uploads := upload.New(db)
+	contacts := contact.New(db, uploads, settings)
 	notifications := notification.New(db, tasks, contacts, o.PlatformURL, tracer, metrics)
 	teller := alert.NewTeller(db, settings, o.Secrets, notifications, contacts, o.Outbound)
 	forgetter := notification.NewForgetter(db)
@@ -227,6 +230,9 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "age-tasks", Interval: 5 * time.Second, Routine: true, Run: tasks.Age},
 		sweep.Job{Name: "run-notifications", Interval: time.Second, Routine: true, Run: notifications.Run},
 		sweep.Job{Name: "empty-deleted-tags", Interval: 10 * time.Second, Run: contacts.EmptyTags},
+		sweep.Job{Name: "import-contacts", Interval: time.Second, Limit: 30 * time.Minute, Run: contacts.Import},
+		sweep.Job{Name: "forget-contact-imports", Interval: 10 * time.Minute, Run: contacts.ForgetImports},
+		sweep.Job{Name: "forget-uploads", Interval: 10 * time.Minute, Run: uploads.Forget},
 		sweep.Job{Name: "match-receipts", Interval: 2 * time.Second, Routine: true, Run: receipts.Match},
 		sweep.Job{Name: "forget-callbacks", Interval: 10 * time.Minute, Run: receipts.Forget},
 		sweep.Job{Name: "make-partitions", Interval: 10 * time.Minute, AtStart: true, Run: counts.MakePartitions},
@@ -248,7 +254,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
-		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Jobs: jobs, Contacts: contacts, Teller: teller, DB: db,
+		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Jobs: jobs, Contacts: contacts, Uploads: uploads, Teller: teller, DB: db,
 		Pusher: pusher, streams: streams, sweeper: sweeper, tracer: tracer, options: o,
 	}, nil
 }

@@ -13,18 +13,23 @@ import (
 	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/optional"
-	"lksms/internal/phone"
 	"lksms/internal/postgres"
+	"lksms/internal/setting"
+	"lksms/internal/upload"
 )
 
 // Service manages contacts.
 type Service struct {
-	db *postgres.DB
-	q  *dbq.Queries
+	db       *postgres.DB
+	q        *dbq.Queries
+	uploads  *upload.Service
+	settings *setting.Service
 }
 
 // New returns a Service on db.
-func New(db *postgres.DB) *Service { return &Service{db: db, q: dbq.New(db)} }
+func New(db *postgres.DB, uploads *upload.Service, settings *setting.Service) *Service {
+	return &Service{db: db, q: dbq.New(db), uploads: uploads, settings: settings}
+}
 
 // Contact is what is known of one user. On a change of an existing contact, a nil field is left unchanged, and an empty
 // one is cleared. Attributes that are given replace all others.
@@ -48,15 +53,8 @@ func (s *Service) Put(ctx context.Context, companyID int64, contacts []Contact) 
 			return 0, fault.InvalidField(field("user_id"), fault.Duplicate, nil)
 		}
 		seen[c.UserID] = true
-		if optional.Value(c.Phone) != "" {
-			number, err := phone.Normalise(field("phone"), *c.Phone)
-			if err != nil {
-				return 0, err
-			}
-			c.Phone = &number
-		}
-		if email := optional.Value(c.Email); email != "" && !isEmail(email) {
-			return 0, fault.InvalidField(field("email"), fault.WrongFormat, nil)
+		if err := c.normalise(field); err != nil {
+			return 0, err
 		}
 		attributes, err := encodeAttributes(field("attributes"), optional.Value(c.Attributes))
 		if err != nil {

@@ -171,10 +171,10 @@ func (s *Service) Count(ctx context.Context, of Selection) (n int64, isExact boo
 	if len(found.others)+len(found.excluded) == 0 {
 		return found.contacts, true, nil
 	}
-	row, err := s.q.ContactCountTagged(ctx, dbq.ContactCountTaggedParams{
+	n, err = s.q.ContactCountTagged(ctx, dbq.ContactCountTaggedParams{
 		CompanyID: of.CompanyID, TagID: found.tagID, TagIds: found.others, NotTagIds: found.excluded, ScanLimit: countMost,
 	})
-	return row.Contacts, row.Scanned < countMost, postgres.Wrap("count contacts", err, nil)
+	return n, found.contacts <= countMost, postgres.Wrap("count contacts", err, nil)
 }
 
 // emptyBatch is the number of contacts that one statement takes out of a deleted tag.

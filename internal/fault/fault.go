@@ -73,6 +73,7 @@ const (
 	NotificationNotFound   Reason = "notification.not_found"
 	ContactNotFound        Reason = "contact.not_found"
 	TagNotFound            Reason = "tag.not_found"
+	ImportNotFound         Reason = "import.not_found"
 	TemplateNoneActive     Reason = "template.none_active"
 	DefaultContentNotFound Reason = "default_content.not_found"
 	DefaultContentExists   Reason = "default_content.exists"
@@ -102,7 +103,7 @@ var Reasons = []Reason{
 	RouteNotFound, RouteMethodNotAllowed, AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound,
 	UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
 	TaskExpired, TaskUnreachable, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, JobNotFound,
-	JobNotRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TagNotFound,
+	JobNotRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TagNotFound, ImportNotFound,
 	TemplateNoneActive, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound,
 	CountryNotFound, SenderNotFound, RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists,
 	InUse, LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
@@ -175,6 +176,12 @@ const (
 	TooManyRows     Rule = "too_many_rows"    // the maximum
 	MergedCells     Rule = "merged_cells"     // the cells
 	UnpackedTooBig  Rule = "unpacked_too_big" // bytes
+
+	// Of the columns and rows of a list.
+	NoColumn    Rule = "no_column"    // the name
+	BadColumn   Rule = "bad_column"   // the name
+	BeyondLimit Rule = "beyond_limit" // the maximum
+	Shortened   Rule = "shortened"
 )
 
 // Rules lists every rule.
@@ -185,7 +192,7 @@ var Rules = []Rule{
 	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong,
 	TooManySelected, MissingColumns, TooManyCells, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook,
 	Encrypted, Damaged, DamagedAt, CutShort, NotText, NotAValue, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns,
-	TooManyRows, MergedCells, UnpackedTooBig,
+	TooManyRows, MergedCells, UnpackedTooBig, NoColumn, BadColumn, BeyondLimit, Shortened,
 }
 
 // Place is where in a list something is wrong.

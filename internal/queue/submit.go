@@ -242,6 +242,8 @@ func (s *Service) Check(ctx context.Context, asOf time.Time, sub Submission, ori
 		c.Segments = row.segments()
 	}
 	return c, err
+}
+
 // checkLength returns request.invalid if the text is longer than the message type allows.
 func (t newTask) checkLength() error {
 	return limitsOf(t.sms, t.MessageType).Check(t.Sign, t.final.Content)

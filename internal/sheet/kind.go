@@ -34,7 +34,7 @@ func rowsOf(ctx context.Context, file File, options Options) (rows, error) {
 	case len(head) == 0:
 		return nil, wrong(fault.Empty, nil)
 	case bytes.HasPrefix(head, []byte(zipMagic)):
-		return nil, wrong(fault.NotAList, nil)
+		return openWorkbook(ctx, file, options)
 	case bytes.HasPrefix(head, []byte(oleMagic)):
 		isEncrypted, err := contains(ctx, file, utf16Of("EncryptedPackage"))
 		if err != nil {
@@ -58,6 +58,10 @@ func rowsOf(ctx context.Context, file File, options Options) (rows, error) {
 	switch {
 	case start == "":
 		return nil, wrong(fault.NoHeader, nil)
+	case isJSON(file, start):
+		return openJSON(ctx, file, head, options)
+	case start[0] == '{' && isNamed(file, ".json"):
+		return nil, wrong(fault.NotAList, nil)
 	case start[0] == '<': // a web page, or an old form of XML, which spreadsheet programs open as a list
 		return nil, wrong(fault.NotAList, nil)
 	}
@@ -66,6 +70,13 @@ func rowsOf(ctx context.Context, file File, options Options) (rows, error) {
 
 // isControl reports whether a character occurs in no text.
 func isControl(c rune) bool { return c < ' ' && c != '\t' && c != '\n' && c != '\r' && c != '\x1A' }
+
+// isJSON reports whether a text is a JSON array: its name says so, or it begins as one whose elements are objects.
+func isJSON(file File, start string) bool {
+	rest, is := strings.CutPrefix(start, "[")
+	rest = strings.TrimLeft(rest, " \t\r\n")
+	return is && (isNamed(file, ".json") || strings.HasPrefix(rest, "{") || strings.HasPrefix(rest, "]"))
+}
 
 // isNamed reports whether a file has an extension.
 func isNamed(file File, extension string) bool {

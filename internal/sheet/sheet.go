@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/text/width"
 
@@ -74,12 +75,15 @@ type Cell struct {
 	Lossy bool
 }
 
+func (c Cell) isEmpty() bool { return !c.Lossy && trim(c.Text) == "" }
+
 // Reader reads the rows of a list. One goroutine uses it.
 type Reader struct {
 	ctx     context.Context // of Open: whoever opens a list reads it
 	options Options
 	rows    rows
 	columns []string
+	places  []int // of the columns among all, of which some may have no name
 	read    int64 // rows that are not empty
 	failed  error
 }
@@ -108,8 +112,11 @@ func Open(ctx context.Context, file File, options Options) (*Reader, error) {
 
 // readHeader takes the columns from the first row that is not empty, or from what names them in its place.
 func (r *Reader) readHeader() error {
-	if named, is := r.rows.(interface{ columns() []string }); is {
-		r.columns = named.columns()
+	if objects, is := r.rows.(*jsonRows); is {
+		r.columns = objects.columns
+		for i := range r.columns {
+			r.places = append(r.places, i)
+		}
 		return nil
 	}
 	row, err := r.nextRow(r.options.Columns)
@@ -121,25 +128,38 @@ func (r *Reader) readHeader() error {
 	case row.Extra > 0:
 		return wrong(fault.TooManyColumns, r.options.Columns)
 	}
-	for len(row.Cells) > 0 && trim(row.Cells[len(row.Cells)-1].Text) == "" {
-		row.Cells = row.Cells[:len(row.Cells)-1]
-	}
 	known := map[string]bool{}
 	for i, cell := range row.Cells {
-		name := strings.Join(strings.FieldsFunc(trim(cell.Text), isBlank), " ")
+		name := nameOf(cell.Text)
 		switch {
-		case name == "":
-			return wrong(fault.UnnamedColumn, fault.Place{Row: row.No, Column: columnName(i)})
 		case known[name]:
 			return wrong(fault.DuplicateColumn, name)
+		case isLongName(name):
+			return wrong(fault.CellTooLong, fault.Place{Row: row.No, Column: columnName(i), Most: nameMost})
 		}
-		known[name] = true
-		r.columns = append(r.columns, name)
+		if name != "" {
+			known[name] = true
+			r.columns, r.places = append(r.columns, name), append(r.places, i)
+		}
+	}
+	if len(r.columns) == 0 { // formulas without a result
+		return wrong(fault.NoHeader, nil)
 	}
 	return nil
 }
 
-// Columns returns the names of the columns: not empty, without white space around them, and different from each other.
+// nameMost is the maximum length of the name of a column in characters.
+const nameMost = 200
+
+func isLongName(name string) bool {
+	return len(name) > nameMost && utf8.RuneCountInString(name) > nameMost
+}
+
+// nameOf returns the name of a column as a header shows it, in one line.
+func nameOf(text string) string { return strings.Join(strings.FieldsFunc(text, isBlank), " ") }
+
+// Columns returns the names of the columns: not empty, without white space around them, and different from each other. Empty columns without a name
+// are left out.
 func (r *Reader) Columns() []string { return r.columns }
 
 // Column returns the index of the column with a name. If no column has exactly this name, letters of another case or width and white space
@@ -170,19 +190,36 @@ func (r *Reader) Next() (Row, error) {
 	if r.failed != nil {
 		return Row{}, r.failed
 	}
-	row, err := r.nextRow(len(r.columns))
+	row, err := r.nextRow(r.places[len(r.places)-1] + 1)
 	if err == nil && r.read >= r.options.Rows {
 		err = wrong(fault.TooManyRows, r.options.Rows)
+	}
+	if err == nil {
+		err = r.arrange(&row)
 	}
 	if err != nil {
 		r.failed = err
 		return Row{}, err
 	}
-	for len(row.Cells) < len(r.columns) {
-		row.Cells = append(row.Cells, Cell{})
-	}
 	r.read++
 	return row, nil
+}
+
+// arrange gives a row one cell for each column. A column without a name has no cells, and may only be empty.
+func (r *Reader) arrange(row *Row) error {
+	cells := make([]Cell, len(r.columns))
+	column := 0
+	for i, cell := range row.Cells {
+		switch {
+		case r.places[column] == i:
+			cells[column] = cell
+			column++
+		case !cell.isEmpty():
+			return wrong(fault.UnnamedColumn, fault.Place{Row: row.No, Column: columnName(i)})
+		}
+	}
+	row.Cells = cells
+	return nil
 }
 
 // nextRow returns the next row that is not empty.
@@ -196,7 +233,7 @@ func (r *Reader) nextRow(most int) (Row, error) {
 			return Row{}, err
 		}
 		for _, cell := range row.Cells {
-			if cell.Lossy || trim(cell.Text) != "" {
+			if !cell.isEmpty() {
 				return row, nil
 			}
 		}

@@ -27,7 +27,7 @@ func cellOf(text string) Cell {
 		return Cell{}
 	}
 	value := trim(text)
-	if inner, is := strings.CutPrefix(value, `="`); is && strings.IndexByte(inner, '"') == len(inner)-1 {
+	if inner, is := strings.CutPrefix(value, `="`); is && inner != "" && strings.IndexByte(inner, '"') == len(inner)-1 {
 		text, value = inner[:len(inner)-1], trim(inner[:len(inner)-1])
 	}
 	bare := trim(strings.TrimPrefix(value, "'"))

@@ -68,6 +68,7 @@ var english = &Catalogue{
 		fault.NotificationNotFound:   "There is no such notification.",
 		fault.ContactNotFound:        "There is no such contact.",
 		fault.TagNotFound:            "There is no such tag.",
+		fault.ImportNotFound:         "There is no such import.",
 		fault.TemplateNoneActive:     "No template is active: add a template or enable one.",
 		fault.DefaultContentNotFound: "There is no such default content.",
 		fault.DefaultContentExists:   "This phone number already has a default content: change the existing one.",
@@ -151,6 +152,11 @@ var english = &Catalogue{
 		fault.TooManyRows:        "has too many rows: at most %v",
 		fault.MergedCells:        "has merged cells: split them and fill each one: %v",
 		fault.UnpackedTooBig:     "is too large when it is unpacked: at most %v bytes; delete other sheets and pictures, or send CSV",
+		fault.NoColumn:           "has no column %v: add it, or name it in the header",
+		fault.BadColumn:          "has a column whose name cannot be an attribute: %v; a name has at most 50 characters, and no braces",
+		fault.BeyondLimit:        "has more than fits: at most %v are allowed",
+		fault.Shortened:          "was shortened by the spreadsheet program, or could not be computed: format the column as text, and enter the value again",
+		fault.TooManyCells:       "has more cells than the list has columns: put texts that contain the separator into quotes",
 	},
 	place: func(p fault.Place) string {
 		text := fmt.Sprintf("row %d", p.Row)
@@ -221,6 +227,7 @@ var chinese = &Catalogue{
 		fault.NotificationNotFound:   "通知不存在。",
 		fault.ContactNotFound:        "联系人不存在。",
 		fault.TagNotFound:            "标签不存在。",
+		fault.ImportNotFound:         "导入不存在。",
 		fault.TemplateNoneActive:     "没有启用的模板：请添加或启用一个模板。",
 		fault.DefaultContentNotFound: "默认内容不存在。",
 		fault.DefaultContentExists:   "该手机号已有默认内容，请修改现有的内容。",
@@ -304,6 +311,11 @@ var chinese = &Catalogue{
 		fault.TooManyRows:        "行数过多：最多 %v 行",
 		fault.MergedCells:        "有合并的单元格，请取消合并并逐格填写：%v",
 		fault.UnpackedTooBig:     "解压后过大：最多 %v 字节；请删除其他工作表和图片，或上传 CSV",
+		fault.NoColumn:           "缺少列 %v：请添加该列，或在表头中命名",
+		fault.BadColumn:          "有一列的列名不能作为属性：%v；列名最多 50 个字符，且不能有大括号",
+		fault.BeyondLimit:        "超出上限：最多 %v",
+		fault.Shortened:          "被表格软件缩短或未能计算：请把该列设为文本格式，再重新填写",
+		fault.TooManyCells:       "的单元格多于列数：含有分隔符的文本需要加引号",
 	},
 	place: func(p fault.Place) string {
 		text := fmt.Sprintf("第 %d 行", p.Row)
