@@ -160,38 +160,6 @@ CREATE FUNCTION public.audit_spread(data jsonb, spread text) RETURNS jsonb
     END
 $$;
 
-CREATE FUNCTION public.contact_attributes_fit(attributes jsonb) RETURNS boolean
-    LANGUAGE sql IMMUTABLE
-    AS $$
-    SELECT count(*) <= 50 AND coalesce(bool_and(
-        jsonb_typeof(a.value) = 'string' AND char_length(a.key) BETWEEN 1 AND 50 AND char_length(a.value #>> '{}') BETWEEN 1 AND 500
-    ), true)
-    FROM jsonb_each(attributes) a
-$$;
-
-CREATE FUNCTION public.contacts_count() RETURNS trigger
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    most CONSTANT bigint := TG_ARGV[0];
-BEGIN
-    IF TG_OP = 'DELETE' THEN
-        UPDATE contact_counts c SET contacts = c.contacts - r.contacts
-        FROM (SELECT o.company_id, count(*) AS contacts FROM removed o GROUP BY o.company_id) r
-        WHERE c.company_id = r.company_id;
-        RETURN NULL;
-    END IF;
-    INSERT INTO contact_counts AS c (company_id, contacts)
-    SELECT a.company_id, count(*) FROM added a GROUP BY a.company_id ORDER BY a.company_id
-    ON CONFLICT (company_id) DO UPDATE SET contacts = c.contacts + excluded.contacts;
-    IF EXISTS (SELECT FROM contact_counts c WHERE c.contacts > most AND c.company_id IN (SELECT a.company_id FROM added a)) THEN
-        RAISE EXCEPTION 'contacts holds as many rows of the company as it may' -- as rows_bound
-        USING ERRCODE = 'check_violation', CONSTRAINT = 'rows_bound', TABLE = 'contacts', DETAIL = most::text;
-    END IF;
-    RETURN NULL;
-END
-$$;
-
 CREATE FUNCTION public.credentials_version_change() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -370,32 +338,6 @@ BEGIN
     RETURN NULL;
 END
 $_$;
-
-CREATE FUNCTION public.tag_contacts_count() RETURNS trigger
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    IF TG_OP = 'DELETE' THEN
-        UPDATE tags t SET contacts = t.contacts - r.contacts
-        FROM (SELECT o.tag_id, count(*) AS contacts FROM removed o GROUP BY o.tag_id) r
-        WHERE t.id = r.tag_id;
-    ELSE
-        UPDATE tags t SET contacts = t.contacts + a.contacts
-        FROM (SELECT o.tag_id, count(*) AS contacts FROM added o GROUP BY o.tag_id) a
-        WHERE t.id = a.tag_id;
-    END IF;
-    RETURN NULL;
-END
-$$;
-
-CREATE FUNCTION public.tags_forget() RETURNS trigger
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    INSERT INTO deleted_tags (tag_id) VALUES (OLD.id);
-    RETURN NULL;
-END
-$$;
 
 CREATE FUNCTION public.task_channel(of_rendering bigint) RETURNS bigint
     LANGUAGE sql STABLE
@@ -751,7 +693,7 @@ CREATE TABLE public.messages (
     traceparent text,
     batch_id bigint,
     sender_no text,
-    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
+    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
     CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
     CONSTRAINT messages_on_unclear_known CHECK ((on_unclear = ANY (ARRAY['retry'::text, 'fail'::text]))),
@@ -1587,76 +1529,6 @@ CREATE TABLE public.company_countries (
 
 COMMENT ON TABLE public.company_countries IS 'A country to which a company may send; a company without rows may send to every country. Written by internal/directory.';
 
-CREATE TABLE public.contact_counts (
-    company_id bigint NOT NULL,
-    contacts bigint NOT NULL,
-    CONSTRAINT contact_counts_contacts_range CHECK ((contacts >= 0))
-)
-WITH (fillfactor='50');
-
-COMMENT ON TABLE public.contact_counts IS 'The number of contacts of a company; no row: it never had one. Written by triggers of contacts. internal/contact locks the row before it changes contacts or tags of the company, so that these changes wait for each other.';
-
-CREATE TABLE public.contact_import_errors (
-    import_id bigint NOT NULL,
-    row_no bigint NOT NULL,
-    failure jsonb NOT NULL
-);
-
-COMMENT ON TABLE public.contact_import_errors IS 'A row of a list of which nothing was stored; of an import the first 10,000. Written by internal/contact with its portion. It holds no value of the row.';
-
-COMMENT ON COLUMN public.contact_import_errors.failure IS 'the first thing that is wrong: a fault.Field as JSON';
-
-CREATE TABLE public.contact_imports (
-    id bigint NOT NULL,
-    company_id bigint NOT NULL,
-    file_name text NOT NULL,
-    upload_id bigint,
-    tag text,
-    status text DEFAULT 'running'::text NOT NULL,
-    row_no bigint DEFAULT 0 NOT NULL,
-    rows bigint DEFAULT 0 NOT NULL,
-    added bigint DEFAULT 0 NOT NULL,
-    changed bigint DEFAULT 0 NOT NULL,
-    invalid bigint DEFAULT 0 NOT NULL,
-    failure jsonb,
-    created_by text NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    finished_at timestamp with time zone,
-    CONSTRAINT contact_imports_failed_says_why CHECK (((status = 'failed'::text) = (failure IS NOT NULL))),
-    CONSTRAINT contact_imports_progress CHECK (((added >= 0) AND (changed >= 0) AND (invalid >= 0) AND (((added + changed) + invalid) <= rows) AND (rows <= row_no))),
-    CONSTRAINT contact_imports_running_has_upload CHECK ((((status = 'running'::text) = (upload_id IS NOT NULL)) AND ((status = 'running'::text) = (finished_at IS NULL)))),
-    CONSTRAINT contact_imports_status_known CHECK ((status = ANY (ARRAY['running'::text, 'finished'::text, 'failed'::text])))
-);
-
-COMMENT ON TABLE public.contact_imports IS 'An uploaded list of contacts, and how far its rows are stored. Written by internal/contact: a portion of rows and the numbers that count it are stored in one transaction, so that any server can go on behind row_no.';
-
-COMMENT ON COLUMN public.contact_imports.upload_id IS 'the list; no foreign key: the upload is deleted when the import ends; null: it has ended';
-
-COMMENT ON COLUMN public.contact_imports.tag IS 'the tag that gets the contacts; null: none';
-
-COMMENT ON COLUMN public.contact_imports.row_no IS 'number of the last row that was worked up, as a spreadsheet program shows it';
-
-COMMENT ON COLUMN public.contact_imports.rows IS 'rows that were worked up, which are not empty';
-
-COMMENT ON COLUMN public.contact_imports.added IS 'contacts that did not exist';
-
-COMMENT ON COLUMN public.contact_imports.changed IS 'contacts that existed and were changed';
-
-COMMENT ON COLUMN public.contact_imports.invalid IS 'rows of which nothing was stored';
-
-COMMENT ON COLUMN public.contact_imports.failure IS 'why the rest of the list could not be read: a fault.Field as JSON; null: it could';
-
-COMMENT ON COLUMN public.contact_imports.created_by IS 'the user; no foreign key: the configured user is in no table';
-
-ALTER TABLE public.contact_imports ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
-    SEQUENCE NAME public.contact_imports_id_seq
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1
-);
-
 CREATE TABLE public.contacts (
     company_id bigint NOT NULL,
     user_id text NOT NULL,
@@ -1665,15 +1537,7 @@ CREATE TABLE public.contacts (
     wechat_openid text,
     email text,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    name text,
-    attributes jsonb DEFAULT '{}'::jsonb NOT NULL,
-    CONSTRAINT contacts_attributes_fit CHECK (
-CASE
-    WHEN (jsonb_typeof(attributes) = 'object'::text) THEN ((attributes = '{}'::jsonb) OR public.contact_attributes_fit(attributes))
-    ELSE false
-END),
-    CONSTRAINT contacts_lengths CHECK ((((char_length(user_id) >= 1) AND (char_length(user_id) <= 64)) AND ((char_length(phone) >= 1) AND (char_length(phone) <= 20)) AND ((char_length(dingtalk_name) >= 1) AND (char_length(dingtalk_name) <= 100)) AND ((char_length(wechat_openid) >= 1) AND (char_length(wechat_openid) <= 100)) AND ((char_length(email) >= 1) AND (char_length(email) <= 254)))),
-    CONSTRAINT contacts_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100)))
+    CONSTRAINT contacts_lengths CHECK ((((char_length(user_id) >= 1) AND (char_length(user_id) <= 64)) AND ((char_length(phone) >= 1) AND (char_length(phone) <= 20)) AND ((char_length(dingtalk_name) >= 1) AND (char_length(dingtalk_name) <= 100)) AND ((char_length(wechat_openid) >= 1) AND (char_length(wechat_openid) <= 100)) AND ((char_length(email) >= 1) AND (char_length(email) <= 254))))
 );
 
 COMMENT ON TABLE public.contacts IS 'A person whom a company may notify, with the addresses on each channel. Written by internal/contact.';
@@ -1687,10 +1551,6 @@ COMMENT ON COLUMN public.contacts.dingtalk_name IS 'null: no address on the chan
 COMMENT ON COLUMN public.contacts.wechat_openid IS 'null: no address on the channel wechat';
 
 COMMENT ON COLUMN public.contacts.email IS 'null: no address on the channel email';
-
-COMMENT ON COLUMN public.contacts.name IS 'what messages call the person; null: not known';
-
-COMMENT ON COLUMN public.contacts.attributes IS 'texts by name, for the placeholders of templates';
 
 CREATE TABLE public.countries (
     id bigint NOT NULL,
@@ -1759,7 +1619,7 @@ CREATE TABLE public.default_contents (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     company_id bigint DEFAULT 1 NOT NULL,
-    CONSTRAINT default_contents_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200)))
+    CONSTRAINT default_contents_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024)))
 );
 
 COMMENT ON TABLE public.default_contents IS 'The text that is sent once to a phone number when a submission has none. Written by internal/template.';
@@ -1782,12 +1642,6 @@ ALTER TABLE public.default_contents ALTER COLUMN id ADD GENERATED ALWAYS AS IDEN
     NO MAXVALUE
     CACHE 1
 );
-
-CREATE TABLE public.deleted_tags (
-    tag_id bigint NOT NULL
-);
-
-COMMENT ON TABLE public.deleted_tags IS 'A tag that was deleted, and may still have rows in tag_contacts. Written by a trigger of tags, and deleted by internal/contact after these rows.';
 
 CREATE TABLE public.deliveries (
     id bigint NOT NULL,
@@ -2045,7 +1899,7 @@ CREATE TABLE public.messages_default (
     traceparent text,
     batch_id bigint,
     sender_no text,
-    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
+    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
     CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
     CONSTRAINT messages_on_unclear_known CHECK ((on_unclear = ANY (ARRAY['retry'::text, 'fail'::text]))),
@@ -2968,38 +2822,6 @@ ALTER TABLE public.subscribe_messages ALTER COLUMN id ADD GENERATED ALWAYS AS ID
     CACHE 1
 );
 
-CREATE TABLE public.tag_contacts (
-    tag_id bigint NOT NULL,
-    company_id bigint NOT NULL,
-    user_id text NOT NULL
-);
-
-COMMENT ON TABLE public.tag_contacts IS 'A contact that a tag holds. Written by internal/contact. tag_id has no foreign key: a tag may hold a million contacts, and is deleted at once; a sweep deletes its rows here, which deleted_tags names.';
-
-CREATE TABLE public.tags (
-    id bigint NOT NULL,
-    company_id bigint NOT NULL,
-    tag text NOT NULL,
-    contacts bigint DEFAULT 0 NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT tags_contacts_range CHECK ((contacts >= 0)),
-    CONSTRAINT tags_tag_length CHECK (((char_length(tag) >= 1) AND (char_length(tag) <= 100)))
-)
-WITH (fillfactor='50');
-
-COMMENT ON TABLE public.tags IS 'A tag of a company, which holds contacts. Written by internal/contact; contacts by triggers of tag_contacts.';
-
-COMMENT ON COLUMN public.tags.contacts IS 'how many contacts it holds';
-
-ALTER TABLE public.tags ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
-    SEQUENCE NAME public.tags_id_seq
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1
-);
-
 CREATE TABLE public.task_counts (
     company_id bigint NOT NULL,
     pending_new bigint NOT NULL,
@@ -3134,18 +2956,50 @@ CREATE VIEW public.task_totals AS
 
 COMMENT ON VIEW public.task_totals IS 'The exact numbers of tasks of each company in each state: task_counts, and what facts still holds. Both are read at one moment.';
 
+CREATE TABLE public.template_versions (
+    template_id bigint NOT NULL,
+    version integer NOT NULL,
+    template_content text NOT NULL,
+    language text,
+    translations jsonb NOT NULL,
+    sign text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    created_by text DEFAULT NULLIF(current_setting('lksms.actor'::text, true), ''::text)
+);
+
+COMMENT ON TABLE public.template_versions IS 'One row is the texts of a template at one time; the one with the greatest version is current. Written by internal/template; deleted with the template.';
+
+COMMENT ON COLUMN public.template_versions.created_by IS 'name of the user who set these texts; null: nobody did through the service, or before versions were kept';
+
 CREATE TABLE public.templates (
     id bigint NOT NULL,
     template_name text NOT NULL,
     template_content text NOT NULL,
-    is_active boolean DEFAULT true NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     send_type text DEFAULT 'realtime'::text NOT NULL,
     companies text[] DEFAULT '{}'::text[] NOT NULL,
+    given_no text,
+    template_no text GENERATED ALWAYS AS (COALESCE(given_no, ('template-'::text || (id)::text))) STORED NOT NULL,
+    scene text DEFAULT ''::text NOT NULL,
+    purpose text DEFAULT ''::text NOT NULL,
+    status text DEFAULT 'active'::text NOT NULL,
+    is_active boolean GENERATED ALWAYS AS ((status = 'active'::text)) STORED NOT NULL,
+    language text,
+    translations jsonb DEFAULT '{}'::jsonb NOT NULL,
+    sign text,
+    version integer DEFAULT 1 NOT NULL,
+    CONSTRAINT templates_given_no_free CHECK ((given_no !~ '^template-[0-9]+$'::text)),
+    CONSTRAINT templates_given_no_length CHECK (((char_length(given_no) >= 1) AND (char_length(given_no) <= 50))),
+    CONSTRAINT templates_language_length CHECK (((char_length(language) >= 2) AND (char_length(language) <= 35))),
+    CONSTRAINT templates_purpose_length CHECK ((char_length(purpose) <= 200)),
+    CONSTRAINT templates_scene_length CHECK ((char_length(scene) <= 64)),
     CONSTRAINT templates_send_type_known CHECK ((send_type = ANY (ARRAY['realtime'::text, 'scheduled'::text]))),
-    CONSTRAINT templates_template_content_length CHECK (((char_length(template_content) >= 1) AND (char_length(template_content) <= 200))),
-    CONSTRAINT templates_template_name_length CHECK (((char_length(template_name) >= 1) AND (char_length(template_name) <= 100)))
+    CONSTRAINT templates_sign_length CHECK (((char_length(sign) >= 1) AND (char_length(sign) <= 20))),
+    CONSTRAINT templates_status_known CHECK ((status = ANY (ARRAY['draft'::text, 'in_review'::text, 'active'::text, 'disabled'::text, 'voided'::text]))),
+    CONSTRAINT templates_template_content_length CHECK (((char_length(template_content) >= 1) AND (char_length(template_content) <= 1024))),
+    CONSTRAINT templates_template_name_length CHECK (((char_length(template_name) >= 1) AND (char_length(template_name) <= 100))),
+    CONSTRAINT templates_translations_object CHECK ((jsonb_typeof(translations) = 'object'::text))
 );
 
 COMMENT ON TABLE public.templates IS 'A text for submissions. Written by internal/template.';
@@ -3154,53 +3008,24 @@ COMMENT ON COLUMN public.templates.send_type IS 'realtime: sent at once; schedul
 
 COMMENT ON COLUMN public.templates.companies IS 'company_no of the companies that may use it; empty: all. An array cannot have a foreign key, so the deletion of a company checks it.';
 
+COMMENT ON COLUMN public.templates.given_no IS 'template_no as an administrator chose it; null: it is made from the id';
+
+COMMENT ON COLUMN public.templates.scene IS 'what the message is about, such as registration; for lists only';
+
+COMMENT ON COLUMN public.templates.purpose IS 'explanation for administrators';
+
+COMMENT ON COLUMN public.templates.status IS 'only active ones are sent; voided is final';
+
+COMMENT ON COLUMN public.templates.language IS 'language of template_content (BCP 47); null: not known';
+
+COMMENT ON COLUMN public.templates.translations IS 'texts with the same placeholders, by language';
+
+COMMENT ON COLUMN public.templates.sign IS 'signature of a message whose submission has none; null: that of the sender';
+
+COMMENT ON COLUMN public.templates.version IS 'counts the changes of template_content, language, translations and sign; 1: as it was created';
+
 ALTER TABLE public.templates ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.templates_id_seq
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1
-);
-
-CREATE TABLE public.upload_parts (
-    upload_id bigint NOT NULL,
-    part integer NOT NULL,
-    bytes bytea NOT NULL,
-    CONSTRAINT upload_parts_bytes_length CHECK (((octet_length(bytes) >= 1) AND (octet_length(bytes) <= 262144)))
-);
-ALTER TABLE ONLY public.upload_parts ALTER COLUMN bytes SET STORAGE EXTERNAL;
-
-COMMENT ON TABLE public.upload_parts IS '262,144 bytes of an upload, less in the last part. Written once by internal/upload.';
-
-COMMENT ON COLUMN public.upload_parts.part IS 'from 0';
-
-CREATE TABLE public.uploads (
-    id bigint NOT NULL,
-    company_id bigint NOT NULL,
-    submitted_by text NOT NULL,
-    name text NOT NULL,
-    size bigint,
-    used_by text,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT uploads_name_length CHECK ((char_length(name) <= 255)),
-    CONSTRAINT uploads_size_not_negative CHECK ((size >= 0)),
-    CONSTRAINT uploads_used_are_complete CHECK (((used_by IS NULL) OR (size IS NOT NULL))),
-    CONSTRAINT uploads_used_by_length CHECK (((char_length(used_by) >= 1) AND (char_length(used_by) <= 100)))
-);
-
-COMMENT ON TABLE public.uploads IS 'A file that a request brought, until it is worked up. Written by internal/upload; the package that works it up deletes it.';
-
-COMMENT ON COLUMN public.uploads.submitted_by IS 'the user who sent it; no foreign key: the configured user is in no table';
-
-COMMENT ON COLUMN public.uploads.name IS 'of the file, as its owner calls it; may be empty';
-
-COMMENT ON COLUMN public.uploads.size IS 'bytes; null: it is still being received, or its request was broken off';
-
-COMMENT ON COLUMN public.uploads.used_by IS 'what needs the file, as in "batch 17"; null: nothing yet, and the file is deleted after an hour';
-
-ALTER TABLE public.uploads ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
-    SEQUENCE NAME public.uploads_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -3320,15 +3145,6 @@ ALTER TABLE ONLY public.companies
 ALTER TABLE ONLY public.company_countries
     ADD CONSTRAINT company_countries_pkey PRIMARY KEY (company_id, country_id);
 
-ALTER TABLE ONLY public.contact_counts
-    ADD CONSTRAINT contact_counts_pkey PRIMARY KEY (company_id);
-
-ALTER TABLE ONLY public.contact_import_errors
-    ADD CONSTRAINT contact_import_errors_pkey PRIMARY KEY (import_id, row_no);
-
-ALTER TABLE ONLY public.contact_imports
-    ADD CONSTRAINT contact_imports_pkey PRIMARY KEY (id);
-
 ALTER TABLE ONLY public.contacts
     ADD CONSTRAINT contacts_pkey PRIMARY KEY (company_id, user_id);
 
@@ -3349,9 +3165,6 @@ ALTER TABLE ONLY public.default_contents
 
 ALTER TABLE ONLY public.default_contents
     ADD CONSTRAINT default_contents_pkey PRIMARY KEY (id);
-
-ALTER TABLE ONLY public.deleted_tags
-    ADD CONSTRAINT deleted_tags_pkey PRIMARY KEY (tag_id);
 
 ALTER TABLE ONLY public.deliveries
     ADD CONSTRAINT deliveries_pkey PRIMARY KEY (id);
@@ -3452,15 +3265,6 @@ ALTER TABLE ONLY public.statistics
 ALTER TABLE ONLY public.subscribe_messages
     ADD CONSTRAINT subscribe_messages_pkey PRIMARY KEY (id);
 
-ALTER TABLE ONLY public.tag_contacts
-    ADD CONSTRAINT tag_contacts_pkey PRIMARY KEY (tag_id, user_id);
-
-ALTER TABLE ONLY public.tags
-    ADD CONSTRAINT tags_company_id_tag_key UNIQUE (company_id, tag);
-
-ALTER TABLE ONLY public.tags
-    ADD CONSTRAINT tags_pkey PRIMARY KEY (id);
-
 ALTER TABLE ONLY public.task_counts
     ADD CONSTRAINT task_counts_pkey PRIMARY KEY (company_id);
 
@@ -3473,14 +3277,14 @@ ALTER TABLE ONLY public.task_jobs
 ALTER TABLE ONLY public.task_partitions
     ADD CONSTRAINT task_partitions_pkey PRIMARY KEY (first_day);
 
+ALTER TABLE ONLY public.template_versions
+    ADD CONSTRAINT template_versions_pkey PRIMARY KEY (template_id, version);
+
 ALTER TABLE ONLY public.templates
     ADD CONSTRAINT templates_pkey PRIMARY KEY (id);
 
-ALTER TABLE ONLY public.upload_parts
-    ADD CONSTRAINT upload_parts_pkey PRIMARY KEY (upload_id, part);
-
-ALTER TABLE ONLY public.uploads
-    ADD CONSTRAINT uploads_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.templates
+    ADD CONSTRAINT templates_template_no_key UNIQUE (template_no);
 
 ALTER TABLE ONLY public.user_addresses
     ADD CONSTRAINT user_addresses_pkey PRIMARY KEY (network, username);
@@ -3518,10 +3322,6 @@ CREATE INDEX audit_entity_key_idx ON public.audit USING btree (entity_key, at, i
 CREATE INDEX business_ends_recorded_at_idx ON public.business_ends USING btree (recorded_at);
 
 CREATE UNIQUE INDEX callbacks_once_idx ON public.callbacks USING btree (sender_no, body_hash) WHERE (body_hash IS NOT NULL);
-
-CREATE INDEX contact_imports_company_idx ON public.contact_imports USING btree (company_id, id);
-
-CREATE INDEX contact_imports_running_idx ON public.contact_imports USING btree (id) WHERE (status = 'running'::text);
 
 CREATE UNIQUE INDEX countries_dial_prefix_region_key ON public.countries USING btree (dial_prefix, COALESCE(region, ''::text));
 
@@ -3637,13 +3437,7 @@ CREATE INDEX subscribe_messages_receiver_idx ON public.subscribe_messages USING 
 
 CREATE INDEX subscribe_messages_task_idx ON public.subscribe_messages USING btree (task_id);
 
-CREATE INDEX tag_contacts_contact_idx ON public.tag_contacts USING btree (company_id, user_id);
-
 CREATE INDEX task_jobs_running_idx ON public.task_jobs USING btree (id) WHERE (status = 'running'::text);
-
-CREATE INDEX uploads_company_id_idx ON public.uploads USING btree (company_id);
-
-CREATE INDEX uploads_unused_idx ON public.uploads USING btree (created_at) WHERE (used_by IS NULL);
 
 CREATE INDEX user_addresses_username_idx ON public.user_addresses USING btree (username);
 
@@ -3687,9 +3481,7 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.channels FOR E
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.companies FOR EACH ROW EXECUTE FUNCTION public.audit_change('company', 'company_no');
 
-CREATE TRIGGER audited AFTER INSERT ON public.contact_imports FOR EACH ROW EXECUTE FUNCTION public.audit_change('contact_import', 'id', 'upload_id,status,row_no,rows,added,changed,invalid,failure,created_by,finished_at');
-
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, name, phone, dingtalk_name, wechat_openid, email, attributes ON public.contacts FOR EACH ROW WHEN ((COALESCE(current_setting('lksms.contact_import'::text, true), ''::text) = ''::text)) EXECUTE FUNCTION public.audit_change('contact', 'user_id', '', 'name,dingtalk_name,wechat_openid,email,attributes.*');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, phone, dingtalk_name, wechat_openid, email ON public.contacts FOR EACH ROW EXECUTE FUNCTION public.audit_change('contact', 'user_id', '', 'dingtalk_name,wechat_openid,email');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.countries FOR EACH ROW EXECUTE FUNCTION public.audit_change('country', 'country_no');
 
@@ -3705,13 +3497,11 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EA
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.settings FOR EACH ROW EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF company_id, tag ON public.tags FOR EACH ROW EXECUTE FUNCTION public.audit_change('tag', 'tag', 'contacts');
-
-CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,failed,status,finished_at,created_by', 'filter.*', 'status,phone_number,source,sender_no,delivery,company_no,result,created_from,created_to');
+CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,failed,status,finished_at,created_by', 'filter.*', 'status,phone_number,source,sender_no,delivery,company_no,result,created_from,created_to,batch_id,test');
 
 CREATE TRIGGER audited AFTER INSERT OR UPDATE ON public.task_partitions FOR EACH ROW WHEN ((current_setting('lksms.actor'::text, true) <> ''::text)) EXECUTE FUNCTION public.audit_change('partition', 'first_day', 'first_id,before_id');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('template', 'id');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('template', 'id', 'is_active,given_no');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.users FOR EACH ROW EXECUTE FUNCTION public.audit_change('user', 'username', '', 'password_hash');
 
@@ -3731,9 +3521,7 @@ CREATE TRIGGER channels_rows_bound AFTER INSERT ON public.channels REFERENCING N
 
 CREATE TRIGGER companies_rows_bound AFTER INSERT ON public.companies REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
 
-CREATE TRIGGER contacts_counted AFTER INSERT ON public.contacts REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.contacts_count('2000000');
-
-CREATE TRIGGER contacts_uncounted AFTER DELETE ON public.contacts REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.contacts_count();
+CREATE TRIGGER contacts_rows_bound AFTER INSERT ON public.contacts REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100000', 'company_id');
 
 CREATE TRIGGER countries_rows_bound AFTER INSERT ON public.countries REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
 
@@ -3777,13 +3565,7 @@ CREATE TRIGGER routes_rows_bound AFTER INSERT ON public.routes REFERENCING NEW T
 
 CREATE TRIGGER senders_rows_bound AFTER INSERT ON public.senders REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'is_self_registered');
 
-CREATE TRIGGER tag_contacts_counted AFTER INSERT ON public.tag_contacts REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.tag_contacts_count();
-
-CREATE TRIGGER tag_contacts_uncounted AFTER DELETE ON public.tag_contacts REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.tag_contacts_count();
-
-CREATE TRIGGER tags_forgotten AFTER DELETE ON public.tags FOR EACH ROW EXECUTE FUNCTION public.tags_forget();
-
-CREATE TRIGGER tags_rows_bound AFTER INSERT ON public.tags REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'company_id');
+CREATE TRIGGER template_versions_rows_bound AFTER INSERT ON public.template_versions REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000', 'template_id');
 
 CREATE TRIGGER templates_rows_bound AFTER INSERT ON public.templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
 
@@ -3830,15 +3612,6 @@ ALTER TABLE ONLY public.company_countries
 
 ALTER TABLE ONLY public.company_countries
     ADD CONSTRAINT company_countries_country_id_fkey FOREIGN KEY (country_id) REFERENCES public.countries(id);
-
-ALTER TABLE ONLY public.contact_counts
-    ADD CONSTRAINT contact_counts_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
-
-ALTER TABLE ONLY public.contact_import_errors
-    ADD CONSTRAINT contact_import_errors_import_id_fkey FOREIGN KEY (import_id) REFERENCES public.contact_imports(id) ON DELETE CASCADE;
-
-ALTER TABLE ONLY public.contact_imports
-    ADD CONSTRAINT contact_imports_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.contacts
     ADD CONSTRAINT contacts_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
@@ -3888,20 +3661,11 @@ ALTER TABLE ONLY public.senders
 ALTER TABLE ONLY public.subscribe_messages
     ADD CONSTRAINT subscribe_messages_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
 
-ALTER TABLE ONLY public.tag_contacts
-    ADD CONSTRAINT tag_contacts_contact_fkey FOREIGN KEY (company_id, user_id) REFERENCES public.contacts(company_id, user_id) ON DELETE CASCADE;
-
-ALTER TABLE ONLY public.tags
-    ADD CONSTRAINT tags_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
-
 ALTER TABLE ONLY public.task_job_parts
     ADD CONSTRAINT task_job_parts_job_id_fkey FOREIGN KEY (job_id) REFERENCES public.task_jobs(id) ON DELETE CASCADE;
 
-ALTER TABLE ONLY public.upload_parts
-    ADD CONSTRAINT upload_parts_upload_id_fkey FOREIGN KEY (upload_id) REFERENCES public.uploads(id) ON DELETE CASCADE;
-
-ALTER TABLE ONLY public.uploads
-    ADD CONSTRAINT uploads_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;
+ALTER TABLE ONLY public.template_versions
+    ADD CONSTRAINT template_versions_template_id_fkey FOREIGN KEY (template_id) REFERENCES public.templates(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);

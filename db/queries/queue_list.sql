@@ -181,41 +181,42 @@ LIMIT @page_limit::integer;
 -- returned: repeated submissions; claims, and the rows that ended leases; reports that changed nothing.
 -- name: TaskTimeline :many
 SELECT e.event::text AS event, e.created_at::timestamptz AS created_at,
-    e.app_id, e.attempt, e.lease_id, e.lease_until, e.status, e.effect, e.error_message, e.request_id, e.source_ip, e.by
+    e.app_id, e.attempt, e.lease_id, e.lease_until, e.status, e.effect, e.error_message, e.request_id, e.source_ip, e.by, e.template
 FROM (
     SELECT
         0 AS step, m.submission_id AS id, 'received' AS event, m.created_at,
         NULL::text AS app_id, NULL::smallint AS attempt, NULL::bigint AS lease_id, NULL::timestamptz AS lease_until,
-        NULL::smallint AS status, NULL::text AS effect, NULL::text AS error_message, m.request_id, m.source_ip, NULL::text AS by
+        NULL::smallint AS status, NULL::text AS effect, NULL::text AS error_message, m.request_id, m.source_ip, NULL::text AS by,
+        (m.request_data -> 'template')::jsonb AS template
     FROM messages m
     WHERE m.task_id = @task_id
     UNION ALL
-    (SELECT 1, r.id, 'repeated', r.created_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL, r.request_id, r.source_ip, NULL
+    (SELECT 1, r.id, 'repeated', r.created_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL, r.request_id, r.source_ip, NULL, NULL
     FROM fruitless_submissions r
     WHERE r.task_id = @task_id
     ORDER BY r.id DESC
     LIMIT 500)
     UNION ALL
-    (SELECT 2, p.id, 'claimed', p.leased_at, p.app_id, p.retry_count + 1, p.lease_id, p.lease_until, NULL, NULL, NULL, NULL, NULL, NULL
+    (SELECT 2, p.id, 'claimed', p.leased_at, p.app_id, p.retry_count + 1, p.lease_id, p.lease_until, NULL, NULL, NULL, NULL, NULL, NULL, NULL
     FROM report_logs p
     WHERE p.task_id = @task_id AND p.leased_at IS NOT NULL
     ORDER BY p.id DESC
     LIMIT 500)
     UNION ALL
     SELECT 2, q.lease_id, 'claimed', q.updated_at, q.processing_app_id, q.retry_count + 1, q.lease_id, q.lease_until, NULL, NULL, NULL,
-        NULL, NULL, NULL
+        NULL, NULL, NULL, NULL
     FROM queue q
     WHERE q.task_id = @task_id AND q.lease_until IS NOT NULL
     UNION ALL
     (SELECT 3, p.id, CASE p.event WHEN 'past_receipt' THEN 'receipt' ELSE p.event END, p.created_at, p.app_id, NULL, p.lease_id, NULL, p.status,
         p.effect, CASE p.event WHEN 'unreachable' THEN p.result ELSE p.error_message END, NULL, NULL,
-        CASE WHEN p.event IN ('cancelled', 'requeued') THEN nullif(p.request_data ->> 'by', '') END
+        CASE WHEN p.event IN ('cancelled', 'requeued') THEN nullif(p.request_data ->> 'by', '') END, NULL
     FROM report_logs p
     WHERE p.task_id = @task_id AND p.effect NOT IN ('ignored', 'refused')
     ORDER BY p.id DESC
     LIMIT 500)
     UNION ALL
-    (SELECT 3, p.id, p.event, p.created_at, p.app_id, NULL, p.lease_id, NULL, p.status, p.effect, p.error_message, NULL, NULL, NULL
+    (SELECT 3, p.id, p.event, p.created_at, p.app_id, NULL, p.lease_id, NULL, p.status, p.effect, p.error_message, NULL, NULL, NULL, NULL
     FROM report_logs p
     WHERE p.task_id = @task_id AND p.effect IN ('ignored', 'refused')
     ORDER BY p.id DESC

@@ -1,10 +1,18 @@
 -- name: TemplateCreate :one
-INSERT INTO templates (template_name, template_content, is_active, send_type, companies)
-VALUES (@template_name, @template_content, @is_active, @send_type, @companies)
+INSERT INTO templates (
+    given_no, template_name, template_content, scene, purpose, language, translations, sign, status, send_type, companies
+)
+VALUES (
+    @given_no, @template_name, @template_content, @scene, @purpose, @language, @translations, @sign, @status, @send_type, @companies
+)
 RETURNING *;
 
 -- name: TemplateGet :one
 SELECT * FROM templates WHERE id = @id;
+
+-- TemplateLock keeps other changes of a template out until the transaction ends: its texts are compared with each other before they are stored.
+-- name: TemplateLock :one
+SELECT * FROM templates WHERE id = @id FOR UPDATE;
 
 -- TemplateFirstActive returns the active template with the smallest id that the company may use.
 -- name: TemplateFirstActive :one
@@ -16,19 +24,63 @@ WHERE t.is_active AND (
 ORDER BY t.id
 LIMIT 1;
 
--- name: TemplateList :many
-SELECT * FROM templates WHERE id < @before_id ORDER BY id DESC LIMIT @page_limit::integer;
+-- TemplateFind returns the template with a number, in any state, if the company may use it.
+-- name: TemplateFind :one
+SELECT t.*
+FROM templates t
+WHERE t.template_no = @template_no AND (
+    t.companies = '{}' OR (SELECT c.company_no FROM companies c WHERE c.id = @company_id) = ANY (t.companies)
+);
 
+-- TemplateList returns templates, newest first. company_no selects those that the company may use.
+-- name: TemplateList :many
+SELECT *
+FROM templates
+WHERE id < @before_id
+    AND (sqlc.narg(template_no)::text IS NULL OR template_no = sqlc.narg(template_no)::text)
+    AND (sqlc.narg(scene)::text IS NULL OR scene = sqlc.narg(scene)::text)
+    AND (sqlc.narg(status)::text IS NULL OR status = sqlc.narg(status)::text)
+    AND (sqlc.narg(company_no)::text IS NULL OR companies = '{}' OR sqlc.narg(company_no)::text = ANY (companies))
+ORDER BY id DESC
+LIMIT @page_limit::integer;
+
+-- TemplateUpdate changes a template that is in one of the states from_statuses. Other texts are a new version.
 -- name: TemplateUpdate :one
 UPDATE templates
-SET template_name = coalesce(sqlc.narg(template_name), template_name),
-    template_content = coalesce(sqlc.narg(template_content), template_content),
-    is_active = coalesce(sqlc.narg(is_active), is_active),
-    send_type = coalesce(sqlc.narg(send_type), send_type),
-    companies = coalesce(sqlc.narg(companies)::text[], companies),
+SET template_name = @template_name,
+    template_content = @template_content,
+    scene = @scene,
+    purpose = @purpose,
+    language = @language,
+    translations = @translations,
+    sign = @sign,
+    status = @status,
+    send_type = @send_type,
+    companies = @companies,
+    version = version + CASE
+        WHEN (template_content, language, translations, sign)
+            IS DISTINCT FROM (@template_content::text, @language::text, @translations::jsonb, @sign::text) THEN 1
+        ELSE 0
+    END,
     updated_at = now()
-WHERE id = @id
+WHERE id = @id AND status = ANY (@from_statuses::text[])
 RETURNING *;
+
+-- TemplateVersionKeep stores the texts of a template as its version, unless this version is stored.
+-- name: TemplateVersionKeep :exec
+INSERT INTO template_versions (template_id, version, template_content, language, translations, sign)
+SELECT t.id, t.version, t.template_content, t.language, t.translations, t.sign
+FROM templates t
+WHERE t.id = @id
+ON CONFLICT (template_id, version) DO NOTHING;
+
+-- TemplateVersionList returns the versions of a template, newest first.
+-- name: TemplateVersionList :many
+SELECT *
+FROM template_versions
+WHERE template_id = @template_id AND version < @before_version::integer
+ORDER BY version DESC
+LIMIT @page_limit::integer;
 
 -- TemplateCompaniesUnknown returns the company numbers that do not exist.
 -- name: TemplateCompaniesUnknown :many

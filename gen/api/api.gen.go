@@ -854,6 +854,57 @@ func (e TaskStatus) Valid() bool {
 	}
 }
 
+// Defines values for TemplateRequestStatus.
+const (
+	FirstActive   TemplateRequestStatus = "active"
+	FirstDisabled TemplateRequestStatus = "disabled"
+	FirstDraft    TemplateRequestStatus = "draft"
+	FirstInReview TemplateRequestStatus = "in_review"
+)
+
+// Valid indicates whether the value is a known member of the TemplateRequestStatus enum.
+func (e TemplateRequestStatus) Valid() bool {
+	switch e {
+	case FirstActive:
+		return true
+	case FirstDisabled:
+		return true
+	case FirstDraft:
+		return true
+	case FirstInReview:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TemplateStatus.
+const (
+	TemplateActive   TemplateStatus = "active"
+	TemplateDisabled TemplateStatus = "disabled"
+	TemplateDraft    TemplateStatus = "draft"
+	TemplateInReview TemplateStatus = "in_review"
+	TemplateVoided   TemplateStatus = "voided"
+)
+
+// Valid indicates whether the value is a known member of the TemplateStatus enum.
+func (e TemplateStatus) Valid() bool {
+	switch e {
+	case TemplateActive:
+		return true
+	case TemplateDisabled:
+		return true
+	case TemplateDraft:
+		return true
+	case TemplateInReview:
+		return true
+	case TemplateVoided:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TimelineEventEvent.
 const (
 	EventCancelled   TimelineEventEvent = "cancelled"
@@ -1545,6 +1596,11 @@ type ChannelResponse struct {
 	Data    Channel `json:"data"`
 }
 
+// ChosenLanguage The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+//
+// Example: en
+type ChosenLanguage = string
+
 // ClaimRequest defines model for ClaimRequest.
 type ClaimRequest struct {
 	// AppID The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
@@ -1670,17 +1726,8 @@ type CompanyWeight = float64
 
 // Contact defines model for Contact.
 type Contact struct {
-	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
-	//
-	// Example: {"city":"杭州","level":"VIP"}
-	Attributes   *map[string]string `json:"attributes,omitempty"`
-	DingtalkName *string            `json:"dingtalk_name,omitempty"`
-	Email        *string            `json:"email,omitempty"`
-
-	// Name What messages call the person: the placeholder `${contact.name}`
-	//
-	// Example: 张三
-	Name         *string `json:"name,omitempty"`
+	DingtalkName *string `json:"dingtalk_name,omitempty"`
+	Email        *string `json:"email,omitempty"`
 	Phone        *string `json:"phone,omitempty"`
 	UserID       UserID  `json:"user_id"`
 	WechatOpenid *string `json:"wechat_openid,omitempty"`
@@ -1688,38 +1735,11 @@ type Contact struct {
 
 // ContactChange defines model for ContactChange.
 type ContactChange struct {
-	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
-	//
-	// Example: {"city":"杭州","level":"VIP"}
-	Attributes   nullable.Nullable[map[string]string] `json:"attributes,omitempty"`
-	DingtalkName nullable.Nullable[string]            `json:"dingtalk_name,omitempty"`
-	Email        nullable.Nullable[string]            `json:"email,omitempty"`
-
-	// Name What messages call the person: the placeholder `${contact.name}`
-	//
-	// Example: 张三
-	Name         nullable.Nullable[string] `json:"name,omitempty"`
+	DingtalkName nullable.Nullable[string] `json:"dingtalk_name,omitempty"`
+	Email        nullable.Nullable[string] `json:"email,omitempty"`
 	Phone        nullable.Nullable[string] `json:"phone,omitempty"`
 	UserID       UserID                    `json:"user_id"`
 	WechatOpenid nullable.Nullable[string] `json:"wechat_openid,omitempty"`
-}
-
-// ContactCount defines model for ContactCount.
-type ContactCount struct {
-	Count int64 `json:"count"`
-
-	// Exact False if the count stopped after 1000000 contacts; there may be more
-	Exact bool `json:"exact"`
-}
-
-// ContactCountResponse defines model for ContactCountResponse.
-type ContactCountResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message      `json:"message"`
-	Data    ContactCount `json:"data"`
 }
 
 // ContactListResponse defines model for ContactListResponse.
@@ -1880,7 +1900,7 @@ type DefaultContentPage struct {
 
 // DefaultContentPatch defines model for DefaultContentPatch.
 type DefaultContentPatch struct {
-	// Content The text; with `use_template`, the parameters of the template
+	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 	//
 	// Example: 欢迎使用我们的服务
 	Content     *DefaultContentText `json:"content,omitempty"`
@@ -1892,7 +1912,7 @@ type DefaultContentRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Content The text; with `use_template`, the parameters of the template
+	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 	//
 	// Example: 欢迎使用我们的服务
 	Content DefaultContentText `json:"content"`
@@ -1916,7 +1936,7 @@ type DefaultContentResponse struct {
 	Data    DefaultContent `json:"data"`
 }
 
-// DefaultContentText The text; with `use_template`, the parameters of the template
+// DefaultContentText The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 //
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
@@ -2140,6 +2160,11 @@ type KeyRequest struct {
 	Name string `json:"name"`
 }
 
+// Language A language, with a script and a region if these matter
+//
+// Example: zh-TW
+type Language = string
+
 // LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
 type LeaseSeconds = int64
 
@@ -2214,6 +2239,16 @@ type LimitsPatch struct {
 	PerHour   nullable.Nullable[int64] `json:"per_hour,omitempty"`
 	PerMinute nullable.Nullable[int64] `json:"per_minute,omitempty"`
 	PerMonth  nullable.Nullable[int64] `json:"per_month,omitempty"`
+}
+
+// MessageTemplate The text from which a received message was rendered; left out if it did not come from a template
+type MessageTemplate struct {
+	ID int64 `json:"id"`
+
+	// Language The language of the text, if known
+	Language   *string `json:"language,omitempty"`
+	TemplateNo string  `json:"template_no"`
+	Version    int32   `json:"version"`
 }
 
 // MessageType `notification` by default
@@ -3101,7 +3136,7 @@ type SendBatchResponse struct {
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent.
+	// Content The text, or the parameters of the first active template. If it is empty or left out, and `template_no` too, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
 	Content *string `json:"content,omitempty"`
 
 	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
@@ -3115,8 +3150,25 @@ type SendRequest struct {
 	// ExpiresAt The task is not sent after this time
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
+	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	//
+	// Example: en
+	Language *ChosenLanguage `json:"language,omitempty"`
+
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	//
+	// - An object has them by name. A number is sent as it is written: use a text for `007`.
+	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+	//   contains one needs an object.
+	//
+	// A value may be blank. Placeholders in a value are not expanded.
+	//
+	//
+	// Example: {"code":"123456","name":"张三"}
+	Params TemplateParams `json:"params,omitempty"`
 
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
@@ -3126,7 +3178,7 @@ type SendRequest struct {
 	// Priority The smallest number goes first. The default is 1 for `verification`, 5 for `notification` and 8 for `marketing`. A smaller number than the default is allowed only down to the user's most urgent priority.
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Sign The signature, placed before the text in 【】
+	// Sign The signature, placed before the text in 【】. Without it, a template's own `sign` is used.
 	//
 	// Example: 示例公司
 	Sign *string `json:"sign,omitempty"`
@@ -3134,10 +3186,15 @@ type SendRequest struct {
 	// Source The system that submits the message
 	Source *string `json:"source,omitempty"`
 
+	// TemplateNo The number of the template that gives the text. Not together with `content` or `use_template`.
+	//
+	// Example: login-code
+	TemplateNo *string `json:"template_no,omitempty"`
+
 	// Test Marks the task as a test message. The task is sent like any other.
 	Test *bool `json:"test,omitempty"`
 
-	// UseTemplate Whether `content` holds parameters for the template; false by default
+	// UseTemplate Whether `content` holds parameters for the first active template; false by default
 	UseTemplate *bool `json:"use_template,omitempty"`
 }
 
@@ -3467,7 +3524,7 @@ type SentItem struct {
 	Deduplicated *bool        `json:"deduplicated,omitempty"`
 	Error        *ErrorDetail `json:"error,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the message
+	// FinalContent The text that will be sent, with the `sign` of the message, else of the template
 	FinalContent *string `json:"final_content,omitempty"`
 
 	// Message The error of this message, for people
@@ -3541,12 +3598,29 @@ type SettingsResponse struct {
 
 // SmsSettings defines model for SmsSettings.
 type SmsSettings struct {
-	PriorityMarketing    *int64 `json:"priority_marketing,omitempty"`
-	PriorityNotification *int64 `json:"priority_notification,omitempty"`
-	PriorityVerification *int64 `json:"priority_verification,omitempty"`
+	// ContentMostMarketing The same of a marketing message
+	ContentMostMarketing *int64 `json:"content_most_marketing,omitempty"`
+
+	// ContentMostNotification The same of a notification
+	ContentMostNotification *int64 `json:"content_most_notification,omitempty"`
+
+	// ContentMostVerification The most characters of the final text of a verification code
+	ContentMostVerification *int64 `json:"content_most_verification,omitempty"`
+	PriorityMarketing       *int64 `json:"priority_marketing,omitempty"`
+	PriorityNotification    *int64 `json:"priority_notification,omitempty"`
+	PriorityVerification    *int64 `json:"priority_verification,omitempty"`
 
 	// ScheduledEverySeconds Messages of a `scheduled` template are sent at full intervals of these seconds, counted from midnight UTC
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
+
+	// SegmentsMostMarketing The same of a marketing message
+	SegmentsMostMarketing *int64 `json:"segments_most_marketing,omitempty"`
+
+	// SegmentsMostNotification The same of a notification
+	SegmentsMostNotification *int64 `json:"segments_most_notification,omitempty"`
+
+	// SegmentsMostVerification The most segments that the final text of a verification code takes with its signature
+	SegmentsMostVerification *int64 `json:"segments_most_verification,omitempty"`
 }
 
 // Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
@@ -3735,7 +3809,7 @@ type Submitted struct {
 	// Deduplicated True if the task existed already
 	Deduplicated *bool `json:"deduplicated,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the request. Without `sign`, a sender that has a signature of its own adds that signature when it claims the task.
+	// FinalContent The text that will be sent, with the `sign` of the request, else of the template. Without these, a sender that has a signature of its own adds that signature when it claims the task.
 	FinalContent string `json:"final_content"`
 
 	// Priority Dry run: the priority of the task
@@ -3762,79 +3836,6 @@ type Submitted struct {
 
 // SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. A message that would be rejected is rejected.
 type SubmittedVerdict string
-
-// Tag defines model for Tag.
-type Tag struct {
-	// Contacts How many contacts the tag holds
-	Contacts  int64     `json:"contacts"`
-	CreatedAt time.Time `json:"created_at"`
-
-	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
-	//
-	// Example: VIP客户
-	Tag TagName `json:"tag"`
-}
-
-// TagChange defines model for TagChange.
-type TagChange struct {
-	Added   int64 `json:"added"`
-	Removed int64 `json:"removed"`
-
-	// Unknown Those of `add` that no contact has
-	Unknown []string `json:"unknown"`
-}
-
-// TagChangeRequest defines model for TagChangeRequest.
-type TagChangeRequest struct {
-	Add *UserIDs `json:"add,omitempty"`
-
-	// CompanyNo Example: acme
-	CompanyNo *No      `json:"company_no,omitempty"`
-	Remove    *UserIDs `json:"remove,omitempty"`
-}
-
-// TagChangeResponse defines model for TagChangeResponse.
-type TagChangeResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message   `json:"message"`
-	Data    TagChange `json:"data"`
-}
-
-// TagListResponse defines model for TagListResponse.
-type TagListResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message `json:"message"`
-	Data    TagPage `json:"data"`
-}
-
-// TagName The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
-//
-// Example: VIP客户
-type TagName = string
-
-// TagPage defines model for TagPage.
-type TagPage struct {
-	Items []Tag `json:"items"`
-
-	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
-	NextCursor *NextCursor `json:"next_cursor"`
-}
-
-// TagResponse defines model for TagResponse.
-type TagResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message `json:"message"`
-	Data    Tag     `json:"data"`
-}
 
 // Task defines model for Task.
 type Task struct {
@@ -4169,13 +4170,30 @@ type Template struct {
 	Companies TemplateCompanies `json:"companies"`
 	CreatedAt time.Time         `json:"created_at"`
 	ID        int64             `json:"id"`
-	IsActive  bool              `json:"is_active"`
+
+	// IsActive Whether `status` is `active`
+	IsActive bool `json:"is_active"`
+
+	// Language The language of `template_content`, if known
+	Language *string `json:"language"`
+
+	// Placeholders The names in `template_content`, each once, in the order in which they first appear
+	Placeholders []string `json:"placeholders"`
+	Purpose      string   `json:"purpose"`
+	Scene        string   `json:"scene"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
-	SendType        SendType  `json:"send_type"`
-	TemplateContent string    `json:"template_content"`
-	TemplateName    string    `json:"template_name"`
-	UpdatedAt       time.Time `json:"updated_at"`
+	SendType        SendType          `json:"send_type"`
+	Sign            *string           `json:"sign"`
+	Status          TemplateStatus    `json:"status"`
+	TemplateContent string            `json:"template_content"`
+	TemplateName    string            `json:"template_name"`
+	TemplateNo      string            `json:"template_no"`
+	Translations    map[string]string `json:"translations"`
+	UpdatedAt       time.Time         `json:"updated_at"`
+
+	// Version Counts the changes of the texts and the signature
+	Version int32 `json:"version"`
 }
 
 // TemplateCompanies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
@@ -4199,6 +4217,11 @@ type TemplateListResponse struct {
 // TemplateName Example: 验证码模板
 type TemplateName = string
 
+// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
+//
+// Example: login-code
+type TemplateNo = string
+
 // TemplatePage defines model for TemplatePage.
 type TemplatePage struct {
 	Items []Template `json:"items"`
@@ -4207,14 +4230,42 @@ type TemplatePage struct {
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
+// TemplateParams The values for the placeholders of the template with `template_no`: one for each, and no other.
+//
+//   - An object has them by name. A number is sent as it is written: use a text for `007`.
+//   - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+//     contains one needs an object.
+//
+// A value may be blank. Placeholders in a value are not expanded.
+//
+// Example: {"code":"123456","name":"张三"}
+type TemplateParams = json.RawMessage
+
 // TemplatePatch defines model for TemplatePatch.
 type TemplatePatch struct {
 	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
-	IsActive  *bool              `json:"is_active,omitempty"`
+
+	// IsActive Not together with `status`
+	IsActive *bool `json:"is_active,omitempty"`
+
+	// Language Null means that the language is not known
+	Language nullable.Nullable[string] `json:"language,omitempty"`
+
+	// Purpose An explanation for administrators
+	Purpose *TemplatePurpose `json:"purpose,omitempty"`
+
+	// Scene What the messages are about, for lists; several templates may have the same scene
+	//
+	// Example: login
+	Scene *TemplateScene `json:"scene,omitempty"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
+
+	// Sign Null means the signature of the sender
+	Sign   nullable.Nullable[string] `json:"sign,omitempty"`
+	Status *TemplateStatus           `json:"status,omitempty"`
 
 	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
@@ -4223,18 +4274,105 @@ type TemplatePatch struct {
 
 	// TemplateName Example: 验证码模板
 	TemplateName *TemplateName `json:"template_name,omitempty"`
+
+	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+	//
+	// Example: {"en":"Hello {name}, your code is {code}"}
+	Translations *Translations `json:"translations,omitempty"`
+
+	// Version The version that the caller read before this change
+	Version *SeenVersion `json:"version,omitempty"`
 }
+
+// TemplatePreview defines model for TemplatePreview.
+type TemplatePreview struct {
+	// Characters The length of `content`
+	Characters int `json:"characters"`
+
+	// Content The text with its signature
+	Content string `json:"content"`
+
+	// Language The language of the text, if known
+	Language *string `json:"language"`
+
+	// Placeholders The names in `template_content`, each once, in the order in which they first appear
+	Placeholders []string `json:"placeholders"`
+
+	// Segments The number of segments (short messages) that `content` takes
+	Segments int   `json:"segments"`
+	Version  int32 `json:"version"`
+}
+
+// TemplatePreviewRequest defines model for TemplatePreviewRequest.
+type TemplatePreviewRequest struct {
+	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	//
+	// Example: en
+	Language *ChosenLanguage `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	//
+	// - An object has them by name. A number is sent as it is written: use a text for `007`.
+	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+	//   contains one needs an object.
+	//
+	// A value may be blank. Placeholders in a value are not expanded.
+	//
+	//
+	// Example: {"code":"123456","name":"张三"}
+	Params TemplateParams `json:"params,omitempty"`
+
+	// Sign The signature; without it, that of the template
+	Sign *string `json:"sign,omitempty"`
+}
+
+// TemplatePreviewResponse defines model for TemplatePreviewResponse.
+type TemplatePreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message         `json:"message"`
+	Data    TemplatePreview `json:"data"`
+}
+
+// TemplatePurpose An explanation for administrators
+type TemplatePurpose = string
 
 // TemplateRequest defines model for TemplateRequest.
 type TemplateRequest struct {
 	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
 
-	// IsActive True by default
+	// IsActive `active` or `disabled` as `status`, in whose place it stands; true by default
 	IsActive *bool `json:"is_active,omitempty"`
+
+	// Language A language, with a script and a region if these matter
+	//
+	// Example: zh-TW
+	Language *Language `json:"language,omitempty"`
+
+	// Purpose An explanation for administrators
+	Purpose *TemplatePurpose `json:"purpose,omitempty"`
+
+	// Scene What the messages are about, for lists; several templates may have the same scene
+	//
+	// Example: login
+	Scene *TemplateScene `json:"scene,omitempty"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
+
+	// Sign The signature of messages that have none of their own; null means that of the sender
+	//
+	// Example: 示例公司
+	Sign *TemplateSign `json:"sign,omitempty"`
+
+	// Status `active` by default
+	Status *TemplateRequestStatus `json:"status,omitempty"`
 
 	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
@@ -4243,7 +4381,20 @@ type TemplateRequest struct {
 
 	// TemplateName Example: 验证码模板
 	TemplateName TemplateName `json:"template_name"`
+
+	// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
+	//
+	// Example: login-code
+	TemplateNo *TemplateNo `json:"template_no,omitempty"`
+
+	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+	//
+	// Example: {"en":"Hello {name}, your code is {code}"}
+	Translations *Translations `json:"translations,omitempty"`
 }
+
+// TemplateRequestStatus `active` by default
+type TemplateRequestStatus string
 
 // TemplateResponse defines model for TemplateResponse.
 type TemplateResponse struct {
@@ -4253,6 +4404,84 @@ type TemplateResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message  `json:"message"`
 	Data    Template `json:"data"`
+}
+
+// TemplateScene What the messages are about, for lists; several templates may have the same scene
+//
+// Example: login
+type TemplateScene = string
+
+// TemplateSign The signature of messages that have none of their own; null means that of the sender
+//
+// Example: 示例公司
+type TemplateSign = string
+
+// TemplateStatus defines model for TemplateStatus.
+type TemplateStatus string
+
+// TemplateTestRequest defines model for TemplateTestRequest.
+type TemplateTestRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	//
+	// Example: en
+	Language *ChosenLanguage `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	//
+	// - An object has them by name. A number is sent as it is written: use a text for `007`.
+	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+	//   contains one needs an object.
+	//
+	// A value may be blank. Placeholders in a value are not expanded.
+	//
+	//
+	// Example: {"code":"123456","name":"张三"}
+	Params TemplateParams `json:"params,omitempty"`
+
+	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+	//
+	// Example: 13800138000
+	PhoneNumber PhoneNumber `json:"phone_number"`
+
+	// Sign The signature; without it, that of the template
+	Sign *string `json:"sign,omitempty"`
+}
+
+// TemplateVersion defines model for TemplateVersion.
+type TemplateVersion struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The user who set these texts; null if that is not known
+	CreatedBy       *string           `json:"created_by"`
+	Language        *string           `json:"language"`
+	Sign            *string           `json:"sign"`
+	TemplateContent string            `json:"template_content"`
+	Translations    map[string]string `json:"translations"`
+	Version         int32             `json:"version"`
+}
+
+// TemplateVersionListResponse defines model for TemplateVersionListResponse.
+type TemplateVersionListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message             `json:"message"`
+	Data    TemplateVersionPage `json:"data"`
+}
+
+// TemplateVersionPage defines model for TemplateVersionPage.
+type TemplateVersionPage struct {
+	Items []TemplateVersion `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
 }
 
 // TimeZone Example: Asia/Shanghai
@@ -4305,6 +4534,9 @@ type TimelineEvent struct {
 
 	// Status The status that the sender reported
 	Status *int16 `json:"status,omitempty"`
+
+	// Template The text from which a received message was rendered; left out if it did not come from a template
+	Template *MessageTemplate `json:"template,omitempty"`
 }
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
@@ -4324,6 +4556,11 @@ type TimelineResponse struct {
 
 // TopPriority The most urgent priority that submissions of this user may ask for
 type TopPriority = int16
+
+// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+//
+// Example: {"en":"Hello {name}, your code is {code}"}
+type Translations map[string]TemplateContent
 
 // Used Segments used in the current minute, hour, day and month
 type Used struct {
@@ -4467,9 +4704,6 @@ type JobID = int64
 // ListLimit defines model for ListLimit.
 type ListLimit = int
 
-// NotTagFilter defines model for NotTagFilter.
-type NotTagFilter = []TagName
-
 // PhoneFilter Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 //
 // Example: 13800138000
@@ -4488,9 +4722,6 @@ type RuleNo = int64
 //
 // Example: sms_app_001
 type SenderNo = AppID
-
-// TagFilter defines model for TagFilter.
-type TagFilter = []TagName
 
 // Conflict defines model for Conflict.
 type Conflict = Error
@@ -4824,6 +5055,13 @@ type CreateTaskJobParams struct {
 
 // ListTemplatesParams defines parameters for ListTemplates.
 type ListTemplatesParams struct {
+	TemplateNo *string         `form:"template_no,omitempty" json:"template_no,omitempty"`
+	Scene      *string         `form:"scene,omitempty" json:"scene,omitempty"`
+	Status     *TemplateStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// CompanyNo Only templates that this company may use, those for all companies included
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4837,6 +5075,21 @@ type CreateTemplateParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// TestTemplateParams defines parameters for TestTemplate.
+type TestTemplateParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListTemplateVersionsParams defines parameters for ListTemplateVersions.
+type ListTemplateVersionsParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListUsersParams defines parameters for ListUsers.
 type ListUsersParams struct {
 	// Limit The maximum number of items
@@ -4844,32 +5097,6 @@ type ListUsersParams struct {
 
 	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-}
-
-// SelectContactsParams defines parameters for SelectContacts.
-type SelectContactsParams struct {
-	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
-	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
-
-	// NotTag Only contacts that none of these tags holds
-	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
-	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
-
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-}
-
-// CountContactsParams defines parameters for CountContacts.
-type CountContactsParams struct {
-	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
-	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
-
-	// NotTag Only contacts that none of these tags holds
-	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
-	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // DeleteNotificationsParams defines parameters for DeleteNotifications.
@@ -5006,40 +5233,6 @@ type SendOnceParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
-// ListTagsParams defines parameters for ListTags.
-type ListTagsParams struct {
-	// UserID Only tags that hold this contact
-	UserID    *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
-	CompanyNo *No     `form:"company_no,omitempty" json:"company_no,omitempty"`
-
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-}
-
-// DeleteTagParams defines parameters for DeleteTag.
-type DeleteTagParams struct {
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
-}
-
-// PutTagParams defines parameters for PutTag.
-type PutTagParams struct {
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
-}
-
-// ListTagContactsParams defines parameters for ListTagContacts.
-type ListTagContactsParams struct {
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
-
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-}
-
 // AppClaimTasksParams defines parameters for AppClaimTasks.
 type AppClaimTasksParams struct {
 	// AppID The number of the sender, the same in all its claims and reports
@@ -5124,6 +5317,12 @@ type CreateTemplateJSONRequestBody = TemplateRequest
 // UpdateTemplateJSONRequestBody defines body for UpdateTemplate for application/json ContentType.
 type UpdateTemplateJSONRequestBody = TemplatePatch
 
+// PreviewTemplateJSONRequestBody defines body for PreviewTemplate for application/json ContentType.
+type PreviewTemplateJSONRequestBody = TemplatePreviewRequest
+
+// TestTemplateJSONRequestBody defines body for TestTemplate for application/json ContentType.
+type TestTemplateJSONRequestBody = TemplateTestRequest
+
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = UserRequest
 
@@ -5165,9 +5364,6 @@ type ClaimTasksNowJSONRequestBody = ClaimRequest
 
 // SendOnceJSONRequestBody defines body for SendOnce for application/json ContentType.
 type SendOnceJSONRequestBody = OnceRequest
-
-// ChangeTagJSONRequestBody defines body for ChangeTag for application/json ContentType.
-type ChangeTagJSONRequestBody = TagChangeRequest
 
 // AppReportTaskJSONRequestBody defines body for AppReportTask for application/json ContentType.
 type AppReportTaskJSONRequestBody = AppReportRequest
@@ -6041,12 +6237,16 @@ type ClientInterface interface {
 
 	// CreateTemplateWithBody Add a template
 	//
+	// A template that is added without `status` is active.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
 	CreateTemplateWithBody(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateTemplate Add a template
+	//
+	// A template that is added without `status` is active.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6055,7 +6255,7 @@ type ClientInterface interface {
 
 	// DeleteTemplate Delete a template
 	//
-	// Messages that were rendered with the template keep their text.
+	// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 	//
 	// Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 	DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6067,7 +6267,14 @@ type ClientInterface interface {
 
 	// UpdateTemplateWithBody Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -6076,12 +6283,62 @@ type ClientInterface interface {
 
 	// UpdateTemplate Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewTemplateWithBody Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplateWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewTemplate Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplate(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestTemplateWithBody Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplateWithBody(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestTemplate Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplate(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTemplateVersions List the versions of a template, newest first
+	//
+	// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+	//
+	// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+	ListTemplateVersions(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListUsers List users, newest first
 	//
@@ -6173,20 +6430,6 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// SelectContacts List the contacts that some tags hold and others do not, by user id
-	//
-	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
-	//
-	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
-	SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// CountContacts Count the contacts that some tags hold and others do not
-	//
-	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
-	//
-	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
-	CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
@@ -6455,7 +6698,10 @@ type ClientInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -6473,7 +6719,10 @@ type ClientInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -6674,46 +6923,6 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ListTags List tags, newest first
-	//
-	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
-	ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// DeleteTag Delete a tag
-	//
-	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
-	//
-	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
-	DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PutTag Add a tag, unless it exists
-	//
-	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
-	PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ListTagContacts List the contacts that a tag holds, by user id
-	//
-	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
-	ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
-	//
-	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-	ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ChangeTag Take contacts out of a tag, and put contacts into it
-	//
-	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-	//
-	// Takes a body of the `application/json` content type.
-	//
-	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-	ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AppTaskStatistics Count tasks by state
 	//
@@ -8481,6 +8690,8 @@ func (c *Client) ListTemplates(ctx context.Context, params *ListTemplatesParams,
 
 // CreateTemplateWithBody Add a template
 //
+// A template that is added without `status` is active.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
@@ -8497,6 +8708,8 @@ func (c *Client) CreateTemplateWithBody(ctx context.Context, params *CreateTempl
 }
 
 // CreateTemplate Add a template
+//
+// A template that is added without `status` is active.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8515,7 +8728,7 @@ func (c *Client) CreateTemplate(ctx context.Context, params *CreateTemplateParam
 
 // DeleteTemplate Delete a template
 //
-// Messages that were rendered with the template keep their text.
+// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 //
 // Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 func (c *Client) DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8547,7 +8760,14 @@ func (c *Client) GetTemplate(ctx context.Context, id ID, reqEditors ...RequestEd
 
 // UpdateTemplateWithBody Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8566,13 +8786,113 @@ func (c *Client) UpdateTemplateWithBody(ctx context.Context, id ID, contentType 
 
 // UpdateTemplate Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 func (c *Client) UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateTemplateRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewTemplateWithBody Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *Client) PreviewTemplateWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewTemplateRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewTemplate Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *Client) PreviewTemplate(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewTemplateRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestTemplateWithBody Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *Client) TestTemplateWithBody(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestTemplateRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestTemplate Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *Client) TestTemplate(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestTemplateRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTemplateVersions List the versions of a template, newest first
+//
+// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+//
+// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+func (c *Client) ListTemplateVersions(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTemplateVersionsRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -8774,40 +9094,6 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 // Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTakeCallbackRequestWithBody(c.Server, senderNo, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// SelectContacts List the contacts that some tags hold and others do not, by user id
-//
-// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
-//
-// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
-func (c *Client) SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewSelectContactsRequest(c.Server, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// CountContacts Count the contacts that some tags hold and others do not
-//
-// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
-//
-// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
-func (c *Client) CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCountContactsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -9255,7 +9541,10 @@ func (c *Client) ReportTasks(ctx context.Context, body ReportTasksJSONRequestBod
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -9283,7 +9572,10 @@ func (c *Client) SendSmsWithBody(ctx context.Context, params *SendSmsParams, con
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -9645,106 +9937,6 @@ func (c *Client) SendOnce(ctx context.Context, params *SendOnceParams, body Send
 // Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 func (c *Client) OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewOnceStatisticsRequest(c.Server)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ListTags List tags, newest first
-//
-// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
-func (c *Client) ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListTagsRequest(c.Server, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// DeleteTag Delete a tag
-//
-// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
-//
-// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
-func (c *Client) DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeleteTagRequest(c.Server, tag, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PutTag Add a tag, unless it exists
-//
-// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
-func (c *Client) PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutTagRequest(c.Server, tag, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ListTagContacts List the contacts that a tag holds, by user id
-//
-// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
-func (c *Client) ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListTagContactsRequest(c.Server, tag, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
-//
-// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-func (c *Client) ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewChangeTagRequestWithBody(c.Server, tag, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ChangeTag Take contacts out of a tag, and put contacts into it
-//
-// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-//
-// Takes a body of the `application/json` content type.
-//
-// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-func (c *Client) ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewChangeTagRequest(c.Server, tag, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13426,6 +13618,54 @@ func NewListTemplatesRequest(server string, params *ListTemplatesParams) (*http.
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.TemplateNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "template_no", *params.TemplateNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Scene != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "scene", *params.Scene, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -13630,6 +13870,188 @@ func NewUpdateTemplateRequestWithBody(server string, id ID, contentType string, 
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewPreviewTemplateRequest calls the generic PreviewTemplate builder with application/json body
+func NewPreviewTemplateRequest(server string, id ID, body PreviewTemplateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPreviewTemplateRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPreviewTemplateRequestWithBody constructs an http.Request for the PreviewTemplate method, with any body, and a specified content type
+func NewPreviewTemplateRequestWithBody(server string, id ID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/preview", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewTestTemplateRequest calls the generic TestTemplate builder with application/json body
+func NewTestTemplateRequest(server string, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTestTemplateRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewTestTemplateRequestWithBody constructs an http.Request for the TestTemplate method, with any body, and a specified content type
+func NewTestTemplateRequestWithBody(server string, id ID, params *TestTemplateParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/test", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListTemplateVersionsRequest constructs an http.Request for the ListTemplateVersions method
+func NewListTemplateVersionsRequest(server string, id ID, params *ListTemplateVersionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/versions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -13975,186 +14397,6 @@ func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentTyp
 	}
 
 	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
-// NewSelectContactsRequest constructs an http.Request for the SelectContacts method
-func NewSelectContactsRequest(server string, params *SelectContactsParams) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/contacts")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.Tag != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.NotTag != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewCountContactsRequest constructs an http.Request for the CountContacts method
-func NewCountContactsRequest(server string, params *CountContactsParams) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/contacts/count")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.Tag != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.NotTag != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
 
 	return req, nil
 }
@@ -15572,350 +15814,6 @@ func NewOnceStatisticsRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
-// NewListTagsRequest constructs an http.Request for the ListTags method
-func NewListTagsRequest(server string, params *ListTagsParams) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/tags")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.UserID != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "user_id", *params.UserID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewDeleteTagRequest constructs an http.Request for the DeleteTag method
-func NewDeleteTagRequest(server string, tag TagName, params *DeleteTagParams) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewPutTagRequest constructs an http.Request for the PutTag method
-func NewPutTagRequest(server string, tag TagName, params *PutTagParams) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodPut, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewListTagContactsRequest constructs an http.Request for the ListTagContacts method
-func NewListTagContactsRequest(server string, tag TagName, params *ListTagContactsParams) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewChangeTagRequest calls the generic ChangeTag builder with application/json body
-func NewChangeTagRequest(server string, tag TagName, body ChangeTagJSONRequestBody) (*http.Request, error) {
-	var bodyReader io.Reader
-	buf, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	bodyReader = bytes.NewReader(buf)
-	return NewChangeTagRequestWithBody(server, tag, "application/json", bodyReader)
-}
-
-// NewChangeTagRequestWithBody constructs an http.Request for the ChangeTag method, with any body, and a specified content type
-func NewChangeTagRequestWithBody(server string, tag TagName, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
 // NewAppTaskStatisticsRequest constructs an http.Request for the AppTaskStatistics method
 func NewAppTaskStatisticsRequest(server string) (*http.Request, error) {
 	var err error
@@ -17032,12 +16930,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateTemplateWithBodyWithResponse Add a template
 	//
+	// A template that is added without `status` is active.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
 	CreateTemplateWithBodyWithResponse(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTemplateResponse, error)
 
 	// CreateTemplateWithResponse Add a template
+	//
+	// A template that is added without `status` is active.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17046,7 +16948,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteTemplateWithResponse Delete a template
 	//
-	// Messages that were rendered with the template keep their text.
+	// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -17062,7 +16964,14 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17071,12 +16980,64 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithResponse Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplateWithResponse(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateTemplateResponse, error)
+
+	// PreviewTemplateWithBodyWithResponse Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplateWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error)
+
+	// PreviewTemplateWithResponse Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplateWithResponse(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error)
+
+	// TestTemplateWithBodyWithResponse Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplateWithBodyWithResponse(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error)
+
+	// TestTemplateWithResponse Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplateWithResponse(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error)
+
+	// ListTemplateVersionsWithResponse List the versions of a template, newest first
+	//
+	// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+	ListTemplateVersionsWithResponse(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*ListTemplateVersionsResponse, error)
 
 	// ListUsersWithResponse List users, newest first
 	//
@@ -17176,24 +17137,6 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeCallbackResponse, error)
-
-	// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
-	//
-	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
-	SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error)
-
-	// CountContactsWithResponse Count the contacts that some tags hold and others do not
-	//
-	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
-	CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error)
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
@@ -17472,7 +17415,10 @@ type ClientWithResponsesInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -17490,7 +17436,10 @@ type ClientWithResponsesInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -17707,54 +17656,6 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatisticsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*OnceStatisticsResponse, error)
-
-	// ListTagsWithResponse List tags, newest first
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
-	ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error)
-
-	// DeleteTagWithResponse Delete a tag
-	//
-	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
-	DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error)
-
-	// PutTagWithResponse Add a tag, unless it exists
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
-	PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error)
-
-	// ListTagContactsWithResponse List the contacts that a tag holds, by user id
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
-	ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error)
-
-	// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
-	//
-	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-	ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
-
-	// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
-	//
-	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-	//
-	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-	ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
 
 	// AppTaskStatisticsWithResponse Count tasks by state
 	//
@@ -24843,6 +24744,8 @@ type UpdateTemplateResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -24880,6 +24783,11 @@ func (r UpdateTemplateResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r UpdateTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateTemplateResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -24935,6 +24843,325 @@ func (r UpdateTemplateResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r UpdateTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PreviewTemplateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TemplatePreviewResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewTemplateResponse) GetJSON200() *TemplatePreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PreviewTemplateResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewTemplateResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewTemplateResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PreviewTemplateResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PreviewTemplateResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PreviewTemplateResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewTemplateResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewTemplateResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewTemplateResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewTemplateResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewTemplateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewTemplateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewTemplateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type TestTemplateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SendResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TestTemplateResponse) GetJSON200() *SendResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r TestTemplateResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r TestTemplateResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r TestTemplateResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r TestTemplateResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r TestTemplateResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r TestTemplateResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r TestTemplateResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TestTemplateResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TestTemplateResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r TestTemplateResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r TestTemplateResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TestTemplateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TestTemplateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TestTemplateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TestTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListTemplateVersionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TemplateVersionListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON200() *TemplateVersionListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTemplateVersionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTemplateVersionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTemplateVersionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTemplateVersionsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -25718,186 +25945,6 @@ func (r TakeCallbackResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r TakeCallbackResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type SelectContactsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ContactListResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r SelectContactsResponse) GetJSON200() *ContactListResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r SelectContactsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r SelectContactsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r SelectContactsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r SelectContactsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r SelectContactsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r SelectContactsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r SelectContactsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r SelectContactsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r SelectContactsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r SelectContactsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r SelectContactsResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type CountContactsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ContactCountResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r CountContactsResponse) GetJSON200() *ContactCountResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r CountContactsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r CountContactsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r CountContactsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r CountContactsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r CountContactsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r CountContactsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r CountContactsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r CountContactsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r CountContactsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r CountContactsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r CountContactsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -28274,484 +28321,6 @@ func (r OnceStatisticsResponse) ContentType() string {
 	return ""
 }
 
-type ListTagsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *TagListResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListTagsResponse) GetJSON200() *TagListResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ListTagsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListTagsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ListTagsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ListTagsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ListTagsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ListTagsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ListTagsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ListTagsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ListTagsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ListTagsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ListTagsResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type DeleteTagResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *Done
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r DeleteTagResponse) GetJSON200() *Done {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r DeleteTagResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r DeleteTagResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r DeleteTagResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r DeleteTagResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r DeleteTagResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r DeleteTagResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r DeleteTagResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r DeleteTagResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r DeleteTagResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r DeleteTagResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r DeleteTagResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type PutTagResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *TagResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PutTagResponse) GetJSON200() *TagResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r PutTagResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r PutTagResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r PutTagResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r PutTagResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r PutTagResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r PutTagResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r PutTagResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r PutTagResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r PutTagResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r PutTagResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r PutTagResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PutTagResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ListTagContactsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ContactListResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListTagContactsResponse) GetJSON200() *ContactListResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ListTagContactsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListTagContactsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ListTagContactsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ListTagContactsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ListTagContactsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ListTagContactsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ListTagContactsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ListTagContactsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ListTagContactsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ListTagContactsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ListTagContactsResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ChangeTagResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *TagChangeResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ChangeTagResponse) GetJSON200() *TagChangeResponse {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r ChangeTagResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ChangeTagResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ChangeTagResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ChangeTagResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r ChangeTagResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r ChangeTagResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ChangeTagResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ChangeTagResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ChangeTagResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ChangeTagResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ChangeTagResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ChangeTagResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ChangeTagResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ChangeTagResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
 type AppTaskStatisticsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -30600,6 +30169,8 @@ func (c *ClientWithResponses) ListTemplatesWithResponse(ctx context.Context, par
 
 // CreateTemplateWithBodyWithResponse Add a template
 //
+// A template that is added without `status` is active.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
@@ -30612,6 +30183,8 @@ func (c *ClientWithResponses) CreateTemplateWithBodyWithResponse(ctx context.Con
 }
 
 // CreateTemplateWithResponse Add a template
+//
+// A template that is added without `status` is active.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30626,7 +30199,7 @@ func (c *ClientWithResponses) CreateTemplateWithResponse(ctx context.Context, pa
 
 // DeleteTemplateWithResponse Delete a template
 //
-// Messages that were rendered with the template keep their text.
+// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -30654,7 +30227,14 @@ func (c *ClientWithResponses) GetTemplateWithResponse(ctx context.Context, id ID
 
 // UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30669,7 +30249,14 @@ func (c *ClientWithResponses) UpdateTemplateWithBodyWithResponse(ctx context.Con
 
 // UpdateTemplateWithResponse Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30680,6 +30267,81 @@ func (c *ClientWithResponses) UpdateTemplateWithResponse(ctx context.Context, id
 		return nil, err
 	}
 	return ParseUpdateTemplateResponse(rsp)
+}
+
+// PreviewTemplateWithBodyWithResponse Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *ClientWithResponses) PreviewTemplateWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error) {
+	rsp, err := c.PreviewTemplateWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewTemplateResponse(rsp)
+}
+
+// PreviewTemplateWithResponse Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *ClientWithResponses) PreviewTemplateWithResponse(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error) {
+	rsp, err := c.PreviewTemplate(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewTemplateResponse(rsp)
+}
+
+// TestTemplateWithBodyWithResponse Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *ClientWithResponses) TestTemplateWithBodyWithResponse(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error) {
+	rsp, err := c.TestTemplateWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestTemplateResponse(rsp)
+}
+
+// TestTemplateWithResponse Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *ClientWithResponses) TestTemplateWithResponse(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error) {
+	rsp, err := c.TestTemplate(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestTemplateResponse(rsp)
+}
+
+// ListTemplateVersionsWithResponse List the versions of a template, newest first
+//
+// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+func (c *ClientWithResponses) ListTemplateVersionsWithResponse(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*ListTemplateVersionsResponse, error) {
+	rsp, err := c.ListTemplateVersions(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTemplateVersionsResponse(rsp)
 }
 
 // ListUsersWithResponse List users, newest first
@@ -30845,36 +30507,6 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 		return nil, err
 	}
 	return ParseTakeCallbackResponse(rsp)
-}
-
-// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
-//
-// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
-func (c *ClientWithResponses) SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error) {
-	rsp, err := c.SelectContacts(ctx, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseSelectContactsResponse(rsp)
-}
-
-// CountContactsWithResponse Count the contacts that some tags hold and others do not
-//
-// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
-func (c *ClientWithResponses) CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error) {
-	rsp, err := c.CountContacts(ctx, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseCountContactsResponse(rsp)
 }
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
@@ -31256,7 +30888,10 @@ func (c *ClientWithResponses) ReportTasksWithResponse(ctx context.Context, body 
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -31280,7 +30915,10 @@ func (c *ClientWithResponses) SendSmsWithBodyWithResponse(ctx context.Context, p
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -31598,90 +31236,6 @@ func (c *ClientWithResponses) OnceStatisticsWithResponse(ctx context.Context, re
 		return nil, err
 	}
 	return ParseOnceStatisticsResponse(rsp)
-}
-
-// ListTagsWithResponse List tags, newest first
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
-func (c *ClientWithResponses) ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error) {
-	rsp, err := c.ListTags(ctx, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseListTagsResponse(rsp)
-}
-
-// DeleteTagWithResponse Delete a tag
-//
-// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
-func (c *ClientWithResponses) DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error) {
-	rsp, err := c.DeleteTag(ctx, tag, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseDeleteTagResponse(rsp)
-}
-
-// PutTagWithResponse Add a tag, unless it exists
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
-func (c *ClientWithResponses) PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error) {
-	rsp, err := c.PutTag(ctx, tag, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePutTagResponse(rsp)
-}
-
-// ListTagContactsWithResponse List the contacts that a tag holds, by user id
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
-func (c *ClientWithResponses) ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error) {
-	rsp, err := c.ListTagContacts(ctx, tag, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseListTagContactsResponse(rsp)
-}
-
-// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
-//
-// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-func (c *ClientWithResponses) ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
-	rsp, err := c.ChangeTagWithBody(ctx, tag, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseChangeTagResponse(rsp)
-}
-
-// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
-//
-// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-//
-// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-func (c *ClientWithResponses) ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
-	rsp, err := c.ChangeTag(ctx, tag, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseChangeTagResponse(rsp)
 }
 
 // AppTaskStatisticsWithResponse Count tasks by state
@@ -37747,6 +37301,13 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -37760,6 +37321,280 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 			return nil, err
 		}
 		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreviewTemplateResponse parses an HTTP response from a PreviewTemplateWithResponse call
+func ParsePreviewTemplateResponse(rsp *http.Response) (*PreviewTemplateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewTemplateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TemplatePreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseTestTemplateResponse parses an HTTP response from a TestTemplateWithResponse call
+func ParseTestTemplateResponse(rsp *http.Response) (*TestTemplateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TestTemplateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SendResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListTemplateVersionsResponse parses an HTTP response from a ListTemplateVersionsWithResponse call
+func ParseListTemplateVersionsResponse(rsp *http.Response) (*ListTemplateVersionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTemplateVersionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TemplateVersionListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -38423,156 +38258,6 @@ func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error
 			return nil, err
 		}
 		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseSelectContactsResponse parses an HTTP response from a SelectContactsWithResponse call
-func ParseSelectContactsResponse(rsp *http.Response) (*SelectContactsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &SelectContactsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ContactListResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseCountContactsResponse parses an HTTP response from a CountContactsWithResponse call
-func ParseCountContactsResponse(rsp *http.Response) (*CountContactsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &CountContactsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ContactCountResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -40629,409 +40314,6 @@ func ParseOnceStatisticsResponse(rsp *http.Response) (*OnceStatisticsResponse, e
 	return response, nil
 }
 
-// ParseListTagsResponse parses an HTTP response from a ListTagsWithResponse call
-func ParseListTagsResponse(rsp *http.Response) (*ListTagsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ListTagsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest TagListResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseDeleteTagResponse parses an HTTP response from a DeleteTagWithResponse call
-func ParseDeleteTagResponse(rsp *http.Response) (*DeleteTagResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &DeleteTagResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest Done
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParsePutTagResponse parses an HTTP response from a PutTagWithResponse call
-func ParsePutTagResponse(rsp *http.Response) (*PutTagResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &PutTagResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest TagResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseListTagContactsResponse parses an HTTP response from a ListTagContactsWithResponse call
-func ParseListTagContactsResponse(rsp *http.Response) (*ListTagContactsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ListTagContactsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ContactListResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseChangeTagResponse parses an HTTP response from a ChangeTagWithResponse call
-func ParseChangeTagResponse(rsp *http.Response) (*ChangeTagResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ChangeTagResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest TagChangeResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
 // ParseAppTaskStatisticsResponse parses an HTTP response from a AppTaskStatisticsWithResponse call
 func ParseAppTaskStatisticsResponse(rsp *http.Response) (*AppTaskStatisticsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -41582,6 +40864,15 @@ type ServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(w http.ResponseWriter, r *http.Request, id ID)
+	// PreviewTemplate Render a template with sample values
+	// (POST /api/v1/admin/template/{id}/preview)
+	PreviewTemplate(w http.ResponseWriter, r *http.Request, id ID)
+	// TestTemplate Send a test message rendered with a template
+	// (POST /api/v1/admin/template/{id}/test)
+	TestTemplate(w http.ResponseWriter, r *http.Request, id ID, params TestTemplateParams)
+	// ListTemplateVersions List the versions of a template, newest first
+	// (GET /api/v1/admin/template/{id}/versions)
+	ListTemplateVersions(w http.ResponseWriter, r *http.Request, id ID, params ListTemplateVersionsParams)
 	// ListUsers List users, newest first
 	// (GET /api/v1/admin/users)
 	ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams)
@@ -41606,12 +40897,6 @@ type ServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
-	// SelectContacts List the contacts that some tags hold and others do not, by user id
-	// (GET /api/v1/contacts)
-	SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams)
-	// CountContacts Count the contacts that some tags hold and others do not
-	// (GET /api/v1/contacts/count)
-	CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
@@ -41684,21 +40969,6 @@ type ServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(w http.ResponseWriter, r *http.Request)
-	// ListTags List tags, newest first
-	// (GET /api/v1/tags)
-	ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams)
-	// DeleteTag Delete a tag
-	// (DELETE /api/v1/tags/{tag})
-	DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams)
-	// PutTag Add a tag, unless it exists
-	// (PUT /api/v1/tags/{tag})
-	PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams)
-	// ListTagContacts List the contacts that a tag holds, by user id
-	// (GET /api/v1/tags/{tag}/contacts)
-	ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams)
-	// ChangeTag Take contacts out of a tag, and put contacts into it
-	// (POST /api/v1/tags/{tag}/contacts)
-	ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(w http.ResponseWriter, r *http.Request)
@@ -44263,6 +43533,58 @@ func (siw *ServerInterfaceWrapper) ListTemplates(w http.ResponseWriter, r *http.
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListTemplatesParams
 
+	// ------------- Optional query parameter "template_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "template_no", r.URL.Query(), &params.TemplateNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "template_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "template_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "scene" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "scene", r.URL.Query(), &params.Scene, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "scene"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "scene", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -44410,6 +43732,137 @@ func (siw *ServerInterfaceWrapper) UpdateTemplate(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.UpdateTemplate(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewTemplate operation middleware
+func (siw *ServerInterfaceWrapper) PreviewTemplate(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewTemplate(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestTemplate operation middleware
+func (siw *ServerInterfaceWrapper) TestTemplate(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params TestTemplateParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestTemplate(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListTemplateVersions operation middleware
+func (siw *ServerInterfaceWrapper) ListTemplateVersions(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTemplateVersionsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTemplateVersions(w, r, id, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -44635,150 +44088,6 @@ func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.TakeCallback(w, r, senderNo)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// SelectContacts operation middleware
-func (siw *ServerInterfaceWrapper) SelectContacts(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params SelectContactsParams
-
-	// ------------- Optional query parameter "tag" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "not_tag" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "cursor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.SelectContacts(w, r, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// CountContacts operation middleware
-func (siw *ServerInterfaceWrapper) CountContacts(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params CountContactsParams
-
-	// ------------- Optional query parameter "tag" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "not_tag" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CountContacts(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -45809,256 +45118,6 @@ func (siw *ServerInterfaceWrapper) OnceStatistics(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
-// ListTags operation middleware
-func (siw *ServerInterfaceWrapper) ListTags(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListTagsParams
-
-	// ------------- Optional query parameter "user_id" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "user_id", r.URL.Query(), &params.UserID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "user_id"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "cursor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListTags(w, r, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// DeleteTag operation middleware
-func (siw *ServerInterfaceWrapper) DeleteTag(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "tag" -------------
-	var tag TagName
-
-	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params DeleteTagParams
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.DeleteTag(w, r, tag, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// PutTag operation middleware
-func (siw *ServerInterfaceWrapper) PutTag(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "tag" -------------
-	var tag TagName
-
-	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params PutTagParams
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PutTag(w, r, tag, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ListTagContacts operation middleware
-func (siw *ServerInterfaceWrapper) ListTagContacts(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "tag" -------------
-	var tag TagName
-
-	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListTagContactsParams
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "cursor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListTagContacts(w, r, tag, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ChangeTag operation middleware
-func (siw *ServerInterfaceWrapper) ChangeTag(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "tag" -------------
-	var tag TagName
-
-	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ChangeTag(w, r, tag)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
 // AppTaskStatistics operation middleware
 func (siw *ServerInterfaceWrapper) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 
@@ -46355,6 +45414,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.DeleteTemplate)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.GetTemplate)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.UpdateTemplate)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/template/{id}/preview", wrapper.PreviewTemplate)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/template/{id}/test", wrapper.TestTemplate)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template/{id}/versions", wrapper.ListTemplateVersions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users", wrapper.ListUsers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users", wrapper.CreateUser)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}", wrapper.GetUser)
@@ -46363,8 +45425,6 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications", wrapper.CreateNotifications)
@@ -46389,11 +45449,6 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.ListOnce)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.SendOnce)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages/statistics", wrapper.OnceStatistics)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags", wrapper.ListTags)
-	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.DeleteTag)
-	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.PutTag)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ListTagContacts)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ChangeTag)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/admin/task-statistics", wrapper.AppTaskStatistics)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/app/api/v1/sms/report", wrapper.AppReportTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/sms/tasks/pending", wrapper.AppClaimTasks)
@@ -56241,6 +55296,20 @@ func (response UpdateTemplate404JSONResponse) VisitUpdateTemplateResponse(w http
 	return err
 }
 
+type UpdateTemplate409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateTemplate409JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type UpdateTemplate413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response UpdateTemplate413JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
@@ -56314,6 +55383,468 @@ func (response UpdateTemplate500JSONResponse) VisitUpdateTemplateResponse(w http
 type UpdateTemplate503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response UpdateTemplate503JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplateRequestObject struct {
+	ID   ID `json:"id"`
+	Body *PreviewTemplateJSONRequestBody
+}
+
+type PreviewTemplateResponseObject interface {
+	VisitPreviewTemplateResponse(w http.ResponseWriter) error
+}
+
+type PreviewTemplate200JSONResponse TemplatePreviewResponse
+
+func (response PreviewTemplate200JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PreviewTemplate400JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewTemplate401JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewTemplate403JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PreviewTemplate404JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PreviewTemplate413JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PreviewTemplate415JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewTemplate422JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewTemplate429JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewTemplate500JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewTemplate503JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplateRequestObject struct {
+	ID     ID `json:"id"`
+	Params TestTemplateParams
+	Body   *TestTemplateJSONRequestBody
+}
+
+type TestTemplateResponseObject interface {
+	VisitTestTemplateResponse(w http.ResponseWriter) error
+}
+
+type TestTemplate200JSONResponse SendResponse
+
+func (response TestTemplate200JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate400JSONResponse struct{ MalformedJSONResponse }
+
+func (response TestTemplate400JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response TestTemplate401JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TestTemplate403JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response TestTemplate404JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate409JSONResponse struct{ ConflictJSONResponse }
+
+func (response TestTemplate409JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response TestTemplate413JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response TestTemplate415JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TestTemplate422JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TestTemplate429JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate500JSONResponse struct{ InternalJSONResponse }
+
+func (response TestTemplate500JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response TestTemplate503JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersionsRequestObject struct {
+	ID     ID `json:"id"`
+	Params ListTemplateVersionsParams
+}
+
+type ListTemplateVersionsResponseObject interface {
+	VisitListTemplateVersionsResponse(w http.ResponseWriter) error
+}
+
+type ListTemplateVersions200JSONResponse TemplateVersionListResponse
+
+func (response ListTemplateVersions200JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTemplateVersions401JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTemplateVersions403JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTemplateVersions404JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTemplateVersions422JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTemplateVersions429JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTemplateVersions500JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTemplateVersions503JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -57426,246 +56957,6 @@ func (response TakeCallback500JSONResponse) VisitTakeCallbackResponse(w http.Res
 type TakeCallback503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response TakeCallback503JSONResponse) VisitTakeCallbackResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContactsRequestObject struct {
-	Params SelectContactsParams
-}
-
-type SelectContactsResponseObject interface {
-	VisitSelectContactsResponse(w http.ResponseWriter) error
-}
-
-type SelectContacts200JSONResponse ContactListResponse
-
-func (response SelectContacts200JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContacts401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response SelectContacts401JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContacts403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response SelectContacts403JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContacts404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response SelectContacts404JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContacts422JSONResponse struct{ InvalidJSONResponse }
-
-func (response SelectContacts422JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContacts429JSONResponse struct{ TooManyJSONResponse }
-
-func (response SelectContacts429JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContacts500JSONResponse struct{ InternalJSONResponse }
-
-func (response SelectContacts500JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContacts503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response SelectContacts503JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContactsRequestObject struct {
-	Params CountContactsParams
-}
-
-type CountContactsResponseObject interface {
-	VisitCountContactsResponse(w http.ResponseWriter) error
-}
-
-type CountContacts200JSONResponse ContactCountResponse
-
-func (response CountContacts200JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContacts401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response CountContacts401JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContacts403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response CountContacts403JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContacts404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response CountContacts404JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContacts422JSONResponse struct{ InvalidJSONResponse }
-
-func (response CountContacts422JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContacts429JSONResponse struct{ TooManyJSONResponse }
-
-func (response CountContacts429JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContacts500JSONResponse struct{ InternalJSONResponse }
-
-func (response CountContacts500JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContacts503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response CountContacts503JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -60973,666 +60264,6 @@ func (response OnceStatistics503JSONResponse) VisitOnceStatisticsResponse(w http
 	return err
 }
 
-type ListTagsRequestObject struct {
-	Params ListTagsParams
-}
-
-type ListTagsResponseObject interface {
-	VisitListTagsResponse(w http.ResponseWriter) error
-}
-
-type ListTags200JSONResponse TagListResponse
-
-func (response ListTags200JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTags401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ListTags401JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTags403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ListTags403JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTags404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ListTags404JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTags422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ListTags422JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTags429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ListTags429JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTags500JSONResponse struct{ InternalJSONResponse }
-
-func (response ListTags500JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTags503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ListTags503JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTagRequestObject struct {
-	Tag    TagName `json:"tag"`
-	Params DeleteTagParams
-}
-
-type DeleteTagResponseObject interface {
-	VisitDeleteTagResponse(w http.ResponseWriter) error
-}
-
-type DeleteTag200JSONResponse struct{ DoneJSONResponse }
-
-func (response DeleteTag200JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTag401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response DeleteTag401JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTag403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response DeleteTag403JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTag404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response DeleteTag404JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTag422JSONResponse struct{ InvalidJSONResponse }
-
-func (response DeleteTag422JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTag429JSONResponse struct{ TooManyJSONResponse }
-
-func (response DeleteTag429JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTag500JSONResponse struct{ InternalJSONResponse }
-
-func (response DeleteTag500JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTag503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response DeleteTag503JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTagRequestObject struct {
-	Tag    TagName `json:"tag"`
-	Params PutTagParams
-}
-
-type PutTagResponseObject interface {
-	VisitPutTagResponse(w http.ResponseWriter) error
-}
-
-type PutTag200JSONResponse TagResponse
-
-func (response PutTag200JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response PutTag401JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response PutTag403JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response PutTag404JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag409JSONResponse struct{ ConflictJSONResponse }
-
-func (response PutTag409JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag422JSONResponse struct{ InvalidJSONResponse }
-
-func (response PutTag422JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag429JSONResponse struct{ TooManyJSONResponse }
-
-func (response PutTag429JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag500JSONResponse struct{ InternalJSONResponse }
-
-func (response PutTag500JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response PutTag503JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContactsRequestObject struct {
-	Tag    TagName `json:"tag"`
-	Params ListTagContactsParams
-}
-
-type ListTagContactsResponseObject interface {
-	VisitListTagContactsResponse(w http.ResponseWriter) error
-}
-
-type ListTagContacts200JSONResponse ContactListResponse
-
-func (response ListTagContacts200JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContacts401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ListTagContacts401JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContacts403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ListTagContacts403JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContacts404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ListTagContacts404JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContacts422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ListTagContacts422JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContacts429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ListTagContacts429JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContacts500JSONResponse struct{ InternalJSONResponse }
-
-func (response ListTagContacts500JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContacts503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ListTagContacts503JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTagRequestObject struct {
-	Tag  TagName `json:"tag"`
-	Body *ChangeTagJSONRequestBody
-}
-
-type ChangeTagResponseObject interface {
-	VisitChangeTagResponse(w http.ResponseWriter) error
-}
-
-type ChangeTag200JSONResponse TagChangeResponse
-
-func (response ChangeTag200JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag400JSONResponse struct{ MalformedJSONResponse }
-
-func (response ChangeTag400JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ChangeTag401JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ChangeTag403JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ChangeTag404JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response ChangeTag413JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response ChangeTag415JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ChangeTag422JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ChangeTag429JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag500JSONResponse struct{ InternalJSONResponse }
-
-func (response ChangeTag500JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ChangeTag503JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type AppTaskStatisticsRequestObject struct {
 }
 
@@ -62356,6 +60987,15 @@ type StrictServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(ctx context.Context, request UpdateTemplateRequestObject) (UpdateTemplateResponseObject, error)
+	// PreviewTemplate Render a template with sample values
+	// (POST /api/v1/admin/template/{id}/preview)
+	PreviewTemplate(ctx context.Context, request PreviewTemplateRequestObject) (PreviewTemplateResponseObject, error)
+	// TestTemplate Send a test message rendered with a template
+	// (POST /api/v1/admin/template/{id}/test)
+	TestTemplate(ctx context.Context, request TestTemplateRequestObject) (TestTemplateResponseObject, error)
+	// ListTemplateVersions List the versions of a template, newest first
+	// (GET /api/v1/admin/template/{id}/versions)
+	ListTemplateVersions(ctx context.Context, request ListTemplateVersionsRequestObject) (ListTemplateVersionsResponseObject, error)
 	// ListUsers List users, newest first
 	// (GET /api/v1/admin/users)
 	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
@@ -62380,12 +61020,6 @@ type StrictServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
-	// SelectContacts List the contacts that some tags hold and others do not, by user id
-	// (GET /api/v1/contacts)
-	SelectContacts(ctx context.Context, request SelectContactsRequestObject) (SelectContactsResponseObject, error)
-	// CountContacts Count the contacts that some tags hold and others do not
-	// (GET /api/v1/contacts/count)
-	CountContacts(ctx context.Context, request CountContactsRequestObject) (CountContactsResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
@@ -62458,21 +61092,6 @@ type StrictServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(ctx context.Context, request OnceStatisticsRequestObject) (OnceStatisticsResponseObject, error)
-	// ListTags List tags, newest first
-	// (GET /api/v1/tags)
-	ListTags(ctx context.Context, request ListTagsRequestObject) (ListTagsResponseObject, error)
-	// DeleteTag Delete a tag
-	// (DELETE /api/v1/tags/{tag})
-	DeleteTag(ctx context.Context, request DeleteTagRequestObject) (DeleteTagResponseObject, error)
-	// PutTag Add a tag, unless it exists
-	// (PUT /api/v1/tags/{tag})
-	PutTag(ctx context.Context, request PutTagRequestObject) (PutTagResponseObject, error)
-	// ListTagContacts List the contacts that a tag holds, by user id
-	// (GET /api/v1/tags/{tag}/contacts)
-	ListTagContacts(ctx context.Context, request ListTagContactsRequestObject) (ListTagContactsResponseObject, error)
-	// ChangeTag Take contacts out of a tag, and put contacts into it
-	// (POST /api/v1/tags/{tag}/contacts)
-	ChangeTag(ctx context.Context, request ChangeTagRequestObject) (ChangeTagResponseObject, error)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(ctx context.Context, request AppTaskStatisticsRequestObject) (AppTaskStatisticsResponseObject, error)
@@ -64618,6 +63237,100 @@ func (sh *strictHandler) UpdateTemplate(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
+// PreviewTemplate operation middleware
+func (sh *strictHandler) PreviewTemplate(w http.ResponseWriter, r *http.Request, id ID) {
+	var request PreviewTemplateRequestObject
+
+	request.ID = id
+
+	var body PreviewTemplateJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewTemplate(ctx, request.(PreviewTemplateRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewTemplate")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewTemplateResponseObject); ok {
+		if err := validResponse.VisitPreviewTemplateResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TestTemplate operation middleware
+func (sh *strictHandler) TestTemplate(w http.ResponseWriter, r *http.Request, id ID, params TestTemplateParams) {
+	var request TestTemplateRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	var body TestTemplateJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TestTemplate(ctx, request.(TestTemplateRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestTemplate")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TestTemplateResponseObject); ok {
+		if err := validResponse.VisitTestTemplateResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListTemplateVersions operation middleware
+func (sh *strictHandler) ListTemplateVersions(w http.ResponseWriter, r *http.Request, id ID, params ListTemplateVersionsParams) {
+	var request ListTemplateVersionsRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTemplateVersions(ctx, request.(ListTemplateVersionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTemplateVersions")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTemplateVersionsResponseObject); ok {
+		if err := validResponse.VisitListTemplateVersionsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListUsers operation middleware
 func (sh *strictHandler) ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams) {
 	var request ListUsersRequestObject
@@ -64842,58 +63555,6 @@ func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, se
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(TakeCallbackResponseObject); ok {
 		if err := validResponse.VisitTakeCallbackResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// SelectContacts operation middleware
-func (sh *strictHandler) SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams) {
-	var request SelectContactsRequestObject
-
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.SelectContacts(ctx, request.(SelectContactsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "SelectContacts")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(SelectContactsResponseObject); ok {
-		if err := validResponse.VisitSelectContactsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// CountContacts operation middleware
-func (sh *strictHandler) CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams) {
-	var request CountContactsRequestObject
-
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.CountContacts(ctx, request.(CountContactsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "CountContacts")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(CountContactsResponseObject); ok {
-		if err := validResponse.VisitCountContactsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -65591,146 +64252,6 @@ func (sh *strictHandler) OnceStatistics(w http.ResponseWriter, r *http.Request) 
 	}
 }
 
-// ListTags operation middleware
-func (sh *strictHandler) ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams) {
-	var request ListTagsRequestObject
-
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ListTags(ctx, request.(ListTagsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ListTags")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ListTagsResponseObject); ok {
-		if err := validResponse.VisitListTagsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// DeleteTag operation middleware
-func (sh *strictHandler) DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams) {
-	var request DeleteTagRequestObject
-
-	request.Tag = tag
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.DeleteTag(ctx, request.(DeleteTagRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "DeleteTag")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(DeleteTagResponseObject); ok {
-		if err := validResponse.VisitDeleteTagResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// PutTag operation middleware
-func (sh *strictHandler) PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams) {
-	var request PutTagRequestObject
-
-	request.Tag = tag
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.PutTag(ctx, request.(PutTagRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "PutTag")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(PutTagResponseObject); ok {
-		if err := validResponse.VisitPutTagResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ListTagContacts operation middleware
-func (sh *strictHandler) ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams) {
-	var request ListTagContactsRequestObject
-
-	request.Tag = tag
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ListTagContacts(ctx, request.(ListTagContactsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ListTagContacts")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ListTagContactsResponseObject); ok {
-		if err := validResponse.VisitListTagContactsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ChangeTag operation middleware
-func (sh *strictHandler) ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName) {
-	var request ChangeTagRequestObject
-
-	request.Tag = tag
-
-	var body ChangeTagJSONRequestBody
-	if err := runtime.BindJSONBody(r, &body); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
-		return
-	}
-	request.Body = &body
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ChangeTag(ctx, request.(ChangeTagRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ChangeTag")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ChangeTagResponseObject); ok {
-		if err := validResponse.VisitChangeTagResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
 // AppTaskStatistics operation middleware
 func (sh *strictHandler) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 	var request AppTaskStatisticsRequestObject
@@ -65865,831 +64386,860 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P3bkxtJ9h+G/yv5gzZiyNlqsLt5mWF3/GLVw8tO73BIbndzqd0hhUqgEkBuFzKxlVkNYkZUSA45Qrbl",
-	"iyL04FBYDknhh284ZOtRClu2/hh9d1d+8r/gyHMys7JuQAHdg+ZKMw/DBlCVl5OZ55bnfM4PvZGczaVg",
-	"Qqve0Q+9Oc3ojGmWwaeTlGX6NDF/ctE76s2pnvainqAz1jvqUfPrgCe9qJexP+Q8Y0nvSGc5i3pqNGUz",
-	"at4by2xGde+ox4V+9KAX9WZc8Fk+6x0dRD29nDP8iU1Y1vv4MeqdzOfYYcLUKONzzaXp+WLKiMhnQ5YR",
-	"OSZ6yohiImFZhH/TGSNcEJqmhGtFRinlM0WoSEjG5jLTqhf12Ac6m6emPzVTAzqfD/b3D3oRzuwPOcuW",
-	"wdTm83UT+1nGxr2j3t+4VxDwHv6q7uEkzHSeUM0mMlu+hHYbyTiyj2zdm+sDO5xSIVi6qj98YuvuXkrs",
-	"yND4BZ9x3bxaM/rBrHO4alRdlhbiYL+Z+im0Go4nYWOapxpfsS2bD/tr99MTOZtTsXwp26iBvw+EvDZB",
-	"ZC50tqon+P0mesozJbNmsseCfdCDETwRu7Myz9gVl7kiczphLVseXylRfUY/vGBioqe9o0NLave5ILbS",
-	"GRcTGFcrp7hhHnGasNlcaiZGy2/Ysk6HE7KQWUJGU6mYIMMl0GBE05RlZCwzoqdcESkYMUNiSvfJieET",
-	"jGqWuO+IlgVrMbMBbgI0Iwuup8WPQ5ksI/iOC3L4gExlnqmIJJIpIqT5dkJmMmN9cqpJxnSeCQVvj3mm",
-	"NKFCLQwf841OGU1YRuJglntnbJ7SJUviPrlw/V4yOxJqemEZDIRMmFbkweEhPmiewW/2H5PFlKcs6NnN",
-	"lCvDO+eZnGRMqT55JXyTMHGZ2XmbV4GyXPknLtmyT55lmczsTJDtur/lmCTZkmS5UIRmzBCEXLK57rtd",
-	"iLMttko4a7O43ffjnGrNMtPm3/7u/7f3d99//rNe0yb9lRy27tPfy+FNy7MXXOmNuCTXbKZ6GzPGw00Z",
-	"40upL+jkOU81a2Alr0S6JCMpNB1ps1upJsKcGGQoihFNJ4pMZZq0jVVIPdB0Uhotzm0Nk7ugE5BeH2FC",
-	"p/jKAU7IffIzollGUfC9nkrBVk4Hjv3cPGbJHZGpXLArlhEOp2CRca2ZaJkQvDnAN3tdOTaM6iW+Y0Z5",
-	"xkaMX7GsVUpk9oF1YmLTfXgmc83aezW/3niXebqixzy98Q7PQSVs7RI1xuvI30Kv2+zoMDqaNh2dYxJr",
-	"Ovn/n7zL9/cPH5k/v4pbdt8uj5J7rZmMOJLtCOgHBL2oy1ZObHTF62jgtnHTzxvFMtE+ndz9vG1Xvn3T",
-	"2VvaxOnP2UiKRBmdYkENrxkTIUEfBlF6RXlKhykLdeP7Lbqxeb8z94HRfDTjypiaS6EYbJknUoxTPoKB",
-	"mo3KBPxJ5/OUj6gZ873fKzPwH4rxmCcT1jt6sP846jEj7813GaPwIKxX37D8KUsT2G9MKaNsGjFn5jif",
-	"EwGs1jwAmoR5JSJKGuY7osJoBmisEQ7qgVVPzC446u0ffP3LXx3+5sHb/d9++etHv/vm/rcPX37x+vHZ",
-	"wYXprBs1QEtBctQF8SjPMiY0UZpq5pU3Y1HKBQzXDsd091QKtg3tUGnxhFH5aMSU6j4B0++ZXci2eTil",
-	"bkEVGdEs4ywhModhP5fZkCcJE9ut+/2mdae5nvbHvuHKwhtuN8pYwoTmNC00QKAqS8x5SCTI5Z0vePeR",
-	"ESSrmTCJncUwyqRSA8U1i8mMUWEZPSULNgQry7B7pyObx4gyuyvYSERPM5lPpoSSYSYXimV9cp6Ppu53",
-	"HFPGfs9GxizhID2WZEaXxFjwE4ZbNXLOjuGS/PLZBeFilOYJS/okfvLq7Hzw6uz0l6cvz2OScqXR7nBz",
-	"NMNSfUPOU2E0Z5puszEemk1d3xjcNVnaEq4jolhmmAG8d0T+kEvNQuIMeEIWUybIUua3xRVOBOFNwz2G",
-	"gcbFQGLCYR+NOUMCM6Ez8zcX1lNlXv5MkVROkNpXNOXJVqfw8DAg9pgzo38ffWf/rCupBeW55WclBRg3",
-	"7YgKMmQk4cZCTnof30fFMrr9zu2YS6t5QqBbYtuGJ3bPucHs5coc0cRI0YgMc40jwzO0yKSYHJMY6NbH",
-	"H2Ji5KkCzcyM41uaGm2TbbcqzUfA0W7m266yR88LYA5WCA6B2yRHRi7OcgVfAGnJr85fvbw9+volhnH0",
-	"0IR8LnOxJc0erNQjxtBwlWAZw5EQZTglPLxzetjewFU0kllSKAvsA0cF4ULKFzSbbKUkPDi4v2ozaSkH",
-	"KbS9ejNxo21KAo8eETVPeVn6yIyoqcw0E+Ax1+yDVre3t2CYwI4EOSDf8q8iM8AvzV/gsaNkSDWe1Asp",
-	"v6ViuR33fNyqwxi6zqhYDsaUp3nGVIW+UhLzMzE/s4RQrdlsrhUZZ3KGngWaJBlT6ojobEnohHJBUqpZ",
-	"tmOquoEC1yvpOCM6Y/XxGkoH3seqogN0yUfTOCoUE7BkuSLWd05yxd4J7TrOmJJ5NmKqT+IzprPl3slY",
-	"sywmE35lBaQq20P9d+KdeC6z+pgjazJnecrAiEiXR+bhPfIb4EQnr0/JJVsqa1tMmLZzA/djn7xkHDSw",
-	"RJYoAWJvYbhJrlhSp4nz5pqxptRo04xdHsMj7wQhzIwdXa9mtppmuriVAkUBtqxV05wPniq1kFnSN6M/",
-	"MR1b8TvP5JVR8LTyz3QY0UwKXDFBplQV+xE8iIrIhTDUhbYJ1xGh2ow8ZeZdowBQMuMi16xP3gLRfQMw",
-	"L9OEaNwuoC3kitmFyecR+HuVhB/Krczs5shM1yhvUUvO4LbOtpIxIIlhB7hssC1qu9dz2YTNmUiIFEZD",
-	"hNU1RAF6AgNW/XdgiLwR5mDLjH+/rVQ/aOUW3lNQYhJPKgbFjCvFxYS4nX0El5aE4mCBvoZ2btWB51Hh",
-	"NvUt2MBrxm+p6t0VW1kLjdItD1qtyTVzpvgIJL/ZXTKjGU+XJHgn5Lkg1dJboN76YUYgyyxNyJCNqDkC",
-	"ofuDjpALJ1TTIVXsuLhmcoLbGIALmV2icMElUfncmEgs+ZYlnG6ndTxcpXXkRReDmeljAE7D2lI9wW73",
-	"LpZz5pXX6gB2vzRxOK7YKbNxdWAxuPBsixD/AA6ac6Y1FxP4hiYJN8/T9HUm5yzTnKne0ZimikW9efDV",
-	"Dz3FlOJSDHiSsgEyW1V3DX6LPwDDlLkGiYILTY3UJIspHxk5Y1sD2dOLGlzj7u7n4eHDR6Xrn4d1X3nk",
-	"BzejHwZwYVkf2dfm6xWjgIALYcwWxVaO6MsvHq2/jrJfyeHv2Qh0aIg9gZCUElXp6FLIRcqSCUsGVJeu",
-	"CRKq2Z7m4MsVeWqZFPpyKxeBUbmhIeiT699xES9NlxN1IrtIiy5NB3EIXR5PWMqvWGaJ0ukyAAj6FN9b",
-	"9j5W/f5Rj4nEk6K6FRaGTcEDRyQ2yhucgpjcwZszecWyuxGJ4VYH9Z4kdp8TrsxcktgIEvsVS5lmSXxM",
-	"zEztzTQ3VrvRvDusnnlw5frX3rjkaKiuJdE3HA3PlF3h2q194wU8+THqSZEuB3IhBsHKlyn5NlBZYDfB",
-	"BcAQT759CzUqIYm7C3QeGpAPRlUsLugXdFlMdihlyigoPxmb0eyy01Yy+np6dc3T5K7zuh2M4iauywBB",
-	"wfbjq9ETlWK/J8mQTSgov1OZJiFjWrk9lKY673aGzvFR81KO7KphWFRXhuXW+ai00GQuJfyLJGkcWT6b",
-	"0awxzEUxI9ZGjHjLQExyWtgc7s6ioVU9zZgCCpXWXOZ4D9WyKNax+DHqXdE0Zy0TX1BFZoyqPGPWjVsm",
-	"hfkdjBh08kQN/Vf6+xhezn1Xijz098hwwN2xLdYmKod4FdFv4XWwo7GbV0gfvzdKOzFgQeUjFPDRqCat",
-	"6mLHH9UG7lFi8+/bZORJ0eLMqXzdtZSCUQTRNQ9XR9f87Xfv8v39/f22EJuWcVprjOJWaYqGAeK7zevi",
-	"oErvxRBFxRVRWprdxcQoW841S5BnghdATeUClMxyvNDKKZG9v/v+5z9rOigwdhtV2V3YvpQbXbrbbrx0",
-	"rqk9diOs44JeYvgjpiVct1p2hCIHpGyfvBoTahRhPrZK8BEeVo4neErNPjaMFEJqHQWiLSWENy6qQ18W",
-	"Tg1jxaGDDWxhG3BU6b6DQCtCaLrJIzi/uRnRYBtCN9EYLiSQK2xJsgrPKwcGlYbZPgFH9lbm8Y3Vipgw",
-	"qvl3EF4wsOP7Q85yo6rNIVzC+kUHGdXmRyO3BrkAf1dScFPFU8ODot6QplSM2CCVix7wnCtufteZ4/Aw",
-	"n7lWA+tlMJPi6tK9QDMNLCz4ecGGUykvwUNrvnlfJVnU+7BnJrJ3RSEiQ5kZwTTfUq4vcFbw+ddmak/t",
-	"zOCb5zi9M5wdfPVayvRNMUOU/TDNczdL+O4rnOoLGDi+aad74WcLX5/ZKX/rp4SnnqvL8GU39cpjb3H6",
-	"z93s3RK+sEK/FA7Y+34KkghX1X7YhGKn4smUC6b84E/FMzFJuZoGPTsNudg9mcBmRxnXfESNDGMzlk2Y",
-	"GC03WzDXEvLfojn4/Kxo0w+GK+2DI2r8E70ca+LozTPGtqKadlIEX9PKNczqd761j1VPNoytaMUOoPXI",
-	"vrZdlSfopVJ3W7DJBgyix9eKOPZB20j06oxcDGvYWut8XEhkw6I1Sd0au29ho35KG1rWowziwDeyLbvI",
-	"thFNUyvcOhm4eMwHiotRg55tZLcgMciaGRV0wrL4iMDDKMRNb6ZLBX1uLbWnVA3oasXNmbTY24hm2ZLQ",
-	"Fu2t0VbtbJm7neIt9IDzrTfS3cMfXSzdDzehOuTzZOPtkmfdfEK5YtmAJ9fc/1csU3bh1s5npc5hoySd",
-	"neXo2WxgmePvx49TbtpN1Y3uzlIx7NKJLNF7LUepKjehrtuz3jx7eDaRTV8tX5Ybst+elNqrDuYW5JPr",
-	"+nbkVKn3m5BXXlB8WnLrNUQmrLO6Z1yE3x5U7fAak11jvFZPfQdj1uzoidzzrhVsoP/S/vEdPvY+fG6P",
-	"z+bSuuGp6bk34XqaD/sjObsn6ZzvmU0xYeKeH8/H8HV1yed7co5U2ZtLCKjDIX+MSvJ97ep7E7wm0tfb",
-	"4dcWFCujcrmap3TpAu0tc1/bzZuzF1Uev/4dxTJV4emrXjpnTPzGPtrumHEb+cx6CzdzINU27tpZlB1B",
-	"u9wHt6dpfFobqML2QsH+fv0uuRUZdnvySzX7Kp1uFMS0aJkm9kYLY8JparQeL+E2ymcqew87uQ93vDS3",
-	"sCR5ylrNxB/jmnUrY1DAbWegqwe2zlhmAxv9Vt9Wz2VGpnJBUikmlSsTiKWYyjQhQzaWGat6c5su4Os7",
-	"ahd3oI7jlad2Osb80QVVEAcoELjBDAg892Ammya2uMrKwoPaftjq5FhnOWFOePt6QVxjsWJU2BUBhqA0",
-	"Nwa/WRwMxk0TjFA6JvuWPcB1RbeVs77k7feOkG37p8VTvWIsP+ZdL0+ZGLFkkAvN0+3vo0vXm5WtqOF2",
-	"UnAxsbGEikjht2PjdeTa69Bt3ACBElcZoTB8R7GEDJfE7BGX8tMn50wkhGtCFYnt+7ELRbXxplqShGk2",
-	"0mYLuLQ2/A0ivDus2YKLRC7CzVZ7qYUirZ4Ef01b8SLY29rwurXSe5lp1o9C7ZzWdlGnK+CCixQs/Hpe",
-	"iDxlt2H05ym7JYPf9Xwjxn6OtuSnYOjDvG7CyA80ldJt+wbG/Z1fHN35xdF3+3uPT/Z+R/e+H+y9/zvv",
-	"3vVrX5S+6w/23t8tf/z87i/+EjwEJXXtJ5p1odkm+uf6WCf77PV0wWDhDjZzZa0KNfnkKJ99yhbjSmV3",
-	"HSm/ew8D2Cktq7r3Jnu1QV3e5PWSzrot1/nL2rs3onivm5VppH/BZ2yHE1thCQTnDk6ky+Ga8vmcJZB0",
-	"5r5rtQxCzKXiv+Cg7q+zHtYRbZxKutuzt413uZPR4Il1v5yi8Gh/g5wAo45t56oO1K/1vuJNfcuB2PVR",
-	"OKXlvhkpfKsunJSNNZG5RucNnA+uEFkPbFWuVeHSgY6jdn+OxX1brRt0DjutSN/OfmXV+6SETQf0qc68",
-	"erVTZO0QL/zTjYe7AfRKjmH1fW4svrQyN6gbIwhNt5Lj4P1qJrFzw3v3Rvd5F3Z7+PDxYU0q1dXHMLsh",
-	"CJsYcyvcvZtwg2CJ5+5ld0NhW3DdXazOQ+giXmvOOH89Vo9Vsll2pRRzBLc0LCu+R+f83tXhPfCMqrjM",
-	"nqpR8V+W2NNU67n6xdG9e55P7cG/h/t/8xd/Y1VsOd7JdXWOmKdPn258PTSfA17vDo/EfH5B1eXuPVFd",
-	"8KNduk2fnIglYF8Q9mHE5prE/Rh3Qr8fRz7t8c3ZC4RCtYm6gO7HIcegDVV6pdVQ9024PdNHz0T5Y/jN",
-	"+7uBHGzyRyANzgAzKVCTZvRDqB/BXq5c5CPmdVchBHFag2BdmwxewJKwEt8GkB8HCLQP9/fJaEozOtIA",
-	"HJsxAIetaQVw5Lc1tUAHoorZydWHCb+6+H24DQG8KSYSFTkABI9NYCcDoFuNki0w0Nf5yM0e19lyADm2",
-	"7bLVoQeCtLfKk86WRrVSmtHEjCk+e3Zx9tvB02cvTn47+Pb05ZuLZ+dxZFHD7G4nl0IuVHBLhOgblVnc",
-	"Pyzl7j560NGaCa98pjJPkwGMckUKpMR5EEqen5y+ePYU8HyOCajuRpt0anRrl4FG3S19D09Fkb/nUCa7",
-	"g0mGTKnAqPRw8XYYLYzJtNPEeX2qfm3jluC8mh64qRlUcMPcmFZMpNnTXzCRxqFucAlgydVwBaClpukA",
-	"4NTXFgowfaIJ4lFh1oe9hh0Ei4sTaCRJnnB9MnIRUE5xsldG9sppAn/ZzOeuKpRp+IlvBj/6tuDjU9eg",
-	"G8czoZsyyOioU4BWMBNIktdtQPOAYbKYSjKjCV4n4ySPSTxK+RGKUWpRZAAPB95w/FPOZmAkcsH65GWe",
-	"pgiKCoBQVF2yBF7iBUzii2/Ovz0/gkv2+dwi50gwPBHS3ckUY/yQjE240ixDXB2WjglVXupDbpmSM4ao",
-	"a0jOEuyG4T5TKgDMrgOQgJbZIJNpmxSUhRsJSEBthEBnpIKxxRludnXgWw1puP5GWDGN2DJpitqPYAti",
-	"1F+9tM5nXCC7N4k0axJjvQLOVAwIQxIhtKUTlQCfRBOAmjwhU8D/tHiAiCpo6VqAJcXkjv3ybmxWm2uS",
-	"SnmpzNpgVMIKeheHbZMrdmz2OrTL2DylI5uQ6AnoKNVAREPb7gTM2ExeGRJewAb2mIV4RtJ8JpTbO25z",
-	"9sk5G2VMW6B9hGVi8NicyXnKoIH4888/jxFJYCzzjCR8whEeqgIBaR7G1etE/bJbrAFDyGKCGeUCtGcL",
-	"iMn1kgyZ0Ts65XDiG41yBH8aXLLmnzujc4QQNI2VNP7WntWf906TuB6HtD6WBWDQBnze3L4D1AINs6CV",
-	"g38Z0S2SRFEbwTxzDWkUAXcKR1SafuSEg6d7icqV8Al7phxfapWHO459MF3u3tr0vV435qGQ3Lce9GDz",
-	"WVHP2MLF3mYOWo7KBVFsMoOKU6tcg20en73KD00nuw3TYBMUg9KOwGk1U0uPpm0uB0CtLFLDHeK7OfLr",
-	"jMf6tL7i31/Al9We9rFhq25G5IAImTCSSMEicugi/qggMhtyHZH7+PyYC66m5oUH+AUAVxA6FGZcabqM",
-	"yENsSdNLZvFEpZj0yROopaMAiyxXjCAWDQoU5fQxniEK4XJejzs7eFRyAh9+8eiLdc5JX+UqULAhQ93w",
-	"NdjXMym4llaZnnKlsagWRZT19w0c2rV5s2xqlapR2z47Y1XObGgMn56U4kXa7CL35Irmd8fw3Xx2TUN7",
-	"gXitm0WrF64nh3twy1D0FXmuOluGoHQ3GTat+ERQDVgRnspNsUj/KcXMNpwUDDG14a4NNAk3QnVFtg08",
-	"tRvUqF4/ElRN1MsF/0PO7M82YiDod7ccQLB050pf2O811T7HUG5d5/NzupEw160Y3BapcjU2ttr5q7Pl",
-	"t/6AfWoBb1255k2lftoV30kkzSe/HTrTfzWff7+Kzjtmi7tliXi5vFX+8GbXjunGFWePycF++TqpZGKu",
-	"s7oWtqJXhzpbFZBCnNgKct3kjugmbky/LGm7WNntdrHjqF9UIIZ8fY0PKp5++6Axccs/2OtRi0uPKCNV",
-	"47MBrXfFPVz7BTIol3C7hOCFQzq6dDFveJHcLeUKe/ABXU3w4nCHC8l89obap/Jx5S4TumnRN32tGPV0",
-	"RkdsTjPWdifn8ICCB71PVeVDQHmTok8s6Jm9H5jSBPJGS4EW+/t7D4bjx4fj+w+/+GJ4/0FCH9H7I/b4",
-	"8HGyz/bZgy/uP9rb3x/vP/qC0v0hfbx/OPxiD4IyVjt51t6GBvsg8tu0vHSNu90e5zpRvr64eE08umhl",
-	"UxjVQWaJWaGDopB1E7fYLFD1EzA//xPLlmR8MtXrqQnL9BYfrvPOwMNubUbbbtlO3NIuxOZ3bJ9hp7u3",
-	"z4J+r2uf2UN3+/aZm9NflH22ZSLBluepjWhbmjg7YatbEPXHYTfvV9FvxxzjNrjFW0/V1jvtzxRRU5qx",
-	"sNYTH7GIZCylml+BMDE/4HUIvsWZMUDK9seaMOfwJqS/f9AQ4PwEq0tvamlpnfGhs42bX6xfmTWUnijR",
-	"h33QUHzU7CIscAMBE1OZJixTRyQecb2Emivxz36wZbH75ruPcZ+cYHzQlCpyYKj3MIwHjXxRlKFRGjHe",
-	"wbSQyTR4rE9OBMH1dNEakEdJivkeEyqI0dZssC/WEPS/QxXi+IePsQ3HgNdLwb0/9EYQjtD70z/73/74",
-	"b/5nn39w1PvN6WvrPi2H13YIpUi4mGiaXg7a0mS7RLxikPnB85bIVzajvJpvfvjwQYfoheYkIAiOsacK",
-	"M3+wuBnLlBRH+Hex/OGSm/Y+xiVF/o//7p//9b/9rxpygG5g4qDC13D0os6gm93j8BdsNKV6IOdM4Gub",
-	"zCZMQe9wD+0G18zIgNBbXduXWcNqFg293Cvevxe8vM6tOqNzl9q68wzX2nHbcJrl9z+9tH930jecFr73",
-	"yU1ny0X6NNfGM6MNZ4PvfXLTuT6L3JAO5fc/MXpswaJd6HqDWdbxDp59oE11h55D7gR3Mda50ERpCdns",
-	"WMjNxk4RK5XVMVbghEieISMzjOxbd+thI+NxEOsmukvzISDvbm0I6HjX7hXo9BbcK0W/13avoB3zCbhX",
-	"YCA7X7zbWDi1K38I9rbpZrD6azXBdXWGa40mtu9mMgSOmjL79D8Zg9bG75sZx4EBmXKljX0oF8p5m/E5",
-	"iOFfYpFqqL0cRNmryFUN4nNuZu3zYPCylsRqpuJ+CP2zScjO/cBQ9ycIJ7NskTPZBiu5hes/4TQdzDM2",
-	"5h/Wu7fM7oMnV4esTTq4Es/wqZ+i0LyczsqXCuHCeKK2xKdte9cAve5aGEKntyAMi36vLQzzTyP+38/p",
-	"Ju4ars0INor/2YBFfIIIXDsOAMNl3lYb2EyG/LQNbnYbbMjp369a/x3z6J3y56d46fKkiO25vlbbFiS0",
-	"jZ7UOVuRq4EqdxywhLXxPFtVqVJsoNlsnlLNOmxBnlQTBVujaEotF1PbTM0or+xutY1y3ztXOhq6v6bu",
-	"UTkmt66CVGd4M1EP/uh2J8UF+6A7HoY1k9id1b31JKtsZFULr82zLwv8+wp9miFfYju8GEoRKDKnGZ0x",
-	"HSQNEtdIIw7MGha0AYhJdW1uh3PcIteANW+MdtDsgz62iA3hssbowwjWzPowAlZe3O3+6V/9y//47/+7",
-	"v/6//v2f/8lf/ekf/uO//j//1Z//6T/40//03/7xv/4Xtcrc1wB9DJTFxskYJYigEuSjCcyY45+Xr6K/",
-	"fNQr93uw9/j9d/t7j9//sB89+tjSd6F2rgW53mROUtwQduHN7q2mTfXMVT7dfpC+eOqqh6Gfp0xTvlVi",
-	"QxXtYU22d/VMuZqUQSOtxLCDbL/dqSMSkvj30lgPudADm2MbYyxFFcnIZ5KPeapZRhRL2UgrIpphNutq",
-	"JEKMdNYLnpvHcY0bdIKWXAycEvzYzxgdTf106hkaGRvJLFFdi+BQ1eR1OyFKGzOLLGSGcEDzTE4yOlNE",
-	"SzLMqBhNiRQRUfloCg44Q82+kHowlrlI4t764uvQc+OiXzUbFts4Tf3W2SiFnF21WSSdrQuVY2trjwZo",
-	"+dhh8ZYfeUmDbyXWbnV16HLnKnrR6zU1c9xet66QwzCulSvYNRcWcpfDXe3AHiA9o4BUEzJhgwTjIwDX",
-	"YjBPqbAwbQOHbeE+O1AL96LSNAva8Y83oUS4H+1ZbtCY+IwRqgMQH4DTsBotIGgAtMax4dOBRouoT0wk",
-	"JJFMQYkuOh6zkSYU31oAWlRsBzugGuIo8SbfZ/30O6f9cME1p3r9himBzA6SPGsp/W3TJwuxBKOe0SUg",
-	"hqxEd3l4+PDRekRiWBwuvNzuwMrM1usyx1fuuY92/zShWsP3Rk5JwQjsSDKjl7DYM6k0hFOQsKy0InfG",
-	"/Iq51Cwj/RzqihT40Z6HuxDO+hCiMXxA5R3Tz5xlpTbhQYywvNsnrwTDFmErpAu6VHgdyZLO94cwr/IV",
-	"4mHTFeKcLlNJ10bsvLaPWe/leku1mNu5eR7xOzO90RGDrWZfqx6sziciyHPrsLVMKzLXg4zNLAp/83EY",
-	"Mr1gTBB8jmXq2NseuBGY/8ksonV+bXBWGhNVG6vFbwol/XC/vg8qIsNJ/yJdznP4RsnxYZ5SLnYo8E2H",
-	"whcX3p3ID/qtJ7VOGU26oZUCM53IcnYnVZcRBhqwhORzo9dCKFc3xRl6H3A1mFk0xLoLOcnZKl11PWDf",
-	"hznPmLpWG1wNkrxlfFIMcjFKGV3P2MUb+6DhYBmXmUUS7JAD3GZhxFOWOiMGMb2c78Mies1prkCdcNqK",
-	"GU2SYxFBxCVIqQa3lGmqFyF2FSogA8zt7YHmNGKQAAvVCbVOO0PFfsVGZgznQb/2K0A6eGF7t999jYOw",
-	"n37txmI/v5TnbkT2m9fhwFxXbnzOvM5bGPjbKRMFtRZUEfc4SanSx76uiM36hbqo5rnOfNx3P1yuQav1",
-	"PfvxmCE0tilzzZJ2Zyb8rkjCRhxUNSOYXJI2XcKfvpNjzAlacMUIFUvMI0pqj/MmJ6erEKJW5YUHOpgd",
-	"VwG0C3icmJ5jVdJS9+o4VGeMTuohSkdUgCZXEGskZzbLvrOygVvpN5wtmsyYbsDdF1RdFrDdKp/NaNay",
-	"0qxgw4QLcAmoNaL/WsjZPn3b8o5ieJ6pes5WYpMBc/KbrVjrJgkTeGNqAgYcOy0Chs58zho8dkwoSaQm",
-	"is1pRlGBt+WXESHW5VM10W0l4v88k8OUzdB7HPSnrV/ZHm1bPwH7BdyEtR4YnN9qZ+TXiPln+BIXE7Vp",
-	"Dgyg8Cd02VTpmcxpprGcMhplKKtpxiDVzLJqMmTmgChi0QfJwnA+JcnMHMFxnqbEtE/uvLl4cpdM6RUj",
-	"c6qUOYpcjBjUTzLsyDy1pmzOw/UKIfvgwhTaJ8MVSTIMEAd8YrQtuQYujQ2wJDKqNYV8R+SiylitVzyT",
-	"YmZMoilVJP769Pzi1dlvB09Pz+JGLnbJ2LyFvHbhwtFsSDksMYWUM1vYUNLPEgG/PYUxfKNfLsPd34je",
-	"jcZqKidt2weo6mYDE8nY2GgMYNth+SkzFw+EgcmOoGrjLrOI04hqMprSzJiLrrYWSyblwia4MZMElcUh",
-	"9BnZxYVEVxwE1VD84keghaf9YMETPW1YcrkIqOGVX0ywpcXa9cmJC4+k83nKAYe0+NnKvUSC94R94EqT",
-	"JdOBIoZHacHYJUKE6mmjkwccyGpORy2crfjdDPa1VHqSsfNfv8D+3XnH7FEt0bMjF6JAvMcGiGAsQb43",
-	"z/gVT9mEkSdnz04unhFzHHWfPIMw46AsoWtcaUOqBeRrgPnfL9+kPbq/GcBtjX+eCs2yK5p+26JqcPs7",
-	"QlYbM9ZyY5f4LNgHDRXfZjxNeamAd8tmgvoiHUpTfcOWN+Nj72zstwQiN/nDbcDVGt/3N+xHiIntpIEZ",
-	"4t0m3NM3bMsow+YcZFA08mxuxJArzwkw5Td0A1uZZys8wgtGjRG0pmrPWGaB18qyZwx/oNauD+v4vD57",
-	"9eTZ+fnpy18OLk6/ffbqzYUv57P+IG1afugFCA5fMKSqJmRy4QhsRQxXcOzxS8WOzBTkfC+fGwk7klnG",
-	"AEie3MHwgeEyvhtByQ4ESyJ3BJsgVEKMTN2GwBuxHDtwJXgHBKRIyJ25VLzhDbjE929YrdV1gyqKY072",
-	"DtJWFzkm0igCc5Zh4ae7oB0UVUBsOTpF7vgO9+/2yQk2razANmML6jhjtrueUkFiy677Th2IS8L4CN1/",
-	"cuFqbhjB7LyDNJgSihCVz2BuaVrMHxRmZdYC3RGA1t7vVQ+P/aENmBx+9HcJDp29mz9ppZUNRKkUheni",
-	"/bk+dHwDptuPKSFWVxVzexHtcikv7fnH4cOmw23qvnIFQczWYknT/NYf6FQuBmrBbbhcJTe0eZtDERFB",
-	"ILdWTNzGsOEHbOHNsy1Hs6CZafdTGE5RFmCLohp+H7tjVZ5eifQlnDjbKxyatTpCwJB35zAPpcAu1QLs",
-	"9yYuySszuN2rchzMrpdv5xEOL1zwz+YVPDoVEYT21/twqkqX5aVGvCMQcESmMs8icAwY5gImoLOcUR37",
-	"DC/SyfdSMFvLyVrDkmCMU1W2ztFTtHZp4GVjDrNsYIax0Qs4/s1eAfu22xsf2xZVdYu3vgZF1iXd7Bp7",
-	"e7Pl+RRHv8le+STH333jflrDbzpF37a5yGOVQzGaGKvJoUsc4hVt4bahi0+GiFNwpTyZcsGMpZuRZ2KS",
-	"cjWF5PST0YjN9d4LW1a/HsIYwMceFmNqLiAUh+EmcTmQwvnRrljmH4FbSx1+NDoO06bfJufat74yz5a+",
-	"ecOeB99bEJ2W6JDvC8vUOxXjXz67IFjU++AeTWZc3FOaaq40H6m42bcI77qyvwLho4tA8RPF6b1z89KU",
-	"8g3qPAdIX/d+vtdSD3xBuR6MMq75iKbtBYHBMAwudeDmhsTuxdWOgo614GEobMayCROj5cZj8W/e3GCs",
-	"qr1qKNaKcGOBKu4ky1OmSAxtmI0SV4Zq242ts5VeMYCcPi77xK8/jSZO8ZItdu/ZtJUT6+t4yZYlnAJK",
-	"vmI0g1LNlwxvUaj1XVOlINhajslXVPERobk5LdpyhP4GcNArPKq2+uBqmwlpuDt9267ZLnXtwCqpLdxr",
-	"qlQIQE8VidE6iQ03mzDtXfNkTieu2q4UxZ0ZfN3FRfMSstAKZkhHM7Z5rfsQ8xCq3Ve/KH3XH+y9v1v+",
-	"2Fb3/qXUZ4wmSxu8UtsJK7BFWsJ+MqaMuIqPiM4AqxUcE1hVmIx4Nsq5JsOM0UuWHZNYyMEfcqlpHMHf",
-	"4CSMj/BaFzRrAjWNVeF+y8BplpB8fkxixVMmtA0zovM5XKwK6Qsdp1SzdBnIZDs8DCKCnvFP6BhQPdJy",
-	"AtyqACJHvTPfqPvmpfy1bbv45rntwtPcduXDVWzKYqtSclA9DsVr/vyvSLsIg0ifiWS7+4Uh/74WMdmB",
-	"gW4ATBRBH9pqXau4hKvuiBf3bGQ4HsaWVDwidvH3o4PoMLofPYgevl9f36JxxZ9BP28pt+uNn89RR/Wf",
-	"n1OO4WT48YnZuGn4zTPrr7Svyxmzr7wv0erRGkJtE7hdRA9VK2IucFYROSBW6YY6ITCwiNwnIzeNiDyo",
-	"Fb4sjpin8rY0PmcBgc9ZQN1zFpBWJCW6iuSkGMz76knxWyryO9iTYt1ZMV3mWYOYLHjgKkjcbvC0nU/u",
-	"blOBwp537i8LO/+WJuyaRSQTluTz1LTXFKN4keUeBrKUSgAREmavp5nh2o2BOnhIGjQNNFIXU2lOj5FL",
-	"Q3+5Fhm9Y0xBQbwUciHIkuljuOuiQi1YBlFoKow0tEZvd8yz+iZu8vUGjw02qAXurgYa6vfDViaL6dLe",
-	"IEJsFPbDkmN7j4cxPFxMfGi/g3yDt7mwwV2aKU0ymYukUwnxTtGRpYQKGyVZvcSukCUKSpeVtlIpoNHe",
-	"XNgNsW5X34QnvzQVG0d56x79cFBnDsKvIcYfC7qvrvZu9W5L/WMLKsjHYHMSbk9PY3bo6gj9hoh8o3fT",
-	"dDBTk7ZLynkmrzh6wIM0hKm/O++yR40JMfBJ3CvPTwEV786Q4x9dOsIw+kaU3JZwfsWEvlZGQrfz5/dE",
-	"EaIcRBc3UB1I8JmN9cT4cNwHPufDlTKDvDPDs5tjmPmsCcbya4jb0Dbo3hLc2BJDxoTnXN1u0LeQ/UVs",
-	"tDsRJaZSLGIQIO1WqrSdanvYzXj9Id3eGugoMbZQ67dMhAX2PGh12oygFvtnCoqtQ6j32CeeBoK/kn0I",
-	"RTOCihj+vuuSLSthhQeHX25XeqKUEVQe+Eupp1DlDbPfaimtJNA1ICwiYBVkuETPLLjqUDZ1z4EFXp/l",
-	"AlyBK7zJ9iRi5JYoD7eex/tcZmSYKy4Mizd9kocWQSXI3UWFwL4DBVFsfmV/Rj88tUm2sb22dGm+YQPd",
-	"Z7mNLbV5sifqPGHB1YbaiHRC4bKVK4z3LU+Ppqm7/IDlHGLeJCx0M1nbaGiTM89A+4r7N5BQ+WPksj4H",
-	"ZRFyVzEwiF7CrYMkqRQT9PysznXFuLCwxg6J5ZXhYjMWww13XNpOGDye8SuW4K0G1933UZhTuj6VtK52",
-	"1izVMFu02HJBR+tZ+21Yiy576VasxXO7DxsuXhxWZIQbIgkVCKx0JMh/+Hv/w3/4e/8Yt01wcHT4fhXK",
-	"KSIsdUlgvtqVMWpKVZF6f/5f/o+//r//mz/+l//qj//9v62iOlX9wJvU9MEht8iVBmvnpv0/EXlIFGS6",
-	"OQfNzTndwuEXnqGy3eNcRFWbF4YSfhk6jSoe0dp3Fcdck6VVO1M7Uol+RBzyUHnaSRJzVwXDM3gP/mA4",
-	"tVEvIqsTGcEJl25GZ+a+hAeFXZlnreV+1w9xKx9JqFOs7cL6dtYkvM8LLQ+kPwbEdwWD+jRdNnWlaKtQ",
-	"1ZKpW59hCglgttS1rfQCMfBLa+91q3mt1osWx/8t9lkpPi6UD050+Bxjl0HexcjO1pzrH9FRFvVAPrCE",
-	"JZtu11BZ7WhNb4zDu4Efr0nZKvhfYIN7x2sx86phXuZitV1dWrRKVjPsqcB76PnGZvi+4VpdBMiidQH1",
-	"o8qcG8Z7ZsJs4xZkd+/taPS3FKd17WnQXKc3VXm7XaMvdh72F0I8h1PxW8JN/vob4fbujdwI1K2ZA24E",
-	"2wIK+w1dBmGtJ8xda/Nu4GsO8GPDbNYHUfsJWCOvyohc5bgu2yvPCPrZd2O0+BO5Gvl29dmrHrPuO+U2",
-	"T8qtHxR1k5dS4axWwmRhy+vGCI4Fc4LT9NW4d/TdNrdj1ckFjrxVOKL1M2QTC53/uORjqjkI9NTm31Jh",
-	"8egK1xYXozRHtaI2+6IG1lb0L+7fGq4FGyHQ6mdx1bJ1cklV7WfVfKEPboV1SmUDrwKPN/okhgi1ZGi/",
-	"hA8zRiAAPUUPQUOhiK23NkyiKU9cZmzQFhTgIg3MQ05BrkUH2MxYbCPGUIDjcnB2iQz3fuDJx9iFDKSp",
-	"3X2z9RDw7koXSb/u9MG63Q53VI7aO2ONr8Sr8TgEVAUjUY7HHeMD0WB6ZV6yf5pXoeE3BTJbw833yMLm",
-	"MIGwFSQXGCKysEha1KdqGzNdMaGPoD47BI5A/riFfvNfAauBJEs8MZlhQrnukxjMGAc3bVv1t0xwFWEH",
-	"ouz7U6pIlrvXzRa1bztot+cnpy+ePUXgFfNaxlSeaqLoMgDdkrkGaCyYHYy15nC1Q7POB4fTIhLbqfs+",
-	"HxoCDv3osR2M7QWEF4+5AVcH84yNWMLEiBF5ZVO5/cNmuNZvC/d9ATRWyugVU2ZBZA6eqBRARRI2ZyLx",
-	"YQp2lMiVeJqW0cD6pVBUDZBXZi4dN5TfN2f2Xf/Fc2gEttaoyeizV0IbuCbdG85WvBFjbnUM1imS0IY/",
-	"aYmLa/F9jogOQrTcknaJzoKr8YFjTetdmvB4wGTWvoFc+lreGNvdBr7F7dAdzd7nVywbtEcpYDjyoJt/",
-	"6JyJJPALscY0kyK6wjzAxQS5lgeU7gK3ft24lA3B66Ke09vaiOR/bzkgFakTLHD1cEWl41ltuWHNyoML",
-	"w0fClXPLUdorpdNQ3ethUEmxp9emkxiW01Kgu9CBOkHq4y3ORk8Pssb6OTZoaMSENmxCjonPJCRckFhL",
-	"TdM4wvvdfQsOW7oegOSFomfhC/esW/ioB413mkbVXK2sPDZUUMYHFlamv3JVrm3MFeu7vQVXjGZ3ymNA",
-	"gd1qjaMde9tMjzuPzvad3sDuuv2AVTOKLWPgrq9arZrbW5klD/fDnbCZh8K8ZTjeW/ZkSvVn4KuYUd0n",
-	"Jy6u/NH9Lx+Q4dIi4P7q/NXLiMwYVXnGEo+ztJhyzQii+RkNHEK1bKVussi4NtKdC8CdtNFw4egeBhjp",
-	"BdG3Rai2u64EXnb4YKuQOy9bAT6nxfWAvxkhkSsWYo+Ft3m2gvpGoGphGt/PV48v0Ne6IdSjedEcYRZq",
-	"0GjiIYy0ly51JbqiDt3kHGsCtct5qF6y3KxGtZLr7Zax75apBxELbVHYxCP6DtmUpnb3Q0wtoSMIu65c",
-	"Sqy5JMHaGptxXV5Ei3SM74SCN5hhuala5t+NfL+NxLti2ZX1TlfyHFbV6PA405M8Yx0B3EtZoVGl5mVD",
-	"xLOFNMdlsz0hICGhmUPwAXdKmtqnOYxlve3LzV8DAA5owvGF7wvYP3w87NANbjuEMpkmTOkBQBW0whwY",
-	"+zOVYlI4qewFl43vT3IMATfPMIU/mBZZYlO/IdnEu7eSnKFvqzR+n5FivUiIzssVoTPX9WG0v79fRAdm",
-	"V85RBFdt2KMbRL/RGGkhSGGcZLQxrvgCBjOH+neGSIXnCxIqDvbt98quTC40T8NhGpLARI1SoBeSzKQD",
-	"FWyz+MojeIYBg845uN3seMNV5nk+nBn1I4kITZW0tyzFrYAPW0Q86+06lrleMaXzN0+ePDs/36bpqroK",
-	"DuZcr04h617dAJA2RZ+8GhcbNQpJBO5ZLH8g6KwBE1NIPUDXWte8wK7P1gsGgv+u6HDF1AelYdWJgKlA",
-	"h/tN1EA8cLxwQeesORwbJFWGiAmVilB1MwYb71TGhtuEE6WpZrBmwULB9UwUFryB3e3B3y3CK88C8GsO",
-	"zDwXur/imHZY0zl67QYCZVslx/XZy6enL38Z1TOxLJ5nNwef66NFba32QoXEi5CN+ihKsty8R6p6KxrQ",
-	"rDq7atWaqnenvvErjaNXLqwc7/Zwkzx0UqEqrAtG0nSuVmk4O9SAnU61Sy34tcPKb7hIWTbLV4in+R7Y",
-	"S8LVpcVoFgn7wDoC79qTfN2SUnJ9UTgH5mQkv6FfyjSzlSu2DpCGE+/gDNv4cUKXthyF04GK6g3Vnpt0",
-	"eMvZNih5V5TtsJEAtomt54m4eBuV3QvqoFCFMM/gdabiukTnauAqXrVGGTi91QGQI1ib4Q8IrWNUYC4m",
-	"rqRe3fCH7NLWhW2qvdK2fBAdszZZDh6q17Jx2ysYkGuxRIjIHtHSbimfjPIqlk7eSm6wW6eu73bnnt1y",
-	"z9d07xa89NZ9vK8tBFuLc8P+2ienmsxypSGDFiwzUGlgd9vorZPXp+SSLY9InF6qmRrEZCyxoCgZLsmD",
-	"+yRlWrNMRSThE65VROI9m2k4iPtrqvkfblT6/vVOQtd8GfCf/WC4yUs6Yx/jT8KH/HoqBXuJ1lRtXZ9a",
-	"6kOfiJSeUDVlCgsIIGw6koykjMLVdPzz+JgcHBAtjf0wmtKMjsxa9slbO4/457ENy6FOh+eCzCgXqenh",
-	"yZQL2icnEMWgiJrKRViZnipXLEo5y7WcInhw/8v9ffjf/upg27Kj9d27n//iu/29x+/N/8he23ZJG+v1",
-	"uBIMQSCPy64Ctor+jrI0466yjq/fUFT8iSHYp09iy1tr7ZqzdcnmGvJvZjJjx4U8hOp+7uDNyiEzIxRT",
-	"hRi3HXQMoIHpn7lW4NPXvin4+NS154j1anzq+FwLH1xl2cFDaK8hi7AFjtF4MYYoJE1a7NSMNdst2wtO",
-	"LyFbb2ahkuWWILOuHN9gRj+s8cG54i6YkYfaEXU5p6iiTKThR6ApLqZUQ907qEpme7lxfFFDqglXmmUD",
-	"G2A3aHWtuBqWVADOIKzoXKZpwUFx5KD/cUVcyywJK1lyTSZMK/Jg/8GKupUDRCEcYH29tSQtaqGYAVUo",
-	"bOPRJhxj11y9MFt+CvdhYQZuVC2nC1xrFejlpvOOIdbPaLV8PGaZP0gEY2CIUXqwQGM1/O7aMHV+ZkVK",
-	"cjFZb9H7r3wysv8mzET2X2Ia8nuknLzaZVUE2yFLdqpsFr3WJhiMoeleFF8rUj7X+hfLb6wujHnGJo31",
-	"+/F7o+Wdnr8i9w8ePdo76JNXIl16TQaUJ8sBwPDEqwdpb4lzobNlKSfUMDP3elGqKeE0JfOMjfmHsn7w",
-	"5GVvdZrNyd7v3v9w+LFR/p8xI2G/ono03S7cIYMGuuv/2KHrazMo0NoKYtfN6xXMa3cnBs1I6HbHp8b0",
-	"/Gw8Np+bi/rCb06Th7KYLkQZOOE78U7skQBe3+UaHJXrTrs6rXZfcmVZax9eD2PH3fWYddViYAE+xj5M",
-	"aa50ufUgUNzlbAhpM/dRSUzZWGMDNkxkzevNsfJhsIOLlkdbrIg/iSHcHKLKsUM+ETLz48WdZ+tw28qj",
-	"RupLCcnuxx7uyJZncsSBgqUBOjHW8p2yNKxz3fiuF3rxEeTdw/EJ7rKCdQT6znm2lrpQMq5IPI7hUg9r",
-	"wmIzCUs5sEizHXJRfDRjcMmIlhh2DPaZpdsV5MQiLtiq4ZWGKlXnQFyjR/+dICQxCqCxDDA73ylWMB9n",
-	"JzjSYk1yGBnUUKtVKY+sCtS8Iw0X5jhRi1PtqIc5Dmapjc4kyJCOLqMwqwha/0wRnWeCJDyxI54xcsc3",
-	"e7ec028mlCZmigKKSIuE3Cn6vYsJC43npzC8HM3KROq/E2EJ/XqcqLtx8EewF/WKYGA7XiMp7GiMrYB7",
-	"H14e2yL9o0BZsbsNcuXtwkJT4Se3HB3tMuRkAY4yfC7AfuGjS3rAT8+CCeE3b/y03Gc3Ofx8UUwRvzj1",
-	"E3UduOni5xLAsO3UTR0/Pw2m7DpNat+deWJ41r2d8KXzeYcYsJP5HEPYa5kMrbgfLgYFYVKOA3vm4X7o",
-	"BAG2bOz2WpgbyPIuyb8tjonVpQGDxCWrWwFDZiJRUaH028QRF5CXUj5rtGk2qviJKA8dTbEibgJeKxcq",
-	"PXt2cfbbwdNnL05+6yuURi6hxTIKI7oUmfqAFQnmUWUW9w9XWWadaoWpqeFIbbetztjV0sKlUCtMrMiC",
-	"zVkuetPSZWjbdkQGNSvbCAvaJW+jGlBfAGvi0VmJ+l3qu0aUQxfnYYxSH8ViWe9hdH97QxJ6DUxG8znA",
-	"nSqrmfXgMqhrtD5t1j1nD4+KAl1GQGn0agpyU45sQ3QsJvKpyJWIg8C0AgQHlfZoE3OBJcYkaLoxcBJp",
-	"vb3nyRKKsXY3WKnja1kOzGvl6ydqNXjHq9e99Mw89JRpytOKudFgAJhnA2PUdBcFpbN610+SajJfmmkL",
-	"8u+sBX/q7XR57GEcU17UpAKNSE0NR+R6za3JRsLGD2g7C9hNY/X6hnNu8Y3pbPltGxToc5mRJAMV1Prn",
-	"jjwSqBULLhgGXMrjPAsjYpwm7m/6/QUwdXWZQ8NoCmD0AAxLTsfWkjL2FyS7ygz8FVEQEfiZIiMpIJQU",
-	"02NtPbCSr+K7g+h+9DA62I/u70eP9qODL/ffRysKh4R1ML9c67wtB161CCDPOc4kwokUuvIQa+MZ6mL9",
-	"BQRgnnHRUWs1TZ67ZuADNmX+PMPmzJ8n2CSMIdeNfokwfLcLxBI4kezz68tEb5Go69IVu4Tkh4XyDEsw",
-	"k+waaV2pfdNJrVW2MuHKvFTzTGelAxP9twJ7inpXLFONvsJTYSiv8FIYnXxo45dKhsX2fVulnbr6elqS",
-	"hGk2MoaeGOVZxoS2v6l+t5CiBeOT6XpJZNbrLT5ac7m5tayEm5W2R2lDRqWqRHYEds0CQDVHtM2ArWCo",
-	"uw3DgC53HoJR9HrN8AvkOLceemHn06VI7oyL8NuDqvj9EU9/cJJX57wz8Rv76NanrJlE2yKUXUd+rKxF",
-	"t8qiL1WYa07tuoYY+aTkwvU56Sr2WUz1ffvG2CnD2z2ze+sp3BBZC1fWJVRto55yrQguDEn4FU98oQOi",
-	"8pl7HB9QhTlKk6VTqI/JQdmJsaYw+zr4+5AxNE7EMpgCBMemzZlRFfHzXFk5v8551TQCqOZ+zr9fiyQc",
-	"OPX8cLyPHziEMuqJFIbk0OpaAm3qWjNa0DWuIh0MdGdhaPq7kZtI33PTdg5mtasze86E3v0lZEjOrSE1",
-	"GyKo2QcdufuTOc3ojOmGoMTATsWqLDLzBmu5bojtzYFaNcVfXsNxvWWxGa4KuKpnxn6HWyxjhruCb+bk",
-	"gQdkzjIS+27iyAf8QKwRlEkFYmhXWBqaQvsWrfxLtnTXSYGf3JY0sHFLcPuEMF/O2oBEJBsqGYfQTWYM",
-	"LkILuap3MBAAD8fov4sK/GF9SdzlFhQp8oGBoykbXTJbCCV0ZARDXVDlk5/gAsCGBFZn+GD/cRFTYW87",
-	"Yrg5daGJeMVWKViDgwdqGuLBtSUGSxniRnCh7iWSecon13HlH3ULXArfAO/o3sH+g8O9OQWP9Opc+mts",
-	"TayKCjFtq7D17b2jvZrUJUFkjd6t01Fa6xk19lwparR1x9dQO+dTKdhA+IDilSGXQewxpJdhnGKLEjMz",
-	"nEBpJ4KLaMca7t0B8Ij4imUe/DCOyEP8NoR9xJjyL/GHGc0uGdRe7pMT213megM4yUohIGpD1qVIlyQx",
-	"/MkGKZkt/plCLpRnE7Mybm79JpR8rwQ83vga6iYKtdx+gRUl82zUcrzUUmk2Qx0r5MmFgK0YYNc48NqK",
-	"4vIovqXZpQoiKRShBCo0lPAS3WGEg5jySwYhF8DI+p3u93LFBjqAnW++Uowt64/JVKaJCgW8j/ewjWx1",
-	"z1iNfw6Pc7sSszNFzYX871xRa4+/tZh8EH8LtVQOm4v4bF/P2fV+jj31ovJ3uvRFcPFpvrywLLxWZp6m",
-	"UL+rpFcc1UvDGHVKihHrk9gQNMkx0qfxOV/1fwygD0Kz7IqmheEJMfIkVjPV920NwLHrIgPiiOQihdpr",
-	"lcsV6nMvIfNuIcp5DTibXtTzDdfvICxFmur0uzudbonm3t6ztnQR7KQkGdPs2IZL2y/1go+YMwnhQzf3",
-	"M71imZHCmT1eg7YbZPsgUgiUOYjdwPADvLfkgsx4mvIip3kLsJAhTamFR93i7U2rYIz5ZLOsLJeE4TYc",
-	"3P6ZxWjPsuqTczbKmLb7WMuMJYSJUbaEm36jHaipkexUkfjzzz+PIc3GVdblqvgVho95WVOpdETiqdZz",
-	"dXTvnvl4z7zbJ7/BnDHUEukIZAm2oDRdklzYGEZUqZXEYDVKFAzSIk4U94qF1QKdR9CzseMguMdSwQ3W",
-	"Xn1EAFEz5UnChMthg2y9IbPbFQGt7sTm0wA+xHehp9jYYmbYfdCslnHRpv8JyRk3NWm0qtpz1mBLGcCo",
-	"PMLV6TehuI+kUPmsKUzDOm1q5/IzVdzVYjoUvWSiCHey2xnCLqSmaUSA82RsnItEWeiaIjnEPt7f7uxs",
-	"c4noOOhgvWvm1D76rbKJzS3gHj4Nx7KIhczThEwY0i1MJ1KNCTZcDcCbmKwIeioYIwDKAIpqITBgkYRE",
-	"1BQCOQXqGLGJS4pKve9LLpIuLiqWfWOe9EFxQdTZqldfmIdtIBq8zI2uufYtfMo8LxcDteD2jqYC4wTH",
-	"cshSyGXkyu+9gFiQ2CQk4tq7FWj3X3ayD8yYFjQTFrKjtmCidBDGNE0VGjFcIXOIgvD32AJ7B43GmKo1",
-	"MkZ5cv3hGp1nHcGfcjVP6fKledTdw9EryqHpa6E/bA0JrXS3bXlmHaeKMdEdYmIu07RP3sxhYZjwQSxQ",
-	"+gwRCvAsYfGCcuXMLWubIUcdKOsHXz21wmW+3bVTAU29Dg6ChlgMofYFhHKpFi2IUhsRoEMhXlxTX4L3",
-	"xi/PbPvlonErAZvHma18IMdBlkGhsvriayXc5u0QvQwlB99LsXZ/XPAZ+515zgE7D1Sr67qqaJcXukBt",
-	"Wr3SN1kMD8zyLqihyaccylKxfMMIE2C5YWU1kLJBpImNPCkEf1kv8XLSUircGVUB7MuylfhLYVcESl5Z",
-	"dJWEawWP3VoKgdJjWXKTbCh4b4jV7q2/0g6tnLhme2zbSJxAT6kb53Q+jzE5+jjIMjYLg3aKDWt0l7UQ",
-	"T3hE4lRO4ojECRcTTdNL87ek5v8LNppCNfiYzShPY2uc7KmZikvOPzqf1/1pK6Fp6d73jbELUe/DHmB7",
-	"7BWWnBtYg/k9YUKfNtcJwKuIdtdS3Wv+h5ymGxVkCqKH65VrvSe7jsfjSNH0G8tmVFhG130cAWBa/VlM",
-	"v9mw0lRt5w2pYm+yMrx+nvEm1ueMtYYFQ6OSbUjmtrUcSrRV6iNAZ+dFa4mIBjOxZVsUaUUbDdnRqAh8",
-	"/X1R67bRxzRlNGnZMSlXeuNdZp1+G43alzxrrk+irQrRFIvJx8twtlpeMjPd6YyOUCyIhGbJ3oINp1Je",
-	"qgYSVKSNbbOJC5a9ARCTEDCbR3Wmssi4Zq9EukS9BNY7m7dwDiOIZK7PC/PPX7Q8ag6ObkEVdUcm8ozK",
-	"99s0K2CyDQzrp9P002n6xE+TMQtKkgH3ctO6yBbizwOUsPUdzq3ZVJzMhw/vP1wPOzNPlxey20i3ZwNR",
-	"T6eqlPOgaabNdwCBl/IRZC4Io+u+bzYdMufSWL2qQE1L/qaldepaA+/4ST26UfWIalcBrtglD9btR8dx",
-	"K04/sYRLBrTmQoC4I/KzHzxT+RiRn/2AOHfwp+XS8LdNKIO/0VnfNxsKPuOlgP3iJ3XtJwHzFyFgVq7P",
-	"Cl6Ky7QCYK2dzMUEZkxPZRL2/vrV+UUv6v3ymfn/6zcXjX3/IWeY5b19z/awXqORJmpeR7Tl3WxA5DrX",
-	"mXxlf5l+mzZXKid1TqOmcvGkCHZtCFapF0WiPwnJH1tI/iRpfpI0n7qkUf7V9c/+6Hy0gQf6ETbNHz22",
-	"Dcdr3ubsoPP5+QYz/skL+NNh/0/osKcUaePG+/10ADCPTAzenPci8/nrb/Dfi7eN62XO+DyTk4zOzh1h",
-	"XGuw+uBbyDj8m7Arlpqt29jUjfkd8bSHZ7uhsom/TNptXjf2ufPE7qDba2Z2FwWIbje1283oJnK7f4qa",
-	"/M88arIC+X/QCPl/nbDC/yyC/6Leh72J3PPMGUNh+i/tH99BmMX78LE9rIgCPIkasdWbcD3Nh/2RnN2T",
-	"dM73DIubMHHPB9Z8DF9Xl3y+50op7M0lLFEh3TaIRHzt0lg/uXDET46qf0GxkZ8a7bYI1NwyunLbUMRP",
-	"jWIbRhSuGz5qm7sc/48e37hVROE2kDMfW7WwLSvYF2kx3RIToEALlpc0XxwTPi6n3i+LVG6ZC30TodU/",
-	"Zd/8pEf+pEf+lETyUxLJ7esm26VJfIIpCVuI7HWh6O9XCOfd+rZuwa911og/ADA4PBvlXJNhxuilxaMu",
-	"w9siT4RCCb5KAuIV2/huX4MB3l1kUkzIJVtGoUyFNnyFBHTUA5YQJX/IpaZeCOaKJSSfuyTJKU9LbGgh",
-	"s0vVJ2/hewQZiuWciTgKn0KmbpFjHE5NDBjwrkJgPKXpeGBfdWg3bsJQ6EQKVgAxWBRwMkqlgnpdxw6T",
-	"n5g2oHQgSlgAS4DEbKoAK94ISJtvIccAszDmEE9vJEZsaBDjIYmL1n1yfFNFodIWNb27AnHl1f1aLogc",
-	"a8tFa+s8Z8KV3i9SwuwV7zhPAxiMbsXlVRu2msMu+0wh9HVEhmzChRm1rcassR5YI4BH1WVuxt2Len71",
-	"uiICM6Vf4avmz69pOoaP7z9CrQ2eds3bqbIZjSkclgCusahYl/ZDeb4eY6UCsUIRYAXOilGxhBQhcsHO",
-	"YFVK7LquTpQYB5zQ8Rg3esY01MPx6oTTJPzymknI8RgLpACVuy0wDumV6LnRvYJGHPuzTfmx/4Zjyfxq",
-	"JLUYaHrJmkJCKqK1HpPpdlED4rtIyhlnnykPYmFrlBmugYhkLqWOMZfPhQBWrUmXtZEsViA2WljG6mhA",
-	"3d1uKCtQjqfLlbVNFtNlqRQPFUY2GPrXqmEJOQAxYdimkAPIo/cloGaUAzNBQWI0WZd/r6ASFCAuFehu",
-	"RXUmmeuMiktbrchJGMyQm0DOleHNMtOgSPp8L3yZThl1pYnsq+ZITmlSVHNEyeJQx+xTITjZXMo0BJyC",
-	"lhHkZYBnvtwD/hTU/MKCSg291AeMtSvrIzZEn0soXgVwVStKXcZ98lxmOLfEgXXiQLzRnLt84neClFKK",
-	"S7WaeGaLdBoD3anoCHgFew4EV7mGkuMKyhZ1dHsC/4QtAYmAKebY+cXtRT1YK198yVK2I2N5O10iK3k7",
-	"XZ75zt9Oly/lr2338OG5HcDb6fLcjcG8Gwzj7XR5YkfydrpEPJ2v7FhW6a+eLbXIEn3NAiRl6xcQLTAh",
-	"+mYrjnhwzqjzRareebkR3+n1jIEAk7GBVFnOXHkhyDtnH7gCx1TqEk3r0mebOiRjLmg6WAvqaROgeZqS",
-	"IbNYUx6aMTbKSFxZwxWQ0l2KnthH11U96WY7XlB1eVNliVorpZwz5dzBbZW/Go6DYWe+KHEAK0xHgOFr",
-	"i41ygEu13yG4WwaqXRdAgTLEeMsY7ENAbgQ8qAymPhLzKE3T66JJei+OQgJCZTAH6WWkgtK2b+jQjakA",
-	"x7HvbQ24YNYKIBlbWFbsHzjFKohYBtx9WVu6GV3CnyETWx8vZUucrIb3xnuT9tweI56AofaODmqBf+4t",
-	"21mlLIQvshWsVYk2K/b8dncXYbbWjZUHCmmzQaNHK1rtSFQ/nZWE2p0fSbkiBzt0JBWV6OtqhlrLpk/g",
-	"Kd/Kx6hngYHXvfg1Pha+OZOCa5lZv/HKefsnw/ehAtS6V8v194046qCyzIIZVkiNnWIzpSkUlIgcLVct",
-	"wBOEoL9uSNdPq9a6aq2k3+UJD+i2syMe0GFDbm9RiAce63h1GbHH6xIffYMhqvJNtRniN1+zzRa40Qas",
-	"X2djgZM8gDz1qLolxNMS0KkqasTZ9iN3f494SzOeCPDrvLl4srIYRLUk6UEjpE99Y9gLn/KUXmd8RrMl",
-	"eB+GdHSZz48InUF1VMAOtd4H7yeAmYPH446zfMIIBjpj6IdSiDxzN3L+AKlYYY+gY0Zp55kBiEHTVOT8",
-	"EsOldXMB3HbdHWLVXK6IFBG4QNBzhPMA11FkPSPgJq/6ztHf4uDRwdZHpGaAqJ1kMp+DF0sReWV0WaMC",
-	"C1lx/yBiPj4cDg4uRcBXheSBSubZhHkQ5hX+Lmia2lZxlBN+xRRZ0GVxWY9X22Z+1m1sKXlszT2gKqyV",
-	"uyfHAoLB2lYcQNYDbSNB+uQFVzb0AjQrlhDBFmbJYNIR4SJhc/OuAE8kdtlvhAsrTuLj/uPwNO7ZL2pp",
-	"M+ce8ruAH0Ko7wHdBINojSpqLE6uNB81KETWzYS+7W7F9mwaxkCwRfFexVopzoshra9GLhLELsMa9hZy",
-	"qvm+u71fLKa8Yc9YUd5Xje/YYyaNSmE63YRADjKr+ztVwPEahZtn3zDCau9ReYUbRanfHs/5JM+Yarxs",
-	"sEXMVxF8yEaGMT45efnk2QusbNyBWoDB2tQyhJF4v77130p5eUwoVJTmFtgP+IMyOwryUjp0WUqAKnd6",
-	"xkaMz7HWk7sNdGOgPCFKduzCljQdzB/ut5f6NpKCC+vnmNJ0HFatVY6gFt7PsE8sGR2UKy9jQ0LYHJyw",
-	"JGfbYRoWA3/8sHzRuE0Tj7dswoLHd9htvoh2p6tfxIMctDXftOXMPyCo8W0jzdwqQFQWyvwyLjreFMAW",
-	"7ToyW92/NqRn0H3QNizvPNdG5cJSG/AqCs1uvdmYHbUiWtOBrwYEgY49pOZGmJPKlyxYtaIIawkRkF2b",
-	"tVieXTbKZiCZ4lo8wrAoB9w/o0syZMS3Z2UR+ky7XE1SrldzkcJVWmch5m17W4ZXWajMAdP9MdkIjnpr",
-	"FmJf3459VK+n/OYLzlkhd8Jt5BlPnVdEgRAMJUh5rwRnK1i5gBzB1CpCosJ6K2x0teB+LTlemtA0fTXu",
-	"HX1Xr+3Q7FIuwlvcpQncgkZkKvPMCJyELjte5lfvshqTutd4EmqayMf3pXmeOXdSRYmtInatLkstMzZQ",
-	"LONsbakLfKrg6S7suYWrZnyTQoJ+Vuf4YhOMhWbzMKIIV6cX9czygHtk2Zp962MSWwClv7cBOQldqkbI",
-	"MLllnBGsBrxvJ1CGw7VkKq/D6u29Q19WYSrt1JtV3Qu1ibbWBoyLy5M4IrE1bM2f/lrefAirmcVguFt5",
-	"GFltxnzlNXcb0sgdkjoGGY4xtAYiFaNC4wkvwEyP0Do+7PM+UImyQVRBrSiw3X2KftFUOcPBMXAwIO1w",
-	"uYCoR+gkKoKEYKT4SJ+cGKnLzIvuVpErEv8NrHhG7TnvcjMHiUBN4WNqhGbZMTE7XRGvzLtSgFM6x+jF",
-	"CvvYkEUgg2/gEIDVvEFDnrFW9qrZX741P+Eue/U2DifKgV2f0FydirGsz7O0J35oiw0YOHKsK4BVvNEN",
-	"NzFsvvxqOT1p9bRudhk7b29L04advbulDY2T6tSbYtGfZkuS5eLI1TR2PI6Ops6/ZGvKQIBgrdZOya0K",
-	"TkU0NeONohobPCmlkuwtY4b4AHzQDQTq21luGBE+JpcCI3Sb69TebKzQzcf9ZBgE0CdvrTTBn6PCS+yD",
-	"kmkQvlzEJhvZ4yjvfwbXOLeWU1EJsd9EpvYinqVlcI+FFlsv6sIfSqA2q3oIVtbIpmf9g9DKLEYMjvZk",
-	"RWsLm5Nmbz0SNuIJs7KulMnA9TFi9S+4wvKPJQ88pn1iuYfG/dDumyjNLNTR7SG8o6Yy8wUp1d3ivgY3",
-	"EL1kqkVxFw5WcUWPRQipbdWSwi6e0zAM4/WVp8uXD0Ee6P6+UYIkBJhSTUYUM1hKFf9GcmaZRH+DMEQX",
-	"MN5oTVwrRq1+MHkSbt1jW0ObC0jLAdKtjmGB1OWEj9Zu44yZp1jiojb7JAYGC2WJw4joUcF2uSZCLvyT",
-	"xuyOj8y3yJqH1m+WuNLNQWx3YwNDNgiLP4YNuZtQCmFiGdhX/r2MzRl1scwujg0ZoivqCLWofZx0uUy3",
-	"D4Gz5aiRTEOmjHrrtgoyRzecjBnRxhJMKcS/w0qRBel6Ua+gjv8QztR/idNYj3HlNkxQPaXM4ptE8AWd",
-	"NAlfoelIt6QLzcxhc4/YPTjBerAd7x22KEan6WT98ZlgRmWNLhMs1IJzKvXfQpIieqYGOYe8upNjeSav",
-	"Oj+dCxT9DafdOrljmiSxTz220zH7eIMgw6qnKEmsxw2HWgxjJV22i/WjSZdCRtnpU1WPWF2PGYBT6NzB",
-	"x9Xz25VdVWy1XardF3SyW7S2CzrZOVSb4wbNfkY6s4momk4ikgv+hxwqcWKWIWr65NTlz8Fpy2RKRlOa",
-	"0RGUu7aiK74X21RFdMeY7xKpUbTZt9WcjqBWscxB++qXqh795vT1H//3f/mnf/hvynEHB91iYDET73Af",
-	"/vni+b3++zu1LD332/vPW197f/cXjQEMbuWuiXZnpMytQ91d0MlOt/yOt7tqgEgdUj2adkh0gNQgTPRf",
-	"aQ+CPoFKvXMYmhODZt6xjc4Pg/Ew4bp212FaaAR7LdnR69MatlAk/I3RNm8tu6jwT92zwXveBbUy89k8",
-	"5EO43KvEa3P1UeWsvXSlUW1d+BlgzmB2MCYE8hmzGRWLIEl+ytKkSMAzKwsbyPw0N19Zjd0yTnUZepj1",
-	"lG2ff8E+zNlIg2I8gHe2rqJaTjPZrg2EXFmRqlu7sy1yZOFdYz8p627ebgjhpUFH5gH4xB+jHngeBgWY",
-	"b+stG8T2Qf1S7+Y/JlLYwo+Cpbbyn55SAWXzLXyCux9weS9F8cYN3DHPoQIoNgiGeZ5NwLWkJXnczRUT",
-	"RGCtyq8qeZ6MkeLNZussoEXtViyos25x/AV1t7Kx3ikHpMaett4YGVN5qtsyps1vpeq9OFQzz4wBTtGy",
-	"WycaWFa+vlKqL3GOsRXeu9ptCdtdThfbe5qiwHfIxSjN67g+rcPpXAvYRYaZNXX74dr1ftc/6MNW1z/6",
-	"46dFRj3NlG6GQdiy1m3WeIyfg15RXFuGGob1U7EMwQKk2egM4pm57nV3mZS4ZqEFlSrRAu3Lp6OJC/lD",
-	"6gV0WaS0l2oNq8KGTKYiDwK+Wop6CbQnX+tWYy3amoAtSco2hfJpoPXUD0RFQSmOotNoipA1ZA7KosgX",
-	"/rC2YJ5uSffBEKEF8/lN2IqfhrYlEYsgnXX7GyJmKrEuhq8NbPBSpwLqQcSXxdCJ0fM5oDousmmNlGXA",
-	"SUQlNm0jLuKb3kgo2TE6D6adHohG5G3YrB2tVSJRXUxym5y9OpAAlcYiWwFu5UJtFPupA7BtNHtXOrkl",
-	"swY1ARu1ZwYQrASx0ZwBAgt61WHKcGjNjI01D7ruNeLyrjW+YDv1yVcO7McGFOqgARyykAtYRvwUTDBU",
-	"3oUcymRJipC868b8Fbswqp+YChWqq1bnQ+UjvEvz3bONXVvxp001uUFQWf37zcUTkgBUSjxwATVvXpw+",
-	"PbY2X6KIMkrScEk8q3fOJmjncP/w/sHh/sFg/+DrX/7q8DcP3u7/9stfP/rdN/e/ffjyi9ePzw4uNqzD",
-	"fbL3O7r3/aC1Fndw72Sm+Cs5bEoQ1h2gdO3rJ/jwlj4A986wueBL0hq+V2iklby038sh8VGqqG77cNdQ",
-	"8bx/2Kh4tgbdt/VZAO0Zno3AsSWEPYFgGh2756lmWUfSP8eHMYCAq2mLyPGYDoY07kknVZSW8/k1mP3v",
-	"5dAqit0uYmh22U1pvuQwrk4LsYCbGcB2IwnH1aBpKhcAjyGWgILabQEKZd1pRlkODrNeQWXQRZFs3dSj",
-	"X8nhmW8FFs439Cs5PHdtffTt2vPQTdRueEBwixHFUrwgXYTbw2wJeya70KvCXu1miBwH8fvZL70bsj3a",
-	"xToHUedezw+YQ4kyFbU93PxtrLxgVMHKIpsoIuK7r+YTeFPh+p3h28prucXRXHcvVz2ooA9iciyFQMr4",
-	"l88uyD065/euDu6pmboHv8Z9cgLL5QInzGDsiiqf74frfsejVe7fLb1mJ128Z4NKbf/SQqv51x8UobFE",
-	"CoSHvgEf92aXi27hN4t2d291D+cu+5lvxkj6lRy+EukytJPsV1VTqeo4XEWX1+bZl163LbxSm99gtaTO",
-	"bgFR7J0jqyGH4altPSQtDo+P7Rxg11et0OktXLcW/V77shA1xE/gwhDnlFLRlJjbrCmEEPIloacCVHTr",
-	"UweHTdwYjNfJ+bpKxipj/3WLx/k9quOd1qS2QdALZqmxhoq7PwYpFbdxDLaMkNnSAtpiq9hoOHQLotyn",
-	"wgW6FVe7kFW5EivkYB/+W40WsrWFUajuK0HRUKc4w4fr0I5lrXDlsu14f+58b+5eGN2KJLopMXSDMijq",
-	"AUq3apQYGYIZw7hs9HEmZw4glWcIkRJ6cr7zszg4tE33jnoZGzGB2Z721y+LHx0m18f3HWOaX5sXX41P",
-	"4dl1sYRNQtXPuW2ddrsVd74N27DP9521FJED8vrs1ZNn5+fw6bDIDbzvsQ4elHA9rFWwHx1Eh9H96MH7",
-	"9TebrZcnr/2FDHzyN1n2C1vOwH567ixl8+GJz8gG89OCUzUto7G07IeV62ObeOJf2NK319ktxNXAiIar",
-	"FTjuncIvzplIXOyFQ+kKs2rq7hP3UEuS2TaXp9XDmPSq/TQMLqRBOOEoWLb2y8rGTV9bxeZyIu7niAyX",
-	"lTxa9Kp5sOkZXRKLBu4x0KAOF2Y8pFxZp5uC2lbhwDvxODTwZ/QDcrmj+0GtKc/yi2mtyZU6JvEPhtof",
-	"EQseCzNMZZqwrE9OMOx0JIUC6Cs5JinTEEzKBebrQJMRSfiEG60sHsQRifvo5I/3Yt8G+EhsWClErUKR",
-	"FBdfWso+IF9lYfQpFZhFTFiqmEPf4oJmS5hAOTT1T//FX/35n/6D/+d//Uf/8V///T//87//p//xX/9g",
-	"GODH//ff/aM//5O/+tM//Dc42WpFieuY/Y7UO1ZUbK+7V1Zsxy5UuaB9QfW/+hd/+mf/fqvg4DU0vhEt",
-	"ybH+27fW/axuppb1dQTXrmRLt4Hh402Sp8v7PqemleLbWbs3SOGGZNg1dfj+MlegFLq0Trq/X7liu+as",
-	"u+Wqrt5biaOeKE7vnU+pmEwp3+6C+97PG6+4bZcpF+zZld0Y3QsA+ARKMWKZABW71vwmGrADWlznEZoy",
-	"nzNf+IUgVmnIJlRYjKqDbqGTw5YgsVwBuKlsvh0Pk6/rodzjMRvp9c6fucz0M3zWvHXVqqFdcox/gUf6",
-	"JMbESubq8xQxugXqCRRr89nugD4bJIn2SZyLjNHRlA5TV4THhiLKMaHvRBip6GoXQZ4oHU1ZEhEly13b",
-	"2zCX8h5cjMJ4kWrheKc0sQH4APFJuVZ21FQRPn4nuHbAn4tjCOn3EbvgN7SLbIFfS6V0bCClheRyt7NF",
-	"pFAQ9mqDi+3fEOxYxe3CcEP7MOMABBoQL0QI63axBSftrBij/ewHCp+f+NG6n92Q3et+3PYLP3h8P5gB",
-	"fPHMT6PoH+YCH9+UJmSfcLPymQWdTdRKIkJHkK1VFVYgSrpW1wuo4lPnK4W3MKPB7ESs5zuko8so3Olc",
-	"kWAhXSt+SweRMA2B5qA5tLJG+7sN0vfHchXXwFvAAZ83t3j6ulxtsmOjLY4cYN+V6FfLzpuCwtvYZ0XQ",
-	"IQuLem1GthU1t4AbU5ZytwkdcyHnr1uTSy7KSSUF3Eex5FAaQ/laQyCmZnRJICS2FjcFq9Yd7/2NaroZ",
-	"9AifUL3U1r4a5Vlmhhii/0UkoQiYPpNCT2sRDwlddmQgAFbX7VELcNfxYRjXFvjKTTB6rrmmZX6j8Nao",
-	"ok2l6WDU7mIKr2BhYRVjqgzj42+8khkX4DxREMVME6uxeGQ1+0KjFVFodRtWYOoecrKR61MNEq7MMJJm",
-	"u3OTCkNazgdh+tZKthAcxmvkfnSxid645xDCxJXbKm+AU2HIpxA82K47xEj2yTkC4EBNf/t+7Ko52vq7",
-	"WpKEaTbSoJLb82mr3Xcqarm26pJPFCmXXyrt6soKlFe3mPtm/lnEP6jE6Tx6sML4ufOLozu/OApMoL+5",
-	"9/7vvHvXr39T+rJvvr1b+fx5S5K5Q2XoKoXsLEp+24fuEtp+PqjLJvPabt2KpseduxR9p9f07AHrvXWv",
-	"Hs7mJjx6BbOuGP4beE5X1dED3E6EIVGF6AHzKkCVOPaFUB01ilBYwx0cozFcCHCpjGwyQmqdw2JV2ebg",
-	"GLaG6E/knk/swJb6L+0f3+Fj78Pn9vhsbuu9zKkZQm/C9TQf9kdydk/SOd8zO3bCxD0/sI/h6+qSz/fk",
-	"HFdzD0AvjaQ3Y+8iycLCcSuvsN1zu5N+gVRa7Vhk4jf20Ubvqtn5W8YRrXA2+UKTCNyFm5QrMoTbIS0L",
-	"7D6uo2IbQ0FD8A0ZtdRmFds6lHOZplxMTNP9G6ydsq5mpYN9c7MBQw6dS06LG7JUiomqTcs/XXnK4i6A",
-	"2zjQFCHDpmi1rk0CVExw6QbJbtKi9qVMOTAx6wCytXMDRMnNXZEtJ/nTPhqbK3lrVKn3redmlyJ+5+Jd",
-	"1G4Lt6hdZDW7KljQUR/1u5bvG396f7fhu0Ztr5IM9pZy3V5dQUtwaBI+dvjVpSJYx2S/fM3jDfT7++ss",
-	"9LcyS7Cww80dPbhWGuVms5+b5XbpCYqPTnI0lysY1shP4EbfMBl3csETR4Mf0T4R5OT1KblkS8N4wf9m",
-	"n0dUb8wOdfxcMUgAjL86OT99Mjh5c/H14HNEH59nHGrCDV1d/QwrQmFBek0zCAKADQtC14y/mOxU6zn4",
-	"+xnNWPZNEzb6iR9oqR14od6QKmomN/F4ecmZqzMGDzpeGr9+dR4kqeCPsZk3xH6YFvBto2TCeemll2qm",
-	"BkWtYKfZzrmZx0ezgNzCTFeK03xz/u05wRrhqohNgcJtX19cvI6wdgqsygxROLEyDBfktVR6krHzX79A",
-	"SWJzLpQtISysTYoV1BQI0yJXOnonHDjpLApFry7qqPffiXfi88+fiSuWyjnrf/45eQbC6Vfnr166kN6p",
-	"3TJwg8Hso0ck/uEdsJ53GLbxzjGgd72jd66c1bte9A7Y0bveUb/f/xj3yYnNLvTNGiK8E9YTakxr02iM",
-	"I8aShGPO0kQdmbHukRje7qOj2YbKKA3eY7OfseB3JicZnQEXGGZUALH6wdvYYgwnxFITvkKFgCuyyKSY",
-	"9Mmvc0OMOc3ojOkSjGxRvzmRDJGSEjZKaYaBMdANFL7Cbi1t7HjBk15UJodYzSdTLsxkZUaeiUnK1RTO",
-	"4AlsnL0XVExy0wA2V/i+Y8ITJjQfc2s5eBzlX+dSQ7Y92AhLmYN/kg5dgj0sbt+ut11qKI00ohng8Rvu",
-	"icbFlNGEZe8EIfHf2rN65d5pUgI6DapXK6ZhY52UosLJw/37tlpgmG/uGbUg8RnT2XLvZKxZFtutec6/",
-	"Z67eAE7s889xI5wQyD4HMFYH0Eu+5V9hlUH4Dd5DGKrwsS/NY/2gDTNhqGKIhb0eFkUwJXC3Rw/IN/wr",
-	"MgcFzvwCdR9TucCKQGTCtCIP9vf9wvS1lAPzQGy7gVizcAwPo/39fQzatVqiICioi0f298mMzYaAQVyA",
-	"Mz84PLT7Fm5YTMNGY4R3w0kJBjUSbWP3D0nKrliqSMLYvIAYdL8f4oCuaJpjXBhkPWJ77sRirwEasj2Z",
-	"dgL+e9jacKjM/IJVsGv6QlK4SzWkc4rs55+Ti0KiWGAUVlkz89JQJrasRfA6wvgigO/zPAPt2T4Im8sM",
-	"KJ8TLd+JYHEthxFQ4fPB4ePy8s3y0TTukydS6XTpdp+tMertB3rJiM4zoSwWGiru3hMHvABjTfrvRLUp",
-	"KC7BlVYRksco+xaB2XxlJ2rogRswKoHXKDd+ntl7pPLvPuTRSAKHYBsRTScqIuzDPKUC24mAcKlhP54m",
-	"0CJWbQAMpXyI+MVegEGdz/CGDa+PDaExVWlKhdkKwUl6J8bcnPj7h0gmXBuoSgIHyMsYZBpw+AzP4OMS",
-	"9askhhsR5MvcS7SnLKVLllg+DLtrIeESH1cQesAVSPDRI/Lgwwf3Q1H9du77ctacfVVLj/bvHP5XNOXJ",
-	"OzHKGLBkmlbaEUwvZHYZqlwP90tFeSVUhh3bHSwFHoDD/YD1HNuTpdzAjZjwZ8/IfM+gUAaP89SvVGnz",
-	"yvHYaDzEVhQyy2fJZY8pn3EkOVZ3szgrQM0nGaNQVI/ab8mQLSUYu6l5zbHEx0UAhL0ajuH3vo1iiP2G",
-	"w9eoeiesjIYvzAEsnFpQmcD0akcCtMOqpCXzGdxk2F+fYE254qzYVAZ8V2rsmCV9lCqnlvMdkYN94IhB",
-	"vPEBfoGQdcVnQE7CB/AVhzkPEMmwPPayqPaE2bZGrGZswpWGOnNGXVMsNeJo6P0j5kV8E+Hri89GZy96",
-	"Lo48TNh+28wVgLe/Lrb3ETk0T9s5OXbhGgau4Tot3BwQLuZ7q3enCuYQVLOzBxW7NzM4srS0ur/bgRcQ",
-	"fuxkA2ohJNbm2znNmNAxufP2/hMCzxEIlfug71qV39/UmrNyyeYILwTbHPRjc0TQLZUxZOHcPoLa9fid",
-	"KFTnwNpxBROcz8chVoFqywUwAThTXBE+EebkOF1GU+3qc0MVis8/JyfeNnVJ8Hf271rYnQIfH6tXcAsN",
-	"XGR9kDsHd63k8Q8jTqGZJkRfALcREMvDlYeeu3N4tyhMSu7cvwvc1tfdhSAgQGcSyG5t4E/I9UdU2MAs",
-	"QksZ/E4rxDpU4p0osvDvPICM/gJCyOMiGYGzVBZXEr6JSC5SppSzZn32P9fkjotnMoc7vouxR5pr8GeA",
-	"xRVccx319vsH/X3wH4AZtwdHHi1smSwHw6UGr//+gy8ffvEILHEEWjp4aOw6OWeCznnvqHe/v9+/3wPT",
-	"fgqvOxMSTvc9mrJM79nQJ6xMMWHgo/DWwmliBsiVPjHPnvlHTZvOyGjFGCseuWeaAP7cWp0veNhdo7yH",
-	"ZHtwbsHgDvf3HWK/jXuDQtx4cu/9XqFlje6ntZn04XxKN2VgG5dt4leCkTmdgNgpyPUx6j3YP2jryI/8",
-	"3htBcz2VGf+eJfjS/fUvPZfZkCcJgxuAB4eH6984xaOMzz9e//yFlN9SAb7Kh0jYde1rlgma4gv3O83b",
-	"ua/QYZTPZjRb2g1VEBIYjFkOoxAGZdF7UAkB4t/w59774khQTNeC0D2aDGiaIq5DYymlE98ZHHLpDGcj",
-	"50zLpj+QQRhM6NE9szxlnykXPOmgu2J30JFF0dGlkIuUJROHGYxGufWSK5leeWkdh7ImPkJpWNJyIqKn",
-	"mcwn00BuD5cVGWWD2oa5MkqwIno5Z+T+4RePvgCmjnOylrMHuOUKVQ8jv0F/cx2FwLaEplKwI1dfyZPN",
-	"Ff93eh5el1jV1g4UNBTQbqWrT8cxAihT9h7A4+ShWwAGOqOCTlgG9VWsI8Sqx/SSKev7epfv798f5VkK",
-	"fzDkY4fIwVQcGd1xapjxSdAi3FSAXkfT1O4wbNksN+iu/x97b9/kRnLeCX6VjIq70IxcDQLdTQ4JhuOu",
-	"h+SMqJkh59g9luxpBioblQBqupAJVxYIQhxGSD7bJ/t0K2lPd96w5bW1YcVp92xrz7EnOfRifxgPOaO/",
-	"/BU28nmezMoCCmi8dDdfXBvrEbtQle/5vD+/h3EbjGRWxewdlteCBbS2FbuHBT8WMkYSXqaTIGSKEmVZ",
-	"m1DejcVwpHIhu1Mw1D10gYNvq3i6AvkjOznFDhWrYf4GbRl+IILE6YK8DQZLpve6mTD3zigeQbv8vTMt",
-	"zjwdZymZONtXrvi/NWgo7RvNG3tAAdB8VBqJPTxQYg685GLIk9Rcdd8pFhSWbxqbfyOKseGGKOBQBLEK",
-	"TY9b5sFu8BCo+wYswnonn5a9GeTD3YBNOX+G9dNALpl1w6y/LH4QVbDb3N3bae3uNFtHrWa7af7/75k2",
-	"ACatLcdpimhQiex3AKzTPhxw3Zk5HOR2rV72lOx8QTv4xqB6GywNgQG3yhFTiwYKZwpHNLOLDz05qeX7",
-	"oqwJN9h0fxez/yOPEiIDX4FdfsDTnsqGluVfjpzQXIHv31KylyboYNtv7a0kKLzPM4zs2W9dXWUiejzC",
-	"iOAPRJzw11GEOYjRUU780YkwKwotGOby0LS5VCa/8sS7Pk9RsklFLpbKOBQlYKQXsoEW2RhUqrYxx7xu",
-	"ww+zzKuKsC1fsttKiks98vtnf3FP5e+osYw3uyOv2cnFjT6PwxtWq4vvinyVY1Tzx9eXP76kV/81u8nv",
-	"inyba1xWnNfSUuypuKdAQxnZoNWZUgbgbSt80ODmSwV/JKBgDJjQ2FgSpG+DRaWbFTk7qJLp1Gik0ThL",
-	"IzK8KVn4XzDuAl2ESueEZW7DUxOq0VvEwKPyShHwQHvMgKiTktqr8yRNyfPPc0YNzDPPj+DOzlO9TRW3",
-	"CkWpdM/3NldkMMC4VmNqMv0SqzEXLtPVes+GPOcWUc2LU33GRAPPcEXAa6+JG2KcirVcEDD32v2wlfsB",
-	"bbywlBfodjAq+ARjZSj+R2Jqgw1kK0JOyGOQKnWKYQGeLR/8E0XyjGsFRJOBSDGMIOqpzDkp0BWR6GNZ",
-	"2K8JaQGN+bn3Ib3iPrZB/mbINAIbIqXHGPVVwGi4wSQanQ7g7PgUISg+dR986r35KcsHmdADlZo3EKxU",
-	"s0+P5ac7Oztz/2cai6CYSp4MRWRaIm/Fp2COV2lsdi8eu0x8G9qTKtkXmRkETgxFQ1tpP8+9Mp0QbRay",
-	"aKhkkqsskf0GdDnhmQT5wq0rDqWbJXnSLQq6RMwsJPwkhiLrC9mdFr99Wvh33NhhWuAV7sRilA/MW/An",
-	"+LZt1MunPpQyxP+MhcO/uFmOkOFpWsQvhBgdmQPGnPkIq8Z/Sk19WvQAAzFy1DgTnYznsMQ8TcP5QavM",
-	"uu0/NV1PipqYFItolnKSyFhNQihUn5n11wMzcCw/cJPxHDz9ECc0HGvKEYFWitQVbhGebT0lP4jNjB/C",
-	"WGxJJue9goieEioBBgRR/MqndihQkZHlirXMRDCgaHayoZsqLNBIqbQzlhBVEZsVMg/MQs0cPFfp35Ef",
-	"2w58iqEO9K00XS88GwQLr5MUQkc+LZaeyyK5acBj9OfR6sd8aitO2Ys+UgBGU9yImzbMvCgXaf2daDGk",
-	"w2OG5zoxLbmbVFzCmWU64SmXXdFJ1aQ0ZKywCr8BoYAo0BORqgm8hXAB/v2MUjWxty8q43gs7NzGtnTy",
-	"DCo6zY2gm2TdcZKzk0zwU3QHq5GQ3lZUtkswLroDITpmPP5mFEXgwEPY5Wl6wrvmukIwtIgZ12wIVVJs",
-	"OH3VbZG0j5Lq+o3McrsvFg0tTvSpXWyj/dKFSe3Y9BADnfHgJ5r1MkERyr3EnE3Ipiny5CBmaKyFbts1",
-	"H2XJI56LUnS/oXVfuXt4dP/B73Zu330QLbhZuKi4NTzLgfj7a+geakeXVI/1xERk5hzrkOXKnGdb2jK0",
-	"+WTuQ/YpvFjuayJOBkqddkg3ND05cfXTGdk1t2BJZW803J1M9MCfbXa0mqF4/R7LA4+rQXEPs7HOjZyK",
-	"Xg5mj4SsCfZID6A+C14+b0AQu2SelSLGm03ryS5CiM9wRY8hD/8FuqG9wOey79c3AfAupLqRfu64PdST",
-	"fCTSoB1Yjusp42YurYdh4NY9aLd2mxAEJS2xKHVJzZcoq9cFkZugVJKDioW8FZT62Ws21zbBjFPxYvzI",
-	"1grhrzg9WcXeIik7GbOtPSkTMs5W2zIyqUBkpXmrzar3E4dVjrgJ2nvXzKxmxNSgfc08HKcCJrRb2jVs",
-	"B3a4K2ILLIVPvW0k68wKxpzCXhMGeLWLcZhWzsOKAwfkDAvOOBW1E7o2xjgntPRU2XM0wVx5Qhdrqdf5",
-	"LkRXIT/KRBEq5XIDQKrJgYW7/B8I9ve5nmWR5JwuUtSgPICRpZb7q8eEqffa+apfU9fzFkf2LJ/z4qNQ",
-	"89Gaj1by0fruX5qzeoOLv42XepyK8/RQk2NZDEc55EpiOqnT0xwXIzQfrPAI5jcyLi4xpxEUUsgoW0d7",
-	"ap7hpA0GacYAQlOEXfehWMSU9RVTkvL9MsE+Gcf9AvVAignlyTbY1yj3BgacaGbvNRmf0VQdWxMWVk8w",
-	"39uwecq7w7HdnImi92OlXZy9tUBOBoqdSqcPk017fde8GXi1W95POl6a0Wfd+DrnqYiWe/PHBVzvZrpv",
-	"r1dSQB0PAH80XBHcgtJbs+S2REt3LS0FKKWCBHvfe09vbKanvogwgZq71lpqHWNQq7UYYxBa5mS4JPHU",
-	"C9B2/ViDeZe7Y2yQICu7AF4SFkiHgCFkmJxNC2IPnApcqMUQxQaOVkrmbqSq34n5VFdwHxfiUBHeMDvA",
-	"dGq7AfU60Vii3YIC/f5YZNOCqrmy32tcdlsO+Gm4rHcLLU27UtW5JYB+7/OlNpcU1lxtBEjTq4dgf1tj",
-	"+u/DJ09XiBa5xNCS5cyUAE8/fhL4mYnANJCNlB6fTN1jM1/AUnwrLDgyhe3Ns2TCdgKoOTiZVF57EXe6",
-	"Ohe5NxtRB3xzDC6icmvAtx4aDh+XRmwkyOXccDWmb+TLjprIjps1BQvakqx2vHizvaVcztUNbThjgBZs",
-	"38yFHA8YLuFWviCLeqjblIkPsq+ZFXl139rfZZq9UbifrjWbTL9Z9liAcEIi4lv7u409s6YlhNtzEhDW",
-	"iWUiGlwHM20fzLR1HNMCBnnliSUNT694tAPhcNfRx+Fw3I1RIa+MmMKoI6lyVB4xHxvBJWbyqdkBuWD9",
-	"/OshVBfgU8YpO8tc35tUL9whBkIA+TzfPSjagYFupfYVxZydTmYfBeBTHyBYTibYiTBKdndgxMA4WFdX",
-	"OyjP/rI0tpq11KxlKWs5j5D25SomHKpax6x1zM1cpwWlKpRKBw6xfSz7OEa030rN8g7vDqyRswz+4WK8",
-	"EKVrGiKAlo35CoGDhRZ3KrRBrKGDyQpnwa5CC44VepozoNv5mCgIUFaU6skzLjXvQoQVxSTheNtgyB3y",
-	"WAC8E9hWEeuDmCXajicWUwQSuw6V6QPChz9RJwXgSF/oYzl0MZ1zGH1JEYJFRnmySZNfWR1LcBXz8me2",
-	"rAC93CCkRgz3nVfBmeZTzQZqAtFdNgFMZbFNQKN45kjIPMmnEXP/hMJ4pbBleI92MwpZRPsJ/8QdNf/E",
-	"zTT/MtsZUWyiLVdIQMilGFCKnIwgcnq2smE5VNGcF9O0PRHm33QmbL3MmR7xQz8lquM+pg7LUDMWYawc",
-	"rspHCS1IgaVv3ywP+FRM3fRgV+w3XZ6LPoDd2e+KlaBjbMceUUZVZHsHGcMcbjNh+otOeOV84ZX5BS0T",
-	"A62GAiFXPcmGGjBntvOJOqloozjmrgFi2eDyyRXEPswERtp2UFSN+dQuFwZGegH3w6FZnzSRgonHSKhD",
-	"FmfYqsoY1qtwPVDFQjy50FjULgbm6hlSP9ZjxbVgGZfgB/u0IsQQ7FRA5lYxU9k7CT4pKkLWYFE3TdoR",
-	"hW3DXicOP82SHW+25Yrdn3C5yNjEuznUNSvEjXMqKL3ACGVnZ61QrvomkInSqCkosXrc7v3KgV+92HEL",
-	"Gq51mAH1Kw8e1Jad1tLRdzww9NkZ7F7O0i8+FZjuuaIUag73AX5zVu9wNRMNPiNzAyHXYsEwepkaVptB",
-	"l1QNO6N/Cvh3Y1jQda426vhVNH3SKpEMEoREExzZgD87WAwksFWHAPoNHLBWeVK9nq1JvEjRwrUvfyVn",
-	"q7qg3kb326MC3p0pXa84aLfeKhcNDZqtr7z71atHe+9dD0q1P4PWjd1Gs7HbeCu4CJOeuQbrmPToTNY2",
-	"vS1teuZMJjo3LPeRKAJEFtj4SJLawMpXJOkvSbq9ZV965VNuaSbrnmiYfH2ktzrSBaTlgkPsFnrhIS6l",
-	"21blvND2vtiMl0cq6VbiHAZt+s2x5N8xf2KGEVic82zaQUxKSG4Jr66D9EGTf1FJJm5uDmM8aH/8cLXw",
-	"nZWXIwx00pc8h2RVNzcyq64XIrMdY3SLvdxOSZO3h7/O3agNkAWAYNdRq9VI4EKDo/3syhP610zaRlXy",
-	"REEqa5i/1xfmzxrpwH7kMJzJwpmJHhYHWfsELk7EWH6sak5zuZymzm64PCi+dal5IdCuJarScbgHVUPP",
-	"D35vzUh8S1cuJRjfpymbCuXuMs+E2s9fcRCU15a6X0zIfE0JX3mZu44SeOnR7s5PTrfluRYGBxx45bex",
-	"GK5DPoJq3ECD0c9dFNWuMNi5jl59ix3Ocy2LnZt9bbLbzmRXlJNbZLNzS72a0W72tLvyfhOpbXm4wusN",
-	"bj2lhf0F6gJDTTmbzOje0+KRyHjqlVpEGDTTGJYoJgAuCESx3Z5MMZxgIpL+IK8QQMisSPg1L9SsOEp5",
-	"Is+E0CGufnDrgzuwozgzES/+8CTpzwgQwa17Zjupqbfhd2wnaO+tIxphN5dtkKxYlc3FI1jIDbLvaLm2",
-	"lXjsCq4o8dA5ra2MtQBTWBkd8VqRaJ8tvlx5UlyyVUyNbgS1qfE1NjVahM6VTY2rHcMltsal56pmIufA",
-	"RGoD4iUaENcl1JtaELGf8y3fsa790Cq1l2I/9OjEptK3vYueFF11VXfXF48v13JY07XaHFhL09uZA89R",
-	"oMbK9cuD7+xLc3S+KsjXu+Cr3iPDCF6uQN9V7z8szHqWQVrLWri5bEsiLjw7maJxO4lL94e2pfL66PHJ",
-	"MMGMbCvvjCuMiYe5ygSWe3a9qQwQuhvsHZUxLpl4nGhIBHNpcT1PzuGZKIC6ywIOgaKNTeOp4JkHAHdE",
-	"6U7lUt5syBOZ80Qi8jwNCNPRo+KSRph1RKBu9CnJO3vz8o45jA14uWPzzOaFng/HPs3YXOTBqcN9nCWC",
-	"Los9pEprmEGyM+RJikt1KsSIhg4GY8/2aGnex0+oIBjFx0ODQTto7d1oNuE/zaKQc9AOxq3g6cPifp/M",
-	"GTW9hnmeZ8kJOjGfBF2Mu3/+l3/37Of/0cvV/p27H5oDTqMI0uR/pvk3upClQTT1+V/+u2d/8RflsezS",
-	"WGDIi0YRJ7Kf8/S0Qw19w6ye5jIo+oRHM90WC3HdLMT1ioUwQlR3wPOOGgkJD9XB27dau3swrDVEKBzt",
-	"C4gZ7ZsOzsEh3BfxWRJgkZtXpv+1EFgLgRuYVJWD3+wWZHYtVrZEFLzyhO75SnZV+KZGv361zKR209Y8",
-	"MsvsoMvOwXnK2mfq2jSS+mBduu1wo1MVLrQhgm454rlXENUKILMSwqrc+iMtsru3Udc8T9X1YQUxdRat",
-	"pYq1fes1CJIBeIn1VGE7+zpIZkvVlhZySZCMXerNgmRAH7BS7IlIlexrxNYWFiqmUBWhSJXO2ZDnXUDw",
-	"juKEp51RJnrJ46jBDl2gDA0KMNOwfhdn+FrI9Lg7YFyz32oZcee33gI1V7IoE30Aq4hFN4mFbvvYF2eN",
-	"DL+1cAP4UchEqkXVJ1gHEL9psLu9om+vnFbIkpydiK4aCm1Va2gCVGvwNfAci9q5xjyEA5wttI4Ic6CI",
-	"loYCuriAap00TTcf+nphzBA08GJjhrpc8pjPKKh2gYyG2WzuBmHgnRDzsCDJt/B7M4Q+nsZbB3AHzNFa",
-	"0u6te3OtXr9WNPvZP/7ds7/4dRCeS/w19nvpQUazs13FbbLCihQLfW/J+lxy3LVd4lUdLXjy6yikWmX2",
-	"opAsOVyRKy5xmtB3V54Ut3AlbdmOoI5Cep3Va+Tba0QhrXQMl2nfy85VzWUug8vUpobLNDWsSck3DlOC",
-	"fs43TOluz1VFKulFRdXBXoItWXUj9HUXKFOYi2yYSEEI1aFRk7AQuWmVVmeDgCikW5cUEFWQrItPqKRi",
-	"R+sSgkuOi6op7astz9c+s1cgcOq8dACCtN3Rw+Um3tv43i0kDavV1JmBUC7AJYu4r8sNvPpwoKR4J0lz",
-	"kQWvYpxWeRPWsVHPbkUt7F2ybXt2AxaauOd26gxlqtrUbfZ+piUM2dJs5MVHcRmXbOIhG6iJeCQy3xqd",
-	"aDbJkjwX0isXYr5ZLDzNAGU3sOuowT6y4V2l0HUhoXLmyZShNw0Cy6zp2raxwDpcvhMvzEhcejN4/rf/",
-	"6Yt//nef/fqfP//BT55/+/uf/fJvP//zP3z+w//j2Z/+yEYldXB1q4KTHGy4lfjCjejDi8wWpQMAMfGr",
-	"LcoqUiLAuYZBojsamiTkjOXruYI4WL3mW8iFsxuxmng4c2Frs28t9U1tOC4QzFmKjsqyT8A3ZiTLBMMr",
-	"T1YKopqjxHUs1Stj7J0lPZvLI4uMuyudjpoBvXwMqL6Jl2cRPr9ruK4UfJ6m4QNrnnWmYN7riW7OJgMB",
-	"TqQqXjbh2igC+U021sLmO4icOUIC3M6MYZEttoLCnJMg/+wv/uPzv/zxprfvxaWl1kTwtZfC1yWbtRS+",
-	"re31vGj0mRL3FSCA69eHnSkNWyaVD0ybtSxWy2K1LLY4zipN1WT+prNcsRMoE5gzJbuCDVUmzu/6i0fw",
-	"0cJil/AzCEF4o1Wm28fyWO648n8NksCiNuOuUKORq6xkRi/LWGSNVE06E57JRPaLWorwVE+SvDuARrop",
-	"T4YsV+qUcUbFE80yKIxRnkBKritgW2o/E5AfDM3EWfJISFtgsavGaQxiIRh+uYzZiehzaRo2XzXYXapZ",
-	"SeX3zGKHVL+6aJ7K7UUzvdrHbb+mo/kfjVEG+DrUJmxgSV9X6LBh6webQdv6hTg0lTGobUxFMLECsBkk",
-	"CMVkz8ZGvPahbLGtXem1yU8wJttiP3dNDzKdmuMFFbvzQabG/UFRh1OKFBt2ZQ4bw0RrXGCEbuzyoYDj",
-	"gXVEpWLuXTT90+inbCIywcyJHOU2HzsfCMmG6pGIzS5gAEbR1UzPtliiWbjiKRVOLD+0JRRpOwqQSTUU",
-	"LOZTjYOxLZrOe0kqtKvDGEKNVVbUYrSbWInWipdkJeckXrdV6t3Bm5dXTNCOyF5glbGlxQ5tOeoLKtP4",
-	"qvlI4Qis4xolulvn7mzl33R3kae0ohdQYo1qDi/kkUc+iVFS4N3BLB0gNi45xxEo9jVD+XiaEhEfAnaF",
-	"GWJqiI+XFGMLHgMHcBV2bR3kqKgijLPDcsiTgZCh+W8mbAO2HDISXiiVWFRNxuQZRw7NG0QIq+GpP7QT",
-	"ealT71YtN3kyBZiJ1u61VhP/XxjQ9L2S/nZ1vEdwxDoxn5bE+iAMaM1nBP69o2az3XKKxHCuPVAq4AjY",
-	"qLKUV3cwSnnXkEx7NC+gcqTb43Wo2qg4GDVl24qygbHS3GVzwQ1xKRM2W6hdoI9uauiHR+zcld2A3Pml",
-	"xHesSro8TOue98mR++IC2W1Vh2ed04M0Zf7cWDG3+qxudVYXrGpxHP0XlgeZr3garzw5Sb7RMXLj03Vq",
-	"plUdm9pj/Cp5jCuP2nonbaG3qgIywZ6yjTET3k6+cWS+X0WpmasMNa4gtx+O84WneNNUgF4iEz2ogOMi",
-	"o+kf/OTZj3/9r7/6zme//OWzP/3R//DE8CMzyqfP/+T/+eJH33n29995/u3vQal53HBEuTq802o2983e",
-	"JDnU6f6Xb37P+/Zfvvn9Zz//B/p2jeyCqtmfe8zZNkNZbmg18pqIi6NbB+XXjqGNwrMEyoiVBBGRDE/G",
-	"OpFCa2YoGFOyshLSGgRzjjerRyJ7lIjJQs34o3lYxT6Nu5f0x5mwQbmJCw5GRdf+CnpzzoZK52yfgoA1",
-	"U2kcUmEZqBwjY9ONfa/VtC82WPTunSNWHrTOM8GHERlnQfc26jJK0Wiynld63xX5fTvZC9BFlzmGfJ+W",
-	"UzsT2e+AUVfbhyqNhc47E57kHZp+0N5tXA2DzIrvPZ6Aatls7KNNr7XbNC8ow2darRuNXXPCcDXN+1Ll",
-	"HSOWTcF8R/+6UbzT8V74+IllmZDtwN5CaCKYfaCTlGyZ8CG659Bj9hZwOlBw/CHumdUZCRmbiUpzwlq7",
-	"xQMoche098JglClzShPZD9r7zdBpuWZqzWbz6XYqsN3ys2g6ndZajdgqDmmOKiSaDdWw7Ow+S7GdxcWa",
-	"o1nkqtn5hhqeJGLHnbzqhAbg2CJ7JDKMKoJBYdEpkfbIowJeOc6w6KKhX4n24ocSzTTvgf+qy9PUkCmo",
-	"spEMK+jMAxzdEYzqAghNcRkeWJcV22W4FmhmaEC39FsH8ruC9u5294j6Wh3m0w0Ax1RfrI0vFi09mJrR",
-	"Rj0BvpkKrgXLuGSG+q9+vxbKAljWbamV6AG+soqbDFu7+My9xV0DohX4w5Y5wRw/W7Xjg9Hobvxqurhg",
-	"+9YxBtORqM0kl2uNw2Vf6AejXdkMyQ4+ZqnINcR6QJRDLNIESIy9pl/SjJiF84iBBpIr+HcJYcHwzzLm",
-	"W86AYhFo27EsAcIMuGZS0TBUDwJB1EQ22Ae2Q4sbg69QU31lEerAFRdbnaFxLI/lwVDJvnPY0S9Wv3A5",
-	"hn0IkNI5i7TK8gg0k7EWcYPd4d0BJiWa0WBtFBYnj5JYxEZWgG7HQ+upwxfMyhxL7MNh14MsDWP6Gk/A",
-	"C+/WsacgOgjyF8dZJmTuFdIURrXDCSea8TgWcWijb5iCHRIQc2E+d00C7PuJ6Nk0H5RzjiWXegIroBAr",
-	"L5FO8UKsC3A2sKFR1ioCIjA/EojFi8XOM1KWzVg/q+omLUqHIhGGPDsVZgMW6SxPwyCfAIfIYn1m6/Pg",
-	"FDP9PRKZU8Jnu8yUOUlZpxVsVqUIduKlKeG5LkLH8oWCMw8ttpasmrmwQdtohznPxzpoB/DxplWPthWG",
-	"cT9WC8eECdYZmbXJrwDiy4iyrsLPz5DWrzyxF2jGd1Y+kHPMCAuGKEqXGfJEmp+xzXZhmAOmwoeO41us",
-	"WPu7R6DLMLIzTJod9HKRTXgWaw8gTmUrVqyEOMcTYbngvNKNziXLsWpn4CvjDNzkKixOFV12AGpu+JJx",
-	"w/qmXV566DrXbEOsQDgGL7SgKapPl4LeVxCaTVUb1euVUfvcVe71YAsrqp3aR3vr6g4vSX3Tmla+dppD",
-	"HV3w0qednou24fmUK8MEDsDyhXUlgaZyD6SLCkNYL7+j/4WxkSz2kld51N5PdH5I/a/iebD9FEUm6O4v",
-	"8ADYH1e7wjiSQ/zolfQC4AzWcQPY3a+deFuZ9Z1hemF+Cy7zhiVqVJoaJZ6PRpgE2U90Dh5YPs7VkOdJ",
-	"l6fpFMCSeVlBd5B5iZnxI55CaHpqDq0mb7hD5Bjw0UhIK3PZXLPo98diLBq2085Ynko1kR2aElSMUb0e",
-	"WKSTHms1w2azaYaq2YA/Ev5o84EYapE+EnoRct+hdei9SNN0lxzrnnxGea6QOmckIkgNbAeDPB8BTGoY",
-	"FFmylF/nJdPiZ44sfUhSzDJjcp4MRecbWKn0QCf8yqEh+gOewOmjGqbeAO32doYaAnTMAGCTIXxCZJin",
-	"crXZfOqGcWTLzDIlybIj0t5Co/rT9cjoJRu1eZ6L4chMd7d5dTcM+CORGQHTdgTrsg8b4/YSY7Ns1F07",
-	"wI3sKtlL+kH7yVP4tx4bwcu+uwoGwfxOJNpGYmF0cqI7eEntAzpOfDSC+rlciyJMDHuu3swQ/hqocebK",
-	"/Iqsg7EupSdK5gOXd+QfVWrdP6v46KxDAglNjiYuXRElO2MJhZ2DdoDhYXACXGqVFkIubUGL/lDIvKOT",
-	"b4jio/lTCk/z5U0lfemaqNYgSPbvZID20GzcuLHsPoZBrnKeEuLEbnOvtTKmBMR0w1629pthgPvY2oXc",
-	"XNjBZhjQ1pl2n54fSLm9o6upKxRmUXs6avXDeTpc6M1KIs5Z2seVJ+46L/V2HFixxgUcADIx4G9w6wNh",
-	"XS6NPFO4FW4aaQYiAPCms1yxKBO54UkRS6TOBV/oe3AySV3Z6PX1VvjHapXCRiud9sXujKVnqhaEakGo",
-	"FoRedkGodnJdnpNrPWFjQzcXHoXz9XMduEg/Z38B44JmvUwNsaQw1zmCajXYgUTGUyQo4OdoZSV6vbb3",
-	"zAJeXYb7zGNsF+Y/06maiGyx+eMq8BqPQjwNg7EExjGTRlvBTIA1rG3tuFQ3XM3iaxZfs/h/y7aO2jf7",
-	"0vtmL84+csUR9SdbSTjVzqYhiieIeAaUSNus70znTszo5skjnpcFk7YTaqSjoCh6gFQhFaCjGulDgi3G",
-	"gofyNFUT7WHEg3wyAUjQIT8Vfh9Mij7Pk0e20tTuboUrCVp5m1bphfqSuirLRBfX1s9DgBEG7Z3dpml9",
-	"yLNTwxJxNa0fiCRFzGdQIzYeVbZBHinXSiIfqaQrWKu5v7uO24bWCxfvskQZz6+2a9jCiblDeBnC2Rmu",
-	"CgD9lhUrktjn+WdKAQtWcCve876I+yK7s0pB0BReZaKuBlqzn43ZzxHQCQy/B8pTop2A9XGBjAmP8CaR",
-	"RC4GQQtBAUQaMJRLuYqgG+MnSVUMAcTj4BheYuTLdSjHqmE8HvFI6qzeF4IHaS013iX7kpNxtg0M2lTM",
-	"q7i2BLS7CAsAnBP0zkXYLmhyTwIttFHvOkmcClLjddDev25UVPppyB+Dwq+Dduva9acOuhUa6uVoHNAQ",
-	"xYsAsM7GIMSIfoNInL590bTuYFA7kyQ2+iaopWZLTlKhR4jdCnxfySRXAHvdfrJUKwZgn26WQCBWYc64",
-	"ZmYOv4mhyPpGpCx+bF13v5IgUvy2B3E6EHgFUn6WqCzJp7AgZRChvWso/FUHZzk4PKTRCPXTwaXzRmkO",
-	"NNZ69nqySbbt62Hx2AekCtpXvV9KIdwQt90diHicirgDueLlyW2r0eMBPRPOzR7kOrpxK/t7mhYQ1i4f",
-	"PoHqW12xCYq3g08s79lhqZO1yool2g3I6J5w5Cw4EOXJ94zW6MDHABig+PhUjHIIn5QIVV7Yv424giZ2",
-	"QwFcaQSmUsTilmLCQCmbl0c+HJdp6aZapM559ojPaZGr0Idr5rI9XftmXa4WWDOFmim8IKbwsurYtQa8",
-	"nQFWF3R3Ne60RNHFz648sQUenq4iPN+ily9CiL6sC7nVfbQLUAtplwbQ6IQ0AnZyFUnOS2hbSw21B+BM",
-	"yOzKK7OxrIRwpqUAgmWMbq85Ix7xOE6waM2HmRlqngjHMof8sf/Q1lEqPXMVkxTWYLokGeo1pgk1j369",
-	"efQsuToHnp3zPNF50l2c1noL/Zyu2Bcqdq7oEsJx5kqdQladGZ4WGURWZZRmh3/2VMYE6JJoyg4tjHdI",
-	"RsDQhaUj0ndmFNmuGorGsZxF0xaPeTf3QWhDNh5Z4B0IFIPBGr13pBKZQ8VFUJiV01At8h5Oq804zAVZ",
-	"QKIZYvDmIj6WBC83TGIJsHhmATCSHgpQAdgfOoO9z4x2bVYj5lOqVmV+7HaFiPFHwD0Xj/MGFqL8AJU4",
-	"mB4o2WbBdqF6TshAj4MnN/boEZTVgUV9JLIGe4BG1SGHQohcw+7cxLc8TPGp4AAY6PUHu2ma55kHa/TR",
-	"0a0Guw1f+49LCY+Fitdw+l3UYFEvU8MIGo5yhSCDkyQWkmoUjtOU6VyMcBwHkiFWH0TcOZh0zI6EzdNt",
-	"tBXDecvQEIE5DT0xgaQGOGDgLo8gJsoMYqgy0cGfIqwnZs7s0BwYM6BU9HJzwGAMH4qsK2SepLT+kRyn",
-	"acSSHpMKT8WEazYUXI8zW/WxiAa0Y+bMcKWBuQxskPQHiMtY6cYBn/wcVDTPC/z4Q3cz2YnoJ7Kws1C4",
-	"T5HZkZegmqvQDB8IHhcNnpVBbi4b9AmAWLTpsO5QHYOYq+9ZbpZC3ebzy82BWFp8xPAkcFfHPBc75jCt",
-	"UvLRDFSYrfCGeJNJNTE7h9Xg7DYvGFhexrzdfBgpVIjEcwqHdmGmvRiVurT1ndsY6RUGQo6HhmZTuFdo",
-	"n8d8aoh7eTSG2JsPdh7xzPQA1P4wF6MP7Nfmj69gC+aft00rFXM4mCPTuKha3CzR9B5aDPOBORqrrvLJ",
-	"tDRlO8MCD7ko6OCcriXgE0D3N6xgxRV4e3rLtf329JZr/e2pC7t9e0pgq0fYwdvT+7aLRZjKrjqij+bc",
-	"YLd4mlYWiNhv7sFychusLMH0efHgz4SDajasAICITsU0gvLAUohYs+hkGi0azqmYXlRJ1PmrA7TT0nDF",
-	"MpGPMzmHXAtvUd1Z6xusGjrQ/+obttsExSQZmuNn50F/ubEmMhd9kQVPL6RcIxBCSzpbO3vNo9Y1D+yn",
-	"YFkYgUr//PgJ7IgNRkamCI+9EJ+51rpcdkUKhSh2wwAC582/W7t7ZkAIdwwPWs1WGMRj5Bed0dVm0G42",
-	"ru/v+g9vXA3ae43m/l7p4Y2gfb1x7UboKl5cN2tGFSFdFYwWqaljKNvhAnc1RLheDQMnMmHBC4q1NWIS",
-	"FPRohsFY+uPdJcMvjbTVess+MKNsNVpv7bsHN4L2fmP/6jWoz6FynmK0Wb003tKYtQG+5Gz5S+OaZ4LK",
-	"3Inb0irtxJNDOPVna77mrRXIRB3icYllGnjMJiiWjkYg7ycSpQmUZlCRATBvPl2z0Ge1+poJPlxa0ph0",
-	"i76CXB8qhA9hKMC2WTdVWmiWYOX8rpI60b66y96IcvE4vwJ/7VDZpTfbqLNFtnYUlWj3pPmKmk3uZaOe",
-	"ffXw/r3QqA5Yd8WWkUd/7O4cVjkgxFhvLnR9MhWuTj94b20lKIaDNPPRzDAeI6FFT46pktFx0D4O9GCc",
-	"x2oij4OnUTj7I667+alIjAKXIpbxN9uXD8SxZCyzIPDOAWzHCCg3M+2a+UOrqDZHNMcI1UAjOhnaR0vQ",
-	"uurWQA/UpASZJSWGCrOJyk4R/t4rccNTrXAxOC0FVQsxp0hkLOenAtVjzGOWbM91heJaYTyg713U3akQ",
-	"I0yPpxUxDP1YQplrkIjjVJjvYCl8fXa3SW2R/aSQFAc87eEKOhT93J9MqiY6ZJNB0h1gITH2+2Oe5VBi",
-	"5lhGHxx8vXPr/r17d24d3b1/7zCChW8Z5RkFd4gkpxDwGywie3EjV6ozHHcHUYMd6NPlp9UczCqt8hAm",
-	"5FUUW6pVHtIS4+bjfBaf3pusiY8Sa2XJXWg97M7CWiZogp2RXlHKu35tvyT1NTeS+ubIQUnsC+CXNrPL",
-	"dyzNFWyzJ8cBz+EaVEVkHwfhsacEHFOo9THWFDsO2k+O/UJix4bVP30Ke1LMc1baruSbdcX+cy7yxfs8",
-	"kXinzb/ACopnekcTOTMLfo7Fv8yZ2PlEnSy22X5VncwYEskgaP7XVt1v2MiO6vL71VHDR1yfmtZfh4r5",
-	"nPJNrAi+IiSrfaeUghGDtLx3tZD3m2HQS9Icw7znAWGfhq5g7aLeWqa3T9QJ5GdcLfIuKE/xNBmNSINx",
-	"qYquBq55hrX/T6b2C9B/gvbeWxdQZ5/OxTqIinCCazq0VTy1WcOFIdOrVkFbmOKmT1k+SbrCz2sjAcLW",
-	"MMKqRySIkqxdNraTgwgaMNeBaZGKLqS5TVAWkgrNiRQYjr0hI7fdHctMjATPSw2R0sdt7aUIm8P7aaS/",
-	"T9RJg93tVXVubXJUrQ8LHMnQn0ZSmd9/LCPTLHTYIWE3crGO1JyhsiLLVNbwBzY7Tyu3fqJOUJI12hKm",
-	"oXRP+5nREkOm1VCwwVjGro4guL28GEur2qCYxFkmdM4z0mc8VAS7ETyfXxARQ/nYY5nb8XBtM33t4NHj",
-	"oUNU6KxgqwBo4YC8JCDDGmokCpmZu5pPSHDBZwdiaaIZUbE25LNEaJcxtCQ6luA/ItIMj+Bg4GdSsbGM",
-	"FXlYZvfWuruMFAxuJJi6D+CAesRYgvU66hptNY6sZG7m75Im2YFznjXhurFsLIstWFw7iijii06rnAXo",
-	"rGB6y9gUMGD0T3zwXrvZbLaQrH+iTs5qlvree2v9Hrwcw1KipzmVRm1dJ12T9uGiYDYXLHMVKDxHft3j",
-	"qRbe8lQz3oo1XqNN9/H5yzjNlUWc6p0tST0omFTIOAv23RN7fISGbAy+yjOkngULve5J+jDlcvUisEB6",
-	"imB4Q1sSjOLwSGyNGFnH+0C8D/A/pjJG19WreAvuRbpua8t4xU8FZoyLVtu/+nSJknnlCV7PpcG8BbO7",
-	"gJyH86Zgu82NtbSF9GpGJ2utTZzOQ/s6iyoZnlC7Qy4Zks1QfBsx1+MZRkxspqWtJUd+VZ3cjasyW+dv",
-	"9hVzMNdHSbE9hEvKzs8oHWYxjOZowd4gTc25DMwyJYXS4lQOo1+YLwssW/BD8BQAtJZAsRlNTaq8Q1ew",
-	"AoztMFejmnjVxKtGCN6W2pmbhOTuPArxA5FaITp5CVSGi7HsughmP8TypoXJoPCtvshn3jay1xIQDXNu",
-	"S0GV5x8tBPe8AzQU4Ho8F5B92totHgOMnv1hLwxGmTILbX6ih1cLIDv7fXN3/7wiN9bUilxwABiMalPw",
-	"5moDWLJwTU+mtJzbR1e4OzjWO4nsqYUKgL0JY33XvHbuN2HOl/zsn/7o2d/84eff++PAsqoOfuSMAh1b",
-	"QubOvdt3770bzIceYgOf/ePfzbbRmmvjwf1bdw4Pq5t5/u3vPfvTv5ptY3e2jcOPbpk2Ksfx/33x3348",
-	"28DebAPvHNx9/85tkLa2vKu4S2fd1Z4aZ3iStnDSvK4QNrA4seqOh0LmKMaaddrAx6uFjJe5esVwlHIs",
-	"8FB59cAnSy/pVx/MyU5lHT9i7qZfc5DtTrZdyIUexWKpV3QoVjpG7Jl+UZ4RDOLBQXTcJ8HzP/jJ53/+",
-	"h7/5L9/54qff+vyvv/X8P/z0iaHFT//1V9/5/Ac/ef7tnz8xpPipWQ77MdHm4puf/Oj5X/7zGqoPNXTJ",
-	"NcCcUBu0P364Ol5kC0CqAdFU+NgYtjhtJnhqc2YucnlXgVLeUiV1+7IaFrIj07Udv7bju8pPeUHo1iSg",
-	"C+WAK0/IEL+o7tMHFgYSoYFFJlgGKU8iLsxjtjUMZ80HIslYLh7niwo7eRT7NSzt9LpWatr8+C0ux3TG",
-	"Sai50svLlerbd3k+n22u3roy8XlW4YncTYqYkIDoBsk6icZ/+8xjUWGbEonYNG6JeiyXriluOYS7oKw8",
-	"UVm5VE3FJXdX1d1tvNX/+qvvfPaLHzz79h//5t//1bM//qPnP/yT5//Xt9eKCKG+LrWqTU0n/21K7+tS",
-	"1lp63wp1JyQK6BHA85Xpxxpo/BLD3kfwxitv1DPTWMeghwtTG/O2MubBIi405OESb2HEM3u6HfyckGW+",
-	"zUcjiEsI9FB3zB/NZgvOvtbI4wO+kyrZ33FPwiBTKSb9gRHdTIqYDtb+atHCgK3d72ulRq2J3mtWT3Uu",
-	"hh2+joxgVuqya/ynaceTEig4eMECl+JGLFbGimKF7hBlLEKQy1uSq1HH4ueBCLJiEbTZfTy/Ime4HasJ",
-	"BmYgtUmvFgoKk95Yl6JvVyCj1Wz/yhN7yJeG1ToqWxOIl5xA1NaVy7OurH8J1xWhP7IH7DwrHEsmhqN8",
-	"yiK8ZxEby5OEYCqExMOEuY+2uh8AVYheTyDWJSCFAPBfoh0+hIxt2YZ8ohyOhZIuWw/gMHoqw9LJ1jHA",
-	"k3zt8sgQZHcpxZG3li4X2I8KYgSi11NfvFwgHmKe6IyQuKb4d7lFj2va/m9F+KvLC77sJiRrOFKZtSZd",
-	"iAx55VRMl5uS3jMvXKCN5z0xPcvEYy7XwYd3GYy1FpouP2rRLj6mEmK5Jt8+FAK7NrILgsF0M5Hjbl2i",
-	"sFWZSUSopom22AzCyD4WF0yYQTYWpOG/JzYuk2D+aVlRpuIx5vKszGzeE9PLjuta3RWEeKKwhR3baFg9",
-	"2y347T0xgVVYjeOaMdUMt2a4GzFcOEOMS0vlLoLDnhl9dYS0iOlcjTRguiSyfxGq24JALUvs6hitVyNG",
-	"a8PTujmHDVcLKPGuQ5en6QnvnpYKWIOSXMmp31GZg+0gJKfINhFZfCNX9DfqKtlL+hGLRS+RAlGjAAOc",
-	"x86oEuJTHw/E/ANAWzVLYiHzJJ+GCBhEOJmE4JQz8XgkurmmGhsHLBNdkYwA9mdotHIRE/aTa/xL2s9T",
-	"GwhblSQEJD9rC7Ht8CxLzFCoRIgHH0WVRsxcASqVgDdhDCNkeLaRIuEZAKIAD/UjaRYBVAZArKMSGEaW",
-	"K5WvYAdoebKiG5dTVvrSTDUTnwDIE7R8ZI1VhhTlKjNLgKNHMH/zdQhkZ68J9UNKY575EuCf5pY2ziBX",
-	"mApo2LIuuOAA6Ul0761dLD2CLQB+1dUmZGRqNyG41GZ3VM9+xh2ccG+cQRKnHncH9F0vU0Oq4xXHmdCY",
-	"2bm/ewOmhHuHJdMJxBbbQhx/Asz3+zSrjUYvcxFHAIglHpt/2YRTd8APQWSOsM64pookrWvsZApJFXg2",
-	"lUynpluVxlCkXQKQJCYLAcxvFaTUET8Vt6iXYIsy18sk4S9f+XIZyfTJcTDU/SQ+DtoMYEuvtlq7reMg",
-	"ZMeUnIa/3L7z/t3feXD7OHhaXUzjJJEcixXNA5SuKxTTINfsZSEstLPeOtJCBGNTQfTia2O9HqxQdMdo",
-	"Fvz4YRlBvCuSR4IRpv3UEhW61tzt06qV4UfjkzTpliU8c5x4N1+cVO6CUVKlTgs8OZ6zq81mk9nv2zNl",
-	"kYY8TQ1piXLeRxxm+qUo6qPMFJAWTtlApTGVMEIS71cwgu+lkgTyZ83uj4QhOB54Z9Rgt2g8CA8dAzSG",
-	"jB3GxtgsD4vK8q2dQxUkBsDo2UbXpjZHvP8OglKsIG3cU3n5/XMujvKqhUrRqq8TLeVOcy2/X75JzS4+",
-	"MhLA6jRkCa+2qxKmWayMcBcaWRO8aEnsETC3g+vCQdsPrzj8wWUV/ObHW0J9dxQBhEyN3kEwBvI+AdiB",
-	"vKOkQArHeArkycM9TTSDCto3mUgdyib1uCqVDFG+VerU0LE8rIDzxA+GFSY/M9PXgHI9vJCwcTgj11q7",
-	"e/tQxq2bO6Frm0qluNqw8qvjf9RE64WhhKxNtc6DUvlFdfVSC1pRY01owUrf0XBBEprwBBVhV8oJjA1J",
-	"xmIRj0fo5+hyyU4gboHA+aGkB4wSyTCOgqIcgI7N95fkRU3PRXa3e6XpzdGdypp4yTdsbbvFZRGXXby3",
-	"k29A6TqQc8TjUQpXnhzxi3pMYr20QwLH99SqRObX9oP5QhlQSu0uvt5qUlkN+7d7nWcZn+IQq4aEa6my",
-	"RcXmru3P1pqbVe4uhFKi4Lx1tAE6gePVqSIex7h8CutA+G3NrPMXW/XYyVgnUmjNsPq47+MsL/8yUuel",
-	"ypb3FSOr0EhihBwrr+sul35RoGazPLKLUhHLZE8LyuU7g9zdBDR5C69GX5HGm+ReCUzwz5akyVLL4DeJ",
-	"qLIj9jzi01Tx2OEiZ6KbjBKzs9V1R7ajsBtQ1MUUtNrItYhOLhQNi5Kn25b7nNlFhV6mkcgMtavmBWZD",
-	"Z6dyVuDU3duLZ0N4katPphgxQlK9muq6P491dPaawJ+jHl5azIUZT6sTdSe/LopGuUUFRgxV95tlivAM",
-	"XWF7chBAbQxXWBkvJvrGLBnsJWnqyn84eA5SjC2rOpaGuIAr68tfvm3EXHtsG1/+su+jKQ+K9G4+FB5M",
-	"pnsUgbzcORXTCIqI2MGXqDWWfjGc5lhaL5gWj0TGU+vY0uQKs95u8v35rfdc1RWMPULVnxesGEplhX6t",
-	"fvrgWPpTohU4SobCTBx5LfC7bCw7eTIUFMs8tGAo4MOBgv05mfzNt/QlLlsH3UAaP516n0B9L/hqyOX0",
-	"WA5t4Xyst5KmbCTUKBXIek+EkIZpdgciDr1yk6U9SQjCmGbyDk/ScSY0biOeDzYZKKPASJUbHYZaZD2e",
-	"pNpaXuh4YWx1m0llXV4hwKCOZZ5NzSoWxfYsNqot4Wg32xVr0ULGJFcwnfQlz8eZYDzNB2rcHxQAqZlt",
-	"wzsvoFTAtXBVdxz2jPUBmpkPR+Cuxd+xmpAttwK3JKJbERn5Y5Sa5mfONK7CZGBOolFjkyFMzdYOysXj",
-	"HMSnE0Ex9wl5+/yrFcWJ7Oc8PY2gVuVEdAc8j7Bqo2SReIxkqpPE0eIqL2fIJZdZ6yVXaTmMncQVo561",
-	"wkIcajddwXUge3YZDFF01zVoB82O+bCDSZiwIUWMmbl7GGN2dad5fafZYq1me7dpQ8dVdg/lgme/+uvP",
-	"/vFPgAzrU/vsFz94/s0fP//29579r9/d+ewXf/v8v/342R9/03ADkkowDML0O94NHq4Ra+9vxiWH3sF1",
-	"hqUt6stZEa9dLDGtMDTuxc1bQO+Pn1C91KAdPP/Bzz775c8++8Uvnv3wJ1/89Me/+eaf/+Zb/+fzf/jR",
-	"8x/+ybMf/tdnf/nNwC2YEeh24fT4t6RDoX4zKN+E7N2EKI9tYvv8k/8Bj8+EW6AS/rNcsk6wrCP4DLmB",
-	"8zS1vLRCMNhQQ19khbxChTkXhjIdUB1gV1BuTs+KLMGKQsOuh6W60gOltNDAS9FGqavUbZIZzMU4llDY",
-	"PxW6HHEzOwhbGs9v7SYW+WRSxQLVPylErMEEkWFIcMTe0EKAcDV5E9PRTMPH0hO3Sm4YkBog0JrUfYhM",
-	"Y1jEnipml0W6GU+O96qtjYoRRmCpQAEAZFCS+6j8Q1G/ORPDBHz7FM/jd0UTo8CuyPCXDgUSR21aG6Gx",
-	"mDTELJ1QXHuUyCRPDI/CwtORWbNOrKTwvwMbhTuKIMAZocK8qxvsHi4ufJlInZOMsMMiQzzyjhFaojaN",
-	"X9uGrjVDtn81ZHvNkLWuwnSbzEqTFIIFlNEIJ9CQjhrsgVsEUg9GfDYG7FgydqQU1lvED12wk+dzIZ4P",
-	"HdOQMDRq9yZmIKJENuSJTGTfNkRCJh06rIxdLLktMBGF9ICfSJUNeVq5CbjHrtRzsb+0xqYFb1Noj+dX",
-	"EiQ/lKpjgcmI/FRIFg35405M0VSRXduwqM5LxcUjIzGqcd7Bdt2bZiF9kT0GgdXOsXrfofFyx94U3Pq0",
-	"l0zbvLnwUBkF4X4W4x4izTJ6glfwnGD+6dRS2XqFRcZA9TT/IG0FrxCtCMSzwVdDlmBdRmV6attoSSIn",
-	"EHVcrANZG7m52riqIL4X00JfCzYB0ja8jCepRJE0rIlU7lsU1ElBw0KPfv1vc0j9NavsQo3zlXrB5iZc",
-	"z5YWJ7pltC17iWCD7nspruaknIh+InVxVLxpQ6n8+R1HtrZkqG6t3RBcaKYhyDwHemyuZeSVdom8+MmZ",
-	"ZTL7H6J/y3UMJtxSt4l2i8xz+FyXCTAeGG/CcK7shJmZsE/6fJYJJU8XlZA/4qfiDjH3F6g6+dSmXHJx",
-	"gZ6EAkm7/CG4xBwVCNrXmmHg3+agff369d2SNmV+JrXoi///D5//4nuf/+jvv/j7v1lVYSr2sKSMHYEy",
-	"1m42f6t5vd1sUmueLlgmf0F7rzmnfIHgVGzpWqvifUZtWCs9WGf8se4etfYxOcmNFb+WKmjfwPR7t1or",
-	"rcnMVLfVKeF0vprKZJU++NbLow9WSMOAV2zTwSBnNq6LY9YKoo0NNhNk3KplZRURBZ0MZB3SV0BYP2+t",
-	"0d6XRVrjLa/idsUJN3J7Iu0oI4w2F3EHmxU6uslOpoyQGEJyt3pxL6AvOrt2roBRNxg60VjLPNl3+iYi",
-	"e094kgMPxiLYXkU+Tpk44GZGK7lh1CB0ZSLPElE03SSRoGRXl2rSNl0WWlbSm7d2U+n2kIICla9cTQYK",
-	"54R27sJ2Puuztjkym4fq3JHxrLV2i8LaNuyowuJqTpJhPg99o+tuQWr3NjRp3pHxZScU20iYq5ccCWNj",
-	"1yscpS8rI6jp+qaFA6nwHl6PQr+7mICdhYT9yRkljv2bGGwI030pgQjryF11/O1lg5eVOKONfrKukZkY",
-	"ge3CF7yTroVG/KTFgbd3LHOndwtbrjpNBJix0X4DvH4yEJmIwPlN77uL62DMpmBIKCW/O5MV2XP1xNkW",
-	"lmXCLwq7PaRpzd3GuaktHOmC+KhikqWYJouQZVUtCvY6USoVXJ5zOOoW/Pa2kkvVr8OkL42GNTbHZSB4",
-	"TEjUhyLfuQUbPn9AblOsdHEoSkszl3VZRzVtzBCTvqS9KXIc8aSvU0xwQWjqAd46V/cWk3qwFG4mIJue",
-	"pzpkuVI2pN6oKUkmtLUVynGazt/Jd0VeXMjzh7UjADu0WswXuw6DYpA++s31EvqNV5ex/bFZn/uPRPYo",
-	"EZMAVuuI69MgDNJEwz+B0BKmHSxqCZ4ug3vTUb2Orba9TWFOXLkzoXJg0+qCnPam8ClokJ7ftVRbf7Nr",
-	"sxjZYiJOIIaTWIjDcmmww6LYtCGNZOjH7m3mv9kLc726YBpHT5Q7kCxNTiljrriF4CMdapE+ErpR4HdR",
-	"WJg2dCKRDfa1TMk+s+iUGiO0kKtCmowXto0X3cXsxYocqEfF0EtBZwCPgctgnQCZmoAjGFyGSe4Cjom1",
-	"g4L+RvSVPB/dl+k0Cll0yIfiMMnFbx/mWdLNozcbzNw7dvT+YQhQCBk7EYPEsGk2ytTjKdhGjh58dHh0",
-	"53bnwwf3v373ziE5RzSfahZ9fecdlU14Fot458NM5arNBnk+0pF1MZs7GrOo0/mK0jlufYe2Azx2ptvo",
-	"UHTHmYhmwEuLr8ufOZgLDFmjiMCpRUyFGrDow9alrXYII7S+w7GGIuTC5bTbQqbFKtojYxfbDFfzKUsk",
-	"jHrnHZF3BztmTTF47X6W9BMZlX1UFoZ1j0UWfaSbKa072nznwQu5Ix3duv/gsHP/wd137947jHC/eyoz",
-	"vY8y1c+4BSGCvZcigdOEAgQ6PQ+I3pAHtq/K2Ci4BLSSVtIEuxL6nyK8ng36qZPEqXCRmQXGid2EcMFn",
-	"Q/64A8AikfVrdrmmNInJQEgzIRvRAHglBGRq1hIWzYYa2DvVYAf4MkQH2oTUZtPJlDfBpDcEF76VpFUa",
-	"mzU3k/2ajbnFtTIHmEw5It4xP2IyR3QALtk2RDBigMqOzjPBh7AZFrVC9dh+s1UEbdrw4re5TrplLq6V",
-	"mSvsWXFxB2rCpGKTRMZqQpEjbqYLQx195r4hmp4HrNtVWSa6ORuoTAt2wvPckEOdc0Si8/gsoh6tz0kv",
-	"t+RCLZ4UumNIPmYieEDV1tA0jkps1NNJV1A4auvga40Pc4giz6oinkV/KX6DzDk4gScqnnYAmSlo7zdv",
-	"XHtaMpgMzejM0i729HgWE4IzSwXXosGo1j97Y/dN4DhYup+9sfemuQd5KopYJ/sbhcYM1DiNO5nIs2nE",
-	"RuPci7U44d1TlshcYdzc74/FWIQsHtvInujBnaMHv9u5fef9g9/tfHD33kdHRmQyPAWa68BbHTKtRDYz",
-	"Ifrg4Osd/PLW/Y/uHUXk90FnECROj0ckIj4ANw4AGlJ4irnZA54NU6F12wkcu82mhz9TRjXDjAtYp04S",
-	"U5oGNQZ8E3AJwMPDc7ueFogiyeffN3/Da4RoYbH1waNFcobdjyKOCL/IuCSk/gSsQ2ZrvBVPiggakKMx",
-	"ps5KBoZhDUcoZUtlHWl9lVNwkE4KZDTaZNoonD2sfzS7SGWQORzmhGvyyHXVI0immIrcCaOwFE4SsOj9",
-	"OGqKMKVkE2obosLMD/7RM7NLuXZLDlkUyVCkiRR+KBFUDNYoUtiNoKEUPbpNkBCtNBBpvKQiANwDqfKO",
-	"eS9yCHWFL4izOEvMyO0aL2wKX2gkuoNfVOZtoBuZWOnmDkAbZfHEo05HhW/U7RrmEJnr4NQqjfFOZ1W+",
-	"Elmmsk7BtD//z7949t2fGx7okQlninTORS8CBv9lZI3WbrPVaba+8u5Xd39n/2vN373+v1z7vff2Prh6",
-	"760PbzxoHQUoJEF7q0zoJpCJKUTeZZtM5dff//yXP/ziZ3/0/M9+NjchwiTYej5WyFk6ow334qxd2N1w",
-	"1CsLZHiK1xdyV8WBrSGYa0lts/gc358F1DtHUluG61tgkhNy1nPlBLGdE1uHZ4E4xrsDyw8NzzMsTU2k",
-	"HUtow+eVjaX28g8bLDI6HRi3PVc0crMP7x8WuAbFeCI2MQSAABdAMRexjW6hcUCeJiZzIADrHMPmWN0H",
-	"Boa+LnboEmsxe0LJIpLbcKUpzSTJcC6NJSxuuyCXfKLK1PO+nKeeiG6RQDAS2AwhbsinqTQR8MwtoK9W",
-	"Igzareb+7tZ0NFyto73zZz2/Ezx9uDYZf9uc7Ms2WBCYLRaGLsJMizex8JRnLdh4L7DR/eYNr9FM9Ix6",
-	"YXkrnhNKfSyJhGXLxREUgRiNfNmyiHPXymghJGlZHQXQ0jfayNCNclsooNI+r5gm2cNQAFJDa+vGvw2e",
-	"CXb48chQ01az2cRwzbXY51nGjut7169fa16fs3fYirxng16g6cLLQKJIDk/DRg3awYTH44yfpFObrUeU",
-	"iyAk0UAoc69aXmErGGvRsVn7Ueh9ijGrmBBngz8Atny4I6ShODF7A7j6b7d29/avXjseN5u71yQfit/G",
-	"rPTozdAF4GD2DxbHd/gbRs3tA7p7TqACDXZXznTJot/C/BmmR7wrQhb9j1//Ojz56OidneuzXRi5Y6KY",
-	"+P0xT8HNRN46SPl0rQIsOeIXnKRcnkLyoqFpw0TrRPYb7MOUd8UAMMQhMZAzYLdgtjEviscjTggTO86A",
-	"4hYP7SgUzcLoqZWJoOyah+hpmTyZM3BbMHC5Y86MRdzwrCCiZLmy7h+Lu1FqxcYVLP7ey0wyn98snS+I",
-	"V/YtGQTwbuYVPfv5P3zxz//b8x/+VeT1+T/F2bSTjeVvG84K3WKKUqJt5sFNH8Z/lIk46eYasq+cyDca",
-	"CWllPWILVbaGQyHjw+H2uBBh9W0srEaQzocDPmucCyKeaFWqTOwz4U0b12S0wVNPSlnf9vi1F5/JRJcO",
-	"pS9bYo1Aet4OWnvXm034TxMo7SjliSz3eAA3OZyhOH6bbk7B8z/4yed//ofP/vn//c03//2zn//Ds2//",
-	"13/91Xe++OnPn333T5//2c9+85/++Nl3/2+zuYsHEQZajbPuTPHwMLA0pjy2DwuyYlMP3YuVA1xG39Yf",
-	"GPiPOsXQsEjmGk6iiwtQxxOUTZk5o6VctCqkW8PAWmFASDXohrt1LwiDXiJ52inW71+++b3P/+YXn/3T",
-	"//7sj/722Xf/8V+++X3c8t/8l+988dNvff7X33r+H36Ky/uvv/rO5z/4yfNv/7xYXFfa8qqZGeHXBe3g",
-	"t65fK690psa5h7Yp+kNEHmiFDrweZG8uOzk/FcWLVG/F1cJ8KwiDiUj6gzxo75rb6LK3fAkXC2YaqhW0",
-	"A6AEQKcXuACfhgE4E+KzlnV27VZfqcpRrqFBVA57zWO5XOjGFbDZspnPRYgr2rNXJ6PVgrvh7JiaxD2u",
-	"6iR0SjVYNQ3Byt4rGbis9eViLVxmOGTfOpaVBi47jnkLl/1lmYnrgPUSo7nTGCcQv/bVw/v3mBE5qC2M",
-	"fmOTgUohQKQ7CNmJ6PKxC9PiRh42FNPOvMvT1MhyFKwE6sZCNSVBOyFpKNwr8FMkuJHeEkKsz8iIoRmX",
-	"mkNtRAdyZqtNaZYqbSQLAHNxbZAgj/0Q6ByXLPKEvJ33xDRCrD8zT09xolxBr1sU9jLnjPU2+Vj6oH0A",
-	"rYJjWyKbgk3iBQOXzZoZjyYKhDQd2kqkSsYIB8gSpBEVoqBdcLJjXbAMF55DH8Au37p+AyyTFX08XJPL",
-	"vZx2xGq54czF2lZocGbH3V3Pxgh0B4cI/3SilTtPhaxh4UfKGjGQTEKWjxMOOaB4/sl6aSluUnCzok1L",
-	"+ahteKNxrqZG7yCsZ2i0fdYSTi3hFBKOZ4p0BHY9WWdTe6S561ee0N1fmppJwRzrVnvRp5unZZ5Va2V9",
-	"JclXVimKdIVyzvFYLP191k5n2/ajUfEJ2Cc7UGl2YZ9Xrzeu/p7zokEIk/2cDgdluxsFtJQtu4y7Fop0",
-	"y/wBYFaJ7HcWuPBQV1s6a4ueVPlSy72kwRwVPPvu93/zzW89//b3nv3pXwUUB9OhcjnNeX09X9qqTvrS",
-	"YatUWFi282yGQW54u8s/VDlPbVAfAg6NRzE/a+YTnuTFV2ZTt2M55irdFjlP0rN4DsQC1DnHl5xzjGYN",
-	"MI8P1ISlRttKsJK0iNej5pXZxXPE+grCYyzxJhFCCWcf3rl3++69d8mnRGGEkLSBcZaYVrNC+OBIyDiR",
-	"/YqChthZzSTOgUlcLuHHDkrE3D5C0m3/WoVgE0lekTzvnwd5PpsWb093V6G4IZNqwm4d3Lt15/3379x+",
-	"veL1XrcqbUCsShHchWMUfN5bmhpnKLV47HxkleniXrFkSL100KvWAxuPhc1WJGcGaMdolsvtTxSTgwl4",
-	"hANreBFA1iIkVV8VYJc2uoDwRMF97JCwgPwrQM31QtO/5OoRgV/9pssWxFe9sg5gUxrwTMS2B8N4KH8Y",
-	"gaQ0OzEnEmxOrllXNom++hI68M0UBfAq6MFNvghLolkbjZ9qJdnke0qmFJQNbHvqi5xFlCEA8LLo9Kng",
-	"bXdw+1465sYHRkxo74X4r06iO0OVFQXqVmBJM6wn0Z147HxjM843Mr2QI2ve47a5ky30P7FR3v43VJAa",
-	"6iTYz1phMBlMAR+00xsbKXvGWVfc97u5n1xCR+sm2ytfh+AcPWcrI1/i0TqLwQABkTWa0CXzCdodoCvc",
-	"EeMEC6KA0Hwhgj0YNyn0olKyPyplCiFUMX0Nyfkaq7Mg1rsu6r6FDq/AgkpzzZIe6CkiE0yKSdsqC7by",
-	"TZpCG5SKhdFfDCm1uUXH0uXoEzeCTHwV8+mXNLGFBrubExezUEWhi7Zy909XBDzNJEnhdCeYcTUaCemw",
-	"m8NjCYDZAzXRgFZBaxh7IU7EIN6IEJw1erNRJHfxE8x5x2wwwAyggc1n2B3Luz1yjo0llGJ2zInPRW6z",
-	"NwAsGt1z0Vh2U8EzTETnflId5cm9GRJwI5QnMqtq2FSSF+DwFN11LAsUgrJ/bL95I6SMOQy6ohngWiIZ",
-	"120P0h80O8hei9olqcOqjSpjHz64f+vO4eHde+8WuPQNoHZi/jvKBfTejEWaQFodvWkJOoo7TuBwDk+o",
-	"chV7DSCrMp/bg+KwcgZcQ2J96f2xBIhLc6dtl7ikkC1RwgfrQhjXTAmosgRmNnPIYwEQJPPYm7ly+J+J",
-	"1Lng/kjMLYozPpE0jtKXXt6gyqAbW55UZeZoprwr4pt0WHgusuJ8mbNFfmJwQuL8brqKUSTlTDhkElKz",
-	"/pZkajQqbZ22mK4xn1KMI5gxRMZOxSivzvODW7a9ZLQh1oGFWQ5KhwrWUU3kOqHjMA/Prff09TNGtGpj",
-	"xBJjRPNCjRFu7S/TGEH0u042rL2TG4LGAlpUUYbCKe4UDK4yz+B1rhYTK/ItNZk4uRDFPgsZBFn93NxL",
-	"drXZdK53W+++XVR9gsEgtlDIwCunQzKGk9DkAoEgSxDDEgrYZBAIqzD6zD09slN4eUwGHz8JltoDqLRE",
-	"JrrCyF9FXiNSxc2yAat73IMeSasAum17J+9oRcJiiRfNNLmHTa45Duusq0jDKxYDb/myBEqzVdtQdTop",
-	"Z1oBXNWhvHbzvZg6yGBCtOV2fDUUjJgU2gyQZHPFkbe0D+iFpNAVvTYfa1Jli7w2SxdD0H0srNo1NuJZ",
-	"niDy9xtYO5/+xqjPmE9DNpap0JpFg0TnKps23DudSRLng6jAjsqN+qNRn3NIf29eTKl9VFlSsx8JTM8o",
-	"LYJg58qvOiRVFlm52Sj3ZPG1j3IVMcmzTE3QuJBoWEsah8Iw23J+meEkhLBsiLDQbRb5om90k0UQZ9pJ",
-	"4uimHw7c8v8Smu1BL/sEFXjiDNQ3LdZKRyrTGunQ03JrzZsOZhkRUGzx4Z4H2Im4dwVgWrmJ3QY7SFOK",
-	"G0ZoyVSYZTfnyKtkASYisy6wq4imVJpy6I849Ebs1QwpTR0xjFqhf0QAD9Opo4SZCyNPhAdjXbmGsxCc",
-	"UEwRrE+YyYxyQj4Qw3mu/b4DfDsD6Rp8CzhAkIiSwhR4DlX7zRDWqNb/oVn/d5I0B8DaJUN1NTvs6plh",
-	"ozq0YNz2xxUjIvH1p0sHQYYezHcsaqKojIChzI2DVY3mdMNo0TCdm2DVkR6MRka6WjrQYo3sGV66x/al",
-	"0hiEHA+heJe1fQVhMJbFXw/DGXg9wxjMRzuPOOALAmcwg7rttWD+/shvZflEbGof3f0Gu0VOMbCDeU43",
-	"tBrjNzIl5yFUrmzulTC5lBQNsCCQmGmhF6vWxYNoXL0Wy1lbg5X10CAQ2XJ5xYZh4iHWF4eIZGbEYJyv",
-	"tRA12LvJIyzPl491xPYsQJdh40CAEHnKW5DynD94r91EqbJq2mSs8Kc85I/fF7KfD6BkWhgME+n+Dudg",
-	"FlfZ0RPKKagagGU8K686xDIvuxVGoLGhqV6dAjB7RMC0ibgPFwwJzCRL816XTdqWK7PkAypXqgxtog12",
-	"gMJALyG0uqFDA05V97QQUoqyCEMeo93c+U0o04TnLE56PcgOzWy1Yb8Vo0mdcC1MF0PKuZaQJSPHuQgL",
-	"mWumSGQGoHGUp+JSzA8VuU6Ko53E7P33Dj84ZHGCZukhPxVtOyOXd5TE1t1OcfJqnOuEZgWdNRbdSk8Q",
-	"Km1JT2VD0JJinosdsAuudzbtNrlsdNqqm0BhyhLYGYPL1UZDO4NdGib/vhE2gxVevgUi5MXWlDHs3gxq",
-	"mern5HtzkkBCqbW+y9X6YNVDJsXkIhS7K2DxWBLHCYYpumKAYB+9e6ecS4jt2OhMdK5STek+XKiMgY7l",
-	"yc+cDUU+ULHNtekOBFWtzkRP5F1QBlAPoPxDhHaY8MRiW4DfyREk6wJzAUWoF5UwTFy+IprgjAhiJucS",
-	"8VFdaVtsztmkv0JG0Tmfovs0LopJJ5kFHR1LDUW72UfkoLWDQolm3/AO5yctIV/aV26Enpph5kmOUwT6",
-	"F5moCIE1UwEV4p6abIUJRktZTtj7GneZIntNV7/HrBw+vOoB2ZwFtQiHIWhfNaKI6Sxo7zXXyIODmV5q",
-	"DhxYLgtb4SaetA2siWd4szaJFtrOUkgLf0b9EjSgWqpVSliGYJakO7BVLUFausnMwk7RfCKV8+N7NLH2",
-	"INUepE0CbYG6zyJt2cO3NeKWS6/Zv/q0mrUSS1xoO33fEAFNIyQ7ZDFIC7LcNqyfHgP3Lxt5Q0RIiscW",
-	"mVEbxgPQ3yUcaqnQLnUsZzCYNAVg+BG5WMLEwnCDAwtBAIqY5cTxUixjD2ZLi18Nlxkgpx1LPJZqTCIA",
-	"L8FAJbkrM38sv/zlryH7aXz5yxU8Hxk5FbOVRDmIUQN+OrFjVIMgkMfGpIDWlmhmRkhd3V8gPZi+LUYn",
-	"PQoto1ZSaJbIbjqGwBmjP2EJnhyMjDRCK1IA86bVvWd3EVAPJOsrF0KDq4GyECDEoakXtS5Yv9RsKwKg",
-	"jlNhxRu0l5K8Ai8VEW2gkJpdR41SyK6AuKtWaZ+dmIGSms5ZpAH69A0Kx4Egupt+YRYFmqZTa00zbx7L",
-	"3VKzDpccAObhxaGRrnQOln4b6wNH3i1WzKfHcq96eD2Ufu3lgFf38dUe1zBwGxJ4LA9IsLODxiMEIYIe",
-	"XymUZYwJzESfZzG4HKyZA9FXLcbEWJMe5M4vArtR6UGz8fqmBY/LUYOnFCf8EYL24LKXiiCmMW2tra+U",
-	"xdYWjgAZVjhEQzidNgiht2H1eF5yVf2qd3Wg4qEXdAVm9aKkMjvE7ymw0p3s0izgYGGG1pAn0lWethUe",
-	"OeslvXxgV8rM0lltEunmjceWrg/UIBqMZZyJGNZ/pFRKlrWJyk7pxt7i3QERB8AJNaqIjZEEGykghNrY",
-	"Q6jdZHQL07vVLDCgFEnGG5FpUOzcUjLPVNpmUu0ALEf0Jt5XbZcDUWTNca4AU/EUqahIh/B0GvXYXNZY",
-	"edoHTciqCPOqgJnjgXRBng5yH+hsP9E5EFquGQf+QMj4FrHE+cR6IK3AeQhtAYdjabSQReD6UuWdnhFX",
-	"0CrVaoaGd/LRSKM/zOu9qF3GeGqUzGnoVaWay+U7lsjkGhToSBG2CwsB2LX0zi8oV0muRdoLt60TUKhM",
-	"a0dJkBl/BTOO6WNlo4/hfRcWelErMC9Ugamz8V5iJeGSNIPxiTltJ2KnQDJaoBocEFNG37rLS3OQUyiC",
-	"21odHP1G/rvkijbMzrrfKr3O92W3Ikis0q9D5dkx9HbVO/c1lcVXm2gfX9rqjMPI2dwTmV/bL+zticxF",
-	"X2SLG6T4saxjVmMdN9RHWmR3by9uGOKV13SoAwTX6g71l85DYE7HOh4Cd8ILKJm6SvRW1v/5FS27Am5a",
-	"bzEopuSnQw9lD34aZyK0EamzzoMNas4vKp57YKkP1nUv0mlGRjWnS87UySeim4csshC0QEwiinPFi1tU",
-	"yNKuTgYVsyWNnlQ2yqBCr58t2urj43n4V178lBRkXY9iEY/xZoAseuDGbERRWUTxADenvy0WNBknsJJb",
-	"aHQe3AbbhEU8R9OG1/aE0AGtYG8HaXVJTS0V8W9KdmzqlmmW+gT3rScZU5ARllp1veWTpCtsS14RZbQm",
-	"qYxST+eBA6v5wmWCBp4odUrWM+dR8LlFu7W7F85wpXbQVeNMi479uMh/AZWw5bUWfP79H372q19/8dN/",
-	"QiBpFCqhUu6V4vM5dtIO9neDAt6ZJNjhKIX84NK5DtrB2/fvv3f33rudW/fvvXP3wQfroNqaHbhkqL8N",
-	"lnelhCDvnrlsFSy4hYOg/J9yCS4CrYLL4KXU2ASgBAEJi8sRtOHlJXvmc3DM3AEpbT5tZ8NcnM1OxFYq",
-	"DR6SlWEAfZT4GgWw9pIUeTZfE7cAqWJW3ABOu5HI8HC56nPFXMRE50lXL0T+M6f7sHjtAihegWdqyz3u",
-	"enUFW6233F+dDBDzb7zVuHr2pSbgNkNEm08fbn/Fb4FwcKbpAkUIm3NkBwmQy7UcvrmJwCxrhSAO0nZp",
-	"jbeSrL3bgq0suBQYK95fNVS8T8YCyH6gcFyZ826+IAbuvNXmLcJwX714uv564XT9Opru8qPp+ouD6ehm",
-	"bHZhrzzJef8pasapyBeWvccunAUPCtzpnE+NkjiL7ICOun7hztMUZyzViYqniAYzr8DdhgEc8X6wXY3Y",
-	"+lxexrnE3YIMvv66hxEMMmsm+PbvGcp83vT6YRiMxhXs6sNxvvggnhfZPRuWoF97YV7iK3AQY65/31m9",
-	"kpyJx4nO9fo3opIuX3EfnyFX3bLvreQU+Tck3dDCrCPhuDWvucklSzlzkgbcLoycC43ignbteGPhZ2O2",
-	"83CRB8FePHNwokwM1SMRUQ4AiUEU6uicmxGP44gJibV+MJiEIntIFYZ1sAhkB3ZJXABjIp2E5eJXIA08",
-	"R8kqnANgYxHZ7SOq7enynxOMW8IxWVRX2+GAU2QY5TnzTDAexyKuCOSHHi3L3Nx4ng9KlnMex2Ybx60g",
-	"DMa7ARAKs8TwcC9YpxCNIZIwyMsuRGMWDMy1OHT8N+0HzGM3eLgtxJGb2mIK9zUUxrUFY3nNAtRrS+qG",
-	"lPeIn3pUV41zDGkDwgVxgOO8+DmRuWJJvql0M7ISDo+HiYQIxJ0VDKoHo5HN8b84myq5bAg35K0woDj4",
-	"jhQT+7S1WzxGQDX6Ya8EzUYPrxZWWPt9c3d/yypKbg3OUh6K+EQHvAD2VUzKr+2q29lVcU1PpvOQthhj",
-	"zUejZfFXs/dBD03nUFB/YU7jA0LUwnTG+S8phzHpS5WJAmcVK4vNc+yD0QhbJCTKzbm29UGUSuV50KSG",
-	"6RjhBCMLZGxB108gRjxfIfduxscafP6ff/Hsuz83ugsEOONdLGCwyVe6t1m05lMCS1xtQjchf2WKafWb",
-	"TOXX3//8lz/84md/9PzPfjY3IYIC33o+zjW0bEYb7sVZu7C74aifrgFOggd5fcFuVYtincZXi1Vrsgk8",
-	"krMBXYh3di7sYrVkvYpE+GVJ8KRajnhfxMyc5wJoOpE6h6qSrBgzwqdV8pbLTlO4kGIR1RSQhLmPN0Mn",
-	"vojsAqy3RuC+W9bptHu3VsYBsHWEE6CZ1XbrVyp7AOGf4OJvRp0GgqdovKlU4b6CP2/FhtfaBTNh0R0j",
-	"cvbHD0vTH4juaUHYSHGzVbi96dOcKqc+Gp+kSZcmD0a4hXN/AL9e3tQ3PR+rLZcDc3JVyyWkUQ+TfsbL",
-	"dftWW79y10+CE66T7sHYHKaPHxoucCJ4JrL3xNQ+0AIAiOFPM1TM8KwIJjlC3DzzcxAG4ywN2sEVpJg4",
-	"xNkP3lEZQ6BzVwNJFmXX2za9pYhUNpPvqTRVEzSL2KwLtHvMIz+ZDiApEWGzEJPO62Ck0hRTizGRy+Vr",
-	"+ajKLrd9FtOvokMIpbTHUZcToC27X4HRI/q9bjBDF5P+OCuQPH10RFjqL2nG4zgzdwqXRsRGUzaCxwhK",
-	"RZXGDNSlYtzicU6ZtFDSYaBSrIh1WABQU0D8WIuOjWiKwEidQcvCg73EKHrezZNHwoU/gUshiRs+5Br+",
-	"ohesJNSIwYpIpeLbkEXnwAG/pCmtAE6BdhndJC5Q3nQsenycuqcu9h6SBHygxNJrVSM7TPrS7CXkbnM2",
-	"ESdAyAmL1fyoxv7hpOtTPUU7HDopUOQhtPzdgiVMC7sSIrDRXj7iMtEDIALUWXH2Kvr7SFsCgrJDplKh",
-	"G1RnBVcvQkRSQEMrEsCpVksRrOaO79SD7aQU/SRj3XGWmUnRBuF8hjyROac7UFhAe8eSOVQDRIA8Mu1S",
-	"IjQOxMwZz4EFhCwGcCKgBAgAHCOwAdYQMWtkp4Op/t6VdkiFPE1L4K3orDH3rOjBnHFbCA7r4mioL2So",
-	"RyL78LZNVOeZMBMCg4v5BMdiOJa/tCWQZlgxC4o7kbpdoEiF5WVH6Hc0SIbFGsK8qI4RrB3g9GohcGln",
-	"sAEcYIMG7xRuzixqdGlZsEze/EwKvIfSRkdgbqaXwpn5YmEgmU6LEwff+O12ubSoyvZMQGa2F3y4mGJI",
-	"LnOCKYHLhFRSIxG3y2wIUa5dQT0ABCjccbYuja3HZpbwhHdPU9X3sn4asw7+ZCEdO4VwLNVzWK0h0+Pu",
-	"wJyjSA81oA9HYsiTNPIaHXApRVrVJhhFMziwhkL0ZaKR6IPEkPAUgAySx4Qp6pFOf8zURkX7B4ZlEioB",
-	"FqzhXecsrWCkBRJZkrER74oQUTuwkROecowPL3Giqo4f4LnUfDpTS9L2iE9dcK2PEetld0IrFc1/YL9D",
-	"BHKXcYaw9WHBEAwtgQNjazIR1TKESDK3M67HciTvfMcfCjVKRUgrROwaoFnoXGKLBeGfC8kF2FK3dS5i",
-	"Ym4BAd+FIgFzDxYh6WL3jKfCFYoAipXxRFuWowx/Gdp3oEqmSj32gj9U8UQLJUFYfZL8nmbDUuGPAtAZ",
-	"cCh0nxzP4qnbCZ8BZoBQCkQl0bl59ZFz2PuHCkewQApMFXcnkZigHo/MkLTKvGZIiH768Ol/DwAA//8=",
+	"7L3djyNJth/2r4SpBaZ7NotdVf2x01UPc2v6Y6d3+murqre1O91iBplBMraSEbkZkcXmzG3hypAA2ZIt",
+	"C9CDIdiAZAjChXEBPVqQZd3/Rbq7Kz/5XzDinIjIyGQmmWTVsHqvZh6mi2RmfJyIOHE+f+f73kjOMimY",
+	"0Kp39H0vozmdMc1y+HSSslw/S8yfXPSOehnV017UE3TGekc9an4d8KQX9XL2u4LnLOkd6bxgUU+NpmxG",
+	"zXtjmc+o7h31uNAP7vWi3owLPitmvaODqKcXGcOf2ITlvY8fo95JlmGHCVOjnGeaS9Pz+ZQRUcyGLCdy",
+	"TPSUEcVEwvII/6YzRrggNE0J14qMUspnilCRkJxlMteqF/XYBzrLUtOfmqkBzbLB/v5BL8KZ/a5g+SKY",
+	"Wpatm9hPcjbuHfX+zp2SgHfwV3UHJ2Gm84hqNpH54iW020jGkX1k695cH9jhlArB0lX94RNbd/dSYkeG",
+	"xs/5jOvm1ZrRD2adw1Wj6qKyEAf7zdRPodVwPAkb0yLV+Ipt2XzYX7ufHslZRsXipWyjBv4+EPLKBJGF",
+	"0PmqnuD36+ipyJXMm8keC/ZBD0bwROzOSpazSy4LRTI6YS1bHl+pUH1GPzxnYqKnvaNDS2r3uSS20jkX",
+	"ExhXK6e4Zh7xLGGzTGomRotv2GKZDidkLvOEjKZSMUGGC6DBiKYpy8lY5kRPuSJSMGKGxJTukxPDJxjV",
+	"LHHfES1L1mJmA9wEaEbmXE/LH4cyWUTwHRfk8B6ZyiJXEUkkU0RI8+2EzGTO+uSZJjnTRS4UvD3mudKE",
+	"CjU3fMw3OmU0YTmJg1nunbIspQuWxH1y7vq9YHYk1PTCchgImTCtyL3DQ3zQPIPf7D8k8ylPWdCzmylX",
+	"hndmuZzkTKk+eSV8kzBxmdt5m1eBslz5Jy7Yok+e5LnM7UyQ7bq/5Zgk+YLkhVCE5swQhFywTPfdLsTZ",
+	"llslnLVZ3O77MaNas9y0+fe+/e/2/v77z3/Sa9qkv5DD1n36Wzm87vvsOVd6Iy7JNZup3saM8XBTxvh6",
+	"KgV7ylPNGjjJK5Eu8Jhk5jE7vIhM5Zxdspxw2DXznGvNRMtg4c0BvtnryuFgVC/xHTPKUzZi/JLlrVw1",
+	"tw+sY6ubrtupLDRr79X8eu1dFumKHov02js8AxGqtUuUsK5yX5Vy0DlVF63HzggGVxG3bOOmnzeK5aJd",
+	"9incz9t25ds3nb2lTcf6jI2kSJS5QObUHJQxERKEH+Cbl5SndJiyUBC62yIImfc7Hx0YzUczrpypTArF",
+	"QIZ/JMU45SMY6EgKzQT8SbMs5SNqxnznt8oM/PtyPObJhPWO7u0/jHrMMHfzXc4oPAjr1RdSD6YsTXof",
+	"o96MKWUkC8PTzByzjAjgE+YBuDbMKxFR0nCOERXmGkDJnHC4C+xdZHbBUW//4Ouf/+LwV/fe7v/6i18+",
+	"+M03d1/cf/mz1w9PD85NZ92oAVcSkmOZ646KPGdCE6WpZv6mNuqDnMNw7XBMd4+lYNvQDm8oTxhVjEZM",
+	"qe4TMP2e2oVsm4e7wedUkRHNc84SIgsY9lOZD3mSMLHdut9tWnda6Gl/7BuuLTxTjIxyljChOU3L6x6o",
+	"yhJzHhIJl8rOF7z7yAiS1UyYxE48HOVSqYHimsVkxiiIb1QTSuZsCCK1ubedQGQeM8qpDjcS0dNcFpMp",
+	"oWSYy7lieZ+cFaOp+x3HlLPfspGRQTmI7Qsyowti1LUJw60aOc12uCA/f3JOuBilRcKSPokfvTo9G7w6",
+	"ffbzZy/PYpJy06YZgJujGZbqG3I+E0ZMouk2G+O+2dTLG4O7JitbwnVEFMsNM4D3jsjvCqlZSJwBT8h8",
+	"ygRZyOKmuMKJILxpuMcw0LgcSEw47KMxZ0hgJnRu/ubCmiXMy58pksoJUvuSpjzZ6hQeHgbEHnOWJqp3",
+	"9K39c1nCKinPLT+rSG+4aUdUkCEjCTfqUNL7+D4ql9Htd27HXFnNEwLdEts2PLF7zg06DlfmiCbmFo3I",
+	"sNA4MjxD81yKyTGJgW59/CEm5j5VhNHR1IzjBU2NqMS2W5XmI+BoN/Nt19mj5wUwB3sJDoHbJEfmXpwV",
+	"Cr4A0pJfnL16eXP09UsM4zCNv5T6qSzEljS7t1KOGEPDdYLlDEdClOGU8PDO6WF7A7vAyKi+XlhgHzgK",
+	"COdSPqf5ZCsh4d7B3VWbSUs5SKHt1ZuJG2lTEnj0iKgs5dXbR+ZETWWumQDzqGYftLq5vQXDBHYkyAF5",
+	"wb+KzAC/MH+BeYaSIdV4Us+lfEHFYjvu+bBVhjF0nVGxGIwpT4ucqRp9pSTmZ2J+ZgmhWrNZphUZ53KG",
+	"ajFNkpwpdUR0viB0QrkgKdUs3zFV3UCB61VknBGdseXxGkoHpqa6oAN0KUbTOCoFEzAhckWsoZQUir0T",
+	"2nWcMyWLfMRUn8SnTOeLvZOxZnlMJvzSXpCqqg/134l34qnMl8cMtnzFiFF1QYlIF0fm4T3yK+BEJ6+f",
+	"kQu2UFa3mDBt5wa2pj55yThIYImsUAKuvbnhJoViyTJNnOnOjDWlRppm7OIYHnknCGFm7GhnM7PVNNel",
+	"CwIEBdiyVkxzBleq1FzmSd+M/sR0bK/fLJeXRsDTyj/TYUQzKXDFBJlSVe5HMBcpIufCUBfaJlxHhGoz",
+	"8pSZd40AQMmMi0KzPnkLRPcNwLxME6Jxu4C0UChmF6bIIjDuKQk/VFuZ2c2Rm67xvkUpOQfXjG0lZ0AS",
+	"ww5w2WBbLO1ez2UTljGRECmMhAira4gC9AQGrPrvQBF5I8zBljn/bttb/aCVW3hLQYVJPKopFDOuFBcT",
+	"4nb2EXioCMXBAn0N7dyqA8+jwm3qG9CB14zfUtWbK7bSFhpvtyJodeleM2eKj+DmN7tL5jTn6YIE74Q8",
+	"F2619Aaot36YEdxlliZkyEbUHIHQ/EFHyIUTqumQKnZc+hTcxW0UwLnML/BywSVRRWZUJJa8YAmn20kd",
+	"91dJHUXZxWBm+hiA7XBpqR5ht3vni4x54bU+gN0vTRyOK3bCbFwfWAwmPNsiOLvBQHPGtOZiAt/QJOHm",
+	"eZq+zmXGcs2Z6h2NaapY1MuCr77vKaYUl2LAk5QNkNmqZdPgC/wBGKYsNNwouNDU3JpkPuUjc8/Y1uDu",
+	"6UUNdl1n6L9/eP9BxdZ/f9nQG/nBzeiHAXinlkf2tfl6xSjAuy6M2qLYyhF98bMH630P9is5/C0bgQwN",
+	"gQYQf1ChKh1dCDlPWTJhyYDqio07oZrtaQ62XFGklkmhLbfm9YmqDQ1Bnlz/jgtvaLKsLxPZudW7NB04",
+	"nbs8nrCUX7LcEgUdROss72bwj/G9Ra8kOc1zCp+ZSDwp6lthbtgUPHBEYiO8wSmIyS10+8hLlt+OSAwu",
+	"CZR7kth9Trgyc0lic5HYr1jKNEviY2Jmat2Q3GjtRvLusHrmwZXrv/TGBUdFdS2JvuGoeKbsEtdu7RvP",
+	"4cmPUU+KdDGQczEIVr5KybeByAK7CRwAQzz59i2UqIQkzpHlLDRwPxhRsfTGzuminOxQypRREH5yNqP5",
+	"RaetZOT19PKKp8n5orodjNKN1GWAIGD78S3RE4VivyfJkE0oCL9TmSYhY1q5PZSmuuh2hs7wUfNSgeyq",
+	"YVhU14bl1vmostAkkxL+RZI0jqyYzWjeGNOgmLnWRox4zUBMClrqHM5n0dCqnuZMAYUqay4L9EO1LIo1",
+	"LH6Mepc0LVjLxOdUkRmjqsiZNeNWSWF+ByUGjTxRQ/+1/j6GzrlvK2Fm3gkKB9wd23Jtomo8TxnqFPoy",
+	"HY3dvEL6+L1R2YkBC6oeoYCPRku31fK1449qA/eosPn3bXfkSdnizIl83aWUklEEoRT3V4dS/L1374r9",
+	"/f39tniKlnFabYziVmkKfQDiu83rgl4q78UQMsMVUVqa3cXEKF9kmiXIM8EKoKZyDkJmNThk5ZTI3t9/",
+	"/9OfNB0UGLsNoet+2b6UIBzTD8/w6QPs3X1avnyrt/OS2GM3wjou6G8Mf8S0BHerZUd45cAt2yevxoQa",
+	"QZiPrRB8hIeV4wmeUrOPDSOF+ElHgWjLG8IrF/WhL0qjhtHi0MAGurAUzNkzgu47XGhl/Ee3+wjOb2FG",
+	"NNiG0E00BocEcoUtSVbjedWolsow2yfgyN7KPL6xUhETRjT/FsILBnZ8vytYYUS1DMIlrF10kFNtfjT3",
+	"1qAQYO9KSm6qeGp4UNQb0pSKERukct4DnnPJze86dxwe5pNpNbBWBjMpri7cCzTXwMKCn+dsOJXyAiy0",
+	"5pv3dZJFvQ97ZiJ7lxQiMpSZEUzzLeX6HGcFn39ppvbYzgy+eYrTO8XZwVevpUzflDPEux+meeZmCd99",
+	"hVN9DgPHN+10z/1s4etTO+UXfkp46rm6CF92U6899han/9TN3i3hc3vpV2K/et9N4SbCVbUfNqHYM/Fo",
+	"ygVTfvDPxBMxSbmaBj07CbncPbnAZkc513xEzR3GZiyfMDFabLZgriXkv2Vz8PlJ2aYfDFfaB0cs8U+0",
+	"cqwJmjbPGN2KatpJEHxNa26Y1e+8sI/VTzaMrWzFDqD1yL62XVUn6G+l7rpgkw4YhAqvveLYB23Djusz",
+	"cgGLYWut83HxfA2L1nTrLrH7Fjbqp7ShZj3KIeh3I92yy902omlqL7dOCi4e84HiYtQgZ5u7W5AY7poZ",
+	"FXTC8viIwMN4iZveTJcK+tz61p5SNaCrBTen0mJvI5rnC0JbpLdGXbWzZu52itfQA863Xkl3D390sXTf",
+	"X4foUGTJxtulyLvZhArF8gFPrrj/L1mu7MKtnc9KmcNGSTo9y9GzWcEyx9+PH6fctJvqG92dpXLYlRNZ",
+	"ofdajlIXbkJZt2etefbwbHI3fbV4WW3IfntSaa8+mBu4n1zXN3NPVXq/jvvKXxSf1r31GiIT1mndMy7C",
+	"bw/qevgSk12jvNZPfQdl1uzoidzzphVsoP/S/vEtPvY+fG6PzzJpzfDU9NybcD0thv2RnN2RNON7ZlNM",
+	"mLjjx/MxfF1d8GxPZkiVvUxCQB0O+WNUud/Xrr5XwZeu9PV6+JUvipVRuVxlKcV0vpK5r+3mzenzOo9f",
+	"/45iuarx9FUvnTEmfmUfbTfMuI18aq2FmxmQljbu2llUDUG73Ac3J2l8WhuoxvbCi/39+l1yI3fYzd1f",
+	"qtlW6WSjIKZFyzSxHi2MCaepkXr8DbdRMk7VetjJfLjjpbmBJSlS1qom/hBu1q2UQQHezkBWD3SdscwH",
+	"NvpteVs9lTmZyjlJpZjUXCYQSzGVaUKGbCxzVrfmNjngl3fULnygjuNVp/ZsTIQUDMylE37JBGbpmwGB",
+	"5R7UZNPEFq6sPDyo7YdtmRzrNCdMAG5fL4hrLFeMCrsiwBCU5kbhN4uDwbhpghFKx2TfsgdwV3RbOWtL",
+	"3n7vCNm2f1os1SvG8kP6ennKxIglg0Jonm7vj664N2tbUYN3UnAxsbGEikjht2OjO3KtO3QbM0AgxNVG",
+	"KAzfUSwhwwUxe8Sl/PTJGRMJ4ZpQRWL7fuxCUW28qZYkYZqNtNkCLq0Nf4MI7w5rNucikfNwsy291EKR",
+	"VkuCd9PWrAjWWxu6W2u9V5nm8lFYOqdLu6iTC7jkIiULv5oVokjZTSj9RcpuSOF3PV+Lsl+gLvkpKPow",
+	"r+tQ8gNJpeJt30C5v/Xl0a0vj77d33t4svcbuvfdYO/9n79711/6ovJdf7D3/nb14+e3v/xTsBBUxLUf",
+	"adaFZpvIn+tjneyzV5MFg4U72MyUtSrU5JOjfP4pa4wrhd11pPz2PQxgp7Ssy96b7NUGcXmT1ysy67Zc",
+	"509r716L4L1uVqaR/jmfsR1ObIUmEJw7OJEuh2vKs4wlkHTmvmvVDEKAnfK/4KDur9Me1hFtnEq627O3",
+	"jXW5k9LgiXW3mqLwYH+DnAAjjm1nqg7Er/W24k1ty8G166NwKst9PbfwjZpwUjbWRBYajTdwPrhCGDXQ",
+	"VblWpUkHOo7a7TkW5Gu1bNA57LR2+3a2K6veJ3XZdIBO6syrVxtF1g7x3D/deLgb0MHkGFbf58biSytz",
+	"g7oxglB1qxgO3q9mEjtXvHevdJ91YbeH9x8eLt1Ky+JjmN0QhE2Mub3cvZlwg2CJp+5l56GwLbjuzlfn",
+	"IXS5XpeMcd49thyrZLPsKinmiGRoWFZ8h2b8zuXhHbCMqrjKnupR8V9U2NNU60x9eXTnjudTe/Dv4f6f",
+	"ffl3VsWWo0+uq3HEPP3s8cbuoSwDcNYdHoksO6fqYveWqC5gwS7dpk9OxAKwLwj7MGKZJnE/xp3Q78eR",
+	"T3t8c/occS9tou5ICk055Bi0QQiv1BqWbRNuz/TRMlH9GH7z/nZwDzbZI5AGp4CZFIhJM/ohlI9gL9cc",
+	"+Qhw3PUSgjitQbCuTQovYEnYG98GkB8HcKP39/fJaEpzOtKAEpozQAJdkgrgyG+raoEMRBWzk1seJvzq",
+	"4vfBGwJ4U0wkKnIACB6bwE4GQLcab7ZAQV9nIzd7XOeLAeTYtt+tDj0QbnsrPOl8YUQrpRlNzJji0yfn",
+	"p78ePH7y/OTXgxfPXr45f3IWRxY1zO52ciHkXAVeIkTfqM3i7mEld/fBvY7aTOjymcoiTQYwyhUpkBLn",
+	"QSh5evLs+ZPHgOdzTEB0N9KkE6Nbuwwk6m7pe3gqyvw9hzLZHUwyZEolRqXHBrfDaGFMpp0mzutT9Zc2",
+	"bgXOq+mB65pBDTfMjWnFRJot/SUTaRzqBk4AS64GF4CWmqYDwM5eiwpv+kQVxKPCrA97DTsIFhcn0EiS",
+	"IuH6ZOQioJzgZF1G1uU0gb9s5nNXEco0/Mg3gx99W/DxsWvQjeOJ0E0ZZHTUKUArmAkkyes2VHHAMJlP",
+	"JZnRBN3JOMljEo9SfoTXKLUoMoCHA284/ilnM1ASuWB98rJIUwRFBUAoqi5YAi/xEibx+TdnL86OwMme",
+	"ZRY5R4Liifjd7k4xyg/J2YQrzXLE1WHpmFDlb33ILVNyxhB1DclZgd0w3GdKBYDZdQAS0DIf5DJtuwVl",
+	"aUYCElAbIdAZqWBsAZmbTR34VkMarvcIK6YRWyZNUfoRbE6M+KsX1viMC2T3JpFmTWIEp+dMxYAwJBH/",
+	"WbqrEuCTaAJQkydkCvifFg8QUQUtXUuwpJjcsl/ejs1qc01SKS+UWRuMSlhB7/KwbeJix2avQrucZSkd",
+	"2YRET0BHqQYiGtp2J2DOZvLSkPAcNrDHLMQzkhYzodzecZuzT87YKGfaoqojLBODxzIms5RBA/Hnn38e",
+	"I5LAWBY5SfiEIzxUDQLSPIyr14n6VbNYA4aQxQQzwgVIzxYQk+sFGTIjd3TK4cQ3Gu8R/GlwwZp/7ozO",
+	"EULQNJZN+Lt7Vn7ee5bEy3FI62NZAAZtwLPm9h2gFkiYJa0c/MuIbpEkitII5plrSKMIuFM4osr0I3c5",
+	"eLpXqFwLn7BnyvGl1vtwx7EPpsvda5u+16vGPJQ3940HPdh8VpQztjCxt6mDlqNyQRSbzKC80CrTYJvF",
+	"Z6/2Q9PJbsM02ATFoLIjcFrN1NKjaZvJAVAry9Rwh/hujvw65XF5Wl/x787hy3pP+9iwFTcjckCETBhJ",
+	"pGAROXQRf1QQmQ+5jshdfH7MBVdT88I9/AKAKwgdCjOuNF1E5D62pOkFs3iiUkz65BEUTlGARVYoRhCL",
+	"Bi8U5eQxniMK4SJbjjs7eFAxAh/+7MHP1hknfUmjQMCGDHXD12Bfz6TgWlphesqVxgpKFFHW3zdwaNfm",
+	"9bKpVaLG0vbZGatyakNj+PSkEi/Sphe5J1c0vzuG7+azaxpaB+KVPItWLlxPDvfglqHoK/Jcdb4IQemu",
+	"M2xa8YmgGrAiPJWbYpH+NsXMNpwUDDG14a4NNAk3Qn1Ftg08tRvUiF4/EFRN1CsE/13B7M82YiDod7cc",
+	"QLB050Jf2O8VxT7HUG5c5vNzupYw160Y3BapcktsbLXxV+eLF/6AfWoBb1255nWlftoV30kkzSe/HTrT",
+	"fzWff7+KzjtmiztmiVIxUUUiWnKz1SKANPugLfB8rNksSynUT4uP8NecCpVShE4UAGHOUgQMB1wwh5fL",
+	"tQJrrxSIQw6dkltxwmJQROKE7Z2cx7ft62VP1sURV3y4ULkuUBrv3l/td6R7373//jC6+/HW3rcne795",
+	"j1/c/Xj7y1t7t+Cb7w8//vm3+3sP4dsWf611zW+Vfb2Z0zbduDjrMTnYrzrjKgr6Op11buuhdahSVoN4",
+	"xIk1brbrj2TodlmbflnS5pba3WELxrHs5kEE/uU1Pqj5SeyDETms/WCdyxbVHzFa6qp7A9bxCi9mu/sd",
+	"RHPwzSH045COLlzEILrhuyWsYQ8+HK4JnB084JAKaf37PhGSK+eK6aaDXLdTNurpnI5YRnPW5tF0aErB",
+	"g94irYohYORJ0ScWMs56V6Y0gazbCovb39+7Nxw/PBzfvf+znw3v3kvoA3p3xB4ePkz22T6797O7D/b2",
+	"98f7D35G6f6QPtw/HP5sD0JaVpvI1vqSg30Q+W1aXbrG3W6P8zJRvj4/f008NmttUxjBS+aJWaGDsuZz",
+	"E7fYLMz3E1De/5blmjI+mer11IRleosPL/POwD9hNW7bblXL3lKrxuZ3rN1ip7vXboN+r6rd2kN389qt",
+	"m9OflHa7ZRrGluepjWhbKog7YatbEPWHYTfvV9FvxxzjJrjFW0/V1oiAzxRRU5qzsFIWH7GI5MyoeZfM",
+	"lddHZxK+xZlRQKr6x5og8dCP1N8/aAgPfySFpqNNd3TCxUTT9GLQltTaJT4VQ8IPnrbEqbIZ5fXs8MP7",
+	"9zrEGoDMtQQbF3XGmOwedj5noynVA5kxga9tQocw47qD29UNrnnnwSpu5aVeWsvVxwo6ulM2caf6/qeX",
+	"Ae620YbTwvc+uen4vb3hdPC9T246Vz9xG9Kh+v4nRo/NT/yuxXDo9AbE8LLfK4vheN99AmI4DGTni3cT",
+	"C6d2JTdjb5tuBntt1tPIVueRLdHE9t1MhkCgrwqF/icj19koWTPj+JhQQdgs0wuoVo+F6pWzSuBzECm7",
+	"wFKwUOE0iGVVkavNwTNuZu2jzdElQmI1U3E/BNjYxDF+N4g28ycIJ9NoWHLz6riSW5iIEk7TQZazMf+w",
+	"Xg0yuw+eXB0YMumgcp7iUz/GeuAx8AvtjU/hwniitkSBbGuTgl53fRlCpzdwGZb9XvkyLD6NKFs/p+uw",
+	"SV2ZEWzkZd+ARXyCODc7DrPAZd5WGtjsDvlxG1zvNtiQ079ftf475tE75c+P0Tj3qPQBX12qbXMmbyMn",
+	"dc4J4mqgqh0HLGGt33erWjCKDVxMSoctyJN6Ok6rt7XScjm1zcSM6sruVtqo9r1zoaOh+yvKHrVjcuMi",
+	"SH2G1+Md80e3OynO2Qfd8TCsmcTutO6tJ1lnI6taeG2efVmiTNfo0wysELvQNgD8ViSjOZ0xHaTmENdI",
+	"I9rCGha0AVRAfW1uhnPcINeANW/0imn2QR/b6MdwWWO0YQRr5sMl8QFMFQbMmilVhGoykwoU3hlU4w/g",
+	"VJRFXssnTJXohkxrLiYKjCF9u3oD08bgP//Fv40jcrgfBvwhXAvEDboWLBUgs8tuMVc3liuoSV0FxvnD",
+	"X/0f//Wv/+e/+X/++o//4i//8I//+d/833/1x3/5D//wv/1Pv/8f/3Ud6eXw3hUA4AKRtpHkRlQjKKr5",
+	"8FEzn/in1SDQLx70qv0e7D18jzGc+9GDjy19l8LxWsDbTeYkxTXhmF3vCWja+k9cFcTtB+kLKa56GPp5",
+	"zDTlWwU51zO/12R+1k++q08XNNJKDDvIZttgMzoZiX8rjY5TCD2w+XY2IrqOauKzSsc81SwniqVspBUR",
+	"zZB7y8Iuwg10ll6emsdxjRskl5bIYpwS/NjPGR1N/XSW441zNpJ5oroWxKCqyTZ4QpQ2yiCZyxyhQbJc",
+	"TnI6U0RLMsypGE2JFBFRxWgKZkJDzb6QegDV6OPe+kLM0HPjol82qz/bmHb91tkonZRdtulNnXUgVzh/",
+	"7dEAXQQ7DMvt25FX9IxWYu1Wo4Aud65IlL1eUX/A7XXjagMM40p5Q13z4iCPMdzVLvEbgo1LeCUhEzZI",
+	"0NsPOe6DLKXCQjYNXJ67++wS3N2LStM8aMc/3pQx7n5srA4PghmfMSOUlYAekFpv5W7Ipoc0+2PDpwM5",
+	"C8U6JhKSSKagXA8dj9lIQ43+hJE5IMfEdrADqmMjbQEGRxnD3u8cxM4F15zq9RumAjg5SIq8pQywTaUq",
+	"ryUY9YwuAD1gJdLD/cP7D9ajk8LicOHv7Q6szGy9LnN85Z77aPdPE8ItfG/uKSkYgR1JZvSCeQn8YH9/",
+	"n4QlZhW5NeaXzCUamNvPITBIgR/tebgN2Rb3jRzopGtFbpl+MpZX2oQHM5YrKW73ySvBsEXYCumcLhQ6",
+	"TVnS2csJ86o6Og+bHJ0ZXaSSro0/eW0fszbW9fp0Obcz8zxi+eV6oyMGW82+Vj9YnU9EkLXRYWuZVmSh",
+	"BzmbWUTu5uMwZHrOmCD4HMvVcZC6FsFecj857Wmzs9KYdtVYOXpTWNn7+8v7oHZluNu/TP7wHL7x5viQ",
+	"pZSLHV74pkPhC43u7soP+l1O0ZoymnRDLgRmOpHVXCWqLiIMh2AJKTIj1wIkTjfBGXofcDWYWWS0ZUN3",
+	"UrBVsup68K4PGc+ZulIbXA2SomV8UgwKMUoZXc/YxRv7oOFgOZe5RRXrkNHWpmHEU5Y6JQbxfZyFxqL7",
+	"ZLRQIE44acWMJimwoBjmKKdUg/HMNNWLEMcGBZABZqr1QHIaMUjngkplWqedYSO/YiMzhrOgX/sVZD0/",
+	"t73b777GQdhPv3RjsZ9fyjM3IvvN63Bgris3PqdeFy0M/O2UiZJac6qIe5ykVOljX2PA5rBBjUTzXGc+",
+	"7rsfLtYgV/qe/XjMEBrblIVmSbvJFX5XJGEjDqKauZhcyiFdwJ++k2OMcJ9zxQgVC4yKT5Ye502mWFct",
+	"QK3KcgxkMDuuEnQTsPnMPomcSFrpXh2H4oyRST1c4YgKkORKYo3kzOaMdhY2cCv9irN5kxrTDcT3nKqL",
+	"EsJXFbMZzVtWmpVsmHABJgG15uq/EoquT0a0vKMcnmeqnrNV2GTAnPxmK9e66YYJrDFLFwwYdlouGDrz",
+	"GRjw2DGhJJGaKJbRnKIAb0uxIlqkINJp9kt0W4n+neVymLIZ2riD/lzuvz3aFksd+4Us4LUWGJzfamPk",
+	"14j/dWat3Zum1QMid0IXTVVfSUZzjaVVUSnDu5rmDABCLasmQ2YOiCIWiQxt5EqimX5cpCkx7ZNbb84f",
+	"3SZTeslIRpUyR5GLEQNgA8OOzFNrSmjcXy8Qsg8umKJ9MlyRJJdQ+giwSlG35Bq4NDbAksiI1hSyd5CL",
+	"KqO1XvJciplRiaZUkfjrZ2fnr05/PXj87DRu5GIXjGUt5LULF45mQ8qh0wMpZ7awoaSfJYL/egpjkEm/",
+	"WpK3vxG9G5XVVE7atg9Q1c0GJpKzsZEYQLfDUjRmLj6tG4FeQdTGXWbRZzFHfzQF/46vs8OSSbXIAW7M",
+	"JEFhcQh9RnZxIW0LB0E1AOH/ALTwtB/MeaKnDUsu5wE1vPCL6WK0XLs+OXFBnDTLUg6YhOXP9t5LJFhP",
+	"2AeuNFkwHQhieJTmjF0gXKCeNhp5wICsMjpq4Wzl72awr6XSk5yd/fI59u/O+0xewgDRsiPnokS/xgaI",
+	"YCxBvpfl/JKnbMLIo9MnJ+dPiDmOuk+eQDB0UKLMNa60IdV8ynKGfrd+1ZX24O5mYJdL/POZ0Cy/pOmL",
+	"FlGD298Rvtaosd4tiGl8AuBduCAznqa8Usy3ZTNBrYEOZWq+YYvrsbF3VvZbwqWb7OE2LGyN7fsb9gNE",
+	"7naSwAzxbhK85Bu2ZSxkc1EyEDSKPDPXkCvVB5DF1+SBrc2zNdm3HfroxAMfRS4Q3YIUIUC+BS/CSh2K",
+	"kRkMreKQ/m66d/52GZjo+oGInjNqVLk1dUjGMg9sb/aSwTgAaq0TYWWS16evHj05O3v28ueD82cvnrx6",
+	"c+4LlKxnB5sWVHkO158vgVBfilzO3TaxFyVXwLykJf+RmYLM9orMyAkjmecMoLHJLQzVGC7i2xEUIUAA",
+	"E3JLsAmmL8d4Ndl0AyNcxA7wBN6Ba14k5FYmFW94A0IR/BtW9nbdoKDlWKz1pNp6CcdEGnEmYzmWsrkN",
+	"Mk5Z18AW2FLklu9w/3afnGDTyoodZmxBZVqZJuBYoILE9tLpO6EmrogUR2jElHNXRcCIF87GSYMp4UWo",
+	"ihnMLU3L+YPYr8xaoFEF8Kf7vToLsD+0QS3Dj94j4vCmu1nFVtoKgCi1MhddbFhXB8NuwFn6Ie+51XWS",
+	"3F5E64KUF/b84/Bh0+E2dV+5Egdma7GkaX7rD3Qq5wM15zY0sTqop83bHPiqIJDvKiZuY9ggCjb3SuaW",
+	"o5nT3LT7KQynBDrfokyA38fuWFWnVyF9BbvJ9gqHZq2kEzDk3Zn9w1tgl8IN9nsdrv7aDG7W4Y+D2fXy",
+	"7TxO47kLYdq8JkGnsmjQ/npLVF3osrzUXO8IbRqRqSzyCMwbhrmAIuv0fxTHPsNwAPKdFKxSX15IjOVc",
+	"ulsztHetXRp42Sj1LB+YYWz0Ao5/s1dAS+/2xse2RVXdYtuvQJF1CU67RhPebHk+xdFvslc+yfF337if",
+	"1vCbTtGLNkN/rAoorxFjfSw07EPUpS1FNXRR1hA3CwahR1MujKYrc/JETFKupgAEcDIasUzvOU16ORAz",
+	"gHQ8LMd03poP4ePkgwpLRguDwt+JV6bQB2m4JkuW3I8JTwhWfJ0xbIeSIKmqdsV3lrO3AErmY6jfKRr9",
+	"VyV8cmPsZ5DMulTqc012O1Y+DNovW3vfvlGa69TEYSRTXI3RcSbaS5b7R8AhrsOPRvBk2syqyW77wheA",
+	"2dLtY+7MwXcWbagl8Oi70lzg7dXxz5+cE6wdfXCHJjMu7ihNNVeaj1TcbLaGd111WYE4u6XJ50RxeufM",
+	"vDSlfINywgHC1p2f7rWUnZ5TrgejnGs+oml73VnQ1gN/ITgFSexeXG296VhyHIbCZiyfMDFabDwW/+b1",
+	"DcbqP6uGYlU7NxYoFk7yImWKxNCG2Shxbai23dja8eklA2ze46q75erTaGLfL9l890ZzW6BveR0v2KIC",
+	"1EHJV4zmUBH4gqGDzqYuZVQpiOOXY/IVVXxEaGFOi7Ycob8Bbu4KY70tcrdakUUa7k4Jsmu2SwUoUBWX",
+	"Fu41VSpE6qaKxKgyxoabTZj2Xh+S0Ykr6ipF6Y6Fr7vYzV7CLVYyQzqasc1LqodYg1BUvf5F5bv+YO/9",
+	"7erHtvLqL6U+ZTRZ2LiopZ2wAlynJaIsZ8pcV/ER0TmAWoK1CIvXkhHPRwXXZJgzesHyYxILOfhdITWN",
+	"I/gbLLfxEUYMgLpDoHSuKm2iOVgyE1JkxyRWPGVC2wg2mmXgszdCjq2na276dBHcyXZ4GJ8GPeOf0DHA",
+	"2qTVDNBVsWmOeqe+UffNS/lL23b5zVPbhae57cpHQjWKPBXw79pxKF/z539FRk8Yn/xEJNu5rob8u6Vg",
+	"3A4MdANkrgj60FbqWsUlXBFBjAlhI8PxMGypZqayi78fHUSH0d3oXnT//fpCAI0r/gT6eUu5XW/8fIaK",
+	"g//8lHKMVMSPj8zGTcNvnlgjsn1dzph95X2FVg/WEGqbnIAyMK1eeHGOs4rIAbGaEBRUgIFF5C4ZuWlE",
+	"5N5SfcXyiHkqb0vjMxYQ+IwF1D1jAWlFUqGrSE7KwbyvnxS/pSK/g1dWuA/PiumyyBuuyZIHroKi7QYL",
+	"2/nk7jbLLOx550bMsPMXNGFXrFWYsKTIUtNeU/jreV4w67muZqlA8I3Z62luuHZjDBgekgZJAy0H86k0",
+	"p8fcS0Pv8YyM3DGmICCCNkwWTB+DAxKL+0OAowqDWK0lojvo3/ImbjLAB48NNig57fw1DWXiYSuT+XTh",
+	"yuDP8VrmY86SY+tcxfAwLiY+a8RhHsLbUClJwQ2uNMllIZJOlao7Bd5WcnVsAG49PqJGliiokFXZSpVY",
+	"WetOshti3a6+DvdKZSo2RPfG3SzhoE4dhmVD+gjWDV9dVNzK3Zb6xxZVk49B5yRctduS1iR/NCR7GLmb",
+	"poOZmrR5jrNcXnJ0SwQZLiWURJc9alSIgccHWHl+QHWEHDl3hhz/6NIRZmj4FP0OmSKKCX2lZJdu58/v",
+	"iTL6PQhcb6A6kOAzG0aMqQe4D3w6kav5BCmNhmc3h8fzWROO69cQTKNtPocluNElhowJz7m6hTVscfeX",
+	"YffuRFSYSrmIQey9W6nKdlraw27G6w/p9tpAxxtjC7F+yxxrYM+DVqPNCEp+f6agpjdkEYx9TnNw8dcS",
+	"W/vkxCH6giXeOyEv2KIWsXpw+MV2NRMqyWbVgb+UegrlsDCxcilbmgSyBsSqBKyCDBdomQVTHd5N3dOr",
+	"gdfnhQBT4Aprsj2J6JwQ1eEup4g/lTkZFooLw+IBfue+hRAK0sJRILDvmLZim7rbn9EPj23+dmx9yS6D",
+	"PGyg+yy30aU2zyNGmSes69lQRI5OKHjAucVBqk6PpqnzSMFyDjElFxa6maxtNLR5v6cgfcX9a8jV/SHS",
+	"pJ+CsIi1+yFaq1LA31bYXJlGjcF6WUpHbAqxgIrE8tJwsRmLIewgrmwnzEvIwbMGXg2uu++jMF15fZby",
+	"sti5pKmGicjllgs6Ws/ab0JbdIlxN6Itntl92OB4cWCpEW6IJBQggK9zQf7LX/wv/+Uv/jlum+Dg6PD9",
+	"OpaZr+lKA3gyo9RUAcT++G/+w9/8p3/y+3/0V7//Z/++emkcLtmBN6nCg0NuuVcatJ3rtv9E5D5R4Fh2",
+	"BprrM7qFwy8tQ1W9x5mI6jovDCX8MjQa1SyiS9/VDHNNmtbSmdqRSPQDAvGHwtNO8uO7ChiewXtcEcOp",
+	"jXgRWZnIXJzgdDMyMzcbFK9M2JVF3loXdf0Qt7KRhDLF+rJXaNtZg6WQlVIe3P6YpdAVZ+zTNNksC0Vb",
+	"xQ9XVN2mUBTEjoQHEXMCExMWVt/rVhxYrb9aHP+3sHqVoMXwfnBXh09fd+AEXZTsfM25/gENZVEP7geW",
+	"sGTT7RoKqx216Y2BqDew4zUJWyX/C3Rwb3gtZ15XzKtcbGlXVxatljAPeyqwHnq+sRnAdbhWYSjZ8gX1",
+	"g9451wx4zoTZxi2lDby1o9HeUp7WtadBc51eV4nidom+3HnYX4hxHk7Fbwk3+atvhJvzG7kRqBtTB9wI",
+	"tkXU9hu6Iq7vL+diXmnzbmBrDsI2w0Tpe1H7CVhzX1XB3qpxXbZXnhO0s+9GafEnskr0NSSv45nUjln3",
+	"nXKTJ+XGD4q6TqdUOKuVCGzY8roxgmHBnOA0fTXuHX27jXesPrnAkLcKonb5DNlsT2c/rtiYlgwEempT",
+	"u6mwUIelaYuLUVqgWLE0+7II3Fb0L/1vDW7BRnS95bO4atk6maTq+rNqduiDWWGdUNnAq8DijTaJIaJ4",
+	"Gdov4MOMEcgKSNFC0FApZeutDZNogiCQORu0BQW4SAPzkBOQl6IDbLoythFjKMBxNTi7QoY73/PkY+xC",
+	"BtLU7r7Z+hoIzqWLpF93+mDdboY7KkftnbHGV+LVeBxi9YKSKMfjjvGBqDC9Mi/ZP82r0PCbEvSvwfM9",
+	"sohMvhJBITBEZG5B2mgl5UMxoY+IkDZwBJL6Laqg/wpYDWS+4onJDRMqdJ/EoMY4JHPbqvcygSvCDkTZ",
+	"96dUkbxwr5stat92qIFPT549f/IYMX3MazlTRaqJoosAz00WGjJRYHYw1iWDqx2aNT44CCCR2E7d98XQ",
+	"EHDoR4/tYGwvgAd5OBdwHWQ5G7GEiREj8tLm1/uHzXCt3Rb8fQHqWsroJVNmQWQBlqgU8GoSljGR+DAF",
+	"O0rkSjxNq0Bz/UooqgY0NTOXjhvK75tT+67/4ik0Altr1KT0WZfQBqZJ94bTFa9FmVsdg/UMSWjDn7TE",
+	"xbXQUUdEByFabkm7RGeBa3zgWNN6kyY8HjCZtW8gl76SNcZ2t4FtcTvgUJsylg/aoxQwHHnQzT50xkQS",
+	"2IVYY5pJGV1hHuBiglzLY5V3QfK/alzKhriIQaJYC5H87y0HpHbrBAtcP1xR5XjWW25Ys+rgwvCRcOXc",
+	"clT2SuU01Pd6GFRS7um16SSG5TxyhtcafKOXgTpVa0AvzkZPD/LWhMmM5SMmtE0/9OmdhAsSa6lpGkfo",
+	"3923uMMV9wAkL5Q9C1+5at3CRz1ovNM06upqbeWxoZIyPrCwNv2Vq3JlZa5c3+01uHI0uxMeAwrsVmoc",
+	"7djaZnrceXS27/QadtfNB6yaUWwZA3d10WrV3N7KPLm/H+6EzSwU5i3D8d6yR1OqPwNbxYzqPjlxceUP",
+	"7n5xjwwXFlz5F2evXkZkxqgqcpZ48Kv5lGtGECjSSOAQqmVL1ZN5zrW53bkASFMbDReO7n4Av18SfVvw",
+	"c7vrlsqtbRFy5+9WwDRqMT3gb+aSKBQLAeFCbx6A/wK2cHe8vjCN76erxxfIa92KH6B60RxhFkrQqOIh",
+	"RIC/XZaF6Jo4dJ1zXLpQu5yHupPleiWqlVxvt4x9t0w9iFhoi8ImHix6yKY0tbsfYmoJHUHYdc0pscZJ",
+	"gmVbNuO6vIwW6RjfCbWUMMNyU7HMvxv5fhuJd8nyS2udruU5rCr/4iHMJ0XOOtYGqGSFRrWirw0RzxYt",
+	"H5fN9mRBOmnuYJXAnJKm9mkOY1mv+3Lz1wCAA5ogouH7EosRHw87dIPbDjZOpglTegBQBa0wB0b/TKWY",
+	"lEYq6+Cy8f1JgSHg5hmm8AfTIkts6jckm3jzVlIwtG1Vxu8zUqwVCYGfuSJ05ro+jPb398vowPzSGYrA",
+	"1YY9ukH0G5WRFoKUyklOG+OKz2EwGZRWNEQqLV+QUHGwb79XdmUKoXkaDtOQBCZqhAI9l2QmHdJjm8ZX",
+	"HcETDBh0xsHtZscbXJlnxXBmxI8kIjRV0npZSq+AD1tEqPTtOpaFXjGlszePHj05O9um6bq4CgbmQq9O",
+	"IeteOAPgT0WfvBqXGzUKSQTmWaysIeisAahUSD1A01rXvMCuzy7XogT7XdnhiqkPKsNaJgKmAh3uN1ED",
+	"oebR4YLGWXM4NkiqDBETasXGltUYbLxThSRuE06UhtrIr8bhQoF7JgprKcHu9nUFLOwuzwNcdQ7MvMAi",
+	"xlcwzGRotRsIvNtqOa5PXj5+9vLn0XImlgVZ7Wbgc320iK31XqiQ6AjZqI+y2s/1W6TqXtGAZvXZ1Qsi",
+	"1a07yxu/1jha5cpL322z5vvQ3Qr1y7pkJE3napWEs0MJ2MlUu5SCX7syDA2OlEXz/QrxNN8Be0m4urDA",
+	"2SJhH1hHNGR7kq9arUyurzfowJzMzW/olzLNbFGUrQOk4cQ7jMk2fpzQha104mSgsjBIvecmGd5ytg2q",
+	"KZYVYWwkgG1i63kiWOFGFR2DEjtQ2T5x6HviqkTnauCKqbVGGTi51aHCI1ib4Q8IrWNEYC4mrlrjsuIP",
+	"2aWtC9tU1qdt+SA6Zm2yHDy0XCbJba9gQK7FCiEie0Qru6V6MqqrWDl5K7nBbo26vtudW3arPV/RvFvy",
+	"0hu38b62EGwtxg37a58802RWKA0ZtKCZgUgDu9tGb528fkYu2OKIxOmFmqlBTMYSa9WS4YLcu0tSpjXL",
+	"VUQSPuFaRSTes5mGg7hfD6Gsmc8ON6jpYSa1i9A1X2H+J98bbvKSztjH+JOwIb+eSsFeoja1tK6PLfWh",
+	"T4SvT6iaMuXqlwjikGNJyii4puOfxsfk4IBoafSH0ZTmdGTWsk/e2nnEP41tWA51MjwXZEa5SE0Pj6Zc",
+	"0D45gSgGRdRUzjElFR+lytUhU05zraYIHtz9Yn8f/re/Oti2amh99+6nX0JRFPM/ste2XdLGUlCuLkYQ",
+	"yOOyq4Ctor2jeptxV7TJF9Uoi0nFEOzTJ7HlrUvtmrN1waByzAIi4Y7L+xAKR7qDN6uGzIzwmiqvcdtB",
+	"xwAamP6pawU+fe2bgo+PXXuOWK/Gzxyfa+GDqzQ7eAj1NWQRtnY2Ki9GEfVovOYr1qy3bH9x+huy1TML",
+	"RVK3BJl1lR4HM/phjQ3OVdzBjDyHYGxzTlFEmUjDj0BSnE+phpKKUPDO9nLt+KKGVBOuNMsHNsBu0Gpa",
+	"ceVRqQCcQVjRTKZpyUFx5CD/cUVcyywJi6RyTSZMK3Jv/96KkqgDRCEcYOnGtSQtC9SYAdUobOPRJhxj",
+	"11wpOlvZDPdhqQZuVMKoC1xrHejluvOOIdbPSLV8PGa5P0gEY2CIEXqw9mc9/O7KMHV+ZmVKcjlZr9H7",
+	"r3wysv8mzET2X2Ia8nuknLzcZakK2yFLdipslr0uTTAYQ5NfFF8rUz7X2herb6yuuXoKpcyWtyt+b6S8",
+	"Z2evyN2DBw/2DvrklUgXXpIB4clyAFA80fUgrZe4EDpfVHJCDTNzr5f1sxJOU5LlbMw/VOWDRy97q9Ns",
+	"bIm0xvv/lJkb9iuqR9Ptwh1yaKC7/I8dur42gwJdWkHsunm9gnnt7sSgGgnd7vjUmJ6fjMfmc3O9aPjN",
+	"SfJQcdWFKAMnfCfeiT0S1DxwuQZH1ZLmrgSw3ZdcWdbah9fD2HHnHrOmWgwswMfYhyktlK62HgSKu5wN",
+	"IW3mPgqJKRtrbMCGiax5vTlWPgx2cNHyqIuV8ScxhJtDVDl2yCdC5n68uPNseQVb1Nbc+lJCsvuxhzuy",
+	"NbMccaAWboBOjGWipywNS6g3vusvvfgI8u7h+AS+rGAdgb4Zz9dSF+r4lYnHMTj1sNwwNpOwlAOLNNuh",
+	"EOVHMwaXjGiJYcdgn1m4XUFOLOKCLUhfa6hWChCua7TovxOEJEYAxBIVhdBesIL5OD3BkRbL3cPIoLDd",
+	"UgH8yIpAzTvScGGOE7U41Y56mONgltrITIIM6egiCrOKoPXPFNFFLqpFNW75Zm9Xc/rNhNLETFFAfXKR",
+	"kFtlv7cxYaHx/JSKl6NZlUj9dyLQjxriRJ3HwR/BXtQrg4HteM1NYUdjdAXc+/Ay7OBe1BsFwordbZAr",
+	"bxcWmgo/ueXoqJchJwtwlOFzCfYLH13SA356EkwIv3njp+U+u8nh5/NyivjFMz9R14GbLn6uAAzbTt3U",
+	"8fPjYMqu02Tpu1NPDM+6t7t8aZZ1iAE7yTIMYV/KZGjF/XAxKAiTchzoM/f3QyMIsGWjty+FucFd3iX5",
+	"t8UwsbpeY5C4ZGUrYMhMJCoqhX6bOOIC8lLKZ406zUZlWBHloaMqVsZNwGvV6rGnT85Pfz14/OT5ya99",
+	"2djIJbRYRmGuLkWmPmBFgnpUmwUUu2nVzDoVcFNTw5HavK1O2dXSwqVQe5nYKws2Z7XoTUuXoW7bERnU",
+	"rGwjLGiXvI16QH0JrIlHZyXqd6XvJaIcujgPo5T6KBbLeg+ju9srktBroDKazwHuVFXMXA4ug2JT69Nm",
+	"3XP28KgokGUEVN2vpyA35cg2RMdiIp+KXN0+CEwrQXBQaI82URdYYlSCJo+Bu5HW63ueLOE11m4Gq3R8",
+	"Jc2Beal8/UStBO949bqXnpiHHjNNeVpTNxoUAPNsoIya7qKgnlnv6klSTepLM23h/jttwZ96O10cexjH",
+	"lJc1qUAiUlPDEble4zXZ6LLxA9pOA3bTWL2+4ZxbbGM6X7xogwJ9KnOS5CCCWvvckUcCtdeCC4YBk/K4",
+	"yMOIGCeJe0+/dwBTVyw7VIymAEYPwLDk2dhqUr6AnMzBXhEFEYGfKTKSAkJJMT3W1gOr2Cq+PYjuRvej",
+	"g/3o7n70YD86+GL/fbSicEhYnPSLtcbbauBVywXkOcepRDiRUlYeYsFCQ12sv4AAzDMuOkqtpskz1wx8",
+	"wKbMn6fYnPnzBJuEMRS60S4Rhu92gVgCI5J9fn3t7i0SdV26YpeQ/LBQnmEJZpJdI61rtW86ibXKlotc",
+	"mZdqnuksdGCi/1ZgT5WKhPV0ZkN5hU5hNPKhjl8pGRbb923pfOrq62lJEqbZyCh6YlTkORPa/qb63UKK",
+	"5oxPputvIrNeb/HRJZObW8tauFlle1Q2ZFSpSmRHYNcsAFRzRNsM2AqGutswDOhy5yEYZa9XDL9AjnPj",
+	"oRd2Pl0qF8+4CL89qF+/P+DpD07y6px3Jn5lH936lDWTaFuEsqvcHytr0a3S6CsV5ppTu65wjXxS98LV",
+	"Oekq9llO9X37xtgpw9s9s3vrKdwQWQsu6wqqthFPuVYEF4Yk/JInvtABUcXMPY4PqFIdpcnCCdTH5KBq",
+	"xFhTLX8d/H3IGBonYhlMCYJj0+bMqMr4ea7sPb/OeNU0Aiixf8a/W4skHBj1/HC8jR84hDLiiRSG5NDq",
+	"WgJtalozUtAVXJEOBrrzZWj6uxZPpO+5aTsHs9rVmT1jQu/eCRmSc2tIzeY655Hzn2Q0pzOmg6BEm1sy",
+	"0vyyjFAMlFYs0SJzr72iCyUOCn/HREtZrS1iR+SAr9Ajo2xUFInVTPXtI4OZVHrwn//i38ZYodQVp3KH",
+	"yQ9T0BQrCgwXwKo8CtUiYxE53N8PeI8do+nGHjYV9IOgVPh1GSAQlDI4eBDWVqnb5g/vXckyv2U1Ha5K",
+	"PK4ndDRFN92UlhXtDGsBE0/GchL7buLIRzRBMBVQGRZYu8rZ0BQq8GjGuGAL5y8LHAG2ZoMNzAL3GuKY",
+	"OXUKMq1sLGgcYlOZMbgQNLw2vAWFADo6hjee1/Adl/eT895BFSYf+TiastEFs5VeQktNMNQ5VT67Czwc",
+	"NuaxPsN7+w/LPWHdOTG4hl3sJW6uWkUeu8MNNQ3xwC+L0WCGuBFEDPgr1zzlswe58o+6Ba7Ep4D5d+9g",
+	"/97hXkbB5L4aLOAKWxPLvkLQ3qriAdaxan2vunLTWq1+63yb1oJNjT3XqjZt3XFKxaTowOQfTaVi4rl7",
+	"+moSOfDitZesg3t9jU+b96ZSsIHwMdoro1iDcG7I2MPQzxa5cGZ4j9JOqikDSJegBA+AK8WXLPd4knFE",
+	"7uO3IZImhul/gT/MaH7BoJx1n5zY7nLXGyB01morUZsFIEW6IInhiDbuyxyqzxTyvSKfmL3g5tZvKjzg",
+	"5aqHG3v2rqf2jQt25+Zu8kzOsvnYNAUxM4Wqh6/fSIUbJYt81HL81UJpNkMhN7wzSgmnpgFfgSEFQsba",
+	"nN+wAgQMDmN03WL0yUupiZYTdMXiHWWvldjIN3Gh2MC1EFcXIZUTLvacKLetgr92sqqB772g+YUK4nYU",
+	"bB+lq+icjjMCV0z5BYMAH7hV+p28yeHk2x3YJcGmMk1UKE5Ww7Zr8uRWLu566H3I9trl553pCC7bZOc6",
+	"Qnvot4WDhNBvKONz2Fw/avtS4q73M+ypF1W/05UvAp+7+fLcXpG1VJmc0RRKx1UkvqPlqkRG0JVixPok",
+	"NgRNCgwya3wOEoQMCx4D3ojQLL+kaWnzAEXEKgiurQH4FFxQShyRQqRQ9q/m16M+7ReSPueimlKDs+lF",
+	"Pd/wsvvLUgTv7zq2DboTu2EceFODNeOUcXZKkjHNj22kvv1Sz/mIOWsEfOjm+aCXLDdSTm6P16AteME+",
+	"iBQCMRvChjDyBV3mXJAZT1NeptNvgVMzpCm1yLxbvL1pAZYxn2yWEOjyf9yGA8ezWYz2BL8+OWOjnGm7",
+	"j7XMWUKYGOULCDIxUpSaGmGBKhJ//vnnMWR4uaLOXJW/wvAxJXAqlY5IPNU6U0d37piPd8y7ffIrTFdE",
+	"+Z2O4GLBFpSmC1IIGz6Lyo6SGCdJiYJBWrCT0qVd6pPQeQQ9m1sV4sosFdxgrdctAnSkKU8SJlz6JCSK",
+	"Dpndroildis2nwbwIb4NPcVGSzbD7oMEuojLNv1PSM64qUkjfS49Z1XplAGCzwNcnX5TAYGRFKqYNUUI",
+	"nTmrQu1cfqbKMAHMxKMXTJSRdnY7Q8SP1DSNCHCenI0LkSiLmlTmJdnH+9udnW38146DDtYrLM/soy+U",
+	"zalvwZXxGWCWRcxlkSZkwpBuYSabaszt4moAhuxkRbxdyRgBywgAfMsLAxZJSATsIZDOoo4RFrsiqCz3",
+	"fcFF0sU6yvJvzJM+HjMIeFz16nPzsI2BhJe5kbLXvoVPmeflfKDm3LoHawhicCyHLIU0Wq783guIBTl1",
+	"QmJJBbcC7abzTnqUGdOc5sKixSwtmKgchDFNU4XKHlfIHKIg8yK2mPJBozFmCY5knjSDYG82XCPzrCP4",
+	"Y66ylC5emkedC5heUg5NXwl4ZGs0cqW7bctTa7NXjInu6CaZTNM+eZPBwjDh46dA50JwDDxLWDejWrR1",
+	"y7J6yFEHyrpgVk+t9NZs5/EsUdHXIZHQEAYklL6AUC7LpwXMbCMCdKgBjWvqqz9fu9/Wtl+tV7gSK3yc",
+	"26IbchwkuJQiq6/7V4EM3w5MzlBy8J0Ua/fHOZ+x35jnHKb4QLV6TeqCdnWhS8Cw1St9nXUYQUfvAlib",
+	"fMpRVDXNNwxuApYbFvWDWzYIcrJBT+XFX5VL/D1pKRXujPoF7CsCVvhLqVcEQl716qpcrrVSAFZTCIQe",
+	"y5Kb7oaS94ZlArz2V9mhtRPXrI9tGwQWyCnLyjnNshjz8o+DBHezMKin2IhaFycAoaxHJE7lJI5InHAx",
+	"0TS9MH9Lav4/Z6Mp1eYvNqM8ja1ysqdmKq5Y3GiWrTO11WJn6N53jWEzUe/DHsDK7JWanBtYg/o9YUI/",
+	"ay5RgU6idtPSsj/jdwVNN6oFFgSuLxdN9hb/ZSgoR4qm31g+o8Iyuu7jCLD6lp/FzK8Ni5wt7bwhVexN",
+	"Xq3sUOS8ifU5Za1hwVCpZBuSuW0thxJ1leURoOXzvLU6SYOa2LItyoy2jYbsaFTGXP+2LLPcaGOaMpq0",
+	"7JiUK73xLrNGv41G7avtNZfG0VaEaAoD5uNFOFstL5iZ7nRGR3gtiITmyd6cDadSXqgGEtRuG9tmExes",
+	"WgMgHCZgNg+Wmco855q9EukC5RJY7zxr4RzmIpKFPivVP++QetAcl98CaOuOTOQZle+3aVbAZBsY1o+n",
+	"6cfT9ImfJqMWVG4G3MtN6yJbiJ8FAHXrO8ys2lSezPv3795fj3iUpYtz2W2k27OBqKdTVUm30TTX5jtA",
+	"X0z5CJJmhJF13zerDrkzaaxeVaCmJX/T0jpxrYF3/CgeXat4RLUrPljuknvr9qPjuDWjn1iAkwG1uRCb",
+	"8Ij85HvPVD5G5CffI8Qi/Gm5NPxtcxnhbzTW982Ggs/oFLBf/Ciu/XjB/ElcMCvXZwUvxWVage3XTuZy",
+	"AjOmpzIJe3/96uy8F/V+/sT8//Wb88a+f1cwBBjYvmd7WK/QSBM1r3K1Fd10QOQ6V5l8bX+Zfps2Vyon",
+	"y5xGTeX8URln3RCsslyPi/54Sf7Ql+SPN82PN82nftMo/+r6Z39wPtrAA/0Im+aPFtuG45W1GTtolp1t",
+	"MOMfrYA/Hva/RYc9pUgbN97vpgNAGGVi8OasF5nPX3+D/56/bVwvc8azXE5yOjtzhHGtweqDbSHn8G/C",
+	"Lllqtm5jU9dmd8TTHp7thqI63pm0W0gB7HPnmAJBt1cEFShrX90sqoCb0XXACvwYNfnfeNRkrdrEQWO1",
+	"iauEFf43EfwX9T7sTeSeZ84YCtN/af/4FsIs3oeP7WExHuBJ1FxbvQnX02LYH8nZHUkzDmksEybu+MCa",
+	"j+Hr6oJne66Kx14mYYnK222DSMTXLoP6kwtH/OSo+icUG/mp0W6LQM0toyu3DUX81Ci2YUThuuGjtLnL",
+	"8f/g8Y1bRRRug3b0sVUK2w4IIkiL6ZaYALWBsLKp+eKY8HEA9KCnbFEm2ctC6OsIrf4x++ZHOfJHOfLH",
+	"JJIfk0huXjbZLk3iE0xJ2OLKXheK/n7F5bxb29YN2LVOG8EIAKCI56OCazLMGb2wUOhVZGXkiVCjwxfo",
+	"QKhsG9/ty3/Au/Ncigm5YIsovFOhDV+cAw31AGNFye8Kqam/BAvFElJkLklyytMKG5rL/EL1yVv4HiGt",
+	"YpkxEUfhU8jULaaPQxCKofyAK04ZT2k6HthXHQ6RmzDU2JGClagMFoCejFKpoFTcsSsHQUwbULUSb1hA",
+	"ToDEbKqgTIG5IG2+hRwD5sKYQzy9uTEQqwIPSVy27pPjm4pZVbao6d3VJqyu7tdyTuRYWy66tM4ZEywh",
+	"ijs+j5lOOM1xkQYAIB3yXxBZqaV0rIXN+0wh6npEhmzChRm1LQSusRRdI3RJ3WRuxt2Len71uoJRM6Vf",
+	"4avmz69pOoaP7z9CmReeds3bqbMZjSkclgCusahcl/ZDebYei6YGRUMRiAbOihGxhBQhcsHOAGUq7HpZ",
+	"nKgwDjih4zFu9JxpKMXkxQknSfjlNZOQ4zHW5gEqd1tgHNIr0XOjewWNOPZnm/Jj/xVn86ZIajHQ9II1",
+	"hYTUrtblmEy3ixqKDYikmnH2mfIgFrY8nuEaiBXnUuoYc/lcCC3WmnS5NJL5CrBQiwhaHw2Iu9sNZQXA",
+	"9nSxsqzOfLqoVIGiwtwNhv5LhdiEHMA1YdimkAPIo/fVx2aUAzPBi8RIsi7/XkERMkCmKnH3ysJgstA5",
+	"FRe2UJa7YTBDbgI5V4Y3y1yDIOnzvfBlOmXUVcWyr5ojOaVJWUgUbxaHB2efCmHjMinTEJgLWkaQlwGe",
+	"+WoP+FNQbg5reTX0sjxgLJu6PGJD9ExC3TSA9VpRZTXuk6cyx7klDicWB+KV5sLlE78TpJJSXCkTxnNb",
+	"H9Yo6E5ER2Aw2HNwcVXLdzmuoGw9Ubcn8E/YEpAImGKOnV/cXtSDtfJ1vyxlOzKWt9MFspK308Wp7/zt",
+	"dPFS/tJ2Dx+e2gG8nS7O3BjMu8Ew3k4XJ3Ykb6cLxNP5yo5llfzq2VLLXaKvWPumqv0CogUmRF9vsRuP",
+	"Cxt1dqTqnVe68Z1eTRkI0DIbSJUXzFW2grxz9oErMEylLtF0+fbZpgQOwKwO1uLJ2gRonqZkyCzWlAfN",
+	"tGh21TWMCEsVqwO1rcA471KFx7e9ugxPN43ynKqL66qT1Vq654wpZyRuK0XXcEgMk/NVsgOcazoCUGlb",
+	"/ZYDZK/9DvHfchD4usAMVDHvW8ZgHwJyIwxCbTDLIzGP0jS9Kvqnt+0oJCCUqnNAX2YnKW37hg7dmErI",
+	"HPve1jAMZq0A0LKFkcX+gWdYlhPr0rsvl5ZuRhfwZ8ja1kdR2Zo7q/Hm0ZvSnvFjLi1gs72jg6VwQPeW",
+	"7axWp8RXfQvWqkKbFXt+O49GmMN1bfWqQtps0OjRilY7EtVPZyWhdmddUq7qxg7NS+icaRY+1Fo2fQJP",
+	"+VY+Rj0L5Lzuxa/xsfDNmRRcy9xak1fO2z8Zvg8lyda9+kvzUPiW6iDIzIIZ1kiNnWIzlSmUlIgcLVct",
+	"wCOsiXDVQK8fV6111VpJv8sTHtBtZ0c8oMNWhQwQq9+jRbeYvOjMGpD9g6tMkEFljcN76+p+VMYRwlmv",
+	"G0rl2WsdRQi13TwK8G2vrJwAQwwbclbUq43TIW9XV6y9zYfrklh9g3XSX0ebdUJeoc0W6NgGEGenL8MK",
+	"BPC1JWR1iF5bAa1VZalJ237kYjEQO2vGEwE2ujfnj1auZb2y8UFz/cCwXsYPdQYfbDaMH+YIbjiIjidQ",
+	"LYXarD2BYMJUpW/DW/OvNP7GG8g6Yqtjf53zGc0XYBUc0tFFkR0ROoOC2YDpa62C3n4HswBL5C1nkQgj",
+	"i8xSgH1YISLU7cjZ6aRipZ0ADaZKO4spQH+apiJnLxwurPkZygUsmymtoskVkSIC0yRadHEeYNKNrMUS",
+	"3Fd1nxbaQV1BCbDBIZw6QEdPcllkdmnkpdEmjRIqZM0si4Dn+HA4OHBWgg0ZySMlSWk+YR4pfYUdGpqm",
+	"tlUcJaLZz+miDKLBkBMzP+vOsZQ8tmYYoCqslYtfwZqywdrWDLPWM2QjtPrkOVc2JAp0G5YQweZmyWDS",
+	"EeEiYZl5V8DWxi77jTB+JVd92H8YctY9+8VSOtuZL0JQwoJh8YEB3QQbbI0yeKap5krzUYNKYs2/6HPq",
+	"Vn/VpkcNBJuX79VYRXleDGlfP3n5+NnLn8MqA6aggDo5FgquOQ6lvV+sr79hz+DupsL12bHHXBqh3nS6",
+	"CYEclF33d+qFAJYo3Dz7hhHWe4+qK9wozPrt8ZRPipypRifgiKVpo+G2JPiQjQxjfHTy8tGT51jsvgO1",
+	"ABu5qWUI7/L+NutXkfLimFBiqMAt4CbwB2V2FOSLdeiykphY7fSUjRjPsPyf89K7MVCeECU7dmGrXA+y",
+	"+/tNwaog5sBNwYW1NE5pOg4LmStHUAu7adjn05Nnz588jkpc7SpmK4SzwglLCrYd1mg58If3qwEA2zTx",
+	"cMsmbFGHDrsNKdI1JANxWgdtzTdtOfMPXNT4trnN3CpAtCTe+dV6BejBgy3adWSgszcM6Ql0H7QNy5sV",
+	"2ojPWCoIXsVLs1tvToBbEUXtQJEDgkDHHup2IyxY5UuJrFpRhJuFyOSuzVqM3S4bZTPwWnElHmFYlCuo",
+	"MaMLMmTEt2fvIvRadAkZoFyv5iKls2KZhZi3rRcbXcwozAHT/SHZCI56axZiX9+OfdTdxn7zBeesvHfC",
+	"beQZzzKviIJLMLxBqnslOFvBygXkCKZWuyRqrLfGRldf3K8lR2cmTdNX497Rt8s1V5r1uTLszDkzIToh",
+	"IlNZ5ObCSeiiY5BN3cfcCLawxpa3JIl8fF+Z56kz6NaE2DqS3spYoJnM2UCx3L68KgoAnyp5uktHaOGq",
+	"Od+ktqyf1Rm+2AQvo1kWRvrh6vSinlkeMFAuWrPifaxwC9D7dzZQLqEL1QjlJ7eM/4PVgPftBKow1ZZM",
+	"1XVYvb13aE0uVaWd2pPre2Fpoq3VVOPSfRlHJLaKrfnTh8uYD2EVxxgUd3sfRlaaMV95yd2GGnNX4QCD",
+	"f8cY8gYRxFEp8YQuaNMjtI4PeyMRClE2uDEo6Aa6u4fOKJuqZh45Bg4KpB0uFxCNDJ1EZfAejBQf6ZMT",
+	"c+sy86Lz63NF4r+DFRupPeddfOOQoNcU1qlGqJYdE7PTFfHCvCueOqUZRhXX2MeGLAIZfAOHAAz1DRry",
+	"jLW2V83+8q35CXfZqzdxOPEe2PUJLdQzMZbL86zsie/bonMGjhzrCtOVb3TDMw2br75aTRtcPa3rXcbO",
+	"29vStGFn725pQ+WkPvWmHJHH+YLkhTiqGcIhHsbal2ytJwjcXaqBVTGrglERVc14o2jjJm9aIXTeHOHk",
+	"xwwROvigGwjUnbTcMCJ8TC4ERs43V/a+3hi+64/HyzEMpzker6xTCw6nqDQd+wwCGuQalIkE5kJyy+F/",
+	"Bns5t+pUWcO030S79srElbVxj4VqXC/qwjQqCFSregiW21xYT/oHoepZjhis78mK1uY2gdS6QhI24gmz",
+	"F2Al7YjrYyysMecKC7dWzPKYo421WRo3SbvBojKzUHC3J/OWmsrcl5JVt0snDu4qesFUizQvHAbqih7L",
+	"eG/bqiWFXTwndhhuDGLRskciSNre3zeSkVS2uu+IYrpZpTznSM4s5+hvEDPssjsaVYwrhY4un1aehFv3",
+	"mBh2uDD7jJIESbc6tAxwBhI+WruNc2aeYokLse6TGLguVHcP0xdGJS/mmgg5908aXTw+Mt8ivx5aY1ri",
+	"KuAHiRiNDQzZIKzUGjbkXN0UojdzULr8eznLGHWJBy68FLmkq8AKJf19UkMMrHdwwRZxFESm2qr+SKYh",
+	"U0bmdVsFOaYbTs7MfccSzP/Fv8OyriXpelGvpI7/EM7Uf4nTWA9I5zZMUOqoyveb7mWz5xqAC6keTTvE",
+	"LUP8P2bzrrxcAtf13FcwV/ZKObbBtqHHHbMqlwwnpoVGRMfKpbw+SnmL0pXe/LTNW4suR/+xezZ4z8uz",
+	"K9Mbwfnv/MHuVeJ3wfKoCtZen86WALcZt7qsRm8UVT5jNkB6HmTCTlmalFk2ZmVhA5mfMvOVPemgh0L7",
+	"gbqqp2z7cGr2IWMjDQdqAO9sXSqxGjW+XRuIq7AiH2/JAFwmwsG7hu8qq7tuN4TQAtFRqAcQUiM6hYXR",
+	"V5nsIFAAihR6m8ExkcJWdxMsteW99JQKqI1tc6SdscGFsZcV2jYQ455CmT9sEC70Ip+AnKoledhNhAvc",
+	"uavSJSoSK5Spd9etFTJoWaCR6y6L463d3WpDegkfSI09bb0xcqaKVLelRZrfKiU6cahmnjkDMJJFt040",
+	"sKxifTlEX8cYHTVeVeu2hO2i6vn2EmoU6BxcjNJiGbyjdTidC346N7NZU7cfrlzUc/2DPgZm/aM/fJZT",
+	"1NNM6eZc5y0LWuaNx/gpyBWlDTSUMKx8y3LMCJZmozMIjuK6113UqnDNUgqqlJsE2ldPRxMX8ofUX9DV",
+	"K6W9HmNY+jFkMrX7IOCrFRdaID35gpYaC04uXbCVm7JNoHwcSD3LB6ImoJRH0Uk0pf8bmYOyUNGlHN3m",
+	"GeyWWRsMEVown9+ErfhpaFv3rPT4rdvf4H6rOc4MXxtYT2inKsmB+9gCZcSoMQ2ojsvkOHPLMuAkoubo",
+	"3oiL+KY3upTsGJ3mY6cHVyPyNmzWjtYKkSguJoXNtVztlUChsQx9BBNfKI1iP8soSxvN3tVHbQm5RknA",
+	"hgCYAQQrQWxoSACzgNo4TBkOrZmxUTVB1r2Ck/9K4wu2U5985RA9bHSCDhrAIQs5h2XET8EEQ+FdyKFM",
+	"FqT07181gKDchdHyialRob5qy3yoeoR35z0J2MYurev2Zl0uvAsXlZW/35w/IgngIcQD55178/zZ42Or",
+	"8yWKKCMkDRfEs3oXMAvtHO4f3j043D8Y7B98/fNfHP7q3tv9X3/xywe/+ebui/svf/b64enB+YbFdk/2",
+	"fkP3vhu0FtwN7FVmir+Qw6Z8P90BL9O+foIPb2kDcO8Mm6s6JK2xAPUy4P7K+60cEh/yguK2j50JBc+7",
+	"h42CZ2sEX1ufJZqW4dmIDlmB0RKYG9+xe55qlnck/VN8GL0RXE1brhyfom1I4550t4rSMsuuwOx/K4dW",
+	"UOwULjij+UU3ofmCw7g6LcQcrM8A4EQSjqtB01TOIdtdLADqsNsClMK6k4zyQtgC4452IIsi2bqJR7+Q",
+	"w1PfCiycb+gXcnjm2vro27XnodtVu+EBwS1GFEvRsDoPt4fZEvZMdqFXjb3azRA5DuL3s196N2R7tMt1",
+	"DkLYvJwfMIcKZWpie7j521h5yaiClUU2UYbXdV/NR/CmwvU7xbeVl3LLo7kuybJ+UEEexEwbClEZ8c+f",
+	"nJM7NON3Lg/uqJm6A7/GfXICy+UcLmYwdkWVTx7Adb/lIen2b1des5Mu37MRKrZ/afGT/Ov3yjgbIgVi",
+	"wF6DjTtEt+iAOmwXfrPQOfdW99iwqp35epSkX8jhK5EuQj3JflVXleqGw1V0eW2efell29IqFUgNB1cC",
+	"ZdgCh9QbR1bjisJT21pIWgweH9s5wG6r39hOd17+Juz3ivVvnIR44wVw3JxSKpqyfJolhRAnunLpqQD6",
+	"2NrUwWATNzrxOxlfV92xyuh/3YLmf4vieKc1WdogaAWz1FhDxd0fg5SKmzgG24HbbKsBbbFVrBcdzYJ4",
+	"71PhHOSlaxdSNNYAAsB/61Knt9QwStF9JcYRyhSn+PAyfltVKly5bDvenzvfm7u/jG7kJrqua+ga76Co",
+	"B1C8qvHGyBGxFMZlo5ZyOXMoiDzHfOvQkvOtn8XBoW26d9TL2YgJTB2xv35R/uggdj6+7xgL9dq8+Gr8",
+	"DJ5tKr+77lL1c25bp91uxZ1vwzaA432nLUXkgLw+ffXoydkZfDosEw3u+sTJe5UkYasV7EcH0WF0N7r3",
+	"fr1ns9V58to7ZOCT92TZLyxmuf301GnK5sMjn94F6qfDb2xYRqNp2Q8r18c28ci/sKVtr7NZiKuBuRou",
+	"WbsM57VQrkiMDzdLaykVk6IVpdL9CuHLLrbWRXPFlSDi9ckV5kBNZdocbgl3vllh0OIbukIYQgDCqCCs",
+	"+lQMyGZER4MR6Wi+ESJhVuSZVM21W9WIiZZfwCvZIdLljInEhbl095l3U/MsrUJVr0q9ZgK4h1qyD8In",
+	"ZEvhcypUWmJJbl/JfxuXe1ClqrqTHhmhEkNlbDWfMHZPlRUPWrBpuhjuQLSsUrCB7OFJDfdKFDCXKpnd",
+	"Xiv3Y3BCaxT3jnJv/3MkqZ21dq99I/dfYmfNxTPczxEZLmrZaWhe9tDKM7ogFvvax+dD1SkMGU65stZn",
+	"BZWcQtp0uuzR0jWjH/C6P7obVFby57uc1poMhGMSf28W9CMin5OAlH1yAjyKjKRQACgjxyRlGkDKuMCA",
+	"d2gyIgmfcKOexIM4InEfvV3xXuzbAGOhyoyQYd7lEOpEc1lAeHwlfJd8lcNj9lcqMDcPEx8spg0XNF/A",
+	"BPoVt9kf/vu//OO//If/7//5T//rv/sHf/xX/+AP/+u/+95IAh//v//4T//4L/7yD//4/8LJVr1mHitt",
+	"OwOYo/WORXbb6+7FdtvxS8tIS+KXZP/Lf/2H//2v60TevwYav5Qr9efhwuVpFMMZB5BURUZTKWvnMSKF",
+	"4L8rmEVUqpzDY0h9wRIFpc+uzLCRwtejcc3txZ7NxjzBTV8q9EaVNxw3aBSqqlV3bionXOy5Zejo0r31",
+	"5dGtL48qjt0/f/euv/RF5bv+YO/97erHz29/uZLs16KmOdnz5s2FflY5bQO4t5X1XIx3eMPUk6+sIyS4",
+	"2OIj2CVQOYmOpj7tAsJ0baWLE0FwRBCuoqdsZnav4U7B9uG21iBGAHNF5jnXmokjuGFskRio5bC//7MY",
+	"qj+c4Je+0To+fxxOJa7PxaafxccxGTI9Z+j7m/XJS1lCVBKmRjSDwobxMaSkALVgp78TxNwXmnKBhZUE",
+	"YwnYrHC2MPsT+4IFERmmVFz0yeuQxpBZg0+5QpbsQ0ZFwhJbLMKdHMdaeweHd+/df+CqgB31fv8f/9Xf",
+	"/Pv/AYuzMRtNVkGNvvdFt0o5zTypXQJs7A4vmU2ar4XvvP/Yqaji+2rd198qKfqndP7CM/au5VrLU3I9",
+	"deWvol+uUAFfSk20nKAeWHFJbqgAAjbAjFERWF+9QmjzM5z2F6zr3furNxHd++7994fR3Y+39r492fvN",
+	"e/zi7sfbX97auwXffH/48c8NO4ZvmxjxJ1fJN9AeO4ko9vFQt+yk4sHDV9U7V6wyq+bElvkhu6mv9elV",
+	"aL5GDbzbGcfHm/TzLu+74pt11Xzlu+Gz11j+2W/2nF02lxzzCM8txifYXq5yIJiBeivQpVcklTfi0S4n",
+	"T3U2hTljwt8mA9g1JbT4pVqRcx3ssE0NL6VpJdg9lVSCmumjtIn45X2/frNu5wUNN9BKrXYqFRPP3dNX",
+	"TJrzMns35Riebr0NKiUYjwN/auSKk9XLHu2i7OLHLiu2czuD5Ws3YWp4XcobNaQiYbSClArE5IYUh2TG",
+	"BVc6p1rCkagXitnC6rDd+fjBRF7n4YBCmwlXZsslMZS4t6JvhGxSKqu5QoSApiLpWOK869EOD/WflFDY",
+	"qSdXBLvFOeiXoUJMHwyY0zHYxMXAnhyMewXjuFu0jqGBT80t99g2CB+eiVPXKHw+cS3jo775T0E4q/pV",
+	"Or0qrybV1ZMH13kuVvGe3XPaG2GxZ+4M1h2sVhP27g2aM0KHstCYUZZypdWxA6r2NyW6QaDApC8t4Hw9",
+	"NZtnlUU/uLcVh+5SYbm5/qWrrGzDN+bCZpMFloC6alhO4I//5j/8zX/6J7//R3/1+3/273dWk7mmf4UB",
+	"yJ14TtS7lDzpnrxpu3P8x30OWJD7ynMh/07Zp/vqV7bvYCLnTOmrXLHd48P/pETWK4R5/4lJu5UqAeGs",
+	"V3GsX5VqVW1TXDnRbJlshYI6IpIoZjHW0L0e5gZjCfTQTLgewCTYj9cHPtAtIOLawhmuoN+W6mpDNMHa",
+	"SICKnz9YwQ675mZ8tbbzG3PZhv1fkzfP28Ru3KnHZ+w3Nh+0vKBPFKd3zqZUTKaUb5cre+enjdmytsuU",
+	"C/bk0h6y7qWBPYabGLFcwAW51Pwm/MsVgFkXXD5lHsuzDDEH2IMhm1BhsfMPuqGwrGWWjYm2If7jMirU",
+	"eMxGen0ceSZz/QSfNW9dthpELzim0sMjfRIjthtz9fxLuJ8SjXlCjfLsUDhBdA1w6vokLkTO6GhqeHBc",
+	"QTWRY0LfiRD0JPD5wzssiYiS1a5tYp1D3QxyLGG8SLVwvFOaWCwvKD1EuVZ21FQRPn4nuHYFiebHYAj2",
+	"4D+QgmAX2RakqpTet5gstlSAS/QsQQcCBB2LU2T/BtyUej0BRC6xDzMOBYoC4oWVC7rJonDSTssx2s9+",
+	"oPD5kR+t+9kN2b3ux22/8IPH94MZwBdP/DTK/mEu8PFNZUL2CTcrD1LWOdq1hmnWEfx/Ve11V8CuAn+G",
+	"C+nRO3NGEZZnURZIgZ0IkSpQXC4KdzpXJFhI14rf0kFSfQNmFUj6razR/m7xvvyxXMU1MKFwwLPmFp+9",
+	"9lBomzTaYvYB9l0D0rHsvAlfqp196iAYu4s64c0DtRsSuV/Ua4twtLfUDUBhVy/Im0TDPpfZ61aIu/Mq",
+	"tF0JVlzuFhtKBqfI7H1l4X0BmGcJvQEWvHs50vOOoviGVrvaJCEamAuLFeiEawxodZ9s+A/7QEc6XTRG",
+	"Pi376qDwgUt9cTE9VGA/UrB+NVqHmdF8zdJUEgzGjMhCFjlianJFMGCztxztcn+/YWHfqKbcTl/wqVAs",
+	"cf7DUZHnZnnDYjARSSjWz5xJoadLOesJXXTk21C7pNujtt5Jx4dhXFuU22uqquKae99MybxBiE3Twag9",
+	"NjpMooVDoRhTVVR3n7OYzMzuAzhLai6cxAqKvtCGfaHRI1EK0+vBZrcEDdgoeUUNvD2tEVYvl+latnYq",
+	"MTxDy2wQAnCuPOcBI7sCel8XQ/4b99yq9INnwpBPYS05u+4QMdsnZwh9Dn4p+36M/IXaZ4iWJGGajTRo",
+	"QvZ82jSGfpec6Nqe91OzC+D3TWVXRLVdXVuB6uqGPvVNEgsM9Z49riEtPLi3STDvny1F8/5ZYzjvn9Xi",
+	"ef+sPaAXR9VdzbezqCQc3HdpxPbzwfK9bl7brYnF9Lhzu4rv9IrGFGC9N25BwdlcR7Bnyaxr9pYNPDtV",
+	"Lt4QxJezmbxkqrx6QKuFMsj46jHKahzVEUONEszIcAefL6UREJ+46IF1dqJVhu9KWP1P/wRi/tbeZBlV",
+	"ai7ztbA9r91zu7v9rit2z+z8LZEgVtj4aJbZGnu4vWCTckWGkNakZZlSgh4YVqoVaJIzYqnFhQYRakEy",
+	"maZcTEzT/Wsspb3qrJ0HBT/cbEB/Rpuek+KGLJViopam5Z+uPWWR8yFqIpAUASOxbHVZmuyTZ5VsMXBC",
+	"S1uvJTXqDEYHWrsbuHhpWGBocwtwy0n+tI/G5kLeGlHqfeu52eUVv/PrXSxluW1Ryt5KdnWn6FEf5buW",
+	"7xt/en+74bvP27IGAjjPt5Tr9mK7WoIdmfCxK2cI6aCXlMOFckz2q1FO3rhxd3+ddeOtzBOs83t9Rw/C",
+	"v0aF2exnZrkdwJzio5MC1eVaoCDyE0hFNUzGnVwwgNLgR9RPBDl5/YxcsAXBNCr/PBZ5xKhjx88VAwjX",
+	"+KuTs2ePBidvzr8efI7FKLPc0AFUI1vH8ZLlhGItFqVpDtmrsGHh0jXjLyc71ToDNwujOcu/aSqVeeIH",
+	"WmkHXlhuSDHVrMQhj5cXHCFJiX3Q8dL49auzAGYQf4zNvCFp2bSAb5e5V+mFmqmB67CUbDNu5vHRLCC3",
+	"VQdrtcq/OXtxRuhoxDKtyngdaQj39fn56whLaZfJbdQWCueCvJZKT3J29svneJNY1DzlYsmtTmqWIMsU",
+	"XKYl2nX0TriyVLMovHoh9NzWYnon3onPP38iLlkqM9b//HPyBC6nX5y9eulAmWzmHTqOmH30iMTfvwPW",
+	"8w7DUN85BvSud/QOazUr9a4XvQN29K531O/3P8Z9cmLxYX2zhgjvhDVAG9XaNBpHLgFVmd3J0kQdYZph",
+	"DG/30b5vc7yVBqO92c8w/yyXk5zOgAsMcyqAWP3gbWwxtgH7QE34ygc9zHMpJn3yy8IQA+JdmK4UEDP3",
+	"AjrEEskwSCJhoxSCyXKGUzT9S+zW0saO12c5ZkxmKSYEPJpyYSYrc/JETFKupnAGT2Dj7LnIHUyJjEuX",
+	"Q0x4woTmY241B/uTGbvUECcLOsJCFmDbhUi3EnGrb9fbLjVUyh/RHMqzGu6JysWU0YTl7wQh8d/ds3Ll",
+	"3rOkUuLK4nphiTibFVnB9SL39++C90VVEMM9oxYkPmU6X+ydjDXLY7s1z/h3zJWfxYl9/rnNNyWAHw5l",
+	"uFxpNvKCf3WMhZ/Mb/AeFhIKH/vCPNYP2jATNuMyw+SC3HeDQ2aqyYN75Bv+FclAgDO/9MkJUamcoz2Y",
+	"TJhW5N7+vl+YvpZyYB5wKawAkhCO4X60v7+PsEtWSvTps/6R/X0yY7MhVJ8ry/LdOzy0+xYcW6ZhIzG6",
+	"ZFQ/KcGULvu7e0hSdslSRRLGMuwyHM8hDshmCZt1l5qmfZvYiycWew3q4NmTaSfgv/d5wjC/YBXsmj6X",
+	"FFzYhnROkP38c3Je3ii2tAWrrZl5aSgTW+U4eB0LuGHptqdFDtKzfRA2lxlQkREt34lgcS2HEWb9yL3D",
+	"h9XlmxWjadwnj6TS6cLtPoWz8foDvWBEF7lQtpoVCu7eEofBpRBE2H8n6k1BrWGutIqQPEbYt7X3zFd2",
+	"ooYeuAGjSvkRj4TCc+u+q/5ehq5G7wRkMAPeXpBeoCIgWWoYT1TiqvjyvZAuVAyxZp2/uszer7g00V9v",
+	"SIwwk1MqzCYIztA7MebmrN89RALhqkB5ajg6/nZBdgHHznALPq7QvU5c8IUgR+b+LnvMUrpgieXAsK/m",
+	"EqImcO2gB6R9go8ekXsfPrgfIowoYAmc9qoeZ1/V0pd9dab+S5ry5J0Y5QyYMU1r7Qim5zK/CIWt+/sw",
+	"Bld+EBPDxnbvSoFb/3A/YDrH9kwpN3BzQfhTZ257z5rw9h0XqV+pyraV47GRdYiNFDbLZ8llDyifcSQ5",
+	"yCaJrZEB1HyUM6pBZbffkiFbSFBzU/OaY4YPy4gT64uP4fe+DRspESb+f/bevsmNJL0T+yoZCDtmZlUN",
+	"At3NNzAUdg/JmeXODDlm92hWN81AJVAJIKcLmVBlgSCWZMToLMkree3dPet89t2edXtxG17butNZcd5V",
+	"7Iv0YXbI2f1LX8GRz/NkVhZQQAPoF3IoXJxm2YWqfM/n/fk9+Bk3x4q4MzywV68wZ0GJWtsrjQRz6K0i",
+	"XVacwUCG/dXZESBPFreEYOh8/j30A+n3lszdI5rXYs0G0MIAIqeJD7DcWPE3VL3BF/ATV2eUJwltD7mJ",
+	"5t5w0AKZ6EuTiwx990MjUsuIOt4yYj/EL7FkafG3ldaLnovLDhOmp9X0AKj6x8Xxbvk2CzLhnhQWDfCN",
+	"+ubn2zcFNXAoEzJzNxP7s0Nu0eKRmO+O3BFA5Dg2gAIHi3P7dMQzSEh8+9O92wzeY+AUfpK/Q9K9d2jb",
+	"y3EiRkHGKIjC9k6gBSoTSK0lvYKCdO9YFVJyoNi4qrjOvOPKC4EUKxXceoRPMUz2lb0qTmzJOdWXxZIn",
+	"dmIHXg11iOVvN96hGilFEVQsUQyWJpUEEH3s7eY7xGT8y1hUzk4T4luAvCiIlpLG1wl7e/cdS08pKOvt",
+	"vXeAvLohYJgV5JmRg5tCq0Iy3+WKQt8YL8GtOwFQAg1Xx6qATH97H+DXi3ovvoiN5TBTQxAg8CRiY5UK",
+	"Y5zi6qHaZc7edhFj9jbH72B0Vy5zMF2AchV4tFq1Rr1Zb4CpADS2HbjjqEzrZNruTHPEmdi/cfX6NVC6",
+	"sSpO86pV4fRIKD6StVZtr96o79VAix/A505bhOt8haciy3couAzTgfsCzBFeMbiX2AFKkx/Ydx/6Vyl+",
+	"XmDi9IKCUMUrV2wTQJABQ+OUl53H5BEgo4MdCwa322igBcvHT/MRVgiXWl353KASjZamU2HPw/mUnGKg",
+	"BpfV3wdKsBGlXRfL9Tyq7TeaizryI7/yieLjfKAz+R2R4Ed7p3/0ns46MkkEGPv3d3dP/+IeXmV8/+bp",
+	"7x9p/RFXYJa8igt7Wvu5yBRP8YO9lebtLFVoGxoPhzyb0oEqFhIIjN0OK/uJib2rrgZizvsQYYg/1x4V",
+	"V4IjtiYER/KkzdMUQfgri+gf+M7gkmunI1vGZlu2/QHTwXBNX4oxG6fiLePCU12dpdhddCRRvHui9CQV",
+	"Sd8VeEX9mwziRqePPXuOQ14Tt5D9lcSaiOWDTI/7g4BRd6YzPIrCBjtjY6Vew/LpSLC93evXrgNRxzmR",
+	"kuyrkUqDsoZl2CCwuY7CKqSMp1qJlqus75dtANXVmI8eQs8IybI0UBBJQJzVDg1AYrBPZsjk74uaoQUA",
+	"BjrkivdFBohFZPMgeZifCENmruNxo7HXHWcp/EMgHdtFCmbiyAqLA0uMD4IWwSkBghxPUzphhPslMwHC",
+	"KuMu7siuit074KW4gM6M4vaw4MdCEdxRmU6CVClKlGVtQnkvEcORzoXqTsEm98iHZr6rk+kK5I9M4hQm",
+	"VKyG/RsUY/iBCBKnC/Iu2CaZ2etmwt47q2nUWuXvvRVx5uk4S8ma2bpyJfytTkNp3Wzc3AMKgJai0kjc",
+	"4bE32YBDXAy5TO1VD/1ftcLITWMLb0QxNtwQTDGnepjQ9LhpH+zWHgF134BFOEfk87Ljgty1G7CpOaQs",
+	"SIN3Hpf1lyWMl6rtNnb3dpq7O43mUbPRatj//89sG1DTqqXGaYqle6Tqt6Gyons44KY9czjIw1q97EWq",
+	"VO07g+ptcDQEBtwsB0ctGiicKRzRzC4+CuSkZuh2ctba2qb7u5j9HwWUEBn4CuzyI572dDZ0LP9y5ITG",
+	"Cnz/tla9VKIvbb+5t5Kg8CHPMIhnv3l1lYmY8Qhjrj8SieRvoghzkKBPnPijF2FWFFowouWRbXOpTH7l",
+	"aXB9nqNkk4pcLJVxKCDASi9k7izyXfDzpD7HvO7AD7PMq4qwLV+yOxqBIC7tyO+f/sV9nb+nxyrZ7I68",
+	"YScXN/o8Dm9UrS6+L/JVjtGWP765/PE1vfpv2E1+X+RnucZlxXktLcWdivsaNJSRi0+dqTsPjrXC3Qwe",
+	"vVTwx8Iwq5uanE/ZWHks57h0s2JvB9UqnVqNNB5naUyGN61CCJOBoAiSgTY5Zf+7SFSZY+xbEe4eBbj8",
+	"DGiPHRB1UlJ7TS7TlJz8PGfUwDzz/ATu7DzV21Rxq1CUSvd8b3NFBmOJt2rMlky/xmrMhct0W71nQ55z",
+	"m6jmxak+Y6KBp7gi4LU3xA0xTsVaLgiY+9b9cCb3A9p4YSkv0O1gVfAJhsVQqI/CLAYXs1bEmJDHINX6",
+	"BOMAAls++CeKPBnfCogmA5Fi3EDc05l3UqArQppjVdivCcsCjfl58CG94j928fx2yDQCFw1lxhjgVQCV",
+	"+MFIg04HcHY8Q5CPZ/6DZ8Gbz1g+yIQZ6NS+gZUlDXt2rJ7t7OzM/Z9tLJ5wmbdzORSxbYm8Fc/AHK/T",
+	"xO5eMvZYBy6WJ9WqLzI7CJwYioYtco/nEIxBzhQILItYPNRK5jqTql+HLic8UyBf+HXFoXQzmcsuTwuv",
+	"kF1I+EkMRdYXqjstfntW+Hf82GFa4BVuJ2KUD+xb8Cf4tl2Yy7Ow7i0E/IyFRxi5VQ6J4WlaxC9EGAiZ",
+	"A96o/SjlOawFNvWs6AEGYuWocSbaGc9hiXmaRvOD1plz2z+zXU9sZ+gPp7BDu5QTqRI9iRhnqeWfGTMD",
+	"O3CsFX+L8Rw8/RAYNBwbSgeBVoosFe7K8dqpgmc/iFez44e4lcj95LxXEMJTwn3ACCAKWHnmhpLpIWuw",
+	"XLOmnQhGEM1ONvJThQUaaZ22xwqiKhK7QvaBXaiZg+frinjy49qBTzHUgb4FmMOFZ4NqeBuZQujIs2Lp",
+	"uSrymAY8QX8erX4Cqf49e2jcRR9pgPspbsQtF1EO7fmrXFgM6fDY4flObEv+JhWXcGaZOjzlqivaqZ6U",
+	"hmxnTb8BoYCAz45I9QTeQmSA8H7GqZ642xeXkVIWdu5iW9p5psedVMyNoCuz7ljmrJMJfoLuYD0SKtiK",
+	"ynYJKMe0IUTHjifcDB9Sgx7CLk/TDu/a6wpxzyJh3LChPbo+cr7qtijaR6UZ9Wcvv/ti0dASaU7cYlvt",
+	"ly5M6sZmhhjTjAdfGtbLBAUj96Q9m5A4U6TEQczQ2AjTcms+yuRjnotSIL+ldd+8d3j04OEftu/cexgv",
+	"uFm4qLg1PMuB+Idr6B8aT5d0j/XERGT2HJuI5dqeZ6m66RhibCh1zH/InsGL5b4mojPQ+qRNuqHtyYur",
+	"z2Zk19zBUZW90XB3MtEDf7bd0WqGEvR7rA4CrqYz2ljvRk5FLwezh5wBMB3I0UgkePmCAUHskn1WCg5v",
+	"NJwnu4gWPsUVPYaU+1fohg5inMu+39AEwLuQ1Ub6uef2Vjm3nLnWqjmOGyjjdi7NR1HNr3ut1dxtPMfi",
+	"Qg4aNuySmi9R1qALIjdUKJGUfQK/vF4r9bPXaKxtghmn4tX4kZ0VIlxxerKKvUVRIjImVgdSJiSXrbZl",
+	"ZFKByEr7VotV7ycOqxxxU2vtXbOzmhFTa61r9uE4RRTr3dKuYTuww12ROOgufBpsI1lnVjDmFPaaqIZX",
+	"uxiHbeU8rDhwQE6x4IxTsXVCb40x3gmtAlX2HE0wV57SxVrqdb4H0VXIjzJRhEr5ZACQanJg4T7VB6L7",
+	"Q67nWCQ5p4tsNKjlbmWp5f7qMaEWvnG+6jfU9XyGI3uaz3nxUdjy0S0freSj27t/ac7qDS7+WbzU41Sc",
+	"p4eaHMtiOMohLRIzR72e5rkYAfeAlozlfsi4uMScRqhHEaNsHROoeZaT1hlkFAPeTBF23RdYcK2vmVaU",
+	"4JcJ9vk46RcAB0pMKCW2zj6l3BsYsDTM3WtXyBZM1YkzYWGFb/u9C5unRDsc262ZKPowVtrH2TsL5GSg",
+	"AYHfR8eDTXt917wdeLVbPswvXprC59z4JuepiJd788cFIPJmum+vV1JAPQ8AfzRcEdyC0luz5LZES3cd",
+	"LQXUpIIEB98HT29upqe+ijCBLXfdaqnbGIOtWosxBpFjTpZLEk+9AG03jDWYd7l7xgYJsqoLOCVRAWoI",
+	"cEGWybm0IPbQq8CFWgxRbOBopezteqr77YRPTQX38SEOFeENswNMp64bUK8lDAjghQH/54/GIpsWVI2w",
+	"09e67K6c8PNoWe8OgZt2papzRwDD3ueAZD1mVbMKVHaVESBNrx6C+22N6X8InzxfIVrkEkNLljNTwjb9",
+	"7GktzEwEpoFspPS4M/WP7XwBNvF6VHBkCtubZ8kE4wSocnAy4c/F3OnqXOTebEQd8M0xuIjKrQHfemQ5",
+	"fFIasZUgl3PD1Zi+lS/beqLaftYULJiJIc9OivHizQ6WcjlXt7ThlAG6cgZ2LuR4wHAJv/IFWTRD06JM",
+	"fJB97azIq3t9f5cZ9nbhfrrWaDDzTtljAcIJiYjX93fre3ZNS2C25yQgrBPLRDR4G8x09mCmM8cxLWCQ",
+	"V5460vD8SkA7EPl2HX0cDse9BBXyyoipe75YGyiPmI+N4BIz+dTsgFywYf71EAoJ8CnjlJ1lry9CaQXg",
+	"gBBAPs93D4p2YKBnUvsc5Qh0MveoBj71AaLjZIJ1hFWyuwMrBia1dXW1g/LsL0tj27KWLWtZylrOI6R9",
+	"uYoJh2qrY251zM1cpwWlKpRKDw5x9lj2cYLAvpWa5V3eHTgjZxn8w8d4ISzXNELELBfzFQEHixzuVOSC",
+	"WCOPixXNgl1FDg8rCjRngLMLMVEQkayoygOlPXkXIqwoJgnH2wJD7pAnAuCdwLaKWB/ELNF2PHGYIpDY",
+	"dahtHxA+/LnuFIAjfWGO1dDHdM6B8skiBIuM8mSTJr+yPlbgKublz1wFAXq5TqCMGO47r4Izw6eGDfQE",
+	"ortcApjOEpeARvHMsVC5zKcx8/+E0oOlsGV4j3YzjlhM+wn/xB21/8TNtP+y2xlTbKIrCEmYx6UYUIqc",
+	"jCFyerZ2ZDlU0Z4X27Q7EfbfdCZ8cahyj/hhmBLV9h9Th2WoGYcwVg5X5SNJC1LA5rs3ywM+EVM/PdgV",
+	"902X56IP6Hbuu2Il6Bi7sceUURW73kHGsIfbTpj+ohNeOV94ZX5By8TA6KFAdNVAsqEG7Jltf647FW0U",
+	"x9w3QCwbXD65htiHmcBI1w6Kqgmf+tLPEBgZBNwPh3Z9UqkEE0+QUEcsybBVnTEsTeF7oJqQeHKhsbhV",
+	"DMxXjKR+nMeKG8EyrsAP9qwixBDsVEDmVjFTuTsJPimq1VZncTeVrZjCtmGvpcdPc2QnmG2pZlntc64W",
+	"GZt4N4fyb4W4EaCcNxubV2VYYIRys3NWKF/fFMhEadS+Xn3VuP37lQO/erHjFjRc5zAD6lcePKgtO82l",
+	"o28HuOezM9i9nKVffCow3XNFKdQe7gP85rTe4WpKAz4jewMh12LBMHqZHlabQZcUCDulfwr492NY0HWu",
+	"N+r462j6pFUiGaQWEU3wZAP+bGPdj5orMATQb+CAdcqT7vVc1edFihauffkrNVvABfU2ut8BFQjuTOl6",
+	"JbVW83q5LGut0fzm+9+6erT3wY1aqbpqrXlzt96o79av1y7CpGevwTomPTqTW5veGW169kxKk1uW+1gU",
+	"ASILbHwkSW1g5SuS9Jck3d52L33tU25pJuueaJj89kif6UgXkJYLDrFf6IWHuJRuW5XzQtv7ajNeHmvZ",
+	"rcQ5rLXoN8+S/8D+iRlGYHHOs2kbMSkhuSW6ug7SB03+VSWZ+Ll5UPFa67NHq4XvrLwcUc3IvuI5JKv6",
+	"uZFZdb0QmbMxRr/Yy+2UNHl3+Le5G1sDZAEg2PXUajUSuNDg6D678pT+NZO2UZU8UZDKLczfmwvz54x0",
+	"YD/yGM5k4cxED6uBrH0CFydiLD9WW05zuZxmm91weVB861LzQqBdS1Sl43AfCoSeH/zempH4jq5cSjB+",
+	"SFM2Fcr9ZZ4JtZ+/4iAory11v5qQ+S0l/NrL3Nsogdce7e785HRXj2thcMBBUGkb69565CMovA00GP3c",
+	"Rf3sCoOd7+jrb7HDea5lsfOz35rszmayK+rHLbLZ+aVezWg3e9p9Pb+JMq4eXOH1BreeNsL9AiWAoYic",
+	"S2b07xnxWGQ8DWorIgyabQyrERMAFwSiuG47UwwnmAjZH+QVAgiZFQm/5pWaFUcpl+pUCB3i6ge3P7oL",
+	"O4ozE8niDzuyPyNA1G7ft9tJTb0Lv2M7tdbeOqIRdnPZBsmKVdlcPIKF3CD7jpbrrBKPW8EVJR46p1sr",
+	"41aAKayMnnitSLRPF1+uPC0u2SqmRj+CranxDTY1OoTOlU2Nqx3DJbbGpedqy0TOgYlsDYiXaEBcl1Bv",
+	"akHEfs63fMe69kOn1F6K/TCgE5tK3+4uBlJ01VXdXV88vlzL4Zaubc2BW2n6bObAcxSosVj98uA799Ic",
+	"na8K8g0u+Kr3yDKC1yvQd9X7DwuznmWQ1nIr3Fy2JREXnnWmaNyWSen+0LZUXh8z7gwlZmQ7eWdcYUw8",
+	"zHUmsNyz701ngNBdZ+/pjHHFxBNpIBHMp8X1AjmHZ6IA6i4LOASKNraNp4JnAQDcEaU7lUt5syGXKudS",
+	"IfI8DQjT0ePiksaYdUSgbvQpyTt78/KOPYx1eLnt8szmhZ6PxyHN2FzkwanDfZwlgj6LPaJKa5hBsjPk",
+	"MsWlOhFiREMHg3Fge3Q077OnVBCM4uOhwVqr1ty72WjAfxpFIedaqzZu1p4/InjvGXNm0GQiVT/n6Umb",
+	"COJ37IgNV778GD36b2mq9S4kZBSd37Cd36jo3Aou3QHP23okFDzUB+/ebu7uwbDWEFtwtK8gTrNvOzgH",
+	"J2xfJKdJXUU+XJnmbgWvreC1gRlTe8jLbkHa1mIfS8SvK0/pnq9ky4RvtojTXy/TpNu0NY/MMtvjsnNw",
+	"nvLtqfotjWR7sC7dXrfRqYoW2u1AnxvxPChC6gSQWQlhVW79iRHZvTuo352nuviogph6K9JSZda99QYE",
+	"pgCkw3rqp5v9NjDljOokLeSSwBS31JsFpoA+4KTYjki16hvEsxYOnqVQz6AwlMnZkOddQM2OE8nT9igT",
+	"PfkkrrNDH5xCgwKcMqyZxRm+FjEz7g4YN+z3mlbc+b3roFoqFmeiDwARiejKRJhWiDdx2sjwW5fijx9F",
+	"TKRGVH2Ctffwmzq71yv6DkpYRUzmrCO6eiiMU2ehCVBnwb7Pcywk5xsLUAVwttA6orqB8lcaCui/Aipk",
+	"0jT9fOjrhXE60MCrjdPpcsUTPqOgugWyGmajsVuLasEJsQ8Lknwbv7dD6ONpvH0Ad8AerSXt3r4/1+qN",
+	"a0WzX/7df3zxb35di84l5hn7vfTAntnZruKqWGFFioW+v2R9LjnW2S3xqs4NPPnbyJ+tyhxE/jhyuCJX",
+	"XOKooO+uPC1u4UrashvBNvLnTVavkW+vEfmz0jFcpn0vO1dbLnMZXGZrarhMU8OalHzj0CDo53xDg+71",
+	"fCWikl5UVPrrSWzJqRtRqLtAacBcZEOpBKFCR1ZNwuLftlVanQ2CkJBuXVIQUkGyLj6JkQoMrUsILjkW",
+	"aUtpv97y/NZn9jUIVjovHYBgZHfMcLmJ9w6+dxtJw2p1bGZgiwtAxyLW6nKDnT4eaCXek2kustrXMTaq",
+	"vAnr2Khnt2Ir7F2ybXt2AxaauOd26hRlqtrUbfd+piUMkzJsFMQkcZWUbOIRG+iJeCyy0BotDZtkMs+F",
+	"Ckp02G8WC08z4NR17Dqus09cSFUpXFwoqFbZmTL0pkEwlzNduzYWWIfLd+KVGYlLb9Ze/vW//+0//M9f",
+	"/vofvvrLn7787g+//OVff/Wv/+Tlj/6nF3/xYxeV1MbVrQpO8lDdTuKLNqIPrzJDkw4AxKGvtiirSIkA",
+	"oRrVpGkbaJLQKpav5wriYPWan0EunN2I1cTDmQu7Nftupb6pC4EFgjlL0VFZDgn4xoxkmWB45elKQVRz",
+	"lHgbS/W1MfbOkp7N5ZFFxt2VTseWAb1+DGh7Ey/PInx+13BdKfg8TcMHzjzrTcG81xPdnE0GApxIVbxs",
+	"wo1VBPJbbGyEyzEQOfOEBLidHcMiW2wFhTknQf7Fv/k/Xv7bn2x6+15dKuiWCL7xUvi6ZHMrhZ/V9npe",
+	"NPpUifsKEMD1a7LOlGMtk8qHts2tLLaVxbay2OI4qzTVk/mbznLNOlCaL2dadQUb6kyc3/UXj+GjhQUm",
+	"4WcQgvBG68y0jtWx2vEl9+okgcUtxn1xRCtXOcmMXlaJyOqpnrQnPFNS9Yv6hfDUTGTeHUAj3ZTLIcu1",
+	"PmGcUcFCuwwaY5QnkAbri8aW2s8E5ORCM0kmHwvlihp29ThNQCwEwy9XCeuIPle2YftVnd2jOpFU8s4u",
+	"dkQ1o4vmqcRdPNOre9wK6yja/zEYZYCvQz3AOpbR9cUF665mrx20qxmIQ9MZg3rCVHgSq+7aQYJQTPZs",
+	"bCRoH0oFu3qRQZu8gzHZDm+5a3tQ6dQeL6iSnQ8yPe4PitqXSqTYsC8tWB9KY3CBES6xy4cCjgfW7lSa",
+	"+XfR9E+jn7KJyASzJ3KUuxzofCAUG+rHIrG7gAEYRVczPbsChXbhiqdUrLD80JUtpO0ogB31ULCETw0O",
+	"xrVoO+/JVBhf+zCCuqasqH/oNrESIRUvyUrOSbxuq9SYgzcvr4CfG5G7wDpjSwsMuhLQF1Qa8evmI4Uj",
+	"sI5rlOjuNnfnTP5Nfxd5Sit6AWXNqM7vQh55FJIYrQTeHczSAWLjk3M8gWKfWsrH05SI+BDwIuwQU0t8",
+	"gqQYV2QYOICvautqD8dF5V6cHZYgngyEiux/M+EacCWIkfBCecKiUjEmz3hyaN8gQlgNCf2xm8hrnXq3",
+	"aonHzhTw6Zu715oN/H9RjaYflNF3qxM8giPWTvi0JNbXohqt+YzAv3fUaLSaXpEYzrUHSgUcARdVlvLq",
+	"DkYp71qS6Y7mBVRr9Hu8DlUbFQdjS9nORNnAWGnvsr3glriUCZsrji7QRze19CMgdv7KbkDuwvLdO04l",
+	"XR6mdT/45Mh/cYHstqrD087pQZqycG6smNv2rJ7prC5Y1eI4hi8sDzJf8TReedqR32lbufH5OnXKqo7N",
+	"1mP8dfIYVx619U7aQm9VBWSCO2UbYya8K79zZL9fRamZq8Y0riC3H4/zhad401SAnlTSDOZw/b3R9J//",
+	"9MVPfv2Pv/rel7/85Yu/+PF/9dTyIzvK5y///P/87Y+/9+I/fe/ld38A5d1xwxHl6vBus9HYt3sjc6iN",
+	"/ZsvfhB8+5svfvji539L366RXVA1+3OPOTvLUJYbWq28JpLi6G6D8reOoY3CswTKiJUEEdEDO2MjlTCG",
+	"WQrGtKqsPrQGwZzjzfqxyB5LMVmoGX8yD2XYp3H3ZH+cCReUK31wMCq67lfQm3M21CZn+xQEbJhOk4iK",
+	"uUC1FpXYbtx7zYZ7sc7i9+8esfKgTZ4JPozJOAu6t1WXUYpGk/W80vu+yB+4yV6ALrrMMTRf+x/tx20w",
+	"6hr3UKeJMHl7wmXepunXWrv1q1Etc+J7j0tQLRv1fbTpNXcb9gVt+UyzebO+a08YrqZ9X+m8bcWyKZjv",
+	"6F83i3fawQufPXUsE7Id2HWEJoLZ14xMyZYJH6J7Dj1m14HTgYITDnHPrs5IqMROVNkT1twtHkBhuVpr",
+	"L6qNMm1PqVT9Wmu/EXkt106t0Wg8P5sK7Lb8NJpOp3WrRpwpDmmOKkjDhnpYdnafptjO4mLN0Sxy1ex8",
+	"Rw87Uuz4k1ed0AAcW2SPRYZRRTAoLPQk0h55VMArxxkWOrT0S5ogfkgaZngP/FddnqaWTEFlCzmsoDMP",
+	"cXRHMKoLIDTFZXjoXFZsl+FaoJmhDt3Sb23I76q1ds92j6iv1WE+/QBwTNuLtfHFoqUHUzPaqCfAN1PB",
+	"jWAZV8xS/9Xv10JZAEupLbUSPcRXVnGTYWsXn7m3uGtAtAJ/2DInmOdnq3Z8MBrdS76eLi7YvnWMwXQk",
+	"tmaSy7XG4bIv9IPRrmyGZAcfs1TkBmI9IMohEakEEuOu6VuGEbPwHjHQQHIN/y4hLFj+WcZ8yxlQLAJt",
+	"O1YlQJgBN0xpGobuQSCInqg6+8h16HBj8BVqqq8dQh244hKnM9SP1bE6GGrV9w47+sXpFz7HsA8BUiZn",
+	"sdFZHoNmMjYiqbO7vDvApEQ7GqxHwhL5WCYisbICdDseOk8dvmBX5lhhHx4vHmRpGNOnXIIX3q9jT0N0",
+	"EOQvjrNMqDwoXimsaocTlobxJBFJ5KJvmIYdEhBzYT/3TQLUekf0XJoPyjnHiiszgRXQiJUnlVe8EOsC",
+	"nA1saJW1ioAIzI8EYvFqsfOslOUy1k+rdEmL0qZIhCHPToTdgEU6y/Oolk+AQ2SJObX1eXCKmf4ei8wr",
+	"4bNdZtqepKzdrG1WGQh24rUpm7kuQsfyhYIzDy02l6yavbC1ltUOc56PTa1Vg483rTR0VmEY92O1cEyY",
+	"4DYjc2vyK4D4MqKsq/DzU6T1K0/dBZrxnZUP5BwzwiIdmtJlhlwq+zO22SoMc8BU+NBzfIcV634PCHQZ",
+	"RnaGSbODXi6yCc8SEwDE6WzFKpEQ59gRjgvOK93oXHIca+sM/No4Aze5CotTRZcdgC03fM244famXV56",
+	"6DrXbEOsQDgGr7SIKKpPl4LeVxCaTVUb3euVUfv8Ve71gkr9pXc2KboPI31NaopuaeUbpzlsowte+7TT",
+	"c9E2Ap9yZZjAAVi+sJYj0FQegHRRYQjn5ff0vzA2ksVe8SqP2ofS5IfU/yqeB9dPUWSC7v4CD4D7cbUr",
+	"jCM5xI++ll4AnME6bgC3+1sn3pnM+t4wvTC/BZd5wxI1Ok2tEs9HI0yC7EuTgweWj3M95Lns8jSdAlgy",
+	"LyvoHjJP2hk/5imEpqf20BryhntEjgEfjYRyMpfLNYv/aCzGou46bY/VidIT1aYpQcUY3euBRVr2WLMR",
+	"NRoNO1TDBvyxCEebD8TQiPSxMIuQ+w6dQ+9Vmqa75FgP5DPKc4XUOSsRQWpgqzbI8xHApEa1IkuW8uuC",
+	"ZFr8zJOlj0mKWWZMzuVQtL+DlUoPjORXDi3RH3AJp49qmAYDdNvbHhoI0LEDgE2G8AmRYZ7K1UbjuR/G",
+	"kSvtyrQiy45IewuN6s/XI6OXbNTmeS6GIzvd3cbV3ajGH4vMCpiuI1iXfdgYv5cYm+Wi7lo13MiuVj3Z",
+	"r7WePod/m7EVvNy7q2AQzO+ENC4SC6OTpWnjJXUP6Djx0cieJMGNKMLEsOfqzYzgr4EeZ760rsjaGOtS",
+	"eqJVPvB5R+FRpdbDs4qPTjskkNDkaeLSFdGqPVZQTLnWqmF4GJwAn1plhFBLWzCiPxQqbxv5HVF8NH9K",
+	"4Wm+vCnZV76Jag2CZP92BmgPjfrNm8vuY1TLdc5TQpzYbew1V8aUgJhu2MvmfiOq4T42dyE3F3awEdVo",
+	"62y7z88PpNzd0dXUFQqz2Ho6tuqH93T40JuVRJzTtI8rT/11XurtOHBijQ84AGRiwN/gzgfCulxZeaZw",
+	"K9yy0gxEAOBNZ7lmcSZyy5NiJpXJBV/oe/Ayybay0ZvrrQiP1SqFjVY67YvdGUvP1FYQ2gpCW0HodReE",
+	"tk6uy3NyrSdsbOjmwqNwvn6uAx/p5+0vYFwwrJfpIZYU5iZHUK06O1DIeIoEBfwcraxEr9f2njnAq8tw",
+	"nwWM7cL8ZybVE5EtNn9cBV4TUIjnUW2sgHHMpNFWMBNgDWtbOy7VDbdl8VsWv2Xx/5RtHVvf7Gvvm704",
+	"+8gVT9SfnknCqXY2DVE8QcQzoETGZX1nJvdiRjeXj3leFkxaXqhRnoKi6AFShdKAjmqlDwW2GAceytNU",
+	"T0yAEQ/yyQQgQYf8RIR9MCX6PJePXaWp3d0KVxK08i6t0iv1JXV1lokurm2YhwAjrLV2dhu29SHPTixL",
+	"xNV0fiCSFDGfQY/YeFTZBnmkfCtSPdayK1izsb+7jtuG1gsX77JEmcCvtmvZQsfeIbwM0ewMVwWAvu7E",
+	"CpmEPP9UKWDBCp6J93wokr7I7q5SEDSFV5nYVgPdsp+N2c8R0AkMvwfKU6KdgPVxgYwJj/AmkUQ+BsEI",
+	"QQFEBjCUS7mKoBvjJ7IqhgDicXAMrzHy5TqUY9UwnoB4yG1W7yvBg3SWmuCSveVlnLMGBm0q5lVcWwLa",
+	"XYQFAM4JeucibBc0uac1I4xV79oySQWp8abW2r9hVVT6acifgMJvaq3mtRvPPXQrNNTL0ThgIIoXAWC9",
+	"jUGIEf0GkTh996Jt3cOgticysfomqKV2SzqpMCPEbgW+r5XMNcBet54u1YoB2KebSQjEKswZ1+zM4Tcx",
+	"FFnfipTFj80b/lcSRIrf9iBOBwKvQMrPpM5kPoUFKYMI7V1D4a86OMvD4SGNRqifNi5dMEp7oIcm2Nv2",
+	"UJu8XSTa4h6Wfgyhqap+L4V04+/BNHzDN4LH5SavBr+UG2ui9JWMU5G0IRG9tHLehGLmptG8Nvtjuc/5",
+	"32d6vvb8rLYIvFqnAtG5K7iNyzyT5yBNC/Btn8kvoW5YV2yCP+6BH8t7dljqZK2CaNL4AVmtGc6zgzWi",
+	"DP+e1Xc9bBpAGhQfn4hRDoGfCkHWC8u9FbTQOWBply/qwHSKKOJKTBiok/OS1MfjMhfYVP81Oc8e8zn9",
+	"dxXKdq3RWM8Oj8O9XP11y8627GzLztZkZ6+rXWNrdTib0dsUHGM1vrrEuICfXXnqimo8X0VhuU0vX0ye",
+	"+JaULCclZ6Ikbuu2gvGlwXl6wZhgwHz9mvMSlNcyWrgDcCrAeuVl31g+RfDbUrjJMuFirzEjkvIkkVji",
+	"6OPMDjWXwospQ/4kfOiqbpWe+fpaGit2XVom95aavXbUbCsXvdly0SyhPQc5Kee5NLnsLk7fvo3+fF/U",
+	"Ds0AvrgYws7mWp9A9qgdnhEZRBBmlE6Kf/Z0xgRYHtBlEzm4+oiM3ZFPv0BE+4zpcd7VQ1E/VrOo8eIJ",
+	"7+Yh2HLExiMHMAUBkTDYOjtgIy1VDpVFwbyivT3DIUzitFqMw1yQeUnDEGs6F8mxIhjFoUwUwD/aBcCM",
+	"ESi0BqCWGPQQfMa0gtVI+JSqstkfu10hEvwR8P3Fk7yOBVc/QpUfpgcmGbtgu1AlKmKg9cOTm3v0CMpH",
+	"waI+FlmdPUTnwZBDwU9uYHdu4VsBdv5UcADGDPqD3bTN8yyA7/rk6Had3YGvw8elxN7CIFD31oC4zuJe",
+	"pocxNBznGsE0JzIRimpxjtOUmVyMcBwHiiEmJUSW+nIAmAUMm2da6BOB85ah2Qpzd3piAsk7cMAgLCSG",
+	"2D87iKHORBt/irFunj2zQ3tg7IBS0cvtAYMxfCyyrlC5TGn9YzVO05jJHlMaT8WEGzYU3IwzV920iHp1",
+	"Y+bMcrWBvQxsIPsDxB+tdFdC7MkcJDrPizoJh/5mso7oS1VY5SisrchgykuQ5FWonQ8FT4oGT0NKsJcN",
+	"+gTgN9p0WHeoAkNiQRhB0SiFdM7jKNgDsbTIjuVJEJaR8Fzs2MO0SmlTO1BhtyIY4i2m9MTuHFY9dNu8",
+	"YGB5Gdt582GkUAkVzykc2oWIEmJU6tLVMW9hRGNUE2o8tDSbwhoj9zzhU0vcy6OxxN5+sPOYZ7YHoPaH",
+	"uRh95L62f3wTW7D/vGNbqZjDwRyZxkU14laJpvfQvpwP7NFYdZU709KU3QwL3O+icIkPLigB/EAVC8sK",
+	"VlyBd6e3fdvvTm/71t+d+vDyd6cEKnyEHbw7feC6WIQd7quAhqjldXabp2llIZT9xh4sJ3dB+QoM5RcP",
+	"ck54v3bDCqCT+ERMYyiDrYRIDIs703jRcE7E9KJK/85fHaCdjoZrlol8nKk5hGZ4i+orOx941dCB/lff",
+	"sN0GqFRyaI+fmwf95ccqVS76Iqs9v5CypEAIHels7uw1jprXAlCrgmVhpDX987OnsCMu6B6ZIjwOQtnm",
+	"Wuty1RUpFFzZjWqQIGL/3dzdswNCWG940Gw0o1oyRn7RHl1t1FqN+o393fDhzau11l69sb9Xeniz1rpR",
+	"v3Yz8pVdbtg1o8qnvtpLkxTsMZSnKRQniOS+GtW8yISFXSim3IpJULimEdXGKhzvLrkJaKTN5nX3wI6y",
+	"WW9e3/cPbtZa+/X9q9egDo3OeYpm/e3SBEtj1wb4kvf8LI3fnwme9CfujJ4AL54cwqk/XfO1b61AJrah",
+	"TJdYjoQnbIJi6WgE8r5UKE2gNIOKDIDW8+maBW2r1ddM8OHS0t2kW/Q15LSxsZXyMdwK2DbrptoIw2QO",
+	"rLGrlZEmVHfZ23EunuRX4K8dKi/2Tgt1ttjVSItbs9J8RW0y/7JVz751+OB+ZFUHrC+EnnXnvd+dw+QH",
+	"JCTn+4euO1NBvZKv31U8YzhIOx/DLOOxElr89Jgqdh3XWsc1MxjniZ6o49rzOJr9Edfd/lQkAIID2naB",
+	"NQfygThWjGWu2IEPF3BjBDSnmXbt/KFVVJtjmmOMaqAVnSztoyVoXvVrYAZ6UoKGUwpD4tlEZydY5iEo",
+	"5cRTo3ExOC0FVcWxp0hkLOcnAtVjzNdXbM93heJaYTyg73106YkQI4SBoBWxDP1YQTl3kIiTVNjvYClC",
+	"fXa3QW2R/aSQFAc87eEK+moReTiZVE9MxCYD2R1gwTz2R2Oe5VBK6VjFHx18u337wf37d28f3Xtw/zCG",
+	"hW9a5RkFd8iYoFSHmywmS3c917o9HHcHcZ0dmJPlp9UezCqt8hAmFFTOW6pVHtIS4+bjfBaf3lusgY+k",
+	"s7LkPoUEdmdhzR60785Iryjl3bi2X5L6GhtJfXPkoCT21eCXFnPLd6zsFWyxp8c1nsM1qMo8OK5Fx4ES",
+	"cEwpBcdYO++41np6HBbMO7as/vlz2JNinrPSdiXfRKq29X6dWzE73udS4Z22/wIrKJ7pHUPkzC74ORa5",
+	"s2di53PdWWyz/ZbuzBgSySBo/zemqKG6iwOKZwx7Bsxl1dHxR9yc2NZf5/j45SqYzMWQlCfKq3Ii+IrQ",
+	"w+6dUqpRAtLy3tVC3m9EtZ5Mc0xnmAc+fh75wsyLemva3j7XHchDulrkF1E+7okcjUiD8Sm5vtazfabt",
+	"7zBM/AL0n1pr77pdV0hJ7uI6u1znM4jvdC7WQQ6FE7ylQ2fKG7BruDA1YNVqfwtTOc0JyyeyK8L8TRIg",
+	"XK0urO5FgijJ2mVjOzmIoAF7HZgRqehCOucEZSGl0ZxICRDYGzJy192xysRI8LzUECl93NUYi7E5vJ9W",
+	"+vtcd+rsXq+qc2eTo6qUWMhLReE0ZCWOxbGKbbPQYZuE3dhHxlJzlsqKLNNZPRzY7Dyd3Pq57qAka7Ul",
+	"TLfqnvQzqyVGzOihYIOxSny9THB7BRG5TrVBMYmzTJicZ6TPBOgfbiN4Pr8gIoEyyccqd+PhxmW0u8Gj",
+	"x8NEqNA5wVYDoMgBeUlAhrXUSBQyM/e1zZDggs8OxFJpGFGxFuRtxWiXsbQkPlbgPyLSDI/gYOBnSrOx",
+	"SjR5WGb31rm7rBQMbiSYeghUgnrEWIH1Ou5abTWJnWRu5++Tg9mBd5414LqxbKyKLVhcI40o4qtOH54F",
+	"oq1gesvYFDBg9E989EGr0Wg0kax/rjunNUt9711fv4cgl7aU0GxPpVVb10lLpn24KDjZBctcFTLDkV/3",
+	"eGpEsDzVjLdijddo0398/jJOY2URp3pnS1IPCiYVMs6CfQ/EnhCJJBuDr/IUqWfBQq97kj5OuVq92DGQ",
+	"niJ1wtIWiVEcAYndIqNu430g3gf4H9MZo+saVHYG9yJdt7VlvOKnAhvJh8LtX32+RMm88hSv59IA6oLZ",
+	"XUCGzHlTsN3GxlraQno1o5M11yZO56F9nUaVLE/YukMuGXrQUnwXMdfjGUZMbKalrSVHfkt37iVVGdzz",
+	"N/uKPZjrowG5Hhbpj0fzSoddDKs5OlBDSGr0LgO7TLJQWrzKYfUL+2WB2Qx+CJ4CUNwSyEGrqSmdt+kK",
+	"VoAOHuZ6tCVeW+K1RcI+K7WzNwnJ3QbErZpIrRCdvAQSxsdYdn0EcxhiecvBwVD4Vl/kM29b2WsJWIw9",
+	"t6WgyvOPFoJ73gYaCrBUgQvIPW3uFo8BLtL9sBfVRpm2C21/oodXC8BG931jd/+8IjfW1Ip8cAAYjLam",
+	"4M3VBrBk4Zp2prScZ4+u8HdwbHak6umFCoC7CWNzz7527jdhzpf84u//9MV/+JOvfvBnNceq2viRNwq0",
+	"Xamku/fv3Lv/fm0+9BAb+PLv/uNsG825Nh4+uH338LC6mZff/cGLv/ir2TZ2Z9s4/OS2baNyHP/vb//L",
+	"T2Yb2Jtt4L2Dex/evQPS1hnvKu7SaXe1p8cZnqQzOGneVKgmWJxEd8dDoXIUY+06beDjNUIly1y9YjhK",
+	"ORYyqbx64JOllyqcspUx7/T6bLBxEOR79WwxvpWBGV2hxKL+ru2ff3/rlW50axgWb6yKrHZL7VSaIhAc",
+	"Um/GRriQRPC6hxIEk6qbjhNwzp5zDPjXDZvOrfY67mK/9FtB4YwEzC3kQsdxsdSb+Y19Fz6ZjidWYXel",
+	"JGO8nFD5EYCAxaJyju6gvFovWm+cpjOeGLrTsBxdzEtJueqPkS9/Z2AHPM5G2tg/v/rff/ni1//y5b/6",
+	"2Yvv//B3X/zxV//6T373f3/vt3/zx1/9uz+Gqy4g0jrVfdDzEXS99tV/+MWXf/8/vvjTv37x/b+rBRp5",
+	"kvEebJYj434itZf//Kdh2y//t795aqWJ5//4q+999Zc/ffndnz+1pOZ5+DHRHhxhOKqQS9DYdkA0iWp5",
+	"xpVJib1BPk+tVfumSFPNsIOITS2DtK/bLcZBkKdFOinPL+a5TqT45qc/fvlv/2Et9w41dcmFJ8Oz9Gh1",
+	"kOImVEbA2+Py6eZOYMq7YqBThD76rEb7B0v16AwHVKjEFV7PBE8pT+6Uc0tDjS52vy/k4K5bE/6M9jB/",
+	"DlcrOOBlxK0TcetE9OUV84JzrsnWFyohV56SF3BRccWPHNYy4u+LTLAM8i2J92MYkpMNIJY+HwiZsVw8",
+	"yTFfgS4RRq9S8UX8VuYt9ljLcG6u8GLEcg1Z751U2H+mWp+w8QhTUSYQj6vyRdUZAxHjDazP+KaWW9z8",
+	"eC+uqXjKSdhy+S2Xf124/JbaXJ4D/yykZl2l9fxKB95icXgRCI7Fk6GYZQIIB0YYUZuZAK4NYbWxJzwx",
+	"EwqwYCFxUxr8d4mXc1Mo9RD4Cyw7dt9D3/RlEt8KWbizEECkMLwOEwHnkMzNscJoYg814Vqps4OiS2hk",
+	"yKfQSk/7gONRJiAHRyuxJErAjaU+ybTqt6nRWy6EuwfrHh8rgJcI8/SGfAqhz4U4wjLxWIoJyDYGEgWt",
+	"aGMiNlapMJDNBrmCEJ4OmnzrlDFJ1cY24zo7OFZWAgqowSqzwk9ijJWmsPd4ljzHEYsdY7H/Lp8dnbHY",
+	"Ev4YyinZsQP0MxV0ZBVyn70MI0u3ZqW8inhpLPxY4r6bWmr4aJTpx6K6/CPxJqCzeIrKJSALRgvhtKj+",
+	"T3SWnGau8OzJ8zNkNP/4q+99+Yu/fPHdP/vdv/irF3/2py9/9Ocv/+V3F3GoU3hTWI1ybSZzqdUlt6LO",
+	"VtT5p2DQ2Baxer1hEyMSWwKp5QLtIldGyKbXD6NcGkP5qcsLo7IOIAxRuq7n8Ow+ZZZJn1GASXSESmYf",
+	"D0T3RAAIITgmPdaia2s6qqrigHM6K2uGSskzpLyE79WqleBTSW42BYOpNXf39q9eK5ylL3717778uz+v",
+	"bcAKcUqXbeQf8Ix38UTs7kZFY7XffPGDkMH85osfzvMOnLznHTT3tdljAC50/sTdr+tyGu96erNI+5ZS",
+	"b4wYBOVdA30Q9BgDdwlry5hzp9S5QEp7jmT6EOJ5TEBXUQG2XcUO5ScCg7Ql5CXy/ZbVnZ0EiroykPlb",
+	"WIOfszPofOyhHoOnH9N+sHHZVzz3ULoe2hU5zAxfcMEtcRGdEkesM2WEqhdAKb1VFSMrTP7KffiLshPP",
+	"iQVFVFEdo1vti3s3Gg34T2N9OmpX7JKZU08qnrbPhyU57agRAXQNZBrgv6yS0dxtNNuN5jff/9buH+x/",
+	"2vjDG//dtX/2wd5HV+9f//jmw+ZR7ex12k/jP4i1B7GyW/Viy7Q2y3QQCr2QJvfksuznvEA1wzlIF2ZE",
+	"QHU3hxE94M5Q+yQPTMeelQx4EkDiKfEEbKWoPORyKFKpqOqvm6gzgs7gUEt0tJaWYQGCEPX9B24ibwCS",
+	"0MY5XbMSfLXJ6WwGpo1tRIGKcAGAQeVjsE4kqL8CW1fY5Ye++wANoAruZJ5DKOn6wvgcpRwb+HxJqPwn",
+	"8MbXvra3ncY6NwYXZhs3fabTD4u48KDjEq8YL10V6mz39GylqIQqe6r4aITytxmatv2j0WjC2TcGvVo1",
+	"vpNq1d/xT6JaplOE0YS0FDsp0nZQx2nSwkD2StjXSo26pJegWTM1uRi2+TqBunalLllF4qlVkLxfi+B2",
+	"FixwSdd06PMrOsJM2zm4fS/lLcn1qO3KXYEhbxVPTsU+np8FELdjNdeOHcg2TnWrRhVxqmNTwrNZgYxW",
+	"s/0rT90hXwpU46nslkC85gRiK9dfXojb+pdwXRH6E3fAzi3Arc4OFBPDUT5lMd6zmI1VRxLwu1B4mNCW",
+	"QdXuEfpd9HoCq8cB9j6YMKTxiOsqcWXz84n2yPBaefxLAJjv6YxB4RAX9cRlXmefgtWfLk6McKLUN9AU",
+	"QOpMpw5XH2ArTC7TlCw1PHcKVohWKfMlNn8XhWVynooKhBuMrjqzdLkgYqogRiB6PQ/FywXiIYagzQiJ",
+	"a4p/lxrQtKXt/2SEv63R/XWP6XGRPDpz4T0XIkNeORHT5aakD+wLF2jj+UBMTzPx2Mt18PE9BmPdCk2X",
+	"bwx1i4/GUHt4yvahyKe8Y3mFbiZy3K1LFLYqAxaoTqA0Du0cwhJcpR1hB7koJ/8DMT1LIJhjRZlOxoiO",
+	"tzKz+UBMLztua/XgZazQB1vYdo1G1bM9A7+9LyawCqtxXDumLcPdMtyNGC6cIcaVo3IXwWFPTSk+QlrE",
+	"TK5HBqokSNW/CNVtQXawI3bbxOCvR2Lwhqd1cw4bre2r7PI07fDuibnyFKsdt5WGO1DNqd/TmQfCp9oo",
+	"sWsidhVDsKG3DIu7WvVkP2aJ6EklsA4LVNXliTeqRPg0RNiHtCnMWJOJULnMpxGW4KDKc1QTJWfiyUh0",
+	"c0NV6w9YJrpCjiA3b2i1cpFQNRXf+FsmRH4sgoAjqI3lbCGuHZ5l0g6Fiu4HBVmodr+dKxQfpFJ2MIYR",
+	"MjzXSAEhDIHxUGHwE2UXAVQGiNygovJWlisVhGcHaHlyohtXU1b60k41E59D2RRo+cgZqywpynVmlwBH",
+	"jzmLGWAUWLKz14CK/KUxz3wJBVXmljbJAH2XStK7YBxccEgrJLp3fReL+WMLUBHmagMCNI2fEFxquzu6",
+	"5z7jvkBnb5xBhqAZdwf0XS/TQ6SUPEkyYRArdX/3JkwJ987ktLl2Z7AtrIxNqaBhn3a10ejlsgQjJp7Y",
+	"f7noKX/AD0FkhgJlkD8J5Rqb11hnClGteDa1Sqe2Wwh8Z3gBqBCvgcKZVUmHR/xE3KZe1g4IwCri9/Up",
+	"ManfuPKNcm3Ap8e1oenL5LjWYlAI8Gqzuds8rkXsmCIn8Zc7dz+89wcP7xzXnleXp+9IxQE6rqLk37pC",
+	"MQ1yzV4WFlr11ltPWohgbCqIrs0K15b43gxWKLpjNAt+9qgcYd8V8jFgqUgI8CaiQtea+30KGCZykwUs",
+	"czTupLJblvCUzn3otFkqzhUl9IURrPQdHh0kDFYkAzrhK3UD55MZS0QyHqHS3eWKdcCITrUXoWIrBBmg",
+	"ZR1HQSZ3CHCc70/mzBfZXiQE3i9NbyWQzY78DsaVz17IVRW9d+V3juz3gO8onoxSUE7JKryoR5mYpR1S",
+	"xGJwx6XKr+3X5uugQqX8e/h6s0FVU93f/nWeZXy6GIMT11Jnq8N+zlKaRxeTi6X6gHN/NlUcLZLJ6qDX",
+	"Ds6ofFu2UVlnlPnnL7busc7YWPHXMN35HLhPQd3Ky78MnjcAC5rJygQ3HwFFRAAvAaF2pstVWPO50SiP",
+	"rM4OtSW5KLtN2UCnCesJlKzFkOSbGJJ1sJKz0orK/Dk34WNhBaQgGjeeJXtGUIT2KeTuFhQLdOj59BUl",
+	"A1lFgFxZdQbGwlKJ6FLLoMTHLBP5OFPY84hPU80TX/YqE105knZnq4PCz0ZhN6CoiylotcS1iE4uassS",
+	"GSXStZF8K6y0M7uo0eQxEpmBPKWq3u2Gzk7lNC/evTvnBqYc7mYIqPx1C7MN57FOuO2WwJ+jn6W0mAvD",
+	"b1cn6h5sfZFr5DbVj7VUPWyWaSpXQXc78rk+3JyAKgy/4sVEQ40jgz1pFWGy1fjkG7KGOFZ1rCAJ/1gd",
+	"q298444Vc92xrX/jG6HBoDwoKt3NhyKoguIfxSAvt0/ENIYasW7wJWqNlX0tpzlWziRjxGOR8dRZWQzZ",
+	"ZZzplQxRYes9X1QXHWE6QwuLZ8VQCT1iHZFq1QdKRh8cq3BKtAJHcijsxJHXAr/Lxqqdy6GgwJqhgx0C",
+	"g4JQENKD+qf9lr7EZWujTcLgp9PgEyjfTnBOanqs6EVXTjdN2UjoUSqQ9XaEUJZpdgciicLUqXBPJFWo",
+	"opm8x2U6zoTBbcTzwSYDbRUYpXOrw1CLrMdlahhPgevT8cJAnxZT2tlfIqhyM1Z5NrWriFaQMFsXzTLH",
+	"ym22r8VrNTuSK4o8YMbTfKDH/UFR/yZzbQTnBZQKg/lh95zNjtK9nEHKznw4Atsh/o7Fol01XbglMd0K",
+	"wAEbpbb5mTONqzAZCIUQWnIIU3OloXPxBNG+OoICwCSZnsKrFSdS9XOeniB81UR0BzyPIc7KyljiCZKp",
+	"tgRorAW+zlPkkssEIc91Wo6pInHFqmfNqBCHWo3ISR9A9twyWKLor2utVWu07YdtzAiADSkcnvbuocPz",
+	"6k7jxk6jyZqN1m7DxTHp7H4pBRpzfd2zX/zlyy9+8vK7P3jx339/58tf/PXL//KTF3/2BWAOoVSCNnnb",
+	"73i39miNwK9wMy7ZDwzXGZY2SPojEa9VLDGtMDQeBHG5em2fPa3hZa61ai//8mdf/vJnX/7iFy9+9NPf",
+	"/s1PfvfFv/7dH/8vL//2xy9/9OcvfvSfX/zbL2p+waxAtwunJ7wlbfI7zxRxc/nX4HI4i6M5PPkf8eRU",
+	"9CY9zu0dneWS22j/rTvZkhs4T1PHSysEgw019EVWyCvQqFnsVztQ2C8FS5h5PSt2BCuOLLseBlgXrDvQ",
+	"2ggDvBRtlKZK3SaZwV6MYzXSUuWpMGX3z+wgyG1dau0WgTYpnQhU/5QQCWJuZhifErO3jRAgXE3ewdho",
+	"2/CxCsStQEQg3wlE/ZC6D25SOy6d5YbJHLh8KNLNYoIUr6IUFZG7CywVKACADEpyH1X3BBe8UIntaijB",
+	"0EzOpbArmhh5GWNAkKColrhFayMMYpaAA61DQVaxVDKXlkfF4AOL7Zq1E61E+B3YKPxR9Lnv9l1TZ/dx",
+	"ceFLqUxOMsIOiy3xyNtWaIlbNH7jGrrWiNj+1YjtNSLWvArTbTAnTZI/ECijFU6gIRPX2UO/CKQejPis",
+	"Q/JYMXakNcinDD/0nrfCuuh4PnRMQ0I/3e4tDIdHiWzIpZKq7xoiIZMOHWxVvVhyVz8UIEHtA95ROhvy",
+	"tHITcI9hb6kvmpoDGePmJNgU2uP5lQTJD6XqRGBkPD8RisVD/qSdkGsvdmuLvaIcjxg2sZUY9ThvY7v+",
+	"TbuQociOCe9ujtX7jti1pY6DKfj1aS2Ztn1z4aGyCsKDLME9RJpl9YQjcHRDVAtVcaRTi6/Yl61+Cqqn",
+	"/QdpK3iFaEXAuQpfDe3hwtOTiKzlXPdETggk383FIRDZq42rCuJ7MS30tWATIG3Dy4R4FFIkA2uitP8W",
+	"BXVS0DzqLwwd5qaS0ppVduEKCJ3WCzY34aGKi7QW6ZbVttwlgg16EORb2JPSEX2pTHFUgmkraHtux5Gt",
+	"LRmqX2s/BB8nEIBD2WsZB5V748CZP7NMdv8jhxNFHYMJt9StNH6ReQ6fmzIBxgMTTBjOlZswsxMOSV/I",
+	"MgF3MB8ItcjJfpeY+ytUnUJqU67jtEBPQoGkVf4QXGKeCtRa1xpRLbzNtdaNGzd2S9qU/ZnUot/+f3/y",
+	"8hc/+OrH/+m3/+k/rKowFXtYUsaOQBlrNRq/17jRajRqAdQS6oJl8ldr7TXmlC8QnIotXWtVgs+oDWel",
+	"B+tMONbdo+Y+Rsr6seLXStdaNzEXzK/WSmsyM9Wz6pRwOr+eymSVPnj99dEHK6RhQAZ3scmQwJE4zW2r",
+	"IG6hIO0EGXdqWVlFREEnA1mH9BUQ1s9ba3T3ZZHWeJsCCxe4V63cLpUbZYyhTyKhmgLCxLcC7MQorCUQ",
+	"uHe9XTvXwKjrDJ1orGmf7Ht9E1H1J1zmwIO5OTG3qAo0DobCQsHN7MAehQKhKxN5JkXRdINEgpJdXelJ",
+	"y3ZZaFmyN2/tRk3WREykRjg100vyGueEdu7Cdj7rs3YBm5uH6txVyay1dnOJwYcdVVhc7UmyzOdRaHTd",
+	"LUjt3oYmzbsquXxUYoyEuXrJkTDUcZWj9HVlBFu6vjFaImW/IaHRvQsN2FlI2F2iySJgkPAm1jYs3HMp",
+	"gQjryF3bDJTLRtIocUYX/eRcIzMxAmcLXwhOuhEGk/kXB97edcyd3i1sufpECjBjo/0GeP1kIDIRg/Ob",
+	"3vcX12NqTMGQUMrE8iYrsueaibctLEvLWhR2e0jTmruNc1NbONIF8VHFJEsxTQ6uwalaFOzV0ToVXJ1z",
+	"OOoZ+O0drZaqX4eyr6yGNbbHZSB4QrCIhyLfuQ0bPn9A7lCsdHEoSkszlwKwjWramCHKvqK9KQLu8aQv",
+	"v/gEAuLDlypDUw/w1pGfiuz76FjpZgJSu3hqIpZr7ULqrZoiM2GcrVCN03T+Tr4v8uJCnj/GCqGpoNWi",
+	"Cq29GGSYin2jlIrtRwwL1xf5g8cig6ossFpH3JzUoloqDfwTCC0BrMCilrBSMrg3bd1rwwDOCk0OK3dq",
+	"3jZs2uZc+027KXwKGmTgd5XmzNdmcZrlRHQghpNYiE8srrNDkYekkQz92L1LQ7N7Ya9XF0zj6InyB5Kl",
+	"8gRD1YNbCD7SoRHpY2HqBZgEhYUZSyekqrNPM636zEElGYzQQq4KaTJB2DZedB+zl2hyoB4VQy8FnUGu",
+	"Ji6DcwJkegKOYHAZytwHHBNrBwX97fibeT56oNJpHLH4kA/FoczF7x/mmezm8Tt1Zu8dO/rwMIK8vIx1",
+	"xEACaPoo00+mYBs5evjJ4dHdO+2PHz749r27h+QcMXxqWPztnfd0NuFZIpKdjzOd6xYb5PnIxM7FbO9o",
+	"wuJ2+5va5Lj1bdoO8NjZbuND0R1nIp5B0iq+Ln/mcy4xZM2XlCT4Lqy8BD5sU9pqn+5K6zscm5yhuEcJ",
+	"Vr6chl9Fd2TcYtvhGj5lUsGod94TeXewY9cUg9ceZLIvVVz2UTlMsD0Wu1TYbqaNaRv7XZDr7o90fPvB",
+	"w8P2g4f33r93/zDG/e7pzPY+ynQ/4y4jHvZeCQmnCQUIdHoeEL0hD2xflxN1cQloJZ2kCXYl9D/FeD3r",
+	"9FNbJqnwkZlFwq3bhGjBZ0P+pA1ZrrHza3a5oTSJyUAoOyEX0RDWDLVrCYvmQg3cnaqzA3wZogMpfaPZ",
+	"aHiZ8haY9IbgwneStE4Tu+Z2sp+6mFtcK3uAyZQjkh37IyZzxAfgkm1BBCMGqOyYPBN8CJvhUih1j+03",
+	"mkXQpgsvfpcb2S1zcaPtXGHPios70BOmNJtIlegJRY74mS4MdQyZ+4bQLgHKW1dnmejmbKAzI1iH5zmV",
+	"L0NYlIDPYgr++pz0cvF/t+JJoTtG5GMmggdUbQ1N46jERgOddAWFY2sdfKOTlQ9R5FlVxHOpyMVvWOYK",
+	"bPU6mbYBJqDW2m/cvPa8ZDAZ2tHZpV3s6QksJoStkQpuRJ0dfnL79t3DQ/b27jvAcd47uPfh3Tvs7b13",
+	"7D3IU1HEOrnfKDRmoMdp0s5Enk1jNhrnQaxFh3dPmFS5xrg5KFMUsWTsInvih3ePHv5h+87dDw/+sP3R",
+	"vfufHFmRyfIUaK4Nb7XJtBK7zIT4o4Nvt/HL2w8+uX8Uk98HnUGQOD0ekYj4ENw4gK5D4Sn2Zg94NkyF",
+	"MS0vcOw2GjDtKogNzLiAdWrLhNI0qDHgm+IJ7+bg4eG5W89Pie3LfP79HIpYcuck80Cv4NEiOcPtRxFH",
+	"hF9kXBFsrATrkN2aYMVlEUEDcjQVxiTJwDKs4QilbKWdI62vcwoOMrKA6aBNpo3C2cP6x7OLVEY8wWFO",
+	"uCGPXFc/hmSKqci9MApL4SUBByWLo6YIU0o2obYhKsz+EB49O7uUG7/ks+V9/EJA3XIUKdxG0FCKHv0m",
+	"KIhWGog0WVaSzt4DpfO2fS/2cCmFL4izJJN25G6NFzaFL9SlaeMXlXkb6EYmVrq5A9BFWTwNqFNQv9Lv",
+	"GuYQ2evg1SqD8U6nlWGA4vLtgml/9X/94sX3f255YEAmvCnSOxc3q6sGMhG0t8qEbgGZmELkXbbJVH79",
+	"w69++aPf/uxPX/6rn81NiDAJzjwfJ+QsndGGe3HaLuxuOOqVBTI8xesLuauCkm3xALeS2mbxOaE/C0tA",
+	"IaktY8csMMkJNeu58oLYTseBwi8Qx3h34Pih5XmWpemJcmOJXPi8drHUQf5hncVWpwPjduCKRm728YPD",
+	"AtegGE/MJpYAEOACKOYicdEtNA7I08RkDkQDm2PYHKHmYWDo62KHPrEWsye0KiK5LVea0kxkhnOpL2Fx",
+	"ZwtyySe6TD0fqHnqiegWEoKRwGYIcUMhTaWJgGduAX11EmGt1Wzs756ZjkardbR3/qznD2rPH61Nxt+1",
+	"J/uyDRaErAYpgkGYafEmVkEIrAUb7wU2ut+4GTSaiZ5VLxxvxXNCqY8lkbBsuTgCROLRKJQtizh3o60W",
+	"QpKW01EAunOjjYz8KM8KBVTa5xXTJHsYCkBq6Na68U+DZ4Idfjyy1LTZaDQwXHMt9nmasePG3o0b1xo3",
+	"5uwdrjzc6aAXaLoIMpAokiPQsFGD9piVyTjjnXTqsvWIcsXIINFAqPKgdEthKxgb0XZZ+3EUfIoxq5gQ",
+	"54I/AENzuCOUpTgJexu4+u9jKerjcaOxe03xofh9zEqP34l8AA5m//BuLh8X+BtWze0D1KirkFtn99RM",
+	"lyz+PcyfYWbEuyJi8X/97W/Dk0+O3tu5MduFlTsmmok/GvOUSuWCtw5SPn2rgJGJ+AWdlKsTSF60NG0o",
+	"jZGqX2cfp7wrBgBoCYmBHGvhg9nGviiejDghTLiV9EVioUJ7CWiENGmeO7W7PG2cRIwFz2Os8gmV912k",
+	"9SgYTQuOiItkishAAm4+K+DUWexq2sYuSdYKiUURWjhZGWV/BRsOOUTsoBi1R5J0+aZ2yezkxwa+9kIZ",
+	"uFa1Et4V4sUv8USa/FZhE3EZZ3gQVqijb7kUvh37pYasruKI26WbX3tXHp/ecwIpFGBxuyALCYtsSbiT",
+	"GDXethfWwZ0EJihRMhs635sDPSm14oI6Fn8fpIXZz2+VLjcEi4dmJIJ6tfOKX/z8b3/7D//Dyx/9VRz0",
+	"+d8k2bSdjdXvW7EGusX8MGlc2setENB3lIlEdnMDqW9e3h6NhHKCNvHkKkPPoVDJ4fDsoBxRNSksTHaQ",
+	"S4kDPm2cC8LNaFWq/BszsWUbx6sPtLGjcVXHS2J9cKc6U0ydgANICDPoDccbH8r1s7WpkT4U8mYNCW8x",
+	"TUIDeR5RnSHsxb64d6PRgP80wmrW4D5LdV+qHWgRBSYKwXtawg5w96i1+HJJU7pd4UyWDAcqVqVcqvkl",
+	"s4SxzLfCNmdLcb/4h//nd1/8ixc//9sX3/3P//ir7/32b37+4vt/8fJf/ex3//7PXnz/f62dsiZGj7Pu",
+	"TD3UYqXKY/u4YE4ugbWSv1WPdhnLXH+U4JJsF+N0RcCIf0iFOuxa5zHgP7M6/SwzKm0yHU86lrdWm9KS",
+	"w7iG9/TiMjcQTTebMks/SkmaFekcINk1oxpBOOGcbt+vRbWeVDwNysf/5osfhDXmf/PFD+cLyuM6+oLy",
+	"xXr6AmRX7cwI2LHWqv3ejWvlxc30OA9gaEV/iJAczchDDINSylU75yeieJFQ8X3Fsuu1qDYRsj/Ia61d",
+	"Syl9WmOo+mFZM8tRaq0aUGngoQt848+jGnjZktOWdXbtVl+pylGuoVpXDnvNY7lcG8UVcGnkWcjhSWJx",
+	"Z2+bpbnVaK3UhTl7PJB4vOpKOTir5uc4pXQly68zS16s6dcOhwy/x6rS8uvGMW/6db8ss/0esJ4UqUdv",
+	"mEBg57cOH9xnVhyktjAslE0GOoXIKatldUSXj338IreKoqWYbuZdnqZWzqYoPtDDF+rvEg3opLrzoAxD",
+	"kflJCn0EQXAjqyJYBY53UYEj9D9XE8SwVBsrLAHKkW+DNFzsh9AYuWJxIIDvfCCmqHDCPAOLAiXRBt2i",
+	"IJ75KIVgk49ViGYJmEM4tiV6AxjrXjGi36z9/WiiQe40kasXp1WCOJlMIo2okG7dgpOB94LF0ugc+gB2",
+	"ef3GTTDZV/TxaE0u93oa2KvlhlMX66xCg7fH7+4GxnegOzhE+KcXrfx5KmQNZyUpWyuAZFLJhURySI7G",
+	"809mfUdxZcHNijYd5aO24Y36udrgg4OwngXe9bmVcLYSTiHhBDZ6T2DXk3U2NdTbu37lKd39pTnLFOW0",
+	"HguzH22er3wKoMAGSlKorFJ49QpFN5OxWPr7rA3VtR2GaeMTsJ20oR7gwj6v3qhf/WfevQyxfe5zOhwE",
+	"A2EV0FIa+TLuWqrkTShvUvXbC3zbqKstnbWDFat8qelfMmBhq734/g9/98Ufv/zuD178xV/VKECsDdsB",
+	"3GdWX8+XtmpkX3nQoQo70dlc/lEtt7zdJ+bqnKcu2hWRuJZVQndjnHCZF1/ZTT0by7FX6Y7IuUxP4zkQ",
+	"JLNNxr/kZHw0a4BRcaAnLLXalsR6n2DMXYOaV6bdzxHrK4gbs8TNStA9nH189/6de/ffJ2crxddCNhMG",
+	"IGO+2QpxtSOhEqn6cUW5ZuhsyyTOgUlcLuHHDkrE3D1C0u3+WoVgE0lekTzvnwd5Pp0Wn53urkJxI6b0",
+	"hN0+uH/77ocf3r3zZgWyvmnlpoFYlVIbCqc1BIOc0dQ4Q6nFE+/2q8RRCEpaQk6yxyR23vFkLFwaLzkz",
+	"QDtGs1zufqJgNcxMJYBky4sAyxmx2vq6QIF1YTcEtAuufQ8RB+RfA5x0kLPxli/UBZ7cWz6NFl8N6p2A",
+	"TWnAM5G4HizjocR6Fx/RsScSbE6+WV9PjL56CyNb7BQF8CrowU++iNejWVuNn4qIOVQKyjIWlCbveuqL",
+	"nMWUOgOBFej0qeBtd3H7XjvmxgdWTGjtRfivtjTtoc6Kyo0rsKQZ1iNNOxl739iM841ML+TImve4be5k",
+	"i8JPXPpD+A2VDYUCIu6zZlSbDKYAnNvuja2UPeOsK+77vTzMuqKjdYvtla9D7Rw9ZytDwuLROo3BAAFR",
+	"W5itS+YTtDtAV7gnxhIrBYHQfCGCPRg3KdCgUrI/KqXQIYY3fQ2oFQbLFmERBFMURIw8kIdDW+eGyR7o",
+	"KSITTIlJyykLriRUmkIblKOIYZEMKbW9RcfKg1cQNwKICp3w6VuG2EKd3cuJizkMr8iHIfr7ZyqC0Way",
+	"B3G6E0xFHI2E8qDmVD/eDPTEAIwLrWEShJ8Rg3g7RtTi+J16kfXIOwgGgWmSAKZBA5tPPT1W93rkHBur",
+	"E6UnyjMnPpfSwN4GFHV0z8Vj1U0FzxChgYfZppRA+k5EiKZQt8uuqmVTMi+qJlDk3bEq4DnK/rH9xk0X",
+	"KYkBcTQDXEsk46YV1LoAzQ7SOuNWSepwaqPO2McPH9y+e3h47/77RcGGOlA7Mf8dJckGb1JBaP+mr9cN",
+	"4o4XOLzDE8q/JUEDyKrs5+6geBCpATeAOFF6f6wA+9XeadclLimkEZWA87oQYjdTG60sgdnNHPJEADbP",
+	"PChtrj0wrlQmFzwcib1FScYnisZR+jJIqNUZdOPq9urMHs2Ud0Vyiw4Lz0VWnC97tshPDE5InN8tX0qN",
+	"pJwJhxRbajbcEizyH2ydD8FN+JSCf8GMITJ2IkZ5dQIs3LKzS0YbgoA4/PFa6VDBOuqJWienAuYRuPWe",
+	"v3nGiObWGLHEGNG4UGOEX/vLNEYQ/d5m4W69kxuiKQOMWlGfxSvuFKivs8Dgda4WEyfyLTWZeLkQxT6H",
+	"pQVwF9zeS3a10fCudzRjGNEqyqHBYBB0K2LglTMRGcNJaPKBQJA+i2EJBZ44CIRV4JX2nh65Kbw+JoPP",
+	"ntaW2gOo5komusLKX0XCL1LFzdJkq3vcgx5JqwC67Xon72hFJm+JF800uYdNrjkO56yryE8tFgNv+bLM",
+	"YrtVZ6HqdFJOtQL4clz51s33agqEgwnR1aEK1VAwYlJoM2D1zVUNP6N9wCwkhb4avP3YkCpbJHw6uhiB",
+	"7uPwBq+xEc9yiZD4b2togv7GqM+ETyM2VqkwhsUDaXKdTev+nfZEJvkgLkDVcqv+GNTnPATmO3V2qB0q",
+	"pVVmBzpNWE+AppoLRIBULIaYlZhqRSsCVwyKlHCqyd2FOvyksqR2PyRMzyotgvAYy696iGEWO7nZKvdk",
+	"8XWPch0zxbNMT9C4IA2sJY1DY5htOfHSchKCHrdEWJgWi0PRN77FYogzbcskvhWGAzfDv4Rhe9DLPmFo",
+	"dryB+pYDIWorbVsjHXpabq1xy+OPIzSQq8rdC5BsERCyQBIsN7FbZwdpSnHDiLmaCrvs9hwFJV7ARGTX",
+	"BXYVYcZKU47CEUfBiINiOqWpI7hXMwqPCADFenWUwKRh5FIE+O6VaziLTQtVRsH6hCn+KCfkAzGc59of",
+	"eiTEUyDgwbeAAwSJSBamwKp8PGIS60j4WCbHkp9TZYWP7fq/J9MckJyXDNUXs3GrZ4eN6tCCcbsfV4yI",
+	"xNefLx0EGXowF7UoFqQzQkyzNw5WNZ7TDeNFw/RuglVHejAaWelq6UCLNXJneOkeu5dKYxBqPISqds72",
+	"VYtqY1X89SiawZ20jMF+tPOYA/AmcAY7qDtBC/bvT8JWlk/EZSvS3a+z2+QUAztY4HRDqzF+o1JyHkJJ",
+	"18ZeCaxOK1EHCwKJmQ6TtGpdAuzS1YsUnbY1WHISDQKxqyNZbBglmUPhfYhIZlYMxvk6C1GdvS8fY93K",
+	"fGxitueQ6ywbBwKEkGzBgpTn/NEHrQZKlVXTJmNFOOUhf/KhUP18ALUEo9pQKv93NIc/usqOdiinoGoA",
+	"jvGsvOoQy7zsVliBxoWmBgU8wOwRA9Mm4j5cMCQwkyzNSV42aVfHz5EPKOmqM7SJ1tkBCgM9STCOQw+T",
+	"neruSSGkFPVChjxBu7n3m1CmCc9ZIns9SHjNXBnusBWrSXW4gXTSIeXDK8iSUeNcRIXMNVM9NQM0RcpT",
+	"8dgLh5pcJ8XRlgn78IPDjw5ZItEsPeQnouVmVKSnJs7dTnHyepwbSbOCzuqLbmUgCJW2pKezIWhJCc/F",
+	"DtgF1zubbps8UgBt1S2gMGUJ7JTB5XqjoZ3CLi2T/9AKm7UVXr4NIuTFFluy7N4Oapnq5+V7e5JAQtlq",
+	"fZer9cGqR0yJyUUodlfA4rEkjhMMU3TFAH8kfv9uOZcQ23HRmehcpWLrfbhQGQMdK5CfORuKfKATl2vT",
+	"HQgq556Jnsi7oAygHkD5hwi7MeGgqnm/kydIzgXmA4pQLyqB+/h8RTTBWRHETs5jC6C60nKgtbNJf4WM",
+	"YnI+RfdpUlRZl5lD4x0rA9Xs2SfkoHWDQolm3/IO7yctQcK6V24GAAEwT3KcYgUMkYmKEFg7FVAh7uvJ",
+	"mcDyaCnLCXufcp8pstfwha3syuHDqwHC02kYpHAYaq2rVhSxndVae4018uBgppeaAweWy8JWuIknbQNr",
+	"4ml4DhtEC53NUkgLf0phHzSgOqpVSliGYBbZHbhyryAt3WJ2YadoPlHa+/EDmrj1IG09SJsE2gJ1n4Wg",
+	"c4fvzFB0Pr1m/+rzatZKLHGh7fRDSwQMjZDskMUgHfp4y7J+egzcv2zkjRC9Khk7yFJjGQ9g4pcA2pVG",
+	"u9SxmsHHMhSAEUbkYm0fh08PDiwEAShilqXnpXCK0GzpgN3hMgMWu2eJx0qPSQTgJYgumaN/D+KKvvGN",
+	"T5H91L/xjQqej4ycqjwrohzEqKGwALFjVIMgkMfFpIDWJg2zI6SuHiyQHmzfDryWHkWOUWsFaD3ddAyB",
+	"M1Z/wtpUORgZaYROpADmTat73+0ioB4o1tc+hAZXA2UhgE5EUy9qXbB+qd1WRAYep8KJN2gvJXkFXioi",
+	"2kAhtbuOGqVQXQFxV83SPnsxAyU1k7PYACbw2xSOA0F0t8KKRRo0Ta/W2mbeOVa7pWY9YD9UXoAXh1a6",
+	"MjlY+l2sDxx5v1gJnx6rverh9VD6dZcDXt3HV3vcwMBdSOCxOiDBzg0ajxCECAZ8pVCWMSYwE32eJeBy",
+	"cGYOhCV2GBNjQ3qQP7+IeEg1Oe3Gm1sOVTFHDZ5SnPBHCNqDy16qDpomtLWu8FiWOFs4AmQ44RAN4XTa",
+	"IITehdXjecl19avB1YFSoEHQFZjVi1rj7BC/p8BKf7JLs4CDhRlaQy6VL8nuSp9y1pO9fOBWys7SW22k",
+	"8vPGY0vXB4pzDcYqyUQC6z/SOiXL2kRnJ3Rjb/PugIgDAOhaVcTFSIKNFKBzXewhFDWzuoXt3WkWGFCK",
+	"JOPt2DYodm5rlWc6bTGldwCWI34H76txy4HwygDIOA+mEihScZEOEeg0+om9rIkOtA+akFMR5lUBO8cD",
+	"5YM8fS0KoLN9aXIgtNwwDvyBSkY4xBLvE+uBtALnIXKVTY6V1UIWVZ1QOm/3rLiCVqlmI7K8k49GBv1h",
+	"Qe9FUT/GU6tkTqOgXNtcLt+xQiZXp0BHirBdWCHDrWVwfkG5krkRaS86awGNQmVaO0qCzPgrmHFsHysb",
+	"fSzvu7DQi60C80oVmG023musJFySZjDu2NPWETsFktEC1eCAmDL61n1emoecQhHcFbHh6DcK3yVXtGV2",
+	"zv1W6XV+oLoVQWKVfp2xkUoYg6G3q965T3WWXG2gfXxpqzMOI29zlyq/tl/Y26XKRV9kixuk+LGsbVdj",
+	"HTfUJ0Zk9+4sbhjildd0qAME1+oO9dfOQ2BPxzoeAn/CCyiZbfn0M1n/51e07Aq45bzFoJiSnw49lD34",
+	"aZyJyEWkzjoPwnQQs5oPYVFV6QNHfUClCcqrjKxqTpec6c7noptHAY64vdYxxbnixS1KxxlfQIaqPJNG",
+	"TyobZVCh189VMw7x8QL8qyB+SgmyrseJSMZ4M0AWPfBjtqKoKqJ4EIMd/3Y43WScwBKHkdV5cBtcE64U",
+	"AJo2grYnhA7oBHs3SKdLGmqpiH/Tqu1St2yz1Ce4bwPJmIKMsAax7y2fyK5wLQXVxdGapDNKPZ0HDqzm",
+	"C5cJGtjR+oSsZ96jEHKLVnN3L5rhSq1aV48zI9ru4yL/BVTCZtBa7asf/ujLX/36t3/z94iNjUIllJC+",
+	"Unw+x05atf3dEE4ZJdjhKIX84NK5rrVq7z548MG9+++3bz+4/969hx+tg2prd+CSof42WN6VEoKCe+az",
+	"VbASHQ6C8n/KtekItAouQ5BS4xKAJAISFpej1oKXl+xZyMExcwektPm0nQ1zcTY7EWdSafCQrAwDGCL4",
+	"b1EAt16SIs/mU3EbkCpmxQ3gtBuJDI+Wqz5X7EWUJpddsxD5z57uw+K1C6B4BZ6pq4O6GxTcbDav+7/a",
+	"GeD+37xev3r6pSbgNktEG88fnf2K3wbh4FTTBYoQLueoqC9jB7mVwzc2EdhlrRDEQdourfGZJGu8LSN3",
+	"Y3gylApMyzsr3JSD0cgFb1/cZSFeTAkh16MaOTjbSkzc0+Zu8RgzZemHvVLOLT28Wlwv931jd/+M8Lh+",
+	"DU67L4Xh2UfUw8XBaOvthTnbhcE17UznsUrQecZHoxWKp47WqWT/kFIlMU6totQpBqfJvtKZKAA0EDJ6",
+	"Xg86GI22Rba3Rba//kW2/UHe1tnexmd9Petsb8IuVovCqohwXhbdLF3hzL5IoEpngSAklcmhXAArxox5",
+	"sZW85bL9zxeCAlhNAUmY+2wz2JmLcBsjkDahtpyxAIPbu7Vcya5+qsxcZZOtW/hr5RbGvD64+JtRp4Hg",
+	"aT5YqMJ9E38+ExteaxfshEV3jJBInz0qTX8guicFYSPFzZVXCqZPc6qc+mjcSWWXJg/RQQvn/hB+vbyp",
+	"b3o+Vlsun6Xny1EpiI8dyn7Gy4Dsq61fueuntQ43snswtofps0eWC3QEz0T2gZi6B0YAsgz8aYeKoXsV",
+	"CeVHmBBtf65FtXGW1lq1K0gxcYizH7ynM4YIVh7cVhX1tFoubqFwQdnJ93Sa6gkDc4dzp6P5Yz6lz3YA",
+	"0WaYD4nJxkEHI52mGDOKETo+ECeEy/FBy7PJ2hUdgo3cHUdTjmx17H4FRo+wZqbOLF2U/XFWQDSEae+w",
+	"1G8ZxpMks3cKl0YkVlO2gscIMIBLYwbqUjFu8SSnEMmwVGidHQTYQuTqDOs2YwihbbhIyLcTo1cicN9O",
+	"5ouWB9G4QRXWY1V82JkymUBk4zOH7/CMsk5BvHvGnh2rZzs7O/7/7JtxkvFeHrNnLJaqnYnHUkziiMWP",
+	"tUxEYp93hFR9NslkngvF8KPiVeabiFhMNaxLnztMUhOo1Q5ICRujr6Alaex9T8pNgGJOo3UvsGdhd34E",
+	"xUf4fvA3g0pZLR+gCgE6LoU2GNGxCirHFiWlsWoCGVTAkuEapwBibMLF/eCUhxj1DEGisSUCUrtwSJ8d",
+	"jT2ZBXcD4FwRvLhUJwsC3nwe/1uGIgDgXhsffE0CII1wtqCxc5ODPz/ENCi9VjWyQ9lXdkEgzJqziegA",
+	"aybYFPujHofkhghi9RRnipcDHmNR8Z7yGqaFpRCTpel2PuZKmgGQdeqsoCYV/X1iHEtAaTDTqTB1gkTF",
+	"1YsRPAQSl4tYbYJVLezKniBNA4QNiqaXGeuOs8xOijYI5zPkUuXcVVPUKuddcBn4kvIerOHItksxyzgQ",
+	"O2c8Bw67oRhARwBaJ2ARYQ4Cwn1ioUmcDkblB0TagwrwNC3hrGCsgqWcRQ88Ex6zHSFsDdwGyw/sZbJv",
+	"u5hynkGNfLjr9hMci5VBwqUt4SnBijn8mokyrSLhMyovO6K0oYk5KtYQ5kWQw7B2AKljBFXrnwnj97kV",
+	"BjDmcXNmAZ5Ky4KI9vMzKVIzShsdgwOBXopm5osYviqdFicOvgnbtWSJAJDcmQipBry0kGIornLKKILL",
+	"hHzPIFt2y0w1sR32PcTuu3oIBYSsg07H4pndk1T3gwCd+izgh1xIx04AoUH3PKxKxMy4O7DnKDZDA0BB",
+	"sRhymcZBowOulEir2gQzdwYH1lKIvpIG2TjIgJKnkHMgnxD8R7lkux8ztVHR/oEVgiiBALFleZdcfJWi",
+	"UZE0LDM24l0RYYINNtLhKUdXbkm2qOr4IZ5Lw6czZR9cj/jU+8FCOJcgEBNaqWj+I/cdgoX54DBEmIsK",
+	"hmBpCRwYB59MVMsSIsX8zvgey0636kNAYheOeiT0KBW2XeHYpxJpuDt4t6vWCLKtKEsmD5IUpF13oF6p",
+	"8LCNQJQyLo3jKtqykKF7B2pW6DTgIPhDFdtziR2+SiUx/clApiIcBeRK4FDoyni2xFO/2CGPywAvBOiG",
+	"NLl99bHHogzPDY5ggeieau4PG/E5Mx7ZIRmdBc2Q5vP80fP/PwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

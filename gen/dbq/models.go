@@ -389,13 +389,43 @@ type Template struct {
 	ID              int64
 	TemplateName    string
 	TemplateContent string
-	IsActive        bool
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
 	// realtime: sent at once; scheduled: sent at the next full interval of the setting sms.scheduled_every_seconds, unless the submission names a time
 	SendType string
 	// company_no of the companies that may use it; empty: all. An array cannot have a foreign key, so the deletion of a company checks it.
 	Companies []string
+	// template_no as an administrator chose it; null: it is made from the id
+	GivenNo    *string
+	TemplateNo string
+	// what the message is about, such as registration; for lists only
+	Scene string
+	// explanation for administrators
+	Purpose string
+	// only active ones are sent; voided is final
+	Status   string
+	IsActive bool
+	// language of template_content (BCP 47); null: not known
+	Language *string
+	// texts with the same placeholders, by language
+	Translations []byte
+	// signature of a message whose submission has none; null: that of the sender
+	Sign *string
+	// counts the changes of template_content, language, translations and sign; 1: as it was created
+	Version int32
+}
+
+// One row is the texts of a template at one time; the one with the greatest version is current. Written by internal/template; deleted with the template.
+type TemplateVersion struct {
+	TemplateID      int64
+	Version         int32
+	TemplateContent string
+	Language        *string
+	Translations    []byte
+	Sign            *string
+	CreatedAt       time.Time
+	// name of the user who set these texts; null: nobody did through the service, or before versions were kept
+	CreatedBy *string
 }
 
 // A user of the API: a system, a sender or a person. Written by internal/access.

@@ -269,24 +269,40 @@ func (q *Queries) TemplateCompaniesUnknown(ctx context.Context, companies []stri
 }
 
 const templateCreate = `-- name: TemplateCreate :one
-INSERT INTO templates (template_name, template_content, is_active, send_type, companies)
-VALUES ($1, $2, $3, $4, $5)
-RETURNING id, template_name, template_content, is_active, created_at, updated_at, send_type, companies
+INSERT INTO templates (
+    given_no, template_name, template_content, scene, purpose, language, translations, sign, status, send_type, companies
+)
+VALUES (
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11
+)
+RETURNING id, template_name, template_content, created_at, updated_at, send_type, companies, given_no, template_no, scene, purpose, status, is_active, language, translations, sign, version
 `
 
 type TemplateCreateParams struct {
+	GivenNo         *string
 	TemplateName    string
 	TemplateContent string
-	IsActive        bool
+	Scene           string
+	Purpose         string
+	Language        *string
+	Translations    []byte
+	Sign            *string
+	Status          string
 	SendType        string
 	Companies       []string
 }
 
 func (q *Queries) TemplateCreate(ctx context.Context, arg TemplateCreateParams) (Template, error) {
 	row := q.db.QueryRow(ctx, templateCreate,
+		arg.GivenNo,
 		arg.TemplateName,
 		arg.TemplateContent,
-		arg.IsActive,
+		arg.Scene,
+		arg.Purpose,
+		arg.Language,
+		arg.Translations,
+		arg.Sign,
+		arg.Status,
 		arg.SendType,
 		arg.Companies,
 	)
@@ -295,11 +311,20 @@ func (q *Queries) TemplateCreate(ctx context.Context, arg TemplateCreateParams) 
 		&i.ID,
 		&i.TemplateName,
 		&i.TemplateContent,
-		&i.IsActive,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.SendType,
 		&i.Companies,
+		&i.GivenNo,
+		&i.TemplateNo,
+		&i.Scene,
+		&i.Purpose,
+		&i.Status,
+		&i.IsActive,
+		&i.Language,
+		&i.Translations,
+		&i.Sign,
+		&i.Version,
 	)
 	return i, err
 }
@@ -316,8 +341,47 @@ func (q *Queries) TemplateDelete(ctx context.Context, id int64) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const templateFind = `-- name: TemplateFind :one
+SELECT t.id, t.template_name, t.template_content, t.created_at, t.updated_at, t.send_type, t.companies, t.given_no, t.template_no, t.scene, t.purpose, t.status, t.is_active, t.language, t.translations, t.sign, t.version
+FROM templates t
+WHERE t.template_no = $1 AND (
+    t.companies = '{}' OR (SELECT c.company_no FROM companies c WHERE c.id = $2) = ANY (t.companies)
+)
+`
+
+type TemplateFindParams struct {
+	TemplateNo string
+	CompanyID  int64
+}
+
+// TemplateFind returns the template with a number, in any state, if the company may use it.
+func (q *Queries) TemplateFind(ctx context.Context, arg TemplateFindParams) (Template, error) {
+	row := q.db.QueryRow(ctx, templateFind, arg.TemplateNo, arg.CompanyID)
+	var i Template
+	err := row.Scan(
+		&i.ID,
+		&i.TemplateName,
+		&i.TemplateContent,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.SendType,
+		&i.Companies,
+		&i.GivenNo,
+		&i.TemplateNo,
+		&i.Scene,
+		&i.Purpose,
+		&i.Status,
+		&i.IsActive,
+		&i.Language,
+		&i.Translations,
+		&i.Sign,
+		&i.Version,
+	)
+	return i, err
+}
+
 const templateFirstActive = `-- name: TemplateFirstActive :one
-SELECT t.id, t.template_name, t.template_content, t.is_active, t.created_at, t.updated_at, t.send_type, t.companies
+SELECT t.id, t.template_name, t.template_content, t.created_at, t.updated_at, t.send_type, t.companies, t.given_no, t.template_no, t.scene, t.purpose, t.status, t.is_active, t.language, t.translations, t.sign, t.version
 FROM templates t
 WHERE t.is_active AND (
     t.companies = '{}' OR (SELECT c.company_no FROM companies c WHERE c.id = $1) = ANY (t.companies)
@@ -334,17 +398,26 @@ func (q *Queries) TemplateFirstActive(ctx context.Context, companyID int64) (Tem
 		&i.ID,
 		&i.TemplateName,
 		&i.TemplateContent,
-		&i.IsActive,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.SendType,
 		&i.Companies,
+		&i.GivenNo,
+		&i.TemplateNo,
+		&i.Scene,
+		&i.Purpose,
+		&i.Status,
+		&i.IsActive,
+		&i.Language,
+		&i.Translations,
+		&i.Sign,
+		&i.Version,
 	)
 	return i, err
 }
 
 const templateGet = `-- name: TemplateGet :one
-SELECT id, template_name, template_content, is_active, created_at, updated_at, send_type, companies FROM templates WHERE id = $1
+SELECT id, template_name, template_content, created_at, updated_at, send_type, companies, given_no, template_no, scene, purpose, status, is_active, language, translations, sign, version FROM templates WHERE id = $1
 `
 
 func (q *Queries) TemplateGet(ctx context.Context, id int64) (Template, error) {
@@ -354,26 +427,55 @@ func (q *Queries) TemplateGet(ctx context.Context, id int64) (Template, error) {
 		&i.ID,
 		&i.TemplateName,
 		&i.TemplateContent,
-		&i.IsActive,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.SendType,
 		&i.Companies,
+		&i.GivenNo,
+		&i.TemplateNo,
+		&i.Scene,
+		&i.Purpose,
+		&i.Status,
+		&i.IsActive,
+		&i.Language,
+		&i.Translations,
+		&i.Sign,
+		&i.Version,
 	)
 	return i, err
 }
 
 const templateList = `-- name: TemplateList :many
-SELECT id, template_name, template_content, is_active, created_at, updated_at, send_type, companies FROM templates WHERE id < $1 ORDER BY id DESC LIMIT $2::integer
+SELECT id, template_name, template_content, created_at, updated_at, send_type, companies, given_no, template_no, scene, purpose, status, is_active, language, translations, sign, version
+FROM templates
+WHERE id < $1
+    AND ($2::text IS NULL OR template_no = $2::text)
+    AND ($3::text IS NULL OR scene = $3::text)
+    AND ($4::text IS NULL OR status = $4::text)
+    AND ($5::text IS NULL OR companies = '{}' OR $5::text = ANY (companies))
+ORDER BY id DESC
+LIMIT $6::integer
 `
 
 type TemplateListParams struct {
-	BeforeID  int64
-	PageLimit int32
+	BeforeID   int64
+	TemplateNo *string
+	Scene      *string
+	Status     *string
+	CompanyNo  *string
+	PageLimit  int32
 }
 
+// TemplateList returns templates, newest first. company_no selects those that the company may use.
 func (q *Queries) TemplateList(ctx context.Context, arg TemplateListParams) ([]Template, error) {
-	rows, err := q.db.Query(ctx, templateList, arg.BeforeID, arg.PageLimit)
+	rows, err := q.db.Query(ctx, templateList,
+		arg.BeforeID,
+		arg.TemplateNo,
+		arg.Scene,
+		arg.Status,
+		arg.CompanyNo,
+		arg.PageLimit,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -385,11 +487,20 @@ func (q *Queries) TemplateList(ctx context.Context, arg TemplateListParams) ([]T
 			&i.ID,
 			&i.TemplateName,
 			&i.TemplateContent,
-			&i.IsActive,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.SendType,
 			&i.Companies,
+			&i.GivenNo,
+			&i.TemplateNo,
+			&i.Scene,
+			&i.Purpose,
+			&i.Status,
+			&i.IsActive,
+			&i.Language,
+			&i.Translations,
+			&i.Sign,
+			&i.Version,
 		); err != nil {
 			return nil, err
 		}
@@ -401,46 +512,166 @@ func (q *Queries) TemplateList(ctx context.Context, arg TemplateListParams) ([]T
 	return items, nil
 }
 
+const templateLock = `-- name: TemplateLock :one
+SELECT id, template_name, template_content, created_at, updated_at, send_type, companies, given_no, template_no, scene, purpose, status, is_active, language, translations, sign, version FROM templates WHERE id = $1 FOR UPDATE
+`
+
+// TemplateLock keeps other changes of a template out until the transaction ends: its texts are compared with each other before they are stored.
+func (q *Queries) TemplateLock(ctx context.Context, id int64) (Template, error) {
+	row := q.db.QueryRow(ctx, templateLock, id)
+	var i Template
+	err := row.Scan(
+		&i.ID,
+		&i.TemplateName,
+		&i.TemplateContent,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.SendType,
+		&i.Companies,
+		&i.GivenNo,
+		&i.TemplateNo,
+		&i.Scene,
+		&i.Purpose,
+		&i.Status,
+		&i.IsActive,
+		&i.Language,
+		&i.Translations,
+		&i.Sign,
+		&i.Version,
+	)
+	return i, err
+}
+
 const templateUpdate = `-- name: TemplateUpdate :one
 UPDATE templates
-SET template_name = coalesce($1, template_name),
-    template_content = coalesce($2, template_content),
-    is_active = coalesce($3, is_active),
-    send_type = coalesce($4, send_type),
-    companies = coalesce($5::text[], companies),
+SET template_name = $1,
+    template_content = $2,
+    scene = $3,
+    purpose = $4,
+    language = $5,
+    translations = $6,
+    sign = $7,
+    status = $8,
+    send_type = $9,
+    companies = $10,
+    version = version + CASE
+        WHEN (template_content, language, translations, sign)
+            IS DISTINCT FROM ($2::text, $5::text, $6::jsonb, $7::text) THEN 1
+        ELSE 0
+    END,
     updated_at = now()
-WHERE id = $6
-RETURNING id, template_name, template_content, is_active, created_at, updated_at, send_type, companies
+WHERE id = $11 AND status = ANY ($12::text[])
+RETURNING id, template_name, template_content, created_at, updated_at, send_type, companies, given_no, template_no, scene, purpose, status, is_active, language, translations, sign, version
 `
 
 type TemplateUpdateParams struct {
-	TemplateName    *string
-	TemplateContent *string
-	IsActive        *bool
-	SendType        *string
+	TemplateName    string
+	TemplateContent string
+	Scene           string
+	Purpose         string
+	Language        *string
+	Translations    []byte
+	Sign            *string
+	Status          string
+	SendType        string
 	Companies       []string
 	ID              int64
+	FromStatuses    []string
 }
 
+// TemplateUpdate changes a template that is in one of the states from_statuses. Other texts are a new version.
 func (q *Queries) TemplateUpdate(ctx context.Context, arg TemplateUpdateParams) (Template, error) {
 	row := q.db.QueryRow(ctx, templateUpdate,
 		arg.TemplateName,
 		arg.TemplateContent,
-		arg.IsActive,
+		arg.Scene,
+		arg.Purpose,
+		arg.Language,
+		arg.Translations,
+		arg.Sign,
+		arg.Status,
 		arg.SendType,
 		arg.Companies,
 		arg.ID,
+		arg.FromStatuses,
 	)
 	var i Template
 	err := row.Scan(
 		&i.ID,
 		&i.TemplateName,
 		&i.TemplateContent,
-		&i.IsActive,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.SendType,
 		&i.Companies,
+		&i.GivenNo,
+		&i.TemplateNo,
+		&i.Scene,
+		&i.Purpose,
+		&i.Status,
+		&i.IsActive,
+		&i.Language,
+		&i.Translations,
+		&i.Sign,
+		&i.Version,
 	)
 	return i, err
+}
+
+const templateVersionKeep = `-- name: TemplateVersionKeep :exec
+INSERT INTO template_versions (template_id, version, template_content, language, translations, sign)
+SELECT t.id, t.version, t.template_content, t.language, t.translations, t.sign
+FROM templates t
+WHERE t.id = $1
+ON CONFLICT (template_id, version) DO NOTHING
+`
+
+// TemplateVersionKeep stores the texts of a template as its version, unless this version is stored.
+func (q *Queries) TemplateVersionKeep(ctx context.Context, id int64) error {
+	_, err := q.db.Exec(ctx, templateVersionKeep, id)
+	return err
+}
+
+const templateVersionList = `-- name: TemplateVersionList :many
+SELECT template_id, version, template_content, language, translations, sign, created_at, created_by
+FROM template_versions
+WHERE template_id = $1 AND version < $2::integer
+ORDER BY version DESC
+LIMIT $3::integer
+`
+
+type TemplateVersionListParams struct {
+	TemplateID    int64
+	BeforeVersion int32
+	PageLimit     int32
+}
+
+// TemplateVersionList returns the versions of a template, newest first.
+func (q *Queries) TemplateVersionList(ctx context.Context, arg TemplateVersionListParams) ([]TemplateVersion, error) {
+	rows, err := q.db.Query(ctx, templateVersionList, arg.TemplateID, arg.BeforeVersion, arg.PageLimit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TemplateVersion
+	for rows.Next() {
+		var i TemplateVersion
+		if err := rows.Scan(
+			&i.TemplateID,
+			&i.Version,
+			&i.TemplateContent,
+			&i.Language,
+			&i.Translations,
+			&i.Sign,
+			&i.CreatedAt,
+			&i.CreatedBy,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -75,6 +75,10 @@ const (
 	TagNotFound            Reason = "tag.not_found"
 	ImportNotFound         Reason = "import.not_found"
 	TemplateNoneActive     Reason = "template.none_active"
+	TemplateNotActive      Reason = "template.not_active"
+	TemplateWrongStatus    Reason = "template.wrong_status"
+	TemplateInReview       Reason = "template.in_review"
+	TemplateVoided         Reason = "template.voided"
 	DefaultContentNotFound Reason = "default_content.not_found"
 	DefaultContentExists   Reason = "default_content.exists"
 	DefaultContentSent     Reason = "default_content.already_sent"
@@ -104,9 +108,10 @@ var Reasons = []Reason{
 	UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
 	TaskExpired, TaskUnreachable, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, JobNotFound,
 	JobNotRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TagNotFound, ImportNotFound,
-	TemplateNoneActive, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound,
-	CountryNotFound, SenderNotFound, RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists,
-	InUse, LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
+	TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview, TemplateVoided, DefaultContentNotFound,
+	DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound, RouteRuleNotFound,
+	AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse, LimitReached, VersionStale,
+	IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
 
 // Rule is the rule that a field broke.
@@ -131,12 +136,18 @@ const (
 	NotAPhoneNumber    Rule = "not_a_phone_number"
 	NotFormEncoded     Rule = "not_form_encoded"
 	MissingParameters  Rule = "missing_parameters" // the names
+	UnknownParameters  Rule = "unknown_parameters" // the names
+	WrongCount         Rule = "wrong_count"        // the names
 	SpacedPlaceholder  Rule = "spaced_placeholder" // the placeholder
+	OtherPlaceholders  Rule = "other_placeholders" // the names
 	RenderedTooLong    Rule = "rendered_too_long"  // Lengths
 	RenderedBlank      Rule = "rendered_blank"
 	NoDefaultContent   Rule = "no_default_content"
 	NotACursor         Rule = "not_a_cursor"
 	Duplicate          Rule = "duplicate"
+	Reserved           Rule = "reserved"
+	NotTogether        Rule = "not_together"  // the other field
+	OnlyTogether       Rule = "only_together" // the other field
 	OnlyForSenders     Rule = "only_for_senders"
 	OnlyForBoundRoles  Rule = "only_for_bound_roles"
 	CountryNotServed   Rule = "country_not_served"
@@ -187,12 +198,13 @@ const (
 // Rules lists every rule.
 var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
-	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, SpacedPlaceholder, RenderedTooLong,
-	RenderedBlank, NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, BelowZero,
-	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong,
-	TooManySelected, MissingColumns, TooManyCells, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook,
-	Encrypted, Damaged, DamagedAt, CutShort, NotText, NotAValue, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns,
-	TooManyRows, MergedCells, UnpackedTooBig, NoColumn, BadColumn, BeyondLimit, Shortened,
+	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
+	SpacedPlaceholder, OtherPlaceholders, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, Reserved, NotTogether,
+	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, BelowZero, InThePast, TooFarAhead, TooUrgent,
+	NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, MissingColumns,
+	TooManyCells, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort,
+	NotText, NotAValue, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,
+	NoColumn, BadColumn, BeyondLimit, Shortened,
 }
 
 // Place is where in a list something is wrong.
@@ -200,6 +212,12 @@ type Place struct {
 	Row    int64
 	Column string // empty: not known, or the whole row
 	Most   int    // the bound that the place exceeds; 0: none
+	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty, TooManyItems,
+	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
+	SpacedPlaceholder, OtherPlaceholders, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, Reserved, NotTogether,
+	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, BelowZero,
+	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty,
+	RangeTooLong, TooManySelected, TooManyCharacters, TooManySegments, NothingElseIsKnown,
 }
 
 // Field names one invalid field. It never holds the value that was sent, but Limit can hold names of placeholders

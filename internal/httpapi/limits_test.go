@@ -17,7 +17,7 @@ import (
 // has the same numbers.
 var bounds = map[string]string{
 	"companies": "10000", "channels": "1000", "countries": "1000", "senders": "10000 is_self_registered", "routes": "100000", "pools": "200000",
-	"users": "100000", "api_keys": "1000 user_id", "templates": "10000", "notification_templates": "10000",
+	"users": "100000", "api_keys": "1000 user_id", "templates": "10000", "template_versions": "1000 template_id", "notification_templates": "10000",
 	"default_contents": "100000 company_id", "contacts": "2000000", "tags": "10000 company_id",
 	"alert_rules": "1000", "alert_receivers": "100",
 }

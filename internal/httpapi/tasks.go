@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"lksms/gen/api"
@@ -85,7 +86,12 @@ func candidatesOf(ctx context.Context, all []sender.Candidate) []api.SenderView 
 }
 
 func submissionOf(body api.SendRequest, raw []byte) queue.Submission {
+	var params json.RawMessage
+	if body.Params != nil {
+		params = paramsOf(raw)
+	}
 	return queue.Submission{
+		TemplateNo: optional.Value(body.TemplateNo), Params: params, Language: optional.Value(body.Language),
 		PhoneNumber: body.PhoneNumber, Content: optional.Value(body.Content), UseTemplate: optional.Value(body.UseTemplate),
 		Source: nonEmpty(body.Source), DedupKey: body.DedupKey, Raw: raw, MessageType: messageType(body.MessageType),
 		Priority: body.Priority, ExpectSendTime: body.ExpectSendTime, ExpiresAt: body.ExpiresAt, Sign: optional.Value(body.Sign),
@@ -287,9 +293,13 @@ func appTaskOf(t claim.Lease) api.AppTask {
 }
 
 func eventOf(e dbq.TaskTimelineRow) api.TimelineEvent {
+	var from *api.MessageTemplate
+	if len(e.Template) > 0 && json.Unmarshal(e.Template, &from) != nil {
+		from = nil // the row was made by hand
+	}
 	return api.TimelineEvent{
 		Event: api.TimelineEventEvent(e.Event), At: e.CreatedAt, AppID: e.AppID, Attempt: e.Attempt,
 		LeaseID: e.LeaseID, LeaseUntil: e.LeaseUntil, Status: e.Status, Effect: (*api.ReportEffect)(e.Effect),
-		Message: nonEmpty(e.ErrorMessage), RequestID: e.RequestID, SourceIP: e.SourceIp, By: e.By,
+		Message: nonEmpty(e.ErrorMessage), RequestID: e.RequestID, SourceIP: e.SourceIp, By: e.By, Template: from,
 	}
 }

@@ -2,25 +2,43 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
+	"lksms/internal/httpapi/gate"
 	"lksms/internal/httpapi/paging"
 	"lksms/internal/optional"
+	"lksms/internal/phone"
+	"lksms/internal/queue"
+	"lksms/internal/segment"
 	"lksms/internal/template"
 )
 
-// CreateTemplate adds a template (S0.5).
+// CreateTemplate adds a template (S0.5, S3.10).
 func (s *Server) CreateTemplate(ctx context.Context, req api.CreateTemplateRequestObject) (api.CreateTemplateResponseObject, error) {
-	active := req.Body.IsActive == nil || *req.Body.IsActive
-	row, err := s.templates.Create(ctx, template.Draft{
-		TemplateName: req.Body.TemplateName, TemplateContent: req.Body.TemplateContent, IsActive: active,
-		SendType: string(optional.Or(req.Body.SendType, api.Realtime)), Companies: optional.Value(req.Body.Companies),
-	})
-	return api.CreateTemplate200JSONResponse(templateAnswer(row)), err
+	b := req.Body
+	if b.IsActive != nil && b.Status != nil {
+		return nil, errTwoStates
+	}
+	to := template.Settings{
+		Name: b.TemplateName, Content: b.TemplateContent, Scene: optional.Value(b.Scene), Purpose: optional.Value(b.Purpose), Language: b.Language,
+		Translations: optional.Value(b.Translations), Sign: b.Sign, Status: string(optional.Or(b.Status, api.FirstActive)),
+		SendType: string(optional.Or(b.SendType, api.Realtime)), Companies: optional.Value(b.Companies),
+	}
+	to.Enable(optional.Or(b.IsActive, to.Status == template.Active))
+	row, err := s.templates.Create(ctx, b.TemplateNo, to)
+	answer, err := templateAnswer(row, err)
+	return api.CreateTemplate200JSONResponse(answer), err
 }
+
+// errTwoStates refuses is_active and status in one request.
+var errTwoStates = fault.InvalidField("is_active", fault.NotTogether, "status")
 
 // ListTemplates pages through templates, newest first.
 func (s *Server) ListTemplates(ctx context.Context, req api.ListTemplatesRequestObject) (api.ListTemplatesResponseObject, error) {
@@ -28,24 +46,151 @@ func (s *Server) ListTemplates(ctx context.Context, req api.ListTemplatesRequest
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.templates.List(ctx, before, limit+1)
-	items, next := paging.Page(rows, limit, templateOf, func(t dbq.Template) string { return paging.IDText(t.ID) })
+	if err := s.requireCompany(ctx, req.Params.CompanyNo); err != nil {
+		return nil, err
+	}
+	rows, err := s.templates.List(ctx, template.Filter{
+		TemplateNo: req.Params.TemplateNo, Scene: req.Params.Scene, Status: (*string)(req.Params.Status), CompanyNo: req.Params.CompanyNo,
+		BeforeID: before, Limit: limit + 1,
+	})
+	if err != nil {
+		return nil, err
+	}
+	items, next, err := paging.TryPage(rows, limit, templateOf, func(t dbq.Template) string { return paging.IDText(t.ID) })
 	return api.ListTemplates200JSONResponse{Code: ok, Message: success, Data: api.TemplatePage{Items: items, NextCursor: next}}, err
 }
 
 // GetTemplate shows one template.
 func (s *Server) GetTemplate(ctx context.Context, req api.GetTemplateRequestObject) (api.GetTemplateResponseObject, error) {
 	row, err := s.templates.Get(ctx, req.ID)
-	return api.GetTemplate200JSONResponse(templateAnswer(row)), err
+	answer, err := templateAnswer(row, err)
+	return api.GetTemplate200JSONResponse(answer), err
 }
 
 // UpdateTemplate changes, enables or disables a template.
 func (s *Server) UpdateTemplate(ctx context.Context, req api.UpdateTemplateRequestObject) (api.UpdateTemplateResponseObject, error) {
-	row, err := s.templates.Update(ctx, template.Patch{
-		ID: req.ID, TemplateName: req.Body.TemplateName, TemplateContent: req.Body.TemplateContent, IsActive: req.Body.IsActive,
-		SendType: (*string)(req.Body.SendType), Companies: optional.Value(req.Body.Companies),
+	b := req.Body
+	if b.IsActive != nil && b.Status != nil {
+		return nil, errTwoStates
+	}
+	row, err := s.templates.Update(ctx, req.ID, b.Version, func(t *template.Settings) {
+		set(&t.Name, b.TemplateName)
+		set(&t.Content, b.TemplateContent)
+		set(&t.Scene, b.Scene)
+		set(&t.Purpose, b.Purpose)
+		setNullable(&t.Language, b.Language)
+		if b.Translations != nil {
+			t.Translations = *b.Translations
+		}
+		setNullable(&t.Sign, b.Sign)
+		set(&t.Status, (*string)(b.Status))
+		set(&t.SendType, (*string)(b.SendType))
+		set(&t.Companies, b.Companies)
+		if b.IsActive != nil {
+			t.Enable(*b.IsActive)
+		}
 	})
-	return api.UpdateTemplate200JSONResponse(templateAnswer(row)), err
+	answer, err := templateAnswer(row, err)
+	return api.UpdateTemplate200JSONResponse(answer), err
+}
+
+// ListTemplateVersions pages through the versions of a template, newest first.
+func (s *Server) ListTemplateVersions(ctx context.Context, req api.ListTemplateVersionsRequestObject) (api.ListTemplateVersionsResponseObject, error) {
+	before, limit, err := paging.Of(req.Params.Cursor, req.Params.Limit)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.templates.Versions(ctx, req.ID, int32(max(0, min(before, math.MaxInt32))), limit+1)
+	if err != nil {
+		return nil, err
+	}
+	items, next, err := paging.TryPage(rows, limit, versionOf, func(v dbq.TemplateVersion) string { return paging.IDText(int64(v.Version)) })
+	return api.ListTemplateVersions200JSONResponse{Code: ok, Message: success, Data: api.TemplateVersionPage{Items: items, NextCursor: next}}, err
+}
+
+// PreviewTemplate renders a template with sample values, whatever its state.
+func (s *Server) PreviewTemplate(ctx context.Context, req api.PreviewTemplateRequestObject) (api.PreviewTemplateResponseObject, error) {
+	row, err := s.templates.Get(ctx, req.ID)
+	if err != nil {
+		return nil, err
+	}
+	text, err := sampleOf(ctx, row, req.Body.Language)
+	if err != nil {
+		return nil, err
+	}
+	sign := optional.Or(req.Body.Sign, text.Sign)
+	limits, err := s.tasks.Limits(ctx, messageType(req.Body.MessageType))
+	if err == nil {
+		err = limits.Check(sign, text.Content)
+	}
+	if err != nil {
+		return nil, err
+	}
+	content := segment.Signed(sign, text.Content)
+	return api.PreviewTemplate200JSONResponse{Code: ok, Message: success, Data: api.TemplatePreview{
+		Content: content, Characters: utf8.RuneCountInString(content), Segments: segment.Count(content),
+		Placeholders: placeholdersOf(row.TemplateContent), Version: row.Version, Language: optional.NonZero(text.Source.Language),
+	}}, nil
+}
+
+// TestTemplate submits a test message that is rendered with a template, at once and whatever the template's state; a voided one is final.
+func (s *Server) TestTemplate(ctx context.Context, req api.TestTemplateRequestObject) (api.TestTemplateResponseObject, error) {
+	x, b := gate.Of(ctx), req.Body
+	x.Note("phone", phone.Mask(b.PhoneNumber))
+	row, err := s.templates.Get(ctx, req.ID)
+	if err != nil {
+		return nil, err
+	}
+	if row.Status == template.Voided {
+		return nil, fault.New(fault.Conflict, fault.TemplateVoided)
+	}
+	text, err := sampleOf(ctx, row, b.Language)
+	if err != nil {
+		return nil, err
+	}
+	origin := x.Origin
+	if origin.CompanyID, err = s.companyID(ctx, b.CompanyNo); err != nil {
+		return nil, unknownCompany(err)
+	}
+	raw, err := text.Source.AddTo(x.Body.Raw)
+	if err != nil {
+		return nil, err
+	}
+	made, err := s.tasks.Submit(ctx, queue.Submission{
+		PhoneNumber: b.PhoneNumber, Content: text.Content, MessageType: messageType(b.MessageType), Sign: optional.Or(b.Sign, text.Sign), Test: true,
+		Raw: raw,
+	}, origin)
+	if err != nil {
+		return nil, err
+	}
+	x.Note("task_id", made.TaskID)
+	return api.TestTemplate200JSONResponse{Code: ok, Message: success, Data: api.Submitted{
+		TaskID: made.TaskID, Status: api.TaskStatus(made.Status), FinalContent: made.FinalContent,
+	}}, nil
+}
+
+// sampleOf renders a template with the params of the request.
+func sampleOf(ctx context.Context, row dbq.Template, language *string) (template.Rendered, error) {
+	t, err := template.Of(row)
+	if err != nil {
+		return template.Rendered{}, err
+	}
+	params, err := template.ParseParams(paramsOf(gate.Of(ctx).Body.Raw))
+	if err != nil {
+		return template.Rendered{}, err
+	}
+	return t.Render(params, optional.Value(language))
+}
+
+// paramsOf returns the params of a template as they were sent, with numbers as they were written; nil if there are none.
+func paramsOf(body []byte) json.RawMessage {
+	var sent struct {
+		Params json.RawMessage `json:"params"`
+	}
+	if json.Unmarshal(body, &sent) != nil || string(sent.Params) == "null" {
+		return nil
+	}
+	return sent.Params
 }
 
 // DeleteTemplate removes a template.
@@ -117,15 +262,43 @@ func (s *Server) DeleteDefaultContent(ctx context.Context, req api.DeleteDefault
 	return api.DeleteDefaultContent200JSONResponse{DoneJSONResponse: done()}, err
 }
 
-func templateAnswer(t dbq.Template) api.TemplateResponse {
-	return api.TemplateResponse{Code: ok, Message: success, Data: templateOf(t)}
+// templateAnswer is the answer with a template, or the error of reading or changing it.
+func templateAnswer(row dbq.Template, err error) (api.TemplateResponse, error) {
+	if err != nil {
+		return api.TemplateResponse{}, err
+	}
+	one, err := templateOf(row)
+	return api.TemplateResponse{Code: ok, Message: success, Data: one}, err
 }
 
-func templateOf(t dbq.Template) api.Template {
+func templateOf(t dbq.Template) (api.Template, error) {
+	translations, err := translationsOf(t.Translations)
 	return api.Template{
 		ID: t.ID, TemplateName: t.TemplateName, TemplateContent: t.TemplateContent, IsActive: t.IsActive,
 		SendType: api.SendType(t.SendType), Companies: t.Companies, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,
+		TemplateNo: t.TemplateNo, Scene: t.Scene, Purpose: t.Purpose, Language: t.Language, Translations: translations, Sign: t.Sign,
+		Status: api.TemplateStatus(t.Status), Version: t.Version, Placeholders: placeholdersOf(t.TemplateContent),
+	}, err
+}
+
+func versionOf(v dbq.TemplateVersion) (api.TemplateVersion, error) {
+	translations, err := translationsOf(v.Translations)
+	return api.TemplateVersion{
+		Version: v.Version, TemplateContent: v.TemplateContent, Language: v.Language, Translations: translations, Sign: v.Sign,
+		CreatedAt: v.CreatedAt, CreatedBy: v.CreatedBy,
+	}, err
+}
+
+// placeholdersOf never returns nil: an empty list is written as one.
+func placeholdersOf(content string) []string {
+	return append([]string{}, template.Placeholders(content)...)
+}
+
+func translationsOf(stored []byte) (translations map[string]string, err error) {
+	if err := json.Unmarshal(stored, &translations); err != nil {
+		return nil, fmt.Errorf("read translations: %w", err)
 	}
+	return translations, nil
 }
 
 // defaultAnswer is the answer with a default content, or the error of reading or changing it.

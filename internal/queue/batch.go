@@ -4,13 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
-	"lksms/gen/dbq"
 	"lksms/internal/merge"
 	"lksms/internal/postgres"
-	"lksms/internal/template"
 )
 
 // Outcome is the result of one submission of several.
@@ -25,18 +22,10 @@ func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origi
 	b := batch{
 		s: s, inTx: s.db.InTx(ctx), subs: subs, origin: origin, outcomes: make([]Outcome, len(subs)), named: map[string]bool{},
 	}
-	active := sync.OnceValues(func() (dbq.Template, error) { return s.templates.Active(ctx, origin.CompanyID) })
-	render := func(params string) (template.Text, error) {
-		t, err := active()
-		if err != nil {
-			return template.Text{}, err
-		}
-		return template.With(t, params)
-	}
-	asOf := time.Now()
+	templates, asOf := s.templates.Finder(origin.CompanyID), time.Now()
 	for i, sub := range subs {
-		row, err := s.prepare(ctx, asOf, sub, origin, render)
-		isReady := err == nil && row.final.Content != ""
+		row, err := s.prepare(ctx, asOf, sub, origin, templates)
+		isReady := err == nil && !sub.isDefault()
 		isNamed := sub.DedupKey != nil && b.named[*sub.DedupKey]
 		switch {
 		case isReady:
@@ -96,9 +85,8 @@ func (b *batch) takeDefault(ctx context.Context, i int, row newTask, wrong error
 		return
 	}
 	if wrong == nil {
-		wrong = b.s.db.Tx(ctx, func(ctx context.Context) (err error) {
-			row, err = b.s.takeDefault(ctx, row)
-			return err
+		wrong = b.s.db.Tx(ctx, func(ctx context.Context) error {
+			return b.s.consumeDefault(ctx, &row)
 		})
 	}
 	switch {

@@ -402,7 +402,7 @@ func TestARepeatedSubmissionIsNotCheckedAgain(t *testing.T) {
 			func(b *apptest.Bundle) {
 				b.Exec("INSERT INTO templates (template_name, template_content) VALUES ('x', '您好{name}')")
 			}, map[string]any{"content": "name=张三", "use_template": true},
-			func(b *apptest.Bundle) { b.Exec("UPDATE templates SET is_active = false") },
+			func(b *apptest.Bundle) { b.Exec("UPDATE templates SET status = 'disabled'") },
 		},
 		"the template wants other parameters": {
 			func(b *apptest.Bundle) {

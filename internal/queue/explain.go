@@ -16,7 +16,6 @@ import (
 	"lksms/internal/queue/claim"
 	"lksms/internal/segment"
 	"lksms/internal/sender"
-	"lksms/internal/template"
 )
 
 // The reasons of an Explanation.
@@ -219,15 +218,13 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 	if err := s.directory.Renew(ctx); err != nil {
 		return Preview{}, err
 	}
-	row, err := s.prepare(ctx, time.Now(), sub, origin, func(params string) (template.Text, error) {
-		return s.templates.RenderActive(ctx, origin.CompanyID, params)
-	})
+	row, err := s.prepare(ctx, time.Now(), sub, origin, s.templates.Finder(origin.CompanyID))
 	if err != nil {
 		return Preview{}, err
 	}
-	if row.final.Content == "" {
-		err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
-			if row, err = s.takeDefault(ctx, row); err != nil {
+	if sub.isDefault() {
+		err := s.db.Tx(ctx, func(ctx context.Context) error {
+			if err := s.consumeDefault(ctx, &row); err != nil {
 				return err
 			}
 			return errPreviewed

@@ -67,14 +67,20 @@ func refusedRowOf(origin Origin, one Refused) refusedRow {
 	}
 	// The columns repeat the members of the body that have the right type.
 	var said struct {
-		PhoneNumber any `json:"phone_number"`
-		Content     any `json:"content"`
-		UseTemplate any `json:"use_template"`
+		PhoneNumber any             `json:"phone_number"`
+		Content     any             `json:"content"`
+		UseTemplate any             `json:"use_template"`
+		TemplateNo  any             `json:"template_no"`
+		Params      json.RawMessage `json:"params"`
 	}
 	if json.Unmarshal(row.RequestData, &said) == nil {
 		row.PhoneNumber, row.Content = textOf(said.PhoneNumber), textOf(said.Content)
 		if b, ok := said.UseTemplate.(bool); ok {
 			row.UseTemplate = &b
+		}
+		if no, ok := said.TemplateNo.(string); ok && no != "" {
+			params, isParams := Submission{TemplateNo: no, Params: said.Params}.logged()
+			row.Content, row.UseTemplate = textOf(params), &isParams
 		}
 	}
 	return row

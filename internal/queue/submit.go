@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,11 +34,14 @@ type Origin struct {
 	Traceparent string // of the request, see package tracing; empty: none
 }
 
-// Submission is a message to send (S0.1). An empty Content means the phone number's default content.
+// Submission is a message to send (S0.1). Without Content and TemplateNo, it gets the phone number's default content.
 type Submission struct {
 	PhoneNumber string
 	Content     string
-	UseTemplate bool
+	UseTemplate bool            // Content has the parameters of the first active template
+	TemplateNo  string          // the number of the template to use in place of Content; empty: none
+	Params      json.RawMessage // the parameters of that template, as they were sent; nil: none
+	Language    string          // the language of that template's text; empty: its own
 	Source      *string
 	DedupKey    *string // the user's name for the message: a second submission with it returns the task of the first
 	Raw         []byte  // the request as JSON, for the log
@@ -48,6 +53,45 @@ type Submission struct {
 	Sign           string     // the signature that goes before the text; may be empty
 	Test           bool       // the company tries its own senders with it
 	BatchID        int64      // the uploaded list that the message is from; 0: none
+}
+
+// isRendered reports whether the text comes from a template that the submission asks for.
+func (sub Submission) isRendered() bool {
+	return sub.TemplateNo != "" || sub.UseTemplate && sub.Content != ""
+}
+
+// isDefault reports whether the submission asks for the default content.
+func (sub Submission) isDefault() bool { return sub.TemplateNo == "" && sub.Content == "" }
+
+// logged returns what the log shows as the content, and whether it is parameters of a template.
+func (sub Submission) logged() (content string, isParams bool) {
+	if sub.TemplateNo == "" {
+		return sub.Content, sub.UseTemplate
+	}
+	var joined string
+	if json.Unmarshal(sub.Params, &joined) == nil {
+		return joined, true
+	}
+	var named bytes.Buffer
+	if json.Compact(&named, sub.Params) != nil {
+		return "", true // there are none
+	}
+	return named.String(), true
+}
+
+// checkChoice returns request.invalid for fields that exclude each other.
+func (sub Submission) checkChoice() error {
+	switch {
+	case sub.TemplateNo != "" && sub.Content != "":
+		return fault.InvalidField("content", fault.NotTogether, "template_no")
+	case sub.TemplateNo != "" && sub.UseTemplate:
+		return fault.InvalidField("use_template", fault.NotTogether, "template_no")
+	case sub.TemplateNo == "" && sub.Params != nil:
+		return fault.InvalidField("params", fault.OnlyTogether, "template_no")
+	case sub.TemplateNo == "" && sub.Language != "":
+		return fault.InvalidField("language", fault.OnlyTogether, "template_no")
+	}
+	return nil
 }
 
 // Submitted is the task that a submission made.
@@ -131,8 +175,8 @@ func (s *Service) logRepeats(ctx context.Context, subs []Submission, rows []dbq.
 	}
 	for i, row := range rows {
 		sub := subs[row.Place]
-		p.TaskIds[i], p.PhoneNumbers[i], p.Contents[i] = row.TaskID, sub.PhoneNumber, sub.Content
-		p.UseTemplates[i], p.RequestData[i] = sub.UseTemplate, sub.Raw
+		p.TaskIds[i], p.PhoneNumbers[i], p.RequestData[i] = row.TaskID, sub.PhoneNumber, sub.Raw
+		p.Contents[i], p.UseTemplates[i] = sub.logged()
 	}
 	tasks, err := s.inParts.SubmissionsRepeated(ctx, p)
 	if err != nil {
@@ -146,13 +190,11 @@ func (s *Service) logRepeats(ctx context.Context, subs []Submission, rows []dbq.
 }
 
 func (s *Service) submit(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
-	row, err := s.prepare(ctx, time.Now(), sub, origin, func(params string) (template.Text, error) {
-		return s.templates.RenderActive(ctx, origin.CompanyID, params)
-	})
+	row, err := s.prepare(ctx, time.Now(), sub, origin, s.templates.Finder(origin.CompanyID))
 	switch {
 	case err != nil:
 		return Submitted{}, err
-	case row.final.Content == "":
+	case sub.isDefault():
 		return s.submitDefault(ctx, row)
 	default:
 		return s.insert(ctx, row)
@@ -162,14 +204,17 @@ func (s *Service) submit(ctx context.Context, sub Submission, origin Origin) (Su
 // farthest is how many days ahead a message may be scheduled.
 const farthest = 366
 
-// prepare checks a submission and returns the task to store. A submission without content has no text yet: it gets the default content of
-// its phone number. asOf is when the submission came in.
-func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, origin Origin, render func(params string) (template.Text, error)) (newTask, error) {
+// prepare checks a submission and returns the task to store. One that asks for the default content has no text and no pool yet: consumeDefault
+// gives it both. asOf is when the submission came in.
+func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, origin Origin, templates *template.Finder) (newTask, error) {
 	recipient, err := phone.Normalise("phone_number", sub.PhoneNumber)
 	if err != nil {
 		return newTask{}, err
 	}
-	row := newTask{id: newID(), recipient: recipient, final: template.Text{Content: sub.Content}, asOf: asOf, Submission: sub, Origin: origin}
+	row := newTask{id: newID(), recipient: recipient, asOf: asOf, Submission: sub, Origin: origin}
+	if err := sub.checkChoice(); err != nil {
+		return row, err
+	}
 	values, err := s.settings.Get(ctx)
 	if err != nil {
 		return row, err
@@ -181,21 +226,44 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 	if err := checkTimes(sub); err != nil {
 		return row, err
 	}
-	if err := s.put(ctx, &row); err != nil {
-		return row, err
-	}
+	text := template.Rendered{Content: sub.Content}
 	switch {
-	case sub.Content == "":
+	case sub.isDefault():
 		return row, nil
-	case sub.UseTemplate:
-		row.final, err = render(sub.Content)
+	case sub.isRendered():
+		text, err = templates.Render(ctx, template.Choice{TemplateNo: sub.TemplateNo, Params: sub.Params, Language: sub.Language, Form: sub.Content})
 	case strings.TrimSpace(sub.Content) == "":
 		err = fault.InvalidField("content", fault.Blank, nil)
 	}
 	if err == nil {
-		err = row.checkLength()
+		err = s.complete(ctx, &row, text)
 	}
 	return row, err
+}
+
+// complete gives a task its text and then its pool: a signature of the template counts where one is required. Fault: request.invalid for a text
+// that is longer than the message type allows, and those of a place.
+func (s *Service) complete(ctx context.Context, row *newTask, text template.Rendered) (err error) {
+	row.final = text
+	if row.Sign == "" {
+		row.Sign = text.Sign
+	}
+	if err := limitsOf(row.sms, row.MessageType).Check(row.Sign, text.Content); err != nil {
+		return err
+	}
+	if row.Raw, err = text.Source.AddTo(row.Raw); err != nil {
+		return fmt.Errorf("name template in the log: %w", err)
+	}
+	return s.put(ctx, row)
+}
+
+// consumeDefault gives a task the default content of its phone number, in the transaction of ctx.
+func (s *Service) consumeDefault(ctx context.Context, row *newTask) error {
+	text, err := s.templates.ConsumeDefault(ctx, row.CompanyID, row.recipient)
+	if err != nil {
+		return err
+	}
+	return s.complete(ctx, row, text)
 }
 
 // checkTimes checks the times of a submission.
@@ -244,20 +312,6 @@ func (s *Service) Check(ctx context.Context, asOf time.Time, sub Submission, ori
 	return c, err
 }
 
-// checkLength returns request.invalid if the text is longer than the message type allows.
-func (t newTask) checkLength() error {
-	return limitsOf(t.sms, t.MessageType).Check(t.Sign, t.final.Content)
-}
-
-// takeDefault consumes the default content of the phone number, in the transaction of ctx, and returns the task with it.
-func (s *Service) takeDefault(ctx context.Context, row newTask) (newTask, error) {
-	var err error
-	if row.final, err = s.templates.ConsumeDefault(ctx, row.CompanyID, row.recipient); err != nil {
-		return row, err
-	}
-	return row, row.checkLength()
-}
-
 // The message types, as stored.
 const (
 	Verification int16 = iota
@@ -286,7 +340,7 @@ func priority(values setting.SMS, sub Submission, origin Origin) (int16, error) 
 func (s *Service) submitDefault(ctx context.Context, row newTask) (Submitted, error) {
 	var made Submitted
 	err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
-		if row, err = s.takeDefault(ctx, row); err != nil {
+		if err := s.consumeDefault(ctx, &row); err != nil {
 			return err
 		}
 		made, err = s.insert(ctx, row)
@@ -318,7 +372,7 @@ func (s *Service) insert(ctx context.Context, row newTask) (Submitted, error) {
 // newTask is a valid submission and the task that it becomes.
 type newTask struct {
 	id, recipient string
-	final         template.Text
+	final         template.Rendered
 	priority      int16
 	place         directory.Place
 	asOf          time.Time   // when the submission came in: an older view of the directory must not refuse it
@@ -417,7 +471,8 @@ func submitParams(rows []newTask) dbq.TaskSubmitParams {
 	for i, r := range rows {
 		p.TaskIds[i], p.PhoneNumbers[i], p.Recipients[i], p.FinalContents[i] = r.id, r.PhoneNumber, r.recipient, r.final.Content
 		p.Sources[i], p.Submitters[i], p.DedupKeys[i] = optional.Value(r.Source), r.User, optional.Value(r.DedupKey)
-		p.RequestIds[i], p.Contents[i], p.UseTemplates[i] = r.RequestID, r.Content, r.UseTemplate
+		p.RequestIds[i] = r.RequestID
+		p.Contents[i], p.UseTemplates[i] = r.logged()
 		p.SourceIps[i], p.UserAgents[i], p.RequestData[i] = r.SourceIP, logtext.Text(r.UserAgent), r.Raw
 		p.CompanyIds[i], p.PoolIds[i], p.MessageTypes[i], p.CountryNos[i] = r.CompanyID, r.place.PoolID, r.MessageType, r.place.CountryNo
 		p.Priorities[i], p.Segments[i], p.Signs[i], p.AreTests[i] = r.priority, int16(r.segments()), r.Sign, r.Test

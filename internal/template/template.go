@@ -3,17 +3,22 @@ package template
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"regexp"
+	"slices"
 	"unicode/utf8"
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
+	"lksms/internal/optional"
 	"lksms/internal/phone"
 	"lksms/internal/postgres"
 	"lksms/internal/setting"
 )
 
-// Service manages templates and default contents (S0.5, S0.6).
+// Service manages templates and default contents (S0.5, S0.6, S3.10).
 type Service struct {
 	db       *postgres.DB
 	q        *dbq.Queries
@@ -33,25 +38,148 @@ var (
 // scheduled is the send type of a template whose messages are sent at the next full interval (S3.2).
 const scheduled = "scheduled"
 
-// Draft is a template to create. Without Companies, every company can use it.
-type Draft = dbq.TemplateCreateParams
+// The states of a template (S3.10). Only active ones are sent.
+const (
+	Draft    = "draft"
+	InReview = "in_review"
+	Active   = "active"
+	Disabled = "disabled"
+	Voided   = "voided"
+)
 
-// Create adds a template. Fault: request.invalid for an unknown company and for a placeholder with spaces.
-func (s *Service) Create(ctx context.Context, d Draft) (row dbq.Template, err error) {
-	if d.Companies == nil {
-		d.Companies = []string{}
+// next has the states that may follow each state. Voided is final.
+var next = map[string][]string{
+	Draft:    {InReview, Voided},
+	InReview: {Draft, Active, Voided},
+	Active:   {Disabled, Voided},
+	Disabled: {Active, Draft, Voided},
+	Voided:   {},
+}
+
+// before returns the states in which a template may be given a state, which may be the one that it has.
+func before(status string) []string {
+	var from []string
+	for state, allowed := range next {
+		if state != Voided && (state == status || slices.Contains(allowed, status)) {
+			from = append(from, state)
+		}
 	}
-	if err := check(d.TemplateContent); err != nil {
+	return from
+}
+
+// Settings are what an administrator sets of a template.
+type Settings struct {
+	Name, Content, Scene, Purpose string
+	Language                      *string           // of Content; nil: not known
+	Translations                  map[string]string // by language
+	Sign                          *string           // nil: that of the sender
+	Status                        string
+	SendType                      string
+	Companies                     []string // by number; empty: every company can use it
+}
+
+// Enable enables or disables a template as the documented is_active does. A template that is not active stays in its state if it is disabled.
+func (t *Settings) Enable(isActive bool) {
+	switch {
+	case isActive:
+		t.Status = Active
+	case t.Status == Active:
+		t.Status = Disabled
+	}
+}
+
+// givenNo is the form of numbers that are made from ids. No other template can have one.
+var givenNo = regexp.MustCompile(`^template-[0-9]+$`)
+
+// Create adds a template. Without a number it gets one that is made from its id. Faults: exists for a taken number, limit.reached, and
+// request.invalid for an unknown company, a reserved number and bad texts.
+func (s *Service) Create(ctx context.Context, no *string, t Settings) (row dbq.Template, err error) {
+	if no != nil && givenNo.MatchString(*no) {
+		return row, fault.InvalidField("template_no", fault.Reserved, nil)
+	}
+	if err := checkTexts(Settings{}, t); err != nil {
 		return row, err
 	}
+	translations, err := encoded(t.Translations)
+	if err != nil {
+		return row, err
+	}
+	if t.Companies == nil {
+		t.Companies = []string{}
+	}
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
-		if err := s.checkCompanies(ctx, d.Companies); err != nil {
+		if err := s.checkCompanies(ctx, t.Companies); err != nil {
 			return err
 		}
-		row, err = s.q.TemplateCreate(ctx, d)
-		return postgres.Wrap("create template", err, nil)
+		row, err = s.q.TemplateCreate(ctx, dbq.TemplateCreateParams{
+			GivenNo: no, TemplateName: t.Name, TemplateContent: t.Content, Scene: t.Scene, Purpose: t.Purpose, Language: t.Language,
+			Translations: translations, Sign: t.Sign, Status: t.Status, SendType: t.SendType, Companies: t.Companies,
+		})
+		if postgres.Violates(err, "templates_template_no_key") {
+			return fault.New(fault.Conflict, fault.Exists)
+		}
+		if err != nil {
+			return postgres.Wrap("create template", err, nil)
+		}
+		return postgres.Wrap("keep version of template", s.q.TemplateVersionKeep(ctx, row.ID), nil)
 	})
 	return row, err
+}
+
+// checkTexts checks the texts of a template that changed: those that were stored before a check existed stay as they are.
+func checkTexts(was, t Settings) error {
+	hasOtherContent := t.Content != was.Content
+	if hasOtherContent {
+		if _, err := Parse("template_content", t.Content); err != nil {
+			return err
+		}
+	}
+	if !hasOtherContent && maps.Equal(t.Translations, was.Translations) && optional.Value(t.Language) == optional.Value(was.Language) {
+		return nil
+	}
+	own := parse(t.Content).Names()
+	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
+	for _, language := range slices.Sorted(maps.Keys(t.Translations)) {
+		field := fault.Field{Name: "translations." + language}
+		text, err := Parse(field.Name, t.Translations[language])
+		if err != nil {
+			return err
+		}
+		names := text.Names()
+		isOwn := func(name string) bool { return slices.Contains(own, name) }
+		isTranslated := func(name string) bool { return slices.Contains(names, name) }
+		others := append(slices.DeleteFunc(slices.Clone(own), isTranslated), slices.DeleteFunc(slices.Clone(names), isOwn)...)
+		switch {
+		case !languageTag.MatchString(language):
+			field.Rule = fault.WrongFormat
+		case language == optional.Value(t.Language):
+			field.Rule = fault.Duplicate
+		case len(others) > 0:
+			field.Rule, field.Limit = fault.OtherPlaceholders, joined(others)
+		default:
+			continue
+		}
+		all.Fields = append(all.Fields, field)
+	}
+	if len(all.Fields) > 0 {
+		return all
+	}
+	return nil
+}
+
+// languageTag matches the languages that the contract allows.
+var languageTag = regexp.MustCompile(`^[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?$`)
+
+// encoded writes translations as PostgreSQL stores them: an object, also if there are none.
+func encoded(translations map[string]string) ([]byte, error) {
+	if len(translations) == 0 {
+		return []byte("{}"), nil
+	}
+	object, err := json.Marshal(translations)
+	if err != nil {
+		return nil, fmt.Errorf("write translations: %w", err)
+	}
+	return object, nil
 }
 
 // checkCompanies returns request.invalid if one of the companies does not exist.
@@ -72,60 +200,96 @@ func (s *Service) Get(ctx context.Context, id int64) (dbq.Template, error) {
 	return row, postgres.Wrap("get template", err, errTemplateNotFound)
 }
 
-// List returns up to limit templates with smaller ids than before, newest first.
-func (s *Service) List(ctx context.Context, before int64, limit int) ([]dbq.Template, error) {
-	rows, err := s.q.TemplateList(ctx, dbq.TemplateListParams{BeforeID: before, PageLimit: int32(limit)})
+// Filter selects templates for a list: up to Limit with smaller ids than BeforeID. Nil selects all.
+type Filter struct {
+	TemplateNo, Scene, Status *string
+	CompanyNo                 *string // a company that may use them
+	BeforeID                  int64
+	Limit                     int
+}
+
+// List returns templates, newest first.
+func (s *Service) List(ctx context.Context, f Filter) ([]dbq.Template, error) {
+	rows, err := s.q.TemplateList(ctx, dbq.TemplateListParams{
+		BeforeID: f.BeforeID, TemplateNo: f.TemplateNo, Scene: f.Scene, Status: f.Status, CompanyNo: f.CompanyNo, PageLimit: int32(f.Limit),
+	})
 	return rows, postgres.Wrap("list templates", err, nil)
 }
 
-// Patch is a change of a template; a nil field is left unchanged.
-type Patch = dbq.TemplateUpdateParams
-
-// Update changes a template, or returns the fault template.not_found.
-func (s *Service) Update(ctx context.Context, patch Patch) (dbq.Template, error) {
-	if patch.TemplateContent != nil {
-		if err := check(*patch.TemplateContent); err != nil {
-			return dbq.Template{}, err
+// Versions returns up to limit versions of a template with smaller numbers than before, newest first, or the fault template.not_found.
+func (s *Service) Versions(ctx context.Context, id int64, before int32, limit int) ([]dbq.TemplateVersion, error) {
+	rows, err := s.q.TemplateVersionList(ctx, dbq.TemplateVersionListParams{TemplateID: id, BeforeVersion: before, PageLimit: int32(limit)})
+	if err == nil && len(rows) == 0 {
+		if _, err := s.Get(ctx, id); err != nil {
+			return nil, err
 		}
 	}
-	if err := s.checkCompanies(ctx, patch.Companies); err != nil {
-		return dbq.Template{}, err
-	}
-	row, err := s.q.TemplateUpdate(ctx, patch)
-	return row, postgres.Wrap("update template", err, errTemplateNotFound)
+	return rows, postgres.Wrap("list versions of template", err, nil)
 }
 
-// Delete removes a template, or returns the fault template.not_found.
+// Update changes a template. version is the version of its texts that the caller read; nil: any. Faults: template.not_found, version.stale,
+// template.voided, template.wrong_status, template.in_review, limit.reached, and those of Create for what changes.
+func (s *Service) Update(ctx context.Context, id int64, version *int64, change func(*Settings)) (row dbq.Template, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		was, err := s.q.TemplateLock(ctx, id)
+		if err != nil {
+			return postgres.Wrap("lock template", err, errTemplateNotFound)
+		}
+		if version != nil && *version != int64(was.Version) {
+			return fault.New(fault.Conflict, fault.VersionStale)
+		}
+		row, err = s.update(ctx, was, change)
+		return err
+	})
+	return row, err
+}
+
+func (s *Service) update(ctx context.Context, was dbq.Template, change func(*Settings)) (row dbq.Template, err error) {
+	from := Settings{
+		Name: was.TemplateName, Content: was.TemplateContent, Scene: was.Scene, Purpose: was.Purpose, Language: was.Language, Sign: was.Sign,
+		Status: was.Status, SendType: was.SendType, Companies: was.Companies,
+	}
+	if err := json.Unmarshal(was.Translations, &from.Translations); err != nil {
+		return row, fmt.Errorf("read translations of template %d: %w", was.ID, err)
+	}
+	to := from
+	change(&to)
+	if err := checkTexts(from, to); err != nil {
+		return row, err
+	}
+	if !slices.Equal(from.Companies, to.Companies) {
+		if err := s.checkCompanies(ctx, to.Companies); err != nil {
+			return row, err
+		}
+	}
+	translations, err := encoded(to.Translations)
+	if err != nil {
+		return row, err
+	}
+	row, err = s.q.TemplateUpdate(ctx, dbq.TemplateUpdateParams{
+		ID: was.ID, TemplateName: to.Name, TemplateContent: to.Content, Scene: to.Scene, Purpose: to.Purpose, Language: to.Language,
+		Translations: translations, Sign: to.Sign, Status: to.Status, SendType: to.SendType, Companies: to.Companies,
+		FromStatuses: before(to.Status),
+	})
+	switch {
+	case postgres.IsNoRows(err) && was.Status == Voided:
+		return row, fault.New(fault.Conflict, fault.TemplateVoided)
+	case postgres.IsNoRows(err):
+		return row, &fault.Error{Kind: fault.Conflict, Reason: fault.TemplateWrongStatus, Fields: []fault.Field{
+			{Name: "status", Rule: fault.NotAllowed, Limit: next[was.Status]},
+		}}
+	case err != nil:
+		return row, fmt.Errorf("update template: %w", err)
+	case row.Version != was.Version && was.Status == InReview && row.Status != Draft:
+		return row, fault.New(fault.Conflict, fault.TemplateInReview) // what is approved must be what was reviewed
+	}
+	return row, postgres.Wrap("keep version of template", s.q.TemplateVersionKeep(ctx, was.ID), nil)
+}
+
+// Delete removes a template with its versions, or returns the fault template.not_found.
 func (s *Service) Delete(ctx context.Context, id int64) error {
 	n, err := s.q.TemplateDelete(ctx, id)
 	return postgres.DeletedOne(n, err, "delete template", errTemplateNotFound)
-}
-
-// Text is a text to send, and whether it is deferred to the next full interval.
-type Text struct {
-	Content  string
-	Deferred bool
-}
-
-// RenderActive renders params with the template of Active. Faults: those of Active and render.
-func (s *Service) RenderActive(ctx context.Context, companyID int64, params string) (Text, error) {
-	t, err := s.Active(ctx, companyID)
-	if err != nil {
-		return Text{}, err
-	}
-	return With(t, params)
-}
-
-// With renders params with t.
-func With(t dbq.Template, params string) (Text, error) {
-	content, err := render(t.TemplateContent, params)
-	return Text{content, t.SendType == scheduled}, err
-}
-
-// Active returns the active template with the smallest id that a company can use, or the fault template.none_active.
-func (s *Service) Active(ctx context.Context, companyID int64) (dbq.Template, error) {
-	row, err := s.q.TemplateFirstActive(ctx, companyID)
-	return row, postgres.Wrap("find active template", err, fault.New(fault.Conflict, fault.TemplateNoneActive))
 }
 
 // CreateDefault stores the default content of a company for a phone number. If the number has one already, in any
@@ -209,27 +373,27 @@ func (s *Service) DeleteDefault(ctx context.Context, id int64) error {
 
 // ConsumeDefault returns the default content of a company for recipient, rendered if it asks for a template, and
 // marks it as sent (S0.9). The mark is committed with the transaction of ctx; only one transaction can set it.
-// Faults: default_content.already_sent, request.invalid, and those of RenderActive.
-func (s *Service) ConsumeDefault(ctx context.Context, companyID int64, recipient string) (Text, error) {
+// Faults: default_content.already_sent, request.invalid, and those of FirstActive.
+func (s *Service) ConsumeDefault(ctx context.Context, companyID int64, recipient string) (Rendered, error) {
 	row, err := s.q.DefaultContentConsume(ctx, dbq.DefaultContentConsumeParams{CompanyID: companyID, Recipient: recipient})
 	if postgres.IsNoRows(err) {
 		exists, err := s.q.DefaultContentExists(ctx, dbq.DefaultContentExistsParams{CompanyID: companyID, Recipient: recipient})
 		switch {
 		case err != nil:
-			return Text{}, fmt.Errorf("find default content: %w", err)
+			return Rendered{}, fmt.Errorf("find default content: %w", err)
 		case exists:
-			return Text{}, fault.New(fault.Conflict, fault.DefaultContentSent)
+			return Rendered{}, fault.New(fault.Conflict, fault.DefaultContentSent)
 		default:
-			return Text{}, fault.InvalidField("content", fault.NoDefaultContent, nil)
+			return Rendered{}, fault.InvalidField("content", fault.NoDefaultContent, nil)
 		}
 	}
 	if err != nil {
-		return Text{}, fmt.Errorf("consume default content: %w", err)
+		return Rendered{}, fmt.Errorf("consume default content: %w", err)
 	}
 	if row.UseTemplate {
-		return s.RenderActive(ctx, companyID, row.Content)
+		return s.Finder(companyID).Render(ctx, Choice{Form: row.Content})
 	}
-	return Text{Content: row.Content}, nil
+	return Rendered{Content: row.Content}, nil
 }
 
 // ReturnDefault undoes a ConsumeDefault of the same transaction.

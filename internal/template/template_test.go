@@ -124,9 +124,9 @@ func TestS0_5_Templates(t *testing.T) {
 	}
 	b.Expect(404, "template.not_found", "PATCH", path, `{"is_active":true}`)
 	for body, field := range map[string]string{
-		`{"template_name":"","template_content":"x"}`:                                 "template_name",
-		`{"template_name":"n"}`:                                                       "template_content",
-		`{"template_name":"n","template_content":"` + strings.Repeat("x", 201) + `"}`: "template_content",
+		`{"template_name":"","template_content":"x"}`:                                  "template_name",
+		`{"template_name":"n"}`:                                                        "template_content",
+		`{"template_name":"n","template_content":"` + strings.Repeat("x", 1025) + `"}`: "template_content",
 	} {
 		if a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/template", body); a.Fields() != field {
 			t.Errorf("%s: fields %q, want %q", body, a.Fields(), field)

@@ -47,8 +47,14 @@ func expectBounded(t *testing.T, where string, ref *openapi3.SchemaRef) {
 		t.Errorf("%s: a list without maxItems", where)
 	case s.Type.Is(openapi3.TypeObject) && !isClosed && s.MaxProps == nil:
 		t.Errorf("%s: an object without maxProperties", where)
-	case s.Type == nil:
+	case s.Type == nil && s.OneOf == nil:
 		t.Errorf("%s: a value of any type", where)
+	}
+	for _, alternative := range s.OneOf {
+		expectBounded(t, where, alternative)
+	}
+	if s.AdditionalProperties.Schema != nil {
+		expectBounded(t, where+".*", s.AdditionalProperties.Schema)
 	}
 	for name, property := range s.Properties {
 		expectBounded(t, where+"."+name, property)

@@ -2,6 +2,7 @@
 package violation
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strconv"
@@ -41,7 +42,9 @@ func OfRequest(parameters, body error) error {
 		if !errors.As(e, &schema) {
 			return body
 		}
-		all.Fields = append(all.Fields, schemaField("body", true, schema))
+		for _, one := range unfold(schema) {
+			all.Fields = append(all.Fields, schemaField("body", true, one))
+		}
 	}
 	if len(all.Fields) == 0 {
 		return nil
@@ -98,7 +101,7 @@ func schemaField(name string, inBody bool, e *openapi3.SchemaError) fault.Field 
 				field = fault.Field{Name: within + unknown, Rule: fault.UnknownField}
 			}
 		}
-	case "type", "nullable":
+	case "type", "nullable", "oneOf":
 		field.Rule, field.Limit = fault.WrongType, typeOf(e.Schema)
 	case "format":
 		field.Rule = fault.WrongFormat
@@ -136,7 +139,34 @@ func typeOf(schema *openapi3.Schema) string {
 	if types := schema.Type.Slice(); len(types) > 0 {
 		return types[0]
 	}
-	return "object"
+	alternatives := make([]string, len(schema.OneOf))
+	for i, one := range schema.OneOf {
+		alternatives[i] = typeOf(one.Value)
+	}
+	return cmp.Or(strings.Join(alternatives, ", "), "object")
+}
+
+// unfold returns the errors of the alternative that a value was meant to be, by its type. If it has the type of none, this is the error.
+func unfold(e *openapi3.SchemaError) []*openapi3.SchemaError {
+	var alternatives openapi3.MultiError
+	if e.SchemaField != "oneOf" || !errors.As(e.Origin, &alternatives) {
+		return []*openapi3.SchemaError{e}
+	}
+	var all []*openapi3.SchemaError
+	for _, one := range flatten(alternatives) {
+		var inner *openapi3.SchemaError
+		if !errors.As(one, &inner) {
+			continue
+		}
+		isOfAnotherType := (inner.SchemaField == "type" || inner.SchemaField == "nullable") && len(inner.JSONPointer()) == len(e.JSONPointer())
+		if !isOfAnotherType {
+			all = append(all, unfold(inner)...)
+		}
+	}
+	if len(all) == 0 {
+		return []*openapi3.SchemaError{e}
+	}
+	return all
 }
 
 // flatten unfolds the validator's nested lists of errors.
