@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"path"
@@ -161,6 +162,96 @@ func (e AuditAction) Valid() bool {
 	case AuditCreated:
 		return true
 	case AuditDeleted:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchFormDedup.
+const (
+	None  BatchFormDedup = "none"
+	Phone BatchFormDedup = "phone"
+	Row   BatchFormDedup = "row"
+)
+
+// Valid indicates whether the value is a known member of the BatchFormDedup enum.
+func (e BatchFormDedup) Valid() bool {
+	switch e {
+	case None:
+		return true
+	case Phone:
+		return true
+	case Row:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchRowStatus.
+const (
+	RowBlocked    BatchRowStatus = "blocked"
+	RowCancelled  BatchRowStatus = "cancelled"
+	RowDelivered  BatchRowStatus = "delivered"
+	RowDuplicate  BatchRowStatus = "duplicate"
+	RowFailed     BatchRowStatus = "failed"
+	RowInvalid    BatchRowStatus = "invalid"
+	RowProcessing BatchRowStatus = "processing"
+	RowSuccess    BatchRowStatus = "success"
+	RowWaiting    BatchRowStatus = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the BatchRowStatus enum.
+func (e BatchRowStatus) Valid() bool {
+	switch e {
+	case RowBlocked:
+		return true
+	case RowCancelled:
+		return true
+	case RowDelivered:
+		return true
+	case RowDuplicate:
+		return true
+	case RowFailed:
+		return true
+	case RowInvalid:
+		return true
+	case RowProcessing:
+		return true
+	case RowSuccess:
+		return true
+	case RowWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchStatus.
+const (
+	BatchCancelled BatchStatus = "cancelled"
+	BatchChecking  BatchStatus = "checking"
+	BatchFinished  BatchStatus = "finished"
+	BatchPaused    BatchStatus = "paused"
+	BatchReady     BatchStatus = "ready"
+	BatchRunning   BatchStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the BatchStatus enum.
+func (e BatchStatus) Valid() bool {
+	switch e {
+	case BatchCancelled:
+		return true
+	case BatchChecking:
+		return true
+	case BatchFinished:
+		return true
+	case BatchPaused:
+		return true
+	case BatchReady:
+		return true
+	case BatchRunning:
 		return true
 	default:
 		return false
@@ -1482,8 +1573,318 @@ type BalanceChange struct {
 	Remark *string `json:"remark,omitempty"`
 }
 
+// Batch defines model for Batch.
+type Batch struct {
+	BatchID   int64      `json:"batch_id"`
+	CheckedAt *time.Time `json:"checked_at"`
+
+	// CheckedRows The number of the last row of the list that was checked
+	CheckedRows int64      `json:"checked_rows"`
+	CompanyNo   string     `json:"company_no"`
+	ConfirmedAt *time.Time `json:"confirmed_at"`
+
+	// ConfirmedBy null if its request confirmed it
+	ConfirmedBy *string `json:"confirmed_by"`
+
+	// Content The text with its placeholders
+	Content string `json:"content"`
+
+	// Counts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
+	Counts         BatchCounts    `json:"counts"`
+	CreatedAt      time.Time      `json:"created_at"`
+	Dedup          string         `json:"dedup"`
+	EndedAt        *time.Time     `json:"ended_at"`
+	Estimate       *BatchEstimate `json:"estimate,omitempty"`
+	ExpectSendTime *time.Time     `json:"expect_send_time"`
+	ExpiresAt      *time.Time     `json:"expires_at"`
+
+	// MessageType `notification` by default
+	MessageType MessageType `json:"message_type"`
+	Name        string      `json:"name"`
+	PhoneColumn string      `json:"phone_column"`
+	Priority    *int16      `json:"priority"`
+
+	// Remark Why the list could not be read
+	Remark *string `json:"remark"`
+
+	// Segments The segments of the valid rows
+	Segments int64   `json:"segments"`
+	SenderNo *string `json:"sender_no"`
+
+	// Senders The senders that sent messages of it. Callers of a company see those that its routes name and those that sent.
+	Senders   []BatchSender `json:"senders"`
+	Sign      *string       `json:"sign"`
+	StartedAt *time.Time    `json:"started_at"`
+
+	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
+	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+	Status      BatchStatus `json:"status"`
+	SubmittedBy string      `json:"submitted_by"`
+	Tag         *string     `json:"tag"`
+	TemplateNo  *string     `json:"template_no"`
+	Test        bool        `json:"test"`
+}
+
+// BatchCounts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
+type BatchCounts struct {
+	// Blocked The company may not send to their country
+	Blocked int64 `json:"blocked"`
+
+	// Cancelled Tasks that are CANCELLED, and rows that never become tasks because the batch ended
+	Cancelled int64 `json:"cancelled"`
+
+	// Delivered Receipts of providers
+	Delivered  int64 `json:"delivered"`
+	Duplicate  int64 `json:"duplicate"`
+	Failed     int64 `json:"failed"`
+	Invalid    int64 `json:"invalid"`
+	Processing int64 `json:"processing"`
+	Rows       int64 `json:"rows"`
+	Success    int64 `json:"success"`
+
+	// Undelivered Receipts of providers
+	Undelivered int64 `json:"undelivered"`
+	Valid       int64 `json:"valid"`
+
+	// Waiting Not a task yet, or a task that is PENDING
+	Waiting int64 `json:"waiting"`
+}
+
+// BatchCreated defines model for BatchCreated.
+type BatchCreated struct {
+	BatchID int64 `json:"batch_id"`
+
+	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
+	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+	Status BatchStatus `json:"status"`
+}
+
+// BatchCreatedResponse defines model for BatchCreatedResponse.
+type BatchCreatedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    BatchCreated `json:"data"`
+}
+
+// BatchEstimate defines model for BatchEstimate.
+type BatchEstimate struct {
+	// Costs The segments that each sender would take of what is left, by the weights of the routes
+	Costs []struct {
+		Segments int64  `json:"segments"`
+		SenderNo string `json:"sender_no"`
+	} `json:"costs"`
+
+	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, or nobody can
+	EarliestEnd *time.Time `json:"earliest_end"`
+
+	// LikelyEnd The end at the pace until now, if that is later
+	LikelyEnd *time.Time `json:"likely_end"`
+}
+
+// BatchForm defines model for BatchForm.
+type BatchForm struct {
+	// AutoConfirm The batch is sent when it was checked
+	AutoConfirm *bool `json:"auto_confirm,omitempty"`
+
+	// Content The text, with names of columns in braces
+	//
+	// Example: {姓名}，您的优惠券今日到期
+	Content *string `json:"content,omitempty"`
+
+	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+	Dedup *BatchFormDedup `json:"dedup,omitempty"`
+
+	// ExpectSendTime Nothing is sent before this time
+	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
+
+	// ExpiresAt Nothing is sent after this time
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// File The list as CSV or XLSX
+	File *openapi_types.File `json:"file,omitempty"`
+
+	// Language The language of the template
+	Language *string `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Name What people call the batch
+	//
+	// Example: 双十一召回
+	Name string `json:"name"`
+
+	// PhoneColumn The column with the phone numbers. Without it, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is taken.
+	PhoneColumn *string `json:"phone_column,omitempty"`
+
+	// Priority As in `sendSms`
+	Priority *int16 `json:"priority,omitempty"`
+
+	// Rows The list as a JSON array of objects, in place of `file`
+	Rows *openapi_types.File `json:"rows,omitempty"`
+
+	// SenderNo The only sender that may send it. It must serve the company.
+	SenderNo *string `json:"sender_no,omitempty"`
+
+	// Sign The signature, placed before the text in 【】
+	Sign *string `json:"sign,omitempty"`
+
+	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
+	Tag *string `json:"tag,omitempty"`
+
+	// TemplateNo A template, in place of `content`
+	TemplateNo *string `json:"template_no,omitempty"`
+
+	// Test Its messages are tests
+	Test *bool `json:"test,omitempty"`
+}
+
+// BatchFormDedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+type BatchFormDedup string
+
 // BatchID The batch that the task is from
 type BatchID = int64
+
+// BatchListResponse defines model for BatchListResponse.
+type BatchListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    BatchPage `json:"data"`
+}
+
+// BatchPage defines model for BatchPage.
+type BatchPage struct {
+	Items []Batch `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// BatchPreview defines model for BatchPreview.
+type BatchPreview struct {
+	Row  int32  `json:"row"`
+	Code *int16 `json:"code"`
+
+	// Cost As in a dry run of `sendSms`
+	Cost *int `json:"cost,omitempty"`
+
+	// FinalContent The text with its signature; null if the row is not valid
+	FinalContent *string      `json:"final_content"`
+	PhoneNumber  string       `json:"phone_number"`
+	Remark       *string      `json:"remark"`
+	Segments     int          `json:"segments"`
+	Senders      []SenderView `json:"senders"`
+}
+
+// BatchPreviewResponse defines model for BatchPreviewResponse.
+type BatchPreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    BatchPreview `json:"data"`
+}
+
+// BatchRequeued defines model for BatchRequeued.
+type BatchRequeued struct {
+	Count int64 `json:"count"`
+
+	// JobID null if no task is FAILED
+	JobID *int64 `json:"job_id"`
+}
+
+// BatchRequeuedResponse defines model for BatchRequeuedResponse.
+type BatchRequeuedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    BatchRequeued `json:"data"`
+}
+
+// BatchResponse defines model for BatchResponse.
+type BatchResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Batch   `json:"data"`
+}
+
+// BatchRow defines model for BatchRow.
+type BatchRow struct {
+	// Row The number of the row in the list, as a spreadsheet program shows it
+	Row int32 `json:"row"`
+
+	// Code Why the row is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task
+	Code *int16 `json:"code"`
+
+	// Content The text, empty if it could not be made
+	Content string `json:"content"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// PhoneNumber In E.164; of an invalid number as it is in the list
+	PhoneNumber string `json:"phone_number"`
+
+	// Remark The reason, in the language of the request
+	Remark *string `json:"remark"`
+
+	// Result The result of the task
+	Result   *string `json:"result"`
+	Segments int16   `json:"segments"`
+
+	// Status As in the filter, but `delivered` is in `delivery`; null if the task is no longer kept
+	Status *string `json:"status"`
+	TaskID *string `json:"task_id"`
+}
+
+// BatchRowListResponse defines model for BatchRowListResponse.
+type BatchRowListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    BatchRowPage `json:"data"`
+}
+
+// BatchRowPage defines model for BatchRowPage.
+type BatchRowPage struct {
+	Items []BatchRow `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// BatchRowStatus defines model for BatchRowStatus.
+type BatchRowStatus string
+
+// BatchSender defines model for BatchSender.
+type BatchSender struct {
+	Delivered  int64 `json:"delivered"`
+	Failed     int64 `json:"failed"`
+	Processing int64 `json:"processing"`
+
+	// Segments Segments of the messages that it sent
+	Segments int64  `json:"segments"`
+	SenderNo string `json:"sender_no"`
+	Success  int64  `json:"success"`
+}
+
+// BatchStatus `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
+// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+type BatchStatus string
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
@@ -1726,8 +2127,17 @@ type CompanyWeight = float64
 
 // Contact defines model for Contact.
 type Contact struct {
-	DingtalkName *string `json:"dingtalk_name,omitempty"`
-	Email        *string `json:"email,omitempty"`
+	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
+	//
+	// Example: {"city":"杭州","level":"VIP"}
+	Attributes   *map[string]string `json:"attributes,omitempty"`
+	DingtalkName *string            `json:"dingtalk_name,omitempty"`
+	Email        *string            `json:"email,omitempty"`
+
+	// Name What messages call the person: the placeholder `${contact.name}`
+	//
+	// Example: 张三
+	Name         *string `json:"name,omitempty"`
 	Phone        *string `json:"phone,omitempty"`
 	UserID       UserID  `json:"user_id"`
 	WechatOpenid *string `json:"wechat_openid,omitempty"`
@@ -1735,11 +2145,38 @@ type Contact struct {
 
 // ContactChange defines model for ContactChange.
 type ContactChange struct {
-	DingtalkName nullable.Nullable[string] `json:"dingtalk_name,omitempty"`
-	Email        nullable.Nullable[string] `json:"email,omitempty"`
+	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
+	//
+	// Example: {"city":"杭州","level":"VIP"}
+	Attributes   nullable.Nullable[map[string]string] `json:"attributes,omitempty"`
+	DingtalkName nullable.Nullable[string]            `json:"dingtalk_name,omitempty"`
+	Email        nullable.Nullable[string]            `json:"email,omitempty"`
+
+	// Name What messages call the person: the placeholder `${contact.name}`
+	//
+	// Example: 张三
+	Name         nullable.Nullable[string] `json:"name,omitempty"`
 	Phone        nullable.Nullable[string] `json:"phone,omitempty"`
 	UserID       UserID                    `json:"user_id"`
 	WechatOpenid nullable.Nullable[string] `json:"wechat_openid,omitempty"`
+}
+
+// ContactCount defines model for ContactCount.
+type ContactCount struct {
+	Count int64 `json:"count"`
+
+	// Exact False if the count stopped after 1000000 contacts; there may be more
+	Exact bool `json:"exact"`
+}
+
+// ContactCountResponse defines model for ContactCountResponse.
+type ContactCountResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    ContactCount `json:"data"`
 }
 
 // ContactListResponse defines model for ContactListResponse.
@@ -3837,6 +4274,79 @@ type Submitted struct {
 // SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. A message that would be rejected is rejected.
 type SubmittedVerdict string
 
+// Tag defines model for Tag.
+type Tag struct {
+	// Contacts How many contacts the tag holds
+	Contacts  int64     `json:"contacts"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+	//
+	// Example: VIP客户
+	Tag TagName `json:"tag"`
+}
+
+// TagChange defines model for TagChange.
+type TagChange struct {
+	Added   int64 `json:"added"`
+	Removed int64 `json:"removed"`
+
+	// Unknown Those of `add` that no contact has
+	Unknown []string `json:"unknown"`
+}
+
+// TagChangeRequest defines model for TagChangeRequest.
+type TagChangeRequest struct {
+	Add *UserIDs `json:"add,omitempty"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No      `json:"company_no,omitempty"`
+	Remove    *UserIDs `json:"remove,omitempty"`
+}
+
+// TagChangeResponse defines model for TagChangeResponse.
+type TagChangeResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    TagChange `json:"data"`
+}
+
+// TagListResponse defines model for TagListResponse.
+type TagListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    TagPage `json:"data"`
+}
+
+// TagName The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+//
+// Example: VIP客户
+type TagName = string
+
+// TagPage defines model for TagPage.
+type TagPage struct {
+	Items []Tag `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// TagResponse defines model for TagResponse.
+type TagResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Tag     `json:"data"`
+}
+
 // Task defines model for Task.
 type Task struct {
 	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
@@ -4704,6 +5214,12 @@ type JobID = int64
 // ListLimit defines model for ListLimit.
 type ListLimit = int
 
+// NotTagFilter defines model for NotTagFilter.
+type NotTagFilter = []TagName
+
+// OfBatch The batch that the task is from
+type OfBatch = BatchID
+
 // PhoneFilter Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 //
 // Example: 13800138000
@@ -4722,6 +5238,9 @@ type RuleNo = int64
 //
 // Example: sms_app_001
 type SenderNo = AppID
+
+// TagFilter defines model for TagFilter.
+type TagFilter = []TagName
 
 // Conflict defines model for Conflict.
 type Conflict = Error
@@ -5099,6 +5618,62 @@ type ListUsersParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListBatchesParams defines parameters for ListBatches.
+type ListBatchesParams struct {
+	// Status Only batches with this status
+	Status *BatchStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// PreviewBatchParams defines parameters for PreviewBatch.
+type PreviewBatchParams struct {
+	// Row The number of the row in the list. Without it, the first valid row is shown.
+	Row *int32 `form:"row,omitempty" json:"row,omitempty"`
+}
+
+// ListBatchRowsParams defines parameters for ListBatchRows.
+type ListBatchRowsParams struct {
+	// Status Only rows with this status. `success` includes those that were delivered.
+	Status *BatchRowStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// SelectContactsParams defines parameters for SelectContacts.
+type SelectContactsParams struct {
+	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
+
+	// NotTag Only contacts that none of these tags holds
+	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
+	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CountContactsParams defines parameters for CountContacts.
+type CountContactsParams struct {
+	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
+
+	// NotTag Only contacts that none of these tags holds
+	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
+	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
 // DeleteNotificationsParams defines parameters for DeleteNotifications.
 type DeleteNotificationsParams struct {
 	BizType  BizType `form:"biz_type" json:"biz_type"`
@@ -5233,6 +5808,40 @@ type SendOnceParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ListTagsParams defines parameters for ListTags.
+type ListTagsParams struct {
+	// UserID Only tags that hold this contact
+	UserID    *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
+	CompanyNo *No     `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// DeleteTagParams defines parameters for DeleteTag.
+type DeleteTagParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// PutTagParams defines parameters for PutTag.
+type PutTagParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ListTagContactsParams defines parameters for ListTagContacts.
+type ListTagContactsParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // AppClaimTasksParams defines parameters for AppClaimTasks.
 type AppClaimTasksParams struct {
 	// AppID The number of the sender, the same in all its claims and reports
@@ -5332,6 +5941,9 @@ type UpdateUserJSONRequestBody = UserPatch
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
 
+// CreateBatchMultipartRequestBody defines body for CreateBatch for multipart/form-data ContentType.
+type CreateBatchMultipartRequestBody = BatchForm
+
 // CreateNotificationsJSONRequestBody defines body for CreateNotifications for application/json ContentType.
 type CreateNotificationsJSONRequestBody = NotificationRequest
 
@@ -5364,6 +5976,9 @@ type ClaimTasksNowJSONRequestBody = ClaimRequest
 
 // SendOnceJSONRequestBody defines body for SendOnce for application/json ContentType.
 type SendOnceJSONRequestBody = OnceRequest
+
+// ChangeTagJSONRequestBody defines body for ChangeTag for application/json ContentType.
+type ChangeTagJSONRequestBody = TagChangeRequest
 
 // AppReportTaskJSONRequestBody defines body for AppReportTask for application/json ContentType.
 type AppReportTaskJSONRequestBody = AppReportRequest
@@ -6412,6 +7027,94 @@ type ClientInterface interface {
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListBatches List batches, newest first
+	//
+	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	//
+	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+	ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateBatchWithBody Upload a list of messages
+	//
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+	//
+	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+	//
+	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+	//
+	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+	CreateBatchWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetBatch Get a batch, its figures, and when it will end
+	//
+	// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+	GetBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelBatch End a batch before all of it was sent
+	//
+	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+	CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ConfirmBatch Send a batch that was checked
+	//
+	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+	ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportBatchErrors Download the rows that are not sent
+	//
+	// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+	ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseBatch Pause a batch
+	//
+	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+	PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewBatch Show the message of a row, and who would send it
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+	PreviewBatch(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RequeueBatch Send the failed messages of a batch again
+	//
+	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+	RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeBatch Let a paused batch go on
+	//
+	// The tasks that were held are due at once.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+	ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListBatchRows List rows of a batch, in the order of the list
+	//
+	// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+	ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// TakeCallbackWithBody Receive delivery receipts from a provider
 	//
 	// For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -6430,6 +7133,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	//
+	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+	//
+	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+	SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CountContacts Count the contacts that some tags hold and others do not
+	//
+	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+	//
+	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+	CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
@@ -6923,6 +7640,46 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTags List tags, newest first
+	//
+	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+	ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteTag Delete a tag
+	//
+	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+	//
+	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+	DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutTag Add a tag, unless it exists
+	//
+	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+	PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTagContacts List the contacts that a tag holds, by user id
+	//
+	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+	ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AppTaskStatistics Count tasks by state
 	//
@@ -9075,6 +9832,204 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 	return c.Client.Do(req)
 }
 
+// ListBatches List batches, newest first
+//
+// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+//
+// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListBatchesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateBatchWithBody Upload a list of messages
+//
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+//
+// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+//
+// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+//
+// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+// placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+func (c *Client) CreateBatchWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateBatchRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetBatch Get a batch, its figures, and when it will end
+//
+// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+//
+// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+func (c *Client) GetBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelBatch End a batch before all of it was sent
+//
+// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+func (c *Client) CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ConfirmBatch Send a batch that was checked
+//
+// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+func (c *Client) ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConfirmBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportBatchErrors Download the rows that are not sent
+//
+// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+func (c *Client) ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportBatchErrorsRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseBatch Pause a batch
+//
+// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+func (c *Client) PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewBatch Show the message of a row, and who would send it
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+func (c *Client) PreviewBatch(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewBatchRequest(c.Server, batchID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RequeueBatch Send the failed messages of a batch again
+//
+// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+func (c *Client) RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRequeueBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeBatch Let a paused batch go on
+//
+// The tasks that were held are due at once.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+func (c *Client) ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListBatchRows List rows of a batch, in the order of the list
+//
+// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+func (c *Client) ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListBatchRowsRequest(c.Server, batchID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // TakeCallbackWithBody Receive delivery receipts from a provider
 //
 // For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -9094,6 +10049,40 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 // Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTakeCallbackRequestWithBody(c.Server, senderNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SelectContacts List the contacts that some tags hold and others do not, by user id
+//
+// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+//
+// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+func (c *Client) SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSelectContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CountContacts Count the contacts that some tags hold and others do not
+//
+// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+//
+// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+func (c *Client) CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCountContactsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -9937,6 +10926,106 @@ func (c *Client) SendOnce(ctx context.Context, params *SendOnceParams, body Send
 // Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 func (c *Client) OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewOnceStatisticsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTags List tags, newest first
+//
+// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+func (c *Client) ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTagsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteTag Delete a tag
+//
+// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+//
+// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+func (c *Client) DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteTagRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutTag Add a tag, unless it exists
+//
+// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+func (c *Client) PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutTagRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTagContacts List the contacts that a tag holds, by user id
+//
+// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+func (c *Client) ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTagContactsRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *Client) ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeTagRequestWithBody(c.Server, tag, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeTag Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *Client) ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeTagRequest(c.Server, tag, body)
 	if err != nil {
 		return nil, err
 	}
@@ -14365,6 +15454,497 @@ func NewDeleteKeyRequest(server string, username Username, id ID) (*http.Request
 	return req, nil
 }
 
+// NewListBatchesRequest constructs an http.Request for the ListBatches method
+func NewListBatchesRequest(server string, params *ListBatchesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateBatchRequestWithBody constructs an http.Request for the CreateBatch method, with any body, and a specified content type
+func NewCreateBatchRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetBatchRequest constructs an http.Request for the GetBatch method
+func NewGetBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCancelBatchRequest constructs an http.Request for the CancelBatch method
+func NewCancelBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/cancel", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewConfirmBatchRequest constructs an http.Request for the ConfirmBatch method
+func NewConfirmBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/confirm", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportBatchErrorsRequest constructs an http.Request for the ExportBatchErrors method
+func NewExportBatchErrorsRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/errors.csv", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPauseBatchRequest constructs an http.Request for the PauseBatch method
+func NewPauseBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/pause", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPreviewBatchRequest constructs an http.Request for the PreviewBatch method
+func NewPreviewBatchRequest(server string, batchID OfBatch, params *PreviewBatchParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/preview", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Row != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "row", *params.Row, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRequeueBatchRequest constructs an http.Request for the RequeueBatch method
+func NewRequeueBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/requeue", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewResumeBatchRequest constructs an http.Request for the ResumeBatch method
+func NewResumeBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListBatchRowsRequest constructs an http.Request for the ListBatchRows method
+func NewListBatchRowsRequest(server string, batchID OfBatch, params *ListBatchRowsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/rows", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewTakeCallbackRequestWithBody constructs an http.Request for the TakeCallback method, with any body, and a specified content type
 func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
@@ -14397,6 +15977,186 @@ func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentTyp
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSelectContactsRequest constructs an http.Request for the SelectContacts method
+func NewSelectContactsRequest(server string, params *SelectContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NotTag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCountContactsRequest constructs an http.Request for the CountContacts method
+func NewCountContactsRequest(server string, params *CountContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/count")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NotTag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -15814,6 +17574,350 @@ func NewOnceStatisticsRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListTagsRequest constructs an http.Request for the ListTags method
+func NewListTagsRequest(server string, params *ListTagsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.UserID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "user_id", *params.UserID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteTagRequest constructs an http.Request for the DeleteTag method
+func NewDeleteTagRequest(server string, tag TagName, params *DeleteTagParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutTagRequest constructs an http.Request for the PutTag method
+func NewPutTagRequest(server string, tag TagName, params *PutTagParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListTagContactsRequest constructs an http.Request for the ListTagContacts method
+func NewListTagContactsRequest(server string, tag TagName, params *ListTagContactsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewChangeTagRequest calls the generic ChangeTag builder with application/json body
+func NewChangeTagRequest(server string, tag TagName, body ChangeTagJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangeTagRequestWithBody(server, tag, "application/json", bodyReader)
+}
+
+// NewChangeTagRequestWithBody constructs an http.Request for the ChangeTag method, with any body, and a specified content type
+func NewChangeTagRequestWithBody(server string, tag TagName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewAppTaskStatisticsRequest constructs an http.Request for the AppTaskStatistics method
 func NewAppTaskStatisticsRequest(server string) (*http.Request, error) {
 	var err error
@@ -17119,6 +19223,114 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKeyWithResponse(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*DeleteKeyResponse, error)
 
+	// ListBatchesWithResponse List batches, newest first
+	//
+	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+	ListBatchesWithResponse(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*ListBatchesResponse, error)
+
+	// CreateBatchWithBodyWithResponse Upload a list of messages
+	//
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+	//
+	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+	//
+	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+	//
+	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+	CreateBatchWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error)
+
+	// GetBatchWithResponse Get a batch, its figures, and when it will end
+	//
+	// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+	GetBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*GetBatchResponse, error)
+
+	// CancelBatchWithResponse End a batch before all of it was sent
+	//
+	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+	CancelBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*CancelBatchResponse, error)
+
+	// ConfirmBatchWithResponse Send a batch that was checked
+	//
+	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+	ConfirmBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ConfirmBatchResponse, error)
+
+	// ExportBatchErrorsWithResponse Download the rows that are not sent
+	//
+	// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+	ExportBatchErrorsWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ExportBatchErrorsResponse, error)
+
+	// PauseBatchWithResponse Pause a batch
+	//
+	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+	PauseBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*PauseBatchResponse, error)
+
+	// PreviewBatchWithResponse Show the message of a row, and who would send it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+	PreviewBatchWithResponse(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*PreviewBatchResponse, error)
+
+	// RequeueBatchWithResponse Send the failed messages of a batch again
+	//
+	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+	RequeueBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*RequeueBatchResponse, error)
+
+	// ResumeBatchWithResponse Let a paused batch go on
+	//
+	// The tasks that were held are due at once.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+	ResumeBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ResumeBatchResponse, error)
+
+	// ListBatchRowsWithResponse List rows of a batch, in the order of the list
+	//
+	// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+	ListBatchRowsWithResponse(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*ListBatchRowsResponse, error)
+
 	// TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
 	//
 	// For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -17137,6 +19349,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeCallbackResponse, error)
+
+	// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
+	//
+	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+	SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error)
+
+	// CountContactsWithResponse Count the contacts that some tags hold and others do not
+	//
+	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+	CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error)
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
@@ -17656,6 +19886,54 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatisticsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*OnceStatisticsResponse, error)
+
+	// ListTagsWithResponse List tags, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+	ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error)
+
+	// DeleteTagWithResponse Delete a tag
+	//
+	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+	DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error)
+
+	// PutTagWithResponse Add a tag, unless it exists
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+	PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error)
+
+	// ListTagContactsWithResponse List the contacts that a tag holds, by user id
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+	ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error)
+
+	// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
+
+	// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
 
 	// AppTaskStatisticsWithResponse Count tasks by state
 	//
@@ -25868,6 +28146,1038 @@ func (r DeleteKeyResponse) ContentType() string {
 	return ""
 }
 
+type ListBatchesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListBatchesResponse) GetJSON200() *BatchListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListBatchesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListBatchesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListBatchesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListBatchesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListBatchesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListBatchesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListBatchesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListBatchesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListBatchesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListBatchesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchCreatedResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateBatchResponse) GetJSON200() *BatchCreatedResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateBatchResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateBatchResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateBatchResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CancelBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CancelBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CancelBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CancelBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CancelBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CancelBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CancelBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CancelBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CancelBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CancelBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ConfirmBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ConfirmBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ConfirmBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ConfirmBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ConfirmBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ConfirmBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ConfirmBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ConfirmBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ConfirmBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ConfirmBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ConfirmBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ConfirmBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ConfirmBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ConfirmBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportBatchErrorsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportBatchErrorsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportBatchErrorsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportBatchErrorsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportBatchErrorsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PauseBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PauseBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PauseBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PauseBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PauseBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PauseBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PauseBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PauseBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PauseBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PauseBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PauseBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PauseBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PauseBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PauseBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PreviewBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchPreviewResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewBatchResponse) GetJSON200() *BatchPreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PreviewBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RequeueBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchRequeuedResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RequeueBatchResponse) GetJSON200() *BatchRequeuedResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RequeueBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RequeueBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RequeueBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r RequeueBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r RequeueBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RequeueBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RequeueBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RequeueBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RequeueBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RequeueBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RequeueBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RequeueBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ResumeBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResumeBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ResumeBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ResumeBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ResumeBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ResumeBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ResumeBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ResumeBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ResumeBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ResumeBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListBatchRowsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchRowListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListBatchRowsResponse) GetJSON200() *BatchRowListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListBatchRowsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListBatchRowsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListBatchRowsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListBatchRowsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListBatchRowsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListBatchRowsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListBatchRowsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListBatchRowsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListBatchRowsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListBatchRowsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListBatchRowsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type TakeCallbackResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -25945,6 +29255,186 @@ func (r TakeCallbackResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r TakeCallbackResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SelectContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SelectContactsResponse) GetJSON200() *ContactListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SelectContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SelectContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SelectContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r SelectContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SelectContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SelectContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SelectContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SelectContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SelectContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SelectContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SelectContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CountContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactCountResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CountContactsResponse) GetJSON200() *ContactCountResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CountContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CountContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CountContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CountContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CountContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CountContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CountContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CountContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CountContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CountContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CountContactsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -28321,6 +31811,484 @@ func (r OnceStatisticsResponse) ContentType() string {
 	return ""
 }
 
+type ListTagsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTagsResponse) GetJSON200() *TagListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTagsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTagsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTagsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTagsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTagsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTagsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTagsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTagsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTagsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTagsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTagsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteTagResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PutTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutTagResponse) GetJSON200() *TagResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PutTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PutTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PutTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PutTagResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PutTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PutTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PutTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PutTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PutTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListTagContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTagContactsResponse) GetJSON200() *ContactListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTagContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTagContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTagContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTagContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTagContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTagContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTagContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTagContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTagContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTagContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTagContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ChangeTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagChangeResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ChangeTagResponse) GetJSON200() *TagChangeResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ChangeTagResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ChangeTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ChangeTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ChangeTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ChangeTagResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ChangeTagResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ChangeTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ChangeTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ChangeTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ChangeTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ChangeTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ChangeTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ChangeTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ChangeTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type AppTaskStatisticsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -30484,6 +34452,180 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 	return ParseDeleteKeyResponse(rsp)
 }
 
+// ListBatchesWithResponse List batches, newest first
+//
+// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*ListBatchesResponse, error) {
+	rsp, err := c.ListBatches(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListBatchesResponse(rsp)
+}
+
+// CreateBatchWithBodyWithResponse Upload a list of messages
+//
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+//
+// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+//
+// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+//
+// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+// placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+func (c *ClientWithResponses) CreateBatchWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error) {
+	rsp, err := c.CreateBatchWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateBatchResponse(rsp)
+}
+
+// GetBatchWithResponse Get a batch, its figures, and when it will end
+//
+// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+func (c *ClientWithResponses) GetBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*GetBatchResponse, error) {
+	rsp, err := c.GetBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetBatchResponse(rsp)
+}
+
+// CancelBatchWithResponse End a batch before all of it was sent
+//
+// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+func (c *ClientWithResponses) CancelBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*CancelBatchResponse, error) {
+	rsp, err := c.CancelBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelBatchResponse(rsp)
+}
+
+// ConfirmBatchWithResponse Send a batch that was checked
+//
+// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+func (c *ClientWithResponses) ConfirmBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ConfirmBatchResponse, error) {
+	rsp, err := c.ConfirmBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseConfirmBatchResponse(rsp)
+}
+
+// ExportBatchErrorsWithResponse Download the rows that are not sent
+//
+// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+func (c *ClientWithResponses) ExportBatchErrorsWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ExportBatchErrorsResponse, error) {
+	rsp, err := c.ExportBatchErrors(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportBatchErrorsResponse(rsp)
+}
+
+// PauseBatchWithResponse Pause a batch
+//
+// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+func (c *ClientWithResponses) PauseBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*PauseBatchResponse, error) {
+	rsp, err := c.PauseBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePauseBatchResponse(rsp)
+}
+
+// PreviewBatchWithResponse Show the message of a row, and who would send it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+func (c *ClientWithResponses) PreviewBatchWithResponse(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*PreviewBatchResponse, error) {
+	rsp, err := c.PreviewBatch(ctx, batchID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewBatchResponse(rsp)
+}
+
+// RequeueBatchWithResponse Send the failed messages of a batch again
+//
+// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+func (c *ClientWithResponses) RequeueBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*RequeueBatchResponse, error) {
+	rsp, err := c.RequeueBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRequeueBatchResponse(rsp)
+}
+
+// ResumeBatchWithResponse Let a paused batch go on
+//
+// The tasks that were held are due at once.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+func (c *ClientWithResponses) ResumeBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ResumeBatchResponse, error) {
+	rsp, err := c.ResumeBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeBatchResponse(rsp)
+}
+
+// ListBatchRowsWithResponse List rows of a batch, in the order of the list
+//
+// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+func (c *ClientWithResponses) ListBatchRowsWithResponse(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*ListBatchRowsResponse, error) {
+	rsp, err := c.ListBatchRows(ctx, batchID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListBatchRowsResponse(rsp)
+}
+
 // TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
 //
 // For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -30507,6 +34649,36 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 		return nil, err
 	}
 	return ParseTakeCallbackResponse(rsp)
+}
+
+// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
+//
+// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+func (c *ClientWithResponses) SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error) {
+	rsp, err := c.SelectContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSelectContactsResponse(rsp)
+}
+
+// CountContactsWithResponse Count the contacts that some tags hold and others do not
+//
+// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+func (c *ClientWithResponses) CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error) {
+	rsp, err := c.CountContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCountContactsResponse(rsp)
 }
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
@@ -31236,6 +35408,90 @@ func (c *ClientWithResponses) OnceStatisticsWithResponse(ctx context.Context, re
 		return nil, err
 	}
 	return ParseOnceStatisticsResponse(rsp)
+}
+
+// ListTagsWithResponse List tags, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+func (c *ClientWithResponses) ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error) {
+	rsp, err := c.ListTags(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTagsResponse(rsp)
+}
+
+// DeleteTagWithResponse Delete a tag
+//
+// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+func (c *ClientWithResponses) DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error) {
+	rsp, err := c.DeleteTag(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteTagResponse(rsp)
+}
+
+// PutTagWithResponse Add a tag, unless it exists
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+func (c *ClientWithResponses) PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error) {
+	rsp, err := c.PutTag(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutTagResponse(rsp)
+}
+
+// ListTagContactsWithResponse List the contacts that a tag holds, by user id
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+func (c *ClientWithResponses) ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error) {
+	rsp, err := c.ListTagContacts(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTagContactsResponse(rsp)
+}
+
+// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *ClientWithResponses) ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
+	rsp, err := c.ChangeTagWithBody(ctx, tag, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeTagResponse(rsp)
+}
+
+// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *ClientWithResponses) ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
+	rsp, err := c.ChangeTag(ctx, tag, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeTagResponse(rsp)
 }
 
 // AppTaskStatisticsWithResponse Count tasks by state
@@ -38224,6 +42480,873 @@ func ParseDeleteKeyResponse(rsp *http.Response) (*DeleteKeyResponse, error) {
 	return response, nil
 }
 
+// ParseListBatchesResponse parses an HTTP response from a ListBatchesWithResponse call
+func ParseListBatchesResponse(rsp *http.Response) (*ListBatchesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListBatchesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateBatchResponse parses an HTTP response from a CreateBatchWithResponse call
+func ParseCreateBatchResponse(rsp *http.Response) (*CreateBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchCreatedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetBatchResponse parses an HTTP response from a GetBatchWithResponse call
+func ParseGetBatchResponse(rsp *http.Response) (*GetBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCancelBatchResponse parses an HTTP response from a CancelBatchWithResponse call
+func ParseCancelBatchResponse(rsp *http.Response) (*CancelBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseConfirmBatchResponse parses an HTTP response from a ConfirmBatchWithResponse call
+func ParseConfirmBatchResponse(rsp *http.Response) (*ConfirmBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ConfirmBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportBatchErrorsResponse parses an HTTP response from a ExportBatchErrorsWithResponse call
+func ParseExportBatchErrorsResponse(rsp *http.Response) (*ExportBatchErrorsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportBatchErrorsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePauseBatchResponse parses an HTTP response from a PauseBatchWithResponse call
+func ParsePauseBatchResponse(rsp *http.Response) (*PauseBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PauseBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreviewBatchResponse parses an HTTP response from a PreviewBatchWithResponse call
+func ParsePreviewBatchResponse(rsp *http.Response) (*PreviewBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchPreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRequeueBatchResponse parses an HTTP response from a RequeueBatchWithResponse call
+func ParseRequeueBatchResponse(rsp *http.Response) (*RequeueBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RequeueBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchRequeuedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseResumeBatchResponse parses an HTTP response from a ResumeBatchWithResponse call
+func ParseResumeBatchResponse(rsp *http.Response) (*ResumeBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListBatchRowsResponse parses an HTTP response from a ListBatchRowsWithResponse call
+func ParseListBatchRowsResponse(rsp *http.Response) (*ListBatchRowsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListBatchRowsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchRowListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseTakeCallbackResponse parses an HTTP response from a TakeCallbackWithResponse call
 func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -38258,6 +43381,156 @@ func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error
 			return nil, err
 		}
 		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSelectContactsResponse parses an HTTP response from a SelectContactsWithResponse call
+func ParseSelectContactsResponse(rsp *http.Response) (*SelectContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SelectContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCountContactsResponse parses an HTTP response from a CountContactsWithResponse call
+func ParseCountContactsResponse(rsp *http.Response) (*CountContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CountContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactCountResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -40314,6 +45587,409 @@ func ParseOnceStatisticsResponse(rsp *http.Response) (*OnceStatisticsResponse, e
 	return response, nil
 }
 
+// ParseListTagsResponse parses an HTTP response from a ListTagsWithResponse call
+func ParseListTagsResponse(rsp *http.Response) (*ListTagsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTagsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteTagResponse parses an HTTP response from a DeleteTagWithResponse call
+func ParseDeleteTagResponse(rsp *http.Response) (*DeleteTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePutTagResponse parses an HTTP response from a PutTagWithResponse call
+func ParsePutTagResponse(rsp *http.Response) (*PutTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListTagContactsResponse parses an HTTP response from a ListTagContactsWithResponse call
+func ParseListTagContactsResponse(rsp *http.Response) (*ListTagContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTagContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseChangeTagResponse parses an HTTP response from a ChangeTagWithResponse call
+func ParseChangeTagResponse(rsp *http.Response) (*ChangeTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ChangeTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagChangeResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseAppTaskStatisticsResponse parses an HTTP response from a AppTaskStatisticsWithResponse call
 func ParseAppTaskStatisticsResponse(rsp *http.Response) (*AppTaskStatisticsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -40894,9 +46570,48 @@ type ServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(w http.ResponseWriter, r *http.Request, username Username, id ID)
+	// ListBatches List batches, newest first
+	// (GET /api/v1/batches)
+	ListBatches(w http.ResponseWriter, r *http.Request, params ListBatchesParams)
+	// CreateBatch Upload a list of messages
+	// (POST /api/v1/batches)
+	CreateBatch(w http.ResponseWriter, r *http.Request)
+	// GetBatch Get a batch, its figures, and when it will end
+	// (GET /api/v1/batches/{batch_id})
+	GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// CancelBatch End a batch before all of it was sent
+	// (POST /api/v1/batches/{batch_id}/cancel)
+	CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ConfirmBatch Send a batch that was checked
+	// (POST /api/v1/batches/{batch_id}/confirm)
+	ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ExportBatchErrors Download the rows that are not sent
+	// (GET /api/v1/batches/{batch_id}/errors.csv)
+	ExportBatchErrors(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// PauseBatch Pause a batch
+	// (POST /api/v1/batches/{batch_id}/pause)
+	PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// PreviewBatch Show the message of a row, and who would send it
+	// (GET /api/v1/batches/{batch_id}/preview)
+	PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams)
+	// RequeueBatch Send the failed messages of a batch again
+	// (POST /api/v1/batches/{batch_id}/requeue)
+	RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ResumeBatch Let a paused batch go on
+	// (POST /api/v1/batches/{batch_id}/resume)
+	ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ListBatchRows List rows of a batch, in the order of the list
+	// (GET /api/v1/batches/{batch_id}/rows)
+	ListBatchRows(w http.ResponseWriter, r *http.Request, batchID OfBatch, params ListBatchRowsParams)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	// (GET /api/v1/contacts)
+	SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams)
+	// CountContacts Count the contacts that some tags hold and others do not
+	// (GET /api/v1/contacts/count)
+	CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
@@ -40969,6 +46684,21 @@ type ServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(w http.ResponseWriter, r *http.Request)
+	// ListTags List tags, newest first
+	// (GET /api/v1/tags)
+	ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams)
+	// DeleteTag Delete a tag
+	// (DELETE /api/v1/tags/{tag})
+	DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams)
+	// PutTag Add a tag, unless it exists
+	// (PUT /api/v1/tags/{tag})
+	PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams)
+	// ListTagContacts List the contacts that a tag holds, by user id
+	// (GET /api/v1/tags/{tag}/contacts)
+	ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams)
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	// (POST /api/v1/tags/{tag}/contacts)
+	ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(w http.ResponseWriter, r *http.Request)
@@ -44071,6 +49801,371 @@ func (siw *ServerInterfaceWrapper) DeleteKey(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// ListBatches operation middleware
+func (siw *ServerInterfaceWrapper) ListBatches(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListBatchesParams
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListBatches(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateBatch operation middleware
+func (siw *ServerInterfaceWrapper) CreateBatch(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateBatch(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetBatch operation middleware
+func (siw *ServerInterfaceWrapper) GetBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CancelBatch operation middleware
+func (siw *ServerInterfaceWrapper) CancelBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CancelBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ConfirmBatch operation middleware
+func (siw *ServerInterfaceWrapper) ConfirmBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ConfirmBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportBatchErrors operation middleware
+func (siw *ServerInterfaceWrapper) ExportBatchErrors(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportBatchErrors(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PauseBatch operation middleware
+func (siw *ServerInterfaceWrapper) PauseBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PauseBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewBatch operation middleware
+func (siw *ServerInterfaceWrapper) PreviewBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PreviewBatchParams
+
+	// ------------- Optional query parameter "row" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "row", r.URL.Query(), &params.Row, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "row"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "row", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewBatch(w, r, batchID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RequeueBatch operation middleware
+func (siw *ServerInterfaceWrapper) RequeueBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RequeueBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ResumeBatch operation middleware
+func (siw *ServerInterfaceWrapper) ResumeBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ResumeBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListBatchRows operation middleware
+func (siw *ServerInterfaceWrapper) ListBatchRows(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListBatchRowsParams
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListBatchRows(w, r, batchID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // TakeCallback operation middleware
 func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.Request) {
 
@@ -44088,6 +50183,150 @@ func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.TakeCallback(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SelectContacts operation middleware
+func (siw *ServerInterfaceWrapper) SelectContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SelectContactsParams
+
+	// ------------- Optional query parameter "tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "not_tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SelectContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CountContacts operation middleware
+func (siw *ServerInterfaceWrapper) CountContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CountContactsParams
+
+	// ------------- Optional query parameter "tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "not_tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CountContacts(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -45118,6 +51357,256 @@ func (siw *ServerInterfaceWrapper) OnceStatistics(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// ListTags operation middleware
+func (siw *ServerInterfaceWrapper) ListTags(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTagsParams
+
+	// ------------- Optional query parameter "user_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "user_id", r.URL.Query(), &params.UserID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "user_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTags(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteTag operation middleware
+func (siw *ServerInterfaceWrapper) DeleteTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteTagParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteTag(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutTag operation middleware
+func (siw *ServerInterfaceWrapper) PutTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutTagParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutTag(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListTagContacts operation middleware
+func (siw *ServerInterfaceWrapper) ListTagContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTagContactsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTagContacts(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ChangeTag operation middleware
+func (siw *ServerInterfaceWrapper) ChangeTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ChangeTag(w, r, tag)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // AppTaskStatistics operation middleware
 func (siw *ServerInterfaceWrapper) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 
@@ -45424,7 +51913,20 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.ListKeys)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches", wrapper.ListBatches)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches", wrapper.CreateBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}", wrapper.GetBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/cancel", wrapper.CancelBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/confirm", wrapper.ConfirmBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/errors.csv", wrapper.ExportBatchErrors)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/pause", wrapper.PauseBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/preview", wrapper.PreviewBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/requeue", wrapper.RequeueBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/resume", wrapper.ResumeBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/rows", wrapper.ListBatchRows)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications", wrapper.CreateNotifications)
@@ -45449,6 +51951,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.ListOnce)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.SendOnce)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages/statistics", wrapper.OnceStatistics)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags", wrapper.ListTags)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.DeleteTag)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.PutTag)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ListTagContacts)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ChangeTag)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/admin/task-statistics", wrapper.AppTaskStatistics)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/app/api/v1/sms/report", wrapper.AppReportTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/sms/tasks/pending", wrapper.AppClaimTasks)
@@ -56839,6 +63346,1432 @@ func (response DeleteKey503JSONResponse) VisitDeleteKeyResponse(w http.ResponseW
 	return err
 }
 
+type ListBatchesRequestObject struct {
+	Params ListBatchesParams
+}
+
+type ListBatchesResponseObject interface {
+	VisitListBatchesResponse(w http.ResponseWriter) error
+}
+
+type ListBatches200JSONResponse BatchListResponse
+
+func (response ListBatches200JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListBatches401JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListBatches403JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListBatches422JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListBatches429JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListBatches500JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListBatches503JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatchRequestObject struct {
+	Body *multipart.Reader
+}
+
+type CreateBatchResponseObject interface {
+	VisitCreateBatchResponse(w http.ResponseWriter) error
+}
+
+type CreateBatch200JSONResponse BatchCreatedResponse
+
+func (response CreateBatch200JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateBatch400JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateBatch401JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateBatch403JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateBatch409JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateBatch413JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateBatch415JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateBatch422JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateBatch429JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateBatch500JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateBatch503JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type GetBatchResponseObject interface {
+	VisitGetBatchResponse(w http.ResponseWriter) error
+}
+
+type GetBatch200JSONResponse BatchResponse
+
+func (response GetBatch200JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetBatch401JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetBatch403JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetBatch404JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetBatch422JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetBatch429JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetBatch500JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetBatch503JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type CancelBatchResponseObject interface {
+	VisitCancelBatchResponse(w http.ResponseWriter) error
+}
+
+type CancelBatch200JSONResponse BatchResponse
+
+func (response CancelBatch200JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CancelBatch401JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CancelBatch403JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CancelBatch404JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CancelBatch409JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CancelBatch422JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CancelBatch429JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response CancelBatch500JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CancelBatch503JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type ConfirmBatchResponseObject interface {
+	VisitConfirmBatchResponse(w http.ResponseWriter) error
+}
+
+type ConfirmBatch200JSONResponse BatchResponse
+
+func (response ConfirmBatch200JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ConfirmBatch401JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ConfirmBatch403JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ConfirmBatch404JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ConfirmBatch409JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ConfirmBatch422JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ConfirmBatch429JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response ConfirmBatch500JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ConfirmBatch503JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrorsRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type ExportBatchErrorsResponseObject interface {
+	VisitExportBatchErrorsResponse(w http.ResponseWriter) error
+}
+
+type ExportBatchErrors200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportBatchErrors200TextCsvResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportBatchErrors401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportBatchErrors401JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportBatchErrors403JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportBatchErrors404JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportBatchErrors422JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportBatchErrors429JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportBatchErrors500JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportBatchErrors503JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type PauseBatchResponseObject interface {
+	VisitPauseBatchResponse(w http.ResponseWriter) error
+}
+
+type PauseBatch200JSONResponse BatchResponse
+
+func (response PauseBatch200JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PauseBatch401JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PauseBatch403JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PauseBatch404JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PauseBatch409JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PauseBatch422JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PauseBatch429JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response PauseBatch500JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PauseBatch503JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+	Params  PreviewBatchParams
+}
+
+type PreviewBatchResponseObject interface {
+	VisitPreviewBatchResponse(w http.ResponseWriter) error
+}
+
+type PreviewBatch200JSONResponse BatchPreviewResponse
+
+func (response PreviewBatch200JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewBatch401JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewBatch403JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PreviewBatch404JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewBatch422JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewBatch429JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewBatch500JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewBatch503JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type RequeueBatchResponseObject interface {
+	VisitRequeueBatchResponse(w http.ResponseWriter) error
+}
+
+type RequeueBatch200JSONResponse BatchRequeuedResponse
+
+func (response RequeueBatch200JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response RequeueBatch401JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response RequeueBatch403JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response RequeueBatch404JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response RequeueBatch409JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response RequeueBatch422JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response RequeueBatch429JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response RequeueBatch500JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response RequeueBatch503JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type ResumeBatchResponseObject interface {
+	VisitResumeBatchResponse(w http.ResponseWriter) error
+}
+
+type ResumeBatch200JSONResponse BatchResponse
+
+func (response ResumeBatch200JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ResumeBatch401JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ResumeBatch403JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ResumeBatch404JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ResumeBatch409JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ResumeBatch422JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ResumeBatch429JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response ResumeBatch500JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ResumeBatch503JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRowsRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+	Params  ListBatchRowsParams
+}
+
+type ListBatchRowsResponseObject interface {
+	VisitListBatchRowsResponse(w http.ResponseWriter) error
+}
+
+type ListBatchRows200JSONResponse BatchRowListResponse
+
+func (response ListBatchRows200JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListBatchRows401JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListBatchRows403JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListBatchRows404JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListBatchRows422JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListBatchRows429JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListBatchRows500JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListBatchRows503JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type TakeCallbackRequestObject struct {
 	SenderNo    SenderNo `json:"sender_no"`
 	ContentType string
@@ -56957,6 +64890,246 @@ func (response TakeCallback500JSONResponse) VisitTakeCallbackResponse(w http.Res
 type TakeCallback503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response TakeCallback503JSONResponse) VisitTakeCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContactsRequestObject struct {
+	Params SelectContactsParams
+}
+
+type SelectContactsResponseObject interface {
+	VisitSelectContactsResponse(w http.ResponseWriter) error
+}
+
+type SelectContacts200JSONResponse ContactListResponse
+
+func (response SelectContacts200JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response SelectContacts401JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response SelectContacts403JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response SelectContacts404JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response SelectContacts422JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response SelectContacts429JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response SelectContacts500JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response SelectContacts503JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContactsRequestObject struct {
+	Params CountContactsParams
+}
+
+type CountContactsResponseObject interface {
+	VisitCountContactsResponse(w http.ResponseWriter) error
+}
+
+type CountContacts200JSONResponse ContactCountResponse
+
+func (response CountContacts200JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CountContacts401JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CountContacts403JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CountContacts404JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CountContacts422JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CountContacts429JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response CountContacts500JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CountContacts503JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -60264,6 +68437,666 @@ func (response OnceStatistics503JSONResponse) VisitOnceStatisticsResponse(w http
 	return err
 }
 
+type ListTagsRequestObject struct {
+	Params ListTagsParams
+}
+
+type ListTagsResponseObject interface {
+	VisitListTagsResponse(w http.ResponseWriter) error
+}
+
+type ListTags200JSONResponse TagListResponse
+
+func (response ListTags200JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTags401JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTags403JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTags404JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTags422JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTags429JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTags500JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTags503JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTagRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params DeleteTagParams
+}
+
+type DeleteTagResponseObject interface {
+	VisitDeleteTagResponse(w http.ResponseWriter) error
+}
+
+type DeleteTag200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteTag200JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteTag401JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteTag403JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteTag404JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteTag422JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteTag429JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteTag500JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteTag503JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTagRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params PutTagParams
+}
+
+type PutTagResponseObject interface {
+	VisitPutTagResponse(w http.ResponseWriter) error
+}
+
+type PutTag200JSONResponse TagResponse
+
+func (response PutTag200JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PutTag401JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PutTag403JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PutTag404JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PutTag409JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PutTag422JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PutTag429JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response PutTag500JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PutTag503JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContactsRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params ListTagContactsParams
+}
+
+type ListTagContactsResponseObject interface {
+	VisitListTagContactsResponse(w http.ResponseWriter) error
+}
+
+type ListTagContacts200JSONResponse ContactListResponse
+
+func (response ListTagContacts200JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTagContacts401JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTagContacts403JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTagContacts404JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTagContacts422JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTagContacts429JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTagContacts500JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTagContacts503JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTagRequestObject struct {
+	Tag  TagName `json:"tag"`
+	Body *ChangeTagJSONRequestBody
+}
+
+type ChangeTagResponseObject interface {
+	VisitChangeTagResponse(w http.ResponseWriter) error
+}
+
+type ChangeTag200JSONResponse TagChangeResponse
+
+func (response ChangeTag200JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ChangeTag400JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ChangeTag401JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ChangeTag403JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ChangeTag404JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ChangeTag413JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ChangeTag415JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ChangeTag422JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ChangeTag429JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response ChangeTag500JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ChangeTag503JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppTaskStatisticsRequestObject struct {
 }
 
@@ -61017,9 +69850,48 @@ type StrictServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(ctx context.Context, request DeleteKeyRequestObject) (DeleteKeyResponseObject, error)
+	// ListBatches List batches, newest first
+	// (GET /api/v1/batches)
+	ListBatches(ctx context.Context, request ListBatchesRequestObject) (ListBatchesResponseObject, error)
+	// CreateBatch Upload a list of messages
+	// (POST /api/v1/batches)
+	CreateBatch(ctx context.Context, request CreateBatchRequestObject) (CreateBatchResponseObject, error)
+	// GetBatch Get a batch, its figures, and when it will end
+	// (GET /api/v1/batches/{batch_id})
+	GetBatch(ctx context.Context, request GetBatchRequestObject) (GetBatchResponseObject, error)
+	// CancelBatch End a batch before all of it was sent
+	// (POST /api/v1/batches/{batch_id}/cancel)
+	CancelBatch(ctx context.Context, request CancelBatchRequestObject) (CancelBatchResponseObject, error)
+	// ConfirmBatch Send a batch that was checked
+	// (POST /api/v1/batches/{batch_id}/confirm)
+	ConfirmBatch(ctx context.Context, request ConfirmBatchRequestObject) (ConfirmBatchResponseObject, error)
+	// ExportBatchErrors Download the rows that are not sent
+	// (GET /api/v1/batches/{batch_id}/errors.csv)
+	ExportBatchErrors(ctx context.Context, request ExportBatchErrorsRequestObject) (ExportBatchErrorsResponseObject, error)
+	// PauseBatch Pause a batch
+	// (POST /api/v1/batches/{batch_id}/pause)
+	PauseBatch(ctx context.Context, request PauseBatchRequestObject) (PauseBatchResponseObject, error)
+	// PreviewBatch Show the message of a row, and who would send it
+	// (GET /api/v1/batches/{batch_id}/preview)
+	PreviewBatch(ctx context.Context, request PreviewBatchRequestObject) (PreviewBatchResponseObject, error)
+	// RequeueBatch Send the failed messages of a batch again
+	// (POST /api/v1/batches/{batch_id}/requeue)
+	RequeueBatch(ctx context.Context, request RequeueBatchRequestObject) (RequeueBatchResponseObject, error)
+	// ResumeBatch Let a paused batch go on
+	// (POST /api/v1/batches/{batch_id}/resume)
+	ResumeBatch(ctx context.Context, request ResumeBatchRequestObject) (ResumeBatchResponseObject, error)
+	// ListBatchRows List rows of a batch, in the order of the list
+	// (GET /api/v1/batches/{batch_id}/rows)
+	ListBatchRows(ctx context.Context, request ListBatchRowsRequestObject) (ListBatchRowsResponseObject, error)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	// (GET /api/v1/contacts)
+	SelectContacts(ctx context.Context, request SelectContactsRequestObject) (SelectContactsResponseObject, error)
+	// CountContacts Count the contacts that some tags hold and others do not
+	// (GET /api/v1/contacts/count)
+	CountContacts(ctx context.Context, request CountContactsRequestObject) (CountContactsResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
@@ -61092,6 +69964,21 @@ type StrictServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(ctx context.Context, request OnceStatisticsRequestObject) (OnceStatisticsResponseObject, error)
+	// ListTags List tags, newest first
+	// (GET /api/v1/tags)
+	ListTags(ctx context.Context, request ListTagsRequestObject) (ListTagsResponseObject, error)
+	// DeleteTag Delete a tag
+	// (DELETE /api/v1/tags/{tag})
+	DeleteTag(ctx context.Context, request DeleteTagRequestObject) (DeleteTagResponseObject, error)
+	// PutTag Add a tag, unless it exists
+	// (PUT /api/v1/tags/{tag})
+	PutTag(ctx context.Context, request PutTagRequestObject) (PutTagResponseObject, error)
+	// ListTagContacts List the contacts that a tag holds, by user id
+	// (GET /api/v1/tags/{tag}/contacts)
+	ListTagContacts(ctx context.Context, request ListTagContactsRequestObject) (ListTagContactsResponseObject, error)
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	// (POST /api/v1/tags/{tag}/contacts)
+	ChangeTag(ctx context.Context, request ChangeTagRequestObject) (ChangeTagResponseObject, error)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(ctx context.Context, request AppTaskStatisticsRequestObject) (AppTaskStatisticsResponseObject, error)
@@ -63533,6 +72420,299 @@ func (sh *strictHandler) DeleteKey(w http.ResponseWriter, r *http.Request, usern
 	}
 }
 
+// ListBatches operation middleware
+func (sh *strictHandler) ListBatches(w http.ResponseWriter, r *http.Request, params ListBatchesParams) {
+	var request ListBatchesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListBatches(ctx, request.(ListBatchesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListBatches")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListBatchesResponseObject); ok {
+		if err := validResponse.VisitListBatchesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateBatch operation middleware
+func (sh *strictHandler) CreateBatch(w http.ResponseWriter, r *http.Request) {
+	var request CreateBatchRequestObject
+
+	if reader, err := r.MultipartReader(); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+		return
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateBatch(ctx, request.(CreateBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateBatchResponseObject); ok {
+		if err := validResponse.VisitCreateBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetBatch operation middleware
+func (sh *strictHandler) GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request GetBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetBatch(ctx, request.(GetBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetBatchResponseObject); ok {
+		if err := validResponse.VisitGetBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CancelBatch operation middleware
+func (sh *strictHandler) CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request CancelBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelBatch(ctx, request.(CancelBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CancelBatchResponseObject); ok {
+		if err := validResponse.VisitCancelBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ConfirmBatch operation middleware
+func (sh *strictHandler) ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request ConfirmBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ConfirmBatch(ctx, request.(ConfirmBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ConfirmBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ConfirmBatchResponseObject); ok {
+		if err := validResponse.VisitConfirmBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportBatchErrors operation middleware
+func (sh *strictHandler) ExportBatchErrors(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request ExportBatchErrorsRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportBatchErrors(ctx, request.(ExportBatchErrorsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportBatchErrors")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportBatchErrorsResponseObject); ok {
+		if err := validResponse.VisitExportBatchErrorsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PauseBatch operation middleware
+func (sh *strictHandler) PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request PauseBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PauseBatch(ctx, request.(PauseBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PauseBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PauseBatchResponseObject); ok {
+		if err := validResponse.VisitPauseBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PreviewBatch operation middleware
+func (sh *strictHandler) PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams) {
+	var request PreviewBatchRequestObject
+
+	request.BatchID = batchID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewBatch(ctx, request.(PreviewBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewBatchResponseObject); ok {
+		if err := validResponse.VisitPreviewBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RequeueBatch operation middleware
+func (sh *strictHandler) RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request RequeueBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RequeueBatch(ctx, request.(RequeueBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RequeueBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RequeueBatchResponseObject); ok {
+		if err := validResponse.VisitRequeueBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ResumeBatch operation middleware
+func (sh *strictHandler) ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request ResumeBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ResumeBatch(ctx, request.(ResumeBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResumeBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ResumeBatchResponseObject); ok {
+		if err := validResponse.VisitResumeBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListBatchRows operation middleware
+func (sh *strictHandler) ListBatchRows(w http.ResponseWriter, r *http.Request, batchID OfBatch, params ListBatchRowsParams) {
+	var request ListBatchRowsRequestObject
+
+	request.BatchID = batchID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListBatchRows(ctx, request.(ListBatchRowsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListBatchRows")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListBatchRowsResponseObject); ok {
+		if err := validResponse.VisitListBatchRowsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // TakeCallback operation middleware
 func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
 	var request TakeCallbackRequestObject
@@ -63555,6 +72735,58 @@ func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, se
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(TakeCallbackResponseObject); ok {
 		if err := validResponse.VisitTakeCallbackResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SelectContacts operation middleware
+func (sh *strictHandler) SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams) {
+	var request SelectContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SelectContacts(ctx, request.(SelectContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SelectContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SelectContactsResponseObject); ok {
+		if err := validResponse.VisitSelectContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CountContacts operation middleware
+func (sh *strictHandler) CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams) {
+	var request CountContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CountContacts(ctx, request.(CountContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CountContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CountContactsResponseObject); ok {
+		if err := validResponse.VisitCountContactsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -64252,6 +73484,146 @@ func (sh *strictHandler) OnceStatistics(w http.ResponseWriter, r *http.Request) 
 	}
 }
 
+// ListTags operation middleware
+func (sh *strictHandler) ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams) {
+	var request ListTagsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTags(ctx, request.(ListTagsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTags")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTagsResponseObject); ok {
+		if err := validResponse.VisitListTagsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteTag operation middleware
+func (sh *strictHandler) DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams) {
+	var request DeleteTagRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteTag(ctx, request.(DeleteTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteTagResponseObject); ok {
+		if err := validResponse.VisitDeleteTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PutTag operation middleware
+func (sh *strictHandler) PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams) {
+	var request PutTagRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PutTag(ctx, request.(PutTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PutTagResponseObject); ok {
+		if err := validResponse.VisitPutTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListTagContacts operation middleware
+func (sh *strictHandler) ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams) {
+	var request ListTagContactsRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTagContacts(ctx, request.(ListTagContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTagContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTagContactsResponseObject); ok {
+		if err := validResponse.VisitListTagContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ChangeTag operation middleware
+func (sh *strictHandler) ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName) {
+	var request ChangeTagRequestObject
+
+	request.Tag = tag
+
+	var body ChangeTagJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ChangeTag(ctx, request.(ChangeTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ChangeTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ChangeTagResponseObject); ok {
+		if err := validResponse.VisitChangeTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // AppTaskStatistics operation middleware
 func (sh *strictHandler) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 	var request AppTaskStatisticsRequestObject
@@ -64386,860 +73758,965 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3djyNJth/2r4SpBaZ7NotdVf2x01UPc2v6Y6d3+murqre1O91iBplBMraSEbkZkcXmzG3hypAA2ZIt",
-	"C9CDIdiAZAjChXEBPVqQZd3/Rbq7Kz/5XzDinIjIyGQmmWTVsHqvZh6mi2RmfJyIOHE+f+f73kjOMimY",
-	"0Kp39H0vozmdMc1y+HSSslw/S8yfXPSOehnV017UE3TGekc9an4d8KQX9XL2u4LnLOkd6bxgUU+NpmxG",
-	"zXtjmc+o7h31uNAP7vWi3owLPitmvaODqKcXGcOf2ITlvY8fo95JlmGHCVOjnGeaS9Pz+ZQRUcyGLCdy",
-	"TPSUEcVEwvII/6YzRrggNE0J14qMUspnilCRkJxlMteqF/XYBzrLUtOfmqkBzbLB/v5BL8KZ/a5g+SKY",
-	"Wpatm9hPcjbuHfX+zp2SgHfwV3UHJ2Gm84hqNpH54iW020jGkX1k695cH9jhlArB0lX94RNbd/dSYkeG",
-	"xs/5jOvm1ZrRD2adw1Wj6qKyEAf7zdRPodVwPAkb0yLV+Ipt2XzYX7ufHslZRsXipWyjBv4+EPLKBJGF",
-	"0PmqnuD36+ipyJXMm8keC/ZBD0bwROzOSpazSy4LRTI6YS1bHl+pUH1GPzxnYqKnvaNDS2r3uSS20jkX",
-	"ExhXK6e4Zh7xLGGzTGomRotv2GKZDidkLvOEjKZSMUGGC6DBiKYpy8lY5kRPuSJSMGKGxJTukxPDJxjV",
-	"LHHfES1L1mJmA9wEaEbmXE/LH4cyWUTwHRfk8B6ZyiJXEUkkU0RI8+2EzGTO+uSZJjnTRS4UvD3mudKE",
-	"CjU3fMw3OmU0YTmJg1nunbIspQuWxH1y7vq9YHYk1PTCchgImTCtyL3DQ3zQPIPf7D8k8ylPWdCzmylX",
-	"hndmuZzkTKk+eSV8kzBxmdt5m1eBslz5Jy7Yok+e5LnM7UyQ7bq/5Zgk+YLkhVCE5swQhFywTPfdLsTZ",
-	"llslnLVZ3O77MaNas9y0+fe+/e/2/v77z3/Sa9qkv5DD1n36Wzm87vvsOVd6Iy7JNZup3saM8XBTxvh6",
-	"KgV7ylPNGjjJK5Eu8Jhk5jE7vIhM5Zxdspxw2DXznGvNRMtg4c0BvtnryuFgVC/xHTPKUzZi/JLlrVw1",
-	"tw+sY6ubrtupLDRr79X8eu1dFumKHov02js8AxGqtUuUsK5yX5Vy0DlVF63HzggGVxG3bOOmnzeK5aJd",
-	"9incz9t25ds3nb2lTcf6jI2kSJS5QObUHJQxERKEH+Cbl5SndJiyUBC62yIImfc7Hx0YzUczrpypTArF",
-	"QIZ/JMU45SMY6EgKzQT8SbMs5SNqxnznt8oM/PtyPObJhPWO7u0/jHrMMHfzXc4oPAjr1RdSD6YsTXof",
-	"o96MKWUkC8PTzByzjAjgE+YBuDbMKxFR0nCOERXmGkDJnHC4C+xdZHbBUW//4Ouf/+LwV/fe7v/6i18+",
-	"+M03d1/cf/mz1w9PD85NZ92oAVcSkmOZ646KPGdCE6WpZv6mNuqDnMNw7XBMd4+lYNvQDm8oTxhVjEZM",
-	"qe4TMP2e2oVsm4e7wedUkRHNc84SIgsY9lOZD3mSMLHdut9tWnda6Gl/7BuuLTxTjIxyljChOU3L6x6o",
-	"yhJzHhIJl8rOF7z7yAiS1UyYxE48HOVSqYHimsVkxiiIb1QTSuZsCCK1ubedQGQeM8qpDjcS0dNcFpMp",
-	"oWSYy7lieZ+cFaOp+x3HlLPfspGRQTmI7Qsyowti1LUJw60aOc12uCA/f3JOuBilRcKSPokfvTo9G7w6",
-	"ffbzZy/PYpJy06YZgJujGZbqG3I+E0ZMouk2G+O+2dTLG4O7JitbwnVEFMsNM4D3jsjvCqlZSJwBT8h8",
-	"ygRZyOKmuMKJILxpuMcw0LgcSEw47KMxZ0hgJnRu/ubCmiXMy58pksoJUvuSpjzZ6hQeHgbEHnOWJqp3",
-	"9K39c1nCKinPLT+rSG+4aUdUkCEjCTfqUNL7+D4ql9Htd27HXFnNEwLdEts2PLF7zg06DlfmiCbmFo3I",
-	"sNA4MjxD81yKyTGJgW59/CEm5j5VhNHR1IzjBU2NqMS2W5XmI+BoN/Nt19mj5wUwB3sJDoHbJEfmXpwV",
-	"Cr4A0pJfnL16eXP09UsM4zCNv5T6qSzEljS7t1KOGEPDdYLlDEdClOGU8PDO6WF7A7vAyKi+XlhgHzgK",
-	"COdSPqf5ZCsh4d7B3VWbSUs5SKHt1ZuJG2lTEnj0iKgs5dXbR+ZETWWumQDzqGYftLq5vQXDBHYkyAF5",
-	"wb+KzAC/MH+BeYaSIdV4Us+lfEHFYjvu+bBVhjF0nVGxGIwpT4ucqRp9pSTmZ2J+ZgmhWrNZphUZ53KG",
-	"ajFNkpwpdUR0viB0QrkgKdUs3zFV3UCB61VknBGdseXxGkoHpqa6oAN0KUbTOCoFEzAhckWsoZQUir0T",
-	"2nWcMyWLfMRUn8SnTOeLvZOxZnlMJvzSXpCqqg/134l34qnMl8cMtnzFiFF1QYlIF0fm4T3yK+BEJ6+f",
-	"kQu2UFa3mDBt5wa2pj55yThIYImsUAKuvbnhJoViyTJNnOnOjDWlRppm7OIYHnknCGFm7GhnM7PVNNel",
-	"CwIEBdiyVkxzBleq1FzmSd+M/sR0bK/fLJeXRsDTyj/TYUQzKXDFBJlSVe5HMBcpIufCUBfaJlxHhGoz",
-	"8pSZd40AQMmMi0KzPnkLRPcNwLxME6Jxu4C0UChmF6bIIjDuKQk/VFuZ2c2Rm67xvkUpOQfXjG0lZ0AS",
-	"ww5w2WBbLO1ez2UTljGRECmMhAira4gC9AQGrPrvQBF5I8zBljn/bttb/aCVW3hLQYVJPKopFDOuFBcT",
-	"4nb2EXioCMXBAn0N7dyqA8+jwm3qG9CB14zfUtWbK7bSFhpvtyJodeleM2eKj+DmN7tL5jTn6YIE74Q8",
-	"F2619Aaot36YEdxlliZkyEbUHIHQ/EFHyIUTqumQKnZc+hTcxW0UwLnML/BywSVRRWZUJJa8YAmn20kd",
-	"91dJHUXZxWBm+hiA7XBpqR5ht3vni4x54bU+gN0vTRyOK3bCbFwfWAwmPNsiOLvBQHPGtOZiAt/QJOHm",
-	"eZq+zmXGcs2Z6h2NaapY1MuCr77vKaYUl2LAk5QNkNmqZdPgC/wBGKYsNNwouNDU3JpkPuUjc8/Y1uDu",
-	"6UUNdl1n6L9/eP9BxdZ/f9nQG/nBzeiHAXinlkf2tfl6xSjAuy6M2qLYyhF98bMH630P9is5/C0bgQwN",
-	"gQYQf1ChKh1dCDlPWTJhyYDqio07oZrtaQ62XFGklkmhLbfm9YmqDQ1Bnlz/jgtvaLKsLxPZudW7NB04",
-	"nbs8nrCUX7LcEgUdROss72bwj/G9Ra8kOc1zCp+ZSDwp6lthbtgUPHBEYiO8wSmIyS10+8hLlt+OSAwu",
-	"CZR7kth9Trgyc0lic5HYr1jKNEviY2Jmat2Q3GjtRvLusHrmwZXrv/TGBUdFdS2JvuGoeKbsEtdu7RvP",
-	"4cmPUU+KdDGQczEIVr5KybeByAK7CRwAQzz59i2UqIQkzpHlLDRwPxhRsfTGzuminOxQypRREH5yNqP5",
-	"RaetZOT19PKKp8n5orodjNKN1GWAIGD78S3RE4VivyfJkE0oCL9TmSYhY1q5PZSmuuh2hs7wUfNSgeyq",
-	"YVhU14bl1vmostAkkxL+RZI0jqyYzWjeGNOgmLnWRox4zUBMClrqHM5n0dCqnuZMAYUqay4L9EO1LIo1",
-	"LH6Mepc0LVjLxOdUkRmjqsiZNeNWSWF+ByUGjTxRQ/+1/j6GzrlvK2Fm3gkKB9wd23Jtomo8TxnqFPoy",
-	"HY3dvEL6+L1R2YkBC6oeoYCPRku31fK1449qA/eosPn3bXfkSdnizIl83aWUklEEoRT3V4dS/L1374r9",
-	"/f39tniKlnFabYziVmkKfQDiu83rgl4q78UQMsMVUVqa3cXEKF9kmiXIM8EKoKZyDkJmNThk5ZTI3t9/",
-	"/9OfNB0UGLsNoet+2b6UIBzTD8/w6QPs3X1avnyrt/OS2GM3wjou6G8Mf8S0BHerZUd45cAt2yevxoQa",
-	"QZiPrRB8hIeV4wmeUrOPDSOF+ElHgWjLG8IrF/WhL0qjhtHi0MAGurAUzNkzgu47XGhl/Ee3+wjOb2FG",
-	"NNiG0E00BocEcoUtSVbjedWolsow2yfgyN7KPL6xUhETRjT/FsILBnZ8vytYYUS1DMIlrF10kFNtfjT3",
-	"1qAQYO9KSm6qeGp4UNQb0pSKERukct4DnnPJze86dxwe5pNpNbBWBjMpri7cCzTXwMKCn+dsOJXyAiy0",
-	"5pv3dZJFvQ97ZiJ7lxQiMpSZEUzzLeX6HGcFn39ppvbYzgy+eYrTO8XZwVevpUzflDPEux+meeZmCd99",
-	"hVN9DgPHN+10z/1s4etTO+UXfkp46rm6CF92U6899han/9TN3i3hc3vpV2K/et9N4SbCVbUfNqHYM/Fo",
-	"ygVTfvDPxBMxSbmaBj07CbncPbnAZkc513xEzR3GZiyfMDFabLZgriXkv2Vz8PlJ2aYfDFfaB0cs8U+0",
-	"cqwJmjbPGN2KatpJEHxNa26Y1e+8sI/VTzaMrWzFDqD1yL62XVUn6G+l7rpgkw4YhAqvveLYB23Djusz",
-	"cgGLYWut83HxfA2L1nTrLrH7Fjbqp7ShZj3KIeh3I92yy902omlqL7dOCi4e84HiYtQgZ5u7W5AY7poZ",
-	"FXTC8viIwMN4iZveTJcK+tz61p5SNaCrBTen0mJvI5rnC0JbpLdGXbWzZu52itfQA863Xkl3D390sXTf",
-	"X4foUGTJxtulyLvZhArF8gFPrrj/L1mu7MKtnc9KmcNGSTo9y9GzWcEyx9+PH6fctJvqG92dpXLYlRNZ",
-	"ofdajlIXbkJZt2etefbwbHI3fbV4WW3IfntSaa8+mBu4n1zXN3NPVXq/jvvKXxSf1r31GiIT1mndMy7C",
-	"bw/qevgSk12jvNZPfQdl1uzoidzzphVsoP/S/vEtPvY+fG6PzzJpzfDU9NybcD0thv2RnN2RNON7ZlNM",
-	"mLjjx/MxfF1d8GxPZkiVvUxCQB0O+WNUud/Xrr5XwZeu9PV6+JUvipVRuVxlKcV0vpK5r+3mzenzOo9f",
-	"/45iuarx9FUvnTEmfmUfbTfMuI18aq2FmxmQljbu2llUDUG73Ac3J2l8WhuoxvbCi/39+l1yI3fYzd1f",
-	"qtlW6WSjIKZFyzSxHi2MCaepkXr8DbdRMk7VetjJfLjjpbmBJSlS1qom/hBu1q2UQQHezkBWD3SdscwH",
-	"NvpteVs9lTmZyjlJpZjUXCYQSzGVaUKGbCxzVrfmNjngl3fULnygjuNVp/ZsTIQUDMylE37JBGbpmwGB",
-	"5R7UZNPEFq6sPDyo7YdtmRzrNCdMAG5fL4hrLFeMCrsiwBCU5kbhN4uDwbhpghFKx2TfsgdwV3RbOWtL",
-	"3n7vCNm2f1os1SvG8kP6ennKxIglg0Jonm7vj664N2tbUYN3UnAxsbGEikjht2OjO3KtO3QbM0AgxNVG",
-	"KAzfUSwhwwUxe8Sl/PTJGRMJ4ZpQRWL7fuxCUW28qZYkYZqNtNkCLq0Nf4MI7w5rNucikfNwsy291EKR",
-	"VkuCd9PWrAjWWxu6W2u9V5nm8lFYOqdLu6iTC7jkIiULv5oVokjZTSj9RcpuSOF3PV+Lsl+gLvkpKPow",
-	"r+tQ8gNJpeJt30C5v/Xl0a0vj77d33t4svcbuvfdYO/9n79711/6ovJdf7D3/nb14+e3v/xTsBBUxLUf",
-	"adaFZpvIn+tjneyzV5MFg4U72MyUtSrU5JOjfP4pa4wrhd11pPz2PQxgp7Ssy96b7NUGcXmT1ysy67Zc",
-	"509r716L4L1uVqaR/jmfsR1ObIUmEJw7OJEuh2vKs4wlkHTmvmvVDEKAnfK/4KDur9Me1hFtnEq627O3",
-	"jXW5k9LgiXW3mqLwYH+DnAAjjm1nqg7Er/W24k1ty8G166NwKst9PbfwjZpwUjbWRBYajTdwPrhCGDXQ",
-	"VblWpUkHOo7a7TkW5Gu1bNA57LR2+3a2K6veJ3XZdIBO6syrVxtF1g7x3D/deLgb0MHkGFbf58biSytz",
-	"g7oxglB1qxgO3q9mEjtXvHevdJ91YbeH9x8eLt1Ky+JjmN0QhE2Mub3cvZlwg2CJp+5l56GwLbjuzlfn",
-	"IXS5XpeMcd49thyrZLPsKinmiGRoWFZ8h2b8zuXhHbCMqrjKnupR8V9U2NNU60x9eXTnjudTe/Dv4f6f",
-	"ffl3VsWWo0+uq3HEPP3s8cbuoSwDcNYdHoksO6fqYveWqC5gwS7dpk9OxAKwLwj7MGKZJnE/xp3Q78eR",
-	"T3t8c/occS9tou5ICk055Bi0QQiv1BqWbRNuz/TRMlH9GH7z/nZwDzbZI5AGp4CZFIhJM/ohlI9gL9cc",
-	"+Qhw3PUSgjitQbCuTQovYEnYG98GkB8HcKP39/fJaEpzOtKAEpozQAJdkgrgyG+raoEMRBWzk1seJvzq",
-	"4vfBGwJ4U0wkKnIACB6bwE4GQLcab7ZAQV9nIzd7XOeLAeTYtt+tDj0QbnsrPOl8YUQrpRlNzJji0yfn",
-	"p78ePH7y/OTXgxfPXr45f3IWRxY1zO52ciHkXAVeIkTfqM3i7mEld/fBvY7aTOjymcoiTQYwyhUpkBLn",
-	"QSh5evLs+ZPHgOdzTEB0N9KkE6Nbuwwk6m7pe3gqyvw9hzLZHUwyZEolRqXHBrfDaGFMpp0mzutT9Zc2",
-	"bgXOq+mB65pBDTfMjWnFRJot/SUTaRzqBk4AS64GF4CWmqYDwM5eiwpv+kQVxKPCrA97DTsIFhcn0EiS",
-	"IuH6ZOQioJzgZF1G1uU0gb9s5nNXEco0/Mg3gx99W/DxsWvQjeOJ0E0ZZHTUKUArmAkkyes2VHHAMJlP",
-	"JZnRBN3JOMljEo9SfoTXKLUoMoCHA284/ilnM1ASuWB98rJIUwRFBUAoqi5YAi/xEibx+TdnL86OwMme",
-	"ZRY5R4Liifjd7k4xyg/J2YQrzXLE1WHpmFDlb33ILVNyxhB1DclZgd0w3GdKBYDZdQAS0DIf5DJtuwVl",
-	"aUYCElAbIdAZqWBsAZmbTR34VkMarvcIK6YRWyZNUfoRbE6M+KsX1viMC2T3JpFmTWIEp+dMxYAwJBH/",
-	"WbqrEuCTaAJQkydkCvifFg8QUQUtXUuwpJjcsl/ejs1qc01SKS+UWRuMSlhB7/KwbeJix2avQrucZSkd",
-	"2YRET0BHqQYiGtp2J2DOZvLSkPAcNrDHLMQzkhYzodzecZuzT87YKGfaoqojLBODxzIms5RBA/Hnn38e",
-	"I5LAWBY5SfiEIzxUDQLSPIyr14n6VbNYA4aQxQQzwgVIzxYQk+sFGTIjd3TK4cQ3Gu8R/GlwwZp/7ozO",
-	"EULQNJZN+Lt7Vn7ee5bEy3FI62NZAAZtwLPm9h2gFkiYJa0c/MuIbpEkitII5plrSKMIuFM4osr0I3c5",
-	"eLpXqFwLn7BnyvGl1vtwx7EPpsvda5u+16vGPJQ3940HPdh8VpQztjCxt6mDlqNyQRSbzKC80CrTYJvF",
-	"Z6/2Q9PJbsM02ATFoLIjcFrN1NKjaZvJAVAry9Rwh/hujvw65XF5Wl/x787hy3pP+9iwFTcjckCETBhJ",
-	"pGAROXQRf1QQmQ+5jshdfH7MBVdT88I9/AKAKwgdCjOuNF1E5D62pOkFs3iiUkz65BEUTlGARVYoRhCL",
-	"Bi8U5eQxniMK4SJbjjs7eFAxAh/+7MHP1hknfUmjQMCGDHXD12Bfz6TgWlphesqVxgpKFFHW3zdwaNfm",
-	"9bKpVaLG0vbZGatyakNj+PSkEi/Sphe5J1c0vzuG7+azaxpaB+KVPItWLlxPDvfglqHoK/Jcdb4IQemu",
-	"M2xa8YmgGrAiPJWbYpH+NsXMNpwUDDG14a4NNAk3Qn1Ftg08tRvUiF4/EFRN1CsE/13B7M82YiDod7cc",
-	"QLB050Jf2O8VxT7HUG5c5vNzupYw160Y3BapcktsbLXxV+eLF/6AfWoBb1255nWlftoV30kkzSe/HTrT",
-	"fzWff7+KzjtmiztmiVIxUUUiWnKz1SKANPugLfB8rNksSynUT4uP8NecCpVShE4UAGHOUgQMB1wwh5fL",
-	"tQJrrxSIQw6dkltxwmJQROKE7Z2cx7ft62VP1sURV3y4ULkuUBrv3l/td6R7373//jC6+/HW3rcne795",
-	"j1/c/Xj7y1t7t+Cb7w8//vm3+3sP4dsWf611zW+Vfb2Z0zbduDjrMTnYrzrjKgr6Op11buuhdahSVoN4",
-	"xIk1brbrj2TodlmbflnS5pba3WELxrHs5kEE/uU1Pqj5SeyDETms/WCdyxbVHzFa6qp7A9bxCi9mu/sd",
-	"RHPwzSH045COLlzEILrhuyWsYQ8+HK4JnB084JAKaf37PhGSK+eK6aaDXLdTNurpnI5YRnPW5tF0aErB",
-	"g94irYohYORJ0ScWMs56V6Y0gazbCovb39+7Nxw/PBzfvf+znw3v3kvoA3p3xB4ePkz22T6797O7D/b2",
-	"98f7D35G6f6QPtw/HP5sD0JaVpvI1vqSg30Q+W1aXbrG3W6P8zJRvj4/f008NmttUxjBS+aJWaGDsuZz",
-	"E7fYLMz3E1De/5blmjI+mer11IRleosPL/POwD9hNW7bblXL3lKrxuZ3rN1ip7vXboN+r6rd2kN389qt",
-	"m9OflHa7ZRrGluepjWhbKog7YatbEPWHYTfvV9FvxxzjJrjFW0/V1oiAzxRRU5qzsFIWH7GI5MyoeZfM",
-	"lddHZxK+xZlRQKr6x5og8dCP1N8/aAgPfySFpqNNd3TCxUTT9GLQltTaJT4VQ8IPnrbEqbIZ5fXs8MP7",
-	"9zrEGoDMtQQbF3XGmOwedj5noynVA5kxga9tQocw47qD29UNrnnnwSpu5aVeWsvVxwo6ulM2caf6/qeX",
-	"Ae620YbTwvc+uen4vb3hdPC9T246Vz9xG9Kh+v4nRo/NT/yuxXDo9AbE8LLfK4vheN99AmI4DGTni3cT",
-	"C6d2JTdjb5tuBntt1tPIVueRLdHE9t1MhkCgrwqF/icj19koWTPj+JhQQdgs0wuoVo+F6pWzSuBzECm7",
-	"wFKwUOE0iGVVkavNwTNuZu2jzdElQmI1U3E/BNjYxDF+N4g28ycIJ9NoWHLz6riSW5iIEk7TQZazMf+w",
-	"Xg0yuw+eXB0YMumgcp7iUz/GeuAx8AvtjU/hwniitkSBbGuTgl53fRlCpzdwGZb9XvkyLD6NKFs/p+uw",
-	"SV2ZEWzkZd+ARXyCODc7DrPAZd5WGtjsDvlxG1zvNtiQ079ftf475tE75c+P0Tj3qPQBX12qbXMmbyMn",
-	"dc4J4mqgqh0HLGGt33erWjCKDVxMSoctyJN6Ok6rt7XScjm1zcSM6sruVtqo9r1zoaOh+yvKHrVjcuMi",
-	"SH2G1+Md80e3OynO2Qfd8TCsmcTutO6tJ1lnI6taeG2efVmiTNfo0wysELvQNgD8ViSjOZ0xHaTmENdI",
-	"I9rCGha0AVRAfW1uhnPcINeANW/0imn2QR/b6MdwWWO0YQRr5sMl8QFMFQbMmilVhGoykwoU3hlU4w/g",
-	"VJRFXssnTJXohkxrLiYKjCF9u3oD08bgP//Fv40jcrgfBvwhXAvEDboWLBUgs8tuMVc3liuoSV0FxvnD",
-	"X/0f//Wv/+e/+X/++o//4i//8I//+d/833/1x3/5D//wv/1Pv/8f/3Ud6eXw3hUA4AKRtpHkRlQjKKr5",
-	"8FEzn/in1SDQLx70qv0e7D18jzGc+9GDjy19l8LxWsDbTeYkxTXhmF3vCWja+k9cFcTtB+kLKa56GPp5",
-	"zDTlWwU51zO/12R+1k++q08XNNJKDDvIZttgMzoZiX8rjY5TCD2w+XY2IrqOauKzSsc81SwniqVspBUR",
-	"zZB7y8Iuwg10ll6emsdxjRskl5bIYpwS/NjPGR1N/XSW441zNpJ5oroWxKCqyTZ4QpQ2yiCZyxyhQbJc",
-	"TnI6U0RLMsypGE2JFBFRxWgKZkJDzb6QegDV6OPe+kLM0HPjol82qz/bmHb91tkonZRdtulNnXUgVzh/",
-	"7dEAXQQ7DMvt25FX9IxWYu1Wo4Aud65IlL1eUX/A7XXjagMM40p5Q13z4iCPMdzVLvEbgo1LeCUhEzZI",
-	"0NsPOe6DLKXCQjYNXJ67++wS3N2LStM8aMc/3pQx7n5srA4PghmfMSOUlYAekFpv5W7Ipoc0+2PDpwM5",
-	"C8U6JhKSSKagXA8dj9lIQ43+hJE5IMfEdrADqmMjbQEGRxnD3u8cxM4F15zq9RumAjg5SIq8pQywTaUq",
-	"ryUY9YwuAD1gJdLD/cP7D9ajk8LicOHv7Q6szGy9LnN85Z77aPdPE8ItfG/uKSkYgR1JZvSCeQn8YH9/",
-	"n4QlZhW5NeaXzCUamNvPITBIgR/tebgN2Rb3jRzopGtFbpl+MpZX2oQHM5YrKW73ySvBsEXYCumcLhQ6",
-	"TVnS2csJ86o6Og+bHJ0ZXaSSro0/eW0fszbW9fp0Obcz8zxi+eV6oyMGW82+Vj9YnU9EkLXRYWuZVmSh",
-	"BzmbWUTu5uMwZHrOmCD4HMvVcZC6FsFecj857Wmzs9KYdtVYOXpTWNn7+8v7oHZluNu/TP7wHL7x5viQ",
-	"pZSLHV74pkPhC43u7soP+l1O0ZoymnRDLgRmOpHVXCWqLiIMh2AJKTIj1wIkTjfBGXofcDWYWWS0ZUN3",
-	"UrBVsup68K4PGc+ZulIbXA2SomV8UgwKMUoZXc/YxRv7oOFgOZe5RRXrkNHWpmHEU5Y6JQbxfZyFxqL7",
-	"ZLRQIE44acWMJimwoBjmKKdUg/HMNNWLEMcGBZABZqr1QHIaMUjngkplWqedYSO/YiMzhrOgX/sVZD0/",
-	"t73b777GQdhPv3RjsZ9fyjM3IvvN63Bgris3PqdeFy0M/O2UiZJac6qIe5ykVOljX2PA5rBBjUTzXGc+",
-	"7rsfLtYgV/qe/XjMEBrblIVmSbvJFX5XJGEjDqKauZhcyiFdwJ++k2OMcJ9zxQgVC4yKT5Ye502mWFct",
-	"QK3KcgxkMDuuEnQTsPnMPomcSFrpXh2H4oyRST1c4YgKkORKYo3kzOaMdhY2cCv9irN5kxrTDcT3nKqL",
-	"EsJXFbMZzVtWmpVsmHABJgG15uq/EoquT0a0vKMcnmeqnrNV2GTAnPxmK9e66YYJrDFLFwwYdlouGDrz",
-	"GRjw2DGhJJGaKJbRnKIAb0uxIlqkINJp9kt0W4n+neVymLIZ2riD/lzuvz3aFksd+4Us4LUWGJzfamPk",
-	"14j/dWat3Zum1QMid0IXTVVfSUZzjaVVUSnDu5rmDABCLasmQ2YOiCIWiQxt5EqimX5cpCkx7ZNbb84f",
-	"3SZTeslIRpUyR5GLEQNgA8OOzFNrSmjcXy8Qsg8umKJ9MlyRJJdQ+giwSlG35Bq4NDbAksiI1hSyd5CL",
-	"KqO1XvJciplRiaZUkfjrZ2fnr05/PXj87DRu5GIXjGUt5LULF45mQ8qh0wMpZ7awoaSfJYL/egpjkEm/",
-	"WpK3vxG9G5XVVE7atg9Q1c0GJpKzsZEYQLfDUjRmLj6tG4FeQdTGXWbRZzFHfzQF/46vs8OSSbXIAW7M",
-	"JEFhcQh9RnZxIW0LB0E1AOH/ALTwtB/MeaKnDUsu5wE1vPCL6WK0XLs+OXFBnDTLUg6YhOXP9t5LJFhP",
-	"2AeuNFkwHQhieJTmjF0gXKCeNhp5wICsMjpq4Wzl72awr6XSk5yd/fI59u/O+0xewgDRsiPnokS/xgaI",
-	"YCxBvpfl/JKnbMLIo9MnJ+dPiDmOuk+eQDB0UKLMNa60IdV8ynKGfrd+1ZX24O5mYJdL/POZ0Cy/pOmL",
-	"FlGD298Rvtaosd4tiGl8AuBduCAznqa8Usy3ZTNBrYEOZWq+YYvrsbF3VvZbwqWb7OE2LGyN7fsb9gNE",
-	"7naSwAzxbhK85Bu2ZSxkc1EyEDSKPDPXkCvVB5DF1+SBrc2zNdm3HfroxAMfRS4Q3YIUIUC+BS/CSh2K",
-	"kRkMreKQ/m66d/52GZjo+oGInjNqVLk1dUjGMg9sb/aSwTgAaq0TYWWS16evHj05O3v28ueD82cvnrx6",
-	"c+4LlKxnB5sWVHkO158vgVBfilzO3TaxFyVXwLykJf+RmYLM9orMyAkjmecMoLHJLQzVGC7i2xEUIUAA",
-	"E3JLsAmmL8d4Ndl0AyNcxA7wBN6Ba14k5FYmFW94A0IR/BtW9nbdoKDlWKz1pNp6CcdEGnEmYzmWsrkN",
-	"Mk5Z18AW2FLklu9w/3afnGDTyoodZmxBZVqZJuBYoILE9tLpO6EmrogUR2jElHNXRcCIF87GSYMp4UWo",
-	"ihnMLU3L+YPYr8xaoFEF8Kf7vToLsD+0QS3Dj94j4vCmu1nFVtoKgCi1MhddbFhXB8NuwFn6Ie+51XWS",
-	"3F5E64KUF/b84/Bh0+E2dV+5Egdma7GkaX7rD3Qq5wM15zY0sTqop83bHPiqIJDvKiZuY9ggCjb3SuaW",
-	"o5nT3LT7KQynBDrfokyA38fuWFWnVyF9BbvJ9gqHZq2kEzDk3Zn9w1tgl8IN9nsdrv7aDG7W4Y+D2fXy",
-	"7TxO47kLYdq8JkGnsmjQ/npLVF3osrzUXO8IbRqRqSzyCMwbhrmAIuv0fxTHPsNwAPKdFKxSX15IjOVc",
-	"ulsztHetXRp42Sj1LB+YYWz0Ao5/s1dAS+/2xse2RVXdYtuvQJF1CU67RhPebHk+xdFvslc+yfF337if",
-	"1vCbTtGLNkN/rAoorxFjfSw07EPUpS1FNXRR1hA3CwahR1MujKYrc/JETFKupgAEcDIasUzvOU16ORAz",
-	"gHQ8LMd03poP4ePkgwpLRguDwt+JV6bQB2m4JkuW3I8JTwhWfJ0xbIeSIKmqdsV3lrO3AErmY6jfKRr9",
-	"VyV8cmPsZ5DMulTqc012O1Y+DNovW3vfvlGa69TEYSRTXI3RcSbaS5b7R8AhrsOPRvBk2syqyW77wheA",
-	"2dLtY+7MwXcWbagl8Oi70lzg7dXxz5+cE6wdfXCHJjMu7ihNNVeaj1TcbLaGd111WYE4u6XJ50RxeufM",
-	"vDSlfINywgHC1p2f7rWUnZ5TrgejnGs+oml73VnQ1gN/ITgFSexeXG296VhyHIbCZiyfMDFabDwW/+b1",
-	"DcbqP6uGYlU7NxYoFk7yImWKxNCG2Shxbai23dja8eklA2ze46q75erTaGLfL9l890ZzW6BveR0v2KIC",
-	"1EHJV4zmUBH4gqGDzqYuZVQpiOOXY/IVVXxEaGFOi7Ycob8Bbu4KY70tcrdakUUa7k4Jsmu2SwUoUBWX",
-	"Fu41VSpE6qaKxKgyxoabTZj2Xh+S0Ykr6ipF6Y6Fr7vYzV7CLVYyQzqasc1LqodYg1BUvf5F5bv+YO/9",
-	"7erHtvLqL6U+ZTRZ2LiopZ2wAlynJaIsZ8pcV/ER0TmAWoK1CIvXkhHPRwXXZJgzesHyYxILOfhdITWN",
-	"I/gbLLfxEUYMgLpDoHSuKm2iOVgyE1JkxyRWPGVC2wg2mmXgszdCjq2na276dBHcyXZ4GJ8GPeOf0DHA",
-	"2qTVDNBVsWmOeqe+UffNS/lL23b5zVPbhae57cpHQjWKPBXw79pxKF/z539FRk8Yn/xEJNu5rob8u6Vg",
-	"3A4MdANkrgj60FbqWsUlXBFBjAlhI8PxMGypZqayi78fHUSH0d3oXnT//fpCAI0r/gT6eUu5XW/8fIaK",
-	"g//8lHKMVMSPj8zGTcNvnlgjsn1dzph95X2FVg/WEGqbnIAyMK1eeHGOs4rIAbGaEBRUgIFF5C4ZuWlE",
-	"5N5SfcXyiHkqb0vjMxYQ+IwF1D1jAWlFUqGrSE7KwbyvnxS/pSK/g1dWuA/PiumyyBuuyZIHroKi7QYL",
-	"2/nk7jbLLOx550bMsPMXNGFXrFWYsKTIUtNeU/jreV4w67muZqlA8I3Z62luuHZjDBgekgZJAy0H86k0",
-	"p8fcS0Pv8YyM3DGmICCCNkwWTB+DAxKL+0OAowqDWK0lojvo3/ImbjLAB48NNig57fw1DWXiYSuT+XTh",
-	"yuDP8VrmY86SY+tcxfAwLiY+a8RhHsLbUClJwQ2uNMllIZJOlao7Bd5WcnVsAG49PqJGliiokFXZSpVY",
-	"WetOshti3a6+DvdKZSo2RPfG3SzhoE4dhmVD+gjWDV9dVNzK3Zb6xxZVk49B5yRctduS1iR/NCR7GLmb",
-	"poOZmrR5jrNcXnJ0SwQZLiWURJc9alSIgccHWHl+QHWEHDl3hhz/6NIRZmj4FP0OmSKKCX2lZJdu58/v",
-	"iTL6PQhcb6A6kOAzG0aMqQe4D3w6kav5BCmNhmc3h8fzWROO69cQTKNtPocluNElhowJz7m6hTVscfeX",
-	"YffuRFSYSrmIQey9W6nKdlraw27G6w/p9tpAxxtjC7F+yxxrYM+DVqPNCEp+f6agpjdkEYx9TnNw8dcS",
-	"W/vkxCH6giXeOyEv2KIWsXpw+MV2NRMqyWbVgb+UegrlsDCxcilbmgSyBsSqBKyCDBdomQVTHd5N3dOr",
-	"gdfnhQBT4Aprsj2J6JwQ1eEup4g/lTkZFooLw+IBfue+hRAK0sJRILDvmLZim7rbn9EPj23+dmx9yS6D",
-	"PGyg+yy30aU2zyNGmSes69lQRI5OKHjAucVBqk6PpqnzSMFyDjElFxa6maxtNLR5v6cgfcX9a8jV/SHS",
-	"pJ+CsIi1+yFaq1LA31bYXJlGjcF6WUpHbAqxgIrE8tJwsRmLIewgrmwnzEvIwbMGXg2uu++jMF15fZby",
-	"sti5pKmGicjllgs6Ws/ab0JbdIlxN6Itntl92OB4cWCpEW6IJBQggK9zQf7LX/wv/+Uv/jlum+Dg6PD9",
-	"OpaZr+lKA3gyo9RUAcT++G/+w9/8p3/y+3/0V7//Z/++emkcLtmBN6nCg0NuuVcatJ3rtv9E5D5R4Fh2",
-	"BprrM7qFwy8tQ1W9x5mI6jovDCX8MjQa1SyiS9/VDHNNmtbSmdqRSPQDAvGHwtNO8uO7ChiewXtcEcOp",
-	"jXgRWZnIXJzgdDMyMzcbFK9M2JVF3loXdf0Qt7KRhDLF+rJXaNtZg6WQlVIe3P6YpdAVZ+zTNNksC0Vb",
-	"xQ9XVN2mUBTEjoQHEXMCExMWVt/rVhxYrb9aHP+3sHqVoMXwfnBXh09fd+AEXZTsfM25/gENZVEP7geW",
-	"sGTT7RoKqx216Y2BqDew4zUJWyX/C3Rwb3gtZ15XzKtcbGlXVxatljAPeyqwHnq+sRnAdbhWYSjZ8gX1",
-	"g9451wx4zoTZxi2lDby1o9HeUp7WtadBc51eV4nidom+3HnYX4hxHk7Fbwk3+atvhJvzG7kRqBtTB9wI",
-	"tkXU9hu6Iq7vL+diXmnzbmBrDsI2w0Tpe1H7CVhzX1XB3qpxXbZXnhO0s+9GafEnskr0NSSv45nUjln3",
-	"nXKTJ+XGD4q6TqdUOKuVCGzY8roxgmHBnOA0fTXuHX27jXesPrnAkLcKonb5DNlsT2c/rtiYlgwEempT",
-	"u6mwUIelaYuLUVqgWLE0+7II3Fb0L/1vDW7BRnS95bO4atk6maTq+rNqduiDWWGdUNnAq8DijTaJIaJ4",
-	"Gdov4MOMEcgKSNFC0FApZeutDZNogiCQORu0BQW4SAPzkBOQl6IDbLoythFjKMBxNTi7QoY73/PkY+xC",
-	"BtLU7r7Z+hoIzqWLpF93+mDdboY7KkftnbHGV+LVeBxi9YKSKMfjjvGBqDC9Mi/ZP82r0PCbEvSvwfM9",
-	"sohMvhJBITBEZG5B2mgl5UMxoY+IkDZwBJL6Laqg/wpYDWS+4onJDRMqdJ/EoMY4JHPbqvcygSvCDkTZ",
-	"96dUkbxwr5stat92qIFPT549f/IYMX3MazlTRaqJoosAz00WGjJRYHYw1iWDqx2aNT44CCCR2E7d98XQ",
-	"EHDoR4/tYGwvgAd5OBdwHWQ5G7GEiREj8tLm1/uHzXCt3Rb8fQHqWsroJVNmQWQBlqgU8GoSljGR+DAF",
-	"O0rkSjxNq0Bz/UooqgY0NTOXjhvK75tT+67/4ik0Altr1KT0WZfQBqZJ94bTFa9FmVsdg/UMSWjDn7TE",
-	"xbXQUUdEByFabkm7RGeBa3zgWNN6kyY8HjCZtW8gl76SNcZ2t4FtcTvgUJsylg/aoxQwHHnQzT50xkQS",
-	"2IVYY5pJGV1hHuBiglzLY5V3QfK/alzKhriIQaJYC5H87y0HpHbrBAtcP1xR5XjWW25Ys+rgwvCRcOXc",
-	"clT2SuU01Pd6GFRS7um16SSG5TxyhtcafKOXgTpVa0AvzkZPD/LWhMmM5SMmtE0/9OmdhAsSa6lpGkfo",
-	"3923uMMV9wAkL5Q9C1+5at3CRz1ovNM06upqbeWxoZIyPrCwNv2Vq3JlZa5c3+01uHI0uxMeAwrsVmoc",
-	"7djaZnrceXS27/QadtfNB6yaUWwZA3d10WrV3N7KPLm/H+6EzSwU5i3D8d6yR1OqPwNbxYzqPjlxceUP",
-	"7n5xjwwXFlz5F2evXkZkxqgqcpZ48Kv5lGtGECjSSOAQqmVL1ZN5zrW53bkASFMbDReO7n4Av18SfVvw",
-	"c7vrlsqtbRFy5+9WwDRqMT3gb+aSKBQLAeFCbx6A/wK2cHe8vjCN76erxxfIa92KH6B60RxhFkrQqOIh",
-	"RIC/XZaF6Jo4dJ1zXLpQu5yHupPleiWqlVxvt4x9t0w9iFhoi8ImHix6yKY0tbsfYmoJHUHYdc0pscZJ",
-	"gmVbNuO6vIwW6RjfCbWUMMNyU7HMvxv5fhuJd8nyS2udruU5rCr/4iHMJ0XOOtYGqGSFRrWirw0RzxYt",
-	"H5fN9mRBOmnuYJXAnJKm9mkOY1mv+3Lz1wCAA5ogouH7EosRHw87dIPbDjZOpglTegBQBa0wB0b/TKWY",
-	"lEYq6+Cy8f1JgSHg5hmm8AfTIkts6jckm3jzVlIwtG1Vxu8zUqwVCYGfuSJ05ro+jPb398vowPzSGYrA",
-	"1YY9ukH0G5WRFoKUyklOG+OKz2EwGZRWNEQqLV+QUHGwb79XdmUKoXkaDtOQBCZqhAI9l2QmHdJjm8ZX",
-	"HcETDBh0xsHtZscbXJlnxXBmxI8kIjRV0npZSq+AD1tEqPTtOpaFXjGlszePHj05O9um6bq4CgbmQq9O",
-	"IeteOAPgT0WfvBqXGzUKSQTmWaysIeisAahUSD1A01rXvMCuzy7XogT7XdnhiqkPKsNaJgKmAh3uN1ED",
-	"oebR4YLGWXM4NkiqDBETasXGltUYbLxThSRuE06UhtrIr8bhQoF7JgprKcHu9nUFLOwuzwNcdQ7MvMAi",
-	"xlcwzGRotRsIvNtqOa5PXj5+9vLn0XImlgVZ7Wbgc320iK31XqiQ6AjZqI+y2s/1W6TqXtGAZvXZ1Qsi",
-	"1a07yxu/1jha5cpL322z5vvQ3Qr1y7pkJE3napWEs0MJ2MlUu5SCX7syDA2OlEXz/QrxNN8Be0m4urDA",
-	"2SJhH1hHNGR7kq9arUyurzfowJzMzW/olzLNbFGUrQOk4cQ7jMk2fpzQha104mSgsjBIvecmGd5ytg2q",
-	"KZYVYWwkgG1i63kiWOFGFR2DEjtQ2T5x6HviqkTnauCKqbVGGTi51aHCI1ib4Q8IrWNEYC4mrlrjsuIP",
-	"2aWtC9tU1qdt+SA6Zm2yHDy0XCbJba9gQK7FCiEie0Qru6V6MqqrWDl5K7nBbo26vtudW3arPV/RvFvy",
-	"0hu38b62EGwtxg37a58802RWKA0ZtKCZgUgDu9tGb528fkYu2OKIxOmFmqlBTMYSa9WS4YLcu0tSpjXL",
-	"VUQSPuFaRSTes5mGg7hfD6Gsmc8ON6jpYSa1i9A1X2H+J98bbvKSztjH+JOwIb+eSsFeoja1tK6PLfWh",
-	"T4SvT6iaMuXqlwjikGNJyii4puOfxsfk4IBoafSH0ZTmdGTWsk/e2nnEP41tWA51MjwXZEa5SE0Pj6Zc",
-	"0D45gSgGRdRUzjElFR+lytUhU05zraYIHtz9Yn8f/re/Oti2amh99+6nX0JRFPM/ste2XdLGUlCuLkYQ",
-	"yOOyq4Ctor2jeptxV7TJF9Uoi0nFEOzTJ7HlrUvtmrN1waByzAIi4Y7L+xAKR7qDN6uGzIzwmiqvcdtB",
-	"xwAamP6pawU+fe2bgo+PXXuOWK/Gzxyfa+GDqzQ7eAj1NWQRtnY2Ki9GEfVovOYr1qy3bH9x+huy1TML",
-	"RVK3BJl1lR4HM/phjQ3OVdzBjDyHYGxzTlFEmUjDj0BSnE+phpKKUPDO9nLt+KKGVBOuNMsHNsBu0Gpa",
-	"ceVRqQCcQVjRTKZpyUFx5CD/cUVcyywJi6RyTSZMK3Jv/96KkqgDRCEcYOnGtSQtC9SYAdUobOPRJhxj",
-	"11wpOlvZDPdhqQZuVMKoC1xrHejluvOOIdbPSLV8PGa5P0gEY2CIEXqw9mc9/O7KMHV+ZmVKcjlZr9H7",
-	"r3wysv8mzET2X2Ia8nuknLzcZakK2yFLdipslr0uTTAYQ5NfFF8rUz7X2herb6yuuXoKpcyWtyt+b6S8",
-	"Z2evyN2DBw/2DvrklUgXXpIB4clyAFA80fUgrZe4EDpfVHJCDTNzr5f1sxJOU5LlbMw/VOWDRy97q9Ns",
-	"bIm0xvv/lJkb9iuqR9Ptwh1yaKC7/I8dur42gwJdWkHsunm9gnnt7sSgGgnd7vjUmJ6fjMfmc3O9aPjN",
-	"SfJQcdWFKAMnfCfeiT0S1DxwuQZH1ZLmrgSw3ZdcWdbah9fD2HHnHrOmWgwswMfYhyktlK62HgSKu5wN",
-	"IW3mPgqJKRtrbMCGiax5vTlWPgx2cNHyqIuV8ScxhJtDVDl2yCdC5n68uPNseQVb1Nbc+lJCsvuxhzuy",
-	"NbMccaAWboBOjGWipywNS6g3vusvvfgI8u7h+AS+rGAdgb4Zz9dSF+r4lYnHMTj1sNwwNpOwlAOLNNuh",
-	"EOVHMwaXjGiJYcdgn1m4XUFOLOKCLUhfa6hWChCua7TovxOEJEYAxBIVhdBesIL5OD3BkRbL3cPIoLDd",
-	"UgH8yIpAzTvScGGOE7U41Y56mONgltrITIIM6egiCrOKoPXPFNFFLqpFNW75Zm9Xc/rNhNLETFFAfXKR",
-	"kFtlv7cxYaHx/JSKl6NZlUj9dyLQjxriRJ3HwR/BXtQrg4HteM1NYUdjdAXc+/Ay7OBe1BsFwordbZAr",
-	"bxcWmgo/ueXoqJchJwtwlOFzCfYLH13SA356EkwIv3njp+U+u8nh5/NyivjFMz9R14GbLn6uAAzbTt3U",
-	"8fPjYMqu02Tpu1NPDM+6t7t8aZZ1iAE7yTIMYV/KZGjF/XAxKAiTchzoM/f3QyMIsGWjty+FucFd3iX5",
-	"t8UwsbpeY5C4ZGUrYMhMJCoqhX6bOOIC8lLKZ406zUZlWBHloaMqVsZNwGvV6rGnT85Pfz14/OT5ya99",
-	"2djIJbRYRmGuLkWmPmBFgnpUmwUUu2nVzDoVcFNTw5HavK1O2dXSwqVQe5nYKws2Z7XoTUuXoW7bERnU",
-	"rGwjLGiXvI16QH0JrIlHZyXqd6XvJaIcujgPo5T6KBbLeg+ju9srktBroDKazwHuVFXMXA4ug2JT69Nm",
-	"3XP28KgokGUEVN2vpyA35cg2RMdiIp+KXN0+CEwrQXBQaI82URdYYlSCJo+Bu5HW63ueLOE11m4Gq3R8",
-	"Jc2Beal8/UStBO949bqXnpiHHjNNeVpTNxoUAPNsoIya7qKgnlnv6klSTepLM23h/jttwZ96O10cexjH",
-	"lJc1qUAiUlPDEble4zXZ6LLxA9pOA3bTWL2+4ZxbbGM6X7xogwJ9KnOS5CCCWvvckUcCtdeCC4YBk/K4",
-	"yMOIGCeJe0+/dwBTVyw7VIymAEYPwLDk2dhqUr6AnMzBXhEFEYGfKTKSAkJJMT3W1gOr2Cq+PYjuRvej",
-	"g/3o7n70YD86+GL/fbSicEhYnPSLtcbbauBVywXkOcepRDiRUlYeYsFCQ12sv4AAzDMuOkqtpskz1wx8",
-	"wKbMn6fYnPnzBJuEMRS60S4Rhu92gVgCI5J9fn3t7i0SdV26YpeQ/LBQnmEJZpJdI61rtW86ibXKlotc",
-	"mZdqnuksdGCi/1ZgT5WKhPV0ZkN5hU5hNPKhjl8pGRbb923pfOrq62lJEqbZyCh6YlTkORPa/qb63UKK",
-	"5oxPputvIrNeb/HRJZObW8tauFlle1Q2ZFSpSmRHYNcsAFRzRNsM2AqGutswDOhy5yEYZa9XDL9AjnPj",
-	"oRd2Pl0qF8+4CL89qF+/P+DpD07y6px3Jn5lH936lDWTaFuEsqvcHytr0a3S6CsV5ppTu65wjXxS98LV",
-	"Oekq9llO9X37xtgpw9s9s3vrKdwQWQsu6wqqthFPuVYEF4Yk/JInvtABUcXMPY4PqFIdpcnCCdTH5KBq",
-	"xFhTLX8d/H3IGBonYhlMCYJj0+bMqMr4ea7sPb/OeNU0Aiixf8a/W4skHBj1/HC8jR84hDLiiRSG5NDq",
-	"WgJtalozUtAVXJEOBrrzZWj6uxZPpO+5aTsHs9rVmT1jQu/eCRmSc2tIzeY655Hzn2Q0pzOmg6BEm1sy",
-	"0vyyjFAMlFYs0SJzr72iCyUOCn/HREtZrS1iR+SAr9Ajo2xUFInVTPXtI4OZVHrwn//i38ZYodQVp3KH",
-	"yQ9T0BQrCgwXwKo8CtUiYxE53N8PeI8do+nGHjYV9IOgVPh1GSAQlDI4eBDWVqnb5g/vXckyv2U1Ha5K",
-	"PK4ndDRFN92UlhXtDGsBE0/GchL7buLIRzRBMBVQGRZYu8rZ0BQq8GjGuGAL5y8LHAG2ZoMNzAL3GuKY",
-	"OXUKMq1sLGgcYlOZMbgQNLw2vAWFADo6hjee1/Adl/eT895BFSYf+TiastEFs5VeQktNMNQ5VT67Czwc",
-	"NuaxPsN7+w/LPWHdOTG4hl3sJW6uWkUeu8MNNQ3xwC+L0WCGuBFEDPgr1zzlswe58o+6Ba7Ep4D5d+9g",
-	"/97hXkbB5L4aLOAKWxPLvkLQ3qriAdaxan2vunLTWq1+63yb1oJNjT3XqjZt3XFKxaTowOQfTaVi4rl7",
-	"+moSOfDitZesg3t9jU+b96ZSsIHwMdoro1iDcG7I2MPQzxa5cGZ4j9JOqikDSJegBA+AK8WXLPd4knFE",
-	"7uO3IZImhul/gT/MaH7BoJx1n5zY7nLXGyB01morUZsFIEW6IInhiDbuyxyqzxTyvSKfmL3g5tZvKjzg",
-	"5aqHG3v2rqf2jQt25+Zu8kzOsvnYNAUxM4Wqh6/fSIUbJYt81HL81UJpNkMhN7wzSgmnpgFfgSEFQsba",
-	"nN+wAgQMDmN03WL0yUupiZYTdMXiHWWvldjIN3Gh2MC1EFcXIZUTLvacKLetgr92sqqB772g+YUK4nYU",
-	"bB+lq+icjjMCV0z5BYMAH7hV+p28yeHk2x3YJcGmMk1UKE5Ww7Zr8uRWLu566H3I9trl553pCC7bZOc6",
-	"Qnvot4WDhNBvKONz2Fw/avtS4q73M+ypF1W/05UvAp+7+fLcXpG1VJmc0RRKx1UkvqPlqkRG0JVixPok",
-	"NgRNCgwya3wOEoQMCx4D3ojQLL+kaWnzAEXEKgiurQH4FFxQShyRQqRQ9q/m16M+7ReSPueimlKDs+lF",
-	"Pd/wsvvLUgTv7zq2DboTu2EceFODNeOUcXZKkjHNj22kvv1Sz/mIOWsEfOjm+aCXLDdSTm6P16AteME+",
-	"iBQCMRvChjDyBV3mXJAZT1NeptNvgVMzpCm1yLxbvL1pAZYxn2yWEOjyf9yGA8ezWYz2BL8+OWOjnGm7",
-	"j7XMWUKYGOULCDIxUpSaGmGBKhJ//vnnMWR4uaLOXJW/wvAxJXAqlY5IPNU6U0d37piPd8y7ffIrTFdE",
-	"+Z2O4GLBFpSmC1IIGz6Lyo6SGCdJiYJBWrCT0qVd6pPQeQQ9m1sV4sosFdxgrdctAnSkKU8SJlz6JCSK",
-	"Dpndroildis2nwbwIb4NPcVGSzbD7oMEuojLNv1PSM64qUkjfS49Z1XplAGCzwNcnX5TAYGRFKqYNUUI",
-	"nTmrQu1cfqbKMAHMxKMXTJSRdnY7Q8SP1DSNCHCenI0LkSiLmlTmJdnH+9udnW38146DDtYrLM/soy+U",
-	"zalvwZXxGWCWRcxlkSZkwpBuYSabaszt4moAhuxkRbxdyRgBywgAfMsLAxZJSATsIZDOoo4RFrsiqCz3",
-	"fcFF0sU6yvJvzJM+HjMIeFz16nPzsI2BhJe5kbLXvoVPmeflfKDm3LoHawhicCyHLIU0Wq783guIBTl1",
-	"QmJJBbcC7abzTnqUGdOc5sKixSwtmKgchDFNU4XKHlfIHKIg8yK2mPJBozFmCY5knjSDYG82XCPzrCP4",
-	"Y66ylC5emkedC5heUg5NXwl4ZGs0cqW7bctTa7NXjInu6CaZTNM+eZPBwjDh46dA50JwDDxLWDejWrR1",
-	"y7J6yFEHyrpgVk+t9NZs5/EsUdHXIZHQEAYklL6AUC7LpwXMbCMCdKgBjWvqqz9fu9/Wtl+tV7gSK3yc",
-	"26IbchwkuJQiq6/7V4EM3w5MzlBy8J0Ua/fHOZ+x35jnHKb4QLV6TeqCdnWhS8Cw1St9nXUYQUfvAlib",
-	"fMpRVDXNNwxuApYbFvWDWzYIcrJBT+XFX5VL/D1pKRXujPoF7CsCVvhLqVcEQl716qpcrrVSAFZTCIQe",
-	"y5Kb7oaS94ZlArz2V9mhtRPXrI9tGwQWyCnLyjnNshjz8o+DBHezMKin2IhaFycAoaxHJE7lJI5InHAx",
-	"0TS9MH9Lav4/Z6Mp1eYvNqM8ja1ysqdmKq5Y3GiWrTO11WJn6N53jWEzUe/DHsDK7JWanBtYg/o9YUI/",
-	"ay5RgU6idtPSsj/jdwVNN6oFFgSuLxdN9hb/ZSgoR4qm31g+o8Iyuu7jCLD6lp/FzK8Ni5wt7bwhVexN",
-	"Xq3sUOS8ifU5Za1hwVCpZBuSuW0thxJ1leURoOXzvLU6SYOa2LItyoy2jYbsaFTGXP+2LLPcaGOaMpq0",
-	"7JiUK73xLrNGv41G7avtNZfG0VaEaAoD5uNFOFstL5iZ7nRGR3gtiITmyd6cDadSXqgGEtRuG9tmExes",
-	"WgMgHCZgNg+Wmco855q9EukC5RJY7zxr4RzmIpKFPivVP++QetAcl98CaOuOTOQZle+3aVbAZBsY1o+n",
-	"6cfT9ImfJqMWVG4G3MtN6yJbiJ8FAHXrO8ys2lSezPv3795fj3iUpYtz2W2k27OBqKdTVUm30TTX5jtA",
-	"X0z5CJJmhJF13zerDrkzaaxeVaCmJX/T0jpxrYF3/CgeXat4RLUrPljuknvr9qPjuDWjn1iAkwG1uRCb",
-	"8Ij85HvPVD5G5CffI8Qi/Gm5NPxtcxnhbzTW982Ggs/oFLBf/Ciu/XjB/ElcMCvXZwUvxWVage3XTuZy",
-	"AjOmpzIJe3/96uy8F/V+/sT8//Wb88a+f1cwBBjYvmd7WK/QSBM1r3K1Fd10QOQ6V5l8bX+Zfps2Vyon",
-	"y5xGTeX8URln3RCsslyPi/54Sf7Ql+SPN82PN82nftMo/+r6Z39wPtrAA/0Im+aPFtuG45W1GTtolp1t",
-	"MOMfrYA/Hva/RYc9pUgbN97vpgNAGGVi8OasF5nPX3+D/56/bVwvc8azXE5yOjtzhHGtweqDbSHn8G/C",
-	"Lllqtm5jU9dmd8TTHp7thqI63pm0W0gB7HPnmAJBt1cEFShrX90sqoCb0XXACvwYNfnfeNRkrdrEQWO1",
-	"iauEFf43EfwX9T7sTeSeZ84YCtN/af/4FsIs3oeP7WExHuBJ1FxbvQnX02LYH8nZHUkzDmksEybu+MCa",
-	"j+Hr6oJne66Kx14mYYnK222DSMTXLoP6kwtH/OSo+icUG/mp0W6LQM0toyu3DUX81Ci2YUThuuGjtLnL",
-	"8f/g8Y1bRRRug3b0sVUK2w4IIkiL6ZaYALWBsLKp+eKY8HEA9KCnbFEm2ctC6OsIrf4x++ZHOfJHOfLH",
-	"JJIfk0huXjbZLk3iE0xJ2OLKXheK/n7F5bxb29YN2LVOG8EIAKCI56OCazLMGb2wUOhVZGXkiVCjwxfo",
-	"QKhsG9/ty3/Au/Ncigm5YIsovFOhDV+cAw31AGNFye8Kqam/BAvFElJkLklyytMKG5rL/EL1yVv4HiGt",
-	"YpkxEUfhU8jULaaPQxCKofyAK04ZT2k6HthXHQ6RmzDU2JGClagMFoCejFKpoFTcsSsHQUwbULUSb1hA",
-	"ToDEbKqgTIG5IG2+hRwD5sKYQzy9uTEQqwIPSVy27pPjm4pZVbao6d3VJqyu7tdyTuRYWy66tM4ZEywh",
-	"ijs+j5lOOM1xkQYAIB3yXxBZqaV0rIXN+0wh6npEhmzChRm1LQSusRRdI3RJ3WRuxt2Len71uoJRM6Vf",
-	"4avmz69pOoaP7z9CmReeds3bqbMZjSkclgCusahcl/ZDebYei6YGRUMRiAbOihGxhBQhcsHOAGUq7HpZ",
-	"nKgwDjih4zFu9JxpKMXkxQknSfjlNZOQ4zHW5gEqd1tgHNIr0XOjewWNOPZnm/Jj/xVn86ZIajHQ9II1",
-	"hYTUrtblmEy3ixqKDYikmnH2mfIgFrY8nuEaiBXnUuoYc/lcCC3WmnS5NJL5CrBQiwhaHw2Iu9sNZQXA",
-	"9nSxsqzOfLqoVIGiwtwNhv5LhdiEHMA1YdimkAPIo/fVx2aUAzPBi8RIsi7/XkERMkCmKnH3ysJgstA5",
-	"FRe2UJa7YTBDbgI5V4Y3y1yDIOnzvfBlOmXUVcWyr5ojOaVJWUgUbxaHB2efCmHjMinTEJgLWkaQlwGe",
-	"+WoP+FNQbg5reTX0sjxgLJu6PGJD9ExC3TSA9VpRZTXuk6cyx7klDicWB+KV5sLlE78TpJJSXCkTxnNb",
-	"H9Yo6E5ER2Aw2HNwcVXLdzmuoGw9Ubcn8E/YEpAImGKOnV/cXtSDtfJ1vyxlOzKWt9MFspK308Wp7/zt",
-	"dPFS/tJ2Dx+e2gG8nS7O3BjMu8Ew3k4XJ3Ykb6cLxNP5yo5llfzq2VLLXaKvWPumqv0CogUmRF9vsRuP",
-	"Cxt1dqTqnVe68Z1eTRkI0DIbSJUXzFW2grxz9oErMEylLtF0+fbZpgQOwKwO1uLJ2gRonqZkyCzWlAfN",
-	"tGh21TWMCEsVqwO1rcA471KFx7e9ugxPN43ynKqL66qT1Vq654wpZyRuK0XXcEgMk/NVsgOcazoCUGlb",
-	"/ZYDZK/9DvHfchD4usAMVDHvW8ZgHwJyIwxCbTDLIzGP0jS9Kvqnt+0oJCCUqnNAX2YnKW37hg7dmErI",
-	"HPve1jAMZq0A0LKFkcX+gWdYlhPr0rsvl5ZuRhfwZ8ja1kdR2Zo7q/Hm0ZvSnvFjLi1gs72jg6VwQPeW",
-	"7axWp8RXfQvWqkKbFXt+O49GmMN1bfWqQtps0OjRilY7EtVPZyWhdmddUq7qxg7NS+icaRY+1Fo2fQJP",
-	"+VY+Rj0L5Lzuxa/xsfDNmRRcy9xak1fO2z8Zvg8lyda9+kvzUPiW6iDIzIIZ1kiNnWIzlSmUlIgcLVct",
-	"wCOsiXDVQK8fV6111VpJv8sTHtBtZ0c8oMNWhQwQq9+jRbeYvOjMGpD9g6tMkEFljcN76+p+VMYRwlmv",
-	"G0rl2WsdRQi13TwK8G2vrJwAQwwbclbUq43TIW9XV6y9zYfrklh9g3XSX0ebdUJeoc0W6NgGEGenL8MK",
-	"BPC1JWR1iF5bAa1VZalJ237kYjEQO2vGEwE2ujfnj1auZb2y8UFz/cCwXsYPdQYfbDaMH+YIbjiIjidQ",
-	"LYXarD2BYMJUpW/DW/OvNP7GG8g6Yqtjf53zGc0XYBUc0tFFkR0ROoOC2YDpa62C3n4HswBL5C1nkQgj",
-	"i8xSgH1YISLU7cjZ6aRipZ0ADaZKO4spQH+apiJnLxwurPkZygUsmymtoskVkSIC0yRadHEeYNKNrMUS",
-	"3Fd1nxbaQV1BCbDBIZw6QEdPcllkdmnkpdEmjRIqZM0si4Dn+HA4OHBWgg0ZySMlSWk+YR4pfYUdGpqm",
-	"tlUcJaLZz+miDKLBkBMzP+vOsZQ8tmYYoCqslYtfwZqywdrWDLPWM2QjtPrkOVc2JAp0G5YQweZmyWDS",
-	"EeEiYZl5V8DWxi77jTB+JVd92H8YctY9+8VSOtuZL0JQwoJh8YEB3QQbbI0yeKap5krzUYNKYs2/6HPq",
-	"Vn/VpkcNBJuX79VYRXleDGlfP3n5+NnLn8MqA6aggDo5FgquOQ6lvV+sr79hz+DupsL12bHHXBqh3nS6",
-	"CYEclF33d+qFAJYo3Dz7hhHWe4+qK9wozPrt8ZRPipypRifgiKVpo+G2JPiQjQxjfHTy8tGT51jsvgO1",
-	"ABu5qWUI7/L+NutXkfLimFBiqMAt4CbwB2V2FOSLdeiykphY7fSUjRjPsPyf89K7MVCeECU7dmGrXA+y",
-	"+/tNwaog5sBNwYW1NE5pOg4LmStHUAu7adjn05Nnz588jkpc7SpmK4SzwglLCrYd1mg58If3qwEA2zTx",
-	"cMsmbFGHDrsNKdI1JANxWgdtzTdtOfMPXNT4trnN3CpAtCTe+dV6BejBgy3adWSgszcM6Ql0H7QNy5sV",
-	"2ojPWCoIXsVLs1tvToBbEUXtQJEDgkDHHup2IyxY5UuJrFpRhJuFyOSuzVqM3S4bZTPwWnElHmFYlCuo",
-	"MaMLMmTEt2fvIvRadAkZoFyv5iKls2KZhZi3rRcbXcwozAHT/SHZCI56axZiX9+OfdTdxn7zBeesvHfC",
-	"beQZzzKviIJLMLxBqnslOFvBygXkCKZWuyRqrLfGRldf3K8lR2cmTdNX497Rt8s1V5r1uTLszDkzIToh",
-	"IlNZ5ObCSeiiY5BN3cfcCLawxpa3JIl8fF+Z56kz6NaE2DqS3spYoJnM2UCx3L68KgoAnyp5uktHaOGq",
-	"Od+ktqyf1Rm+2AQvo1kWRvrh6vSinlkeMFAuWrPifaxwC9D7dzZQLqEL1QjlJ7eM/4PVgPftBKow1ZZM",
-	"1XVYvb13aE0uVaWd2pPre2Fpoq3VVOPSfRlHJLaKrfnTh8uYD2EVxxgUd3sfRlaaMV95yd2GGnNX4QCD",
-	"f8cY8gYRxFEp8YQuaNMjtI4PeyMRClE2uDEo6Aa6u4fOKJuqZh45Bg4KpB0uFxCNDJ1EZfAejBQf6ZMT",
-	"c+sy86Lz63NF4r+DFRupPeddfOOQoNcU1qlGqJYdE7PTFfHCvCueOqUZRhXX2MeGLAIZfAOHAAz1DRry",
-	"jLW2V83+8q35CXfZqzdxOPEe2PUJLdQzMZbL86zsie/bonMGjhzrCtOVb3TDMw2br75aTRtcPa3rXcbO",
-	"29vStGFn725pQ+WkPvWmHJHH+YLkhTiqGcIhHsbal2ytJwjcXaqBVTGrglERVc14o2jjJm9aIXTeHOHk",
-	"xwwROvigGwjUnbTcMCJ8TC4ERs43V/a+3hi+64/HyzEMpzker6xTCw6nqDQd+wwCGuQalIkE5kJyy+F/",
-	"Bns5t+pUWcO030S79srElbVxj4VqXC/qwjQqCFSregiW21xYT/oHoepZjhis78mK1uY2gdS6QhI24gmz",
-	"F2Al7YjrYyysMecKC7dWzPKYo421WRo3SbvBojKzUHC3J/OWmsrcl5JVt0snDu4qesFUizQvHAbqih7L",
-	"eG/bqiWFXTwndhhuDGLRskciSNre3zeSkVS2uu+IYrpZpTznSM4s5+hvEDPssjsaVYwrhY4un1aehFv3",
-	"mBh2uDD7jJIESbc6tAxwBhI+WruNc2aeYokLse6TGLguVHcP0xdGJS/mmgg5908aXTw+Mt8ivx5aY1ri",
-	"KuAHiRiNDQzZIKzUGjbkXN0UojdzULr8eznLGHWJBy68FLmkq8AKJf19UkMMrHdwwRZxFESm2qr+SKYh",
-	"U0bmdVsFOaYbTs7MfccSzP/Fv8OyriXpelGvpI7/EM7Uf4nTWA9I5zZMUOqoyveb7mWz5xqAC6keTTvE",
-	"LUP8P2bzrrxcAtf13FcwV/ZKObbBtqHHHbMqlwwnpoVGRMfKpbw+SnmL0pXe/LTNW4suR/+xezZ4z8uz",
-	"K9Mbwfnv/MHuVeJ3wfKoCtZen86WALcZt7qsRm8UVT5jNkB6HmTCTlmalFk2ZmVhA5mfMvOVPemgh0L7",
-	"gbqqp2z7cGr2IWMjDQdqAO9sXSqxGjW+XRuIq7AiH2/JAFwmwsG7hu8qq7tuN4TQAtFRqAcQUiM6hYXR",
-	"V5nsIFAAihR6m8ExkcJWdxMsteW99JQKqI1tc6SdscGFsZcV2jYQ455CmT9sEC70Ip+AnKoledhNhAvc",
-	"uavSJSoSK5Spd9etFTJoWaCR6y6L463d3WpDegkfSI09bb0xcqaKVLelRZrfKiU6cahmnjkDMJJFt040",
-	"sKxifTlEX8cYHTVeVeu2hO2i6vn2EmoU6BxcjNJiGbyjdTidC346N7NZU7cfrlzUc/2DPgZm/aM/fJZT",
-	"1NNM6eZc5y0LWuaNx/gpyBWlDTSUMKx8y3LMCJZmozMIjuK6113UqnDNUgqqlJsE2ldPRxMX8ofUX9DV",
-	"K6W9HmNY+jFkMrX7IOCrFRdaID35gpYaC04uXbCVm7JNoHwcSD3LB6ImoJRH0Uk0pf8bmYOyUNGlHN3m",
-	"GeyWWRsMEVown9+ErfhpaFv3rPT4rdvf4H6rOc4MXxtYT2inKsmB+9gCZcSoMQ2ojsvkOHPLMuAkoubo",
-	"3oiL+KY3upTsGJ3mY6cHVyPyNmzWjtYKkSguJoXNtVztlUChsQx9BBNfKI1iP8soSxvN3tVHbQm5RknA",
-	"hgCYAQQrQWxoSACzgNo4TBkOrZmxUTVB1r2Ck/9K4wu2U5985RA9bHSCDhrAIQs5h2XET8EEQ+FdyKFM",
-	"FqT07181gKDchdHyialRob5qy3yoeoR35z0J2MYurev2Zl0uvAsXlZW/35w/IgngIcQD55178/zZ42Or",
-	"8yWKKCMkDRfEs3oXMAvtHO4f3j043D8Y7B98/fNfHP7q3tv9X3/xywe/+ebui/svf/b64enB+YbFdk/2",
-	"fkP3vhu0FtwN7FVmir+Qw6Z8P90BL9O+foIPb2kDcO8Mm6s6JK2xAPUy4P7K+60cEh/yguK2j50JBc+7",
-	"h42CZ2sEX1ufJZqW4dmIDlmB0RKYG9+xe55qlnck/VN8GL0RXE1brhyfom1I4550t4rSMsuuwOx/K4dW",
-	"UOwULjij+UU3ofmCw7g6LcQcrM8A4EQSjqtB01TOIdtdLADqsNsClMK6k4zyQtgC4452IIsi2bqJR7+Q",
-	"w1PfCiycb+gXcnjm2vro27XnodtVu+EBwS1GFEvRsDoPt4fZEvZMdqFXjb3azRA5DuL3s196N2R7tMt1",
-	"DkLYvJwfMIcKZWpie7j521h5yaiClUU2UYbXdV/NR/CmwvU7xbeVl3LLo7kuybJ+UEEexEwbClEZ8c+f",
-	"nJM7NON3Lg/uqJm6A7/GfXICy+UcLmYwdkWVTx7Adb/lIen2b1des5Mu37MRKrZ/afGT/Ov3yjgbIgVi",
-	"wF6DjTtEt+iAOmwXfrPQOfdW99iwqp35epSkX8jhK5EuQj3JflVXleqGw1V0eW2efell29IqFUgNB1cC",
-	"ZdgCh9QbR1bjisJT21pIWgweH9s5wG6r39hOd17+Juz3ivVvnIR44wVw3JxSKpqyfJolhRAnunLpqQD6",
-	"2NrUwWATNzrxOxlfV92xyuh/3YLmf4vieKc1WdogaAWz1FhDxd0fg5SKmzgG24HbbKsBbbFVrBcdzYJ4",
-	"71PhHOSlaxdSNNYAAsB/61Knt9QwStF9JcYRyhSn+PAyfltVKly5bDvenzvfm7u/jG7kJrqua+ga76Co",
-	"B1C8qvHGyBGxFMZlo5ZyOXMoiDzHfOvQkvOtn8XBoW26d9TL2YgJTB2xv35R/uggdj6+7xgL9dq8+Gr8",
-	"DJ5tKr+77lL1c25bp91uxZ1vwzaA432nLUXkgLw+ffXoydkZfDosEw3u+sTJe5UkYasV7EcH0WF0N7r3",
-	"fr1ns9V58to7ZOCT92TZLyxmuf301GnK5sMjn94F6qfDb2xYRqNp2Q8r18c28ci/sKVtr7NZiKuBuRou",
-	"WbsM57VQrkiMDzdLaykVk6IVpdL9CuHLLrbWRXPFlSDi9ckV5kBNZdocbgl3vllh0OIbukIYQgDCqCCs",
-	"+lQMyGZER4MR6Wi+ESJhVuSZVM21W9WIiZZfwCvZIdLljInEhbl095l3U/MsrUJVr0q9ZgK4h1qyD8In",
-	"ZEvhcypUWmJJbl/JfxuXe1ClqrqTHhmhEkNlbDWfMHZPlRUPWrBpuhjuQLSsUrCB7OFJDfdKFDCXKpnd",
-	"Xiv3Y3BCaxT3jnJv/3MkqZ21dq99I/dfYmfNxTPczxEZLmrZaWhe9tDKM7ogFvvax+dD1SkMGU65stZn",
-	"BZWcQtp0uuzR0jWjH/C6P7obVFby57uc1poMhGMSf28W9CMin5OAlH1yAjyKjKRQACgjxyRlGkDKuMCA",
-	"d2gyIgmfcKOexIM4InEfvV3xXuzbAGOhyoyQYd7lEOpEc1lAeHwlfJd8lcNj9lcqMDcPEx8spg0XNF/A",
-	"BPoVt9kf/vu//OO//If/7//5T//rv/sHf/xX/+AP/+u/+95IAh//v//4T//4L/7yD//4/8LJVr1mHitt",
-	"OwOYo/WORXbb6+7FdtvxS8tIS+KXZP/Lf/2H//2v60TevwYav5Qr9efhwuVpFMMZB5BURUZTKWvnMSKF",
-	"4L8rmEVUqpzDY0h9wRIFpc+uzLCRwtejcc3txZ7NxjzBTV8q9EaVNxw3aBSqqlV3bionXOy5Zejo0r31",
-	"5dGtL48qjt0/f/euv/RF5bv+YO/97erHz29/uZLs16KmOdnz5s2FflY5bQO4t5X1XIx3eMPUk6+sIyS4",
-	"2OIj2CVQOYmOpj7tAsJ0baWLE0FwRBCuoqdsZnav4U7B9uG21iBGAHNF5jnXmokjuGFskRio5bC//7MY",
-	"qj+c4Je+0To+fxxOJa7PxaafxccxGTI9Z+j7m/XJS1lCVBKmRjSDwobxMaSkALVgp78TxNwXmnKBhZUE",
-	"YwnYrHC2MPsT+4IFERmmVFz0yeuQxpBZg0+5QpbsQ0ZFwhJbLMKdHMdaeweHd+/df+CqgB31fv8f/9Xf",
-	"/Pv/AYuzMRtNVkGNvvdFt0o5zTypXQJs7A4vmU2ar4XvvP/Yqaji+2rd198qKfqndP7CM/au5VrLU3I9",
-	"deWvol+uUAFfSk20nKAeWHFJbqgAAjbAjFERWF+9QmjzM5z2F6zr3furNxHd++7994fR3Y+39r492fvN",
-	"e/zi7sfbX97auwXffH/48c8NO4ZvmxjxJ1fJN9AeO4ko9vFQt+yk4sHDV9U7V6wyq+bElvkhu6mv9elV",
-	"aL5GDbzbGcfHm/TzLu+74pt11Xzlu+Gz11j+2W/2nF02lxzzCM8txifYXq5yIJiBeivQpVcklTfi0S4n",
-	"T3U2hTljwt8mA9g1JbT4pVqRcx3ssE0NL6VpJdg9lVSCmumjtIn45X2/frNu5wUNN9BKrXYqFRPP3dNX",
-	"TJrzMns35Riebr0NKiUYjwN/auSKk9XLHu2i7OLHLiu2czuD5Ws3YWp4XcobNaQiYbSClArE5IYUh2TG",
-	"BVc6p1rCkagXitnC6rDd+fjBRF7n4YBCmwlXZsslMZS4t6JvhGxSKqu5QoSApiLpWOK869EOD/WflFDY",
-	"qSdXBLvFOeiXoUJMHwyY0zHYxMXAnhyMewXjuFu0jqGBT80t99g2CB+eiVPXKHw+cS3jo775T0E4q/pV",
-	"Or0qrybV1ZMH13kuVvGe3XPaG2GxZ+4M1h2sVhP27g2aM0KHstCYUZZypdWxA6r2NyW6QaDApC8t4Hw9",
-	"NZtnlUU/uLcVh+5SYbm5/qWrrGzDN+bCZpMFloC6alhO4I//5j/8zX/6J7//R3/1+3/273dWk7mmf4UB",
-	"yJ14TtS7lDzpnrxpu3P8x30OWJD7ynMh/07Zp/vqV7bvYCLnTOmrXLHd48P/pETWK4R5/4lJu5UqAeGs",
-	"V3GsX5VqVW1TXDnRbJlshYI6IpIoZjHW0L0e5gZjCfTQTLgewCTYj9cHPtAtIOLawhmuoN+W6mpDNMHa",
-	"SICKnz9YwQ675mZ8tbbzG3PZhv1fkzfP28Ru3KnHZ+w3Nh+0vKBPFKd3zqZUTKaUb5cre+enjdmytsuU",
-	"C/bk0h6y7qWBPYabGLFcwAW51Pwm/MsVgFkXXD5lHsuzDDEH2IMhm1BhsfMPuqGwrGWWjYm2If7jMirU",
-	"eMxGen0ceSZz/QSfNW9dthpELzim0sMjfRIjthtz9fxLuJ8SjXlCjfLsUDhBdA1w6vokLkTO6GhqeHBc",
-	"QTWRY0LfiRD0JPD5wzssiYiS1a5tYp1D3QxyLGG8SLVwvFOaWCwvKD1EuVZ21FQRPn4nuHYFiebHYAj2",
-	"4D+QgmAX2RakqpTet5gstlSAS/QsQQcCBB2LU2T/BtyUej0BRC6xDzMOBYoC4oWVC7rJonDSTssx2s9+",
-	"oPD5kR+t+9kN2b3ux22/8IPH94MZwBdP/DTK/mEu8PFNZUL2CTcrD1LWOdq1hmnWEfx/Ve11V8CuAn+G",
-	"C+nRO3NGEZZnURZIgZ0IkSpQXC4KdzpXJFhI14rf0kFSfQNmFUj6razR/m7xvvyxXMU1MKFwwLPmFp+9",
-	"9lBomzTaYvYB9l0D0rHsvAlfqp196iAYu4s64c0DtRsSuV/Ua4twtLfUDUBhVy/Im0TDPpfZ61aIu/Mq",
-	"tF0JVlzuFhtKBqfI7H1l4X0BmGcJvQEWvHs50vOOoviGVrvaJCEamAuLFeiEawxodZ9s+A/7QEc6XTRG",
-	"Pi376qDwgUt9cTE9VGA/UrB+NVqHmdF8zdJUEgzGjMhCFjlianJFMGCztxztcn+/YWHfqKbcTl/wqVAs",
-	"cf7DUZHnZnnDYjARSSjWz5xJoadLOesJXXTk21C7pNujtt5Jx4dhXFuU22uqquKae99MybxBiE3Twag9",
-	"NjpMooVDoRhTVVR3n7OYzMzuAzhLai6cxAqKvtCGfaHRI1EK0+vBZrcEDdgoeUUNvD2tEVYvl+latnYq",
-	"MTxDy2wQAnCuPOcBI7sCel8XQ/4b99yq9INnwpBPYS05u+4QMdsnZwh9Dn4p+36M/IXaZ4iWJGGajTRo",
-	"QvZ82jSGfpec6Nqe91OzC+D3TWVXRLVdXVuB6uqGPvVNEgsM9Z49riEtPLi3STDvny1F8/5ZYzjvn9Xi",
-	"ef+sPaAXR9VdzbezqCQc3HdpxPbzwfK9bl7brYnF9Lhzu4rv9IrGFGC9N25BwdlcR7Bnyaxr9pYNPDtV",
-	"Lt4QxJezmbxkqrx6QKuFMsj46jHKahzVEUONEszIcAefL6UREJ+46IF1dqJVhu9KWP1P/wRi/tbeZBlV",
-	"ai7ztbA9r91zu7v9rit2z+z8LZEgVtj4aJbZGnu4vWCTckWGkNakZZlSgh4YVqoVaJIzYqnFhQYRakEy",
-	"maZcTEzT/Wsspb3qrJ0HBT/cbEB/Rpuek+KGLJViopam5Z+uPWWR8yFqIpAUASOxbHVZmuyTZ5VsMXBC",
-	"S1uvJTXqDEYHWrsbuHhpWGBocwtwy0n+tI/G5kLeGlHqfeu52eUVv/PrXSxluW1Ryt5KdnWn6FEf5buW",
-	"7xt/en+74bvP27IGAjjPt5Tr9mK7WoIdmfCxK2cI6aCXlMOFckz2q1FO3rhxd3+ddeOtzBOs83t9Rw/C",
-	"v0aF2exnZrkdwJzio5MC1eVaoCDyE0hFNUzGnVwwgNLgR9RPBDl5/YxcsAXBNCr/PBZ5xKhjx88VAwjX",
-	"+KuTs2ePBidvzr8efI7FKLPc0AFUI1vH8ZLlhGItFqVpDtmrsGHh0jXjLyc71ToDNwujOcu/aSqVeeIH",
-	"WmkHXlhuSDHVrMQhj5cXHCFJiX3Q8dL49auzAGYQf4zNvCFp2bSAb5e5V+mFmqmB67CUbDNu5vHRLCC3",
-	"VQdrtcq/OXtxRuhoxDKtyngdaQj39fn56whLaZfJbdQWCueCvJZKT3J29svneJNY1DzlYsmtTmqWIMsU",
-	"XKYl2nX0TriyVLMovHoh9NzWYnon3onPP38iLlkqM9b//HPyBC6nX5y9eulAmWzmHTqOmH30iMTfvwPW",
-	"8w7DUN85BvSud/QOazUr9a4XvQN29K531O/3P8Z9cmLxYX2zhgjvhDVAG9XaNBpHLgFVmd3J0kQdYZph",
-	"DG/30b5vc7yVBqO92c8w/yyXk5zOgAsMcyqAWP3gbWwxtgH7QE34ygc9zHMpJn3yy8IQA+JdmK4UEDP3",
-	"AjrEEskwSCJhoxSCyXKGUzT9S+zW0saO12c5ZkxmKSYEPJpyYSYrc/JETFKupnAGT2Dj7LnIHUyJjEuX",
-	"Q0x4woTmY241B/uTGbvUECcLOsJCFmDbhUi3EnGrb9fbLjVUyh/RHMqzGu6JysWU0YTl7wQh8d/ds3Ll",
-	"3rOkUuLK4nphiTibFVnB9SL39++C90VVEMM9oxYkPmU6X+ydjDXLY7s1z/h3zJWfxYl9/rnNNyWAHw5l",
-	"uFxpNvKCf3WMhZ/Mb/AeFhIKH/vCPNYP2jATNuMyw+SC3HeDQ2aqyYN75Bv+FclAgDO/9MkJUamcoz2Y",
-	"TJhW5N7+vl+YvpZyYB5wKawAkhCO4X60v7+PsEtWSvTps/6R/X0yY7MhVJ8ry/LdOzy0+xYcW6ZhIzG6",
-	"ZFQ/KcGULvu7e0hSdslSRRLGMuwyHM8hDshmCZt1l5qmfZvYiycWew3q4NmTaSfgv/d5wjC/YBXsmj6X",
-	"FFzYhnROkP38c3Je3ii2tAWrrZl5aSgTW+U4eB0LuGHptqdFDtKzfRA2lxlQkREt34lgcS2HEWb9yL3D",
-	"h9XlmxWjadwnj6TS6cLtPoWz8foDvWBEF7lQtpoVCu7eEofBpRBE2H8n6k1BrWGutIqQPEbYt7X3zFd2",
-	"ooYeuAGjSvkRj4TCc+u+q/5ehq5G7wRkMAPeXpBeoCIgWWoYT1TiqvjyvZAuVAyxZp2/uszer7g00V9v",
-	"SIwwk1MqzCYIztA7MebmrN89RALhqkB5ajg6/nZBdgHHznALPq7QvU5c8IUgR+b+LnvMUrpgieXAsK/m",
-	"EqImcO2gB6R9go8ekXsfPrgfIowoYAmc9qoeZ1/V0pd9dab+S5ry5J0Y5QyYMU1r7Qim5zK/CIWt+/sw",
-	"Bld+EBPDxnbvSoFb/3A/YDrH9kwpN3BzQfhTZ257z5rw9h0XqV+pyraV47GRdYiNFDbLZ8llDyifcSQ5",
-	"yCaJrZEB1HyUM6pBZbffkiFbSFBzU/OaY4YPy4gT64uP4fe+DRspESb+f/bevsmNJL0T+yoZCDtmZlUN",
-	"At3NNzAUdg/JmeXODDlm92hWN81AJVAJIKcLmVBlgSCWZMToLMkree3dPet89t2edXtxG17butNZcd5V",
-	"7Iv0YXbI2f1LX8GRz/NkVhZQQAPoF3IoXJxm2YWqfM/n/fk9+Bk3x4q4MzywV68wZ0GJWtsrjQRz6K0i",
-	"XVacwUCG/dXZESBPFreEYOh8/j30A+n3lszdI5rXYs0G0MIAIqeJD7DcWPE3VL3BF/ATV2eUJwltD7mJ",
-	"5t5w0AKZ6EuTiwx990MjUsuIOt4yYj/EL7FkafG3ldaLnovLDhOmp9X0AKj6x8Xxbvk2CzLhnhQWDfCN",
-	"+ubn2zcFNXAoEzJzNxP7s0Nu0eKRmO+O3BFA5Dg2gAIHi3P7dMQzSEh8+9O92wzeY+AUfpK/Q9K9d2jb",
-	"y3EiRkHGKIjC9k6gBSoTSK0lvYKCdO9YFVJyoNi4qrjOvOPKC4EUKxXceoRPMUz2lb0qTmzJOdWXxZIn",
-	"dmIHXg11iOVvN96hGilFEVQsUQyWJpUEEH3s7eY7xGT8y1hUzk4T4luAvCiIlpLG1wl7e/cdS08pKOvt",
-	"vXeAvLohYJgV5JmRg5tCq0Iy3+WKQt8YL8GtOwFQAg1Xx6qATH97H+DXi3ovvoiN5TBTQxAg8CRiY5UK",
-	"Y5zi6qHaZc7edhFj9jbH72B0Vy5zMF2AchV4tFq1Rr1Zb4CpADS2HbjjqEzrZNruTHPEmdi/cfX6NVC6",
-	"sSpO86pV4fRIKD6StVZtr96o79VAix/A505bhOt8haciy3couAzTgfsCzBFeMbiX2AFKkx/Ydx/6Vyl+",
-	"XmDi9IKCUMUrV2wTQJABQ+OUl53H5BEgo4MdCwa322igBcvHT/MRVgiXWl353KASjZamU2HPw/mUnGKg",
-	"BpfV3wdKsBGlXRfL9Tyq7TeaizryI7/yieLjfKAz+R2R4Ed7p3/0ns46MkkEGPv3d3dP/+IeXmV8/+bp",
-	"7x9p/RFXYJa8igt7Wvu5yBRP8YO9lebtLFVoGxoPhzyb0oEqFhIIjN0OK/uJib2rrgZizvsQYYg/1x4V",
-	"V4IjtiYER/KkzdMUQfgri+gf+M7gkmunI1vGZlu2/QHTwXBNX4oxG6fiLePCU12dpdhddCRRvHui9CQV",
-	"Sd8VeEX9mwziRqePPXuOQ14Tt5D9lcSaiOWDTI/7g4BRd6YzPIrCBjtjY6Vew/LpSLC93evXrgNRxzmR",
-	"kuyrkUqDsoZl2CCwuY7CKqSMp1qJlqus75dtANXVmI8eQs8IybI0UBBJQJzVDg1AYrBPZsjk74uaoQUA",
-	"BjrkivdFBohFZPMgeZifCENmruNxo7HXHWcp/EMgHdtFCmbiyAqLA0uMD4IWwSkBghxPUzphhPslMwHC",
-	"KuMu7siuit074KW4gM6M4vaw4MdCEdxRmU6CVClKlGVtQnkvEcORzoXqTsEm98iHZr6rk+kK5I9M4hQm",
-	"VKyG/RsUY/iBCBKnC/Iu2CaZ2etmwt47q2nUWuXvvRVx5uk4S8ma2bpyJfytTkNp3Wzc3AMKgJai0kjc",
-	"4bE32YBDXAy5TO1VD/1ftcLITWMLb0QxNtwQTDGnepjQ9LhpH+zWHgF134BFOEfk87Ljgty1G7CpOaQs",
-	"SIN3Hpf1lyWMl6rtNnb3dpq7O43mUbPRatj//89sG1DTqqXGaYqle6Tqt6Gyons44KY9czjIw1q97EWq",
-	"VO07g+ptcDQEBtwsB0ctGiicKRzRzC4+CuSkZuh2ctba2qb7u5j9HwWUEBn4CuzyI572dDZ0LP9y5ITG",
-	"Cnz/tla9VKIvbb+5t5Kg8CHPMIhnv3l1lYmY8Qhjrj8SieRvoghzkKBPnPijF2FWFFowouWRbXOpTH7l",
-	"aXB9nqNkk4pcLJVxKCDASi9k7izyXfDzpD7HvO7AD7PMq4qwLV+yOxqBIC7tyO+f/sV9nb+nxyrZ7I68",
-	"YScXN/o8Dm9UrS6+L/JVjtGWP765/PE1vfpv2E1+X+RnucZlxXktLcWdivsaNJSRi0+dqTsPjrXC3Qwe",
-	"vVTwx8Iwq5uanE/ZWHks57h0s2JvB9UqnVqNNB5naUyGN61CCJOBoAiSgTY5Zf+7SFSZY+xbEe4eBbj8",
-	"DGiPHRB1UlJ7TS7TlJz8PGfUwDzz/ATu7DzV21Rxq1CUSvd8b3NFBmOJt2rMlky/xmrMhct0W71nQ55z",
-	"m6jmxak+Y6KBp7gi4LU3xA0xTsVaLgiY+9b9cCb3A9p4YSkv0O1gVfAJhsVQqI/CLAYXs1bEmJDHINX6",
-	"BOMAAls++CeKPBnfCogmA5Fi3EDc05l3UqArQppjVdivCcsCjfl58CG94j928fx2yDQCFw1lxhjgVQCV",
-	"+MFIg04HcHY8Q5CPZ/6DZ8Gbz1g+yIQZ6NS+gZUlDXt2rJ7t7OzM/Z9tLJ5wmbdzORSxbYm8Fc/AHK/T",
-	"xO5eMvZYBy6WJ9WqLzI7CJwYioYtco/nEIxBzhQILItYPNRK5jqTql+HLic8UyBf+HXFoXQzmcsuTwuv",
-	"kF1I+EkMRdYXqjstfntW+Hf82GFa4BVuJ2KUD+xb8Cf4tl2Yy7Ow7i0E/IyFRxi5VQ6J4WlaxC9EGAiZ",
-	"A96o/SjlOawFNvWs6AEGYuWocSbaGc9hiXmaRvOD1plz2z+zXU9sZ+gPp7BDu5QTqRI9iRhnqeWfGTMD",
-	"O3CsFX+L8Rw8/RAYNBwbSgeBVoosFe7K8dqpgmc/iFez44e4lcj95LxXEMJTwn3ACCAKWHnmhpLpIWuw",
-	"XLOmnQhGEM1ONvJThQUaaZ22xwqiKhK7QvaBXaiZg+frinjy49qBTzHUgb4FmMOFZ4NqeBuZQujIs2Lp",
-	"uSrymAY8QX8erX4Cqf49e2jcRR9pgPspbsQtF1EO7fmrXFgM6fDY4flObEv+JhWXcGaZOjzlqivaqZ6U",
-	"hmxnTb8BoYCAz45I9QTeQmSA8H7GqZ642xeXkVIWdu5iW9p5psedVMyNoCuz7ljmrJMJfoLuYD0SKtiK",
-	"ynYJKMe0IUTHjifcDB9Sgx7CLk/TDu/a6wpxzyJh3LChPbo+cr7qtijaR6UZ9Wcvv/ti0dASaU7cYlvt",
-	"ly5M6sZmhhjTjAdfGtbLBAUj96Q9m5A4U6TEQczQ2AjTcms+yuRjnotSIL+ldd+8d3j04OEftu/cexgv",
-	"uFm4qLg1PMuB+Idr6B8aT5d0j/XERGT2HJuI5dqeZ6m66RhibCh1zH/InsGL5b4mojPQ+qRNuqHtyYur",
-	"z2Zk19zBUZW90XB3MtEDf7bd0WqGEvR7rA4CrqYz2ljvRk5FLwezh5wBMB3I0UgkePmCAUHskn1WCg5v",
-	"NJwnu4gWPsUVPYaU+1fohg5inMu+39AEwLuQ1Ub6uef2Vjm3nLnWqjmOGyjjdi7NR1HNr3ut1dxtPMfi",
-	"Qg4aNuySmi9R1qALIjdUKJGUfQK/vF4r9bPXaKxtghmn4tX4kZ0VIlxxerKKvUVRIjImVgdSJiSXrbZl",
-	"ZFKByEr7VotV7ycOqxxxU2vtXbOzmhFTa61r9uE4RRTr3dKuYTuww12ROOgufBpsI1lnVjDmFPaaqIZX",
-	"uxiHbeU8rDhwQE6x4IxTsXVCb40x3gmtAlX2HE0wV57SxVrqdb4H0VXIjzJRhEr5ZACQanJg4T7VB6L7",
-	"Q67nWCQ5p4tsNKjlbmWp5f7qMaEWvnG+6jfU9XyGI3uaz3nxUdjy0S0freSj27t/ac7qDS7+WbzU41Sc",
-	"p4eaHMtiOMohLRIzR72e5rkYAfeAlozlfsi4uMScRqhHEaNsHROoeZaT1hlkFAPeTBF23RdYcK2vmVaU",
-	"4JcJ9vk46RcAB0pMKCW2zj6l3BsYsDTM3WtXyBZM1YkzYWGFb/u9C5unRDsc262ZKPowVtrH2TsL5GSg",
-	"AYHfR8eDTXt917wdeLVbPswvXprC59z4JuepiJd788cFIPJmum+vV1JAPQ8AfzRcEdyC0luz5LZES3cd",
-	"LQXUpIIEB98HT29upqe+ijCBLXfdaqnbGIOtWosxBpFjTpZLEk+9AG03jDWYd7l7xgYJsqoLOCVRAWoI",
-	"cEGWybm0IPbQq8CFWgxRbOBopezteqr77YRPTQX38SEOFeENswNMp64bUK8lDAjghQH/54/GIpsWVI2w",
-	"09e67K6c8PNoWe8OgZt2papzRwDD3ueAZD1mVbMKVHaVESBNrx6C+22N6X8InzxfIVrkEkNLljNTwjb9",
-	"7GktzEwEpoFspPS4M/WP7XwBNvF6VHBkCtubZ8kE4wSocnAy4c/F3OnqXOTebEQd8M0xuIjKrQHfemQ5",
-	"fFIasZUgl3PD1Zi+lS/beqLaftYULJiJIc9OivHizQ6WcjlXt7ThlAG6cgZ2LuR4wHAJv/IFWTRD06JM",
-	"fJB97azIq3t9f5cZ9nbhfrrWaDDzTtljAcIJiYjX93fre3ZNS2C25yQgrBPLRDR4G8x09mCmM8cxLWCQ",
-	"V5460vD8SkA7EPl2HX0cDse9BBXyyoipe75YGyiPmI+N4BIz+dTsgFywYf71EAoJ8CnjlJ1lry9CaQXg",
-	"gBBAPs93D4p2YKBnUvsc5Qh0MveoBj71AaLjZIJ1hFWyuwMrBia1dXW1g/LsL0tj27KWLWtZylrOI6R9",
-	"uYoJh2qrY251zM1cpwWlKpRKDw5x9lj2cYLAvpWa5V3eHTgjZxn8w8d4ISzXNELELBfzFQEHixzuVOSC",
-	"WCOPixXNgl1FDg8rCjRngLMLMVEQkayoygOlPXkXIqwoJgnH2wJD7pAnAuCdwLaKWB/ELNF2PHGYIpDY",
-	"dahtHxA+/LnuFIAjfWGO1dDHdM6B8skiBIuM8mSTJr+yPlbgKublz1wFAXq5TqCMGO47r4Izw6eGDfQE",
-	"ortcApjOEpeARvHMsVC5zKcx8/+E0oOlsGV4j3YzjlhM+wn/xB21/8TNtP+y2xlTbKIrCEmYx6UYUIqc",
-	"jCFyerZ2ZDlU0Z4X27Q7EfbfdCZ8cahyj/hhmBLV9h9Th2WoGYcwVg5X5SNJC1LA5rs3ywM+EVM/PdgV",
-	"902X56IP6Hbuu2Il6Bi7sceUURW73kHGsIfbTpj+ohNeOV94ZX5By8TA6KFAdNVAsqEG7Jltf647FW0U",
-	"x9w3QCwbXD65htiHmcBI1w6Kqgmf+tLPEBgZBNwPh3Z9UqkEE0+QUEcsybBVnTEsTeF7oJqQeHKhsbhV",
-	"DMxXjKR+nMeKG8EyrsAP9qwixBDsVEDmVjFTuTsJPimq1VZncTeVrZjCtmGvpcdPc2QnmG2pZlntc64W",
-	"GZt4N4fyb4W4EaCcNxubV2VYYIRys3NWKF/fFMhEadS+Xn3VuP37lQO/erHjFjRc5zAD6lcePKgtO82l",
-	"o28HuOezM9i9nKVffCow3XNFKdQe7gP85rTe4WpKAz4jewMh12LBMHqZHlabQZcUCDulfwr492NY0HWu",
-	"N+r462j6pFUiGaQWEU3wZAP+bGPdj5orMATQb+CAdcqT7vVc1edFihauffkrNVvABfU2ut8BFQjuTOl6",
-	"JbVW83q5LGut0fzm+9+6erT3wY1aqbpqrXlzt96o79av1y7CpGevwTomPTqTW5veGW169kxKk1uW+1gU",
-	"ASILbHwkSW1g5SuS9Jck3d52L33tU25pJuueaJj89kif6UgXkJYLDrFf6IWHuJRuW5XzQtv7ajNeHmvZ",
-	"rcQ5rLXoN8+S/8D+iRlGYHHOs2kbMSkhuSW6ug7SB03+VSWZ+Ll5UPFa67NHq4XvrLwcUc3IvuI5JKv6",
-	"uZFZdb0QmbMxRr/Yy+2UNHl3+Le5G1sDZAEg2PXUajUSuNDg6D678pT+NZO2UZU8UZDKLczfmwvz54x0",
-	"YD/yGM5k4cxED6uBrH0CFydiLD9WW05zuZxmm91weVB861LzQqBdS1Sl43AfCoSeH/zempH4jq5cSjB+",
-	"SFM2Fcr9ZZ4JtZ+/4iAory11v5qQ+S0l/NrL3Nsogdce7e785HRXj2thcMBBUGkb69565CMovA00GP3c",
-	"Rf3sCoOd7+jrb7HDea5lsfOz35rszmayK+rHLbLZ+aVezWg3e9p9Pb+JMq4eXOH1BreeNsL9AiWAoYic",
-	"S2b07xnxWGQ8DWorIgyabQyrERMAFwSiuG47UwwnmAjZH+QVAgiZFQm/5pWaFUcpl+pUCB3i6ge3P7oL",
-	"O4ozE8niDzuyPyNA1G7ft9tJTb0Lv2M7tdbeOqIRdnPZBsmKVdlcPIKF3CD7jpbrrBKPW8EVJR46p1sr",
-	"41aAKayMnnitSLRPF1+uPC0u2SqmRj+CranxDTY1OoTOlU2Nqx3DJbbGpedqy0TOgYlsDYiXaEBcl1Bv",
-	"akHEfs63fMe69kOn1F6K/TCgE5tK3+4uBlJ01VXdXV88vlzL4Zaubc2BW2n6bObAcxSosVj98uA799Ic",
-	"na8K8g0u+Kr3yDKC1yvQd9X7DwuznmWQ1nIr3Fy2JREXnnWmaNyWSen+0LZUXh8z7gwlZmQ7eWdcYUw8",
-	"zHUmsNyz701ngNBdZ+/pjHHFxBNpIBHMp8X1AjmHZ6IA6i4LOASKNraNp4JnAQDcEaU7lUt5syGXKudS",
-	"IfI8DQjT0ePiksaYdUSgbvQpyTt78/KOPYx1eLnt8szmhZ6PxyHN2FzkwanDfZwlgj6LPaJKa5hBsjPk",
-	"MsWlOhFiREMHg3Fge3Q077OnVBCM4uOhwVqr1ty72WjAfxpFIedaqzZu1p4/InjvGXNm0GQiVT/n6Umb",
-	"COJ37IgNV778GD36b2mq9S4kZBSd37Cd36jo3Aou3QHP23okFDzUB+/ebu7uwbDWEFtwtK8gTrNvOzgH",
-	"J2xfJKdJXUU+XJnmbgWvreC1gRlTe8jLbkHa1mIfS8SvK0/pnq9ky4RvtojTXy/TpNu0NY/MMtvjsnNw",
-	"nvLtqfotjWR7sC7dXrfRqYoW2u1AnxvxPChC6gSQWQlhVW79iRHZvTuo352nuviogph6K9JSZda99QYE",
-	"pgCkw3rqp5v9NjDljOokLeSSwBS31JsFpoA+4KTYjki16hvEsxYOnqVQz6AwlMnZkOddQM2OE8nT9igT",
-	"PfkkrrNDH5xCgwKcMqyZxRm+FjEz7g4YN+z3mlbc+b3roFoqFmeiDwARiejKRJhWiDdx2sjwW5fijx9F",
-	"TKRGVH2Ctffwmzq71yv6DkpYRUzmrCO6eiiMU2ehCVBnwb7Pcywk5xsLUAVwttA6orqB8lcaCui/Aipk",
-	"0jT9fOjrhXE60MCrjdPpcsUTPqOgugWyGmajsVuLasEJsQ8Lknwbv7dD6ONpvH0Ad8AerSXt3r4/1+qN",
-	"a0WzX/7df3zxb35di84l5hn7vfTAntnZruKqWGFFioW+v2R9LjnW2S3xqs4NPPnbyJ+tyhxE/jhyuCJX",
-	"XOKooO+uPC1u4UrashvBNvLnTVavkW+vEfmz0jFcpn0vO1dbLnMZXGZrarhMU8OalHzj0CDo53xDg+71",
-	"fCWikl5UVPrrSWzJqRtRqLtAacBcZEOpBKFCR1ZNwuLftlVanQ2CkJBuXVIQUkGyLj6JkQoMrUsILjkW",
-	"aUtpv97y/NZn9jUIVjovHYBgZHfMcLmJ9w6+dxtJw2p1bGZgiwtAxyLW6nKDnT4eaCXek2kustrXMTaq",
-	"vAnr2Khnt2Ir7F2ybXt2AxaauOd26hRlqtrUbfd+piUMkzJsFMQkcZWUbOIRG+iJeCyy0BotDZtkMs+F",
-	"Ckp02G8WC08z4NR17Dqus09cSFUpXFwoqFbZmTL0pkEwlzNduzYWWIfLd+KVGYlLb9Ze/vW//+0//M9f",
-	"/vofvvrLn7787g+//OVff/Wv/+Tlj/6nF3/xYxeV1MbVrQpO8lDdTuKLNqIPrzJDkw4AxKGvtiirSIkA",
-	"oRrVpGkbaJLQKpav5wriYPWan0EunN2I1cTDmQu7Nftupb6pC4EFgjlL0VFZDgn4xoxkmWB45elKQVRz",
-	"lHgbS/W1MfbOkp7N5ZFFxt2VTseWAb1+DGh7Ey/PInx+13BdKfg8TcMHzjzrTcG81xPdnE0GApxIVbxs",
-	"wo1VBPJbbGyEyzEQOfOEBLidHcMiW2wFhTknQf7Fv/k/Xv7bn2x6+15dKuiWCL7xUvi6ZHMrhZ/V9npe",
-	"NPpUifsKEMD1a7LOlGMtk8qHts2tLLaVxbay2OI4qzTVk/mbznLNOlCaL2dadQUb6kyc3/UXj+GjhQUm",
-	"4WcQgvBG68y0jtWx2vEl9+okgcUtxn1xRCtXOcmMXlaJyOqpnrQnPFNS9Yv6hfDUTGTeHUAj3ZTLIcu1",
-	"PmGcUcFCuwwaY5QnkAbri8aW2s8E5ORCM0kmHwvlihp29ThNQCwEwy9XCeuIPle2YftVnd2jOpFU8s4u",
-	"dkQ1o4vmqcRdPNOre9wK6yja/zEYZYCvQz3AOpbR9cUF665mrx20qxmIQ9MZg3rCVHgSq+7aQYJQTPZs",
-	"bCRoH0oFu3qRQZu8gzHZDm+5a3tQ6dQeL6iSnQ8yPe4PitqXSqTYsC8tWB9KY3CBES6xy4cCjgfW7lSa",
-	"+XfR9E+jn7KJyASzJ3KUuxzofCAUG+rHIrG7gAEYRVczPbsChXbhiqdUrLD80JUtpO0ogB31ULCETw0O",
-	"xrVoO+/JVBhf+zCCuqasqH/oNrESIRUvyUrOSbxuq9SYgzcvr4CfG5G7wDpjSwsMuhLQF1Qa8evmI4Uj",
-	"sI5rlOjuNnfnTP5Nfxd5Sit6AWXNqM7vQh55FJIYrQTeHczSAWLjk3M8gWKfWsrH05SI+BDwIuwQU0t8",
-	"gqQYV2QYOICvautqD8dF5V6cHZYgngyEiux/M+EacCWIkfBCecKiUjEmz3hyaN8gQlgNCf2xm8hrnXq3",
-	"aonHzhTw6Zu715oN/H9RjaYflNF3qxM8giPWTvi0JNbXohqt+YzAv3fUaLSaXpEYzrUHSgUcARdVlvLq",
-	"DkYp71qS6Y7mBVRr9Hu8DlUbFQdjS9nORNnAWGnvsr3glriUCZsrji7QRze19CMgdv7KbkDuwvLdO04l",
-	"XR6mdT/45Mh/cYHstqrD087pQZqycG6smNv2rJ7prC5Y1eI4hi8sDzJf8TReedqR32lbufH5OnXKqo7N",
-	"1mP8dfIYVx619U7aQm9VBWSCO2UbYya8K79zZL9fRamZq8Y0riC3H4/zhad401SAnlTSDOZw/b3R9J//",
-	"9MVPfv2Pv/rel7/85Yu/+PF/9dTyIzvK5y///P/87Y+/9+I/fe/ld38A5d1xwxHl6vBus9HYt3sjc6iN",
-	"/ZsvfhB8+5svfvji539L366RXVA1+3OPOTvLUJYbWq28JpLi6G6D8reOoY3CswTKiJUEEdEDO2MjlTCG",
-	"WQrGtKqsPrQGwZzjzfqxyB5LMVmoGX8yD2XYp3H3ZH+cCReUK31wMCq67lfQm3M21CZn+xQEbJhOk4iK",
-	"uUC1FpXYbtx7zYZ7sc7i9+8esfKgTZ4JPozJOAu6t1WXUYpGk/W80vu+yB+4yV6ALrrMMTRf+x/tx20w",
-	"6hr3UKeJMHl7wmXepunXWrv1q1Etc+J7j0tQLRv1fbTpNXcb9gVt+UyzebO+a08YrqZ9X+m8bcWyKZjv",
-	"6F83i3fawQufPXUsE7Id2HWEJoLZ14xMyZYJH6J7Dj1m14HTgYITDnHPrs5IqMROVNkT1twtHkBhuVpr",
-	"L6qNMm1PqVT9Wmu/EXkt106t0Wg8P5sK7Lb8NJpOp3WrRpwpDmmOKkjDhnpYdnafptjO4mLN0Sxy1ex8",
-	"Rw87Uuz4k1ed0AAcW2SPRYZRRTAoLPQk0h55VMArxxkWOrT0S5ogfkgaZngP/FddnqaWTEFlCzmsoDMP",
-	"cXRHMKoLIDTFZXjoXFZsl+FaoJmhDt3Sb23I76q1ds92j6iv1WE+/QBwTNuLtfHFoqUHUzPaqCfAN1PB",
-	"jWAZV8xS/9Xv10JZAEupLbUSPcRXVnGTYWsXn7m3uGtAtAJ/2DInmOdnq3Z8MBrdS76eLi7YvnWMwXQk",
-	"tmaSy7XG4bIv9IPRrmyGZAcfs1TkBmI9IMohEakEEuOu6VuGEbPwHjHQQHIN/y4hLFj+WcZ8yxlQLAJt",
-	"O1YlQJgBN0xpGobuQSCInqg6+8h16HBj8BVqqq8dQh244hKnM9SP1bE6GGrV9w47+sXpFz7HsA8BUiZn",
-	"sdFZHoNmMjYiqbO7vDvApEQ7GqxHwhL5WCYisbICdDseOk8dvmBX5lhhHx4vHmRpGNOnXIIX3q9jT0N0",
-	"EOQvjrNMqDwoXimsaocTlobxJBFJ5KJvmIYdEhBzYT/3TQLUekf0XJoPyjnHiiszgRXQiJUnlVe8EOsC",
-	"nA1saJW1ioAIzI8EYvFqsfOslOUy1k+rdEmL0qZIhCHPToTdgEU6y/Oolk+AQ2SJObX1eXCKmf4ei8wr",
-	"4bNdZtqepKzdrG1WGQh24rUpm7kuQsfyhYIzDy02l6yavbC1ltUOc56PTa1Vg483rTR0VmEY92O1cEyY",
-	"4DYjc2vyK4D4MqKsq/DzU6T1K0/dBZrxnZUP5BwzwiIdmtJlhlwq+zO22SoMc8BU+NBzfIcV634PCHQZ",
-	"RnaGSbODXi6yCc8SEwDE6WzFKpEQ59gRjgvOK93oXHIca+sM/No4Aze5CotTRZcdgC03fM244famXV56",
-	"6DrXbEOsQDgGr7SIKKpPl4LeVxCaTVUb3euVUfv8Ve71gkr9pXc2KboPI31NaopuaeUbpzlsowte+7TT",
-	"c9E2Ap9yZZjAAVi+sJYj0FQegHRRYQjn5ff0vzA2ksVe8SqP2ofS5IfU/yqeB9dPUWSC7v4CD4D7cbUr",
-	"jCM5xI++ll4AnME6bgC3+1sn3pnM+t4wvTC/BZd5wxI1Ok2tEs9HI0yC7EuTgweWj3M95Lns8jSdAlgy",
-	"LyvoHjJP2hk/5imEpqf20BryhntEjgEfjYRyMpfLNYv/aCzGou46bY/VidIT1aYpQcUY3euBRVr2WLMR",
-	"NRoNO1TDBvyxCEebD8TQiPSxMIuQ+w6dQ+9Vmqa75FgP5DPKc4XUOSsRQWpgqzbI8xHApEa1IkuW8uuC",
-	"ZFr8zJOlj0mKWWZMzuVQtL+DlUoPjORXDi3RH3AJp49qmAYDdNvbHhoI0LEDgE2G8AmRYZ7K1UbjuR/G",
-	"kSvtyrQiy45IewuN6s/XI6OXbNTmeS6GIzvd3cbV3ajGH4vMCpiuI1iXfdgYv5cYm+Wi7lo13MiuVj3Z",
-	"r7WePod/m7EVvNy7q2AQzO+ENC4SC6OTpWnjJXUP6Djx0cieJMGNKMLEsOfqzYzgr4EeZ760rsjaGOtS",
-	"eqJVPvB5R+FRpdbDs4qPTjskkNDkaeLSFdGqPVZQTLnWqmF4GJwAn1plhFBLWzCiPxQqbxv5HVF8NH9K",
-	"4Wm+vCnZV76Jag2CZP92BmgPjfrNm8vuY1TLdc5TQpzYbew1V8aUgJhu2MvmfiOq4T42dyE3F3awEdVo",
-	"62y7z88PpNzd0dXUFQqz2Ho6tuqH93T40JuVRJzTtI8rT/11XurtOHBijQ84AGRiwN/gzgfCulxZeaZw",
-	"K9yy0gxEAOBNZ7lmcSZyy5NiJpXJBV/oe/Ayybay0ZvrrQiP1SqFjVY67YvdGUvP1FYQ2gpCW0HodReE",
-	"tk6uy3NyrSdsbOjmwqNwvn6uAx/p5+0vYFwwrJfpIZYU5iZHUK06O1DIeIoEBfwcraxEr9f2njnAq8tw",
-	"nwWM7cL8ZybVE5EtNn9cBV4TUIjnUW2sgHHMpNFWMBNgDWtbOy7VDbdl8VsWv2Xx/5RtHVvf7Gvvm704",
-	"+8gVT9SfnknCqXY2DVE8QcQzoETGZX1nJvdiRjeXj3leFkxaXqhRnoKi6AFShdKAjmqlDwW2GAceytNU",
-	"T0yAEQ/yyQQgQYf8RIR9MCX6PJePXaWp3d0KVxK08i6t0iv1JXV1lokurm2YhwAjrLV2dhu29SHPTixL",
-	"xNV0fiCSFDGfQY/YeFTZBnmkfCtSPdayK1izsb+7jtuG1gsX77JEmcCvtmvZQsfeIbwM0ewMVwWAvu7E",
-	"CpmEPP9UKWDBCp6J93wokr7I7q5SEDSFV5nYVgPdsp+N2c8R0AkMvwfKU6KdgPVxgYwJj/AmkUQ+BsEI",
-	"QQFEBjCUS7mKoBvjJ7IqhgDicXAMrzHy5TqUY9UwnoB4yG1W7yvBg3SWmuCSveVlnLMGBm0q5lVcWwLa",
-	"XYQFAM4JeucibBc0uac1I4xV79oySQWp8abW2r9hVVT6acifgMJvaq3mtRvPPXQrNNTL0ThgIIoXAWC9",
-	"jUGIEf0GkTh996Jt3cOgticysfomqKV2SzqpMCPEbgW+r5XMNcBet54u1YoB2KebSQjEKswZ1+zM4Tcx",
-	"FFnfipTFj80b/lcSRIrf9iBOBwKvQMrPpM5kPoUFKYMI7V1D4a86OMvD4SGNRqifNi5dMEp7oIcm2Nv2",
-	"UJu8XSTa4h6Wfgyhqap+L4V04+/BNHzDN4LH5SavBr+UG2ui9JWMU5G0IRG9tHLehGLmptG8Nvtjuc/5",
-	"32d6vvb8rLYIvFqnAtG5K7iNyzyT5yBNC/Btn8kvoW5YV2yCP+6BH8t7dljqZK2CaNL4AVmtGc6zgzWi",
-	"DP+e1Xc9bBpAGhQfn4hRDoGfCkHWC8u9FbTQOWBply/qwHSKKOJKTBiok/OS1MfjMhfYVP81Oc8e8zn9",
-	"dxXKdq3RWM8Oj8O9XP11y8627GzLztZkZ6+rXWNrdTib0dsUHGM1vrrEuICfXXnqimo8X0VhuU0vX0ye",
-	"+JaULCclZ6Ikbuu2gvGlwXl6wZhgwHz9mvMSlNcyWrgDcCrAeuVl31g+RfDbUrjJMuFirzEjkvIkkVji",
-	"6OPMDjWXwospQ/4kfOiqbpWe+fpaGit2XVom95aavXbUbCsXvdly0SyhPQc5Kee5NLnsLk7fvo3+fF/U",
-	"Ds0AvrgYws7mWp9A9qgdnhEZRBBmlE6Kf/Z0xgRYHtBlEzm4+oiM3ZFPv0BE+4zpcd7VQ1E/VrOo8eIJ",
-	"7+Yh2HLExiMHMAUBkTDYOjtgIy1VDpVFwbyivT3DIUzitFqMw1yQeUnDEGs6F8mxIhjFoUwUwD/aBcCM",
-	"ESi0BqCWGPQQfMa0gtVI+JSqstkfu10hEvwR8P3Fk7yOBVc/QpUfpgcmGbtgu1AlKmKg9cOTm3v0CMpH",
-	"waI+FlmdPUTnwZBDwU9uYHdu4VsBdv5UcADGDPqD3bTN8yyA7/rk6Had3YGvw8elxN7CIFD31oC4zuJe",
-	"pocxNBznGsE0JzIRimpxjtOUmVyMcBwHiiEmJUSW+nIAmAUMm2da6BOB85ah2Qpzd3piAsk7cMAgLCSG",
-	"2D87iKHORBt/irFunj2zQ3tg7IBS0cvtAYMxfCyyrlC5TGn9YzVO05jJHlMaT8WEGzYU3IwzV920iHp1",
-	"Y+bMcrWBvQxsIPsDxB+tdFdC7MkcJDrPizoJh/5mso7oS1VY5SisrchgykuQ5FWonQ8FT4oGT0NKsJcN",
-	"+gTgN9p0WHeoAkNiQRhB0SiFdM7jKNgDsbTIjuVJEJaR8Fzs2MO0SmlTO1BhtyIY4i2m9MTuHFY9dNu8",
-	"YGB5Gdt582GkUAkVzykc2oWIEmJU6tLVMW9hRGNUE2o8tDSbwhoj9zzhU0vcy6OxxN5+sPOYZ7YHoPaH",
-	"uRh95L62f3wTW7D/vGNbqZjDwRyZxkU14laJpvfQvpwP7NFYdZU709KU3QwL3O+icIkPLigB/EAVC8sK",
-	"VlyBd6e3fdvvTm/71t+d+vDyd6cEKnyEHbw7feC6WIQd7quAhqjldXabp2llIZT9xh4sJ3dB+QoM5RcP",
-	"ck54v3bDCqCT+ERMYyiDrYRIDIs703jRcE7E9KJK/85fHaCdjoZrlol8nKk5hGZ4i+orOx941dCB/lff",
-	"sN0GqFRyaI+fmwf95ccqVS76Iqs9v5CypEAIHels7uw1jprXAlCrgmVhpDX987OnsCMu6B6ZIjwOQtnm",
-	"Wuty1RUpFFzZjWqQIGL/3dzdswNCWG940Gw0o1oyRn7RHl1t1FqN+o393fDhzau11l69sb9Xeniz1rpR",
-	"v3Yz8pVdbtg1o8qnvtpLkxTsMZSnKRQniOS+GtW8yISFXSim3IpJULimEdXGKhzvLrkJaKTN5nX3wI6y",
-	"WW9e3/cPbtZa+/X9q9egDo3OeYpm/e3SBEtj1wb4kvf8LI3fnwme9CfujJ4AL54cwqk/XfO1b61AJrah",
-	"TJdYjoQnbIJi6WgE8r5UKE2gNIOKDIDW8+maBW2r1ddM8OHS0t2kW/Q15LSxsZXyMdwK2DbrptoIw2QO",
-	"rLGrlZEmVHfZ23EunuRX4K8dKi/2Tgt1ttjVSItbs9J8RW0y/7JVz751+OB+ZFUHrC+EnnXnvd+dw+QH",
-	"JCTn+4euO1NBvZKv31U8YzhIOx/DLOOxElr89Jgqdh3XWsc1MxjniZ6o49rzOJr9Edfd/lQkAIID2naB",
-	"NQfygThWjGWu2IEPF3BjBDSnmXbt/KFVVJtjmmOMaqAVnSztoyVoXvVrYAZ6UoKGUwpD4tlEZydY5iEo",
-	"5cRTo3ExOC0FVcWxp0hkLOcnAtVjzNdXbM93heJaYTyg73106YkQI4SBoBWxDP1YQTl3kIiTVNjvYClC",
-	"fXa3QW2R/aSQFAc87eEK+moReTiZVE9MxCYD2R1gwTz2R2Oe5VBK6VjFHx18u337wf37d28f3Xtw/zCG",
-	"hW9a5RkFd8iYoFSHmywmS3c917o9HHcHcZ0dmJPlp9UezCqt8hAmFFTOW6pVHtIS4+bjfBaf3lusgY+k",
-	"s7LkPoUEdmdhzR60785Iryjl3bi2X5L6GhtJfXPkoCT21eCXFnPLd6zsFWyxp8c1nsM1qMo8OK5Fx4ES",
-	"cEwpBcdYO++41np6HBbMO7as/vlz2JNinrPSdiXfRKq29X6dWzE73udS4Z22/wIrKJ7pHUPkzC74ORa5",
-	"s2di53PdWWyz/ZbuzBgSySBo/zemqKG6iwOKZwx7Bsxl1dHxR9yc2NZf5/j45SqYzMWQlCfKq3Ii+IrQ",
-	"w+6dUqpRAtLy3tVC3m9EtZ5Mc0xnmAc+fh75wsyLemva3j7XHchDulrkF1E+7okcjUiD8Sm5vtazfabt",
-	"7zBM/AL0n1pr77pdV0hJ7uI6u1znM4jvdC7WQQ6FE7ylQ2fKG7BruDA1YNVqfwtTOc0JyyeyK8L8TRIg",
-	"XK0urO5FgijJ2mVjOzmIoAF7HZgRqehCOucEZSGl0ZxICRDYGzJy192xysRI8LzUECl93NUYi7E5vJ9W",
-	"+vtcd+rsXq+qc2eTo6qUWMhLReE0ZCWOxbGKbbPQYZuE3dhHxlJzlsqKLNNZPRzY7Dyd3Pq57qAka7Ul",
-	"TLfqnvQzqyVGzOihYIOxSny9THB7BRG5TrVBMYmzTJicZ6TPBOgfbiN4Pr8gIoEyyccqd+PhxmW0u8Gj",
-	"x8NEqNA5wVYDoMgBeUlAhrXUSBQyM/e1zZDggs8OxFJpGFGxFuRtxWiXsbQkPlbgPyLSDI/gYOBnSrOx",
-	"SjR5WGb31rm7rBQMbiSYeghUgnrEWIH1Ou5abTWJnWRu5++Tg9mBd5414LqxbKyKLVhcI40o4qtOH54F",
-	"oq1gesvYFDBg9E989EGr0Wg0kax/rjunNUt9711fv4cgl7aU0GxPpVVb10lLpn24KDjZBctcFTLDkV/3",
-	"eGpEsDzVjLdijddo0398/jJOY2URp3pnS1IPCiYVMs6CfQ/EnhCJJBuDr/IUqWfBQq97kj5OuVq92DGQ",
-	"niJ1wtIWiVEcAYndIqNu430g3gf4H9MZo+saVHYG9yJdt7VlvOKnAhvJh8LtX32+RMm88hSv59IA6oLZ",
-	"XUCGzHlTsN3GxlraQno1o5M11yZO56F9nUaVLE/YukMuGXrQUnwXMdfjGUZMbKalrSVHfkt37iVVGdzz",
-	"N/uKPZjrowG5Hhbpj0fzSoddDKs5OlBDSGr0LgO7TLJQWrzKYfUL+2WB2Qx+CJ4CUNwSyEGrqSmdt+kK",
-	"VoAOHuZ6tCVeW+K1RcI+K7WzNwnJ3QbErZpIrRCdvAQSxsdYdn0EcxhiecvBwVD4Vl/kM29b2WsJWIw9",
-	"t6WgyvOPFoJ73gYaCrBUgQvIPW3uFo8BLtL9sBfVRpm2C21/oodXC8BG931jd/+8IjfW1Ip8cAAYjLam",
-	"4M3VBrBk4Zp2prScZ4+u8HdwbHak6umFCoC7CWNzz7527jdhzpf84u//9MV/+JOvfvBnNceq2viRNwq0",
-	"Xamku/fv3Lv/fm0+9BAb+PLv/uNsG825Nh4+uH338LC6mZff/cGLv/ir2TZ2Z9s4/OS2baNyHP/vb//L",
-	"T2Yb2Jtt4L2Dex/evQPS1hnvKu7SaXe1p8cZnqQzOGneVKgmWJxEd8dDoXIUY+06beDjNUIly1y9YjhK",
-	"ORYyqbx64JOllyqcspUx7/T6bLBxEOR79WwxvpWBGV2hxKL+ru2ff3/rlW50axgWb6yKrHZL7VSaIhAc",
-	"Um/GRriQRPC6hxIEk6qbjhNwzp5zDPjXDZvOrfY67mK/9FtB4YwEzC3kQsdxsdSb+Y19Fz6ZjidWYXel",
-	"JGO8nFD5EYCAxaJyju6gvFovWm+cpjOeGLrTsBxdzEtJueqPkS9/Z2AHPM5G2tg/v/rff/ni1//y5b/6",
-	"2Yvv//B3X/zxV//6T373f3/vt3/zx1/9uz+Gqy4g0jrVfdDzEXS99tV/+MWXf/8/vvjTv37x/b+rBRp5",
-	"kvEebJYj434itZf//Kdh2y//t795aqWJ5//4q+999Zc/ffndnz+1pOZ5+DHRHhxhOKqQS9DYdkA0iWp5",
-	"xpVJib1BPk+tVfumSFPNsIOITS2DtK/bLcZBkKdFOinPL+a5TqT45qc/fvlv/2Et9w41dcmFJ8Oz9Gh1",
-	"kOImVEbA2+Py6eZOYMq7YqBThD76rEb7B0v16AwHVKjEFV7PBE8pT+6Uc0tDjS52vy/k4K5bE/6M9jB/",
-	"DlcrOOBlxK0TcetE9OUV84JzrsnWFyohV56SF3BRccWPHNYy4u+LTLAM8i2J92MYkpMNIJY+HwiZsVw8",
-	"yTFfgS4RRq9S8UX8VuYt9ljLcG6u8GLEcg1Z751U2H+mWp+w8QhTUSYQj6vyRdUZAxHjDazP+KaWW9z8",
-	"eC+uqXjKSdhy+S2Xf124/JbaXJ4D/yykZl2l9fxKB95icXgRCI7Fk6GYZQIIB0YYUZuZAK4NYbWxJzwx",
-	"EwqwYCFxUxr8d4mXc1Mo9RD4Cyw7dt9D3/RlEt8KWbizEECkMLwOEwHnkMzNscJoYg814Vqps4OiS2hk",
-	"yKfQSk/7gONRJiAHRyuxJErAjaU+ybTqt6nRWy6EuwfrHh8rgJcI8/SGfAqhz4U4wjLxWIoJyDYGEgWt",
-	"aGMiNlapMJDNBrmCEJ4OmnzrlDFJ1cY24zo7OFZWAgqowSqzwk9ijJWmsPd4ljzHEYsdY7H/Lp8dnbHY",
-	"Ev4YyinZsQP0MxV0ZBVyn70MI0u3ZqW8inhpLPxY4r6bWmr4aJTpx6K6/CPxJqCzeIrKJSALRgvhtKj+",
-	"T3SWnGau8OzJ8zNkNP/4q+99+Yu/fPHdP/vdv/irF3/2py9/9Ocv/+V3F3GoU3hTWI1ybSZzqdUlt6LO",
-	"VtT5p2DQ2Baxer1hEyMSWwKp5QLtIldGyKbXD6NcGkP5qcsLo7IOIAxRuq7n8Ow+ZZZJn1GASXSESmYf",
-	"D0T3RAAIITgmPdaia2s6qqrigHM6K2uGSskzpLyE79WqleBTSW42BYOpNXf39q9eK5ylL3717778uz+v",
-	"bcAKcUqXbeQf8Ix38UTs7kZFY7XffPGDkMH85osfzvMOnLznHTT3tdljAC50/sTdr+tyGu96erNI+5ZS",
-	"b4wYBOVdA30Q9BgDdwlry5hzp9S5QEp7jmT6EOJ5TEBXUQG2XcUO5ScCg7Ql5CXy/ZbVnZ0EiroykPlb",
-	"WIOfszPofOyhHoOnH9N+sHHZVzz3ULoe2hU5zAxfcMEtcRGdEkesM2WEqhdAKb1VFSMrTP7KffiLshPP",
-	"iQVFVFEdo1vti3s3Gg34T2N9OmpX7JKZU08qnrbPhyU57agRAXQNZBrgv6yS0dxtNNuN5jff/9buH+x/",
-	"2vjDG//dtX/2wd5HV+9f//jmw+ZR7ex12k/jP4i1B7GyW/Viy7Q2y3QQCr2QJvfksuznvEA1wzlIF2ZE",
-	"QHU3hxE94M5Q+yQPTMeelQx4EkDiKfEEbKWoPORyKFKpqOqvm6gzgs7gUEt0tJaWYQGCEPX9B24ibwCS",
-	"0MY5XbMSfLXJ6WwGpo1tRIGKcAGAQeVjsE4kqL8CW1fY5Ye++wANoAruZJ5DKOn6wvgcpRwb+HxJqPwn",
-	"8MbXvra3ncY6NwYXZhs3fabTD4u48KDjEq8YL10V6mz39GylqIQqe6r4aITytxmatv2j0WjC2TcGvVo1",
-	"vpNq1d/xT6JaplOE0YS0FDsp0nZQx2nSwkD2StjXSo26pJegWTM1uRi2+TqBunalLllF4qlVkLxfi+B2",
-	"FixwSdd06PMrOsJM2zm4fS/lLcn1qO3KXYEhbxVPTsU+np8FELdjNdeOHcg2TnWrRhVxqmNTwrNZgYxW",
-	"s/0rT90hXwpU46nslkC85gRiK9dfXojb+pdwXRH6E3fAzi3Arc4OFBPDUT5lMd6zmI1VRxLwu1B4mNCW",
-	"QdXuEfpd9HoCq8cB9j6YMKTxiOsqcWXz84n2yPBaefxLAJjv6YxB4RAX9cRlXmefgtWfLk6McKLUN9AU",
-	"QOpMpw5XH2ArTC7TlCw1PHcKVohWKfMlNn8XhWVynooKhBuMrjqzdLkgYqogRiB6PQ/FywXiIYagzQiJ",
-	"a4p/lxrQtKXt/2SEv63R/XWP6XGRPDpz4T0XIkNeORHT5aakD+wLF2jj+UBMTzPx2Mt18PE9BmPdCk2X",
-	"bwx1i4/GUHt4yvahyKe8Y3mFbiZy3K1LFLYqAxaoTqA0Du0cwhJcpR1hB7koJ/8DMT1LIJhjRZlOxoiO",
-	"tzKz+UBMLztua/XgZazQB1vYdo1G1bM9A7+9LyawCqtxXDumLcPdMtyNGC6cIcaVo3IXwWFPTSk+QlrE",
-	"TK5HBqokSNW/CNVtQXawI3bbxOCvR2Lwhqd1cw4bre2r7PI07fDuibnyFKsdt5WGO1DNqd/TmQfCp9oo",
-	"sWsidhVDsKG3DIu7WvVkP2aJ6EklsA4LVNXliTeqRPg0RNiHtCnMWJOJULnMpxGW4KDKc1QTJWfiyUh0",
-	"c0NV6w9YJrpCjiA3b2i1cpFQNRXf+FsmRH4sgoAjqI3lbCGuHZ5l0g6Fiu4HBVmodr+dKxQfpFJ2MIYR",
-	"MjzXSAEhDIHxUGHwE2UXAVQGiNygovJWlisVhGcHaHlyohtXU1b60k41E59D2RRo+cgZqywpynVmlwBH",
-	"jzmLGWAUWLKz14CK/KUxz3wJBVXmljbJAH2XStK7YBxccEgrJLp3fReL+WMLUBHmagMCNI2fEFxquzu6",
-	"5z7jvkBnb5xBhqAZdwf0XS/TQ6SUPEkyYRArdX/3JkwJ987ktLl2Z7AtrIxNqaBhn3a10ejlsgQjJp7Y",
-	"f7noKX/AD0FkhgJlkD8J5Rqb11hnClGteDa1Sqe2Wwh8Z3gBqBCvgcKZVUmHR/xE3KZe1g4IwCri9/Up",
-	"ManfuPKNcm3Ap8e1oenL5LjWYlAI8Gqzuds8rkXsmCIn8Zc7dz+89wcP7xzXnleXp+9IxQE6rqLk37pC",
-	"MQ1yzV4WFlr11ltPWohgbCqIrs0K15b43gxWKLpjNAt+9qgcYd8V8jFgqUgI8CaiQtea+30KGCZykwUs",
-	"czTupLJblvCUzn3otFkqzhUl9IURrPQdHh0kDFYkAzrhK3UD55MZS0QyHqHS3eWKdcCITrUXoWIrBBmg",
-	"ZR1HQSZ3CHCc70/mzBfZXiQE3i9NbyWQzY78DsaVz17IVRW9d+V3juz3gO8onoxSUE7JKryoR5mYpR1S",
-	"xGJwx6XKr+3X5uugQqX8e/h6s0FVU93f/nWeZXy6GIMT11Jnq8N+zlKaRxeTi6X6gHN/NlUcLZLJ6qDX",
-	"Ds6ofFu2UVlnlPnnL7busc7YWPHXMN35HLhPQd3Ky78MnjcAC5rJygQ3HwFFRAAvAaF2pstVWPO50SiP",
-	"rM4OtSW5KLtN2UCnCesJlKzFkOSbGJJ1sJKz0orK/Dk34WNhBaQgGjeeJXtGUIT2KeTuFhQLdOj59BUl",
-	"A1lFgFxZdQbGwlKJ6FLLoMTHLBP5OFPY84hPU80TX/YqE105knZnq4PCz0ZhN6CoiylotcS1iE4uassS",
-	"GSXStZF8K6y0M7uo0eQxEpmBPKWq3u2Gzk7lNC/evTvnBqYc7mYIqPx1C7MN57FOuO2WwJ+jn6W0mAvD",
-	"b1cn6h5sfZFr5DbVj7VUPWyWaSpXQXc78rk+3JyAKgy/4sVEQ40jgz1pFWGy1fjkG7KGOFZ1rCAJ/1gd",
-	"q298444Vc92xrX/jG6HBoDwoKt3NhyKoguIfxSAvt0/ENIYasW7wJWqNlX0tpzlWziRjxGOR8dRZWQzZ",
-	"ZZzplQxRYes9X1QXHWE6QwuLZ8VQCT1iHZFq1QdKRh8cq3BKtAJHcijsxJHXAr/Lxqqdy6GgwJqhgx0C",
-	"g4JQENKD+qf9lr7EZWujTcLgp9PgEyjfTnBOanqs6EVXTjdN2UjoUSqQ9XaEUJZpdgciicLUqXBPJFWo",
-	"opm8x2U6zoTBbcTzwSYDbRUYpXOrw1CLrMdlahhPgevT8cJAnxZT2tlfIqhyM1Z5NrWriFaQMFsXzTLH",
-	"ym22r8VrNTuSK4o8YMbTfKDH/UFR/yZzbQTnBZQKg/lh95zNjtK9nEHKznw4Atsh/o7Fol01XbglMd0K",
-	"wAEbpbb5mTONqzAZCIUQWnIIU3OloXPxBNG+OoICwCSZnsKrFSdS9XOeniB81UR0BzyPIc7KyljiCZKp",
-	"tgRorAW+zlPkkssEIc91Wo6pInHFqmfNqBCHWo3ISR9A9twyWKLor2utVWu07YdtzAiADSkcnvbuocPz",
-	"6k7jxk6jyZqN1m7DxTHp7H4pBRpzfd2zX/zlyy9+8vK7P3jx339/58tf/PXL//KTF3/2BWAOoVSCNnnb",
-	"73i39miNwK9wMy7ZDwzXGZY2SPojEa9VLDGtMDQeBHG5em2fPa3hZa61ai//8mdf/vJnX/7iFy9+9NPf",
-	"/s1PfvfFv/7dH/8vL//2xy9/9OcvfvSfX/zbL2p+waxAtwunJ7wlbfI7zxRxc/nX4HI4i6M5PPkf8eRU",
-	"9CY9zu0dneWS22j/rTvZkhs4T1PHSysEgw019EVWyCvQqFnsVztQ2C8FS5h5PSt2BCuOLLseBlgXrDvQ",
-	"2ggDvBRtlKZK3SaZwV6MYzXSUuWpMGX3z+wgyG1dau0WgTYpnQhU/5QQCWJuZhifErO3jRAgXE3ewdho",
-	"2/CxCsStQEQg3wlE/ZC6D25SOy6d5YbJHLh8KNLNYoIUr6IUFZG7CywVKACADEpyH1X3BBe8UIntaijB",
-	"0EzOpbArmhh5GWNAkKColrhFayMMYpaAA61DQVaxVDKXlkfF4AOL7Zq1E61E+B3YKPxR9Lnv9l1TZ/dx",
-	"ceFLqUxOMsIOiy3xyNtWaIlbNH7jGrrWiNj+1YjtNSLWvArTbTAnTZI/ECijFU6gIRPX2UO/CKQejPis",
-	"Q/JYMXakNcinDD/0nrfCuuh4PnRMQ0I/3e4tDIdHiWzIpZKq7xoiIZMOHWxVvVhyVz8UIEHtA95ROhvy",
-	"tHITcI9hb6kvmpoDGePmJNgU2uP5lQTJD6XqRGBkPD8RisVD/qSdkGsvdmuLvaIcjxg2sZUY9ThvY7v+",
-	"TbuQociOCe9ujtX7jti1pY6DKfj1aS2Ztn1z4aGyCsKDLME9RJpl9YQjcHRDVAtVcaRTi6/Yl61+Cqqn",
-	"/QdpK3iFaEXAuQpfDe3hwtOTiKzlXPdETggk383FIRDZq42rCuJ7MS30tWATIG3Dy4R4FFIkA2uitP8W",
-	"BXVS0DzqLwwd5qaS0ppVduEKCJ3WCzY34aGKi7QW6ZbVttwlgg16EORb2JPSEX2pTHFUgmkraHtux5Gt",
-	"LRmqX2s/BB8nEIBD2WsZB5V748CZP7NMdv8jhxNFHYMJt9StNH6ReQ6fmzIBxgMTTBjOlZswsxMOSV/I",
-	"MgF3MB8ItcjJfpeY+ytUnUJqU67jtEBPQoGkVf4QXGKeCtRa1xpRLbzNtdaNGzd2S9qU/ZnUot/+f3/y",
-	"8hc/+OrH/+m3/+k/rKowFXtYUsaOQBlrNRq/17jRajRqAdQS6oJl8ldr7TXmlC8QnIotXWtVgs+oDWel",
-	"B+tMONbdo+Y+Rsr6seLXStdaNzEXzK/WSmsyM9Wz6pRwOr+eymSVPnj99dEHK6RhQAZ3scmQwJE4zW2r",
-	"IG6hIO0EGXdqWVlFREEnA1mH9BUQ1s9ba3T3ZZHWeJsCCxe4V63cLpUbZYyhTyKhmgLCxLcC7MQorCUQ",
-	"uHe9XTvXwKjrDJ1orGmf7Ht9E1H1J1zmwIO5OTG3qAo0DobCQsHN7MAehQKhKxN5JkXRdINEgpJdXelJ",
-	"y3ZZaFmyN2/tRk3WREykRjg100vyGueEdu7Cdj7rs3YBm5uH6txVyay1dnOJwYcdVVhc7UmyzOdRaHTd",
-	"LUjt3oYmzbsquXxUYoyEuXrJkTDUcZWj9HVlBFu6vjFaImW/IaHRvQsN2FlI2F2iySJgkPAm1jYs3HMp",
-	"gQjryF3bDJTLRtIocUYX/eRcIzMxAmcLXwhOuhEGk/kXB97edcyd3i1sufpECjBjo/0GeP1kIDIRg/Ob",
-	"3vcX12NqTMGQUMrE8iYrsueaibctLEvLWhR2e0jTmruNc1NbONIF8VHFJEsxTQ6uwalaFOzV0ToVXJ1z",
-	"OOoZ+O0drZaqX4eyr6yGNbbHZSB4QrCIhyLfuQ0bPn9A7lCsdHEoSkszlwKwjWramCHKvqK9KQLu8aQv",
-	"v/gEAuLDlypDUw/w1pGfiuz76FjpZgJSu3hqIpZr7ULqrZoiM2GcrVCN03T+Tr4v8uJCnj/GCqGpoNWi",
-	"Cq29GGSYin2jlIrtRwwL1xf5g8cig6ossFpH3JzUoloqDfwTCC0BrMCilrBSMrg3bd1rwwDOCk0OK3dq",
-	"3jZs2uZc+027KXwKGmTgd5XmzNdmcZrlRHQghpNYiE8srrNDkYekkQz92L1LQ7N7Ya9XF0zj6InyB5Kl",
-	"8gRD1YNbCD7SoRHpY2HqBZgEhYUZSyekqrNPM636zEElGYzQQq4KaTJB2DZedB+zl2hyoB4VQy8FnUGu",
-	"Ji6DcwJkegKOYHAZytwHHBNrBwX97fibeT56oNJpHLH4kA/FoczF7x/mmezm8Tt1Zu8dO/rwMIK8vIx1",
-	"xEACaPoo00+mYBs5evjJ4dHdO+2PHz749r27h+QcMXxqWPztnfd0NuFZIpKdjzOd6xYb5PnIxM7FbO9o",
-	"wuJ2+5va5Lj1bdoO8NjZbuND0R1nIp5B0iq+Ln/mcy4xZM2XlCT4Lqy8BD5sU9pqn+5K6zscm5yhuEcJ",
-	"Vr6chl9Fd2TcYtvhGj5lUsGod94TeXewY9cUg9ceZLIvVVz2UTlMsD0Wu1TYbqaNaRv7XZDr7o90fPvB",
-	"w8P2g4f33r93/zDG/e7pzPY+ynQ/4y4jHvZeCQmnCQUIdHoeEL0hD2xflxN1cQloJZ2kCXYl9D/FeD3r",
-	"9FNbJqnwkZlFwq3bhGjBZ0P+pA1ZrrHza3a5oTSJyUAoOyEX0RDWDLVrCYvmQg3cnaqzA3wZogMpfaPZ",
-	"aHiZ8haY9IbgwneStE4Tu+Z2sp+6mFtcK3uAyZQjkh37IyZzxAfgkm1BBCMGqOyYPBN8CJvhUih1j+03",
-	"mkXQpgsvfpcb2S1zcaPtXGHPios70BOmNJtIlegJRY74mS4MdQyZ+4bQLgHKW1dnmejmbKAzI1iH5zmV",
-	"L0NYlIDPYgr++pz0cvF/t+JJoTtG5GMmggdUbQ1N46jERgOddAWFY2sdfKOTlQ9R5FlVxHOpyMVvWOYK",
-	"bPU6mbYBJqDW2m/cvPa8ZDAZ2tHZpV3s6QksJoStkQpuRJ0dfnL79t3DQ/b27jvAcd47uPfh3Tvs7b13",
-	"7D3IU1HEOrnfKDRmoMdp0s5Enk1jNhrnQaxFh3dPmFS5xrg5KFMUsWTsInvih3ePHv5h+87dDw/+sP3R",
-	"vfufHFmRyfIUaK4Nb7XJtBK7zIT4o4Nvt/HL2w8+uX8Uk98HnUGQOD0ekYj4ENw4gK5D4Sn2Zg94NkyF",
-	"MS0vcOw2GjDtKogNzLiAdWrLhNI0qDHgm+IJ7+bg4eG5W89Pie3LfP79HIpYcuck80Cv4NEiOcPtRxFH",
-	"hF9kXBFsrATrkN2aYMVlEUEDcjQVxiTJwDKs4QilbKWdI62vcwoOMrKA6aBNpo3C2cP6x7OLVEY8wWFO",
-	"uCGPXFc/hmSKqci9MApL4SUBByWLo6YIU0o2obYhKsz+EB49O7uUG7/ks+V9/EJA3XIUKdxG0FCKHv0m",
-	"KIhWGog0WVaSzt4DpfO2fS/2cCmFL4izJJN25G6NFzaFL9SlaeMXlXkb6EYmVrq5A9BFWTwNqFNQv9Lv",
-	"GuYQ2evg1SqD8U6nlWGA4vLtgml/9X/94sX3f255YEAmvCnSOxc3q6sGMhG0t8qEbgGZmELkXbbJVH79",
-	"w69++aPf/uxPX/6rn81NiDAJzjwfJ+QsndGGe3HaLuxuOOqVBTI8xesLuauCkm3xALeS2mbxOaE/C0tA",
-	"IaktY8csMMkJNeu58oLYTseBwi8Qx3h34Pih5XmWpemJcmOJXPi8drHUQf5hncVWpwPjduCKRm728YPD",
-	"AtegGE/MJpYAEOACKOYicdEtNA7I08RkDkQDm2PYHKHmYWDo62KHPrEWsye0KiK5LVea0kxkhnOpL2Fx",
-	"ZwtyySe6TD0fqHnqiegWEoKRwGYIcUMhTaWJgGduAX11EmGt1Wzs756ZjkardbR3/qznD2rPH61Nxt+1",
-	"J/uyDRaErAYpgkGYafEmVkEIrAUb7wU2ut+4GTSaiZ5VLxxvxXNCqY8lkbBsuTgCROLRKJQtizh3o60W",
-	"QpKW01EAunOjjYz8KM8KBVTa5xXTJHsYCkBq6Na68U+DZ4Idfjyy1LTZaDQwXHMt9nmasePG3o0b1xo3",
-	"5uwdrjzc6aAXaLoIMpAokiPQsFGD9piVyTjjnXTqsvWIcsXIINFAqPKgdEthKxgb0XZZ+3EUfIoxq5gQ",
-	"54I/AENzuCOUpTgJexu4+u9jKerjcaOxe03xofh9zEqP34l8AA5m//BuLh8X+BtWze0D1KirkFtn99RM",
-	"lyz+PcyfYWbEuyJi8X/97W/Dk0+O3tu5MduFlTsmmok/GvOUSuWCtw5SPn2rgJGJ+AWdlKsTSF60NG0o",
-	"jZGqX2cfp7wrBgBoCYmBHGvhg9nGviiejDghTLiV9EVioUJ7CWiENGmeO7W7PG2cRIwFz2Os8gmV912k",
-	"9SgYTQuOiItkishAAm4+K+DUWexq2sYuSdYKiUURWjhZGWV/BRsOOUTsoBi1R5J0+aZ2yezkxwa+9kIZ",
-	"uFa1Et4V4sUv8USa/FZhE3EZZ3gQVqijb7kUvh37pYasruKI26WbX3tXHp/ecwIpFGBxuyALCYtsSbiT",
-	"GDXethfWwZ0EJihRMhs635sDPSm14oI6Fn8fpIXZz2+VLjcEi4dmJIJ6tfOKX/z8b3/7D//Dyx/9VRz0",
-	"+d8k2bSdjdXvW7EGusX8MGlc2setENB3lIlEdnMDqW9e3h6NhHKCNvHkKkPPoVDJ4fDsoBxRNSksTHaQ",
-	"S4kDPm2cC8LNaFWq/BszsWUbx6sPtLGjcVXHS2J9cKc6U0ydgANICDPoDccbH8r1s7WpkT4U8mYNCW8x",
-	"TUIDeR5RnSHsxb64d6PRgP80wmrW4D5LdV+qHWgRBSYKwXtawg5w96i1+HJJU7pd4UyWDAcqVqVcqvkl",
-	"s4SxzLfCNmdLcb/4h//nd1/8ixc//9sX3/3P//ir7/32b37+4vt/8fJf/ex3//7PXnz/f62dsiZGj7Pu",
-	"TD3UYqXKY/u4YE4ugbWSv1WPdhnLXH+U4JJsF+N0RcCIf0iFOuxa5zHgP7M6/SwzKm0yHU86lrdWm9KS",
-	"w7iG9/TiMjcQTTebMks/SkmaFekcINk1oxpBOOGcbt+vRbWeVDwNysf/5osfhDXmf/PFD+cLyuM6+oLy",
-	"xXr6AmRX7cwI2LHWqv3ejWvlxc30OA9gaEV/iJAczchDDINSylU75yeieJFQ8X3Fsuu1qDYRsj/Ia61d",
-	"Syl9WmOo+mFZM8tRaq0aUGngoQt848+jGnjZktOWdXbtVl+pylGuoVpXDnvNY7lcG8UVcGnkWcjhSWJx",
-	"Z2+bpbnVaK3UhTl7PJB4vOpKOTir5uc4pXQly68zS16s6dcOhwy/x6rS8uvGMW/6db8ss/0esJ4UqUdv",
-	"mEBg57cOH9xnVhyktjAslE0GOoXIKatldUSXj338IreKoqWYbuZdnqZWzqYoPtDDF+rvEg3opLrzoAxD",
-	"kflJCn0EQXAjqyJYBY53UYEj9D9XE8SwVBsrLAHKkW+DNFzsh9AYuWJxIIDvfCCmqHDCPAOLAiXRBt2i",
-	"IJ75KIVgk49ViGYJmEM4tiV6AxjrXjGi36z9/WiiQe40kasXp1WCOJlMIo2okG7dgpOB94LF0ugc+gB2",
-	"ef3GTTDZV/TxaE0u93oa2KvlhlMX66xCg7fH7+4GxnegOzhE+KcXrfx5KmQNZyUpWyuAZFLJhURySI7G",
-	"809mfUdxZcHNijYd5aO24Y36udrgg4OwngXe9bmVcLYSTiHhBDZ6T2DXk3U2NdTbu37lKd39pTnLFOW0",
-	"HguzH22er3wKoMAGSlKorFJ49QpFN5OxWPr7rA3VtR2GaeMTsJ20oR7gwj6v3qhf/WfevQyxfe5zOhwE",
-	"A2EV0FIa+TLuWqrkTShvUvXbC3zbqKstnbWDFat8qelfMmBhq734/g9/98Ufv/zuD178xV/VKECsDdsB",
-	"3GdWX8+XtmpkX3nQoQo70dlc/lEtt7zdJ+bqnKcu2hWRuJZVQndjnHCZF1/ZTT0by7FX6Y7IuUxP4zkQ",
-	"JLNNxr/kZHw0a4BRcaAnLLXalsR6n2DMXYOaV6bdzxHrK4gbs8TNStA9nH189/6de/ffJ2crxddCNhMG",
-	"IGO+2QpxtSOhEqn6cUW5ZuhsyyTOgUlcLuHHDkrE3D1C0u3+WoVgE0lekTzvnwd5Pp0Wn53urkJxI6b0",
-	"hN0+uH/77ocf3r3zZgWyvmnlpoFYlVIbCqc1BIOc0dQ4Q6nFE+/2q8RRCEpaQk6yxyR23vFkLFwaLzkz",
-	"QDtGs1zufqJgNcxMJYBky4sAyxmx2vq6QIF1YTcEtAuufQ8RB+RfA5x0kLPxli/UBZ7cWz6NFl8N6p2A",
-	"TWnAM5G4HizjocR6Fx/RsScSbE6+WV9PjL56CyNb7BQF8CrowU++iNejWVuNn4qIOVQKyjIWlCbveuqL",
-	"nMWUOgOBFej0qeBtd3H7XjvmxgdWTGjtRfivtjTtoc6Kyo0rsKQZ1iNNOxl739iM841ML+TImve4be5k",
-	"i8JPXPpD+A2VDYUCIu6zZlSbDKYAnNvuja2UPeOsK+77vTzMuqKjdYvtla9D7Rw9ZytDwuLROo3BAAFR",
-	"W5itS+YTtDtAV7gnxhIrBYHQfCGCPRg3KdCgUrI/KqXQIYY3fQ2oFQbLFmERBFMURIw8kIdDW+eGyR7o",
-	"KSITTIlJyykLriRUmkIblKOIYZEMKbW9RcfKg1cQNwKICp3w6VuG2EKd3cuJizkMr8iHIfr7ZyqC0Way",
-	"B3G6E0xFHI2E8qDmVD/eDPTEAIwLrWEShJ8Rg3g7RtTi+J16kfXIOwgGgWmSAKZBA5tPPT1W93rkHBur",
-	"E6UnyjMnPpfSwN4GFHV0z8Vj1U0FzxChgYfZppRA+k5EiKZQt8uuqmVTMi+qJlDk3bEq4DnK/rH9xk0X",
-	"KYkBcTQDXEsk46YV1LoAzQ7SOuNWSepwaqPO2McPH9y+e3h47/77RcGGOlA7Mf8dJckGb1JBaP+mr9cN",
-	"4o4XOLzDE8q/JUEDyKrs5+6geBCpATeAOFF6f6wA+9XeadclLimkEZWA87oQYjdTG60sgdnNHPJEADbP",
-	"PChtrj0wrlQmFzwcib1FScYnisZR+jJIqNUZdOPq9urMHs2Ud0Vyiw4Lz0VWnC97tshPDE5InN8tX0qN",
-	"pJwJhxRbajbcEizyH2ydD8FN+JSCf8GMITJ2IkZ5dQIs3LKzS0YbgoA4/PFa6VDBOuqJWienAuYRuPWe",
-	"v3nGiObWGLHEGNG4UGOEX/vLNEYQ/d5m4W69kxuiKQOMWlGfxSvuFKivs8Dgda4WEyfyLTWZeLkQxT6H",
-	"pQVwF9zeS3a10fCudzRjGNEqyqHBYBB0K2LglTMRGcNJaPKBQJA+i2EJBZ44CIRV4JX2nh65Kbw+JoPP",
-	"ntaW2gOo5komusLKX0XCL1LFzdJkq3vcgx5JqwC67Xon72hFJm+JF800uYdNrjkO56yryE8tFgNv+bLM",
-	"YrtVZ6HqdFJOtQL4clz51s33agqEgwnR1aEK1VAwYlJoM2D1zVUNP6N9wCwkhb4avP3YkCpbJHw6uhiB",
-	"7uPwBq+xEc9yiZD4b2togv7GqM+ETyM2VqkwhsUDaXKdTev+nfZEJvkgLkDVcqv+GNTnPATmO3V2qB0q",
-	"pVVmBzpNWE+AppoLRIBULIaYlZhqRSsCVwyKlHCqyd2FOvyksqR2PyRMzyotgvAYy696iGEWO7nZKvdk",
-	"8XWPch0zxbNMT9C4IA2sJY1DY5htOfHSchKCHrdEWJgWi0PRN77FYogzbcskvhWGAzfDv4Rhe9DLPmFo",
-	"dryB+pYDIWorbVsjHXpabq1xy+OPIzSQq8rdC5BsERCyQBIsN7FbZwdpSnHDiLmaCrvs9hwFJV7ARGTX",
-	"BXYVYcZKU47CEUfBiINiOqWpI7hXMwqPCADFenWUwKRh5FIE+O6VaziLTQtVRsH6hCn+KCfkAzGc59of",
-	"eiTEUyDgwbeAAwSJSBamwKp8PGIS60j4WCbHkp9TZYWP7fq/J9MckJyXDNUXs3GrZ4eN6tCCcbsfV4yI",
-	"xNefLx0EGXowF7UoFqQzQkyzNw5WNZ7TDeNFw/RuglVHejAaWelq6UCLNXJneOkeu5dKYxBqPISqds72",
-	"VYtqY1X89SiawZ20jMF+tPOYA/AmcAY7qDtBC/bvT8JWlk/EZSvS3a+z2+QUAztY4HRDqzF+o1JyHkJJ",
-	"18ZeCaxOK1EHCwKJmQ6TtGpdAuzS1YsUnbY1WHISDQKxqyNZbBglmUPhfYhIZlYMxvk6C1GdvS8fY93K",
-	"fGxitueQ6ywbBwKEkGzBgpTn/NEHrQZKlVXTJmNFOOUhf/KhUP18ALUEo9pQKv93NIc/usqOdiinoGoA",
-	"jvGsvOoQy7zsVliBxoWmBgU8wOwRA9Mm4j5cMCQwkyzNSV42aVfHz5EPKOmqM7SJ1tkBCgM9STCOQw+T",
-	"neruSSGkFPVChjxBu7n3m1CmCc9ZIns9SHjNXBnusBWrSXW4gXTSIeXDK8iSUeNcRIXMNVM9NQM0RcpT",
-	"8dgLh5pcJ8XRlgn78IPDjw5ZItEsPeQnouVmVKSnJs7dTnHyepwbSbOCzuqLbmUgCJW2pKezIWhJCc/F",
-	"DtgF1zubbps8UgBt1S2gMGUJ7JTB5XqjoZ3CLi2T/9AKm7UVXr4NIuTFFluy7N4Oapnq5+V7e5JAQtlq",
-	"fZer9cGqR0yJyUUodlfA4rEkjhMMU3TFAH8kfv9uOZcQ23HRmehcpWLrfbhQGQMdK5CfORuKfKATl2vT",
-	"HQgq556Jnsi7oAygHkD5hwi7MeGgqnm/kydIzgXmA4pQLyqB+/h8RTTBWRHETs5jC6C60nKgtbNJf4WM",
-	"YnI+RfdpUlRZl5lD4x0rA9Xs2SfkoHWDQolm3/IO7yctQcK6V24GAAEwT3KcYgUMkYmKEFg7FVAh7uvJ",
-	"mcDyaCnLCXufcp8pstfwha3syuHDqwHC02kYpHAYaq2rVhSxndVae4018uBgppeaAweWy8JWuIknbQNr",
-	"4ml4DhtEC53NUkgLf0phHzSgOqpVSliGYBbZHbhyryAt3WJ2YadoPlHa+/EDmrj1IG09SJsE2gJ1n4Wg",
-	"c4fvzFB0Pr1m/+rzatZKLHGh7fRDSwQMjZDskMUgHfp4y7J+egzcv2zkjRC9Khk7yFJjGQ9g4pcA2pVG",
-	"u9SxmsHHMhSAEUbkYm0fh08PDiwEAShilqXnpXCK0GzpgN3hMgMWu2eJx0qPSQTgJYgumaN/D+KKvvGN",
-	"T5H91L/xjQqej4ycqjwrohzEqKGwALFjVIMgkMfFpIDWJg2zI6SuHiyQHmzfDryWHkWOUWsFaD3ddAyB",
-	"M1Z/wtpUORgZaYROpADmTat73+0ioB4o1tc+hAZXA2UhgE5EUy9qXbB+qd1WRAYep8KJN2gvJXkFXioi",
-	"2kAhtbuOGqVQXQFxV83SPnsxAyU1k7PYACbw2xSOA0F0t8KKRRo0Ta/W2mbeOVa7pWY9YD9UXoAXh1a6",
-	"MjlY+l2sDxx5v1gJnx6rverh9VD6dZcDXt3HV3vcwMBdSOCxOiDBzg0ajxCECAZ8pVCWMSYwE32eJeBy",
-	"cGYOhCV2GBNjQ3qQP7+IeEg1Oe3Gm1sOVTFHDZ5SnPBHCNqDy16qDpomtLWu8FiWOFs4AmQ44RAN4XTa",
-	"IITehdXjecl19avB1YFSoEHQFZjVi1rj7BC/p8BKf7JLs4CDhRlaQy6VL8nuSp9y1pO9fOBWys7SW22k",
-	"8vPGY0vXB4pzDcYqyUQC6z/SOiXL2kRnJ3Rjb/PugIgDAOhaVcTFSIKNFKBzXewhFDWzuoXt3WkWGFCK",
-	"JOPt2DYodm5rlWc6bTGldwCWI34H76txy4HwygDIOA+mEihScZEOEeg0+om9rIkOtA+akFMR5lUBO8cD",
-	"5YM8fS0KoLN9aXIgtNwwDvyBSkY4xBLvE+uBtALnIXKVTY6V1UIWVZ1QOm/3rLiCVqlmI7K8k49GBv1h",
-	"Qe9FUT/GU6tkTqOgXNtcLt+xQiZXp0BHirBdWCHDrWVwfkG5krkRaS86awGNQmVaO0qCzPgrmHFsHysb",
-	"fSzvu7DQi60C80oVmG023musJFySZjDu2NPWETsFktEC1eCAmDL61n1emoecQhHcFbHh6DcK3yVXtGV2",
-	"zv1W6XV+oLoVQWKVfp2xkUoYg6G3q965T3WWXG2gfXxpqzMOI29zlyq/tl/Y26XKRV9kixuk+LGsbVdj",
-	"HTfUJ0Zk9+4sbhjildd0qAME1+oO9dfOQ2BPxzoeAn/CCyiZbfn0M1n/51e07Aq45bzFoJiSnw49lD34",
-	"aZyJyEWkzjoPwnQQs5oPYVFV6QNHfUClCcqrjKxqTpec6c7noptHAY64vdYxxbnixS1KxxlfQIaqPJNG",
-	"TyobZVCh189VMw7x8QL8qyB+SgmyrseJSMZ4M0AWPfBjtqKoKqJ4EIMd/3Y43WScwBKHkdV5cBtcE64U",
-	"AJo2grYnhA7oBHs3SKdLGmqpiH/Tqu1St2yz1Ce4bwPJmIKMsAax7y2fyK5wLQXVxdGapDNKPZ0HDqzm",
-	"C5cJGtjR+oSsZ96jEHKLVnN3L5rhSq1aV48zI9ru4yL/BVTCZtBa7asf/ujLX/36t3/z94iNjUIllJC+",
-	"Unw+x05atf3dEE4ZJdjhKIX84NK5rrVq7z548MG9+++3bz+4/969hx+tg2prd+CSof42WN6VEoKCe+az",
-	"VbASHQ6C8n/KtekItAouQ5BS4xKAJAISFpej1oKXl+xZyMExcwektPm0nQ1zcTY7EWdSafCQrAwDGCL4",
-	"b1EAt16SIs/mU3EbkCpmxQ3gtBuJDI+Wqz5X7EWUJpddsxD5z57uw+K1C6B4BZ6pq4O6GxTcbDav+7/a",
-	"GeD+37xev3r6pSbgNktEG88fnf2K3wbh4FTTBYoQLueoqC9jB7mVwzc2EdhlrRDEQdourfGZJGu8LSN3",
-	"Y3gylApMyzsr3JSD0cgFb1/cZSFeTAkh16MaOTjbSkzc0+Zu8RgzZemHvVLOLT28Wlwv931jd/+M8Lh+",
-	"DU67L4Xh2UfUw8XBaOvthTnbhcE17UznsUrQecZHoxWKp47WqWT/kFIlMU6totQpBqfJvtKZKAA0EDJ6",
-	"Xg86GI22Rba3Rba//kW2/UHe1tnexmd9Petsb8IuVovCqohwXhbdLF3hzL5IoEpngSAklcmhXAArxox5",
-	"sZW85bL9zxeCAlhNAUmY+2wz2JmLcBsjkDahtpyxAIPbu7Vcya5+qsxcZZOtW/hr5RbGvD64+JtRp4Hg",
-	"aT5YqMJ9E38+ExteaxfshEV3jJBInz0qTX8guicFYSPFzZVXCqZPc6qc+mjcSWWXJg/RQQvn/hB+vbyp",
-	"b3o+Vlsun6Xny1EpiI8dyn7Gy4Dsq61fueuntQ43snswtofps0eWC3QEz0T2gZi6B0YAsgz8aYeKoXsV",
-	"CeVHmBBtf65FtXGW1lq1K0gxcYizH7ynM4YIVh7cVhX1tFoubqFwQdnJ93Sa6gkDc4dzp6P5Yz6lz3YA",
-	"0WaYD4nJxkEHI52mGDOKETo+ECeEy/FBy7PJ2hUdgo3cHUdTjmx17H4FRo+wZqbOLF2U/XFWQDSEae+w",
-	"1G8ZxpMks3cKl0YkVlO2gscIMIBLYwbqUjFu8SSnEMmwVGidHQTYQuTqDOs2YwihbbhIyLcTo1cicN9O",
-	"5ouWB9G4QRXWY1V82JkymUBk4zOH7/CMsk5BvHvGnh2rZzs7O/7/7JtxkvFeHrNnLJaqnYnHUkziiMWP",
-	"tUxEYp93hFR9NslkngvF8KPiVeabiFhMNaxLnztMUhOo1Q5ICRujr6Alaex9T8pNgGJOo3UvsGdhd34E",
-	"xUf4fvA3g0pZLR+gCgE6LoU2GNGxCirHFiWlsWoCGVTAkuEapwBibMLF/eCUhxj1DEGisSUCUrtwSJ8d",
-	"jT2ZBXcD4FwRvLhUJwsC3nwe/1uGIgDgXhsffE0CII1wtqCxc5ODPz/ENCi9VjWyQ9lXdkEgzJqziegA",
-	"aybYFPujHofkhghi9RRnipcDHmNR8Z7yGqaFpRCTpel2PuZKmgGQdeqsoCYV/X1iHEtAaTDTqTB1gkTF",
-	"1YsRPAQSl4tYbYJVLezKniBNA4QNiqaXGeuOs8xOijYI5zPkUuXcVVPUKuddcBn4kvIerOHItksxyzgQ",
-	"O2c8Bw67oRhARwBaJ2ARYQ4Cwn1ioUmcDkblB0TagwrwNC3hrGCsgqWcRQ88Ex6zHSFsDdwGyw/sZbJv",
-	"u5hynkGNfLjr9hMci5VBwqUt4SnBijn8mokyrSLhMyovO6K0oYk5KtYQ5kWQw7B2AKljBFXrnwnj97kV",
-	"BjDmcXNmAZ5Ky4KI9vMzKVIzShsdgwOBXopm5osYviqdFicOvgnbtWSJAJDcmQipBry0kGIornLKKILL",
-	"hHzPIFt2y0w1sR32PcTuu3oIBYSsg07H4pndk1T3gwCd+izgh1xIx04AoUH3PKxKxMy4O7DnKDZDA0BB",
-	"sRhymcZBowOulEir2gQzdwYH1lKIvpIG2TjIgJKnkHMgnxD8R7lkux8ztVHR/oEVgiiBALFleZdcfJWi",
-	"UZE0LDM24l0RYYINNtLhKUdXbkm2qOr4IZ5Lw6czZR9cj/jU+8FCOJcgEBNaqWj+I/cdgoX54DBEmIsK",
-	"hmBpCRwYB59MVMsSIsX8zvgey0636kNAYheOeiT0KBW2XeHYpxJpuDt4t6vWCLKtKEsmD5IUpF13oF6p",
-	"8LCNQJQyLo3jKtqykKF7B2pW6DTgIPhDFdtziR2+SiUx/clApiIcBeRK4FDoyni2xFO/2CGPywAvBOiG",
-	"NLl99bHHogzPDY5ggeieau4PG/E5Mx7ZIRmdBc2Q5vP80fP/PwAA//8=",
+	"7P3rkiNJlh+Gv4r/wTGbqplIVGbWpbsz7W+t7LpM10x1VU1mdhdnuosIB8IB+GTAHRPukSh0b9GGFGW2",
+	"JJda0kQz0SiSWtIkak22EvVt18iV+C7c6R7qE19B5ue4e3gEIhABZBayZtn9oSsBRPjluPvxc/2db3oj",
+	"OZtLwYRWvaNvenOa0RnTLINPJynL9NPE/MlF76g3p3rai3qCzljvqEfNrwOe9KJexn6d84wlvSOd5Szq",
+	"qdGUzah5byyzGdW9ox4X+sG9XtSbccFn+ax3dBD19HLO8Cc2YVnv7duodzKfY4cJU6OMzzWXpufzKSMi",
+	"nw1ZRuSY6CkjiomEZRH+TWeMcEFomhKuFRmllM8UoSIhGZvLTKte1GNv6Gyemv7UTA3ofD7Y3z/oRTiz",
+	"X+csWwZTm8/bJvaDjI17R72/cacg4B38Vd3BSZjpPKSaTWS2fA7t1pJxZB/ZujfXB3Y4pUKwdF1/+MTW",
+	"3T2X2JGh8TM+47p+tWb0jVnncNWouigtxMF+PfVTaDUcT8LGNE81vmJbNh/2W/fTQzmbU7F8Lpuogb8P",
+	"hLwyQWQudLauJ/j9OnrKMyWzerLHgr3RgxE8EbuzMs/YJZe5InM6YQ1bHl8pUX1G3zxjYqKnvaNDS2r3",
+	"uSC20hkXExhXI6e4Zh7xNGGzudRMjJY/Y8tVOpyQhcwSMppKxQQZLoEGI5qmLCNjmRE95YpIwYgZElO6",
+	"T04Mn2BUs8R9R7QsWIuZDXAToBlZcD0tfhzKZBnBd1yQw3tkKvNMRSSRTBEhzbcTMpMZ65OnmmRM55lQ",
+	"8PaYZ0oTKtTC8DHf6JTRhGUkDma5d8rmKV2yJO6Tc9fvBbMjoaYXlsFAyIRpRe4dHuKD5hn8Zv8jspjy",
+	"lAU9u5lyZXjnPJOTjCnVJy+EbxImLjM7b/MqUJYr/8QFW/bJ4yyTmZ0Jsl33txyTJFuSLBeK0IwZgpAL",
+	"Ntd9twtxtsVWCWdtFrf7fpxTrVlm2vxbX/7/9v726x/9oFe3SX8qh4379FdyeN332TOu9EZckms2U72N",
+	"GePhpozxudTndPKEp5rVsJIXIl2SkRSajrTZrVQTYU4MMhTFiKYTRaYyTZrGKqQeaDopjRbn1sLkzukE",
+	"bq+3MKGn+MoBTsh98jOiWUbx4nsx/oTq0bRhZYfmt6tc6dC4vdRfTqVgaykHHGZuHrMrG5GpXLBLlhEO",
+	"B26Rca2ZaKAdvDnAN3tdRwijeo7vmFGeshHjlyxrvJAy+0DbjbTplj+VuWbNvZpfr73LPF3TY55ee4dn",
+	"IH02donC6VWu+kKE3OyUMjqa1p3SYxJrOvn/n3yV7+8fPjB/fhI37L5dnlr3Wj0ZcSTbEdAPCHpRF41M",
+	"34ilV+EMtnHTz+eKZaJ5Orn7eduufPums1e07lI5YyMpEmXElwU1vGZMhATRG27tS8pTOkxZKIbfbRDD",
+	"zfuduQ+M5q0ZV8bUXArFYMs8lGKc8hEM1GxUJuBPOp+nfETNmO/8SpmBf1OMxzyZsN7Rvf2Poh4zooX5",
+	"LmMUHoT16pvbZcrSBPYbU8rIteZGNXOcz4kAVmseAKHFvBIRJQ3zHVFhhBDUCwkHScRKQmYXHPX2Dz79",
+	"yU8Pv7j3av8XH/78wS9/dvez+88/ePnR6cG56awbNUAgQnKs3vmjPMuY0ERpqpmXE43yKhcwXDsc090j",
+	"Kdg2tEP5yBNG5aMRU6r7BEy/p3Yhm+bh5McFVWREs4yzhMgchv1EZkOeJExst+5369ad5nraH/uGKwtv",
+	"uN0oYwkTmtO0EDaBqiwx5yGRcC/vfMG7j4wgWc2ESeyUk1EmlRoorllMZowKy+gpWbAhKHSG3Ttx3DxG",
+	"lNldwUYieprJfDIllAwzuVAs65OzfDR1v+OYMvYrNjIaEIfbY0lmdElGUyomDLdq5OwqwyX5yeNzwsUo",
+	"zROW9En88MXp2eDF6dOfPH1+FpOUK40qjpujGZbqG3I+FUZIp+k2G+O+2dSrG4O7JktbwnVEFMsMM4D3",
+	"jsivc6lZSJwBT8hiygRZyvymuMKJILxuuMcw0LgYSEw47KMxZ0hgJnRm/ubCGsXMyz9UJJUTpPYlTXmy",
+	"1Sk8PAyIPebMiPpHX9o/V4XUgvLc8rOSAIybdkQFGTKScKOMJ723r6NiGd1+53bMpdU8IdAtsW3DE7vn",
+	"3KBhc2WOaGJu0YgMc40jwzO0yKSYHJMY6NbHH2Ji7lMFkpkZx2c0NdIm225V6o+Ao93Mt11lj54XwBzs",
+	"JTgEbpMcmXtxliv4AkhLfnr24vnN0dcvMYyjh9rqE5mLLWl2b60cMYaGqwTLGI6EKMMp4eGd08P2Blap",
+	"kcySQlhgbzgKCOdSPqPZZCsh4d7B3XWbSUs5SKHt9ZuJG2lTEnj0iKh5ysu3j8yImspMMwHGec3eaHVz",
+	"ewuGCexIkAPyGf8kMgP80PwFxkFKwFZgafsZFcvtuOdHjTKMoeuMiuVgTHmaZ0xV6CslMT8T8zNLCNWa",
+	"zeZakXEmZ2hZoEmSMaWOiM6WhE4oFySlmmU7pqobKHC9kowzojO2Ol5D6cDQWRV0gC75aBpHhWACmixX",
+	"xJrpSa7YV0K7jjOmZJ6NmOqT+JTpbLl3MtYsi8mEX9oLUpX1of5X4ivxRGarY46sypzlKQMlIl0emYf3",
+	"yBfAiU5ePiUXbKmsbjFh2s4NLJ198pxxkMASWaIEXHsLw01yxZJVmjjDsRlrSo00zdjFMTzylSCEmbGj",
+	"ldfMVtNMFw4wEBRgy1oxzZn7qVILmSV9M/oT07G9fueZvDQCnlb+mQ4jmkmBKybIlKpiP4KxUhG5EIa6",
+	"0DbhOiJUm5GnzLxrBABKZlzkmvXJKyC6bwDmZZoQtdsFpIVcMbsw+TwC07KS8EO5lZndHJnpGu9blJIz",
+	"cAzaVjIGJDHsAJcNtsXK7vVcNmFzJhIihZEQYXUNUYCewIBV/ytQRD4X5mDLjH+97a1+0MgtvKWgxCQe",
+	"VhSKGVeKiwlxO/sI/KOE4mCBvoZ2btWB51HhNvUN6MAt47dU9eaKrbSF2tstD1pdudfMmeIjuPnN7pIZ",
+	"zXi6JME7Ic+FWy29Aeq1DzOCu8zShAzZiJojEJo/6Ai5cEI1HVLFjguPlru4jQK4kNkFXi64JCqfGxWJ",
+	"JZ+xhNPtpI7766SOvOhiMDN9DMBouLJUD7HbvfPlnHnhtTqA3S9NHI4rdsJsXB1YDCY82yKEWoCB5oxp",
+	"zcUEvqFJws3zNH2ZyTnLNGeqdzSmqWJRbx589U1PMaW4FAOepGyAzFatmgY/wx+AYcpcw42CC03NrUkW",
+	"Uz4y94xtDe6eXlRjGndupvuH9x+UPE33V23lkR/cjL4ZgG90dWSfmq/XjAJiO4RRWxRbO6IPP3jQ7vmy",
+	"X8nhr9gIZGgIc4HolxJV6ehCyEXKkglLBlSX3AQJ1WxPc7Dlijy1TAptuRWfY1RuaAjyZPs7Lrimzjmx",
+	"SmQX1NGl6SDkocvjCUv5JcssUTo5A4Cgj/C9Ze9t1e4f9ZhIPCmqW2Fh2BQ8cERiI7zBKYjJLfScyUuW",
+	"3Y5IDF4dlHuS2H1OuDJzSWJzkdivWMo0S+JjYmZqneDcaO1G8u6weubBteu/8sYFR0W1lUQ/46h4puwS",
+	"1671jWfw5NuoJ0W6HMiFGAQrX6bkq0Bkgd0EDoAhnnz7FkpUQhLnC3QWGrgfjKhYxAIs6LKY7FDKlFEQ",
+	"fjI2o9lFp61k5PX08oqnybnzuh2MwhPXZYAgYPvxrdAThWK/J8mQTSgIv1OZJiFjWrs9lKY673aGzvBR",
+	"81KO7KpmWFRXhuXW+ai00GQuJfyLJKkdWT6b0aw2okYxc62NGPGagZjktNA5nM+iplU9zZgCCpXWXObo",
+	"h2pYFGtYfBv1Lmmas4aJL6giM0ZVnjFrxi2TwvwOSgwaeaKa/iv9vQ2dc1+Wghy9HxkOuDu2xdpE5Wiy",
+	"ItAudAc7Grt5hfTxe6O0EwMWVD5CAR+NVm6r1WvHH9Ua7lFi86+b7siTosWZE/m6SykFowgCee6vD+T5",
+	"W199le/v7+83RfM0jNNqYxS3Sl3gDRDfbV4XclV6L4aALa6I0tLsLiZG2XKuWYI8E6wAaioXIGSWQ5PW",
+	"Tons/e3XP/5B3UGBsdsAzu6X7XO5kdPdduNv5xWxx26ENi7obwx/xLQEd6tlR3jlwC3bJy/GhBpBmI+t",
+	"EHyEh5XjCZ5Ss48NI4XoXUeBaMsbwisX1aEvC6OG0eLQwAa6sI1tqnTf4UIrQmi63UdwfnMzosE2hK6j",
+	"MTgkkCtsSbIKzysHBpWG2TwBR/ZG5vEzKxUxYUTzLyG8YGDH9+uc5UZUm0O4hLWLDjKqzY/m3hrkAuxd",
+	"ScFNFU8ND4p6Q5pSMWKDVC56wHMuufldZ47Dw3zmWg2slcFMiqsL9wLNNLCw4OcFG06lvAALrfnmdZVk",
+	"Ue/NnpnI3iWFiAxlZgTTfEW5PsdZweefm6k9sjODb57g9E5xdvDVSynTz4sZ4t0P0zxzs4TvPsGpPoOB",
+	"45t2uud+tvD1qZ3yZ35KeOq5ughfdlOvPPYKp//Ezd4t4TN76ZciD3tfT+EmwlW1Hzah2FPxcMoFU37w",
+	"T8VjMUm5mgY9Owm52D2ZwGZHGdd8RM0dxmYsmzAxWm62YK4l5L9Fc/D5cdGmHwxX2gdHrPBPtHK0hOyb",
+	"Z4xuRTXtJAi+pBU3zPp3PrOPVU82jK1oxQ6g8ci+tF2VJ+hvpe66YJ0OGASqt15x7I22Qe/VGblw2bC1",
+	"xvm4kMiaRau7dVfYfQMb9VPaULMeZRByvpFu2eVuG9E0tZdbJwUXj/lAcTGqkbPN3S1IDHfNjAo6YVl8",
+	"ROBhvMRNb6ZLBX1ufWtPqRrQ9YKbU2mxtxHNsiWhDdJbra7aWTN3O8Vr6AHna1fS3cNvXSzdN9chOuTz",
+	"ZOPtkmfdbEK5YtmAJ1fc/5csU3bhWuezVuawUZJOz3L0rFewzPH348cp1+2m6kZ3Z6kYdulElujdylGq",
+	"wk0o6/asNc8enk3upk+Wz8sN2W9PSu1VB3MD95Pr+mbuqVLv13Ff+Yvi/bq3XroMh7Va94yL8NuDqh6+",
+	"wmRblNfqqe+gzJodPZF73rSCDfSf2z++xMdeh8/t8dlcWjM8NT33JlxP82F/JGd3JJ3zPbMpJkzc8eN5",
+	"G76uLvh8T86RKntzCQF1OOS3Uel+b119r4KvXOnteviVL4q1UblczVO6dIH2lrm3dvP56bMqj29/R7FM",
+	"VXj6upfOGBNf2EebDTNuI59aa+FmBqSVjds6i7IhaJf74OYkjfdrA1XYXnixv27fJTdyh93c/aXqbZVO",
+	"NgpiWrRME+vRwphwmhqpx99wG+Uzla2HncyHO16aG1iSPGWNauK7cLNupQwK8HYGsnqg64xlNrDRb6vb",
+	"6onMyFQuSCrFpOIygViKqUwTMmRjmbGqNbfOAb+6o3bhA3Ucrzy1p2NMVV1QBXGAAjEizIDAcg9qsmli",
+	"C1dWFh7U5sO2So42zQnTz5vXC+IaixWjwq4IMASluVH4zeJgMG6aYITSMdm37AHcFd1WztqSt987Qjbt",
+	"nwZL9ZqxvEtfL0+ZGLFkkAvN0+390SX3ZmUravBOCi4mNpZQESn8dqx1R7a6Q7cxAwRCXGWEwvAdxRIy",
+	"XBKzR1zKT5+cMZEQrglVJLbvxy4U1cabakkSptlImy3g0trwN4jw7rBmCy4SuQg328pLDRRptCR4N23F",
+	"imC9taG7tdJ7mWmuHoWVc7qyizq5gAsuUrDwq1kh8pTdhNKfp+yGFH7X87Uo+znqku+Dog/zug4lP5BU",
+	"St72DZT7Wx8f3fr46Mv9vY9O9n5J974e7L3+g6++6q98UfquP9h7fbv88Ue3P/59sBCUxLXvadaFZpvI",
+	"n+2xTvbZq8mCwcIdbGbKWhdq8t5RPnufNca1wm4bKb98DQPYKS2rsvcme7VGXN7k9ZLMui3X+f3au9ci",
+	"eLfNyjTSP+cztsOJrdEEgnMHJ9LlcE35fM4SSDpz3zVqBiG8U/FfcFD327SHNqKNU0l3e/a2sS53Uho8",
+	"se6WUxQe7G+QE2DEse1M1YH41W4r3tS2HFy7PgqntNzXcwvfqAknZWNNZK7ReAPngysE8QNdlWtVmHSg",
+	"46jZnmMh5tbLBp3DTiu3b2e7suq9V5dNB/Spzrx6vVGkdYjn/unaw10DeiXHsPo+NxZfWpsb1I0RhKpb",
+	"yXDwej2T2LnivXul+6wLuz28/9Hhyq20Kj6G2Q1B2MSY28vdmwk3CJZ44l52HgrbguvufH0eQpfrdcUY",
+	"591jq7FKNsuulGKOOJqGZcV36JzfuTy8A5ZRFZfZUzUq/sMSe5pqPVcfH9254/nUHvx7uP/ffPw31sWW",
+	"o0+uq3HEPP300cbuofkcoIF3eCTm83OqLnZvieoCVe3SbfrkRCwB+4KwNyM21yTux7gT+v048mmPn58+",
+	"Q9RVm6gL6H4ccgyaAKzXag2rtgm3Z/pomSh/DL95fTu4B+vsEUiDU8BMCsSkGX0TykewlyuOfITX7noJ",
+	"QZzWIFjXOoUXsCTsjW8DyI8DsNv7+/tkNKUZHWnAqM0Y4NCuSAVw5LdVtUAGoorZya0OE3518fvgDQG8",
+	"KSYSFTkABI9NYCcDoFu1N1ugoLfZyM0e19lyADm2zXerQw+E294KTzpbGtFKaUYTM6b49PH56S8Gjx4/",
+	"O/nF4LOnzz8/f3wWRxY1zO52ciHkQgVeIkTfqMzi7mEpd/fBvY7aTOjymco8TQYwyjUpkBLnQSh5cvL0",
+	"2eNHgOdzTEB0N9KkE6Mbuwwk6m7pe3gqivw9hzLZHUwyZEoFRqVHprfDaGBMpp06zutT9Vc2bgnOq+6B",
+	"65pBBTfMjWnNROot/QUTqR3qBk4AS64aF4CWmqYDQG5vrUlg+kQVxKPCtIe9hh0Ei4sTqCVJnnB9MnIR",
+	"UE5wsi4j63KawF8287mrCGUafuibwY++Lfj4yDXoxvFY6LoMMjrqFKAVzASS5HUTpj1gmCymksxogu5k",
+	"nOQxiUcpP8JrlFoUGcDDgTcc/5SzGSiJXLA+eZ6nKYKiAiAUVRcsgZd4AZP47Gdnn50dgZN9PrfIORIU",
+	"T0SPd3eKUX5IxiZcaZYhrg5Lx4Qqf+tDbpmSM4aoa0jOEuyG4T5TKgDMrgOQgJbZIJNp0y0oCzMSkIDa",
+	"CIHOSAVjizNcb+rAt2rScL1HWDGN2DJpitKPYAtixF+9tMZnXCC7N4k0axJjaQTOVAwIQxIhtKW7KgE+",
+	"iSYANXlCpoD/afEAEVXQ0rUAS4rJLfvl7disNtcklfJCmbXBqIQ19C4O2yYudmz2KrTL2DylI5uQ6Ano",
+	"KFVDREPb7gTM2ExeGhKewwb2mIV4RtJ8JpTbO25z9skZG2VMW0x/hGVi8NicyXnKoIH4Rz/6UYxIAmOZ",
+	"ZyThE47wUBUISPMwrl4n6pfNYjUYQhYTzAgXID1bQEyul2TIjNzRKYcT36i9R/CnwQWr/7kzOkcIQVNb",
+	"tONv7ln5ee9pEq/GIbXHsgAM2oDP69t3gFogYRa0cvAvI7pFkihKI5hnriGNIuBO4YhK04/c5eDpXqJy",
+	"JXzCninHlxrvwx3HPpgud69t+l6vGvNQ3Nw3HvRg81lRztjCxN6kDlqOygVRbDKD4lbrTINNFp+9yg91",
+	"J7sJ02ATFIPSjsBp1VPLRoaUCeFrW3RgRkb0k1liLvkDCIdno4sr4rG4NjK5UF0Kd0GKYiYX/jNXVkoB",
+	"IHFsrVvwWPmGqInAFWOeza46P99KHV6RsPKkufE8P3VvEK479uDUslXigcnIIyWChDCVaYLRYzVN5baS",
+	"W2sxk4f46JahxwlL8nnDpZlckeJMaT6jmnWaxmP3sHnxzZyN9MDI3ogssP0Q3sx5xtSVpmGZOuLXdbsf",
+	"zi3UXWPWKCrPKK7VP5BxmVl5JjxBBw963axEjp815Bdz2N95mpAAQLqTiOIYce0ud786poDoz8BSoncQ",
+	"+gtPNw4FfrSh1UxoYhfSIp72yUMoJWYlXCeFKsZCkRv4gQS8PY++Gfxs2u2H4Tet+xzhIOqubMUnYgt0",
+	"q+02dTfrF444BK+aca09C60x2Ew6zUCz2TylmnVdaG1N0lUrXuXODapD2Zhhj8NkGWqwfys3XkVkLU21",
+	"wgOC01meSnEF2NUsxwtjGZzS0XcM2E6xhvWVeFgA/eT2fiXMOJAEKhdn5QasQFN5bt8osDz0V1L5rMWG",
+	"fICQCXbjfAbGZTj4cURiWwbA/JnkCJ7JrMNkmEoz1vjYPe5jauIF5ZqLiXlrnskRA1gT88lWQDF/IjKC",
+	"bWtk5M80hdJ6r3yBPGBzXJEh42LiZJIIy2LAjiCLisDS71XlUzvK9brrjC6BkQJaL5Yc5BmxpSI7CkFu",
+	"BjU9gU3ShwA+PHn+8PGzZ48fobJu6G9LuwGY1ZCN5IxZQ6aDjDXUgOOBkIzdhuSBgVaH5IBpwIZgsWs6",
+	"8ni/DTpq3RYBo9vDvKiU0eHpYm91tQBY4bjLVWZr9XQEhRDvhtibUMMeutX+n0MZECg+tXSGQfyId6Qi",
+	"Lx8/f/T0+U+6jKma5oHMF8dZrF+4TSJ/BosxltauILbfLeF5CjdymdLNzM4a0K9TSdviym2+39a4jcIJ",
+	"7M6aUiLbLg0qZe2hZp6qVVgtKu5Zt+cCJGNNL8AMv7CbPGVjHbk6tAvGJ9NC0EUZMZQEq9DOhdi8qRy8",
+	"3tBQAqV0vdQRagW8l2YpZ0oPmGi43SBzLPQHK7zgXDlclirmCMIzrH10CQEyUOEUzc0W1k1Zk7erSjWi",
+	"orgxrZWcI2+xPp0RFVuDEKX8gqXL9TOz4HtzOmLWUS7kwjrA7YIDXvq1YPHhNqwQvTTOxr39RGazzREW",
+	"5MCKe6XwUvt0TVkVkA24Qk0pBHUsLDkV6TvqOQTy2HYFw417R4Y0XewhtogI1nmQY+++4IIMMzpi5XLv",
+	"33z7v/0P3/7jf/T2v/zlH333d//0d//87/32L//Zd//tn3z7h3/x2//wD777H//Xb//w//ruX/zP1UiQ",
+	"w3tXCBD11pECJQ/E996qB4iPpiiJGQnN313KITOjqnhEYng/jqwSacMewzijTC6sb+uYGNm6/CyU2bBu",
+	"GJH4QjzHJBbYrpCmhQDJT+B43bjNj6/rLSUrNpcVKQBOvdskPi3YiP54Jjqmu5eMMus7QTD5zfsY8ybn",
+	"KugEVJGHZ18YZvM3n539zbDVIRcI67vKU0qoiSvNVqKVnV5Y3o93778bA1ONP9J69gBEzkv/pQP17R//",
+	"0bf/6O/89i9+8+0f/9m3/9O/ao2sbrVi1elH5reiVlDoR1R94oIrodxM6WFKcpXTFI0ut+Iw2MTofjM5",
+	"5KnZ7t/9/X/43b/499/+8Z9HpN/v3ybWsS+xoi60Z7YOvWA1+L7RertbJXUf+FJsDsjZDAI9V+xy3hHx",
+	"UVvcbLOR3W1PCjXTCNzWZk/hpaAgOh6sx6Anm20ed9u+JZFitV+gmBV/4P4zKq3C3HFAUAZMAIA2deEY",
+	"RvPttwUu1uTrTxo2i/mF6jxjEc6whDwA9nMuyF/95h//1W/+SXUpu/B4DK49eIItNHB8a8GqwqZrOsEL",
+	"Cms0160COuTdFeY88s5BD/KGzvgQTIk+pAWb65NXU2nr93PtKhP6KBW4gfEikWLEyMzQxIOk480NxhzV",
+	"3/wMV0xxKxO3P1dmbK/2Srjzg3sdulO6XSJBwAVrrQVSMhSfWgyAwA4bBammKF+koEdjdkWWx5lsjddc",
+	"PdnQ024d2dDlzh3ZRa9XdGR/4ur03bQP28wnY5ecLZrXbAtfjBH9m64TSpJsSbIcQp7Du6XGDMYFhBh2",
+	"9jF6dlrSvEC+DGtzdlGnWoNKNykeIhdVQkIAcYvxJNCfm9Tl7lsOnTBfmJV+W1PNvmKfWg12La9F2amA",
+	"B2jFTt+25XbNLuxG3znHgACpvM605sNzO9hHfiWHtVFYwoeFejaOkeJ1jHxDQBoX3Wv7bp3hjlfUE/YG",
+	"lnSnE72BCco1N0K9gz3gsqj4H5R0n4gcEss+InLXWyIjci+Ugu8XhoSIPCDWCh6RD0jGxlCHNDTUaOlc",
+	"P2icr9NQutxWrUYbNpvrpQ3HLcUQzGjSEGRSFClpyzkIy41Vr50q5hV53D94cO8YC+cT6zrw5hFlZWmX",
+	"TsybsODqQyWKdKSoHWGuS8ksEHfrezG/ecMBLl3Xe7QtTAs2YkGByIa1z42GoaaMQTXZSUZnUARHkfrs",
+	"nu6X88qWq7mtvSOkTiRCrSnV5pAMc01i766J7Wq6b5ZxWbJxHF9IyFZimUsNa48vKHJiNiyxUicd1MoF",
+	"QSRCWUAoMmrsHlnHhm5AsTiVi5vRLVzH16FeGA7+fmgYp3Kxmi/9rr2e3VKHTuXiqR/IqVw8CsZyKhef",
+	"+OGcysUrPyKzTOGgzAT9uE7l4okb2qlcPAxGZzooBujIY8OjmqtZvYuggY3DAJqD4M4qAXDeimGjyUAa",
+	"2CIWrqbGX/fwgi4ew9rdVNptHdzmZw2cPQYTFheT+MhdSmjXwcAcsHZRkfggHBKbr5bxEco24OUw0k0R",
+	"kmseyYXAJjFIb6FKoS99Es+pEZLsAxgPA7krLE36X4l4zAVXU3jAOyDdc1N6yTBU5tgV2M0ZSZkGqcIo",
+	"7IDM2g8jj468y8x9Be5M02h9vCVcxjHeBDFRdAmFyAvXjaMa3A00gdJ/OGmod2Umh8ooTKN0+rudeHTa",
+	"F71YcR67wg++P2vvsZ2iZ7LoGVsqujc7gn99bj0a5d2wjze1jVuLyAERMmEkkYIZudgafakgMhtykI/h",
+	"eTdPIyTDF7A8hA6F2f9pujQCM7Sk6YU5cRLlgCLQc0ahuDzBQqjWC+HMrDzDEvjL+Sroadm6f/fwgwcf",
+	"tFn4H1LNJhJlXreesInMSYPrYiYF19IuzpQrLTMsAAmnsM5H59q8XglgXZ7byjHfmQjgclZrsbsnJbDC",
+	"RoXdPrmm+d3JUm4+u6ahRa+6EqyVTUpsJ4d7cMtkhDVFlnS2DCuiXydmt1e4BwWV64Aw/zoBNtecFMQ3",
+	"dnHTqzQJN0J1RbZFPbYb1Gg176hOatTLBf91zuzPFq4u6He3HECwdOfKVNjvFXUpx1BuXJXyc7oWjOWt",
+	"GNwWdVpW2Nh65BGdLT/zB+x9Q1vtyjWvq+6QXfGdwDi+99uhM/3X8/nX6+i8Y7a4Y5YoFRPPNgzo8gGL",
+	"cRA0YTVanVGhUop1+wUENLHU5l1AFRMf6aQAakQKUHixU3IrTlgMikicsL2T8/i2fb3oKYi4KCK4mFgN",
+	"L1sHekX3vn79zWF09+2tvS9P9n75Gr+4+/b2x7f2bsE33xy+/YMv9/c+gm8bwMIsLtxWpb82QwyDMOL6",
+	"5bHaWBW555gc7JeRoErZ4W3RG4Bu1TK6V+aZ6t6zE6vdbNcPo9ftsjb9sqQJE2l3hy0YxyrGkDY7vGaN",
+	"DyogPfbBiBxWfrDIZnCaJJGiTnVf6+baAPsNRHMIRr2kac7IkI4unM8CMeC6mfawB4/F2pS8ijF3Flxu",
+	"63Db60YEi3o6oyM2p1mjn9CV8g0e9HAokFmpzEXfJ7ZeufUlTmlCbLRyweL29/fuDccfHY7v3v/gg+Hd",
+	"ewl9QO+O2EeHHyX7bJ/d++Dug739/fH+gw8o3R/Sj/YPhx/sAZ7ies9NK5BZsA8iv03LS1e722vdwoYo",
+	"n56fvyTeDbTeo/YQoyvruMVmGNPvgfL+16zQEeT9tFMTlukVPrzKO4NMY6tx23bLWvaWWjU2v2PtFjvd",
+	"vXYb9HtV7dYeupvXbt2cfq+02y1rAGx5npqItqWCuBO2ugVR3w27eb2OfjvmGDfBLV55qjam9P9QETWl",
+	"mVf/FMsu+YhFJGNGzbtkNs3fOpPwLc6MAlLWP1oQykM/Un//oAab/CFmCWyqaflsg+YXV9GuakK3SvRh",
+	"b7Qy0zO7KAJBPEQyOiLxiOslxOnEP/jGpjf0zXdv4z45wWyeKVXkwFDvfgjlHHkVGVP/0B8shc5kGjzW",
+	"JyfC5sI4oEUogRRkVxwTKmyMGiaNQESQ/z0yakL8zdvYIinC6yVc7m96I8gA6n33L/+Pb//8X/nSAUe9",
+	"L56+tMbnMjJ2BxTEhIuJpunFoKnCVRewapfC0pC8wmaUV0vFHd6/1yEAak0emY9g8Jlkc5YpKdDuESx/",
+	"uOSmvbdlW8W3f/knv/2Lv1+ToHINE8fkxmoJ/A7ztqWwu0PoL9hoSvVAzpnA1zaZTVg9rgOEnBtcPSMD",
+	"Qm+FuFdmDetZNPRyp3j/TvBym1F6RueuKtXOi1OtHLcNp1l+//2r2OdO+obTwvfeu+lsuUjv59p4ZrTh",
+	"bFyG9ns2nauzyA3pUH7/PaPHFizapbVsn+3C3lj5r1LAG8oecJdLmgtNlJZQiA7T5i3sqc8zhUIaGYM4",
+	"qCHmkbbnVLq0FxxE20R3qT4E5N2tDgEd79q8Ap3egHml6PfK5hXUY94D8woMZOeLdxMLp3ZlD8HeNt0M",
+	"Vn6t1qZaX5xqhSa273oyBIaaMvv0PxmF1kLvmxnHgQKJaAxpKhfKWZvxOcj2XxI6n6eAXF8CtrDFDtmI",
+	"z3kYDG7d7yRWMxV3hg2tBjzdDRR1f4IeWqjB+nsm22AltwER5jQdzDM25m/azVtm98GT6wP+Jh1Miaf4",
+	"1PcxfP6ezspOhXBhPFEbovu29TVAr7u+DKHTG7gMi36vfBnm7wd0v5/TdfgarswINoqe2oBFvIfFs3cc",
+	"PofLvK00sNkd8v02uN5tsCGnf71u/XfMo3fKnx+h0+VhEdtzdam2KUhoGzmpMxIvVwNV7jhgCa3xPNsI",
+	"ObliAw9Z174FeVIFTG+Moim1XExtMzGjvLK7lTbKfe9c6Kjp/oqyR+WY3LgIUp3h9UQ9+KPbnRTn7I3u",
+	"eBhaJrE7rXvrSVbZyLoWXppnn3uPdJU+9dVaPUgcmco0UWROMzpjOki59OhytSVcW1jQBvVHq2tzM5zj",
+	"BrkGrHkjosuxjWoPlzWOLDiyX7MKrinCHYKDfUoVoZrMJCJXzqhYlmo0Kwuekk2Y0kU8hdZcTBQYQ/p2",
+	"9QamjcF/+s2/jSNyuB8Gch9bBJMZ15XUesjYtVvMweFY9Nhyte3v/uzf/Of/+N//9v/+j7/7p3/63R/+",
+	"k9/+hz/73T//e9/9i3/07T/419cKGhyItLUkN6IaQVHNxzyY+cQ/LjvMP3zQK/d7sPfRa4zN348evG3o",
+	"uxCOa5zT289JCnY95+Z6T0Dd1n+cZTK72iCZa2Ldw9DPI6Yp3yp5pVpOsg0/vHLycYilRhqJYQfZ7IOq",
+	"MHDgBr+SRsfJhR7YPGqb6VItlexxMxG0hyiWspFWRAA0TheoDoBI7Sy9PDGP4xrXSC4NGSM4JfixnzE6",
+	"mvrprOaRZGwks6RjfQ1EiKpDTlXaKINkITNEcrUwS4hkkVExmhIpIqLy0RTMhIaafSH1YCxzkcSt0SG2",
+	"59pFv6xXf7aqD+e2zkYwAeyySW/qrAOpHFtrPRqgi2CHxVt+5CU9o5FYu9UooMudKxJFr1fUH3B73bja",
+	"AMO4Uj5o13xnyE8Pd7UD9IAkkqJmu5AJGyQYxQHYJYN5CoUS4LkApwU+O+AS96Ktx+U++sdf18Lb44+1",
+	"GPogmPEZM0JZUSUYIFOs3A0oKRbdRshFIGehWMdEQhLJEL+QjsdspAnFtxZQiyAuiodBtGcFpr/fOTmJ",
+	"C6451e0bpogvmdE3gyTPqK51ytgU2eJaglHP6BJQYdaWj71/eP9BOSC3Fk7CLA4X/t7uwMrM1usyxxfu",
+	"ubd2/9R4LV/A94AILxiBHUlm9IJ5Cfxgf3/frBsf8xHQSJFbY37JXAIZ1LmxyDpS4Ed7Hm5D0O19iBnx",
+	"YZ+3TD9zlpXahAcxDvR2n7wQDFuErZAu6FKh0xTrqXViKjCvsqPzsM7ROafLVNLWuKKX9rEAcH69Pl3M",
+	"7cw8v1JmscsRg61mX6serM4nIsjG67C1TCsy14OMzXhdsRt3HIZMLxgTBJ9jmToOUpIj2EvuJ6c9bXZW",
+	"atNpbXhU96uldMrtNri/v7oPKleGu/2LpD7P4WtvjjfzlHKxwwvfdCiQY+30yg/6XU29nTKatEKIFjL+",
+	"RJZzUKm6iDAcgiUknxu5FgLOugnO0PuAqwFEodUaupOcXa3+8DUU/+VqkOQN45NikItRymg7Yxef2wfb",
+	"Svt21zDiKUudEoMVDGQZBtUDxDlpxYwmyRHZD7EnXIEr01Qv6lkAaXPHDTADeQVxkmm9AbwcFp88C/q1",
+	"XwGaxTPbu/3uUxyE/fRzNxb7+bk8cyOy35RQJ11XbnxOvc4bGPgrVz4DqLWgymH8JVDY/BiKvRFgj5Cb",
+	"jKU1F1R15uO++7py4+aQGeZoxKmiZz8eM4TaNmWu6wpEOpOrrVScsBEHUY0XJe18ORfXyTFmLi24YgQK",
+	"H09pxpKVx3mdKXaT0stFdbyi7AkWTcUkIiuSlrpXx6E4Y2RSX3F5RAUW5vPEAshHwALoLGysw//vWqjx",
+	"nKqLsDTybEazhpVmBRsmXIBJQLVc/V0S8Rsz2n2SueUdxfA8U/WcrVJfOKhsbDfb+hIGgTVm5YIBw07D",
+	"BUNnPrMOHjsmlCQAlj6nGUUBnhHIu1IW31s6zb6pgFZ9V/NMDlM2K2pQ2f58USE82hBFyIVyZctz1mqB",
+	"wfmtN0Z+iriOZ9bavWmmjlGrBgld1qFlkznNNLRklbIC4ZSmKbGs2mKiKmIRJtFGriSa6cd5mhLTPrn1",
+	"+fnD2wh7OqdKmaPIxYgheilV2jy1ViK8++B+u0DI3rhgiubJcEWSDMPYoSgV6pYWWhUbYAmUnaRYjyqz",
+	"82fikmdSzIxKNKWKxJ8+PTt/cfqLwaOnp3EtF7tgbN5AXrtw4Wg2pBw6PZByDlzWzxL4XkFhDDLpE6N3",
+	"UaFwT/Y3onetsprKSdP2Aaq62cBEXFEBKCrN5mDVCOA6MCUTRG1b5ZClDJYCoXvBv+Ox5lkycRUN7ZUC",
+	"GzNJUFgcQp+RXVxIx8VBUE1SRtU7oIWn/WDBEz2tWXK5CKjhhV9MA6bF2vXJiQvipPN5ygFrtvjZ3nuJ",
+	"BOsJe8OVJkumA0EMj9KCsQuEgdXTWiMPGJDVnI4aOFvxuxnsS6n0JGNnP3+G/bvzjjmuWqJlRy5EURsA",
+	"GyCCsQT53jzjlzxlE0Yenj4+OX9MzHHUffIYgqFxOUqNK21ItYCsElD/KxXIHtzdwM1U51Z/amvKftYg",
+	"arias1CtC9RY7xbE9GwBsF1ckBlPU67YSIp6277fTB8+uAdpM2376WdseT029s7KfkO4dJ093IaFtdi+",
+	"f8beQeRuJwnMEO8mQal+xraMhazPlAZBI8/m5hqyh+uCLVur8W1yNDrVuWuGtDvxgHaRC0S34HNQm9CB",
+	"0mE2mWJkBkMrOaS/nu6dv1oFnLt+gLlnjBpVDo9qDQgX/ABOtcL2Zi8ZjAOg1jrBhdKMJlBc7eXpi4eP",
+	"z86ePv/J4PzpZ49ffH4++Ozp88/PH5/F7eygLNe0V9F5BtffY5eSUV2KTC7cNrEXJVfAvKQl/5GZgpzv",
+	"5XMjJ4xklrERCEe3MFRjuIxvm3vXwaKRW4JNEJYixqspLgrBxQ7ICt6Ba14k5NZcKl7zBoQi+Des7O26",
+	"QUHLsVjrSbUFu4+xOuWcZXCDs9sg41jnMdHTjClcnVu+w/3bfXKCTSsrdpix2UsG0DdSW5BUkNheOn0n",
+	"1MQlkeIIjZhyARuDonjhbJw0mBJehCqfwdzStJg/iP0KCsaCUQUKl/d7VRZgf2gqJgk/eo8IsxToZhVb",
+	"ayuwZVkTVm621YY18iABNWgnKMdwQYJKEB0G+k7vuWYAPjNktxfRuiDlhT3/roSWdPqAr++/MOIJbi2s",
+	"mLBpJTgjSC8GasFtaGIlD7d+mwNfFQTymMXEbQwbRMEWXsnccjQLmglbseSmh9O5+mNtFLHbx+5YladX",
+	"In0Jk89XUBou2yWdgCHvzuwf3gK7FG6w3+tw9VdmcLMOfxzMrpdv53Eaz1wIU7NMYhP792v0lA6yiWm/",
+	"3RLVUNfIXO8IWR2RqcyzCMwbhrmAIuv0fxTHfojhAORrKVwVWqvTS4zlXLlb52jval0aeNko9SwbmGFs",
+	"9AKOf7NXQEvv9sbbpkVV3WLbr0CRtgSnXaPEb7Y87+PoN9kr7+X4u2/c92v4dafosyZDf2yLl8Ug/lE0",
+	"7EPUJZPzlBE6dFHWEDcLBqGHUy6Mpisz8lhMUq6mAARwMhqxud5zmvRqIGYA1XtYjOm8MR/Cx8mDiQo1",
+	"VqOFjRi/ZIlXptAHabgmS1bcjwnHwmHo6zLtUBIkVVWu+M5y9hYA+HxMLoRciFr/VQGLXxv7GSSztlUY",
+	"rRUVw/aL1l43b5T6+mNxGMkUl2N0nIn2kmX+EXCI6/CjETwZ1D+ss9t+5gt7ben2MXfm4GuLItUQePR1",
+	"YS7w9ur4J4/PyR0653cuD+7QZMbFHaWp5krzkYrrzdbwLuwoPWUC8dMLk8+J4vTOmXlpSnnZ9HN/rTWr",
+	"gLq78+O91z+uNfMsKNeDUcY1H9F0oJrsPaCtB/5CcAqS2L243npzeP+jww62XBgKm7FswsRoufFY/JvX",
+	"Nxir/6wbilXt3FhoyjJNsjxlisTQhtkocWWott3Y2vHpJQPM9eOyu+Xq06hj38/ZYvdG8wvWYFO5YMsS",
+	"UAclnzCasYxoecHQQWdTl+ZUKYjjl2PyCVV8RGhuTou2HKG/AR76GmM9WoxbFFmk4e6UILtmu1SAAlVx",
+	"ZeFeUqXCCgxUkRhVxthwswnT3utD5nTC+sSIL0SKwh0LX3exmz2HW6xghnQ0YxvwwFsfH936+KgE+vkH",
+	"X33VX/mi9F1/sPf6dvnjjxqs5M+lhlKdTSVz14DrNESUZUxpW6Q1A7BisBaxBKzII56Ncq7JMGP0gmXH",
+	"JBZy8OtcahpH8DdYbm2xVVDulKt+6m2iGVgyE5LPj0mseMqEthFsdD4Hn70RcuYyTSEOS7N0GdzJdngY",
+	"nwY945/QMcDapOUM0HWxaY56p75R981z+XPbdvHNE9uFp7ntan2Z3lJRhzVFeO35X5PRE8YnPxbJdq6r",
+	"If96JRi3AwPdAJkrgj60lbrWVuW2xWExJoSNDMfDsKWKmcou/n50EB1Gd6N70f3X7QVealf8MfRTFK7G",
+	"z0Wtavzsy1Xjx7BiNX7z2BqR7etyxuwrr0u0etBCqG1yApoK5+8TWyA8IgfEakJQKAcGFpG7YUXieyt1",
+	"c4sj5qm8LY3PWEDgMxZQ94wFpBVJia4iOSkG87p6UvyWivwO9qRoOyumyzyruSYLHrgOE7obPnPnk7vb",
+	"LLOw550bMcPOP6MJu2IN2oT5wvh1XqEs9ziopSwVCL4xez119bNXY8CKSvEVSQMtB4upNKenqNo9ghLU",
+	"VJExBQERtGGyZPoYHJBUqAXLIMBRhUGs1hLRHfRvdRPXGeCDx7onjRT+mlWpGLcyWUyX1q0LhgnshyXH",
+	"1rmK4WFYux2zRhzmIbwNFfAU3OBKk0zmIukicHULvC3l6tgA3Gp8RIUsUVD5sLSVSrGy1p1kN0Tbrr4O",
+	"90ppKjZE98bdLOGgTh2GZU36SJJkhrXX+2jxRyd3W+ofW1RNPgadk3DVbEtqSf6oSfYwcjdNBzM1afIc",
+	"zzN5ydEtEWS4FFASXfaoUSEGHh9g7fkpaiW4M+T4R5eOMEOjFia6IVNEMaGvlOzS7fz5PVFEvweB6zVU",
+	"BxL80IYRY+oB7gOfTuRq+UFKo+HZ9eHxfFaH4/opBNNom89hCW50iSFjwnOubmENW9z9Rdi9OxElplIs",
+	"YhB771aqtJ1W9rCbcfsh3V4b6HhjbCHWb5ljDex50Gi0GdE0hQNsLl3IIhj7nObg4q8ktkLVmKAkjHdC",
+	"XrBlJWL14PDD7WqvlJLNygN/LvUUyhxiYuVKtjQJZA2IVQlYBRku0TILpjq8m7qnVwOvz3IBpsA11mR7",
+	"EtE5IcrDXU0RfyIzMswVF4bFA/zOfQshFKSFo0Bg34GKQDZ1tz+jbx7Z/O3Y+pJdBnnYQPdZbqNLbZ5H",
+	"jDJPWK+5pjgonVDwgHOLg1SeHk1T55GC5RxiSi4sdD1Zm2ho835PQfqK+9eQq/su0qSfgLAIadEYrUUv",
+	"wOsgSSrFxFZOXptGjcF6YZEpEstLw8VmLIawg7i0nTAvIQPPGng1uO6+j8J05fYs5VWxc0VTDRORiy0X",
+	"dNTO2m9CW3SJcTeiLZ7ZfVjjeHFgqRFuiCQUILDUlyB/9Zt//Fe/+Se4bYKDo8P3q1hmvlY3DeDJjFJT",
+	"BhD73f/y73/7//zDb/+7P/v2j/+ifGkcrtiBNylqhUNuuFdqtJ3rtv9E5D5R4Fh2BprrM7qFwy8sQ2W9",
+	"x5mIqjovDCX8MjQaVSyiK99VDHN1mtbKmdqRSPQOgfhD4Wkn+fFdBQzP4D2uiOHURryIrExkLk5wuhmZ",
+	"mfsaNhR2ZZ411rtuH+JWNpJQpmjtwtp2WrAU5oWUB7c/Zil0xRl7P002q0LRVvHDJVW3LhQFsSPhQVvq",
+	"CBITllbf61b0XbVfLY7/W1i9UtBieD+4q8Onrztwgi5KdtZyrt+hoSzqwf3AEpZsul1DYbWjNr0xEPUG",
+	"drw6Yavgf4EO7g2vxcyrinmZi63s6tKiVRLmYU8F1kPPNzYDuA7XKgwlW72g3umdc82A50yYbdxQ2sBb",
+	"O2rtLcVpbT0Nmuv0ukrPN0v0xc7D/kKM83Aqfku4yV99I9yc38iNQN2YOuBGsC2itt/QJXF9fzUX80qb",
+	"dwNbcxC2GSZK34uaT0DLfVUGeyvHddleeUbQzr4bpcWfyDLRW0hexTOpHLPuO+UmT8qNHxR1nU6pcFZr",
+	"Ediw5bYxgmHBnOA0fTHuHX25jXesOrnAkLcOonb1DNlsT2c/LtmYVgwEempTu6mwUIeFaYuLUZqjWLEy",
+	"+6II3Fb0L/xvNW7BWnS91bO4btk6maSq+rOqd+iDWaFNqKzhVWDxRpvEEFG8DO2X8GHGCGQFpGghqKmU",
+	"svXWhknUQRDIjA2aggJcpIF5yAnIK9EBNl0Z24gxFOC4HJxdIsOdb3jyNnYhA2lqd9+svQaCc+ki6dtO",
+	"H6zbzXBH5ai9M9b4QrwYj0OsXlAS5XjcMT4QFaYX5iX7p3kVGv68AP2r8XyPLCKTr0SQCwwRWViQNlpK",
+	"+VBM6CMipA0cgaR+iyrovwJWA5mveGIyw4Ry3ScxqDEOydy26r1M4IqwA1H2/SlVJMvd62aL2rcdauCT",
+	"k6fPHj9CTB/zWsZUnmqi6DLAc5O5hkwUmB2MdcXgaodmjQ8OAkgktlP3fT40BBz60WM7GNsL4EEezgVc",
+	"B/OMjVjCxIgReWnz6/3DZrjWbgv+vgB1LWX0kimzIDIHS1QKeDUJmzOR+DAFO0rkSjxNy0Bz/VIoqgY0",
+	"NTOXjhvK75tT+67/4gk0AltrVKf0WZfQBqZJ94bTFa9FmVsfg/UUSWjDn7TExbXQUUdEByFabkm7RGeB",
+	"a3zgWFO7SRMeD5hM6xvIpa9kjbHdbWBb3A441KaMZYPmKAUMRx50sw+dMZEEdiFWm2ZSRFeYB7iYINfy",
+	"WOVdkPyvGpeyIS5ikCjWQCT/e8MBqdw6wQJXD1dUOp7VlmvWrDy4MHwkXDm3HKW9UjoN1b0eBpUUe7o1",
+	"ncSwnIYK9YUM1KlaA3pxNnp6kDUmTM5ZNmJC2/RDn95JuCCxlpqmcYT+3X2LO1xyD0DyQtGz8JWr2hY+",
+	"6kHjnaZRVVcrK48NFZTxgYWV6a9dlSsrc8X6bq/BFaPZnfAYUGC3UuNox9Y20+POo7N9p9ewu24+YNWM",
+	"YssYuKuLVuvm9kpmyf39cCdsZqEwbxmO94o9nFL9Q7BVzKjukxMXV/7g7of3yHBpwZV/evbieURmjKo8",
+	"Y4kHv1pMuWYEgSKNBA6hWrZUPVlkXJvbnQuANLXRcOHo7gfw+wXRtwU/t7tupdzaFiF3/m4FTKMG0wP+",
+	"Zi6JXLEQEC705gH4L2ALd8frC9P4frx+fIG81q34AaoX9RFmoQSNKh5CBPjbZVWIrohD1znHlQu1y3mo",
+	"OlmuV6Jay/V2y9h3y9SDiIWmKGziwaKHbEpTu/shppbQEYRdV5wSLU4SLNuyGdflRbRIx/hOqKWEGZab",
+	"imX+3cj3W0u8S5ZdWut0Jc9hXfkXD2E+yTPWsTZAKSs0qhR9rYl4tmj5uGy2JwvSSTMHqwTmlDS1T3MY",
+	"S7vuy81fAwAOqIOIhu8LLEZ8POzQDW472DiZJkzpAUAVNMIcGP0zlWJSGKmsg8vG9yc5hoCbZ5jCH0yL",
+	"LLGp35Bs4s1bSc7QtlUav89IsVYkBH7mitCZ6/ow2t/fL6IDs0tnKAJXG/boBtGvVUYaCFIoJxmtjSs+",
+	"h8HMobSiIVJh+YKEioN9+72yK5MLzdNwmIYkMFEjFOiFJDPpkB6bNL7yCB5jwKAzDm43O17jyjzLhzMj",
+	"fiQRoamS1stSeAV82CJCpW/Xscz1mimdff7w4eOzs22aroqrYGDO9foUsu6FMwD+VPTJi3GxUaOQRGCe",
+	"xcoags5qgEqF1AM0rXXNC+z67GotSrDfFR2umfqgNKxVImAq0OF+HTUQah4dLmicNYdjg6TKEDGhUmxs",
+	"VY3BxjtVSOI24URpqI38YhwuFLhnorCWEuxuX1fAwu7yLMBV58DMcyxifAXDzBytdgOBd1slx/Xx80dP",
+	"n/8kWs3EsiCr3Qx8ro8GsbXaCxUSHSEb9VFU+7l+i1TVKxrQrDq7akGkqnVndeNXGkerXHHpu21Wfx+6",
+	"W6F6WReMpO5crZNwdigBO5lql1LwS1eGocaRsqy/XyGe5mtgLwlXFxY4WyTsDeuIhmxP8lWrlcn2eoMO",
+	"zMnc/IZ+KdPMFkXZOkAaTrzDmGzixwld2konTgYqCoNUe66T4S1n26CaYlERxkYC2Ca2nieCFW5U0TEo",
+	"sQOV7ROHvieuSnSuBq6YWmOUgZNbHSo8grUZ/oDQOkYE5mLiqjWuKv6QXdq4sHVlfZqWD6JjWpPl4KHV",
+	"MkluewUDci2WCBHZI1raLeWTUV7F0slbyw12a9T13e7cslvu+Yrm3YKX3riN96WFYGswbthf++SpJrNc",
+	"acigBc0MRBrY3TZ66+TlU3LBlkckTi/UTA1iMpZYq5YMl+TeXZIyrVmmIpLwCdcqIvGezTQcxP1qCGXF",
+	"fHa4QU0PM6ldhK75CvM/+MZwk+d0xt7G74UN+eVUCvYctamVdX1kqQ99Inx9QtWUKVe/RBCHHEtSRsE1",
+	"Hf84PiYHB0RLoz+MpjSjI7OWffLKziP+cWzDcqiT4bkgM8pFanp4OOWC9skJRDEooqZygSmp+ChVrg6Z",
+	"cpprOUXw4O6H+/vwv/31wbZlQ+tXX/34YyiKYv5H9pq2S1pbCsrVxQgCeVx2FbBVtHeUbzPuijb5ohpF",
+	"MakYgn36JLa8daVdc7YuGFSOWUIk3HFxH0LhSHfwZuWQmRFeU8U1bjvoGEAD0z91rcCnT31T8PGRa88R",
+	"68X4qeNzDXxwnWYHD6G+hizC1s5G5cUooh6N13zF6vWW7S9Of0M2emahSOqWILOu0uNgRt+02OBcxR3M",
+	"yHMIxjbnFEWUiTT8CCTFxZRqKKkIBe9sL9eOL2pINeFKs2xgA+wGjaYVVx6VCsAZhBWdyzQtOCiOHOQ/",
+	"rohrmSVhkVSuyYRpRe7t31tTEnWAKIQDLN3YStKiQI0ZUIXCNh5twjF2zZWis5XNcB8WauBGJYy6wLVW",
+	"gV6uO+8YYv2MVMvHY5b5g0QwBoYYoQdrf1bD764MU+dnVqQkF5P1Gr3/yicj+2/CTGT/JaYhv0bKyctd",
+	"lqqwHbJkp8Jm0evKBIMx1PlF8bUi5bPVvlh+Y33N1VMoZba6XfF7I+U9PXtB7h48eLB30CcvRLr0kgwI",
+	"T5YDgOKJrgdpvcS50NmylBNqmJl7vaiflXCaknnGxvxNWT54+Ly3Ps3Glkirvf9PmblhP6F6NN0u3CGD",
+	"BrrL/9ih62szKNCVFcSu69crmNfuTgyqkdDtjk+N6fnxeGw+19eLht+cJA8VV12IMnDCr8RXYo8ENQ9c",
+	"rsFRuaS5KwFs9yVXlrX24fUwdty5x6ypFgML8DH2ZkpzpcutB4HiLmdDSJu5j0JiysYaG7BhIi2v18fK",
+	"h8EOLloedbEi/iSGcHOIKscO+UTIzI8Xd54tr2CL2ppbX0pIdj/2cEe2ZpYjDtTCDdCJsUz0lKVhCfXa",
+	"d/2lFx9B3j0cn8CXFawj0HfOs1bqQh2/IvE4BqcelhvGZhKWcmCRZjvkovhoxuCSES0x7BjsM0u3K8iJ",
+	"RVywBekrDVVKAcJ1jRb9rwQhiREAsURFLrQXrGA+Tk9wpMVy9zAyKGy3UgA/siJQ/Y40XJjjRC1OtaMe",
+	"5jiYpTYykyBDOrqIwqwiaP2Hiug8E+WiGrd8s7fLOf1mQmlipiigPrlIyK2i39uYsFB7fgrFy9GsTKT+",
+	"VyLQj2riRJ3HwR/BXtQrgoHteM1NYUdjdAXc+/Ay7OBe1BsFwordbZArbxcWmgo/ueXoqJchJwtwlOFz",
+	"AfYLH13SA356HEwIv/ncT8t9dpPDz+fFFPGLp36irgM3XfxcAhi2nbqp4+dHwZRdp8nKd6eeGJ51b3f5",
+	"0vm8QwzYyXyOIewrmQyNuB8uBgVhUo4Dfeb+fmgEAbZs9PaVMDe4y7sk/zYYJtbXawwSl6xsBQyZiURF",
+	"hdBvE0dcQF5K+axWp9moDCuiPHRUxYq4CXitXD329PH56S8Gjx4/O/mFLxsbuYQWyyjM1aXI1AesSFCP",
+	"KrOAYjeNmlmnAm5qajhSk7fVKbtaWrgUai8Te2XB5iwXvWnoMtRtOyKDmpWthQXtkrdRDagvgDXx6KxF",
+	"/S71vUKUQxfnYZRSH8ViWe9hdHd7RRJ6DVRG8znAnSqLmavBZVBsqj1t1j1nD4+KAllGQNX9agpyXY5s",
+	"TXQsJvKpyNXtg8C0AgQHhfZoE3WBJUYlqPMYuBupXd/zZAmvsWYzWKnjK2kOzEvl7RO1Erzj1W0vPTYP",
+	"PWKa8rSibtQoAObZQBk13UVBPbPe1ZOk6tSXetrC/XfagD/1aro89jCOKS9qUoFEpKaGI3Ld4jXZ6LLx",
+	"A9pOA3bTWL++4ZwbbGM6W37WBAX6RGYkyUAEtfa5I48Eaq8FFwwDJuVxnoURMU4S955+7wCmrlh2qBhN",
+	"AYwegGHJ07HVpHwBOZmBvSIKIgJ/qMhICgglxfRYWw+sZKv48iC6G92PDvaju/vRg/3o4MP919GawiFh",
+	"cdIPW4235cCrhgvIc45TiXAihaw8xIKFhrpYfwEBmGdcdJRaTZNnrhn4gE2ZP0+xOfPnCTYJY8h1rV0i",
+	"DN/tArEERiT7fHvt7i0SdV26YpeQ/LBQnmEJZpJdI60rtW86ibXKlotcm5dqnuksdGCi/1ZgT6WKhNV0",
+	"ZkN5hU5hNPKhjl8qGRbb923pfOrq62lJEqbZyCh6YpRnGRPa/qb63UKKFoxPpu03kVmvV/joisnNrWUl",
+	"3Ky0PUobMipVJbIjsGsWAKo5om0GbAVD3W0YBnS58xCMotcrhl8gx7nx0As7ny6Vi2dchN8eVK/fd3j6",
+	"g5O8PuediS/so1ufsnoSbYtQdpX7Y20tunUafanCXH1q1xWukffqXrg6J13HPoupvm7eGDtleLtndq88",
+	"hWsia8FlXULVNuIp14rgwpCEX/LEFzogKp+5x/EBVaijNFk6gfqYHJSNGGsF0nb4+5Ax1E7EMpgCBMem",
+	"zZlRFfHzXNl7vs14VTcCKLF/xr9uRRIOjHp+ON7GDxxCGfFECkNyaLWVQJua1owUdAVXpIOB7nwZmv6u",
+	"xRPpe67bzsGsdnVmz5jQu3dChuTcGlKzvs555Pwnc5rRGdNBUKLNLRlpfllEKAZKK5ZokZnXXtGFEgeF",
+	"v2OipSzXFrEjcsBX6JFRNiqKxGqm+vaRwUwqPfhPv/m3MVYodcWp3GHywxQ0xYoCwyWwKo9CtZyziBzu",
+	"7we8x47RdGMPmwr6QVAq/LoIEAhKGRw8CGurVG3zh/euZJnfspoOVwUe12M6mqKbbkqLinaGtYCJZ84y",
+	"Evtu4shHNEEwFVAZFli7ytnQFCrwaMa4YEvnLwscAbZmgw3MAvca4pg5dQoyrWwsaBxiU5kxuBA0vDa8",
+	"BYUAOjqGN55X8B1X95Pz3kEVJh/5OJqy0QWzlV5CS00w1AVVPrsLPBw25rE6w3v7HxV7wrpzYnANu9hL",
+	"3FyVijx2hxtqGuKBXxajwQxxI4gY8FeuecpnD3LlH3ULXIpPAfPv3sH+vcO9OQWT+3qwgCtsTSz7CkF7",
+	"64oHWMeq9b3q0k1rtfqt820aCzbV9lyp2rR1xykVk7wDk384lYqJZ+7pq0nkwItbL1kH9/oSnzbvTaVg",
+	"A+FjtNdGsQbh3JCxh6GfDXLhzPAepZ1UUwSQrkAJHgBXii9Z5vEk44jcx29DJE0M0/8Qf5jR7IJBOes+",
+	"ObHdZa43QOis1FaiNgtAinRJEsMRbdyXOVQ/VMj38mxi9oKbW7+u8ICXqz7a2LN3PbVvXLA7N3eTZ3KW",
+	"zcemKYiZyVU1fP1GKtwomWejhuOvlkqzGQq54Z1RSDgVDfgKDCkQMlpzfsMKEDA4jNF1i9Enz6UmWk7Q",
+	"FYt3lL1WYiPfxLliA9dCXF6EVE642HOi3LYKfutkVQ3f+4xmFyqI21GwfZQuo3M6zghcMeUXDAJ84Fbp",
+	"d/Imh5NvdmAXBJvKNFGhOFkO267Ik1u5uKuh9yHba5afd6YjuGyTnesIzaHfFg4SQr+hjM9hff2o7UuJ",
+	"u97PsKdeVP5Ol74IfO7my3N7RVZSZTJGUygdV5L4jlarEhlBV4oR65PYEDTJMcis9jlIEDIseAx4I0Kz",
+	"7JKmhc0DFBGrILi2BuBTcEEpcURykULZv4pfj/q0X0j6XIhySg3Ophf1fMOr7i9LEby/q9g26E7shnHg",
+	"TQ3WjFPE2SlJxjQ7tpH69ku94CPmrBHwoZvng16yzEg5mT1eg6bgBfsgUgjEbAgbwsgXdJlzQWY8TXmR",
+	"Tr8FTs2QptQi827x9qYFWMZ8sllCoMv/cRsOHM9mMZoT/PrkjI0ypu0+1jJjCWFilC0hyMRIUWpqhAWq",
+	"SPyjH/0ohgwvV9SZq+JXGD6mBE6l0hGJp1rP1dGdO+bjHfNun3yB6Yoov9MRXCzYgtJ0SXJhw2dR2VES",
+	"4yQpUTBIC3ZSuLQLfRI6j6Bnc6tCXJmlghus9bpFgI405UnChEufhETRIbPbFbHUbsXm0wA+xLehp9ho",
+	"yWbYfZBAl3HRpv8JyRnXNWmkz5XnrCqdMkDweYCr068rIDCSQuWzugihM2dVqJzLH6oiTAAz8egFE0Wk",
+	"nd3OEPEjNU0jApwnY+NcJMqiJhV5Sfbx/nZnZxv/teOgg3aF5al99DNlc+obcGV8BphlEQuZpwmZMKRb",
+	"mMmmanO7uBqAITtZE29XMEbAMgIA3+LCgEUSEgF7CKSzqGOExS4JKqt9X3CRdLGOsuxn5kkfjxkEPK57",
+	"9Zl52MZAwsvcSNmtb+FT5nm5GKgFt+7BCoIYHMshSyGNliu/9wJiQU6dkFhSwa1As+m8kx5lxrSgmbBo",
+	"MSsLJkoHYUzTVKGyxxUyhyjIvIgtpnzQaIxZgiOZJfUg2JsN18g8bQR/xNU8pcvn5lHnAqaXlEPTVwIe",
+	"2RqNXOlu2/LU2uwVY6I7uslcpmmffD6HhWHCx0+BzoXgGHiWsG5GuWjrlmX1kKMOlHXBrJ9a4a3ZzuNZ",
+	"oKK3IZHQEAYklL6AUC7LpwHMbCMCdKgBjWvqqz9fu9/Wtl+uV7gWK3yc2aIbchwkuBQiq6/7V4IM3w5M",
+	"zlBy8LUUrfvjnM/YL81zDlN8oBq9JlVBu7zQBWDY+pW+zjqMoKN3AaxN3ucoqormGwY3AcsNi/rBLRsE",
+	"Odmgp+LiL8sl/p60lAp3RvUC9hUBS/yl0CsCIa98dZUu10opAKspBEKPZcl1d0PBe8MyAV77K+3Qyomr",
+	"18e2DQIL5JRV5ZzO5zHm5R8HCe5mYVBPsRG1Lk4AQlmPSJzKSRyROOFioml6Yf6W1Px/wUZTqs1fbEZ5",
+	"GlvlZE/NVFyyuNH5vM3UVomdoXtf14bNRL03ewArs1docm5gNer3hAn9tL5EBTqJmk1Lq/6MX+c03agW",
+	"WBC4vlo02Vv8V6GgHCnqfmPZjArL6LqPI8DqW30WM782LHK2svOGVLHPs3JlhzzjdazPKWs1C4ZKJduQ",
+	"zE1rOZSoq6yOAC2f543VSWrUxIZtUWS0bTRkR6Mi5vpXRZnlWhvTlNGkYcekXOmNd5k1+m00al9tr740",
+	"jrYiRF0YMB8vw9lqecHMdKczOsJrQSQ0S/YWbDiV8kLVkKBy29g267hg2RoA4TABs3mwylQWGdfshUiX",
+	"KJfAemfzBs5hLiKZ67NC/fMOqQf1cfkNgLbuyESeUfl+62YFTLaGYX1/mr4/Te/5aTJqQelmwL1cty6y",
+	"gfjzAKCuvcO5VZuKk3n//t377YhH83R5LruNdHs2EPV0qkrpNppm2nwH6IspH0HSjDCy7ut61SFzJo31",
+	"qwrUtOSvW1onrtXwju/Fo2sVj6h2xQeLXXKvbT86jlsx+oklOBlQmwuxCY/ID77xTOVtRH7wDUIswp+W",
+	"S8PfNpcR/kZjfd9sKPiMTgH7xffi2vcXzO/FBbN2fdbwUlymNdh+zWQuJjBjeiqTsPeXL87Oe1HvJ4/N",
+	"/19+fl7b969zhgAD2/dsD+sVGqmj5lWutrybDohc5yqTr+wv02/d5krlZJXTqKlcPCzirGuCVVbrcdHv",
+	"L8l3fUl+f9N8f9O87zeN8q+2P/vO+WgND/QjrJs/Wmxrjte8ydhB5/OzDWb8vRXw+8P+1+iwpxRp48b7",
+	"9XQACKNMDD4/60Xm86c/w3/PX9Wulznj80xOMjo7c4RxrcHqg20h4/Bvwi5ZarZubVPXZnfE0x6e7Zqi",
+	"Ot6ZtFtIAexz55gCQbdXBBUoal/dLKqAm9F1wAp8HzX5X3nUZKXaxEFttYmrhBX+VxH8F/Xe7E3knmfO",
+	"GArTf27/+BLCLF6Hj+1hMR7gSdRcW70J19N82B/J2R1J5xzSWCZM3PGBNW/D19UFn++5Kh57cwlLVNxu",
+	"G0QivnQZ1O9dOOJ7R9Xfo9jI9412WwRqbhlduW0o4vtGsQ0jCtuGj9LmLsf/zuMbt4oo3Abt6G2jFLYd",
+	"EESQFtMtMQFqA2FlU/PFMeHjAOhBT9mySLKXudDXEVr9ffbN93Lk93Lk90kk3yeR3Lxssl2axHuYkrDF",
+	"ld0Wiv56zeW8W9vWDdi1TmvBCACgiGejnGsyzBi9sFDoZWRl5IlQo8MX6ECobBvf7ct/wLuLTIoJuWDL",
+	"KLxToQ1fnAMN9QBjRcmvc6mpvwRzxRKSz12S5JSnJTa0kNmF6pNX8D1CWsVyzkQchU8hU7eYPg5BKIby",
+	"A644ZTyl6XhgX3U4RG7CUGNHClagMlgAejJKpYJScceuHAQxbUDVSrxhATkBErOpgjIF5oK0+RZyDJgL",
+	"Yw7x9ObGQKwKPCRx0bpPjq8rZlXaoqZ3V5uwvLqfygWRY2256Mo6z5lgCVHc8XnMdMJpjvM0AADpkP+C",
+	"yEoNpWMtbN4PFaKuR2TIJlyYUdtC4BpL0dVCl1RN5mbcvajnV68rGDVT+gW+av78lKZj+Pj6LZR54WnX",
+	"vJ0qm9GYwmEJ4BqLinVpPpRn7Vg0FSgaikA0cFaMiCWkCJELdgYoU2LXq+JEiXHACR2PcaNnTEMpJi9O",
+	"OEnCL6+ZhByPsTYPULnbAuOQXoieG90LaMSxP9uUH/sXnC3qIqnFQNMLVhcSUrlaV2My3S6qKTYgknLG",
+	"2Q+VB7Gw5fEM10CsOJdSx5jL50Joscaky5WRLNaAhVpE0OpoQNzdbihrALany7VldRbTZakKFBXmbjD0",
+	"XynEJuQArgnDNoUcQB69rz42oxyYCV4kRpJ1+fcKipABMlWBu1cUBpO5zqi4sIWy3A2DGXITyLkyvFlm",
+	"GgRJn++FL9Mpo64qln3VHMkpTYpConizODw4+1QIGzeXMg2BuaBlBHkZ4Jkv94A/BeXmsJZXTS+rA8ay",
+	"qasjNkSfS6ibBrBea6qsxn3yRGY4t8ThxOJAvNKcu3zirwQppRSXyoTxzNaHNQq6E9ERGAz2HFxc5fJd",
+	"jisoW0/U7Qn8E7YEJAKmmGPnF7cX9WCtfN0vS9mOjOXVdIms5NV0eeo7fzVdPpc/t93Dhyd2AK+myzM3",
+	"BvNuMIxX0+WJHcmr6RLxdD6xY1knv3q21HCX6CvWvilrv4BogQnR11vsxuPCRp0dqXrnlW58p1dTBgK0",
+	"zBpSZTlzla0g75y94QoMU6lLNF29fbYpgQMwq4NWPFmbAM3TlAyZxZryoJkWza68hhFhqWJVoLY1GOdd",
+	"qvD4tteX4emmUZ5TdXFddbIaS/ecMeWMxE2l6GoOiWFyvkp2gHNNRwAqbavfcoDstd8h/lsGAl8XmIEy",
+	"5n3DGOxDQG6EQagMZnUk5lGapldF//S2HYUEhFJ1DujL7CSlbd/QoRtTAZlj39sahsGsFQBaNjCy2D/w",
+	"FMtyYl169+XK0s3oEv4MWVt7FJWtubMebx69Kc0ZP+bSAjbbOzpYCQd0b9nOKnVKfNW3YK1KtFmz57fz",
+	"aIQ5XNdWryqkzQaNHq1ptSNR/XTWEmp31iXlqm7s0LyEzpl64UO1sukTeMq38jbqWSDnthc/xcfCN2dS",
+	"cC0za01eO2//ZPg+lCRre/Xn5qHwLdVBkJkFM6yQGjvFZkpTKCgROVquW4CHWBPhqoFe369a46o1kn6X",
+	"Jzyg286OeECHrQoZIFa/R4tuMHnRmTUg+wfXmSCDyhqH99rqfpTGEcJZtw2l9Oy1jiKE2q4fBfi211ZO",
+	"gCGGDTkr6tXG6ZC3yyvW3OZHbUmsvsEq6a+jzSohr9BmA3RsDYiz05dhBQL42gKyOkSvLYHWqqLUpG0/",
+	"crEYiJ0144kAG93n5w/XrmW1svFBff3AsF7GuzqDDzYbxrs5ghsOouMJVCuhNq0nEEyYqvBteGv+lcZf",
+	"ewNZR2x57C8zPqPZEqyCQzq6yOdHhM6gYDZg+lqroLffwSzAEnnLWSTCyCKzFGAfVogIdTtydjqpWGEn",
+	"QIOp0s5iCtCfpqnI2QuHS2t+hnIBq2ZKq2hyRaSIwDSJFl2cB5h0I2uxBPdV1aeFdlBXUAJscAinDtDR",
+	"k0zmc7s08tJok0YJFbJilkXAc3w4HBw4K8GGjOSRkqQ0mzCPlL7GDg1NU9sqjhLR7Bd0WQTRYMiJmZ91",
+	"51hKHlszDFAV1srFr2BN2WBtK4ZZ6xmyEVp98owrGxIFug1LiGALs2Qw6YhwkbC5eVfA1sYu+7UwfgVX",
+	"/aj/UchZ9+wXK+lsZ74IQQELhsUHBnQTbLAWZfBMU82V5qMalcSaf9Hn1K3+qk2PGgi2KN6rsIrivBjS",
+	"vnz8/NHT5z+BVQZMQQF1ciwUXH0cSnO/WF9/w57B3U2F67Njj5k0Qr3pdBMCOSi77u9UCwGsULh+9jUj",
+	"rPYelVe4Vpj12+MJn+QZU7VOwBFL01rDbUHwIRsZxvjw5PnDx8+w2H0HagE2cl3LEN7l/W3WryLlxTGh",
+	"xFCBW8BN4A/K7CjIF+vQZSkxsdzpKRsxPsfyf85L78ZAeUKU7NiFrXI9mN/frwtWBTEHbgourKVxStNx",
+	"WMhcOYJa2E3DPp+cPH32+FFU4GqXMVshnBVOWJKz7bBGi4F/dL8cALBNEx9t2YQt6tBhtyFFuoZkIE7r",
+	"oKn5ui1n/oGLGt82t5lbBYiWxDu/XK8APXiwRbuODHT2miE9hu6DtmF557k24jOWCoJX8dLs1psT4NZE",
+	"UTtQ5IAg0LGHut0IC1b5UiLrVhThZiEyuWuzFmO3y0bZDLxWXIlHGBblCmrM6JIMGfHt2bsIvRZdQgYo",
+	"1+u5SOGsWGUh5m3rxUYXMwpzwHTfJRvBUW/NQuzr27GPqtvYb77gnBX3TriNPONZ5RVRcAmGN0h5rwRn",
+	"K1i5gBzB1CqXRIX1Vtjo+ov7peTozKRp+mLcO/pyteZKvT5XhJ05ZyZEJ0RkKvPMXDgJXXYMsqn6mGvB",
+	"FlpseSuSyNvXpXmeOoNuRYitIumtjQWayYwNFMvsy+uiAPCpgqe7dIQGrprxTWrL+lmd4Yt18DKazcNI",
+	"P1ydXtQzywMGymVjVryPFW4Aev/aBsoldKlqofzklvF/sBrwvp1AGabakqm8Duu39w6tyYWqtFN7cnUv",
+	"rEy0sZpqXLgv44jEVrE1f/pwGfMhrOIYg+Ju78PISjPmKy+521Bj7iocYPDvGEPeIII4KiSe0AVteoTW",
+	"8WFvJEIhygY3BgXdQHf30BlFU+XMI8fAQYG0w+UCopGhk6gI3oOR4iN9cmJuXWZedH59rkj8N7BiI7Xn",
+	"vItvHBL06sI61QjVsmNidroiXph3xVOndI5RxRX2sSGLQAZfwyEAQ32DhjxjrexVs798a37CXfbqTRxO",
+	"vAd2fUJz9VSM5eo8S3vim6bonIEjR1thuuKNbnimYfPlV8tpg+undb3L2Hl7W5rW7OzdLW2onFSnXpcj",
+	"8ihbkiwXRxVDOMTDWPuSrfUEgbsrNbBKZlUwKqKqGW8UbVznTcuFzuojnPyYIUIHH3QDgbqTlhtGhI/J",
+	"hcDI+frK3tcbw3f98XgZhuHUx+MVdWrB4RQVpmOfQUCDXIMikcBcSG45/M9gL+dWnSpqmPbraNdcmbi0",
+	"Nu6xUI3rRV2YRgmBal0PwXKbC+tx/yBUPYsRg/U9WdPawiaQWldIwkY8YfYCLKUdcX2MhTUWXGHh1pJZ",
+	"HnO0sTZL7SZpNliUZhYK7vZk3lJTmflSsup24cTBXUUvmGqQ5oXDQF3TYxHvbVu1pLCL58QOw41BLFr1",
+	"SARJ2/v7RjKSylb3HVFMNyuV5xzJmeUc/Q1ihl12R62KcaXQ0dXTypNw6x4Tww6XZp9RkiDp1oeWAc5A",
+	"wket2zhj5imWuBDrPomB60J19zB9YVTwYq6JkAv/pNHF4yPzLfLroTWmJa4CfpCIUdvAkA3CSq1hQ87V",
+	"TSF6MwOly7+XsTmjLvHAhZcil3QVWKGkv09qiIH1Di7YMo6CyFRb1R/JNGTKyLxuqyDHdMPJmLnvWIL5",
+	"v/h3WNa1IF0v6hXU8R/CmfovcRrtgHRuwwSljsp8v+5ePqeTuhtZaDrSDbl9M3PY3CN2D06wknNHZ8QW",
+	"lSM1nbQfnwmmP6/QZYJVlXBOpf4bSFIEta3gQyKv7mRtnsnLzk/nAuWBmtNuLd8xTZLY4wTY6Zh9vEHs",
+	"b9V8lCTWDIdDLYaxli7bheDSpEvVsezpI7UaSN4O8IFT6NzB2/Xz25WyVWy1Xcri53SyW2jFczrZOa6i",
+	"4wb1xkcf5qPpJCK54L/OoWwupgSj+E+eumRXOG2ZTMOwOHt1xXdim1dsA2+EJInUeLXZt9WcjqCwuMxB",
+	"+uqXSpR98fTlt//nv/nuD/+8HIxw0C00HdNmD/fhnw+e3Om/vrWSUut+e/2jxtde3/64NqrBrdwVoSnN",
+	"LXPjuJTndLLTLb/j7a5q8IyHVI+mHfKPII8PUTnWKolBCJqzIpoTg6rhsU2aCSPnEB1hxQFiWqhFZi4p",
+	"1+3ZRlsIEt6NtM1byy4i/CP3bPCet0uthSmAID4X1+VeJV6aWx1VzprrzBrR1sWkAUAUpvJj9i6fMZvo",
+	"tAgQLaYsTYpsWbOysIHMT3PzlZXYLeNUF6HZWU/Z9mlR7M2cjTQIxgN4Z+uSx+Xsr+3aQHykNXn1K47c",
+	"IqEd3jX6k7I26O2GEHoSOjIPABN/G/XA8jAokLcbXW8Q8AfFhr3t/5hIYau0CpbaMp16SgWJ1UxZrBPn",
+	"NHDpaEWl1Q3MMU+gXC82CIp5nk3A3qQl+aibKSYIy1qX9liyPBklxavN1lhAi0LLWP2qbXG817pbjWdv",
+	"qQNSY09bb4yMqTzVTfAG5rdSqW0cqplnxgBUbNmtEw0sK28va+wqzdqAC29y7baEzSan8+0tTVFgO+Ri",
+	"lOarIFyNw+lcuNuFi5k1dfvhysW52x/0saztj777bOWop5nS9ZglWxamzmqP8ROQKwpfZihhWDsVyxDZ",
+	"Q5qNziDImeted5NJiWsWUlCpbDTQvnw66riQP6T+gi5fKc11lcMSziGTqdwHAV8thcIE0pMvTK2xcPTK",
+	"BVu6KZsEykeB1LN6ICoCSnEUnURTxLEhc1C25ENhD2uK8OmGkBEMEVownz8PW/HT0LZ+aRG507a/IYym",
+	"EgBj+NrARjStZxMl5xO8YQGvYrR8DqiOiyR3c8sy4CSiErC2ERfxTW90KdkxOgumnR5cjcjbsFk7WitE",
+	"oriY5BYzYX10AQqNRQoDuOpCaRT7WUVL3Gj2rs55Q+oUSgI2lM8MIFgJYkM8A7gktKrDlOHQmhkbbR5k",
+	"3SsE611pfMF26pNPHDKXjTLUQQM4ZCEXsIz4KZhgKLwLOZTJkhRxelcNBCx2YbR6YipUqK7aKh8qH+Fd",
+	"qu+ebexai39aV0AfLiorf39+/pAkgGsUD1yUzefPnj46tjpfoogyQtJwSTyrd8YmaOdw//DuweH+wWD/",
+	"4NOf/PTwi3uv9n/x4c8f/PJndz+7//yDlx+dHpxvWDT/ZO+XdO/rQWPh/MDvZKb4Uzmsy9vXHXCv7esn",
+	"+PCWNgD3zrC+OlPSGNNXSKSVZLVfySHxoasobvsY2FDwvHtYK3g2RuI39VmgYhqejSjPJThMgRg3Hbvn",
+	"qWZZR9I/wYcxqoCracOV46FWDGnck+5WUVrO51dg9r+SQysodnPE0Oyim9B8wWFcnRZiAZ4ZAGIkCcfV",
+	"oGkqF4BaI5YAWdxtAQph3UlGWQ4Gs15BZZBFkWzdxKOfyuGpbwUWzjf0Uzk8c2299e3a89Dtqt3wgOAW",
+	"I4ql6CBdhNvDbAl7JrvQq8Je7WaIHAfx+9kvvRuyPdrFOgeh6F7OD5hDiTIVsT3c/E2svGBUwcoimyjC",
+	"5Luv5kN4U+H6neLbyku5xdFs88tVDyrIg5gxSyG6Mv7J43Nyh875ncuDO2qm7sCvcZ+cwHK5wAkzGLui",
+	"yicB4rrf8tCy+7dLr9lJF+/ZSFPbv7Q4iP71e0W8LJECsdyvwca9mXPRLfxmIfDure4x3mU78/UoST+V",
+	"wxciXYZ6kv2qqipVDYfr6PLSPPvcy7aFVWpzD1ZDPu0WeOLeOLIeHxye2tZC0mDweNvMAXbtaoVOb8Dd",
+	"WvR7ZWchSojvgcMQ55RSUZetWy8phPUeSpeeCkoYWJs6GGzi2mC8TsbXdXesMvpft3icX6E43mlNVjYI",
+	"WsEsNVqouPtjkFJxE8dgywiZLTWgLbaKjYZDsyDe+1S4QLfCtQupli3APvBfGwTKlhpGIbqvxSpEmeIU",
+	"H17FYS1LhWuXbcf7c+d7c/eX0Y3cRNd1DV3jHRT1AFJf1d4YGSKPw7hs9HEmZw7NmGeImxJacr70szg4",
+	"tE33jnoZGzGBKaD21w+LHx1U3tvXHWOaX5oXX4yfwrNtsYR1l6qfc9M67XYr7nwbNhUq2HfaUkQOyMvT",
+	"Fw8fn53Bp8MiYfCuB0C4VwL7sFrBfnQQHUZ3o3uv2z2bjc6Tl94hA5+8J8t+YWuP2E9PnKZsPjz0adqg",
+	"fjoc5pplNJqW/bB2fWwTD/0LW9r2OpuFuBqYq+GSNctwXgvlisT4cL20llIxyRvRpt2vEMXrcmRcVHZc",
+	"SgZqT5I0B2oq0/q0CRfbiFp8TVcIJwyAViWkdJ9SCagE6GgwIh3NNkIWnufZXKr6GuxqxETDL+CV7BDp",
+	"csZE4sJcuvvMu6l5llahqlemXj0B3EMNWYThE/XlO3RGhUoLTOh6ebGZ9gXH2cblHlSbLO+kh0aoxFAZ",
+	"W5UvjN1TReWiBoy5LoY7EC3LFKwhe3hSw70SBcylTGa314r9GJzQCsW9o9zb/xxJKmet2Wtfy/1X2Fl9",
+	"ESz3c0SGy0qWOZqXfYmEGV0SW8PC59lB9UhM/Um5stZnBRUZQ9p0uuzR0jWjb/C6P7obVEj057uYVksm",
+	"4TGJvzEL+hYrmJCAlH1ygvHXIykUAMPJMUmZhqhqLjBxDZqMSMIn3Kgn8SCOSNxHb1e8F/s2wFho46sh",
+	"fBtKe7lA61IaDvkkC8OwqcAce0xgtNh0XNBsCRMox2h/93f/9Hf//O/9v//7H/3nf/d3fvcnf+e7f/bv",
+	"vjGSwNv/8pd/9Lt/+qff/eGf42SrEdwW83Q7A5ij9Y5Fdtvr7sV227EL2i+IX5D9T//1d//yP24VJt9C",
+	"4+dyrf48XLp8y3w44wB2rshoKmXlPPpMAkRGLJ3DY0hhxVJDhc+uyJSVwteVc83txZ7NxjzBTV8o9EaV",
+	"Nxw3aBSqo5Z3bionXOy5Zejo0r318dGtj49Kjt0/+Oqr/soXpe/6g73Xt8sff9SUVRBusquqaU72vHlz",
+	"oZ9VRpsK1dgKuS7GO7xhqknU1hESXGzxEewSqIBIR1OfPglhurZi1YkgOCIIV9FTNjO713CnYPtwWzMY",
+	"I4C5IouMa83EEdwwttgb1GTa3/8ghipOJ/ilb7RaZycOpxJX52LTyOPjmAyZXjD0/c365LkscmoIUyM6",
+	"hwLF8TGklgK1YKd/JQimvHGBBRIFYwnYrHC2MPsT+4IFAxumVFz0ycuQxpAhi0+5gtTszZyKhCW26JM7",
+	"OY619g4O7967/8BV8zzqffuXf/Lbv/j7WGSV2WiyUvWHex92q3hXz5OaJcDa7vCS2aT5SvjO67ediiO/",
+	"Ltdv/5WSon9KF595xt617HpxSmzpqCuVDbiafrlGBXwuNdFygnpgySW5oQIIGD8zRkVgffUKoc3PcNpf",
+	"sK5376/fRHTv69ffHEZ3397a+/Jk75ev8Yu7b29/fGvvFnzzzeHbPzDsGL6tY8TvXUX+QHvsJKLYx0Pd",
+	"spOKBw9fVe9cs8qsjG1R5Ifspk7me7eu16mBdzvj+Hidft7lfVdEu6qar303fLasWK/fWUx8YR+tdyK7",
+	"zZ6xy/rSoT4ltcH4BNvLVQAGM1BvTZWINeAwtbjyq8lTnU1hzpjw18kAdk0JLX6p1mCnBDtsU8NLYVoJ",
+	"dk8plaBi+ihsIn55X7dv1u28oOEGWqvVTqVi4pl7+opJc15m76Ycw9ONt0GplPJx4E+NXJHRavnCXZRP",
+	"fttlxXZuZ7B87SZMDS8LeaOCOCiMVpBSgbU1IMUhmXHBlc6olnAkqgXftrA6bHc+3pnI6zwcUDA74cps",
+	"uSQ2SqITfSNkk1JZzRUiBDQViTomZmsaVTNhY4rJT+ul5HUjDw/175VQ2Kkn82xJKmpYhhIxfTBgRsdg",
+	"ExcDe3Iw7hWM427ROoYGPjG33CPbIHx4Kk5do/D5xLWMj/rm3wfhrOxX6fSqvJpUV00ebPNcrOM9u+e0",
+	"N8Jiz9wZrDpYrSbs3Rs0+//Ye/cmR47rTvSrZCDuDZFUNQboxzww4bhuzgypEcmZ8XRTlK1moBKoBFDs",
+	"QiZcWWgMOJwIatf2pWV5Je1qr31t+aENK1Z3r2z5OvZKCkm2P4w5Q+kvfYWNPOdkVhZQQAPoxwzHtbEW",
+	"pwtV+c7zPr8jGO+ocYYZZUmsM33TFpxwnBLdIFAo2pUIsr6eGZtnkURf3d2IQh+czt4X1LGWBPxM4RsT",
+	"SdlkniVgVjXMJ/DZ3/3803/5k6d/+KOn3/rZJQkH3pznchFWozlB7UTF0erJm9SdpT/2b48E2UeOCrlv",
+	"8j7to69Q395EDoXOzsJiV48P/1yJrGcI8/6cSbuFaj/+rJdRrK/katXMoThzotn8so011ANTTAvCSkX3",
+	"up8bzLNZM+HpACbeeTw/8IHVAiLOLZzhDPptrq6WRBOcGglQ8PN7O7jCqXk+vlrq/Lm5bP3+z8mb52xi",
+	"z92pFw/F71E+aM6g93XMrxwMuOwPeLxZruyVL5Zmy1KXSSzFnRO6ZKuX+HdYrLIrUgkMcq75deiXLeR2",
+	"WnD5QDhM7jzEHGAPOqLPJdXAaa6GwnIqsSxNtPVxnOdRoXo90c1OjyMfqTS7g++ar04WGkSPY0ylh1fq",
+	"LESMVoCnLcL95FUV+twozxZNG0RXD2+2zsKxTAXvDgwNDguoJqrH+JH0QU88nz98I6KAaVXsmhLrLHq2",
+	"l2MJ48VV88c74BFheUEJQR5nmkbNNYt7RzLObGHByU0wBDvwH0hBoE2mwpLoTbXZrIjJQiV/bKJnDjrg",
+	"IegQThH9G3BTZusCIXIJvSxiKDToLZ5fgWg1WRRu2sN8jPS3Gyj8fcuN1v5sh2w/d+OmB27w+L03A3hw",
+	"x00j7x/mAn++W5gQvWFn5UDKVo52ncE0W7GIT85JFvgECjrMFywUkkPhTgVHWJ5pXugMTiJEqkCR2MA/",
+	"6bFm3kbaVtyR9pLqSzCrQNJfSBrpd8L7ctdyGdXAhMJ2PCpv8e4DB4W2TqMLzD5AvmeAdIicl+FLLSaf",
+	"mReMvYo64cwDMxwSqV9QWxThSFzqOZS0KDLI51nV4lCNHiyEuDssQtvlRQfy00KhZHCLzNnXBNMPwDxz",
+	"6A2w4auXFT9cURRf02o3M0mIBo4lYQVa4RoDWu1fFP4jHvFulkxLI5/mfXVQwMimvtiYHi6xHyVFvRit",
+	"IwCeXCSJYhiMGbCpGqeIqRlrhgGbtflol71Gyca+q8tyO13hxrEWkfUfdsdparbXL+oWsIhjHeyhktlg",
+	"Lmc94tMV6TbUIFvtVapbtuLLMK4NyuaWVUezzb1fvpJpiRCbJO3u4thoP4kWLoUWQhers7icxWhoTh/A",
+	"WXLDcCISFF3BLPqg1CORC9Ong81uCBqwVvKKbjt7WimsXqqSU8naQ4XhGZkatX0AzqX33CNkZ0DvW8WQ",
+	"/659b1n6wV1plk9jTVjad4iYrbMDLGECfin6PkT6wukdlikWiUx0M9CE6H5SGkN9lZzomTPvpkYb4M5N",
+	"4VQEM6d6ZgeKu+v71NdJLEAE+xmkhau76wTz/vZcNO9vl4bz/vZMPO9vLw7otbj6q3JwmkUh4WDPphHT",
+	"3815vm4+u1wTi+nx0u0qrtMzGlOA9D53CwrO5jyCPXNiPWNvWcOzU6TiJUF8WEhC56wHtFqvLsBNlNVi",
+	"VEfMauRgRoY6uHypDAvbMBs9cJqdaJnhuxBW/8XPQczfqZxsxLWeqPRU2J4H9r3L437nFbtnTv6GSBBL",
+	"bHx8NKJauXi84JDGmnUgrSlTeUoJemBErlagSc6IpYQLDSLUlI1UksSyb5qur2PNPMNdO/QKd9nZgP6M",
+	"Nj0rxXVEomRfz03LvT3zFiHnQ9SEJykCRmLe6rw0CcU+vGwxcEIrqruWGHUGowPJ7gYuXu4XClzfArzg",
+	"Jr/YV2N9Ie8UUer9hffmMln8pbN3OZflpqc6E8M2Xz9Na9Yp2qqjfLfgeelP779a8uy1RVkDHpznezzO",
+	"FhfNzxTYkVncs2WJIR30hMfAUG6yRjHKyRk3dhqnWTfeU2mE9frP7+pB+Fd3bA77gdluCzCn4+7+GNXl",
+	"mUBBpCeQimqIjL25YADl3o+on0i2/+AuOxZThmlU7n0s1oxRx5aeawEQruHr+wd3b7X33z38Uvs1LCo9",
+	"Ss06gGpE9ZhPRMo41mLRGU8hexUOLDBdM/58soMsG4GbRfBUpG+VlbzedwMttAMfzDekhS5X4pDGq+OY",
+	"ai3Ri5aWhg/uH3gwg/hjaOYNScumBfw6z71KjvVQt22HuWQ7is08npgNjKl6cHEob7918M4B492uGGU6",
+	"j9dRZuG+dHj4IGA6U6nIk9s41ig0/3ygdNZPxcHvvI2chFDztI0lJ53UbMFopIGZ5mjXwZG05SWHgc96",
+	"IfScaioeySP52mt35IlI1EjUX3uN3QHm9OWD+/csKBNl3qHjSNCrLRY+PgLSc4RhqEeWAB3VWkc1jQAe",
+	"R7XgCMjRUa1Vr9efhHW2T/iwrlmzCEeSDNBGtTaNhoFNQNXmdIok0i1MMwzh6zra9ynHW2dgtDfnGeY/",
+	"SlU/5UOgAp2US1isuvc1thhSwD6sJjxyQQ+TVMl+nf3O2CwGxLuIrFAI1PAFdIhFSmCQRCS6CQSTpQKn",
+	"aPpX2C2tDY3XZTmOhBolmBBwaxBLM1mVsjuyn8R6AHdwHw7Olo3cwZTIMHc5hCyOhMziXkyaA/1kxq4y",
+	"iJMFHWGqxmDbhUi3HHGrTvtNW80TrViXp1Bm3VBPVC4GgkciPZKMhV/dIrly625UKFVJuF5Y6pWyIgu4",
+	"XmyvsQPeF11ADHeEWrLwocjS6dZ+LxNpSEfzIP5Q2DLyOLHXXqN8Uwb44VBO05ZYZe/Er9/Ewk/mN/gO",
+	"Cwn5r103r9W9NsyEzbjMMGPJ9uzgkJhm7Ooueyt+nY1AgDO/1Nk+04maoD2Y9UWm2W6j4TamninVNi/Y",
+	"FFYASfDHsBc0Gg2EXSIp0aXPulcaDTYUww5Ukc3L6+5ub9O5BceWadhIjDYZ1U1KCp3l/e1ss0SciESz",
+	"SIhRXiTO/r6NA6IsYbPvKuNJnRJ78cZir149W7qZNAH33OUJw/y8XaA9fVtxcGGbpbOC7GuvscOco1Bp",
+	"CzGzZ+ajjopihATxPsdCrFiC9Y1xCtIzvQiHywxoPGKZOpLe5hKFkWb/2O72jeL2DcfdQVhnt5TOkqk9",
+	"fRpn4/QHfixYNk6lpmpWKLg7SxwGl0IQYf1IzjZlfoRw0wCXxwj7VEPXPKKJmvXAAxgUyo84JJQ4Jfdd",
+	"8fc8dDU4krYGacAy3teBn2RgnpFbK18TaBGL8UPS0LiDFWgdAzM3oODYRK+9WWgEmxxwaY6Cd5OOZC82",
+	"N35nG5cJ9yaW/QAvkOMxSDTg8hmaEfcKqz+7xOARQbocO452WyR8KiKiw3C6JgpiJ3AHoQfcgQhfbbHd",
+	"R4/sDwHGFYgI7nxRm6NPM+WKuFuD/wlP4uhIdlMBJJknM+1IkU1UeuyLXHsNGIMtJozpYT06wUriBdhu",
+	"eKTnJt0sbQdu2IS7e4bnOwKFPLg3TtxOFQ6v6vWMxMMoXthsHy0XXdN4GOOSg4QSUaUMWM1bqeAZKO70",
+	"lHXEVIGym5jPLEm8kcedkEc+hN/rFDyS40zgZ1wfSeLR8MBcwNyoBQXnTa80EsykN+p0UX0GMxn2V2eH",
+	"gD+Z3xUCo3NZ+NAPJOEbYneXKF+LNRtAET2gnCY+wKJj+d9Q+wZfwE9s1XAocgvbQ86iuTcswEAq+rHO",
+	"RIoe/KEWiWFHHWcfMR/il1iAPP/byOx5z/mVhwnT03KqALT9QX68W2zbvE1zsuTCNgxUw3aamznAYep6",
+	"m+9O58TBQk/Eqb2o2L2ZQYvWkmR/ewIPATfH8gaUQliYmacjnkKW4ivv7dxi8B4DT/Gj7FUS+Z2X29yV",
+	"YzHy0khBPjZXBM1SqUASHtMrKF33jmQuOnvaji15b20+tuYQiLaxBCKAmCqaxX1pbo6VZTJOxeOxDoqZ",
+	"2L7TTS2M+SuNV6lwSl7h3AxTo/lJRh5uH3ul+SpxHvcyVpoz04SgF6A2EkKoYu2Kh72y/aohrxSp9crO",
+	"q0Bt7RAw9gqSz8jrTfFWPtXvcknxcIwXMNitVBgDSZdHMsdRf2UXMNnzIjCuso1hOFNNuCDwJGBjmQit",
+	"rTbr8NvjjL1iw8jM5Q5fxZCvLM7AngEal+fmatUa9Wa9AfYDUOO24Mqjhq2iabszzRB8Yvf63rWroIlj",
+	"qZzmntHr1EhIPoprrdpOvVHfqYFqP4DPrQoJt/sKT0SabVHEGeYI9wXYKJy2cDcyA4x1tm/efehepaB6",
+	"gdnUC6pE5a9cMU0AfQZgjVNetm6U9wEuHYxbMLjtRsPWXKdwQz4aJXRzr3ygUbNG89OpWOj+fAqeMtCN",
+	"izrxfSnYiHKx8+V6EtR2G81FHbmRX3lX8nE2UGn8oYjwo53TP3pDpZ04igR4AHa3t0//4i5eZXz/xunv",
+	"Hyr1Dpdgq9zDhT2t/Uykkif4wc5K87bmKzQYjYdDnk7pQOULCQTGbIcRCMXE3FVbGNGQcUAmhp9r7+dX",
+	"giPgJkRM8qjNkwSR+ZXOyoxPtjO45MoqzobPmZZNf8CDMIbT1WdMx4n4grYxq7b4UmgvOpIo3j2WapKI",
+	"qG+rvqJSTlZyrZITx61Dn9eELeSGBSknYNkgVeP+wOPbnekMj6JYws5YGyFYs2w6Emxn+9rVa0DUcU6k",
+	"ObsSpbFG0cPwb5DfbEd+aVLGEyVFi2qt5ctG9bldSBG6S0i0pYGChALSrbIQATFGAKWa/ACu0hmaBWCg",
+	"Qy55X6QAY0SGEBKP+bHQZPs6GjcaO91xmsA/BNKxbaRgOgyM7DgwxHjfaxE8FSDX8SShE0ZgYHEqQHZl",
+	"3AYjmVUxewe8FBfQ2lbsHub8WEjCQCrSSRAyRYGyrE0o70ZiOFKZkN0pGOred/Gar6tougL5Izs5xQ7l",
+	"q2H+Bm0ZfiCCxOmCvA4GS6Z3uqkw984oHrVW8XtnWpx5Ok4TMnG2rlzxf6vTUFo3Gjd2gAKg+agwEnt4",
+	"zE3W4CUXQx4n5qr7TrFabvmmsfk3Ih8bbgjmnVORTGh63DQPtmvvA3XfgEVY7+STojeDfLgbsKk5+CzI",
+	"jbdumPWXxQ+iqm03tne2mttbjeZhs9FqmP//e6YNKHTVkuMkwXo+sey3odyifTjguj1zOMjtWr7sef5U",
+	"7cNB+TZYGgIDbhYjphYNFM4UjmhmF9/35KSm74uyJtzapvu7mP0fepQQGfgK7PIdnvRUOrQs/3LkhMYK",
+	"fP+Wkr0kRgfbbnNnJUHhbZ5iZM9uc2+ViejxCAOx3xFRzF9GEWY/Qkc58UcnwqwotGCYy/umzaUy+ZXH",
+	"3vV5gpJNIjKxVMahKAEjvZANNE+Cwc+j+hzzug0/zDKvMsK2fMluK0SHuLQjv3v6F/dU9oYay2izO/KS",
+	"nVzc6PM4vEG5uvimyFY5RhV/fHn54wt69V+ym/ymyM5yjYuK81paij0V9xRoKCMbtDpTjB68bbkPGtx8",
+	"ieAnQjOjm+qMT9lYOoDnsHCzQmcHVTKZGo00HKdJSIY3JX1ck4GgsJKB0hlBAtjw1DjDgLg8Bj7wwPoZ",
+	"0B4zIOqkoPbqLE4S8vzzjFED88zzXbiz81RvU8WtRFEq3POdzRUZDDCu1JiKTL/AasyFy3SV3rMhz7lF",
+	"VPPiVJ8x0cBTXBHw2kvihhgnYi0XBMy9cj+cyf2ANl5Yygt0OxgVfIKxMhT/IzG1wQay5SEn5DFIlDrG",
+	"sADPlg/+iTx5xrUCoslAJBhGEPZU6pwU6IqI9ZHM7dcEcIHG/Mz7kF5xH9sgfzNkGoENkdJjjPrK0Uvc",
+	"YGKNTgdwdnyEyB8fuQ8+8t78iGWDVOiBSswbWG5Ss4+O5EdbW1tz/2caCyc8ztpZPBShaYm8FR+BOV4l",
+	"kdm9aOwAEGxoT6JkX6RmEDgxFA1b5B7PIDaDnCkQbRawcKhknKk0lv06dDnhqQT5wq0rDqWbxlnc5Unu",
+	"FTILCT+JoUj7Qnan+W8f5f4dN3aYFniF25EYZQPzFvwJvm0b9fKRXwwX4n/GwsGO3CxGyPAkyeMXAoyO",
+	"zACE1HyU8AzWApv6KO8BBmLkqHEq2inPYIl5kgTzg1apddt/ZLqemM7QH06xiGYpJ7GM1CRgnCWGf6ZM",
+	"D8zAsYD8TcYz8PRDnNBwrClHBFrJU1e4rdFrpgqefS+IzYwfwlgC+5P1XkFETwEMAgOCKH7lIzuUVA1Z",
+	"g2WKNc1EMKBodrKBmyos0EippD2WEFURmRUyD8xCzRw8V2zEkR/bDnyKoQ70LWAfLjwbVNhbxwmEjnyU",
+	"Lz2XeXLTgEfoz6PVjyD/v2cOjb3oIwUYQPmNuGnDzKE9d5VziyEdHjM814lpyd2k/BLOLFOHJ1x2RTtR",
+	"k8KQzazpNyAUEAXaEYmawFsIF+DfzzBRE3v7wiJ8ysLObWxLO0vVuJOIuRF047Q7jjPWSQU/RnewGgnp",
+	"bUVpu4Seo9sQomPG42+GC6lBD2GXJ0mHd811hWBoETGu2dAcXRdOX3ZbJO2jVIz6M5fffrFoaFGsj+1i",
+	"G+2XLkxix6aHGOiMBz/WrJcKilDuxeZsQjZNnicHMUNjLXTLrvkojU94JgrR/YbWfenuweH9h7/bvn33",
+	"YbjgZuGi4tbwNAPi76+he6gdXVI91hMTkZpzrAOWKXOeY9lNxhBjQ/lk7kP2EbxY7GsiOgOljtukG5qe",
+	"nLj60YzsmlmMqqI3Gu5OKnrgzzY7Ws5QvH6P5L7H1VRKG+vcyInoZWD2iGdQTQfxaCQivHzegCB2yTwr",
+	"RIw3GtaTnYcQn+KKHkMe/nN0Q3uBz0Xfr28C4F1IdSP93HF7o5wbzlxr1SzH9ZRxM5fm+0HNrXut1dxu",
+	"PMGKQxYv1u+Smi9QVq8LIjdUPZGUfULEvFYr9LPTaKxtghkn4vn4ka0Vwl9xerKKvUVSdjJmW3tSJmSc",
+	"rbZlZFKByErzVouV7ycOqxhxU2vtXDWzmhFTa62r5uE4QWjr7cKuYTuww10RWTwvfOptI1lnVjDm5Paa",
+	"oIZXOx+HaeU8rDhwQE6x4IwTUTmhK2OMc0JLT5U9RxPMlcd0sZZ6ne9CdBXyo1TkoVIuNwCkmgxYuMv/",
+	"gWB/n+tZFknO6TxFDQq8G1lqub96TFCGL52v+iV1PZ/hyJ7mc158FCo+WvHRUj5a3f1Lc1ZvcPHP4qUe",
+	"J+I8PdTkWBbDUQa5kphO6vQ0x8UIzQe0ZKwBRMbFJeY0gkIKGGXraE/NM5y0ziDNGEBo8rDrvsAqbH3F",
+	"lKR8v1SwD8ZRP0c9kGJCebJ19h7l3sCAY83svbbVbcFUHVkTFpb9Nt/bsHnKu8Ox3ZyJovdjpV2cvbVA",
+	"TgYKYPlddDzYtNd3zZuBl7vl/aTjpRl91o2vM56IcLk3f5yjJG+m+/Z6BQXU8QDwR8MVwS0ovDVLbgu0",
+	"dNvSUoBSykmw97339MZmeurzCBOouGulpVYxBpVaizEGgWVOhksST70AbdePNZh3uTvGBgmysgvgJUGO",
+	"dAgYQobJ2bQg9tCpwLlaDFFs4GilZO56ovrtiE91CfdxIQ4l4Q2zA0ymthtQr2MYEGAOAyjQ749FOs2p",
+	"GgGqr3XZbY3hJ8Gy3i0sN+1KWeeWAPq9z6HLOiCrZhnS7CojQJpePgT72xrTfxs+ebJCtMglhpYsZ6YE",
+	"ePq1xzU/MxGYBrKRwuPO1D028wUsxWtBzpEpbG+eJRO2E0DNwcmEPxdzp725yL3ZiDrgm2NwERVbA771",
+	"vuHwUWHERoJczg1XY/pGvmyriWy7WVOwYCqGPD3Ox4s321vK5Vzd0IZTBmhrHJi5kOMBwyXcyudkUQ91",
+	"izLxQfY1syKv7rXdbabZK7n76WqjwfSrRY8FCCckIl7b3a7vmDUtINyek4CwTiwT0eAqmOnswUxnjmNa",
+	"wCCvPLak4ckVj3YgHO46+jgcjrsRKuSlEVN3XQU3UB4xHxvBJWbyqdk+uWD9/OshVBfgU8YpO8tcX8TX",
+	"8hADIYB8nu/u5+3AQM+k9lnK4elk9lENfOoDBMtJBesIo2R3B0YMjGrr6mr7xdlflsZWsZaKtSxlLecR",
+	"0r5cxYRDVemYlY65mes0p1S5UunAIc4eyz6OEO23VLO8w7sDa+Qsgn+4GC9E6ZoGCKBlY74C4GCBxZ0K",
+	"bBBr4GCyglmwq8CCYwWe5gzodj4mCgKU5aV6oN4n70KEFcUk4XhbYMgd8kgAvBPYVhHrg5gl2o4nFlME",
+	"ErsOlOkDwoc/UJ0ccKQv9JEcupjOOYy+OA/BIqM82aTJr6yOJLiKefEzW1aAXq4TUiOG+86r4EzzqWYD",
+	"NYHoLpsAptLIJqBRPHMoZBZn05C5f0I9wkLYMrxHuxkGLKT9hH/ijpp/4maaf5ntDCk20VaJJCDkQgwo",
+	"RU6GEDk9W1CyGKpozotp2p4I8286E65iVLFH/NBPiWq7j6nDItSMRRgrhqvyUUwLkmPp2zeLAz4WUzc9",
+	"2BX7TZdnog9gd/a7fCXoGNuxh5RRFdreQcYwh9tMmP6iE146X3hlfkGLxECroUDIVU+yoQbMmW1/oDol",
+	"beTH3DVALBtcPpmC2IeZwEjbDoqqEZ+6etAQGOkF3A+HZn2SWAomHiGhDliUYqsqZVivwvVAhSLx5EJj",
+	"YSsfmCsjSf1YjxXXgqVcgh/so5IQQ7BTAZlbxUxl7yT4pKiAW52F3SRuhRS2DXsdO/w0S3a82RYKmdU+",
+	"4HKRsYl3M6gJl4sbHvR5s7F5qYYFRig7O2uFckVPgUwURu2K2JeN271fOvC9ix23oOFahxlQv+LgQW3Z",
+	"ai4dfdsDQ5+dwfblLP3iU4HpnitKoeZw7+M3p/UOVzPW4DMyNxByLRYMo5eqYbkZdEnVsFP6p4B/N4YF",
+	"XWdqo44/j6ZPWiWSQWoB0QRHNuDPNhYDqdmqQwD9Bg5YqzypXs+Wgl6kaOHaF7+Ss1VdUG+j++1RAe/O",
+	"FK5XVGs1rxVrtdYazS+9+eW9w523rtcKJVdrzRvb9UZ9u36tdhEmPXMN1jHp0ZmsbHpntOmZMxnrzLDc",
+	"E5EHiCyw8ZEktYGVL0/SX5J0e8u+9LlPuaWZrHuiYfLVkT7Tkc4hLRccYrfQCw9xId22LOeFtvf5Zryc",
+	"qLhbinNYa9FvjiV/xfyJGUZgcc7SaRsxKSG5JdhbB+mDJv+8kkzc3BzGeK31tfdXC99ZeTmCmo77kmeQ",
+	"rOrmRmbV9UJkzsYY3WIvt1PS5O3hr3I3KgNkDiDYddRqNRK40OBoP7vymP41k7ZRljyRk8oK5u/lhfmz",
+	"RjqwHzkMZ7JwpqKHxUHWPoGLEzGWH6uK01wup6myGy4Pim9dap4LtGuJqnQc7kHV0POD31szEt/SlUsJ",
+	"xvdpyqZCubvMM6H281ccBOW1pe7nEzJfUcLPvcxdRQm88Gh35yen2/JcC4MD9r3y21gM1yEfQTVuoMHo",
+	"586LapcY7FxHn3+LHc5zLYudm31lsjubyS4vJ7fIZueWejWj3expd+X9JlLb8nC51xvcekoL+wvUBYaa",
+	"cjaZ0b2nxYlIeeKVWkQYNNMYligmAC4IRLHddqYYTjARcX+QlQggZFYk/JrnalYcJTyWp0LoEFffv/XO",
+	"HdhRnJmIFn/YifszAkTt1j2zndTU6/A7tlNr7awjGmE3l22QLFmVzcUjWMgNsu9ouc4q8dgVXFHioXNa",
+	"WRkrASa3MjritSLRPl18ufI4v2SrmBrdCCpT40tsarQInSubGlc7hktsjUvPVcVEzoGJVAbESzQgrkuo",
+	"N7UgYj/nW75jXfuhVWovxX7o0YlNpW97Fz0puuyqbq8vHl+u5bCia5U5sJKmz2YOPEeBGivXLw++sy/N",
+	"0fmyIF/vgq96jwwjeLECfVe9/7Aw61kGaS0r4eayLYm48KwzReN2HBXuD21L6fXR484wxoxsK++MS4yJ",
+	"B5lKBZZ7dr2pFBC66+wNlTIumXgUa0gEc2lxPU/O4anIgbqLAg6Boo1N44ngqQcAd0jpTsVS3mzIY5nx",
+	"WCLyPA0I09HD/JKGmHVEoG70Kck7O/PyjjmMdXi5bfPM5oWeB2OfZmwu8uDU4T7OEkGXxR5QpTXMINka",
+	"8jjBpToWYkRDB4OxZ3u0NO9rj6kgGMXHQ4O1Vq25c6PRgP9p5IWca63auFl78n5+vztzRk2vYZ5ladxB",
+	"J+bjWhfj7p/91d8//elfe7naX7n7wBxwGkUtiX+b5l/vQpYG0dRnf/Wfnv7lXxbHsk1jgSEvGkUUy37G",
+	"k+M2NfShWT3NZS3vEx7NdJsvxHWzENdLFsIIUd0Bz9pqJCQ8VPuv32pu78Cw1hChcLTPIWa0bzo4B4dw",
+	"X0SnSYB5bl6R/ldCYCUEbmBSVQ5+s5uT2bVY2RJR8Mpjuucr2VXhmwr9+vNlJrWbtuaRWWYHXXYOzlPW",
+	"PlXXppFUB+vSbYcbnapgoQ0RdMsRz7yCqFYAmZUQVuXW72qR3r2NuuZ5qq7vlxBTZ9Faqljbt16CIBmA",
+	"l1hPFbazr4Jkzqja0kIuCZKxS71ZkAzoA1aK7YhEyb5GbG1hoWJyVRGKVOmMDXnWBQTvMIp50h6lohc/",
+	"CuvswAXK0KAAMw3rd3GGrwVMj7sDxjX7YtOIO1+8BmquZGEq+gBWEYluHAnd8rEvThsZfmvhBvCjgIlE",
+	"i7JPsA4gflNnd3t53145rYDFGeuIrhoKbVVraAJUa/A18AyL2rnGPIQDnC20jghzoIgWhgK6uIBqnTRN",
+	"Nx/6emHMEDTwfGOGulzyiM8oqHaBjIbZaGzXgpp3QszDnCTfwu/NEPp4Gm/twx0wR2tJu7fuzbV6/Wre",
+	"7Kc/+/unf/nPteBc4q+x30sPMpqd7SpukxVWJF/oe0vW55Ljru0Sr+powZNfRSFVKrMXhWTJ4YpccYnT",
+	"hL678ji/hStpy3YEVRTSy6xeI99eIwpppWO4TPtedq4qLnMZXKYyNVymqWFNSr5xmBL0c75hSnd7ripS",
+	"QS/Kqw72YmzJqhuBr7tAmcJMpMNYCkKoDoyahIXITau0OhsERCHduqSAqJxkXXxCJRU7WpcQXHJcVEVp",
+	"P9/yfOUz+xwETp2XDkCQtlt6uNzEexvfu4WkYbWaOjMQyjm4ZB73dbmBVw8GSoo34iQTae3zGKdV3IR1",
+	"bNSzW1EJe5ds257dgIUm7rmdOkWZKjd1m72faQlDtjQbefFRXEYFm3jABmoiTkTqW6NjzSZpnGVCeuVC",
+	"zDeLhacZoOw6dh3W2bs2vKsQui4kVM7sTBl60yCwzJqubRsLrMPFO/HcjMSFN2vPfvTffvWv/+nTf/7X",
+	"z777w2effOfTX/zos7/4g2ff+9On3/i+jUpq4+qWBSc52HAr8QUb0YfnmS1KBwBi4ldblFWkRIBzDWqx",
+	"bmtokpAzlq/nCuJg+ZqfQS6c3YjVxMOZC1uZfSupb2rDcYFgzlJ0VJZ9Ar4xI1kmGF55vFIQ1RwlrmKp",
+	"PjfG3lnSs7k8ssi4u9LpqBjQi8eAqpt4eRbh87uG60rB52ka3rfmWWcK5r2e6GZsMhDgRCrjZROujSKQ",
+	"3WRjLWy+g8iYIyTA7cwYFtliSyjMOQnyT//yr5/91Q82vX3PLy21IoIvvRS+LtmspPCz2l7Pi0afKnFf",
+	"AQK4fn3YmdKwRVL50LRZyWKVLFbJYovjrJJETeZvOssU60CZwIwp2RVsqFJxftdfnMBHC4tdws8gBOGN",
+	"VqluHckjueXK/9VJAgtbjLtCjUauspIZvSwjkdYTNWlPeCpj2c9rKcJTPYmz7gAa6SY8HrJMqWPGGRVP",
+	"NMugMEZ5Aim5roBtof1UQH4wNBOl8YmQtsBiV42TCMRCMPxyGbGO6HNpGjZf1dldqllJ5ffMYgdUvzpv",
+	"nsrthTO92sctv6aj+Y/GKAN8HWoT1rGkryt0WLf1g82gbf1CHJpKGdQ2piKYWAHYDBKEYrJnYyNe+1C2",
+	"2Nau9NrkHYzJttjPXdODTKbmeEHF7myQqnF/kNfhlCLBhl2Zw/ow1hoXGKEbu3wo4HhgHVGpmHsXTf80",
+	"+imbiFQwcyJHmc3HzgZCsqE6EZHZBQzAyLua6dkWSzQLlz+lwonFh7aEIm1HDjKphoJFfKpxMLZF03kv",
+	"ToR2dRgDqLHK8lqMdhNL0VrxkqzknMTrtkq9O3jz8ooJ2hHZC6xStrTYoS1HfUFlGj9vPlI4Auu4Ronu",
+	"Vrk7Z/JvurvIE1rRCyixRjWHF/LIQ5/EKCnw7mCWDhAbl5zjCBR7z1A+niRExIeAXWGGmBji4yXF2ILH",
+	"wAFchV1bBznMqwjj7LAc8mQgZGD+NxW2AVsOGQkvlErMqyZj8owjh+YNIoTl8NQP7ERe6NS7VctNdqYA",
+	"M9Hcvtps4P8LajR9r6S/XR3vERyxdsSnBbG+FtRozWcE/p3DRqPVdIrEcK49UCrgCNiosoSXdzBKeNeQ",
+	"THs0L6BypNvjdajaKD8YFWU7E2UDY6W5y+aCG+JSJGy2ULtAH93U0A+P2LkruwG580uJb1mVdHmY1j3v",
+	"k0P3xQWy27IOTzun+0nC/LmxfG7VWT3TWV2wqvlx9F9YHmS+4mm88rgTf9g2cuOTdWqmlR2bymP8efIY",
+	"lx619U7aQm9VCWSCPWUbYya8Hn94aL5fRamZqww1LiG3D8bZwlO8aSpAL5axHpTAcZHR9D/88OkP/vk3",
+	"v/zmp7/4xdNvfP9/e2z4kRnlk2d//N9/9f1vPv2Hbz775NtQah43HFGuDu40G41dszdxBnW6/+3jb3vf",
+	"/tvH33n603+ib9fILiib/bnHnJ1lKMsNrUZeE1F+dKug/MoxtFF4lkAZsZQgIpJhZ6xjKbRmhoIxJUsr",
+	"Ia1BMOd4szoR6UksJgs143fnYRX7NO5e3B+nwgblxi44GBVd+yvozRkbKp2xXQoC1kwlUUCFZaByjIxM",
+	"N/a9ZsO+WGfhm3cOWXHQOksFH4ZknAXd26jLKEWjyXpe6X1TZPftZC9AF13mGPJ9Wk7tjGW/DUZdbR+q",
+	"JBI6a094nLVp+rXWdn0vqKVWfO/xGFTLRn0XbXrN7YZ5QRk+02zeqG+bE4arad6XKmsbsWwK5jv61438",
+	"nbb3wtceW5YJ2Q7sGkITwexrOk7IlgkfonsOPWbXgNOBguMPcceszkjIyExUmhPW3M4fQJG7WmsnqI1S",
+	"ZU5pLPu11m4jcFqumVqj0XhyNhXYbvlpNJ1Oa6VGnCkOaY4qxJoN1bDo7D5NsZ3FxZqjWeSq2fpQDTux",
+	"2HInrzyhATi2SE9EilFFMCgsOiWSHnlUwCvHGRZdNPQr1l78UKyZ5j3wX3V5khgyBVU24mEJnXmIozuE",
+	"UV0Aockvw0PrsmLbDNcCzQx16JZ+a0N+V621fbZ7RH2tDvPpBoBjqi7WxheLlh5MzWijngDfTATXgqVc",
+	"MkP9V79fC2UBLOu21Er0EF9ZxU2GrV185t7irgHRCvxhy5xgjp+t2vH+aHQ3+ny6uGD71jEG05GozCSX",
+	"a43DZV/oB6Nd2QzJDj5micg0xHpAlEMkkhhIjL2mX9CMmIXziIEGkin4dwFhwfDPIuZbxoBiEWjbkSwA",
+	"wgy4ZlLRMFQPAkHURNbZO7ZDixuDr1BTfWUR6sAVF1mdoX4kj+T+UMm+c9jRL1a/cDmGfQiQ0hkLtUqz",
+	"EDSTsRZRnd3h3QEmJZrRYG0UFsUncSQiIytAt+Oh9dThC2ZljiT24bDrQZaGMb3HY/DCu3XsKYgOgvzF",
+	"cZoKmXmFNIVR7XDCsWY8ikQU2OgbpmCHBMRcmM9dkwD73hE9m+aDcs6R5FJPYAUUYuXF0ileiHUBzgY2",
+	"NMpaSUAE5kcCsXi+2HlGyrIZ66dV3aRFaVMkwpCnx8JswCKd5UlQyybAIdJIn9r6PDjFTH8nInVK+GyX",
+	"qTInKW03a5tVKYKdeGFKeK6L0LF8oeDMQ4vNJatmLmytZbTDjGdjXWvV4ONNqx6dVRjG/VgtHBMmWGVk",
+	"Via/HIgvJcq6Cj8/RVq/8theoBnfWfFAzjEjLBiiKF1myGNpfsY2W7lhDpgKHzqOb7Fi7e8egS7CyM4w",
+	"abbfy0Q64WmkPYA4la5YsRLiHDvCcsF5pRudS5ZjVc7Az40zcJOrsDhVdNkBqLjhC8YNq5t2eemh61yz",
+	"DbEC4Rg814KmqD5dCnpfTmg2VW1Ur1dE7XNXudeDLSypdmof7ayrO7wg9U0rWvnSaQ5VdMELn3Z6LtqG",
+	"51MuDRPYB8sX1pUEmso9kC4qDGG9/I7+58ZGsthLXuZRezvW2QH1v4rnwfaTF5mgu7/AA2B/XO0K40gO",
+	"8KPPpRcAZ7COG8DufuXEO5NZ3xmmF+a34DJvWKJGJYlR4vlohEmQ/Vhn4IHl40wNeRZ3eZJMASyZFxV0",
+	"B5kXmxmf8ARC0xNzaDV5wx0ix4CPRkJamcvmmoW/PxZjUbedtsfyWKqJbNOUoGKM6vXAIh33WLMRNBoN",
+	"M1TNBvxE+KPNBmKoRXIi9CLkvgPr0HuepukuOdY9+YzyXCF1zkhEkBrYqg2ybAQwqUEtz5Kl/DovmRY/",
+	"c2TpAUkxy4zJWTwU7Q+xUum+jvmVA0P0BzyG00c1TL0B2u1tDzUE6JgBwCZD+IRIMU9lr9F44oZxaMvM",
+	"MiXJsiOS3kKj+pP1yOglG7V5lonhyEx3u7G3HdT4iUiNgGk7gnXZhY1xe4mxWTbqrlXDjewq2Yv7tdbj",
+	"J/BvPTaCl313FQyC+Z2ItY3EwujkWLfxktoHdJz4aAT1c7kWeZgY9ly+mQH8NVDj1JX5FWkbY10KT5TM",
+	"Bi7vyD+q1Lp/VvHRaYcEEpocTVy6Ikq2xxIKO9daNQwPgxPgUqu0EHJpC1r0h0JmbR1/KPKP5k8pPM2W",
+	"NxX3pWuiXIMg2b+dAtpDo37jxrL7GNQylfGEECe2GzvNlTElIKYb9rK52whquI/NbcjNhR1sBDXaOtPu",
+	"k/MDKbd3dDV1hcIsKk9HpX44T4cLvVlJxDlN+7jy2F3npd6OfSvWuIADQCYG/A1ufSCsy6WRZ3K3wk0j",
+	"zUAEAN50likWpiIzPClksdSZ4At9D04mqSobvbzeCv9YrVLYaKXTvtidsfRMVYJQJQhVgtCLLghVTq7L",
+	"c3KtJ2xs6ObCo3C+fq59F+nn7C9gXNCsl6ohlhTmOkNQrTrbl8h48gQF/BytrESv1/aeWcCry3CfeYzt",
+	"wvxnOlETkS42f+wBr/EoxJOgNpbAOGbSaEuYCbCGta0dl+qGq1h8xeIrFv/v2dZR+WZfeN/sxdlHrjii",
+	"/vhMEk65s2mI4gkingEl0jbrO9WZEzO6WXzCs6Jg0nJCjXQUFEUPkCqkAnRUI31IsMVY8FCeJGqiPYx4",
+	"kE8mAAk65MfC74NJ0edZfGIrTW1vl7iSoJXXaZWeqy+pq9JUdHFt/TwEGGGttbXdMK0PeXpsWCKupvUD",
+	"kaSI+QxqxMaj0jbII+VaieWJiruCNRu72+u4bWi9cPEuS5Tx/Grbhi10zB3CyxDMznBVAOhrVqyII5/n",
+	"nyoFLFjBM/Get0XUF+mdVQqCJvAqE1U10Ir9bMx+DoFOYPg9UJ4C7QSsjwtkTHiEN4kkcjEIWggKINKA",
+	"oVzIVQTdGD+Jy2IIIB4Hx/ACI1+uQzlWDePxiEdcZfU+FzxIa6nxLtkXnIxz1sCgTcW8kmtLQLuLsADA",
+	"OUHvXITtgib3uKaFNupdO44SQWq8rrV2rxsVlX4a8keg8Otaq3n1+hMH3QoN9TI0DmiI4kUAWGdjEGJE",
+	"v0EkTt++aFp3MKjtSRwZfRPUUrMlnUToEWK3At9XMs4UwF63Hi/VigHYp5vGEIiVmzOumpnDb2Io0r4R",
+	"KfMfm9fdrySI5L/tQJwOBF6BlJ/GKo2zKSxIEURo5yoKf+XBWQ4OD2k0Qv20cem8UZoDPdTe3raHSmft",
+	"PNEW97Dwow9NVfZ7IaQbf/em4Rq+7j0uNrnn/VJsrInSVzRORNSGRPTCyjkTip6bRvPq7I/FPud/n+n5",
+	"6pOz2iLwap0KRGevYBWXeSbPQZLk4Nsukz+GumFdsQn+uAN+LO7ZQaGTtQqixdoNyGjNcJ4trBFl+PeM",
+	"vutg0wDSIP/4WIwyCPyUCLKeW+6NoIXOAUO7XFEHphJEEZdiwkCdnJekHoyLXGBT/VdnPD3hc/rvKpTt",
+	"aqOxnh0eh3u5+mvFzip2VrGzNdnZi2rXqKwOZzN665xjrMZXlxgX8LMrj21RjSerKCy36OWLyROvSMly",
+	"UnImSmK3rhKMLw3O0wnGBAPm6tecl6C8ltHCHoBTAdZLL/vG8imC3xbCTZYJFzuNGZGUR1GMJY4epGao",
+	"WSycmDLkj/yHtupW4Zmrr6WwYtelZXJX1OyFo2aVXPRyy0WzhPYc5KSMZ7HO4u7i9O1b6M93Re3QDOCK",
+	"iyHsbKbUMWSPmuFpkUIEYUrppPhnT6VMgOUBXTaBhasPyNgduPQLRLRPmRpnXTUU9SM5ixovHvFu5oMt",
+	"B2w8sgBTEBAJg62zfTZSscygsiiYV5SzZ1iESZxWi3GYCzKvWDPEms5EdCQJRnEYRxLgH80CYMYIFFoD",
+	"UEsMevA+Y0rCakR8SlXZzI/drhAR/gj4/uJRVseCq++gyg/TA5OMWbBtqBIVMND64cmNHXoE5aNgUU9E",
+	"WmcP0Xkw5FDwk2vYnZv4loedPxUcgDG9/mA3TfM89eC73j28VWe34Wv/cSGxNzcI1J01IKyzsJeqYQgN",
+	"h5lCMM1JHAlJtTjHScJ0JkY4jn3JEJMSIktdOQDMAobN0y30icB5S9Fshbk7PTGB5B04YBAWEkLsnxnE",
+	"UKWijT+FWDfPnNmhOTBmQInoZeaAwRgeiLQrZBYntP6hHCdJyOIekwpPxYRrNhRcj1Nb3TSPerVj5sxw",
+	"tYG5DGwQ9weIP1rqroTYkzlIdJ7ldRIO3M1kHdGPZW6Vo7C2PIMpK0CSl6F2PhQ8yhs8DSnBXDboE4Df",
+	"aNNh3aEKDIkFfgRFoxDSOY+jYA7E0iI7hidBWEbEM7FlDtMqpU3NQIXZCm+IN5lUE7NzWPXQbvOCgWVF",
+	"bOfNh5FAJVQ8p3BoFyJKiFGhS1vHvIURjUFNyPHQ0GwKawzs84hPDXEvjsYQe/PB1glPTQ9A7Q8yMXrH",
+	"fm3++BK2YP5527RSMof9OTKNi6rFzQJN76F9ORuYo7HqKnemhSnbGea433nhEhdcUAD4gSoWhhWsuAKv",
+	"T2+5tl+f3nKtvz514eWvTwlU+BA7eH1633axCDvcVQH1Ucvr7BZPktJCKLuNHVhOboPyJRjKLx7knPB+",
+	"zYblQCfhsZiGUAZbChFpFnam4aLhHIvpRZX+nb86QDstDVcsFdk4lXMIzfAW1Ve2PvCyoQP9L79h2w1Q",
+	"qeKhOX52HvSXG2ssM9EXae3JhZQlBUJoSWdza6dx2LzqgVrlLAsjremfX3sMO2KD7pEpwmMvlG2utS6X",
+	"XZFAwZXtoAYJIubfze0dMyCE9YYHzUYzqEVj5Bft0V6j1mrUr+9u+w9v7NVaO/XG7k7h4Y1a63r96o3A",
+	"VXa5btaMKp+6ai9NUrDHUJ4mV5wgknsvqDmRCQu7UEy5EZOgcE0jqI2lP95tchPQSJvNa/aBGWWz3ry2",
+	"6x7cqLV267t7V6EOjcp4gmb9amm8pTFrA3zJeX6Wxu/PBE+6E3dGT4ATTw7g1J+u+Zq3ViATVSjTJZYj",
+	"4RGboFg6GoG8H0uUJlCaQUUGQOv5dM2CtuXqayr4cGnpbtIt+gpy2tjYSPkYbgVsm3UTpYVmcQassauk",
+	"jrWv7rJXwkw8yq7AX1tUXuzVFupsoa2RFrZmpfmS2mTuZaOeffng/r3AqA5YXwg969Z7vz2HyQ9ISNb3",
+	"D113poJ6JV+/rXjGcJBmPpoZxmMktPDxEVXsOqq1jmp6MM4iNZFHtSdhMPsjrrv5KU8ABAe06QJrDmQD",
+	"cSQZS22xAxcuYMcIaE4z7Zr5Q6uoNoc0xxDVQCM6GdpHS9Dcc2ugB2pSgIaTEkPi2USlx1jmwSvlxBOt",
+	"cDE4LQVVxTGnSKQs48cC1WPM15dsx3WF4lpuPKDvXXTpsRAjhIGgFTEM/UhCOXeQiKNEmO9gKXx9drtB",
+	"bZH9JJcUBzzp4Qq6ahGZP5lETXTAJoO4O8CCeez3xzzNoJTSkQzf2f9q+9b9e/fu3Dq8e//eQQgL3zTK",
+	"MwrukDFBqQ43WEiW7nqmVHs47g7COtvXx8tPqzmYZVrlAUzIq5y3VKs8oCXGzcf5LD69N1kDH8XWypK5",
+	"FBLYnYU1e9C+OyO9opR3/epuQeprbCT1zZGDgthXg19azC7fkTRXsMUeH9V4BtegLPPgqBYceUrAEaUU",
+	"HGHtvKNa6/GRXzDvyLD6J09gT/J5zkrbpXwTqVrl/Tq3Yna8z2OJd9r8C6ygeKa3NJEzs+DnWOTOnImt",
+	"D1Rnsc32y6ozY0gkg6D5b0hRQ3UbBxTOGPY0mMvKo+MPuT42rb/I8fHLVbA4E0NSniivyorgK0IP23cK",
+	"qUYRSMs7e7m83whqvTjJMJ1hHvj4SeAKMy/qrWl6+0B1IA9pL88vonzc43g0Ig3GpeS6Ws/mmTK/wzDx",
+	"C9B/aq2da2ZdISW5i+tsc53PIL7TuVgHORROcEWHzpQ3YNZwYWrAqtX+FqZy6mOWTeKu8PM3SYCwtbqw",
+	"uhcJoiRrF43t5CCCBsx1YFokogvpnBOUhaRCcyIlQGBvyMhtd0cyFSPBs0JDpPRxW2MsxObwfhrp7wPV",
+	"qbO7vbLOrU2OqlJiIS8Z+NOIS3EsjmRomoUO2yTshi4ylpozVFakqUrr/sBm52nl1g9UByVZoy1hulX3",
+	"uJ8aLTFgWg0FG4xl5OplgtvLi8i1qg2KSZylQmc8JX3GQ/+wG8Gz+QUREZRJPpKZHQ/XNqPdDh49HjpA",
+	"hc4KtgoARfbJSwIyrKFGIpeZuatthgQXfHYglsaaERVrQd5WiHYZQ0vCIwn+IyLN8AgOBn4mFRvLSJGH",
+	"ZXZvrbvLSMHgRoKp+0AlqEeMJVivw67RVqPQSuZm/i45mO0751kDrhtLxzLfgsU10ogiPu/04Vkg2hKm",
+	"t4xNAQNG/8Q7b7UajUYTyfoHqnNas9T3zrX1e/ByaQsJzeZUGrV1nbRk2oeLgpNdsMxlITMc+XWPJ1p4",
+	"y1POeEvWeI023cfnL+M0VhZxyne2IPWgYFIi4yzYd0/s8ZFI0jH4Kk+RehYs9Lon6UHC5erFjoH05KkT",
+	"hrbEGMXhkdgKGbWK94F4H+B/TKWMrqtX2Rnci3Td1pbx8p9ybCQXCre792SJknnlMV7PpQHUObO7gAyZ",
+	"86Zg242NtbSF9GpGJ2uuTZzOQ/s6jSoZnlC5Qy4ZetBQfBsx1+MpRkxspqWtJUd+WXXuRmUZ3PM3+4o5",
+	"mOujAdkeFumPh/NKh1kMozlaUENIanQuA7NMca60OJXD6BfmyxyzGfwQPAGguCWQg0ZTkypr0xUsAR08",
+	"yNSoIl4V8aqQsM9K7cxNQnK3AXErJ1IrRCcvgYRxMZZdF8Hsh1jetHAwFL7VF9nM20b2WgIWY85tIajy",
+	"/KOF4J63gYYCLJXnArJPm9v5Y4CLtD/sBLVRqsxCm5/o4V4O2Gi/b2zvnlfkxppakQsOAINRZQreXG0A",
+	"SxauaWdKy3n26Ap3B8d6K5Y9tVABsDdhrO+a1879Jsz5kp/+yx8+/bs/+Ozbf1SzrKqNHzmjQNuWSrpz",
+	"7/bde2/W5kMPsYFPf/b3s20059p4eP/WnYOD8maeffLtp9/4m9k2tmfbOHj3lmmjdBz/36/+5w9mG9iZ",
+	"beCN/btv37kN0tYZ7yru0ml3tafGKZ6kMzhpXlaoJlicSHXHQyEzFGPNOm3g49VCRstcvWI4SjgWMim9",
+	"euCTpZdKnLKlMe/0+mywsRfku3e2GN/SwIyukGJRf1d3z7+/9Uo32jX0izeWRVbbpbYqTR4IDqk3Yy1s",
+	"SCJ43X0JgsWym4wjcM6ecwz45w2bzq72Ou5it/SVoHBGAmYXcqHjOF/qzfzGrguXTMcjo7DbUpIhXk6o",
+	"/AhAwGJROUd7UJ6vF603TpIZTwzdaViOLualJFz2x8iXPxyYAY/TkdLmz8/+7188/ef/+uzPfvL0W9/5",
+	"9cdf/+wv/uDX/+Obv/rx1z/726/DVRcQaZ2oPuj5CLpe++zvfv7pv/zJ0z/80dNv/azmaeRRynuwWZaM",
+	"u4nUnv2HH/ptP/vzHz820sST3/zym59994fPPvnpY0NqnvgfE+3BEfqj8rkEjW0LRJOglqVc6oTYG+Tz",
+	"1Fq1L4kkUQw7CNjUMEjzutliHAR5WmIr5bnFPNeJ5N/88PvP/upf13LvUFOXXHjSP0vvrw5S3ITKCHh7",
+	"bD7d3AlMeFcMVILQR1+r0f7BUr1/hgMqZGQLr6eCJ5Qnd8q5paEGF7vfF3Jw160Jf0Z7mDuHqxUccDJi",
+	"5USsnIiuvGKWc8412fpCJeTKY/ICLiqu+I7FWkb8fZEKlkK+JfF+DEOysgHE0mcDEacsE48yzFegS4TR",
+	"q1R8Eb+NsxY7UbE/N1t4MWCZgqz3TiLMPxOljtl4hKkoE4jHldmi6oyeiPES1md8Wcstbn68F9dUPOUk",
+	"VFy+4vIvCpevqM3lOfDPQmrWVVrPr3TgTRb6F4HgWBwZClkqgHBghBG1mQrg2hBWGzrCEzIhAQsWEjdj",
+	"jf8u8HKuc6UeAn+BZYf2e+ibvozCmz4LtxYCiBSG12Ei4ByKM30kMZrYQU3YVupsP+8SGhnyKbTSUy7g",
+	"eJQKyMFRUiyJErBjqU9SJfttavSmDeHuwbqHRxLgJfw8vSGfQuhzLo6wVJzEYgKyjYZEQSPa6ICNZSI0",
+	"ZLNBriCEp4Mm3zplTLFsY5thne0fSSMBedRglVnhJyHGSlPYezhLnsOAhZaxmH8Xz45KWWgIfwjllMzY",
+	"AfqZCjqyErnPXIaRoVuzUl5JvDQWfixw300tNXw0StWJKC//SLwJ6CyeomIJyJzRQjgtqv8TlUanmSsc",
+	"e3L8DBnNb375zU9//t2nn/zRr//z3zz9oz989r0/fvZfP1nEoU7hTX41yrWZzKVWl6xEnUrU+fdg0KiK",
+	"WL3YsIkBiS2e1HKBdpErI2TT64dRLo2hfM/mhVFZBxCGKF3XcXh2jzLLYpdRgEl0hEpmHg9E91gACCE4",
+	"Jh3Wom1rOiqr4oBzOitrhkrJM6S8gO/VqhXgU0lu1jmDqTW3d3b3rubO0qe//NtPf/bHtQ1YIU7pso38",
+	"A57yLp6I7e0gb6z2bx9/22cw//bxd+Z5B07e8Q6a+9rs0QMXOn/i7tZ1OY23Pb1cpL2i1BsjBkF5V08f",
+	"BD1Gw13C2jL63Cl1JpDSniOZPoB4Hu3RVVSATVehRfkJwCBtCHmBfH/B6M5WAkVdGcj8TazBz9kZdD72",
+	"UI3B049pP9h43Jc8c1C6DtoVOcwMX7DBLWEenRIGrDNlhKrnQSl9oSxGVujsufvwF2UnnhMLCqiiOka3",
+	"mhd3rjca8D+N9emoWbFLZk69WPKkfT4syWpHjQCgayDTAP9llIzmdqPZbjS/9OaXt7+y+17jd6//ztXf",
+	"e2vnnb171x7ceNg8rJ29Tvtp/Aex9iBWtlIvKqa1WaaDkOiF1Jkjl0U/5wWqGdZBujAjAqq7WYzoAbeG",
+	"2keZZzp2rGTAIw8ST4pHYCtF5SGLhyKJJVX9tRO1RtAZHOoYHa2FZViAIER9f8VO5CVAEto4p2tWgi83",
+	"OZ3NwLSxjchTES4AMKh4DNaJBHVXoHKFXX7ouwvQAKpgT+Y5hJKuL4zPUcqxhs+XhMq/C2987mt7m2ms",
+	"c2NwYaq46TOdfljEhQcdl3jFeOmyUGezp2crRSVk0VPFRyOUv/VQt80fjUYTzr7W6NWq8a1Eyf6WexLU",
+	"UpUgjCakpZhJkbaDOk6TFgayV/y+VmrUJr14zeqpzsSwzdcJ1DUrdckqEk+MguT8WgS3s2CBC7qmRZ9f",
+	"0RGm29bB7XopbkmmRm1b7goMeat4ckr28fwsgLgdq7l2zECqONVKjcrjVMe6gGezAhktZ/tXHttDvhSo",
+	"xlHZikC84ASikusvL8Rt/Uu4rgj9rj1g5xbgVmf7konhKJuyEO9ZyMayExPwu5B4mNCWQdXuEfpd9HoC",
+	"q8cB9j6YMGLtENdlZMvmZxPlkOGVdPiXADDfUymDwiE26onHWZ29B1Z/ujghwolS30BTAKkzmVpcfYCt",
+	"0FmcJGSp4ZlVsHy0yjhbYvO3UVg644koQbjB6KozS5cLIqZyYgSi1xNfvFwgHmII2oyQuKb4d6kBTRVt",
+	"/3cj/FVG9xc9psdG8qjUhvdciAx55VhMl5uS3jIvXKCN5y0xPc3EYy7X/oO7DMZaCU2Xbwy1i4/GUHN4",
+	"ivahwKW8Y3mFbioy3K1LFLZKAxaoTmCsLdo5hCXYSjvCDHJRTv5bYnqWQDDLilIVjREdb2Vm85aYXnbc",
+	"1urBy1ihD7awbRsNymd7Bn57T0xgFVbjuGZMFcOtGO5GDBfOEOPSUrmL4LCnphQfIi1iOlMjDVUSYtm/",
+	"CNVtQXawJXZVYvDnIzF4w9O6OYcN1vZVdozuKhYHcICP0tPzVSJYiL6TEMpkYIkQaMQZS6ZsPEoUj0QU",
+	"UJ07XSjaHqd5weLX6dszFojK67LFUL6tPNyDOjutOhzII3ZSedFih+J1DhBfMBIf3+vzF2cCCwRWh2tB",
+	"jUL6l1aPsu+kagJYn6bZslDIrpK92DB/Dyg4f5ZD/uYBKI+f/vf/8vTbf/rkN7/8JsaifPrLP3/2H//2",
+	"6Sc/+/QX33j2Zz94+sk/Pvve39gyILAWnUSZwWDN3bwCb7HkrvlrjCskaq3dAthxTPSodcPHNoWf/Ala",
+	"oao1Wx63EdRsA9f3sA4ufH/j+t6T1Uw0kYjGI2tIgWLtUWHNxKOR6GZtDOeNzSl1z+NUaO/NmeDTIU+P",
+	"RYZIyza+9FvffPqnX//0Zx8//daPnv7lX9dsnGlXJeMhQE/+8Z88+97Pn37rp+YnZxXC5megnfPI/xvX",
+	"GrbKOpwA+4KkpIH3l+S9pVlhsjlItOARFAy31YopyKk7FG09UCOkxQ422s9ns4+MjoJZl+cfagQXf51w",
+	"CUuhq4CJM2nItIwLQybsMq9UBXEx2Bw0Q4nJUPE0j2AHdOFUTVA/T2KdtfCfYS9ORBhAoV5DOrBsqot5",
+	"lxnvEgY0CzPeD+vszfhEMPGId7NkCt3gy1q4Ml6meShplak0R7PXbIBlZ/0kLBRfW1jQw8+Bh0YCALE2",
+	"l9z9MoyB1MEoOfPyfJyBgR9J+saWrspFCMhgB0cI5NSbFUHubwc0V3eMveJj9IXwXiz74au2RhYuOiZr",
+	"qKHA9LNMod8l1kcyBKIQFnLTIBe/I3oqFSwk9gKXM3QJ8iEfZ6pNv0HnRrXP63xBiOKtg6+Yhfjq2wdf",
+	"hS3kXomud+LXYYjNoLF7Pdi7dhVmW4dvhnzKOoK9e/jG1vUA/tO8ahp68/Xm9cZOA601UIeY64BpMYy7",
+	"KoFYt5RlvKMLdfDUJEcEELRfus7umzNj9JSOUseBV7VWDwQgjOdwBwO4/uYvs1Z1OokAigjloRlPUz41",
+	"E1SdD0Q3gzoIhKEN7XCmR+ZTaPpI6oHRSKUwu9es71y/88VmI3yVbgbtOyMe2oIHUdyHrJBUsETpzB3l",
+	"TDyiymgOHSCWXs1eM2+8HXTmYsk6Ke8KkNhsIWUIF+TJ2CWTpGpCJ9gFIHemHhYB5JZADbkj6eeywQBx",
+	"rVUvX+p9mJC7ANRXb+6KxNrOenG1NjiGS81aw3GSxSOeZld6Kh1uWeFsDRb0hkqHl2W4KkiKjlHbe1w7",
+	"B4aK63ZqwgUMxNavjjXrCCyBCISnCgWqbE1T8FEb3ZVYtLnjdDj1mtJCaZ2rjoqm7c40E6AgXL2xt3tt",
+	"bzvIy19dbRTKX1E/Vx7bK/RkoaZ+6JeBTkk8qLNQ6Cwe8kwALTdLMc5EBKXigQxSLp7TqSVp6xT2kELK",
+	"HtJYqSbzavWbIsvJ1UXSjUrDrDTMl1DDPDvvW4npVebfyw5jI1nDEFciy6iuTFDxYZM4SRhF0myog65l",
+	"Jb7fQzpdZv71+MsVJFXrp6Tn7S/Sjh+iPxfKpp0I0DoQf4yqxUhw+0aKCpTmxdoM5QKedmv/3q07b799",
+	"57aRt61qbbUPzN43Yra2+t18keabxSrO8JX2VOgh430eyxJ3MyxLxeoqVlexuorVVYX5NuSNdzyDHRnf",
+	"eJIY4hvn6NjrKlpPTuFoSO4ugqW9YdQoqSZMecZMn6kFjGcsnCUeIUGIDrjGFHdrOPYtcmS0DJhUKXMk",
+	"2xYaDfIo7BC+nQUMhareZI6C44GD8z6QaAxtZwpGVhKufcszi1Zcr+J6FderuF7F9TYGafFo/IQ7D9w5",
+	"czvAidb1rj5ZUqf21sFXyIEl0QNloWI600wwlRpNylw4ayv3XDtslKp+yoeaqZGQXmhQ3B9AuWzCFmyh",
+	"cyavsmp9LoCFbW4+/Rg4UBhKUVKRQA0QEotwGOQUtBAlrkH0kMxzrjuPRipFy+QdWJDT2ZcZwRVatvx2",
+	"9lQ6BAraiSWHgJ/Zmn+ldzJ1uq7RW4nQB8yxAnDjWQZS2WYuLzRPTSSY97O5TTIy1wbS54UbZEZ8rMWF",
+	"2WMiNW+IgQKSKhWLDTEDkUSBDW/lFNy6slHmLgi/RhBCEMBYU82cVGRpLKKA7naWTs1vpjOWKRW4npjh",
+	"t6l1tZdAxZolq6TWSmqtpNZKaq2k1g15JVBRK7aes5TqAZSXJjUSgrOl4UvDtQ/L5EwnMcaaUuHVOGNx",
+	"5kdBObMIsKaBmoDdvyy6O1WTQmi3kwpjme1s16BgdDwcDyH5iohJLDPRF2ntyYXEYeMjyw/MxW0GK4Cn",
+	"IjbqqexiBkT2i9ev+jiys4TNrA5UmfcxvT1idg7UZBNE70qivhTddkD1jbxQV46aHro7FZuocRJRNOYL",
+	"J16TO/AiBGxXL2EmnpVrxtkHqgMRvyjwHHJ9/GXVwYJVuHIQL2yEbww8xSRKrmccmOb9OgtBvoMQH7Md",
+	"QyPBkyyfCvbG/t2379yG+B22z3qxjPVARGSOSMdSk9NzzgxdiI8LwGhhlAUnk0IAJZgyrCC53Co9L6k/",
+	"xLlcmKwO61JrNbeD2geqA0L73rkIN4jdvIwefcluhI0fg72AsGNY7kr2edEtdiApgOKT7yFQN7wluIvn",
+	"EBToov92906J/jNjHw8vhFhBqLWn6gtS87H47VjYRIGyO2zGVKnblbpdqduVul2xnE3T1CBsEKy9Vjbr",
+	"K6bkOWveSDQWeIZc4iG4e1wu03bQaDQod+lAWV+Ry8ri+M2QT8HSy3piIlIGmcKGmUgWAq/DvDapJBmW",
+	"LdbciTCNeXmWYcup7pCAlEFshbDBk4VXIVpinCRLEr4fmhmvkvIN/oDZfO86C+lGhiyW3WQcFeuuAqN0",
+	"9LZ+junhD9Xk850hjj82fQ5ac3zPUe3ygjWekaHwhivPW/Ah4lZ0uWQdwaKYA5OFuY2TrGCmaF7zOUPD",
+	"I+iW0XrFYiDd94JygB+qyTppwHBtK7PG5SYNA0HIJX7nhkYHORkbDZl6rkaNLk+SDu8e6yuPnYwDeUIL",
+	"YtZUykapOomN8INZpKFtIrQzxIa+oCk1th+ySPRiKdC+kClgEA4YNWADV+QaG4Z/UKZnHAmZxdk0OJJo",
+	"EYqN8oRIX3HGUHzUkO+5xfZZKroiHmGmMaxlxDrTQuNf0DP2XrqLARMnQlo8U9sOT9PYDIXCDc1P1Hmm",
+	"3FyPJHPBBDCGEdpbbCOImwqkZxDLft0M9V1pFgFg/5DXucRuTGIVvYypMbQH6LEuOVROWeFLzLr9QHQz",
+	"EUHLhxZw1mVw29Fj3XHzdQDJpTsNFvGpLox55ktQ2uaWNkrVaCQis1hSOdvdkEBPID8BnLvXttlAjVON",
+	"LQDIyl4DiqzpmfDCUapUL/cJD2M5zkTAeuMUqnzrcXdA31HyGc8Yj6JUaM36ImO72zdcpm4qMPUuGwiz",
+	"M9hWnd1y3Rb6BLsKCBO20nfAxCPzLyeq2AN+ALB3gCEDKd4gnjSvQtyLttEuSiZT0y1m7OIFGKNkoUFe",
+	"KUvdPeTH4hb1snZRjwO4bvfUKXXlXrvyWoH/1h4f1Ya6H0dHtRY7MvrbXrO53TyqBeyIGBv+cvvO23e/",
+	"8vD2Ue1JuRtjWXDLuvnBNMgzh9DYS2pTER1pIYKxab7u2qxw7Uzal4MViu4YlWtQj70qmV0RnziRd2qJ",
+	"Cl1r7vbJ44lW0y7liaNxJ4m7Rb3Fol6crqgkSh3nigrP2J5RVez3rQLuFNNDIxnqDHE0ijAbhEd1oM5f",
+	"namzWxbFw5AqHkUigk8IPZyNIUomLGLU2TmUWM0PRCK6mW10bWpzyPtvxEkGAMinvnxPZcX3y9Qbz7y2",
+	"MniketHUmtXGTau+juzuTnMlv18+LK4D0AFGojHKra/xaptLiHCMFAgH5WQBCT/2A3PdDq4k1ZcQsivk",
+	"iFpAzm6BvbhkvOGbdw7ZbGMhCJk6D2swwwwc4iSkfgCFYzwB8uRF4saaHUs1kTeZSLSYgxhaiUoGBNKi",
+	"ED8oyDFvgkajAbYiyqYsSykZy5eBcr1/cc7Kq83tnd2gBgAOTug6g7mBVhtW/jQzca5XVUTrOcDcmi3a",
+	"gGqdB6WSKnMVp/VSFFxwElrEMVb4joYLkpALFnZuLzA2xCkDhxJilZPJDmzeLggBR4lkGEdBlUqAjs33",
+	"F2fMeWEWYefeK0xvju6UkYZO/CF6qmZ1oJXtfPGHh+Z7kHPEo1ECV56KaSzqMY700g7JvFqMQbu6W5uP",
+	"OwtqQ/7oLr6OTsJhLO3f7nXA9cIhlg0J11KlBeo45I/eFrKfDWqtq7vQrP2zOa/cXQilRMH5zBVDsJBD",
+	"tDpVxOMYFU9hhc14Vqjk+Yuteqwz1rEUWlvEOY/KFZd/uTssKBe5sDoSubACkJlAXtddLj3PlxFmCr1d",
+	"lIpYJHtaEJbfKeTuJuNoivW/Io03znSu14KDqyBNFloG7POQpSIbpxJ7HvEpAmG5VKxuPIrNzpb72s5G",
+	"YTegqIsp6MJY3VI6uVA0HHApRbK2RlviWZzZRYUOxpFINfh3y3o3Gzo7ldOKH929vXg2a3og/d18Mb2Q",
+	"689jHZ29IvDnqIcXFnMhBO/qRP1UIF7Eg0RgH79ZpiTG1dLdDqyDAOJseyrFX/Fiom/MksFenCQumNdB",
+	"hpJibFnVkTTEBVxZr712W9igrljJ+muv+T6a4qBI7+ZDqsLnkmrhUQjycvtYTEMzfm4HX6DWmNFgOM2R",
+	"tF4wLU5EyhPr2NLkCnORfOj781vvMaqIR/WDUPXnOSs2TWcB64hEyT5QMvrgSPpTohU4jIfCTBx5LfC7",
+	"dCwRAiPwPXd+bCzh0pqXbA1DXLY2uoE0fjqdCafFr4ZcTo8kvUhFAXiSsJFQo0Qg6+0IIQ3T7A5EFLCx",
+	"zOJkjtWyGAJOwB9nZvIGj5NxKjRuI54PiG3vcon5k7ZFm9eIlhc6XlgfscWksi4vxFUeyyydmlXM4WyJ",
+	"YzP0hB1Ju9mRQvcjuCtJrmA67kuejQFFJRuocd+2gQ2TNy0/L6BUEObIXesmlZFI8xBXmPlwBO5aL8U6",
+	"R3I2tySkWxHeRHhbKWfPNK7CxKI8m900UxPkcQZQX4JAxrqZMXn7/KsVRrHsZzw5Ds1UwonoDngWAmyK",
+	"kbHEIyRT7TgKF6PpniKXnFowQwxHKhOyO31LTE/xz51WtzJTSbEUJYkrRj1rBrk41GoEVvoAsmeXwRBF",
+	"d11rrVqjbT5sYyF12JC8TtQhRGKCT3CrcX2r0WTNRmu7Ycs/qvQeRVxCRhBFvdhnP//us49/8OyTbz/9",
+	"j9/a+vTnP3r2P3/w9I8+NtyApBIsZWL6HW/X3l+jXqa/GZdcPguuM4bU5hFKJOK18iWmFcZg3Lz2pY3I",
+	"/drjGl7mWqv27Ls/+fQXP/n05z9/+r0f/urHP/j1x3/x66//l2f/9P1n3/vjp9/7x6d/9XHNLZgR6Lbh",
+	"9Pi3pE3lumYCVykiqfHkjJlThZP/Do/EaXquGmeQBj7DJStk5AoZ2ZAbOE9Ty0tLBIMNNfRFVsgr0Khe",
+	"HMq0L7FfqjGn5/Ws0BIsBHNHzOMuTxKRsu5AKS008FK0UeoydZtkBnMxjuRIxTJLhC5G3MwOwsIU+K3d",
+	"JDB4qSKB6p8UItJggqAY85C9ooUA4WryKpaUNg0fSU/cKrhhQGoA1ExS96G6lBmXSjPNYsRa8EW6GU+O",
+	"9ypKUQFFGIGlAgUAkEFJ7sMyEli5DJAzUzGMPcjoQlc0MQrsCiGqkvINwhatjYCTk04hZqlDtSnDWMZZ",
+	"bHhUCGFHoVmzdqSk8L8DG4U7iiDAGaHCvKvr7B4uLnwZS52RjLDFQkM8srYRWsIWjV/bhq42Ara7F7Cd",
+	"RsCaezDdBrPSJIVgAWU0wgk0pMM6e+gWgdSDEZ+NATuSjB0qhQlh+KELdvJ8LsTzoWMaEoZGbd/E/EmL",
+	"iRPLWPZtQyRk0qGDrarnS27z/cKAHvCOVOmQJ6WbQLmHMtK2L5oarbFpwdsU2uP5lQTJD6XqSGBBcX4s",
+	"JAuH/FE7omiq0K4tVfIAOR6GwkIjMapx1sZ23ZtmIX2RPQKB1c6xfN+h8WLH3hTc+rSWTNu8ufBQGQXh",
+	"vg0JRZpl9IRDiC2EYoCUuEOnFl+BWhoSVxT+QdoKXiFaEYhn04hMG0uGpycSactGSxI5IUgpl9uJ1kZu",
+	"rjauKojv+bTQ14JNgLQNL+NJKlAkBMiVyn2LgjopaC4a21Zfgyh9f81Ku1DjbKVesLkJ91VcpLVIt4y2",
+	"ZS8RbNB9r0y9OSkd0Y+lzo+KN20Jbc/tOLK1JUN1a+2G4EIzDUHmGdBjcy1DuxvmOy9+cmaZzP4H6N9y",
+	"HYMJt9BtnJe44xl8rosEGA+MN2E4V3bCzEzYJ30+y8R6OQMhF8U13iHm/hxVJ5/aFFSoRXoSCiSt4ofg",
+	"EnNUoNa62ghq/m2uta5fv75d0KbMz6QW/er//4NnP//2Z9//h1/9w9+tqjD5GWSeMnYIylir0fhi43oL",
+	"IBVc0gHqgkXyV2vtNOaULxCc8i1da1W8z6gNa6WnFL58rNuHzV1MBnRjxa+lqrVuQEJpvlorrcnMVM+q",
+	"U8Lp/Hwqk2X64LUXRx8skYYh3cmWdIa691FVOqdSEG1ssJkg41YtK6qIKOikFm3fsEgQ1s9ba7T3ZZHW",
+	"eItyORa4VxGw0Y6SsJtFRBgWQoc3WWfKItHj4wTghFwqoOfedXZtKkNXZ+hEY03zZNfpm1iwlpKyMf/+",
+	"pp+GPwOhxzGBRYLQRWh5rukGiQQFu7pUk5bpMtey4t68tRs1WR1QUKDylavJQPkFG3Lb+azP2ubIbB6q",
+	"c0dGs9bazSUGL9t+zuJqTpJhPu/7RtftnNTubGjSvCOjS2ZELhJm75IjYWzseomj9EVlBBVd3xgNBQ0z",
+	"eD1y/e5iAnYWEvbHxfpnc4XI/Ju4gbZyeYEI68hdVfztZVduKnBGG/1kXSMzMQJnC1/wTroWWsd4nhYF",
+	"3t6xzJ3ezW256jgWiMUF9hvg9ZOBSEUIzm96311cw63BDTsFQwKFAzBlU3/BZEX2XD1xtgVK7cwm1r5t",
+	"WD0FIi8Kuz2gaZ0CvwBlQRaMdEF8VD7JQkwTyWVO1aJgr45SieDynMNRz8Bvbyu5VP06iPvSaFhjc1yw",
+	"ajMM90BkW7dgw+cPyG2Klc4PRWFp5rIuq6imjRli3Je0N3mOI5705RdfY8U3F75Ujs+Pt478VGTfR8dK",
+	"NxWQTc8THbBMKRtSH+ZgS0sgUd4UWX4hz10U5aORQ80oR9zyEaFytKnrBbQpN2JYuL7I7p+IFLBiYbUO",
+	"uT6uBbUk1vBPILSpgmRoWFQ0J1nYVrg3bdVrwwDOJiHTyp3Gu3HTNufaL9tN4VPQID2/a6zPfG0WI1tM",
+	"RAdiOImFAOa84Wd1diAynzSSoR+7t5n/Zi/M9cISDeiJcgeSJfExZczltxB8pEMtkhOh62z/wV2X1wKx",
+	"WoZOxLLO3kuV7LMR13qi0khjhBZyVUiT8cK28aK7mL1IkQP1MB96IegM4DFwGawTIFUTcAQT5KoLOCbW",
+	"Dgr6K+GXsmx0XybTMGDhAR+KgzgTv3WQpXE3C1+tM3Pv2OHbBwFAIaSsIwYxlDEZpeoRVIIPDx++e3B4",
+	"53b7wcP7X71754CcI5pPNQu/uvWGSic8jUS09SBVmWqxQZaNdGhdzOaORixst7+kdIZb36btAI+d6TY8",
+	"EN1xKsKbuCrk2fG+Ln7mYC4wZI0iAqekq4L6ImzFAX+rHcIIre9wrDOG4h7ltLuaI24V7ZGxi22Gq/mU",
+	"xRJGvfWGyLqDLbOmGLx2P437sQyLPioLl7pDqK46q3dTpXVbm+8CdLQbkdMd6fDW/YcH7fsP7755995B",
+	"iPvdU6np3RVmwV0wey9FDKcJBQh0eu4TvSEPbF8VsVFwCWglraQJdiX0P4V4Pev0UzuOEuEiM70C+DSf",
+	"YMFnQ/6oDcAiofVrdrkWeYlUMyEb0QB4JbE21AVszrBoNtTA3qk628eXITrQJqQ2Gk6mxJJoQ3DhW0la",
+	"JZFZczPZ92zMLa6VOcBkyhHRlvkRkznCfXDJtiCCEQNUtnSWCj6EzbCoFarHdhvNPGjThhe/znXcLXJx",
+	"rcxcYc/yiztQEyYVm8QyUhOKHHEzXRjq6DP3DcxmCCuKnUBqbJqKbsYGKtUAIJgZcqgzbl4t8FkALNiA",
+	"k16qpawSTw5z3TEgHzMRPKBqa2gahwU26umkKygclXXwpcaHOUCRZ1URz6K/lOEid1Q0bQMyU62127hx",
+	"tQCOrIdmdGZpF3t6PIsJwZklgmtRZwfv3rp15+CAvbL9KnAcQkh/ZedVcw+yROSxTvY3Co0ZqHEStaE2",
+	"UchG48yLtejw7jGLZaYwbg4QwgOETkYW+PDO4cPfbd++8/b+77bfuXvv3UMjMhmeAs214a02mVZCm5kQ",
+	"vrP/1TZ+eev+u/cOQ/L7oDMIEqfHIxIRH4IbJ5Z94L/gi4s1G/B0mAitW07g2G40PPyZIqoZZlzAOrXj",
+	"KLS1mKAx4JuASwAeHp7Z9Zytr+G/Dxh55jVCtEA6HKJHi+QMux95HBF+kXJQs8mzhlvjrXicR9CAHI0x",
+	"dVYyMAxrOEIpWyrrSOurjIKDdJwjo9Em00bh7GH9w9lFKoLM4TAtMH4qugpgQNlUZE4YhaVwkgDJopRy",
+	"RBGmlGxCbUNUmPnBP3pmdgnXbskhiyIeiiR2xcuxyWMhRhpFCrsRNJS8R7cJWHMdcL4dcn9e0g8C3TFq",
+	"sC5V1jbvhQ6hLvcFcRalsRm5XeOFTeEL9Vi38YvSvA10IxMr3dwBaKMsHnvUySsS4nYNc4jMdXBqFdWB",
+	"c15DKzvUjLZh/mg0mkZgSFOVtnOm/dn/Q8jUPplwpkjnXPQiYPBfRtZobjea7UbzS29+efsru+81fvf6",
+	"71z9vbd23tm7d+3BjYfNwxoKSdDeKhO6SfXToFLaJlP55+989ovv/eonf/jsz34yNyHCJDjzfBxo+bIZ",
+	"bbgXp+3C9oajXlkgw1O8vpC7nA3fVlK84OE2Fw78XUlqZ4vP8f1ZQL0zJLVFuL4FJjkhZz1XThDbQpD5",
+	"xeIY7w4sPzQ8z7A0NZF2LOXwug6VNTQ6HRi3PVc0crMH9w9yXIN8PCFVHkLABVDMRWSjW2gckKeJyRwI",
+	"wDrHsHmvZ7RgGBj6utiBS6zF7Akl80huw5WmNJM4xbnUl7C4swW5ZBNVpJ735Tz1RHSL2SqbPk2liYBn",
+	"bgF9tRJhrdVs7G6fmY4Gq3W0c/6s5yu1J++vTcbzqj+XaLAgMFtIEZxFVYc3BRxNz1qw8V5go7uNG16j",
+	"qegZ9cLyVjwnlPpYEAmLlovDQazNLfBlyzzOXSujhZCkZXUUKOG60UYGbpRnhQIq7POKaZI9DAUgNbSy",
+	"bvz74Jlghx+PDDVtNhoNDNdci32eZuy4vnP9+tXG9Tl7B3y9OK7VA71A04WXgUSRHJ6GbUvLEUx4NE55",
+	"J5nabD2iXAQhaWs3s7GkuD/PVjDWom2z9sPA+xRjVjEhzgZ/AGz5cEtIQ3Ei9gpw9d9qbu/s7l09Gjca",
+	"21clH4rfwqz08NXABeBg9g/vZvFJjr9h1Nw+oLvbGvJ1dlfOdMnCL2L+DNMj3hUBC//3r34VnkDp+9ku",
+	"jNwxUUz8/pgn4GYibx2kfLpWAZYc8Qs6CZfHkLxoaNowhgJNdfYg4V0xAAxxSAzkDNitqzUuHo04IUzY",
+	"lfSqBIVBEWiENGmeWbW7OG2cRAjD0yE8ht60jbQeeaNpwRGxkUwBGUjAzWcEnDoLbZ390CbJGiEx5VIn",
+	"CO9hTlZK2V/ehkMOEdvPR+3Au22+qVkyM/mxhq+dUAauVSWFc4U48Us8inV2M7eJ2IwzPAhLjBY0BuBS",
+	"+HbolhqyuvIjbpZufu0plIjRe1YgLdQdiXMJi2xJuJOzNbHCwDdBiYLZ0PreLOhJoRUb1LH4ey8tzHx+",
+	"s3C5IVjcNyMRur6ZV/j0p//0q3/9P599729Cr8//I0qn7XQsf8uINdAt5ofF2qZ93PRrKIxSEcXdTEPq",
+	"m5O3RyMhraBNPLnM0HMgZHQwPDsoR1BOCnOTHeRS4oBPG+eCcDNalTL/xkxs2cbx6gOlzWjoHBbFeu9O",
+	"daaYOgEHkBBm0BuON96X6+09rrVqH7o6yjqXN2tIeL36a4gG8mRRWR6q/1soZ1ZLVD+WW9AiCkwUgve4",
+	"gB1g71Fr8eWKdeF2+TNZMhzT5yjhsZxfMkMYi3zLbzMvS4TV/J7+6//764//89Of/tPTT/7xN7/85q9+",
+	"/NOn3/rGsz/7ya//2x89/db/VTtlTbQap10QPac6E8M2h4GVb+eDnDnZBNZS/lY+2mUsc/1RgkuynY8T",
+	"1Jkn1DFwLtBh1zqPHv+Z1elnmVFhk+l40rG8udqUlhzGNbynF5e5gWi66ZQZ+lFI0iyDgKZS3gThhHO6",
+	"da+2SnFvPMW//h/f/NWPv/7Z33792Z//GNfxN7/85mff/eGzT36ar6ernLhnZkbAjqWVvtU482Boyyt8",
+	"Q7JNO+PHIn/RFVukzbtWC2oTEfcHWa21bSilS2v0VT9zGkRqOEqtVQMqDTx0gW/8SVDDOrynLevs2q2+",
+	"UqWjXEO1Lh32msdyuTaKK2DTyFOfw5PEYs9elaVZabRG6sKcPe5JPE51natSvDw/xyqlK1l+rVnyYk2/",
+	"Zjhk+D2SpZZfO45506/9ZZntd5/1YpE49Aaob86+fHD/HjPiILWFYaFsMlCJsLXjOqLLxy5+kRtF0VBM",
+	"O/MuTxIjZ1MUH+jhC/X3GA3opLpzr/JVnvlJCn0AQXAjoyIYBc4IGEaBI/Q/W4ZNs0RpIywBypFrgzRc",
+	"7IfQGLlkoSeAb70lpiFVuM+6A8+iQEm0XrcoiKcuSsHb5CPpo1kC5hCObYneYEtOP09Ev1n7++FEgdyp",
+	"Awo8AUwewMlkVGGyRLq1C04G3gsWS4Nz6APY5bXrN8BkX9LH+2tyuRfTwF4uN5y6WGcVGpw9fnvbM74D",
+	"3cEhwj9nKqPWfFlj9SqpeP7JrG8pbpxzs7xNS/mobXijfq42eO8grGeBt31WEk4l4eQSjmejdwR2PVln",
+	"U0O9uetXHtPdX5qzTFFO65ZB0seb5yufVoRofSXJV1YpvBpNhTOh1M1CKHU0Fkt/n7Wh2rb9MG18AraT",
+	"djfh8XBhn3vX63u/59zLENtnP6fDQTAQRgEtpJEv4665It00fwDKWyz77QW+bdTVls7awoqVvtR0L2Fh",
+	"69rTb33n1x9//dkn3376jb+pUYBYm+pINeb19WxpqzruSwc6VGInOpvLP6hlhre7xFyV8cRGuyIS13gU",
+	"8dNmPuFxln9lNvVsLMdcpdsi43FyGs+BIJkqGf+Sk/HRrAFGxYGasMRoW3EG0b4iWo+al6bdzxHrK4gb",
+	"s8TNStA9nD24c+/23XtvkrOV4mshmwkDkDHfbIW42pGQUSz7JZU+sbOKSZwDk7hcwo8dFIi5fYSk2/61",
+	"CsEmkrwied49D/J8Oi0+O91dheIGTKoJu7V/79adt9++c/vlCmR92coXArEqpDbkTmsIBjmjqXGGUotH",
+	"zu1XiqPgVRGHnGSHSWy949FY2DRecmaAdoxmucz+RMFqmJlKAMmGFwGWM2K19VWOAmvDbghoF1z7DiIO",
+	"yL8COGkvZ+MLrlAXeHJvujRafNWrdwI2pQFPRWR7MIyHEuttfETHnEiwOblmXT0x+uoLGNlipiiAV0EP",
+	"bvJ5vB7N2mj8VETMolJQlrGgNHnbU19kLKTUGQisQKdPCW+7g9v3wjE3PjBiQmsnwH+1Y90eqjSv3LgC",
+	"S5phPbFuR2PnG5txvpHphRxZ8x63zZ1sgf+JTX/wv6FK7VBAxH7WDGqTwRSAc9u9sZGyZ5x1+X2/m/lZ",
+	"V3S0brKd4nWonaPnbGVIWDxapzEYICCygtm6ZD5BuwN0hTtiHGOlIBCaL0SwB+MmBRqUSvaHhRQ6xPCm",
+	"rwG1QmPZIiyCoPOCiIED8rBo61yzuAd6ikgFk2LSssqCLQmVJNAG5ShiWCRDSm1u0ZF04BXEjQCiQkV8",
+	"+gVNbKHO7mbExSyGV+DCEN390yXBaDPZgzjdCaYijkZCOlDz4EgCkvxATTTAuNAaRl74GTGIV0JELQ5f",
+	"redZj7yDYBCYJglgGjSw+dTTI3m3R86xsYQa5Y458bmUBvYKoKijey4cy24ieIoIDdzPNqUE0lcDQjSF",
+	"ul1mVQ2birO8agJF3h3JHJ6j6B/bbdywkZIYEEczwLVEMq5bXq0L0OwgrTNsFaQOqzaqlD14eP/WnYOD",
+	"u/fezAs21IHaifnvKEnWezMSSQz5pvSmJego7jiBwzk8ofxb5DWArMp8bg+KA5EacA2IE4X3xxKwX82d",
+	"tl3ikkIaUQE4rwshdjO10YoSmNnMIY8EYPPMg9JmygHjxlJngvsjMbcoSvnkf7H3NT1uHPndX6XBy9pG",
+	"azQv0hrLOc0jP3YMy5JhydDBI0wX2UWyM80qoqtbNGHNMedgT7nsF8gptw2QZPNpkng/RvB/q6ommxy+",
+	"SLPeDQ8CNGSzut7/77+f4X60fhkV1NoKXyO8vbaCrVmqoc4vebOoWldhf8He4jgxBiFpfJeeSo21nLnC",
+	"EltuNl6Sys5mraXzKbi5WnDyL7oxdJXc6lndXQCLp+xwzWhPEBDBH++1NhXOo52bXWoqcBxRWO/ub88Z",
+	"cXZ0RmxwRpx+VGeEn/uHdEbw/X2swj1GJ/dEU0YYtcDP4g13TtS3VeTw+qAeE1H5NrpMvF5Iap9gaSHc",
+	"hYJzmTw9PfWhd3JjON0PdGjYGQLdShOMyrmUneGsNPlEICyfpbSEgCeOCmEXeCWc09cyhF+Py+DHn3sb",
+	"/QHMuVLpoQb9KxT80q24X5ls9xsv8I1sVeC9LW/n6GhHJW9LFi01eUFN7tgPCdZ11KeGyaBTvqmyGJbq",
+	"kFudd8q9XgBPx1Ufw3x/GYJwdCEKD1VshqITk1ObEatvhTX8QP+AW3sVejZ4+LFjUzYUfMq9mKLtI3iD",
+	"v01mqqoLgsT/xGIT/DdlfeZqkSaNKbVzSTYpXG2rxYl/5mZe5PUkC6BqNZg/juw5D4H56UnyygoqJRiz",
+	"E1vmyUijpVprQoA0SYY5KxlzRRsGV4xIShRzcg+Rh59NlhLWo8DhgdGiGY+x/aiHGE4y0ZvBuGePr3xU",
+	"2ywxqqrsnJwLhcO55H5YSrNtF16CJGHocbiEtesnWaz6ZpdJhnmmN0WeXcbpwGfxX9olF/iWJ4yhOfAO",
+	"6ksBIboxFlpjG3rRbu300uOPEzSQsHKPIiRbAoQMSILtJs5Pkquy5LxhwlwtNUw77KOI4gVdRDAvuKoE",
+	"M9Yachr3OI16HJHptIZO4F5nabxFECjWm6MMJo09L3SE7945h8vYtMgyit4nKvEnPaGe6Omq1H7ukRDv",
+	"gYDH2AJ1EDWiIrgCu+rxWEjsouETTQ5cP/fqCt/B/H9ZlDUiOW/oqiezkdmDbpM5tKbf8uWWGZH0+N3G",
+	"TrCjh2pRA1mQrRgxDU4czmq2Yhtm67rpwwTb9vRqNgPtamNHwxzJHt64xvJQqw/aNFNktRPfVy/tNSb8",
+	"9TZdwp0EwQA/evROIfAmSgbo1BdRC/D3D3Ermwci1Yp89k+SZxwUQz9YFHQjrzH9xpQcPERK19OLFlid",
+	"NfoEPQisZgomade8RNil25MU3bc0RDlJDoFMeCTDgnGRORLvY0ZyAmowjVc8RCfJV8U74q2sG5clF4Jc",
+	"B2IcLyCCZIsmpD3mb7/pn5JW2TVsdlbEQ56qn55rM64nyCWY9qaF8X+nK/ij26zogGsKujoggmfrWcdc",
+	"5k2nAhQaSU2NCDzQ7ZGh0ObLfbqmS+gm2ViTvGnQwuMn1wdSutqKfKInyRUpA6OCYRynHia7tMPboKQE",
+	"vpCpyslv7uMmXGmi6iQvRiMseK2EhjtuBSypgXJYTjrleniDVTKmqXUadK4l9tQK0RS5TsVjL7yyHDoJ",
+	"W7vIk+ffvPr2VZIX5JaeqlvdlxGF8tRcwu2cJ2+b2hU8KnzZybpTGSlCrSUZ2WqKVlKuav0I/YK77U1Z",
+	"Jo8UwEt1iTdMWwO7p3O13atr94hLEPLPQdnsbfHwM1QhPy7ZEoh76NQm08/r97CTUEM5Wn0Pa/XhrKeJ",
+	"0fOPYdg9Ro/HhjxOdEzxEUP8keyr/9+uJaR2JDuTgqtMtj7GA1UlaGNF+rNKprqe2FxqbYYTzXTulR7p",
+	"eojGANkBXH9IsBtzhaaajzv5C0lCYD6hiOyiFriPr1ckFxyoIDA4jy1A5kpfQGuXi/6CjuJqtaDwaR5Y",
+	"1otK0Hgb45DNPvmBA7TSKdJonoDs8HHSFiSsPPK7CCAAx8mBU2LA0JXuSIGFoaAJ8cLODwLL46lsF+y9",
+	"Ub5S5OLUE1vBzNGHTyOEp/swSHEz9PpPQRWBl/X6F6c71MHhSB+0Bg49l8FXuE8kbQ9v4n14DntkCx3m",
+	"KeSJv4fYhxyocmu1CpYxmaUYToTuFbWlywQmdkHuE2N9HD+6E48RpGMEaZ9EW7zdlyHoZPMdDEXny2ue",
+	"PL3rFq0sEtf6Tp/DJeC4h+yHDJ0U9PE+iH7+GKV/28mbEnpV3ghkqQPBg5j4LYB2Y8kvdW2W8LEcJ2DE",
+	"GbnE7SP49BjAIhCAkLNceFmKu4jclgLsjocZsdi9SLw2tmEVQLUguoqa4nuYV/TZZ29I/Jx89lmHzCdB",
+	"zizPhm8OFtRILMDimMwgTOSRnBS02gqXQA/5VS/XaA/wbgGv5Y9SEdTWIFrPsGwwcQbsJ+KmqtHJyD0U",
+	"lQKFN8/uC1lFRD0wydj6FBqaDdKFEDqRXL1kdeH8lbCshAzclFrUG/KXsr6CD4WMNjRIYdXJotRmqDHv",
+	"6qy1zl7NIE3N1UnmEBP4E07HwSS6y5ixyKKl6c1aaObTa3PeatYD9iPzAj44Be3K1ejpl1wf3PJ+snK1",
+	"uDYX3d0bkfYrhwMffUKPjpTDjktK4LW5YsVOOk1bCFMEI7kSjGXKCaz0WFU5hhzEzUGwxIIx0Ti2g/z+",
+	"JcRD5uSEhXeXgqpYkwXPJU70JSbt4WFvsYOWOS+tEI9VufjCCSBDlENyhPNuwxR6Saun/VLb7kejo4NU",
+	"oFHSFbrVA9d48op+z4mVfme3RoEbiyq0pqownpJdqE9VMipG9URmCkbpvTaF8eOmbcvHB8m5Jo3JK53j",
+	"/M+sLdmzNrfVLZ/YZ2o44csBAXTBFJEcSfSRInSu5B4iqRnYFvB2sSwooZSujE8yaFA/emZNXdmynxj7",
+	"CGE5sk/pvDqZDoJXRkDGVTCVyJDKQjlEZNPYn+Cw5jayPnhAYiKsmgIwxivjkzw9FwXes+PC1XjRKpco",
+	"lA9MGSGIJT4mNkJtBfdDKswm1waskHWsE8bWNyNQV8grdXaaguxUs5mjeFj09kDql6gSjMxFGtG1rdTy",
+	"XRsSciec6MgZtmsZMmQuo/2LxlVRO12O0kMJNILJtHOWBLvxt3DjwDu2dvqA7PtoqRdHA+YvasAcq/F+",
+	"xUbCA1kGzQB220A/CkhGa0yDKxbKFFv3dWkecopUcCGxURQ3ip/lUDQIOwm/dUadX5phR5JYZ1yncYXR",
+	"zlHq7bZn7o2t8qen5B/f2OpSwMj73AtT//ZJ8LcXptZjXa1vkPPHqhuYjV3CUD84XX39xfqGMV95x4A6",
+	"QnBtH1D/1UUIYHfsEiHwOzxAyRzp0w/y/q/OaDsUcCnRYjRMOU5HEcoRftVUOpWM1OXgQVwO4raLIaxj",
+	"lb6S2wdNmoheZQamOR/yxA7+Xg/rNMIRh2OdcZ4rHdxAHec8gQyzPLNFzyYbV1BR1E/YjGN8vAj/Ksqf",
+	"Mpq961mu84ZOBuqiV77PoIqakMVDGOz0t+B0s3OCKA5TsHloGaQJoQIg10bU9pzRAUWxl06KLem4pZD/",
+	"Zs2NlG5Bs/xODN9GmjEnGREHsX9bPS+GWlqK2MXJm2QrLj1dBQ7slgsPCRo4sPaWvWc+ohBLi/7Z+UW6",
+	"JJX6vaFtKqdv5Meh/gVNwrOotd4vv//Df/3Hn/78L/9J2NikVCKF9OPw8xVx0u89OY/hlEmDnc5KrA9u",
+	"7etev/f/Xr785usXX908e/niy6+//3YXVFtYgQeG+ttjercqCIrOma9WISY66gTX/7S56Ri0Cg9DVFIj",
+	"BUAFARKGw9Hr48Mb1iyW4FS5g1raatnOnrU4++2Ig0wa2iRbwwDGCP5HFMBjlCTU2bzRzxCpYlndQEm7",
+	"l8rwdrPp8xgOYuHqYujWIv/B7n4VHvsIN17AMxUe1POIcPPs7HP/102FuP+/+/zk6f2HmoHb4BI9vXt7",
+	"+BF/hsrBva4LUiGk5ijwy0Anj3r43i4CmNYORRy17dYcH6RZR6eFWllzKChXfLxtqviYnQVY/cDpuKZW",
+	"w3pNDtyHNpsPSMP968unG++WTjc+ZtM9fDbdeH0yHZ+M/Q7s459rNb4jy7jUxGXTdUfTK7wHD5kfXa0W",
+	"YCQuIztQoG4cwnmO84yNHdh8QWgwqwbcF9iB12rcO4w8+bgvH2Jf0mphBd94182IDpkdC3zHL+Bm/tD3",
+	"9du0N2s6xNV3Tb1+I36oa/d+WILxMQrzKz4CVznV+o+916tgTkO3+4novJcf+x/fo1c9k+e2Cor8H9Ju",
+	"eGJ20XD8nB+lyQNrOSuaBp4uypxLwXAhv3a+t/Kzt9h5uy6CIAcPNk5W6al9pzOuAWA1iFMdfXAzU3me",
+	"JdoQ1w8lk3BmD5vCOA+CQHYlU+ITGAvjNSyfv4Jl4DVpVukKAFuSsd8+Y9JbX/9cUN4S9UlQXeWFE8WZ",
+	"YVznrCqdqDzXeUciP75RROb+zvN60vKcqzyHZWzOemmvOe/hRQFTjB9e9HYhooFLEjv50EQ0MGHorqWu",
+	"0/95PXAc5723h0Ic+aGtv+HekDLuBIzlbyxB/ehJ3fPmfa1uo1vXNjWltOHFhXmATR2+Lkxtk6LeV7uZ",
+	"iYaj8mlhMAPx0RYO1avZTGr8P55PlUM2jBvyedrjPPgbo+fy6dl5+JgA1fiLixY0G3/4NHhh5fen508O",
+	"ZFHyc3Cf8RDyEz3wAvpXqSj/6Fc9zK9KczpYrELaUo61ms025V8tnwc3hZfDTbO+pvF7RtSicsbVX3IN",
+	"YzE2ttIBZ5WYxVYl9tVsRi0yEuX+UltiEC2qvAiaFIQOKCeUWWByAV0fYI54vUXt3VKMtffLP//bf//j",
+	"v4LtggnOdBYDDDbHSi/2y9a8Y7DE7QZ0ifUrCyqr32cof/r9L//+hz//8R/+55/+uDIghgI/eDw+NLRp",
+	"RHuuxX2rcL5nr+92ACehjby7YretR/FYxndUq3YUE7QllxO6CO/sg4iL7Yr1OgrhNxXBs2k5U2OdJ7Cf",
+	"A9B0YVyNrJJJ6DPBp3XKlocuU/goZBHdNyArcz/uh078MaoLiG+NwX0P5OmUtdup4gDFOsEJ8MiOfuu/",
+	"quoBgn/Cg7/f7TTRqiTnTacJ93f09UFieKdVgAHrYUPI2T++bQ1/ooe34WJjw01YuKPh85g6hz5rBmUx",
+	"5MGjE27t2L/Hbx9u6Pvuj+2my4M5edZyg2XU02JcqTZv33bz1371z72BcsXwqoHN9ONbkAIDrSpdfaMX",
+	"8oHTCECMf0JXqcKzI5nkNeHmwde9tNdUZa/fe0w3JnVx+Qdf2iohoHPPgWQC7XpfyltCpjIMfmTL0s7J",
+	"LSJVF+T3WEV+ghdgUSLBZhEmXfSCmS1LKi2mQi5frxWjKvva9mVMv44XYiqlbEfXLoAWcb+FoCf0e3eS",
+	"wL1YjJsqIHnG6Ig41b9xicrzCs4UTY3OwVIGxWOGVFGtPuPtstrvH2alVbnOEaYM+x0maQg7UudJZefQ",
+	"cGXnaTKEfoH+jXNWp8lMNQ7+ElaTJag3rPFYmSz9U83lu8gjMbGl0HAF3GtOw/fJdMZyeSuMJoBFwmzy",
+	"IymWFtDPGqdv5PMsqhTHLH81rIt3+tqEHw4WSZFj1e17wR59z4hoqFO+T95fm/ePHj3y/+DJLK/UqM6S",
+	"90lWmJtKvyv0PEuT7J0tcp3D5wNdmHEyr4q61iahH4VHE99EmmTUqfbPhS/HRba8gHxTY/wrbKlwcMnk",
+	"7SbQG8C9lQeS9/HrfA/Cj+j56O8EWdz7vngai8cE3i3q0bW5CllvRYBdQ0ZP9uKg+0Qa5+J2akJq0mjI",
+	"U6rIxwLmDG6ewkqprkfuoze5NQcSqYaIWKvF4Y7FmB5j8jeOq1PwMnEeGIC1Tu5hrkeqKf2nvoQDa01i",
+	"vM3WY109e1WMDUwIQgCoZK4HqA8wpC98aZv4juNbuHuI0h2+cPAMpqImCubGIrgnCciPr4R3yhRuEp/Z",
+	"cIV13RVO5BCpoJUttTthuh6avYyAbRFUL+AIMOVPyHn0t+AiQn9lpIeiSoZNVcGgeIFoPFNVmFrxVRoc",
+	"6aNrk3hwDAISfQ3tcj09dQTGTPtAcEVDBwYamWQQJ5vwMYiKBuZIhkOIEZFk8ICXqixbGMAU84PrOrxB",
+	"VdrzCRK9ksPTAEIIDhM8LXgHqtIwIDzr8BPqCyg+8dS2sL5xxgRbeW5cP4CRpe1pJwYB8munYQ5xXEyH",
+	"hXOHcM9Oa5raJYgJj/vhMMhJi7MMPt6aFmJbXB1JgA1pLXSGUQt+KF0aL/FLmXIRdhz+Jm4XriUG55Y9",
+	"Ed8a+NDaG8MoUzPaDR4mEraOdAGZZhAXtfO8jIgrEaK6Qm8ktH4whQM1vC3tOCoeO1nOEynW3mO3mNVn",
+	"Rx7yN01cM5zAPsrc1CGIdaanqiizqNGJMkaXXW2ib73CDQs3xNgUjnQHVDwLVSIeRvETQ9NGV2fcZ26j",
+	"o/0r0LwY3IJ4j9TQx9w79LEAaFdUyUwNdUrgL9TIQJWKygxaCk3Xi7+nfenUYomSVN5In/oc7RhqOCoS",
+	"xlY6mv9WfkdA9r5wkdgP0iAQ4C7BDSPUXnxrwUVkEr8y/o3thPDVF3+n7azUKc8Qa32I8MP7kloMF/9K",
+	"Zjei3/ql84k3KxOIMEGcUFpH6BrFkF6fqFJ7vhG8sSpVOBE5FuTLVJ5BslVbRuKFvuiSiYJIwpCPRjSC",
+	"+aQoddwLBPmgrvB58jJLlX4lYgFYIdAtXiqFq+HRdz7vI95U1IM1xgRoybITWQi6ZgZdcraKmmFb7O7t",
+	"3f8GAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

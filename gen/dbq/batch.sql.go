@@ -549,56 +549,6 @@ func (q *Queries) BatchRowList(ctx context.Context, arg BatchRowListParams) ([]B
 	return items, nil
 }
 
-const batchRowListOf = `-- name: BatchRowListOf :many
-SELECT batch_id, row_no, recipient, content, segments, country_no, code, fault, task_id FROM batch_rows r
-WHERE r.batch_id = $1 AND r.code = $2::smallint AND r.row_no > $3::integer
-ORDER BY r.row_no
-LIMIT $4::integer
-`
-
-type BatchRowListOfParams struct {
-	BatchID   int64
-	Code      int16
-	AfterRow  int32
-	PageLimit int32
-}
-
-// BatchRowListOf is BatchRowList for rows with one code, which it finds by an index.
-func (q *Queries) BatchRowListOf(ctx context.Context, arg BatchRowListOfParams) ([]BatchRow, error) {
-	rows, err := q.db.Query(ctx, batchRowListOf,
-		arg.BatchID,
-		arg.Code,
-		arg.AfterRow,
-		arg.PageLimit,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []BatchRow
-	for rows.Next() {
-		var i BatchRow
-		if err := rows.Scan(
-			&i.BatchID,
-			&i.RowNo,
-			&i.Recipient,
-			&i.Content,
-			&i.Segments,
-			&i.CountryNo,
-			&i.Code,
-			&i.Fault,
-			&i.TaskID,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const batchRowsAdd = `-- name: BatchRowsAdd :exec
 
 INSERT INTO batch_rows (batch_id, row_no, recipient, content, segments, country_no, code, fault)
@@ -707,50 +657,6 @@ func (q *Queries) BatchRowsFed(ctx context.Context, arg BatchRowsFedParams) erro
 	return err
 }
 
-const batchRowsInvalid = `-- name: BatchRowsInvalid :many
-SELECT batch_id, row_no, recipient, content, segments, country_no, code, fault, task_id FROM batch_rows r
-WHERE r.batch_id = $1 AND r.row_no > $2::integer AND r.code IN (1, 2, 3, 4, 7)
-ORDER BY r.row_no
-LIMIT $3::integer
-`
-
-type BatchRowsInvalidParams struct {
-	BatchID   int64
-	AfterRow  int32
-	PageLimit int32
-}
-
-// BatchRowsInvalid is BatchRowList for rows that are wrong (codes 1 to 4) or were refused later (7).
-func (q *Queries) BatchRowsInvalid(ctx context.Context, arg BatchRowsInvalidParams) ([]BatchRow, error) {
-	rows, err := q.db.Query(ctx, batchRowsInvalid, arg.BatchID, arg.AfterRow, arg.PageLimit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []BatchRow
-	for rows.Next() {
-		var i BatchRow
-		if err := rows.Scan(
-			&i.BatchID,
-			&i.RowNo,
-			&i.Recipient,
-			&i.Content,
-			&i.Segments,
-			&i.CountryNo,
-			&i.Code,
-			&i.Fault,
-			&i.TaskID,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const batchRowsNext = `-- name: BatchRowsNext :many
 SELECT r.row_no, r.recipient, r.content, r.segments FROM batch_rows r
 WHERE r.batch_id = $1 AND r.row_no > $2::integer AND r.code IS NULL
@@ -786,6 +692,56 @@ func (q *Queries) BatchRowsNext(ctx context.Context, arg BatchRowsNextParams) ([
 			&i.Recipient,
 			&i.Content,
 			&i.Segments,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const batchRowsWrong = `-- name: BatchRowsWrong :many
+SELECT batch_id, row_no, recipient, content, segments, country_no, code, fault, task_id FROM batch_rows r
+WHERE r.batch_id = $1 AND r.row_no > $2::integer AND r.code IS NOT NULL AND r.code = ANY ($3::smallint[])
+ORDER BY r.row_no
+LIMIT $4::integer
+`
+
+type BatchRowsWrongParams struct {
+	BatchID   int64
+	AfterRow  int32
+	Codes     []int16
+	PageLimit int32
+}
+
+// BatchRowsWrong returns rows of a batch with some codes after a row.
+func (q *Queries) BatchRowsWrong(ctx context.Context, arg BatchRowsWrongParams) ([]BatchRow, error) {
+	rows, err := q.db.Query(ctx, batchRowsWrong,
+		arg.BatchID,
+		arg.AfterRow,
+		arg.Codes,
+		arg.PageLimit,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BatchRow
+	for rows.Next() {
+		var i BatchRow
+		if err := rows.Scan(
+			&i.BatchID,
+			&i.RowNo,
+			&i.Recipient,
+			&i.Content,
+			&i.Segments,
+			&i.CountryNo,
+			&i.Code,
+			&i.Fault,
+			&i.TaskID,
 		); err != nil {
 			return nil, err
 		}

@@ -151,8 +151,8 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 	if err != nil {
 		return p, err
 	}
-	// A message to a number that exists: everything that is wrong with it is wrong with all rows. The country and the text depend on the row.
-	if err := s.checkTimes(ctx, r); err != nil {
+	shared := queue.Submission{MessageType: r.MessageType, Priority: r.Priority, ExpectSendTime: r.ExpectSendTime, ExpiresAt: r.ExpiresAt}
+	if err := s.Tasks.CheckShared(ctx, shared, r.Origin); err != nil {
 		return p, err
 	}
 	rows, err := s.open(ctx, dbq.Batch{CompanyID: p.CompanyID, Tag: p.Tag, PhoneColumn: p.PhoneColumn, UploadID: uploadID(r.Upload)})

@@ -147,8 +147,8 @@ func capacity(s dbq.SenderLimitsRow, perMessage float64, d time.Duration) float6
 			most = min(most, float64(max(0, *w.limit-w.used))+math.Floor(float64(d)/float64(w.window))*float64(*w.limit))
 		}
 	}
-	if s.Funds != nil {
-		most = min(most, float64(max(0, *s.Funds)))
+	if s.HasBalance {
+		most = min(most, float64(max(0, s.Funds)))
 	}
 	return most
 }

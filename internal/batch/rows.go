@@ -10,6 +10,7 @@ import (
 	"lksms/internal/fault"
 	"lksms/internal/optional"
 	"lksms/internal/queue"
+	"lksms/internal/receipt/callback"
 )
 
 // The states of rows in a filter, beside those of tasks.
@@ -30,7 +31,7 @@ type Row struct {
 	dbq.BatchRow
 
 	Status   string
-	Delivery *int16  // 1 delivered, 2 undelivered
+	Delivery int16   // 1 delivered, 2 undelivered, 0 no receipt
 	Result   *string // of the task
 }
 
@@ -53,7 +54,7 @@ func (s *Service) Rows(ctx context.Context, viewer Viewer, id int64, status stri
 		return nil, 0, err
 	}
 	for i, row := range all {
-		if status != "" && row.Status != status && (status != RowDelivered || optional.Value(row.Delivery) != 1) {
+		if status != "" && row.Status != status && (status != RowDelivered || row.Delivery != callback.Delivered) {
 			continue
 		}
 		if page = append(page, row); len(page) == limit {

@@ -3,6 +3,7 @@ package batch
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -142,7 +143,11 @@ func (s *Service) openTag(ctx context.Context, b dbq.Batch) (source, error) {
 	}
 	t := &tagged{contacts: s.Contacts, selection: contact.Selection{CompanyID: b.CompanyID, Tags: []string{*b.Tag}}}
 	if _, err := s.Contacts.GetTag(ctx, b.CompanyID, *b.Tag); err != nil {
-		return nil, fault.OfField(err, contact.ErrNoTag, "tag")
+		var missing *fault.Error
+		if errors.As(err, &missing) && missing.Reason == fault.TagNotFound {
+			return nil, fault.InvalidField("tag", fault.NotThere, nil)
+		}
+		return nil, fmt.Errorf("find tag: %w", err)
 	}
 	return t, nil
 }

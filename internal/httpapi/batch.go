@@ -117,7 +117,7 @@ func batchRowOf(ctx context.Context, row batch.Row) (api.BatchRow, error) {
 		Row: row.RowNo, PhoneNumber: row.Recipient, Content: row.Content, Segments: row.Segments, Status: optional.NonZero(row.Status), Code: row.Code,
 		Remark: remark, TaskID: row.TaskID, Result: row.Result,
 	}
-	switch optional.Value(row.Delivery) {
+	switch row.Delivery {
 	case callback.Delivered:
 		one.Delivery = new(api.TaskDelivered)
 	case callback.Undelivered:
