@@ -860,7 +860,7 @@ func (q *Queries) TaskPartitions(ctx context.Context, arg TaskPartitionsParams) 
 
 const taskStates = `-- name: TaskStates :many
 SELECT m.task_id, CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,
-    coalesce(q.result, e.result) AS result, max(CASE r.effect WHEN 'delivered' THEN 1 WHEN 'undelivered' THEN 2 END)::smallint AS delivery
+    coalesce(q.result, e.result) AS result, coalesce(min(CASE r.effect WHEN 'delivered' THEN 1 WHEN 'undelivered' THEN 2 END), 0)::smallint AS delivery
 FROM messages m
 LEFT JOIN queue q ON q.task_id = m.task_id
 LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id = ANY ($1::text[]) AND e.outcome IS NOT NULL
@@ -878,7 +878,7 @@ type TaskStatesRow struct {
 }
 
 // TaskStates returns the states of tasks, without those that were dropped with their partitions. The state is that of the view tasks, see
-// SubmissionsRepeated.
+// SubmissionsRepeated. delivery is 0 without a receipt.
 func (q *Queries) TaskStates(ctx context.Context, taskIds []string) ([]TaskStatesRow, error) {
 	rows, err := q.db.Query(ctx, taskStates, taskIds)
 	if err != nil {

@@ -525,7 +525,7 @@ WITH candidates AS MATERIALIZED (
 )
 SELECT x.sender_no, c.weight::double precision AS weight, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
-    CASE WHEN s.has_balance THEN coalesce(x.balance, 0) - coalesce(s.low_switch, 0) END::bigint AS funds, now()::timestamptz AS at
+    s.has_balance, (coalesce(x.balance, 0) - coalesce(s.low_switch, 0))::bigint AS funds, now()::timestamptz AS at
 FROM candidates c
 JOIN senders s ON s.id = c.sender_id
 JOIN sender_standings x ON x.sender_id = c.sender_id
@@ -546,12 +546,13 @@ type SenderLimitsRow struct {
 	HourUsed   int64
 	DayUsed    int64
 	MonthUsed  int64
+	HasBalance bool
 	Funds      int64
 	At         time.Time
 }
 
 // SenderLimits returns the available senders that serve a pool, by its routes with the largest sort, or as shared senders: the weight of each, and what
-// its limits have left. funds is null without a balance.
+// its limits have left, and its funds if it has a balance.
 func (q *Queries) SenderLimits(ctx context.Context, poolID int64) ([]SenderLimitsRow, error) {
 	rows, err := q.db.Query(ctx, senderLimits, poolID)
 	if err != nil {
@@ -573,6 +574,7 @@ func (q *Queries) SenderLimits(ctx context.Context, poolID int64) ([]SenderLimit
 			&i.HourUsed,
 			&i.DayUsed,
 			&i.MonthUsed,
+			&i.HasBalance,
 			&i.Funds,
 			&i.At,
 		); err != nil {

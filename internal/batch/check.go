@@ -275,7 +275,7 @@ func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row so
 	text, wrong := s.textOf(c, row)
 	switch {
 	case row.phone.Lossy:
-		wrong = fault.InvalidField("phone_number", fault.NotAValue, nil)
+		wrong = fault.InvalidField("phone_number", fault.Shortened, nil)
 	case strings.TrimSpace(row.phone.Text) == "":
 		wrong = fault.InvalidField("phone_number", fault.Required, nil)
 	case wrong == nil:
@@ -320,7 +320,7 @@ func (s *Service) textOf(c *check, row sourceRow) (string, *fault.Error) {
 	var wrong *fault.Error
 	switch {
 	case lossy != "":
-		return "", fault.InvalidField(lossy, fault.NotAValue, nil)
+		return "", fault.InvalidField(lossy, fault.Shortened, nil)
 	case errors.As(err, &wrong):
 		return "", wrong
 	}
