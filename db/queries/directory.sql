@@ -142,7 +142,8 @@ WITH made AS (
     INSERT INTO pools AS p (channel_id, company_id, message_type, country_id, unsettled_since)
     VALUES (@channel_id, @company_id, @message_type, sqlc.narg(country_id), now())
     -- The columns of pools_key_idx: 0 and -1 replace null.
-    ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0)) WHERE retired_at IS NULL
+    ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0), coalesce(sender_id, 0))
+    WHERE retired_at IS NULL
     DO UPDATE
     SET unsettled_since = CASE WHEN EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on')
         THEN p.unsettled_since ELSE excluded.unsettled_since END
@@ -153,6 +154,7 @@ SELECT made.id, @sender_id, @weight, @sort::double precision, @status
 FROM made
 RETURNING id, pool_id;
 
+-- RouteList returns routes, without those of the pools of one sender.
 -- name: RouteList :many
 SELECT r.id, co.company_no, p.message_type::smallint AS message_type, cn.country_no, s.sender_no, r.weight,
     r.sort::double precision AS sort, r.status, r.version, r.created_at, r.updated_at
@@ -161,7 +163,7 @@ JOIN pools p ON p.id = r.pool_id
 JOIN companies co ON co.id = p.company_id
 LEFT JOIN countries cn ON cn.id = p.country_id
 JOIN senders s ON s.id = r.sender_id
-WHERE r.id < @before_id AND (sqlc.narg(route_no)::bigint IS NULL OR r.id = sqlc.narg(route_no)::bigint)
+WHERE r.id < @before_id AND p.sender_id IS NULL AND (sqlc.narg(route_no)::bigint IS NULL OR r.id = sqlc.narg(route_no)::bigint)
     AND (sqlc.narg(company_no)::text IS NULL OR co.company_no = sqlc.narg(company_no)::text)
     AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no = sqlc.narg(sender_no)::text)
     AND (sqlc.narg(company_id)::bigint IS NULL OR p.company_id = sqlc.narg(company_id)::bigint)
@@ -183,9 +185,9 @@ SET weight = @weight, sort = @sort::double precision, status = @status, version 
 WHERE t.id = @route_no AND t.version = @version;
 
 -- RoutePoolLock locks the pool of a route before the route is changed or deleted. A concurrent RouteCreate waits, and then sees the
--- changed pool.
+-- changed pool. No row: the route does not exist, or is that of a pool of one sender.
 -- name: RoutePoolLock :one
-SELECT p.id FROM pools p WHERE p.id = (SELECT r.pool_id FROM routes r WHERE r.id = @route_no) FOR UPDATE;
+SELECT p.id FROM pools p WHERE p.id = (SELECT r.pool_id FROM routes r WHERE r.id = @route_no) AND p.sender_id IS NULL FOR UPDATE;
 
 -- name: RouteDelete :execrows
 DELETE FROM routes WHERE id = @route_no;
@@ -212,6 +214,65 @@ ranks AS (
 )
 SELECT count(*) FROM forgotten;
 
+-- SenderPoolFind returns a sender of a channel that serves a company, and its pool for the messages of a type, if it has one. No row: the sender does
+-- not exist, is of another channel, or does not serve the company.
+-- name: SenderPoolFind :one
+SELECT s.id AS sender_id, s.channel_id, p.id AS pool_id
+FROM senders s
+JOIN channels c ON c.id = s.channel_id AND c.channel = @channel::text
+LEFT JOIN pools p ON p.channel_id = s.channel_id AND coalesce(p.company_id, 0) = @company_id::bigint -- by pools_key_idx
+    AND coalesce(p.message_type, -1) = @message_type::smallint AND coalesce(p.country_id, 0) = 0 AND coalesce(p.sender_id, 0) = s.id
+    AND p.retired_at IS NULL
+WHERE s.sender_no = @sender_no::text AND sender_serves(s.id, @company_id::bigint);
+
+-- SenderPoolMake makes the pool of a sender for the messages of a company and type, and returns it. It may exist already.
+-- name: SenderPoolMake :one
+INSERT INTO pools (channel_id, company_id, message_type, sender_id) VALUES (@channel_id, @company_id::bigint, @message_type::smallint, @sender_id::bigint)
+-- The columns of pools_key_idx: 0 and -1 replace null.
+ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0), coalesce(sender_id, 0))
+WHERE retired_at IS NULL
+DO UPDATE SET sender_id = excluded.sender_id -- changes nothing, and returns the pool
+RETURNING id;
+
+-- SenderPoolRoute makes the route of a pool of one sender. A statement of its own: the audit looks the pool up.
+-- name: SenderPoolRoute :exec
+INSERT INTO routes (pool_id, sender_id) VALUES (@pool_id, @sender_id) ON CONFLICT (pool_id, sender_id) DO NOTHING;
+
+-- SenderPoolsHold keeps pools of one sender from being deleted until the end of the transaction, and returns those that exist.
+-- name: SenderPoolsHold :many
+SELECT p.id FROM pools p WHERE p.id = ANY (@ids::bigint[]) ORDER BY p.id FOR KEY SHARE;
+
+-- SenderPoolsLock locks pools of one sender that were made longer ago than older, of one sender and of one company if they are named. It leaves
+-- out those to which tasks are being added. SenderPoolsDelete, in the same transaction, then sees all their tasks.
+-- name: SenderPoolsLock :many
+SELECT p.id FROM pools p
+JOIN routes r ON r.pool_id = p.id
+WHERE p.sender_id IS NOT NULL AND r.created_at <= now() - @older::interval
+    AND (sqlc.narg(sender_no)::text IS NULL OR p.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = sqlc.narg(sender_no)::text))
+    AND (sqlc.narg(company_no)::text IS NULL OR p.company_id = (SELECT c.id FROM companies c WHERE c.company_no = sqlc.narg(company_no)::text))
+ORDER BY p.id
+FOR UPDATE OF p SKIP LOCKED;
+
+-- SenderPoolsDelete deletes those pools of one sender that have no tasks, with their routes and ranks, and returns how many.
+-- name: SenderPoolsDelete :one
+WITH empty AS MATERIALIZED (
+    SELECT p.id FROM pools p
+    WHERE p.id = ANY (@ids::bigint[]) AND p.sender_id IS NOT NULL
+        AND NOT EXISTS (SELECT FROM queue q WHERE q.pool_id = p.id AND q.lease_until IS NULL AND q.lane IS NOT NULL) -- by queue_order_idx
+        AND NOT EXISTS (SELECT FROM queue q WHERE q.pool_id = p.id AND q.lease_until IS NULL AND q.lane IS NULL) -- by queue_due_idx
+        AND NOT EXISTS (SELECT FROM queue q WHERE q.pool_id = p.id AND q.lease_until IS NOT NULL)
+),
+unrouted AS (
+    DELETE FROM routes r USING empty e WHERE r.pool_id = e.id
+),
+unranked AS (
+    DELETE FROM fair_ranks f USING empty e WHERE f.pool_id = e.id
+),
+deleted AS (
+    DELETE FROM pools p USING empty e WHERE p.id = e.id RETURNING p.id
+)
+SELECT count(*) FROM deleted;
+
 -- DirectoryVersion returns the transaction that changed the directory last; 0: none did.
 -- name: DirectoryVersion :one
 SELECT coalesce((SELECT v.version::text::bigint FROM directory_version v), 0)::bigint AS version;
@@ -233,11 +294,11 @@ SELECT c.id, c.channel, c.signature_required, ARRAY(
 FROM channels c
 ORDER BY c.id;
 
--- DirectoryPools returns the pools in use: the shared ones, and those with a route that is on.
+-- DirectoryPools returns the pools in use: the shared ones, and those with a route that is on, without those of one sender.
 -- name: DirectoryPools :many
 SELECT p.id, p.channel_id, p.company_id, p.message_type, p.country_id
 FROM pools p
-WHERE p.retired_at IS NULL AND (p.company_id IS NULL OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
+WHERE p.retired_at IS NULL AND p.sender_id IS NULL AND (p.company_id IS NULL OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
 ORDER BY p.id;
 
 -- DirectoryDriven returns the senders that the server drives.

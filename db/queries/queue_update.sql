@@ -87,8 +87,15 @@ UNION ALL
 SELECT s.id FROM sent_once s
 ORDER BY id;
 
+-- RequeueSenders returns the pools of one sender that tasks need to wait again: the company, the message type and the sender of each.
+-- name: RequeueSenders :many
+SELECT DISTINCT m.company_id, m.message_type, m.sender_no::text AS sender_no
+FROM messages m
+WHERE m.task_id = ANY (@task_ids::text[]) AND m.sender_no IS NOT NULL
+ORDER BY m.company_id, m.message_type, sender_no;
+
 -- TaskRequeue lets those of task_ids that are FAILED or CANCELLED wait again as if they were new, with all attempts, in the pools of today's routes,
--- and returns those that wait again. The rows that settled them lose their outcome. The leases from before have ended: no report of them can settle
+-- and returns those that wait again. A task of one sender waits in its pool, which the caller has made and holds. The rows that settled them lose their outcome. The leases from before have ended: no report of them can settle
 -- the new life. Of two concurrent requeues, the second waits for the row of the outcome, finds it gone and leaves the task out. RequeueVerdicts says
 -- why a task was left out, and has the same conditions: change both together.
 -- name: TaskRequeue :many
@@ -111,7 +118,12 @@ fit AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT pool_serving(s.id, m.company_id, m.message_type, m.country_no) AS pool_id
         FROM pools s
-        WHERE s.channel_id = task_channel(m.rendering_id) AND s.company_id IS NULL AND s.retired_at IS NULL -- the shared pool
+        WHERE m.sender_no IS NULL AND s.channel_id = task_channel(m.rendering_id) AND s.company_id IS NULL AND s.retired_at IS NULL -- the shared pool
+        UNION ALL
+        SELECT s.id
+        FROM senders o
+        JOIN pools s ON s.sender_id = o.id AND s.company_id = m.company_id AND s.message_type = m.message_type -- the pool of the only sender
+        WHERE o.sender_no = m.sender_no AND sender_serves(o.id, m.company_id)
     ) p
     WHERE m.task_id = ANY (@task_ids::text[]) AND m.task_id IN (SELECT e.task_id FROM ended e)
         AND m.task_id NOT IN (SELECT d.task_id FROM delivered d)
@@ -158,6 +170,9 @@ SELECT CASE
         WHEN e.event = 'unreachable' THEN 'unreachable'
         WHEN task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id) THEN 'withdrawn'
         WHEN task_channel(m.rendering_id) IS NULL THEN 'withdrawn' -- the channel was deleted
+        WHEN m.sender_no IS NOT NULL AND NOT EXISTS (
+            SELECT FROM senders s WHERE s.sender_no = m.sender_no AND sender_serves(s.id, m.company_id)
+        ) THEN 'sender_gone'
         ELSE 'fit'
     END::text AS verdict
 FROM messages m

@@ -71,7 +71,8 @@ LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at
 WHERE s.id < @before_id AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no = sqlc.narg(sender_no)::text)
     AND (sqlc.narg(status)::text IS NULL OR s.status = sqlc.narg(status)::text)
     AND (sqlc.narg(company_id)::bigint IS NULL OR EXISTS (
-        SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.company_id = sqlc.narg(company_id)::bigint
+        SELECT FROM routes r JOIN pools p ON p.id = r.pool_id
+        WHERE r.sender_id = s.id AND p.company_id = sqlc.narg(company_id)::bigint AND p.sender_id IS NULL
     ))
 ORDER BY s.id DESC
 LIMIT @page_limit::integer;
@@ -120,7 +121,7 @@ counted_anew AS (
 )
 SELECT FROM changed;
 
--- SenderDelete deletes a sender that was never given a task. A foreign key stops it if a route names the sender.
+-- SenderDelete deletes a sender that was never given a task. A foreign key stops it if a route names the sender, or tasks wait for it alone.
 -- name: SenderDelete :one
 WITH deleted AS (
     DELETE FROM senders s
@@ -380,7 +381,8 @@ FROM (
         JOIN sender_states st ON st.sender_id = s.id
         JOIN sender_standings x ON x.sender_id = s.id
         WHERE x.is_on AND (sqlc.narg(company_id)::bigint IS NULL OR EXISTS (
-            SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.company_id = sqlc.narg(company_id)::bigint
+            SELECT FROM routes r JOIN pools p ON p.id = r.pool_id
+        WHERE r.sender_id = s.id AND p.company_id = sqlc.narg(company_id)::bigint AND p.sender_id IS NULL
         ))
     ) j
     WINDOW w AS (PARTITION BY j.reason = '')

@@ -633,7 +633,7 @@ func (q *Queries) DirectoryDriven(ctx context.Context) ([]string, error) {
 const directoryPools = `-- name: DirectoryPools :many
 SELECT p.id, p.channel_id, p.company_id, p.message_type, p.country_id
 FROM pools p
-WHERE p.retired_at IS NULL AND (p.company_id IS NULL OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
+WHERE p.retired_at IS NULL AND p.sender_id IS NULL AND (p.company_id IS NULL OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
 ORDER BY p.id
 `
 
@@ -645,7 +645,7 @@ type DirectoryPoolsRow struct {
 	CountryID   *int64
 }
 
-// DirectoryPools returns the pools in use: the shared ones, and those with a route that is on.
+// DirectoryPools returns the pools in use: the shared ones, and those with a route that is on, without those of one sender.
 func (q *Queries) DirectoryPools(ctx context.Context) ([]DirectoryPoolsRow, error) {
 	rows, err := q.db.Query(ctx, directoryPools)
 	if err != nil {
@@ -725,7 +725,8 @@ WITH made AS (
     INSERT INTO pools AS p (channel_id, company_id, message_type, country_id, unsettled_since)
     VALUES ($5, $6, $7, $8, now())
     -- The columns of pools_key_idx: 0 and -1 replace null.
-    ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0)) WHERE retired_at IS NULL
+    ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0), coalesce(sender_id, 0))
+    WHERE retired_at IS NULL
     DO UPDATE
     SET unsettled_since = CASE WHEN EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on')
         THEN p.unsettled_since ELSE excluded.unsettled_since END
@@ -791,7 +792,7 @@ JOIN pools p ON p.id = r.pool_id
 JOIN companies co ON co.id = p.company_id
 LEFT JOIN countries cn ON cn.id = p.country_id
 JOIN senders s ON s.id = r.sender_id
-WHERE r.id < $1 AND ($2::bigint IS NULL OR r.id = $2::bigint)
+WHERE r.id < $1 AND p.sender_id IS NULL AND ($2::bigint IS NULL OR r.id = $2::bigint)
     AND ($3::text IS NULL OR co.company_no = $3::text)
     AND ($4::text IS NULL OR s.sender_no = $4::text)
     AND ($5::bigint IS NULL OR p.company_id = $5::bigint)
@@ -822,6 +823,7 @@ type RouteListRow struct {
 	UpdatedAt   time.Time
 }
 
+// RouteList returns routes, without those of the pools of one sender.
 func (q *Queries) RouteList(ctx context.Context, arg RouteListParams) ([]RouteListRow, error) {
 	rows, err := q.db.Query(ctx, routeList,
 		arg.BeforeID,
@@ -862,11 +864,11 @@ func (q *Queries) RouteList(ctx context.Context, arg RouteListParams) ([]RouteLi
 }
 
 const routePoolLock = `-- name: RoutePoolLock :one
-SELECT p.id FROM pools p WHERE p.id = (SELECT r.pool_id FROM routes r WHERE r.id = $1) FOR UPDATE
+SELECT p.id FROM pools p WHERE p.id = (SELECT r.pool_id FROM routes r WHERE r.id = $1) AND p.sender_id IS NULL FOR UPDATE
 `
 
 // RoutePoolLock locks the pool of a route before the route is changed or deleted. A concurrent RouteCreate waits, and then sees the
-// changed pool.
+// changed pool. No row: the route does not exist, or is that of a pool of one sender.
 func (q *Queries) RoutePoolLock(ctx context.Context, routeNo int64) (int64, error) {
 	row := q.db.QueryRow(ctx, routePoolLock, routeNo)
 	var id int64
@@ -909,4 +911,176 @@ func (q *Queries) RouteUpdate(ctx context.Context, arg RouteUpdateParams) (int64
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const senderPoolFind = `-- name: SenderPoolFind :one
+SELECT s.id AS sender_id, s.channel_id, p.id AS pool_id
+FROM senders s
+JOIN channels c ON c.id = s.channel_id AND c.channel = $1::text
+LEFT JOIN pools p ON p.channel_id = s.channel_id AND coalesce(p.company_id, 0) = $2::bigint -- by pools_key_idx
+    AND coalesce(p.message_type, -1) = $3::smallint AND coalesce(p.country_id, 0) = 0 AND coalesce(p.sender_id, 0) = s.id
+    AND p.retired_at IS NULL
+WHERE s.sender_no = $4::text AND sender_serves(s.id, $2::bigint)
+`
+
+type SenderPoolFindParams struct {
+	Channel     string
+	CompanyID   int64
+	MessageType int16
+	SenderNo    string
+}
+
+type SenderPoolFindRow struct {
+	SenderID  int64
+	ChannelID int64
+	PoolID    *int64
+}
+
+// SenderPoolFind returns a sender of a channel that serves a company, and its pool for the messages of a type, if it has one. No row: the sender does
+// not exist, is of another channel, or does not serve the company.
+func (q *Queries) SenderPoolFind(ctx context.Context, arg SenderPoolFindParams) (SenderPoolFindRow, error) {
+	row := q.db.QueryRow(ctx, senderPoolFind,
+		arg.Channel,
+		arg.CompanyID,
+		arg.MessageType,
+		arg.SenderNo,
+	)
+	var i SenderPoolFindRow
+	err := row.Scan(&i.SenderID, &i.ChannelID, &i.PoolID)
+	return i, err
+}
+
+const senderPoolMake = `-- name: SenderPoolMake :one
+INSERT INTO pools (channel_id, company_id, message_type, sender_id) VALUES ($1, $2::bigint, $3::smallint, $4::bigint)
+ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0), coalesce(sender_id, 0))
+WHERE retired_at IS NULL
+DO UPDATE SET sender_id = excluded.sender_id -- changes nothing, and returns the pool
+RETURNING id
+`
+
+type SenderPoolMakeParams struct {
+	ChannelID   int64
+	CompanyID   int64
+	MessageType int16
+	SenderID    int64
+}
+
+// SenderPoolMake makes the pool of a sender for the messages of a company and type, and returns it. It may exist already.
+// The columns of pools_key_idx: 0 and -1 replace null.
+func (q *Queries) SenderPoolMake(ctx context.Context, arg SenderPoolMakeParams) (int64, error) {
+	row := q.db.QueryRow(ctx, senderPoolMake,
+		arg.ChannelID,
+		arg.CompanyID,
+		arg.MessageType,
+		arg.SenderID,
+	)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
+}
+
+const senderPoolRoute = `-- name: SenderPoolRoute :exec
+INSERT INTO routes (pool_id, sender_id) VALUES ($1, $2) ON CONFLICT (pool_id, sender_id) DO NOTHING
+`
+
+type SenderPoolRouteParams struct {
+	PoolID   int64
+	SenderID int64
+}
+
+// SenderPoolRoute makes the route of a pool of one sender. A statement of its own: the audit looks the pool up.
+func (q *Queries) SenderPoolRoute(ctx context.Context, arg SenderPoolRouteParams) error {
+	_, err := q.db.Exec(ctx, senderPoolRoute, arg.PoolID, arg.SenderID)
+	return err
+}
+
+const senderPoolsDelete = `-- name: SenderPoolsDelete :one
+WITH empty AS MATERIALIZED (
+    SELECT p.id FROM pools p
+    WHERE p.id = ANY ($1::bigint[]) AND p.sender_id IS NOT NULL
+        AND NOT EXISTS (SELECT FROM queue q WHERE q.pool_id = p.id AND q.lease_until IS NULL AND q.lane IS NOT NULL) -- by queue_order_idx
+        AND NOT EXISTS (SELECT FROM queue q WHERE q.pool_id = p.id AND q.lease_until IS NULL AND q.lane IS NULL) -- by queue_due_idx
+        AND NOT EXISTS (SELECT FROM queue q WHERE q.pool_id = p.id AND q.lease_until IS NOT NULL)
+),
+unrouted AS (
+    DELETE FROM routes r USING empty e WHERE r.pool_id = e.id
+),
+unranked AS (
+    DELETE FROM fair_ranks f USING empty e WHERE f.pool_id = e.id
+),
+deleted AS (
+    DELETE FROM pools p USING empty e WHERE p.id = e.id RETURNING p.id
+)
+SELECT count(*) FROM deleted
+`
+
+// SenderPoolsDelete deletes those pools of one sender that have no tasks, with their routes and ranks, and returns how many.
+func (q *Queries) SenderPoolsDelete(ctx context.Context, ids []int64) (int64, error) {
+	row := q.db.QueryRow(ctx, senderPoolsDelete, ids)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const senderPoolsHold = `-- name: SenderPoolsHold :many
+SELECT p.id FROM pools p WHERE p.id = ANY ($1::bigint[]) ORDER BY p.id FOR KEY SHARE
+`
+
+// SenderPoolsHold keeps pools of one sender from being deleted until the end of the transaction, and returns those that exist.
+func (q *Queries) SenderPoolsHold(ctx context.Context, ids []int64) ([]int64, error) {
+	rows, err := q.db.Query(ctx, senderPoolsHold, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const senderPoolsLock = `-- name: SenderPoolsLock :many
+SELECT p.id FROM pools p
+JOIN routes r ON r.pool_id = p.id
+WHERE p.sender_id IS NOT NULL AND r.created_at <= now() - $1::interval
+    AND ($2::text IS NULL OR p.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = $2::text))
+    AND ($3::text IS NULL OR p.company_id = (SELECT c.id FROM companies c WHERE c.company_no = $3::text))
+ORDER BY p.id
+FOR UPDATE OF p SKIP LOCKED
+`
+
+type SenderPoolsLockParams struct {
+	Older     time.Duration
+	SenderNo  *string
+	CompanyNo *string
+}
+
+// SenderPoolsLock locks pools of one sender that were made longer ago than older, of one sender and of one company if they are named. It leaves
+// out those to which tasks are being added. SenderPoolsDelete, in the same transaction, then sees all their tasks.
+func (q *Queries) SenderPoolsLock(ctx context.Context, arg SenderPoolsLockParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, senderPoolsLock, arg.Older, arg.SenderNo, arg.CompanyNo)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

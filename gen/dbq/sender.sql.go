@@ -309,7 +309,7 @@ thresholds AS (
 SELECT count(*) FROM deleted
 `
 
-// SenderDelete deletes a sender that was never given a task. A foreign key stops it if a route names the sender.
+// SenderDelete deletes a sender that was never given a task. A foreign key stops it if a route names the sender, or tasks wait for it alone.
 func (q *Queries) SenderDelete(ctx context.Context, senderNo string) (int64, error) {
 	row := q.db.QueryRow(ctx, senderDelete, senderNo)
 	var count int64
@@ -608,7 +608,8 @@ LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at
 WHERE s.id < $1 AND ($2::text IS NULL OR s.sender_no = $2::text)
     AND ($3::text IS NULL OR s.status = $3::text)
     AND ($4::bigint IS NULL OR EXISTS (
-        SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.company_id = $4::bigint
+        SELECT FROM routes r JOIN pools p ON p.id = r.pool_id
+        WHERE r.sender_id = s.id AND p.company_id = $4::bigint AND p.sender_id IS NULL
     ))
 ORDER BY s.id DESC
 LIMIT $5::integer
@@ -1067,7 +1068,8 @@ FROM (
         JOIN sender_states st ON st.sender_id = s.id
         JOIN sender_standings x ON x.sender_id = s.id
         WHERE x.is_on AND ($3::bigint IS NULL OR EXISTS (
-            SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.company_id = $3::bigint
+            SELECT FROM routes r JOIN pools p ON p.id = r.pool_id
+        WHERE r.sender_id = s.id AND p.company_id = $3::bigint AND p.sender_id IS NULL
         ))
     ) j
     WINDOW w AS (PARTITION BY j.reason = '')

@@ -163,7 +163,7 @@ WITH sources AS MATERIALIZED (
     UNION
     SELECT o.id, p.company_id, p.message_type
     FROM pools p
-    JOIN pools o ON o.channel_id = p.channel_id AND o.retired_at IS NULL AND o.id <> p.id
+    JOIN pools o ON o.channel_id = p.channel_id AND o.retired_at IS NULL AND o.sender_id IS NULL AND o.id <> p.id
         AND (o.company_id IS NULL OR (o.company_id = p.company_id AND o.message_type = p.message_type AND o.country_id IS NULL))
     WHERE p.unsettled_since IS NOT NULL AND p.retired_at IS NULL AND p.id = coalesce($1::bigint, p.id)
 ),

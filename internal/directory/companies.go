@@ -82,6 +82,9 @@ func (s *Service) DeleteCompany(ctx context.Context, no string) error {
 		if err := s.q.CompanyAllow(ctx, dbq.CompanyAllowParams{CompanyNo: no, Countries: []string{}}); err != nil {
 			return postgres.Wrap("delete countries of company", err, nil)
 		}
+		if _, err := s.deleteSenderPools(ctx, 0, nil, &no); err != nil {
+			return err
+		}
 		n, err := s.q.CompanyDelete(ctx, no)
 		return postgres.Deleted(n, err, "delete company", func() (dbq.CompanyListRow, error) { return s.GetCompany(ctx, no) })
 	})

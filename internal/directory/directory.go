@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/expirable"
+
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
@@ -21,13 +23,18 @@ type Service struct {
 	cache  snapshot.Cache[*view]
 	loaded atomic.Pointer[view] // the view loaded last
 
+	senderPools *expirable.LRU[senderPoolKey, int64]
+
 	changed       []func()
 	routesChanged func(pool int64)
 }
 
 // New returns a Service on db.
 func New(db *postgres.DB) *Service {
-	s := &Service{db: db, q: dbq.New(db), routesChanged: func(int64) {}}
+	s := &Service{
+		db: db, q: dbq.New(db), routesChanged: func(int64) {},
+		senderPools: expirable.NewLRU[senderPoolKey, int64](senderPoolsMost, nil, senderPoolsFresh),
+	}
 	s.cache.Load = s.load
 	return s
 }
@@ -68,10 +75,14 @@ func (s *Service) Change(ctx context.Context, fn func(ctx context.Context) error
 func (s *Service) OnChanged(do func()) { s.changed = append(s.changed, do) }
 
 // Forget discards the view, so that the next use loads it again.
-func (s *Service) Forget() { s.cache.Forget() }
+func (s *Service) Forget() {
+	s.cache.Forget()
+	s.senderPools.Purge()
+}
 
 // Renew makes Place use a view that is loaded after this call.
 func (s *Service) Renew(ctx context.Context) error {
+	s.senderPools.Purge()
 	_, err := s.cache.Since(ctx, time.Now())
 	return err
 }

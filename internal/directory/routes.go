@@ -126,8 +126,12 @@ func (s *Service) moveAfterCommit(ctx context.Context, pool int64) {
 // is answered.
 func (s *Service) OnRoutesChanged(do func(pool int64)) { s.routesChanged = do }
 
-// ForgetPools deletes pools that were retired long ago, and returns how many.
+// ForgetPools deletes pools that were retired long ago, and empty pools of one sender that were made long ago, and returns how many.
 func (s *Service) ForgetPools(ctx context.Context) (int, error) {
-	n, err := s.q.PoolForget(ctx)
-	return int(n), postgres.Wrap("forget retired pools", err, nil)
+	retired, err := s.q.PoolForget(ctx)
+	if err != nil {
+		return 0, postgres.Wrap("forget retired pools", err, nil)
+	}
+	unused, err := s.deleteSenderPools(ctx, senderPoolsUnused, nil, nil)
+	return int(retired) + unused, err
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"lksms/gen/dbq"
+	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
 )
@@ -15,7 +16,8 @@ import (
 const requeueTries = 3
 
 // Requeue lets a task that is FAILED or CANCELLED wait again as if it were new, and logs that by did it and why. Faults: task.not_found,
-// task.dropped, task.not_ended, task.succeeded, task.delivered, task.expired, task.unreachable, task.withdrawn.
+// task.dropped, task.not_ended, task.succeeded, task.delivered, task.expired, task.unreachable, task.withdrawn,
+// task.sender_gone.
 func (s *Service) Requeue(ctx context.Context, viewer Viewer, id, by, remark string) (dbq.Task, error) {
 	if err := s.requeueable(ctx, viewer, id); err != nil {
 		return dbq.Task{}, err
@@ -46,6 +48,9 @@ func (s *Service) RequeueAll(ctx context.Context, ids []string, by, remark strin
 			if _, err = s.inParts.RequeueHold(ctx, ids); err != nil {
 				return err
 			}
+			if err = s.requeuePools(ctx, ids); err != nil {
+				return err
+			}
 			rows, err = s.inParts.TaskRequeue(ctx, dbq.TaskRequeueParams{TaskIds: ids, Remark: remark, RequestData: detail})
 			return err
 		})
@@ -67,10 +72,33 @@ func (s *Service) RequeueAll(ctx context.Context, ids []string, by, remark strin
 	return len(rows), nil
 }
 
+// requeuePools makes the pools of one sender that tasks need to wait again, and holds them until the end of the transaction of ctx. A sender that does
+// not serve the company any more gets none: its tasks cannot be requeued.
+func (s *Service) requeuePools(ctx context.Context, ids []string) error {
+	wanted, err := s.inParts.RequeueSenders(ctx, ids)
+	if err != nil || len(wanted) == 0 {
+		return err
+	}
+	var pools []int64
+	for _, w := range wanted {
+		pool, err := s.directory.SenderPool(ctx, directory.SMS, w.CompanyID, w.MessageType, w.SenderNo)
+		var refused *fault.Error
+		if errors.As(err, &refused) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		pools = append(pools, pool)
+	}
+	_, err = s.directory.HoldSenderPools(ctx, pools) // the statement that follows leaves out the tasks of a pool that is gone
+	return err
+}
+
 // refusedVerdicts has the faults of a task that may not be requeued, by the verdict of RequeueVerdict.
 var refusedVerdicts = map[string]fault.Reason{
 	"not_ended": fault.TaskNotEnded, "succeeded": fault.TaskSucceeded, "delivered": fault.TaskDelivered, "expired": fault.TaskExpired,
-	"unreachable": fault.TaskUnreachable, "withdrawn": fault.TaskWithdrawn,
+	"unreachable": fault.TaskUnreachable, "withdrawn": fault.TaskWithdrawn, "sender_gone": fault.TaskSenderGone,
 }
 
 // requeueable returns the fault because of which a task may not be requeued, or nil.

@@ -53,6 +53,7 @@ type Submission struct {
 	Sign           string     // the signature that goes before the text; may be empty
 	Test           bool       // the company tries its own senders with it
 	BatchID        int64      // the uploaded list that the message is from; 0: none
+	SenderNo       string     // the only sender that may send the message; empty: any
 }
 
 // isRendered reports whether the text comes from a template that the submission asks for.
@@ -429,12 +430,15 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 		if tries == placedMost {
 			p.DirectoryVersions = nil // the directory changes faster than it is read: no reason to refuse a message
 		}
-		ids, err := again(ctx, s.db, func() ([]string, error) { return s.q.TaskSubmit(ctx, p) })
+		ids, err := again(ctx, s.db, func() ([]string, error) { return s.taskSubmit(ctx, rows, p) })
 		if err != nil {
 			return nil, fmt.Errorf("submit tasks: %w", err)
 		}
-		if tries == placedMost || len(ids) != 1 || ids[0] != "" {
+		if len(ids) != 1 || ids[0] != "" {
 			return s.stored(ctx, rows, ids), nil
+		}
+		if tries == placedMost {
+			return nil, errNoSenderPool
 		}
 		if err := s.directory.Renew(ctx); err != nil {
 			return nil, err
@@ -447,12 +451,46 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 	}
 }
 
+// errNoSenderPool says that the pool of one sender was deleted each time before a task was stored in it.
+var errNoSenderPool = errors.New("submit tasks: the pool of the sender is gone")
+
+// taskSubmit runs TaskSubmit, and holds the pools of one sender that the rows need. If one is gone, it returns what TaskSubmit returns for another
+// version of the directory.
+func (s *Service) taskSubmit(ctx context.Context, rows []newTask, p dbq.TaskSubmitParams) (ids []string, err error) {
+	var pools []int64
+	for _, r := range rows {
+		if r.SenderNo != "" && !slices.Contains(pools, r.place.PoolID) {
+			pools = append(pools, r.place.PoolID)
+		}
+	}
+	if len(pools) == 0 {
+		return s.q.TaskSubmit(ctx, p)
+	}
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		exist, err := s.directory.HoldSenderPools(ctx, pools)
+		switch {
+		case err != nil:
+			return err
+		case !exist:
+			ids = []string{""}
+			return nil
+		}
+		ids, err = s.q.TaskSubmit(ctx, p)
+		return err
+	})
+	return ids, err
+}
+
 // placedMost bounds how often tasks are placed, each time by the directory of that moment.
 const placedMost = 4
 
 // put sets the pool of a task.
 func (s *Service) put(ctx context.Context, row *newTask) (err error) {
-	row.place, err = s.directory.Place(ctx, row.asOf, directory.SMS, row.CompanyID, row.MessageType, row.recipient, row.Sign != "")
+	if row.SenderNo == "" {
+		row.place, err = s.directory.Place(ctx, row.asOf, directory.SMS, row.CompanyID, row.MessageType, row.recipient, row.Sign != "")
+	} else {
+		row.place, err = s.directory.PlaceOnSender(ctx, row.asOf, directory.SMS, row.CompanyID, row.MessageType, row.recipient, row.Sign != "", row.SenderNo)
+	}
 	return err
 }
 
@@ -485,6 +523,12 @@ func submitParams(rows []newTask) dbq.TaskSubmitParams {
 				p.BatchIds = make([]int64, n)
 			}
 			p.BatchIds[i] = r.BatchID
+		}
+		if r.SenderNo != "" {
+			if p.OnlySenderNos == nil {
+				p.OnlySenderNos = make([]string, n)
+			}
+			p.OnlySenderNos[i] = r.SenderNo
 		}
 		if r.Traceparent != "" {
 			if p.Traceparents == nil {

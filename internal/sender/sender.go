@@ -167,11 +167,14 @@ func (s *Service) changed(ctx context.Context, was dbq.SenderListRow, change fun
 	}, err
 }
 
-// Delete removes a sender that has never sent and that no route names. Faults: sender.not_found, in_use.
+// Delete removes a sender that has never sent, that no route names, and for which no task waits. Faults: sender.not_found, in_use.
 func (s *Service) Delete(ctx context.Context, no string) error {
 	defer s.known.Remove(no)
 	defer s.full.Store(nil)
 	return s.directory.Change(ctx, func(ctx context.Context) error {
+		if err := s.directory.DeletePoolsOfSender(ctx, no); err != nil {
+			return err
+		}
 		n, err := s.q.SenderDelete(ctx, no)
 		return postgres.Deleted(n, err, "delete sender", func() (dbq.SenderListRow, error) { return s.Get(ctx, nil, no) })
 	})
