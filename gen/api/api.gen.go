@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"path"
@@ -161,6 +162,96 @@ func (e AuditAction) Valid() bool {
 	case AuditCreated:
 		return true
 	case AuditDeleted:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchFormDedup.
+const (
+	None  BatchFormDedup = "none"
+	Phone BatchFormDedup = "phone"
+	Row   BatchFormDedup = "row"
+)
+
+// Valid indicates whether the value is a known member of the BatchFormDedup enum.
+func (e BatchFormDedup) Valid() bool {
+	switch e {
+	case None:
+		return true
+	case Phone:
+		return true
+	case Row:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchRowStatus.
+const (
+	RowBlocked    BatchRowStatus = "blocked"
+	RowCancelled  BatchRowStatus = "cancelled"
+	RowDelivered  BatchRowStatus = "delivered"
+	RowDuplicate  BatchRowStatus = "duplicate"
+	RowFailed     BatchRowStatus = "failed"
+	RowInvalid    BatchRowStatus = "invalid"
+	RowProcessing BatchRowStatus = "processing"
+	RowSuccess    BatchRowStatus = "success"
+	RowWaiting    BatchRowStatus = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the BatchRowStatus enum.
+func (e BatchRowStatus) Valid() bool {
+	switch e {
+	case RowBlocked:
+		return true
+	case RowCancelled:
+		return true
+	case RowDelivered:
+		return true
+	case RowDuplicate:
+		return true
+	case RowFailed:
+		return true
+	case RowInvalid:
+		return true
+	case RowProcessing:
+		return true
+	case RowSuccess:
+		return true
+	case RowWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchStatus.
+const (
+	BatchCancelled BatchStatus = "cancelled"
+	BatchChecking  BatchStatus = "checking"
+	BatchFinished  BatchStatus = "finished"
+	BatchPaused    BatchStatus = "paused"
+	BatchReady     BatchStatus = "ready"
+	BatchRunning   BatchStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the BatchStatus enum.
+func (e BatchStatus) Valid() bool {
+	switch e {
+	case BatchCancelled:
+		return true
+	case BatchChecking:
+		return true
+	case BatchFinished:
+		return true
+	case BatchPaused:
+		return true
+	case BatchReady:
+		return true
+	case BatchRunning:
 		return true
 	default:
 		return false
@@ -854,6 +945,57 @@ func (e TaskStatus) Valid() bool {
 	}
 }
 
+// Defines values for TemplateRequestStatus.
+const (
+	FirstActive   TemplateRequestStatus = "active"
+	FirstDisabled TemplateRequestStatus = "disabled"
+	FirstDraft    TemplateRequestStatus = "draft"
+	FirstInReview TemplateRequestStatus = "in_review"
+)
+
+// Valid indicates whether the value is a known member of the TemplateRequestStatus enum.
+func (e TemplateRequestStatus) Valid() bool {
+	switch e {
+	case FirstActive:
+		return true
+	case FirstDisabled:
+		return true
+	case FirstDraft:
+		return true
+	case FirstInReview:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TemplateStatus.
+const (
+	TemplateActive   TemplateStatus = "active"
+	TemplateDisabled TemplateStatus = "disabled"
+	TemplateDraft    TemplateStatus = "draft"
+	TemplateInReview TemplateStatus = "in_review"
+	TemplateVoided   TemplateStatus = "voided"
+)
+
+// Valid indicates whether the value is a known member of the TemplateStatus enum.
+func (e TemplateStatus) Valid() bool {
+	switch e {
+	case TemplateActive:
+		return true
+	case TemplateDisabled:
+		return true
+	case TemplateDraft:
+		return true
+	case TemplateInReview:
+		return true
+	case TemplateVoided:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TimelineEventEvent.
 const (
 	EventCancelled   TimelineEventEvent = "cancelled"
@@ -1431,8 +1573,318 @@ type BalanceChange struct {
 	Remark *string `json:"remark,omitempty"`
 }
 
+// Batch defines model for Batch.
+type Batch struct {
+	BatchID   int64      `json:"batch_id"`
+	CheckedAt *time.Time `json:"checked_at"`
+
+	// CheckedRows The number of the last row of the list that was checked
+	CheckedRows int64      `json:"checked_rows"`
+	CompanyNo   string     `json:"company_no"`
+	ConfirmedAt *time.Time `json:"confirmed_at"`
+
+	// ConfirmedBy null if its request confirmed it
+	ConfirmedBy *string `json:"confirmed_by"`
+
+	// Content The text with its placeholders
+	Content string `json:"content"`
+
+	// Counts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
+	Counts         BatchCounts    `json:"counts"`
+	CreatedAt      time.Time      `json:"created_at"`
+	Dedup          string         `json:"dedup"`
+	EndedAt        *time.Time     `json:"ended_at"`
+	Estimate       *BatchEstimate `json:"estimate,omitempty"`
+	ExpectSendTime *time.Time     `json:"expect_send_time"`
+	ExpiresAt      *time.Time     `json:"expires_at"`
+
+	// MessageType `notification` by default
+	MessageType MessageType `json:"message_type"`
+	Name        string      `json:"name"`
+	PhoneColumn string      `json:"phone_column"`
+	Priority    *int16      `json:"priority"`
+
+	// Remark Why the list could not be read
+	Remark *string `json:"remark"`
+
+	// Segments The segments of the valid rows
+	Segments int64   `json:"segments"`
+	SenderNo *string `json:"sender_no"`
+
+	// Senders The senders that sent messages of it. Callers of a company see those that its routes name and those that sent.
+	Senders   []BatchSender `json:"senders"`
+	Sign      *string       `json:"sign"`
+	StartedAt *time.Time    `json:"started_at"`
+
+	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
+	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+	Status      BatchStatus `json:"status"`
+	SubmittedBy string      `json:"submitted_by"`
+	Tag         *string     `json:"tag"`
+	TemplateNo  *string     `json:"template_no"`
+	Test        bool        `json:"test"`
+}
+
+// BatchCounts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
+type BatchCounts struct {
+	// Blocked The company may not send to their country
+	Blocked int64 `json:"blocked"`
+
+	// Cancelled Tasks that are CANCELLED, and rows that never become tasks because the batch ended
+	Cancelled int64 `json:"cancelled"`
+
+	// Delivered Receipts of providers
+	Delivered  int64 `json:"delivered"`
+	Duplicate  int64 `json:"duplicate"`
+	Failed     int64 `json:"failed"`
+	Invalid    int64 `json:"invalid"`
+	Processing int64 `json:"processing"`
+	Rows       int64 `json:"rows"`
+	Success    int64 `json:"success"`
+
+	// Undelivered Receipts of providers
+	Undelivered int64 `json:"undelivered"`
+	Valid       int64 `json:"valid"`
+
+	// Waiting Not a task yet, or a task that is PENDING
+	Waiting int64 `json:"waiting"`
+}
+
+// BatchCreated defines model for BatchCreated.
+type BatchCreated struct {
+	BatchID int64 `json:"batch_id"`
+
+	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
+	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+	Status BatchStatus `json:"status"`
+}
+
+// BatchCreatedResponse defines model for BatchCreatedResponse.
+type BatchCreatedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    BatchCreated `json:"data"`
+}
+
+// BatchEstimate defines model for BatchEstimate.
+type BatchEstimate struct {
+	// Costs The segments that each sender would take of what is left, by the weights of the routes
+	Costs []struct {
+		Segments int64  `json:"segments"`
+		SenderNo string `json:"sender_no"`
+	} `json:"costs"`
+
+	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, or nobody can
+	EarliestEnd *time.Time `json:"earliest_end"`
+
+	// LikelyEnd The end at the pace until now, if that is later
+	LikelyEnd *time.Time `json:"likely_end"`
+}
+
+// BatchForm defines model for BatchForm.
+type BatchForm struct {
+	// AutoConfirm The batch is sent when it was checked
+	AutoConfirm *bool `json:"auto_confirm,omitempty"`
+
+	// Content The text, with names of columns in braces
+	//
+	// Example: {姓名}，您的优惠券今日到期
+	Content *string `json:"content,omitempty"`
+
+	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+	Dedup *BatchFormDedup `json:"dedup,omitempty"`
+
+	// ExpectSendTime Nothing is sent before this time
+	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
+
+	// ExpiresAt Nothing is sent after this time
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// File The list as CSV or XLSX
+	File *openapi_types.File `json:"file,omitempty"`
+
+	// Language The language of the template
+	Language *string `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Name What people call the batch
+	//
+	// Example: 双十一召回
+	Name string `json:"name"`
+
+	// PhoneColumn The column with the phone numbers. Without it, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is taken.
+	PhoneColumn *string `json:"phone_column,omitempty"`
+
+	// Priority As in `sendSms`
+	Priority *int16 `json:"priority,omitempty"`
+
+	// Rows The list as a JSON array of objects, in place of `file`
+	Rows *openapi_types.File `json:"rows,omitempty"`
+
+	// SenderNo The only sender that may send it. It must serve the company.
+	SenderNo *string `json:"sender_no,omitempty"`
+
+	// Sign The signature, placed before the text in 【】
+	Sign *string `json:"sign,omitempty"`
+
+	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
+	Tag *string `json:"tag,omitempty"`
+
+	// TemplateNo A template, in place of `content`
+	TemplateNo *string `json:"template_no,omitempty"`
+
+	// Test Its messages are tests
+	Test *bool `json:"test,omitempty"`
+}
+
+// BatchFormDedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+type BatchFormDedup string
+
 // BatchID The batch that the task is from
 type BatchID = int64
+
+// BatchListResponse defines model for BatchListResponse.
+type BatchListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    BatchPage `json:"data"`
+}
+
+// BatchPage defines model for BatchPage.
+type BatchPage struct {
+	Items []Batch `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// BatchPreview defines model for BatchPreview.
+type BatchPreview struct {
+	Row  int32  `json:"row"`
+	Code *int16 `json:"code"`
+
+	// Cost As in a dry run of `sendSms`
+	Cost *int `json:"cost,omitempty"`
+
+	// FinalContent The text with its signature; null if the row is not valid
+	FinalContent *string      `json:"final_content"`
+	PhoneNumber  string       `json:"phone_number"`
+	Remark       *string      `json:"remark"`
+	Segments     int          `json:"segments"`
+	Senders      []SenderView `json:"senders"`
+}
+
+// BatchPreviewResponse defines model for BatchPreviewResponse.
+type BatchPreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    BatchPreview `json:"data"`
+}
+
+// BatchRequeued defines model for BatchRequeued.
+type BatchRequeued struct {
+	Count int64 `json:"count"`
+
+	// JobID null if no task is FAILED
+	JobID *int64 `json:"job_id"`
+}
+
+// BatchRequeuedResponse defines model for BatchRequeuedResponse.
+type BatchRequeuedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    BatchRequeued `json:"data"`
+}
+
+// BatchResponse defines model for BatchResponse.
+type BatchResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Batch   `json:"data"`
+}
+
+// BatchRow defines model for BatchRow.
+type BatchRow struct {
+	// Row The number of the row in the list, as a spreadsheet program shows it
+	Row int32 `json:"row"`
+
+	// Code Why the row is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task
+	Code *int16 `json:"code"`
+
+	// Content The text, empty if it could not be made
+	Content string `json:"content"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// PhoneNumber In E.164; of an invalid number as it is in the list
+	PhoneNumber string `json:"phone_number"`
+
+	// Remark The reason, in the language of the request
+	Remark *string `json:"remark"`
+
+	// Result The result of the task
+	Result   *string `json:"result"`
+	Segments int16   `json:"segments"`
+
+	// Status As in the filter, but `delivered` is in `delivery`; null if the task is no longer kept
+	Status *string `json:"status"`
+	TaskID *string `json:"task_id"`
+}
+
+// BatchRowListResponse defines model for BatchRowListResponse.
+type BatchRowListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    BatchRowPage `json:"data"`
+}
+
+// BatchRowPage defines model for BatchRowPage.
+type BatchRowPage struct {
+	Items []BatchRow `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// BatchRowStatus defines model for BatchRowStatus.
+type BatchRowStatus string
+
+// BatchSender defines model for BatchSender.
+type BatchSender struct {
+	Delivered  int64 `json:"delivered"`
+	Failed     int64 `json:"failed"`
+	Processing int64 `json:"processing"`
+
+	// Segments Segments of the messages that it sent
+	Segments int64  `json:"segments"`
+	SenderNo string `json:"sender_no"`
+	Success  int64  `json:"success"`
+}
+
+// BatchStatus `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
+// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+type BatchStatus string
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
@@ -1544,6 +1996,11 @@ type ChannelResponse struct {
 	Message Message `json:"message"`
 	Data    Channel `json:"data"`
 }
+
+// ChosenLanguage The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+//
+// Example: en
+type ChosenLanguage = string
 
 // ClaimRequest defines model for ClaimRequest.
 type ClaimRequest struct {
@@ -1670,8 +2127,17 @@ type CompanyWeight = float64
 
 // Contact defines model for Contact.
 type Contact struct {
-	DingtalkName *string `json:"dingtalk_name,omitempty"`
-	Email        *string `json:"email,omitempty"`
+	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
+	//
+	// Example: {"city":"杭州","level":"VIP"}
+	Attributes   *map[string]string `json:"attributes,omitempty"`
+	DingtalkName *string            `json:"dingtalk_name,omitempty"`
+	Email        *string            `json:"email,omitempty"`
+
+	// Name What messages call the person: the placeholder `${contact.name}`
+	//
+	// Example: 张三
+	Name         *string `json:"name,omitempty"`
 	Phone        *string `json:"phone,omitempty"`
 	UserID       UserID  `json:"user_id"`
 	WechatOpenid *string `json:"wechat_openid,omitempty"`
@@ -1679,11 +2145,38 @@ type Contact struct {
 
 // ContactChange defines model for ContactChange.
 type ContactChange struct {
-	DingtalkName nullable.Nullable[string] `json:"dingtalk_name,omitempty"`
-	Email        nullable.Nullable[string] `json:"email,omitempty"`
+	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
+	//
+	// Example: {"city":"杭州","level":"VIP"}
+	Attributes   nullable.Nullable[map[string]string] `json:"attributes,omitempty"`
+	DingtalkName nullable.Nullable[string]            `json:"dingtalk_name,omitempty"`
+	Email        nullable.Nullable[string]            `json:"email,omitempty"`
+
+	// Name What messages call the person: the placeholder `${contact.name}`
+	//
+	// Example: 张三
+	Name         nullable.Nullable[string] `json:"name,omitempty"`
 	Phone        nullable.Nullable[string] `json:"phone,omitempty"`
 	UserID       UserID                    `json:"user_id"`
 	WechatOpenid nullable.Nullable[string] `json:"wechat_openid,omitempty"`
+}
+
+// ContactCount defines model for ContactCount.
+type ContactCount struct {
+	Count int64 `json:"count"`
+
+	// Exact False if the count stopped after 1000000 contacts; there may be more
+	Exact bool `json:"exact"`
+}
+
+// ContactCountResponse defines model for ContactCountResponse.
+type ContactCountResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    ContactCount `json:"data"`
 }
 
 // ContactListResponse defines model for ContactListResponse.
@@ -2104,6 +2597,11 @@ type KeyRequest struct {
 	Name string `json:"name"`
 }
 
+// Language A language, with a script and a region if these matter
+//
+// Example: zh-TW
+type Language = string
+
 // LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
 type LeaseSeconds = int64
 
@@ -2178,6 +2676,16 @@ type LimitsPatch struct {
 	PerHour   nullable.Nullable[int64] `json:"per_hour,omitempty"`
 	PerMinute nullable.Nullable[int64] `json:"per_minute,omitempty"`
 	PerMonth  nullable.Nullable[int64] `json:"per_month,omitempty"`
+}
+
+// MessageTemplate The text from which a received message was rendered; left out if it did not come from a template
+type MessageTemplate struct {
+	ID int64 `json:"id"`
+
+	// Language The language of the text, if known
+	Language   *string `json:"language,omitempty"`
+	TemplateNo string  `json:"template_no"`
+	Version    int32   `json:"version"`
 }
 
 // MessageType `notification` by default
@@ -3065,7 +3573,7 @@ type SendBatchResponse struct {
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
+	// Content The text, or the parameters of the first active template. If it is empty or left out, and `template_no` too, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
 	Content *string `json:"content,omitempty"`
 
 	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
@@ -3079,8 +3587,25 @@ type SendRequest struct {
 	// ExpiresAt The task is not sent after this time
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
+	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	//
+	// Example: en
+	Language *ChosenLanguage `json:"language,omitempty"`
+
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	//
+	// - An object has them by name. A number is sent as it is written: use a text for `007`.
+	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+	//   contains one needs an object.
+	//
+	// A value may be blank. Placeholders in a value are not expanded.
+	//
+	//
+	// Example: {"code":"123456","name":"张三"}
+	Params TemplateParams `json:"params,omitempty"`
 
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
@@ -3090,7 +3615,7 @@ type SendRequest struct {
 	// Priority The smallest number goes first. The default is 1 for `verification`, 5 for `notification` and 8 for `marketing`. A smaller number than the default is allowed only down to the user's most urgent priority.
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Sign The signature, placed before the text in 【】
+	// Sign The signature, placed before the text in 【】. Without it, a template's own `sign` is used.
 	//
 	// Example: 示例公司
 	Sign *string `json:"sign,omitempty"`
@@ -3098,10 +3623,15 @@ type SendRequest struct {
 	// Source The system that submits the message
 	Source *string `json:"source,omitempty"`
 
+	// TemplateNo The number of the template that gives the text. Not together with `content` or `use_template`.
+	//
+	// Example: login-code
+	TemplateNo *string `json:"template_no,omitempty"`
+
 	// Test Marks the task as a test message. The task is sent like any other.
 	Test *bool `json:"test,omitempty"`
 
-	// UseTemplate Whether `content` holds parameters for the template; false by default
+	// UseTemplate Whether `content` holds parameters for the first active template; false by default
 	UseTemplate *bool `json:"use_template,omitempty"`
 }
 
@@ -3431,7 +3961,7 @@ type SentItem struct {
 	Deduplicated *bool        `json:"deduplicated,omitempty"`
 	Error        *ErrorDetail `json:"error,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the message
+	// FinalContent The text that will be sent, with the `sign` of the message, else of the template
 	FinalContent *string `json:"final_content,omitempty"`
 
 	// Message The error of this message, for people
@@ -3716,7 +4246,7 @@ type Submitted struct {
 	// Deduplicated True if the task existed already
 	Deduplicated *bool `json:"deduplicated,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the request. Without `sign`, a sender that has a signature of its own adds that signature when it claims the task.
+	// FinalContent The text that will be sent, with the `sign` of the request, else of the template. Without these, a sender that has a signature of its own adds that signature when it claims the task.
 	FinalContent string `json:"final_content"`
 
 	// Priority Dry run: the priority of the task
@@ -3743,6 +4273,79 @@ type Submitted struct {
 
 // SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. A message that would be rejected is rejected.
 type SubmittedVerdict string
+
+// Tag defines model for Tag.
+type Tag struct {
+	// Contacts How many contacts the tag holds
+	Contacts  int64     `json:"contacts"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+	//
+	// Example: VIP客户
+	Tag TagName `json:"tag"`
+}
+
+// TagChange defines model for TagChange.
+type TagChange struct {
+	Added   int64 `json:"added"`
+	Removed int64 `json:"removed"`
+
+	// Unknown Those of `add` that no contact has
+	Unknown []string `json:"unknown"`
+}
+
+// TagChangeRequest defines model for TagChangeRequest.
+type TagChangeRequest struct {
+	Add *UserIDs `json:"add,omitempty"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No      `json:"company_no,omitempty"`
+	Remove    *UserIDs `json:"remove,omitempty"`
+}
+
+// TagChangeResponse defines model for TagChangeResponse.
+type TagChangeResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    TagChange `json:"data"`
+}
+
+// TagListResponse defines model for TagListResponse.
+type TagListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    TagPage `json:"data"`
+}
+
+// TagName The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+//
+// Example: VIP客户
+type TagName = string
+
+// TagPage defines model for TagPage.
+type TagPage struct {
+	Items []Tag `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// TagResponse defines model for TagResponse.
+type TagResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Tag     `json:"data"`
+}
 
 // Task defines model for Task.
 type Task struct {
@@ -4077,13 +4680,30 @@ type Template struct {
 	Companies TemplateCompanies `json:"companies"`
 	CreatedAt time.Time         `json:"created_at"`
 	ID        int64             `json:"id"`
-	IsActive  bool              `json:"is_active"`
+
+	// IsActive Whether `status` is `active`
+	IsActive bool `json:"is_active"`
+
+	// Language The language of `template_content`, if known
+	Language *string `json:"language"`
+
+	// Placeholders The names in `template_content`, each once, in the order in which they first appear
+	Placeholders []string `json:"placeholders"`
+	Purpose      string   `json:"purpose"`
+	Scene        string   `json:"scene"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
-	SendType        SendType  `json:"send_type"`
-	TemplateContent string    `json:"template_content"`
-	TemplateName    string    `json:"template_name"`
-	UpdatedAt       time.Time `json:"updated_at"`
+	SendType        SendType          `json:"send_type"`
+	Sign            *string           `json:"sign"`
+	Status          TemplateStatus    `json:"status"`
+	TemplateContent string            `json:"template_content"`
+	TemplateName    string            `json:"template_name"`
+	TemplateNo      string            `json:"template_no"`
+	Translations    map[string]string `json:"translations"`
+	UpdatedAt       time.Time         `json:"updated_at"`
+
+	// Version Counts the changes of the texts and the signature
+	Version int32 `json:"version"`
 }
 
 // TemplateCompanies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
@@ -4107,6 +4727,11 @@ type TemplateListResponse struct {
 // TemplateName Example: 验证码模板
 type TemplateName = string
 
+// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
+//
+// Example: login-code
+type TemplateNo = string
+
 // TemplatePage defines model for TemplatePage.
 type TemplatePage struct {
 	Items []Template `json:"items"`
@@ -4115,14 +4740,42 @@ type TemplatePage struct {
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
+// TemplateParams The values for the placeholders of the template with `template_no`: one for each, and no other.
+//
+//   - An object has them by name. A number is sent as it is written: use a text for `007`.
+//   - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+//     contains one needs an object.
+//
+// A value may be blank. Placeholders in a value are not expanded.
+//
+// Example: {"code":"123456","name":"张三"}
+type TemplateParams = json.RawMessage
+
 // TemplatePatch defines model for TemplatePatch.
 type TemplatePatch struct {
 	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
-	IsActive  *bool              `json:"is_active,omitempty"`
+
+	// IsActive Not together with `status`
+	IsActive *bool `json:"is_active,omitempty"`
+
+	// Language Null means that the language is not known
+	Language nullable.Nullable[string] `json:"language,omitempty"`
+
+	// Purpose An explanation for administrators
+	Purpose *TemplatePurpose `json:"purpose,omitempty"`
+
+	// Scene What the messages are about, for lists; several templates may have the same scene
+	//
+	// Example: login
+	Scene *TemplateScene `json:"scene,omitempty"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
+
+	// Sign Null means the signature of the sender
+	Sign   nullable.Nullable[string] `json:"sign,omitempty"`
+	Status *TemplateStatus           `json:"status,omitempty"`
 
 	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
@@ -4131,18 +4784,105 @@ type TemplatePatch struct {
 
 	// TemplateName Example: 验证码模板
 	TemplateName *TemplateName `json:"template_name,omitempty"`
+
+	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+	//
+	// Example: {"en":"Hello {name}, your code is {code}"}
+	Translations *Translations `json:"translations,omitempty"`
+
+	// Version The version that the caller read before this change
+	Version *SeenVersion `json:"version,omitempty"`
 }
+
+// TemplatePreview defines model for TemplatePreview.
+type TemplatePreview struct {
+	// Characters The length of `content`
+	Characters int `json:"characters"`
+
+	// Content The text with its signature
+	Content string `json:"content"`
+
+	// Language The language of the text, if known
+	Language *string `json:"language"`
+
+	// Placeholders The names in `template_content`, each once, in the order in which they first appear
+	Placeholders []string `json:"placeholders"`
+
+	// Segments The number of segments (short messages) that `content` takes
+	Segments int   `json:"segments"`
+	Version  int32 `json:"version"`
+}
+
+// TemplatePreviewRequest defines model for TemplatePreviewRequest.
+type TemplatePreviewRequest struct {
+	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	//
+	// Example: en
+	Language *ChosenLanguage `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	//
+	// - An object has them by name. A number is sent as it is written: use a text for `007`.
+	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+	//   contains one needs an object.
+	//
+	// A value may be blank. Placeholders in a value are not expanded.
+	//
+	//
+	// Example: {"code":"123456","name":"张三"}
+	Params TemplateParams `json:"params,omitempty"`
+
+	// Sign The signature; without it, that of the template
+	Sign *string `json:"sign,omitempty"`
+}
+
+// TemplatePreviewResponse defines model for TemplatePreviewResponse.
+type TemplatePreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message         `json:"message"`
+	Data    TemplatePreview `json:"data"`
+}
+
+// TemplatePurpose An explanation for administrators
+type TemplatePurpose = string
 
 // TemplateRequest defines model for TemplateRequest.
 type TemplateRequest struct {
 	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
 
-	// IsActive True by default
+	// IsActive `active` or `disabled` as `status`, in whose place it stands; true by default
 	IsActive *bool `json:"is_active,omitempty"`
+
+	// Language A language, with a script and a region if these matter
+	//
+	// Example: zh-TW
+	Language *Language `json:"language,omitempty"`
+
+	// Purpose An explanation for administrators
+	Purpose *TemplatePurpose `json:"purpose,omitempty"`
+
+	// Scene What the messages are about, for lists; several templates may have the same scene
+	//
+	// Example: login
+	Scene *TemplateScene `json:"scene,omitempty"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
+
+	// Sign The signature of messages that have none of their own; null means that of the sender
+	//
+	// Example: 示例公司
+	Sign *TemplateSign `json:"sign,omitempty"`
+
+	// Status `active` by default
+	Status *TemplateRequestStatus `json:"status,omitempty"`
 
 	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
@@ -4151,7 +4891,20 @@ type TemplateRequest struct {
 
 	// TemplateName Example: 验证码模板
 	TemplateName TemplateName `json:"template_name"`
+
+	// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
+	//
+	// Example: login-code
+	TemplateNo *TemplateNo `json:"template_no,omitempty"`
+
+	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+	//
+	// Example: {"en":"Hello {name}, your code is {code}"}
+	Translations *Translations `json:"translations,omitempty"`
 }
+
+// TemplateRequestStatus `active` by default
+type TemplateRequestStatus string
 
 // TemplateResponse defines model for TemplateResponse.
 type TemplateResponse struct {
@@ -4161,6 +4914,84 @@ type TemplateResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message  `json:"message"`
 	Data    Template `json:"data"`
+}
+
+// TemplateScene What the messages are about, for lists; several templates may have the same scene
+//
+// Example: login
+type TemplateScene = string
+
+// TemplateSign The signature of messages that have none of their own; null means that of the sender
+//
+// Example: 示例公司
+type TemplateSign = string
+
+// TemplateStatus defines model for TemplateStatus.
+type TemplateStatus string
+
+// TemplateTestRequest defines model for TemplateTestRequest.
+type TemplateTestRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	//
+	// Example: en
+	Language *ChosenLanguage `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	//
+	// - An object has them by name. A number is sent as it is written: use a text for `007`.
+	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+	//   contains one needs an object.
+	//
+	// A value may be blank. Placeholders in a value are not expanded.
+	//
+	//
+	// Example: {"code":"123456","name":"张三"}
+	Params TemplateParams `json:"params,omitempty"`
+
+	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+	//
+	// Example: 13800138000
+	PhoneNumber PhoneNumber `json:"phone_number"`
+
+	// Sign The signature; without it, that of the template
+	Sign *string `json:"sign,omitempty"`
+}
+
+// TemplateVersion defines model for TemplateVersion.
+type TemplateVersion struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The user who set these texts; null if that is not known
+	CreatedBy       *string           `json:"created_by"`
+	Language        *string           `json:"language"`
+	Sign            *string           `json:"sign"`
+	TemplateContent string            `json:"template_content"`
+	Translations    map[string]string `json:"translations"`
+	Version         int32             `json:"version"`
+}
+
+// TemplateVersionListResponse defines model for TemplateVersionListResponse.
+type TemplateVersionListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message             `json:"message"`
+	Data    TemplateVersionPage `json:"data"`
+}
+
+// TemplateVersionPage defines model for TemplateVersionPage.
+type TemplateVersionPage struct {
+	Items []TemplateVersion `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
 }
 
 // TimeZone Example: Asia/Shanghai
@@ -4213,6 +5044,9 @@ type TimelineEvent struct {
 
 	// Status The status that the sender reported
 	Status *int16 `json:"status,omitempty"`
+
+	// Template The text from which a received message was rendered; left out if it did not come from a template
+	Template *MessageTemplate `json:"template,omitempty"`
 }
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
@@ -4232,6 +5066,11 @@ type TimelineResponse struct {
 
 // TopPriority The most urgent priority that submissions of this user may ask for
 type TopPriority = int16
+
+// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+//
+// Example: {"en":"Hello {name}, your code is {code}"}
+type Translations map[string]TemplateContent
 
 // Used Segments used in the current minute, hour, day and month
 type Used struct {
@@ -4375,6 +5214,12 @@ type JobID = int64
 // ListLimit defines model for ListLimit.
 type ListLimit = int
 
+// NotTagFilter defines model for NotTagFilter.
+type NotTagFilter = []TagName
+
+// OfBatch The batch that the task is from
+type OfBatch = BatchID
+
 // PhoneFilter Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 //
 // Example: 13800138000
@@ -4393,6 +5238,9 @@ type RuleNo = int64
 //
 // Example: sms_app_001
 type SenderNo = AppID
+
+// TagFilter defines model for TagFilter.
+type TagFilter = []TagName
 
 // Conflict defines model for Conflict.
 type Conflict = Error
@@ -4726,6 +5574,13 @@ type CreateTaskJobParams struct {
 
 // ListTemplatesParams defines parameters for ListTemplates.
 type ListTemplatesParams struct {
+	TemplateNo *string         `form:"template_no,omitempty" json:"template_no,omitempty"`
+	Scene      *string         `form:"scene,omitempty" json:"scene,omitempty"`
+	Status     *TemplateStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// CompanyNo Only templates that this company may use, those for all companies included
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4739,6 +5594,21 @@ type CreateTemplateParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// TestTemplateParams defines parameters for TestTemplate.
+type TestTemplateParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListTemplateVersionsParams defines parameters for ListTemplateVersions.
+type ListTemplateVersionsParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListUsersParams defines parameters for ListUsers.
 type ListUsersParams struct {
 	// Limit The maximum number of items
@@ -4746,6 +5616,62 @@ type ListUsersParams struct {
 
 	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListBatchesParams defines parameters for ListBatches.
+type ListBatchesParams struct {
+	// Status Only batches with this status
+	Status *BatchStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// PreviewBatchParams defines parameters for PreviewBatch.
+type PreviewBatchParams struct {
+	// Row The number of the row in the list. Without it, the first valid row is shown.
+	Row *int32 `form:"row,omitempty" json:"row,omitempty"`
+}
+
+// ListBatchRowsParams defines parameters for ListBatchRows.
+type ListBatchRowsParams struct {
+	// Status Only rows with this status. `success` includes those that were delivered.
+	Status *BatchRowStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// SelectContactsParams defines parameters for SelectContacts.
+type SelectContactsParams struct {
+	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
+
+	// NotTag Only contacts that none of these tags holds
+	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
+	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CountContactsParams defines parameters for CountContacts.
+type CountContactsParams struct {
+	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
+
+	// NotTag Only contacts that none of these tags holds
+	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
+	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // DeleteNotificationsParams defines parameters for DeleteNotifications.
@@ -4882,6 +5808,40 @@ type SendOnceParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ListTagsParams defines parameters for ListTags.
+type ListTagsParams struct {
+	// UserID Only tags that hold this contact
+	UserID    *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
+	CompanyNo *No     `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// DeleteTagParams defines parameters for DeleteTag.
+type DeleteTagParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// PutTagParams defines parameters for PutTag.
+type PutTagParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ListTagContactsParams defines parameters for ListTagContacts.
+type ListTagContactsParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // AppClaimTasksParams defines parameters for AppClaimTasks.
 type AppClaimTasksParams struct {
 	// AppID The number of the sender, the same in all its claims and reports
@@ -4966,6 +5926,12 @@ type CreateTemplateJSONRequestBody = TemplateRequest
 // UpdateTemplateJSONRequestBody defines body for UpdateTemplate for application/json ContentType.
 type UpdateTemplateJSONRequestBody = TemplatePatch
 
+// PreviewTemplateJSONRequestBody defines body for PreviewTemplate for application/json ContentType.
+type PreviewTemplateJSONRequestBody = TemplatePreviewRequest
+
+// TestTemplateJSONRequestBody defines body for TestTemplate for application/json ContentType.
+type TestTemplateJSONRequestBody = TemplateTestRequest
+
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = UserRequest
 
@@ -4974,6 +5940,9 @@ type UpdateUserJSONRequestBody = UserPatch
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
+
+// CreateBatchMultipartRequestBody defines body for CreateBatch for multipart/form-data ContentType.
+type CreateBatchMultipartRequestBody = BatchForm
 
 // CreateNotificationsJSONRequestBody defines body for CreateNotifications for application/json ContentType.
 type CreateNotificationsJSONRequestBody = NotificationRequest
@@ -5007,6 +5976,9 @@ type ClaimTasksNowJSONRequestBody = ClaimRequest
 
 // SendOnceJSONRequestBody defines body for SendOnce for application/json ContentType.
 type SendOnceJSONRequestBody = OnceRequest
+
+// ChangeTagJSONRequestBody defines body for ChangeTag for application/json ContentType.
+type ChangeTagJSONRequestBody = TagChangeRequest
 
 // AppReportTaskJSONRequestBody defines body for AppReportTask for application/json ContentType.
 type AppReportTaskJSONRequestBody = AppReportRequest
@@ -5880,12 +6852,16 @@ type ClientInterface interface {
 
 	// CreateTemplateWithBody Add a template
 	//
+	// A template that is added without `status` is active.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
 	CreateTemplateWithBody(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateTemplate Add a template
+	//
+	// A template that is added without `status` is active.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -5894,7 +6870,7 @@ type ClientInterface interface {
 
 	// DeleteTemplate Delete a template
 	//
-	// Messages that were rendered with the template keep their text.
+	// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 	//
 	// Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 	DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5906,7 +6882,14 @@ type ClientInterface interface {
 
 	// UpdateTemplateWithBody Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5915,12 +6898,62 @@ type ClientInterface interface {
 
 	// UpdateTemplate Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewTemplateWithBody Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplateWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewTemplate Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplate(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestTemplateWithBody Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplateWithBody(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestTemplate Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplate(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTemplateVersions List the versions of a template, newest first
+	//
+	// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+	//
+	// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+	ListTemplateVersions(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListUsers List users, newest first
 	//
@@ -5994,6 +7027,94 @@ type ClientInterface interface {
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListBatches List batches, newest first
+	//
+	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	//
+	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+	ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateBatchWithBody Upload a list of messages
+	//
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+	//
+	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+	//
+	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+	//
+	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+	CreateBatchWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetBatch Get a batch, its figures, and when it will end
+	//
+	// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+	GetBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelBatch End a batch before all of it was sent
+	//
+	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+	CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ConfirmBatch Send a batch that was checked
+	//
+	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+	ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportBatchErrors Download the rows that are not sent
+	//
+	// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+	ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseBatch Pause a batch
+	//
+	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+	PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewBatch Show the message of a row, and who would send it
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+	PreviewBatch(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RequeueBatch Send the failed messages of a batch again
+	//
+	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+	RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeBatch Let a paused batch go on
+	//
+	// The tasks that were held are due at once.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+	ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListBatchRows List rows of a batch, in the order of the list
+	//
+	// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+	ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// TakeCallbackWithBody Receive delivery receipts from a provider
 	//
 	// For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -6012,6 +7133,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	//
+	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+	//
+	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+	SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CountContacts Count the contacts that some tags hold and others do not
+	//
+	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+	//
+	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+	CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
@@ -6280,7 +7415,10 @@ type ClientInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -6298,7 +7436,10 @@ type ClientInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -6501,6 +7642,46 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTags List tags, newest first
+	//
+	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+	ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteTag Delete a tag
+	//
+	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+	//
+	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+	DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutTag Add a tag, unless it exists
+	//
+	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+	PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTagContacts List the contacts that a tag holds, by user id
+	//
+	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+	ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AppTaskStatistics Count tasks by state
 	//
@@ -8268,6 +9449,8 @@ func (c *Client) ListTemplates(ctx context.Context, params *ListTemplatesParams,
 
 // CreateTemplateWithBody Add a template
 //
+// A template that is added without `status` is active.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
@@ -8284,6 +9467,8 @@ func (c *Client) CreateTemplateWithBody(ctx context.Context, params *CreateTempl
 }
 
 // CreateTemplate Add a template
+//
+// A template that is added without `status` is active.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8302,7 +9487,7 @@ func (c *Client) CreateTemplate(ctx context.Context, params *CreateTemplateParam
 
 // DeleteTemplate Delete a template
 //
-// Messages that were rendered with the template keep their text.
+// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 //
 // Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 func (c *Client) DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8334,7 +9519,14 @@ func (c *Client) GetTemplate(ctx context.Context, id ID, reqEditors ...RequestEd
 
 // UpdateTemplateWithBody Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8353,13 +9545,113 @@ func (c *Client) UpdateTemplateWithBody(ctx context.Context, id ID, contentType 
 
 // UpdateTemplate Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 func (c *Client) UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateTemplateRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewTemplateWithBody Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *Client) PreviewTemplateWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewTemplateRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewTemplate Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *Client) PreviewTemplate(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewTemplateRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestTemplateWithBody Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *Client) TestTemplateWithBody(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestTemplateRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestTemplate Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *Client) TestTemplate(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestTemplateRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTemplateVersions List the versions of a template, newest first
+//
+// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+//
+// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+func (c *Client) ListTemplateVersions(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTemplateVersionsRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -8542,6 +9834,204 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 	return c.Client.Do(req)
 }
 
+// ListBatches List batches, newest first
+//
+// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+//
+// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListBatchesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateBatchWithBody Upload a list of messages
+//
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+//
+// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+//
+// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+//
+// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+// placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+func (c *Client) CreateBatchWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateBatchRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetBatch Get a batch, its figures, and when it will end
+//
+// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+//
+// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+func (c *Client) GetBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelBatch End a batch before all of it was sent
+//
+// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+func (c *Client) CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ConfirmBatch Send a batch that was checked
+//
+// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+func (c *Client) ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConfirmBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportBatchErrors Download the rows that are not sent
+//
+// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+func (c *Client) ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportBatchErrorsRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseBatch Pause a batch
+//
+// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+func (c *Client) PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewBatch Show the message of a row, and who would send it
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+func (c *Client) PreviewBatch(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewBatchRequest(c.Server, batchID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RequeueBatch Send the failed messages of a batch again
+//
+// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+func (c *Client) RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRequeueBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeBatch Let a paused batch go on
+//
+// The tasks that were held are due at once.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+func (c *Client) ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListBatchRows List rows of a batch, in the order of the list
+//
+// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+func (c *Client) ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListBatchRowsRequest(c.Server, batchID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // TakeCallbackWithBody Receive delivery receipts from a provider
 //
 // For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -8561,6 +10051,40 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 // Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTakeCallbackRequestWithBody(c.Server, senderNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SelectContacts List the contacts that some tags hold and others do not, by user id
+//
+// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+//
+// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+func (c *Client) SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSelectContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CountContacts Count the contacts that some tags hold and others do not
+//
+// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+//
+// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+func (c *Client) CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCountContactsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -9008,7 +10532,10 @@ func (c *Client) ReportTasks(ctx context.Context, body ReportTasksJSONRequestBod
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -9036,7 +10563,10 @@ func (c *Client) SendSmsWithBody(ctx context.Context, params *SendSmsParams, con
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -9400,6 +10930,106 @@ func (c *Client) SendOnce(ctx context.Context, params *SendOnceParams, body Send
 // Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 func (c *Client) OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewOnceStatisticsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTags List tags, newest first
+//
+// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+func (c *Client) ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTagsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteTag Delete a tag
+//
+// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+//
+// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+func (c *Client) DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteTagRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutTag Add a tag, unless it exists
+//
+// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+func (c *Client) PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutTagRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTagContacts List the contacts that a tag holds, by user id
+//
+// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+func (c *Client) ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTagContactsRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *Client) ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeTagRequestWithBody(c.Server, tag, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeTag Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *Client) ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeTagRequest(c.Server, tag, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13081,6 +14711,54 @@ func NewListTemplatesRequest(server string, params *ListTemplatesParams) (*http.
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.TemplateNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "template_no", *params.TemplateNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Scene != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "scene", *params.Scene, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -13285,6 +14963,188 @@ func NewUpdateTemplateRequestWithBody(server string, id ID, contentType string, 
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewPreviewTemplateRequest calls the generic PreviewTemplate builder with application/json body
+func NewPreviewTemplateRequest(server string, id ID, body PreviewTemplateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPreviewTemplateRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPreviewTemplateRequestWithBody constructs an http.Request for the PreviewTemplate method, with any body, and a specified content type
+func NewPreviewTemplateRequestWithBody(server string, id ID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/preview", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewTestTemplateRequest calls the generic TestTemplate builder with application/json body
+func NewTestTemplateRequest(server string, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTestTemplateRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewTestTemplateRequestWithBody constructs an http.Request for the TestTemplate method, with any body, and a specified content type
+func NewTestTemplateRequestWithBody(server string, id ID, params *TestTemplateParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/test", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListTemplateVersionsRequest constructs an http.Request for the ListTemplateVersions method
+func NewListTemplateVersionsRequest(server string, id ID, params *ListTemplateVersionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/versions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -13598,6 +15458,497 @@ func NewDeleteKeyRequest(server string, username Username, id ID) (*http.Request
 	return req, nil
 }
 
+// NewListBatchesRequest constructs an http.Request for the ListBatches method
+func NewListBatchesRequest(server string, params *ListBatchesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateBatchRequestWithBody constructs an http.Request for the CreateBatch method, with any body, and a specified content type
+func NewCreateBatchRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetBatchRequest constructs an http.Request for the GetBatch method
+func NewGetBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCancelBatchRequest constructs an http.Request for the CancelBatch method
+func NewCancelBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/cancel", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewConfirmBatchRequest constructs an http.Request for the ConfirmBatch method
+func NewConfirmBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/confirm", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportBatchErrorsRequest constructs an http.Request for the ExportBatchErrors method
+func NewExportBatchErrorsRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/errors.csv", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPauseBatchRequest constructs an http.Request for the PauseBatch method
+func NewPauseBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/pause", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPreviewBatchRequest constructs an http.Request for the PreviewBatch method
+func NewPreviewBatchRequest(server string, batchID OfBatch, params *PreviewBatchParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/preview", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Row != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "row", *params.Row, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRequeueBatchRequest constructs an http.Request for the RequeueBatch method
+func NewRequeueBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/requeue", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewResumeBatchRequest constructs an http.Request for the ResumeBatch method
+func NewResumeBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListBatchRowsRequest constructs an http.Request for the ListBatchRows method
+func NewListBatchRowsRequest(server string, batchID OfBatch, params *ListBatchRowsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/rows", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewTakeCallbackRequestWithBody constructs an http.Request for the TakeCallback method, with any body, and a specified content type
 func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
@@ -13630,6 +15981,186 @@ func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentTyp
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSelectContactsRequest constructs an http.Request for the SelectContacts method
+func NewSelectContactsRequest(server string, params *SelectContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NotTag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCountContactsRequest constructs an http.Request for the CountContacts method
+func NewCountContactsRequest(server string, params *CountContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/count")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NotTag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -15047,6 +17578,350 @@ func NewOnceStatisticsRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListTagsRequest constructs an http.Request for the ListTags method
+func NewListTagsRequest(server string, params *ListTagsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.UserID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "user_id", *params.UserID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteTagRequest constructs an http.Request for the DeleteTag method
+func NewDeleteTagRequest(server string, tag TagName, params *DeleteTagParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutTagRequest constructs an http.Request for the PutTag method
+func NewPutTagRequest(server string, tag TagName, params *PutTagParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListTagContactsRequest constructs an http.Request for the ListTagContacts method
+func NewListTagContactsRequest(server string, tag TagName, params *ListTagContactsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewChangeTagRequest calls the generic ChangeTag builder with application/json body
+func NewChangeTagRequest(server string, tag TagName, body ChangeTagJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangeTagRequestWithBody(server, tag, "application/json", bodyReader)
+}
+
+// NewChangeTagRequestWithBody constructs an http.Request for the ChangeTag method, with any body, and a specified content type
+func NewChangeTagRequestWithBody(server string, tag TagName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewAppTaskStatisticsRequest constructs an http.Request for the AppTaskStatistics method
 func NewAppTaskStatisticsRequest(server string) (*http.Request, error) {
 	var err error
@@ -16163,12 +19038,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateTemplateWithBodyWithResponse Add a template
 	//
+	// A template that is added without `status` is active.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
 	CreateTemplateWithBodyWithResponse(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTemplateResponse, error)
 
 	// CreateTemplateWithResponse Add a template
+	//
+	// A template that is added without `status` is active.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16177,7 +19056,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteTemplateWithResponse Delete a template
 	//
-	// Messages that were rendered with the template keep their text.
+	// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -16193,7 +19072,14 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16202,12 +19088,64 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithResponse Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplateWithResponse(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateTemplateResponse, error)
+
+	// PreviewTemplateWithBodyWithResponse Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplateWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error)
+
+	// PreviewTemplateWithResponse Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplateWithResponse(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error)
+
+	// TestTemplateWithBodyWithResponse Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplateWithBodyWithResponse(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error)
+
+	// TestTemplateWithResponse Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplateWithResponse(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error)
+
+	// ListTemplateVersionsWithResponse List the versions of a template, newest first
+	//
+	// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+	ListTemplateVersionsWithResponse(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*ListTemplateVersionsResponse, error)
 
 	// ListUsersWithResponse List users, newest first
 	//
@@ -16289,6 +19227,114 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKeyWithResponse(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*DeleteKeyResponse, error)
 
+	// ListBatchesWithResponse List batches, newest first
+	//
+	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+	ListBatchesWithResponse(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*ListBatchesResponse, error)
+
+	// CreateBatchWithBodyWithResponse Upload a list of messages
+	//
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+	//
+	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+	//
+	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+	//
+	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+	CreateBatchWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error)
+
+	// GetBatchWithResponse Get a batch, its figures, and when it will end
+	//
+	// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+	GetBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*GetBatchResponse, error)
+
+	// CancelBatchWithResponse End a batch before all of it was sent
+	//
+	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+	CancelBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*CancelBatchResponse, error)
+
+	// ConfirmBatchWithResponse Send a batch that was checked
+	//
+	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+	ConfirmBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ConfirmBatchResponse, error)
+
+	// ExportBatchErrorsWithResponse Download the rows that are not sent
+	//
+	// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+	ExportBatchErrorsWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ExportBatchErrorsResponse, error)
+
+	// PauseBatchWithResponse Pause a batch
+	//
+	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+	PauseBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*PauseBatchResponse, error)
+
+	// PreviewBatchWithResponse Show the message of a row, and who would send it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+	PreviewBatchWithResponse(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*PreviewBatchResponse, error)
+
+	// RequeueBatchWithResponse Send the failed messages of a batch again
+	//
+	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+	RequeueBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*RequeueBatchResponse, error)
+
+	// ResumeBatchWithResponse Let a paused batch go on
+	//
+	// The tasks that were held are due at once.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+	ResumeBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ResumeBatchResponse, error)
+
+	// ListBatchRowsWithResponse List rows of a batch, in the order of the list
+	//
+	// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+	ListBatchRowsWithResponse(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*ListBatchRowsResponse, error)
+
 	// TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
 	//
 	// For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -16307,6 +19353,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeCallbackResponse, error)
+
+	// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
+	//
+	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+	SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error)
+
+	// CountContactsWithResponse Count the contacts that some tags hold and others do not
+	//
+	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+	CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error)
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
@@ -16585,7 +19649,10 @@ type ClientWithResponsesInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -16603,7 +19670,10 @@ type ClientWithResponsesInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -16822,6 +19892,54 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatisticsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*OnceStatisticsResponse, error)
+
+	// ListTagsWithResponse List tags, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+	ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error)
+
+	// DeleteTagWithResponse Delete a tag
+	//
+	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+	DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error)
+
+	// PutTagWithResponse Add a tag, unless it exists
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+	PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error)
+
+	// ListTagContactsWithResponse List the contacts that a tag holds, by user id
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+	ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error)
+
+	// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
+
+	// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
 
 	// AppTaskStatisticsWithResponse Count tasks by state
 	//
@@ -23910,6 +27028,8 @@ type UpdateTemplateResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -23947,6 +27067,11 @@ func (r UpdateTemplateResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r UpdateTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateTemplateResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -24002,6 +27127,325 @@ func (r UpdateTemplateResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r UpdateTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PreviewTemplateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TemplatePreviewResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewTemplateResponse) GetJSON200() *TemplatePreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PreviewTemplateResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewTemplateResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewTemplateResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PreviewTemplateResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PreviewTemplateResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PreviewTemplateResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewTemplateResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewTemplateResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewTemplateResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewTemplateResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewTemplateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewTemplateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewTemplateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type TestTemplateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SendResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TestTemplateResponse) GetJSON200() *SendResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r TestTemplateResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r TestTemplateResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r TestTemplateResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r TestTemplateResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r TestTemplateResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r TestTemplateResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r TestTemplateResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TestTemplateResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TestTemplateResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r TestTemplateResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r TestTemplateResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TestTemplateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TestTemplateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TestTemplateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TestTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListTemplateVersionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TemplateVersionListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON200() *TemplateVersionListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTemplateVersionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTemplateVersionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTemplateVersionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTemplateVersionsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -24708,6 +28152,1038 @@ func (r DeleteKeyResponse) ContentType() string {
 	return ""
 }
 
+type ListBatchesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListBatchesResponse) GetJSON200() *BatchListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListBatchesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListBatchesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListBatchesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListBatchesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListBatchesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListBatchesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListBatchesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListBatchesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListBatchesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListBatchesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchCreatedResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateBatchResponse) GetJSON200() *BatchCreatedResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateBatchResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateBatchResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateBatchResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CancelBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CancelBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CancelBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CancelBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CancelBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CancelBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CancelBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CancelBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CancelBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CancelBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ConfirmBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ConfirmBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ConfirmBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ConfirmBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ConfirmBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ConfirmBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ConfirmBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ConfirmBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ConfirmBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ConfirmBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ConfirmBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ConfirmBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ConfirmBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ConfirmBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportBatchErrorsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportBatchErrorsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportBatchErrorsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportBatchErrorsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportBatchErrorsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PauseBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PauseBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PauseBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PauseBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PauseBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PauseBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PauseBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PauseBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PauseBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PauseBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PauseBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PauseBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PauseBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PauseBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PreviewBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchPreviewResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewBatchResponse) GetJSON200() *BatchPreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PreviewBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RequeueBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchRequeuedResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RequeueBatchResponse) GetJSON200() *BatchRequeuedResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RequeueBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RequeueBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RequeueBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r RequeueBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r RequeueBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RequeueBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RequeueBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RequeueBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RequeueBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RequeueBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RequeueBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RequeueBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ResumeBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResumeBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ResumeBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ResumeBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ResumeBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ResumeBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ResumeBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ResumeBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ResumeBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ResumeBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListBatchRowsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchRowListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListBatchRowsResponse) GetJSON200() *BatchRowListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListBatchRowsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListBatchRowsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListBatchRowsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListBatchRowsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListBatchRowsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListBatchRowsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListBatchRowsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListBatchRowsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListBatchRowsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListBatchRowsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListBatchRowsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type TakeCallbackResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -24785,6 +29261,186 @@ func (r TakeCallbackResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r TakeCallbackResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SelectContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SelectContactsResponse) GetJSON200() *ContactListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SelectContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SelectContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SelectContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r SelectContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SelectContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SelectContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SelectContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SelectContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SelectContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SelectContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SelectContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CountContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactCountResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CountContactsResponse) GetJSON200() *ContactCountResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CountContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CountContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CountContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CountContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CountContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CountContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CountContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CountContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CountContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CountContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CountContactsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -27161,6 +31817,484 @@ func (r OnceStatisticsResponse) ContentType() string {
 	return ""
 }
 
+type ListTagsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTagsResponse) GetJSON200() *TagListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTagsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTagsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTagsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTagsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTagsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTagsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTagsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTagsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTagsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTagsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTagsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteTagResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PutTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutTagResponse) GetJSON200() *TagResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PutTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PutTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PutTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PutTagResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PutTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PutTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PutTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PutTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PutTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListTagContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTagContactsResponse) GetJSON200() *ContactListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTagContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTagContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTagContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTagContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTagContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTagContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTagContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTagContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTagContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTagContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTagContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ChangeTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagChangeResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ChangeTagResponse) GetJSON200() *TagChangeResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ChangeTagResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ChangeTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ChangeTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ChangeTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ChangeTagResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ChangeTagResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ChangeTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ChangeTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ChangeTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ChangeTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ChangeTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ChangeTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ChangeTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ChangeTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type AppTaskStatisticsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -29009,6 +34143,8 @@ func (c *ClientWithResponses) ListTemplatesWithResponse(ctx context.Context, par
 
 // CreateTemplateWithBodyWithResponse Add a template
 //
+// A template that is added without `status` is active.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
@@ -29021,6 +34157,8 @@ func (c *ClientWithResponses) CreateTemplateWithBodyWithResponse(ctx context.Con
 }
 
 // CreateTemplateWithResponse Add a template
+//
+// A template that is added without `status` is active.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29035,7 +34173,7 @@ func (c *ClientWithResponses) CreateTemplateWithResponse(ctx context.Context, pa
 
 // DeleteTemplateWithResponse Delete a template
 //
-// Messages that were rendered with the template keep their text.
+// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -29063,7 +34201,14 @@ func (c *ClientWithResponses) GetTemplateWithResponse(ctx context.Context, id ID
 
 // UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29078,7 +34223,14 @@ func (c *ClientWithResponses) UpdateTemplateWithBodyWithResponse(ctx context.Con
 
 // UpdateTemplateWithResponse Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29089,6 +34241,81 @@ func (c *ClientWithResponses) UpdateTemplateWithResponse(ctx context.Context, id
 		return nil, err
 	}
 	return ParseUpdateTemplateResponse(rsp)
+}
+
+// PreviewTemplateWithBodyWithResponse Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *ClientWithResponses) PreviewTemplateWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error) {
+	rsp, err := c.PreviewTemplateWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewTemplateResponse(rsp)
+}
+
+// PreviewTemplateWithResponse Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *ClientWithResponses) PreviewTemplateWithResponse(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error) {
+	rsp, err := c.PreviewTemplate(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewTemplateResponse(rsp)
+}
+
+// TestTemplateWithBodyWithResponse Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *ClientWithResponses) TestTemplateWithBodyWithResponse(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error) {
+	rsp, err := c.TestTemplateWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestTemplateResponse(rsp)
+}
+
+// TestTemplateWithResponse Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *ClientWithResponses) TestTemplateWithResponse(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error) {
+	rsp, err := c.TestTemplate(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestTemplateResponse(rsp)
+}
+
+// ListTemplateVersionsWithResponse List the versions of a template, newest first
+//
+// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+func (c *ClientWithResponses) ListTemplateVersionsWithResponse(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*ListTemplateVersionsResponse, error) {
+	rsp, err := c.ListTemplateVersions(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTemplateVersionsResponse(rsp)
 }
 
 // ListUsersWithResponse List users, newest first
@@ -29231,6 +34458,180 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 	return ParseDeleteKeyResponse(rsp)
 }
 
+// ListBatchesWithResponse List batches, newest first
+//
+// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*ListBatchesResponse, error) {
+	rsp, err := c.ListBatches(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListBatchesResponse(rsp)
+}
+
+// CreateBatchWithBodyWithResponse Upload a list of messages
+//
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+//
+// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+//
+// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+//
+// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+// placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+func (c *ClientWithResponses) CreateBatchWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error) {
+	rsp, err := c.CreateBatchWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateBatchResponse(rsp)
+}
+
+// GetBatchWithResponse Get a batch, its figures, and when it will end
+//
+// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+func (c *ClientWithResponses) GetBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*GetBatchResponse, error) {
+	rsp, err := c.GetBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetBatchResponse(rsp)
+}
+
+// CancelBatchWithResponse End a batch before all of it was sent
+//
+// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+func (c *ClientWithResponses) CancelBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*CancelBatchResponse, error) {
+	rsp, err := c.CancelBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelBatchResponse(rsp)
+}
+
+// ConfirmBatchWithResponse Send a batch that was checked
+//
+// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+func (c *ClientWithResponses) ConfirmBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ConfirmBatchResponse, error) {
+	rsp, err := c.ConfirmBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseConfirmBatchResponse(rsp)
+}
+
+// ExportBatchErrorsWithResponse Download the rows that are not sent
+//
+// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+func (c *ClientWithResponses) ExportBatchErrorsWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ExportBatchErrorsResponse, error) {
+	rsp, err := c.ExportBatchErrors(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportBatchErrorsResponse(rsp)
+}
+
+// PauseBatchWithResponse Pause a batch
+//
+// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+func (c *ClientWithResponses) PauseBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*PauseBatchResponse, error) {
+	rsp, err := c.PauseBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePauseBatchResponse(rsp)
+}
+
+// PreviewBatchWithResponse Show the message of a row, and who would send it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+func (c *ClientWithResponses) PreviewBatchWithResponse(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*PreviewBatchResponse, error) {
+	rsp, err := c.PreviewBatch(ctx, batchID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewBatchResponse(rsp)
+}
+
+// RequeueBatchWithResponse Send the failed messages of a batch again
+//
+// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+func (c *ClientWithResponses) RequeueBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*RequeueBatchResponse, error) {
+	rsp, err := c.RequeueBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRequeueBatchResponse(rsp)
+}
+
+// ResumeBatchWithResponse Let a paused batch go on
+//
+// The tasks that were held are due at once.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+func (c *ClientWithResponses) ResumeBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ResumeBatchResponse, error) {
+	rsp, err := c.ResumeBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeBatchResponse(rsp)
+}
+
+// ListBatchRowsWithResponse List rows of a batch, in the order of the list
+//
+// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+func (c *ClientWithResponses) ListBatchRowsWithResponse(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*ListBatchRowsResponse, error) {
+	rsp, err := c.ListBatchRows(ctx, batchID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListBatchRowsResponse(rsp)
+}
+
 // TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
 //
 // For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -29254,6 +34655,36 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 		return nil, err
 	}
 	return ParseTakeCallbackResponse(rsp)
+}
+
+// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
+//
+// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+func (c *ClientWithResponses) SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error) {
+	rsp, err := c.SelectContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSelectContactsResponse(rsp)
+}
+
+// CountContactsWithResponse Count the contacts that some tags hold and others do not
+//
+// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+func (c *ClientWithResponses) CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error) {
+	rsp, err := c.CountContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCountContactsResponse(rsp)
 }
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
@@ -29635,7 +35066,10 @@ func (c *ClientWithResponses) ReportTasksWithResponse(ctx context.Context, body 
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -29659,7 +35093,10 @@ func (c *ClientWithResponses) SendSmsWithBodyWithResponse(ctx context.Context, p
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -29979,6 +35416,90 @@ func (c *ClientWithResponses) OnceStatisticsWithResponse(ctx context.Context, re
 		return nil, err
 	}
 	return ParseOnceStatisticsResponse(rsp)
+}
+
+// ListTagsWithResponse List tags, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+func (c *ClientWithResponses) ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error) {
+	rsp, err := c.ListTags(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTagsResponse(rsp)
+}
+
+// DeleteTagWithResponse Delete a tag
+//
+// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+func (c *ClientWithResponses) DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error) {
+	rsp, err := c.DeleteTag(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteTagResponse(rsp)
+}
+
+// PutTagWithResponse Add a tag, unless it exists
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+func (c *ClientWithResponses) PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error) {
+	rsp, err := c.PutTag(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutTagResponse(rsp)
+}
+
+// ListTagContactsWithResponse List the contacts that a tag holds, by user id
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+func (c *ClientWithResponses) ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error) {
+	rsp, err := c.ListTagContacts(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTagContactsResponse(rsp)
+}
+
+// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *ClientWithResponses) ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
+	rsp, err := c.ChangeTagWithBody(ctx, tag, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeTagResponse(rsp)
+}
+
+// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *ClientWithResponses) ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
+	rsp, err := c.ChangeTag(ctx, tag, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeTagResponse(rsp)
 }
 
 // AppTaskStatisticsWithResponse Count tasks by state
@@ -36044,6 +41565,13 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -36057,6 +41585,280 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 			return nil, err
 		}
 		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreviewTemplateResponse parses an HTTP response from a PreviewTemplateWithResponse call
+func ParsePreviewTemplateResponse(rsp *http.Response) (*PreviewTemplateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewTemplateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TemplatePreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseTestTemplateResponse parses an HTTP response from a TestTemplateWithResponse call
+func ParseTestTemplateResponse(rsp *http.Response) (*TestTemplateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TestTemplateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SendResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListTemplateVersionsResponse parses an HTTP response from a ListTemplateVersionsWithResponse call
+func ParseListTemplateVersionsResponse(rsp *http.Response) (*ListTemplateVersionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTemplateVersionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TemplateVersionListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -36686,6 +42488,873 @@ func ParseDeleteKeyResponse(rsp *http.Response) (*DeleteKeyResponse, error) {
 	return response, nil
 }
 
+// ParseListBatchesResponse parses an HTTP response from a ListBatchesWithResponse call
+func ParseListBatchesResponse(rsp *http.Response) (*ListBatchesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListBatchesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateBatchResponse parses an HTTP response from a CreateBatchWithResponse call
+func ParseCreateBatchResponse(rsp *http.Response) (*CreateBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchCreatedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetBatchResponse parses an HTTP response from a GetBatchWithResponse call
+func ParseGetBatchResponse(rsp *http.Response) (*GetBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCancelBatchResponse parses an HTTP response from a CancelBatchWithResponse call
+func ParseCancelBatchResponse(rsp *http.Response) (*CancelBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseConfirmBatchResponse parses an HTTP response from a ConfirmBatchWithResponse call
+func ParseConfirmBatchResponse(rsp *http.Response) (*ConfirmBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ConfirmBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportBatchErrorsResponse parses an HTTP response from a ExportBatchErrorsWithResponse call
+func ParseExportBatchErrorsResponse(rsp *http.Response) (*ExportBatchErrorsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportBatchErrorsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePauseBatchResponse parses an HTTP response from a PauseBatchWithResponse call
+func ParsePauseBatchResponse(rsp *http.Response) (*PauseBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PauseBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreviewBatchResponse parses an HTTP response from a PreviewBatchWithResponse call
+func ParsePreviewBatchResponse(rsp *http.Response) (*PreviewBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchPreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRequeueBatchResponse parses an HTTP response from a RequeueBatchWithResponse call
+func ParseRequeueBatchResponse(rsp *http.Response) (*RequeueBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RequeueBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchRequeuedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseResumeBatchResponse parses an HTTP response from a ResumeBatchWithResponse call
+func ParseResumeBatchResponse(rsp *http.Response) (*ResumeBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListBatchRowsResponse parses an HTTP response from a ListBatchRowsWithResponse call
+func ParseListBatchRowsResponse(rsp *http.Response) (*ListBatchRowsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListBatchRowsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchRowListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseTakeCallbackResponse parses an HTTP response from a TakeCallbackWithResponse call
 func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -36720,6 +43389,156 @@ func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error
 			return nil, err
 		}
 		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSelectContactsResponse parses an HTTP response from a SelectContactsWithResponse call
+func ParseSelectContactsResponse(rsp *http.Response) (*SelectContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SelectContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCountContactsResponse parses an HTTP response from a CountContactsWithResponse call
+func ParseCountContactsResponse(rsp *http.Response) (*CountContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CountContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactCountResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -38776,6 +45595,409 @@ func ParseOnceStatisticsResponse(rsp *http.Response) (*OnceStatisticsResponse, e
 	return response, nil
 }
 
+// ParseListTagsResponse parses an HTTP response from a ListTagsWithResponse call
+func ParseListTagsResponse(rsp *http.Response) (*ListTagsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTagsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteTagResponse parses an HTTP response from a DeleteTagWithResponse call
+func ParseDeleteTagResponse(rsp *http.Response) (*DeleteTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePutTagResponse parses an HTTP response from a PutTagWithResponse call
+func ParsePutTagResponse(rsp *http.Response) (*PutTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListTagContactsResponse parses an HTTP response from a ListTagContactsWithResponse call
+func ParseListTagContactsResponse(rsp *http.Response) (*ListTagContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTagContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseChangeTagResponse parses an HTTP response from a ChangeTagWithResponse call
+func ParseChangeTagResponse(rsp *http.Response) (*ChangeTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ChangeTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagChangeResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseAppTaskStatisticsResponse parses an HTTP response from a AppTaskStatisticsWithResponse call
 func ParseAppTaskStatisticsResponse(rsp *http.Response) (*AppTaskStatisticsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -39326,6 +46548,15 @@ type ServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(w http.ResponseWriter, r *http.Request, id ID)
+	// PreviewTemplate Render a template with sample values
+	// (POST /api/v1/admin/template/{id}/preview)
+	PreviewTemplate(w http.ResponseWriter, r *http.Request, id ID)
+	// TestTemplate Send a test message rendered with a template
+	// (POST /api/v1/admin/template/{id}/test)
+	TestTemplate(w http.ResponseWriter, r *http.Request, id ID, params TestTemplateParams)
+	// ListTemplateVersions List the versions of a template, newest first
+	// (GET /api/v1/admin/template/{id}/versions)
+	ListTemplateVersions(w http.ResponseWriter, r *http.Request, id ID, params ListTemplateVersionsParams)
 	// ListUsers List users, newest first
 	// (GET /api/v1/admin/users)
 	ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams)
@@ -39347,9 +46578,48 @@ type ServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(w http.ResponseWriter, r *http.Request, username Username, id ID)
+	// ListBatches List batches, newest first
+	// (GET /api/v1/batches)
+	ListBatches(w http.ResponseWriter, r *http.Request, params ListBatchesParams)
+	// CreateBatch Upload a list of messages
+	// (POST /api/v1/batches)
+	CreateBatch(w http.ResponseWriter, r *http.Request)
+	// GetBatch Get a batch, its figures, and when it will end
+	// (GET /api/v1/batches/{batch_id})
+	GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// CancelBatch End a batch before all of it was sent
+	// (POST /api/v1/batches/{batch_id}/cancel)
+	CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ConfirmBatch Send a batch that was checked
+	// (POST /api/v1/batches/{batch_id}/confirm)
+	ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ExportBatchErrors Download the rows that are not sent
+	// (GET /api/v1/batches/{batch_id}/errors.csv)
+	ExportBatchErrors(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// PauseBatch Pause a batch
+	// (POST /api/v1/batches/{batch_id}/pause)
+	PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// PreviewBatch Show the message of a row, and who would send it
+	// (GET /api/v1/batches/{batch_id}/preview)
+	PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams)
+	// RequeueBatch Send the failed messages of a batch again
+	// (POST /api/v1/batches/{batch_id}/requeue)
+	RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ResumeBatch Let a paused batch go on
+	// (POST /api/v1/batches/{batch_id}/resume)
+	ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ListBatchRows List rows of a batch, in the order of the list
+	// (GET /api/v1/batches/{batch_id}/rows)
+	ListBatchRows(w http.ResponseWriter, r *http.Request, batchID OfBatch, params ListBatchRowsParams)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	// (GET /api/v1/contacts)
+	SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams)
+	// CountContacts Count the contacts that some tags hold and others do not
+	// (GET /api/v1/contacts/count)
+	CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
@@ -39422,6 +46692,21 @@ type ServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(w http.ResponseWriter, r *http.Request)
+	// ListTags List tags, newest first
+	// (GET /api/v1/tags)
+	ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams)
+	// DeleteTag Delete a tag
+	// (DELETE /api/v1/tags/{tag})
+	DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams)
+	// PutTag Add a tag, unless it exists
+	// (PUT /api/v1/tags/{tag})
+	PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams)
+	// ListTagContacts List the contacts that a tag holds, by user id
+	// (GET /api/v1/tags/{tag}/contacts)
+	ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams)
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	// (POST /api/v1/tags/{tag}/contacts)
+	ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(w http.ResponseWriter, r *http.Request)
@@ -41986,6 +49271,58 @@ func (siw *ServerInterfaceWrapper) ListTemplates(w http.ResponseWriter, r *http.
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListTemplatesParams
 
+	// ------------- Optional query parameter "template_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "template_no", r.URL.Query(), &params.TemplateNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "template_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "template_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "scene" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "scene", r.URL.Query(), &params.Scene, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "scene"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "scene", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -42133,6 +49470,137 @@ func (siw *ServerInterfaceWrapper) UpdateTemplate(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.UpdateTemplate(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewTemplate operation middleware
+func (siw *ServerInterfaceWrapper) PreviewTemplate(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewTemplate(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestTemplate operation middleware
+func (siw *ServerInterfaceWrapper) TestTemplate(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params TestTemplateParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestTemplate(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListTemplateVersions operation middleware
+func (siw *ServerInterfaceWrapper) ListTemplateVersions(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTemplateVersionsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTemplateVersions(w, r, id, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -42341,6 +49809,371 @@ func (siw *ServerInterfaceWrapper) DeleteKey(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// ListBatches operation middleware
+func (siw *ServerInterfaceWrapper) ListBatches(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListBatchesParams
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListBatches(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateBatch operation middleware
+func (siw *ServerInterfaceWrapper) CreateBatch(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateBatch(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetBatch operation middleware
+func (siw *ServerInterfaceWrapper) GetBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CancelBatch operation middleware
+func (siw *ServerInterfaceWrapper) CancelBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CancelBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ConfirmBatch operation middleware
+func (siw *ServerInterfaceWrapper) ConfirmBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ConfirmBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportBatchErrors operation middleware
+func (siw *ServerInterfaceWrapper) ExportBatchErrors(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportBatchErrors(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PauseBatch operation middleware
+func (siw *ServerInterfaceWrapper) PauseBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PauseBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewBatch operation middleware
+func (siw *ServerInterfaceWrapper) PreviewBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PreviewBatchParams
+
+	// ------------- Optional query parameter "row" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "row", r.URL.Query(), &params.Row, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "row"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "row", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewBatch(w, r, batchID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RequeueBatch operation middleware
+func (siw *ServerInterfaceWrapper) RequeueBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RequeueBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ResumeBatch operation middleware
+func (siw *ServerInterfaceWrapper) ResumeBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ResumeBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListBatchRows operation middleware
+func (siw *ServerInterfaceWrapper) ListBatchRows(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListBatchRowsParams
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListBatchRows(w, r, batchID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // TakeCallback operation middleware
 func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.Request) {
 
@@ -42358,6 +50191,150 @@ func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.TakeCallback(w, r, senderNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SelectContacts operation middleware
+func (siw *ServerInterfaceWrapper) SelectContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SelectContactsParams
+
+	// ------------- Optional query parameter "tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "not_tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SelectContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CountContacts operation middleware
+func (siw *ServerInterfaceWrapper) CountContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CountContactsParams
+
+	// ------------- Optional query parameter "tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "not_tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CountContacts(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -43388,6 +51365,256 @@ func (siw *ServerInterfaceWrapper) OnceStatistics(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// ListTags operation middleware
+func (siw *ServerInterfaceWrapper) ListTags(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTagsParams
+
+	// ------------- Optional query parameter "user_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "user_id", r.URL.Query(), &params.UserID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "user_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTags(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteTag operation middleware
+func (siw *ServerInterfaceWrapper) DeleteTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteTagParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteTag(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutTag operation middleware
+func (siw *ServerInterfaceWrapper) PutTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutTagParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutTag(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListTagContacts operation middleware
+func (siw *ServerInterfaceWrapper) ListTagContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTagContactsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTagContacts(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ChangeTag operation middleware
+func (siw *ServerInterfaceWrapper) ChangeTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ChangeTag(w, r, tag)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // AppTaskStatistics operation middleware
 func (siw *ServerInterfaceWrapper) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 
@@ -43684,6 +51911,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.DeleteTemplate)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.GetTemplate)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.UpdateTemplate)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/template/{id}/preview", wrapper.PreviewTemplate)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/template/{id}/test", wrapper.TestTemplate)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template/{id}/versions", wrapper.ListTemplateVersions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users", wrapper.ListUsers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users", wrapper.CreateUser)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}", wrapper.GetUser)
@@ -43691,7 +51921,20 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.ListKeys)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches", wrapper.ListBatches)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches", wrapper.CreateBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}", wrapper.GetBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/cancel", wrapper.CancelBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/confirm", wrapper.ConfirmBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/errors.csv", wrapper.ExportBatchErrors)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/pause", wrapper.PauseBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/preview", wrapper.PreviewBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/requeue", wrapper.RequeueBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/resume", wrapper.ResumeBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/rows", wrapper.ListBatchRows)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications", wrapper.CreateNotifications)
@@ -43716,6 +51959,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.ListOnce)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.SendOnce)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages/statistics", wrapper.OnceStatistics)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags", wrapper.ListTags)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.DeleteTag)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.PutTag)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ListTagContacts)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ChangeTag)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/admin/task-statistics", wrapper.AppTaskStatistics)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/app/api/v1/sms/report", wrapper.AppReportTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/sms/tasks/pending", wrapper.AppClaimTasks)
@@ -53563,6 +61811,20 @@ func (response UpdateTemplate404JSONResponse) VisitUpdateTemplateResponse(w http
 	return err
 }
 
+type UpdateTemplate409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateTemplate409JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type UpdateTemplate413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response UpdateTemplate413JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
@@ -53636,6 +61898,468 @@ func (response UpdateTemplate500JSONResponse) VisitUpdateTemplateResponse(w http
 type UpdateTemplate503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response UpdateTemplate503JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplateRequestObject struct {
+	ID   ID `json:"id"`
+	Body *PreviewTemplateJSONRequestBody
+}
+
+type PreviewTemplateResponseObject interface {
+	VisitPreviewTemplateResponse(w http.ResponseWriter) error
+}
+
+type PreviewTemplate200JSONResponse TemplatePreviewResponse
+
+func (response PreviewTemplate200JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PreviewTemplate400JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewTemplate401JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewTemplate403JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PreviewTemplate404JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PreviewTemplate413JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PreviewTemplate415JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewTemplate422JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewTemplate429JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewTemplate500JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewTemplate503JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplateRequestObject struct {
+	ID     ID `json:"id"`
+	Params TestTemplateParams
+	Body   *TestTemplateJSONRequestBody
+}
+
+type TestTemplateResponseObject interface {
+	VisitTestTemplateResponse(w http.ResponseWriter) error
+}
+
+type TestTemplate200JSONResponse SendResponse
+
+func (response TestTemplate200JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate400JSONResponse struct{ MalformedJSONResponse }
+
+func (response TestTemplate400JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response TestTemplate401JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TestTemplate403JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response TestTemplate404JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate409JSONResponse struct{ ConflictJSONResponse }
+
+func (response TestTemplate409JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response TestTemplate413JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response TestTemplate415JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TestTemplate422JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TestTemplate429JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate500JSONResponse struct{ InternalJSONResponse }
+
+func (response TestTemplate500JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response TestTemplate503JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersionsRequestObject struct {
+	ID     ID `json:"id"`
+	Params ListTemplateVersionsParams
+}
+
+type ListTemplateVersionsResponseObject interface {
+	VisitListTemplateVersionsResponse(w http.ResponseWriter) error
+}
+
+type ListTemplateVersions200JSONResponse TemplateVersionListResponse
+
+func (response ListTemplateVersions200JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTemplateVersions401JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTemplateVersions403JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTemplateVersions404JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTemplateVersions422JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTemplateVersions429JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTemplateVersions500JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTemplateVersions503JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -54630,6 +63354,1432 @@ func (response DeleteKey503JSONResponse) VisitDeleteKeyResponse(w http.ResponseW
 	return err
 }
 
+type ListBatchesRequestObject struct {
+	Params ListBatchesParams
+}
+
+type ListBatchesResponseObject interface {
+	VisitListBatchesResponse(w http.ResponseWriter) error
+}
+
+type ListBatches200JSONResponse BatchListResponse
+
+func (response ListBatches200JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListBatches401JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListBatches403JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListBatches422JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListBatches429JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListBatches500JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListBatches503JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatchRequestObject struct {
+	Body *multipart.Reader
+}
+
+type CreateBatchResponseObject interface {
+	VisitCreateBatchResponse(w http.ResponseWriter) error
+}
+
+type CreateBatch200JSONResponse BatchCreatedResponse
+
+func (response CreateBatch200JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateBatch400JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateBatch401JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateBatch403JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateBatch409JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateBatch413JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateBatch415JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateBatch422JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateBatch429JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateBatch500JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateBatch503JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type GetBatchResponseObject interface {
+	VisitGetBatchResponse(w http.ResponseWriter) error
+}
+
+type GetBatch200JSONResponse BatchResponse
+
+func (response GetBatch200JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetBatch401JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetBatch403JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetBatch404JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetBatch422JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetBatch429JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetBatch500JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetBatch503JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type CancelBatchResponseObject interface {
+	VisitCancelBatchResponse(w http.ResponseWriter) error
+}
+
+type CancelBatch200JSONResponse BatchResponse
+
+func (response CancelBatch200JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CancelBatch401JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CancelBatch403JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CancelBatch404JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CancelBatch409JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CancelBatch422JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CancelBatch429JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response CancelBatch500JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CancelBatch503JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type ConfirmBatchResponseObject interface {
+	VisitConfirmBatchResponse(w http.ResponseWriter) error
+}
+
+type ConfirmBatch200JSONResponse BatchResponse
+
+func (response ConfirmBatch200JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ConfirmBatch401JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ConfirmBatch403JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ConfirmBatch404JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ConfirmBatch409JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ConfirmBatch422JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ConfirmBatch429JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response ConfirmBatch500JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ConfirmBatch503JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrorsRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type ExportBatchErrorsResponseObject interface {
+	VisitExportBatchErrorsResponse(w http.ResponseWriter) error
+}
+
+type ExportBatchErrors200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportBatchErrors200TextCsvResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportBatchErrors401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportBatchErrors401JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportBatchErrors403JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportBatchErrors404JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportBatchErrors422JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportBatchErrors429JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportBatchErrors500JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportBatchErrors503JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type PauseBatchResponseObject interface {
+	VisitPauseBatchResponse(w http.ResponseWriter) error
+}
+
+type PauseBatch200JSONResponse BatchResponse
+
+func (response PauseBatch200JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PauseBatch401JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PauseBatch403JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PauseBatch404JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PauseBatch409JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PauseBatch422JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PauseBatch429JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response PauseBatch500JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PauseBatch503JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+	Params  PreviewBatchParams
+}
+
+type PreviewBatchResponseObject interface {
+	VisitPreviewBatchResponse(w http.ResponseWriter) error
+}
+
+type PreviewBatch200JSONResponse BatchPreviewResponse
+
+func (response PreviewBatch200JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewBatch401JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewBatch403JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PreviewBatch404JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewBatch422JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewBatch429JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewBatch500JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewBatch503JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type RequeueBatchResponseObject interface {
+	VisitRequeueBatchResponse(w http.ResponseWriter) error
+}
+
+type RequeueBatch200JSONResponse BatchRequeuedResponse
+
+func (response RequeueBatch200JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response RequeueBatch401JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response RequeueBatch403JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response RequeueBatch404JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response RequeueBatch409JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response RequeueBatch422JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response RequeueBatch429JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response RequeueBatch500JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response RequeueBatch503JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type ResumeBatchResponseObject interface {
+	VisitResumeBatchResponse(w http.ResponseWriter) error
+}
+
+type ResumeBatch200JSONResponse BatchResponse
+
+func (response ResumeBatch200JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ResumeBatch401JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ResumeBatch403JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ResumeBatch404JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ResumeBatch409JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ResumeBatch422JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ResumeBatch429JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response ResumeBatch500JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ResumeBatch503JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRowsRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+	Params  ListBatchRowsParams
+}
+
+type ListBatchRowsResponseObject interface {
+	VisitListBatchRowsResponse(w http.ResponseWriter) error
+}
+
+type ListBatchRows200JSONResponse BatchRowListResponse
+
+func (response ListBatchRows200JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListBatchRows401JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListBatchRows403JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListBatchRows404JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListBatchRows422JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListBatchRows429JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListBatchRows500JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListBatchRows503JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type TakeCallbackRequestObject struct {
 	SenderNo    SenderNo `json:"sender_no"`
 	ContentType string
@@ -54748,6 +64898,246 @@ func (response TakeCallback500JSONResponse) VisitTakeCallbackResponse(w http.Res
 type TakeCallback503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response TakeCallback503JSONResponse) VisitTakeCallbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContactsRequestObject struct {
+	Params SelectContactsParams
+}
+
+type SelectContactsResponseObject interface {
+	VisitSelectContactsResponse(w http.ResponseWriter) error
+}
+
+type SelectContacts200JSONResponse ContactListResponse
+
+func (response SelectContacts200JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response SelectContacts401JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response SelectContacts403JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response SelectContacts404JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response SelectContacts422JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response SelectContacts429JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response SelectContacts500JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response SelectContacts503JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContactsRequestObject struct {
+	Params CountContactsParams
+}
+
+type CountContactsResponseObject interface {
+	VisitCountContactsResponse(w http.ResponseWriter) error
+}
+
+type CountContacts200JSONResponse ContactCountResponse
+
+func (response CountContacts200JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CountContacts401JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CountContacts403JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CountContacts404JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CountContacts422JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CountContacts429JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response CountContacts500JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CountContacts503JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -58055,6 +68445,666 @@ func (response OnceStatistics503JSONResponse) VisitOnceStatisticsResponse(w http
 	return err
 }
 
+type ListTagsRequestObject struct {
+	Params ListTagsParams
+}
+
+type ListTagsResponseObject interface {
+	VisitListTagsResponse(w http.ResponseWriter) error
+}
+
+type ListTags200JSONResponse TagListResponse
+
+func (response ListTags200JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTags401JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTags403JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTags404JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTags422JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTags429JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTags500JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTags503JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTagRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params DeleteTagParams
+}
+
+type DeleteTagResponseObject interface {
+	VisitDeleteTagResponse(w http.ResponseWriter) error
+}
+
+type DeleteTag200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteTag200JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteTag401JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteTag403JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteTag404JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteTag422JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteTag429JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteTag500JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteTag503JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTagRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params PutTagParams
+}
+
+type PutTagResponseObject interface {
+	VisitPutTagResponse(w http.ResponseWriter) error
+}
+
+type PutTag200JSONResponse TagResponse
+
+func (response PutTag200JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PutTag401JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PutTag403JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PutTag404JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PutTag409JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PutTag422JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PutTag429JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response PutTag500JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PutTag503JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContactsRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params ListTagContactsParams
+}
+
+type ListTagContactsResponseObject interface {
+	VisitListTagContactsResponse(w http.ResponseWriter) error
+}
+
+type ListTagContacts200JSONResponse ContactListResponse
+
+func (response ListTagContacts200JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTagContacts401JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTagContacts403JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTagContacts404JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTagContacts422JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTagContacts429JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTagContacts500JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTagContacts503JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTagRequestObject struct {
+	Tag  TagName `json:"tag"`
+	Body *ChangeTagJSONRequestBody
+}
+
+type ChangeTagResponseObject interface {
+	VisitChangeTagResponse(w http.ResponseWriter) error
+}
+
+type ChangeTag200JSONResponse TagChangeResponse
+
+func (response ChangeTag200JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ChangeTag400JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ChangeTag401JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ChangeTag403JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ChangeTag404JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ChangeTag413JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ChangeTag415JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ChangeTag422JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ChangeTag429JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response ChangeTag500JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ChangeTag503JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppTaskStatisticsRequestObject struct {
 }
 
@@ -58778,6 +69828,15 @@ type StrictServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(ctx context.Context, request UpdateTemplateRequestObject) (UpdateTemplateResponseObject, error)
+	// PreviewTemplate Render a template with sample values
+	// (POST /api/v1/admin/template/{id}/preview)
+	PreviewTemplate(ctx context.Context, request PreviewTemplateRequestObject) (PreviewTemplateResponseObject, error)
+	// TestTemplate Send a test message rendered with a template
+	// (POST /api/v1/admin/template/{id}/test)
+	TestTemplate(ctx context.Context, request TestTemplateRequestObject) (TestTemplateResponseObject, error)
+	// ListTemplateVersions List the versions of a template, newest first
+	// (GET /api/v1/admin/template/{id}/versions)
+	ListTemplateVersions(ctx context.Context, request ListTemplateVersionsRequestObject) (ListTemplateVersionsResponseObject, error)
 	// ListUsers List users, newest first
 	// (GET /api/v1/admin/users)
 	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
@@ -58799,9 +69858,48 @@ type StrictServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(ctx context.Context, request DeleteKeyRequestObject) (DeleteKeyResponseObject, error)
+	// ListBatches List batches, newest first
+	// (GET /api/v1/batches)
+	ListBatches(ctx context.Context, request ListBatchesRequestObject) (ListBatchesResponseObject, error)
+	// CreateBatch Upload a list of messages
+	// (POST /api/v1/batches)
+	CreateBatch(ctx context.Context, request CreateBatchRequestObject) (CreateBatchResponseObject, error)
+	// GetBatch Get a batch, its figures, and when it will end
+	// (GET /api/v1/batches/{batch_id})
+	GetBatch(ctx context.Context, request GetBatchRequestObject) (GetBatchResponseObject, error)
+	// CancelBatch End a batch before all of it was sent
+	// (POST /api/v1/batches/{batch_id}/cancel)
+	CancelBatch(ctx context.Context, request CancelBatchRequestObject) (CancelBatchResponseObject, error)
+	// ConfirmBatch Send a batch that was checked
+	// (POST /api/v1/batches/{batch_id}/confirm)
+	ConfirmBatch(ctx context.Context, request ConfirmBatchRequestObject) (ConfirmBatchResponseObject, error)
+	// ExportBatchErrors Download the rows that are not sent
+	// (GET /api/v1/batches/{batch_id}/errors.csv)
+	ExportBatchErrors(ctx context.Context, request ExportBatchErrorsRequestObject) (ExportBatchErrorsResponseObject, error)
+	// PauseBatch Pause a batch
+	// (POST /api/v1/batches/{batch_id}/pause)
+	PauseBatch(ctx context.Context, request PauseBatchRequestObject) (PauseBatchResponseObject, error)
+	// PreviewBatch Show the message of a row, and who would send it
+	// (GET /api/v1/batches/{batch_id}/preview)
+	PreviewBatch(ctx context.Context, request PreviewBatchRequestObject) (PreviewBatchResponseObject, error)
+	// RequeueBatch Send the failed messages of a batch again
+	// (POST /api/v1/batches/{batch_id}/requeue)
+	RequeueBatch(ctx context.Context, request RequeueBatchRequestObject) (RequeueBatchResponseObject, error)
+	// ResumeBatch Let a paused batch go on
+	// (POST /api/v1/batches/{batch_id}/resume)
+	ResumeBatch(ctx context.Context, request ResumeBatchRequestObject) (ResumeBatchResponseObject, error)
+	// ListBatchRows List rows of a batch, in the order of the list
+	// (GET /api/v1/batches/{batch_id}/rows)
+	ListBatchRows(ctx context.Context, request ListBatchRowsRequestObject) (ListBatchRowsResponseObject, error)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	// (GET /api/v1/contacts)
+	SelectContacts(ctx context.Context, request SelectContactsRequestObject) (SelectContactsResponseObject, error)
+	// CountContacts Count the contacts that some tags hold and others do not
+	// (GET /api/v1/contacts/count)
+	CountContacts(ctx context.Context, request CountContactsRequestObject) (CountContactsResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
@@ -58874,6 +69972,21 @@ type StrictServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(ctx context.Context, request OnceStatisticsRequestObject) (OnceStatisticsResponseObject, error)
+	// ListTags List tags, newest first
+	// (GET /api/v1/tags)
+	ListTags(ctx context.Context, request ListTagsRequestObject) (ListTagsResponseObject, error)
+	// DeleteTag Delete a tag
+	// (DELETE /api/v1/tags/{tag})
+	DeleteTag(ctx context.Context, request DeleteTagRequestObject) (DeleteTagResponseObject, error)
+	// PutTag Add a tag, unless it exists
+	// (PUT /api/v1/tags/{tag})
+	PutTag(ctx context.Context, request PutTagRequestObject) (PutTagResponseObject, error)
+	// ListTagContacts List the contacts that a tag holds, by user id
+	// (GET /api/v1/tags/{tag}/contacts)
+	ListTagContacts(ctx context.Context, request ListTagContactsRequestObject) (ListTagContactsResponseObject, error)
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	// (POST /api/v1/tags/{tag}/contacts)
+	ChangeTag(ctx context.Context, request ChangeTagRequestObject) (ChangeTagResponseObject, error)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(ctx context.Context, request AppTaskStatisticsRequestObject) (AppTaskStatisticsResponseObject, error)
@@ -61019,6 +72132,100 @@ func (sh *strictHandler) UpdateTemplate(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
+// PreviewTemplate operation middleware
+func (sh *strictHandler) PreviewTemplate(w http.ResponseWriter, r *http.Request, id ID) {
+	var request PreviewTemplateRequestObject
+
+	request.ID = id
+
+	var body PreviewTemplateJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewTemplate(ctx, request.(PreviewTemplateRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewTemplate")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewTemplateResponseObject); ok {
+		if err := validResponse.VisitPreviewTemplateResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TestTemplate operation middleware
+func (sh *strictHandler) TestTemplate(w http.ResponseWriter, r *http.Request, id ID, params TestTemplateParams) {
+	var request TestTemplateRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	var body TestTemplateJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TestTemplate(ctx, request.(TestTemplateRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestTemplate")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TestTemplateResponseObject); ok {
+		if err := validResponse.VisitTestTemplateResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListTemplateVersions operation middleware
+func (sh *strictHandler) ListTemplateVersions(w http.ResponseWriter, r *http.Request, id ID, params ListTemplateVersionsParams) {
+	var request ListTemplateVersionsRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTemplateVersions(ctx, request.(ListTemplateVersionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTemplateVersions")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTemplateVersionsResponseObject); ok {
+		if err := validResponse.VisitListTemplateVersionsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListUsers operation middleware
 func (sh *strictHandler) ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams) {
 	var request ListUsersRequestObject
@@ -61221,6 +72428,299 @@ func (sh *strictHandler) DeleteKey(w http.ResponseWriter, r *http.Request, usern
 	}
 }
 
+// ListBatches operation middleware
+func (sh *strictHandler) ListBatches(w http.ResponseWriter, r *http.Request, params ListBatchesParams) {
+	var request ListBatchesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListBatches(ctx, request.(ListBatchesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListBatches")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListBatchesResponseObject); ok {
+		if err := validResponse.VisitListBatchesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateBatch operation middleware
+func (sh *strictHandler) CreateBatch(w http.ResponseWriter, r *http.Request) {
+	var request CreateBatchRequestObject
+
+	if reader, err := r.MultipartReader(); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+		return
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateBatch(ctx, request.(CreateBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateBatchResponseObject); ok {
+		if err := validResponse.VisitCreateBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetBatch operation middleware
+func (sh *strictHandler) GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request GetBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetBatch(ctx, request.(GetBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetBatchResponseObject); ok {
+		if err := validResponse.VisitGetBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CancelBatch operation middleware
+func (sh *strictHandler) CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request CancelBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelBatch(ctx, request.(CancelBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CancelBatchResponseObject); ok {
+		if err := validResponse.VisitCancelBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ConfirmBatch operation middleware
+func (sh *strictHandler) ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request ConfirmBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ConfirmBatch(ctx, request.(ConfirmBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ConfirmBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ConfirmBatchResponseObject); ok {
+		if err := validResponse.VisitConfirmBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportBatchErrors operation middleware
+func (sh *strictHandler) ExportBatchErrors(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request ExportBatchErrorsRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportBatchErrors(ctx, request.(ExportBatchErrorsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportBatchErrors")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportBatchErrorsResponseObject); ok {
+		if err := validResponse.VisitExportBatchErrorsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PauseBatch operation middleware
+func (sh *strictHandler) PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request PauseBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PauseBatch(ctx, request.(PauseBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PauseBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PauseBatchResponseObject); ok {
+		if err := validResponse.VisitPauseBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PreviewBatch operation middleware
+func (sh *strictHandler) PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams) {
+	var request PreviewBatchRequestObject
+
+	request.BatchID = batchID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewBatch(ctx, request.(PreviewBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewBatchResponseObject); ok {
+		if err := validResponse.VisitPreviewBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RequeueBatch operation middleware
+func (sh *strictHandler) RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request RequeueBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RequeueBatch(ctx, request.(RequeueBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RequeueBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RequeueBatchResponseObject); ok {
+		if err := validResponse.VisitRequeueBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ResumeBatch operation middleware
+func (sh *strictHandler) ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request ResumeBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ResumeBatch(ctx, request.(ResumeBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResumeBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ResumeBatchResponseObject); ok {
+		if err := validResponse.VisitResumeBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListBatchRows operation middleware
+func (sh *strictHandler) ListBatchRows(w http.ResponseWriter, r *http.Request, batchID OfBatch, params ListBatchRowsParams) {
+	var request ListBatchRowsRequestObject
+
+	request.BatchID = batchID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListBatchRows(ctx, request.(ListBatchRowsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListBatchRows")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListBatchRowsResponseObject); ok {
+		if err := validResponse.VisitListBatchRowsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // TakeCallback operation middleware
 func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
 	var request TakeCallbackRequestObject
@@ -61243,6 +72743,58 @@ func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, se
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(TakeCallbackResponseObject); ok {
 		if err := validResponse.VisitTakeCallbackResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SelectContacts operation middleware
+func (sh *strictHandler) SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams) {
+	var request SelectContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SelectContacts(ctx, request.(SelectContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SelectContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SelectContactsResponseObject); ok {
+		if err := validResponse.VisitSelectContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CountContacts operation middleware
+func (sh *strictHandler) CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams) {
+	var request CountContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CountContacts(ctx, request.(CountContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CountContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CountContactsResponseObject); ok {
+		if err := validResponse.VisitCountContactsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -61940,6 +73492,146 @@ func (sh *strictHandler) OnceStatistics(w http.ResponseWriter, r *http.Request) 
 	}
 }
 
+// ListTags operation middleware
+func (sh *strictHandler) ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams) {
+	var request ListTagsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTags(ctx, request.(ListTagsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTags")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTagsResponseObject); ok {
+		if err := validResponse.VisitListTagsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteTag operation middleware
+func (sh *strictHandler) DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams) {
+	var request DeleteTagRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteTag(ctx, request.(DeleteTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteTagResponseObject); ok {
+		if err := validResponse.VisitDeleteTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PutTag operation middleware
+func (sh *strictHandler) PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams) {
+	var request PutTagRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PutTag(ctx, request.(PutTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PutTagResponseObject); ok {
+		if err := validResponse.VisitPutTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListTagContacts operation middleware
+func (sh *strictHandler) ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams) {
+	var request ListTagContactsRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTagContacts(ctx, request.(ListTagContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTagContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTagContactsResponseObject); ok {
+		if err := validResponse.VisitListTagContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ChangeTag operation middleware
+func (sh *strictHandler) ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName) {
+	var request ChangeTagRequestObject
+
+	request.Tag = tag
+
+	var body ChangeTagJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ChangeTag(ctx, request.(ChangeTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ChangeTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ChangeTagResponseObject); ok {
+		if err := validResponse.VisitChangeTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // AppTaskStatistics operation middleware
 func (sh *strictHandler) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 	var request AppTaskStatisticsRequestObject
@@ -62074,810 +73766,965 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3rjyNJth/2r4SpC0z3bBabVdXdM131YVXTj53a6ddWVW9rd7rEDDKDZGwlI7gZkcXmjFq4MmRAsOWH",
-	"AH0wBBuwDEO4MAToow2/9L9IunvlT/4XjDgnIjIymUkmWTWs3qtZLKaLZGa847zP7/zYGcrpTAomtOoc",
-	"/diZ0YxOmWYZfDpJWaZPE/MnF52jzozqSSfqCDplnaMONb/2edKJOhn7Y84zlnSOdJazqKOGEzal5r2R",
-	"zKZUd446XOjHDztRZ8oFn+bTztF+1NGLGcOf2JhlnU+fos7JbIYdJkwNMz7TXJqeLyaMiHw6YBmRI6In",
-	"jCgmEpZF+DedMsIFoWlKuFZkmFI+VYSKhGRsJjOtOlGHfaTTWWr6U1PVp7NZv9fb70Q4sz/mLFsEU5vN",
-	"1k3sLzI26hx1/s6DYgEf4K/qAU7CTOcp1Wwss8VraLd2GYf2ka17c31ghxMqBEtX9YdPbN3da4kdmTV+",
-	"yadc1+/WlH40+xzuGlVXpY3Y79WvfgqthuNJ2IjmqcZXbMvmQ2/teXoqpzMqFq9l02rg730hb7wgMhc6",
-	"W9UT/H4bPeWZkln9sseCfdT9ITwRu7syy9g1l7kiMzpmDUceXymt+pR+fMnEWE86Rwd2qd3nYrGVzrgY",
-	"w7gaKcUt04jThE1nUjMxXHzHFsvrcELmMkvIcCIVE2SwgDUY0jRlGRnJjOgJV0QKRsyQmNJdcmLoBKOa",
-	"Je47omVBWsxsgJrAmpE515Pix4FMFhF8xwU5eEgmMs9URBLJFBHSfDsmU5mxLjnVJGM6z4SCt0c8U5pQ",
-	"oeaGjvlGJ4wmLCNxMMu9MzZL6YIlcZdcuH6vmB0JNb2wDAZCxkwr8vDgAB80z+A3vSdkPuEpC3p2M+XK",
-	"0M5ZJscZU6pL3gjfJExcZnbe5lVYWa78E1ds0SXPs0xmdiZIdt3fckSSbEGyXChCM2YWhFyxme66U4iz",
-	"LY5KOGuzue3P44xqzTLT5t///j/b+4eXX/5Fp+6Q/loOGs/pH+TgtvnZS670RlSSazZVnY0J48GmhPHt",
-	"RAr2gqea1VCSNyJd4DWZmcfs8CIykXN2zTLC4dTMM641Ew2DhTf7+GanLYWDUb3Gd8woz9iQ8WuWNVLV",
-	"zD6wjqxuum9nMtesuVfz6613macreszTW+/wHESoxi5RwroJvyrkoAuqrhqvnREMbiJu2cZNP+8Uy0Sz",
-	"7JO7n7ftyrdvOntP6671ORtKkSjDQObUXJQRERKEH6Cb15SndJCyUBA6bBCEzPutrw6M5pMZV8bUTArF",
-	"QIZ/KsUo5UMY6FAKzQT8SWezlA+pGfODPygz8B+L8ZgnE9Y5eth7EnWYIe7mu4xReBD2qyuk7k9YmnQ+",
-	"RZ0pU8pIFoammTnOZkQAnTAPANswr0RESUM5hlQYNoCSOeHACywvMqfgqNPb//ZXvz747cP3vd99/ZvH",
-	"v//u8NWj11+9fXK2f2E6a7cawJJwOZap7jDPMiY0UZpq5jm1UR/kHIZrh2O6eyYF22btkEP5hVH5cMiU",
-	"aj8B0++Z3cimeTgOPqeKDGmWcZYQmcOwX8hswJOEie32/bBu32muJ92Rb7iy8UwxMsxYwoTmNC3YPawq",
-	"S8x9SCQwlZ1vePuREVxWM2ESO/FwmEml+oprFpMpoyC+UU0ombMBiNSGbzuByDxmlFMdHiSiJ5nMxxNC",
-	"ySCTc8WyLjnPhxP3O44pY39gQyODchDbF2RKF8Soa2OGRzVymu1gQX71/IJwMUzzhCVdEj99c3bef3N2",
-	"+qvT1+cxSblp0wzAzdEMS3XNcp4KIybRdJuD8cgc6uWDwV2TpSPhOiKKZYYYwHtH5I+51CxcnD5PyHzC",
-	"BFnI/K6owokgvG64xzDQuBhITDicoxFnuMBM6Mz8zYU1S5iXv1AklWNc7Wua8mSrW3hwECz2iLM0UZ2j",
-	"7+2fyxJWsfLc0rOS9IaHdkgFGTCScKMOJZ1Pl1Gxje68czvm0m6eEOiW2Lbhid1TbtBxuDJXNDFcNCKD",
-	"XOPI8A7NMynGxySGdeviDzEx/FQRRocTM45XNDWiEttuV+qvgFu7qW+7Sh49LYA5WCY4AGqTHBm+OM0V",
-	"fAFLS359/ub13a2v32IYh2n8tdQvZC62XLOHK+WIETRcXbCM4UiIMpQSHt75etjewC4wNKqvFxbYR44C",
-	"woWUL2k23kpIeLh/uOowaSn7KbS9+jBxI21KAo8eETVLeZn7yIyoicw0E2Ae1eyjVnd3tmCYQI4E2Sev",
-	"+DeRGeDX5i8wz1AyoBpv6oWUr6hYbEc9nzTKMGZdp1Qs+iPK0zxjqrK+UhLzMzE/s4RQrdl0phUZZXKK",
-	"ajFNkowpdUR0tiB0TLkgKdUs2/GquoEC1SvJOEM6ZcvjNSsdmJqqgg6sSz6cxFEhmIAJkStiDaUkV+yD",
-	"0K7jjCmZZ0OmuiQ+Yzpb7J2MNMtiMubXlkGqsj7U/SA+iBcyWx4z2PIVI0bVBSUiXRyZh/fIb4ESnbw9",
-	"JVdsoaxuMWbazg1sTV3ymnGQwBJZWglge3NDTXLFkuU1caY7M9aUGmmasatjeOSDIISZsaOdzcxW00wX",
-	"LggQFODIWjHNGVypUnOZJV0z+hPTsWW/s0xeGwFPK/9MixFNpcAdE2RCVXEewVykiJwLs7rQNuE6IlSb",
-	"kafMvGsEAEqmXOSadcl7WHTfAMzLNCFqjwtIC7lidmPyWQTGPSXhh3IrU3s4MtM18luUkjNwzdhWMgZL",
-	"YsgBbhsci6XT66lswmZMJEQKIyHC7ppFgfUEAqy6H0AReSfMxZYZ/2Fbrr7fSC28paBEJJ5WFIopV4qL",
-	"MXEn+wg8VITiYGF9zdq5XQeaR4U71HegA68Zv11Vb67YSluo5W550OoSXzN3ig+B85vTJTOa8XRBgndC",
-	"mgtcLb2D1Vs/zAh4mV0TMmBDaq5AaP6gQ6TCCdV0QBU7LnwKjnEbBXAusytkLrglKp8ZFYklr1jC6XZS",
-	"x6NVUkdedNGfmj76YDtc2qqn2O3exWLGvPBaHcDutyYOxxU7YTauDiwGE55tEZzdYKA5Z1pzMYZvaJJw",
-	"8zxN32ZyxjLNmeocjWiqWNSZBV/92FFMKS5Fnycp6yOxVcumwVf4AxBMmWvgKLjR1HBNMp/woeEztjXg",
-	"PZ2oxq7rDP2PDh49Ltn6Hy0beiM/uCn92Afv1PLIvjVfrxgFeNeFUVsUWzmir796vN73YL+Sgz+wIcjQ",
-	"EGgA8QelVaXDKyHnKUvGLOlTXbJxJ1SzPc3Blivy1BIptOVWvD5RuaEByJPr33HhDXWW9eVFdm71Nk0H",
-	"Tuc2jycs5dcss4uCDqJ1lncz+Gf43qJTLDnNMgqfmUj8UlSPwtyQKXjgiMRGeINbEJN76PaR1yy7H5EY",
-	"XBIo9ySx+5xwZeaSxIaR2K9YyjRL4mNiZmrdkNxo7UbybrF75sGV+7/0xhVHRXXtEn3HUfFM2TXu3do3",
-	"XsKTn6KOFOmiL+eiH+x8eSXfByILnCZwAAzw5tu3UKISkjhHlrPQAH8womLhjZ3TRTHZgZQpoyD8ZGxK",
-	"s6tWR8nI6+n1DW+T80W1uxiFG6nNAEHA9uNbWk8Uiv2ZJAM2piD8TmSahIRp5fFQmuq83R06x0fNSzmS",
-	"q5phUV0Zltvno9JGk5mU8C8uSe3I8umUZrUxDYoZtjZkxGsGYpzTQudwPouaVvUkYwpWqLTnMkc/VMOm",
-	"WMPip6hzTdOcNUx8ThWZMqryjFkzbnkpzO+gxKCRJ6rpv9Lfp9A5930pzMw7QeGCu2tb7E1UjucpQp1C",
-	"X6ZbYzevcH382SidxIAEla9QQEejJW61zHb8Va2hHiUyf9nEI0+KFqdO5GsvpRSEIgileLQ6lOLvf/iQ",
-	"93q9XlM8RcM4rTZG8ajUhT7A4rvD64JeSu/FEDLDFVFamtPFxDBbzDRLkGaCFUBN5ByEzHJwyMopkb1/",
-	"ePmLv6i7KDB2G0LXntm+liAc04+n+PQ+9u4+LTPfMndeEnvsQVhHBT3H8FdMS3C3WnKELAe4bJe8GRFq",
-	"BGE+skLwEV5Wjjd4Qs05NoQU4ifdCkRbcgivXFSHviiMGkaLQwMb6MJSMGfPCLpvwdCK+I92/Ajub25G",
-	"1N9moevWGBwSSBW2XLIKzStHtZSG2TwBt+yNxOM7KxUxYUTz7yG8oG/H98ec5UZUm0G4hLWL9jOqzY+G",
-	"b/VzAfaupKCmiqeGBkWdAU2pGLJ+KucdoDnX3PyuM0fhYT4zrfrWymAmxdWVe4FmGkhY8POcDSZSXoGF",
-	"1nxzWV2yqPNxz0xk75pCRIYyM4JpvqdcX+Cs4PNvzNSe2ZnBNy9wemc4O/jqrZTpu2KGyPthmudulvDd",
-	"NzjVlzBwfNNO98LPFr4+s1N+5aeEt56rq/BlN/XKY+9x+i/c7N0WvrRMvxT71flhApwId9V+2GTFTsXT",
-	"CRdM+cGfiudinHI1CXp2EnJxejKBzQ4zrvmQGh7GpiwbMzFcbLZhriWkv0Vz8Pl50aYfDFfaB0cs0U+0",
-	"cqwJmjbPGN2KatpKEHxLK26Y1e+8so9VbzaMrWjFDqDxyr61XZUn6LlSe12wTgcMQoXXsjj2Uduw4+qM",
-	"XMBi2FrjfFw8X82m1XHdJXLfQEb9lDbUrIcZBP1upFu24W1DmqaWubVScPGa9xUXwxo52/BuQWLgNVMq",
-	"6Jhl8RGBh5GJm95Mlwr63JprT6jq09WCm1NpsbchzbIFoQ3SW62u2lozdyfFa+gB5VuvpLuHP7lYuh9v",
-	"Q3TIZ8nGxyXP2tmEcsWyPk9ueP6vWabsxq2dz0qZw0ZJOj3LrWe9gmWuvx8/TrnuNFUPurtLxbBLN7K0",
-	"3mspSlW4CWXdjrXm2cuzCW/6ZvG63JD99qTUXnUwd8CfXNd3w6dKvd8Gv/KM4vPiW28hMmGd1j3lIvx2",
-	"v6qHLxHZNcpr9da3UGbNiR7LPW9awQa6r+0f3+Njl+Fze3w6k9YMT03PnTHXk3zQHcrpA0lnfM8cijET",
-	"D/x4PoWvqys+25MzXJW9mYSAOhzyp6jE39fuvlfBl1j6ej38xoxiZVQuV7OUYjpfQdzXdvPu7GWVxq9/",
-	"R7FMVWj6qpfOGRO/tY82G2bcQT6z1sLNDEhLB3ftLMqGoF2eg7uTND6vA1QheyFjv1x/Su6Eh90d/1L1",
-	"tkonGwUxLVqmifVoYUw4TY3U4zncRsk4ZethK/PhjrfmDrYkT1mjmvhTuFm3UgYFeDsDWT3QdUYy69vo",
-	"t+Vj9UJmZCLnJJViXHGZQCzFRKYJGbCRzFjVmlvngF8+UbvwgTqKV57a6YgIKRiYS8f8mgnM0jcDAss9",
-	"qMmmiS1cWVl4UZsv2/JyrNOcMAG4eb8grrHYMSrsjgBBUJobhd9sDgbjpglGKB2TniUP4K5ot3PWlrz9",
-	"2RGy6fw0WKpXjOWn9PXylIkhS/q50Dzd3h9dcm9WjqIG76TgYmxjCRWRwh/HWnfkWnfoNmaAQIirjFAY",
-	"uqNYQgYLYs6IS/npknMmEsI1oYrE9v3YhaLaeFMtScI0G2pzBFxaG/4GEd4t9mzORSLn4WFbeqlhRRot",
-	"Cd5NW7EiWG9t6G6t9F4mmstXYemeLp2iVi7ggooUJPxmVog8ZXeh9OcpuyOF3/V8K8p+jrrk56Dow7xu",
-	"Q8kPJJWSt30D5f7eL4/u/fLo+97ek5O939O9H/p7l//gw4fu0hel77r9vcv75Y9f3v/ln4OFoCSu/bxm",
-	"bdZsE/lzfayTffZmsmCwcfubmbJWhZp8diuffc4a40phd91Sfn8JA9jpWlZl703Oao24vMnrJZl1W6rz",
-	"53V2b0XwXjcr00j3gk/ZDie2QhMI7h3cSJfDNeGzGUsg6cx916gZhAA7xf+Ci9pbpz2sW7RRKulu7942",
-	"1uVWSoNfrMNyisLj3gY5AUYc285UHYhf623Fm9qWA7bro3BK2307XPhOTTgpG2kic43GG7gfXCGMGuiq",
-	"XKvCpAMdR832HAvytVo2aB12WuG+re3KqvNZMZsW0EmtafVqo8jaIV74p2svdw06mBzB7vvcWHxpZW5Q",
-	"O0IQqm4lw8HlaiKxc8V790r3eRtye/DoycESV1oWH8PshiBsYsQtc/dmwg2CJV64l52HwrbgurtYnYfQ",
-	"hr0uGeO8e2w5Vslm2ZVSzBHJ0JCs+AGd8QfXBw/AMqriMnmqRsV/XSJPE61n6pdHDx54OrUH/x70/u4v",
-	"/86q2HL0ybU1jpinT59t7B6azQCcdYdXYja7oOpq95aoNmDBLt2mS07EArAvCPs4ZDNN4m6MJ6HbjSOf",
-	"9vju7CXiXtpE3aEUmnLIMWiCEF6pNSzbJtyZ6aJlovwx/ObyfsAH6+wRuAZngJkUiElT+jGUj+AsVxz5",
-	"CHDclglBnFY/2Nc6hRewJCzHtwHkxwHc6KNejwwnNKNDDSihGQMk0CWpAK78tqoWyEBUMTu55WHCry5+",
-	"H7whgDfFRKIiB4DgsQnsZAB0q5azBQr6Ohu5OeM6W/Qhx7aZtzr0QOD2VnjS2cKIVkozmpgxxWfPL85+",
-	"13/2/OXJ7/qvTl+/u3h+HkcWNcyednIl5FwFXiJE36jM4vCglLv7+GFLbSZ0+UxkniZ9GOWKFEiJ8yCU",
-	"vDg5ffn8GeD5HBMQ3Y006cToxi4Dibpd+h7eiiJ/z6FMtgeTDIlSgVHpscHtMBoIk2mnjvL6VP2lg1uC",
-	"86p74LZmUMENc2NaMZF6S39BRGqHuoETwC5XjQtAS03TPmBnr0WFN32iCuJRYdaHvYYdBJuLE6hdkjzh",
-	"+mToIqCc4GRdRtblNIa/bOZzWxHKNPzUN4MffVvw8Zlr0I3judB1GWR02CpAK5gJJMnrJlRxwDCZTySZ",
-	"0gTdyTjJYxIPU36EbJRaFBnAw4E3HP2U0ykoiVywLnmdpymCogIgFFVXLIGXeAGT+PK781fnR+Bkn80s",
-	"co4ExRPxux1PMcoPydiYK80yxNVh6YhQ5bk+5JYpOWWIuobLWYLdMNRnQgWA2bUAEtAy62cybeKCsjAj",
-	"wRJQGyHQGqlgZAGZ600d+FZNGq73CCumEVsmTVH6EWxOjPirF9b4jBtkzyaRZk9iBKfnTMWAMCQR/1k6",
-	"VgnwSTQBqMkTMgH8T4sHiKiCdl0LsKSY3LNf3o/NbnNNUimvlNkbjEpYsd7FZdvExY7N3mTtMjZL6dAm",
-	"JPoFdCtVs4hmbdsvYMam8tos4QUcYI9ZiHckzadCubPjDmeXnLNhxrRFVUdYJgaPzZicpQwaiL/88ssY",
-	"kQRGMs9Iwscc4aEqEJDmYdy9VqtfNovVYAhZTDAjXID0bAExuV6QATNyR6scTnyjlo/gT/0rVv9za3SO",
-	"EIKmtmzC39uz8vPeaRIvxyGtj2UBGLQ+n9W37wC1QMIs1srBvwzpFkmiKI1gnrmGNIqAOoUjKk0/cszB",
-	"r3tplSvhE/ZOObrUyA93HPtguty9tul7vWnMQ8G57zzoweazopyxhYm9SR20FJULoth4CuWFVpkGmyw+",
-	"e5Uf6m52E6bBJigGpROB06pfLT2cNJkcALWySA13iO/myq9THpen9Q3/4QK+rPbUw4atuBmRfSJkwkgi",
-	"BYvIgYv4o4LIbMB1RA7x+REXXE3MCw/xCwCuIHQgzLjSdBGRR9iSplfM4olKMe6Sp1A4RQEWWa4YQSwa",
-	"ZCjKyWM8QxTCxWw57mz/cckIfPDV46/WGSd9SaNAwIYMdUPX4FxPpeBaWmF6wpXGCkoUUdYvayi0a/N2",
-	"ydQqUWPp+OyMVDm1oTZ8elyKF2nSi9yTK5rfHcF389n1GloH4o08i1YuXL8c7sEtQ9FX5LnqbBGC0t1m",
-	"2LTiY0E1YEX4Va6LRfrbFDNbc1MwxNSGu9asSXgQqjuybeCpPaBG9PqJoGqiTi74H3Nmf7YRA0G/u6UA",
-	"gqU7F/rCfm8o9jmCcucyn5/TrYS5bkXgtkiVWyJjq42/Olu88hfscwt4a0s1byv10+74TiJpPvvj0Hr9",
-	"V9P5y1XrvGOyuFuSiM7lrfKHN3M7phuXFz0m+72yO6mkYq7Tuua2oleLOlsVkEKc2Irlus0T0Y7dmH5Z",
-	"0uRY2e1xseNYdlQghvzyHu9XLP32QaPiln+w7lGLS48oI1Xlswatd4UfrtmBDMIleJcQvHBAh1cu5g0d",
-	"ye1SrrAHH9BVBy8OPlxI5rMeap/Kx5VzJrSTom/brRh1dEaHbEYz1uSTc3hAwYPepqryAaC8SdElFvTM",
-	"+gcmNIG80VKgRa+393AwenIwOnz01VeDw4cJfUwPh+zJwZOkx3rs4VeHj/d6vVHv8VeU9gb0Se9g8NUe",
-	"BGWsNvKs9YYG5yDyx7S8dbWn3V7n5UX59uLiLfHoopVDYUQHmSVmh/aLqsV11GKzQNXPQP38W5Ytyfh4",
-	"otevJmzTe3x4mXYGFnarM9p2y3rilnohNr9j/Qw73b1+FvR7U/3MXrq718/cnP6s9LMtEwm2vE9Ni7al",
-	"irMTsrrFov405OZy1frtmGLcBbV471e10af9hSJqQjMW1nriQxaRjKVU82vmCsSjOwTf4swoIGX9Y02Y",
-	"c+gJ6fb2awKcn0qh6XDTE51wMdY0veo3pWW2ibDEoOb9Fw2RlmxKeTW/+eDRwxbecpC5loDPotYoie0D",
-	"p+dsOKG6L2dM4GubrEOYM9zCcegGV3/yYBe38rMu7eXqawUdPSiaeFB+//PLYXbHaMNp4Xuf3XT82d5w",
-	"OvjeZzedm9+4Ddeh/P5nth6b3/hdi+HQ6R2I4UW/NxbDkd99BmI4DGTnm3cXG6d2JTdjb5seBss2q4lQ",
-	"qzOhltbE9l2/DIFAXxYK/U9GrrNxnmbG8TGhgrDpTC+g3jqWWlfOKoHPQaznAouZQo3OIBpTRa66BJ9x",
-	"M2sfL41GfRKrqYq7IUTEJq7dwyBeyt8gnEytYcnNq+VObmEiSjhN+7OMjfjH9WqQOX3w5OrQhnELlfMM",
-	"n/o5WgGvgd9ob3wKN8YvakMcw7Y2Keh118wQOr0DZlj0e2NmmH8ecaJ+Trdhk7oxIdjIT7wBifgMkVp2",
-	"HCiA27ytNLAZD/n5GNzuMdiQ0l+u2v8d0+id0udnaJx7WviAby7VNjmTt5GTWme1cNVX5Y4DkrDW77tV",
-	"NRPF+ppNZynVrMUR5Ek1oaTR21pquZjaZmJGeWd3K22U+9650FHT/Q1lj8o1uXMRpDrD2/GO+avbfiku",
-	"2Efd8jKsmcTutO6tJ1klI6taeGuefV3gJFfWpx4aILbDiwGyWpEZzeiU6SC5hLhGavEC1pCgDZLdq3tz",
-	"N5TjDqkG7HmtV0yzj/rYZvaG2xqjDSPYM2vDcA9gsiugrkyoIlSTqVSg8E6hnnwACKIsdlg2ZqrA57P1",
-	"+MEY0rW71zdt9P/dX/6rOCIHvTDgDwFHIG7QtWBXAXKT7BFzlU+5gqrKZWiXP/3r//k//tv/5j/83//2",
-	"b/75X/3pn/yz//B//uu/+Rf/+E//w3/91//lv6xilRw8vAGEWSDS1i65EdUIimqw8DLHvLL4F3FpvF8/",
-	"7pT73d97cvl9b+/J5Y+96PGnhr4L4XgtZOsmc5LilpC4bvcG1B39566O3/aD9KUAVz0M/TxjmvKtwnSr",
-	"uctrcherN99VWAsaaVwMO8h622A9vhaJ/yCNjpML3bcZY/ERHNMqLofPixzxVLOMKJayoVZE1IPGLQu7",
-	"mDDfWnp5YR7HPa6RXBoii3FK8GPXFuC301mON87YUGaJalvSgao62+AJUdoog2QuMwS3mGVynNGpIlqS",
-	"QUbFcEKkiIjKhxMwE5rV7Aqp+1BPPe6sLyUMPddu+nW9+rONadcfnY0SItl1k97UWgcKyvK3SJfHDsOC",
-	"8XbkJT2jcbF2q1FAlztXJIpeb6g/4PG6c7UBhnGjzJe2mV2QiReeape6DMHGBUCQkAnrJ+jthyzt/iyl",
-	"woIO9V2mtvvsUrTdi0rTLGjHP16X8+x+rK1vDoIZnzIjlBWQFJAcbuVuyAeHRPFjQ6cDOQvFOiYSkkim",
-	"oOAMHY3YUEOV+YSROWCfxHawfapjI20BikQRw95tHcTOBdec6vUHpgSZ2E/yrKGQrU0GKtgSjHpKF5D/",
-	"vhKr4NHBo8fr8TVhc7jwfLsFKTNHr80c37jnPtnzU4fRCt8bPiUFI3AiyZReMS+B7/d6PRIWSVXk3ohf",
-	"M5doYLifwxCQAj/a+3Afsi0eGTnQSdeK3DP9zFhWahMenLFMSXG/S94Ihi3CUUjndKHQacqS1l5OmFfZ",
-	"0XlQ5+ic0UUq6dr4k7f2MWtjXa9PF3M7N88jGl2mN7picNTsa9WL1fpGBFkbLY6WaUXmup+xqcWUrr8O",
-	"A6bnjAmCz7FMHXvdAw8C8z857Wmzu1KbdlVb+3hTYNRHveVzUGEZjvsXyR+ewtdyjo+zlHKxQ4ZvOhS+",
-	"VObuWH7Q73KK1oTRpB32HhDTsSznKlF1FWE4BEtIPjNyLYC6tBOcofc+V/2pxfZaNnQnOVslq66Hn/o4",
-	"4xlTN2qDq36SN4xPin4uhimj6wm7eGcfNBQs4zKzuFgtMtqaNIx4wlKnxCBCjbPQWHyaGc0ViBNOWjGj",
-	"SXIsiYVZtinVYDwzTXUiRGJBAaSPmWodkJyGDNK5oNaW1mlr4MNv2NCM4Tzo134Febsvbe/2u29xEPbT",
-	"b9xY7OfX8tyNyH7zNhyY68qNz6nXeQMBfz9holitOVXEPQ6F/o89Sr7NYYMqf+a51nTcdz9YrMFe9D37",
-	"8Zgh1LYpc82SZpMr/K5IwoYcRDXDmFzKIV3An76TY4xwn3PFCBULjIpPlh7nurbcPz6mVmU5BjKYHVcB",
-	"GwnocuacRE4kLXWvjkNxxsikHnBvSAVIcsViDeXU5oy2FjbwKP2Ws3mdGtMOhvaCqqsChFbl0ynNGnaa",
-	"FWSYcAEmAbWG9d8IB9YnI1raUQzPE1VP2UpkMiBO/rAVe13HYQJrzBKDAcNOA4OhU5+BAY8dE0oSqYli",
-	"M5pRFOBtMVHEOxREOs1+ad1W4lfPMjlI2RRt3EF/2pmv8WpbNHDsF7KA11pgcH6rjZHfIoLVubV2b5pW",
-	"D5jSCV3U1S0lM5ppLA6KShnyapoxgLi0pJoMmLkgilgsLbSRK4lm+lGepsS0T+69u3h6n0zoNSMzqpS5",
-	"ilwMGVQDMeTIPLWmCMSj9QIh++iCKZonwxVJMgnFewBtE3VLroFKYwMsiYxoTSF7B6moMlrrNc+kmBqV",
-	"aEIVib89Pb94c/a7/rPTs7iWil0xNmtYXrtx4Wg2XDl0euDKmSNsVtLPEuFr/QpjkEm3XFS2u9F61yqr",
-	"qRw3HR9YVTcbmEjGRkZiAN0Oi6mYufi0boQqBVEbT5nFT8Uc/eEE/Du+UgxLxmWYfjyYSYLC4gD6jOzm",
-	"QtoWDoJqgHL/CdbCr31/zhM9qdlyOQ9Wwwu/mC5Gi73rkhMXxElns5QDql7xs+V7iQTrCfvIlSYLpgNB",
-	"DK/SnLErBLzTk1ojDxiQ1YwOGyhb8bsZ7Fup9Dhj5795if27+z6V1zBAtOzIuSjwm7EBIhhLkO7NMn7N",
-	"UzZm5OnZ85OL58RcR90lzyEYOiiy5RpX2izVfMIyhn63btmV9vhwM7jGJfp5KjTLrmn6qkHU4PZ3BGA1",
-	"aqx3C2Ian2AfNdQvmvI05aVytA2HCdDyWxRa+Y4tbsfG3lrZbwiXrrOH27CwNbbv79hPELnbSgIzi3eX",
-	"4CXfsS1jIevLaoGgkWczw4ZcsTkA3b0lD2xlno3Jvi8ZNUrQmhoUI5kFVitLntGDTq1eH1aleHv25unz",
-	"8/PT17/qX5y+ev7m3YUvTrH+Im1aTOMlMA4Pf18VEzI5dwtsWQxXcO3xS8WOzBTkbC+fGQ47lFnGABaZ",
-	"3MMgh8Eivh8BAD1Cf5B7go0x8TdGom4D9Q1bjh1UCLwDDFIk5N5MKl7zBjjx/RtWanXdoIjiiJP1QVqs",
-	"/GMijSAwYxmWMbkP0kGBaW+LKylyz3fYu98lJ9i0sgzbjC2oSirTBEzyVJDYkuuuEwfiEjM+QvOfnDsE",
-	"ecOYnXWQBlNCFqLyKcwtTYv5g8CMJfLBHAHYw91O9fLYH5pgduFH70twWMPt7EkrtWxYlEqJgzbWn5sD",
-	"IdcgFP2UHGJ1jRx3FlEvl/LK3n8cPhw6PKbuKwdvb44WS+rmt/5Cp3LeV3Nug/rKg3pRf8wBEl8QyBQV",
-	"Y3cwbPgBm3v1bMvRzGlm2v0chlOAXG8BEe/PsbtW5emVlr6EemR7hUuzVkYICPLuDOYhF9ilWID93oaT",
-	"vDKDu3WV42B2vX07j3B46YJ/Nsejb1USC9pfb8OpCl2Wlhr2jrCWEZnIPIvAMGCIC6iATnNGcewLdKST",
-	"H6RgpdriQmIU5BJvnaGlaO3WwMtGHWZZ3wxjoxdw/Ju9Avptuzc+NW2qahcVfoMVWZcatGsk2c2253Mc",
-	"/SZn5bMcf/uD+3kNv+4WvWoykccqh9IKMdZGQpM4xCvaMkQDF58MEadgSnk64YIZTTcjz8U45WoCKfQn",
-	"wyGb6b2Xtkh0XFsv34IhHhRjqi+HEYfhJnE5kMLZ0a5Z5h8Br6UOPxoZh2nTb51x7ZWvM7Glbd6Q5/4P",
-	"FhKmITrkh0Iz9UbF+FfPLwiWqN1/QJMpFw+UpporzYcqrrctwruuiKVAMNQiUPxEcfrg3Lw0oXyDqqUB",
-	"DNKDX+w1VLedU677w4xrPqRpc3lLUAwDpw54bkjsXlxtKGhZ2RiGwqYsGzMxXGw8Fv/m7Q3GitqrhmK1",
-	"CDcWqEkMRdcViaENc1DiylBtu7E1ttJrBgCqx2Wb+M2nUUcpXrP57i2btg7Y8j5esUUJTYGSbxjNoPDo",
-	"FUMvis0vmVGlINhajsg3VPEhobm5LdpShO4G4KYrLKq2ltZqnQnXcHfytt2zXcragVaytHFvqVIhnDJV",
-	"JEbtJDbUbMy0N82TGR272pFSFD4z+LqNieY15MoVxJAOp2zzys0hIBzUbq5+Ufqu29+7vF/+2FTF+bXU",
-	"Z4wmCxu8snQSViCgNIT9ZEwZdhUfEZ0B8iAYJrBGJhnybJhzTQYZo1csOyaxkP0/5lLTOIK/wUgYH6Fb",
-	"FyRrAhU6VWF+y8BolpB8dkxixVMmtA0zorMZOFaF9GU7U6pZugh4sh0eBhFBz/gndAzYI2k5TW9VAJFb",
-	"vTPfqPvmtfyNbbv45oXtwq+57cqHq9jEykahZL96HYrX/P1fkXYRBpE+F8l2/oUB/2EpYrIFAd0APimC",
-	"PrSVulZRCVerDB33bGgoHsaWVCwidvN70X50EB1GD6NHl+vR2mt3/Dn0855yu9/4+RxlVP/5BeUYToYf",
-	"n5qDm4bfPLf2Svu6nDL7ymVprR6vWahtAreL6KFqfbc5zioi+8QK3YB6DwOLyCEZumlE5OFSGbfiivlV",
-	"3naNz1mwwOcsWN1zFiytSErrKpKTYjCX1Zvij1TkT/DKQtrhXXmBNeWXiWNBA1fhhbbD7mx9c3ebChT2",
-	"vHN7Wdj5K5qwG5ZES1iSz1LTXl2M4kWWM1fKvpRKABES5qynmaHatYE6eElqJA1UUucTaW6P4UsD71yL",
-	"jNwxoiAgXgk5F2TB9DH4urCGOEShqTDS0Cq97ZHZlg9xna03eKy/QWVb5xqoqUYNR5nMJwtXbXuObJmP",
-	"OEuOrR8PY3i4GPvQfgdMB29zYYO7NFOaZDIXSauCuK2iI0sJFTZKsurErixLFBTiKR2lUkCj9VzYA7Hu",
-	"VN+GJb80FRtHeecW/XBQZw5osCbGH8sTr65dbOVuu/rHFvoQKrkLRri9PbXZoasj9Gsi8o3cTdP+VI2b",
-	"nJSzTF5ztIAHaQhFvn+bM2pUiL5P4l55f0B1hEQmd4cc/WjTEYbR+zzqFuH8igl9o4yEdvfPn4kiRDmI",
-	"Lq5ZdViCL2ysJ8aH4znwOR+uMA/knRmaXR/DzKd1YJvfQtyGtkH3dsEnUDOeCU+52nnQt+D9RWy0uxEl",
-	"olJsYhAg7XaqdJyWzrCb8fpLur020JJjbCHWb5kIC+S532i0GUJl4S8UlA6GUO+RTzwNGH8l+7BLThzs",
-	"Khihvb/rii0qYYX7B19vB2xfyggqD/y11BOoWYTZb0sprSSQNSAsIiAVZLBAyyyY6pA3tc+BBVqf5QJM",
-	"gSusyfYmYuSWKA93OY/3hczIIFdcGBIPGCmPLM5LkLuLAoF9x7QV2/zK7pR+fGaTbGPrtnRpvmED7We5",
-	"jS61ebInyjxh+cCaSl90TMHZyi1YTXl6NE2d8wO2c4B5k7DR9cvatIY2OfMMpK+4ewsJlT9FLusLEBax",
-	"RDgEBpXqhKPlZ3WuK8aFzVI6ZBMIO1MklteGik1ZDB7uuHScMHg849csQa8G1+3PUZhTuj6VdFnsXNJU",
-	"w2zR4sgFHa0n7XehLbrspTvRFs/tOaxxvDhEywgPRBIKEEDXuSD//i//u3//l/8Mj01wcXT4fhVwKiIs",
-	"dUlgHkPKKDVllKe/+V/+j//w//xXf/1f/Ou//m//9zLTOFiyA29SKgWH3MBXarSd27b/ROQRUZDp5gw0",
-	"t2d0C4dfWIbKeo8zEVV1XhhK+GVoNKpYRJe+qxjm6jStpTu1I5HoJ0RLD4WnnSQxtxUwPIH34A+GUhvx",
-	"IrIykWGc4HQzMjM3BxRZJpzKPGssXrl+iFvZSEKZYn1tIrTtrEl4nxVSHnB/DIhvCwb1eZpsloWirUJV",
-	"S6ru8gwdwB88iMAAGAO/sPpeuwquaj1rcfTfYp+V4uNC/uBYh88xdhnkbZTsbM29/gkNZVEH+ANLWLLp",
-	"cQ2F1Zba9MZowRvY8eqErYL+BTq4N7wWM68q5mUqtnSqS5tWyWqGMxVYDz3d2AyFONyriwD/dJlB/aQ8",
-	"55ZRqZkwx7gBf95bO2rtLcVtXXsbNNfpbdWRbZboi5OH/YVA1OFU/JFwk7/5Qbg7v5EbgbozdcCNYFvY",
-	"Y3+gS+J6bzlh7kaHdwNbcwBYHmazPoyab8AaflVG5CrHddleeUbQzr4bpcXfyPKir1nyKuhE5Zq1Pyl3",
-	"eVPu/KKo23RKhbNaCZOFLa8bIxgWzA1O0zejztH323jHqpMLDHmrcESX75BNLHT245KNaclAoCc2/5YK",
-	"i0dXmLa4GKY5ihVLsy8qdW21/oX/rcYtWAuBtnwXV21bK5NUVX9W9Q59MCusEypraBVYvNEmMUCoJbP2",
-	"C/gwZQQC0FO0ENSUs9j6aMMk6vLEZcb6TUEBLtLAPOQE5KXoAJsZi23EGApwXA7OLi3Dgx958il2IQNp",
-	"ak/fdD1QvXPp4tKvu32wb3dDHZVb7Z2RxjfizWgUAqqCkihHo5bxgagwvTEv2T/Nq9DwuwKZrcbzPbSw",
-	"OR4uPhcYIjK3SFrUp2obNV0xoY+IkDZwBPLHLfSb/wpIDSRZ4o3JDBHKdZfEoMY4uGnbqvcygSvCDkTZ",
-	"9ydUkSx3r5sjat920G4vTk5fPn+GwCvmtYypPNVE0UUAuiVzDdBYMDsY65LB1Q7NGh8cTotIbKfu+3xg",
-	"FnDgR4/tYGwvILx4zA1wHcwyNmQJE0NG5LVN5fYPm+Fauy34+wJorJTRa6bMhsgcLFEpgIokbMZE4sMU",
-	"7CiRKvE0LaOBdUuhqBogr8xcWh4of27O7Lv+ixfQCBytYZ3SZ11CG5gm3RtOV7wVZW51DNYpLqENf9IS",
-	"N9fi+xwRHYRouS1tE50FrvG+I03rTZrweEBk1r6BVPpG1hjb3Qa2xe3QHc3Z59cs6zdHKWA4cr+dfeic",
-	"iSSwC7HaNJMiusI8wMUYqZYHlG4Dt37TuJQNweuijpPbmhbJ/95wQSpcJ9jg6uWKStez2nLNnpUHF4aP",
-	"hDvntqN0Vkq3oXrWw6CS4kyvTScxJOepM7xWMPa8DNQKUh+9OBs93c9qq/zYoKEhE9qQCTkiPpOQcEFi",
-	"LTVN4wj9uz0LDltyD0DyQtGz8OWF1m181IHGW02jqq5Wdh4bKlbGBxZWpr9yV26szBX7u70GV4xmd8Jj",
-	"sAK7lRqHO7a2mR53Hp3tO72F03X3AatmFFvGwN1ctFo1t/cySx71wpOwmYXCvGUo3nv2dEL1F2CrmFLd",
-	"JScurvzx4dcPyWBhEXB/ff7mdUSmjKo8Y4nHWZpPuGYE0fyMBA6hWraeOJlnXBvuzgXgTtpouHB0jwKM",
-	"9GLRt0WotqduqSbWFiF3nrcCfE6D6QF/M0wiVyzEHgu9ebbO+0agamEa3y9Wjy+Q19oh1KN6UR9hFkrQ",
-	"qOIhjLTnLstCdEUcus05LjHUNveh6mS5XYlqJdXbLWHfLVEPIhaaorCJR/QdsAlN7emHmFpChxB2XXFK",
-	"rHGSYG2NzaguL6JFWsZ3QsEbzLDcVCzz70a+39rFu2bZtbVOV/IcVtXo8DjT4zxjLQHcS1mhUaUyZ03E",
-	"s4U0x22zPSEgIaGZQ/ABc0qa2qc5jGW97svNX30ADqjD8YXvC9g/fDzs0A1uO4QymSZM6T5AFTTCHBj9",
-	"M5ViXBiprIPLxvcnOYaAm2eYwh9Miyyxqd+QbOLNW0nO0LZVGr/PSLFWJETn5YrQqev6IOr1ekV0YHbt",
-	"DEXgasMe3SC6tcpIw4IUyklGa+OKL2AwM6h/ZxapsHxBQsV+z36v7M7kQvM0HKZZEpioEQr0XJKpdKCC",
-	"TRpfeQTPMWDQGQe3mx2vcWWe54OpET+SiNBUSetlKbwCPmwR8ay361jmesWUzt89ffr8/HybpqviKhiY",
-	"c706hax9dQNA2hRd8mZUHNQoXCIwz2L5A0GnNZiYQuo+mtba5gW2fXa5YCDY74oOV0y9XxrW8iJgKtBB",
-	"r241EA8cHS5onDWXY4OkyhAxoVIRalmNwcZblbHhNuFEaShg+2YUbhS4Z6Kw4A2cbg/+bhFeeRaAX3Mg",
-	"5jlWmr2BYWaGVru+QN5WyXF9/vrZ6etfRcuZWBbPs52Bz/XRILZWe6FCoiNkoz6Kkiy3b5GqekWDNavO",
-	"rlq1pmrdWT74lcbRKhfWt3dnuI4fOq5QZdYFIam7V6sknB1KwE6m2qUU/NZh5dc4Uhb1/BXiaX4A8pJw",
-	"dWUxmkXCPrKWwLv2Jt+0pJRcXxTOgTkZzm/WL2Wa2coVWwdIw413cIZN9DihC1uOwslARfWGas91Mryl",
-	"bBuUvCvKdthIANvE1vNEXLyNyu4FdVCg/HjC0OpMxU0Xnau+q3jVGGXg5FYHQI5gbYY+ILSOEYG5GLuS",
-	"esuKP2SXNm5sXe2Vpu2D6Ji1yXLw0HItG3e8ggG5FksLEdkrWjot5ZtR3sXSzVtJDXZr1PXd7tyyW+75",
-	"hubdgpbeuY33rYVgazBu2F+75FSTaa40ZNCCZgYiDZxuG7118vaUXLHFEYnTKzVV/ZiMJBYUJYMFeXhI",
-	"UqY1y1REEj7mWkUk3rOZhv24Ww2hrJjPDjYqff92J6Frvgz4X/xoqMlrOmWf4s/Chvx2IgV7jdrU0r4+",
-	"s6sPfSJSekLVhCksIICw6bhkJGUUXNPxL+Jjsr9PtDT6w3BCMzo0e9kl7+084l/ENiyHOhmeCzKlXKSm",
-	"h6cTLmiXnEAUgyJqIudhZXqqXLEo5TTXcorg/uHXvR78p7c62LZsaP3w4Re//L639+TS/IfsNR2XtLZe",
-	"jyvBEATyuOwqIKto7yhzM+4q6/j6DUXFnxiCfboktrR1qV1zt67YTEP+zVRm7Ljgh1Ddz128aTlkZohs",
-	"qmDjtoOWATQw/TPXCnz61jcFH5+59txivRmdOjrXQAdXaXbwEOprSCJsgWNUXowiCkmTFjs1Y/V6y/aM",
-	"03PIRs8sVLLcEmTWlePrT+nHNTY4V9wFM/JQOqIu5xRFlLE09AgkxfmEaqh7B1XJbC+3ji9qlmrMlWZZ",
-	"3wbY9RtNK66GJRWAMwg7OpNpWlBQHDnIf1wR1zJLwkqWXJMx04o87D1cUbeyjyiEfayvt3ZJi1ooZkCV",
-	"FbbxaGOOsWuuXpgtP4XnsFADN6qW0wautQr0ctt5xxDrZ6RaPhqxzF8kgjEwxAg9WKCxGn53Y5g6P7Mi",
-	"JbmYrNfo/Vc+Gdl/E2Yi+y8xDfkSV05e77Iqgu2QJTsVNotelyYYjKHOL4qvFSmfa+2L5TdWF8Y8Y+Pa",
-	"+v34vZHyTs/fkMP9x4/39rvkjUgXXpIB4clSAFA80fUgrZc4FzpblHJCDTFzrxelmhJOUzLL2Ih/LMsH",
-	"T193VqfZnOz9/vLHg0+1/P+MGQ77DdXDyXbhDhk00F7+xw5dX5tBgS7tIHZdv1/BvHZ3Y1CNhG53fGtM",
-	"z89HI/O5vqgv/OYkeSiL6UKUgRJ+EB/EHgng9V2uwVG57rSr02rPJVeWtHbh9TB23LnHrKkWAwvwMfZx",
-	"QnOly60HgeIuZ0NIm7mPQmLKRhobsGEia16vj5UPgx1ctDzqYkX8SQzh5hBVjh3ysZCZHy+ePFuH21Ye",
-	"NVxfSkh2P/ZwR7Y8k1scKFgaoBNjLd8JS8M617XveqYXH0HePVyfwJcV7COs74xna1cXSsYViccxOPWw",
-	"Jiw2k7CUA4k0xyEXxUczBpeMaBfDjsE+s3CngpxYxAVbNbzSUKXqHLBrtOh/EIQkRgA0mgFm5zvBCubj",
-	"9AS3tFiTHEYGNdSWqpRHVgSqP5GGCnOcqMWpdquHOQ5mq43MJMiADq+iMKsIWv9CEZ1ngiQ8sSOeMnLP",
-	"N3u/nNNvJpQmZooCikiLhNwr+r2PCQu196dQvNyalRep+0GEJfSX40Sdx8FfwU7UKYKB7XgNp7CjMboC",
-	"nn14eWSL9A8DYcWeNsiVtxsLTYWf3Ha01MuQkgU4yvC5APuFjy7pAT89DyaE37zz03Kf3eTw80UxRfzi",
-	"1E/UdeCmi59LAMO2Uzd1/PwsmLLrNFn67swvhifd2zFfOpu1iAE7mc0whH0pk6ER98PFoCBMynGgzzzq",
-	"hUYQIMtGb18KcwNe3ib5t8Ewsbo0YJC4ZGUrIMhMJCoqhH6bOOIC8lLKp7U6zUYVPxHloaUqVsRNwGvl",
-	"QqVnzy/Oftd/9vzlye98hdLIJbRYQmFYlyITH7AiQT2qzOLwYJVm1qpWmJoYitTkbXXKrpYWLoVaZmJZ",
-	"FhzOctGbhi5D3bYlMqjZ2VpY0DZ5G9WA+gJYE6/OStTvUt9Li3Lg4jyMUuqjWCzpPYgOt1ckoddAZTSf",
-	"A9ypspi5HFwGdY3Wp8265+zlUVEgywgojV5NQa7Lka2JjsVEPhW5EnEQmFaA4KDQHm2iLrDEqAR1HgPH",
-	"kdbre35ZQjbWbAYrdXwjzYF5qXz9RK0E72j1upeem4eeMU15WlE3ahQA82ygjJruoqB0VufmSVJ16kv9",
-	"2gL/O2vAn3o/WRx7GMeUFzWpQCJSE0MRuV7jNdmI2fgBbacBu2ms3t9wzg22MZ0tXjVBgb6QGUkyEEGt",
-	"fe7II4FatuCCYcCkPMqzMCLGSeLe0+8dwNTVZQ4VowmA0QMwLDkdWU3K6F+Q7CozsFdEQUTgF4oMpYBQ",
-	"UkyPtfXASraK7/ejw+hRtN+LDnvR4160/3XvMlpROCSsg/n1WuNtOfCqgQF5ynEmEU6kkJUHWBvPrC7W",
-	"X0AA5ikXLaVW0+S5awY+YFPmzzNszvx5gk3CGHJda5cIw3fbQCyBEck+v75M9BaJui5dsU1Iflgoz5AE",
-	"M8m2kdaV2jetxFplKxOuzEs1z7QWOjDRfyuwp6hzzTJVays8FWblFTqF0ciHOn6pZFhs37dV2qmrr6cl",
-	"SZhmQ6PoiWGeZUxo+5vqtgspmjM+nqznRGa/3uOjSyY3t5eVcLPS8SgdyKhUlciOwO5ZAKjmFm0zYCsY",
-	"6m7DMKDLnYdgFL3eMPwCKc6dh17Y+bQpkjvlIvx2v8p+f8LbH9zk1TnvTPzWPrr1Latfom0Rym7CP1bW",
-	"olul0ZcqzNWndt2AjXxWfOHmlHQV+Symetl8MHZK8HZP7N77Fa6JrAWXdQlV24inXCuCG0MSfs0TX+iA",
-	"qHzqHscHVKGO0mThBOpjsl82YqwpzL4O/j4kDLUTsQSmAMGxaXNmVEX8PFeWz68zXtWNAKq5n/Mf1iIJ",
-	"B0Y9Pxxv4wcKoYx4IoVZcmh17QJtalozUtANXJEOBro1MzT93Yon0vdcd5yDWe3qzp4zoXfvhAyXc2tI",
-	"zZoIavZRR85/MqMZnTJdE5QY6KlYlUVmXmEt1w2xvTlQK/S2KBvxRGI1VV37SH8qle7/u7/8VzFWH3WF",
-	"p9xF8amagqZYLWCwADLkEaYWMxaRg14voCvowoFu7EVSQT8IOIVfF87/oEzB/uOwbkrV7n7w8EZW9y0r",
-	"5XBVYG09p8MJuuAmtKhWZ8gGmG9mLCOx7yaOfLQSBErBKsNOalcVG5pC5RxNFFds4XxhgZHf1mOwQVfg",
-	"OkOMMqcqQRaVjfOMQ9wpMwYXXoYswVtHCCCfY+jiRQW7cfk8Oc8cVFjyUY3DCRteMVvFJbTCBEOdU+Uz",
-	"t8B7YeMZqzN82HtSnAnrqonB7eviKvFwVart2BNuVtMsHvhcMdLLLG4E0QCenZqnfGYgV/5Rt8Gl2BMw",
-	"7e7t9x4e7M0omNNXAwHc4GhiSVcIyFtVGMA6Ta1fVZe4qNXYt86laSzGVNtzpSLT1h3fQGaeTaRgfeGj",
-	"oVfGiwaB05Abh0GWDRLY1FACpZ38UIRqLoH27QONiK9Z5pEb44g8wm9DzEoMiP8af5jS7IpB4eguObHd",
-	"Za43wMKsVDGiNt5einRBEkOfbISVOeJfKKRCeTY2O+Pm1q2D+PcSzJONfWi3UWXm7qvDKJlnw4brpRZK",
-	"sykKiCFNLqSDivZ4gwuvrRxRHsUrml2pIAxEEUqgvEQJ7NFdRriIKb9iEC8ChKzbyjmZK9bXAWZ+vT80",
-	"tqQ/JhOZJiqUTnywim1kKydpNXg7vM7NEtjOpEyXr7BzKbM5eNgCCkLwMBSCOaivQLR9MWrX+zn21InK",
-	"3+nSF4HX1nx5YUn4Uo18mkLxsZJccbRc18aIU1IMWZfEZkGTHMOUap+DFBNDWkaAWCE0y65pWmjNIO5a",
-	"MdS11QertAtriCOSixQKx1U8Q9QnjkLa4FyUkzJwNp2o4xtedqDYFUG+VEVHQYdUuyx5r6xaQ0ARqaUk",
-	"GdHs2MZ62y/1nA+Z02fhQzvbOb1mmeHCmb1e/Sb3t30QVwiEOQg8wdgJdLpyQaY8TXmRkL0F0smAptRi",
-	"u27x9qYlPEZ8vFlKmcsgcQcOXJdmM5pTxLrknA0zpu051jJjCWFimC0gTMFIB2piODtVJP7yyy9jyBFy",
-	"ZYG5Kn6F4WNS2UQqHZF4ovVMHT14YD4+MO92yW8x4Q2lRDoEXoItKE0XJBc2ABNFaiUx0o4SBYO0cBmF",
-	"U7TQWqDzCHo2SihEJtlVcIO1fpsI8HUmPEmYcAl4kGo4YPa4IhrXvdh86sOH+D70FBtdzAy7C5LVIi7a",
-	"9D/hcsZ1TRqpauk5q7ClDDBgHuPudOsg6IdSqHxaF2Ny7nTXyr38QhWOZszloldMFLFa9jhDzIjUNI0I",
-	"UJ6MjXKRKIu7U2S22Me7292dbTygjoL219uVTu2jr5TNym5AJvE5RJZEzGWeJmTMcN3CXChVmx3EVR9M",
-	"ocmKiK2CMAIaDkDAFgwDNklIhHwhkBChjhFYuSSoLPd9xUXSxr7Gsu/Mkz6iLwiZW/XqS/OwjaKDl7mR",
-	"Nde+hU+Z5+W8r+bcOpgqGFRwLQcshURMrvzZCxYLsrKERFB+twPNxtdW+oEZ05xmwuKNLG2YKF2EEU1T",
-	"hUoMV0gcoiB2P7ao5EGjMeaZDY1Sntx8uEbmWbfgz7iapXTx2jzqnIj0mnJo+kbQFVvjWSvd7lieWauv",
-	"Yky0x8eYyTTtkncz2BgmfAQO1G1DeAW8S1h5oVz2c8vCbEhR+8oa8VdPrbD3b+czK3C112FZ0BBIIpS+",
-	"YKFcnkgDHNZGC9CiijDuqa8ffOueP9t+ueLdSrTpUWbLNshRkCJRiKy+clwJdHo7ODKzkv0fpFh7Pi74",
-	"lP3ePOdQqfuq0e5eFbTLG11ATq3e6dus5AdqeRvI0+RzjsOpaL5heAyQ3LAsHHDZIEzGhs0UjL8sl3g+",
-	"aVcqPBlVBuxrypXoS6FXBEJemXWVmGsFTN5qCoHQY0lyHW8oaG8INO+1v9IJrdy4en1s2zCiQE5ZVs7p",
-	"bBZjZvdxkCJtNgb1FBuT6TzNEAx5ROJUjuOIxAkXY03TK/O3pOa/czacQCn7mE0pT2OrnOypqYpLxj86",
-	"my3b01bi6tK9H2oDL6LOxz0AJtkrNDk3sBr1e8yEPq0vcoCuiGbT0rLV/I85TTeqJhWEPi+X3fWW7GUw",
-	"IbcUdb+xbEqFJXTtxxGgvS0/i7lDG5bJWjp5A6rYu6xcGyDPeB3pc8pazYahUsk2XOamvRxI1FWWR4DG",
-	"zovG+hY1amLDsShyojYaslujImr3D0Wh3lob04TRpOHEpFzpjU+ZNfptNGpfr62+uIq2IkRdICkfLcLZ",
-	"annFzHQnUzpEtiASmiV7czaYSHmlapagwm1sm3VUsGwNgICKgNg8XiYq84xr9kakC5RLYL+zWQPlMIxI",
-	"5vq8UP+8o+VxfWR3AySquzKRJ1S+37pZAZGtIVg/36afb9NnfpuMWlDiDHiW6/ZFNiz+LIA4W9/hzKpN",
-	"xc189Ojw0XrMnFm6uJDtRro9GYg6OlWlhA1NM22+A/y+lA8h7UIYWfeyXnXInElj9a7Catrlr9taJ67V",
-	"0I6fxaNbFY+oduXrilPycN15dBS3YvQTC3AyoDYXotsdkb/40ROVTxH5ix8RpA/+tFQa/rbZcPA3Guu7",
-	"5kDBZ3QK2C9+Ftd+ZjB/Fgxm5f6soKW4TSvQ4ZqXuZjAlOmJTMLe3745v+hEnV89N/99++6itu8/5gxT",
-	"1Lfv2V7WGzRSt5o3YW15Ox0Qqc5NJl85X6bfusOVyvEypVETOX9aROrWBKssV3SiPzPJn5pJ/sxpfuY0",
-	"nzunUf7V9c/+5HS0hgb6EdbNHy22Nddr1mTsoLPZ+QYz/tkK+PNl/1t02VOKa+PG+8OkDxiVTPTfnXci",
-	"8/nb7/Dfi/e1+2Xu+CyT44xOz93CuNZg98G2kHH4N2HXLDVHt7apW7M74m0P73ZNWRbvTNptUjr2ufOs",
-	"9KDbG6alF9WT7jYv3c3oNhLTf46a/E88arJSr2C/tl7BTcIK/5MI/os6H/fGcs8TZwyF6b62f3wPYRaX",
-	"4WN7WM4FaBI1bKsz5nqSD7pDOX0g6YzvGRI3ZuKBD6z5FL6urvhsz9WB2JtJ2KKCu20QifjW5eB+duGI",
-	"n92q/hnFRn5ua7dFoOaW0ZXbhiJ+biu2YUThuuGjtLnL8f/k8Y1bRRRug5fzqVEK27L8fpEW0y4xAarL",
-	"YG1M88Ux4aMybsCiSOWWudC3EVr9c/bNz3Lkz3Lkz0kkPyeR3L1ssl2axGeYkrAFy14Xin65gjnv1rZ1",
-	"B3ats1r8AYDB4dkw55oMMkavLJh2GZsXaSJUefAlHhBs2cZ3+wIS8O48k2JMrtgiCnkqtOHLO6ChHoCQ",
-	"KPljLjX1TDBXLCH5zCVJTnhaIkNzmV2pLnkP3yNCUixnTMRR+BQSdYsc43BqYgCwd+UN4wlNR337qkO7",
-	"cROGKi1SsAKIwUKYk2EqFRQbO3YFBYhpA+oeIocFsARIzKYKgO4Ng7T5FnIEMAsjDvH0hmPEZg1ivCRx",
-	"0bpPjq8rh1Q6oqZ3V92uvLvfyjmRI22p6NI+z5hgCVHc0XnMdMJpjvI0gMFoVxlfNQHDOeC1LxTidkdk",
-	"wMZcmFHbUtIai5nVAnhUTeZm3J2o43evLZwxU/oNvmr+/JamI/h4+QkKhfC0bd5OlcxoTOGwC+Aai4p9",
-	"ab6U5+sxVioQKxQBVuCuGBFLSBEiF+wMVqVErpfFiRLhgBs6GuFBz5iGYj5enHCShN9eMwk5GmF1F1jl",
-	"dhuMQ3ojOm50b6ARR/5sU37sv+VY778aSS36ml6xupCQCmtdjsl0p6gGrl4k5YyzL5QHsbAF1gzVQEQy",
-	"l1LHmMvnQgCrxqTLpZHMV8BNWkzJ6mhA3N1uKCsgmieLlYVZ5pNFqY4QFYY3mPVfKuUlZB/YhCGbQvYh",
-	"j97Xr5pSDsQEGYmRZF3+vYIyVoC4VKC7FaWlZK4zKq5sqSXHYTBDbgw5V4Y2y0yDIOnzvfBlOmHU1VWy",
-	"r5orOaFJUYoSOYtDHbNPheBkMynTEHAKWkaQlz7e+XIP+FNQsAyrQdX0sjxgLLy5PGKz6DMJlbcArmpF",
-	"nc64S17IDOeWOKRRHIhXmnOXT/xBkFJKcanQFM9shVGjoDsRHQGv4MwB4yoXgHJUQdmKlO5M4J9wJCAR",
-	"MMUcO7+5nagDe+UrR9mVbUlY3k8WSEreTxZnvvP3k8Vr+RvbPXx4YQfwfrI4d2Mw7wbDeD9ZnNiRvJ8s",
-	"EE/nGzuWVfKrJ0sNvETfsHpKWfsFRAtMiL7dcikeWTRq7UjVO6+V4ju9mTIQYDLWLFWWM1cbCfLO2Ueu",
-	"wDCVukTTZe6zTREVAPPsr0UktQnQPE3JgFmsKQ/NGBthJK7s4Qo87DYVW+yj60q2tNMdL6i6uq2aSo1l",
-	"Xs6ZcubgprJlNdfBkDNfUTnARKZDACC2lVI5YL3a7xDcLQPRrg2gQBkfvWEM9iFYbgQ8qAxmeSTmUZqm",
-	"N0WT9FYchQsIZc0cpJfhCkrbvqFDN6YCHMe+tzXggtkrgGRsIFmxf+AUSzhiDXP35dLWTekC/gyJ2Pp4",
-	"KVufZTU2OfpNmnN7DHsCgto52l8K/HNv2c4qNS18hbBgr0prs+LMb+e7CLO1bq22Ubg2GzR6tKLVlovq",
-	"p7NyoXZnR1KuQsMODUlFGf1lMUOtJdMn8JRv5VPUscDA6178Fh8L35xKwbXMrN145bz9k+H7UL5q3au/",
-	"MQ+Fb6kWIss0mGFlqbFTbKY0hWIlIreWqzbgKeLn3zSk6+dda9y1xqXf5Q0P1m1nVzxYh61A7xH73eMd",
-	"Nxi36NSaiv2Dq4yNQRWGg4frakSUxhECMq8bSunZWx1FCBZdPwrwYq9E4ochhg05e+nNxumwo8s71tzm",
-	"k3Xpqr7B6tLfRpvVhbxBmw0gsTUIzU4zhh0IgGo9FnIJp7YET6uKsoS2/chFXSBK1pQnAqxx7y6ertzL",
-	"ahXc/fpac2H9hZ/qDj7ebBg/zRXccBAtb6BaCqpZewPBWKkKL4a3299o/LUcyLpcy2N/m/EpzRZg/xvQ",
-	"4VU+OyJ0CsWVAb3X2v+8pQ5mATbHe872EMYQma0AS7BC7Kf7kbPIScUKiwCaRpV2tlEA+TRNRc4yOFhY",
-	"QzMA3i8bJK2iyRWRIgIjJNpucR5gvI2sbRIcVVXvFVo8XYECsLYhVjqARI8zmc/s1shro00aJVTIigEW",
-	"a1bgw+HgwC0J1mJcHilJSrMx8zDoKyzO0DS1reIox/zaHBG6KMJlMLjEzM86buxKHluDC6wq7JWLVMH6",
-	"o8HeVkyw1gdkY7G65CVXNvgJdBuWEMHmZstg0hHhImEz866Ao41ddmsB+wqq+qT7JKSse/aLpcS1cw+6",
-	"XwCAIdh+n26CArZGGTzXVHOl+bBGJbGGXvQutavVaROh+oLNi/cqpKK4L2Zp3z5//ez09a9glwE9UEDd",
-	"FQv6Vh9x0twv1mLfsGdwbFPh+mzZYyaNUG863WSBHGhd+3eqkP9LK1w/+5oRVnuPyjtcK8z64/GCj/OM",
-	"qVp335Claa2JtljwARsawvj05PXT5y+xMHqL1QIU5LqWIZDLe9asB0XKq2NCoSA9t9CaQB+UOVGQGdai",
-	"y1IKYrnTMzZkfIal4pw/3o2B8oQo2bILWxG5P3vUqwtLBTEHOAUX1tI4oekoLHqt3IJagE1DPrHifFQg",
-	"aJfRWSFwFW5YkrPtUEWLgT95VHb1b9PEky2bsOUbWpw2X4O/VfAFIrL2m5qvO3LmH2DU+LbhZm4XIC4S",
-	"eX65MgH66uCIth0Z6Ow1Q3oO3Qdtw/bOcm3EZyx2A68i02zXmxPgVsRLO/jjYEGgYw9quxHqq/JFQ1bt",
-	"KALLQgxy22Ytmm6bg7IZTK24EY0wJMqVzpjSBRkw4tuzvAi9Fm2CAyjXq6lI4axYJiHmbeuvRmcyCnNA",
-	"dH9KMoKj3pqE2Ne3Ix9VB7E/fME9K/hOeIw84VmmFVHABEMOUj4rwd0Kdi5YjmBqFSZRIb0VMrqacb+V",
-	"HN2WNE3fjDpH3y9XV6nX54oAM+e2hDiEiExknhmGk9BFy3Caqje5FlZhjS1vSRL5dFma55kz6FaE2Cpm",
-	"3uqq9jJjfcUy+/Iqfz8+VdB0l3jQQFUzvkkdUj+rc3yxDkhGs1kY04e704k6ZnvAQLlozH/3UcENkO4/",
-	"2JC4hC5ULWif3DLSD3YD3rcTKANS22Uq78Pq471Da3KhKu3Unlw9C0sTbazOGRfuyzgisVVszZ8+MMZ8",
-	"COsJxqC4W34YWWnGfOUldxtUzF0tAwzzHWFwG8QKR4XEE7qgTY/QOj7sjUQoRNkwxqBaG+juHiSjaKqc",
-	"Y+QIOCiQdrhcQNwxdBIVYXowUnykS04M12XmRefX54rEfwdrDlJ7z9v4xiEVry6AUw1RLTsm5qQr4oV5",
-	"V4xzQmcYP1whHxuSCCTwNRQC0NI3aMgT1spZNefLt+Yn3Oas3sXlRD6w6xuaq1MxksvzLJ2JH5uic/pu",
-	"OdaVoCveaIdcGjZffrWcILh6Wre7ja2Pt13TmpO9u60NlZPq1OuyQZ5lC5Ll4qhiCId4GGtfslWdIER3",
-	"qdpVyawKRkVUNeON4orrvGm50Fl9hJMfM0To4INuIFBh0lLDiPARuRIYI19fKfp2o/VuP/IuwzCcLnlv",
-	"uQn+HBVWYp8WQIMEgiI7wPAet/L+ZzCNc6s5FbVIu3XL1FxGt7QN7rFQY+tEbehDCVZqVQ/Bzhre9Ly7",
-	"H2qZxYjB0J6saG1us0Kt1yNhQ54wy+tKuURcH2O1jDlXWIC1ZIHHxGssuFJ7HpptE6WZhTK6vYT31ERm",
-	"viSsul/4a/AA0SumGgR34YBNV/RYBHHbVu1S2M1zEoYhvL5wfdn5EGRi93pGCJIQ4k01GVLMISvV3BzK",
-	"qSUS3Q0CgV3KRq02caMo0eWLyZPw6B7bEvxcQGIcLN3qKDIAD0j4cO0xzph5iiUubrpLYiCwUBg8zEkY",
-	"FmSXayLk3D9p1O74yHyLpHlg7WaJK54eZFfUNjBg/bD8atiQ82pTCNTMQL/y72VsxqjLJnCRpEgQXVlV",
-	"qAbvMxXKhfJ9EKotCI/LNGDKiLfuqCBxdMPJmGFtLMGkXvw7rNVaLF0n6hSr4z+EM/Vf4jTWo8y5AxPU",
-	"LyqT+DoWbM5cDRoh1cNJixBlCOrHFN2VfCTwUjtFw1B8ZA/HNq42dK5jquSSjcS0UAvTWOK/6wOSt6hH",
-	"6S1N27y1aHP1n7lng/e86LoyZxH8/M71614l/hQsjypn7evqVyv621joeZDeOmFpUqTOmJ2FA2R+mpmv",
-	"7E0HlRPaDzRTPWHbR06zjzM21HCh+vDO1vUPywHi27WBYAkrkuyWbL1Fdhu8a+iusmrqdkMIjQ0t5XdA",
-	"FjWiU1jtfJV1DmICoPKgNw8cEylsyTbBUluzS0+ogILXNvHZ2RVcxHpRdm0DMe4F1O7DBoGh59kYRFIt",
-	"yZN2IlzguV2VGVGSWKHcvGO3VsigRdVFrttsjjdstyv46IV5WGrsaeuDkTGVp7op19H8Vqq7iUM188wY",
-	"IIws2nWigWTl62sc+uLE6JPxWlm7LWwWVS+2l1CjQOfgYpjmy4gcjcNpXcXTeZTNnrrzcONKnesf9OEu",
-	"6x/96ROaoo5mStcnMG9ZpTKrvcYvQK4ozJ2hhGHlW5Zhmq80B51BHBTXnfaiVolqFlJQqYYkrH35dtRR",
-	"IX9JPYMus5TmIothPceQyFT4QUBXS96yQHryVSo1VpFcYrAlTtkkUD4LpJ7lC1ERUIqr6CSawtWNxEFZ",
-	"/OdCjm5yArZLlw2GCC2Yz+/CVvw0tC1mVjj31p1v8LRVfGSGrvWt07NV6ePAU2zRL2LUmPpUx0UenOGy",
-	"DCiJqPi0N6IivumNmJIdo9N87PSANSJtw2btaK0QieJiktu0ytUOCBQaiyhHsOaF0ij2swydtNHsXdHT",
-	"huhqlASst98MINgJYqNAAuwE1MZhynBpzYyNqgmy7g38+TcaX3CcuuQbB9NhAxF00AAOWcg5bCN+CiYY",
-	"Cu9CDmSyIIUr/6axAsUpjJZvTGUVqru2TIfKV3h3jpKAbOzSkG4563I1XWBUVv5+d/GUJAByEPedI+7d",
-	"y9Nnx1bnSxRRRkgaLIgn9S42Fto56B0c7h/09vu9/W9/9euD3z583/vd1795/PvvDl89ev3V2ydn+xcb",
-	"VtA92fs93fuh31hFN7BXmSn+Wg7qUvt0CxBM+/oJPrylDcC9M6gv1ZA0uv2rtb09y/uDHBAf3YLitg+T",
-	"CQXPw4NawbMxWK+pzwIiy9BshHwsYWMJTINv2T1PNctaLv0LfBgdD1xNGliOz8Y2S+OedFxFaTmb3YDY",
-	"/0EOrKDYKjJwSrOrdkLzFYdxtdqIOVifAZWJJBx3g6apnENiu1gAfmG7DSiEdScZZbmwVcPd2oEsisvW",
-	"Tjz6tRyc+VZg43xDv5aDc9fWJ9+uvQ/tWO2GFwSPGFEsRcPqPDwe5kjYO9lmvSrk1R6GyFEQf5791rsh",
-	"26td7HMQrebl/IA4lFamIraHh7+JlBeEKthZJBNFJF373XwKbyrcvzN8W3kpt7ia6/IpqxcV5EFMqqEQ",
-	"gBH/6vkFeUBn/MH1/gM1VQ/g17hLTmC7nMPFDMbuqPJ5Arjv9zzOXO9+6TU76eI9G4xi+5cWFMm//rAI",
-	"qSFSILDrLdi4QyCLFlDCduM3i5Jzb7UPAyvbmW9HSfq1HLwR6SLUk+xXVVWpajhctS5vzbOvvWxbWKUC",
-	"qWH/RvgLW4CLeuPIarBQeGpbC0mDweNTMwXYbUkb2+nOa9qE/d6wqI2TEO+8qo2bU0pFXUJPvaQQgj+X",
-	"mJ4K8IytTR0MNnGtE7+V8XUVj1VG/2sXH/8HFMdb7cnSAUErmF2NNau4+2uQUnEX12A7HJttNaAtjor1",
-	"oqNZEPk+Fc5BXrh2IRtjTe4//G9dlvSWGkYhuq+EM0KZ4gwfXgZlK0uFK7dtx+dz52dz98zoTjjRbbGh",
-	"W+RBUQfwdVUtx8gQhhTGZaOWMjl10IY8w9Tq0JLzvZ/F/oFtunPUydiQCcwSsb9+Xfzo0HQ+XbaMhXpr",
-	"XnwzOoVn62rqrmOqfs5N+7Tbo7jzY9iEWtxz2lJE9snbszdPn5+fw6eDIqfg0OdIPizlA1utoBftRwfR",
-	"YfTwcr1ns9F58tY7ZOCT92TZLywQuf30wmnK5sNTn8kF6qcFKKnbRqNp2Q8r98c28dS/sKVtr7VZiKu+",
-	"YQ3XKxCYW4VfnDORuNgLh9QSRuMum0/cQw3B6ds4T6uXMelU+6kZXLgG4YSjYNuanZW1h35pF+sLAbif",
-	"IzJYVPJv0KrmYWKndEEsjq/HwYEKOhgpmXJljW4KqtKEA29F41DBn9KPSOWODoMqMZ7kF9NaE2N9TOIf",
-	"zWp/QhRnhFSfyDRhWZecQGQrGUqhADJDjkjKNMAwcYFxvtBkRBI+5kYqi/txROIuGvnjvdi3ATYSNTO0",
-	"1bzLIcKDZjKHqOBS1CL5JoPH7K9UYPYRYaliDrWDC5otYALdkrfgT//5X/3Nv/jH/+//+k//47/5R3/z",
-	"P/2jP/33/+ZHQwA//X//1z/9m3/+V3/6J/8bTraKBX8Ttd8t9Y4FFdvr7oUV2/FrSwqKtS9W/a/+5Z/+",
-	"x39bXuP9W1njW5GSHOm/e23dz+p2qtDehHHtire0Gxg+Xsd52ryP9YU+rVjx7bTdW1zhmiSaNRW0/jx3",
-	"oBS6tI67X67csV1T1t1SVVepqURRTxSnD84nVIwnlG/n4H7wi1oXt+0y5YI9v7YHoz10t0+8EEOWCRCx",
-	"l5rfRAJ2AE3rLEIT5nPtCrsQxCoN2JgKi22x3y50ctAQJJYrAEWT9d7xMGlrOZR7NGJDvd74M5OZfo7P",
-	"mreuGyW0K47xL/BIl8SYkMFcZY0iRrfIloYySz5LDlDrguSSLolzkTE6nNBB6spn2FBEOSL0gwgjFV3V",
-	"EcgvocMJSyKiZLlr6w1zqXKBYxTGi6sWjndCExuAD9BglGtlR00V4aMPgmsHGDY/hpB+H7ELdkO7yRYw",
-	"rlQEwwZSWigP550tIoWCsFcbXGz/hmDHKt4HhhvahxkHALFg8UJkkXaOLbhpZ8UY7Wc/UPj81I/W/eyG",
-	"7F7347Zf+MHj+8EM4IvnfhpF/zAX+PiuNCH7hJuVzyxoraJWEhFagnOsqo3gACbLFXlgVXzKXaVkDmY0",
-	"mJOIlTgHdHgVhSedKxJspGvFH+kgEqYm0Bwkh0bSaH+3Qfr+Wq6iGugF7PNZfYunb8t14lo22mDIAfJd",
-	"iX615LwuKLyJfFYYHZKwqNOkZFtWcwf55mUud5cp5xdy9rYxueSinFRSpAkXWw6g9spXCQE2NaULAiGx",
-	"S3FTsGvtMX/fqTrPoEcGg7qDtmrNMM8yM8QQNSgiCUWg1akUerIU8ZDQRUsCAiA37R61wDgtH4ZxbYHL",
-	"WAe/45qr2+Z3Cr1GFWkqTfvDZhNT6IKFjVWMqXL6v/d4JVMuwHiiIIqZJlZi8Ygs9oVaLaKQ6jasndI+",
-	"5GQj06fqJ1yZYST1eucmtUG0nPXD9K2VZCG4jDfI/WijE71zz5XrppcPwKkwy6cQdNDuO8RIdsk5Js5D",
-	"NW77fuzqsNnKmVqShGk21CCS2/tp61S3Kke3tl6KTxQpF04pnerKDpR3t5j7ZvZZs3qnzypxOo8frlB+",
-	"7v3y6N4vjwIV6O/uXf6DDx+6y9+Uvuyab+9XPn95/5e1uhOOqr3Nyc6iZLd95JzQ9vP+Mm8yr+3WrGh6",
-	"3LlJ0Xd6Q8sekN47t+rhbG7DolcQ64riv4HldFUFLMD7ythUXjNVsB5Qr7DqLLx67EsYutUoQmENdXCE",
-	"xlAhwLMwvMkwqXUGi1UFV4Nr2BiiP5Z7PrEDW+q+tn98j49dhs/t8enM4sTPqBlCZ8z1JB90h3L6QNIZ",
-	"3zMndszEAz+wT+Hr6orP9uQMd3MPwLIMpzdjb8PJwpJPK13Y7rndcb+AK602LDLxW/torXXVnPwt44hW",
-	"GJt8iTgE/MBDyhUZgHdIywLzh+uoOMZQigxsQ0YstVnFtoLcTKYpF2PTdPcWMdfXVZtzcDFuNqDIoXHJ",
-	"SXEDlkoxVkvT8k9XnrK4C2A2DiRFyLApWl2WJrvktOR0g2Q3adF+UqYcCIk1ANmqlwES1eamyIab/Hlf",
-	"jc2FvDWi1GXjvdkli985exdL3sItah5Yya5ajPuoi/Jdw/e1P13er/muVtqrJIO9p1w3ozJrCQZNwkcO",
-	"97JUPOOY9MpuHq+gH/bWaejvZZYgIPTtXT1wKw1zc9jPzXa79ATFhyc5qsvV4uVAT8Cjb4iMu7lgiaPB",
-	"j6ifCHLy9pRcsYUhvGB/s88jGihmhzp6rhgkAMbfnJyfPu2fvLv4tv8lopbOMg51gQauInaGlSSwqoym",
-	"GQQBwIEFpmvGX0x2ovUM7P2MZiz7rg5T9cQPtNQOvLDckCqqndbReHnFmatPAg86Whq/fXMeJKngj7GZ",
-	"N8R+mBbwbSNkwn3ppFdqqvpFlU8n2c64mccns4HcwlNWQO2/O391TrC6rypiU6Dgy7cXF28jxFyHXZki",
-	"ehciynNB3kqlxxk7/81L5CQ250LZ4p/C6qRYeUUBMy1ypaMPwoGaTaOQ9eqiAjLULf/yy+fimqVyxrpf",
-	"fkmeA3P69fmb1y6kd2KPDHgwmH30iMQ/fgDS8wHDNj44AvShc/TBlcH40Ik+ADn60Dnqdruf4i45sdmF",
-	"vlmzCB+EtYQa1do0GuOIsSzViLM0UUe2xjq83UVDsw2VURqsx+Y8Y6neTI4zOgUqMMiogMXqBm9jizHc",
-	"ELua8BUKBFyReSbFuEt+k5vFmNGMTpkuwc8VlVcTyRApKWHDlGYYGAPdQMEM7NaujR0vWNKLmsIQq/l0",
-	"woWZrMzIczFOuZrAHTyBg7P3kopxbhrA5grbd0x4woTmI241B4+/+Jtcasi2Bx1hIXOwT9KBS7CHze3a",
-	"/bZbDSUVhjQDHF9DPVG5mDCasOyDICT+e3tWrtw7TUoAaUHdWcU0HKyTUlQ4edQ7tFWGwnxzT6gFic+Y",
-	"zhZ7JyPNstgezXP+A3M4xTixL7/Eg3BCIPscQNwcsB95xb/B6kTwG7yHMFThY1+bx7pBG2bC18wXBHlU",
-	"FEKTQN0ePyTf8W/IDAQ48wvUi0rlHCsJkDHTijzs9fzGdLWUffNAbLuBWLNwDI+iXq+HQbuuLj5BRl08",
-	"0uuRKZsOALuwAHV8eHBgzy14WEzDRmKEd8NJCQa1lWxjhwckZdcsVSRhzJZ8CsdzgAO6pmmOcWGQ9Yjt",
-	"uRuLvQYoivZm2gn47+Fow6Uy8wt2we7pS0nBl2qWzgmyX35JLgqOYoFRWGXPzEsDmVg47OB1hP9D4L8X",
-	"eQbSs30QDpcZEBT8/yCCzbUURkBlsIcHT8rbN82Hk7hLnkql04U7fbY2mdcf6BUjOs+EslhoKLh7SxzQ",
-	"Aow16X4Q1aYAlJorrSJcHiPsW+RG85WdqFkPPIBRCbxGufHzzPqRyr/7kEfDCYZSaArZGuzjLKUCW4hg",
-	"yVJDePxqQFuI8wzoSfkAEQ8964LKYKFvDR3HZokxSWlChTkEwR36IEbc3PXDA1wg3BXAMYer47kLkgu4",
-	"doZa8FFp3auLC74QpMjc87JnLKULllgKDOdqLsF9j3sHPeDaJ/joEXn48aP7oah9OPN9OT3Ovqqlxwd2",
-	"pv5rmvLkgxhmDIgxTSvtCKbnMrsKha1HvVJJRgm15Eb27EqBR/+gFxCdY3unlBu4YRD+1hlu70kTct9R",
-	"nvqdKh1bORoZWYfYGgRm++xy2QvKpxyXHOvBWIQVWM2nGaNQhofab8mALSSoual5zRHDJ0Xog3UKx/B7",
-	"18YvxP7A4WtUfRCWO8MX5uoV5izAMja92pHA2mEds5LiDAYy7K9LsApNcUtsEgO+KzV2zJIu8pNTS/OO",
-	"yH4PaGEQabyPXyBYXfEZMJPwAXzFodTSxFYtcm6ipSfMsTUMNWNjrjRUpjGCmmKpYUQDbxkxL+KbCHhb",
-	"fDbSetFzcdlhwvbbenoAVP1tcbyPfJsFmXDfFBYNiAzzzS+3rwpqEBS8sTcT+zNDPrKLZ8V8d+QuINLY",
-	"sQEUOEiszbczmjGhY3Lv/eFTAs8RiIr7qO9b6d47Zc3luGIzXZS6BFHY3Am0QGUMqTW3j6AgPfogCik5",
-	"UGwcprIz7zhwKpBiuYBbD5eIK8LHwlwVJ7Zoql05VgCq/vJLcuLVUJfvfq933yLsFBC6CHANliaRBAke",
-	"5N7+fctk/MMISWimCYEWQF4EhO1w5VHm7h3cL2qXkXuH94G8+tJ8EO8DQEwC6auN8QnJ/JAKG4NFaClZ",
-	"3wmAWKpCfBBFwv29h5C8X6AFeQgkw2EWykJIwjcRyUXKlHKKq0/055rcc6FL5jbH9zHMSHMNpgtQrgKP",
-	"1lGn193v9sBUABrbHtxxVKZlsugPFhoM/L2HXz/66jEo3YiptP/IqHByxgSd8c5R57Db6x5CQX09gded",
-	"tgjX+QFNWab3bJQTglePGZgjvGJwmpgBcqVPzLNn/lHTptMnGuHEikcemCaAIDcW8Akedh6TS8irBzsW",
-	"DO6g1wvqX1tDb2pv7oM/KFSi0dK0Nmk+nE/JKQZqcFn9fSMYmdEx8JliuT5FnYe9/aaO/MgfvBM01xOZ",
-	"8R9Ygi8drn/phcwGPEkYGPsfHhysf+MUrzI+/2T98xdSvqICzJKPcGHXta9ZJmiKLxy2mrezVKFtKJ9O",
-	"abawB6pYSCAwZjuM7BdUTjVXhI4h1A1/7lwWV8JV1P++kzGa9GmaIoRDbbWFE98ZXHLpdGTD2EzLpj9g",
-	"Ohg36IE8szxlXygXJ+lQumJ30ZFE0eGVkPOUJWMHD4z6tzWIK5lee/Ych7wmPkL2VxJrIqInmczHk4BR",
-	"DxYVHmXj1wa5MlKvInoxY+Tw4KvHXwFRxzlZJdlj2XKFsoZh2CCwuY5CDFtCUynYkSvB4JfN1Qd2gh16",
-	"RqwsawcKIgmIs9KVsOEY7JMpa/L3kHhoAYCBTqmgY5YBBLu1eVh5GIoKo5nrQ97rHQ7zLIU/GNKxA6Rg",
-	"Ko6MsDgxxPgkaBGcEiDI0TS1JwxbNtsNwiqhLu7IrIrZO6zAAQvozChuDwt+zESCJLxMJ0GqZCXKsjGh",
-	"PE3YdCY1E8MF2OQufYzgNzJZtCB/1iRuw4SK1TCfQTGGHyxBsmW6O9+AbZKow2HGzL0zmkbnqPy+tyJW",
-	"vs2z1Fozjx48CH/r2qEcPek9OQQKgJai0kjc4YEqNOAQZ1PKU3PVQ/9XpzBy27FVKpjbseGGSOBQFk0V",
-	"ms73zRcHnUug7luwCOeI/FR2XFh37RZsyrsunEsG0sacx2XzZQnjpToHvYPDvf2Dvd7+xX7vqGf+/3vT",
-	"BiCiHYk8TRH4iYtxH3A53ZcTqvqVw2E9rPXLnlqTXueo88OkfhscDYEB75eDo5oGCmcKR1TZxctATtoP",
-	"3U7OWtvZdn+b2f9FQAmRgbdgl69oOpLZ1LH83cgJvRZ8/6kUo5SjL+3h/mErQeElzTCI5+H+ozYTUfkM",
-	"g39fsYTTv40izEmCPnHLH70I01JowYiWS9PmSpn8wY/B9fmEkk3KNFsp49iAACO9WHNnkXhhq9l1l5jX",
-	"M/ihyrzqCNvqJXsmBdvpkX/4/7P37k2SHNe92FfJqLCDAFTT2z0z++oNhT3YXYBLALvwzkCgLgbRldOV",
-	"3V2Y6sxWZfX2NhcbAV1LMiXTJnkt+zrupazLG2KYtnXFa8U1qeBD/DDCLsC/9BUcec7JrKzu6p5+zMw+",
-	"VIoQOFtdle887/M7Z39xX+XvqLGMN7sjr9nJxY0+j8MbVquL74p8lWNU88fXlz++pFf/NbvJ74p8m2tc",
-	"VpzX0lLsqbivQEMZ2fjUmaoF4Fgr3M3g0UsFfySgNgyY0NhYEnpvg0WlmxU5O6iS6dRopNE4SyMyvClZ",
-	"OFwwxAK9gUrnBFtuI1ETKuNXhLuj8krB7kB7zICok5Laq/MkTcnJz3NGDcwzz4/gzs5TvU0VtwpFqXTP",
-	"9zZXZDCWuFZjajL9EqsxFy7T1XrPhjznNlHNi1N9xkQDz3BFwGuviRtinIq1XBAw99r9sJX7AW28sJQX",
-	"6HYwKvgEw2Io1EdiFoONWStiTMhjkCp1inEAni0f/BNFnoxrBUSTgUgxbiDqqcw5KdAVkehjWdivCVQB",
-	"jfm59yG94j628fxmyDQCGw2lxxjgVSBmuMEkGp0O4Oz4HNEmPncffO69+TnLB5nQA5WaNxCXVLPPj+Xn",
-	"Ozs7c/9vGougbkqeDEVkWiJvxedYbzmNze7FY5d0b2N5UiX7IjODwImhaGiL8ea5V5ETAstCFg2VTHKV",
-	"JbLfgC4nPJMgX7h1xaF0syRPukXtloiZhYSfxFBkfSG70+K3zwv/jhs7TAu8wp1YjPKBeQv+Cb5tG+by",
-	"uY+aDAE/Y+GgLm6VQ2J4mhbxCyEGQuYAJ2c+wsKyn1NTnxc9wECMHDXORCfjOSwxT9NwftAqs277z03X",
-	"k6L8JYUdmqWcJDJWkxBq2WZm/aGGMcNKA1DBOBVcQ2DQcKwpHQRaKbJUuAVztqWT/Hg1M36IW7HVl5z3",
-	"CkJ4SgAEGAFEASuf26FA8UWWK9YyE8EIotnJhm6qsEAjpdLOWEJURWxWyDwwCzVz8FwxYEd+iurWGSok",
-	"2n4rTdcLzwYhwOskhdCRz4ul57LIYxrwGP15tPoxn9riUvaijxTgzhQ34paNKC8qQ1p/J1oM6fCY4blO",
-	"TEvuJhWXcGaZqEJ9J1WT0pCxmCpWr08gLkxh5tEE3kJkAP9+Rqma2NsXlSE7FnZuY1s6eQbFm+ZG0E2y",
-	"7jjJ2Ukm+Cm6g9VISG8rKtslxBbdgRAdMx5/M4p6b+Ah7PI0PeFdc10h7lnEjGs2hIIoNnK+6rZI2kdJ",
-	"JfxGZrndF4uGFif61C620X7pwqR2bHqIMc148BPNepmgYOReYs4mJM4UKXEQMzTWQrddbf8secRzUQrk",
-	"N7Tum/cOjx48/MPOnXsPowU3CxcVt4ZnORB/fw3dQ+3okuqxnoAq1XyqQ5Yrc55tFcvQpo65D9nn8GK5",
-	"r4k4GSh12iHd0PTkxNXPZ2TX3OIilb3RcHcy0QN/ttnRaobi9XssDzyuBnU8zMY6N3IqejmYPRKyJtgj",
-	"PYBSLHj5vAFB7JJ5VgoObzatJ7uIFj7DFT2GlPsX6Ib2YpzLvl/fBMC7kNVG+rnj9lA68pFIg3ZgOa6n",
-	"jJu5tD4NA7fuQbu124QgKGmJRalLar5EWb0uiNwEpeobVBfkelDqZ6/ZXNsEM07Fi/EjWyuEv+L0ZBV7",
-	"i6REZEys9qRMSC5bbcvIpAKRleatNqveTxxWOeImaO9dM7OaEVOD9jXzcJwKmNBuadewHdjhrogthhQ+",
-	"9baRrDMrGHMKe00Y4NUuxmFaOQ8rDhyQMyw441TUTujaGOOc0NJTZc/RBHPlCV2spV7nexBdhfwoE0Wo",
-	"lEsGAKkmBxbuUn0gut/nepZFknO6yEaDSgBGllrurx4TfN5r56t+TV3PWxzZs3zOi49CzUdrPlrJR+u7",
-	"f2nO6g0u/jZe6nEqztNDTY5lMRzlkBaJmaNOT3NcjIB7sJgjmN/IuLjEnEaoRyGjbB3tqXmGkzYYZBQD",
-	"3kwRdt2HuhBT1ldMSUrwywT7bBz3C4ADKSaUEttgH1PuDQw40czeazI+o6k6tiYsLJRgvrdh85Roh2O7",
-	"NRNF78dKuzh7a4GcDBQ7lU4fJpv2+q55M/Bqt7yfX7w0hc+68XXOUxEt9+aPC2TezXTfXq+kgDoeAP5o",
-	"uCK4BaW3ZsltiZbuWloKqEkFCfa+957e3ExPfRFhAjV3rbXUOsagVmsxxiC0zMlwSeKpF6Dt+rEG8y53",
-	"x9ggQVZ2AackLEANAS7IMDmbFsQeOhW4UIshig0crZS93UhVvxPzqa7gPi7EoSK8YXaA6dR2A+p1orEa",
-	"u8X/+aOxyKYFVXMVvte47Lby79NwWe8WRZp2papzSwD93uerai6pobnaCJCmVw/B/rbG9N+HT56uEC1y",
-	"iaEly5kpYZt+8iTwMxOBaSAbKT0+mbrHZr4Am3g9LDgyhe3Ns2SCcQJUOTiZVEl7EXe6Ohe5NxtRB3xz",
-	"DC6icmvAtz41HD4ujdhIkMu54WpM38iXHTWRHTdrCha01VftePFme0u5nKsb2nDGAC2uvpkLOR4wXMKt",
-	"fEEW9VC3KRMfZF8zK/LqXt/fZZq9UbifrjWbTL9Z9liAcEIi4vX93caeWdMSmO05CQjrxDIRDa6DmbYP",
-	"Zto6jmkBg7zyxJKGp1c82oHIt+vo43A47sWokFdGTGHUkVQ5Ko+Yj43gEjP51OyAXLB+/vUQCgnwKeOU",
-	"nWWu7y0qDe7AASGAfJ7vHhTtwEC3UvuKus1OJ7OPAvCpDxAdJxPsRBgluzswYmAcrKurHZRnf1kaW81a",
-	"ataylLWcR0j7chUTDlWtY9Y65mau04JSFUqlA4fYPpZ9HCOwb6VmeZd3B9bIWQb/cDFeCMs1DRExy8Z8",
-	"hcDBQos7Fdog1tDhYoWzYFehxcMKPc0Z4Ox8TBREJCuq8uQZl5p3IcKKYpJwvG0w5A55LADeCWyriPVB",
-	"zBJtxxOLKQKJXYfK9AHhw5+pkwJwpC/0sRy6mM45UL6kCMEiozzZpMmvrI4luIp5+TNbQYBebhAoI4b7",
-	"zqvgTPOpZgM1gegumwCmstgmoFE8cyRknuTTiLk/oQZeKWwZ3qPdjEIW0X7Cn7ij5k/cTPOX2c6IYhNt",
-	"ZULCPC7FgFLkZASR07NFDMuhiua8mKbtiTB/05mwpTFnesQP/ZSojvuYOixDzViEsXK4Kh8ltCAFbL59",
-	"szzgUzF104Ndsd90eS76gG5nvytWgo6xHXtEGVWR7R1kDHO4zYTpX3TCK+cLr8wvaJkYaDUUiK7qSTbU",
-	"gDmznc/USUUbxTF3DRDLBpdPriD2YSYw0raDomrMp3a5MDDSC7gfDs36pIkUTDxGQh2yOMNWVcawNIXr",
-	"gYoT4smFxqJ2MTBXupD6sR4rrgXLuAQ/2OcVIYZgpwIyt4qZyt5J8ElRvbEGi7pp0o4obBv2OnH4aZbs",
-	"eLMtF+f+jMtFxibezaGEWSFunFPt6AVGKDs7a4VyhTaBTJRGTUGJ1eN271cO/OrFjlvQcK3DDKhfefCg",
-	"tuy0lo6+4+Gez85g93KWfvGpwHTPFaVQc7gP8JuzeoermWjwGZkbCLkWC4bRy9Sw2gy6pEDYGf1TwL8b",
-	"w4Kuc7VRx6+i6ZNWiWSQICSa4MgG/LODdT8CW2AIoN/AAWuVJ9Xr2fLDixQtXPvyV3K2gAvqbXS/PSrg",
-	"3ZnS9YqDdut6uT5o0Gx9891vXT3ae+9GUCrzGbRu7jaajd3G9eAiTHrmGqxj0qMzWdv0trTpmTOZ6Nyw",
-	"3EeiCBBZYOMjSWoDK1+RpL8k6fa2femVT7mlmax7omHy9ZHe6kgXkJYLDrFb6IWHuJRuW5XzQtv7YjNe",
-	"HqmkW4lzGLTpN8eS/8D8EzOMwOKcZ9MOYlJCckt4dR2kD5r8i0oycXNzoOJB+5NPVwvfWXk5wkAnfclz",
-	"SFZ1cyOz6nohMtsxRrfYy+2UNHl7+OvcjdoAWQAIdh21Wo0ELjQ42s+uPKG/ZtI2qpInClJZw/y9vjB/",
-	"1kgH9iOH4UwWzkz0sBrI2idwcSLG8mNVc5rL5TR1dsPlQfGtS80LgXYtUZWOw30oEHp+8HtrRuJbunIp",
-	"wfg+TdlUKHeXeSbUfv6Kg6C8ttT9YkLma0r4ysvcdZTAS492d35yuq3HtTA44MCrtI11bx3yERTeBhqM",
-	"fu6ifnaFwc519Opb7HCea1ns3Oxrk912Jruiftwim51b6tWMdrOn3dXzm0ht68EVXm9w6ykt7C9QAhiK",
-	"yNlkRveeFo9ExlOvtiLCoJnGsBoxAXBBIIrt9mSK4QQTkfQHeYUAQmZFwq95oWbFUcoTeSaEDnH1g9sf",
-	"3IUdxZmJePGHJ0l/RoAIbt8320lNvQ2/YztBe28d0Qi7uWyDZMWqbC4ewUJukH1Hy7WtxGNXcEWJh85p",
-	"bWWsBZjCyuiI14pE+2zx5cqT4pKtYmp0I6hNja+xqdEidK5salztGC6xNS49VzUTOQcmUhsQL9GAuC6h",
-	"3tSCiP2cb/mOde2HVqm9FPuhRyc2lb7tXfSk6Kqruru+eHy5lsOartXmwFqa3s4ceI4CNRarXx58Z1+a",
-	"o/NVQb7eBV/1HhlG8HIF+q56/2Fh1rMM0lrWws1lWxJx4dnJFI3bSVy6P7QtlddHj0+GCWZkW3lnXGFM",
-	"PMxVJrDcs+tNZYDQ3WDvqIxxycTjREMimEuL63lyDs9EAdRdFnAIFG1sGk8FzzwAuCNKdyqX8mZDnsic",
-	"JxKR52lAmI4eFZc0wqwjAnWjT0ne2ZuXd8xhbMDLHZtnNi/0fDj2acbmIg9OHe7jLBF0WewhVVrDDJKd",
-	"IU9SXKpTIUY0dDAYe7ZHS/M+eUIFwSg+HhoM2kFr72azCf9pFoWcg3YwbgVPPyV47xlzptdknMh+ztPT",
-	"DhHE75gRay5d+TF69N/SVBtdSMgoOr9hOr9R0bkRXLoDnnfUSEh4qA7evt3a3YNhrSG24GhfQJxm33Rw",
-	"Dk7YvojPkrqKfLgyza0Fr1rw2sCMqRzkZbcgbWuxjyXi15UndM9XsmXCNzXi9KtlmrSbtuaRWWZ7XHYO",
-	"zlO+PVO/pZHUB+vS7XUbnapwod0O9LkRz70ipFYAmZUQVuXWH2mR3buD+t15qoufVhBTZ0Vaqszat16D",
-	"wBSAdFhP/bSzrwNTtlQnaSGXBKbYpd4sMAX0ASvFnohUyb5GPGth4VkK9QwKQ+mcDXneBdTsKE542hll",
-	"opc8jhrs0AWn0KAApwxrZnGGr4VMj7sDxjX7vZYRd37vOqiWkkWZ6ANARCy6SSx028ebOGtk+K1N8ceP",
-	"QiZSLao+wdp7+E2D3esVfXslrEKW5OxEdNVQaKvOQhOgzoJ9n+dYSM415qEK4GyhdUR1A+WvNBTQfwVU",
-	"yKRpuvnQ1wvjdKCBFxun0+WSx3xGQbULZDTMZnM3CAPvhJiHBUm+jd+bIfTxNN4+gDtgjtaSdm/fn2v1",
-	"xrWi2S//4T89+/e/CcJziXnGfi89sGd2tqu4KlZYkWKh7y9Zn0uOdbZLvKpzA09+HflTq8xe5I8lhyty",
-	"xSWOCvruypPiFq6kLdsR1JE/r7N6jXx7jciflY7hMu172bmqucxlcJna1HCZpoY1KfnGoUHQz/mGBt3r",
-	"uUpEJb2oqPTXS7Alq26Evu4CpQFzkQ0TKQgVOjRqEhb/Nq3S6mwQhIR065KCkAqSdfFJjFRgaF1CcMmx",
-	"SDWlfbXl+dpn9goEK52XDkAwsjt6uNzEewffu42kYbU6NjOwxQWgYxFrdbnBTh8OlBTvJGkusuBVjI0q",
-	"b8I6NurZraiFvUu2bc9uwEIT99xOnaFMVZu6zd7PtIRhUpqNvJgkLuOSTTxkAzURj0TmW6MTzSZZkudC",
-	"eiU6zDeLhacZcOoGdh012Ec2pKoULi4kVKs8mTL0pkEwlzVd2zYWWIfLd+KFGYlLbwbP//Y/fv3b//nL",
-	"3/z2q7/86fPv/vDLX/3tV//uT57/6H969hc/tlFJHVzdquAkB9VtJb5wI/rwIjM06QBAHPpqi7KKlAgQ",
-	"qmGQ6I6GJgmtYvl6riAOVq/5FnLh7EasJh7OXNja7FtLfVMbAgsEc5aio7LsE/CNGckywfDKk5WCqOYo",
-	"cR1L9coYe2dJz+byyCLj7kqno2ZALx8Dqm/i5VmEz+8arisFn6dp+MCaZ50pmPd6opuzyUCAE6mKl024",
-	"NopAfouNtbA5BiJnjpAAtzNjWGSLraAw5yTIP/v3/8fzv/rJprfvxaWC1kTwtZfC1yWbtRS+re31vGj0",
-	"mRL3FSCA69dknSnHWiaVD02btSxWy2K1LLY4zipN1WT+prNcsRMozZczJbuCDVUmzu/6i0fw0cICk/Az",
-	"CEF4o1Wm28fyWO64knsNksCiNuOuOKKRq6xkRi/LWGSNVE06E57JRPaL+oXwVE+SvDuARropT4YsV+qU",
-	"cUYFC80yKIxRnkAarCsaW2o/E5CTC83EWfJISFvUsKvGaQxiIRh+uYzZiehzaRo2XzXYPaoTSSXvzGKH",
-	"VDO6aJ5K3EUzvdrHbb+OovkfjVEG+DrUA2xgGV1XXLBha/aaQduagTg0lTGoJ0yFJ7HqrhkkCMVkz8ZG",
-	"vPahVLCtF+m1yU8wJtviLXdNDzKdmuMFVbLzQabG/UFR+1KKFBt2pQUbw0RrXGCES+zyoYDjgbU7pWLu",
-	"XTT90+inbCIywcyJHOU2BzofCMmG6pGIzS5gAEbR1UzPtkChWbjiKRUrLD+0ZQtpOwpgRzUULOZTjYOx",
-	"LZrOe0kqtKt9GEJdU1bUP7SbWImQipdkJeckXrdVaszBm5dXwM+OyF5glbGlBQZtCegLKo34qvlI4Qis",
-	"4xolulvn7mzl33R3kae0ohdQ1ozq/C7kkUc+iVFS4N3BLB0gNi45xxEo9rGhfDxNiYgPAS/CDDE1xMdL",
-	"irFFhoEDuKq2tvZwVFTuxdlhCeLJQMjQ/DcTtgFbghgJL5QnLCoVY/KMI4fmDSKE1ZDQH9qJvNSpd6uW",
-	"eDyZAj59a/daq4n/FwY0fa+Mvl0d7xEcsU7MpyWxPggDWvMZgX/vqNlst5wiMZxrD5QKOAI2qizl1R2M",
-	"Ut41JNMezQuo1uj2eB2qNioORk3ZtqJsYKw0d9lccENcyoTNFkcX6KObGvrhETt3ZTcgd3757h2rki4P",
-	"07rvfXLkvrhAdlvV4Vnn9CBNmT83VsytPqtbndUFq1ocR/+F5UHmK57GK09Oku90jNz4dJ06ZVXHpvYY",
-	"v0oe48qjtt5JW+itqoBMsKdsY8yEt5PvHJnvV1Fq5qoxjSvI7YfjfOEp3jQVoJfIRA/mcP2d0fRf//TZ",
-	"T37zz7/+3pe/+tWzv/jxf/XE8CMzyqfP//z//PrH33v2d997/t0fQHl33HBEuTq822o2983eJDnUxv6n",
-	"L37gfftPX/zw2S/+nr5dI7ugavbnHnO2zVCWG1qNvCbi4ujWQfm1Y2ij8CyBMmIlQUT0wJOxTqTQmhkK",
-	"xpSsrD60BsGc483qkcgeJWKyUDP+aB7KsE/j7iX9cSZsUG7igoNR0bW/gt6cs6HSOdunIGDNVBqHVMwF",
-	"qrXI2HRj32s17YsNFr1794iVB63zTPBhRMZZ0L2NuoxSNJqs55Xed0X+wE72AnTRZY6h+dr/aD/ugFFX",
-	"24cqjYXOOxOe5B2aftDebVwNg8yK7z2egGrZbOyjTa+12zQvKMNnWq2bjV1zwnA1zftS5R0jlk3BfEd/",
-	"3Sze6XgvfPLEskzIdmDXEZoIZh/oJCVbJnyI7jn0mF0HTgcKjj/EPbM6IyFjM1FpTlhrt3gAheWC9l4Y",
-	"jDJlTmki+0F7vxk6LddMrdlsPt1OBbZbfhZNp9NaqxFbxSHNUYVEs6Ealp3dZym2s7hYczSLXDU731HD",
-	"k0TsuJNXndAAHFtkj0SGUUUwKCz0JNIeeVTAK8cZFjo09CvRXvxQopnmPfBfdXmaGjIFlS2SYQWdeYij",
-	"O4JRXQChKS7DQ+uyYrsM1wLNDA3oln7rQH5X0N7d7h5RX6vDfLoB4Jjqi7XxxaKlB1Mz2qgnwDdTwbVg",
-	"GZfMUP/V79dCWQBLqS21Ej3EV1Zxk2FrF5+5t7hrQLQCf9gyJ5jjZ6t2fDAa3YtfTRcXbN86xmA6ErWZ",
-	"5HKtcbjsC/1gtCubIdnBxywVuYZYD4hyiEWaAImx1/QbmhGzcB4x0EByBX+XEBYM/yxjvuUMKBaBth3L",
-	"EiDMgGsmFQ1D9SAQRE1kg31gO7S4MfgKNdVXFqEOXHGx1Rkax/JYHgyV7DuHHf1i9QuXY9iHACmds0ir",
-	"LI9AMxlrETfYXd4dYFKiGQ3WI2Fx8iiJRWxkBeh2PLSeOnzBrMyxxD4cXjzI0jCmj3kCXni3jj0F0UGQ",
-	"vzjOMiFzr3ilMKodTjjRjMexiEMbfcMU7JCAmAvzuWsSoNZPRM+m+aCccyy51BNYAYVYeYl0ihdiXYCz",
-	"gQ2NslYREIH5kUAsXix2npGybMb6WZUuaVE6FIkw5NmpMBuwSGd5Ggb5BDhEFuszW58Hp5jp75HInBI+",
-	"22WmzEnKOq1gs8pAsBMvTdnMdRE6li8UnHlosbVk1cyFDdpGO8x5PtZBO4CPN600tK0wjPuxWjgmTLDO",
-	"yKxNfgUQX0aUdRV+foa0fuWJvUAzvrPygZxjRlikQ1G6zJAn0vyMbbYLwxwwFT50HN9ixdrfPQJdhpGd",
-	"YdLsoJeLbMKzWHsAcSpbsUokxDmeCMsF55VudC5ZjlU7A18ZZ+AmV2FxquiyA1Bzw5eMG9Y37fLSQ9e5",
-	"ZhtiBcIxeKFFRFF9uhT0voLQbKraqF6vjNrnrnKv51XqL72zSdF9GOlLUlO0ppWvneZQRxe89Gmn56Jt",
-	"eD7lyjCBA7B8YS1HoKncA+miwhDWy+/of2FsJIu95FUetfcTnR9S/6t4Hmw/RZEJuvsLPAD2x9WuMI7k",
-	"ED96Jb0AOIN13AB292sn3lZmfWeYXpjfgsu8YYkalaZGieejESZB9hOdgweWj3M15HnS5Wk6BbBkXlbQ",
-	"HWReYmb8iKcQmp6aQ6vJG+4QOQZ8NBLSylw21yz6o7EYi4bttDOWp1JNZIemBBVjVK8HFumkx1rNsNls",
-	"mqFqNuCPhD/afCCGWqSPhF6E3HdoHXov0jTdJce6J59RniukzhmJCFID28Egz0cAkxoGRZYs5dd5ybT4",
-	"mSNLH5IUs8yYnCdD0fkOVio90Am/cmiI/oAncPqohqk3QLu9naGGAB0zANhkCJ8QGeapXG02n7phHNnS",
-	"rkxJsuyItLfQqP50PTJ6yUZtnudiODLT3W1e3Q0D/khkRsC0HcG67MPGuL3E2CwbddcOcCO7SvaSftB+",
-	"8hT+1mMjeNl3V8EgmN+JRNtILIxOTnQHL6l9QMeJj0bmJAmuRREmhj1Xb2YI/xqoceZK64qsg7EupSdK",
-	"5gOXd+QfVWrdP6v46KxDAglNjiYuXRElO2MJxZSDdoDhYXACXGqVFkIubUGL/lDIvKOT74jio/lTCk/z",
-	"5U0lfemaqNYgSPbvZID20GzcvLnsPoZBrnKeEuLEbnOvtTKmBMR0w1629pthgPvY2oXcXNjBZhjQ1pl2",
-	"n54fSLm9o6upKxRmUXs6avXDeTpc6M1KIs5Z2seVJ+46L/V2HFixxgUcADIx4G9w6wNhXS6NPFO4FW4Z",
-	"aQYiAPCms1yxKBO54UkRS6TOBV/oe3AySV3Z6PX1VvjHapXCRiud9sXujKVnqhaEakGoFoRedkGodnJd",
-	"npNrPWFjQzcXHoXz9XMduEg/Z38B44JmvUwNsaQw1zmCajXYgUTGUyQo4OdoZSV6vbb3zAJeXYb7zGNs",
-	"F+Y/06maiGyx+eMq8BqPQjwNg7EExjGTRlvBTIA1rG3tuFQ3XM3iaxZfs/h/ybaO2jf70vtmL84+csUR",
-	"9SdbSTjVzqYhiieIeAaUSNus70znTszo5skjnpcFk7YTaqSjoCh6gFQhFaCjGulDgi3GgofyNFUT7WHE",
-	"g3wyAUjQIT8Vfh9Mij7Pk0e20tTuboUrCVp5m1bphfqSuirLRBfX1s9DgBEG7Z3dpml9yLNTwxJxNa0f",
-	"iCRFzGdQIzYeVbZBHinXSiIfqaQrWKu5v7uO24bWCxfvskQZz6+2a9jCiblDeBnC2RmuCgB93YoVSezz",
-	"/DOlgAUruBXveV/EfZHdXaUgaAqvMlFXA63Zz8bs5wjoBIbfA+Up0U7A+rhAxoRHeJNIIheDoIWgACIN",
-	"GMqlXEXQjfGTpCqGAOJxcAwvMfLlOpRj1TAej3gkdVbvC8GDtJYa75J9w8k42wYGbSrmVVxbAtpdhAUA",
-	"zgl65yJsFzS5J4EW2qh3nSROBanxOmjv3zAqKv005I9B4ddBu3XtxlMH3QoN9XI0DmiI4kUAWGdjEGJE",
-	"v0EkTt++aFp3MKidSRIbfRPUUrMlJ6nQI8RuBb6vZJIrgL1uP1mqFQOwTzdLIBCrMGdcMzOH38RQZH0j",
-	"UhY/tm64X0kQKX7bgzgdCLwCKT9LVJbkU1iQMojQ3jUU/qqDsxwcHtJohPrp4NJ5ozQHeqi9ve0Mlc47",
-	"RaIt7mHpRx+aqur3Ukg3/u5NwzV8w3tcbvKq90u5sRZKX/E4FXEHEtFLK+dMKHpuGq1rsz+W+5z/fabn",
-	"a0+3tUXg1ToTiM5ewToucyvPQZoW4Nsukz+BumFdsQn+uAN+LO/ZYamTtQqiJdoNyGjNcJ4trBFl+PeM",
-	"vutg0wDSoPj4VIxyCPyUCLJeWO6NoIXOAUO7XFEHplJEEZdiwkCdnJekPhyXucCm+q/OefaIz+m/q1C2",
-	"a83menZ4HO7l6q81O6vZWc3O1mRnL6tdo7Y6bGf01gXHWI2vLjEu4GdXntiiGk9XUVhu08sXkydek5Ll",
-	"pGQrSmK3rhaMLw3O0wnGBAPm6tecl6C8ltHCHoAzAdYrL/vG8imC35bCTZYJF3vNGZGUx3GCJY4+zMxQ",
-	"80Q4MWXIH/sPbdWt0jNXX0thxa5Ly+SuqdlLR81quej1lotmCe05yEk5zxOdJ93F6du30Z/vitqhGcAV",
-	"F0PY2VypU8geNcPTIoMIwozSSfGfPZUxAZYHdNmEFq4+JGN36NIvENE+Y2qcd9VQNI7lLGq8eMy7uQ+2",
-	"HLLxyAJMQUAkDLbBDthIJTKHyqJgXlHOnmERJnFabcZhLsi8Es0QazoX8bEkGMVhEkuAfzQLgBkjUGgN",
-	"QC0x6MH7jCkJqxHzKVVlMz92u0LE+CPg+4vHeQMLrn6AKj9MD0wyZsF2oUpUyEDrhyc39+gRlI+CRX0k",
-	"sgZ7iM6DIYeCn1zD7tzCtzzs/KngAIzp9Qe7aZrnmQff9dHR7Qa7A1/7j0uJvYVBoOGsAVGDRb1MDSNo",
-	"OMoVgmlOklhIqsU5TlOmczHCcRxIhpiUEFnqygFgFjBsnm6jTwTOW4ZmK8zd6YkJJO/AAYOwkAhi/8wg",
-	"hioTHfwpwrp55swOzYExA0pFLzcHDMbwoci6QuZJSusfyXGaRizpManwVEy4ZkPB9Tiz1U2LqFc7Zs4M",
-	"VxuYy8AGSX+A+KOV7kqIPZmDROd5USfh0N1MdiL6iSyschTWVmQw5SVI8irUzoeCx0WDZyElmMsGfQLw",
-	"G206rDtUgSGxwI+gaJZCOudxFMyBWFpkx/AkCMuIeS52zGFapbSpGagwW+EN8RaTamJ2Dqse2m1eMLC8",
-	"jO28+TBSqISK5xQO7UJECTEqdWnrmLcxojEMhBwPDc2msMbQPo/51BD38mgMsTcf7DzimekBqP1hLkYf",
-	"2K/NP76JLZg/75hWKuZwMEemcVG1uFWi6T20L+cDczRWXeWTaWnKdoYF7ndRuMQFF5QAfqCKhWEFK67A",
-	"29Pbru23p7dd629PXXj521MCFT7CDt6ePrBdLMIOd1VAfdTyBrvN07SyEMp+cw+Wk9ugfAmG8osHOSe8",
-	"X7NhBdBJdCqmEZTBlkLEmkUn02jRcE7F9KJK/85fHaCdloYrlol8nMk5hGZ4i+orWx941dCB/lffsN0m",
-	"qFTJ0Bw/Ow/6lxtrInPRF1nw9ELKkgIhtKSztbPXPGpd80CtCpaFkdb05ydPYEds0D0yRXjshbLNtdbl",
-	"sitSKLiyGwaQIGL+bu3umQEhrDc8aDVbYRCPkV90RlebQbvZuLG/6z+8eTVo7zWa+3ulhzeD9o3GtZuh",
-	"q+xyw6wZVT511V5apGCPoTxNoThBJPfVMHAiExZ2oZhyIyZB4ZpmGIylP95dchPQSFut6/aBGWWr0bq+",
-	"7x7cDNr7jf2r16AOjcp5imb9emm8pTFrA3zJeX6Wxu/PBE+6E7elJ8CJJ4dw6s/WfM1bK5CJOpTpEsuR",
-	"8JhNUCwdjUDeTyRKEyjNoCIDoPV8umZB22r1NRN8uLR0N+kWfQU5bWxspHwMtwK2zbqp0kKzJAfW2FVS",
-	"J9pXd9kbUS4e51fgXztUXuzNNupska2RFrVnpfmK2mTuZaOefevwwf3QqA5YXwg969Z7vzuHyQ9ISNb3",
-	"D12fTAX1Sr5+W/GM4SDNfDQzjMdIaNGTY6rYdRy0jwM9GOexmsjj4GkUzv6I625+KhIAwQFtusCaA/lA",
-	"HEvGMlvswIUL2DECmtNMu2b+0CqqzRHNMUI10IhOhvbRErSuujXQAzUpQcNJiSHxbKKyUyzz4JVy4qlW",
-	"uBicloKq4phTJDKW81OB6jHm60u257pCca0wHtD3Lrr0VIgRwkDQihiGfiyhnDtIxHEqzHewFL4+u9uk",
-	"tsh+UkiKA572cAVdtYjcn0yqJjpkk0HSHWDBPPZHY57lUErpWEYfHHy7c/vB/ft3bx/de3D/MIKFbxnl",
-	"GQV3yJigVIebLCJLdyNXqjMcdwdRgx3o0+Wn1RzMKq3yECbkVc5bqlUe0hLj5uN8Fp/eW6yJjxJrZcld",
-	"CgnszsKaPWjfnZFeUcq7cW2/JPU1N5L65shBSewL4Jc2s8t3LM0VbLMnxwHP4RpUZR4cB+GxpwQcU0rB",
-	"MdbOOw7aT479gnnHhtU/fQp7UsxzVtqu5JtI1Wrv17kVs+N9nki80+YvsILimd7RRM7Mgp9jkTtzJnY+",
-	"UyeLbbbfUiczhkQyCJr/jShqqGHjgKIZw54Gc1l1dPwR16em9Zc5Pn65CpbkYkjKE+VVWRF8Rehh+04p",
-	"1SgGaXnvaiHvN8Ogl6Q5pjPMAx8/DV1h5kW9tUxvn6kTyEO6WuQXUT7uaTIakQbjUnJdrWfzTJnfYZj4",
-	"Beg/QXvvullXSEnu4jrbXOctxHc6F+sgh8IJrunQVnkDZg0XpgasWu1vYSqnPmX5JOkKP3+TBAhbqwur",
-	"e5EgSrJ22dhODiJowFwHpkUqupDOOUFZSCo0J1ICBPaGjNx2dywzMRI8LzVESh+3NcYibA7vp5H+PlMn",
-	"DXavV9W5tclRVUos5CVDfxpJJY7FsYxMs9Bhh4TdyEXGUnOGyoosU1nDH9jsPK3c+pk6QUnWaEuYbtU9",
-	"7WdGSwyZVkPBBmMZu3qZ4PbyInKtaoNiEmeZ0DnPSJ/x0D/sRvB8fkFEDGWSj2Vux8O1zWi3g0ePhw5R",
-	"obOCrQJAkQPykoAMa6iRKGRm7mqbIcEFnx2IpYlmRMXakLcVoV3G0JLoWIL/iEgzPIKDgZ9JxcYyVuRh",
-	"md1b6+4yUjC4kWDqPlAJ6hFjCdbrqGu01TiykrmZv0sOZgfOedaE68aysSy2YHGNNKKILzp9eBaItoLp",
-	"LWNTwIDRP/HBe+1ms9lCsv6ZOjmrWep77/r6PXi5tKWEZnMqjdq6Tloy7cNFwckuWOaqkBmO/LrHUy28",
-	"5almvBVrvEab7uPzl3GaK4s41TtbknpQMKmQcRbsuyf2+Egk2Rh8lWdIPQsWet2T9GHK5erFjoH0FKkT",
-	"hrYkGMXhkdgaGbWO94F4H+B/TGWMrqtX2Rnci3Td1pbxip8KbCQXCrd/9ekSJfPKE7yeSwOoC2Z3ARky",
-	"503Bdpsba2kL6dWMTtZamzidh/Z1FlUyPKF2h1wy9KCh+DZirsczjJjYTEtbS478ljq5F1dlcM/f7Cvm",
-	"YK6PBmR7WKQ/Hs0rHWYxjOZoQQ0hqdG5DMwyJYXS4lQOo1+YLwvMZvBD8BSA4pZADhpNTaq8Q1ewAnTw",
-	"MFejmnjVxKtGwt6W2pmbhORuA+JWTaRWiE5eAgnjYiy7LoLZD7G8ZeFgKHyrL/KZt43stQQsxpzbUlDl",
-	"+UcLwT3vAA0FWCrPBWSftnaLxwAXaX/YC4NRpsxCm5/o4dUCsNF+39zdP6/IjTW1IhccAAaj2hS8udoA",
-	"lixc05MpLef20RXuDo71TiJ7aqECYG/CWN8zr537TZjzJT/7xz999jd/8tUP/iywrKqDHzmjQMeWSrp7",
-	"/869++8G86GH2MCX//CfZttozbXx8MHtu4eH1c08/+4Pnv3FX8+2sTvbxuFHt00bleP4f7/+Lz+ZbWBv",
-	"toF3Du69f/cOSFtb3lXcpbPuak+NMzxJWzhpXleoJlicWHXHQyFzFGPNOm3g49VCxstcvWI4SjkWMqm8",
-	"euCTpZf0qw9aZqeyjh8xd9OvOch2J9su5EKPYrHUKzoUKx0j9ky/KM8IBvHgIDruk+D5v/7pV//uT373",
-	"f3/v65/98Vf/4Y+f/+8/e2Jo8dN//vX3vvrLnz7/7i+eGFL81CyH/Zhoc/HNT3/8/K9+u4bqQw1dcq07",
-	"J9QG7U8+XR0XtQVg7IDcK3wkFVuEORM8tTkzF7m8q0CGb6mSun1ZDfPbkenajl/b8V2Fs7wgdGsS0IVy",
-	"wJUnZIhfVN/sAwt3ihDYIhMsg5QnERfmMdsahrPmA5FkLBeP80UFzDyK/RqWMHtdK5JtfvwWlx074yTU",
-	"XOnl5Ur17bs8n882V29dmfg8q01F7iZFTEjA/4NknUTj3z7zWFTAqUQiNo1boh7LJZqKWw7hLigrT1RW",
-	"LslUccndVXV3G2/1P//6e1/+8i+ffffPfvdv/vrZn/3p8x/9+fP/9btrRYRQX5davammk/8ypfd1KWst",
-	"vW+FuhMSBfQI4PnK9GMNNH6JYe8jeOOVN+qZaaxj0MOFqY15WxnzYBEXGvJwibcw4pk93Q44T8gy3+aj",
-	"EcQlBHqoO+YfzWYLzr7WyOMDvpMq2d9xT8IgUykm/YER3UyKmA7WuGvRwoCt3e9rpUatid5rVk91LoYd",
-	"vo6MYFbqku17PE07npRAwcELFrgUN2KxMlYUK3SHKGMRglzeklyNOhacD0SQFYv9ze7j+RXzw+1YTTAw",
-	"A6lNerVQUJj0xroUfbsCGa1m+1ee2EO+NKzWUdmaQLzkBKK2rlyedWX9S7iuCP2RPWDnWclbMjEc5VMW",
-	"4T2L2FieJARTISQeJsx9tFUsAahC9HoCsS4BKQSA/xLt8CFkbIt85BPlcCyUdNl6AIfRUxmWCLeOAZ7k",
-	"a5cBhyC7SykCvrV0ucB+VBAjEL2e+uLlAvEQ80RnhMQ1xb/LLe5d0/Z/KcJfXUbzZTchWcORyqw16UJk",
-	"yCunYrrclPSeeeECbTzvielZJh5zuQ4+vMdgrLXQdPlRi3bxMZUQi3v59qEQ2LWRXRAMppuJHHfrEoWt",
-	"ykwiQjVNtMVmEEb2sbhgwgyysSAN/z2xcYEH86dlRZmKx5jLszKzeU9MLzuua3VXEOKJwhZ2bKNh9Wy3",
-	"4Lf3xQRWYTWOa8ZUM9ya4W7EcOEMMS4tlbsIDntm9NUR0iKmczXSgOmSyP5FqG4LArUssatjtF6NGK0N",
-	"T+vmHDZcLaDEuw5dnqYnvHtaKtQOSnIlp35HZQ62g5CcIttEZPGNXHHrqKtkL+lHLBa9RApEjQIMcB47",
-	"o0qIT308EPMHgLZqlsRC5kk+DREwiHAyCcEpZ+LxSHRzTTU2DlgmuiIZAezP0GjlIibsJ9f4N7SfpzYQ",
-	"tipJCEh+1hZi2+FZlpihUIkQDz6KKo2YuQJUKgFvwhhGyPBsI0XCMwBEAR7qR9IsAqgMgFhHJTCMLFcq",
-	"X8EO0PJkRTcup6z0pZlqJj4DkCdo+cgaqwwpylVmlgBHj2D+5usQyM5eE+qHlMY88yXAP80tbZxBrjAV",
-	"0LBlXXDBAdKT6N71XSw9gi0AftXVJmRkajchuNRmd1TPfsYdnHBvnEESpx53B/RdL1NDqkAWx5nQmNm5",
-	"v3sTpoR7p3PaXLMz2Bbi+BNgvt+nWW00epmLOAJALPHY/GUTTt0BPwSROcJ6+poqkrSusZMpJFXg2VQy",
-	"nZpuVWpOMl4Agg3XAPNbBSl1xE/Fbeol2KKc+zJJ+K0rb5WRTJ8cB0PdT+LjoM0AtvRqq7XbOg5CdkzJ",
-	"afjLnbvv3/uDh3eOg6fVxTROEsmxWNE8QOm6QjENcs1eFsJCO+utIy1EMDYVRC++NtbrwQpFd4xmwU8+",
-	"LSOId0XySDDCtJ9aokLXmrt9KpW+wtq+lSxzND5Jk25ZwvNLueml4lxR8ENowUrf4dFBwmBEMqATrq4A",
-	"cL4kY7GIxyNUurtcshMwohNSLOBLQ5ABWtZxFGRyBzDB+f6SvCgwtUgIvF+a3hyxqCzQknzHFlpZXKNn",
-	"maL3dvIdqKMCJT7E41EKyilZhRf1mMR6aYeE1Ord8UTm1/aDedRmqOtxD19vNQnj2f7bvc6zjE9xiFVD",
-	"wrVU2aLKJ9f2ZwufzFKai4CrJf/R1qZvtEjGq6fo43GMy6ewjsraVuafv9iqx07G2oi/mmERT9/gVl7+",
-	"ZcnEXt5GeV/RzYccOwoBew5C7XSXSx+hvtksj6zBDpUhuSi7TdlApTGVXEOR1K+4BrjzUkkCJbVuwkfC",
-	"CEge2HA0S/a0oMDyM8jdLYA2tVgf9BVVpTOKgKvHBMbCEqB9qWVQ4iMqM4Q9j/g0VTx2IH2Z6CajxOxs",
-	"NQj2dhR2A4q6mIJWS1yL6OSitrz6W9vWnprZRYUmj5HIDLWr5gVmQ2encpYX796dxbMh8KLVJ1OMGPER",
-	"sOlXLczWn8c64bY1gT9HP0tpMReG365O1B00xCLXyG1CuzZU3W+WKQLXcVVWSVsFoGZX5Q8vJhpqLBns",
-	"JUYRJluNyxUla4hlVcfSEBewq7z11h0j5tpj23jrLd9gUB4UFRrgQ+FhNrlHEcjLnVMxjQDR2g6+RK0R",
-	"h9xwmmNpTTJaPBIZT62VRZNdxppeyRDlt95zEODoCFMZWlgcK4a6DaFfOJY+OJb+lGgFjpKhMBNHXgv8",
-	"LhvLTp4MBQXWDG1mLhgUoHpsTvqn+Za+xGXroE1C46dT7xMoNgFfDbmcHsuhreKK4N9pykZCjVKBrPdE",
-	"CGmYZncg4tCrfVTak4Tw9Ggm7/AkHWdC4zbi+WCTgTIKjFS50WGoRdbjSaoZT4Hr0/HCQJ82k8raX0LA",
-	"5BrLPJuaVSwqv1igLltPyG62Qw43mh3JFUwnfcnzcSYYT/OBGvcHBVpXZtvwzgsoFXAtHAS8S4S2Bikz",
-	"8+EIbIf4O0LbW+xvuCUR3YrIyB+j1DQ/c6ZxFSYDcxJzjaWFu2pogexz8Ti3ZXkxACwh05N/taI4kf2c",
-	"p6cRFE6aiO6A5xGWEJIsEo+RTHWSOFoMOX6GXHKZwOO5SssxVSSuGPWsFRbiULvpqn8C2bPLYIiiu65B",
-	"O2h2zIcdzAiADSkcnubuocPz6k7zxk6zxVrN9m7TxjGp7D7KBc9+/R++/Ic/BzKsT+2zX/7l8y9+8vy7",
-	"P3j2339/58tf/u3z//KTZ3/2heEGJJWgTd70O94NPl0j8MvfjEv2A8N1hqUtip1YEa9dLDGtMDTuBXFZ",
-	"dMlPnlDxrqAdPP/Ln3/5q59/+ctfPvvRT7/+2U9+98W/+90f/y/P//7Hz3/0589+9J+f/dUXgVswI9Dt",
-	"wunxb0mH/M4zkJMEM9kEl8M2jmb/5H/A4zNz/6ie7CyXrKP9a3eyITdwnqaWl1YIBhtq6IuskFeoStRC",
-	"v9oBFaVz1U3m9KzIEqwoNOx6WCpyOFBKCw28FG2UukrdJpnBXIxjCVVmU6HL7p/ZQdg6LX5rt7DiFJMq",
-	"Fqj+UcVhqEsC8SkRe0MLAcLV5E2MjTYNH8uZOv0kIpDvBKJ+SN0HNynDiqpUvrEs0llZ00oZxau2UBe6",
-	"u8BSgQIAyKAk9xEWcVFMMBPDBAzN5Fzyu6KJkZcxMvylQ1EtUZvWRmisbAgOtBMKsooSmeSJ4VFYBTEy",
-	"a9aJlRT+d2CjcEcRBDgjVJh3dYPdx8WFLxOpc5IRdlhkiEfeMUJL1Kbxa9vQtWbI9q+GbK8ZstZVmG6T",
-	"WWmS/IG2Djg2pKMGe+gWgdSDEZ91SB5Lxo6UwuI/+KHzvBXWRcvzoWMaEvrpdm9hODxKZEOeYBV6bIiE",
-	"TDp0WKaxWHKLdhyF9ICfSJUNeVq5CbjHru5gsb+0xqYFb1Noj+dXEiQ/lKpjgZHx/FRIFg35446tCBzZ",
-	"tQ2LUnFU6TIyEqMa5x1s171pFtIX2WMQWO0cq/cdGi937E3BrU97ybTNmwsPlVEQHmQx7iHSLKMneNU3",
-	"CXOWTi3VUFVY8QJUT/MHaSt4hWhFwLkKXw1ZgkWClOmpbV33RE4gBKZYB7I2cnO1cVVBfC+mhb4WbAKk",
-	"bXgZT1KJImlYE6nctyiok4KGVYf8YpTmkPprVtmFGucr9YLNTbierXPJbNHo4hLBBj3w8i3MSTkR/UTq",
-	"4qh404a6rfM7jmxtyVDdWrshuDiBEMr8Aj021zLycMYjz5k/s0xm/0P0b7mOwYRb6jbRbpF5Dp/rMgHG",
-	"A+NNGM6VnTAzE/ZJn88yof7WonqmR/xU3CXm/gJVJ5/alOv/LNCTUCBplz8El5ijAkH7WjMM/NsctG/c",
-	"uLFb0qbMz6QWff3//cnzX/7gqx//3dd/9zerKkzFHpaUsSNQxtrN5u81b7SbTWrN0wXL5C9o7zXnlC8Q",
-	"nIotXWtVvM+oDWulB+uMP9bdo9Y+Rsq6seLXUgXtm5gL5lZrpTWZmeq2OiWczldTmazSB6+/PPpghTQM",
-	"4Hk2NhkSOOK6UlOtINpAFTNBVyt8RkVEQScDWYf0FRDWz1trtPdlkdZ42yv/WHHCjdyeSDvKCEOfRNzB",
-	"ZoWObrGTKaO0wNCvUO65d51dO1fAqBsMnWisZZ7sO30TYSYnPMmBB2NFRq88DKewUHAzo5UcKuIboSsT",
-	"eZaIoukmiQQlu7pUk7bpstCykt68tZvqiIZMpGYyyleuJgOFc0I7d2E7n/VZ24DNzUN17sp41lq7RZVH",
-	"G3ZUYXE1J8kwn099o6tXMnhvQ5PmXRlfdnaLjYS5esmRMLZYUYWj9GVlBDVd37SKDVWBwetR6HcXE7Cz",
-	"kLA/OaPenn8Tgw0xIy8lEGEduavOQLlsJI0SZ7TRT9Y1MhMjsF34gnfStdCYzL848PauZe70bmHLVaeJ",
-	"ADM22m+A108GIhMROL/pfXdxHabGFAwJpUwsZ7Iie66eONvCsrSsRWG3hzStuds4N7WFI10QH1VMshTT",
-	"ZOEarKpFwV4nSqWCy3MOR92C395Rcqn6dZj0pdGwxua4DASPCRbxUOQ7t2HD5w/IHYqVLg5FaWnmUgDq",
-	"qKaNGWLSl7Q3RcA9nvR1KtssCE09wFvnirDBraa6bJmA1C6e6pDlStmQeqOmJJnQ1lYox2k6fyffFXlx",
-	"Ic8fY4XQVNBqUVX5uhikn4p9o5SK7RUJan9i1ufBI5E9SsQkgNU64vo0CIM00fAnEFoCWIFFLWGlZHBv",
-	"OqrXsaUft6kShSt3Zt42bFpdHcreFD4FDdLzu5YKvW52bRanWU7ECcRwEgtxicUNdlhUPjSkkQz92L1N",
-	"QzN7Ya5XF0zj6IlyB5KlySmGqnu3EHykQy3SR0I3CjAJCgvThk4kssE+zpTsMwuVpDFCC7kqpMl4Ydt4",
-	"0V3MXqzIgXpUDL0UdAa5mrgM1gmQqQk4gsFlmOQu4JhYOyjob0TfzPPRA5lOo5BFh3woDpNc/P5hniXd",
-	"PHqzwcy9Y0fvH4aQl5exEzFIDJtmo0w9noJt5OjhR4dHd+90Pnz44Nv37h6Sc0TzqWbRt3feUdmEZ7GI",
-	"dz7MVK7abJDnIx1ZF7O5ozGLOp1vKp3j1ndoO8BjZ7qNDkV3nIloBkmr+Lr8mcu5xJA1igi0tXSxIBn6",
-	"sHVpq126K63vcKyhIqZwCVa2qlaxivbI2MU2w9V8yhIJo955R+TdwY5ZUwxee5Al/URGZR+VxQTbY5FN",
-	"he1mSuuONt95ue7uSEe3Hzw87Dx4eO/de/cPI9zvnspM76NM9TNuM+Jh76VI4DShAIFOzwOiN+SB7aty",
-	"oi4uAa2klTTBroT+pwivZ4N+6iRxKlxkZpFwazchXPDZkD/uQJZrZP2aXa4pTWIyENJMyEY0QPIsoWqZ",
-	"tYRFs6EG9k412AG+DNGBlL7RajadTHkLTHpDcOFbSVqlsVlzM9mPbcwtrpU5wGTKEfGO+RGTOaIDcMm2",
-	"IYIRA1R2dJ4JPoTNsCmUqsf2m60iaNOGF7/NddItc3GtzFxhz4qLO1ATJhWbJDJWE4occTNdGOroM/cN",
-	"oV08lLeuyjLRzdlAZVqwE57nhhzqnCMsisdnMQV/fU56ufi/tXhS6I4h+ZiJ4AFVW0PTOCqxUU8nXUHh",
-	"qK2Dr3Wy8iGKPKuKeDYVufgNMufgBJ6oeNoBmICgvd+8ee1pyWAyNKMzS7vY0+NZTAhbIxVciwajwrPs",
-	"jd03geNgHVn2xt6b5h7kqShinexvFBozUOM0xprSERuNcy/W4oR3T1kic4Vxc1DaPmTx2Eb2RA/vHj38",
-	"w86du+8f/GHng3v3PzoyIpPhKViiGt7qkGklspkJ0QcH3+7gl7cffHT/KCK/DzqDIHF6PCIR8SG4cQBd",
-	"h8JTzM0e8GyYCq3bTuDYbTZh2lUQG5hxAevUSWJK06DGgG+Kx7ybg4eH53Y9Pya2n+Tz75t/w2v4hQN6",
-	"BY8WyRl2P4o4Ivwi45JgYxOwDpmt8VY8KSJoQI7GmDorGRiGNRyhlC2VdaT1VU7BQTopYDpok2mjcPaw",
-	"/tHsIpURT3CYE67JI9dVjyCZYipyJ4zCUjhJwELJ4qgpwpSSTahtiAozP/hHz8wu5dotOWRRJEORJlL4",
-	"oURQvk6jSGE3goZS9Og2QUK00kCk8RJ4WrgHUuUd817k4FIKXxBncZaYkds1XtgUvtBIdAe/qMzbQDcy",
-	"sdLNHYA2yuKJR52OCt+o2zXMITLXwalVGuOdzirDILJMZZ2CaX/1f/3y2fd/YXigRyacKdI5F70IGPzL",
-	"yBqt3War02x9891v7f7B/sfNP7zx3137V+/tfXD1/vUPbz5sHQUoJEF7q0zoFpCJKUTeZZtM5Tc//OpX",
-	"P/r653/6/N/+fG5ChEmw9XyskLN0RhvuxVm7sLvhqFcWyPAUry/krgpKVuMB1pLaZvE5vj8LqHeOpLaM",
-	"HbPAJCfkrOfKCWI7JxYUfoE4xrsDyw8NzzMsTU2kHUtow+eVjaX28g8bLDI6HRi3PVc0crMPHxwWuAbF",
-	"eCI2MQSAABdAMRexjW6hcUCeJiZzIBrYHMPmCDUPA0NfFzt0ibWYPaFkEcltuNKUZpJkOJfGEha3XZBL",
-	"PlFl6vlAzlNPRLdIIBgJbIYQN+TTVJoIeOYW0FcrEQbtVnN/d2s6Gq7W0d75s54/CJ5+ujYZf9uc7Ms2",
-	"WBCyGlYpLMJMizexCoJnLdh4L7DR/eZNr9FM9Ix6YXkrnhNKfSyJhGXLxREgEo9GvmxZxLlrZbQQkrSs",
-	"jgLQnRttZOhGuS0UUGmfV0yT7GEoAKmhtXXjXwbPBDv8eGSoaavZbGK45lrs8yxjx429GzeuNW/M2Tts",
-	"ebizQS/QdOFlIFEkh6dhowbtMCvjccZP0qnN1iPKFSGDRAOhzL3SLYWtYKxFx2btR6H3KcasYkKcDf4A",
-	"DM3hjpCG4sTsDeDqv9/a3du/eu143GzuXpN8KH4fs9KjN0MXgIPZP1ip1eFvGDW3D1CjOYEKNNg9OdMl",
-	"i34P82eYHvGuCFn0X3/72/Dko6N3dm7MdmHkjoli4o/GPAU3E3nrIOXTtQoYmYhfcJJyeQrJi4amDROt",
-	"E9lvsA9T3hUDALSExEDOgN2C2ca8KB6POCFM7DgDils8tKNQNAujp1YmghogVv9OCiZP5gzcFgxc7mA1",
-	"W0Tc8KwgomS5su4fi7tRasXGFSz+3stMMp/fKp0viFf2LRmENmrmFT37xd9//dv/4fmP/jry+vxv4mza",
-	"ycby9w1nhW4xRSnRNvPglo8pO8pEnHRzDdlXTuQbjYS0sh6xhSpbw6GQ8eFwe1yIsPo2FlYjSOfDAZ81",
-	"zgURT7QqVSb2mfCmjQsE2eCpJ6Wsb3v82ovPZKJLh9KXLbFgDT1vB629G80m/KcJlHaU8kSWezyAmxzO",
-	"UBy/zdkSzM9++//87ot/8+wXf//su//5n3/9va9/9otn3/+L5//257/7j3/27Pv/m9ncxYMIA63GWXem",
-	"kmVRsrk8tg8LsmJTD73qtxUDXEbf1h8Y+I86xdCwYtMaTqKLC1DHE5RNmTmjpVy0qmrdhoG1woCQatAN",
-	"d/t+EAa9RPLUq7H9T1/84Ku/+eWX//g/PvvTv332/X/4py9+OF91G5fXVd0uFtfVWbpqZkb4dUE7+L0b",
-	"18ornalx7qFtiv4QkQdaoUNSBdmby07OT0ulwgH82xVmuh6EwUQk/UEetHfNbXTZW76Ei9WbDNUK2gFQ",
-	"AqDTC1yAT8MAnAnxWcs6u3arr1TlKNfQICqHveaxXC504wrYbNnM5yLEFe3Zq5PRasHdcHZMTeIeV3US",
-	"OqUarJqGYGXvlQxc1vpysRYuMxyybx3LSgOXHce8hcv+sszEdcB6idHcaYwTiF/71uGD+8yIHNQWRr+x",
-	"yUClECDSHYTsRHT52IVpcSMPG4ppZ97laWpkOQpWAnVjoZqSoJ2QNBTuoc0XCW6kt4QQ6zMyYmjGpeZQ",
-	"qMeBnNnSB5qlShvJAsBcXBskyGM/BDrHJYs8IW/nPTGNEOvPzNNTnChX0OsWhb3MOWO9TT6WPmgfQKvg",
-	"2JbIpmCTeMHAZbNmxqOJAiFNh7YslpIxwgGyBGlEhShoF5zsWBcsw4Xn0Aewy+s3boJlsqKPT9fkci+n",
-	"HbFabjhzsbYVGpzZcXfXszEC3cEhwp9OtHLnqZA1LPxIWSMGkknI8nHCIQcUzz9ZLy3FTQpuVrRpKR+1",
-	"DW80ztXU6B2E9QyNts9awqklnELC8UyRjsCuJ+tsao80d/3KE7r7S1MzKZhjPRZmPto8LfOMvOkNlCRf",
-	"WaUo0hVqC8ZjsfT3WTudbduPRsUnYJ/sQNmzhX1evdG4+q+cFw1CmOzndDgo290ooKVs2WXctVSwmMCs",
-	"EtnvLHDhoa62dNYWPanypZZ7SYM5Knj2/R/+7os/fv7dHzz7i78OKA6mA9sB3GdWX8+XtqqTvnTYKhUW",
-	"lu08m2GQG97u8g9VzlMb1IeAQ8sKPtsxTniSF1+ZTd2O5ZirdEfkPEnP4jkQC1DnHF9yzjGaNcA8PlAT",
-	"lhptK8GyhmD5XIOaV2YXzxHrKwiPscSbRAglnH149/6de/ffJZ8ShRFC0gbGWWJazQrhgyMh40T2Kwrc",
-	"Y2c1kzgHJnG5hB87KBFz+whJt/3XKgSbSPKK5Hn/PMjz2bR4e7q7CsUNmVQTdvvg/u27779/987rFa/3",
-	"ulXVBWJViuAuHKPg897S1DhDqcVj5yOrTBf3KvdB6qWDXrUe2HgsbLYiOTNAO0azXG5/opgcTMAjHFjD",
-	"iwCyFiGp+qoAu7TRBYQnCu5jh4QF5F8Baq4Xmv4NV48I/Oq3XLYgvuqVdQCb0oBnIrY9GMZD+cMIJKXZ",
-	"iTmRYHNyzbqySfTVN9CBb6YogFdBD27yRVgSzdpo/FQrySbfUzKloGxg21Nf5CyiDAGAl0WnTwVvu4vb",
-	"99IxNz4wYkJ7L8S/OonuDFVWFKhbgSXNsJ5Ed+Kx843NON/I9EKOrHmP2+ZOttD/xEZ5+99QdUSok2A/",
-	"a4XBZDAFfNBOb2yk7BlnXXHf7+V+cgkdrVtsr3wdgnP0nK2MfIlH6ywGAwRE1mhCl8wnaHeArnBHjBMs",
-	"iAJC84UI9mDcpNCLSsn+qJQphFDF9DUk52uszoJY77qo+xY6vAILKs01S3qgp4hMMCkmbass2Mo3aQpt",
-	"UCoWRn8xpNTmFh1Ll6NP3Agy8VXMp9/QxBYa7F5OXMxCFYUu2srdP10R8DSTJIXTnWDG1WgkpMNupjLZ",
-	"eqAmGtAqaA1jL8SJGMQbEYKzRm82iuQufoI575gNBpgBNLD5DLtjea9HzrGxPJVqIh1z4nOR2+wNAItG",
-	"91w0lt1U8AwT0bmfVEd5cm+GBNwI5YnMqho2leQFODxFdx3LAoWg7B/bb94MKWMOg65oBriWSMZ124P0",
-	"B80OsteidknqsGqjytiHDx/cvnt4eO/+uwUufQOonZj/jnIBvTep7q1705UlBnHHCRzO4QlVrmKvAWRV",
-	"5nN7UBxWzoBrSKwvvT+WAHFp7rTtEpcUsiVK+GBdCOOaKQFVlsDMZg55LACCZB57M1cO/zOROhfcH4m5",
-	"RXHGJ5LGUfrSyxtUGXRjy5OqzBzNlHdFfIsOC89FVpwvc7ZsLXY+tPO75SpGkZQz4ZBJSM36m4f8tY81",
-	"GQBQREkrdsHJc+UKCgEr8bIqxGMo2i6niMigMr/AVfZI+MPwjwLWUPeOjLZYsjGfUmwlmE9Exk7FKK/O",
-	"L4Tbvb1EtiHGgoV3DkqHGfZPTeQ6IeswD8+d+PT1M4K0aiPIEiNI80KNIG7tL9MIQnyjTnKsvaIbgtUC",
-	"SlVR/sIZDCgIXWWeoe1cLTVW1FxqqnHyKIqbFqoI0AS4uZfsarPpXP62zn67qDYFg0FMo5CBN1CHZIQn",
-	"Yc0FIEF2IoZDFHDNIIhWYQOae3pkp/DymCo+eRIstUNQSYtMdIWR+4p8SqSKm2UhVve4Bz2SNgN02/ZO",
-	"XtmKRMkSL5ppcg+bXHMc1klYkf5XLAbe8mWJm2artqHqdFLOtD64akd57V58MfWXwXRpy/z46i8YTymk",
-	"GqDQ5ooyb2mX0AtJoSu2bT7WpEIX+XSWLoagc1k4t2tsxLM8QcTxN7BmP/0bo01jPg3ZWKZCaxYNEp2r",
-	"bNpw73QmSZwPogKzKjdql0Y90iEMvnkxJf5RZUnNfiQwPaO0CIK7K7/qEFxZZOXmXqaGZGm2j3IVMcmz",
-	"TE3QqJFoWEsah0KFqpzXZjgJITsbIix0m0W+6BvdYhHEt3aSOLrlhyG3/H8Jzfagl32CKDxxhvFbFuOl",
-	"I5VpjXT3abm15i0H74zIK7bocc8DCkW8vQKordzEboMdpCnFK6MGmgqz7OYceRU0wDRl1gV2FVGcSlMO",
-	"/RGH3oi9WiWlqSN2Uiv0jwjgcDp1lLB6YeSJ8OCzK9dwFvoTijiC1QszqFFOyAdiOM+133dAc2cgbINP",
-	"AwcIElFSmCCrcs2ISawj4WMVEkN+zpQVPjTr/06S5gCUu2SorlaIXT0zbFSHFozb/rhiJCa+/nTpIMjA",
-	"hHmWRS0WlREglblxsKrRnG4YLRqmc0+sOtKD0chIV0sHWqyRPcNL99i+VBqDkOMhFA2zNrcgDMay+Nen",
-	"4Qysn2EM5qOdRxxwDYEzmEHd8Vow//7Ib2X5RGxKobX/sNvkjAP7m+fsQ2s1fiNTclpCxczmXgkLTEnR",
-	"AAsCiZkW8rFqXTxoyNVrwJy1NVjRDw0CkS3TV2wYJjxiXXOIhGZGDMb5WgtRg72bPMKygPlYR2zPAoMZ",
-	"Ng4ECBGvvAUpz/mD99pNlCqrpk3GCn/KQ/74fSH7+QBKtYXBMJHu3+EcvOMqO3pCuQxVA7CMZ+VVhxjq",
-	"ZbfCCDQ2JNarjwBmjwiYNhH34YIhgZlkab7tsknbMmmWfEDFTJWhLbbBDlAY6CWEkjd0KMSp6p4WQkpR",
-	"jmHIYzSMOn8NZbjwnMVJrwdZqZmtcuy3YjSpE66F6WJIud4SsnPkOBdhIXPNFKfMAKyO8mNcavuhIpdN",
-	"cbSTmL3/3uEHhyxO0Bw+5KeibWfk8p2S2Lr5KT5fjXOd0Kygs8aiW+kJQqUt6alsCFpSzHOxA3bB9c6m",
-	"3SaXBU9bdQsoTFkCO2NwudpoaGewS8Pk3zfCZrDCy7dBhLzYWjaG3ZtBLVP9nHxvThJIKLXWd7laH6x6",
-	"yKSYXIRidwUsHkviR8EwRVcMkPOjd++WcxixHRsVik5dqmXdhwuVMdCxPPmZs6HIByq2OT7dgaBq2Zno",
-	"ibwLygDqAZT3iJASE55YTA3wdzmCZF1vLpAJ9aISdorzTKEJzoggZnIOAADVlbbFBJ1NNixkFJ3zKbpt",
-	"46KIdZJZsNOx1FAsnH1EjmE7KJRo9g3vcP7ZEuKmfeVm6KkZZp7ksMUCAyITFaG3ZiqgQtxXk62wyGgp",
-	"y4mCH3OXobLXdHWDzMrhw6segM5ZEI9wGIL2VSOKmM6C9l5zjfw7mOml5t6B5bKwFW7iSdvAmniGN2uT",
-	"KKXtLIW08GfUTUEDqqVapURpCKJJugNbTROkpVvMLOwUzSdSufgBjybWHqTag7RJgC9Q91mEL3v4tkb6",
-	"cmk9+1efVrNWYokLbafvGyKgaYRkhywGacGd24b102Pg/mUjb4jITPHYIkJqw3gAcryEfy0V2qWO5Qz2",
-	"k6YADD8SGEunWPhvcGAh+EARK504Xorl88FsaXGz4TID1LVjicdSjUkE4CX4qSR35e2P5VtvfYzsp/HW",
-	"WxU8Hxk5FdGVRDmIUQNuO7FjVIMggMjGwoDWlmhmRkhdPVggPZi+LTYoPQoto1ZSaJbIbjqGgB2jP2Hp",
-	"n5wiZ2CEVqQA5k2re9/uIqAtSNZXLnQHVwNlIUCmQ1Mval2wfqnZVgReHafCijdoLyV5BV4qIulAITW7",
-	"jhqlkF0B8V6t0j47MQMlNZ2zSAPk6hsUjgPBe7f8gjAKNE2n1ppm3jyWu6VmHR46ANvDi0MjXekcLP02",
-	"1geOvFusmE+P5V718Hoo/drLAa/u46s9rmHgNhTxWB6QYGcHjUcIQhM9vlIoyxiLmIk+z2JwOVgzB6K+",
-	"WmyLsSY9yJ1fBJSjkodm4/UtC1qXowZPqVX4IwQLwmUvFV9MY9paW9cpi60tHIE5rHCIhnA6bRC6b8P5",
-	"8bzkqvpV7+pApUUv6ArM6kUpZ3aI31NApzvZpVnAwcLMsCFPpKt4bStLctZLevnArpSZpbPaJNLNG48t",
-	"XR+ofTQYyzgTMaz/SKmULGsTlZ3Sjb3NuwMiDoBPalQRG5sJNlJAJrUxj1AzyugWpnerWWAgK5KMNyLT",
-	"oNi5rWSeqbTNpNoBOJDoTbyv2i4Hotea41wB4uIpUlGRhuHpNOqxuayx8rQPmpBVEeZVATPHA+mCSx3U",
-	"P9DZfqJzILRcMw78gRD5LVKK84n1QFqB8xDawhHH0mghi0D9pco7PSOuoFWq1QwN7+SjkUZ/mNd7UTON",
-	"8dQomdPQq4Y1l0N4LJHJNSjAkiJ7FxYgsGvpnV9QrpJci7QXblufoFCZ1o6SIDP+CmYc08fKRh/D+y4s",
-	"9KJWYF6oAlNnAb7ESsIlaQbjE3PaTsROgaC0QDU4IKaMvnWXD+egrlAEtzVCOPqN/HfJFW2YnXW/VXqd",
-	"H8huRZBYpV+HysJj6O2qd+5jlcVXm2gfX9rqjMPI2dwTmV/bL+zticxFX2SLG6T4saxjVmMdN9RHWmT3",
-	"7ixuGOKV13SoA/TX6g71l85DYE7HOh4Cd8ILCJu6OvVW1v/5FS27Am5ZbzEopuSnQw9lD34aZyK0Eamz",
-	"zoMNat0vKtp7YKkP1pMv0nhGRjWnS87UyWeim4csstC3QEwiinPFi1tU5tKuPgcV0SWNnlQ2ytxCr58t",
-	"Fuvj8nm4W178lBRkXY9iEY/xZoAseuDGbERRWUTxADenf1sMajJOYAW50Og8uA22CYu0jqYNr+0JoRJa",
-	"wd4O0uqSmloq4t+U7NiUMdMs9QnuW08ypiAjLPHqessnSVfYlrzizWhNUhmlvM4DFlbzhcsEKzxR6pSs",
-	"Z86j4HOLdmt3L5zhSu2gq8aZFh37cZH/Aiphy2st+OqHP/ry17/5+mf/iADWKFRChd4rxedz7KQd7O8G",
-	"Baw0SbDDUQp5yaVzHbSDtx88eO/e/Xc7tx/cf+feww/WQdM1O3DJEIMbLO9KCUHePXPZKljoCwdB+T/l",
-	"0l8ElgWXwUupsQlACQIhFpcjaMPLS/bM5+CYuQNS2nzazoa5OJudiK1UGjwkK8MP+uj0Nfpg7SUp8mw+",
-	"FrcBIWNW3ABOu5HI8Oly1eeKuYiJzpOuXog4aE73YfHaBVC8AkfVlpnc9eoZtlrX3b86GSD137zeuHr2",
-	"pSbAOENEm08/3f6K3wbh4EzTBYoQNufIDhKgnms5fHMTgVnWCkEcpO3SGm8lWeNtGdkbA8XYwbS8s8JN",
-	"ORiNbPD2xV0W4sWUEHI9DMjB2ZFiYp+2dovHmClLP+yVcm7p4dXietnvm7v7W8LyujU4674UhmcXUQ8X",
-	"B6Ot6wuz3YXBNT2ZzmOkoPOMj0Yr1KYcrVMo/CGlSmKcWkUlSQxOS/pSZaIA7kCo6nk96GA0qmsY1zWM",
-	"X/0axu4g12WM6/isV7OM8SbsYrUorIoI52XRzYmtS9gXMRRBLJCLEqlzKFPAijFjXmwlb7ls//OFoA9W",
-	"U0AS5j7ZDHbmItzGCOBNqC1bFn6we7eWK9mWp0wyW1Gldgu/Um5hzOuDi78ZdRoInuaDhSrcN/Hnrdjw",
-	"WrtgJiy6Y4RE+uTT0vQHontaEDZS3GxZJ2/6NKfKqY/GJ2nSpclDdNDCuT+EXy9v6puej9WWy2XpuTJY",
-	"EuJjh0k/42Ug+NXWr9z1k+CE66R7MDaH6ZNPDRc4ETwT2Xtiah9oAcgy8E8zVAzdq0goP8KEaPNzEAbj",
-	"LA3awRWkmDjE2Q/eURlDBCsHqiuLOl5tG7dQuKDM5HsqTdWEgbnDutPR/DGf0mc6gGgzzIfEZGOvg5FK",
-	"U4wZxQgdF4jjw+W4oOXZZO2KDsFGbo+jLke2Wna/AqNHWDPdYIYuJv1xVkA0+GnvsNTf0IzHcWbuFC6N",
-	"iI2mbASPEWAPl8YM1KVi3OJxTiGSI69IcYMdFshC5Oks1XYGeL0MWhYenkFlZebQDCuJG34uLf6iF6wk",
-	"gI4ixG6pmhOER7ms729o8hfDKdAuVJfEBQqIna1Ra52q4P31M+BLr1WN7DDpS7OXEJTL2UScACEnkA3z",
-	"oxr7h5OuT/UUZ8o4A3pfUX6aouCnhV0JU2tpLx9xmegBEAHqrDh7Ff19pC0BQdkhU6nQtro3rl6EUBOQ",
-	"5lpE9hL4Z2GFdMd36uExUOx1krHuOMvMpGiDcD5Dnsic25p/Sua8CwbmY8lcuDqm9h+ZdinCFQdi5ozn",
-	"wGb6FwM4EYDtCMg1GLGO4JBYDhGngzHc3pV2Keg8TUuoHOjZNves6MGccYssjkCrGmAqDfVIZB/ethHI",
-	"PIMK5GBwMZ/gWAzH8pe2hL4DK2bRTiZSt4v0wLC87IjphQbJsFhDmBcB48LaAQCLFgKXdibo20Xia0BC",
-	"x82ZhQMqLQvirs/PpAjkL210BOZmeimcmS8izcp0Wpw4+MZvt8ulhcsp4D6LMw4vLaQYkkNddlcfFqmk",
-	"RiJul9kQolw7hHaI9Lao/QXQqQX4xhKP3dNU9b1wjsYsPESykI6dQj6/6jkQjpDpcXdgzlGkhxpgZSIx",
-	"5EkaeY0OuJQirWoTjKIZHFhDIfoy0Uj0QWJIeAoR6sljAosoV+F2Y6Y2Kto/MCyTws0RiZR3ySFUyUiL",
-	"FNMkY1hQHyMYoZETnnJ0/JU4UVXHD/Fcaj6dKU5ge8Snzmvig394YXvQSkXzH9jvEFrKhRIhHllYMARD",
-	"S+DAWJBfolqGEEnmdsb1WHbRVB8CYtI46pFQo1SYdvFcYov+7uDdrlojyM2hnIrcC2lPzLoD9UqFA/kD",
-	"opTxRFuuogwLGdp3oLKCSj0Ogj9UsT2bBuBqKWK2hNmTVPijgMh6HApdGceWeOoW2+dxGaBLAN1IdG5e",
-	"feSQC/1zgyNYIOilirvDRnxOj0dmSFplXjMkJz/99On/HwAA//8=",
+	"7P3rkiNJlh+Gv4r/wTGbqplIVGbWpbsz7W+t7LpM10x1VU1mdhdnuosIB8IB+GTAHRPukSh0b9GGFGW2",
+	"JJda0kQz0SiSWtIkak22EvVt18iV+C7c6R7qE19B5ue4e3gEIhABZBayZtn9oSsBRPjluPvxc/2db3oj",
+	"OZtLwYRWvaNvenOa0RnTLINPJynL9NPE/MlF76g3p3rai3qCzljvqEfNrwOe9KJexn6d84wlvSOd5Szq",
+	"qdGUzah5byyzGdW9ox4X+sG9XtSbccFn+ax3dBD19HLO8Cc2YVnv7duodzKfY4cJU6OMzzWXpufzKSMi",
+	"nw1ZRuSY6CkjiomEZRH+TWeMcEFomhKuFRmllM8UoSIhGZvLTKte1GNv6Gyemv7UTA3ofD7Y3z/oRTiz",
+	"X+csWwZTm8/bJvaDjI17R72/cacg4B38Vd3BSZjpPKSaTWS2fA7t1pJxZB/ZujfXB3Y4pUKwdF1/+MTW",
+	"3T2X2JGh8TM+47p+tWb0jVnncNWouigtxMF+PfVTaDUcT8LGNE81vmJbNh/2W/fTQzmbU7F8Lpuogb8P",
+	"hLwyQWQudLauJ/j9OnrKMyWzerLHgr3RgxE8EbuzMs/YJZe5InM6YQ1bHl8pUX1G3zxjYqKnvaNDS2r3",
+	"uSC20hkXExhXI6e4Zh7xNGGzudRMjJY/Y8tVOpyQhcwSMppKxQQZLoEGI5qmLCNjmRE95YpIwYgZElO6",
+	"T04Mn2BUs8R9R7QsWIuZDXAToBlZcD0tfhzKZBnBd1yQw3tkKvNMRSSRTBEhzbcTMpMZ65OnmmRM55lQ",
+	"8PaYZ0oTKtTC8DHf6JTRhGUkDma5d8rmKV2yJO6Tc9fvBbMjoaYXlsFAyIRpRe4dHuKD5hn8Zv8jspjy",
+	"lAU9u5lyZXjnPJOTjCnVJy+EbxImLjM7b/MqUJYr/8QFW/bJ4yyTmZ0Jsl33txyTJFuSLBeK0IwZgpAL",
+	"Ntd9twtxtsVWCWdtFrf7fpxTrVlm2vxbX/7/9v726x/9oFe3SX8qh4379FdyeN332TOu9EZckms2U72N",
+	"GePhpozxudTndPKEp5rVsJIXIl2SkRSajrTZrVQTYU4MMhTFiKYTRaYyTZrGKqQeaDopjRbn1sLkzukE",
+	"bq+3MKGn+MoBTsh98jOiWUbx4nsx/oTq0bRhZYfmt6tc6dC4vdRfTqVgaykHHGZuHrMrG5GpXLBLlhEO",
+	"B26Rca2ZaKAdvDnAN3tdRwijeo7vmFGeshHjlyxrvJAy+0DbjbTplj+VuWbNvZpfr73LPF3TY55ee4dn",
+	"IH02donC6VWu+kKE3OyUMjqa1p3SYxJrOvn/n3yV7+8fPjB/fhI37L5dnlr3Wj0ZcSTbEdAPCHpRF41M",
+	"34ilV+EMtnHTz+eKZaJ5Orn7eduufPums1e07lI5YyMpEmXElwU1vGZMhATRG27tS8pTOkxZKIbfbRDD",
+	"zfuduQ+M5q0ZV8bUXArFYMs8lGKc8hEM1GxUJuBPOp+nfETNmO/8SpmBf1OMxzyZsN7Rvf2Poh4zooX5",
+	"LmMUHoT16pvbZcrSBPYbU8rIteZGNXOcz4kAVmseAKHFvBIRJQ3zHVFhhBDUCwkHScRKQmYXHPX2Dz79",
+	"yU8Pv7j3av8XH/78wS9/dvez+88/ePnR6cG56awbNUAgQnKs3vmjPMuY0ERpqpmXE43yKhcwXDsc090j",
+	"Kdg2tEP5yBNG5aMRU6r7BEy/p3Yhm+bh5McFVWREs4yzhMgchv1EZkOeJExst+5369ad5nraH/uGKwtv",
+	"uN0oYwkTmtO0EDaBqiwx5yGRcC/vfMG7j4wgWc2ESeyUk1EmlRoorllMZowKy+gpWbAhKHSG3Ttx3DxG",
+	"lNldwUYieprJfDIllAwzuVAs65OzfDR1v+OYMvYrNjIaEIfbY0lmdElGUyomDLdq5OwqwyX5yeNzwsUo",
+	"zROW9En88MXp2eDF6dOfPH1+FpOUK40qjpujGZbqG3I+FUZIp+k2G+O+2dSrG4O7JktbwnVEFMsMM4D3",
+	"jsivc6lZSJwBT8hiygRZyvymuMKJILxuuMcw0LgYSEw47KMxZ0hgJnRm/ubCGsXMyz9UJJUTpPYlTXmy",
+	"1Sk8PAyIPebMiPpHX9o/V4XUgvLc8rOSAIybdkQFGTKScKOMJ723r6NiGd1+53bMpdU8IdAtsW3DE7vn",
+	"3KBhc2WOaGJu0YgMc40jwzO0yKSYHJMY6NbHH2Ji7lMFkpkZx2c0NdIm225V6o+Ao93Mt11lj54XwBzs",
+	"JTgEbpMcmXtxliv4AkhLfnr24vnN0dcvMYyjh9rqE5mLLWl2b60cMYaGqwTLGI6EKMMp4eGd08P2Blap",
+	"kcySQlhgbzgKCOdSPqPZZCsh4d7B3XWbSUs5SKHt9ZuJG2lTEnj0iKh5ysu3j8yImspMMwHGec3eaHVz",
+	"ewuGCexIkAPyGf8kMgP80PwFxkFKwFZgafsZFcvtuOdHjTKMoeuMiuVgTHmaZ0xV6CslMT8T8zNLCNWa",
+	"zeZakXEmZ2hZoEmSMaWOiM6WhE4oFySlmmU7pqobKHC9kowzojO2Ol5D6cDQWRV0gC75aBpHhWACmixX",
+	"xJrpSa7YV0K7jjOmZJ6NmOqT+JTpbLl3MtYsi8mEX9oLUpX1of5X4ivxRGarY46sypzlKQMlIl0emYf3",
+	"yBfAiU5ePiUXbKmsbjFh2s4NLJ198pxxkMASWaIEXHsLw01yxZJVmjjDsRlrSo00zdjFMTzylSCEmbGj",
+	"ldfMVtNMFw4wEBRgy1oxzZn7qVILmSV9M/oT07G9fueZvDQCnlb+mQ4jmkmBKybIlKpiP4KxUhG5EIa6",
+	"0DbhOiJUm5GnzLxrBABKZlzkmvXJKyC6bwDmZZoQtdsFpIVcMbsw+TwC07KS8EO5lZndHJnpGu9blJIz",
+	"cAzaVjIGJDHsAJcNtsXK7vVcNmFzJhIihZEQYXUNUYCewIBV/ytQRD4X5mDLjH+97a1+0MgtvKWgxCQe",
+	"VhSKGVeKiwlxO/sI/KOE4mCBvoZ2btWB51HhNvUN6MAt47dU9eaKrbSF2tstD1pdudfMmeIjuPnN7pIZ",
+	"zXi6JME7Ic+FWy29Aeq1DzOCu8zShAzZiJojEJo/6Ai5cEI1HVLFjguPlru4jQK4kNkFXi64JCqfGxWJ",
+	"JZ+xhNPtpI7766SOvOhiMDN9DMBouLJUD7HbvfPlnHnhtTqA3S9NHI4rdsJsXB1YDCY82yKEWoCB5oxp",
+	"zcUEvqFJws3zNH2ZyTnLNGeqdzSmqWJRbx589U1PMaW4FAOepGyAzFatmgY/wx+AYcpcw42CC03NrUkW",
+	"Uz4y94xtDe6eXlRjGndupvuH9x+UPE33V23lkR/cjL4ZgG90dWSfmq/XjAJiO4RRWxRbO6IPP3jQ7vmy",
+	"X8nhr9gIZGgIc4HolxJV6ehCyEXKkglLBlSX3AQJ1WxPc7Dlijy1TAptuRWfY1RuaAjyZPs7Lrimzjmx",
+	"SmQX1NGl6SDkocvjCUv5JcssUTo5A4Cgj/C9Ze9t1e4f9ZhIPCmqW2Fh2BQ8cERiI7zBKYjJLfScyUuW",
+	"3Y5IDF4dlHuS2H1OuDJzSWJzkdivWMo0S+JjYmZqneDcaO1G8u6weubBteu/8sYFR0W1lUQ/46h4puwS",
+	"1671jWfw5NuoJ0W6HMiFGAQrX6bkq0Bkgd0EDoAhnnz7FkpUQhLnC3QWGrgfjKhYxAIs6LKY7FDKlFEQ",
+	"fjI2o9lFp61k5PX08oqnybnzuh2MwhPXZYAgYPvxrdAThWK/J8mQTSgIv1OZJiFjWrs9lKY673aGzvBR",
+	"81KO7KpmWFRXhuXW+ai00GQuJfyLJKkdWT6b0aw2okYxc62NGPGagZjktNA5nM+iplU9zZgCCpXWXObo",
+	"h2pYFGtYfBv1Lmmas4aJL6giM0ZVnjFrxi2TwvwOSgwaeaKa/iv9vQ2dc1+Wghy9HxkOuDu2xdpE5Wiy",
+	"ItAudAc7Grt5hfTxe6O0EwMWVD5CAR+NVm6r1WvHH9Ua7lFi86+b7siTosWZE/m6SykFowgCee6vD+T5",
+	"W199le/v7+83RfM0jNNqYxS3Sl3gDRDfbV4XclV6L4aALa6I0tLsLiZG2XKuWYI8E6wAaioXIGSWQ5PW",
+	"Tons/e3XP/5B3UGBsdsAzu6X7XO5kdPdduNv5xWxx26ENi7obwx/xLQEd6tlR3jlwC3bJy/GhBpBmI+t",
+	"EHyEh5XjCZ5Ss48NI4XoXUeBaMsbwisX1aEvC6OG0eLQwAa6sI1tqnTf4UIrQmi63UdwfnMzosE2hK6j",
+	"MTgkkCtsSbIKzysHBpWG2TwBR/ZG5vEzKxUxYUTzLyG8YGDH9+uc5UZUm0O4hLWLDjKqzY/m3hrkAuxd",
+	"ScFNFU8ND4p6Q5pSMWKDVC56wHMuufldZ47Dw3zmWg2slcFMiqsL9wLNNLCw4OcFG06lvAALrfnmdZVk",
+	"Ue/NnpnI3iWFiAxlZgTTfEW5PsdZweefm6k9sjODb57g9E5xdvDVSynTz4sZ4t0P0zxzs4TvPsGpPoOB",
+	"45t2uud+tvD1qZ3yZ35KeOq5ughfdlOvPPYKp//Ezd4t4TN76ZciD3tfT+EmwlW1Hzah2FPxcMoFU37w",
+	"T8VjMUm5mgY9Owm52D2ZwGZHGdd8RM0dxmYsmzAxWm62YK4l5L9Fc/D5cdGmHwxX2gdHrPBPtHK0hOyb",
+	"Z4xuRTXtJAi+pBU3zPp3PrOPVU82jK1oxQ6g8ci+tF2VJ+hvpe66YJ0OGASqt15x7I22Qe/VGblw2bC1",
+	"xvm4kMiaRau7dVfYfQMb9VPaULMeZRByvpFu2eVuG9E0tZdbJwUXj/lAcTGqkbPN3S1IDHfNjAo6YVl8",
+	"ROBhvMRNb6ZLBX1ufWtPqRrQ9YKbU2mxtxHNsiWhDdJbra7aWTN3O8Vr6AHna1fS3cNvXSzdN9chOuTz",
+	"ZOPtkmfdbEK5YtmAJ1fc/5csU3bhWuezVuawUZJOz3L0rFewzPH348cp1+2m6kZ3Z6kYdulElujdylGq",
+	"wk0o6/asNc8enk3upk+Wz8sN2W9PSu1VB3MD95Pr+mbuqVLv13Ff+Yvi/bq3XroMh7Va94yL8NuDqh6+",
+	"wmRblNfqqe+gzJodPZF73rSCDfSf2z++xMdeh8/t8dlcWjM8NT33JlxP82F/JGd3JJ3zPbMpJkzc8eN5",
+	"G76uLvh8T86RKntzCQF1OOS3Uel+b119r4KvXOnteviVL4q1UblczVO6dIH2lrm3dvP56bMqj29/R7FM",
+	"VXj6upfOGBNf2EebDTNuI59aa+FmBqSVjds6i7IhaJf74OYkjfdrA1XYXnixv27fJTdyh93c/aXqbZVO",
+	"NgpiWrRME+vRwphwmhqpx99wG+Uzla2HncyHO16aG1iSPGWNauK7cLNupQwK8HYGsnqg64xlNrDRb6vb",
+	"6onMyFQuSCrFpOIygViKqUwTMmRjmbGqNbfOAb+6o3bhA3Ucrzy1p2NMVV1QBXGAAjEizIDAcg9qsmli",
+	"C1dWFh7U5sO2So42zQnTz5vXC+IaixWjwq4IMASluVH4zeJgMG6aYITSMdm37AHcFd1WztqSt987Qjbt",
+	"nwZL9ZqxvEtfL0+ZGLFkkAvN0+390SX3ZmUravBOCi4mNpZQESn8dqx1R7a6Q7cxAwRCXGWEwvAdxRIy",
+	"XBKzR1zKT5+cMZEQrglVJLbvxy4U1cabakkSptlImy3g0trwN4jw7rBmCy4SuQg328pLDRRptCR4N23F",
+	"imC9taG7tdJ7mWmuHoWVc7qyizq5gAsuUrDwq1kh8pTdhNKfp+yGFH7X87Uo+znqku+Dog/zug4lP5BU",
+	"St72DZT7Wx8f3fr46Mv9vY9O9n5J974e7L3+g6++6q98UfquP9h7fbv88Ue3P/59sBCUxLXvadaFZpvI",
+	"n+2xTvbZq8mCwcIdbGbKWhdq8t5RPnufNca1wm4bKb98DQPYKS2rsvcme7VGXN7k9ZLMui3X+f3au9ci",
+	"eLfNyjTSP+cztsOJrdEEgnMHJ9LlcE35fM4SSDpz3zVqBiG8U/FfcFD327SHNqKNU0l3e/a2sS53Uho8",
+	"se6WUxQe7G+QE2DEse1M1YH41W4r3tS2HFy7PgqntNzXcwvfqAknZWNNZK7ReAPngysE8QNdlWtVmHSg",
+	"46jZnmMh5tbLBp3DTiu3b2e7suq9V5dNB/Spzrx6vVGkdYjn/unaw10DeiXHsPo+NxZfWpsb1I0RhKpb",
+	"yXDwej2T2LnivXul+6wLuz28/9Hhyq20Kj6G2Q1B2MSY28vdmwk3CJZ44l52HgrbguvufH0eQpfrdcUY",
+	"591jq7FKNsuulGKOOJqGZcV36JzfuTy8A5ZRFZfZUzUq/sMSe5pqPVcfH9254/nUHvx7uP/ffPw31sWW",
+	"o0+uq3HEPP300cbuofkcoIF3eCTm83OqLnZvieoCVe3SbfrkRCwB+4KwNyM21yTux7gT+v048mmPn58+",
+	"Q9RVm6gL6H4ccgyaAKzXag2rtgm3Z/pomSh/DL95fTu4B+vsEUiDU8BMCsSkGX0TykewlyuOfITX7noJ",
+	"QZzWIFjXOoUXsCTsjW8DyI8DsNv7+/tkNKUZHWnAqM0Y4NCuSAVw5LdVtUAGoorZya0OE3518fvgDQG8",
+	"KSYSFTkABI9NYCcDoFu1N1ugoLfZyM0e19lyADm2zXerQw+E294KTzpbGtFKaUYTM6b49PH56S8Gjx4/",
+	"O/nF4LOnzz8/f3wWRxY1zO52ciHkQgVeIkTfqMzi7mEpd/fBvY7aTOjymco8TQYwyjUpkBLnQSh5cvL0",
+	"2eNHgOdzTEB0N9KkE6Mbuwwk6m7pe3gqivw9hzLZHUwyZEoFRqVHprfDaGBMpp06zutT9Vc2bgnOq+6B",
+	"65pBBTfMjWnNROot/QUTqR3qBk4AS64aF4CWmqYDQG5vrUlg+kQVxKPCtIe9hh0Ei4sTqCVJnnB9MnIR",
+	"UE5wsi4j63KawF8287mrCGUafuibwY++Lfj4yDXoxvFY6LoMMjrqFKAVzASS5HUTpj1gmCymksxogu5k",
+	"nOQxiUcpP8JrlFoUGcDDgTcc/5SzGSiJXLA+eZ6nKYKiAiAUVRcsgZd4AZP47Gdnn50dgZN9PrfIORIU",
+	"T0SPd3eKUX5IxiZcaZYhrg5Lx4Qqf+tDbpmSM4aoa0jOEuyG4T5TKgDMrgOQgJbZIJNp0y0oCzMSkIDa",
+	"CIHOSAVjizNcb+rAt2rScL1HWDGN2DJpitKPYAtixF+9tMZnXCC7N4k0axJjaQTOVAwIQxIhtKW7KgE+",
+	"iSYANXlCpoD/afEAEVXQ0rUAS4rJLfvl7disNtcklfJCmbXBqIQ19C4O2yYudmz2KrTL2DylI5uQ6Ano",
+	"KFVDREPb7gTM2ExeGhKewwb2mIV4RtJ8JpTbO25z9skZG2VMW0x/hGVi8NicyXnKoIH4Rz/6UYxIAmOZ",
+	"ZyThE47wUBUISPMwrl4n6pfNYjUYQhYTzAgXID1bQEyul2TIjNzRKYcT36i9R/CnwQWr/7kzOkcIQVNb",
+	"tONv7ln5ee9pEq/GIbXHsgAM2oDP69t3gFogYRa0cvAvI7pFkihKI5hnriGNIuBO4YhK04/c5eDpXqJy",
+	"JXzCninHlxrvwx3HPpgud69t+l6vGvNQ3Nw3HvRg81lRztjCxN6kDlqOygVRbDKD4lbrTINNFp+9yg91",
+	"J7sJ02ATFIPSjsBp1VPLRoaUCeFrW3RgRkb0k1liLvkDCIdno4sr4rG4NjK5UF0Kd0GKYiYX/jNXVkoB",
+	"IHFsrVvwWPmGqInAFWOeza46P99KHV6RsPKkufE8P3VvEK479uDUslXigcnIIyWChDCVaYLRYzVN5baS",
+	"W2sxk4f46JahxwlL8nnDpZlckeJMaT6jmnWaxmP3sHnxzZyN9MDI3ogssP0Q3sx5xtSVpmGZOuLXdbsf",
+	"zi3UXWPWKCrPKK7VP5BxmVl5JjxBBw963axEjp815Bdz2N95mpAAQLqTiOIYce0ud786poDoz8BSoncQ",
+	"+gtPNw4FfrSh1UxoYhfSIp72yUMoJWYlXCeFKsZCkRv4gQS8PY++Gfxs2u2H4Tet+xzhIOqubMUnYgt0",
+	"q+02dTfrF444BK+aca09C60x2Ew6zUCz2TylmnVdaG1N0lUrXuXODapD2Zhhj8NkGWqwfys3XkVkLU21",
+	"wgOC01meSnEF2NUsxwtjGZzS0XcM2E6xhvWVeFgA/eT2fiXMOJAEKhdn5QasQFN5bt8osDz0V1L5rMWG",
+	"fICQCXbjfAbGZTj4cURiWwbA/JnkCJ7JrMNkmEoz1vjYPe5jauIF5ZqLiXlrnskRA1gT88lWQDF/IjKC",
+	"bWtk5M80hdJ6r3yBPGBzXJEh42LiZJIIy2LAjiCLisDS71XlUzvK9brrjC6BkQJaL5Yc5BmxpSI7CkFu",
+	"BjU9gU3ShwA+PHn+8PGzZ48fobJu6G9LuwGY1ZCN5IxZQ6aDjDXUgOOBkIzdhuSBgVaH5IBpwIZgsWs6",
+	"8ni/DTpq3RYBo9vDvKiU0eHpYm91tQBY4bjLVWZr9XQEhRDvhtibUMMeutX+n0MZECg+tXSGQfyId6Qi",
+	"Lx8/f/T0+U+6jKma5oHMF8dZrF+4TSJ/BosxltauILbfLeF5CjdymdLNzM4a0K9TSdviym2+39a4jcIJ",
+	"7M6aUiLbLg0qZe2hZp6qVVgtKu5Zt+cCJGNNL8AMv7CbPGVjHbk6tAvGJ9NC0EUZMZQEq9DOhdi8qRy8",
+	"3tBQAqV0vdQRagW8l2YpZ0oPmGi43SBzLPQHK7zgXDlclirmCMIzrH10CQEyUOEUzc0W1k1Zk7erSjWi",
+	"orgxrZWcI2+xPp0RFVuDEKX8gqXL9TOz4HtzOmLWUS7kwjrA7YIDXvq1YPHhNqwQvTTOxr39RGazzREW",
+	"5MCKe6XwUvt0TVkVkA24Qk0pBHUsLDkV6TvqOQTy2HYFw417R4Y0XewhtogI1nmQY+++4IIMMzpi5XLv",
+	"33z7v/0P3/7jf/T2v/zlH333d//0d//87/32L//Zd//tn3z7h3/x2//wD777H//Xb//w//ruX/zP1UiQ",
+	"w3tXCBD11pECJQ/E996qB4iPpiiJGQnN313KITOjqnhEYng/jqwSacMewzijTC6sb+uYGNm6/CyU2bBu",
+	"GJH4QjzHJBbYrpCmhQDJT+B43bjNj6/rLSUrNpcVKQBOvdskPi3YiP54Jjqmu5eMMus7QTD5zfsY8ybn",
+	"KugEVJGHZ18YZvM3n539zbDVIRcI67vKU0qoiSvNVqKVnV5Y3o93778bA1ONP9J69gBEzkv/pQP17R//",
+	"0bf/6O/89i9+8+0f/9m3/9O/ao2sbrVi1elH5reiVlDoR1R94oIrodxM6WFKcpXTFI0ut+Iw2MTofjM5",
+	"5KnZ7t/9/X/43b/499/+8Z9HpN/v3ybWsS+xoi60Z7YOvWA1+L7RertbJXUf+FJsDsjZDAI9V+xy3hHx",
+	"UVvcbLOR3W1PCjXTCNzWZk/hpaAgOh6sx6Anm20ed9u+JZFitV+gmBV/4P4zKq3C3HFAUAZMAIA2deEY",
+	"RvPttwUu1uTrTxo2i/mF6jxjEc6whDwA9nMuyF/95h//1W/+SXUpu/B4DK49eIItNHB8a8GqwqZrOsEL",
+	"Cms0160COuTdFeY88s5BD/KGzvgQTIk+pAWb65NXU2nr93PtKhP6KBW4gfEikWLEyMzQxIOk480NxhzV",
+	"3/wMV0xxKxO3P1dmbK/2Srjzg3sdulO6XSJBwAVrrQVSMhSfWgyAwA4bBammKF+koEdjdkWWx5lsjddc",
+	"PdnQ024d2dDlzh3ZRa9XdGR/4ur03bQP28wnY5ecLZrXbAtfjBH9m64TSpJsSbIcQp7Du6XGDMYFhBh2",
+	"9jF6dlrSvEC+DGtzdlGnWoNKNykeIhdVQkIAcYvxJNCfm9Tl7lsOnTBfmJV+W1PNvmKfWg12La9F2amA",
+	"B2jFTt+25XbNLuxG3znHgACpvM605sNzO9hHfiWHtVFYwoeFejaOkeJ1jHxDQBoX3Wv7bp3hjlfUE/YG",
+	"lnSnE72BCco1N0K9gz3gsqj4H5R0n4gcEss+InLXWyIjci+Ugu8XhoSIPCDWCh6RD0jGxlCHNDTUaOlc",
+	"P2icr9NQutxWrUYbNpvrpQ3HLcUQzGjSEGRSFClpyzkIy41Vr50q5hV53D94cO8YC+cT6zrw5hFlZWmX",
+	"TsybsODqQyWKdKSoHWGuS8ksEHfrezG/ecMBLl3Xe7QtTAs2YkGByIa1z42GoaaMQTXZSUZnUARHkfrs",
+	"nu6X88qWq7mtvSOkTiRCrSnV5pAMc01i766J7Wq6b5ZxWbJxHF9IyFZimUsNa48vKHJiNiyxUicd1MoF",
+	"QSRCWUAoMmrsHlnHhm5AsTiVi5vRLVzH16FeGA7+fmgYp3Kxmi/9rr2e3VKHTuXiqR/IqVw8CsZyKhef",
+	"+OGcysUrPyKzTOGgzAT9uE7l4okb2qlcPAxGZzooBujIY8OjmqtZvYuggY3DAJqD4M4qAXDeimGjyUAa",
+	"2CIWrqbGX/fwgi4ew9rdVNptHdzmZw2cPQYTFheT+MhdSmjXwcAcsHZRkfggHBKbr5bxEco24OUw0k0R",
+	"kmseyYXAJjFIb6FKoS99Es+pEZLsAxgPA7krLE36X4l4zAVXU3jAOyDdc1N6yTBU5tgV2M0ZSZkGqcIo",
+	"7IDM2g8jj468y8x9Be5M02h9vCVcxjHeBDFRdAmFyAvXjaMa3A00gdJ/OGmod2Umh8ooTKN0+rudeHTa",
+	"F71YcR67wg++P2vvsZ2iZ7LoGVsqujc7gn99bj0a5d2wjze1jVuLyAERMmEkkYIZudgafakgMhtykI/h",
+	"eTdPIyTDF7A8hA6F2f9pujQCM7Sk6YU5cRLlgCLQc0ahuDzBQqjWC+HMrDzDEvjL+Sroadm6f/fwgwcf",
+	"tFn4H1LNJhJlXreesInMSYPrYiYF19IuzpQrLTMsAAmnsM5H59q8XglgXZ7byjHfmQjgclZrsbsnJbDC",
+	"RoXdPrmm+d3JUm4+u6ahRa+6EqyVTUpsJ4d7cMtkhDVFlnS2DCuiXydmt1e4BwWV64Aw/zoBNtecFMQ3",
+	"dnHTqzQJN0J1RbZFPbYb1Gg176hOatTLBf91zuzPFq4u6He3HECwdOfKVNjvFXUpx1BuXJXyc7oWjOWt",
+	"GNwWdVpW2Nh65BGdLT/zB+x9Q1vtyjWvq+6QXfGdwDi+99uhM/3X8/nX6+i8Y7a4Y5YoFRPPNgzo8gGL",
+	"cRA0YTVanVGhUop1+wUENLHU5l1AFRMf6aQAakQKUHixU3IrTlgMikicsL2T8/i2fb3oKYi4KCK4mFgN",
+	"L1sHekX3vn79zWF09+2tvS9P9n75Gr+4+/b2x7f2bsE33xy+/YMv9/c+gm8bwMIsLtxWpb82QwyDMOL6",
+	"5bHaWBW555gc7JeRoErZ4W3RG4Bu1TK6V+aZ6t6zE6vdbNcPo9ftsjb9sqQJE2l3hy0YxyrGkDY7vGaN",
+	"DyogPfbBiBxWfrDIZnCaJJGiTnVf6+baAPsNRHMIRr2kac7IkI4unM8CMeC6mfawB4/F2pS8ijF3Flxu",
+	"63Db60YEi3o6oyM2p1mjn9CV8g0e9HAokFmpzEXfJ7ZeufUlTmlCbLRyweL29/fuDccfHY7v3v/gg+Hd",
+	"ewl9QO+O2EeHHyX7bJ/d++Dug739/fH+gw8o3R/Sj/YPhx/sAZ7ies9NK5BZsA8iv03LS1e722vdwoYo",
+	"n56fvyTeDbTeo/YQoyvruMVmGNPvgfL+16zQEeT9tFMTlukVPrzKO4NMY6tx23bLWvaWWjU2v2PtFjvd",
+	"vXYb9HtV7dYeupvXbt2cfq+02y1rAGx5npqItqWCuBO2ugVR3w27eb2OfjvmGDfBLV55qjam9P9QETWl",
+	"mVf/FMsu+YhFJGNGzbtkNs3fOpPwLc6MAlLWP1oQykM/Un//oAab/CFmCWyqaflsg+YXV9GuakK3SvRh",
+	"b7Qy0zO7KAJBPEQyOiLxiOslxOnEP/jGpjf0zXdv4z45wWyeKVXkwFDvfgjlHHkVGVP/0B8shc5kGjzW",
+	"JyfC5sI4oEUogRRkVxwTKmyMGiaNQESQ/z0yakL8zdvYIinC6yVc7m96I8gA6n33L/+Pb//8X/nSAUe9",
+	"L56+tMbnMjJ2BxTEhIuJpunFoKnCVRewapfC0pC8wmaUV0vFHd6/1yEAak0emY9g8Jlkc5YpKdDuESx/",
+	"uOSmvbdlW8W3f/knv/2Lv1+ToHINE8fkxmoJ/A7ztqWwu0PoL9hoSvVAzpnA1zaZTVg9rgOEnBtcPSMD",
+	"Qm+FuFdmDetZNPRyp3j/TvBym1F6RueuKtXOi1OtHLcNp1l+//2r2OdO+obTwvfeu+lsuUjv59p4ZrTh",
+	"bFyG9ns2nauzyA3pUH7/PaPHFizapbVsn+3C3lj5r1LAG8oecJdLmgtNlJZQiA7T5i3sqc8zhUIaGYM4",
+	"qCHmkbbnVLq0FxxE20R3qT4E5N2tDgEd79q8Ap3egHml6PfK5hXUY94D8woMZOeLdxMLp3ZlD8HeNt0M",
+	"Vn6t1qZaX5xqhSa273oyBIaaMvv0PxmF1kLvmxnHgQKJaAxpKhfKWZvxOcj2XxI6n6eAXF8CtrDFDtmI",
+	"z3kYDG7d7yRWMxV3hg2tBjzdDRR1f4IeWqjB+nsm22AltwER5jQdzDM25m/azVtm98GT6wP+Jh1Miaf4",
+	"1PcxfP6ezspOhXBhPFEbovu29TVAr7u+DKHTG7gMi36vfBnm7wd0v5/TdfgarswINoqe2oBFvIfFs3cc",
+	"PofLvK00sNkd8v02uN5tsCGnf71u/XfMo3fKnx+h0+VhEdtzdam2KUhoGzmpMxIvVwNV7jhgCa3xPNsI",
+	"ObliAw9Z174FeVIFTG+Moim1XExtMzGjvLK7lTbKfe9c6Kjp/oqyR+WY3LgIUp3h9UQ9+KPbnRTn7I3u",
+	"eBhaJrE7rXvrSVbZyLoWXppnn3uPdJU+9dVaPUgcmco0UWROMzpjOki59OhytSVcW1jQBvVHq2tzM5zj",
+	"BrkGrHkjosuxjWoPlzWOLDiyX7MKrinCHYKDfUoVoZrMJCJXzqhYlmo0Kwuekk2Y0kU8hdZcTBQYQ/p2",
+	"9QamjcF/+s2/jSNyuB8Gch9bBJMZ15XUesjYtVvMweFY9Nhyte3v/uzf/Of/+N//9v/+j7/7p3/63R/+",
+	"k9/+hz/73T//e9/9i3/07T/419cKGhyItLUkN6IaQVHNxzyY+cQ/LjvMP3zQK/d7sPfRa4zN348evG3o",
+	"uxCOa5zT289JCnY95+Z6T0Dd1n+cZTK72iCZa2Ldw9DPI6Yp3yp5pVpOsg0/vHLycYilRhqJYQfZ7IOq",
+	"MHDgBr+SRsfJhR7YPGqb6VItlexxMxG0hyiWspFWRAA0TheoDoBI7Sy9PDGP4xrXSC4NGSM4JfixnzE6",
+	"mvrprOaRZGwks6RjfQ1EiKpDTlXaKINkITNEcrUwS4hkkVExmhIpIqLy0RTMhIaafSH1YCxzkcSt0SG2",
+	"59pFv6xXf7aqD+e2zkYwAeyySW/qrAOpHFtrPRqgi2CHxVt+5CU9o5FYu9UooMudKxJFr1fUH3B73bja",
+	"AMO4Uj5o13xnyE8Pd7UD9IAkkqJmu5AJGyQYxQHYJYN5CoUS4LkApwU+O+AS96Ktx+U++sdf18Lb44+1",
+	"GPogmPEZM0JZUSUYIFOs3A0oKRbdRshFIGehWMdEQhLJEL+QjsdspAnFtxZQiyAuiodBtGcFpr/fOTmJ",
+	"C6451e0bpogvmdE3gyTPqK51ytgU2eJaglHP6BJQYdaWj71/eP9BOSC3Fk7CLA4X/t7uwMrM1usyxxfu",
+	"ubd2/9R4LV/A94AILxiBHUlm9IJ5Cfxgf3/frBsf8xHQSJFbY37JXAIZ1LmxyDpS4Ed7Hm5D0O19iBnx",
+	"YZ+3TD9zlpXahAcxDvR2n7wQDFuErZAu6FKh0xTrqXViKjCvsqPzsM7ROafLVNLWuKKX9rEAcH69Pl3M",
+	"7cw8v1JmscsRg61mX6serM4nIsjG67C1TCsy14OMzXhdsRt3HIZMLxgTBJ9jmToOUpIj2EvuJ6c9bXZW",
+	"atNpbXhU96uldMrtNri/v7oPKleGu/2LpD7P4WtvjjfzlHKxwwvfdCiQY+30yg/6XU29nTKatEKIFjL+",
+	"RJZzUKm6iDAcgiUknxu5FgLOugnO0PuAqwFEodUaupOcXa3+8DUU/+VqkOQN45NikItRymg7Yxef2wfb",
+	"Svt21zDiKUudEoMVDGQZBtUDxDlpxYwmyRHZD7EnXIEr01Qv6lkAaXPHDTADeQVxkmm9AbwcFp88C/q1",
+	"XwGaxTPbu/3uUxyE/fRzNxb7+bk8cyOy35RQJ11XbnxOvc4bGPgrVz4DqLWgymH8JVDY/BiKvRFgj5Cb",
+	"jKU1F1R15uO++7py4+aQGeZoxKmiZz8eM4TaNmWu6wpEOpOrrVScsBEHUY0XJe18ORfXyTFmLi24YgQK",
+	"H09pxpKVx3mdKXaT0stFdbyi7AkWTcUkIiuSlrpXx6E4Y2RSX3F5RAUW5vPEAshHwALoLGysw//vWqjx",
+	"nKqLsDTybEazhpVmBRsmXIBJQLVc/V0S8Rsz2n2SueUdxfA8U/WcrVJfOKhsbDfb+hIGgTVm5YIBw07D",
+	"BUNnPrMOHjsmlCQAlj6nGUUBnhHIu1IW31s6zb6pgFZ9V/NMDlM2K2pQ2f58USE82hBFyIVyZctz1mqB",
+	"wfmtN0Z+iriOZ9bavWmmjlGrBgld1qFlkznNNLRklbIC4ZSmKbGs2mKiKmIRJtFGriSa6cd5mhLTPrn1",
+	"+fnD2wh7OqdKmaPIxYgheilV2jy1ViK8++B+u0DI3rhgiubJcEWSDMPYoSgV6pYWWhUbYAmUnaRYjyqz",
+	"82fikmdSzIxKNKWKxJ8+PTt/cfqLwaOnp3EtF7tgbN5AXrtw4Wg2pBw6PZByDlzWzxL4XkFhDDLpE6N3",
+	"UaFwT/Y3onetsprKSdP2Aaq62cBEXFEBKCrN5mDVCOA6MCUTRG1b5ZClDJYCoXvBv+Ox5lkycRUN7ZUC",
+	"GzNJUFgcQp+RXVxIx8VBUE1SRtU7oIWn/WDBEz2tWXK5CKjhhV9MA6bF2vXJiQvipPN5ygFrtvjZ3nuJ",
+	"BOsJe8OVJkumA0EMj9KCsQuEgdXTWiMPGJDVnI4aOFvxuxnsS6n0JGNnP3+G/bvzjjmuWqJlRy5EURsA",
+	"GyCCsQT53jzjlzxlE0Yenj4+OX9MzHHUffIYgqFxOUqNK21ItYCsElD/KxXIHtzdwM1U51Z/amvKftYg",
+	"arias1CtC9RY7xbE9GwBsF1ckBlPU67YSIp6277fTB8+uAdpM2376WdseT029s7KfkO4dJ093IaFtdi+",
+	"f8beQeRuJwnMEO8mQal+xraMhazPlAZBI8/m5hqyh+uCLVur8W1yNDrVuWuGtDvxgHaRC0S34HNQm9CB",
+	"0mE2mWJkBkMrOaS/nu6dv1oFnLt+gLlnjBpVDo9qDQgX/ABOtcL2Zi8ZjAOg1jrBhdKMJlBc7eXpi4eP",
+	"z86ePv/J4PzpZ49ffH4++Ozp88/PH5/F7eygLNe0V9F5BtffY5eSUV2KTC7cNrEXJVfAvKQl/5GZgpzv",
+	"5XMjJ4xklrERCEe3MFRjuIxvm3vXwaKRW4JNEJYixqspLgrBxQ7ICt6Ba14k5NZcKl7zBoQi+Des7O26",
+	"QUHLsVjrSbUFu4+xOuWcZXCDs9sg41jnMdHTjClcnVu+w/3bfXKCTSsrdpix2UsG0DdSW5BUkNheOn0n",
+	"1MQlkeIIjZhyARuDonjhbJw0mBJehCqfwdzStJg/iP0KCsaCUQUKl/d7VRZgf2gqJgk/eo8IsxToZhVb",
+	"ayuwZVkTVm621YY18iABNWgnKMdwQYJKEB0G+k7vuWYAPjNktxfRuiDlhT3/roSWdPqAr++/MOIJbi2s",
+	"mLBpJTgjSC8GasFtaGIlD7d+mwNfFQTymMXEbQwbRMEWXsnccjQLmglbseSmh9O5+mNtFLHbx+5YladX",
+	"In0Jk89XUBou2yWdgCHvzuwf3gK7FG6w3+tw9VdmcLMOfxzMrpdv53Eaz1wIU7NMYhP792v0lA6yiWm/",
+	"3RLVUNfIXO8IWR2RqcyzCMwbhrmAIuv0fxTHfojhAORrKVwVWqvTS4zlXLlb52jval0aeNko9SwbmGFs",
+	"9AKOf7NXQEvv9sbbpkVV3WLbr0CRtgSnXaPEb7Y87+PoN9kr7+X4u2/c92v4dafosyZDf2yLl8Ug/lE0",
+	"7EPUJZPzlBE6dFHWEDcLBqGHUy6Mpisz8lhMUq6mAARwMhqxud5zmvRqIGYA1XtYjOm8MR/Cx8mDiQo1",
+	"VqOFjRi/ZIlXptAHabgmS1bcjwnHwmHo6zLtUBIkVVWu+M5y9hYA+HxMLoRciFr/VQGLXxv7GSSztlUY",
+	"rRUVw/aL1l43b5T6+mNxGMkUl2N0nIn2kmX+EXCI6/CjETwZ1D+ss9t+5gt7ben2MXfm4GuLItUQePR1",
+	"YS7w9ur4J4/PyR0653cuD+7QZMbFHaWp5krzkYrrzdbwLuwoPWUC8dMLk8+J4vTOmXlpSnnZ9HN/rTWr",
+	"gLq78+O91z+uNfMsKNeDUcY1H9F0oJrsPaCtB/5CcAqS2L243npzeP+jww62XBgKm7FswsRoufFY/JvX",
+	"Nxir/6wbilXt3FhoyjJNsjxlisTQhtkocWWott3Y2vHpJQPM9eOyu+Xq06hj38/ZYvdG8wvWYFO5YMsS",
+	"UAclnzCasYxoecHQQWdTl+ZUKYjjl2PyCVV8RGhuTou2HKG/AR76GmM9WoxbFFmk4e6UILtmu1SAAlVx",
+	"ZeFeUqXCCgxUkRhVxthwswnT3utD5nTC+sSIL0SKwh0LX3exmz2HW6xghnQ0YxvwwFsfH936+KgE+vkH",
+	"X33VX/mi9F1/sPf6dvnjjxqs5M+lhlKdTSVz14DrNESUZUxpW6Q1A7BisBaxBKzII56Ncq7JMGP0gmXH",
+	"JBZy8OtcahpH8DdYbm2xVVDulKt+6m2iGVgyE5LPj0mseMqEthFsdD4Hn70RcuYyTSEOS7N0GdzJdngY",
+	"nwY945/QMcDapOUM0HWxaY56p75R981z+XPbdvHNE9uFp7ntan2Z3lJRhzVFeO35X5PRE8YnPxbJdq6r",
+	"If96JRi3AwPdAJkrgj60lbrWVuW2xWExJoSNDMfDsKWKmcou/n50EB1Gd6N70f3X7QVealf8MfRTFK7G",
+	"z0Wtavzsy1Xjx7BiNX7z2BqR7etyxuwrr0u0etBCqG1yApoK5+8TWyA8IgfEakJQKAcGFpG7YUXieyt1",
+	"c4sj5qm8LY3PWEDgMxZQ94wFpBVJia4iOSkG87p6UvyWivwO9qRoOyumyzyruSYLHrgOE7obPnPnk7vb",
+	"LLOw550bMcPOP6MJu2IN2oT5wvh1XqEs9ziopSwVCL4xez119bNXY8CKSvEVSQMtB4upNKenqNo9ghLU",
+	"VJExBQERtGGyZPoYHJBUqAXLIMBRhUGs1hLRHfRvdRPXGeCDx7onjRT+mlWpGLcyWUyX1q0LhgnshyXH",
+	"1rmK4WFYux2zRhzmIbwNFfAU3OBKk0zmIukicHULvC3l6tgA3Gp8RIUsUVD5sLSVSrGy1p1kN0Tbrr4O",
+	"90ppKjZE98bdLOGgTh2GZU36SJJkhrXX+2jxRyd3W+ofW1RNPgadk3DVbEtqSf6oSfYwcjdNBzM1afIc",
+	"zzN5ydEtEWS4FFASXfaoUSEGHh9g7fkpaiW4M+T4R5eOMEOjFia6IVNEMaGvlOzS7fz5PVFEvweB6zVU",
+	"BxL80IYRY+oB7gOfTuRq+UFKo+HZ9eHxfFaH4/opBNNom89hCW50iSFjwnOubmENW9z9Rdi9OxElplIs",
+	"YhB771aqtJ1W9rCbcfsh3V4b6HhjbCHWb5ljDex50Gi0GdE0hQNsLl3IIhj7nObg4q8ktkLVmKAkjHdC",
+	"XrBlJWL14PDD7WqvlJLNygN/LvUUyhxiYuVKtjQJZA2IVQlYBRku0TILpjq8m7qnVwOvz3IBpsA11mR7",
+	"EtE5IcrDXU0RfyIzMswVF4bFA/zOfQshFKSFo0Bg34GKQDZ1tz+jbx7Z/O3Y+pJdBnnYQPdZbqNLbZ5H",
+	"jDJPWK+5pjgonVDwgHOLg1SeHk1T55GC5RxiSi4sdD1Zm2ho835PQfqK+9eQq/su0qSfgLAIadEYrUUv",
+	"wOsgSSrFxFZOXptGjcF6YZEpEstLw8VmLIawg7i0nTAvIQPPGng1uO6+j8J05fYs5VWxc0VTDRORiy0X",
+	"dNTO2m9CW3SJcTeiLZ7ZfVjjeHFgqRFuiCQUILDUlyB/9Zt//Fe/+Se4bYKDo8P3q1hmvlY3DeDJjFJT",
+	"BhD73f/y73/7//zDb/+7P/v2j/+ifGkcrtiBNylqhUNuuFdqtJ3rtv9E5D5R4Fh2BprrM7qFwy8sQ2W9",
+	"x5mIqjovDCX8MjQaVSyiK99VDHN1mtbKmdqRSPQOgfhD4Wkn+fFdBQzP4D2uiOHURryIrExkLk5wuhmZ",
+	"mfsaNhR2ZZ411rtuH+JWNpJQpmjtwtp2WrAU5oWUB7c/Zil0xRl7P002q0LRVvHDJVW3LhQFsSPhQVvq",
+	"CBITllbf61b0XbVfLY7/W1i9UtBieD+4q8Onrztwgi5KdtZyrt+hoSzqwf3AEpZsul1DYbWjNr0xEPUG",
+	"drw6Yavgf4EO7g2vxcyrinmZi63s6tKiVRLmYU8F1kPPNzYDuA7XKgwlW72g3umdc82A50yYbdxQ2sBb",
+	"O2rtLcVpbT0Nmuv0ukrPN0v0xc7D/kKM83Aqfku4yV99I9yc38iNQN2YOuBGsC2itt/QJXF9fzUX80qb",
+	"dwNbcxC2GSZK34uaT0DLfVUGeyvHddleeUbQzr4bpcWfyDLRW0hexTOpHLPuO+UmT8qNHxR1nU6pcFZr",
+	"Ediw5bYxgmHBnOA0fTHuHX25jXesOrnAkLcOonb1DNlsT2c/LtmYVgwEempTu6mwUIeFaYuLUZqjWLEy",
+	"+6II3Fb0L/xvNW7BWnS91bO4btk6maSq+rOqd+iDWaFNqKzhVWDxRpvEEFG8DO2X8GHGCGQFpGghqKmU",
+	"svXWhknUQRDIjA2aggJcpIF5yAnIK9EBNl0Z24gxFOC4HJxdIsOdb3jyNnYhA2lqd9+svQaCc+ki6dtO",
+	"H6zbzXBH5ai9M9b4QrwYj0OsXlAS5XjcMT4QFaYX5iX7p3kVGv68AP2r8XyPLCKTr0SQCwwRWViQNlpK",
+	"+VBM6CMipA0cgaR+iyrovwJWA5mveGIyw4Ry3ScxqDEOydy26r1M4IqwA1H2/SlVJMvd62aL2rcdauCT",
+	"k6fPHj9CTB/zWsZUnmqi6DLAc5O5hkwUmB2MdcXgaodmjQ8OAkgktlP3fT40BBz60WM7GNsL4EEezgVc",
+	"B/OMjVjCxIgReWnz6/3DZrjWbgv+vgB1LWX0kimzIDIHS1QKeDUJmzOR+DAFO0rkSjxNy0Bz/VIoqgY0",
+	"NTOXjhvK75tT+67/4gk0AltrVKf0WZfQBqZJ94bTFa9FmVsfg/UUSWjDn7TExbXQUUdEByFabkm7RGeB",
+	"a3zgWFO7SRMeD5hM6xvIpa9kjbHdbWBb3A441KaMZYPmKAUMRx50sw+dMZEEdiFWm2ZSRFeYB7iYINfy",
+	"WOVdkPyvGpeyIS5ikCjWQCT/e8MBqdw6wQJXD1dUOp7VlmvWrDy4MHwkXDm3HKW9UjoN1b0eBpUUe7o1",
+	"ncSwnIYK9YUM1KlaA3pxNnp6kDUmTM5ZNmJC2/RDn95JuCCxlpqmcYT+3X2LO1xyD0DyQtGz8JWr2hY+",
+	"6kHjnaZRVVcrK48NFZTxgYWV6a9dlSsrc8X6bq/BFaPZnfAYUGC3UuNox9Y20+POo7N9p9ewu24+YNWM",
+	"YssYuKuLVuvm9kpmyf39cCdsZqEwbxmO94o9nFL9Q7BVzKjukxMXV/7g7of3yHBpwZV/evbieURmjKo8",
+	"Y4kHv1pMuWYEgSKNBA6hWrZUPVlkXJvbnQuANLXRcOHo7gfw+wXRtwU/t7tupdzaFiF3/m4FTKMG0wP+",
+	"Zi6JXLEQEC705gH4L2ALd8frC9P4frx+fIG81q34AaoX9RFmoQSNKh5CBPjbZVWIrohD1znHlQu1y3mo",
+	"OlmuV6Jay/V2y9h3y9SDiIWmKGziwaKHbEpTu/shppbQEYRdV5wSLU4SLNuyGdflRbRIx/hOqKWEGZab",
+	"imX+3cj3W0u8S5ZdWut0Jc9hXfkXD2E+yTPWsTZAKSs0qhR9rYl4tmj5uGy2JwvSSTMHqwTmlDS1T3MY",
+	"S7vuy81fAwAOqIOIhu8LLEZ8POzQDW472DiZJkzpAUAVNMIcGP0zlWJSGKmsg8vG9yc5hoCbZ5jCH0yL",
+	"LLGp35Bs4s1bSc7QtlUav89IsVYkBH7mitCZ6/ow2t/fL6IDs0tnKAJXG/boBtGvVUYaCFIoJxmtjSs+",
+	"h8HMobSiIVJh+YKEioN9+72yK5MLzdNwmIYkMFEjFOiFJDPpkB6bNL7yCB5jwKAzDm43O17jyjzLhzMj",
+	"fiQRoamS1stSeAV82CJCpW/Xscz1mimdff7w4eOzs22aroqrYGDO9foUsu6FMwD+VPTJi3GxUaOQRGCe",
+	"xcoags5qgEqF1AM0rXXNC+z67GotSrDfFR2umfqgNKxVImAq0OF+HTUQah4dLmicNYdjg6TKEDGhUmxs",
+	"VY3BxjtVSOI24URpqI38YhwuFLhnorCWEuxuX1fAwu7yLMBV58DMcyxifAXDzBytdgOBd1slx/Xx80dP",
+	"n/8kWs3EsiCr3Qx8ro8GsbXaCxUSHSEb9VFU+7l+i1TVKxrQrDq7akGkqnVndeNXGkerXHHpu21Wfx+6",
+	"W6F6WReMpO5crZNwdigBO5lql1LwS1eGocaRsqy/XyGe5mtgLwlXFxY4WyTsDeuIhmxP8lWrlcn2eoMO",
+	"zMnc/IZ+KdPMFkXZOkAaTrzDmGzixwld2konTgYqCoNUe66T4S1n26CaYlERxkYC2Ca2nieCFW5U0TEo",
+	"sQOV7ROHvieuSnSuBq6YWmOUgZNbHSo8grUZ/oDQOkYE5mLiqjWuKv6QXdq4sHVlfZqWD6JjWpPl4KHV",
+	"MkluewUDci2WCBHZI1raLeWTUV7F0slbyw12a9T13e7cslvu+Yrm3YKX3riN96WFYGswbthf++SpJrNc",
+	"acigBc0MRBrY3TZ66+TlU3LBlkckTi/UTA1iMpZYq5YMl+TeXZIyrVmmIpLwCdcqIvGezTQcxP1qCGXF",
+	"fHa4QU0PM6ldhK75CvM/+MZwk+d0xt7G74UN+eVUCvYctamVdX1kqQ99Inx9QtWUKVe/RBCHHEtSRsE1",
+	"Hf84PiYHB0RLoz+MpjSjI7OWffLKziP+cWzDcqiT4bkgM8pFanp4OOWC9skJRDEooqZygSmp+ChVrg6Z",
+	"cpprOUXw4O6H+/vwv/31wbZlQ+tXX/34YyiKYv5H9pq2S1pbCsrVxQgCeVx2FbBVtHeUbzPuijb5ohpF",
+	"MakYgn36JLa8daVdc7YuGFSOWUIk3HFxH0LhSHfwZuWQmRFeU8U1bjvoGEAD0z91rcCnT31T8PGRa88R",
+	"68X4qeNzDXxwnWYHD6G+hizC1s5G5cUooh6N13zF6vWW7S9Of0M2emahSOqWILOu0uNgRt+02OBcxR3M",
+	"yHMIxjbnFEWUiTT8CCTFxZRqKKkIBe9sL9eOL2pINeFKs2xgA+wGjaYVVx6VCsAZhBWdyzQtOCiOHOQ/",
+	"rohrmSVhkVSuyYRpRe7t31tTEnWAKIQDLN3YStKiQI0ZUIXCNh5twjF2zZWis5XNcB8WauBGJYy6wLVW",
+	"gV6uO+8YYv2MVMvHY5b5g0QwBoYYoQdrf1bD764MU+dnVqQkF5P1Gr3/yicj+2/CTGT/JaYhv0bKyctd",
+	"lqqwHbJkp8Jm0evKBIMx1PlF8bUi5bPVvlh+Y33N1VMoZba6XfF7I+U9PXtB7h48eLB30CcvRLr0kgwI",
+	"T5YDgOKJrgdpvcS50NmylBNqmJl7vaiflXCaknnGxvxNWT54+Ly3Ps3Glkirvf9PmblhP6F6NN0u3CGD",
+	"BrrL/9ih62szKNCVFcSu69crmNfuTgyqkdDtjk+N6fnxeGw+19eLht+cJA8VV12IMnDCr8RXYo8ENQ9c",
+	"rsFRuaS5KwFs9yVXlrX24fUwdty5x6ypFgML8DH2ZkpzpcutB4HiLmdDSJu5j0JiysYaG7BhIi2v18fK",
+	"h8EOLloedbEi/iSGcHOIKscO+UTIzI8Xd54tr2CL2ppbX0pIdj/2cEe2ZpYjDtTCDdCJsUz0lKVhCfXa",
+	"d/2lFx9B3j0cn8CXFawj0HfOs1bqQh2/IvE4BqcelhvGZhKWcmCRZjvkovhoxuCSES0x7BjsM0u3K8iJ",
+	"RVywBekrDVVKAcJ1jRb9rwQhiREAsURFLrQXrGA+Tk9wpMVy9zAyKGy3UgA/siJQ/Y40XJjjRC1OtaMe",
+	"5jiYpTYykyBDOrqIwqwiaP2Hiug8E+WiGrd8s7fLOf1mQmlipiigPrlIyK2i39uYsFB7fgrFy9GsTKT+",
+	"VyLQj2riRJ3HwR/BXtQrgoHteM1NYUdjdAXc+/Ay7OBe1BsFwordbZArbxcWmgo/ueXoqJchJwtwlOFz",
+	"AfYLH13SA356HEwIv/ncT8t9dpPDz+fFFPGLp36irgM3XfxcAhi2nbqp4+dHwZRdp8nKd6eeGJ51b3f5",
+	"0vm8QwzYyXyOIewrmQyNuB8uBgVhUo4Dfeb+fmgEAbZs9PaVMDe4y7sk/zYYJtbXawwSl6xsBQyZiURF",
+	"hdBvE0dcQF5K+axWp9moDCuiPHRUxYq4CXitXD329PH56S8Gjx4/O/mFLxsbuYQWyyjM1aXI1AesSFCP",
+	"KrOAYjeNmlmnAm5qajhSk7fVKbtaWrgUai8Te2XB5iwXvWnoMtRtOyKDmpWthQXtkrdRDagvgDXx6KxF",
+	"/S71vUKUQxfnYZRSH8ViWe9hdHd7RRJ6DVRG8znAnSqLmavBZVBsqj1t1j1nD4+KAllGQNX9agpyXY5s",
+	"TXQsJvKpyNXtg8C0AgQHhfZoE3WBJUYlqPMYuBupXd/zZAmvsWYzWKnjK2kOzEvl7RO1Erzj1W0vPTYP",
+	"PWKa8rSibtQoAObZQBk13UVBPbPe1ZOk6tSXetrC/XfagD/1aro89jCOKS9qUoFEpKaGI3Ld4jXZ6LLx",
+	"A9pOA3bTWL++4ZwbbGM6W37WBAX6RGYkyUAEtfa5I48Eaq8FFwwDJuVxnoURMU4S955+7wCmrlh2qBhN",
+	"AYwegGHJ07HVpHwBOZmBvSIKIgJ/qMhICgglxfRYWw+sZKv48iC6G92PDvaju/vRg/3o4MP919GawiFh",
+	"cdIPW4235cCrhgvIc45TiXAihaw8xIKFhrpYfwEBmGdcdJRaTZNnrhn4gE2ZP0+xOfPnCTYJY8h1rV0i",
+	"DN/tArEERiT7fHvt7i0SdV26YpeQ/LBQnmEJZpJdI60rtW86ibXKlotcm5dqnuksdGCi/1ZgT6WKhNV0",
+	"ZkN5hU5hNPKhjl8qGRbb923pfOrq62lJEqbZyCh6YpRnGRPa/qb63UKKFoxPpu03kVmvV/joisnNrWUl",
+	"3Ky0PUobMipVJbIjsGsWAKo5om0GbAVD3W0YBnS58xCMotcrhl8gx7nx0As7ny6Vi2dchN8eVK/fd3j6",
+	"g5O8PuediS/so1ufsnoSbYtQdpX7Y20tunUafanCXH1q1xWukffqXrg6J13HPoupvm7eGDtleLtndq88",
+	"hWsia8FlXULVNuIp14rgwpCEX/LEFzogKp+5x/EBVaijNFk6gfqYHJSNGGsF0nb4+5Ax1E7EMpgCBMem",
+	"zZlRFfHzXNl7vs14VTcCKLF/xr9uRRIOjHp+ON7GDxxCGfFECkNyaLWVQJua1owUdAVXpIOB7nwZmv6u",
+	"xRPpe67bzsGsdnVmz5jQu3dChuTcGlKzvs555Pwnc5rRGdNBUKLNLRlpfllEKAZKK5ZokZnXXtGFEgeF",
+	"v2OipSzXFrEjcsBX6JFRNiqKxGqm+vaRwUwqPfhPv/m3MVYodcWp3GHywxQ0xYoCwyWwKo9CtZyziBzu",
+	"7we8x47RdGMPmwr6QVAq/LoIEAhKGRw8CGurVG3zh/euZJnfspoOVwUe12M6mqKbbkqLinaGtYCJZ84y",
+	"Evtu4shHNEEwFVAZFli7ytnQFCrwaMa4YEvnLwscAbZmgw3MAvca4pg5dQoyrWwsaBxiU5kxuBA0vDa8",
+	"BYUAOjqGN55X8B1X95Pz3kEVJh/5OJqy0QWzlV5CS00w1AVVPrsLPBw25rE6w3v7HxV7wrpzYnANu9hL",
+	"3FyVijx2hxtqGuKBXxajwQxxI4gY8FeuecpnD3LlH3ULXIpPAfPv3sH+vcO9OQWT+3qwgCtsTSz7CkF7",
+	"64oHWMeq9b3q0k1rtfqt820aCzbV9lyp2rR1xykVk7wDk384lYqJZ+7pq0nkwItbL1kH9/oSnzbvTaVg",
+	"A+FjtNdGsQbh3JCxh6GfDXLhzPAepZ1UUwSQrkAJHgBXii9Z5vEk44jcx29DJE0M0/8Qf5jR7IJBOes+",
+	"ObHdZa43QOis1FaiNgtAinRJEsMRbdyXOVQ/VMj38mxi9oKbW7+u8ICXqz7a2LN3PbVvXLA7N3eTZ3KW",
+	"zcemKYiZyVU1fP1GKtwomWejhuOvlkqzGQq54Z1RSDgVDfgKDCkQMlpzfsMKEDA4jNF1i9Enz6UmWk7Q",
+	"FYt3lL1WYiPfxLliA9dCXF6EVE642HOi3LYKfutkVQ3f+4xmFyqI21GwfZQuo3M6zghcMeUXDAJ84Fbp",
+	"d/Imh5NvdmAXBJvKNFGhOFkO267Ik1u5uKuh9yHba5afd6YjuGyTnesIzaHfFg4SQr+hjM9hff2o7UuJ",
+	"u97PsKdeVP5Ol74IfO7my3N7RVZSZTJGUygdV5L4jlarEhlBV4oR65PYEDTJMcis9jlIEDIseAx4I0Kz",
+	"7JKmhc0DFBGrILi2BuBTcEEpcURykULZv4pfj/q0X0j6XIhySg3Ophf1fMOr7i9LEby/q9g26E7shnHg",
+	"TQ3WjFPE2SlJxjQ7tpH69ku94CPmrBHwoZvng16yzEg5mT1eg6bgBfsgUgjEbAgbwsgXdJlzQWY8TXmR",
+	"Tr8FTs2QptQi827x9qYFWMZ8sllCoMv/cRsOHM9mMZoT/PrkjI0ypu0+1jJjCWFilC0hyMRIUWpqhAWq",
+	"SPyjH/0ohgwvV9SZq+JXGD6mBE6l0hGJp1rP1dGdO+bjHfNun3yB6Yoov9MRXCzYgtJ0SXJhw2dR2VES",
+	"4yQpUTBIC3ZSuLQLfRI6j6Bnc6tCXJmlghus9bpFgI405UnChEufhETRIbPbFbHUbsXm0wA+xLehp9ho",
+	"yWbYfZBAl3HRpv8JyRnXNWmkz5XnrCqdMkDweYCr068rIDCSQuWzugihM2dVqJzLH6oiTAAz8egFE0Wk",
+	"nd3OEPEjNU0jApwnY+NcJMqiJhV5Sfbx/nZnZxv/teOgg3aF5al99DNlc+obcGV8BphlEQuZpwmZMKRb",
+	"mMmmanO7uBqAITtZE29XMEbAMgIA3+LCgEUSEgF7CKSzqGOExS4JKqt9X3CRdLGOsuxn5kkfjxkEPK57",
+	"9Zl52MZAwsvcSNmtb+FT5nm5GKgFt+7BCoIYHMshSyGNliu/9wJiQU6dkFhSwa1As+m8kx5lxrSgmbBo",
+	"MSsLJkoHYUzTVKGyxxUyhyjIvIgtpnzQaIxZgiOZJfUg2JsN18g8bQR/xNU8pcvn5lHnAqaXlEPTVwIe",
+	"2RqNXOlu2/LU2uwVY6I7uslcpmmffD6HhWHCx0+BzoXgGHiWsG5GuWjrlmX1kKMOlHXBrJ9a4a3ZzuNZ",
+	"oKK3IZHQEAYklL6AUC7LpwHMbCMCdKgBjWvqqz9fu9/Wtl+uV7gWK3yc2aIbchwkuBQiq6/7V4IM3w5M",
+	"zlBy8LUUrfvjnM/YL81zDlN8oBq9JlVBu7zQBWDY+pW+zjqMoKN3AaxN3ucoqormGwY3AcsNi/rBLRsE",
+	"Odmgp+LiL8sl/p60lAp3RvUC9hUBS/yl0CsCIa98dZUu10opAKspBEKPZcl1d0PBe8MyAV77K+3Qyomr",
+	"18e2DQIL5JRV5ZzO5zHm5R8HCe5mYVBPsRG1Lk4AQlmPSJzKSRyROOFioml6Yf6W1Px/wUZTqs1fbEZ5",
+	"GlvlZE/NVFyyuNH5vM3UVomdoXtf14bNRL03ewArs1docm5gNer3hAn9tL5EBTqJmk1Lq/6MX+c03agW",
+	"WBC4vlo02Vv8V6GgHCnqfmPZjArL6LqPI8DqW30WM782LHK2svOGVLHPs3JlhzzjdazPKWs1C4ZKJduQ",
+	"zE1rOZSoq6yOAC2f543VSWrUxIZtUWS0bTRkR6Mi5vpXRZnlWhvTlNGkYcekXOmNd5k1+m00al9tr740",
+	"jrYiRF0YMB8vw9lqecHMdKczOsJrQSQ0S/YWbDiV8kLVkKBy29g267hg2RoA4TABs3mwylQWGdfshUiX",
+	"KJfAemfzBs5hLiKZ67NC/fMOqQf1cfkNgLbuyESeUfl+62YFTLaGYX1/mr4/Te/5aTJqQelmwL1cty6y",
+	"gfjzAKCuvcO5VZuKk3n//t377YhH83R5LruNdHs2EPV0qkrpNppm2nwH6IspH0HSjDCy7ut61SFzJo31",
+	"qwrUtOSvW1onrtXwju/Fo2sVj6h2xQeLXXKvbT86jlsx+oklOBlQmwuxCY/ID77xTOVtRH7wDUIswp+W",
+	"S8PfNpcR/kZjfd9sKPiMTgH7xffi2vcXzO/FBbN2fdbwUlymNdh+zWQuJjBjeiqTsPeXL87Oe1HvJ4/N",
+	"/19+fl7b969zhgAD2/dsD+sVGqmj5lWutrybDohc5yqTr+wv02/d5krlZJXTqKlcPCzirGuCVVbrcdHv",
+	"L8l3fUl+f9N8f9O87zeN8q+2P/vO+WgND/QjrJs/Wmxrjte8ydhB5/OzDWb8vRXw+8P+1+iwpxRp48b7",
+	"9XQACKNMDD4/60Xm86c/w3/PX9Wulznj80xOMjo7c4RxrcHqg20h4/Bvwi5ZarZubVPXZnfE0x6e7Zqi",
+	"Ot6ZtFtIAexz55gCQbdXBBUoal/dLKqAm9F1wAp8HzX5X3nUZKXaxEFttYmrhBX+VxH8F/Xe7E3knmfO",
+	"GArTf27/+BLCLF6Hj+1hMR7gSdRcW70J19N82B/J2R1J5xzSWCZM3PGBNW/D19UFn++5Kh57cwlLVNxu",
+	"G0QivnQZ1O9dOOJ7R9Xfo9jI9412WwRqbhlduW0o4vtGsQ0jCtuGj9LmLsf/zuMbt4oo3Abt6G2jFLYd",
+	"EESQFtMtMQFqA2FlU/PFMeHjAOhBT9mySLKXudDXEVr9ffbN93Lk93Lk90kk3yeR3Lxssl2axHuYkrDF",
+	"ld0Wiv56zeW8W9vWDdi1TmvBCACgiGejnGsyzBi9sFDoZWRl5IlQo8MX6ECobBvf7ct/wLuLTIoJuWDL",
+	"KLxToQ1fnAMN9QBjRcmvc6mpvwRzxRKSz12S5JSnJTa0kNmF6pNX8D1CWsVyzkQchU8hU7eYPg5BKIby",
+	"A644ZTyl6XhgX3U4RG7CUGNHClagMlgAejJKpYJScceuHAQxbUDVSrxhATkBErOpgjIF5oK0+RZyDJgL",
+	"Yw7x9ObGQKwKPCRx0bpPjq8rZlXaoqZ3V5uwvLqfygWRY2256Mo6z5lgCVHc8XnMdMJpjvM0AADpkP+C",
+	"yEoNpWMtbN4PFaKuR2TIJlyYUdtC4BpL0dVCl1RN5mbcvajnV68rGDVT+gW+av78lKZj+Pj6LZR54WnX",
+	"vJ0qm9GYwmEJ4BqLinVpPpRn7Vg0FSgaikA0cFaMiCWkCJELdgYoU2LXq+JEiXHACR2PcaNnTEMpJi9O",
+	"OEnCL6+ZhByPsTYPULnbAuOQXoieG90LaMSxP9uUH/sXnC3qIqnFQNMLVhcSUrlaV2My3S6qKTYgknLG",
+	"2Q+VB7Gw5fEM10CsOJdSx5jL50Joscaky5WRLNaAhVpE0OpoQNzdbihrALany7VldRbTZakKFBXmbjD0",
+	"XynEJuQArgnDNoUcQB69rz42oxyYCV4kRpJ1+fcKipABMlWBu1cUBpO5zqi4sIWy3A2DGXITyLkyvFlm",
+	"GgRJn++FL9Mpo64qln3VHMkpTYpConizODw4+1QIGzeXMg2BuaBlBHkZ4Jkv94A/BeXmsJZXTS+rA8ay",
+	"qasjNkSfS6ibBrBea6qsxn3yRGY4t8ThxOJAvNKcu3zirwQppRSXyoTxzNaHNQq6E9ERGAz2HFxc5fJd",
+	"jisoW0/U7Qn8E7YEJAKmmGPnF7cX9WCtfN0vS9mOjOXVdIms5NV0eeo7fzVdPpc/t93Dhyd2AK+myzM3",
+	"BvNuMIxX0+WJHcmr6RLxdD6xY1knv3q21HCX6CvWvilrv4BogQnR11vsxuPCRp0dqXrnlW58p1dTBgK0",
+	"zBpSZTlzla0g75y94QoMU6lLNF29fbYpgQMwq4NWPFmbAM3TlAyZxZryoJkWza68hhFhqWJVoLY1GOdd",
+	"qvD4tteX4emmUZ5TdXFddbIaS/ecMeWMxE2l6GoOiWFyvkp2gHNNRwAqbavfcoDstd8h/lsGAl8XmIEy",
+	"5n3DGOxDQG6EQagMZnUk5lGapldF//S2HYUEhFJ1DujL7CSlbd/QoRtTAZlj39sahsGsFQBaNjCy2D/w",
+	"FMtyYl169+XK0s3oEv4MWVt7FJWtubMebx69Kc0ZP+bSAjbbOzpYCQd0b9nOKnVKfNW3YK1KtFmz57fz",
+	"aIQ5XNdWryqkzQaNHq1ptSNR/XTWEmp31iXlqm7s0LyEzpl64UO1sukTeMq38jbqWSDnthc/xcfCN2dS",
+	"cC0za01eO2//ZPg+lCRre/Xn5qHwLdVBkJkFM6yQGjvFZkpTKCgROVquW4CHWBPhqoFe369a46o1kn6X",
+	"Jzyg286OeECHrQoZIFa/R4tuMHnRmTUg+wfXmSCDyhqH99rqfpTGEcJZtw2l9Oy1jiKE2q4fBfi211ZO",
+	"gCGGDTkr6tXG6ZC3yyvW3OZHbUmsvsEq6a+jzSohr9BmA3RsDYiz05dhBQL42gKyOkSvLYHWqqLUpG0/",
+	"crEYiJ0144kAG93n5w/XrmW1svFBff3AsF7GuzqDDzYbxrs5ghsOouMJVCuhNq0nEEyYqvBteGv+lcZf",
+	"ewNZR2x57C8zPqPZEqyCQzq6yOdHhM6gYDZg+lqroLffwSzAEnnLWSTCyCKzFGAfVogIdTtydjqpWGEn",
+	"QIOp0s5iCtCfpqnI2QuHS2t+hnIBq2ZKq2hyRaSIwDSJFl2cB5h0I2uxBPdV1aeFdlBXUAJscAinDtDR",
+	"k0zmc7s08tJok0YJFbJilkXAc3w4HBw4K8GGjOSRkqQ0mzCPlL7GDg1NU9sqjhLR7Bd0WQTRYMiJmZ91",
+	"51hKHlszDFAV1srFr2BN2WBtK4ZZ6xmyEVp98owrGxIFug1LiGALs2Qw6YhwkbC5eVfA1sYu+7UwfgVX",
+	"/aj/UchZ9+wXK+lsZ74IQQELhsUHBnQTbLAWZfBMU82V5qMalcSaf9Hn1K3+qk2PGgi2KN6rsIrivBjS",
+	"vnz8/NHT5z+BVQZMQQF1ciwUXH0cSnO/WF9/w57B3U2F67Njj5k0Qr3pdBMCOSi77u9UCwGsULh+9jUj",
+	"rPYelVe4Vpj12+MJn+QZU7VOwBFL01rDbUHwIRsZxvjw5PnDx8+w2H0HagE2cl3LEN7l/W3WryLlxTGh",
+	"xFCBW8BN4A/K7CjIF+vQZSkxsdzpKRsxPsfyf85L78ZAeUKU7NiFrXI9mN/frwtWBTEHbgourKVxStNx",
+	"WMhcOYJa2E3DPp+cPH32+FFU4GqXMVshnBVOWJKz7bBGi4F/dL8cALBNEx9t2YQt6tBhtyFFuoZkIE7r",
+	"oKn5ui1n/oGLGt82t5lbBYiWxDu/XK8APXiwRbuODHT2miE9hu6DtmF557k24jOWCoJX8dLs1psT4NZE",
+	"UTtQ5IAg0LGHut0IC1b5UiLrVhThZiEyuWuzFmO3y0bZDLxWXIlHGBblCmrM6JIMGfHt2bsIvRZdQgYo",
+	"1+u5SOGsWGUh5m3rxUYXMwpzwHTfJRvBUW/NQuzr27GPqtvYb77gnBX3TriNPONZ5RVRcAmGN0h5rwRn",
+	"K1i5gBzB1CqXRIX1Vtjo+ov7peTozKRp+mLcO/pyteZKvT5XhJ05ZyZEJ0RkKvPMXDgJXXYMsqn6mGvB",
+	"FlpseSuSyNvXpXmeOoNuRYitIumtjQWayYwNFMvsy+uiAPCpgqe7dIQGrprxTWrL+lmd4Yt18DKazcNI",
+	"P1ydXtQzywMGymVjVryPFW4Aev/aBsoldKlqofzklvF/sBrwvp1AGabakqm8Duu39w6tyYWqtFN7cnUv",
+	"rEy0sZpqXLgv44jEVrE1f/pwGfMhrOIYg+Ju78PISjPmKy+521Bj7iocYPDvGEPeIII4KiSe0AVteoTW",
+	"8WFvJEIhygY3BgXdQHf30BlFU+XMI8fAQYG0w+UCopGhk6gI3oOR4iN9cmJuXWZedH59rkj8N7BiI7Xn",
+	"vItvHBL06sI61QjVsmNidroiXph3xVOndI5RxRX2sSGLQAZfwyEAQ32DhjxjrexVs798a37CXfbqTRxO",
+	"vAd2fUJz9VSM5eo8S3vim6bonIEjR1thuuKNbnimYfPlV8tpg+undb3L2Hl7W5rW7OzdLW2onFSnXpcj",
+	"8ihbkiwXRxVDOMTDWPuSrfUEgbsrNbBKZlUwKqKqGW8UbVznTcuFzuojnPyYIUIHH3QDgbqTlhtGhI/J",
+	"hcDI+frK3tcbw3f98XgZhuHUx+MVdWrB4RQVpmOfQUCDXIMikcBcSG45/M9gL+dWnSpqmPbraNdcmbi0",
+	"Nu6xUI3rRV2YRgmBal0PwXKbC+tx/yBUPYsRg/U9WdPawiaQWldIwkY8YfYCLKUdcX2MhTUWXGHh1pJZ",
+	"HnO0sTZL7SZpNliUZhYK7vZk3lJTmflSsup24cTBXUUvmGqQ5oXDQF3TYxHvbVu1pLCL58QOw41BLFr1",
+	"SARJ2/v7RjKSylb3HVFMNyuV5xzJmeUc/Q1ihl12R62KcaXQ0dXTypNw6x4Tww6XZp9RkiDp1oeWAc5A",
+	"wket2zhj5imWuBDrPomB60J19zB9YVTwYq6JkAv/pNHF4yPzLfLroTWmJa4CfpCIUdvAkA3CSq1hQ87V",
+	"TSF6MwOly7+XsTmjLvHAhZcil3QVWKGkv09qiIH1Di7YMo6CyFRb1R/JNGTKyLxuqyDHdMPJmLnvWIL5",
+	"v/h3WNa1IF0v6hXU8R/CmfovcRrtgHRuwwSljsp8v+5ePqeTuhtZaDrSDbl9M3PY3CN2D06wknNHZ8QW",
+	"lSM1nbQfnwmmP6/QZYJVlXBOpf4bSFIEta3gQyKv7mRtnsnLzk/nAuWBmtNuLd8xTZLY4wTY6Zh9vEHs",
+	"b9V8lCTWDIdDLYaxli7bheDSpEvVsezpI7UaSN4O8IFT6NzB2/Xz25WyVWy1Xcri53SyW2jFczrZOa6i",
+	"4wb1xkcf5qPpJCK54L/OoWwupgSj+E+eumRXOG2ZTMOwOHt1xXdim1dsA2+EJInUeLXZt9WcjqCwuMxB",
+	"+uqXSpR98fTlt//nv/nuD/+8HIxw0C00HdNmD/fhnw+e3Om/vrWSUut+e/2jxtde3/64NqrBrdwVoSnN",
+	"LXPjuJTndLLTLb/j7a5q8IyHVI+mHfKPII8PUTnWKolBCJqzIpoTg6rhsU2aCSPnEB1hxQFiWqhFZi4p",
+	"1+3ZRlsIEt6NtM1byy4i/CP3bPCet0uthSmAID4X1+VeJV6aWx1VzprrzBrR1sWkAUAUpvJj9i6fMZvo",
+	"tAgQLaYsTYpsWbOysIHMT3PzlZXYLeNUF6HZWU/Z9mlR7M2cjTQIxgN4Z+uSx+Xsr+3aQHykNXn1K47c",
+	"IqEd3jX6k7I26O2GEHoSOjIPABN/G/XA8jAokLcbXW8Q8AfFhr3t/5hIYau0CpbaMp16SgWJ1UxZrBPn",
+	"NHDpaEWl1Q3MMU+gXC82CIp5nk3A3qQl+aibKSYIy1qX9liyPBklxavN1lhAi0LLWP2qbXG817pbjWdv",
+	"qQNSY09bb4yMqTzVTfAG5rdSqW0cqplnxgBUbNmtEw0sK28va+wqzdqAC29y7baEzSan8+0tTVFgO+Ri",
+	"lOarIFyNw+lcuNuFi5k1dfvhysW52x/0saztj777bOWop5nS9ZglWxamzmqP8ROQKwpfZihhWDsVyxDZ",
+	"Q5qNziDImeted5NJiWsWUlCpbDTQvnw66riQP6T+gi5fKc11lcMSziGTqdwHAV8thcIE0pMvTK2xcPTK",
+	"BVu6KZsEykeB1LN6ICoCSnEUnURTxLEhc1C25ENhD2uK8OmGkBEMEVownz8PW/HT0LZ+aRG507a/IYym",
+	"EgBj+NrARjStZxMl5xO8YQGvYrR8DqiOiyR3c8sy4CSiErC2ERfxTW90KdkxOgumnR5cjcjbsFk7WitE",
+	"oriY5BYzYX10AQqNRQoDuOpCaRT7WUVL3Gj2rs55Q+oUSgI2lM8MIFgJYkM8A7gktKrDlOHQmhkbbR5k",
+	"3SsE611pfMF26pNPHDKXjTLUQQM4ZCEXsIz4KZhgKLwLOZTJkhRxelcNBCx2YbR6YipUqK7aKh8qH+Fd",
+	"qu+ebexai39aV0AfLiorf39+/pAkgGsUD1yUzefPnj46tjpfoogyQtJwSTyrd8YmaOdw//DuweH+wWD/",
+	"4NOf/PTwi3uv9n/x4c8f/PJndz+7//yDlx+dHpxvWDT/ZO+XdO/rQWPh/MDvZKb4Uzmsy9vXHXCv7esn",
+	"+PCWNgD3zrC+OlPSGNNXSKSVZLVfySHxoasobvsY2FDwvHtYK3g2RuI39VmgYhqejSjPJThMgRg3Hbvn",
+	"qWZZR9I/wYcxqoCracOV46FWDGnck+5WUVrO51dg9r+SQysodnPE0Oyim9B8wWFcnRZiAZ4ZAGIkCcfV",
+	"oGkqF4BaI5YAWdxtAQph3UlGWQ4Gs15BZZBFkWzdxKOfyuGpbwUWzjf0Uzk8c2299e3a89Dtqt3wgOAW",
+	"I4ql6CBdhNvDbAl7JrvQq8Je7WaIHAfx+9kvvRuyPdrFOgeh6F7OD5hDiTIVsT3c/E2svGBUwcoimyjC",
+	"5Luv5kN4U+H6neLbyku5xdFs88tVDyrIg5gxSyG6Mv7J43Nyh875ncuDO2qm7sCvcZ+cwHK5wAkzGLui",
+	"yicB4rrf8tCy+7dLr9lJF+/ZSFPbv7Q4iP71e0W8LJECsdyvwca9mXPRLfxmIfDure4x3mU78/UoST+V",
+	"wxciXYZ6kv2qqipVDYfr6PLSPPvcy7aFVWpzD1ZDPu0WeOLeOLIeHxye2tZC0mDweNvMAXbtaoVOb8Dd",
+	"WvR7ZWchSojvgcMQ55RSUZetWy8phPUeSpeeCkoYWJs6GGzi2mC8TsbXdXesMvpft3icX6E43mlNVjYI",
+	"WsEsNVqouPtjkFJxE8dgywiZLTWgLbaKjYZDsyDe+1S4QLfCtQupli3APvBfGwTKlhpGIbqvxSpEmeIU",
+	"H17FYS1LhWuXbcf7c+d7c/eX0Y3cRNd1DV3jHRT1AFJf1d4YGSKPw7hs9HEmZw7NmGeImxJacr70szg4",
+	"tE33jnoZGzGBKaD21w+LHx1U3tvXHWOaX5oXX4yfwrNtsYR1l6qfc9M67XYr7nwbNhUq2HfaUkQOyMvT",
+	"Fw8fn53Bp8MiYfCuB0C4VwL7sFrBfnQQHUZ3o3uv2z2bjc6Tl94hA5+8J8t+YWuP2E9PnKZsPjz0adqg",
+	"fjoc5pplNJqW/bB2fWwTD/0LW9r2OpuFuBqYq+GSNctwXgvlisT4cL20llIxyRvRpt2vEMXrcmRcVHZc",
+	"SgZqT5I0B2oq0/q0CRfbiFp8TVcIJwyAViWkdJ9SCagE6GgwIh3NNkIWnufZXKr6GuxqxETDL+CV7BDp",
+	"csZE4sJcuvvMu6l5llahqlemXj0B3EMNWYThE/XlO3RGhUoLTOh6ebGZ9gXH2cblHlSbLO+kh0aoxFAZ",
+	"W5UvjN1TReWiBoy5LoY7EC3LFKwhe3hSw70SBcylTGa314r9GJzQCsW9o9zb/xxJKmet2Wtfy/1X2Fl9",
+	"ESz3c0SGy0qWOZqXfYmEGV0SW8PC59lB9UhM/Um5stZnBRUZQ9p0uuzR0jWjb/C6P7obVEj057uYVksm",
+	"4TGJvzEL+hYrmJCAlH1ygvHXIykUAMPJMUmZhqhqLjBxDZqMSMIn3Kgn8SCOSNxHb1e8F/s2wFho46sh",
+	"fBtKe7lA61IaDvkkC8OwqcAce0xgtNh0XNBsCRMox2h/93f/9Hf//O/9v//7H/3nf/d3fvcnf+e7f/bv",
+	"vjGSwNv/8pd/9Lt/+qff/eGf42SrEdwW83Q7A5ij9Y5Fdtvr7sV227EL2i+IX5D9T//1d//yP24VJt9C",
+	"4+dyrf48XLp8y3w44wB2rshoKmXlPPpMAkRGLJ3DY0hhxVJDhc+uyJSVwteVc83txZ7NxjzBTV8o9EaV",
+	"Nxw3aBSqo5Z3bionXOy5Zejo0r318dGtj49Kjt0/+Oqr/soXpe/6g73Xt8sff9SUVRBusquqaU72vHlz",
+	"oZ9VRpsK1dgKuS7GO7xhqknU1hESXGzxEewSqIBIR1OfPglhurZi1YkgOCIIV9FTNjO713CnYPtwWzMY",
+	"I4C5IouMa83EEdwwttgb1GTa3/8ghipOJ/ilb7RaZycOpxJX52LTyOPjmAyZXjD0/c365LkscmoIUyM6",
+	"hwLF8TGklgK1YKd/JQimvHGBBRIFYwnYrHC2MPsT+4IFAxumVFz0ycuQxpAhi0+5gtTszZyKhCW26JM7",
+	"OY619g4O7967/8BV8zzqffuXf/Lbv/j7WGSV2WiyUvWHex92q3hXz5OaJcDa7vCS2aT5SvjO67ediiO/",
+	"Ltdv/5WSon9KF595xt617HpxSmzpqCuVDbiafrlGBXwuNdFygnpgySW5oQIIGD8zRkVgffUKoc3PcNpf",
+	"sK5376/fRHTv69ffHEZ3397a+/Jk75ev8Yu7b29/fGvvFnzzzeHbPzDsGL6tY8TvXUX+QHvsJKLYx0Pd",
+	"spOKBw9fVe9cs8qsjG1R5Ifspk7me7eu16mBdzvj+Hidft7lfVdEu6qar303fLasWK/fWUx8YR+tdyK7",
+	"zZ6xy/rSoT4ltcH4BNvLVQAGM1BvTZWINeAwtbjyq8lTnU1hzpjw18kAdk0JLX6p1mCnBDtsU8NLYVoJ",
+	"dk8plaBi+ihsIn55X7dv1u28oOEGWqvVTqVi4pl7+opJc15m76Ycw9ONt0GplPJx4E+NXJHRavnCXZRP",
+	"fttlxXZuZ7B87SZMDS8LeaOCOCiMVpBSgbU1IMUhmXHBlc6olnAkqgXftrA6bHc+3pnI6zwcUDA74cps",
+	"uSQ2SqITfSNkk1JZzRUiBDQViTomZmsaVTNhY4rJT+ul5HUjDw/175VQ2Kkn82xJKmpYhhIxfTBgRsdg",
+	"ExcDe3Iw7hWM427ROoYGPjG33CPbIHx4Kk5do/D5xLWMj/rm3wfhrOxX6fSqvJpUV00ebPNcrOM9u+e0",
+	"N8Jiz9wZrDpYrSbs3Rs0+//Ye/cmR47rTvSrZCDuDZFUNQboxzww4bhuzgypEcmZ8XRTlK1moBKoBFDs",
+	"QiZcWWgMOJwIatf2pWV5Je1qr31t+aENK1Z3r2z5OvZKCkm2P4w5Q+kvfYWNPOdkVhZQQAPoxwzHtbEW",
+	"pwtV+c7zPr8jGO+ocYYZZUmsM33TFpxwnBLdIFAo2pUIsr6eGZtnkURf3d2IQh+czt4X1LGWBPxM4RsT",
+	"SdlkniVgVjXMJ/DZ3/3803/5k6d/+KOn3/rZJQkH3pznchFWozlB7UTF0erJm9SdpT/2b48E2UeOCrlv",
+	"8j7to69Q395EDoXOzsJiV48P/1yJrGcI8/6cSbuFaj/+rJdRrK/katXMoThzotn8so011ANTTAvCSkX3",
+	"up8bzLNZM+HpACbeeTw/8IHVAiLOLZzhDPptrq6WRBOcGglQ8PN7O7jCqXk+vlrq/Lm5bP3+z8mb52xi",
+	"z92pFw/F71E+aM6g93XMrxwMuOwPeLxZruyVL5Zmy1KXSSzFnRO6ZKuX+HdYrLIrUgkMcq75deiXLeR2",
+	"WnD5QDhM7jzEHGAPOqLPJdXAaa6GwnIqsSxNtPVxnOdRoXo90c1OjyMfqTS7g++ar04WGkSPY0ylh1fq",
+	"LESMVoCnLcL95FUV+twozxZNG0RXD2+2zsKxTAXvDgwNDguoJqrH+JH0QU88nz98I6KAaVXsmhLrLHq2",
+	"l2MJ48VV88c74BFheUEJQR5nmkbNNYt7RzLObGHByU0wBDvwH0hBoE2mwpLoTbXZrIjJQiV/bKJnDjrg",
+	"IegQThH9G3BTZusCIXIJvSxiKDToLZ5fgWg1WRRu2sN8jPS3Gyj8fcuN1v5sh2w/d+OmB27w+L03A3hw",
+	"x00j7x/mAn++W5gQvWFn5UDKVo52ncE0W7GIT85JFvgECjrMFywUkkPhTgVHWJ5pXugMTiJEqkCR2MA/",
+	"6bFm3kbaVtyR9pLqSzCrQNJfSBrpd8L7ctdyGdXAhMJ2PCpv8e4DB4W2TqMLzD5AvmeAdIicl+FLLSaf",
+	"mReMvYo64cwDMxwSqV9QWxThSFzqOZS0KDLI51nV4lCNHiyEuDssQtvlRQfy00KhZHCLzNnXBNMPwDxz",
+	"6A2w4auXFT9cURRf02o3M0mIBo4lYQVa4RoDWu1fFP4jHvFulkxLI5/mfXVQwMimvtiYHi6xHyVFvRit",
+	"IwCeXCSJYhiMGbCpGqeIqRlrhgGbtflol71Gyca+q8tyO13hxrEWkfUfdsdparbXL+oWsIhjHeyhktlg",
+	"Lmc94tMV6TbUIFvtVapbtuLLMK4NyuaWVUezzb1fvpJpiRCbJO3u4thoP4kWLoUWQhers7icxWhoTh/A",
+	"WXLDcCISFF3BLPqg1CORC9Ong81uCBqwVvKKbjt7WimsXqqSU8naQ4XhGZkatX0AzqX33CNkZ0DvW8WQ",
+	"/659b1n6wV1plk9jTVjad4iYrbMDLGECfin6PkT6wukdlikWiUx0M9CE6H5SGkN9lZzomTPvpkYb4M5N",
+	"4VQEM6d6ZgeKu+v71NdJLEAE+xmkhau76wTz/vZcNO9vl4bz/vZMPO9vLw7otbj6q3JwmkUh4WDPphHT",
+	"3815vm4+u1wTi+nx0u0qrtMzGlOA9D53CwrO5jyCPXNiPWNvWcOzU6TiJUF8WEhC56wHtFqvLsBNlNVi",
+	"VEfMauRgRoY6uHypDAvbMBs9cJqdaJnhuxBW/8XPQczfqZxsxLWeqPRU2J4H9r3L437nFbtnTv6GSBBL",
+	"bHx8NKJauXi84JDGmnUgrSlTeUoJemBErlagSc6IpYQLDSLUlI1UksSyb5qur2PNPMNdO/QKd9nZgP6M",
+	"Nj0rxXVEomRfz03LvT3zFiHnQ9SEJykCRmLe6rw0CcU+vGwxcEIrqruWGHUGowPJ7gYuXu4XClzfArzg",
+	"Jr/YV2N9Ie8UUer9hffmMln8pbN3OZflpqc6E8M2Xz9Na9Yp2qqjfLfgeelP779a8uy1RVkDHpznezzO",
+	"FhfNzxTYkVncs2WJIR30hMfAUG6yRjHKyRk3dhqnWTfeU2mE9frP7+pB+Fd3bA77gdluCzCn4+7+GNXl",
+	"mUBBpCeQimqIjL25YADl3o+on0i2/+AuOxZThmlU7n0s1oxRx5aeawEQruHr+wd3b7X33z38Uvs1LCo9",
+	"Ss06gGpE9ZhPRMo41mLRGU8hexUOLDBdM/58soMsG4GbRfBUpG+VlbzedwMttAMfzDekhS5X4pDGq+OY",
+	"ai3Ri5aWhg/uH3gwg/hjaOYNScumBfw6z71KjvVQt22HuWQ7is08npgNjKl6cHEob7918M4B492uGGU6",
+	"j9dRZuG+dHj4IGA6U6nIk9s41ig0/3ygdNZPxcHvvI2chFDztI0lJ53UbMFopIGZ5mjXwZG05SWHgc96",
+	"IfScaioeySP52mt35IlI1EjUX3uN3QHm9OWD+/csKBNl3qHjSNCrLRY+PgLSc4RhqEeWAB3VWkc1jQAe",
+	"R7XgCMjRUa1Vr9efhHW2T/iwrlmzCEeSDNBGtTaNhoFNQNXmdIok0i1MMwzh6zra9ynHW2dgtDfnGeY/",
+	"SlU/5UOgAp2US1isuvc1thhSwD6sJjxyQQ+TVMl+nf3O2CwGxLuIrFAI1PAFdIhFSmCQRCS6CQSTpQKn",
+	"aPpX2C2tDY3XZTmOhBolmBBwaxBLM1mVsjuyn8R6AHdwHw7Olo3cwZTIMHc5hCyOhMziXkyaA/1kxq4y",
+	"iJMFHWGqxmDbhUi3HHGrTvtNW80TrViXp1Bm3VBPVC4GgkciPZKMhV/dIrly625UKFVJuF5Y6pWyIgu4",
+	"XmyvsQPeF11ADHeEWrLwocjS6dZ+LxNpSEfzIP5Q2DLyOLHXXqN8Uwb44VBO05ZYZe/Er9/Ewk/mN/gO",
+	"Cwn5r103r9W9NsyEzbjMMGPJ9uzgkJhm7Ooueyt+nY1AgDO/1Nk+04maoD2Y9UWm2W6j4TamninVNi/Y",
+	"FFYASfDHsBc0Gg2EXSIp0aXPulcaDTYUww5Ukc3L6+5ub9O5BceWadhIjDYZ1U1KCp3l/e1ss0SciESz",
+	"SIhRXiTO/r6NA6IsYbPvKuNJnRJ78cZir149W7qZNAH33OUJw/y8XaA9fVtxcGGbpbOC7GuvscOco1Bp",
+	"CzGzZ+ajjopihATxPsdCrFiC9Y1xCtIzvQiHywxoPGKZOpLe5hKFkWb/2O72jeL2DcfdQVhnt5TOkqk9",
+	"fRpn4/QHfixYNk6lpmpWKLg7SxwGl0IQYf1IzjZlfoRw0wCXxwj7VEPXPKKJmvXAAxgUyo84JJQ4Jfdd",
+	"8fc8dDU4krYGacAy3teBn2RgnpFbK18TaBGL8UPS0LiDFWgdAzM3oODYRK+9WWgEmxxwaY6Cd5OOZC82",
+	"N35nG5cJ9yaW/QAvkOMxSDTg8hmaEfcKqz+7xOARQbocO452WyR8KiKiw3C6JgpiJ3AHoQfcgQhfbbHd",
+	"R4/sDwHGFYgI7nxRm6NPM+WKuFuD/wlP4uhIdlMBJJknM+1IkU1UeuyLXHsNGIMtJozpYT06wUriBdhu",
+	"eKTnJt0sbQdu2IS7e4bnOwKFPLg3TtxOFQ6v6vWMxMMoXthsHy0XXdN4GOOSg4QSUaUMWM1bqeAZKO70",
+	"lHXEVIGym5jPLEm8kcedkEc+hN/rFDyS40zgZ1wfSeLR8MBcwNyoBQXnTa80EsykN+p0UX0GMxn2V2eH",
+	"gD+Z3xUCo3NZ+NAPJOEbYneXKF+LNRtAET2gnCY+wKJj+d9Q+wZfwE9s1XAocgvbQ86iuTcswEAq+rHO",
+	"RIoe/KEWiWFHHWcfMR/il1iAPP/byOx5z/mVhwnT03KqALT9QX68W2zbvE1zsuTCNgxUw3aamznAYep6",
+	"m+9O58TBQk/Eqb2o2L2ZQYvWkmR/ewIPATfH8gaUQliYmacjnkKW4ivv7dxi8B4DT/Gj7FUS+Z2X29yV",
+	"YzHy0khBPjZXBM1SqUASHtMrKF33jmQuOnvaji15b20+tuYQiLaxBCKAmCqaxX1pbo6VZTJOxeOxDoqZ",
+	"2L7TTS2M+SuNV6lwSl7h3AxTo/lJRh5uH3ul+SpxHvcyVpoz04SgF6A2EkKoYu2Kh72y/aohrxSp9crO",
+	"q0Bt7RAw9gqSz8jrTfFWPtXvcknxcIwXMNitVBgDSZdHMsdRf2UXMNnzIjCuso1hOFNNuCDwJGBjmQit",
+	"rTbr8NvjjL1iw8jM5Q5fxZCvLM7AngEal+fmatUa9Wa9AfYDUOO24Mqjhq2iabszzRB8Yvf63rWroIlj",
+	"qZzmntHr1EhIPoprrdpOvVHfqYFqP4DPrQoJt/sKT0SabVHEGeYI9wXYKJy2cDcyA4x1tm/efehepaB6",
+	"gdnUC6pE5a9cMU0AfQZgjVNetm6U9wEuHYxbMLjtRsPWXKdwQz4aJXRzr3ygUbNG89OpWOj+fAqeMtCN",
+	"izrxfSnYiHKx8+V6EtR2G81FHbmRX3lX8nE2UGn8oYjwo53TP3pDpZ04igR4AHa3t0//4i5eZXz/xunv",
+	"Hyr1Dpdgq9zDhT2t/Uykkif4wc5K87bmKzQYjYdDnk7pQOULCQTGbIcRCMXE3FVbGNGQcUAmhp9r7+dX",
+	"giPgJkRM8qjNkwSR+ZXOyoxPtjO45MoqzobPmZZNf8CDMIbT1WdMx4n4grYxq7b4UmgvOpIo3j2WapKI",
+	"qG+rvqJSTlZyrZITx61Dn9eELeSGBSknYNkgVeP+wOPbnekMj6JYws5YGyFYs2w6Emxn+9rVa0DUcU6k",
+	"ObsSpbFG0cPwb5DfbEd+aVLGEyVFi2qt5ctG9bldSBG6S0i0pYGChALSrbIQATFGAKWa/ACu0hmaBWCg",
+	"Qy55X6QAY0SGEBKP+bHQZPs6GjcaO91xmsA/BNKxbaRgOgyM7DgwxHjfaxE8FSDX8SShE0ZgYHEqQHZl",
+	"3AYjmVUxewe8FBfQ2lbsHub8WEjCQCrSSRAyRYGyrE0o70ZiOFKZkN0pGOred/Gar6tougL5Izs5xQ7l",
+	"q2H+Bm0ZfiCCxOmCvA4GS6Z3uqkw984oHrVW8XtnWpx5Ok4TMnG2rlzxf6vTUFo3Gjd2gAKg+agwEnt4",
+	"zE3W4CUXQx4n5qr7TrFabvmmsfk3Ih8bbgjmnVORTGh63DQPtmvvA3XfgEVY7+STojeDfLgbsKk5+CzI",
+	"jbdumPWXxQ+iqm03tne2mttbjeZhs9FqmP//e6YNKHTVkuMkwXo+sey3odyifTjguj1zOMjtWr7sef5U",
+	"7cNB+TZYGgIDbhYjphYNFM4UjmhmF9/35KSm74uyJtzapvu7mP0fepQQGfgK7PIdnvRUOrQs/3LkhMYK",
+	"fP+Wkr0kRgfbbnNnJUHhbZ5iZM9uc2+ViejxCAOx3xFRzF9GEWY/Qkc58UcnwqwotGCYy/umzaUy+ZXH",
+	"3vV5gpJNIjKxVMahKAEjvZANNE+Cwc+j+hzzug0/zDKvMsK2fMluK0SHuLQjv3v6F/dU9oYay2izO/KS",
+	"nVzc6PM4vEG5uvimyFY5RhV/fHn54wt69V+ym/ymyM5yjYuK81paij0V9xRoKCMbtDpTjB68bbkPGtx8",
+	"ieAnQjOjm+qMT9lYOoDnsHCzQmcHVTKZGo00HKdJSIY3JX1ck4GgsJKB0hlBAtjw1DjDgLg8Bj7wwPoZ",
+	"0B4zIOqkoPbqLE4S8vzzjFED88zzXbiz81RvU8WtRFEq3POdzRUZDDCu1JiKTL/AasyFy3SV3rMhz7lF",
+	"VPPiVJ8x0cBTXBHw2kvihhgnYi0XBMy9cj+cyf2ANl5Yygt0OxgVfIKxMhT/IzG1wQay5SEn5DFIlDrG",
+	"sADPlg/+iTx5xrUCoslAJBhGEPZU6pwU6IqI9ZHM7dcEcIHG/Mz7kF5xH9sgfzNkGoENkdJjjPrK0Uvc",
+	"YGKNTgdwdnyEyB8fuQ8+8t78iGWDVOiBSswbWG5Ss4+O5EdbW1tz/2caCyc8ztpZPBShaYm8FR+BOV4l",
+	"kdm9aOwAEGxoT6JkX6RmEDgxFA1b5B7PIDaDnCkQbRawcKhknKk0lv06dDnhqQT5wq0rDqWbxlnc5Unu",
+	"FTILCT+JoUj7Qnan+W8f5f4dN3aYFniF25EYZQPzFvwJvm0b9fKRXwwX4n/GwsGO3CxGyPAkyeMXAoyO",
+	"zACE1HyU8AzWApv6KO8BBmLkqHEq2inPYIl5kgTzg1apddt/ZLqemM7QH06xiGYpJ7GM1CRgnCWGf6ZM",
+	"D8zAsYD8TcYz8PRDnNBwrClHBFrJU1e4rdFrpgqefS+IzYwfwlgC+5P1XkFETwEMAgOCKH7lIzuUVA1Z",
+	"g2WKNc1EMKBodrKBmyos0EippD2WEFURmRUyD8xCzRw8V2zEkR/bDnyKoQ70LWAfLjwbVNhbxwmEjnyU",
+	"Lz2XeXLTgEfoz6PVjyD/v2cOjb3oIwUYQPmNuGnDzKE9d5VziyEdHjM814lpyd2k/BLOLFOHJ1x2RTtR",
+	"k8KQzazpNyAUEAXaEYmawFsIF+DfzzBRE3v7wiJ8ysLObWxLO0vVuJOIuRF047Q7jjPWSQU/RnewGgnp",
+	"bUVpu4Seo9sQomPG42+GC6lBD2GXJ0mHd811hWBoETGu2dAcXRdOX3ZbJO2jVIz6M5fffrFoaFGsj+1i",
+	"G+2XLkxix6aHGOiMBz/WrJcKilDuxeZsQjZNnicHMUNjLXTLrvkojU94JgrR/YbWfenuweH9h7/bvn33",
+	"YbjgZuGi4tbwNAPi76+he6gdXVI91hMTkZpzrAOWKXOeY9lNxhBjQ/lk7kP2EbxY7GsiOgOljtukG5qe",
+	"nLj60YzsmlmMqqI3Gu5OKnrgzzY7Ws5QvH6P5L7H1VRKG+vcyInoZWD2iGdQTQfxaCQivHzegCB2yTwr",
+	"RIw3GtaTnYcQn+KKHkMe/nN0Q3uBz0Xfr28C4F1IdSP93HF7o5wbzlxr1SzH9ZRxM5fm+0HNrXut1dxu",
+	"PMGKQxYv1u+Smi9QVq8LIjdUPZGUfULEvFYr9LPTaKxtghkn4vn4ka0Vwl9xerKKvUVSdjJmW3tSJmSc",
+	"rbZlZFKByErzVouV7ycOqxhxU2vtXDWzmhFTa62r5uE4QWjr7cKuYTuww10RWTwvfOptI1lnVjDm5Paa",
+	"oIZXOx+HaeU8rDhwQE6x4IwTUTmhK2OMc0JLT5U9RxPMlcd0sZZ6ne9CdBXyo1TkoVIuNwCkmgxYuMv/",
+	"gWB/n+tZFknO6TxFDQq8G1lqub96TFCGL52v+iV1PZ/hyJ7mc158FCo+WvHRUj5a3f1Lc1ZvcPHP4qUe",
+	"J+I8PdTkWBbDUQa5kphO6vQ0x8UIzQe0ZKwBRMbFJeY0gkIKGGXraE/NM5y0ziDNGEBo8rDrvsAqbH3F",
+	"lKR8v1SwD8ZRP0c9kGJCebJ19h7l3sCAY83svbbVbcFUHVkTFpb9Nt/bsHnKu8Ox3ZyJovdjpV2cvbVA",
+	"TgYKYPlddDzYtNd3zZuBl7vl/aTjpRl91o2vM56IcLk3f5yjJG+m+/Z6BQXU8QDwR8MVwS0ovDVLbgu0",
+	"dNvSUoBSykmw97339MZmeurzCBOouGulpVYxBpVaizEGgWVOhksST70AbdePNZh3uTvGBgmysgvgJUGO",
+	"dAgYQobJ2bQg9tCpwLlaDFFs4GilZO56ovrtiE91CfdxIQ4l4Q2zA0ymthtQr2MYEGAOAyjQ749FOs2p",
+	"GgGqr3XZbY3hJ8Gy3i0sN+1KWeeWAPq9z6HLOiCrZhnS7CojQJpePgT72xrTfxs+ebJCtMglhpYsZ6YE",
+	"ePq1xzU/MxGYBrKRwuPO1D028wUsxWtBzpEpbG+eJRO2E0DNwcmEPxdzp725yL3ZiDrgm2NwERVbA771",
+	"vuHwUWHERoJczg1XY/pGvmyriWy7WVOwYCqGPD3Ox4s321vK5Vzd0IZTBmhrHJi5kOMBwyXcyudkUQ91",
+	"izLxQfY1syKv7rXdbabZK7n76WqjwfSrRY8FCCckIl7b3a7vmDUtINyek4CwTiwT0eAqmOnswUxnjmNa",
+	"wCCvPLak4ckVj3YgHO46+jgcjrsRKuSlEVN3XQU3UB4xHxvBJWbyqdk+uWD9/OshVBfgU8YpO8tcX8TX",
+	"8hADIYB8nu/u5+3AQM+k9lnK4elk9lENfOoDBMtJBesIo2R3B0YMjGrr6mr7xdlflsZWsZaKtSxlLecR",
+	"0r5cxYRDVemYlY65mes0p1S5UunAIc4eyz6OEO23VLO8w7sDa+Qsgn+4GC9E6ZoGCKBlY74C4GCBxZ0K",
+	"bBBr4GCyglmwq8CCYwWe5gzodj4mCgKU5aV6oN4n70KEFcUk4XhbYMgd8kgAvBPYVhHrg5gl2o4nFlME",
+	"ErsOlOkDwoc/UJ0ccKQv9JEcupjOOYy+OA/BIqM82aTJr6yOJLiKefEzW1aAXq4TUiOG+86r4EzzqWYD",
+	"NYHoLpsAptLIJqBRPHMoZBZn05C5f0I9wkLYMrxHuxkGLKT9hH/ijpp/4maaf5ntDCk20VaJJCDkQgwo",
+	"RU6GEDk9W1CyGKpozotp2p4I8286E65iVLFH/NBPiWq7j6nDItSMRRgrhqvyUUwLkmPp2zeLAz4WUzc9",
+	"2BX7TZdnog9gd/a7fCXoGNuxh5RRFdreQcYwh9tMmP6iE146X3hlfkGLxECroUDIVU+yoQbMmW1/oDol",
+	"beTH3DVALBtcPpmC2IeZwEjbDoqqEZ+6etAQGOkF3A+HZn2SWAomHiGhDliUYqsqZVivwvVAhSLx5EJj",
+	"YSsfmCsjSf1YjxXXgqVcgh/so5IQQ7BTAZlbxUxl7yT4pKiAW52F3SRuhRS2DXsdO/w0S3a82RYKmdU+",
+	"4HKRsYl3M6gJl4sbHvR5s7F5qYYFRig7O2uFckVPgUwURu2K2JeN271fOvC9ix23oOFahxlQv+LgQW3Z",
+	"ai4dfdsDQ5+dwfblLP3iU4HpnitKoeZw7+M3p/UOVzPW4DMyNxByLRYMo5eqYbkZdEnVsFP6p4B/N4YF",
+	"XWdqo44/j6ZPWiWSQWoB0QRHNuDPNhYDqdmqQwD9Bg5YqzypXs+Wgl6kaOHaF7+Ss1VdUG+j++1RAe/O",
+	"FK5XVGs1rxVrtdYazS+9+eW9w523rtcKJVdrzRvb9UZ9u36tdhEmPXMN1jHp0ZmsbHpntOmZMxnrzLDc",
+	"E5EHiCyw8ZEktYGVL0/SX5J0e8u+9LlPuaWZrHuiYfLVkT7Tkc4hLRccYrfQCw9xId22LOeFtvf5Zryc",
+	"qLhbinNYa9FvjiV/xfyJGUZgcc7SaRsxKSG5JdhbB+mDJv+8kkzc3BzGeK31tfdXC99ZeTmCmo77kmeQ",
+	"rOrmRmbV9UJkzsYY3WIvt1PS5O3hr3I3KgNkDiDYddRqNRK40OBoP7vymP41k7ZRljyRk8oK5u/lhfmz",
+	"RjqwHzkMZ7JwpqKHxUHWPoGLEzGWH6uK01wup6myGy4Pim9dap4LtGuJqnQc7kHV0POD31szEt/SlUsJ",
+	"xvdpyqZCubvMM6H281ccBOW1pe7nEzJfUcLPvcxdRQm88Gh35yen2/JcC4MD9r3y21gM1yEfQTVuoMHo",
+	"586LapcY7FxHn3+LHc5zLYudm31lsjubyS4vJ7fIZueWejWj3expd+X9JlLb8nC51xvcekoL+wvUBYaa",
+	"cjaZ0b2nxYlIeeKVWkQYNNMYligmAC4IRLHddqYYTjARcX+QlQggZFYk/JrnalYcJTyWp0LoEFffv/XO",
+	"HdhRnJmIFn/YifszAkTt1j2zndTU6/A7tlNr7awjGmE3l22QLFmVzcUjWMgNsu9ouc4q8dgVXFHioXNa",
+	"WRkrASa3MjritSLRPl18ufI4v2SrmBrdCCpT40tsarQInSubGlc7hktsjUvPVcVEzoGJVAbESzQgrkuo",
+	"N7UgYj/nW75jXfuhVWovxX7o0YlNpW97Fz0puuyqbq8vHl+u5bCia5U5sJKmz2YOPEeBGivXLw++sy/N",
+	"0fmyIF/vgq96jwwjeLECfVe9/7Aw61kGaS0r4eayLYm48KwzReN2HBXuD21L6fXR484wxoxsK++MS4yJ",
+	"B5lKBZZ7dr2pFBC66+wNlTIumXgUa0gEc2lxPU/O4anIgbqLAg6Boo1N44ngqQcAd0jpTsVS3mzIY5nx",
+	"WCLyPA0I09HD/JKGmHVEoG70Kck7O/PyjjmMdXi5bfPM5oWeB2OfZmwu8uDU4T7OEkGXxR5QpTXMINka",
+	"8jjBpToWYkRDB4OxZ3u0NO9rj6kgGMXHQ4O1Vq25c6PRgP9p5IWca63auFl78n5+vztzRk2vYZ5ladxB",
+	"J+bjWhfj7p/91d8//elfe7naX7n7wBxwGkUtiX+b5l/vQpYG0dRnf/Wfnv7lXxbHsk1jgSEvGkUUy37G",
+	"k+M2NfShWT3NZS3vEx7NdJsvxHWzENdLFsIIUd0Bz9pqJCQ8VPuv32pu78Cw1hChcLTPIWa0bzo4B4dw",
+	"X0SnSYB5bl6R/ldCYCUEbmBSVQ5+s5uT2bVY2RJR8Mpjuucr2VXhmwr9+vNlJrWbtuaRWWYHXXYOzlPW",
+	"PlXXppFUB+vSbYcbnapgoQ0RdMsRz7yCqFYAmZUQVuXW72qR3r2NuuZ5qq7vlxBTZ9Faqljbt16CIBmA",
+	"l1hPFbazr4Jkzqja0kIuCZKxS71ZkAzoA1aK7YhEyb5GbG1hoWJyVRGKVOmMDXnWBQTvMIp50h6lohc/",
+	"CuvswAXK0KAAMw3rd3GGrwVMj7sDxjX7YtOIO1+8BmquZGEq+gBWEYluHAnd8rEvThsZfmvhBvCjgIlE",
+	"i7JPsA4gflNnd3t53145rYDFGeuIrhoKbVVraAJUa/A18AyL2rnGPIQDnC20jghzoIgWhgK6uIBqnTRN",
+	"Nx/6emHMEDTwfGOGulzyiM8oqHaBjIbZaGzXgpp3QszDnCTfwu/NEPp4Gm/twx0wR2tJu7fuzbV6/Wre",
+	"7Kc/+/unf/nPteBc4q+x30sPMpqd7SpukxVWJF/oe0vW55Ljru0Sr+powZNfRSFVKrMXhWTJ4YpccYnT",
+	"hL678ji/hStpy3YEVRTSy6xeI99eIwpppWO4TPtedq4qLnMZXKYyNVymqWFNSr5xmBL0c75hSnd7ripS",
+	"QS/Kqw72YmzJqhuBr7tAmcJMpMNYCkKoDoyahIXITau0OhsERCHduqSAqJxkXXxCJRU7WpcQXHJcVEVp",
+	"P9/yfOUz+xwETp2XDkCQtlt6uNzEexvfu4WkYbWaOjMQyjm4ZB73dbmBVw8GSoo34iQTae3zGKdV3IR1",
+	"bNSzW1EJe5ds257dgIUm7rmdOkWZKjd1m72faQlDtjQbefFRXEYFm3jABmoiTkTqW6NjzSZpnGVCeuVC",
+	"zDeLhacZoOw6dh3W2bs2vKsQui4kVM7sTBl60yCwzJqubRsLrMPFO/HcjMSFN2vPfvTffvWv/+nTf/7X",
+	"z777w2effOfTX/zos7/4g2ff+9On3/i+jUpq4+qWBSc52HAr8QUb0YfnmS1KBwBi4ldblFWkRIBzDWqx",
+	"bmtokpAzlq/nCuJg+ZqfQS6c3YjVxMOZC1uZfSupb2rDcYFgzlJ0VJZ9Ar4xI1kmGF55vFIQ1RwlrmKp",
+	"PjfG3lnSs7k8ssi4u9LpqBjQi8eAqpt4eRbh87uG60rB52ka3rfmWWcK5r2e6GZsMhDgRCrjZROujSKQ",
+	"3WRjLWy+g8iYIyTA7cwYFtliSyjMOQnyT//yr5/91Q82vX3PLy21IoIvvRS+LtmspPCz2l7Pi0afKnFf",
+	"AQK4fn3YmdKwRVL50LRZyWKVLFbJYovjrJJETeZvOssU60CZwIwp2RVsqFJxftdfnMBHC4tdws8gBOGN",
+	"VqluHckjueXK/9VJAgtbjLtCjUauspIZvSwjkdYTNWlPeCpj2c9rKcJTPYmz7gAa6SY8HrJMqWPGGRVP",
+	"NMugMEZ5Aim5roBtof1UQH4wNBOl8YmQtsBiV42TCMRCMPxyGbGO6HNpGjZf1dldqllJ5ffMYgdUvzpv",
+	"nsrthTO92sctv6aj+Y/GKAN8HWoT1rGkryt0WLf1g82gbf1CHJpKGdQ2piKYWAHYDBKEYrJnYyNe+1C2",
+	"2Nau9NrkHYzJttjPXdODTKbmeEHF7myQqnF/kNfhlCLBhl2Zw/ow1hoXGKEbu3wo4HhgHVGpmHsXTf80",
+	"+imbiFQwcyJHmc3HzgZCsqE6EZHZBQzAyLua6dkWSzQLlz+lwonFh7aEIm1HDjKphoJFfKpxMLZF03kv",
+	"ToR2dRgDqLHK8lqMdhNL0VrxkqzknMTrtkq9O3jz8ooJ2hHZC6xStrTYoS1HfUFlGj9vPlI4Auu4Ronu",
+	"Vrk7Z/JvurvIE1rRCyixRjWHF/LIQ5/EKCnw7mCWDhAbl5zjCBR7z1A+niRExIeAXWGGmBji4yXF2ILH",
+	"wAFchV1bBznMqwjj7LAc8mQgZGD+NxW2AVsOGQkvlErMqyZj8owjh+YNIoTl8NQP7ERe6NS7VctNdqYA",
+	"M9Hcvtps4P8LajR9r6S/XR3vERyxdsSnBbG+FtRozWcE/p3DRqPVdIrEcK49UCrgCNiosoSXdzBKeNeQ",
+	"THs0L6BypNvjdajaKD8YFWU7E2UDY6W5y+aCG+JSJGy2ULtAH93U0A+P2LkruwG580uJb1mVdHmY1j3v",
+	"k0P3xQWy27IOTzun+0nC/LmxfG7VWT3TWV2wqvlx9F9YHmS+4mm88rgTf9g2cuOTdWqmlR2bymP8efIY",
+	"lx619U7aQm9VCWSCPWUbYya8Hn94aL5fRamZqww1LiG3D8bZwlO8aSpAL5axHpTAcZHR9D/88OkP/vk3",
+	"v/zmp7/4xdNvfP9/e2z4kRnlk2d//N9/9f1vPv2Hbz775NtQah43HFGuDu40G41dszdxBnW6/+3jb3vf",
+	"/tvH33n603+ib9fILiib/bnHnJ1lKMsNrUZeE1F+dKug/MoxtFF4lkAZsZQgIpJhZ6xjKbRmhoIxJUsr",
+	"Ia1BMOd4szoR6UksJgs143fnYRX7NO5e3B+nwgblxi44GBVd+yvozRkbKp2xXQoC1kwlUUCFZaByjIxM",
+	"N/a9ZsO+WGfhm3cOWXHQOksFH4ZknAXd26jLKEWjyXpe6X1TZPftZC9AF13mGPJ9Wk7tjGW/DUZdbR+q",
+	"JBI6a094nLVp+rXWdn0vqKVWfO/xGFTLRn0XbXrN7YZ5QRk+02zeqG+bE4arad6XKmsbsWwK5jv61438",
+	"nbb3wtceW5YJ2Q7sGkITwexrOk7IlgkfonsOPWbXgNOBguMPcceszkjIyExUmhPW3M4fQJG7WmsnqI1S",
+	"ZU5pLPu11m4jcFqumVqj0XhyNhXYbvlpNJ1Oa6VGnCkOaY4qxJoN1bDo7D5NsZ3FxZqjWeSq2fpQDTux",
+	"2HInrzyhATi2SE9EilFFMCgsOiWSHnlUwCvHGRZdNPQr1l78UKyZ5j3wX3V5khgyBVU24mEJnXmIozuE",
+	"UV0Aockvw0PrsmLbDNcCzQx16JZ+a0N+V621fbZ7RH2tDvPpBoBjqi7WxheLlh5MzWijngDfTATXgqVc",
+	"MkP9V79fC2UBLOu21Er0EF9ZxU2GrV185t7irgHRCvxhy5xgjp+t2vH+aHQ3+ny6uGD71jEG05GozCSX",
+	"a43DZV/oB6Nd2QzJDj5micg0xHpAlEMkkhhIjL2mX9CMmIXziIEGkin4dwFhwfDPIuZbxoBiEWjbkSwA",
+	"wgy4ZlLRMFQPAkHURNbZO7ZDixuDr1BTfWUR6sAVF1mdoX4kj+T+UMm+c9jRL1a/cDmGfQiQ0hkLtUqz",
+	"EDSTsRZRnd3h3QEmJZrRYG0UFsUncSQiIytAt+Oh9dThC2ZljiT24bDrQZaGMb3HY/DCu3XsKYgOgvzF",
+	"cZoKmXmFNIVR7XDCsWY8ikQU2OgbpmCHBMRcmM9dkwD73hE9m+aDcs6R5FJPYAUUYuXF0ileiHUBzgY2",
+	"NMpaSUAE5kcCsXi+2HlGyrIZ66dV3aRFaVMkwpCnx8JswCKd5UlQyybAIdJIn9r6PDjFTH8nInVK+GyX",
+	"qTInKW03a5tVKYKdeGFKeK6L0LF8oeDMQ4vNJatmLmytZbTDjGdjXWvV4ONNqx6dVRjG/VgtHBMmWGVk",
+	"Via/HIgvJcq6Cj8/RVq/8theoBnfWfFAzjEjLBiiKF1myGNpfsY2W7lhDpgKHzqOb7Fi7e8egS7CyM4w",
+	"abbfy0Q64WmkPYA4la5YsRLiHDvCcsF5pRudS5ZjVc7Az40zcJOrsDhVdNkBqLjhC8YNq5t2eemh61yz",
+	"DbEC4Rg814KmqD5dCnpfTmg2VW1Ur1dE7XNXudeDLSypdmof7ayrO7wg9U0rWvnSaQ5VdMELn3Z6LtqG",
+	"51MuDRPYB8sX1pUEmso9kC4qDGG9/I7+58ZGsthLXuZRezvW2QH1v4rnwfaTF5mgu7/AA2B/XO0K40gO",
+	"8KPPpRcAZ7COG8DufuXEO5NZ3xmmF+a34DJvWKJGJYlR4vlohEmQ/Vhn4IHl40wNeRZ3eZJMASyZFxV0",
+	"B5kXmxmf8ARC0xNzaDV5wx0ix4CPRkJamcvmmoW/PxZjUbedtsfyWKqJbNOUoGKM6vXAIh33WLMRNBoN",
+	"M1TNBvxE+KPNBmKoRXIi9CLkvgPr0HuepukuOdY9+YzyXCF1zkhEkBrYqg2ybAQwqUEtz5Kl/DovmRY/",
+	"c2TpAUkxy4zJWTwU7Q+xUum+jvmVA0P0BzyG00c1TL0B2u1tDzUE6JgBwCZD+IRIMU9lr9F44oZxaMvM",
+	"MiXJsiOS3kKj+pP1yOglG7V5lonhyEx3u7G3HdT4iUiNgGk7gnXZhY1xe4mxWTbqrlXDjewq2Yv7tdbj",
+	"J/BvPTaCl313FQyC+Z2ItY3EwujkWLfxktoHdJz4aAT1c7kWeZgY9ly+mQH8NVDj1JX5FWkbY10KT5TM",
+	"Bi7vyD+q1Lp/VvHRaYcEEpocTVy6Ikq2xxIKO9daNQwPgxPgUqu0EHJpC1r0h0JmbR1/KPKP5k8pPM2W",
+	"NxX3pWuiXIMg2b+dAtpDo37jxrL7GNQylfGEECe2GzvNlTElIKYb9rK52whquI/NbcjNhR1sBDXaOtPu",
+	"k/MDKbd3dDV1hcIsKk9HpX44T4cLvVlJxDlN+7jy2F3npd6OfSvWuIADQCYG/A1ufSCsy6WRZ3K3wk0j",
+	"zUAEAN50likWpiIzPClksdSZ4At9D04mqSobvbzeCv9YrVLYaKXTvtidsfRMVYJQJQhVgtCLLghVTq7L",
+	"c3KtJ2xs6ObCo3C+fq59F+nn7C9gXNCsl6ohlhTmOkNQrTrbl8h48gQF/BytrESv1/aeWcCry3CfeYzt",
+	"wvxnOlETkS42f+wBr/EoxJOgNpbAOGbSaEuYCbCGta0dl+qGq1h8xeIrFv/v2dZR+WZfeN/sxdlHrjii",
+	"/vhMEk65s2mI4gkingEl0jbrO9WZEzO6WXzCs6Jg0nJCjXQUFEUPkCqkAnRUI31IsMVY8FCeJGqiPYx4",
+	"kE8mAAk65MfC74NJ0edZfGIrTW1vl7iSoJXXaZWeqy+pq9JUdHFt/TwEGGGttbXdMK0PeXpsWCKupvUD",
+	"kaSI+QxqxMaj0jbII+VaieWJiruCNRu72+u4bWi9cPEuS5Tx/Grbhi10zB3CyxDMznBVAOhrVqyII5/n",
+	"nyoFLFjBM/Get0XUF+mdVQqCJvAqE1U10Ir9bMx+DoFOYPg9UJ4C7QSsjwtkTHiEN4kkcjEIWggKINKA",
+	"oVzIVQTdGD+Jy2IIIB4Hx/ACI1+uQzlWDePxiEdcZfU+FzxIa6nxLtkXnIxz1sCgTcW8kmtLQLuLsADA",
+	"OUHvXITtgib3uKaFNupdO44SQWq8rrV2rxsVlX4a8keg8Otaq3n1+hMH3QoN9TI0DmiI4kUAWGdjEGJE",
+	"v0EkTt++aFp3MKjtSRwZfRPUUrMlnUToEWK3At9XMs4UwF63Hi/VigHYp5vGEIiVmzOumpnDb2Io0r4R",
+	"KfMfm9fdrySI5L/tQJwOBF6BlJ/GKo2zKSxIEURo5yoKf+XBWQ4OD2k0Qv20cem8UZoDPdTe3raHSmft",
+	"PNEW97Dwow9NVfZ7IaQbf/em4Rq+7j0uNrnn/VJsrInSVzRORNSGRPTCyjkTip6bRvPq7I/FPud/n+n5",
+	"6pOz2iLwap0KRGevYBWXeSbPQZLk4Nsukz+GumFdsQn+uAN+LO7ZQaGTtQqixdoNyGjNcJ4trBFl+PeM",
+	"vutg0wDSIP/4WIwyCPyUCLKeW+6NoIXOAUO7XFEHphJEEZdiwkCdnJekHoyLXGBT/VdnPD3hc/rvKpTt",
+	"aqOxnh0eh3u5+mvFzip2VrGzNdnZi2rXqKwOZzN665xjrMZXlxgX8LMrj21RjSerKCy36OWLyROvSMly",
+	"UnImSmK3rhKMLw3O0wnGBAPm6tecl6C8ltHCHoBTAdZLL/vG8imC3xbCTZYJFzuNGZGUR1GMJY4epGao",
+	"WSycmDLkj/yHtupW4Zmrr6WwYtelZXJX1OyFo2aVXPRyy0WzhPYc5KSMZ7HO4u7i9O1b6M93Re3QDOCK",
+	"iyHsbKbUMWSPmuFpkUIEYUrppPhnT6VMgOUBXTaBhasPyNgduPQLRLRPmRpnXTUU9SM5ixovHvFu5oMt",
+	"B2w8sgBTEBAJg62zfTZSscygsiiYV5SzZ1iESZxWi3GYCzKvWDPEms5EdCQJRnEYRxLgH80CYMYIFFoD",
+	"UEsMevA+Y0rCakR8SlXZzI/drhAR/gj4/uJRVseCq++gyg/TA5OMWbBtqBIVMND64cmNHXoE5aNgUU9E",
+	"WmcP0Xkw5FDwk2vYnZv4loedPxUcgDG9/mA3TfM89eC73j28VWe34Wv/cSGxNzcI1J01IKyzsJeqYQgN",
+	"h5lCMM1JHAlJtTjHScJ0JkY4jn3JEJMSIktdOQDMAobN0y30icB5S9Fshbk7PTGB5B04YBAWEkLsnxnE",
+	"UKWijT+FWDfPnNmhOTBmQInoZeaAwRgeiLQrZBYntP6hHCdJyOIekwpPxYRrNhRcj1Nb3TSPerVj5sxw",
+	"tYG5DGwQ9weIP1rqroTYkzlIdJ7ldRIO3M1kHdGPZW6Vo7C2PIMpK0CSl6F2PhQ8yhs8DSnBXDboE4Df",
+	"aNNh3aEKDIkFfgRFoxDSOY+jYA7E0iI7hidBWEbEM7FlDtMqpU3NQIXZCm+IN5lUE7NzWPXQbvOCgWVF",
+	"bOfNh5FAJVQ8p3BoFyJKiFGhS1vHvIURjUFNyPHQ0GwKawzs84hPDXEvjsYQe/PB1glPTQ9A7Q8yMXrH",
+	"fm3++BK2YP5527RSMof9OTKNi6rFzQJN76F9ORuYo7HqKnemhSnbGea433nhEhdcUAD4gSoWhhWsuAKv",
+	"T2+5tl+f3nKtvz514eWvTwlU+BA7eH1633axCDvcVQH1Ucvr7BZPktJCKLuNHVhOboPyJRjKLx7knPB+",
+	"zYblQCfhsZiGUAZbChFpFnam4aLhHIvpRZX+nb86QDstDVcsFdk4lXMIzfAW1Ve2PvCyoQP9L79h2w1Q",
+	"qeKhOX52HvSXG2ssM9EXae3JhZQlBUJoSWdza6dx2LzqgVrlLAsjremfX3sMO2KD7pEpwmMvlG2utS6X",
+	"XZFAwZXtoAYJIubfze0dMyCE9YYHzUYzqEVj5Bft0V6j1mrUr+9u+w9v7NVaO/XG7k7h4Y1a63r96o3A",
+	"VXa5btaMKp+6ai9NUrDHUJ4mV5wgknsvqDmRCQu7UEy5EZOgcE0jqI2lP95tchPQSJvNa/aBGWWz3ry2",
+	"6x7cqLV267t7V6EOjcp4gmb9amm8pTFrA3zJeX6Wxu/PBE+6E3dGT4ATTw7g1J+u+Zq3ViATVSjTJZYj",
+	"4RGboFg6GoG8H0uUJlCaQUUGQOv5dM2CtuXqayr4cGnpbtIt+gpy2tjYSPkYbgVsm3UTpYVmcQassauk",
+	"jrWv7rJXwkw8yq7AX1tUXuzVFupsoa2RFrZmpfmS2mTuZaOeffng/r3AqA5YXwg969Z7vz2HyQ9ISNb3",
+	"D113poJ6JV+/rXjGcJBmPpoZxmMktPDxEVXsOqq1jmp6MM4iNZFHtSdhMPsjrrv5KU8ABAe06QJrDmQD",
+	"cSQZS22xAxcuYMcIaE4z7Zr5Q6uoNoc0xxDVQCM6GdpHS9Dcc2ugB2pSgIaTEkPi2USlx1jmwSvlxBOt",
+	"cDE4LQVVxTGnSKQs48cC1WPM15dsx3WF4lpuPKDvXXTpsRAjhIGgFTEM/UhCOXeQiKNEmO9gKXx9drtB",
+	"bZH9JJcUBzzp4Qq6ahGZP5lETXTAJoO4O8CCeez3xzzNoJTSkQzf2f9q+9b9e/fu3Dq8e//eQQgL3zTK",
+	"MwrukDFBqQ43WEiW7nqmVHs47g7COtvXx8tPqzmYZVrlAUzIq5y3VKs8oCXGzcf5LD69N1kDH8XWypK5",
+	"FBLYnYU1e9C+OyO9opR3/epuQeprbCT1zZGDgthXg19azC7fkTRXsMUeH9V4BtegLPPgqBYceUrAEaUU",
+	"HGHtvKNa6/GRXzDvyLD6J09gT/J5zkrbpXwTqVrl/Tq3Yna8z2OJd9r8C6ygeKa3NJEzs+DnWOTOnImt",
+	"D1Rnsc32y6ozY0gkg6D5b0hRQ3UbBxTOGPY0mMvKo+MPuT42rb/I8fHLVbA4E0NSniivyorgK0IP23cK",
+	"qUYRSMs7e7m83whqvTjJMJ1hHvj4SeAKMy/qrWl6+0B1IA9pL88vonzc43g0Ig3GpeS6Ws/mmTK/wzDx",
+	"C9B/aq2da2ZdISW5i+tsc53PIL7TuVgHORROcEWHzpQ3YNZwYWrAqtX+FqZy6mOWTeKu8PM3SYCwtbqw",
+	"uhcJoiRrF43t5CCCBsx1YFokogvpnBOUhaRCcyIlQGBvyMhtd0cyFSPBs0JDpPRxW2MsxObwfhrp7wPV",
+	"qbO7vbLOrU2OqlJiIS8Z+NOIS3EsjmRomoUO2yTshi4ylpozVFakqUrr/sBm52nl1g9UByVZoy1hulX3",
+	"uJ8aLTFgWg0FG4xl5OplgtvLi8i1qg2KSZylQmc8JX3GQ/+wG8Gz+QUREZRJPpKZHQ/XNqPdDh49HjpA",
+	"hc4KtgoARfbJSwIyrKFGIpeZuatthgQXfHYglsaaERVrQd5WiHYZQ0vCIwn+IyLN8AgOBn4mFRvLSJGH",
+	"ZXZvrbvLSMHgRoKp+0AlqEeMJVivw67RVqPQSuZm/i45mO0751kDrhtLxzLfgsU10ogiPu/04Vkg2hKm",
+	"t4xNAQNG/8Q7b7UajUYTyfoHqnNas9T3zrX1e/ByaQsJzeZUGrV1nbRk2oeLgpNdsMxlITMc+XWPJ1p4",
+	"y1POeEvWeI023cfnL+M0VhZxyne2IPWgYFIi4yzYd0/s8ZFI0jH4Kk+RehYs9Lon6UHC5erFjoH05KkT",
+	"hrbEGMXhkdgKGbWK94F4H+B/TKWMrqtX2Rnci3Td1pbx8p9ybCQXCre792SJknnlMV7PpQHUObO7gAyZ",
+	"86Zg242NtbSF9GpGJ2uuTZzOQ/s6jSoZnlC5Qy4ZetBQfBsx1+MpRkxspqWtJUd+WXXuRmUZ3PM3+4o5",
+	"mOujAdkeFumPh/NKh1kMozlaUENIanQuA7NMca60OJXD6BfmyxyzGfwQPAGguCWQg0ZTkypr0xUsAR08",
+	"yNSoIl4V8aqQsM9K7cxNQnK3AXErJ1IrRCcvgYRxMZZdF8Hsh1jetHAwFL7VF9nM20b2WgIWY85tIajy",
+	"/KOF4J63gYYCLJXnArJPm9v5Y4CLtD/sBLVRqsxCm5/o4V4O2Gi/b2zvnlfkxppakQsOAINRZQreXG0A",
+	"SxauaWdKy3n26Ap3B8d6K5Y9tVABsDdhrO+a1879Jsz5kp/+yx8+/bs/+Ozbf1SzrKqNHzmjQNuWSrpz",
+	"7/bde2/W5kMPsYFPf/b3s20059p4eP/WnYOD8maeffLtp9/4m9k2tmfbOHj3lmmjdBz/36/+5w9mG9iZ",
+	"beCN/btv37kN0tYZ7yru0ml3tafGKZ6kMzhpXlaoJlicSHXHQyEzFGPNOm3g49VCRstcvWI4SjgWMim9",
+	"euCTpZdKnLKlMe/0+mywsRfku3e2GN/SwIyukGJRf1d3z7+/9Uo32jX0izeWRVbbpbYqTR4IDqk3Yy1s",
+	"SCJ43X0JgsWym4wjcM6ecwz45w2bzq72Ou5it/SVoHBGAmYXcqHjOF/qzfzGrguXTMcjo7DbUpIhXk6o",
+	"/AhAwGJROUd7UJ6vF603TpIZTwzdaViOLualJFz2x8iXPxyYAY/TkdLmz8/+7188/ef/+uzPfvL0W9/5",
+	"9cdf/+wv/uDX/+Obv/rx1z/726/DVRcQaZ2oPuj5CLpe++zvfv7pv/zJ0z/80dNv/azmaeRRynuwWZaM",
+	"u4nUnv2HH/ptP/vzHz820sST3/zym59994fPPvnpY0NqnvgfE+3BEfqj8rkEjW0LRJOglqVc6oTYG+Tz",
+	"1Fq1L4kkUQw7CNjUMEjzutliHAR5WmIr5bnFPNeJ5N/88PvP/upf13LvUFOXXHjSP0vvrw5S3ITKCHh7",
+	"bD7d3AlMeFcMVILQR1+r0f7BUr1/hgMqZGQLr6eCJ5Qnd8q5paEGF7vfF3Jw160Jf0Z7mDuHqxUccDJi",
+	"5USsnIiuvGKWc8412fpCJeTKY/ICLiqu+I7FWkb8fZEKlkK+JfF+DEOysgHE0mcDEacsE48yzFegS4TR",
+	"q1R8Eb+NsxY7UbE/N1t4MWCZgqz3TiLMPxOljtl4hKkoE4jHldmi6oyeiPES1md8Wcstbn68F9dUPOUk",
+	"VFy+4vIvCpevqM3lOfDPQmrWVVrPr3TgTRb6F4HgWBwZClkqgHBghBG1mQrg2hBWGzrCEzIhAQsWEjdj",
+	"jf8u8HKuc6UeAn+BZYf2e+ibvozCmz4LtxYCiBSG12Ei4ByKM30kMZrYQU3YVupsP+8SGhnyKbTSUy7g",
+	"eJQKyMFRUiyJErBjqU9SJfttavSmDeHuwbqHRxLgJfw8vSGfQuhzLo6wVJzEYgKyjYZEQSPa6ICNZSI0",
+	"ZLNBriCEp4Mm3zplTLFsY5thne0fSSMBedRglVnhJyHGSlPYezhLnsOAhZaxmH8Xz45KWWgIfwjllMzY",
+	"AfqZCjqyErnPXIaRoVuzUl5JvDQWfixw300tNXw0StWJKC//SLwJ6CyeomIJyJzRQjgtqv8TlUanmSsc",
+	"e3L8DBnNb375zU9//t2nn/zRr//z3zz9oz989r0/fvZfP1nEoU7hTX41yrWZzKVWl6xEnUrU+fdg0KiK",
+	"WL3YsIkBiS2e1HKBdpErI2TT64dRLo2hfM/mhVFZBxCGKF3XcXh2jzLLYpdRgEl0hEpmHg9E91gACCE4",
+	"Jh3Wom1rOiqr4oBzOitrhkrJM6S8gO/VqhXgU0lu1jmDqTW3d3b3rubO0qe//NtPf/bHtQ1YIU7pso38",
+	"A57yLp6I7e0gb6z2bx9/22cw//bxd+Z5B07e8Q6a+9rs0QMXOn/i7tZ1OY23Pb1cpL2i1BsjBkF5V08f",
+	"BD1Gw13C2jL63Cl1JpDSniOZPoB4Hu3RVVSATVehRfkJwCBtCHmBfH/B6M5WAkVdGcj8TazBz9kZdD72",
+	"UI3B049pP9h43Jc8c1C6DtoVOcwMX7DBLWEenRIGrDNlhKrnQSl9oSxGVujsufvwF2UnnhMLCqiiOka3",
+	"mhd3rjca8D+N9emoWbFLZk69WPKkfT4syWpHjQCgayDTAP9llIzmdqPZbjS/9OaXt7+y+17jd6//ztXf",
+	"e2vnnb171x7ceNg8rJ29Tvtp/Aex9iBWtlIvKqa1WaaDkOiF1Jkjl0U/5wWqGdZBujAjAqq7WYzoAbeG",
+	"2keZZzp2rGTAIw8ST4pHYCtF5SGLhyKJJVX9tRO1RtAZHOoYHa2FZViAIER9f8VO5CVAEto4p2tWgi83",
+	"OZ3NwLSxjchTES4AMKh4DNaJBHVXoHKFXX7ouwvQAKpgT+Y5hJKuL4zPUcqxhs+XhMq/C2987mt7m2ms",
+	"c2NwYaq46TOdfljEhQcdl3jFeOmyUGezp2crRSVk0VPFRyOUv/VQt80fjUYTzr7W6NWq8a1Eyf6WexLU",
+	"UpUgjCakpZhJkbaDOk6TFgayV/y+VmrUJr14zeqpzsSwzdcJ1DUrdckqEk+MguT8WgS3s2CBC7qmRZ9f",
+	"0RGm29bB7XopbkmmRm1b7goMeat4ckr28fwsgLgdq7l2zECqONVKjcrjVMe6gGezAhktZ/tXHttDvhSo",
+	"xlHZikC84ASikusvL8Rt/Uu4rgj9rj1g5xbgVmf7konhKJuyEO9ZyMayExPwu5B4mNCWQdXuEfpd9HoC",
+	"q8cB9j6YMGLtENdlZMvmZxPlkOGVdPiXADDfUymDwiE26onHWZ29B1Z/ujghwolS30BTAKkzmVpcfYCt",
+	"0FmcJGSp4ZlVsHy0yjhbYvO3UVg644koQbjB6KozS5cLIqZyYgSi1xNfvFwgHmII2oyQuKb4d6kBTRVt",
+	"/3cj/FVG9xc9psdG8qjUhvdciAx55VhMl5uS3jIvXKCN5y0xPc3EYy7X/oO7DMZaCU2Xbwy1i4/GUHN4",
+	"ivahwKW8Y3mFbioy3K1LFLZKAxaoTmCsLdo5hCXYSjvCDHJRTv5bYnqWQDDLilIVjREdb2Vm85aYXnbc",
+	"1urBy1ihD7awbRsNymd7Bn57T0xgFVbjuGZMFcOtGO5GDBfOEOPSUrmL4LCnphQfIi1iOlMjDVUSYtm/",
+	"CNVtQXawJXZVYvDnIzF4w9O6OYcN1vZVdozuKhYHcICP0tPzVSJYiL6TEMpkYIkQaMQZS6ZsPEoUj0QU",
+	"UJ07XSjaHqd5weLX6dszFojK67LFUL6tPNyDOjutOhzII3ZSedFih+J1DhBfMBIf3+vzF2cCCwRWh2tB",
+	"jUL6l1aPsu+kagJYn6bZslDIrpK92DB/Dyg4f5ZD/uYBKI+f/vf/8vTbf/rkN7/8JsaifPrLP3/2H//2",
+	"6Sc/+/QX33j2Zz94+sk/Pvve39gyILAWnUSZwWDN3bwCb7HkrvlrjCskaq3dAthxTPSodcPHNoWf/Ala",
+	"oao1Wx63EdRsA9f3sA4ufH/j+t6T1Uw0kYjGI2tIgWLtUWHNxKOR6GZtDOeNzSl1z+NUaO/NmeDTIU+P",
+	"RYZIyza+9FvffPqnX//0Zx8//daPnv7lX9dsnGlXJeMhQE/+8Z88+97Pn37rp+YnZxXC5megnfPI/xvX",
+	"GrbKOpwA+4KkpIH3l+S9pVlhsjlItOARFAy31YopyKk7FG09UCOkxQ422s9ns4+MjoJZl+cfagQXf51w",
+	"CUuhq4CJM2nItIwLQybsMq9UBXEx2Bw0Q4nJUPE0j2AHdOFUTVA/T2KdtfCfYS9ORBhAoV5DOrBsqot5",
+	"lxnvEgY0CzPeD+vszfhEMPGId7NkCt3gy1q4Ml6meShplak0R7PXbIBlZ/0kLBRfW1jQw8+Bh0YCALE2",
+	"l9z9MoyB1MEoOfPyfJyBgR9J+saWrspFCMhgB0cI5NSbFUHubwc0V3eMveJj9IXwXiz74au2RhYuOiZr",
+	"qKHA9LNMod8l1kcyBKIQFnLTIBe/I3oqFSwk9gKXM3QJ8iEfZ6pNv0HnRrXP63xBiOKtg6+Yhfjq2wdf",
+	"hS3kXomud+LXYYjNoLF7Pdi7dhVmW4dvhnzKOoK9e/jG1vUA/tO8ahp68/Xm9cZOA601UIeY64BpMYy7",
+	"KoFYt5RlvKMLdfDUJEcEELRfus7umzNj9JSOUseBV7VWDwQgjOdwBwO4/uYvs1Z1OokAigjloRlPUz41",
+	"E1SdD0Q3gzoIhKEN7XCmR+ZTaPpI6oHRSKUwu9es71y/88VmI3yVbgbtOyMe2oIHUdyHrJBUsETpzB3l",
+	"TDyiymgOHSCWXs1eM2+8HXTmYsk6Ke8KkNhsIWUIF+TJ2CWTpGpCJ9gFIHemHhYB5JZADbkj6eeywQBx",
+	"rVUvX+p9mJC7ANRXb+6KxNrOenG1NjiGS81aw3GSxSOeZld6Kh1uWeFsDRb0hkqHl2W4KkiKjlHbe1w7",
+	"B4aK63ZqwgUMxNavjjXrCCyBCISnCgWqbE1T8FEb3ZVYtLnjdDj1mtJCaZ2rjoqm7c40E6AgXL2xt3tt",
+	"bzvIy19dbRTKX1E/Vx7bK/RkoaZ+6JeBTkk8qLNQ6Cwe8kwALTdLMc5EBKXigQxSLp7TqSVp6xT2kELK",
+	"HtJYqSbzavWbIsvJ1UXSjUrDrDTMl1DDPDvvW4npVebfyw5jI1nDEFciy6iuTFDxYZM4SRhF0myog65l",
+	"Jb7fQzpdZv71+MsVJFXrp6Tn7S/Sjh+iPxfKpp0I0DoQf4yqxUhw+0aKCpTmxdoM5QKedmv/3q07b799",
+	"57aRt61qbbUPzN43Yra2+t18keabxSrO8JX2VOgh430eyxJ3MyxLxeoqVlexuorVVYX5NuSNdzyDHRnf",
+	"eJIY4hvn6NjrKlpPTuFoSO4ugqW9YdQoqSZMecZMn6kFjGcsnCUeIUGIDrjGFHdrOPYtcmS0DJhUKXMk",
+	"2xYaDfIo7BC+nQUMhareZI6C44GD8z6QaAxtZwpGVhKufcszi1Zcr+J6FderuF7F9TYGafFo/IQ7D9w5",
+	"czvAidb1rj5ZUqf21sFXyIEl0QNloWI600wwlRpNylw4ayv3XDtslKp+yoeaqZGQXmhQ3B9AuWzCFmyh",
+	"cyavsmp9LoCFbW4+/Rg4UBhKUVKRQA0QEotwGOQUtBAlrkH0kMxzrjuPRipFy+QdWJDT2ZcZwRVatvx2",
+	"9lQ6BAraiSWHgJ/Zmn+ldzJ1uq7RW4nQB8yxAnDjWQZS2WYuLzRPTSSY97O5TTIy1wbS54UbZEZ8rMWF",
+	"2WMiNW+IgQKSKhWLDTEDkUSBDW/lFNy6slHmLgi/RhBCEMBYU82cVGRpLKKA7naWTs1vpjOWKRW4npjh",
+	"t6l1tZdAxZolq6TWSmqtpNZKaq2k1g15JVBRK7aes5TqAZSXJjUSgrOl4UvDtQ/L5EwnMcaaUuHVOGNx",
+	"5kdBObMIsKaBmoDdvyy6O1WTQmi3kwpjme1s16BgdDwcDyH5iohJLDPRF2ntyYXEYeMjyw/MxW0GK4Cn",
+	"IjbqqexiBkT2i9ev+jiys4TNrA5UmfcxvT1idg7UZBNE70qivhTddkD1jbxQV46aHro7FZuocRJRNOYL",
+	"J16TO/AiBGxXL2EmnpVrxtkHqgMRvyjwHHJ9/GXVwYJVuHIQL2yEbww8xSRKrmccmOb9OgtBvoMQH7Md",
+	"QyPBkyyfCvbG/t2379yG+B22z3qxjPVARGSOSMdSk9NzzgxdiI8LwGhhlAUnk0IAJZgyrCC53Co9L6k/",
+	"xLlcmKwO61JrNbeD2geqA0L73rkIN4jdvIwefcluhI0fg72AsGNY7kr2edEtdiApgOKT7yFQN7wluIvn",
+	"EBToov92906J/jNjHw8vhFhBqLWn6gtS87H47VjYRIGyO2zGVKnblbpdqduVul2xnE3T1CBsEKy9Vjbr",
+	"K6bkOWveSDQWeIZc4iG4e1wu03bQaDQod+lAWV+Ry8ri+M2QT8HSy3piIlIGmcKGmUgWAq/DvDapJBmW",
+	"LdbciTCNeXmWYcup7pCAlEFshbDBk4VXIVpinCRLEr4fmhmvkvIN/oDZfO86C+lGhiyW3WQcFeuuAqN0",
+	"9LZ+junhD9Xk850hjj82fQ5ac3zPUe3ygjWekaHwhivPW/Ah4lZ0uWQdwaKYA5OFuY2TrGCmaF7zOUPD",
+	"I+iW0XrFYiDd94JygB+qyTppwHBtK7PG5SYNA0HIJX7nhkYHORkbDZl6rkaNLk+SDu8e6yuPnYwDeUIL",
+	"YtZUykapOomN8INZpKFtIrQzxIa+oCk1th+ySPRiKdC+kClgEA4YNWADV+QaG4Z/UKZnHAmZxdk0OJJo",
+	"EYqN8oRIX3HGUHzUkO+5xfZZKroiHmGmMaxlxDrTQuNf0DP2XrqLARMnQlo8U9sOT9PYDIXCDc1P1Hmm",
+	"3FyPJHPBBDCGEdpbbCOImwqkZxDLft0M9V1pFgFg/5DXucRuTGIVvYypMbQH6LEuOVROWeFLzLr9QHQz",
+	"EUHLhxZw1mVw29Fj3XHzdQDJpTsNFvGpLox55ktQ2uaWNkrVaCQis1hSOdvdkEBPID8BnLvXttlAjVON",
+	"LQDIyl4DiqzpmfDCUapUL/cJD2M5zkTAeuMUqnzrcXdA31HyGc8Yj6JUaM36ImO72zdcpm4qMPUuGwiz",
+	"M9hWnd1y3Rb6BLsKCBO20nfAxCPzLyeq2AN+ALB3gCEDKd4gnjSvQtyLttEuSiZT0y1m7OIFGKNkoUFe",
+	"KUvdPeTH4hb1snZRjwO4bvfUKXXlXrvyWoH/1h4f1Ya6H0dHtRY7MvrbXrO53TyqBeyIGBv+cvvO23e/",
+	"8vD2Ue1JuRtjWXDLuvnBNMgzh9DYS2pTER1pIYKxab7u2qxw7Uzal4MViu4YlWtQj70qmV0RnziRd2qJ",
+	"Cl1r7vbJ44lW0y7liaNxJ4m7Rb3Fol6crqgkSh3nigrP2J5RVez3rQLuFNNDIxnqDHE0ijAbhEd1oM5f",
+	"namzWxbFw5AqHkUigk8IPZyNIUomLGLU2TmUWM0PRCK6mW10bWpzyPtvxEkGAMinvnxPZcX3y9Qbz7y2",
+	"MniketHUmtXGTau+juzuTnMlv18+LK4D0AFGojHKra/xaptLiHCMFAgH5WQBCT/2A3PdDq4k1ZcQsivk",
+	"iFpAzm6BvbhkvOGbdw7ZbGMhCJk6D2swwwwc4iSkfgCFYzwB8uRF4saaHUs1kTeZSLSYgxhaiUoGBNKi",
+	"ED8oyDFvgkajAbYiyqYsSykZy5eBcr1/cc7Kq83tnd2gBgAOTug6g7mBVhtW/jQzca5XVUTrOcDcmi3a",
+	"gGqdB6WSKnMVp/VSFFxwElrEMVb4joYLkpALFnZuLzA2xCkDhxJilZPJDmzeLggBR4lkGEdBlUqAjs33",
+	"F2fMeWEWYefeK0xvju6UkYZO/CF6qmZ1oJXtfPGHh+Z7kHPEo1ECV56KaSzqMY700g7JvFqMQbu6W5uP",
+	"OwtqQ/7oLr6OTsJhLO3f7nXA9cIhlg0J11KlBeo45I/eFrKfDWqtq7vQrP2zOa/cXQilRMH5zBVDsJBD",
+	"tDpVxOMYFU9hhc14Vqjk+Yuteqwz1rEUWlvEOY/KFZd/uTssKBe5sDoSubACkJlAXtddLj3PlxFmCr1d",
+	"lIpYJHtaEJbfKeTuJuNoivW/Io03znSu14KDqyBNFloG7POQpSIbpxJ7HvEpAmG5VKxuPIrNzpb72s5G",
+	"YTegqIsp6MJY3VI6uVA0HHApRbK2RlviWZzZRYUOxpFINfh3y3o3Gzo7ldOKH929vXg2a3og/d18Mb2Q",
+	"689jHZ29IvDnqIcXFnMhBO/qRP1UIF7Eg0RgH79ZpiTG1dLdDqyDAOJseyrFX/Fiom/MksFenCQumNdB",
+	"hpJibFnVkTTEBVxZr712W9igrljJ+muv+T6a4qBI7+ZDqsLnkmrhUQjycvtYTEMzfm4HX6DWmNFgOM2R",
+	"tF4wLU5EyhPr2NLkCnORfOj781vvMaqIR/WDUPXnOSs2TWcB64hEyT5QMvrgSPpTohU4jIfCTBx5LfC7",
+	"dCwRAiPwPXd+bCzh0pqXbA1DXLY2uoE0fjqdCafFr4ZcTo8kvUhFAXiSsJFQo0Qg6+0IIQ3T7A5EFLCx",
+	"zOJkjtWyGAJOwB9nZvIGj5NxKjRuI54PiG3vcon5k7ZFm9eIlhc6XlgfscWksi4vxFUeyyydmlXM4WyJ",
+	"YzP0hB1Ju9mRQvcjuCtJrmA67kuejQFFJRuocd+2gQ2TNy0/L6BUEObIXesmlZFI8xBXmPlwBO5aL8U6",
+	"R3I2tySkWxHeRHhbKWfPNK7CxKI8m900UxPkcQZQX4JAxrqZMXn7/KsVRrHsZzw5Ds1UwonoDngWAmyK",
+	"kbHEIyRT7TgKF6PpniKXnFowQwxHKhOyO31LTE/xz51WtzJTSbEUJYkrRj1rBrk41GoEVvoAsmeXwRBF",
+	"d11rrVqjbT5sYyF12JC8TtQhRGKCT3CrcX2r0WTNRmu7Ycs/qvQeRVxCRhBFvdhnP//us49/8OyTbz/9",
+	"j9/a+vTnP3r2P3/w9I8+NtyApBIsZWL6HW/X3l+jXqa/GZdcPguuM4bU5hFKJOK18iWmFcZg3Lz2pY3I",
+	"/drjGl7mWqv27Ls/+fQXP/n05z9/+r0f/urHP/j1x3/x66//l2f/9P1n3/vjp9/7x6d/9XHNLZgR6Lbh",
+	"9Pi3pE3lumYCVykiqfHkjJlThZP/Do/EaXquGmeQBj7DJStk5AoZ2ZAbOE9Ty0tLBIMNNfRFVsgr0Khe",
+	"HMq0L7FfqjGn5/Ws0BIsBHNHzOMuTxKRsu5AKS008FK0UeoydZtkBnMxjuRIxTJLhC5G3MwOwsIU+K3d",
+	"JDB4qSKB6p8UItJggqAY85C9ooUA4WryKpaUNg0fSU/cKrhhQGoA1ExS96G6lBmXSjPNYsRa8EW6GU+O",
+	"9ypKUQFFGIGlAgUAkEFJ7sMyEli5DJAzUzGMPcjoQlc0MQrsCiGqkvINwhatjYCTk04hZqlDtSnDWMZZ",
+	"bHhUCGFHoVmzdqSk8L8DG4U7iiDAGaHCvKvr7B4uLnwZS52RjLDFQkM8srYRWsIWjV/bhq42Ara7F7Cd",
+	"RsCaezDdBrPSJIVgAWU0wgk0pMM6e+gWgdSDEZ+NATuSjB0qhQlh+KELdvJ8LsTzoWMaEoZGbd/E/EmL",
+	"iRPLWPZtQyRk0qGDrarnS27z/cKAHvCOVOmQJ6WbQLmHMtK2L5oarbFpwdsU2uP5lQTJD6XqSGBBcX4s",
+	"JAuH/FE7omiq0K4tVfIAOR6GwkIjMapx1sZ23ZtmIX2RPQKB1c6xfN+h8WLH3hTc+rSWTNu8ufBQGQXh",
+	"vg0JRZpl9IRDiC2EYoCUuEOnFl+BWhoSVxT+QdoKXiFaEYhn04hMG0uGpycSactGSxI5IUgpl9uJ1kZu",
+	"rjauKojv+bTQ14JNgLQNL+NJKlAkBMiVyn2LgjopaC4a21Zfgyh9f81Ku1DjbKVesLkJ91VcpLVIt4y2",
+	"ZS8RbNB9r0y9OSkd0Y+lzo+KN20Jbc/tOLK1JUN1a+2G4EIzDUHmGdBjcy1DuxvmOy9+cmaZzP4H6N9y",
+	"HYMJt9BtnJe44xl8rosEGA+MN2E4V3bCzEzYJ30+y8R6OQMhF8U13iHm/hxVJ5/aFFSoRXoSCiSt4ofg",
+	"EnNUoNa62ghq/m2uta5fv75d0KbMz6QW/er//4NnP//2Z9//h1/9w9+tqjD5GWSeMnYIylir0fhi43oL",
+	"IBVc0gHqgkXyV2vtNOaULxCc8i1da1W8z6gNa6WnFL58rNuHzV1MBnRjxa+lqrVuQEJpvlorrcnMVM+q",
+	"U8Lp/Hwqk2X64LUXRx8skYYh3cmWdIa691FVOqdSEG1ssJkg41YtK6qIKOikFm3fsEgQ1s9ba7T3ZZHW",
+	"eItyORa4VxGw0Y6SsJtFRBgWQoc3WWfKItHj4wTghFwqoOfedXZtKkNXZ+hEY03zZNfpm1iwlpKyMf/+",
+	"pp+GPwOhxzGBRYLQRWh5rukGiQQFu7pUk5bpMtey4t68tRs1WR1QUKDylavJQPkFG3Lb+azP2ubIbB6q",
+	"c0dGs9bazSUGL9t+zuJqTpJhPu/7RtftnNTubGjSvCOjS2ZELhJm75IjYWzseomj9EVlBBVd3xgNBQ0z",
+	"eD1y/e5iAnYWEvbHxfpnc4XI/Ju4gbZyeYEI68hdVfztZVduKnBGG/1kXSMzMQJnC1/wTroWWsd4nhYF",
+	"3t6xzJ3ezW256jgWiMUF9hvg9ZOBSEUIzm96311cw63BDTsFQwKFAzBlU3/BZEX2XD1xtgVK7cwm1r5t",
+	"WD0FIi8Kuz2gaZ0CvwBlQRaMdEF8VD7JQkwTyWVO1aJgr45SieDynMNRz8Bvbyu5VP06iPvSaFhjc1yw",
+	"ajMM90BkW7dgw+cPyG2Klc4PRWFp5rIuq6imjRli3Je0N3mOI5705RdfY8U3F75Ujs+Pt478VGTfR8dK",
+	"NxWQTc8THbBMKRtSH+ZgS0sgUd4UWX4hz10U5aORQ80oR9zyEaFytKnrBbQpN2JYuL7I7p+IFLBiYbUO",
+	"uT6uBbUk1vBPILSpgmRoWFQ0J1nYVrg3bdVrwwDOJiHTyp3Gu3HTNufaL9tN4VPQID2/a6zPfG0WI1tM",
+	"RAdiOImFAOa84Wd1diAynzSSoR+7t5n/Zi/M9cISDeiJcgeSJfExZczltxB8pEMtkhOh62z/wV2X1wKx",
+	"WoZOxLLO3kuV7LMR13qi0khjhBZyVUiT8cK28aK7mL1IkQP1MB96IegM4DFwGawTIFUTcAQT5KoLOCbW",
+	"Dgr6K+GXsmx0XybTMGDhAR+KgzgTv3WQpXE3C1+tM3Pv2OHbBwFAIaSsIwYxlDEZpeoRVIIPDx++e3B4",
+	"53b7wcP7X71754CcI5pPNQu/uvWGSic8jUS09SBVmWqxQZaNdGhdzOaORixst7+kdIZb36btAI+d6TY8",
+	"EN1xKsKbuCrk2fG+Ln7mYC4wZI0iAqekq4L6ImzFAX+rHcIIre9wrDOG4h7ltLuaI24V7ZGxi22Gq/mU",
+	"xRJGvfWGyLqDLbOmGLx2P437sQyLPioLl7pDqK46q3dTpXVbm+8CdLQbkdMd6fDW/YcH7fsP7755995B",
+	"iPvdU6np3RVmwV0wey9FDKcJBQh0eu4TvSEPbF8VsVFwCWglraQJdiX0P4V4Pev0UzuOEuEiM70C+DSf",
+	"YMFnQ/6oDcAiofVrdrkWeYlUMyEb0QB4JbE21AVszrBoNtTA3qk628eXITrQJqQ2Gk6mxJJoQ3DhW0la",
+	"JZFZczPZ92zMLa6VOcBkyhHRlvkRkznCfXDJtiCCEQNUtnSWCj6EzbCoFarHdhvNPGjThhe/znXcLXJx",
+	"rcxcYc/yiztQEyYVm8QyUhOKHHEzXRjq6DP3DcxmCCuKnUBqbJqKbsYGKtUAIJgZcqgzbl4t8FkALNiA",
+	"k16qpawSTw5z3TEgHzMRPKBqa2gahwU26umkKygclXXwpcaHOUCRZ1URz6K/lOEid1Q0bQMyU62127hx",
+	"tQCOrIdmdGZpF3t6PIsJwZklgmtRZwfv3rp15+CAvbL9KnAcQkh/ZedVcw+yROSxTvY3Co0ZqHEStaE2",
+	"UchG48yLtejw7jGLZaYwbg4QwgOETkYW+PDO4cPfbd++8/b+77bfuXvv3UMjMhmeAs214a02mVZCm5kQ",
+	"vrP/1TZ+eev+u/cOQ/L7oDMIEqfHIxIRH4IbJ5Z94L/gi4s1G/B0mAitW07g2G40PPyZIqoZZlzAOrXj",
+	"KLS1mKAx4JuASwAeHp7Z9Zytr+G/Dxh55jVCtEA6HKJHi+QMux95HBF+kXJQs8mzhlvjrXicR9CAHI0x",
+	"dVYyMAxrOEIpWyrrSOurjIKDdJwjo9Em00bh7GH9w9lFKoLM4TAtMH4qugpgQNlUZE4YhaVwkgDJopRy",
+	"RBGmlGxCbUNUmPnBP3pmdgnXbskhiyIeiiR2xcuxyWMhRhpFCrsRNJS8R7cJWHMdcL4dcn9e0g8C3TFq",
+	"sC5V1jbvhQ6hLvcFcRalsRm5XeOFTeEL9Vi38YvSvA10IxMr3dwBaKMsHnvUySsS4nYNc4jMdXBqFdWB",
+	"c15DKzvUjLZh/mg0mkZgSFOVtnOm/dn/Q8jUPplwpkjnXPQiYPBfRtZobjea7UbzS29+efsru+81fvf6",
+	"71z9vbd23tm7d+3BjYfNwxoKSdDeKhO6SfXToFLaJlP55+989ovv/eonf/jsz34yNyHCJDjzfBxo+bIZ",
+	"bbgXp+3C9oajXlkgw1O8vpC7nA3fVlK84OE2Fw78XUlqZ4vP8f1ZQL0zJLVFuL4FJjkhZz1XThDbQpD5",
+	"xeIY7w4sPzQ8z7A0NZF2LOXwug6VNTQ6HRi3PVc0crMH9w9yXIN8PCFVHkLABVDMRWSjW2gckKeJyRwI",
+	"wDrHsHmvZ7RgGBj6utiBS6zF7Akl80huw5WmNJM4xbnUl7C4swW5ZBNVpJ735Tz1RHSL2SqbPk2liYBn",
+	"bgF9tRJhrdVs7G6fmY4Gq3W0c/6s5yu1J++vTcbzqj+XaLAgMFtIEZxFVYc3BRxNz1qw8V5go7uNG16j",
+	"qegZ9cLyVjwnlPpYEAmLlovDQazNLfBlyzzOXSujhZCkZXUUKOG60UYGbpRnhQIq7POKaZI9DAUgNbSy",
+	"bvz74Jlghx+PDDVtNhoNDNdci32eZuy4vnP9+tXG9Tl7B3y9OK7VA71A04WXgUSRHJ6GbUvLEUx4NE55",
+	"J5nabD2iXAQhaWs3s7GkuD/PVjDWom2z9sPA+xRjVjEhzgZ/AGz5cEtIQ3Ei9gpw9d9qbu/s7l09Gjca",
+	"21clH4rfwqz08NXABeBg9g/vZvFJjr9h1Nw+oLvbGvJ1dlfOdMnCL2L+DNMj3hUBC//3r34VnkDp+9ku",
+	"jNwxUUz8/pgn4GYibx2kfLpWAZYc8Qs6CZfHkLxoaNowhgJNdfYg4V0xAAxxSAzkDNitqzUuHo04IUzY",
+	"lfSqBIVBEWiENGmeWbW7OG2cRAjD0yE8ht60jbQeeaNpwRGxkUwBGUjAzWcEnDoLbZ390CbJGiEx5VIn",
+	"CO9hTlZK2V/ehkMOEdvPR+3Au22+qVkyM/mxhq+dUAauVSWFc4U48Us8inV2M7eJ2IwzPAhLjBY0BuBS",
+	"+HbolhqyuvIjbpZufu0plIjRe1YgLdQdiXMJi2xJuJOzNbHCwDdBiYLZ0PreLOhJoRUb1LH4ey8tzHx+",
+	"s3C5IVjcNyMRur6ZV/j0p//0q3/9P599729Cr8//I0qn7XQsf8uINdAt5ofF2qZ93PRrKIxSEcXdTEPq",
+	"m5O3RyMhraBNPLnM0HMgZHQwPDsoR1BOCnOTHeRS4oBPG+eCcDNalTL/xkxs2cbx6gOlzWjoHBbFeu9O",
+	"daaYOgEHkBBm0BuON96X6+09rrVqH7o6yjqXN2tIeL36a4gG8mRRWR6q/1soZ1ZLVD+WW9AiCkwUgve4",
+	"gB1g71Fr8eWKdeF2+TNZMhzT5yjhsZxfMkMYi3zLbzMvS4TV/J7+6//764//89Of/tPTT/7xN7/85q9+",
+	"/NOn3/rGsz/7ya//2x89/db/VTtlTbQap10QPac6E8M2h4GVb+eDnDnZBNZS/lY+2mUsc/1RgkuynY8T",
+	"1Jkn1DFwLtBh1zqPHv+Z1elnmVFhk+l40rG8udqUlhzGNbynF5e5gWi66ZQZ+lFI0iyDgKZS3gThhHO6",
+	"da+2SnFvPMW//h/f/NWPv/7Z33792Z//GNfxN7/85mff/eGzT36ar6ernLhnZkbAjqWVvtU482Boyyt8",
+	"Q7JNO+PHIn/RFVukzbtWC2oTEfcHWa21bSilS2v0VT9zGkRqOEqtVQMqDTx0gW/8SVDDOrynLevs2q2+",
+	"UqWjXEO1Lh32msdyuTaKK2DTyFOfw5PEYs9elaVZabRG6sKcPe5JPE51natSvDw/xyqlK1l+rVnyYk2/",
+	"Zjhk+D2SpZZfO45506/9ZZntd5/1YpE49Aaob86+fHD/HjPiILWFYaFsMlCJsLXjOqLLxy5+kRtF0VBM",
+	"O/MuTxIjZ1MUH+jhC/X3GA3opLpzr/JVnvlJCn0AQXAjoyIYBc4IGEaBI/Q/W4ZNs0RpIywBypFrgzRc",
+	"7IfQGLlkoSeAb70lpiFVuM+6A8+iQEm0XrcoiKcuSsHb5CPpo1kC5hCObYneYEtOP09Ev1n7++FEgdyp",
+	"Awo8AUwewMlkVGGyRLq1C04G3gsWS4Nz6APY5bXrN8BkX9LH+2tyuRfTwF4uN5y6WGcVGpw9fnvbM74D",
+	"3cEhwj9nKqPWfFlj9SqpeP7JrG8pbpxzs7xNS/mobXijfq42eO8grGeBt31WEk4l4eQSjmejdwR2PVln",
+	"U0O9uetXHtPdX5qzTFFO65ZB0seb5yufVoRofSXJV1YpvBpNhTOh1M1CKHU0Fkt/n7Wh2rb9MG18AraT",
+	"djfh8XBhn3vX63u/59zLENtnP6fDQTAQRgEtpJEv4665It00fwDKWyz77QW+bdTVls7awoqVvtR0L2Fh",
+	"69rTb33n1x9//dkn3376jb+pUYBYm+pINeb19WxpqzruSwc6VGInOpvLP6hlhre7xFyV8cRGuyIS13gU",
+	"8dNmPuFxln9lNvVsLMdcpdsi43FyGs+BIJkqGf+Sk/HRrAFGxYGasMRoW3EG0b4iWo+al6bdzxHrK4gb",
+	"s8TNStA9nD24c+/23XtvkrOV4mshmwkDkDHfbIW42pGQUSz7JZU+sbOKSZwDk7hcwo8dFIi5fYSk2/61",
+	"CsEmkrwied49D/J8Oi0+O91dheIGTKoJu7V/79adt9++c/vlCmR92coXArEqpDbkTmsIBjmjqXGGUotH",
+	"zu1XiqPgVRGHnGSHSWy949FY2DRecmaAdoxmucz+RMFqmJlKAMmGFwGWM2K19VWOAmvDbghoF1z7DiIO",
+	"yL8COGkvZ+MLrlAXeHJvujRafNWrdwI2pQFPRWR7MIyHEuttfETHnEiwOblmXT0x+uoLGNlipiiAV0EP",
+	"bvJ5vB7N2mj8VETMolJQlrGgNHnbU19kLKTUGQisQKdPCW+7g9v3wjE3PjBiQmsnwH+1Y90eqjSv3LgC",
+	"S5phPbFuR2PnG5txvpHphRxZ8x63zZ1sgf+JTX/wv6FK7VBAxH7WDGqTwRSAc9u9sZGyZ5x1+X2/m/lZ",
+	"V3S0brKd4nWonaPnbGVIWDxapzEYICCygtm6ZD5BuwN0hTtiHGOlIBCaL0SwB+MmBRqUSvaHhRQ6xPCm",
+	"rwG1QmPZIiyCoPOCiIED8rBo61yzuAd6ikgFk2LSssqCLQmVJNAG5ShiWCRDSm1u0ZF04BXEjQCiQkV8",
+	"+gVNbKHO7mbExSyGV+DCEN390yXBaDPZgzjdCaYijkZCOlDz4EgCkvxATTTAuNAaRl74GTGIV0JELQ5f",
+	"redZj7yDYBCYJglgGjSw+dTTI3m3R86xsYQa5Y458bmUBvYKoKijey4cy24ieIoIDdzPNqUE0lcDQjSF",
+	"ul1mVQ2birO8agJF3h3JHJ6j6B/bbdywkZIYEEczwLVEMq5bXq0L0OwgrTNsFaQOqzaqlD14eP/WnYOD",
+	"u/fezAs21IHaifnvKEnWezMSSQz5pvSmJego7jiBwzk8ofxb5DWArMp8bg+KA5EacA2IE4X3xxKwX82d",
+	"tl3ikkIaUQE4rwshdjO10YoSmNnMIY8EYPPMg9JmygHjxlJngvsjMbcoSvnkf7H3NT1uHPndX6XBy9pG",
+	"azQv0hrLOc0jP3YMy5JhydDBI0wX2UWyo2YV0dU9NGHNMedgT7nsF8gptw2QZPNpkng/RvB/q6ommxy+",
+	"SLPeDQ8CNGSzut7/77+f4X60fhkV1NoKXyO8vbaCrVmqoc4vebOoWldhf8He4jgxBiFpfJeeSo21nLnC",
+	"EltuNl48kq9jIitBpB1rRO3Cned5PIKCVSznu+JNgFAltoqZ36pbHXcj3gqVnc1aW8an/uZqwUnH6D7R",
+	"VfJOz+ruwls83YdrZHuCjwjuea+1mXH97NzsUsuB44jCiXd/e06Qs6MTZIMT5PSjOkH83D+kE4TlxrH6",
+	"9xgV3RPFGeHbAi+MdxhwgYCtIkfbB/XUiKq50VXj9VFSNwXDC2E2FJzL5OnpqQ/5k/vE6X6gYcPOENhX",
+	"mmA00KXshGdlzScgYdkupUMEHHNURLtAM+GcvpYh/HpcFT/+3Nvoh2Cul0oPNeh9odCYbsX9ynO733iB",
+	"b2RrBu9teTtHZTsqiFuyaKnJC2pyx35IkLCjLjZMBp3yTRXNsFSH3Oq8U+71PngasPoYXvzLEJOj61L4",
+	"r2LzF52nnFKNGIErbOUH+iXc2qvQs9DDjx2b0KHQVO7FFG0uwTn8bTJTVV0QFP8nFpvgvynbNFeLNGlM",
+	"qZ1LsknhalstTvwzN/MirydZAHOrwexyZEd66M1PT5JXVtAwwZSZ2DJPRhot5FoT8qRJMsyVyZij2jCo",
+	"Y0SOopgLfIj8/2yylLAeBQ4PjBbNOJDtRz20cZKJ3jyq7JQ9zfJRbbPEqKqyc3JqFA7nkvthyaBqF3yC",
+	"JGHIc7iEtesnWaz6ZpdJhvmtN0WeXcZpyGfxX9olF/iWJ4zdOfCO8UsBP7oxFlpj233Rbu300uOeEySR",
+	"sIGPIgRdAqIMCIbtJs5Pkquy5HxlskBLDdMO+yiilkHXFMwLrirBm7WGnMY9TqMeRyQ+raETqNhZGm8R",
+	"BKj15iiDWGPPCx3hynfO4TImLrKboteLoAVIT6gneroqtZ97BMZ7oOcxpkEdRI2oCC7IrjpAFhK7aPhE",
+	"zwPXz726wncw/18WZY0I0hu66kl0ZPag22QOrem3fLllJiY9frexE+xgohrYQFJkK0ZqgxOHs5qt2IbZ",
+	"um768MS2Pb2azUC72tjRMEeyhzeusTzU6oM2zRTZ9MTn1kt7jQl/vU2X8C5BMMCPHt0qBPxEyQCd+iJq",
+	"Af7+IW5l80CkSlL8P8kzDsah/y0K9pG3mn5jSg5aIpXs6UULJM8afYIeBFYzBQu1a14izNTtyZHuWxqi",
+	"uiSHQCb8lWHBuLgdCf8xEzoBNZjGKx6ik+Sr4pb4MuvGZcmFIOaBGMcLiKDgoglpj/nbb/qnpFV2DZud",
+	"FfGQp+qn59qM6wlyGKa9aWH83+kK7uk2KzrgWoauDojg2XrWMYd606kAhUZSYiPiEHR7ZCi0+XKfrukS",
+	"ukk21kJvGrTwB8r1gVSytiJf7ElyRcrAqGD4yKmH5y7t8F1QUgJPyVTl5Bj18RqucFF1khejERbaVkL/",
+	"HbcCltRAOSxjnXIdvsHqHNPUOg061xJra4Uojlwf4zEfXlkO2YStXeTJ829effsqyQtyh0/VO92XEYWy",
+	"2FzC/Jyfb5vaFTwqfNnJulMZKUKtJRnZaopWUq5q/Qj9grvtTVkmj1DAS3WJN0xbA7unc7Xdq2v3iEsQ",
+	"8s9B2ext8fAzVCE/LskTiHvo1CbTz+v3sJNQQzlafQ9r9eGsp4nR849h2D1Gj8eG/FF0TPERQ9yT7Kv/",
+	"365hpHYkK5SCukzyPsYDVSVoY0X6s0qmup7YXGp8hhPNNPKVHul6iMYA2QFc90hwH3OFppqPd/kLSUJv",
+	"PpGJ7KIWqJCPTJELDlQQGJzHNCBzpS9gucvFhkFHcbVaUNg2D+zuRSUowI1xyKKf/MCBYekUaTRPQHb4",
+	"+GwLilYe+V0ETIDj5IAtMW/oSnek3sJQ0IR4YecHgfTxVLYLBd8oX6FyceoJtWDm6MOnEbLUfdinuBl6",
+	"/aegisDLev2L0x3q73CkD1p7h57L4CvcJ5K2hzfxPhyJPbKUDvMU8sTfQyhEDlS5tVqF0phEUwwnQjOL",
+	"2tJlAhO7IPeJsT5/ILoTjxGkYwRpnwRfvN2Xoe9k8x0MgefLep48vesWrSwS1/pOn8Ml4LiH7IcMnRTU",
+	"8z6Ifv4YpX/byZsSalbeCFSqA8GDWPwtYHhjyS91bZZwuRwnYMSZwMQpJLj4GMAi8IGQK114WYq7iNyW",
+	"AiiPhxkx4L1IvDa2YRVAtaDBiprie5jP9Nlnb0j8nHz2WYfMJ0HO7NKGbw4W1EhowOKYzCBMIJJcGLTa",
+	"CpdAD/lVL9doD/BuAc3lj1IR1NYgStCwbDBhB+wn4sSqOXMGeygqBQpvnt0XsoqItmCSsfWpOzQbpAsh",
+	"ZCO5esnqwvkrYVkJkbgptag35C9lfQUfCpl0aJDCqpNFqc1QY77XWWudvZpBmpqrk8whFvEnnI6DyXuX",
+	"MVOSRUvTm7XQzKfX5rzVrCcKQMYHfHAK2pWr0dMvuT645f1k5WpxbS66uzci7VcOBz76hB4dKYcdl1TE",
+	"a3PFip10mrYQpiZGciUYy5SLWOmxqnIMOYibg+CQBduicWwH+f1LSIvMBQoL7y4FzbEmC55Lq+hLTBbE",
+	"w95iJS1zXlohPKty8YUTMIcoh+QI592GqfuSzk/7pbbdj0ZHBylIo6QrdKsHjvPkFf2eEzr9zm6NAjcW",
+	"VYZNVWE8FbxQrqpkVIzqicwUjNJ7bQrjx03blo8PkoJNGpNXOsf5n1lbsmdtbqt3fGKfqeGELwcE7gVT",
+	"RHIz0UeKkL2S84hkamBbwNvFsqBEVroyPsmgQf3omTV1Zct+YuwjhAPJPqXz6mQ6CNYZgSBXQVwiQyoL",
+	"ZRiRTWN/gsOa28j64AGJibBqCsAYr4xPLvUcGHjPjgtX40WrXKJQPjBVhSCl+JjYCLUV3A+pMKpcG7BC",
+	"1rFdGFvfjEBdIa/U2WkKslPNZo7iYdHbA5lgokowMhdpRBO3UkN4bUjInXCCJWf2rmXmkLmM9i8aV0Xt",
+	"dDlKDyXuCCbTzlkS7Mbfwo0D79ja6QOy76OlXhwNmL+oAXOsAvwVGwkPZBk0A9htA/0oICitMQ2uWChT",
+	"bN3Xw3moK1LBhTxHUdwofpZD0SDsJPzWGXV+aYYdSWKdcZ3GFUY7R6m32565N7bKn56Sf3xjq0sBI+9z",
+	"L0z92yfB316YWo91tb5Bzh+rbmA2dglD/eB09fUX6xvGfOUdA+oI/bV9QP1XFyGA3bFLhMDv8ABhc6Rt",
+	"P8j7vzqj7VDApUSL0TDlOB1FKEf4VVPpVDJSl4MHcRmK2y6GsI7N+kpuHzRpIlqXGZjmfMgTO/h7PazT",
+	"CL8cjnXGea50cANlnfPENcwuzRY9m2xcuUVRP2FRjnH5ItytKH/KaPauZ7nOGzoZqIte+T6DKmpCFg9h",
+	"v9Pfgg/OzgmiVkzB5qFlkCaEgoBcG1Hbc0YlFMVeOim2pOOWQv6bNTdSMgbN8jsxfBtpxpxkRNzH/m31",
+	"vBhqaSliNSdvkq245HUVsLBbLjwkWOHA2nfsPfMRhVha9M/OL9IlqdTvDW1TOX0jPw71L2gSnkWt9X75",
+	"/R/+6z/+9Od/+U/C5CalEqmrH4efr4iTfu/JeQzjTBrsdFZiXXJrX/f6vf/38uU3X7/46ubZyxdffv39",
+	"t7ug6cIKPDDE4B7Tu1VBUHTOfLUKMeBRJ7j+p82Jx2BZeBiikhopACoICDEcjl4fH96wZrEEp8od1NJW",
+	"y3b2rMXZb0ccZNLQJtkafjBmDjiiDx6jJKHO5o1+hggZy+oGStq9VIa3m02fx3AQC1cXQ7cWcRB296vw",
+	"2Ee48QKOqvCvnkdEn2dnn/u/birkG/jd5ydP7z/UDBgHl+jp3dvDj/gzVA7udV2QCiE1R4HXBjp51MP3",
+	"dhHAtHYo4qhtt+b4IM06Oi3UyppDQbni421TxcfsLMDqB07HNbUa1mty4D602XxAGu5fXz7deLd0uvEx",
+	"m+7hs+nG65Pp+GTsd2Af/1yr8R1ZxqUmDp2uO5pe4T14yDjparUAI3EZUYICdeMQznOcZ2zswOYLQqFZ",
+	"NeC+wA68VuPeYaTNx335EPuSVgsr+Ma7bkZ0yOxY4Dt+ATfzh76v36a9WdMhrr5r6vUb8UNdu/fDEoyP",
+	"UZhf8RG4yqnWf+y9XgVjy7jdT0TnvfzY//geveqZPLdVUOT/kHbDE7OLhuPn/ChNHljLWdE08HRR5lwK",
+	"hgv5tfO9lZ+9xc7bdREEOXiwcbJKT+2tzrgGgNUgTnX0wc1M5XmWaEMcQ5RMwpk9bArjPAjy2ZVMiU9g",
+	"LIzXsHz+CpaB16RZpSvAb0nGfvuMyXZ9/XNBeUvUJ0GTlRdOFGeGcZ2zqnSi8lznHYn8+EYRmfs7z+tJ",
+	"y3Ou8hyWsTnrpb3mvIcXBUwxfnjR24UABy5J7ORDE+DAhKG7lrpO/+f1wHGc994eCnHkh7b+hntDyrgT",
+	"MJa/sQT1oyd1z5v3tXoX3bq2qSmlDS8uzANs6vB1YWqbFPW+2s1MNByVTwuDGYiPtnCoXs1mUuP/8Xyq",
+	"HLJh3JDP0x7nwd8YPZdPz87DxwSoxl9ctKDZ+MOnwQsrvz89f3Ige5Ofg/uMh5Cf6IEX0L9KRflHv+ph",
+	"flWa08FiFUqXcqzVbLYp/2r5PLgpvBxumvU1jd8zohaVM67+kmsYi7GxlQ74rsRotiqxr2YzapGRKPeX",
+	"2hKDaFH0RZCoIHQIWtMQsC+DvQ8wR7zeovZuKcba++Wf/+2///FfwXbBBGc6iwF+m2OlF/tla94xWOJ2",
+	"A7rE+pUFldXvM5Q//f6Xf//Dn//4D//zT39cGRBDkB88Hh8a2jSiPdfivlU437PXdzuAk9BG3l2x29aj",
+	"eCzjO6pVO4oJ2pLLCV2Ed/ZBxMV2xXodhfCbiuDZtJypsc4T2M8B4LowrkY2yyT0meDTOmXLQ5cpfBSS",
+	"iu4bkJW5H/dDJ/4Y1QXE88bgvgfyg8ra7VRxgGKd4AR4ZEe/9V9V9QDBP+HB3+92mmhVkvOm04T7O/r6",
+	"IDG80yrAgPWwIeTsH9+2hj/Rw3fhYmPDTdi/o+HzmDqHPmsGZTHkwaMTbu3Yv8dvH27o++6P7abLgzl5",
+	"tnSDZdTTYlypNl/gdvPXfvXPvYFyxfCqgc3041uQAgOtKl19oxfygdMIQIx/QlepwrMjmeQ14ebB1720",
+	"11Rlr997TDcmdXH5B1/aKiGgc8+9ZALde1/KW0KmMgx+ZMvSzsktIlUX5PdYRX6CF2BRIsFmESZd9IKZ",
+	"LUsqLaZCLl+vFaMq+9r2ZUy/jhdiKqVsR9cugBZxv4WgJ/R7d5LAvViMmyogecboiDjVv3GJyvMKzhRN",
+	"jc7BUgbFY4YUVa0+4+2y2u8fZqVVuc4Rpgz7HSZpCDtS50ll59BwZedpMoR+gf6Nc1anyUw1Dv4SNpUl",
+	"qDes8ViZLP1TzeW7yF8xsaXQfwXca07D98l0xnJ5K4wmgEXCbPIjKZYW0M8ap2/k8yyqFMcsfzWsi1t9",
+	"bcIPB4ukyLHq9r1gj75nRDTUKd8n76/N+0ePHvl/8GSWV2pUZ8n7JCvMTaVvCz3P0iS7tUWuc/h8oAsz",
+	"TuZVUdfaJPSj8Gjim0iTjDrV/rnw9LjIlheQb2qMf4UtFQ4umbzdBHoDuLfyQPI+fp3vQfgRPR/9nSB7",
+	"fN8XT2PxmMC7RT26Nlch660IsGvIJMpeHHSfSONc3E5NSE0aDXlKFflYwJzBzVNYKdX1yH30JrfmQCLF",
+	"ERF6tbjjsRjTY0z+xnF1Cl4mzgMDsNbJPcz1SDWl/9SXcGCtSYy32Xqsq2evirGBCUEIAJXM9QD1AYb0",
+	"hS9tE99xfAt3D1G6wxcOnsFU1ETB3FgE9yQB+fGVcKtM4SbxmQ1XWNdd4UQOkQpa2VK7E6YJotnLCNgW",
+	"QfUCjgBTDYWcR38LLiL0V0Z6KKpk2FQVDIoXiMYzVYWpFV+lwZE+ujaJB8cgINHX0C7X01NHYMy0DwRX",
+	"NHRgoJFJBnGyCR+DqGhgjmQ4hBgRSQYPeKnKsoUBTDE/uK7DG1SlPY8h0To5PA0ghOAwwdOCd6AqDQPC",
+	"sw4/ob6A4hNPbQvrG2dMsJXnxvUDGFnannZiECC/dhrmEMfFNFw4dwj37LSmqV2CmPC4Hw6DnLQ4y+Dj",
+	"rWkhlsfVkQTYkNZCZxi14IfSpfESr5UpF2HH4W/iduFaYnDuQC7UzmFdf2MYZWpGu8HDRMLWkS4g0wzi",
+	"onaeDxJxJUJUV2iVhE4QpnCghu9KO46Kx06W80SKtffYO8zqsyMP+ZsmrhlOYB9lbuoQxDrTU1WUWdTo",
+	"RBmjy6420bde4YaFG2JsCke6AyqehSoRD6P4iaFpo6sz7jO30dH+FWheDG5BvEdq6GPuHfpYALQrqmSm",
+	"hjol8BdqZKBKRWUGLYWm68Xf0750arFEhSpvpE99jnYMNRwVCWMrHc1/K78jIHtfuEjsB2kQCHCX4IYR",
+	"SjG+teAiMolfGf/GdkL46ou/03ZW6pRniLU+RPjhfUkthot/JbMb0W/90vnEm5UJRJggTiitI3SNYkiv",
+	"T1SpPd8I3liVKpyIHAvyZSrPIMmrLSPxQl90yURBJGHIRyMawXxSlDruBYJ8UFf4PHmZpUq/ErEArBDo",
+	"Fi+VwtXw6K3P+4g3FfVgjTEBWrLsRBaCrplBl5ytombYFrt7e/e/AQAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
