@@ -160,15 +160,6 @@ CREATE FUNCTION public.audit_spread(data jsonb, spread text) RETURNS jsonb
     END
 $$;
 
-CREATE FUNCTION public.contact_attributes_fit(attributes jsonb) RETURNS boolean
-    LANGUAGE sql IMMUTABLE
-    AS $$
-    SELECT count(*) <= 50 AND coalesce(bool_and(
-        jsonb_typeof(a.value) = 'string' AND char_length(a.key) BETWEEN 1 AND 50 AND char_length(a.value #>> '{}') BETWEEN 1 AND 500
-    ), true)
-    FROM jsonb_each(attributes) a
-$$;
-
 CREATE FUNCTION public.contacts_count() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -1970,11 +1961,7 @@ CREATE TABLE public.contacts (
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     name text,
     attributes jsonb DEFAULT '{}'::jsonb NOT NULL,
-    CONSTRAINT contacts_attributes_fit CHECK (
-CASE
-    WHEN (jsonb_typeof(attributes) = 'object'::text) THEN ((attributes = '{}'::jsonb) OR public.contact_attributes_fit(attributes))
-    ELSE false
-END),
+    CONSTRAINT contacts_attributes_are_texts CHECK (((jsonb_typeof(attributes) = 'object'::text) AND (NOT (attributes @? '$.*?(@.type() != "string")'::jsonpath)) AND (char_length((attributes)::text) <= 200000))),
     CONSTRAINT contacts_lengths CHECK ((((char_length(user_id) >= 1) AND (char_length(user_id) <= 64)) AND ((char_length(phone) >= 1) AND (char_length(phone) <= 20)) AND ((char_length(dingtalk_name) >= 1) AND (char_length(dingtalk_name) <= 100)) AND ((char_length(wechat_openid) >= 1) AND (char_length(wechat_openid) <= 100)) AND ((char_length(email) >= 1) AND (char_length(email) <= 254)))),
     CONSTRAINT contacts_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100)))
 );

@@ -168,96 +168,6 @@ func (e AuditAction) Valid() bool {
 	}
 }
 
-// Defines values for BatchFormDedup.
-const (
-	None  BatchFormDedup = "none"
-	Phone BatchFormDedup = "phone"
-	Row   BatchFormDedup = "row"
-)
-
-// Valid indicates whether the value is a known member of the BatchFormDedup enum.
-func (e BatchFormDedup) Valid() bool {
-	switch e {
-	case None:
-		return true
-	case Phone:
-		return true
-	case Row:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for BatchRowStatus.
-const (
-	RowBlocked    BatchRowStatus = "blocked"
-	RowCancelled  BatchRowStatus = "cancelled"
-	RowDelivered  BatchRowStatus = "delivered"
-	RowDuplicate  BatchRowStatus = "duplicate"
-	RowFailed     BatchRowStatus = "failed"
-	RowInvalid    BatchRowStatus = "invalid"
-	RowProcessing BatchRowStatus = "processing"
-	RowSuccess    BatchRowStatus = "success"
-	RowWaiting    BatchRowStatus = "waiting"
-)
-
-// Valid indicates whether the value is a known member of the BatchRowStatus enum.
-func (e BatchRowStatus) Valid() bool {
-	switch e {
-	case RowBlocked:
-		return true
-	case RowCancelled:
-		return true
-	case RowDelivered:
-		return true
-	case RowDuplicate:
-		return true
-	case RowFailed:
-		return true
-	case RowInvalid:
-		return true
-	case RowProcessing:
-		return true
-	case RowSuccess:
-		return true
-	case RowWaiting:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for BatchStatus.
-const (
-	BatchCancelled BatchStatus = "cancelled"
-	BatchChecking  BatchStatus = "checking"
-	BatchFinished  BatchStatus = "finished"
-	BatchPaused    BatchStatus = "paused"
-	BatchReady     BatchStatus = "ready"
-	BatchRunning   BatchStatus = "running"
-)
-
-// Valid indicates whether the value is a known member of the BatchStatus enum.
-func (e BatchStatus) Valid() bool {
-	switch e {
-	case BatchCancelled:
-		return true
-	case BatchChecking:
-		return true
-	case BatchFinished:
-		return true
-	case BatchPaused:
-		return true
-	case BatchReady:
-		return true
-	case BatchRunning:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for Category.
 const (
 	Access     Category = "access"
@@ -279,6 +189,27 @@ func (e Category) Valid() bool {
 	case Queue:
 		return true
 	case Sms:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ContactImportStatus.
+const (
+	ImportFailed   ContactImportStatus = "failed"
+	ImportFinished ContactImportStatus = "finished"
+	ImportRunning  ContactImportStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the ContactImportStatus enum.
+func (e ContactImportStatus) Valid() bool {
+	switch e {
+	case ImportFailed:
+		return true
+	case ImportFinished:
+		return true
+	case ImportRunning:
 		return true
 	default:
 		return false
@@ -945,57 +876,6 @@ func (e TaskStatus) Valid() bool {
 	}
 }
 
-// Defines values for TemplateRequestStatus.
-const (
-	FirstActive   TemplateRequestStatus = "active"
-	FirstDisabled TemplateRequestStatus = "disabled"
-	FirstDraft    TemplateRequestStatus = "draft"
-	FirstInReview TemplateRequestStatus = "in_review"
-)
-
-// Valid indicates whether the value is a known member of the TemplateRequestStatus enum.
-func (e TemplateRequestStatus) Valid() bool {
-	switch e {
-	case FirstActive:
-		return true
-	case FirstDisabled:
-		return true
-	case FirstDraft:
-		return true
-	case FirstInReview:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for TemplateStatus.
-const (
-	TemplateActive   TemplateStatus = "active"
-	TemplateDisabled TemplateStatus = "disabled"
-	TemplateDraft    TemplateStatus = "draft"
-	TemplateInReview TemplateStatus = "in_review"
-	TemplateVoided   TemplateStatus = "voided"
-)
-
-// Valid indicates whether the value is a known member of the TemplateStatus enum.
-func (e TemplateStatus) Valid() bool {
-	switch e {
-	case TemplateActive:
-		return true
-	case TemplateDisabled:
-		return true
-	case TemplateDraft:
-		return true
-	case TemplateInReview:
-		return true
-	case TemplateVoided:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for TimelineEventEvent.
 const (
 	EventCancelled   TimelineEventEvent = "cancelled"
@@ -1573,318 +1453,8 @@ type BalanceChange struct {
 	Remark *string `json:"remark,omitempty"`
 }
 
-// Batch defines model for Batch.
-type Batch struct {
-	BatchID   int64      `json:"batch_id"`
-	CheckedAt *time.Time `json:"checked_at"`
-
-	// CheckedRows The number of the last row of the list that was checked
-	CheckedRows int64      `json:"checked_rows"`
-	CompanyNo   string     `json:"company_no"`
-	ConfirmedAt *time.Time `json:"confirmed_at"`
-
-	// ConfirmedBy null if its request confirmed it
-	ConfirmedBy *string `json:"confirmed_by"`
-
-	// Content The text with its placeholders
-	Content string `json:"content"`
-
-	// Counts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
-	Counts         BatchCounts    `json:"counts"`
-	CreatedAt      time.Time      `json:"created_at"`
-	Dedup          string         `json:"dedup"`
-	EndedAt        *time.Time     `json:"ended_at"`
-	Estimate       *BatchEstimate `json:"estimate,omitempty"`
-	ExpectSendTime *time.Time     `json:"expect_send_time"`
-	ExpiresAt      *time.Time     `json:"expires_at"`
-
-	// MessageType `notification` by default
-	MessageType MessageType `json:"message_type"`
-	Name        string      `json:"name"`
-	PhoneColumn string      `json:"phone_column"`
-	Priority    *int16      `json:"priority"`
-
-	// Remark Why the list could not be read
-	Remark *string `json:"remark"`
-
-	// Segments The segments of the valid rows
-	Segments int64   `json:"segments"`
-	SenderNo *string `json:"sender_no"`
-
-	// Senders The senders that sent messages of it. Callers of a company see those that its routes name and those that sent.
-	Senders   []BatchSender `json:"senders"`
-	Sign      *string       `json:"sign"`
-	StartedAt *time.Time    `json:"started_at"`
-
-	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
-	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
-	Status      BatchStatus `json:"status"`
-	SubmittedBy string      `json:"submitted_by"`
-	Tag         *string     `json:"tag"`
-	TemplateNo  *string     `json:"template_no"`
-	Test        bool        `json:"test"`
-}
-
-// BatchCounts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
-type BatchCounts struct {
-	// Blocked The company may not send to their country
-	Blocked int64 `json:"blocked"`
-
-	// Cancelled Tasks that are CANCELLED, and rows that never become tasks because the batch ended
-	Cancelled int64 `json:"cancelled"`
-
-	// Delivered Receipts of providers
-	Delivered  int64 `json:"delivered"`
-	Duplicate  int64 `json:"duplicate"`
-	Failed     int64 `json:"failed"`
-	Invalid    int64 `json:"invalid"`
-	Processing int64 `json:"processing"`
-	Rows       int64 `json:"rows"`
-	Success    int64 `json:"success"`
-
-	// Undelivered Receipts of providers
-	Undelivered int64 `json:"undelivered"`
-	Valid       int64 `json:"valid"`
-
-	// Waiting Not a task yet, or a task that is PENDING
-	Waiting int64 `json:"waiting"`
-}
-
-// BatchCreated defines model for BatchCreated.
-type BatchCreated struct {
-	BatchID int64 `json:"batch_id"`
-
-	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
-	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
-	Status BatchStatus `json:"status"`
-}
-
-// BatchCreatedResponse defines model for BatchCreatedResponse.
-type BatchCreatedResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message      `json:"message"`
-	Data    BatchCreated `json:"data"`
-}
-
-// BatchEstimate defines model for BatchEstimate.
-type BatchEstimate struct {
-	// Costs The segments that each sender would take of what is left, by the weights of the routes
-	Costs []struct {
-		Segments int64  `json:"segments"`
-		SenderNo string `json:"sender_no"`
-	} `json:"costs"`
-
-	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, or nobody can
-	EarliestEnd *time.Time `json:"earliest_end"`
-
-	// LikelyEnd The end at the pace until now, if that is later
-	LikelyEnd *time.Time `json:"likely_end"`
-}
-
-// BatchForm defines model for BatchForm.
-type BatchForm struct {
-	// AutoConfirm The batch is sent when it was checked
-	AutoConfirm *bool `json:"auto_confirm,omitempty"`
-
-	// Content The text, with names of columns in braces
-	//
-	// Example: {姓名}，您的优惠券今日到期
-	Content *string `json:"content,omitempty"`
-
-	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
-	Dedup *BatchFormDedup `json:"dedup,omitempty"`
-
-	// ExpectSendTime Nothing is sent before this time
-	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
-
-	// ExpiresAt Nothing is sent after this time
-	ExpiresAt *time.Time `json:"expires_at,omitempty"`
-
-	// File The list as CSV or XLSX
-	File *openapi_types.File `json:"file,omitempty"`
-
-	// Language The language of the template
-	Language *string `json:"language,omitempty"`
-
-	// MessageType `notification` by default
-	MessageType *MessageType `json:"message_type,omitempty"`
-
-	// Name What people call the batch
-	//
-	// Example: 双十一召回
-	Name string `json:"name"`
-
-	// PhoneColumn The column with the phone numbers. Without it, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is taken.
-	PhoneColumn *string `json:"phone_column,omitempty"`
-
-	// Priority As in `sendSms`
-	Priority *int16 `json:"priority,omitempty"`
-
-	// Rows The list as a JSON array of objects, in place of `file`
-	Rows *openapi_types.File `json:"rows,omitempty"`
-
-	// SenderNo The only sender that may send it. It must serve the company.
-	SenderNo *string `json:"sender_no,omitempty"`
-
-	// Sign The signature, placed before the text in 【】
-	Sign *string `json:"sign,omitempty"`
-
-	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
-	Tag *string `json:"tag,omitempty"`
-
-	// TemplateNo A template, in place of `content`
-	TemplateNo *string `json:"template_no,omitempty"`
-
-	// Test Its messages are tests
-	Test *bool `json:"test,omitempty"`
-}
-
-// BatchFormDedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
-type BatchFormDedup string
-
 // BatchID The batch that the task is from
 type BatchID = int64
-
-// BatchListResponse defines model for BatchListResponse.
-type BatchListResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message   `json:"message"`
-	Data    BatchPage `json:"data"`
-}
-
-// BatchPage defines model for BatchPage.
-type BatchPage struct {
-	Items []Batch `json:"items"`
-
-	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
-	NextCursor *NextCursor `json:"next_cursor"`
-}
-
-// BatchPreview defines model for BatchPreview.
-type BatchPreview struct {
-	Row  int32  `json:"row"`
-	Code *int16 `json:"code"`
-
-	// Cost As in a dry run of `sendSms`
-	Cost *int `json:"cost,omitempty"`
-
-	// FinalContent The text with its signature; null if the row is not valid
-	FinalContent *string      `json:"final_content"`
-	PhoneNumber  string       `json:"phone_number"`
-	Remark       *string      `json:"remark"`
-	Segments     int          `json:"segments"`
-	Senders      []SenderView `json:"senders"`
-}
-
-// BatchPreviewResponse defines model for BatchPreviewResponse.
-type BatchPreviewResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message      `json:"message"`
-	Data    BatchPreview `json:"data"`
-}
-
-// BatchRequeued defines model for BatchRequeued.
-type BatchRequeued struct {
-	Count int64 `json:"count"`
-
-	// JobID null if no task is FAILED
-	JobID *int64 `json:"job_id"`
-}
-
-// BatchRequeuedResponse defines model for BatchRequeuedResponse.
-type BatchRequeuedResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message       `json:"message"`
-	Data    BatchRequeued `json:"data"`
-}
-
-// BatchResponse defines model for BatchResponse.
-type BatchResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message `json:"message"`
-	Data    Batch   `json:"data"`
-}
-
-// BatchRow defines model for BatchRow.
-type BatchRow struct {
-	// Row The number of the row in the list, as a spreadsheet program shows it
-	Row int32 `json:"row"`
-
-	// Code Why the row is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task
-	Code *int16 `json:"code"`
-
-	// Content The text, empty if it could not be made
-	Content string `json:"content"`
-
-	// Delivery The delivery status that the provider reported after sending
-	Delivery *TaskDelivery `json:"delivery,omitempty"`
-
-	// PhoneNumber In E.164; of an invalid number as it is in the list
-	PhoneNumber string `json:"phone_number"`
-
-	// Remark The reason, in the language of the request
-	Remark *string `json:"remark"`
-
-	// Result The result of the task
-	Result   *string `json:"result"`
-	Segments int16   `json:"segments"`
-
-	// Status As in the filter, but `delivered` is in `delivery`; null if the task is no longer kept
-	Status *string `json:"status"`
-	TaskID *string `json:"task_id"`
-}
-
-// BatchRowListResponse defines model for BatchRowListResponse.
-type BatchRowListResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message      `json:"message"`
-	Data    BatchRowPage `json:"data"`
-}
-
-// BatchRowPage defines model for BatchRowPage.
-type BatchRowPage struct {
-	Items []BatchRow `json:"items"`
-
-	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
-	NextCursor *NextCursor `json:"next_cursor"`
-}
-
-// BatchRowStatus defines model for BatchRowStatus.
-type BatchRowStatus string
-
-// BatchSender defines model for BatchSender.
-type BatchSender struct {
-	Delivered  int64 `json:"delivered"`
-	Failed     int64 `json:"failed"`
-	Processing int64 `json:"processing"`
-
-	// Segments Segments of the messages that it sent
-	Segments int64  `json:"segments"`
-	SenderNo string `json:"sender_no"`
-	Success  int64  `json:"success"`
-}
-
-// BatchStatus `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
-// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
-type BatchStatus string
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
@@ -1996,11 +1566,6 @@ type ChannelResponse struct {
 	Message Message `json:"message"`
 	Data    Channel `json:"data"`
 }
-
-// ChosenLanguage The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
-//
-// Example: en
-type ChosenLanguage = string
 
 // ClaimRequest defines model for ClaimRequest.
 type ClaimRequest struct {
@@ -2179,6 +1744,66 @@ type ContactCountResponse struct {
 	Data    ContactCount `json:"data"`
 }
 
+// ContactImport defines model for ContactImport.
+type ContactImport struct {
+	// Added Contacts that did not exist
+	Added int64 `json:"added"`
+
+	// Changed Contacts that existed and are different now
+	Changed   int64     `json:"changed"`
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by"`
+
+	// Failure What is wrong with the list, in the language of `Accept-Language`
+	Failure    *string    `json:"failure"`
+	FileName   string     `json:"file_name"`
+	FinishedAt *time.Time `json:"finished_at"`
+	ImportID   int64      `json:"import_id"`
+
+	// Invalid Rows of which nothing was stored
+	Invalid int64 `json:"invalid"`
+
+	// Rows Rows that were worked up so far, without empty ones
+	Rows int64 `json:"rows"`
+
+	// Status `failed`: the rest of the list could not be read or stored, as `failure` says; the rows before it are stored
+	Status ContactImportStatus `json:"status"`
+
+	// Tag The tag that gets the contacts
+	Tag *string `json:"tag"`
+}
+
+// ContactImportStatus `failed`: the rest of the list could not be read or stored, as `failure` says; the rows before it are stored
+type ContactImportStatus string
+
+// ContactImportListResponse defines model for ContactImportListResponse.
+type ContactImportListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message           `json:"message"`
+	Data    ContactImportPage `json:"data"`
+}
+
+// ContactImportPage defines model for ContactImportPage.
+type ContactImportPage struct {
+	Items []ContactImport `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ContactImportResponse defines model for ContactImportResponse.
+type ContactImportResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    ContactImport `json:"data"`
+}
+
 // ContactListResponse defines model for ContactListResponse.
 type ContactListResponse struct {
 	// Code The HTTP status
@@ -2337,7 +1962,7 @@ type DefaultContentPage struct {
 
 // DefaultContentPatch defines model for DefaultContentPatch.
 type DefaultContentPatch struct {
-	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
+	// Content The text; with `use_template`, the parameters of the template
 	//
 	// Example: 欢迎使用我们的服务
 	Content     *DefaultContentText `json:"content,omitempty"`
@@ -2349,7 +1974,7 @@ type DefaultContentRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
+	// Content The text; with `use_template`, the parameters of the template
 	//
 	// Example: 欢迎使用我们的服务
 	Content DefaultContentText `json:"content"`
@@ -2373,7 +1998,7 @@ type DefaultContentResponse struct {
 	Data    DefaultContent `json:"data"`
 }
 
-// DefaultContentText The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
+// DefaultContentText The text; with `use_template`, the parameters of the template
 //
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
@@ -2597,11 +2222,6 @@ type KeyRequest struct {
 	Name string `json:"name"`
 }
 
-// Language A language, with a script and a region if these matter
-//
-// Example: zh-TW
-type Language = string
-
 // LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
 type LeaseSeconds = int64
 
@@ -2678,14 +2298,44 @@ type LimitsPatch struct {
 	PerMonth  nullable.Nullable[int64] `json:"per_month,omitempty"`
 }
 
-// MessageTemplate The text from which a received message was rendered; left out if it did not come from a template
-type MessageTemplate struct {
-	ID int64 `json:"id"`
+// ListPreview defines model for ListPreview.
+type ListPreview struct {
+	Columns []string  `json:"columns"`
+	Rows    []ListRow `json:"rows"`
+}
 
-	// Language The language of the text, if known
-	Language   *string `json:"language,omitempty"`
-	TemplateNo string  `json:"template_no"`
-	Version    int32   `json:"version"`
+// ListPreviewRequest defines model for ListPreviewRequest.
+type ListPreviewRequest struct {
+	// File The list: CSV, XLSX or JSON
+	File openapi_types.File `json:"file"`
+
+	// Sheet The sheet of a workbook; the first that is not hidden by default
+	Sheet *string `json:"sheet,omitempty"`
+}
+
+// ListPreviewResponse defines model for ListPreviewResponse.
+type ListPreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    ListPreview `json:"data"`
+}
+
+// ListRow defines model for ListRow.
+type ListRow struct {
+	// Cells One for each column
+	Cells []string `json:"cells"`
+
+	// Extra Number of values that belong to no column
+	Extra int `json:"extra"`
+
+	// Lossy Columns whose values in this row are not in the file as they were typed or computed
+	Lossy []string `json:"lossy"`
+
+	// Row The number of the row in the file
+	Row int64 `json:"row"`
 }
 
 // MessageType `notification` by default
@@ -3573,7 +3223,7 @@ type SendBatchResponse struct {
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the parameters of the first active template. If it is empty or left out, and `template_no` too, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
+	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent.
 	Content *string `json:"content,omitempty"`
 
 	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
@@ -3587,25 +3237,8 @@ type SendRequest struct {
 	// ExpiresAt The task is not sent after this time
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
-	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
-	//
-	// Example: en
-	Language *ChosenLanguage `json:"language,omitempty"`
-
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
-
-	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
-	//
-	// - An object has them by name. A number is sent as it is written: use a text for `007`.
-	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
-	//   contains one needs an object.
-	//
-	// A value may be blank. Placeholders in a value are not expanded.
-	//
-	//
-	// Example: {"code":"123456","name":"张三"}
-	Params TemplateParams `json:"params,omitempty"`
 
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
@@ -3615,7 +3248,7 @@ type SendRequest struct {
 	// Priority The smallest number goes first. The default is 1 for `verification`, 5 for `notification` and 8 for `marketing`. A smaller number than the default is allowed only down to the user's most urgent priority.
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Sign The signature, placed before the text in 【】. Without it, a template's own `sign` is used.
+	// Sign The signature, placed before the text in 【】
 	//
 	// Example: 示例公司
 	Sign *string `json:"sign,omitempty"`
@@ -3623,15 +3256,10 @@ type SendRequest struct {
 	// Source The system that submits the message
 	Source *string `json:"source,omitempty"`
 
-	// TemplateNo The number of the template that gives the text. Not together with `content` or `use_template`.
-	//
-	// Example: login-code
-	TemplateNo *string `json:"template_no,omitempty"`
-
 	// Test Marks the task as a test message. The task is sent like any other.
 	Test *bool `json:"test,omitempty"`
 
-	// UseTemplate Whether `content` holds parameters for the first active template; false by default
+	// UseTemplate Whether `content` holds parameters for the template; false by default
 	UseTemplate *bool `json:"use_template,omitempty"`
 }
 
@@ -3961,7 +3589,7 @@ type SentItem struct {
 	Deduplicated *bool        `json:"deduplicated,omitempty"`
 	Error        *ErrorDetail `json:"error,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the message, else of the template
+	// FinalContent The text that will be sent, with the `sign` of the message
 	FinalContent *string `json:"final_content,omitempty"`
 
 	// Message The error of this message, for people
@@ -4035,29 +3663,12 @@ type SettingsResponse struct {
 
 // SmsSettings defines model for SmsSettings.
 type SmsSettings struct {
-	// ContentMostMarketing The same of a marketing message
-	ContentMostMarketing *int64 `json:"content_most_marketing,omitempty"`
-
-	// ContentMostNotification The same of a notification
-	ContentMostNotification *int64 `json:"content_most_notification,omitempty"`
-
-	// ContentMostVerification The most characters of the final text of a verification code
-	ContentMostVerification *int64 `json:"content_most_verification,omitempty"`
-	PriorityMarketing       *int64 `json:"priority_marketing,omitempty"`
-	PriorityNotification    *int64 `json:"priority_notification,omitempty"`
-	PriorityVerification    *int64 `json:"priority_verification,omitempty"`
+	PriorityMarketing    *int64 `json:"priority_marketing,omitempty"`
+	PriorityNotification *int64 `json:"priority_notification,omitempty"`
+	PriorityVerification *int64 `json:"priority_verification,omitempty"`
 
 	// ScheduledEverySeconds Messages of a `scheduled` template are sent at full intervals of these seconds, counted from midnight UTC
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
-
-	// SegmentsMostMarketing The same of a marketing message
-	SegmentsMostMarketing *int64 `json:"segments_most_marketing,omitempty"`
-
-	// SegmentsMostNotification The same of a notification
-	SegmentsMostNotification *int64 `json:"segments_most_notification,omitempty"`
-
-	// SegmentsMostVerification The most segments that the final text of a verification code takes with its signature
-	SegmentsMostVerification *int64 `json:"segments_most_verification,omitempty"`
 }
 
 // Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
@@ -4246,7 +3857,7 @@ type Submitted struct {
 	// Deduplicated True if the task existed already
 	Deduplicated *bool `json:"deduplicated,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the request, else of the template. Without these, a sender that has a signature of its own adds that signature when it claims the task.
+	// FinalContent The text that will be sent, with the `sign` of the request. Without `sign`, a sender that has a signature of its own adds that signature when it claims the task.
 	FinalContent string `json:"final_content"`
 
 	// Priority Dry run: the priority of the task
@@ -4680,30 +4291,13 @@ type Template struct {
 	Companies TemplateCompanies `json:"companies"`
 	CreatedAt time.Time         `json:"created_at"`
 	ID        int64             `json:"id"`
-
-	// IsActive Whether `status` is `active`
-	IsActive bool `json:"is_active"`
-
-	// Language The language of `template_content`, if known
-	Language *string `json:"language"`
-
-	// Placeholders The names in `template_content`, each once, in the order in which they first appear
-	Placeholders []string `json:"placeholders"`
-	Purpose      string   `json:"purpose"`
-	Scene        string   `json:"scene"`
+	IsActive  bool              `json:"is_active"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
-	SendType        SendType          `json:"send_type"`
-	Sign            *string           `json:"sign"`
-	Status          TemplateStatus    `json:"status"`
-	TemplateContent string            `json:"template_content"`
-	TemplateName    string            `json:"template_name"`
-	TemplateNo      string            `json:"template_no"`
-	Translations    map[string]string `json:"translations"`
-	UpdatedAt       time.Time         `json:"updated_at"`
-
-	// Version Counts the changes of the texts and the signature
-	Version int32 `json:"version"`
+	SendType        SendType  `json:"send_type"`
+	TemplateContent string    `json:"template_content"`
+	TemplateName    string    `json:"template_name"`
+	UpdatedAt       time.Time `json:"updated_at"`
 }
 
 // TemplateCompanies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
@@ -4727,11 +4321,6 @@ type TemplateListResponse struct {
 // TemplateName Example: 验证码模板
 type TemplateName = string
 
-// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
-//
-// Example: login-code
-type TemplateNo = string
-
 // TemplatePage defines model for TemplatePage.
 type TemplatePage struct {
 	Items []Template `json:"items"`
@@ -4740,42 +4329,14 @@ type TemplatePage struct {
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
-// TemplateParams The values for the placeholders of the template with `template_no`: one for each, and no other.
-//
-//   - An object has them by name. A number is sent as it is written: use a text for `007`.
-//   - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
-//     contains one needs an object.
-//
-// A value may be blank. Placeholders in a value are not expanded.
-//
-// Example: {"code":"123456","name":"张三"}
-type TemplateParams = json.RawMessage
-
 // TemplatePatch defines model for TemplatePatch.
 type TemplatePatch struct {
 	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
-
-	// IsActive Not together with `status`
-	IsActive *bool `json:"is_active,omitempty"`
-
-	// Language Null means that the language is not known
-	Language nullable.Nullable[string] `json:"language,omitempty"`
-
-	// Purpose An explanation for administrators
-	Purpose *TemplatePurpose `json:"purpose,omitempty"`
-
-	// Scene What the messages are about, for lists; several templates may have the same scene
-	//
-	// Example: login
-	Scene *TemplateScene `json:"scene,omitempty"`
+	IsActive  *bool              `json:"is_active,omitempty"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
-
-	// Sign Null means the signature of the sender
-	Sign   nullable.Nullable[string] `json:"sign,omitempty"`
-	Status *TemplateStatus           `json:"status,omitempty"`
 
 	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
@@ -4784,105 +4345,18 @@ type TemplatePatch struct {
 
 	// TemplateName Example: 验证码模板
 	TemplateName *TemplateName `json:"template_name,omitempty"`
-
-	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
-	//
-	// Example: {"en":"Hello {name}, your code is {code}"}
-	Translations *Translations `json:"translations,omitempty"`
-
-	// Version The version that the caller read before this change
-	Version *SeenVersion `json:"version,omitempty"`
 }
-
-// TemplatePreview defines model for TemplatePreview.
-type TemplatePreview struct {
-	// Characters The length of `content`
-	Characters int `json:"characters"`
-
-	// Content The text with its signature
-	Content string `json:"content"`
-
-	// Language The language of the text, if known
-	Language *string `json:"language"`
-
-	// Placeholders The names in `template_content`, each once, in the order in which they first appear
-	Placeholders []string `json:"placeholders"`
-
-	// Segments The number of segments (short messages) that `content` takes
-	Segments int   `json:"segments"`
-	Version  int32 `json:"version"`
-}
-
-// TemplatePreviewRequest defines model for TemplatePreviewRequest.
-type TemplatePreviewRequest struct {
-	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
-	//
-	// Example: en
-	Language *ChosenLanguage `json:"language,omitempty"`
-
-	// MessageType `notification` by default
-	MessageType *MessageType `json:"message_type,omitempty"`
-
-	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
-	//
-	// - An object has them by name. A number is sent as it is written: use a text for `007`.
-	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
-	//   contains one needs an object.
-	//
-	// A value may be blank. Placeholders in a value are not expanded.
-	//
-	//
-	// Example: {"code":"123456","name":"张三"}
-	Params TemplateParams `json:"params,omitempty"`
-
-	// Sign The signature; without it, that of the template
-	Sign *string `json:"sign,omitempty"`
-}
-
-// TemplatePreviewResponse defines model for TemplatePreviewResponse.
-type TemplatePreviewResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message         `json:"message"`
-	Data    TemplatePreview `json:"data"`
-}
-
-// TemplatePurpose An explanation for administrators
-type TemplatePurpose = string
 
 // TemplateRequest defines model for TemplateRequest.
 type TemplateRequest struct {
 	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
 
-	// IsActive `active` or `disabled` as `status`, in whose place it stands; true by default
+	// IsActive True by default
 	IsActive *bool `json:"is_active,omitempty"`
-
-	// Language A language, with a script and a region if these matter
-	//
-	// Example: zh-TW
-	Language *Language `json:"language,omitempty"`
-
-	// Purpose An explanation for administrators
-	Purpose *TemplatePurpose `json:"purpose,omitempty"`
-
-	// Scene What the messages are about, for lists; several templates may have the same scene
-	//
-	// Example: login
-	Scene *TemplateScene `json:"scene,omitempty"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
-
-	// Sign The signature of messages that have none of their own; null means that of the sender
-	//
-	// Example: 示例公司
-	Sign *TemplateSign `json:"sign,omitempty"`
-
-	// Status `active` by default
-	Status *TemplateRequestStatus `json:"status,omitempty"`
 
 	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
@@ -4891,20 +4365,7 @@ type TemplateRequest struct {
 
 	// TemplateName Example: 验证码模板
 	TemplateName TemplateName `json:"template_name"`
-
-	// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
-	//
-	// Example: login-code
-	TemplateNo *TemplateNo `json:"template_no,omitempty"`
-
-	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
-	//
-	// Example: {"en":"Hello {name}, your code is {code}"}
-	Translations *Translations `json:"translations,omitempty"`
 }
-
-// TemplateRequestStatus `active` by default
-type TemplateRequestStatus string
 
 // TemplateResponse defines model for TemplateResponse.
 type TemplateResponse struct {
@@ -4914,84 +4375,6 @@ type TemplateResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message  `json:"message"`
 	Data    Template `json:"data"`
-}
-
-// TemplateScene What the messages are about, for lists; several templates may have the same scene
-//
-// Example: login
-type TemplateScene = string
-
-// TemplateSign The signature of messages that have none of their own; null means that of the sender
-//
-// Example: 示例公司
-type TemplateSign = string
-
-// TemplateStatus defines model for TemplateStatus.
-type TemplateStatus string
-
-// TemplateTestRequest defines model for TemplateTestRequest.
-type TemplateTestRequest struct {
-	// CompanyNo Example: acme
-	CompanyNo *No `json:"company_no,omitempty"`
-
-	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
-	//
-	// Example: en
-	Language *ChosenLanguage `json:"language,omitempty"`
-
-	// MessageType `notification` by default
-	MessageType *MessageType `json:"message_type,omitempty"`
-
-	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
-	//
-	// - An object has them by name. A number is sent as it is written: use a text for `007`.
-	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
-	//   contains one needs an object.
-	//
-	// A value may be blank. Placeholders in a value are not expanded.
-	//
-	//
-	// Example: {"code":"123456","name":"张三"}
-	Params TemplateParams `json:"params,omitempty"`
-
-	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
-	//
-	// Example: 13800138000
-	PhoneNumber PhoneNumber `json:"phone_number"`
-
-	// Sign The signature; without it, that of the template
-	Sign *string `json:"sign,omitempty"`
-}
-
-// TemplateVersion defines model for TemplateVersion.
-type TemplateVersion struct {
-	CreatedAt time.Time `json:"created_at"`
-
-	// CreatedBy The user who set these texts; null if that is not known
-	CreatedBy       *string           `json:"created_by"`
-	Language        *string           `json:"language"`
-	Sign            *string           `json:"sign"`
-	TemplateContent string            `json:"template_content"`
-	Translations    map[string]string `json:"translations"`
-	Version         int32             `json:"version"`
-}
-
-// TemplateVersionListResponse defines model for TemplateVersionListResponse.
-type TemplateVersionListResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message             `json:"message"`
-	Data    TemplateVersionPage `json:"data"`
-}
-
-// TemplateVersionPage defines model for TemplateVersionPage.
-type TemplateVersionPage struct {
-	Items []TemplateVersion `json:"items"`
-
-	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
-	NextCursor *NextCursor `json:"next_cursor"`
 }
 
 // TimeZone Example: Asia/Shanghai
@@ -5044,9 +4427,6 @@ type TimelineEvent struct {
 
 	// Status The status that the sender reported
 	Status *int16 `json:"status,omitempty"`
-
-	// Template The text from which a received message was rendered; left out if it did not come from a template
-	Template *MessageTemplate `json:"template,omitempty"`
 }
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
@@ -5066,11 +4446,6 @@ type TimelineResponse struct {
 
 // TopPriority The most urgent priority that submissions of this user may ask for
 type TopPriority = int16
-
-// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
-//
-// Example: {"en":"Hello {name}, your code is {code}"}
-type Translations map[string]TemplateContent
 
 // Used Segments used in the current minute, hour, day and month
 type Used struct {
@@ -5208,6 +4583,9 @@ type ID = int64
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
+// ImportID defines model for ImportId.
+type ImportID = int64
+
 // JobID defines model for JobId.
 type JobID = int64
 
@@ -5216,9 +4594,6 @@ type ListLimit = int
 
 // NotTagFilter defines model for NotTagFilter.
 type NotTagFilter = []TagName
-
-// OfBatch The batch that the task is from
-type OfBatch = BatchID
 
 // PhoneFilter Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 //
@@ -5289,7 +4664,7 @@ type ListAlertReceiversParams struct {
 
 // CreateAlertReceiverParams defines parameters for CreateAlertReceiver.
 type CreateAlertReceiverParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5304,7 +4679,7 @@ type ListAlertRulesParams struct {
 
 // CreateAlertRuleParams defines parameters for CreateAlertRule.
 type CreateAlertRuleParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5364,7 +4739,7 @@ type ListChannelsParams struct {
 
 // CreateChannelParams defines parameters for CreateChannel.
 type CreateChannelParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5379,7 +4754,7 @@ type ListCompaniesParams struct {
 
 // CreateCompanyParams defines parameters for CreateCompany.
 type CreateCompanyParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5415,7 +4790,7 @@ type ListCountriesParams struct {
 
 // CreateCountryParams defines parameters for CreateCountry.
 type CreateCountryParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5436,7 +4811,7 @@ type ListDefaultContentsParams struct {
 
 // CreateDefaultContentParams defines parameters for CreateDefaultContent.
 type CreateDefaultContentParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5481,7 +4856,7 @@ type ListRoutesParams struct {
 
 // CreateRouteParams defines parameters for CreateRoute.
 type CreateRouteParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5499,13 +4874,13 @@ type ListSendersParams struct {
 
 // CreateSenderParams defines parameters for CreateSender.
 type CreateSenderParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ChangeBalanceParams defines parameters for ChangeBalance.
 type ChangeBalanceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5568,19 +4943,12 @@ type ListTaskJobsParams struct {
 
 // CreateTaskJobParams defines parameters for CreateTaskJob.
 type CreateTaskJobParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListTemplatesParams defines parameters for ListTemplates.
 type ListTemplatesParams struct {
-	TemplateNo *string         `form:"template_no,omitempty" json:"template_no,omitempty"`
-	Scene      *string         `form:"scene,omitempty" json:"scene,omitempty"`
-	Status     *TemplateStatus `form:"status,omitempty" json:"status,omitempty"`
-
-	// CompanyNo Only templates that this company may use, those for all companies included
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
-
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -5590,57 +4958,12 @@ type ListTemplatesParams struct {
 
 // CreateTemplateParams defines parameters for CreateTemplate.
 type CreateTemplateParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// TestTemplateParams defines parameters for TestTemplate.
-type TestTemplateParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// ListTemplateVersionsParams defines parameters for ListTemplateVersions.
-type ListTemplateVersionsParams struct {
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListUsersParams defines parameters for ListUsers.
 type ListUsersParams struct {
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-}
-
-// ListBatchesParams defines parameters for ListBatches.
-type ListBatchesParams struct {
-	// Status Only batches with this status
-	Status *BatchStatus `form:"status,omitempty" json:"status,omitempty"`
-
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-}
-
-// PreviewBatchParams defines parameters for PreviewBatch.
-type PreviewBatchParams struct {
-	// Row The number of the row in the list. Without it, the first valid row is shown.
-	Row *int32 `form:"row,omitempty" json:"row,omitempty"`
-}
-
-// ListBatchRowsParams defines parameters for ListBatchRows.
-type ListBatchRowsParams struct {
-	// Status Only rows with this status. `success` includes those that were delivered.
-	Status *BatchRowStatus `form:"status,omitempty" json:"status,omitempty"`
-
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -5674,6 +4997,37 @@ type CountContactsParams struct {
 	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
+// ExportContactsParams defines parameters for ExportContacts.
+type ExportContactsParams struct {
+	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
+
+	// NotTag Only contacts that none of these tags holds
+	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
+	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ListContactImportsParams defines parameters for ListContactImports.
+type ListContactImportsParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// GetContactImportParams defines parameters for GetContactImport.
+type GetContactImportParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ExportContactImportErrorsParams defines parameters for ExportContactImportErrors.
+type ExportContactImportErrorsParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
 // DeleteNotificationsParams defines parameters for DeleteNotifications.
 type DeleteNotificationsParams struct {
 	BizType  BizType `form:"biz_type" json:"biz_type"`
@@ -5700,13 +5054,13 @@ type ListNotificationsParams struct {
 
 // CreateNotificationsParams defines parameters for CreateNotifications.
 type CreateNotificationsParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // TakeEventParams defines parameters for TakeEvent.
 type TakeEventParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5721,13 +5075,13 @@ type SendSmsParams struct {
 	// DryRun Create nothing, and answer what would happen to the message
 	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SendSmsBatchParams defines parameters for SendSmsBatch.
 type SendSmsBatchParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5804,7 +5158,7 @@ type ListOnceParams struct {
 
 // SendOnceParams defines parameters for SendOnce.
 type SendOnceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5926,12 +5280,6 @@ type CreateTemplateJSONRequestBody = TemplateRequest
 // UpdateTemplateJSONRequestBody defines body for UpdateTemplate for application/json ContentType.
 type UpdateTemplateJSONRequestBody = TemplatePatch
 
-// PreviewTemplateJSONRequestBody defines body for PreviewTemplate for application/json ContentType.
-type PreviewTemplateJSONRequestBody = TemplatePreviewRequest
-
-// TestTemplateJSONRequestBody defines body for TestTemplate for application/json ContentType.
-type TestTemplateJSONRequestBody = TemplateTestRequest
-
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = UserRequest
 
@@ -5941,8 +5289,8 @@ type UpdateUserJSONRequestBody = UserPatch
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
 
-// CreateBatchMultipartRequestBody defines body for CreateBatch for multipart/form-data ContentType.
-type CreateBatchMultipartRequestBody = BatchForm
+// PreviewListMultipartRequestBody defines body for PreviewList for multipart/form-data ContentType.
+type PreviewListMultipartRequestBody = ListPreviewRequest
 
 // CreateNotificationsJSONRequestBody defines body for CreateNotifications for application/json ContentType.
 type CreateNotificationsJSONRequestBody = NotificationRequest
@@ -6852,16 +6200,12 @@ type ClientInterface interface {
 
 	// CreateTemplateWithBody Add a template
 	//
-	// A template that is added without `status` is active.
-	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
 	CreateTemplateWithBody(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateTemplate Add a template
-	//
-	// A template that is added without `status` is active.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6870,7 +6214,7 @@ type ClientInterface interface {
 
 	// DeleteTemplate Delete a template
 	//
-	// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
+	// Messages that were rendered with the template keep their text.
 	//
 	// Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 	DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6882,14 +6226,7 @@ type ClientInterface interface {
 
 	// UpdateTemplateWithBody Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-	//
-	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-	// voided template gets 409 with the reason `template.voided`.
-	//
-	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -6898,62 +6235,12 @@ type ClientInterface interface {
 
 	// UpdateTemplate Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-	//
-	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-	// voided template gets 409 with the reason `template.voided`.
-	//
-	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PreviewTemplateWithBody Render a template with sample values
-	//
-	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-	PreviewTemplateWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PreviewTemplate Render a template with sample values
-	//
-	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-	//
-	// Takes a body of the `application/json` content type.
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-	PreviewTemplate(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// TestTemplateWithBody Send a test message rendered with a template
-	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-	TestTemplateWithBody(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// TestTemplate Send a test message rendered with a template
-	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
-	//
-	// Takes a body of the `application/json` content type.
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-	TestTemplate(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ListTemplateVersions List the versions of a template, newest first
-	//
-	// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
-	//
-	// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
-	ListTemplateVersions(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListUsers List users, newest first
 	//
@@ -7027,94 +6314,6 @@ type ClientInterface interface {
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListBatches List batches, newest first
-	//
-	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
-	//
-	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
-	ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// CreateBatchWithBody Upload a list of messages
-	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
-	//
-	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
-	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
-	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
-	//
-	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
-	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
-	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
-	//
-	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
-	// placeholders are names of columns. A row without a value for a placeholder is invalid.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
-	CreateBatchWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// GetBatch Get a batch, its figures, and when it will end
-	//
-	// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
-	GetBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// CancelBatch End a batch before all of it was sent
-	//
-	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
-	CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ConfirmBatch Send a batch that was checked
-	//
-	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
-	ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ExportBatchErrors Download the rows that are not sent
-	//
-	// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
-	ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PauseBatch Pause a batch
-	//
-	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
-	PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PreviewBatch Show the message of a row, and who would send it
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
-	PreviewBatch(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// RequeueBatch Send the failed messages of a batch again
-	//
-	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
-	RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ResumeBatch Let a paused batch go on
-	//
-	// The tasks that were held are due at once.
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
-	ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ListBatchRows List rows of a batch, in the order of the list
-	//
-	// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
-	ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
 	// TakeCallbackWithBody Receive delivery receipts from a provider
 	//
 	// For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -7147,6 +6346,39 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
 	CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+	//
+	// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
+	//
+	// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
+	ExportContacts(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListContactImports List imports of contacts, newest first
+	//
+	// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
+	ListContactImports(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetContactImport Get an import of contacts, and how far it is
+	//
+	// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
+	GetContactImport(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+	//
+	// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
+	//
+	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
+	ExportContactImportErrors(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewListWithBody Show how a list is read
+	//
+	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+	PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
@@ -7415,10 +6647,7 @@ type ClientInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
+	// - Without `content`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -7436,10 +6665,7 @@ type ClientInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
+	// - Without `content`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -7515,7 +6741,6 @@ type ClientInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
-	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes any type of body and a specified content type.
@@ -7540,7 +6765,6 @@ type ClientInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
-	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes a body of the `application/json` content type.
@@ -9449,8 +8673,6 @@ func (c *Client) ListTemplates(ctx context.Context, params *ListTemplatesParams,
 
 // CreateTemplateWithBody Add a template
 //
-// A template that is added without `status` is active.
-//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
@@ -9467,8 +8689,6 @@ func (c *Client) CreateTemplateWithBody(ctx context.Context, params *CreateTempl
 }
 
 // CreateTemplate Add a template
-//
-// A template that is added without `status` is active.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9487,7 +8707,7 @@ func (c *Client) CreateTemplate(ctx context.Context, params *CreateTemplateParam
 
 // DeleteTemplate Delete a template
 //
-// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
+// Messages that were rendered with the template keep their text.
 //
 // Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 func (c *Client) DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9519,14 +8739,7 @@ func (c *Client) GetTemplate(ctx context.Context, id ID, reqEditors ...RequestEd
 
 // UpdateTemplateWithBody Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-//
-// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-// voided template gets 409 with the reason `template.voided`.
-//
-// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9545,113 +8758,13 @@ func (c *Client) UpdateTemplateWithBody(ctx context.Context, id ID, contentType 
 
 // UpdateTemplate Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-//
-// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-// voided template gets 409 with the reason `template.voided`.
-//
-// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 //
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 func (c *Client) UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateTemplateRequest(c.Server, id, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PreviewTemplateWithBody Render a template with sample values
-//
-// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-func (c *Client) PreviewTemplateWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPreviewTemplateRequestWithBody(c.Server, id, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PreviewTemplate Render a template with sample values
-//
-// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-//
-// Takes a body of the `application/json` content type.
-//
-// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-func (c *Client) PreviewTemplate(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPreviewTemplateRequest(c.Server, id, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// TestTemplateWithBody Send a test message rendered with a template
-//
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-func (c *Client) TestTemplateWithBody(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewTestTemplateRequestWithBody(c.Server, id, params, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// TestTemplate Send a test message rendered with a template
-//
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
-//
-// Takes a body of the `application/json` content type.
-//
-// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-func (c *Client) TestTemplate(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewTestTemplateRequest(c.Server, id, params, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ListTemplateVersions List the versions of a template, newest first
-//
-// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
-//
-// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
-func (c *Client) ListTemplateVersions(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListTemplateVersionsRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -9834,204 +8947,6 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 	return c.Client.Do(req)
 }
 
-// ListBatches List batches, newest first
-//
-// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
-//
-// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
-func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListBatchesRequest(c.Server, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// CreateBatchWithBody Upload a list of messages
-//
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
-//
-// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
-// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
-// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
-//
-// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
-// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
-// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
-//
-// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
-// placeholders are names of columns. A row without a value for a placeholder is invalid.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
-func (c *Client) CreateBatchWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateBatchRequestWithBody(c.Server, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// GetBatch Get a batch, its figures, and when it will end
-//
-// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
-//
-// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
-func (c *Client) GetBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetBatchRequest(c.Server, batchID)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// CancelBatch End a batch before all of it was sent
-//
-// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
-func (c *Client) CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCancelBatchRequest(c.Server, batchID)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ConfirmBatch Send a batch that was checked
-//
-// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
-func (c *Client) ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewConfirmBatchRequest(c.Server, batchID)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ExportBatchErrors Download the rows that are not sent
-//
-// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
-//
-// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
-func (c *Client) ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewExportBatchErrorsRequest(c.Server, batchID)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PauseBatch Pause a batch
-//
-// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
-func (c *Client) PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPauseBatchRequest(c.Server, batchID)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PreviewBatch Show the message of a row, and who would send it
-//
-// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
-func (c *Client) PreviewBatch(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPreviewBatchRequest(c.Server, batchID, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// RequeueBatch Send the failed messages of a batch again
-//
-// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
-func (c *Client) RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRequeueBatchRequest(c.Server, batchID)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ResumeBatch Let a paused batch go on
-//
-// The tasks that were held are due at once.
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
-func (c *Client) ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewResumeBatchRequest(c.Server, batchID)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ListBatchRows List rows of a batch, in the order of the list
-//
-// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
-//
-// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
-func (c *Client) ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListBatchRowsRequest(c.Server, batchID, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
 // TakeCallbackWithBody Receive delivery receipts from a provider
 //
 // For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -10085,6 +9000,89 @@ func (c *Client) SelectContacts(ctx context.Context, params *SelectContactsParam
 // Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
 func (c *Client) CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCountContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+//
+// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
+//
+// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
+func (c *Client) ExportContacts(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListContactImports List imports of contacts, newest first
+//
+// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
+func (c *Client) ListContactImports(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListContactImportsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetContactImport Get an import of contacts, and how far it is
+//
+// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
+func (c *Client) GetContactImport(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetContactImportRequest(c.Server, importID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+//
+// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
+//
+// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
+func (c *Client) ExportContactImportErrors(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportContactImportErrorsRequest(c.Server, importID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewListWithBody Show how a list is read
+//
+// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+func (c *Client) PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewListRequestWithBody(c.Server, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -10532,10 +9530,7 @@ func (c *Client) ReportTasks(ctx context.Context, body ReportTasksJSONRequestBod
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
+//   - Without `content`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -10563,10 +9558,7 @@ func (c *Client) SendSmsWithBody(ctx context.Context, params *SendSmsParams, con
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
+//   - Without `content`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -10702,7 +9694,6 @@ func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...R
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
-//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes any type of body and a specified content type.
@@ -10737,7 +9728,6 @@ func (c *Client) RequeueTaskWithBody(ctx context.Context, taskID TaskID, content
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
-//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes a body of the `application/json` content type.
@@ -14711,54 +13701,6 @@ func NewListTemplatesRequest(server string, params *ListTemplatesParams) (*http.
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
-		if params.TemplateNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "template_no", *params.TemplateNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Scene != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "scene", *params.Scene, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Status != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -14963,188 +13905,6 @@ func NewUpdateTemplateRequestWithBody(server string, id ID, contentType string, 
 	}
 
 	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
-// NewPreviewTemplateRequest calls the generic PreviewTemplate builder with application/json body
-func NewPreviewTemplateRequest(server string, id ID, body PreviewTemplateJSONRequestBody) (*http.Request, error) {
-	var bodyReader io.Reader
-	buf, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	bodyReader = bytes.NewReader(buf)
-	return NewPreviewTemplateRequestWithBody(server, id, "application/json", bodyReader)
-}
-
-// NewPreviewTemplateRequestWithBody constructs an http.Request for the PreviewTemplate method, with any body, and a specified content type
-func NewPreviewTemplateRequestWithBody(server string, id ID, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/preview", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
-// NewTestTemplateRequest calls the generic TestTemplate builder with application/json body
-func NewTestTemplateRequest(server string, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody) (*http.Request, error) {
-	var bodyReader io.Reader
-	buf, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	bodyReader = bytes.NewReader(buf)
-	return NewTestTemplateRequestWithBody(server, id, params, "application/json", bodyReader)
-}
-
-// NewTestTemplateRequestWithBody constructs an http.Request for the TestTemplate method, with any body, and a specified content type
-func NewTestTemplateRequestWithBody(server string, id ID, params *TestTemplateParams, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/test", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	if params != nil {
-
-		if params.IdempotencyKey != nil {
-			var headerParam0 string
-
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
-			if err != nil {
-				return nil, err
-			}
-
-			req.Header.Set("Idempotency-Key", headerParam0)
-		}
-
-	}
-
-	return req, nil
-}
-
-// NewListTemplateVersionsRequest constructs an http.Request for the ListTemplateVersions method
-func NewListTemplateVersionsRequest(server string, id ID, params *ListTemplateVersionsParams) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/versions", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
 
 	return req, nil
 }
@@ -15458,497 +14218,6 @@ func NewDeleteKeyRequest(server string, username Username, id ID) (*http.Request
 	return req, nil
 }
 
-// NewListBatchesRequest constructs an http.Request for the ListBatches method
-func NewListBatchesRequest(server string, params *ListBatchesParams) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.Status != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewCreateBatchRequestWithBody constructs an http.Request for the CreateBatch method, with any body, and a specified content type
-func NewCreateBatchRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
-// NewGetBatchRequest constructs an http.Request for the GetBatch method
-func NewGetBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewCancelBatchRequest constructs an http.Request for the CancelBatch method
-func NewCancelBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/cancel", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewConfirmBatchRequest constructs an http.Request for the ConfirmBatch method
-func NewConfirmBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/confirm", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewExportBatchErrorsRequest constructs an http.Request for the ExportBatchErrors method
-func NewExportBatchErrorsRequest(server string, batchID OfBatch) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/errors.csv", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewPauseBatchRequest constructs an http.Request for the PauseBatch method
-func NewPauseBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/pause", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewPreviewBatchRequest constructs an http.Request for the PreviewBatch method
-func NewPreviewBatchRequest(server string, batchID OfBatch, params *PreviewBatchParams) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/preview", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.Row != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "row", *params.Row, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewRequeueBatchRequest constructs an http.Request for the RequeueBatch method
-func NewRequeueBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/requeue", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewResumeBatchRequest constructs an http.Request for the ResumeBatch method
-func NewResumeBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/resume", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewListBatchRowsRequest constructs an http.Request for the ListBatchRows method
-func NewListBatchRowsRequest(server string, batchID OfBatch, params *ListBatchRowsParams) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/rows", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.Status != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
 // NewTakeCallbackRequestWithBody constructs an http.Request for the TakeCallback method, with any body, and a specified content type
 func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
@@ -16161,6 +14430,313 @@ func NewCountContactsRequest(server string, params *CountContactsParams) (*http.
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewExportContactsRequest constructs an http.Request for the ExportContacts method
+func NewExportContactsRequest(server string, params *ExportContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/export.csv")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NotTag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListContactImportsRequest constructs an http.Request for the ListContactImports method
+func NewListContactImportsRequest(server string, params *ListContactImportsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/imports")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetContactImportRequest constructs an http.Request for the GetContactImport method
+func NewGetContactImportRequest(server string, importID ImportID, params *GetContactImportParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "import_id", importID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/imports/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportContactImportErrorsRequest constructs an http.Request for the ExportContactImportErrors method
+func NewExportContactImportErrorsRequest(server string, importID ImportID, params *ExportContactImportErrorsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "import_id", importID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/imports/%s/errors.csv", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPreviewListRequestWithBody constructs an http.Request for the PreviewList method, with any body, and a specified content type
+func NewPreviewListRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/lists/preview")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -19038,16 +17614,12 @@ type ClientWithResponsesInterface interface {
 
 	// CreateTemplateWithBodyWithResponse Add a template
 	//
-	// A template that is added without `status` is active.
-	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
 	CreateTemplateWithBodyWithResponse(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTemplateResponse, error)
 
 	// CreateTemplateWithResponse Add a template
-	//
-	// A template that is added without `status` is active.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -19056,7 +17628,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteTemplateWithResponse Delete a template
 	//
-	// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
+	// Messages that were rendered with the template keep their text.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -19072,14 +17644,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-	//
-	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-	// voided template gets 409 with the reason `template.voided`.
-	//
-	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -19088,64 +17653,12 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithResponse Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-	//
-	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-	// voided template gets 409 with the reason `template.voided`.
-	//
-	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplateWithResponse(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateTemplateResponse, error)
-
-	// PreviewTemplateWithBodyWithResponse Render a template with sample values
-	//
-	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-	PreviewTemplateWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error)
-
-	// PreviewTemplateWithResponse Render a template with sample values
-	//
-	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-	//
-	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-	PreviewTemplateWithResponse(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error)
-
-	// TestTemplateWithBodyWithResponse Send a test message rendered with a template
-	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-	TestTemplateWithBodyWithResponse(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error)
-
-	// TestTemplateWithResponse Send a test message rendered with a template
-	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
-	//
-	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-	TestTemplateWithResponse(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error)
-
-	// ListTemplateVersionsWithResponse List the versions of a template, newest first
-	//
-	// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
-	ListTemplateVersionsWithResponse(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*ListTemplateVersionsResponse, error)
 
 	// ListUsersWithResponse List users, newest first
 	//
@@ -19227,114 +17740,6 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKeyWithResponse(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*DeleteKeyResponse, error)
 
-	// ListBatchesWithResponse List batches, newest first
-	//
-	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
-	ListBatchesWithResponse(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*ListBatchesResponse, error)
-
-	// CreateBatchWithBodyWithResponse Upload a list of messages
-	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
-	//
-	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
-	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
-	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
-	//
-	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
-	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
-	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
-	//
-	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
-	// placeholders are names of columns. A row without a value for a placeholder is invalid.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
-	CreateBatchWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error)
-
-	// GetBatchWithResponse Get a batch, its figures, and when it will end
-	//
-	// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
-	GetBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*GetBatchResponse, error)
-
-	// CancelBatchWithResponse End a batch before all of it was sent
-	//
-	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
-	CancelBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*CancelBatchResponse, error)
-
-	// ConfirmBatchWithResponse Send a batch that was checked
-	//
-	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
-	ConfirmBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ConfirmBatchResponse, error)
-
-	// ExportBatchErrorsWithResponse Download the rows that are not sent
-	//
-	// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
-	ExportBatchErrorsWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ExportBatchErrorsResponse, error)
-
-	// PauseBatchWithResponse Pause a batch
-	//
-	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
-	PauseBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*PauseBatchResponse, error)
-
-	// PreviewBatchWithResponse Show the message of a row, and who would send it
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
-	PreviewBatchWithResponse(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*PreviewBatchResponse, error)
-
-	// RequeueBatchWithResponse Send the failed messages of a batch again
-	//
-	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
-	RequeueBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*RequeueBatchResponse, error)
-
-	// ResumeBatchWithResponse Let a paused batch go on
-	//
-	// The tasks that were held are due at once.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
-	ResumeBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ResumeBatchResponse, error)
-
-	// ListBatchRowsWithResponse List rows of a batch, in the order of the list
-	//
-	// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
-	ListBatchRowsWithResponse(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*ListBatchRowsResponse, error)
-
 	// TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
 	//
 	// For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -19371,6 +17776,47 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
 	CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error)
+
+	// ExportContactsWithResponse Export the contacts that some tags hold and others do not, as CSV
+	//
+	// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
+	ExportContactsWithResponse(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*ExportContactsResponse, error)
+
+	// ListContactImportsWithResponse List imports of contacts, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
+	ListContactImportsWithResponse(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*ListContactImportsResponse, error)
+
+	// GetContactImportWithResponse Get an import of contacts, and how far it is
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
+	GetContactImportWithResponse(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*GetContactImportResponse, error)
+
+	// ExportContactImportErrorsWithResponse Get the rows of an import of which nothing was stored, and why, as CSV
+	//
+	// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
+	ExportContactImportErrorsWithResponse(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*ExportContactImportErrorsResponse, error)
+
+	// PreviewListWithBodyWithResponse Show how a list is read
+	//
+	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+	PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error)
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
@@ -19649,10 +18095,7 @@ type ClientWithResponsesInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
+	// - Without `content`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -19670,10 +18113,7 @@ type ClientWithResponsesInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
+	// - Without `content`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -19755,7 +18195,6 @@ type ClientWithResponsesInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
-	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -19780,7 +18219,6 @@ type ClientWithResponsesInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
-	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -27028,8 +25466,6 @@ type UpdateTemplateResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -27067,11 +25503,6 @@ func (r UpdateTemplateResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r UpdateTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r UpdateTemplateResponse) GetJSON409() *Conflict {
-	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -27127,325 +25558,6 @@ func (r UpdateTemplateResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r UpdateTemplateResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type PreviewTemplateResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *TemplatePreviewResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PreviewTemplateResponse) GetJSON200() *TemplatePreviewResponse {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r PreviewTemplateResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r PreviewTemplateResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r PreviewTemplateResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r PreviewTemplateResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r PreviewTemplateResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r PreviewTemplateResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r PreviewTemplateResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r PreviewTemplateResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r PreviewTemplateResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r PreviewTemplateResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r PreviewTemplateResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r PreviewTemplateResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r PreviewTemplateResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PreviewTemplateResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type TestTemplateResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *SendResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r TestTemplateResponse) GetJSON200() *SendResponse {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r TestTemplateResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r TestTemplateResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r TestTemplateResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r TestTemplateResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r TestTemplateResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r TestTemplateResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r TestTemplateResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r TestTemplateResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r TestTemplateResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r TestTemplateResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r TestTemplateResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r TestTemplateResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r TestTemplateResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r TestTemplateResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r TestTemplateResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ListTemplateVersionsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *TemplateVersionListResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON200() *TemplateVersionListResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ListTemplateVersionsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ListTemplateVersionsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ListTemplateVersionsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ListTemplateVersionsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -28152,1038 +26264,6 @@ func (r DeleteKeyResponse) ContentType() string {
 	return ""
 }
 
-type ListBatchesResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchListResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListBatchesResponse) GetJSON200() *BatchListResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ListBatchesResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListBatchesResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ListBatchesResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ListBatchesResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ListBatchesResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ListBatchesResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ListBatchesResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ListBatchesResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ListBatchesResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ListBatchesResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type CreateBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchCreatedResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r CreateBatchResponse) GetJSON200() *BatchCreatedResponse {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r CreateBatchResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r CreateBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r CreateBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r CreateBatchResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r CreateBatchResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r CreateBatchResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r CreateBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r CreateBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r CreateBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r CreateBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r CreateBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r CreateBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r CreateBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r CreateBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type GetBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetBatchResponse) GetJSON200() *BatchResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r GetBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r GetBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r GetBatchResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r GetBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r GetBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r GetBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r GetBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r GetBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r GetBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r GetBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r GetBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type CancelBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r CancelBatchResponse) GetJSON200() *BatchResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r CancelBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r CancelBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r CancelBatchResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r CancelBatchResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r CancelBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r CancelBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r CancelBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r CancelBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r CancelBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r CancelBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r CancelBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r CancelBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ConfirmBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ConfirmBatchResponse) GetJSON200() *BatchResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ConfirmBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ConfirmBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ConfirmBatchResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r ConfirmBatchResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ConfirmBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ConfirmBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ConfirmBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ConfirmBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ConfirmBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ConfirmBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ConfirmBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ConfirmBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ExportBatchErrorsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ExportBatchErrorsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ExportBatchErrorsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ExportBatchErrorsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ExportBatchErrorsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ExportBatchErrorsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ExportBatchErrorsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ExportBatchErrorsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ExportBatchErrorsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ExportBatchErrorsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ExportBatchErrorsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ExportBatchErrorsResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type PauseBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PauseBatchResponse) GetJSON200() *BatchResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r PauseBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r PauseBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r PauseBatchResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r PauseBatchResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r PauseBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r PauseBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r PauseBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r PauseBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r PauseBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r PauseBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r PauseBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PauseBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type PreviewBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchPreviewResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PreviewBatchResponse) GetJSON200() *BatchPreviewResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r PreviewBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r PreviewBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r PreviewBatchResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r PreviewBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r PreviewBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r PreviewBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r PreviewBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r PreviewBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r PreviewBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r PreviewBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PreviewBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type RequeueBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchRequeuedResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r RequeueBatchResponse) GetJSON200() *BatchRequeuedResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r RequeueBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r RequeueBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r RequeueBatchResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r RequeueBatchResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r RequeueBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r RequeueBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r RequeueBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r RequeueBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r RequeueBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r RequeueBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r RequeueBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r RequeueBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ResumeBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ResumeBatchResponse) GetJSON200() *BatchResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ResumeBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ResumeBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ResumeBatchResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r ResumeBatchResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ResumeBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ResumeBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ResumeBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ResumeBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ResumeBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ResumeBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ResumeBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ResumeBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ListBatchRowsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchRowListResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListBatchRowsResponse) GetJSON200() *BatchRowListResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ListBatchRowsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListBatchRowsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ListBatchRowsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ListBatchRowsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ListBatchRowsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ListBatchRowsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ListBatchRowsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ListBatchRowsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ListBatchRowsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ListBatchRowsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ListBatchRowsResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
 type TakeCallbackResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -29441,6 +26521,456 @@ func (r CountContactsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CountContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListContactImportsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactImportListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListContactImportsResponse) GetJSON200() *ContactImportListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListContactImportsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListContactImportsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListContactImportsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListContactImportsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListContactImportsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListContactImportsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListContactImportsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListContactImportsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListContactImportsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListContactImportsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListContactImportsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetContactImportResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactImportResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetContactImportResponse) GetJSON200() *ContactImportResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetContactImportResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetContactImportResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetContactImportResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetContactImportResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetContactImportResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetContactImportResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetContactImportResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetContactImportResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetContactImportResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetContactImportResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetContactImportResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportContactImportErrorsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportContactImportErrorsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportContactImportErrorsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportContactImportErrorsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportContactImportErrorsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PreviewListResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ListPreviewResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewListResponse) GetJSON200() *ListPreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PreviewListResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewListResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewListResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PreviewListResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PreviewListResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewListResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewListResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewListResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewListResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewListResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewListResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewListResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewListResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -34143,8 +31673,6 @@ func (c *ClientWithResponses) ListTemplatesWithResponse(ctx context.Context, par
 
 // CreateTemplateWithBodyWithResponse Add a template
 //
-// A template that is added without `status` is active.
-//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
@@ -34157,8 +31685,6 @@ func (c *ClientWithResponses) CreateTemplateWithBodyWithResponse(ctx context.Con
 }
 
 // CreateTemplateWithResponse Add a template
-//
-// A template that is added without `status` is active.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -34173,7 +31699,7 @@ func (c *ClientWithResponses) CreateTemplateWithResponse(ctx context.Context, pa
 
 // DeleteTemplateWithResponse Delete a template
 //
-// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
+// Messages that were rendered with the template keep their text.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -34201,14 +31727,7 @@ func (c *ClientWithResponses) GetTemplateWithResponse(ctx context.Context, id ID
 
 // UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-//
-// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-// voided template gets 409 with the reason `template.voided`.
-//
-// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -34223,14 +31742,7 @@ func (c *ClientWithResponses) UpdateTemplateWithBodyWithResponse(ctx context.Con
 
 // UpdateTemplateWithResponse Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-//
-// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-// voided template gets 409 with the reason `template.voided`.
-//
-// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -34241,81 +31753,6 @@ func (c *ClientWithResponses) UpdateTemplateWithResponse(ctx context.Context, id
 		return nil, err
 	}
 	return ParseUpdateTemplateResponse(rsp)
-}
-
-// PreviewTemplateWithBodyWithResponse Render a template with sample values
-//
-// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-func (c *ClientWithResponses) PreviewTemplateWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error) {
-	rsp, err := c.PreviewTemplateWithBody(ctx, id, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePreviewTemplateResponse(rsp)
-}
-
-// PreviewTemplateWithResponse Render a template with sample values
-//
-// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-//
-// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-func (c *ClientWithResponses) PreviewTemplateWithResponse(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error) {
-	rsp, err := c.PreviewTemplate(ctx, id, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePreviewTemplateResponse(rsp)
-}
-
-// TestTemplateWithBodyWithResponse Send a test message rendered with a template
-//
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-func (c *ClientWithResponses) TestTemplateWithBodyWithResponse(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error) {
-	rsp, err := c.TestTemplateWithBody(ctx, id, params, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseTestTemplateResponse(rsp)
-}
-
-// TestTemplateWithResponse Send a test message rendered with a template
-//
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
-//
-// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-func (c *ClientWithResponses) TestTemplateWithResponse(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error) {
-	rsp, err := c.TestTemplate(ctx, id, params, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseTestTemplateResponse(rsp)
-}
-
-// ListTemplateVersionsWithResponse List the versions of a template, newest first
-//
-// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
-func (c *ClientWithResponses) ListTemplateVersionsWithResponse(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*ListTemplateVersionsResponse, error) {
-	rsp, err := c.ListTemplateVersions(ctx, id, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseListTemplateVersionsResponse(rsp)
 }
 
 // ListUsersWithResponse List users, newest first
@@ -34458,180 +31895,6 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 	return ParseDeleteKeyResponse(rsp)
 }
 
-// ListBatchesWithResponse List batches, newest first
-//
-// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
-func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*ListBatchesResponse, error) {
-	rsp, err := c.ListBatches(ctx, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseListBatchesResponse(rsp)
-}
-
-// CreateBatchWithBodyWithResponse Upload a list of messages
-//
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
-//
-// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
-// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
-// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
-//
-// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
-// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
-// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
-//
-// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
-// placeholders are names of columns. A row without a value for a placeholder is invalid.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
-func (c *ClientWithResponses) CreateBatchWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error) {
-	rsp, err := c.CreateBatchWithBody(ctx, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseCreateBatchResponse(rsp)
-}
-
-// GetBatchWithResponse Get a batch, its figures, and when it will end
-//
-// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
-func (c *ClientWithResponses) GetBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*GetBatchResponse, error) {
-	rsp, err := c.GetBatch(ctx, batchID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseGetBatchResponse(rsp)
-}
-
-// CancelBatchWithResponse End a batch before all of it was sent
-//
-// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
-func (c *ClientWithResponses) CancelBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*CancelBatchResponse, error) {
-	rsp, err := c.CancelBatch(ctx, batchID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseCancelBatchResponse(rsp)
-}
-
-// ConfirmBatchWithResponse Send a batch that was checked
-//
-// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
-func (c *ClientWithResponses) ConfirmBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ConfirmBatchResponse, error) {
-	rsp, err := c.ConfirmBatch(ctx, batchID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseConfirmBatchResponse(rsp)
-}
-
-// ExportBatchErrorsWithResponse Download the rows that are not sent
-//
-// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
-func (c *ClientWithResponses) ExportBatchErrorsWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ExportBatchErrorsResponse, error) {
-	rsp, err := c.ExportBatchErrors(ctx, batchID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseExportBatchErrorsResponse(rsp)
-}
-
-// PauseBatchWithResponse Pause a batch
-//
-// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
-func (c *ClientWithResponses) PauseBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*PauseBatchResponse, error) {
-	rsp, err := c.PauseBatch(ctx, batchID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePauseBatchResponse(rsp)
-}
-
-// PreviewBatchWithResponse Show the message of a row, and who would send it
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
-func (c *ClientWithResponses) PreviewBatchWithResponse(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*PreviewBatchResponse, error) {
-	rsp, err := c.PreviewBatch(ctx, batchID, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePreviewBatchResponse(rsp)
-}
-
-// RequeueBatchWithResponse Send the failed messages of a batch again
-//
-// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
-func (c *ClientWithResponses) RequeueBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*RequeueBatchResponse, error) {
-	rsp, err := c.RequeueBatch(ctx, batchID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseRequeueBatchResponse(rsp)
-}
-
-// ResumeBatchWithResponse Let a paused batch go on
-//
-// The tasks that were held are due at once.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
-func (c *ClientWithResponses) ResumeBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ResumeBatchResponse, error) {
-	rsp, err := c.ResumeBatch(ctx, batchID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseResumeBatchResponse(rsp)
-}
-
-// ListBatchRowsWithResponse List rows of a batch, in the order of the list
-//
-// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
-func (c *ClientWithResponses) ListBatchRowsWithResponse(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*ListBatchRowsResponse, error) {
-	rsp, err := c.ListBatchRows(ctx, batchID, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseListBatchRowsResponse(rsp)
-}
-
 // TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
 //
 // For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -34685,6 +31948,77 @@ func (c *ClientWithResponses) CountContactsWithResponse(ctx context.Context, par
 		return nil, err
 	}
 	return ParseCountContactsResponse(rsp)
+}
+
+// ExportContactsWithResponse Export the contacts that some tags hold and others do not, as CSV
+//
+// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
+func (c *ClientWithResponses) ExportContactsWithResponse(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*ExportContactsResponse, error) {
+	rsp, err := c.ExportContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportContactsResponse(rsp)
+}
+
+// ListContactImportsWithResponse List imports of contacts, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
+func (c *ClientWithResponses) ListContactImportsWithResponse(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*ListContactImportsResponse, error) {
+	rsp, err := c.ListContactImports(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListContactImportsResponse(rsp)
+}
+
+// GetContactImportWithResponse Get an import of contacts, and how far it is
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
+func (c *ClientWithResponses) GetContactImportWithResponse(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*GetContactImportResponse, error) {
+	rsp, err := c.GetContactImport(ctx, importID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetContactImportResponse(rsp)
+}
+
+// ExportContactImportErrorsWithResponse Get the rows of an import of which nothing was stored, and why, as CSV
+//
+// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
+func (c *ClientWithResponses) ExportContactImportErrorsWithResponse(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*ExportContactImportErrorsResponse, error) {
+	rsp, err := c.ExportContactImportErrors(ctx, importID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportContactImportErrorsResponse(rsp)
+}
+
+// PreviewListWithBodyWithResponse Show how a list is read
+//
+// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+func (c *ClientWithResponses) PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error) {
+	rsp, err := c.PreviewListWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewListResponse(rsp)
 }
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
@@ -35066,10 +32400,7 @@ func (c *ClientWithResponses) ReportTasksWithResponse(ctx context.Context, body 
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
+//   - Without `content`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -35093,10 +32424,7 @@ func (c *ClientWithResponses) SendSmsWithBodyWithResponse(ctx context.Context, p
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
+//   - Without `content`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -35214,7 +32542,6 @@ func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskI
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
-//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -35245,7 +32572,6 @@ func (c *ClientWithResponses) RequeueTaskWithBodyWithResponse(ctx context.Contex
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
-//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -41565,13 +38891,6 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 		}
 		response.JSON404 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -41585,280 +38904,6 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 			return nil, err
 		}
 		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParsePreviewTemplateResponse parses an HTTP response from a PreviewTemplateWithResponse call
-func ParsePreviewTemplateResponse(rsp *http.Response) (*PreviewTemplateResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &PreviewTemplateResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest TemplatePreviewResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseTestTemplateResponse parses an HTTP response from a TestTemplateWithResponse call
-func ParseTestTemplateResponse(rsp *http.Response) (*TestTemplateResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &TestTemplateResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest SendResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseListTemplateVersionsResponse parses an HTTP response from a ListTemplateVersionsWithResponse call
-func ParseListTemplateVersionsResponse(rsp *http.Response) (*ListTemplateVersionsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ListTemplateVersionsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest TemplateVersionListResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -42488,873 +39533,6 @@ func ParseDeleteKeyResponse(rsp *http.Response) (*DeleteKeyResponse, error) {
 	return response, nil
 }
 
-// ParseListBatchesResponse parses an HTTP response from a ListBatchesWithResponse call
-func ParseListBatchesResponse(rsp *http.Response) (*ListBatchesResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ListBatchesResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchListResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseCreateBatchResponse parses an HTTP response from a CreateBatchWithResponse call
-func ParseCreateBatchResponse(rsp *http.Response) (*CreateBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &CreateBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchCreatedResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseGetBatchResponse parses an HTTP response from a GetBatchWithResponse call
-func ParseGetBatchResponse(rsp *http.Response) (*GetBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &GetBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseCancelBatchResponse parses an HTTP response from a CancelBatchWithResponse call
-func ParseCancelBatchResponse(rsp *http.Response) (*CancelBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &CancelBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseConfirmBatchResponse parses an HTTP response from a ConfirmBatchWithResponse call
-func ParseConfirmBatchResponse(rsp *http.Response) (*ConfirmBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ConfirmBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseExportBatchErrorsResponse parses an HTTP response from a ExportBatchErrorsWithResponse call
-func ParseExportBatchErrorsResponse(rsp *http.Response) (*ExportBatchErrorsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ExportBatchErrorsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParsePauseBatchResponse parses an HTTP response from a PauseBatchWithResponse call
-func ParsePauseBatchResponse(rsp *http.Response) (*PauseBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &PauseBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParsePreviewBatchResponse parses an HTTP response from a PreviewBatchWithResponse call
-func ParsePreviewBatchResponse(rsp *http.Response) (*PreviewBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &PreviewBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchPreviewResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseRequeueBatchResponse parses an HTTP response from a RequeueBatchWithResponse call
-func ParseRequeueBatchResponse(rsp *http.Response) (*RequeueBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &RequeueBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchRequeuedResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseResumeBatchResponse parses an HTTP response from a ResumeBatchWithResponse call
-func ParseResumeBatchResponse(rsp *http.Response) (*ResumeBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ResumeBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseListBatchRowsResponse parses an HTTP response from a ListBatchRowsWithResponse call
-func ParseListBatchRowsResponse(rsp *http.Response) (*ListBatchRowsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ListBatchRowsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchRowListResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
 // ParseTakeCallbackResponse parses an HTTP response from a TakeCallbackWithResponse call
 func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -43539,6 +39717,381 @@ func ParseCountContactsResponse(rsp *http.Response) (*CountContactsResponse, err
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportContactsResponse parses an HTTP response from a ExportContactsWithResponse call
+func ParseExportContactsResponse(rsp *http.Response) (*ExportContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListContactImportsResponse parses an HTTP response from a ListContactImportsWithResponse call
+func ParseListContactImportsResponse(rsp *http.Response) (*ListContactImportsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListContactImportsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactImportListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetContactImportResponse parses an HTTP response from a GetContactImportWithResponse call
+func ParseGetContactImportResponse(rsp *http.Response) (*GetContactImportResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetContactImportResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactImportResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportContactImportErrorsResponse parses an HTTP response from a ExportContactImportErrorsWithResponse call
+func ParseExportContactImportErrorsResponse(rsp *http.Response) (*ExportContactImportErrorsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportContactImportErrorsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreviewListResponse parses an HTTP response from a PreviewListWithResponse call
+func ParsePreviewListResponse(rsp *http.Response) (*PreviewListResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewListResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ListPreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -46548,15 +43101,6 @@ type ServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(w http.ResponseWriter, r *http.Request, id ID)
-	// PreviewTemplate Render a template with sample values
-	// (POST /api/v1/admin/template/{id}/preview)
-	PreviewTemplate(w http.ResponseWriter, r *http.Request, id ID)
-	// TestTemplate Send a test message rendered with a template
-	// (POST /api/v1/admin/template/{id}/test)
-	TestTemplate(w http.ResponseWriter, r *http.Request, id ID, params TestTemplateParams)
-	// ListTemplateVersions List the versions of a template, newest first
-	// (GET /api/v1/admin/template/{id}/versions)
-	ListTemplateVersions(w http.ResponseWriter, r *http.Request, id ID, params ListTemplateVersionsParams)
 	// ListUsers List users, newest first
 	// (GET /api/v1/admin/users)
 	ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams)
@@ -46578,39 +43122,6 @@ type ServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(w http.ResponseWriter, r *http.Request, username Username, id ID)
-	// ListBatches List batches, newest first
-	// (GET /api/v1/batches)
-	ListBatches(w http.ResponseWriter, r *http.Request, params ListBatchesParams)
-	// CreateBatch Upload a list of messages
-	// (POST /api/v1/batches)
-	CreateBatch(w http.ResponseWriter, r *http.Request)
-	// GetBatch Get a batch, its figures, and when it will end
-	// (GET /api/v1/batches/{batch_id})
-	GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// CancelBatch End a batch before all of it was sent
-	// (POST /api/v1/batches/{batch_id}/cancel)
-	CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// ConfirmBatch Send a batch that was checked
-	// (POST /api/v1/batches/{batch_id}/confirm)
-	ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// ExportBatchErrors Download the rows that are not sent
-	// (GET /api/v1/batches/{batch_id}/errors.csv)
-	ExportBatchErrors(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// PauseBatch Pause a batch
-	// (POST /api/v1/batches/{batch_id}/pause)
-	PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// PreviewBatch Show the message of a row, and who would send it
-	// (GET /api/v1/batches/{batch_id}/preview)
-	PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams)
-	// RequeueBatch Send the failed messages of a batch again
-	// (POST /api/v1/batches/{batch_id}/requeue)
-	RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// ResumeBatch Let a paused batch go on
-	// (POST /api/v1/batches/{batch_id}/resume)
-	ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// ListBatchRows List rows of a batch, in the order of the list
-	// (GET /api/v1/batches/{batch_id}/rows)
-	ListBatchRows(w http.ResponseWriter, r *http.Request, batchID OfBatch, params ListBatchRowsParams)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
@@ -46620,6 +43131,21 @@ type ServerInterface interface {
 	// CountContacts Count the contacts that some tags hold and others do not
 	// (GET /api/v1/contacts/count)
 	CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams)
+	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+	// (GET /api/v1/contacts/export.csv)
+	ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams)
+	// ListContactImports List imports of contacts, newest first
+	// (GET /api/v1/contacts/imports)
+	ListContactImports(w http.ResponseWriter, r *http.Request, params ListContactImportsParams)
+	// GetContactImport Get an import of contacts, and how far it is
+	// (GET /api/v1/contacts/imports/{import_id})
+	GetContactImport(w http.ResponseWriter, r *http.Request, importID ImportID, params GetContactImportParams)
+	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
+	ExportContactImportErrors(w http.ResponseWriter, r *http.Request, importID ImportID, params ExportContactImportErrorsParams)
+	// PreviewList Show how a list is read
+	// (POST /api/v1/lists/preview)
+	PreviewList(w http.ResponseWriter, r *http.Request)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
@@ -49271,58 +45797,6 @@ func (siw *ServerInterfaceWrapper) ListTemplates(w http.ResponseWriter, r *http.
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListTemplatesParams
 
-	// ------------- Optional query parameter "template_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "template_no", r.URL.Query(), &params.TemplateNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "template_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "template_no", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "scene" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "scene", r.URL.Query(), &params.Scene, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "scene"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "scene", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "status" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -49470,137 +45944,6 @@ func (siw *ServerInterfaceWrapper) UpdateTemplate(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.UpdateTemplate(w, r, id)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// PreviewTemplate operation middleware
-func (siw *ServerInterfaceWrapper) PreviewTemplate(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PreviewTemplate(w, r, id)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// TestTemplate operation middleware
-func (siw *ServerInterfaceWrapper) TestTemplate(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params TestTemplateParams
-
-	headers := r.Header
-
-	// ------------- Optional header parameter "Idempotency-Key" -------------
-	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
-		var IdempotencyKey IdempotencyKey
-		n := len(valueList)
-		if n != 1 {
-			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
-			return
-		}
-
-		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
-		if err != nil {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
-			return
-		}
-
-		params.IdempotencyKey = &IdempotencyKey
-
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.TestTemplate(w, r, id, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ListTemplateVersions operation middleware
-func (siw *ServerInterfaceWrapper) ListTemplateVersions(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListTemplateVersionsParams
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "cursor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListTemplateVersions(w, r, id, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -49809,371 +46152,6 @@ func (siw *ServerInterfaceWrapper) DeleteKey(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
-// ListBatches operation middleware
-func (siw *ServerInterfaceWrapper) ListBatches(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListBatchesParams
-
-	// ------------- Optional query parameter "status" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "cursor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListBatches(w, r, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// CreateBatch operation middleware
-func (siw *ServerInterfaceWrapper) CreateBatch(w http.ResponseWriter, r *http.Request) {
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CreateBatch(w, r)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// GetBatch operation middleware
-func (siw *ServerInterfaceWrapper) GetBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetBatch(w, r, batchID)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// CancelBatch operation middleware
-func (siw *ServerInterfaceWrapper) CancelBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CancelBatch(w, r, batchID)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ConfirmBatch operation middleware
-func (siw *ServerInterfaceWrapper) ConfirmBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ConfirmBatch(w, r, batchID)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ExportBatchErrors operation middleware
-func (siw *ServerInterfaceWrapper) ExportBatchErrors(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ExportBatchErrors(w, r, batchID)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// PauseBatch operation middleware
-func (siw *ServerInterfaceWrapper) PauseBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PauseBatch(w, r, batchID)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// PreviewBatch operation middleware
-func (siw *ServerInterfaceWrapper) PreviewBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params PreviewBatchParams
-
-	// ------------- Optional query parameter "row" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "row", r.URL.Query(), &params.Row, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "row"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "row", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PreviewBatch(w, r, batchID, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// RequeueBatch operation middleware
-func (siw *ServerInterfaceWrapper) RequeueBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.RequeueBatch(w, r, batchID)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ResumeBatch operation middleware
-func (siw *ServerInterfaceWrapper) ResumeBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ResumeBatch(w, r, batchID)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ListBatchRows operation middleware
-func (siw *ServerInterfaceWrapper) ListBatchRows(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListBatchRowsParams
-
-	// ------------- Optional query parameter "status" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "cursor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListBatchRows(w, r, batchID, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
 // TakeCallback operation middleware
 func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.Request) {
 
@@ -50335,6 +46313,222 @@ func (siw *ServerInterfaceWrapper) CountContacts(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.CountContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportContacts operation middleware
+func (siw *ServerInterfaceWrapper) ExportContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportContactsParams
+
+	// ------------- Optional query parameter "tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "not_tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListContactImports operation middleware
+func (siw *ServerInterfaceWrapper) ListContactImports(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListContactImportsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListContactImports(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetContactImport operation middleware
+func (siw *ServerInterfaceWrapper) GetContactImport(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "import_id" -------------
+	var importID ImportID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "import_id", r.PathValue("import_id"), &importID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "import_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetContactImportParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetContactImport(w, r, importID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportContactImportErrors operation middleware
+func (siw *ServerInterfaceWrapper) ExportContactImportErrors(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "import_id" -------------
+	var importID ImportID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "import_id", r.PathValue("import_id"), &importID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "import_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportContactImportErrorsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportContactImportErrors(w, r, importID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewList operation middleware
+func (siw *ServerInterfaceWrapper) PreviewList(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewList(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -51911,9 +48105,6 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.DeleteTemplate)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.GetTemplate)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.UpdateTemplate)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/template/{id}/preview", wrapper.PreviewTemplate)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/template/{id}/test", wrapper.TestTemplate)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template/{id}/versions", wrapper.ListTemplateVersions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users", wrapper.ListUsers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users", wrapper.CreateUser)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}", wrapper.GetUser)
@@ -51921,20 +48112,14 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.ListKeys)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches", wrapper.ListBatches)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches", wrapper.CreateBatch)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}", wrapper.GetBatch)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/cancel", wrapper.CancelBatch)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/confirm", wrapper.ConfirmBatch)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/errors.csv", wrapper.ExportBatchErrors)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/pause", wrapper.PauseBatch)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/preview", wrapper.PreviewBatch)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/requeue", wrapper.RequeueBatch)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/resume", wrapper.ResumeBatch)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/rows", wrapper.ListBatchRows)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/export.csv", wrapper.ExportContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports", wrapper.ListContactImports)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}", wrapper.GetContactImport)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}/errors.csv", wrapper.ExportContactImportErrors)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/lists/preview", wrapper.PreviewList)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications", wrapper.CreateNotifications)
@@ -61811,20 +57996,6 @@ func (response UpdateTemplate404JSONResponse) VisitUpdateTemplateResponse(w http
 	return err
 }
 
-type UpdateTemplate409JSONResponse struct{ ConflictJSONResponse }
-
-func (response UpdateTemplate409JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type UpdateTemplate413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response UpdateTemplate413JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
@@ -61898,468 +58069,6 @@ func (response UpdateTemplate500JSONResponse) VisitUpdateTemplateResponse(w http
 type UpdateTemplate503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response UpdateTemplate503JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplateRequestObject struct {
-	ID   ID `json:"id"`
-	Body *PreviewTemplateJSONRequestBody
-}
-
-type PreviewTemplateResponseObject interface {
-	VisitPreviewTemplateResponse(w http.ResponseWriter) error
-}
-
-type PreviewTemplate200JSONResponse TemplatePreviewResponse
-
-func (response PreviewTemplate200JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate400JSONResponse struct{ MalformedJSONResponse }
-
-func (response PreviewTemplate400JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response PreviewTemplate401JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response PreviewTemplate403JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response PreviewTemplate404JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response PreviewTemplate413JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response PreviewTemplate415JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate422JSONResponse struct{ InvalidJSONResponse }
-
-func (response PreviewTemplate422JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate429JSONResponse struct{ TooManyJSONResponse }
-
-func (response PreviewTemplate429JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate500JSONResponse struct{ InternalJSONResponse }
-
-func (response PreviewTemplate500JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response PreviewTemplate503JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplateRequestObject struct {
-	ID     ID `json:"id"`
-	Params TestTemplateParams
-	Body   *TestTemplateJSONRequestBody
-}
-
-type TestTemplateResponseObject interface {
-	VisitTestTemplateResponse(w http.ResponseWriter) error
-}
-
-type TestTemplate200JSONResponse SendResponse
-
-func (response TestTemplate200JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate400JSONResponse struct{ MalformedJSONResponse }
-
-func (response TestTemplate400JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response TestTemplate401JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response TestTemplate403JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response TestTemplate404JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate409JSONResponse struct{ ConflictJSONResponse }
-
-func (response TestTemplate409JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response TestTemplate413JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response TestTemplate415JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate422JSONResponse struct{ InvalidJSONResponse }
-
-func (response TestTemplate422JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate429JSONResponse struct{ TooManyJSONResponse }
-
-func (response TestTemplate429JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate500JSONResponse struct{ InternalJSONResponse }
-
-func (response TestTemplate500JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response TestTemplate503JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersionsRequestObject struct {
-	ID     ID `json:"id"`
-	Params ListTemplateVersionsParams
-}
-
-type ListTemplateVersionsResponseObject interface {
-	VisitListTemplateVersionsResponse(w http.ResponseWriter) error
-}
-
-type ListTemplateVersions200JSONResponse TemplateVersionListResponse
-
-func (response ListTemplateVersions200JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersions401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ListTemplateVersions401JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersions403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ListTemplateVersions403JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersions404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ListTemplateVersions404JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersions422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ListTemplateVersions422JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersions429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ListTemplateVersions429JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersions500JSONResponse struct{ InternalJSONResponse }
-
-func (response ListTemplateVersions500JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersions503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ListTemplateVersions503JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -63354,1432 +59063,6 @@ func (response DeleteKey503JSONResponse) VisitDeleteKeyResponse(w http.ResponseW
 	return err
 }
 
-type ListBatchesRequestObject struct {
-	Params ListBatchesParams
-}
-
-type ListBatchesResponseObject interface {
-	VisitListBatchesResponse(w http.ResponseWriter) error
-}
-
-type ListBatches200JSONResponse BatchListResponse
-
-func (response ListBatches200JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatches401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ListBatches401JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatches403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ListBatches403JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatches422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ListBatches422JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatches429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ListBatches429JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatches500JSONResponse struct{ InternalJSONResponse }
-
-func (response ListBatches500JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatches503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ListBatches503JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatchRequestObject struct {
-	Body *multipart.Reader
-}
-
-type CreateBatchResponseObject interface {
-	VisitCreateBatchResponse(w http.ResponseWriter) error
-}
-
-type CreateBatch200JSONResponse BatchCreatedResponse
-
-func (response CreateBatch200JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch400JSONResponse struct{ MalformedJSONResponse }
-
-func (response CreateBatch400JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response CreateBatch401JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response CreateBatch403JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch409JSONResponse struct{ ConflictJSONResponse }
-
-func (response CreateBatch409JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response CreateBatch413JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response CreateBatch415JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response CreateBatch422JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response CreateBatch429JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response CreateBatch500JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response CreateBatch503JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatchRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-}
-
-type GetBatchResponseObject interface {
-	VisitGetBatchResponse(w http.ResponseWriter) error
-}
-
-type GetBatch200JSONResponse BatchResponse
-
-func (response GetBatch200JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response GetBatch401JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response GetBatch403JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatch404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response GetBatch404JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response GetBatch422JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response GetBatch429JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response GetBatch500JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response GetBatch503JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatchRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-}
-
-type CancelBatchResponseObject interface {
-	VisitCancelBatchResponse(w http.ResponseWriter) error
-}
-
-type CancelBatch200JSONResponse BatchResponse
-
-func (response CancelBatch200JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response CancelBatch401JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response CancelBatch403JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response CancelBatch404JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch409JSONResponse struct{ ConflictJSONResponse }
-
-func (response CancelBatch409JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response CancelBatch422JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response CancelBatch429JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response CancelBatch500JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response CancelBatch503JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatchRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-}
-
-type ConfirmBatchResponseObject interface {
-	VisitConfirmBatchResponse(w http.ResponseWriter) error
-}
-
-type ConfirmBatch200JSONResponse BatchResponse
-
-func (response ConfirmBatch200JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ConfirmBatch401JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ConfirmBatch403JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ConfirmBatch404JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch409JSONResponse struct{ ConflictJSONResponse }
-
-func (response ConfirmBatch409JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ConfirmBatch422JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ConfirmBatch429JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response ConfirmBatch500JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ConfirmBatch503JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportBatchErrorsRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-}
-
-type ExportBatchErrorsResponseObject interface {
-	VisitExportBatchErrorsResponse(w http.ResponseWriter) error
-}
-
-type ExportBatchErrors200TextCsvResponse struct {
-	Body          io.Reader
-	ContentLength int64
-}
-
-func (response ExportBatchErrors200TextCsvResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	w.Header().Set("Content-Type", "text/csv")
-	if response.ContentLength != 0 {
-		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
-	}
-	w.WriteHeader(200)
-
-	if closer, ok := response.Body.(io.ReadCloser); ok {
-		defer closer.Close()
-	}
-	_, err := io.Copy(w, response.Body)
-	return err
-}
-
-type ExportBatchErrors401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ExportBatchErrors401JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportBatchErrors403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ExportBatchErrors403JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportBatchErrors404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ExportBatchErrors404JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportBatchErrors422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ExportBatchErrors422JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportBatchErrors429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ExportBatchErrors429JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportBatchErrors500JSONResponse struct{ InternalJSONResponse }
-
-func (response ExportBatchErrors500JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportBatchErrors503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ExportBatchErrors503JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatchRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-}
-
-type PauseBatchResponseObject interface {
-	VisitPauseBatchResponse(w http.ResponseWriter) error
-}
-
-type PauseBatch200JSONResponse BatchResponse
-
-func (response PauseBatch200JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response PauseBatch401JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response PauseBatch403JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response PauseBatch404JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch409JSONResponse struct{ ConflictJSONResponse }
-
-func (response PauseBatch409JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response PauseBatch422JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response PauseBatch429JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response PauseBatch500JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response PauseBatch503JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatchRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-	Params  PreviewBatchParams
-}
-
-type PreviewBatchResponseObject interface {
-	VisitPreviewBatchResponse(w http.ResponseWriter) error
-}
-
-type PreviewBatch200JSONResponse BatchPreviewResponse
-
-func (response PreviewBatch200JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response PreviewBatch401JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response PreviewBatch403JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatch404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response PreviewBatch404JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response PreviewBatch422JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response PreviewBatch429JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response PreviewBatch500JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response PreviewBatch503JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatchRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-}
-
-type RequeueBatchResponseObject interface {
-	VisitRequeueBatchResponse(w http.ResponseWriter) error
-}
-
-type RequeueBatch200JSONResponse BatchRequeuedResponse
-
-func (response RequeueBatch200JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response RequeueBatch401JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response RequeueBatch403JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response RequeueBatch404JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch409JSONResponse struct{ ConflictJSONResponse }
-
-func (response RequeueBatch409JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response RequeueBatch422JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response RequeueBatch429JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response RequeueBatch500JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response RequeueBatch503JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatchRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-}
-
-type ResumeBatchResponseObject interface {
-	VisitResumeBatchResponse(w http.ResponseWriter) error
-}
-
-type ResumeBatch200JSONResponse BatchResponse
-
-func (response ResumeBatch200JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ResumeBatch401JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ResumeBatch403JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ResumeBatch404JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch409JSONResponse struct{ ConflictJSONResponse }
-
-func (response ResumeBatch409JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ResumeBatch422JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ResumeBatch429JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response ResumeBatch500JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ResumeBatch503JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRowsRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-	Params  ListBatchRowsParams
-}
-
-type ListBatchRowsResponseObject interface {
-	VisitListBatchRowsResponse(w http.ResponseWriter) error
-}
-
-type ListBatchRows200JSONResponse BatchRowListResponse
-
-func (response ListBatchRows200JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRows401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ListBatchRows401JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRows403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ListBatchRows403JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRows404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ListBatchRows404JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRows422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ListBatchRows422JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRows429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ListBatchRows429JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRows500JSONResponse struct{ InternalJSONResponse }
-
-func (response ListBatchRows500JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRows503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ListBatchRows503JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type TakeCallbackRequestObject struct {
 	SenderNo    SenderNo `json:"sender_no"`
 	ContentType string
@@ -65138,6 +59421,648 @@ func (response CountContacts500JSONResponse) VisitCountContactsResponse(w http.R
 type CountContacts503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response CountContacts503JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactsRequestObject struct {
+	Params ExportContactsParams
+}
+
+type ExportContactsResponseObject interface {
+	VisitExportContactsResponse(w http.ResponseWriter) error
+}
+
+type ExportContacts200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportContacts200TextCsvResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportContacts401JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportContacts403JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportContacts404JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportContacts422JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportContacts429JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportContacts500JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportContacts503JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImportsRequestObject struct {
+	Params ListContactImportsParams
+}
+
+type ListContactImportsResponseObject interface {
+	VisitListContactImportsResponse(w http.ResponseWriter) error
+}
+
+type ListContactImports200JSONResponse ContactImportListResponse
+
+func (response ListContactImports200JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListContactImports401JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListContactImports403JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListContactImports404JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListContactImports422JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListContactImports429JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListContactImports500JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListContactImports503JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImportRequestObject struct {
+	ImportID ImportID `json:"import_id"`
+	Params   GetContactImportParams
+}
+
+type GetContactImportResponseObject interface {
+	VisitGetContactImportResponse(w http.ResponseWriter) error
+}
+
+type GetContactImport200JSONResponse ContactImportResponse
+
+func (response GetContactImport200JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetContactImport401JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetContactImport403JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetContactImport404JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetContactImport422JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetContactImport429JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetContactImport500JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetContactImport503JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrorsRequestObject struct {
+	ImportID ImportID `json:"import_id"`
+	Params   ExportContactImportErrorsParams
+}
+
+type ExportContactImportErrorsResponseObject interface {
+	VisitExportContactImportErrorsResponse(w http.ResponseWriter) error
+}
+
+type ExportContactImportErrors200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportContactImportErrors200TextCsvResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportContactImportErrors401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportContactImportErrors401JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportContactImportErrors403JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportContactImportErrors404JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportContactImportErrors422JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportContactImportErrors429JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportContactImportErrors500JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportContactImportErrors503JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewListRequestObject struct {
+	Body *multipart.Reader
+}
+
+type PreviewListResponseObject interface {
+	VisitPreviewListResponse(w http.ResponseWriter) error
+}
+
+type PreviewList200JSONResponse ListPreviewResponse
+
+func (response PreviewList200JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PreviewList400JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewList401JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewList403JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PreviewList413JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PreviewList415JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewList422JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewList429JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewList500JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewList503JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -69828,15 +64753,6 @@ type StrictServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(ctx context.Context, request UpdateTemplateRequestObject) (UpdateTemplateResponseObject, error)
-	// PreviewTemplate Render a template with sample values
-	// (POST /api/v1/admin/template/{id}/preview)
-	PreviewTemplate(ctx context.Context, request PreviewTemplateRequestObject) (PreviewTemplateResponseObject, error)
-	// TestTemplate Send a test message rendered with a template
-	// (POST /api/v1/admin/template/{id}/test)
-	TestTemplate(ctx context.Context, request TestTemplateRequestObject) (TestTemplateResponseObject, error)
-	// ListTemplateVersions List the versions of a template, newest first
-	// (GET /api/v1/admin/template/{id}/versions)
-	ListTemplateVersions(ctx context.Context, request ListTemplateVersionsRequestObject) (ListTemplateVersionsResponseObject, error)
 	// ListUsers List users, newest first
 	// (GET /api/v1/admin/users)
 	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
@@ -69858,39 +64774,6 @@ type StrictServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(ctx context.Context, request DeleteKeyRequestObject) (DeleteKeyResponseObject, error)
-	// ListBatches List batches, newest first
-	// (GET /api/v1/batches)
-	ListBatches(ctx context.Context, request ListBatchesRequestObject) (ListBatchesResponseObject, error)
-	// CreateBatch Upload a list of messages
-	// (POST /api/v1/batches)
-	CreateBatch(ctx context.Context, request CreateBatchRequestObject) (CreateBatchResponseObject, error)
-	// GetBatch Get a batch, its figures, and when it will end
-	// (GET /api/v1/batches/{batch_id})
-	GetBatch(ctx context.Context, request GetBatchRequestObject) (GetBatchResponseObject, error)
-	// CancelBatch End a batch before all of it was sent
-	// (POST /api/v1/batches/{batch_id}/cancel)
-	CancelBatch(ctx context.Context, request CancelBatchRequestObject) (CancelBatchResponseObject, error)
-	// ConfirmBatch Send a batch that was checked
-	// (POST /api/v1/batches/{batch_id}/confirm)
-	ConfirmBatch(ctx context.Context, request ConfirmBatchRequestObject) (ConfirmBatchResponseObject, error)
-	// ExportBatchErrors Download the rows that are not sent
-	// (GET /api/v1/batches/{batch_id}/errors.csv)
-	ExportBatchErrors(ctx context.Context, request ExportBatchErrorsRequestObject) (ExportBatchErrorsResponseObject, error)
-	// PauseBatch Pause a batch
-	// (POST /api/v1/batches/{batch_id}/pause)
-	PauseBatch(ctx context.Context, request PauseBatchRequestObject) (PauseBatchResponseObject, error)
-	// PreviewBatch Show the message of a row, and who would send it
-	// (GET /api/v1/batches/{batch_id}/preview)
-	PreviewBatch(ctx context.Context, request PreviewBatchRequestObject) (PreviewBatchResponseObject, error)
-	// RequeueBatch Send the failed messages of a batch again
-	// (POST /api/v1/batches/{batch_id}/requeue)
-	RequeueBatch(ctx context.Context, request RequeueBatchRequestObject) (RequeueBatchResponseObject, error)
-	// ResumeBatch Let a paused batch go on
-	// (POST /api/v1/batches/{batch_id}/resume)
-	ResumeBatch(ctx context.Context, request ResumeBatchRequestObject) (ResumeBatchResponseObject, error)
-	// ListBatchRows List rows of a batch, in the order of the list
-	// (GET /api/v1/batches/{batch_id}/rows)
-	ListBatchRows(ctx context.Context, request ListBatchRowsRequestObject) (ListBatchRowsResponseObject, error)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
@@ -69900,6 +64783,21 @@ type StrictServerInterface interface {
 	// CountContacts Count the contacts that some tags hold and others do not
 	// (GET /api/v1/contacts/count)
 	CountContacts(ctx context.Context, request CountContactsRequestObject) (CountContactsResponseObject, error)
+	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+	// (GET /api/v1/contacts/export.csv)
+	ExportContacts(ctx context.Context, request ExportContactsRequestObject) (ExportContactsResponseObject, error)
+	// ListContactImports List imports of contacts, newest first
+	// (GET /api/v1/contacts/imports)
+	ListContactImports(ctx context.Context, request ListContactImportsRequestObject) (ListContactImportsResponseObject, error)
+	// GetContactImport Get an import of contacts, and how far it is
+	// (GET /api/v1/contacts/imports/{import_id})
+	GetContactImport(ctx context.Context, request GetContactImportRequestObject) (GetContactImportResponseObject, error)
+	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
+	ExportContactImportErrors(ctx context.Context, request ExportContactImportErrorsRequestObject) (ExportContactImportErrorsResponseObject, error)
+	// PreviewList Show how a list is read
+	// (POST /api/v1/lists/preview)
+	PreviewList(ctx context.Context, request PreviewListRequestObject) (PreviewListResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
@@ -72132,100 +67030,6 @@ func (sh *strictHandler) UpdateTemplate(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
-// PreviewTemplate operation middleware
-func (sh *strictHandler) PreviewTemplate(w http.ResponseWriter, r *http.Request, id ID) {
-	var request PreviewTemplateRequestObject
-
-	request.ID = id
-
-	var body PreviewTemplateJSONRequestBody
-	if err := runtime.BindJSONBody(r, &body); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
-		return
-	}
-	request.Body = &body
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.PreviewTemplate(ctx, request.(PreviewTemplateRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "PreviewTemplate")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(PreviewTemplateResponseObject); ok {
-		if err := validResponse.VisitPreviewTemplateResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// TestTemplate operation middleware
-func (sh *strictHandler) TestTemplate(w http.ResponseWriter, r *http.Request, id ID, params TestTemplateParams) {
-	var request TestTemplateRequestObject
-
-	request.ID = id
-	request.Params = params
-
-	var body TestTemplateJSONRequestBody
-	if err := runtime.BindJSONBody(r, &body); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
-		return
-	}
-	request.Body = &body
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.TestTemplate(ctx, request.(TestTemplateRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "TestTemplate")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(TestTemplateResponseObject); ok {
-		if err := validResponse.VisitTestTemplateResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ListTemplateVersions operation middleware
-func (sh *strictHandler) ListTemplateVersions(w http.ResponseWriter, r *http.Request, id ID, params ListTemplateVersionsParams) {
-	var request ListTemplateVersionsRequestObject
-
-	request.ID = id
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ListTemplateVersions(ctx, request.(ListTemplateVersionsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ListTemplateVersions")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ListTemplateVersionsResponseObject); ok {
-		if err := validResponse.VisitListTemplateVersionsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
 // ListUsers operation middleware
 func (sh *strictHandler) ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams) {
 	var request ListUsersRequestObject
@@ -72428,299 +67232,6 @@ func (sh *strictHandler) DeleteKey(w http.ResponseWriter, r *http.Request, usern
 	}
 }
 
-// ListBatches operation middleware
-func (sh *strictHandler) ListBatches(w http.ResponseWriter, r *http.Request, params ListBatchesParams) {
-	var request ListBatchesRequestObject
-
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ListBatches(ctx, request.(ListBatchesRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ListBatches")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ListBatchesResponseObject); ok {
-		if err := validResponse.VisitListBatchesResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// CreateBatch operation middleware
-func (sh *strictHandler) CreateBatch(w http.ResponseWriter, r *http.Request) {
-	var request CreateBatchRequestObject
-
-	if reader, err := r.MultipartReader(); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
-		return
-	} else {
-		request.Body = reader
-	}
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.CreateBatch(ctx, request.(CreateBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "CreateBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(CreateBatchResponseObject); ok {
-		if err := validResponse.VisitCreateBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// GetBatch operation middleware
-func (sh *strictHandler) GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
-	var request GetBatchRequestObject
-
-	request.BatchID = batchID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.GetBatch(ctx, request.(GetBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "GetBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(GetBatchResponseObject); ok {
-		if err := validResponse.VisitGetBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// CancelBatch operation middleware
-func (sh *strictHandler) CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
-	var request CancelBatchRequestObject
-
-	request.BatchID = batchID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.CancelBatch(ctx, request.(CancelBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "CancelBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(CancelBatchResponseObject); ok {
-		if err := validResponse.VisitCancelBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ConfirmBatch operation middleware
-func (sh *strictHandler) ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
-	var request ConfirmBatchRequestObject
-
-	request.BatchID = batchID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ConfirmBatch(ctx, request.(ConfirmBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ConfirmBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ConfirmBatchResponseObject); ok {
-		if err := validResponse.VisitConfirmBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ExportBatchErrors operation middleware
-func (sh *strictHandler) ExportBatchErrors(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
-	var request ExportBatchErrorsRequestObject
-
-	request.BatchID = batchID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ExportBatchErrors(ctx, request.(ExportBatchErrorsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ExportBatchErrors")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ExportBatchErrorsResponseObject); ok {
-		if err := validResponse.VisitExportBatchErrorsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// PauseBatch operation middleware
-func (sh *strictHandler) PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
-	var request PauseBatchRequestObject
-
-	request.BatchID = batchID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.PauseBatch(ctx, request.(PauseBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "PauseBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(PauseBatchResponseObject); ok {
-		if err := validResponse.VisitPauseBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// PreviewBatch operation middleware
-func (sh *strictHandler) PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams) {
-	var request PreviewBatchRequestObject
-
-	request.BatchID = batchID
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.PreviewBatch(ctx, request.(PreviewBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "PreviewBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(PreviewBatchResponseObject); ok {
-		if err := validResponse.VisitPreviewBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// RequeueBatch operation middleware
-func (sh *strictHandler) RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
-	var request RequeueBatchRequestObject
-
-	request.BatchID = batchID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.RequeueBatch(ctx, request.(RequeueBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "RequeueBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(RequeueBatchResponseObject); ok {
-		if err := validResponse.VisitRequeueBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ResumeBatch operation middleware
-func (sh *strictHandler) ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
-	var request ResumeBatchRequestObject
-
-	request.BatchID = batchID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ResumeBatch(ctx, request.(ResumeBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ResumeBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ResumeBatchResponseObject); ok {
-		if err := validResponse.VisitResumeBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ListBatchRows operation middleware
-func (sh *strictHandler) ListBatchRows(w http.ResponseWriter, r *http.Request, batchID OfBatch, params ListBatchRowsParams) {
-	var request ListBatchRowsRequestObject
-
-	request.BatchID = batchID
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ListBatchRows(ctx, request.(ListBatchRowsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ListBatchRows")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ListBatchRowsResponseObject); ok {
-		if err := validResponse.VisitListBatchRowsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
 // TakeCallback operation middleware
 func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
 	var request TakeCallbackRequestObject
@@ -72795,6 +67306,143 @@ func (sh *strictHandler) CountContacts(w http.ResponseWriter, r *http.Request, p
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(CountContactsResponseObject); ok {
 		if err := validResponse.VisitCountContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportContacts operation middleware
+func (sh *strictHandler) ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams) {
+	var request ExportContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportContacts(ctx, request.(ExportContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportContactsResponseObject); ok {
+		if err := validResponse.VisitExportContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListContactImports operation middleware
+func (sh *strictHandler) ListContactImports(w http.ResponseWriter, r *http.Request, params ListContactImportsParams) {
+	var request ListContactImportsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListContactImports(ctx, request.(ListContactImportsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListContactImports")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListContactImportsResponseObject); ok {
+		if err := validResponse.VisitListContactImportsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetContactImport operation middleware
+func (sh *strictHandler) GetContactImport(w http.ResponseWriter, r *http.Request, importID ImportID, params GetContactImportParams) {
+	var request GetContactImportRequestObject
+
+	request.ImportID = importID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetContactImport(ctx, request.(GetContactImportRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetContactImport")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetContactImportResponseObject); ok {
+		if err := validResponse.VisitGetContactImportResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportContactImportErrors operation middleware
+func (sh *strictHandler) ExportContactImportErrors(w http.ResponseWriter, r *http.Request, importID ImportID, params ExportContactImportErrorsParams) {
+	var request ExportContactImportErrorsRequestObject
+
+	request.ImportID = importID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportContactImportErrors(ctx, request.(ExportContactImportErrorsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportContactImportErrors")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportContactImportErrorsResponseObject); ok {
+		if err := validResponse.VisitExportContactImportErrorsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PreviewList operation middleware
+func (sh *strictHandler) PreviewList(w http.ResponseWriter, r *http.Request) {
+	var request PreviewListRequestObject
+
+	if reader, err := r.MultipartReader(); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+		return
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewList(ctx, request.(PreviewListRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewList")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewListResponseObject); ok {
+		if err := validResponse.VisitPreviewListResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -73766,965 +68414,870 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P3rkiNJlh+Gv4r/wTGbqplIVGbWpbsz7W+t7LpM10x1VU1mdhdnuosIB8IB+GTAHRPukSh0b9GGFGW2",
-	"JJda0kQz0SiSWtIkak22EvVt18iV+C7c6R7qE19B5ue4e3gEIhABZBayZtn9oSsBRPjluPvxc/2db3oj",
-	"OZtLwYRWvaNvenOa0RnTLINPJynL9NPE/MlF76g3p3rai3qCzljvqEfNrwOe9KJexn6d84wlvSOd5Szq",
-	"qdGUzah5byyzGdW9ox4X+sG9XtSbccFn+ax3dBD19HLO8Cc2YVnv7duodzKfY4cJU6OMzzWXpufzKSMi",
-	"nw1ZRuSY6CkjiomEZRH+TWeMcEFomhKuFRmllM8UoSIhGZvLTKte1GNv6Gyemv7UTA3ofD7Y3z/oRTiz",
-	"X+csWwZTm8/bJvaDjI17R72/cacg4B38Vd3BSZjpPKSaTWS2fA7t1pJxZB/ZujfXB3Y4pUKwdF1/+MTW",
-	"3T2X2JGh8TM+47p+tWb0jVnncNWouigtxMF+PfVTaDUcT8LGNE81vmJbNh/2W/fTQzmbU7F8Lpuogb8P",
-	"hLwyQWQudLauJ/j9OnrKMyWzerLHgr3RgxE8EbuzMs/YJZe5InM6YQ1bHl8pUX1G3zxjYqKnvaNDS2r3",
-	"uSC20hkXExhXI6e4Zh7xNGGzudRMjJY/Y8tVOpyQhcwSMppKxQQZLoEGI5qmLCNjmRE95YpIwYgZElO6",
-	"T04Mn2BUs8R9R7QsWIuZDXAToBlZcD0tfhzKZBnBd1yQw3tkKvNMRSSRTBEhzbcTMpMZ65OnmmRM55lQ",
-	"8PaYZ0oTKtTC8DHf6JTRhGUkDma5d8rmKV2yJO6Tc9fvBbMjoaYXlsFAyIRpRe4dHuKD5hn8Zv8jspjy",
-	"lAU9u5lyZXjnPJOTjCnVJy+EbxImLjM7b/MqUJYr/8QFW/bJ4yyTmZ0Jsl33txyTJFuSLBeK0IwZgpAL",
-	"Ntd9twtxtsVWCWdtFrf7fpxTrVlm2vxbX/7/9v726x/9oFe3SX8qh4379FdyeN332TOu9EZckms2U72N",
-	"GePhpozxudTndPKEp5rVsJIXIl2SkRSajrTZrVQTYU4MMhTFiKYTRaYyTZrGKqQeaDopjRbn1sLkzukE",
-	"bq+3MKGn+MoBTsh98jOiWUbx4nsx/oTq0bRhZYfmt6tc6dC4vdRfTqVgaykHHGZuHrMrG5GpXLBLlhEO",
-	"B26Rca2ZaKAdvDnAN3tdRwijeo7vmFGeshHjlyxrvJAy+0DbjbTplj+VuWbNvZpfr73LPF3TY55ee4dn",
-	"IH02donC6VWu+kKE3OyUMjqa1p3SYxJrOvn/n3yV7+8fPjB/fhI37L5dnlr3Wj0ZcSTbEdAPCHpRF41M",
-	"34ilV+EMtnHTz+eKZaJ5Orn7eduufPums1e07lI5YyMpEmXElwU1vGZMhATRG27tS8pTOkxZKIbfbRDD",
-	"zfuduQ+M5q0ZV8bUXArFYMs8lGKc8hEM1GxUJuBPOp+nfETNmO/8SpmBf1OMxzyZsN7Rvf2Poh4zooX5",
-	"LmMUHoT16pvbZcrSBPYbU8rIteZGNXOcz4kAVmseAKHFvBIRJQ3zHVFhhBDUCwkHScRKQmYXHPX2Dz79",
-	"yU8Pv7j3av8XH/78wS9/dvez+88/ePnR6cG56awbNUAgQnKs3vmjPMuY0ERpqpmXE43yKhcwXDsc090j",
-	"Kdg2tEP5yBNG5aMRU6r7BEy/p3Yhm+bh5McFVWREs4yzhMgchv1EZkOeJExst+5369ad5nraH/uGKwtv",
-	"uN0oYwkTmtO0EDaBqiwx5yGRcC/vfMG7j4wgWc2ESeyUk1EmlRoorllMZowKy+gpWbAhKHSG3Ttx3DxG",
-	"lNldwUYieprJfDIllAwzuVAs65OzfDR1v+OYMvYrNjIaEIfbY0lmdElGUyomDLdq5OwqwyX5yeNzwsUo",
-	"zROW9En88MXp2eDF6dOfPH1+FpOUK40qjpujGZbqG3I+FUZIp+k2G+O+2dSrG4O7JktbwnVEFMsMM4D3",
-	"jsivc6lZSJwBT8hiygRZyvymuMKJILxuuMcw0LgYSEw47KMxZ0hgJnRm/ubCGsXMyz9UJJUTpPYlTXmy",
-	"1Sk8PAyIPebMiPpHX9o/V4XUgvLc8rOSAIybdkQFGTKScKOMJ723r6NiGd1+53bMpdU8IdAtsW3DE7vn",
-	"3KBhc2WOaGJu0YgMc40jwzO0yKSYHJMY6NbHH2Ji7lMFkpkZx2c0NdIm225V6o+Ao93Mt11lj54XwBzs",
-	"JTgEbpMcmXtxliv4AkhLfnr24vnN0dcvMYyjh9rqE5mLLWl2b60cMYaGqwTLGI6EKMMp4eGd08P2Blap",
-	"kcySQlhgbzgKCOdSPqPZZCsh4d7B3XWbSUs5SKHt9ZuJG2lTEnj0iKh5ysu3j8yImspMMwHGec3eaHVz",
-	"ewuGCexIkAPyGf8kMgP80PwFxkFKwFZgafsZFcvtuOdHjTKMoeuMiuVgTHmaZ0xV6CslMT8T8zNLCNWa",
-	"zeZakXEmZ2hZoEmSMaWOiM6WhE4oFySlmmU7pqobKHC9kowzojO2Ol5D6cDQWRV0gC75aBpHhWACmixX",
-	"xJrpSa7YV0K7jjOmZJ6NmOqT+JTpbLl3MtYsi8mEX9oLUpX1of5X4ivxRGarY46sypzlKQMlIl0emYf3",
-	"yBfAiU5ePiUXbKmsbjFh2s4NLJ198pxxkMASWaIEXHsLw01yxZJVmjjDsRlrSo00zdjFMTzylSCEmbGj",
-	"ldfMVtNMFw4wEBRgy1oxzZn7qVILmSV9M/oT07G9fueZvDQCnlb+mQ4jmkmBKybIlKpiP4KxUhG5EIa6",
-	"0DbhOiJUm5GnzLxrBABKZlzkmvXJKyC6bwDmZZoQtdsFpIVcMbsw+TwC07KS8EO5lZndHJnpGu9blJIz",
-	"cAzaVjIGJDHsAJcNtsXK7vVcNmFzJhIihZEQYXUNUYCewIBV/ytQRD4X5mDLjH+97a1+0MgtvKWgxCQe",
-	"VhSKGVeKiwlxO/sI/KOE4mCBvoZ2btWB51HhNvUN6MAt47dU9eaKrbSF2tstD1pdudfMmeIjuPnN7pIZ",
-	"zXi6JME7Ic+FWy29Aeq1DzOCu8zShAzZiJojEJo/6Ai5cEI1HVLFjguPlru4jQK4kNkFXi64JCqfGxWJ",
-	"JZ+xhNPtpI7766SOvOhiMDN9DMBouLJUD7HbvfPlnHnhtTqA3S9NHI4rdsJsXB1YDCY82yKEWoCB5oxp",
-	"zcUEvqFJws3zNH2ZyTnLNGeqdzSmqWJRbx589U1PMaW4FAOepGyAzFatmgY/wx+AYcpcw42CC03NrUkW",
-	"Uz4y94xtDe6eXlRjGndupvuH9x+UPE33V23lkR/cjL4ZgG90dWSfmq/XjAJiO4RRWxRbO6IPP3jQ7vmy",
-	"X8nhr9gIZGgIc4HolxJV6ehCyEXKkglLBlSX3AQJ1WxPc7Dlijy1TAptuRWfY1RuaAjyZPs7Lrimzjmx",
-	"SmQX1NGl6SDkocvjCUv5JcssUTo5A4Cgj/C9Ze9t1e4f9ZhIPCmqW2Fh2BQ8cERiI7zBKYjJLfScyUuW",
-	"3Y5IDF4dlHuS2H1OuDJzSWJzkdivWMo0S+JjYmZqneDcaO1G8u6weubBteu/8sYFR0W1lUQ/46h4puwS",
-	"1671jWfw5NuoJ0W6HMiFGAQrX6bkq0Bkgd0EDoAhnnz7FkpUQhLnC3QWGrgfjKhYxAIs6LKY7FDKlFEQ",
-	"fjI2o9lFp61k5PX08oqnybnzuh2MwhPXZYAgYPvxrdAThWK/J8mQTSgIv1OZJiFjWrs9lKY673aGzvBR",
-	"81KO7KpmWFRXhuXW+ai00GQuJfyLJKkdWT6b0aw2okYxc62NGPGagZjktNA5nM+iplU9zZgCCpXWXObo",
-	"h2pYFGtYfBv1Lmmas4aJL6giM0ZVnjFrxi2TwvwOSgwaeaKa/iv9vQ2dc1+Wghy9HxkOuDu2xdpE5Wiy",
-	"ItAudAc7Grt5hfTxe6O0EwMWVD5CAR+NVm6r1WvHH9Ua7lFi86+b7siTosWZE/m6SykFowgCee6vD+T5",
-	"W199le/v7+83RfM0jNNqYxS3Sl3gDRDfbV4XclV6L4aALa6I0tLsLiZG2XKuWYI8E6wAaioXIGSWQ5PW",
-	"Tons/e3XP/5B3UGBsdsAzu6X7XO5kdPdduNv5xWxx26ENi7obwx/xLQEd6tlR3jlwC3bJy/GhBpBmI+t",
-	"EHyEh5XjCZ5Ss48NI4XoXUeBaMsbwisX1aEvC6OG0eLQwAa6sI1tqnTf4UIrQmi63UdwfnMzosE2hK6j",
-	"MTgkkCtsSbIKzysHBpWG2TwBR/ZG5vEzKxUxYUTzLyG8YGDH9+uc5UZUm0O4hLWLDjKqzY/m3hrkAuxd",
-	"ScFNFU8ND4p6Q5pSMWKDVC56wHMuufldZ47Dw3zmWg2slcFMiqsL9wLNNLCw4OcFG06lvAALrfnmdZVk",
-	"Ue/NnpnI3iWFiAxlZgTTfEW5PsdZweefm6k9sjODb57g9E5xdvDVSynTz4sZ4t0P0zxzs4TvPsGpPoOB",
-	"45t2uud+tvD1qZ3yZ35KeOq5ughfdlOvPPYKp//Ezd4t4TN76ZciD3tfT+EmwlW1Hzah2FPxcMoFU37w",
-	"T8VjMUm5mgY9Owm52D2ZwGZHGdd8RM0dxmYsmzAxWm62YK4l5L9Fc/D5cdGmHwxX2gdHrPBPtHK0hOyb",
-	"Z4xuRTXtJAi+pBU3zPp3PrOPVU82jK1oxQ6g8ci+tF2VJ+hvpe66YJ0OGASqt15x7I22Qe/VGblw2bC1",
-	"xvm4kMiaRau7dVfYfQMb9VPaULMeZRByvpFu2eVuG9E0tZdbJwUXj/lAcTGqkbPN3S1IDHfNjAo6YVl8",
-	"ROBhvMRNb6ZLBX1ufWtPqRrQ9YKbU2mxtxHNsiWhDdJbra7aWTN3O8Vr6AHna1fS3cNvXSzdN9chOuTz",
-	"ZOPtkmfdbEK5YtmAJ1fc/5csU3bhWuezVuawUZJOz3L0rFewzPH348cp1+2m6kZ3Z6kYdulElujdylGq",
-	"wk0o6/asNc8enk3upk+Wz8sN2W9PSu1VB3MD95Pr+mbuqVLv13Ff+Yvi/bq3XroMh7Va94yL8NuDqh6+",
-	"wmRblNfqqe+gzJodPZF73rSCDfSf2z++xMdeh8/t8dlcWjM8NT33JlxP82F/JGd3JJ3zPbMpJkzc8eN5",
-	"G76uLvh8T86RKntzCQF1OOS3Uel+b119r4KvXOnteviVL4q1UblczVO6dIH2lrm3dvP56bMqj29/R7FM",
-	"VXj6upfOGBNf2EebDTNuI59aa+FmBqSVjds6i7IhaJf74OYkjfdrA1XYXnixv27fJTdyh93c/aXqbZVO",
-	"NgpiWrRME+vRwphwmhqpx99wG+Uzla2HncyHO16aG1iSPGWNauK7cLNupQwK8HYGsnqg64xlNrDRb6vb",
-	"6onMyFQuSCrFpOIygViKqUwTMmRjmbGqNbfOAb+6o3bhA3Ucrzy1p2NMVV1QBXGAAjEizIDAcg9qsmli",
-	"C1dWFh7U5sO2So42zQnTz5vXC+IaixWjwq4IMASluVH4zeJgMG6aYITSMdm37AHcFd1WztqSt987Qjbt",
-	"nwZL9ZqxvEtfL0+ZGLFkkAvN0+390SX3ZmUravBOCi4mNpZQESn8dqx1R7a6Q7cxAwRCXGWEwvAdxRIy",
-	"XBKzR1zKT5+cMZEQrglVJLbvxy4U1cabakkSptlImy3g0trwN4jw7rBmCy4SuQg328pLDRRptCR4N23F",
-	"imC9taG7tdJ7mWmuHoWVc7qyizq5gAsuUrDwq1kh8pTdhNKfp+yGFH7X87Uo+znqku+Dog/zug4lP5BU",
-	"St72DZT7Wx8f3fr46Mv9vY9O9n5J974e7L3+g6++6q98UfquP9h7fbv88Ue3P/59sBCUxLXvadaFZpvI",
-	"n+2xTvbZq8mCwcIdbGbKWhdq8t5RPnufNca1wm4bKb98DQPYKS2rsvcme7VGXN7k9ZLMui3X+f3au9ci",
-	"eLfNyjTSP+cztsOJrdEEgnMHJ9LlcE35fM4SSDpz3zVqBiG8U/FfcFD327SHNqKNU0l3e/a2sS53Uho8",
-	"se6WUxQe7G+QE2DEse1M1YH41W4r3tS2HFy7PgqntNzXcwvfqAknZWNNZK7ReAPngysE8QNdlWtVmHSg",
-	"46jZnmMh5tbLBp3DTiu3b2e7suq9V5dNB/Spzrx6vVGkdYjn/unaw10DeiXHsPo+NxZfWpsb1I0RhKpb",
-	"yXDwej2T2LnivXul+6wLuz28/9Hhyq20Kj6G2Q1B2MSY28vdmwk3CJZ44l52HgrbguvufH0eQpfrdcUY",
-	"591jq7FKNsuulGKOOJqGZcV36JzfuTy8A5ZRFZfZUzUq/sMSe5pqPVcfH9254/nUHvx7uP/ffPw31sWW",
-	"o0+uq3HEPP300cbuofkcoIF3eCTm83OqLnZvieoCVe3SbfrkRCwB+4KwNyM21yTux7gT+v048mmPn58+",
-	"Q9RVm6gL6H4ccgyaAKzXag2rtgm3Z/pomSh/DL95fTu4B+vsEUiDU8BMCsSkGX0TykewlyuOfITX7noJ",
-	"QZzWIFjXOoUXsCTsjW8DyI8DsNv7+/tkNKUZHWnAqM0Y4NCuSAVw5LdVtUAGoorZya0OE3518fvgDQG8",
-	"KSYSFTkABI9NYCcDoFu1N1ugoLfZyM0e19lyADm2zXerQw+E294KTzpbGtFKaUYTM6b49PH56S8Gjx4/",
-	"O/nF4LOnzz8/f3wWRxY1zO52ciHkQgVeIkTfqMzi7mEpd/fBvY7aTOjymco8TQYwyjUpkBLnQSh5cvL0",
-	"2eNHgOdzTEB0N9KkE6Mbuwwk6m7pe3gqivw9hzLZHUwyZEoFRqVHprfDaGBMpp06zutT9Vc2bgnOq+6B",
-	"65pBBTfMjWnNROot/QUTqR3qBk4AS64aF4CWmqYDQG5vrUlg+kQVxKPCtIe9hh0Ei4sTqCVJnnB9MnIR",
-	"UE5wsi4j63KawF8287mrCGUafuibwY++Lfj4yDXoxvFY6LoMMjrqFKAVzASS5HUTpj1gmCymksxogu5k",
-	"nOQxiUcpP8JrlFoUGcDDgTcc/5SzGSiJXLA+eZ6nKYKiAiAUVRcsgZd4AZP47Gdnn50dgZN9PrfIORIU",
-	"T0SPd3eKUX5IxiZcaZYhrg5Lx4Qqf+tDbpmSM4aoa0jOEuyG4T5TKgDMrgOQgJbZIJNp0y0oCzMSkIDa",
-	"CIHOSAVjizNcb+rAt2rScL1HWDGN2DJpitKPYAtixF+9tMZnXCC7N4k0axJjaQTOVAwIQxIhtKW7KgE+",
-	"iSYANXlCpoD/afEAEVXQ0rUAS4rJLfvl7disNtcklfJCmbXBqIQ19C4O2yYudmz2KrTL2DylI5uQ6Ano",
-	"KFVDREPb7gTM2ExeGhKewwb2mIV4RtJ8JpTbO25z9skZG2VMW0x/hGVi8NicyXnKoIH4Rz/6UYxIAmOZ",
-	"ZyThE47wUBUISPMwrl4n6pfNYjUYQhYTzAgXID1bQEyul2TIjNzRKYcT36i9R/CnwQWr/7kzOkcIQVNb",
-	"tONv7ln5ee9pEq/GIbXHsgAM2oDP69t3gFogYRa0cvAvI7pFkihKI5hnriGNIuBO4YhK04/c5eDpXqJy",
-	"JXzCninHlxrvwx3HPpgud69t+l6vGvNQ3Nw3HvRg81lRztjCxN6kDlqOygVRbDKD4lbrTINNFp+9yg91",
-	"J7sJ02ATFIPSjsBp1VPLRoaUCeFrW3RgRkb0k1liLvkDCIdno4sr4rG4NjK5UF0Kd0GKYiYX/jNXVkoB",
-	"IHFsrVvwWPmGqInAFWOeza46P99KHV6RsPKkufE8P3VvEK479uDUslXigcnIIyWChDCVaYLRYzVN5baS",
-	"W2sxk4f46JahxwlL8nnDpZlckeJMaT6jmnWaxmP3sHnxzZyN9MDI3ogssP0Q3sx5xtSVpmGZOuLXdbsf",
-	"zi3UXWPWKCrPKK7VP5BxmVl5JjxBBw963axEjp815Bdz2N95mpAAQLqTiOIYce0ud786poDoz8BSoncQ",
-	"+gtPNw4FfrSh1UxoYhfSIp72yUMoJWYlXCeFKsZCkRv4gQS8PY++Gfxs2u2H4Tet+xzhIOqubMUnYgt0",
-	"q+02dTfrF444BK+aca09C60x2Ew6zUCz2TylmnVdaG1N0lUrXuXODapD2Zhhj8NkGWqwfys3XkVkLU21",
-	"wgOC01meSnEF2NUsxwtjGZzS0XcM2E6xhvWVeFgA/eT2fiXMOJAEKhdn5QasQFN5bt8osDz0V1L5rMWG",
-	"fICQCXbjfAbGZTj4cURiWwbA/JnkCJ7JrMNkmEoz1vjYPe5jauIF5ZqLiXlrnskRA1gT88lWQDF/IjKC",
-	"bWtk5M80hdJ6r3yBPGBzXJEh42LiZJIIy2LAjiCLisDS71XlUzvK9brrjC6BkQJaL5Yc5BmxpSI7CkFu",
-	"BjU9gU3ShwA+PHn+8PGzZ48fobJu6G9LuwGY1ZCN5IxZQ6aDjDXUgOOBkIzdhuSBgVaH5IBpwIZgsWs6",
-	"8ni/DTpq3RYBo9vDvKiU0eHpYm91tQBY4bjLVWZr9XQEhRDvhtibUMMeutX+n0MZECg+tXSGQfyId6Qi",
-	"Lx8/f/T0+U+6jKma5oHMF8dZrF+4TSJ/BosxltauILbfLeF5CjdymdLNzM4a0K9TSdviym2+39a4jcIJ",
-	"7M6aUiLbLg0qZe2hZp6qVVgtKu5Zt+cCJGNNL8AMv7CbPGVjHbk6tAvGJ9NC0EUZMZQEq9DOhdi8qRy8",
-	"3tBQAqV0vdQRagW8l2YpZ0oPmGi43SBzLPQHK7zgXDlclirmCMIzrH10CQEyUOEUzc0W1k1Zk7erSjWi",
-	"orgxrZWcI2+xPp0RFVuDEKX8gqXL9TOz4HtzOmLWUS7kwjrA7YIDXvq1YPHhNqwQvTTOxr39RGazzREW",
-	"5MCKe6XwUvt0TVkVkA24Qk0pBHUsLDkV6TvqOQTy2HYFw417R4Y0XewhtogI1nmQY+++4IIMMzpi5XLv",
-	"33z7v/0P3/7jf/T2v/zlH333d//0d//87/32L//Zd//tn3z7h3/x2//wD777H//Xb//w//ruX/zP1UiQ",
-	"w3tXCBD11pECJQ/E996qB4iPpiiJGQnN313KITOjqnhEYng/jqwSacMewzijTC6sb+uYGNm6/CyU2bBu",
-	"GJH4QjzHJBbYrpCmhQDJT+B43bjNj6/rLSUrNpcVKQBOvdskPi3YiP54Jjqmu5eMMus7QTD5zfsY8ybn",
-	"KugEVJGHZ18YZvM3n539zbDVIRcI67vKU0qoiSvNVqKVnV5Y3o93778bA1ONP9J69gBEzkv/pQP17R//",
-	"0bf/6O/89i9+8+0f/9m3/9O/ao2sbrVi1elH5reiVlDoR1R94oIrodxM6WFKcpXTFI0ut+Iw2MTofjM5",
-	"5KnZ7t/9/X/43b/499/+8Z9HpN/v3ybWsS+xoi60Z7YOvWA1+L7RertbJXUf+FJsDsjZDAI9V+xy3hHx",
-	"UVvcbLOR3W1PCjXTCNzWZk/hpaAgOh6sx6Anm20ed9u+JZFitV+gmBV/4P4zKq3C3HFAUAZMAIA2deEY",
-	"RvPttwUu1uTrTxo2i/mF6jxjEc6whDwA9nMuyF/95h//1W/+SXUpu/B4DK49eIItNHB8a8GqwqZrOsEL",
-	"Cms0160COuTdFeY88s5BD/KGzvgQTIk+pAWb65NXU2nr93PtKhP6KBW4gfEikWLEyMzQxIOk480NxhzV",
-	"3/wMV0xxKxO3P1dmbK/2Srjzg3sdulO6XSJBwAVrrQVSMhSfWgyAwA4bBammKF+koEdjdkWWx5lsjddc",
-	"PdnQ024d2dDlzh3ZRa9XdGR/4ur03bQP28wnY5ecLZrXbAtfjBH9m64TSpJsSbIcQp7Du6XGDMYFhBh2",
-	"9jF6dlrSvEC+DGtzdlGnWoNKNykeIhdVQkIAcYvxJNCfm9Tl7lsOnTBfmJV+W1PNvmKfWg12La9F2amA",
-	"B2jFTt+25XbNLuxG3znHgACpvM605sNzO9hHfiWHtVFYwoeFejaOkeJ1jHxDQBoX3Wv7bp3hjlfUE/YG",
-	"lnSnE72BCco1N0K9gz3gsqj4H5R0n4gcEss+InLXWyIjci+Ugu8XhoSIPCDWCh6RD0jGxlCHNDTUaOlc",
-	"P2icr9NQutxWrUYbNpvrpQ3HLcUQzGjSEGRSFClpyzkIy41Vr50q5hV53D94cO8YC+cT6zrw5hFlZWmX",
-	"TsybsODqQyWKdKSoHWGuS8ksEHfrezG/ecMBLl3Xe7QtTAs2YkGByIa1z42GoaaMQTXZSUZnUARHkfrs",
-	"nu6X88qWq7mtvSOkTiRCrSnV5pAMc01i766J7Wq6b5ZxWbJxHF9IyFZimUsNa48vKHJiNiyxUicd1MoF",
-	"QSRCWUAoMmrsHlnHhm5AsTiVi5vRLVzH16FeGA7+fmgYp3Kxmi/9rr2e3VKHTuXiqR/IqVw8CsZyKhef",
-	"+OGcysUrPyKzTOGgzAT9uE7l4okb2qlcPAxGZzooBujIY8OjmqtZvYuggY3DAJqD4M4qAXDeimGjyUAa",
-	"2CIWrqbGX/fwgi4ew9rdVNptHdzmZw2cPQYTFheT+MhdSmjXwcAcsHZRkfggHBKbr5bxEco24OUw0k0R",
-	"kmseyYXAJjFIb6FKoS99Es+pEZLsAxgPA7krLE36X4l4zAVXU3jAOyDdc1N6yTBU5tgV2M0ZSZkGqcIo",
-	"7IDM2g8jj468y8x9Be5M02h9vCVcxjHeBDFRdAmFyAvXjaMa3A00gdJ/OGmod2Umh8ooTKN0+rudeHTa",
-	"F71YcR67wg++P2vvsZ2iZ7LoGVsqujc7gn99bj0a5d2wjze1jVuLyAERMmEkkYIZudgafakgMhtykI/h",
-	"eTdPIyTDF7A8hA6F2f9pujQCM7Sk6YU5cRLlgCLQc0ahuDzBQqjWC+HMrDzDEvjL+Sroadm6f/fwgwcf",
-	"tFn4H1LNJhJlXreesInMSYPrYiYF19IuzpQrLTMsAAmnsM5H59q8XglgXZ7byjHfmQjgclZrsbsnJbDC",
-	"RoXdPrmm+d3JUm4+u6ahRa+6EqyVTUpsJ4d7cMtkhDVFlnS2DCuiXydmt1e4BwWV64Aw/zoBNtecFMQ3",
-	"dnHTqzQJN0J1RbZFPbYb1Gg176hOatTLBf91zuzPFq4u6He3HECwdOfKVNjvFXUpx1BuXJXyc7oWjOWt",
-	"GNwWdVpW2Nh65BGdLT/zB+x9Q1vtyjWvq+6QXfGdwDi+99uhM/3X8/nX6+i8Y7a4Y5YoFRPPNgzo8gGL",
-	"cRA0YTVanVGhUop1+wUENLHU5l1AFRMf6aQAakQKUHixU3IrTlgMikicsL2T8/i2fb3oKYi4KCK4mFgN",
-	"L1sHekX3vn79zWF09+2tvS9P9n75Gr+4+/b2x7f2bsE33xy+/YMv9/c+gm8bwMIsLtxWpb82QwyDMOL6",
-	"5bHaWBW555gc7JeRoErZ4W3RG4Bu1TK6V+aZ6t6zE6vdbNcPo9ftsjb9sqQJE2l3hy0YxyrGkDY7vGaN",
-	"DyogPfbBiBxWfrDIZnCaJJGiTnVf6+baAPsNRHMIRr2kac7IkI4unM8CMeC6mfawB4/F2pS8ijF3Flxu",
-	"63Db60YEi3o6oyM2p1mjn9CV8g0e9HAokFmpzEXfJ7ZeufUlTmlCbLRyweL29/fuDccfHY7v3v/gg+Hd",
-	"ewl9QO+O2EeHHyX7bJ/d++Dug739/fH+gw8o3R/Sj/YPhx/sAZ7ies9NK5BZsA8iv03LS1e722vdwoYo",
-	"n56fvyTeDbTeo/YQoyvruMVmGNPvgfL+16zQEeT9tFMTlukVPrzKO4NMY6tx23bLWvaWWjU2v2PtFjvd",
-	"vXYb9HtV7dYeupvXbt2cfq+02y1rAGx5npqItqWCuBO2ugVR3w27eb2OfjvmGDfBLV55qjam9P9QETWl",
-	"mVf/FMsu+YhFJGNGzbtkNs3fOpPwLc6MAlLWP1oQykM/Un//oAab/CFmCWyqaflsg+YXV9GuakK3SvRh",
-	"b7Qy0zO7KAJBPEQyOiLxiOslxOnEP/jGpjf0zXdv4z45wWyeKVXkwFDvfgjlHHkVGVP/0B8shc5kGjzW",
-	"JyfC5sI4oEUogRRkVxwTKmyMGiaNQESQ/z0yakL8zdvYIinC6yVc7m96I8gA6n33L/+Pb//8X/nSAUe9",
-	"L56+tMbnMjJ2BxTEhIuJpunFoKnCVRewapfC0pC8wmaUV0vFHd6/1yEAak0emY9g8Jlkc5YpKdDuESx/",
-	"uOSmvbdlW8W3f/knv/2Lv1+ToHINE8fkxmoJ/A7ztqWwu0PoL9hoSvVAzpnA1zaZTVg9rgOEnBtcPSMD",
-	"Qm+FuFdmDetZNPRyp3j/TvBym1F6RueuKtXOi1OtHLcNp1l+//2r2OdO+obTwvfeu+lsuUjv59p4ZrTh",
-	"bFyG9ns2nauzyA3pUH7/PaPHFizapbVsn+3C3lj5r1LAG8oecJdLmgtNlJZQiA7T5i3sqc8zhUIaGYM4",
-	"qCHmkbbnVLq0FxxE20R3qT4E5N2tDgEd79q8Ap3egHml6PfK5hXUY94D8woMZOeLdxMLp3ZlD8HeNt0M",
-	"Vn6t1qZaX5xqhSa273oyBIaaMvv0PxmF1kLvmxnHgQKJaAxpKhfKWZvxOcj2XxI6n6eAXF8CtrDFDtmI",
-	"z3kYDG7d7yRWMxV3hg2tBjzdDRR1f4IeWqjB+nsm22AltwER5jQdzDM25m/azVtm98GT6wP+Jh1Miaf4",
-	"1PcxfP6ezspOhXBhPFEbovu29TVAr7u+DKHTG7gMi36vfBnm7wd0v5/TdfgarswINoqe2oBFvIfFs3cc",
-	"PofLvK00sNkd8v02uN5tsCGnf71u/XfMo3fKnx+h0+VhEdtzdam2KUhoGzmpMxIvVwNV7jhgCa3xPNsI",
-	"ObliAw9Z174FeVIFTG+Moim1XExtMzGjvLK7lTbKfe9c6Kjp/oqyR+WY3LgIUp3h9UQ9+KPbnRTn7I3u",
-	"eBhaJrE7rXvrSVbZyLoWXppnn3uPdJU+9dVaPUgcmco0UWROMzpjOki59OhytSVcW1jQBvVHq2tzM5zj",
-	"BrkGrHkjosuxjWoPlzWOLDiyX7MKrinCHYKDfUoVoZrMJCJXzqhYlmo0Kwuekk2Y0kU8hdZcTBQYQ/p2",
-	"9QamjcF/+s2/jSNyuB8Gch9bBJMZ15XUesjYtVvMweFY9Nhyte3v/uzf/Of/+N//9v/+j7/7p3/63R/+",
-	"k9/+hz/73T//e9/9i3/07T/419cKGhyItLUkN6IaQVHNxzyY+cQ/LjvMP3zQK/d7sPfRa4zN348evG3o",
-	"uxCOa5zT289JCnY95+Z6T0Dd1n+cZTK72iCZa2Ldw9DPI6Yp3yp5pVpOsg0/vHLycYilRhqJYQfZ7IOq",
-	"MHDgBr+SRsfJhR7YPGqb6VItlexxMxG0hyiWspFWRAA0TheoDoBI7Sy9PDGP4xrXSC4NGSM4JfixnzE6",
-	"mvrprOaRZGwks6RjfQ1EiKpDTlXaKINkITNEcrUwS4hkkVExmhIpIqLy0RTMhIaafSH1YCxzkcSt0SG2",
-	"59pFv6xXf7aqD+e2zkYwAeyySW/qrAOpHFtrPRqgi2CHxVt+5CU9o5FYu9UooMudKxJFr1fUH3B73bja",
-	"AMO4Uj5o13xnyE8Pd7UD9IAkkqJmu5AJGyQYxQHYJYN5CoUS4LkApwU+O+AS96Ktx+U++sdf18Lb44+1",
-	"GPogmPEZM0JZUSUYIFOs3A0oKRbdRshFIGehWMdEQhLJEL+QjsdspAnFtxZQiyAuiodBtGcFpr/fOTmJ",
-	"C6451e0bpogvmdE3gyTPqK51ytgU2eJaglHP6BJQYdaWj71/eP9BOSC3Fk7CLA4X/t7uwMrM1usyxxfu",
-	"ubd2/9R4LV/A94AILxiBHUlm9IJ5Cfxgf3/frBsf8xHQSJFbY37JXAIZ1LmxyDpS4Ed7Hm5D0O19iBnx",
-	"YZ+3TD9zlpXahAcxDvR2n7wQDFuErZAu6FKh0xTrqXViKjCvsqPzsM7ROafLVNLWuKKX9rEAcH69Pl3M",
-	"7cw8v1JmscsRg61mX6serM4nIsjG67C1TCsy14OMzXhdsRt3HIZMLxgTBJ9jmToOUpIj2EvuJ6c9bXZW",
-	"atNpbXhU96uldMrtNri/v7oPKleGu/2LpD7P4WtvjjfzlHKxwwvfdCiQY+30yg/6XU29nTKatEKIFjL+",
-	"RJZzUKm6iDAcgiUknxu5FgLOugnO0PuAqwFEodUaupOcXa3+8DUU/+VqkOQN45NikItRymg7Yxef2wfb",
-	"Svt21zDiKUudEoMVDGQZBtUDxDlpxYwmyRHZD7EnXIEr01Qv6lkAaXPHDTADeQVxkmm9AbwcFp88C/q1",
-	"XwGaxTPbu/3uUxyE/fRzNxb7+bk8cyOy35RQJ11XbnxOvc4bGPgrVz4DqLWgymH8JVDY/BiKvRFgj5Cb",
-	"jKU1F1R15uO++7py4+aQGeZoxKmiZz8eM4TaNmWu6wpEOpOrrVScsBEHUY0XJe18ORfXyTFmLi24YgQK",
-	"H09pxpKVx3mdKXaT0stFdbyi7AkWTcUkIiuSlrpXx6E4Y2RSX3F5RAUW5vPEAshHwALoLGysw//vWqjx",
-	"nKqLsDTybEazhpVmBRsmXIBJQLVc/V0S8Rsz2n2SueUdxfA8U/WcrVJfOKhsbDfb+hIGgTVm5YIBw07D",
-	"BUNnPrMOHjsmlCQAlj6nGUUBnhHIu1IW31s6zb6pgFZ9V/NMDlM2K2pQ2f58USE82hBFyIVyZctz1mqB",
-	"wfmtN0Z+iriOZ9bavWmmjlGrBgld1qFlkznNNLRklbIC4ZSmKbGs2mKiKmIRJtFGriSa6cd5mhLTPrn1",
-	"+fnD2wh7OqdKmaPIxYgheilV2jy1ViK8++B+u0DI3rhgiubJcEWSDMPYoSgV6pYWWhUbYAmUnaRYjyqz",
-	"82fikmdSzIxKNKWKxJ8+PTt/cfqLwaOnp3EtF7tgbN5AXrtw4Wg2pBw6PZByDlzWzxL4XkFhDDLpE6N3",
-	"UaFwT/Y3onetsprKSdP2Aaq62cBEXFEBKCrN5mDVCOA6MCUTRG1b5ZClDJYCoXvBv+Ox5lkycRUN7ZUC",
-	"GzNJUFgcQp+RXVxIx8VBUE1SRtU7oIWn/WDBEz2tWXK5CKjhhV9MA6bF2vXJiQvipPN5ygFrtvjZ3nuJ",
-	"BOsJe8OVJkumA0EMj9KCsQuEgdXTWiMPGJDVnI4aOFvxuxnsS6n0JGNnP3+G/bvzjjmuWqJlRy5EURsA",
-	"GyCCsQT53jzjlzxlE0Yenj4+OX9MzHHUffIYgqFxOUqNK21ItYCsElD/KxXIHtzdwM1U51Z/amvKftYg",
-	"arias1CtC9RY7xbE9GwBsF1ckBlPU67YSIp6277fTB8+uAdpM2376WdseT029s7KfkO4dJ093IaFtdi+",
-	"f8beQeRuJwnMEO8mQal+xraMhazPlAZBI8/m5hqyh+uCLVur8W1yNDrVuWuGtDvxgHaRC0S34HNQm9CB",
-	"0mE2mWJkBkMrOaS/nu6dv1oFnLt+gLlnjBpVDo9qDQgX/ABOtcL2Zi8ZjAOg1jrBhdKMJlBc7eXpi4eP",
-	"z86ePv/J4PzpZ49ffH4++Ozp88/PH5/F7eygLNe0V9F5BtffY5eSUV2KTC7cNrEXJVfAvKQl/5GZgpzv",
-	"5XMjJ4xklrERCEe3MFRjuIxvm3vXwaKRW4JNEJYixqspLgrBxQ7ICt6Ba14k5NZcKl7zBoQi+Des7O26",
-	"QUHLsVjrSbUFu4+xOuWcZXCDs9sg41jnMdHTjClcnVu+w/3bfXKCTSsrdpix2UsG0DdSW5BUkNheOn0n",
-	"1MQlkeIIjZhyARuDonjhbJw0mBJehCqfwdzStJg/iP0KCsaCUQUKl/d7VRZgf2gqJgk/eo8IsxToZhVb",
-	"ayuwZVkTVm621YY18iABNWgnKMdwQYJKEB0G+k7vuWYAPjNktxfRuiDlhT3/roSWdPqAr++/MOIJbi2s",
-	"mLBpJTgjSC8GasFtaGIlD7d+mwNfFQTymMXEbQwbRMEWXsnccjQLmglbseSmh9O5+mNtFLHbx+5YladX",
-	"In0Jk89XUBou2yWdgCHvzuwf3gK7FG6w3+tw9VdmcLMOfxzMrpdv53Eaz1wIU7NMYhP792v0lA6yiWm/",
-	"3RLVUNfIXO8IWR2RqcyzCMwbhrmAIuv0fxTHfojhAORrKVwVWqvTS4zlXLlb52jval0aeNko9SwbmGFs",
-	"9AKOf7NXQEvv9sbbpkVV3WLbr0CRtgSnXaPEb7Y87+PoN9kr7+X4u2/c92v4dafosyZDf2yLl8Ug/lE0",
-	"7EPUJZPzlBE6dFHWEDcLBqGHUy6Mpisz8lhMUq6mAARwMhqxud5zmvRqIGYA1XtYjOm8MR/Cx8mDiQo1",
-	"VqOFjRi/ZIlXptAHabgmS1bcjwnHwmHo6zLtUBIkVVWu+M5y9hYA+HxMLoRciFr/VQGLXxv7GSSztlUY",
-	"rRUVw/aL1l43b5T6+mNxGMkUl2N0nIn2kmX+EXCI6/CjETwZ1D+ss9t+5gt7ben2MXfm4GuLItUQePR1",
-	"YS7w9ur4J4/PyR0653cuD+7QZMbFHaWp5krzkYrrzdbwLuwoPWUC8dMLk8+J4vTOmXlpSnnZ9HN/rTWr",
-	"gLq78+O91z+uNfMsKNeDUcY1H9F0oJrsPaCtB/5CcAqS2L243npzeP+jww62XBgKm7FswsRoufFY/JvX",
-	"Nxir/6wbilXt3FhoyjJNsjxlisTQhtkocWWott3Y2vHpJQPM9eOyu+Xq06hj38/ZYvdG8wvWYFO5YMsS",
-	"UAclnzCasYxoecHQQWdTl+ZUKYjjl2PyCVV8RGhuTou2HKG/AR76GmM9WoxbFFmk4e6UILtmu1SAAlVx",
-	"ZeFeUqXCCgxUkRhVxthwswnT3utD5nTC+sSIL0SKwh0LX3exmz2HW6xghnQ0YxvwwFsfH936+KgE+vkH",
-	"X33VX/mi9F1/sPf6dvnjjxqs5M+lhlKdTSVz14DrNESUZUxpW6Q1A7BisBaxBKzII56Ncq7JMGP0gmXH",
-	"JBZy8OtcahpH8DdYbm2xVVDulKt+6m2iGVgyE5LPj0mseMqEthFsdD4Hn70RcuYyTSEOS7N0GdzJdngY",
-	"nwY945/QMcDapOUM0HWxaY56p75R981z+XPbdvHNE9uFp7ntan2Z3lJRhzVFeO35X5PRE8YnPxbJdq6r",
-	"If96JRi3AwPdAJkrgj60lbrWVuW2xWExJoSNDMfDsKWKmcou/n50EB1Gd6N70f3X7QVealf8MfRTFK7G",
-	"z0Wtavzsy1Xjx7BiNX7z2BqR7etyxuwrr0u0etBCqG1yApoK5+8TWyA8IgfEakJQKAcGFpG7YUXieyt1",
-	"c4sj5qm8LY3PWEDgMxZQ94wFpBVJia4iOSkG87p6UvyWivwO9qRoOyumyzyruSYLHrgOE7obPnPnk7vb",
-	"LLOw550bMcPOP6MJu2IN2oT5wvh1XqEs9ziopSwVCL4xez119bNXY8CKSvEVSQMtB4upNKenqNo9ghLU",
-	"VJExBQERtGGyZPoYHJBUqAXLIMBRhUGs1hLRHfRvdRPXGeCDx7onjRT+mlWpGLcyWUyX1q0LhgnshyXH",
-	"1rmK4WFYux2zRhzmIbwNFfAU3OBKk0zmIukicHULvC3l6tgA3Gp8RIUsUVD5sLSVSrGy1p1kN0Tbrr4O",
-	"90ppKjZE98bdLOGgTh2GZU36SJJkhrXX+2jxRyd3W+ofW1RNPgadk3DVbEtqSf6oSfYwcjdNBzM1afIc",
-	"zzN5ydEtEWS4FFASXfaoUSEGHh9g7fkpaiW4M+T4R5eOMEOjFia6IVNEMaGvlOzS7fz5PVFEvweB6zVU",
-	"BxL80IYRY+oB7gOfTuRq+UFKo+HZ9eHxfFaH4/opBNNom89hCW50iSFjwnOubmENW9z9Rdi9OxElplIs",
-	"YhB771aqtJ1W9rCbcfsh3V4b6HhjbCHWb5ljDex50Gi0GdE0hQNsLl3IIhj7nObg4q8ktkLVmKAkjHdC",
-	"XrBlJWL14PDD7WqvlJLNygN/LvUUyhxiYuVKtjQJZA2IVQlYBRku0TILpjq8m7qnVwOvz3IBpsA11mR7",
-	"EtE5IcrDXU0RfyIzMswVF4bFA/zOfQshFKSFo0Bg34GKQDZ1tz+jbx7Z/O3Y+pJdBnnYQPdZbqNLbZ5H",
-	"jDJPWK+5pjgonVDwgHOLg1SeHk1T55GC5RxiSi4sdD1Zm2ho835PQfqK+9eQq/su0qSfgLAIadEYrUUv",
-	"wOsgSSrFxFZOXptGjcF6YZEpEstLw8VmLIawg7i0nTAvIQPPGng1uO6+j8J05fYs5VWxc0VTDRORiy0X",
-	"dNTO2m9CW3SJcTeiLZ7ZfVjjeHFgqRFuiCQUILDUlyB/9Zt//Fe/+Se4bYKDo8P3q1hmvlY3DeDJjFJT",
-	"BhD73f/y73/7//zDb/+7P/v2j/+ifGkcrtiBNylqhUNuuFdqtJ3rtv9E5D5R4Fh2BprrM7qFwy8sQ2W9",
-	"x5mIqjovDCX8MjQaVSyiK99VDHN1mtbKmdqRSPQOgfhD4Wkn+fFdBQzP4D2uiOHURryIrExkLk5wuhmZ",
-	"mfsaNhR2ZZ411rtuH+JWNpJQpmjtwtp2WrAU5oWUB7c/Zil0xRl7P002q0LRVvHDJVW3LhQFsSPhQVvq",
-	"CBITllbf61b0XbVfLY7/W1i9UtBieD+4q8Onrztwgi5KdtZyrt+hoSzqwf3AEpZsul1DYbWjNr0xEPUG",
-	"drw6Yavgf4EO7g2vxcyrinmZi63s6tKiVRLmYU8F1kPPNzYDuA7XKgwlW72g3umdc82A50yYbdxQ2sBb",
-	"O2rtLcVpbT0Nmuv0ukrPN0v0xc7D/kKM83Aqfku4yV99I9yc38iNQN2YOuBGsC2itt/QJXF9fzUX80qb",
-	"dwNbcxC2GSZK34uaT0DLfVUGeyvHddleeUbQzr4bpcWfyDLRW0hexTOpHLPuO+UmT8qNHxR1nU6pcFZr",
-	"Ediw5bYxgmHBnOA0fTHuHX25jXesOrnAkLcOonb1DNlsT2c/LtmYVgwEempTu6mwUIeFaYuLUZqjWLEy",
-	"+6II3Fb0L/xvNW7BWnS91bO4btk6maSq+rOqd+iDWaFNqKzhVWDxRpvEEFG8DO2X8GHGCGQFpGghqKmU",
-	"svXWhknUQRDIjA2aggJcpIF5yAnIK9EBNl0Z24gxFOC4HJxdIsOdb3jyNnYhA2lqd9+svQaCc+ki6dtO",
-	"H6zbzXBH5ai9M9b4QrwYj0OsXlAS5XjcMT4QFaYX5iX7p3kVGv68AP2r8XyPLCKTr0SQCwwRWViQNlpK",
-	"+VBM6CMipA0cgaR+iyrovwJWA5mveGIyw4Ry3ScxqDEOydy26r1M4IqwA1H2/SlVJMvd62aL2rcdauCT",
-	"k6fPHj9CTB/zWsZUnmqi6DLAc5O5hkwUmB2MdcXgaodmjQ8OAkgktlP3fT40BBz60WM7GNsL4EEezgVc",
-	"B/OMjVjCxIgReWnz6/3DZrjWbgv+vgB1LWX0kimzIDIHS1QKeDUJmzOR+DAFO0rkSjxNy0Bz/VIoqgY0",
-	"NTOXjhvK75tT+67/4gk0AltrVKf0WZfQBqZJ94bTFa9FmVsfg/UUSWjDn7TExbXQUUdEByFabkm7RGeB",
-	"a3zgWFO7SRMeD5hM6xvIpa9kjbHdbWBb3A441KaMZYPmKAUMRx50sw+dMZEEdiFWm2ZSRFeYB7iYINfy",
-	"WOVdkPyvGpeyIS5ikCjWQCT/e8MBqdw6wQJXD1dUOp7VlmvWrDy4MHwkXDm3HKW9UjoN1b0eBpUUe7o1",
-	"ncSwnIYK9YUM1KlaA3pxNnp6kDUmTM5ZNmJC2/RDn95JuCCxlpqmcYT+3X2LO1xyD0DyQtGz8JWr2hY+",
-	"6kHjnaZRVVcrK48NFZTxgYWV6a9dlSsrc8X6bq/BFaPZnfAYUGC3UuNox9Y20+POo7N9p9ewu24+YNWM",
-	"YssYuKuLVuvm9kpmyf39cCdsZqEwbxmO94o9nFL9Q7BVzKjukxMXV/7g7of3yHBpwZV/evbieURmjKo8",
-	"Y4kHv1pMuWYEgSKNBA6hWrZUPVlkXJvbnQuANLXRcOHo7gfw+wXRtwU/t7tupdzaFiF3/m4FTKMG0wP+",
-	"Zi6JXLEQEC705gH4L2ALd8frC9P4frx+fIG81q34AaoX9RFmoQSNKh5CBPjbZVWIrohD1znHlQu1y3mo",
-	"OlmuV6Jay/V2y9h3y9SDiIWmKGziwaKHbEpTu/shppbQEYRdV5wSLU4SLNuyGdflRbRIx/hOqKWEGZab",
-	"imX+3cj3W0u8S5ZdWut0Jc9hXfkXD2E+yTPWsTZAKSs0qhR9rYl4tmj5uGy2JwvSSTMHqwTmlDS1T3MY",
-	"S7vuy81fAwAOqIOIhu8LLEZ8POzQDW472DiZJkzpAUAVNMIcGP0zlWJSGKmsg8vG9yc5hoCbZ5jCH0yL",
-	"LLGp35Bs4s1bSc7QtlUav89IsVYkBH7mitCZ6/ow2t/fL6IDs0tnKAJXG/boBtGvVUYaCFIoJxmtjSs+",
-	"h8HMobSiIVJh+YKEioN9+72yK5MLzdNwmIYkMFEjFOiFJDPpkB6bNL7yCB5jwKAzDm43O17jyjzLhzMj",
-	"fiQRoamS1stSeAV82CJCpW/Xscz1mimdff7w4eOzs22aroqrYGDO9foUsu6FMwD+VPTJi3GxUaOQRGCe",
-	"xcoags5qgEqF1AM0rXXNC+z67GotSrDfFR2umfqgNKxVImAq0OF+HTUQah4dLmicNYdjg6TKEDGhUmxs",
-	"VY3BxjtVSOI24URpqI38YhwuFLhnorCWEuxuX1fAwu7yLMBV58DMcyxifAXDzBytdgOBd1slx/Xx80dP",
-	"n/8kWs3EsiCr3Qx8ro8GsbXaCxUSHSEb9VFU+7l+i1TVKxrQrDq7akGkqnVndeNXGkerXHHpu21Wfx+6",
-	"W6F6WReMpO5crZNwdigBO5lql1LwS1eGocaRsqy/XyGe5mtgLwlXFxY4WyTsDeuIhmxP8lWrlcn2eoMO",
-	"zMnc/IZ+KdPMFkXZOkAaTrzDmGzixwld2konTgYqCoNUe66T4S1n26CaYlERxkYC2Ca2nieCFW5U0TEo",
-	"sQOV7ROHvieuSnSuBq6YWmOUgZNbHSo8grUZ/oDQOkYE5mLiqjWuKv6QXdq4sHVlfZqWD6JjWpPl4KHV",
-	"MkluewUDci2WCBHZI1raLeWTUV7F0slbyw12a9T13e7cslvu+Yrm3YKX3riN96WFYGswbthf++SpJrNc",
-	"acigBc0MRBrY3TZ66+TlU3LBlkckTi/UTA1iMpZYq5YMl+TeXZIyrVmmIpLwCdcqIvGezTQcxP1qCGXF",
-	"fHa4QU0PM6ldhK75CvM/+MZwk+d0xt7G74UN+eVUCvYctamVdX1kqQ99Inx9QtWUKVe/RBCHHEtSRsE1",
-	"Hf84PiYHB0RLoz+MpjSjI7OWffLKziP+cWzDcqiT4bkgM8pFanp4OOWC9skJRDEooqZygSmp+ChVrg6Z",
-	"cpprOUXw4O6H+/vwv/31wbZlQ+tXX/34YyiKYv5H9pq2S1pbCsrVxQgCeVx2FbBVtHeUbzPuijb5ohpF",
-	"MakYgn36JLa8daVdc7YuGFSOWUIk3HFxH0LhSHfwZuWQmRFeU8U1bjvoGEAD0z91rcCnT31T8PGRa88R",
-	"68X4qeNzDXxwnWYHD6G+hizC1s5G5cUooh6N13zF6vWW7S9Of0M2emahSOqWILOu0uNgRt+02OBcxR3M",
-	"yHMIxjbnFEWUiTT8CCTFxZRqKKkIBe9sL9eOL2pINeFKs2xgA+wGjaYVVx6VCsAZhBWdyzQtOCiOHOQ/",
-	"rohrmSVhkVSuyYRpRe7t31tTEnWAKIQDLN3YStKiQI0ZUIXCNh5twjF2zZWis5XNcB8WauBGJYy6wLVW",
-	"gV6uO+8YYv2MVMvHY5b5g0QwBoYYoQdrf1bD764MU+dnVqQkF5P1Gr3/yicj+2/CTGT/JaYhv0bKyctd",
-	"lqqwHbJkp8Jm0evKBIMx1PlF8bUi5bPVvlh+Y33N1VMoZba6XfF7I+U9PXtB7h48eLB30CcvRLr0kgwI",
-	"T5YDgOKJrgdpvcS50NmylBNqmJl7vaiflXCaknnGxvxNWT54+Ly3Ps3Glkirvf9PmblhP6F6NN0u3CGD",
-	"BrrL/9ih62szKNCVFcSu69crmNfuTgyqkdDtjk+N6fnxeGw+19eLht+cJA8VV12IMnDCr8RXYo8ENQ9c",
-	"rsFRuaS5KwFs9yVXlrX24fUwdty5x6ypFgML8DH2ZkpzpcutB4HiLmdDSJu5j0JiysYaG7BhIi2v18fK",
-	"h8EOLloedbEi/iSGcHOIKscO+UTIzI8Xd54tr2CL2ppbX0pIdj/2cEe2ZpYjDtTCDdCJsUz0lKVhCfXa",
-	"d/2lFx9B3j0cn8CXFawj0HfOs1bqQh2/IvE4BqcelhvGZhKWcmCRZjvkovhoxuCSES0x7BjsM0u3K8iJ",
-	"RVywBekrDVVKAcJ1jRb9rwQhiREAsURFLrQXrGA+Tk9wpMVy9zAyKGy3UgA/siJQ/Y40XJjjRC1OtaMe",
-	"5jiYpTYykyBDOrqIwqwiaP2Hiug8E+WiGrd8s7fLOf1mQmlipiigPrlIyK2i39uYsFB7fgrFy9GsTKT+",
-	"VyLQj2riRJ3HwR/BXtQrgoHteM1NYUdjdAXc+/Ay7OBe1BsFwordbZArbxcWmgo/ueXoqJchJwtwlOFz",
-	"AfYLH13SA356HEwIv/ncT8t9dpPDz+fFFPGLp36irgM3XfxcAhi2nbqp4+dHwZRdp8nKd6eeGJ51b3f5",
-	"0vm8QwzYyXyOIewrmQyNuB8uBgVhUo4Dfeb+fmgEAbZs9PaVMDe4y7sk/zYYJtbXawwSl6xsBQyZiURF",
-	"hdBvE0dcQF5K+axWp9moDCuiPHRUxYq4CXitXD329PH56S8Gjx4/O/mFLxsbuYQWyyjM1aXI1AesSFCP",
-	"KrOAYjeNmlmnAm5qajhSk7fVKbtaWrgUai8Te2XB5iwXvWnoMtRtOyKDmpWthQXtkrdRDagvgDXx6KxF",
-	"/S71vUKUQxfnYZRSH8ViWe9hdHd7RRJ6DVRG8znAnSqLmavBZVBsqj1t1j1nD4+KAllGQNX9agpyXY5s",
-	"TXQsJvKpyNXtg8C0AgQHhfZoE3WBJUYlqPMYuBupXd/zZAmvsWYzWKnjK2kOzEvl7RO1Erzj1W0vPTYP",
-	"PWKa8rSibtQoAObZQBk13UVBPbPe1ZOk6tSXetrC/XfagD/1aro89jCOKS9qUoFEpKaGI3Ld4jXZ6LLx",
-	"A9pOA3bTWL++4ZwbbGM6W37WBAX6RGYkyUAEtfa5I48Eaq8FFwwDJuVxnoURMU4S955+7wCmrlh2qBhN",
-	"AYwegGHJ07HVpHwBOZmBvSIKIgJ/qMhICgglxfRYWw+sZKv48iC6G92PDvaju/vRg/3o4MP919GawiFh",
-	"cdIPW4235cCrhgvIc45TiXAihaw8xIKFhrpYfwEBmGdcdJRaTZNnrhn4gE2ZP0+xOfPnCTYJY8h1rV0i",
-	"DN/tArEERiT7fHvt7i0SdV26YpeQ/LBQnmEJZpJdI60rtW86ibXKlotcm5dqnuksdGCi/1ZgT6WKhNV0",
-	"ZkN5hU5hNPKhjl8qGRbb923pfOrq62lJEqbZyCh6YpRnGRPa/qb63UKKFoxPpu03kVmvV/joisnNrWUl",
-	"3Ky0PUobMipVJbIjsGsWAKo5om0GbAVD3W0YBnS58xCMotcrhl8gx7nx0As7ny6Vi2dchN8eVK/fd3j6",
-	"g5O8PuediS/so1ufsnoSbYtQdpX7Y20tunUafanCXH1q1xWukffqXrg6J13HPoupvm7eGDtleLtndq88",
-	"hWsia8FlXULVNuIp14rgwpCEX/LEFzogKp+5x/EBVaijNFk6gfqYHJSNGGsF0nb4+5Ax1E7EMpgCBMem",
-	"zZlRFfHzXNl7vs14VTcCKLF/xr9uRRIOjHp+ON7GDxxCGfFECkNyaLWVQJua1owUdAVXpIOB7nwZmv6u",
-	"xRPpe67bzsGsdnVmz5jQu3dChuTcGlKzvs555Pwnc5rRGdNBUKLNLRlpfllEKAZKK5ZokZnXXtGFEgeF",
-	"v2OipSzXFrEjcsBX6JFRNiqKxGqm+vaRwUwqPfhPv/m3MVYodcWp3GHywxQ0xYoCwyWwKo9CtZyziBzu",
-	"7we8x47RdGMPmwr6QVAq/LoIEAhKGRw8CGurVG3zh/euZJnfspoOVwUe12M6mqKbbkqLinaGtYCJZ84y",
-	"Evtu4shHNEEwFVAZFli7ytnQFCrwaMa4YEvnLwscAbZmgw3MAvca4pg5dQoyrWwsaBxiU5kxuBA0vDa8",
-	"BYUAOjqGN55X8B1X95Pz3kEVJh/5OJqy0QWzlV5CS00w1AVVPrsLPBw25rE6w3v7HxV7wrpzYnANu9hL",
-	"3FyVijx2hxtqGuKBXxajwQxxI4gY8FeuecpnD3LlH3ULXIpPAfPv3sH+vcO9OQWT+3qwgCtsTSz7CkF7",
-	"64oHWMeq9b3q0k1rtfqt820aCzbV9lyp2rR1xykVk7wDk384lYqJZ+7pq0nkwItbL1kH9/oSnzbvTaVg",
-	"A+FjtNdGsQbh3JCxh6GfDXLhzPAepZ1UUwSQrkAJHgBXii9Z5vEk44jcx29DJE0M0/8Qf5jR7IJBOes+",
-	"ObHdZa43QOis1FaiNgtAinRJEsMRbdyXOVQ/VMj38mxi9oKbW7+u8ICXqz7a2LN3PbVvXLA7N3eTZ3KW",
-	"zcemKYiZyVU1fP1GKtwomWejhuOvlkqzGQq54Z1RSDgVDfgKDCkQMlpzfsMKEDA4jNF1i9Enz6UmWk7Q",
-	"FYt3lL1WYiPfxLliA9dCXF6EVE642HOi3LYKfutkVQ3f+4xmFyqI21GwfZQuo3M6zghcMeUXDAJ84Fbp",
-	"d/Imh5NvdmAXBJvKNFGhOFkO267Ik1u5uKuh9yHba5afd6YjuGyTnesIzaHfFg4SQr+hjM9hff2o7UuJ",
-	"u97PsKdeVP5Ol74IfO7my3N7RVZSZTJGUygdV5L4jlarEhlBV4oR65PYEDTJMcis9jlIEDIseAx4I0Kz",
-	"7JKmhc0DFBGrILi2BuBTcEEpcURykULZv4pfj/q0X0j6XIhySg3Ophf1fMOr7i9LEby/q9g26E7shnHg",
-	"TQ3WjFPE2SlJxjQ7tpH69ku94CPmrBHwoZvng16yzEg5mT1eg6bgBfsgUgjEbAgbwsgXdJlzQWY8TXmR",
-	"Tr8FTs2QptQi827x9qYFWMZ8sllCoMv/cRsOHM9mMZoT/PrkjI0ypu0+1jJjCWFilC0hyMRIUWpqhAWq",
-	"SPyjH/0ohgwvV9SZq+JXGD6mBE6l0hGJp1rP1dGdO+bjHfNun3yB6Yoov9MRXCzYgtJ0SXJhw2dR2VES",
-	"4yQpUTBIC3ZSuLQLfRI6j6Bnc6tCXJmlghus9bpFgI405UnChEufhETRIbPbFbHUbsXm0wA+xLehp9ho",
-	"yWbYfZBAl3HRpv8JyRnXNWmkz5XnrCqdMkDweYCr068rIDCSQuWzugihM2dVqJzLH6oiTAAz8egFE0Wk",
-	"nd3OEPEjNU0jApwnY+NcJMqiJhV5Sfbx/nZnZxv/teOgg3aF5al99DNlc+obcGV8BphlEQuZpwmZMKRb",
-	"mMmmanO7uBqAITtZE29XMEbAMgIA3+LCgEUSEgF7CKSzqGOExS4JKqt9X3CRdLGOsuxn5kkfjxkEPK57",
-	"9Zl52MZAwsvcSNmtb+FT5nm5GKgFt+7BCoIYHMshSyGNliu/9wJiQU6dkFhSwa1As+m8kx5lxrSgmbBo",
-	"MSsLJkoHYUzTVKGyxxUyhyjIvIgtpnzQaIxZgiOZJfUg2JsN18g8bQR/xNU8pcvn5lHnAqaXlEPTVwIe",
-	"2RqNXOlu2/LU2uwVY6I7uslcpmmffD6HhWHCx0+BzoXgGHiWsG5GuWjrlmX1kKMOlHXBrJ9a4a3ZzuNZ",
-	"oKK3IZHQEAYklL6AUC7LpwHMbCMCdKgBjWvqqz9fu9/Wtl+uV7gWK3yc2aIbchwkuBQiq6/7V4IM3w5M",
-	"zlBy8LUUrfvjnM/YL81zDlN8oBq9JlVBu7zQBWDY+pW+zjqMoKN3AaxN3ucoqormGwY3AcsNi/rBLRsE",
-	"Odmgp+LiL8sl/p60lAp3RvUC9hUBS/yl0CsCIa98dZUu10opAKspBEKPZcl1d0PBe8MyAV77K+3Qyomr",
-	"18e2DQIL5JRV5ZzO5zHm5R8HCe5mYVBPsRG1Lk4AQlmPSJzKSRyROOFioml6Yf6W1Px/wUZTqs1fbEZ5",
-	"GlvlZE/NVFyyuNH5vM3UVomdoXtf14bNRL03ewArs1docm5gNer3hAn9tL5EBTqJmk1Lq/6MX+c03agW",
-	"WBC4vlo02Vv8V6GgHCnqfmPZjArL6LqPI8DqW30WM782LHK2svOGVLHPs3JlhzzjdazPKWs1C4ZKJduQ",
-	"zE1rOZSoq6yOAC2f543VSWrUxIZtUWS0bTRkR6Mi5vpXRZnlWhvTlNGkYcekXOmNd5k1+m00al9tr740",
-	"jrYiRF0YMB8vw9lqecHMdKczOsJrQSQ0S/YWbDiV8kLVkKBy29g267hg2RoA4TABs3mwylQWGdfshUiX",
-	"KJfAemfzBs5hLiKZ67NC/fMOqQf1cfkNgLbuyESeUfl+62YFTLaGYX1/mr4/Te/5aTJqQelmwL1cty6y",
-	"gfjzAKCuvcO5VZuKk3n//t377YhH83R5LruNdHs2EPV0qkrpNppm2nwH6IspH0HSjDCy7ut61SFzJo31",
-	"qwrUtOSvW1onrtXwju/Fo2sVj6h2xQeLXXKvbT86jlsx+oklOBlQmwuxCY/ID77xTOVtRH7wDUIswp+W",
-	"S8PfNpcR/kZjfd9sKPiMTgH7xffi2vcXzO/FBbN2fdbwUlymNdh+zWQuJjBjeiqTsPeXL87Oe1HvJ4/N",
-	"/19+fl7b969zhgAD2/dsD+sVGqmj5lWutrybDohc5yqTr+wv02/d5krlZJXTqKlcPCzirGuCVVbrcdHv",
-	"L8l3fUl+f9N8f9O87zeN8q+2P/vO+WgND/QjrJs/Wmxrjte8ydhB5/OzDWb8vRXw+8P+1+iwpxRp48b7",
-	"9XQACKNMDD4/60Xm86c/w3/PX9Wulznj80xOMjo7c4RxrcHqg20h4/Bvwi5ZarZubVPXZnfE0x6e7Zqi",
-	"Ot6ZtFtIAexz55gCQbdXBBUoal/dLKqAm9F1wAp8HzX5X3nUZKXaxEFttYmrhBX+VxH8F/Xe7E3knmfO",
-	"GArTf27/+BLCLF6Hj+1hMR7gSdRcW70J19N82B/J2R1J5xzSWCZM3PGBNW/D19UFn++5Kh57cwlLVNxu",
-	"G0QivnQZ1O9dOOJ7R9Xfo9jI9412WwRqbhlduW0o4vtGsQ0jCtuGj9LmLsf/zuMbt4oo3Abt6G2jFLYd",
-	"EESQFtMtMQFqA2FlU/PFMeHjAOhBT9mySLKXudDXEVr9ffbN93Lk93Lk90kk3yeR3Lxssl2axHuYkrDF",
-	"ld0Wiv56zeW8W9vWDdi1TmvBCACgiGejnGsyzBi9sFDoZWRl5IlQo8MX6ECobBvf7ct/wLuLTIoJuWDL",
-	"KLxToQ1fnAMN9QBjRcmvc6mpvwRzxRKSz12S5JSnJTa0kNmF6pNX8D1CWsVyzkQchU8hU7eYPg5BKIby",
-	"A644ZTyl6XhgX3U4RG7CUGNHClagMlgAejJKpYJScceuHAQxbUDVSrxhATkBErOpgjIF5oK0+RZyDJgL",
-	"Yw7x9ObGQKwKPCRx0bpPjq8rZlXaoqZ3V5uwvLqfygWRY2256Mo6z5lgCVHc8XnMdMJpjvM0AADpkP+C",
-	"yEoNpWMtbN4PFaKuR2TIJlyYUdtC4BpL0dVCl1RN5mbcvajnV68rGDVT+gW+av78lKZj+Pj6LZR54WnX",
-	"vJ0qm9GYwmEJ4BqLinVpPpRn7Vg0FSgaikA0cFaMiCWkCJELdgYoU2LXq+JEiXHACR2PcaNnTEMpJi9O",
-	"OEnCL6+ZhByPsTYPULnbAuOQXoieG90LaMSxP9uUH/sXnC3qIqnFQNMLVhcSUrlaV2My3S6qKTYgknLG",
-	"2Q+VB7Gw5fEM10CsOJdSx5jL50Joscaky5WRLNaAhVpE0OpoQNzdbihrALany7VldRbTZakKFBXmbjD0",
-	"XynEJuQArgnDNoUcQB69rz42oxyYCV4kRpJ1+fcKipABMlWBu1cUBpO5zqi4sIWy3A2DGXITyLkyvFlm",
-	"GgRJn++FL9Mpo64qln3VHMkpTYpConizODw4+1QIGzeXMg2BuaBlBHkZ4Jkv94A/BeXmsJZXTS+rA8ay",
-	"qasjNkSfS6ibBrBea6qsxn3yRGY4t8ThxOJAvNKcu3zirwQppRSXyoTxzNaHNQq6E9ERGAz2HFxc5fJd",
-	"jisoW0/U7Qn8E7YEJAKmmGPnF7cX9WCtfN0vS9mOjOXVdIms5NV0eeo7fzVdPpc/t93Dhyd2AK+myzM3",
-	"BvNuMIxX0+WJHcmr6RLxdD6xY1knv3q21HCX6CvWvilrv4BogQnR11vsxuPCRp0dqXrnlW58p1dTBgK0",
-	"zBpSZTlzla0g75y94QoMU6lLNF29fbYpgQMwq4NWPFmbAM3TlAyZxZryoJkWza68hhFhqWJVoLY1GOdd",
-	"qvD4tteX4emmUZ5TdXFddbIaS/ecMeWMxE2l6GoOiWFyvkp2gHNNRwAqbavfcoDstd8h/lsGAl8XmIEy",
-	"5n3DGOxDQG6EQagMZnUk5lGapldF//S2HYUEhFJ1DujL7CSlbd/QoRtTAZlj39sahsGsFQBaNjCy2D/w",
-	"FMtyYl169+XK0s3oEv4MWVt7FJWtubMebx69Kc0ZP+bSAjbbOzpYCQd0b9nOKnVKfNW3YK1KtFmz57fz",
-	"aIQ5XNdWryqkzQaNHq1ptSNR/XTWEmp31iXlqm7s0LyEzpl64UO1sukTeMq38jbqWSDnthc/xcfCN2dS",
-	"cC0za01eO2//ZPg+lCRre/Xn5qHwLdVBkJkFM6yQGjvFZkpTKCgROVquW4CHWBPhqoFe369a46o1kn6X",
-	"Jzyg286OeECHrQoZIFa/R4tuMHnRmTUg+wfXmSCDyhqH99rqfpTGEcJZtw2l9Oy1jiKE2q4fBfi211ZO",
-	"gCGGDTkr6tXG6ZC3yyvW3OZHbUmsvsEq6a+jzSohr9BmA3RsDYiz05dhBQL42gKyOkSvLYHWqqLUpG0/",
-	"crEYiJ0144kAG93n5w/XrmW1svFBff3AsF7GuzqDDzYbxrs5ghsOouMJVCuhNq0nEEyYqvBteGv+lcZf",
-	"ewNZR2x57C8zPqPZEqyCQzq6yOdHhM6gYDZg+lqroLffwSzAEnnLWSTCyCKzFGAfVogIdTtydjqpWGEn",
-	"QIOp0s5iCtCfpqnI2QuHS2t+hnIBq2ZKq2hyRaSIwDSJFl2cB5h0I2uxBPdV1aeFdlBXUAJscAinDtDR",
-	"k0zmc7s08tJok0YJFbJilkXAc3w4HBw4K8GGjOSRkqQ0mzCPlL7GDg1NU9sqjhLR7Bd0WQTRYMiJmZ91",
-	"51hKHlszDFAV1srFr2BN2WBtK4ZZ6xmyEVp98owrGxIFug1LiGALs2Qw6YhwkbC5eVfA1sYu+7UwfgVX",
-	"/aj/UchZ9+wXK+lsZ74IQQELhsUHBnQTbLAWZfBMU82V5qMalcSaf9Hn1K3+qk2PGgi2KN6rsIrivBjS",
-	"vnz8/NHT5z+BVQZMQQF1ciwUXH0cSnO/WF9/w57B3U2F67Njj5k0Qr3pdBMCOSi77u9UCwGsULh+9jUj",
-	"rPYelVe4Vpj12+MJn+QZU7VOwBFL01rDbUHwIRsZxvjw5PnDx8+w2H0HagE2cl3LEN7l/W3WryLlxTGh",
-	"xFCBW8BN4A/K7CjIF+vQZSkxsdzpKRsxPsfyf85L78ZAeUKU7NiFrXI9mN/frwtWBTEHbgourKVxStNx",
-	"WMhcOYJa2E3DPp+cPH32+FFU4GqXMVshnBVOWJKz7bBGi4F/dL8cALBNEx9t2YQt6tBhtyFFuoZkIE7r",
-	"oKn5ui1n/oGLGt82t5lbBYiWxDu/XK8APXiwRbuODHT2miE9hu6DtmF557k24jOWCoJX8dLs1psT4NZE",
-	"UTtQ5IAg0LGHut0IC1b5UiLrVhThZiEyuWuzFmO3y0bZDLxWXIlHGBblCmrM6JIMGfHt2bsIvRZdQgYo",
-	"1+u5SOGsWGUh5m3rxUYXMwpzwHTfJRvBUW/NQuzr27GPqtvYb77gnBX3TriNPONZ5RVRcAmGN0h5rwRn",
-	"K1i5gBzB1CqXRIX1Vtjo+ov7peTozKRp+mLcO/pyteZKvT5XhJ05ZyZEJ0RkKvPMXDgJXXYMsqn6mGvB",
-	"FlpseSuSyNvXpXmeOoNuRYitIumtjQWayYwNFMvsy+uiAPCpgqe7dIQGrprxTWrL+lmd4Yt18DKazcNI",
-	"P1ydXtQzywMGymVjVryPFW4Aev/aBsoldKlqofzklvF/sBrwvp1AGabakqm8Duu39w6tyYWqtFN7cnUv",
-	"rEy0sZpqXLgv44jEVrE1f/pwGfMhrOIYg+Ju78PISjPmKy+521Bj7iocYPDvGEPeIII4KiSe0AVteoTW",
-	"8WFvJEIhygY3BgXdQHf30BlFU+XMI8fAQYG0w+UCopGhk6gI3oOR4iN9cmJuXWZedH59rkj8N7BiI7Xn",
-	"vItvHBL06sI61QjVsmNidroiXph3xVOndI5RxRX2sSGLQAZfwyEAQ32DhjxjrexVs798a37CXfbqTRxO",
-	"vAd2fUJz9VSM5eo8S3vim6bonIEjR1thuuKNbnimYfPlV8tpg+undb3L2Hl7W5rW7OzdLW2onFSnXpcj",
-	"8ihbkiwXRxVDOMTDWPuSrfUEgbsrNbBKZlUwKqKqGW8UbVznTcuFzuojnPyYIUIHH3QDgbqTlhtGhI/J",
-	"hcDI+frK3tcbw3f98XgZhuHUx+MVdWrB4RQVpmOfQUCDXIMikcBcSG45/M9gL+dWnSpqmPbraNdcmbi0",
-	"Nu6xUI3rRV2YRgmBal0PwXKbC+tx/yBUPYsRg/U9WdPawiaQWldIwkY8YfYCLKUdcX2MhTUWXGHh1pJZ",
-	"HnO0sTZL7SZpNliUZhYK7vZk3lJTmflSsup24cTBXUUvmGqQ5oXDQF3TYxHvbVu1pLCL58QOw41BLFr1",
-	"SARJ2/v7RjKSylb3HVFMNyuV5xzJmeUc/Q1ihl12R62KcaXQ0dXTypNw6x4Tww6XZp9RkiDp1oeWAc5A",
-	"wket2zhj5imWuBDrPomB60J19zB9YVTwYq6JkAv/pNHF4yPzLfLroTWmJa4CfpCIUdvAkA3CSq1hQ87V",
-	"TSF6MwOly7+XsTmjLvHAhZcil3QVWKGkv09qiIH1Di7YMo6CyFRb1R/JNGTKyLxuqyDHdMPJmLnvWIL5",
-	"v/h3WNa1IF0v6hXU8R/CmfovcRrtgHRuwwSljsp8v+5ePqeTuhtZaDrSDbl9M3PY3CN2D06wknNHZ8QW",
-	"lSM1nbQfnwmmP6/QZYJVlXBOpf4bSFIEta3gQyKv7mRtnsnLzk/nAuWBmtNuLd8xTZLY4wTY6Zh9vEHs",
-	"b9V8lCTWDIdDLYaxli7bheDSpEvVsezpI7UaSN4O8IFT6NzB2/Xz25WyVWy1Xcri53SyW2jFczrZOa6i",
-	"4wb1xkcf5qPpJCK54L/OoWwupgSj+E+eumRXOG2ZTMOwOHt1xXdim1dsA2+EJInUeLXZt9WcjqCwuMxB",
-	"+uqXSpR98fTlt//nv/nuD/+8HIxw0C00HdNmD/fhnw+e3Om/vrWSUut+e/2jxtde3/64NqrBrdwVoSnN",
-	"LXPjuJTndLLTLb/j7a5q8IyHVI+mHfKPII8PUTnWKolBCJqzIpoTg6rhsU2aCSPnEB1hxQFiWqhFZi4p",
-	"1+3ZRlsIEt6NtM1byy4i/CP3bPCet0uthSmAID4X1+VeJV6aWx1VzprrzBrR1sWkAUAUpvJj9i6fMZvo",
-	"tAgQLaYsTYpsWbOysIHMT3PzlZXYLeNUF6HZWU/Z9mlR7M2cjTQIxgN4Z+uSx+Xsr+3aQHykNXn1K47c",
-	"IqEd3jX6k7I26O2GEHoSOjIPABN/G/XA8jAokLcbXW8Q8AfFhr3t/5hIYau0CpbaMp16SgWJ1UxZrBPn",
-	"NHDpaEWl1Q3MMU+gXC82CIp5nk3A3qQl+aibKSYIy1qX9liyPBklxavN1lhAi0LLWP2qbXG817pbjWdv",
-	"qQNSY09bb4yMqTzVTfAG5rdSqW0cqplnxgBUbNmtEw0sK28va+wqzdqAC29y7baEzSan8+0tTVFgO+Ri",
-	"lOarIFyNw+lcuNuFi5k1dfvhysW52x/0saztj777bOWop5nS9ZglWxamzmqP8ROQKwpfZihhWDsVyxDZ",
-	"Q5qNziDImeted5NJiWsWUlCpbDTQvnw66riQP6T+gi5fKc11lcMSziGTqdwHAV8thcIE0pMvTK2xcPTK",
-	"BVu6KZsEykeB1LN6ICoCSnEUnURTxLEhc1C25ENhD2uK8OmGkBEMEVownz8PW/HT0LZ+aRG507a/IYym",
-	"EgBj+NrARjStZxMl5xO8YQGvYrR8DqiOiyR3c8sy4CSiErC2ERfxTW90KdkxOgumnR5cjcjbsFk7WitE",
-	"oriY5BYzYX10AQqNRQoDuOpCaRT7WUVL3Gj2rs55Q+oUSgI2lM8MIFgJYkM8A7gktKrDlOHQmhkbbR5k",
-	"3SsE611pfMF26pNPHDKXjTLUQQM4ZCEXsIz4KZhgKLwLOZTJkhRxelcNBCx2YbR6YipUqK7aKh8qH+Fd",
-	"qu+ebexai39aV0AfLiorf39+/pAkgGsUD1yUzefPnj46tjpfoogyQtJwSTyrd8YmaOdw//DuweH+wWD/",
-	"4NOf/PTwi3uv9n/x4c8f/PJndz+7//yDlx+dHpxvWDT/ZO+XdO/rQWPh/MDvZKb4Uzmsy9vXHXCv7esn",
-	"+PCWNgD3zrC+OlPSGNNXSKSVZLVfySHxoasobvsY2FDwvHtYK3g2RuI39VmgYhqejSjPJThMgRg3Hbvn",
-	"qWZZR9I/wYcxqoCracOV46FWDGnck+5WUVrO51dg9r+SQysodnPE0Oyim9B8wWFcnRZiAZ4ZAGIkCcfV",
-	"oGkqF4BaI5YAWdxtAQph3UlGWQ4Gs15BZZBFkWzdxKOfyuGpbwUWzjf0Uzk8c2299e3a89Dtqt3wgOAW",
-	"I4ql6CBdhNvDbAl7JrvQq8Je7WaIHAfx+9kvvRuyPdrFOgeh6F7OD5hDiTIVsT3c/E2svGBUwcoimyjC",
-	"5Luv5kN4U+H6neLbyku5xdFs88tVDyrIg5gxSyG6Mv7J43Nyh875ncuDO2qm7sCvcZ+cwHK5wAkzGLui",
-	"yicB4rrf8tCy+7dLr9lJF+/ZSFPbv7Q4iP71e0W8LJECsdyvwca9mXPRLfxmIfDure4x3mU78/UoST+V",
-	"wxciXYZ6kv2qqipVDYfr6PLSPPvcy7aFVWpzD1ZDPu0WeOLeOLIeHxye2tZC0mDweNvMAXbtaoVOb8Dd",
-	"WvR7ZWchSojvgcMQ55RSUZetWy8phPUeSpeeCkoYWJs6GGzi2mC8TsbXdXesMvpft3icX6E43mlNVjYI",
-	"WsEsNVqouPtjkFJxE8dgywiZLTWgLbaKjYZDsyDe+1S4QLfCtQupli3APvBfGwTKlhpGIbqvxSpEmeIU",
-	"H17FYS1LhWuXbcf7c+d7c/eX0Y3cRNd1DV3jHRT1AFJf1d4YGSKPw7hs9HEmZw7NmGeImxJacr70szg4",
-	"tE33jnoZGzGBKaD21w+LHx1U3tvXHWOaX5oXX4yfwrNtsYR1l6qfc9M67XYr7nwbNhUq2HfaUkQOyMvT",
-	"Fw8fn53Bp8MiYfCuB0C4VwL7sFrBfnQQHUZ3o3uv2z2bjc6Tl94hA5+8J8t+YWuP2E9PnKZsPjz0adqg",
-	"fjoc5pplNJqW/bB2fWwTD/0LW9r2OpuFuBqYq+GSNctwXgvlisT4cL20llIxyRvRpt2vEMXrcmRcVHZc",
-	"SgZqT5I0B2oq0/q0CRfbiFp8TVcIJwyAViWkdJ9SCagE6GgwIh3NNkIWnufZXKr6GuxqxETDL+CV7BDp",
-	"csZE4sJcuvvMu6l5llahqlemXj0B3EMNWYThE/XlO3RGhUoLTOh6ebGZ9gXH2cblHlSbLO+kh0aoxFAZ",
-	"W5UvjN1TReWiBoy5LoY7EC3LFKwhe3hSw70SBcylTGa314r9GJzQCsW9o9zb/xxJKmet2Wtfy/1X2Fl9",
-	"ESz3c0SGy0qWOZqXfYmEGV0SW8PC59lB9UhM/Um5stZnBRUZQ9p0uuzR0jWjb/C6P7obVEj057uYVksm",
-	"4TGJvzEL+hYrmJCAlH1ygvHXIykUAMPJMUmZhqhqLjBxDZqMSMIn3Kgn8SCOSNxHb1e8F/s2wFho46sh",
-	"fBtKe7lA61IaDvkkC8OwqcAce0xgtNh0XNBsCRMox2h/93f/9Hf//O/9v//7H/3nf/d3fvcnf+e7f/bv",
-	"vjGSwNv/8pd/9Lt/+qff/eGf42SrEdwW83Q7A5ij9Y5Fdtvr7sV227EL2i+IX5D9T//1d//yP24VJt9C",
-	"4+dyrf48XLp8y3w44wB2rshoKmXlPPpMAkRGLJ3DY0hhxVJDhc+uyJSVwteVc83txZ7NxjzBTV8o9EaV",
-	"Nxw3aBSqo5Z3bionXOy5Zejo0r318dGtj49Kjt0/+Oqr/soXpe/6g73Xt8sff9SUVRBusquqaU72vHlz",
-	"oZ9VRpsK1dgKuS7GO7xhqknU1hESXGzxEewSqIBIR1OfPglhurZi1YkgOCIIV9FTNjO713CnYPtwWzMY",
-	"I4C5IouMa83EEdwwttgb1GTa3/8ghipOJ/ilb7RaZycOpxJX52LTyOPjmAyZXjD0/c365LkscmoIUyM6",
-	"hwLF8TGklgK1YKd/JQimvHGBBRIFYwnYrHC2MPsT+4IFAxumVFz0ycuQxpAhi0+5gtTszZyKhCW26JM7",
-	"OY619g4O7967/8BV8zzqffuXf/Lbv/j7WGSV2WiyUvWHex92q3hXz5OaJcDa7vCS2aT5SvjO67ediiO/",
-	"Ltdv/5WSon9KF595xt617HpxSmzpqCuVDbiafrlGBXwuNdFygnpgySW5oQIIGD8zRkVgffUKoc3PcNpf",
-	"sK5376/fRHTv69ffHEZ3397a+/Jk75ev8Yu7b29/fGvvFnzzzeHbPzDsGL6tY8TvXUX+QHvsJKLYx0Pd",
-	"spOKBw9fVe9cs8qsjG1R5Ifspk7me7eu16mBdzvj+Hidft7lfVdEu6qar303fLasWK/fWUx8YR+tdyK7",
-	"zZ6xy/rSoT4ltcH4BNvLVQAGM1BvTZWINeAwtbjyq8lTnU1hzpjw18kAdk0JLX6p1mCnBDtsU8NLYVoJ",
-	"dk8plaBi+ihsIn55X7dv1u28oOEGWqvVTqVi4pl7+opJc15m76Ycw9ONt0GplPJx4E+NXJHRavnCXZRP",
-	"fttlxXZuZ7B87SZMDS8LeaOCOCiMVpBSgbU1IMUhmXHBlc6olnAkqgXftrA6bHc+3pnI6zwcUDA74cps",
-	"uSQ2SqITfSNkk1JZzRUiBDQViTomZmsaVTNhY4rJT+ul5HUjDw/175VQ2Kkn82xJKmpYhhIxfTBgRsdg",
-	"ExcDe3Iw7hWM427ROoYGPjG33CPbIHx4Kk5do/D5xLWMj/rm3wfhrOxX6fSqvJpUV00ebPNcrOM9u+e0",
-	"N8Jiz9wZrDpYrSbs3Rs0+//Ye/cmR47rTvSrZCDuDZFUNQboxzww4bhuzgypEcmZ8XRTlK1moBKoBFDs",
-	"QiZcWWgMOJwIatf2pWV5Je1qr31t+aENK1Z3r2z5OvZKCkm2P4w5Q+kvfYWNPOdkVhZQQAPoxwzHtbEW",
-	"pwtV+c7zPr8jGO+ocYYZZUmsM33TFpxwnBLdIFAo2pUIsr6eGZtnkURf3d2IQh+czt4X1LGWBPxM4RsT",
-	"SdlkniVgVjXMJ/DZ3/3803/5k6d/+KOn3/rZJQkH3pznchFWozlB7UTF0erJm9SdpT/2b48E2UeOCrlv",
-	"8j7to69Q395EDoXOzsJiV48P/1yJrGcI8/6cSbuFaj/+rJdRrK/katXMoThzotn8so011ANTTAvCSkX3",
-	"up8bzLNZM+HpACbeeTw/8IHVAiLOLZzhDPptrq6WRBOcGglQ8PN7O7jCqXk+vlrq/Lm5bP3+z8mb52xi",
-	"z92pFw/F71E+aM6g93XMrxwMuOwPeLxZruyVL5Zmy1KXSSzFnRO6ZKuX+HdYrLIrUgkMcq75deiXLeR2",
-	"WnD5QDhM7jzEHGAPOqLPJdXAaa6GwnIqsSxNtPVxnOdRoXo90c1OjyMfqTS7g++ar04WGkSPY0ylh1fq",
-	"LESMVoCnLcL95FUV+twozxZNG0RXD2+2zsKxTAXvDgwNDguoJqrH+JH0QU88nz98I6KAaVXsmhLrLHq2",
-	"l2MJ48VV88c74BFheUEJQR5nmkbNNYt7RzLObGHByU0wBDvwH0hBoE2mwpLoTbXZrIjJQiV/bKJnDjrg",
-	"IegQThH9G3BTZusCIXIJvSxiKDToLZ5fgWg1WRRu2sN8jPS3Gyj8fcuN1v5sh2w/d+OmB27w+L03A3hw",
-	"x00j7x/mAn++W5gQvWFn5UDKVo52ncE0W7GIT85JFvgECjrMFywUkkPhTgVHWJ5pXugMTiJEqkCR2MA/",
-	"6bFm3kbaVtyR9pLqSzCrQNJfSBrpd8L7ctdyGdXAhMJ2PCpv8e4DB4W2TqMLzD5AvmeAdIicl+FLLSaf",
-	"mReMvYo64cwDMxwSqV9QWxThSFzqOZS0KDLI51nV4lCNHiyEuDssQtvlRQfy00KhZHCLzNnXBNMPwDxz",
-	"6A2w4auXFT9cURRf02o3M0mIBo4lYQVa4RoDWu1fFP4jHvFulkxLI5/mfXVQwMimvtiYHi6xHyVFvRit",
-	"IwCeXCSJYhiMGbCpGqeIqRlrhgGbtflol71Gyca+q8tyO13hxrEWkfUfdsdparbXL+oWsIhjHeyhktlg",
-	"Lmc94tMV6TbUIFvtVapbtuLLMK4NyuaWVUezzb1fvpJpiRCbJO3u4thoP4kWLoUWQhers7icxWhoTh/A",
-	"WXLDcCISFF3BLPqg1CORC9Ong81uCBqwVvKKbjt7WimsXqqSU8naQ4XhGZkatX0AzqX33CNkZ0DvW8WQ",
-	"/659b1n6wV1plk9jTVjad4iYrbMDLGECfin6PkT6wukdlikWiUx0M9CE6H5SGkN9lZzomTPvpkYb4M5N",
-	"4VQEM6d6ZgeKu+v71NdJLEAE+xmkhau76wTz/vZcNO9vl4bz/vZMPO9vLw7otbj6q3JwmkUh4WDPphHT",
-	"3815vm4+u1wTi+nx0u0qrtMzGlOA9D53CwrO5jyCPXNiPWNvWcOzU6TiJUF8WEhC56wHtFqvLsBNlNVi",
-	"VEfMauRgRoY6uHypDAvbMBs9cJqdaJnhuxBW/8XPQczfqZxsxLWeqPRU2J4H9r3L437nFbtnTv6GSBBL",
-	"bHx8NKJauXi84JDGmnUgrSlTeUoJemBErlagSc6IpYQLDSLUlI1UksSyb5qur2PNPMNdO/QKd9nZgP6M",
-	"Nj0rxXVEomRfz03LvT3zFiHnQ9SEJykCRmLe6rw0CcU+vGwxcEIrqruWGHUGowPJ7gYuXu4XClzfArzg",
-	"Jr/YV2N9Ie8UUer9hffmMln8pbN3OZflpqc6E8M2Xz9Na9Yp2qqjfLfgeelP779a8uy1RVkDHpznezzO",
-	"FhfNzxTYkVncs2WJIR30hMfAUG6yRjHKyRk3dhqnWTfeU2mE9frP7+pB+Fd3bA77gdluCzCn4+7+GNXl",
-	"mUBBpCeQimqIjL25YADl3o+on0i2/+AuOxZThmlU7n0s1oxRx5aeawEQruHr+wd3b7X33z38Uvs1LCo9",
-	"Ss06gGpE9ZhPRMo41mLRGU8hexUOLDBdM/58soMsG4GbRfBUpG+VlbzedwMttAMfzDekhS5X4pDGq+OY",
-	"ai3Ri5aWhg/uH3gwg/hjaOYNScumBfw6z71KjvVQt22HuWQ7is08npgNjKl6cHEob7918M4B492uGGU6",
-	"j9dRZuG+dHj4IGA6U6nIk9s41ig0/3ygdNZPxcHvvI2chFDztI0lJ53UbMFopIGZ5mjXwZG05SWHgc96",
-	"IfScaioeySP52mt35IlI1EjUX3uN3QHm9OWD+/csKBNl3qHjSNCrLRY+PgLSc4RhqEeWAB3VWkc1jQAe",
-	"R7XgCMjRUa1Vr9efhHW2T/iwrlmzCEeSDNBGtTaNhoFNQNXmdIok0i1MMwzh6zra9ynHW2dgtDfnGeY/",
-	"SlU/5UOgAp2US1isuvc1thhSwD6sJjxyQQ+TVMl+nf3O2CwGxLuIrFAI1PAFdIhFSmCQRCS6CQSTpQKn",
-	"aPpX2C2tDY3XZTmOhBolmBBwaxBLM1mVsjuyn8R6AHdwHw7Olo3cwZTIMHc5hCyOhMziXkyaA/1kxq4y",
-	"iJMFHWGqxmDbhUi3HHGrTvtNW80TrViXp1Bm3VBPVC4GgkciPZKMhV/dIrly625UKFVJuF5Y6pWyIgu4",
-	"XmyvsQPeF11ADHeEWrLwocjS6dZ+LxNpSEfzIP5Q2DLyOLHXXqN8Uwb44VBO05ZYZe/Er9/Ewk/mN/gO",
-	"Cwn5r103r9W9NsyEzbjMMGPJ9uzgkJhm7Ooueyt+nY1AgDO/1Nk+04maoD2Y9UWm2W6j4TamninVNi/Y",
-	"FFYASfDHsBc0Gg2EXSIp0aXPulcaDTYUww5Ukc3L6+5ub9O5BceWadhIjDYZ1U1KCp3l/e1ss0SciESz",
-	"SIhRXiTO/r6NA6IsYbPvKuNJnRJ78cZir149W7qZNAH33OUJw/y8XaA9fVtxcGGbpbOC7GuvscOco1Bp",
-	"CzGzZ+ajjopihATxPsdCrFiC9Y1xCtIzvQiHywxoPGKZOpLe5hKFkWb/2O72jeL2DcfdQVhnt5TOkqk9",
-	"fRpn4/QHfixYNk6lpmpWKLg7SxwGl0IQYf1IzjZlfoRw0wCXxwj7VEPXPKKJmvXAAxgUyo84JJQ4Jfdd",
-	"8fc8dDU4krYGacAy3teBn2RgnpFbK18TaBGL8UPS0LiDFWgdAzM3oODYRK+9WWgEmxxwaY6Cd5OOZC82",
-	"N35nG5cJ9yaW/QAvkOMxSDTg8hmaEfcKqz+7xOARQbocO452WyR8KiKiw3C6JgpiJ3AHoQfcgQhfbbHd",
-	"R4/sDwHGFYgI7nxRm6NPM+WKuFuD/wlP4uhIdlMBJJknM+1IkU1UeuyLXHsNGIMtJozpYT06wUriBdhu",
-	"eKTnJt0sbQdu2IS7e4bnOwKFPLg3TtxOFQ6v6vWMxMMoXthsHy0XXdN4GOOSg4QSUaUMWM1bqeAZKO70",
-	"lHXEVIGym5jPLEm8kcedkEc+hN/rFDyS40zgZ1wfSeLR8MBcwNyoBQXnTa80EsykN+p0UX0GMxn2V2eH",
-	"gD+Z3xUCo3NZ+NAPJOEbYneXKF+LNRtAET2gnCY+wKJj+d9Q+wZfwE9s1XAocgvbQ86iuTcswEAq+rHO",
-	"RIoe/KEWiWFHHWcfMR/il1iAPP/byOx5z/mVhwnT03KqALT9QX68W2zbvE1zsuTCNgxUw3aamznAYep6",
-	"m+9O58TBQk/Eqb2o2L2ZQYvWkmR/ewIPATfH8gaUQliYmacjnkKW4ivv7dxi8B4DT/Gj7FUS+Z2X29yV",
-	"YzHy0khBPjZXBM1SqUASHtMrKF33jmQuOnvaji15b20+tuYQiLaxBCKAmCqaxX1pbo6VZTJOxeOxDoqZ",
-	"2L7TTS2M+SuNV6lwSl7h3AxTo/lJRh5uH3ul+SpxHvcyVpoz04SgF6A2EkKoYu2Kh72y/aohrxSp9crO",
-	"q0Bt7RAw9gqSz8jrTfFWPtXvcknxcIwXMNitVBgDSZdHMsdRf2UXMNnzIjCuso1hOFNNuCDwJGBjmQit",
-	"rTbr8NvjjL1iw8jM5Q5fxZCvLM7AngEal+fmatUa9Wa9AfYDUOO24Mqjhq2iabszzRB8Yvf63rWroIlj",
-	"qZzmntHr1EhIPoprrdpOvVHfqYFqP4DPrQoJt/sKT0SabVHEGeYI9wXYKJy2cDcyA4x1tm/efehepaB6",
-	"gdnUC6pE5a9cMU0AfQZgjVNetm6U9wEuHYxbMLjtRsPWXKdwQz4aJXRzr3ygUbNG89OpWOj+fAqeMtCN",
-	"izrxfSnYiHKx8+V6EtR2G81FHbmRX3lX8nE2UGn8oYjwo53TP3pDpZ04igR4AHa3t0//4i5eZXz/xunv",
-	"Hyr1Dpdgq9zDhT2t/Uykkif4wc5K87bmKzQYjYdDnk7pQOULCQTGbIcRCMXE3FVbGNGQcUAmhp9r7+dX",
-	"giPgJkRM8qjNkwSR+ZXOyoxPtjO45MoqzobPmZZNf8CDMIbT1WdMx4n4grYxq7b4UmgvOpIo3j2WapKI",
-	"qG+rvqJSTlZyrZITx61Dn9eELeSGBSknYNkgVeP+wOPbnekMj6JYws5YGyFYs2w6Emxn+9rVa0DUcU6k",
-	"ObsSpbFG0cPwb5DfbEd+aVLGEyVFi2qt5ctG9bldSBG6S0i0pYGChALSrbIQATFGAKWa/ACu0hmaBWCg",
-	"Qy55X6QAY0SGEBKP+bHQZPs6GjcaO91xmsA/BNKxbaRgOgyM7DgwxHjfaxE8FSDX8SShE0ZgYHEqQHZl",
-	"3AYjmVUxewe8FBfQ2lbsHub8WEjCQCrSSRAyRYGyrE0o70ZiOFKZkN0pGOred/Gar6tougL5Izs5xQ7l",
-	"q2H+Bm0ZfiCCxOmCvA4GS6Z3uqkw984oHrVW8XtnWpx5Ok4TMnG2rlzxf6vTUFo3Gjd2gAKg+agwEnt4",
-	"zE3W4CUXQx4n5qr7TrFabvmmsfk3Ih8bbgjmnVORTGh63DQPtmvvA3XfgEVY7+STojeDfLgbsKk5+CzI",
-	"jbdumPWXxQ+iqm03tne2mttbjeZhs9FqmP//e6YNKHTVkuMkwXo+sey3odyifTjguj1zOMjtWr7sef5U",
-	"7cNB+TZYGgIDbhYjphYNFM4UjmhmF9/35KSm74uyJtzapvu7mP0fepQQGfgK7PIdnvRUOrQs/3LkhMYK",
-	"fP+Wkr0kRgfbbnNnJUHhbZ5iZM9uc2+ViejxCAOx3xFRzF9GEWY/Qkc58UcnwqwotGCYy/umzaUy+ZXH",
-	"3vV5gpJNIjKxVMahKAEjvZANNE+Cwc+j+hzzug0/zDKvMsK2fMluK0SHuLQjv3v6F/dU9oYay2izO/KS",
-	"nVzc6PM4vEG5uvimyFY5RhV/fHn54wt69V+ym/ymyM5yjYuK81paij0V9xRoKCMbtDpTjB68bbkPGtx8",
-	"ieAnQjOjm+qMT9lYOoDnsHCzQmcHVTKZGo00HKdJSIY3JX1ck4GgsJKB0hlBAtjw1DjDgLg8Bj7wwPoZ",
-	"0B4zIOqkoPbqLE4S8vzzjFED88zzXbiz81RvU8WtRFEq3POdzRUZDDCu1JiKTL/AasyFy3SV3rMhz7lF",
-	"VPPiVJ8x0cBTXBHw2kvihhgnYi0XBMy9cj+cyf2ANl5Yygt0OxgVfIKxMhT/IzG1wQay5SEn5DFIlDrG",
-	"sADPlg/+iTx5xrUCoslAJBhGEPZU6pwU6IqI9ZHM7dcEcIHG/Mz7kF5xH9sgfzNkGoENkdJjjPrK0Uvc",
-	"YGKNTgdwdnyEyB8fuQ8+8t78iGWDVOiBSswbWG5Ss4+O5EdbW1tz/2caCyc8ztpZPBShaYm8FR+BOV4l",
-	"kdm9aOwAEGxoT6JkX6RmEDgxFA1b5B7PIDaDnCkQbRawcKhknKk0lv06dDnhqQT5wq0rDqWbxlnc5Unu",
-	"FTILCT+JoUj7Qnan+W8f5f4dN3aYFniF25EYZQPzFvwJvm0b9fKRXwwX4n/GwsGO3CxGyPAkyeMXAoyO",
-	"zACE1HyU8AzWApv6KO8BBmLkqHEq2inPYIl5kgTzg1apddt/ZLqemM7QH06xiGYpJ7GM1CRgnCWGf6ZM",
-	"D8zAsYD8TcYz8PRDnNBwrClHBFrJU1e4rdFrpgqefS+IzYwfwlgC+5P1XkFETwEMAgOCKH7lIzuUVA1Z",
-	"g2WKNc1EMKBodrKBmyos0EippD2WEFURmRUyD8xCzRw8V2zEkR/bDnyKoQ70LWAfLjwbVNhbxwmEjnyU",
-	"Lz2XeXLTgEfoz6PVjyD/v2cOjb3oIwUYQPmNuGnDzKE9d5VziyEdHjM814lpyd2k/BLOLFOHJ1x2RTtR",
-	"k8KQzazpNyAUEAXaEYmawFsIF+DfzzBRE3v7wiJ8ysLObWxLO0vVuJOIuRF047Q7jjPWSQU/RnewGgnp",
-	"bUVpu4Seo9sQomPG42+GC6lBD2GXJ0mHd811hWBoETGu2dAcXRdOX3ZbJO2jVIz6M5fffrFoaFGsj+1i",
-	"G+2XLkxix6aHGOiMBz/WrJcKilDuxeZsQjZNnicHMUNjLXTLrvkojU94JgrR/YbWfenuweH9h7/bvn33",
-	"YbjgZuGi4tbwNAPi76+he6gdXVI91hMTkZpzrAOWKXOeY9lNxhBjQ/lk7kP2EbxY7GsiOgOljtukG5qe",
-	"nLj60YzsmlmMqqI3Gu5OKnrgzzY7Ws5QvH6P5L7H1VRKG+vcyInoZWD2iGdQTQfxaCQivHzegCB2yTwr",
-	"RIw3GtaTnYcQn+KKHkMe/nN0Q3uBz0Xfr28C4F1IdSP93HF7o5wbzlxr1SzH9ZRxM5fm+0HNrXut1dxu",
-	"PMGKQxYv1u+Smi9QVq8LIjdUPZGUfULEvFYr9LPTaKxtghkn4vn4ka0Vwl9xerKKvUVSdjJmW3tSJmSc",
-	"rbZlZFKByErzVouV7ycOqxhxU2vtXDWzmhFTa62r5uE4QWjr7cKuYTuww10RWTwvfOptI1lnVjDm5Paa",
-	"oIZXOx+HaeU8rDhwQE6x4IwTUTmhK2OMc0JLT5U9RxPMlcd0sZZ6ne9CdBXyo1TkoVIuNwCkmgxYuMv/",
-	"gWB/n+tZFknO6TxFDQq8G1lqub96TFCGL52v+iV1PZ/hyJ7mc158FCo+WvHRUj5a3f1Lc1ZvcPHP4qUe",
-	"J+I8PdTkWBbDUQa5kphO6vQ0x8UIzQe0ZKwBRMbFJeY0gkIKGGXraE/NM5y0ziDNGEBo8rDrvsAqbH3F",
-	"lKR8v1SwD8ZRP0c9kGJCebJ19h7l3sCAY83svbbVbcFUHVkTFpb9Nt/bsHnKu8Ox3ZyJovdjpV2cvbVA",
-	"TgYKYPlddDzYtNd3zZuBl7vl/aTjpRl91o2vM56IcLk3f5yjJG+m+/Z6BQXU8QDwR8MVwS0ovDVLbgu0",
-	"dNvSUoBSykmw97339MZmeurzCBOouGulpVYxBpVaizEGgWVOhksST70AbdePNZh3uTvGBgmysgvgJUGO",
-	"dAgYQobJ2bQg9tCpwLlaDFFs4GilZO56ovrtiE91CfdxIQ4l4Q2zA0ymthtQr2MYEGAOAyjQ749FOs2p",
-	"GgGqr3XZbY3hJ8Gy3i0sN+1KWeeWAPq9z6HLOiCrZhnS7CojQJpePgT72xrTfxs+ebJCtMglhpYsZ6YE",
-	"ePq1xzU/MxGYBrKRwuPO1D028wUsxWtBzpEpbG+eJRO2E0DNwcmEPxdzp725yL3ZiDrgm2NwERVbA771",
-	"vuHwUWHERoJczg1XY/pGvmyriWy7WVOwYCqGPD3Ox4s321vK5Vzd0IZTBmhrHJi5kOMBwyXcyudkUQ91",
-	"izLxQfY1syKv7rXdbabZK7n76WqjwfSrRY8FCCckIl7b3a7vmDUtINyek4CwTiwT0eAqmOnswUxnjmNa",
-	"wCCvPLak4ckVj3YgHO46+jgcjrsRKuSlEVN3XQU3UB4xHxvBJWbyqdk+uWD9/OshVBfgU8YpO8tcX8TX",
-	"8hADIYB8nu/u5+3AQM+k9lnK4elk9lENfOoDBMtJBesIo2R3B0YMjGrr6mr7xdlflsZWsZaKtSxlLecR",
-	"0r5cxYRDVemYlY65mes0p1S5UunAIc4eyz6OEO23VLO8w7sDa+Qsgn+4GC9E6ZoGCKBlY74C4GCBxZ0K",
-	"bBBr4GCyglmwq8CCYwWe5gzodj4mCgKU5aV6oN4n70KEFcUk4XhbYMgd8kgAvBPYVhHrg5gl2o4nFlME",
-	"ErsOlOkDwoc/UJ0ccKQv9JEcupjOOYy+OA/BIqM82aTJr6yOJLiKefEzW1aAXq4TUiOG+86r4EzzqWYD",
-	"NYHoLpsAptLIJqBRPHMoZBZn05C5f0I9wkLYMrxHuxkGLKT9hH/ijpp/4maaf5ntDCk20VaJJCDkQgwo",
-	"RU6GEDk9W1CyGKpozotp2p4I8286E65iVLFH/NBPiWq7j6nDItSMRRgrhqvyUUwLkmPp2zeLAz4WUzc9",
-	"2BX7TZdnog9gd/a7fCXoGNuxh5RRFdreQcYwh9tMmP6iE146X3hlfkGLxECroUDIVU+yoQbMmW1/oDol",
-	"beTH3DVALBtcPpmC2IeZwEjbDoqqEZ+6etAQGOkF3A+HZn2SWAomHiGhDliUYqsqZVivwvVAhSLx5EJj",
-	"YSsfmCsjSf1YjxXXgqVcgh/so5IQQ7BTAZlbxUxl7yT4pKiAW52F3SRuhRS2DXsdO/w0S3a82RYKmdU+",
-	"4HKRsYl3M6gJl4sbHvR5s7F5qYYFRig7O2uFckVPgUwURu2K2JeN271fOvC9ix23oOFahxlQv+LgQW3Z",
-	"ai4dfdsDQ5+dwfblLP3iU4HpnitKoeZw7+M3p/UOVzPW4DMyNxByLRYMo5eqYbkZdEnVsFP6p4B/N4YF",
-	"XWdqo44/j6ZPWiWSQWoB0QRHNuDPNhYDqdmqQwD9Bg5YqzypXs+Wgl6kaOHaF7+Ss1VdUG+j++1RAe/O",
-	"FK5XVGs1rxVrtdYazS+9+eW9w523rtcKJVdrzRvb9UZ9u36tdhEmPXMN1jHp0ZmsbHpntOmZMxnrzLDc",
-	"E5EHiCyw8ZEktYGVL0/SX5J0e8u+9LlPuaWZrHuiYfLVkT7Tkc4hLRccYrfQCw9xId22LOeFtvf5Zryc",
-	"qLhbinNYa9FvjiV/xfyJGUZgcc7SaRsxKSG5JdhbB+mDJv+8kkzc3BzGeK31tfdXC99ZeTmCmo77kmeQ",
-	"rOrmRmbV9UJkzsYY3WIvt1PS5O3hr3I3KgNkDiDYddRqNRK40OBoP7vymP41k7ZRljyRk8oK5u/lhfmz",
-	"RjqwHzkMZ7JwpqKHxUHWPoGLEzGWH6uK01wup6myGy4Pim9dap4LtGuJqnQc7kHV0POD31szEt/SlUsJ",
-	"xvdpyqZCubvMM6H281ccBOW1pe7nEzJfUcLPvcxdRQm88Gh35yen2/JcC4MD9r3y21gM1yEfQTVuoMHo",
-	"586LapcY7FxHn3+LHc5zLYudm31lsjubyS4vJ7fIZueWejWj3expd+X9JlLb8nC51xvcekoL+wvUBYaa",
-	"cjaZ0b2nxYlIeeKVWkQYNNMYligmAC4IRLHddqYYTjARcX+QlQggZFYk/JrnalYcJTyWp0LoEFffv/XO",
-	"HdhRnJmIFn/YifszAkTt1j2zndTU6/A7tlNr7awjGmE3l22QLFmVzcUjWMgNsu9ouc4q8dgVXFHioXNa",
-	"WRkrASa3MjritSLRPl18ufI4v2SrmBrdCCpT40tsarQInSubGlc7hktsjUvPVcVEzoGJVAbESzQgrkuo",
-	"N7UgYj/nW75jXfuhVWovxX7o0YlNpW97Fz0puuyqbq8vHl+u5bCia5U5sJKmz2YOPEeBGivXLw++sy/N",
-	"0fmyIF/vgq96jwwjeLECfVe9/7Aw61kGaS0r4eayLYm48KwzReN2HBXuD21L6fXR484wxoxsK++MS4yJ",
-	"B5lKBZZ7dr2pFBC66+wNlTIumXgUa0gEc2lxPU/O4anIgbqLAg6Boo1N44ngqQcAd0jpTsVS3mzIY5nx",
-	"WCLyPA0I09HD/JKGmHVEoG70Kck7O/PyjjmMdXi5bfPM5oWeB2OfZmwu8uDU4T7OEkGXxR5QpTXMINka",
-	"8jjBpToWYkRDB4OxZ3u0NO9rj6kgGMXHQ4O1Vq25c6PRgP9p5IWca63auFl78n5+vztzRk2vYZ5ladxB",
-	"J+bjWhfj7p/91d8//elfe7naX7n7wBxwGkUtiX+b5l/vQpYG0dRnf/Wfnv7lXxbHsk1jgSEvGkUUy37G",
-	"k+M2NfShWT3NZS3vEx7NdJsvxHWzENdLFsIIUd0Bz9pqJCQ8VPuv32pu78Cw1hChcLTPIWa0bzo4B4dw",
-	"X0SnSYB5bl6R/ldCYCUEbmBSVQ5+s5uT2bVY2RJR8Mpjuucr2VXhmwr9+vNlJrWbtuaRWWYHXXYOzlPW",
-	"PlXXppFUB+vSbYcbnapgoQ0RdMsRz7yCqFYAmZUQVuXW72qR3r2NuuZ5qq7vlxBTZ9Faqljbt16CIBmA",
-	"l1hPFbazr4Jkzqja0kIuCZKxS71ZkAzoA1aK7YhEyb5GbG1hoWJyVRGKVOmMDXnWBQTvMIp50h6lohc/",
-	"CuvswAXK0KAAMw3rd3GGrwVMj7sDxjX7YtOIO1+8BmquZGEq+gBWEYluHAnd8rEvThsZfmvhBvCjgIlE",
-	"i7JPsA4gflNnd3t53145rYDFGeuIrhoKbVVraAJUa/A18AyL2rnGPIQDnC20jghzoIgWhgK6uIBqnTRN",
-	"Nx/6emHMEDTwfGOGulzyiM8oqHaBjIbZaGzXgpp3QszDnCTfwu/NEPp4Gm/twx0wR2tJu7fuzbV6/Wre",
-	"7Kc/+/unf/nPteBc4q+x30sPMpqd7SpukxVWJF/oe0vW55Ljru0Sr+powZNfRSFVKrMXhWTJ4YpccYnT",
-	"hL678ji/hStpy3YEVRTSy6xeI99eIwpppWO4TPtedq4qLnMZXKYyNVymqWFNSr5xmBL0c75hSnd7ripS",
-	"QS/Kqw72YmzJqhuBr7tAmcJMpMNYCkKoDoyahIXITau0OhsERCHduqSAqJxkXXxCJRU7WpcQXHJcVEVp",
-	"P9/yfOUz+xwETp2XDkCQtlt6uNzEexvfu4WkYbWaOjMQyjm4ZB73dbmBVw8GSoo34iQTae3zGKdV3IR1",
-	"bNSzW1EJe5ds257dgIUm7rmdOkWZKjd1m72faQlDtjQbefFRXEYFm3jABmoiTkTqW6NjzSZpnGVCeuVC",
-	"zDeLhacZoOw6dh3W2bs2vKsQui4kVM7sTBl60yCwzJqubRsLrMPFO/HcjMSFN2vPfvTffvWv/+nTf/7X",
-	"z777w2effOfTX/zos7/4g2ff+9On3/i+jUpq4+qWBSc52HAr8QUb0YfnmS1KBwBi4ldblFWkRIBzDWqx",
-	"bmtokpAzlq/nCuJg+ZqfQS6c3YjVxMOZC1uZfSupb2rDcYFgzlJ0VJZ9Ar4xI1kmGF55vFIQ1RwlrmKp",
-	"PjfG3lnSs7k8ssi4u9LpqBjQi8eAqpt4eRbh87uG60rB52ka3rfmWWcK5r2e6GZsMhDgRCrjZROujSKQ",
-	"3WRjLWy+g8iYIyTA7cwYFtliSyjMOQnyT//yr5/91Q82vX3PLy21IoIvvRS+LtmspPCz2l7Pi0afKnFf",
-	"AQK4fn3YmdKwRVL50LRZyWKVLFbJYovjrJJETeZvOssU60CZwIwp2RVsqFJxftdfnMBHC4tdws8gBOGN",
-	"VqluHckjueXK/9VJAgtbjLtCjUauspIZvSwjkdYTNWlPeCpj2c9rKcJTPYmz7gAa6SY8HrJMqWPGGRVP",
-	"NMugMEZ5Aim5roBtof1UQH4wNBOl8YmQtsBiV42TCMRCMPxyGbGO6HNpGjZf1dldqllJ5ffMYgdUvzpv",
-	"nsrthTO92sctv6aj+Y/GKAN8HWoT1rGkryt0WLf1g82gbf1CHJpKGdQ2piKYWAHYDBKEYrJnYyNe+1C2",
-	"2Nau9NrkHYzJttjPXdODTKbmeEHF7myQqnF/kNfhlCLBhl2Zw/ow1hoXGKEbu3wo4HhgHVGpmHsXTf80",
-	"+imbiFQwcyJHmc3HzgZCsqE6EZHZBQzAyLua6dkWSzQLlz+lwonFh7aEIm1HDjKphoJFfKpxMLZF03kv",
-	"ToR2dRgDqLHK8lqMdhNL0VrxkqzknMTrtkq9O3jz8ooJ2hHZC6xStrTYoS1HfUFlGj9vPlI4Auu4Ronu",
-	"Vrk7Z/JvurvIE1rRCyixRjWHF/LIQ5/EKCnw7mCWDhAbl5zjCBR7z1A+niRExIeAXWGGmBji4yXF2ILH",
-	"wAFchV1bBznMqwjj7LAc8mQgZGD+NxW2AVsOGQkvlErMqyZj8owjh+YNIoTl8NQP7ERe6NS7VctNdqYA",
-	"M9Hcvtps4P8LajR9r6S/XR3vERyxdsSnBbG+FtRozWcE/p3DRqPVdIrEcK49UCrgCNiosoSXdzBKeNeQ",
-	"THs0L6BypNvjdajaKD8YFWU7E2UDY6W5y+aCG+JSJGy2ULtAH93U0A+P2LkruwG580uJb1mVdHmY1j3v",
-	"k0P3xQWy27IOTzun+0nC/LmxfG7VWT3TWV2wqvlx9F9YHmS+4mm88rgTf9g2cuOTdWqmlR2bymP8efIY",
-	"lx619U7aQm9VCWSCPWUbYya8Hn94aL5fRamZqww1LiG3D8bZwlO8aSpAL5axHpTAcZHR9D/88OkP/vk3",
-	"v/zmp7/4xdNvfP9/e2z4kRnlk2d//N9/9f1vPv2Hbz775NtQah43HFGuDu40G41dszdxBnW6/+3jb3vf",
-	"/tvH33n603+ib9fILiib/bnHnJ1lKMsNrUZeE1F+dKug/MoxtFF4lkAZsZQgIpJhZ6xjKbRmhoIxJUsr",
-	"Ia1BMOd4szoR6UksJgs143fnYRX7NO5e3B+nwgblxi44GBVd+yvozRkbKp2xXQoC1kwlUUCFZaByjIxM",
-	"N/a9ZsO+WGfhm3cOWXHQOksFH4ZknAXd26jLKEWjyXpe6X1TZPftZC9AF13mGPJ9Wk7tjGW/DUZdbR+q",
-	"JBI6a094nLVp+rXWdn0vqKVWfO/xGFTLRn0XbXrN7YZ5QRk+02zeqG+bE4arad6XKmsbsWwK5jv61438",
-	"nbb3wtceW5YJ2Q7sGkITwexrOk7IlgkfonsOPWbXgNOBguMPcceszkjIyExUmhPW3M4fQJG7WmsnqI1S",
-	"ZU5pLPu11m4jcFqumVqj0XhyNhXYbvlpNJ1Oa6VGnCkOaY4qxJoN1bDo7D5NsZ3FxZqjWeSq2fpQDTux",
-	"2HInrzyhATi2SE9EilFFMCgsOiWSHnlUwCvHGRZdNPQr1l78UKyZ5j3wX3V5khgyBVU24mEJnXmIozuE",
-	"UV0Aockvw0PrsmLbDNcCzQx16JZ+a0N+V621fbZ7RH2tDvPpBoBjqi7WxheLlh5MzWijngDfTATXgqVc",
-	"MkP9V79fC2UBLOu21Er0EF9ZxU2GrV185t7irgHRCvxhy5xgjp+t2vH+aHQ3+ny6uGD71jEG05GozCSX",
-	"a43DZV/oB6Nd2QzJDj5micg0xHpAlEMkkhhIjL2mX9CMmIXziIEGkin4dwFhwfDPIuZbxoBiEWjbkSwA",
-	"wgy4ZlLRMFQPAkHURNbZO7ZDixuDr1BTfWUR6sAVF1mdoX4kj+T+UMm+c9jRL1a/cDmGfQiQ0hkLtUqz",
-	"EDSTsRZRnd3h3QEmJZrRYG0UFsUncSQiIytAt+Oh9dThC2ZljiT24bDrQZaGMb3HY/DCu3XsKYgOgvzF",
-	"cZoKmXmFNIVR7XDCsWY8ikQU2OgbpmCHBMRcmM9dkwD73hE9m+aDcs6R5FJPYAUUYuXF0ileiHUBzgY2",
-	"NMpaSUAE5kcCsXi+2HlGyrIZ66dV3aRFaVMkwpCnx8JswCKd5UlQyybAIdJIn9r6PDjFTH8nInVK+GyX",
-	"qTInKW03a5tVKYKdeGFKeK6L0LF8oeDMQ4vNJatmLmytZbTDjGdjXWvV4ONNqx6dVRjG/VgtHBMmWGVk",
-	"Via/HIgvJcq6Cj8/RVq/8theoBnfWfFAzjEjLBiiKF1myGNpfsY2W7lhDpgKHzqOb7Fi7e8egS7CyM4w",
-	"abbfy0Q64WmkPYA4la5YsRLiHDvCcsF5pRudS5ZjVc7Az40zcJOrsDhVdNkBqLjhC8YNq5t2eemh61yz",
-	"DbEC4Rg814KmqD5dCnpfTmg2VW1Ur1dE7XNXudeDLSypdmof7ayrO7wg9U0rWvnSaQ5VdMELn3Z6LtqG",
-	"51MuDRPYB8sX1pUEmso9kC4qDGG9/I7+58ZGsthLXuZRezvW2QH1v4rnwfaTF5mgu7/AA2B/XO0K40gO",
-	"8KPPpRcAZ7COG8DufuXEO5NZ3xmmF+a34DJvWKJGJYlR4vlohEmQ/Vhn4IHl40wNeRZ3eZJMASyZFxV0",
-	"B5kXmxmf8ARC0xNzaDV5wx0ix4CPRkJamcvmmoW/PxZjUbedtsfyWKqJbNOUoGKM6vXAIh33WLMRNBoN",
-	"M1TNBvxE+KPNBmKoRXIi9CLkvgPr0HuepukuOdY9+YzyXCF1zkhEkBrYqg2ybAQwqUEtz5Kl/DovmRY/",
-	"c2TpAUkxy4zJWTwU7Q+xUum+jvmVA0P0BzyG00c1TL0B2u1tDzUE6JgBwCZD+IRIMU9lr9F44oZxaMvM",
-	"MiXJsiOS3kKj+pP1yOglG7V5lonhyEx3u7G3HdT4iUiNgGk7gnXZhY1xe4mxWTbqrlXDjewq2Yv7tdbj",
-	"J/BvPTaCl313FQyC+Z2ItY3EwujkWLfxktoHdJz4aAT1c7kWeZgY9ly+mQH8NVDj1JX5FWkbY10KT5TM",
-	"Bi7vyD+q1Lp/VvHRaYcEEpocTVy6Ikq2xxIKO9daNQwPgxPgUqu0EHJpC1r0h0JmbR1/KPKP5k8pPM2W",
-	"NxX3pWuiXIMg2b+dAtpDo37jxrL7GNQylfGEECe2GzvNlTElIKYb9rK52whquI/NbcjNhR1sBDXaOtPu",
-	"k/MDKbd3dDV1hcIsKk9HpX44T4cLvVlJxDlN+7jy2F3npd6OfSvWuIADQCYG/A1ufSCsy6WRZ3K3wk0j",
-	"zUAEAN50likWpiIzPClksdSZ4At9D04mqSobvbzeCv9YrVLYaKXTvtidsfRMVYJQJQhVgtCLLghVTq7L",
-	"c3KtJ2xs6ObCo3C+fq59F+nn7C9gXNCsl6ohlhTmOkNQrTrbl8h48gQF/BytrESv1/aeWcCry3CfeYzt",
-	"wvxnOlETkS42f+wBr/EoxJOgNpbAOGbSaEuYCbCGta0dl+qGq1h8xeIrFv/v2dZR+WZfeN/sxdlHrjii",
-	"/vhMEk65s2mI4gkingEl0jbrO9WZEzO6WXzCs6Jg0nJCjXQUFEUPkCqkAnRUI31IsMVY8FCeJGqiPYx4",
-	"kE8mAAk65MfC74NJ0edZfGIrTW1vl7iSoJXXaZWeqy+pq9JUdHFt/TwEGGGttbXdMK0PeXpsWCKupvUD",
-	"kaSI+QxqxMaj0jbII+VaieWJiruCNRu72+u4bWi9cPEuS5Tx/Grbhi10zB3CyxDMznBVAOhrVqyII5/n",
-	"nyoFLFjBM/Get0XUF+mdVQqCJvAqE1U10Ir9bMx+DoFOYPg9UJ4C7QSsjwtkTHiEN4kkcjEIWggKINKA",
-	"oVzIVQTdGD+Jy2IIIB4Hx/ACI1+uQzlWDePxiEdcZfU+FzxIa6nxLtkXnIxz1sCgTcW8kmtLQLuLsADA",
-	"OUHvXITtgib3uKaFNupdO44SQWq8rrV2rxsVlX4a8keg8Otaq3n1+hMH3QoN9TI0DmiI4kUAWGdjEGJE",
-	"v0EkTt++aFp3MKjtSRwZfRPUUrMlnUToEWK3At9XMs4UwF63Hi/VigHYp5vGEIiVmzOumpnDb2Io0r4R",
-	"KfMfm9fdrySI5L/tQJwOBF6BlJ/GKo2zKSxIEURo5yoKf+XBWQ4OD2k0Qv20cem8UZoDPdTe3raHSmft",
-	"PNEW97Dwow9NVfZ7IaQbf/em4Rq+7j0uNrnn/VJsrInSVzRORNSGRPTCyjkTip6bRvPq7I/FPud/n+n5",
-	"6pOz2iLwap0KRGevYBWXeSbPQZLk4Nsukz+GumFdsQn+uAN+LO7ZQaGTtQqixdoNyGjNcJ4trBFl+PeM",
-	"vutg0wDSIP/4WIwyCPyUCLKeW+6NoIXOAUO7XFEHphJEEZdiwkCdnJekHoyLXGBT/VdnPD3hc/rvKpTt",
-	"aqOxnh0eh3u5+mvFzip2VrGzNdnZi2rXqKwOZzN665xjrMZXlxgX8LMrj21RjSerKCy36OWLyROvSMly",
-	"UnImSmK3rhKMLw3O0wnGBAPm6tecl6C8ltHCHoBTAdZLL/vG8imC3xbCTZYJFzuNGZGUR1GMJY4epGao",
-	"WSycmDLkj/yHtupW4Zmrr6WwYtelZXJX1OyFo2aVXPRyy0WzhPYc5KSMZ7HO4u7i9O1b6M93Re3QDOCK",
-	"iyHsbKbUMWSPmuFpkUIEYUrppPhnT6VMgOUBXTaBhasPyNgduPQLRLRPmRpnXTUU9SM5ixovHvFu5oMt",
-	"B2w8sgBTEBAJg62zfTZSscygsiiYV5SzZ1iESZxWi3GYCzKvWDPEms5EdCQJRnEYRxLgH80CYMYIFFoD",
-	"UEsMevA+Y0rCakR8SlXZzI/drhAR/gj4/uJRVseCq++gyg/TA5OMWbBtqBIVMND64cmNHXoE5aNgUU9E",
-	"WmcP0Xkw5FDwk2vYnZv4loedPxUcgDG9/mA3TfM89eC73j28VWe34Wv/cSGxNzcI1J01IKyzsJeqYQgN",
-	"h5lCMM1JHAlJtTjHScJ0JkY4jn3JEJMSIktdOQDMAobN0y30icB5S9Fshbk7PTGB5B04YBAWEkLsnxnE",
-	"UKWijT+FWDfPnNmhOTBmQInoZeaAwRgeiLQrZBYntP6hHCdJyOIekwpPxYRrNhRcj1Nb3TSPerVj5sxw",
-	"tYG5DGwQ9weIP1rqroTYkzlIdJ7ldRIO3M1kHdGPZW6Vo7C2PIMpK0CSl6F2PhQ8yhs8DSnBXDboE4Df",
-	"aNNh3aEKDIkFfgRFoxDSOY+jYA7E0iI7hidBWEbEM7FlDtMqpU3NQIXZCm+IN5lUE7NzWPXQbvOCgWVF",
-	"bOfNh5FAJVQ8p3BoFyJKiFGhS1vHvIURjUFNyPHQ0GwKawzs84hPDXEvjsYQe/PB1glPTQ9A7Q8yMXrH",
-	"fm3++BK2YP5527RSMof9OTKNi6rFzQJN76F9ORuYo7HqKnemhSnbGea433nhEhdcUAD4gSoWhhWsuAKv",
-	"T2+5tl+f3nKtvz514eWvTwlU+BA7eH1633axCDvcVQH1Ucvr7BZPktJCKLuNHVhOboPyJRjKLx7knPB+",
-	"zYblQCfhsZiGUAZbChFpFnam4aLhHIvpRZX+nb86QDstDVcsFdk4lXMIzfAW1Ve2PvCyoQP9L79h2w1Q",
-	"qeKhOX52HvSXG2ssM9EXae3JhZQlBUJoSWdza6dx2LzqgVrlLAsjremfX3sMO2KD7pEpwmMvlG2utS6X",
-	"XZFAwZXtoAYJIubfze0dMyCE9YYHzUYzqEVj5Bft0V6j1mrUr+9u+w9v7NVaO/XG7k7h4Y1a63r96o3A",
-	"VXa5btaMKp+6ai9NUrDHUJ4mV5wgknsvqDmRCQu7UEy5EZOgcE0jqI2lP95tchPQSJvNa/aBGWWz3ry2",
-	"6x7cqLV267t7V6EOjcp4gmb9amm8pTFrA3zJeX6Wxu/PBE+6E3dGT4ATTw7g1J+u+Zq3ViATVSjTJZYj",
-	"4RGboFg6GoG8H0uUJlCaQUUGQOv5dM2CtuXqayr4cGnpbtIt+gpy2tjYSPkYbgVsm3UTpYVmcQassauk",
-	"jrWv7rJXwkw8yq7AX1tUXuzVFupsoa2RFrZmpfmS2mTuZaOeffng/r3AqA5YXwg969Z7vz2HyQ9ISNb3",
-	"D113poJ6JV+/rXjGcJBmPpoZxmMktPDxEVXsOqq1jmp6MM4iNZFHtSdhMPsjrrv5KU8ABAe06QJrDmQD",
-	"cSQZS22xAxcuYMcIaE4z7Zr5Q6uoNoc0xxDVQCM6GdpHS9Dcc2ugB2pSgIaTEkPi2USlx1jmwSvlxBOt",
-	"cDE4LQVVxTGnSKQs48cC1WPM15dsx3WF4lpuPKDvXXTpsRAjhIGgFTEM/UhCOXeQiKNEmO9gKXx9drtB",
-	"bZH9JJcUBzzp4Qq6ahGZP5lETXTAJoO4O8CCeez3xzzNoJTSkQzf2f9q+9b9e/fu3Dq8e//eQQgL3zTK",
-	"MwrukDFBqQ43WEiW7nqmVHs47g7COtvXx8tPqzmYZVrlAUzIq5y3VKs8oCXGzcf5LD69N1kDH8XWypK5",
-	"FBLYnYU1e9C+OyO9opR3/epuQeprbCT1zZGDgthXg19azC7fkTRXsMUeH9V4BtegLPPgqBYceUrAEaUU",
-	"HGHtvKNa6/GRXzDvyLD6J09gT/J5zkrbpXwTqVrl/Tq3Yna8z2OJd9r8C6ygeKa3NJEzs+DnWOTOnImt",
-	"D1Rnsc32y6ozY0gkg6D5b0hRQ3UbBxTOGPY0mMvKo+MPuT42rb/I8fHLVbA4E0NSniivyorgK0IP23cK",
-	"qUYRSMs7e7m83whqvTjJMJ1hHvj4SeAKMy/qrWl6+0B1IA9pL88vonzc43g0Ig3GpeS6Ws/mmTK/wzDx",
-	"C9B/aq2da2ZdISW5i+tsc53PIL7TuVgHORROcEWHzpQ3YNZwYWrAqtX+FqZy6mOWTeKu8PM3SYCwtbqw",
-	"uhcJoiRrF43t5CCCBsx1YFokogvpnBOUhaRCcyIlQGBvyMhtd0cyFSPBs0JDpPRxW2MsxObwfhrp7wPV",
-	"qbO7vbLOrU2OqlJiIS8Z+NOIS3EsjmRomoUO2yTshi4ylpozVFakqUrr/sBm52nl1g9UByVZoy1hulX3",
-	"uJ8aLTFgWg0FG4xl5OplgtvLi8i1qg2KSZylQmc8JX3GQ/+wG8Gz+QUREZRJPpKZHQ/XNqPdDh49HjpA",
-	"hc4KtgoARfbJSwIyrKFGIpeZuatthgQXfHYglsaaERVrQd5WiHYZQ0vCIwn+IyLN8AgOBn4mFRvLSJGH",
-	"ZXZvrbvLSMHgRoKp+0AlqEeMJVivw67RVqPQSuZm/i45mO0751kDrhtLxzLfgsU10ogiPu/04Vkg2hKm",
-	"t4xNAQNG/8Q7b7UajUYTyfoHqnNas9T3zrX1e/ByaQsJzeZUGrV1nbRk2oeLgpNdsMxlITMc+XWPJ1p4",
-	"y1POeEvWeI023cfnL+M0VhZxyne2IPWgYFIi4yzYd0/s8ZFI0jH4Kk+RehYs9Lon6UHC5erFjoH05KkT",
-	"hrbEGMXhkdgKGbWK94F4H+B/TKWMrqtX2Rnci3Td1pbx8p9ybCQXCre792SJknnlMV7PpQHUObO7gAyZ",
-	"86Zg242NtbSF9GpGJ2uuTZzOQ/s6jSoZnlC5Qy4ZetBQfBsx1+MpRkxspqWtJUd+WXXuRmUZ3PM3+4o5",
-	"mOujAdkeFumPh/NKh1kMozlaUENIanQuA7NMca60OJXD6BfmyxyzGfwQPAGguCWQg0ZTkypr0xUsAR08",
-	"yNSoIl4V8aqQsM9K7cxNQnK3AXErJ1IrRCcvgYRxMZZdF8Hsh1jetHAwFL7VF9nM20b2WgIWY85tIajy",
-	"/KOF4J63gYYCLJXnArJPm9v5Y4CLtD/sBLVRqsxCm5/o4V4O2Gi/b2zvnlfkxppakQsOAINRZQreXG0A",
-	"SxauaWdKy3n26Ap3B8d6K5Y9tVABsDdhrO+a1879Jsz5kp/+yx8+/bs/+Ozbf1SzrKqNHzmjQNuWSrpz",
-	"7/bde2/W5kMPsYFPf/b3s20059p4eP/WnYOD8maeffLtp9/4m9k2tmfbOHj3lmmjdBz/36/+5w9mG9iZ",
-	"beCN/btv37kN0tYZ7yru0ml3tafGKZ6kMzhpXlaoJlicSHXHQyEzFGPNOm3g49VCRstcvWI4SjgWMim9",
-	"euCTpZdKnLKlMe/0+mywsRfku3e2GN/SwIyukGJRf1d3z7+/9Uo32jX0izeWRVbbpbYqTR4IDqk3Yy1s",
-	"SCJ43X0JgsWym4wjcM6ecwz45w2bzq72Ou5it/SVoHBGAmYXcqHjOF/qzfzGrguXTMcjo7DbUpIhXk6o",
-	"/AhAwGJROUd7UJ6vF603TpIZTwzdaViOLualJFz2x8iXPxyYAY/TkdLmz8/+7188/ef/+uzPfvL0W9/5",
-	"9cdf/+wv/uDX/+Obv/rx1z/726/DVRcQaZ2oPuj5CLpe++zvfv7pv/zJ0z/80dNv/azmaeRRynuwWZaM",
-	"u4nUnv2HH/ptP/vzHz820sST3/zym59994fPPvnpY0NqnvgfE+3BEfqj8rkEjW0LRJOglqVc6oTYG+Tz",
-	"1Fq1L4kkUQw7CNjUMEjzutliHAR5WmIr5bnFPNeJ5N/88PvP/upf13LvUFOXXHjSP0vvrw5S3ITKCHh7",
-	"bD7d3AlMeFcMVILQR1+r0f7BUr1/hgMqZGQLr6eCJ5Qnd8q5paEGF7vfF3Jw160Jf0Z7mDuHqxUccDJi",
-	"5USsnIiuvGKWc8412fpCJeTKY/ICLiqu+I7FWkb8fZEKlkK+JfF+DEOysgHE0mcDEacsE48yzFegS4TR",
-	"q1R8Eb+NsxY7UbE/N1t4MWCZgqz3TiLMPxOljtl4hKkoE4jHldmi6oyeiPES1md8Wcstbn68F9dUPOUk",
-	"VFy+4vIvCpevqM3lOfDPQmrWVVrPr3TgTRb6F4HgWBwZClkqgHBghBG1mQrg2hBWGzrCEzIhAQsWEjdj",
-	"jf8u8HKuc6UeAn+BZYf2e+ibvozCmz4LtxYCiBSG12Ei4ByKM30kMZrYQU3YVupsP+8SGhnyKbTSUy7g",
-	"eJQKyMFRUiyJErBjqU9SJfttavSmDeHuwbqHRxLgJfw8vSGfQuhzLo6wVJzEYgKyjYZEQSPa6ICNZSI0",
-	"ZLNBriCEp4Mm3zplTLFsY5thne0fSSMBedRglVnhJyHGSlPYezhLnsOAhZaxmH8Xz45KWWgIfwjllMzY",
-	"AfqZCjqyErnPXIaRoVuzUl5JvDQWfixw300tNXw0StWJKC//SLwJ6CyeomIJyJzRQjgtqv8TlUanmSsc",
-	"e3L8DBnNb375zU9//t2nn/zRr//z3zz9oz989r0/fvZfP1nEoU7hTX41yrWZzKVWl6xEnUrU+fdg0KiK",
-	"WL3YsIkBiS2e1HKBdpErI2TT64dRLo2hfM/mhVFZBxCGKF3XcXh2jzLLYpdRgEl0hEpmHg9E91gACCE4",
-	"Jh3Wom1rOiqr4oBzOitrhkrJM6S8gO/VqhXgU0lu1jmDqTW3d3b3rubO0qe//NtPf/bHtQ1YIU7pso38",
-	"A57yLp6I7e0gb6z2bx9/22cw//bxd+Z5B07e8Q6a+9rs0QMXOn/i7tZ1OY23Pb1cpL2i1BsjBkF5V08f",
-	"BD1Gw13C2jL63Cl1JpDSniOZPoB4Hu3RVVSATVehRfkJwCBtCHmBfH/B6M5WAkVdGcj8TazBz9kZdD72",
-	"UI3B049pP9h43Jc8c1C6DtoVOcwMX7DBLWEenRIGrDNlhKrnQSl9oSxGVujsufvwF2UnnhMLCqiiOka3",
-	"mhd3rjca8D+N9emoWbFLZk69WPKkfT4syWpHjQCgayDTAP9llIzmdqPZbjS/9OaXt7+y+17jd6//ztXf",
-	"e2vnnb171x7ceNg8rJ29Tvtp/Aex9iBWtlIvKqa1WaaDkOiF1Jkjl0U/5wWqGdZBujAjAqq7WYzoAbeG",
-	"2keZZzp2rGTAIw8ST4pHYCtF5SGLhyKJJVX9tRO1RtAZHOoYHa2FZViAIER9f8VO5CVAEto4p2tWgi83",
-	"OZ3NwLSxjchTES4AMKh4DNaJBHVXoHKFXX7ouwvQAKpgT+Y5hJKuL4zPUcqxhs+XhMq/C2987mt7m2ms",
-	"c2NwYaq46TOdfljEhQcdl3jFeOmyUGezp2crRSVk0VPFRyOUv/VQt80fjUYTzr7W6NWq8a1Eyf6WexLU",
-	"UpUgjCakpZhJkbaDOk6TFgayV/y+VmrUJr14zeqpzsSwzdcJ1DUrdckqEk+MguT8WgS3s2CBC7qmRZ9f",
-	"0RGm29bB7XopbkmmRm1b7goMeat4ckr28fwsgLgdq7l2zECqONVKjcrjVMe6gGezAhktZ/tXHttDvhSo",
-	"xlHZikC84ASikusvL8Rt/Uu4rgj9rj1g5xbgVmf7konhKJuyEO9ZyMayExPwu5B4mNCWQdXuEfpd9HoC",
-	"q8cB9j6YMGLtENdlZMvmZxPlkOGVdPiXADDfUymDwiE26onHWZ29B1Z/ujghwolS30BTAKkzmVpcfYCt",
-	"0FmcJGSp4ZlVsHy0yjhbYvO3UVg644koQbjB6KozS5cLIqZyYgSi1xNfvFwgHmII2oyQuKb4d6kBTRVt",
-	"/3cj/FVG9xc9psdG8qjUhvdciAx55VhMl5uS3jIvXKCN5y0xPc3EYy7X/oO7DMZaCU2Xbwy1i4/GUHN4",
-	"ivahwKW8Y3mFbioy3K1LFLZKAxaoTmCsLdo5hCXYSjvCDHJRTv5bYnqWQDDLilIVjREdb2Vm85aYXnbc",
-	"1urBy1ihD7awbRsNymd7Bn57T0xgFVbjuGZMFcOtGO5GDBfOEOPSUrmL4LCnphQfIi1iOlMjDVUSYtm/",
-	"CNVtQXawJXZVYvDnIzF4w9O6OYcN1vZVdozuKhYHcICP0tPzVSJYiL6TEMpkYIkQaMQZS6ZsPEoUj0QU",
-	"UJ07XSjaHqd5weLX6dszFojK67LFUL6tPNyDOjutOhzII3ZSedFih+J1DhBfMBIf3+vzF2cCCwRWh2tB",
-	"jUL6l1aPsu+kagJYn6bZslDIrpK92DB/Dyg4f5ZD/uYBKI+f/vf/8vTbf/rkN7/8JsaifPrLP3/2H//2",
-	"6Sc/+/QX33j2Zz94+sk/Pvve39gyILAWnUSZwWDN3bwCb7HkrvlrjCskaq3dAthxTPSodcPHNoWf/Ala",
-	"oao1Wx63EdRsA9f3sA4ufH/j+t6T1Uw0kYjGI2tIgWLtUWHNxKOR6GZtDOeNzSl1z+NUaO/NmeDTIU+P",
-	"RYZIyza+9FvffPqnX//0Zx8//daPnv7lX9dsnGlXJeMhQE/+8Z88+97Pn37rp+YnZxXC5megnfPI/xvX",
-	"GrbKOpwA+4KkpIH3l+S9pVlhsjlItOARFAy31YopyKk7FG09UCOkxQ422s9ns4+MjoJZl+cfagQXf51w",
-	"CUuhq4CJM2nItIwLQybsMq9UBXEx2Bw0Q4nJUPE0j2AHdOFUTVA/T2KdtfCfYS9ORBhAoV5DOrBsqot5",
-	"lxnvEgY0CzPeD+vszfhEMPGId7NkCt3gy1q4Ml6meShplak0R7PXbIBlZ/0kLBRfW1jQw8+Bh0YCALE2",
-	"l9z9MoyB1MEoOfPyfJyBgR9J+saWrspFCMhgB0cI5NSbFUHubwc0V3eMveJj9IXwXiz74au2RhYuOiZr",
-	"qKHA9LNMod8l1kcyBKIQFnLTIBe/I3oqFSwk9gKXM3QJ8iEfZ6pNv0HnRrXP63xBiOKtg6+Yhfjq2wdf",
-	"hS3kXomud+LXYYjNoLF7Pdi7dhVmW4dvhnzKOoK9e/jG1vUA/tO8ahp68/Xm9cZOA601UIeY64BpMYy7",
-	"KoFYt5RlvKMLdfDUJEcEELRfus7umzNj9JSOUseBV7VWDwQgjOdwBwO4/uYvs1Z1OokAigjloRlPUz41",
-	"E1SdD0Q3gzoIhKEN7XCmR+ZTaPpI6oHRSKUwu9es71y/88VmI3yVbgbtOyMe2oIHUdyHrJBUsETpzB3l",
-	"TDyiymgOHSCWXs1eM2+8HXTmYsk6Ke8KkNhsIWUIF+TJ2CWTpGpCJ9gFIHemHhYB5JZADbkj6eeywQBx",
-	"rVUvX+p9mJC7ANRXb+6KxNrOenG1NjiGS81aw3GSxSOeZld6Kh1uWeFsDRb0hkqHl2W4KkiKjlHbe1w7",
-	"B4aK63ZqwgUMxNavjjXrCCyBCISnCgWqbE1T8FEb3ZVYtLnjdDj1mtJCaZ2rjoqm7c40E6AgXL2xt3tt",
-	"bzvIy19dbRTKX1E/Vx7bK/RkoaZ+6JeBTkk8qLNQ6Cwe8kwALTdLMc5EBKXigQxSLp7TqSVp6xT2kELK",
-	"HtJYqSbzavWbIsvJ1UXSjUrDrDTMl1DDPDvvW4npVebfyw5jI1nDEFciy6iuTFDxYZM4SRhF0myog65l",
-	"Jb7fQzpdZv71+MsVJFXrp6Tn7S/Sjh+iPxfKpp0I0DoQf4yqxUhw+0aKCpTmxdoM5QKedmv/3q07b799",
-	"57aRt61qbbUPzN43Yra2+t18keabxSrO8JX2VOgh430eyxJ3MyxLxeoqVlexuorVVYX5NuSNdzyDHRnf",
-	"eJIY4hvn6NjrKlpPTuFoSO4ugqW9YdQoqSZMecZMn6kFjGcsnCUeIUGIDrjGFHdrOPYtcmS0DJhUKXMk",
-	"2xYaDfIo7BC+nQUMhareZI6C44GD8z6QaAxtZwpGVhKufcszi1Zcr+J6FderuF7F9TYGafFo/IQ7D9w5",
-	"czvAidb1rj5ZUqf21sFXyIEl0QNloWI600wwlRpNylw4ayv3XDtslKp+yoeaqZGQXmhQ3B9AuWzCFmyh",
-	"cyavsmp9LoCFbW4+/Rg4UBhKUVKRQA0QEotwGOQUtBAlrkH0kMxzrjuPRipFy+QdWJDT2ZcZwRVatvx2",
-	"9lQ6BAraiSWHgJ/Zmn+ldzJ1uq7RW4nQB8yxAnDjWQZS2WYuLzRPTSSY97O5TTIy1wbS54UbZEZ8rMWF",
-	"2WMiNW+IgQKSKhWLDTEDkUSBDW/lFNy6slHmLgi/RhBCEMBYU82cVGRpLKKA7naWTs1vpjOWKRW4npjh",
-	"t6l1tZdAxZolq6TWSmqtpNZKaq2k1g15JVBRK7aes5TqAZSXJjUSgrOl4UvDtQ/L5EwnMcaaUuHVOGNx",
-	"5kdBObMIsKaBmoDdvyy6O1WTQmi3kwpjme1s16BgdDwcDyH5iohJLDPRF2ntyYXEYeMjyw/MxW0GK4Cn",
-	"IjbqqexiBkT2i9ev+jiys4TNrA5UmfcxvT1idg7UZBNE70qivhTddkD1jbxQV46aHro7FZuocRJRNOYL",
-	"J16TO/AiBGxXL2EmnpVrxtkHqgMRvyjwHHJ9/GXVwYJVuHIQL2yEbww8xSRKrmccmOb9OgtBvoMQH7Md",
-	"QyPBkyyfCvbG/t2379yG+B22z3qxjPVARGSOSMdSk9NzzgxdiI8LwGhhlAUnk0IAJZgyrCC53Co9L6k/",
-	"xLlcmKwO61JrNbeD2geqA0L73rkIN4jdvIwefcluhI0fg72AsGNY7kr2edEtdiApgOKT7yFQN7wluIvn",
-	"EBToov92906J/jNjHw8vhFhBqLWn6gtS87H47VjYRIGyO2zGVKnblbpdqduVul2xnE3T1CBsEKy9Vjbr",
-	"K6bkOWveSDQWeIZc4iG4e1wu03bQaDQod+lAWV+Ry8ri+M2QT8HSy3piIlIGmcKGmUgWAq/DvDapJBmW",
-	"LdbciTCNeXmWYcup7pCAlEFshbDBk4VXIVpinCRLEr4fmhmvkvIN/oDZfO86C+lGhiyW3WQcFeuuAqN0",
-	"9LZ+junhD9Xk850hjj82fQ5ac3zPUe3ygjWekaHwhivPW/Ah4lZ0uWQdwaKYA5OFuY2TrGCmaF7zOUPD",
-	"I+iW0XrFYiDd94JygB+qyTppwHBtK7PG5SYNA0HIJX7nhkYHORkbDZl6rkaNLk+SDu8e6yuPnYwDeUIL",
-	"YtZUykapOomN8INZpKFtIrQzxIa+oCk1th+ySPRiKdC+kClgEA4YNWADV+QaG4Z/UKZnHAmZxdk0OJJo",
-	"EYqN8oRIX3HGUHzUkO+5xfZZKroiHmGmMaxlxDrTQuNf0DP2XrqLARMnQlo8U9sOT9PYDIXCDc1P1Hmm",
-	"3FyPJHPBBDCGEdpbbCOImwqkZxDLft0M9V1pFgFg/5DXucRuTGIVvYypMbQH6LEuOVROWeFLzLr9QHQz",
-	"EUHLhxZw1mVw29Fj3XHzdQDJpTsNFvGpLox55ktQ2uaWNkrVaCQis1hSOdvdkEBPID8BnLvXttlAjVON",
-	"LQDIyl4DiqzpmfDCUapUL/cJD2M5zkTAeuMUqnzrcXdA31HyGc8Yj6JUaM36ImO72zdcpm4qMPUuGwiz",
-	"M9hWnd1y3Rb6BLsKCBO20nfAxCPzLyeq2AN+ALB3gCEDKd4gnjSvQtyLttEuSiZT0y1m7OIFGKNkoUFe",
-	"KUvdPeTH4hb1snZRjwO4bvfUKXXlXrvyWoH/1h4f1Ya6H0dHtRY7MvrbXrO53TyqBeyIGBv+cvvO23e/",
-	"8vD2Ue1JuRtjWXDLuvnBNMgzh9DYS2pTER1pIYKxab7u2qxw7Uzal4MViu4YlWtQj70qmV0RnziRd2qJ",
-	"Cl1r7vbJ44lW0y7liaNxJ4m7Rb3Fol6crqgkSh3nigrP2J5RVez3rQLuFNNDIxnqDHE0ijAbhEd1oM5f",
-	"namzWxbFw5AqHkUigk8IPZyNIUomLGLU2TmUWM0PRCK6mW10bWpzyPtvxEkGAMinvnxPZcX3y9Qbz7y2",
-	"MniketHUmtXGTau+juzuTnMlv18+LK4D0AFGojHKra/xaptLiHCMFAgH5WQBCT/2A3PdDq4k1ZcQsivk",
-	"iFpAzm6BvbhkvOGbdw7ZbGMhCJk6D2swwwwc4iSkfgCFYzwB8uRF4saaHUs1kTeZSLSYgxhaiUoGBNKi",
-	"ED8oyDFvgkajAbYiyqYsSykZy5eBcr1/cc7Kq83tnd2gBgAOTug6g7mBVhtW/jQzca5XVUTrOcDcmi3a",
-	"gGqdB6WSKnMVp/VSFFxwElrEMVb4joYLkpALFnZuLzA2xCkDhxJilZPJDmzeLggBR4lkGEdBlUqAjs33",
-	"F2fMeWEWYefeK0xvju6UkYZO/CF6qmZ1oJXtfPGHh+Z7kHPEo1ECV56KaSzqMY700g7JvFqMQbu6W5uP",
-	"OwtqQ/7oLr6OTsJhLO3f7nXA9cIhlg0J11KlBeo45I/eFrKfDWqtq7vQrP2zOa/cXQilRMH5zBVDsJBD",
-	"tDpVxOMYFU9hhc14Vqjk+Yuteqwz1rEUWlvEOY/KFZd/uTssKBe5sDoSubACkJlAXtddLj3PlxFmCr1d",
-	"lIpYJHtaEJbfKeTuJuNoivW/Io03znSu14KDqyBNFloG7POQpSIbpxJ7HvEpAmG5VKxuPIrNzpb72s5G",
-	"YTegqIsp6MJY3VI6uVA0HHApRbK2RlviWZzZRYUOxpFINfh3y3o3Gzo7ldOKH929vXg2a3og/d18Mb2Q",
-	"689jHZ29IvDnqIcXFnMhBO/qRP1UIF7Eg0RgH79ZpiTG1dLdDqyDAOJseyrFX/Fiom/MksFenCQumNdB",
-	"hpJibFnVkTTEBVxZr712W9igrljJ+muv+T6a4qBI7+ZDqsLnkmrhUQjycvtYTEMzfm4HX6DWmNFgOM2R",
-	"tF4wLU5EyhPr2NLkCnORfOj781vvMaqIR/WDUPXnOSs2TWcB64hEyT5QMvrgSPpTohU4jIfCTBx5LfC7",
-	"dCwRAiPwPXd+bCzh0pqXbA1DXLY2uoE0fjqdCafFr4ZcTo8kvUhFAXiSsJFQo0Qg6+0IIQ3T7A5EFLCx",
-	"zOJkjtWyGAJOwB9nZvIGj5NxKjRuI54PiG3vcon5k7ZFm9eIlhc6XlgfscWksi4vxFUeyyydmlXM4WyJ",
-	"YzP0hB1Ju9mRQvcjuCtJrmA67kuejQFFJRuocd+2gQ2TNy0/L6BUEObIXesmlZFI8xBXmPlwBO5aL8U6",
-	"R3I2tySkWxHeRHhbKWfPNK7CxKI8m900UxPkcQZQX4JAxrqZMXn7/KsVRrHsZzw5Ds1UwonoDngWAmyK",
-	"kbHEIyRT7TgKF6PpniKXnFowQwxHKhOyO31LTE/xz51WtzJTSbEUJYkrRj1rBrk41GoEVvoAsmeXwRBF",
-	"d11rrVqjbT5sYyF12JC8TtQhRGKCT3CrcX2r0WTNRmu7Ycs/qvQeRVxCRhBFvdhnP//us49/8OyTbz/9",
-	"j9/a+vTnP3r2P3/w9I8+NtyApBIsZWL6HW/X3l+jXqa/GZdcPguuM4bU5hFKJOK18iWmFcZg3Lz2pY3I",
-	"/drjGl7mWqv27Ls/+fQXP/n05z9/+r0f/urHP/j1x3/x66//l2f/9P1n3/vjp9/7x6d/9XHNLZgR6Lbh",
-	"9Pi3pE3lumYCVykiqfHkjJlThZP/Do/EaXquGmeQBj7DJStk5AoZ2ZAbOE9Ty0tLBIMNNfRFVsgr0Khe",
-	"HMq0L7FfqjGn5/Ws0BIsBHNHzOMuTxKRsu5AKS008FK0UeoydZtkBnMxjuRIxTJLhC5G3MwOwsIU+K3d",
-	"JDB4qSKB6p8UItJggqAY85C9ooUA4WryKpaUNg0fSU/cKrhhQGoA1ExS96G6lBmXSjPNYsRa8EW6GU+O",
-	"9ypKUQFFGIGlAgUAkEFJ7sMyEli5DJAzUzGMPcjoQlc0MQrsCiGqkvINwhatjYCTk04hZqlDtSnDWMZZ",
-	"bHhUCGFHoVmzdqSk8L8DG4U7iiDAGaHCvKvr7B4uLnwZS52RjLDFQkM8srYRWsIWjV/bhq42Ara7F7Cd",
-	"RsCaezDdBrPSJIVgAWU0wgk0pMM6e+gWgdSDEZ+NATuSjB0qhQlh+KELdvJ8LsTzoWMaEoZGbd/E/EmL",
-	"iRPLWPZtQyRk0qGDrarnS27z/cKAHvCOVOmQJ6WbQLmHMtK2L5oarbFpwdsU2uP5lQTJD6XqSGBBcX4s",
-	"JAuH/FE7omiq0K4tVfIAOR6GwkIjMapx1sZ23ZtmIX2RPQKB1c6xfN+h8WLH3hTc+rSWTNu8ufBQGQXh",
-	"vg0JRZpl9IRDiC2EYoCUuEOnFl+BWhoSVxT+QdoKXiFaEYhn04hMG0uGpycSactGSxI5IUgpl9uJ1kZu",
-	"rjauKojv+bTQ14JNgLQNL+NJKlAkBMiVyn2LgjopaC4a21Zfgyh9f81Ku1DjbKVesLkJ91VcpLVIt4y2",
-	"ZS8RbNB9r0y9OSkd0Y+lzo+KN20Jbc/tOLK1JUN1a+2G4EIzDUHmGdBjcy1DuxvmOy9+cmaZzP4H6N9y",
-	"HYMJt9BtnJe44xl8rosEGA+MN2E4V3bCzEzYJ30+y8R6OQMhF8U13iHm/hxVJ5/aFFSoRXoSCiSt4ofg",
-	"EnNUoNa62ghq/m2uta5fv75d0KbMz6QW/er//4NnP//2Z9//h1/9w9+tqjD5GWSeMnYIylir0fhi43oL",
-	"IBVc0gHqgkXyV2vtNOaULxCc8i1da1W8z6gNa6WnFL58rNuHzV1MBnRjxa+lqrVuQEJpvlorrcnMVM+q",
-	"U8Lp/Hwqk2X64LUXRx8skYYh3cmWdIa691FVOqdSEG1ssJkg41YtK6qIKOikFm3fsEgQ1s9ba7T3ZZHW",
-	"eItyORa4VxGw0Y6SsJtFRBgWQoc3WWfKItHj4wTghFwqoOfedXZtKkNXZ+hEY03zZNfpm1iwlpKyMf/+",
-	"pp+GPwOhxzGBRYLQRWh5rukGiQQFu7pUk5bpMtey4t68tRs1WR1QUKDylavJQPkFG3Lb+azP2ubIbB6q",
-	"c0dGs9bazSUGL9t+zuJqTpJhPu/7RtftnNTubGjSvCOjS2ZELhJm75IjYWzseomj9EVlBBVd3xgNBQ0z",
-	"eD1y/e5iAnYWEvbHxfpnc4XI/Ju4gbZyeYEI68hdVfztZVduKnBGG/1kXSMzMQJnC1/wTroWWsd4nhYF",
-	"3t6xzJ3ezW256jgWiMUF9hvg9ZOBSEUIzm96311cw63BDTsFQwKFAzBlU3/BZEX2XD1xtgVK7cwm1r5t",
-	"WD0FIi8Kuz2gaZ0CvwBlQRaMdEF8VD7JQkwTyWVO1aJgr45SieDynMNRz8Bvbyu5VP06iPvSaFhjc1yw",
-	"ajMM90BkW7dgw+cPyG2Klc4PRWFp5rIuq6imjRli3Je0N3mOI5705RdfY8U3F75Ujs+Pt478VGTfR8dK",
-	"NxWQTc8THbBMKRtSH+ZgS0sgUd4UWX4hz10U5aORQ80oR9zyEaFytKnrBbQpN2JYuL7I7p+IFLBiYbUO",
-	"uT6uBbUk1vBPILSpgmRoWFQ0J1nYVrg3bdVrwwDOJiHTyp3Gu3HTNufaL9tN4VPQID2/a6zPfG0WI1tM",
-	"RAdiOImFAOa84Wd1diAynzSSoR+7t5n/Zi/M9cISDeiJcgeSJfExZczltxB8pEMtkhOh62z/wV2X1wKx",
-	"WoZOxLLO3kuV7LMR13qi0khjhBZyVUiT8cK28aK7mL1IkQP1MB96IegM4DFwGawTIFUTcAQT5KoLOCbW",
-	"Dgr6K+GXsmx0XybTMGDhAR+KgzgTv3WQpXE3C1+tM3Pv2OHbBwFAIaSsIwYxlDEZpeoRVIIPDx++e3B4",
-	"53b7wcP7X71754CcI5pPNQu/uvWGSic8jUS09SBVmWqxQZaNdGhdzOaORixst7+kdIZb36btAI+d6TY8",
-	"EN1xKsKbuCrk2fG+Ln7mYC4wZI0iAqekq4L6ImzFAX+rHcIIre9wrDOG4h7ltLuaI24V7ZGxi22Gq/mU",
-	"xRJGvfWGyLqDLbOmGLx2P437sQyLPioLl7pDqK46q3dTpXVbm+8CdLQbkdMd6fDW/YcH7fsP7755995B",
-	"iPvdU6np3RVmwV0wey9FDKcJBQh0eu4TvSEPbF8VsVFwCWglraQJdiX0P4V4Pev0UzuOEuEiM70C+DSf",
-	"YMFnQ/6oDcAiofVrdrkWeYlUMyEb0QB4JbE21AVszrBoNtTA3qk628eXITrQJqQ2Gk6mxJJoQ3DhW0la",
-	"JZFZczPZ92zMLa6VOcBkyhHRlvkRkznCfXDJtiCCEQNUtnSWCj6EzbCoFarHdhvNPGjThhe/znXcLXJx",
-	"rcxcYc/yiztQEyYVm8QyUhOKHHEzXRjq6DP3DcxmCCuKnUBqbJqKbsYGKtUAIJgZcqgzbl4t8FkALNiA",
-	"k16qpawSTw5z3TEgHzMRPKBqa2gahwU26umkKygclXXwpcaHOUCRZ1URz6K/lOEid1Q0bQMyU62127hx",
-	"tQCOrIdmdGZpF3t6PIsJwZklgmtRZwfv3rp15+CAvbL9KnAcQkh/ZedVcw+yROSxTvY3Co0ZqHEStaE2",
-	"UchG48yLtejw7jGLZaYwbg4QwgOETkYW+PDO4cPfbd++8/b+77bfuXvv3UMjMhmeAs214a02mVZCm5kQ",
-	"vrP/1TZ+eev+u/cOQ/L7oDMIEqfHIxIRH4IbJ5Z94L/gi4s1G/B0mAitW07g2G40PPyZIqoZZlzAOrXj",
-	"KLS1mKAx4JuASwAeHp7Z9Zytr+G/Dxh55jVCtEA6HKJHi+QMux95HBF+kXJQs8mzhlvjrXicR9CAHI0x",
-	"dVYyMAxrOEIpWyrrSOurjIKDdJwjo9Em00bh7GH9w9lFKoLM4TAtMH4qugpgQNlUZE4YhaVwkgDJopRy",
-	"RBGmlGxCbUNUmPnBP3pmdgnXbskhiyIeiiR2xcuxyWMhRhpFCrsRNJS8R7cJWHMdcL4dcn9e0g8C3TFq",
-	"sC5V1jbvhQ6hLvcFcRalsRm5XeOFTeEL9Vi38YvSvA10IxMr3dwBaKMsHnvUySsS4nYNc4jMdXBqFdWB",
-	"c15DKzvUjLZh/mg0mkZgSFOVtnOm/dn/Q8jUPplwpkjnXPQiYPBfRtZobjea7UbzS29+efsru+81fvf6",
-	"71z9vbd23tm7d+3BjYfNwxoKSdDeKhO6SfXToFLaJlP55+989ovv/eonf/jsz34yNyHCJDjzfBxo+bIZ",
-	"bbgXp+3C9oajXlkgw1O8vpC7nA3fVlK84OE2Fw78XUlqZ4vP8f1ZQL0zJLVFuL4FJjkhZz1XThDbQpD5",
-	"xeIY7w4sPzQ8z7A0NZF2LOXwug6VNTQ6HRi3PVc0crMH9w9yXIN8PCFVHkLABVDMRWSjW2gckKeJyRwI",
-	"wDrHsHmvZ7RgGBj6utiBS6zF7Akl80huw5WmNJM4xbnUl7C4swW5ZBNVpJ735Tz1RHSL2SqbPk2liYBn",
-	"bgF9tRJhrdVs7G6fmY4Gq3W0c/6s5yu1J++vTcbzqj+XaLAgMFtIEZxFVYc3BRxNz1qw8V5go7uNG16j",
-	"qegZ9cLyVjwnlPpYEAmLlovDQazNLfBlyzzOXSujhZCkZXUUKOG60UYGbpRnhQIq7POKaZI9DAUgNbSy",
-	"bvz74Jlghx+PDDVtNhoNDNdci32eZuy4vnP9+tXG9Tl7B3y9OK7VA71A04WXgUSRHJ6GbUvLEUx4NE55",
-	"J5nabD2iXAQhaWs3s7GkuD/PVjDWom2z9sPA+xRjVjEhzgZ/AGz5cEtIQ3Ei9gpw9d9qbu/s7l09Gjca",
-	"21clH4rfwqz08NXABeBg9g/vZvFJjr9h1Nw+oLvbGvJ1dlfOdMnCL2L+DNMj3hUBC//3r34VnkDp+9ku",
-	"jNwxUUz8/pgn4GYibx2kfLpWAZYc8Qs6CZfHkLxoaNowhgJNdfYg4V0xAAxxSAzkDNitqzUuHo04IUzY",
-	"lfSqBIVBEWiENGmeWbW7OG2cRAjD0yE8ht60jbQeeaNpwRGxkUwBGUjAzWcEnDoLbZ390CbJGiEx5VIn",
-	"CO9hTlZK2V/ehkMOEdvPR+3Au22+qVkyM/mxhq+dUAauVSWFc4U48Us8inV2M7eJ2IwzPAhLjBY0BuBS",
-	"+HbolhqyuvIjbpZufu0plIjRe1YgLdQdiXMJi2xJuJOzNbHCwDdBiYLZ0PreLOhJoRUb1LH4ey8tzHx+",
-	"s3C5IVjcNyMRur6ZV/j0p//0q3/9P599729Cr8//I0qn7XQsf8uINdAt5ofF2qZ93PRrKIxSEcXdTEPq",
-	"m5O3RyMhraBNPLnM0HMgZHQwPDsoR1BOCnOTHeRS4oBPG+eCcDNalTL/xkxs2cbx6gOlzWjoHBbFeu9O",
-	"daaYOgEHkBBm0BuON96X6+09rrVqH7o6yjqXN2tIeL36a4gG8mRRWR6q/1soZ1ZLVD+WW9AiCkwUgve4",
-	"gB1g71Fr8eWKdeF2+TNZMhzT5yjhsZxfMkMYi3zLbzMvS4TV/J7+6//764//89Of/tPTT/7xN7/85q9+",
-	"/NOn3/rGsz/7ya//2x89/db/VTtlTbQap10QPac6E8M2h4GVb+eDnDnZBNZS/lY+2mUsc/1RgkuynY8T",
-	"1Jkn1DFwLtBh1zqPHv+Z1elnmVFhk+l40rG8udqUlhzGNbynF5e5gWi66ZQZ+lFI0iyDgKZS3gThhHO6",
-	"da+2SnFvPMW//h/f/NWPv/7Z33792Z//GNfxN7/85mff/eGzT36ar6ernLhnZkbAjqWVvtU482Boyyt8",
-	"Q7JNO+PHIn/RFVukzbtWC2oTEfcHWa21bSilS2v0VT9zGkRqOEqtVQMqDTx0gW/8SVDDOrynLevs2q2+",
-	"UqWjXEO1Lh32msdyuTaKK2DTyFOfw5PEYs9elaVZabRG6sKcPe5JPE51natSvDw/xyqlK1l+rVnyYk2/",
-	"Zjhk+D2SpZZfO45506/9ZZntd5/1YpE49Aaob86+fHD/HjPiILWFYaFsMlCJsLXjOqLLxy5+kRtF0VBM",
-	"O/MuTxIjZ1MUH+jhC/X3GA3opLpzr/JVnvlJCn0AQXAjoyIYBc4IGEaBI/Q/W4ZNs0RpIywBypFrgzRc",
-	"7IfQGLlkoSeAb70lpiFVuM+6A8+iQEm0XrcoiKcuSsHb5CPpo1kC5hCObYneYEtOP09Ev1n7++FEgdyp",
-	"Awo8AUwewMlkVGGyRLq1C04G3gsWS4Nz6APY5bXrN8BkX9LH+2tyuRfTwF4uN5y6WGcVGpw9fnvbM74D",
-	"3cEhwj9nKqPWfFlj9SqpeP7JrG8pbpxzs7xNS/mobXijfq42eO8grGeBt31WEk4l4eQSjmejdwR2PVln",
-	"U0O9uetXHtPdX5qzTFFO65ZB0seb5yufVoRofSXJV1YpvBpNhTOh1M1CKHU0Fkt/n7Wh2rb9MG18AraT",
-	"djfh8XBhn3vX63u/59zLENtnP6fDQTAQRgEtpJEv4665It00fwDKWyz77QW+bdTVls7awoqVvtR0L2Fh",
-	"69rTb33n1x9//dkn3376jb+pUYBYm+pINeb19WxpqzruSwc6VGInOpvLP6hlhre7xFyV8cRGuyIS13gU",
-	"8dNmPuFxln9lNvVsLMdcpdsi43FyGs+BIJkqGf+Sk/HRrAFGxYGasMRoW3EG0b4iWo+al6bdzxHrK4gb",
-	"s8TNStA9nD24c+/23XtvkrOV4mshmwkDkDHfbIW42pGQUSz7JZU+sbOKSZwDk7hcwo8dFIi5fYSk2/61",
-	"CsEmkrwied49D/J8Oi0+O91dheIGTKoJu7V/79adt9++c/vlCmR92coXArEqpDbkTmsIBjmjqXGGUotH",
-	"zu1XiqPgVRGHnGSHSWy949FY2DRecmaAdoxmucz+RMFqmJlKAMmGFwGWM2K19VWOAmvDbghoF1z7DiIO",
-	"yL8COGkvZ+MLrlAXeHJvujRafNWrdwI2pQFPRWR7MIyHEuttfETHnEiwOblmXT0x+uoLGNlipiiAV0EP",
-	"bvJ5vB7N2mj8VETMolJQlrGgNHnbU19kLKTUGQisQKdPCW+7g9v3wjE3PjBiQmsnwH+1Y90eqjSv3LgC",
-	"S5phPbFuR2PnG5txvpHphRxZ8x63zZ1sgf+JTX/wv6FK7VBAxH7WDGqTwRSAc9u9sZGyZ5x1+X2/m/lZ",
-	"V3S0brKd4nWonaPnbGVIWDxapzEYICCygtm6ZD5BuwN0hTtiHGOlIBCaL0SwB+MmBRqUSvaHhRQ6xPCm",
-	"rwG1QmPZIiyCoPOCiIED8rBo61yzuAd6ikgFk2LSssqCLQmVJNAG5ShiWCRDSm1u0ZF04BXEjQCiQkV8",
-	"+gVNbKHO7mbExSyGV+DCEN390yXBaDPZgzjdCaYijkZCOlDz4EgCkvxATTTAuNAaRl74GTGIV0JELQ5f",
-	"redZj7yDYBCYJglgGjSw+dTTI3m3R86xsYQa5Y458bmUBvYKoKijey4cy24ieIoIDdzPNqUE0lcDQjSF",
-	"ul1mVQ2birO8agJF3h3JHJ6j6B/bbdywkZIYEEczwLVEMq5bXq0L0OwgrTNsFaQOqzaqlD14eP/WnYOD",
-	"u/fezAs21IHaifnvKEnWezMSSQz5pvSmJego7jiBwzk8ofxb5DWArMp8bg+KA5EacA2IE4X3xxKwX82d",
-	"tl3ikkIaUQE4rwshdjO10YoSmNnMIY8EYPPMg9JmygHjxlJngvsjMbcoSvnkf7H3NT1uHPndX6XBy9pG",
-	"azQv0hrLOc0jP3YMy5JhydDBI0wX2UWyo2YV0dU9NGHNMedgT7nsF8gptw2QZPNpkng/RvB/q6ommxy+",
-	"SLPeDQ8CNGSzut7/77+f4X60fhkV1NoKXyO8vbaCrVmqoc4vebOoWldhf8He4jgxBiFpfJeeSo21nLnC",
-	"EltuNl48kq9jIitBpB1rRO3Cned5PIKCVSznu+JNgFAltoqZ36pbHXcj3gqVnc1aW8an/uZqwUnH6D7R",
-	"VfJOz+ruwls83YdrZHuCjwjuea+1mXH97NzsUsuB44jCiXd/e06Qs6MTZIMT5PSjOkH83D+kE4TlxrH6",
-	"9xgV3RPFGeHbAi+MdxhwgYCtIkfbB/XUiKq50VXj9VFSNwXDC2E2FJzL5OnpqQ/5k/vE6X6gYcPOENhX",
-	"mmA00KXshGdlzScgYdkupUMEHHNURLtAM+GcvpYh/HpcFT/+3Nvoh2Cul0oPNeh9odCYbsX9ynO733iB",
-	"b2RrBu9teTtHZTsqiFuyaKnJC2pyx35IkLCjLjZMBp3yTRXNsFSH3Oq8U+71PngasPoYXvzLEJOj61L4",
-	"r2LzF52nnFKNGIErbOUH+iXc2qvQs9DDjx2b0KHQVO7FFG0uwTn8bTJTVV0QFP8nFpvgvynbNFeLNGlM",
-	"qZ1LsknhalstTvwzN/MirydZAHOrwexyZEd66M1PT5JXVtAwwZSZ2DJPRhot5FoT8qRJMsyVyZij2jCo",
-	"Y0SOopgLfIj8/2yylLAeBQ4PjBbNOJDtRz20cZKJ3jyq7JQ9zfJRbbPEqKqyc3JqFA7nkvthyaBqF3yC",
-	"JGHIc7iEtesnWaz6ZpdJhvmtN0WeXcZpyGfxX9olF/iWJ4zdOfCO8UsBP7oxFlpj233Rbu300uOeEySR",
-	"sIGPIgRdAqIMCIbtJs5Pkquy5HxlskBLDdMO+yiilkHXFMwLrirBm7WGnMY9TqMeRyQ+raETqNhZGm8R",
-	"BKj15iiDWGPPCx3hynfO4TImLrKboteLoAVIT6gneroqtZ97BMZ7oOcxpkEdRI2oCC7IrjpAFhK7aPhE",
-	"zwPXz726wncw/18WZY0I0hu66kl0ZPag22QOrem3fLllJiY9frexE+xgohrYQFJkK0ZqgxOHs5qt2IbZ",
-	"um768MS2Pb2azUC72tjRMEeyhzeusTzU6oM2zRTZ9MTn1kt7jQl/vU2X8C5BMMCPHt0qBPxEyQCd+iJq",
-	"Af7+IW5l80CkSlL8P8kzDsah/y0K9pG3mn5jSg5aIpXs6UULJM8afYIeBFYzBQu1a14izNTtyZHuWxqi",
-	"uiSHQCb8lWHBuLgdCf8xEzoBNZjGKx6ik+Sr4pb4MuvGZcmFIOaBGMcLiKDgoglpj/nbb/qnpFV2DZud",
-	"FfGQp+qn59qM6wlyGKa9aWH83+kK7uk2KzrgWoauDojg2XrWMYd606kAhUZSYiPiEHR7ZCi0+XKfrukS",
-	"ukk21kJvGrTwB8r1gVSytiJf7ElyRcrAqGD4yKmH5y7t8F1QUgJPyVTl5Bj18RqucFF1khejERbaVkL/",
-	"HbcCltRAOSxjnXIdvsHqHNPUOg061xJra4Uojlwf4zEfXlkO2YStXeTJ829effsqyQtyh0/VO92XEYWy",
-	"2FzC/Jyfb5vaFTwqfNnJulMZKUKtJRnZaopWUq5q/Qj9grvtTVkmj1DAS3WJN0xbA7unc7Xdq2v3iEsQ",
-	"8s9B2ext8fAzVCE/LskTiHvo1CbTz+v3sJNQQzlafQ9r9eGsp4nR849h2D1Gj8eG/FF0TPERQ9yT7Kv/",
-	"365hpHYkK5SCukzyPsYDVSVoY0X6s0qmup7YXGp8hhPNNPKVHul6iMYA2QFc90hwH3OFppqPd/kLSUJv",
-	"PpGJ7KIWqJCPTJELDlQQGJzHNCBzpS9gucvFhkFHcbVaUNg2D+zuRSUowI1xyKKf/MCBYekUaTRPQHb4",
-	"+GwLilYe+V0ETIDj5IAtMW/oSnek3sJQ0IR4YecHgfTxVLYLBd8oX6FyceoJtWDm6MOnEbLUfdinuBl6",
-	"/aegisDLev2L0x3q73CkD1p7h57L4CvcJ5K2hzfxPhyJPbKUDvMU8sTfQyhEDlS5tVqF0phEUwwnQjOL",
-	"2tJlAhO7IPeJsT5/ILoTjxGkYwRpnwRfvN2Xoe9k8x0MgefLep48vesWrSwS1/pOn8Ml4LiH7IcMnRTU",
-	"8z6Ifv4YpX/byZsSalbeCFSqA8GDWPwtYHhjyS91bZZwuRwnYMSZwMQpJLj4GMAi8IGQK114WYq7iNyW",
-	"AiiPhxkx4L1IvDa2YRVAtaDBiprie5jP9Nlnb0j8nHz2WYfMJ0HO7NKGbw4W1EhowOKYzCBMIJJcGLTa",
-	"CpdAD/lVL9doD/BuAc3lj1IR1NYgStCwbDBhB+wn4sSqOXMGeygqBQpvnt0XsoqItmCSsfWpOzQbpAsh",
-	"ZCO5esnqwvkrYVkJkbgptag35C9lfQUfCpl0aJDCqpNFqc1QY77XWWudvZpBmpqrk8whFvEnnI6DyXuX",
-	"MVOSRUvTm7XQzKfX5rzVrCcKQMYHfHAK2pWr0dMvuT645f1k5WpxbS66uzci7VcOBz76hB4dKYcdl1TE",
-	"a3PFip10mrYQpiZGciUYy5SLWOmxqnIMOYibg+CQBduicWwH+f1LSIvMBQoL7y4FzbEmC55Lq+hLTBbE",
-	"w95iJS1zXlohPKty8YUTMIcoh+QI592GqfuSzk/7pbbdj0ZHBylIo6QrdKsHjvPkFf2eEzr9zm6NAjcW",
-	"VYZNVWE8FbxQrqpkVIzqicwUjNJ7bQrjx03blo8PkoJNGpNXOsf5n1lbsmdtbqt3fGKfqeGELwcE7gVT",
-	"RHIz0UeKkL2S84hkamBbwNvFsqBEVroyPsmgQf3omTV1Zct+YuwjhAPJPqXz6mQ6CNYZgSBXQVwiQyoL",
-	"ZRiRTWN/gsOa28j64AGJibBqCsAYr4xPLvUcGHjPjgtX40WrXKJQPjBVhSCl+JjYCLUV3A+pMKpcG7BC",
-	"1rFdGFvfjEBdIa/U2WkKslPNZo7iYdHbA5lgokowMhdpRBO3UkN4bUjInXCCJWf2rmXmkLmM9i8aV0Xt",
-	"dDlKDyXuCCbTzlkS7Mbfwo0D79ja6QOy76OlXhwNmL+oAXOsAvwVGwkPZBk0A9htA/0oICitMQ2uWChT",
-	"bN3Xw3moK1LBhTxHUdwofpZD0SDsJPzWGXV+aYYdSWKdcZ3GFUY7R6m32565N7bKn56Sf3xjq0sBI+9z",
-	"L0z92yfB316YWo91tb5Bzh+rbmA2dglD/eB09fUX6xvGfOUdA+oI/bV9QP1XFyGA3bFLhMDv8ABhc6Rt",
-	"P8j7vzqj7VDApUSL0TDlOB1FKEf4VVPpVDJSl4MHcRmK2y6GsI7N+kpuHzRpIlqXGZjmfMgTO/h7PazT",
-	"CL8cjnXGea50cANlnfPENcwuzRY9m2xcuUVRP2FRjnH5ItytKH/KaPauZ7nOGzoZqIte+T6DKmpCFg9h",
-	"v9Pfgg/OzgmiVkzB5qFlkCaEgoBcG1Hbc0YlFMVeOim2pOOWQv6bNTdSMgbN8jsxfBtpxpxkRNzH/m31",
-	"vBhqaSliNSdvkq245HUVsLBbLjwkWOHA2nfsPfMRhVha9M/OL9IlqdTvDW1TOX0jPw71L2gSnkWt9X75",
-	"/R/+6z/+9Od/+U/C5CalEqmrH4efr4iTfu/JeQzjTBrsdFZiXXJrX/f6vf/38uU3X7/46ubZyxdffv39",
-	"t7ug6cIKPDDE4B7Tu1VBUHTOfLUKMeBRJ7j+p82Jx2BZeBiikhopACoICDEcjl4fH96wZrEEp8od1NJW",
-	"y3b2rMXZb0ccZNLQJtkafjBmDjiiDx6jJKHO5o1+hggZy+oGStq9VIa3m02fx3AQC1cXQ7cWcRB296vw",
-	"2Ee48QKOqvCvnkdEn2dnn/u/birkG/jd5ydP7z/UDBgHl+jp3dvDj/gzVA7udV2QCiE1R4HXBjp51MP3",
-	"dhHAtHYo4qhtt+b4IM06Oi3UyppDQbni421TxcfsLMDqB07HNbUa1mty4D602XxAGu5fXz7deLd0uvEx",
-	"m+7hs+nG65Pp+GTsd2Af/1yr8R1ZxqUmDp2uO5pe4T14yDjparUAI3EZUYICdeMQznOcZ2zswOYLQqFZ",
-	"NeC+wA68VuPeYaTNx335EPuSVgsr+Ma7bkZ0yOxY4Dt+ATfzh76v36a9WdMhrr5r6vUb8UNdu/fDEoyP",
-	"UZhf8RG4yqnWf+y9XgVjy7jdT0TnvfzY//geveqZPLdVUOT/kHbDE7OLhuPn/ChNHljLWdE08HRR5lwK",
-	"hgv5tfO9lZ+9xc7bdREEOXiwcbJKT+2tzrgGgNUgTnX0wc1M5XmWaEMcQ5RMwpk9bArjPAjy2ZVMiU9g",
-	"LIzXsHz+CpaB16RZpSvAb0nGfvuMyXZ9/XNBeUvUJ0GTlRdOFGeGcZ2zqnSi8lznHYn8+EYRmfs7z+tJ",
-	"y3Ou8hyWsTnrpb3mvIcXBUwxfnjR24UABy5J7ORDE+DAhKG7lrpO/+f1wHGc994eCnHkh7b+hntDyrgT",
-	"MJa/sQT1oyd1z5v3tXoX3bq2qSmlDS8uzANs6vB1YWqbFPW+2s1MNByVTwuDGYiPtnCoXs1mUuP/8Xyq",
-	"HLJh3JDP0x7nwd8YPZdPz87DxwSoxl9ctKDZ+MOnwQsrvz89f3Ige5Ofg/uMh5Cf6IEX0L9KRflHv+ph",
-	"flWa08FiFUqXcqzVbLYp/2r5PLgpvBxumvU1jd8zohaVM67+kmsYi7GxlQ74rsRotiqxr2YzapGRKPeX",
-	"2hKDaFH0RZCoIHQIWtMQsC+DvQ8wR7zeovZuKcba++Wf/+2///FfwXbBBGc6iwF+m2OlF/tla94xWOJ2",
-	"A7rE+pUFldXvM5Q//f6Xf//Dn//4D//zT39cGRBDkB88Hh8a2jSiPdfivlU437PXdzuAk9BG3l2x29aj",
-	"eCzjO6pVO4oJ2pLLCV2Ed/ZBxMV2xXodhfCbiuDZtJypsc4T2M8B4LowrkY2yyT0meDTOmXLQ5cpfBSS",
-	"iu4bkJW5H/dDJ/4Y1QXE88bgvgfyg8ra7VRxgGKd4AR4ZEe/9V9V9QDBP+HB3+92mmhVkvOm04T7O/r6",
-	"IDG80yrAgPWwIeTsH9+2hj/Rw3fhYmPDTdi/o+HzmDqHPmsGZTHkwaMTbu3Yv8dvH27o++6P7abLgzl5",
-	"tnSDZdTTYlypNl/gdvPXfvXPvYFyxfCqgc3041uQAgOtKl19oxfygdMIQIx/QlepwrMjmeQ14ebB1720",
-	"11Rlr997TDcmdXH5B1/aKiGgc8+9ZALde1/KW0KmMgx+ZMvSzsktIlUX5PdYRX6CF2BRIsFmESZd9IKZ",
-	"LUsqLaZCLl+vFaMq+9r2ZUy/jhdiKqVsR9cugBZxv4WgJ/R7d5LAvViMmyogecboiDjVv3GJyvMKzhRN",
-	"jc7BUgbFY4YUVa0+4+2y2u8fZqVVuc4Rpgz7HSZpCDtS50ll59BwZedpMoR+gf6Nc1anyUw1Dv4SNpUl",
-	"qDes8ViZLP1TzeW7yF8xsaXQfwXca07D98l0xnJ5K4wmgEXCbPIjKZYW0M8ap2/k8yyqFMcsfzWsi1t9",
-	"bcIPB4ukyLHq9r1gj75nRDTUKd8n76/N+0ePHvl/8GSWV2pUZ8n7JCvMTaVvCz3P0iS7tUWuc/h8oAsz",
-	"TuZVUdfaJPSj8Gjim0iTjDrV/rnw9LjIlheQb2qMf4UtFQ4umbzdBHoDuLfyQPI+fp3vQfgRPR/9nSB7",
-	"fN8XT2PxmMC7RT26Nlch660IsGvIJMpeHHSfSONc3E5NSE0aDXlKFflYwJzBzVNYKdX1yH30JrfmQCLF",
-	"ERF6tbjjsRjTY0z+xnF1Cl4mzgMDsNbJPcz1SDWl/9SXcGCtSYy32Xqsq2evirGBCUEIAJXM9QD1AYb0",
-	"hS9tE99xfAt3D1G6wxcOnsFU1ETB3FgE9yQB+fGVcKtM4SbxmQ1XWNdd4UQOkQpa2VK7E6YJotnLCNgW",
-	"QfUCjgBTDYWcR38LLiL0V0Z6KKpk2FQVDIoXiMYzVYWpFV+lwZE+ujaJB8cgINHX0C7X01NHYMy0DwRX",
-	"NHRgoJFJBnGyCR+DqGhgjmQ4hBgRSQYPeKnKsoUBTDE/uK7DG1SlPY8h0To5PA0ghOAwwdOCd6AqDQPC",
-	"sw4/ob6A4hNPbQvrG2dMsJXnxvUDGFnannZiECC/dhrmEMfFNFw4dwj37LSmqV2CmPC4Hw6DnLQ4y+Dj",
-	"rWkhlsfVkQTYkNZCZxi14IfSpfESr5UpF2HH4W/iduFaYnDuQC7UzmFdf2MYZWpGu8HDRMLWkS4g0wzi",
-	"onaeDxJxJUJUV2iVhE4QpnCghu9KO46Kx06W80SKtffYO8zqsyMP+ZsmrhlOYB9lbuoQxDrTU1WUWdTo",
-	"RBmjy6420bde4YaFG2JsCke6AyqehSoRD6P4iaFpo6sz7jO30dH+FWheDG5BvEdq6GPuHfpYALQrqmSm",
-	"hjol8BdqZKBKRWUGLYWm68Xf0750arFEhSpvpE99jnYMNRwVCWMrHc1/K78jIHtfuEjsB2kQCHCX4IYR",
-	"SjG+teAiMolfGf/GdkL46ou/03ZW6pRniLU+RPjhfUkthot/JbMb0W/90vnEm5UJRJggTiitI3SNYkiv",
-	"T1SpPd8I3liVKpyIHAvyZSrPIMmrLSPxQl90yURBJGHIRyMawXxSlDruBYJ8UFf4PHmZpUq/ErEArBDo",
-	"Fi+VwtXw6K3P+4g3FfVgjTEBWrLsRBaCrplBl5ytombYFrt7e/e/AQAA//8=",
+	"7P1bkyNJlh+GfxX/Y8dsunoiUZlZl+nKtL81s+syndPVVTWZWV0701VEOBAOwCcD7phwj0She4tGyiiz",
+	"lURdaMYHGU2UkTQ9rMlW4uPSJEr7YbgzQz3pK8j8HHcPjxsQQGYja5bdD10JIMIvx92Pn+vvfN8bydlc",
+	"Cia06h1935vTjM6YZhl8OklZpk8T8ycXvaPenOppL+oJOmO9ox41vw540ot6GftdzjOW9I50lrOop0ZT",
+	"NqPmvbHMZlT3jnpc6If3e1FvxgWf5bPe0UHU08s5w5/YhGW9Dx+i3sl8jh0mTI0yPtdcmp4vpoyIfDZk",
+	"GZFjoqeMKCYSlkX4N50xwgWhaUq4VmSUUj5ThIqEZGwuM616UY+9p7N5avpTMzWg8/lgf/+gF+HMfpez",
+	"bBlMbT5fN7GfZGzcO+r92d2CgHfxV3UXJ2Gm85hqNpHZ8gW020jGkX1k695cH9jhlArB0lX94RNbd/dC",
+	"YkeGxs/5jOvm1ZrR92adw1Wj6rK0EAf7zdRPodVwPAkb0zzV+Ipt2XzYX7ufHsvZnIrlC9lGDfx9IOS1",
+	"CSJzobNVPcHvN9FTnimZNZM9Fuy9HozgididlXnGrrjMFZnTCWvZ8vhKieoz+v45ExM97R0dWlK7zwWx",
+	"lc64mMC4WjnFDfOI04TN5lIzMVp+xZZ1OpyQhcwSMppKxQQZLoEGI5qmLCNjmRE95YpIwYgZElO6T04M",
+	"n2BUs8R9R7QsWIuZDXAToBlZcD0tfhzKZBnBd1yQw/tkKvNMRSSRTBEhzbcTMpMZ65NTTTKm80woeHvM",
+	"M6UJFWph+JhvdMpowjISB7PcO2PzlC5ZEvfJhev3ktmRUNMLy2AgZMK0IvcPD/vkmcwMD8xYwCJhO/CM",
+	"jDlLE2SQ5kezTPBhJIVmQtt9Aw+mzLSB/ZousYP9R2QxNb8VE3GE48qw4nkmJxlTqk9eCj9CoKPMLBnN",
+	"q7BQXPknLtmyT55mmcwsYXCQ7m85Jkm2JFkucGZCanLJ5rrvNjUSr9h5IRHNXum+vedUa5aZNv/ht/+/",
+	"vX/07tOf9Br3/MzcL+07H37e+JJs2PS/lMPWXn4rhzd9Dz/nSm/E3blmM9XbmKEfbsrQX0h9QSfPeKpZ",
+	"Awt8KdIl7GI60uaUUU2EOem4oRUjmk4Umco0aRurkHqg6aQ0WpzbGuZ8QSdw636ACZ3iKwc4IffJz4hm",
+	"GcUL+9VUCrZyOsCu5uYxS+6ITOWCXbGMcDhui4xrzUTLhODNAb7Z63rTwKhe4DtmlGdsxPgVy1pvt8w+",
+	"sO5623Qfnslcs/Zeza833mWerugxT2+8w3MQZVu7REn3OnJDIY9udnQYHU2bjs4xiTWd/P9P3ub7+4cP",
+	"zZ9fxC27b5dHyb3WTEYcyXYE9AOCXtRlKyc2Mu51NAfbuOnntWKZaJ9O7n7etivfvunsDW3i9OdsJEWi",
+	"jCy0oIbXjImQIMfDnX1FeUqHKQtl+nstMr15vzP3gdF8MOPKmJpLoRhsmcdSjFM+goFaScX8SefzlI+o",
+	"GfPd3yoz8O+L8ZgnE9Y7ur//KOoxI1iY7zJG4UFYr75h+VOWJrDfmFJGSDbXnJnjfE4EsFrzAIgs5pWI",
+	"KGmY74gKI4Kgkkk4yCFWDjK74Ki3f/DlL355+M39N/u//uxXD3/z1b2vH7z4+atHZwcXprNu1ABxCMlR",
+	"v4hHeZYZiU1pqpkXOo0mLBcwXDsc090TKdg2tEPpyBNG5aMRU6r7BEy/Z3Yh2+bhpMcFVWREs4yzhMgc",
+	"hv1MZkOeJExst+73mtad5nraH/uGKwtvuN0oYwkTmtO0EDWBqiwx5yGRcC/vfMG7j4wgWc2ESew0nVEm",
+	"lRoorllMZowKy+gpWbAhaIeG3Tth3DxGlNldwUYieprJfDIllAwzuVAs65PzfDR1v+OYMvZbNjLqFKoc",
+	"SzKjSzKaUjFhuFUjZ6QZLskvnl4QLkZpnrCkT+LHL8/OBy/PTn9x+uI8JilXGvUlN0czLNU35DwVRkSn",
+	"6TYb44HZ1PWNwV2TpS3hOiKKZYYZwHtH5He51CwkzoAnZDFlgixlfltc4UQQ3jTcYxhoXAwkJhz20Zgz",
+	"JDATOjN/c2EtbOblnyqSyglS+4qmPNnqFB4eBsRG7bN39K39sy6kFpTnlp+VBGDctCMqyJCRhBvNPul9",
+	"eBcVy+j2O7djLq3mCeq/xLYNT+yec4O6zpU5oom5RSMyzLXXzDNGFpkUk2MSA936+EMMuroCycyM42ua",
+	"GmmTbbcqzUfA0W7m266yR88LYA72EhwCt0mOzL04yxV8AaQlvzx/+SIyej8lhkgp04yYlm+P5n7Zi7Hh",
+	"LiuNr4fq5jOZiy3pe3+lzDGGhqvEzRiOkCjDVeHhndPJ9gbmsJHMkkKwYO85ChMXUj6n2WQrgeL+wb1V",
+	"G09LOUih7dUbjxvJVBJ49IioecrLNxWY+hjYsGCJ1VRmmglwEWj2Xqvb24AwZuBjghyQr/kXMMDPzF9g",
+	"oqRkSPVoGoVzgKsZNmathf1986Zdlq+pWG7HpB+1ikpmSWZULAdjytM8Y6qyNFIS8zMxP7OEUK3ZbK4V",
+	"GWdyhgYMmiQZU+qI6GxJ6IRyQVKqWbbjNXADBeZaEqVGdMbq4zUrEBhnq/IU0CUfTeOokH9AYeaKWNcC",
+	"yRV7K7TrOGNK5tmIqT6Jz5jOlnsnY82ymEz4lb2HVVnt6r8Vb8UzmdXHHFnNPMtTBrpKujwyD++Rb4C5",
+	"nbw6JZdsqawKM2Hazg3MqX3ygnEQ9BJZogTcrgvDiHLFkjpNnLHbjDWlRmhn7PIYHnkrCGFm7GiZNrPV",
+	"NNOF0w7kEbwKUBp0Lgqq1EJmSd+M/sR0bG/5eSavjByplX+mw4hmUuCKCTKlqtiPYKhURC6EoS60TbiO",
+	"CNVm5Ckz7xo5g5IZF7lmffIGiO4bgHmZJkTjdgGhJFfMLkw+j8B+rST8UG5lZjdHZrrGax2F8QycmbaV",
+	"jAFJDPPAZYNtUdu9nkEnbM5EQqQwgiisriEK0BN4t+q/BX3ntTAHW2b8u22Fh4NWbuENEiUm8biit8y4",
+	"UlxMiNvZR+DTJRQH630SbtVRghBuU9+Cqr1m/Jaq3iqylVLSeDHmQau1K9GcKT4CocHsLpnRjKdLErwT",
+	"8ly4A9NboN76YUZw81makCEbUXMEQisLHSEXTqimQ6rYceHacne+0TMXMrvEywWXROVzo4mx5GuWcLqd",
+	"wPJglcCSF10MZqaPAdgma0v1GLvdu1jOmZeRqwOAfT7LU83nNNN3zX2/ZyZs5QIjCex+9eJw6LEToePq",
+	"2GMvSscNM4gNS7L+SDlnGbxHNL00lxdMDGyRdkAQgAKWpnOmNRcT+IYmCTev0fRVZtrQnKne0ZimikW9",
+	"efDV9z3FlOJSDHiSsgGyc1W3cX6NPwBLlrmGOwu3EjX3MllM+cjcZLY1uN16UYON3zmxHhw+eFjyYz2o",
+	"G/0jP7gZfT8Aj3F9ZF+ar1eMAiJehNG/FFs5os9+/nC9X81+JYe/ZSMQ8CH4B2KCSlSlo0shFylLJiwZ",
+	"UF3ydyRUsz3NwSgt8tSyQTRKV1ynUbmhIUis699xIUddnKaRD3Xp0nQQCNLl8YSl/IplliidvBpA0Cf4",
+	"3rL3oerAiHpMJJ4U1a2wMIwQHjgisREP4RTE5BN0Acorlt2JSAzuKZSskth9Trgyc0liczjtV8xouUl8",
+	"TMxMrS+fazLmRrbvsHrmwZXrX3vjkqMWvZZEX3HUilN2hWu39o3n8OSHqCdFuhzIhRgEK1+m5JtAKILd",
+	"BJ6MIZ58+xbKbEIS59R0pia4gYwwWoQ0LOiymOxQypRREK8yNqPZZaetZDSC9Oqap8n5JbsdjMKl2GWA",
+	"IML78dXoiWK335NkyCYUxOupTJOQMa3cHkpTnXc7Q+f4qHkpR3bVMCyqK8Ny63xUWmgylxL+RZI0jiyf",
+	"zWjWGGekmLkVR4x43UNMclpoNc750tCqnmZMAYVKay5zdKi1LIq1kH6Ielc0zVnLxBdUkRmjKs+YtUeX",
+	"SWF+BzUJLVBRQ/+V/j6EXsZvS6Gf3iEOB9wd22JtonKMXRF+GPq1HY3dvEL6+L1R2okBCyofoYCPRrXb",
+	"qn7t+KPawD1KbP5d2x15UrQ4c0JldymlYBRBPNKD1fFI//Dt23x/f3+/LSipZZxW36O4VZrCeoD4bvO6",
+	"QLTSezGEsXFFlJZmdzExypZzzRLkmWBnUFO5EH2UQIIIq5VTInv/6N3PftJ0UGDsNqy1+2X7Qm4UPWC7",
+	"8bdzTeyxG2EdF/Q3hj9iWoLf2LIjvHLglu2Tl2NCjbDMx1aGPsLDyvEET6nZx4aRQkyzo0C05Q3h1Zfq",
+	"0JeF2cToiWjCA0HeRk5Vuu9woRWxQN3uIzi/uRnRYBtCN9EYPCvIFbYkWYXnlSOcSsNsn4Ajeyvz+MpK",
+	"RUwY0fxbiJMY2PH9Lme5EdXmEPdhLa+DjGrzo7m3BrkAi1pScFPFU8ODot6QplSM2CCVix7wnCtufteZ",
+	"4/Awn7lWA2vHMJPi6tK9QDMNLCz4ecGGUykvwQZsvnlXJVnUe79nJrJ3RSG0RJkZwTTfUK4vcFbw+Vdm",
+	"ak/szOCbZzi9M5wdfPVKyvR1MUO8+2Ga526W8N0XONXnMHB80073ws8Wvj6zU/7aTwlPPVeX4ctu6pXH",
+	"3uD0n7nZuyV8bi/9Ulxj77sp3ES4qvbDJhQ7FY+nXDDlB38qnopJytU06NlJyMXuyQQ2O8q45iNq7jA2",
+	"Y9mEidFyswVzLSH/LZqDz0+LNv1guNI+yqPGP9GOsiaRwTxjdCuqaSdB8BWt+IhWv/O1fax6smFsRSt2",
+	"AK1H9pXtqjxBfyt11wWbdMAgfH/tFcfea5sKUJ2RC8YNW2udj4vtbFi0plu3xu5b2Kif0oaa9SiDQPyN",
+	"dMsud9uIpqm93DopuHjMB4qLUYOcbe5uQWK4a2ZU0AnL4iMCD+MlbnozXSroc+tbe0rVgK4W3JxKi72N",
+	"aJYtCW2R3hp11c6audspXkMPON96Jd09/MEFBX5/E6JDPk823i551s0mlCuWDXhyzf1/xTJlF65LoH+7",
+	"zGHDPZ2e5ejZrGCZ4+/Hj1Nu2k3Vje7OUjHs0oks0XstR6kKN6Gs27PWPHt4Nrmbvli+KDdkvz0ptVcd",
+	"zC3cT67r27mnSr3fxH3lL4qP6956RfVoulbrnnERfntQ1cNrTHaN8lo99R2UWbOjJ3LPm1awgf4L+8e3",
+	"+Ni78Lk9TCDC1FzTc2/C9TQf9kdydlfSOd8zm2LCxF0/ng/h6+qSz/fkHKmyN5cQGYhD/hCV7ve1q+9V",
+	"8NqVvl4Pv/ZFsTK8mKt5SpcuY8Ay97XdvD57XuXx699RLFMVnr7qpXPGxDf20XbDjNvIZ9ZauJkBqbZx",
+	"186ibAja5T64PUnj49pAFbYXXuzv1u+SW7nDbu/+Us22SicbBVEzWqaJ9WhhcDtNjdTjb7iNErPK1sNO",
+	"5sMdL80tLEmeslY18Ydws26lDArwdgayeqDrjGU2sPF19W31TGZkKhcklWJScZlAtMZUpgkZsrG0QQyB",
+	"NbfJAV/fUbvwgTqOV57a6RgTYRdUQaShQOQMMyCfBg6dbeHKysKD2n7Y6uRYpzlhUn77ekHkZLFiVNgV",
+	"AYagNDcKv1kcjBROE4yBOib7lj2Au6Lbyllb8vZ7R8i2/dNiqV4xlh/S18tTJkYsGeRC83R7f3TJvVnZ",
+	"ihq8k4KLiY1WVEQKvx0b3ZFr3aHbmAECIa4yQmH4jmIJGS6J2SMud6lPzplICNeEKhLb92MX7GojWrUk",
+	"CdNspM0WcPl5+BtEnHdYswUXiVyEm632UgtFWi0J3k1bsSJYb23obq30Xmaa9aNQO6e1XdTJBVxwkYKF",
+	"X88KkafsNpT+PGW3pPC7nm9E2c9Rl/wYFH2Y100o+YGkUvK2b6Dcf/L50SefH327v/foZO83dO+7wd67",
+	"v3j7tl/7ovRdf7D37k7546d3Pv9TsBCUxLUfadaFZpvIn+tjneyz15MFg4U72MyUtSrU5KOjfPYxa4wr",
+	"hd11pPz2HQxgp7Ssyt6b7NUGcXmT10sy67Zc509r796I4L1uVqaR/gWfsR1ObIUmEJw7OJEuS2zK53OW",
+	"QFqb+65VMwjBo4r/goO6v057WEe0cSrpbs/eNtblTkqDJ9a9corCw/0NcgKMOLadqToQv9bbije1LQfX",
+	"ro/CKS33zdzCt2rCSdlYE5lrNN7A+eAKoQ1BV+VaFSYd6Dhqt+dYpLzVskHnsNPK7dvZrqx6H9Vl0wFG",
+	"qzOvXm0UWTvEC/904+FuQO+SY1h9n32LL63MDerGCELVrWQ4eLeaSexc8d690n3ehd0ePnh0WLuV6uJj",
+	"mN0QhE2Mub3cvZlwg2CJZ+5l56GwLbjuLlbnIXS5XmvGOO8eq8cq2Sy7UhI7woEalhXfpXN+9+rwLlhG",
+	"VVxmT9Wo+M9K7Gmq9Vx9fnT3rudTe/Dv4f4/+PzPVsWWo0+uq3HEPH36ZGP30HwOgMk7PBLz+QVVl7u3",
+	"RHUB8HbpNn1yIpaAxUHY+xGbaxL3Y9wJ/X4c+bTH12fPETzWpgIDTCGHHIM2WO+VWkPdNuH2TB8tE+WP",
+	"4Tfv7gT3YJM9AmlwBuBPgZg0o+9D+Qj2csWRj6DjXS8hiNMaBOvapPACWoW98W0A+XGA2ftgf5+MpjSj",
+	"Iw1QuxkDON2aVABHfltVC2QgqpidXH2Y8KuL3wdvCABnMZGoyEEsePQDOxlAD2u82QIFfZ2N3OxxnS0H",
+	"kGPbfrc6GES47a3wpLOlEa2UZjQxY4rPnl6c/Xrw5Onzk18Pvj598fri6XkcWfgzu9vJpZALFXiJEN+j",
+	"Mot7h6Xc3Yf3O2ozoctnKvM0GcAoV6RASpwHoeTZyenzp08AbOiYgOhupEknRrd2GUjU3dL38FQU+XsO",
+	"LrM7KmbIlAqwTY/Xb4fRwphMO02c14MB1DZuCZes6YGbmkEFAM2NacVEmi39BRNpHOoGTgBLrgYXgJaa",
+	"pgPAs19bqcH0iSqIx51ZH/YadhAsLk6gkSR5wvXJyEVAOcHJuoysy2kCf9nM564ilGn4sW8GP/q24OMT",
+	"16Abx1OhmzLI6KhTgFYwE0iS121I/4CSsphKMqMJupNxksckHqX8CK9RanFqADoC3nD8U85moCRywfrk",
+	"RZ6miO4KAFVUXbIEXuIF3uPzr86/Pj8CJ/t8brF5JCieYw9SZe4Uo/yQjE240ixD5B6WjglV/tZHMC45",
+	"Ywgfh+QsAXsY7jOlAlD5OgAJaJkNMpm23YKyMCMBCaiNEOiMVDC2gMnNpg58qyEN13uEFdOIXpOmKP0I",
+	"tiBG/NVLa3zGBbJ7k0izJjEWjOBMxYBhJBELXLqrEgCaaAKYmSdkCkCmFtgQ4REtXQs4pph8Yr+8E5vV",
+	"5pqkUl4qszYYlbCC3sVh28TFjs1eh3YZm6d0ZBMSPQEdpRqIaGjbnYAZm8krQ8IL2MAefBHPSJrPhHJ7",
+	"x23OPjlno4xpW5oAgZ8YPDZnco4FE0j86aefxogkMJZ5RhI+4QhAVcGyNA/j6nWiftks1oBSZFHHjHAB",
+	"0rNF9uR6SYbMyB2dcjjxjcZ7BH8aXLLmnzujc4QINo2lTP58z8rPe6dJXI9DWh/LAkBrAz5vbt9BdoGE",
+	"WdDKwb+M6BZJoiiNYJ65hjSKgDuFIypNP3KXg6d7icqV8Al7phxfar0Pdxz7YLrcvbbpe71uzENxc996",
+	"0IPNZ0U5YwsTe5s6aDkqF0SxyQxKfq0yDbZZfPYqPzSd7DZMg01QDEo7AqfVTC09mraZHABFs0gNd9D1",
+	"5sivUx7r0/qCf3cBX1Z72seGrbgZkQMiZMJIIgWLyKGL+KOCyGzIdUTu4fNjLriamhfu4xcAXEHoUJhx",
+	"pekyIg+wJcTIArBTKSZ98hiKGSlAO8sVI4hFgxeKcvIYzxDncDmvx50dPCwZgQ9//vDn64yTvsxYIGBD",
+	"hrrha7CvZ1JwLa0wPeVKY1UzinDx7xo4tGvzZtnUKlGjtn12xqqc2tAYPj0pxYu06UXuyRXN747hu/ns",
+	"mobWgXgtz6KVC9eTwz24ZSj6ijxXnS1DULqbDJtWfCKoBqwIT+WmWKS/TzGzDScFQ0xtuGsDTcKNUF2R",
+	"bQNP7QY1otcPBFUT9XLBf5cz+7ONGAj63S0HECzdudAX9ntNsc8xlFuX+fycbiTMdSsGt0WqXI2NrTb+",
+	"6mz5tT9gH1vAW1eueVOpn3bFdxJJ89Fvh870X83n362i847Z4m5ZIjqXt8of3sztmG5c8veYHOyX3Ukl",
+	"FXOd1rWwpck6FAyrgBTixFaQ6yZ3RLfrxvTLkjbHym63ix1H3VGBKPX1NT6oWPrtg0bFLf9g3aMW+R5R",
+	"RqrKZwNa7wo/XLsDGYRL8C4heOGQji5dzBs6krulXGEPPqCrCcAcfLiQzGc91D6VjyvnTOgmRd+0WzHq",
+	"6YyO2JxmrM0n5/CAgge9TVXlQ0B5k6JPLOiZ9Q9MaQJ5o6VAi/39vfvD8aPD8b0HP//58N79hD6k90bs",
+	"0eGjZJ/ts/s/v/dwb39/vP/w55TuD+mj/cPhz/cgKGO1kWetNzTYB5HfpuWla9zt9jjXifLlxcUr4tFF",
+	"K5vCiA4yS8wKHRSVxJu4xWaBqh+B+vn3LFuS8clUr6cmLNMbfLjOOwMLu9UZbbtlPXFLvRCb37F+hp3u",
+	"Xj8L+r2ufmYP3e3rZ25Of1L62ZaJBFuepzaibani7IStbkHUH4bdvFtFvx1zjNvgFm88VVt92j9VRE1p",
+	"xsJqUnzEIpKxlGp+BZcJFBdBPER4izOjgJT1jzVhzqEnpL9/0BDg/BjLZG+qaWmd8aHTjZtfrLvMGkpP",
+	"lOjD3muoomp2EZbQgYCJqUwTlqkjEo+4XkLJlvgn39v63n3z3Ye4T04wPmhKFTkw1HsQxoNGvijK0AiN",
+	"GO9gWshkGjzWJyeC4Hq6aA3IoyTFfI8JFcRIazbYFwsc+t+hnHL8/YfYhmPA66Xg3u97IwhH6P3hX/1v",
+	"v/+b/9nnHxz1vjl9Zc2n5fDaDqEUCRcTTdPLQVuabJeIVwwyP3jWEvnKZpRX880PH9zvEL3QnAQEwTH2",
+	"VGHmD5ZPY5mS4gj/LpY/XHLT3oe4JMj//j/867/79/9VQw7QDUwcRPgajl7UGXSzexz+go2mVA/knAl8",
+	"bZPZhCnoHfzQbnDNjAwIvZXbvswaVrNo6OVu8f7d4OV1ZtUZnbvU1p1nuNaO24bTLL//8aX9u5O+4bTw",
+	"vY9uOlsu0se5Np4ZbTgbfO+jm871WeSGdCi//5HRYwsW7ULXG9Syjj549p421R16BrkT3MVY50ITpSVk",
+	"s2MhNxs7ReytrI6xxidE8gwZmWFk3zqvh42Mx0Gsm+gu1YeAvLvVIaDj02KTlW/XJGENpmP7lgUfSHgS",
+	"VLiOutaXm6xvGVq0FXKM+pLw8ZiBnUs0Z+c29LSF9c+9M2yO07XpYC0iJle2yKwvfZxypRuzyeOT0YjN",
+	"9Z6DXY271Y9L2aDVPuki465VEg1ZTvdqgVxASfg6Qc7kAgK3MUZYSD3lhjDUFUHqiNonF6ql7SIcfSGz",
+	"S5aQfG40ojHNChUMtScpukJNFglZ5Q5jLIEQH1kPifKwG2aBDc9K8RzYev6QqwHTjMCMa7dNTBRdIvci",
+	"ZmbOF8IRV8cTxkUKZrmw9UTc2lro+c6pOHi4z3w7+PlZ0Zr9wrYJTpRJsz1B0wnSfMK0cmCNcGA3D/j2",
+	"mywoU1ZsbhyEXfzIMqIwHcltuuI8lg5uxcocnou1fHDXxuag61swOVd7v7bhObxRPgLzczCcW1rU21jQ",
+	"W9nDt7V7b3DffjQ7dueLdxsLp3bl4bCX1IabwVqkqpAVqzErajSxfTeTIXC9VCVh+xMZLl1GnplxHJiE",
+	"QfCgaWrECOs/xucgK28JFdIhoS3Mm1ORqwPI59zM2me2YvgVidVMxf0QzG+TINx7gendnyCczLJFc8w2",
+	"WMktxPmE03Qwz9iYv1/vsDK7D55cHYQ+6eAcPMOnfowr95p3Vg4TCBfGE7Ul4nzb6AHoddeXIXR6C5dh",
+	"0e+1L8P848jo83O6ieiBazOCjSJ6N2ARHyGm5o5DunGZt5UGNrtDftwGN7sNNuT071at/4559E758xMM",
+	"o3hcROteX6ptC/vdRk7qbu9TA1XuOGAJayN0t6o7qdhAs9k8pZp12II8qab+t8bFlloupraZmFFe2d1K",
+	"G+W+dy50NHR/TdmjckxuXQSpzvBm4hj90e1Oigv2Xnc8DGsmsTute+tJVtnIqhZemWdfFBVtKvRpBnGL",
+	"7fBiKC6kyJxmdMZ0AANAXCONyG5rWNAGsGTVtbkdznGLXAPWvNnfwN7rY4vBFC5rjDaMYM2sDSNg5UW0",
+	"1h/++t/+p7/97/7u//rbP/6Lv/rDX/7zv/s///qP//Kf/uF/+m9//1//m3II1+G1YJwDYbFxMkYIIigE",
+	"eeeUGXP8s3Jw2WcPe+V+D/Yevft2f+/Ru+/3o4cfWvouxM61ZSs2mZMUN4RGfLN7q2lTPXW1zLcfpC+H",
+	"vuph6OcJ05RvlapYxW9ag99SPVOuynTQSCsx7CDb4zXqGMMk/q002kMu9MA626zHs4pN6LFhxjzVLCOK",
+	"pWykVXfXPIKGdZYLnpnHcY0bZIKW7EqcEvzYzxgdTf106jmXGRvJLFFdy9pR1WR1OyFKGzWLLGSGAH/z",
+	"TE4yOlNESzLMqBhNiRQRUfloCgY4Q82+kHowlrlI4rWRlLbnxkW/alYstjGa+q2zESgMu2rTSDprFyrH",
+	"1tYeDZDyscPiLT/ykgTfSqzdyurQ5c5F9KLXa0rmuL1uXSCHYVwr+78rugWgkYS72gVlQMJlAZIqZMIG",
+	"CUY8AlLVYJ5SYYFXB0HcBnx2MFXuRaVpFrTjH38XrY3vaZCY+IwRqgNYPgDIshItYGIBWNax4dOBRIs4",
+	"jkwkJJFMQRwLHY/ZSBOKby0A/zG2gx1QDZkRGJvn83j7nRN5ueCaU71+w5Rg4wdJnvly3eXJW0CE4lqC",
+	"Uc/oEjDAVuK1PTh88HB9jQFYHC7UBoFRZut1meNL99wHu3+a6lTA9+aekoIR2JFkRi9hsWdSaQiQNOvG",
+	"x3wENFLkkzG/Yi7AyNx+DkdNCvxoz8MdiLB7APGVPkXiE9PPnGWlNuFBzJm40ycvBcMWYSukC7pU6I5k",
+	"SWf/Icyr7EI8bHIhzukylXRtDO4r+5i1Xq7XVIu5nZvnMQAs0xsdMdhq9rXqwep8IoLM9Q5by7Qicz3I",
+	"2MzW1Wk+DkOmF4wJgs+xTB173QM3AvM/mUW0xq8Nzkoj9ERY2n3r4hAP9uv7oHJluNu/SID3HL7x5ng/",
+	"TykXO7zwTYeCOlDq3V35Qb/1oN4po0k3/HGM9ZNlvAaqLiMMNMCASy0xOLub4Ay9D7gazCy+cd2EnOTs",
+	"WvGr7P2cZ0xdLwZWDZK8ZXxSDHIxShldz9jFa/ug4WAZl5nFBu6A6tGmYcRTljolBlE6ne3DYnTOaa5K",
+	"IaRmNEmOZYERaSilGsxSpqlehGiUKIAMEK2jB5LTiAGkBdQb1rp7xOkXbGTGcB70a78C7KLntnf73Zc4",
+	"CPvpV24s9vMLee5GZL95FQ7MdeXG59TrvIWBv5kyUVBrQRVxj5OUKn3sK4VZHA+odG6e68zHfffD5Rr8",
+	"ed+zH48ZQmObMtdN4fLOmAm/K5KwEQdRzVxMDnaFLuFP38kxZvkuuGKEiiVmBie1x3mTkdPV/FKrkF4C",
+	"GcyOq4DOB4RtTLi1Immpe3UcijNGJvWg4yMqQJIriDWSM4ub01nYwK30DWeLJjWmWymOC6oui0IcKp/N",
+	"aNay0qxgw4QLMAmoNVf/tWph+DhqyzuK4Xmm6jlbiU0GzMlvtmKtm26YwBpTu2DAsNNywdCZz0KHx44J",
+	"JYnURLE5zSgK8Awr8CHmu8uQbqLbyho+80wOUzYr8jBsf9rale3RthWRsF9AQlprgcH5rTZGfokovoYv",
+	"cTFRm2a1Ql2dhC5Vk4VpTjMNLVmlDO9qmjFIHresmgyZOSCKWDxhsjCcT0kyM0dwnKcpMe2TT15fPL5D",
+	"pvSKkTlVyhxFLkYMKiIadmSeWlMI78F6gZC9d2EK7ZPhiiQZpnxBxQHULbkGLo0NsCQyojUFBAPkospo",
+	"rVc8k2JmVKIpVST+8vT84uXZrwdPTs/iRi52ydi8hbx24cLRbEg5TPNBypktbCjpZ4klPDyFMXyjT/Zt",
+	"NVfYk/2N6N2orKZy0rZ9gKpuNjCRjI2NxAC6HRaUNHPx0FYIXwCiNu4yW0MCccpGU5oZddHlN7FkUi5V",
+	"hhszSVBYHEKfkV1cgK7AQVAN5ax+AFp42g8WPNHThiWXi4AaXvhFyAxarF2fnLjwSDqfpxyQxYufXTqc",
+	"LLLhyJLpQBDDo7Rg7BJBv/W00cgDBmQ1pyPWloXjfjeDfSWVnmTs/FfPsX933hEPQku07MiFKGrYYANE",
+	"MJYg35tn/IqnbMLI47OnJxdPiTmOuk+eQphxUGjYNa60IdUCMjBB/e+XPWkP720GWV/jn6dCs+yKpl+3",
+	"iBrc/o5FKIwaa7mxgzIR7D1m3c14mnJXomzVZoKKYR2KTX7FljdjY++s7LcEIjfZw23A1Rrb91fsB4iJ",
+	"7SSBGeLdJoDjV2zLKMNmVBEQNPJsbq4hV3AbCo/ckAe2Ms9WwKPnjBolaE0dvrHMAquVZc8Y/kCtXh9W",
+	"5nt19vLx0/Pz0xe/GFycfv305esLX6Bv/UHatKDgc7g4fAmwqpiQyYVPt8Qrhis49vilYkdmCnK+l8/N",
+	"DTuSWcagNAz5BMMHhsv4TgRFuBD+kHwi2ATBj2Jk6jYE3lzLsYNLhHfgghQJ+WQuFW94A5z4/g0rtbpu",
+	"UERxzMn6IG29sGMijSAwZxmWcrwD0kFR18sWmFXkE9/h/p0+OcGmlb2wzdgsewaMJ8Cv0VMqSGzZdd+J",
+	"A3HpMj5C859cuCpa5mJ21kEaTAmvEJXPYG5pWswfBGZl1gLNEVB/pd+rHh77Q1upEfjR+xJcvZVu9qSV",
+	"WjYQpVLmrYv15/rFYG4mE73zDbG6Tqjbi6iXS3lpzz8OHzYdblP3lSvxZbZWc5r2+gOdysVALbgNl6ug",
+	"PTRvc8jzFwTQMsTEbQwbfsAWXj3bcjQLmkEK9EcwnKLQzxZlsvw+dseqPL0S6UvIr7ZXODRrZYSAIe/O",
+	"YB7eArsUC7Dfm3CSV2Zwu65yHMyul2/nEQ7PXfDP5jW5OpUFhvbX23CqQpflpeZ6R2j/iExlnkVgGDDM",
+	"BVRApzmjOPZTdKST76Rgtjqj1YYlwRin6t06R0vR2qWBl406zLKBGcZGL+D4N3sF9Ntub3xoW1TVLd76",
+	"GhRZl3Sz62oamy3Pxzj6TfbKRzn+7hv34xp+8ylS+lXGrjhbNLF/qNNautvq1qjKDebgeLrdhlzpM9ng",
+	"banxehyJbf7d6plsp8GPeVuh45QrfUQen38TkT9/fv7nRh7+5fnLF6FoN+QC/Sj1YqlTxloiReAntIUu",
+	"ZHY5lPLyOCz4bPGihNSuDHG12scKG8I6H0XK1pNxZ3JBsAt3Kxjg9qtPkKVpU5CVwJLfGBwFezJ0La49",
+	"G+y9zmi92Rc+rMLqy7DyWFSYaGnudt9Zk+qi1LIJIAKLLKPm5hRxWzDeKPVG1Tdby8oXZkcQCor6EvU7",
+	"01WC1pLZ3Pr8NuIDa4NIEOMqHMEW0AEZBJTjijlqOFI3LfrXbV7BWOVQUTPGktjoBYQQbVt9euhSMiDI",
+	"HqzHj6dcMMXMC0/FJOVqCngcDcht9bgIWwPjsBhTcxXUOIywi8s8wLkOrljmH4FADR1+NGod06bfJn/C",
+	"17686JbuSCORDr6zSKAtAXHfFcY470eJf/H0gtylc3736uAuTWZc3FWaaq40H6m42Z0C74JRX0+ZwBo4",
+	"RW7MieL07rl5aUp5mUU+WGllLeCK7/5s793PGpNdFpTrwSjjmo9oOlBt1lTg7IEfG5zVJHYvrraNHj54",
+	"dNjBxwBDYTOWTZgYLTcei3/z5gZjrQurhmINJ24sNGWZJlmeMkViaMNslLgyVNtubP1L9IpB3Zzjshvw",
+	"+tNoEo5esMXunTm2/Ht9HS/ZsgTNQskXjGYsI1peMnQcU+uuo0pBfokcky+o4iNCc3NatOUI/Q1q2qxw",
+	"ItkS6qvNREjD3YkSds12KUUEhpjawr2iSoVVtKgiMRpkYsPNJkx7bySZ0wnrE6McECmKMAH4uotV+gUk",
+	"3hbMkI5mbAMe+MnnR598flQCbv+Lt2/7tS9K3/UHe+/ulD9+eufzRvb5QuozRpOljder7YQVcEotkY4Z",
+	"U+a6io+IzqDgBNhiWQI+mhHPRjnXZJgxesmyYxILOfhdLjWNI/gb/CLxEUaygDHBHCHzj/c4ZOAnSEg+",
+	"Pyax4ikT2kZW0vkcYkmMADWXaQrxgZqlyxCaE4eHcZPQM/4JHQOQUVrO+V0VM+mod+Ybdd+8kL+ybRff",
+	"PLNdeJrbrnyEns3SbhVKDqrHoXjNn/8VmWZh3PxTkWynkA35d7Ug8Q4MdAMstgj60FbqWsUlXIl6jFVi",
+	"I8PxMJyuYgS2i78fHUSH0b3ofvTg3foifY0r/hT6eUO5XW/8fI4yqv9sYVndx8dm46bhN0+ti8a+Lmcs",
+	"QHItaPVwDaG2yVVpg8rdJwucVUQOiBW6odghDCwi98jITSMi92vV+4sj5qm8LY3PWUDgcxZQ95wFpBVJ",
+	"ia4iOSkG8656UvyWivwO9qRYd1aeFdjR5bNQ8MBVdT261djofHJ3m/0Y9rxzF0HY+dc0YdeshJ+wJJ+n",
+	"pr2msOyLLPdY9qXsKQ9onmaGazfGJlps57qkgUrqYirN6SmApkdTizA9piAgXgq5EGTJ9DG496lQC5ZB",
+	"4K0Kg6ut0tsd5rG+iZvcW8Fj3ZOZCm9oXSrGrUwW06UNmoBwUOyHJcc2dAHDFrmY+Gwmh3IJb3Nh41k1",
+	"U5pkMhdJF4GrW0B4KYfMBoZX43YqZImC+sulrVSK4bbO2hrYd/OuvgnnZWkqNnT81p2Y4aDOHGppY62C",
+	"zLD25ggI/NHJ3Zb6xxZHlY9B5yTcnp7GhPjVSUkNSUhG7qbpYKYmbXEZ80xecXT6lY1mBUNbu0eNCjHw",
+	"uBUrz09R78qdIcc/unSEmUONpT5aMpgUE/paSVjdzp/fE0VWRpBQ0UB1IMFPbXg7psTgPvBpbs5CD6m2",
+	"hmc3p23wWRNy75cQqqZtnpEluNElhowJz7m6BQ1tcfcX6SDuRJSYSrGIQU6IW6nSdqrtYTfj9Yd0e22g",
+	"442xhVi/Ze4/sOdBq9FmRNMUDrC5dCG7Zexz7YOLv5JwDZX/grJ+3sV/yZaVSOqDw8+2q59XSoKs+CNs",
+	"JQ6b8FvL4ieBrAGegoBVkOESLbNgqsO7qXvaP/D6LBdgClxhTbYnsVw4xA63Dl3wTGZkmCsuDIs3fZIH",
+	"FjQqgCtAgcC+A1UdbUp5f0bfP7G4ArGN1HDIBmED3We5jS61eX47yjzW3a5aCrzTCXU+IUhxKE+Ppqlz",
+	"fsByDjFVHBa6maxtNLT56GcgfcX9G8gh/yHS95+BsAjp+hgLSS/B6yBJKsUELT+r0/sxFDYsFEpieWW4",
+	"2IzFENQTl7YT5stk/Iol6NXguvs+CtPo12fP18XOmqYaJsgXWy7oaD1rvw1t8Ztd+41r+6rZ8eLgcSPc",
+	"EEkoQGC5VkH+4z/+H/7jP/7nuG2Cg6PD96vodRFhqct79SV7jVJTKu3a++P/8n/83f/93/z+v/zr3//3",
+	"/74KZFe1A29SmBSH3HKvNGg7N23/icgDoiC51xlobs7oFg6/sAyV9R5nIqrqvDCU8MvQaFSxiNa+qxjm",
+	"mjSt2pnakUj0A5ZeCIWnneA2dBUwPIP3eDdQfYsJHVmZyFyc4HQzMjP3dQgpKepNbTnErWwkoUyxtgtr",
+	"21kTnjEvpDy4/TEHqCv+3cdpsqkLRVtF55dU3YaAMch51bA1bNEVTPtZWn2vF3VSkNdfLT6MBnWqUkhw",
+	"eD+4q8PDKjjQjC5KdqavWTFwe0NZ1IP7gTXWmVy9XUNhtaM2vTH0+AZ2vCZhq+B/gQ7uDa/FzKuKeZmL",
+	"1XZ1adEqQA6wpwLroecbm0Gah2t1EYAp1y+oH/TOuWGIeybMNm4pZuGtHY32luK0rj0NmuuU3RD2fbtE",
+	"X+w87C9EtQ+n4reEm/z1N8Lt+Y3cCNStqQNuBNtiqPsNXcadXhvfu9nm3cDWHEBmhwn896P2E7DmviqD",
+	"EJbjumyvPCNoZ9+N0uJP5Gqw79Vnr3rMuu+U2zwpt35Q1E06pcJZrUwowJbXjfEbmxZB0/TluHf07Tbe",
+	"serkAkPeKujk+hmyIdzOflyyMdUMBHpqIQeosBCchWmLi1Gao1hRm31R9m8r+hf+twa3YCPq45o48mrZ",
+	"hC4mqar+rJod+mBWWCdUNvAqsHijTWKI6HIYM28+zBiBnJsULQQNtXG23towiSZoDJmxQVtQgIs0MA85",
+	"AbkWHWDBAGz9agwFOC4HZ5fIcPd7nnyIXchAmtrdN1tf9cK5dJH0604frNvtcEflqL0z1vhSvByPQwxp",
+	"UBLleNwxPhAVppfmJfuneRUafl2AUTZ4vkcWKYwJROohucAQkYUFD6QenQIqszOhj4iQNnAEIDMs2qX/",
+	"ClgN5JXjickME8p1n8SgxjiEfduq9zKBK8IORNn3p1SRLHevmy1q33Zols9OTp8/fYJYU+a1jKk81VBE",
+	"vcAZlLkGNECYHYy1ZnC1Q7PGBwdNJRLbqfs+HxoCDv3osR2M7YVELg8zBK6DecZGLGFixIi8sugV/mEz",
+	"XGu3BX9fgAaYMnrFlFkQmYMlKgUcpYTNmUh8mIIdJXIlnqZlAMR+KRRVQ3aamUvHDeX3zZl913/xDBqB",
+	"rTVqUvqsS2gD06R7w+mKN6LMrY7BOkUS2vAnLXFxLaTZEdFBiJZb0i7RWeAaHzjWtN6kCY8HTGbtG8il",
+	"r2WNsd1tYFvcDtDW7H1+xbJBe5QChiMPutmHzplIArsQa0wzKaIrzANcTJBreQz9LhUmrhuXsiFeZ9Rz",
+	"clsbkfzvLQekcusEC1w9XFHpeFZbbliz8uDC8JFw5dxylPZK6TRU93oYVFLs6bXpJIblPHaG10r+rpeB",
+	"OlURQS/ORk8PssaSYTZoaMSENmxCjonPJCRckFhLTdM4Qv/uvsXDLrkHIHmh6Fn4WmXrFj7qQeOdplFV",
+	"Vysrjw0VlPGBhZXpr1yVaytzxfpur8EVo9md8BhQYLdS42jH1jbT486js32nN7C7bj9g1Yxiyxi464tW",
+	"q+b2RmbJg/1wJ2xmoTBvGY73hj2eUv1TsFXMqO6TExdX/vDeZ/fJcGlBv395/vJFRGaMqjxjiYeWW0y5",
+	"ZgQBTI0EDqFayBMVWWRcm9udC4DatdFw4egeBGUhCqJvC8pvd10Ja+Hw/lYhd/5uBcSwFtMD/mYuiVyx",
+	"EG4x9OYBKPVIb4QjGabx/Wz1+AJ5rVtRDlQvmiPMQgkaVTxEzve3S12IrohDNznH2oXa5TxUnSw3K1Gt",
+	"5Hq7Zey7ZepBxEJbFDbxIOZDNqWp3f0QU0voCMKuK06JNU4SLCe0GdflRbRIx/hOqPGFGZabimX+3cj3",
+	"20i8K5Y1g/asLEvkofUnecY61qwoZYVGlTK/DRHPtooDLpvtCTFYCc0caBmYU9LUPs1hLOt1X27+GgBw",
+	"QBN0OXxfIJ3i42GHbnDbgTLKNGFKDwCqoBXmwOifiNvijFTWwWXj+5McQ8DNM0zhD6ZFltjUb0g28eat",
+	"JGdo2yqN32ekWCsSApJzRejMdX0Y7e/vF9GB2ZUzFIGrDXt0g+g3KiMtBCmUk4w2xhVfwGDmUPLTEKmw",
+	"fEFCxcG+/V7ZlcmF5mk4TEMSmKgRCvRCkpl0OKptGl95BE8xYNAZB7ebHW9wZZ7nw5kRP5KI0FRJ62Up",
+	"vAI+bBEh/LfrWOZ6xZTOXz9+/PT8fJumq+IqGJhzvTqFrHtBFwAXFn3yclxs1CgkEZhnseKLoLMGGGAh",
+	"9QBNa13zArs+W6+RCva7osMVUx+UhlUnAqYCHe43UQNLIKDDBY2z5nBskFQZIiZUiuDV1RhsvFPlLm4T",
+	"TpSmmsGaBQsF7pkorPEFu9vXu7Cg1jwL8P45MPNc6P6KY9phTedotRsI1gAf9erpiyenL34R1TOxLIRx",
+	"NwOf66NFbK32QoVER8hGfRRVqG7eIlX1igY0q86uWqirat2pb/xK42iVKy59t82a70N3K1Qv64KRNJ2r",
+	"VRLODiVgJ1PtUgp+5cqDNDhSls33K8TTfAfsJeHq0sLSi4S9Zx2xxu1Jvm4VPbm+DqYDczI3v6FfyjSz",
+	"xXq2DpCGE+8QXNv4cUKXtgKPk4GKgjXVnptkeMvZNqjyWVQqspEAtomt54lQoBtVGg1KP1GFyPZgdabi",
+	"ukTnauCK/LVGGTi51dVcQLA2wx8QWseIwFxMXBXRuuIP2aWtC9tUbqpt+SA6Zm2yHDxUh8Z02ysYkGux",
+	"RIjIHtHSbimfjPIqlk7eSm6wW6Ou73bnlt1yz9c07xa89NZtvK8sBFuLccP+2ienmsxypRHj1WhmINLA",
+	"7rbRWyevTsklWx6ROL1UMzWIyVhiDWUyXJL790jKtGaZikjCJ1yriMR7NtNwEPerIZQV89nhBrVmzKR2",
+	"Ebqm8tEUcNJ+8r3hJi/ojH2IPwob8qupFAzBWuvr+sRSH/rE4hAJVVOmsGYKVopAkpGUUXBNxz+Lj8nB",
+	"AdHS6A+jKc3oyKxln7yx84h/FtuwHOpkeC7IjHKRmh4eT7mgfXICUQyKqKlcYEoqPkqVq4+nnOZaThE8",
+	"uPfZ/j78b391sG3Z0Pr27c8+/3Z/79E78z+y17Zd0sYSZa7qTBDI47KrgK2ivaN8m3FXTMyXrCmKnMUQ",
+	"7NMnseWttXbN2bpkcw35NzOZsePiPoSCpu7gzcohMyO8popr3HbQMYAGpn/mWoFPX/qm4OMT154j1svx",
+	"qeNzLXxwlWYHD6G+hizC1nRH5cUoopA0abFTM9ast2x/cfobstUzC8V7twSZdRVIBzP6fo0NztWzwow8",
+	"lI6oyzlFEWUiDT8CSXExpRpKfUIhRtvLjeOLGlJNuNIsG9gAu0GracWV7aUCcAZhRecyTQsOagHCOca0",
+	"uZZZEhbv5ZpMmFbk/v79FaV6B4hCOMCSomtJWpR/MgOqUNjGo004xq65Eom24h7uw0IN3KhAWBe41irQ",
+	"y03nHUOsn5Fq+XjMMn+QCMbAECP0YE3aavjdtWHq/MyKlORisl6j91/5ZGT/TZiJ7L/ENOR3SDl5tctC",
+	"MLZDluxU2Cx6rU0wGEOTXxRfK1I+19oXy2+srgV8xia8Cd8UvzdS3un5S3Lv4OHDvYM+eSnSpZdkQHiy",
+	"HAAUTwcZj17iXOhsWcoJNczMvV5Up0s4Tck8Y2P+viwfPH7RW51mc7L3m3ffH35ovP/PmLlhv6B6NN0u",
+	"3CGDBrrL/9ih62szKNDaCmLXzesVzGt3JwbVSOh2x6fG9Px0PDafm+uYw29OkodKwC5EGTjhW/FW7JEA",
+	"Xt/lGhyVS+270tR2X3JlWWsfXg9jx517zJpqMbAAH2PvpzRXutx6ECjucjaEtJn7KCSmbKyxARsmsub1",
+	"5lj5MNjBRcujLlbEn8QQbg5R5dghnwiZ+fHizoO3fbFlc+tLCcnuxx7uyFakc8SBGs0BOjGWL5+yNCzt",
+	"3/iuv/TiI8i7h+MT+LKCdQT6znm2lrpQJbNIPI7BqYdlsLGZhKUcWKTZDrkoPpoxuGRESww7BvvM0u0K",
+	"cmIRF2DIOas0VCm0Cdc1WvTfCkISIwAazQCz851gBfNxeoIjLbSOI4Oyke4b/0ZkRaDmHWm4MMeJWpxq",
+	"Rz3McTBLbWQmQYZ0dBmFWUXQ+k8V0XkmSMITO+IZI5/4Zu+Uc/rNhNLETFFA3XyRkE+Kfu9gwkLj+SkU",
+	"L0ezMpH6b0WgHzXEiTqPgz+CvahXBAPb8Zqbwo7G6Aq49+Fl2MG9qDcKhBW72yBX3i4sNBV+csvRUS9D",
+	"ThbgKMPnAuwXPrqkB/z0NJgQfvPaT8t9dpPDzxfFFPGLUz9R14GbLn4uAQzbTt3U8fOTYMqu06T23Zkn",
+	"hmfd212+dD7vEAN2Mp9jCHstk6EV98PFoCBMSljw6MF+aAQBtmz09lqYG9zlXZJ/WwwTq6uhBolLVrYC",
+	"hsxEoqJC6LeJIy4gL6V81qjTbFTkGFEeOqpiRdwEvFauzXz29OLs14MnT5+f/NoXZY5cQotlFObqUmTq",
+	"A1YkqEeVWdw7XKWZdSqPqKaGI7V5W52yq6WFS6H2MrFXFmzOctGbli5D3bYjMqhZ2UZY0C55G9WA+gJY",
+	"E4/OStTvUt81ohy6OA+jlPooFst6D6N72yuS0GugMprPAe5UWcysB5dBXaP1abPuOXt4VBTIMgLqUFVT",
+	"kJtyZBuiYzGRT0WuZhQEphUgOCi0R5uoCywxKkFjBSvLotfre54s4TXWbgYrdXwtzYF5qXz9RK0E73j1",
+	"upeemoeeME15WlE3GhQA82ygjJruoqB0Vu/6SVJN6kszbeH+O2vBn3ozXR57GMeUFzWpQCJSU8MRuV7j",
+	"NdnosvED2k4DdtNYvb7hnFtsYzpbft0GBfpMZiTJQAS19rkjjwRqrwUXDAMm5XGehRExThL3nn7vAKau",
+	"FH2oGE0BjB6AYcnp2GpSRv+CZFeZgb0iCiICf6rISAoIJcX0WFsPrGSr+PYguhc9iA72o3v70cP96OCz",
+	"/XfRisIhYenfz9Yab8uBVy0XkOccZxLhRApZeYjlQA11sf4CAjDPuOgotZomz10z8AGbMn+eYXPmzxNs",
+	"EsaQ60a7RBi+2wViCYxI9vn1lfG3SNR16YpdQvLDQnlQZDDXrGukdaX2TSexVtlirCvzUs0znYUOTPTf",
+	"Cuwp6l2xTDXaCk+FobxCpzAa+VDHL5UMi+37sXVJuvp6WpKEaTYyip4Y5VnGhLa/qX63kKIF45Pp+pvI",
+	"rNcbfLRex9GuZSXcrLQ9ShsyKlUlsiOwaxYAqjmibQZsBUPdbRgGdLnzEIyi12uGXyDHufXQCzufLnXB",
+	"Z1yE3x5Ur98f8PQHJ3l1zjsT39hHtz5lzSTaFqHsOvfHylp0qzT6UoW55tSua1wjH9W9cH1Ouop9FlN9",
+	"174xdsrwds/s3ngKN9XkpgWqqjWUcPRm48KQhF/xxBc6ICqfucfxAVWoozRZOoH6mByUjRgrBdL18Pch",
+	"Y2iciGUwBQiOTZszoyri57my9/w641XTCCYzJvQ5/24tknBg1PPD8TZ+4BDKiCdSGJJDq2sJtKlpzUhB",
+	"13BFOhjozpeh6e9GPJG+56btHMxqV2f2nAm9eydkSM6tITUbIqjZex05/8mcZnTGdENQYqCnYlUWmXmF",
+	"tVw3xPbmQK2a4i+vYbjestgMVwVc1VOjv4MXy6jhruCbOXlgAZmzjMS+mzjyAT8QawRlUoEY2hWWhqZQ",
+	"v0Ut/5ItnTspsJPbkgY2bgm8Twjz5bQNSESyoZJxCN1kxuAitJCregMDAfBwjP67qMAf1pfEObegSJEP",
+	"DBxN2eiS2UIooSEjGOqCKp/8BA4AGxJYneH9/UdFTIX1dsTgOXWhiehiqxSswcEDNQ3xwG2JwVKGuBE4",
+	"1P2NZJ7yyXVc+UfdApfCN8A6unewf/9wb07BIr06l/4aWxOrokJM2ypsfet3tK5JXbqIrNK7dTpKaz2j",
+	"xp4rRY227vgaYud8KgUbCB9QvDLkMog9hvQyjFNsEWJmhhMo7a7gItqxhnt3ADwivmKZBz+MI/IAvw1h",
+	"HzGm/DP8YUazSwa1l/vkxHaXud4ATrJSCIjakHUp0iVJDH+yQUpmi/9UIRfKs4lZGTe3fhNKvhcCHm3s",
+	"hrqJQi23X2BFyTwbtRwvtVSazVDGCnlyccFWFLBrHHhtr+LyKL6m2aUKIikUoQQqNJTwEt1hhIOY8ksG",
+	"IRfAyPqd/Hu5YgMdwM43uxRjy/pjMpVposIL3sd72Ea28jNW45/D49wuxOxMUHMh/zsX1Nrjby0mH8Tf",
+	"Qi2Vw+YiPtvXc3a9n2NPvaj8nS59ETg+zZcXloXXyszTFOp3leSKo3ppGCNOSTFifRIbgiY5Rvo0Puer",
+	"/o8B9EFoll3RtFA8IUaexGqm+r6tARh2XWRAHJFcpFB7reJcoT73EjLvFqKc14Cz6UU933DdB2Ep0lSn",
+	"3/l0uiWae33P6tJFsJOSZEyzYxsubb/UCz5iTiWED93Mz/SKZeYWzuzxGrR5kO2DSCEQ5iB2A8MP0G/J",
+	"BZnxNOVFTvMWYCFDmlILj7rF25tWwRjzyWZZWS4Jw2048P6ZxWjPsuqTczbKmLb7WMuMJYSJUbYET7+R",
+	"DtTU3OxUkfjTTz+NIc3GVdblqvgVho95WVOpdETiqdZzdXT3rvl417zbJ99gzhhKiXQEdwm2oDRdklzY",
+	"GEYUqZXEYDVKFAzSIk4UfsVCa4HOI+jZ6HEQ3GOp4AZrXR8RQNRMeZIw4XLYIFtvyOx2RUCrT2LzaQAf",
+	"4jvQU2x0MTPsPkhWy7ho0/+E5IybmjRSVe05q7ClDGBUHuLq9JtQ3EdSqHzWFKZhjTa1c/lTVfhqMR2K",
+	"XjJRhDvZ7QxhF1LTNCLAeTI2zkWiLHRNkRxiH+9vd3a2cSI6DjpYb5o5tY9+rWxicwu4h0/DsSxiIfM0",
+	"IROGdAvTiVRjgg1XA7AmJiuCngrGCIAygKJaXBiwSEIiagqBnAJ1jNjEJUGl3vclF0kXExXLvjJP+qC4",
+	"IOps1avPzcM2EA1e5kbWXPsWPmWel4uBWnDro6nAOMGxHLIUchm58nsvIBYkNgmJuPZuBdrtl530AzOm",
+	"Bc2EheyoLZgoHYQxTVOFSgxXyByiIPw9tsDeQaMxpmqNjFKeXH+4RuZZR/AnXM1TunxhHnV+OHpFOTR9",
+	"LfSHrSGhle62Lc+s4VQxJrpDTMxlmvbJ6zksDBM+iAVKnyFCAZ4lLF5Qrpy5ZW0z5KgDZe3gq6dWmMy3",
+	"czsV0NTr4CBoiMUQSl9AKJdq0YIotREBOhTixTX1JXhv3Hlm2y8XjVsJ2DzObOUDOQ6yDAqR1RdfK+E2",
+	"b4foZSg5+E6Ktfvjgs/Yb8xzDth5oFpN11VBu7zQBWrT6pW+yWJ4oJZ3QQ1NPuZQlormG0aYAMsNK6vB",
+	"LRtEmtjIk+LiL8sl/p60lAp3RvUC9mXZSvyl0CsCIa98dZUu1woeu9UUAqHHsuSmu6HgvSFWu9f+Sju0",
+	"cuKa9bFtI3ECOaWunNP5PMbk6OMgy9gsDOopNqzROWshnvCIxKmcxBGJEy4mmqaX5m9Jzf8XbDSFavAx",
+	"m1GexlY52VMzFZeMf3Q+r9vTVkLT0r3vGmMXot77PcD22Cs0OTewBvV7woQ+ba4TgK6IdtNS3Wr+u5ym",
+	"GxVkCqKH65VrvSW7jsfjSNH0G8tmVFhG130cAWBa/VlMv9mw0lRt5w2pYq+zMrx+nvEm1ueUtYYFQ6WS",
+	"bUjmtrUcStRV6iNAY+dFa4mIBjWxZVsUaUUbDdnRqAh8/W1R67bRxjRlNGnZMSlXeuNdZo1+G43alzxr",
+	"rk+irQjRFIvJx8twtlpeMjPd6YyO8FoQCc2SvQUbTqW8VA0kqNw2ts0mLli2BkBMQsBsHtaZyiLjmr0U",
+	"6RLlEljvbN7COcxFJHN9Xqh/3tHysDk4ugVV1B2ZyDMq32/TrIDJNjCsH0/Tj6fpIz9NRi0o3Qy4l5vW",
+	"RbYQfx6ghK3vcG7VpuJkPnhw78F62Jl5uryQ3Ua6PRuIejpVpZwHTTNtvgMIvJSPIHNBGFn3XbPqkDmT",
+	"xupVBWpa8jctrRPXGnjHj+LRjYpHVLsKcMUuub9uPzqOWzH6iSU4GVCbCwHijshPvvdM5UNEfvI94tzB",
+	"n5ZLw982oQz+RmN932wo+IxOAfvFj+LajxfMn8QFs3J9VvBSXKYVAGvtZC4mMGN6KpOw91cvzy96Ue8X",
+	"T83/X72+aOz7dznDLO/te7aH9RqNNFHzOldb3k0HRK5znclX9pfpt2lzpXJS5zRqKhePi2DXhmCVelEk",
+	"+uMl+UNfkj/eND/eNB/7TaP8q+uf/cH5aAMP9CNsmj9abBuO17zN2EHn8/MNZvyjFfDHw/736LCnFGnj",
+	"xvvddAAwj0wMXp/3IvP5y6/w34s3jetlzvg8k5OMzs4dYVxrsPpgW8g4/JuwK5aardvY1I3ZHfG0h2e7",
+	"obKJdybtNq8b+9x5YnfQ7TUzu4sCRLeb2u1mdBO53T9GTf5nHjVZgfw/aIT8v05Y4X8WwX9R7/3eRO55",
+	"5oyhMP0X9o9vIcziXfjYHlZEAZ5EzbXVm3A9zYf9kZzdlXTO9wyLmzBx1wfWfAhfV5d8vudKKezNJSxR",
+	"cbttEIn4yqWxfnThiB8dVf+EYiM/NtptEai5ZXTltqGIHxvFNowoXDd8lDZ3Of4fPL5xq4jCbSBnPrRK",
+	"YVtWsC/SYrolJkCBFiwvab44JnxcTr1fFqncMhf6JkKrf8y++VGO/FGO/DGJ5MckktuXTbZLk/gIUxK2",
+	"uLLXhaK/W3E579a2dQt2rbNG/AGAweHZKOeaDDNGLy0edRneFnkiFErwVRIQr9jGd/saDPDuIpNiQi7Z",
+	"MgrvVGjDV0hAQz1gCVHyu1xq6i/BXLGE5HOXJDnlaYkNLWR2qfrkDXyPIEOxnDMRR+FTyNQtcozDqYkB",
+	"A95VCIynNB0P7KsO7cZNGAqdSMEKIAaLAk5GqVRQr+vYYfIT0waUDsQbFsASIDGbKsCKNxekzbeQY4BZ",
+	"GHOIpzc3RmxoEOMhiYvWfXJ8U0Wh0hY1vbsCceXV/VIuiBxry0Vr6zxnwpXeL1LCrIt3nKcBDEa34vKq",
+	"DVvNYZf9VCH0dUSGbMKFGbWtxqyxHlgjgEfVZG7G3Yt6fvW6IgIzpV/iq+bPL2k6ho/vPkCtDZ52zdup",
+	"shmNKRyWAK6xqFiX9kN5vh5jpQKxQhFgBc6KEbGEFCFywc5gVUrsui5OlBgHnNDxGDd6xjTUw/HihJMk",
+	"/PKaScjxGAukAJW7LTAO6aXoudG9hEYc+7NN+bF/w7FkfjWSWgw0vWRNISGVq7Uek+l2UQPiu0jKGWc/",
+	"VR7EwtYoM1wDEclcSh1jLp8LAaxaky5rI1msQGy0sIzV0YC4u91QVqAcT5cra5sspstSKR4qzN1g6F+r",
+	"hiXkAK4JwzaFHEAevS8BNaMcmAleJEaSdfn3CipBAeJSge5WVGeSuc6ouLTVitwNgxlyE8i5MrxZZhoE",
+	"SZ/vhS/TKaOuNJF91RzJKU2Kao54szjUMftUCE42lzINAaegZQR5GeCZL/eAPwU1v7CgUkMv9QFj7cr6",
+	"iA3R5xKKVwFc1YpSl3GfPJMZzi1xYJ04EK805y6f+K0gpZTiUq0mntkinUZBdyI6Al7BnoOLq1xDyXEF",
+	"ZYs6uj2Bf8KWgETAFHPs/OL2oh6slS++ZCnbkbG8mS6RlbyZLs9852+myxfyV7Z7+PDMDuDNdHnuxmDe",
+	"DYbxZro8sSN5M10ins4Xdiyr5FfPllruEn3NAiRl7RcQLTAh+mYrjnhwzqizI1XvvNyI7/R6ykCAydhA",
+	"qixnrrwQ5J2z91yBYSp1iab122ebOiRjLmg6WAvqaROgeZqSIbNYUx6aMTbCSFxZwxWQ0l2KnthH11U9",
+	"6aY7XlB1eVNliVorpZwz5czBbZW/Go6DYWe+KHEAK0xHgOFri41ygEu13yG4WwaiXRdAgTLEeMsY7ENA",
+	"bgQ8qAymPhLzKE3T66JJeiuOQgJCZTAH6WVuBaVt39ChG1MBjmPf2xpwwawVQDK2sKzYP3CKVRCxDLj7",
+	"srZ0M7qEP0Mmtj5eypY4WQ3vjX6T9twecz0BQ+0dHdQC/9xbtrNKWQhfZCtYqxJtVuz57XwXYbbWjZUH",
+	"CmmzQaNHK1rtSFQ/nZWE2p0dSbkiBzs0JBWV6OtihlrLpk/gKd/Kh6hngYHXvfglPha+OZOCa5lZu/HK",
+	"efsnw/ehAtS6V8v198111EFkmQUzrJAaO8VmSlMoKBE5Wq5agMcIQX/dkK4fV6111VpJv8sTHtBtZ0c8",
+	"oMOG3N6iEA881vHqMmKP1iU++gZDVOWbajPEb75mmy1wow1Yv07HAiN5AHnqUXVLiKcloFNV1Iiz7UfO",
+	"f494SzOeCLDrvL54vLIYRLUk6UEjpE99Y1iHT3lKrzI+o9kSrA9DOrrM50eEzqA6KmCHWuuDtxPAzMHi",
+	"8YnTfMIIBjpjaIdSiDxzJ3L2AKlYoY+gYUZpZ5kBiEHTVOTsEsOlNXMB3HbdHGLFXK6IFBGYQNByhPMA",
+	"01FkLSNgJq/aztHe4uDRQddHpGaAqJ1kMp+DFUsReWVkWSMCC1kx/yBiPj4cDg6cImCrQvJAJfNswjwI",
+	"8wp7FzRNbas4ygm/Yoos6LJw1qNr28zPmo0tJY+tugdUhbVyfnIsIBisbcUAZC3QNhKkT55zZUMvQLJi",
+	"CRFsYZYMJh0RLhI2N+8KsERil/1GuLDiJD7qPwpP4579opY2c+4hvwv4IYT6HtBNMIjWiKJG4+RK81GD",
+	"QGTNTGjb7lZsz6ZhDARbFO9VtJXivBjS+mrkIkHsMqxhbyGnmv3d7f1iMeUNe8aK8r5qfMceM2lECtPp",
+	"JgRykFnd36kCjtco3Dz7hhFWe4/KK9x4lfrt8YxP8oypRmeDLWK+iuBDNjKM8fHJi8dPn2Nl4w7UAgzW",
+	"ppYhjMTb9a39VsrLY0KhojS3wH7AH5TZUZCX0qHLUgJUudMzNmJ8jrWenDfQjYHyhCjZsQtb0nQwf7Df",
+	"Xurb3BRcWDvHlKbjsGqtcgS18H6GfWLJ6KBceRkbEsLm4IQlOdsO07AY+KMHZUfjNk082rIJCx7fYbf5",
+	"ItqdXL+IBzloa75py5l/4KLGt81t5lYBorLwzi/joqOnALZo15HZ6v61IT2F7oO2YXnnuTYiF5bagFfx",
+	"0uzWm43ZUSuiNR34akAQ6NhDam6EOal8yYJVK4qwlhAB2bVZi+XZZaNsBpIprsUjDItywP0zuiRDRnx7",
+	"9i5Cm2kX1yTlejUXKUyldRZi3rbeMnRloTAHTPeHZCM46q1ZiH19O/ZRdU/5zRecs+LeCbeRZzx1XhEF",
+	"l2B4g5T3SnC2gpULyBFMrXJJVFhvhY2uvrhfSY5OE5qmL8e9o2/rtR2aTcpFeItzmoAXNCJTmWfmwkno",
+	"sqMzv+rLakzqXmNJqEkiH96V5nnmzEkVIbaK2LW6LLXM2ECxjLO1pS7wqYKnu7DnFq6a8U0KCfpZneOL",
+	"TTAWms3DiCJcnV7UM8sD5pFla/atj0lsAZT+zgbkJHSpGiHD5JZxRrAa8L6dQBkO15KpvA6rt/cObVmF",
+	"qrRTa1Z1L9Qm2lobMC6cJ3FEYqvYmj+9W958CKuZxaC42/swstKM+cpL7jakkTskdQwyHGNoDUQqRoXE",
+	"EzrATI/QOj7s8z5QiLJBVEGtKNDdfYp+0VQ5w8ExcFAg7XC5gKhH6CQqgoRgpPhIn5yYW5eZF51XkSsS",
+	"/xlWPKP2nHfxzEEiUFP4mBqhWnZMzE5XxAvzrhTglM4xerHCPjZkEcjgGzgEYDVv0JBnrJW9avaXb81P",
+	"uMtevY3DiffArk9ork7FWNbnWdoT37fFBgwcOdYVwCre6IabGDZffrWcnrR6Wje7jJ23t6Vpw87e3dKG",
+	"ykl16k2x6E+yJclyceRqGjseR0dTZ1+yNWUgQLBWa6dkVgWjIqqa8UZRjQ2WlFJJ9pYxQ3wAPugGAvXt",
+	"LDeMCB+TS4ERus11am82Vujm434yDALokzf2NsGfo8JK7IOSaRC+XMQmm7vHUd7/DKZxbjWnohJiv4lM",
+	"7UU8S8vgHgs1tl7UhT+UQG1W9RCsrLmbnvYPQi2zGDEY2pMVrS1sTpr1eiRsxBNm77pSJgPXx4jVv+AK",
+	"yz+WLPCY9onlHhr3Q7ttojSzUEa3h/ATNZWZL0ip7hT+GtxA9JKpFsFdOFjFFT0WIaS2VUsKu3hOwjCM",
+	"11eeLjsfgjzQ/X0jBEkIMKWajChmsJQq/o3kzDKJ/gZhiC5gvFGbuFaMWv1g8iTcuse2hjYXkJYDpFsd",
+	"wwKpywkfrd3GGTNPscRFbfZJDAwWyhKHEdGjgu1yTYRc+CeN2h0fmW+RNQ+t3SxxpZuD2O7GBoZsEBZ/",
+	"DBtynlAKYWIZ6Ff+vYzNGXWxzC6ODRmiK+oItah9nHS5TLcPgbPlqJFMQ6aMeOu2CjJHN5yMmauNJZhS",
+	"iH+HlSIL0vWiXkEd/yGcqf8Sp7Ee48ptmKB6SpnFN13BF3TSdPkKTUe6JV1oZg6be8TuwQnWg+3od9ii",
+	"GJ2mk/XHZ4IZlTW6TLBQC86p1H8LSYromRrkHPLqToblmbzq/HQu8OpvOO3WyB3TJIl96rGdjtnHGwQZ",
+	"Vi1FSWItbjjUYhgr6bJdrB9NuhQyyk6fqHrE6nrMAJxC5w4+rJ7frvSqYqvtUuy+oJPdorVd0MnOodoc",
+	"N2i2M9KZTUTVdBKRXPDf5VCJE7MMUdInpy5/Dk5bJlMymtKMjqDctb264ruxTVVEc4z5LpEarzb7tprT",
+	"EdQqljlIX/1S1aNvTl/9/n//t3/4y78pxx0cdIuBxUy8w3345+fP7vbffVLL0nO/vfu09bV3dz5vDGBw",
+	"K3dNtDtzy9w61N0Fnex0y+94u6sGiNQh1aNph0QHSA3CRP+V+iDIEyjUO4OhOTGo5h3b6PwwGA8Trmu+",
+	"DtNCI9hrSY9en9awhSDhPUbbvLXsIsI/cc8G73kT1MrMZ/OQD+FyrxIvzdVHlbP20pVGtHXhZ4A5g9nB",
+	"mBDIZ8xmVCyCJPkpS5MiAc+sLGwg89PcfGUldss41WVoYdZTtn3+BXs/ZyMNgvEA3tm6imo5zWS7NhBy",
+	"ZUWqbs1nW+TIwrtGf1LW3LzdEEKnQUfmAfjEH6IeWB4GBZhvq5cNYvugfqk38x8TKWzhR8FSW/lPT6mA",
+	"svkWPsH5B1zeS1G8cQNzzDOoAIoNgmKeZxMwLWlJHnUzxQQRWKvyq0qWJ6OkeLXZGgtoUbsVC+qsWxzv",
+	"oO5WNtYb5YDU2NPWGyNjKk91W8a0+a1UvReHauaZMcApWnbrRAPLytdXSvUlzjG2wltXuy1hu8npYntL",
+	"UxTYDrkYpXkd16d1OJ1rAbvIMLOmbj9cu97v+gd92Or6R3/4tMiop5nSzTAIW9a6zRqP8TOQKwq3ZShh",
+	"WDsVyxAsQJqNziCemeted5NJiWsWUlCpEi3Qvnw6mriQP6T+gi5fKe2lWsOqsCGTqdwHAV8tRb0E0pOv",
+	"dauxFm3tgi3dlG0C5ZNA6qkfiIqAUhxFJ9EUIWvIHJRFkS/sYW3BPN2S7oMhQgvm8+uwFT8NbUsiFkE6",
+	"6/Y3RMxUYl0MXxvY4KVOBdSDiC+LoROj5XNAdVxk05pblgEnEZXYtI24iG96o0vJjtFZMO304GpE3obN",
+	"2tFaIRLFxSS3ydmrAwlQaCyyFcArF0qj2E8dgG2j2bvSyS2ZNSgJ2Kg9M4BgJYiN5gwQWNCqDlOGQ2tm",
+	"bLR5kHWvEZd3rfEF26lPvnBgPzagUAcN4JCFXMAy4qdggqHwLuRQJktShORdN+av2IVR/cRUqFBdtTof",
+	"Kh/hXarvnm3sWos/barJDReVlb9fXzwmCUClxAMXUPP6+emTY6vzJYooIyQNl8SzemdsgnYO9w/vHRzu",
+	"Hwz2D778xS8Pv7n/Zv/Xn/3q4W++uvf1gxc/f/Xo7OBiwzrcJ3u/oXvfDVprcQd+JzPFX8phU4Kw7gCl",
+	"a18/wYe3tAG4d4bNBV+S1vC9QiKt5KX9Vg6Jj1JFcduHu4aC573DRsGzNei+rc8CaM/wbASOLSHsCQTT",
+	"6Ng9TzXLOpL+GT6MAQRcTVuuHI/pYEjjnnS3itJyPr8Gs/+tHFpBsZsjhmaX3YTmSw7j6rQQC/DMALYb",
+	"STiuBk1TuQB4DLEEFNRuC1AI604yynIwmPUKKoMsimTrJh79Ug7PfCuwcL6hX8rhuWvrg2/XnoduV+2G",
+	"BwS3GFEsRQfpItweZkvYM9mFXhX2ajdD5DiI389+6d2Q7dEu1jmIOvdyfsAcSpSpiO3h5m9j5QWjClYW",
+	"2UQREd99NR/DmwrX7wzfVl7KLY7mOr9c9aCCPIjJsRQCKeNfPL0gd+mc3706uKtm6i78GvfJCSyXC5ww",
+	"g7Erqny+H677Jx6tcv9O6TU76eI9G1Rq+5cWWs2/fr8IjSVSIDz0Ddi4N3MuuoXfLNrdvdU9nLtsZ74Z",
+	"JemXcvhSpMtQT7JfVVWlquFwFV1emWdfeNm2sEpt7sFqSZ3dAqLYG0dWQw7DU9taSFoMHh/aOcCuXa3Q",
+	"6S24W4t+r+0sRAnxI3AY4pxSKpoSc5slhRBCvnTpqQAV3drUwWATNwbjdTK+rrpjldH/usXj/BbF8U5r",
+	"UtsgaAWz1FhDxd0fg5SK2zgGW0bIbKkBbbFVbDQcmgXx3qfCBboVrl3IqlyJFXKwD/+tRgvZWsMoRPeV",
+	"oGgoU5zhw3Vox7JUuHLZdrw/d743d38Z3cpNdFPX0A3eQVEPULpV442RIZgxjMtGH2dy5gBSeYYQKaEl",
+	"51s/i4ND23TvqJexEROY7Wl//az40WFyfXjXMab5lXnx5fgUnl0XS9h0qfo5t63TbrfizrdhG/b5vtOW",
+	"InJAXp29fPz0/Bw+HRa5gfc81sH9Eq6H1Qr2o4PoMLoX3X+33rPZ6jx55R0y8Ml7suwXtpyB/fTMacrm",
+	"w2OfkQ3qpwWnalpGo2nZDyvXxzbx2L+wpW2vs1mIq4G5Gq5W4Lh3Cr84ZyJxsRcOpSvMqqmbT9xDLUlm",
+	"2zhPq4cx6VX7aRhcSINwwlGwbO3OysZNX1vF5nIi7ueIDJeVPFq0qnmw6RldEosG7jHQoA4XZjykXFmj",
+	"m4LaVuHAO/E4VPBn9D1yuaN7Qa0pz/KLaa3JlTom8feG2h8QCx4LM0xlmrCsT04w7HQkhQLoKzkmKdMQ",
+	"TMoF5utAkxFJ+IQbqSwexBGJ+2jkj/di3wbYSGxYKUStQpEUF19ayj4gX2Rh9CkVmEVMWKqYQ9/igmZL",
+	"mEA5NPUP/8Vf/fFf/tP/53/9Z//p3/2TP/7rf/KH//HffW8Y4If/9z/8sz/+i7/6w1/+DU62WlHiOmq/",
+	"I/WOBRXb6+6FFduxC1UuaF9Q/a/+zR/+1d9uFRy8hsY3IiU51n/72rqf1c3Usr7OxbWru6XbwPDxppun",
+	"y/s+p6aV4ttpuzdI4YZk2DV1+P40V6AUurTudn+3csV2zVl3y1VdvbcSRz1RnN49n1IxmVK+nYP77s8a",
+	"Xdy2y5QL9vTKbozuBQB8AqUYsUyAiF1rfhMJ2AEtrrMITZnPmS/sQhCrNGQTKixG1UG30MlhS5BYrgDc",
+	"VDZ7x8Pk63oo93jMRnq98WcuM/0UnzVvXbVKaJcc41/gkT6JMbGSufo8RYxugXoCxdp8tjugzwZJon0S",
+	"5yJjdDSlw9QV4bGhiHJM6FsRRiq62kWQJ0pHU5ZERMly19Yb5lLeA8cojBepFo53ShMbgA8Qn5RrZUdN",
+	"FeHjt4JrB/y5OIaQfh+xC3ZDu8gW+LVUSscGUlpILuedLSKFgrBXG1xs/4ZgxypuF4Yb2ocZByDQgHgh",
+	"Qlg3xxactLNijPazHyh8fuxH6352Q3av+3HbL/zg8f1gBvDFUz+Non+YC3x8XZqQfcLNymcWdFZRK4kI",
+	"HUG2VlVYgSjpWl0voIpPna8U3sKMBrMTsZ7vkI4uo3Cnc0WChXSt+C0dRMI0BJqD5NDKGu3vNkjfH8tV",
+	"XAO9gAM+b27x9FW52mTHRlsMOcC+K9Gvlp03BYW3sc/KRYcsLOq1Kdn2qrkF3JjyLXeb0DEXcv6qNbnk",
+	"opxUUsB9FEsOpTGUrzUE19SMLgmExNbipmDVuuO9v1ZNnkGP8AnVS23tq1GeZWaIIfpfRBKKgOkzKfS0",
+	"FvGQ0GVHBgJgdd0etQB3HR+GcW2Br9wEo+eaa1rm1wq9RhVpKk0Ho3YTU+iChYVVjKkyjI/3eCUzLsB4",
+	"oiCKmSZWYvHIavaFRi2ikOo2rMDUPeRkI9OnGiRcmWEkzXrnJhWGtJwPwvStlWwhOIzXyP3oohO9ds8h",
+	"hIkrt1XeAKfCkE8heLBdd4iR7JNzBMCBmv72/dhVc7T1d7UkCdNspEEkt+fTVrvvVNRybdUlnyhSLr9U",
+	"2tWVFSivbjH3zeyziH9QidN5eH+F8vPJ50effH4UqED/YO/dX7x9269/U/qyb769U/n8aUuSuUNl6HoL",
+	"2VmU7LYPnBPafj6o303mtd2aFU2POzcp+k6vadkD1nvrVj2czU1Y9ApmXVH8N7CcrqqjB7idCEOiiqsH",
+	"1KsAVeLYF0J11ChCYQ13cIzGcCHApTJ3k7mk1hksVpVtDo5ha4j+RO75xA5sqf/C/vEtPvYufG6Pz+a2",
+	"3sucmiH0JlxP82F/JGd3JZ3zPbNjJ0zc9QP7EL6uLvl8T85xNfcA9NLc9GbsXW6ysHDcShe2e253t19w",
+	"K602LDLxjX200bpqdv6WcUQrjE2+0CQCd+Em5YoMwTukZYHdx3VUbGMoaAi2ISOW2qxiW4dyLtOUi4lp",
+	"un+DtVPW1ax0sG9uNqDIoXHJSXFDlkoxUbVp+acrT1ncBTAbB5IiZNgUrdalSYCKCZxukOwmLWpfypQD",
+	"E7MGIFs7N0CU3NwU2XKSP+6jsbmQt0aUetd6bnZ5xe/8ehc1b+EWtYusZFcFCzrqo3zX8n3jT+/uNHzX",
+	"KO1VksHeUK7bqytoCQZNwscOv7pUBOuY7JfdPF5Bv7e/TkN/I7MECzvc3NEDt9IoN5v93Cy3S09QfHSS",
+	"o7pcwbBGfgIefcNk3MkFSxwNfkT9RJCTV6fkki0N4wX7m30eUb0xO9Txc8UgATD+4uT89PHg5PXFl4NP",
+	"EX18nnGoCTd0dfUzrAiFBek1zSAIADYsXLpm/MVkp1rPwd7PaMayr5qw0U/8QEvtwAv1hlRRM7mJx8tL",
+	"zlydMXjQ8dL41cvzIEkFf4zNvCH2w7SAbxshE85LL71UMzUoagU7yXbOzTw+mAXkFma6Upzmq/OvzwnW",
+	"CFdFbAoUbvvy4uJVhLVTYFVmiMKJlWG4IK+k0pOMnf/qOd4kNudC2RLCwuqkWEFNwWVa5EpHb4UDJ51F",
+	"4dWrizrq/bfirfj006fiiqVyzvqffkqewuX0y/OXL1xI79RuGfBgMPvoEYm/fwus5y2Gbbx1DOht7+it",
+	"K2f1the9BXb0tnfU7/c/xH1yYrMLfbOGCG+FtYQa1do0GuOIsSThmLM0UUdmrHskhrf7aGi2oTJKg/XY",
+	"7Gcs+J3JSUZnwAWGGRVArH7wNrYYwwmx1ISvUCDgiiwyKSZ98qvcEGNOMzpjugQjW9RvTiRDpKSEjVKa",
+	"YWAMdAOFr7BbSxs7XrCkF5XJIVbz8ZQLM1mZkadiknI1hTN4Ahtn7zkVk9w0gM0Vtu+Y8IQJzcfcag4e",
+	"R/lXudSQbQ86wlLmYJ+kQ5dgD4vbt+ttlxpKI41oBnj8hnuicjFlNGHZW0FI/Od7Vq7cO01KQKdB9WrF",
+	"NGysk1JUOHmwf89WCwzzzT2jFiQ+Yzpb7p2MNctiuzXP+XfM1RvAiX36KW6EEwLZ5wDG6gB6ydf8C6wy",
+	"CL/BewhDFT72mXmsH7RhJgxVDLGw14OiCKYE7vbwPvmKf0HmIMCZX6DuYyoXWBGITJhW5P7+vl+YvpZy",
+	"YB6IbTdjmc2cqWjMU0Y+iWd5qvmcZvqu+XHPnJL4Tnk6+/tmpG4V4D1zKg4fPITxGGaRpnbVzZKfaj+V",
+	"0qjNyuHAYUe68YR9mWmYDmzpSa3MrtcYQ4cyJ1SNx2A0F0GHZwbKXDo0W6p8vQQ7dQizC7t6EO3v72O8",
+	"shWQBUEZpXhkf5/M2GwI8MsFLvX9w0N7ZMG5ZBo2wjK8G66nYFAe0jZ275Ck7IqliiSMzQt0Rff7IQ7o",
+	"iqY5hsRBwie255gV9houDLIQOwH/PZxq4CdmfsEGtNv5uaTgRjYEczL8p5+Si+IytZgwrLJdzUtDmdiK",
+	"HsHriGCM2MXP8gwUB/sgnCszoHxOtHwrgn1tmauA4qb3Dx+Vd+4sH03jPjmXJJFkbBs1u8OWWHVdy7Fj",
+	"AAtJkPVl/ArqjABsR+2Nt8K/ckB+YbYwjtKogIZXAw+/ZAnJ533yWCqdLt25r3QNWM86z4SyKHSoMnkb",
+	"KA4Honz6b0W1KSjrwZVWEa6OUbNgtJGDwDa/WHKbVcGzFJXQg5SjIs+sI6/8u485NVexgxCOiKYTFRH2",
+	"fp5Sge1EsHyp4f9+ZaBFLJsBIFb5EAGkvQQBhVZDFyf6781yY67YlAqzIQNW9laMuWG59w6RWp72EXIw",
+	"f8kj1wbuZ5g2H5cWoUppcEnhxci9SPGEpXTJEnsRwh5fSIiiwIWEHnAhEnz0iNx//979UJQfnvu+nDpt",
+	"X9XSl1twHpcrmvLkrRhlDO5EmlbaEUyb/RXKvA/2S1WRJZTmdVteCjyGh/sB7z+251u5gZt72nMAI3T5",
+	"GwKFoHGe+pWqHJ+xETmJLelkls+SyzILPuNIciyvZ4FugJqPM0bh2FD7LRmypQRrQ2pec3fSoyICxfrm",
+	"Y/i9b8NIYr/h8DWq3gorJMEXcZ88LqyKUBrC9GpHArTDsrAl+wXYKbG/PsGifsVZsbkk+K7U2DFL+nit",
+	"n1r+e0QO9oEvBwHfB/gFYgYWnwG6Ch/AVxzoP2BUw/JYb13tCbNtze2YsQlXGgr9GXlZsdRcokNvoDIv",
+	"4ptYP6D4bJSmoufiyMOE7bfNXAFumFfF9j4ih+ZpOyfHLlzDwDVcp4WdCeL1fG/17lTBHIJygvagYvf/",
+	"H3tv3+RIct4HfpWMirvg7rIaA3T3vGFCce6dmV0Od3dmb7qXS3l7ApVAJYDaLmRClVWDAWcngvJJOkqm",
+	"TdLWnR0SZVkOK0z7ZNOn8JEKvlgfRjuzy7/0FS7yeZ7MygIKaAD9MrNDOKzldKEq3/N5f36PmUGb1pKU",
+	"L3sCjyD+23IoFANZlJunY54JmUfsjY/3bjN4j0Gs4pP8TdK5nKvc3JUTMUZ8JzjmoKCYK4J2wUwgJU/o",
+	"FVRv+sey1F08ddNWrLBGNwsZBoJJIoEIwJ1KNEsG0twcK0zmPLccCcqAvPUWO3DGAYtC8EbzTcI9KgsU",
+	"YPmQhLCZy7Qb9kbrTWJA7mUEijTThPAXoDYSgqkS7bD/3th9s6wMy97YexOorSt8DFFYAI8lkdxS5JVP",
+	"9XtcUmQc4xUIBSuWYyEweSxLGIQ39gFSocRwcsBUhuFMNQF7wpOQFTIVWltzgoNfSHL2hg0oM5c7ehOD",
+	"v/IkB4MSqLyen7EdNButRhMMOKBH78CVRxOHiqed7jQHt0tz/8bV69fAFIJIV62rRrFWYyH5OAnawV6j",
+	"2dgLwLYyhM+tDg+3+wpPRZbvUOwZlgYZCDASOXXtXmwGmOj8wLz70L1q2rRa3kKQt/KVK6YJoM8LyyN6",
+	"L1s/1iNAOwDrIgxut9m0JRMo8BAqoePNvfKpRtMG2v9OhTLw51NxVYJxomqUeCAFG/MBsJ1yuZ6FwX6z",
+	"tagjN/IrH0le5EOVJd8RMX60d/pH76ism8SxABfM/u7u6V/cw6uM7988/f0jpT7gEozFV3FhT2s/F5nk",
+	"KX6wt9K8rf0QLXbFaMSzKR2ociGBwJjtMAKhV5c+gFIUEICIPwePyivBMV8OYid53OFpisAatbWsDlxn",
+	"cMmVtVwYPmdaNv0BD8JoTgevmhWp+Jq20asWOy2yFx1JFO+dSDVJRTywoM1oFSE3hVbpY8etI5/XRG3k",
+	"hhUpJ2T5MFPFYOjx7e50hkdRVGG30EYI1iyfjgXb271+7ToQdZwTmS4cwnCiUfRA7VbmriMfWZjxVEnR",
+	"tgWu3LIRvL6ych76q0i0pYGChALSrbIFAhMMwcq0VYptRCDaZWCgIy75QGRQ4IYsUSQe8xOhyfh4XDSb",
+	"e70iS+EfAunYLlIwHYVGdhwaYnzgtQgKPsh1Ru3HV7Fls90guzJuo8HMqpi9w/pmsIDWuGX3sOTHQsZI",
+	"wqt0EoRMUaEsaxPKe7EYjVUuZG8KltJHLnLzbRVPVyB/5Kig4K1yNczfoLPDD0SQOF2Qt8FizPReLxPm",
+	"3hnFI2hXv3e23ZmnRZaSjbl95Yr/W4OG0r7ZvLkHFADtd5WR2MMDNf4gTEGMeJKaq+57JYPS9UBj829E",
+	"OTbcEAUcijBuoemiZR7sBo+Aum/AIqx7+FnVnURO9A3YlHMoWUcZJPNZP9j6y+JHsQW7zd29ndbuTrN1",
+	"1Gq2m+b//1PTBuDUtWWRpgjHlchBB9BS7cMh152Zw0F+7/plT8nQGrSD7wzrt8HSEBhwqxqytmigcKZw",
+	"RDO7+MiTk1q+M9Da0INN93cx+z/yKCEy8BXY5Qc87atsZFn+5cgJzRX4/m0l+2mCHs791t5KgsL7PMPQ",
+	"qv3W1VUmoosxhmR/IOKEv44izEGMkQrEH50Is6LQgnFGj0ybS2XyK0+96/MMJZtU5GKpjENhGkZ6IUts",
+	"mQ5DtYIbc8zrDvwwy7zqCNvyJbujpLjUI79/+hf3Vf6OKmS82R15zU4ubvR5HN6wXl18V+SrHKMtf3x9",
+	"+eMrevVfs5v8rsjPco2rivNaWoo9FfcVaChjGzU8U0sCfH5lEAA4G1PBHwuo2AMmNFZIwlRusKhysyJn",
+	"B1UynRqNNCqyNCLDm5Kl/wUDX9BRqXROYPI2PjihIsllEgIqr5SCALTHDIg6qai9Ok/SlEIveM6ogXnm",
+	"+RHc2Xmqt6niVqMoVe753uaKDEZ4b9WYLZl+hdWYC5fptnrPhjznNlHNi1N9CqKBp7gi4LXXxA1RpGIt",
+	"FwTMfet+OJP7AW28sJQX6HYwKvgEQ2YoCklibomNJCxDTshjkCp1gmEBni0f/BNl9pJrBUSToUgxjCDq",
+	"q8w5KSgyTR/L0n5NUBdozM+9D+kV97HNsjBDphHYQC1dYOxZiWPiBpNodDqAs+MzxAD5zH3wmffmZywf",
+	"ZkIPVWreQLRYzT47lp/t7OzM/Z9pLIJqNnkyEpFpibwVn4E5XqWx2b24cFAINrQnVXIgMjMInBiKhm1y",
+	"j+e5VycVYt5CFo2UTHKVJXLQgC4nPJMgX7h1xaH0siRPemVFnYiZhYSfxEhkAyF70/K3z0r/jhs7TAu8",
+	"wp1YjPOheQv+BN+2jXr5zMeyhvifQjgAklvVCBkMb6T4hRDDU3MA+TMfYdn+z6ipz8oeYCBGjioy0cl4",
+	"DkvM0zScH7TKrNv+Mwxnc0VJKRjULOUkkbGahIyz1PDPjOmhGTjWf7jFeA6efogTGhWaknSglTJ3iFuI",
+	"bVvQyo9lM+OHMBZbE8t5ryCipwILgQFBFL/ymR0KlMRkuWItMxEMKJqdbOimCgs0VirtFBKiKmKzQuaB",
+	"WaiZgxfaetWO/Nh24FMMdaBvpel64dkgXH6dpBA68lm59FyW2WVDHqM/j1Y/5lNb8ste9LECNKDyRtyy",
+	"cf5lvU7r70SLIR0eF6hqOjEtuZtUXsKZZerylMue6KRqUhkylriF34BQQCxqV6RqAm8hXoN/P6NUTezt",
+	"i6pAKgs7t7EtnTyDklpzI+glWa9IctbNBD9Bd7AaC+ltRW27hKOjOxCiY8bjb0ZZhQ88hD2epl3eM9cV",
+	"otFFzLhmIyhTY/MZ6m6LpH2UVFhxbJbbfbFoaHGiT+xiG+2XLkxqx6ZHGGmOBz/RrJ8JChGHCGlMZyoT",
+	"FSFmqNBCt+2aj7PkMc9FJb3C0Lpv3Ds8evDwdzt37j2MFtwsXFTcGp7lQPz9NXQPtaNLqs/6YiIyc451",
+	"yHJlzrOtLRrahD73IfsMXqz2NRHdoVInHdINTU9OXP1sRnbNLVpV1RsNdycTffBnmx2tZyhev8fywONq",
+	"UF3FbKxzI9s4b4wz4iU20BAK5ODl8wYEsUvm2WyMO3myy0DmU1zRBQAhvEQ3tBd+XfX9+iYA3oNcQ9LP",
+	"HbeHgp6PRRq0A8txPWXczKX1KAzcugft1m4TgqCkJRaVLqn5CmX1uiByE1RqolC1lutBpZ+9ZnNtE0yR",
+	"ipfjR7ZWCH/F6ckq9hZJ6eGY7u5JmZDyt9qWkUkFIivNW21Wv584rGrETdDeu2ZmNSOmBu1r5mGRCpjQ",
+	"bmXXsB3Y4Z6ILbIXPvW2kawzKxhzSntNGODVLsdhWjkPKw4ckFMsOEUqtk7orTHGOaGlp8qeownmylO6",
+	"WEu9zvcgugr5USbKUCmXGwBSTQ4s3GUhQbC/z/UsiyTndJkjCPUZjCy13F9dEKjha+erfk1dz2c4sqf5",
+	"nBcfhS0f3fLRWj66vfuX5qze4OKfxUtdpOI8PdTkWBajcQ4pk5jU6vQ0x8UITglLbIL5jYyLS8xphEUV",
+	"MsrW0Z6aZzhpg0GeN+YVu7DrAVTrmLKBYkpSvl8m2KdFPChhJ6SYULZug31MuTcw4EQze6/J+Iym6tia",
+	"sLB8hfnehs1T3h2O7dZMFL0fK+3i7K0FcjJU7EQ6fZhs2uu75s3A693yfurz0ow+68bXOU9FtNybX5R4",
+	"yZvpvv1+RQF1PAD80XBFcAsqb82S2wot3bW0FLCsShLsfe89vbmZnvoywgS23HWrpW5jDLZqLcYYhJY5",
+	"GS5JPPUCtF0/1mDe5e4YGyTIyh6gx4Ql1CSAOBkmZ9OC2EOnApdqMUSxgaOVkrkbqRp0Yj7VNdzHhTjU",
+	"hDfMDjCd2m5AvU401si3qEy/V4hsWlI1V3d9jctu6zE/C5f1brG9aVfqOrcE0O99vtbpksqmq40AaXr9",
+	"EOxva0z/ffjk2QrRIpcYWrKcmRLi7CdPAz8zEZgGspHK4+7UPTbzBTDL62HJkSlsb54lE7gWYP3ByaT6",
+	"5ou409W5yL3ZiDrgmwW4iKqtAd96ZDh8XBmxkSCXc8PVmL6RLztqIjtu1hQsaGvi2vHizfaWcjlXN7Th",
+	"lAHaagdmLuR4wHAJt/IlWdQj3aZMfJB9zazIq3t9f5dp9kbpfrrWbDL9ZtVjAcIJiYjX93cbe2ZNKxDD",
+	"5yQgrBPLRDR4G8x09mCmM8cxLWCQV55a0vDsikc7EI94HX0cDse9GBXy2ogpjDqSKkflEfOxEVxiJp+a",
+	"HViILm9IIyjvwKeMU3aWub63CA3MQTZCAPk83z0o24GBnkntK6tpO53MPgrApz5EsJxMsK4wSnZvaMTA",
+	"OFhXVzuozv6yNLYta9mylqWs5TxC2permHCotjrmVsfczHVaUqpSqXTgEGePZS9ihFuu1Szv8t7QGjmr",
+	"4B8uxgtRuqYhAmjZmK8QOFhocadCG8QaOpiscBbsKrTgWKGnOQO6nY+JggBlZa2kPONS8x5EWFFMEo63",
+	"DYbcEY8FwDuBbRWxPohZou14YjFFILHrUJk+IHz4U9UtAUcGQh/LkYvpnMPoS8oQLDLKk02a/MrqWIKr",
+	"mFc/s3Ud6OUG4UViuO+8Cs40n2o2VBOI7rIJYCqLbQIaxTNHQuZJPo2Y+ydUJqyELcN7tJtRyCLaT/gn",
+	"7qj5J26m+ZfZzohiE229SEKirsSAUuRkBJHTs6Ulq6GK5ryYpu2JMP+mM2ELls70iB/6KVEd9zF1WIWa",
+	"sQhj1XBVPk5oQcpiBvbN6oBPxNRND3bFftPjuRgA2J39rlwJOsZ27BFlVEW2d5AxzOE2E6a/6ITXzhde",
+	"mV/QKjHQaiQQ89aTbKgBc2Y7n6puTRvlMXcNEMsGl0+uIPZhJjDStoOiasyndrkwMNILuB+NzPqkiRRM",
+	"PEFCHbI4w1ZVxrBgiOuBSkbiyYXGonY5MFdQkvqxHiuuBcu4BD/YZzUhhmCnAjK3ipnK3knwSVEVuAaL",
+	"emnSjihsG/Y6cfhplux4s62WTP+Uy0XGJt7LobBcKW6cU0XvBUYoOztrhXLlT4FMVEZNQYn143bv1w78",
+	"6sWOW9BwrcMMqF918KC27LSWjr7jodHPzmD3cpZ+8anAdM8VpVBzuA/wm9N6h6uZaPAZmRsIuRYLhtHP",
+	"1KjeDLqkbNsp/VPAvxvDgq5ztVHHX0XTJ60SySBBSDTBkQ34s4PVWAJb9gmg38ABa5Un1e/botCLFC1c",
+	"++pXcrasDuptdL89KuDdmcr1ioN263q1amvQbH3j3W9ePdp770ZQKb4atG7uNpqN3cb14CJMeuYarGPS",
+	"ozO5temd0aZnzmSic8NyH4syQGSBjY8kqQ2sfGWS/pKk29v2pa98yi3NZN0TDZPfHukzHekS0nLBIXYL",
+	"vfAQV9Jt63JeaHtfbsbLY5X0anEOgzb95ljyt8yfmGEEFuc8m3YQkxKSW8Kr6yB90ORfVpKJm5vDGA/a",
+	"nzxaLXxn5eUIA50MJM8hWdXNjcyq64XInI0xusVebqekydvDv83d2BogSwDBnqNWq5HAhQZH+9mVp/Sv",
+	"mbSNuuSJklRuYf5eX5g/a6QD+5HDcCYLZyb6WBxk7RO4OBFj+bHacprL5TTb7IbLg+Jbl5qXAu1aoiod",
+	"h/tQtvX84PfWjMS3dOVSgvF9mrKpUO4u80yo/fwVB0F5ban75YTMbynhV17m3kYJvPJod+cnp9vyXAuD",
+	"Aw68+udUAtMiH0E5dKDB6Ocuq5rXGOxcR199ix3Ocy2LnZv91mR3NpNdWU5ukc3OLfVqRrvZ0+7K+02k",
+	"tuXhSq83uPWUFvYXKMwMNeVsMqN7T4vHIuOpV2oRYdBMY1gjmgC4IBDFdtudYjjBRCSDYV4jgJBZkfBr",
+	"XqpZcZzyRJ4KoUNc/eD2B3dhR3FmIl78YTcZzAgQwe37Zjupqbfhd2wnaO+tIxphN5dtkKxZlc3FI1jI",
+	"DbLvaLnOKvHYFVxR4qFzurUybgWY0sroiNeKRPt08eXK0/KSrWJqdCPYmhpfY1OjRehc2dS42jFcYmtc",
+	"eq62TOQcmMjWgHiJBsR1CfWmFkTs53zLd6xrP7RK7aXYDz06san0be+iJ0XXXdXd9cXjy7Ucbuna1hy4",
+	"labPZg48R4EaK9cvD76zL83R+bogX++Cr3qPDCN4tQJ9V73/sDDrWQZpLbfCzWVbEnHhWXeKxu0krtwf",
+	"2pba66OL7ijBjGwr7xQ1xsTDXGUCyz273lQGCN0N9o7KGJdMPEk0JIK5tLi+J+fwTJRA3VUBh0DRCtN4",
+	"KnjmAcAdUbpTtZQ3G/FE5jyRiDxPA8J09Ki8pBFmHRGoG31K8s7evLxjDmMDXu7YPLN5oefDwqcZm4s8",
+	"OHW4j7NE0GWxh1RpDTNIdkY8SXGpToQY09DBYOzZHi3N++QpFQSj+HhoMGgHrb2bzSb8p1kWcg7aQdEK",
+	"nj0q73d3zqjpNczzPEu66MR8GvQw7v7FX/zX5z//d16u9rfufWgOOI0iSJN/QvNv9CBLg2jqi7/4l8//",
+	"/M+rY9mlscCQF40iTuQg5+lJhxr6jlk9zWVQ9gmPZrotF+KGWYgbNQthhKjekOcdNRYSHqqDt2+3dvdg",
+	"WGuIUDjalxAzOjAdnINDeCDi0yTAMjevSv+3QuBWCNzApKoc/GavJLNrsbIlouCVp3TPV7Krwjdb9Ouv",
+	"lpnUbtqaR2aZHXTZOThPWftUXZtGsj1Yl2473OhUhQttiKBbjnnuFUS1AsishLAqt/5Ii+zeHdQ1z1N1",
+	"fVRDTJ1Fa6libd96DYJkAF5iPVXYzn4bJHNG1ZYWckmQjF3qzYJkQB+wUmxXpEoONGJrCwsVU6qKUKRK",
+	"52zE8x4geEdxwtPOOBP95EnUYIcuUIYGBZhpWL+LM3wtZLroDRnX7OstI+58/TqouZJFmRgAWEUsekks",
+	"dNvHvjhtZPithRvAj0ImUi3qPsE6gPhNg93rl3175bRCluSsK3pqJLRVraEJUK3B18BzLGrnGvMQDnC2",
+	"0DoizIEiWhkK6OICqnXSNN186OuFMUPQwMuNGepxyWM+o6DaBTIaZrO5G4SBd0LMw5Ik38bvzRAGeBpv",
+	"H8AdMEdrSbu378+1euNa2eznf/dfn//5r4PwXOKvsd9LDzKane0qbpMVVqRc6PtL1ueS467tEq/qaMGT",
+	"v41C2qrMXhSSJYcrcsUlThP67srT8haupC3bEWyjkF5n9Rr59hpRSCsdw2Xa97JzteUyl8FltqaGyzQ1",
+	"rEnJNw5Tgn7ON0zpXt9VRaroRWXVwX6CLVl1I/R1FyhTmItslEhBCNWhUZOwELlplVZng4AopFuXFBBV",
+	"kqyLT6ikYkfrEoJLjovaUtqvtjy/9Zl9BQKnzksHIEjbHT1abuK9g+/dRtKwWk2dGQjlElyyjPu63MCr",
+	"D4dKineSNBdZ8FWM06puwjo26tmt2Ap7l2zbnt2AhSbuuZ06RZmqN3WbvZ9pCUO2NBt78VFcxhWbeMiG",
+	"aiIei8y3RieaTbIkz4X0yoWYbxYLTzNA2Q3sOmqwj2x4VyV0XUionNmdMvSmQWCZNV3bNhZYh6t34qUZ",
+	"iStvBi/+5j98+ff/8vNf//0Xf/qTF9/70ee//Jsv/uwPXvz4Xzz/k7+yUUkdXN264CQHG24lvnAj+vAy",
+	"s0XpAEBM/GqLsoqUCHCuYZDojoYmCTlj+XquIA7Wr/kZ5MLZjVhNPJy5sFuz71bqm9pwXCCYsxQdlWWf",
+	"gG/MSJYJhleerhRENUeJt7FUXxlj7yzp2VweWWTcXel0bBnQq8eAtjfx8izC53cN15WCz9M0fGDNs84U",
+	"zPt90cvZZCjAiVTHyyZcG0Ugv8UKLWy+g8iZIyTA7cwYFtliayjMOQnyz//83734i7/e9Pa9vLTULRF8",
+	"7aXwdcnmVgo/q+31vGj0qRL3FSCA69eHnSkNWyWVD02bW1lsK4ttZbHFcVZpqibzN53linWhTGDOlOwJ",
+	"NlKZOL/rLx7DRwuLXcLPIAThjVaZbh/LY7njyv81SAKL2oy7Qo1GrrKSGb0sY5E1UjXpTHgmEzkoaynC",
+	"Uz1J8t4QGumlPBmxXKkTxhkVTzTLoDBGeQIpua6AbaX9TEB+MDQTZ8ljIW2BxZ4q0hjEQjD8chmzrhhw",
+	"aRo2XzXYPapZSeX3zGKHVL+6bJ7K7UUzvdrHbb+mo/kfjVEG+DrUJmxgSV9X6LBh6webQdv6hTg0lTGo",
+	"bUxFMLECsBkkCMVkz8ZGvPahbLGtXem1ybsYk22xn3umB5lOzfGCit35MFPFYFjW4ZQixYZdmcPGKNEa",
+	"FxihG3t8JOB4YB1RqZh7F03/NPopm4hMMHMix7nNx86HQrKReixiswsYgFF2NdOzLZZoFq58SoUTqw9t",
+	"CUXajhJkUo0Ei/lU42Bsi6bzfpIK7eowhlBjlZW1GO0m1qK14iVZyTmJ122Venfw5uUVE7QjshdYZWxp",
+	"sUNbjvqCyjR+1XykcATWcY0S3d3m7pzJv+nuIk9pRS+gxBrVHF7II498EqOkwLuDWTpAbFxyjiNQ7GND",
+	"+XiaEhEfAXaFGWJqiI+XFGMLHgMHcBV2bR3kqKwijLPDcsiToZCh+W8mbAO2HDISXiiVWFZNxuQZRw7N",
+	"G0QI6+GpP7QTeaVT71YtN9mdAsxEa/daq4n/Lwxo+iCyU/VHWh3vERyxTsynFbE+CANa8xmBf++o2Wy3",
+	"nCIxmmsPlAo4AjaqLOX1HYxT3jMk0x7NC6gc6fZ4Hao2Lg/GlrKdibKBsdLcZXPBDXGpEjZbqF2gj25q",
+	"6IdH7NyV3YDc+aXEd6xKujxM6773yZH74gLZbV2Hp53TgzRl/txYObftWT3TWV2wquVx9F9YHmS+4mm8",
+	"8rSbfKdj5MZn69RMqzs2W4/xV8ljXHvU1jtpC71VNZAJ9pRtjJnwdvKdI/P9KkrNXGWooobcfljkC0/x",
+	"pqkA/UQmelgDx0VG03/2k+d//et//NX3P//lL5//yV/9L08NPzKjfPbij//Tl3/1/ef/7fsvvvdDKDWP",
+	"G44oV4d3W83mvtmbJIc63f/w3R963/7Dd3/0/Od/S9+ukV1QN/tzjzk7y1CWG1qNvCbi8uhug/K3jqGN",
+	"wrMEyoi1BBGRDLuFTqTQmhkKxpSsrYS0BsGc483qscgeJ2KyUDP+aB5WcUDj7ieDIhM2KDdxwcGo6Npf",
+	"QW/O2UjpnO1TELBmKo1DKiwDlWNkbLqx77Wa9sUGi969e8Sqg9Z5JvgoIuMs6N5GXUYpGk3W80rvuyJ/",
+	"YCd7AbroMseQ79NyamciBx0w6mr7UKWx0HlnwpO8Q9MP2ruNq2GQWfG9zxNQLZuNfbTptXab5gVl+Eyr",
+	"dbOxa04YrqZ5X6q8Y8SyKZjv6F83y3c63gufPLUsE7Id2HWEJoLZBzpJyZYJH6J7Dj1m14HTgYLjD3HP",
+	"rM5YyNhMVJoT1totH0CRu6C9FwbjTJlTmshB0N5vhk7LNVNrNpvPzqYC2y0/jabTad2qEWeKQ5qjColm",
+	"IzWqOrtPU2xncbHmaBa5ana+o0bdROy4k1ef0AAcW2SPRYZRRTAoLDol0j55VMArxxkWXTT0K9Fe/FCi",
+	"meZ98F/1eJoaMgVVNpJRDZ15iKM7glFdAKEpL8ND67JiuwzXAs0MDeiWfutAflfQ3j3bPaK+Vof5dAPA",
+	"MW0v1sYXi5YeTM1oo54A30wF14JlXDJD/Ve/XwtlASzrttRK9BBfWcVNhq1dfObe4q4B0Qr8YcucYI6f",
+	"rdrxwXh8L/5qurhg+9YxBtOR2JpJLtcah8u+0A9Gu7IZkh18zFKRa4j1gCiHWKQJkBh7Tb+mGTEL5xED",
+	"DSRX8O8KwoLhn1XMt5wBxSLQtmNZAYQZcs2komGoPgSCqIlssA9shxY3Bl+hpgbKItSBKy62OkPjWB7L",
+	"g5GSA+ewo1+sfuFyDAcQIKVzFmmV5RFoJoUWcYPd5b0hJiWa0WBtFBYnj5NYxEZWgG6LkfXU4QtmZY4l",
+	"9uGw60GWhjF9zBPwwrt17CuIDoL8xSLLhMy9QprCqHY44UQzHsciDm30DVOwQwJiLsznrkmAfe+Kvk3z",
+	"QTnnWHKpJ7ACCrHyEukUL8S6AGcDGxllrSYgAvMjgVi8XOw8I2XZjPXTqm7SonQoEmHEsxNhNmCRzvIs",
+	"DPIJcIgs1qe2Pg9OMdPfY5E5JXy2y0yZk5R1WsFmVYpgJ16ZEp7rInQsXyg489Bia8mqmQsbtI12mPO8",
+	"0EE7gI83rXp0VmEY92O1cEyY4DYjc2vyK4H4MqKsq/DzU6T1K0/tBZrxnVUP5BwzwoIhitJlRjyR5mds",
+	"s10a5oCp8JHj+BYr1v7uEegqjOwMk2YH/VxkE57F2gOIU9mKFSshzrErLBecV7rRuWQ51tYZ+JVxBm5y",
+	"FRanii47AFtu+Ipxw+1Nu7z00HWu2YZYgXAMXmpBU1SfLgW9ryQ0m6o2qt+vova5q9zvwxbWVDu1j/bW",
+	"1R1ekfqmW1r52mkO2+iCVz7t9Fy0Dc+nXBsmcACWL6wrCTSVeyBdVBjCevkd/S+NjWSxl7zOo/Z+ovND",
+	"6n8Vz4PtpywyQXd/gQfA/rjaFcaRHOJHX0kvAM5gHTeA3f2tE+9MZn1nmF6Y34LLvGGJGpWmRonn4zEm",
+	"QQ4SnYMHlhe5GvE86fE0nQJYMq8q6A4yLzEzfsxTCE1PzaHV5A13iBxDPh4LaWUum2sW/V4hCtGwnXYK",
+	"eSLVRHZoSlAxRvX7YJFO+qzVDJvNphmqZkP+WPijzYdipEX6WOhFyH2H1qH3Mk3TPXKse/IZ5blC6pyR",
+	"iCA1sB0M83wMMKlhUGbJUn6dl0yLnzmy9CFJMcuMyXkyEp3vYKXSA53wK4eG6A95AqePaph6A7Tb2xlp",
+	"CNAxA4BNhvAJkWGeytVm85kbxpEtM8uUJMuOSPsLjerP1iOjl2zU5nkuRmMz3d3m1d0w4I9FZgRM2xGs",
+	"yz5sjNtLjM2yUXftADeyp2Q/GQTtp8/g37owgpd9dxUMgvmdSLSNxMLo5ER38JLaB3Sc+HgM9XO5FmWY",
+	"GPZcv5kh/DVURebK/Iqsg7EulSdK5kOXd+QfVWrdP6v46LRDAglNjiYuXRElO4WEws5BO8DwMDgBLrVK",
+	"CyGXtqDFYCRk3tHJd0T50fwphaf58qaSgXRN1GsQJPt3MkB7aDZu3lx2H8MgVzlPCXFit7nXWhlTAmK6",
+	"YS9b+80wwH1s7UJuLuxgMwxo60y7z84PpNze0dXUFQqz2Ho6tuqH83S40JuVRJzTtI8rT911XurtOLBi",
+	"jQs4AGRiwN/g1gfCelwaeaZ0K9wy0gxEAOBNZ7liUSZyw5MilkidC77Q9+Bkkm1lo9fXW+Efq1UKG610",
+	"2he7M5aeqa0gtBWEtoLQqy4IbZ1cl+fkWk/Y2NDNhUfhfP1cBy7Sz9lfwLigWT9TIywpzHWOoFoNdiCR",
+	"8ZQJCvg5WlmJXq/tPbOAV5fhPvMY24X5z3SqJiJbbP64CrzGoxDPwqCQwDhm0mhrmAmwhrWtHZfqhtuy",
+	"+C2L37L432Zbx9Y3+8r7Zi/OPnLFEfWnZ5Jw6p1NIxRPEPEMKJG2Wd+Zzp2Y0cuTxzyvCiZtJ9RIR0FR",
+	"9ACpQipARzXShwRbjAUP5WmqJtrDiAf5ZAKQoCN+Ivw+mBQDniePbaWp3d0aVxK08jat0kv1JfVUloke",
+	"rq2fhwAjDNo7u03T+ohnJ4Yl4mpaPxBJipjPoMasGNe2QR4p10oiH6ukJ1irub+7jtuG1gsX77JEGc+v",
+	"tmvYQtfcIbwM4ewMVwWAvm7FiiT2ef6pUsCCFTwT73lfxAOR3V2lIGgKrzKxrQa6ZT8bs58joBMYfg+U",
+	"p0I7AevjAhkTHuFNIolcDIIWggKINGAoV3IVQTfGT5K6GAKIx8ExvMLIl+tQjlXDeDzikWyzel8KHqS1",
+	"1HiX7GtOxjlrYNCmYl7NtSWg3UVYAOCcoHcuwnZBk3saaKGNetdJ4lSQGq+D9v4No6LSTyP+BBR+HbRb",
+	"1248c9Ct0FA/R+OAhiheBIB1NgYhxvQbROIM7IumdQeD2pkksdE3QS01W9JNhR4jdivwfSWTXAHsdfvp",
+	"Uq0YgH16WQKBWKU545qZOfwmRiIbGJGy/LF1w/1Kgkj52x7E6UDgFUj5WaKyJJ/CglRBhPauofBXH5zl",
+	"4PCQRiPUTweXzhulOdBY69nrySbZtm+E5WMfkCpoX/V+qYRwQ9x2byjiIhVxB3LFq5M7q0aPB/RUODd7",
+	"kLfRjWeyv6dpCWHt8uETqL7VE5ugeDv4xOqeHVY6WausWKLdgIzuCUfOggNRnnzfaI0OfAyAAcqPT8Q4",
+	"h/BJiVDlpf3biCtoYjcUwJVGYCpFLG4pJgyUsnl55MOiSks31SJ1zrPHfE6LXIU+XDOX7dnaN+tytcAt",
+	"U9gyhZfEFF5VHXurAZ/NAKtLursad1qi6OJnV57aAg/PVhGeb9PLFyFEX9aFPNN9tAuwFdIuDaDRCWkE",
+	"7OQqkpyX0LaWGmoPwKmQ2bVXZmNZCeFMKwEEyxjdXnNGPOJxnGDRmg8zM9Q8EY5ljvgT/6Gto1R55iom",
+	"KazBdEky1GtME7Y8+vXm0bPk6hx4ds7zROdJb3Fa6230c7piX6jYuaJLCMeZK3UCWXVmeFpkEFmVUZod",
+	"/tlXGROgS6IpO7Qw3iEZAUMXlo5I35lRZHtqJBrHchZNWzzhvdwHoQ1ZMbbAOxAoBoM1eu9YJTKHioug",
+	"MCunoVrkPZxWm3GYC7KARDPE4M1FfCwJXm6UxBJg8cwCYCQ9FKACsD90BnufGe3arEbMp1StyvzY6wkR",
+	"44+Aey6e5A0sRPkBKnEwPVCyzYLtQvWckIEeB09u7tEjKKsDi/pYZA32EI2qIw6FELmG3bmFb3mY4lPB",
+	"ATDQ6w920zTPMw/W6KOj2w12B772H1cSHksVr+H0u6jBon6mRhE0HOUKQQYnSSwk1Sgs0pTpXIxxHAeS",
+	"IVYfRNw5mHTMjoTN0220FcN5y9AQgTkNfTGBpAY4YOAujyAmygxipDLRwZ8irCdmzuzIHBgzoFT0c3PA",
+	"YAwfiqwnZJ6ktP6RLNI0YkmfSYWnYsI1Gwmui8xWfSyjAe2YOTNcaWguAxsmgyHiMta6ccAnPwcVzfMS",
+	"P/7Q3UzWFYNElnYWCvcpMzvyClRzHZrhQ8HjssHTMsjNZYM+ARCLNh3WHapjEHP1PcvNSqjbfH65ORBL",
+	"i48YngTu6pjnYsccplVKPpqBCrMV3hBvMakmZuewGpzd5gUDy6uYt5sPI4UKkXhO4dAuzLQX40qXtr5z",
+	"GyO9wkDIYmRoNoV7hfZ5zKeGuFdHY4i9+WDnMc9MD0DtD3Mx/sB+bf74BrZg/nnHtFIzh4M5Mo2LqsWt",
+	"Ck3vo8UwH5qjseoqd6eVKdsZlnjIZUEH53StAJ8Aur9hBSuuwNvT267tt6e3XetvT13Y7dtTAls9wg7e",
+	"nj6wXSzCVHbVEX005wa7zdO0tkDEfnMPlpPbYGUJps+LB38mHFSzYSUARHQiphGUB5ZCxJpF3Wm0aDgn",
+	"YnpRJVHnrw7QTkvDFctEXmRyDrkW3qK6s9Y3WDd0oP/1N2y3CYpJMjLHz86D/nJjTWQuBiILnl1IuUYg",
+	"hJZ0tnb2mketax7YT8myMAKV/vnJU9gRG4yMTBEeeyE+c631uOyJFApR7IYBBM6bf7d298yAEO4YHrSa",
+	"rTCIC+QXnfHVZtBuNm7s7/oPb14N2nuN5v5e5eHNoH2jce1m6Cpe3DBrRhUhXRWMFqmpBZTtcIG7GiJc",
+	"r4aBE5mw4AXF2hoxCQp6NMOgkP54d8nwSyNtta7bB2aUrUbr+r57cDNo7zf2r16D+hwq5ylGm22Xxlsa",
+	"szbAl5wtf2lc80xQmTtxZ7RKO/HkEE796ZqveWsFMrEN8bjEMg08ZhMUS8djkPcTidIESjOoyACYN5+u",
+	"WeizXn3NBB8tLWlMusVAQa4PFcKHMBRg26yXKi00S7Byfk9JnWhf3WVvRLl4kl+Bv3ao7NKbbdTZIls7",
+	"ikq0e9J8Tc0m97JRz755+OB+aFQHrLtiy8ijP3Z3DqscEGKsNxe67k6Fq9MP3ltbCYrhIM18NDOMx0ho",
+	"0dNjqmR0HLSPAz0s8lhN5HHwLApnf8R1Nz+ViVHgUsQy/mb78qE4loxlFgTeOYDtGAHlZqZdM39oFdXm",
+	"iOYYoRpoRCdD+2gJWlfdGuihmlQgs6TEUGE2UdkJwt97JW54qhUuBqeloGoh5hSJjOX8RKB6jHnMku25",
+	"rlBcK40H9L2LujsRYozp8bQihqEfSyhzDRJxnArzHSyFr8/uNqktsp+UkuKQp31cQYein/uTSdVEh2wy",
+	"THpDLCTGfq/gWQ4lZo5l9MHBtzu3H9y/f/f20b0H9w8jWPiWUZ5RcIdIcgoBv8kishc3cqU6o6I3jBrs",
+	"QJ8sP63mYNZplYcwIa+i2FKt8pCWGDcf57P49N5iTXyUWCtL7kLrYXcW1jJBE+yM9IpS3o1r+xWpr7mR",
+	"1DdHDipiXwC/tJldvmNprmCbPT0OeA7XoC4i+zgIjz0l4JhCrY+xpthx0H567BcSOzas/tkz2JNynrPS",
+	"di3f3FbsP+ciX3zAE4l32vwLrKB4pnc0kTOz4OdY/MuciZ1PVXexzfabqjtjSCSDoPlfW3W/YSM76svv",
+	"10cNH3F9Ylp/HSrmc8o3sSL4ipCs9p1KCkYM0vLe1VLeb4ZBP0lzDPOeB4R9FrqCtYt6a5nePlVdyM+4",
+	"WuZdUJ7iSTIekwbjUhVdDVzzTJnfYZj4Beg/QXvvullXSNXs4TqfQ519OhfrICrCCd7SoTPFU5s1XBgy",
+	"vWoVtIUpbvqE5ZOkJ/y8NhIgbA0jrHpEgijJ2lVjOzmIoAFzHZgWqehBmtsEZSGp0JxIgeHYGzJy292x",
+	"zMRY8LzSECl93NZeirA5vJ9G+vtUdRvsXr+uc2uTo2p9WOBIhv40ktr8/mMZmWahww4Ju5GLdaTmDJUV",
+	"Waayhj+w2XlaufVT1UVJ1mhLmIbSOxlkRksMmVYjwYaFjF0dQXB7eTGWVrVBMYmzTOicZ6TPeKgIdiN4",
+	"Pr8gIobysccyt+Ph2mb62sGjx0OHqNBZwVYB0MIBeUlAhjXUSJQyM3c1n5Dggs8OxNJEM6JibchnidAu",
+	"Y2hJdCzBf0SkGR7BwcDPpGKFjBV5WGb31rq7jBQMbiSYug/ggHpEIcF6HfWMthpHVjI383dJk+zAOc+a",
+	"cN1YVshyCxbXjiKK+LLTKmcBOmuY3jI2BQwY/RMfvNduNpstJOufqu5pzVLfe9fX78HLMawkeppTadTW",
+	"ddI1aR8uCmZzwTLXgcJz5Nd9nmrhLU89461Z4zXadB+fv4zTXFnEqd/ZitSDgkmNjLNg3z2xx0doyArw",
+	"VZ4i9SxY6HVP0ocpl6sXgQXSUwbDG9qSYBSHR2K3iJHbeB+I9wH+x1TG6Lp6FW/BvUjXbW0Zr/ypxIxx",
+	"0Wr7V58tUTKvPMXruTSYt2R2F5DzcN4UbLe5sZa2kF7N6GSttYnTeWhfp1ElwxO27pBLhmQzFN9GzPV5",
+	"hhETm2lpa8mR31Tde3FdZuv8zb5iDub6KCm2h3BJ2fkZpcMshtEcLdgbpKk5l4FZpqRUWpzKYfQL82WJ",
+	"ZQt+CJ4CgNYSKDajqUmVd+gK1oCxHeZqvCVeW+K1RQg+K7UzNwnJ3XkU4gcitUJ08hKoDBdj2XMRzH6I",
+	"5S0Lk0HhWwORz7xtZK8lIBrm3FaCKs8/WgjueQdoKMD1eC4g+7S1Wz4GGD37w14YjDNlFtr8RA+vlkB2",
+	"9vvm7v55RW6sqRW54AAwGG1NwZurDWDJwjXtTmk5zx5d4e5goXcS2VcLFQB7Ewp9z7x27jdhzpf8/H/+",
+	"4fP/+Adf/PCPAsuqOviRMwp0bAmZu/fv3Lv/bjAfeogNfP53/3W2jdZcGw8f3L57eFjfzIvv/fD5n/zl",
+	"bBu7s20cfnTbtFE7jv/3y//x17MN7M028M7Bvffv3gFp64x3FXfptLvaV0WGJ+kMTprXFcIGFidWvWIk",
+	"ZI5irFmnDXy8Wsh4matXjMYpxwIPtVcPfLL0kv7qgznZqazjR8zd9Lcc5Gwn2y7kQo9iudQrOhRrHSP2",
+	"TL8szwgG8eAgOu6T4MU/+8kXf/YHv/kv3//yp7//xb///Rf/9qdPDS1+9o+/+v4Xf/qTF9/7+VNDip+Z",
+	"5bAfE20uv/nJX734i79fQ/Whhi65BpgTaoP2J49Wx4tsAUg1IJoKHxvDFqfNBE9tzsxFLu8qUMpnVEnd",
+	"vqyGhezI9NaOv7Xju8pPeUno1iSgC+WAK0/JEL+o7tMHFgYSoYFFJlgGKU8iLs1jtjUMZ82HIslYLp7k",
+	"iwo7eRT7NSzt9LpWatr8+C0ux3TKSdhypVeXK21v3+X5fM5y9daVic+zCk/kblLEhAREN0jWSTT+22ce",
+	"iwrbVEjEpnFL1GO1dE15yyHcBWXlicqqpWpqLrm7qu5u463+x199//Nf/Onz7/3Rb/7VXz7/oz988eM/",
+	"fvF/fW+tiBDq61Kr2mzp5G+n9L4uZd1K72dC3QmJAnoE8Hxl+kIDjV9i2PsI3vjKG/XMNNYx6OHCbI15",
+	"ZzLmwSIuNOThEp/BiGf29Gzwc0JW+TYfjyEuIdAj3TF/NJstOPtaI48P+E6q5GDHPQmDTKWY9AdGdDMp",
+	"YjpY+6tFCwO2dr+vlRq1JnqvWT3VuRh1+Doyglmpy67xn6YdT0qg4OAFC1yJG7FYGSuKFbpDlLEMQa5u",
+	"Sa7GHYufByLIikXQZvfx/Iqc4XasJhiYgWxNeluhoDTpFboSfbsCGa1n+1ee2kO+NKzWUdktgXjFCcTW",
+	"unJ51pX1L+G6IvRH9oCdZ4VjycRonE9ZhPcsYoXsJgRTISQeJsx9tNX9AKhC9PsCsS4BKQSA/xLt8CFk",
+	"bMs25BPlcCyUdNl6AIfRVxmWTraOAZ7ka5dHhiC7SymOfGbpcoH9qCRGIHo988XLBeIh5onOCIlrin+X",
+	"W/R4S9t/W4S/bXnBV92EZA1HKrPWpAuRIa+ciOlyU9J75oULtPG8J6anmXjM5Tr48B6DsW6FpsuPWrSL",
+	"j6mEWK7Jtw+FwK6N7IJgML1M5Lhblyhs1WYSEappoi02gzCyj8UFE2aQjQVp+O+JjcskmH9aVpSpuMBc",
+	"npWZzXtietlxXau7ghBPFLawYxsN62d7Bn57X0xgFVbjuGZMW4a7ZbgbMVw4Q4xLS+UugsOeGn11hLSI",
+	"6VyNNWC6JHJwEarbgkAtS+y2MVpfjRitDU/r5hw2XC2gxLsOPZ6mXd47qRSwBiW5llO/ozIH20FITpFt",
+	"IrL4Rq7ob9RTsp8MIhaLfiIFokYBBjiPnVElxKc+Hoj5B4C2apbEQuZJPg0RMIhwMgnBKWfiyVj0ck01",
+	"Ng5YJnoiGQPsz8ho5SIm7CfX+Ne0n6c2FLYqSQhIftYWYtvhWZaYoVCJEA8+iiqNmLkCVCoBb8IYxsjw",
+	"bCNlwjMARAEe6kfSLAKoDIBYRyUwjCxXKV/BDtDyZEU3Lqes8qWZaiY+BZAnaPnIGqsMKcpVZpYAR49g",
+	"/ubrEMjOXhPqh1TGPPMlwD/NLW2cQa4wFdCwZV1wwQHSk+je9V0sPYItAH7V1SZkZGo3IbjUZndU337G",
+	"HZxwv8ggiVMXvSF918/UiOp4xXEmNGZ27u/ehCnh3mHJdAKxxbYQx58A8/0+zWqj0ctcxDEAYokn5l82",
+	"4dQd8EMQmSOsM66pIknrGutOIakCz6aS6dR0q9IYirRLAJLEZCGA+a2DlDriJ+I29RKcocz1Mkn4rStv",
+	"VZFMnx4HIz1I4uOgzQC29Gqrtds6DkJ2TMlp+Mudu+/f+9bDO8fBs/piGt1EcixWNA9Quq5QTINcs5eF",
+	"sNDOeutICxGMTQXRi6+N9XqwQtEr0Cz4yaMqgnhPJI8FI0z7qSUqdK2526dVK8OPi26a9KoSnjlOvJcv",
+	"Tip3wSipUiclnhzP2dVms8ns9+2ZskgjnqaGtEQ5HyAOM/1SFvVRZgpIC6dsqNKYShghifcrGMH3UkkC",
+	"+bNm98fCEBwPvDNqsNs0HoSHjgEaQ8YOY6Mwy8Oiqnxr51AHiQEwerbRtanNER+8g6AUK0gb91Veff+c",
+	"i6N81UKlaNXXiZZyp3krv1++Sc0uPjISwOo0ZAmvtqsSplmsjHAXGlkTvGhJ7BEwt4PrwkHbD684/MFl",
+	"Ffzmx1tBfXcUAYRMjd5BMAbyAQHYgbyjpEAKx3gK5MnDPU00gwrat5hIHcom9bgqlQxRvlXqxNCxPKyB",
+	"88QPRjUmPzPT14ByPbqQsHE4I9dau3v7UMatlzuh6yyVSnG1YeVXx//YEq2XhhKyNtU6V0olnoxVljd6",
+	"+vHSqi39JBVYP4P1VFqMZFmXrp8IGqV7xPM8S7qgEJrnULtQW+3MKF9MZUYGGvHsBLCKxZOcVESmx2a0",
+	"eihEboTLQcZHbKKKNAZ6VOSCvZHklSaj34lCFn3d/GfH/OefRFDqlOW8+yaOWTI+VjrP1BgqKZJu7Yp4",
+	"SJaMzCqwTIzUYwH6NS2Qqz5qhbeR4HIyNKuROHhoWByOejR3pgczBqNBm9bgDWiqmwkO4JF9hE1G+KNU",
+	"GIXXQzZuMqidB0YGu5goT46V1kk3FbdcJRGARZ4jvXdhY38raC8UAKETvGb1DXfzPEFgSwIvjQTiId1I",
+	"cuOa3T781rnSQqQCy/32dKHu0atz12qrL5XLs47WZNd+e/kuV2midfdlwIVJKud2w648xX+chmJcOU3r",
+	"w9PAZ/fiV0Qb2OACnSa/4ypu78wlBzw7ebFyaZZhCl/IzbkCFU30qbI7Cuy2bryY8aZlasJArq8TvDGi",
+	"x4jKuWuITA8kF08yJQcoh5vXSCJOuRwURNmjA3DT7LxPzyK/ek0LDQiZ6caMz5OooV4KVbWBSGBnskgT",
+	"nZ8i8OL9uQsL9FUiHGcQZc0abknB5dedg7Nr9DSfLKBmaQsMGa0Q/bP28kzPU4AF++CVcSag7OPCUIAD",
+	"cLFp7yprVwbD3sZyNnDLqLYQXD/WK3KWK6i70xvyjPdyCCm4T5NMNFS3a7AoVVpPI9Jg/d6gXUNwsC4R",
+	"3Wpz740i7N39NuOWTNWYBfRQZTlUs32j1di7cffrreabIZQJNfedCjOobFSkPERTAP1VOuWtuxwLojRY",
+	"JJ7kGY8s2DCNrCumihaIptCGlPMnuYdtPIJ6ruNMdXk3ndqZ/F6h8jqQ4g9xl4zstTQMclSkeTLmWX7F",
+	"jH3HGg09k6JZJ6ivrtF8s7KF0PRNw7h0nDtYRHOcX/zxP3/x4188/8HPgzB4/p/+9fMf/gtz7IGGGQrd",
+	"E2kK77X2bjSb8J+mefNX//7zv/tj8ybsF+DLwmlDv2WmJkF711Dt8ns6IEEYvPiLf/n8z/+8/mNvPLad",
+	"PQi7OYMltrLOp0Rc1l7HkqK/qgGY2/DITcHZjaRo/o9CiCjMx+MGQNSXsoIKD5AqT/p0G/XSkEhbvCYf",
+	"Cg2Et/yObC/g2p7wBCObXG1+kNuSjMUiLsYYuN7jknUhEY2qrUKNZhgemtNwFJS2BsLnfH9JzlxZ/UWB",
+	"lPcr01vJ6tJNvoNQOrOUbdX7+3bynSPzPRhixJNxCgSNMqsW9ZjEemmHVO3Ui5NJZH5tP5ivfBwGI/7k",
+	"Hr7ealKdZPu3e51nGZ/iEOuGhGupstn6y+8LOciHQfvaPjRr/2zNR+tciOsLjelnTh/DrJ54dTcXHse4",
+	"egq3yCZnjZudv9iqz7qFTqTQmqnup6JXqbhcXf7lNC6sV2wxVRaj3qIQnOBgStQ9Lv0q781mdWQXFfNT",
+	"JXtakOR7Crm7BeVBbb0M+opCmJJcl4FKkHBTCQ+otAyB8BHLRF5kEnse82mqeOxEikz0knFidra+kPTZ",
+	"KOwGFHUxBa2PWlxEJxcq6UMupUjXNrnXZDrN7KLCtIGxyAy1q+cFZkNnp3JaJuy9O4tnQwWAVp9MOWKs",
+	"MfDV9Cf481jHnbAl8OfoI6gs5kLvwOpE3dkwFqUX3qaK0Yaq+80yRQVq6G6HVg2HYscu/AAvJpoZLRns",
+	"J2nqHPYOb5kMipZVHUtDXCA34a237hgx1x7bxltv+UH31UFRIBUfCa/ukXsUgbzcORHTCKpC28FXqDUq",
+	"fIbTHEub1qDFY5Hx1GYqaMptsOlLlMzht953ZbQxmdQaQxwrNk3nIeuKVMkBUDL64Fj6U6IVOEpGwkwc",
+	"eS3wu6yQnTwZCQKnGFl0awjKFxJicjGG23xLX+KydTCuX+OnU+8TozjgVyMup8eSXrQFtNOUjYUaQwDK",
+	"Y8G6QkjDNHtDEYeskHmSzrFao09BTTqayTs8SYtMaNxGPB9sMlRGgZEqNzoMtcj6PEm1DaWj44VgGW0m",
+	"lc1hCMH2U8g8m5pVRHOfFzTHMLXhWNrNdtW3tZAxyRVMJwPJ8yITjKf5UBWDYVnxKrNteOcFlAq4Fq6M",
+	"ugMTt0kdZuajMeTf4O9YHt7Wz4ZbEtGtiIz8MU5N8zNnGldhMjQnMdewm2Zqthg8mMCM+NQVBKKSUPqG",
+	"f7WiOJGDnKcnEJATTURvyPPIhuRE4gmSqU4SR4vLdp8il1xm8e5cpVVcEhJXjHrWCktxqN0MrfQBZM8u",
+	"gyGK7roG7aDZMR92EFUPNqRMGjZ3D5OGr+40b+w0W6zVbO82LRaIyu6jXEAWMUOG9Yl99os/ffHdv37x",
+	"vR8+/z9+sPP5L/7mxf/46+d/9F3DDUgqwbw202+xGzxaAzzF34xLth3CdYalJRX6k6dOxGuXS0wrDI17",
+	"QCi2QuMnTwO8zEE7ePGnP/v8lz/7/Be/eP7jn3z507/+zXf/7De//69f/O1fvfjxHz//8X9//hffDdyC",
+	"GYFuF06Pf0s6lLs9U7aRSjU2z2o/rJz8D3h8Kn6uKnJzR2e55BYxb2tzNOQGztPU8tIawWBDDX2RFfIK",
+	"NKqXOaSwXwIc0PN6VmQJVhQadj1CfggFIllvqJQWGngp2ih1nbpNMoO5GMdyrBKZp0JXUyhnB0Gp35XW",
+	"bgHj5EyqWKD6J4WINZggMsR4iNgbWggQriZvIr6YafhYeuJWJa4epAZAziB1H1KNzbggJCfJgcv7It1M",
+	"aL73KkpRIaWMgqUCBQCQQUnuo3q+kMYuZGy6GiWQrEVuNr8rmhhl6kaGv3QIGSJq09oIODnZFJJQuwRU",
+	"EiUyyRPDoyLII43MmnViJYX/Hdgo3FEEAc4IFeZd3WD3cXHhy0TqnGSEHRYZ4pF3jNAStWn82jZ0rRmy",
+	"/ash22uGrHUVpttkVpqksFygjEY4gYZ01GAP3SKQejDms0m9x5KxI6VAPmX4octe9YLoiedDxzQkis+9",
+	"hZByKJGNeCITObANkZBJhw62qlEuua0YHIX0gHelykY8rd0E3GPYW+qLpkZrbFrwNoX2eH4lQfJDqTrG",
+	"wO+cnwjJohF/0okpPTaya4u9ohwPQ2GRkRhVkXewXfemWUhfZI9BYLVzrN93aLzasTcFtz7tJdM2by48",
+	"VEZBeADx6KqPyw96whEkiwMyBNVtpVOLr5iXjX4Kqqf5B2kreIVoRSDyBb4amcOFpycWWdumvxM54Rg5",
+	"budC1kZurjauKojv5bTQ14JNgLQNL1M4vE+RNKyJVO5bFNRJQbMh6Dh0mJuMK2tW24Uq8pV6weYm3Fdx",
+	"kdYi3RJxeYlggx54mIXmpFCUvzsq3rQltD2348jWlgzVrbUbQiUfgOdAj821jLxa3ZGXED+zTGb/Q/Rv",
+	"uY7BhFvpNtFukXkOn+sqAa5kSth23YSZmbBP+nyWCdEX+VDIRYnqd4m5v0TVyac2FRVqkZ6EAkm7+iG4",
+	"xBwVCNrXmmHg3+agfePGjd2KNmV+JrXoy//vD1784odf/NV/+/K//cdVFaZyDyvK2BEoY+1m8+vNG22I",
+	"TADSXOqCVfIXtPeac8oXCE7llq61Kt5n1Ia10oN1xh/r7lFrH9Gm3Fjxa6mC9k3EU3WrtdKazEz1rDol",
+	"nM6vpjJZpw9ef3X0wRppGArQWXwvAEGMrea2VRB/2xXEh8ASIZAOuHRVRURBJwNZh/QVENbPW2u092WR",
+	"1nibwHkWuFcpiphGGSF8iIg72KzQ0S3WnTKC1g3J3erFvYC+6OzauQJG3WDoRGMt82Tf6ZtYqnHCkxx4",
+	"MNcn+hbVfbdxi2CfBTezi8CWIHRlIs8SUTbdJJGgYleXatI2XZZaVtKft3ajJqtDyvJWvnI1GSqcE9q5",
+	"S9v5rM/agh5tHqpzV8az1trNJQYXdlRjcTUnyTCfR77RdbcktXsbmjTvyviyIyJtJMzVS46EsfmsNY7S",
+	"bbDh6xZsSJHqeD1K/e5iAnYWEvanp2R7+Tcx2LDu4qUEIqwjd20zMi67GkWFM9roJ+samYkROFv4gnfS",
+	"tdAIiL848PauZe70bmnLVSeJADM22m+A10+GIhMROL/pfXdxXV2KKRgSKmimzmRF9lzI+AhPhTZdFHZ7",
+	"SNOau41zU1s40gXxUeUkKzFNtuSBVbUo2KurVCq4POdw1DPw2ztKLlW/DpOBNBpWYY7LUPCYSgseinzn",
+	"Nmz4/AG5Q7HS5aGoLM1cEtg2qmljhpgMJO1NCVqHJ335xadCGi58qTY01eZZoZ+K7PvoWOllAuBReapD",
+	"litlQ+qNmpJkQltboSzSdP5Ovivy8kKef50SqkiCVotKIRLegzK05SB9OPMbFThzN2JYuIHIHzwWGeSl",
+	"wWodcX0ShJDcAIkImG2TUr3bmaKBGdybjup3YABnk5Bp5U7NxIFN25xrv243hU9Bg/T8rpXE5s2uzWKo",
+	"4onoQgwnsRAHzt1ghyL3SSMZ+rF7h+RTGO06B3MdOcWYO5AsTU4IAq28heAjHWmRIuyPLchAYWHa0IlE",
+	"NtjHkOVsyw1pjNBCrgppMl7YNl50F7MXK3KgHpVDrwSdAd4xLoN1AmRqAo5gcBkmuQs4JtYOCvob0Tfy",
+	"fPxAptMoZNEhH4nDJBe/c5hnSS+P3mwwc+/Y0fuHIWDbZqwrholh02ycqSdTsI0cPfzo8Ojunc6HDx98",
+	"+97dQ3KOaD7VLPr2zjsqm/AsFvHOh5nKVZsN83ysI+tiNnc0ZlGn8w2lc9z6Dm0HeOxMt9Gh6BWZiGaq",
+	"UZVfVz9zuMUYskYRgVNbAsuoLwJ92Lqy1Q4ymtZ3VGiAVRIOpJSigr1VtEfGLrYZruZTlkgY9c47Iu8N",
+	"d8yaYvDagywZJDKq+qhsXa09Flk46V6mtO5o852HF++OdHT7wcPDzoOH9969d/8wCi1slumdcu5tEpbZ",
+	"eykSOE0oQKDT84DoDXlgB6oKdo1LQCtpJU2wK6H/KcLr2aCfOkmcCheZ6eXH0nzCBZ+N+JMOIEVH1q/Z",
+	"41rY7GYhzYRsRAMAUFNlKrOWsGg21MDeqQY7wJchOrAEwnIy5S0w6QHmlTOTqTQ2a24m+7GNucW1MgeY",
+	"TDki3jE/YjIHgRG0IYIRA1R2dJ4JPoLNsDDEqs/2m60yaNOGF7/NddKrcnGtzFwJ28te3KGaMKnYJJGx",
+	"mlDkiJvpwlBHn7lvWB7Fq5TWU1kmejkbqkwL1uV5bsihzjmWFvH4LMLYr89JL7eG7lY8KXXHkHzMRPCA",
+	"qq2haRxV2Kink66gcGytg6814PchijyringWzrv8DTLn4AR2VTztANR+0N5v3rz2rGIwGZnRAXzRQk+P",
+	"ZzGh+hSp4Fo02OFHt2/fPTxkb+y+CRznnYN779+9w97Ye9PcgzwVZayT/Y1CY4aqSONOJvJsGrFxkXux",
+	"Fl3eO2GJzBXGzf1eIQoRsriwkT3Rw7tHD3+3c+fu+we/2/ng3v2PjozIZHgKNNeBtzpkWolsZkL0wcG3",
+	"O/jl7Qcf3T+KyO+DziBInC7GJCI+BDcOVKih8BRzs4c8G6VC67YTOHabTQ9QvFqmAjMuYJ06SUxpGtQY",
+	"8E0AmgUPD8/telpkYQv0478PgDvmNYIotsVSwaNFcobdjzKOCL/IuKTSqwlYh8zWeCuelBE0IEdjTJ2V",
+	"DAzDGo1RypbKOtIGKqfgIJ2UpS5ok2mjcPaw/tHsIlWrhuAwJ1yTR66nHkMyxVTkThiFpXCSgC3HiqOm",
+	"CFNKNqG2ISrM/OAfPTO7lGu35JBFkYxEmkjhhxKxEyHGGkUKuxE0lLJHtwkSopWGIo2XlHiFeyBV3jHv",
+	"Ra7kSOkL4izOEjNyu8YLm8IXGonu4Be1eRvoRiZWurkD0EZZPPWo01HpG3W7hjlE5jo4tUpjvJPzGi4o",
+	"tgpwMZ2SaX/xnwmQxCcTzhTpnIteBAz+y8gard1mq9NsfePdb+5+a//j5u/e+N+v/dP39j64ev/6hzcf",
+	"to4CFJKgvVUmdAvIxBQi77JNpvLrH33xyx9/+bM/fPFvfjY3IcIkOPN8rJCzdEYb7sVpu7C74ahXFsjw",
+	"FK8v5K5a2GtbU28rqW0Wn+P7s4B650hqq/VXFpjkhJz1XDlBbKdrC6svEMd4b2j54ZBjtS81kXYsDvxP",
+	"2VhqL/+wwSKj04Fx23NFIzf78MFhiWtQjici3G8EXADFXMQ2uoXGAXmamMyBFbXmGDbHcu0wMPR1sUOX",
+	"WEvYp7KM5DZcaUozSTKcS2MJiztbkEs+UVXq+UDOU09Et0ggGAlshhA35NNUmgh45hbQVysRBu1Wc3/3",
+	"zHQ0XK2jvfNnPd8Knj1am4y/bU72ZRssqDoZpAh6YablmwKOpmct2HgvsNH95k2v0Uz0jXpheSueE0p9",
+	"rIiEVcvFEVT1HY992bKMc9fKaCEkaVkdBcA4N9rI0I3yrFBAlX1eMU2yj6EApIZurRu/HTwT7PDFmKAs",
+	"mxiuuRb7PM3YcWPvxo1rzRtz9g74enFcqwd6gaYLLwOJIjk8DRs1aFf3MS4y3k2nNluPKBfVBEIDocxZ",
+	"ISnuz7MVFFp0bNZ+FHqfYswqJsTZ4A+oQznaEdJQnJi9AVz9d1q7e/tXrx0XzebuNclH4ncwKz16M5xB",
+	"NOS9PHlc4m8YNXcA5TpzAhVosHtypksWfR3zZ5ge854IWfS/fvvb8OSjo3d2bsx2YeSOiWLi9wqeEgQp",
+	"gnoaKcG1CnUmEb+gm3J5AsmLhqaNEq0TOWiwD1PeE0MoCgmJgZxQUC1aqXgy5oQwseMMKG7x0I5C0SyM",
+	"nlqZaDwEYBNXoskyeTJn4LZg4HLHnBmLuOFZQUTFcmXdPxZ3o9KKjStY/L2XmWQ+v1U5XxCv7FsyqGKn",
+	"mVf0/Od/++Xf/58vfvyXkdfn/xZn005WyN8xnBW6dQCxlHlwy6/LOs5EnPRyjZDSVuQbj4W0sh6xhTpb",
+	"w6GQ8eHo7LgQYf1tLK1GkM6HAz5tnAsinmhV6kzsM+FNm0qTLnjqaSXr2x6/9uIzmejKofRlS3jeoeft",
+	"Ch6roW/jlCey2iPW8wlnKI7fpptT8OKf/eSLP/uD53////zmu//q+c//9vn3/vs//ur7X/70589/8Ccv",
+	"/s3PfvMf/uj5D/5vs7mLBxEGWhVZD4SGqc7FqMNhYJbGVMf2YUlWbOqhe7F2gMvo2/oDA/9RpxwayJ7P",
+	"1nASXVyAOp6gbMrMGa3kotXh+BoG1goDQqpBN9zt+0EY9BPJ0065fv/w3R9+8R9/8fn//OfP//Bvnv/g",
+	"7/7huz/CLf/Nf/n+lz/9/S/+/e+/+Lc/xeX9x199/4s//cmL7/28XNwsUeijuGpmRvh1QTv4+o1r1ZXO",
+	"VJF7aJtiMELkgVboqpGC7M1lJ+cnonyRCmgHbdrJ60EYTEQyGOZBe9fcRpe95Uu45qiIzFCtoB0AJQA6",
+	"vcAF+CwMwJkQn7ass2u3+krVjnINDaJ22Gsey+VCN66AzZbNfC5CXNGevW0y2lZwN5wdU5O4x1WdhE6p",
+	"BqumIVjZeyUDl7W+XKyFywyH7FvHstbAZccxb+GyvywzcR1QWT4aI1bp+Obhg/vMiBzUFka/sclQpRAg",
+	"0huGrCt6vHBhWtzIw4Zi2pn3eJoaWY6ClUDdWKimJGgnJA2FexXbywQ30ltCiPUZGzE041IbPUFJB3JG",
+	"gleiWaq0kSwAzMW1QYI89kOgc1yyyBPydt4T0wix/sw8PcWJcgW9blHYy5wz1tvkY+mD9gG0Co5tiWwK",
+	"NomXDFw2a2Y8migQ0nRI/nWAHgE4QJYgjagRBe2Ckx3rgmW48Bz6AHZ5/cZNsEzW9PFoTS73atoR6+WG",
+	"UxfrrEKDMzvu7no2RqA7OET4pxOt3HkqZQ0LP1LViIFkErJ8nHDIAcXzT9ZLS3GTkpuVbVrKR23DG41z",
+	"NTV6B2E9Q6PtcyvhbCWcUsLxTJGOwK4n62xqjzR3/cpTuvtLUzMpmGPdErL6ZPO0zNMqyayvJPnKKkWR",
+	"ojlqJmK0VYkYjQux9PdZO51t249GxSdgn+z0Up6MFvZ59Ubj6j91XjQIYbKf0+GgbHejgFayZZdx11KR",
+	"bpk/AMwqkYPOAhce6mpLZ23Rk2pfarmXNJijguc/+NFvvvv7L773w+d/8pcBxcF0qP55c15fz5e2qpOB",
+	"dNgqNRaWs3k2wyA3vN3lH6qcpzaoDwGHinHMT5v5hCd5+ZXZ1LOxHHOV7oicJ+lpPAdiAbY5x5ecc4xm",
+	"DTCPD9WEpUbbgmrgCcJWrUHNa7OL54j1FYTHWOJNIoQSzj68e//Ovfvvkk+JwgghaQPjLDGtZoXwwbGQ",
+	"cSIH0Xw4BHa2ZRLnwCQul/BjBxVibh8h6bZ/rUKwiSSvSJ73z4M8n06Lz053V6G4IZNqwm4f3L999/33",
+	"7955veL1XjOKjcSqEsFdOkbB531GU+MMpRZPnI9sYYleMnBB6qWDXrUe2LgQNluRnBmgHaNZLrc/UUxO",
+	"WV6UyhEDZC1CUg1UCXZpowsITxTcxw4JC8uaAmquF5r+NVePCPzqt1y2IL7qlXUAm9KQZyK2PRjGQ/nD",
+	"OVUO7poTCTYn16wrm0RffQ0d+GaKAngV9OAmX4Yl0ayNxk+1kmzyPSVTCsoGtj0NRM4iyhAAeFl0+kS1",
+	"ZYXN9r1yzI0PjZjQ3gvxX51Ed0YqKwvUrcCSZlhPojtx4XxjM843Mr2QI2ve47a5ky30P7FR3v43mXqc",
+	"mL9a3metMJgMp4AP2ukXRsqecdaV9/1e7ieX0NG6xfaq1yE4R8/ZysiXeLROYzBAQOQWTeiS+QTtDtAV",
+	"7ohxggVRQGi+EMEejJsUelEr2R9VMoUQqpi+huR8jdVZEOtdl3XfQodXYEGluWZJH/QUkQkmxaRtlQVb",
+	"+SZNoQ1KxcLoL4aU2tyiY+ly9IkbQSa+ivn0a5rYApRxRy5moYpCF23l7p+uCXiaSZLC6U4w42o8hvrP",
+	"+H14LAEwG4rVT4aK0RrGXogTMYg3IgRnjd5slMldvIs575gNBpgBNLD5DLtjea9PzrFCnkg1kY458bnI",
+	"bfYGgEWjey4qZC8VPIuoJrWXVEd5cm+GBNwI5YnMqho2leQlODxFdx3LEoWg6h/bb94MKWMOg65oBriW",
+	"SMZ124P0B80OsteidkXqsGqjytiHDx/cvnt4eO/+uyUufQOonZj/jnIBvTdjkSaQVkdvWoKO4o4TOJzD",
+	"E6pcxV4DyKrM5/agOKycIdeQWF95v5AAcWnutO0SlxSyJSr4YD0I45opAVWVwMxmjngsAIJkHnszVw7/",
+	"M5E6F9wfiblFccYnksZR+dLLG1QZdGPLk6rMHM2U90R8iw4Lz0VWni9ztshPDE5InN8tVzGKpJwJh0xC",
+	"atbfkkyNx5Wt0xbTNeZTinEEM4bIsKp7bZ4f3LKzS0YbYh1YmOWgcqhgHdVErhM6DvPw3HrPXj9jRGtr",
+	"jFhijGheqDHCrf1lGiOIfm+TDbfeyQ1BYwEtqixD4RR3CgZXmWfwOleLiRX5lppMnFyIYp+FDIKsfm7u",
+	"JbvabDrXu6133y6rPsFgEFsoZOCV0yEZw0locoFAkCWIYQklbDIIhHUYfeaeHtkpvDomg0+eBkvtAVRa",
+	"IhM9YeSvMq8RqeJm2YD1Pe5Bj6RVAN22vZN3tCZhscKLZprcwybXHId11tWk4ZWLgbd8WQKl2aqzUHU6",
+	"KadaAVzVoXzr5ns5dZDBhGjL7fhqKBgxKbQZIMnmiiOf0T6gF5JCV/TafKxJlS3z2ixdDEH3sbBq19iY",
+	"Z3mCyN9vYO18+hujPmM+DVkhU6E1i4aJzlU2bbh3OpMkzodRiR2VG/VHoz7nkP7evJhS+6iypGY/Epie",
+	"UVoEwc5VX3VIqiyycrNR7sniax/lKmKSZ5maoHEh0bCWNA6FYbbV/DLDSQhh2RBhodss8kXf6BaLIM60",
+	"k8TRLT8cuOX/JTTbg172CSqw6wzUtyzWSkcq0xrp0NNqa81bDmYZEVBs8eG+B9iJuHclYFq1id0GO0hT",
+	"ihtGaMlUmGU358irZAEmIrMusKuIplSZcuiPOPRG7NUMqUwdMYxaoX9EAA/TqaOEmQsjT4QHY127hrMQ",
+	"nFBMEaxPmMmMckI+FKN5rv2+A3w7BekafAs4QJCIktIUeA5V+80Q1qjW/6FZ/3eSNAfA2iVDdTU77OqZ",
+	"YaM6tGDc9scVIyLx9WdLB0GGHsx3LGuiqIyAocyNg1WN5nTDaNEwnZtg1ZEejMdGulo60HKN7Bleusf2",
+	"pcoYhCxGULzL2r6CMChk+dejcAZezzAG89HOYw74gsAZzKDueC2Yvz/yW1k+EZvaR3e/wW6TUwzsYJ7T",
+	"Da3G+I1MyXkIlSubexVMLiVFAywIJGZa6MW6dfEgGlevxXLa1mBlPTQIRLZcXrlhmHiI9cUhIpkZMRjn",
+	"ay1EDfZu8hjL8+WFjtieBegybBwIECJPeQtSnfMH77WbKFXWTZuMFf6UR/zJ+0IO8iGUTAuDUSLd3+Ec",
+	"zOIqO9qlnIK6AVjGs/KqQyzzslthBBobmurVKQCzRwRMm4j7aMGQwEyyNO912aRtuTJLPqBypcrQJtpg",
+	"BygM9BNCqxs5NOBU9U5KIaUsizDiMdrNnd+EMk14zuKk34fs0MxWG/ZbMZpUl2thuhhRzrWELBlZ5CIs",
+	"Za6ZIpEZgMZRnopLMT9U5Dopj3YSs/ffO/zgkMUJmqVH/ES07Yxc3lESW3c7xcmrItcJzQo6ayy6lZ4g",
+	"VNmSvspGoCXFPBc7YBdc72zabXLZ6LRVt4DCVCWwUwaXq42Gdgq7NEz+fSNsBiu8fBtEyIutKWPYvRnU",
+	"MtXPyffmJIGEstX6Llfrg1UPmRSTi1DsroDFY0kcJxim6IoBgn307t1qLiG2Y6Mz0blKNaUHcKEyBjqW",
+	"Jz9zNhL5UMU216Y3FFS1OhN9kfdAGUA9gPIPEdphwhOLbQF+J0eQrAvMBRShXlTBMHH5imiCMyKImZxL",
+	"xEd1pW2xOWeT/koZRed8iu7TuCwmnWQWdLSQGop2s4/IQWsHhRLNvuEdzk9aQb60r9wMPTXDzJMcpwj0",
+	"LzJREwJrpgIqxH01ORMmGC1lNWHvY+4yRfaarn6PWTl8eNUDsjkNahEOQ9C+akQR01nQ3muukQcHM73U",
+	"HDiwXJa2wk08aRtYE0/xZm0SLXQ2SyEt/Cn1S9CAaqlWJWEZglmS3tBWtQRp6RYzCztF84lUzo/v0cSt",
+	"B2nrQdok0Bao+yzSlj18Z0bccuk1+1ef1bNWYokLbafvGyKgaYRkhywHaUGW24b102Pg/lUjb4gISXFh",
+	"kRm1YTwA/V3BoZYK7VLHcgaDSVMAhh+RiyVMLAw3OLAQBKCMWU4cL8Uy9mC2tPjVcJkBctqxxGOpChIB",
+	"eAUGKsldmflj+dZbHyP7abz1Vg3PR0ZOxWwlUQ5i1ICfTuwY1SAI5LExKaC1JZqZEVJXDxZID6Zvi9FJ",
+	"j0LLqJUUmiWylxYQOGP0JyzBk4ORkUZoRQpg3rS69+0uAuqBZAPlQmhwNVAWAoQ4NPWi1gXrl5ptRQDU",
+	"IhVWvEF7Kckr8FIZ0QYKqdl11CiF7AmIu2pV9tmJGSip6ZxFGqBP36BwHAiiu+UXZlGgaTq11jTz5rHc",
+	"rTTrcMkBYB5eHBnpSudg6bexPnDk3WLFfHos9+qH10fp114OeHUfX+1zDQO3IYHH8oAEOztoPEIQIujx",
+	"lVJZxpjATAx4FoPLwZo5EH3VYkwUmvQgd34R2I1KD5qN17cseFyOGjylOOGPELQHl71SBDGNaWttfaUs",
+	"trZwBMiwwiEawum0QQi9DavH85Kr+le9qwMVD72gKzCrlyWV2SF+T4GV7mRXZgEHCzO0RjyRrvK0rfDI",
+	"WT/p50O7UmaWzmqTSDdvPLZ0faAG0bCQcSZiWP+xUilZ1iYqO6Ebe5v3hkQcACfUqCI2RhJspIAQamMP",
+	"oXaT0S1M71azwIBSJBlvRKZBsXNbyTxTaZtJtQOwHNGbeF+1XQ5EkTXHuQZMxVOkojIdwtNp1BNzWWPl",
+	"aR80IasizKsCZo4H0gV5Osh9oLODROdAaLlmHPgDIeNbxBLnE+uDtALnIbQFHI6l0UIWgetLlXf6RlxB",
+	"q1SrGRreycdjjf4wr/eydhnjqVEyp6FXlWoul+9YIpNrUKAjRdguLARg19I7v6BcJbkWaT88a52AUmVa",
+	"O0qCzPgrmHFMHysbfQzvu7DQi60C81IVmG023iusJFySZlB0zWnrip0SyWiBanBATBl96y4vzUFOoQhu",
+	"a3Vw9Bv575Ir2jA7636r9To/kL2aILFavw6VZ8fQ21Xv3Mcqi6820T6+tNUZh5GzuScyv7Zf2tsTmYuB",
+	"yBY3SPFjWcesxjpuqI+0yO7dWdwwxCuv6VAHCK7VHeqvnIfAnI51PATuhJdQMtsq0Wey/s+vaNUVcMt6",
+	"i0ExJT8deij78FORidBGpM46DzaoOb+oeO6BpT5Y171Mpxkb1ZwuOVPdT0UvD1lkIWiBmEQU54oXt6yQ",
+	"pV2dDCpmSxo9qWyUQYVeP1u01cfH8/CvvPgpKci6HsUiLvBmgCx64MZsRFFZRvEAN6e/LRY0GSewklto",
+	"dB7cBtuERTxH04bX9oTQAa1gbwdpdUlNLZXxb0p2bOqWaZb6BPetJxlTkBGWWnW95ZOkJ2xLXhFltCap",
+	"jFJP54ED6/nCZYIGdpU6IeuZ8yj43KLd2t0LZ7hSO+ipItOiYz8u819AJWx5rQVf/OjHn//q11/+9H8i",
+	"kDQKlVAp90r5+Rw7aQf7u0EJ70wS7GicQn5w5VwH7eDtBw/eu3f/3c7tB/ffuffwg3VQbc0OXDLU3wbL",
+	"u1JCkHfPXLYKFtzCQVD+T7UEF4FWwWXwUmpsAlCCgITl5Qja8PKSPfM5OGbugJQ2n7azYS7OZifiTCoN",
+	"HpKVYQB9lPgtCuDWS1Lm2XwsbgNSxay4AZx2I5Hh0XLV54q5iInOk55eiPxnTvdh+doFULwSz9SWe9z1",
+	"6gq2WtfdX50MEPNvXm9cPf1SE3CbIaLNZ4/OfsVvg3BwqukCRQibc2QHCZDLWzl8cxOBWdYaQRyk7coa",
+	"n0my9m4LtrLgUmCs+GDVUPEBGQsg+4HCcWXOe/mCGLjzVpvPEIb71YunG6wXTjfYRtNdfjTdYHEwHd2M",
+	"zS7slac5HzxDzTgV+cKy99iFs+BBgTud86lREmeRHdBRNyjdeZrijKXqqniKaDDzCtwdGMARHwRnqxG7",
+	"PZeXcS5xtyCDb7DuYQSDzJoJvoP7hjKfN71+FAbjooZdfVjkiw/ieZHd02EJBlsvzCt8BQ5izPUfOKtX",
+	"kjPxJNG5Xv9G1NLlK+7jU+Sq2/a9lZwiv0XSDS3MOhKOW/MtN7lkKWdO0oDbhZFzoVFc0K4dbyz8bMx2",
+	"Hi3yINiLZw5OlImReiwiygEgMYhCHZ1zM+JxHDEhsdYPBpNQZA+pwrAOFoHswC6JC2BMpJOwXPwKpIHn",
+	"KFmFcwBsLCK7fUS1PV3+c4JxSzgmi+pqOxxyigyjPGeeCcbjWMQ1gfzQo2WZmxvP82HFcs7j2Gxj0QrC",
+	"oNgNgFCYJYaHe8E6hWgMkYRBXnYhGrNgYK7FoeO/aT9gHrvBo7NCHLmpLaZwH6Mwri0Yy2sWoL61pG5I",
+	"eY/4iUd1VZFjSBsQLogDLPLy50TmiiX5ptLN2Eo4PB4lEiIQd1YwqB6MxzbH/+JsquSyIdyQ62FAcfAd",
+	"KSb2aWu3fIyAavTDXgWajR5eLa2w9vvm7v4Zqyi5NThNeSjjEx3wAthXMSl/a1c9m10V17Q7nYe0xRhr",
+	"Ph4vi7+avQ96ZDqHgvoLcxofEqIWpjPOf0k5jMlAqkyUOKtYWWyeYx+Mx9giIVFuzrWtD6JSKs+DJjVM",
+	"xwgnGFkgYwu63oUY8XyF3LsZH2vwxX/+xfMf/NzoLhDgjHexhMEmX+neZtGazwgscbUJ3YL8lSmm1W8y",
+	"lV//6Itf/vjLn/3hi3/zs7kJERT4mefjXEPLZrThXpy2C7sbjvrZGuAkeJDXF+xWtShu0/i2YtWabAKP",
+	"5GxAF+KdnQu7WC1ZryYRflkSPKmWYz4QMTPnuQSaTqTOoaokK8eM8Gm1vOWy0xQupFhEPQUkYe6TzdCJ",
+	"LyK7AOutEbjvGet02r1bK+MA2DrCCdDMtnbrr1T2AMI/wcXfjDoNBU/ReFOrwn0Dfz4TG15rF8yERa9A",
+	"5OxPHlWmPxS9k5KwkeJmq3B706c51U59XHTTpEeTByPcwrk/hF8vb+qbno/VlsuBObmq5RLSqEfJIOPV",
+	"un2rrV+166dBl+ukd1CYw/TJI8MFuoJnIntPTO0DLQCAGP40Q8UMz5pgkiPEzTM/B2FQZGnQDq4gxcQh",
+	"zn7wjsoYAp27GkiyLLvetuktZaSymXxfpamaoFnEZl2g3WMe+cl0AEmJCJuFmHReB2OVpphajIlcLl/L",
+	"R1V2ue2zmH41HUIopT2OupoAbdn9Cowe0e91gxm6mAyKrETy9NERYam/phmP48zcKVwaERtN2QgeYygV",
+	"VRkzUJeacYsnOWXSQkmHoUqxItZhCUBNAfGFFh0b0RSBkTqDloUHe4lR9LyXJ4+FC38Cl0ISN3zINfxF",
+	"L1hJqBGDFZEqxbchi86BA35NU1oBnALtMrpJXKC86Vj0eZG6py72HpIEfKDEymt1IztMBtLsJeRuczYR",
+	"XSDkhMVqflSFfzjp+tRP0Q6HTgoUeQgtf7dgCdPSroQIbLSXj7lM9BCIAHVWnr2a/j7SloCg7JCpVOgG",
+	"1VnB1YsQkRTQ0MoEcKrVUgarueM79WA7KUU/yVivyDIzKdognM+IJzLndAdKC2j/WDKHaoAIkEemXUqE",
+	"xoGYOeM5sICQ5QC6AkqAAMAxAhtgDRGzRnY6mOrvXWmHVMjTtALeis4ac8/KHswZt4XgsC6OhvpChnok",
+	"cgBv20R1ngkzITC4mE9wLIZj+UtbAWmGFbOguBOp2yWKVFhddoR+R4NkWK4hzIvqGMHaAU6vFgKXdgYb",
+	"wAE2aPBO4ebMokZXlgXL5M3PpMR7qGx0BOZmeimcmS8WBpLptDxx8I3fbo9Li6pszwRkZnvBh4sphuQy",
+	"J5gSuExIJTUScbvMhhDl2hXUA0CA0h1n69LYemxmCbu8d5KqgZf105h18CcL6dgJhGOpvsNqDZkuekNz",
+	"jiI90oA+HIkRT9LIa3TIpRRpXZtgFM3gwBoKMZCJRqIPEkPCUwAySJ4QpqhHOv0xUxs17R8YlkmoBFiw",
+	"hvecs7SGkZZIZEnGxrwnQkTtwEa6POUYH17hRHUdP8Rzqfl0ppak7RGfuuBaHyPWy+6EVmqa/8B+hwjk",
+	"LuMMYevDkiEYWgIHxtZkIqplCJFkbmdcj9VI3vmOPxRqnIqQVojYNUCz0LnEFkvCPxeSC7ClbutcxMSc",
+	"wJOkghi12fRMTeAEQydekTVaXDUSECFYjFPFY8sK3nrr9uG33nrLsLiPjt7ZucHewPYy78J3p7nNdx/x",
+	"7OTNkL37dutGc6/J3nj37ffeBCppPm5dM4f87pOeSNkkS8zmlmU9xzzjucLMObOLIx4ybmiWFqOkp1Kz",
+	"8BkYcboIqG6mBIuier0i0wgUr/q5kE62AsEjU5MQIX04+degCEekxfh3bkVeQUWc7rffP/z2W28RUAw0",
+	"oIdC5BUIoyEowCXuus27gzetn99SBnYAQl6RcsC3wVp8KoMMRF2keYPd4ViMNBkJHZopj0XWEzLH0ylj",
+	"FoteMuIpRQFQwVEYVQkRfstIH0OVOrnIdGbL4cXJIMmhKinPIeuPqNmI5w32gcgMx+yJNIXiW4C5qLKT",
+	"rlIWW5pDybKJymKS8T4VPVuf6623vnn44P5bb5nzyniWcRBQMG/TiigjYYZEVVuNdBnSKAFNO8+KfMjA",
+	"+K0ddo7bvMrKI3BCGUjRU2kxMrxQ9ekccwTXhdlT9YDdZrPB7sKXGVReyQTTJ8l4LOLykrnx9N1Lx9IF",
+	"jsCKj8HkZta9we5JZqZdrSA7VjqpyPq0CiGKhy0H/euPrhU292+EV69fg35DxnEl7O/Hcm83vH7tuiEL",
+	"Ge/lRhBHyKJ+kgo8g7gbaEbAM4BVEktnD8LUq7L0gLu8g0Jo3Wb7u7vesoLjikWmBwLSMhthlwoXvcKG",
+	"Uwi8q6HhADFFwci5h8yS9JACMp4KV6sGFjPjibZSrzLTGdl3YJlV6km4+EOdWG7RbAguVFLohTkkqfBH",
+	"AQAxOBRi6U5s5qljBr4MngFIMsg1ic7Nq49dzJDP13AECxRRQ2MtMyQ5XBdjMyStMq8Z0uOfPXr2/wcA",
+	"AP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -98,7 +98,7 @@ func isEmail(text string) bool {
 	return err == nil && a.Address == text
 }
 
-// Bounds of attributes. contact_attributes_fit has them too.
+// Bounds of attributes. A constraint of contacts bounds all of them together.
 const (
 	attributesMost     = 50
 	attributeNameMost  = 50  // characters
