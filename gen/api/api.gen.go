@@ -168,6 +168,96 @@ func (e AuditAction) Valid() bool {
 	}
 }
 
+// Defines values for BatchFormDedup.
+const (
+	None  BatchFormDedup = "none"
+	Phone BatchFormDedup = "phone"
+	Row   BatchFormDedup = "row"
+)
+
+// Valid indicates whether the value is a known member of the BatchFormDedup enum.
+func (e BatchFormDedup) Valid() bool {
+	switch e {
+	case None:
+		return true
+	case Phone:
+		return true
+	case Row:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchRowStatus.
+const (
+	RowBlocked    BatchRowStatus = "blocked"
+	RowCancelled  BatchRowStatus = "cancelled"
+	RowDelivered  BatchRowStatus = "delivered"
+	RowDuplicate  BatchRowStatus = "duplicate"
+	RowFailed     BatchRowStatus = "failed"
+	RowInvalid    BatchRowStatus = "invalid"
+	RowProcessing BatchRowStatus = "processing"
+	RowSuccess    BatchRowStatus = "success"
+	RowWaiting    BatchRowStatus = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the BatchRowStatus enum.
+func (e BatchRowStatus) Valid() bool {
+	switch e {
+	case RowBlocked:
+		return true
+	case RowCancelled:
+		return true
+	case RowDelivered:
+		return true
+	case RowDuplicate:
+		return true
+	case RowFailed:
+		return true
+	case RowInvalid:
+		return true
+	case RowProcessing:
+		return true
+	case RowSuccess:
+		return true
+	case RowWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchStatus.
+const (
+	BatchCancelled BatchStatus = "cancelled"
+	BatchChecking  BatchStatus = "checking"
+	BatchFinished  BatchStatus = "finished"
+	BatchPaused    BatchStatus = "paused"
+	BatchReady     BatchStatus = "ready"
+	BatchRunning   BatchStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the BatchStatus enum.
+func (e BatchStatus) Valid() bool {
+	switch e {
+	case BatchCancelled:
+		return true
+	case BatchChecking:
+		return true
+	case BatchFinished:
+		return true
+	case BatchPaused:
+		return true
+	case BatchReady:
+		return true
+	case BatchRunning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Category.
 const (
 	Access     Category = "access"
@@ -876,6 +966,57 @@ func (e TaskStatus) Valid() bool {
 	}
 }
 
+// Defines values for TemplateRequestStatus.
+const (
+	FirstActive   TemplateRequestStatus = "active"
+	FirstDisabled TemplateRequestStatus = "disabled"
+	FirstDraft    TemplateRequestStatus = "draft"
+	FirstInReview TemplateRequestStatus = "in_review"
+)
+
+// Valid indicates whether the value is a known member of the TemplateRequestStatus enum.
+func (e TemplateRequestStatus) Valid() bool {
+	switch e {
+	case FirstActive:
+		return true
+	case FirstDisabled:
+		return true
+	case FirstDraft:
+		return true
+	case FirstInReview:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TemplateStatus.
+const (
+	TemplateActive   TemplateStatus = "active"
+	TemplateDisabled TemplateStatus = "disabled"
+	TemplateDraft    TemplateStatus = "draft"
+	TemplateInReview TemplateStatus = "in_review"
+	TemplateVoided   TemplateStatus = "voided"
+)
+
+// Valid indicates whether the value is a known member of the TemplateStatus enum.
+func (e TemplateStatus) Valid() bool {
+	switch e {
+	case TemplateActive:
+		return true
+	case TemplateDisabled:
+		return true
+	case TemplateDraft:
+		return true
+	case TemplateInReview:
+		return true
+	case TemplateVoided:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TimelineEventEvent.
 const (
 	EventCancelled   TimelineEventEvent = "cancelled"
@@ -1453,8 +1594,321 @@ type BalanceChange struct {
 	Remark *string `json:"remark,omitempty"`
 }
 
+// Batch defines model for Batch.
+type Batch struct {
+	BatchID   int64      `json:"batch_id"`
+	CheckedAt *time.Time `json:"checked_at"`
+
+	// CheckedRows The number of the last row of the list that was checked
+	CheckedRows int64      `json:"checked_rows"`
+	CompanyNo   string     `json:"company_no"`
+	ConfirmedAt *time.Time `json:"confirmed_at"`
+
+	// ConfirmedBy null if its request confirmed it
+	ConfirmedBy *string `json:"confirmed_by"`
+
+	// Content The text with its placeholders
+	Content string `json:"content"`
+
+	// Counts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
+	Counts         BatchCounts    `json:"counts"`
+	CreatedAt      time.Time      `json:"created_at"`
+	Dedup          string         `json:"dedup"`
+	EndedAt        *time.Time     `json:"ended_at"`
+	Estimate       *BatchEstimate `json:"estimate,omitempty"`
+	ExpectSendTime *time.Time     `json:"expect_send_time"`
+	ExpiresAt      *time.Time     `json:"expires_at"`
+
+	// MessageType `notification` by default
+	MessageType MessageType `json:"message_type"`
+	Name        string      `json:"name"`
+	PhoneColumn string      `json:"phone_column"`
+	Priority    *int16      `json:"priority"`
+
+	// Remark Why the list could not be read
+	Remark *string `json:"remark"`
+
+	// Segments The segments of the valid rows
+	Segments int64   `json:"segments"`
+	SenderNo *string `json:"sender_no"`
+
+	// Senders The senders that sent messages of it. Callers of a company see those that its routes name and those that sent.
+	Senders   []BatchSender `json:"senders"`
+	Sign      *string       `json:"sign"`
+	StartedAt *time.Time    `json:"started_at"`
+
+	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
+	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+	Status      BatchStatus `json:"status"`
+	SubmittedBy string      `json:"submitted_by"`
+	Tag         *string     `json:"tag"`
+	TemplateNo  *string     `json:"template_no"`
+	Test        bool        `json:"test"`
+}
+
+// BatchCost defines model for BatchCost.
+type BatchCost struct {
+	Segments int64  `json:"segments"`
+	SenderNo string `json:"sender_no"`
+}
+
+// BatchCounts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
+type BatchCounts struct {
+	// Blocked The company may not send to their country
+	Blocked int64 `json:"blocked"`
+
+	// Cancelled Tasks that are CANCELLED, and rows that never become tasks because the batch ended
+	Cancelled int64 `json:"cancelled"`
+
+	// Delivered Receipts of providers
+	Delivered  int64 `json:"delivered"`
+	Duplicate  int64 `json:"duplicate"`
+	Failed     int64 `json:"failed"`
+	Invalid    int64 `json:"invalid"`
+	Processing int64 `json:"processing"`
+	Rows       int64 `json:"rows"`
+	Success    int64 `json:"success"`
+
+	// Undelivered Receipts of providers
+	Undelivered int64 `json:"undelivered"`
+	Valid       int64 `json:"valid"`
+
+	// Waiting Not a task yet, or a task that is PENDING
+	Waiting int64 `json:"waiting"`
+}
+
+// BatchCreated defines model for BatchCreated.
+type BatchCreated struct {
+	BatchID int64 `json:"batch_id"`
+
+	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
+	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+	Status BatchStatus `json:"status"`
+}
+
+// BatchCreatedResponse defines model for BatchCreatedResponse.
+type BatchCreatedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    BatchCreated `json:"data"`
+}
+
+// BatchEstimate defines model for BatchEstimate.
+type BatchEstimate struct {
+	// Costs The segments that each sender would take of what is left, by the weights of the routes
+	Costs []BatchCost `json:"costs"`
+
+	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, or nobody can
+	EarliestEnd *time.Time `json:"earliest_end"`
+
+	// LikelyEnd The end at the pace until now, if that is later
+	LikelyEnd *time.Time `json:"likely_end"`
+}
+
+// BatchForm defines model for BatchForm.
+type BatchForm struct {
+	// AutoConfirm The batch is sent when it was checked
+	AutoConfirm *bool `json:"auto_confirm,omitempty"`
+
+	// Content The text, with names of columns in braces
+	//
+	// Example: {姓名}，您的优惠券今日到期
+	Content *string `json:"content,omitempty"`
+
+	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+	Dedup *BatchFormDedup `json:"dedup,omitempty"`
+
+	// ExpectSendTime Nothing is sent before this time
+	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
+
+	// ExpiresAt Nothing is sent after this time
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// File The list as CSV or XLSX
+	File *openapi_types.File `json:"file,omitempty"`
+
+	// Language The language of the template
+	Language *string `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Name What people call the batch
+	//
+	// Example: 双十一召回
+	Name string `json:"name"`
+
+	// PhoneColumn The column with the phone numbers. Without it, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is taken.
+	PhoneColumn *string `json:"phone_column,omitempty"`
+
+	// Priority As in `sendSms`
+	Priority *int16 `json:"priority,omitempty"`
+
+	// Rows The list as a JSON array of objects, in place of `file`
+	Rows *openapi_types.File `json:"rows,omitempty"`
+
+	// SenderNo The only sender that may send it. It must serve the company.
+	SenderNo *string `json:"sender_no,omitempty"`
+
+	// Sign The signature, placed before the text in 【】
+	Sign *string `json:"sign,omitempty"`
+
+	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
+	Tag *string `json:"tag,omitempty"`
+
+	// TemplateNo A template, in place of `content`
+	TemplateNo *string `json:"template_no,omitempty"`
+
+	// Test Its messages are tests
+	Test *bool `json:"test,omitempty"`
+}
+
+// BatchFormDedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+type BatchFormDedup string
+
 // BatchID The batch that the task is from
 type BatchID = int64
+
+// BatchListResponse defines model for BatchListResponse.
+type BatchListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    BatchPage `json:"data"`
+}
+
+// BatchPage defines model for BatchPage.
+type BatchPage struct {
+	Items []Batch `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// BatchPreview defines model for BatchPreview.
+type BatchPreview struct {
+	Row  int32  `json:"row"`
+	Code *int16 `json:"code"`
+
+	// Cost As in a dry run of `sendSms`
+	Cost *int `json:"cost,omitempty"`
+
+	// FinalContent The text with its signature; null if the row is not valid
+	FinalContent *string      `json:"final_content"`
+	PhoneNumber  string       `json:"phone_number"`
+	Remark       *string      `json:"remark"`
+	Segments     int          `json:"segments"`
+	Senders      []SenderView `json:"senders"`
+}
+
+// BatchPreviewResponse defines model for BatchPreviewResponse.
+type BatchPreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    BatchPreview `json:"data"`
+}
+
+// BatchRequeued defines model for BatchRequeued.
+type BatchRequeued struct {
+	Count int64 `json:"count"`
+
+	// JobID null if no task is FAILED
+	JobID *int64 `json:"job_id"`
+}
+
+// BatchRequeuedResponse defines model for BatchRequeuedResponse.
+type BatchRequeuedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    BatchRequeued `json:"data"`
+}
+
+// BatchResponse defines model for BatchResponse.
+type BatchResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Batch   `json:"data"`
+}
+
+// BatchRow defines model for BatchRow.
+type BatchRow struct {
+	// Row The number of the row in the list, as a spreadsheet program shows it
+	Row int32 `json:"row"`
+
+	// Code Why the row is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task
+	Code *int16 `json:"code"`
+
+	// Content The text, empty if it could not be made
+	Content string `json:"content"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// PhoneNumber In E.164; of an invalid number as it is in the list
+	PhoneNumber string `json:"phone_number"`
+
+	// Remark The reason, in the language of the request
+	Remark *string `json:"remark"`
+
+	// Result The result of the task
+	Result   *string `json:"result"`
+	Segments int16   `json:"segments"`
+
+	// Status As in the filter, but `delivered` is in `delivery`; null if the task is no longer kept
+	Status *string `json:"status"`
+	TaskID *string `json:"task_id"`
+}
+
+// BatchRowListResponse defines model for BatchRowListResponse.
+type BatchRowListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    BatchRowPage `json:"data"`
+}
+
+// BatchRowPage defines model for BatchRowPage.
+type BatchRowPage struct {
+	Items []BatchRow `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// BatchRowStatus defines model for BatchRowStatus.
+type BatchRowStatus string
+
+// BatchSender defines model for BatchSender.
+type BatchSender struct {
+	Delivered  int64 `json:"delivered"`
+	Failed     int64 `json:"failed"`
+	Processing int64 `json:"processing"`
+
+	// Segments Segments of the messages that it sent
+	Segments int64  `json:"segments"`
+	SenderNo string `json:"sender_no"`
+	Success  int64  `json:"success"`
+}
+
+// BatchStatus `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
+// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+type BatchStatus string
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
@@ -1566,6 +2020,11 @@ type ChannelResponse struct {
 	Message Message `json:"message"`
 	Data    Channel `json:"data"`
 }
+
+// ChosenLanguage The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+//
+// Example: en
+type ChosenLanguage = string
 
 // ClaimRequest defines model for ClaimRequest.
 type ClaimRequest struct {
@@ -1962,7 +2421,7 @@ type DefaultContentPage struct {
 
 // DefaultContentPatch defines model for DefaultContentPatch.
 type DefaultContentPatch struct {
-	// Content The text; with `use_template`, the parameters of the template
+	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 	//
 	// Example: 欢迎使用我们的服务
 	Content     *DefaultContentText `json:"content,omitempty"`
@@ -1974,7 +2433,7 @@ type DefaultContentRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Content The text; with `use_template`, the parameters of the template
+	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 	//
 	// Example: 欢迎使用我们的服务
 	Content DefaultContentText `json:"content"`
@@ -1998,7 +2457,7 @@ type DefaultContentResponse struct {
 	Data    DefaultContent `json:"data"`
 }
 
-// DefaultContentText The text; with `use_template`, the parameters of the template
+// DefaultContentText The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 //
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
@@ -2222,6 +2681,11 @@ type KeyRequest struct {
 	Name string `json:"name"`
 }
 
+// Language A language, with a script and a region if these matter
+//
+// Example: zh-TW
+type Language = string
+
 // LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
 type LeaseSeconds = int64
 
@@ -2336,6 +2800,16 @@ type ListRow struct {
 
 	// Row The number of the row in the file
 	Row int64 `json:"row"`
+}
+
+// MessageTemplate The text from which a received message was rendered; left out if it did not come from a template
+type MessageTemplate struct {
+	ID int64 `json:"id"`
+
+	// Language The language of the text, if known
+	Language   *string `json:"language,omitempty"`
+	TemplateNo string  `json:"template_no"`
+	Version    int32   `json:"version"`
 }
 
 // MessageType `notification` by default
@@ -3223,7 +3697,7 @@ type SendBatchResponse struct {
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent.
+	// Content The text, or the parameters of the first active template. If it is empty or left out, and `template_no` too, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
 	Content *string `json:"content,omitempty"`
 
 	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
@@ -3237,8 +3711,25 @@ type SendRequest struct {
 	// ExpiresAt The task is not sent after this time
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
+	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	//
+	// Example: en
+	Language *ChosenLanguage `json:"language,omitempty"`
+
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	//
+	// - An object has them by name. A number is sent as it is written: use a text for `007`.
+	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+	//   contains one needs an object.
+	//
+	// A value may be blank. Placeholders in a value are not expanded.
+	//
+	//
+	// Example: {"code":"123456","name":"张三"}
+	Params TemplateParams `json:"params,omitempty"`
 
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
@@ -3248,7 +3739,7 @@ type SendRequest struct {
 	// Priority The smallest number goes first. The default is 1 for `verification`, 5 for `notification` and 8 for `marketing`. A smaller number than the default is allowed only down to the user's most urgent priority.
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Sign The signature, placed before the text in 【】
+	// Sign The signature, placed before the text in 【】. Without it, a template's own `sign` is used.
 	//
 	// Example: 示例公司
 	Sign *string `json:"sign,omitempty"`
@@ -3256,10 +3747,15 @@ type SendRequest struct {
 	// Source The system that submits the message
 	Source *string `json:"source,omitempty"`
 
+	// TemplateNo The number of the template that gives the text. Not together with `content` or `use_template`.
+	//
+	// Example: login-code
+	TemplateNo *string `json:"template_no,omitempty"`
+
 	// Test Marks the task as a test message. The task is sent like any other.
 	Test *bool `json:"test,omitempty"`
 
-	// UseTemplate Whether `content` holds parameters for the template; false by default
+	// UseTemplate Whether `content` holds parameters for the first active template; false by default
 	UseTemplate *bool `json:"use_template,omitempty"`
 }
 
@@ -3589,7 +4085,7 @@ type SentItem struct {
 	Deduplicated *bool        `json:"deduplicated,omitempty"`
 	Error        *ErrorDetail `json:"error,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the message
+	// FinalContent The text that will be sent, with the `sign` of the message, else of the template
 	FinalContent *string `json:"final_content,omitempty"`
 
 	// Message The error of this message, for people
@@ -3663,12 +4159,29 @@ type SettingsResponse struct {
 
 // SmsSettings defines model for SmsSettings.
 type SmsSettings struct {
-	PriorityMarketing    *int64 `json:"priority_marketing,omitempty"`
-	PriorityNotification *int64 `json:"priority_notification,omitempty"`
-	PriorityVerification *int64 `json:"priority_verification,omitempty"`
+	// ContentMostMarketing The same of a marketing message
+	ContentMostMarketing *int64 `json:"content_most_marketing,omitempty"`
+
+	// ContentMostNotification The same of a notification
+	ContentMostNotification *int64 `json:"content_most_notification,omitempty"`
+
+	// ContentMostVerification The most characters of the final text of a verification code
+	ContentMostVerification *int64 `json:"content_most_verification,omitempty"`
+	PriorityMarketing       *int64 `json:"priority_marketing,omitempty"`
+	PriorityNotification    *int64 `json:"priority_notification,omitempty"`
+	PriorityVerification    *int64 `json:"priority_verification,omitempty"`
 
 	// ScheduledEverySeconds Messages of a `scheduled` template are sent at full intervals of these seconds, counted from midnight UTC
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
+
+	// SegmentsMostMarketing The same of a marketing message
+	SegmentsMostMarketing *int64 `json:"segments_most_marketing,omitempty"`
+
+	// SegmentsMostNotification The same of a notification
+	SegmentsMostNotification *int64 `json:"segments_most_notification,omitempty"`
+
+	// SegmentsMostVerification The most segments that the final text of a verification code takes with its signature
+	SegmentsMostVerification *int64 `json:"segments_most_verification,omitempty"`
 }
 
 // Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
@@ -3857,7 +4370,7 @@ type Submitted struct {
 	// Deduplicated True if the task existed already
 	Deduplicated *bool `json:"deduplicated,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the request. Without `sign`, a sender that has a signature of its own adds that signature when it claims the task.
+	// FinalContent The text that will be sent, with the `sign` of the request, else of the template. Without these, a sender that has a signature of its own adds that signature when it claims the task.
 	FinalContent string `json:"final_content"`
 
 	// Priority Dry run: the priority of the task
@@ -4291,13 +4804,30 @@ type Template struct {
 	Companies TemplateCompanies `json:"companies"`
 	CreatedAt time.Time         `json:"created_at"`
 	ID        int64             `json:"id"`
-	IsActive  bool              `json:"is_active"`
+
+	// IsActive Whether `status` is `active`
+	IsActive bool `json:"is_active"`
+
+	// Language The language of `template_content`, if known
+	Language *string `json:"language"`
+
+	// Placeholders The names in `template_content`, each once, in the order in which they first appear
+	Placeholders []string `json:"placeholders"`
+	Purpose      string   `json:"purpose"`
+	Scene        string   `json:"scene"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
-	SendType        SendType  `json:"send_type"`
-	TemplateContent string    `json:"template_content"`
-	TemplateName    string    `json:"template_name"`
-	UpdatedAt       time.Time `json:"updated_at"`
+	SendType        SendType          `json:"send_type"`
+	Sign            *string           `json:"sign"`
+	Status          TemplateStatus    `json:"status"`
+	TemplateContent string            `json:"template_content"`
+	TemplateName    string            `json:"template_name"`
+	TemplateNo      string            `json:"template_no"`
+	Translations    map[string]string `json:"translations"`
+	UpdatedAt       time.Time         `json:"updated_at"`
+
+	// Version Counts the changes of the texts and the signature
+	Version int32 `json:"version"`
 }
 
 // TemplateCompanies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
@@ -4321,6 +4851,11 @@ type TemplateListResponse struct {
 // TemplateName Example: 验证码模板
 type TemplateName = string
 
+// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
+//
+// Example: login-code
+type TemplateNo = string
+
 // TemplatePage defines model for TemplatePage.
 type TemplatePage struct {
 	Items []Template `json:"items"`
@@ -4329,14 +4864,42 @@ type TemplatePage struct {
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
+// TemplateParams The values for the placeholders of the template with `template_no`: one for each, and no other.
+//
+//   - An object has them by name. A number is sent as it is written: use a text for `007`.
+//   - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+//     contains one needs an object.
+//
+// A value may be blank. Placeholders in a value are not expanded.
+//
+// Example: {"code":"123456","name":"张三"}
+type TemplateParams = json.RawMessage
+
 // TemplatePatch defines model for TemplatePatch.
 type TemplatePatch struct {
 	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
-	IsActive  *bool              `json:"is_active,omitempty"`
+
+	// IsActive Not together with `status`
+	IsActive *bool `json:"is_active,omitempty"`
+
+	// Language Null means that the language is not known
+	Language nullable.Nullable[string] `json:"language,omitempty"`
+
+	// Purpose An explanation for administrators
+	Purpose *TemplatePurpose `json:"purpose,omitempty"`
+
+	// Scene What the messages are about, for lists; several templates may have the same scene
+	//
+	// Example: login
+	Scene *TemplateScene `json:"scene,omitempty"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
+
+	// Sign Null means the signature of the sender
+	Sign   nullable.Nullable[string] `json:"sign,omitempty"`
+	Status *TemplateStatus           `json:"status,omitempty"`
 
 	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
@@ -4345,18 +4908,105 @@ type TemplatePatch struct {
 
 	// TemplateName Example: 验证码模板
 	TemplateName *TemplateName `json:"template_name,omitempty"`
+
+	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+	//
+	// Example: {"en":"Hello {name}, your code is {code}"}
+	Translations *Translations `json:"translations,omitempty"`
+
+	// Version The version that the caller read before this change
+	Version *SeenVersion `json:"version,omitempty"`
 }
+
+// TemplatePreview defines model for TemplatePreview.
+type TemplatePreview struct {
+	// Characters The length of `content`
+	Characters int `json:"characters"`
+
+	// Content The text with its signature
+	Content string `json:"content"`
+
+	// Language The language of the text, if known
+	Language *string `json:"language"`
+
+	// Placeholders The names in `template_content`, each once, in the order in which they first appear
+	Placeholders []string `json:"placeholders"`
+
+	// Segments The number of segments (short messages) that `content` takes
+	Segments int   `json:"segments"`
+	Version  int32 `json:"version"`
+}
+
+// TemplatePreviewRequest defines model for TemplatePreviewRequest.
+type TemplatePreviewRequest struct {
+	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	//
+	// Example: en
+	Language *ChosenLanguage `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	//
+	// - An object has them by name. A number is sent as it is written: use a text for `007`.
+	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+	//   contains one needs an object.
+	//
+	// A value may be blank. Placeholders in a value are not expanded.
+	//
+	//
+	// Example: {"code":"123456","name":"张三"}
+	Params TemplateParams `json:"params,omitempty"`
+
+	// Sign The signature; without it, that of the template
+	Sign *string `json:"sign,omitempty"`
+}
+
+// TemplatePreviewResponse defines model for TemplatePreviewResponse.
+type TemplatePreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message         `json:"message"`
+	Data    TemplatePreview `json:"data"`
+}
+
+// TemplatePurpose An explanation for administrators
+type TemplatePurpose = string
 
 // TemplateRequest defines model for TemplateRequest.
 type TemplateRequest struct {
 	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
 
-	// IsActive True by default
+	// IsActive `active` or `disabled` as `status`, in whose place it stands; true by default
 	IsActive *bool `json:"is_active,omitempty"`
+
+	// Language A language, with a script and a region if these matter
+	//
+	// Example: zh-TW
+	Language *Language `json:"language,omitempty"`
+
+	// Purpose An explanation for administrators
+	Purpose *TemplatePurpose `json:"purpose,omitempty"`
+
+	// Scene What the messages are about, for lists; several templates may have the same scene
+	//
+	// Example: login
+	Scene *TemplateScene `json:"scene,omitempty"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
+
+	// Sign The signature of messages that have none of their own; null means that of the sender
+	//
+	// Example: 示例公司
+	Sign *TemplateSign `json:"sign,omitempty"`
+
+	// Status `active` by default
+	Status *TemplateRequestStatus `json:"status,omitempty"`
 
 	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
@@ -4365,7 +5015,20 @@ type TemplateRequest struct {
 
 	// TemplateName Example: 验证码模板
 	TemplateName TemplateName `json:"template_name"`
+
+	// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
+	//
+	// Example: login-code
+	TemplateNo *TemplateNo `json:"template_no,omitempty"`
+
+	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+	//
+	// Example: {"en":"Hello {name}, your code is {code}"}
+	Translations *Translations `json:"translations,omitempty"`
 }
+
+// TemplateRequestStatus `active` by default
+type TemplateRequestStatus string
 
 // TemplateResponse defines model for TemplateResponse.
 type TemplateResponse struct {
@@ -4375,6 +5038,84 @@ type TemplateResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message  `json:"message"`
 	Data    Template `json:"data"`
+}
+
+// TemplateScene What the messages are about, for lists; several templates may have the same scene
+//
+// Example: login
+type TemplateScene = string
+
+// TemplateSign The signature of messages that have none of their own; null means that of the sender
+//
+// Example: 示例公司
+type TemplateSign = string
+
+// TemplateStatus defines model for TemplateStatus.
+type TemplateStatus string
+
+// TemplateTestRequest defines model for TemplateTestRequest.
+type TemplateTestRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	//
+	// Example: en
+	Language *ChosenLanguage `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	//
+	// - An object has them by name. A number is sent as it is written: use a text for `007`.
+	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+	//   contains one needs an object.
+	//
+	// A value may be blank. Placeholders in a value are not expanded.
+	//
+	//
+	// Example: {"code":"123456","name":"张三"}
+	Params TemplateParams `json:"params,omitempty"`
+
+	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+	//
+	// Example: 13800138000
+	PhoneNumber PhoneNumber `json:"phone_number"`
+
+	// Sign The signature; without it, that of the template
+	Sign *string `json:"sign,omitempty"`
+}
+
+// TemplateVersion defines model for TemplateVersion.
+type TemplateVersion struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The user who set these texts; null if that is not known
+	CreatedBy       *string           `json:"created_by"`
+	Language        *string           `json:"language"`
+	Sign            *string           `json:"sign"`
+	TemplateContent string            `json:"template_content"`
+	Translations    map[string]string `json:"translations"`
+	Version         int32             `json:"version"`
+}
+
+// TemplateVersionListResponse defines model for TemplateVersionListResponse.
+type TemplateVersionListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message             `json:"message"`
+	Data    TemplateVersionPage `json:"data"`
+}
+
+// TemplateVersionPage defines model for TemplateVersionPage.
+type TemplateVersionPage struct {
+	Items []TemplateVersion `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
 }
 
 // TimeZone Example: Asia/Shanghai
@@ -4427,6 +5168,9 @@ type TimelineEvent struct {
 
 	// Status The status that the sender reported
 	Status *int16 `json:"status,omitempty"`
+
+	// Template The text from which a received message was rendered; left out if it did not come from a template
+	Template *MessageTemplate `json:"template,omitempty"`
 }
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
@@ -4446,6 +5190,11 @@ type TimelineResponse struct {
 
 // TopPriority The most urgent priority that submissions of this user may ask for
 type TopPriority = int16
+
+// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+//
+// Example: {"en":"Hello {name}, your code is {code}"}
+type Translations map[string]TemplateContent
 
 // Used Segments used in the current minute, hour, day and month
 type Used struct {
@@ -4594,6 +5343,9 @@ type ListLimit = int
 
 // NotTagFilter defines model for NotTagFilter.
 type NotTagFilter = []TagName
+
+// OfBatch The batch that the task is from
+type OfBatch = BatchID
 
 // PhoneFilter Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 //
@@ -4949,6 +5701,13 @@ type CreateTaskJobParams struct {
 
 // ListTemplatesParams defines parameters for ListTemplates.
 type ListTemplatesParams struct {
+	TemplateNo *string         `form:"template_no,omitempty" json:"template_no,omitempty"`
+	Scene      *string         `form:"scene,omitempty" json:"scene,omitempty"`
+	Status     *TemplateStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// CompanyNo Only templates that this company may use, those for all companies included
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4962,8 +5721,53 @@ type CreateTemplateParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// TestTemplateParams defines parameters for TestTemplate.
+type TestTemplateParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListTemplateVersionsParams defines parameters for ListTemplateVersions.
+type ListTemplateVersionsParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListUsersParams defines parameters for ListUsers.
 type ListUsersParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListBatchesParams defines parameters for ListBatches.
+type ListBatchesParams struct {
+	// Status Only batches with this status
+	Status *BatchStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// PreviewBatchParams defines parameters for PreviewBatch.
+type PreviewBatchParams struct {
+	// Row The number of the row in the list. Without it, the first valid row is shown.
+	Row *int32 `form:"row,omitempty" json:"row,omitempty"`
+}
+
+// ListBatchRowsParams defines parameters for ListBatchRows.
+type ListBatchRowsParams struct {
+	// Status Only rows with this status. `success` includes those that were delivered.
+	Status *BatchRowStatus `form:"status,omitempty" json:"status,omitempty"`
+
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -5280,6 +6084,12 @@ type CreateTemplateJSONRequestBody = TemplateRequest
 // UpdateTemplateJSONRequestBody defines body for UpdateTemplate for application/json ContentType.
 type UpdateTemplateJSONRequestBody = TemplatePatch
 
+// PreviewTemplateJSONRequestBody defines body for PreviewTemplate for application/json ContentType.
+type PreviewTemplateJSONRequestBody = TemplatePreviewRequest
+
+// TestTemplateJSONRequestBody defines body for TestTemplate for application/json ContentType.
+type TestTemplateJSONRequestBody = TemplateTestRequest
+
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = UserRequest
 
@@ -5288,6 +6098,9 @@ type UpdateUserJSONRequestBody = UserPatch
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
+
+// CreateBatchMultipartRequestBody defines body for CreateBatch for multipart/form-data ContentType.
+type CreateBatchMultipartRequestBody = BatchForm
 
 // PreviewListMultipartRequestBody defines body for PreviewList for multipart/form-data ContentType.
 type PreviewListMultipartRequestBody = ListPreviewRequest
@@ -6200,12 +7013,16 @@ type ClientInterface interface {
 
 	// CreateTemplateWithBody Add a template
 	//
+	// A template that is added without `status` is active.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
 	CreateTemplateWithBody(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateTemplate Add a template
+	//
+	// A template that is added without `status` is active.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6214,7 +7031,7 @@ type ClientInterface interface {
 
 	// DeleteTemplate Delete a template
 	//
-	// Messages that were rendered with the template keep their text.
+	// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 	//
 	// Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 	DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6226,7 +7043,14 @@ type ClientInterface interface {
 
 	// UpdateTemplateWithBody Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -6235,12 +7059,62 @@ type ClientInterface interface {
 
 	// UpdateTemplate Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewTemplateWithBody Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplateWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewTemplate Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplate(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestTemplateWithBody Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplateWithBody(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestTemplate Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplate(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTemplateVersions List the versions of a template, newest first
+	//
+	// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+	//
+	// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+	ListTemplateVersions(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListUsers List users, newest first
 	//
@@ -6313,6 +7187,94 @@ type ClientInterface interface {
 	//
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListBatches List batches, newest first
+	//
+	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	//
+	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+	ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateBatchWithBody Upload a list of messages
+	//
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+	//
+	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+	//
+	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+	//
+	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+	CreateBatchWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetBatch Get a batch, its figures, and when it will end
+	//
+	// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+	GetBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelBatch End a batch before all of it was sent
+	//
+	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+	CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ConfirmBatch Send a batch that was checked
+	//
+	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+	ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportBatchErrors Download the rows that are not sent
+	//
+	// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+	ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseBatch Pause a batch
+	//
+	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+	PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewBatch Show the message of a row, and who would send it
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+	PreviewBatch(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RequeueBatch Send the failed messages of a batch again
+	//
+	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+	RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeBatch Let a paused batch go on
+	//
+	// The tasks that were held are due at once.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+	ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListBatchRows List rows of a batch, in the order of the list
+	//
+	// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+	ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TakeCallbackWithBody Receive delivery receipts from a provider
 	//
@@ -6647,7 +7609,10 @@ type ClientInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -6665,7 +7630,10 @@ type ClientInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -6741,6 +7709,7 @@ type ClientInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
+	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes any type of body and a specified content type.
@@ -6765,6 +7734,7 @@ type ClientInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
+	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes a body of the `application/json` content type.
@@ -8673,6 +9643,8 @@ func (c *Client) ListTemplates(ctx context.Context, params *ListTemplatesParams,
 
 // CreateTemplateWithBody Add a template
 //
+// A template that is added without `status` is active.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
@@ -8689,6 +9661,8 @@ func (c *Client) CreateTemplateWithBody(ctx context.Context, params *CreateTempl
 }
 
 // CreateTemplate Add a template
+//
+// A template that is added without `status` is active.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8707,7 +9681,7 @@ func (c *Client) CreateTemplate(ctx context.Context, params *CreateTemplateParam
 
 // DeleteTemplate Delete a template
 //
-// Messages that were rendered with the template keep their text.
+// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 //
 // Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 func (c *Client) DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8739,7 +9713,14 @@ func (c *Client) GetTemplate(ctx context.Context, id ID, reqEditors ...RequestEd
 
 // UpdateTemplateWithBody Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8758,13 +9739,113 @@ func (c *Client) UpdateTemplateWithBody(ctx context.Context, id ID, contentType 
 
 // UpdateTemplate Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 func (c *Client) UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateTemplateRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewTemplateWithBody Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *Client) PreviewTemplateWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewTemplateRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewTemplate Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *Client) PreviewTemplate(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewTemplateRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestTemplateWithBody Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *Client) TestTemplateWithBody(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestTemplateRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestTemplate Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *Client) TestTemplate(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestTemplateRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTemplateVersions List the versions of a template, newest first
+//
+// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+//
+// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+func (c *Client) ListTemplateVersions(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTemplateVersionsRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -8937,6 +10018,204 @@ func (c *Client) CreateKey(ctx context.Context, username Username, body CreateKe
 // Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteKeyRequest(c.Server, username, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListBatches List batches, newest first
+//
+// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+//
+// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListBatchesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateBatchWithBody Upload a list of messages
+//
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+//
+// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+//
+// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+//
+// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+// placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+func (c *Client) CreateBatchWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateBatchRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetBatch Get a batch, its figures, and when it will end
+//
+// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+//
+// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+func (c *Client) GetBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelBatch End a batch before all of it was sent
+//
+// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+func (c *Client) CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ConfirmBatch Send a batch that was checked
+//
+// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+func (c *Client) ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConfirmBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportBatchErrors Download the rows that are not sent
+//
+// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+func (c *Client) ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportBatchErrorsRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseBatch Pause a batch
+//
+// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+func (c *Client) PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewBatch Show the message of a row, and who would send it
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+func (c *Client) PreviewBatch(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewBatchRequest(c.Server, batchID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RequeueBatch Send the failed messages of a batch again
+//
+// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+func (c *Client) RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRequeueBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeBatch Let a paused batch go on
+//
+// The tasks that were held are due at once.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+func (c *Client) ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListBatchRows List rows of a batch, in the order of the list
+//
+// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+func (c *Client) ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListBatchRowsRequest(c.Server, batchID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -9530,7 +10809,10 @@ func (c *Client) ReportTasks(ctx context.Context, body ReportTasksJSONRequestBod
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -9558,7 +10840,10 @@ func (c *Client) SendSmsWithBody(ctx context.Context, params *SendSmsParams, con
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -9694,6 +10979,7 @@ func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...R
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
+//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes any type of body and a specified content type.
@@ -9728,6 +11014,7 @@ func (c *Client) RequeueTaskWithBody(ctx context.Context, taskID TaskID, content
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
+//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes a body of the `application/json` content type.
@@ -13701,6 +14988,54 @@ func NewListTemplatesRequest(server string, params *ListTemplatesParams) (*http.
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.TemplateNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "template_no", *params.TemplateNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Scene != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "scene", *params.Scene, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -13905,6 +15240,188 @@ func NewUpdateTemplateRequestWithBody(server string, id ID, contentType string, 
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewPreviewTemplateRequest calls the generic PreviewTemplate builder with application/json body
+func NewPreviewTemplateRequest(server string, id ID, body PreviewTemplateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPreviewTemplateRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPreviewTemplateRequestWithBody constructs an http.Request for the PreviewTemplate method, with any body, and a specified content type
+func NewPreviewTemplateRequestWithBody(server string, id ID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/preview", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewTestTemplateRequest calls the generic TestTemplate builder with application/json body
+func NewTestTemplateRequest(server string, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTestTemplateRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewTestTemplateRequestWithBody constructs an http.Request for the TestTemplate method, with any body, and a specified content type
+func NewTestTemplateRequestWithBody(server string, id ID, params *TestTemplateParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/test", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListTemplateVersionsRequest constructs an http.Request for the ListTemplateVersions method
+func NewListTemplateVersionsRequest(server string, id ID, params *ListTemplateVersionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/versions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -14211,6 +15728,497 @@ func NewDeleteKeyRequest(server string, username Username, id ID) (*http.Request
 	}
 
 	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListBatchesRequest constructs an http.Request for the ListBatches method
+func NewListBatchesRequest(server string, params *ListBatchesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateBatchRequestWithBody constructs an http.Request for the CreateBatch method, with any body, and a specified content type
+func NewCreateBatchRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetBatchRequest constructs an http.Request for the GetBatch method
+func NewGetBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCancelBatchRequest constructs an http.Request for the CancelBatch method
+func NewCancelBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/cancel", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewConfirmBatchRequest constructs an http.Request for the ConfirmBatch method
+func NewConfirmBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/confirm", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportBatchErrorsRequest constructs an http.Request for the ExportBatchErrors method
+func NewExportBatchErrorsRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/errors.csv", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPauseBatchRequest constructs an http.Request for the PauseBatch method
+func NewPauseBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/pause", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPreviewBatchRequest constructs an http.Request for the PreviewBatch method
+func NewPreviewBatchRequest(server string, batchID OfBatch, params *PreviewBatchParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/preview", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Row != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "row", *params.Row, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRequeueBatchRequest constructs an http.Request for the RequeueBatch method
+func NewRequeueBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/requeue", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewResumeBatchRequest constructs an http.Request for the ResumeBatch method
+func NewResumeBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListBatchRowsRequest constructs an http.Request for the ListBatchRows method
+func NewListBatchRowsRequest(server string, batchID OfBatch, params *ListBatchRowsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/rows", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -17614,12 +19622,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateTemplateWithBodyWithResponse Add a template
 	//
+	// A template that is added without `status` is active.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
 	CreateTemplateWithBodyWithResponse(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTemplateResponse, error)
 
 	// CreateTemplateWithResponse Add a template
+	//
+	// A template that is added without `status` is active.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17628,7 +19640,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteTemplateWithResponse Delete a template
 	//
-	// Messages that were rendered with the template keep their text.
+	// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -17644,7 +19656,14 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17653,12 +19672,64 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithResponse Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplateWithResponse(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateTemplateResponse, error)
+
+	// PreviewTemplateWithBodyWithResponse Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplateWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error)
+
+	// PreviewTemplateWithResponse Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplateWithResponse(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error)
+
+	// TestTemplateWithBodyWithResponse Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplateWithBodyWithResponse(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error)
+
+	// TestTemplateWithResponse Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplateWithResponse(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error)
+
+	// ListTemplateVersionsWithResponse List the versions of a template, newest first
+	//
+	// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+	ListTemplateVersionsWithResponse(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*ListTemplateVersionsResponse, error)
 
 	// ListUsersWithResponse List users, newest first
 	//
@@ -17739,6 +19810,114 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKeyWithResponse(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*DeleteKeyResponse, error)
+
+	// ListBatchesWithResponse List batches, newest first
+	//
+	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+	ListBatchesWithResponse(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*ListBatchesResponse, error)
+
+	// CreateBatchWithBodyWithResponse Upload a list of messages
+	//
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+	//
+	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+	//
+	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+	//
+	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+	CreateBatchWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error)
+
+	// GetBatchWithResponse Get a batch, its figures, and when it will end
+	//
+	// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+	GetBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*GetBatchResponse, error)
+
+	// CancelBatchWithResponse End a batch before all of it was sent
+	//
+	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+	CancelBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*CancelBatchResponse, error)
+
+	// ConfirmBatchWithResponse Send a batch that was checked
+	//
+	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+	ConfirmBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ConfirmBatchResponse, error)
+
+	// ExportBatchErrorsWithResponse Download the rows that are not sent
+	//
+	// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+	ExportBatchErrorsWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ExportBatchErrorsResponse, error)
+
+	// PauseBatchWithResponse Pause a batch
+	//
+	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+	PauseBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*PauseBatchResponse, error)
+
+	// PreviewBatchWithResponse Show the message of a row, and who would send it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+	PreviewBatchWithResponse(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*PreviewBatchResponse, error)
+
+	// RequeueBatchWithResponse Send the failed messages of a batch again
+	//
+	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+	RequeueBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*RequeueBatchResponse, error)
+
+	// ResumeBatchWithResponse Let a paused batch go on
+	//
+	// The tasks that were held are due at once.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+	ResumeBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ResumeBatchResponse, error)
+
+	// ListBatchRowsWithResponse List rows of a batch, in the order of the list
+	//
+	// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+	ListBatchRowsWithResponse(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*ListBatchRowsResponse, error)
 
 	// TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
 	//
@@ -18095,7 +20274,10 @@ type ClientWithResponsesInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -18113,7 +20295,10 @@ type ClientWithResponsesInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -18195,6 +20380,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
+	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -18219,6 +20405,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
+	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -25466,6 +27653,8 @@ type UpdateTemplateResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -25503,6 +27692,11 @@ func (r UpdateTemplateResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r UpdateTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateTemplateResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -25558,6 +27752,325 @@ func (r UpdateTemplateResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r UpdateTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PreviewTemplateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TemplatePreviewResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewTemplateResponse) GetJSON200() *TemplatePreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PreviewTemplateResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewTemplateResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewTemplateResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PreviewTemplateResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PreviewTemplateResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PreviewTemplateResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewTemplateResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewTemplateResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewTemplateResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewTemplateResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewTemplateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewTemplateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewTemplateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type TestTemplateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SendResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TestTemplateResponse) GetJSON200() *SendResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r TestTemplateResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r TestTemplateResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r TestTemplateResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r TestTemplateResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r TestTemplateResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r TestTemplateResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r TestTemplateResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TestTemplateResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TestTemplateResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r TestTemplateResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r TestTemplateResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TestTemplateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TestTemplateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TestTemplateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TestTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListTemplateVersionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TemplateVersionListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON200() *TemplateVersionListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTemplateVersionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTemplateVersionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTemplateVersionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTemplateVersionsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -26258,6 +28771,1038 @@ func (r DeleteKeyResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r DeleteKeyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListBatchesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListBatchesResponse) GetJSON200() *BatchListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListBatchesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListBatchesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListBatchesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListBatchesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListBatchesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListBatchesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListBatchesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListBatchesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListBatchesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListBatchesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchCreatedResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateBatchResponse) GetJSON200() *BatchCreatedResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateBatchResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateBatchResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateBatchResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CancelBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CancelBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CancelBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CancelBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CancelBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CancelBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CancelBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CancelBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CancelBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CancelBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ConfirmBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ConfirmBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ConfirmBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ConfirmBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ConfirmBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ConfirmBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ConfirmBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ConfirmBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ConfirmBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ConfirmBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ConfirmBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ConfirmBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ConfirmBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ConfirmBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportBatchErrorsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportBatchErrorsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportBatchErrorsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportBatchErrorsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportBatchErrorsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PauseBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PauseBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PauseBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PauseBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PauseBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PauseBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PauseBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PauseBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PauseBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PauseBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PauseBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PauseBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PauseBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PauseBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PreviewBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchPreviewResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewBatchResponse) GetJSON200() *BatchPreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PreviewBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RequeueBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchRequeuedResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RequeueBatchResponse) GetJSON200() *BatchRequeuedResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RequeueBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RequeueBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RequeueBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r RequeueBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r RequeueBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RequeueBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RequeueBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RequeueBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RequeueBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RequeueBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RequeueBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RequeueBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ResumeBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResumeBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ResumeBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ResumeBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ResumeBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ResumeBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ResumeBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ResumeBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ResumeBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ResumeBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListBatchRowsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchRowListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListBatchRowsResponse) GetJSON200() *BatchRowListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListBatchRowsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListBatchRowsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListBatchRowsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListBatchRowsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListBatchRowsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListBatchRowsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListBatchRowsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListBatchRowsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListBatchRowsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListBatchRowsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListBatchRowsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -31673,6 +35218,8 @@ func (c *ClientWithResponses) ListTemplatesWithResponse(ctx context.Context, par
 
 // CreateTemplateWithBodyWithResponse Add a template
 //
+// A template that is added without `status` is active.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
@@ -31685,6 +35232,8 @@ func (c *ClientWithResponses) CreateTemplateWithBodyWithResponse(ctx context.Con
 }
 
 // CreateTemplateWithResponse Add a template
+//
+// A template that is added without `status` is active.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31699,7 +35248,7 @@ func (c *ClientWithResponses) CreateTemplateWithResponse(ctx context.Context, pa
 
 // DeleteTemplateWithResponse Delete a template
 //
-// Messages that were rendered with the template keep their text.
+// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31727,7 +35276,14 @@ func (c *ClientWithResponses) GetTemplateWithResponse(ctx context.Context, id ID
 
 // UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31742,7 +35298,14 @@ func (c *ClientWithResponses) UpdateTemplateWithBodyWithResponse(ctx context.Con
 
 // UpdateTemplateWithResponse Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31753,6 +35316,81 @@ func (c *ClientWithResponses) UpdateTemplateWithResponse(ctx context.Context, id
 		return nil, err
 	}
 	return ParseUpdateTemplateResponse(rsp)
+}
+
+// PreviewTemplateWithBodyWithResponse Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *ClientWithResponses) PreviewTemplateWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error) {
+	rsp, err := c.PreviewTemplateWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewTemplateResponse(rsp)
+}
+
+// PreviewTemplateWithResponse Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *ClientWithResponses) PreviewTemplateWithResponse(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error) {
+	rsp, err := c.PreviewTemplate(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewTemplateResponse(rsp)
+}
+
+// TestTemplateWithBodyWithResponse Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *ClientWithResponses) TestTemplateWithBodyWithResponse(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error) {
+	rsp, err := c.TestTemplateWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestTemplateResponse(rsp)
+}
+
+// TestTemplateWithResponse Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *ClientWithResponses) TestTemplateWithResponse(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error) {
+	rsp, err := c.TestTemplate(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestTemplateResponse(rsp)
+}
+
+// ListTemplateVersionsWithResponse List the versions of a template, newest first
+//
+// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+func (c *ClientWithResponses) ListTemplateVersionsWithResponse(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*ListTemplateVersionsResponse, error) {
+	rsp, err := c.ListTemplateVersions(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTemplateVersionsResponse(rsp)
 }
 
 // ListUsersWithResponse List users, newest first
@@ -31893,6 +35531,180 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 		return nil, err
 	}
 	return ParseDeleteKeyResponse(rsp)
+}
+
+// ListBatchesWithResponse List batches, newest first
+//
+// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*ListBatchesResponse, error) {
+	rsp, err := c.ListBatches(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListBatchesResponse(rsp)
+}
+
+// CreateBatchWithBodyWithResponse Upload a list of messages
+//
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+//
+// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+//
+// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+//
+// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+// placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+func (c *ClientWithResponses) CreateBatchWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error) {
+	rsp, err := c.CreateBatchWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateBatchResponse(rsp)
+}
+
+// GetBatchWithResponse Get a batch, its figures, and when it will end
+//
+// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+func (c *ClientWithResponses) GetBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*GetBatchResponse, error) {
+	rsp, err := c.GetBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetBatchResponse(rsp)
+}
+
+// CancelBatchWithResponse End a batch before all of it was sent
+//
+// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+func (c *ClientWithResponses) CancelBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*CancelBatchResponse, error) {
+	rsp, err := c.CancelBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelBatchResponse(rsp)
+}
+
+// ConfirmBatchWithResponse Send a batch that was checked
+//
+// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+func (c *ClientWithResponses) ConfirmBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ConfirmBatchResponse, error) {
+	rsp, err := c.ConfirmBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseConfirmBatchResponse(rsp)
+}
+
+// ExportBatchErrorsWithResponse Download the rows that are not sent
+//
+// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+func (c *ClientWithResponses) ExportBatchErrorsWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ExportBatchErrorsResponse, error) {
+	rsp, err := c.ExportBatchErrors(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportBatchErrorsResponse(rsp)
+}
+
+// PauseBatchWithResponse Pause a batch
+//
+// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+func (c *ClientWithResponses) PauseBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*PauseBatchResponse, error) {
+	rsp, err := c.PauseBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePauseBatchResponse(rsp)
+}
+
+// PreviewBatchWithResponse Show the message of a row, and who would send it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+func (c *ClientWithResponses) PreviewBatchWithResponse(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*PreviewBatchResponse, error) {
+	rsp, err := c.PreviewBatch(ctx, batchID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewBatchResponse(rsp)
+}
+
+// RequeueBatchWithResponse Send the failed messages of a batch again
+//
+// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+func (c *ClientWithResponses) RequeueBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*RequeueBatchResponse, error) {
+	rsp, err := c.RequeueBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRequeueBatchResponse(rsp)
+}
+
+// ResumeBatchWithResponse Let a paused batch go on
+//
+// The tasks that were held are due at once.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+func (c *ClientWithResponses) ResumeBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ResumeBatchResponse, error) {
+	rsp, err := c.ResumeBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeBatchResponse(rsp)
+}
+
+// ListBatchRowsWithResponse List rows of a batch, in the order of the list
+//
+// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+func (c *ClientWithResponses) ListBatchRowsWithResponse(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*ListBatchRowsResponse, error) {
+	rsp, err := c.ListBatchRows(ctx, batchID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListBatchRowsResponse(rsp)
 }
 
 // TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
@@ -32400,7 +36212,10 @@ func (c *ClientWithResponses) ReportTasksWithResponse(ctx context.Context, body 
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -32424,7 +36239,10 @@ func (c *ClientWithResponses) SendSmsWithBodyWithResponse(ctx context.Context, p
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -32542,6 +36360,7 @@ func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskI
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
+//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -32572,6 +36391,7 @@ func (c *ClientWithResponses) RequeueTaskWithBodyWithResponse(ctx context.Contex
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
+//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -38891,6 +42711,13 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -38904,6 +42731,280 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 			return nil, err
 		}
 		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreviewTemplateResponse parses an HTTP response from a PreviewTemplateWithResponse call
+func ParsePreviewTemplateResponse(rsp *http.Response) (*PreviewTemplateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewTemplateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TemplatePreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseTestTemplateResponse parses an HTTP response from a TestTemplateWithResponse call
+func ParseTestTemplateResponse(rsp *http.Response) (*TestTemplateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TestTemplateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SendResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListTemplateVersionsResponse parses an HTTP response from a ListTemplateVersionsWithResponse call
+func ParseListTemplateVersionsResponse(rsp *http.Response) (*ListTemplateVersionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTemplateVersionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TemplateVersionListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -39474,6 +43575,873 @@ func ParseDeleteKeyResponse(rsp *http.Response) (*DeleteKeyResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListBatchesResponse parses an HTTP response from a ListBatchesWithResponse call
+func ParseListBatchesResponse(rsp *http.Response) (*ListBatchesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListBatchesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateBatchResponse parses an HTTP response from a CreateBatchWithResponse call
+func ParseCreateBatchResponse(rsp *http.Response) (*CreateBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchCreatedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetBatchResponse parses an HTTP response from a GetBatchWithResponse call
+func ParseGetBatchResponse(rsp *http.Response) (*GetBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCancelBatchResponse parses an HTTP response from a CancelBatchWithResponse call
+func ParseCancelBatchResponse(rsp *http.Response) (*CancelBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseConfirmBatchResponse parses an HTTP response from a ConfirmBatchWithResponse call
+func ParseConfirmBatchResponse(rsp *http.Response) (*ConfirmBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ConfirmBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportBatchErrorsResponse parses an HTTP response from a ExportBatchErrorsWithResponse call
+func ParseExportBatchErrorsResponse(rsp *http.Response) (*ExportBatchErrorsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportBatchErrorsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePauseBatchResponse parses an HTTP response from a PauseBatchWithResponse call
+func ParsePauseBatchResponse(rsp *http.Response) (*PauseBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PauseBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreviewBatchResponse parses an HTTP response from a PreviewBatchWithResponse call
+func ParsePreviewBatchResponse(rsp *http.Response) (*PreviewBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchPreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRequeueBatchResponse parses an HTTP response from a RequeueBatchWithResponse call
+func ParseRequeueBatchResponse(rsp *http.Response) (*RequeueBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RequeueBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchRequeuedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseResumeBatchResponse parses an HTTP response from a ResumeBatchWithResponse call
+func ParseResumeBatchResponse(rsp *http.Response) (*ResumeBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListBatchRowsResponse parses an HTTP response from a ListBatchRowsWithResponse call
+func ParseListBatchRowsResponse(rsp *http.Response) (*ListBatchRowsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListBatchRowsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchRowListResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -43101,6 +48069,15 @@ type ServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(w http.ResponseWriter, r *http.Request, id ID)
+	// PreviewTemplate Render a template with sample values
+	// (POST /api/v1/admin/template/{id}/preview)
+	PreviewTemplate(w http.ResponseWriter, r *http.Request, id ID)
+	// TestTemplate Send a test message rendered with a template
+	// (POST /api/v1/admin/template/{id}/test)
+	TestTemplate(w http.ResponseWriter, r *http.Request, id ID, params TestTemplateParams)
+	// ListTemplateVersions List the versions of a template, newest first
+	// (GET /api/v1/admin/template/{id}/versions)
+	ListTemplateVersions(w http.ResponseWriter, r *http.Request, id ID, params ListTemplateVersionsParams)
 	// ListUsers List users, newest first
 	// (GET /api/v1/admin/users)
 	ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams)
@@ -43122,6 +48099,39 @@ type ServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(w http.ResponseWriter, r *http.Request, username Username, id ID)
+	// ListBatches List batches, newest first
+	// (GET /api/v1/batches)
+	ListBatches(w http.ResponseWriter, r *http.Request, params ListBatchesParams)
+	// CreateBatch Upload a list of messages
+	// (POST /api/v1/batches)
+	CreateBatch(w http.ResponseWriter, r *http.Request)
+	// GetBatch Get a batch, its figures, and when it will end
+	// (GET /api/v1/batches/{batch_id})
+	GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// CancelBatch End a batch before all of it was sent
+	// (POST /api/v1/batches/{batch_id}/cancel)
+	CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ConfirmBatch Send a batch that was checked
+	// (POST /api/v1/batches/{batch_id}/confirm)
+	ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ExportBatchErrors Download the rows that are not sent
+	// (GET /api/v1/batches/{batch_id}/errors.csv)
+	ExportBatchErrors(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// PauseBatch Pause a batch
+	// (POST /api/v1/batches/{batch_id}/pause)
+	PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// PreviewBatch Show the message of a row, and who would send it
+	// (GET /api/v1/batches/{batch_id}/preview)
+	PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams)
+	// RequeueBatch Send the failed messages of a batch again
+	// (POST /api/v1/batches/{batch_id}/requeue)
+	RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ResumeBatch Let a paused batch go on
+	// (POST /api/v1/batches/{batch_id}/resume)
+	ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ListBatchRows List rows of a batch, in the order of the list
+	// (GET /api/v1/batches/{batch_id}/rows)
+	ListBatchRows(w http.ResponseWriter, r *http.Request, batchID OfBatch, params ListBatchRowsParams)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
@@ -45797,6 +50807,58 @@ func (siw *ServerInterfaceWrapper) ListTemplates(w http.ResponseWriter, r *http.
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListTemplatesParams
 
+	// ------------- Optional query parameter "template_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "template_no", r.URL.Query(), &params.TemplateNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "template_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "template_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "scene" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "scene", r.URL.Query(), &params.Scene, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "scene"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "scene", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -45944,6 +51006,137 @@ func (siw *ServerInterfaceWrapper) UpdateTemplate(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.UpdateTemplate(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewTemplate operation middleware
+func (siw *ServerInterfaceWrapper) PreviewTemplate(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewTemplate(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestTemplate operation middleware
+func (siw *ServerInterfaceWrapper) TestTemplate(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params TestTemplateParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestTemplate(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListTemplateVersions operation middleware
+func (siw *ServerInterfaceWrapper) ListTemplateVersions(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTemplateVersionsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTemplateVersions(w, r, id, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -46143,6 +51336,371 @@ func (siw *ServerInterfaceWrapper) DeleteKey(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.DeleteKey(w, r, username, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListBatches operation middleware
+func (siw *ServerInterfaceWrapper) ListBatches(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListBatchesParams
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListBatches(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateBatch operation middleware
+func (siw *ServerInterfaceWrapper) CreateBatch(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateBatch(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetBatch operation middleware
+func (siw *ServerInterfaceWrapper) GetBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CancelBatch operation middleware
+func (siw *ServerInterfaceWrapper) CancelBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CancelBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ConfirmBatch operation middleware
+func (siw *ServerInterfaceWrapper) ConfirmBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ConfirmBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportBatchErrors operation middleware
+func (siw *ServerInterfaceWrapper) ExportBatchErrors(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportBatchErrors(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PauseBatch operation middleware
+func (siw *ServerInterfaceWrapper) PauseBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PauseBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewBatch operation middleware
+func (siw *ServerInterfaceWrapper) PreviewBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PreviewBatchParams
+
+	// ------------- Optional query parameter "row" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "row", r.URL.Query(), &params.Row, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "row"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "row", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewBatch(w, r, batchID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RequeueBatch operation middleware
+func (siw *ServerInterfaceWrapper) RequeueBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RequeueBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ResumeBatch operation middleware
+func (siw *ServerInterfaceWrapper) ResumeBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ResumeBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListBatchRows operation middleware
+func (siw *ServerInterfaceWrapper) ListBatchRows(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListBatchRowsParams
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListBatchRows(w, r, batchID, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -48105,6 +53663,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.DeleteTemplate)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.GetTemplate)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.UpdateTemplate)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/template/{id}/preview", wrapper.PreviewTemplate)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/template/{id}/test", wrapper.TestTemplate)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template/{id}/versions", wrapper.ListTemplateVersions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users", wrapper.ListUsers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users", wrapper.CreateUser)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}", wrapper.GetUser)
@@ -48112,6 +53673,17 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.ListKeys)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches", wrapper.ListBatches)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches", wrapper.CreateBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}", wrapper.GetBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/cancel", wrapper.CancelBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/confirm", wrapper.ConfirmBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/errors.csv", wrapper.ExportBatchErrors)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/pause", wrapper.PauseBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/preview", wrapper.PreviewBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/requeue", wrapper.RequeueBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/resume", wrapper.ResumeBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/rows", wrapper.ListBatchRows)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
@@ -57996,6 +63568,20 @@ func (response UpdateTemplate404JSONResponse) VisitUpdateTemplateResponse(w http
 	return err
 }
 
+type UpdateTemplate409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateTemplate409JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type UpdateTemplate413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response UpdateTemplate413JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
@@ -58069,6 +63655,468 @@ func (response UpdateTemplate500JSONResponse) VisitUpdateTemplateResponse(w http
 type UpdateTemplate503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response UpdateTemplate503JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplateRequestObject struct {
+	ID   ID `json:"id"`
+	Body *PreviewTemplateJSONRequestBody
+}
+
+type PreviewTemplateResponseObject interface {
+	VisitPreviewTemplateResponse(w http.ResponseWriter) error
+}
+
+type PreviewTemplate200JSONResponse TemplatePreviewResponse
+
+func (response PreviewTemplate200JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PreviewTemplate400JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewTemplate401JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewTemplate403JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PreviewTemplate404JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PreviewTemplate413JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PreviewTemplate415JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewTemplate422JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewTemplate429JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewTemplate500JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewTemplate503JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplateRequestObject struct {
+	ID     ID `json:"id"`
+	Params TestTemplateParams
+	Body   *TestTemplateJSONRequestBody
+}
+
+type TestTemplateResponseObject interface {
+	VisitTestTemplateResponse(w http.ResponseWriter) error
+}
+
+type TestTemplate200JSONResponse SendResponse
+
+func (response TestTemplate200JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate400JSONResponse struct{ MalformedJSONResponse }
+
+func (response TestTemplate400JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response TestTemplate401JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TestTemplate403JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response TestTemplate404JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate409JSONResponse struct{ ConflictJSONResponse }
+
+func (response TestTemplate409JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response TestTemplate413JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response TestTemplate415JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TestTemplate422JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TestTemplate429JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate500JSONResponse struct{ InternalJSONResponse }
+
+func (response TestTemplate500JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response TestTemplate503JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersionsRequestObject struct {
+	ID     ID `json:"id"`
+	Params ListTemplateVersionsParams
+}
+
+type ListTemplateVersionsResponseObject interface {
+	VisitListTemplateVersionsResponse(w http.ResponseWriter) error
+}
+
+type ListTemplateVersions200JSONResponse TemplateVersionListResponse
+
+func (response ListTemplateVersions200JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTemplateVersions401JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTemplateVersions403JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTemplateVersions404JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTemplateVersions422JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTemplateVersions429JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTemplateVersions500JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTemplateVersions503JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -59052,6 +65100,1432 @@ func (response DeleteKey500JSONResponse) VisitDeleteKeyResponse(w http.ResponseW
 type DeleteKey503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response DeleteKey503JSONResponse) VisitDeleteKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchesRequestObject struct {
+	Params ListBatchesParams
+}
+
+type ListBatchesResponseObject interface {
+	VisitListBatchesResponse(w http.ResponseWriter) error
+}
+
+type ListBatches200JSONResponse BatchListResponse
+
+func (response ListBatches200JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListBatches401JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListBatches403JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListBatches422JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListBatches429JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListBatches500JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListBatches503JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatchRequestObject struct {
+	Body *multipart.Reader
+}
+
+type CreateBatchResponseObject interface {
+	VisitCreateBatchResponse(w http.ResponseWriter) error
+}
+
+type CreateBatch200JSONResponse BatchCreatedResponse
+
+func (response CreateBatch200JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateBatch400JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateBatch401JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateBatch403JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateBatch409JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateBatch413JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateBatch415JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateBatch422JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateBatch429JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateBatch500JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateBatch503JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type GetBatchResponseObject interface {
+	VisitGetBatchResponse(w http.ResponseWriter) error
+}
+
+type GetBatch200JSONResponse BatchResponse
+
+func (response GetBatch200JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetBatch401JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetBatch403JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetBatch404JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetBatch422JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetBatch429JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetBatch500JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetBatch503JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type CancelBatchResponseObject interface {
+	VisitCancelBatchResponse(w http.ResponseWriter) error
+}
+
+type CancelBatch200JSONResponse BatchResponse
+
+func (response CancelBatch200JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CancelBatch401JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CancelBatch403JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CancelBatch404JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CancelBatch409JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CancelBatch422JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CancelBatch429JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response CancelBatch500JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CancelBatch503JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type ConfirmBatchResponseObject interface {
+	VisitConfirmBatchResponse(w http.ResponseWriter) error
+}
+
+type ConfirmBatch200JSONResponse BatchResponse
+
+func (response ConfirmBatch200JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ConfirmBatch401JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ConfirmBatch403JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ConfirmBatch404JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ConfirmBatch409JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ConfirmBatch422JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ConfirmBatch429JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response ConfirmBatch500JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ConfirmBatch503JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrorsRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type ExportBatchErrorsResponseObject interface {
+	VisitExportBatchErrorsResponse(w http.ResponseWriter) error
+}
+
+type ExportBatchErrors200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportBatchErrors200TextCsvResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportBatchErrors401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportBatchErrors401JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportBatchErrors403JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportBatchErrors404JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportBatchErrors422JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportBatchErrors429JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportBatchErrors500JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportBatchErrors503JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type PauseBatchResponseObject interface {
+	VisitPauseBatchResponse(w http.ResponseWriter) error
+}
+
+type PauseBatch200JSONResponse BatchResponse
+
+func (response PauseBatch200JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PauseBatch401JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PauseBatch403JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PauseBatch404JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PauseBatch409JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PauseBatch422JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PauseBatch429JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response PauseBatch500JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PauseBatch503JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+	Params  PreviewBatchParams
+}
+
+type PreviewBatchResponseObject interface {
+	VisitPreviewBatchResponse(w http.ResponseWriter) error
+}
+
+type PreviewBatch200JSONResponse BatchPreviewResponse
+
+func (response PreviewBatch200JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewBatch401JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewBatch403JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PreviewBatch404JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewBatch422JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewBatch429JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewBatch500JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewBatch503JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type RequeueBatchResponseObject interface {
+	VisitRequeueBatchResponse(w http.ResponseWriter) error
+}
+
+type RequeueBatch200JSONResponse BatchRequeuedResponse
+
+func (response RequeueBatch200JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response RequeueBatch401JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response RequeueBatch403JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response RequeueBatch404JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response RequeueBatch409JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response RequeueBatch422JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response RequeueBatch429JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response RequeueBatch500JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response RequeueBatch503JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type ResumeBatchResponseObject interface {
+	VisitResumeBatchResponse(w http.ResponseWriter) error
+}
+
+type ResumeBatch200JSONResponse BatchResponse
+
+func (response ResumeBatch200JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ResumeBatch401JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ResumeBatch403JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ResumeBatch404JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ResumeBatch409JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ResumeBatch422JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ResumeBatch429JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response ResumeBatch500JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ResumeBatch503JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRowsRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+	Params  ListBatchRowsParams
+}
+
+type ListBatchRowsResponseObject interface {
+	VisitListBatchRowsResponse(w http.ResponseWriter) error
+}
+
+type ListBatchRows200JSONResponse BatchRowListResponse
+
+func (response ListBatchRows200JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListBatchRows401JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListBatchRows403JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListBatchRows404JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListBatchRows422JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListBatchRows429JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListBatchRows500JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListBatchRows503JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -64753,6 +72227,15 @@ type StrictServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(ctx context.Context, request UpdateTemplateRequestObject) (UpdateTemplateResponseObject, error)
+	// PreviewTemplate Render a template with sample values
+	// (POST /api/v1/admin/template/{id}/preview)
+	PreviewTemplate(ctx context.Context, request PreviewTemplateRequestObject) (PreviewTemplateResponseObject, error)
+	// TestTemplate Send a test message rendered with a template
+	// (POST /api/v1/admin/template/{id}/test)
+	TestTemplate(ctx context.Context, request TestTemplateRequestObject) (TestTemplateResponseObject, error)
+	// ListTemplateVersions List the versions of a template, newest first
+	// (GET /api/v1/admin/template/{id}/versions)
+	ListTemplateVersions(ctx context.Context, request ListTemplateVersionsRequestObject) (ListTemplateVersionsResponseObject, error)
 	// ListUsers List users, newest first
 	// (GET /api/v1/admin/users)
 	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
@@ -64774,6 +72257,39 @@ type StrictServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(ctx context.Context, request DeleteKeyRequestObject) (DeleteKeyResponseObject, error)
+	// ListBatches List batches, newest first
+	// (GET /api/v1/batches)
+	ListBatches(ctx context.Context, request ListBatchesRequestObject) (ListBatchesResponseObject, error)
+	// CreateBatch Upload a list of messages
+	// (POST /api/v1/batches)
+	CreateBatch(ctx context.Context, request CreateBatchRequestObject) (CreateBatchResponseObject, error)
+	// GetBatch Get a batch, its figures, and when it will end
+	// (GET /api/v1/batches/{batch_id})
+	GetBatch(ctx context.Context, request GetBatchRequestObject) (GetBatchResponseObject, error)
+	// CancelBatch End a batch before all of it was sent
+	// (POST /api/v1/batches/{batch_id}/cancel)
+	CancelBatch(ctx context.Context, request CancelBatchRequestObject) (CancelBatchResponseObject, error)
+	// ConfirmBatch Send a batch that was checked
+	// (POST /api/v1/batches/{batch_id}/confirm)
+	ConfirmBatch(ctx context.Context, request ConfirmBatchRequestObject) (ConfirmBatchResponseObject, error)
+	// ExportBatchErrors Download the rows that are not sent
+	// (GET /api/v1/batches/{batch_id}/errors.csv)
+	ExportBatchErrors(ctx context.Context, request ExportBatchErrorsRequestObject) (ExportBatchErrorsResponseObject, error)
+	// PauseBatch Pause a batch
+	// (POST /api/v1/batches/{batch_id}/pause)
+	PauseBatch(ctx context.Context, request PauseBatchRequestObject) (PauseBatchResponseObject, error)
+	// PreviewBatch Show the message of a row, and who would send it
+	// (GET /api/v1/batches/{batch_id}/preview)
+	PreviewBatch(ctx context.Context, request PreviewBatchRequestObject) (PreviewBatchResponseObject, error)
+	// RequeueBatch Send the failed messages of a batch again
+	// (POST /api/v1/batches/{batch_id}/requeue)
+	RequeueBatch(ctx context.Context, request RequeueBatchRequestObject) (RequeueBatchResponseObject, error)
+	// ResumeBatch Let a paused batch go on
+	// (POST /api/v1/batches/{batch_id}/resume)
+	ResumeBatch(ctx context.Context, request ResumeBatchRequestObject) (ResumeBatchResponseObject, error)
+	// ListBatchRows List rows of a batch, in the order of the list
+	// (GET /api/v1/batches/{batch_id}/rows)
+	ListBatchRows(ctx context.Context, request ListBatchRowsRequestObject) (ListBatchRowsResponseObject, error)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
@@ -67030,6 +74546,100 @@ func (sh *strictHandler) UpdateTemplate(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
+// PreviewTemplate operation middleware
+func (sh *strictHandler) PreviewTemplate(w http.ResponseWriter, r *http.Request, id ID) {
+	var request PreviewTemplateRequestObject
+
+	request.ID = id
+
+	var body PreviewTemplateJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewTemplate(ctx, request.(PreviewTemplateRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewTemplate")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewTemplateResponseObject); ok {
+		if err := validResponse.VisitPreviewTemplateResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TestTemplate operation middleware
+func (sh *strictHandler) TestTemplate(w http.ResponseWriter, r *http.Request, id ID, params TestTemplateParams) {
+	var request TestTemplateRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	var body TestTemplateJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TestTemplate(ctx, request.(TestTemplateRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestTemplate")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TestTemplateResponseObject); ok {
+		if err := validResponse.VisitTestTemplateResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListTemplateVersions operation middleware
+func (sh *strictHandler) ListTemplateVersions(w http.ResponseWriter, r *http.Request, id ID, params ListTemplateVersionsParams) {
+	var request ListTemplateVersionsRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTemplateVersions(ctx, request.(ListTemplateVersionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTemplateVersions")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTemplateVersionsResponseObject); ok {
+		if err := validResponse.VisitListTemplateVersionsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListUsers operation middleware
 func (sh *strictHandler) ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams) {
 	var request ListUsersRequestObject
@@ -67225,6 +74835,299 @@ func (sh *strictHandler) DeleteKey(w http.ResponseWriter, r *http.Request, usern
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(DeleteKeyResponseObject); ok {
 		if err := validResponse.VisitDeleteKeyResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListBatches operation middleware
+func (sh *strictHandler) ListBatches(w http.ResponseWriter, r *http.Request, params ListBatchesParams) {
+	var request ListBatchesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListBatches(ctx, request.(ListBatchesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListBatches")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListBatchesResponseObject); ok {
+		if err := validResponse.VisitListBatchesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateBatch operation middleware
+func (sh *strictHandler) CreateBatch(w http.ResponseWriter, r *http.Request) {
+	var request CreateBatchRequestObject
+
+	if reader, err := r.MultipartReader(); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+		return
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateBatch(ctx, request.(CreateBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateBatchResponseObject); ok {
+		if err := validResponse.VisitCreateBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetBatch operation middleware
+func (sh *strictHandler) GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request GetBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetBatch(ctx, request.(GetBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetBatchResponseObject); ok {
+		if err := validResponse.VisitGetBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CancelBatch operation middleware
+func (sh *strictHandler) CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request CancelBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelBatch(ctx, request.(CancelBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CancelBatchResponseObject); ok {
+		if err := validResponse.VisitCancelBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ConfirmBatch operation middleware
+func (sh *strictHandler) ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request ConfirmBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ConfirmBatch(ctx, request.(ConfirmBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ConfirmBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ConfirmBatchResponseObject); ok {
+		if err := validResponse.VisitConfirmBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportBatchErrors operation middleware
+func (sh *strictHandler) ExportBatchErrors(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request ExportBatchErrorsRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportBatchErrors(ctx, request.(ExportBatchErrorsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportBatchErrors")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportBatchErrorsResponseObject); ok {
+		if err := validResponse.VisitExportBatchErrorsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PauseBatch operation middleware
+func (sh *strictHandler) PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request PauseBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PauseBatch(ctx, request.(PauseBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PauseBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PauseBatchResponseObject); ok {
+		if err := validResponse.VisitPauseBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PreviewBatch operation middleware
+func (sh *strictHandler) PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams) {
+	var request PreviewBatchRequestObject
+
+	request.BatchID = batchID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewBatch(ctx, request.(PreviewBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewBatchResponseObject); ok {
+		if err := validResponse.VisitPreviewBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RequeueBatch operation middleware
+func (sh *strictHandler) RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request RequeueBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RequeueBatch(ctx, request.(RequeueBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RequeueBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RequeueBatchResponseObject); ok {
+		if err := validResponse.VisitRequeueBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ResumeBatch operation middleware
+func (sh *strictHandler) ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request ResumeBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ResumeBatch(ctx, request.(ResumeBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResumeBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ResumeBatchResponseObject); ok {
+		if err := validResponse.VisitResumeBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListBatchRows operation middleware
+func (sh *strictHandler) ListBatchRows(w http.ResponseWriter, r *http.Request, batchID OfBatch, params ListBatchRowsParams) {
+	var request ListBatchRowsRequestObject
+
+	request.BatchID = batchID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListBatchRows(ctx, request.(ListBatchRowsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListBatchRows")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListBatchRowsResponseObject); ok {
+		if err := validResponse.VisitListBatchRowsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -68414,870 +76317,1002 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1bkyNJlh+GfxX/Y8dsunoiUZlZl+nKtL81s+syndPVVTWZWV0701VEOBAOwCcD7phwj0She4tGyiiz",
-	"lURdaMYHGU2UkTQ9rMlW4uPSJEr7YbgzQz3pK8j8HHcPjxsQQGYja5bdD10JIMIvx92Pn+vvfN8bydlc",
-	"Cia06h1935vTjM6YZhl8OklZpk8T8ycXvaPenOppL+oJOmO9ox41vw540ot6GftdzjOW9I50lrOop0ZT",
-	"NqPmvbHMZlT3jnpc6If3e1FvxgWf5bPe0UHU08s5w5/YhGW9Dx+i3sl8jh0mTI0yPtdcmp4vpoyIfDZk",
-	"GZFjoqeMKCYSlkX4N50xwgWhaUq4VmSUUj5ThIqEZGwuM616UY+9p7N5avpTMzWg8/lgf/+gF+HMfpez",
-	"bBlMbT5fN7GfZGzcO+r92d2CgHfxV3UXJ2Gm85hqNpHZ8gW020jGkX1k695cH9jhlArB0lX94RNbd/dC",
-	"YkeGxs/5jOvm1ZrR92adw1Wj6rK0EAf7zdRPodVwPAkb0zzV+Ipt2XzYX7ufHsvZnIrlC9lGDfx9IOS1",
-	"CSJzobNVPcHvN9FTnimZNZM9Fuy9HozgididlXnGrrjMFZnTCWvZ8vhKieoz+v45ExM97R0dWlK7zwWx",
-	"lc64mMC4WjnFDfOI04TN5lIzMVp+xZZ1OpyQhcwSMppKxQQZLoEGI5qmLCNjmRE95YpIwYgZElO6T04M",
-	"n2BUs8R9R7QsWIuZDXAToBlZcD0tfhzKZBnBd1yQw/tkKvNMRSSRTBEhzbcTMpMZ65NTTTKm80woeHvM",
-	"M6UJFWph+JhvdMpowjISB7PcO2PzlC5ZEvfJhev3ktmRUNMLy2AgZMK0IvcPD/vkmcwMD8xYwCJhO/CM",
-	"jDlLE2SQ5kezTPBhJIVmQtt9Aw+mzLSB/ZousYP9R2QxNb8VE3GE48qw4nkmJxlTqk9eCj9CoKPMLBnN",
-	"q7BQXPknLtmyT55mmcwsYXCQ7m85Jkm2JFkucGZCanLJ5rrvNjUSr9h5IRHNXum+vedUa5aZNv/ht/+/",
-	"vX/07tOf9Br3/MzcL+07H37e+JJs2PS/lMPWXn4rhzd9Dz/nSm/E3blmM9XbmKEfbsrQX0h9QSfPeKpZ",
-	"Awt8KdIl7GI60uaUUU2EOem4oRUjmk4Umco0aRurkHqg6aQ0WpzbGuZ8QSdw636ACZ3iKwc4IffJz4hm",
-	"GcUL+9VUCrZyOsCu5uYxS+6ITOWCXbGMcDhui4xrzUTLhODNAb7Z63rTwKhe4DtmlGdsxPgVy1pvt8w+",
-	"sO5623Qfnslcs/Zeza833mWerugxT2+8w3MQZVu7REn3OnJDIY9udnQYHU2bjs4xiTWd/P9P3ub7+4cP",
-	"zZ9fxC27b5dHyb3WTEYcyXYE9AOCXtRlKyc2Mu51NAfbuOnntWKZaJ9O7n7etivfvunsDW3i9OdsJEWi",
-	"jCy0oIbXjImQIMfDnX1FeUqHKQtl+nstMr15vzP3gdF8MOPKmJpLoRhsmcdSjFM+goFaScX8SefzlI+o",
-	"GfPd3yoz8O+L8ZgnE9Y7ur//KOoxI1iY7zJG4UFYr75h+VOWJrDfmFJGSDbXnJnjfE4EsFrzAIgs5pWI",
-	"KGmY74gKI4Kgkkk4yCFWDjK74Ki3f/DlL355+M39N/u//uxXD3/z1b2vH7z4+atHZwcXprNu1ABxCMlR",
-	"v4hHeZYZiU1pqpkXOo0mLBcwXDsc090TKdg2tEPpyBNG5aMRU6r7BEy/Z3Yh2+bhpMcFVWREs4yzhMgc",
-	"hv1MZkOeJExst+73mtad5nraH/uGKwtvuN0oYwkTmtO0EDWBqiwx5yGRcC/vfMG7j4wgWc2ESew0nVEm",
-	"lRoorllMZowKy+gpWbAhaIeG3Tth3DxGlNldwUYieprJfDIllAwzuVAs65PzfDR1v+OYMvZbNjLqFKoc",
-	"SzKjSzKaUjFhuFUjZ6QZLskvnl4QLkZpnrCkT+LHL8/OBy/PTn9x+uI8JilXGvUlN0czLNU35DwVRkSn",
-	"6TYb44HZ1PWNwV2TpS3hOiKKZYYZwHtH5He51CwkzoAnZDFlgixlfltc4UQQ3jTcYxhoXAwkJhz20Zgz",
-	"JDATOjN/c2EtbOblnyqSyglS+4qmPNnqFB4eBsRG7bN39K39sy6kFpTnlp+VBGDctCMqyJCRhBvNPul9",
-	"eBcVy+j2O7djLq3mCeq/xLYNT+yec4O6zpU5oom5RSMyzLXXzDNGFpkUk2MSA936+EMMuroCycyM42ua",
-	"GmmTbbcqzUfA0W7m266yR88LYA72EhwCt0mOzL04yxV8AaQlvzx/+SIyej8lhkgp04yYlm+P5n7Zi7Hh",
-	"LiuNr4fq5jOZiy3pe3+lzDGGhqvEzRiOkCjDVeHhndPJ9gbmsJHMkkKwYO85ChMXUj6n2WQrgeL+wb1V",
-	"G09LOUih7dUbjxvJVBJ49IioecrLNxWY+hjYsGCJ1VRmmglwEWj2Xqvb24AwZuBjghyQr/kXMMDPzF9g",
-	"oqRkSPVoGoVzgKsZNmathf1986Zdlq+pWG7HpB+1ikpmSWZULAdjytM8Y6qyNFIS8zMxP7OEUK3ZbK4V",
-	"GWdyhgYMmiQZU+qI6GxJ6IRyQVKqWbbjNXADBeZaEqVGdMbq4zUrEBhnq/IU0CUfTeOokH9AYeaKWNcC",
-	"yRV7K7TrOGNK5tmIqT6Jz5jOlnsnY82ymEz4lb2HVVnt6r8Vb8UzmdXHHFnNPMtTBrpKujwyD++Rb4C5",
-	"nbw6JZdsqawKM2Hazg3MqX3ygnEQ9BJZogTcrgvDiHLFkjpNnLHbjDWlRmhn7PIYHnkrCGFm7GiZNrPV",
-	"NNOF0w7kEbwKUBp0Lgqq1EJmSd+M/sR0bG/5eSavjByplX+mw4hmUuCKCTKlqtiPYKhURC6EoS60TbiO",
-	"CNVm5Ckz7xo5g5IZF7lmffIGiO4bgHmZJkTjdgGhJFfMLkw+j8B+rST8UG5lZjdHZrrGax2F8QycmbaV",
-	"jAFJDPPAZYNtUdu9nkEnbM5EQqQwgiisriEK0BN4t+q/BX3ntTAHW2b8u22Fh4NWbuENEiUm8biit8y4",
-	"UlxMiNvZR+DTJRQH630SbtVRghBuU9+Cqr1m/Jaq3iqylVLSeDHmQau1K9GcKT4CocHsLpnRjKdLErwT",
-	"8ly4A9NboN76YUZw81makCEbUXMEQisLHSEXTqimQ6rYceHacne+0TMXMrvEywWXROVzo4mx5GuWcLqd",
-	"wPJglcCSF10MZqaPAdgma0v1GLvdu1jOmZeRqwOAfT7LU83nNNN3zX2/ZyZs5QIjCex+9eJw6LEToePq",
-	"2GMvSscNM4gNS7L+SDlnGbxHNL00lxdMDGyRdkAQgAKWpnOmNRcT+IYmCTev0fRVZtrQnKne0ZimikW9",
-	"efDV9z3FlOJSDHiSsgGyc1W3cX6NPwBLlrmGOwu3EjX3MllM+cjcZLY1uN16UYON3zmxHhw+eFjyYz2o",
-	"G/0jP7gZfT8Aj3F9ZF+ar1eMAiJehNG/FFs5os9+/nC9X81+JYe/ZSMQ8CH4B2KCSlSlo0shFylLJiwZ",
-	"UF3ydyRUsz3NwSgt8tSyQTRKV1ynUbmhIUis699xIUddnKaRD3Xp0nQQCNLl8YSl/IplliidvBpA0Cf4",
-	"3rL3oerAiHpMJJ4U1a2wMIwQHjgisREP4RTE5BN0Acorlt2JSAzuKZSskth9Trgyc0liczjtV8xouUl8",
-	"TMxMrS+fazLmRrbvsHrmwZXrX3vjkqMWvZZEX3HUilN2hWu39o3n8OSHqCdFuhzIhRgEK1+m5JtAKILd",
-	"BJ6MIZ58+xbKbEIS59R0pia4gYwwWoQ0LOiymOxQypRREK8yNqPZZaetZDSC9Oqap8n5JbsdjMKl2GWA",
-	"IML78dXoiWK335NkyCYUxOupTJOQMa3cHkpTnXc7Q+f4qHkpR3bVMCyqK8Ny63xUWmgylxL+RZI0jiyf",
-	"zWjWGGekmLkVR4x43UNMclpoNc750tCqnmZMAYVKay5zdKi1LIq1kH6Ielc0zVnLxBdUkRmjKs+YtUeX",
-	"SWF+BzUJLVBRQ/+V/j6EXsZvS6Gf3iEOB9wd22JtonKMXRF+GPq1HY3dvEL6+L1R2okBCyofoYCPRrXb",
-	"qn7t+KPawD1KbP5d2x15UrQ4c0JldymlYBRBPNKD1fFI//Dt23x/f3+/LSipZZxW36O4VZrCeoD4bvO6",
-	"QLTSezGEsXFFlJZmdzExypZzzRLkmWBnUFO5EH2UQIIIq5VTInv/6N3PftJ0UGDsNqy1+2X7Qm4UPWC7",
-	"8bdzTeyxG2EdF/Q3hj9iWoLf2LIjvHLglu2Tl2NCjbDMx1aGPsLDyvEET6nZx4aRQkyzo0C05Q3h1Zfq",
-	"0JeF2cToiWjCA0HeRk5Vuu9woRWxQN3uIzi/uRnRYBtCN9EYPCvIFbYkWYXnlSOcSsNsn4Ajeyvz+MpK",
-	"RUwY0fxbiJMY2PH9Lme5EdXmEPdhLa+DjGrzo7m3BrkAi1pScFPFU8ODot6QplSM2CCVix7wnCtufteZ",
-	"4/Awn7lWA2vHMJPi6tK9QDMNLCz4ecGGUykvwQZsvnlXJVnUe79nJrJ3RSG0RJkZwTTfUK4vcFbw+Vdm",
-	"ak/szOCbZzi9M5wdfPVKyvR1MUO8+2Ga526W8N0XONXnMHB80073ws8Wvj6zU/7aTwlPPVeX4ctu6pXH",
-	"3uD0n7nZuyV8bi/9Ulxj77sp3ES4qvbDJhQ7FY+nXDDlB38qnopJytU06NlJyMXuyQQ2O8q45iNq7jA2",
-	"Y9mEidFyswVzLSH/LZqDz0+LNv1guNI+yqPGP9GOsiaRwTxjdCuqaSdB8BWt+IhWv/O1fax6smFsRSt2",
-	"AK1H9pXtqjxBfyt11wWbdMAgfH/tFcfea5sKUJ2RC8YNW2udj4vtbFi0plu3xu5b2Kif0oaa9SiDQPyN",
-	"dMsud9uIpqm93DopuHjMB4qLUYOcbe5uQWK4a2ZU0AnL4iMCD+MlbnozXSroc+tbe0rVgK4W3JxKi72N",
-	"aJYtCW2R3hp11c6audspXkMPON96Jd09/MEFBX5/E6JDPk823i551s0mlCuWDXhyzf1/xTJlF65LoH+7",
-	"zGHDPZ2e5ejZrGCZ4+/Hj1Nu2k3Vje7OUjHs0oks0XstR6kKN6Gs27PWPHt4Nrmbvli+KDdkvz0ptVcd",
-	"zC3cT67r27mnSr3fxH3lL4qP6956RfVoulbrnnERfntQ1cNrTHaN8lo99R2UWbOjJ3LPm1awgf4L+8e3",
-	"+Ni78Lk9TCDC1FzTc2/C9TQf9kdydlfSOd8zm2LCxF0/ng/h6+qSz/fkHKmyN5cQGYhD/hCV7ve1q+9V",
-	"8NqVvl4Pv/ZFsTK8mKt5SpcuY8Ay97XdvD57XuXx699RLFMVnr7qpXPGxDf20XbDjNvIZ9ZauJkBqbZx",
-	"186ibAja5T64PUnj49pAFbYXXuzv1u+SW7nDbu/+Us22SicbBVEzWqaJ9WhhcDtNjdTjb7iNErPK1sNO",
-	"5sMdL80tLEmeslY18Ydws26lDArwdgayeqDrjGU2sPF19W31TGZkKhcklWJScZlAtMZUpgkZsrG0QQyB",
-	"NbfJAV/fUbvwgTqOV57a6RgTYRdUQaShQOQMMyCfBg6dbeHKysKD2n7Y6uRYpzlhUn77ekHkZLFiVNgV",
-	"AYagNDcKv1kcjBROE4yBOib7lj2Au6Lbyllb8vZ7R8i2/dNiqV4xlh/S18tTJkYsGeRC83R7f3TJvVnZ",
-	"ihq8k4KLiY1WVEQKvx0b3ZFr3aHbmAECIa4yQmH4jmIJGS6J2SMud6lPzplICNeEKhLb92MX7GojWrUk",
-	"CdNspM0WcPl5+BtEnHdYswUXiVyEm632UgtFWi0J3k1bsSJYb23obq30Xmaa9aNQO6e1XdTJBVxwkYKF",
-	"X88KkafsNpT+PGW3pPC7nm9E2c9Rl/wYFH2Y100o+YGkUvK2b6Dcf/L50SefH327v/foZO83dO+7wd67",
-	"v3j7tl/7ovRdf7D37k7546d3Pv9TsBCUxLUfadaFZpvIn+tjneyz15MFg4U72MyUtSrU5KOjfPYxa4wr",
-	"hd11pPz2HQxgp7Ssyt6b7NUGcXmT10sy67Zc509r796I4L1uVqaR/gWfsR1ObIUmEJw7OJEuS2zK53OW",
-	"QFqb+65VMwjBo4r/goO6v057WEe0cSrpbs/eNtblTkqDJ9a9corCw/0NcgKMOLadqToQv9bbije1LQfX",
-	"ro/CKS33zdzCt2rCSdlYE5lrNN7A+eAKoQ1BV+VaFSYd6Dhqt+dYpLzVskHnsNPK7dvZrqx6H9Vl0wFG",
-	"qzOvXm0UWTvEC/904+FuQO+SY1h9n32LL63MDerGCELVrWQ4eLeaSexc8d690n3ehd0ePnh0WLuV6uJj",
-	"mN0QhE2Mub3cvZlwg2CJZ+5l56GwLbjuLlbnIXS5XmvGOO8eq8cq2Sy7UhI7woEalhXfpXN+9+rwLlhG",
-	"VVxmT9Wo+M9K7Gmq9Vx9fnT3rudTe/Dv4f4/+PzPVsWWo0+uq3HEPH36ZGP30HwOgMk7PBLz+QVVl7u3",
-	"RHUB8HbpNn1yIpaAxUHY+xGbaxL3Y9wJ/X4c+bTH12fPETzWpgIDTCGHHIM2WO+VWkPdNuH2TB8tE+WP",
-	"4Tfv7gT3YJM9AmlwBuBPgZg0o+9D+Qj2csWRj6DjXS8hiNMaBOvapPACWoW98W0A+XGA2ftgf5+MpjSj",
-	"Iw1QuxkDON2aVABHfltVC2QgqpidXH2Y8KuL3wdvCABnMZGoyEEsePQDOxlAD2u82QIFfZ2N3OxxnS0H",
-	"kGPbfrc6GES47a3wpLOlEa2UZjQxY4rPnl6c/Xrw5Onzk18Pvj598fri6XkcWfgzu9vJpZALFXiJEN+j",
-	"Mot7h6Xc3Yf3O2ozoctnKvM0GcAoV6RASpwHoeTZyenzp08AbOiYgOhupEknRrd2GUjU3dL38FQU+XsO",
-	"LrM7KmbIlAqwTY/Xb4fRwphMO02c14MB1DZuCZes6YGbmkEFAM2NacVEmi39BRNpHOoGTgBLrgYXgJaa",
-	"pgPAs19bqcH0iSqIx51ZH/YadhAsLk6gkSR5wvXJyEVAOcHJuoysy2kCf9nM564ilGn4sW8GP/q24OMT",
-	"16Abx1OhmzLI6KhTgFYwE0iS121I/4CSsphKMqMJupNxksckHqX8CK9RanFqADoC3nD8U85moCRywfrk",
-	"RZ6miO4KAFVUXbIEXuIF3uPzr86/Pj8CJ/t8brF5JCieYw9SZe4Uo/yQjE240ixD5B6WjglV/tZHMC45",
-	"Ywgfh+QsAXsY7jOlAlD5OgAJaJkNMpm23YKyMCMBCaiNEOiMVDC2gMnNpg58qyEN13uEFdOIXpOmKP0I",
-	"tiBG/NVLa3zGBbJ7k0izJjEWjOBMxYBhJBELXLqrEgCaaAKYmSdkCkCmFtgQ4REtXQs4pph8Yr+8E5vV",
-	"5pqkUl4qszYYlbCC3sVh28TFjs1eh3YZm6d0ZBMSPQEdpRqIaGjbnYAZm8krQ8IL2MAefBHPSJrPhHJ7",
-	"x23OPjlno4xpW5oAgZ8YPDZnco4FE0j86aefxogkMJZ5RhI+4QhAVcGyNA/j6nWiftks1oBSZFHHjHAB",
-	"0rNF9uR6SYbMyB2dcjjxjcZ7BH8aXLLmnzujc4QINo2lTP58z8rPe6dJXI9DWh/LAkBrAz5vbt9BdoGE",
-	"WdDKwb+M6BZJoiiNYJ65hjSKgDuFIypNP3KXg6d7icqV8Al7phxfar0Pdxz7YLrcvbbpe71uzENxc996",
-	"0IPNZ0U5YwsTe5s6aDkqF0SxyQxKfq0yDbZZfPYqPzSd7DZMg01QDEo7AqfVTC09mraZHABFs0gNd9D1",
-	"5sivUx7r0/qCf3cBX1Z72seGrbgZkQMiZMJIIgWLyKGL+KOCyGzIdUTu4fNjLriamhfu4xcAXEHoUJhx",
-	"pekyIg+wJcTIArBTKSZ98hiKGSlAO8sVI4hFgxeKcvIYzxDncDmvx50dPCwZgQ9//vDn64yTvsxYIGBD",
-	"hrrha7CvZ1JwLa0wPeVKY1UzinDx7xo4tGvzZtnUKlGjtn12xqqc2tAYPj0pxYu06UXuyRXN747hu/ns",
-	"mobWgXgtz6KVC9eTwz24ZSj6ijxXnS1DULqbDJtWfCKoBqwIT+WmWKS/TzGzDScFQ0xtuGsDTcKNUF2R",
-	"bQNP7QY1otcPBFUT9XLBf5cz+7ONGAj63S0HECzdudAX9ntNsc8xlFuX+fycbiTMdSsGt0WqXI2NrTb+",
-	"6mz5tT9gH1vAW1eueVOpn3bFdxJJ89Fvh870X83n362i847Z4m5ZIjqXt8of3sztmG5c8veYHOyX3Ukl",
-	"FXOd1rWwpck6FAyrgBTixFaQ6yZ3RLfrxvTLkjbHym63ix1H3VGBKPX1NT6oWPrtg0bFLf9g3aMW+R5R",
-	"RqrKZwNa7wo/XLsDGYRL8C4heOGQji5dzBs6krulXGEPPqCrCcAcfLiQzGc91D6VjyvnTOgmRd+0WzHq",
-	"6YyO2JxmrM0n5/CAgge9TVXlQ0B5k6JPLOiZ9Q9MaQJ5o6VAi/39vfvD8aPD8b0HP//58N79hD6k90bs",
-	"0eGjZJ/ts/s/v/dwb39/vP/w55TuD+mj/cPhz/cgKGO1kWetNzTYB5HfpuWla9zt9jjXifLlxcUr4tFF",
-	"K5vCiA4yS8wKHRSVxJu4xWaBqh+B+vn3LFuS8clUr6cmLNMbfLjOOwMLu9UZbbtlPXFLvRCb37F+hp3u",
-	"Xj8L+r2ufmYP3e3rZ25Of1L62ZaJBFuepzaibani7IStbkHUH4bdvFtFvx1zjNvgFm88VVt92j9VRE1p",
-	"xsJqUnzEIpKxlGp+BZcJFBdBPER4izOjgJT1jzVhzqEnpL9/0BDg/BjLZG+qaWmd8aHTjZtfrLvMGkpP",
-	"lOjD3muoomp2EZbQgYCJqUwTlqkjEo+4XkLJlvgn39v63n3z3Ye4T04wPmhKFTkw1HsQxoNGvijK0AiN",
-	"GO9gWshkGjzWJyeC4Hq6aA3IoyTFfI8JFcRIazbYFwsc+t+hnHL8/YfYhmPA66Xg3u97IwhH6P3hX/1v",
-	"v/+b/9nnHxz1vjl9Zc2n5fDaDqEUCRcTTdPLQVuabJeIVwwyP3jWEvnKZpRX880PH9zvEL3QnAQEwTH2",
-	"VGHmD5ZPY5mS4gj/LpY/XHLT3oe4JMj//j/867/79/9VQw7QDUwcRPgajl7UGXSzexz+go2mVA/knAl8",
-	"bZPZhCnoHfzQbnDNjAwIvZXbvswaVrNo6OVu8f7d4OV1ZtUZnbvU1p1nuNaO24bTLL//8aX9u5O+4bTw",
-	"vY9uOlsu0se5Np4ZbTgbfO+jm871WeSGdCi//5HRYwsW7ULXG9Syjj549p421R16BrkT3MVY50ITpSVk",
-	"s2MhNxs7ReytrI6xxidE8gwZmWFk3zqvh42Mx0Gsm+gu1YeAvLvVIaDj02KTlW/XJGENpmP7lgUfSHgS",
-	"VLiOutaXm6xvGVq0FXKM+pLw8ZiBnUs0Z+c29LSF9c+9M2yO07XpYC0iJle2yKwvfZxypRuzyeOT0YjN",
-	"9Z6DXY271Y9L2aDVPuki465VEg1ZTvdqgVxASfg6Qc7kAgK3MUZYSD3lhjDUFUHqiNonF6ql7SIcfSGz",
-	"S5aQfG40ojHNChUMtScpukJNFglZ5Q5jLIEQH1kPifKwG2aBDc9K8RzYev6QqwHTjMCMa7dNTBRdIvci",
-	"ZmbOF8IRV8cTxkUKZrmw9UTc2lro+c6pOHi4z3w7+PlZ0Zr9wrYJTpRJsz1B0wnSfMK0cmCNcGA3D/j2",
-	"mywoU1ZsbhyEXfzIMqIwHcltuuI8lg5uxcocnou1fHDXxuag61swOVd7v7bhObxRPgLzczCcW1rU21jQ",
-	"W9nDt7V7b3DffjQ7dueLdxsLp3bl4bCX1IabwVqkqpAVqzErajSxfTeTIXC9VCVh+xMZLl1GnplxHJiE",
-	"QfCgaWrECOs/xucgK28JFdIhoS3Mm1ORqwPI59zM2me2YvgVidVMxf0QzG+TINx7gendnyCczLJFc8w2",
-	"WMktxPmE03Qwz9iYv1/vsDK7D55cHYQ+6eAcPMOnfowr95p3Vg4TCBfGE7Ul4nzb6AHoddeXIXR6C5dh",
-	"0e+1L8P848jo83O6ieiBazOCjSJ6N2ARHyGm5o5DunGZt5UGNrtDftwGN7sNNuT071at/4559E758xMM",
-	"o3hcROteX6ptC/vdRk7qbu9TA1XuOGAJayN0t6o7qdhAs9k8pZp12II8qab+t8bFlloupraZmFFe2d1K",
-	"G+W+dy50NHR/TdmjckxuXQSpzvBm4hj90e1Oigv2Xnc8DGsmsTute+tJVtnIqhZemWdfFBVtKvRpBnGL",
-	"7fBiKC6kyJxmdMZ0AANAXCONyG5rWNAGsGTVtbkdznGLXAPWvNnfwN7rY4vBFC5rjDaMYM2sDSNg5UW0",
-	"1h/++t/+p7/97/7u//rbP/6Lv/rDX/7zv/s///qP//Kf/uF/+m9//1//m3II1+G1YJwDYbFxMkYIIigE",
-	"eeeUGXP8s3Jw2WcPe+V+D/Yevft2f+/Ru+/3o4cfWvouxM61ZSs2mZMUN4RGfLN7q2lTPXW1zLcfpC+H",
-	"vuph6OcJ05RvlapYxW9ag99SPVOuynTQSCsx7CDb4zXqGMMk/q002kMu9MA626zHs4pN6LFhxjzVLCOK",
-	"pWykVXfXPIKGdZYLnpnHcY0bZIKW7EqcEvzYzxgdTf106jmXGRvJLFFdy9pR1WR1OyFKGzWLLGSGAH/z",
-	"TE4yOlNESzLMqBhNiRQRUfloCgY4Q82+kHowlrlI4rWRlLbnxkW/alYstjGa+q2zESgMu2rTSDprFyrH",
-	"1tYeDZDyscPiLT/ykgTfSqzdyurQ5c5F9KLXa0rmuL1uXSCHYVwr+78rugWgkYS72gVlQMJlAZIqZMIG",
-	"CUY8AlLVYJ5SYYFXB0HcBnx2MFXuRaVpFrTjH38XrY3vaZCY+IwRqgNYPgDIshItYGIBWNax4dOBRIs4",
-	"jkwkJJFMQRwLHY/ZSBOKby0A/zG2gx1QDZkRGJvn83j7nRN5ueCaU71+w5Rg4wdJnvly3eXJW0CE4lqC",
-	"Uc/oEjDAVuK1PTh88HB9jQFYHC7UBoFRZut1meNL99wHu3+a6lTA9+aekoIR2JFkRi9hsWdSaQiQNOvG",
-	"x3wENFLkkzG/Yi7AyNx+DkdNCvxoz8MdiLB7APGVPkXiE9PPnGWlNuFBzJm40ycvBcMWYSukC7pU6I5k",
-	"SWf/Icyr7EI8bHIhzukylXRtDO4r+5i1Xq7XVIu5nZvnMQAs0xsdMdhq9rXqwep8IoLM9Q5by7Qicz3I",
-	"2MzW1Wk+DkOmF4wJgs+xTB173QM3AvM/mUW0xq8Nzkoj9ERY2n3r4hAP9uv7oHJluNu/SID3HL7x5ng/",
-	"TykXO7zwTYeCOlDq3V35Qb/1oN4po0k3/HGM9ZNlvAaqLiMMNMCASy0xOLub4Ay9D7gazCy+cd2EnOTs",
-	"WvGr7P2cZ0xdLwZWDZK8ZXxSDHIxShldz9jFa/ug4WAZl5nFBu6A6tGmYcRTljolBlE6ne3DYnTOaa5K",
-	"IaRmNEmOZYERaSilGsxSpqlehGiUKIAMEK2jB5LTiAGkBdQb1rp7xOkXbGTGcB70a78C7KLntnf73Zc4",
-	"CPvpV24s9vMLee5GZL95FQ7MdeXG59TrvIWBv5kyUVBrQRVxj5OUKn3sK4VZHA+odG6e68zHfffD5Rr8",
-	"ed+zH48ZQmObMtdN4fLOmAm/K5KwEQdRzVxMDnaFLuFP38kxZvkuuGKEiiVmBie1x3mTkdPV/FKrkF4C",
-	"GcyOq4DOB4RtTLi1Immpe3UcijNGJvWg4yMqQJIriDWSM4ub01nYwK30DWeLJjWmWymOC6oui0IcKp/N",
-	"aNay0qxgw4QLMAmoNVf/tWph+DhqyzuK4Xmm6jlbiU0GzMlvtmKtm26YwBpTu2DAsNNywdCZz0KHx44J",
-	"JYnURLE5zSgK8Awr8CHmu8uQbqLbyho+80wOUzYr8jBsf9rale3RthWRsF9AQlprgcH5rTZGfokovoYv",
-	"cTFRm2a1Ql2dhC5Vk4VpTjMNLVmlDO9qmjFIHresmgyZOSCKWDxhsjCcT0kyM0dwnKcpMe2TT15fPL5D",
-	"pvSKkTlVyhxFLkYMKiIadmSeWlMI78F6gZC9d2EK7ZPhiiQZpnxBxQHULbkGLo0NsCQyojUFBAPkospo",
-	"rVc8k2JmVKIpVST+8vT84uXZrwdPTs/iRi52ydi8hbx24cLRbEg5TPNBypktbCjpZ4klPDyFMXyjT/Zt",
-	"NVfYk/2N6N2orKZy0rZ9gKpuNjCRjI2NxAC6HRaUNHPx0FYIXwCiNu4yW0MCccpGU5oZddHlN7FkUi5V",
-	"hhszSVBYHEKfkV1cgK7AQVAN5ax+AFp42g8WPNHThiWXi4AaXvhFyAxarF2fnLjwSDqfpxyQxYufXTqc",
-	"LLLhyJLpQBDDo7Rg7BJBv/W00cgDBmQ1pyPWloXjfjeDfSWVnmTs/FfPsX933hEPQku07MiFKGrYYANE",
-	"MJYg35tn/IqnbMLI47OnJxdPiTmOuk+eQphxUGjYNa60IdUCMjBB/e+XPWkP720GWV/jn6dCs+yKpl+3",
-	"iBrc/o5FKIwaa7mxgzIR7D1m3c14mnJXomzVZoKKYR2KTX7FljdjY++s7LcEIjfZw23A1Rrb91fsB4iJ",
-	"7SSBGeLdJoDjV2zLKMNmVBEQNPJsbq4hV3AbCo/ckAe2Ms9WwKPnjBolaE0dvrHMAquVZc8Y/kCtXh9W",
-	"5nt19vLx0/Pz0xe/GFycfv305esLX6Bv/UHatKDgc7g4fAmwqpiQyYVPt8Qrhis49vilYkdmCnK+l8/N",
-	"DTuSWcagNAz5BMMHhsv4TgRFuBD+kHwi2ATBj2Jk6jYE3lzLsYNLhHfgghQJ+WQuFW94A5z4/g0rtbpu",
-	"UERxzMn6IG29sGMijSAwZxmWcrwD0kFR18sWmFXkE9/h/p0+OcGmlb2wzdgsewaMJ8Cv0VMqSGzZdd+J",
-	"A3HpMj5C859cuCpa5mJ21kEaTAmvEJXPYG5pWswfBGZl1gLNEVB/pd+rHh77Q1upEfjR+xJcvZVu9qSV",
-	"WjYQpVLmrYv15/rFYG4mE73zDbG6Tqjbi6iXS3lpzz8OHzYdblP3lSvxZbZWc5r2+gOdysVALbgNl6ug",
-	"PTRvc8jzFwTQMsTEbQwbfsAWXj3bcjQLmkEK9EcwnKLQzxZlsvw+dseqPL0S6UvIr7ZXODRrZYSAIe/O",
-	"YB7eArsUC7Dfm3CSV2Zwu65yHMyul2/nEQ7PXfDP5jW5OpUFhvbX23CqQpflpeZ6R2j/iExlnkVgGDDM",
-	"BVRApzmjOPZTdKST76Rgtjqj1YYlwRin6t06R0vR2qWBl406zLKBGcZGL+D4N3sF9Ntub3xoW1TVLd76",
-	"GhRZl3Sz62oamy3Pxzj6TfbKRzn+7hv34xp+8ylS+lXGrjhbNLF/qNNautvq1qjKDebgeLrdhlzpM9ng",
-	"banxehyJbf7d6plsp8GPeVuh45QrfUQen38TkT9/fv7nRh7+5fnLF6FoN+QC/Sj1YqlTxloiReAntIUu",
-	"ZHY5lPLyOCz4bPGihNSuDHG12scKG8I6H0XK1pNxZ3JBsAt3Kxjg9qtPkKVpU5CVwJLfGBwFezJ0La49",
-	"G+y9zmi92Rc+rMLqy7DyWFSYaGnudt9Zk+qi1LIJIAKLLKPm5hRxWzDeKPVG1Tdby8oXZkcQCor6EvU7",
-	"01WC1pLZ3Pr8NuIDa4NIEOMqHMEW0AEZBJTjijlqOFI3LfrXbV7BWOVQUTPGktjoBYQQbVt9euhSMiDI",
-	"HqzHj6dcMMXMC0/FJOVqCngcDcht9bgIWwPjsBhTcxXUOIywi8s8wLkOrljmH4FADR1+NGod06bfJn/C",
-	"17686JbuSCORDr6zSKAtAXHfFcY470eJf/H0gtylc3736uAuTWZc3FWaaq40H6m42Z0C74JRX0+ZwBo4",
-	"RW7MieL07rl5aUp5mUU+WGllLeCK7/5s793PGpNdFpTrwSjjmo9oOlBt1lTg7IEfG5zVJHYvrraNHj54",
-	"dNjBxwBDYTOWTZgYLTcei3/z5gZjrQurhmINJ24sNGWZJlmeMkViaMNslLgyVNtubP1L9IpB3Zzjshvw",
-	"+tNoEo5esMXunTm2/Ht9HS/ZsgTNQskXjGYsI1peMnQcU+uuo0pBfokcky+o4iNCc3NatOUI/Q1q2qxw",
-	"ItkS6qvNREjD3YkSds12KUUEhpjawr2iSoVVtKgiMRpkYsPNJkx7bySZ0wnrE6McECmKMAH4uotV+gUk",
-	"3hbMkI5mbAMe+MnnR598flQCbv+Lt2/7tS9K3/UHe+/ulD9+eufzRvb5QuozRpOljder7YQVcEotkY4Z",
-	"U+a6io+IzqDgBNhiWQI+mhHPRjnXZJgxesmyYxILOfhdLjWNI/gb/CLxEUaygDHBHCHzj/c4ZOAnSEg+",
-	"Pyax4ikT2kZW0vkcYkmMADWXaQrxgZqlyxCaE4eHcZPQM/4JHQOQUVrO+V0VM+mod+Ybdd+8kL+ybRff",
-	"PLNdeJrbrnyEns3SbhVKDqrHoXjNn/8VmWZh3PxTkWynkA35d7Ug8Q4MdAMstgj60FbqWsUlXIl6jFVi",
-	"I8PxMJyuYgS2i78fHUSH0b3ofvTg3foifY0r/hT6eUO5XW/8fI4yqv9sYVndx8dm46bhN0+ti8a+Lmcs",
-	"QHItaPVwDaG2yVVpg8rdJwucVUQOiBW6odghDCwi98jITSMi92vV+4sj5qm8LY3PWUDgcxZQ95wFpBVJ",
-	"ia4iOSkG8656UvyWivwO9qRYd1aeFdjR5bNQ8MBVdT261djofHJ3m/0Y9rxzF0HY+dc0YdeshJ+wJJ+n",
-	"pr2msOyLLPdY9qXsKQ9onmaGazfGJlps57qkgUrqYirN6SmApkdTizA9piAgXgq5EGTJ9DG496lQC5ZB",
-	"4K0Kg6ut0tsd5rG+iZvcW8Fj3ZOZCm9oXSrGrUwW06UNmoBwUOyHJcc2dAHDFrmY+Gwmh3IJb3Nh41k1",
-	"U5pkMhdJF4GrW0B4KYfMBoZX43YqZImC+sulrVSK4bbO2hrYd/OuvgnnZWkqNnT81p2Y4aDOHGppY62C",
-	"zLD25ggI/NHJ3Zb6xxZHlY9B5yTcnp7GhPjVSUkNSUhG7qbpYKYmbXEZ80xecXT6lY1mBUNbu0eNCjHw",
-	"uBUrz09R78qdIcc/unSEmUONpT5aMpgUE/paSVjdzp/fE0VWRpBQ0UB1IMFPbXg7psTgPvBpbs5CD6m2",
-	"hmc3p23wWRNy75cQqqZtnpEluNElhowJz7m6BQ1tcfcX6SDuRJSYSrGIQU6IW6nSdqrtYTfj9Yd0e22g",
-	"442xhVi/Ze4/sOdBq9FmRNMUDrC5dCG7Zexz7YOLv5JwDZX/grJ+3sV/yZaVSOqDw8+2q59XSoKs+CNs",
-	"JQ6b8FvL4ieBrAGegoBVkOESLbNgqsO7qXvaP/D6LBdgClxhTbYnsVw4xA63Dl3wTGZkmCsuDIs3fZIH",
-	"FjQqgCtAgcC+A1UdbUp5f0bfP7G4ArGN1HDIBmED3We5jS61eX47yjzW3a5aCrzTCXU+IUhxKE+Ppqlz",
-	"fsByDjFVHBa6maxtNLT56GcgfcX9G8gh/yHS95+BsAjp+hgLSS/B6yBJKsUELT+r0/sxFDYsFEpieWW4",
-	"2IzFENQTl7YT5stk/Iol6NXguvs+CtPo12fP18XOmqYaJsgXWy7oaD1rvw1t8Ztd+41r+6rZ8eLgcSPc",
-	"EEkoQGC5VkH+4z/+H/7jP/7nuG2Cg6PD96vodRFhqct79SV7jVJTKu3a++P/8n/83f/93/z+v/zr3//3",
-	"/74KZFe1A29SmBSH3HKvNGg7N23/icgDoiC51xlobs7oFg6/sAyV9R5nIqrqvDCU8MvQaFSxiNa+qxjm",
-	"mjSt2pnakUj0A5ZeCIWnneA2dBUwPIP3eDdQfYsJHVmZyFyc4HQzMjP3dQgpKepNbTnErWwkoUyxtgtr",
-	"21kTnjEvpDy4/TEHqCv+3cdpsqkLRVtF55dU3YaAMch51bA1bNEVTPtZWn2vF3VSkNdfLT6MBnWqUkhw",
-	"eD+4q8PDKjjQjC5KdqavWTFwe0NZ1IP7gTXWmVy9XUNhtaM2vTH0+AZ2vCZhq+B/gQ7uDa/FzKuKeZmL",
-	"1XZ1adEqQA6wpwLroecbm0Gah2t1EYAp1y+oH/TOuWGIeybMNm4pZuGtHY32luK0rj0NmuuU3RD2fbtE",
-	"X+w87C9EtQ+n4reEm/z1N8Lt+Y3cCNStqQNuBNtiqPsNXcadXhvfu9nm3cDWHEBmhwn896P2E7DmviqD",
-	"EJbjumyvPCNoZ9+N0uJP5Gqw79Vnr3rMuu+U2zwpt35Q1E06pcJZrUwowJbXjfEbmxZB0/TluHf07Tbe",
-	"serkAkPeKujk+hmyIdzOflyyMdUMBHpqIQeosBCchWmLi1Gao1hRm31R9m8r+hf+twa3YCPq45o48mrZ",
-	"hC4mqar+rJod+mBWWCdUNvAqsHijTWKI6HIYM28+zBiBnJsULQQNtXG23towiSZoDJmxQVtQgIs0MA85",
-	"AbkWHWDBAGz9agwFOC4HZ5fIcPd7nnyIXchAmtrdN1tf9cK5dJH0604frNvtcEflqL0z1vhSvByPQwxp",
-	"UBLleNwxPhAVppfmJfuneRUafl2AUTZ4vkcWKYwJROohucAQkYUFD6QenQIqszOhj4iQNnAEIDMs2qX/",
-	"ClgN5JXjickME8p1n8SgxjiEfduq9zKBK8IORNn3p1SRLHevmy1q33Zols9OTp8/fYJYU+a1jKk81VBE",
-	"vcAZlLkGNECYHYy1ZnC1Q7PGBwdNJRLbqfs+HxoCDv3osR2M7YVELg8zBK6DecZGLGFixIi8sugV/mEz",
-	"XGu3BX9fgAaYMnrFlFkQmYMlKgUcpYTNmUh8mIIdJXIlnqZlAMR+KRRVQ3aamUvHDeX3zZl913/xDBqB",
-	"rTVqUvqsS2gD06R7w+mKN6LMrY7BOkUS2vAnLXFxLaTZEdFBiJZb0i7RWeAaHzjWtN6kCY8HTGbtG8il",
-	"r2WNsd1tYFvcDtDW7H1+xbJBe5QChiMPutmHzplIArsQa0wzKaIrzANcTJBreQz9LhUmrhuXsiFeZ9Rz",
-	"clsbkfzvLQekcusEC1w9XFHpeFZbbliz8uDC8JFw5dxylPZK6TRU93oYVFLs6bXpJIblPHaG10r+rpeB",
-	"OlURQS/ORk8PssaSYTZoaMSENmxCjonPJCRckFhLTdM4Qv/uvsXDLrkHIHmh6Fn4WmXrFj7qQeOdplFV",
-	"Vysrjw0VlPGBhZXpr1yVaytzxfpur8EVo9md8BhQYLdS42jH1jbT486js32nN7C7bj9g1Yxiyxi464tW",
-	"q+b2RmbJg/1wJ2xmoTBvGY73hj2eUv1TsFXMqO6TExdX/vDeZ/fJcGlBv395/vJFRGaMqjxjiYeWW0y5",
-	"ZgQBTI0EDqFayBMVWWRcm9udC4DatdFw4egeBGUhCqJvC8pvd10Ja+Hw/lYhd/5uBcSwFtMD/mYuiVyx",
-	"EG4x9OYBKPVIb4QjGabx/Wz1+AJ5rVtRDlQvmiPMQgkaVTxEzve3S12IrohDNznH2oXa5TxUnSw3K1Gt",
-	"5Hq7Zey7ZepBxEJbFDbxIOZDNqWp3f0QU0voCMKuK06JNU4SLCe0GdflRbRIx/hOqPGFGZabimX+3cj3",
-	"20i8K5Y1g/asLEvkofUnecY61qwoZYVGlTK/DRHPtooDLpvtCTFYCc0caBmYU9LUPs1hLOt1X27+GgBw",
-	"QBN0OXxfIJ3i42GHbnDbgTLKNGFKDwCqoBXmwOifiNvijFTWwWXj+5McQ8DNM0zhD6ZFltjUb0g28eat",
-	"JGdo2yqN32ekWCsSApJzRejMdX0Y7e/vF9GB2ZUzFIGrDXt0g+g3KiMtBCmUk4w2xhVfwGDmUPLTEKmw",
-	"fEFCxcG+/V7ZlcmF5mk4TEMSmKgRCvRCkpl0OKptGl95BE8xYNAZB7ebHW9wZZ7nw5kRP5KI0FRJ62Up",
-	"vAI+bBEh/LfrWOZ6xZTOXz9+/PT8fJumq+IqGJhzvTqFrHtBFwAXFn3yclxs1CgkEZhnseKLoLMGGGAh",
-	"9QBNa13zArs+W6+RCva7osMVUx+UhlUnAqYCHe43UQNLIKDDBY2z5nBskFQZIiZUiuDV1RhsvFPlLm4T",
-	"TpSmmsGaBQsF7pkorPEFu9vXu7Cg1jwL8P45MPNc6P6KY9phTedotRsI1gAf9erpiyenL34R1TOxLIRx",
-	"NwOf66NFbK32QoVER8hGfRRVqG7eIlX1igY0q86uWqirat2pb/xK42iVKy59t82a70N3K1Qv64KRNJ2r",
-	"VRLODiVgJ1PtUgp+5cqDNDhSls33K8TTfAfsJeHq0sLSi4S9Zx2xxu1Jvm4VPbm+DqYDczI3v6FfyjSz",
-	"xXq2DpCGE+8QXNv4cUKXtgKPk4GKgjXVnptkeMvZNqjyWVQqspEAtomt54lQoBtVGg1KP1GFyPZgdabi",
-	"ukTnauCK/LVGGTi51dVcQLA2wx8QWseIwFxMXBXRuuIP2aWtC9tUbqpt+SA6Zm2yHDxUh8Z02ysYkGux",
-	"RIjIHtHSbimfjPIqlk7eSm6wW6Ou73bnlt1yz9c07xa89NZtvK8sBFuLccP+2ienmsxypRHj1WhmINLA",
-	"7rbRWyevTsklWx6ROL1UMzWIyVhiDWUyXJL790jKtGaZikjCJ1yriMR7NtNwEPerIZQV89nhBrVmzKR2",
-	"Ebqm8tEUcNJ+8r3hJi/ojH2IPwob8qupFAzBWuvr+sRSH/rE4hAJVVOmsGYKVopAkpGUUXBNxz+Lj8nB",
-	"AdHS6A+jKc3oyKxln7yx84h/FtuwHOpkeC7IjHKRmh4eT7mgfXICUQyKqKlcYEoqPkqVq4+nnOZaThE8",
-	"uPfZ/j78b391sG3Z0Pr27c8+/3Z/79E78z+y17Zd0sYSZa7qTBDI47KrgK2ivaN8m3FXTMyXrCmKnMUQ",
-	"7NMnseWttXbN2bpkcw35NzOZsePiPoSCpu7gzcohMyO8popr3HbQMYAGpn/mWoFPX/qm4OMT154j1svx",
-	"qeNzLXxwlWYHD6G+hizC1nRH5cUoopA0abFTM9ast2x/cfobstUzC8V7twSZdRVIBzP6fo0NztWzwow8",
-	"lI6oyzlFEWUiDT8CSXExpRpKfUIhRtvLjeOLGlJNuNIsG9gAu0GracWV7aUCcAZhRecyTQsOagHCOca0",
-	"uZZZEhbv5ZpMmFbk/v79FaV6B4hCOMCSomtJWpR/MgOqUNjGo004xq65Eom24h7uw0IN3KhAWBe41irQ",
-	"y03nHUOsn5Fq+XjMMn+QCMbAECP0YE3aavjdtWHq/MyKlORisl6j91/5ZGT/TZiJ7L/ENOR3SDl5tctC",
-	"MLZDluxU2Cx6rU0wGEOTXxRfK1I+19oXy2+srgV8xia8Cd8UvzdS3un5S3Lv4OHDvYM+eSnSpZdkQHiy",
-	"HAAUTwcZj17iXOhsWcoJNczMvV5Up0s4Tck8Y2P+viwfPH7RW51mc7L3m3ffH35ovP/PmLlhv6B6NN0u",
-	"3CGDBrrL/9ih62szKNDaCmLXzesVzGt3JwbVSOh2x6fG9Px0PDafm+uYw29OkodKwC5EGTjhW/FW7JEA",
-	"Xt/lGhyVS+270tR2X3JlWWsfXg9jx517zJpqMbAAH2PvpzRXutx6ECjucjaEtJn7KCSmbKyxARsmsub1",
-	"5lj5MNjBRcujLlbEn8QQbg5R5dghnwiZ+fHizoO3fbFlc+tLCcnuxx7uyFakc8SBGs0BOjGWL5+yNCzt",
-	"3/iuv/TiI8i7h+MT+LKCdQT6znm2lrpQJbNIPI7BqYdlsLGZhKUcWKTZDrkoPpoxuGRESww7BvvM0u0K",
-	"cmIRF2DIOas0VCm0Cdc1WvTfCkISIwAazQCz851gBfNxeoIjLbSOI4Oyke4b/0ZkRaDmHWm4MMeJWpxq",
-	"Rz3McTBLbWQmQYZ0dBmFWUXQ+k8V0XkmSMITO+IZI5/4Zu+Uc/rNhNLETFFA3XyRkE+Kfu9gwkLj+SkU",
-	"L0ezMpH6b0WgHzXEiTqPgz+CvahXBAPb8Zqbwo7G6Aq49+Fl2MG9qDcKhBW72yBX3i4sNBV+csvRUS9D",
-	"ThbgKMPnAuwXPrqkB/z0NJgQfvPaT8t9dpPDzxfFFPGLUz9R14GbLn4uAQzbTt3U8fOTYMqu06T23Zkn",
-	"hmfd212+dD7vEAN2Mp9jCHstk6EV98PFoCBMSljw6MF+aAQBtmz09lqYG9zlXZJ/WwwTq6uhBolLVrYC",
-	"hsxEoqJC6LeJIy4gL6V81qjTbFTkGFEeOqpiRdwEvFauzXz29OLs14MnT5+f/NoXZY5cQotlFObqUmTq",
-	"A1YkqEeVWdw7XKWZdSqPqKaGI7V5W52yq6WFS6H2MrFXFmzOctGbli5D3bYjMqhZ2UZY0C55G9WA+gJY",
-	"E4/OStTvUt81ohy6OA+jlPooFst6D6N72yuS0GugMprPAe5UWcysB5dBXaP1abPuOXt4VBTIMgLqUFVT",
-	"kJtyZBuiYzGRT0WuZhQEphUgOCi0R5uoCywxKkFjBSvLotfre54s4TXWbgYrdXwtzYF5qXz9RK0E73j1",
-	"upeemoeeME15WlE3GhQA82ygjJruoqB0Vu/6SVJN6kszbeH+O2vBn3ozXR57GMeUFzWpQCJSU8MRuV7j",
-	"NdnosvED2k4DdtNYvb7hnFtsYzpbft0GBfpMZiTJQAS19rkjjwRqrwUXDAMm5XGehRExThL3nn7vAKau",
-	"FH2oGE0BjB6AYcnp2GpSRv+CZFeZgb0iCiICf6rISAoIJcX0WFsPrGSr+PYguhc9iA72o3v70cP96OCz",
-	"/XfRisIhYenfz9Yab8uBVy0XkOccZxLhRApZeYjlQA11sf4CAjDPuOgotZomz10z8AGbMn+eYXPmzxNs",
-	"EsaQ60a7RBi+2wViCYxI9vn1lfG3SNR16YpdQvLDQnlQZDDXrGukdaX2TSexVtlirCvzUs0znYUOTPTf",
-	"Cuwp6l2xTDXaCk+FobxCpzAa+VDHL5UMi+37sXVJuvp6WpKEaTYyip4Y5VnGhLa/qX63kKIF45Pp+pvI",
-	"rNcbfLRex9GuZSXcrLQ9ShsyKlUlsiOwaxYAqjmibQZsBUPdbRgGdLnzEIyi12uGXyDHufXQCzufLnXB",
-	"Z1yE3x5Ur98f8PQHJ3l1zjsT39hHtz5lzSTaFqHsOvfHylp0qzT6UoW55tSua1wjH9W9cH1Ouop9FlN9",
-	"174xdsrwds/s3ngKN9XkpgWqqjWUcPRm48KQhF/xxBc6ICqfucfxAVWoozRZOoH6mByUjRgrBdL18Pch",
-	"Y2iciGUwBQiOTZszoyri57my9/w641XTCCYzJvQ5/24tknBg1PPD8TZ+4BDKiCdSGJJDq2sJtKlpzUhB",
-	"13BFOhjozpeh6e9GPJG+56btHMxqV2f2nAm9eydkSM6tITUbIqjZex05/8mcZnTGdENQYqCnYlUWmXmF",
-	"tVw3xPbmQK2a4i+vYbjestgMVwVc1VOjv4MXy6jhruCbOXlgAZmzjMS+mzjyAT8QawRlUoEY2hWWhqZQ",
-	"v0Ut/5ItnTspsJPbkgY2bgm8Twjz5bQNSESyoZJxCN1kxuAitJCregMDAfBwjP67qMAf1pfEObegSJEP",
-	"DBxN2eiS2UIooSEjGOqCKp/8BA4AGxJYneH9/UdFTIX1dsTgOXWhiehiqxSswcEDNQ3xwG2JwVKGuBE4",
-	"1P2NZJ7yyXVc+UfdApfCN8A6unewf/9wb07BIr06l/4aWxOrokJM2ypsfet3tK5JXbqIrNK7dTpKaz2j",
-	"xp4rRY227vgaYud8KgUbCB9QvDLkMog9hvQyjFNsEWJmhhMo7a7gItqxhnt3ADwivmKZBz+MI/IAvw1h",
-	"HzGm/DP8YUazSwa1l/vkxHaXud4ATrJSCIjakHUp0iVJDH+yQUpmi/9UIRfKs4lZGTe3fhNKvhcCHm3s",
-	"hrqJQi23X2BFyTwbtRwvtVSazVDGCnlyccFWFLBrHHhtr+LyKL6m2aUKIikUoQQqNJTwEt1hhIOY8ksG",
-	"IRfAyPqd/Hu5YgMdwM43uxRjy/pjMpVposIL3sd72Ea28jNW45/D49wuxOxMUHMh/zsX1Nrjby0mH8Tf",
-	"Qi2Vw+YiPtvXc3a9n2NPvaj8nS59ETg+zZcXloXXyszTFOp3leSKo3ppGCNOSTFifRIbgiY5Rvo0Puer",
-	"/o8B9EFoll3RtFA8IUaexGqm+r6tARh2XWRAHJFcpFB7reJcoT73EjLvFqKc14Cz6UU933DdB2Ep0lSn",
-	"3/l0uiWae33P6tJFsJOSZEyzYxsubb/UCz5iTiWED93Mz/SKZeYWzuzxGrR5kO2DSCEQ5iB2A8MP0G/J",
-	"BZnxNOVFTvMWYCFDmlILj7rF25tWwRjzyWZZWS4Jw2048P6ZxWjPsuqTczbKmLb7WMuMJYSJUbYET7+R",
-	"DtTU3OxUkfjTTz+NIc3GVdblqvgVho95WVOpdETiqdZzdXT3rvl417zbJ99gzhhKiXQEdwm2oDRdklzY",
-	"GEYUqZXEYDVKFAzSIk4UfsVCa4HOI+jZ6HEQ3GOp4AZrXR8RQNRMeZIw4XLYIFtvyOx2RUCrT2LzaQAf",
-	"4jvQU2x0MTPsPkhWy7ho0/+E5IybmjRSVe05q7ClDGBUHuLq9JtQ3EdSqHzWFKZhjTa1c/lTVfhqMR2K",
-	"XjJRhDvZ7QxhF1LTNCLAeTI2zkWiLHRNkRxiH+9vd3a2cSI6DjpYb5o5tY9+rWxicwu4h0/DsSxiIfM0",
-	"IROGdAvTiVRjgg1XA7AmJiuCngrGCIAygKJaXBiwSEIiagqBnAJ1jNjEJUGl3vclF0kXExXLvjJP+qC4",
-	"IOps1avPzcM2EA1e5kbWXPsWPmWel4uBWnDro6nAOMGxHLIUchm58nsvIBYkNgmJuPZuBdrtl530AzOm",
-	"Bc2EheyoLZgoHYQxTVOFSgxXyByiIPw9tsDeQaMxpmqNjFKeXH+4RuZZR/AnXM1TunxhHnV+OHpFOTR9",
-	"LfSHrSGhle62Lc+s4VQxJrpDTMxlmvbJ6zksDBM+iAVKnyFCAZ4lLF5Qrpy5ZW0z5KgDZe3gq6dWmMy3",
-	"czsV0NTr4CBoiMUQSl9AKJdq0YIotREBOhTixTX1JXhv3Hlm2y8XjVsJ2DzObOUDOQ6yDAqR1RdfK+E2",
-	"b4foZSg5+E6Ktfvjgs/Yb8xzDth5oFpN11VBu7zQBWrT6pW+yWJ4oJZ3QQ1NPuZQlormG0aYAMsNK6vB",
-	"LRtEmtjIk+LiL8sl/p60lAp3RvUC9mXZSvyl0CsCIa98dZUu1woeu9UUAqHHsuSmu6HgvSFWu9f+Sju0",
-	"cuKa9bFtI3ECOaWunNP5PMbk6OMgy9gsDOopNqzROWshnvCIxKmcxBGJEy4mmqaX5m9Jzf8XbDSFavAx",
-	"m1GexlY52VMzFZeMf3Q+r9vTVkLT0r3vGmMXot77PcD22Cs0OTewBvV7woQ+ba4TgK6IdtNS3Wr+u5ym",
-	"GxVkCqKH65VrvSW7jsfjSNH0G8tmVFhG130cAWBa/VlMv9mw0lRt5w2pYq+zMrx+nvEm1ueUtYYFQ6WS",
-	"bUjmtrUcStRV6iNAY+dFa4mIBjWxZVsUaUUbDdnRqAh8/W1R67bRxjRlNGnZMSlXeuNdZo1+G43alzxr",
-	"rk+irQjRFIvJx8twtlpeMjPd6YyO8FoQCc2SvQUbTqW8VA0kqNw2ts0mLli2BkBMQsBsHtaZyiLjmr0U",
-	"6RLlEljvbN7COcxFJHN9Xqh/3tHysDk4ugVV1B2ZyDMq32/TrIDJNjCsH0/Tj6fpIz9NRi0o3Qy4l5vW",
-	"RbYQfx6ghK3vcG7VpuJkPnhw78F62Jl5uryQ3Ua6PRuIejpVpZwHTTNtvgMIvJSPIHNBGFn3XbPqkDmT",
-	"xupVBWpa8jctrRPXGnjHj+LRjYpHVLsKcMUuub9uPzqOWzH6iSU4GVCbCwHijshPvvdM5UNEfvI94tzB",
-	"n5ZLw982oQz+RmN932wo+IxOAfvFj+LajxfMn8QFs3J9VvBSXKYVAGvtZC4mMGN6KpOw91cvzy96Ue8X",
-	"T83/X72+aOz7dznDLO/te7aH9RqNNFHzOldb3k0HRK5znclX9pfpt2lzpXJS5zRqKhePi2DXhmCVelEk",
-	"+uMl+UNfkj/eND/eNB/7TaP8q+uf/cH5aAMP9CNsmj9abBuO17zN2EHn8/MNZvyjFfDHw/736LCnFGnj",
-	"xvvddAAwj0wMXp/3IvP5y6/w34s3jetlzvg8k5OMzs4dYVxrsPpgW8g4/JuwK5aardvY1I3ZHfG0h2e7",
-	"obKJdybtNq8b+9x5YnfQ7TUzu4sCRLeb2u1mdBO53T9GTf5nHjVZgfw/aIT8v05Y4X8WwX9R7/3eRO55",
-	"5oyhMP0X9o9vIcziXfjYHlZEAZ5EzbXVm3A9zYf9kZzdlXTO9wyLmzBx1wfWfAhfV5d8vudKKezNJSxR",
-	"cbttEIn4yqWxfnThiB8dVf+EYiM/NtptEai5ZXTltqGIHxvFNowoXDd8lDZ3Of4fPL5xq4jCbSBnPrRK",
-	"YVtWsC/SYrolJkCBFiwvab44JnxcTr1fFqncMhf6JkKrf8y++VGO/FGO/DGJ5MckktuXTbZLk/gIUxK2",
-	"uLLXhaK/W3E579a2dQt2rbNG/AGAweHZKOeaDDNGLy0edRneFnkiFErwVRIQr9jGd/saDPDuIpNiQi7Z",
-	"MgrvVGjDV0hAQz1gCVHyu1xq6i/BXLGE5HOXJDnlaYkNLWR2qfrkDXyPIEOxnDMRR+FTyNQtcozDqYkB",
-	"A95VCIynNB0P7KsO7cZNGAqdSMEKIAaLAk5GqVRQr+vYYfIT0waUDsQbFsASIDGbKsCKNxekzbeQY4BZ",
-	"GHOIpzc3RmxoEOMhiYvWfXJ8U0Wh0hY1vbsCceXV/VIuiBxry0Vr6zxnwpXeL1LCrIt3nKcBDEa34vKq",
-	"DVvNYZf9VCH0dUSGbMKFGbWtxqyxHlgjgEfVZG7G3Yt6fvW6IgIzpV/iq+bPL2k6ho/vPkCtDZ52zdup",
-	"shmNKRyWAK6xqFiX9kN5vh5jpQKxQhFgBc6KEbGEFCFywc5gVUrsui5OlBgHnNDxGDd6xjTUw/HihJMk",
-	"/PKaScjxGAukAJW7LTAO6aXoudG9hEYc+7NN+bF/w7FkfjWSWgw0vWRNISGVq7Uek+l2UQPiu0jKGWc/",
-	"VR7EwtYoM1wDEclcSh1jLp8LAaxaky5rI1msQGy0sIzV0YC4u91QVqAcT5cra5sspstSKR4qzN1g6F+r",
-	"hiXkAK4JwzaFHEAevS8BNaMcmAleJEaSdfn3CipBAeJSge5WVGeSuc6ouLTVitwNgxlyE8i5MrxZZhoE",
-	"SZ/vhS/TKaOuNJF91RzJKU2Kao54szjUMftUCE42lzINAaegZQR5GeCZL/eAPwU1v7CgUkMv9QFj7cr6",
-	"iA3R5xKKVwFc1YpSl3GfPJMZzi1xYJ04EK805y6f+K0gpZTiUq0mntkinUZBdyI6Al7BnoOLq1xDyXEF",
-	"ZYs6uj2Bf8KWgETAFHPs/OL2oh6slS++ZCnbkbG8mS6RlbyZLs9852+myxfyV7Z7+PDMDuDNdHnuxmDe",
-	"DYbxZro8sSN5M10ins4Xdiyr5FfPllruEn3NAiRl7RcQLTAh+mYrjnhwzqizI1XvvNyI7/R6ykCAydhA",
-	"qixnrrwQ5J2z91yBYSp1iab122ebOiRjLmg6WAvqaROgeZqSIbNYUx6aMTbCSFxZwxWQ0l2KnthH11U9",
-	"6aY7XlB1eVNliVorpZwz5czBbZW/Go6DYWe+KHEAK0xHgOFri41ygEu13yG4WwaiXRdAgTLEeMsY7ENA",
-	"bgQ8qAymPhLzKE3T66JJeiuOQgJCZTAH6WVuBaVt39ChG1MBjmPf2xpwwawVQDK2sKzYP3CKVRCxDLj7",
-	"srZ0M7qEP0Mmtj5eypY4WQ3vjX6T9twecz0BQ+0dHdQC/9xbtrNKWQhfZCtYqxJtVuz57XwXYbbWjZUH",
-	"CmmzQaNHK1rtSFQ/nZWE2p0dSbkiBzs0JBWV6OtihlrLpk/gKd/Kh6hngYHXvfglPha+OZOCa5lZu/HK",
-	"efsnw/ehAtS6V8v198111EFkmQUzrJAaO8VmSlMoKBE5Wq5agMcIQX/dkK4fV6111VpJv8sTHtBtZ0c8",
-	"oMOG3N6iEA881vHqMmKP1iU++gZDVOWbajPEb75mmy1wow1Yv07HAiN5AHnqUXVLiKcloFNV1Iiz7UfO",
-	"f494SzOeCLDrvL54vLIYRLUk6UEjpE99Y1iHT3lKrzI+o9kSrA9DOrrM50eEzqA6KmCHWuuDtxPAzMHi",
-	"8YnTfMIIBjpjaIdSiDxzJ3L2AKlYoY+gYUZpZ5kBiEHTVOTsEsOlNXMB3HbdHGLFXK6IFBGYQNByhPMA",
-	"01FkLSNgJq/aztHe4uDRQddHpGaAqJ1kMp+DFUsReWVkWSMCC1kx/yBiPj4cDg6cImCrQvJAJfNswjwI",
-	"8wp7FzRNbas4ygm/Yoos6LJw1qNr28zPmo0tJY+tugdUhbVyfnIsIBisbcUAZC3QNhKkT55zZUMvQLJi",
-	"CRFsYZYMJh0RLhI2N+8KsERil/1GuLDiJD7qPwpP4579opY2c+4hvwv4IYT6HtBNMIjWiKJG4+RK81GD",
-	"QGTNTGjb7lZsz6ZhDARbFO9VtJXivBjS+mrkIkHsMqxhbyGnmv3d7f1iMeUNe8aK8r5qfMceM2lECtPp",
-	"JgRykFnd36kCjtco3Dz7hhFWe4/KK9x4lfrt8YxP8oypRmeDLWK+iuBDNjKM8fHJi8dPn2Nl4w7UAgzW",
-	"ppYhjMTb9a39VsrLY0KhojS3wH7AH5TZUZCX0qHLUgJUudMzNmJ8jrWenDfQjYHyhCjZsQtb0nQwf7Df",
-	"Xurb3BRcWDvHlKbjsGqtcgS18H6GfWLJ6KBceRkbEsLm4IQlOdsO07AY+KMHZUfjNk082rIJCx7fYbf5",
-	"ItqdXL+IBzloa75py5l/4KLGt81t5lYBorLwzi/joqOnALZo15HZ6v61IT2F7oO2YXnnuTYiF5bagFfx",
-	"0uzWm43ZUSuiNR34akAQ6NhDam6EOal8yYJVK4qwlhAB2bVZi+XZZaNsBpIprsUjDItywP0zuiRDRnx7",
-	"9i5Cm2kX1yTlejUXKUyldRZi3rbeMnRloTAHTPeHZCM46q1ZiH19O/ZRdU/5zRecs+LeCbeRZzx1XhEF",
-	"l2B4g5T3SnC2gpULyBFMrXJJVFhvhY2uvrhfSY5OE5qmL8e9o2/rtR2aTcpFeItzmoAXNCJTmWfmwkno",
-	"sqMzv+rLakzqXmNJqEkiH96V5nnmzEkVIbaK2LW6LLXM2ECxjLO1pS7wqYKnu7DnFq6a8U0KCfpZneOL",
-	"TTAWms3DiCJcnV7UM8sD5pFla/atj0lsAZT+zgbkJHSpGiHD5JZxRrAa8L6dQBkO15KpvA6rt/cObVmF",
-	"qrRTa1Z1L9Qm2lobMC6cJ3FEYqvYmj+9W958CKuZxaC42/swstKM+cpL7jakkTskdQwyHGNoDUQqRoXE",
-	"EzrATI/QOj7s8z5QiLJBVEGtKNDdfYp+0VQ5w8ExcFAg7XC5gKhH6CQqgoRgpPhIn5yYW5eZF51XkSsS",
-	"/xlWPKP2nHfxzEEiUFP4mBqhWnZMzE5XxAvzrhTglM4xerHCPjZkEcjgGzgEYDVv0JBnrJW9avaXb81P",
-	"uMtevY3DiffArk9ork7FWNbnWdoT37fFBgwcOdYVwCre6IabGDZffrWcnrR6Wje7jJ23t6Vpw87e3dKG",
-	"ykl16k2x6E+yJclyceRqGjseR0dTZ1+yNWUgQLBWa6dkVgWjIqqa8UZRjQ2WlFJJ9pYxQ3wAPugGAvXt",
-	"LDeMCB+TS4ERus11am82Vujm434yDALokzf2NsGfo8JK7IOSaRC+XMQmm7vHUd7/DKZxbjWnohJiv4lM",
-	"7UU8S8vgHgs1tl7UhT+UQG1W9RCsrLmbnvYPQi2zGDEY2pMVrS1sTpr1eiRsxBNm77pSJgPXx4jVv+AK",
-	"yz+WLPCY9onlHhr3Q7ttojSzUEa3h/ATNZWZL0ip7hT+GtxA9JKpFsFdOFjFFT0WIaS2VUsKu3hOwjCM",
-	"11eeLjsfgjzQ/X0jBEkIMKWajChmsJQq/o3kzDKJ/gZhiC5gvFGbuFaMWv1g8iTcuse2hjYXkJYDpFsd",
-	"wwKpywkfrd3GGTNPscRFbfZJDAwWyhKHEdGjgu1yTYRc+CeN2h0fmW+RNQ+t3SxxpZuD2O7GBoZsEBZ/",
-	"DBtynlAKYWIZ6Ff+vYzNGXWxzC6ODRmiK+oItah9nHS5TLcPgbPlqJFMQ6aMeOu2CjJHN5yMmauNJZhS",
-	"iH+HlSIL0vWiXkEd/yGcqf8Sp7Ee48ptmKB6SpnFN13BF3TSdPkKTUe6JV1oZg6be8TuwQnWg+3od9ii",
-	"GJ2mk/XHZ4IZlTW6TLBQC86p1H8LSYromRrkHPLqToblmbzq/HQu8OpvOO3WyB3TJIl96rGdjtnHGwQZ",
-	"Vi1FSWItbjjUYhgr6bJdrB9NuhQyyk6fqHrE6nrMAJxC5w4+rJ7frvSqYqvtUuy+oJPdorVd0MnOodoc",
-	"N2i2M9KZTUTVdBKRXPDf5VCJE7MMUdInpy5/Dk5bJlMymtKMjqDctb264ruxTVVEc4z5LpEarzb7tprT",
-	"EdQqljlIX/1S1aNvTl/9/n//t3/4y78pxx0cdIuBxUy8w3345+fP7vbffVLL0nO/vfu09bV3dz5vDGBw",
-	"K3dNtDtzy9w61N0Fnex0y+94u6sGiNQh1aNph0QHSA3CRP+V+iDIEyjUO4OhOTGo5h3b6PwwGA8Trmu+",
-	"DtNCI9hrSY9en9awhSDhPUbbvLXsIsI/cc8G73kT1MrMZ/OQD+FyrxIvzdVHlbP20pVGtHXhZ4A5g9nB",
-	"mBDIZ8xmVCyCJPkpS5MiAc+sLGwg89PcfGUldss41WVoYdZTtn3+BXs/ZyMNgvEA3tm6imo5zWS7NhBy",
-	"ZUWqbs1nW+TIwrtGf1LW3LzdEEKnQUfmAfjEH6IeWB4GBZhvq5cNYvugfqk38x8TKWzhR8FSW/lPT6mA",
-	"svkWPsH5B1zeS1G8cQNzzDOoAIoNgmKeZxMwLWlJHnUzxQQRWKvyq0qWJ6OkeLXZGgtoUbsVC+qsWxzv",
-	"oO5WNtYb5YDU2NPWGyNjKk91W8a0+a1UvReHauaZMcApWnbrRAPLytdXSvUlzjG2wltXuy1hu8npYntL",
-	"UxTYDrkYpXkd16d1OJ1rAbvIMLOmbj9cu97v+gd92Or6R3/4tMiop5nSzTAIW9a6zRqP8TOQKwq3ZShh",
-	"WDsVyxAsQJqNziCemeted5NJiWsWUlCpEi3Qvnw6mriQP6T+gi5fKe2lWsOqsCGTqdwHAV8tRb0E0pOv",
-	"dauxFm3tgi3dlG0C5ZNA6qkfiIqAUhxFJ9EUIWvIHJRFkS/sYW3BPN2S7oMhQgvm8+uwFT8NbUsiFkE6",
-	"6/Y3RMxUYl0MXxvY4KVOBdSDiC+LoROj5XNAdVxk05pblgEnEZXYtI24iG96o0vJjtFZMO304GpE3obN",
-	"2tFaIRLFxSS3ydmrAwlQaCyyFcArF0qj2E8dgG2j2bvSyS2ZNSgJ2Kg9M4BgJYiN5gwQWNCqDlOGQ2tm",
-	"bLR5kHWvEZd3rfEF26lPvnBgPzagUAcN4JCFXMAy4qdggqHwLuRQJktShORdN+av2IVR/cRUqFBdtTof",
-	"Kh/hXarvnm3sWos/barJDReVlb9fXzwmCUClxAMXUPP6+emTY6vzJYooIyQNl8SzemdsgnYO9w/vHRzu",
-	"Hwz2D778xS8Pv7n/Zv/Xn/3q4W++uvf1gxc/f/Xo7OBiwzrcJ3u/oXvfDVprcQd+JzPFX8phU4Kw7gCl",
-	"a18/wYe3tAG4d4bNBV+S1vC9QiKt5KX9Vg6Jj1JFcduHu4aC573DRsGzNei+rc8CaM/wbASOLSHsCQTT",
-	"6Ng9TzXLOpL+GT6MAQRcTVuuHI/pYEjjnnS3itJyPr8Gs/+tHFpBsZsjhmaX3YTmSw7j6rQQC/DMALYb",
-	"STiuBk1TuQB4DLEEFNRuC1AI604yynIwmPUKKoMsimTrJh79Ug7PfCuwcL6hX8rhuWvrg2/XnoduV+2G",
-	"BwS3GFEsRQfpItweZkvYM9mFXhX2ajdD5DiI389+6d2Q7dEu1jmIOvdyfsAcSpSpiO3h5m9j5QWjClYW",
-	"2UQREd99NR/DmwrX7wzfVl7KLY7mOr9c9aCCPIjJsRQCKeNfPL0gd+mc3706uKtm6i78GvfJCSyXC5ww",
-	"g7Erqny+H677Jx6tcv9O6TU76eI9G1Rq+5cWWs2/fr8IjSVSIDz0Ddi4N3MuuoXfLNrdvdU9nLtsZ74Z",
-	"JemXcvhSpMtQT7JfVVWlquFwFV1emWdfeNm2sEpt7sFqSZ3dAqLYG0dWQw7DU9taSFoMHh/aOcCuXa3Q",
-	"6S24W4t+r+0sRAnxI3AY4pxSKpoSc5slhRBCvnTpqQAV3drUwWATNwbjdTK+rrpjldH/usXj/BbF8U5r",
-	"UtsgaAWz1FhDxd0fg5SK2zgGW0bIbKkBbbFVbDQcmgXx3qfCBboVrl3IqlyJFXKwD/+tRgvZWsMoRPeV",
-	"oGgoU5zhw3Vox7JUuHLZdrw/d743d38Z3cpNdFPX0A3eQVEPULpV442RIZgxjMtGH2dy5gBSeYYQKaEl",
-	"51s/i4ND23TvqJexEROY7Wl//az40WFyfXjXMab5lXnx5fgUnl0XS9h0qfo5t63TbrfizrdhG/b5vtOW",
-	"InJAXp29fPz0/Bw+HRa5gfc81sH9Eq6H1Qr2o4PoMLoX3X+33rPZ6jx55R0y8Ml7suwXtpyB/fTMacrm",
-	"w2OfkQ3qpwWnalpGo2nZDyvXxzbx2L+wpW2vs1mIq4G5Gq5W4Lh3Cr84ZyJxsRcOpSvMqqmbT9xDLUlm",
-	"2zhPq4cx6VX7aRhcSINwwlGwbO3OysZNX1vF5nIi7ueIDJeVPFq0qnmw6RldEosG7jHQoA4XZjykXFmj",
-	"m4LaVuHAO/E4VPBn9D1yuaN7Qa0pz/KLaa3JlTom8feG2h8QCx4LM0xlmrCsT04w7HQkhQLoKzkmKdMQ",
-	"TMoF5utAkxFJ+IQbqSwexBGJ+2jkj/di3wbYSGxYKUStQpEUF19ayj4gX2Rh9CkVmEVMWKqYQ9/igmZL",
-	"mEA5NPUP/8Vf/fFf/tP/53/9Z//p3/2TP/7rf/KH//HffW8Y4If/9z/8sz/+i7/6w1/+DU62WlHiOmq/",
-	"I/WOBRXb6+6FFduxC1UuaF9Q/a/+zR/+1d9uFRy8hsY3IiU51n/72rqf1c3Usr7OxbWru6XbwPDxppun",
-	"y/s+p6aV4ttpuzdI4YZk2DV1+P40V6AUurTudn+3csV2zVl3y1VdvbcSRz1RnN49n1IxmVK+nYP77s8a",
-	"Xdy2y5QL9vTKbozuBQB8AqUYsUyAiF1rfhMJ2AEtrrMITZnPmS/sQhCrNGQTKixG1UG30MlhS5BYrgDc",
-	"VDZ7x8Pk63oo93jMRnq98WcuM/0UnzVvXbVKaJcc41/gkT6JMbGSufo8RYxugXoCxdp8tjugzwZJon0S",
-	"5yJjdDSlw9QV4bGhiHJM6FsRRiq62kWQJ0pHU5ZERMly19Yb5lLeA8cojBepFo53ShMbgA8Qn5RrZUdN",
-	"FeHjt4JrB/y5OIaQfh+xC3ZDu8gW+LVUSscGUlpILuedLSKFgrBXG1xs/4ZgxypuF4Yb2ocZByDQgHgh",
-	"Qlg3xxactLNijPazHyh8fuxH6352Q3av+3HbL/zg8f1gBvDFUz+Non+YC3x8XZqQfcLNymcWdFZRK4kI",
-	"HUG2VlVYgSjpWl0voIpPna8U3sKMBrMTsZ7vkI4uo3Cnc0WChXSt+C0dRMI0BJqD5NDKGu3vNkjfH8tV",
-	"XAO9gAM+b27x9FW52mTHRlsMOcC+K9Gvlp03BYW3sc/KRYcsLOq1Kdn2qrkF3JjyLXeb0DEXcv6qNbnk",
-	"opxUUsB9FEsOpTGUrzUE19SMLgmExNbipmDVuuO9v1ZNnkGP8AnVS23tq1GeZWaIIfpfRBKKgOkzKfS0",
-	"FvGQ0GVHBgJgdd0etQB3HR+GcW2Br9wEo+eaa1rm1wq9RhVpKk0Ho3YTU+iChYVVjKkyjI/3eCUzLsB4",
-	"oiCKmSZWYvHIavaFRi2ikOo2rMDUPeRkI9OnGiRcmWEkzXrnJhWGtJwPwvStlWwhOIzXyP3oohO9ds8h",
-	"hIkrt1XeAKfCkE8heLBdd4iR7JNzBMCBmv72/dhVc7T1d7UkCdNspEEkt+fTVrvvVNRybdUlnyhSLr9U",
-	"2tWVFSivbjH3zeyziH9QidN5eH+F8vPJ50effH4UqED/YO/dX7x9269/U/qyb769U/n8aUuSuUNl6HoL",
-	"2VmU7LYPnBPafj6o303mtd2aFU2POzcp+k6vadkD1nvrVj2czU1Y9ApmXVH8N7CcrqqjB7idCEOiiqsH",
-	"1KsAVeLYF0J11ChCYQ13cIzGcCHApTJ3k7mk1hksVpVtDo5ha4j+RO75xA5sqf/C/vEtPvYufG6Pz+a2",
-	"3sucmiH0JlxP82F/JGd3JZ3zPbNjJ0zc9QP7EL6uLvl8T85xNfcA9NLc9GbsXW6ysHDcShe2e253t19w",
-	"K602LDLxjX200bpqdv6WcUQrjE2+0CQCd+Em5YoMwTukZYHdx3VUbGMoaAi2ISOW2qxiW4dyLtOUi4lp",
-	"un+DtVPW1ax0sG9uNqDIoXHJSXFDlkoxUbVp+acrT1ncBTAbB5IiZNgUrdalSYCKCZxukOwmLWpfypQD",
-	"E7MGIFs7N0CU3NwU2XKSP+6jsbmQt0aUetd6bnZ5xe/8ehc1b+EWtYusZFcFCzrqo3zX8n3jT+/uNHzX",
-	"KO1VksHeUK7bqytoCQZNwscOv7pUBOuY7JfdPF5Bv7e/TkN/I7MECzvc3NEDt9IoN5v93Cy3S09QfHSS",
-	"o7pcwbBGfgIefcNk3MkFSxwNfkT9RJCTV6fkki0N4wX7m30eUb0xO9Txc8UgATD+4uT89PHg5PXFl4NP",
-	"EX18nnGoCTd0dfUzrAiFBek1zSAIADYsXLpm/MVkp1rPwd7PaMayr5qw0U/8QEvtwAv1hlRRM7mJx8tL",
-	"zlydMXjQ8dL41cvzIEkFf4zNvCH2w7SAbxshE85LL71UMzUoagU7yXbOzTw+mAXkFma6Upzmq/OvzwnW",
-	"CFdFbAoUbvvy4uJVhLVTYFVmiMKJlWG4IK+k0pOMnf/qOd4kNudC2RLCwuqkWEFNwWVa5EpHb4UDJ51F",
-	"4dWrizrq/bfirfj006fiiqVyzvqffkqewuX0y/OXL1xI79RuGfBgMPvoEYm/fwus5y2Gbbx1DOht7+it",
-	"K2f1the9BXb0tnfU7/c/xH1yYrMLfbOGCG+FtYQa1do0GuOIsSThmLM0UUdmrHskhrf7aGi2oTJKg/XY",
-	"7Gcs+J3JSUZnwAWGGRVArH7wNrYYwwmx1ISvUCDgiiwyKSZ98qvcEGNOMzpjugQjW9RvTiRDpKSEjVKa",
-	"YWAMdAOFr7BbSxs7XrCkF5XJIVbz8ZQLM1mZkadiknI1hTN4Ahtn7zkVk9w0gM0Vtu+Y8IQJzcfcag4e",
-	"R/lXudSQbQ86wlLmYJ+kQ5dgD4vbt+ttlxpKI41oBnj8hnuicjFlNGHZW0FI/Od7Vq7cO01KQKdB9WrF",
-	"NGysk1JUOHmwf89WCwzzzT2jFiQ+Yzpb7p2MNctiuzXP+XfM1RvAiX36KW6EEwLZ5wDG6gB6ydf8C6wy",
-	"CL/BewhDFT72mXmsH7RhJgxVDLGw14OiCKYE7vbwPvmKf0HmIMCZX6DuYyoXWBGITJhW5P7+vl+YvpZy",
-	"YB6IbTdjmc2cqWjMU0Y+iWd5qvmcZvqu+XHPnJL4Tnk6+/tmpG4V4D1zKg4fPITxGGaRpnbVzZKfaj+V",
-	"0qjNyuHAYUe68YR9mWmYDmzpSa3MrtcYQ4cyJ1SNx2A0F0GHZwbKXDo0W6p8vQQ7dQizC7t6EO3v72O8",
-	"shWQBUEZpXhkf5/M2GwI8MsFLvX9w0N7ZMG5ZBo2wjK8G66nYFAe0jZ275Ck7IqliiSMzQt0Rff7IQ7o",
-	"iqY5hsRBwie255gV9houDLIQOwH/PZxq4CdmfsEGtNv5uaTgRjYEczL8p5+Si+IytZgwrLJdzUtDmdiK",
-	"HsHriGCM2MXP8gwUB/sgnCszoHxOtHwrgn1tmauA4qb3Dx+Vd+4sH03jPjmXJJFkbBs1u8OWWHVdy7Fj",
-	"AAtJkPVl/ArqjABsR+2Nt8K/ckB+YbYwjtKogIZXAw+/ZAnJ533yWCqdLt25r3QNWM86z4SyKHSoMnkb",
-	"KA4Honz6b0W1KSjrwZVWEa6OUbNgtJGDwDa/WHKbVcGzFJXQg5SjIs+sI6/8u485NVexgxCOiKYTFRH2",
-	"fp5Sge1EsHyp4f9+ZaBFLJsBIFb5EAGkvQQBhVZDFyf6781yY67YlAqzIQNW9laMuWG59w6RWp72EXIw",
-	"f8kj1wbuZ5g2H5cWoUppcEnhxci9SPGEpXTJEnsRwh5fSIiiwIWEHnAhEnz0iNx//979UJQfnvu+nDpt",
-	"X9XSl1twHpcrmvLkrRhlDO5EmlbaEUyb/RXKvA/2S1WRJZTmdVteCjyGh/sB7z+251u5gZt72nMAI3T5",
-	"GwKFoHGe+pWqHJ+xETmJLelkls+SyzILPuNIciyvZ4FugJqPM0bh2FD7LRmypQRrQ2pec3fSoyICxfrm",
-	"Y/i9b8NIYr/h8DWq3gorJMEXcZ88LqyKUBrC9GpHArTDsrAl+wXYKbG/PsGifsVZsbkk+K7U2DFL+nit",
-	"n1r+e0QO9oEvBwHfB/gFYgYWnwG6Ch/AVxzoP2BUw/JYb13tCbNtze2YsQlXGgr9GXlZsdRcokNvoDIv",
-	"4ptYP6D4bJSmoufiyMOE7bfNXAFumFfF9j4ih+ZpOyfHLlzDwDVcp4WdCeL1fG/17lTBHIJygvagYvf/",
-	"H3tv3+RIct4HfpWMirvg7rIaA3T3vGFCce6dmV0Od3dmb7qXS3l7ApVAJYDaLmRClVWDAWcngvJJOkqm",
-	"TdLWnR0SZVkOK0z7ZNOn8JEKvlgfRjuzy7/0FS7yeZ7MygIKaAD9MrNDOKzldKEq3/N5f36PmUGb1pKU",
-	"L3sCjyD+23IoFANZlJunY54JmUfsjY/3bjN4j0Gs4pP8TdK5nKvc3JUTMUZ8JzjmoKCYK4J2wUwgJU/o",
-	"FVRv+sey1F08ddNWrLBGNwsZBoJJIoEIwJ1KNEsG0twcK0zmPLccCcqAvPUWO3DGAYtC8EbzTcI9KgsU",
-	"YPmQhLCZy7Qb9kbrTWJA7mUEijTThPAXoDYSgqkS7bD/3th9s6wMy97YexOorSt8DFFYAI8lkdxS5JVP",
-	"9XtcUmQc4xUIBSuWYyEweSxLGIQ39gFSocRwcsBUhuFMNQF7wpOQFTIVWltzgoNfSHL2hg0oM5c7ehOD",
-	"v/IkB4MSqLyen7EdNButRhMMOKBH78CVRxOHiqed7jQHt0tz/8bV69fAFIJIV62rRrFWYyH5OAnawV6j",
-	"2dgLwLYyhM+tDg+3+wpPRZbvUOwZlgYZCDASOXXtXmwGmOj8wLz70L1q2rRa3kKQt/KVK6YJoM8LyyN6",
-	"L1s/1iNAOwDrIgxut9m0JRMo8BAqoePNvfKpRtMG2v9OhTLw51NxVYJxomqUeCAFG/MBsJ1yuZ6FwX6z",
-	"tagjN/IrH0le5EOVJd8RMX60d/pH76ism8SxABfM/u7u6V/cw6uM7988/f0jpT7gEozFV3FhT2s/F5nk",
-	"KX6wt9K8rf0QLXbFaMSzKR2ociGBwJjtMAKhV5c+gFIUEICIPwePyivBMV8OYid53OFpisAatbWsDlxn",
-	"cMmVtVwYPmdaNv0BD8JoTgevmhWp+Jq20asWOy2yFx1JFO+dSDVJRTywoM1oFSE3hVbpY8etI5/XRG3k",
-	"hhUpJ2T5MFPFYOjx7e50hkdRVGG30EYI1iyfjgXb271+7ToQdZwTmS4cwnCiUfRA7VbmriMfWZjxVEnR",
-	"tgWu3LIRvL6ych76q0i0pYGChALSrbIFAhMMwcq0VYptRCDaZWCgIy75QGRQ4IYsUSQe8xOhyfh4XDSb",
-	"e70iS+EfAunYLlIwHYVGdhwaYnzgtQgKPsh1Ru3HV7Fls90guzJuo8HMqpi9w/pmsIDWuGX3sOTHQsZI",
-	"wqt0EoRMUaEsaxPKe7EYjVUuZG8KltJHLnLzbRVPVyB/5Kig4K1yNczfoLPDD0SQOF2Qt8FizPReLxPm",
-	"3hnFI2hXv3e23ZmnRZaSjbl95Yr/W4OG0r7ZvLkHFADtd5WR2MMDNf4gTEGMeJKaq+57JYPS9UBj829E",
-	"OTbcEAUcijBuoemiZR7sBo+Aum/AIqx7+FnVnURO9A3YlHMoWUcZJPNZP9j6y+JHsQW7zd29ndbuTrN1",
-	"1Gq2m+b//1PTBuDUtWWRpgjHlchBB9BS7cMh152Zw0F+7/plT8nQGrSD7wzrt8HSEBhwqxqytmigcKZw",
-	"RDO7+MiTk1q+M9Da0INN93cx+z/yKCEy8BXY5Qc87atsZFn+5cgJzRX4/m0l+2mCHs791t5KgsL7PMPQ",
-	"qv3W1VUmoosxhmR/IOKEv44izEGMkQrEH50Is6LQgnFGj0ybS2XyK0+96/MMJZtU5GKpjENhGkZ6IUts",
-	"mQ5DtYIbc8zrDvwwy7zqCNvyJbujpLjUI79/+hf3Vf6OKmS82R15zU4ubvR5HN6wXl18V+SrHKMtf3x9",
-	"+eMrevVfs5v8rsjPco2rivNaWoo9FfcVaChjGzU8U0sCfH5lEAA4G1PBHwuo2AMmNFZIwlRusKhysyJn",
-	"B1UynRqNNCqyNCLDm5Kl/wUDX9BRqXROYPI2PjihIsllEgIqr5SCALTHDIg6qai9Ok/SlEIveM6ogXnm",
-	"+RHc2Xmqt6niVqMoVe753uaKDEZ4b9WYLZl+hdWYC5fptnrPhjznNlHNi1N9CqKBp7gi4LXXxA1RpGIt",
-	"FwTMfet+OJP7AW28sJQX6HYwKvgEQ2YoCklibomNJCxDTshjkCp1gmEBni0f/BNl9pJrBUSToUgxjCDq",
-	"q8w5KSgyTR/L0n5NUBdozM+9D+kV97HNsjBDphHYQC1dYOxZiWPiBpNodDqAs+MzxAD5zH3wmffmZywf",
-	"ZkIPVWreQLRYzT47lp/t7OzM/Z9pLIJqNnkyEpFpibwVn4E5XqWx2b24cFAINrQnVXIgMjMInBiKhm1y",
-	"j+e5VycVYt5CFo2UTHKVJXLQgC4nPJMgX7h1xaH0siRPemVFnYiZhYSfxEhkAyF70/K3z0r/jhs7TAu8",
-	"wp1YjPOheQv+BN+2jXr5zMeyhvifQjgAklvVCBkMb6T4hRDDU3MA+TMfYdn+z6ipz8oeYCBGjioy0cl4",
-	"DkvM0zScH7TKrNv+Mwxnc0VJKRjULOUkkbGahIyz1PDPjOmhGTjWf7jFeA6efogTGhWaknSglTJ3iFuI",
-	"bVvQyo9lM+OHMBZbE8t5ryCipwILgQFBFL/ymR0KlMRkuWItMxEMKJqdbOimCgs0VirtFBKiKmKzQuaB",
-	"WaiZgxfaetWO/Nh24FMMdaBvpel64dkgXH6dpBA68lm59FyW2WVDHqM/j1Y/5lNb8ste9LECNKDyRtyy",
-	"cf5lvU7r70SLIR0eF6hqOjEtuZtUXsKZZerylMue6KRqUhkylriF34BQQCxqV6RqAm8hXoN/P6NUTezt",
-	"i6pAKgs7t7EtnTyDklpzI+glWa9IctbNBD9Bd7AaC+ltRW27hKOjOxCiY8bjb0ZZhQ88hD2epl3eM9cV",
-	"otFFzLhmIyhTY/MZ6m6LpH2UVFhxbJbbfbFoaHGiT+xiG+2XLkxqx6ZHGGmOBz/RrJ8JChGHCGlMZyoT",
-	"FSFmqNBCt+2aj7PkMc9FJb3C0Lpv3Ds8evDwdzt37j2MFtwsXFTcGp7lQPz9NXQPtaNLqs/6YiIyc451",
-	"yHJlzrOtLRrahD73IfsMXqz2NRHdoVInHdINTU9OXP1sRnbNLVpV1RsNdycTffBnmx2tZyhev8fywONq",
-	"UF3FbKxzI9s4b4wz4iU20BAK5ODl8wYEsUvm2WyMO3myy0DmU1zRBQAhvEQ3tBd+XfX9+iYA3oNcQ9LP",
-	"HbeHgp6PRRq0A8txPWXczKX1KAzcugft1m4TgqCkJRaVLqn5CmX1uiByE1RqolC1lutBpZ+9ZnNtE0yR",
-	"ipfjR7ZWCH/F6ckq9hZJ6eGY7u5JmZDyt9qWkUkFIivNW21Wv584rGrETdDeu2ZmNSOmBu1r5mGRCpjQ",
-	"bmXXsB3Y4Z6ILbIXPvW2kawzKxhzSntNGODVLsdhWjkPKw4ckFMsOEUqtk7orTHGOaGlp8qeownmylO6",
-	"WEu9zvcgugr5USbKUCmXGwBSTQ4s3GUhQbC/z/UsiyTndJkjCPUZjCy13F9dEKjha+erfk1dz2c4sqf5",
-	"nBcfhS0f3fLRWj66vfuX5qze4OKfxUtdpOI8PdTkWBajcQ4pk5jU6vQ0x8UITglLbIL5jYyLS8xphEUV",
-	"MsrW0Z6aZzhpg0GeN+YVu7DrAVTrmLKBYkpSvl8m2KdFPChhJ6SYULZug31MuTcw4EQze6/J+Iym6tia",
-	"sLB8hfnehs1T3h2O7dZMFL0fK+3i7K0FcjJU7EQ6fZhs2uu75s3A693yfurz0ow+68bXOU9FtNybX5R4",
-	"yZvpvv1+RQF1PAD80XBFcAsqb82S2wot3bW0FLCsShLsfe89vbmZnvoywgS23HWrpW5jDLZqLcYYhJY5",
-	"GS5JPPUCtF0/1mDe5e4YGyTIyh6gx4Ql1CSAOBkmZ9OC2EOnApdqMUSxgaOVkrkbqRp0Yj7VNdzHhTjU",
-	"hDfMDjCd2m5AvU401si3qEy/V4hsWlI1V3d9jctu6zE/C5f1brG9aVfqOrcE0O99vtbpksqmq40AaXr9",
-	"EOxva0z/ffjk2QrRIpcYWrKcmRLi7CdPAz8zEZgGspHK4+7UPTbzBTDL62HJkSlsb54lE7gWYP3ByaT6",
-	"5ou409W5yL3ZiDrgmwW4iKqtAd96ZDh8XBmxkSCXc8PVmL6RLztqIjtu1hQsaGvi2vHizfaWcjlXN7Th",
-	"lAHaagdmLuR4wHAJt/IlWdQj3aZMfJB9zazIq3t9f5dp9kbpfrrWbDL9ZtVjAcIJiYjX93cbe2ZNKxDD",
-	"5yQgrBPLRDR4G8x09mCmM8cxLWCQV55a0vDsikc7EI94HX0cDse9GBXy2ogpjDqSKkflEfOxEVxiJp+a",
-	"HViILm9IIyjvwKeMU3aWub63CA3MQTZCAPk83z0o24GBnkntK6tpO53MPgrApz5EsJxMsK4wSnZvaMTA",
-	"OFhXVzuozv6yNLYta9mylqWs5TxC2permHCotjrmVsfczHVaUqpSqXTgEGePZS9ihFuu1Szv8t7QGjmr",
-	"4B8uxgtRuqYhAmjZmK8QOFhocadCG8QaOpiscBbsKrTgWKGnOQO6nY+JggBlZa2kPONS8x5EWFFMEo63",
-	"DYbcEY8FwDuBbRWxPohZou14YjFFILHrUJk+IHz4U9UtAUcGQh/LkYvpnMPoS8oQLDLKk02a/MrqWIKr",
-	"mFc/s3Ud6OUG4UViuO+8Cs40n2o2VBOI7rIJYCqLbQIaxTNHQuZJPo2Y+ydUJqyELcN7tJtRyCLaT/gn",
-	"7qj5J26m+ZfZzohiE229SEKirsSAUuRkBJHTs6Ulq6GK5ryYpu2JMP+mM2ELls70iB/6KVEd9zF1WIWa",
-	"sQhj1XBVPk5oQcpiBvbN6oBPxNRND3bFftPjuRgA2J39rlwJOsZ27BFlVEW2d5AxzOE2E6a/6ITXzhde",
-	"mV/QKjHQaiQQ89aTbKgBc2Y7n6puTRvlMXcNEMsGl0+uIPZhJjDStoOiasyndrkwMNILuB+NzPqkiRRM",
-	"PEFCHbI4w1ZVxrBgiOuBSkbiyYXGonY5MFdQkvqxHiuuBcu4BD/YZzUhhmCnAjK3ipnK3knwSVEVuAaL",
-	"emnSjihsG/Y6cfhplux4s62WTP+Uy0XGJt7LobBcKW6cU0XvBUYoOztrhXLlT4FMVEZNQYn143bv1w78",
-	"6sWOW9BwrcMMqF918KC27LSWjr7jodHPzmD3cpZ+8anAdM8VpVBzuA/wm9N6h6uZaPAZmRsIuRYLhtHP",
-	"1KjeDLqkbNsp/VPAvxvDgq5ztVHHX0XTJ60SySBBSDTBkQ34s4PVWAJb9gmg38ABa5Un1e/botCLFC1c",
-	"++pXcrasDuptdL89KuDdmcr1ioN263q1amvQbH3j3W9ePdp770ZQKb4atG7uNpqN3cb14CJMeuYarGPS",
-	"ozO5temd0aZnzmSic8NyH4syQGSBjY8kqQ2sfGWS/pKk29v2pa98yi3NZN0TDZPfHukzHekS0nLBIXYL",
-	"vfAQV9Jt63JeaHtfbsbLY5X0anEOgzb95ljyt8yfmGEEFuc8m3YQkxKSW8Kr6yB90ORfVpKJm5vDGA/a",
-	"nzxaLXxn5eUIA50MJM8hWdXNjcyq64XInI0xusVebqekydvDv83d2BogSwDBnqNWq5HAhQZH+9mVp/Sv",
-	"mbSNuuSJklRuYf5eX5g/a6QD+5HDcCYLZyb6WBxk7RO4OBFj+bHacprL5TTb7IbLg+Jbl5qXAu1aoiod",
-	"h/tQtvX84PfWjMS3dOVSgvF9mrKpUO4u80yo/fwVB0F5ban75YTMbynhV17m3kYJvPJod+cnp9vyXAuD",
-	"Aw68+udUAtMiH0E5dKDB6Ocuq5rXGOxcR199ix3Ocy2LnZv91mR3NpNdWU5ukc3OLfVqRrvZ0+7K+02k",
-	"tuXhSq83uPWUFvYXKMwMNeVsMqN7T4vHIuOpV2oRYdBMY1gjmgC4IBDFdtudYjjBRCSDYV4jgJBZkfBr",
-	"XqpZcZzyRJ4KoUNc/eD2B3dhR3FmIl78YTcZzAgQwe37Zjupqbfhd2wnaO+tIxphN5dtkKxZlc3FI1jI",
-	"DbLvaLnOKvHYFVxR4qFzurUybgWY0sroiNeKRPt08eXK0/KSrWJqdCPYmhpfY1OjRehc2dS42jFcYmtc",
-	"eq62TOQcmMjWgHiJBsR1CfWmFkTs53zLd6xrP7RK7aXYDz06san0be+iJ0XXXdXd9cXjy7Ucbuna1hy4",
-	"labPZg48R4EaK9cvD76zL83R+bogX++Cr3qPDCN4tQJ9V73/sDDrWQZpLbfCzWVbEnHhWXeKxu0krtwf",
-	"2pba66OL7ijBjGwr7xQ1xsTDXGUCyz273lQGCN0N9o7KGJdMPEk0JIK5tLi+J+fwTJRA3VUBh0DRCtN4",
-	"KnjmAcAdUbpTtZQ3G/FE5jyRiDxPA8J09Ki8pBFmHRGoG31K8s7evLxjDmMDXu7YPLN5oefDwqcZm4s8",
-	"OHW4j7NE0GWxh1RpDTNIdkY8SXGpToQY09DBYOzZHi3N++QpFQSj+HhoMGgHrb2bzSb8p1kWcg7aQdEK",
-	"nj0q73d3zqjpNczzPEu66MR8GvQw7v7FX/zX5z//d16u9rfufWgOOI0iSJN/QvNv9CBLg2jqi7/4l8//",
-	"/M+rY9mlscCQF40iTuQg5+lJhxr6jlk9zWVQ9gmPZrotF+KGWYgbNQthhKjekOcdNRYSHqqDt2+3dvdg",
-	"WGuIUDjalxAzOjAdnINDeCDi0yTAMjevSv+3QuBWCNzApKoc/GavJLNrsbIlouCVp3TPV7Krwjdb9Ouv",
-	"lpnUbtqaR2aZHXTZOThPWftUXZtGsj1Yl2473OhUhQttiKBbjnnuFUS1AsishLAqt/5Ii+zeHdQ1z1N1",
-	"fVRDTJ1Fa6libd96DYJkAF5iPVXYzn4bJHNG1ZYWckmQjF3qzYJkQB+wUmxXpEoONGJrCwsVU6qKUKRK",
-	"52zE8x4geEdxwtPOOBP95EnUYIcuUIYGBZhpWL+LM3wtZLroDRnX7OstI+58/TqouZJFmRgAWEUsekks",
-	"dNvHvjhtZPithRvAj0ImUi3qPsE6gPhNg93rl3175bRCluSsK3pqJLRVraEJUK3B18BzLGrnGvMQDnC2",
-	"0DoizIEiWhkK6OICqnXSNN186OuFMUPQwMuNGepxyWM+o6DaBTIaZrO5G4SBd0LMw5Ik38bvzRAGeBpv",
-	"H8AdMEdrSbu378+1euNa2eznf/dfn//5r4PwXOKvsd9LDzKane0qbpMVVqRc6PtL1ueS467tEq/qaMGT",
-	"v41C2qrMXhSSJYcrcsUlThP67srT8haupC3bEWyjkF5n9Rr59hpRSCsdw2Xa97JzteUyl8FltqaGyzQ1",
-	"rEnJNw5Tgn7ON0zpXt9VRaroRWXVwX6CLVl1I/R1FyhTmItslEhBCNWhUZOwELlplVZng4AopFuXFBBV",
-	"kqyLT6ikYkfrEoJLjovaUtqvtjy/9Zl9BQKnzksHIEjbHT1abuK9g+/dRtKwWk2dGQjlElyyjPu63MCr",
-	"D4dKineSNBdZ8FWM06puwjo26tmt2Ap7l2zbnt2AhSbuuZ06RZmqN3WbvZ9pCUO2NBt78VFcxhWbeMiG",
-	"aiIei8y3RieaTbIkz4X0yoWYbxYLTzNA2Q3sOmqwj2x4VyV0XUionNmdMvSmQWCZNV3bNhZYh6t34qUZ",
-	"iStvBi/+5j98+ff/8vNf//0Xf/qTF9/70ee//Jsv/uwPXvz4Xzz/k7+yUUkdXN264CQHG24lvnAj+vAy",
-	"s0XpAEBM/GqLsoqUCHCuYZDojoYmCTlj+XquIA7Wr/kZ5MLZjVhNPJy5sFuz71bqm9pwXCCYsxQdlWWf",
-	"gG/MSJYJhleerhRENUeJt7FUXxlj7yzp2VweWWTcXel0bBnQq8eAtjfx8izC53cN15WCz9M0fGDNs84U",
-	"zPt90cvZZCjAiVTHyyZcG0Ugv8UKLWy+g8iZIyTA7cwYFtliayjMOQnyz//83734i7/e9Pa9vLTULRF8",
-	"7aXwdcnmVgo/q+31vGj0qRL3FSCA69eHnSkNWyWVD02bW1lsK4ttZbHFcVZpqibzN53linWhTGDOlOwJ",
-	"NlKZOL/rLx7DRwuLXcLPIAThjVaZbh/LY7njyv81SAKL2oy7Qo1GrrKSGb0sY5E1UjXpTHgmEzkoaynC",
-	"Uz1J8t4QGumlPBmxXKkTxhkVTzTLoDBGeQIpua6AbaX9TEB+MDQTZ8ljIW2BxZ4q0hjEQjD8chmzrhhw",
-	"aRo2XzXYPapZSeX3zGKHVL+6bJ7K7UUzvdrHbb+mo/kfjVEG+DrUJmxgSV9X6LBh6webQdv6hTg0lTGo",
-	"bUxFMLECsBkkCMVkz8ZGvPahbLGtXem1ybsYk22xn3umB5lOzfGCit35MFPFYFjW4ZQixYZdmcPGKNEa",
-	"FxihG3t8JOB4YB1RqZh7F03/NPopm4hMMHMix7nNx86HQrKReixiswsYgFF2NdOzLZZoFq58SoUTqw9t",
-	"CUXajhJkUo0Ei/lU42Bsi6bzfpIK7eowhlBjlZW1GO0m1qK14iVZyTmJ122Venfw5uUVE7QjshdYZWxp",
-	"sUNbjvqCyjR+1XykcATWcY0S3d3m7pzJv+nuIk9pRS+gxBrVHF7II498EqOkwLuDWTpAbFxyjiNQ7GND",
-	"+XiaEhEfAXaFGWJqiI+XFGMLHgMHcBV2bR3kqKwijLPDcsiToZCh+W8mbAO2HDISXiiVWFZNxuQZRw7N",
-	"G0QI6+GpP7QTeaVT71YtN9mdAsxEa/daq4n/Lwxo+iCyU/VHWh3vERyxTsynFbE+CANa8xmBf++o2Wy3",
-	"nCIxmmsPlAo4AjaqLOX1HYxT3jMk0x7NC6gc6fZ4Hao2Lg/GlrKdibKBsdLcZXPBDXGpEjZbqF2gj25q",
-	"6IdH7NyV3YDc+aXEd6xKujxM6773yZH74gLZbV2Hp53TgzRl/txYObftWT3TWV2wquVx9F9YHmS+4mm8",
-	"8rSbfKdj5MZn69RMqzs2W4/xV8ljXHvU1jtpC71VNZAJ9pRtjJnwdvKdI/P9KkrNXGWooobcfljkC0/x",
-	"pqkA/UQmelgDx0VG03/2k+d//et//NX3P//lL5//yV/9L08NPzKjfPbij//Tl3/1/ef/7fsvvvdDKDWP",
-	"G44oV4d3W83mvtmbJIc63f/w3R963/7Dd3/0/Od/S9+ukV1QN/tzjzk7y1CWG1qNvCbi8uhug/K3jqGN",
-	"wrMEyoi1BBGRDLuFTqTQmhkKxpSsrYS0BsGc483qscgeJ2KyUDP+aB5WcUDj7ieDIhM2KDdxwcGo6Npf",
-	"QW/O2UjpnO1TELBmKo1DKiwDlWNkbLqx77Wa9sUGi969e8Sqg9Z5JvgoIuMs6N5GXUYpGk3W80rvuyJ/",
-	"YCd7AbroMseQ79NyamciBx0w6mr7UKWx0HlnwpO8Q9MP2ruNq2GQWfG9zxNQLZuNfbTptXab5gVl+Eyr",
-	"dbOxa04YrqZ5X6q8Y8SyKZjv6F83y3c63gufPLUsE7Id2HWEJoLZBzpJyZYJH6J7Dj1m14HTgYLjD3HP",
-	"rM5YyNhMVJoT1totH0CRu6C9FwbjTJlTmshB0N5vhk7LNVNrNpvPzqYC2y0/jabTad2qEWeKQ5qjColm",
-	"IzWqOrtPU2xncbHmaBa5ana+o0bdROy4k1ef0AAcW2SPRYZRRTAoLDol0j55VMArxxkWXTT0K9Fe/FCi",
-	"meZ98F/1eJoaMgVVNpJRDZ15iKM7glFdAKEpL8ND67JiuwzXAs0MDeiWfutAflfQ3j3bPaK+Vof5dAPA",
-	"MW0v1sYXi5YeTM1oo54A30wF14JlXDJD/Ve/XwtlASzrttRK9BBfWcVNhq1dfObe4q4B0Qr8YcucYI6f",
-	"rdrxwXh8L/5qurhg+9YxBtOR2JpJLtcah8u+0A9Gu7IZkh18zFKRa4j1gCiHWKQJkBh7Tb+mGTEL5xED",
-	"DSRX8O8KwoLhn1XMt5wBxSLQtmNZAYQZcs2komGoPgSCqIlssA9shxY3Bl+hpgbKItSBKy62OkPjWB7L",
-	"g5GSA+ewo1+sfuFyDAcQIKVzFmmV5RFoJoUWcYPd5b0hJiWa0WBtFBYnj5NYxEZWgG6LkfXU4QtmZY4l",
-	"9uGw60GWhjF9zBPwwrt17CuIDoL8xSLLhMy9QprCqHY44UQzHsciDm30DVOwQwJiLsznrkmAfe+Kvk3z",
-	"QTnnWHKpJ7ACCrHyEukUL8S6AGcDGxllrSYgAvMjgVi8XOw8I2XZjPXTqm7SonQoEmHEsxNhNmCRzvIs",
-	"DPIJcIgs1qe2Pg9OMdPfY5E5JXy2y0yZk5R1WsFmVYpgJ16ZEp7rInQsXyg489Bia8mqmQsbtI12mPO8",
-	"0EE7gI83rXp0VmEY92O1cEyY4DYjc2vyK4H4MqKsq/DzU6T1K0/tBZrxnVUP5BwzwoIhitJlRjyR5mds",
-	"s10a5oCp8JHj+BYr1v7uEegqjOwMk2YH/VxkE57F2gOIU9mKFSshzrErLBecV7rRuWQ51tYZ+JVxBm5y",
-	"FRanii47AFtu+Ipxw+1Nu7z00HWu2YZYgXAMXmpBU1SfLgW9ryQ0m6o2qt+vova5q9zvwxbWVDu1j/bW",
-	"1R1ekfqmW1r52mkO2+iCVz7t9Fy0Dc+nXBsmcACWL6wrCTSVeyBdVBjCevkd/S+NjWSxl7zOo/Z+ovND",
-	"6n8Vz4PtpywyQXd/gQfA/rjaFcaRHOJHX0kvAM5gHTeA3f2tE+9MZn1nmF6Y34LLvGGJGpWmRonn4zEm",
-	"QQ4SnYMHlhe5GvE86fE0nQJYMq8q6A4yLzEzfsxTCE1PzaHV5A13iBxDPh4LaWUum2sW/V4hCtGwnXYK",
-	"eSLVRHZoSlAxRvX7YJFO+qzVDJvNphmqZkP+WPijzYdipEX6WOhFyH2H1qH3Mk3TPXKse/IZ5blC6pyR",
-	"iCA1sB0M83wMMKlhUGbJUn6dl0yLnzmy9CFJMcuMyXkyEp3vYKXSA53wK4eG6A95AqePaph6A7Tb2xlp",
-	"CNAxA4BNhvAJkWGeytVm85kbxpEtM8uUJMuOSPsLjerP1iOjl2zU5nkuRmMz3d3m1d0w4I9FZgRM2xGs",
-	"yz5sjNtLjM2yUXftADeyp2Q/GQTtp8/g37owgpd9dxUMgvmdSLSNxMLo5ER38JLaB3Sc+HgM9XO5FmWY",
-	"GPZcv5kh/DVURebK/Iqsg7EulSdK5kOXd+QfVWrdP6v46LRDAglNjiYuXRElO4WEws5BO8DwMDgBLrVK",
-	"CyGXtqDFYCRk3tHJd0T50fwphaf58qaSgXRN1GsQJPt3MkB7aDZu3lx2H8MgVzlPCXFit7nXWhlTAmK6",
-	"YS9b+80wwH1s7UJuLuxgMwxo60y7z84PpNze0dXUFQqz2Ho6tuqH83S40JuVRJzTtI8rT911XurtOLBi",
-	"jQs4AGRiwN/g1gfCelwaeaZ0K9wy0gxEAOBNZ7liUSZyw5MilkidC77Q9+Bkkm1lo9fXW+Efq1UKG610",
-	"2he7M5aeqa0gtBWEtoLQqy4IbZ1cl+fkWk/Y2NDNhUfhfP1cBy7Sz9lfwLigWT9TIywpzHWOoFoNdiCR",
-	"8ZQJCvg5WlmJXq/tPbOAV5fhPvMY24X5z3SqJiJbbP64CrzGoxDPwqCQwDhm0mhrmAmwhrWtHZfqhtuy",
-	"+C2L37L432Zbx9Y3+8r7Zi/OPnLFEfWnZ5Jw6p1NIxRPEPEMKJG2Wd+Zzp2Y0cuTxzyvCiZtJ9RIR0FR",
-	"9ACpQipARzXShwRbjAUP5WmqJtrDiAf5ZAKQoCN+Ivw+mBQDniePbaWp3d0aVxK08jat0kv1JfVUloke",
-	"rq2fhwAjDNo7u03T+ohnJ4Yl4mpaPxBJipjPoMasGNe2QR4p10oiH6ukJ1irub+7jtuG1gsX77JEGc+v",
-	"tmvYQtfcIbwM4ewMVwWAvm7FiiT2ef6pUsCCFTwT73lfxAOR3V2lIGgKrzKxrQa6ZT8bs58joBMYfg+U",
-	"p0I7AevjAhkTHuFNIolcDIIWggKINGAoV3IVQTfGT5K6GAKIx8ExvMLIl+tQjlXDeDzikWyzel8KHqS1",
-	"1HiX7GtOxjlrYNCmYl7NtSWg3UVYAOCcoHcuwnZBk3saaKGNetdJ4lSQGq+D9v4No6LSTyP+BBR+HbRb",
-	"1248c9Ct0FA/R+OAhiheBIB1NgYhxvQbROIM7IumdQeD2pkksdE3QS01W9JNhR4jdivwfSWTXAHsdfvp",
-	"Uq0YgH16WQKBWKU545qZOfwmRiIbGJGy/LF1w/1Kgkj52x7E6UDgFUj5WaKyJJ/CglRBhPauofBXH5zl",
-	"4PCQRiPUTweXzhulOdBY69nrySbZtm+E5WMfkCpoX/V+qYRwQ9x2byjiIhVxB3LFq5M7q0aPB/RUODd7",
-	"kLfRjWeyv6dpCWHt8uETqL7VE5ugeDv4xOqeHVY6WausWKLdgIzuCUfOggNRnnzfaI0OfAyAAcqPT8Q4",
-	"h/BJiVDlpf3biCtoYjcUwJVGYCpFLG4pJgyUsnl55MOiSks31SJ1zrPHfE6LXIU+XDOX7dnaN+tytcAt",
-	"U9gyhZfEFF5VHXurAZ/NAKtLursad1qi6OJnV57aAg/PVhGeb9PLFyFEX9aFPNN9tAuwFdIuDaDRCWkE",
-	"7OQqkpyX0LaWGmoPwKmQ2bVXZmNZCeFMKwEEyxjdXnNGPOJxnGDRmg8zM9Q8EY5ljvgT/6Gto1R55iom",
-	"KazBdEky1GtME7Y8+vXm0bPk6hx4ds7zROdJb3Fa6230c7piX6jYuaJLCMeZK3UCWXVmeFpkEFmVUZod",
-	"/tlXGROgS6IpO7Qw3iEZAUMXlo5I35lRZHtqJBrHchZNWzzhvdwHoQ1ZMbbAOxAoBoM1eu9YJTKHioug",
-	"MCunoVrkPZxWm3GYC7KARDPE4M1FfCwJXm6UxBJg8cwCYCQ9FKACsD90BnufGe3arEbMp1StyvzY6wkR",
-	"44+Aey6e5A0sRPkBKnEwPVCyzYLtQvWckIEeB09u7tEjKKsDi/pYZA32EI2qIw6FELmG3bmFb3mY4lPB",
-	"ATDQ6w920zTPMw/W6KOj2w12B772H1cSHksVr+H0u6jBon6mRhE0HOUKQQYnSSwk1Sgs0pTpXIxxHAeS",
-	"IVYfRNw5mHTMjoTN0220FcN5y9AQgTkNfTGBpAY4YOAujyAmygxipDLRwZ8irCdmzuzIHBgzoFT0c3PA",
-	"YAwfiqwnZJ6ktP6RLNI0YkmfSYWnYsI1Gwmui8xWfSyjAe2YOTNcaWguAxsmgyHiMta6ccAnPwcVzfMS",
-	"P/7Q3UzWFYNElnYWCvcpMzvyClRzHZrhQ8HjssHTMsjNZYM+ARCLNh3WHapjEHP1PcvNSqjbfH65ORBL",
-	"i48YngTu6pjnYsccplVKPpqBCrMV3hBvMakmZuewGpzd5gUDy6uYt5sPI4UKkXhO4dAuzLQX40qXtr5z",
-	"GyO9wkDIYmRoNoV7hfZ5zKeGuFdHY4i9+WDnMc9MD0DtD3Mx/sB+bf74BrZg/nnHtFIzh4M5Mo2LqsWt",
-	"Ck3vo8UwH5qjseoqd6eVKdsZlnjIZUEH53StAJ8Aur9hBSuuwNvT267tt6e3XetvT13Y7dtTAls9wg7e",
-	"nj6wXSzCVHbVEX005wa7zdO0tkDEfnMPlpPbYGUJps+LB38mHFSzYSUARHQiphGUB5ZCxJpF3Wm0aDgn",
-	"YnpRJVHnrw7QTkvDFctEXmRyDrkW3qK6s9Y3WDd0oP/1N2y3CYpJMjLHz86D/nJjTWQuBiILnl1IuUYg",
-	"hJZ0tnb2mketax7YT8myMAKV/vnJU9gRG4yMTBEeeyE+c631uOyJFApR7IYBBM6bf7d298yAEO4YHrSa",
-	"rTCIC+QXnfHVZtBuNm7s7/oPb14N2nuN5v5e5eHNoH2jce1m6Cpe3DBrRhUhXRWMFqmpBZTtcIG7GiJc",
-	"r4aBE5mw4AXF2hoxCQp6NMOgkP54d8nwSyNtta7bB2aUrUbr+r57cDNo7zf2r16D+hwq5ylGm22Xxlsa",
-	"szbAl5wtf2lc80xQmTtxZ7RKO/HkEE796ZqveWsFMrEN8bjEMg08ZhMUS8djkPcTidIESjOoyACYN5+u",
-	"WeizXn3NBB8tLWlMusVAQa4PFcKHMBRg26yXKi00S7Byfk9JnWhf3WVvRLl4kl+Bv3ao7NKbbdTZIls7",
-	"ikq0e9J8Tc0m97JRz755+OB+aFQHrLtiy8ijP3Z3DqscEGKsNxe67k6Fq9MP3ltbCYrhIM18NDOMx0ho",
-	"0dNjqmR0HLSPAz0s8lhN5HHwLApnf8R1Nz+ViVHgUsQy/mb78qE4loxlFgTeOYDtGAHlZqZdM39oFdXm",
-	"iOYYoRpoRCdD+2gJWlfdGuihmlQgs6TEUGE2UdkJwt97JW54qhUuBqeloGoh5hSJjOX8RKB6jHnMku25",
-	"rlBcK40H9L2LujsRYozp8bQihqEfSyhzDRJxnArzHSyFr8/uNqktsp+UkuKQp31cQYein/uTSdVEh2wy",
-	"THpDLCTGfq/gWQ4lZo5l9MHBtzu3H9y/f/f20b0H9w8jWPiWUZ5RcIdIcgoBv8kishc3cqU6o6I3jBrs",
-	"QJ8sP63mYNZplYcwIa+i2FKt8pCWGDcf57P49N5iTXyUWCtL7kLrYXcW1jJBE+yM9IpS3o1r+xWpr7mR",
-	"1DdHDipiXwC/tJldvmNprmCbPT0OeA7XoC4i+zgIjz0l4JhCrY+xpthx0H567BcSOzas/tkz2JNynrPS",
-	"di3f3FbsP+ciX3zAE4l32vwLrKB4pnc0kTOz4OdY/MuciZ1PVXexzfabqjtjSCSDoPlfW3W/YSM76svv",
-	"10cNH3F9Ylp/HSrmc8o3sSL4ipCs9p1KCkYM0vLe1VLeb4ZBP0lzDPOeB4R9FrqCtYt6a5nePlVdyM+4",
-	"WuZdUJ7iSTIekwbjUhVdDVzzTJnfYZj4Beg/QXvvullXSNXs4TqfQ519OhfrICrCCd7SoTPFU5s1XBgy",
-	"vWoVtIUpbvqE5ZOkJ/y8NhIgbA0jrHpEgijJ2lVjOzmIoAFzHZgWqehBmtsEZSGp0JxIgeHYGzJy292x",
-	"zMRY8LzSECl93NZeirA5vJ9G+vtUdRvsXr+uc2uTo2p9WOBIhv40ktr8/mMZmWahww4Ju5GLdaTmDJUV",
-	"Waayhj+w2XlaufVT1UVJ1mhLmIbSOxlkRksMmVYjwYaFjF0dQXB7eTGWVrVBMYmzTOicZ6TPeKgIdiN4",
-	"Pr8gIobysccyt+Ph2mb62sGjx0OHqNBZwVYB0MIBeUlAhjXUSJQyM3c1n5Dggs8OxNJEM6JibchnidAu",
-	"Y2hJdCzBf0SkGR7BwcDPpGKFjBV5WGb31rq7jBQMbiSYug/ggHpEIcF6HfWMthpHVjI383dJk+zAOc+a",
-	"cN1YVshyCxbXjiKK+LLTKmcBOmuY3jI2BQwY/RMfvNduNpstJOufqu5pzVLfe9fX78HLMawkeppTadTW",
-	"ddI1aR8uCmZzwTLXgcJz5Nd9nmrhLU89461Z4zXadB+fv4zTXFnEqd/ZitSDgkmNjLNg3z2xx0doyArw",
-	"VZ4i9SxY6HVP0ocpl6sXgQXSUwbDG9qSYBSHR2K3iJHbeB+I9wH+x1TG6Lp6FW/BvUjXbW0Zr/ypxIxx",
-	"0Wr7V58tUTKvPMXruTSYt2R2F5DzcN4UbLe5sZa2kF7N6GSttYnTeWhfp1ElwxO27pBLhmQzFN9GzPV5",
-	"hhETm2lpa8mR31Tde3FdZuv8zb5iDub6KCm2h3BJ2fkZpcMshtEcLdgbpKk5l4FZpqRUWpzKYfQL82WJ",
-	"ZQt+CJ4CgNYSKDajqUmVd+gK1oCxHeZqvCVeW+K1RQg+K7UzNwnJ3XkU4gcitUJ08hKoDBdj2XMRzH6I",
-	"5S0Lk0HhWwORz7xtZK8lIBrm3FaCKs8/WgjueQdoKMD1eC4g+7S1Wz4GGD37w14YjDNlFtr8RA+vlkB2",
-	"9vvm7v55RW6sqRW54AAwGG1NwZurDWDJwjXtTmk5zx5d4e5goXcS2VcLFQB7Ewp9z7x27jdhzpf8/H/+",
-	"4fP/+Adf/PCPAsuqOviRMwp0bAmZu/fv3Lv/bjAfeogNfP53/3W2jdZcGw8f3L57eFjfzIvv/fD5n/zl",
-	"bBu7s20cfnTbtFE7jv/3y//x17MN7M028M7Bvffv3gFp64x3FXfptLvaV0WGJ+kMTprXFcIGFidWvWIk",
-	"ZI5irFmnDXy8Wsh4matXjMYpxwIPtVcPfLL0kv7qgznZqazjR8zd9Lcc5Gwn2y7kQo9iudQrOhRrHSP2",
-	"TL8szwgG8eAgOu6T4MU/+8kXf/YHv/kv3//yp7//xb///Rf/9qdPDS1+9o+/+v4Xf/qTF9/7+VNDip+Z",
-	"5bAfE20uv/nJX734i79fQ/Whhi65BpgTaoP2J49Wx4tsAUg1IJoKHxvDFqfNBE9tzsxFLu8qUMpnVEnd",
-	"vqyGhezI9NaOv7Xju8pPeUno1iSgC+WAK0/JEL+o7tMHFgYSoYFFJlgGKU8iLs1jtjUMZ82HIslYLp7k",
-	"iwo7eRT7NSzt9LpWatr8+C0ux3TKSdhypVeXK21v3+X5fM5y9daVic+zCk/kblLEhAREN0jWSTT+22ce",
-	"iwrbVEjEpnFL1GO1dE15yyHcBWXlicqqpWpqLrm7qu5u463+x199//Nf/Onz7/3Rb/7VXz7/oz988eM/",
-	"fvF/fW+tiBDq61Kr2mzp5G+n9L4uZd1K72dC3QmJAnoE8Hxl+kIDjV9i2PsI3vjKG/XMNNYx6OHCbI15",
-	"ZzLmwSIuNOThEp/BiGf29Gzwc0JW+TYfjyEuIdAj3TF/NJstOPtaI48P+E6q5GDHPQmDTKWY9AdGdDMp",
-	"YjpY+6tFCwO2dr+vlRq1JnqvWT3VuRh1+Doyglmpy67xn6YdT0qg4OAFC1yJG7FYGSuKFbpDlLEMQa5u",
-	"Sa7GHYufByLIikXQZvfx/Iqc4XasJhiYgWxNeluhoDTpFboSfbsCGa1n+1ee2kO+NKzWUdktgXjFCcTW",
-	"unJ51pX1L+G6IvRH9oCdZ4VjycRonE9ZhPcsYoXsJgRTISQeJsx9tNX9AKhC9PsCsS4BKQSA/xLt8CFk",
-	"bMs25BPlcCyUdNl6AIfRVxmWTraOAZ7ka5dHhiC7SymOfGbpcoH9qCRGIHo988XLBeIh5onOCIlrin+X",
-	"W/R4S9t/W4S/bXnBV92EZA1HKrPWpAuRIa+ciOlyU9J75oULtPG8J6anmXjM5Tr48B6DsW6FpsuPWrSL",
-	"j6mEWK7Jtw+FwK6N7IJgML1M5Lhblyhs1WYSEappoi02gzCyj8UFE2aQjQVp+O+JjcskmH9aVpSpuMBc",
-	"npWZzXtietlxXau7ghBPFLawYxsN62d7Bn57X0xgFVbjuGZMW4a7ZbgbMVw4Q4xLS+UugsOeGn11hLSI",
-	"6VyNNWC6JHJwEarbgkAtS+y2MVpfjRitDU/r5hw2XC2gxLsOPZ6mXd47qRSwBiW5llO/ozIH20FITpFt",
-	"IrL4Rq7ob9RTsp8MIhaLfiIFokYBBjiPnVElxKc+Hoj5B4C2apbEQuZJPg0RMIhwMgnBKWfiyVj0ck01",
-	"Ng5YJnoiGQPsz8ho5SIm7CfX+Ne0n6c2FLYqSQhIftYWYtvhWZaYoVCJEA8+iiqNmLkCVCoBb8IYxsjw",
-	"bCNlwjMARAEe6kfSLAKoDIBYRyUwjCxXKV/BDtDyZEU3Lqes8qWZaiY+BZAnaPnIGqsMKcpVZpYAR49g",
-	"/ubrEMjOXhPqh1TGPPMlwD/NLW2cQa4wFdCwZV1wwQHSk+je9V0sPYItAH7V1SZkZGo3IbjUZndU337G",
-	"HZxwv8ggiVMXvSF918/UiOp4xXEmNGZ27u/ehCnh3mHJdAKxxbYQx58A8/0+zWqj0ctcxDEAYokn5l82",
-	"4dQd8EMQmSOsM66pIknrGutOIakCz6aS6dR0q9IYirRLAJLEZCGA+a2DlDriJ+I29RKcocz1Mkn4rStv",
-	"VZFMnx4HIz1I4uOgzQC29Gqrtds6DkJ2TMlp+Mudu+/f+9bDO8fBs/piGt1EcixWNA9Quq5QTINcs5eF",
-	"sNDOeutICxGMTQXRi6+N9XqwQtEr0Cz4yaMqgnhPJI8FI0z7qSUqdK2526dVK8OPi26a9KoSnjlOvJcv",
-	"Tip3wSipUiclnhzP2dVms8ns9+2ZskgjnqaGtEQ5HyAOM/1SFvVRZgpIC6dsqNKYShghifcrGMH3UkkC",
-	"+bNm98fCEBwPvDNqsNs0HoSHjgEaQ8YOY6Mwy8Oiqnxr51AHiQEwerbRtanNER+8g6AUK0gb91Veff+c",
-	"i6N81UKlaNXXiZZyp3krv1++Sc0uPjISwOo0ZAmvtqsSplmsjHAXGlkTvGhJ7BEwt4PrwkHbD684/MFl",
-	"Ffzmx1tBfXcUAYRMjd5BMAbyAQHYgbyjpEAKx3gK5MnDPU00gwrat5hIHcom9bgqlQxRvlXqxNCxPKyB",
-	"88QPRjUmPzPT14ByPbqQsHE4I9dau3v7UMatlzuh6yyVSnG1YeVXx//YEq2XhhKyNtU6V0olnoxVljd6",
-	"+vHSqi39JBVYP4P1VFqMZFmXrp8IGqV7xPM8S7qgEJrnULtQW+3MKF9MZUYGGvHsBLCKxZOcVESmx2a0",
-	"eihEboTLQcZHbKKKNAZ6VOSCvZHklSaj34lCFn3d/GfH/OefRFDqlOW8+yaOWTI+VjrP1BgqKZJu7Yp4",
-	"SJaMzCqwTIzUYwH6NS2Qqz5qhbeR4HIyNKuROHhoWByOejR3pgczBqNBm9bgDWiqmwkO4JF9hE1G+KNU",
-	"GIXXQzZuMqidB0YGu5goT46V1kk3FbdcJRGARZ4jvXdhY38raC8UAKETvGb1DXfzPEFgSwIvjQTiId1I",
-	"cuOa3T781rnSQqQCy/32dKHu0atz12qrL5XLs47WZNd+e/kuV2midfdlwIVJKud2w648xX+chmJcOU3r",
-	"w9PAZ/fiV0Qb2OACnSa/4ypu78wlBzw7ebFyaZZhCl/IzbkCFU30qbI7Cuy2bryY8aZlasJArq8TvDGi",
-	"x4jKuWuITA8kF08yJQcoh5vXSCJOuRwURNmjA3DT7LxPzyK/ek0LDQiZ6caMz5OooV4KVbWBSGBnskgT",
-	"nZ8i8OL9uQsL9FUiHGcQZc0abknB5dedg7Nr9DSfLKBmaQsMGa0Q/bP28kzPU4AF++CVcSag7OPCUIAD",
-	"cLFp7yprVwbD3sZyNnDLqLYQXD/WK3KWK6i70xvyjPdyCCm4T5NMNFS3a7AoVVpPI9Jg/d6gXUNwsC4R",
-	"3Wpz740i7N39NuOWTNWYBfRQZTlUs32j1di7cffrreabIZQJNfedCjOobFSkPERTAP1VOuWtuxwLojRY",
-	"JJ7kGY8s2DCNrCumihaIptCGlPMnuYdtPIJ6ruNMdXk3ndqZ/F6h8jqQ4g9xl4zstTQMclSkeTLmWX7F",
-	"jH3HGg09k6JZJ6ivrtF8s7KF0PRNw7h0nDtYRHOcX/zxP3/x4188/8HPgzB4/p/+9fMf/gtz7IGGGQrd",
-	"E2kK77X2bjSb8J+mefNX//7zv/tj8ybsF+DLwmlDv2WmJkF711Dt8ns6IEEYvPiLf/n8z/+8/mNvPLad",
-	"PQi7OYMltrLOp0Rc1l7HkqK/qgGY2/DITcHZjaRo/o9CiCjMx+MGQNSXsoIKD5AqT/p0G/XSkEhbvCYf",
-	"Cg2Et/yObC/g2p7wBCObXG1+kNuSjMUiLsYYuN7jknUhEY2qrUKNZhgemtNwFJS2BsLnfH9JzlxZ/UWB",
-	"lPcr01vJ6tJNvoNQOrOUbdX7+3bynSPzPRhixJNxCgSNMqsW9ZjEemmHVO3Ui5NJZH5tP5ivfBwGI/7k",
-	"Hr7ealKdZPu3e51nGZ/iEOuGhGupstn6y+8LOciHQfvaPjRr/2zNR+tciOsLjelnTh/DrJ54dTcXHse4",
-	"egq3yCZnjZudv9iqz7qFTqTQmqnup6JXqbhcXf7lNC6sV2wxVRaj3qIQnOBgStQ9Lv0q781mdWQXFfNT",
-	"JXtakOR7Crm7BeVBbb0M+opCmJJcl4FKkHBTCQ+otAyB8BHLRF5kEnse82mqeOxEikz0knFidra+kPTZ",
-	"KOwGFHUxBa2PWlxEJxcq6UMupUjXNrnXZDrN7KLCtIGxyAy1q+cFZkNnp3JaJuy9O4tnQwWAVp9MOWKs",
-	"MfDV9Cf481jHnbAl8OfoI6gs5kLvwOpE3dkwFqUX3qaK0Yaq+80yRQVq6G6HVg2HYscu/AAvJpoZLRns",
-	"J2nqHPYOb5kMipZVHUtDXCA34a237hgx1x7bxltv+UH31UFRIBUfCa/ukXsUgbzcORHTCKpC28FXqDUq",
-	"fIbTHEub1qDFY5Hx1GYqaMptsOlLlMzht953ZbQxmdQaQxwrNk3nIeuKVMkBUDL64Fj6U6IVOEpGwkwc",
-	"eS3wu6yQnTwZCQKnGFl0awjKFxJicjGG23xLX+KydTCuX+OnU+8TozjgVyMup8eSXrQFtNOUjYUaQwDK",
-	"Y8G6QkjDNHtDEYeskHmSzrFao09BTTqayTs8SYtMaNxGPB9sMlRGgZEqNzoMtcj6PEm1DaWj44VgGW0m",
-	"lc1hCMH2U8g8m5pVRHOfFzTHMLXhWNrNdtW3tZAxyRVMJwPJ8yITjKf5UBWDYVnxKrNteOcFlAq4Fq6M",
-	"ugMTt0kdZuajMeTf4O9YHt7Wz4ZbEtGtiIz8MU5N8zNnGldhMjQnMdewm2Zqthg8mMCM+NQVBKKSUPqG",
-	"f7WiOJGDnKcnEJATTURvyPPIhuRE4gmSqU4SR4vLdp8il1xm8e5cpVVcEhJXjHrWCktxqN0MrfQBZM8u",
-	"gyGK7roG7aDZMR92EFUPNqRMGjZ3D5OGr+40b+w0W6zVbO82LRaIyu6jXEAWMUOG9Yl99os/ffHdv37x",
-	"vR8+/z9+sPP5L/7mxf/46+d/9F3DDUgqwbw202+xGzxaAzzF34xLth3CdYalJRX6k6dOxGuXS0wrDI17",
-	"QCi2QuMnTwO8zEE7ePGnP/v8lz/7/Be/eP7jn3z507/+zXf/7De//69f/O1fvfjxHz//8X9//hffDdyC",
-	"GYFuF06Pf0s6lLs9U7aRSjU2z2o/rJz8D3h8Kn6uKnJzR2e55BYxb2tzNOQGztPU8tIawWBDDX2RFfIK",
-	"NKqXOaSwXwIc0PN6VmQJVhQadj1CfggFIllvqJQWGngp2ih1nbpNMoO5GMdyrBKZp0JXUyhnB0Gp35XW",
-	"bgHj5EyqWKD6J4WINZggMsR4iNgbWggQriZvIr6YafhYeuJWJa4epAZAziB1H1KNzbggJCfJgcv7It1M",
-	"aL73KkpRIaWMgqUCBQCQQUnuo3q+kMYuZGy6GiWQrEVuNr8rmhhl6kaGv3QIGSJq09oIODnZFJJQuwRU",
-	"EiUyyRPDoyLII43MmnViJYX/Hdgo3FEEAc4IFeZd3WD3cXHhy0TqnGSEHRYZ4pF3jNAStWn82jZ0rRmy",
-	"/ash22uGrHUVpttkVpqksFygjEY4gYZ01GAP3SKQejDms0m9x5KxI6VAPmX4octe9YLoiedDxzQkis+9",
-	"hZByKJGNeCITObANkZBJhw62qlEuua0YHIX0gHelykY8rd0E3GPYW+qLpkZrbFrwNoX2eH4lQfJDqTrG",
-	"wO+cnwjJohF/0okpPTaya4u9ohwPQ2GRkRhVkXewXfemWUhfZI9BYLVzrN93aLzasTcFtz7tJdM2by48",
-	"VEZBeADx6KqPyw96whEkiwMyBNVtpVOLr5iXjX4Kqqf5B2kreIVoRSDyBb4amcOFpycWWdumvxM54Rg5",
-	"budC1kZurjauKojv5bTQ14JNgLQNL1M4vE+RNKyJVO5bFNRJQbMh6Dh0mJuMK2tW24Uq8pV6weYm3Fdx",
-	"kdYi3RJxeYlggx54mIXmpFCUvzsq3rQltD2348jWlgzVrbUbQiUfgOdAj821jLxa3ZGXED+zTGb/Q/Rv",
-	"uY7BhFvpNtFukXkOn+sqAa5kSth23YSZmbBP+nyWCdEX+VDIRYnqd4m5v0TVyac2FRVqkZ6EAkm7+iG4",
-	"xBwVCNrXmmHg3+agfePGjd2KNmV+JrXoy//vD1784odf/NV/+/K//cdVFaZyDyvK2BEoY+1m8+vNG22I",
-	"TADSXOqCVfIXtPeac8oXCE7llq61Kt5n1Ia10oN1xh/r7lFrH9Gm3Fjxa6mC9k3EU3WrtdKazEz1rDol",
-	"nM6vpjJZpw9ef3X0wRppGArQWXwvAEGMrea2VRB/2xXEh8ASIZAOuHRVRURBJwNZh/QVENbPW2u092WR",
-	"1nibwHkWuFcpiphGGSF8iIg72KzQ0S3WnTKC1g3J3erFvYC+6OzauQJG3WDoRGMt82Tf6ZtYqnHCkxx4",
-	"MNcn+hbVfbdxi2CfBTezi8CWIHRlIs8SUTbdJJGgYleXatI2XZZaVtKft3ajJqtDyvJWvnI1GSqcE9q5",
-	"S9v5rM/agh5tHqpzV8az1trNJQYXdlRjcTUnyTCfR77RdbcktXsbmjTvyviyIyJtJMzVS46EsfmsNY7S",
-	"bbDh6xZsSJHqeD1K/e5iAnYWEvanp2R7+Tcx2LDu4qUEIqwjd20zMi67GkWFM9roJ+samYkROFv4gnfS",
-	"tdAIiL848PauZe70bmnLVSeJADM22m+A10+GIhMROL/pfXdxXV2KKRgSKmimzmRF9lzI+AhPhTZdFHZ7",
-	"SNOau41zU1s40gXxUeUkKzFNtuSBVbUo2KurVCq4POdw1DPw2ztKLlW/DpOBNBpWYY7LUPCYSgseinzn",
-	"Nmz4/AG5Q7HS5aGoLM1cEtg2qmljhpgMJO1NCVqHJ335xadCGi58qTY01eZZoZ+K7PvoWOllAuBReapD",
-	"litlQ+qNmpJkQltboSzSdP5Ovivy8kKef50SqkiCVotKIRLegzK05SB9OPMbFThzN2JYuIHIHzwWGeSl",
-	"wWodcX0ShJDcAIkImG2TUr3bmaKBGdybjup3YABnk5Bp5U7NxIFN25xrv243hU9Bg/T8rpXE5s2uzWKo",
-	"4onoQgwnsRAHzt1ghyL3SSMZ+rF7h+RTGO06B3MdOcWYO5AsTU4IAq28heAjHWmRIuyPLchAYWHa0IlE",
-	"NtjHkOVsyw1pjNBCrgppMl7YNl50F7MXK3KgHpVDrwSdAd4xLoN1AmRqAo5gcBkmuQs4JtYOCvob0Tfy",
-	"fPxAptMoZNEhH4nDJBe/c5hnSS+P3mwwc+/Y0fuHIWDbZqwrholh02ycqSdTsI0cPfzo8Ojunc6HDx98",
-	"+97dQ3KOaD7VLPr2zjsqm/AsFvHOh5nKVZsN83ysI+tiNnc0ZlGn8w2lc9z6Dm0HeOxMt9Gh6BWZiGaq",
-	"UZVfVz9zuMUYskYRgVNbAsuoLwJ92Lqy1Q4ymtZ3VGiAVRIOpJSigr1VtEfGLrYZruZTlkgY9c47Iu8N",
-	"d8yaYvDagywZJDKq+qhsXa09Flk46V6mtO5o852HF++OdHT7wcPDzoOH9969d/8wCi1slumdcu5tEpbZ",
-	"eykSOE0oQKDT84DoDXlgB6oKdo1LQCtpJU2wK6H/KcLr2aCfOkmcCheZ6eXH0nzCBZ+N+JMOIEVH1q/Z",
-	"41rY7GYhzYRsRAMAUFNlKrOWsGg21MDeqQY7wJchOrAEwnIy5S0w6QHmlTOTqTQ2a24m+7GNucW1MgeY",
-	"TDki3jE/YjIHgRG0IYIRA1R2dJ4JPoLNsDDEqs/2m60yaNOGF7/NddKrcnGtzFwJ28te3KGaMKnYJJGx",
-	"mlDkiJvpwlBHn7lvWB7Fq5TWU1kmejkbqkwL1uV5bsihzjmWFvH4LMLYr89JL7eG7lY8KXXHkHzMRPCA",
-	"qq2haRxV2Kink66gcGytg6814PchijyringWzrv8DTLn4AR2VTztANR+0N5v3rz2rGIwGZnRAXzRQk+P",
-	"ZzGh+hSp4Fo02OFHt2/fPTxkb+y+CRznnYN779+9w97Ye9PcgzwVZayT/Y1CY4aqSONOJvJsGrFxkXux",
-	"Fl3eO2GJzBXGzf1eIQoRsriwkT3Rw7tHD3+3c+fu+we/2/ng3v2PjozIZHgKNNeBtzpkWolsZkL0wcG3",
-	"O/jl7Qcf3T+KyO+DziBInC7GJCI+BDcOVKih8BRzs4c8G6VC67YTOHabTQ9QvFqmAjMuYJ06SUxpGtQY",
-	"8E0AmgUPD8/telpkYQv0478PgDvmNYIotsVSwaNFcobdjzKOCL/IuKTSqwlYh8zWeCuelBE0IEdjTJ2V",
-	"DAzDGo1RypbKOtIGKqfgIJ2UpS5ok2mjcPaw/tHsIlWrhuAwJ1yTR66nHkMyxVTkThiFpXCSgC3HiqOm",
-	"CFNKNqG2ISrM/OAfPTO7lGu35JBFkYxEmkjhhxKxEyHGGkUKuxE0lLJHtwkSopWGIo2XlHiFeyBV3jHv",
-	"Ra7kSOkL4izOEjNyu8YLm8IXGonu4Be1eRvoRiZWurkD0EZZPPWo01HpG3W7hjlE5jo4tUpjvJPzGi4o",
-	"tgpwMZ2SaX/xnwmQxCcTzhTpnIteBAz+y8gard1mq9NsfePdb+5+a//j5u/e+N+v/dP39j64ev/6hzcf",
-	"to4CFJKgvVUmdAvIxBQi77JNpvLrH33xyx9/+bM/fPFvfjY3IcIkOPN8rJCzdEYb7sVpu7C74ahXFsjw",
-	"FK8v5K5a2GtbU28rqW0Wn+P7s4B650hqq/VXFpjkhJz1XDlBbKdrC6svEMd4b2j54ZBjtS81kXYsDvxP",
-	"2VhqL/+wwSKj04Fx23NFIzf78MFhiWtQjici3G8EXADFXMQ2uoXGAXmamMyBFbXmGDbHcu0wMPR1sUOX",
-	"WEvYp7KM5DZcaUozSTKcS2MJiztbkEs+UVXq+UDOU09Et0ggGAlshhA35NNUmgh45hbQVysRBu1Wc3/3",
-	"zHQ0XK2jvfNnPd8Knj1am4y/bU72ZRssqDoZpAh6YablmwKOpmct2HgvsNH95k2v0Uz0jXpheSueE0p9",
-	"rIiEVcvFEVT1HY992bKMc9fKaCEkaVkdBcA4N9rI0I3yrFBAlX1eMU2yj6EApIZurRu/HTwT7PDFmKAs",
-	"mxiuuRb7PM3YcWPvxo1rzRtz9g74enFcqwd6gaYLLwOJIjk8DRs1aFf3MS4y3k2nNluPKBfVBEIDocxZ",
-	"ISnuz7MVFFp0bNZ+FHqfYswqJsTZ4A+oQznaEdJQnJi9AVz9d1q7e/tXrx0XzebuNclH4ncwKz16M5xB",
-	"NOS9PHlc4m8YNXcA5TpzAhVosHtypksWfR3zZ5ge854IWfS/fvvb8OSjo3d2bsx2YeSOiWLi9wqeEgQp",
-	"gnoaKcG1CnUmEb+gm3J5AsmLhqaNEq0TOWiwD1PeE0MoCgmJgZxQUC1aqXgy5oQwseMMKG7x0I5C0SyM",
-	"nlqZaDwEYBNXoskyeTJn4LZg4HLHnBmLuOFZQUTFcmXdPxZ3o9KKjStY/L2XmWQ+v1U5XxCv7FsyqGKn",
-	"mVf0/Od/++Xf/58vfvyXkdfn/xZn005WyN8xnBW6dQCxlHlwy6/LOs5EnPRyjZDSVuQbj4W0sh6xhTpb",
-	"w6GQ8eHo7LgQYf1tLK1GkM6HAz5tnAsinmhV6kzsM+FNm0qTLnjqaSXr2x6/9uIzmejKofRlS3jeoeft",
-	"Ch6roW/jlCey2iPW8wlnKI7fpptT8OKf/eSLP/uD53////zmu//q+c//9vn3/vs//ur7X/70589/8Ccv",
-	"/s3PfvMf/uj5D/5vs7mLBxEGWhVZD4SGqc7FqMNhYJbGVMf2YUlWbOqhe7F2gMvo2/oDA/9RpxwayJ7P",
-	"1nASXVyAOp6gbMrMGa3kotXh+BoG1goDQqpBN9zt+0EY9BPJ0065fv/w3R9+8R9/8fn//OfP//Bvnv/g",
-	"7/7huz/CLf/Nf/n+lz/9/S/+/e+/+Lc/xeX9x199/4s//cmL7/28XNwsUeijuGpmRvh1QTv4+o1r1ZXO",
-	"VJF7aJtiMELkgVboqpGC7M1lJ+cnonyRCmgHbdrJ60EYTEQyGOZBe9fcRpe95Uu45qiIzFCtoB0AJQA6",
-	"vcAF+CwMwJkQn7ass2u3+krVjnINDaJ22Gsey+VCN66AzZbNfC5CXNGevW0y2lZwN5wdU5O4x1WdhE6p",
-	"BqumIVjZeyUDl7W+XKyFywyH7FvHstbAZccxb+GyvywzcR1QWT4aI1bp+Obhg/vMiBzUFka/sclQpRAg",
-	"0huGrCt6vHBhWtzIw4Zi2pn3eJoaWY6ClUDdWKimJGgnJA2FexXbywQ30ltCiPUZGzE041IbPUFJB3JG",
-	"gleiWaq0kSwAzMW1QYI89kOgc1yyyBPydt4T0wix/sw8PcWJcgW9blHYy5wz1tvkY+mD9gG0Co5tiWwK",
-	"NomXDFw2a2Y8migQ0nRI/nWAHgE4QJYgjagRBe2Ckx3rgmW48Bz6AHZ5/cZNsEzW9PFoTS73atoR6+WG",
-	"UxfrrEKDMzvu7no2RqA7OET4pxOt3HkqZQ0LP1LViIFkErJ8nHDIAcXzT9ZLS3GTkpuVbVrKR23DG41z",
-	"NTV6B2E9Q6PtcyvhbCWcUsLxTJGOwK4n62xqjzR3/cpTuvtLUzMpmGPdErL6ZPO0zNMqyayvJPnKKkWR",
-	"ojlqJmK0VYkYjQux9PdZO51t249GxSdgn+z0Up6MFvZ59Ubj6j91XjQIYbKf0+GgbHejgFayZZdx11KR",
-	"bpk/AMwqkYPOAhce6mpLZ23Rk2pfarmXNJijguc/+NFvvvv7L773w+d/8pcBxcF0qP55c15fz5e2qpOB",
-	"dNgqNRaWs3k2wyA3vN3lH6qcpzaoDwGHinHMT5v5hCd5+ZXZ1LOxHHOV7oicJ+lpPAdiAbY5x5ecc4xm",
-	"DTCPD9WEpUbbgmrgCcJWrUHNa7OL54j1FYTHWOJNIoQSzj68e//Ovfvvkk+JwgghaQPjLDGtZoXwwbGQ",
-	"cSIH0Xw4BHa2ZRLnwCQul/BjBxVibh8h6bZ/rUKwiSSvSJ73z4M8n06Lz053V6G4IZNqwm4f3L999/33",
-	"7955veL1XjOKjcSqEsFdOkbB531GU+MMpRZPnI9sYYleMnBB6qWDXrUe2LgQNluRnBmgHaNZLrc/UUxO",
-	"WV6UyhEDZC1CUg1UCXZpowsITxTcxw4JC8uaAmquF5r+NVePCPzqt1y2IL7qlXUAm9KQZyK2PRjGQ/nD",
-	"OVUO7poTCTYn16wrm0RffQ0d+GaKAngV9OAmX4Yl0ayNxk+1kmzyPSVTCsoGtj0NRM4iyhAAeFl0+kS1",
-	"ZYXN9r1yzI0PjZjQ3gvxX51Ed0YqKwvUrcCSZlhPojtx4XxjM843Mr2QI2ve47a5ky30P7FR3v43mXqc",
-	"mL9a3metMJgMp4AP2ukXRsqecdaV9/1e7ieX0NG6xfaq1yE4R8/ZysiXeLROYzBAQOQWTeiS+QTtDtAV",
-	"7ohxggVRQGi+EMEejJsUelEr2R9VMoUQqpi+huR8jdVZEOtdl3XfQodXYEGluWZJH/QUkQkmxaRtlQVb",
-	"+SZNoQ1KxcLoL4aU2tyiY+ly9IkbQSa+ivn0a5rYApRxRy5moYpCF23l7p+uCXiaSZLC6U4w42o8hvrP",
-	"+H14LAEwG4rVT4aK0RrGXogTMYg3IgRnjd5slMldvIs575gNBpgBNLD5DLtjea9PzrFCnkg1kY458bnI",
-	"bfYGgEWjey4qZC8VPIuoJrWXVEd5cm+GBNwI5YnMqho2leQlODxFdx3LEoWg6h/bb94MKWMOg65oBriW",
-	"SMZ124P0B80OsteidkXqsGqjytiHDx/cvnt4eO/+uyUufQOonZj/jnIBvTdjkSaQVkdvWoKO4o4TOJzD",
-	"E6pcxV4DyKrM5/agOKycIdeQWF95v5AAcWnutO0SlxSyJSr4YD0I45opAVWVwMxmjngsAIJkHnszVw7/",
-	"M5E6F9wfiblFccYnksZR+dLLG1QZdGPLk6rMHM2U90R8iw4Lz0VWni9ztshPDE5InN8tVzGKpJwJh0xC",
-	"atbfkkyNx5Wt0xbTNeZTinEEM4bIsKp7bZ4f3LKzS0YbYh1YmOWgcqhgHdVErhM6DvPw3HrPXj9jRGtr",
-	"jFhijGheqDHCrf1lGiOIfm+TDbfeyQ1BYwEtqixD4RR3CgZXmWfwOleLiRX5lppMnFyIYp+FDIKsfm7u",
-	"JbvabDrXu6133y6rPsFgEFsoZOCV0yEZw0locoFAkCWIYQklbDIIhHUYfeaeHtkpvDomg0+eBkvtAVRa",
-	"IhM9YeSvMq8RqeJm2YD1Pe5Bj6RVAN22vZN3tCZhscKLZprcwybXHId11tWk4ZWLgbd8WQKl2aqzUHU6",
-	"KadaAVzVoXzr5ns5dZDBhGjL7fhqKBgxKbQZIMnmiiOf0T6gF5JCV/TafKxJlS3z2ixdDEH3sbBq19iY",
-	"Z3mCyN9vYO18+hujPmM+DVkhU6E1i4aJzlU2bbh3OpMkzodRiR2VG/VHoz7nkP7evJhS+6iypGY/Epie",
-	"UVoEwc5VX3VIqiyycrNR7sniax/lKmKSZ5maoHEh0bCWNA6FYbbV/DLDSQhh2RBhodss8kXf6BaLIM60",
-	"k8TRLT8cuOX/JTTbg172CSqw6wzUtyzWSkcq0xrp0NNqa81bDmYZEVBs8eG+B9iJuHclYFq1id0GO0hT",
-	"ihtGaMlUmGU358irZAEmIrMusKuIplSZcuiPOPRG7NUMqUwdMYxaoX9EAA/TqaOEmQsjT4QHY127hrMQ",
-	"nFBMEaxPmMmMckI+FKN5rv2+A3w7BekafAs4QJCIktIUeA5V+80Q1qjW/6FZ/3eSNAfA2iVDdTU77OqZ",
-	"YaM6tGDc9scVIyLx9WdLB0GGHsx3LGuiqIyAocyNg1WN5nTDaNEwnZtg1ZEejMdGulo60HKN7Bleusf2",
-	"pcoYhCxGULzL2r6CMChk+dejcAZezzAG89HOYw74gsAZzKDueC2Yvz/yW1k+EZvaR3e/wW6TUwzsYJ7T",
-	"Da3G+I1MyXkIlSubexVMLiVFAywIJGZa6MW6dfEgGlevxXLa1mBlPTQIRLZcXrlhmHiI9cUhIpkZMRjn",
-	"ay1EDfZu8hjL8+WFjtieBegybBwIECJPeQtSnfMH77WbKFXWTZuMFf6UR/zJ+0IO8iGUTAuDUSLd3+Ec",
-	"zOIqO9qlnIK6AVjGs/KqQyzzslthBBobmurVKQCzRwRMm4j7aMGQwEyyNO912aRtuTJLPqBypcrQJtpg",
-	"BygM9BNCqxs5NOBU9U5KIaUsizDiMdrNnd+EMk14zuKk34fs0MxWG/ZbMZpUl2thuhhRzrWELBlZ5CIs",
-	"Za6ZIpEZgMZRnopLMT9U5Dopj3YSs/ffO/zgkMUJmqVH/ES07Yxc3lESW3c7xcmrItcJzQo6ayy6lZ4g",
-	"VNmSvspGoCXFPBc7YBdc72zabXLZ6LRVt4DCVCWwUwaXq42Gdgq7NEz+fSNsBiu8fBtEyIutKWPYvRnU",
-	"MtXPyffmJIGEstX6Llfrg1UPmRSTi1DsroDFY0kcJxim6IoBgn307t1qLiG2Y6Mz0blKNaUHcKEyBjqW",
-	"Jz9zNhL5UMU216Y3FFS1OhN9kfdAGUA9gPIPEdphwhOLbQF+J0eQrAvMBRShXlTBMHH5imiCMyKImZxL",
-	"xEd1pW2xOWeT/koZRed8iu7TuCwmnWQWdLSQGop2s4/IQWsHhRLNvuEdzk9aQb60r9wMPTXDzJMcpwj0",
-	"LzJREwJrpgIqxH01ORMmGC1lNWHvY+4yRfaarn6PWTl8eNUDsjkNahEOQ9C+akQR01nQ3muukQcHM73U",
-	"HDiwXJa2wk08aRtYE0/xZm0SLXQ2SyEt/Cn1S9CAaqlWJWEZglmS3tBWtQRp6RYzCztF84lUzo/v0cSt",
-	"B2nrQdok0Bao+yzSlj18Z0bccuk1+1ef1bNWYokLbafvGyKgaYRkhywHaUGW24b102Pg/lUjb4gISXFh",
-	"kRm1YTwA/V3BoZYK7VLHcgaDSVMAhh+RiyVMLAw3OLAQBKCMWU4cL8Uy9mC2tPjVcJkBctqxxGOpChIB",
-	"eAUGKsldmflj+dZbHyP7abz1Vg3PR0ZOxWwlUQ5i1ICfTuwY1SAI5LExKaC1JZqZEVJXDxZID6Zvi9FJ",
-	"j0LLqJUUmiWylxYQOGP0JyzBk4ORkUZoRQpg3rS69+0uAuqBZAPlQmhwNVAWAoQ4NPWi1gXrl5ptRQDU",
-	"IhVWvEF7Kckr8FIZ0QYKqdl11CiF7AmIu2pV9tmJGSip6ZxFGqBP36BwHAiiu+UXZlGgaTq11jTz5rHc",
-	"rTTrcMkBYB5eHBnpSudg6bexPnDk3WLFfHos9+qH10fp114OeHUfX+1zDQO3IYHH8oAEOztoPEIQIujx",
-	"lVJZxpjATAx4FoPLwZo5EH3VYkwUmvQgd34R2I1KD5qN17cseFyOGjylOOGPELQHl71SBDGNaWttfaUs",
-	"trZwBMiwwiEawum0QQi9DavH85Kr+le9qwMVD72gKzCrlyWV2SF+T4GV7mRXZgEHCzO0RjyRrvK0rfDI",
-	"WT/p50O7UmaWzmqTSDdvPLZ0faAG0bCQcSZiWP+xUilZ1iYqO6Ebe5v3hkQcACfUqCI2RhJspIAQamMP",
-	"oXaT0S1M71azwIBSJBlvRKZBsXNbyTxTaZtJtQOwHNGbeF+1XQ5EkTXHuQZMxVOkojIdwtNp1BNzWWPl",
-	"aR80IasizKsCZo4H0gV5Osh9oLODROdAaLlmHPgDIeNbxBLnE+uDtALnIbQFHI6l0UIWgetLlXf6RlxB",
-	"q1SrGRreycdjjf4wr/eydhnjqVEyp6FXlWoul+9YIpNrUKAjRdguLARg19I7v6BcJbkWaT88a52AUmVa",
-	"O0qCzPgrmHFMHysbfQzvu7DQi60C81IVmG023iusJFySZlB0zWnrip0SyWiBanBATBl96y4vzUFOoQhu",
-	"a3Vw9Bv575Ir2jA7636r9To/kL2aILFavw6VZ8fQ21Xv3Mcqi6820T6+tNUZh5GzuScyv7Zf2tsTmYuB",
-	"yBY3SPFjWcesxjpuqI+0yO7dWdwwxCuv6VAHCK7VHeqvnIfAnI51PATuhJdQMtsq0Wey/s+vaNUVcMt6",
-	"i0ExJT8deij78FORidBGpM46DzaoOb+oeO6BpT5Y171Mpxkb1ZwuOVPdT0UvD1lkIWiBmEQU54oXt6yQ",
-	"pV2dDCpmSxo9qWyUQYVeP1u01cfH8/CvvPgpKci6HsUiLvBmgCx64MZsRFFZRvEAN6e/LRY0GSewklto",
-	"dB7cBtuERTxH04bX9oTQAa1gbwdpdUlNLZXxb0p2bOqWaZb6BPetJxlTkBGWWnW95ZOkJ2xLXhFltCap",
-	"jFJP54ED6/nCZYIGdpU6IeuZ8yj43KLd2t0LZ7hSO+ipItOiYz8u819AJWx5rQVf/OjHn//q11/+9H8i",
-	"kDQKlVAp90r5+Rw7aQf7u0EJ70wS7GicQn5w5VwH7eDtBw/eu3f/3c7tB/ffuffwg3VQbc0OXDLU3wbL",
-	"u1JCkHfPXLYKFtzCQVD+T7UEF4FWwWXwUmpsAlCCgITl5Qja8PKSPfM5OGbugJQ2n7azYS7OZifiTCoN",
-	"HpKVYQB9lPgtCuDWS1Lm2XwsbgNSxay4AZx2I5Hh0XLV54q5iInOk55eiPxnTvdh+doFULwSz9SWe9z1",
-	"6gq2WtfdX50MEPNvXm9cPf1SE3CbIaLNZ4/OfsVvg3BwqukCRQibc2QHCZDLWzl8cxOBWdYaQRyk7coa",
-	"n0my9m4LtrLgUmCs+GDVUPEBGQsg+4HCcWXOe/mCGLjzVpvPEIb71YunG6wXTjfYRtNdfjTdYHEwHd2M",
-	"zS7slac5HzxDzTgV+cKy99iFs+BBgTud86lREmeRHdBRNyjdeZrijKXqqniKaDDzCtwdGMARHwRnqxG7",
-	"PZeXcS5xtyCDb7DuYQSDzJoJvoP7hjKfN71+FAbjooZdfVjkiw/ieZHd02EJBlsvzCt8BQ5izPUfOKtX",
-	"kjPxJNG5Xv9G1NLlK+7jU+Sq2/a9lZwiv0XSDS3MOhKOW/MtN7lkKWdO0oDbhZFzoVFc0K4dbyz8bMx2",
-	"Hi3yINiLZw5OlImReiwiygEgMYhCHZ1zM+JxHDEhsdYPBpNQZA+pwrAOFoHswC6JC2BMpJOwXPwKpIHn",
-	"KFmFcwBsLCK7fUS1PV3+c4JxSzgmi+pqOxxyigyjPGeeCcbjWMQ1gfzQo2WZmxvP82HFcs7j2Gxj0QrC",
-	"oNgNgFCYJYaHe8E6hWgMkYRBXnYhGrNgYK7FoeO/aT9gHrvBo7NCHLmpLaZwH6Mwri0Yy2sWoL61pG5I",
-	"eY/4iUd1VZFjSBsQLogDLPLy50TmiiX5ptLN2Eo4PB4lEiIQd1YwqB6MxzbH/+JsquSyIdyQ62FAcfAd",
-	"KSb2aWu3fIyAavTDXgWajR5eLa2w9vvm7v4Zqyi5NThNeSjjEx3wAthXMSl/a1c9m10V17Q7nYe0xRhr",
-	"Ph4vi7+avQ96ZDqHgvoLcxofEqIWpjPOf0k5jMlAqkyUOKtYWWyeYx+Mx9giIVFuzrWtD6JSKs+DJjVM",
-	"xwgnGFkgYwu63oUY8XyF3LsZH2vwxX/+xfMf/NzoLhDgjHexhMEmX+neZtGazwgscbUJ3YL8lSmm1W8y",
-	"lV//6Itf/vjLn/3hi3/zs7kJERT4mefjXEPLZrThXpy2C7sbjvrZGuAkeJDXF+xWtShu0/i2YtWabAKP",
-	"5GxAF+KdnQu7WC1ZryYRflkSPKmWYz4QMTPnuQSaTqTOoaokK8eM8Gm1vOWy0xQupFhEPQUkYe6TzdCJ",
-	"LyK7AOutEbjvGet02r1bK+MA2DrCCdDMtnbrr1T2AMI/wcXfjDoNBU/ReFOrwn0Dfz4TG15rF8yERa9A",
-	"5OxPHlWmPxS9k5KwkeJmq3B706c51U59XHTTpEeTByPcwrk/hF8vb+qbno/VlsuBObmq5RLSqEfJIOPV",
-	"un2rrV+166dBl+ukd1CYw/TJI8MFuoJnIntPTO0DLQCAGP40Q8UMz5pgkiPEzTM/B2FQZGnQDq4gxcQh",
-	"zn7wjsoYAp27GkiyLLvetuktZaSymXxfpamaoFnEZl2g3WMe+cl0AEmJCJuFmHReB2OVpphajIlcLl/L",
-	"R1V2ue2zmH41HUIopT2OupoAbdn9Cowe0e91gxm6mAyKrETy9NERYam/phmP48zcKVwaERtN2QgeYygV",
-	"VRkzUJeacYsnOWXSQkmHoUqxItZhCUBNAfGFFh0b0RSBkTqDloUHe4lR9LyXJ4+FC38Cl0ISN3zINfxF",
-	"L1hJqBGDFZEqxbchi86BA35NU1oBnALtMrpJXKC86Vj0eZG6py72HpIEfKDEymt1IztMBtLsJeRuczYR",
-	"XSDkhMVqflSFfzjp+tRP0Q6HTgoUeQgtf7dgCdPSroQIbLSXj7lM9BCIAHVWnr2a/j7SloCg7JCpVOgG",
-	"1VnB1YsQkRTQ0MoEcKrVUgarueM79WA7KUU/yVivyDIzKdognM+IJzLndAdKC2j/WDKHaoAIkEemXUqE",
-	"xoGYOeM5sICQ5QC6AkqAAMAxAhtgDRGzRnY6mOrvXWmHVMjTtALeis4ac8/KHswZt4XgsC6OhvpChnok",
-	"cgBv20R1ngkzITC4mE9wLIZj+UtbAWmGFbOguBOp2yWKVFhddoR+R4NkWK4hzIvqGMHaAU6vFgKXdgYb",
-	"wAE2aPBO4ebMokZXlgXL5M3PpMR7qGx0BOZmeimcmS8WBpLptDxx8I3fbo9Li6pszwRkZnvBh4sphuQy",
-	"J5gSuExIJTUScbvMhhDl2hXUA0CA0h1n69LYemxmCbu8d5KqgZf105h18CcL6dgJhGOpvsNqDZkuekNz",
-	"jiI90oA+HIkRT9LIa3TIpRRpXZtgFM3gwBoKMZCJRqIPEkPCUwAySJ4QpqhHOv0xUxs17R8YlkmoBFiw",
-	"hvecs7SGkZZIZEnGxrwnQkTtwEa6POUYH17hRHUdP8Rzqfl0ppak7RGfuuBaHyPWy+6EVmqa/8B+hwjk",
-	"LuMMYevDkiEYWgIHxtZkIqplCJFkbmdcj9VI3vmOPxRqnIqQVojYNUCz0LnEFkvCPxeSC7ClbutcxMSc",
-	"wJOkghi12fRMTeAEQydekTVaXDUSECFYjFPFY8sK3nrr9uG33nrLsLiPjt7ZucHewPYy78J3p7nNdx/x",
-	"7OTNkL37dutGc6/J3nj37ffeBCppPm5dM4f87pOeSNkkS8zmlmU9xzzjucLMObOLIx4ybmiWFqOkp1Kz",
-	"8BkYcboIqG6mBIuier0i0wgUr/q5kE62AsEjU5MQIX04+degCEekxfh3bkVeQUWc7rffP/z2W28RUAw0",
-	"oIdC5BUIoyEowCXuus27gzetn99SBnYAQl6RcsC3wVp8KoMMRF2keYPd4ViMNBkJHZopj0XWEzLH0ylj",
-	"FoteMuIpRQFQwVEYVQkRfstIH0OVOrnIdGbL4cXJIMmhKinPIeuPqNmI5w32gcgMx+yJNIXiW4C5qLKT",
-	"rlIWW5pDybKJymKS8T4VPVuf6623vnn44P5bb5nzyniWcRBQMG/TiigjYYZEVVuNdBnSKAFNO8+KfMjA",
-	"+K0ddo7bvMrKI3BCGUjRU2kxMrxQ9ekccwTXhdlT9YDdZrPB7sKXGVReyQTTJ8l4LOLykrnx9N1Lx9IF",
-	"jsCKj8HkZta9we5JZqZdrSA7VjqpyPq0CiGKhy0H/euPrhU292+EV69fg35DxnEl7O/Hcm83vH7tuiEL",
-	"Ge/lRhBHyKJ+kgo8g7gbaEbAM4BVEktnD8LUq7L0gLu8g0Jo3Wb7u7vesoLjikWmBwLSMhthlwoXvcKG",
-	"Uwi8q6HhADFFwci5h8yS9JACMp4KV6sGFjPjibZSrzLTGdl3YJlV6km4+EOdWG7RbAguVFLohTkkqfBH",
-	"AQAxOBRi6U5s5qljBr4MngFIMsg1ic7Nq49dzJDP13AECxRRQ2MtMyQ5XBdjMyStMq8Z0uOfPXr2/wcA",
-	"AP//",
+	"7P1tk2NJdh+Gf5X8gxuxPbu30FXVDzNTFf8Y1/TDTu/2dPdW1Uxzd6aFm8BNALl1kYm9mbfQmGErljId",
+	"QUmkSYYVYQVNyZTClhkO2vI7MiTa/C7izqz8Sl/Bkedk5s37BFygqlFNaubFdAG4Nx9PnjyPv/N1byRn",
+	"cymY0Kp39HVvTjM6Y5pl8OkkZZl+kpg/uegd9eZUT3tRT9AZ6x31qPl1wJNe1MvYL3OesaR3pLOcRT01",
+	"mrIZNe+NZTajunfU40Lfv9uLejMu+Cyf9Y4Oop5ezhn+xCYs6715E/VO5nPsMGFqlPG55tL0fD5lROSz",
+	"IcuIHBM9ZUQxkbAswr/pjBEuCE1TwrUio5TymSJUJCRjc5lp1Yt67DWdzVPTn5qpAZ3PB/v7B70IZ/bL",
+	"nGXLYGrz+bqJfS9j495R77duFwt4G39Vt3ESZjoPqGYTmS2fQbuNyziyj2zdm+sDO5xSIVi6qj98Yuvu",
+	"nknsyKzxUz7junm3ZvS12edw16i6KG3EwX7z6qfQajiehI1pnmp8xbZsPuyvpacHcjanYvlMtq0G/j4Q",
+	"8soLInOhs1U9we/X0VOeKZk1L3ss2Gs9GMETsTsr84xdcpkrMqcT1kLy+Epp1Wf09VMmJnraOzq0S+0+",
+	"F4utdMbFBMbVyimumUc8SdhsLjUTo+VP2LK+DidkIbOEjKZSMUGGS1iDEU1TlpGxzIieckWkYMQMiSnd",
+	"JyeGTzCqWeK+I1oWrMXMBrgJrBlZcD0tfhzKZBnBd1yQw7tkKvNMRSSRTBEhzbcTMpMZ65MnmmRM55lQ",
+	"8PaYZ0oTKtTC8DHf6JTRhGUkDma5d8rmKV2yJO6Tc9fvBbMjoaYXlsFAyIRpRe4eHvbJY5kZHpixgEUC",
+	"OfCMjDlLE2SQ5kezTfBhJIVmQlu6gQdTZtrAfk2X2MH+h2QxNb8VE3ELx5VhxfNMTjKmVJ88F36EsI4y",
+	"s8toXoWN4so/ccGWffIoy2RmFwYH6f6WY5JkS5LlAmcmpCYXbK77jqhx8QrKCxfR0Ep38p5TrVlm2vxH",
+	"X/z/9v7xqx98r9dI8zNzv7RTPvy88SXZQPQ/lsPWXn4hh9d9Dz/lSm/E3blmM9XbmKEfbsrQn0l9TieP",
+	"eapZAwt8LtIlUDEdaXPKqCbCnHQkaMWIphNFpjJN2sYqpB5oOimNFue2hjmf0wncum9gQk/wlQOckPvk",
+	"Z0SzjOKF/Xz8MdWjacvODs1vVxFFoHErjLyYSsFWrhxwxrl5zO5sRKZywS5ZRjic7EXGtWaiZe3gzQG+",
+	"2es6QhjVM3zHjPKUjRi/ZFnrRZrZB9bdpJuS/KnMNWvv1fx67V3m6Yoe8/TaOzwDqbm1SxSqryKiFKLv",
+	"ZqeU0dG06ZQek1jTyf//5Mt8f//wvvnz47iF+nZ5at1rzcuII9luAf2AoBd10cr0jTh9Fc5gGzf9fKZY",
+	"Jtqnk7uft+3Kt286e0mbLpUzNpIiUUbsWlDDa8ZESFAZQDy4pDylw5SF6sOdFvXBvN+Z+8Bo3phxZUzN",
+	"pVAMSOaBFOOUj2CgVigyf9L5POUjasZ8+xfKDPzrYjzmyYT1ju7ufxj1mJFhzHcZo/Ag7Fff3C5TliZA",
+	"b0wpI4+bG9XMcT4nAliteQCkI/NKRJQ0zHdEhZF2UJ8lHEQeK3IZKjjq7R988qMfH35+9+X+zz746f2f",
+	"/+TOp/eevf/iw9ODc9NZt9UAyQuXo37nj/IsM8Kh0lQzL98apVsuYLh2OKa7h1KwbdYOBTG/MCofjZhS",
+	"3Sdg+j21G9k2DyeoLqgiI5plnCVE5jDsxzIb8iRhYrt9v9O07zTX0/7YN1zZeMPtRhlLmNCcpoVUC6vK",
+	"EnMeEgn38s43vPvICC6rmTCJnVI1yqRSA8U1i8mMUWEZPSULNgRF1LB7J/ebx4gy1BUQEtHTTOaTKaFk",
+	"mMmFYlmfnOWjqfsdx5SxX7CR0dxQu1mSGV2S0ZSKCUNSjZw9aLgkP3p0TrgYpXnCkj6JHzw/PRs8P33y",
+	"oyfPzmKScqVRNXNzNMNSfbOcT4TRBmi6DWHcM0RdJwzumiyRhOuIKJYZZgDvHZFf5lKzcHEGPCGLKRNk",
+	"KfOb4gongvCm4R7DQONiIDHhQEdjznCBmdCZ+ZsLa8wzL39fkVROcLUvacqTrU7h4WGw2Kjo9o6+sH/W",
+	"hdRi5bnlZyUBGIl2RAUZMpJwmqYs6b15FRXb6Oid2zGXdvMEVW1i24Ynds+5wTLAlTmiiblFIzLMtTcC",
+	"ZIwsMikmxySGdevjDzGYBRRIZmYcn9LUSJtsu11pPgJu7Wa+7Sp79LwA5mAvwSFwm+TI3IuzXMEXsLTk",
+	"x2fPn0VEZoQSs0gp04yYlm9uzf22F2NDKiuNr4ea7WOZiy3X9+5KmWMMDVcXN2M4QqIMV4WHd75Otjew",
+	"vI1klhSCBXvNUZg4l/IpzSZbCRR3D+6sIjwt5SCFtlcTHjeSqSTw6BFR85SXbyqwKjIwl8EWq6nMNBPg",
+	"jdDstVY3R4AwZuBjghyQT/nHMMAPzF9gDaUEjAxROAe4moEway3s75s37bZ8SsVyOyb9YauoZLZkRsVy",
+	"MKY8zTOmKlsjJTE/E/MzSwjVms3mWpFxJmdowKBJkjGljojOloROKBckpZplO94DN1BgriVRakRnrD5e",
+	"swOBHbgqT8G65KNpHBXyDyjMXBHrxSC5Yl8K7TrOmJJ5NmKqT+JTprPl3slYsywmE35p72FVVrv6X4ov",
+	"xWOZ1cccWc08y1MGukq6PDIP75HPgbmdvHhCLthSWRVmwrSdG1hu++QZ4yDoJbK0EnC7LgwjyhVL6mvi",
+	"7OpmrCk1QjtjF8fwyJeCEGbGjkZwM1tNM134B0EewasApUHnDaFKLWSW9M3oT0zH9pafZ/LSyJFa+Wc6",
+	"jGgmBe6YIFOqCnoEm6giciHM6kLbhOuIUG1GnjLzrpEzKJlxkWvWJy9h0X0DMC/ThGgkFxBKcsXsxuTz",
+	"CEzlSsIP5VZmljgy0zVe6yiMZ+A3ta1kDJbEMA/cNiCLGvV6Bp2wORMJkcIIorC7ZlFgPYF3q/6XoO98",
+	"JszBlhn/alvh4aCVW3iDRIlJPKjoLTOuFBcT4ij7CNzHhOJgvfvD7TpKEMIR9Q2o2mvGb1fVW0W2Ukoa",
+	"L8Y8aLV2JZozxUcgNBjqkhnNeLokwTshz4U7ML2B1Vs/zAhuPrsmZMhG1ByB0MpCR8iFE6rpkCp2XHjR",
+	"3J1v9MyFzC7wcsEtUfncaGIs+ZQlnG4nsNxbJbDkRReDmeljALbJ2lY9wG73zpdz5mXk6gCAzmd5qvmc",
+	"Zvq2ue/3zIStXGAkgd3vXhwOPXYidFwde+xF6bhhBrFhSdb1Kecsg/eIphfm8oKJgS3SDghiXcDSdMa0",
+	"5mIC39Ak4eY1mr7ITBuaM9U7GtNUsag3D776uqeYUlyKAU9SNkB2ruo2zk/xB2DJMtdwZyEpUXMvk8WU",
+	"j8xNZluD260XNdj4nb/s3uG9+yWX2b260T/yg5vR1wNwTtdH9on5esUoILhGGP1LsZUj+uD9++tdePYr",
+	"OfwFG4GAD3FGEH5UWlU6uhBykbJkwpIB1SV/R0I129McjNIiTy0bRKN0xUsblRsagsS6/h0X3dTFPxv5",
+	"qJouTQcxJ10eT1jKL1lmF6WTVwMW9CG+t+y9qTowoh4TiV+KKiksDCOEB45IbMRDOAUxuYUuQHnJsvci",
+	"EoN7CiWrJHafE67MXJLYHE77FTNabhIfEzNTGzbANRlzI9t32D3z4Mr9r71xwVGLXrtEP+GoFafsEvdu",
+	"7RtP4ck3UU+KdDmQCzEIdr68ki8DoQioCTwZQzz59i2U2YQkzqnpTE1wAxlhtIieWNBlMdmhlCmjIF5l",
+	"bEazi06kZDSC9PKKp8n5JbsdjMKl2GWAIML78dXWE8VuT5NkyCYUxOupTJOQMa0kD6WpzrudoTN81LyU",
+	"I7tqGBbVlWG5fT4qbTSZSwn/4pI0jiyfzWjWGNKkmLkVR4x43UNMclpoNc750tCqnmZMwQqV9lzm6FBr",
+	"2RRrIX0T9S5pmrOWiS+oIjNGVZ4xa48uL4X5HdQktEBFDf1X+nsTehm/KEWZeoc4HHB3bIu9icrhfEWk",
+	"Y+jXdmvs5hWuj6eNEiUGLKh8hAI+GtVuq/q1449qA/cosflXbXfkSdHizAmV3aWUglEEoU/3Voc+/aMv",
+	"v8z39/f32+KfWsZp9T2KpNIUQQSL74jXxbyV3oshYo4rorQ01MXEKFvONUuQZ4KdQU3lQvRRAgmCuVZO",
+	"iez941c//F7TQYGx2wja7pftM7lR9IDtxt/ONbHHEsI6LuhvDH/EtAS/sWVHeOXALdsnz8eEGmGZj60M",
+	"fYSHleMJnlJDx4aRQvi0W4FoyxvCqy/VoS8Ls4nRE9GEB4K8DdKqdN/hQitigbrdR3B+czOiwTYL3bTG",
+	"4FlBrrDlklV4XjnCqTTM9gm4ZW9lHj+xUhETRjT/AuIkBnZ8v8xZbkS1OcR9WMvrIKPa/GjurUEuwKKW",
+	"FNxU8dTwoKg3pCkVIzZI5aIHPOeSm9915jg8zGeu1cDaMcykuLpwL9BMAwsLfl6w4VTKC7ABm29eVZcs",
+	"6r3eMxPZu6QQWqLMjGCaLynX5zgr+PxTM7WHdmbwzWOc3inODr56IWX6WTFDvPthmmdulvDdxzjVpzBw",
+	"fNNO99zPFr4+tVP+1E8JTz1XF+HLbuqVx17i9B+72bstfGov/VIIZe+rKdxEuKv2wyYr9kQ8mHLBlB/8",
+	"E/FITFKupkHPTkIuqCcT2Owo45qPqLnD2IxlEyZGy802zLWE/LdoDj4/Ktr0g+FK+yiPGv9EO8qanAnz",
+	"jNGtqKadBMEXtOIjWv3Op/ax6smGsRWt2AG0HtkXtqvyBP2t1F0XbNIBg0yBtVcce61t1kF1Ri7uN2yt",
+	"dT4utrNh05pu3Rq7b2GjfkobatajDGL+N9Itu9xtI5qm9nLrpODiMR8oLkYNcra5uwWJ4a6ZUUEnLIuP",
+	"CDyMl7jpzXSpoM+tb+0pVQO6WnBzKi32NqJZtiS0RXpr1FU7a+aOUryGHnC+9Uq6e/iNCwr8+jpEh3ye",
+	"bEwuedbNJpQrlg14ckX6v2SZshvXJaegXeaw4Z5Oz3Lr2axgmePvx49TbqKmKqG7s1QMu3QiS+u9lqNU",
+	"hZtQ1u1Za549PJvcTR8vn5Ubst+elNqrDuYG7ifX9c3cU6Xer+O+8hfFu3VvvXCpGiu17hkX4bcHVT28",
+	"xmTXKK/VU99BmTUUPZF73rSCDfSf2T++wMdehc/tYa4SZgGbnnsTrqf5sD+Ss9uSzvmeIYoJE7f9eN6E",
+	"r6sLPt+Tc1yVvbmEyEAc8puodL+v3X2vgteu9PV6+JUvipXhxVzNU7p0GQOWua/t5rPTp1Uev/4dxTJV",
+	"4emrXjpjTHxuH203zDhCPrXWws0MSDXCXTuLsiFol3Rwc5LGu0VAFbYXXuyv1lPJjdxhN3d/qWZbpZON",
+	"gqgZLdPEerQwuJ2mRurxN9xGiVll62En8+GOt+YGtiRPWaua+DbcrFspgwK8nYGsHug6Y5kNbHxdnawe",
+	"y4xM5YKkUkwqLhOI1pjKNCFDNpY2iCGw5jY54OsUtQsfqON45ak9GWPO7YIqiDQUCNJhBuQzzqGzLVxZ",
+	"WXhQ2w9bfTnWaU6Y/9++XxA5WewYFXZHgCEozY3CbzYHI4XTBGOgjsm+ZQ/grui2c9aWvD3tCNlGPy2W",
+	"6hVjeZu+Xp4yMWLJIBeap9v7o0vuzQopavBOCi4mNlpRESk8OTa6I9e6Q7cxAwRCXGWEwvAdxRIyXBJD",
+	"Iy53qU/OmEgI14QqEtv3YxfsaiNatSQJ02ykDQm4/Dz8DSLOO+zZgotELkJiq73UsiKtlgTvpq1YEay3",
+	"NnS3VnovM836Uaid0xoVdXIBF1ykYOFXs0LkKbsJpT9P2Q0p/K7na1H2c9Ql3wVFH+Z1HUp+IKmUvO0b",
+	"KPe3Pjq69dHRF/t7H57s/ZzufTXYe/U7X37Zr31R+q4/2Hv1XvnjD9776O+DhaAkrn23Zl3WbBP5c32s",
+	"k332arJgsHEHm5myVoWavHMrn73LGuNKYXfdUn7xCgaw07Wsyt6b0GqDuLzJ6yWZdVuu8/eLdq9F8F43",
+	"K9NI/5zP2A4ntkITCM4dnEiXJTbl8zlLIK3NfdeqGYQ4VcV/wUHdX6c9rFu0cSrpbs/eNtblTkqDX6w7",
+	"5RSF+/sb5AQYcWw7U3Ugfq23FW9qWw6uXR+FU9ru67mFb9SEk7KxJjLXaLyB88EVoiiCrsq1Kkw60HHU",
+	"bs+xoHyrZYPOYaeV27ezXVn13qnLpgOMVmdevdoosnaI5/7pxsPdgN4lx7D7PvsWX1qZG9SNEYSqW8lw",
+	"8Go1k9i54r17pfusC7s9vPfhYe1WqouPYXZDEDYx5vZy92bCDYIlHruXnYfCtuC6O1+dh9Dleq0Z47x7",
+	"rB6rZLPsSknsiDxqWFZ8m8757cvD22AZVXGZPVWj4j8osaep1nP10dHt255P7cG/h/v/zUe/tSq2HH1y",
+	"XY0j5uknDzd2D83ngM28wyMxn59TdbF7S1QXrHCXbtMnJ2IJWByEvR6xuSZxP0ZK6PfjyKc9fnb6FHFq",
+	"bSowwBRyyDFoQxBfqTXUbROOZvpomSh/DL959V5wDzbZI3ANTgH8KRCTZvR1KB8BLVcc+Yhv3vUSgjit",
+	"QbCvTQovoFXYG98GkB8H8MD39vfJaEozOtKA6psxQO6tSQVw5LdVtUAGoorZydWHCb+6+H3whgBwFhOJ",
+	"ihzEgkc/sJMB9LDGmy1Q0NfZyA2N62w5gBzb9rvVwSDCbW+FJ50tjWilNKOJGVN8+uj89GeDh4+envxs",
+	"8OmTZ5+dPzqLIwt/ZqmdXAi5UIGXCPE9KrO4c1jK3b1/t6M2E7p8pjJPkwGMckUKpMR5EEoenzx5+ugh",
+	"gA0dExDdjTTpxOjWLgOJulv6Hp6KIn/PwWV2R8UMmVIBtulLA9hhtDAm004T5/VgADXCLeGSNT1wXTOo",
+	"AKC5Ma2YSLOlv2AijUPdwAlgl6vBBaClpukAoPPXFoUwfaIK4nFn1oe9hh0Em4sTaFySPOH6ZOQioJzg",
+	"ZF1G1uU0gb9s5nNXEco0/MA3gx99W/DxoWvQjeOR0E0ZZHTUKUArmAkkyeu2ogKAkrKYSjKjCbqTcZLH",
+	"JB6l/AivUWpxagA6At5w/FPOZqAkcsH65FmepojuCgBVVF2wBF7iBd7j05+cfXp2BE72+dxi80hQPMce",
+	"pMrcKUb5IRmbcKVZhsg9LB0Tqvytj2BccsYQPg6XswTsYbjPlApA5esAJKBlNshk2nYLysKMBEtAbYRA",
+	"Z6SCsQVMbjZ14FsNabjeI6yYRvSaNEXpR7AFMeKvXlrjM26QpU0izZ7EWJuCMxUDhpFELHDprkoAaKIJ",
+	"YGaekCkAmVpgQ4RHtOtawDHF5Jb98r3Y7DbXJJXyQpm9waiEFetdHLZNXOzY7FXWLmPzlI5sQqJfQLdS",
+	"DYto1rb7AmZsJi/NEp4DAXvwRTwjaT4TytGOI84+OWOjjGlbBQGBnxg8NmdyjrUZSPyDH/wgRiSBscwz",
+	"kvAJRwCqCpaleRh3r9Pql81iDShFFnXMCBcgPVtkT66XZMiM3NEphxPfaLxH8KfBBWv+uTM6R4hg01g1",
+	"5bf3rPy89ySJ63FI62NZAGhtwOfN7TvILpAwi7Vy8C8jukWSKEojmGeuIY0i4E7hiErTj9zl4Ne9tMqV",
+	"8Al7phxfar0Pdxz7YLrcvbbpe71qzENxc9940IPNZ0U5YwsTe5s6aDkqF0SxyQyqi60yDbZZfPYqPzSd",
+	"7DZMg01QDEoUgdNqXi0bGVJeCF+kowMzMqKfzBJzyR9AODwbXVwRj8W1kcmF6lI5DVIUM7nwn7myUgog",
+	"omNr3YLHyjdEQwSuGPNsdtX5+Vaa8IqElSfNjef5qXuDcN2xB6eW1RcPTEYeixEkhKlME4wea2gqt6X0",
+	"1lZleYCPbhl6nLAkn7dcmskVV5wpzWdUs07TeOQeNi++nrORHhjZG5EFth/C6znPmLrSNCxTR4S8bvfD",
+	"uQXTa80aReUZxbXmBzIuMyvPhCfo4H6vm5XI8bOW/GIO9J2nCQmQsDuJKI4RN1K5+9UxBYSsBpYSvYXQ",
+	"X3i6dSjwow2tZkITu5EWU7VPHkAtNyvhOilUMRaK3MAPJODteXzP4GfTbj8Mv1lL5wgH0XRlKz4RW6Bb",
+	"bUfU3axfOOIQvGrGtfYstMFgM+k0A81m85Rq1nWjtTVJV614lTs3KHNlY4Y9DpNlqAH9Vm68ishammqF",
+	"BwSnszyV4gqwu1mOF8Z6PqWj7xiwnWID6yvxsAD6ydF+Jcw4kAQqF2flBqxAU3lu3yqwPJCqAVwxZAeb",
+	"nu/VAlQJbMv1smJ0eSNTis3mAvwnWLXzGZi+gS3FEYlttQXzZ5IjMiiz7pxhKs1KxsfucR/xEy8o11xM",
+	"zFvzTI4YgK6YT7bQjPkTcRtsWyMjHacpVF586QseAhPmigwZFxMnMUVYfQTolSwq4lS/V5We7ShXa9Yz",
+	"ugQ2D2jFWJGSZ8RWEu0oorkZNPQEFlMfoPjg5NmDR0+fPnqIpgSz/raCHkBtDdlIzpg1szrIXLMacHgR",
+	"MLLbkDxsUX1IDjYHLBwWWafjDeTJoCNFW3yObg/zoiBJh6cL2upqn7Cie5eDaEsidYSsEG9nsTdZDXvo",
+	"6v0/gzoYUONr6cyW+BFvcEVePHr28MmzH3UZUzUJBa8GHGexfyGZRP4MFmMs7V2x2J5awvMUEnJ5pduZ",
+	"nTXvX6cKuYVA0H77rnBqhRPYna2ntGy7NPeUdZuGeaq1onRR2NA6ZRcgt2t6AU6ChSXylI115MoULxif",
+	"TAsxHCXYjeRUuO6bIH9plnKm9ICJllsH8s1CL7LCi8dVMWapYm6gPMPST5cQVgMFXtFIbcHglDWUu6Jc",
+	"IyqKm8za1rm2GN6uts/W0EUpv2DpcvXMLGTfnI6Yda8LubBuc7sRgON+LQh+SB6VRS+Ns5XmHststjku",
+	"gxxYIbEUlGqfbigOA3c2V6hfhVCQhf2nIrNHPYdbHtuuYLhx78gsTRcrii1ugvUn5Ng7Pbggw4yOWLlK",
+	"/9ff/G//wzd//Idv/svf/MG3/+QvfvOnv/frv/mX3/63f/7N7//1r//jP/v2f/xfv/n9/+vbP/ufq/Ej",
+	"h3evEFbqbSoFth4I/b2634iPpighGcnJ3ynK4TmjgnlEYng/jqzqaYMlw+ikTC6sR+yYGJm3/CyU/7DO",
+	"G5H4ckLHJBbYrpCmhQD/T+B43bjNj6+a7Ss1S03tdoZT74jEJxMbkRzPRMck+ZIpZ3UnCEG/eR+A6N8c",
+	"8WNkdarIg7PPDbP57adnvx22OuQCwYDrPKWEtVhrthLj7LTJMj3eufd2zFINXkzrDwToOS+Vlw7UN3/0",
+	"B9/84e/++q9/9c0f/eU3/9O/XhuPvdb21aS3mN+KGkah91H1iQvJhDI4pYcpyVVOUzTV3IrDEBWjk83k",
+	"kKeG3L/9p//82z/7D9/80V9FpN/vv+dqVkksKAztGdKhF6wBFThaba2rJPwDX4rNATmbQXhozZrn3Rcf",
+	"rou2bTfNO/KkUB6OwG1taAovBQUx9WBzBv3VkHncjXxLCnu9X1gxK5bA/WdUTYUZ54C7DEgCAIjqgjiM",
+	"RtpfF+7YkOU/aSEW8wvVecYinGEJrwCs7lyQv/vVH//dr/6kupVdeDyG5B48xhZaOL61e1XB1jWd4AWF",
+	"JaqbdgHd+O4Kc35859YHeUNnfAgGSB8Ig831ycupNHTKhS2rnjFaxLbADYwXiRQjRmZmTTy0Ot7cYAJS",
+	"/c3PcMWAV5u4/bkyY3u1V4Kk79/t0J3S6yUShGmwNl5YSobi0xqzIbDDVkGqLTYYV9BjOLsa0+NMro3y",
+	"rJ9s6Gm37m/ocufu76LXK7q/0Yn6Dni+zXwydsnZon3PtvDgjKTSbdcJJUm2JFkOgdLh3dJgnuICAhM7",
+	"eyY9Oy1pXiBfhmVIu6hTa0NRNyk5IhfVhYSw4zVGjcA63WaM7k5y6Lr53Oz0m4Zi/hW7UT1EtrwXZVcE",
+	"HqCadX8dye2aXVhC3znHgLCqvMnk5YN6O5gQfyGHjbFbwgeTejaO8eVNjHxDGBsXE2z7XjvDHe+oX9gb",
+	"2NKdTvQGJihX3AjNbvmAy6Lif1DSfSJySCz7iMgdbyGMyN1QCr5XGBIicp9Y63RE3icZG0N91NBQo6Vz",
+	"yaDRvElD6XJbrTXasNlcL20QbynyYEaTltCUorTJukyFsEhZ9dqpImWRR/2D+3ePwW4iiDXpe/OIsrK0",
+	"S0LmbQhyzQEWRRJTtB6XrkuhLRB3m3sxv3nDAW5d13t0XXAXEGKxApENhp8bDUNNGYMqt5OMzqB0jiLN",
+	"OUHdL+cayTXc1t5B0SQS2ZLT2hySYa5J7N0osd1N980yLks2juMLCTlOLHMJZeujEopMmg0LszRJB41y",
+	"QRC/UBYQijwcSyOr2NANKBancnEzuoXr+DrUC8PB3w0N41Qu6lnWb9sb2S3h6FQunviBnMrFw2Asp3Lx",
+	"sR/OqVy89CMy2xQOykzQj+tULh67oZ3KxYNgdKaDYoBueWxQVXsNrLfhzN/YPd8eOndWCZvzVgwbgwbS",
+	"wBYRdA2VAbu7/bvE4zRSU4naOrizz1o4ewwmLC4m8ZG7lNCugwEzYO2iIvHBMSQ2Xy3jI5RtwMthpJsi",
+	"kNc8kguBTWJo30KVQlL6JJ5TIyTZBzBOBTJeWJr0vxTxmAuupvCAd0C656b0kmEIy7Ery5szkjINUoVR",
+	"2AHPtR9GBB15l5n7CtyZptHmKE24jGO8CWKi6BIKpBeuG7dqcDfQBAoG4qShSpaZHCqjMI3S6e924tE/",
+	"XPRixXnsCj/4/qy9x3aKnsmiZ2yp6N5QBP/q3Ho0ytSwjze1jXaLyAERMmEkkYIZudgafakgMhtykI/h",
+	"eTdPIyTDF7A9hA6Fof80XRqBGVrCss5aohxQhIfOKBS9J1g+1XohnJmVZ1iafzmvQ6WWrft3Dt+///46",
+	"C/8DqtlEoszr9hOIyJw0uC5mUnAt7eZMudIyw7KRcAqbfHSuzeuVAFZlx9WO+c5EAJfp2oj4PSlBHLYq",
+	"7PbJFc3vTpZy89n1GlrMqyuBYdlUxvXL4R7cMoVhRWkmnS3DOurXifTtFe5BscpN8Jn/kGCeG04KoiK7",
+	"aOv6moSEUN2RbbGSLYEareYtVVeNerngv8yZ/dmC3AX97pYDCJbuXJkK+72iLuUYyo2rUn5O14LMvBWD",
+	"26K6S42NrcYr0dnyU3/A3jWM1q5c87qqFdkd3wn44ztPDp3XfzWff7VqnXfMFnfMEqVi4umGAV0+YDEO",
+	"giasRqszKlRKsdq/gIAmltp8CKh94iOdFACUSAEKL3ZKbsUJi0ERiRO2d3Iev2dfL3oKIi6KCC4m6uFl",
+	"q6Cy6N5Xr74+jO68ubX3xcnez1/hF3fevPfRrb1b8M3Xh29+54v9vQ/h2xaIMYsmt1XBsM1wxiCMuHl7",
+	"rDZWxfs5Jgf7ZfyoUk75uugNwMRaM7qX5pkq7dmJNRLb9YPvdbusTb8saUNS2t1hC8ZRRybShsIb9vig",
+	"Au1jH4zIYeUHi4cGp0kSKZpU95Vurg0Q40A0h2DUS5rmjAzp6ML5LBA5rptpD3vwCK5tKa8Yc2ch6bYO",
+	"t71uHLGopzM6YnOatfoJXQHg4EEPogL5mMpc9H1iq5xbX+KUJsRGKxcsbn9/7+5w/OHh+M69998f3rmb",
+	"0Pv0zoh9ePhhss/22d3379zf298f799/n9L9If1w/3D4/h6gMK723KyFPwvoIPJkWt66RmpvdAubRfnk",
+	"/PwF8W6g1R61Bxhd2cQtNkOmfgeU939g5ZEgH2f9asI2vcSH67wzyE+2Grdtt6xlb6lVY/M71m6x091r",
+	"t0G/V9Vu7aG7ee3WzenvlXa7ZeWALc9T26JtqSDuhK1usahvh928WrV+O+YYN8EtXvpVbU21/74iakoz",
+	"r/4pll3yEYtIxoyad8ls+r11JuFbnBkFpKx/rME1D/1I/f2DBkTzB5glsKmm5bMN2l+sY2Q1hG6V1oe9",
+	"1spMz1BRBIJ4iH90ROIR10uI04m/97VNb+ib797EfXKC2TxTqsiBWb17IQB05FVkTP1Df7AUOpNp8Fif",
+	"nAibC+PgGaFwUpBdcUyosDFqmDQCEUH+98ioCfHXb2KLvwivl9C8v+6NIAOo9+2/+j+++at/7QsOHPU+",
+	"f/LCGp/LeNodsBMTLiaapheDtrpYXSCuXQpLS/IKm1FeLTB3eO9uhwCoFXlkPoLBZ5LNWaakQLtHsP3h",
+	"lpv23pRtFd/8zZ//+q//aUOCyjVMHJMbq4XzO8zbFtDuDry/YKMp1QM5ZwJf22Q2Yc25DsBzbnDNjAwW",
+	"eiucvjJrWM2ioZfbxfu3g5fXGaVndO5qWe28pFXtuG04zfL7716dP3fSN5wWvvfOTWfLTXo398Yzow1n",
+	"4zK037HpXJ1FbrgO5fffsfXYgkW7tJbts13Yayv/Vcp+Q7EE7nJJc6GJ0hLK12HavAVL9XmmUH4jYxAH",
+	"NcQ80vU5lS7tBQexbqK7VB+C5d2tDgEdPymIrHy7JkkTtpJ9ywaCJhwDAdlrzErogttVxD2tahlaZBhO",
+	"CVAUfDxmYOcSzeW4Gnrawvrn3mmBE7T1X1pETK7IIpNiUuAEYKpCQ9pFfDIasbnec767uEt4/5inbNBq",
+	"n3RxhVdCYUSWM+Bb4IdVMLjkQiEYEB9NPdLOgipztrPOZfob8QVOPYIb4M8vZHbBEpLPjUY0plmhgqH2",
+	"JAXrCvbZFvdrsfNs1C9TuoQxXAuIheIMME0MjbVkg7Gxx0XosPWFcMSp8wvj4iyLINkgNtYGNXcLjMXD",
+	"XQS/4ucg3tV+YdtsAw6AnCk6wTWfMK1Kaf+bI7x7IgvySQridriUFuoMGVFYf6RIM3DnsXRwK1bm8Fys",
+	"5YO7NjYHXd+Aybna+5UNz+GN8g6Yn4Ph3NCm3sSG3ggN3xT1XiPdvjMUu/PNu4mNU7vycNhLakNisBap",
+	"ao3K1UUqa2ti+25ehsD1UpWE7U9kuHQleMyM48AkjPhKaWrECOs/xucAv2dJ6HyeQgWbElSVLXrMRnzO",
+	"w/QuG1BHYjVTcWf48GoI853A9O5P0AML6tusOWYb7OQ2xQQ4TQfzjI356/UOK0N98OTqEP5JB+fgKT71",
+	"XVS+17yzcphAuDF+UVvi9beNHoBed30ZQqc3cBkW/V75MszfjRI+fk7XET1wZUawUTz0BizinbOT7jwg",
+	"Hrd5W2lgszvkOzK4XjLYkNO/WrX/O+bRO+XPDzGM4kERrXt1qbYt7HcbOam7vU8NVLnjgCWsjdDdRsjJ",
+	"FRt4ENr1JMiTauGU1rjYUsvF1DYTM8o7u1tpo9z3zoWOhu6vKHtUjsmNiyDVGV5PHKM/ut2X4py91h0P",
+	"w5pJ7E7r3nqSVTayqoUX5tlnPsasuj7NVds97CuZyjRRZE4zOmM6AFHweLGNpdzXsKAN6pBX9+ZmOMcN",
+	"cg3Y81aMtmObpxZuaxzZcgd+zypI5QhgDCFzU6oI1WQmEYt6RsUyiMEzX6FfLpsELh3FtOZiosAY0re7",
+	"NzBtDP7Tr/5dHJHD/TA169j6gWZcV8ByAIPDkpgDuLN48KU4vd63f/lv//Pf/ve//r//9jf/4i++/f0/",
+	"+fV//Mvf/Onvfftnf/jNP/s311oGIBBpG5fciGoERTXvQjPziX9YDoH74H6v3O/B3oevMNtuP7r/pqXv",
+	"QjhuCDfbfk5SsOs5N9d7AppI/1GWyexqg2SuiVUPQz8PmaZ8q3TUalnpdRVBKicfh1hqpHUx7CDbo0oq",
+	"DBy4wS+k0XFyoQfWJWj9spUUygIJG2H4iGIpG2nVPYAAQc87Sy+PzeO4xw2SS0sOKE4JfuxnjI6mfjr1",
+	"zNCMjWSWdPRlI+ZjExa60kYZJAuZITa7BU5EbKqMitGUSBERlY+mYCY0q9kXUg/GMhdJvDbe0/bcuOmX",
+	"zerPVnViHelsBPzDLtv0ps46kMqxtbVHA3QR7LB4y4+8pGe0LtZuNQrocueKRNHrFfUHJK8bVxtgGFdC",
+	"eOiKYAKIMyFVu9ARSAu19GVGLBM2SDAuE9DIBvMUSh/Bc0F0CXx2UGTuRVuX0330j7+K1kYhNch1fMaM",
+	"UIaBQR7v1MrdgHtm8eqEXARyFop1TCQkkQwRiel4zEaaUHxrAdWF4qKIKORvVArv9DunG3PBNad6PcEU",
+	"EaMz+nqQ5BnVjU4ZC3pRXEsw6hldAs7byjLy9w7v3S+n2DQCRJnN4UJtEL5lSK/LHJ+7595Y+mnwWj6H",
+	"76HGi2AEKJLM6AXzEvjB/v6+2Tc+5iNYI0Vujfklc2FQUFHOYuVJgR/teXgP4gDvQRSoT+S4ZfqZs6zU",
+	"JjyImR3v9clzwbBFIIV0QZcKnaZYubQTU4F5lR2dh02OzjldppKujRR+YR8LSsis1qeLuZ2Z52vllrsc",
+	"MSA1+1r1YHU+EUF+fQfSMq3IXA8yNuNN5evccRgyvWBMEHyOZeo4ABmJgJbcT0572uysNAJk2IDn7ldL",
+	"6ZRbMri3X6eDypXhbv8iTd9z+Mab4/U8pVzs8MI3HQrkWDu98oN+66HHU0aTtaDghYw/kWVUCaouIgyH",
+	"wLBQLTGEvJvgDL0PuBpAXHmjoTvJ2ZWibMuV47aM1FWDJG8ZnxSDXIxSRtczdvGZfXBdif/uGkY8ZalT",
+	"YrAmkSwDm3vIVyetmNEkOWL1IpqUK1lpmupFPVsSwtxxA8QUqWFIM603AIzFMs9nQb/2K8Cnemp7t999",
+	"goOwn37qxmI/P5NnbkT2mxKOtOvKjc+p13kLA3/pCmLBai2ocqi9CUmp0sdQVpUAewS0ESxivaCqMx/3",
+	"3Q+XzYfMMEcjThU9+/GYITS2KXPdFNTvTK5Y75UkbMRBVONF8VhfoM11coy5yAuuGKFiifnLSe1x3mSK",
+	"LdXQacOjCWQwOy5fyAzLk2NasBVJS92r41CcMTKpBHQsqqESLJTA9YsFIM6A7tNZ2FhV0adrSeRzqi5c",
+	"RWSjd85mNGvZaVawYcIFmATUmqu/C7ROK0aNj/a2vKMYnmeqnrOV2GTAnDyxrS5KFFhjahcMGHZaLhg6",
+	"87ny8NgxoSSB8idzmlEU4BmBTGplK3ZIp9m3lcRs7mqeyWHKZkW2iO3PlwnEow1RhFxgv4DXtNYCg/Nb",
+	"bYz8BJGaz6y1e9PcW6NWDRK6bKp/QeY009CSVcoKzHKapsSyaotyrojFjEYbuZJoph/naUpM++TWZ+cP",
+	"3kMg8zlVyhxFLkYM8cip0uaplRLhnfv31guE7LULpmifDFckyTAxDcpMom5pwdKxAZZAIWmKFSYzO38m",
+	"LnkmxcyoRFOqSPzJk7Pz56c/Gzx8cho3crELxuYty2s3LhzNhiuHTg9cOQcX72cJfK9YYQwy6ROjd1Gh",
+	"kCb7G613o7Kaykkb+cCqutnARFyZIKPbZWwOVo0AgAtBFkDUtnWLWcpgKxCMH/w7PguLJRNXo9heKUCY",
+	"SYLC4hD6jOzmAsAGDoJqkjKq3sJa+LUfLHiipw1bLhfBanjhF4E9aLF3fXLigjjpfJ5yQI8vfnZJe7LI",
+	"2SNLpgNBDI/SgrELBHbX00YjDxiQ1ZyOWFuukPvdDPaFVHqSsbOfPsX+3XlH1Aot0bIjF6Ko9oMNEMFY",
+	"gnxvnvFLnrIJIw9OH52cPyLmOOo+eQTB0LgdpcaVNku1gDxRUP8rNUXv39nAzdTkVn9iq8R/2iJquCry",
+	"UH8T1FjvFkTAFQFAnFyQGU9TrthIimbbviemD+7fhUTYdfT0E7a8Hht7Z2W/JVy6yR5uw8LW2L5/wt5C",
+	"5G4nCcws3k3CTP6EbRkL2Yx9AoJGns3NNWQP1wVbrq2vu8nR6FS5th2k9sQnxkYuEN3CyULur4OZxfxw",
+	"xcgMhlZySH813Tt/WYeQvX7I2KeMGlUOj2oDrCb8AE61wvZmLxmMA6DWOsGF0pAoOibxi9PnDx6dnT15",
+	"9qPB+ZNPHz3/7Hzw6ZNnn50/OovXs4OyXLO+Lt5TuP4euZSM6lZkcuFTW/Gi5AqYl7TLf2SmIOd7+dzI",
+	"CSOZZWwEwtEtDNUYLuP3zL3rgE7JLcEmCDQV49UUF6VdYwdNCe/ANS8ScmsuFW94A0IR/BtW9nbdoKDl",
+	"WKz1pBIhhzJZHmO96TnL4AZn74GMY53HRE8zpnB3bvkO99/rkxNsWlmxw4zNXjKAp5XaEuOCxPbS6Tuh",
+	"Ji6JFEdoxJQLIAyK4oWzcdJgSngRqnwGc0vTYv4g9isoAQ9GlZSKEfgyyizA/tBWHhp+9B4RZlegm1Vs",
+	"pa3AFlpPWLnZtTaskYf9acAvQzmGCxLUdnpLWf+d77l2SF0zZEeLaF2Q8sKef1cUUzp9wH2F+etIWs0p",
+	"8esPdCoXA7XgNjSxgqzRTObAVwUBZBIxcYRhgyjYwiuZW45mQTNha5Dd9HA613NujCJ2dOyOVXl6paUv",
+	"oez6mojVZPTGi7FgyLsz+4e3wC6FG+z3Olz9lRncrMMfB7Pr7dt5nMZTF8LULpNYqJ79Bj2lg2xi2l9v",
+	"iWqpVGiudyxCEZGpzLMIzBuGuYAi6/R/FMe+j+EA5CspXF15q9NLjOWs3a1ztHet3Rp42Sj1LBuYYWz0",
+	"Ao5/s1dAS+/2xpu2TVXdYtuvsCLrEpx2Xfdls+15F0e/Ca28k+PvTrjv1vCbT5HSLzJ2yVljifU0n4ny",
+	"3Va3qVVuMAd91O025Eo31gau8XociW3+1eqZbGeHGPO0rRQNV/qIPDj7PCK//fTst408/OOz589C0W7I",
+	"BXqD6oVip4y1xLtg/W+w6C5kdjGU8uI4qKyhLTaXkJpMeZIwUausssISss7TkrL1y7gzuSCgwt0KBkh+",
+	"9QmyNG0KFRMMdGEM8QKaDB2ka88Ge60zWm/2mQ8Osfoy7PyQpVJMiJbmbvedNakuSi2bwDjgyFjNzSni",
+	"AkNNjFJvVH1DWkXNd2YzS5ao35muErSWzObWc7kRH9iwPj7Q5OYwDVgDHnfMrYZb6qZN/7TNtxnbCswx",
+	"aLwUfZkQaM7k3CzO0CWWQKoA2MAfTLlgipkXHolJytUUsE8aUPLq0R223shhMabz1hQwnxoEVnk00lGS",
+	"sRHjlyzx9iMMuzCCIktqERcO9BDd+6YdSoI80opW09m0sEUVLz4mF0IuRKPLvqjt1UhnQf5+OLo7h+sp",
+	"BZTcsP2itRWE0lxEOQ6DN+MyY3ZeqUuW+UcgBkiHH42uzaCIe5Or6lNfnXhLT7dREwZfWSjclljLrwoL",
+	"qXfRxT96dE5u0zm/fXlwmyYzLm4rTTVXmo9U3Oypg3eBovSUCSwCVVi5TxSnt8/MS1PKy/fWvZUG/AKv",
+	"+/YP9179sNGyvaBcD0YZ13xE04FqM3HDdRuESEAcBIndi6sN1of3Pjzs4L6CobAZyyZMjJYbj8W/eX2D",
+	"sSafVUOx1iw3FpqyTJMsT5kiMbRhCCWuDNW2G1vXJb1kUDjquOxhvvo0miTWZ2yxez/hBWsxI1+wZQmb",
+	"iJKPGc1YRrS8YBiTYLM151QpSF2SY/IxVXxEaG5Oi7Ycob9BUacV/kl0kq2x3eEa7k6+s3u2S9EusI7V",
+	"Nu4FVSosI0cVidFKFhtuNmHaO7rJnE5YnxiNjUhRRKDA111cBc/gFiuYIR3N2AY88NZHR7c+OipVLvid",
+	"L7/s174ofdcf7L16r/zxBy2OwWdSnzKaLG0oaI0SVuCJtQTRZkyZ6yo+IjqDiitgIGcJOM5GPBvlXJNh",
+	"xugFy45JLOTgl7nUNI7gb3BWxUcYJAUWHnOEzD/eDZSB8yYh+fyYxIqnTGgbtEvncwhTMkLOXKYphJ5q",
+	"li5DbFocHobkQs/4J3QMSF5pOel9VTiuW71T36j75pn8qW27+Oax7cKvue3KB382ijylynSV41C85s//",
+	"iiTGMCXjkUi205KH/Kta/kEHBroBGGEEfWgrda3iEh/zr0A4wzA4NjIcDyM1K5Z5u/n70UF0GN2J7kb3",
+	"Xq2vUtm444+gn5eU2/3Gz2eoOPjPFpfYfXxgCDcNv3lk/Wb2dTljAZRxsVb31yzUNmlQbVjR+2SBs4rI",
+	"AbGaEFT7hIFF5A4ZuWlE5C7muhGXcRceMb/K267xGQsW+IwFq3vGgqUVSWldRXJSDOZV9aR4koo8Bful",
+	"WHdWHhfg6eWzUPDAVYVtuhWZ6Xxyd5tYG/a8c79N2PmnNGma7iaFxROW5PPUtNcU8X+e5b6YQykxzyP6",
+	"p5nh2o1hrxbcvC5poOVgMZXm9BRI66OphVgfUxAQQRsmS6aPIeaCCrVgGcR0qzBu31oiuuOc1om4yecY",
+	"PNY9T65wUdelYiRlspgubSQLGCawH5Yc23gSjIjlYuIT5RzMK7wNZbwV3OBKk0zmIukicHXLNSilJ9qc",
+	"g2pIWGVZoqB8e4mUSukB1oNeQ7tvpurr8CiXpmKzEm7csxwO6tTB9jYW68gMa28OS8EfndxtV//YAgnz",
+	"MeichKt2W9KafLeG/DYjd9N0MFOTtmCZeSYvOXpiy5bMgqGtpVGjQgw8JMrK81MUfHNnyPGPLh1hUlpj",
+	"rZuW5DjFhL5Sfl+38+dpokj4CXJ1GlYdluD7NnMCs62QDnwGpXObQBa34dnNGUF81gRd/QnED2qbwmYX",
+	"3OgSQ8aE51zdIrm2uPuLTCN3IkpMpdjEIN3I7VSJnGo07Ga8/pBurw10vDG2EOu3hJUA9jxoNdqMaJrC",
+	"ATaXLiROjT2MQ3DxV3L5ofRlUNfSx11csGUlSP/g8IPtCkiW8msrTiJbisbmktcAIkgga4D7JmAVZLhE",
+	"yyyY6vBu6o4oAbw+ywWYAldYk+1JLFfOscOto2I8lhkZ5ooLw+IBceyeRU0LkDBQILDvQFlTi1bQn9HX",
+	"Dy1kRWzDZxxoRthA91luo0ttDp2AMo+NgWgMxRYJoRPqHHWQPVOeHk1T55GC7RwiCgFsdPOytq2hhTo4",
+	"Bekr7l8DPMHbQIZ4DMIiIEFggCq9AK+DJKkUE7T8rEaOwPjksFIuieWl4WIzFkOkVVwiJ0zFysCzBl4N",
+	"rrvTUYjQsB6YoS521jTVEHuhILmgo/Ws/Sa0xc937cyv0VWz48XhQ0dIEEkoQGC9YkH+7ld//He/+hMk",
+	"m+Dg6PD9KnxjRFjqUqo9IqNRasqYib/5X/7Dr/+ff/7Nf/eX3/zRX5cvjcOaHXiTyrw45JZ7pUHbuW77",
+	"T0TuEQWOZWeguT6jWzj8wjJU1nuciaiq88JQwi9Do1HFIlr7rmKYa9K0amdqRyLRW6w9EgpPO4EE6Spg",
+	"eAbvoZSg/BwTOrIykbk4welmZGbuC3FSUhRc23KIW9lIQplibRfWtrMmZmZeSHlw+2NiVldoxXfTZFMX",
+	"irZKmSipuk2hKAiXCw/aeq2Qi7W0+l4v6qQgr79afGwT6lSlOO3wfnBXh0fscHgsXZTsTF+xZOb2hrKo",
+	"B/cDayy0uppcQ2G1oza9Mfb+Bna8JmGr4H+BDu4Nr8XMq4p5mYvVqLq0aRWMEKCpwHro+cZmmP7hXoWh",
+	"ZPUL6q3eOddc44EJQ8Yt1Vy8taPR3lKc1rWnQXOdsmsq/tAu0ReUh/2FZR3CqXiScJO/OiHcnN/IjUDd",
+	"mDrgRrBtEQFP0CVxfX9t0PVmxLuBrTkI2wyxIe5G7SdgzX1Vxrcsx3XZXnlG0M6+G6XFn8jyom8W5149",
+	"Zt0p5SZPyo0fFHWdTqlwViuzPLDldWP83Oaq0DR9Pu4dfbGNd6w6ucCQtwqVu36GbFy9sx+XbEw1A4Ge",
+	"WjQLKiy6a2Ha4mKU5ihW1GZf1L3cav0L/1uDW7ARUHRNcH+1bkgXk1RVf1bNDn0wK6wTKht4FVi80SYx",
+	"ROBCTGQwH2aMQCJUihaChuJQW5M2TKIJdUVmbNAWFOAiDcxDTkCuRQdYhAZbwB1DAY7LwdmlZbj9NU/e",
+	"xC5kIE0t9c3Wl31xLl1c+nWnD/btZrijcqu9M9b4XDwfj0N4clAS5XjcMT4QFabn5iX7p3kVGv6swDlt",
+	"8HyPLAidL76SCwwRWVhcSlpK+VBM6CMipA0cARwTC6TqvwJWA8n+eGIyw4Ry3ScxqDGueINt1XuZwBVh",
+	"B6Ls+1OqSJa71w2J2rcdUOrjkydPHz1EGDPzWsZUnmqi6DKAsJS5hkwUmB2MtWZwtUOzxgeHeiYS26n7",
+	"Ph+aBRz60WM7GNsL2XUewQpcB/OMjVjCxIgReWkhRfzDZrjWbgv+vgBoMmX0kimzITIHS1QKEF0JmzOR",
+	"+DAFO0rkSjxNy9ia/VIoqoaUQTOXjgTl6ebUvuu/eAyNAGmNmpQ+6xLawDTp3nC64rUoc6tjsJ7gEtrw",
+	"Jy1xcy1a3hHRQYiW29Iu0VngGh841rTepAmPB0xm7RvIpa9kjbHdbWBb3A4r2aaMZYP2KAUMRx50sw+d",
+	"MZEEdiHWmGZSRFeYB7iYINfy5Rm6FC+5alzKhlCwQaJYyyL531sOSOXWCTa4erii0vGsttywZ+XBheEj",
+	"4c657SjRSuk0VGk9DCopaHptOolhOQ+c4bWSVO1loE4FatCLs9HTg6w1YXLOshET2qYf+vROwgWJtdQ0",
+	"jSP07+5bqPWSewCSF4qehS/Wt27jox403mkaVXW1svPYULEyPrCwMv2Vu3JlZa7Y3+01uGI0uxMegxXY",
+	"rdQ42rG1zfS48+hs3+k1UNfNB6yaUWwZA3d10WrV3F7KLLm3H1LCZhYK85bheC/ZgynV3wdbxYzqPjlx",
+	"ceX373xwlwyXFk/+x2fPn0VkxqjKM5Z4vL/FlGtGEBvXSOAQqoU8UZFFxrW53bkAFGcbDReO7l5QcaRY",
+	"9G3rPViqq1WY3CLkzt+tAOPWYnrA38wlkSsWYmCG3jzAOx/pjSBKwzS+H64eXyCvdav3gupFc4RZKEGj",
+	"iocQAf52qQvRFXHoOudYu1C7nIeqk+V6JaqVXG+3jH23TD2IWGiLwiYeH3/IpjS11A8xtYSOIOy64pRY",
+	"4yTBSlWbcV1eRIt0jO+E8nGYYbmpWObfjXy/jYt3ybJmJKWVFa981YZJnrGO5VBKWaFRpc51Q8SzLRCC",
+	"22Z7srjENHNIcmBOSVP7NIexrNd9uflrAMABTaj48H0BP4uPhx26wW2HlCnThCk9AKiCVpgDo38imI4z",
+	"UlkHl43vT3IMATfPMIU/mBZZYlO/IdnEm7eSnKFtqzR+n5FirUiIdc8VoTPX9WG0v79fRAdml85QBK42",
+	"7NENot+ojLQsSKGcZLQxrvgcBjOHarJmkQrLFyRUHOzb75XdmVxonobDNEsCEzVCgV5IMpMO3LZN4yuP",
+	"4BEGDDrj4Haz4w2uzLN8ODPiRxIRmippvSyFV8CHLWJ1iO06lrleMaWzzx48eHR2tk3TVXEVDMy5Xp1C",
+	"1r1WECA+iz55Pi4INQqXCMyzWExI0FkDNrOQeoCmta55gV2frZffBftd0eGKqQ9Kw6ovAqYCHe43rQZW",
+	"10CHCxpnzeHYIKkyREyo1FesqzHYeKeicNwmnCgN5eCfj8ONAvdMFJaPA+r2pVQs0jjPglISHJh5jnXb",
+	"r2CYmaPVbiBYA6bXi0fPHj559qOonollcaW7GfhcHy1ia7UXKiQ6Qjbqoyhwdv0WqapXNFiz6uyqNeCq",
+	"1p064VcaR6tccek7Mmu+D92tUL2sC0bSdK5WSTg7lICdTLVLKfiFqzzT4EhZNt+vEE/zFbCXhKsLWytA",
+	"JOw16wgAb0/yVQs0yvUlVh2Yk7n5zfqlTDNbB2rrAGk48Q5Wt40fJ3Rpizs5GaiohVTtuUmGt5xtgwKy",
+	"RREsGwlgm9h6nojPulER26CqGFVYbgDR98RVF52rgasf2Rpl4ORWVwgDwdoMf0BoHSMCczFxBWrrij9k",
+	"l7ZubFMls7btg+iYtcly8FAdr9SRVzAg12JpISJ7REvUUj4Z5V0snbyV3GC3Rl3f7c4tu+Wer2jeLXjp",
+	"jdt4X1gIthbjhv21T55oMsuVRuBdo5mBSAPUbaO3Tl48IRdseUTi9ELN1CAmY4nluclwSe7eISnTmmUq",
+	"IgmfcK0iEu/ZTMNB3K+GUFbMZ4cblDEyk9pF6JrKR1PASfve14abPKMz9iZ+J2zIL6ZSMETQre/rQ7v6",
+	"0CdW7EiomjLlSjYJ4sCyScoouKbjH8bH5OCAaGn0h9GUZnRk9rJPXtp5xD+MbVgOdTI8F2RGuUhNDw+m",
+	"XNA+OYEoBkXUVC4wJRUfpcqVXlROcy2nCB7c+WB/H/63vzrYtmxo/fLLH34EdaDM/8heG7mkjdXvXCmg",
+	"IJDHZVcBW0V7R/k2465Ona8jVNTPiyHYp09iy1tr7ZqzdcGgWNYSIuGOi/sQauW6gzcrh8yM8JoqrnHb",
+	"QccAGpj+qWsFPn3im4KPD117brGej584PtfCB1dpdvAQ6mvIIlDFs8qLUUQ9Gq/5ijXrLdtfnP6GbPXM",
+	"Ql3oLUFmXXHbwYy+XmODc0XGMCPPIRjbnFMUUSbS8COQFBdTqqGKLNT4tL1cO76oWaoJV5plAxtgN2g1",
+	"rbiK0FQAziDs6FymacFBLWo7x5g21zJLwrrQXJMJ04rc3b+7ogr0AFEIB1itdu2SFjW5zIAqK2zj0SYc",
+	"Y9dc9U1bzBHpsFADN6ra1gWutQr0ct15xxDrZ6RaPh6zzB8kgjEwxAg9WO64Gn53ZZg6P7MiJbmYrNfo",
+	"/Vc+Gdl/E2Yi+y8xDfkVrpy83GV1HtshS3YqbBa91iYYjKHJL4qvFSmfa+2L5TdWl5k+heqNdXLF742U",
+	"9+TsOblzcP/+3kGfPBfp0ksyIDxZDgCKp8PxRy9xLnS2LOWEGmbmXi9KBiacpmSesTF/XZYPHjzrrU6z",
+	"sVUhG+//U2Zu2I+pHk23C3fIoIHu8j926PraDAq0toPYdfN+BfPa3YlBNRK63fGpMT0/Go/N5+YS+fCb",
+	"k+ShyLQLUQZO+KX4UuyRoOaByzUIQrkxthyrnlu65Mqy1j68HsaOO/eYNdViYAE+xl5Paa50ufUgUNzl",
+	"bAhpM/dRSEzZWGMDNkxkzevNsfJhsIOLlkddrIg/iSHcHKLKsUM+ETLz40XKs+UVbB1vc+tLCcnuxx7u",
+	"yJYJdIsD5b8DdGKsjD9laeLn0fKuv/TiI8i7h+MT+LKCfYT1nfNs7epC6dIi8TgGpx5WWMdmEpZyYJGG",
+	"HHJRfDRjcMmIdjHsGOwzS0cV5MQiLsCQc1ZpqFL9FK5rtOh/KQhJjACIJSpyob1gBfNxeoJbWmgdRwa1",
+	"PN03/o3IikDNFGm4MMeJWpxqt3qY42C22shMggzp6CIKs4qg9e8rovNMlItq3PLNvlfO6TcTShMzRfOs",
+	"+Y7cKvp9DxMWGs9PoXi5NSsvUv9LEehHDXGizuPgj2Av6hXBwHa85qawozG6AtI+vAwU3It6o0BYsdQG",
+	"ufJ2Y6Gp8JPbjo56GXKyAEcZPhdgv/DRJT3gp0fBhPCbz/y03Gc3Ofx8XkwRv3jiJ+o6cNPFzyWAYdup",
+	"mzp+fhhM2XWa1L479YvhWfd2ly+dzzvEgJ3M5xjCXstkaMX9cDEoCJMSVqG6tx8aQYAtG729FuYGd3mX",
+	"5N8Ww8TqErVB4pKVrYAhM5GoqBD6beKIC8hLKZ816jQbVZ5GlIeOqlgRNwGvlQtmnz46P/3Z4OGjpyc/",
+	"85WyI5fQYhmFuboUmfqAFQnqUWUWUOymVTPrVLNSTQ1HavO2OmVXSwuXQu1lYq8sIM5y0ZuWLkPdtiMy",
+	"qNnZRljQLnkb1YD6AlgTj85K1O9S37VFOXRxHkYp9VEslvUeRne2VySh10BlNJ8D3KmymFkPLoNiU+vT",
+	"Zt1z9vCoKJBlBBQHq6YgN+XINkTHYiKfilwhLwhMK0BwUGiPNlEXWGJUgsayYpZFr9f3/LKE11i7GazU",
+	"8ZU0B+al8vUTtRK849XrXnpkHnrINOVpRd1oUADMs4EyarqLgnpmvasnSTWpL81rC/ffaQv+1Mvp8tjD",
+	"OKa8qEkFEpGaGo7I9RqvyUaXjR/Qdhqwm8bq/Q3n3GIb09ny0zYo0McyI0kGIqi1zx15JFB7LbhgGDAp",
+	"j/MsjIhxkrj39HsHsH1AlRSjKYDRAzAseTK2mpQvICczsFdEQUTg9xUZSQGhpJgea+uBlWwVXxxEd6J7",
+	"0cF+dGc/ur8fHXyw/ypaUTgkrMf8wVrjbTnwquUC8pzjVCKcSCErD7FGq1ldrL+AAMwzLjpKrabJM9cM",
+	"fMCmzJ+n2Jz58wSbhDHkutEuEYbvdoFYAiOSfX5tmMA2ibouXbFLSH5YKA8qP+a+fF+3zM6i9k0nsVbZ",
+	"Crkr81LNM52FDkz03wrsqVSRsJrObFZeoVMYjXyo45dKhsX2/di6JF19PS1JwjQbGUVPjPIsY0Lb31S/",
+	"W0jRgvHJdP1NZPbrJT5aL66Zu1KJpXCzEnmUCDIqVSWyI7B7FgCquUXbDNgKhrrbMAzocuchGEWvVwy/",
+	"QI5z46EXdj5dirXPuAi/Pahev2/x9AcneXXOOxOf20e3PmXNS7QtQtlV7o+VtehWafSlCnPNqV1XuEbe",
+	"qXvh6px0FfsspvqqnTB2yvB2z+xe+hVuKpROC1RVayjh6M3GjSEJv+SJL3RAVD5zj+MDqlBHabJ0AvUx",
+	"OSgbMVYKpOvh70PG0DgRy2AKEBybNmdGVcTPc2Xv+XXGq6YRTGZM6DP+1Vok4cCo54fjbfzAIZQRT6Qw",
+	"Sw6trl2gTU1rRgq6givSwUB3vgxNf9fiifQ9N5FzMKtdndkzJvTunZDhcm4Nqdlc5zxy/pM5zeiM6SAo",
+	"0eaWjDS/LCIUA6UVS7TIzGuv6EKJg8LfMdFSlmuL2BE54Cv0yCgbFUViNVN9+8hgJpUe/Kdf/bsYK5S6",
+	"4lTuMPlhCppiRYHhEliVR6FazllEDvf3A95jx2i6sYdNBf0gKBV+XQQIBKUMDu6HtVWqtvnDu1eyzG9Z",
+	"TYerAo/rER1N0U03pUVFO8NawMQzZxmJfTdx5COaIJgKVhk2WLvK2dAUKvBoxrhgS+cvCxwBtmaDDcwC",
+	"9xrimDl1CjKtbCxoHGJTmTG4EDS8NrwFhQA6OoY3nlfwHev05Lx3UIXJRz6Opmx0wWyll9BSEwx1QZXP",
+	"7gIPh415rM7w7v6HBU1Yd04MrmEXe4nEVanIYyncrKZZPPDLYjSYWdwIIgb8lWue8tmDXPlH3QaX4lPA",
+	"/Lt3sH/3cG9OweS+GizgCqSJZV8haG9V8QDrWLW+V126aa1Wv3W+TWvBpsaeK1Wbtu44pWKSd2DyD6ZS",
+	"MfHUPX01iRx48dpL1sG9vsCnzXtTKdhA+BjtlVGsQTg3ZOxh6GeLXDgzvEdpJ9UUAaQ1KMED4ErxJcs8",
+	"nmQckXv4bYikiWH6H+APM5pdMChn3ScntrvM9QYInZXaStRmAUiRLkliOKKN+zKH6vsK+V6eTQwtuLn1",
+	"mwoPeLnqw409e9dT+8YFu3NzN3kmZ9l8bJqCmJlcVcPXb6TCjZJ5Nmo5/mqpNJuhkBveGYWEU9GAr8CQ",
+	"AiFjbc5vWAECBocxum4z+uSZ1ETLCbpi8Y6y10ps5Js4V2zgWojLm5DKCRd7TpTbVsFfO1nVwPc+pdmF",
+	"CuJ2FJCP0mV0TscZgSum/IJBgA/cKv1O3uRw8u0O7GLBpjJNVChOlsO2K/LkVi7uauh9yPba5eed6Qgu",
+	"22TnOkJ76LeFg4TQbyjjc9hcP2r7UuKu9zPsqReVv9OlLwKfu/ny3F6RlVSZjNEUSseVJL6jelUiI+hK",
+	"MWJ9EpsFTXIMMmt8DhKEDAseA96I0Cy7pGlh8wBFxCoIrq0B+BRcUEockVykUPav4tejPu0Xkj4XopxS",
+	"g7PpRT3fcN39ZVcE7+8qtg26E7thHHhTgzXjFHF2SpIxzY5tpL79Ui/4iDlrBHzo5vmglywzUk5mj9eg",
+	"LXjBPogrBGI2hA1h5Au6zLkgM56mvEin3wKnZkhTapF5t3h70wIsYz7ZLCHQ5f84ggPHs9mM9gS/Pjlj",
+	"o4xpS8daZiwhTIyyJQSZGClKTY2wQBWJf/CDH8SQ4eWKOnNV/ArDx5TAqVQ6IvFU67k6un3bfLxt3u2T",
+	"zzFdEeV3OoKLBVtQmi5JLmz4LCo7SmKcJCUKBmnBTgqXdqFPQucR9GxuVYgrs6vgBmu9bhGgI015kjDh",
+	"0ichUXTILLkiltqt2HwawIf4PegpNlqyGXYfJNBlXLTpf8LljJuaNNJn7TmrSqcMEHzu4+70mwoIjKRQ",
+	"+awpQujMWRUq5/L7qggTwEw8esFEEWlnyRkifqSmaUSA82RsnItEWdSkIi/JPt7f7uxs4792HHSwXmF5",
+	"Yh/9VNmc+hZcGZ8BZlnEQuZpQiYM1y3MZFONuV1cDcCQnayItysYI2AZAYBvcWHAJgmJgD0E0lnUMcJi",
+	"lwSVet8XXCRdrKMs+4l50sdjBgGPq159ah62MZDwMjdS9tq38CnzvFwM1IJb92AFQQyO5ZClkEbLlae9",
+	"YLEgp05ILKngdqDddN5JjzJjWtBMWLSY2oaJ0kEY0zRVqOxxhcwhCjIvYospHzQaY5bgSGZJMwj2ZsM1",
+	"Ms+6BX/I1Tyly2fmUecCppeUQ9NXAh7ZGo1c6W5keWpt9oox0R3dZC7TtE8+m8PGMOHjp0DnQnAMPEtY",
+	"N6NctHXLsnrIUQfKumBWT63w1mzn8SxQ0dchkdAQBiSUvmChXJZPC5jZRgvQoQY07qmv/nztflvbfrle",
+	"4Uqs8HFmi27IcZDgUoisvu5fCTJ8OzA5s5KDr6RYSx/nfMZ+bp5zmOID1eo1qQra5Y0uAMNW7/R11mEE",
+	"Hb0LYG3yLkdRVTTfMLgJWG5Y1A9u2SDIyQY9FRd/WS7x96RdqZAyqhewrwhY4i+FXhEIeeWrq3S5VkoB",
+	"WE0hEHosS266GwreG5YJ8NpfiUIrJ65ZH9s2CCyQU+rKOZ3PY8zLPw4S3M3GoJ5iI2pdnACEsh6ROJWT",
+	"OCJxwsVE0/TC/C2p+f+CjaZUm7/YjPI0tsrJnpqpuGRxo/P5OlNbJXaG7n3VGDYT9V7vAazMXqHJuYE1",
+	"qN8TJvST5hIV6CRqNy3V/Rm/zGm6US2wIHC9XjTZW/zrUFBuKZp+Y9mMCsvouo8jwOqrP4uZXxsWOatR",
+	"3pAq9llWruyQZ7yJ9TllrWHDUKlkGy5z214OJeoq9RGg5fO8tTpJg5rYQhZFRttGQ3ZrVMRc/6Ios9xo",
+	"Y5oymrRQTMqV3pjKrNFvo1H7anvNpXG0FSGawoD5eBnOVssLZqY7ndERXgsioVmyt2DDqZQXqmEJKreN",
+	"bbOJC5atARAOEzCb+3Wmssi4Zs9FukS5BPY7m7dwDnMRyVyfFeqfd0jdb47LbwG0dUcm8ozK99s0K2Cy",
+	"DQzru9P03Wl6x0+TUQtKNwPSctO+yJbFnwcAdes7nFu1qTiZ9+7dubce8WieLs9lt5Fuzwaink5VKd1G",
+	"00yb7wB9MeUjSJoRRtZ91aw6ZM6ksXpXYTXt8jdtrRPXGnjHd+LRtYpHVLvigwWV3F1Hj47jVox+YglO",
+	"BtTmQmzCI/K9rz1TeROR732NEIvwp+XS8LfNZYS/0VjfNwQFn9EpYL/4Tlz77oL5e3HBrNyfFbwUt2kF",
+	"tl/7MhcTmDE9lUnY+4vnZ+e9qPejR+b/Lz47b+z7lzlDgIHte7aH9QqNNK3mVa62vJsOiFznKpOv0Jfp",
+	"t4m4Ujmpcxo1lYsHRZx1Q7BKvR4X/e6SfNuX5Hc3zXc3zbt+0yj/6vpn3zofbeCBfoRN80eLbcPxmrcZ",
+	"O+h8frbBjL+zAn532P8BHfaU4tq48X41HQDCKBODz856kfn8yU/w3/OXjftlzvg8k5OMzs7cwrjWYPfB",
+	"tpBx+Ddhlyw1pNvY1LXZHfG0h2e7oaiOdybtFlIA+9w5pkDQ7RVBBYraVzeLKuBmdB2wAt9FTf5XHjVZ",
+	"qTZx0Fht4iphhf9VBP9Fvdd7E7nnmTOGwvSf2T++gDCLV+Fje1iMB3gSNddWb8L1NB/2R3J2W9I5hzSW",
+	"CRO3fWDNm/B1dcHne66Kx95cwhYVt9sGkYgvXAb1OxeO+M6t6t+j2Mh3be22CNTcMrpy21DEd23FNowo",
+	"XDd8lDZ3Of63Ht+4VUThNmhHb1qlsO2AIIK0mG6JCVAbCCubmi+OCR8HQA96ypZFkr3Mhb6O0Orvsm++",
+	"kyO/kyO/SyL5Lonk5mWT7dIk3sGUhC2u7HWh6K9WXM67tW3dgF3rtBGMAACKeDbKuSbDjNELC4VeRlZG",
+	"ngg1OnyBDoTKtvHdvvwHvLvIpJiQC7aMwjsV2vDFOdBQDzBWlPwyl5r6SzBXLCH53CVJTnlaYkMLmV2o",
+	"PnkJ3yOkVSznTMRR+BQydYvp4xCEYig/4IpTxlOajgf2VYdD5CYMNXakYAUqgwWgJ6NUKigVd+zKQRDT",
+	"BlStxBsWkBMgMZsqKFNgLkibbyHHgLkw5hBPb24MxKrAQxIXrfvk+KZiViUSNb272oTl3f1ELogca8tF",
+	"a/s8Z4IlRHHH5zHTCac5ztMAAKRD/gsiK7WUjrWwed9XiLoekSGbcGFGbQuBayxF1whdUjWZm3H3op7f",
+	"va5g1Ezp5/iq+fMTmo7h46s3UOaFp13zdqpsRmMKh10A11hU7Ev7oTxbj0VTgaKhCEQDZ8WIWEKKELlg",
+	"Z4AyJXZdFydKjANO6HiMhJ4xDaWYvDjhJAm/vWYScjzG2jywyt02GIf0XPTc6J5DI4792ab82D/nbNEU",
+	"SS0Gml6wppCQytVaj8l0VNRQbEAk5Yyz7ysPYmHL4xmugVhxLqWOMZfPhdBirUmXtZEsVoCFWkTQ6mhA",
+	"3N1uKCsAtqfLlWV1FtNlqQoUFeZuMOtfK8Qm5ACuCcM2hRxAHr2vPjajHJgJXiRGknX59wqKkAEyVYG7",
+	"VxQGk7nOqLiwhbLcDYMZchPIuTK8WWYaBEmf74Uv0ymjriqWfdUcySlNikKieLM4PDj7VAgbN5cyDYG5",
+	"oGUEeRngmS/3gD8F5eawlldDL/UBY9nU+ojNos8l1E0DWK8VVVbjPnksM5xb4nBicSBeac5dPvGXgpRS",
+	"iktlwnhm68MaBd2J6AgMBjQHF1e5fJfjCsrWE3U0gX8CSUAiYIo5dn5ze1EP9srX/bIr25GxvJwukZW8",
+	"nC5Pfecvp8tn8qe2e/jw2A7g5XR55sZg3g2G8XK6PLEjeTldIp7Ox3Ysq+RXz5Za7hJ9xdo3Ze0XEC0w",
+	"Ifp6i914XNiosyNV77zSje/0aspAgJbZsFRZzlxlK8g7Z6+5AsNU6hJN67fPNiVwAGZ1sBZP1iZA8zQl",
+	"Q2axpjxopkWzK+9hRFiqWBWobQXGeZcqPL7t1WV4ummU51RdXFedrNbSPWdMOSNxWym6hkNimJyvkh3g",
+	"XNMRgErb6rccIHvtd4j/loHA1wVmoIx53zIG+xAsN8IgVAZTH4l5lKbpVdE/vW1H4QJCqToH9GUoSWnb",
+	"N3ToxlRA5tj3toZhMHsFgJYtjCz2DzzBspxYl959Wdu6GV3CnyFrWx9FZWvurMabR29Ke8aPubSAzfaO",
+	"DmrhgO4t21mlTomv+hbsVWltVtD8dh6NMIfr2upVhWuzQaNHK1rtuKh+OisXanfWJeWqbuzQvITOmWbh",
+	"Q61l0yfwlG/lTdSzQM7rXvwEHwvfnEnBtcysNXnlvP2T4ftQkmzdqz81D4VvqQ6CzCyYYWWpsVNspjSF",
+	"YiUit5arNuAB1kS4aqDXd7vWumutS7/LEx6s286OeLAOWxUyQKx+jxbdYvKiM2tA9g+uMkEGlTUO766r",
+	"+1EaRwhnvW4opWevdRQh1HbzKMC3vbJyAgwxbMhZUa82Toe8Xd6x9jY/XJfE6husLv11tFldyCu02QId",
+	"2wDi7PRl2IEAvraArA7Ra0ugtaooNWnbj1wsBmJnzXgiwEb32fmDlXtZrWx80Fw/MKyX8bbO4P3NhvF2",
+	"juCGg+h4AlUt1GbtCQQTpip8G96af6XxN95A1hFbHvuLjM9otgSr4JCOLvL5EaEzKJgNmL7WKujtdzAL",
+	"sETechaJMLLIbAXYhxUiQr0XOTudVKywE6DBVGlnMQXoT9NU5OyFw6U1P0O5gLqZ0iqaXBEpIjBNokUX",
+	"5wEm3chaLMF9VfVpoR3UFZQAGxzCqQN09CST+dxujbw02qRRQoWsmGUR8BwfDgcHzkqwIePySElSmk2Y",
+	"R0pfYYeGpqltFUeJaPYLuiyCaDDkxMzPunPsSh5bMwysKuyVi1/BmrLB3lYMs9YzZCO0+uQpVzYkCnQb",
+	"lhDBFmbLYNIR4SJhc/OuANLGLvuNMH4FV/2w/2HIWffsF7V0tjNfhKCABcPiAwO6CTbYGmXwTFPNleaj",
+	"BpXEmn/R59St/qpNjxoItijeq7CK4ryYpX3x6NnDJ89+BLsMmIIC6uRYKLjmOJT2frG+/oY9g7ubCtdn",
+	"xx4zaYR60+kmC+Sg7Lq/Uy0EUFvh5tk3jLDae1Te4UZh1pPHYz7JM6YanYAjlqaNhttiwYdsZBjjg5Nn",
+	"Dx49xWL3HVYLsJGbWobwLu9vs34VKS+OCSVmFbgF3AT+oAxFQb5Yhy5LiYnlTk/ZiPE5lv9zXno3BsoT",
+	"omTHLmyV68H83n5TsCqIOXBTcGEtjVOajsNC5sotqIXdNOzz8cmTp48eRgWudhmzFcJZ4YQlOdsOa7QY",
+	"+If3ygEA2zTx4ZZN2KIOHagNV6RrSAbitA7amm8iOfMPXNT4trnN3C5AtCTe+eV6BejBAxLtOjLQ2RuG",
+	"9Ai6D9qG7Z3n2ojPWCoIXsVLs1tvToBbEUXtQJGDBYGOPdTtRliwypcSWbWjCDcLkcldm7UYu10IZTPw",
+	"WnElHmFYlCuoMaNLMmTEt2fvIvRadAkZoFyv5iKFs6LOQszb1ouNLmYU5oDpvk02gqPemoXY17djH1W3",
+	"sSe+4JwV905IRp7x1HlFFFyC4Q1SppXgbAU7FyxHMLXKJVFhvRU2uvrifiE5OjNpmj4f946+qNdcadbn",
+	"irAz58yE6ISITGWemQsnocuOQTZVH3Mj2MIaW15NEnnzqjTPU2fQrQixVSS9lbFAM5mxgWKZfXlVFAA+",
+	"VfB0l47QwlUzvkltWT+rM3yxCV5Gs3kY6Ye704t6ZnvAQLlszYr3scItQO9f2UC5hC5VI5Sf3DL+D3YD",
+	"3rcTKMNU22Uq78Nq8t6hNblQlXZqT67SQm2irdVU48J9GUcktoqt+dOHy5gPYRXHGBR3ex9GVpoxX3nJ",
+	"3YYac1fhAIN/xxjyBhHEUSHxhC5o0yO0jg97IxEKUTa4MSjoBrq7h84omipnHjkGDgqkHS4XEI0MnURF",
+	"8B6MFB/pkxNz6zLzovPrc0Xi38KKjdSe8y6+cUjQawrrVCNUy46JoXRFvDDviqdO6RyjiivsY0MWgQy+",
+	"gUMAhvoGDXnGWqFVQ1++NT/hLrR6E4cT74Fdn9BcPRFjWZ9niSa+bovOGbjlWFeYrnijG55p2Hz51XLa",
+	"4OppXe82diZvu6YNlL27rQ2Vk+rUm3JEHmZLkuXiqGIIh3gYa1+ytZ4gcLdWA6tkVgWjIqqa8UbRxk3e",
+	"tFzorDnCyY8ZInTwQTcQqDtpuWFE+JhcCIycb67sfb0xfNcfj5dhGE5zPF5RpxYcTlFhOvYZBDTINSgS",
+	"CcyF5LbD/wz2cm7VqaKGab9p7dorE5f2xj0WqnG9qAvTKCFQreoh2G5zYT3qH4SqZzFisL4nK1pb2ARS",
+	"6wpJ2IgnzF6ApbQjro+xsMaCKyzcWjLLY4421mZpJJJ2g0VpZqHgbk/mLTWVmS8lq94rnDhIVfSCqRZp",
+	"XjgM1BU9FvHetlW7FHbznNhhuDGIRXWPRJC0vb9vJCOpbHXfEcV0s1J5zpGcWc7R3yBm2GV3NKoYVwod",
+	"rZ9WnoSke0wMO1waOqMkwaVbHVoGOAMJH60l44yZp1jiQqz7JAauC9Xdw/SFUcGLuSZCLvyTRhePj8y3",
+	"yK+H1piWuAr4QSJGYwNDNggrtYYNOVc3hejNDJQu/17G5oy6xAMXXopc0lVghZL+PqkhBtY7uGDLOAoi",
+	"U21Vf1ymIVNG5nWkghzTDSdj5r5jCeb/4t9hWddi6XpRr1gd/yGcqf8Sp7EekM4RTFDqqMz3m+7lczpp",
+	"upGFpiPdkts3M4fNPWJpcIKVnDs6I7aoHKnpZP3xmWD6c21dJlhVCedU6r9lSYqgtho+JPLqTtbmmbzs",
+	"/HQuUB5oOO3W8h3TJIk9ToCdjqHjDWJ/q+ajJLFmOBxqMYyV67JdCC5NulQdy548VPVA8vUAHziFzh28",
+	"WT2/XSlbBantUhY/p5PdQiue08nOcRUdN2g2PvowH00nEckF/2UOZXMxJRjFf/LEJbvCactkGobF2asr",
+	"vh3bvGIbeCMkSaTGq82+reZ0BIXFZQ7SV79UouzzJy+++T//7be//1flYISDbqHpmDZ7uA//vP/4dv/V",
+	"rVpKrfvt1Q9aX3v13keNUQ1u564ITWlumRvHpTynk52S/I7JXTXgGQ+pHk075B9BHh+icqxUEoMQNGdF",
+	"NCcGVcNjmzQTRs4hOkLNAWJaaERmLinX67ONthAkvBtpm7eWXUT4h+7Z4D1vl1oJUwBBfC6uy71KvDRX",
+	"H1XO2uvMGtHWxaQBQBSm8mP2Lp8xm+i0CBAtpixNimxZs7NAQOanufnKSuyWcaqL0Oysp2z7tCj2es5G",
+	"GgTjAbyzdcnjcvbXdm0gPtKKvPqaI7dIaId3jf6krA16uyGEnoSOzAPAxN9EPbA8DArk7VbXGwT8QbFh",
+	"b/s/JlLYKq2CpbZMp55SQWI1UxbrxDkNXDpaUWl1A3PMYyjXiw2CYp5nE7A3aUk+7GaKCcKyVqU9lixP",
+	"RknxarM1FtCi0DJWv1q3Od5r3a3Gs7fUwVJjT1sTRsZUnuo2eAPzW6nUNg7VzDNjACq27NaJBpaVry9r",
+	"7CrN2oALb3LttoXtJqfz7S1NUWA75GKU5nUQrtbhdC7c7cLFzJ46erhyce71D/pY1vWPvv1s5ainmdLN",
+	"mCVbFqbOGo/xY5ArCl9mKGFYOxXLENlDGkJnEOTMda+7yaTENQspqFQ2Gta+fDqauJA/pP6CLl8p7XWV",
+	"wxLOIZOp3AcBXy2FwgTSky9MrbFwdO2CLd2UbQLlw0DqqR+IioBSHEUn0RRxbMgclC35UNjD2iJ8uiFk",
+	"BEOEFsznz8JW/DS0rV9aRO6so28Io6kEwBi+NrARTavZRMn5BG9YwKsYLZ8DquMiyd3csgw4iagErG3E",
+	"RXzTG11KdozOgmmnB1cj8jZs1o7WCpEoLia5xUxYHV2AQmORwgCuulAaxX7qaIkbzd7VOW9JnUJJwIby",
+	"mQEEO0FsiGcAl4RWdZgyHFozY6PNg6x7hWC9K40vIKc++dghc9koQx00gEMWcgHbiJ+CCYbCu5BDmSxJ",
+	"Ead31UDAggqj+omprEJ11+p8qHyEd6m+e7axay3+SVMBfbiorPz92fkDkgCuUTxwUTafPX3y8NjqfIki",
+	"yghJwyXxrN4Zm6Cdw/3DOweH+weD/YNPfvTjw8/vvtz/2Qc/vf/zn9z59N6z9198eHpwvmHR/JO9n9O9",
+	"rwathfMDv5OZ4o/lsClvX3fAvbavn+DDW9oA3DvD5upMSWtMXyGRVpLVfiGHxIeuorjtY2BDwfPOYaPg",
+	"2RqJ39ZngYppeDaiPJfgMAVi3HTsnqeaZR2X/jE+jFEFXE1brhwPtWKWxj3pbhWl5Xx+BWb/Czm0gmI3",
+	"RwzNLroJzRccxtVpIxbgmQEgRpJw3A2apnIBqDViCZDF3TagENadZJTlYDDrFasMsiguWzfx6MdyeOpb",
+	"gY3zDf1YDs9cW298u/Y8dLtqNzwgSGJEsRQdpIuQPAxJ2DPZZb0q7NUSQ+Q4iKdnv/VuyPZoF/schKJ7",
+	"OT9gDqWVqYjtIfG3sfKCUQU7i2yiCJPvvpsP4E2F+3eKbysv5RZHc51frnpQQR7EjFkK0ZXxjx6dk9t0",
+	"zm9fHtxWM3Ubfo375AS2ywVOmMHYHVU+CRD3/ZaHlt1/r/SanXTxno00tf1Li4PoX79bxMsSKRDL/Rps",
+	"3Js5F93GbxYC797qHuNdtjNfj5L0Yzl8LtJlqCfZr6qqUtVwuGpdXphnn3nZtrBKbe7Basmn3QJP3BtH",
+	"VuODw1PbWkhaDB5v2jnArl2t0OkNuFuLfq/sLEQJ8R1wGOKcUiqasnWbJYWw3kPp0lNBCQNrUweDTdwY",
+	"jNfJ+LrqjlVG/+sWj/MLFMc77UmNQNAKZldjzSru/hikVNzEMdgyQmZLDWgLUrHRcGgWxHufChfoVrh2",
+	"IdVyDbAP/LcOAmVLDaMQ3VdiFaJMcYoP13FYy1Lhym3bMX3unDZ3fxndyE10XdfQNd5BUQ8g9VXjjZEh",
+	"8jiMy0YfZ3Lm0Ix5hrgpoSXnCz+Lg0PbdO+ol7ERE5gCan/9oPjRQeW9edUxpvmFefH5+Ak8uy6WsOlS",
+	"9XNu26fdkuLOybCtUMG+05YickBenD5/8OjsDD4dFgmDdzwAwt0S2IfVCvajg+gwuhPdfbXes9nqPHnh",
+	"HTLwyXuy7Be29oj99NhpyubDA5+mDeqnw2Fu2EajadkPK/fHNvHAv7Clba+zWYirgbkaLlm7DOe1UK5I",
+	"jA83S2spFZO8FW3a/QpRvC5HxkVlx6VkoPVJkuZATWXanDbhYhtRi2/oCuGEAdCqhJTuUyoBlQAdDUak",
+	"o9lGyMLzPJtL1VyDXY2YaPkFvJIdIl3OmEhcmEt3n3k3Nc+uVajqlVeveQHcQy1ZhOETzeU7dEaFSgtM",
+	"6GZ5sX3tC46zjcs9qDZZpqQHRqjEUBlblS+M3VNF5aIWjLkuhjsQLcsr2LDs4UkNaSUKmEt5mR2tFfQY",
+	"nNDKintHubf/uSWpnLV2r30j96+xs+YiWO7niAyXlSxzNC/7EgkzuiS2hoXPs4PqkZj6k3Jlrc8KKjKG",
+	"a9PpskdL14y+xuv+6E5QIdGf72JaazIJj0n8tdnQN1jBhARL2ScnGH89kkIBMJwck5RpiKrmAhPXoMmI",
+	"JHzCjXoSD+KIxH30dsV7sW8DjIU2vhrCt6G0lwu0LqXhkI+zMAybCsyxxwRGi03HBc2WMIFyjPa3/+Qv",
+	"fvOnv/f//u9/8J///e/+5s9/99t/+e+/NpLAm//yN3/wm3/xF9/+/l/hZKsR3BbzdDsDmFvrHYvsttfd",
+	"i+22Yxe0Xyx+sex/8W++/Vd/u1WY/Jo1fiZX6s/Dpcu3zIczDmDnioymUlbOo88kQGTE0jk8hhRWLDVU",
+	"+OyKTFkpfF0519xe7NlszBMk+kKhN6q84bhBo1AdtUy5qZxwsee2oaNL99ZHR7c+Oio5dn/nyy/7tS9K",
+	"3/UHe6/eK3/8QVtWQUhkV1XTnOx58+ZCP6v/j71/f3Ijue5E8X8lA/H9hmZG1SDQDz7AcKx7OJwRpRkO",
+	"ze6RZKsZqAQqAdR0IROuTDSI4TBC3rV9Za92Jd/1xu5dyWv7hhXre8P7uBt7bYUk23+Mh5T8k/+FG3nO",
+	"yawsoIAG0A9yaGysR+xCVb7zvM/n5HxRoRqqkOtivEMOM5tETY6QgLHFLTglUAGRdwc+fRLCdKli1aFk",
+	"OCIIVzEDMbSn11Kn4PikVDMYI4BTzSZ5aoyQLeAwVOwNajI1GrdiqOJ0iA99o7N1duJwKvHsXCiNPL4b",
+	"s44wE4G+v2GdPVRFTg0TustHUKA4vguppbBacNJPJMOUt1RigUQpRAI2K5wtzP6QPiAwsE7G5WmdPQrX",
+	"GDJk8S1XkFo8HXGZiISKPrmb40hrrbm7t39w01XzbNVe/OLPvvjpH2CRVUHRZKXqD/u3V6t4V02TFkuA",
+	"ld0hk1mn+ZnwnSfPVyqO/KRcv/1TrWT9MZ985An7qmXXi1tCpaMuVDbgYvrlEhXwoTLMqD7qgSWX5JoK",
+	"IGD8DAWXgfXVK4SUn+G0v2Bf9w6WHyK+89mTZ7vR3vO3dr5zuPNbT/DB3vO3/8VbO2/Bk2e7zz+35Bie",
+	"VhHi164if6A9riSi0OuhbrmSigcvX1TvXLLLooxtUeSHXE+dzNduXy9TA1/tjuPrVfr5Kt+7ItqzqvnS",
+	"b8N3y4r18pMl5Dfp1WonsjvsuTirLh3qU1IXGJ/geLkKwGAGqi2pErEEHKYSV34+eWplU5gzJrxJBrBL",
+	"SmjxW7UEOyU4YesaXgrTSnB6SqkEM6aPwibit/fJ+Yd1My9oeICWarUDpYX80L19waQ5L7OvphzD2wu5",
+	"QamU8t3Anxq5IqOz5Quvo3zy81V27NrtDETXXoWp4VEhb8wgDkqrFWRcYm0NSHFIhqlMtcm5UXAlZgu+",
+	"bWB12Ox+XJnI6zwcUDA7SbU9cklslUQn+kZIJpUmzRUiBAyXib7L7NG0qmYiehyTn5ZLyctGHl7qL5VQ",
+	"uFJP9t2SVLRgG0qL6YMBc94Dm7hs083BuFcwjrtNWzE08H3L5d6jBuGPB/KxaxT+PnQt46u++ddBOCv7",
+	"VVb6VF1MqptNHjzPc7GM9lw/pX0lJPbI3cFZBytpwt69wXPBeEeNDWaUZak2+q4rOOE5JbpBoFC0LxHk",
+	"fD0zNs8yib65vxGFPjqfvS+oYy0J+JnCNyaSsskCS8CsalhM4Jd/8bMv/u5fv/i9v3rxg59ek3AQzHku",
+	"F2E1mhPVzlSarJ68Sd05+uP+DkiQe+SpkP+m6NM9+ib1HUzkWGhzERa7enz4l0pkvUCY95dM2i1V+wln",
+	"vYxifbNQq2YOxYUTzeaXbayhHphiWhBWKrrXw9xgbmbNhOcDmATn8fLAB1YLiLi0cIYL6LeFuloRTXBu",
+	"JEDJzx/s4Aqn5tX4aqnzV+ayDfu/JG+et4m9cqdeOhS/RfmgBYM+1Cm/cTTgsj/g6Wa5sje+WpktS11m",
+	"qRT3z+iSrV7i32Oxyq7IJTDIuebXoV+ukNt5weUD4TG5ixBzgD3oiD6XVAOnuRoKy7nEsjLRNsRxnkeF",
+	"6vVE15wfRz5SubmP79qvzhYaRE9TTKWHV+osRoxWgKctw/0UVRX63CrPDk0bRNcAb7bO4rHMBe8OLA2O",
+	"S6gmqsf4iQxBTwKfP3wjkohpVe6aEuscenaQYwnjxVULxzvgCWF5QQlBnhpNo+aapb0TmRpXWHByFwzB",
+	"HvwHUhBok6mwJHpTXTYrYrJQyR+X6FmADgQIOoRTRP8G3JTZukCIXEIvixQKDQaLF1YgWk0WhZv2uBgj",
+	"/e0HCn/f86N1P7shu8/9uOmBHzx+H8wAHtz30yj6h7nAn5+UJkRvuFl5kLKVo11nMM1WLOJTcJIFPoGS",
+	"DvMVB4XkUbhzwRGWZ1oUOoOTCJEqUCQ2Ck96qlmwka4Vf6SDpPoKzCqQ9BeSRvqd8L78tVxGNTChsJ2O",
+	"qlt88MhDoa3T6AKzD5DvGSAdIudV+FKLyacJgrFXUSe8eWCGQyL1i2qLIhyJS72CkhZlBvkqq1ocq9Gj",
+	"hRB3x2Vou6LoQHFaKJQMbpE9+5pg+gGYZw69ATZ89bLixyuK4mta7WYmCdHAqSSsQCdcY0Cr+4vCf8RT",
+	"3jXZtDLyad5XBwWMXOqLi+nhEvtRUtTL0ToC4MlFlimGwZgRm6pxjpiaqWYYsFmbj3Y5aFRs7Ce6KrfT",
+	"F24ca5E4/2F3nOd2e8OibhFLONbBHippBnM56wmfrki3oQbZaq9S3bIVX4ZxbVA2t6o6mmvuSfVK5hVC",
+	"bJa1u4tjo8MkWrgUWghdrs7icxaToT19AGfJLcNJSFD0BbPog0qPRCFMnw82uyFowFrJK7rt7WmVsHq5",
+	"ys4la48VhmcYNWqHAJxL73lAyC6A3reKIf8T996y9IMH0i6fxpqwtO8QMVtnR1jCBPxS9H2M9IXTO8wo",
+	"lggjugY0IbqflMZQXyUneubM+6nRBvhzUzoV0cypntmB8u6GPvV1EgsQwX4GaeHm/jrBvL8+F83765Xh",
+	"vL8+E8/764sDeh2u/qocnGZRSjg4cGnE9Hdznq/bz67XxGJ7vHa7iu/0gsYUIL2v3IKCs7mMYM+CWM/Y",
+	"W9bw7JSpeEUQHxaS0AXrAa02qAtwF2W1FNURuxoFmJGlDj5fymBhG+aiB86zEy0zfJfC6r/6JYj5O5eT",
+	"jbjWE5WfC9vzyL13fdzvsmL37MnfEAliiY2Pj0ZUKxePFxzSVLMOpDUZVaSUoAdGFGoFmuSsWEq40CBC",
+	"TdlIZVkq+7bp+jrWzAvcteOgcJebDejPaNNzUlxHZEr29dy0/NszbxFyPkRNBJIiYCQWrc5Lk1DsI8gW",
+	"Aye0orprmVVnMDqQ7G7g4uVhocD1LcALbvLrfTXWF/LOEaWeLLw318nir529y7ksNz3VRgzbfP00rVmn",
+	"aKuO8t2C55U/PXm74tk7i7IGAjjPb/HULC6abxTYkVnac2WJIR30jKfAUO6yRjnKyRs39hrnWTe+pfIE",
+	"6/Vf3tWD8K/u2B72I7vdDmBOp93DMarLM4GCSE8gFdUSGXdzwQDKgx9RP5Hs8NEDdiqmDNOo/PtYrBmj",
+	"jh091wIgXON3D48e3GsffnL8tfY7WFR6lNt1ANWI6jGfiZxxrMWiDc8hexUOLDBdO/5isgNjRuBmETwX",
+	"+TeqSl4f+oGW2oEP5hvSQlcrcUjj1WlKtZboRUdL40cfHwUwg/hjbOcNScu2Bfy6yL3KTvVQt12HhWQ7",
+	"Su08ntsNTKl6cHkoH37j6KMjxrtdMTK6iNdRduG+dnz8KGLaqFwUyW0caxTafz5S2vRzcfQbHyInIdQ8",
+	"7WLJSSe1WzAaaWCmBdp1dCJdeclhFLJeCD2nmoon8kS+8859eSYyNRL1d95h94E5ff3o44cOlIky79Bx",
+	"JOjVFoufnQDpOcEw1BNHgE5qrZOaRgCPk1p0AuTopNaq1+vP4zo7JHxY36xdhBNJBmirWttG48gloGp7",
+	"OkWW6BamGcbwdR3t+5TjrQ0Y7e15hvmPctXP+RCoQCfnEharHnyNLcYUsA+rCY980MMkV7JfZ78xtosB",
+	"8S7ClAqBWr6ADrFECQySSEQ3g2CyXOAUbf8Ku6W1ofH6LMeRUKMMEwLuDVJpJ6tydl/2s1QP4A4ewsHZ",
+	"cZE7mBIZFy6HmKWJkCbtpaQ50E927MpAnCzoCFM1BtsuRLoViFt12m/aap5pxbo8hzLrlnqicjEQPBH5",
+	"iWQs/vYOyZU7D5JSqUrC9cJSr5QVWcL1YgeNPfC+6BJiuCfUksWPhcmnO4c9I/KYjuZR+plwZeRxYu+8",
+	"Q/mmDPDDoZymK7HKPkrfvYuFn+xv8B0WEgpfu21fqwdt2AnbcdlhppIduMEhMTXs5j77RvouG4EAZ3+p",
+	"s0OmMzVBezDrC6PZfqPhN6ZulGrbF1wKK6RLk6mol2aCvRUPx5lJRzw3N+yPO/aWxG+Xp9No2JG6XYDv",
+	"7K3YPbgJ47HEIsto1+2WPzB+KqVR253DgcOJdOMJ+4L03tSeRQ5GLm1PvQmiHq24DNwXrzBAP+CdSTEv",
+	"FuuRcu3L4NPUAR8i7OogajQaiDhFArLPHPavNBpsKIYdKKBbVBbe392lKws+PduwFZZdHq7fTym0Kfrb",
+	"22WZOBOZZokQo6I+nvt9FwdECdJ2sZXhWZ1ympFYYa/hxiAJoQn45z5FGuYXHEA6zh8qDt57u2BOhn/n",
+	"HXZcMFOq6iFmjqv9qKOSFNFQgs+xBi1Wn31/nIPiQC/CvbIDGo+YUScyONdEXKU9umx/90755A7H3UFc",
+	"Z0eKJYr1qFF7OjTOyHWteo4ATBTG0drTl8o+FV6Y++JE+k+a7AN7hHGUVgW0tBpo+KlI2HhUZ/eUNtnU",
+	"3fuZrqFarxnnUlMdMVSZvA0UhwPhm/UTOduU/RECfSPcHatmwWgjV8TY/kLLbXcF71JUqv/ioWjSnPyn",
+	"5d+L2OHoRLoisBEzvK+jMMvDPiO/YrEz0GKqTdqFietxB0sAewnC3uKSZxnDJux2I9rngEt7IANSdiJ7",
+	"qSW5e7u4Wn7tI6Rgnskj1QbqZ4l22ittwuxKg0sKGWPqRYr3RManIiFGCGd8oiB4BTcSesCNSPDVFtt/",
+	"+tT9EGFgh0iA6JbVafrUKF9F33lczniWJieymwvgiTybaUcKY89XKPMeNGAMrpoz5ue5I68kXsPdRkD7",
+	"79L91m7glk97CmCFLs8hUAjqjTO/UzPXp2dFTkYB23b7aLmIWKTDFJccRMSESpXAat7LBYdrw+kp64ip",
+	"AmtDZj9zPOlOEfhDIREx/F6n6J0C6AM/4/pEkpAED+I6u1dYFaHiv+2VRoJQBuIMQgUC+wXYKbG/OjsG",
+	"ANDirhAaoIdBgH4ABcGS3AdEf1us2QC6HCAVNfEBVn0r/obiQ/gCfuLKtkOVYdge8tbNveEQHnLRT7UR",
+	"OYZQDLXILBPteAOV/RC/xArwxd9WaSp6Lq48TJieVlMF4DCPiuPdYrv2bZqTIxeuYaAartPCzgQea9/b",
+	"fHe6IA4O+yPN3UXF7u0MWrSWpHy5E3gMwEWOQ6EYyGJjn454Dmmib31r7x6D9xi46p+at0nn8mEG9q6c",
+	"ilGQxwsKir0iaBfMBVLylF5B9aZ3IgvdJVA37d7Bu2R0c0WfQDBJJRABBLXRLO1Le3OcMGm4cRzJDsFO",
+	"7NAbBxyO/FuNt6lyTVFi3g5To/1PJgFwInur+TYxIP8ylvqz04SoI6A2EmLYUu2rt721+7YlrxQq99be",
+	"20Bt3RAw+A2y/yjsgALeQqrf5ZICEhkvgeA7sTwFki5PZAFk/9Y+gOIXVXh8aSHLcKaagFngScTGMhNa",
+	"O3OCB9BPDXvLxfHZyx2/jTF3JjVgUAKVN/AztmqNerPeAAMO6NE7cOXRxKGSabszNYj+sX/74NZNMIVg",
+	"raLmgVWs1UhIPkprrdpevVHfq4FtZQCfOx0ebvcNnonc7FDIHyZp9wUYiby69iCxA0y1ObTvPvavUlaD",
+	"wHT2BWW6ildu2CaAPgOyyTkvOz/WE8CrB+siDG630XBF7ynek49GGd3cG59qNG2g/e9cMPpwPiVXJRgn",
+	"ykaJj6VgI0qGL5breVTbbzQXdeRHfuMTycdmoPL0M5HgR3vnf/S+yjtpkghwwezv7p7/xQO8yvj+nfPf",
+	"P1bqIy7BWHyAC3te+0bkkmf4wd5K83b2Q7TYjYdDnk/pQBULCQTGbocVCMXE3lVXmdKScYCGhp9rT4or",
+	"wRHxFEJWedLmWYalEZQ2VdY/1xlccuUsF5bP2ZZtf8CDMIjWF8jMx5n4inZBw676VewuOpIo3j2VapKJ",
+	"pO/K7qJVhNwUWmVnnlvHIa+JW8gNS1JOxMwgV+P+IODbnekMj6Jgzs5YWyFYMzMdCba3e+vmLSDqOCcy",
+	"XfgasalG0QO1W2l8R2FtWMYzJUWLit0Vy0YF0n1MF/qrSLSlgYKEAtKtchgNKYZg5dopxS4QE+0yMNAh",
+	"l7wvcsCRIksUicf8VGgyPp6MG4297jjP4B8C6dguUjAdR1Z2HFhifBi0CAo+yHVW7cdXCY0tzQXIroy7",
+	"aDC7KnbvgJfiAjrjltvDgh8LSSBUZToJQqYoUZa1CeWDRAxHygjZnYKl9IkPmH1XJdMVyB85Kih4q1gN",
+	"+zfo7PADESROF+RdsBgzvdfNhb13VvGotcrfe9vuzNNxnpGNuXXjRvhbnYbSutO4swcUAO13pZG4w2Nv",
+	"soYwBTHkaWaveuiVrBWuBxpbeCOKseGGYOI/VSmFpsdN+2C39gSo+wYswrmHn5fdSeRE34BNzeGXATiB",
+	"84OtvyxhFFttt7G7t9Pc3Wk0j5uNVsP+/9+ybUClsZYcZxkWVEplvw31Lt3DAdftmcNBfu/qZS8S2Gqf",
+	"Daq3wdEQGHCzHLK2aKBwpnBEM7v4JJCTmqEz0NnQa5vu72L2fxxQQmTgK7DLj3jWU/nQsfzrkRMaK/D9",
+	"e0r2shQ9nPvNvZUEhQ95jqFV+82DVSaixyOMhP9IJCl/E0WYwwQjFYg/ehFmRaEF44ye2DaXyuQ3ngXX",
+	"5zlKNpkwYqmMQ2EaVnohS2yRhYSfJ/U55vUe/DDLvKoI2/Ile08hPMe1Hfn98794qMz7aiyTze7IG3Zy",
+	"caMv4/BG1eriB8Kscoy2/PHN5Y+v6dV/w27yB8Jc5BqXFee1tBR3Kh4q0FBGLmq4fC7eB59fEQQAzsZM",
+	"8DOhmdVNteFTNpYeYTsu3azY20GVzKZWI43HeRaT4U3JEFhmICiuZ6C0IUwGFx+cGoxILJIQoqBaAgPa",
+	"YwdEnZTUXm3SLKPQC24YNTDPPD+BOztP9TZV3CoUpdI939tckcEI760asyXTr7Eac+Uy3Vbv2ZDn3COq",
+	"eXWqz5ho4DmuCHjtDXFDjDOxlgsC5r51P1zI/YA2XljKK3Q7WBV8giEzFIUkMbfERRIWISfkMciUOsWw",
+	"gMCWD/6JInvJtwKiyUBkGEYQ91TunRQUmaZPZGG/JoQRNOab4EN6xX/ssizskGkELlBLjzH2rICP8YNJ",
+	"NTodwNnxOUKvfO4/+Dx483NmBrnQA5XZN7Dep2afn8jPd3Z25v7PNhZPeGraJh2K2LZE3orPwRyvssTu",
+	"XjL2CBQutCdTsi9yOwicGIqGLXKPG4jNIGcKxLxFLB4qmRqVp7Jfhy4nPJcgX/h1xaF089SkXZ4VXiG7",
+	"kPCTGIq8L2R3Wvz2eeHf8WOHaYFXuJ2IkRnYt+BP8G27qJfPw2rEEP8zFh735W45QgbDGyl+IcLwVAMo",
+	"sPajjBtYC2zq86IHGIiVo8a5aOfcwBLzLIvmB61y57b/HMPZOHm/XTCoXcpJKhM1iRhnmeWfOdMDO3Cs",
+	"4H+XcQOefogTGo41JelAK0XuEHdFkiEyDoL0i1g2O34IY4ncT857BRE9JTQODAii+JXP3VByNWQNZhRr",
+	"2olgQNHsZCM/VVigkVJZeywhqiKxK2Qf2IWaOXi+2osnP64d+BRDHehbAJ9ceDaosrpOMwgd+bxYei6L",
+	"7LIBT9CfR6ufAABDzx4ad9FHCkCYihtx18X5Q3v+KhcWQzo8PlDVdmJb8jepuIQzy9ThGZdd0c7UpDRk",
+	"O2v6DQgFxKJ2RKYm8BbiNYT3M87UxN2+uIxfs7BzF9vSNrkadzIxN4JumnfHqWGdXPBTdAerkZDBVlS2",
+	"S/BFug0hOnY84Wb4kBr0EHZ5lnV4115XiEYXCeOaDe3R9fkMVbdF0j5Kxag/e/ndF4uGlqT61C221X7p",
+	"wmRubHqIkeZ48FPNermgEHGIkMZ0piJREWKGxlrollvzUZ6ecSNK6RWW1n3twdHxx49/s/3eg8fxgpuF",
+	"i4pbw3MDxD9cQ/9Qe7qkeqwnJiK351hHzCh7nlPZzcYQY0MJff5D9jm8WO5rIjoDpU7bpBvanry4+vmM",
+	"7GocSFjZGw13Jxc98GfbHa1mKEG/J/Iw4Goqp431bmQX541xRgGs7CAdjUSCly8YEMQu2WezMe7kyS4C",
+	"mc9xRY8BCOEVuqGD8Ouy7zc0AfAu5BqSfu65vVXOLWeutWqO4wbKuJ1L80lU8+teazV3G8+x5JMD7A27",
+	"pOZLlDXogsgNla8kZZ8gSW/VSv3sNRprm2DGmXg1fmRnhQhXnJ6sYm+RlB6O6e6BlAkpf6ttGZlUILLS",
+	"vtVi1fuJwypH3NRaezftrGbE1Frrpn04zhBbfLe0a9gO7HBXJA5QDZ8G20jWmRWMOYW9Jqrh1S7GYVu5",
+	"DCsOHJBzLDjjTGyd0FtjjHdCy0CVvUQTzI1ndLGWep0fQHQV8qNcFKFSPjcApBoDLNxnIUGwf8j1HIsk",
+	"53SRIwgV9q0stdxfPSYsyTfOV/2Gup4vcGTP8zkvPgpbPrrlo5V8dHv3r81ZvcHFv4iXepyJy/RQk2NZ",
+	"DEcGUiYxqdXraZ6LEZwSaMlYhImMi0vMaYRFFTHK1tGBmmc5aZ1BnjfmFfuw677AMnh9xZSkfL9csE/H",
+	"Sb+AnZBiQtm6dfYtyr2BAaeauXvtyguDqTpxJiysu26/d2HzlHeHY7s7E0Ufxkr7OHtngZwMFNRF8NHx",
+	"YNNe3zVvB17tlg9Tn5dm9Dk3vjY8E/Fyb/64gKneTPft9UoKqOcB4I+GK4JbUHprltyWaOmuo6WAZVWQ",
+	"4OD74OmdzfTUVxEmsOWuWy11G2OwVWsxxiByzMlySeKpV6DthrEG8y53z9ggQVZ2AT0mKqAmAcTJMjmX",
+	"FsQeexW4UIshig0crZTMXc9Uv53wqa7gPj7EoSK8YXaA2dR1A+p1CgMC0GdAZfrtscinBVUjRPu1Lrsr",
+	"8vw8Wta7w0WnXanq3BHAsPc5eF+PJNasgvpdZQRI06uH4H5bY/ofwifPV4gWucbQkuXMlBBnv/OsFmYm",
+	"AtNANlJ63Jn6x3a+AGZ5Kyo4MoXtzbNkAtcCrD84mfDnYu50MBe5NxtRB3xzDC6icmvAt55YDp+URmwl",
+	"yOXccDWmb+XLtprItp81BQvmYsjz02K8eLODpVzO1S1tOGeArsiEnQs5HjBcwq98QRb1ULcoEx9kXzsr",
+	"8ure2t9lmr1VuJ9uNhpMv132WIBwQiLirf3d+p5d0xLE8CUJCOvEMhEN3gYzXTyY6cJxTAsY5I1njjQ8",
+	"vxHQDsQjXkcfh8PxIEGFvDJi6oEvoQfKI+ZjI7jETD41O3QQXcGQhlDegU8Zp+wse33vEhqYh2yEAPJ5",
+	"vntYtAMDvZDa5yhHoJO5RzXwqQ8QLCcXrCOskt0dWDEwqa2rqx2WZ39dGtuWtWxZy1LWchkh7ctVTDhU",
+	"Wx1zq2Nu5jotKFWhVHpwiIvHso8ThFuu1Czv8+7AGTnL4B8+xgtRuqYRAmi5mK8IOFjkcKciF8QaeZis",
+	"aBbsKnLgWFGgOQO6XYiJggBlRa0kKLjKuxBhRTFJON4WGHKHPBEA7wS2VcT6IGaJtuOJwxSBxK4jZfuA",
+	"8OFPVacAHOkLfSKHPqZzDqMvLUKwyChPNmnyK6sTCa5iXv7M1XWgl+uEF4nhvvMqONN8qtlATSC6yyWA",
+	"qTxxCWgUzxwLaVIzjZn/JxSELIUtw3u0m3HEYtpP+CfuqP0nbqb9l93OmGITXZlOQqIuxYBS5GQMkdOz",
+	"FT3LoYr2vNim3Ymw/6Yz4Ut2lXvED8OUqLb/mDosQ804hLFyuCofpbQgRTED92Z5wKdi6qcHu+K+6XIj",
+	"+gB2574rVoKOsRt7TBlVsesdZAx7uO2E6S864ZXzhVfmF7RMDLQaCsS8DSQbasCe2fanqlPRRnHMfQPE",
+	"ssHlYxTEPswERrp2UFRN+NQX5IbAyCDgfji065OlUjDxFAl1xJIcW1U5w4Ihvgeq1IknFxqLW8XAfB1P",
+	"6sd5rLgWLOcS/GCfV4QYgp0KyNwqZip3J8EnRRX06izuZmkrprBt2OvU46c5shPMtlRJrvYpl4uMTbxr",
+	"oChfIW4E2PPNxua1MhYYodzsnBXKV50FMlEaNQUlVo/bv1858IOrHbeg4TqHGVC/8uBBbdlpLh19O0Cj",
+	"n53B7vUs/eJTgemeK0qh9nAf4jfn9Q5XM9XgM7I3EHItFgyjl6thtRl0Sdm2c/qngH8/hgVdG7VRx19G",
+	"0yetEskgtYhogicb8Gcbq7HUXNkngH4DB6xTnlSv52pxL1K0cO3LX8nZsjqot9H9DqhAcGdK1yuptZq3",
+	"ysVya43m1z74+sHx3jdu10o1b2vNO7v1Rn23fqt2FSY9ew3WMenRmdza9C5o07NnMtXGstwzUQSILLDx",
+	"kSS1gZWvSNJfknR7z730pU+5pZmse6Jh8tsjfaEjXUBaLjjEfqEXHuJSum1Vzgtt76vNeDlTabcS57DW",
+	"ot88S/6m/RMzjMDibPJpGzEpIbklOlgH6YMm/6qSTPzcPMZ4rfWdJ6uF76y8HFFNp33JDSSr+rmRWXW9",
+	"EJmLMUa/2MvtlDR5d/i3uRtbA2QBINj11Go1ErjQ4Og+u/GM/jWTtlGVPFGQyi3M35sL8+eMdGA/8hjO",
+	"ZOHMRQ+Lg6x9AhcnYiw/VltOc72cZpvdcH1QfOtS80KgXUtUpePwEMq2Xh783pqR+I6uXEswfkhTNhXK",
+	"/WWeCbWfv+IgKK8tdb+akPktJfzSy9zbKIHXHu3u8uR0V55rYXDAYVD/nEpgOuQjKIcONBj93EVV8wqD",
+	"ne/oy2+xw3muZbHzs9+a7C5msivKyS2y2fmlXs1oN3vafXm/idSuPFzh9Qa3ntLC/QKFmaGmnEtm9O9p",
+	"cSZyngWlFhEGzTaGNaIJgAsCUVy3nSmGE0xE2h+YCgGEzIqEX/NKzYqjjKfyXAgd4uqH9z66DzuKMxPJ",
+	"4g87aX9GgKjde2i3k5p6F37HdmqtvXVEI+zmug2SFauyuXgEC7lB9h0t10UlHreCK0o8dE63VsatAFNY",
+	"GT3xWpFony++3HhWXLJVTI1+BFtT4xtsanQInSubGlc7hktsjUvP1ZaJXAIT2RoQr9GAuC6h3tSCiP1c",
+	"bvmOde2HTqm9FvthQCc2lb7dXQyk6Kqruru+eHy9lsMtXduaA7fS9MXMgZcoUGPl+uXBd+6lOTpfFeQb",
+	"XPBV75FlBK9XoO+q9x8WZj3LIK3lVri5bksiLjzrTNG4nSal+0PbUnl99LgzTDEj28k74wpj4pFRucBy",
+	"z743lQNCd529r3LGJRNPUw2JYD4trhfIOTwXBVB3WcAhULSxbTwTPA8A4I4p3alcypsNeSoNTyUiz9OA",
+	"MB09Li5pjFlHBOpGn5K8szcv79jDWIeX2y7PbF7oeTQOacbmIg9OHe7jLBH0WewRVVrDDJKdIU8zXKpT",
+	"IUY0dDAYB7ZHR/O+84wKglF8PDRYa9Wae3caDfhPoyjkXGvVxs3a8yfF/e7MGTWDhrkxedpBJ+azWhfj",
+	"7l/+yX998Tf/OcjV/uaDR/aA0yhqWfrrNP96F7I0iKa+/JN/++JHPyqPZZfGAkNeNIoklX3Ds9M2NfSZ",
+	"XT3NZa3oEx7NdFssxG27ELcrFsIKUd0BN201EhIeqsN37zV392BYa4hQONpXEDPatx1cgkO4L5LzJMAi",
+	"N69M/7dC4FYI3MCkqjz8Zrcgs2uxsiWi4I1ndM9XsqvCN1v06y+XmdRt2ppHZpkddNk5uExZ+1xdm0ay",
+	"PVjXbjvc6FRFC22IoFuOuAkKojoBZFZCWJVbf6JF/uA91DUvU3V9UkFMvUVrqWLt3noDgmQAXmI9VdjN",
+	"fhskc0HVlhZySZCMW+rNgmRAH3BSbEdkSvY1YmsLBxVTqIpQpEobNuSmCwjecZLyrD3KRS99GtfZkQ+U",
+	"oUEBZhrW7+IMX4uYHncHjGv21aYVd756C9RcyeJc9AGsIhHdNBG6FWJfnDcy/NbBDeBHEROZFlWfYB1A",
+	"/KbOHvSKvoNyWhFLDeuIrhoK7VRraAJUa/A1cINF7XxjAcIBzhZaR4Q5UERLQwFdXEC1Tpqmnw99vTBm",
+	"CBp4tTFDXS55wmcUVLdAVsNsNHZrUS04IfZhQZLv4fd2CH08jfcO4Q7Yo7Wk3XsP51q9fbNo9ouf/tcX",
+	"P/rbWnQp8dfY77UHGc3OdhW3yQorUiz0wyXrc81x126JV3W04MnfRiFtVeYgCsmRwxW54hKnCX1341lx",
+	"C1fSlt0ItlFIb7J6jXx7jSiklY7hMu172bnacpnr4DJbU8N1mhrWpOQbhylBP5cbpvSg56silfSioupg",
+	"L8WWnLoRhboLlCk0Ih+mUhBCdWTVJCxEblul1dkgIArp1jUFRBUk6+oTKqnY0bqE4JrjoraU9sstz299",
+	"Zl+CwKnL0gEI0nZHD5ebeN/D9+4haVitps4MhHIBLlnEfV1v4NWjgZLi/TQzIq99GeO0ypuwjo16diu2",
+	"wt4127ZnN2ChiXtup85RpqpN3XbvZ1rCkC3NRkF8FJdJySYesYGaiDORh9boVLNJnhojZFAuxH6zWHia",
+	"AcquY9dxnX3iwrtKoetCQuXMzpShNw0Cy5zp2rWxwDpcvhOvzEhcerP28q/+z1/9/b/94m///pd//Jcv",
+	"v/dHX/z8r375n3735Y//zYs//HMXldTG1a0KTvKw4U7iizaiD68yW5QOAMTEr7Yoq0iJAOca1VLd1tAk",
+	"IWcsX88VxMHqNb+AXDi7EauJhzMXdmv23Up9UxeOCwRzlqKjshwS8I0ZyTLB8MazlYKo5ijxNpbqS2Ps",
+	"nSU9m8sji4y7K52OLQN6/RjQ9iZen0X48q7hulLwZZqGD5151puCea8nuoZNBgKcSFW8bMK1VQTMXTbW",
+	"wuU7CMM8IQFuZ8ewyBZbQWEuSZB/8aP//PJPfrLp7Xt1aalbIvjGS+Hrks2tFH5R2+tl0ehzJe4bQADX",
+	"rw87Uxq2TCof2za3sthWFtvKYovjrLJMTeZvOjOKdaBMoGFKdgUbqlxc3vUXZ/DRwmKX8DMIQXijVa5b",
+	"J/JE7vjyf3WSwOIW475Qo5WrnGRGL8tE5PVMTdoTnstU9otaivBUT1LTHUAj3YynQ2aUOmWcUfFEuwwK",
+	"Y5QnkJLrC9iW2s8F5AdDM0mengnpCix21ThLQCwEwy+XCeuIPpe2YftVnT2gmpVUfs8udkT1q4vmqdxe",
+	"PNOre9wKazra/9EYZYCvQ23COpb09YUO665+sB20q1+IQ1M5g9rGVAQTKwDbQYJQTPZsbCRoH8oWu9qV",
+	"QZu8gzHZDvu5a3uQ2dQeL6jYbQa5GvcHRR1OKTJs2Jc5rA9TrXGBEbqxy4cCjgfWEZWK+XfR9E+jn7KJ",
+	"yAWzJ3JkXD62GQjJhupMJHYXMACj6GqmZ1cs0S5c8ZQKJ5YfuhKKtB0FyKQaCpbwqcbBuBZt5700E9rX",
+	"YYygxiorajG6TaxEa8VLspJzEq/bKvXu4M3rKyboRuQusMrZ0mKHrhz1FZVp/LL5SOEIrOMaJbq7zd25",
+	"kH/T30We0YpeQYk1qjm8kEcehyRGSYF3B7N0gNj45BxPoNi3LOXjWUZEfAjYFXaImSU+QVKMK3gMHMBX",
+	"2HV1kOOiijDODsshTwZCRva/uXANuHLISHihVGJRNRmTZzw5tG8QIayGp37kJvJap96tWm6yMwWYiebu",
+	"zWYD/19Uo+kHJf3d6gSP4Ii1Ez4tifW1qEZrPiPw7x03Gq2mVySGc+2BUgFHwEWVZby6g1HGu5ZkuqN5",
+	"BZUj/R6vQ9VGxcHYUrYLUTYwVtq7bC+4JS5lwuYKtQv00U0t/QiInb+yG5C7sJT4jlNJl4dpPQw+OfZf",
+	"XCG7rerwvHN6mGUsnBsr5rY9qxc6qwtWtTiO4QvLg8xXPI03nnXSz9pWbny+Ts20qmOz9Rh/mTzGlUdt",
+	"vZO20FtVAZngTtnGmAnvpp8d2+9XUWrmKkONK8jto7FZeIo3TQXopTLVgwo4LjKa/su/fPGTv/2nX3z/",
+	"i5///MUf/vn/75nlR3aUz1/+wX/51Z9//8V/+/7L7/0QSs3jhiPK1dH9ZqOxb/cmNVCn+x+++8Pg23/4",
+	"7h+9+Jv/Sd+ukV1QNftLjzm7yFCWG1qtvCaS4uhug/K3jqGNwrMEyoiVBBGRDDtjnUqhNbMUjClZWQlp",
+	"DYI5x5vVmcjPUjFZqBl/Mg+r2Kdx99L+OBcuKDf1wcGo6LpfQW82bKi0YfsUBKyZypKICstA5RiZ2G7c",
+	"e82Ge7HO4g/uH7PyoLXJBR/GZJwF3duqyyhFo8l6Xun9QJiP3WSvQBdd5hgKfVpe7Uxlvw1GXe0eqiwR",
+	"2rQnPDVtmn6ttVs/iGq5E997PAXVslHfR5tec7dhX1CWzzSbd+q79oThatr3pTJtK5ZNwXxH/7pTvNMO",
+	"XvjOM8cyIduB3UJoIph9TacZ2TLhQ3TPocfsFnA6UHDCIe7Z1RkJmdiJSnvCmrvFAyhyV2vtRbVRruwp",
+	"TWW/1tpvRF7LtVNrNBrPL6YCuy0/j6bTad2qEReKQ5qjCqlmQzUsO7vPU2xncbHmaBa5anY+U8NOKnb8",
+	"yatOaACOLfIzkWNUEQwKi06JrEceFfDKcYZFFy39SnUQP5RqpnkP/FddnmWWTEGVjXRYQWce4+iOYVRX",
+	"QGiKy/DYuazYLsO1QDNDHbql39qQ31Vr7V7sHlFfq8N8+gHgmLYXa+OLRUsPpma0UU+Ab2aCa8FyLpml",
+	"/qvfr4WyAJZ1W2oleoyvrOImw9auPnNvcdeAaAX+sGVOMM/PVu34cDR6kHw5XVywfesYg+lIbM0k12uN",
+	"w2Vf6AejXdkMyQ4+ZpkwGmI9IMohEVkKJMZd069oRszCe8RAAzEK/l1CWLD8s4z5ZhhQLAJtO5ElQJgB",
+	"10wqGobqQSCImsg6+8h16HBj8BVqqq8cQh244hKnM9RP5Ik8HCrZ9w47+sXpFz7HsA8BUtqwWKvcxKCZ",
+	"jLVI6uw+7w4wKdGOBmujsCQ9SxORWFkBuh0PnacOX7ArcyKxD49dD7I0jOlbPAUvvF/HnoLoIMhfHOe5",
+	"kCYopCmsaocTTjXjSSKSyEXfMAU7JCDmwn7umwTY947ouTQflHNOJJd6AiugECsvlV7xQqwLcDawoVXW",
+	"KgIiMD8SiMWrxc6zUpbLWD+v6iYtSpsiEYY8PxV2AxbpLM+jmpkAh8gTfW7r8+AUM/2didwr4bNd5sqe",
+	"pLzdrG1WpQh24rUp4bkuQsfyhYIzDy02l6yavbC1ltUODTdjXWvV4ONNqx5dVBjG/VgtHBMmuM3I3Jr8",
+	"CiC+nCjrKvz8HGn9xjN3gWZ8Z+UDOceMsGCIonSZIU+l/RnbbBWGOWAqfOg5vsOKdb8HBLoMIzvDpNlh",
+	"z4h8wvNEBwBxKl+xYiXEOXaE44LzSjc6lxzH2joDvzTOwE2uwuJU0WUHYMsNXzNuuL1p15ceus412xAr",
+	"EI7BKy1oiurTtaD3FYRmU9VG9Xpl1D5/lXs92MKKaqfu0d66usNrUt90SyvfOM1hG13w2qedXoq2EfiU",
+	"K8MEDsHyhXUlgabyAKSLCkM4L7+n/4WxkSz2kld51D5MtTmi/lfxPLh+iiITdPcXeADcj6tdYRzJEX70",
+	"pfQC4AzWcQO43d868S5k1veG6YX5LbjMG5aoUVlmlXg+GmESZD/VBjywfGzUkJu0y7NsCmDJvKyge8i8",
+	"1M74jGcQmp7ZQ6vJG+4ROQZ8NBLSyVwu1yz+7bEYi7rrtD2Wp1JNZJumBBVjVK8HFum0x5qNqNFo2KFq",
+	"NuBnIhytGYihFtmZ0IuQ+46cQ+9Vmqa75FgP5DPKc4XUOSsRQWpgqzYwZgQwqVGtyJKl/LogmRY/82Tp",
+	"EUkxy4zJJh2K9mdYqfRQp/zGkSX6A57C6aMapsEA3fa2hxoCdOwAYJMhfELkmKdy0Gg898M4dmVmmZJk",
+	"2RFZb6FR/fl6ZPSajdrcGDEc2enuNg52oxo/E7kVMF1HsC77sDF+LzE2y0XdtWq4kV0le2m/1nr2HP6t",
+	"x1bwcu+ugkEwvxOpdpFYGJ2c6jZeUveAjhMfjaB+LteiCBPDnqs3M4K/Bmqc+zK/Im9jrEvpiZJm4POO",
+	"wqNKrYdnFR+dd0ggocnTxKUromR7LKGwc61Vw/AwOAE+tUoLIZe2oEV/KKRp6/QzUXw0f0rhqVneVNqX",
+	"volqDYJk/3YOaA+N+p07y+5jVDPK8IwQJ3Ybe82VMSUgphv2srnfiGq4j81dyM2FHWxENdo62+7zywMp",
+	"d3d0NXWFwiy2no6t+uE9HT70ZiUR5zzt48Yzf52XejsOnVjjAw4AmRjwN7jzgbAul1aeKdwKd600AxEA",
+	"eNOZUSzOhbE8KWap1Ebwhb4HL5NsKxu9ud6K8FitUthopdO+2J2x9ExtBaGtILQVhF53QWjr5Lo+J9d6",
+	"wsaGbi48Cpfr5zr0kX7e/gLGBc16uRpiSWGuDYJq1dmhRMZTJCjg52hlJXq9tvfMAV5dh/ssYGxX5j/T",
+	"mZqIfLH54wB4TUAhnke1sQTGMZNGW8FMgDWsbe24VjfclsVvWfyWxf9ztnVsfbOvvW/26uwjNzxRf3Yh",
+	"Cafa2TRE8QQRz4ASaZf1nWvjxYyuSc+4KQsmLS/USE9BUfQAqUIqQEe10ocEW4wDD+VZpiY6wIgH+WQC",
+	"kKBDfirCPpgUfW7SM1dpane3wpUErbxLq/RKfUldleeii2sb5iHACGutnd2GbX3I81PLEnE1nR+IJEXM",
+	"Z1AjNh5VtkEeKd9KKs9U2hWs2djfXcdtQ+uFi3ddokzgV9u1bKFj7xBehmh2hqsCQN9yYkWahDz/XClg",
+	"wQpeiPd8KJK+yO+vUhA0g1eZ2FYD3bKfjdnPMdAJDL8HylOinYD1cYWMCY/wJpFEPgZBC0EBRBowlEu5",
+	"iqAb4ydpVQwBxOPgGF5j5Mt1KMeqYTwB8Ui3Wb2vBA/SWWqCS/YVL+NcNDBoUzGv4toS0O4iLABwTtA7",
+	"V2G7oMk9q2mhrXrXTpNMkBqva63921ZFpZ+G/Cko/LrWat68/dxDt0JDPYPGAQ1RvAgA620MQozoN4jE",
+	"6bsXbeseBrU9SROrb4Jaarekkwk9QuxW4PtKpkYB7HXr2VKtGIB9unkKgViFOeOmnTn8JoYi71uRsvix",
+	"edv/SoJI8dsexOlA4BVI+Xmq8tRMYUHKIEJ7N1H4qw7O8nB4SKMR6qeNSxeM0h7ooQ72tj1U2rSLRFvc",
+	"w9KPITRV1e+lkG78PZiGb/h28Ljc5EHwS7mxJkpfyTgTSRsS0Usr500oem4azZuzP5b7nP99puebzy9q",
+	"i8CrdS4QnbuC27jMC3kOsqwA3/aZ/CnUDeuKTfDHPfBjec+OSp2sVRAt1X5AVmuG8+xgjSjDv2f1XQ+b",
+	"BpAGxcenYmQg8FMiyHphubeCFjoHLO3yRR2YyhBFXIoJA3VyXpJ6NC5zgU31X214fsbn9N9VKNvNRmM9",
+	"OzwO93r11y0727KzLTtbk529rnaNrdXhYkZvXXCM1fjqEuMCfnbjmSuq8XwVheUevXw1eeJbUrKclFyI",
+	"krit2wrG1wbn6QVjggHz9WsuS1Bey2jhDsC5AOuVl31j+RTBb0vhJsuEi73GjEjKkyTFEkePcjtUkwov",
+	"pgz50/Chq7pVeubrayms2HVtmdxbavbaUbOtXPRmy0WzhPYS5CTDTapN2l2cvn0P/fm+qB2aAXxxMYSd",
+	"NUqdQvaoHZ4WOUQQ5pROin/2VM4EWB7QZRM5uPqIjN2RT79ARPucqbHpqqGon8hZ1HjxlHdNCLYcsfHI",
+	"AUxBQCQMts4O2Uil0kBlUTCvKG/PcAiTOK0W4zAXZF6pZog1bURyIglGcZgmEuAf7QJgxggUWgNQSwx6",
+	"CD5jSsJqJHxKVdnsj92uEAn+CPj+4qmpY8HVj1Dlh+mBScYu2C5UiYoYaP3w5M4ePYLyUbCoZyKvs8fo",
+	"PBhyKPjJNezOXXwrwM6fCg7AmEF/sJu2eZ4H8F2fHN+rs/fg6/BxKbG3MAjUvTUgrrO4l6thDA3HRiGY",
+	"5iRNhKRanOMsY9qIEY7jUDLEpITIUl8OALOAYfN0C30icN5yNFth7k5PTCB5Bw4YhIXEEPtnBzFUuWjj",
+	"TzHWzbNndmgPjB1QJnrGHjAYwyORd4U0aUbrH8txlsUs7TGp8FRMuGZDwfU4d9VNi6hXN2bOLFcb2MvA",
+	"Bml/gPijle5KiD2Zg0TnpqiTcORvJuuIfioLqxyFtRUZTKYESV6F2vlY8KRo8DykBHvZoE8AfqNNh3WH",
+	"KjAkFoQRFI1SSOc8joI9EEuL7FieBGEZCTdixx6mVUqb2oEKuxXBEO8yqSZ257DqodvmBQMzZWznzYeR",
+	"QSVUPKdwaBciSohRqUtXx7yFEY1RTcjx0NJsCmuM3POETy1xL4/GEnv7wc4Zz20PQO2PjBh95L62f3wN",
+	"W7D/fM+2UjGHwzkyjYuqxd0STe+hfdkM7NFYdZU709KU3QwL3O+icIkPLigB/EAVC8sKVlyBd6f3fNvv",
+	"Tu/51t+d+vDyd6cEKnyMHbw7/dh1sQg73FcBDVHL6+wez7LKQij7jT1YTu6C8iUYyq8e5Jzwfu2GFUAn",
+	"8amYxlAGWwqRaBZ3pvGi4ZyK6VWV/p2/OkA7HQ1XLBdmnMs5hGZ4i+orOx941dCB/lffsN0GqFTp0B4/",
+	"Nw/6y481lUb0RV57fiVlSYEQOtLZ3NlrHDdvBqBWBcvCSGv653eewY64oHtkivA4CGWba63LZVdkUHBl",
+	"N6pBgoj9d3N3zw4IYb3hQbPRjGrJGPlFe3TQqLUa9dv7u+HDOwe11l69sb9Xenin1rpdv3kn8pVdbts1",
+	"o8qnvtpLkxTsMZSnKRQniOQ+iGpeZMLCLhRTbsUkKFzTiGpjGY53l9wENNJm85Z7YEfZrDdv7fsHd2qt",
+	"/fr+wU2oQ6MMz9Csv12aYGns2gBf8p6fpfH7M8GT/sRd0BPgxZMjOPXna772rRXIxDaU6RrLkfCETVAs",
+	"HY1A3k8lShMozaAiA6D1fLpmQdtq9TUXfLi0dDfpFn0FOW1sbKV8DLcCts26mdJCs9QAa+wqqVMdqrvs",
+	"rdiIp+YG/LVD5cXebqHOFrsaaXFrVpqvqE3mX7bq2dePPn4YWdUB6wuhZ91573fnMPkBCcn5/qHrzlRQ",
+	"r+TrdxXPGA7Szkczy3ishBY/O6GKXSe11klND8YmURN5UnseR7M/4rrbn4oEQHBA2y6w5oAZiBPJWO6K",
+	"HfhwATdGQHOaadfOH1pFtTmmOcaoBlrRydI+WoLmgV8DPVCTEjSclBgSzyYqP8UyD0EpJ55phYvBaSmo",
+	"Ko49RSJnhp8KVI8xX1+yPd8VimuF8YC+99Glp0KMEAaCVsQy9BMJ5dxBIk4yYb+DpQj12d0GtUX2k0JS",
+	"HPCshyvoq0WYcDKZmuiITQZpd4AF89hvj3luoJTSiYw/Ovx2+97HDx/ev3f84OOHRzEsfNMqzyi4Q8YE",
+	"pTrcYTFZuutGqfZw3B3EdXaoT5efVnswq7TKI5hQUDlvqVZ5REuMm4/zWXx677IGPkqdlcX4FBLYnYU1",
+	"e9C+OyO9opR3++Z+SeprbCT1zZGDkthXg19azC3fibRXsMWendS4gWtQlXlwUotOAiXghFIKTrB23kmt",
+	"9ewkLJh3Yln98+ewJ8U8Z6XtSr6JVG3r/bq0Yna8z1OJd9r+C6ygeKZ3NJEzu+CXWOTOnomdT1Vnsc32",
+	"66ozY0gkg6D935iihuouDiieMexpMJdVR8cfc31qW3+d4+OXq2CpEUNSniivyongK0IPu3dKqUYJSMt7",
+	"B4W834hqvTQzmM4wD3z8PPKFmRf11rS9fao6kId0UOQXUT7uaToakQbjU3J9rWf7TNnfYZj4Beg/tdbe",
+	"LbuukJLcxXV2uc4XEN/pXKyDHAoneEuHLpQ3YNdwYWrAqtX+FqZy6lNmJmlXhPmbJEC4Wl1Y3YsEUZK1",
+	"y8Z2chBBA/Y6MC0y0YV0zgnKQlKhOZESILA3ZOSuuxOZi5HgptQQKX3c1RiLsTm8n1b6+1R16uxBr6pz",
+	"Z5OjqpRYyEtG4TTSShyLExnbZqHDNgm7sY+MpeYslRV5rvJ6OLDZeTq59VPVQUnWakuYbtU97edWS4yY",
+	"VkPBBmOZ+HqZ4PYKInKdaoNiEme50IbnpM8E6B9uI7iZXxCRQJnkE2nceLh2Ge1u8Ojx0BEqdE6wVQAo",
+	"ckheEpBhLTUShczMfW0zJLjgswOxNNWMqFgL8rZitMtYWhKfSPAfEWmGR3Aw8DOp2Fgmijwss3vr3F1W",
+	"CgY3Ekw9BCpBPWIswXodd622msROMrfz98nB7NA7zxpw3Vg+lsUWLK6RRhTxVacPzwLRVjC9ZWwKGDD6",
+	"Jz76RqvRaDSRrH+qOuc1S33v3Vq/hyCXtpTQbE+lVVvXSUumfbgqONkFy1wVMsORX/d4pkWwPNWMt2KN",
+	"12jTf3z5Mk5jZRGnemdLUg8KJhUyzoJ9D8SeEIkkH4Ov8hypZ8FCr3uSHmVcrl7sGEhPkTphaUuKURwB",
+	"id0io27jfSDeB/gfUzmj6xpUdgb3Il23tWW84qcCG8mHwu0fPF+iZN54htdzaQB1weyuIEPmsinYbmNj",
+	"LW0hvZrRyZprE6fL0L7Oo0qWJ2zdIdcMPWgpvouY6/EcIyY209LWkiO/rjoPkqoM7vmbfcMezPXRgFwP",
+	"i/TH43mlwy6G1RwdqCEkNXqXgV2mtFBavMph9Qv7ZYHZDH4IngFQ3BLIQaupSWXadAUrQAePjBptideW",
+	"eG2RsC9K7exNQnK3AXGrJlIrRCcvgYTxMZZdH8EchljedXAwFL7VF2bmbSt7LQGLsee2FFR5+dFCcM/b",
+	"QEMBlipwAbmnzd3iMcBFuh/2otooV3ah7U/08KAAbHTfN3b3LytyY02tyAcHgMFoawreXG0ASxauaWdK",
+	"y3nx6Ap/B8d6J5U9tVABcDdhrB/Y1y79Jsz5kl/83e+9+Ivf/eUPf7/mWFUbP/JGgbYrlXT/4XsPHn5Q",
+	"mw89xAa++Ol/nW2jOdfG44/v3T86qm7m5fd++OIP/3S2jd3ZNo4+uWfbqBzH//Or//WT2Qb2Zht4//DB",
+	"h/ffA2nrgncVd+m8u9pT4xxP0gWcNG8qVBMsTqK646GQBsVYu04b+Hi1kMkyV68YjjKOhUwqrx74ZOml",
+	"CqdsZcw7vT4bbBwE+R5cLMa3MjCjK6RY1N/N/cvvb73SjW4Nw+KNVZHVbqmdSlMEgkPqzVgLF5IIXvdQ",
+	"gmCp7GbjBJyzlxwD/mXDpnOrvY672C/9VlC4IAFzC7nQcVws9WZ+Y9+FT6bjiVXYXSnJGC8nVH4EIGCx",
+	"qJyjOyiv1ovWG2fZjCeG7jQsRxfzUjIu+2Pky58N7IDH+Uhp++cv/4+fv/jbf//yP/z1ix/80T9+93d+",
+	"+Z9+9x//7+//6r//zi//7HfgqguItM5UH/R8BF2v/fIvfvbF3/3rF7/3Vy9+8NNaoJEnOe/BZjky7idS",
+	"e/kv/zJs++V//O/PrDTx/J9+8f1f/vFfvvze3zyzpOZ5+DHRHhxhOKqQS9DYdkA0iWom51JnxN4gn6fW",
+	"qn1NZJli2EHEppZB2tftFuMgyNOSOinPL+alTqT45i///OWf/P1a7h1q6poLT4Zn6cnqIMVNqIyAt8fl",
+	"082dwIx3xUBlCH30nRrtHyzVkwscUCETV3g9FzyjPLlzzi0NNbra/b6Sg7tuTfgL2sP8OVyt4ICXEbdO",
+	"xK0T0ZdXNAXnXJOtL1RCbjwjL+Ci4oofOaxlxN8XuWA55FsS78cwJCcbQCy9GYg0Z0Y8NZivQJcIo1ep",
+	"+CJ+m5oWO1NpODdXeDFiRkHWeycT9p+ZUqdsPMJUlAnE40qzqDpjIGK8gfUZ39Ryi5sf78U1Fc85CVsu",
+	"v+XyrwuX31Kb63PgX4TUrKu0Xl7pwLssDi8CwbF4MhSzXADhwAgjajMXwLUhrDb2hCdmQgIWLCRuphr/",
+	"XeLlXBdKPQT+AsuO3ffQN32ZxHdDFu4sBBApDK/DRMA5lBp9IjGa2ENNuFbq7LDoEhoZ8im00lM+4HiU",
+	"C8jBUVIsiRJwY6lPciX7bWr0rgvh7sG6xycS4CXCPL0hn0LocyGOsFycpWICso2GREEr2uiIjWUmNGSz",
+	"Qa4ghKeDJt86Z0ypbGObcZ0dnkgrAQXUYJVZ4ScxxkpT2Hs8S57jiMWOsdh/l8+OyllsCX8M5ZTs2AH6",
+	"mQo6sgq5z16GkaVbs1JeRbw0Fn4scd9NLTV8NMrVmagu/0i8CegsnqJyCciC0UI4Lar/E5Un55krPHvy",
+	"/AwZzT/94vtf/OyPX3zv9//xf//TF7//ey9//Acv//33FnGoc3hTWI1ybSZzrdUlt6LOVtT552DQ2Bax",
+	"er1hEyMSWwKp5QrtIjdGyKbXD6NcGkP5LZcXRmUdQBiidF3P4dlDyixLfUYBJtERKpl9PBDdUwEghOCY",
+	"9FiLrq3pqKqKA87poqwZKiXPkPISvlerVoJPJblZFwym1tzd2z+4WThLX/ziz7746R/UNmCFOKXrNvIP",
+	"eM67eCJ2d6Oisdo/fPeHIYP5h+/+0TzvwMl73kFzX5s9BuBCl0/c/boup/GupzeLtG8p9caIQVDeNdAH",
+	"QY/RcJewtoy+dEptBFLaSyTTRxDPowO6igqw7Sp2KD8RGKQtIS+R769Y3dlJoKgrA5m/izX4ObuAzsce",
+	"qzF4+jHtBxtP+5IbD6XroV2Rw8zwBRfcEhfRKXHEOlNGqHoBlNJXqmJkhTav3Ie/KDvxklhQRBXVMbrV",
+	"vrh3u9GA/zTWp6N2xa6ZOfVSybP25bAkpx01IoCugUwD/JdVMpq7jWa70fzaB1/f/eb+txq/efs3bv7W",
+	"N/Y+Onh469Gdx83j2sXrtJ/HfxBrD2Jlt+rFlmltlukgJHohtfHksuznvEI1wzlIF2ZEQHU3hxE94M5Q",
+	"+9QEpmPPSgY8CSDxpHgKtlJUHkw6FFkqqeqvm6gzgs7gUKfoaC0twwIEIer7m24ibwCS0MY5XbMSfLXJ",
+	"6WIGpo1tRIGKcAWAQeVjsE4kqL8CW1fY9Ye++wANoAruZF5CKOn6wvgcpRxr+HxJqPwn8MaXvra3ncY6",
+	"NwYXZhs3faHTD4u48KDjEq8YL10V6mz39GKlqIQse6r4aITytx7qtv2j0WjC2dcavVo1vpMp2d/xT6Ja",
+	"rjKE0YS0FDsp0nZQx2nSwkD2StjXSo26pJegWT3VRgzbfJ1AXbtS16wi8cwqSN6vRXA7Cxa4pGs69PkV",
+	"HWG67Rzcvpfylhg1artyV2DIW8WTU7GPl2cBxO1YzbVjB7KNU92qUUWc6liX8GxWIKPVbP/GM3fIlwLV",
+	"eCq7JRCvOYHYyvXXF+K2/iVcV4T+xB2wSwtwq7NDycRwZKYsxnsWs7HspAT8LiQeJrRlULV7hH4XvZ7A",
+	"6nGAvQ8mjFR7xHWZuLL5ZqI8MrySHv8SAOZ7KmdQOMRFPfHU1Nm3wOpPFydGOFHqG2gKIHVmU4erD7AV",
+	"2qRZRpYabpyCFaJVpmaJzd9FYWnDM1GBcIPRVReWLhdETBXECESv56F4uUA8xBC0GSFxTfHvWgOatrT9",
+	"n43wtzW6v+4xPS6SR+UuvOdKZMgbp2K63JT0DfvCFdp4viGm55l47OU6fPSAwVi3QtP1G0Pd4qMx1B6e",
+	"sn0o8invWF6hmwuDu3WNwlZlwALVCUy1QzuHsARXaUfYQS7Kyf+GmF4kEMyxolwlY0THW5nZfENMrztu",
+	"a/XgZazQB1vYdo1G1bO9AL99KCawCqtxXDumLcPdMtyNGC6cIcalo3JXwWHPTSk+RlrEtFEjDVUSUtm/",
+	"CtVtQXawI3bbxOAvR2Lwhqd1cw4bre2r7FjdVSwO4AAfZaDnq0ywGH0nMZTJwBIh0Ig3lkzZeJQpnogk",
+	"ojp3ulS0Pc2LgsXv0rcXLBBV1GVLoXxbdbgHdXZedTiQR9ykiqLFHsXrEiC+YCQhvteXL84EFgisDrei",
+	"GoX0L60e5d7J1QSwPm2zVaGQXSV7qWX+AVBw8ayA/C0CUJ69+C//7sUP/83zf/rF9zEW5Ytf/MeX/+rP",
+	"Xnzvp1/8/A9f/oefvPje/3j54z91ZUBgLTqZsoPBmrtFBd5yyV371xhXSNRa+yWw45ToUetOiG0KP4UT",
+	"dEJVa7Y8biOquQZuH2AdXPj+zu2D56uZaBKRjEfOkALF2pPSmomnI9E1bQznTe0p9c/TXOjgzZng0yHP",
+	"T4VBpGUXX/qD77/4N7/zxU+/++IHf/XiR/+55uJMuyobDwF68g/+9csf/+zFD/7G/uStQtj8DLRzEfl/",
+	"51bDVVmHE+BekJQ08GRJ3ltuSpMtQKIFT6BguKtWTEFO3aFo64EaIS32sNFhPpt7ZHUUzLq8/FAjuPjr",
+	"hEs4Cr0NmLiQhkzLuDBkwi3zSlUQF4PNQTOUmAwVT4sIdkAXztUE9fMs1aaF/4x7aSbiCAr1WtKBZVN9",
+	"zLs0vEsY0Cw2vB/X2QfpmWDiKe+abArd4Mta+DJetnkoaWVUXqDZazbAsrNhEhaKry0s6BHmwEMjEYBY",
+	"20vufxmmQOpglJwFeT7ewMBPJH3jSlcVIgRksIMjBHLq7Yog93cDmqs7xt4KMfpieC+V/fhtVyMLFx2T",
+	"NdRQYPqZUeh3SfWJjIEoxKXcNMjF74ieygWLib3A5Yx9gnzMx0a16Tfo3Kr2RZ0vCFG8d/RNuxDf/vDo",
+	"27CFPCjR9VH6LgyxGTX2b0cHt27CbOvwzZBPWUewT47f37kdwf80b9qGPni3ebux10BrDdQh5jpiWgzT",
+	"rsog1i1nhnd0qQ6emhSIAIL2S9fZx/bMWD2lo9RpFFSt1QMBCOMF3MEArr/9y65VnU4igCJCeWjG85xP",
+	"7QRV51PRNVAHgTC0oR3O9Mh+Ck2fSD2wGqkUdvea9b3b97/abMRv082gfWfEQ1vwIEn7kBWSC5YpbfxR",
+	"NuIpVUbz6ACpDGr22nnj7aAzl0rWyXlXgMTmCilDuCDPxj6ZJFcTOsE+ALkzDbAIILcEasidyDCXDQaI",
+	"a616xVIfwoT8BaC+enNXJNVu1ourtcExXGrWGo4zk454bm70VD7cccLZGizofZUPr8twVZIUPaN297h2",
+	"CQwV1+3chAsYiKtfnWrWEVgCEQjPNhRoa2uago/a6q7Eou0dp8Op15QWKutcdVQybXemRoCCcPPOwf6t",
+	"g92oKH91s1Eqf0X93HjmrtDzhZr6cVgGOifxoM5ioU065EYALbdLMTYigVLxQAYpF8/r1JK0dQp7yCFl",
+	"D2msVJN5tfoDYQpydZV0Y6thbjXMN1DDvDjvW4npbc2/1x3GRrKGJa5EllFdmaDiwyZpljGKpNlQB13L",
+	"SvxxD+l0lfk34C83kFStn5JetL9IO36M/lwom3YmQOtA/DGqFiPB7ZsoKlBaFGuzlAt42r3Dh/fuf/jh",
+	"/fesvO1Ua6d9YPa+FbO10+/mizTfLVdxhq90oEIPGe/zVFa4m2FZtqxuy+q2rG7L6raF+TbkjfcDgx0Z",
+	"33iWWeKbFujY6ypaz8/haEjuroKlvW/VKKkmTAXGzJCpRYwbFs8Sj5ggRAdcY4q7MxyHFjkyWkZMqpx5",
+	"ku0KjUZFFHYM384ChkJVbzJHwfHAwQUfSDSGto2CkVWEa98LzKJbrrfleluut+V6W663MUhLQOMn3Hvg",
+	"LpnbAU60rnf12ZI6tfeOvkkOLIkeKAcV05kawVRuNSl74ZytPHDtsFGu+jkfaqZGQgahQWl/AOWyCVuw",
+	"hc6Zosqq87kAFra9+fRj5EFhKEVJJQI1QEgswmGQU9BBlPgG0UMyz7nuPx2pHC2T92FBzmdfdgQ3aNmK",
+	"29lT+RAoaCeVHAJ+Zmv+Vd7J3Ou6Vm8lQh8xzwrAjecYyNY2c32heWoiwbxv5jbJylwbSJ9XbpAZ8bEW",
+	"V2aPSdS8IQYKSKpcLDbEDESWRC68lVNw68pGmQcg/FpBCEEAU001c3Jh8lQkEd1tk0/tb7YzZpSKfE/M",
+	"8tvcudoroGLtkm2l1q3UupVat1LrVmrdkFcCFXVi6yVLqQFAeWVSIyE4Oxq+NFz7uErO9BJjqikVXo0N",
+	"S00YBeXNIsCaBmoCdv+q6O5cTUqh3V4qTKXZ261Bweh0OB5C8hURk1Qa0Rd57fmVxGHjI8cP7MVtRiuA",
+	"pyI26rnsYgZE9qu3b4Y4srOEza4OVJkPMb0DYnYJ1GQTRO+tRH0tuu2A6hsFoa4cNT10dyo2UeMsoWjM",
+	"1068JnfgVQjYvl7CTDwr14yzT1UHIn5R4Dnm+vTrqoMFq3DlIF7YCt8YeIpJlFzPODDt+3UWg3wHIT52",
+	"O4ZWgidZPhfs/cMHH95/D+J32CHrpTLVA5GQOSIfS01OzzkzdCk+LgKjhVUWvEwKAZRgynCC5HKr9Lyk",
+	"/hjncmWyOqxLrdXcjWqfqg4I7QeXItwgdvMyevQ1txEufgz2AsKOYbm3ss/rbrEDSQEUn2IPgbrhLcFd",
+	"vISgQB/9t39wTvSfHft4eCXECkKtA1VfkJqPxW/HwiUKVN1hO6atur1Vt7fq9lbd3rKcTdPUIGwQrL1O",
+	"NusrpuQla95INBZ4hnziIbh7fC7TbtRoNCh36Ug5X5HPyuL4zZBPwdLLemIicgaZwpaZSBYDr8O8Nqkk",
+	"GZYd1tyZsI0FeZZxy6vukIBkILZCuODJ0qsQLTHOsiUJ34/tjFdJ+QZ/wGy+d53FdCNjlspuNk7KdVeB",
+	"UXp6W7/E9PDHavLlzhDHH5shB615vuepdnXBmsDIUHrDl+ct+RBxK7pcso5gScqBycLcxpkpmSmat0LO",
+	"0AgIumO0QbEYSPe9ohzgx2qyThowXNutWeN6k4aBIBQSv3dDo4OcjI2WTL1So0aXZ1mHd0/1jWdexoE8",
+	"oQUxaypno1ydpVb4wSzS2DURuxliQ1/RlBrbj1kieqkUaF8wChiEB0aN2MAXucaG4R+U6ZkmQprUTKMT",
+	"iRah1CpPiPSVGobio4Z8zx12yHLRFekIM41hLRPWmZYa/4qesffSXYyYOBPS4Zm6dniep3YoFG5of6LO",
+	"jfJzPZHMBxPAGEZob3GNIG4qkJ5BKvt1O9RPpF0EgP1DXucTuzGJVfQMU2NoD9BjfXKonLLSl5h1+6no",
+	"GpFAy8cOcNZncLvRY91x+3UEyaV7DZbwqS6NeeZLUNrmljbJ1WgkErtYUnnb3ZBATyA/AZy7t3bZQI1z",
+	"jS0AyMpBA4qs6ZnwwlGuVK/wCQ9TOTYiYr1xDlW+9bg7oO8o+YwbxpMkF1qzvjBsf/eOz9TNBabemYGw",
+	"O4Nt1dk9322pT7CrgDDhKn1HTDy1//KiijvgRwB7BxgykOIN4knzJsS9aBftomQ2td1ixi5egDFKFhrk",
+	"larU3WN+Ku5RL2sX9TiC6/ZQnVNX7p0b75T4b+3ZSW2o+2lyUmuxE6u/HTSbu82TWsROiLHhL+/d//DB",
+	"Nx+/d1J7Xu3GWBbcsm5+MA3ywiE07pK6VERPWohgbJqvuzYrXDuT9s1ghaI7RuUa1OOgSmZXpGde5J06",
+	"okLXmvt9Cnii07QreeJo3MnSbllvcagX5ysqmVKnhaLCDTuwqor7vlXCnWJ6aCVDbRBHowyzQXhUR+ry",
+	"1Zk6u+dQPCyp4kkiEviE0MPZGKJk4jJGnZtDhdX8SGSia1yja1ObY95/P80MACCf+/JDZcrvV6k3gXlt",
+	"ZfBI9bqpNauNm1Z9Hdndn+at/H79sLgeQAcYicYot77Gq20vIcIxUiAclJMFJPw0DMz1O7iSVF9ByG6Q",
+	"I2oBObsH9uKK8cYf3D9ms43FIGTqIqzBDjPyiJOQ+gEUjvEMyFMQiZtqdirVRN5lItNiDmJoJSoZEUiL",
+	"QvygqMC8iRqNBtiKKJuyKqVkLN8EyvXk6pyVN5u7e/tRDQAcvNB1AXMDrTas/Hlm4kKv2hKtVwBza7do",
+	"A6p1qZRKQOj80gQCxBrJBCSwedwlq7xB0AJAfMEo/SNuTJ52QCG0zzuin0q9IOnAKrMA+jSPK+WSDyik",
+	"hOBM2FupKTUZ/1ocsfir9j879j+/HhPSE++8jWOWjI+UNrkaWVXb6daRN06wdGhXgeViqM4E6Ne0QD44",
+	"wglvQ8HlZEBoYGQ+gcXh2iU1Ugd2DFaDxigMh7XWyQU/tcS352ybdlqZsArvYQEm1ihAp/xiojw5Ulqn",
+	"nUzchaBt0qV3F+VE/LOgvdW5HCupnf7mBYLAlgReX4IwHNKNJDcOYHyXSguRCiyvvUEX6gG9OnettvpS",
+	"sTzraE1u7beX73qVJlr3UAZciJp6aTfsxjP8xwzE2RzWWOk0rc3C8LMHyWuiDWxwgc6T33EVt3fmmtGe",
+	"vLxYujSWRw3UhPV4jo6bq745qyT/HhcAsSA9VmbpYohyleCNVXlSn6trG3KR3igXQ8QvyuH2tYrM3fgQ",
+	"3DQ7H9KzOMSybTZ8sAnlznqJus4eIGaGVIivqkMf7DkCL94fnwz8pSEcFxBltzED108KfF6x1dNCsoCa",
+	"JfmPEeomwOaeDKaXKcCCfTBMslqAVw4uthJotM+8d7cxCIJAPHDQ5xHeuDs2zCiAui4S/0so26diZOos",
+	"zpTW05jNQVT7ZBFEWna32qVjB3e/xfhiuGkWoE07sGlAB2dAELGXnsqH44wT6DP9FSA2k7scY4bqLBZP",
+	"Tc5jhqG8bmQdMVW0QDSFFiBIP/WuZkDstlMf5arDO9nUzeS3x8oIXZGsjLv0IYaRrI35HJgU7TrVWjUg",
+	"hpZirGwhtH37DKvrrWmGi2iPcxjZi3HW9thjuOJ3ntW6IsvgvXImGia02TdhvyCkC04b+i0xNc1S7eJ7",
+	"OiC1qPbyT/7tix/9qPrjYDyunb3nF0xlK63zOVXTKq9jQdFfV5zqLez0RfLo7P9xH/gKdL3gBkDUV4/9",
+	"lcqkPbqNemlZM8j6cCUkWOk7sr2Aa9ujP/g8BpDb0pxBhgAWn6QYTAhi9lllODw0p+EoqPQ0CJ/z/aWG",
+	"+bD6RcXQHpamt5LVpZN+hqkHs5Rt5cDN9LNj+z0YYsTTUQYEjaojL+oxTfTSDiletpxUfHO/Np9IHNWG",
+	"/OkDfB2zPoapdH/716FQAw6xaki4liovyalD/vRDIftmUGvd3Idm3Z/N+WidK3F9oTH9wiWgsTJvsrqb",
+	"C49jUj6F22I7F619N3+xVY91xjqVQmtXQiSgbeXlX07jomrFFsvdU05CBE5wMCXqLpdBKgN4UsLerirm",
+	"p0z2tCDJ9xxyd9fKw4Inpa8ohCk1ughUgoyFUnhAqWUoZhmzXJhxLrHnEZ9iZQOPrdVNR6nd2erkiYtR",
+	"2A0o6mIKuhB8oZJOLlTSB1xKka1tcq9IFZnZRYUZIyORa0jYqerdbujsVM6rZv/gvcWzWTOlJNzN1zOt",
+	"ZP15rONO2BL4S/QRlBZzoXdgdaJ+bmU1LPCDSO1hs0xJNEjQ3Y6cGg7ACT78AC8mmhkdGeylWeYd9r4G",
+	"FBkUHas6kZa4QG7CO++8J1yWbqpk/Z13wqD78qAokIoPBdJxj5IIj2KQl9unYhrb8XM3+BK1RoXPcpoT",
+	"6dIatDgTOc9cpoKm3Aafmo3JHGHrPcYluEmpILwzhnhWbJs2EeuITMk+UDL64ESGU6IVOE6Hwk4ceS3w",
+	"u3wsEdM4ClMxQrADCpmwL9XpS1y2Nsb1a/x0OoOPgF8NuZyeSHqRqrzyLGMjoUYQgHImWEcIaZlmdyCS",
+	"iI2lSbM5Vmv1KUhcppm8z9NsnAuN24jnA8BKulwiIJ5r0QHVYSgdHa9ccK1ki0nlchiwUN5YmnxqV7Go",
+	"T0Ycm2Fqw4l0m50ozCeB/BOSK5hO+5KbMcBim4Ea910b2DClRxTnBZQKApF+4PJeZCLyArMAZj4cQf5N",
+	"gJlZlOaztySmWxHfxXplUs6eaVyFiSvbZ3fTTk1QChGYwKimHfRGaTgnMrxacZLKvuHZKQTkxBPRHXAT",
+	"u5CcWDxFMtVOk3hxebRz5JJzKyCL4UgZIbvTb4jpOQkXSxQZYGxGZYn9X7AOQro/iitWPWtGhTjUakRO",
+	"+gCy55bBEkV/XWutWqNtP2w3YVawIUXh/2NIrYckj53G7Z1GkzUbrd1GjZL4Vf6QUujRIoZpjO7Zz/74",
+	"5Xd/8vJ7P3zxr36w88XP/url//rJi9//ruUGJJVgbWrb73i39gRY6frs+Jpth3CdESOhSDklEa9VLDGt",
+	"MKIrJF5ddxAL33lWw8tca9Ve/vFff/Hzv/7iZz978eO//NV//8k/fvc//ePv/LuX//PPX/74D178+H+8",
+	"+JPv1vyCWYFuF05PeEtw7+eQCCjFtHFR+2Hp5H/EE3GenqvGBnA9Z7jkttTd1uZoyQ2cp6njpRWCwYYa",
+	"+iIr5A1oVC9zSGG/rEvy3pyeFTuChdU5sYhdl2eZyFl3oJQWGngp2ih1lbpNMoO9GCdypFJpMqHLKZSz",
+	"g3C4s2Frd6m6p1SJQPVPCpFoMEEQaEjM3tJCgHA1ebvO3OxOZCBuleLqQWqAMkik7o+h/n4uMCQnRfDc",
+	"UKSbCc0PXkUpKqKUUbBUoAAAMijJfVgXmPFMKwalkHIxTIMagKWuaGKUqRtDmjwByMQtWhsBJyefQhJq",
+	"Z4wO0TiVqUktj4ohjzS2a9ZOlBThd2Cj8EcRBDgrVNh3dZ09xMWFL1OpDckIOyy2xMO0rdASt2j82jV0",
+	"sxGx/YOI7TUi1jyA6TaYkyYpLBcooxVOoCEd19ljvwikHoz4bFLviWTsWClE+MIPffZqEERPPB86piFR",
+	"fO5dBMRzIOepTGXfNURCJh062Kp6seQOwC2O6AHvSJUPeVa5CQQmZ9eE+qKp0RrbFoJNoT2eX0mQ/FCq",
+	"TjDw2/BTIVk85E/bCaXHxm5tqTQzyPEwFBZbiVGNTRvb9W/ahQxF9gQEVjfH6n2HxssdB1Pw69NaMm37",
+	"5sJDZRWEj12OP9IsqyccQ7J4fobp7Zbq0anFV6A4ssQVhX+QtoJXiFYEIl80lhpLJcPTk4i85dLfiZxQ",
+	"jQAP1ofWRm6vNq4qiO/FtNDXgk2AtA0vUzh8SJGw4plU/lsU1ElB8/AaMHSYm0xKa1bZhRqblXrB5uzE",
+	"ChUXaS3SLZEUlwg26GO7dJNUC5Yae1Ioyt8flWDaEtqe23Fka0uG6tfaD6GUD8AN0GN7LWO3G/a7ICF+",
+	"Zpns/kfo3/Idgwm31G2q/SJzA5/rMgEuZUq4dv2EmZ1wSPpClokF0AdCLkpUv0/M/RWqTiG1KalQi/Qk",
+	"FEha5Q/BJeapQK11sxHVwttca92+fXu3pE3Zn0kt+tX/+7svf/bDX/75f/vVf/uLVRWmEBIsUMaOQRlr",
+	"NRpfbdxuQWSCR5FBXbBM/mqtvcac8gWCU7Gla61K8Bm14az0hMlWjHX3uLmP6G5+rPi1VLXWHUAILFZr",
+	"pTWZmepFdUo4nV9OZbJKH7z1+uiDFdIw4FeRFGcFZ1yIrYK4VRAB7AHCF7lTy8oqIgo6uSufalkkCOuX",
+	"rTW6+7JIa7xH4DwL3KsURUyjpGJ8IiFQYqHju6wzZYno8XEGcc0e2y1w73q7tlHAqOsMnWisaZ/se33T",
+	"QEAMoWwioOrdEFd1piYKRWBLELqo/IlvukEiQcmuLtWkZbsstKy0N2/tRk1WR5TlrULlajJQYQXewnY+",
+	"67N2oEebh+rcl8mstXZziSGAT52zuNqTZJnPk9DouluQ2r0NTZr3ZXLdEZEuEubgmiNhXD5rhaN0G2z4",
+	"xsFbo2EGr0eh311NwM5Cwv7snGyv8CZuoK1cXyDCOnLXNiPjukvxlziji35yrpGZGIGLhS8EJ10LrVM8",
+	"T4sCb+875k7vFrZcdZoKLK4A9hvg9ZOByEUMzm96319cy63BDTsFQwKFAzDlsBzBZEX2XMj4KMBiUsnM",
+	"xNm3LaunrOpFYbdHNK1z8HShzvOCkS6IjyomWYppIrnMq1oU7NVRKhNcXnI46gX47XtKLlW/jtK+tBrW",
+	"2B6XgeAIPf7MkuKde7Dh8wfkPYqVLg5FaWnmksC2UU0bM8S0L2lvCtA6POnLL76V0MPwpeqCq5RnhX4q",
+	"su+jY6WbC4BH5ZmOmFHKhdTHBXr+EozrD4QpLuSli6J8NPIwyNUlFEKI/6J8wO1S+QA/Yli4vjAfn4kc",
+	"8tJgtY65Pq1FkNwAiQiYbQOJTJT/YGmGq8MF96atem0YwMUkZFq5czNxYNM259pv2k3hU9AgA79rKbF5",
+	"s2uzGKp4IjoQw0ksBIqIWn5WZ0fChKSRDP3YvUfyGVvt2lDNXfRE+QPJsvSUINCKWwg+0qEWGcL+PHrg",
+	"81ogVsvSiVTW2bcgy3nEtZ6oPNEYoYVcFdJkgrBtvOg+Zi9R5EA9LoZeCjoDvGNcBucEyNUEHMFUQ8sH",
+	"HBNrBwX9rfhrxow+ltk0jlh8xIfiKDXi145MnnZN/Had2XvHjj88igDbNmcdMUihLvUoV0+nYBs5fvzJ",
+	"0fH999qPHn/87Qf3j8g5ovlUs/jbO++rfMLzRCQ7j3JlVIsNjBnp2LmY7R1NWNxuf01pg1vfpu0Aj53t",
+	"Nj4S3XEu4ru4KuTZCb4uf+ZxizFkjSICp6SrgvoiXAnZcKs9ZDSt73CsAVZJeJBSX0Tar6I7Mm6x7XA1",
+	"n7JUwqh33hemO9ixa4rBax/naT+VcdlH5epf7VGZLm3q3Vxp3db2uwgd7Vbk9Ec6vvfx46P2x48ffPDg",
+	"4VEcOdgs27uvtI27YPdeihROEwoQ6PQ8JHpDHti+KoNd4xLQSjpJE+xK6H+K8XrW6ad2mmTCR2YG+bE0",
+	"n2jBZ0P+tA1I0bHza3a5Fi67WUg7IRfRAADUqbbUBWzOsGgu1MDdqTo7xJchOrAAwvIy5V0w6QHmlTeT",
+	"qSyxa24n+y0Xc4trZQ8wmXJEsmN/xGQOAiNoQQQjBqjsaJMLPoTNcDDEqsf2G80iaNOFF7/Lddotc3Gt",
+	"7FwJ28td3IGaMKnYJJWJmlDkiJ/pwlDHkLlvYDbDOlHYCYAU5LnoGjZQuYaKMMaSQ224fbXEZwGBdgNO",
+	"eq2Wsq14clzojhH5mIngAVVbQ9M4LrHRQCddQeHYWgffaMDvIxR5VhXxHJx3VaG7jkqmbYDar7X2G3du",
+	"lqrd6aEdHcAXLfT0BBYTqk+RCa5FnR19cu/e/aMj9tbu28BxqOTlW3tv23tgMlHEOrnfKDRmoMZZ0oZi",
+	"8zEbjU0Qa9Hh3VOWSqMwbg5KPkZYCw9Z4OP7x49/s/3e/Q8Pf7P90YOHnxxbkcnyFGiuDW+1ybQSu8yE",
+	"+KPDb7fxy3sff/LwOCa/DzqDIHF6PCIR8TG4cVLZB/4LvrhUswHPh5nQuuUFjt1GIwAUL5epwIwLWKd2",
+	"msSuuD40BnwTgGbBw8ONW8/Zgsnh+wC4Y18jiGKkwzF6tEjOcPtRxBHhFzkHNZs8a7g1wYqnRQQNyNEY",
+	"U+ckA8uwhiOUsqVyjrS+MhQcpNOi1AVtMm0Uzh7WP55dpHLVEBymq3Sai66Cuk5sKowXRmEpvCRAsiil",
+	"HFGEKSWbUNsQFWZ/CI+enV3GtV9yyKJIhyJLpQhDidipECONIoXbCBpK0aPfBAnRSlC40Zdi9dlHGOiO",
+	"UYN1qUzbvhf7kiOFL4izJE/tyN0aL2wKX6inuo1fVOZtoBuZWOnmDkAXZfEsoE5B1We/a5hDZK+DV6s0",
+	"xjt5r6GTHWpW27B/NBpNKzDkucrbBdP+5f9FgCQhmfCmSO9cDCJg8F9W1mjuNprtRvNrH3x995v732r8",
+	"5u3fuPlb39j76ODhrUd3HjePaygkQXurTOgukIkpRN7lm0zlb//olz//8a/++vde/oe/npsQYRJceD6+",
+	"CuWyGW24F+ftwu6Go15ZIMNTvL6Qu5wNv6ekeM3Dba68kuNWUrtYfE7ozwLqbZDUluuvLDDJCTnrufKC",
+	"2A5WDV0sjvHuwPHDAcdqX2oi3Viq66X5Mlux1enAuB24opGbPfr4qMA1KMYTE+43Ai6AYi4SF91C44A8",
+	"TUzmwIpacwyb93qiS4uGvi525BNrCftUFpHclitNaSZpjnOpL2FxFwtyMRNVpp4fy3nqiegWKQQjgc0Q",
+	"4oZCmkoTAc/cAvrqJMJaq9nY370wHY1W62jv8lnPN2vPn6xNxosy7tdosKDqZJAiOFsmE94UcDQDa8HG",
+	"e4GN7jfuBI3momfVC8db8ZxQ6mNJJCxbLo4Hqba3IJQtizh3rawWQpKW01EAjHOjjYz8KC8KBVTa5xXT",
+	"JHsYCkBq6Na68c+DZ4IdfjwiKMsGhmuuxT7PM3bc3rt9+2bj9py9A75eHNcagF6g6SLIQKJIjkDDRg3a",
+	"131MxjnvZFOXrUeUi2oCoYFQGjaWFPcX2ArGWrRd1n4cBZ9izComxLngD6hDOdwR0lKchL0FXP3Xmrt7",
+	"+wc3T8aNxu5NyYfi1zArPX47mkE05F2TnhX4G1bN7UO5TkOgAnX2QM50yeKvYv4M0yPeFRGL///f/jY8",
+	"+eT4/Z3bs11YuWOimPjtMc8IghRBPa2U4FuFOpOIX9DJuDyF5EVL04YpVNyvs0cZ74oBFIWExEBOKKgO",
+	"rVQ8HXFCmHArGZR9J8OLR0MgTZobp3aXp42TiGF4OobHBeSxlbNGwWhacERcJFNEBhJw81kBp85iB78c",
+	"uyRZKyTmXOoM4T3sycop+yvYcMghgnIsNGpfjdHlm9ols5Mfa/jaC2XgWlVSeFeIF7/E01Sbu4VNxGWc",
+	"4UFYYrSgMQCXwrdjv9SQ1VUccbt082tPoUSM3nMCaamQdFpIWGRLwp3EqPG2vbAO7iQwQYmS2dD53hzo",
+	"SakVF9Sx+PsgLcx+frd0uSFYPDQjUblUO6/4xd/8z1/9/f/28sd/Ggd9/oskn7bzsfw1K9ZAtx6dl9I+",
+	"7oZFcUe5SNKu0Yjn7eTt0UhIJ2gTT64y9BwJmRwNLw7KEVWTwsJkB7mUOODzxrkg3IxWpcq/MRNbtnG8",
+	"+kBpOxo6h2WxPrhTnSmmTsABJIQZ9IbjjQ/lenePa63aZwO3zLqQN2tIeItpEhrI80V11glGN7gstVYt",
+	"U/1U7kCLKDBRCN6zEnaAu0etxZcr1aXbFc5kyXBsn6OMp3J+ySxh/P/Y+7YfOY7z3n+lMC8i9zSXeyFF",
+	"aRfnYU1SPLQoUhCpI+Noie3a6ZqZ9vZUDbq6OVqIBOSDODAcA7KCIA4CAwmCPDgXQEEerMCxnT/Gpig9",
+	"+V8IvktdeqZndmaWXMvKPCywM9Nd9/ru3+9r8q24zVBn/sv//4sXf/tnz//rX77+5C+ff/Hvz3/0b3/4",
+	"9U+++vyL55/++Muf/fLrf/jz55/+deeMNbGmLrsoep7aSg2PJA6sfTvfDczJJbC28rf20c5jmcuPEl2S",
+	"R2GcqM48446Rc6EOu9R5jPjPpE4/yYwam8zHk4/l/mJTmnMYl/CevrrMDULTLU8F0I9GkmYbwDVIdttJ",
+	"hyGcaE4373eSTi/XsjgKp+B3n/z0xT/+6ve//YvnP/zX55/+x+8++YxO8df//JOvPv/Bi7//wZd/8zmt",
+	"4x9+/ZMXf/WLL3/0RVjPMjfkvLsOM2Ngx85e53+98XpzcUtTVxEMreoPCZJjO/FlelEplfqokicqPMiV",
+	"5Tt7vHk3OklnrPL+oOrs7QCl9GmNseoHp0GVwFE6ex2k0shDZ/jGnyUd9LJlZy3r5NotvlKto1xCtW4d",
+	"9pLHcr42Sivg0sjLmMOzxOLO3jpLc63RgtRFOXsykni86so5OIvm5zildCHLrzNLvlrTLwyHDb+HutXy",
+	"68Yxbfp1v8yz/R5wvUoeI5Wv+e7DB/cFiIPcFoWFivHAFBg5BVrWserK2scvSlAUgWK6mXdlUYCczVF8",
+	"qIfP1N9zMqCz6i6LQjhjYcj8ZIU+wSC4EagIoMCBgAEKHKP/sVCcW1EYC8ISohz5NljDpX4YjVFqkUYC",
+	"+JW31SkpnDjPyKLASbRRtySIlz5KIdrkQx2jWSLmEI1tjt6Axro/MqLfpP390dig3GkTDjxBTB7EyRQ5",
+	"0YgW6dYtOBt4X7FYmryEPpBd3njjTTTZt/TxeEku9800sLfLDWcu1nmFBm+P39mJjO9Id2iI+K8Xrfx5",
+	"CrKGs5I0rRVIMrnkQpZLTI6m889mfUdx88DNQpuO8nHb+MTmS7XBRwdhOQu863Mt4awlnCDhRDZ6T2CX",
+	"k3VWNdTDXb/6Md/9uTnLHOW0bG1le7J6vvJZJZaWV5JiZZXDq8lUOBFKvd0Ipc5qNff3SRuqazsO06Zv",
+	"0HZy1C1kPpzZ5/U3Nq//P+9extg+9zofDoaBAAW0kUY+j7sGRXobPiDKW677RzN826SrzZ21gxVrfWjb",
+	"P2TRwtZ5/ulnX3/ygy9/9NPnP/67DgeIHeF2IPeZ1Nerua3avK896FCLneh8Lv+kUwFv94m5ppKFi3Yl",
+	"JK56lMmzZj6WeRXegk09H8uBq3RLVTIvzuI5GCSzTsa/4GR8MmugUXFgxqIAbQvL5OeE57YENW9Nu58i",
+	"1lcJN2aOm5Whe6R49/b9W3fv32FnK8fXYjYTBSBTvtkCcbUjpbNc99PpOCHqbM0kXgKTuFjCTx00iLn7",
+	"iki3+7QIwWaSvCB5vvYyyPPZtPj8dHcRipsIbcbi5sH9m7fv3bt969sVyPoto9hErBqpDcFpjcEg5zQ1",
+	"TlBq9ZF3+82sXc0GLsxJ9pjEzjue1cql8bIzA7VjMstV7icOVgt1d7lON2I5E1Zb3wQUWBd2w0C76Nr3",
+	"EHFU7xfhpKOcjdd8oS705O77NFp6NKp3gjalgSxV5noAxsOJ9S4+4hhOJNqcfLO+nhi/9RpFtsAUFfIq",
+	"7MFPPsTr8axB4+ciYg6VgrOMFafJu576qhIpp85gYAU5fdLWetuwfd845iYHICbs7Sb031Fuj4amDJUb",
+	"F2BJE6wnt0dZ7X1jE843Nr2wI2va47a6ky2JX3HpD/E7pXmSw6ft6LXtpDMenCJw7lGvBil7wlkX7vvd",
+	"Ks664qO1L3ab16HzEj1nC0PC0tE6i8EgAdFrmK0L5hO8O0hXpCfGOVUKQqH5lQj2aNzkQINWyf5RI4WO",
+	"MLz5bUStsFS2iIog2FAQMfFAHg5tXVqR91BPUaUSWo33nLLgSkIVBbbBOYoUFimIUsMtOtQevIK5EUJU",
+	"mEyevmaZLWyKuxVzMYfhlfgwRH//bEsw2kT2IE13TKmIoxEWRqf3k0ONSPIDM7YI48JrmEXhZ8wgLqWE",
+	"Wpxe3gxZj/KYwCAoTRLBNHhg06mnh/puj51jtT7RZqw9c5JTKQ3iEqKok3surXW3ULJMuVh7lG3KCaSX",
+	"E0Y0xbpdsKrApvIqVE3gyLtDHeA5mv6xa1tvukhJCojjGdBaEhm3e1GtC9TsMK0z3WtIHU5tNKV4970H",
+	"N28/fHj3/p1QsGETqZ2afo+TZKMnM1XkmG/KTzqCTuKOFzi8wxPLv2VRA8Sq4HV3UDyI1EBaRJxoPF9r",
+	"xH6FO+26pCXFNKIGcF4XQ+wmaqM1JTDYzKHMFGLzTIPSVsYD4+baVkrGI4FblJVyrHkcjTejhFpTYjeu",
+	"bq8p4WgWsquyfT4sslJlOF9wtthPjE5Imt++L6XGUs5YYootNxtvHvHXPhUrQaQdo53YhSfP1/EIAlY+",
+	"Ge+KlAChSkwZV34rn6h4GPFRKM1o1DgyPvQ3k6ccdIzmE1WKEzWq2hNv8XafXyJbEXzE4Z53GocZ98+M",
+	"9TK5HDiPyJ347NtnBNleG0HmGEG2XqkRxK/9RRpBmG+ss3/XXtEVUZwRvi3UhfEGA04QMGVkaHuplhon",
+	"as411Xh5lMRNh+GFMBsS7qW4vrXlXf5kPrFqL5Rhw8EQ2Fci0BtoEzbCs7DmA5AwbZfCIQKOOQqibaCZ",
+	"cE8fuSl8c0wVH37cmWuH4FovpeoqkPtCojFRxdXSc9t73MUeWZtBuu16Z69sSwZxgxdNNLlLTS45Duck",
+	"bMmLDYtBt3xeRjNs1XmoOp+UM60PvgxYtXYv/nEKk6Pp0tW/itVfNJ5ySDViBE5VKz+nXcLOJIW+Cj28",
+	"bFmFDommji4mqHM5nMPXxUiWVU5Q/JcMNsGfKdo0k6eJqHWhrBXpILeVKU83/TNH4zyrBmkAc6tA7bKk",
+	"R3rozcub4qFxaJigygxMkYmeQg25UoQ8qUWKsTIp16jWDOoYFUeRXAu8i/X/WWUpYD9ynB4oLYpxIJuP",
+	"emhjkTq5uVeaIVua3VeVSYWWZWnGZNTILa4lj8OQQtVM+AROwpDnQISV3RNpLPqm+yLF+NajPEv34zDk",
+	"7fiTsmIXe7nG2J3H3jC+78CPjrSB1lh3P222trXvcc8JkshVA+9FCLoERBkQDJtN7GyKg6LgeGXSQAsF",
+	"yw7nKCotg6YpWBfcVYI3a0w5iUecRCOOivg0pk6gYttJfEQQoNarowxijSPPVYQr37qGk5i4WN0UrV4E",
+	"LUByQjVQw2mufc8jMJ4BPY8+DRogSkR5MEG25QEyk1hGwqfyPEB+zpQV3oX1fysvKkSQnjNUX0THrR4M",
+	"m9ShGeN2Py4YiUmPP5s7CDYwUQ5sKFJkSkZqgxuHq5pO6YbprGF698SiIz0YjUC6mjvQsEbuDM/dY/dQ",
+	"YwxK10Ospudsbp2kU+vw6XEygXcJjAFeuvJEIuAncgYY1K2oBfj8ftzK/Im4LEln/xE32RmH9rfI2UfW",
+	"anpHF+y0xFKyW7sNkDyj1SZaEFjMdFiobesSYaYuXhzprK2hUpdkEEhd/cqwYZzcjgX/MRJagBhM83UW",
+	"ok1xJ39C9TKr2qZi1yHmARtHAkRQcNGCNOf8ztt7WyRVtk2bjRXxlIfyo3tK96sB1jBMOsNc+8/JFO7p",
+	"Ijt6zLkMbQNwjGfhVccY6nm3AgQaFxIbFQ5Bs0eKTJuJ+3DGkNBMMjcXet6kXf1ARz6wlKwpyRa7KQ5I",
+	"GOjlDB859PDchemeBCEl1CkZyowMo95fwxkushJZ3uthom3pyn/HrYAmdSwtprEOOQ9fY3aOriuVBJlr",
+	"ompriSiOnB/jMR8eGnbZhKOdZ+Le2w/feSiynMzhQ3mi9tyMQlps5tz8HJ9v6srmPCvsbHPWrYwEocaW",
+	"9Ew5RC0pk5W6gnbB5c6m2yaPUMBbtY8UpimBnTG4yqw0tDPYJTD5eyBsdhZ4+CaKkK+2yBOwexjUPNXP",
+	"y/dwklBCWWt9F6v14aonQqvxq1DsrqLFY078KBqm+Ioh7kl653Yzh5HacVGh5NTlIu99vFClQB0rkp+l",
+	"GKpqYDKX49MdKC4jX6qeqrqoDJAewHmPBPcxlqiqeX+XJ0jO9eYDmUgvaoAKec8UmeBABIHJeUwDUlf2",
+	"HFjuZLJhkFFsJU/JbZuF6u556VCAa22xir54nx3DblAk0VwD3uH9sw0oWvfImxEwAc6THbZUeUOVqiX0",
+	"FqaCKsR9Mz4XSB8vZTNR8APpM1R2t3xBLVg5+vJ6hCx1FvYpHobO3nUQRaCzzt7u1hL5dzjTC829Q8tl",
+	"sBWu4klbwZp4Fo7EClFK57MU8sKfUVCIDKiOajUSpTGIJu8OXJlZlJb2BSzsKZlPtPHxAxFNXHuQ1h6k",
+	"VQJ8kbpPQt+5w3duCDyf1nPt+rN21soscabt9B4QAcsjZDtkGKRDPd8D1s9fI/dvGnkTQs3KageVaoHx",
+	"IBZ/AxheG7JLHeoJXC7LARhxJDDVFHK4+OjAIvCBECude16Kp4jMlg5QHi8zYsB7lnioTc0igGxAg+UV",
+	"+fcwnmlj4wNiP5sbGy08nxg5V5fWTDmYUWNBA2bHpAZhAJGLhUGtLbcCRshdPZghPUDfDjSXv0ocozYa",
+	"UYK6RY0BO6A/UU2siiNncIROpEDmzat73+0ioi1o0Tc+dIdWg2QhhGwkUy9pXbh+BWwrIRLXhXLiDdlL",
+	"WV7Bh0IkHSqksOukUSrdVRjvtd3YZy9mkKRmK5FaxCK+xOE4GLy3H1dKMqhperUWmrl8qHcazfpCAVjx",
+	"AR8cgnRlK7T0u1gfPPJ+sTJ5eqh324fXI+nXXQ589Bo92pMWB+5CEQ/1AQt2btB0hDA0MeIrQVmmWMRS",
+	"9WWZocvBmTkIDtlhW9SW9SB/fglpkWuBwsbbfYfmWJEGz6lV9CMGC+Jlb1QlLTLeWlfwrMycLZyAOZxw",
+	"SIZwPm0Yuu/C+em8VKb90ejqYAnSKOgKzeqhxrl4SO9zQKc/2Y1Z4MGizLChzLUvBe9KrkrRy3vVwK0U",
+	"zNJbbXLt503Hlq8PFgUb1DorVYbrPzKmYMva2JQnfGNvyu6AiQMC94Iq4mIz0UaKkL0u5hGLqYFuAb07",
+	"zYICWYlkXEqhQXXlptFVaYo9oc0VhANJL9N9tW45CNYZgSCnQVwiRSoNaRiRTmM+gsuamUj74Ak5FWFa",
+	"FYA5HmgfXOprYCCd7ee2QkIrrZDIH7hUhUNK8T6xHkoreB4SV1HlUIMWMqvahTbVUQ/EFbJKbW8lwDvl",
+	"aGTJHxb1HooJClmAknmaRGXipnIIDzUxuU0OsOTI3pmVOdxaRucXlau8sqroJect3BFUpqWjJNiMv4AZ",
+	"B/pY2OgDvO+VhV6sFZg/qgKzzgL8BisJF6QZ1Mdw2o7VlYCgNEM1OGCmTL51nw/noa5IBHfFcyT5jeJn",
+	"2RUNzM6531q9zg90tyVIrNWvU9tcK2sp9HbRO/eBKbPrW2Qfn9vqhMPI29xzXb1+Ldjbc12pvipnN8jx",
+	"Y+URrMYybqj3rSrv3prdMMYrL+lQR+ivxR3q3zgPAZyOZTwE/oQHCJt12fZzWf+nV7TpCth33mJUTNlP",
+	"Rx7KHv5UlypxEamTzoM4DcUu5kOYVc36wFEfVGmisi4jUM35kgtz/H3VrZIIvxyudcpxrnRxQ8k66wvX",
+	"cHVp1uhZZePMLfL6uSrKMS5fhLsVxU9pxdb1NFNZTTcDZdEDP2YQRXWI4iHsd/rs8MHZOEGlFRPQeWgb",
+	"XBOuBAGZNqK2x4xK6AR7N0inS1puKcS/GX3kUsagWe4T3beRZMxBRlT72PdWjfOuci1FVc3JmmRKTnmd",
+	"Bixs5wsXCVZ4bMwJW8+8RyHmFnvbO7vJBFfa63RNXVp15F4O+S+oEm5HrXVefPbz3//6N199/lvC5Cah",
+	"EktXXw2vT7GTvc61nRjGmSTY4ajAvOTGue7sdb7z4MHbd+/fObr54P5bd997Zxk0XdiBC4YYXGF5F0oI",
+	"iu6Zz1ahCng0CM7/adbEY7AsvAxRSo1LAMoJCDFcjs4ePjxnz2IOTpk7KKVNp+2smIuz2ok4l0pDh2Rh",
+	"+MG4csAafXDtJQl5Nh+om4iQMSluIKddSWR4PF/1uQoXMbdV3rUzEQfhdD8Mj70CihdwVF391Z2o0Of2",
+	"9g3/6ajEegNv3ti8fvalZsA4IKJbzx6f/4rfROHgTNMFiRAu5yjUtYFBruXwlU0EsKwtgjhK2401Ppdk",
+	"Hd0WamXGpaBY8f6ioeJ9NhZg9gOH4+pKdqsZMXAvW20+Rxjun148XX+5cLr+Opru4qPp+rOD6fhmrHZh",
+	"r35cyf4z0owLRTV02mg0deEteFhx0lbyFJTESUQJctT1gzvPcpyxNscmOyUUmmkF7hYO4JHsd85XtHl9",
+	"Li/iXNJuYQZff9nDiAaZJRN8+/eBMr9sev046YzqFnb1bl3NPogvi+yeDUvQX3thvsFX4CCjXP++t3rl",
+	"jC1jl78RrXT5qn/5DLnqpntuIafI/yDphhdmGQnHr/mam1ywlDMlaeDtosi5BBQXsmtnKws/K7Odx7M8",
+	"CO7iwcFJSzU0T1TKOQAsBnGoo3dupjLLUqE01RiiYBKO7GFVGNfBIZ8duCXxAYy59hKWj1/BNPCKJKtk",
+	"CvhNpGy3T7nYrs9/ziluicbk0GRdhwPJkWGc5yxLJWSWqawlkB97dCxzdeN5NWhYzmWWwTbW252kU+90",
+	"kFDAEuOXu51lCuAAkcRBXnQBHFgwNNfS0Ol/3g+cx07n8XkhjvzUZlO4D0gYtw6M5VsWoL62pK5IeR/J",
+	"k4jqmrqikDYkXBgHWFfh51xXRuTVqtLNyEk4MhvmGiMQryxgUD0YjVyO/6uzqbLLhnFDbiQdjoM/0mrs",
+	"vt3eCV8ToBr/sNuAZuMvrwcrrHt/a+faOas3+TU4S3kI8YkeeAHtq5SUv7arns+uSmt6fDoNpUsx1nI0",
+	"mhd/NXkf7BA6B0ozO6fxPUbUonTG6Tc5hzHva1OqgO9KFc2mOfbBaEQtMhLl6lzb+SAaJfoiSFRgOgSt",
+	"qQnYl8HejzFGvFog927Cx9p58U+/ev7pF6C7YIAz3cUAv82+0t3VojWfMVjiYhPax/yVU0qrX2Uqv/ns",
+	"xX/+/Ktf/vDLn/1yakIMQX7u+XjX0LwZrbgXZ+3CzoqjfrYEOAkd5OUFu0Utius0vrVYtSSboCM5GdBF",
+	"eGcvhV0slqzXkgg/LwmeVcuR7KtMwHkOANe5thVWsxRhzASf1spbLjpN4ZUUqWingCzMfbgaOvGryC6g",
+	"Om8M7nvO+qBu75bKOEC2TnACPLO13fpPKnuA4J/w4q9GnQZKFmS8aVXh/g/9fC42vNQuwIRVtybk7A8f",
+	"N6Y/UN2TQNhYcXPVv6Pp85xapz6qj4u8y5NHI9zMub+Hv17c1Fc9H4stlwdz8tXSNaZRD/N+KZv1Ahdb",
+	"v2bXH3eOpc27BzUcpg8fAxc4VrJU5dvq1H1hFQIQ40cYKmV4tgSTPCLcPPi5k3Tqsujsda4SxaQhTr7w",
+	"likFAZ372ks6lHvfc+ktIVIZJt8zRWHGZBZxWRdk95hGfoIOMCmRYLMIky7qYGSKglKLKZHL52vFqMo+",
+	"t30S06+lQwyldMfRNhOgHbtfgNET+r3dFEAX835dBiTPGB0Rl/o1K2SWlXCnaGlUBpoyCB4jLFHVGDNS",
+	"l+lxvz8qjMxUhjBlOO6wSF04kSoTpRlDw6UZJ6IL4wL5G9esSsRI1hY+uWoqE1BvmOMxtVjqo4rTd7F+",
+	"xcAUrvxXwL3mMHwfTKcNp7fCbAJYJKwmP5JgagG9Vlt15L5Po0xxjPKX3Sp/og51ePH4VOQZZt0+ddij",
+	"TxkRDWXKp+LpoX565coV/wdPplkpe1Uqnoo010elepKrcZqI9InJM5XB98cq130xLvOqUlrQS+FR4ZtI",
+	"REqDar7u6vTYSJd3IN/UGL+FLeUWiEzWbAKtATxa94B4GnfnRxBeouejzwKrx+/55GlMHnPwbtGIDvVB",
+	"iHrLA+waVhJlKw6aT1zjnNxOTbicNJrykDLyMYE5BcqTG5eq65H7qCc740JiiSMq6NWoHY/JmB5j8jXL",
+	"2SlITKwHBmCpk0eYqZ6sC/+tT+HAXJMYb7PxWNvIHuZ9DQuCEABSjNUxygMM6Qs/mjqmcUyF26fohsME",
+	"B+9g4sREh7lxGsyTBOTHJOGJ1LkdxHc2kLA2WmEdHyIRtDSFsptcJohWLyVgWwTVCzgCXGooxDx6Knga",
+	"ob8y0kNeim5dljAp3iCaz1DmupJMSoMhvXeohQfHICDRR9Au59PTQGDOdA4crmgYwLHCSjKIk034GFSK",
+	"BtbITYcQIyLO4AEvZVE0MIDJ5wfkOvQgS+XrGFJZJ4u3AZgQXCZ42uEdyFLBhPCuwys0FhB84qVtYH3j",
+	"ijls5bG2ewGMLGkuO1UQILt2EtYQ58VluHDtEO7ZKkVLOwEx4XE/LDo5aXMmwccby0JVHqdnEmBDGhud",
+	"oteCH0om5kt1rXRxGk4cvhO3C2SJwblDcaFmDOtsiqGlrhjtBi8TMVtLsoBbZmAXlfX1IBFXInh1XVkl",
+	"V04QlvBYdk8K04+SxzYn40TymXTsBKP6TM9D/ibC1t0BnKPUDi2CWKdqKPMijRodSK1V0dYm2tZLPLBA",
+	"Ifo6tyQ7oOCZywLxMPKPGJo2Ip3xmLmNlvYPQPJicAuqeyS73ufeIo8FQLu8FCPZVQmBv1Ajx7KQlGbQ",
+	"EGjaOn6PzqWVpxOlUF2P9K2P0Y6hhqMkYWylpfl33HsEZO8TF6n6QRIYAtASPDCupBhTLSBEWvid8T02",
+	"A8KnO35XmVGhEl4hlvoQ4YfPJbUYCP9UZDei3/qt84E3U3JzXiiWzGDTQfKDE4ydRDUCeXHNUGGgaY1C",
+	"pGMFGxs3H/7fjQ1gce8/euvKG+IStVdGF/74tHKwCUNZnlxOxJ3vbL+xtbslLt35ztuXkUrCy9uvwyG/",
+	"/VFXFShFKRtVpR3JUlaGEjBhF4cyERJollXDvGsKWPgSbYHHhMsPU8JFMd1uXVqqN2B6IJo5ER3lQ5R0",
+	"DQMV4RnBWi6pVaP/vZ9G9UBput+79/B7GxuMN4QN2IFSVQMJa4B2lADf79I38UkXLuIogzhAXaEuJMIk",
+	"USlJU2Iiq62LalPcklRLNx8qm8CUR6rsKl3R6dSZyFQ3H8qCg0m4Xi6OKiDN74P0MTCFl4ugM1fNMcv7",
+	"eYVFdWWFyaNMzYay2hTvqBI4ZlcVBdaOQ+hOU54cG+MgyiVW3BubMsMhlOr7quvKy21sfPfhg/sbG3Be",
+	"hSxLiQIKpf86EWWoYEhcdBjkwYRHiaDsVVlXA4E+FOshmPzmNVae8DdCPE7XFPUQeKHp8TmWhNGMs+ci",
+	"FDtbW5viNr5ZYgGfUgl7ko9GKguXzI+n5x861D7+CFd8hJZbWPdNcVcLmHazAPLI2LyhMvIqJCQebnsE",
+	"6Xh028nWtTeS6zdex34TIWkl3O+HencnufH6DSALpexWoFqRaN7LC0VnkHaDrFF0BnIn0oc6hygT+QoW",
+	"/vL2a2Xtnri2sxMtK/o/RQo9MB4bbIRbKlr0BhtGhbONhiNSGce0VxHAT94lCihkoXzJI1zMUubWSb0G",
+	"pjN0z+AymyKScOmHNrHcgSIx6qx2Ssl4AKsWjQJxhmgozNK92CwLzwxiGbxErG2Ua3JbwaNPfOhZzNdo",
+	"BDPsGUBjHTNkOdzWIxiSNWXUDJuDnj1+9t8BAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

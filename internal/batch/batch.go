@@ -19,7 +19,6 @@ import (
 	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
-	"lksms/internal/sender"
 	"lksms/internal/setting"
 	"lksms/internal/template"
 	"lksms/internal/upload"
@@ -61,7 +60,6 @@ type Services struct {
 	Contacts  *contact.Service
 	Uploads   *upload.Service
 	Directory *directory.Service
-	Senders   *sender.Service
 	Settings  *setting.Service
 }
 
@@ -197,16 +195,16 @@ type Standing struct {
 // Counts has the numbers of rows of a batch. Rows is the sum of Valid, Invalid, Duplicate and Blocked; Valid that of Waiting, Processing, Success,
 // Failed and Cancelled.
 type Counts struct {
-	Rows, Valid, Invalid, Duplicate, Blocked       int64
+	Rows, Valid, Invalid, Duplicate, Blocked        int64
 	Waiting, Processing, Success, Failed, Cancelled int64
 	Delivered, Undelivered                          int64
 }
 
 // SenderCount says what a sender did for a batch.
 type SenderCount struct {
-	SenderNo                                             string
+	SenderNo                                            string
 	Processing, Success, Failed, Delivered, Undelivered int64
-	Segments                                             int64 // of the messages that it reported SUCCESS
+	Segments                                            int64 // of the messages that it reported SUCCESS
 }
 
 // Get returns a batch with its figures, which are exact. Fault: batch.not_found.

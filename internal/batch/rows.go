@@ -133,9 +133,9 @@ func (s *Service) withTasks(ctx context.Context, b dbq.Batch, rows []dbq.BatchRo
 	return all, nil
 }
 
-// EachWrong calls do with the rows that are not sent, in their order. It reads them in portions: no transaction is open while do works. Fault:
+// EachWrong calls do with portions of the rows that are not sent, in their order. No transaction is open while do works. Fault:
 // batch.not_found.
-func (s *Service) EachWrong(ctx context.Context, viewer Viewer, id int64, do func(Row) error) error {
+func (s *Service) EachWrong(ctx context.Context, viewer Viewer, id int64, do func([]Row) error) error {
 	b, err := s.get(ctx, viewer, id)
 	if err != nil {
 		return err
@@ -150,15 +150,13 @@ func (s *Service) EachWrong(ctx context.Context, viewer Viewer, id int64, do fun
 		if err != nil {
 			return err
 		}
-		for _, row := range all {
-			if err := do(row); err != nil {
-				return err
-			}
-			p.AfterRow = row.RowNo
+		if err := do(all); err != nil {
+			return err
 		}
 		if len(rows) < rowsScanned {
 			return nil
 		}
+		p.AfterRow = rows[len(rows)-1].RowNo
 	}
 }
 

@@ -1,19 +1,41 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
-	"encoding/csv"
 	"fmt"
 	"net/http"
 	"strconv"
 
 	"lksms/gen/api"
 	"lksms/internal/batch"
+	"lksms/internal/fault"
+	"lksms/internal/httpapi/csvfile"
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/httpapi/paging"
 	"lksms/internal/optional"
 	"lksms/internal/receipt/callback"
 )
+
+// CreateBatch stores an uploaded list, whose rows are then checked.
+func (s *Server) CreateBatch(ctx context.Context, _ api.CreateBatchRequestObject) (api.CreateBatchResponseObject, error) {
+	f, form, err := gate.FormOf[api.BatchForm](ctx)
+	if err != nil {
+		return nil, err
+	}
+	row, err := s.batches.Create(ctx, batch.Request{
+		Name: f.Name, Upload: form.File, Tag: optional.Value(f.Tag), PhoneColumn: optional.Value(f.PhoneColumn), MessageType: messageType(f.MessageType),
+		Priority: f.Priority, TemplateNo: optional.Value(f.TemplateNo), Language: optional.Value(f.Language), Content: optional.Value(f.Content),
+		Sign: optional.Value(f.Sign), SenderNo: optional.Value(f.SenderNo), Dedup: string(optional.Or(f.Dedup, batch.DedupPhone)),
+		Test: optional.Value(f.Test), AutoConfirm: optional.Value(f.AutoConfirm), ExpectSendTime: f.ExpectSendTime, ExpiresAt: f.ExpiresAt,
+		Origin: gate.Of(ctx).Origin,
+	})
+	if err != nil {
+		return nil, err
+	}
+	gate.Of(ctx).Note("batch_id", row.ID)
+	return api.CreateBatch200JSONResponse{Code: ok, Message: success, Data: api.BatchCreated{BatchID: row.ID, Status: api.BatchStatus(row.Status)}}, nil
+}
 
 // GetBatch shows a batch, its figures, and when it will end.
 func (s *Server) GetBatch(ctx context.Context, req api.GetBatchRequestObject) (api.GetBatchResponseObject, error) {
@@ -47,7 +69,7 @@ func (s *Server) ListBatches(ctx context.Context, req api.ListBatchesRequestObje
 		return nil, err
 	}
 	items, next, err := paging.TryPage(rows, limit, func(st batch.Standing) (api.Batch, error) { return s.batchOf(ctx, st) },
-		func(b api.Batch) string { return paging.IDText(b.BatchID) })
+		func(st batch.Standing) string { return paging.IDText(st.ID) })
 	return api.ListBatches200JSONResponse{Code: ok, Message: success, Data: api.BatchPage{Items: items, NextCursor: next}}, err
 }
 
@@ -63,7 +85,7 @@ func (s *Server) batchOf(ctx context.Context, st batch.Standing) (api.Batch, err
 	c := st.Counts
 	b := api.Batch{
 		BatchID: st.ID, Name: st.Name, Status: api.BatchStatus(st.Status), Segments: st.Segments, CheckedRows: int64(st.LastRow), CompanyNo: company,
-		SubmittedBy: st.SubmittedBy, MessageType: messageTypeOf(st.MessageType), Priority: st.Priority, TemplateNo: st.TemplateNo, Content: st.Content,
+		SubmittedBy: st.SubmittedBy, MessageType: messageTypes[st.MessageType], Priority: st.Priority, TemplateNo: st.TemplateNo, Content: st.Content,
 		Sign: st.Sign, SenderNo: st.SenderNo, Tag: st.Tag, PhoneColumn: st.PhoneColumn, Dedup: st.Dedup, Test: st.IsTest,
 		ExpectSendTime: st.ExpectSendTime, ExpiresAt: st.ExpiresAt, Remark: remark, CreatedAt: st.CreatedAt, CheckedAt: st.CheckedAt,
 		ConfirmedAt: st.ConfirmedAt, ConfirmedBy: st.ConfirmedBy, StartedAt: st.StartedAt, EndedAt: st.EndedAt, Senders: []api.BatchSender{},
@@ -91,11 +113,15 @@ func remarkOf(ctx context.Context, stored []byte) (*string, error) {
 
 // ListBatchRows pages through the rows of a batch, in their order.
 func (s *Server) ListBatchRows(ctx context.Context, req api.ListBatchRowsRequestObject) (api.ListBatchRowsResponseObject, error) {
-	after, err := paging.NumberCursor(req.Params.Cursor)
+	from, err := paging.TextCursor(req.Params.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	rows, end, err := s.batches.Rows(ctx, viewer(ctx), req.BatchID, string(optional.Value(req.Params.Status)), after, paging.Size(req.Params.Limit))
+	after, err := strconv.ParseInt(cmp.Or(from, "0"), 10, 32)
+	if err != nil {
+		return nil, fault.InvalidField("cursor", fault.NotACursor, nil)
+	}
+	rows, end, err := s.batches.Rows(ctx, viewer(ctx), req.BatchID, string(optional.Value(req.Params.Status)), int32(after), paging.Size(req.Params.Limit))
 	if err != nil {
 		return nil, err
 	}
@@ -139,30 +165,22 @@ func (s *Server) ExportBatchErrors(ctx context.Context, req api.ExportBatchError
 		return nil, err
 	}
 	return csvAnswer(func(w http.ResponseWriter) error {
-		w.Header().Set("Content-Type", "text/csv; charset=utf-8")
-		w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="batch-%d-errors.csv"`, req.BatchID))
-		w.WriteHeader(http.StatusOK)
-		if _, err := w.Write([]byte("\uFEFF")); err != nil { // without it, spreadsheet programs take Chinese for another encoding
-			return fmt.Errorf("write rows: %w", err)
-		}
-		out := csv.NewWriter(w)
-		if err := out.Write([]string{"row", "phone_number", "content", "code", "remark"}); err != nil {
-			return fmt.Errorf("write rows: %w", err)
-		}
-		err := s.batches.EachWrong(ctx, seen, req.BatchID, func(row batch.Row) error {
-			one, err := batchRowOf(ctx, row)
-			if err != nil {
-				return err
-			}
-			return out.Write([]string{
-				strconv.Itoa(int(one.Row)), harmless(one.PhoneNumber), harmless(one.Content), strconv.Itoa(int(optional.Value(one.Code))),
-				harmless(optional.Value(one.Remark)),
+		name := fmt.Sprintf("batch-%d-errors.csv", req.BatchID)
+		return csvfile.Write(w, name, []string{"row", "phone_number", "content", "code", "remark"}, func(out *csvfile.Writer) error {
+			return s.batches.EachWrong(ctx, seen, req.BatchID, func(rows []batch.Row) error {
+				lines := make([][]string, len(rows))
+				for i, row := range rows {
+					remark, err := remarkOf(ctx, row.Fault)
+					if err != nil {
+						return err
+					}
+					lines[i] = []string{
+						strconv.Itoa(int(row.RowNo)), row.Recipient, row.Content, strconv.Itoa(int(optional.Value(row.Code))), optional.Value(remark),
+					}
+				}
+				return out.Add(lines)
 			})
 		})
-		if out.Flush(); err == nil {
-			err = out.Error()
-		}
-		return err
 	}), nil
 }
 
@@ -230,7 +248,7 @@ func (s *Server) CancelBatch(ctx context.Context, req api.CancelBatchRequestObje
 
 // RequeueBatch sends the failed messages of a batch again.
 func (s *Server) RequeueBatch(ctx context.Context, req api.RequeueBatchRequestObject) (api.RequeueBatchResponseObject, error) {
-	plan, err := s.batches.Requeue(ctx, viewer(ctx), req.BatchID, gate.Of(ctx).Caller.User.Username)
+	plan, err := s.batches.Requeue(ctx, viewer(ctx), req.BatchID, gate.Of(ctx).Caller.User.Username, "")
 	if err != nil {
 		return nil, err
 	}
