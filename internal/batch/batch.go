@@ -153,6 +153,11 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 	if err := s.Tasks.CheckShared(ctx, shared, r.Origin); err != nil {
 		return p, err
 	}
+	if r.SenderNo != "" {
+		if _, err := s.Directory.SenderPool(ctx, directory.SMS, p.CompanyID, r.MessageType, r.SenderNo); err != nil {
+			return p, err
+		}
+	}
 	rows, err := s.open(ctx, dbq.Batch{CompanyID: p.CompanyID, Tag: p.Tag, PhoneColumn: p.PhoneColumn, UploadID: uploadID(r.Upload)})
 	if err != nil {
 		return p, err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
@@ -27,36 +29,33 @@ const (
 // Feed makes tasks of the rows of running batches, lets the tasks of batches follow their status, and ends batches of which nothing is left. It returns
 // how many rows it fed. Several servers may run it.
 func (s *Service) Feed(ctx context.Context) (int, error) {
-	batches, err := s.q.BatchesUnsettled(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("find batches: %w", err)
-	}
-	fed, failures := 0, error(nil)
-	fail := func(id int64, err error) bool {
+	fed, failures := 0, map[int64]error{} // the first failure of each batch, which is left to the next run
+	for isIdle := false; !isIdle && ctx.Err() == nil; {
+		batches, err := s.q.BatchesUnsettled(ctx) // again after each turn, so that one that feeds for long does not hold up a change of another
 		if err != nil {
-			failures = errors.Join(failures, fmt.Errorf("batch %d: %w", id, err))
+			return fed, fmt.Errorf("find batches: %w", err)
 		}
-		return err != nil
-	}
-	var running []int64
-	for _, b := range batches {
-		switch {
-		case fail(b.ID, s.follow(ctx, b)):
-		case b.Status == Running:
-			running = append(running, b.ID)
-		}
-	}
-	for len(running) > 0 && ctx.Err() == nil {
-		var left []int64
-		for _, id := range running {
-			n, err := s.feedTurn(ctx, id)
-			if fed += n; !fail(id, err) && n == fedInTurn {
-				left = append(left, id)
+		isIdle = true
+		for _, b := range batches {
+			if failures[b.ID] != nil {
+				continue
 			}
+			n, err := s.turn(ctx, b)
+			if fed += n; err != nil {
+				failures[b.ID] = fmt.Errorf("batch %d: %w", b.ID, err)
+			}
+			isIdle = isIdle && n < fedInTurn
 		}
-		running = left
 	}
-	return fed, failures
+	return fed, errors.Join(slices.Collect(maps.Values(failures))...)
+}
+
+// turn does what is to be done for a batch, and returns how many of its rows it fed.
+func (s *Service) turn(ctx context.Context, b dbq.BatchesUnsettledRow) (fed int, err error) {
+	if err := s.follow(ctx, b); err != nil || b.Status != Running {
+		return 0, err
+	}
+	return s.feedTurn(ctx, b.ID)
 }
 
 // follow lets the tasks of a batch follow its status, and ends it if nothing is left of it.
