@@ -1,4 +1,6 @@
 -- migrate:up
+-- squawk-ignore-file prefer-bigint-over-int
+-- An upload has at most 400 parts.
 -- Uploads are in the database, so that every server can work on a file, also after the server that received it was killed.
 CREATE TABLE uploads (
     id bigint GENERATED ALWAYS AS IDENTITY CONSTRAINT uploads_pkey PRIMARY KEY,

@@ -13,13 +13,12 @@ import (
 // the standard library rejects more, passes over empty rows without counting them, and holds all of a row, which after a forgotten quote is
 // all of the file.
 type csvRows struct {
-	text      text
-	comma     byte
-	cellMost  int
-	row       int64
-	cell      []byte
-	isAtStart bool // nothing of the next row was read
-	isOver    bool
+	text     text
+	comma    byte
+	cellMost int
+	row      int64
+	cell     []byte
+	isOver   bool
 }
 
 // newCSV begins to read CSV. The comma is the separator that occurs most often in the first row, outside of quotes, or the one of the line

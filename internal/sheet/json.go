@@ -35,7 +35,7 @@ func openJSON(ctx context.Context, file File, head []byte, options Options) (row
 		return nil, err
 	}
 	for range columnsFrom {
-		err := first.object(func(name string, cell Cell) error { return first.addColumn(name) })
+		err := first.object(func(name string, _ Cell) error { return first.addColumn(name) })
 		if err == io.EOF { //nolint:errorlint // object returns it bare
 			break
 		}

@@ -14,8 +14,8 @@ import (
 func TestAJSONArrayIsAList(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
-		`[{"phone":"13800138000","a":1},{"b":true,"phone":13900139000}]`:                 "phone|a|b\n1 13800138000|1|\n2 13900139000||true",
-		" \n[ { \" a\\n b \" : null , \"c\":false} , {}, {\"c\":\" \"},{\"c\":\"x\"}]\n": "a b|c\n1 |false\n4 |x",
+		`[{"phone":"13800138000","a":1},{"b":true,"phone":13900139000}]`:                "phone|a|b\n1 13800138000|1|\n2 13900139000||true",
+		"\n[ { \" a\\n b \" : null , \"c\":false} , {}, {\"c\":\" \"},{\"c\":\"x\"}]\n": "a b|c\n1 |false\n4 |x",
 		`[{"n":1.38e10},{"n":0.5},{"n":-1.50},{"n":1e-3},{"n":123456789012345678901},{"n":1e999},{"n":"1.38E+10"},{"n":"'007"}]`: "n\n1 13800000000\n2 0.5\n3 -1.50\n4 1e-3\n5 123456789012345678901\n" +
 			"6 1e999\n7 ~1.38E+10\n8 007",
 		encoded(t, simplifiedchinese.GB18030, `[{"姓名":"张三"}]`):                                 "姓名\n1 张三",

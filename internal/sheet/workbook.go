@@ -164,13 +164,16 @@ func (w *workbook) checkSheet() error {
 	if err != nil {
 		return err
 	}
-	defer part.Close()
+	return errors.Join(checkRows(part), part.Close())
+}
+
+func checkRows(part io.Reader) error {
 	const tailMost = 200 // bytes of an element with its attributes
 	buffer, kept := make([]byte, 128<<10), 0
 	for {
 		n, err := part.Read(buffer[kept:])
 		window := buffer[:kept+n]
-		isLast := err == io.EOF //nolint:errorlint // partReader returns it bare
+		isLast := errors.Is(err, io.EOF)
 		if err != nil && !isLast {
 			return err //nolint:wrapcheck // the archive explains it
 		}

@@ -268,3 +268,21 @@ func TestAFormThatIsWrongIsExplainedAndLeavesNothing(t *testing.T) {
 	}
 	b.expectRows(0, 0)
 }
+
+// A form of which any part of the end is missing is not taken for a shorter one.
+func TestNoFormIsCompleteBeforeItsEnd(t *testing.T) {
+	b := setup(t)
+	spec := upload.FormSpec{Boundary: "x", Files: []string{"file"}, Fields: []string{"name", "more"}, Meta: meta}
+	const whole = "--x\r\nContent-Disposition: form-data; name=name\r\n\r\nn\r\n--x\r\nContent-Disposition: form-data; name=file; filename=a\r\nX: y\r\n\r\na,b\r\n" +
+		"--x\r\nContent-Disposition: form-data; name=more\r\n\r\nm\r\n"
+	const end = "--x--"
+	for cut := range len(whole) + len(end) - 1 {
+		if form, err := b.Form(t.Context(), strings.NewReader((whole + end)[:cut]), spec); err == nil {
+			t.Errorf("%d bytes are a whole form: %v", cut, form)
+		}
+	}
+	form, err := b.Form(t.Context(), strings.NewReader(whole+end), spec)
+	if err != nil || form.File == nil || form.Fields["name"][0] != "n" || form.Fields["more"][0] != "m" {
+		t.Errorf("%v %v", form, err)
+	}
+}
