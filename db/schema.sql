@@ -808,7 +808,7 @@ COMMENT ON COLUMN public.messages.segments IS 'short messages that the text with
 
 COMMENT ON COLUMN public.messages.sign IS 'signature without brackets; null: that of the sender';
 
-COMMENT ON COLUMN public.messages.is_test IS 'marked as a test by its submitter; sent like any other task';
+COMMENT ON COLUMN public.messages.is_test IS 'marked as a test by its submitter; statistics count it apart, and a setting may keep it from being sent';
 
 COMMENT ON COLUMN public.messages.expect_send_time IS 'when the submitter wants it sent, or the next interval of a scheduled template; null: at once';
 
@@ -951,7 +951,7 @@ CREATE TABLE public.report_logs (
     is_test boolean DEFAULT false NOT NULL,
     CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
-    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text]))),
+    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text, 'simulated'::text]))),
     CONSTRAINT report_logs_lease_complete CHECK (((leased_at IS NULL) OR ((app_id IS NOT NULL) AND (lease_id IS NOT NULL) AND (lease_until IS NOT NULL) AND (retry_count IS NOT NULL)))),
     CONSTRAINT report_logs_outcome_known CHECK ((outcome = ANY (ARRAY[2, 3, 4]))),
     CONSTRAINT report_logs_result_length CHECK ((char_length(result) <= 500)),
@@ -967,7 +967,7 @@ COMMENT ON COLUMN public.report_logs.app_id IS 'sender_no; null: no sender did i
 
 COMMENT ON COLUMN public.report_logs.lease_id IS 'the lease that was ended, or that the report named; null: none';
 
-COMMENT ON COLUMN public.report_logs.event IS 'past_receipt: a receipt of an attempt from before the task was requeued; the other names say it';
+COMMENT ON COLUMN public.report_logs.event IS 'past_receipt: a receipt of an attempt from before the task was requeued; simulated: a test message that no sender got; the other names say it';
 
 COMMENT ON COLUMN public.report_logs.status IS '2 SUCCESS or 3 FAILED, as reported; null: not a report';
 
@@ -2569,7 +2569,7 @@ COMMENT ON COLUMN public.statistics_staged.channel IS 'channels.channel; empty: 
 
 COMMENT ON COLUMN public.statistics_staged.sender_no IS 'empty: no sender';
 
-COMMENT ON COLUMN public.statistics_staged.message_type IS 'as messages.message_type; empty: not known';
+COMMENT ON COLUMN public.statistics_staged.message_type IS 'as messages.message_type; test: tests of any type; empty: not known';
 
 COMMENT ON COLUMN public.statistics_staged.outcome IS 'SUCCESS, FAILED or CANCELLED; empty: what is no end of a task';
 
@@ -2602,7 +2602,10 @@ UNION ALL
     f.company_id,
     COALESCE(p.channel, ''::text) AS channel,
     COALESCE(f.sender_no, ''::text) AS sender_no,
-    COALESCE((f.message_type)::text, ''::text) AS message_type,
+        CASE
+            WHEN f.is_test THEN 'test'::text
+            ELSE COALESCE((f.message_type)::text, ''::text)
+        END AS message_type,
     public.fact_outcome(f.success, f.failed, f.cancelled) AS outcome,
     f.submitted,
     f.requeued,
@@ -2661,7 +2664,7 @@ CREATE TABLE public.report_logs_default (
     is_test boolean DEFAULT false NOT NULL,
     CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
-    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text]))),
+    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text, 'simulated'::text]))),
     CONSTRAINT report_logs_lease_complete CHECK (((leased_at IS NULL) OR ((app_id IS NOT NULL) AND (lease_id IS NOT NULL) AND (lease_until IS NOT NULL) AND (retry_count IS NOT NULL)))),
     CONSTRAINT report_logs_outcome_known CHECK ((outcome = ANY (ARRAY[2, 3, 4]))),
     CONSTRAINT report_logs_result_length CHECK ((char_length(result) <= 500)),
@@ -3135,7 +3138,7 @@ COMMENT ON COLUMN public.statistics.dimension IS 'company: only of company_id 0'
 
 COMMENT ON COLUMN public.statistics.at IS 'when it begins: hours are those of UTC, days those of the setting monitoring.time_zone at the time of the sweep';
 
-COMMENT ON COLUMN public.statistics.key IS 'of the dimension company its id, of the others the column of statistics_staged that is named like the dimension (sender: sender_no); empty: as there, or the dimension is total';
+COMMENT ON COLUMN public.statistics.key IS 'of the dimension company its id, of the others the column of statistics_staged that is named like the dimension (sender: sender_no); empty: as there, or the dimension is total. Tests are in no other row than that of the message type test';
 
 COMMENT ON COLUMN public.statistics.claimed IS 'number of leases; all counts are as in facts';
 

@@ -158,7 +158,7 @@ JOIN channels h ON h.id = s.channel_id
 WHERE s.status = 'on' AND st.openings > 0
 ORDER BY s.sender_no;
 
--- OutcomeSums returns what ended within windows: tasks that became SUCCESS and FAILED, and leases that were reported FAILED. Each place in the
+-- OutcomeSums returns what ended within windows, without tests: tasks that became SUCCESS and FAILED, and leases that were reported FAILED. Each place in the
 -- arrays asks for one key of a dimension (total: the empty key) of a company (0: of all). A window begins with its first full minute.
 -- name: OutcomeSums :many
 WITH asked AS MATERIALIZED (
@@ -170,7 +170,7 @@ recent AS MATERIALIZED (
     SELECT r.at, r.company_id, r.channel, r.sender_no, sum(r.succeeded) AS succeeded, sum(r.failed) AS failed,
         sum(r.reported_failed) AS reported_failed
     FROM recent_statistics r
-    WHERE r.at >= (SELECT min(a.begins) FROM asked a)
+    WHERE r.at >= (SELECT min(a.begins) FROM asked a) AND r.message_type <> 'test'
     GROUP BY r.at, r.company_id, r.channel, r.sender_no
 )
 SELECT a.place::integer AS place, coalesce(sum(e.succeeded), 0)::bigint AS succeeded, coalesce(sum(e.failed), 0)::bigint AS failed,

@@ -209,7 +209,7 @@ FROM (
     WHERE q.task_id = @task_id AND q.lease_until IS NOT NULL
     UNION ALL
     (SELECT 3, p.id, CASE p.event WHEN 'past_receipt' THEN 'receipt' ELSE p.event END, p.created_at, p.app_id, NULL, p.lease_id, NULL, p.status,
-        p.effect, CASE p.event WHEN 'unreachable' THEN p.result ELSE p.error_message END, NULL, NULL,
+        p.effect, CASE WHEN p.event IN ('unreachable', 'simulated') THEN p.result ELSE p.error_message END, NULL, NULL,
         CASE WHEN p.event IN ('cancelled', 'requeued') THEN nullif(p.request_data ->> 'by', '') END, NULL
     FROM report_logs p
     WHERE p.task_id = @task_id AND p.effect NOT IN ('ignored', 'refused')

@@ -1,12 +1,15 @@
 -- Submissions: storing tasks, and the log of what was submitted.
 
 -- TaskSubmit stores tasks with their submissions, all or none, and returns the ids of those that it stored. It does not store a task whose
--- dedup_key its submitter has used already. An empty source, dedup_key, country_no, sign or sender_no means none, and so does a batch_id of 0.
+-- dedup_key its submitter has used already. An empty source, dedup_key, country_no, sign, result or sender_no means none, and
+-- so does a batch_id of 0.
 --
 -- Tasks that are not scheduled are queued at once. Start-time fair queueing: each group, of one pool, priority and company, gets the next
 -- range of ranks of its company, but never one before the head of the queue. turn is the position of a task in its group, from 0 to 1; a
 -- scheduled task has none, and is queued when it comes due. The fair_ranks row of the company stays locked until the tasks are stored, so
 -- that ranks ascend in the order in which tasks become visible.
+--
+-- A task with a result is a test that is not sent: it is SUCCESS at once, and never in the queue.
 --
 -- The pools were chosen with the versions directory_versions of the directory. If another version is current, the statement stores nothing
 -- and returns one empty id. Without versions it does not check.
@@ -34,6 +37,7 @@ input AS MATERIALIZED (
         unnest(@message_types::smallint[]) AS message_type, nullif(unnest(@country_nos::text[]), '') AS country_no,
         unnest(@priorities::smallint[]) AS priority, unnest(@segments::smallint[]) AS segments,
         nullif(unnest(@signs::text[]), '') AS sign, unnest(@are_tests::boolean[]) AS is_test,
+        nullif(unnest(@results::text[]), '') AS result, -- an empty array: none of them is simulated
         nullif(unnest(@batch_ids::bigint[]), 0) AS batch_id, nullif(unnest(@only_sender_nos::text[]), '') AS sender_no, -- empty arrays: none has one
         -- its times, and its turn: arrays with NULLs, see sqlc.yaml
         unnest(@expect_send_times::timestamp with time zone[]) AS asked_time, unnest(@every_seconds::int8[]) AS every_seconds,
@@ -101,6 +105,16 @@ queued AS (
     FROM made m
     LEFT JOIN reserved r
         ON m.turn IS NOT NULL AND r.pool_id = m.pool_id AND r.priority = m.priority AND r.company_id = m.company_id
+    WHERE m.result IS NULL
+),
+simulated AS (
+    INSERT INTO report_logs (
+        task_id, company_id, event, effect, outcome, result, retry_count, due_at, pool_id, message_type, segments, batch_id, country_no, is_test
+    )
+    SELECT m.task_id, m.company_id, 'simulated', 'success', 2, m.result, 0, now(), m.pool_id, m.message_type, m.segments, m.batch_id, -- SUCCESS
+        m.country_no, m.is_test
+    FROM made m
+    WHERE m.result IS NOT NULL
 )
 SELECT m.task_id::text AS task_id FROM made m
 UNION ALL

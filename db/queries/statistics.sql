@@ -1,4 +1,4 @@
--- Figures over time. A count is in facts until it is folded, then in statistics_staged until its minute is over, then in all three steps of
+-- Figures over time, without those of tests: they have a message type of their own, and are in no other dimension. A count is in facts until it is folded, then in statistics_staged until its minute is over, then in all three steps of
 -- statistics.
 
 -- StatisticsStage adds what a fold found, in its transaction. All arrays have one element for each row.
@@ -101,6 +101,7 @@ FROM (
             r.submitted + r.requeued + r.claimed + r.succeeded + r.failed + r.reported_failed + r.cancelled + r.delivered + r.undelivered
         FROM recent_statistics r
         WHERE r.company_id = coalesce(nullif(@company_id, 0), r.company_id) AND r.at >= @from_at AND r.at < @to_at
+            AND (r.message_type <> 'test' OR @dimension::text = 'message_type')
     ) k
     GROUP BY k.key
 ) z
@@ -130,19 +131,20 @@ FROM (
             n.succeeded, n.failed, n.reported_failed, n.cancelled, n.delivered, n.undelivered, n.segments, n.waits, n.durations
         FROM recent_statistics n
         WHERE n.company_id = coalesce(nullif(@company_id, 0), n.company_id) AND n.at >= @from_at AND n.at < @to_at
+            AND (n.message_type <> 'test' OR @dimension::text = 'message_type')
     ) c
 ) r
 WHERE r.key = ANY (@keys::text[])
 GROUP BY r.at, r.key
 ORDER BY key, at;
 
--- StatisticsSubmitted returns how many tasks were submitted since about two days before a time: for the difference of two readings with the same
--- time. company_id 0 means all companies.
+-- StatisticsSubmitted returns how many tasks were submitted since about two days before a time, tests included: for the difference of two readings with
+-- the same time. company_id 0 means all companies.
 -- name: StatisticsSubmitted :one
 SELECT (
     (
         SELECT coalesce(sum(s.submitted), 0) FROM statistics s
-        WHERE s.step = 'day' AND s.company_id = @company_id AND s.dimension = 'total' AND s.at >= sqlc.arg(since)::timestamptz - interval '2 days'
+        WHERE s.step = 'day' AND s.company_id = @company_id AND s.dimension = 'message_type' AND s.at >= sqlc.arg(since)::timestamptz - interval '2 days'
     ) + (
         SELECT coalesce(sum(r.submitted), 0) FROM recent_statistics r WHERE r.company_id = coalesce(nullif(@company_id, 0), r.company_id)
     )

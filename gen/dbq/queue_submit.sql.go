@@ -342,10 +342,11 @@ input AS MATERIALIZED (
         unnest($18::smallint[]) AS message_type, nullif(unnest($19::text[]), '') AS country_no,
         unnest($20::smallint[]) AS priority, unnest($21::smallint[]) AS segments,
         nullif(unnest($22::text[]), '') AS sign, unnest($23::boolean[]) AS is_test,
-        nullif(unnest($24::bigint[]), 0) AS batch_id, nullif(unnest($25::text[]), '') AS sender_no, -- empty arrays: none has one
+        nullif(unnest($24::text[]), '') AS result, -- an empty array: none of them is simulated
+        nullif(unnest($25::bigint[]), 0) AS batch_id, nullif(unnest($26::text[]), '') AS sender_no, -- empty arrays: none has one
         -- its times, and its turn: arrays with NULLs, see sqlc.yaml
-        unnest($26::timestamp with time zone[]) AS asked_time, unnest($27::int8[]) AS every_seconds,
-        unnest($28::timestamp with time zone[]) AS expires_at, unnest($29::float8[]) AS turn
+        unnest($27::timestamp with time zone[]) AS asked_time, unnest($28::int8[]) AS every_seconds,
+        unnest($29::timestamp with time zone[]) AS expires_at, unnest($30::float8[]) AS turn
     FROM directory d
     WHERE d.is_current
 ),
@@ -356,8 +357,8 @@ reserved AS (
         SELECT n.pool_id, n.priority, n.company_id, n.width, task_queue_front(n.pool_id, n.priority) AS front
         FROM (
             SELECT
-                unnest($30::bigint[]) AS pool_id, unnest($31::smallint[]) AS priority,
-                unnest($32::bigint[]) AS company_id, unnest($33::double precision[]) AS width
+                unnest($31::bigint[]) AS pool_id, unnest($32::smallint[]) AS priority,
+                unnest($33::bigint[]) AS company_id, unnest($34::double precision[]) AS width
             FROM directory d
             WHERE d.is_current
         ) n
@@ -379,7 +380,7 @@ named AS (
     RETURNING task_id
 ),
 made AS MATERIALIZED (
-    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.batch_id, i.sender_no, i.asked_time, i.every_seconds, i.expires_at, i.turn,
+    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.result, i.batch_id, i.sender_no, i.asked_time, i.every_seconds, i.expires_at, i.turn,
         -- A message with every_seconds waits for the next full interval of the clock.
         coalesce(i.asked_time, date_bin(make_interval(secs => i.every_seconds), now(), 'epoch') + make_interval(secs => i.every_seconds)) AS at
     FROM input i
@@ -409,6 +410,16 @@ queued AS (
     FROM made m
     LEFT JOIN reserved r
         ON m.turn IS NOT NULL AND r.pool_id = m.pool_id AND r.priority = m.priority AND r.company_id = m.company_id
+    WHERE m.result IS NULL
+),
+simulated AS (
+    INSERT INTO report_logs (
+        task_id, company_id, event, effect, outcome, result, retry_count, due_at, pool_id, message_type, segments, batch_id, country_no, is_test
+    )
+    SELECT m.task_id, m.company_id, 'simulated', 'success', 2, m.result, 0, now(), m.pool_id, m.message_type, m.segments, m.batch_id, -- SUCCESS
+        m.country_no, m.is_test
+    FROM made m
+    WHERE m.result IS NOT NULL
 )
 SELECT m.task_id::text AS task_id FROM made m
 UNION ALL
@@ -440,6 +451,7 @@ type TaskSubmitParams struct {
 	Segments          []int16
 	Signs             []string
 	AreTests          []bool
+	Results           []string
 	BatchIds          []int64
 	OnlySenderNos     []string
 	ExpectSendTimes   []*time.Time
@@ -454,12 +466,15 @@ type TaskSubmitParams struct {
 
 // Submissions: storing tasks, and the log of what was submitted.
 // TaskSubmit stores tasks with their submissions, all or none, and returns the ids of those that it stored. It does not store a task whose
-// dedup_key its submitter has used already. An empty source, dedup_key, country_no, sign or sender_no means none, and so does a batch_id of 0.
+// dedup_key its submitter has used already. An empty source, dedup_key, country_no, sign, result or sender_no means none, and
+// so does a batch_id of 0.
 //
 // Tasks that are not scheduled are queued at once. Start-time fair queueing: each group, of one pool, priority and company, gets the next
 // range of ranks of its company, but never one before the head of the queue. turn is the position of a task in its group, from 0 to 1; a
 // scheduled task has none, and is queued when it comes due. The fair_ranks row of the company stays locked until the tasks are stored, so
 // that ranks ascend in the order in which tasks become visible.
+//
+// A task with a result is a test that is not sent: it is SUCCESS at once, and never in the queue.
 //
 // The pools were chosen with the versions directory_versions of the directory. If another version is current, the statement stores nothing
 // and returns one empty id. Without versions it does not check.
@@ -490,6 +505,7 @@ func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]strin
 		arg.Segments,
 		arg.Signs,
 		arg.AreTests,
+		arg.Results,
 		arg.BatchIds,
 		arg.OnlySenderNos,
 		arg.ExpectSendTimes,

@@ -209,6 +209,7 @@ FROM (
             n.succeeded, n.failed, n.reported_failed, n.cancelled, n.delivered, n.undelivered, n.segments, n.waits, n.durations
         FROM recent_statistics n
         WHERE n.company_id = coalesce(nullif($2, 0), n.company_id) AND n.at >= $4 AND n.at < $5
+            AND (n.message_type <> 'test' OR $3::text = 'message_type')
     ) c
 ) r
 WHERE r.key = ANY ($6::text[])
@@ -340,6 +341,7 @@ FROM (
             r.submitted + r.requeued + r.claimed + r.succeeded + r.failed + r.reported_failed + r.cancelled + r.delivered + r.undelivered
         FROM recent_statistics r
         WHERE r.company_id = coalesce(nullif($2, 0), r.company_id) AND r.at >= $4 AND r.at < $5
+            AND (r.message_type <> 'test' OR $3::text = 'message_type')
     ) k
     GROUP BY k.key
 ) z
@@ -424,7 +426,7 @@ type StatisticsStageParams struct {
 	Durations      [][]byte
 }
 
-// Figures over time. A count is in facts until it is folded, then in statistics_staged until its minute is over, then in all three steps of
+// Figures over time, without those of tests: they have a message type of their own, and are in no other dimension. A count is in facts until it is folded, then in statistics_staged until its minute is over, then in all three steps of
 // statistics.
 // StatisticsStage adds what a fold found, in its transaction. All arrays have one element for each row.
 func (q *Queries) StatisticsStage(ctx context.Context, arg StatisticsStageParams) error {
@@ -455,7 +457,7 @@ const statisticsSubmitted = `-- name: StatisticsSubmitted :one
 SELECT (
     (
         SELECT coalesce(sum(s.submitted), 0) FROM statistics s
-        WHERE s.step = 'day' AND s.company_id = $1 AND s.dimension = 'total' AND s.at >= $2::timestamptz - interval '2 days'
+        WHERE s.step = 'day' AND s.company_id = $1 AND s.dimension = 'message_type' AND s.at >= $2::timestamptz - interval '2 days'
     ) + (
         SELECT coalesce(sum(r.submitted), 0) FROM recent_statistics r WHERE r.company_id = coalesce(nullif($1, 0), r.company_id)
     )
@@ -467,8 +469,8 @@ type StatisticsSubmittedParams struct {
 	Since     time.Time
 }
 
-// StatisticsSubmitted returns how many tasks were submitted since about two days before a time: for the difference of two readings with the same
-// time. company_id 0 means all companies.
+// StatisticsSubmitted returns how many tasks were submitted since about two days before a time, tests included: for the difference of two readings with
+// the same time. company_id 0 means all companies.
 func (q *Queries) StatisticsSubmitted(ctx context.Context, arg StatisticsSubmittedParams) (int64, error) {
 	row := q.db.QueryRow(ctx, statisticsSubmitted, arg.CompanyID, arg.Since)
 	var column_1 int64

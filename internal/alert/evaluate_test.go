@@ -493,6 +493,8 @@ func TestFailuresAreThoseOfACompanyAChannelOrASender(t *testing.T) {
 	w.SubmitMany("x", 40, nil)
 	report("other", 30, 2, nil)
 	report("other", 10, 3, nil)
+	w.SubmitMany("x", 50, map[string]any{"test": true}) // tests are nobody's failures
+	report("other", 50, 3, nil)
 	check := func(when string) {
 		t.Helper()
 		w.evaluate()

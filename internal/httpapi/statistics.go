@@ -38,7 +38,7 @@ func (s *Server) ReadStatistics(ctx context.Context, req api.ReadStatisticsReque
 			return nil, err
 		}
 		query.CompanyID, query.Key = &id, nil
-	case *p.By == api.ByMessageType:
+	case *p.By == api.ByMessageType && *p.Key != statistics.Tests:
 		code := slices.Index(messageTypes[:], api.MessageType(*p.Key))
 		if code < 0 {
 			return nil, fault.InvalidField("key", fault.NotThere, nil)

@@ -177,6 +177,7 @@ const (
 	WouldWait        = "would_wait"
 	WouldBeScheduled = "would_be_scheduled"
 	WouldRepeat      = "would_repeat"
+	WouldBeSimulated = "would_be_simulated"
 )
 
 // Preview is the task that a submission would make, and its verdict.
@@ -242,6 +243,8 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 	}
 	p.Cost = cost(p.Segments, p.Senders)
 	switch {
+	case row.isSimulated():
+		p.Verdict = WouldBeSimulated
 	case row.final.Deferred && sub.ExpectSendTime == nil, sub.ExpectSendTime != nil && sub.ExpectSendTime.After(time.Now()):
 		p.Verdict = WouldBeScheduled
 	case canTake(p.Senders) > 0:

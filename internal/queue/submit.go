@@ -18,6 +18,7 @@ import (
 	"lksms/internal/optional"
 	"lksms/internal/phone"
 	"lksms/internal/postgres"
+	"lksms/internal/result"
 	"lksms/internal/segment"
 	"lksms/internal/setting"
 	"lksms/internal/template"
@@ -51,7 +52,7 @@ type Submission struct {
 	ExpectSendTime *time.Time // not before; nil: now
 	ExpiresAt      *time.Time // not after; nil: never
 	Sign           string     // the signature that goes before the text; may be empty
-	Test           bool       // the company tries its own senders with it
+	Test           bool       // statistics count it apart, and a setting may keep it from being sent
 	BatchID        int64      // the uploaded list that the message is from; 0: none
 	SenderNo       string     // the only sender that may send the message; empty: any
 }
@@ -98,7 +99,7 @@ func (sub Submission) checkChoice() error {
 // Submitted is the task that a submission made.
 type Submitted struct {
 	TaskID       string
-	Status       int16
+	Status       int16  // Pending, also of a test that is not sent and has ended already
 	FinalContent string // with the signature of the submission; a sender's own is added when it claims
 	Deduplicated bool   // an earlier submission made the task; Status is its state now
 	isDropped    bool   // that task was dropped with its partition: nothing but TaskID is known
@@ -395,13 +396,16 @@ type group struct {
 func queuedGroups(rows []newTask) map[group][]int {
 	groups := map[group][]int{}
 	for i, r := range rows {
-		if r.ExpectSendTime == nil && !r.deferred() {
+		if r.ExpectSendTime == nil && !r.deferred() && !r.isSimulated() {
 			g := group{r.place.PoolID, r.CompanyID, r.priority}
 			groups[g] = append(groups[g], i)
 		}
 	}
 	return groups
 }
+
+// isSimulated reports whether the task is a test that is not sent.
+func (t newTask) isSimulated() bool { return t.Test && !t.sms.SendTests }
 
 // signed returns the text with the signature of the submission.
 func (t newTask) signed() string { return segment.Signed(t.Sign, t.final.Content) }
@@ -524,6 +528,12 @@ func submitParams(rows []newTask) dbq.TaskSubmitParams {
 			}
 			p.BatchIds[i] = r.BatchID
 		}
+		if r.isSimulated() {
+			if p.Results == nil {
+				p.Results = make([]string, n)
+			}
+			p.Results[i] = result.Simulated
+		}
 		if r.SenderNo != "" {
 			if p.OnlySenderNos == nil {
 				p.OnlySenderNos = make([]string, n)
@@ -558,7 +568,7 @@ func (s *Service) stored(ctx context.Context, rows []newTask, ids []string) []bo
 	}
 	made, news := make([]bool, len(rows)), map[int64]int{}
 	for i, r := range rows {
-		if made[i] = stored[r.id]; made[i] {
+		if made[i] = stored[r.id]; made[i] && !r.isSimulated() {
 			news[r.place.PoolID]++
 		}
 	}

@@ -12,6 +12,7 @@ const (
 	Unclear      = "处理超时，结果不明，不再重发"
 	UnclearFrom  = "结果不明，不再重发: " // followed by the error of the provider
 	Expired      = "已过期"
+	Simulated    = "测试短信，未发送"
 )
 
 // LedgerOfDay is the remark of the sum of the charges and refunds of a day.

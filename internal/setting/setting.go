@@ -36,6 +36,8 @@ type SMS struct {
 	PriorityMarketing    int64 `json:"priority_marketing"`
 	ScheduledEvery       int64 `json:"scheduled_every_seconds"` // interval in seconds at whose multiples scheduled templates are sent
 
+	SendTests bool `json:"send_tests"` // false: a test message is SUCCESS at once, and no sender gets it
+
 	// The most characters of a text, and the most segments that it takes with its signature.
 	ContentMostVerification  int64 `json:"content_most_verification"`
 	ContentMostNotification  int64 `json:"content_most_notification"`
@@ -80,7 +82,7 @@ func defaultValues() Values {
 	return Values{
 		Queue: Queue{PriorityMaxWait: 3600, SenderSilentAfter: 60, RegisterUnknownSenders: true},
 		SMS: SMS{
-			PriorityVerification: 1, PriorityNotification: 5, PriorityMarketing: 8, ScheduledEvery: 300,
+			PriorityVerification: 1, PriorityNotification: 5, PriorityMarketing: 8, ScheduledEvery: 300, SendTests: true,
 			ContentMostVerification: 200, ContentMostNotification: 200, ContentMostMarketing: 200,
 			SegmentsMostVerification: 16, SegmentsMostNotification: 16, SegmentsMostMarketing: 16,
 		},

@@ -39,6 +39,9 @@ const (
 	ByOutcome     = "outcome"
 )
 
+// Tests is the key of all tests in ByMessageType. No other dimension counts them.
+const Tests = "test"
+
 // kept is how long the points of a step are kept; days are kept for ever.
 var kept = map[string]time.Duration{Minute: 2 * 24 * time.Hour, Hour: 93 * 24 * time.Hour}
 
@@ -92,7 +95,11 @@ func (s *Service) AddFacts(ctx context.Context, facts []dbq.FactsTakeRow) error 
 		rows.CompanyIds = append(rows.CompanyIds, f.CompanyID)
 		rows.Channels = append(rows.Channels, f.Channel)
 		rows.SenderNos = append(rows.SenderNos, sender)
-		rows.MessageTypes = append(rows.MessageTypes, f.MessageType)
+		messageType := f.MessageType
+		if f.IsTest {
+			messageType = Tests
+		}
+		rows.MessageTypes = append(rows.MessageTypes, messageType)
 		rows.Outcomes = append(rows.Outcomes, f.Outcome)
 		rows.Submitted = append(rows.Submitted, f.Submitted)
 		rows.Requeued = append(rows.Requeued, f.Requeued)
@@ -175,11 +182,17 @@ func addTo(sums map[place]*Figures, row dbq.StatisticsTakeRow) {
 		}
 		sum.add(f)
 	}
-	keys := map[string]string{ByNothing: "", ByChannel: row.Channel, BySender: row.SenderNo, ByMessageType: row.MessageType, ByOutcome: row.Outcome}
+	keys := map[string]string{ByMessageType: row.MessageType}
+	if row.MessageType != Tests {
+		keys = map[string]string{ByNothing: "", ByChannel: row.Channel, BySender: row.SenderNo, ByMessageType: row.MessageType, ByOutcome: row.Outcome}
+	}
 	for step, at := range map[string]time.Time{Minute: row.Minute, Hour: row.Hour, Day: row.Day} {
 		for dimension, key := range keys {
 			add(place{step, row.CompanyID, dimension, at.Unix(), key})
 			add(place{step, AllCompanies, dimension, at.Unix(), key})
+		}
+		if row.MessageType == Tests {
+			continue
 		}
 		add(place{step, AllCompanies, ByCompany, at.Unix(), strconv.FormatInt(row.CompanyID, 10)})
 	}

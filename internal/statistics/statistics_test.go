@@ -14,6 +14,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/apptest"
+	"lksms/internal/optional"
 	"lksms/internal/queue"
 	"lksms/internal/receipt/callback"
 	"lksms/internal/statistics"
@@ -65,17 +66,20 @@ func read(b *apptest.Bundle, q statistics.Query) statistics.Answer {
 	return answer
 }
 
-// events has a row for each event that the logs know: who, what (as in Counts), and how long it took. requeued has the requeued tasks.
+// events has a row for each event that the logs know: who, what (as in Counts), and how long it took. kind is the message type, or test. requeued has
+// the requeued tasks.
 const events = `
 	WITH ended AS (
-		SELECT r.*, CASE WHEN effect = 'success' THEN 'SUCCESS' WHEN effect = 'cancelled' THEN 'CANCELLED' ELSE 'FAILED' END AS ended_as
+		SELECT r.*, CASE WHEN is_test THEN 'test' ELSE message_type::text END AS kind, CASE WHEN effect = 'success' THEN 'SUCCESS' WHEN effect = 'cancelled' THEN 'CANCELLED' ELSE 'FAILED' END AS ended_as
 		FROM report_logs r
 		WHERE effect IN ('success', 'failed', 'exhausted', 'unclear', 'expired', 'cancelled')
 	),
 	leases AS (
-		SELECT task_id, company_id, pool_id, app_id, message_type, entered_at, leased_at, retry_count FROM report_logs WHERE leased_at IS NOT NULL
+		SELECT task_id, company_id, pool_id, app_id, CASE WHEN is_test THEN 'test' ELSE message_type::text END AS kind, entered_at, leased_at, retry_count
+		FROM report_logs WHERE leased_at IS NOT NULL
 		UNION ALL
-		SELECT task_id, company_id, pool_id, processing_app_id, message_type, entered_at, updated_at, retry_count FROM queue WHERE lease_until IS NOT NULL
+		SELECT task_id, company_id, pool_id, processing_app_id, CASE WHEN is_test THEN 'test' ELSE message_type::text END, entered_at, updated_at, retry_count
+		FROM queue WHERE lease_until IS NOT NULL
 	),
 	firsts AS (
 		SELECT DISTINCT ON (l.task_id) l.* FROM leases l
@@ -83,20 +87,24 @@ const events = `
 		ORDER BY l.task_id, l.leased_at
 	),
 	events AS (
-		SELECT m.company_id, m.pool_id, '' AS sender, m.message_type, coalesce(max('FAILED') FILTER (WHERE r.event = 'unreachable'), '') AS outcome,
+		SELECT m.company_id, m.pool_id, '' AS sender, CASE WHEN m.is_test THEN 'test' ELSE m.message_type::text END AS kind,
+			coalesce(max(CASE r.event WHEN 'unreachable' THEN 'FAILED' WHEN 'simulated' THEN 'SUCCESS' END), '') AS outcome,
 			'submitted' AS what, 1 AS n, NULL::bytea AS took
-		FROM messages m LEFT JOIN report_logs r ON r.task_id = m.task_id GROUP BY m.task_id, m.company_id, m.pool_id, m.message_type
-		UNION ALL SELECT q.company_id, q.pool_id, '', q.message_type, '', 'requeued', 1, NULL FROM requeued q
-		UNION ALL SELECT company_id, pool_id, app_id, message_type, '', 'claimed', 1, NULL FROM leases
-		UNION ALL SELECT company_id, pool_id, app_id, message_type, '', 'waits', 1, wait_bucket(leased_at - entered_at) FROM firsts WHERE retry_count = 0
-		UNION ALL SELECT company_id, pool_id, coalesce(app_id, ''), message_type, ended_as,
+		FROM messages m LEFT JOIN report_logs r ON r.task_id = m.task_id GROUP BY m.task_id, m.company_id, m.pool_id, m.message_type, m.is_test
+		UNION ALL SELECT q.company_id, q.pool_id, '', CASE WHEN m.is_test THEN 'test' ELSE q.message_type::text END, '', 'requeued', 1, NULL
+			FROM requeued q JOIN messages m ON m.task_id = q.task_id
+		UNION ALL SELECT company_id, pool_id, app_id, kind, '', 'claimed', 1, NULL FROM leases
+		UNION ALL SELECT company_id, pool_id, app_id, kind, '', 'waits', 1, wait_bucket(leased_at - entered_at) FROM firsts WHERE retry_count = 0
+		UNION ALL SELECT company_id, pool_id, coalesce(app_id, ''), kind, ended_as,
 			CASE ended_as WHEN 'SUCCESS' THEN 'succeeded' ELSE lower(ended_as) END, 1, NULL FROM ended
-		UNION ALL SELECT company_id, pool_id, app_id, message_type, CASE effect WHEN 'retry' THEN '' ELSE 'FAILED' END, 'reported_failed', 1, NULL
+		UNION ALL SELECT company_id, pool_id, app_id, CASE WHEN is_test THEN 'test' ELSE message_type::text END,
+			CASE effect WHEN 'retry' THEN '' ELSE 'FAILED' END, 'reported_failed', 1, NULL
 			FROM report_logs WHERE status = 3 AND effect IN ('failed', 'exhausted', 'retry')
-		UNION ALL SELECT company_id, pool_id, coalesce(app_id, ''), message_type, ended_as, 'durations', 1, wait_bucket(created_at - entered_at)
-			FROM ended WHERE ended_as <> 'CANCELLED' AND event <> 'unreachable'
-		UNION ALL SELECT company_id, pool_id, app_id, message_type, 'SUCCESS', 'segments', coalesce(lease_segments, segments), NULL FROM ended WHERE status = 2
-		UNION ALL SELECT r.company_id, r.pool_id, r.app_id, r.message_type, '', r.effect, 1, NULL FROM report_logs r WHERE r.event = 'receipt'
+		UNION ALL SELECT company_id, pool_id, coalesce(app_id, ''), kind, ended_as, 'durations', 1, wait_bucket(created_at - entered_at)
+			FROM ended WHERE ended_as <> 'CANCELLED' AND event NOT IN ('unreachable', 'simulated')
+		UNION ALL SELECT company_id, pool_id, app_id, kind, 'SUCCESS', 'segments', coalesce(lease_segments, segments), NULL FROM ended WHERE status = 2
+		UNION ALL SELECT r.company_id, r.pool_id, r.app_id, CASE WHEN r.is_test THEN 'test' ELSE r.message_type::text END, '', r.effect, 1, NULL
+			FROM report_logs r WHERE r.event = 'receipt'
 	)`
 
 // recount counts the events of a dimension, of one company or of all, as lines of text.
@@ -104,15 +112,15 @@ func recount(b *apptest.Bundle, by string, company *int64) string {
 	b.T.Helper()
 	key := map[string]string{
 		statistics.ByNothing: "''", statistics.ByCompany: "e.company_id::text", statistics.ByChannel: "p.channel", statistics.BySender: "e.sender",
-		statistics.ByMessageType: "e.message_type::text", statistics.ByOutcome: "e.outcome",
+		statistics.ByMessageType: "e.kind", statistics.ByOutcome: "e.outcome",
 	}[by]
 	return apptest.Scan[string](b, events+` SELECT coalesce(string_agg(x.line, E'\n' ORDER BY x.line COLLATE "C"), '') FROM (
 		SELECT k.key || ' ' || k.what || ' ' || sum(k.n) || ' ' || coalesce(encode(string_agg(k.took, '' ORDER BY k.took), 'hex'), '') AS line
 		FROM (
 			SELECT `+key+` AS key, e.* FROM events e LEFT JOIN pool_channels p ON p.pool_id = e.pool_id
-			WHERE $1::bigint IS NULL OR e.company_id = $1
+			WHERE ($1::bigint IS NULL OR e.company_id = $1) AND (e.kind <> 'test' OR $2 = 'message_type')
 		) k
-		GROUP BY k.key, k.what) x`, company)
+		GROUP BY k.key, k.what) x`, company, by)
 }
 
 // lines returns the totals of an answer as recount does.
@@ -176,8 +184,8 @@ const requeue = `
 	noted AS (
 		INSERT INTO requeued SELECT m.task_id, m.company_id, m.pool_id, m.message_type, clock_timestamp() FROM messages m JOIN one ON one.task_id = m.task_id
 	)
-	INSERT INTO queue (task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content, was_claimed, entered_at, updated_at)
-	SELECT m.task_id, m.pool_id, m.company_id, m.message_type, m.priority, m.segments, m.phone_number, m.recipient, m.content, true, now(), now()
+	INSERT INTO queue (task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content, was_claimed, entered_at, updated_at, is_test)
+	SELECT m.task_id, m.pool_id, m.company_id, m.message_type, m.priority, m.segments, m.phone_number, m.recipient, m.content, true, now(), now(), m.is_test
 	FROM messages m JOIN one ON one.task_id = m.task_id`
 
 // Whatever happens to tasks of two companies, and whenever facts are folded and rolled up, figures equal a recount of the logs: by each
@@ -221,6 +229,14 @@ func TestFiguresEqualTheLogs(t *testing.T) {
 	}{
 		{"submit", func() {
 			b.SubmitMany("x", 1+random.IntN(6), map[string]any{"message_type": types[random.IntN(3)]}, headers[random.IntN(2)]...)
+		}},
+		{"submit tests", func() {
+			b.SubmitMany("x", 1+random.IntN(6), map[string]any{"message_type": types[random.IntN(3)], "test": true}, headers[random.IntN(2)]...)
+		}},
+		{"simulate", func() {
+			b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"send_tests": false})
+			b.SubmitMany("x", 1+random.IntN(3), map[string]any{"message_type": types[random.IntN(3)], "test": true}, headers[random.IntN(2)]...)
+			b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"send_tests": true})
 		}},
 		{"submit for later", func() {
 			b.SubmitMany("x", 1, map[string]any{"expect_send_time": time.Now().Add(300 * time.Millisecond)})
@@ -297,6 +313,41 @@ func TestFiguresEqualTheLogs(t *testing.T) {
 		t.Error("nobody was unreachable")
 	}
 	t.Log(did)
+}
+
+// Tests are in the series of their own message type, and in no other figure.
+func TestTestsAreCountedApart(t *testing.T) {
+	b := apptest.New(t)
+	b.SubmitMany("x", 2, map[string]any{"message_type": "marketing"})
+	b.SubmitMany("x", 3, map[string]any{"message_type": "marketing", "test": true})
+	for _, task := range b.Take("app", 10) {
+		b.Report(task.TaskID, "app", 2, nil)
+	}
+	from := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	check := func(when string) {
+		t.Helper()
+		for query, want := range map[string]string{
+			"": " 2", "&by=company": "default 2", "&by=channel": "sms 2", "&by=sender": "app 2, 2", "&by=outcome": " 2,SUCCESS 2",
+			"&by=message_type": "test 3,marketing 2", "&by=message_type&key=test": "test 3", "&by=message_type&key=marketing": "marketing 2",
+		} {
+			got := []string{}
+			for _, s := range apptest.Decode[api.StatisticsRange](t, b.Expect(200, "", "GET", "/api/v1/admin/statistics?from="+from+query, nil)).Series {
+				got = append(got, fmt.Sprint(optional.Value(s.Key), " ", max(s.Totals.Submitted, s.Totals.Claimed, s.Totals.Succeeded)))
+			}
+			if strings.Join(got, ",") != want {
+				t.Errorf("%s, %s: %v, want %s", when, query, got, want)
+			}
+		}
+		if n, err := b.App.Statistics.Submitted(t.Context(), nil, time.Now()); n != 5 || err != nil {
+			t.Errorf("%s: %d tasks were submitted, %v", when, n, err)
+		}
+	}
+	check("facts")
+	fold(b)
+	check("staged")
+	ripen(b)
+	rollUp(b)
+	check("rolled up")
 }
 
 // While facts are folded and minutes rolled up, by several at once, every reader sees every event once.

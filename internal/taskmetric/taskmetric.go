@@ -50,11 +50,11 @@ func New(reg prometheus.Registerer, channel string) *Metrics {
 // messageTypes are the names of the message types in the contract.
 var messageTypes = [...]string{"verification", "notification", "marketing"}
 
-// Observe is the history.Observer of the metrics. It leaves out facts whose channel or message type is not known.
+// Observe is the history.Observer of the metrics. It leaves out tests, and facts whose channel or message type is not known.
 func (m *Metrics) Observe(facts []dbq.FactsTakeRow) {
 	for _, f := range facts {
 		code, err := strconv.Atoi(f.MessageType)
-		if err != nil || code < 0 || code >= len(messageTypes) || f.Channel == "" {
+		if f.IsTest || err != nil || code < 0 || code >= len(messageTypes) || f.Channel == "" {
 			continue
 		}
 		name := messageTypes[code]

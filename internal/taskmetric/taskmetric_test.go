@@ -45,6 +45,7 @@ func TestTasksAreCountedAndTheirTimesMeasured(t *testing.T) {
 		{Channel: "email", MessageType: "1", Cancelled: 1},
 		{Channel: "email", MessageType: "1", Failed: -1}, // requeued
 		{Channel: "email", MessageType: "", Success: 1},
+		{Channel: "email", MessageType: "1", IsTest: true, Success: 1, Waits: []byte{1}},
 		{Channel: "email", MessageType: "3", Success: 1},
 		{Channel: "", MessageType: "1", Success: 1},
 	})

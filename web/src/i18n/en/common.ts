@@ -107,6 +107,7 @@ const texts: Texts<typeof zh> = {
     verification: 'Verification',
     notification: 'Notification',
     marketing: 'Marketing',
+    test: 'Tests',
   },
   range: {
     any: 'Any time',

@@ -69,12 +69,14 @@ const texts: Texts<typeof zh> = {
     would_wait: 'Would wait',
     would_be_scheduled: 'Would be scheduled',
     would_repeat: 'Repeated',
+    would_be_simulated: 'Would be simulated',
   },
   verdictText: {
     would_send: 'A sender could take it now.',
     would_wait: 'It would be queued, but no sender can take it now: see the reasons below.',
     would_be_scheduled: 'It would be sent after the given time.',
     would_repeat: 'A task with this dedup_key exists: it would not be sent again.',
+    would_be_simulated: 'It is a test message, and the settings keep those from being sent.',
   },
   sent: {
     title: '{n} messages submitted | {n} message submitted | {n} messages submitted',

@@ -32,6 +32,7 @@ const texts: Texts<typeof zh> = {
     priority_notification: { label: 'Priority of notifications', hint: 'Between verification codes and marketing.' },
     priority_marketing: { label: 'Priority of marketing', hint: 'Should be the least urgent, so that it does not hold back codes.' },
     scheduled_every_seconds: { label: 'Interval of scheduled templates', hint: 'Messages of a scheduled template are sent at full intervals, counted from midnight UTC. With 300 seconds: every full five minutes.' },
+    send_tests: { label: 'Send test messages', hint: 'Yes: test messages are sent like all others. No: each counts as sent at once, and no sender gets it.' },
     content_most_verification: { label: 'Longest text of verification codes', hint: 'Characters of the final text. At most 1024.' },
     content_most_notification: { label: 'Longest text of notifications', hint: 'Characters of the final text. At most 1024.' },
     content_most_marketing: { label: 'Longest text of marketing', hint: 'Characters of the final text. At most 1024.' },

@@ -100,6 +100,7 @@ const texts: Texts<typeof zh> = {
     reasons: {
       scheduled: 'Scheduled',
       retry_later: 'Retry later',
+      held: 'Held',
       queued: 'Queued',
       no_sender: 'No sender',
       processing: 'Being sent',
@@ -135,6 +136,7 @@ const texts: Texts<typeof zh> = {
     expired: 'Expired',
     receipt: 'The provider sent a receipt',
     unreachable: 'The person cannot be reached',
+    simulated: 'Test message: not sent',
     requeued: 'Requeued by {by}',
     lease: 'Lease {id} until {until}',
     from: 'from {address}',

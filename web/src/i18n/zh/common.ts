@@ -104,6 +104,7 @@ export default {
     verification: '验证码',
     notification: '通知',
     marketing: '营销',
+    test: '测试',
   },
   range: {
     any: '不限时间',

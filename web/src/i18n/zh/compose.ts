@@ -66,12 +66,14 @@ export default {
     would_wait: '会等待',
     would_be_scheduled: '会定时发送',
     would_repeat: '重复提交',
+    would_be_simulated: '会模拟发送',
   },
   verdictText: {
     would_send: '有发送方可以立即领取。',
     would_wait: '短信会进入队列，但现在没有发送方可以领取，原因见下表。',
     would_be_scheduled: '短信会在指定的时间之后发送。',
     would_repeat: '已有相同 dedup_key 的任务，不会再次发送。',
+    would_be_simulated: '这是测试短信，而系统设置不发送测试短信。',
   },
   sent: {
     title: '已提交 {n} 条短信',

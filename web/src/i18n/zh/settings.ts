@@ -29,6 +29,7 @@ export default {
     priority_notification: { label: '通知的优先级', hint: '介于验证码和营销之间。' },
     priority_marketing: { label: '营销的优先级', hint: '应当最不紧急，以免挡住验证码。' },
     scheduled_every_seconds: { label: '定时模板的发送间隔', hint: '使用定时模板的短信在这个间隔的整点发送，从 UTC 零点算起。例如 300 秒：每逢整 5 分钟发送。' },
+    send_tests: { label: '发送测试短信', hint: '“是”：测试短信与其他短信一样发送。“否”：测试短信立即记为成功，不交给任何发送方。' },
     content_most_verification: { label: '验证码的最长文本', hint: '最终文本的字符数，最多 1024。' },
     content_most_notification: { label: '通知的最长文本', hint: '最终文本的字符数，最多 1024。' },
     content_most_marketing: { label: '营销的最长文本', hint: '最终文本的字符数，最多 1024。' },

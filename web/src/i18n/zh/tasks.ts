@@ -97,6 +97,7 @@ export default {
     reasons: {
       scheduled: '定时',
       retry_later: '等待重试',
+      held: '已暂停',
       queued: '排队中',
       no_sender: '没有可用的发送方',
       processing: '发送中',
@@ -132,6 +133,7 @@ export default {
     expired: '超过有效期',
     receipt: '服务商返回回执',
     unreachable: '无法联系到接收人',
+    simulated: '测试短信，未发送',
     requeued: '{by} 重新入队',
     lease: '租约 {id}，到 {until}',
     from: '来自 {address}',

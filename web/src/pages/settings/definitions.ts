@@ -31,6 +31,7 @@ export const definitions: Record<Category, Record<string, Definition>> = {
     priority_notification: { standard: 5, kind: 'number', least: 0, most: 9 },
     priority_marketing: { standard: 8, kind: 'number', least: 0, most: 9 },
     scheduled_every_seconds: { standard: 300, kind: 'seconds', least: 1, most: 86_400 },
+    send_tests: { standard: true, kind: 'yes' },
     content_most_verification: { standard: 200, kind: 'number', least: 1, most: 1024 },
     content_most_notification: { standard: 200, kind: 'number', least: 1, most: 1024 },
     content_most_marketing: { standard: 200, kind: 'number', least: 1, most: 1024 },
