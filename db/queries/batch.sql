@@ -165,7 +165,8 @@ SET fed_row = @fed_row, fed = b.fed + @fed::integer, valid = b.valid - @refused:
     segments = b.segments - @refused_segments::bigint, started_at = coalesce(b.started_at, now())
 WHERE b.id = @id AND b.status = 'running';
 
--- BatchFinish ends a batch of which nothing is left to do: every row became a task, or expired before, and no task waits or is leased.
+-- BatchFinish ends a batch of which nothing is left to do: every row became a task, or expired before, no task waits or is leased, and no job is about
+-- to requeue some.
 -- name: BatchFinish :execrows
 UPDATE batches b
 SET status = CASE WHEN b.status = 'running' THEN 'finished' ELSE b.status END, is_settled = true, is_held = false, ended_at = coalesce(b.ended_at, now())
@@ -173,7 +174,10 @@ WHERE b.id = @id AND b.status IN ('running', 'cancelled') AND NOT b.is_settled
     AND (b.status = 'cancelled' OR b.expires_at <= now() OR NOT EXISTS (
         SELECT FROM batch_rows r WHERE r.batch_id = b.id AND r.row_no > b.fed_row AND r.code IS NULL
     ))
-    AND NOT EXISTS (SELECT FROM batch_totals t WHERE t.batch_id = b.id GROUP BY t.batch_id HAVING sum(t.waiting + t.processing) <> 0);
+    AND NOT EXISTS (SELECT FROM batch_totals t WHERE t.batch_id = b.id GROUP BY t.batch_id HAVING sum(t.waiting + t.processing) <> 0)
+    AND NOT EXISTS (
+        SELECT FROM task_jobs j WHERE j.status = 'running' AND j.action = 'requeue' AND (j.filter ->> 'batch_id')::bigint = b.id
+    );
 
 -- BatchRuns lets a finished batch run again, because tasks of it were requeued.
 -- name: BatchRuns :execrows

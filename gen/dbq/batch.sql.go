@@ -259,9 +259,13 @@ WHERE b.id = $1 AND b.status IN ('running', 'cancelled') AND NOT b.is_settled
         SELECT FROM batch_rows r WHERE r.batch_id = b.id AND r.row_no > b.fed_row AND r.code IS NULL
     ))
     AND NOT EXISTS (SELECT FROM batch_totals t WHERE t.batch_id = b.id GROUP BY t.batch_id HAVING sum(t.waiting + t.processing) <> 0)
+    AND NOT EXISTS (
+        SELECT FROM task_jobs j WHERE j.status = 'running' AND j.action = 'requeue' AND (j.filter ->> 'batch_id')::bigint = b.id
+    )
 `
 
-// BatchFinish ends a batch of which nothing is left to do: every row became a task, or expired before, and no task waits or is leased.
+// BatchFinish ends a batch of which nothing is left to do: every row became a task, or expired before, no task waits or is leased, and no job is about
+// to requeue some.
 func (q *Queries) BatchFinish(ctx context.Context, id int64) (int64, error) {
 	result, err := q.db.Exec(ctx, batchFinish, id)
 	if err != nil {

@@ -385,17 +385,19 @@ func (s *Service) Requeue(ctx context.Context, viewer Viewer, id int64, by, rema
 			return plan, err
 		}
 		r.Count = &plan.Count
-		plan, err = s.Jobs.Plan(ctx, r)
+		err = s.db.Tx(ctx, func(ctx context.Context) error {
+			if _, err := s.q.BatchRuns(ctx, id); err != nil {
+				return postgres.Wrap("run batch again", err, nil)
+			}
+			plan, err = s.Jobs.Plan(ctx, r)
+			return err
+		})
 		var changed *fault.Error
 		if errors.As(err, &changed) && changed.Reason == fault.JobCountChanged {
 			r.Count = nil
 			continue
 		}
-		if err != nil {
-			return plan, err
-		}
-		_, err = s.q.BatchRuns(ctx, id)
-		return plan, postgres.Wrap("run batch again", err, nil)
+		return plan, err
 	}
 	return job.Plan{}, fault.New(fault.Unavailable, fault.ServiceUnavailable)
 }

@@ -137,10 +137,10 @@ func TestAListIsCheckedConfirmedAndSent(t *testing.T) {
 	}
 	want := `2 +8613800138000 "张三，您好" waiting
 3 1380013 "李四，您好" invalid 1: phone_number is not a phone number that can be dialled
-4 1.38E+10 "" invalid 1: phone_number was shortened
+4 1.38E+10 "王五，您好" invalid 1: phone_number was shortened by the spreadsheet program, or could not be computed: format the column as text, and enter the value again
 5 +8613800138000 "赵六，您好" duplicate 5
-6 +14155552671 "钱七，您好" blocked 6
-7 13900139000 "" invalid 2: x
+6 +14155552671 "钱七，您好" blocked 6: phone_number is in a country that this company or channel does not send to
+7 13900139000 "" invalid 2: content lacks parameters that the template needs: 姓名
 8 +8613900139000 "孙八，您好" waiting`
 	if got := rows(b, at, ""); got != want {
 		t.Errorf("rows:\n%s\nwant\n%s", got, want)
@@ -149,12 +149,17 @@ func TestAListIsCheckedConfirmedAndSent(t *testing.T) {
 		t.Errorf("duplicates:\n%s", got)
 	}
 	a := b.Expect(200, "", "GET", at+"/errors.csv", nil, "Accept-Language", "zh")
-	if want := "\uFEFF"; a.Raw != want {
+	if want := "\uFEFFrow,phone_number,content,code,remark\r\n3,1380013,李四，您好,1,phone_number 不是可以拨打的手机号码\r\n" +
+		"4,1.38E+10,王五，您好,1,phone_number 被表格软件缩短或未能计算：请把该列设为文本格式，再重新填写\r\n5,'+8613800138000,赵六，您好,5,\r\n" +
+		"6,'+14155552671,钱七，您好,6,phone_number 所在国家不在该公司或通道的发送范围内\r\n7,13900139000,,2,content 缺少模板所需的参数：姓名\r\n"; a.Raw != want {
 		t.Errorf("errors %q", a.Raw)
 	}
 	p := apptest.Decode[api.BatchPreview](t, b.Expect(200, "", "GET", at+"/preview", nil))
 	if p.Row != 2 || *p.FinalContent != "【示例】张三，您好" || p.Segments != 1 || p.Code != nil {
 		t.Errorf("preview %+v", p)
+	}
+	if e := b1.Estimate; e == nil || e.EarliestEnd != nil {
+		t.Errorf("estimate without senders %+v", e)
 	}
 	p = apptest.Decode[api.BatchPreview](t, b.Expect(200, "", "GET", at+"/preview?row=6", nil))
 	if p.Row != 6 || p.FinalContent != nil || *p.Code != 6 || p.Remark == nil {
@@ -182,14 +187,13 @@ func TestAListIsCheckedConfirmedAndSent(t *testing.T) {
 	b.Report(tasks[1].TaskID, "app", 3, apptest.Report{"error_message": "no"})
 	feed(b)
 	done := get(b, at)
-	if done.Status == "running" { // a failure that is retried
-		t.Logf("%+v", done.Counts)
-	}
 	if len(done.Senders) != 1 || done.Senders[0].SenderNo != "app" || done.Senders[0].Success != 1 || done.Senders[0].Segments != 1 {
 		t.Errorf("senders %+v", done.Senders)
 	}
 	expect(b, done, "finished", "7 rows, 2 valid, 3 invalid, 1 duplicate, 1 blocked, 1 success, 1 failed")
-	t.Log(rows(b, at, ""))
+	if got, want := rows(b, at, "?status=success")+"\n"+rows(b, at, "?status=failed"), "2 +8613800138000 \"张三，您好\" success task\n8 +8613900139000 \"孙八，您好\" failed task"; got != want {
+		t.Errorf("rows:\n%s\nwant\n%s", got, want)
+	}
 	for _, action := range []string{"confirm", "pause", "resume", "cancel"} {
 		b.Expect(409, "batch.wrong_status", "POST", at+"/"+action, nil)
 	}

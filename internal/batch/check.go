@@ -273,6 +273,7 @@ func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row so
 		j.recipient = string(runes[:shownMost])
 	}
 	text, wrong := s.textOf(c, row)
+	j.content = text
 	switch {
 	case row.phone.Lossy:
 		wrong = fault.InvalidField("phone_number", fault.Shortened, nil)
@@ -288,7 +289,7 @@ func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row so
 		if checked.Recipient != "" {
 			j.recipient = checked.Recipient
 		}
-		j.content, j.country, j.segments = text, checked.CountryNo, int16(min(checked.Segments, segmentsMost))
+		j.country, j.segments = checked.CountryNo, int16(min(checked.Segments, segmentsMost))
 		wrong = known
 	}
 	if wrong == nil {
