@@ -79,7 +79,7 @@ func (s *Service) Check(ctx context.Context) (int, error) {
 	return checked, all
 }
 
-var errElsewhere = errors.New("another server checks this batch")
+var errElsewhere = errors.New("another server checks this batch, or did")
 
 // check is a batch that is being checked.
 type check struct {
@@ -114,6 +114,9 @@ func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 	if c.batch, err = s.get(ctx, Viewer{}, id); err == nil {
 		c.text, err = template.Parse("content", c.batch.Content)
 	}
+	if err == nil && c.batch.Status != Checking { // ended since it was found
+		err = errElsewhere
+	}
 	if err != nil {
 		c.close()
 		return nil, err
@@ -129,6 +132,9 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 		return 0, true, s.refuse(ctx, c.batch, unreadable.Fields[0])
 	}
 	if err != nil {
+		if b, again := s.get(ctx, Viewer{}, c.batch.ID); again == nil && b.Status != Checking { // cancelled, and its list was deleted
+			return 0, true, nil
+		}
 		return 0, false, err
 	}
 	p, sums := s.judge(ctx, c, rows)
