@@ -209,29 +209,11 @@ CREATE FUNCTION public.fact_outcome(success integer, failed integer, cancelled i
 
 COMMENT ON FUNCTION public.fact_outcome(success integer, failed integer, cancelled integer) IS 'The outcome of the tasks that a row of facts counts, as statistics_staged.outcome.';
 
-CREATE FUNCTION public.facts_guard() RETURNS trigger
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    IF current_setting('lksms.facts_version', true) IS DISTINCT FROM TG_ARGV[0] THEN
-        RAISE EXCEPTION 'this server does not know all columns of facts: stop it, and start the version to which the database was upgraded'
-            USING ERRCODE = 'object_not_in_prerequisite_state';
-    END IF;
-    RETURN NULL;
-END
-$$;
-
 CREATE FUNCTION public.held_due_at() RETURNS timestamp with time zone
     LANGUAGE sql IMMUTABLE
     RETURN '9999-01-01 00:00:00+00'::timestamp with time zone;
 
 COMMENT ON FUNCTION public.held_due_at() IS 'The due_at of a task that waits until its batch is resumed. It is the largest that queue allows, so no statement takes such a task for due.';
-
-CREATE FUNCTION public.is_due(at timestamp with time zone, longest_wait interval) RETURNS boolean
-    LANGUAGE sql STABLE
-    RETURN ((at <= now()) OR (at > ((now() + longest_wait) + '00:01:00'::interval)));
-
-COMMENT ON FUNCTION public.is_due(at timestamp with time zone, longest_wait interval) IS 'Whether a time has come that was set at most longest_wait ahead. One that is further ahead was set before the clock was set back, and counts as come. The minute is for transactions that began at other times.';
 
 CREATE FUNCTION public.pool_channel_keep() RETURNS trigger
     LANGUAGE plpgsql
@@ -331,14 +313,13 @@ BEGIN
     )
     SELECT company_id, pool_id, message_type, country_no, batch_id, is_test, app_id, max(created_at),
         count(*) FILTER (WHERE outcome = 2), count(*) FILTER (WHERE outcome = 3), count(*) FILTER (WHERE outcome = 4), -- SUCCESS, FAILED, CANCELLED
-        count(*) FILTER (WHERE event IN ('receipt', 'past_receipt') AND effect = 'delivered'),
-        count(*) FILTER (WHERE event IN ('receipt', 'past_receipt') AND effect = 'undelivered'),
+        count(*) FILTER (WHERE event = 'receipt' AND effect = 'delivered'), count(*) FILTER (WHERE event = 'receipt' AND effect = 'undelivered'),
         count(*) FILTER (WHERE event IN ('unreachable', 'simulated')), count(*) FILTER (WHERE status = 2), count(*) FILTER (WHERE status = 3),
         coalesce(sum(greatest(0, extract(epoch FROM created_at - coalesce(leased_at, due_at)) * 1000)) FILTER (WHERE status IS NOT NULL), 0),
         coalesce(sum(coalesce(lease_segments, segments)) FILTER (WHERE status = 2), 0),
         string_agg(wait_bucket(created_at - entered_at), '') FILTER (WHERE outcome IN (2, 3))
     FROM added
-    WHERE outcome IS NOT NULL OR (status IS NOT NULL AND effect = 'retry') OR event IN ('receipt', 'past_receipt')
+    WHERE outcome IS NOT NULL OR (status IS NOT NULL AND effect = 'retry') OR event = 'receipt'
     GROUP BY company_id, pool_id, message_type, country_no, batch_id, is_test, app_id, outcome;
     RETURN NULL;
 END
@@ -450,6 +431,13 @@ CREATE FUNCTION public.task_day_id(day date) RETURNS text
     LANGUAGE sql IMMUTABLE
     RETURN ((('task_'::text || lpad((EXTRACT(year FROM day))::text, 4, '0'::text)) || lpad((EXTRACT(month FROM day))::text, 2, '0'::text)) || lpad((EXTRACT(day FROM day))::text, 2, '0'::text));
 
+CREATE FUNCTION public.task_delivery(of_task text) RETURNS smallint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE min(r.effect) WHEN 'delivered' THEN 1 WHEN 'undelivered' THEN 2 END::smallint FROM report_logs r
+    WHERE r.task_id = of_task AND r.event = 'receipt' AND r.effect IN ('delivered', 'undelivered')
+$$;
+
 CREATE FUNCTION public.task_is_withdrawn(of_task text, of_company bigint, of_rendering bigint, of_user text) RETURNS boolean
     LANGUAGE plpgsql STABLE
     AS $$
@@ -476,7 +464,7 @@ BEGIN
         OR EXISTS (
             SELECT FROM renderings l
             JOIN messages m ON m.rendering_id = l.id
-            WHERE l.notification_id = notification AND l.id > of_rendering AND m.user_id = of_user
+            WHERE l.notification_id = notification AND m.user_id = of_user AND m.task_id > of_task
         );
 END
 $$;
@@ -834,9 +822,7 @@ COMMENT ON COLUMN public.messages.on_unclear IS 'overrides senders.on_unclear; n
 
 COMMENT ON COLUMN public.messages.submission_id IS 'receive_logs.id';
 
-COMMENT ON COLUMN public.messages.submitted_content IS 'the content of the request, or the params for its template_no; null: the same as content';
-
-COMMENT ON COLUMN public.messages.request_data IS 'the request as it came; of a message from a template with the member template, which no request has: the number, version and language of the text';
+COMMENT ON COLUMN public.messages.submitted_content IS 'the content of the request; null: the same as content';
 
 COMMENT ON COLUMN public.messages.traceparent IS 'the header traceparent of the submission (W3C Trace Context); null: it had none';
 
@@ -1256,7 +1242,7 @@ COMMENT ON COLUMN public.alert_receiver_states.failing_since IS 'when the first 
 
 COMMENT ON COLUMN public.alert_receiver_states.failures IS 'number of failed calls since the last that succeeded';
 
-COMMENT ON COLUMN public.alert_receiver_states.next_call_at IS 'it is not called before: a call failed, or a server is calling';
+COMMENT ON COLUMN public.alert_receiver_states.next_call_at IS 'it is not called before';
 
 CREATE TABLE public.alert_receivers (
     id bigint NOT NULL,
@@ -1391,7 +1377,7 @@ COMMENT ON COLUMN public.alerts.fired_at IS 'null: pending, because the conditio
 
 COMMENT ON COLUMN public.alerts.cleared_at IS 'since when the condition does not hold; null: it holds';
 
-COMMENT ON COLUMN public.alerts.only_own_channel IS 'whether people can be told only through the channel that it is about, or of an alert about all channels, only through one';
+COMMENT ON COLUMN public.alerts.only_own_channel IS 'whether the only ways to its receivers are the channel that it is about';
 
 ALTER TABLE public.alerts ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.alerts_id_seq
@@ -1482,6 +1468,282 @@ COMMENT ON COLUMN public.audit.after IS 'of a change: the columns that changed; 
 
 ALTER TABLE public.audit ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.audit_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.batch_counts (
+    batch_id bigint NOT NULL,
+    sender_no text NOT NULL,
+    waiting bigint DEFAULT 0 NOT NULL,
+    processing bigint DEFAULT 0 NOT NULL,
+    success bigint DEFAULT 0 NOT NULL,
+    failed bigint DEFAULT 0 NOT NULL,
+    delivered bigint DEFAULT 0 NOT NULL,
+    undelivered bigint DEFAULT 0 NOT NULL,
+    segments bigint DEFAULT 0 NOT NULL
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE public.batch_counts IS 'The numbers of tasks of a batch in each state, by the sender that facts name, without what facts still holds. Written by internal/batch, which consumes facts.';
+
+COMMENT ON COLUMN public.batch_counts.sender_no IS 'empty: no sender';
+
+COMMENT ON COLUMN public.batch_counts.segments IS 'short messages of the leases that were reported SUCCESS';
+
+CREATE TABLE public.batch_rows (
+    batch_id bigint NOT NULL,
+    row_no integer NOT NULL,
+    recipient text NOT NULL,
+    content text NOT NULL,
+    segments smallint NOT NULL,
+    country_no text,
+    code smallint,
+    fault jsonb,
+    task_id text COLLATE pg_catalog."C",
+    CONSTRAINT batch_rows_code_known CHECK (((code >= 1) AND (code <= 7))),
+    CONSTRAINT batch_rows_fault_set CHECK (((code IS NOT NULL) OR (fault IS NULL))),
+    CONSTRAINT batch_rows_tasks_are_valid CHECK (((code IS NULL) OR (task_id IS NULL)))
+)
+WITH (fillfactor='85');
+
+COMMENT ON TABLE public.batch_rows IS 'A row of a batch, as it was checked. Written by internal/batch: added once, and changed once, when it becomes a task or is refused then.';
+
+COMMENT ON COLUMN public.batch_rows.row_no IS 'the number of the row in the list, as a spreadsheet program shows it; of a tag the position of the contact';
+
+COMMENT ON COLUMN public.batch_rows.recipient IS 'the phone number in E.164; as it is in the list if it is not valid';
+
+COMMENT ON COLUMN public.batch_rows.content IS 'the text without signature; empty: it could not be made';
+
+COMMENT ON COLUMN public.batch_rows.code IS 'why it is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task; null: it is valid';
+
+COMMENT ON COLUMN public.batch_rows.fault IS 'the field, the rule that it broke, and the limit of the rule; null: code says everything';
+
+COMMENT ON COLUMN public.batch_rows.task_id IS 'null: the row has not become a task';
+
+CREATE TABLE public.facts (
+    company_id bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    response_ms bigint DEFAULT 0 NOT NULL,
+    pending_new integer DEFAULT 0 NOT NULL,
+    pending_retry integer DEFAULT 0 NOT NULL,
+    processing integer DEFAULT 0 NOT NULL,
+    success integer DEFAULT 0 NOT NULL,
+    failed integer DEFAULT 0 NOT NULL,
+    leases integer DEFAULT 0 NOT NULL,
+    reported_success integer DEFAULT 0 NOT NULL,
+    reported_failed integer DEFAULT 0 NOT NULL,
+    sender_no text,
+    pool_id bigint,
+    message_type smallint,
+    submitted integer DEFAULT 0 NOT NULL,
+    requeued integer DEFAULT 0 NOT NULL,
+    cancelled integer DEFAULT 0 NOT NULL,
+    delivered integer DEFAULT 0 NOT NULL,
+    undelivered integer DEFAULT 0 NOT NULL,
+    segments integer DEFAULT 0 NOT NULL,
+    waits bytea,
+    durations bytea,
+    batch_id bigint,
+    country_no text,
+    is_test boolean DEFAULT false NOT NULL
+);
+
+COMMENT ON TABLE public.facts IS 'What one statement changed of the tasks of one company, pool, type, country and batch that one sender holds, held or reported; or of tasks that no sender holds. Tests are apart. Written by triggers of queue and report_logs only. internal/history deletes the rows within seconds, and adds them to the figures of all consumers in the same transaction; until then, readers add them to these figures. There is no cursor: a row that is deleted is consumed exactly once, in whatever order transactions commit, and also after a dump is restored into another cluster.';
+
+COMMENT ON COLUMN public.facts.company_id IS 'no foreign key: each change of a task would lock the company';
+
+COMMENT ON COLUMN public.facts.at IS 'when it happened: of leases leased_at, of reports created_at, the latest of the row';
+
+COMMENT ON COLUMN public.facts.response_ms IS 'sum over the reports of the milliseconds from claim to report; from recovery to report if the lease had expired';
+
+COMMENT ON COLUMN public.facts.pending_new IS 'difference of the number of tasks PENDING with retry_count 0';
+
+COMMENT ON COLUMN public.facts.pending_retry IS 'difference of the number of tasks PENDING with retry_count above 0';
+
+COMMENT ON COLUMN public.facts.processing IS 'difference of the number of tasks PROCESSING, which the sender holds';
+
+COMMENT ON COLUMN public.facts.success IS 'difference of the number of tasks SUCCESS';
+
+COMMENT ON COLUMN public.facts.failed IS 'difference of the number of tasks FAILED; negative if tasks were requeued';
+
+COMMENT ON COLUMN public.facts.leases IS 'number of leases that the sender took';
+
+COMMENT ON COLUMN public.facts.reported_success IS 'number of leases that the sender ended by reporting SUCCESS';
+
+COMMENT ON COLUMN public.facts.reported_failed IS 'number of leases that the sender ended by reporting FAILED, also those that are retried';
+
+COMMENT ON COLUMN public.facts.sender_no IS 'null: no sender. No foreign key: each claim would lock the sender, and any text is the app_id of tasks that were written by hand';
+
+COMMENT ON COLUMN public.facts.pool_id IS 'as in queue and report_logs; pool_channels has its channel; null: report_logs did not say';
+
+COMMENT ON COLUMN public.facts.message_type IS 'as messages.message_type; null: report_logs did not say';
+
+COMMENT ON COLUMN public.facts.submitted IS 'number of tasks that were stored; also those of people without an address, which failed at once';
+
+COMMENT ON COLUMN public.facts.requeued IS 'number of settled tasks that were put into the queue again';
+
+COMMENT ON COLUMN public.facts.cancelled IS 'number of tasks that became CANCELLED';
+
+COMMENT ON COLUMN public.facts.delivered IS 'number of receipts that said so';
+
+COMMENT ON COLUMN public.facts.undelivered IS 'number of receipts that said so';
+
+COMMENT ON COLUMN public.facts.segments IS 'short messages of the leases that were reported SUCCESS';
+
+COMMENT ON COLUMN public.facts.waits IS 'one byte for each task that was claimed for the first time: wait_bucket of the time since entered_at, in any order; null: none';
+
+COMMENT ON COLUMN public.facts.durations IS 'one byte for each task that became SUCCESS or FAILED: wait_bucket of the time since entered_at, in any order; null: none';
+
+COMMENT ON COLUMN public.facts.batch_id IS 'as messages.batch_id; null: none';
+
+COMMENT ON COLUMN public.facts.country_no IS 'as messages.country_no; null: none';
+
+COMMENT ON COLUMN public.facts.is_test IS 'as messages.is_test';
+
+CREATE VIEW public.batch_totals AS
+ SELECT c.batch_id,
+    c.sender_no,
+    (sum(c.waiting))::bigint AS waiting,
+    (sum(c.processing))::bigint AS processing,
+    (sum(c.success))::bigint AS success,
+    (sum(c.failed))::bigint AS failed,
+    (sum(c.delivered))::bigint AS delivered,
+    (sum(c.undelivered))::bigint AS undelivered,
+    (sum(c.segments))::bigint AS segments
+   FROM ( SELECT batch_counts.batch_id,
+            batch_counts.sender_no,
+            batch_counts.waiting,
+            batch_counts.processing,
+            batch_counts.success,
+            batch_counts.failed,
+            batch_counts.delivered,
+            batch_counts.undelivered,
+            batch_counts.segments
+           FROM public.batch_counts
+        UNION ALL
+         SELECT f.batch_id,
+            COALESCE(f.sender_no, ''::text) AS "coalesce",
+            (f.pending_new + f.pending_retry),
+            f.processing,
+            f.success,
+            f.failed,
+            f.delivered,
+            f.undelivered,
+            f.segments
+           FROM public.facts f
+          WHERE (f.batch_id IS NOT NULL)) c
+  GROUP BY c.batch_id, c.sender_no;
+
+COMMENT ON VIEW public.batch_totals IS 'The exact figures of each batch and sender: batch_counts, and what facts still holds. Both are read at one moment.';
+
+CREATE TABLE public.batches (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    submitted_by text NOT NULL,
+    name text NOT NULL,
+    message_type smallint NOT NULL,
+    priority smallint,
+    upload_id bigint,
+    tag text,
+    phone_column text NOT NULL,
+    template_no text,
+    content text NOT NULL,
+    sign text,
+    sender_no text,
+    dedup text NOT NULL,
+    is_test boolean DEFAULT false NOT NULL,
+    is_confirmed boolean DEFAULT false NOT NULL,
+    confirmed_by text,
+    expect_send_time timestamp with time zone,
+    expires_at timestamp with time zone,
+    status text DEFAULT 'checking'::text NOT NULL,
+    is_held boolean DEFAULT false NOT NULL,
+    is_settled boolean DEFAULT false NOT NULL,
+    is_read boolean DEFAULT false NOT NULL,
+    last_row integer DEFAULT 0 NOT NULL,
+    rows integer DEFAULT 0 NOT NULL,
+    valid integer DEFAULT 0 NOT NULL,
+    invalid integer DEFAULT 0 NOT NULL,
+    duplicate integer DEFAULT 0 NOT NULL,
+    blocked integer DEFAULT 0 NOT NULL,
+    segments bigint DEFAULT 0 NOT NULL,
+    fed_row integer DEFAULT 0 NOT NULL,
+    fed integer DEFAULT 0 NOT NULL,
+    fault jsonb,
+    request_id text NOT NULL,
+    source_ip text NOT NULL,
+    user_agent text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    checked_at timestamp with time zone,
+    confirmed_at timestamp with time zone,
+    started_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    CONSTRAINT batches_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
+    CONSTRAINT batches_dedup_known CHECK ((dedup = ANY (ARRAY['none'::text, 'phone'::text, 'row'::text]))),
+    CONSTRAINT batches_ended_at_set CHECK (((status = ANY (ARRAY['finished'::text, 'cancelled'::text])) = (ended_at IS NOT NULL))),
+    CONSTRAINT batches_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
+    CONSTRAINT batches_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
+    CONSTRAINT batches_priority_range CHECK (((priority >= 0) AND (priority <= 9))),
+    CONSTRAINT batches_rows_counted CHECK (((rows = (((valid + invalid) + duplicate) + blocked)) AND (fed <= valid))),
+    CONSTRAINT batches_sign_length CHECK (((char_length(sign) >= 1) AND (char_length(sign) <= 20))),
+    CONSTRAINT batches_source_known CHECK (((upload_id IS NULL) OR (tag IS NULL))),
+    CONSTRAINT batches_status_known CHECK ((status = ANY (ARRAY['checking'::text, 'ready'::text, 'running'::text, 'paused'::text, 'finished'::text, 'cancelled'::text])))
+);
+
+COMMENT ON TABLE public.batches IS 'A list of messages that a company uploaded, and how far it is: checked, confirmed, fed to the queue. Written by internal/batch. Every change of status is guarded by the status that it expects.';
+
+COMMENT ON COLUMN public.batches.submitted_by IS 'the username; no foreign key: the configured user is in no table';
+
+COMMENT ON COLUMN public.batches.priority IS 'as messages.priority; null: that of the message type';
+
+COMMENT ON COLUMN public.batches.upload_id IS 'the list; null: it is checked, or the rows come from a tag';
+
+COMMENT ON COLUMN public.batches.tag IS 'whose contacts are the rows; null: a list';
+
+COMMENT ON COLUMN public.batches.phone_column IS 'the column with the phone numbers';
+
+COMMENT ON COLUMN public.batches.template_no IS 'where content is from, for people; null: it was in the request';
+
+COMMENT ON COLUMN public.batches.content IS 'the text, with the names of columns in braces';
+
+COMMENT ON COLUMN public.batches.sender_no IS 'the only sender that may send it; null: any by the routes';
+
+COMMENT ON COLUMN public.batches.dedup IS 'which rows are duplicates: none; those with a phone number of a row before; those with its text, too';
+
+COMMENT ON COLUMN public.batches.is_confirmed IS 'it starts when it is checked; until then nothing is sent';
+
+COMMENT ON COLUMN public.batches.confirmed_by IS 'null: it was not confirmed, or its request confirmed it (auto_confirm)';
+
+COMMENT ON COLUMN public.batches.status IS 'checking, ready, running, paused; finished and cancelled are ends, but a requeue of failed tasks lets a finished one run again';
+
+COMMENT ON COLUMN public.batches.is_held IS 'tasks of it may be held, because it is or was paused';
+
+COMMENT ON COLUMN public.batches.is_settled IS 'a sweep has nothing to do: it waits to be confirmed, or has ended and none of its tasks waits or is leased';
+
+COMMENT ON COLUMN public.batches.is_read IS 'of a tag: the rows are those of the contacts when it began to send';
+
+COMMENT ON COLUMN public.batches.last_row IS 'the last row of the list that is in batch_rows';
+
+COMMENT ON COLUMN public.batches.rows IS 'number of rows in batch_rows: the sum of valid, invalid, duplicate and blocked';
+
+COMMENT ON COLUMN public.batches.segments IS 'short messages of the valid rows';
+
+COMMENT ON COLUMN public.batches.fed_row IS 'the last row that became a task or was refused then: no row up to it is looked at again';
+
+COMMENT ON COLUMN public.batches.fed IS 'number of rows that became tasks';
+
+COMMENT ON COLUMN public.batches.fault IS 'why it was cancelled by itself, as batch_rows.fault; null: it was not';
+
+COMMENT ON COLUMN public.batches.checked_at IS 'when the check was complete';
+
+COMMENT ON COLUMN public.batches.started_at IS 'when the first row became a task';
+
+ALTER TABLE public.batches ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.batches_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -1895,86 +2157,6 @@ ALTER TABLE public.events ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
-
-CREATE TABLE public.facts (
-    company_id bigint NOT NULL,
-    at timestamp with time zone NOT NULL,
-    response_ms bigint DEFAULT 0 NOT NULL,
-    pending_new integer DEFAULT 0 NOT NULL,
-    pending_retry integer DEFAULT 0 NOT NULL,
-    processing integer DEFAULT 0 NOT NULL,
-    success integer DEFAULT 0 NOT NULL,
-    failed integer DEFAULT 0 NOT NULL,
-    leases integer DEFAULT 0 NOT NULL,
-    reported_success integer DEFAULT 0 NOT NULL,
-    reported_failed integer DEFAULT 0 NOT NULL,
-    sender_no text,
-    pool_id bigint,
-    message_type smallint,
-    submitted integer DEFAULT 0 NOT NULL,
-    requeued integer DEFAULT 0 NOT NULL,
-    cancelled integer DEFAULT 0 NOT NULL,
-    delivered integer DEFAULT 0 NOT NULL,
-    undelivered integer DEFAULT 0 NOT NULL,
-    segments integer DEFAULT 0 NOT NULL,
-    waits bytea,
-    durations bytea,
-    batch_id bigint,
-    country_no text,
-    is_test boolean DEFAULT false NOT NULL
-);
-
-COMMENT ON TABLE public.facts IS 'What one statement changed of the tasks of one company, pool, type, country and batch that one sender holds, held or reported; or of tasks that no sender holds. Tests are apart. Written by triggers of queue and report_logs only. internal/history deletes the rows within seconds, and adds them to the figures of all consumers in the same transaction; until then, readers add them to these figures. There is no cursor: a row that is deleted is consumed exactly once, in whatever order transactions commit, and also after a dump is restored into another cluster.';
-
-COMMENT ON COLUMN public.facts.company_id IS 'no foreign key: each change of a task would lock the company';
-
-COMMENT ON COLUMN public.facts.at IS 'when it happened: of leases leased_at, of reports created_at, the latest of the row';
-
-COMMENT ON COLUMN public.facts.response_ms IS 'sum over the reports of the milliseconds from claim to report; from recovery to report if the lease had expired';
-
-COMMENT ON COLUMN public.facts.pending_new IS 'difference of the number of tasks PENDING with retry_count 0';
-
-COMMENT ON COLUMN public.facts.pending_retry IS 'difference of the number of tasks PENDING with retry_count above 0';
-
-COMMENT ON COLUMN public.facts.processing IS 'difference of the number of tasks PROCESSING, which the sender holds';
-
-COMMENT ON COLUMN public.facts.success IS 'difference of the number of tasks SUCCESS';
-
-COMMENT ON COLUMN public.facts.failed IS 'difference of the number of tasks FAILED; negative if tasks were requeued';
-
-COMMENT ON COLUMN public.facts.leases IS 'number of leases that the sender took';
-
-COMMENT ON COLUMN public.facts.reported_success IS 'number of leases that the sender ended by reporting SUCCESS';
-
-COMMENT ON COLUMN public.facts.reported_failed IS 'number of leases that the sender ended by reporting FAILED, also those that are retried';
-
-COMMENT ON COLUMN public.facts.sender_no IS 'null: no sender. No foreign key: each claim would lock the sender, and any text is the app_id of tasks that were written by hand';
-
-COMMENT ON COLUMN public.facts.pool_id IS 'as in queue and report_logs; pool_channels has its channel; null: report_logs did not say';
-
-COMMENT ON COLUMN public.facts.message_type IS 'as messages.message_type; null: report_logs did not say';
-
-COMMENT ON COLUMN public.facts.submitted IS 'number of tasks that were stored; also those of people without an address, which failed at once';
-
-COMMENT ON COLUMN public.facts.requeued IS 'number of settled tasks that were put into the queue again';
-
-COMMENT ON COLUMN public.facts.cancelled IS 'number of tasks that became CANCELLED';
-
-COMMENT ON COLUMN public.facts.delivered IS 'number of receipts that said so';
-
-COMMENT ON COLUMN public.facts.undelivered IS 'number of receipts that said so';
-
-COMMENT ON COLUMN public.facts.segments IS 'short messages of the leases that were reported SUCCESS';
-
-COMMENT ON COLUMN public.facts.waits IS 'one byte for each task that was claimed for the first time: wait_bucket of the time since entered_at, in any order; null: none';
-
-COMMENT ON COLUMN public.facts.durations IS 'one byte for each task that became SUCCESS or FAILED: wait_bucket of the time since entered_at, in any order; null: none';
-
-COMMENT ON COLUMN public.facts.batch_id IS 'as messages.batch_id; null: none';
-
-COMMENT ON COLUMN public.facts.country_no IS 'as messages.country_no; null: none';
-
-COMMENT ON COLUMN public.facts.is_test IS 'as messages.is_test';
 
 CREATE TABLE public.fair_ranks (
     pool_id bigint NOT NULL,
@@ -2919,13 +3101,11 @@ CREATE TABLE public.settings (
     category text NOT NULL,
     name text NOT NULL,
     value jsonb NOT NULL,
-    updated_by text,
+    updated_by text NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
-COMMENT ON TABLE public.settings IS 'A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds.';
-
-COMMENT ON COLUMN public.settings.updated_by IS 'null: nobody changed the value, which is the default; only inside the transaction of the first change. No foreign key: the configured user is in no table';
+COMMENT ON TABLE public.settings IS 'A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds. updated_by has no foreign key: the configured user is in no table.';
 
 CREATE TABLE public.statistics (
     step text NOT NULL,
@@ -3173,7 +3353,7 @@ COMMENT ON VIEW public.task_totals IS 'The exact numbers of tasks of each compan
 
 CREATE TABLE public.template_versions (
     template_id bigint NOT NULL,
-    version bigint NOT NULL,
+    version integer NOT NULL,
     template_content text NOT NULL,
     language text,
     translations jsonb NOT NULL,
@@ -3203,7 +3383,7 @@ CREATE TABLE public.templates (
     language text,
     translations jsonb DEFAULT '{}'::jsonb NOT NULL,
     sign text,
-    version bigint DEFAULT 1 NOT NULL,
+    version integer DEFAULT 1 NOT NULL,
     CONSTRAINT templates_given_no_free CHECK ((given_no !~ '^template-[0-9]+$'::text)),
     CONSTRAINT templates_given_no_length CHECK (((char_length(given_no) >= 1) AND (char_length(given_no) <= 50))),
     CONSTRAINT templates_language_length CHECK (((char_length(language) >= 2) AND (char_length(language) <= 35))),
@@ -3380,6 +3560,15 @@ ALTER TABLE ONLY public.api_keys
 
 ALTER TABLE ONLY public.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.batch_counts
+    ADD CONSTRAINT batch_counts_pkey PRIMARY KEY (batch_id, sender_no);
+
+ALTER TABLE ONLY public.batch_rows
+    ADD CONSTRAINT batch_rows_pkey PRIMARY KEY (batch_id, row_no);
+
+ALTER TABLE ONLY public.batches
+    ADD CONSTRAINT batches_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.business_ends
     ADD CONSTRAINT business_ends_pkey PRIMARY KEY (company_id, subject, subject_id);
@@ -3582,6 +3771,8 @@ ALTER TABLE ONLY public.users
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_username_key UNIQUE (username);
 
+CREATE INDEX alert_deliveries_end_idx ON public.alert_deliveries USING btree (next_at) WHERE ((told_at IS NOT NULL) AND (end_told_at IS NULL));
+
 CREATE INDEX alerts_level_idx ON public.alerts USING btree (level, id);
 
 CREATE UNIQUE INDEX alerts_open_key ON public.alerts USING btree (rule_id, subject) WHERE (resolved_at IS NULL);
@@ -3604,6 +3795,12 @@ CREATE INDEX audit_entity_idx ON public.audit USING btree (entity, at, id);
 
 CREATE INDEX audit_entity_key_idx ON public.audit USING btree (entity_key, at, id);
 
+CREATE INDEX batch_rows_wrong_idx ON public.batch_rows USING btree (batch_id, row_no) WHERE (code IS NOT NULL);
+
+CREATE INDEX batches_company_idx ON public.batches USING btree (company_id, id);
+
+CREATE INDEX batches_unsettled_idx ON public.batches USING btree (id) WHERE (NOT is_settled);
+
 CREATE INDEX business_ends_recorded_at_idx ON public.business_ends USING btree (recorded_at);
 
 CREATE UNIQUE INDEX callbacks_once_idx ON public.callbacks USING btree (sender_no, body_hash) WHERE (body_hash IS NOT NULL);
@@ -3611,14 +3808,6 @@ CREATE UNIQUE INDEX callbacks_once_idx ON public.callbacks USING btree (sender_n
 CREATE INDEX contact_imports_company_idx ON public.contact_imports USING btree (company_id, id);
 
 CREATE INDEX contact_imports_running_idx ON public.contact_imports USING btree (id) WHERE (status = 'running'::text);
-
-CREATE INDEX contacts_dingtalk_name_idx ON public.contacts USING btree (company_id, lower((dingtalk_name COLLATE "C")), user_id) WHERE (dingtalk_name IS NOT NULL);
-
-CREATE INDEX contacts_email_idx ON public.contacts USING btree (company_id, lower((email COLLATE "C")), user_id) WHERE (email IS NOT NULL);
-
-CREATE INDEX contacts_phone_idx ON public.contacts USING btree (company_id, phone COLLATE "C", user_id) WHERE (phone IS NOT NULL);
-
-CREATE INDEX contacts_user_id_idx ON public.contacts USING btree (company_id, lower((user_id COLLATE "C")), user_id);
 
 CREATE UNIQUE INDEX countries_dial_prefix_region_key ON public.countries USING btree (dial_prefix, COALESCE(region, ''::text));
 
@@ -3724,8 +3913,6 @@ CREATE INDEX senders_shared_sort_idx ON public.senders USING btree (channel_id, 
 
 CREATE INDEX sessions_username_idx ON public.sessions USING btree (username, id);
 
-CREATE INDEX statistics_key_idx ON public.statistics USING btree (step, company_id, dimension, key, at);
-
 CREATE INDEX statistics_short_idx ON public.statistics USING btree (step, at) WHERE (step <> 'day'::text);
 
 CREATE INDEX statistics_staged_at_idx ON public.statistics_staged USING btree (at);
@@ -3800,13 +3987,13 @@ CREATE TRIGGER audited AFTER INSERT OR UPDATE OF pool_id, sender_id, weight, sor
 
 CREATE TRIGGER audited AFTER UPDATE OF granted ON public.sender_states FOR EACH ROW WHEN ((old.granted <> new.granted)) EXECUTE FUNCTION public.audit_change('sender_balance', 'sender_no', 'granted');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'is_paced', 'config.*', 'agentId,corpId,appId,miniprogramState,lang,host,port,tls,username,from,replyTo,method,format,answer,callback,atOnce,timeoutSeconds,showContent');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'has_balance,is_paced', 'config.*', 'agentId,corpId,appId,miniprogramState,lang,host,port,tls,username,from,replyTo,method,format,answer,callback,atOnce,timeoutSeconds,showContent');
 
-CREATE TRIGGER audited AFTER DELETE OR UPDATE ON public.settings FOR EACH ROW EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.settings FOR EACH ROW EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF company_id, tag ON public.tags FOR EACH ROW EXECUTE FUNCTION public.audit_change('tag', 'tag', 'contacts');
 
-CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,failed,status,finished_at,created_by', 'filter.*', 'status,phone_number,source,message_type,sender_no,delivery,company_no,result,created_from,created_to,batch_id,test');
+CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,failed,status,finished_at,created_by', 'filter.*', 'status,phone_number,source,sender_no,delivery,company_no,result,created_from,created_to,batch_id,test');
 
 CREATE TRIGGER audited AFTER INSERT OR UPDATE ON public.task_partitions FOR EACH ROW WHEN ((current_setting('lksms.actor'::text, true) <> ''::text)) EXECUTE FUNCTION public.audit_change('partition', 'first_day', 'first_id,before_id');
 
@@ -3817,10 +4004,6 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.users FOR EACH
 CREATE TRIGGER audited_adding AFTER INSERT ON public.channel_countries REFERENCING NEW TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('channel', 'channel_id', 'channel');
 
 CREATE TRIGGER audited_adding AFTER INSERT ON public.company_countries REFERENCING NEW TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('company', 'company_id', 'company_no');
-
-CREATE TRIGGER audited_adding AFTER INSERT ON public.settings FOR EACH ROW WHEN ((new.updated_by IS NOT NULL)) EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
-
-CREATE TRIGGER audited_closing AFTER UPDATE OF openings ON public.sender_states FOR EACH ROW WHEN (((old.openings > 0) AND (new.openings = 0) AND (current_setting('lksms.actor'::text, true) <> ''::text))) EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'balance,next_available_at,last_taken,last_taken_at,minute_used,hour_used,day_used,month_used,seen_at,sent_at,attempts,succeeded,failed,response_ms,shared_last_turn,shared_next_turn,probe_until,granted,attempts_today,attempts_on');
 
 CREATE TRIGGER audited_deletion AFTER DELETE ON public.routes FOR EACH ROW WHEN ((NOT public.pool_has_sender(old.pool_id))) EXECUTE FUNCTION public.audit_change('route', 'id', 'served,last_turn,next_turn');
 
@@ -3861,8 +4044,6 @@ CREATE CONSTRAINT TRIGGER directory_changed AFTER INSERT OR DELETE OR UPDATE OF 
 CREATE CONSTRAINT TRIGGER directory_changed AFTER DELETE OR UPDATE ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.directory_version_change();
 
 CREATE CONSTRAINT TRIGGER directory_got_sender AFTER INSERT ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.kind <> 'app'::text) OR (new.sort <> (0)::numeric))) EXECUTE FUNCTION public.directory_version_change();
-
-CREATE TRIGGER facts_guard BEFORE DELETE ON public.facts FOR EACH STATEMENT EXECUTE FUNCTION public.facts_guard('2');
 
 CREATE TRIGGER notification_templates_rows_bound AFTER INSERT ON public.notification_templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
 
@@ -3924,6 +4105,15 @@ ALTER TABLE ONLY public.alert_rules
 
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.batch_counts
+    ADD CONSTRAINT batch_counts_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES public.batches(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.batch_rows
+    ADD CONSTRAINT batch_rows_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES public.batches(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.batches
+    ADD CONSTRAINT batches_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
 
 ALTER TABLE ONLY public.business_ends
     ADD CONSTRAINT business_ends_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id) ON DELETE CASCADE;

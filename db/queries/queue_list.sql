@@ -256,3 +256,16 @@ WHERE t.task_id = @task_id;
 SELECT EXISTS (
     SELECT FROM task_partitions p WHERE p.first_id <= @task_id::text AND p.before_id > @task_id::text AND p.dropped_at IS NOT NULL
 )::boolean AS is_dropped;
+
+-- TaskStates returns the states of tasks, without those that were dropped with their partitions. The state is that of the view tasks, see
+-- SubmissionsRepeated. delivery is 0 without a receipt.
+-- name: TaskStates :many
+SELECT m.task_id, CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,
+    coalesce(q.result, e.result) AS result, coalesce(min(CASE r.effect WHEN 'delivered' THEN 1 WHEN 'undelivered' THEN 2 END), 0)::smallint AS delivery
+FROM messages m
+LEFT JOIN queue q ON q.task_id = m.task_id
+LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id = ANY (@task_ids::text[]) AND e.outcome IS NOT NULL
+LEFT JOIN report_logs r ON r.task_id = m.task_id AND r.task_id = ANY (@task_ids::text[]) AND r.event = 'receipt'
+WHERE m.task_id = ANY (@task_ids::text[])
+GROUP BY m.task_id, q.task_id, q.lease_until, q.result, e.outcome, e.result
+ORDER BY m.task_id;

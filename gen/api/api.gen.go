@@ -168,6 +168,96 @@ func (e AuditAction) Valid() bool {
 	}
 }
 
+// Defines values for BatchFormDedup.
+const (
+	None  BatchFormDedup = "none"
+	Phone BatchFormDedup = "phone"
+	Row   BatchFormDedup = "row"
+)
+
+// Valid indicates whether the value is a known member of the BatchFormDedup enum.
+func (e BatchFormDedup) Valid() bool {
+	switch e {
+	case None:
+		return true
+	case Phone:
+		return true
+	case Row:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchRowStatus.
+const (
+	RowBlocked    BatchRowStatus = "blocked"
+	RowCancelled  BatchRowStatus = "cancelled"
+	RowDelivered  BatchRowStatus = "delivered"
+	RowDuplicate  BatchRowStatus = "duplicate"
+	RowFailed     BatchRowStatus = "failed"
+	RowInvalid    BatchRowStatus = "invalid"
+	RowProcessing BatchRowStatus = "processing"
+	RowSuccess    BatchRowStatus = "success"
+	RowWaiting    BatchRowStatus = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the BatchRowStatus enum.
+func (e BatchRowStatus) Valid() bool {
+	switch e {
+	case RowBlocked:
+		return true
+	case RowCancelled:
+		return true
+	case RowDelivered:
+		return true
+	case RowDuplicate:
+		return true
+	case RowFailed:
+		return true
+	case RowInvalid:
+		return true
+	case RowProcessing:
+		return true
+	case RowSuccess:
+		return true
+	case RowWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchStatus.
+const (
+	BatchCancelled BatchStatus = "cancelled"
+	BatchChecking  BatchStatus = "checking"
+	BatchFinished  BatchStatus = "finished"
+	BatchPaused    BatchStatus = "paused"
+	BatchReady     BatchStatus = "ready"
+	BatchRunning   BatchStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the BatchStatus enum.
+func (e BatchStatus) Valid() bool {
+	switch e {
+	case BatchCancelled:
+		return true
+	case BatchChecking:
+		return true
+	case BatchFinished:
+		return true
+	case BatchPaused:
+		return true
+	case BatchReady:
+		return true
+	case BatchRunning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Category.
 const (
 	Access     Category = "access"
@@ -1082,7 +1172,7 @@ type Alert struct {
 	Kind    AlertKind  `json:"kind"`
 	Level   AlertLevel `json:"level"`
 
-	// OnlyOwnChannel Whether people can be told only through the channel that the alert is about, or of a `queue_depth` or `failure_rate` of all channels, only through one
+	// OnlyOwnChannel Whether the alert is about a channel, and no receiver can be reached in another way
 	OnlyOwnChannel bool       `json:"only_own_channel"`
 	Remark         *string    `json:"remark"`
 	ResolvedAt     *time.Time `json:"resolved_at"`
@@ -1505,13 +1595,326 @@ type AuditPage struct {
 
 // BalanceChange defines model for BalanceChange.
 type BalanceChange struct {
-	// Change The change in segments; not 0
+	// Change The change in segments
 	Change int64   `json:"change"`
 	Remark *string `json:"remark,omitempty"`
 }
 
+// Batch defines model for Batch.
+type Batch struct {
+	BatchID   int64      `json:"batch_id"`
+	CheckedAt *time.Time `json:"checked_at"`
+
+	// CheckedRows The number of the last row of the list that was checked
+	CheckedRows int64      `json:"checked_rows"`
+	CompanyNo   string     `json:"company_no"`
+	ConfirmedAt *time.Time `json:"confirmed_at"`
+
+	// ConfirmedBy null if its request confirmed it
+	ConfirmedBy *string `json:"confirmed_by"`
+
+	// Content The text with its placeholders
+	Content string `json:"content"`
+
+	// Counts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
+	Counts         BatchCounts    `json:"counts"`
+	CreatedAt      time.Time      `json:"created_at"`
+	Dedup          string         `json:"dedup"`
+	EndedAt        *time.Time     `json:"ended_at"`
+	Estimate       *BatchEstimate `json:"estimate,omitempty"`
+	ExpectSendTime *time.Time     `json:"expect_send_time"`
+	ExpiresAt      *time.Time     `json:"expires_at"`
+
+	// MessageType `notification` by default
+	MessageType MessageType `json:"message_type"`
+	Name        string      `json:"name"`
+	PhoneColumn string      `json:"phone_column"`
+	Priority    *int16      `json:"priority"`
+
+	// Remark Why the list could not be read
+	Remark *string `json:"remark"`
+
+	// Segments The segments of the valid rows
+	Segments int64   `json:"segments"`
+	SenderNo *string `json:"sender_no"`
+
+	// Senders The senders that had tasks of it
+	Senders   []BatchSender `json:"senders"`
+	Sign      *string       `json:"sign"`
+	StartedAt *time.Time    `json:"started_at"`
+
+	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
+	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+	Status      BatchStatus `json:"status"`
+	SubmittedBy string      `json:"submitted_by"`
+	Tag         *string     `json:"tag"`
+	TemplateNo  *string     `json:"template_no"`
+	Test        bool        `json:"test"`
+}
+
+// BatchCost defines model for BatchCost.
+type BatchCost struct {
+	Segments int64  `json:"segments"`
+	SenderNo string `json:"sender_no"`
+}
+
+// BatchCounts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
+type BatchCounts struct {
+	// Blocked The company may not send to their country
+	Blocked int64 `json:"blocked"`
+
+	// Cancelled Tasks that are CANCELLED, and rows that never become tasks because the batch ended
+	Cancelled int64 `json:"cancelled"`
+
+	// Delivered Receipts of providers
+	Delivered  int64 `json:"delivered"`
+	Duplicate  int64 `json:"duplicate"`
+	Failed     int64 `json:"failed"`
+	Invalid    int64 `json:"invalid"`
+	Processing int64 `json:"processing"`
+	Rows       int64 `json:"rows"`
+	Success    int64 `json:"success"`
+
+	// Undelivered Receipts of providers
+	Undelivered int64 `json:"undelivered"`
+	Valid       int64 `json:"valid"`
+
+	// Waiting Not a task yet, or a task that is PENDING
+	Waiting int64 `json:"waiting"`
+}
+
+// BatchCreated defines model for BatchCreated.
+type BatchCreated struct {
+	BatchID int64 `json:"batch_id"`
+
+	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
+	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+	Status BatchStatus `json:"status"`
+}
+
+// BatchCreatedResponse defines model for BatchCreatedResponse.
+type BatchCreatedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    BatchCreated `json:"data"`
+}
+
+// BatchEstimate defines model for BatchEstimate.
+type BatchEstimate struct {
+	// Costs The segments that each sender would take of what is left, by the weights of the routes. Empty for a caller of one company.
+	Costs []BatchCost `json:"costs"`
+
+	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, or nobody can
+	EarliestEnd *time.Time `json:"earliest_end"`
+
+	// LikelyEnd The end at the pace until now, if that is later
+	LikelyEnd *time.Time `json:"likely_end"`
+}
+
+// BatchForm defines model for BatchForm.
+type BatchForm struct {
+	// AutoConfirm The batch is sent when it was checked
+	AutoConfirm *bool `json:"auto_confirm,omitempty"`
+
+	// Content The text, with names of columns in braces
+	//
+	// Example: {姓名}，您的优惠券今日到期
+	Content *string `json:"content,omitempty"`
+
+	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+	Dedup *BatchFormDedup `json:"dedup,omitempty"`
+
+	// ExpectSendTime Nothing is sent before this time
+	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
+
+	// ExpiresAt Nothing is sent after this time
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// File The list as CSV or XLSX
+	File *openapi_types.File `json:"file,omitempty"`
+
+	// Language The language of the template
+	Language *string `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Name What people call the batch
+	//
+	// Example: 双十一召回
+	Name string `json:"name"`
+
+	// PhoneColumn The column with the phone numbers. Without it, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is taken.
+	PhoneColumn *string `json:"phone_column,omitempty"`
+
+	// Priority As in `sendSms`
+	Priority *int16 `json:"priority,omitempty"`
+
+	// Rows The list as a JSON array of objects, in place of `file`
+	Rows *openapi_types.File `json:"rows,omitempty"`
+
+	// SenderNo The only sender that may send it. It must serve the company.
+	SenderNo *string `json:"sender_no,omitempty"`
+
+	// Sign The signature, placed before the text in 【】
+	Sign *string `json:"sign,omitempty"`
+
+	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
+	Tag *string `json:"tag,omitempty"`
+
+	// TemplateNo A template, in place of `content`
+	TemplateNo *string `json:"template_no,omitempty"`
+
+	// Test Its messages are tests
+	Test *bool `json:"test,omitempty"`
+}
+
+// BatchFormDedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+type BatchFormDedup string
+
 // BatchID The batch that the task is from
 type BatchID = int64
+
+// BatchListResponse defines model for BatchListResponse.
+type BatchListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    BatchPage `json:"data"`
+}
+
+// BatchPage defines model for BatchPage.
+type BatchPage struct {
+	Items []Batch `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// BatchPreview defines model for BatchPreview.
+type BatchPreview struct {
+	Row  int32  `json:"row"`
+	Code *int16 `json:"code"`
+
+	// Cost As in a dry run of `sendSms`
+	Cost *int `json:"cost,omitempty"`
+
+	// FinalContent The text with its signature; null if the row is not valid
+	FinalContent *string      `json:"final_content"`
+	PhoneNumber  string       `json:"phone_number"`
+	Remark       *string      `json:"remark"`
+	Segments     int          `json:"segments"`
+	Senders      []SenderView `json:"senders"`
+}
+
+// BatchPreviewResponse defines model for BatchPreviewResponse.
+type BatchPreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    BatchPreview `json:"data"`
+}
+
+// BatchRequeued defines model for BatchRequeued.
+type BatchRequeued struct {
+	Count int64 `json:"count"`
+
+	// JobID null if no task is FAILED
+	JobID *int64 `json:"job_id"`
+}
+
+// BatchRequeuedResponse defines model for BatchRequeuedResponse.
+type BatchRequeuedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    BatchRequeued `json:"data"`
+}
+
+// BatchResponse defines model for BatchResponse.
+type BatchResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Batch   `json:"data"`
+}
+
+// BatchRow defines model for BatchRow.
+type BatchRow struct {
+	// Row The number of the row in the list, as a spreadsheet program shows it
+	Row int32 `json:"row"`
+
+	// Code Why the row is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task
+	Code *int16 `json:"code"`
+
+	// Content The text, empty if it could not be made
+	Content string `json:"content"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// PhoneNumber In E.164; of an invalid row as it is in the list
+	PhoneNumber string `json:"phone_number"`
+
+	// Remark The reason, in the language of the request
+	Remark *string `json:"remark"`
+
+	// Result The result of the task
+	Result   *string `json:"result"`
+	Segments int16   `json:"segments"`
+
+	// Status As in the filter, but `delivered` is in `delivery`; null if the task is no longer kept
+	Status *string `json:"status"`
+	TaskID *string `json:"task_id"`
+}
+
+// BatchRowListResponse defines model for BatchRowListResponse.
+type BatchRowListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    BatchRowPage `json:"data"`
+}
+
+// BatchRowPage defines model for BatchRowPage.
+type BatchRowPage struct {
+	Items []BatchRow `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// BatchRowStatus defines model for BatchRowStatus.
+type BatchRowStatus string
+
+// BatchSender defines model for BatchSender.
+type BatchSender struct {
+	Delivered  int64 `json:"delivered"`
+	Failed     int64 `json:"failed"`
+	Processing int64 `json:"processing"`
+
+	// Segments Segments of the messages that it sent
+	Segments int64  `json:"segments"`
+	SenderNo string `json:"sender_no"`
+	Success  int64  `json:"success"`
+}
+
+// BatchStatus `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
+// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+type BatchStatus string
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
@@ -2412,7 +2815,7 @@ type MessageTemplate struct {
 	// Language The language of the text, if known
 	Language   *string `json:"language,omitempty"`
 	TemplateNo string  `json:"template_no"`
-	Version    int64   `json:"version"`
+	Version    int32   `json:"version"`
 }
 
 // MessageType `notification` by default
@@ -2478,10 +2881,7 @@ type NotificationEndRequest struct {
 	BizIds []int64 `json:"biz_ids"`
 
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
-	BizType BizType `json:"biz_type"`
-
-	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
-	CompanyNo        *No                                       `json:"company_no,omitempty"`
+	BizType          BizType                                   `json:"biz_type"`
 	ExpectedStatuses *[]NotificationEndRequestExpectedStatuses `json:"expected_statuses,omitempty"`
 
 	// Operator The person on whose behalf the caller acts
@@ -2627,10 +3027,7 @@ type NotificationSummary struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel No `json:"channel"`
-
-	// CompanyNo Example: acme
-	CompanyNo No         `json:"company_no"`
+	Channel   No         `json:"channel"`
 	CreatedAt time.Time  `json:"created_at"`
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
@@ -2724,10 +3121,7 @@ type NotificationView struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel No `json:"channel"`
-
-	// CompanyNo Example: acme
-	CompanyNo No         `json:"company_no"`
+	Channel   No         `json:"channel"`
 	CreatedAt time.Time  `json:"created_at"`
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
@@ -3286,9 +3680,6 @@ type RouteResponse struct {
 // RouteWeight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 type RouteWeight = int64
 
-// SearchText defines model for SearchText.
-type SearchText = string
-
 // SeenVersion The version that the caller read before this change
 type SeenVersion = int64
 
@@ -3402,7 +3793,7 @@ type Sender struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
 	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
@@ -3469,9 +3860,7 @@ type Sender struct {
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
 	SuccessRate *float64 `json:"success_rate"`
 
-	// TimeZone A name of the IANA database
-	//
-	// Example: Asia/Shanghai
+	// TimeZone Example: Asia/Shanghai
 	TimeZone TimeZone `json:"time_zone"`
 
 	// TotalSent The number of tasks of the sender that were settled as SUCCESS
@@ -3510,7 +3899,7 @@ type SenderPage struct {
 
 // SenderPatch defines model for SenderPatch.
 type SenderPatch struct {
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
@@ -3550,9 +3939,7 @@ type SenderPatch struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone A name of the IANA database
-	//
-	// Example: Asia/Shanghai
+	// TimeZone Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -3567,7 +3954,7 @@ type SenderRequest struct {
 	// Channel Example: acme
 	Channel *No `json:"channel,omitempty"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
@@ -3614,9 +4001,7 @@ type SenderRequest struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone A name of the IANA database
-	//
-	// Example: Asia/Shanghai
+	// TimeZone Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 }
 
@@ -4105,12 +4490,6 @@ type Task struct {
 	// BatchID The batch that the task is from
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
-	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
-	Channel *string `json:"channel"`
-
-	// CompanyNo Null if the company has been deleted
-	CompanyNo *string `json:"company_no"`
-
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -4133,9 +4512,6 @@ type Task struct {
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
-
-	// NotificationID The notification to which the task belongs
-	NotificationID *int64 `json:"notification_id,omitempty"`
 
 	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
 	PhoneNumber string `json:"phone_number"`
@@ -4187,12 +4563,6 @@ type TaskDetail struct {
 	// BatchID The batch that the task is from
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
-	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
-	Channel *string `json:"channel"`
-
-	// CompanyNo Null if the company has been deleted
-	CompanyNo *string `json:"company_no"`
-
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -4218,9 +4588,6 @@ type TaskDetail struct {
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
-
-	// NotificationID The notification to which the task belongs
-	NotificationID *int64 `json:"notification_id,omitempty"`
 
 	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
 	PhoneNumber string `json:"phone_number"`
@@ -4323,9 +4690,6 @@ type TaskJobFilter struct {
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
 	CreatedTo   *time.Time             `json:"created_to,omitempty"`
 	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
-
-	// MessageType `notification` by default
-	MessageType *MessageType `json:"message_type,omitempty"`
 
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
@@ -4476,7 +4840,7 @@ type Template struct {
 	UpdatedAt       time.Time         `json:"updated_at"`
 
 	// Version Counts the changes of the texts and the signature
-	Version int64 `json:"version"`
+	Version int32 `json:"version"`
 }
 
 // TemplateCompanies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
@@ -4583,7 +4947,7 @@ type TemplatePreview struct {
 
 	// Segments The number of segments (short messages) that `content` takes
 	Segments int   `json:"segments"`
-	Version  int64 `json:"version"`
+	Version  int32 `json:"version"`
 }
 
 // TemplatePreviewRequest defines model for TemplatePreviewRequest.
@@ -4732,11 +5096,6 @@ type TemplateTestRequest struct {
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
 
-	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
-	//
-	// Example: sms_app_001
-	SenderNo *AppID `json:"sender_no,omitempty"`
-
 	// Sign The signature; without it, that of the template
 	Sign *string `json:"sign,omitempty"`
 }
@@ -4751,7 +5110,7 @@ type TemplateVersion struct {
 	Sign            *string           `json:"sign"`
 	TemplateContent string            `json:"template_content"`
 	Translations    map[string]string `json:"translations"`
-	Version         int64             `json:"version"`
+	Version         int32             `json:"version"`
 }
 
 // TemplateVersionListResponse defines model for TemplateVersionListResponse.
@@ -4772,9 +5131,7 @@ type TemplateVersionPage struct {
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
-// TimeZone A name of the IANA database
-//
-// Example: Asia/Shanghai
+// TimeZone Example: Asia/Shanghai
 type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
@@ -5000,6 +5357,9 @@ type ListLimit = int
 // NotTagFilter defines model for NotTagFilter.
 type NotTagFilter = []TagName
 
+// OfBatch The batch that the task is from
+type OfBatch = BatchID
+
 // PhoneFilter Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 //
 // Example: 13800138000
@@ -5167,9 +5527,6 @@ type CreateCompanyParams struct {
 type ListContactsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Q Only contacts whose `user_id`, `phone`, `email` or `dingtalk_name` begins with this text. The case of the letters A to Z does not matter, and no character has a special meaning. A phone number may be written with or without `+86`, and with spaces and dashes.
-	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
-
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -5273,9 +5630,6 @@ type ListSendersParams struct {
 	// Status Only senders with this status
 	Status *SenderStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// Q Only senders whose `sender_no` or `name` contains this text. The case of the letters A to Z does not matter, and no character has a special meaning.
-	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
-
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -5324,7 +5678,7 @@ type ReadStatisticsParams struct {
 	// CompanyNo Only tasks of this company. Callers of a company get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Key Only the series with this `key`. It needs `by`. With `company_no`, the `key` of a company must be the same.
+	// Key Only the series with this `key`. It needs `by`.
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
 
 	// Limit The most series to return, those with the most events first
@@ -5404,6 +5758,42 @@ type ListUsersParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListBatchesParams defines parameters for ListBatches.
+type ListBatchesParams struct {
+	// Status Only batches with this status
+	Status *BatchStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateBatchParams defines parameters for CreateBatch.
+type CreateBatchParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// PreviewBatchParams defines parameters for PreviewBatch.
+type PreviewBatchParams struct {
+	// Row The number of the row in the list. Without it, the first valid row is shown.
+	Row *int32 `form:"row,omitempty" json:"row,omitempty"`
+}
+
+// ListBatchRowsParams defines parameters for ListBatchRows.
+type ListBatchRowsParams struct {
+	// Status Only rows with this status. `success` includes those that were delivered.
+	Status *BatchRowStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // SelectContactsParams defines parameters for SelectContacts.
 type SelectContactsParams struct {
 	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
@@ -5466,9 +5856,6 @@ type DeleteNotificationsParams struct {
 	BizType  BizType `form:"biz_type" json:"biz_type"`
 	BizIds   []int64 `form:"biz_ids" json:"biz_ids"`
 	Operator *string `form:"operator,omitempty" json:"operator,omitempty"`
-
-	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // ListNotificationsParams defines parameters for ListNotifications.
@@ -5480,9 +5867,6 @@ type ListNotificationsParams struct {
 	// UserID Only notifications to this person
 	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
 	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
-
-	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -5534,9 +5918,6 @@ type ListTasksParams struct {
 
 	// Source Only tasks submitted with this source
 	Source *Source `form:"source,omitempty" json:"source,omitempty"`
-
-	// MessageType Only tasks of this type
-	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
 
 	// SenderNo Only tasks that this sender holds or settled, as in `processing_app_id`
 	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
@@ -5737,6 +6118,9 @@ type UpdateUserJSONRequestBody = UserPatch
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
 
+// CreateBatchMultipartRequestBody defines body for CreateBatch for multipart/form-data ContentType.
+type CreateBatchMultipartRequestBody = BatchForm
+
 // PreviewListMultipartRequestBody defines body for PreviewList for multipart/form-data ContentType.
 type PreviewListMultipartRequestBody = ListPreviewRequest
 
@@ -5863,9 +6247,7 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -5879,9 +6261,7 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -6159,8 +6539,6 @@ type ClientInterface interface {
 
 	// ListContacts List contacts by user id
 	//
-	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -6308,7 +6686,7 @@ type ClientInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -6558,7 +6936,7 @@ type ClientInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -6573,8 +6951,7 @@ type ClientInterface interface {
 	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
-	// - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
-	//   the latest figures could not be read.
+	// - A comment every 15 seconds shows that the connection works.
 	//
 	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -6600,8 +6977,7 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -6618,8 +6994,7 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6737,7 +7112,7 @@ type ClientInterface interface {
 
 	// TestTemplateWithBody Send a test message rendered with a template
 	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -6746,7 +7121,7 @@ type ClientInterface interface {
 
 	// TestTemplate Send a test message rendered with a template
 	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6831,6 +7206,94 @@ type ClientInterface interface {
 	//
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListBatches List batches, newest first
+	//
+	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	//
+	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+	ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateBatchWithBody Upload a list of messages
+	//
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+	//
+	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+	//
+	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+	//
+	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+	CreateBatchWithBody(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetBatch Get a batch, its figures, and when it will end
+	//
+	// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+	GetBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelBatch End a batch before all of it was sent
+	//
+	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+	CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ConfirmBatch Send a batch that was checked
+	//
+	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+	ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportBatchErrors Download the rows that are not sent
+	//
+	// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+	ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseBatch Pause a batch
+	//
+	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+	PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewBatch Show the message of a row, and who would send it
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+	PreviewBatch(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RequeueBatch Send the failed messages of a batch again
+	//
+	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+	RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeBatch Let a paused batch go on
+	//
+	// The tasks that were held are due at once.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+	ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListBatchRows List rows of a batch, in the order of the list
+	//
+	// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+	ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TakeCallbackWithBody Receive delivery receipts from a provider
 	//
@@ -7494,9 +7957,7 @@ func (c *Client) ListAlertReceivers(ctx context.Context, params *ListAlertReceiv
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -7520,9 +7981,7 @@ func (c *Client) CreateAlertReceiverWithBody(ctx context.Context, params *Create
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -8100,8 +8559,6 @@ func (c *Client) UpdateCompany(ctx context.Context, companyNo CompanyNo, body Up
 
 // ListContacts List contacts by user id
 //
-// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-//
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListContactsRequest(c.Server, params)
@@ -8449,7 +8906,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -9009,7 +9466,7 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -9034,8 +9491,7 @@ func (c *Client) ReadStatistics(ctx context.Context, params *ReadStatisticsParam
 //   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 //   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 //     rights of the user changed, or `{"reason":"over"}` after `seconds`.
-//   - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
-//     the latest figures could not be read.
+//   - A comment every 15 seconds shows that the connection works.
 //
 // The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 // becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -9081,8 +9537,7 @@ func (c *Client) ListTaskJobs(ctx context.Context, params *ListTaskJobsParams, r
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9109,8 +9564,7 @@ func (c *Client) CreateTaskJobWithBody(ctx context.Context, params *CreateTaskJo
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9368,7 +9822,7 @@ func (c *Client) PreviewTemplate(ctx context.Context, id ID, body PreviewTemplat
 
 // TestTemplateWithBody Send a test message rendered with a template
 //
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9387,7 +9841,7 @@ func (c *Client) TestTemplateWithBody(ctx context.Context, id ID, params *TestTe
 
 // TestTemplate Send a test message rendered with a template
 //
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9583,6 +10037,204 @@ func (c *Client) CreateKey(ctx context.Context, username Username, body CreateKe
 // Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteKeyRequest(c.Server, username, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListBatches List batches, newest first
+//
+// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+//
+// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListBatchesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateBatchWithBody Upload a list of messages
+//
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+//
+// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+//
+// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+//
+// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+// placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+func (c *Client) CreateBatchWithBody(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateBatchRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetBatch Get a batch, its figures, and when it will end
+//
+// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+//
+// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+func (c *Client) GetBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelBatch End a batch before all of it was sent
+//
+// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+func (c *Client) CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ConfirmBatch Send a batch that was checked
+//
+// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+func (c *Client) ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConfirmBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportBatchErrors Download the rows that are not sent
+//
+// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+func (c *Client) ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportBatchErrorsRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseBatch Pause a batch
+//
+// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+func (c *Client) PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewBatch Show the message of a row, and who would send it
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+func (c *Client) PreviewBatch(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewBatchRequest(c.Server, batchID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RequeueBatch Send the failed messages of a batch again
+//
+// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+func (c *Client) RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRequeueBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeBatch Let a paused batch go on
+//
+// The tasks that were held are due at once.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+func (c *Client) ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListBatchRows List rows of a batch, in the order of the list
+//
+// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+func (c *Client) ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListBatchRowsRequest(c.Server, batchID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -12055,18 +12707,6 @@ func NewListContactsRequest(server string, params *ListContactsParams) (*http.Re
 
 		}
 
-		if params.Q != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -13420,18 +14060,6 @@ func NewListSendersRequest(server string, params *ListSendersParams) (*http.Requ
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Q != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -15126,6 +15754,512 @@ func NewDeleteKeyRequest(server string, username Username, id ID) (*http.Request
 	return req, nil
 }
 
+// NewListBatchesRequest constructs an http.Request for the ListBatches method
+func NewListBatchesRequest(server string, params *ListBatchesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateBatchRequestWithBody constructs an http.Request for the CreateBatch method, with any body, and a specified content type
+func NewCreateBatchRequestWithBody(server string, params *CreateBatchParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetBatchRequest constructs an http.Request for the GetBatch method
+func NewGetBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCancelBatchRequest constructs an http.Request for the CancelBatch method
+func NewCancelBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/cancel", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewConfirmBatchRequest constructs an http.Request for the ConfirmBatch method
+func NewConfirmBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/confirm", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportBatchErrorsRequest constructs an http.Request for the ExportBatchErrors method
+func NewExportBatchErrorsRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/errors.csv", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPauseBatchRequest constructs an http.Request for the PauseBatch method
+func NewPauseBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/pause", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPreviewBatchRequest constructs an http.Request for the PreviewBatch method
+func NewPreviewBatchRequest(server string, batchID OfBatch, params *PreviewBatchParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/preview", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Row != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "row", *params.Row, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRequeueBatchRequest constructs an http.Request for the RequeueBatch method
+func NewRequeueBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/requeue", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewResumeBatchRequest constructs an http.Request for the ResumeBatch method
+func NewResumeBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListBatchRowsRequest constructs an http.Request for the ListBatchRows method
+func NewListBatchRowsRequest(server string, batchID OfBatch, params *ListBatchRowsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/rows", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewTakeCallbackRequestWithBody constructs an http.Request for the TakeCallback method, with any body, and a specified content type
 func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
@@ -15709,18 +16843,6 @@ func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsPar
 
 		}
 
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -15814,18 +16936,6 @@ func NewListNotificationsRequest(server string, params *ListNotificationsParams)
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -16633,18 +17743,6 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 		if params.Source != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "source", *params.Source, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.MessageType != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "message_type", *params.MessageType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -17681,9 +18779,7 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -17697,9 +18793,7 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -18003,8 +19097,6 @@ type ClientWithResponsesInterface interface {
 
 	// ListContactsWithResponse List contacts by user id
 	//
-	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -18172,7 +19264,7 @@ type ClientWithResponsesInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -18452,7 +19544,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -18469,8 +19561,7 @@ type ClientWithResponsesInterface interface {
 	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
-	// - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
-	//   the latest figures could not be read.
+	// - A comment every 15 seconds shows that the connection works.
 	//
 	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -18500,8 +19591,7 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -18518,8 +19608,7 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -18651,7 +19740,7 @@ type ClientWithResponsesInterface interface {
 
 	// TestTemplateWithBodyWithResponse Send a test message rendered with a template
 	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -18660,7 +19749,7 @@ type ClientWithResponsesInterface interface {
 
 	// TestTemplateWithResponse Send a test message rendered with a template
 	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -18755,6 +19844,114 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKeyWithResponse(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*DeleteKeyResponse, error)
+
+	// ListBatchesWithResponse List batches, newest first
+	//
+	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+	ListBatchesWithResponse(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*ListBatchesResponse, error)
+
+	// CreateBatchWithBodyWithResponse Upload a list of messages
+	//
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+	//
+	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+	//
+	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+	//
+	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+	CreateBatchWithBodyWithResponse(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error)
+
+	// GetBatchWithResponse Get a batch, its figures, and when it will end
+	//
+	// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+	GetBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*GetBatchResponse, error)
+
+	// CancelBatchWithResponse End a batch before all of it was sent
+	//
+	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+	CancelBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*CancelBatchResponse, error)
+
+	// ConfirmBatchWithResponse Send a batch that was checked
+	//
+	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+	ConfirmBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ConfirmBatchResponse, error)
+
+	// ExportBatchErrorsWithResponse Download the rows that are not sent
+	//
+	// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+	ExportBatchErrorsWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ExportBatchErrorsResponse, error)
+
+	// PauseBatchWithResponse Pause a batch
+	//
+	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+	PauseBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*PauseBatchResponse, error)
+
+	// PreviewBatchWithResponse Show the message of a row, and who would send it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+	PreviewBatchWithResponse(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*PreviewBatchResponse, error)
+
+	// RequeueBatchWithResponse Send the failed messages of a batch again
+	//
+	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+	RequeueBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*RequeueBatchResponse, error)
+
+	// ResumeBatchWithResponse Let a paused batch go on
+	//
+	// The tasks that were held are due at once.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+	ResumeBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ResumeBatchResponse, error)
+
+	// ListBatchRowsWithResponse List rows of a batch, in the order of the list
+	//
+	// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+	ListBatchRowsWithResponse(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*ListBatchRowsResponse, error)
 
 	// TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
 	//
@@ -27614,6 +28811,1038 @@ func (r DeleteKeyResponse) ContentType() string {
 	return ""
 }
 
+type ListBatchesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListBatchesResponse) GetJSON200() *BatchListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListBatchesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListBatchesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListBatchesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListBatchesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListBatchesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListBatchesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListBatchesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListBatchesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListBatchesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListBatchesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchCreatedResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateBatchResponse) GetJSON200() *BatchCreatedResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateBatchResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateBatchResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateBatchResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CancelBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CancelBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CancelBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CancelBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CancelBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CancelBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CancelBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CancelBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CancelBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CancelBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ConfirmBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ConfirmBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ConfirmBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ConfirmBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ConfirmBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ConfirmBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ConfirmBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ConfirmBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ConfirmBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ConfirmBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ConfirmBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ConfirmBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ConfirmBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ConfirmBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportBatchErrorsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportBatchErrorsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportBatchErrorsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportBatchErrorsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportBatchErrorsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PauseBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PauseBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PauseBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PauseBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PauseBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PauseBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PauseBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PauseBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PauseBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PauseBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PauseBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PauseBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PauseBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PauseBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PreviewBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchPreviewResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewBatchResponse) GetJSON200() *BatchPreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PreviewBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RequeueBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchRequeuedResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RequeueBatchResponse) GetJSON200() *BatchRequeuedResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RequeueBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RequeueBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RequeueBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r RequeueBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r RequeueBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RequeueBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RequeueBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RequeueBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RequeueBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RequeueBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RequeueBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RequeueBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ResumeBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResumeBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ResumeBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ResumeBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ResumeBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ResumeBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ResumeBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ResumeBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ResumeBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ResumeBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListBatchRowsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchRowListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListBatchRowsResponse) GetJSON200() *BatchRowListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListBatchRowsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListBatchRowsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListBatchRowsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListBatchRowsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListBatchRowsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListBatchRowsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListBatchRowsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListBatchRowsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListBatchRowsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListBatchRowsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListBatchRowsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type TakeCallbackResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -28336,8 +30565,6 @@ type DeleteNotificationsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -28361,11 +30588,6 @@ func (r DeleteNotificationsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r DeleteNotificationsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r DeleteNotificationsResponse) GetJSON404() *NotFound {
-	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -28426,8 +30648,6 @@ type ListNotificationsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -28451,11 +30671,6 @@ func (r ListNotificationsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListNotificationsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ListNotificationsResponse) GetJSON404() *NotFound {
-	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -31608,9 +33823,7 @@ func (c *ClientWithResponses) ListAlertReceiversWithResponse(ctx context.Context
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -31630,9 +33843,7 @@ func (c *ClientWithResponses) CreateAlertReceiverWithBodyWithResponse(ctx contex
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -32116,8 +34327,6 @@ func (c *ClientWithResponses) UpdateCompanyWithResponse(ctx context.Context, com
 
 // ListContactsWithResponse List contacts by user id
 //
-// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -32405,7 +34614,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -32871,7 +35080,7 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -32894,8 +35103,7 @@ func (c *ClientWithResponses) ReadStatisticsWithResponse(ctx context.Context, pa
 //   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 //   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 //     rights of the user changed, or `{"reason":"over"}` after `seconds`.
-//   - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
-//     the latest figures could not be read.
+//   - A comment every 15 seconds shows that the connection works.
 //
 // The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 // becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -32937,8 +35145,7 @@ func (c *ClientWithResponses) ListTaskJobsWithResponse(ctx context.Context, para
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32961,8 +35168,7 @@ func (c *ClientWithResponses) CreateTaskJobWithBodyWithResponse(ctx context.Cont
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -33178,7 +35384,7 @@ func (c *ClientWithResponses) PreviewTemplateWithResponse(ctx context.Context, i
 
 // TestTemplateWithBodyWithResponse Send a test message rendered with a template
 //
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -33193,7 +35399,7 @@ func (c *ClientWithResponses) TestTemplateWithBodyWithResponse(ctx context.Conte
 
 // TestTemplateWithResponse Send a test message rendered with a template
 //
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -33359,6 +35565,180 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 		return nil, err
 	}
 	return ParseDeleteKeyResponse(rsp)
+}
+
+// ListBatchesWithResponse List batches, newest first
+//
+// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*ListBatchesResponse, error) {
+	rsp, err := c.ListBatches(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListBatchesResponse(rsp)
+}
+
+// CreateBatchWithBodyWithResponse Upload a list of messages
+//
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+//
+// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+//
+// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+//
+// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+// placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+func (c *ClientWithResponses) CreateBatchWithBodyWithResponse(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error) {
+	rsp, err := c.CreateBatchWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateBatchResponse(rsp)
+}
+
+// GetBatchWithResponse Get a batch, its figures, and when it will end
+//
+// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+func (c *ClientWithResponses) GetBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*GetBatchResponse, error) {
+	rsp, err := c.GetBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetBatchResponse(rsp)
+}
+
+// CancelBatchWithResponse End a batch before all of it was sent
+//
+// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+func (c *ClientWithResponses) CancelBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*CancelBatchResponse, error) {
+	rsp, err := c.CancelBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelBatchResponse(rsp)
+}
+
+// ConfirmBatchWithResponse Send a batch that was checked
+//
+// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+func (c *ClientWithResponses) ConfirmBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ConfirmBatchResponse, error) {
+	rsp, err := c.ConfirmBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseConfirmBatchResponse(rsp)
+}
+
+// ExportBatchErrorsWithResponse Download the rows that are not sent
+//
+// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+func (c *ClientWithResponses) ExportBatchErrorsWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ExportBatchErrorsResponse, error) {
+	rsp, err := c.ExportBatchErrors(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportBatchErrorsResponse(rsp)
+}
+
+// PauseBatchWithResponse Pause a batch
+//
+// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+func (c *ClientWithResponses) PauseBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*PauseBatchResponse, error) {
+	rsp, err := c.PauseBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePauseBatchResponse(rsp)
+}
+
+// PreviewBatchWithResponse Show the message of a row, and who would send it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+func (c *ClientWithResponses) PreviewBatchWithResponse(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*PreviewBatchResponse, error) {
+	rsp, err := c.PreviewBatch(ctx, batchID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewBatchResponse(rsp)
+}
+
+// RequeueBatchWithResponse Send the failed messages of a batch again
+//
+// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+func (c *ClientWithResponses) RequeueBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*RequeueBatchResponse, error) {
+	rsp, err := c.RequeueBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRequeueBatchResponse(rsp)
+}
+
+// ResumeBatchWithResponse Let a paused batch go on
+//
+// The tasks that were held are due at once.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+func (c *ClientWithResponses) ResumeBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ResumeBatchResponse, error) {
+	rsp, err := c.ResumeBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeBatchResponse(rsp)
+}
+
+// ListBatchRowsWithResponse List rows of a batch, in the order of the list
+//
+// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+func (c *ClientWithResponses) ListBatchRowsWithResponse(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*ListBatchRowsResponse, error) {
+	rsp, err := c.ListBatchRows(ctx, batchID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListBatchRowsResponse(rsp)
 }
 
 // TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
@@ -41288,6 +43668,873 @@ func ParseDeleteKeyResponse(rsp *http.Response) (*DeleteKeyResponse, error) {
 	return response, nil
 }
 
+// ParseListBatchesResponse parses an HTTP response from a ListBatchesWithResponse call
+func ParseListBatchesResponse(rsp *http.Response) (*ListBatchesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListBatchesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateBatchResponse parses an HTTP response from a CreateBatchWithResponse call
+func ParseCreateBatchResponse(rsp *http.Response) (*CreateBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchCreatedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetBatchResponse parses an HTTP response from a GetBatchWithResponse call
+func ParseGetBatchResponse(rsp *http.Response) (*GetBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCancelBatchResponse parses an HTTP response from a CancelBatchWithResponse call
+func ParseCancelBatchResponse(rsp *http.Response) (*CancelBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseConfirmBatchResponse parses an HTTP response from a ConfirmBatchWithResponse call
+func ParseConfirmBatchResponse(rsp *http.Response) (*ConfirmBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ConfirmBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportBatchErrorsResponse parses an HTTP response from a ExportBatchErrorsWithResponse call
+func ParseExportBatchErrorsResponse(rsp *http.Response) (*ExportBatchErrorsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportBatchErrorsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePauseBatchResponse parses an HTTP response from a PauseBatchWithResponse call
+func ParsePauseBatchResponse(rsp *http.Response) (*PauseBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PauseBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreviewBatchResponse parses an HTTP response from a PreviewBatchWithResponse call
+func ParsePreviewBatchResponse(rsp *http.Response) (*PreviewBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchPreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRequeueBatchResponse parses an HTTP response from a RequeueBatchWithResponse call
+func ParseRequeueBatchResponse(rsp *http.Response) (*RequeueBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RequeueBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchRequeuedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseResumeBatchResponse parses an HTTP response from a ResumeBatchWithResponse call
+func ParseResumeBatchResponse(rsp *http.Response) (*ResumeBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListBatchRowsResponse parses an HTTP response from a ListBatchRowsWithResponse call
+func ParseListBatchRowsResponse(rsp *http.Response) (*ListBatchRowsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListBatchRowsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchRowListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseTakeCallbackResponse parses an HTTP response from a TakeCallbackWithResponse call
 func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -41916,13 +45163,6 @@ func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsR
 		}
 		response.JSON403 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -41990,13 +45230,6 @@ func ParseListNotificationsResponse(rsp *http.Response) (*ListNotificationsRespo
 			return nil, err
 		}
 		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -44900,6 +48133,39 @@ type ServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(w http.ResponseWriter, r *http.Request, username Username, id ID)
+	// ListBatches List batches, newest first
+	// (GET /api/v1/batches)
+	ListBatches(w http.ResponseWriter, r *http.Request, params ListBatchesParams)
+	// CreateBatch Upload a list of messages
+	// (POST /api/v1/batches)
+	CreateBatch(w http.ResponseWriter, r *http.Request, params CreateBatchParams)
+	// GetBatch Get a batch, its figures, and when it will end
+	// (GET /api/v1/batches/{batch_id})
+	GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// CancelBatch End a batch before all of it was sent
+	// (POST /api/v1/batches/{batch_id}/cancel)
+	CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ConfirmBatch Send a batch that was checked
+	// (POST /api/v1/batches/{batch_id}/confirm)
+	ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ExportBatchErrors Download the rows that are not sent
+	// (GET /api/v1/batches/{batch_id}/errors.csv)
+	ExportBatchErrors(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// PauseBatch Pause a batch
+	// (POST /api/v1/batches/{batch_id}/pause)
+	PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// PreviewBatch Show the message of a row, and who would send it
+	// (GET /api/v1/batches/{batch_id}/preview)
+	PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams)
+	// RequeueBatch Send the failed messages of a batch again
+	// (POST /api/v1/batches/{batch_id}/requeue)
+	RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ResumeBatch Let a paused batch go on
+	// (POST /api/v1/batches/{batch_id}/resume)
+	ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ListBatchRows List rows of a batch, in the order of the list
+	// (GET /api/v1/batches/{batch_id}/rows)
+	ListBatchRows(w http.ResponseWriter, r *http.Request, batchID OfBatch, params ListBatchRowsParams)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
@@ -45954,19 +49220,6 @@ func (siw *ServerInterfaceWrapper) ListContacts(w http.ResponseWriter, r *http.R
 		return
 	}
 
-	// ------------- Optional query parameter "q" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
-		}
-		return
-	}
-
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -46923,19 +50176,6 @@ func (siw *ServerInterfaceWrapper) ListSenders(w http.ResponseWriter, r *http.Re
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "q" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
 		}
 		return
 	}
@@ -48139,6 +51379,398 @@ func (siw *ServerInterfaceWrapper) DeleteKey(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// ListBatches operation middleware
+func (siw *ServerInterfaceWrapper) ListBatches(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListBatchesParams
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListBatches(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateBatch operation middleware
+func (siw *ServerInterfaceWrapper) CreateBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateBatchParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateBatch(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetBatch operation middleware
+func (siw *ServerInterfaceWrapper) GetBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CancelBatch operation middleware
+func (siw *ServerInterfaceWrapper) CancelBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CancelBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ConfirmBatch operation middleware
+func (siw *ServerInterfaceWrapper) ConfirmBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ConfirmBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportBatchErrors operation middleware
+func (siw *ServerInterfaceWrapper) ExportBatchErrors(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportBatchErrors(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PauseBatch operation middleware
+func (siw *ServerInterfaceWrapper) PauseBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PauseBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewBatch operation middleware
+func (siw *ServerInterfaceWrapper) PreviewBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PreviewBatchParams
+
+	// ------------- Optional query parameter "row" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "row", r.URL.Query(), &params.Row, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "row"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "row", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewBatch(w, r, batchID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RequeueBatch operation middleware
+func (siw *ServerInterfaceWrapper) RequeueBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RequeueBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ResumeBatch operation middleware
+func (siw *ServerInterfaceWrapper) ResumeBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ResumeBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListBatchRows operation middleware
+func (siw *ServerInterfaceWrapper) ListBatchRows(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListBatchRowsParams
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListBatchRows(w, r, batchID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // TakeCallback operation middleware
 func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.Request) {
 
@@ -48573,19 +52205,6 @@ func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r 
 		return
 	}
 
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.DeleteNotifications(w, r, params)
 	}))
@@ -48667,19 +52286,6 @@ func (siw *ServerInterfaceWrapper) ListNotifications(w http.ResponseWriter, r *h
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
 		}
 		return
 	}
@@ -49201,19 +52807,6 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "source"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "source", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "message_type" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "message_type", r.URL.Query(), &params.MessageType, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "message_type"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "message_type", Err: err})
 		}
 		return
 	}
@@ -50141,6 +53734,17 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.ListKeys)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches", wrapper.ListBatches)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches", wrapper.CreateBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}", wrapper.GetBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/cancel", wrapper.CancelBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/confirm", wrapper.ConfirmBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/errors.csv", wrapper.ExportBatchErrors)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/pause", wrapper.PauseBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/preview", wrapper.PreviewBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/requeue", wrapper.RequeueBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/resume", wrapper.ResumeBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/rows", wrapper.ListBatchRows)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
@@ -61568,6 +65172,1433 @@ func (response DeleteKey503JSONResponse) VisitDeleteKeyResponse(w http.ResponseW
 	return err
 }
 
+type ListBatchesRequestObject struct {
+	Params ListBatchesParams
+}
+
+type ListBatchesResponseObject interface {
+	VisitListBatchesResponse(w http.ResponseWriter) error
+}
+
+type ListBatches200JSONResponse BatchListResponse
+
+func (response ListBatches200JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListBatches401JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListBatches403JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListBatches422JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListBatches429JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListBatches500JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListBatches503JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatchRequestObject struct {
+	Params CreateBatchParams
+	Body   *multipart.Reader
+}
+
+type CreateBatchResponseObject interface {
+	VisitCreateBatchResponse(w http.ResponseWriter) error
+}
+
+type CreateBatch200JSONResponse BatchCreatedResponse
+
+func (response CreateBatch200JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateBatch400JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateBatch401JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateBatch403JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateBatch409JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateBatch413JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateBatch415JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateBatch422JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateBatch429JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateBatch500JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateBatch503JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type GetBatchResponseObject interface {
+	VisitGetBatchResponse(w http.ResponseWriter) error
+}
+
+type GetBatch200JSONResponse BatchResponse
+
+func (response GetBatch200JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetBatch401JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetBatch403JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetBatch404JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetBatch422JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetBatch429JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetBatch500JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetBatch503JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type CancelBatchResponseObject interface {
+	VisitCancelBatchResponse(w http.ResponseWriter) error
+}
+
+type CancelBatch200JSONResponse BatchResponse
+
+func (response CancelBatch200JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CancelBatch401JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CancelBatch403JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CancelBatch404JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CancelBatch409JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CancelBatch422JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CancelBatch429JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response CancelBatch500JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CancelBatch503JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type ConfirmBatchResponseObject interface {
+	VisitConfirmBatchResponse(w http.ResponseWriter) error
+}
+
+type ConfirmBatch200JSONResponse BatchResponse
+
+func (response ConfirmBatch200JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ConfirmBatch401JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ConfirmBatch403JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ConfirmBatch404JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ConfirmBatch409JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ConfirmBatch422JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ConfirmBatch429JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response ConfirmBatch500JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ConfirmBatch503JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrorsRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type ExportBatchErrorsResponseObject interface {
+	VisitExportBatchErrorsResponse(w http.ResponseWriter) error
+}
+
+type ExportBatchErrors200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportBatchErrors200TextCsvResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportBatchErrors401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportBatchErrors401JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportBatchErrors403JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportBatchErrors404JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportBatchErrors422JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportBatchErrors429JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportBatchErrors500JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportBatchErrors503JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type PauseBatchResponseObject interface {
+	VisitPauseBatchResponse(w http.ResponseWriter) error
+}
+
+type PauseBatch200JSONResponse BatchResponse
+
+func (response PauseBatch200JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PauseBatch401JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PauseBatch403JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PauseBatch404JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PauseBatch409JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PauseBatch422JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PauseBatch429JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response PauseBatch500JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PauseBatch503JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+	Params  PreviewBatchParams
+}
+
+type PreviewBatchResponseObject interface {
+	VisitPreviewBatchResponse(w http.ResponseWriter) error
+}
+
+type PreviewBatch200JSONResponse BatchPreviewResponse
+
+func (response PreviewBatch200JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewBatch401JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewBatch403JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PreviewBatch404JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewBatch422JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewBatch429JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewBatch500JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewBatch503JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type RequeueBatchResponseObject interface {
+	VisitRequeueBatchResponse(w http.ResponseWriter) error
+}
+
+type RequeueBatch200JSONResponse BatchRequeuedResponse
+
+func (response RequeueBatch200JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response RequeueBatch401JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response RequeueBatch403JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response RequeueBatch404JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response RequeueBatch409JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response RequeueBatch422JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response RequeueBatch429JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response RequeueBatch500JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response RequeueBatch503JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type ResumeBatchResponseObject interface {
+	VisitResumeBatchResponse(w http.ResponseWriter) error
+}
+
+type ResumeBatch200JSONResponse BatchResponse
+
+func (response ResumeBatch200JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ResumeBatch401JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ResumeBatch403JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ResumeBatch404JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ResumeBatch409JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ResumeBatch422JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ResumeBatch429JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response ResumeBatch500JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ResumeBatch503JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRowsRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+	Params  ListBatchRowsParams
+}
+
+type ListBatchRowsResponseObject interface {
+	VisitListBatchRowsResponse(w http.ResponseWriter) error
+}
+
+type ListBatchRows200JSONResponse BatchRowListResponse
+
+func (response ListBatchRows200JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListBatchRows401JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListBatchRows403JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListBatchRows404JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListBatchRows422JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListBatchRows429JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListBatchRows500JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListBatchRows503JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type TakeCallbackRequestObject struct {
 	SenderNo    SenderNo `json:"sender_no"`
 	ContentType string
@@ -62629,20 +67660,6 @@ func (response DeleteNotifications403JSONResponse) VisitDeleteNotificationsRespo
 	return err
 }
 
-type DeleteNotifications404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response DeleteNotifications404JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type DeleteNotifications422JSONResponse struct{ InvalidJSONResponse }
 
 func (response DeleteNotifications422JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
@@ -62745,20 +67762,6 @@ func (response ListNotifications403JSONResponse) VisitListNotificationsResponse(
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListNotifications404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ListNotifications404JSONResponse) VisitListNotificationsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -67316,6 +72319,39 @@ type StrictServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(ctx context.Context, request DeleteKeyRequestObject) (DeleteKeyResponseObject, error)
+	// ListBatches List batches, newest first
+	// (GET /api/v1/batches)
+	ListBatches(ctx context.Context, request ListBatchesRequestObject) (ListBatchesResponseObject, error)
+	// CreateBatch Upload a list of messages
+	// (POST /api/v1/batches)
+	CreateBatch(ctx context.Context, request CreateBatchRequestObject) (CreateBatchResponseObject, error)
+	// GetBatch Get a batch, its figures, and when it will end
+	// (GET /api/v1/batches/{batch_id})
+	GetBatch(ctx context.Context, request GetBatchRequestObject) (GetBatchResponseObject, error)
+	// CancelBatch End a batch before all of it was sent
+	// (POST /api/v1/batches/{batch_id}/cancel)
+	CancelBatch(ctx context.Context, request CancelBatchRequestObject) (CancelBatchResponseObject, error)
+	// ConfirmBatch Send a batch that was checked
+	// (POST /api/v1/batches/{batch_id}/confirm)
+	ConfirmBatch(ctx context.Context, request ConfirmBatchRequestObject) (ConfirmBatchResponseObject, error)
+	// ExportBatchErrors Download the rows that are not sent
+	// (GET /api/v1/batches/{batch_id}/errors.csv)
+	ExportBatchErrors(ctx context.Context, request ExportBatchErrorsRequestObject) (ExportBatchErrorsResponseObject, error)
+	// PauseBatch Pause a batch
+	// (POST /api/v1/batches/{batch_id}/pause)
+	PauseBatch(ctx context.Context, request PauseBatchRequestObject) (PauseBatchResponseObject, error)
+	// PreviewBatch Show the message of a row, and who would send it
+	// (GET /api/v1/batches/{batch_id}/preview)
+	PreviewBatch(ctx context.Context, request PreviewBatchRequestObject) (PreviewBatchResponseObject, error)
+	// RequeueBatch Send the failed messages of a batch again
+	// (POST /api/v1/batches/{batch_id}/requeue)
+	RequeueBatch(ctx context.Context, request RequeueBatchRequestObject) (RequeueBatchResponseObject, error)
+	// ResumeBatch Let a paused batch go on
+	// (POST /api/v1/batches/{batch_id}/resume)
+	ResumeBatch(ctx context.Context, request ResumeBatchRequestObject) (ResumeBatchResponseObject, error)
+	// ListBatchRows List rows of a batch, in the order of the list
+	// (GET /api/v1/batches/{batch_id}/rows)
+	ListBatchRows(ctx context.Context, request ListBatchRowsRequestObject) (ListBatchRowsResponseObject, error)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
@@ -69868,6 +74904,301 @@ func (sh *strictHandler) DeleteKey(w http.ResponseWriter, r *http.Request, usern
 	}
 }
 
+// ListBatches operation middleware
+func (sh *strictHandler) ListBatches(w http.ResponseWriter, r *http.Request, params ListBatchesParams) {
+	var request ListBatchesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListBatches(ctx, request.(ListBatchesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListBatches")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListBatchesResponseObject); ok {
+		if err := validResponse.VisitListBatchesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateBatch operation middleware
+func (sh *strictHandler) CreateBatch(w http.ResponseWriter, r *http.Request, params CreateBatchParams) {
+	var request CreateBatchRequestObject
+
+	request.Params = params
+
+	if reader, err := r.MultipartReader(); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+		return
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateBatch(ctx, request.(CreateBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateBatchResponseObject); ok {
+		if err := validResponse.VisitCreateBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetBatch operation middleware
+func (sh *strictHandler) GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request GetBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetBatch(ctx, request.(GetBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetBatchResponseObject); ok {
+		if err := validResponse.VisitGetBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CancelBatch operation middleware
+func (sh *strictHandler) CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request CancelBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelBatch(ctx, request.(CancelBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CancelBatchResponseObject); ok {
+		if err := validResponse.VisitCancelBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ConfirmBatch operation middleware
+func (sh *strictHandler) ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request ConfirmBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ConfirmBatch(ctx, request.(ConfirmBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ConfirmBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ConfirmBatchResponseObject); ok {
+		if err := validResponse.VisitConfirmBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportBatchErrors operation middleware
+func (sh *strictHandler) ExportBatchErrors(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request ExportBatchErrorsRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportBatchErrors(ctx, request.(ExportBatchErrorsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportBatchErrors")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportBatchErrorsResponseObject); ok {
+		if err := validResponse.VisitExportBatchErrorsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PauseBatch operation middleware
+func (sh *strictHandler) PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request PauseBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PauseBatch(ctx, request.(PauseBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PauseBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PauseBatchResponseObject); ok {
+		if err := validResponse.VisitPauseBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PreviewBatch operation middleware
+func (sh *strictHandler) PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams) {
+	var request PreviewBatchRequestObject
+
+	request.BatchID = batchID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewBatch(ctx, request.(PreviewBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewBatchResponseObject); ok {
+		if err := validResponse.VisitPreviewBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RequeueBatch operation middleware
+func (sh *strictHandler) RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request RequeueBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RequeueBatch(ctx, request.(RequeueBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RequeueBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RequeueBatchResponseObject); ok {
+		if err := validResponse.VisitRequeueBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ResumeBatch operation middleware
+func (sh *strictHandler) ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request ResumeBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ResumeBatch(ctx, request.(ResumeBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResumeBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ResumeBatchResponseObject); ok {
+		if err := validResponse.VisitResumeBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListBatchRows operation middleware
+func (sh *strictHandler) ListBatchRows(w http.ResponseWriter, r *http.Request, batchID OfBatch, params ListBatchRowsParams) {
+	var request ListBatchRowsRequestObject
+
+	request.BatchID = batchID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListBatchRows(ctx, request.(ListBatchRowsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListBatchRows")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListBatchRowsResponseObject); ok {
+		if err := validResponse.VisitListBatchRowsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // TakeCallback operation middleware
 func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
 	var request TakeCallbackRequestObject
@@ -71050,948 +76381,1005 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3rjyNJth/2r4SpBaZnN4tdVf2Y6SoY45p+7PRuT3dvVc20dqdLzCAzSMZWMoKbEVlsztwWrgwJkCzZ",
-	"sgB9MATLuBIE4cK4tj7eC/la93+R9iF/8r9gxDkRkZEvMsmqYfVez3yYLpKZ8TgRceI8f+e73kjO5lIw",
-	"oVXv6LvenGZ0xjTL4NNJyjL9PDF/ctE76s2pnvainqAz1jvqUfPrgCe9qJex3+Q8Y0nvSGc5i3pqNGUz",
-	"at4by2xGde+ox4V+eL8X9WZc8Fk+6x0dRD29nDP8iU1Y1nv/PuqdzOfYYcLUKONzzaXp+XzKiMhnQ5YR",
-	"OSZ6yohiImFZhH/TGSNcEJqmhGtFRinlM0WoSEjG5jLTqhf12Ds6m6emPzVTAzqfD/b3D3oRzuw3OcuW",
-	"wdTm83UT+1HGxr2j3t+5WxDwLv6q7uIkzHQeU80mMlu+hHYbyTiyj2zdm+sDO5xSIVi6qj98YuvuXkrs",
-	"yND4BZ9x3bxaM/rOrHO4alRdlhbiYL+Z+im0Go4nYWOapxpfsS2bD/tr99NjOZtTsXwp26iBvw+EvDZB",
-	"ZC50tqon+P0mesozJbNmsseCvdODETwRu7Myz9gVl7kiczphLVseXylRfUbfvWBioqe9o4MHltb+C09t",
-	"pTMuJjCwVlZxw0ziecJmc6mZGC1/zpZ1QpyQhcwSMppKxQQZLoEII5qmLCNjmRE95YpIwYgZElO6T04M",
-	"o2BUs8R9R7QseIuZDbATIBpZcD0tfhzKZBnBd1yQw/tkKvNMRSSRTBEhzbcTMpMZ65PnmmRM55lQ8PaY",
-	"Z0oTKtTCMDLf6JTRhGUkDma5d8rmKV2yJO6Tc9fvJbMjoaYXlsFAyIRpRe4fHvbJM5kZJpixgEfCfuAZ",
-	"GXOWJsghzY9mmeDDSArNhLYbBx5MmWkD+zVdYgf7j8hian4rJuIIx5XhxfNMTjKmVJ+8En6EQEeZWTKa",
-	"V2GhuPJPXLJlnzzNMplZwuAg3d9yTJJsSbJc4MyE1OSSzXXf7WokXrHzQiKavdKyvw/r23tOtWaZafPv",
-	"ffPf7P39ix//qNe452fmgmnf+fDzxrdkw6b/mRy29vJrObzpi/gFV3oj9s41m6nexhz9cFOO/lLqczp5",
-	"xlPNGnjgK5EuYRfTkTanjGoizEnHDa0Y0XSiyFSmSdtYhdQDTSel0eLc1nDnczqBa/c9TOg5vnKAE3Kf",
-	"/IxollG8sV9PpWArpwPsam4es+SOyFQu2BXLCIfjtsi41ky0TAjeHOCbva5XDYzqJb5jRnnKRoxfsaz1",
-	"esvsA+vut0334anMNWvv1fx6413m6Yoe8/TGOzwDWba1SxR1ryM4FALpZkeH0dG06egck1jTyX978jbf",
-	"3z98aP78PG7Zfbs8Su61ZjLiSLYjoB8Q9KIuWzmxEXKvozrYxk0/XymWifbp5O7nbbvy7ZvO3tAmTn/G",
-	"RlIkyshCC2p4zZgICYI83NlXlKd0mLJQqL/XItSb9ztzHxjNezOujKm5FIrBlnksxTjlIxiolVTMn3Q+",
-	"T/mImjHf/bUyA/+uGI95MmG9o/v7j6IeM4KF+S5jFB6E9eoblj9laQL7jSllpGRzzZk5zudEAKs1D4DI",
-	"Yl6JiJKG+Y6oMCIIapmEgxxi5SCzC456+wdf/PRnh1/ff7P/y09/8fBXP7/35YOXn7x+dHpwbjrrRg0Q",
-	"h5Ac9Yt4lGeZkdiUppp5odOownIBw7XDMd09kYJtQzuUjjxhVD4aMaW6T8D0e2oXsm0eTnpcUEVGNMs4",
-	"S4jMYdjPZDbkScLEdut+r2ndaa6n/bFvuLLwhtuNMpYwoTlNC1ETqMoScx4SCffyzhe8+8gIktVMmMRO",
-	"0xllUqmB4prFZMaosIyekgUbgnpo2L0Txs1jRJndFWwkoqeZzCdTQskwkwvFsj45y0dT9zuOKWO/ZiOj",
-	"TqHKsSQzuiSjKRUThls1claa4ZL89Ok54WKU5glL+iR+/Or0bPDq9PlPn788i0nKlUZ9yc3RDEv1DTmf",
-	"CyOi03SbjQEabX1jcNdkaUu4johimWEG8N4R+U0uNQuJM+AJWUyZIEuZ3xZXOBGENw33GAYaFwOJCYd9",
-	"NOYMCcyEzszfXFgTm3n5I0VSOUFqX9GUJ1udwsPDgNioffaOvrF/1oXUgvLc8rOSAIybdkQFGTKScKPZ",
-	"J733F1GxjG6/czvm0mqeoP5LbNvwxO45N6jrXJkjmphbNCLDXHvNPGNkkUkxOSYx0K2PP8SgqyuQzMw4",
-	"vqSpkTbZdqvSfAQc7Wa+7Sp79LwA5mAvwSFwm+TI3IuzXMEXQFrys7NXLyOj91NiiJQyzYhp+fZo7pe9",
-	"GBvustL4eqhuPpO52JK+91fKHGNouErcjOEIiTJcFR7eOZ1sb2AOG8ksKQQL9o6jMHEu5QuaTbYSKO4f",
-	"3Fu18bSUgxTaXr3xuJFMJYFHj4iap7x8U4Gpj4ENC5ZYTWWmmQAfgWbvtLq9DQhjBj4myAH5kn8OA/zU",
-	"/AUmSkqGVI+mUTgHuJphY9Za2N83b9pl+ZKK5XZM+lGrqGSWZEbFcjCmPM0zpipLIyUxPxPzM0sI1ZrN",
-	"5lqRcSZnaMCgSZIxpY6IzpaETigXJKWaZTteAzdQYK4lUWpEZ6w+XrMCgXG2Kk8BXfLRNI4K+QcUZq6I",
-	"9S2QXLG3QruOM6Zkno2Y6pP4lOlsuXcy1iyLyYRf2XtYldWu/lvxVjyTWX3MkdXMszxloKukyyPz8B75",
-	"Gpjbyevn5JItlVVhJkzbuYE5tU9eMg6CXiJLlIDbdWEYUa5YUqeJM3absabUCO2MXR7DI28FIcyMHS3T",
-	"ZraaZrrw2oE8glcBSoPOR0GVWsgs6ZvRn5iO7S0/z+SVkSO18s90GNFMClwxQaZUFfsRDJWKyIUw1IW2",
-	"CdcRodqMPGXmXSNnUDLjItesT94A0X0DMC/ThGjcLiCU5IrZhcnnEdivlYQfyq3M7ObITNd4raMwnoE3",
-	"07aSMSCJYR64bLAtarvXM+iEzZlIiBRGEIXVNUQBegLvVv23oO98JczBlhn/dlvh4aCVW3iDRIlJPK7o",
-	"LTOuFBcT4nb2ETh1CcXBep+EW3WUIITb1Legaq8Zv6Wqt4pspZQ0Xox50GrtSjRnio9AaDC7S2Y04+mS",
-	"BO+EPBfuwPQWqLd+mBHcfJYmZMhG1ByB0MpCR8iFE6rpkCp2XLi23J1v9MyFzC7xcsElUfncaGIs+ZIl",
-	"nG4nsDxYJbDkRReDmeljALbJ2lI9xm73zpdz5mXk6gBgn8/yVPM5zfRdc9/vmQlbucBIArtfvTgceuxE",
-	"6Lg69tiL0nHDDGLDkqw/Us5ZBu8RTS/N5QUTA1ukHRBEoICl6YxpzcUEvqFJws1rNH2dmTY0Z6p3NKap",
-	"YlFvHnz1XU8xpbgUA56kbIDsXNVtnF/iD8CSZa7hzsKtRM29TBZTPjI3mW0Nbrde1GDjd06sB4cPHpb8",
-	"WA/qRv/ID25G3w3AY1wf2Rfm6xWjgJAXYfQvxVaO6NNPHq73q9mv5PDXbAQCPkT/QFBQiap0dCnkImXJ",
-	"hCUDqkv+joRqtqc5GKVFnlo2iEbpius0Kjc0BIl1/Tsu5qiL0zTysS5dmg4iQbo8nrCUX7HMEqWTVwMI",
-	"+gTfW/beVx0YUY+JxJOiuhUWhhHCA0ckNuIhnIKY3EEXoLxi2ccRicE9hZJVErvPCVdmLklsDqf9ihkt",
-	"N4mPiZmp9eVzTcbcyPYdVs88uHL9a29cctSi15Lo5xy14pRd4dqtfeMFPPk+6kmRLgdyIQbBypcp+cYK",
-	"RXMmzS1jbUhapkZkAmcrWjchZAQbQakMLZAsA3LTocw18DrQyeLf5Cw3RJ3rKRLZqkmDjGoGcTg0TV17",
-	"RqcIu5IioNdQypRRkNAyNqPZZafdaJSK9OqaB9K5NrudrcIr2WWAoAX48dWWBCV3v63JkE0oSOhTmSYh",
-	"b1u5w5SmOu92DM/wUfNSjhyvYVh21YthuZU/suqLYGlEKJlLCf8iSRpHls9mNGsMVVLMXKwjRrz6IiY5",
-	"LRQj579paFVPM6aAQqU1lzn65FoWxRpZ30e9K5rmrGXiC6rIjFGVZ8yatMukML+DpoVGrKih/0p/70NH",
-	"5Tel8FHvUwce4U5+sTZROU6vCGEMXeOOxm5eIX383ijtxICLlY9QwIqj2oVXv7n8UW1gQKWb4qLtmj0p",
-	"Wpw5ubS7oFMwiiCk6cHqkKa/9/Ztvr+/v98W19QyTqsyUtwqTZFBQHy3eV0sW+m9GCLhuCJKS7O7mBhl",
-	"y7lmCah7aKpQU7kQfRRigiCtlVMie3//4ic/ajooMHYbGtv9vn4pNwpAsN34C74mOdmNsI4Lukia4ojB",
-	"7VS5hOCi7pNX5voRUvOxFcOP8LByPMFTavaxYaQQF+0oEG15Q3gNqDr0ZWF5MaomWgHxfsTgq0r3HS60",
-	"Ipyo230E5zc3IxpsQ+gmGoNzBrnCliSr8LxykFRpmO0TcGRvZR4/t4IVE0a6/wZCLQZ2fIFgYqYQSCW9",
-	"qGfurUEuwCiXFNxU8dTwoKg3pCkVIzZI5aIHPOeKm9915jg8zGeu1cCaQsykuLp0L9BMAwsLfl6w4VTK",
-	"SzAjm28uqiSLeu/2zET2rihEpygzI5jmG8r1Oc4KPv/CTO2JnRl88wynd4qzg69eS5l+VcwQ736Y5pmb",
-	"JXz3OU71BQwc37TTPfezha9P7ZS/9FPCU8/VZfiym3rlsTc4/Wdu9m4JX9hLvxQa2ft2CjcRrqr9sAnF",
-	"novHUy6Y8oN/Lp6KScrVNOjZCdnF7skENjvKuOYjau4wNmPZhInRcrMFcy0h/y2ag89Pizb9YLjSPlCk",
-	"xj/RFLMmGcI8Y9QzqmknQfA1rbiZVr/zpX2serJhbEUrdgCtR/a17ao8QX8rdVcnm9TIIAVg7RXH3mmb",
-	"TlCdkYvnDVtrnY8LD21YtKZbt8buW9ion9KGyvkog1j+jdTTLnfbyGhxeLl10pHxmA8UF6MGOdvc3YLE",
-	"cNfMqKATlsVHBB7GSxx0RpqmCvrc+taeUjWgqwU3pxVjbyOaZUtCW6S3Rl21s3LvdopX8gPOt17Pdw+/",
-	"d3GF392E6JDPk423S551MyvlimUDnlxz/1+xTNmF65Ir0C5z2IhRp2c5ejYrWOb4+/HjlJt2U3Wju7NU",
-	"DLt0Ikv0XstRqsJNKOv2rEHQHp5N7qbPly/LDdlvT0rtVQdzC/eT6/p27qlS7zdxX/mL4sO6t15TPZqu",
-	"1bpnXITfHlT18BqTXaO8Vk99B2XW7OiJ3POmFWyg/9L+8Q0+dhE+t4c5SJjea3ruTbie5sP+SM7uSjrn",
-	"e2ZTTJi468fzPnxdXfL5npwjVfbmEoILccjvo9L9vnb1vQpeu9LX6+HXvihWRihzNU/p0iUdWOa+tpuv",
-	"Tl9Uefz6dxTLVIWnr3rpjDHxtX203TDjNvKptRZuZkCqbdy1sygbgna5D25P0viwNlCF7YUX+8X6XXIr",
-	"d9jt3V+q2VbpZKMg8EbLNLFOMYyPp6mRevwNt1FuV9l62Ml8uOOluYUlyVPWqiZ+H57arZRBAQ7TQFYP",
-	"dJ2xzAY2RK++rZ7JjEzlgqRSTCouEwj4mMo0IUM2ljYOIrDmNvnw6ztqF25Ux/HKU3s+xlzaBVUQrCgQ",
-	"fcMMyGeSQ2dbuLKy8KC2H7Y6OdZpTpjX375eEHxZrBgVdkWAISjNjcJvFgeDjdMEw6iOyb5lD+Cu6LZy",
-	"1pa8/d4Rsm3/tFiqV4zl+/T18pSJEUsGudA83d4fXXJvVraiBu+k4GJiAx4VkcJvx0Z35Fp36DZmgECI",
-	"q4xQGL6jWEKGS2L2iEt/6pMzJhLCNaGKxPb92MXL2qBYLUnCNBtpswVcih/+BkHrHdZswUUiF+Fmq73U",
-	"QpFWS4J301asCNZbG7pbK72XmWb9KNTOaW0XdXIBF1ykYOHXs0LkKbsNpT9P2S0p/K7nG1H2c9QlPwRF",
-	"H+Z1E0p+IKmUvO0bKPd3Pju689nRN/t7j072fkX3vh3sXfzJ27f92hel7/qDvYuPyx9//PFnfwwWgpK4",
-	"9gPNutBsE/lzfayTffZ6smCIBrWZKWtVqMkHR/nsQ9YYVwq760j5zQUMYKe0rMrem+zVBnF5k9dLMuu2",
-	"XOePa+/eiOC9blamkf45n7EdTmyFJhCcOziRLtFsyudzlkBmnPuuVTMI8aeK/4KDur9Oe1hHtHEq6W7P",
-	"3jbW5U5KgyfWvXKWw8P9DdIKjDi2nak6EL/W24o3tS0H166Pwikt983cwrdqwknZWBOIXgeTjDkfXCE6",
-	"IuiqXKvCpAMdR+32HAu2t1o26Bx2Wrl9O9uVVe+Dumw6IHF15tWrjSJrh3jun2483A0AYHIMq+8TePGl",
-	"lelF3RhBqLqVDAcXq5nEzhXv3SvdZ13Y7eGDR4e1W6kuPobZDUHYxJjby92bCTcIlnjmXnYeCtuC6+58",
-	"dR5Cl+u1Zozz7rF6rJJN1CvlwSOiqGFZ8V0653evDu+CZVTFZfZUjYr/tMSeplrP1WdHd+96PrUH/x7u",
-	"/3ef/Z1VseXok+tqHDFPP3+ysXtoPgfQ5R0eifn8nKrL3VuiuoCAu3SbPjkRS4DzIOzdiM01ifsx7oR+",
-	"P4585uRXpy8Qf9ZmEwPSIYccgzZo8JVaQ9024fZMHy0T5Y/hNxcfB/dgkz0CaXAK+FGBmDSj70L5CPZy",
-	"xZGPwOVdLyGI0xoE69qk8ALghb3xbQD5cQD7+2B/n4ymNKMjDWi9GQNE3ppUAEd+W1ULZCCqmJ1cfZjw",
-	"q4vfB28IYG8xkajIoTR4AAU7GQAga7zZAgV9nY3c7HGdLQeQptt+tzokRbjtrfCks6URrZRmNDFjik+f",
-	"np/+cvDk6YuTXw6+fP7yq/OnZ3FkEdTsbieXQi5U4CVCiJDKLO4dltJ/H97vqM2ELp+pzNNkAKNsjxfV",
-	"EudBKHl28vzF0yeAV3RMQHQ30qQTo1u7DCTqbul7eCqK/D2HuNkdWDNkSgVep8f8t8NoYUymnSbO6/EE",
-	"ahu3BG3W9MBNzaCCoebGtGIizZb+gok0DnUDJ4AlV4MLQEtN0wFg4q+t9mD6RBXEQ9esD3sNOwgWFyfQ",
-	"SJI84fpk5CKgnOBkXUbW5TSBv2zydFcRyjT82DeDH31b8PGJa9CN46nQTRlkdNQpQCuYCeTZ67ZqAQC0",
-	"sphKMqMJ8ynPE3ZM4lHKj/AapRbqBtAn4A3HP+VsBkoiF6xPXuZpigCxgHFF1SVL4CVeQEa++PnZl2dH",
-	"4GSfzy28jwTFc+xxrsydYpQfkrEJV5plCP7D0jGhyt/6iOclZwwR6JCcJWwQw32mVACwXwcsAi2zQSbT",
-	"tltQFmYkIAG1EQKdwQ7GFnO52dSBbzWk4XqPsGKYb07TFKUfwRbEiL96aY3PuEB2bxJp1iTGohOcqRhg",
-	"kGzauXRXJWA80QRgN0/IFLBQLTYiIixauhaITjG5Y7/8ODarzTVJpbxUZm0wKmEFvYvDtomLHZu9Du0y",
-	"Nk/pyCYkegI6SjUQ0dC2OwEzNpNXhoTnsIE9fiOekTSfCeX2jtucfXLGRhnTtroBYkcxeMwCE5gG4h//",
-	"+McxAkiNZZ6RhE84YlhV4DDNw7h6nahfNos1AB1Z4DIjXID0bMFBuV6SITNyR6ccTnyj8R7BnwaXrPnn",
-	"zgAfIQhOYzmUv7tn5ee950lcj0NaH8sCWG0DPm9u36F+gYRZ0MohyIzoFkmiKI1gnrmGNIqAO4UjKk0/",
-	"cpeDp3uJypXwCXumHF9qvQ93HPtguty9tul7vW7MQ3Fz33rQg81nRTljCxN7mzpoOSoXRLHJzIz6GMLS",
-	"9ldaCNsMP3uVH4TUgey1f/G++cy3oR1sgm9Q2is44WY66tG0zRgBEJ1F0rjDxTfMYJ1aWZ/W5/zbc/iy",
-	"2tM+NmwF0YgcECETRhIpWEQOXSwgFURmQ64jcg+fH3PB1dS8cB+/AEgLQofCjCtNlxF5gC0hABcgqUox",
-	"6ZPHUClJAZRarhhBMHC8apST1HiGIIrLeT0i7eBhyTx8+MnDT9aZLX0Rs0D0htx1w/Fgx8+k4FpaMXvK",
-	"lcaaaRSx6C8aeLdr82YZ2CohpLZ9dsbEnELRGFg9KUWStGlM7skVze/uKnDz2TUNrWvxWj5HKzGuJ4d7",
-	"cMsg9RUZsDpbhoh3NxlQrfhEUA0oEp7KTVFKf5uiaRtOCgaf2kDYBpqEG6G6ItuGpNoNaoSy7wnEJurl",
-	"gv8mZ/ZnG0sQ9LtbDiBYunNxMOz3mgKhYyi3Lg36Od1IAOxWDG6LJLoaG1ttFtbZ8kt/wD60ULiuXPOm",
-	"kkLtiu8kxuaD3w6d6b+az1+sovOO2eKOWaJUTJQximoOuEpskGbvtMXNjzWbzVMKhfriI/w1o0KliP/L",
-	"BSCws1RZZGDBPBgv1wrswFIgjDp0Su7ECYtBEYkTtndyHn9sXy96ss6PuOTdhRKJgdJ478FqjyTd+/bi",
-	"u8Po3vs7e9+c7P3qAr+49/7jz+7s3YFvvjt8/yff7O89gm9bPLnWab9VXvZm7tx043LMx+Rgv+ymK+ns",
-	"63TWha0a16GWWwX8ESfWuNluPsah22Vt+mVJm8Nqd4ctGEfdAYQFBOprfFDxoNgHI3JY+cG6nW1RAkRv",
-	"qaruDUDKK/yb7Y55EM3Ba4egkEM6unSxhOig75bKhj34QLkmbHnwjUOSpPX8+xRJrpyTppsOctPu2qin",
-	"Mzpic5qxNl+nw1kKHvS2apUPAT1Pij6xYHLW7zKlCeTjlljc/v7e/eH40eH43oNPPhneu5/Qh/TeiD06",
-	"fJTss312/5N7D/f298f7Dz+hdH9IH+0fDj/Zg2CX1SaytV7mYB9EfpuWl65xt9vjXCfKF+fnr4lHba1s",
-	"CiN4ySwxK3RQVHlv4habBQB/AMr737IsVMYnU72emrBMb/DhOu8MPBdW47btlrXsLbVqbH7H2i12unvt",
-	"Nuj3utqtPXS3r926Of1RabdbJmhseZ7aiLalgrgTtroFUb8fdnOxin475hi3wS3eeKq2xgp8pIia0oyF",
-	"hb74iEUkY0bNu4LLBLQ7xJmEtzgzCkhZ/1gTPh76kfr7Bw2B44+xgvmmmpbWGR86y0Lzi3WHY0NVkBJ9",
-	"2DsNBW7NLsLqRhCIMpVpwjJ1ROIR10uophP/6Dtber1vvnsf98kJxl1NqSIHhnoPwjjbyKvIQyM0YhyJ",
-	"aSGTafBYn5wIguvpomAgP5UU8z0mVBAjrdkgaqw96X+HStfxd+9jG+YCr5eCpr/rjSDMo/f7f/1//O4v",
-	"/zef13HU+/r5a2t8LoctdwhRSbiYaJpeDtrSj7tEEmPw/sGzlohiNqO8msd/+OB+h6iQ5uQqCDqypwoz",
-	"qrCyHcuUFGj3CJY/XHLT3vuyreJ3f/1nv/2rf9KQW3UDEwcRvoZPGHUGM+2e37BgoynVAzlnAl/bZDZh",
-	"an8HL74bXDMjA0JvFQ5RZg2rWTT0crd4/27w8jqj9IzOXcrwzjOHa8dtw2mW3//w4BTcSd9wWvjeBzed",
-	"LRfpw1wbz4w2nA2+98FN5/osckM6lN//wOixBYt2KQENalnHCAb2jjbVc3oGOSncxa7nQhOlJaAEYI09",
-	"G4xG7K2sjrH8KsRBDRmZYcTkOp+RzTjAQayb6C7Vh4C8u9UhoOPnxSYr365JwhpMx/YtC+qQ8CQoPh51",
-	"Lf03Wd8ytGgrDxn1JeHjMQM7l2jOem7oaQvrn3tn2Bz/bNPsWkRMrmz9X1+VOuVKN2bpxyejEZvrPee7",
-	"i7uV9kvZoNU+6eIKr1VqDllO90KOXEC1/jpBTuUCAuIx9lpIPeWGMNQVl+qIhigXqqXtIsx/IbNLlpB8",
-	"bjSiMc0KFQy1Jym6QngWiW7lDmMsLWF9pBmUsB/7BTY8K8VzMETsBciBgWlGYMa12yYmii6RexEzM+cL",
-	"4YhX5Anj4iyzXNg6LW5tLaR/5xQnPNynvh38/KxozX5h2wQnyqTZnqDpBGk+YVo5EEw4sJsH0vtNFpR/",
-	"KzY3DsIufmQZUZjm5TZdcR5LB7diZQ7PxVo+uGtjc9D1LZicq71f2/Ac3igfgPk5GM4tLeptLOit7OHb",
-	"2r03uG8/mB2788W7jYVTu/Jw2Etqw81gLVJVKJDVWCA1mti+m8kQuF6qkrD9iQyXLtPRzDgOTMIgeNA0",
-	"NWKE9R/jc5DtuITi9ZAoGOYjqsjVV+RzbmbtM4ZtQeVYzVTcD0ESNwlhvheY3v0JwsksWzTHbIOV3EKc",
-	"TzhNB/OMjfm79Q4rs/vgydUh/JMOzsFTfOqHqHyveWflMIFwYTxRW+L1t40egF53fRlCp7dwGRb9Xvsy",
-	"zD+MTEk/p5uIHrg2I9goHnoDFvEBYpXuOCAel3lbaWCzO+SHbXCz22BDTn+xav13zKN3yp+fYBjF4yJa",
-	"9/pSbVvY7zZyUnd7nxqocscBS1gbobtVPU/FBi57oMMW5EkVUqE1LrbUcjG1zcSM8sruVtoo971zoaOh",
-	"+2vKHpVjcusiSHWGNxPH6I9ud1Kcs3e642FYM4ndad1bT7LKRla18No8+7KoFFShTzM4XuySkKBokyJz",
-	"mtEZ0wGIAnGNNCLmrWFBG8C9VdfmdjjHLXINWPNmfwN7p49tnlq4rDHaMII184lt+ADCPUHI3JQqQjWZ",
-	"SQUK74yKZQkSU1m/XDYJXDqKac3FRIExpG9Xb2DaGPznP/33cUQO98PUrGPrB5px34KlAmBw2C0GZcM5",
-	"uAjNJVMGN/39X/zb//o3/9Nv/++/+cO//PPf/+N/8dv/6y/+8K/+4e//1//xd//Dv6nGmR3evwaIdyDS",
-	"NpLciGoERTXvQjPziX9SDoH79GGv3O/B3qMLzLbbjx6+b+m7EI7XFi3ZZE5S3BAW9c2egKat/9RVst9+",
-	"kL4Y/qqHoZ8nTFO+VTpqFb1rDUZP9eS7GuNBI63EsINsjyqpI0yT+NfS6Di50APrErR+2Soypcf/GfNU",
-	"s4wolrKRVt0DCBAyrrP08sw8jmvcILm05IDilODHfsboaOqnU88MzdhIZonqWtSQqibb4AlR2iiDZCEz",
-	"hHecZ3KS0ZkiWpJhRsVoSqSIiMpHUzATGmr2hdSDscxFEq+N97Q9Ny76VbP6s41p12+djYB/2FWb3tRZ",
-	"B1I5trb2aIAugh0Wb/mRl/SMVmLtVqOALneuSBS9XlN/wO1162oDDONaCA9dEUwAcSbc1S50BNJCC4hc",
-	"IRM2SDAuE9DIBvOUCgu7OwiiS+CzgyJzLypNs6Ad//hFtDYKqUGu4zNmhLIClBFA0KzcDbhnAIh2bPh0",
-	"IGehWMdEQhLJFETb0PGYjTSh+NYC0D9jO9gB1ZC/gRGEPtu43zndmAuuOdXrN0ypaMAgyTNfrL08eQt6",
-	"UVxLMOoZXQLO20qYvgeHDx6urzABi8OF2iB8y2y9LnN85Z57b/dPU5US+N7cU1IwAjuSzOgl8xL4wf7+",
-	"vlk3PuYjoJEid8b8irkwKHP7Oaw8KfCjPQ8fQxzgA4gC9Ykcd0w/c5aV2oQHMbPj4z55JRi2CFshXdCl",
-	"QqcpSzp7OWFeZUfnYZOjc06XqaRrI4Vf28esjXW9Pl3M7cw8j2Fqmd7oiMFWs69VD1bnExHk13fYWqYV",
-	"metBxma2qlLzcRgyvWBMEHyOZeo4ABmJYC+5n5z2tNlZaQTICAv7b10a5MF+fR9Urgx3+xdp+p7DN94c",
-	"7+Yp5WKHF77pUFAHSb67Kz/otx56PGU06YY+jxGJsowqQdVlhOEQGBaqJYaQdxOcofcBV4OZRbeuG7qT",
-	"nF0rypa9m/OMqetF6qpBkreMT4pBLkYpo+sZu/jKPmg4WMZlZpGhO2CPtGkY8ZSlTolBJFZnobE4rHOa",
-	"q1KgqxlNkmNRaESTSqkG45lpqhch4igKIAPEFOmB5DRiALwB1aa17h4X+zkbmTGcBf3arwCf6oXt3X73",
-	"BQ7CfvqFG4v9/FKeuRHZb16HA3NdufE59TpvYeBvpkwU1FpQRdzjJKVKH/s6cRZtBOrcm+c683Hf/XC5",
-	"pvqA79mPxwyhsU2Z66agfmdyhd8VSdiIg6hmLiYHDkOX8Kfv5BhzkRdcMULFEvOXk9rjvMkU6yq+qVV4",
-	"NIEMZsdVFE4AfHVMC7Yiaal7dRyKM0Ym9ZDzIypAkiuINZIzi+7TWdjArfQ1Z4smNaZbIZZzqi6LMiwq",
-	"n81o1rLSrGDDhAswCag1V/+1KqH4aG/LO4rheabqOVuJTQbMyW+2Yq2bbpjAGlO7YMCw03LB0JnPlYfH",
-	"jgklidREsTnNKArwDOsvIuK/y+NuotvKCk7zTA5TNiuyRWx/DqXNHm1bDwv7BbymtRYYnN9qY+QXiNR8",
-	"Zq3dm+beQlWlhC5Vk4VpTjMNLVmlDO9qmjFIcbesmgyZOSCKWMxotJEriWb6cZ6mxLRP7nx1/vhjMqVX",
-	"jMypUuYocjFiAEFn2JF5ak0ZxAfrBUL2zgVTtE+GK5JkmJgG9SZQt+QauDQ2wJLIiNYUcBaQiyqjtV7x",
-	"TIqZUYmmVJH4i+dn569Ofzl48vw0buRil4zNW8hrFy4czYaUQ6cHUs5sYUNJP0ss4OIpjEEmfbJva/nC",
-	"nuxvRO9GZTWVk7btA1R1s4GJZGxsJAbQ7bCcqJmLB+BCkAUQtXGX2QoiiKY2moJ/x2dhsWRSLlSHGzNJ",
-	"UFgcQp+RXVwA2MBBUA3FzL4HWnjaDxY80dOGJZeLgBpe+EVgD1qsXZ+cuCBOOp+nHNDji59d0p4scvbI",
-	"kulAEMOjtGDsEoHd9bTRyAMGZDWnI9aWK+R+N4N9LZWeZOzsFy+wf3feEbVCS7TsyIUoKhhhA0QwliDf",
-	"m2f8iqdswsjj06cn50+JOY66T55CMHRQZto1rrQh1QLyREH975ddaQ/vbVaWoMY/nwvNsiuaftkianD7",
-	"O5YgMWqsdwsi4IoAIE4uyIynKXcF6lZtJqgX16HU6M/Z8mZs7J2V/ZZw6SZ7uA0LW2P7/jn7HiJ3O0lg",
-	"hni3CTP5c7ZlLGQz9gkIGnk2N9eQK7cOZWduyANbmWcrLFM7SO2JT4yNXCC6hZPFImcWZhbzwxUjMxha",
-	"ySH97XTv/E0dQvbmIWNfMGpUuTW1JMcyC2xv9pLBOABqrRNhdcnXp68ePz07e/7yp4Pz518+ffXVuS8y",
-	"uZ4dbFoU8wVcf76MXXUpMrnwqa14UXIFzEta8h+ZKcj5Xj43csJIZhmD8kbkDoZqDJfxxxEUkkOoSXJH",
-	"sAkCTcV4Ndl0AyNcxA6aEt6Ba14k5M5cKt7wBoQi+Des7O26QUHLsVjrSbU1746JNOLMnGVYjvRjkHGK",
-	"2nS2SLIid3yH+x/3yQk2razYYcZmLxnA0wKsID2lgsT20uk7oSYuiRRHaMSUC1cJzogXzsZJgynhRajy",
-	"GcwtTYv5g9ivzFqgUQVqCPV7VRZgf2grigM/eo+IqxnUzSq20lYARKmUKuxiw9qsoNH3l/Xf+Z5bXevW",
-	"7UW0Lkh5ac8/Dh82HW5T95UrU2e2VnNK/PoDncrFQC24DU2sIGs0b3Pgq4IAMomYuI1hgyjYwiuZW45m",
-	"QTNIN/8AhlOUpNqi1Jvfx+5YladXIn0JZdf2CodmraQTMOTdmf3DW2CXwg32exOu/soMbtfhj4PZ9fLt",
-	"PE7jhQth2rygXKfS1tD+ektUVeiyvNRc71iEIiJTmWcRmDcMcwFF1un/KI59hOEA5FspmK0wanV6ibGc",
-	"tbt1jvautUsDLxulnmUDM4yNXsDxb/YKaOnd3njftqiqW2z7NSiyLsFp13VfNlueD3H0m+yVD3L83Tfu",
-	"hzX85lOk9OuMXXG2aGL/UGu4dLfVbWqVG8xBH3W7DbnSp7LBZ1Tj9TgS2/zF6plsZ4cY87Zi3SlX+og8",
-	"Pvs6In/3xdnfNfLwz85evQxFuyEX6A2qF/ydMtYS7wI/oUV3IbPLoZSXx2HRcovNJaR2pbSrlVVWWELW",
-	"eVpStp6MO5MLgl24W8EAt199gixNm0LFBJatxxAv2JOhg3Tt2WDvdEbrzb70wSFWX4aVx8LYREtzt/vO",
-	"mlQXpZZNYBxYKBw1N6eICww1MUq9UfXN1rLyhdkRNrNkifqd6SpBa8lsbj2XG/GBtaEwiCcWjmALmIYM",
-	"wuJxxRw1HKmbFv3LNt9mrHKo/RpjWXf0ZUKgua2gPnSJJZAqADbwx1MumGLmhadiknI1BeyTBpS8enSH",
-	"rTdyWIzpvDUFzKcGBYXBKcnYiPErlnj7EYZdGEGRJbWICwd6iO590w4lQR5pRavpbFrYoooXH5NLIRei",
-	"0WVf1PZq3GdB/v6mOwWU3LD9orUVG6W5iHIcBm/GZcbsvFJXLPOPQAyQDj8aXZtpM6smV9WXvjrxlp5u",
-	"oyYMvrVQuC2xlt8WFlLvoot/+vSc3KVzfvfq4C5NZlzcVZpqrjQfqbjZUwfvwo7SUyawCFRh5T5RnN49",
-	"My9NKS/fWw9WGvALvO67P9m7+EmjZXtBuR6MMq75iKYD1Wbihus2CJGAOAgSuxdXG6wPHzw67OC+gqGw",
-	"GcsmTIyWG4/Fv3lzg7Emn1VDsdYsNxaaskyTLE+ZIjG0YTZKXBmqbTe2rkt6xaBw1HHZw3z9aTRJrC/Z",
-	"Yvd+wkvWYka+ZMsSNhElnzOasYxoeckwJsFma86pUpC6JMfkc6r4iNDcnBZtOUJ/g6JOK/yT6CRbY7tD",
-	"Gu5OvrNrtkvRLrCO1RbuNVUqLCNHFYnRShYbbjZh2ju6yZxOWJ8YjY1IUUSgwNddXAUv4RYrmCEdzdgG",
-	"PPDOZ0d3PjsqVS74k7dv+7UvSt/1B3sXH5c//rjFMfhS6lNGk6UNBa3thBV4Yi1BtBlT5rqKj4jOoOIK",
-	"GMhZAo6zEc9GOddkmDF6ybJjEgs5+E0uNY0j+BucVfERBkmBhcccIfOPdwNl4LxJSD4/JrHiKRPaBu3S",
-	"+RzClIyQM5dpCqGnmqXLEJsWh4chudAz/gkdA5JXWk56XxWO66h36ht137yUv7BtF988s114mtuufPBn",
-	"o8hTqkxXOQ7Fa/78r0hiDFMynopkOy15yL+t5R90YKAbgBFG0Ie2UtcqLvE5/xaEs/dRBeiBpumrce/o",
-	"m/WQDxdRewkid+mVUn+OA1EPrz8Xg0vTlGV98goi7IzcpCDmFwIzqcAyRVKwvo3aYyPDoDGwtOJIsHt1",
-	"PzqIDqN70f3owcX6opqNG/Qp9POGcrs98fMZ6jn+s4VRdh8fm3OWht88tW4++7qcsQB5uVjah2vWdZus",
-	"rTZo632ywFlF5IBYxQ2Kk8LAInKPjNw0InIfU/OISxAMOYKn8rY0PmMBgc9YQN0zFpBWJCW6iuSkGMxF",
-	"9WD7ExD5A+dJse5oPyuw3stHt2DZq+rwdKuJ05nR7DYPOOx5526msPMvadI03U3qoCcsyeepaa8pQeE8",
-	"y33tiVIeoS9AkGbmkmmM0rVY7HXBCA0di6k0p6cAhh9NLSL8mII8C8o7WTJ9DCEiVKgFy4DTqTDNwBpO",
-	"usOy1jdxk4s0eKx7Wl/hUa/ze9zKZDFd2sAbsKNgPyw5tuEvGMDLxcTn9TlUWngbqo4rEDiUJpnMRdJF",
-	"PuyWGlHKprQpEtUItgpZoqDafGkrlbIZrMO/Bs7fvKtvwgFemopNorh1R3g4qFOHMtxYWyQzrL05igZ/",
-	"dGqCpf6xxT3mY1CRCVftpq816XkN6XhGTaDpYKYmbbE980xecXQclw2vBUNbu0eNxjPwCC4rz09Rn86d",
-	"Icc/unSEOXSNpXlacvkUE/pa6Yjdzp/fE0V+UpBa1EB1IMFHNtEDk8NwH/iET+flgaRzw7ObE5j4rAlp",
-	"+wsId9Q2484S3Kg+Q8aE51zdAs+2uPuLxCh3IkpMpVjEIDvKrVRpO9X2sJvx+kO6vfLS8cbYRgvZDgUD",
-	"2POg1caEmsVHiphLF9SJsUedCC7+CvQAVOoMynD6MJFLtqzkFBwcfrpdvctSOnDFp2Ur59jU9xqeBQlk",
-	"DfA2BazCqFhgSAbLIt5N3QEwgNdnuQDL5Qrjtz2J5UI/drh1EI9nMiPDXHFhWDwApD2wIG8BcAcKBE47",
-	"5IrEFlyhP6PvnliEjdhG+ziMj7CB7rPcRpfaHOkBZR4bstEYOS4SQifU+RUh2ac8PZqmzoEGyzlE0ARY",
-	"6GayttHQIjOcgvQV928ATeH7ALJ4BsIiAFdgPC29BCeJJKkUEzRUrQa6wHDqsLAvieWV4WIzFkNgWFza",
-	"Tpg5loEjEJwwXHffRyGgxHocibrYWdNUQ6iIYssFHa1n7behLX6969iD2r5q9hM5OOsIN0QSChBYXlmQ",
-	"//Kn//N/+dN/gdsmODg6fL+KNhkRlroMcA8gaZSaMsTjH/7df/ztf/qnv/tHf/G7f/5X5UvjsGa23qSQ",
-	"MA655V5p0HZu2v4TkQdEgR/cGWhuzugWDr+wDJX1Hmciquq8MJTwy9BoVDHg1r6rGOaaNK3amdqRSNQV",
-	"fndDuN6t8PcCYWsniCddBRJ/IXikKKiux4SOrAxlLlrwKRoZm/s6o5QU9eS2HOJWNpVQBlnbhbUFrQkJ",
-	"mhdSIUgLmHfWFTnywzTx1IWorTJCSqpxU6QNogHDg7YcLaSaLa1+2Is6KdTrryIfuoU6WCkMPbxP3FXj",
-	"AUkc3EwXpTzT16wIur1hLerBfcIa68iu3q6hcNtR+964tMB6u19YRaAwAjZJagUzDBR4b7UtyFDV6sss",
-	"rbbFSytYwUOBDRaYHj0T2ax+QbhwYdhc/Xb7fi+sm61nwYTZ0y2Va7yppNFYUxzdtUdDc52yGyp00a4O",
-	"FDsP+wtLWIRT8VvCTf76G+H2nE5uBOrWdAk3gm0LJvgNXZL199cGmG+2eTcwVAchqiEOxv2o/QSsubzK",
-	"WJ7lGDbbK88IGul3o/H4E1km+mYx/dVj1n2n3OZJufWDom7SoxXOamVGC7a8boxf27ycrgEtTa616uQC",
-	"K+AqBPL6GbI5BM74XDJQ1awLemqRO6iwSLaFXYyLUZqjWFGbfVHjcyv6F867Bp9iI3jqmkSGao2ULvas",
-	"qvKtmqMBwCaxTsJs4FVgLkeDxhBBGjFpw3yYMQJJXymaFxoKYW29tWESTQgzMmODtogCF6ZgHnLSci20",
-	"wKJR2GL1GEdwXA5EL5Hh7nc8eR+7eIM0tbtvtr7EjfMHI+nXnT5Yt9vhjspRe2es8ZV4NR6HUOygMcrx",
-	"uGMsJGpPr8xL9k/zKjT8VYHp2uA2H1nAPV9oJhcYX7KwGJy0lN6imNBHREgbdQKYLRY01n8FrAaADfDE",
-	"ZIYJ5bpPYlBjXKEK26p3UYEfww5E2fenVJEsd6+bLWrfdqCwz06ev3j6BCHbzGsZU3mqiaLLAK5T5hqy",
-	"bmB2MNaatdYOzVoiHMKbSGyn7vt8aAg49KPHdjCOGTIJPVoX+B3mGRuxhIkRI/LKwqf4h81wrdEXnIUB",
-	"qGbK6BVTZkFkDmapFODIEjZnIvExDnaUyJV4mpZxRPulsFsN6ZFmLh03lN83p/Zd/8UzaAS21qhJ6bP+",
-	"pA3smu4NpyveiDK3OoDrOZLQxk5piYtrkQGPiA7iu9ySdgntAr/6wLGm9fZNeDxgMmvfQC59LdOM7W4D",
-	"Q+N2uNA2PS4btIc4YOj1oJux6IyJJDASscaUmiI0wzzAxQS5li9F0aVQy3WDWjaEvQ2S4lqI5H9vOSCV",
-	"WydY4OrhikrHs9pyw5qVBxfGnoQr55ajtFdKp6G618OIlGJPr02dMSznsbPCVhLIvQzUqRgPuoA2enqQ",
-	"tSaHzlk2YkLbVEufykq4ILGWmqZxhM7hfQsrX/IVQKJG0bPwhQnXLXzUg8a3ycasrjw2VFDGRyVWpr9y",
-	"Va6tzBXru70GV4xmd8JjQIHdSo2jHVvbTI87D+32nd7A7rr9aFczii0D6K4vWq2a2xuZJQ/2w52wmYXC",
-	"vGU43hv2eEr1R2CrmFHdJycuKP3hvU/vk+HSYuf/7OzVy4jMGFV5xhKPbbiYcs0I4gAbCRzivJAnKrLI",
-	"uDa3OxeAWG1D6cLRPQiqqxRE37a2hd11tWqaW8Tr+bsVIOtaTA/4m7kkcsVCvM9SspMUmo70RnCsYcri",
-	"T1aPL5DXutW2QfWiOTwtlKBRxUM4BH+71IXoijh0k3OsXahdzkPVyXKzEtVKrrdbxr5bph6EL7SFcBNf",
-	"C2DIpjQNU/0IHUHMdsUpscZJglW5NuO6vAgd6RgcCqXyMIpmU7HMvxv5fhuJd8WyZtSoldW9fIWKSZ6x",
-	"jqVfShmw1SCh9uxNXDbbk8VgpplDzQNzSprapzmMZb3uy81fAwBJaKoAAN8XULv4eNihG9x2qKAyTZjS",
-	"A4BlaIV0MPonAgc5I5V1cNnkgCTH+HHzDFP4g2mRJTbNHTJVvHkryRnatkrj9+ks1oqEuP5cETpzXR9G",
-	"+/v7RWhhduUMReBqwx7dIPqNykgLQQrlJKONQcnnMJg5VM41RCosX5CNcbBvv1d2ZXKheRoO05AEJmqE",
-	"Ar2QZCYdkG+bxlcewVOMNnTGwe1mxxtcmWf5cGbEjyQiNFXSelkKr4CPecRKGNt1LHO9YkpnXz1+/PTs",
-	"bJumq+IqGJhzvTr/rHtdJEC3Fn3yalxs1CgkEZhnsXCSoLMGHGoh9QBNa12TCrs+Wy81DPa7osMVUx+U",
-	"hlUnAuYRHe43UQMriaDDBY2z5nBskJEZokNUaknW1RhsvFMBPG6zVZSG0vevxuFCgXsmCkvlwe72ZWMs",
-	"qjrPgrIZHJh5jjXqr2GYmaPVbiBYA37Z66cvnzx/+dOonsZlMbS7GfhcHy1ia7UXhx6wWR9FMbebt0hV",
-	"vaIBzaqzq9a7q1p36hu/0jha5cKYNreHm+5DdytUL+uCkTSdq1USzg4lYCdT7VIKfu2q7DQ4UpbN9yvE",
-	"03wL7CXh6tLWRRAJe8c6gt3bk3zdYpRyfTlZB1xlbn5Dv5RpZmtebR0tDSfeQQi38eOELm0hKycDFXWf",
-	"qj03yfCWs21QLLco+GUjAWwTW88TsWg3KtgbVFCjCksrINKguC7RuRq4WpmtUQZObnVFPxCYzvAHhBEy",
-	"IjAXE1eMt674Q2pq68I2VW1rWz6IjlmbaQcP1bFZ3fYKBuRaLBEiske0tFvKJ6O8iqWTt5Ib7Nao67vd",
-	"uWW33PM1zbsFL711G+9rCzfXYtywv/bJc01mudIIMmw0MxBpYHfb6K2T18/JJVsekTi9VDM1iMlYYily",
-	"MlyS+/dIyrRmmYpIwidcq4jEezZNcRD3qyGUFfPZ4QYlm8ykdhG6pvLRFDDhfvSd4SYv6Yy9jz8IG/Lr",
-	"qRQM0YLr6/rEUh/6xOokCVVTplx5KkEcMDhJGQXXdPyT+JgcHBAtjf4wmtKMjsxa9skbO4/4J7ENy6FO",
-	"hueCzCgXqenh8ZQL2icnEMWgiJrKBeaz4qNUuTKTymmu5fzCg3uf7u/D//ZXB9uWDa1v3/7kM6h5Zf5H",
-	"9tq2S9pY6c+VPQoCeVyqFbBVtHeUbzPuavL5mklFrcAYgn36JLa8tdauOVuXDAqDLSES7ri4DwEjzB28",
-	"WTlkZoTXVHGN2w46BtDA9E9dK/DpC98UfHzi2nPEejV+7vhcCx9cpdnBQ6ivIYtAFc8qL0YR9cjD5ivW",
-	"rLdsf3H6G7LVMws1sLcE1HWFfAcz+m6NDc4VVMP0PIfWbBNWUUSZSMOPQFJcTKmGirlQz9T2cuNYqoZU",
-	"E640ywY2wG7Qalpx1a+pAExFWNG5TNOCg1qEeo4xba5lloQ1sLkmE6YVub9/f0XF6wEiLg6wMu9akhb1",
-	"x8yAKhS28WgTjrFrrtKoLVyJ+7BQAzeqUNcFmraKEnPTScsQ62ekWj4es8wfJIIxMMQIPVjauRp+d22M",
-	"Oz+zIp+5mKzX6P1XPpPZfxOmMfsvMYf5Aiknr3ZZich2yJKdCptFr7UJBmNo8ovia0X+51r7YvmN1SW1",
-	"T6FSZX274vdGynt+9orcO3j4cO/AAlw6SQaEJ8sBQPF0NQvQS5wLnS1LCaKGmbnXi/KICacpmWdszN+V",
-	"5YPHL3ur02xsBczG+/+UmRv2c6pH0+3CHTJooLv8jx26vjaDPa2tIHbdvF7BvHZ3YlCNhG53fGpMz0/H",
-	"Y/O5UQRh8JuT5KGgtgtRBk74VrwVeySo7+ByDYJQbowtxwrvdl9yZVlrH14PY8ede8yaajGwAB9j76Y0",
-	"V7rcehAo7nI2hLRp/CgkpmyssQEbJrLm9eZY+TDYwUXLoy5WxJ/EEG4OUeXYIZ8Imfnx4s6zpSRszXJz",
-	"60sJme/HHivJlkR0xIFS5wESM8gtZMrSxM+j5V1/6cVHkIQPxyfwZQXrCPSd82wtdaFMa5F4HINTD6vJ",
-	"YzMJSzmwSLMdclF8NGNwyYiWGHYM9pml2xXkxMIvwJBzVmmoUukVrmu06L8VhCRGAMRyHLnQXrCC+Tg9",
-	"wZEWWseRQd1S941/I7IiUPOONFyY40QtJrejHuY4mKU2MpMgQzq6jMKsImj9I0V0nolyAZE7vtmPywn+",
-	"ZkJpYqZonjXfkTtFvx9jwkLj+SkUL0ezMpH6b0WgHzXEiTqPgz+CvahXBAPb8Zqbwo7G6Aq49+Fl2MG9",
-	"qDcKhBW72yBX3i4sNBV+csvRUS9DThaAMMPnAikYPrqkB/z0NJgQfvOVn5b77CaHn8+LKeIXz/1EXQdu",
-	"uvi5hE5sO3VTx89Pgim7TpPad6eeGJ51b3f50vm8QwzYyXyOIey1TIZWEBAXg4KYKWHFrQf7oREE2LLR",
-	"22thbnCXd0n+bTFMrC7HGyQuWdkKGDITiYoKod8mjriAvJTyWaNOs1GVbUR56KiKFXET8Fq5OPjp0/PT",
-	"Xw6ePH1x8ktfFTxyCS2WUZirS5GpD1iRoB5VZnHvcJVm1qk+p5oajtTmbXXKrpYWO4Xay8ReWbA5ywV+",
-	"WroMdduOsKJmZRsxRbvkbVQD6gtUTjw6KyHDS33XiHLo4jyMUuqjWCzrPYzuba9IQq+Bymg+B6BVZTGz",
-	"HlwGhbXWp8265+zhUVEgywgohFZNQW7KkW2IjsVEPhW5omUQmFYg4qDQHm2iLrDEqASNJdQsi16v73my",
-	"hNdYuxms1PG1NAfmpfL1E7USvOPV6156ah56wjTlaUXdaFAAzLOBMmq6i4Labb3rJ0k1qS/NtIX777QF",
-	"jOrNdHnsMSBTXtTfAolITQ1H5HqN12Sjy8YPaDsN2E1j9fqGc26xjels+WUbjugzmZEkAxHU2ueOPIyo",
-	"vRZcMAyYlMd5FkbEOEnce/q9A9g+oEqK0RSQ7AFVljwfW03KF8uTGdgroiAi8CNFRlJAKCmmx9raZyVb",
-	"xTcH0b3oQXSwH93bjx7uRwef7l9EK4qkhLWnP11rvC0HXrVcQJ5znEqEEylk5SHWozXUxeINiN4846Kj",
-	"1GqaPHPNwAdsyvx5is2ZP0+wSRhDrhvtEhti/KERyT6/Nkxgm0Rdl67YJSQ/LAoIVS5zX6qwW2ZnUeen",
-	"k1irbDXglXmp5pnOQgcm+m8F9lSqvlhNZzaUV+gURiMf6vil8mixfT+2LklXS1BLkjDNRkbRE6M8y5jQ",
-	"9jfV7xZStGB8Ml1/E5n1eoOP1guJ5q4sZCncrLQ9ShsyKlVgsiOwaxYAqjmibQZsBUPdbRgGdLnzEIyi",
-	"12uGXyDHufXQCzufLoXpZ1yE3x5Ur9/v8fQHJ3l1zjsTX9tHtz5lzSTaFqHsOvfHyrp7qzT6UjW95tSu",
-	"a1wjH9S9cH1Ouop9FlO9aN8YO2V4u2d2bzyFm4rC0wJi1RpKOHqzcWFIwq944qskEJXP3OP4gCrUUZos",
-	"nUB9TA7KRoyVAul67PwzRrPR9Jy905ulSK7RVkJ+00gfy7cKbB2bjWcmW4Tlc2XFh3U2saaJTWZM6DP+",
-	"7Vq04sBW6IfjXQfAeJSReqQwKwmtrqX7phY7I1xdw8PpoKY737GmvxtxcPqem05JMKtdsYIzJvTufZsh",
-	"ObdG6mwuFR85t8ycZnTGdBDraFNWRppfFYGPgS6MZWNk5pVi9MzEQe30mGgpy/VO7IgcnhY6epQNtiKx",
-	"mqm+fWQwk0oP/vOf/vsYi7y6glnuMPlhCppilYPhEjigB7dazllEDvf3A5Zmx2i6sYdNBf0g1hV+XcQd",
-	"BOUVDh6G9V6qJv/D+9cy+G9Z4YerAubrKR1N0fs3pUWVPcNawHI0ZxmJfTdx5AOlIEYLqAwLrF3xcWgK",
-	"7QJoHblkS+eGC/wLto6EjfcCrx3CozktDRK4bIhpHEJemTG4yDa8jbxhhgACO0ZNnldgI+v7yTkFoTKU",
-	"D6gcTdnoktnqM6EBKBjqgiqfNAaOExtKWZ3h/f1HxZ6wXqIYPM4upBM3V6VKkN3hhpqGeODuxSAzQ9wI",
-	"AhH8TW6e8kmJXPlH3QKXwl7Aqrx3sH//cG9OwZK/+oK9xtbEUrQQC7iqQIH111qXri7dtNZYsHUaT2sR",
-	"qcaeK5Wktu44pWKSd2Dyj6dSMfHCPX09QR948dpL1qHIvsanzXtTKdhA+NDvlcGxQZQ4JAJiRGmLuDkz",
-	"vEdpJ9UUcak1hMID4ErxFcs8TGUckQf4bQjQidH/n+IPM5pdMqgI3icntrvM9QbAn5V6T9QmF0iRLkli",
-	"OKINJzOH6iOFfC/PJmYvuLn1m4obeLnq0cYOw5upx+Ni6Lm5mzyTs2w+Nk1BKE6uqlHxt1J1R8k8G7Uc",
-	"f7VUms1QyA3vjELCqSjW12BIgZCxNpU4rDIBg8PQX7cYffJSaqLlBD28eEfZayU28k2cKzZwLcTlRUjl",
-	"hIs9J8ptazdYO1nVwPe+pNmlCsKBFGwfpQtp4ExTzZXmI2Xjh7gmdE4zKwVh0iuRwkU5KJLIINoIhAEv",
-	"qZGUXzIIOoIrKSK5SKEeWyG/ObnKXBJMaeViyFLFMJRIlKKxrPPYiClSjJi7PX2ANtPKVilb70oPl6jd",
-	"e18s61SmiQqF3nLMekXq3cq/X807CJlzu5S/M03GpdrsXJNpj3u3WJgQ9w4FjQ6bK29tX4Td9X6GPfWi",
-	"8ne69EUQcGC+PLcXeSVPKGM0haJ7Jbn0qF6fye3zPokNQZMcI+wan4PsKHNRjAFsRWiWXdG0MPiEx821",
-	"NQCHiovIiUsHNHRqUp/zDBmvC1HOJ8LZ9KKeb7ju+7MUQSmjCuyDvtRuAA/eIGLPfBFkqCQZ0+zYpinY",
-	"L/WCj5izmcCHbm4fesUyI4tl9ngN2iI37INIIVAGIGYKw34wXoALMuNpygssgS1AeoY0pRaWeIu3N60+",
-	"M+aTzbIhXfKT23DgdTeL0Z7d2CdnbJQZlg37WMuMJYSJUbaECBvD2tXUiDRUkfjHP/5xDOltrhw2V8Wv",
-	"MHzMh5xKpSMST7Weq6O7d83Hu+bdPvkaczVRy6AjuP6wBaXpkuTCxg7jpaIkBolSomCQFuml8Ofb7IOM",
-	"zSRmBRVqMIwmgqEYYQCi7CxZ3OitDzICrKgpTxImXDIppM0Omd2/iCx3JzafBvAh/hh6io1yb+bRB8F5",
-	"GRdt+p+QvnFTk0Zorj1nLQApAzyjh7hc/aZyCiMpVD5ripc6c8aQykH9SBVBE5iXSC+ZKOIO7f6G+Cep",
-	"aRoRYEUZG+ciURZDqsjSso/3tztM23jzHUsdrNeznttHv1QWYaAFZcfnw1mesZB5mhgpBq3uQV6fasx0",
-	"42oAZv1kRfRhwSkB2QngjIsbBBZJSIQvIpDco44RJLwkudT7vuQi6WLUZdnPzZM+OjUI/1z16gvzsI0I",
-	"hZe5UQ7WvoVPmeflYqAW3DpLK3hqcCyHLIWkYq783guIBaKkkFhgwq1Au8W/k/pnxrSgmbDYObUFE6WD",
-	"MKZpqlBH5QqZQxTkocQWYT9oNMacyZHMkmZI8M2Ga4SgdQR/wtU8pcuX5lHnEKdXlEPT14Jh2RqbXelu",
-	"2/LUuhoUY6I71stcpmmffDWHhWHCR5OBqohQIXiWsIpIuf7tlhUHkaMOlPUcrZ5a4WTazv9bYMSvw2Wh",
-	"IShKKI4BoVzOUwu020YE6FBOG9fUF9K+cS+2bb9cynElcvo4syVI5DhI9ylkWF8FsQSgvh20nqHk4Fsp",
-	"1u6Pcz5jvzLPOYT1gWp19lQl7/JCF/Bpq1f6JktUgtLeBb43+ZBjyiqqcBjqBSw3LHEIt2wQ8mVDwIqL",
-	"vyyX+HvSUircGdUL2NdHLPGXQtEIhLzy1VW6XCuFEazqEAg9liU33Q0F7w2LJnh1sLRDKyeuWUHbNiQu",
-	"kFPq2jqdz2NEKTgO0v3NwqDiYuOLXdQEBPYekTiVkzgiccLFRNP00vwtqfn/go2mVJu/2IzyNLbayp6a",
-	"qbhkKKTz+ToLYSWSiO592xhEFPXe7QHIzl6h2rmBNejjEyb08+aCHejbarc11d0wv8lpulFltCCMv15P",
-	"2jsq6sBYjhRNv7FsRoVldN3HESAX1p/FPLgNS77Vdt6QKvZVVq5zkWe8ifU5Za1hwVCpZBuSuW0thxJ1",
-	"lfoI0BR63lqrpUFNbNkWRX7fRkN2NCoi0H9dVKBuNDpNGU1adkzKld54l1kr4Eaj9rUHmwsFaStCNAVF",
-	"8/EynK2Wl8xMdzqjI7wWREKzZG/BhlMpL1UDCSq3jW2ziQuWrQEQxRMwm4d1prLIuGavRLpEuQTWO5u3",
-	"cA5zEclcnxXqn/ejPWzOUmiB93VHJvKMyvfbNCtgsg0M64fT9MNp+sBPk1ELSjcD7uWmdZEtxJ8HcH3r",
-	"O5xbtak4mQ8e3HuwHv9pni7PZbeRbs8Gop5OVSn5SNNMm+8AizLlI0ghEkbWvWhWHTJn0li9qkBNS/6m",
-	"pXXiWgPv+EE8ulHxiGpXirHYJffX7UfHcStGP7EErwNqcyFS4xH50XeeqbyPyI++Q8BJ+NNyafjbZnbC",
-	"3y7VHj4wASBlg1zwd4MZvojW/L7ZcfAZ3Qj2ix/kuR9uoD+KG2jl+qxgtrhMK6AQ28lcTGDG9FQmYe+v",
-	"X52d96LeT5+a/7/+6ryx79/kDPEYtu/ZHtZrNNJEzevcfXk3JRG5znUmX9lfpt+mzZXKSZ3TqKlcPC7i",
-	"xxvCW+rly+gPt+j3fYv+cNP8cNN86DeN8q+uf/Z756MNPNCPsGn+aNJtOF7zNmsInc/PNpjxD2bCHw77",
-	"36LDnlKkjRvvt9MBALIyMfjqrBeZz1/8HP89f9O4XuaMzzM5yejszBHGtQarD8aHjMO/Cbtiqdm6jU3d",
-	"mGEST3t4thtqEHlv024RGLDPnUMwBN1eE4OhKBV2uyAMbkY3gcLwQ5zlD3GW5TjLSrWOg8ZqHdcJRPz/",
-	"Rbhg1Hu3N5F7nltj8Ez/pf3jGwjMuAgf28NiRsCkqLnHehOup/mwP5Kzu5LOOeTrTJi460Nx3oevq0s+",
-	"33NVUPbmEpaouO42iF187VLFP7gAxg+Oqn9E0ZQfGu22CO3cMh5z2+DFD41iG8Ygrhs+ip+7HP/3HhG5",
-	"VQziNmhR71vFsu0QL4LMmm6pDFBbCSvDmi+OCR8HiBZ6ypYFmoDMhb6JYOwfEnh+ECx/ECx/yEP5IQ/l",
-	"AxRWtsu0+ACzGra4w9dFs1+suK13a/26BcvXaSMMA0Az8WyUc02GGaOXFlu+DFWNPBGKnviKJ4g9bkPE",
-	"fT0VeHeRSTEhl2wZhZcstOGrnaApHwC8KPlNLjX1t2KuWELyucuznPK0xIYWMrtUffIGvkcwr1jOmYij",
-	"8Clk6hbNyGEnxVDPwVX7jKc0HQ/sqw6ByU0YihZJwQI8CvSOklEqFVzSxw55gpg2oAwo3rCAxgDJ3lRB",
-	"3QdzQdqUDTkGHIcxh5B8c2MgSgcekrho3SfcN1UHK21R07sr9lhe3S/kgsixtly0ts5zJlhCFHd8HpOl",
-	"cJrjPA2gTzqk0CCmVEstXgsY+JFCGPuIDNmECzNqW1ldY22/RtCWqlHdjLsX9fzqdUX3Zkq/wlfNn1/Q",
-	"dAwfL95D3Ryedk39qbIZjVkglgCusahYl/ZDebYehacCwkMRggfOihGxhBQhGsLOoHRK7LouTpQYB5zQ",
-	"8Rg3esY01Lby4oSTJPzymknI8RiLHQGVuy0wDumV6LnRvYJGHPuzTfmxf83ZoikYWww0vWRNQSOVq7Ue",
-	"1ul2UUP1BpGUk9Y+Uh4Yw9YbNFwDUfJcVh5jLiUMQdVa8zZrI1msQF+1EKvV0YC4u91QViCWT5cr6xQt",
-	"pstSWS0qzN1g6F+rbCfkAK4JwzaFHEAqvi/nNqMcmAleJEaSdSn8Cqq6ASZXgThYVFqTuc6ouLSVx9wN",
-	"g0l2E0jbMrxZZhoESZ8yhi/TKaOuzJh91RzJKU2KyqwWrEiElVlLgHlzKdMQkgxaRuCYAZ75cg/4U1C/",
-	"D4ujNfRSHzDWoa2P2BB9LqEQHQCarShbG/fJM5nh3BIHvIsD8Vp07lKS3wpSykou1V3jmS24azR2J6Ij",
-	"JBrsObi4yvXQHFdQtkCr2xP4J2wJyCVMMU3PL24v6sFa+UJqlrIdGcub6RJZyZvp8tR3/ma6fCl/YbuH",
-	"D8/sAN5Ml2duDObdYBhvpssTO5I30yVi9Hxux7JKfvVsqeUu0dcsJlTWfgEUA3Oqb7Z6kEfEjTq7WvXO",
-	"Swf5Tq+nDAQ4oQ2kynLmSoVB6jp7xxVYqlKXq1q/fbapKQQAs4O1SLo2h5qnKRkyi1/l4UItjl95DSPC",
-	"UsWqEHUrQOO7lDXyba+ua9RNozyn6vKmCo+11kI6Y8pZjdtq+zUcEsPkfNnxAOGbjgBO29oDOYAV2+8Q",
-	"vC4Dga8LUkG5iEDLGOxDQG5EUqgMpj4S8yhN0+vinnrbjkICQu0/Bx5mdpJyVlHo0I2pQN2x722N5GDW",
-	"CqA8WxhZ7B94jnVOsdC/+7K2dDO6hD9D1rY+zsoWMVoN4I/ulfakIXNpAZvtHR3UAgbdW7azSuEXX0Yv",
-	"WKsSbVbs+e1cHGEa2I0VAAtps0GjRyta7UhUP52VhNqddUm5MiY7NC+ht6ZZ+FBr2fQJPOVbeR/1LIT1",
-	"uhe/wMfCN2dScC0za01eOW//ZPg+1Hhb9+ovzEPhW6qDIDMLZlghNXaKzZSmUFAicrRctQCPsRrEdUPB",
-	"fli11lVrJf0uT3hAt50d8YAOW5VwwCoFHie7xeRFZ9aA7B9cZYIMaooc3l9X8aQ0jhDIe91QSs/e6ChC",
-	"kPHmUYCze2XNCBhi2JCzol5vnA5zvLxi7W0+WpcH6xuskv4m2qwS8hpttsDRNsBXO30ZViCAxC3AukNE",
-	"3BIQripqd9r2IxecgfBbM54IsNF9df545VpWS0UfNBdkDCuFfF9n8OFmw/h+juCGg+h4AlUt9mbtCQQT",
-	"pip8G96af+3xO3TyFeENAYp6gcvcJ6/MrwuubH3ZzhDmvahT9uSZ9QiXB/U64zOaLaHlIR1d5vMjQmdQ",
-	"Ch0Ai6150hsSgZxgEr3jTCNhzJPZE2CoVohu9XHkDIZSscJggZZbpZ3pFmBMTVORM1wOl9YODhUb6vZS",
-	"q/FyRaSIwEaKpmWcB9iWI2s6BT9a1bmGtHQ1PcAYiMUmABd7ksl8bveIvDJqrdGGC8qXahjhw+HgwGsK",
-	"xmwkj5QkpdmEeRj4FQZxaJraVnGUWFBgQZdFNA/Gvpj5Wb+SpeSxtQcBVWGtXCANVgsO1rZiIbYuKhs7",
-	"1icvuLLBWqBksYQItjBLBpOOCBcJm5t3BZwx7LLfCElYsPdH/Uchi9+zX9Qy7858HYgC4gzrPwzoJjhn",
-	"6wq9+QoGdbnQ2qHR+dWtsq7N5BoItijeq/Cs4rwY0r5++vLJ85c/hVUGfEQBpYosrF1zQEx7vxnT2XLT",
-	"nsHvToXrs2OPmTTahel0EwI5WL7u71SrHNQo3Dz7hhFWe4/KK9woVfvt8YxP8oypRm/kiKVpowW5IPiQ",
-	"jQxjfHzy8vHTFy+ePulGZMB5bmoZ4sy84886eKS8PCaUGCpwCx4K/EGZHQWpbR26LOVQljs9ZSPG51jY",
-	"0YULuDFQnhAlO3Zh65cP5g/2m8JoQd6Cm4ILa/Kc0nQclqhXjqDufpQZeXby/MXTJ1GBEV7Gn4VAWzhh",
-	"Sc62w00tBv7oQTkSYZsmHm3ZhK1Y0WG3IUW6xoYg5uygrfmmLWf+gYsa3za3mVsFCNvEO79cjAFdibBF",
-	"u44MjAcNQ3oK3Qdtw/LOc23keKzWBK/ipdmtNydJrojvdgDPAUGgYw/buxGurfJ1UlatKELnQsx012Yt",
-	"XnCXjbIZEK+4Fo8wLMpVC5nRJRky4tuzdxG6T7rELlCuV3ORwmtSZyHmbetOR183CnPAdL9PNoKj3pqF",
-	"2Ne3Yx9V/7XffME5K+6dcBt5xlPnFVFwCYY3SHmvBGcrWLmAHMHUKpdEhfVW2Ojqi/u15OhVpWn6atw7",
-	"+qZeUKZZsSzi35xXFcIkIjKVeWYunIQuO0b7VJ3djbgQa4yKNUnk/UVpnqfOslwRYquogCuDkmYyYwPF",
-	"MvvyqnAEfKrg6S5RooWrZnyT8r5+Vmf4YhMSjmbzMOQQV6cX9czygKV02ZrA74OWW0Drv7URewldqkZY",
-	"QrllICKsBrxvJ1CG3LZkKq/D6u29Q7N2oSrt1LBd3Qu1ibYWtI0LP2ockdgqtuZPH7djPoSFNGNQ3O19",
-	"GFlpxnzlJXcb88xdtQaMQh5j7B2EMkeFxBP6wk2P0Do+7K1VKETZKEtbidZWSjDCvEX5KJoq50Q5Bg4K",
-	"pB0uFxAWDZ1ERRQhjBQf6ZMTc+sy86ILMOCKxH8Hi2ZSe8775LxmqQJjDhdhm7FmCo0NVVqGpXd5BgWT",
-	"CVddfP+QkdgUtqpGqO0dE3OAFPE6giuLO6VzjJqucKUNOQ/eGw2MB2DmN2jI8+vKETDb1rfmJ9zlCNzG",
-	"mcfrZdcHP1fPxVjW51naE9+1RR8NHDnWFfMr3ugG+Ro2X361nCe5elo3u4ydt7elacPO3t3ShjpPdepN",
-	"OTBPsiXJcnFUMfSDldyarWw5LAhMrpUJK1lrwVaJGmy8UTR1k7cwFzprjuDyY4YIJHzQDQRqdVomGxE+",
-	"JpcCMwOaa7bfbIzizccbZhhm1BxvWFQgBodaVFikfYYEDXIpikQJc8+55fA/gxmeWy2tqE7bb6Jde83p",
-	"0tq4x0LtsBd1YRolDK5VPQTLbS6sp/2DUKMtRgxG/WRFawvrQbIeloSNeMLsBVhKq+L6GGuPgDvJ3O8l",
-	"az8mpWP5msZN0m4HKc0s1AfsybyjpjIrhIaPC98Q7ip6yVSvzXNmUWBX9FjEs9tWLSns4jlpxnBjkLbq",
-	"jo4gS31/3whcUtm6zSOK6XSlkqYjObOco79BTLTLXmnUXK4VGls/rTwJt+4xMewQZDRKEiTd6tA5AFZI",
-	"+GjtNs6YeYolLoS8T2LgulC3P0zPGBW8mGsi5MI/aVT8+Mh8i/x6aG10SdW1adaiqYEhG4TVbcOGnCuf",
-	"QnRqBrqcfy9jc0ZdYoULn0Uu6arWGgZaJG3EwHoHl2wJgqyLvMWsSIJkGjJVGhif5aZrOzBerZgd5jC2",
-	"FLS+ZEaoRcMpXGNDZp5D//CJ35TIm93EM2ZuVpZgJjX+HRbdLRapF/WKdfAfQpr6L5FgpWfc9NYjArr9",
-	"GhSjKl87TWLBOZ00CQRC05FuSZ2cmbPuHrFHYILFtzu6WLao7anpZP3pnWB2eY0uE6x7hXMq9d9CkiJm",
-	"sAbQiVdFJxv6TF51fjoXKI40MBtrz49pksQehsFOxxyjDUKrq0axJLHGRRxqMYyVdNkuwpkmXerCZc+f",
-	"qHqc/npAFZxC5w7er57frnS9YqvtUhU4p5PdYlue08nOgS0dN2g2qfooKk0nEckF/00OhY0x4xq1D/Lc",
-	"5RLDactkGkYd2pszvhvbtG0b1yQkSaTGW8e+reZ0BJYcmYPw1y8Vkfv6+evf/Z//9vf/+C/LIRYH3SL/",
-	"MSv5cB/++eTZ3f7FnVrGsvvt4setr118/FljrIZbuWtig5pb5taBQc/pZKdbfsfbXTUASg+pHk07pHdB",
-	"miSCngQwVuVz89JmPIEshw/BBh8yJpxhE6T/e/tgxCd0Igv8BAydKqKzVD6aEmpTZG8gd6s0OquPVEfX",
-	"rY8VKnoQ4OhMw4ZhoGJ+bFOywrhMxN6oebVMC43I4CXTxvqxbiFHed/gNm8tuyhQT9yzwXveKrgSBANC",
-	"RF2wnnuVeGG2PqqctRdCNoqFCzQEPDIEisDccD5jNo1uEeClTFmaFLnYZmXh/Jif5uYrqy/Ze0Ndhr4E",
-	"PWXbJ92xd3M20gPUSfiMbV+Tu5xbuF0biL61ArWh5p0v4BLgXaO9KusB2G4IoUujI+8EMHtzpwTHr1V7",
-	"Dx8iWgYzgXUdslSKSUdtBgxNgwJqvtWBC2GjUH7be5COiRS2brFhp9ICsVEBSqqF7nGuJ5ddWdQe3sD6",
-	"9gwKWGODYIfJswmYF7Ukj7pZ3oLgvlVZvCVDo1EKPV2tbYgWpcexHty63eBjH7pVPffLCKTGnrbeiRlT",
-	"earb0DrMb6Xi8zhUM8+MAUbeslsnGnhkvr7Qt6u9bMN2vIW92xK2WxjPtzcsRoGpmItRmtcx5VqH07mU",
-	"vQs6NGvq9sO1y9Wvf9BHRK9/9PtPvo96uhGtzKU4NJm/Gg3NW9Z1zxrP/DOQegr3echbrQ2TZYhqI82p",
-	"YBzBPHvd7Vml3OyC/ZU4byG6lYqxw/qVT1gTJ/MH3UsV5XuwvVp5WBg9ZFSVSyzgzaWgrEDk8+XeNZZj",
-	"r0kFpeu9TQl4Eohq9UNVkaqK4+zEsCKiEhmMsnVSCsNmW6xZN9CYYIjQgvn8VdiKn4a2VYGLGLJ1ZwQC",
-	"uiqhWIY3Dmxs3WpWU/JXwhsWAy5GY/mA6rjAfTAHjgE3EpXQyY04kW96o4vNjtGZou304HpF/ojN2tFa",
-	"yRe5Q5JbGJHVcS4o6RbqmjWLFyI09lMHEN1o9hCI0Z5NiNKEDSo1AwhWgthg4wBBDB0xMGU4tGbGRgUE",
-	"Af0aYaPXGl+wnfrkcwdWZ+NdddAADlnIBSwjfgomGGocQg5lsiRFxOh1Q1KLXRjVT0yFCtVVq/Oh8hHe",
-	"pcnFs41dW16eN9yLMdxfVob/6vwxSQDqKx64eK+vXjx/cmwV1UQRZQSt4ZJ4Vu8MhNDO4f7hvYPD/YPB",
-	"/sEXP/3Z4df33+z/8tNfPPzVz+99+eDlJ68fnR6cb5Kitb/36GTvV3Tv28HexU9+tM5Vaab4MzlsgrLQ",
-	"HbDh7esn+PCWhgv3zrC5pFnSGl1aSLWVtMlfyyHxQdQosvto7FB4vXfYKLy25oS09VkAxQ6ZxT1NSgix",
-	"AmGfOnbPU82yjqR/hg9jIApX05Yrx6MPGdK4J92torScz6/B7H8th1Z+7OY8o9llN8H7ksO4Oi3EArxp",
-	"gE1KEo6rQdNULgDISSwBxbvbAhQCv5OMshysfL2CyiCLItm6iUc/k8NT3wosnG/oZ3J45tp679u156Hb",
-	"VbvhAcEtRhRL0dO9CLeH2RL2THahV4W92s0QOQ7i97Nfejdke7SLdQ6SIrycHzCHEmUqYnu4+dtYecGo",
-	"gpVFNlEkbHRfzcfwpsL1O8W3lZdyi6O5zpdaPaggD2LuNoWA3PinT8/JXTrnd68O7qqZugu/xn1yAsvl",
-	"Ym3MYOyKKp+Oiut+x6Mt739ces1OunjPxjzb/qWFBvWv3y8it4kUWN7g+n6JDR3CbuE3S8Zwb3XPNigb",
-	"x29GSfqZHL4S6TLUk+xXVVXpGobSqt1y1auvzbMvvVhcGMU2d1i2JIVvgc7vbTOr0fbhqW0NNEx1rpNt",
-	"z/OuPevQ6S1414t+r+0bRuHyA/AP45xSKppSzpuFjLB6Sum+VEFBEGvSB1tP3GiR62T7XXU9K6M6dnNY",
-	"/Bol+U5rUtsgaECz1FhDxd0fg5SK2zgGWwZEbak8bbFVbOwlWhRRZKDChVUWrmzIF14DkwX/rQPk2VI5",
-	"KaT+lcifKI6c4sN1VOOyQLly2Xa8P3e+N3d/Gd3KTXRT19AN3kFRDwpUNANSZYjjD+Oyse6ZnDlscJ4h",
-	"+E9oBPrGz+Lg0DbdO+plbMQE5jHbXz8tfnTAk+8vOkbQvzYvvho/h2fXhY42Xap+zm3rtNutuPNt2Fb2",
-	"Y98pWhE5IK9PXz1+enYGnw6LrNd7HsXjfgmxxioU+9FBdBjdi+5frHestvpdXntfDnzyTjD7ha3kYz89",
-	"c0q2+fDYYw2A5upQzRuW0Shp9sPK9bFNPPYvbGkW7GxR4mpgroYr1i7DeQWWKxLjw83SWkrFJG/Fbne/",
-	"QtC2y8hyQfhxKfVsfUquOVBTmTYn6bhQVjQANHSF4NyAylaqO+ATeAFaA30URqSj2UY43fM8m0vFmtNB",
-	"R0y0/AIOzQ4K6xkTidNWu7vsu6l5llahqlemXjMB3EMtOavhE83FcHRGhUoLhPVmebGd9gXH2caJHxRz",
-	"Le+kx0aoVD62c1Ikd2n2Tqsih2YVYuMamx+IlmUKNpA9PKnhXokC5lIms9trxX4MTmiF4t7H7k2HjiSV",
-	"s9bu8G/k/jV21lxSzv0ckeGyApWAlmmf9j+jS2IrwvisTijOiolmKVfWcK2gvmlIm06XPRrJZvQdXvdH",
-	"94J6o/58F9Nak7d6TOLvzIK+x3pAJCBln5xguP1ICgXohnJMUqYhiJ4LTJOEJiOS8Ak36kk8iCMS99FR",
-	"Fu/Fvg2wM9pweojWh0J5Lq6+lIpFPs/CqHsqECgC02UtwCIXNFvCBMoh+b//7//8D//qH/4///s/+6//",
-	"4R/84c/+we//l//wnZEE3v+/f/3P/vAv//z3//gvcbLVgH2LILydAczResciu+1192K77djlaBTEL8j+",
-	"5//m9//6b7bKilhD45dypf48XLrs3nw441A6QJHRVMrKefSJIwjvWTqHx5AwjYW7CndfkZctha/S6Jrb",
-	"iz2bjXmCm75Q6I0qbzhu0CjUGi7v3FROuNhzy9DRG3zns6M7nx2VfMJ/8vZtv/ZF6bv+YO/i4/LHH7cl",
-	"kYSb7LpqmpM9b99c6GeV0bayT7betItpD2+Yasq+9aEEF1t8BLsE6onS0dQn60KUsK3/diIIjggiXfSU",
-	"zczuNdwp2D7cluTGAGSuyCLjWjNxBDeMLZ0IFc729z+JoSbaCX7pG61WrYrDqcTVuVjQgvg4JkOmFwzd",
-	"hrM+eSmLFCrC1IjOof53fAyJzEAt2OlvBcEMRy6w3KhgLAGbFc4WZn9iX7CIdsOUiss+eR3SGPKx8SlX",
-	"7529m1ORsMSWUHMnx7HW3sHhvfsPHrrauEe93/31n/32r/4JlixmNhCtVEvl/qfd6kc286R2CbCxO7xk",
-	"Nmm+Evlz8b5TqfELo0RO5J79+tdKiv4pXXzpGbv/dU9d8vmenOMU9gBSh2VIiNIpsYXYrlWE43r65QoV",
-	"8KXURMsJ6oElb+aGCiDkIc0YFYH11SuENh/FaX/But57sHoT0b1vL747jO69v7P3zcnery7wi3vvP/7s",
-	"zt4d+Oa7w/d/YtgxfNvEiMsr6jrrv7R/fIOPXZTWls/mFr98Ts0wexOup/mwP5Kzu5LOOdw0Eybu+rG/",
-	"7741Au2xk4hiHw91y04qHjx8Xb1zxSqzMpJKkQ+zm6qzH9y63qQG3u2M4+NN+nmX911J+qpqvvLd8Nmy",
-	"Yr16ZzHxtX202YnsNnvGrpoL8foM5BbjE2wvV08bzEC9FTVXVkARNVZpqCeLdTaFOWPC3yYD2A3l0/il",
-	"WoHUE+ywTQ0vhWkl2D2lLISK6aOwifjlvVi/WbfzgoYbaKVWO5WKiRfu6WvGvniZvZtyDE+33galwuTH",
-	"gT81ciV7q8VAd1GM/H2XFdu5ncHytdswNbwu5I0KvqUwWkFKBeaDQnZEMuOCK51RLeFIVMsnbmF12O58",
-	"fG8ir/NwQPn5hCuz5ZLYKIlO9I2QTUplNVeIENBUJOqYmK1pVM2EjSnmTa2WkleNPDzUf1RCYaeezLMl",
-	"qahlGUrE9HGEGR2DTVwM7MnBkFkwjrtF6xhV+Mzcck9sg/DhuTh1jcLnE9cyPuqb/xCEs7JfpdOr8npS",
-	"XTUdcZ3nYhXv2T2nvRUWe+bOYNXBajXhEqoxHcpcYzJaypVWx65qir8p0Q0CZdd9nSvn66nYPMss+uH9",
-	"rTj02frrvaUqvLDo5TZ8YyFsIlpgCaiqhsUE/vDv/uNv/9M//d0/+ovf/fO/2pFwEMy5lsbQjedEvSvJ",
-	"k+55n7Y7x3/c54AFua88F/LvFH26r762fQcTOWdKX+eK7R5a/kclsl4jzHuLmOw/Lvm4VOQqpNMqHvd1",
-	"oYhVttG1s9rqZMsVlMGTRDGL5YsO+TARmeqqYXE9xEuwg28OLaFbCMWNBUBcQyMuFNyG+IO1sQOlyIBg",
-	"BTvsmtvx7trOb83JG/Z/Q/4/b0W7dTcgn7FfNSafnniYQcPdnp+8PCGGUkOqyvLLieL07tmUismU8u2S",
-	"eO/+pDGN1w4v5YI9vbIHshKDvh7IZyTFiGUCrt9a85vwOlfrcF3o+pR5fPkigB3wGIZsQoUtE3XQDWJm",
-	"LWNtzAAOMcnrGFvjMRvp9VHqc5npp/iseeuq1dx6yTHHHx7pkxhRgAHRuIxlVBQemVCjmjtkeBCMA+zk",
-	"PolzkTE6mhp+HZdQWOSY0LeiBIBVRBTAOyyJiJLlrm3Gn0OCD5I/YbxItXC8U5pYZDSoskm5VnbUVBE+",
-	"fiu4drU3F8dgZvbIRpDgYBfZ1V6NQ5hnHeC7ldFuPDyuq9XrkDgrNX2t89fl7SIojS2z5VJaC3iFAG/I",
-	"ojrZvwEhplqLCzFa7MOMQ3HPYDXKVb9WwDs3itFwjE+L8drPftDw+bEfufvZDd+97udgv/ATwfeD2cAX",
-	"T/2Uiv5hXvDxq9Lk7BN+hvD5rJimB5jrHLlbwaPrWFWruONa/Bslfewjhyrl8eszRhG0aFlUHoR9D1E3",
-	"ULU5Cs8VVyRY5ah8fDxfsY277Yr4MYhQ2FibAPWZVhZtf7egap49rOJemDY54PPmFp+/9nhzmzTaYtyC",
-	"a6SCNGSPZhOIVzsb10HIeRelyRtBKrc6cuGo1xbHaW/LWygTU76ob7NSzLmcv27FETwv4wcWhTyK3WID",
-	"5uB8mVOhbOkLQC6qwVvAghe1qoPMsv2mjXDeUX3Y0DZZmSTEPHNhARmdQoBhu+6TDXJi7+hIp8vG+K66",
-	"RxJqjbkEHxe5RAX2IwXrl2OSGGDuszSVBENOI7KUeYZIqVwRDEvt1WN6DvcbFvYr1ZTB6mus5oolzks6",
-	"yrPMLG9YfzEiCcWS9TMp9LSW1J/QZUeODuUC/z/23v/JjeS6E/xXMhB3oZlRNQh0NzkkGI5zD4czomaG",
-	"Q7N7NLLVDFQClQBqupAJVSYaxHAYMdqzfbJXu5J2vbd7trRebVixuj3vas+xJzkk2f5jNORIP/lfuMj3",
-	"XmZlAQU0gG42ORQ21iN2oSq/5/v+Pm+1V6nE4Iovw7g20AerChm65h5Ur2ReIUxnWbu7OAI8TBWGS6GF",
-	"0OWKRz4zMxna0weYodyyooQEVl/bjj6o9LsUQv2akMqroyqslaKj295qWJFLH9VylZ1J1u4rDEIxatQO",
-	"UU6X3vOAkJ0D9XAVd8UH7r1lSRZ3pF0+jeWbad8hLrjODrEsEHjf6PsY6Qund5hRLBFGdA1oZHQ/KVmj",
-	"vkE6hp8abYA/NzN4i+VTPbMD5d0NIwfWSZ/AsgwzeBLX9tcJWf79uZjl368MWv79majl318ctuyKRazK",
-	"wWkWpbSKqy5Zmv5uzvN1+9nlmoVsj5duC/KdntMABKT3uVt9cDYXEdJaEOsZu88a/qszgfGxOoouWA9o",
-	"10Gxi5soq6WoqtjVKNCeLHXwWWEGdWvmYiTOslctM9aXkge+/AWIbDyTk4241hOVn4lrdM+9d3nc76Ii",
-	"FO3J3xDvYomtkY9GVNYajxcc0lSzDiRvGVUkzqDXSBRqBZoGrVhK4NsgQk3ZSGVZKvu26fo6VtVz3LWj",
-	"oPiEmw3oz2hbdFIcwcvPTcu/PfMW1UOA2JBAUgQQyaLVeWkSKtgEOXHgaldUyzCz6gzGQJL9DxzZPCy+",
-	"ub4lesFNfrGvxvpC3hmi1IOF9+YyWfyls3c5l8unp9qIYZuvn4w268ht1VG+W/C88qcHr1Y8e21RbkSA",
-	"d/ohT02VooxIvUaBPZulPVdBHAzRpzwFhnKTNcqxXN64sdc4y7rxocqTq40KYeAcVw8c+d2xPeyHdrsd",
-	"Ap9OuwdjVJdn/VZAT8B5ZYmMu7lgGuXBj6ifSHZw7w47EVMs5yP8+1hXHWOrHT3XAjBu4zcODu/cah98",
-	"cPSV9mtY/32U23UA1YjKnJ+KnHGssKMNzyFHFw4sMF07/mKyA2NG4O4RPBf5O1XV6Q/8QEvtwAfzDWmh",
-	"q5U4pPHqJKUCYvSio6XxvfcPAxxG/DG284bUbNsCfl1kmGUneqjbrsNCsh2ldh6P7QamVJG7PJR33zl8",
-	"75DxbleMjC6ikpRduK8cHd2LmDYqF0UKH8e6n/af95Q2/Vwc/sG7yEkIVlC7iHnSSe0WjEYamGkBBx4d",
-	"S1eydRiFrBcC7KlO6bE8lq+9dlueikyNRP2119htYE5fPXz/roOeovxCdGAJerXF4kfHQHqOMdj22BGg",
-	"41rruKYRpuS4Fh0DOTquter1+uO4zg4IQNc3axfhWJIB2qrWttHYVwTV9nSKLNEtTKaM4es6Wv4pk10b",
-	"e6eZPc8w/1Gu+jkfAhXo5FzCYtWDr7HFmNISYDXhkQ/UmORK9uvsD8Z2MSCqR5hScV3LF9AxlyiB/oFE",
-	"dDMImcsFTtH2r7BbWpvYecMol3Mk1CjDtIdbg1Tayaqc3Zb9LNUDuIMHcHB2XHwSJn7GhcshZmkipEl7",
-	"KWkO9JMduzIQDQw6wlSNwbYL8XwFrlid9pu2mmdasS7P81RgGioqFwPBE5EfS8bir++QXLlzJymVfyX0",
-	"MiyfTLmfJfQydrWxB34ZXYJU94Rasvi+MPl056BnRB7T0TxMP6Y77Cb22muUVcsAYB1K1Lqyxey99I2b",
-	"WM7L/gbfYXmo8LXr9rV60IadsB2XHWYq2VU3OCSmhl3bZ++kb7ARCHD2lzo7YDpTE7QHs74wmu03Gn5j",
-	"6kaptn3BJepCUjiZinppJtgr8XCcmXTEc3PF/rhjb0n8ank6jYYdqdsF+M7eit2r12A8llhkGe263fI7",
-	"xk+lNGq7czhwOJFuPGFfkMScZlSJ15JzO7QgttOKy8B98QoDwAXeGawNR5V3uWaZ6BlLYGjqgIIRdnU1",
-	"ajQaiKtFArLPj/avNBpsKIYdKEpdVOve392lKwvePtuwFZZdtrHfTym0Kfrb22WZOBWZZokQo6Loo/t9",
-	"FwdEaeB2sZXhWZ0yt5FYYa/hxiAJoQn45z4RHOYXHEA6zu8qDlEEdsGcDP/aa+yoYKZU9kTMHFf7UUcl",
-	"KWK+BJ9jXWes6PzWOAfFgV6Ee2UHNB4xo45lcK6JuEp7dNn+7o3yyR2Ou4O4zg4VSxTrUaP2dGicketa",
-	"9RwBmCiMFranL5V9qkwx98Wx9J802dv2COMorQpoaTXQ8BORsPGozm4pbbKpu/czXUMFbDPOpabqcKgy",
-	"eRsoDgeCVOvHcrYp+yOEM0e4O1bNgtFGrjC4/YWW2+4K3qWoVDfHA+6kOflPo5maZS5COjqWrrJxxAzv",
-	"6yjMZbHPyK+og0LYhptUm7QLE9fjDpbV9hKEvcUlzzKGb9jtRkzTAZf2QAak7Fj2Ukty93ZxtfzaR0jB",
-	"PJNHqg3UzxLttFfahNmVBpcUMsbUixRvioxPRUKMEM74REEQDW4k9IAbkeCrLbb/8KH7IcIAE5EA0S2r",
-	"0/SpUcRztPe4nPIsTY5lNxfAE3k2044Uxp6vUOa92oAxuArpmIXojrySeA13GwHtv0n3W7uBWz7tKYAV",
-	"ujyHQCGoN878Ts1cn54VORmFpdvto+UiYpEOU1xyEBETquUCq3krFxyuDaenrCOmCqwNmf3M8aQbRQAS",
-	"BUvE8HudoogKOBP8jOtjSUISPIjr7FZhVRQP7ZGUfTcSBGwQpxAqENgvwE6J/UWsMzYeXAOBqrBUSglT",
-	"o4k0GI1aus6OrAh7LIsbRkiJHiICRgcIEZZQ3yGq3WLNBrQUoDhh01SRqvgbajrhC/gJxjxoBgW3YVPJ",
-	"xzf3hkO/yEU/1UbkGHgx1CKzrLfjzVr2Q/wSKqvq4m+rahU9F4QCdoOeVtMS4Ev3ikvRYrv2bZqTIzKu",
-	"YaA1rtPCOgV+bt/bfHe6IClu69LcXW/s3s6gRWtJKps7t0cA6uT4GgqPLDb26YjnkEL7yod7txi8x8DB",
-	"/9C8SpqaD06wN+xEjIIcZ1Br7MVCa2IukP6n9AoqRb1jWWg8gZJq9w7eJVOdq6UF4kwqgXQg4I9maV/a",
-	"++ZEUANZLr6+j53YgTcpOHj+VxqvUkEg7oMy7TA1Wg1lEoBKslearxLb8i9jFUY7TYhiAholIQIv1T4y",
-	"7pXdVy1RpkC/V/ZeBRrthoChe5AZScEKFK4X8ooulxROyXiptoAT5lNgBPJYFvUBXtmHWgNFcSNfscmy",
-	"qakm0Bp4ErGxzITWzgjh6xKkhr3iohDt7Y5fxQA/kxowQ4GiHHgnW7VGvVlvgNkHtO8duPJoGFHJtN2Z",
-	"GkRG2b9+9fVrYEDBElDNq1YdVyMh+SittWp79UZ9rwYWmQF87jR/uN1XeCZys0PxhZjA3hdgWvJK3p3E",
-	"DjDV5sC+e9+/ShkfAlP9F1Q/K165YpsAqg6oL2e87LxfDwDLH2ySMLjdRgOtkT5+n49GGd3cKx9pNIig",
-	"1fDMpJBwPiUHJ5g0yqaM96VgIwIKKJbrcVTbbzQXdeRHfuUDycdmoPL0Y5HgR3tnf/SWyjtpkghw3Ozv",
-	"7p79xR28yvj+jbPfP1LqPS7BxHwVF/as9o3IJc/wg72V5u2sjmjnGw+HPJ/SgSoWEgiM3Q4rRoqJvauu",
-	"aKgl4wCbDT/XHhRXgiMaLMTH8qTNswyCN0eqqgTlge8MLrly9g7L52zLtj/gQRgC7GuX5uNMfEm7kGdX",
-	"VCx2F50qWnZPpJpkIum7EsxoSyHnhlbZqefWcchr4hZyw5JsFDEzyNW4Pwj4dmc6w6MoOLQz1lZ01sxM",
-	"R4Lt7b5+7XUg6jgnMnj48r2pRoEFdWJpfEdh2V7GMyWFFedRwadGsswPx38GP9u3W66yuV/kAQSOMh83",
-	"hj4xEp9dOzwXdiggRCsHeJFipFeune7t4j3r7D0v3JtBLgQdGdpIK02PoRihl+WxOqH9xu53KhGpK1jH",
-	"OvvQciIahOtywBPqgIwivfRUUKSZjtiE5zKVfdQgSC53fXiIJstG0F4FgxxyyfsiBxQxstCR2sBPhCaj",
-	"7PG40djrjvMM/iGQUu8ijdZx5EvSHwQtguED5F27Q+GC2AMNMj3jLkrOztMOF6QFPCLO6OdOaSFxCEkQ",
-	"ZGVOAMK3KNHOtVnBnUQMR8oI2Z2CBfmBDyR+QyXTFQg8OXAoqK1YDfs32DLgByK5nEjAG2BJZ3qvmwtL",
-	"WaxCVmuVv/c275mn4zwj23vrypXwtzoNpXWjcWMPaBzaNUsjcQfe0ioN4RtiyNPMErPQW1srXDI0tvCs",
-	"FmPDDUHYB6p6C02Pm/bBbu0B8K8NmKBzmz8uu9kouGADRjyHXgfQFM4/uP6yhNF9td3G7t5Oc3en0Txq",
-	"NloN+///yLYBJepacpxlWIkrlf02FEp1Dwdct2cOB8UDVC97kYxY+3hQvQ2O7sGAm+VQvkUDhTOFI5rZ",
-	"xQeBJNgMnaTOt1DbdH8XCzhHAfVGEWUFgeA9nvVUPnRCzeVIQo0VJJtbSvayFD2/+829lUShd3mOIWf7",
-	"zaurTESPR5gh8J5IUv4yCmkHCUZwEE/3QtqKYhnGXz2wbS7VOq48Cq7PY5TdMmHEUimOwlesfEYW6iJL",
-	"DD9P6nPM6034YZZ5VRG25Uv2pkJwlks78vtnf3FXmbfUWCab3ZGX7OTiRl/E4Y2qFeK3hVnlGG3548vL",
-	"H1/Qq/+S3eS3hTnPNS6bBtbSUtypuKtAQxm5aOryuXgLfKFFcAQ4YTPBT4VmVnHWhk/ZWHp89bh0s2Jv",
-	"6VUym1otOh7nWUymRSVDWKGBoHingdKG8DVc3HRqMFKzSM6IgloZDGiPHRB1UlLVtUmzjEJSuHF+iHnm",
-	"+QHc2Xmqt6niVqEole753uaKDEa+b9WYLZl+gdWYZy7TbfWeDXnOLaKaz071GRMNPMPZAq+9JI6WcSbW",
-	"crLA3LcOlnM5WNDGC0v5DB0rVgWfYCgRRWdJzLlxEZZFKA75RDKlTjBcIvBWgAemyOryrYBoMhAZhlfE",
-	"PZV7NwxF7OljWdivCQFmQMgVxYf0iv/YZZ+gFwNG4ALY9Bhj8gp4Hz+YVKNHBNw5nyA0zif+g0+CNz8B",
-	"J4IeqMy+gdVeNfvkWH6ys7Mz93+2sXjCU9M26VDEtiXyx3wC5niVJXb3krFH7XAhT5mSfZHbQeDEUDRs",
-	"UQCAgZgVchdBLGDE4qGSqVF5Kvt16JJcGsG64lC6eWrSLs8Kv5ddSPhJDEXeF7I7LX77pPBg+bHDtMDv",
-	"3U7EyAzsW/AneO9dNNAnYS1q78khXJ6b5cghDPukCI0Iw3YNYADbjzJuYC2wqU+KHmAgVo4a56KdcwNL",
-	"zLMsmh+0yl1gwicY5sfJv+/8QXYpJ6lM1CRinGWWf+ZMD+zAe1CV8ibjBmIZIH5qONaUvAStFDlV3JXI",
-	"hohBSF4oYvzs+CFQJ3I/Of8cRDqVUEowUIoidD5xQ8nVkDWYUaxpJ4KBVrOTjfxUYYFGSmXtsYS4kcSu",
-	"kH1gF2rm4PlaP578uHbgUwzmoG8BenTh2SAMR51mEBzzSbH0XBZZdwOeoMeSVj8BYIqePTTuoo8UgGQV",
-	"N+Kmy3+A9vxVLiyGdHh8AK/txLbkb1JxCWeWqcMzLruinalJach21vQbEAqI0e2ITE3gLcSxCO9nnKmJ",
-	"u31xGfFnYecueqdtcjXuZGJuBN00745Twzq54Cfo8FYjIYOtqGyX0KB0G4KQ7HjCzfBBQ+gh7PIs6/Cu",
-	"va4QpS8SxjUb2qPr8zyqboukfZSKUX/28rsvFg0tSfWJW2yr/dKFydzY9BAj8PHgp5r1ckGh8xA5jmle",
-	"RQInREWNtdAtt+ajPD3lRpTSTiyt+8qdw6P37/9h+8079+MFNwsXFbeG5waIf7iG/qH2dEn1WE9MRG7P",
-	"sY6YUfY8p7KbjSGKiBId/YfsE3ix3NdEdAZKnbRJN7Q9eXH1kxnZ1TgQt7I3Gu5OLnrggLc7Ws1Qgn6P",
-	"5UHA1VROG+vdyC7+HSOpAlDhQToaiQQvXzAgiM6yz2Zj/8mTXQR4n+GKHgNAxHN0Qwdh6WXfb2gC4F3I",
-	"wST93HN7q5xbzlxr1RzHDZRxO5fmg6jm173Wau42HmPBLwfXHHZJzZcoa9AFkZtaCT+X4GVfr5X62Ws0",
-	"1jbBjDPxfPzIzgoRrjg9WcXeIiltHmEAAikTUiFX2zIyqUDsqH2rxar3E4dVjimqtfau2VnNiKm11jX7",
-	"cJwhsvxuadewHdjhrkgcBB0+DbaRrDMrGHMKe01Uw6tdjMO2chFWHDggZ1hwxpnYOqG3xhjvhJaBKnuB",
-	"Jpgrj+hiLfU634HoKuRHuShCpXzOBEg1Bli4z86CJIiQ6zkWSc7pIneyq4YC4BqX+6vHBM350vmqX1LX",
-	"8zmO7Fk+58VHYctHt3y0ko9u7/6lOas3uPjn8VKPM3GRHmpyLIvhyEAqKSb7ej3NczGCmQItGUtwkXFx",
-	"iTmNMLoiRvlIOlDzAPWaQf475lv7UHFAzRZT1ldMySLe+qNx0i/gOKSYUBYzxXS72LBUM3evXXFpMFUn",
-	"zoSFVfft9y4xgPIRcWw3Z/IEwlhpn0ngLJCTgYIaFz7+H2za67vm7cCr3fJhSvjSTEfnxteGZyJe7s0f",
-	"F6jfm+m+vV5JAfU8APzRcEVwC0pvzZLbEi3ddbQUML4KEhx8Hzy9sZme+jzCBLbcdaulbmMMtmotxhhE",
-	"jjlZLkk89Rlou2GswbzL3TM2SAGWXUDViQoITgC3skzOpQWx+14FLtRiiGIDRyulq9cz1W8nfKoruI8P",
-	"cagIb5gdYDZ13YB6ncKAAAwb0Kq+ORb5tKBqhPS/1mV3Jb4fR8t6d3jxtCtVnTsCGPY+B3vsEdaaVRDI",
-	"q4wAaXr1ENxva0z/Xfjk8QrRIpcYWrKcmRIS7zce1cLcS2AayEZKjztT/9jOF0A+X48Kjkxhe/MsmUDH",
-	"AAMRTib8uZg7XZ2L3JuNqAO+OQYXUbk14FsPLIdPSiO2EuRybrga07fyZVtNZNvPmoIFczHk+UkxXrzZ",
-	"wVIu5+qWNpwxQFd8w86FHA8YLuFXviCLeqhbhDUAsq+dFXl1X9/fZZq9UrifrjUaTL9a9liAcEIi4uv7",
-	"u/U9u6Yl6OULEhDWiWUiGrwNZjp/MNO545gWMMgrjxxpeHwloB2I07yOPg6H406CCnllxNQdXw4RlEfM",
-	"OEf4jJmMcXbgoMuCIQ2h7AWfMk7ZWfb63iSUNA9lCQHk83z3oGgHBnoutc9RjkAnc49q4FMfIIhQLlhH",
-	"WCW7O7BiYFJbV1c7KM/+sjS2LWvZspalrOUiQtqXq5hwqLY65lbH3Mx1WlCqQqn04BDnj2UfJwhDXalZ",
-	"3ubdgTNyluFNfIwX4pBNI4QIczFfEXCwyCFrRS6INfJAYNEsnFfk4L+iQHMG1L8Q9QWB24oaUlA8l3ch",
-	"wopiknC8LTDkDnkiAMAKbKsITkLMEm3HE4eaAoldh8r2AeHDH6lOAanSF/pYDn1M5xx2YVqEYJFRnmzS",
-	"5FdWxxJcxbz8mat3QS/XCUcTw33nVXCm+VSzgZpAdJdLAFN54hLQKJ45FtKkZhoz/08o2FkKW4b3aDfj",
-	"iMW0n/BP3FH7T9xM+y+7nTHFJroyqoTQXYoBpcjJGCKnZyuulkMV7XmxTbsTYf9NZ8KXMiv3iB+GKVFt",
-	"/zF1WAbTcRhq5XBVPkppQYoiD+7N8oBPxNRPD3bFfdPlRvQBzs99V6wEHWM39pgyqmLXO8gY9nDbCdNf",
-	"dMIr5wuvzC9omRhoNRSIBRxINtSAPbPtj1Snoo3imPsGiGWDy8coiH2YCYx07aComvCpL64OgZFBwP1w",
-	"aNcnS6Vg4iES6oglObaqcoaFVHwPVPgUTy40FreKgfmyqNSP81hxLVjOJfjBPqkIMQQ7FZC5VcxU7k6C",
-	"T4oqC9ZZ3M3SVkxh27DXqUeIc2QnmG2pwl7tIy4XGZt410CxwkLcCDD5m43Na4gsMEK52TkrlK8KDGSi",
-	"NGoKSqwet3+/cuBXn+24BQ3XOcyA+pUHD2rLTnPp6NsBSv/sDHYvZ+kXnwpM91xRCrWH+wC/Oat3uJqp",
-	"RlgtlWOuxYJh9HI1rDaDLilnd0b/FPDvx7Cga6M26viLaPqkVSIZpBYRTfBkA/5sY5WamiuHBeB24IB1",
-	"ypPq9Vyt9EWKFq59+Ss5W24I9Ta63wEVCO5M6XoltVbz9XIR4Vqj+ZW3v3r1aO+d67VSLeBa88ZuvVHf",
-	"rb9eexYmPXsN1jHp0Znc2vTOadOzZzLVxrLcU1EEiCyw8ZEktYGVr0jSX5J0e8u99IVPuaWZrHuiYfLb",
-	"I32uI12Adi44xH6hFx7iUrptVc4Lbe/zzXg5VWm3Euew1qLfPEv+mv0TM4zA4mzyaZvwNGutbzSjq+sg",
-	"fdDkn1eSiZ+bR1Gvtb7xYLXwnZWXI6rptC+5gWRVPzcyq64XInM+xugXe7mdkibvDv82d2NrgCwABLue",
-	"Wq1GAhcaHN1nVx7Rv2bSNqqSJwpSuYX5e3lh/pyRDuxHHneaLJy56GHRlLVP4OJEjOXHastpLpfTbLMb",
-	"Lg+Kb11qXgi0a4mqdBzuQjnbi4PfWzMS39GVSwnGD2nKpkK5v8wzofbzVxwE5bWl7ucTMr+lhF94mXsb",
-	"JfDCo91dnJzuCpAtDA44COrCU2lQh3wEZeKBBqOfu6j2XmGw8x198S12OM+1LHZ+9luT3flMdkXBvEU2",
-	"O7/UqxntZk+7L3s4kdoVwCu83uDWU1q4X6BgNVTNc8mM/j0tTkXOs6AEJcKg2cawdjYBcEEgiuu2M8Vw",
-	"golI+wNTIYCQWZHwa56rWXGU8VSeCaFDXP3g1nu3YUdxZiJZ/GEn7c8IELVbd+12UlNvwO/YTq21t45o",
-	"hN1ctkGyYlU2F49gITfIvqPlOq/E41ZwRYmHzunWyrgVYAoroydeKxLts8WXK4+KS7aKqdGPYGtqfIlN",
-	"jQ6hc2VT42rHcImtcem52jKRC2AiWwPiJRoQ1yXUm1oQsZ+LLd+xrv3QKbWXYj8M6MSm0re7i4EUXXVV",
-	"d9cXjy/Xcrila1tz4FaaPp858AIFaqzNv9AciFT1m46e0uuQOUq5OipPinB5Ix4ahwGvWc8ekqgobJtq",
-	"pgdqIh2kFNrLhhyAoiQUmyf0ZQilxYLCMRRYjwHOSkK9YgR1RLINcMxxEHOKhXxtu5Y5acZZx45CJEGC",
-	"hEBqQ4hVblYwkI7AUbPO1Ft0CHUK4Lb0InMnreMcK6yKgw5o4KqkxvLKRUHYblMwdcJnpkQshohe+w+o",
-	"e4Q1ApJU9g3PTtp2MDHriH4qdRB0b7cQc5a6XIuiPoGBIgkHzCj2RwVE5hDi5z3ofHfAc941VGaaMz0S",
-	"3ZRnbCi4hFyoA8w9dptBSz7JU2OExFEoNDxbHh9/+fo1KiUBP+kR7woNfydcD4Qup2R8bC/Igtjzb668",
-	"1IeC593BkXhoXrTw81W5EpyH9ezVdHy3Ivdl27fp7nam6HJJkxJVp22pJOp63BmmiBPgpPBxBQU/NCoX",
-	"WITc90aktM7eUjnjkomHqYb0RJ+s2Qukb0vsPXx8Weymiz+2jWeC5wEs4REl4ZVL6LMhT6XhqcR6CDQg",
-	"BEmIC7oYYy4cQQ3SpySF781L4fYw1uHltst+nKfT98Yhmd5cEMepw32cZc0eWyGi+n+Y17RjqS8u1YkQ",
-	"Ixo6uDECi7jjxN94RGXqKGsDGqy1as29G40G/KdRlBevtWrjZu3xg+J+d+ZM7UHD3Jg87aBr/VGti9kg",
-	"T3/43578/D8GCAJfu3PPHnAaRS1Lf5/mX+9C7hCR1Kc//NdP/uqvymPZpbHAkBeNosSCHN3WXNaKPuHR",
-	"TLfFQly3C3G9YiGsaN8dcNNWIyHhoTp441Zzdw+GtYZgj6N9DpHMfdvBBYQp9EVyll5SCERl+r9VTbaq",
-	"yQaGfuVBYbsFmV2LlS1RUK48onu+krUfvtlisn+xjPdu09Y8Msus88vOwUXK2mdagGgk24N16RbtjU5V",
-	"tNCyDarliJugTK8TQGYlhFW59Qda5HfeRF3zIq0FDyqIqbezLsu19G+9BKFbAHqynirsZr8N3Tqnajt2",
-	"ZraFoVtuqTcL3SpZkjoiU7KvEfFdOACjQlWE0mkaDFZdwJWPk5Rn7VEueunDuM4OffgWDQpsU1hVjjN8",
-	"LWJ63B0wrtmXm1bc+fLroOZKFueiDxAqieimidCtEJHlrJHht87Qhh9FTGRaVH2C1Snxmzq70yv6Doq8",
-	"RSw1rCO6aii0U62hCVCtwQPGDZZa9I0FJkCcLbSOuIegiJaGArq4gBqyNE0/H/p6YSQbNPB8I9m6XPKE",
-	"zyioboGshtlo7NaiWnBC7MOCJN/C7+0Q+ngabx3AHbBHa0m7t+7OtXr9WtHsZ3//35781T/UogvJCsB+",
-	"Lz30bXa2qzjzVliRYqHvLlmfS84GcEu8qvsPT/42Nm6rMgexcY4crsgVl7jy6Lsrj4pbuJK27EawjY17",
-	"mdVr5NtrxMatdAyXad/LztWWy1wGl9maGi7T1LAmJd84eA76udjguTs9X6urpBcVjv5eii05dSMKdRco",
-	"nmlEPkylINz0iHFN5fFtq7Q6G4TpId26pDC9gmQ9+zRfKsG1LiG45Gi9LaX9YsvzW5/ZFyCc76J0AAJa",
-	"3tHD5SbeN/G9W0gaVqv0NAPsXUCeFtGIFxzrdgYjvDdQUryVZkbktS9inFZ5E9axUc9uxVbYu2Tb9uwG",
-	"LDRxz+3UGcpUtanb7v1MSxiypdkoiI/iMinZxCM2UBNxKvLQGp1qF20ZFLGx3ywWnmbg2+vYdVxnH7jw",
-	"rlJChZBQz7UzZehNg8AyZ7p2bSywDpfvxHMzEpferD392//8m3/615/9wz99/hc/efrt73/2y7/9/C//",
-	"+OkP/tWTP/+Ri0pq4+pWBSd5MHsn8UUb0YfnmcNMBwAyNVZblFWkRAAZjmqpbmtokvBclq/nCuJg9Zqf",
-	"Qy6c3YjVxMOZC7s1+26lvqkLxwWCOUvRUVkOCfjGjGSZYHjl0UpBVHOUeBtL9YUx9s6Sns3lkUXG3ZVO",
-	"x5YBvXgMaHsTL88ifHHXcF0p+CJNwwfOPOtNwbzXE13DJgMBTqQqXjbh2ioC5iYba+HyHYRhnpAAt7Nj",
-	"WGSLraAwFyTIP/mr//j0hz/e9PY9v2TpLRF86aXwdcnmVgo/r+31omj0mRL3FSCA61ctnilYXCaV922b",
-	"W1lsK4ttZbHFcVZZpibzN50ZxTpQvNIAHAEbqlxc3PUXp/DRwhKs8DMIQXijVa5bx/JY7viilHWSwADQ",
-	"wJUPtXKVk8zoZZmIvJ6pSXvCc5nKflHhE57qSWq6A2ikm/F0yIxSJ4wzKulpl0FhjPIEUnJ9WeVS+7mA",
-	"/GBoJsnTUyFd2c+uGmcJiIVg+OUyYR3R59I2bL+qsztUSZWKQtrFjqiqetE8FYGMZ3p1j1thpVH7Pxqj",
-	"DPB1qJhZx0LTvvxm3VW1toN2VTVxaCpnUHGbSrNiXWo7SBCKyZ6NjQTtQzFtV1E1aJN3MCbbIZJ3bQ8y",
-	"A2ADqCNvBrka9wdFdVgosWu3Xgr3dZb58kQOYhc/UlLgIHyhzvow1Ro3A8FHu3wo4ChhJVypmH8X3QQ0",
-	"0ymbiFwwe3pHxuVuA/LGUJ2KxO4YBmsUXc307Mp9AraEf0qlP8sPXRFQ2roCJlUNBUv4VONgXIu2816a",
-	"Ce0riUZQJZgV1UTdhlcCcOCFWsmRiVdzlYqN8ObllcN0I3KXXeVsablOV1D9GRUa/aL5U+EIrONGJRq9",
-	"zfM5ly/U30We0Yo+gyKBVDV7IT89CkmMJatwdzCjB4iNT+TxBIp9aCmfJbxI8IeAc2GHmFniEyTQuJLd",
-	"BIpDNaJdJe+4qIONs8OC3pOBkJH9by5cA66gN+EO9QAmx9X9xkQbTw4B4gYJYTXi0D03kRc6TW/Vgqmd",
-	"KUBSNHevNRv4/6IaTR/Ee6pfSqsTPIIj1k74tKQC1KIarfmMcrB31Gi0ml7pGM61BwoIHAEXgZbx6g5G",
-	"Ge9akumO5jOofer3eB2qNioOxpaynYuygWHT3mV7wS1xKRM2wqWCG26sdMVLCoS/shuQu7AY/o5TX5eH",
-	"dN0NPjnyXzxDdlvV4Vnn9CDLWDg3Vsxte1bPdVYXrGpxHMMXlgekr3garzzqpB+3rdz4eJ2qf1XHZutd",
-	"/iJ5lyuP2nonbaFnqwJewZ2yjfEV3kg/PrLfr6LUzNU2G1eQ23tjs/AUb5o20EtlqgcV0F1kYP0XP3ny",
-	"43/4519957Nf/vLJn//of3lk+ZEd5eOnf/ZffvOj7zz57995+u3vARgibjgiYh3ebjYa+3ZvUgMIib/+",
-	"9HvBt7/+9PtPfv539O0amQhVs7/w+LTzDGW5UdbKayIpju42gH/rRNoolEugjFhJEBH1sDPWqRRaM0vB",
-	"mJKVtbzWIJhzvFmdivw0FZOFmvEH8xCMfRp3L+2Pc+ECeFMfSIyKrvsV9GbDhkobtk8Bw5qpLImoNBLU",
-	"PpKJ7ca912y4F+ssfvv2ESsPWptc8GFMhlzQva26jFI0mrfnld63hXnfTfYZ6KLLnEih/8urnanst8EA",
-	"rN1DlSVCm/aEp6ZN06+1dutXo1ruxPceT0G1bNT30abX3G3YF5TlM83mjfquPWG4mvZ9qUzbimVTMN/R",
-	"v24U77SDF77xyLFMyIxgryOMEcy+ptOMbJnwIbry0Lv2OnA6UHDCIe7Z1RkJmdiJSnvCmrvFAyjTWGvt",
-	"RbVRruwpTWW/1tpvRF7LtVNrNBqPz6cCuy0/i6bTad2qEeeKWZqjCqlmQzUsO8ZXUWyrSBV5c3Y+VsNO",
-	"Knb8gavOeQBGLfJTkWPgEYwFq6WJrEduE3DccYbVQi3ZSnUQYpRqpnkPXFxdnmWWOkF5mHRYQV7u4+iO",
-	"YFTPgL4Ud+C+82qxXYZrgdaFOnRLv7UhBazW2j3f9aG+VkcC9QPAMW3v08b3iZYeLMxomkZ89kxwLVjO",
-	"JbNEf/VrtVAEwHqES41D9/GVVbxj2NqzT+5b3DWAXoEbbJnvy7OxVTs+GI3uJF9MzxZs3zo2YDoSW+vI",
-	"5RrhcNkXur9oVzYDu4OPWSYMlFXAQIhEZCmQGHdNv6QZMQvvCAPFwyj4dwmEAeorlGDhDAOKRbhux7KE",
-	"GTPgmklFw6CKGGoi6+w916GDlsFXqKm+ciB24IFLnKpQP5bH8mCoZN/76egXp1b4NMQ+xFBpw2KtchOD",
-	"QjLWIqmz27w7wLxFOxos6sOS9DRNBBTwgG7HQ+egwxfsyhxL7MPD24MIDWP6kKfgfPfr2FMQQAQpjuM8",
-	"F9IEFWCF1ehwwqlmPElEErkAHaZghwSEWtjPfZOADN8RPZcJhHLOseRST2AFqARGKr2+hXAY4GNgQ6uj",
-	"VcRBYAolEIvnC69npSyX1H5WuVhalDYFIAx5fiLsBixSVR5HNTMBDpEn+szW5/ErZvo7FbnXvWe7zJU9",
-	"SXm7WdusvBbsxAtTe3ZdEI/lCwVnHlpsLlk1e2FrLasUGm7Gutaqwceblus6rzCM+7FaxCZMcJu0ubX0",
-	"FVh9OVHWVfj5GdL6lUfuAs24zGaqb80yI6wpoiijZshTaX/GNluFPQ6YCh96ju/gZN3vAYEuI83OMGl2",
-	"0DMin/AcCmk5eUDlK5ZahVDIjnBccF7pRp+S41hbH+AXxge4yVVYnE267ABsueELxg23N+3yMkjXuWYb",
-	"wgnCMXiulXhRfboUgL+C0Gyq2qherwzs569yrwdbWFGm1z3aW1d3eEEK825p5UunOWyDCl74zNQL0TYC",
-	"V3JldMABWL6w9CTQVB7geFHtCOfc9/S/MDaSxV7yKo/au6k2h9T/Kp4H109Rh4Lu/gIPgPtx1aqutvVD",
-	"/GiRB8IPASvpeuqElXOxYC4UEEqlvoRquaXitlj98He9uC1u4zq+EHcFtp7Mc/k2vHV+YW4PLvOGpXxU",
-	"lqWyb+VDTBbtp9qAG5qPjRpyk3Z5lk0BVJqXrRQeWjC1Mz7lGdwuKBquKSTA378BH42EdIKny7OLvzkW",
-	"Y1F3nbbH8kSqiWzTlKCyjur1wCyf9lizETUaDTtUjQXIg9GagRhqkZ0KvQjh8NB5NZ+nfb5L0QWBkEr5",
-	"wJA2aMVCSIts1QbGjABONqoV2cSUWxgkHeNnnh7dI1FumUXdpEPR/hgruh7olF85tJxvwFM4fVTrNRig",
-	"2972UENwkh0AbDLEkIgcc3SuNhqP/TCOXDlepiSZt0TWW+hZeLweL7lky75lHcORne5u4+puVOOnIrdS",
-	"tusI1mUfNsbvJcaluYjDVg03sqtkL+3XWo8ew7/12Eqf7t1VsBrmdyLVLgoNI7NT3cZL6h7QceKjEdQZ",
-	"5loUIXLYc/VmRvDXQI1zXw5Z5G0M+Ck9UdIMfM5VeFSp9fCs4qOzDgkkc3mauHRFlGyPJRTArrVqGBoH",
-	"J8CnlWkh5NIWtOgPhTRtnX4sio/mTyk8NcubSvvSN1GtRpEC1M4BFaNRv3Fj2X2MakYZnhEyx25jr7ky",
-	"9gbEs8NeNvcbUQ33sbkLecmwg42oRltn2318cWDu7o6uprNRrMnW3bPVwby7x8cfrSTinKWCXXnkr/NS",
-	"l8+BE2t81AUgOANOCXeOINbl0sozhW/lppVmIAwCb7pVPOJcGMuTYpZKbQRf6IDxMsm2AtTL67IJj9Uq",
-	"BaBWOu2LfTpLz9RWENoKQltB6EUXhLaevsvz9K0nbGzo68OjcLHOvgMf7ujtL2Bc0KyXqyFaQ7k2CD5W",
-	"ZwcSGU+RpYGfo6mZ6PXaLkQHDHYZPsSAsT0zJ6LO1ETki80fV4HXBBTicVQbS2AcMynEFcwEWMPa1o5L",
-	"9UVuWfyWxW9Z/O+yrWProH7hHdTPzj5yxRP1R+eScKqdTUMUTxDtDSiRdhnvuTZezOia9JSbsmDS8kKN",
-	"9BQURQ+QKqQCFFkrfUiwxTiQVZ5laqIDLH2QTyYAnTrkJyLsg0nR5yY9dRW5dncrXEnQyhu0Ss/Vl9RV",
-	"eS66uLZhMgaMsNba2W3Y1oc8P7EsEVfT+YFIUsSkDjVi41FlG+SR8q2k8lSlXcGajf3dddw2tF64eJcl",
-	"ygR+tV3LFjr2DuFliGZnuCpQ9utOrEiTkOefKQUsWMFz8Z53RdIX+e1VCqdm8CoT26qpW/azMfs5AjqB",
-	"OQhAeUq0E3BOniFjwiO8STiVj0HQQlAUlQas6VLCJujG+ElaFUMA8Tg4hhcY9XMdyrFqGE9APNJtavNz",
-	"wcJ0lprgkn3JyzjnDQzaVMyruLYEMrwIEAGcE/TOs7Bd0OQe1bTQVr1rp0kmSI3Xtdb+daui0k9D/hAU",
-	"fl1rNa9df+xha6GhnkHjgIZQZgS/9TYGIUb0G0Ti9N2LtnUPAduepInVN0EttVvSyYQeIW4t8H0lU6MA",
-	"8rv1aKlWDKBG3TyFQKzCnHHNzhx+E0OR961IWfzYvO5/JUGk+G0P4nQg8Aqk/DxVeWqmsCBlAKW9ayj8",
-	"VQdneShApNEIc9TGpQtGaQ/0UAd72x4qbdpFtjHuYenHEJar6vdSXDv+HkzDN3w9eFxu8mrwS7mxJkpf",
-	"yTgTSRuy8Usr500oem4azWuzP5b7nP99pudruJZtI7Sh1X18XusEXrYzYfncpdxGap7Ll5BlBRS5BzhI",
-	"oeJaV2yCxu5hMMt7dljqZK1Scqn2A7J6NJxwh/ZEwAc9qwF7EDlAeig+PhEjA6GgEiHnC1u+Fb3QXWCp",
-	"mS9xwVSGmOpSTBgomPOy1b1xmS9sqhFrw/NTPqcRr0LrrjUa61nmcbiXq9FuGdyWwW0Z3LkZ3Itq+9ha",
-	"Js5nGNcFD1mN0y4xQOBnVx65oiOPV1FqbtHLzyahfktc1iUu56ItbjO3wvOlAaB64ZkQ1HzFn4sSptcy",
-	"dbgDcCYkfeX131iGRbjgUpDKMgFkrzEjtvIkSbEo1L3cDtWkwosyQ/4wfOjqlJWe+YpkCmucXVoS/Ja+",
-	"fQHo21Z2erllp1nSewGylOEm1SbtLs6Fv4VxAb4wIBoPfIE2xPA1Sp1AFqodnhY5RCLmlJaKf/ZUzgTY",
-	"K9D1ExU1P5GGRj6NA6sC5EyNTVcNRf1YziLvi4e8a0Lk6oiNRw6tCwIrYbB1dsBGKpUGKrmCUUZ5K4iD",
-	"68RptRiHuSA7SzXT484wNUYkx5IwKYdpIgFL0y4AZp5AsTpACMXgieAzpiSsRsKnVNnO/tjtCpHgj1Aj",
-	"QTw0dSxw+x4aCmB6YMixC7YLlbYiBrYCeHJjjx5BCS5Y1FOR19l9dEIMORRY5Rp25ya+FdQfmAoOKKNB",
-	"f7CbtnmeB1hoHxzdqrM34evwcSlBuDAj1L0NIa6zuJerYQwNx0YhMukkTYSkeqbjLGPaiBGO40AyBPjE",
-	"bH8/VMgmhs3TLfStwHnL0diFOUA9MYEkIDhgEF4SQwyhHcRQ5aKNP8VYe9Ce2aE9MHZAmegZe8BgDPdE",
-	"3hXSpBmtfyzHWRaztMekwlMx4ZoNBdfj3FWILaJn3Zg5s3xuYC8DG6T9AYK5Vro9IYZlDlaem6LWxKG/",
-	"mawj+qksbHkUHldkQpkSvnsVBOp9wZOiwbNgJ+xlgz4BRY82Hda9hLwQRGI0SqGh80AM9kAsLVRkeRKE",
-	"dyTciB17mFYpD2sHKuxWBEO8yaSa2J3DypFumxcMzJSBsjcfRgbVZPGcwqFdCM8hRqUuXd34FkZGRjUh",
-	"x0NLsyk8MnLPEz61xL08Gkvs7Qc7pzy3PQC1PzRi9J772v7xFWzB/vNN20rFHA7myDQuqhY3SzS9h1Zp",
-	"M7BHY9VV7kxLU3YzLEDUi+IvPkihhJYElUAsK1hxBd6Y3vJtvzG95Vt/Y+rD1N+YEkLzEXbwxvR918Ui",
-	"GBRfSTWEgK+zWzzLKovJ7Df2YDm5C+6XYF5/9ojxBJ5sN6xAjYlPxDSGsuNSiESzuGP/xIyContKKoCX",
-	"yzMajjVkVjoQzUVTORHTZ1V6ef7aAd119F+xXJhxLuegsuEtqm/t/PBVQwfeUX07dxugoKVDe3TdPOgv",
-	"P9ZUGtEXee3xMykLC0TUkd3mzl7jqHktQBcr2B1Ge9M/v/EIdsQF/iNDhcdBON1ca10uuyKDgje7UQ2S",
-	"VOy/m7t7dkCIrw4Pmo1mVEvGyGvao6uNWqtRv76/Gz68cbXW2qs39vdKD2/UWtfr125EvrLOdbtmVHnW",
-	"V9tpkro+hvJAhRoG0eRXraxM4hYW1qG4ditiQeGgRlQby3C8u+SYoJE2m6+7B3aUzXrz9X3/4EattV/f",
-	"v3oN6gApwzN0JGyXJlgauzbA07yvaWkOwUwApz9x5/Q0eNHmEE792VqzfWsFMrENp7rEujA8YRMUaUcj",
-	"0BVSiZIISkKoBEH1AD69gLpLWG1tael00kv6CvLq2NhqCBjyBSyfdTOlhWapAbbaVVKnOlSV2SuxEQ/N",
-	"Ffhrh8q7vdpCfS92Neri1qwmUFEbzr9sVbuvHr5/N7JqBxZ6Ql++ixfYnSuOAGhMLtoAuu5MBfVK0QWu",
-	"4hzDQdr5aGYZj5Xu4kfHVDHtuNY6runB2CRqIo9rj+No9kdcd/tTkYQILm/bBRZ/MANxLBnLXdUJH6Dg",
-	"xgiIUjPt2vlDq6hyxzTHGOczSmWfJtRVUmLgPZuo/ETfRE0dCulZOczKrQDtbTU6+MmKaM2rRVDF7NSp",
-	"vMUx2fViP7zihx7PtIAp25mhDcJg1B9uahdyGgibwp5I0A2DYl480wp3gdMeENqefVnkzPATgTo9ghVI",
-	"tuf3GWXMwuJB3/vQ2hMhRoiBQVthJYljCXX8QYxPMmG/gz0IlfDdBrVFRp9CGBzwrIdb5+uFmHAymZro",
-	"iE0GaXeAlRLZN8c8N1BM61jG7x18vX3r/bt3b986uvP+3UNc0qbV+FHbgHQRyvO4wWIy2NeNUu3huDuI",
-	"6+xAnyy/JvZGVKnChzChoGTiUlX4kJYYTx3OZ/G1ucka+Ch1piHj82dgdxZWbUIz9YzYjOLl9Wv7JXGz",
-	"sZG4OUeHSvJmDX5pMbd8x9JegBZ7dFzjBu5fVdrFcS06DjSXY8qnOMaiice11qPjsFLisZUxHj+GPSnm",
-	"OSvmVzJsJKdbJ96FVTHkfZ5KvNP2X2C6xTO9AzSRFvz8XNYehZ2PVGexffmrqjNj9CTjpf3fmOKi6i7S",
-	"KZ4xQmow7VVnBBxxfWJbf5FzAparfKkRQ1LWKJfMifwrYk67d0rpVQlI53tXC/2iEdV6aWYwhWMe8fpx",
-	"5AtxL+qtaXv7SHUg9+pqkVNFOcgn6WhEGpNPQ/a1ve0zZX+HYeIXoG/VWnuv23WFNOwurrPL7z6HukDn",
-	"Yh20VDjBW/JzrlwJu4YL0yFWLfO4MH1VnzAzSbsizFklucEVacOybiQnkmxfdgyQMwsasNeBaZGJLqSw",
-	"Thw8MYqQlPSBvSH/dt0dy1yMBDelhkjJ5K64XIzN4f20Qt9HqlNnd3pVnTv7IZUjxQpuMgqnkVZidxzL",
-	"2DYLHbZJuI597C81Z6msyHOV18OBzc7TiasfqQ7K1VY7wxSz7kk/t1ppxLQaCjYYy8QXSgUXXRBz7FQp",
-	"lI44y4U2PCf9KUA8cRvBzfyCiASk+WNp3Hi4dln8HkMaVkxHqEA6eVYBiMoBeXRAdLXUSBSiMvdF7ZDg",
-	"gn8RpNFUM6JiLchVi9EOZGlJfCzB10WkGR7BwcDPpGJjmSjyBs3urfN3WeEXXF4w9RCcBbWasQRLe9y1",
-	"2nESO4Hczt8nRLMD7z1rwHVj+VgWW1BnHw7STBxL/CwfS5DrvXG6OD5QJMmvQOIGvRgjxh4zngH+Rzsf",
-	"g+MoXlyLjwjw887QnsX6reCxy7gi8Ht03bz3TqvRaDSRi3ykOmc1S33vvb5+D0G6ciln3F4Cq5Wvk/lN",
-	"+/CsEHsXLHNVfBFH8QD06GB5qvl8xRqv0ab/+OJFqsbKElX1zpaELJSDKkSqBfseSFkh2AvdxjOErAUL",
-	"ve5JupdxuXpRbaB0RS6KpUkpBrgEFH0LPrsNhYJQKGC3TOWMrmtQQRz8lHTd1hYpi58K+CkfN7h/9fES",
-	"nfbKI7yeS+PPC2b3DFKOLpqC7TY2VgoX0qsZFbC5NnG6CGXvLKpkecLW23PJ6I6W4rtgwh7PMZhkM6Vw",
-	"LTnyq6pzJ6lKkp+/2VfswVwfcMn1sEhdPZrXcexiWEXV4UZClqj3iNhlSgsdyWs4Vp2xXxaw2OBmIVn8",
-	"DIldKlNI6xWWcjXaEq8t8dqCjZ+X2tmbhORuA+JWTaRWCNxegrrjw0+7Prg7jD696RB3KLKtL8zM21b2",
-	"WoLHY89tKd704oOh4J63gYYC8lfgaHJPm7vFY0DkdD/sRbVRruxC25/o4dUCE9N939jdv6jAlDW1Ih/7",
-	"APapreV5c7UBDGe4pp0pLecFubWQE+yksqcWKgDuJoz1Hfvahd+EOY/1k3/8kyd/88eff+9Pa45VtfEj",
-	"bxRou2pUt+++eefu27X5yEps4LO//2+zbTTn2rj//q3bh4fVzTz99vee/Plfz7axO9vG4Qe3bBuV4/h/",
-	"f/M/fzzbwN5sA28d3Hn39psgbZ3zruIunXVXe2qc40k6h0/oZUXDgsVJVHc8FNKgGGvXafUrh2GLFAoO",
-	"F2bBFRTDUcaxVkzl1QMXML1U4QOuTAeg12fjsIMY5qvnC2GuDP/oCihhWdnftf2L72+9EqFuDc8oEurW",
-	"zqs0RYw8ZCWNtXARl+DkDyUIlspuNk7AF3zB4fFfNPg/t9rreKf90m8FhXMSMLeQC/3UxVJv5qb2Xfg8",
-	"Q55Yhd1V64zxckJxTcBaFosqZrqD8ny9aL1xls14YuhOw3J0MWUn47I/Rr788cAOeJyPlLZ/fv5//fLJ",
-	"P/y7p//+Z0+++/3ffvqtz//yj3/7X7/zm59+6/P/9C246gICyTPVBz0fce1rn//NLz77x3/55E/+9sl3",
-	"/74WaORJznuwWY6M+4nUnv6Ln4RtP/0PP31kpYnH//yr73z+Fz95+u2fP7Kk5nH4MdEeHGE4qpBL0Nh2",
-	"QDSJaibnUmfE3iDVqdaqfUVkmWLYQcSmlkHa1+0W4yDI05I6Kc8v5oVOpPjmJz96+sN/Wsu9Q01dcm3P",
-	"8Cw9WB0HugnFJ/D2uFTDuROY8a4YqAyxpL5Ro/2DpXpwjgMKKADIhnPBM0ohPOPc0lCjZ7vfz+TgrlYG",
-	"4qIqOhTncLWaDl5G3DoRt05EX8HSFJxzTba+UAm58oi8gIvqV77n4KyxxIHIBcshFZV4P0Y9OdkAIvbN",
-	"QKQ5VdK/Y7TL+8ZgWapvid+mpsVOVRrOzdW2jJhRAAjQyYT9Z6bUCRuPMNPGpUAsKoAZiBgvYQnMl7Wi",
-	"5ebHe3HZyjNOwpbLb7n8i8Llt9Tm8hz45yE16yqtF1ed8SaLw4tASDWeDMUsF0A4MMKI2swFcG2I4o09",
-	"4YmZkACuC3mpqcZ/l3g514VSD3HGwLJj9z30TV8m8c2QhTsLAQQmw+swEXAOpUYfSwxe9igcrpU6Oyi6",
-	"hEaGfAqt9JSPbx7lAjJ9lBRLogTcWOqTXMl+mxq96SLGe7Du8bEE5I0wG3DIpxBpXYgjLBenqZiAbKMh",
-	"HdGKNjpiY5kJDTlzkJEI0fCgybfOGFMq29hmXGcHx9JKQAE1WGVW+EmModkUCB3Pkuc4YrFjLPbf5bOj",
-	"chZbwh9DxSo7dsDSppqZrELus5dhZOnWrJRXES+NtTVL3HdTSw0fjXJ1KqorbBJvAjqLp6hcZbNgtJjq",
-	"Ctr+ROXJWeYKz548P0NG88+/+s5nv/iLJ9/+09/+m79+8qd/8vQHf/b03317EYc6gzeFBT/XZjKXWsBz",
-	"K+psRZ3fBYPGtk7Yi40oGZHYEkgtz9AucmWEbHr9MMqlMZQfujQ0qpMBwhBlB3sOz+5SIlvqMwowZ48A",
-	"2+zjgeieCMBnBMekh6F0bU1HVWUxcE7nZc1QjHqGlJegz1q1EtYsyc26YDC15u7e/tVrhbP0ya/+02d/",
-	"/2e1DVghTumyjfwDnvMunojd3ahorPbrT78XMphff/r9ed6Bk/e8g+a+NnsMsJMunrj7dV1O411PLxdp",
-	"31LqjQGRoIJuoA+CHqPhLmGxHn3hlNoIpLQXSKYPIZ5HB3QVFWDbVexAjCIwSFtCXiLfX7K6s5NAUVcG",
-	"Mn+TKZlNGWfn0PnYfTUGTz+m/WDjaV9y41GGPeotcpgZvuCCW8roiZ0pI9DAACnqS9ohLfqimXGEcwC9",
-	"MKyWbApScNMqxYC7CNgcYa8VMbdCm+ceE7Ao2/GCWFpERfAxWta+uHe90YD/NNany3bFLpnZ9VLJs/bF",
-	"sDinbTUiANyBzAX8l1VamruNZrvR/MrbX9392v6HjT+8/gfX/uidvfeu3n393o37zaPa+Uvrn8XPEJoQ",
-	"Ym+36sqWCW6WOSEkejW18eS37Dd9hmqLc7guzLCA8nsOjnvAneH3oQlM0Z41DXgSIAhK8RBsr6iMmHQo",
-	"slRSoWY3UWdUnYH8TtFxW1qGBQBI1PfX3EReAiCkjXPEZjWCahPW+QxWG9ucApXjGeAdlY/BOpGl/gps",
-	"XWuXH0rvAz6AKriTeQGhqesL93OUcqzh8yWh9x/AG1/4cux2GuvcGFyYbRz2uU4/LOLCg45LvGL8dVXo",
-	"tN3T89UBE7Ls+eKjEcrfeqjb9o9GowlnX2v0ktX4TqZkf8c/iWq5yhD8E9Jc7KRI20Edp0kLA9kwYV8r",
-	"NeqSaIJm9VQbMWzzdQJ/7UpdsorEM6sgeT8ZwfcsWOCSrunA+ld0rOm2c5j7XspbYtSo7WqNgWFwFc9Q",
-	"xT5enEURt2M1V5EdyDbudatGFXGvY13Cx1mBjFaz/SuP3CFfCnzjqeyWQLzgBGIr119eyNz6l3BdEfoD",
-	"d8AuLGCuzg4kE8ORmbIY71nMxrKTEly9kHiY0JaB3xBgvej1BBbqg1IFYMJItceJl2i9SCUzE+Xx7JX0",
-	"8J0Ai99TOYM6Ky6KiqfG2dPp4lDZIuobaAoAjWZTV4YAYDC0SbOMLDXcOAUrBNtMzRIfgovq0oZnogIx",
-	"B6O1zi1dLojAKoiRK85eSIILxEMMaZsREtcU/y41QGpL239nhL+t0f1FjxFykUEqd+FCz0SGvHIipstN",
-	"Se/YF56hjecdMT3LxGMv18G9OwzGuhWaLt8Y6hYfjaH28JTtQ5FPocfqEN1cGNytSxS2KgMgqCRjqh1Y",
-	"O4Q56IGaoHPnREwX5fi/I6bnCSxzrChXyRjR9lZmNu+I6WXHga0eDI0FDWEL267RqHq25+C3d8UEVmE1",
-	"jmvHtGW4W4a7EcOFM8S4dFTuWXDYM1OUj5AWMW3USEORh1T2n4XqtiDb2BG7baLxFyPReMPTujmHjdb2",
-	"VXZ5lnV490RfeeQD7+AOVHPqt1TugfWptEvsmohdwRNs6EuaxV0le2k/ZonopVJgGRkoQswTb1SJ8GmI",
-	"2A9pWJgBlyZCmtRMI6wgQvXyqKSLYeLhSHQNFl/ZYQcsF12RjiDXb2i1cpFQMRjf+Jd0iCRZRBJGUNHL",
-	"2UJcOzzPUzuUjuipXIT1ZIzyc4VajVSAD8YwQobnGikgiSHQHgoyfiDtIoDKAJEbVL/fynKl2vvsAC1P",
-	"TnTjcspKX9qp5uIjqPoCLR85Y5UlRUbldglw9JgDmQPmgSU7ew2W8KkujXnmS6gHM7e0SQ5ovlT93wXj",
-	"4IJDmiLRvdd3oSKpxhagoM3VBgR8aj8huNR2d1TPfcZ9PdPeOIeMQz3uDui7Xq6GSCl5kuRCI/bq/u4N",
-	"mBLunTa0uXZnsC0sQk6ppWGfdrXR6OWyDiMmHtp/uegpf8APQWSG+mqQjwlFJpvXWGcKUbJ4NpXMprZb",
-	"CKRneAGobrGGOqNVSYxH/ETcol7WDgjAgu131Rkxqa9dea1c0fDRcW2o+2lyXGsxKF94tdncbR7XInZM",
-	"kZP4y5u3373ztftvHtcel6DlrHwGkmgnlRyg6CoKFa4rFNMg1+xlYV1ab731pIUIxqaC6NqscG2J7+Vg",
-	"haI7RrPgNx6UI/a7Ij0FbJYUAsaJqNC15n6fAoaJ3GQByxyNO1naLUt49jjxrlkclOiDUTKlTooCU9yw",
-	"q41Gg7nvW0V0O1D6Ic8yS1piw/tYj7Uc5l5nh8pOAWnhlA1UlrCeQE4lhkQvYgimx++lklT1y5ndT4Ul",
-	"OEF0W1xnt2g8WCYWsPCgMBqh4I8hMD4uy7duDlWg9VBXyzW6NrU54v23EDZ+BWnjrjLl93/HoStp1deJ",
-	"lvKneSu/X75JzS0+5aCooWCWLOHVtpcQVTmWKCvcQWoLeNHSJCBgfgeXg/nOo/i6D6/4CmGV5OwWYs7P",
-	"j7dU/dlTBBAyKdsGjIG8TyWmQN5RUiCFYzwD8hQUQkw1O5FqIm9iffBSj6tSyQjlW6UgodREFfX98INh",
-	"hcnPzvQloFwPnglwApyRa83dvf3Ivts1Xug6h4mPVhtWfnWE/i3Rem44/mtTrQulVOLhSOWm3tWnC8kV",
-	"Fp/NBNbRZ12VjYcSlDco5wCAOVhS0z3ixuRpBxRC+7wj+qnUTjuzyhdTuZWBhjw/QUidh4ZURKZHdrR6",
-	"IISxwmU/50M2UeMsAXo0NoK9ArA6RZPx78URi79s/7Nj//P7gGDDmeGdV3HMkvGR0iZXI6tqO93aF/OX",
-	"LB3aVWC5GKpTAfo1LZAHLHLC21BwORnY1Uh9vVhYHK5dFgt1YMdgNWjbGrwBTXVywaG8W8/BINlpZcIq",
-	"vEGp0wZlylh91y0mypMjpXXaycRNrOGKuvTuPOm9DRv7O0F77fG5Qid4zSr8/uYFgsCWBF4aCcRDupHk",
-	"xjW7dfi1C6WFSAWW++3pQt2hV1cqwfC7py/h8qyjNbm1316+y1WaaN1DGXBhksqF3bArj/AfZ9UZLZ2m",
-	"9QEA4LM7yQuiDWxwgc6S33EVt3fmkgOevbxYujTLqn4+k5tzBQAr9ZmyOwrsDv5DzHjTcjVhINdXCd4Y",
-	"0WNFZeMbItMDycUAoukguyMnEbvEZNtJfABump13Hd4keiGBuLAmGhBy240dXyBR19kdLP8pFUHDuCFn",
-	"qTZnCLx4f27DAn2RCMc5RFm7hltScLmkgC4Q6mkhWUDNkvzHCEoP/ll3eaYXKcCCfbCESFddqAdcbDq4",
-	"ytoXqne3sZgN3LII9Xm4fqw7Nswoq52yAuCshEZ3IkamzuJMaT2NA6wH1xu0awnOBPw0dKvtvbeKcHD3",
-	"W4w7MlVhFtADlRshRcJeadb3rt/+crPxql1YBgSRSqerfDjOeISmAPqrcMo7d3ku9DizYxYPTc5jVw6U",
-	"RtYRU0ULRFNoQdb6QxNUHx1yO/VRrjq8k03dTL45VqaqjCgBp1nZa2kY5HCcmXTEc3PFjn3HGQ0Dk6Jd",
-	"p1qrBsTQUoyVLYS27+eEi4eLaI/z0z/7l09/8Isn3/15Lao9+S//9sn3/pU99kDDABJDZBm8F6IhRQ40",
-	"6UFUg/0CoCA4bei3zNWk1tq1VLv4ng5ILao9/eG/fvJXf1X9cTAe184ehN2cwxJbWuczIi4rr2NB0V/U",
-	"AMxteOSmIEBWUrT/RyFEFOYTcAMg6ktZQfAb4r1hGj9ELdZa+1cfhzxCKuPhyfTSkEmoK4uSlgbCXHxH",
-	"thlwfU94ipFPXS7tbSMQ0jRniUjGIwxs73LJOpColjDe56msswOGw0dzG45CO9y4yv5SQ58YkSwKtLxb",
-	"mt5KVplO+jFit81SvlXv9xvpx0f2ezDUiIejDAgeZV4t6jFN9NIOCRUoiKNJpbm2X4TRpNKIPmZCDfnD",
-	"O/h6s9HAGp7ub/86z3M+XVw3E9dS5auX6qwoyFlFzxBHkAT20qbeLOMJcuP9jYArWGeQXABRERpR/vlQ",
-	"MMr7A3ypWhQERREa3wvv7UP/wbkz5jCRKVnds+eqKpUJwFZPuOzY4nnipnqsM9apFFoz1flIoJvG0f/y",
-	"fi3lA0WRoxk0aYTnxAIXEQQKgLlVd7ksoqh2wdsU9vas4qLKpF8L0g7OIPk3rc7gq/7TVxTmlRpdBHMB",
-	"3SiFUJRahmSBmOXCjHOJPY/4NFM88WJXLrrpKLU7Ww0+dz4uswFXWcxFqiM7F/GKhYaMAZdSZGu7JSqy",
-	"wWZ2UWFqxUjkGvBQq3q3Gzo7lbOyhe+8eWFFoMPdPKMQ9NzFDUtBY6Sy1axB83S8TwsB53PmW5lN8aaA",
-	"57axhwDtl8jdvoBepXCn1nEqbXne83QtlVZ/oVNpdT7nTV+LslIx50wDowubZUqiHYvIXeRhVrk+KaJW",
-	"kFahddpxhl6aZT7Ow+OeksDquPexhHoKx/JYvvbam1b7cee8/tprYa5GeVAUf2elW2BtHpsDHsWgRrVP",
-	"xDS24+du8CUGhnYCy3yPpcuG0eJU5DxzCS6aUmJc1hvlAIWt9zz9wRxkZ0Pz0olt2kSsIzIl+0Dc6YNj",
-	"GU6JVuAoHQo7cRQ/QATIx7Jt0qEgTJOhqyAFuRxCQig3hv7bb+lLXLY2poNo/HQafGL1SVeZS06PJb2I",
-	"UTdQ6Gwk1Ajilk4F6wghrRzRHYgkClFrwz1JNRMygbwcO5O3eJqNc6FxG/F8sMlAWb1WKmNVW2qR9Xia",
-	"aReBSccLMVZaTCqX+hIBfxhLk0/tKqKVOARex4yYY+k2G6qr2a60kAmJWgWkO+OZGahx37WBDVNWTXFe",
-	"QNfUCM17x6VLEdKuywWyMx+OIG0Lf4fDQ8Axu7twS2K6FVDSbZTZ5mfONK7CZCAkVkNLhzA1QZlnYDm1",
-	"EmVHEPZOSlk/4dWKk1T2Dc9OsBLZRHQH3MQukisWD5FMtVOocrYgzfwMUe0y68kblZXhbEiCs1p7Myok",
-	"xFYjcgIZkD23DJYo+utaa9UabfthG8EYYUOKXHN79zDX/OpO4/pOo8majdZuw0HIqPxuCX0eYdbds1/8",
-	"xdNPf/z029978r9/d+ezX/zt0//54yd/+imUj0JBDdMhbb/j3dqDNTB3ws24ZJMzXGdY2gBvmaTeVrHE",
-	"tMLQeICfY8+z/fMbj2p4mWut2tO/+Nlnv/zZZ7/4xZMf/OQ3P/3xbz/9y99+698+/bsfPf3Bnz35wf94",
-	"8sNPa37BrIy7C6cnvCVtSvnPxZDnJ4iGHEDfn9fsXDr57/HkzEJcamzsHZ3lklugxa2p2pIbOE9Tx0sr",
-	"BIMNjRaLjNNXoFG9zI+J/RJOhZ5XPWNHsOLIsuthYF5k3YFSWmjgpWi61lUWCJIZ7MU4liOVSpMJXc68",
-	"nR0EIQaUWrtJ9bekSgQqjVKIBMun5ggNErNXrKpohavJqwhLZxs+loG4VUrHAKkBAFfIAgIZ6nZcEMmV",
-	"GuDyoUg3W96leBWlqIgyjcF4gwIAyKAk91lt1b6aaWXFI9vVMIUcP/LOhl3RxCjBO4biHQQoErdobYTG",
-	"8jOQu9whfJs4lalJLY+KIf04tmvWTpQU4XdgtvFH0ZcdsO/qOruLiwtfplIbkhF2WGyJh2lboSVu0fi1",
-	"a+haI2L7VyO214hY8ypMt8GcNEnR3EAZrXACDem4zu77RSD1YMRnc8GPJWNHSoF8yvBDn/Qc5F4Qz4eO",
-	"aUgU1n0TkQhRIhvyVKay7xoiIZMOHWxVvVjyXipTPRAJVHe1D3hHqnzIs8pNwD2GvaW+aGquXhzXJ8Gm",
-	"0B7PryRIfihVJ5gvYPiJkCwe8ofthLKqY7e22CvK8ViOKLYSoxqbNrbr37QLGYrsWGvAzbF637EMcanj",
-	"YAp+fVpLpm3fXHiorILwPqQxYDUlaUBPOAKMAQAUGeXKUj06tfiKfdnqp6B62n+QtoJXiFYEAqbgq6E9",
-	"XHh6EpG3HGoCkROOCQduLq6YlL3auKogvhfTQhccNgHSNrxMWRQhRdKwJlL5b1FQJwXNF3CGocPcZFJa",
-	"s8ou1Nis1As2N+Ghiou0FumWSIpLBBv0fgB1aU8KJYf4oxJMW0LbczuObG3JUP1a+yGU0kiozpe9lrHb",
-	"DftdgKMws0x2/yNX8os6Bqt2qdtU+0XmBj7XZQJcSrBx7foJMzvhkPSFLBOCdsxAyEX4BreJuT9H1Smk",
-	"NiUVapGehAJJq/wheEo9Fai1rjWiWniba63r16/vlrQp+zOpRb/5//746S++9/mP/vtv/vvfrKowFXtY",
-	"UsaOQBlrNRpfblxvQUCLr3KFumCZ/NVae4055QsEp2JL11qV4DNqwzkuwDoTjnX3qLmPIGV+rPi1VLXW",
-	"DYTh9au10prMTPW8OiWczi+mMlmlD77+4uiDFdIwFHl3sHCAnZk4zW2rIG6rekLUK3dqWVlFREEHXFtO",
-	"XwFh/aK1RndfFmmNtwjTaYHHmYLPaZQxos6IpI3NCh2HYSsReaCDcCjQF71d2yhg1HWGfkXWtE/2vb5p",
-	"IE5qwlMDPJjrE30T/8eHu2L1zIHKEh+4L0HoyoXJU1E03SCRoGRXl2rSsl0WWlY6H4lDmqyOCBxAhcrV",
-	"ZKBwTmjnLmzns258h5W1eQTXbZnMWms3lxh8NFqFxdWeJMt8HoRG192C1O4Baw18uIAPwSUGI63RYFW5",
-	"0KCTjUj3bZlcfhVrDFm6eskhSy7XusJ9uw2EfemqYRK6MVKzqoDBCwyUWsg9Hp2RiRjexFq0WS3pSwmP",
-	"WEe420ZEXHallBL7dVFnzv8yE4hwvhiJ4KRrobFYw+Kg79tOgqB3C4OxOkkF2MrRSAQCxWQgchGDh53e",
-	"9xfX10yZgrWihLTr7WJkNIZspOhM2N1FId+HNK252zg3tYUjXRBZVUyyFFnlynE4fY6C7DpKZYLLC44b",
-	"Pge/fVPJpTreYdqXVo0b2+MyEDyhspeHwuzcgg2fPyBvUpx+cShKSzOXoLgtFrkxQ0z7kvamAFTEk778",
-	"4lORFx8jVRkS7HIAuxSxiAhi4L3p5gKge3mmI2aUcukcVhdKc6GdQVKOs2z+Tr4tTHEhL76GDlXLQdNI",
-	"lXhdDDKE2r9egtr3I4aF6wvz/qnIIWcSVuuI65NaBIk3kASDmWAQhkm5OUEtnBzuTVv12jCA85aeh5U7",
-	"M0sMNm1zrv2y3RQ+BTU1cO6Wku43uzaLYbQnogORpUUAMPKzOjsUJiSN5E3A7j3K1Niq8AZsguR5Y/5A",
-	"siw9IXi+4haCI3aoRYaQVK5YCMWeaUsnUllnH0IGviuFpTEMDLkqpGgF4fJ40X1gYKLIS3tUDL0U2QZY",
-	"3LgMztOQqwl4m8EvmRof6E2sHawAr8RfMWb0vsymccTiQz4Uh6kRv3do8rRr4lfrzN47dvTuYQS4yznr",
-	"iEEKRfFHuXoIWUPx0f0PDo9uv9m+d//9r9+5fUgeGM2nmsVf33lL5ROeJyLZuZcro1psYMxIx86Pbe9o",
-	"wuJ2+ytKG9z6Nm0HuAVtt/Gh6I5zEc9USiu+Ln/mMbUxLo7CDqeuPJtVXwQ6ynVpqz2cOa3vcKwB8kt4",
-	"AF2KVQ5W0R0Zt9h2uJpPWSph1DtvCdMd7Ng1xQi59/O0n8q47AhzNd/2WOygzru50rqt7XdBLQN/pONb",
-	"798/bL9//87bd+4expGDdLO9Ex6ESwC0ey9FCqcJBQj0rB4QvSE3b1+VgdhxCWglnaQJxit0csV4Pev0",
-	"UztNMuHDP4PcbZpPtOCzIX/YBhTz2DlPu1wLl3kvpJ2QC5sAcHSqmmbXEhbNxTO4O1VnB/gyhCAWIG1e",
-	"prwJdkPAY/O2OJUlds3tZD90gb24VvYAkylHJDv2R0yiIaCMFoRJYhTMjja54EPYDAeRrXpsv9EsIkNd",
-	"DPMbXKfdMhfXys6VcOfcxR2oCZOKTVKZqAmFp/iZLoynDJn7hqV7gip+XZXnomvYQOVasA43xpJDbTiW",
-	"vQn4LJre1uekl1vfeSueFLpjRI5sInhA1dbQNI5KbDTQSVdQOLbWwZcajP4QRZ5VRTwHNV+VJt9RybQN",
-	"ZSBqrf3GjWulXHk9tKMDaK2F7qTAYkK1UzLBtaizww9u3bp9eMhe2X0VOM5bB3fevf0me2XvVXsPTCaK",
-	"gCr3G8XfDNQ4S9q5MPk0ZqOxCQI6Orx7wlJpFAbnfXMsxiJiydiFD8X3bx/d/8P2m7ffPfjD9nt37n5w",
-	"ZEUmy1OguTa81SbTSuzSH+L3Dr7exi9vvf/B3aOYnEvocYKk/fGIRMT74CuC6kkUA2Nv9oDnw0xo3fIC",
-	"x26jEYDdl0uoYFoHrFM7TSgXhBoDvgkgyOBG4satp0O9diBU4fsABmVfI/hsV8gX3GYkZ7j9KIKV8Iuc",
-	"SyoLnIJ1yG5NsOJpEaYDcrQu5elZhjUcoZQtlfPW9ZWhCCSdFmVYaJNpo3D2sP7x7CKVK9rgMCdck9uv",
-	"q04hY2MqjBdGYSm8JOBKBeOoKYyVMlqobQg9sz+ER8/OLuPaLzmkaqRDkaVShPFK7ESIkUaRwm0EDaXo",
-	"0W+ChJCogciSJeWH4R5IZdr2vdiXwyl8QZwleWpH7tZ4YVP4Qj3VbfyiMjkEfdXESjf3MrpQjkcBdToq",
-	"HLB+1zBRyV4Hr1ZpDKrynsQFhYAByqhdMO3P/28CywnJhDdFeudiEGaD/7KyRnO30Ww3ml95+6u7X9v/",
-	"sPGH1//g2h+9s/fe1buv37txv3lUQyEJ2ltlQjeBTEwhvC/fZCr/8P3Pf/mD3/zsT57++5/NTYjwMM49",
-	"HyfkLJ3Rhntx1i7sbjjqlQUyPMXrC7mrFp3b1nvcSmqbBQGF/iyg3gZJbbk20AKTnJCznisviO10XNH/",
-	"BeIY7w4cPxxwrESnJtKNxQNTKhewHSQ51llsdTowbgeuaORm994/LPAkivHEhEmPQBegmIvEhdDQOCAZ",
-	"FDNGsNrbHMPmvZ7o0qKhr4sd+uxdwuWVRbi45UpTmkma41zqS1jc+SJpzESVqef7cp56IqpIChFPYDOE",
-	"4KSQptJEwDO3gL46ibDWajb2d89NR6PVOtq7eNbztdrjB2uT8Tfsyb5sgwVVzoM8xCCWtXhTwNEMrAUb",
-	"7wU2ut+4ETSai55VLxxvxXNC+ZUlkbBsuTiCitOjUShbFsH0WlkthCQtp6MAUOxGGxn5UZ4Xs6m0zyvm",
-	"YvYwFIDU0K1143eDZ4IdfjwimNUGxoSuxT7PMnZc37t+/Vrj+py9A75eHDwbIGug6SJIc6JIjkDDRg3a",
-	"1yRNxjnvZFOXEkiUi+pVoYFQGjaWFPcX2ArGWrQdNEAcBZ9iYCxm3bngD6iROtwR0lKchL0CXP33mrt7",
-	"+1evHY8bjd1rkg/F72Hqe/xqNIO2ybsmPS1APqya24dSsoaQC+rsjpzpksVfxiQdpke8KyIW/69f/zo8",
-	"+eDorZ3rs11YuWOimPjmmGcEj4uAs1ZK8K1CDVQESehkXJ5AhqSlacNU61T26+xexrtiAAVLIfuQE0Kv",
-	"Q9IVD0ecYCzcSrpptaUiw4uHXCBNmhundpenjZOIYXg6hscFHLeVs0bBaFpwRFwkU0QGEnDzWQGnzmIH",
-	"DR67TFwrJOZc6gwxROzJyinFLNhwSFSCUkE0al8p1CW1AlSggqhk2BInlIFrVUnhXSFe/BIPU21uFjYR",
-	"l9aGB2GJ0YLGAFwK3479UkPqWHHE7dLNr72DP6T3nEA6GgB0ja/d5iQssiXhTmJoetteWIepEpigRMls",
-	"6HxvDlml1IoL6lj8fZB7Zj+/WbrcEJEempGolK+dV/zk53/3m3/6P57+4K/joM//Lcmn7Xwsf8+KNdCt",
-	"R46m3JKbYcHmUS6StGs0Ys07eXs0EtIJ2sSTqww9h0Imh8PzI39E1aSwMNlBwiYO+KxxLgg3o1Wp8m/M",
-	"xJZtHBQ/UNqOhs5hWawP7lRnivkZcAAJxga94XjjQ7ne3eNaq/bxwC2zLuTNGhLeYpoEOfI4qsExb2Mv",
-	"9sUSxHNwWWqtWqb6qdyBFlFgohC8RyWAAnePWosvV6pLtyucyZLh2D5HGcfg//KSWcJY5lthm35zak//",
-	"xU8+/8s/fvJP/89vP/03T37+d0++/T/++Vff+c1Pf/7ku3/+9N//7Lf/+U+ffPf/rJ2xJlqN8y6InlNt",
-	"xLDNYWDV23mvYE4uS7aSv1WPdhnLXH+U4JJsF+MEdeYxdQycC3TYtc5jwH9mdfpZZlTaZDqedCxvrjal",
-	"JYdxDe/ps8vcQCTnfMos/ShlglaBr1vJrhnVCCcK53Trbi2q9VLJs3ZxCn796fc+/5tffPaP//LJn/zt",
-	"k+/+/a8//T6e4t/+1+/85qff+vw/fevpf/gpruM//+o7n//FT55+++fFeuapQufdVTszAtSstWpfvn6t",
-	"vLi5GpsAAln0h4j70Yx8CWlQSrlsG34iihftbzh63LzXa1FtItL+wNRau5ZS+tzJUPWzp0HklqPUWjWg",
-	"0sBDF/jGH0c18LIlZy3r7NqtvlKVo1xDta4c9prHcrk2iivgctXzkMOTxOLO3jYVdKvRWqkLEwN5IPF4",
-	"1XUOtH55fo5TSley/Dqz5LM1/drhkOH3WFZaft045k2/7pdltt8DqqVKY8TSSl89fP8us+IgtYVhoWwy",
-	"UBlETlktqyO6fOzjF7lVFC3FdDPv8iyzcjZF8YEevlB/T9GATqo7zzLmjIVFeikp9BEEwY2simAVOCtg",
-	"WAWOIAZJKE41y5S2whJAKfk2SMPFfgjykUsWBwL4zjtiigonzDOwKFCmbtAtCuK5j1IINvlYhpCZGtHk",
-	"7diW6A1grHvOsIGz9vejiQK5U0cUeALAPwDGyVKkERXSrVtwMvA+Y7E0uoA+gF2+fv0GmOwr+niwJpd7",
-	"MQ3s1XLDmYt1XqHB2+N3dwPjO9AdHCL804tW/jwVsoazkpStFUAyqdxHknLIwMbzT2Z9R3HTgpsVbTrK",
-	"R23DG/ULtcEHB2E9C7zrcyvhbCWcQsIJbPSewK4n62xqqLd3/cojuvtLc5Ypymndut/6ZPN85bMBBRAq",
-	"R4NlrhQo7Uw7UW0TXSrUaSkKGy2KMxHXzVLEdTIWS3+fNbW6tsNobnwCJpZ2N+PpcGGfV6/Xr/6R90JD",
-	"CKD7nM4QIUhYPbWUbb6MCRf6dtP+AYhzqey3F7jAUaVbOmsHcVb5UtO/pMEQV3vy3e//9tNvPf329578",
-	"+V/XKI6sDdsBTGpWrTdLW9VpX3oApApz0vkiA6KasSKAz99VhmdtXzDrWiOqjUcJP2vmE56a4iu7qefj",
-	"TPbGvSkMT7OzWBPE0mxz9i85Zx+tH2B7HKgJy6xSlhoIChbJekS/Mjt/jqZfQQybJd5YghHi7N7tu2/e",
-	"ufs2+WQpDBeSnjBOGdPSVgi/HQmZpLIfz4cTYWdbXnJ5vORy+QN2UKL57hFSePfXKnSdKPeKVHz/Iqj4",
-	"2ST7/OR5FcIcMakm7NbB3Vu333339psvV1jsS0bYkaaVEiUKFziElpzTcDlD0MVD70RcWKWdzGWQ4exh",
-	"lJ2vPRkLlxRMrhHQtdHIZ9xPFPpWVJimivQAP43wcn1VANe6IB7CBoZAAY9qh5WtAQE7yAD5ki96BX7h",
-	"mz4pF18NSrSAhWrAc5G4Hix/ojR9F23RsScSLFhh1awwr0p/CeNk7BQFsDTowU++iP6jWTOpDJWCcxgX",
-	"lLMsKOne9dQXhsWUiANhGuhCiisry9vte+F4IB9YaaK1F+G/2qluD1Ve1CBdgSXNsJ5Ut5Ox97TNuPLI",
-	"kENusXn/3eYuuyj8xCVThN/k6jS1fzWDz5pRbTKYAtZvuze2wviM66+473dMmMNFR+sm2ytfh9oF+uFW",
-	"RrHFo3UWgwECIregXZfMJ2h3gK5wT4xTLG4EsvUzkf/BVEphC5UKwFEpIQ9hx+lrwMDQWGkJ6zbooqxl",
-	"5GFBHEA81yztgTojcsGkmLScTuGqWGUZtEEZjxhkyZBS21t0LD0UBnEjALxQCZ9+SRNbqLM7hriYQwSL",
-	"fFCjv3+6IrRtJhcRpzvBxMbRSEiPwx4dSwC/H6iJBlAYWsMkCGYjBvFKjEDL8av1IoeSdxBaApMuAZqD",
-	"BjafyHos7/TI1TaWJ1JNpGdOfC5Bgr0CwO/o7IvHspsJniPeAw9zVykd9dWIQFih1JhdVcumUlMUeqA4",
-	"vmNZgH2UvW37jRsu7hLD62gGuJZIxnUrKM8BCiAkicatktThtEuVs3v33791+/Dwzt23ixoTdaB2Yv47",
-	"SrkN3kxElkL2Kr3pCDqKO17g8O5TqFiXBA0gq7Kfu4PiIakGXAN+Ren9sQS4WnunXZe4pJCUVILh60LA",
-	"3kw5t7IEZjdzyBMBSD/zOLpGeSzfVGojeDgSe4uSnE8kjaP0ZZCeq3LoxpVrVrk9mhnviuQmHRZuRF6c",
-	"L3u2yOsMLk2c301f/Y2knAmHhF1qNtw85K99rK8CuD1KOrELTp4vPVIIWOls9CxQAgA+UXlYrC4/FeEw",
-	"wqOQq9GodGR8IHHCpxTCDFYWkbMTMTLVabxwu88vkW0IZeKg2mulwwz7pyZyncwQmEfgnHz8O2sraW5t",
-	"JUtsJY1naivxa3+ZthJiL9uU460rdkPoaMCMKyreeLsCZSWoPLDHXahBx0mkSy06XmxFqdQBhwG2B7f3",
-	"kl1tNHycAVpZtGgVBeZgMIgwFjHwLeqITPok0/moJ8gVxhiMAjwd5NUqpE57T4/cFF4ci8Y3HtWWmiuo",
-	"ik0uusKKh0V2M1LFzXKCq3vcgx5J6QG67XonH29F2nKJF800uYdNrjkO53KsSMYtFgNv+bI0artV56Hq",
-	"dFLONFL4Amdm66x8PiXXwcLpKnuFWjLYWCmOG4AJ5+qwn9N8oReSQl+Q336sSdMuslsdXYxANXPgitfY",
-	"iOcmRfz/VxQ0QX9jiGvCpxEby0xozeJBqo3Kp3X/TnuSJmYQFwhyxmpnGtVNj/f5ap0dKgfBaTWegcoS",
-	"1hOgSBuBcJeSxRCgE1P1bUlIkkHZF05VzrvjXKucNJvM7kcK07O6jSDwyfKrHk+ZxU5u7uVqSAZp98io",
-	"mEme52qCto9Uw1rSOBTqXeUsU8tJCGfdEmGhWywORd/4JoshqLadJvHNMPa5Gf4lNNuDXvYJMLTj7ec3",
-	"HeJSWyrbGqn403JrjZsebB1xkFyd814A24vol4VWUm5it84OsoyCpFFRzYRddnuOgqI5YMGy6wK7iphq",
-	"pSlH4YijYMRBeaLS1BHJrBmFRwRQcb3WSsjZMPJUBGD2lWs4C8QLdVvBOIZ4BignmIEYznPtdz3s4xl4",
-	"9+D6wAGCRJQWlsqq5ENiEutI+Fh4yJKfM2WFe3b930ozA7DVS4bqywO51bPDRnVowbjdjyuGf+Lrj5cO",
-	"wiUKguZY3W1JuVy18/fwoyP7zfIRkCUMU3+LAlAqJ4A6e+dhX+M57TRetFDej7LqcA9GIyvfLR1osUvu",
-	"Fi09Ze6l0hiEHA+hUqEzDtai2lgWfz2IZmA+LWuyH+2ccsA5Bd5kB/Vm0IL9+4OwldX23Bmq2C3yGoZ1",
-	"oMB7CGZ1/EZm5F2FMr2NvRI2oJKiDjYMEnQdBGzVugSWmNVrQp21NVhGFE0SsasNWmwY5fRrKNiW58rS",
-	"r4TQmpwpq87eTk+xFqkZ65jtOaBAK0gACUQEvGBBynN+751WA+XaqmmTuSSc8pA/fFfIvhlAfcioNkyl",
-	"/zuag3tdZUc7lMJRNQDH+lZedQgdX3YrrEjlIoGDeilgeIlBbCD2MlwwJDDULE0BXzZpV5vRkQ8o06ty",
-	"NBrX2QGKI72UUDOHHpU8U92TQkwqyrMMeYIWXO9YosQebliS9nqQX5y70uphK1aX63AN2btDgh+QkJQk",
-	"x0ZEhdQ3UxE3B/BKSgvyUBeHinxLxdFOE/buO4fvHbIkRbv9kJ+IlptRkQ2cuHgESktQY6NTmhV0Vl90",
-	"KwNRrLQlPZUPQU9LuBE7YJlc72y6bfLADLRVN4HClGXAMwZn1EZDO4NhWzHjXSvu1lZ4+RYIsc+2tpUV",
-	"OOyglimfXsOwJwlkpK3eebl6J6x6xKSYPAvV8grYXJbEw4JpjK4YwL3Eb98up25iOy7KFb3PVEC/Dxcq",
-	"Z6DlBRI8Z0NhBipxqU3dgaAS/bnoCdMFdQQ1EUr3RJSTCQdl0TvmPEFyPkIfcYWaWQlLybvQ0AhoRRA7",
-	"OQ/lgApTy2EEz+ZYFjKK/v/Zu5IdN47z/yoNXiwNekazSbJH+B/G8vJXbEuGlsiAZzAsdhfJ8jSriK5u",
-	"UYSlY86BT7n4BXLKzQGSOE+TxH6M4FtqabKp4SJN7IQHAxanu7au+rb6vt+vElO6X84Dc74qHfhxrS3I",
-	"w73kGd9gu0GRRXMMusNfJDcQeN0jH0R4DDhPvlkmwhFZypZUYpgKOjEPzWQjbEJeymZ95HPhC3OO9j2P",
-	"GKwc/Xg7AtS6CvIVN0Pn5DaYItBZ5+Rof4WyQ5zptZYcYuw0RCvXuctbI555FXzGGulUm8UqeeGv4FGi",
-	"EK6TWo36cMz2UdnQUfiitXQvgYWdUgBHG5/oEMnE7R3W9g5rnUxklO6ziH9u822M/OfLlI5vv25XrawS",
-	"F0ZvPwchYHmEHAkNg3Rg7yeg+vln1P7NMHNKYGF57RBiLSgepCBo4OFrQ5GxMz0DR2Y5UyROWSYqJUcH",
-	"gFdohLkQkrqV16W4iyhw6nD08TAj9L1XiWfa1GwCiAYimqrohhETr3Z2npP62dvZadH5pMiZuVuz5GBF",
-	"jTwOrI7JDcJMJ5e0g16bsgmMkLt6tMB6gL4dVjD/lDpFbTSCI2VFjZlF4D8RFVjFKT44QmdSoPLm1X3o",
-	"viKCTOhkYHyOEa0G2UKIVEnBZvK6cP0K+KwExFwX0pk3FLFlewUfCil/6JDCVyePUupMYmLaQeM7ezOD",
-	"LDVbJV2LEMw3OG8IswzvxQRRBj1N79ZCMzfP9GGjWc+PgEQX+OAIrCtb4V2DS0rCLe8XKxfTM33UPrw+",
-	"Wb/ucOCjx/RoX1gcuMuZPNOnbNi5QdMWwhzKSK8EZ5mSJks5EGWOlx4uzEEo0A7So7bsB/n9SwCTTIEK",
-	"H97ecyCWFXnwXCpGf8SsRjzsDTLWIudP63jeytxF4wmPxBmHFIrn3YY1Bq7ugPZLZdofjY4OMq9G2WEY",
-	"2A/88ckTep8zT/3ObswCNxZVuo2E0p5m3zHNiqSv+tXQrRTM0kdtlPbzpm3Lxwe50Ia1zkuZ4/qPjSk4",
-	"sjYx5SWf2PsiG7JwQLxicEVcEinGSBGp2CVnIocc+BbQu/MsKOOWRMaNLjQod+8bXZWmOEm02UUUlO5N",
-	"Oq/WLQehWSP+5Tx2TeRIdUO9SOTTmJdwWHMTeR88IecizLsCMMdT7bNgPfUHytmBshUKWmETgfqBGToc",
-	"QIy/leujtYL7IXVEMmcavJBFJB/aVBd9MFcoKnWwn4LuFOOxpRu5qPfAoZiIApzMaRqx483VRJ5pUnJ7",
-	"nAnKKcgLCUncWkb7F50rVVlZ9NNN+UqCy7RyngaH8ZcI40AfSwd9QPe9s+SPrQPzH3VgtuWKv2An4Zo8",
-	"g7oHu60ndwNw1ALX4JSVMt3u+8I9j/BFJrjjDBJ0bxQ/y5fhoOzc9VvrvfcjnbWkqbXe69RWaWntavez",
-	"z02Z396n+PgbW525MPIxd6WrO8ch3q50JQeyXNwgZ7CVF7Aaq1xDPbOyfPDR4oYxY3rFK31EPFv+Sv8X",
-	"d0MAu2OVGwK/wwNyz5atfqPo//yKNq8C7rnbYnRM+Z6Obij7+Ke6lKnLiZ29PIjrZexydwiLSLxPnfRB",
-	"lyZisxmDa86HPDG9b2RWpRFsOxzrLmfa0sENTH3W8/UwqTZ79OyycYkZ3fo58ugYjjCCG4syuLTk6Ho3",
-	"l3lNJwNt0VM/ZjBFdcgjIsh7+reDRefgBDFKpuDz0GdwTTjmBQptRG1PGIzRGfZukM6XtNxSyMAz+sLV",
-	"tkGz3Cde30aWMac5EeWz762aqEy6liIyd4ommZJrc+dxGtv1wnViNPaMueTomb9RiLXFycHhUTqjlU46",
-	"malLKy/cy6FQB13Cg6i1zk/fff+Pv/3485/+TlDkZFQiY/et8PqcOjnpHB/G6NVkwY7GBRZQN/Z156Tz",
-	"4aNHnz14+OnF/UcPP3nw+ItVQIThC1wzsuIay7tUSVJ0zny9DBH/0SC4AqlJBcjgX3gYoqIelyWmCP8x",
-	"HI7OCT78hm8Wa3CqHUIrbb5waM1qoPV2xEYuDW2SpVEXY8KELeji9pYkVPo8l/cRymPW3EBNu5bJcP5m",
-	"1+cWHERlK5XZhUCLsLufhMfegcQL8LGOdvYw4jc9OLjr/3VRIs3CB3f3bl99qBkAD4To/uvzzY/4fTQO",
-	"rgxdkAnhqp4CnQ8mx27t8HVDBLCsLYY4WtuNNd7Iso5OC7Wy4FBQtvpg2WT1AQcLsP6C03F1JbJqQQ7c",
-	"23abN0jD/fXl0w1WS6cbbLPprj+bbrA4mY5PxnoH9ta3lRi8Js+4kEQd1CajqQsfwUOiTVuJKTiJs9AX",
-	"dFE3CNd5lvOMtemZfEpwOfMO3Ec4gKdi0NmMq3q7L69jX9LXwhrCwaqbEQMyK5YYDx6CZH7b8vo87Yzr",
-	"FnX1ZV0t3ohvS+xeDYww2N7C/IKPwGlOaAMDH/VSDIJjVz8RrXL5ln/5CrvqvntuqUuR/yHrhhdmFQvH",
-	"r/lWm1yzlTNnaeDposy5FBwXimvnaxs/a6ud80U3CO7gwcbplnJkXsgu1wCwGcSpjv5ysyvyvJtITdRK",
-	"lEzCmT3sCuM6OIi2U7ckPoFRaW9h+fwVLESvyLJK5xDqki7H7bvMMewrsBXlLdGYHOyt63AoODOMK61F",
-	"KROR5zJvSeTHHp3KXD94Xg0bkXOR5/AZ64NO2qkPOygoYInxx6POKrw/ICRxkNfN+wMLhuFaGjr9P38P",
-	"nMdh53xTkCU/tcUS7jkZ49bBwfyXJahvI6lrSt6n4jKSuqauKKUNBRfmAdZV+LPSlUlUta51M3YWjshH",
-	"SmMG4u4SAdXT8dihDLy7mCpf2TByyd20w3nwF1pO3K8Hh+FngnTjPxw1wOH4x9shCuve3z883pC0yq/B",
-	"Vc5DyE/00A8YX6Wi/G1cdbO4Kq1pbzqP+Us51mI8flP+1ex5sCPoHCTN4prGx4zpReWM829yDaMaaFPK",
-	"AERLRG7zGvt0PKYWGTJzfa3t7iAazIQRdisoHcIA1YRAzKj0PcwRr5aovZu5Y+389Me//PP3fwbfBROc",
-	"6SwGnHC+Kz1aL1vzNcM1Ljehe1i/MqWy+nWm8uN3P/31+59/+N2//vDD3IQYK33j+firoTfNaM1vcdVX",
-	"OFxz1K9XACehjby6YbdsRHFbxrc1q1ZUE7QlZxO6CHHtraiL5Yr1Wgrh31QEz67lWAxknsB+DkjcStsK",
-	"STyTMGYCcGvVLdddpvBO2DTaJSAbcy3kuUux4b+D6gLirWN44Q1pUd23W6niANU6wQnwzLZx619V9QDB",
-	"P+HBX086DaUoKHjT6sL9P/15IzW80leACcusJuzur88b0x/K7DIINnbcHOl5NH2eU+vUx3WvUBlPHoNw",
-	"C+f+GP96fVNfd38st1wezMmTxGssox6pQSma/IfLrV+z6287PWFVdlrDZvr6HLRAT4pSlp/JqfvBSoRA",
-	"xn/CUKnCsyWZ5Cnh5sGfO2mnLovOSecWSUwa4uwLn5gyIah1TxKlA8v9iStvCZnKMPm+KQozobCIq7qg",
-	"uMc88hN0gEWJBJtFmHRRB2NTFFRaTIVcvl4rxnX2te2zmH4tHWIqpduOtlkA7dT9Eoqe8PftXgJyUQ3q",
-	"MmCJxviMuNTv2UTkeQlnipZG5uApg+ExRi6txphRurSMW76suJIWOS+GpnCUYQEEmzPifV6bNlxpCg0H",
-	"5EiYGD+SYpY/vVZbeeF+70ZF25hwL7JKvZBnOrzYmyYqxwLYVw6I9BWDk6F59yp5daZf7e7u+v/gyW5e",
-	"in7VTV4lXaUvSvlCyUk3TbovjMplDr/3pNKDZFKqqpI6oZfCo4lvIk26NKjm647bx0ZutUP8psb4LWxJ",
-	"WTjvebMJdMx5tO6B5FXcnR9BeImej/6dIH/9ia9jxjouh7QWjehMn4YENBUQ0JCklAMqGMlwjXOdOTXh",
-	"ysNoyiMqjsda4i4IAWVc1awH0aOe7IKzgbRIRALWYK/HukgP9/ie5UIRPNfW1+izAcgjZOIM96uvpsCy",
-	"jxj6svFY28ieqIGGBcFqfJFMZA9VM+P7wh9NHYsbFojtU3TD4bOP/CKps9gc/MU0RAoJU49P5wuhlR2i",
-	"WOfOgjRp6e+ZdSqBrMHSFNLuMbUQrV6XUG4R3y6U9DM9UUg/9AJpGkHBMuiCKpOsLkuYFH8gms9IKF0J",
-	"lmohpt0/04nHqSBMz6fQLpe200BgzrQPHMRnGEBPIvsMgmYTVAXR18AauekQeEMkpD32pCiKBiAwXb+B",
-	"5Aw9iFJ67kOigrJ4GkAfwGGCpx30gCglTAjPOrxCYwEbJF7aBvA3rpgDWp5oexJwwdLmshOdAIWY07CG",
-	"OC+m7sK1Q+xnKyUt7Qzag4fgsHjfSB9nFom8sSzEDDk/k4Dg0fjQXbxA4IfSmfkSF5YupmHH4TtxuyCW",
-	"GKk7EBI100kXSwwtdMXAM3iYSO9ZUstumUFdVNZzSCLEQ7hgdVRMjoIQlrAnssvCDKI6rr3ZlA21UI5d",
-	"YoKd6Xv03TSxdTaEfdS1I4uI1l05EqroRo0SDVBbmxjmLnHDgoQYaGVJjaMNqESB0BTqJaPERqIzHjO3",
-	"0dL+KRhBjDNBXEki89ffLaZRwJZTZTIWmUwJh4Ua6YlCUMZ/w7Zo6/gx7UsrpjP0qa5H+tWnS8eov1G9",
-	"LrbS0vwX7j1Ctfc1hESFkAaFALIEN4yjIWOpBYJIJ/7L+B6budnzHX8pzbiQKa8QG2AItsP7kloMgn8u",
-	"yRqBaP2n8zkwcyasKiRbZvDRSzPBHYydRLyCvLhmJDHnsx4XRuROFezs3H/y250dUHHPnn6y+35yg9or",
-	"owPfm1YOwWAkysubafLphwfv7x/tJzc+/fCzmygl4eWDO7DJP36ZyQKtKGkjJtuxKEVlqBYSvuJIpIkA",
-	"mWXlSGWmgIUvMSzXI5B+mBIuismyurREPmD6YJo5axntw9JMUgJpEnxjisQuXSvH/3evG3GI0nS/+vzJ",
-	"Vzs7DP2DDdihlFUDlGqIIY2A5e8qKfFJl7nhJENyimZ7XQhELCL6SVNiTamti2ov+UgQ/64aSZvClMey",
-	"zKSuaHfqPMllpkai4LwO5tjFUQXY+XtgfQxN4e0i6MwxQOZqoCok4hUV1nGyNBuJai/5QpagMTNZFMg3",
-	"hyiaprzsGePQwgWy9E1MmeMQSvmNzBwl3c7Ob548erizA/s1EWUp0EChSlxnoowkDImJisEeTHmUiI9e",
-	"lXU1TPA6w3o0JP/xGitPUBghNSYzRT0CXWj6vI8FwSXj7JmR4nB/fy/5GN8skc2nlIm9VOOxzMMh8+Pp",
-	"+4fOtE8FwhUfYxAV1n0veaATmHaTNHlsrGp4b7wKKZmHBx7MOR7dQbp//H56++4d7DdNBK2E+/uZPjpM",
-	"7965C2KhFFkFrhWZ5n1VSNqD9DUoMER7QDmTPnAjok3k6Sz84R3U0tqT5PjwMFpWvIpMutADQ6PBh3BL",
-	"RYveUMMFplK2yHAEDeP08irC2lEZScBEFNLzH+FilkJZZ/UamM7IPYPLbIrIwqU/tJnlDp+IAWC1c0om",
-	"Q1i1aBQI+UNDYZXuzWZReGUQ2+Alwl6jXaNsBY++8FlgsV6jESwILYCMdcqQ7XBbj2FI1pRRMxyZeX3+",
-	"+t8BAAD//w==",
+	"7P39kyNJeh+G/yv5hS7iZu+qMd09L7vTHd84987L7dzNzsx19+7wbneESqASQF4XMnGVWY3BrkZxlOkI",
+	"SiJNMqwIK2haphW2zHDQln8jQ6Kt/0W83ZN/0r/gyOfJzMp6AwroHvSQ2v1hpwFU5Xs+78/n+bo3krO5",
+	"FExo1Tv6ujenGZ0xzTL4dJKyTD9NzJ9c9I56c6qnvagn6Iz1jnrU/DrgSS/qZexXOc9Y0jvSWc6inhpN",
+	"2Yya98Yym1HdO+pxoe/f7UW9GRd8ls96RwdRTy/nDH9iE5b13r6NeifzOXaYMDXK+FxzaXo+nzIi8tmQ",
+	"ZUSOiZ4yophIWBbh33TGCBeEpinhWpFRSvlMESoSkrG5zLTqRT32hs7mqelPzdSAzueD/f2DXoQz+1XO",
+	"smUwtfl83cS+l7Fx76j3D24XC3gbf1W3cRJmOg+pZhOZLZ9Du43LOLKPbN2b6wM7nFIhWLqqP3xi6+6e",
+	"S+zIrPEzPuO6ebdm9I3Z53DXqLoobcTBfvPqp9BqOJ6EjWmeanzFtmw+7K89Tw/lbE7F8rlsWw38fSDk",
+	"lRdE5kJnq3qC36+jpzxTMmte9liwN3owgidid1fmGbvkMldkTies5cjjK6VVn9E3z5iY6Gnv6NAutftc",
+	"LLbSGRcTGFcrpbhmGvE0YbO51EyMlj9ly/o6nJCFzBIymkrFBBkuYQ1GNE1ZRsYyI3rKFZGCETMkpnSf",
+	"nBg6wahmifuOaFmQFjMboCawZmTB9bT4cSiTZQTfcUEO75KpzDMVkUQyRYQ0307ITGasT55qkjGdZ0LB",
+	"22OeKU2oUAtDx3yjU0YTlpE4mOXeKZundMmSuE/OXb8XzI6Eml5YBgMhE6YVuXt42CdPZGZoYMYCEgnH",
+	"gWdkzFmaIIE0P5ptgg8jKTQT2p4beDBlpg3s13SJHew/IIup+a2YiFs4rgwpnmdykjGl+uSF8COEdZSZ",
+	"XUbzKmwUV/6JC7bsk8dZJjO7MDhI97cckyRbkiwXODMhNblgc913hxoXrzh54SKas9L9eM+p1iwzbf7D",
+	"L/5/e//49Q++12s88zPDX9pPPvy8MZNsOPQ/kcPWXn4ph9fNh59xpTei7lyzmeptTNAPNyXoz6U+p5Mn",
+	"PNWsgQS+EOkSTjEdaXPLqCbC3HQ80IoRTSeKTGWatI1VSD3QdFIaLc5tDXE+pxPgum9hQk/xlQOckPvk",
+	"Z0SzjCLDfjH+mOrRtGVnh+a3q4gi0LgVRl5OpWArVw4o49w8Znc2IlO5YJcsIxxu9iLjWjPRsnbw5gDf",
+	"7HUdIYzqOb5jRnnKRoxfsqyVkWb2gXWcdNMjfypzzdp7Nb9ee5d5uqLHPL32Ds9Aam7tEoXqq4gohei7",
+	"2S1ldDRtuqXHJNZ08v8/+TLf3z+8b/78OG45fbu8te615mXEkWy3gH5A0Iu6aCX6Rpy+CmWwjZt+PlMs",
+	"E+3Tyd3P23bl2zedvaJNTOWMjaRIlBG7FtTQmjERElQGEA8uKU/pMGWh+nCnRX0w73emPjCat2ZcGVNz",
+	"KRSDI/NQinHKRzBQKxSZP+l8nvIRNWO+/UtlBv51MR7zZMJ6R3f3H0Q9ZmQY813GKDwI+9U33GXK0gTO",
+	"G1PKyOOGo5o5zudEAKk1D4B0ZF6JiJKG+I6oMNIO6rOEg8hjRS5zCo56+wef/Pgnh5/ffbX/849+dv8X",
+	"P73z6b3nH758cHpwbjrrthogeeFy1Hn+KM8yIxwqTTXz8q1RuuUChmuHY7p7JAXbZu1QEPMLo/LRiCnV",
+	"fQKm31O7kW3zcILqgioyolnGWUJkDsN+IrMhTxImttv3O037TnM97Y99w5WNN9RulLGECc1pWki1sKos",
+	"MfchkcCXd77h3UdGcFnNhEnslKpRJpUaKK5ZTGaMCkvoKVmwISiihtw7ud88RpQ5XcFBInqayXwyJZQM",
+	"M7lQLOuTs3w0db/jmDL2SzYymhtqN0syo0symlIxYXhUI2cPGi7Jjx+fEy5GaZ6wpE/ihy9OzwYvTp/+",
+	"+Onzs5ikXGlUzdwczbBU3yznU2G0AZpuczDumUNdPxjcNVk6Eq4jolhmiAG8d0R+lUvNwsUZ8IQspkyQ",
+	"pcxviiqcCMKbhnsMA42LgcSEwzkac4YLzITOzN9cWGOeefn7iqRygqt9SVOebHULDw+DxUZFt3f0hf2z",
+	"LqQWK88tPSsJwHhoR1SQISMJp2nKkt7b11Gxje68czvm0m6eoKpNbNvwxO4pN1gGuDJXNDFcNCLDXHsj",
+	"QMbIIpNickxiWLc+/hCDWUCBZGbG8SlNjbTJttuV5ivg1m7m266SR08LYA6WCQ6B2iRHhi/OcgVfwNKS",
+	"n5y9eB4RmRFKzCKlTDNiWr65NffbXowNT1lpfD3UbJ/IXGy5vndXyhxjaLi6uBnDERJlqCo8vPN1sr2B",
+	"5W0ks6QQLNgbjsLEuZTPaDbZSqC4e3Bn1cHTUg5SaHv1weNGMpUEHj0iap7yMqcCqyIDcxlssZrKTDMB",
+	"3gjN3mh1cwcQxgx0TJAD8in/GAb4kfkLrKGUgJEhCucArBkOZq2F/X3zpt2WT6lYbkekH7SKSmZLZlQs",
+	"B2PK0zxjqrI1UhLzMzE/s4RQrdlsrhUZZ3KGBgyaJBlT6ojobEnohHJBUqpZtuM9cAMF4loSpUZ0xurj",
+	"NTsQ2IGr8hSsSz6axlEh/4DCzBWxXgySK/al0K7jjCmZZyOm+iQ+ZTpb7p2MNctiMuGXlg+rstrV/1J8",
+	"KZ7IrD7myGrmWZ4y0FXS5ZF5eI98DsTt5OVTcsGWyqowE6bt3MBy2yfPGQdBL5GllQDuujCEKFcsqa+J",
+	"s6ubsabUCO2MXRzDI18KQpgZOxrBzWw1zXThHwR5BFkBSoPOG0KVWsgs6ZvRn5iOLZefZ/LSyJFa+Wc6",
+	"jGgmBe6YIFOqivMINlFF5EKY1YW2CdcRodqMPGXmXSNnUDLjItesT17BovsGYF6mCdF4XEAoyRWzG5PP",
+	"IzCVKwk/lFuZ2cORma6RraMwnoHf1LaSMVgSQzxw2+BY1E6vJ9AJmzORECmMIAq7axYF1hNot+p/CfrO",
+	"Z8JcbJnxr7YVHg5aqYU3SJSIxMOK3jLjSnExIe5kH4H7mFAcrHd/uF1HCUK4Q30Dqvaa8dtV9VaRrZSS",
+	"RsaYB63WWKK5U3wEQoM5XTKjGU+XJHgnpLnAA9MbWL31w4yA89k1IUM2ouYKhFYWOkIqnFBNh1Sx48KL",
+	"5ni+0TMXMrtA5oJbovK50cRY8ilLON1OYLm3SmDJiy4GM9PHAGyTta16iN3unS/nzMvI1QHAOZ/lqeZz",
+	"munbht/vmQlbucBIArvfvTgceuxE6Lg69tiL0nHDDGJDkqzrU85ZBu8RTS8M84KJgS3SDghiXcDSdMa0",
+	"5mIC39Ak4eY1mr7MTBuaM9U7GtNUsag3D776uqeYUlyKAU9SNkByruo2zk/xByDJMtfAs/AoUcOXyWLK",
+	"R4aT2daAu/WiBhu/85fdO7x3v+Qyu1c3+kd+cDP6ZgDO6frIPjFfrxgFBNcIo38ptnJEH314f70Lz34l",
+	"h79kIxDwIc4Iwo9Kq0pHF0IuUpZMWDKguuTvSKhme5qDUVrkqSWDaJSueGmjckNDkFjXv+Oim7r4ZyMf",
+	"VdOl6SDmpMvjCUv5JcvsonTyasCCPsL3lr23VQdG1GMi8UtRPQoLQwjhgSMSG/EQbkFMbqELUF6y7IOI",
+	"xOCeQskqid3nhCszlyQ2l9N+xYyWm8THxMzUhg1wTcbcyPYdds88uHL/a29ccNSi1y7RTzlqxSm7xL1b",
+	"+8YzePJt1JMiXQ7kQgyCnS+v5KtAKILTBJ6MId58+xbKbEIS59R0pibgQEYYLaInFnRZTHYoZcooiFcZ",
+	"m9HsotNRMhpBennF2+T8kt0uRuFS7DJAEOH9+GrriWK3P5NkyCYUxOupTJOQMK08HkpTnXe7Q2f4qHkp",
+	"R3LVMCyqK8Ny+3xU2mgylxL+xSVpHFk+m9GsMaRJMcMVR4x43UNMclpoNc750tCqnmZMwQqV9lzm6FBr",
+	"2RRrIX0b9S5pmrOWiS+oIjNGVZ4xa48uL4X5HdQktEBFDf1X+nsbehm/KEWZeoc4XHB3bYu9icrhfEWk",
+	"Y+jXdmvs5hWujz8bpZMYkKDyFQroaFTjVnW2469qA/UokfnXbTzypGhx5oTK7lJKQSiC0Kd7q0Of/uGX",
+	"X+b7+/v7bfFPLeO0+h7Fo9IUQQSL7w6vi3krvRdDxBxXRGlpThcTo2w51yxBmgl2BjWVC9FHCSQI5lo5",
+	"JbL3j1//8HtNFwXGbiNouzPb53Kj6AHbjefONbHHHoR1VNBzDH/FtAS/sSVHyHKAy/bJizGhRljmYytD",
+	"H+Fl5XiDp9ScY0NIIXzarUC0JYfw6kt16MvCbGL0RDThgSBvg7Qq3XdgaEUsUDd+BPc3NyMabLPQTWsM",
+	"nhWkClsuWYXmlSOcSsNsn4Bb9lbi8VMrFTFhRPMvIE5iYMf3q5zlRlSbQ9yHtbwOMqrNj4ZvDXIBFrWk",
+	"oKaKp4YGRb0hTakYsUEqFz2gOZfc/K4zR+FhPnOtBtaOYSbF1YV7gWYaSFjw84INp1JegA3YfPO6umRR",
+	"782emcjeJYXQEmVmBNN8Rbk+x1nB55+ZqT2yM4NvnuD0TnF28NVLKdPPihki74dpnrlZwncf41SfwcDx",
+	"TTvdcz9b+PrUTvlTPyW89VxdhC+7qVcee4XTf+Jm77bwmWX6pRDK3ldT4ES4q/bDJiv2VDyccsGUH/xT",
+	"8VhMUq6mQc9OQi5OTyaw2VHGNR9Rw8PYjGUTJkbLzTbMtYT0t2gOPj8u2vSD4Ur7KI8a/UQ7ypqcCfOM",
+	"0a2opp0EwZe04iNa/c6n9rHqzYaxFa3YAbRe2Ze2q/IEPVfqrgs26YBBpsBaFsfeaJt1UJ2Ri/sNW2ud",
+	"j4vtbNi0Jq5bI/ctZNRPaUPNepRBzP9GumUX3jaiaWqZWycFF6/5QHExapCzDe8WJAZeM6OCTlgWHxF4",
+	"GJm46c10qaDPrbn2lKoBXS24OZUWexvRLFsS2iK9NeqqnTVzd1K8hh5QvvVKunv4rQsK/Po6RId8nmx8",
+	"XPKsm00oVywb8OSK5/+SZcpuXJecgnaZw4Z7Oj3LrWezgmWuvx8/TrnpNFUPurtLxbBLN7K03mspSlW4",
+	"CWXdnrXm2cuzCW/6ePm83JD99qTUXnUwN8CfXNc3w6dKvV8Hv/KM4v3iWy9dqsZKrXvGRfjtQVUPrxHZ",
+	"Ncpr9dZ3UGbNiZ7IPW9awQb6z+0fX+Bjr8Pn9jBXCbOATc+9CdfTfNgfydltSed8zxyKCRO3/Xjehq+r",
+	"Cz7fk3Nclb25hMhAHPLbqMTf1+6+V8FrLH29Hn5lRrEyvJireUqXLmPAEve13Xx2+qxK49e/o1imKjR9",
+	"1UtnjInP7aPthhl3kE+ttXAzA1Lt4K6dRdkQtMtzcHOSxvt1gCpkL2Tsr9efkhvhYTfHv1SzrdLJRkHU",
+	"jJZpYj1aGNxOUyP1eA63UWJW2XrYyXy44625gS3JU9aqJr4LN+tWyqAAb2cgqwe6zlhmAxtfVz9WT2RG",
+	"pnJBUikmFZcJRGtMZZqQIRtLG8QQWHObHPD1E7ULH6ijeOWpPR1jzu2CKog0FAjSYQbkM86hsy1cWVl4",
+	"UdsvW3051mlOmP/fvl8QOVnsGBV2R4AgKM2Nwm82ByOF0wRjoI7JviUP4K7otnPWlrz92RGy7fy0WKpX",
+	"jOVd+np5ysSIJYNcaJ5u748uuTcrR1GDd1JwMbHRiopI4Y9joztyrTt0GzNAIMRVRigM3VEsIcMlMWfE",
+	"5S71yRkTCeGaUEVi+37sgl1tRKuWJGGajbQ5Ai4/D3+DiPMOe7bgIpGL8LDVXmpZkVZLgnfTVqwI1lsb",
+	"ulsrvZeJZv0q1O5p7RR1cgEXVKQg4VezQuQpuwmlP0/ZDSn8rudrUfZz1CXfB0Uf5nUdSn4gqZS87Rso",
+	"97d+dHTrR0df7O89ONn7Bd37arD3+h99+WW/9kXpu/5g7/UH5Y8/+OBHfxcsBCVx7bs167Jmm8if62Od",
+	"7LNXkwWDjTvYzJS1KtTkvVv57H3WGFcKu+uW8ovXMICdrmVV9t7krDaIy5u8XpJZt6U6f7fO7rUI3utm",
+	"ZRrpn/MZ2+HEVmgCwb2DG+myxKZ8PmcJpLW571o1gxCnqvgvuKj767SHdYs2TiXd7d3bxrrcSWnwi3Wn",
+	"nKJwf3+DnAAjjm1nqg7Er/W24k1tywHb9VE4pe2+Hi58oyaclI01kblG4w3cD64QRRF0Va5VYdKBjqN2",
+	"e44F5VstG3QOO61w3852ZdV7r5hNBxitzrR6tVFk7RDP/dONl7sBvUuOYfd99i2+tDI3qBshCFW3kuHg",
+	"9WoisXPFe/dK91kXcnt478FhjSvVxccwuyEImxhzy9y9mXCDYIkn7mXnobAtuO7OV+chdGGvNWOcd4/V",
+	"Y5Vsll0piR2RRw3Jim/TOb99eXgbLKMqLpOnalT8RyXyNNV6rn50dPu2p1N78O/h/n/1o3+wKrYcfXJd",
+	"jSPm6aePNnYPzeeAzbzDKzGfn1N1sXtLVBescJdu0ycnYglYHIS9GbG5JnE/xpPQ78eRT3v87PQZ4tTa",
+	"VGCAKeSQY9CGIL5Sa6jbJtyZ6aNlovwx/Ob1BwEfbLJH4BqcAvhTICbN6JtQPoKzXHHkI755VyYEcVqD",
+	"YF+bFF5Aq7Ac3waQHwfwwPf298loSjM60oDqmzFA7q1JBXDlt1W1QAaiitnJ1YcJv7r4ffCGAHAWE4mK",
+	"HMSCRz+wkwH0sEbOFijo62zk5ozrbDmAHNt23upgEIHbW+FJZ0sjWinNaGLGFJ8+Pj/9+eDR42cnPx98",
+	"+vT5Z+ePz+LIwp/Z004uhFyowEuE+B6VWdw5LOXu3r/bUZsJXT5TmafJAEa5IgVS4jwIJU9Onj57/AjA",
+	"ho4JiO5GmnRidGuXgUTdLX0Pb0WRv+fgMrujYoZEqQDb9KUB7DBaCJNpp4nyejCA2sEt4ZI1PXBdM6gA",
+	"oLkxrZhIs6W/ICKNQ93ACWCXq8EFoKWm6QCg89cWhTB9ogricWfWh72GHQSbixNoXJI84fpk5CKgnOBk",
+	"XUbW5TSBv2zmc1cRyjT80DeDH31b8PGRa9CN47HQTRlkdNQpQCuYCSTJ67aiAoCSsphKMqMJupNxksck",
+	"HqX8CNkotTg1AB0Bbzj6KWczUBK5YH3yPE9TRHcFgCqqLlgCL/EC7/HZT88+PTsCJ/t8brF5JCieYw9S",
+	"ZXiKUX5IxiZcaZYhcg9Lx4Qqz/URjEvOGMLH4XKWgD0M9ZlSAah8HYAEtMwGmUzbuKAszEiwBNRGCHRG",
+	"KhhbwORmUwe+1ZCG6z3CimlEr0lTlH4EWxAj/uqlNT7jBtmzSaTZkxhrU3CmYsAwkogFLh2rBIAmmgBm",
+	"5gmZApCpBTZEeES7rgUcU0xu2S8/iM1uc01SKS+U2RuMSlix3sVl28TFjs1eZe0yNk/pyCYk+gV0K9Ww",
+	"iGZtuy9gxmby0izhORxgD76IdyTNZ0K5s+MOZ5+csVHGtK2CgMBPDB6bMznH2gwk/sEPfhAjksBY5hlJ",
+	"+IQjAFUFy9I8jLvXafXLZrEGlCKLOmaEC5CeLbIn10syZEbu6JTDiW808hH8aXDBmn/ujM4RItg0Vk35",
+	"nT0rP+89TeJ6HNL6WBYAWhvweXP7DrILJMxirRz8y4hukSSK0gjmmWtIowioUzii0vQjxxz8updWuRI+",
+	"Ye+Uo0ut/HDHsQ+my91rm77Xq8Y8FJz7xoMebD4ryhlbmNjb1EFLUbkgik1mUF1slWmwzeKzV/mh6Wa3",
+	"YRpsgmJQOhE4rebVspEh5YXwRTo6ECMj+sksMUz+AMLh2ejiingsro1MLlSXymmQopjJhf/MlZVSABEd",
+	"W+sWPFbmEA0RuGLMs9lV5+dbacIrElaeNBzP01P3BuG6Yw9OLasvHpiMPBYjSAhTmSYYPdbQVG5L6a2t",
+	"yvIQH90y9DhhST5vYZrJFVecKc1nVLNO03jsHjYvvpmzkR4Y2RuRBbYfwps5z5i60jQsUUeEvG784dyC",
+	"6bVmjaLyjOJa8wMZl5mVZ8IbdHC/181K5OhZS34xh/OdpwkJkLA7iSiOEDeecverIwoIWQ0kJXoHob/w",
+	"dOtQ4EckSVOaWM0e0EHCgJm1JxMBHJqYrOITsQUe1XbHsJu9Ckccwk3NuNae6DWYWCadZqDZbJ5Szbpu",
+	"jbZG5KrdrcIlg8JUNsrXIydZEhicuAqPqgiZpalWbm1wn8pTKYi23c1yhC9W4CldVkcy7RQbiFWJ6gRg",
+	"Te60VgKDA95dYXUVnlUBk/L0uVXEeChVAxxieIE3vZGrRZ4SPJbrZcXo8kYyEpvNBcBOsEPnMzBWAyGJ",
+	"IxLb+gjmzyRHLE9mHTDDVJqVjI/d4z5GJ15QrrmYmLfmmRwxgEkxn2xpGPMnIi3YtkZGnk1TqJX4ypco",
+	"BLLJFRkyLiZOxomwXgicV7KoCED9XlXetaNcrQvP6BIIM+ALYw1JnhFb+7OjUOVm0NATUEIfUvjw5PnD",
+	"x8+ePX6Eyr9Zf1vzDsCxhmwkZ8ySTwdya1YDLi9CPHYbkgcaqg/JAd2ATcJi4XTkGf4YdDzRFlGj28O8",
+	"KCHS4enibHW1KFhhu8tFtEWMOoJMiHez2Jushr109f6fQ+UKqMq1dIZG/AjHjivy8vHzR0+f/7jLmKpp",
+	"I8gacJzF/oXHJPJ3sBhjae+KxfanJbxP4UEur3Q7sbMG+etU+rYQCNq57wo3VDiB3VlnSsu2SwNNWRtp",
+	"mKdaK/wWpQitG3UBkramF2DWX9hDnrKxjlxh4QXjk2khOEOdSNUnj2dzvbR2Ylt7WI4B5s6yiv5GsiyI",
+	"BE1AvjRLOVN6wEQLZ4IsstA3rJA5udrELFXMTYZnWNDpEoJloGwrmp4txJuy5m9XamtERcHtrMWca4vM",
+	"7Sr2bA1IlPILli5Xz8wC8c3piFmnuZAL6wy3mwXo7NeCy4dHqLLopXG2nssnMpttjrYgB1aQLIWa2qcb",
+	"Sr4AX+cKK6mFAI+FVaci10c9h0Ye265guHHvyCxNF9uILVmCVSXk2LsyuCDDjI5Yufb+19/8b//dN3/8",
+	"h2//89/8wbf/5C9++6e/95u/+Zff/td//s3v//Vv/v0/+/a//1+/+f3/69s/+5+qUSGHd68QLOotJQVi",
+	"HigGvbo3iI+mKEUZ6crzHeVQmuGg6yMSw/txZF08NgQyjDnK5ML6uY6JkYvLz0JRD+uSEYkvEnRMYoHt",
+	"CmlaCFD9BI7Xjdv8+LrZalKzv9Q4ONx6d0h8irAR2/FOdEx9LxloVneCwPKb9wE4/c1xPEaep4o8PPvc",
+	"EJvfeXb2O2GrQy4Q4rdOU0oIirVmK5HLTuMsn8c7996NsanBN2m9fAAo5yX30oX65o/+4Js//N3f/PWv",
+	"v/mjv/zmf/hXa6Os11q0mnQb81tRmSj0Kao+cYGWUNym9DAlucppioEBt+Iw8MTobTM55Kk57t/+03/+",
+	"7Z/9u2/+6K8i0u/3P3CVqCSWCYb2zNGhF6wB6zdabYOrpPEDXYrNBTmbQdBnzUbnnRIP1sXQthvc3fGk",
+	"UPSNALcG9g9MQUGkPFiSQcc1xzzudnxLSn29X1gxK7oA/zPqqMI8ckBTBnwAgDl1oRlOFFkZxNiQuz9p",
+	"OSzmF6rzjEU4wxIKAdjSuSB/++s//ttf/0l1K7vQeAy0PXiCLbRQfGsbq0KoazpBBoWFp5t2AZ3zjoU5",
+	"77xz1oO8oTM+hDIePrwFm+uTV1NpzikXtlh6xmgRsQIcGBmJFCNGZmZNPGA6cm4wE6n+5ne4YuSrTdz+",
+	"XJmxZe2V0Of7dzt0p/R6iQTBF4DS2aVkKD6tMS0COWwVpNoifnEFPTKzqxw9zuTa2M36zYaeduvUhi53",
+	"7tQuer2iUxtdo++BP9vMJ2OXnC3a92wLv8xIKt3GTihJsiXJcgh/DnlLgwmLCwg37Oxv9OS0pHmBfBkW",
+	"F+2iTq0NMN2kkIhcVBcSgonXGD4CC3abwbr7kUP3zudmp982lOiv2Jbqga/lvSi7K/AC1TwA647crsmF",
+	"Peg7pxgQLJU3mcV8qG4HM+Mv5bAxIkv4EFFPxjFqvImQbwhO4yJ9bd9rZ7jjHfULewNbutOJ3sAE5QqO",
+	"0OxsD6gsKv4HJd0nIofEko+I3PFWxIjcDaXge4UhISL3ibVgR+RDkrExVD0NDTVaOrcNGtabNJQu3Gqt",
+	"0YaBfRJDc0vxBDOatAScFAVL1uUfhKXHqmynin9FHvcP7t89BruJINbsD0tPlRWkXV4xbwOFa46ZKPKS",
+	"ovVQc11qZ4Gs29yL+c1bDXDfujLRdfFacAqLFYhsfPvcqBdqyhgUrp1kdAbVcBRpTvPpzplr562BVXsP",
+	"RpM8ZKtIa3NDhrkmsfezxHY33TfLuCzWOHIvJKQtsczliK0PWyiSYzastdIkGjQKBUGAQ1k6KFJr7BlZ",
+	"RYNuQKs4lYubUSxcx9ehWxjy/X6oF6dyUU+cftfuym45RKdy8dQP5FQuHgVjOZWLj/1wTuXilR+R2aZw",
+	"UGaCflyncvHEDe1ULh4GozMdFAN0y2OjrtrLWr0Lb//G/vv2aLizSiScN2GgQwlFgS2C4hqK/XWPC+gS",
+	"sNN4mkqnrYO/+6yFssdgv+JiEh85poRGHYyoAVMXFYmPniGx+WoZH6FgAy4OI9oUsbnmkVwIbBKid02T",
+	"YcxKn8RzaiQk+wAGskASC0uT/pciHnPB1RQe8N5H99yUXjKMcTl2lXZzRlKmQaow2jpAtPbDkKEj7y9z",
+	"X4Ev0zTaHHgJzDhGThATRZdQ87zw27hVA95AE6gBiJOGwldmcqiJwjRKt7/bjUfncNGLleWxK/zg+7PG",
+	"HtspuiWLnrGlontzIvhX59adUT4N+8ipbThcRA6IkAkjiRTMCMXW4ksFkdmQg3AMz7t5GgkZvoDtIXQo",
+	"zPlP06WRlqElrNSsJcoBffIQPOgK7Nm5YgQroloXhLOx8gyr7S/ndfTTsmn/zuGH9z9cZ95/SDWbSBR4",
+	"3X7CITI3DdjFTAqupd2cKVdaZlgJEm5hk4POtXm9EsCqhLfaNd+ZCOCSVxtBvCcl1MJWbd0+uaL53clS",
+	"bj67XkMLY3UlfCubnbh+OdyDW2YlrKi2pLNlWBr9OsG7vbY9KFa5CRHz7xNyc8NNQaBjF45dX5PwIFR3",
+	"ZFv4Y3tAjVbzjgqmRr1c8F/lzP5sceuCfndLAQRLd65Mhf1eUZdyBOXGVSk/p2sBW96KwG1RsKVGxlZD",
+	"kOhs+am/YO8b7GpXqnldBYjsju8Ez/G9Pw6d1381nX+9ap13TBZ3TBKlYuLZhtFcPloxDiImrEarMypU",
+	"SrGAv4BoJpbahAkoZ+LDnBRgjkgBCi92Sm7FCYtBEYkTtndyHn9gXy96CsItivAtJuqxZavQr+jeV6+/",
+	"PozuvL2198XJ3i9e4xd33n7wo1t7t+Cbrw/f/qMv9vcewLctqGEWIG6rGmCbQYdBDHHz9lhtrArhc0wO",
+	"9suQUKU08XWhGwBztWZ0r8wz1bNnJ9Z42K4fT68bszb9sqQNHGl3ly0YRx1sSJsT3rDHBxW0HvtgRA4r",
+	"P1iIM7hNkkjRpLqv9HFtAAIHojlEol7SNGdkSEcXzmeBYHDdTHvYgwdlbctixYA7izK3daztdUODRT2d",
+	"0RGb06zVSehq+gYPelwUSNhUhtH3iS1cbh2JU5oQG6pckLj9/b27w/GDw/Gdex9+OLxzN6H36Z0Re3D4",
+	"INln++zuh3fu7+3vj/fvf0jp/pA+2D8cfrgHwIqrPTdrEc2CcxD5Y1reusbT3ugTNovyyfn5S+LdQKs9",
+	"ag8xtLKJWmwGNv0eKO9/zyoeQcLO+tWEbXqFD9dpZ5DAbDVu225Zy95Sq8bmd6zdYqe7126Dfq+q3dpL",
+	"d/ParZvT3yntdstiAFvep7ZF21JB3AlZ3WJR3w25eb1q/XZMMW6CWrzyq9qai/99RdSUZl79Uyy75CMW",
+	"kYwZNe+S2fx860zCtzgzCkhZ/1gDVR76kfr7Bw0g5Q8xRWBTTcunGrS/WIe9aojbKq0Pe6OVmZ45RREI",
+	"4iGk0RGJR1wvIU4n/t7XNrehb757G/fJCabyTKkiB2b17oWYzpFXkTHvD/3BUuhMpsFjfXIibCKMQ1yE",
+	"WkhBasUxocIGqGHGCEQE+d8joybEX7+NLaQivF4C6P66N4L0n963/+P/8c1f/StfQ+Co9/nTl9b4XIbI",
+	"7gCHmHAx0TS9GLSVuuqCWu3yV1oyV9iM8mrNuMN7dzsEQK1IIvMRDD6NbM4yJQXaPYLtD7fctPe2bKv4",
+	"5m/+/Dd//U8bslOuYeKY2Vithd9h3rYmdncs/QUbTakeyDkT+NomswnLyHXAknODayZksNBbQe+VScNq",
+	"Eg293C7evx28vM4oPaNzV55q51Wqatdtw2mW33//Sve5m77htPC99246W27S+7k3nhhtOBuXnv2eTefq",
+	"JHLDdSi//56txxYk2uW0bJ/qwt5Y+a9SyRvqH3CXSJoLTZSWUJEOc+Yt/qlPMoWKGhmDOKghJpGuT6h0",
+	"OS84iHUT3aX6ECzvbnUI6PhpccjK3DVJmsCX7Fs2EDThGAjI3mBWQhdgryLuaVXL0CLDcErAoeDjMQM7",
+	"l2iusNXQ0xbWP/dOC96gLenSImJyRRaZFJMCJABTFRrSLuKT0YjN9Z7z3cVdwvvHPGWDVvukiyu8Ekwj",
+	"kpwB3wJgrALSJRcK0YL4aOphdhZUmbudda683wgucOoh3gBSfiGzC5aQfG40ojHNChUMtScpWFf8zra4",
+	"XwuuZ6N+mdIl2OBaQCzUW4BpYmisPTYYG3tchA5bXwhHIDu/MC7OsgiSDWJjbVBzt8BYvNxF8Ct+DuJd",
+	"7Re2zTbUAEiYohNc8wnTqpTzvzlouz9kQT5JcbgdcKXFQkNCFJYUKdIM3H0sXdyKlTm8F2vp4K6NzUHX",
+	"N2ByrvZ+ZcNzyFHeA/NzMJwb2tSb2NAbOcM3dXqv8dy+Nyd255t3ExunduXhsExqw8NgLVLVspOr607W",
+	"1sT23bwMgeulKgnbn8hw6arqmBnHgUkYwZXS1IgR1n+MzwF4z5LQ+TyFojQlnCpbx5iN+JyH6V02oI7E",
+	"aqbizpiM1RDmO4Hp3d+ghxb1t1lzzDbYyW3qA3CaDuYZG/M36x1W5vTBk6tD+CcdnIOn+NR3Ufle887K",
+	"YQLhxvhFbYnX3zZ6AHrdNTOETm+AGRb9XpkZ5u9HVR4/p+uIHrgyIdgoHnoDEvHe2Ul3HhCP27ytNLAZ",
+	"D/nuGFzvMdiQ0r9etf87ptE7pc+PMIziYRGte3Wpti3sdxs5qbu9Tw1UueOAJKyN0N1GyMkVG3gE2vVH",
+	"kCfVyiqtcbGlloupbSZmlHd2t9JGue+dCx0N3V9R9qhckxsXQaozvJ44Rn91uy/FOXujO16GNZPYnda9",
+	"9SSrZGRVCy/Ns899jFl1fZoLsXvMVzKVaaLInGZ0xnQAouDBYhurs68hQRuUFq/uzc1QjhukGrDnrQBt",
+	"xzZPLdzWOLK1DvyeVWDKEb0YQuamVBGqyUwiEPWMimUQg2e+Qr9cNglcOoppzcVEgTGkb3dvYNoY/Mdf",
+	"/5s4Iof7YWrWsfUDzbiugOUABoc9Yg7dzoLBl+L0et/+5b/+T//hv/3N//0ffvsv/uLb3/+T3/z7v/zt",
+	"n/7et3/2h9/8s//5WmsABCJt45IbUY2gqOZdaGY+8Q/LIXAf3e+V+z3Ye/Aas+32o/tvW/ouhOOGcLPt",
+	"5yQFu557c703oOnoP84ymV1tkMw1seph6OcR05RvlY5arRS9rhxI5ebjEEuNtC6GHWR7VEmFgAM1+KU0",
+	"Ok4u9MC6BK1ftpJCWcBgIwwfUSxlI626BxAg4nln6eWJeRz3uEFyackBxSnBj/2M0dHUT6eeGZqxkcyS",
+	"jr5sxHxsAkJX2iiDZCEzBGa3wImITZVRMZoSKSKi8tEUzIRmNftC6sFY5iKJ18Z72p4bN/2yWf3ZqvSr",
+	"OzobAf+wyza9qbMOpHJsbe3VAF0EOyze8iMv6Rmti7VbjQK63LkiUfR6Rf0Bj9eNqw0wjCshPHRFMAHE",
+	"mfBUu9ARSAu158uMWCZskGBcJqCRDeYp1D2C54LoEvjsoMjci7Zwp/voH38drY1CapDr+IwZoQwDgzze",
+	"qZW7AffM4tUJuQjkLBTrmEhIIhnCEdPxmI00ofjWAkoLxUWVUcjfqFTd6XdON+aCa071+gNTRIzO6JtB",
+	"kmdUNzplLOhFwZZg1DO6BJy3lZXh7x3eu19OsWkEiDKbw4XaIHzLHL0uc3zhnntrz0+D1/IFfO/qu8GJ",
+	"JDN6wbwEfrC/v2/2jY/5CNZIkVtjfslcGBSUnLNYeVLgR3sfPoA4wHsQBeoTOW6ZfuYsK7UJD2Jmxwd9",
+	"8kIwbBGOQrqgS4VOUyxt2omowLzKjs7DJkfnnC5TSddGCr+0jwX1Y1br08XczszztXrMXa4YHDX7WvVi",
+	"db4RQX59h6NlWpG5HmRsxptq17nrMGR6wZgg+BzL1HEAMhLBWXI/Oe1ps7vSCJBhA567s5bSLbfH4N5+",
+	"/RxUWIbj/kWavqfwjZzjzTylXOyQ4ZsOBVKsnbL8oN966PGU0WQtKHgh409kGVWCqosIwyEwLFRLDCHv",
+	"JjhD7wOuBhBX3mjoTnJ2pSjb66jrz9UgyVvGJ8UgF6OU0fWEXXxmH1xXtb+7hhFPWeqUGCxIJMvA5h7y",
+	"1UkrZjRJjli9iCbl6lWapnpRz9aDMDxugJgiNQxppvUGgLFYB/os6Nd+BfhUz2zv9rtPcBD208/cWOzn",
+	"5/LMjch+U8KRdl258Tn1Om8h4K9cNSxYrQVVDrU3ISlV+hjqrhIgj4A2glWuF1R1puO+++Gy+ZIZ4mjE",
+	"qaJnPx4zhMY2Za6bgvqdyRULwpKEjTiIaryoLuurs7lOjjEXecEVI1QsMX85qT3Om0yxpQI6bXg0gQxm",
+	"x+WrmGH9ckwLtiJpqXt1HIozRiaVgI5FNZSBhRq5frEAxBnQfToLG6vK+XStmXxO1YUrmWz0ztmMZi07",
+	"zQoyTLgAk4Baw/q7QOu0YtT4aG9LO4rheaLqKVuJTAbEyR+21RWJAmtMjcGAYaeFwdCZz5WHx44JJQnU",
+	"PpnTjKIAzwhkUitbrkM6zb6tHmZzV/NMDlM2K7JFbH++RiBebYgi5AL7BbymtRYYnN9qY+QniNR8Zq3d",
+	"m+beGrVqkNBlU/0LMqeZhpasUlZgltM0JZZUW5RzRSxmNNrIlUQz/ThPU2LaJ7c+O3/4AQKZz6lS5ipy",
+	"MWKIR06VNk+tlAjv3L+3XiBkb1wwRftkuCJJholpUGMSdUsLlo4NsASqSFMsL5nZ+TNxyTMpZkYlmlJF",
+	"4k+enp2/OP354NHT07iRil0wNm9ZXrtx4Wg2XDl0euDKObh4P0uge8UKY5BJnxi9iwqFZ7K/0Xo3Kqup",
+	"nLQdH1hVNxuYiKsRZHS7jM3BqhEAcCHIAojatmgxSxlsBYLxg3/HZ2GxZOIKFFuWAgczSVBYHEKfkd1c",
+	"ANjAQVBNUkbVO1gLv/aDBU/0tGHL5SJYDS/8IrAHLfauT05cECedz1MO6PHFzy5pTxY5e2TJdCCI4VVa",
+	"MHaBwO562mjkAQOymtMRa8sVcr+bwb6USk8ydvazZ9i/u++IWqElWnbkQhTVfrABIhhLkO7NM37JUzZh",
+	"5OHp45Pzx8RcR+0KzON2lBpX2izVAvJEQf2vFBS9f2cDN1OTW/2pLRH/aYuo4UrIQ/FNUGO9WxABVwQA",
+	"cXJBZjxNuWIjKZpt+/4wfXT/LiTCrjtPP2XL67Gxd1b2W8Klm+zhNixsje37p+wdRO52ksDM4t0kzORP",
+	"2ZaxkM3YJyBo5NncsCF7uS7Ycm1x3U2uRqeyte0gtSc+MTZygegWThZyfx3MLOaHK0ZmMLSSQ/qr6d75",
+	"qzqE7PVDxj5j1KhyeFUbYDXhB3CqFbY3y2QwDoBa6wQXSkOi6JjEL09fPHx8dvb0+Y8H508/ffzis/PB",
+	"p0+ff3b++CxeTw7Kcs36onjPgP09dikZ1a3I5MKntiKj5AqIl7TLf2SmIOd7+dzICSOZZWwEwtEtDNUY",
+	"LuMPDN91QKfklmATBJqKkTXFRV3X2EFTwjvA5kVCbs2l4g1vQCiCf8PK3q4bFLQcibWeVCLkUCbLYyw2",
+	"PWcZcHD2Acg41nlM9DRjCnfnlu9w/4M+OcGmlRU7zNgskwE8rdTWFxcktkyn74SauCRSHKERUy7gYFAU",
+	"L5yNkwZTQkao8hnMLU2L+YPYr6D+OxhVUipG4MsokwD7Q1ttaPjRe0SYXYFuVrGVtgJbZT1h5WbX2rBG",
+	"HvanAb8M5RguSFDb6R1l/Xfmc+2QumbI7iyidUHKC3v/XUVM6fQB9xXmr+PRak6JX3+hU7kYqAW3oYkV",
+	"ZI3mYw50VRBAJhETdzBsEAVbeCVzy9EsaCZsDbKbHk7nYs6NUcTuHLtrVZ5eaelLKLu+JmI1Gb2RMRYE",
+	"eXdm/5AL7FK4wX6vw9VfmcHNOvxxMLvevp3HaTxzIUztMomF6tlv0FM6yCam/fWWqJZKhYa9YxGKiExl",
+	"nkVg3jDEBRRZp/+jOPZ9DAcgX0nhispbnV5iLGeNt87R3rV2a+Blo9SzbGCGsdELOP7NXgEtvdsbb9s2",
+	"VXWLbb/CiqxLcNp13ZfNtud9HP0mZ+W9HH/3g/t+Db/5Fin9MmOXnDXWV0/zmSjztrpNrcLBHPRRN27I",
+	"lW6sDVyj9TgS2/zr1TPZzg4x5mlbKRqu9BF5ePZ5RH7n2dnvGHn4J2cvnoei3ZAL9AbVC8VOGWuJd8H6",
+	"32DRXcjsYijlxXFQWUNbbC4hNZnyJGGiVlllhSVknaclZeuXcWdyQXAKdysY4PGrT5ClaVOomGCgC2OI",
+	"F5zJ0EG69m6wNzqj9Waf++AQqy/Dzg9ZKsWEaGl4u++sSXVRatkExgFXxmpuThEXGGoCBfozBkerqPnO",
+	"bGbJEvU701WC1pLZ3HouN6IDG9bHhzO5OUwD1oDHHXOr4Za6adM/bfNtxrYCcwwaL0VfJgSaMzk3izN0",
+	"iSWQKgA28IdTLphi5oXHYpJyNQXskwaUvHp0h603cliM6bw1BcynBoFVHo10lGRsxPglS7z9CMMujKDI",
+	"klrEhQM9RPe+aYeSII+0otV0Ni1sUcWLj8mFkAvR6LIvans1nrMgfz8c3Z3D9ScFlNyw/aK1FQeluYhy",
+	"HAZvxmXC7LxSlyzzj0AMkA4/Gl2bQRH3JlfVp7468ZaebqMmDL6yULgtsZZfFRZS76KLf/z4nNymc377",
+	"8uA2TWZc3Faaaq40H6m42VMH78KJ0lMmsAhUYeU+UZzePjMvTSkv8617Kw34BV737R/uvf5ho2V7Qbke",
+	"jDKu+YimA9Vm4gZ2G4RIQBwEid2Lqw3Wh/ceHHZwX8FQ2IxlEyZGy43H4t+8vsFYk8+qoVhrlhsLTVmm",
+	"SZanTJEY2jAHJa4M1bYbW9clvWRQOOq47GG++jSaJNbnbLF7P+EFazEjX7BlCZuIko8ZzVhGtLxgGJNg",
+	"szXnVClIXZJj8jFVfERobm6LthShv0FRpxX+SXSSrbHd4RruTr6ze7ZL0S6wjtU27iVVKiwjRxWJ0UoW",
+	"G2o2Ydo7usmcTlifGI2NSFFEoMDXXVwFz4GLFcSQjmZsAxp460dHt350VKpc8I++/LJf+6L0XX+w9/qD",
+	"8scftDgGn0t9ymiytKGgtZOwAk+sJYg2Y8qwq/iI6AwqroCBnCXgOBvxbJRzTYYZoxcsOyaxkINf5VLT",
+	"OIK/wVkVH2GQFFh4zBUy/3g3UAbOm4Tk82MSK54yoW3QLp3PIUzJCDlzmaYQeqpZugyxaXF4GJILPeOf",
+	"0DEgeaXlpPdV4bhu9U59o+6b5/Jntu3imye2C7/mtisf/Nko8pQq01WuQ/Gav/8rkhjDlIzHItlOSx7y",
+	"r2r5Bx0I6AZghBH0oa3UtYpKfMy/AuEMw+DYyFA8jNSsWObt5u9HB9FhdCe6G917vb5KZeOOP4Z+XlFu",
+	"9xs/n6Hi4D9bXGL38aE5uGn4zWPrN7OvyxkLoIyLtbq/ZqG2SYNqw4reJwucVUQOiNWEoNonDCwid8jI",
+	"TSMidzHXjbiMu/CK+VXedo3PWLDAZyxY3TMWLK1ISusqkpNiMK+rN8UfqcifYL8U6+7KkwI8vXwXChq4",
+	"qrBNtyIznW/ubhNrw5537rcJO/+UJk3T3aSweMKSfJ6a9poi/s+z3BdzKCXmeUT/NDNUuzHs1YKb1yUN",
+	"tBwsptLcngJpfTS1EOtjCgIiaMNkyfQxxFxQoRYsg5huFcbtW0tEd5zT+iFu8jkGj3XPkytc1HWpGI8y",
+	"WUyXNpIFDBPYD0uObTwJRsRyMfGJcg7mFd6GMt4KOLjSJJO5SLoIXN1yDUrpiTbnoBoSVlmWKCjfXjpK",
+	"pfQA60Gvod03n+rr8CiXpmKzEm7csxwO6tTB9jYW68gMaW8OS8EfndxtV//YAgnzMeichKt2W9KafLeG",
+	"/DYjd9N0MFOTtmCZeSYvOXpiy5bMgqCtPaNGhRh4SJSV96co+ObukKMfXTrCpLTGWjctyXGKCX2l/L5u",
+	"98+fiSLhJ8jVaVh1WILv28wJzLbCc+AzKJ3bBLK4Dc1uzgjisybo6k8gflDbFDa74EaXGDImPOXqFsm1",
+	"Be8vMo3cjSgRlWITg3Qjt1Ol41Q7w27G6y/p9tpAR46xhVi/JawEkOdBq9FmRNMULrBhupA4NfYwDgHj",
+	"r+TyQ+nLoK6lj7u4YMtKkP7B4UfbFZAs5ddWnES2FI3NJa8BRJBA1gD3TUAqyHCJllkw1SFv6o4oAbQ+",
+	"ywWYAldYk+1NLFfOscOto2I8kRkZ5ooLQ+IBceyeRU0LkDBQILDvQFlTi1bQn9E3jyxkRWzDZxxoRthA",
+	"91luo0ttDp2AMo+NgWgMxRYJoRPqHHWQPVOeHk1T55GC7RwiCgFsdPOytq2hhTo4Bekr7l8DPMG7QIZ4",
+	"AsIiIEFggCq9AK+DJKkUE7T8rEaOwPjksFIuieWloWIzFkOkVVw6TpiKlYFnDbwaXHc/RyFCw3pghrrY",
+	"WdNUQ+yF4sgFHa0n7TehLX6+a2d+7Vw1O14cPnSEByIJBQisVyzI3/76j//213+Cxya4ODp8vwrfGBGW",
+	"upRqj8holJoyZuJv/5d/95v/559/89/85Td/9NdlpnFYswNvUpkXh9zCVxq0neu2/0TkHlHgWHYGmusz",
+	"uoXDLyxDZb3HmYiqOi8MJfwyNBpVLKK17yqGuSZNq3andiQSvcPaI6HwtBNIkK4ChifwHkoJys8xoSMr",
+	"ExnGCU43IzNzX4iTkqLg2pZD3MpGEsoUa7uwtp01MTPzQsoD7o+JWV2hFd9Pk01dKNoqZaKk6jaFoiBc",
+	"Ljxo67VCLtbS6nu9qJOCvJ61+Ngm1KlKcdohf3CswyN2ODyWLkp2pq9YMnN7Q1nUA/7AGgutrj6uobDa",
+	"UZveGHt/Aztek7BV0L9AB/eG12LmVcW8TMVqp7q0aRWMEDhTgfXQ043NMP3DvQpDyeoM6p3ynGuu8cCE",
+	"OcYt1Vy8taPR3lLc1rW3QXOdsmsq/tAu0RcnD/sLyzqEU/FHwk3+6gfh5vxGbgTqxtQBN4Jtiwj4A10S",
+	"1/fXBl1vdng3sDUHYZshNsTdqP0GrOFXZXzLclyX7ZVnBO3su1Fa/I0sL/pmce7Va9b9pNzkTbnxi6Ku",
+	"0ykVzmpllge2vG6Mn9tcFZqmL8a9oy+28Y5VJxcY8lahctfvkI2rd/bjko2pZiDQU4tmQYVFdy1MW1yM",
+	"0hzFitrsi7qXW61/4X9rcAs2AoquCe6v1g3pYpKq6s+q2aEPZoV1QmUDrQKLN9okhghciIkM5sOMEUiE",
+	"StFC0FAcauujDZNoQl2RGRu0BQW4SAPzkBOQa9EBFqHBFnDHUIDjcnB2aRluf82Tt7ELGUhTe/pm68u+",
+	"OJcuLv262wf7djPUUbnV3hlpfCFejMchPDkoiXI87hgfiArTC/OS/dO8Cg1/VuCcNni+RxaEzhdfyQWG",
+	"iCwsLiUtpXwoJvQREdIGjgCOiQVS9V8BqYFkf7wxmSFCue6TGNQYV7zBtuq9TOCKsANR9v0pVSTL3evm",
+	"iNq3HVDqk5Onzx4/Qhgz81rGVJ5qougygLCUuYZMFJgdjLVmcLVDs8YHh3omEtup+z4fmgUc+tFjOxjb",
+	"C9l1HsEKXAfzjI1YwsSIEXlpIUX8w2a41m4L/r4AaDJl9JIpsyEyB0tUChBdCZszkfgwBTtKpEo8TcvY",
+	"mv1SKKqGlEEzl44Hyp+bU/uu/+IJNAJHa9Sk9FmX0AamSfeG0xWvRZlbHYP1FJfQhj9piZtr0fKOiA5C",
+	"tNyWdonOAtf4wJGm9SZNeDwgMmvfQCp9JWuM7W4D2+J2WMk2ZSwbtEcpYDjyoJt96IyJJLALscY0kyK6",
+	"wjzAxQSpli/P0KV4yVXjUjaEgg0SxVoWyf/eckEqXCfY4OrlikrXs9pyw56VBxeGj4Q757ajdFZKt6F6",
+	"1sOgkuJMr00nMSTnoTO8VpKqvQzUqUANenE2enqQtSZMzlk2YkLb9EOf3km4ILGWmqZxhP7dfQu1XnIP",
+	"QPJC0bPwxfrWbXzUg8Y7TaOqrlZ2HhsqVsYHFlamv3JXrqzMFfu7vQZXjGZ3wmOwAruVGkc7traZHnce",
+	"ne07vYbTdfMBq2YUW8bAXV20WjW3VzJL7u2HJ2EzC4V5y1C8V+zhlOrvg61iRnWfnLi48vt3PrpLhkuL",
+	"J/+TsxfPIzJjVOUZSzze32LKNSOIjWskcAjVQpqoyCLj2nB3LgDF2UbDhaO7F1QcKRZ923oP9tTVKkxu",
+	"EXLneSvAuLWYHvA3wyRyxUIMzNCbB3jnI70RRGmYxvfD1eML5LVu9V5QvWiOMAslaFTxECLAc5e6EF0R",
+	"h65zjjWG2uU+VJ0s1ytRraR6uyXsuyXqQcRCWxQ28fj4QzalqT39EFNL6AjCritOiTVOEqxUtRnV5UW0",
+	"SMf4TigfhxmWm4pl/t3I99u4eJcsa0ZSWlnxyldtmOQZ61gOpZQVGlXqXDdEPNsCIbhttieLS0wzhyQH",
+	"5pQ0tU9zGMt63ZebvwYAHNCEig/fF/Cz+HjYoRvcdkiZMk2Y0gOAKmiFOTD6J4LpOCOVdXDZ+P4kxxBw",
+	"8wxT+INpkSU29RuSTbx5K8kZ2rZK4/cZKdaKhFj3XBE6c10fRvv7+0V0YHbpDEXgasMe3SD6jcpIy4IU",
+	"yklGG+OKz2Ewc6gmaxapsHxBQsXBvv1e2Z3JheZpOEyzJDBRIxTohSQz6cBt2zS+8ggeY8CgMw5uNzve",
+	"4Mo8y4czI34kEaGpktbLUngFfNgiVofYrmOZ6xVTOvvs4cPHZ2fbNF0VV8HAnOvVKWTdawUB4rPokxfj",
+	"4qBG4RKBeRaLCQk6a8BmFlIP0LTWNS+w67P18rtgvys6XDH1QWlY9UXAVKDD/abVwOoa6HBB46y5HBsk",
+	"VYaICZX6inU1BhvvVBSO24QTpaEc/ItxuFHgnonC8nFwun0pFYs0zrOglAQHYp5j3fYrGGbmaLUbCNaA",
+	"6fXy8fNHT5//OKpnYllc6W4GPtdHi9ha7YUKiY6QjfooCpxdv0Wq6hUN1qw6u2oNuKp1p37wK42jVa5g",
+	"+u6YNfNDxxWqzLogJE33apWEs0MJ2MlUu5SCX7rKMw2OlGUzf4V4mq+AvCRcXdhaASJhb1hHAHh7k69a",
+	"oFGuL7HqwJwM5zfrlzLNbB2orQOk4cY7WN02epzQpS3u5GSgohZStecmGd5Stg0KyBZFsGwkgG1i63ki",
+	"PutGRWyDqmJUYbkBRN8TV110rgaufmRrlIGTW10hDARrM/QBoXWMCMzFxBWorSv+kF3aurFNlczatg+i",
+	"Y9Ymy8FDdbxSd7yCAbkWSwsR2StaOi3lm1HexdLNW0kNdmvU9d3u3LJb7vmK5t2Clt64jfelhWBrMW7Y",
+	"X/vkqSazXGkE3jWaGYg0cLpt9NbJy6fkgi2PSJxeqJkaxGQssTw3GS7J3TskZVqzTEUk4ROuVUTiPZtp",
+	"OIj71RDKivnscIMyRmZSuwhdU/loCjhp3/vaUJPndMbexu+FDfnlVAqGCLr1fX1kVx/6xIodCVVTplzJ",
+	"JkEcWDZJGQXXdPzD+JgcHBAtjf4wmtKMjsxe9skrO4/4h7ENy6FOhueCzCgXqenh4ZQL2icnEMWgiJrK",
+	"Baak4qNUudKLymmu5RTBgzsf7e/D//ZXB9uWDa1ffvnDH0EdKPM/std2XNLG6neuFFAQyOOyq4Csor2j",
+	"zM24q1Pn6wgV9fNiCPbpk9jS1lq75m5dMCiWtYRIuOOCH0KtXHfxZuWQmRGyqYKN2w46BtDA9E9dK/Dp",
+	"E98UfHzk2nOL9WL81NG5Fjq4SrODh1BfQxKBKp5VXowi6tF4zVesWW/ZnnF6DtnqmYW60FuCzLritoMZ",
+	"fbPGBueKjGFGnkMwtjmnKKJMpKFHICkuplRDFVmo8Wl7uXZ8UbNUE640ywY2wG7QalpxFaGpAJxB2NG5",
+	"TNOCglrUdo4xba5lloR1obkmE6YVubt/d0UV6AGiEA6wWu3aJS1qcpkBVVbYxqNNOMauueqbtpgjnsNC",
+	"DdyoalsXuNYq0Mt15x1DrJ+Ravl4zDJ/kQjGwBAj9GC542r43ZVh6vzMipTkYrJeo/df+WRk/02Yiey/",
+	"xDTk17hy8nKX1XlshyzZqbBZ9FqbYDCGJr8ovlakfK61L5bfWF1m+hSqN9aPK35vpLynZy/InYP79/cO",
+	"+uSFSJdekgHhyVIAUDwdjj96iXOhs2UpJ9QQM/d6UTIw4TQl84yN+ZuyfPDweW91mo2tCtnI/0+Z4bAf",
+	"Uz2abhfukEED3eV/7ND1tRkUaG0Hsevm/Qrmtbsbg2okdLvjW2N6fjwem8/NJfLhNyfJQ5FpF6IMlPBL",
+	"8aXYI0HNA5drEIRyY2w5Vj2355IrS1r78HoYO+7cY9ZUi4EF+Bh7M6W50uXWg0Bxl7MhpM3cRyExZWON",
+	"DdgwkTWvN8fKh8EOLloedbEi/iSGcHOIKscO+UTIzI8XT54tr2DreBuuLyUkux97uCNbJtAtDpT/DtCJ",
+	"sTL+lKWJn0fLu57pxUeQdw/XJ/BlBfsI6zvn2drVhdKlReJxDE49rLCOzSQs5UAizXHIRfHRjMElI9rF",
+	"sGOwzyzdqSAnFnEBhpyzSkOV6qfArtGi/6UgJDECIJaoyIX2ghXMx+kJbmmhdRwZ1PJ03/g3IisCNZ9I",
+	"Q4U5TtTiVLvVwxwHs9VGZhJkSEcXUZhVBK1/XxGdZ6JcVOOWb/aDck6/mVCamCmaZ8135FbR7weYsNB4",
+	"fwrFy61ZeZH6X4pAP2qIE3UeB38Fe1GvCAa24zWcwo7G6Ap49uFlOMG9qDcKhBV72iBX3m4sNBV+ctvR",
+	"US9DShbgKMPnAuwXPrqkB/z0OJgQfvOZn5b77CaHn8+LKeIXT/1EXQduuvi5BDBsO3VTx8+Pgim7TpPa",
+	"d6d+MTzp3o750vm8QwzYyXyOIey1TIZW3A8Xg4IwKWEVqnv7oREEyLLR22thbsDLuyT/thgmVpeoDRKX",
+	"rGwFBJmJREWF0G8TR1xAXkr5rFGn2ajyNKI8dFTFirgJeK1cMPv08fnpzwePHj87+bmvlB25hBZLKAzr",
+	"UmTqA1YkqEeVWUCxm1bNrFPNSjU1FKnN2+qUXS0tXAq1zMSyLDic5aI3LV2Gum1HZFCzs42woF3yNqoB",
+	"9QWwJl6dlajfpb5ri3Lo4jyMUuqjWCzpPYzubK9IQq+Bymg+B7hTZTGzHlwGxabWp8265+zlUVEgywgo",
+	"DlZNQW7KkW2IjsVEPhW5Ql4QmFaA4KDQHm2iLrDEqASNZcUsiV6v7/llCdlYuxms1PGVNAfmpfL1E7US",
+	"vKPV6156bB56xDTlaUXdaFAAzLOBMmq6i4J6Zr2rJ0k1qS/Nawv877QFf+rVdHnsYRxTXtSkAolITQ1F",
+	"5HqN12QjZuMHtJ0G7Kaxen/DObfYxnS2/LQNCvSJzEiSgQhq7XNHHgnUsgUXDAMm5XGehRExThL3nn7v",
+	"ALYPqJJiNAUwegCGJU/HVpPyBeRkBvaKKIgI/L4iIykglBTTY209sJKt4ouD6E50LzrYj+7sR/f3o4OP",
+	"9l9HKwqHhPWYP1prvC0HXrUwIE85TiXCiRSy8hBrtJrVxfoLCMA846Kj1GqaPHPNwAdsyvx5is2ZP0+w",
+	"SRhDrhvtEmH4bheIJTAi2efXhglsk6jr0hW7hOSHhfKg8mPuy/d1y+wsat90EmuVrZC7Mi/VPNNZ6MBE",
+	"/63AnkoVCavpzGblFTqF0ciHOn6pZFhs34+tS9LV19OSJEyzkVH0xCjPMia0/U31u4UULRifTNdzIrNf",
+	"r/DRenHN3JVKLIWblY5H6UBGpapEdgR2zwJANbdomwFbwVB3G4YBXe48BKPo9YrhF0hxbjz0ws6nS7H2",
+	"GRfhtwdV9vsOb39wk1fnvDPxuX1061vWvETbIpRdhX+srEW3SqMvVZhrTu26Aht5r/jC1SnpKvJZTPV1",
+	"+8HYKcHbPbF75Ve4qVA6LVBVraGEozcbN4Yk/JInvtABUfnMPY4PqEIdpcnSCdTH5KBsxFgpkK6Hvw8J",
+	"Q+NELIEpQHBs2pwZVRE/z5Xl8+uMV00jmMyY0Gf8q7VIwoFRzw/H2/iBQigjnkhhlhxaXbtAm5rWjBR0",
+	"BVekg4HuzAxNf9fiifQ9Nx3nYFa7urNnTOjdOyHD5dwaUrO5znnk/CdzmtEZ00FQos0tGWl+WUQoBkor",
+	"lmiRmdde0YUSB4W/Y6KlLNcWsSNywFfokVE2KorEaqb69pHBTCo9+I+//jcxVih1xancZfLDFDTFigLD",
+	"JZAqj0K1nLOIHO7vB7THjtF0Yy+bCvpBUCr8uggQCEoZHNwPa6tUbfOHd69kmd+ymg5XBR7XYzqaoptu",
+	"SouKdoa0gIlnzjIS+27iyEc0QTAVrDJssHaVs6EpVODRjHHBls5fFjgCbM0GG5gF7jXEMXPqFGRa2VjQ",
+	"OMSmMmNwIWjINrwFhQA6OoY3nlfwHevnyXnvoAqTj3wcTdnogtlKL6GlJhjqgiqf3QUeDhvzWJ3h3f0H",
+	"xZmw7pwYXMMu9hIPV6Uijz3hZjXN4oFfFqPBzOJGEDHgWa55ymcPcuUfdRtcik8B8+/ewf7dw705BZP7",
+	"arCAKxxNLPsKQXurigdYx6r1veoSp7Va/db5Nq0Fmxp7rlRt2rrjlIpJ3oHIP5xKxcQz9/TVJHKgxWuZ",
+	"rIN7fYlPm/emUrCB8DHaK6NYg3BuyNjD0M8WuXBmaI/STqopAkhrUIIHQJXiS5Z5PMk4Ivfw2xBJE8P0",
+	"P8IfZjS7YFDOuk9ObHeZ6w0QOiu1lajNApAiXZLEUEQb92Uu1fcV0r08m5iz4ObWbyo84OWqBxt79q6n",
+	"9o0LdueGN3kiZ8l8bJqCmJlcVcPXb6TCjZJ5Nmq5/mqpNJuhkBvyjELCqWjAVyBIgZCxNuc3rAABg8MY",
+	"XbcZffJcaqLlBF2xyKMsW4mNfBPnig1cC3F5E1I54WLPiXLbKvhrJ6sa6N6nNLtQQdyOguOjdCENnGmq",
+	"udJ8pGygD9eEzmlmpSDMTiVSuHAERRIZhAWBMOAlNZLyCwbRQcCSIpKLFGqfFfKbk6sMk2BKKxfslSqG",
+	"MT+iFDZlvbxGTJFixBz39JHUTCtbEWy9zzvconY3e7GtU5kmKhR6y8HlFal3K0d8NUEgJM7tUv7ONBmX",
+	"E7NzTaY9QN2CVkKAOhQbOmyucrV9wXPX+xn21IvK3+nSF0FkgPny3DLySkJPxmgKBe5KculRvXaSO+d9",
+	"EpsFTXIMhWt8DtKYDKMYAyqK0Cy7pGlhmQmvm2trAJ4PFzoTly5o6H2kPjkZUlMXopz4g7PpRT3fcN1J",
+	"Z1cEpYwqAg86PbshMXiDiL3zRTSgkmRMs2ObT2C/1As+Ys5mAh+6+WfoJcuMLJbZ6zVoC7GwD+IKgTIA",
+	"wU0Yn4OOfS7IjKcpL5L+t0DTGdKUWvzgLd7etEzMmE82S1t0WUruwIF73GxGexpin5yxUWZINpxjLTOW",
+	"ECZG2RJCYQxpV1Mj0lBF4h/84Acx5KG50tNcFb/C8DFxcSqVjkg81Xqujm7fNh9vm3f75HNMqkQtg46A",
+	"/WELStMlyYUN8kWmoiRGc1KiYJAWkqVwvBdaL3QeQc+G90P0m10FN1jrG4wAw2nKk4QJl+QJ6axDZo8r",
+	"Ir7dis2nAXyIP4CeYqPLm2H3QU5exkWb/idczripSSMj156zCn/KAGfoPu5Ov6nMwUgKlc+a4pjOnO2j",
+	"ci+/r4pgBswXpBdMFPGA9jhDXJLUNI0IUJ6MjXORKIvtVGRP2cf7292dbbzsjoIO1qtVT+2jnyqb+d+C",
+	"fuPz1CyJWMg8TYzQgtbwIN9ONWagcTUAc3uyIiqwIIyAuAQwwwXDgE0SEmGFCCTdqGME7y4JKvW+L7hI",
+	"uthwWfZT86SPGg3CMle9+sw8bCM14WVudIG1b+FT5nm5GKgFt07MCs4ZXMshSyHZlyt/9oLFAslRSCz8",
+	"4Hag3cDfSdszY1rQTFhMm9qGidJFGNM0VaiScoXEIQryQ2KLfB80GmMu40hmSTNU92bDNTLPugV/xNU8",
+	"pcvn5lHnqKaXlEPTV4JH2RozXelux/LUehYUY6I7BstcpmmffDaHjWHCR3mBZogQHniXsLpHubTslsX/",
+	"kKIOlHUUrZ5a4VPazi9bYLevw0uhIVhJKH3BQrlcpBbItY0WoEOlatxTX6P62r3Ltv1yVcWViObjzJYG",
+	"keMgDacQWX11whKw+XaQd2YlB19JsfZ8nPMZ+4V5ziGfD1Srb6cqaJc3uoA1W73T11ktEnT0LrC6yfsc",
+	"61XRfMMQLCC5YelB4LJBKJYNzSoYf1ku8XzSrlR4MqoM2NctLNGXQq8IhLwy6yox10rBAqspBEKPJclN",
+	"vKGgvWExA6/9lU5o5cY162PbhqoFckpdOafzeYzoAcdBGr7ZGNRTbNyvi2aAgNsjEqdyEkckTriYaJpe",
+	"mL8lNf9fsNGUavMXm1GexlY52VMzFZfsgnQ+X2cQrET40L2vGoN7ot6bPQC/2Ss0OTewBvV7woR+2lxI",
+	"A11Z7aalutflVzlNN6pYFoTX10s7e79EHbDKLUXTbyybUWEJXfdxBIiC9WcxP23DUmy1kzekin2WletP",
+	"5BlvIn1OWWvYMFQq2YbL3LaXQ4m6Sn0EaPk8b62h0qAmthyLIu9uoyG7NSoiw39ZFINutDFNGU1aTkzK",
+	"ld74lFmj30aj9jUBmwv4aCtCNAUr8/EynK2WF8xMdzqjI2QLIqFZsrdgw6mUF6phCSrcxrbZRAXL1gAI",
+	"2gmIzf06UVlkXLMXIl2iXAL7nc1bKIdhRDLXZ4X6591m95uzB1pgd92ViTyh8v02zQqIbAPB+u42fXeb",
+	"3vPbZNSCEmfAs9y0L7Jl8ecBjN76DudWbSpu5r17d+6tx2Wap8tz2W2k25OBqKdTVUoK0jTT5jvAiEz5",
+	"CFJ7hJF1XzerDpkzaazeVVhNu/xNW+vEtQba8Z14dK3iEdWuRGJxSu6uO4+O4laMfmIJTgbU5kIExSPy",
+	"va89UXkbke99jUCQ8Kel0vC3zbiEv9FY3zcHCj6jU8B+8Z249h2D+TvBYFbuzwpaitu0AoGwfZmLCcyY",
+	"nsok7P3li7PzXtT78WPz/5efnTf2/aucIQzC9j3by3qFRppW8yqsLe+mAyLVucrkK+fL9Nt0uFI5qVMa",
+	"NZWLh0U0eEOwSr1qGP2OSb5rJvkdp/mO07zvnEb5V9c/+87paAMN9CNsmj9abBuu17zN2EHn87MNZvyd",
+	"FfC7y/736LKnFNfGjfer6QBwUJkYfHbWi8znT36K/56/atwvc8fnmZxkdHbmFsa1BrsPtoWMw78Ju2Sp",
+	"ObqNTV2b3RFve3i3G0r/eGfSboEPsM+dIx8E3V4R+qCo0HWz2AduRtcBfvBd1OR/4VGTlZoYB401Ma4S",
+	"VvhfRPBf1HuzN5F7njhjKEz/uf3jCwizeB0+toclg4AmUcO2ehOup/mwP5Kz25LOOSTbTJi47QNr3oav",
+	"qws+33O1RvbmErao4G4bRCK+dHne71044nu3qn+HYiPft7XbIlBzy+jKbUMR37cV2zCicN3wUdrc5fjf",
+	"eXzjVhGF22AyvW2VwraDqwjSYrolJkAFI6y/ar44JnwcwFHoKVsWUAAyF/o6Qqu/y775To78To78Lonk",
+	"uySSm5dNtkuTeA9TErZg2etC0V+vYM67tW3dgF3rtBEyAWCUeDbKuSbDjNELC9hexn9GmgiVRHwZEQT0",
+	"tvHdvkgJvLvIpJiQC7aMQp4KbfgSImioB7AtSn6VS009E8wVS0g+d0mSU56WyNBCZheqT17B9wi8Fcs5",
+	"E3EUPoVE3SIPOZyjGIokuBKa8ZSm44F91aEluQlDJSApWIAdgb5PMkqlgoJ2xw4lgpg2oLYmclhAToDE",
+	"bKqgmIJhkDbfQo4Bc2HMIZ7ecAxE1MBLEhet++T4ppJbpSNqencVFMu7+4lcEDnWlorW9nnOBEuI4o7O",
+	"Y6YTTnOcpwFMSYf8F8R/ailwa8H9vq8QGz4iQzbhwozalivXWDCvEWClajI34+5FPb97XSGzmdIv8FXz",
+	"5yc0HcPH12+hGA1Pu+btVMmMxhQOuwCusajYl/ZLebYeMacCmEMRLgfuihGxhBQhcsHOYG9K5LouTpQI",
+	"B9zQ8RgPesY0FIzy4oSTJPz2mknI8RgrCMEqd9tgHNIL0XOjewGNOPJnm/Jj/5yzRVMktRhoesGaQkIq",
+	"rLUek+lOUUNJBJGUM86+rzyIhS3iZ6gGItq5lDrGXD4XAqC1Jl3WRrJYAWlqcUurowFxd7uhrIABny5X",
+	"Fv9ZTJelWlVUGN5g1r9WLk7IAbAJQzaFHEAeva+RNqMciAkyEiPJuvx7BaXSAD+rQAcsypfJXGdUXNhy",
+	"Xo7DYIbcBHKuDG2WmQZB0ud74ct0yqir3WVfNVdySpOi3KkFFhJhudMSuN1cyjSED4OWEeRlgHe+3AP+",
+	"FBTFw4pjDb3UB4zFXesjNos+l1DdDcDHVtSCjfvkicxwbolDs8WBeKU5d/nEXwpSSikuFTPjma1iaxR0",
+	"J6IjfBmcOWBc5SJjjiooW/XUnQn8E44EJAKmmGPnN7cX9WCvfHUyu7IdCcur6RJJyavp8tR3/mq6fC5/",
+	"ZruHD0/sAF5Nl2duDObdYBivpssTO5JX0yXi6Xxsx7JKfvVkqYWX6CtW6Clrv4BogQnR11uSx6PXRp0d",
+	"qXrn9Xh8p1dTBgJMz4alynLm6m9B3jl7wxUYplKXaFrnPtsU6gEw2MFa1FubAM3TlAyZxZry0J4Wc6+8",
+	"hxFhqWJVOLkVSOxdagX5tlcXC+qmUZ5TdXFd1bxaCwydMeWMxG0F8xouiSFyvpZ3gMZNRwB9bWv0cgAW",
+	"tt8h0FwGAl8XmIEyMn/LGOxDsNwIg1AZTH0k5lGaplfFKPW2HYULCAX1HNCXOUlK276hQzemAjLHvrc1",
+	"DIPZK4DdbCFksX/gKRYPxer57sva1s3oEv4MSdv6KCpbGWg1Kj56U9ozfgzTAjLbOzqohQO6t2xnlWoq",
+	"vjZdsFeltVlx5rfzaIQ5XNdWVStcmw0aPVrRasdF9dNZuVC7sy4pVxtkh+YldM40Cx9qLZk+gad8K2+j",
+	"noWbXvfiJ/hY+OZMCq5lZq3JK+ftnwzfh8Jp6179mXkofEt1EGRmwQwrS42dYjOlKRQrEbm1XLUBD7Fy",
+	"w1UDvb7btdZda136Xd7wYN12dsWDddiq3AJWFPCY1i0mLzqzBmT/4CoTZFD/4/DuuuokpXGEoNvrhlJ6",
+	"9lpHEQKCN48CfNsr6zvAEMOGnBX1auN0+ODlHWtv88G6JFbfYHXpr6PN6kJeoc0W6NgGqGmnL8MOBPC1",
+	"BbB2iF5bAq1VRUFM237kYjEQO2vGEwE2us/OH67cy2r95YPmKodhVY93dQfvbzaMd3MFNxxExxuoaqE2",
+	"a28gmDBV4dvw1vwrj98hia8IbwgQzwsM5T55YX5dcGWLtnaGG+9FnXIjz6xHuDyolxmf0WwJLQ/p6CKf",
+	"HxE6g/riAC5szZPekAjLCSbRW840EoY4mTMBhmqF0FQfRM5gKBUrDBZouVXamW4Bg9Q0FTnD5XBp7eBQ",
+	"XaFuL7UaL1dEighspGhaxnmAbTmyplPwo1Wda7iWrv4GGAOxMARgWE8ymc/tGZGXRq012nCx8qV6Q/hw",
+	"ODjwmoIxG5dHSpLSbMI8ZPsKgzg0TW2rOEoE/1/QZRHNg7EvZn7Wr2RX8tjag2BVYa9cIA2W4A32tmIh",
+	"ti4qGyrWJ8+4srFZoGSxhAi2MFsGk44IFwmbm3cF3DHsst+IJ1iQ9wf9ByGJ37Nf1PLqznzNhgKfDGs1",
+	"DOgmIGVrtNKi2kBdLrR2aHR+dStXa/O0BoItivcqNKu4L2ZpXz5+/ujp8x/DLgO4oYCyQhaTrjkgpr1f",
+	"qMe/ac/gd6fC9dmxx0wa7cJ0uskCOUy97u9UKxLUVrh59g0jrPYelXe4Uar2x+MJn+QZU43eyBFL00YL",
+	"crHgQzYyhPHhyfOHj589e/yo2yIDSHNTyxBn5h1/1sEj5cUxocSsArfIn0AflDlRkLjWoctShmS501M2",
+	"YnyO1RJduIAbA+UJUbJjF7Yo+GB+b78pahbkLeAUXFiT55Sm47Duu3IL6vijzMiTk6fPHj+KCoDvMngs",
+	"xNXCDUtyth3oaTHwB/fKkQjbNPFgyyZsdYkOpw1XpGtsCALGDtqabzpy5h9g1Pi24WZuFyBsE3l+uXAC",
+	"uhLhiHYdGRgPGob0GLoP2obtnefayPFYWQleRabZrTcnSa4I53bozMGCQMcec3cjUFrla5qs2lHEvYUQ",
+	"6a7NWrDfLgdlMxRdcSUaYUiUq+wxo0syZMS3Z3kRuk+6xC5QrldTkcJrUich5m3rTkdfNwpzQHTfJRnB",
+	"UW9NQuzr25GPqv/aH77gnhV8JzxGnvDUaUUUMMGQg5TPSnC3gp0LliOYWoVJVEhvhYyuZtwvJUevKk3T",
+	"F+Pe0Rf14i/NimUR/+a8qhAmEZGpzDPDcBK67BjtU3V2N6I+rDEq1iSRt69L8zx1luWKEFuF9FsZlDST",
+	"GRsoltmXV4Uj4FMFTXd5ES1UNeOblOL1szrDF5twbjSbhyGHuDu9qGe2Byyly9b0fB+03II4/5WN2Evo",
+	"UjViCsotAxFhN+B9O4EyXrZdpvI+rD7eOzRrF6rSTg3b1bNQm2hr8dm48KPGEYmtYmv+9HE75kNY9DIG",
+	"xd3yw8hKM+YrL7nbmGfuSi1gFPIYY+8glDkqJJ7QF256hNbxYW+tQiHKRlnaqrG2zIER5i2GR9FUOQXK",
+	"EXBQIO1wuYCwaOgkKqIIYaT4SJ+cGK7LzIsuwIArEv8DLHBJ7T3vk/OapQqMOVyEbcaaKTQ2VNcyLJPL",
+	"MyhuTLjq4vuHBMSmsFU1Qm3vmJgLpIjXEVwJ2ymdY9R0hSptSHmQbzQQHsCI36AhT68rV8AcW9+an3CX",
+	"K3ATdx7Zy64vfq6eirGsz7N0Jr5uiz4auOVYV3iveKMbXmvYfPnVclrk6mld7zZ2Pt52TRtO9u62NtR5",
+	"qlNvyoF5lC1JloujiqEfrOTWbGVrWUFgcq3GV8laC7ZK1GDjjaKpm7yFudBZcwSXHzNEIOGDbiBQV9MS",
+	"2YjwMbkQmBnQXF/9emMUrz/eMMMwo+Z4w6JaMDjUosIi7TMkaJBLUSRKGD7ntsP/DGZ4brW0opJsv2nt",
+	"2utDl/bGPRZqh72oC9EoIWyt6iHYbsOwHvcPQo22GDEY9ZMVrS2sB8l6WBI24gmzDLCUVsX1MRYOAXeS",
+	"4e8laz/moGPtmcZD0m4HKc0s1AfszbylpjIrhIYPCt8Qnip6wVSvzXNmMV5X9FjEs9tW7VLYzXPSjKHG",
+	"IG3VHR1BUvr+vhG4pLI1lkcU0+lK5UdHcmYpR3+DmGiXvdKouVwpNLZ+W3kSHt1jYsghyGiUJLh0q0Pn",
+	"AEch4aO1xzhj5imWuBDyPomB6kKN/TA9Y1TQYq6JkAv/pFHx4yPzLdLrobXRJVXXptmLpgaGbBBWog0b",
+	"cq58CtGpGehy/r2MzRl1iRUufBappKswawhokbQRA+kdXLAlCLIu8hazIgku05Cp0sD4LDdd24HxanXr",
+	"MIexpfj0BTNCLRpOgY0NmXkO/cMn/lAibXYTz5jhrCzBTGr8OyyQW2xSL+oV++A/hGvqv8QFKz3jprce",
+	"78+d16CSVJntNIkF53TSJBAITUe6JXVyZu66e8RegQkWyu7oYtmiMKemk/W3d4LZ5bV1mWDRKpxTqf+W",
+	"JSliBmvwm8gqOtnQZ/Ky89O5QHGkgdhYe35MkyT2MAx2OuYabRBaXTWKJYk1LuJQi2GsXJftIpxp0qWo",
+	"W/b0karH6a/HT8EpdO7g7er57UrXK47aLlWBczrZLXLlOZ3sHLbSUYNmk6qPotJ0EpFc8F/lUJUYM65R",
+	"+yBPXS4x3LZMpmHUoeWc8e3Ypm3buCYhSSI1ch37tprTEVhyZA7CX79UAe7zpy+/+T//9be//1flEIuD",
+	"bpH/mJV8uA//fPjkdv/1rVrGsvvt9Q9aX3v9wY8aYzXczl0R+dNwmRuH/Tynk50e+R0fd9UAFz2kejTt",
+	"kN4FaZIIerJSRw0i/Jxt1NwY1EyPbU5SGJiI4BM1t45poRH4uqTbr0/m2kKQ8M6xbd5adtEgHrlng/e8",
+	"WWwlCgTESLpoNfcq8dJcfVQ5ay/jayRrF2kH+FuIlIDJ0XzGbB7ZIgAMmbI0KZKRzc7CATI/zc1XVmGw",
+	"hFNdhMZ0PWXbZ52xN3M20gMUyvmMbV9Rupxct10bCD+1Arag5p4u8ALgXaO+KWsC324IoU2/I/EArPa3",
+	"UQ8MH4MC2LzVoQhhjFDL2Xs0jokUtgiuYKmtgqqnVIDSZKFknCvEZfsVhWw3sAY9gWrI2CDYBfJsAuYu",
+	"LcmDbpagINhsVVZpyfBllBSvtVtbBS3qWGNxsXWb433x3Upoe0MhLDX2tPXByJjKU92GHmF+K1Uyx6Ga",
+	"eWYMMNuW3TrRQLLy9VWjXSFfG0biLb7dtrDd4nW+vaErCkyXXIzSvI5x1jqcznXRXRCc2VN3Hq5c+3z9",
+	"gz5Cd/2j7z4ZPOrpRvQsF3LfZI5pNHxuWSQ8a7zzT0AIKdy5oThibWosQ5QVaW4Fgzhvrnvd7SslEluI",
+	"TKUS3rBR5avURLL8jfbcvMx/2mtch+W0Q4pUYR4BES5FAwWili8SrrGId40bl9hqm/T5KBCR6renIs0U",
+	"99aJP0UoH1ISZctvFBa1tiCnbmglwRChBfP5s7AVPw1ta8kWwUvrLgNEElVigAwRHNigrtU0peQogzcs",
+	"+FiMVtoB1XEBOGBuFgOyIyoxexuRHN/0RhzMjtHZQO30gI8iIcRm7WitxIlkIMktfsXqAAuUMIssDmuP",
+	"LURX7KeOXLnR7F3N+ZY0NhQbbDSjGUCwE8RGuQbQVegBgCnDpTUzNqo/CMZXiFe80viC49QnHzuUNBto",
+	"qYMGcMhCLmAb8VMwwVDSF3IokyUpQhWvGgtZnMKofmMqq1DdtTodKl/hXer6nmzsWuV/2sAAY2BUVlj/",
+	"7PwhSQBjKh64QKPPnj19dGwVxEQRZSSq4ZJ4Uu8sU9DO4f7hnYPD/YPB/sEnP/7J4ed3X+3//KOf3f/F",
+	"T+98eu/5hy8fnB6cb5IbtL/34GTvF3Tvq8He6x9+b52PzEzxJ3LYhKGgO2CQ29dP8OEtDQbunWFzpayk",
+	"NayxEF8r+Xq/lEPio3dRNvdhwKGUeuewUUptTUZo67NAKDU0GxG3S9CkAvGGOnbPU82yjkv/BB/GCAiu",
+	"pi0sx8PemKVxTzquorScz69A7H8ph1ZQ7Oa1odlFNwn7gsO4Om3EAtw4AIpJEo67QdNULgBBSCwBPrrb",
+	"BhSSvZOMshysa71ilUEWxWXrJh79RA5PfSuwcb6hn8jhmWvrrW/X3odurHbDC4JHjCiWoot1ER4PcyTs",
+	"neyyXhXyag9D5CiIP89+692Q7dUu9jmIxvdyfkAcSitTEdvDw99GygtCFewskokiU6D7bj6ENxXu3ym+",
+	"rbyUW1zNdU686kUFeRCThilEgsY/fnxObtM5v315cFvN1G34Ne6TE9guF+RhBmN3VPk8SNz3Wx7md/+D",
+	"0mt20sV7NtjW9i8tJqV//W4RMkykQFz9azCIb+aJdBu/WRaAe6t7mHvZKH09StJP5PCFSJehnmS/qqpK",
+	"VSvjqnV5aZ597mXbwoS1uburJaV4C2x3b0lZjdUOT21rTmGqcw1leyl37ZeFTm/AN1v0e2XPIkqI74F3",
+	"EeeUUtGUsNwsKYS1N0pMTwXlJKwBHgw2caP9rJOldhWPVUb/6xa880sUxzvtSe2AoBXMrsaaVdz9NUip",
+	"uIlrsGU4zZYa0BZHxUbuoVkQ+T4VLiiv8ANDtukakCX4bx2cy5YaRiG6r8SNRJniFB+uY+KWpcKV27bj",
+	"87nzs7l7ZnQjnOi62NA18qCoB+UNmuGMMkSBh3HZSOlMzhyyNM8QOia05HzhZ3FwaJvuHfUyNmICs2Dt",
+	"rx8VPzrYwrevO8ZfvzQvvhg/hWfXBR42MVU/57Z92u1R3PkxbCsase+0pYgckJenLx4+PjuDT4dFzuQd",
+	"jwFxt4R3YrWC/eggOozuRHdfr3eDtjpPXnqHDHzyniz7ha0DYz89cZqy+fDQZ6qD+ukwsRu20Wha9sPK",
+	"/bFNPPQvbGnb62wW4mpgWMMla5fhvBbKFYnx4WZpLaVikrcif7tfIeTX5fO4EO64lLi0PqHTXKipTJtT",
+	"PFwgJGrxDV0htDNgepVQ6336JwAzoKPBiHQ02wjleZ5nc6ma6+GrERMtv4BXskNYzBkTiYuJ6e5g76bm",
+	"2bUKVb3y6jUvgHuoJeMxfKK5lIrOqFBpgc/dLC+2r31BcbZxuQeVP8sn6aERKjGuxlZIDAP9VJGB0YL3",
+	"18VwB6JleQUblj28qeFZiQLiUl5md9aK8xjc0MqKe0e5t/+5JanctXavfSP1r5Gz5oJk7ueIDJeVRHs0",
+	"L/uk8RldEltPxOcEQiVPTFNKubLWZwXVMcO16cTs0dI1o2+Q3R/dCapV+vtdTGtN1uMxib82G/oWq8mQ",
+	"YCn75ASDtUdSKMDGk2OSMg0h2Fxgkh00GZGET7hRT+JBHJG4j96ueC/2bYCx0AZjQ6w3lFlzUdmlRB7y",
+	"cRbGbFOBMAOYbGnh+big2RImUA7o/vaf/MVv//T3/t///Q/+07/93d/++e9++y//7ddGEnj7n//mD377",
+	"L/7i29///9h79yZHkus+9KtkIO4N7i6rMUB3zwsTCqt3dnY55O7saLqXpMSeQCVQCaC2C5lQZaIx2NmJ",
+	"oGxJQcm0SV3LYV+TtMUbYpj3hvy4Dl+JQVLWh9HOLPWXvsKNPOdkVhZQQAPoxzwEh7WcLlTlO8/7/M7f",
+	"4GRnw70Jf3YzA5hb6ysW2anXqxfbqWMX4V8sfrHsP//pi5/83UYx9Wes8QO1VH/uTF1u6LgzTAF4XrPu",
+	"QKmZ++jTDhAcsnQP70C6LZZ9Knx2RVavkr7Gn2tuJ/ZkNk4TPPSFQm9VeUtxg0ahUm355Gaqn8odtw0r",
+	"unTf+mett/5Zq+TY/fz4uD73oPSs3t55/Hb5z3cWpSCEh+y8apqTPV++udDPKueLigZRtWIXEB5ymNmE",
+	"b3KEBIwtbsEpgWqUvDvwqZ4Q00vVww4kwxFBuIoZiKE9vZY6BccnpfrNGC6cajbJU2OEbAGHocJ7UB+r",
+	"0bgZQ0WtA3zoG52teRSHU4ln50Ip7/GdmHWEmQj0/Q3r7IEqEnCY0F0+gmLR8R1Ig4XVgpN+LBnmx6US",
+	"i1VKIRKwWeFsYfYH9AHhoXUyLk/q7GG4xpDNi2+54uDiyYjLRCRUgMvdHEdaa83dvf3rN1xl1Vbt+a//",
+	"4otf/AkWvBUUTVaqxLF/a7Xqg9U0abEEWNkdMpl1mp8J33n8bKVC1Y/LtfQ/1UrWH/HJR56wr1oCv7gl",
+	"VMbrXCUczqdfLlEBHyjDjOqjHlhySa6pAALM0VBwGVhfvUJIyRxO+wv2de/68kPEdz57/HQ32nv21s53",
+	"DnZ+7zE+2Hv29j97a+ctePJ099nnlhzD0ypCXN5R11n9Af3jO/ja49LepsMRoV+PuB1mrZ+awbhT76rh",
+	"NcVHKXCavpDX/NifrX40Au1xJRGFXg91y5VUPHj5vHrnkl0WZRyOIpnkamqWvnL7epEa+Gp3HF+v0s9X",
+	"+d4VNJ9VzZd+G75bVqyXnywhv0mvVjuR3WHPxWl1GVefv7rA+ATHy1VjBjNQbUnFjiVANpUY//OZViub",
+	"wpwx4U0ygF1Q9ovfqiU4L8EJW9fwUphWgtNTSiWYMX0UNhG/vY/PPqybeUHDA7RUqx0oLeSH7u1zZth5",
+	"mX015RjeXsgNSmWt7wT+1MgVfJ0tJXkVpayfrbJjV25nILr2MkwNDwt5YwYdUVqtIOMS65xAikMyTGWq",
+	"Tc6NgisxW3xvA6vDZvfj0kRe5+GA4uVJqu2RS2KrJDrRN0IyqTRprhAhYLhM9B1mj6ZVNRPR45j8tFxK",
+	"Xjby8FK/VkLhSj3Zd0tS0YJtKC2mDwbMeQ9s4rJNNwfjXsE47jZtxdDA9y2Xe48ahD/uy0euUfj7wLWM",
+	"r/rmXwXhrOxXWelTdT6pbjZ58CzPxTLac/WU9qWQ2EN3B2cdrKQJlzBxeUeNDWaUZak2+o6rueE5JbpB",
+	"oGi3r5LkfD0zNs8yib6xvxGFPjybvS+oKS4J+5rCNyaSsskCS8CsalhM4Mu//OUX/+tfPv+jv3r+g19c",
+	"kXAQzHkuF2E1mhPVTlWarJ68Sd05+uP+DkiQe+SpkP+m6NM9+ib1HUzkSGhzHha7enz4ayWyniPM+zWT",
+	"dksFj8JZL6NY3yzUqplDce5Es/llG2soiaaYFoTriu71MDeYm1kz4dloJ8F5vDikgtUCIi4snOEc+m2h",
+	"rlZEE5wZCVDy8wc7uMKpeTm+Wur8pblsw/4vyJvnbWIv3amXDsXvUT5owaAPdMqvHQ647A94ulmu7LWv",
+	"VmbLUpdZKsW9U7pkM1HiZwPjdJXsilwCg5xrfh365WrZnRVcPhAeP7wIMQfYg47oc0llgJqrQbacSSwr",
+	"E21DzOl5CKleT3TN2XHkI5Wbe/iu/ep0oUH0JMVUenilzmJEeQXE2jI2UFFYos+t8uyQv0F0DbBx6ywe",
+	"y1zw7sDS4LiEaqJ6jB/LEPQk8PnDNyKJmFblrimxziF9BzmWMF5ctXC8A54Q8BdUUeSp0TRqrlnaO5ap",
+	"cbUVJ3fAEOyRgiAFgTbZ1daMQxhfE8CXldFjPPypq8XqkBZnaraSe9alxyLIC5VRcpmjBYpBgN9DKEn0",
+	"bwBima21hFAo9LJIoXhjsBvlqk5L4HsrBV24xo+K8dLfftDw910/cvezG7773M+BHviJ4PfBbODBPT+l",
+	"on+YF/z5SWly9IafIfx9WEzT46etHFs7A7e2YtWkgm8t8ECUNKavOJQmj0+eC44gQNOishyce4iLgaq8",
+	"UXivUs2CXY7K18fTFWrcHVeEaUEAvkrsedQ4FpJo+p1Ayjx5WEa9MLGxnY6qW7z/0OO3rdPoAvMTsJEZ",
+	"QB+6mlWgWIvJuAmCwldRa7yZYoZTIxWOaosiLYlbvoQyIGVG/TIrgRyp0cOFuHxHZTy+olBDcVoopA3u",
+	"l70VmkobAEDQHIoEbPjqpeaPVlQJ1rQezkwSopJTSQCHTsjHwFr3F4UhiSe8a7JpZQTWvM8Qakm5FBwX",
+	"W8Ql9qOkqJejhgRgqossUwyDQiM2VeMcgUBTzTBwtDYfdXO9UbGxn+iqHFNfQ3OsReL8mN1xntvtDevr",
+	"RSzhWJJ8qKQZzOXOJ3y6IkWHcnCrvUol5FZ8Gca1QQXjqkJ1rrnH1SuZVwjTWdbuLo7RDpN54VJoIXS5",
+	"oo3PnUyG9vQBBie3rCghgdXXLqMPKj0jhVB/NkLuhuAFayXR6La361Vku0e1XGVnkrVHCsNEjBq1Q9TQ",
+	"pfc8IGTnQBFcxaHwiXtvWRrEfWmXT2N5Xtp3iNyts0Ms+wL+Mfo+RvrC6R1mFEuEEV0DGhndT0qnqK+S",
+	"mz1z5v3UaAP8uSmdimjmVM/sQHl3Q9/+OgkOCLs/g/hwY3+doOLfnosq/u3KsOLfnokr/u3FgcWuGMCq",
+	"HJxmUUp8uO7Smenv5jxft59dranH9njl9h3f6TmNOkB6X7olB2dzEUGnBbGesfus4WEqU/GKYEKsfqEL",
+	"1gPadVDM4A7KaimqKnY1ClAlSx183pZB3Zq5KIaz7FXLDPCl8P6vvgaxh2dyshHXeqLyM+GDHrr3ro77",
+	"XVQMoT35GyJSLLE18tGIyhbj8YJDmmrWgfQqo4rUFvQEiUKtQNOgFUsJzBpEqCkbqSxLZd82XV/HqnqO",
+	"u3YUFDtzswH9GW2LTorriEzJvp6bln975i2C+4fojUBSBKzGotV5aRIqlARZa+AMV1SrLrPqDEYpkv0P",
+	"XM08LK64viV6wU1+ta/G+kLeGaLU44X35ipZ/JWzdzmXbaen2ohhm6+fLjbrnG3VUb5b8Lzyp8dvVzx7",
+	"Z1H2QgAr+i2emipFGQFxjQJ7Nkt7rkI0GKJPeQoM5Q5rlKOtvHFjr3GWdeNbKk+uNyqEgXNcPQhD647t",
+	"YT+02+2A7nTaPRijujwTsIj0BFJiLZFxNxdMozz4EfUTyQ4e3mcnYsowncu/j3WzMfrZ0XMtAEo2fvfg",
+	"8P7d9sEnR19rv4P1vUe5XQdQjaiM9anIGccCMtrwHLJo4cAC07XjLyY7MGYE7h7Bc5F/o6r6+IEfaKkd",
+	"+GC+IS10tRKHNF6dpFQgil50tDR++PFhAHeIP8Z23pA8bVvAr4scsOxED3XbdVhItqPUzuOZ3cCUKi6X",
+	"h/LhNw4/OmS82xUjo4u4IWUX7mtHRw8jpo3KRZFkx7Guo/3nQ6VNPxeHv/MhchJC79Mupp10UrsFo5EG",
+	"ZlqgbkfH0pXkHEYh64UQeKpDeSyP5Tvv3JOnIlMjUX/nHXYPmNPXDz9+4MChKAMQHViCXm2x+OkxkJ5j",
+	"DIc9dgTouNY6rmkEEjmuRcdAjo5rrXq9/iyuswPCqfXN2kU4lmSAtqq1bTT2FR+1PZ0iS3QL0x1j+LqO",
+	"ln/KNdfG3mlmzzPMf5Srfs6HQAU6OZewWPXga2wxpsQBWE145IMvJrmS/Tr7nbFdDIi7EaZUPNXyBXTM",
+	"JUqgfyAR3QyC2nKBU7T9K+yW1iZ23jDKthwJNcowMeHuIJV2sipn92Q/S/UA7uABHJwdF0GEqZlx4XKI",
+	"WZoIadJeSpoD/WTHrgzE64KOMFVjsO1CxF2B/FWn/aat5plWrMtzqE5vqScqFwPBE5EfS8bib++QXLlz",
+	"PymV9yR8MSyPS9mZJXwxdr2xB34ZXUIu94RasviRMPl056BnRB7T0TxMPxOuoj9O7J13KO+VAY45lCB1",
+	"ZWnZR+m7d7Balf0NvsPqR+Frt+xr9aANO2E7LjvMVLLrbnBITA27sc++kb7LRiDA2V/q7IDpTE3QHsz6",
+	"wmi232j4jakbpdr2BZdKC2nbZCrqpZlgb8XDcWbSEc/NNfvjjr0l8dvl6TQadqRuF+A7eyt2r9+A8Vhi",
+	"kWW063bL7xs/ldKo7c7hwOFEuvGEfUGacZpRpVVLzu3QguhLKy4D98UrDBAUeGdSzM/Fyqpcs0z0jCUw",
+	"NHXAqQi7uh41Gg1EviIB2Wcw+1caDTYUww4UHS6qMe/v7tKVBW+fbdgKyy4f2O+nFNoU/e3tskycikyz",
+	"RIhRUdTP/b6LA6JEbbvYyvCsTrnVSKyw13BjkITQBPxzn6oN8wsOIB3nDxWHKAK7YE6Gf+cddlQwU6ou",
+	"ImaOq/2oo5IUUVmCz7FuL1bsfX+cg+JAL8K9sgMaj5hRxzI410RcpT26bH/3dvnkDsfdQVxnh4olivWo",
+	"UXs6NM7Ida16jgBMFMbz2tOXyj4VgJj74lj6T5rsA3uEcZRWBbS0Gmj4iUjYeFRnd5U22dTd+5muocKx",
+	"GedSU/EzVJm8DRSHA2Gk9WM525T9EQKOI9wdq2bBaCNX+Nn+QsttdwXvUlSqQ+MhcdKc/Kfl34sY5uhY",
+	"usq1ETO8r6Mw28Q+I7+iDgodG25SbdIuTFyPO1g22UsQ9haXPMsYvmG3G1FHB1zaAxmQsmPZSy3J3dvF",
+	"1fJrHyEF80weqTZQP0u0015pE2ZXGlxSyBhTL1K8JzI+FQkxQjjjEwVBNLiR0ANuRIKvttj+kyfuhwgD",
+	"TEQCRLesTtOnRhHP0d7jcsqzNDmW3VwAT+TZTDtSGHu+Qpn3egPG4CpgY56gO/JK4jXcbQS0/w7db+0G",
+	"bvm0pwBW6PIcAoWg3jjzOzVzfXpW5GQUOG63j5aLiEU6THHJQURMqGQKrObdXHC4Npyeso6YKrA2ZPYz",
+	"x5NuFwFIFCwRw+91iiIqAEfwM66PJQlJ8CCus7uFVVE8sUdS9t1IEFJBnEKoQGC/ADsl9ldnRwBEWtwV",
+	"QiX0cAzQD6AxWJJ7n+hvizUbQJcDxKQmPsBSdcXfUAQJX8BPXKl7KI0M20Peurk3HNJELvqpNiLHEIqh",
+	"Fplloh1voLIf4pdYNb/42ypNRc/FlYcJ09NqqgAc5mFxvFts175Nc3LkwjUMVMN1WtiZwGPte5vvThfE",
+	"wWGQpLm7qNi9nUGL1pKUL3cCjwBAyXEoFANZbOzTEc8hXfWtb+3dZfAeA1f9E/M26Vw+zMDelRMxCvKJ",
+	"QUGxVwTtgrlASp7SK6je9I5lobsE6qbdO3iXjG6u+BQIJqkEIoDgOpqlfWlvjhMmDWSU+II4dmIH3jjg",
+	"8OzfarxNFXSKsvx2mBrtfzIJABzZW823iQH5l7E+oZ0mxCMBtZEQS5dqH+P21u7blrxSyN5be28DtXVD",
+	"wCA8yEKksAMKvAupfpdLCoxkvATG78TyFEi6PJYFoP5b+wDOX1QD8iWOLMOZagKIgScRG8tMaO3MCR7I",
+	"PzXsLRdPaC93/DaG6pnUgEEJVN7Az9iqNerNegMMOKBH78CVRxOHSqbtztQgCsn+res3b4ApBGsmNa9b",
+	"xVqNhOSjtNaq7dUb9b0a2FYG8LnT4eF2X+OZyM0ORQpisnhfgJHIq2v3EzvAVJsD++4j/yplVwhMq19Q",
+	"Lqx45ZptAugzIKyc8bLzYz0G3HywLsLgdhsNV6mf4k75aJTRzb32qUbTBtr/zgTFD+dTclWCcaJslPhY",
+	"CjaipPxiuZ5Ftf1Gc1FHfuTXPpF8bAYqTz8TCX60d/ZH76u8kyaJABfM/u7u2V/cx6uM798++/0jpT7i",
+	"EozF13Fhz2rfiFzyDD/YW2nezn6IFrvxcMjzKR2oYiGBwNjtsAKhmNi76sppWjIOENXwc+1xcSU4Iq9C",
+	"pCtP2jzLsESDqirOeOA7g0uunOXC8jnbsu0PeBAG8/qqnvk4E1/RLnjZVeGK3UWnWo/dE6kmmUj6rlYw",
+	"WkXITaFVduq5dRzymriF3LAk5UTMDHI17g8Cvt2ZzvAoCvPsjLUVgjUz05Fge7s3b9wEoo5zItOFL2yb",
+	"ahQ9ULuVxncUFrRlPFNStKjoXrFsVNXdx3Shv4pEWxooSCgg3SqHFZFiCFaunVLsAjHRLgMDHXLJ+yIH",
+	"PCuyRJF4zE+EJuPj8bjR2OuO8wz+IZCO7SIF03FkZceBJcYHQYug4INcZ9V+fJVQ4dJcgOzKuIsGs6ti",
+	"9w54KS6gM265PSz4sZAEhlWmkyBkihJlWZtQ3k/EcKSMkN0pWEof+4DZd1UyXYH8kaOCgreK1bB/g84O",
+	"PxBB4nRB3gWLMdN73VzYe2cVj1qr/L237c48HecZ2Zhb166Fv9VpKK3bjdt7QAHQflcaiTs89iZrCFMQ",
+	"Q55m9qqHXsla4XqgsYU3ohgbbggCEFC1VGh63LQPdmuPgbpvwCKce/hZ2Z1ETvQN2NQcjhqAJDg/2PrL",
+	"Ekax1XYbu3s7zd2dRvOo2Wg17P//PdsGVDxryXGWYWGnVPbbUHfTPRxw3Z45HOT3rl72IpGu9tmgehsc",
+	"DYEBN8sha4sGCmcKRzSzi48DOakZOgOdDb226f4uZv9HASVEBr4Cu/yIZz2VDx3Lvxo5obEC37+rZC9L",
+	"0cO539xbSVD4kOcYWrXfvL7KRPR4hJHwH4kk5W+iCHOQYKQC8UcvwqwotGCc0WPb5lKZ/NrT4Po8Q8km",
+	"E0YslXEoTMNKL2SJLbKh8POkPse83oMfZplXFWFbvmTvKYQJubIjv3/2Fw+UeV+NZbLZHXnDTi5u9EUc",
+	"3qhaXfxAmFWO0ZY/vrn88RW9+m/YTf5AmPNc47LivJaW4k7FAwUayshFDZfPxfvg8yuCAMDZmAl+KjSz",
+	"uqk2fMrG0iN9x6WbFXs7qJLZ1Gqk8TjPYjK8KRkC3AwExfUMlDaEDeHig1ODEYlFEkIUVG1gQHvsgKiT",
+	"ktqrTZplFHrBDaMG5pnnJ3Bn56nepopbhaJUuud7mysyGOG9VWO2ZPoVVmMuXabb6j0b8py7RDUvT/UZ",
+	"Ew08wxUBr70hbohxJtZyQcDct+6Hc7kf0MYLS3mJbgergk8wZIaikCTmlrhIwiLkhDwGmVInGBYQ2PLB",
+	"P1FkL/lWQDQZiAzDCOKeyr2TgiLT9LEs7NeEdDIghIbiQ3rFf+yyLOyQaQQuUEuPMfasgLHxg0k1Oh3A",
+	"2fE5QsB87j/4PHjzc2YGudADldk3sO6oZp8fy893dnbm/s82Fk94atomHYrYtkTeis/BHK+yxO5eMvbo",
+	"FC60J1OyL3I7CJwYioYtco8biM0gZwrEvEUsHiqZGpWnsl+HLic8lyBf+HXFoXTz1KRdnhVeIbuQ8JMY",
+	"irwvZHda/PZ54d/xY4dpgVe4nYiRGdi34E/wbbuol8/DqsgQ/zMWHn/mTjlCBsMbKX4hwvBUA2i09qOM",
+	"G1gLbOrzogcYiJWjxrlo59zAEvMsi+YHrXLntv8cw9k4eb9dMKhdykkqEzWJGGeZ5Z850wM78B7UR7zD",
+	"uAFPP8QJDceaknSglSJ3iLtizRAZB0H6RSybHT+EsUTuJ+e9goieEhoHBgRR/Mrnbii5GrIGM4o17UQw",
+	"oGh2spGfKizQSKmsPZYQVZHYFbIP7ELNHDxfdcaTH9cOfIqhDvQtgGAuPBtU4V2nGYSOfF4sPZdFdtmA",
+	"J+jPo9VPAIChZw+Nu+gjBWBQxY244+L8oT1/lQuLIR0eH6hqO7Et+ZtUXMKZZerwjMuuaGdqUhqynTX9",
+	"BoQCYlE7IlMTeAvxGsL7GWdq4m5fXEa2Wdi5i21pm1yNO5mYG0E3zbvj1LBOLvgJuoPVSMhgKyrbJdQj",
+	"3YYQHTuecDN8SA16CLs8yzq8a68rRKOLhHHNhvbo+nyGqtsiaR+lYtSfvfzui0VDS1J94hbbar90YTI3",
+	"Nj3ESHM8+KlmvVxQiDhESGM6U5GoCDFDYy10y635KE9PuRGl9ApL6752//Do40e/237v/qN4wc3CRcWt",
+	"4bkB4h+uoX+oPV1SPdYTE5Hbc6wjZpQ9z6nsZmOIsaGEPv8h+xxeLPc1EZ2BUidt0g1tT15c/XxGdjUO",
+	"rKzsjYa7k4se+LPtjlYzlKDfY3kQcDWV08Z6N7KL88Y4owDedpCORiLByxcMCGKX7LPZGHfyZBeBzGe4",
+	"oscAhPAS3dBB+HXZ9xuaAHgXcg1JP/fc3irnljPXWjXHcQNl3M6l+Tiq+XWvtZq7jWdYesoBB4ddUvMl",
+	"yhp0QeSGymiSsk/QqDdrpX72Go21TTDjTLwcP7KzQoQrTk9WsbdISg/HdPdAyoSUv9W2jEwqEFlp32qx",
+	"6v3EYZUjbmqtvRt2VjNiaq11wz4cZ4hxvlvaNWwHdrgrEge1hk+DbSTrzArGnMJeE9XwahfjsK1chBUH",
+	"DsgZFpxxJrZO6K0xxjuhZaDKXqAJ5tpTulhLvc73IboK+VEuilApnxsAUo0BFu6zkCDYP+R6jkWSc7rI",
+	"EYRK/1aWWu6vHhME5Rvnq35DXc/nOLJn+ZwXH4UtH93y0Uo+ur37V+as3uDin8dLPc7ERXqoybEshiMD",
+	"KZOY1Or1NM/FCE4JtGQsBkXGxSXmNMKiihhl6+hAzQN0ZwZ53phX7MOuAR1aTFlfMSUp3y8X7NNx0i9g",
+	"J6SYULZunX2Lcm9gwKlm7l67Msdgqk6cCQvrv9vvXdg85d3h2O7MRNGHsdI+zt5ZICcDBfUZfHQ82LTX",
+	"d83bgVe75cPU56UZfc6Nrw3PRLzcmz8u0K030317vZIC6nkA+KPhiuAWlN6aJbclWrrraClgWRUkOPg+",
+	"eHp7Mz31ZYQJbLnrVkvdxhhs1VqMMYgcc7JcknjqJWi7YazBvMvdMzZIkJVdQI+JCqhJAHGyTM6lBbFH",
+	"XgUu1GKIYgNHKyVz1zPVbyd8qiu4jw9xqAhvmB1gNnXdgHqdwoAA9BlQmX5/LPJpQdUI0X6ty+6KTT+L",
+	"lvXucNFpV6o6dwQw7H0O3tcjiTWroH5XGQHS9OohuN/WmP6H8MmzFaJFrjC0ZDkzJcTZ7zythZmJwDSQ",
+	"jZQed6b+sZ0vgFnejAqOTGF78yyZwLUA6w9OJvy5mDtdn4vcm42oA745BhdRuTXgW48th09KI7YS5HJu",
+	"uBrTt/JlW01k28+aggVzMeT5STFevNnBUi7n6pY2nDFAV2TCzoUcDxgu4Ve+IIt6qFuUiQ+yr50VeXVv",
+	"7u8yzd4q3E83Gg2m3y57LEA4IRHx5v5ufc+uaQli+IIEhHVimYgGb4OZzh/MdO44pgUM8tpTRxqeXQto",
+	"B+IRr6OPw+G4n6BCXhkxdd+X8gPlEfOxEVxiJp+aHTiIrmBIQyjvwKeMU3aWvb53CA3MQzZCAPk83z0o",
+	"2oGBnkvtc5Qj0Mncoxr41AcIlpML1hFWye4OrBiY1NbV1Q7Ks78qjW3LWrasZSlruYiQ9uUqJhyqrY65",
+	"1TE3c50WlKpQKj04xPlj2ccJwi1Xapb3eHfgjJxl8A8f44UoXdMIAbRczFcEHCxyuFORC2KNPExWNAt2",
+	"FTlwrCjQnAHdLsREQYCyolYSFH7lXYiwopgkHG8LDLlDngiAdwLbKmJ9ELNE2/HEYYpAYtehsn1A+PCn",
+	"qlMAjvSFPpZDH9M5h9GXFiFYZJQnmzT5ldWxBFcxL3/m6jrQy3XCi8Rw33kVnGk+1WygJhDd5RLAVJ64",
+	"BDSKZ46FNKmZxsz/EwpTlsKW4T3azThiMe0n/BN31P4TN9P+y25nTLGJrlwoIVGXYkApcjKGyOnZyqLl",
+	"UEV7XmzT7kTYf9OZ8CW7yj3ih2FKVNt/TB2WoWYcwlg5XJWPUlqQopiBe7M84BMx9dODXXHfdLkRfQC7",
+	"c98VK0HH2I09poyq2PUOMoY93HbC9Bed8Mr5wivzC1omBloNBWLeBpINNWDPbPtT1aloozjmvgFi2eDy",
+	"MQpiH2YCI107KKomfOoLg0NgZBBwPxza9clSKZh4goQ6YkmOraqcYcEQ3wMV+MSTC43FrWJgvvwn9eM8",
+	"VlwLlnMJfrDPK0IMwU4FZG4VM5W7k+CTogp6dRZ3s7QVU9g27HXq8dMc2QlmW6okV/uUy0XGJt41UJSv",
+	"EDcC7PlmY/NaGQuMUG52zgrlq98CmSiNmoISq8ft368c+PXLHbeg4TqHGVC/8uBBbdlpLh19O0Cjn53B",
+	"7tUs/eJTgemeK0qh9nAf4Ddn9Q5XM9XgM7I3EHItFgyjl6thtRl0Sdm2M/qngH8/hgVdG7VRx6+j6ZNW",
+	"iWSQWkQ0wZMN+LON1VhqruwTQL+BA9YpT6rXczXBFylauPblr+RsWR3U2+h+B1QguDOl65XUWs2b5WK5",
+	"tUbzax98/frR3jdu1Uo1b2vN27v1Rn23frN2GSY9ew3WMenRmdza9M5p07NnMtXGstxTUQSILLDxkSS1",
+	"gZWvSNJfknR717302qfc0kzWPdEw+e2RPteRLiAtFxxiv9ALD3Ep3bYq54W29+VmvJyqtFuJc1hr0W+e",
+	"JX/T/okZRmBxNvm0jZiUkNwSXV8H6YMm/7KSTPzcPMZ4rfWdx6uF76y8HFFNp33JDSSr+rmRWXW9EJnz",
+	"MUa/2MvtlDR5d/i3uRtbA2QBINj11Go1ErjQ4Og+u/aU/jWTtlGVPFGQyi3M35sL8+eMdGA/8hjOZOHM",
+	"RQ+Lg6x9AhcnYiw/VltOc7WcZpvdcHVQfOtS80KgXUtUpePwAMq2Xhz83pqR+I6uXEkwfkhTNhXK/WWe",
+	"CbWfv+IgKK8tdb+ckPktJXztZe5tlMArj3Z3cXK6K8+1MDjgIKh/TiUwHfIRlEMHGox+7qKqeYXBznf0",
+	"+lvscJ5rWez87Lcmu/OZ7Ipycotsdn6pVzPazZ52X95vIrUrD1d4vcGtp7Rwv0BhZqgp55IZ/XtanIqc",
+	"Z0GpRYRBs41hjWgC4IJAFNdtZ4rhBBOR9gemQgAhsyLh17xUs+Io46k8E0KHuPrB3Y/uwY7izESy+MNO",
+	"2p8RIGp3H9jtpKbehd+xnVprbx3RCLu5aoNkxapsLh7BQm6QfUfLdV6Jx63gihIPndOtlXErwBRWRk+8",
+	"ViTaZ4sv154Wl2wVU6MfwdbU+AabGh1C58qmxtWO4RJb49JztWUiF8BEtgbEKzQgrkuoN7UgYj8XW75j",
+	"XfuhU2qvxH4Y0IlNpW93FwMpuuqq7q4vHl+t5XBL17bmwK00fT5z4AUK1Fi5fnnwnXtpjs5XBfkGF3zV",
+	"e2QZwasV6Lvq/YeFWc8ySGu5FW6u2pKIC886UzRup0np/tC2VF4fPe4MU8zIdvLOuMKYeGhULrDcs+9N",
+	"5YDQXWfvq5xxycSTVEMimE+L6wVyDs9FAdRdFnAIFG1sG88EzwMAuCNKdyqX8mZDnkrDU4nI8zQgTEeP",
+	"i0saY9YRgbrRpyTv7M3LO/Yw1uHltsszmxd6Ho5DmrG5yINTh/s4SwR9FntEldYwg2RnyNMMl+pEiBEN",
+	"HQzGge3R0bzvPKWCYBQfDw3WWrXm3u1GA/7TKAo511q1cbP27HFxvztzRs2gYW5MnnbQifm01sW4+xc/",
+	"+S/P/+Y/Brna37z/0B5wGkUtS3+b5l/vQpYG0dQXP/nXz3/0o/JYdmksMORFo0hS2Tc8O2lTQ5/Z1dNc",
+	"1oo+4dFMt8VC3LILcatiIawQ1R1w01YjIeGhOnj3bnN3D4a1hgiFo30JMaN928EFOIT7IjlLAixy88r0",
+	"fysEboXADUyqysNvdgsyuxYrWyIKXntK93wluyp8s0W/fr3MpG7T1jwyy+ygy87BRcraZ+raNJLtwbpy",
+	"2+FGpypaaEME3XLETVAQ1QkgsxLCqtz6Ey3y+++hrnmRquvjCmLqLVpLFWv31hsQJAPwEuupwm722yCZ",
+	"c6q2tJBLgmTcUm8WJAP6gJNiOyJTsq8RW1s4qJhCVYQiVdqwITddQPCOk5Rn7VEueumTuM4OfaAMDQow",
+	"07B+F2f4WsT0uDtgXLOvNq2489WboOZKFueiD2AVieimidCtEPvirJHhtw5uAD+KmMi0qPoE6wDiN3V2",
+	"v1f0HZTTilhqWEd01VBop1pDE6Bag6+BGyxq5xsLEA5wttA6IsyBIloaCujiAqp10jT9fOjrhTFD0MDL",
+	"jRnqcskTPqOgugWyGmajsVuLasEJsQ8LknwXv7dD6ONpvHsAd8AerSXt3n0w1+qtG0WzX/zivzz/0d/W",
+	"oguJv8Z+rzzIaHa2q7hNVliRYqEfLFmfK467dku8qqMFT/42CmmrMgdRSI4crsgVlzhN6LtrT4tbuJK2",
+	"7EawjUJ6k9Vr5NtrRCGtdAyXad/LztWWy1wFl9maGq7S1LAmJd84TAn6udgwpfs9XxWppBcVVQd7Kbbk",
+	"1I0o1F2gTKER+TCVghCqI6smYSFy2yqtzgYBUUi3riggqiBZl59QScWO1iUEVxwXtaW0r7c8v/WZvQaB",
+	"UxelAxCk7Y4eLjfxvofv3UXSsFpNnRkI5QJcsoj7utrAq4cDJcX7aWZEXnsd47TKm7COjXp2K7bC3hXb",
+	"tmc3YKGJe26nzlCmqk3ddu9nWsKQLc1GQXwUl0nJJh6xgZqIU5GH1uhUs0meGiNkUC7EfrNYeJoByq5j",
+	"13GdfeLCu0qh60JC5czOlKE3DQLLnOnatbHAOly+Ey/NSFx6s/bir/6v3/zdv/7ib//uyz//+Yvv/dkX",
+	"v/qrL//DH7748b96/qc/dVFJbVzdquAkDxvuJL5oI/rwMrNF6QBATPxqi7KKlAhwrlEt1W0NTRJyxvL1",
+	"XEEcrF7zc8iFsxuxmng4c2G3Zt+t1Dd14bhAMGcpOirLIQHfmJEsEwyvPV0piGqOEm9jqV4bY+8s6dlc",
+	"Hllk3F3pdGwZ0KvHgLY38eoswhd3DdeVgi/SNHzgzLPeFMx7PdE1bDIQ4ESq4mUTrq0iYO6wsRYu30EY",
+	"5gkJcDs7hkW22AoKc0GC/PMf/ccXP/nZprfv5aWlbongGy+Fr0s2t1L4eW2vF0Wjz5S4rwEBXL8+7Exp",
+	"2DKpfGTb3MpiW1lsK4stjrPKMjWZv+nMKNaBMoGGKdkVbKhycXHXX5zCRwuLXcLPIAThjVa5bh3LY7nj",
+	"y//VSQKLW4z7Qo1WrnKSGb0sE5HXMzVpT3guU9kvainCUz1JTXcAjXQzng6ZUeqEcUbFE+0yKIxRnkBK",
+	"ri9gW2o/F5AfDM0keXoqpCuw2FXjLAGxEAy/XCasI/pc2obtV3V2n2pWUvk9u9gR1a8umqdye/FMr+5x",
+	"K6zpaP9HY5QBvg61CetY0tcXOqy7+sF20K5+IQ5N5QxqG1MRTKwAbAcJQjHZs7GRoH0oW+xqVwZt8g7G",
+	"ZDvs567tQWZTe7ygYrcZ5GrcHxR1OKXIsGFf5rA+TLXGBUboxi4fCjgeWEdUKubfRdM/jX7KJiIXzJ7I",
+	"kXH52GYgJBuqU5HYXcAAjKKrmZ5dsUS7cMVTKpxYfuhKKNJ2FCCTaihYwqcaB+NatJ330kxoX4cxghqr",
+	"rKjF6DaxEq0VL8lKzkm8bqvUu4M3r66YoBuRu8AqZ0uLHbpy1JdUpvF185HCEVjHNUp0d5u7cy7/pr+L",
+	"PKMVvYQSa1RzeCGPPApJjJIC7w5m6QCx8ck5nkCxb1nKx7OMiPgQsCvsEDNLfIKkGFfwGDiAr7Dr6iDH",
+	"RRVhnB2WQ54MhIzsf3PhGnDlkJHwQqnEomoyJs94cmjfIEJYDU/90E3klU69W7XcZGcKMBPN3RvNBv6/",
+	"qEbTD0r6u9UJHsERayd8WhLra1GN1nxG4N87ajRaTa9IDOfaA6UCjoCLKst4dQejjHctyXRH8xIqR/o9",
+	"XoeqjYqDsaVs56JsYKy0d9lecEtcyoTNFWoX6KObWvoREDt/ZTcgd2Ep8R2nki4P03oQfHLkv7hEdlvV",
+	"4Vnn9CDLWDg3Vsxte1bPdVYXrGpxHMMXlgeZr3garz3tpJ+1rdz4bJ2aaVXHZusxfp08xpVHbb2TttBb",
+	"VQGZ4E7ZxpgJ76afHdnvV1Fq5ipDjSvI7cOxWXiKN00F6KUy1YMKOC4ymv7znz//2d/+46+//8WvfvX8",
+	"T3/6vz21/MiO8tmLP/nPv/np95//1++/+N4PodQ8bjiiXB3eazYa+3ZvUgN1uv/+uz8Mvv377/7Z87/5",
+	"H/TtGtkFVbO/8Jiz8wxluaHVymsiKY7uNih/6xjaKDxLoIxYSRARybAz1qkUWjNLwZiSlZWQ1iCYc7xZ",
+	"nYr8NBWThZrxJ/Owin0ady/tj3PhgnJTHxyMiq77FfRmw4ZKG7ZPQcCaqSyJqLAMVI6Rie3GvddsuBfr",
+	"LP7g3hErD1qbXPBhTMZZ0L2tuoxSNJqs55XeD4T52E32EnTRZY6h0Kfl1c5U9ttg1NXuocoSoU17wlPT",
+	"punXWrv161Etd+J7j6egWjbq+2jTa+427AvK8plm83Z9154wXE37vlSmbcWyKZjv6F+3i3fawQvfeepY",
+	"JmQ7sJsITQSzr+k0I1smfIjuOfSY3QROBwpOOMQ9uzojIRM7UWlPWHO3eABF7mqtvag2ypU9pans11r7",
+	"jchruXZqjUbj2flUYLflZ9F0Oq1bNeJccUhzVCHVbKiGZWf3WYrtLC7WHM0iV83OZ2rYScWOP3nVCQ3A",
+	"sUV+KnKMKoJBYdEpkfXIowJeOc6w6KKlX6kO4odSzTTvgf+qy7PMkimospEOK+jMIxzdEYzqEghNcRke",
+	"OZcV22W4FmhmqEO39Fsb8rtqrd3z3SPqa3WYTz8AHNP2Ym18sWjpwdSMNuoJ8M1McC1YziWz1H/1+7VQ",
+	"FsCybkutRI/wlVXcZNja5WfuLe4aEK3AH7bMCeb52aodH4xG95PX08UF27eOMZiOxNZMcrXWOFz2hX4w",
+	"2pXNkOzgY5YJoyHWA6IcEpGlQGLcNf2KZsQsvEcMNBCj4N8lhAXLP8uYb4YBxSLQtmNZAoQZcM2komGo",
+	"HgSCqImss49chw43Bl+hpvrKIdSBKy5xOkP9WB7Lg6GSfe+wo1+cfuFzDPsQIKUNi7XKTQyayViLpM7u",
+	"8e4AkxLtaLA2CkvS0zQRiZUVoNvx0Hnq8AW7MscS+/DY9SBLw5i+xVPwwvt17CmIDoL8xXGeC2mCQprC",
+	"qnY44VQzniQiiVz0DVOwQwJiLuznvkmAfe+InkvzQTnnWHKpJ7ACCrHyUukVL8S6AGcDG1plrSIgAvMj",
+	"gVi8XOw8K2W5jPWzqm7SorQpEmHI8xNhN2CRzvIsqpkJcIg80We2Pg9OMdPfqci9Ej7bZa7sScrbzdpm",
+	"VYpgJ16ZEp7rInQsXyg489Bic8mq2Qtba1nt0HAz1rVWDT7etOrReYVh3I/VwjFhgtuMzK3JrwDiy4my",
+	"rsLPz5DWrz11F2jGd1Y+kHPMCAuGKEqXGfJU2p+xzVZhmAOmwoee4zusWPd7QKDLMLIzTJod9IzIJzxP",
+	"dAAQp/IVK1ZCnGNHOC44r3Sjc8lxrK0z8LVxBm5yFRanii47AFtu+Ipxw+1Nu7r00HWu2YZYgXAMXmpB",
+	"U1SfrgS9ryA0m6o2qtcro/b5q9zrwRZWVDt1j/bW1R1ekfqmW1r5xmkO2+iCVz7t9EK0jcCnXBkmcACW",
+	"L6wrCTSVByBdVBjCefk9/S+MjWSxl7zKo/Zhqs0h9b+K58H1UxSZoLu/wAPgflztCuNIDvGj19ILgDNY",
+	"xw3gdn/rxDuXWd8bphfmt+Ayb1iiRmWZVeL5aIRJkP1UG/DA8rFRQ27SLs+yKYAl87KC7iHzUjvjU55B",
+	"aHpmD60mb7hH5Bjw0UhIJ3O5XLP498diLOqu0/ZYnkg1kW2aElSMUb0eWKTTHms2okajYYeq2YCfinC0",
+	"ZiCGWmSnQi9C7jt0Dr2XaZrukmM9kM8ozxVS56xEBKmBrdrAmBHApEa1IkuW8uuCZFr8zJOlhyTFLDMm",
+	"m3Qo2p9hpdIDnfJrh5boD3gKp49qmAYDdNvbHmoI0LEDgE2G8AmRY57K9UbjmR/GkSszy5Qky47IeguN",
+	"6s/WI6NXbNTmxojhyE53t3F9N6rxU5FbAdN1BOuyDxvj9xJjs1zUXauGG9lVspf2a62nz+DfemwFL/fu",
+	"KhgE8zuRaheJhdHJqW7jJXUP6Djx0Qjq53ItijAx7Ll6MyP4a6DGuS/zK/I2xrqUnihpBj7vKDyq1Hp4",
+	"VvHRWYcEEpo8TVy6Ikq2xxIKO9daNQwPgxPgU6u0EHJpC1r0h0Katk4/E8VH86cUnprlTaV96Zuo1iBI",
+	"9m/ngPbQqN++vew+RjWjDM8IcWK3sddcGVMCYrphL5v7jaiG+9jchdxc2MFGVKOts+0+uziQcndHV1NX",
+	"KMxi6+nYqh/e0+FDb1YScc7SPq499dd5qbfjwIk1PuAAkIkBf4M7HwjrcmnlmcKtcMdKMxABgDedGcXi",
+	"XBjLk2KWSm0EX+h78DLJtrLRm+utCI/VKoWNVjrti90ZS8/UVhDaCkJbQehVF4S2Tq6rc3KtJ2xs6ObC",
+	"o3Cxfq4DH+nn7S9gXNCsl6shlhTm2iCoVp0dSGQ8RYICfo5WVqLXa3vPHODVVbjPAsZ2af4znamJyBeb",
+	"P64DrwkoxLOoNpbAOGbSaCuYCbCGta0dV+qG27L4LYvfsvh/yraOrW/2lffNXp595Jon6k/PJeFUO5uG",
+	"KJ4g4hlQIu2yvnNtvJjRNekpN2XBpOWFGukpKIoeIFVIBeioVvqQYItx4KE8y9REBxjxIJ9MABJ0yE9E",
+	"2AeTos9NeuoqTe3uVriSoJV3aZVeqi+pq/JcdHFtwzwEGGGttbPbsK0PeX5iWSKupvMDkaSI+QxqxMaj",
+	"yjbII+VbSeWpSruCNRv7u+u4bWi9cPGuSpQJ/Gq7li107B3CyxDNznBVAOibTqxIk5DnnykFLFjBc/Ge",
+	"D0XSF/m9VQqCZvAqE9tqoFv2szH7OQI6geH3QHlKtBOwPi6RMeER3iSSyMcgaCEogEgDhnIpVxF0Y/wk",
+	"rYohgHgcHMMrjHy5DuVYNYwnIB7pNqv3peBBOktNcMm+4mWc8wYGbSrmVVxbAtpdhAUAzgl65zJsFzS5",
+	"pzUttFXv2mmSCVLjda21f8uqqPTTkD8BhV/XWs0bt5556FZoqGfQOKAhihcBYL2NQYgR/QaROH33om3d",
+	"w6C2J2li9U1QS+2WdDKhR4jdCnxfydQogL1uPV2qFQOwTzdPIRCrMGfcsDOH38RQ5H0rUhY/Nm/5X0kQ",
+	"KX7bgzgdCLwCKT9PVZ6aKSxIGURo7wYKf9XBWR4OD2k0Qv20cemCUdoDPdTB3raHSpt2kWiLe1j6MYSm",
+	"qvq9FNKNvwfT8A3fCh6Xm7we/FJurInSVzLORNKGRPTSynkTip6bRvPG7I/lPud/n+n5Bq5l2whtaHWf",
+	"ndc6gZftTGg6dym3kZrn8iVkWQHH7XP7U6gk1hWbIJJ7KMjynh2WOlmrRFqq/YCsHg0n3AEdUc5/z2rA",
+	"HkgNQA6Kj0/EyEAoqETY9cKWb0UvdBdYaubLPDCVIa64FBMGCua8bPVwXOYLm2rE2vD8lM9pxKvQuhuN",
+	"xnqWeRzu1Wq0Wwa3ZXBbBnduBveq2j62lonzGcZ1wUNW47RLDBD42bWnrvDGs1WUmrv08uXkkm+Jy7rE",
+	"5Vy0xW3mVni+MhBQLzwTeJivenNRwvRapg53AM6EZa+8/hvLsAiZWwpSWSaA7DVmxFaeJCkWRnqY26Ga",
+	"VHhRZsifhA9dra7SM1+VS2GdryvL/97St9eAvm1lpzdbdpolvRcgSxluUm3S7uI08LsYF+CL46HxwBcp",
+	"Q/hao9QJZKHa4WmRQyRiTmmp+GdP5UyAvQJdP5GDvY/IaB75NA5Exs+ZGpuuGor6sZxFnxdPeNeEoM0R",
+	"G48cUBUEVsJg6+yAjVQqDVQoBaOM8lYQh1SJ02oxDnNBdpZqhpjVRiTHkuAYh2kiAUbSLgBmnkDBNgDH",
+	"xOCJ4DOmJKxGwqdU3c3+2O0KkeCPUCdAPDF1LNz6ERoKYHpgyLELtgvVpiIGtgJ4cnuPHkEZKljUU5HX",
+	"2SN0Qgw5FA7lGnbnDr4VYPBPBQeAzaA/2E3bPM8DGLBPju7W2Xvwdfi4lCBcmBHq3oYQ11ncy9UwhoZj",
+	"oxCUc5ImQlJNz3GWMW3ECMdxIBliW0KEqi8rgNnEsHm6hb4VOG85GrswB6gnJpAEBAcMwktiiCG0gxiq",
+	"XLTxpxjr79kzO7QHxg4oEz1jDxiM4aHIu0KaNKP1j+U4y2KW9phUeComXLOh4HqcuyqpRfSsGzNnls8N",
+	"7GVgg7Q/QBzTSrcnxLDMQatzU9RbOPQ3k3VEP5WFLY/C44pMKFOCNq9C/3wkeFI0eBbigr1s0CcAyNGm",
+	"w7pDNRkSFMJIjEYpNHQej8EeiKXFeixPgvCOhBuxYw/TKiVS7UCF3YpgiHeYVBO7c1g90W3zgoGZMkb0",
+	"5sPIoKIqnlM4tAuRKcSo1KWrh97CyMioJuR4aGk2hUdG7nnCp5a4l0djib39YOeU57YHoPaHRow+cl/b",
+	"P76GLdh/vmdbqZjDwRyZxkXV4k6JpvfQKm0G9misusqdaWnKboYFfnhRAMUHKZSAgqAahmUFK67Au9O7",
+	"vu13p3d96+9OfZj6u1MCJz7CDt6dfuy6WIRB7quJhujndXaXZ1llQZX9xh4sJ3fB/RLM65cPlk64wXbD",
+	"CsCU+ERMYyinLYVINIs703jRcE7E9LJKCM9fHaCdjoYrlgszzuUc0jO8RXWanS+9auhA/6tv2G4DlKx0",
+	"aI+fmwf95ceaSiP6Iq89u5TypkAIHels7uw1jpo3AnCsgmVhxDb98ztPYUdc8D4yRXgchMTNtdblsisy",
+	"KNyyG9Ug0cT+u7m7ZweE8ODwoNloRrVkjPyiPbreqLUa9Vv7u+HD29drrb16Y3+v9PB2rXWrfuN25CvE",
+	"3LJrRhVUfdWYJqncYyhzU6hSEBF+Pap5kQkLxFBsuhWToABOI6qNZTjeXXIu0EibzZvugR1ls968ue8f",
+	"3K619uv7129APRtleIbOgO3SBEtj1wb4kvcXLc0DmAnC9CfunN4CL54cwqk/W/O1b61AJrYhUVdY1oQn",
+	"bIJi6WgE8n4qUZpAaQYVGQC/59M1C+NWq6+54MOlJcBJt+gryI1jYyvlY9gWsG3WzZQWmqUGWGNXSZ3q",
+	"UN1lb8VGPDHX4K8dKlP2dgt1ttjVWotbs9J8RY0z/7JVz75++PGDyKoOWKcI/fHO5787h+0PiEouYgC6",
+	"7kwF9UoRAq5yGsNB2vloZhmPldDip8dU+eu41jqu6cHYJGoij2vP4mj2R1x3+1ORSAhua9sF1i4wA3Es",
+	"Gctd0QQfZODGCKhQM+3a+UOrqDbHNMcY1UArOlnaR0vQvO7XQA/UpAQxJyWG1rOJyk+wXERQEopnWuFi",
+	"cFoKqq5jT5HImeEnAtVjzPuXbM93heJaYTyg732U6okQI4SToBWxDP1YQll4kIiTTNjvYClCfXa3QW2R",
+	"/aSQFAc86+EK+qoTJpxMpiY6YpNB2h1g4T32+2OeGyjJdCzjjw6+3b778YMH9+4e3f/4wWEMC9+0yjMK",
+	"7pB5QSkTt1lMtu+6Uao9HHcHcZ0d6JPlp9UezCqt8hAmFFTgW6pVHtIS4+bjfBaf3jusgY9SZ2UxPhUF",
+	"dmdh7R+0+M5Iryjl3bqxX5L6GhtJfXPkoCT21eCXFnPLdyztFWyxp8c1buAaVGUwHNei40AJOKbUhGOs",
+	"wXdcaz09DgvvHVtW/+wZ7Ekxz1lpu5JvIlXb+sMurCge7/NU4p22/wIrKJ7pHU3kzC74BRbLs2di51PV",
+	"WWyz/brqzBgSySBo/zemWKO6ix6KZwx7Gsxl1VH2R1yf2NZf5Tj75SpYasSQlCfKz3Ii+IoQxu6dUspS",
+	"AtLy3vVC3m9EtV6aGUyLmAdQfhb5As+Lemva3j5VHchnul7kKVFe70k6GpEG41N7fc1o+0zZ32GY+AXo",
+	"P7XW3k27rpDa3MV1djnT5xDf6Vysg0AKJ3hLh86Vf2DXcGGKwapVAxemhOoTZiZpV4R5oCRAuJpfWCWM",
+	"BFGStcvGdnIQQQP2OjAtMtGFtNAJykJSoTmREimwN2TkrrtjmYuR4KbUECl93NUqi7E5vJ9W+vtUders",
+	"fq+qc2eTo+qWWBBMRuE00ko8jGMZ22ahwzYJu7GPp6XmLJUVea7yejiw2Xk6ufVT1UFJ1mpLmLbVPenn",
+	"VkuMmFZDwQZjmfi6m+D2CuJ4nWqDYhJnudCG56TPBCgibiO4mV8QkUC55WNp3Hi4dpnxbvDo8dARKnRO",
+	"sFUATHJAXhKQYS01EoXMzH2NNCS44LMDsTTVjKhYC/K/YrTLWFoSH0vwHxFphkdwMPAzqdhYJoo8LLN7",
+	"69xdVgoGNxJMPQQ8QT1iLMF6HXettprETjK38/dJxuzAO88acN1YPpbFFiyutUYU8WWnIc8C2lYwvWVs",
+	"Chgw+ic++kar0Wg0kax/qjpnNUt9791cv4cgJ7eUGG1PpVVb10lvpn24LFjaBctcFUTDkV/3eKZFsDzV",
+	"jLdijddo03988TJOY2URp3pnS1IPCiYVMs6CfQ/EnhDRJB+Dr/IMqWfBQq97kh5mXK5eNBlIT5FwYWlL",
+	"ilEcAYndIqxu430g3gf4H1M5o+saVIgG9yJdt7VlvOKnAmPJB8ftX3+2RMm89hSv59Ig64LZXUJezUVT",
+	"sN3GxlraQno1o5M11yZOF6F9nUWVLE/YukOuGMLQUnwXMdfjOUZMbKalrSVHfl117idVmeDzN/uaPZjr",
+	"owq5Hhbpj0fzSoddDKs5OnBESIX0LgO7TGmhtHiVw+oX9ssC+xn8EDwDwLkl0IVWU5PKtOkKVoAXHho1",
+	"2hKvLfHaImqfl9rZm4TkbgPiVk2kVohOXgIt42Msuz6COQyxvONgZSh8qy/MzNtW9loCOmPPbSmo8uKj",
+	"heCet4GGArxV4AJyT5u7xWOAnXQ/7EW1Ua7sQtuf6OH1AvjRfd/Y3b+oyI01tSIfHAAGo60peHO1ASxZ",
+	"uKadKS3n+aMr/B0c651U9tRCBcDdhLG+b1+78Jsw50t+/r/+6Plf/uGXP/zjmmNVbfzIGwXaruTSvQfv",
+	"3X/wQW0+9BAb+OIX/2W2jeZcG48+vnvv8LC6mRff++HzP/1Ps23szrZx+Mld20blOP7f3/zPn802sDfb",
+	"wPsH9z+89x5IW+e8q7hLZ93VnhrneJLO4aR5UyGfYHES1R0PhTQoxtp12sDHq4VMlrl6xXCUcSyIUnn1",
+	"wCdLL1U4ZStj3un12WDjIMj3+vlifCsDM7pCikX93di/+P7WKwHp1jAsAlkVWe2W2qk0RSA4pN6MtXAh",
+	"ieB1DyUIlspuNk7AOXvBMeCvG8adW+113MV+6beCwjkJmFvIhY7jYqk38xv7LnwyHU+swu5KUsZ4OaGC",
+	"JAAKi0VlId1BebletN44y2Y8MXSnYTm6mJeScdkfI1/+bGAHPM5HSts/v/w/f/X8b//ti3/3189/8Gf/",
+	"8N0/+PI//OE//D/f/81/+4Mv/+IP4KoLiLTOVB/0fARvr335l7/84n/9y+d/9FfPf/CLWqCRJznvwWY5",
+	"Mu4nUnvxz38etv3i3/+3p1aaePaPv/7+l3/+8xff+5unltQ8Cz8m2oMjDEcVcgka2w6IJlHN5FzqjNgb",
+	"5PPUWrWviSxTDDuI2NQySPu63WIcBHlaUifl+cW80IkU3/z8py9+8ndruXeoqSsuYBmepcergx03ocIC",
+	"3h6XTzd3AjPeFQOVIWDSd2q0f7BUj89xQCHVHdlwLnhGeXJnnFsaanS5+30pB3fd2vLntIf5c7ha4QIv",
+	"I26diFsnoi/TaArOuSZbX6iEXHtKXsBFRRo/cpjNiOMvcsFyyLck3o9hSE42gFh6MxBpzox4YjBfgS4R",
+	"Rq9SEUf8NjUtdqrScG6ugGPEjIKs904m7D8zpU7YeISpKBOIx5VmUZXHQMR4A+s8vqllGzc/3otrM55x",
+	"ErZcfsvlXxUuv6U2V+fAPw+pWVdpvbgShHdYHF4EgmPxZChmuQDCgRFG1GYugGtDWG3sCU/MhAQEWUjc",
+	"TDX+u8TLuS6Uegj8BZYdu++hb/oyie+ELNxZCCBSGF6HiYBzKDX6WGI0sYeacK3U2UHRJTQy5FNopad8",
+	"wPEoF5CDo6RYEiXgxlKf5Er229ToHRfC3YN1j48lwEuEeXpDPoXQ50IcYbk4TcUEZBsNiYJWtNERG8tM",
+	"aMhmg1xBCE8HTb51xphS2cY24zo7OJZWAgqowSqzwk9ijJWmsPd4ljzHEYsdY7H/Lp8dlbPYEv4YyjLZ",
+	"sQNgNBWGZBVyn70MI0u3ZqW8inhpLCBZ4r6bWmr4aJSrU1FdRpJ4E9BZPEXlUpIFo4VwWlT/JypPzjJX",
+	"ePbk+Rkymn/89fe/+OWfP//eH//D//Gfnv/xH7348Z+8+LffW8ShzuBNYVXLtZnMlVap3Io6W1Hnn4JB",
+	"Y1sM69WGTYxIbAmklku0i1wbIZteP4xyaQzlt1xeGBWDAGGI0nU9h2cPKLMs9RkFmERHqGT28UB0TwSA",
+	"EIJj0mMturamo6raDzin87JmqLg8Q8pL+F6tWglQleRmXTCYWnN3b//6jcJZ+vzXf/HFL/6ktgErxCld",
+	"tZF/wHPexROxuxsVjdX+/rs/DBnM33/3z+Z5B07e8w6a+9rsMQAXunji7td1OY13Pb1ZpH1LqTdGDIIy",
+	"sYE+CHqMhruEFWn0hVNqI5DSXiCZPoR4Hh3QVVSAbVexQ/mJwCBtCXmJfH/F6s5OAkVdGcj8Hazlz9k5",
+	"dD72SI3B049pP9h42pfceChdD+2KHGaGL7jglriITokj1pkyQtULoJS+UhUjK7R56T78RdmJF8SCIqrM",
+	"jtGt9sW9W40G/KexPh21K3bFzKmXSp61L4YlOe2oEQF0DWQa4L+sktHcbTTbjebXPvj67jf3v9X43Vu/",
+	"c+P3vrH30fUHNx/eftQ8qp2/3vtZ/Aex9iBWdqtebJnWZpkOQqIXUhtPLst+zktUM5yDdGFGBNSEcxjR",
+	"A+4MtU9MYDr2rGTAkwAST4onYCtF5cGkQ5GlkqoHu4k6I+gMDnWKjtbSMixAEKK+v+km8gYgCW2c0zUr",
+	"wVebnM5nYNrYRhSoCJcAGFQ+ButEgvorsHWFXX3ouw/QAKrgTuYFhJKuL4zPUcqxhs+XhMp/Am+89jXC",
+	"7TTWuTG4MNu46XOdfljEhQcdl3jFeOmqUGe7p+crTiVk2VPFRyOUv/VQt+0fjUYTzr7W6NWq8Z1Myf6O",
+	"fxLVcpUhjCakpdhJkbaDOk6TFgayV8K+VmrUJb0EzeqpNmLY5usE6tqVumIViWdWQfJ+LYLbWbDAJV3T",
+	"oc+v6AjTbefg9r2Ut8SoUdsVwAJD3iqenIp9vDgLIG7Haq4dO5BtnOpWjSriVMe6hGezAhmtZvvXnrpD",
+	"vhSoxlPZLYF4xQnEVq6/uhC39S/huiL0J+6AXViAW50dSCaGIzNlMd6zmI1lJyXgdyHxMKEtg2rkI/S7",
+	"6PUEVo8D7H0wYaTaI67LxBXbNxPlkeGV9PiXADDfUzmDwiEu6omnps6+BVZ/ujgxwolS30BTAKkzmzpc",
+	"fYCt0CbNMrLUcOMUrBCtMjVLbP4uCksbnokKhBuMrjq3dLkgYqogRq5ieCEJLhAPMQRtRkhcU/y70oCm",
+	"LW3/JyP8bY3ur3pMj4vkUbkL77kUGfLaiZguNyV9w75wiTaeb4jpWSYee7kOHt5nMNat0HT1xlC3+GgM",
+	"tYenbB+KfMo7llfo5sLgbl2hsFUZsEB1AlPt0M4hLMFV2hF2kIty8r8hpucJBHOsKFfJGNHxVmY23xDT",
+	"q47bWj14GSv0wRa2XaNR9WzPwW8fiAmswmoc145py3C3DHcjhgtniHHpqNxlcNgzU4qPkBYxbdRIQ5WE",
+	"VPYvQ3VbkB3siN02Mfj1SAze8LRuzmGjtX2VHau7isUBHOCjDPR8lQkWo+8khjIZWCIEGvHGkikbjzLF",
+	"E5FEVOdOl4q2p3lRsPhd+vacBaKKumwplG+rDvegzs6qDgfyiJtUUbTYo3hdAMQXjCTE93r94kxggcDq",
+	"cDOqUUj/0upR7p1cTQDr0zZbFQrZVbKXWuYfAAUXzwrI3yIA5enz//xvnv/wXz37x19/H2NRvvj1v3/x",
+	"L/7i+fd+8cWv/vTFv/vZ8+/99xc//k+uDAisRSdTdjBYc7eowFsuuWv/GuMKiVprvwR2nBI9at0OsU3h",
+	"p3CCTqhqzZbHbUQ118Ct61gHF76/fev6s9VMNIlIxiNnSIFi7UlpzcSTkeiaNobzpvaU+udpLnTw5kzw",
+	"6ZDnJ8Ig0rKLL/3B95//qz/44hffff6Dv3r+o/9Yc3GmXZWNhwA9+Sf/8sWPf/n8B39jf/JWIWx+Btq5",
+	"iPy/fbPhqqzDCXAvSEoaeLwk7y03pckWINGCJ1Aw3FUrpiCn7lC09UCNkBZ72Ogwn809sjoKZl1efKgR",
+	"XPx1wiUchd4GTJxLQ6ZlXBgy4ZZ5pSqIi8HmoBlKTIaKp0UEO6AL52qC+nmWatPCf8a9NBNxBIV6LenA",
+	"sqk+5l0a3iUMaBYb3o/r7IP0VDDxhHdNNoVu8GUtfBkv2zyUtDIqL9DsNRtg2dkwCQvF1xYW9Ahz4KGR",
+	"CECs7SX3vwxTIHUwSs6CPB9vYODHkr5xpasKEQIy2MERAjn1dkWQ+7sBzdUdY2+FGH0xvJfKfvy2q5GF",
+	"i47JGmooMP3MKPS7pPpYxkAU4lJuGuTid0RP5YLFxF7gcsY+QT7mY6Pa9Bt0blX7os4XhCjePfymXYhv",
+	"f3j4bdhCHpTo+ih9F4bYjBr7t6LrN2/AbOvwzZBPWUewT47e37kVwf80b9iGPni3eaux10BrDdQh5jpi",
+	"WgzTrsog1i1nhnd0qQ6emhSIAIL2S9fZx/bMWD2lo9RJFFSt1QMBCOMF3MEArr/9y65VnU4igCJCeWjG",
+	"85xP7QRV51PRNVAHgTC0oR3O9Mh+Ck0fSz2wGqkUdvea9b1b977abMRv082gfWfEQ1vwIEn7kBWSC5Yp",
+	"bfxRNuIJVUbz6ACpDGr22nnj7aAzl0rWyXlXgMTmCilDuCDPxj6ZJFcTOsE+ALkzDbAIILcEasgdyzCX",
+	"DQaIa616xVIfwIT8BaC+enNXJNVu1ourtcExvNwMleE4M+mI5+ZaT+XDHSfdrcHD3lf58KosXyVR03N6",
+	"RwhqF8CRceHPzNiAgbgC2KlmHYE1FIFybWOJtsaqKTi5rfJLPN4SCTqcek1xY61CWdTgtafurjxbqNMf",
+	"hQWjcxIk6iwW2qRDbgRQfTvnsREJFJUHgklZe177lqTXU4BEDsl9SI2lmswr4B8I4wjb5RKIrS661UXf",
+	"QF30/ExuJe62NRRfdcAbCRWWuBJZRsVmgioSm6RZxijmZkNtdS1B8uMe0ukqQ3HAX64hqVo/eb1of5Ee",
+	"/Qg9v1Bg7VSAfoJIZVRXRoKDOFFUyrQo62YpF/C0uwcP7t778MN771nJ3CnhTk/BPH8rkGunCc6Xc75T",
+	"rvcMX+lA2R4y3ueprHBMw7JsWd2W1W1Z3ZbVbUv4bcgb7wWmPTLT8SyzxDctcLTX1aiencHRkNxdBkt7",
+	"36pRUk2YCsyeIVOLGDcsniUeMYGNDrjGZHhnYg5td2TejJhUOfMk25UkjYp47Ri+nYUWhfrfZLiC44GD",
+	"Cz6QaDZtGwUjqwjsvhsYULdcb8v1tlxvy/W2XG9jOJeAxk+499VdMLcDRGld7+rTJRVt7x5+k1xdEn1V",
+	"DlSmMzWCqdxqUvbCOaN44ARio1z1cz7UTI2EDIKI0v4ACmsTCmEL3ThFPVbnnQHUbHvz6cfIw8dQMpNK",
+	"BGqAkIKEwyD3oQMz8Q2iK2Sec917MlI5WibvwYKczb7sCK7RshW3s6fyIVDQTio5hAbNVgesvJO513Wt",
+	"3kqEPmKeFYDDzzGQrW3m6oL41ESCHd/MbZKVuTaQPi/dIDPiYy0uzR6TqHlDDJSaVLlYbIgZiCyJXCAs",
+	"pzDYlY0y90H4tYIQwgWmmqrr5MLkqUgiutsmn9rfbGfMKBX5npjlt7lzyleAytol20qtW6l1K7Vupdat",
+	"1LohrwQq6sTWC5ZSAyjzyvRHwnpeEDOztO4/MnYvMaaakubV2LDUhPFS3iwCrGmgJmD3r4oDz9WkFATu",
+	"pcJUmr3dGpSWTofjIaRpETFJpRF9kdeeXUrENj5y/MBe3Ga0AswqoqieyS5m4Ga/eutGiDg7S9js6kA9",
+	"+hD9OyBmF0BNNsH+3krUV6LbDqgSUhAUy1HTQ3enYhM1zhKK23zlxGtyB16GgO0rK8xEvnLNOPtUdSA2",
+	"GAWeI65Pvq46WNoKVw4ii63wjSGqmG7J9YwD075fZzHIdxDiY7djaCV4kuVzwd4/uP/hvfcgfocdsF4q",
+	"Uz0QCZkj8rHU5PScM0OXAuEiMFpYZcHLpBBqCaYMJ0gut0rPS+qPcC6XJqvDutRazd2o9qnqgNB+/UKE",
+	"G0R5XkaPvuY2wgWKwV5AgDIs91b2edUtdiApgOJT7CFQN7wluItXGv1nxz4eXgqxgqDsQNUXpOZjmdyx",
+	"cCkFVXfYjmmrbm/V7a26vVW3tyxn04Q2CBsEa6+TzfqKKXnBmjcSjQWeIZ+iCO4en/W0GzUaDcpyOlTO",
+	"V+Tztzh+M+RTsPSynpiInEFOsWUmksXA6zADTipJhmWHSncqbGNBRmbc8qo7pCoZiK0QLniy9CpES4yz",
+	"bElq+CM741WSw8EfMJsZXmcx3ciYpbKbjZNyhVZglJ7e1i8wkfyRmrzeueT4YzPkoDXP9zzVri5tExgZ",
+	"Sm/4Qr4lHyJuRZdL1hEsSTkwWZjbODMlM0XzZsgZGgFBd4w2KCsDicGXlC38SE3WSRiGa7s1a1xtejEQ",
+	"hELi925odJCTsdGSqZdq1OjyLOvw7om+9tTLOJAntCBmTeVslKvT1Ao/mG8auyZiN0Ns6Cuakmj7MUtE",
+	"L5UC7QtGAYPwEKoRG/hy2Ngw/INyQtNESJOaaXQs0SKUWuUJMcFSw1B81JAZusMOWC66Ih1hTjKsZcI6",
+	"01LjX9Ez9l66ixETp0I65FPXDs/z1A6Fwg3tT9S5UX6ux5L5YAIYwwjtLa4RRFgF0jNIZb9uh/qJtIsA",
+	"AIHI63wKOKa7ip5hagztAc6sTyOVU1b6EvNzPxVdIxJo+chB0/pcbzd6rFBuv44gDXWvwRI+1aUxz3wJ",
+	"Stvc0ia5Go1EYhdLKm+7GxI8CuQngHP35i4bqHGusQWAY7negHJseia8cJQr1St8wsNUjo2IWG+cQz1w",
+	"Pe4O6DtKPuOG8STJhdasLwzb373tc3pzgTl2ZiDszmBbdXbXd1vqE+wqIEy4muARE0/sv7yo4g74IQDk",
+	"AdoMJIODeNK8AXEv2kW7KJlNbbeY24sXYIyShQZ5pSrJ94ifiLvUy9pZvodw3R6oM/J737n2Ton/1p4e",
+	"14a6nybHtRY7tvrb9WZzt3lci9gxMTb85b17H97/5qP3jmvPqt0Yy4Jb1k0EpkGeO4TGXVKXiuhJCxGM",
+	"TRNz12aFa6fMvhmsUHTHqFyDehzU0+yK9NSLvFNHVOhac79PAU90mnYlTxyNO1naLestDh/jbEUlU+qk",
+	"UFS4YdetquK+b5UQqpgeWslQG0TcKANyEHLVobp4dabO7jq8D0uqeJKIBD4hnHE2hiiZuIxm5+ZQYTU/",
+	"FJnoGtfo2tTmiPffTzMDUMlnvvxAmfL7VepNYF5bGWZSvWpqzWrjplVfR3b3p3krv189gK6H2gFGojHK",
+	"ra/xattLiMCNFAgHhWcBMz8NA3P9Dq4k1VcQsmvkiFpAzu6CvbhivPEH947YbGMxCJm6CGuww4w8NiWk",
+	"fgCFYzwD8hRE4qaanUg1kXeYyLSYAyNaiUpGBOeiEGkoKtBxokajAbYiyqasSikZyzeBcj2+PGfljebu",
+	"3n5UAwAHL3Sdw9xAqw0rf5aZuNCrtkTrJQDi2i3agGpdKKUSEDq/NIEAsUYyAQlsHqHJKm8QtABgYDBK",
+	"/4gbk6cdUAjt847op1IvSDqwyizAQ80jULnkAwopITgT9lZqSk3GvxVHLP6q/c+O/c9vx4QJxTtv45gl",
+	"4yOlTa5GVtV2unXkjRMsHdpVYLkYqlMB+jUtkA+OcMLbUHA5GRBuGJlPYHG4dkmN1IEdg9WgMQrDobJ1",
+	"csFPLPHtOdumnVYmrMJ7UMCONQp4Kr+YKE+OlNZpJxN3IGibdOndRTkR/yRob3Uux0pqp795gSCwJYFX",
+	"lyAMh3QjyY0DbN+F0kKkAsurdNCFuk+vzl2rrb5ULM86WpNb++3lu1qlidY9lAEX4qte2A279hT/MQNx",
+	"Noc1VjpN64Mpwmf3k1dEG9jgAp0lv+Mqbu/MFaM9eXmxdGksjxqoCevxHB03l31zVkn+PSqgZEF6rMzS",
+	"xRDlKsEb6/ekPlfXNuQivVEuhohflMPtaxWZu/EBuGl2PqRncYh622z4YBPKnfUSdZ3dR8wMqRCJVYc+",
+	"2DMEXrw/Phn4tSEc5xBltzEDV08KfF6x1dNCsoCaJfmPEeomQPGeDKYXKcCCfTBMslqAbA4uthK8tM+8",
+	"d7cxCIJA5HDQ5xEIuTs2zCgAxS4S/0t43CdiZOoszpTW05jNgVn7ZBHEZHa32qVjB3e/xfhiYGoW4FI7",
+	"WGrAEWdAELGXnsqH44wTPDT9FWA7k7scY4bqLBZPTM5jhqG8bmQdMVW0QDSFFmBNP/GuZsD2tlMf5arD",
+	"O9nUzeT3x8oIXZGsjLv0IYaRrA3uHJgU7TrVWjUghpZirGwhtH37DKurrX6Gi2iPcxjZi3HW9thjuOJ3",
+	"nta6IsvgvXImGia02TdhvyCkC04b+i0xNc1S7eJ7OiC1qPbiJ//6+Y9+VP1xMB7Xzt6zc6ayldb5jPpq",
+	"ldexoOivKiD1Fl/6PHl09v+4D3wFul5wAyDqF5ddIpVJe3Rb9dICaZAV4opRsNJ3ZJsB17dHh/B5DiDX",
+	"pTmDDAIsY0kxmhDk7LPOcPhobsNRUBFrEE7n+0sN82H3i8qqPShNbyWrTCf9DFMTZinfyoGd6WdH9nsw",
+	"1IgnowwIHtVZXtRjmuilHVI8bTnp+MZ+bT7ROKoN+ZP7+DpmhQxT6f72r0PJBxxi1ZBwLVVekmOH/MmH",
+	"QvbNoNa6sQ/Nuj+b89E8l+IaQ2P7uYtJY43fZHU3GB7HpHwKt2V7zltFb/5iqx7rjHUqhdauGElA+8rL",
+	"vzz/IapWfLFwPuUsROAkB1Oj7nIZpDqApyXs7bJigspkTwuSjM8gd3esvCx4UvqKQpxSo4tAJshoKIUP",
+	"lFqGspgxy4UZ5xJ7HvEpljjw2FvddJTana1Orjgfhd2Aoi6moAvBGSrp5EIlfsClFNnaJvmKVJKZXVSY",
+	"UTISuYaEnqre7YbOTuWsuvj331s8mzVTTsLdfDXTTtafxzruhi2Bv0AfQmkxF3oPVifqZ9Zow0o/iOQe",
+	"NsuURIMF3e3IqekArODDE/BiohnSkcFemmXeoe+rSZHB0bGqY2mJC+QuvPPOe8Jl8aZK1t95JwzKLw+K",
+	"Aq34UCAd9yiK8CgGebl9IqaxHT93gy9Ra1QILac5li7tQYtTkfPMZTJoyn3wqduY7BG23mNcghuVSss7",
+	"Y4lnxbZpE7GOyJTsAyWjD45lOCVagaN0KOzEkdcCv8vHEjGPozBVIwRDoJAK+1KdvsRla2Pcv8ZPpzP4",
+	"CfjVkMvpsaQXqV4szzI2EmoEASqngnWEkJZpdgciidhYmjSbY7VW34LEZprJ+zzNxrnQuI14PgDMpMsl",
+	"Aua5Fh2QHYba0fHKBddKtphULscBS+6NpcmndhWLSmfEsRmmPhxLt9mJwnwTyE8huYLptC+5GQNsthmo",
+	"cd+1gQ1T+kRxXkCpIJDp+y4vRiYiLzANYObDEeTnBJiaRZE/e0tiuhXxHax8JuXsmcZVmLgCgHY37dQE",
+	"pRiBiYyq40FvlKZzLMOrFSep7BuenUDATjwR3QE3sQvZicUTJFPtNIkXF1o7Qy65yIJrSxQZYGxGZYn9",
+	"X7AeAhwAiitWPWtGhTjUakRO+gCy55bBEkV/XWutWqNtP2w3YVawITAghJCB1HtIAtlp3NppNFmz0dpt",
+	"1CjJX+UPKMUeLWaY5uie/fLPX3z3Zy++98Pn/+IHO1/88q9e/M+fPf/j71puQFIJVrm2/Y53a4+Bla7P",
+	"jq/YtgjXGTEUipRUEvFaxRLTCiP6QuLVdQfB8J2nNbzMtVbtxZ//9Re/+usvfvnL5z/++W/+28/+4bv/",
+	"4R/+4N+8+B8/ffHjP3n+4//+/CffrfkFswLdLpye8Jbg3s8hFVAKauO89sXSyf+IJ+IsPVeNDeB+znDJ",
+	"bc27rU3Skhs4T1PHSysEgw019EVWyGvQqF7msMJ+WZfkvTk9K3YEC+t8YpG7Ls8ykbPuQCktNPBStFHq",
+	"KnWbZAZ7MY7lSKXSZEKXUyxnB+FwacPW7lCdUKkSgeqfFCLRYIIgUJGYvaWFAOFq8nadudkdy0DcKsXd",
+	"g9QAZZJI3R9DJf9cYMhOiuC6oUg3E7ofvIpSVEQppWCpQAEAZFCS+7DCMOOZVgxKJeVimAY1Aktd0cQo",
+	"kzeGNHoCmIlbtDYCTk4+hSTVzhgdpnEqU5NaHhVDnmls16ydKCnC78BG4Y8iCHBWqLDv6jp7gIsLX6ZS",
+	"G5IRdlhsiYdpW6ElbtH4tWvoRiNi+9cjtteIWPM6TLfBnDRJYbtAGa1wAg3puM4e+UUg9WDEZ5N+jyVj",
+	"R0ohAhh+6LNbgyB74vnQMQ2J4nfvIGCeA0FPZSr7riESMunQwVbViyV3AG9xRA94R6p8yLPKTSCwObsm",
+	"1BdNjdbYthBsCu3x/EqC5IdSdYKB4YafCMniIX/STih9NnZrS0WeQY6HobDYSoxqbNrYrn/TLmQosicg",
+	"sLo5Vu87NF7uOJiCX5/WkmnbNxceKqsgfOwwAJBmWT3hCJLJ81NMf7dUj04tvgJlliWuKPyDtBW8QrQi",
+	"EBmjsRRZKhmenkTkLZceT+SEagh4MD+0NnJ7tXFVQXwvpoW+FmwCpG14mcLlQ4qEFdGk8t+ioE4Kmoff",
+	"gKHD3GRSWrPKLtTYrNQLNmcnVqi4SGuRbomkuESwQR/bpZukWrDU2JNCWQD+qATTltD23I4jW1syVL/W",
+	"fgilfAFugB7baxm73bDfBQnzM8tk9z9C/5bvGEy4pW5T7ReZG/hclwlwKZPCtesnzOyEQ9IXskwspT4Q",
+	"clEi+z1i7i9RdQqpTUmFWqQnoUDSKn8ILjFPBWqtG42oFt7mWuvWrVu7JW3K/kxq0W/+vz988csffvnT",
+	"//qb//qXqypMIWRYoIwdgTLWajS+2rjVgsgFjzKDumCZ/NVae4055QsEp2JL11qV4DNqw1npCbOtGOvu",
+	"UXMf0d/8WPFrqWqt24AgWKzWSmsyM9Xz6pRwOl9PZbJKH7z56uiDFdIw4FuRFGcFZ1yIrYK4VRABDALC",
+	"G7lTy8oqIgo6uSuvalkkCOsXrTW6+7JIa7xL4D0L3KsUZUyjpGJ9IiHQYqHjO6wzZYno8XEGcc8e+y1w",
+	"73q7tlHAqOsMnWisaZ/se33TQEAMoXAi4OqdEHd1pmYKRWhLELqoPIpvukEiQcmuLtWkZbsstKy0N2/t",
+	"Rk1WR5QFrkLlajJQYYXewnY+67N2oEibh+rck8mstXZziSGAV52zuNqTZJnP49DouluQ2r0NTZr3ZHLV",
+	"EZMuEub6FUfCuHzXCkfpNhjxjYO/RsMMXo9Cv7ucgJ2FhP3pGdlg4U3cQFu5ukCEdeSubcbGVZfqL3FG",
+	"F/3kXCMzMQLnC18ITroWWqd4nhYF3t5zzJ3eLWy56iQVWHwB7DfA6ycDkYsYnN/0vr+4lluDG3YKhgQK",
+	"B2DKYT2CyYrsuZARUoDJpJKZibNvW1ZPWdeLwm4PaVpn4O1CHegFI10QH1VMshTTRHKZV7Uo2KujVCa4",
+	"vOBw1HPw2/eUXKp+HaZ9aTWssT0uA8ERmvypJcU7d2HD5w/IexQrXRyK0tLMJYlto5o2ZohpX9LeFKB2",
+	"eNKXX3wroYfhS9UFWSkPC/1UZN9Hx0o3FwCfyjMdMaOUC6mPC3T9JRjYHwhTXMgLF0X5aORhkqtLLIQl",
+	"AIryArdK5QX8iGHh+sJ8fCpyyFuD1Tri+qQWQfIDJCJgNg4kOlF+hKUZrk4X3Ju26rVhAOeTkGnlzszU",
+	"gU3bnGu/aTeFT0GDDPyupcTnza7NYijjiehADCexECgyavlZnR0KE5JGMvRj9x7pZ2y1a0M1edET5Q8k",
+	"y9ITgkgrbiH4SIdaZAgL9PC+z2uBWC1LJ1JZZ9+CLOgR13qi8kRjhBZyVUiTCcK28aL7mL1EkQP1qBh6",
+	"KegM8JBxGZwTIFcTcARTjS0fcEysHRT0t+KvGTP6WGbTOGLxIR+Kw9SI3zo0edo18dt1Zu8dO/rwMALs",
+	"25x1xCCFutWjXD2Zgm3k6NEnh0f33ms/fPTxt+/fOyTniOZTzeJv77yv8gnPE5HsPMyVUS02MGakY+di",
+	"tnc0YXG7/TWlDW59m7YDPHa22/hQdMe5iO/gqpBnJ/i6/JnHNcaQNYoInJKuCuqLcCVmw632kNK0vsOx",
+	"Btgl4UFMfZFpv4ruyLjFtsPVfMpSCaPeeV+Y7mDHrikGr32cp/1UxmUflauPtUdlvLSpd3OldVvb7yJ0",
+	"tFuR0x/p+O7Hjw7bHz+6/8H9B4dx5GC1bO++Ejfugt17KVI4TShAoNPzgOgNeWD7qgyGjUtAK+kkTbAr",
+	"of8pxutZp5/aaZIJH5kZ5M/SfKIFnw35kzYgScfOr9nlWrjsZyHthFxEAwBUp9pSF7A5w6K5UAN3p+rs",
+	"AF+G6MACKMvLlHfApAeYWN5MprLErrmd7LdczC2ulT3AZMoRyY79EZM5CKygBRGMGKCyo00u+BA2w8EU",
+	"qx7bbzSLoE0XXvwu12m3zMW1snMl7C93cQdqwqRik1QmakKRI36mC0MdQ+a+gdkM60hhJwBikOeia9hA",
+	"5RoqxhhLDrXh9tUSnwWE2g046ZVayrbiyVGhO0bkYyaCB1RtDU3jqMRGA510BYVjax18owHBD1HkWVXE",
+	"c3DfVanKHZVM2wDFX2vtN27fKOUr66EdHcAbLfT0BBYTql+RCa5FnR1+cvfuvcND9tbu28BxqCTmW3tv",
+	"23tgMlHEOrnfKDRmoMZZ0oZi9DEbjU0Qa9Hh3ROWSqMwbg5KQkZYKw9Z4KN7R49+t/3evQ8Pfrf90f0H",
+	"nxxZkcnyFGiuDW+1ybQSu8yE+KODb7fxy7sff/LgKCa/DzqDIHF6PCIR8RG4cVLZB/4LvrhUswHPh5nQ",
+	"uuUFjt1GIwAcL5exwIwLWKd2msSu+D40BnwTgGjBw8ONW8/Zgsrh+wDIY18jCGOkwzF6tEjOcPtRxBHh",
+	"FzkHNZs8a7g1wYqnRQQNyNEYU+ckA8uwhiOUsqVyjrS+MhQcpNOiFAZtMm0Uzh7WP55dpHJVERymq4Sa",
+	"i66Cuk9sKowXRmEpvCRAsiilHFGEKSWbUNsQFWZ/CI+enV3GtV9yyKJIhyJLpQhDidiJECONIoXbCBpK",
+	"0aPfBAnRSlDY0Zdq9dlHGOiOUYN1qUzbvhf7kiSFL4izJE/tyN0aL2wKX6inuo1fVOZtoBuZWOnmDkAX",
+	"ZfE0oE5BVWi/a5hDZK+DV6s0xjt5r6GTHWpW27B/NBpNKzDkucrbBdP+8v8mwJKQTHhTpHcuBhEw+C8r",
+	"azR3G812o/m1D76++839bzV+99bv3Pi9b+x9dP3BzYe3HzWPaigkQXurTOgOkIkpRN7lm0zlb//sy1/9",
+	"+Dd//Ucv/t1fz02IMAnOPR9fpXLZjDbci7N2YXfDUa8skOEpXl/IXc6G31NSvOLhNpde6XErqZ0vPif0",
+	"ZwH1Nkhqy/VZFpjkhJz1XHlBbAerii4Wx3h34PjhgGM1MDWRbizV9dR8Ga7Y6nRg3A5c0cjNHn58WOAa",
+	"FOOJCRccARdAMReJi26hcUCeJiZzYMWtOYbNez3RpUVDXxc79Im1hI0qi0huy5WmNJM0x7nUl7C48wW5",
+	"mIkqU8+P5Tz1RHSLFIKRwGYIcUMhTaWJgGduAX11EmGt1Wzs756bjkardbR38aznm7Vnj9cm40WZ9ys0",
+	"WFD1MkgRnC2jCW8KOJqBtWDjvcBG9xu3g0Zz0bPqheOteE4o9bEkEpYtF0eDVNtbEMqWRZy7VlYLIUnL",
+	"6SgA1rnRRkZ+lOeFAirt84ppkj0MBSA1dGvd+KfBM8EOPx4R1GUDwzXXYp9nGTtu7d26daNxa87eAV8v",
+	"jmsNQC/QdBFkIFEkR6Bhowbt60Im45x3sqnL1iPKRTWD0EAoDRtLivsLbAVjLdouaz+Ogk8xZhUT4lzw",
+	"B9SpHO4IaSlOwt4Crv5bzd29/es3jseNxu4NyYfitzArPX47mkE85F2Tnhb4G1bN7UM5T0OgAnV2X850",
+	"yeKvYv4M0yPeFRGL//dvfxuefHL0/s6t2S6s3DFRTPz+mGcEUYqgn1ZK8K1CHUrEL+hkXJ5A8qKlacMU",
+	"KvLX2cOMd8UAikZCYiAnlFSHZiqejDghTLiVDMrCk+HFoyGQJs2NU7vL08ZJxDA8HcPjAhLZylmjYDQt",
+	"OCIukikiAwm4+ayAU2exg2eOXZKsFRJzLnWG8B72ZOWU/RVsOOQQQbkWGrWv1ujyTe2S2cmPNXzthTJw",
+	"rSopvCvEi1/iSarNncIm4jLO8CAsMVrQGIBL4duxX2rI6iqOuF26+bWnUCJG7zmBtFRoOi0kLLIl4U5i",
+	"1HjbXlgHdxKYoETJbOh8bw70pNSKC+pY/H2QFmY/v1O63P8/e9/648Z13v2vDPjF0r6j1V50sbkIXmxW",
+	"sl7FsmR45ddBvcLOWc4hOdnhOcScGdGsJcApmjZIAzguiqYoAqQo+iG9AC7yIS7SXP6YRJL9Kf9C8VzO",
+	"Zcghl+RKG8flhwWW5My5n+f+/B4MFg/NSFxOFeaVPPv851/89q+f/+SnSdDn/02L8XFRqW+AWIPdOvRe",
+	"TvvYC4vmDguZZp3SEN63lbeHQ6msoM08ucnQcyhVejg4PyhH3EwKvckOcylpwGeNc0a4Ga9Kk39jIrZs",
+	"5Xj1vjYwGj6HdbE+uFMnY0qdwAPICDPkDacbH8r19h632q0/79tlNl7ebBHh9dNkNJCns+qwM8xucFla",
+	"7Vaue5m6gi2SwMQheB/VsAPsPWrPvlyZqd2ucCZzhgN9DnORqeklA8JY51thm74O/fO/+NmLf/zLZ7/9",
+	"9y8//ttnn//82ff/8w+/+uEXn33+7JMfPP/xL77857969snft85YE6OrooOi59iUcnAscGDN2/mOZ042",
+	"gbWRvzWPdh7LXH6U6JI89uNEdeYpd4ycC3XYpc5jwH8mdfpJZlTbZD6efCz3FpvSnMO4hPf01WVuEJpu",
+	"MY6AftSSNJsAsEGy245bDOFEczq434pb3UyJ/Nifgt99/KMX//LL3//mb5597z+effJfv/v4UzrFX/7b",
+	"D7/47Lsv/um7z//hM1rHP/zqhy/+7mfPv/+5X88i0+S8uw4zY2DHVrv1f16/UV/cQldlAEMrewOC5NiO",
+	"XRlfVEqFOi7FqfQPcuX5Vps372Yrbo1k1uuXrfYOUEqX1hiqfnAaZAEcpdVuIZVGHjrDN/40bqGXLT1r",
+	"WSfXbvGVahzlEqp147CXPJbztVFaAZtGXoQcniUWe/bWWZprjRakLsrZE4HE41TXKeDw+fk5VildyPJr",
+	"zZKv1vQLw2HD75FqtPzacUybfu0v82y/+1zPksdI5W2+dfjgfgTiILdFYaHRqK9zjJwCLetEdkTl4hcF",
+	"KIpAMe3MOyLPQc7mKD7Uw2fq7xkZ0Fl1F3keWWOhz/xkhT7GILghqAigwIGAAQoco/+xUJyZKNcGhCVE",
+	"OXJtsIZL/TAao1BREgjgV96SY1I4cZ6BRYGTaINuSRAvXJRCsMlHKkSzRMwhGtscvQGNdX9kRL9J+/vD",
+	"kUa508QceIKYPIiTGWVEIxqkW7vgbOB9xWJp/BL6QHZ58/U30GTf0MejJbncV9PA3iw3nLlY5xUanD1+",
+	"ZycwviPdoSHiv060cufJyxrWSlK3ViDJ5JILaSYwOZrOP5v1LcXNPDfzbVrKx23jE5sv1QYfHITlLPC2",
+	"z7WEs5ZwvIQT2OgdgV1O1lnVUA93/epHfPfn5ixzlNOytZfN6er5ymeVYFpeSQqVVQ6vJlPhRCj1di2U",
+	"Oq3k3N8nbai27TBMm75B28lxJxfZYGaf11/fvP5nzr2MsX32dT4cDAMBCmgtjXwed/WK9DZ8QJS3TPWO",
+	"Z/i2SVebO2sLK9b40LZ7yKCFrfXsk0+//Pi7z7//o2c/+GmLA8SOcTuQ+0zq6+XcVk3WUw50qMFOdD6X",
+	"f9wqgbe7xFxdivzYVSO6sRW3qmEqzpr5SGSlfws29XwsB67SLVmKLD+L52CQzDoZ/4KT8cmsgUbFvh5F",
+	"OWhbWEY/Izy3Jah5Y9r9FLG+Srgxc9ysDN0jondu37919/4ddrZyfC1mM1EAMuWbLRBXO5QqzVQvmY4T",
+	"os7WTOIlMImLJfzUQY2Y26+IdNtPixBsJskLkudrL4M8n02Lz093F6G4caT0KDrYv39w+96927e+XoGs",
+	"XzOKTcSqltrgndYYDHJOU+MEpZYfOrffzNrWbODCnGSHSWy942klbRovOzNQOyazXGl/4mA1X5eX63gj",
+	"ljNhtfW0R4G1YTcMtIuufQcRR/WAEU46yNl4zRXqQk/unkujpUeDeidoU+qLQqa2B2A8nFhv4yNO4ESi",
+	"zck16+qJ8VuvUWQLTFEir8Ie3OR9vB7PGjR+LiJmUSk4y1hymrztqSfLKOHUGQysIKdP0liPG7bvK8fc",
+	"RB/EhPZuTP8dZ+Z4oAtfuXEBljTBejJznFbONzbhfGPTCzuypj1uqzvZ4vAVm/4QvlPoxxl82g5e245b",
+	"o/4YgXOPuxVI2RPOOn/f75Zh1hUfrb1ot34dWi/Rc7YwJCwdrbMYDBIQtYbZumA+wbuDdEU4YpxRpSAU",
+	"ml+JYI/GTQ40aJTsH9ZS6AjDm99G1ApDZYuoCILxBRFjB+Rh0daFibIu6imykJGSo7ZVFmxJqDzHNjhH",
+	"kcIiI6LUcIuOlAOvYG6EEBU6FePXDLOFzehuyVzMYnjFLgzR3T/TEIw2kT1I0x1RKuJwiIXT6f34SCGS",
+	"fF+PDMK48BqmQfgZM4hLCaEWJ5c3fdajOCEwCEqTRDANHth06umRuttl51ilTpUeKcecxFRKQ3QJUdTJ",
+	"PZdUqpNLUSRczD3INuUE0ssxI5pi3S5YVWBTWemrJnDk3ZHy8Bx1/9i1rTdspCQFxPEMaC2JjJt2UOsC",
+	"NTtM60zaNanDqo26iN5598HB7cPDu/fv+IINm0jt5PR7nCQbPJnKPMN8U37SEnQSd5zA4RyeWP4tDRog",
+	"VgWv24PiQKT6wiDiRO35SiH2K9xp2yUtKaYR1YDzOhhiN1EbrS6BwWYORCoRm2calLbUDhg3U6aUIhwJ",
+	"3KK0ECPF46i9GSTU6gK7sXV7dQFHMxcdme7xYRGlLPz5grPFfmJ0QtL89lwpNZZyRgJTbLnZcPOIv/ao",
+	"WAki7WhlxS48ea6Ohxewssl4V6QECFWii7DyW/FYhsMIj0Khh8PakXGhv6kYc9Axmk9kEZ3KYdmceIu3",
+	"+/wS2YrgIxb3vFU7zLh/eqSWyeXAeQTuxKdfPyPI9toIMscIsvVKjSBu7S/SCMJ8Y539u/aKrojijPBt",
+	"vi6MMxhwgoAuAkPbS7XUWFFzrqnGyaMkbloML4TZEHAvo+tbW87lT+YTI9u+DBsOhsC+4gi9gSZmIzwL",
+	"ay4ACdN2KRzC45ijINoEmgn39KGdwlfHVPHBR625dgiu9VLIjgS5zycaE1VcLT23ucdd7JG1GaTbtnf2",
+	"yjZkENd40USTu9TkkuOwTsKGvFi/GHTL52U0w1adh6rzSTnT+uDKgJVr9+IfpzA5mi5t/atQ/UXjKYdU",
+	"I0bgVLXyc9olzExS6KrQw8uGVWifaGrpYow6l8U5vBENRVFmBMV/SWMT/JmiTVMxjqNK5dKYKOlnptTF",
+	"eNM9czzK0rKfeDC3EtQuQ3qkg968vBkdaouGCapMX+dp1JWoIZeSkCdVlGCsTMI1qhWDOgbFUQTXAu9g",
+	"/X9WWXLYjwynB0qLZBzI+qMO2jhKrNzcLfSALc32q1InkRJFoUdk1MgMriWPQ5NCVU/4BE7CkOdAhKVp",
+	"R0ko+iZ7UYLxrcdZmuyFYcjb4Sdpol3s5Rpjd544w/ieBT86VhpaY919XG9ta8/hnhMkka0G3g0QdAmI",
+	"0iMY1pvY2Yz285zjlUkDzSUsO5yjoLQMmqZgXXBXCd6sNuU4HHEcjDgo4lObOoGKbcfhEUGAWqeOMog1",
+	"jjyTAa584xpOYuJidVO0ehG0AMkJZV8Oprn2PYfAeAb0PPo0aIAoEWXeBNmUB8hMYhkJn8rzAPk5U1Z4",
+	"B9b/zSwvEUF6zlBdER27ejBsUodmjNv+uGAkJj3+dO4g2MBEObC+SJEuGKkNbhyuajKlGyazhuncE4uO",
+	"dH84BOlq7kD9GtkzPHeP7UO1MUhVDbCanrW5teJWpfynR/EE3iUwBnjpymOBgJ/IGWBQt4IW4PN7YSvz",
+	"J2KzJK39JzpgZxza3wJnH1mr6R2Vs9MSS8lu7dZA8rSSm2hBYDHTYqE2rUuAmbp4caSztoZKXZJBILH1",
+	"K/2GcXI7FvzHSOgIxGCar7UQbUZ3ssdUL7OsTBLtWsQ8YONIgAgKLliQ+pzffqu9RVJl07TZWBFOeSA+",
+	"vCdVr+xjDcO4NciU+xxP4Z4usqMnnMvQNADLeBZedYyhnncrQKCxIbFB4RA0eyTItJm4D2YMCc0kc3Oh",
+	"503a1g+05ANLyeqCbLGb0T4JA92M4SMHDp47151TL6T4OiUDkZJh1PlrOMNFlFGadbuYaFvY8t9hK6BJ",
+	"nQiDaawDzsNXmJ2jqlLGXuaaqNpaIIoj58c4zIdDzS4bf7SzNLr31uHbh1GakTl8IE5l287Ip8Wm1s3P",
+	"8fm6Kk3Gs8LONmfdykAQqm1JVxcD1JJSUcoraBdc7mzabXIIBbxVe0hh6hLYGYMr9UpDO4NdApO/B8Jm",
+	"a4GHD1CEfLVFnoDdw6DmqX5OvoeThBLKWuu7WK0PVz2OlBy9CsXuKlo85sSPomGKrxjiniR3btdzGKkd",
+	"GxVKTl0u8t7DC1VEqGMF8rOIBrLs69Tm+HT6ksvIF7Iryw4qA6QHcN4jwX2MBKpqzt/lCJJ1vblAJtKL",
+	"aqBCzjNFJjgQQWByDtOA1JW2BcudTDb0MoopxZjctqmv7p4VFgW4Ugar6EfvsWPYDookmmvAO5x/tgZF",
+	"ax95IwAmwHmyw5Yqb8hCNoTewlRQhbivR+cC6eOlrCcKvi9chsruliuoBStHX14PkKXOwj7Fw9BqXwdR",
+	"BDprtXe3lsi/w5leaO4dWi69rXAVT9oK1sSzcCRWiFI6n6WQF/6MgkJkQLVUq5YojUE0Wadvy8yitLQX",
+	"wcKOyXyitIsfCGji2oO09iCtEuCL1H0S+s4evnND4Lm0nmvXnzazVmaJM22n94AIGB4h2yH9IC3qeRtY",
+	"P3+N3L9u5I0JNSutLFSqAcaDWPw1YHilyS51pCZwuQwHYISRwFRTyOLiowOLwAd8rHTmeCmeIjJbWkB5",
+	"vMyIAe9Y4pHSFYsAogYNlpXk38N4po2N94n9bG5sNPB8YuRcXVox5WBGjQUNmB2TGoQBRDYWBrW2zEQw",
+	"Qu7qwQzpAfq2oLn8VWwZtVaIEtTJKwzYAf2JamKVHDmDI7QiBTJvXt37dhcRbUFFPe1Cd2g1SBZCyEYy",
+	"9ZLWheuXw7YSInGVSyvekL2U5RV8yEfSoUIKu04apVQdifFe27V9dmIGSWqmjBKDWMSXOBwHg/f2wkpJ",
+	"GjVNp9ZCM5eP1E6tWVcoACs+4IMDkK5MiZZ+G+uDR94tVirGR2q3eXhdkn7t5cBHr9GjXWFw4DYU8Ujt",
+	"s2BnB01HCEMTA77ilWWKRSxkTxQpuhysmYPgkC22RWVYD3Lnl5AWuRYobLzZs2iOJWnwnFpFP2KwIF72",
+	"WlXSPOWttQXPitTawgmYwwqHZAjn04ah+zacn85LqZsfDa4OliANgq7QrO5rnEeH9D4HdLqTXZsFHizK",
+	"DBuITLlS8Lbkqoi6Wbfs25WCWTqrTabcvOnY8vXBomD9SqWFTHH9h1rnbFkb6eKUb+yB6PSZOCBwL6gi",
+	"NjYTbaQI2WtjHrGYGugW0LvVLCiQlUjGpQQalFcOtCoLnbcjpa8gHEhyme6rsctBsM4IBDkN4hIoUolP",
+	"wwh0Gv0hXNZUB9oHT8iqCNOqAMxxX7ngUlcDA+lsLzMlElphIoH8gUtVWKQU5xProrSC5yG2FVWOFGgh",
+	"s6pdKF0ed0FcIavU9lYMvFMMh4b8YUHvvphgJHJQMsdxUCZuKofwSBGT2+QAS47snVmZw65lcH5RucpK",
+	"I/NufN7CHV5lWjpKgs34C5hxoI+FjT7A+15Z6MVagfmjKjDrLMCvsJJwQZpBdQKn7URe8QhKM1SDfWbK",
+	"5Ft3+XAO6opEcFs8R5DfKHyWXdHA7Kz7rdHr/EB1GoLEGv06lcmUNIZCbxe9c+/rIr2+Rfbxua1OOIyc",
+	"zT1T5Y1r3t6eqVL2ZDG7QY4fK45hNZZxQ71nZHH31uyGMV55SYc6Qn8t7lD/ynkI4HQs4yFwJ9xD2KzL",
+	"tp/L+j+9onVXwJ71FqNiyn468lB28aeqkLGNSJ10HoRpKGYxH8Ksatb7lvqgShOUdRmCas6XPNIn35Gd",
+	"Mg7wy+FaJxznShfXl6wzrnANV5dmjZ5VNs7cIq+fraIc4vIFuFtB/JSSbF1PUplWdDNQFt13YwZRVPko",
+	"HsJ+p88WH5yNE1RaMQadh7bBNmFLEJBpI2h7xKiEVrC3g7S6pOGWfPybVsc2ZQya5T7RfRtIxhxkRLWP",
+	"XW/lKOtI21JQ1ZysSbrglNdpwMJmvnCRYIUnWp+y9cx5FEJu0d7e2Y0nuFK71dFVYeSxfdnnv6BKuB20",
+	"1nrx6U9+/6tff/HZbwiTm4RKLF191b8+xU7arWs7IYwzSbCDYY55ybVz3Wq3vvngwVt37985Pnhw/827",
+	"7769DJou7MAFQwyusLwLJQQF98xlq1AFPBoE5//Ua+IxWBZehiClxiYAZQSE6C9Hq40Pz9mzkINT5g5K",
+	"adNpOyvm4qx2Is6l0tAhWRh+MKwcsEYfXHtJfJ7N+/IAETImxQ3ktCuJDI/mqz5X4SJmpsw6ZibiIJzu",
+	"Q//YK6B4HkfV1l/dCQp9bm/fdJ+OC6w38MbNzetnX2oGjAMiuvX00fmv+AEKB2eaLkiEsDlHvq4NDHIt",
+	"h69sIoBlbRDEUdqurfG5JOvgtlArMy4FxYr3Fg0V77GxALMfOBxXlaJTzoiBe9lq8znCcP/04ul6y4XT",
+	"9dbRdBcfTdebHUzHN2O1C3v1o1L0npJmnEuqodNEo6kLZ8HDipOmFGNQEicRJchR1/PuPMNxxkqf6HRM",
+	"KDTTCtwtHMBD0Wudr2jz+lxexLmk3cIMvt6yhxENMksm+PbuA2V+2fT6UdwaVg3s6p2qnH0QXxbZPRuW",
+	"oLf2wnyFr8B+Srn+PWf1yhhbxix/Ixrp8lX38hly1YF9biGnyP8i6YYXZhkJx635mptcsJQzJWng7aLI",
+	"uRgUF7JrpysLPyuznUezPAj24sHBSQo50I9lwjkALAZxqKNzbiYiTZNIKqoxRMEkHNnDqjCug0U+27dL",
+	"4gIYM+UkLBe/gmngJUlW8RTwW5Sw3T7hYrsu/zmjuCUak0WTtR32BUeGcZ6zKGQk0lSmDYH82KNlmasb",
+	"z8t+zXIu0hS2sdpuxa1qp4WEApYYv9xtLVMAB4gkDvKiC+DAgqG5loZO//N+4Dx2Wo/OC3Hkpjabwr1P",
+	"wrixYCxfswD1tSV1Rcr7UJwGVFdXJYW0IeHCOMCq9D9nqtRRVq4q3QythCPSQaYwAvHKAgbV/eHQ5vi/",
+	"Opsqu2wYN+Rm3OI4+GMlR/bb7R3/NQGq8Q+7NWg2/vK6t8La97d2rp2zepNbg7OUBx+f6IAX0L5KSflr",
+	"u+r57Kq0pifjaShdirEWw+G8+KvJ+2AG0DlQmtk5je8yohalM06/yTmMWU/pQnp8V6poNs2x94dDapGR",
+	"KFfn2tYHUSvRF0CiAtMhaE1FwL4M9n6CMeLlArl3Ez7W1ot//eWzTz4H3QUDnOkuevht9pXurhat+ZTB",
+	"Eheb0B7mr4wprX6Vqfz60xf//ZMvfvG95z/+xdSEGIL83PNxrqF5M1pxL87ahZ0VR/10CXASOsjLC3aL",
+	"WhTXaXxrsWpJNkFHcjKgi/DOXgq7WCxZryERfl4SPKuWQ9GTaQTn2QNcZ8qUWM0y8mMm+LRG3nLRaQqv",
+	"pEhFMwVkYe6D1dCJX0V2AdV5Y3Dfc9YHtXu3VMYBsnWCE+CZre3Wf1LZAwT/hBd/NerUlyIn402jCvf/",
+	"6OdzseGldgEmLDsVIWd/8Kg2/b7snHrCxoqbrf4dTJ/n1Dj1YXWSZx2ePBrhZs79Xfz14qa+6vlYbLkc",
+	"mJOrlq4wjXqQ9QpRrxe42PrVu/6odSJM1tmv4DB98Ai4wIkUhSzekmP7hZEIQIwfYaiU4dkQTPKQcPPg",
+	"51bcqoq81W5dJYpJQ5x84U1dRAR07movKV/uvW3TW3ykMky+q/Ncj8gsYrMuyO4xjfwEHWBSIsFmESZd",
+	"0MFQ5zmlFlMil8vXClGVXW77JKZfQ4cYSmmPo6knQFt2vwCjJ/R7sxkBXcx6VeGRPEN0RFzq10wk0rSA",
+	"O0VLI1PQlEHwGGKJqtqYkbpMj/u9Ya5FKlOEKcNx+0XqwImUaVToETRc6FEcdWBcIH/jmpVxNBSVgU+2",
+	"msoE1BvmeEwtlvyw5PRdrF/R17kt/+VxrzkM3wXTKc3prTAbDxYJq8mPxJhaQK9VRh7b75MgUxyj/EWn",
+	"zB7LI+VfPBlHWYpZt08s9ugTRkRDmfJJ9ORIPbly5Yr7gyeTtBDdMomeREmmjgv5OJOjJI6SxzpLZQrf",
+	"n8hM9aJRkZWlVBG95B+NXBNxlNCg6q/bOj0m0OUtyDc1xm9hS5kBIpPWm0BrAI/WPhA9CbtzI/Av0fPB",
+	"5wirx7dd8jQmj1l4t2BER2rfR71lHnYNK4myFQfNJ7ZxTm6nJmxOGk15QBn5mMCcAOXJtE3Vdch91JOZ",
+	"cSGxxBEV9KrVjsdkTIcx+Zrh7BQkJsYBA7DUySNMZVdUufvWpXBgrkmIt1l7rGlkh1lPwYIgBICIRvIE",
+	"5QGG9IUfdRXSOKbCzVO0w2GCg3cwtmKixdwYe/MkAfkxSXgsVGb64Z31JKyJVhjLh0gELXQuzSaXCaLV",
+	"SwjYFkH1PI4AlxryMY+OCo4D9FdGesiKqFMVBUyKN4jmMxCZKgWTUm9I7x6pyIFjEJDoQ2iX8+lpIDBn",
+	"OgcWV9QP4ERiJRnEySZ8DCpFA2tkp0OIEQFncICXIs9rGMDk8wNy7XsQhXR1DKmsk8HbAEwILhM8bfEO",
+	"RCFhQnjX4RUaCwg+4dLWsL5xxSy28kiZtgcji+vLThUEyK4d+zXEeXEZLlw7hHs2UtLSTkBMONwPg05O",
+	"2pxJ8PHaslCVx+mZeNiQ2kYn6LXgh+KJ+VJdK5WP/YnDd8J2gSwxOLcvLlSPYZ1NMZRQJaPd4GUiZmtI",
+	"FrDLDOyiNK4eJOJKeK+uLatkywnCEp6Izmmue0Hy2OZknEg2k46dYlSf7jrI3zgyVacP5ygxA4Mg1okc",
+	"iCxPgkb7QimZN7WJtvUCDyxQiJ7KDMkOKHhmIkc8jOxDhqYNSGc4Zm6jof19kLwY3ILqHomO87k3yGMe",
+	"0C4roqHoyJjAX6iRE5ELSjOoCTRNHb9L59KI8UQpVNsjfetitEOo4SBJGFtpaP5t+x4B2bvERap+EHuG",
+	"ALQED4wtKcZUCwiRitzOuB7rAeHTHb8j9TCXMa8QS32I8MPnklr0hH8qshvRb93WucCbKbk5yyVLZrDp",
+	"IPnBCcZOghqBvLh6IDHQtEIh0rKCjY2Dw/+/sQEs7r2Hb155PbpE7RXBhT8ZlxY2YSCK08txdOeb269v",
+	"7W5Fl+58863LSCXh5e0bcMhvf9iROUpR0gRVaYeiEKWmBEzYxYGIIwE0y8hB1tE5LHyBtsATwuWHKeGi",
+	"6E6nKgzVG9BdEM2siI7yIUq6moGK8IxgLZfEyOE39pKgHihN99v3Dr+9scF4Q9iA6UtZ1pCw+mhH8fD9",
+	"Nn0Tn7ThIpYyRPuoK1S5QJgkKiWpC0xkNVVebka3BNXSzQbSxDDloSw6UpV0OlUapbKTDUTOwSRcLxdH",
+	"5ZHm90D66OvcyUXQma3mmGa9rMSiuqLE5FGmZgNRbkZvywI4ZkfmOdaOQ+hOXZyeaG0hygVW3BvpIsUh",
+	"FPI7smPLy21sfOvwwf2NDTivkSgKgQIKpf9aEWUgYUhcdBjkwZhHiaDsZVGV/Qh9KMZBMLnNq6084W/4",
+	"eJyOzqsB8ELd5XMsCKMZZ89FKHa2tjaj2/hmgQV8ChmZ02w4lKm/ZG48XffQkXLxR7jiQ7TcwrpvRndV",
+	"BNOuF0AeapPVVEZehZjEw22HIB2ObjveuvZ6fP3mDew3jgSthP39SO3uxDdv3ASyUIhOCaoViebdLJd0",
+	"Bmk3yBpFZyCzIr2vc4gykatg4S5vr5LGtKNrOzvBsqL/M0qgB8Zjg42wS0WLXmPDqHA20XBEKuOY9jIA",
+	"+Mk6RAEjkUtX8ggXsxCZsVKvhukM7DO4zDoPJFz6oUkst6BIjDqrrFIy6sOqBaNAnCEaCrN0JzaL3DGD",
+	"UAYvEGsb5ZrMlPDoYxd6FvI1GsEMewbQWMsMWQ431RCGZHQRNMPmoKePnv5PAAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -81,6 +81,106 @@ type Audit struct {
 	After []byte
 }
 
+// A list of messages that a company uploaded, and how far it is: checked, confirmed, fed to the queue. Written by internal/batch. Every change of status is guarded by the status that it expects.
+type Batch struct {
+	ID        int64
+	CompanyID int64
+	// the username; no foreign key: the configured user is in no table
+	SubmittedBy string
+	Name        string
+	MessageType int16
+	// as messages.priority; null: that of the message type
+	Priority *int16
+	// the list; null: it is checked, or the rows come from a tag
+	UploadID *int64
+	// whose contacts are the rows; null: a list
+	Tag *string
+	// the column with the phone numbers
+	PhoneColumn string
+	// where content is from, for people; null: it was in the request
+	TemplateNo *string
+	// the text, with the names of columns in braces
+	Content string
+	Sign    *string
+	// the only sender that may send it; null: any by the routes
+	SenderNo *string
+	// which rows are duplicates: none; those with a phone number of a row before; those with its text, too
+	Dedup  string
+	IsTest bool
+	// it starts when it is checked; until then nothing is sent
+	IsConfirmed bool
+	// null: it was not confirmed, or its request confirmed it (auto_confirm)
+	ConfirmedBy    *string
+	ExpectSendTime *time.Time
+	ExpiresAt      *time.Time
+	// checking, ready, running, paused; finished and cancelled are ends, but a requeue of failed tasks lets a finished one run again
+	Status string
+	// tasks of it may be held, because it is or was paused
+	IsHeld bool
+	// a sweep has nothing to do: it waits to be confirmed, or has ended and none of its tasks waits or is leased
+	IsSettled bool
+	// of a tag: the rows are those of the contacts when it began to send
+	IsRead bool
+	// the last row of the list that is in batch_rows
+	LastRow int32
+	// number of rows in batch_rows: the sum of valid, invalid, duplicate and blocked
+	Rows      int32
+	Valid     int32
+	Invalid   int32
+	Duplicate int32
+	Blocked   int32
+	// short messages of the valid rows
+	Segments int64
+	// the last row that became a task or was refused then: no row up to it is looked at again
+	FedRow int32
+	// number of rows that became tasks
+	Fed int32
+	// why it was cancelled by itself, as batch_rows.fault; null: it was not
+	Fault     []byte
+	RequestID string
+	SourceIp  string
+	UserAgent string
+	CreatedAt time.Time
+	// when the check was complete
+	CheckedAt   *time.Time
+	ConfirmedAt *time.Time
+	// when the first row became a task
+	StartedAt *time.Time
+	EndedAt   *time.Time
+}
+
+// A row of a batch, as it was checked. Written by internal/batch: added once, and changed once, when it becomes a task or is refused then.
+type BatchRow struct {
+	BatchID int64
+	// the number of the row in the list, as a spreadsheet program shows it; of a tag the position of the contact
+	RowNo int32
+	// the phone number in E.164; as it is in the list if it is not valid
+	Recipient string
+	// the text without signature; empty: it could not be made
+	Content   string
+	Segments  int16
+	CountryNo *string
+	// why it is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task; null: it is valid
+	Code *int16
+	// the field, the rule that it broke, and the limit of the rule; null: code says everything
+	Fault []byte
+	// null: the row has not become a task
+	TaskID *string
+}
+
+// The exact figures of each batch and sender: batch_counts, and what facts still holds. Both are read at one moment.
+type BatchTotal struct {
+	BatchID     int64
+	SenderNo    string
+	Waiting     int64
+	Processing  int64
+	Success     int64
+	Failed      int64
+	Delivered   int64
+	Undelivered int64
+	Segments    int64
+}
+
 // A person whom a company may notify, with the addresses on each channel. Written by internal/contact.
 type Contact struct {
 	CompanyID int64

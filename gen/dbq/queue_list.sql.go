@@ -909,6 +909,52 @@ func (q *Queries) TaskPartitions(ctx context.Context, arg TaskPartitionsParams) 
 	return items, nil
 }
 
+const taskStates = `-- name: TaskStates :many
+SELECT m.task_id, CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,
+    coalesce(q.result, e.result) AS result, coalesce(min(CASE r.effect WHEN 'delivered' THEN 1 WHEN 'undelivered' THEN 2 END), 0)::smallint AS delivery
+FROM messages m
+LEFT JOIN queue q ON q.task_id = m.task_id
+LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id = ANY ($1::text[]) AND e.outcome IS NOT NULL
+LEFT JOIN report_logs r ON r.task_id = m.task_id AND r.task_id = ANY ($1::text[]) AND r.event = 'receipt'
+WHERE m.task_id = ANY ($1::text[])
+GROUP BY m.task_id, q.task_id, q.lease_until, q.result, e.outcome, e.result
+ORDER BY m.task_id
+`
+
+type TaskStatesRow struct {
+	TaskID   string
+	Status   int16
+	Result   *string
+	Delivery int16
+}
+
+// TaskStates returns the states of tasks, without those that were dropped with their partitions. The state is that of the view tasks, see
+// SubmissionsRepeated. delivery is 0 without a receipt.
+func (q *Queries) TaskStates(ctx context.Context, taskIds []string) ([]TaskStatesRow, error) {
+	rows, err := q.db.Query(ctx, taskStates, taskIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TaskStatesRow
+	for rows.Next() {
+		var i TaskStatesRow
+		if err := rows.Scan(
+			&i.TaskID,
+			&i.Status,
+			&i.Result,
+			&i.Delivery,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const taskTimeline = `-- name: TaskTimeline :many
 SELECT e.event::text AS event, e.created_at::timestamptz AS created_at,
     e.app_id, e.attempt, e.lease_id, e.lease_until, e.status, e.effect, e.error_message, e.request_id, e.source_ip, e.by, e.template

@@ -513,6 +513,81 @@ func (q *Queries) SenderLedgerList(ctx context.Context, arg SenderLedgerListPara
 	return items, nil
 }
 
+const senderLimits = `-- name: SenderLimits :many
+WITH candidates AS MATERIALIZED (
+    SELECT r.sender_id, r.weight::double precision AS weight, r.sort
+    FROM routes r JOIN sender_standings x ON x.sender_id = r.sender_id
+    WHERE r.pool_id = $1 AND r.status = 'on' AND x.is_available
+    UNION ALL
+    SELECT x.sender_id, 1, 0
+    FROM pools p JOIN sender_standings x ON x.channel_id = p.channel_id
+    WHERE p.id = $1 AND p.company_id IS NULL AND x.is_shared AND x.is_available
+)
+SELECT x.sender_no, c.weight::double precision AS weight, s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month,
+    x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
+    s.has_balance, (coalesce(x.balance, 0) - coalesce(s.low_switch, 0))::bigint AS funds, now()::timestamptz AS at
+FROM candidates c
+JOIN senders s ON s.id = c.sender_id
+JOIN sender_standings x ON x.sender_id = c.sender_id
+WHERE c.sort = (SELECT max(m.sort) FROM candidates m)
+ORDER BY x.sender_no
+LIMIT 100
+`
+
+type SenderLimitsRow struct {
+	SenderNo   string
+	Weight     float64
+	IntervalMs int64
+	PerMinute  *int64
+	PerHour    *int64
+	PerDay     *int64
+	PerMonth   *int64
+	MinuteUsed int64
+	HourUsed   int64
+	DayUsed    int64
+	MonthUsed  int64
+	HasBalance bool
+	Funds      int64
+	At         time.Time
+}
+
+// SenderLimits returns the available senders that serve a pool, by its routes with the largest sort, or as shared senders: the weight of each, and what
+// its limits have left, and its funds if it has a balance.
+func (q *Queries) SenderLimits(ctx context.Context, poolID int64) ([]SenderLimitsRow, error) {
+	rows, err := q.db.Query(ctx, senderLimits, poolID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SenderLimitsRow
+	for rows.Next() {
+		var i SenderLimitsRow
+		if err := rows.Scan(
+			&i.SenderNo,
+			&i.Weight,
+			&i.IntervalMs,
+			&i.PerMinute,
+			&i.PerHour,
+			&i.PerDay,
+			&i.PerMonth,
+			&i.MinuteUsed,
+			&i.HourUsed,
+			&i.DayUsed,
+			&i.MonthUsed,
+			&i.HasBalance,
+			&i.Funds,
+			&i.At,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const senderList = `-- name: SenderList :many
 SELECT
     s.id, s.sender_no, s.name, c.channel, s.kind, s.status, s.sort::double precision AS sort, s.is_shared, s.interval_ms,

@@ -20,6 +20,7 @@ import (
 	"lksms/internal/access"
 	"lksms/internal/alert"
 	"lksms/internal/audit"
+	"lksms/internal/batch"
 	"lksms/internal/config"
 	"lksms/internal/contact"
 	"lksms/internal/directory"
@@ -131,6 +132,7 @@ type App struct {
 	Audit         *audit.Service
 	Statistics    *statistics.Service
 	Jobs          *job.Service
+	Batches       *batch.Service
 	Contacts      *contact.Service
 	Uploads       *upload.Service
 	Teller        *alert.Teller
@@ -197,13 +199,16 @@ func New(ctx context.Context, o Options) (*App, error) {
 	teller := alert.NewTeller(db, settings, o.Secrets, notifications, contacts, o.Outbound)
 	forgetter := notification.NewForgetter(db)
 	figures := statistics.New(db, settings)
+	jobs := job.New(db, tasks, settings, o.Log)
+	batches := batch.New(db, batch.Services{
+		Tasks: tasks, Jobs: jobs, Templates: templates, Contacts: contacts, Uploads: uploads, Directory: dir, Settings: settings,
+	}, o.Log)
 	counts := history.New(db, settings, history.Options{
-		Consumers: []history.Consumer{senders.AddFacts, figures.AddFacts},
+		Consumers: []history.Consumer{senders.AddFacts, figures.AddFacts, batches.AddFacts},
 		Observers: []history.Observer{taskmetric.New(metrics, directory.SMS).Observe},
 		Dir:       o.HistoryDir, Forget: forgetter.Forget,
 	})
 	counts.Register(metrics)
-	jobs := job.New(db, tasks, settings, o.Log)
 	receipts := receipt.New(db, tasks, configs, o.Log)
 	pusher := push.New(db, tasks, receipts, configs, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: metrics, Tracer: tracer})
 	dir.OnChanged(receipts.Changed)
@@ -211,7 +216,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	streams := stream.New(streamsOf(o.MaxConnections))
 	handler, err := httpapi.New(httpapi.Services{
 		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
-		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts, Jobs: jobs, Uploads: uploads,
+		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts, Jobs: jobs, Batches: batches, Uploads: uploads,
 		Statistics: figures, Overview: overview.New(db, counts, figures, senders, alerts.Firing),
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Ready: readiness(db), Streams: streams,
@@ -247,6 +252,9 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "forget-texts", Interval: 10 * time.Minute, Run: forgetter.ForgetTexts},
 		sweep.Job{Name: "forget-events", Interval: 10 * time.Minute, Run: alerts.Forget},
 		sweep.Job{Name: "forget-audit", Interval: 10 * time.Minute, Run: changes.Forget},
+		sweep.Job{Name: "check-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: batches.Check},
+		sweep.Job{Name: "feed-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: batches.Feed},
+		sweep.Job{Name: "forget-batches", Interval: 10 * time.Minute, Run: batches.Forget},
 		sweep.Job{Name: "run-task-jobs", Interval: time.Second, Limit: 30 * time.Minute, Run: jobs.Run},
 		sweep.Job{Name: "forget-task-jobs", Interval: 10 * time.Minute, Run: jobs.Forget},
 		sweep.Job{Name: "forget-uploads", Interval: 5 * time.Minute, Run: uploads.Forget},
@@ -261,7 +269,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
-		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Jobs: jobs, Contacts: contacts, Uploads: uploads, Teller: teller, DB: db,
+		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Jobs: jobs, Batches: batches, Contacts: contacts, Uploads: uploads, Teller: teller, DB: db,
 		Pusher: pusher, streams: streams, sweeper: sweeper, tracer: tracer, options: o,
 	}, nil
 }

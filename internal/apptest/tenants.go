@@ -60,6 +60,12 @@ func (w *TwoCompanies) fill(no, number string, headers []string) map[string]stri
 	made := Decode[api.NotificationsMade](w.T, w.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
 		"biz_type": 3, "biz_id": 1001, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": no}, "user_ids": []string{"of-" + no},
 	}, headers...))
+	list := Form("file", "list.csv", "phone,of\n"+number+","+no+"\n1,"+no+"\n", "name", no, "content", "for {of}")
+	batch := Decode[api.BatchCreated](w.T, w.Expect(200, "", "POST", "/api/v1/batches", list, append([]string{"Content-Type", FormType}, headers...)...))
+	ids["batch"] = fmt.Sprint(batch.BatchID)
+	if _, err := w.App.Batches.Check(w.T.Context()); err != nil {
+		w.T.Fatal(err)
+	}
 	ids["notification"] = fmt.Sprint(made.Items[0].NotificationID)
 	w.Expect(200, "", "POST", "/api/v1/subscribe-messages", map[string]any{
 		"business_type": "b", "business_id": 1, "template_type": no, "receiver_user_id": "of-" + no, "template_id": "x", "data": map[string]any{"k": no},

@@ -14,6 +14,7 @@ import (
 	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/optional"
+	"lksms/internal/phone"
 	"lksms/internal/postgres"
 	"lksms/internal/setting"
 	"lksms/internal/upload"

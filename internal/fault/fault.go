@@ -61,6 +61,10 @@ const (
 	TaskExpired            Reason = "task.expired"
 	TaskUnreachable        Reason = "task.unreachable"
 	TaskWithdrawn          Reason = "task.withdrawn"
+	BatchNotFound          Reason = "batch.not_found"
+	BatchRowNotFound       Reason = "batch.row_not_found"
+	BatchWrongStatus       Reason = "batch.wrong_status"
+	BatchNothingToSend     Reason = "batch.nothing_to_send"
 	TaskSenderGone         Reason = "task.sender_gone"
 	JobNotFound            Reason = "job.not_found"
 	JobNotRunning          Reason = "job.not_running"
@@ -104,12 +108,12 @@ var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite,
 	RouteNotFound, RouteMethodNotAllowed, AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound,
 	UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
-	TaskExpired, TaskUnreachable, TaskWithdrawn, TaskSenderGone, JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged,
-	SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TagNotFound, ImportNotFound, TemplateNoneActive,
-	TemplateNotActive, TemplateWrongStatus, TemplateInReview, TemplateVoided, DefaultContentNotFound, DefaultContentExists,
-	DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound, RouteRuleNotFound, AlertRuleNotFound,
-	AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse, LimitReached, VersionStale, IdempotencyInFlight,
-	IdempotencyKeyReused, ServiceUnavailable, InternalError,
+	TaskExpired, TaskUnreachable, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, TaskSenderGone,
+	JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound,
+	ContactNotFound, TagNotFound, ImportNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,
+	TemplateVoided, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound,
+	SenderNotFound, RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse,
+	LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
 
 // Rule is the rule that a field broke.
@@ -161,8 +165,10 @@ const (
 	TooManyBytes       Rule = "too_many_bytes"    // bytes
 	TooManyTogether    Rule = "too_many_together" // the maximum, given the other fields
 	RangeEmpty         Rule = "range_empty"
-	RangeTooLong       Rule = "range_too_long"      // days
-	TooManySelected    Rule = "too_many_selected"   // the maximum
+	RangeTooLong       Rule = "range_too_long"    // days
+	TooManySelected    Rule = "too_many_selected" // the maximum
+	MissingColumns     Rule = "missing_columns"   // the names
+	TooManyCells       Rule = "too_many_cells"
 	TooManyCharacters  Rule = "too_many_characters" // Lengths
 	TooManySegments    Rule = "too_many_segments"   // Lengths
 	NothingElseIsKnown Rule = "invalid"
@@ -186,11 +192,10 @@ const (
 	UnpackedTooBig  Rule = "unpacked_too_big" // bytes
 
 	// Of the columns and rows of a list.
-	NoColumn     Rule = "no_column"    // the name
-	BadColumn    Rule = "bad_column"   // the name
-	BeyondLimit  Rule = "beyond_limit" // the maximum
-	Shortened    Rule = "shortened"
-	TooManyCells Rule = "too_many_cells"
+	NoColumn    Rule = "no_column"    // the name
+	BadColumn   Rule = "bad_column"   // the name
+	BeyondLimit Rule = "beyond_limit" // the maximum
+	Shortened   Rule = "shortened"
 )
 
 // Rules lists every rule.
@@ -199,10 +204,10 @@ var Rules = []Rule{
 	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
 	SpacedPlaceholder, OtherPlaceholders, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, Reserved, NotTogether,
 	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, NotServing, BelowZero, InThePast, TooFarAhead, TooUrgent,
-	NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, TooManyCharacters,
-	TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort, NotText, NotAValue, CellTooLong,
-	NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig, NoColumn, BadColumn, BeyondLimit,
-	Shortened, TooManyCells,
+	NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong, TooManySelected, MissingColumns,
+	TooManyCells, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt, CutShort,
+	NotText, NotAValue, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells, UnpackedTooBig,
+	NoColumn, BadColumn, BeyondLimit, Shortened,
 }
 
 // Place is where in a list something is wrong.

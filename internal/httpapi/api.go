@@ -15,6 +15,7 @@ import (
 	"lksms/internal/access"
 	"lksms/internal/alert"
 	"lksms/internal/audit"
+	"lksms/internal/batch"
 	"lksms/internal/contact"
 	"lksms/internal/directory"
 	"lksms/internal/history"
@@ -60,6 +61,7 @@ type Server struct {
 	settings  *setting.Service
 	figures   *statistics.Service
 	jobs      *job.Service
+	batches   *batch.Service
 	uploads   *upload.Service
 	now       *overview.Service
 	streams   *stream.Streams
@@ -88,6 +90,7 @@ type Services struct {
 	Contacts      *contact.Service
 	Statistics    *statistics.Service
 	Jobs          *job.Service
+	Batches       *batch.Service
 	Uploads       *upload.Service
 	Overview      *overview.Service
 }
@@ -103,7 +106,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	s := &Server{
 		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, audit: services.Audit, access: services.Access,
 		directory: services.Directory, senders: services.Senders, configs: services.Configs, settings: services.Settings,
-		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, figures: services.Statistics, jobs: services.Jobs, uploads: services.Uploads,
+		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, figures: services.Statistics, jobs: services.Jobs, batches: services.Batches, uploads: services.Uploads,
 		now: services.Overview, streams: options.Streams, options: options, gate: guard,
 	}
 	mux := http.NewServeMux()

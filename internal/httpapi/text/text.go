@@ -57,6 +57,10 @@ var english = &Catalogue{
 		fault.TaskUnreachable:        "The person could not be reached when the task was made: set the notification to waiting, so that it reads the contact again.",
 		fault.TaskSenderGone:         "Only one sender may send the task, and it does not exist any more or does not serve the company.",
 		fault.TaskWithdrawn:          "The task may not be sent any more: its notification has ended, a later message took its place, or its company was deleted.",
+		fault.BatchNotFound:          "There is no such batch.",
+		fault.BatchRowNotFound:       "The batch has no such row, or the row has not been checked yet.",
+		fault.BatchWrongStatus:       "The status of the batch does not allow this.",
+		fault.BatchNothingToSend:     "The batch has no row that can be sent.",
 		fault.JobNotFound:            "There is no such job.",
 		fault.JobNotRunning:          "The job has ended already.",
 		fault.JobAlreadyRunning:      "A job with this action and this filter is running.",
@@ -140,6 +144,7 @@ var english = &Catalogue{
 		fault.RangeEmpty:         "must be before the end of the range",
 		fault.RangeTooLong:       "is too early for this step: the range has at most %v days",
 		fault.TooManySelected:    "selects more than %v tasks: make it narrower",
+		fault.MissingColumns:     "has placeholders without a column in the list: %v",
 		fault.TooManyCharacters:  "is too long: the text has %v characters, and a message of this type at most %v",
 		fault.TooManySegments:    "is too long: the text takes %v segments, and a message of this type at most %v",
 		fault.NothingElseIsKnown: "is not valid",
@@ -223,6 +228,10 @@ var chinese = &Catalogue{
 		fault.TaskUnreachable:        "创建任务时无法联系到此人：请把通知设为等待，以便重新读取联系人。",
 		fault.TaskSenderGone:         "任务只能由指定的发送方发送，而该发送方已不存在，或不再为该公司服务。",
 		fault.TaskWithdrawn:          "任务不能再发送：其通知已结束，或已有更新的消息，或其公司已删除。",
+		fault.BatchNotFound:          "批次不存在。",
+		fault.BatchRowNotFound:       "批次中没有这一行，或者这一行尚未检查。",
+		fault.BatchWrongStatus:       "批次当前的状态不允许此操作。",
+		fault.BatchNothingToSend:     "批次中没有可以发送的行。",
 		fault.JobNotFound:            "作业不存在。",
 		fault.JobNotRunning:          "作业已经结束。",
 		fault.JobAlreadyRunning:      "相同操作、相同筛选条件的作业正在运行。",
@@ -306,6 +315,7 @@ var chinese = &Catalogue{
 		fault.RangeEmpty:         "必须早于结束时间",
 		fault.RangeTooLong:       "对于该步长过早：时间范围最多 %v 天",
 		fault.TooManySelected:    "选中的任务超过 %v 条，请缩小范围",
+		fault.MissingColumns:     "中的占位符在名单里没有对应的列：%v",
 		fault.TooManyCharacters:  "过长：文本有 %v 个字符，该类型的消息最多 %v 个",
 		fault.TooManySegments:    "过长：文本的计费条数为 %v，该类型的消息最多 %v",
 		fault.NothingElseIsKnown: "不正确",
@@ -432,6 +442,9 @@ func (c *Catalogue) Reason(f *fault.Error) string {
 	}
 	return text
 }
+
+// Remark returns what is wrong with a field, in one sentence.
+func (c *Catalogue) Remark(f fault.Field) string { return f.Name + " " + c.rule(f) }
 
 // rule returns the text for a wrong field.
 func (c *Catalogue) rule(f fault.Field) string {
