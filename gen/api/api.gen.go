@@ -1172,7 +1172,7 @@ type Alert struct {
 	Kind    AlertKind  `json:"kind"`
 	Level   AlertLevel `json:"level"`
 
-	// OnlyOwnChannel Whether the alert is about a channel, and no receiver can be reached in another way
+	// OnlyOwnChannel Whether people can be told only through the channel that the alert is about, or of a `queue_depth` or `failure_rate` of all channels, only through one
 	OnlyOwnChannel bool       `json:"only_own_channel"`
 	Remark         *string    `json:"remark"`
 	ResolvedAt     *time.Time `json:"resolved_at"`
@@ -1595,7 +1595,7 @@ type AuditPage struct {
 
 // BalanceChange defines model for BalanceChange.
 type BalanceChange struct {
-	// Change The change in segments
+	// Change The change in segments; not 0
 	Change int64   `json:"change"`
 	Remark *string `json:"remark,omitempty"`
 }
@@ -2815,7 +2815,7 @@ type MessageTemplate struct {
 	// Language The language of the text, if known
 	Language   *string `json:"language,omitempty"`
 	TemplateNo string  `json:"template_no"`
-	Version    int32   `json:"version"`
+	Version    int64   `json:"version"`
 }
 
 // MessageType `notification` by default
@@ -2881,7 +2881,10 @@ type NotificationEndRequest struct {
 	BizIds []int64 `json:"biz_ids"`
 
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
-	BizType          BizType                                   `json:"biz_type"`
+	BizType BizType `json:"biz_type"`
+
+	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
+	CompanyNo        *No                                       `json:"company_no,omitempty"`
 	ExpectedStatuses *[]NotificationEndRequestExpectedStatuses `json:"expected_statuses,omitempty"`
 
 	// Operator The person on whose behalf the caller acts
@@ -3027,7 +3030,10 @@ type NotificationSummary struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel   No         `json:"channel"`
+	Channel No `json:"channel"`
+
+	// CompanyNo Example: acme
+	CompanyNo No         `json:"company_no"`
 	CreatedAt time.Time  `json:"created_at"`
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
@@ -3121,7 +3127,10 @@ type NotificationView struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel   No         `json:"channel"`
+	Channel No `json:"channel"`
+
+	// CompanyNo Example: acme
+	CompanyNo No         `json:"company_no"`
 	CreatedAt time.Time  `json:"created_at"`
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
@@ -3680,6 +3689,9 @@ type RouteResponse struct {
 // RouteWeight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 type RouteWeight = int64
 
+// SearchText defines model for SearchText.
+type SearchText = string
+
 // SeenVersion The version that the caller read before this change
 type SeenVersion = int64
 
@@ -3793,7 +3805,7 @@ type Sender struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
 	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
@@ -3860,7 +3872,9 @@ type Sender struct {
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
 	SuccessRate *float64 `json:"success_rate"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone TimeZone `json:"time_zone"`
 
 	// TotalSent The number of tasks of the sender that were settled as SUCCESS
@@ -3899,7 +3913,7 @@ type SenderPage struct {
 
 // SenderPatch defines model for SenderPatch.
 type SenderPatch struct {
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
@@ -3939,7 +3953,9 @@ type SenderPatch struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -3954,7 +3970,7 @@ type SenderRequest struct {
 	// Channel Example: acme
 	Channel *No `json:"channel,omitempty"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
@@ -4001,7 +4017,9 @@ type SenderRequest struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 }
 
@@ -4490,6 +4508,12 @@ type Task struct {
 	// BatchID The batch that the task is from
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
+	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
+	Channel *string `json:"channel"`
+
+	// CompanyNo Null if the company has been deleted
+	CompanyNo *string `json:"company_no"`
+
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -4512,6 +4536,9 @@ type Task struct {
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
+
+	// NotificationID The notification to which the task belongs
+	NotificationID *int64 `json:"notification_id,omitempty"`
 
 	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
 	PhoneNumber string `json:"phone_number"`
@@ -4563,6 +4590,12 @@ type TaskDetail struct {
 	// BatchID The batch that the task is from
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
+	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
+	Channel *string `json:"channel"`
+
+	// CompanyNo Null if the company has been deleted
+	CompanyNo *string `json:"company_no"`
+
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -4588,6 +4621,9 @@ type TaskDetail struct {
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
+
+	// NotificationID The notification to which the task belongs
+	NotificationID *int64 `json:"notification_id,omitempty"`
 
 	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
 	PhoneNumber string `json:"phone_number"`
@@ -4690,6 +4726,9 @@ type TaskJobFilter struct {
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
 	CreatedTo   *time.Time             `json:"created_to,omitempty"`
 	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
 
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
@@ -4840,7 +4879,7 @@ type Template struct {
 	UpdatedAt       time.Time         `json:"updated_at"`
 
 	// Version Counts the changes of the texts and the signature
-	Version int32 `json:"version"`
+	Version int64 `json:"version"`
 }
 
 // TemplateCompanies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
@@ -4947,7 +4986,7 @@ type TemplatePreview struct {
 
 	// Segments The number of segments (short messages) that `content` takes
 	Segments int   `json:"segments"`
-	Version  int32 `json:"version"`
+	Version  int64 `json:"version"`
 }
 
 // TemplatePreviewRequest defines model for TemplatePreviewRequest.
@@ -5096,6 +5135,11 @@ type TemplateTestRequest struct {
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
 
+	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+	//
+	// Example: sms_app_001
+	SenderNo *AppID `json:"sender_no,omitempty"`
+
 	// Sign The signature; without it, that of the template
 	Sign *string `json:"sign,omitempty"`
 }
@@ -5110,7 +5154,7 @@ type TemplateVersion struct {
 	Sign            *string           `json:"sign"`
 	TemplateContent string            `json:"template_content"`
 	Translations    map[string]string `json:"translations"`
-	Version         int32             `json:"version"`
+	Version         int64             `json:"version"`
 }
 
 // TemplateVersionListResponse defines model for TemplateVersionListResponse.
@@ -5131,7 +5175,9 @@ type TemplateVersionPage struct {
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
-// TimeZone Example: Asia/Shanghai
+// TimeZone A name of the IANA database
+//
+// Example: Asia/Shanghai
 type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
@@ -5527,6 +5573,9 @@ type CreateCompanyParams struct {
 type ListContactsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
+	// Q Only contacts whose `user_id`, `phone`, `email` or `dingtalk_name` begins with this text. The case of the letters A to Z does not matter, and no character has a special meaning. A phone number may be written with or without `+86`, and with spaces and dashes.
+	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
+
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -5630,6 +5679,9 @@ type ListSendersParams struct {
 	// Status Only senders with this status
 	Status *SenderStatus `form:"status,omitempty" json:"status,omitempty"`
 
+	// Q Only senders whose `sender_no` or `name` contains this text. The case of the letters A to Z does not matter, and no character has a special meaning.
+	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
+
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -5678,7 +5730,7 @@ type ReadStatisticsParams struct {
 	// CompanyNo Only tasks of this company. Callers of a company get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Key Only the series with this `key`. It needs `by`.
+	// Key Only the series with this `key`. It needs `by`. With `company_no`, the `key` of a company must be the same.
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
 
 	// Limit The most series to return, those with the most events first
@@ -5856,6 +5908,9 @@ type DeleteNotificationsParams struct {
 	BizType  BizType `form:"biz_type" json:"biz_type"`
 	BizIds   []int64 `form:"biz_ids" json:"biz_ids"`
 	Operator *string `form:"operator,omitempty" json:"operator,omitempty"`
+
+	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // ListNotificationsParams defines parameters for ListNotifications.
@@ -5867,6 +5922,9 @@ type ListNotificationsParams struct {
 	// UserID Only notifications to this person
 	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
 	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -5918,6 +5976,9 @@ type ListTasksParams struct {
 
 	// Source Only tasks submitted with this source
 	Source *Source `form:"source,omitempty" json:"source,omitempty"`
+
+	// MessageType Only tasks of this type
+	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
 
 	// SenderNo Only tasks that this sender holds or settled, as in `processing_app_id`
 	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
@@ -6247,7 +6308,9 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -6261,7 +6324,9 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -6539,6 +6604,8 @@ type ClientInterface interface {
 
 	// ListContacts List contacts by user id
 	//
+	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -6686,7 +6753,7 @@ type ClientInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -6936,7 +7003,7 @@ type ClientInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -6951,7 +7018,8 @@ type ClientInterface interface {
 	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
-	// - A comment every 15 seconds shows that the connection works.
+	// - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+	//   the latest figures could not be read.
 	//
 	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -6977,7 +7045,8 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -6994,7 +7063,8 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7112,7 +7182,7 @@ type ClientInterface interface {
 
 	// TestTemplateWithBody Send a test message rendered with a template
 	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7121,7 +7191,7 @@ type ClientInterface interface {
 
 	// TestTemplate Send a test message rendered with a template
 	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7957,7 +8027,9 @@ func (c *Client) ListAlertReceivers(ctx context.Context, params *ListAlertReceiv
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -7981,7 +8053,9 @@ func (c *Client) CreateAlertReceiverWithBody(ctx context.Context, params *Create
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -8559,6 +8633,8 @@ func (c *Client) UpdateCompany(ctx context.Context, companyNo CompanyNo, body Up
 
 // ListContacts List contacts by user id
 //
+// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+//
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListContactsRequest(c.Server, params)
@@ -8906,7 +8982,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -9466,7 +9542,7 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -9491,7 +9567,8 @@ func (c *Client) ReadStatistics(ctx context.Context, params *ReadStatisticsParam
 //   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 //   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 //     rights of the user changed, or `{"reason":"over"}` after `seconds`.
-//   - A comment every 15 seconds shows that the connection works.
+//   - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+//     the latest figures could not be read.
 //
 // The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 // becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -9537,7 +9614,8 @@ func (c *Client) ListTaskJobs(ctx context.Context, params *ListTaskJobsParams, r
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9564,7 +9642,8 @@ func (c *Client) CreateTaskJobWithBody(ctx context.Context, params *CreateTaskJo
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9822,7 +9901,7 @@ func (c *Client) PreviewTemplate(ctx context.Context, id ID, body PreviewTemplat
 
 // TestTemplateWithBody Send a test message rendered with a template
 //
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9841,7 +9920,7 @@ func (c *Client) TestTemplateWithBody(ctx context.Context, id ID, params *TestTe
 
 // TestTemplate Send a test message rendered with a template
 //
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -12707,6 +12786,18 @@ func NewListContactsRequest(server string, params *ListContactsParams) (*http.Re
 
 		}
 
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -14060,6 +14151,18 @@ func NewListSendersRequest(server string, params *ListSendersParams) (*http.Requ
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -16843,6 +16946,18 @@ func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsPar
 
 		}
 
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -16936,6 +17051,18 @@ func NewListNotificationsRequest(server string, params *ListNotificationsParams)
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -17743,6 +17870,18 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 		if params.Source != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "source", *params.Source, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.MessageType != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "message_type", *params.MessageType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -18779,7 +18918,9 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -18793,7 +18934,9 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -19097,6 +19240,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListContactsWithResponse List contacts by user id
 	//
+	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -19264,7 +19409,7 @@ type ClientWithResponsesInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -19544,7 +19689,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -19561,7 +19706,8 @@ type ClientWithResponsesInterface interface {
 	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
-	// - A comment every 15 seconds shows that the connection works.
+	// - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+	//   the latest figures could not be read.
 	//
 	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -19591,7 +19737,8 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -19608,7 +19755,8 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -19740,7 +19888,7 @@ type ClientWithResponsesInterface interface {
 
 	// TestTemplateWithBodyWithResponse Send a test message rendered with a template
 	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -19749,7 +19897,7 @@ type ClientWithResponsesInterface interface {
 
 	// TestTemplateWithResponse Send a test message rendered with a template
 	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -30565,6 +30713,8 @@ type DeleteNotificationsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -30588,6 +30738,11 @@ func (r DeleteNotificationsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r DeleteNotificationsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteNotificationsResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -30648,6 +30803,8 @@ type ListNotificationsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -30671,6 +30828,11 @@ func (r ListNotificationsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListNotificationsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListNotificationsResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -33823,7 +33985,9 @@ func (c *ClientWithResponses) ListAlertReceiversWithResponse(ctx context.Context
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -33843,7 +34007,9 @@ func (c *ClientWithResponses) CreateAlertReceiverWithBodyWithResponse(ctx contex
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -34327,6 +34493,8 @@ func (c *ClientWithResponses) UpdateCompanyWithResponse(ctx context.Context, com
 
 // ListContactsWithResponse List contacts by user id
 //
+// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -34614,7 +34782,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -35080,7 +35248,7 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -35103,7 +35271,8 @@ func (c *ClientWithResponses) ReadStatisticsWithResponse(ctx context.Context, pa
 //   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 //   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 //     rights of the user changed, or `{"reason":"over"}` after `seconds`.
-//   - A comment every 15 seconds shows that the connection works.
+//   - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+//     the latest figures could not be read.
 //
 // The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 // becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -35145,7 +35314,8 @@ func (c *ClientWithResponses) ListTaskJobsWithResponse(ctx context.Context, para
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -35168,7 +35338,8 @@ func (c *ClientWithResponses) CreateTaskJobWithBodyWithResponse(ctx context.Cont
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -35384,7 +35555,7 @@ func (c *ClientWithResponses) PreviewTemplateWithResponse(ctx context.Context, i
 
 // TestTemplateWithBodyWithResponse Send a test message rendered with a template
 //
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -35399,7 +35570,7 @@ func (c *ClientWithResponses) TestTemplateWithBodyWithResponse(ctx context.Conte
 
 // TestTemplateWithResponse Send a test message rendered with a template
 //
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -45163,6 +45334,13 @@ func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsR
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -45230,6 +45408,13 @@ func ParseListNotificationsResponse(rsp *http.Response) (*ListNotificationsRespo
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -49220,6 +49405,19 @@ func (siw *ServerInterfaceWrapper) ListContacts(w http.ResponseWriter, r *http.R
 		return
 	}
 
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -50176,6 +50374,19 @@ func (siw *ServerInterfaceWrapper) ListSenders(w http.ResponseWriter, r *http.Re
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
 		}
 		return
 	}
@@ -52205,6 +52416,19 @@ func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r 
 		return
 	}
 
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.DeleteNotifications(w, r, params)
 	}))
@@ -52286,6 +52510,19 @@ func (siw *ServerInterfaceWrapper) ListNotifications(w http.ResponseWriter, r *h
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
 		}
 		return
 	}
@@ -52807,6 +53044,19 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "source"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "source", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "message_type" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "message_type", r.URL.Query(), &params.MessageType, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "message_type"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "message_type", Err: err})
 		}
 		return
 	}
@@ -67660,6 +67910,20 @@ func (response DeleteNotifications403JSONResponse) VisitDeleteNotificationsRespo
 	return err
 }
 
+type DeleteNotifications404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteNotifications404JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteNotifications422JSONResponse struct{ InvalidJSONResponse }
 
 func (response DeleteNotifications422JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
@@ -67762,6 +68026,20 @@ func (response ListNotifications403JSONResponse) VisitListNotificationsResponse(
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotifications404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListNotifications404JSONResponse) VisitListNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -76381,1005 +76659,1020 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P39kyNJeh+G/yv5hS7iZu+qMd09L7vTHd84987L7dzNzsx19+7wbneESqASQF4XMnGVWY3BrkZxlOkI",
-	"SiJNMqwIK2haphW2zHDQln8jQ6Kt/0W83ZN/0r/gyOfJzMp6AwroHvSQ2v1hpwFU5Xs+78/n+bo3krO5",
-	"FExo1Tv6ujenGZ0xzTL4dJKyTD9NzJ9c9I56c6qnvagn6Iz1jnrU/DrgSS/qZexXOc9Y0jvSWc6inhpN",
-	"2Yya98Yym1HdO+pxoe/f7UW9GRd8ls96RwdRTy/nDH9iE5b13r6NeifzOXaYMDXK+FxzaXo+nzIi8tmQ",
-	"ZUSOiZ4yophIWBbh33TGCBeEpinhWpFRSvlMESoSkrG5zLTqRT32hs7mqelPzdSAzueD/f2DXoQz+1XO",
-	"smUwtfl83cS+l7Fx76j3D24XC3gbf1W3cRJmOg+pZhOZLZ9Du43LOLKPbN2b6wM7nFIhWLqqP3xi6+6e",
-	"S+zIrPEzPuO6ebdm9I3Z53DXqLoobcTBfvPqp9BqOJ6EjWmeanzFtmw+7K89Tw/lbE7F8rlsWw38fSDk",
-	"lRdE5kJnq3qC36+jpzxTMmte9liwN3owgidid1fmGbvkMldkTies5cjjK6VVn9E3z5iY6Gnv6NAutftc",
-	"LLbSGRcTGFcrpbhmGvE0YbO51EyMlj9ly/o6nJCFzBIymkrFBBkuYQ1GNE1ZRsYyI3rKFZGCETMkpnSf",
-	"nBg6wahmifuOaFmQFjMboCawZmTB9bT4cSiTZQTfcUEO75KpzDMVkUQyRYQ0307ITGasT55qkjGdZ0LB",
-	"22OeKU2oUAtDx3yjU0YTlpE4mOXeKZundMmSuE/OXb8XzI6Eml5YBgMhE6YVuXt42CdPZGZoYMYCEgnH",
-	"gWdkzFmaIIE0P5ptgg8jKTQT2p4beDBlpg3s13SJHew/IIup+a2YiFs4rgwpnmdykjGl+uSF8COEdZSZ",
-	"XUbzKmwUV/6JC7bsk8dZJjO7MDhI97cckyRbkiwXODMhNblgc913hxoXrzh54SKas9L9eM+p1iwzbf7D",
-	"L/5/e//49Q++12s88zPDX9pPPvy8MZNsOPQ/kcPWXn4ph9fNh59xpTei7lyzmeptTNAPNyXoz6U+p5Mn",
-	"PNWsgQS+EOkSTjEdaXPLqCbC3HQ80IoRTSeKTGWatI1VSD3QdFIaLc5tDXE+pxPgum9hQk/xlQOckPvk",
-	"Z0SzjCLDfjH+mOrRtGVnh+a3q4gi0LgVRl5OpWArVw4o49w8Znc2IlO5YJcsIxxu9iLjWjPRsnbw5gDf",
-	"7HUdIYzqOb5jRnnKRoxfsqyVkWb2gXWcdNMjfypzzdp7Nb9ee5d5uqLHPL32Ds9Aam7tEoXqq4gohei7",
-	"2S1ldDRtuqXHJNZ08v8/+TLf3z+8b/78OG45fbu8te615mXEkWy3gH5A0Iu6aCX6Rpy+CmWwjZt+PlMs",
-	"E+3Tyd3P23bl2zedvaJNTOWMjaRIlBG7FtTQmjERElQGEA8uKU/pMGWh+nCnRX0w73emPjCat2ZcGVNz",
-	"KRSDI/NQinHKRzBQKxSZP+l8nvIRNWO+/UtlBv51MR7zZMJ6R3f3H0Q9ZmQY813GKDwI+9U33GXK0gTO",
-	"G1PKyOOGo5o5zudEAKk1D4B0ZF6JiJKG+I6oMNIO6rOEg8hjRS5zCo56+wef/Pgnh5/ffbX/849+dv8X",
-	"P73z6b3nH758cHpwbjrrthogeeFy1Hn+KM8yIxwqTTXz8q1RuuUChmuHY7p7JAXbZu1QEPMLo/LRiCnV",
-	"fQKm31O7kW3zcILqgioyolnGWUJkDsN+IrMhTxImttv3O037TnM97Y99w5WNN9RulLGECc1pWki1sKos",
-	"MfchkcCXd77h3UdGcFnNhEnslKpRJpUaKK5ZTGaMCkvoKVmwISiihtw7ud88RpQ5XcFBInqayXwyJZQM",
-	"M7lQLOuTs3w0db/jmDL2SzYymhtqN0syo0symlIxYXhUI2cPGi7Jjx+fEy5GaZ6wpE/ihy9OzwYvTp/+",
-	"+Onzs5ikXGlUzdwczbBU3yznU2G0AZpuczDumUNdPxjcNVk6Eq4jolhmiAG8d0R+lUvNwsUZ8IQspkyQ",
-	"pcxviiqcCMKbhnsMA42LgcSEwzkac4YLzITOzN9cWGOeefn7iqRygqt9SVOebHULDw+DxUZFt3f0hf2z",
-	"LqQWK88tPSsJwHhoR1SQISMJp2nKkt7b11Gxje68czvm0m6eoKpNbNvwxO4pN1gGuDJXNDFcNCLDXHsj",
-	"QMbIIpNickxiWLc+/hCDWUCBZGbG8SlNjbTJttuV5ivg1m7m266SR08LYA6WCQ6B2iRHhi/OcgVfwNKS",
-	"n5y9eB4RmRFKzCKlTDNiWr65NffbXowNT1lpfD3UbJ/IXGy5vndXyhxjaLi6uBnDERJlqCo8vPN1sr2B",
-	"5W0ks6QQLNgbjsLEuZTPaDbZSqC4e3Bn1cHTUg5SaHv1weNGMpUEHj0iap7yMqcCqyIDcxlssZrKTDMB",
-	"3gjN3mh1cwcQxgx0TJAD8in/GAb4kfkLrKGUgJEhCucArBkOZq2F/X3zpt2WT6lYbkekH7SKSmZLZlQs",
-	"B2PK0zxjqrI1UhLzMzE/s4RQrdlsrhUZZ3KGBgyaJBlT6ojobEnohHJBUqpZtuM9cAMF4loSpUZ0xurj",
-	"NTsQ2IGr8hSsSz6axlEh/4DCzBWxXgySK/al0K7jjCmZZyOm+iQ+ZTpb7p2MNctiMuGXlg+rstrV/1J8",
-	"KZ7IrD7myGrmWZ4y0FXS5ZF5eI98DsTt5OVTcsGWyqowE6bt3MBy2yfPGQdBL5GllQDuujCEKFcsqa+J",
-	"s6ubsabUCO2MXRzDI18KQpgZOxrBzWw1zXThHwR5BFkBSoPOG0KVWsgs6ZvRn5iOLZefZ/LSyJFa+Wc6",
-	"jGgmBe6YIFOqivMINlFF5EKY1YW2CdcRodqMPGXmXSNnUDLjItesT17BovsGYF6mCdF4XEAoyRWzG5PP",
-	"IzCVKwk/lFuZ2cORma6RraMwnoHf1LaSMVgSQzxw2+BY1E6vJ9AJmzORECmMIAq7axYF1hNot+p/CfrO",
-	"Z8JcbJnxr7YVHg5aqYU3SJSIxMOK3jLjSnExIe5kH4H7mFAcrHd/uF1HCUK4Q30Dqvaa8dtV9VaRrZSS",
-	"RsaYB63WWKK5U3wEQoM5XTKjGU+XJHgnpLnAA9MbWL31w4yA89k1IUM2ouYKhFYWOkIqnFBNh1Sx48KL",
-	"5ni+0TMXMrtA5oJbovK50cRY8ilLON1OYLm3SmDJiy4GM9PHAGyTta16iN3unS/nzMvI1QHAOZ/lqeZz",
-	"munbht/vmQlbucBIArvfvTgceuxE6Lg69tiL0nHDDGJDkqzrU85ZBu8RTS8M84KJgS3SDghiXcDSdMa0",
-	"5mIC39Ak4eY1mr7MTBuaM9U7GtNUsag3D776uqeYUlyKAU9SNkByruo2zk/xByDJMtfAs/AoUcOXyWLK",
-	"R4aT2daAu/WiBhu/85fdO7x3v+Qyu1c3+kd+cDP6ZgDO6frIPjFfrxgFBNcIo38ptnJEH314f70Lz34l",
-	"h79kIxDwIc4Iwo9Kq0pHF0IuUpZMWDKguuTvSKhme5qDUVrkqSWDaJSueGmjckNDkFjXv+Oim7r4ZyMf",
-	"VdOl6SDmpMvjCUv5JcvsonTyasCCPsL3lr23VQdG1GMi8UtRPQoLQwjhgSMSG/EQbkFMbqELUF6y7IOI",
-	"xOCeQskqid3nhCszlyQ2l9N+xYyWm8THxMzUhg1wTcbcyPYdds88uHL/a29ccNSi1y7RTzlqxSm7xL1b",
-	"+8YzePJt1JMiXQ7kQgyCnS+v5KtAKILTBJ6MId58+xbKbEIS59R0pibgQEYYLaInFnRZTHYoZcooiFcZ",
-	"m9HsotNRMhpBennF2+T8kt0uRuFS7DJAEOH9+GrriWK3P5NkyCYUxOupTJOQMK08HkpTnXe7Q2f4qHkp",
-	"R3LVMCyqK8Ny+3xU2mgylxL+xSVpHFk+m9GsMaRJMcMVR4x43UNMclpoNc750tCqnmZMwQqV9lzm6FBr",
-	"2RRrIX0b9S5pmrOWiS+oIjNGVZ4xa48uL4X5HdQktEBFDf1X+nsbehm/KEWZeoc4XHB3bYu9icrhfEWk",
-	"Y+jXdmvs5hWujz8bpZMYkKDyFQroaFTjVnW2469qA/UokfnXbTzypGhx5oTK7lJKQSiC0Kd7q0Of/uGX",
-	"X+b7+/v7bfFPLeO0+h7Fo9IUQQSL7w6vi3krvRdDxBxXRGlpThcTo2w51yxBmgl2BjWVC9FHCSQI5lo5",
-	"JbL3j1//8HtNFwXGbiNouzPb53Kj6AHbjefONbHHHoR1VNBzDH/FtAS/sSVHyHKAy/bJizGhRljmYytD",
-	"H+Fl5XiDp9ScY0NIIXzarUC0JYfw6kt16MvCbGL0RDThgSBvg7Qq3XdgaEUsUDd+BPc3NyMabLPQTWsM",
-	"nhWkClsuWYXmlSOcSsNsn4Bb9lbi8VMrFTFhRPMvIE5iYMf3q5zlRlSbQ9yHtbwOMqrNj4ZvDXIBFrWk",
-	"oKaKp4YGRb0hTakYsUEqFz2gOZfc/K4zR+FhPnOtBtaOYSbF1YV7gWYaSFjw84INp1JegA3YfPO6umRR",
-	"782emcjeJYXQEmVmBNN8Rbk+x1nB55+ZqT2yM4NvnuD0TnF28NVLKdPPihki74dpnrlZwncf41SfwcDx",
-	"TTvdcz9b+PrUTvlTPyW89VxdhC+7qVcee4XTf+Jm77bwmWX6pRDK3ldT4ES4q/bDJiv2VDyccsGUH/xT",
-	"8VhMUq6mQc9OQi5OTyaw2VHGNR9Rw8PYjGUTJkbLzTbMtYT0t2gOPj8u2vSD4Ur7KI8a/UQ7ypqcCfOM",
-	"0a2opp0EwZe04iNa/c6n9rHqzYaxFa3YAbRe2Ze2q/IEPVfqrgs26YBBpsBaFsfeaJt1UJ2Ri/sNW2ud",
-	"j4vtbNi0Jq5bI/ctZNRPaUPNepRBzP9GumUX3jaiaWqZWycFF6/5QHExapCzDe8WJAZeM6OCTlgWHxF4",
-	"GJm46c10qaDPrbn2lKoBXS24OZUWexvRLFsS2iK9NeqqnTVzd1K8hh5QvvVKunv4rQsK/Po6RId8nmx8",
-	"XPKsm00oVywb8OSK5/+SZcpuXJecgnaZw4Z7Oj3LrWezgmWuvx8/TrnpNFUPurtLxbBLN7K03mspSlW4",
-	"CWXdnrXm2cuzCW/6ePm83JD99qTUXnUwN8CfXNc3w6dKvV8Hv/KM4v3iWy9dqsZKrXvGRfjtQVUPrxHZ",
-	"Ncpr9dZ3UGbNiZ7IPW9awQb6z+0fX+Bjr8Pn9jBXCbOATc+9CdfTfNgfydltSed8zxyKCRO3/Xjehq+r",
-	"Cz7fk3Nclb25hMhAHPLbqMTf1+6+V8FrLH29Hn5lRrEyvJireUqXLmPAEve13Xx2+qxK49e/o1imKjR9",
-	"1UtnjInP7aPthhl3kE+ttXAzA1Lt4K6dRdkQtMtzcHOSxvt1gCpkL2Tsr9efkhvhYTfHv1SzrdLJRkHU",
-	"jJZpYj1aGNxOUyP1eA63UWJW2XrYyXy44625gS3JU9aqJr4LN+tWyqAAb2cgqwe6zlhmAxtfVz9WT2RG",
-	"pnJBUikmFZcJRGtMZZqQIRtLG8QQWHObHPD1E7ULH6ijeOWpPR1jzu2CKog0FAjSYQbkM86hsy1cWVl4",
-	"UdsvW3051mlOmP/fvl8QOVnsGBV2R4AgKM2Nwm82ByOF0wRjoI7JviUP4K7otnPWlrz92RGy7fy0WKpX",
-	"jOVd+np5ysSIJYNcaJ5u748uuTcrR1GDd1JwMbHRiopI4Y9joztyrTt0GzNAIMRVRigM3VEsIcMlMWfE",
-	"5S71yRkTCeGaUEVi+37sgl1tRKuWJGGajbQ5Ai4/D3+DiPMOe7bgIpGL8LDVXmpZkVZLgnfTVqwI1lsb",
-	"ulsrvZeJZv0q1O5p7RR1cgEXVKQg4VezQuQpuwmlP0/ZDSn8rudrUfZz1CXfB0Uf5nUdSn4gqZS87Rso",
-	"97d+dHTrR0df7O89ONn7Bd37arD3+h99+WW/9kXpu/5g7/UH5Y8/+OBHfxcsBCVx7bs167Jmm8if62Od",
-	"7LNXkwWDjTvYzJS1KtTkvVv57H3WGFcKu+uW8ovXMICdrmVV9t7krDaIy5u8XpJZt6U6f7fO7rUI3utm",
-	"ZRrpn/MZ2+HEVmgCwb2DG+myxKZ8PmcJpLW571o1gxCnqvgvuKj767SHdYs2TiXd7d3bxrrcSWnwi3Wn",
-	"nKJwf3+DnAAjjm1nqg7Er/W24k1tywHb9VE4pe2+Hi58oyaclI01kblG4w3cD64QRRF0Va5VYdKBjqN2",
-	"e44F5VstG3QOO61w3852ZdV7r5hNBxitzrR6tVFk7RDP/dONl7sBvUuOYfd99i2+tDI3qBshCFW3kuHg",
-	"9WoisXPFe/dK91kXcnt478FhjSvVxccwuyEImxhzy9y9mXCDYIkn7mXnobAtuO7OV+chdGGvNWOcd4/V",
-	"Y5Vsll0piR2RRw3Jim/TOb99eXgbLKMqLpOnalT8RyXyNNV6rn50dPu2p1N78O/h/n/1o3+wKrYcfXJd",
-	"jSPm6aePNnYPzeeAzbzDKzGfn1N1sXtLVBescJdu0ycnYglYHIS9GbG5JnE/xpPQ78eRT3v87PQZ4tTa",
-	"VGCAKeSQY9CGIL5Sa6jbJtyZ6aNlovwx/Ob1BwEfbLJH4BqcAvhTICbN6JtQPoKzXHHkI755VyYEcVqD",
-	"YF+bFF5Aq7Ac3waQHwfwwPf298loSjM60oDqmzFA7q1JBXDlt1W1QAaiitnJ1YcJv7r4ffCGAHAWE4mK",
-	"HMSCRz+wkwH0sEbOFijo62zk5ozrbDmAHNt23upgEIHbW+FJZ0sjWinNaGLGFJ8+Pj/9+eDR42cnPx98",
-	"+vT5Z+ePz+LIwp/Z004uhFyowEuE+B6VWdw5LOXu3r/bUZsJXT5TmafJAEa5IgVS4jwIJU9Onj57/AjA",
-	"ho4JiO5GmnRidGuXgUTdLX0Pb0WRv+fgMrujYoZEqQDb9KUB7DBaCJNpp4nyejCA2sEt4ZI1PXBdM6gA",
-	"oLkxrZhIs6W/ICKNQ93ACWCXq8EFoKWm6QCg89cWhTB9ogricWfWh72GHQSbixNoXJI84fpk5CKgnOBk",
-	"XUbW5TSBv2zmc1cRyjT80DeDH31b8PGRa9CN47HQTRlkdNQpQCuYCSTJ67aiAoCSsphKMqMJupNxksck",
-	"HqX8CNkotTg1AB0Bbzj6KWczUBK5YH3yPE9TRHcFgCqqLlgCL/EC7/HZT88+PTsCJ/t8brF5JCieYw9S",
-	"ZXiKUX5IxiZcaZYhcg9Lx4Qqz/URjEvOGMLH4XKWgD0M9ZlSAah8HYAEtMwGmUzbuKAszEiwBNRGCHRG",
-	"KhhbwORmUwe+1ZCG6z3CimlEr0lTlH4EWxAj/uqlNT7jBtmzSaTZkxhrU3CmYsAwkogFLh2rBIAmmgBm",
-	"5gmZApCpBTZEeES7rgUcU0xu2S8/iM1uc01SKS+U2RuMSlix3sVl28TFjs1eZe0yNk/pyCYk+gV0K9Ww",
-	"iGZtuy9gxmby0izhORxgD76IdyTNZ0K5s+MOZ5+csVHGtK2CgMBPDB6bMznH2gwk/sEPfhAjksBY5hlJ",
-	"+IQjAFUFy9I8jLvXafXLZrEGlCKLOmaEC5CeLbIn10syZEbu6JTDiW808hH8aXDBmn/ujM4RItg0Vk35",
-	"nT0rP+89TeJ6HNL6WBYAWhvweXP7DrILJMxirRz8y4hukSSK0gjmmWtIowioUzii0vQjxxz8updWuRI+",
-	"Ye+Uo0ut/HDHsQ+my91rm77Xq8Y8FJz7xoMebD4ryhlbmNjb1EFLUbkgik1mUF1slWmwzeKzV/mh6Wa3",
-	"YRpsgmJQOhE4rebVspEh5YXwRTo6ECMj+sksMUz+AMLh2ejiingsro1MLlSXymmQopjJhf/MlZVSABEd",
-	"W+sWPFbmEA0RuGLMs9lV5+dbacIrElaeNBzP01P3BuG6Yw9OLasvHpiMPBYjSAhTmSYYPdbQVG5L6a2t",
-	"yvIQH90y9DhhST5vYZrJFVecKc1nVLNO03jsHjYvvpmzkR4Y2RuRBbYfwps5z5i60jQsUUeEvG784dyC",
-	"6bVmjaLyjOJa8wMZl5mVZ8IbdHC/181K5OhZS34xh/OdpwkJkLA7iSiOEDeecverIwoIWQ0kJXoHob/w",
-	"dOtQ4EckSVOaWM0e0EHCgJm1JxMBHJqYrOITsQUe1XbHsJu9Ckccwk3NuNae6DWYWCadZqDZbJ5Szbpu",
-	"jbZG5KrdrcIlg8JUNsrXIydZEhicuAqPqgiZpalWbm1wn8pTKYi23c1yhC9W4CldVkcy7RQbiFWJ6gRg",
-	"Te60VgKDA95dYXUVnlUBk/L0uVXEeChVAxxieIE3vZGrRZ4SPJbrZcXo8kYyEpvNBcBOsEPnMzBWAyGJ",
-	"IxLb+gjmzyRHLE9mHTDDVJqVjI/d4z5GJ15QrrmYmLfmmRwxgEkxn2xpGPMnIi3YtkZGnk1TqJX4ypco",
-	"BLLJFRkyLiZOxomwXgicV7KoCED9XlXetaNcrQvP6BIIM+ALYw1JnhFb+7OjUOVm0NATUEIfUvjw5PnD",
-	"x8+ePX6Eyr9Zf1vzDsCxhmwkZ8ySTwdya1YDLi9CPHYbkgcaqg/JAd2ATcJi4XTkGf4YdDzRFlGj28O8",
-	"KCHS4enibHW1KFhhu8tFtEWMOoJMiHez2Jushr109f6fQ+UKqMq1dIZG/AjHjivy8vHzR0+f/7jLmKpp",
-	"I8gacJzF/oXHJPJ3sBhjae+KxfanJbxP4UEur3Q7sbMG+etU+rYQCNq57wo3VDiB3VlnSsu2SwNNWRtp",
-	"mKdaK/wWpQitG3UBkramF2DWX9hDnrKxjlxh4QXjk2khOEOdSNUnj2dzvbR2Ylt7WI4B5s6yiv5GsiyI",
-	"BE1AvjRLOVN6wEQLZ4IsstA3rJA5udrELFXMTYZnWNDpEoJloGwrmp4txJuy5m9XamtERcHtrMWca4vM",
-	"7Sr2bA1IlPILli5Xz8wC8c3piFmnuZAL6wy3mwXo7NeCy4dHqLLopXG2nssnMpttjrYgB1aQLIWa2qcb",
-	"Sr4AX+cKK6mFAI+FVaci10c9h0Ye265guHHvyCxNF9uILVmCVSXk2LsyuCDDjI5Yufb+19/8b//dN3/8",
-	"h2//89/8wbf/5C9++6e/95u/+Zff/td//s3v//Vv/v0/+/a//1+/+f3/69s/+5+qUSGHd68QLOotJQVi",
-	"HigGvbo3iI+mKEUZ6crzHeVQmuGg6yMSw/txZF08NgQyjDnK5ML6uY6JkYvLz0JRD+uSEYkvEnRMYoHt",
-	"CmlaCFD9BI7Xjdv8+LrZalKzv9Q4ONx6d0h8irAR2/FOdEx9LxloVneCwPKb9wE4/c1xPEaep4o8PPvc",
-	"EJvfeXb2O2GrQy4Q4rdOU0oIirVmK5HLTuMsn8c7996NsanBN2m9fAAo5yX30oX65o/+4Js//N3f/PWv",
-	"v/mjv/zmf/hXa6Os11q0mnQb81tRmSj0Kao+cYGWUNym9DAlucppioEBt+Iw8MTobTM55Kk57t/+03/+",
-	"7Z/9u2/+6K8i0u/3P3CVqCSWCYb2zNGhF6wB6zdabYOrpPEDXYrNBTmbQdBnzUbnnRIP1sXQthvc3fGk",
-	"UPSNALcG9g9MQUGkPFiSQcc1xzzudnxLSn29X1gxK7oA/zPqqMI8ckBTBnwAgDl1oRlOFFkZxNiQuz9p",
-	"OSzmF6rzjEU4wxIKAdjSuSB/++s//ttf/0l1K7vQeAy0PXiCLbRQfGsbq0KoazpBBoWFp5t2AZ3zjoU5",
-	"77xz1oO8oTM+hDIePrwFm+uTV1NpzikXtlh6xmgRsQIcGBmJFCNGZmZNPGA6cm4wE6n+5ne4YuSrTdz+",
-	"XJmxZe2V0Of7dzt0p/R6iQTBF4DS2aVkKD6tMS0COWwVpNoifnEFPTKzqxw9zuTa2M36zYaeduvUhi53",
-	"7tQuer2iUxtdo++BP9vMJ2OXnC3a92wLv8xIKt3GTihJsiXJcgh/DnlLgwmLCwg37Oxv9OS0pHmBfBkW",
-	"F+2iTq0NMN2kkIhcVBcSgonXGD4CC3abwbr7kUP3zudmp982lOiv2Jbqga/lvSi7K/AC1TwA647crsmF",
-	"Peg7pxgQLJU3mcV8qG4HM+Mv5bAxIkv4EFFPxjFqvImQbwhO4yJ9bd9rZ7jjHfULewNbutOJ3sAE5QqO",
-	"0OxsD6gsKv4HJd0nIofEko+I3PFWxIjcDaXge4UhISL3ibVgR+RDkrExVD0NDTVaOrcNGtabNJQu3Gqt",
-	"0YaBfRJDc0vxBDOatAScFAVL1uUfhKXHqmynin9FHvcP7t89BruJINbsD0tPlRWkXV4xbwOFa46ZKPKS",
-	"ovVQc11qZ4Gs29yL+c1bDXDfujLRdfFacAqLFYhsfPvcqBdqyhgUrp1kdAbVcBRpTvPpzplr562BVXsP",
-	"RpM8ZKtIa3NDhrkmsfezxHY33TfLuCzWOHIvJKQtsczliK0PWyiSYzastdIkGjQKBUGAQ1k6KFJr7BlZ",
-	"RYNuQKs4lYubUSxcx9ehWxjy/X6oF6dyUU+cftfuym45RKdy8dQP5FQuHgVjOZWLj/1wTuXilR+R2aZw",
-	"UGaCflyncvHEDe1ULh4GozMdFAN0y2OjrtrLWr0Lb//G/vv2aLizSiScN2GgQwlFgS2C4hqK/XWPC+gS",
-	"sNN4mkqnrYO/+6yFssdgv+JiEh85poRGHYyoAVMXFYmPniGx+WoZH6FgAy4OI9oUsbnmkVwIbBKid02T",
-	"YcxKn8RzaiQk+wAGskASC0uT/pciHnPB1RQe8N5H99yUXjKMcTl2lXZzRlKmQaow2jpAtPbDkKEj7y9z",
-	"X4Ev0zTaHHgJzDhGThATRZdQ87zw27hVA95AE6gBiJOGwldmcqiJwjRKt7/bjUfncNGLleWxK/zg+7PG",
-	"HtspuiWLnrGlontzIvhX59adUT4N+8ipbThcRA6IkAkjiRTMCMXW4ksFkdmQg3AMz7t5GgkZvoDtIXQo",
-	"zPlP06WRlqElrNSsJcoBffIQPOgK7Nm5YgQroloXhLOx8gyr7S/ndfTTsmn/zuGH9z9cZ95/SDWbSBR4",
-	"3X7CITI3DdjFTAqupd2cKVdaZlgJEm5hk4POtXm9EsCqhLfaNd+ZCOCSVxtBvCcl1MJWbd0+uaL53clS",
-	"bj67XkMLY3UlfCubnbh+OdyDW2YlrKi2pLNlWBr9OsG7vbY9KFa5CRHz7xNyc8NNQaBjF45dX5PwIFR3",
-	"ZFv4Y3tAjVbzjgqmRr1c8F/lzP5sceuCfndLAQRLd65Mhf1eUZdyBOXGVSk/p2sBW96KwG1RsKVGxlZD",
-	"kOhs+am/YO8b7GpXqnldBYjsju8Ez/G9Pw6d1381nX+9ap13TBZ3TBKlYuLZhtFcPloxDiImrEarMypU",
-	"SrGAv4BoJpbahAkoZ+LDnBRgjkgBCi92Sm7FCYtBEYkTtndyHn9gXy96CsItivAtJuqxZavQr+jeV6+/",
-	"PozuvL2198XJ3i9e4xd33n7wo1t7t+Cbrw/f/qMv9vcewLctqGEWIG6rGmCbQYdBDHHz9lhtrArhc0wO",
-	"9suQUKU08XWhGwBztWZ0r8wz1bNnJ9Z42K4fT68bszb9sqQNHGl3ly0YRx1sSJsT3rDHBxW0HvtgRA4r",
-	"P1iIM7hNkkjRpLqv9HFtAAIHojlEol7SNGdkSEcXzmeBYHDdTHvYgwdlbctixYA7izK3daztdUODRT2d",
-	"0RGb06zVSehq+gYPelwUSNhUhtH3iS1cbh2JU5oQG6pckLj9/b27w/GDw/Gdex9+OLxzN6H36Z0Re3D4",
-	"INln++zuh3fu7+3vj/fvf0jp/pA+2D8cfrgHwIqrPTdrEc2CcxD5Y1reusbT3ugTNovyyfn5S+LdQKs9",
-	"ag8xtLKJWmwGNv0eKO9/zyoeQcLO+tWEbXqFD9dpZ5DAbDVu225Zy95Sq8bmd6zdYqe7126Dfq+q3dpL",
-	"d/ParZvT3yntdstiAFvep7ZF21JB3AlZ3WJR3w25eb1q/XZMMW6CWrzyq9qai/99RdSUZl79Uyy75CMW",
-	"kYwZNe+S2fx860zCtzgzCkhZ/1gDVR76kfr7Bw0g5Q8xRWBTTcunGrS/WIe9aojbKq0Pe6OVmZ45RREI",
-	"4iGk0RGJR1wvIU4n/t7XNrehb757G/fJCabyTKkiB2b17oWYzpFXkTHvD/3BUuhMpsFjfXIibCKMQ1yE",
-	"WkhBasUxocIGqGHGCEQE+d8joybEX7+NLaQivF4C6P66N4L0n963/+P/8c1f/StfQ+Co9/nTl9b4XIbI",
-	"7gCHmHAx0TS9GLSVuuqCWu3yV1oyV9iM8mrNuMN7dzsEQK1IIvMRDD6NbM4yJQXaPYLtD7fctPe2bKv4",
-	"5m/+/Dd//U8bslOuYeKY2Vithd9h3rYmdncs/QUbTakeyDkT+NomswnLyHXAknODayZksNBbQe+VScNq",
-	"Eg293C7evx28vM4oPaNzV55q51Wqatdtw2mW33//Sve5m77htPC99246W27S+7k3nhhtOBuXnv2eTefq",
-	"JHLDdSi//56txxYk2uW0bJ/qwt5Y+a9SyRvqH3CXSJoLTZSWUJEOc+Yt/qlPMoWKGhmDOKghJpGuT6h0",
-	"OS84iHUT3aX6ECzvbnUI6PhpccjK3DVJmsCX7Fs2EDThGAjI3mBWQhdgryLuaVXL0CLDcErAoeDjMQM7",
-	"l2iusNXQ0xbWP/dOC96gLenSImJyRRaZFJMCJABTFRrSLuKT0YjN9Z7z3cVdwvvHPGWDVvukiyu8Ekwj",
-	"kpwB3wJgrALSJRcK0YL4aOphdhZUmbudda683wgucOoh3gBSfiGzC5aQfG40ojHNChUMtScpWFf8zra4",
-	"XwuuZ6N+mdIl2OBaQCzUW4BpYmisPTYYG3tchA5bXwhHIDu/MC7OsgiSDWJjbVBzt8BYvNxF8Ct+DuJd",
-	"7Re2zTbUAEiYohNc8wnTqpTzvzlouz9kQT5JcbgdcKXFQkNCFJYUKdIM3H0sXdyKlTm8F2vp4K6NzUHX",
-	"N2ByrvZ+ZcNzyFHeA/NzMJwb2tSb2NAbOcM3dXqv8dy+Nyd255t3ExunduXhsExqw8NgLVLVspOr607W",
-	"1sT23bwMgeulKgnbn8hw6arqmBnHgUkYwZXS1IgR1n+MzwF4z5LQ+TyFojQlnCpbx5iN+JyH6V02oI7E",
-	"aqbizpiM1RDmO4Hp3d+ghxb1t1lzzDbYyW3qA3CaDuYZG/M36x1W5vTBk6tD+CcdnIOn+NR3Ufle887K",
-	"YQLhxvhFbYnX3zZ6AHrdNTOETm+AGRb9XpkZ5u9HVR4/p+uIHrgyIdgoHnoDEvHe2Ul3HhCP27ytNLAZ",
-	"D/nuGFzvMdiQ0r9etf87ptE7pc+PMIziYRGte3Wpti3sdxs5qbu9Tw1UueOAJKyN0N1GyMkVG3gE2vVH",
-	"kCfVyiqtcbGlloupbSZmlHd2t9JGue+dCx0N3V9R9qhckxsXQaozvJ44Rn91uy/FOXujO16GNZPYnda9",
-	"9SSrZGRVCy/Ns899jFl1fZoLsXvMVzKVaaLInGZ0xnQAouDBYhurs68hQRuUFq/uzc1QjhukGrDnrQBt",
-	"xzZPLdzWOLK1DvyeVWDKEb0YQuamVBGqyUwiEPWMimUQg2e+Qr9cNglcOoppzcVEgTGkb3dvYNoY/Mdf",
-	"/5s4Iof7YWrWsfUDzbiugOUABoc9Yg7dzoLBl+L0et/+5b/+T//hv/3N//0ffvsv/uLb3/+T3/z7v/zt",
-	"n/7et3/2h9/8s//5WmsABCJt45IbUY2gqOZdaGY+8Q/LIXAf3e+V+z3Ye/Aas+32o/tvW/ouhOOGcLPt",
-	"5yQFu557c703oOnoP84ymV1tkMw1seph6OcR05RvlY5arRS9rhxI5ebjEEuNtC6GHWR7VEmFgAM1+KU0",
-	"Ok4u9MC6BK1ftpJCWcBgIwwfUSxlI626BxAg4nln6eWJeRz3uEFyackBxSnBj/2M0dHUT6eeGZqxkcyS",
-	"jr5sxHxsAkJX2iiDZCEzBGa3wImITZVRMZoSKSKi8tEUzIRmNftC6sFY5iKJ18Z72p4bN/2yWf3ZqvSr",
-	"OzobAf+wyza9qbMOpHJsbe3VAF0EOyze8iMv6Rmti7VbjQK63LkiUfR6Rf0Bj9eNqw0wjCshPHRFMAHE",
-	"mfBUu9ARSAu158uMWCZskGBcJqCRDeYp1D2C54LoEvjsoMjci7Zwp/voH38drY1CapDr+IwZoQwDgzze",
-	"qZW7AffM4tUJuQjkLBTrmEhIIhnCEdPxmI00ofjWAkoLxUWVUcjfqFTd6XdON+aCa071+gNTRIzO6JtB",
-	"kmdUNzplLOhFwZZg1DO6BJy3lZXh7x3eu19OsWkEiDKbw4XaIHzLHL0uc3zhnntrz0+D1/IFfO/qu8GJ",
-	"JDN6wbwEfrC/v2/2jY/5CNZIkVtjfslcGBSUnLNYeVLgR3sfPoA4wHsQBeoTOW6ZfuYsK7UJD2Jmxwd9",
-	"8kIwbBGOQrqgS4VOUyxt2omowLzKjs7DJkfnnC5TSddGCr+0jwX1Y1br08XczszztXrMXa4YHDX7WvVi",
-	"db4RQX59h6NlWpG5HmRsxptq17nrMGR6wZgg+BzL1HEAMhLBWXI/Oe1ps7vSCJBhA567s5bSLbfH4N5+",
-	"/RxUWIbj/kWavqfwjZzjzTylXOyQ4ZsOBVKsnbL8oN966PGU0WQtKHgh409kGVWCqosIwyEwLFRLDCHv",
-	"JjhD7wOuBhBX3mjoTnJ2pSjb66jrz9UgyVvGJ8UgF6OU0fWEXXxmH1xXtb+7hhFPWeqUGCxIJMvA5h7y",
-	"1UkrZjRJjli9iCbl6lWapnpRz9aDMDxugJgiNQxppvUGgLFYB/os6Nd+BfhUz2zv9rtPcBD208/cWOzn",
-	"5/LMjch+U8KRdl258Tn1Om8h4K9cNSxYrQVVDrU3ISlV+hjqrhIgj4A2glWuF1R1puO+++Gy+ZIZ4mjE",
-	"qaJnPx4zhMY2Za6bgvqdyRULwpKEjTiIaryoLuurs7lOjjEXecEVI1QsMX85qT3Om0yxpQI6bXg0gQxm",
-	"x+WrmGH9ckwLtiJpqXt1HIozRiaVgI5FNZSBhRq5frEAxBnQfToLG6vK+XStmXxO1YUrmWz0ztmMZi07",
-	"zQoyTLgAk4Baw/q7QOu0YtT4aG9LO4rheaLqKVuJTAbEyR+21RWJAmtMjcGAYaeFwdCZz5WHx44JJQnU",
-	"PpnTjKIAzwhkUitbrkM6zb6tHmZzV/NMDlM2K7JFbH++RiBebYgi5AL7BbymtRYYnN9qY+QniNR8Zq3d",
-	"m+beGrVqkNBlU/0LMqeZhpasUlZgltM0JZZUW5RzRSxmNNrIlUQz/ThPU2LaJ7c+O3/4AQKZz6lS5ipy",
-	"MWKIR06VNk+tlAjv3L+3XiBkb1wwRftkuCJJholpUGMSdUsLlo4NsASqSFMsL5nZ+TNxyTMpZkYlmlJF",
-	"4k+enp2/OP354NHT07iRil0wNm9ZXrtx4Wg2XDl0euDKObh4P0uge8UKY5BJnxi9iwqFZ7K/0Xo3Kqup",
-	"nLQdH1hVNxuYiKsRZHS7jM3BqhEAcCHIAojatmgxSxlsBYLxg3/HZ2GxZOIKFFuWAgczSVBYHEKfkd1c",
-	"ANjAQVBNUkbVO1gLv/aDBU/0tGHL5SJYDS/8IrAHLfauT05cECedz1MO6PHFzy5pTxY5e2TJdCCI4VVa",
-	"MHaBwO562mjkAQOymtMRa8sVcr+bwb6USk8ydvazZ9i/u++IWqElWnbkQhTVfrABIhhLkO7NM37JUzZh",
-	"5OHp45Pzx8RcR+0KzON2lBpX2izVAvJEQf2vFBS9f2cDN1OTW/2pLRH/aYuo4UrIQ/FNUGO9WxABVwQA",
-	"cXJBZjxNuWIjKZpt+/4wfXT/LiTCrjtPP2XL67Gxd1b2W8Klm+zhNixsje37p+wdRO52ksDM4t0kzORP",
-	"2ZaxkM3YJyBo5NncsCF7uS7Ycm1x3U2uRqeyte0gtSc+MTZygegWThZyfx3MLOaHK0ZmMLSSQ/qr6d75",
-	"qzqE7PVDxj5j1KhyeFUbYDXhB3CqFbY3y2QwDoBa6wQXSkOi6JjEL09fPHx8dvb0+Y8H508/ffzis/PB",
-	"p0+ff3b++CxeTw7Kcs36onjPgP09dikZ1a3I5MKntiKj5AqIl7TLf2SmIOd7+dzICSOZZWwEwtEtDNUY",
-	"LuMPDN91QKfklmATBJqKkTXFRV3X2EFTwjvA5kVCbs2l4g1vQCiCf8PK3q4bFLQcibWeVCLkUCbLYyw2",
-	"PWcZcHD2Acg41nlM9DRjCnfnlu9w/4M+OcGmlRU7zNgskwE8rdTWFxcktkyn74SauCRSHKERUy7gYFAU",
-	"L5yNkwZTQkao8hnMLU2L+YPYr6D+OxhVUipG4MsokwD7Q1ttaPjRe0SYXYFuVrGVtgJbZT1h5WbX2rBG",
-	"HvanAb8M5RguSFDb6R1l/Xfmc+2QumbI7iyidUHKC3v/XUVM6fQB9xXmr+PRak6JX3+hU7kYqAW3oYkV",
-	"ZI3mYw50VRBAJhETdzBsEAVbeCVzy9EsaCZsDbKbHk7nYs6NUcTuHLtrVZ5eaelLKLu+JmI1Gb2RMRYE",
-	"eXdm/5AL7FK4wX6vw9VfmcHNOvxxMLvevp3HaTxzIUztMomF6tlv0FM6yCam/fWWqJZKhYa9YxGKiExl",
-	"nkVg3jDEBRRZp/+jOPZ9DAcgX0nhispbnV5iLGeNt87R3rV2a+Blo9SzbGCGsdELOP7NXgEtvdsbb9s2",
-	"VXWLbb/CiqxLcNp13ZfNtud9HP0mZ+W9HH/3g/t+Db/5Fin9MmOXnDXWV0/zmSjztrpNrcLBHPRRN27I",
-	"lW6sDVyj9TgS2/zr1TPZzg4x5mlbKRqu9BF5ePZ5RH7n2dnvGHn4J2cvnoei3ZAL9AbVC8VOGWuJd8H6",
-	"32DRXcjsYijlxXFQWUNbbC4hNZnyJGGiVlllhSVknaclZeuXcWdyQXAKdysY4PGrT5ClaVOomGCgC2OI",
-	"F5zJ0EG69m6wNzqj9Waf++AQqy/Dzg9ZKsWEaGl4u++sSXVRatkExgFXxmpuThEXGGoCBfozBkerqPnO",
-	"bGbJEvU701WC1pLZ3HouN6IDG9bHhzO5OUwD1oDHHXOr4Za6adM/bfNtxrYCcwwaL0VfJgSaMzk3izN0",
-	"iSWQKgA28IdTLphi5oXHYpJyNQXskwaUvHp0h603cliM6bw1BcynBoFVHo10lGRsxPglS7z9CMMujKDI",
-	"klrEhQM9RPe+aYeSII+0otV0Ni1sUcWLj8mFkAvR6LIvans1nrMgfz8c3Z3D9ScFlNyw/aK1FQeluYhy",
-	"HAZvxmXC7LxSlyzzj0AMkA4/Gl2bQRH3JlfVp7468ZaebqMmDL6yULgtsZZfFRZS76KLf/z4nNymc377",
-	"8uA2TWZc3Faaaq40H6m42VMH78KJ0lMmsAhUYeU+UZzePjMvTSkv8617Kw34BV737R/uvf5ho2V7Qbke",
-	"jDKu+YimA9Vm4gZ2G4RIQBwEid2Lqw3Wh/ceHHZwX8FQ2IxlEyZGy43H4t+8vsFYk8+qoVhrlhsLTVmm",
-	"SZanTJEY2jAHJa4M1bYbW9clvWRQOOq47GG++jSaJNbnbLF7P+EFazEjX7BlCZuIko8ZzVhGtLxgGJNg",
-	"szXnVClIXZJj8jFVfERobm6LthShv0FRpxX+SXSSrbHd4RruTr6ze7ZL0S6wjtU27iVVKiwjRxWJ0UoW",
-	"G2o2Ydo7usmcTlifGI2NSFFEoMDXXVwFz4GLFcSQjmZsAxp460dHt350VKpc8I++/LJf+6L0XX+w9/qD",
-	"8scftDgGn0t9ymiytKGgtZOwAk+sJYg2Y8qwq/iI6AwqroCBnCXgOBvxbJRzTYYZoxcsOyaxkINf5VLT",
-	"OIK/wVkVH2GQFFh4zBUy/3g3UAbOm4Tk82MSK54yoW3QLp3PIUzJCDlzmaYQeqpZugyxaXF4GJILPeOf",
-	"0DEgeaXlpPdV4bhu9U59o+6b5/Jntu3imye2C7/mtisf/Nko8pQq01WuQ/Gav/8rkhjDlIzHItlOSx7y",
-	"r2r5Bx0I6AZghBH0oa3UtYpKfMy/AuEMw+DYyFA8jNSsWObt5u9HB9FhdCe6G917vb5KZeOOP4Z+XlFu",
-	"9xs/n6Hi4D9bXGL38aE5uGn4zWPrN7OvyxkLoIyLtbq/ZqG2SYNqw4reJwucVUQOiNWEoNonDCwid8jI",
-	"TSMidzHXjbiMu/CK+VXedo3PWLDAZyxY3TMWLK1ISusqkpNiMK+rN8UfqcifYL8U6+7KkwI8vXwXChq4",
-	"qrBNtyIznW/ubhNrw5537rcJO/+UJk3T3aSweMKSfJ6a9poi/s+z3BdzKCXmeUT/NDNUuzHs1YKb1yUN",
-	"tBwsptLcngJpfTS1EOtjCgIiaMNkyfQxxFxQoRYsg5huFcbtW0tEd5zT+iFu8jkGj3XPkytc1HWpGI8y",
-	"WUyXNpIFDBPYD0uObTwJRsRyMfGJcg7mFd6GMt4KOLjSJJO5SLoIXN1yDUrpiTbnoBoSVlmWKCjfXjpK",
-	"pfQA60Gvod03n+rr8CiXpmKzEm7csxwO6tTB9jYW68gMaW8OS8EfndxtV//YAgnzMeichKt2W9KafLeG",
-	"/DYjd9N0MFOTtmCZeSYvOXpiy5bMgqCtPaNGhRh4SJSV96co+ObukKMfXTrCpLTGWjctyXGKCX2l/L5u",
-	"98+fiSLhJ8jVaVh1WILv28wJzLbCc+AzKJ3bBLK4Dc1uzgjisybo6k8gflDbFDa74EaXGDImPOXqFsm1",
-	"Be8vMo3cjSgRlWITg3Qjt1Ol41Q7w27G6y/p9tpAR46xhVi/JawEkOdBq9FmRNMULrBhupA4NfYwDgHj",
-	"r+TyQ+nLoK6lj7u4YMtKkP7B4UfbFZAs5ddWnES2FI3NJa8BRJBA1gD3TUAqyHCJllkw1SFv6o4oAbQ+",
-	"ywWYAldYk+1NLFfOscOto2I8kRkZ5ooLQ+IBceyeRU0LkDBQILDvQFlTi1bQn9E3jyxkRWzDZxxoRthA",
-	"91luo0ttDp2AMo+NgWgMxRYJoRPqHHWQPVOeHk1T55GC7RwiCgFsdPOytq2hhTo4Bekr7l8DPMG7QIZ4",
-	"AsIiIEFggCq9AK+DJKkUE7T8rEaOwPjksFIuieWloWIzFkOkVVw6TpiKlYFnDbwaXHc/RyFCw3pghrrY",
-	"WdNUQ+yF4sgFHa0n7TehLX6+a2d+7Vw1O14cPnSEByIJBQisVyzI3/76j//213+Cxya4ODp8vwrfGBGW",
-	"upRqj8holJoyZuJv/5d/95v/559/89/85Td/9NdlpnFYswNvUpkXh9zCVxq0neu2/0TkHlHgWHYGmusz",
-	"uoXDLyxDZb3HmYiqOi8MJfwyNBpVLKK17yqGuSZNq3andiQSvcPaI6HwtBNIkK4ChifwHkoJys8xoSMr",
-	"ExnGCU43IzNzX4iTkqLg2pZD3MpGEsoUa7uwtp01MTPzQsoD7o+JWV2hFd9Pk01dKNoqZaKk6jaFoiBc",
-	"Ljxo67VCLtbS6nu9qJOCvJ61+Ngm1KlKcdohf3CswyN2ODyWLkp2pq9YMnN7Q1nUA/7AGgutrj6uobDa",
-	"UZveGHt/Aztek7BV0L9AB/eG12LmVcW8TMVqp7q0aRWMEDhTgfXQ043NMP3DvQpDyeoM6p3ynGuu8cCE",
-	"OcYt1Vy8taPR3lLc1rW3QXOdsmsq/tAu0RcnD/sLyzqEU/FHwk3+6gfh5vxGbgTqxtQBN4Jtiwj4A10S",
-	"1/fXBl1vdng3sDUHYZshNsTdqP0GrOFXZXzLclyX7ZVnBO3su1Fa/I0sL/pmce7Va9b9pNzkTbnxi6Ku",
-	"0ykVzmpllge2vG6Mn9tcFZqmL8a9oy+28Y5VJxcY8lahctfvkI2rd/bjko2pZiDQU4tmQYVFdy1MW1yM",
-	"0hzFitrsi7qXW61/4X9rcAs2AoquCe6v1g3pYpKq6s+q2aEPZoV1QmUDrQKLN9okhghciIkM5sOMEUiE",
-	"StFC0FAcauujDZNoQl2RGRu0BQW4SAPzkBOQa9EBFqHBFnDHUIDjcnB2aRluf82Tt7ELGUhTe/pm68u+",
-	"OJcuLv262wf7djPUUbnV3hlpfCFejMchPDkoiXI87hgfiArTC/OS/dO8Cg1/VuCcNni+RxaEzhdfyQWG",
-	"iCwsLiUtpXwoJvQREdIGjgCOiQVS9V8BqYFkf7wxmSFCue6TGNQYV7zBtuq9TOCKsANR9v0pVSTL3evm",
-	"iNq3HVDqk5Onzx4/Qhgz81rGVJ5qougygLCUuYZMFJgdjLVmcLVDs8YHh3omEtup+z4fmgUc+tFjOxjb",
-	"C9l1HsEKXAfzjI1YwsSIEXlpIUX8w2a41m4L/r4AaDJl9JIpsyEyB0tUChBdCZszkfgwBTtKpEo8TcvY",
-	"mv1SKKqGlEEzl44Hyp+bU/uu/+IJNAJHa9Sk9FmX0AamSfeG0xWvRZlbHYP1FJfQhj9piZtr0fKOiA5C",
-	"tNyWdonOAtf4wJGm9SZNeDwgMmvfQCp9JWuM7W4D2+J2WMk2ZSwbtEcpYDjyoJt96IyJJLALscY0kyK6",
-	"wjzAxQSpli/P0KV4yVXjUjaEgg0SxVoWyf/eckEqXCfY4OrlikrXs9pyw56VBxeGj4Q757ajdFZKt6F6",
-	"1sOgkuJMr00nMSTnoTO8VpKqvQzUqUANenE2enqQtSZMzlk2YkLb9EOf3km4ILGWmqZxhP7dfQu1XnIP",
-	"QPJC0bPwxfrWbXzUg8Y7TaOqrlZ2HhsqVsYHFlamv3JXrqzMFfu7vQZXjGZ3wmOwAruVGkc7traZHnce",
-	"ne07vYbTdfMBq2YUW8bAXV20WjW3VzJL7u2HJ2EzC4V5y1C8V+zhlOrvg61iRnWfnLi48vt3PrpLhkuL",
-	"J/+TsxfPIzJjVOUZSzze32LKNSOIjWskcAjVQpqoyCLj2nB3LgDF2UbDhaO7F1QcKRZ923oP9tTVKkxu",
-	"EXLneSvAuLWYHvA3wyRyxUIMzNCbB3jnI70RRGmYxvfD1eML5LVu9V5QvWiOMAslaFTxECLAc5e6EF0R",
-	"h65zjjWG2uU+VJ0s1ytRraR6uyXsuyXqQcRCWxQ28fj4QzalqT39EFNL6AjCritOiTVOEqxUtRnV5UW0",
-	"SMf4TigfhxmWm4pl/t3I99u4eJcsa0ZSWlnxyldtmOQZ61gOpZQVGlXqXDdEPNsCIbhttieLS0wzhyQH",
-	"5pQ0tU9zGMt63ZebvwYAHNCEig/fF/Cz+HjYoRvcdkiZMk2Y0gOAKmiFOTD6J4LpOCOVdXDZ+P4kxxBw",
-	"8wxT+INpkSU29RuSTbx5K8kZ2rZK4/cZKdaKhFj3XBE6c10fRvv7+0V0YHbpDEXgasMe3SD6jcpIy4IU",
-	"yklGG+OKz2Ewc6gmaxapsHxBQsXBvv1e2Z3JheZpOEyzJDBRIxTohSQz6cBt2zS+8ggeY8CgMw5uNzve",
-	"4Mo8y4czI34kEaGpktbLUngFfNgiVofYrmOZ6xVTOvvs4cPHZ2fbNF0VV8HAnOvVKWTdawUB4rPokxfj",
-	"4qBG4RKBeRaLCQk6a8BmFlIP0LTWNS+w67P18rtgvys6XDH1QWlY9UXAVKDD/abVwOoa6HBB46y5HBsk",
-	"VYaICZX6inU1BhvvVBSO24QTpaEc/ItxuFHgnonC8nFwun0pFYs0zrOglAQHYp5j3fYrGGbmaLUbCNaA",
-	"6fXy8fNHT5//OKpnYllc6W4GPtdHi9ha7YUKiY6QjfooCpxdv0Wq6hUN1qw6u2oNuKp1p37wK42jVa5g",
-	"+u6YNfNDxxWqzLogJE33apWEs0MJ2MlUu5SCX7rKMw2OlGUzf4V4mq+AvCRcXdhaASJhb1hHAHh7k69a",
-	"oFGuL7HqwJwM5zfrlzLNbB2orQOk4cY7WN02epzQpS3u5GSgohZStecmGd5Stg0KyBZFsGwkgG1i63ki",
-	"PutGRWyDqmJUYbkBRN8TV110rgaufmRrlIGTW10hDARrM/QBoXWMCMzFxBWorSv+kF3aurFNlczatg+i",
-	"Y9Ymy8FDdbxSd7yCAbkWSwsR2StaOi3lm1HexdLNW0kNdmvU9d3u3LJb7vmK5t2Clt64jfelhWBrMW7Y",
-	"X/vkqSazXGkE3jWaGYg0cLpt9NbJy6fkgi2PSJxeqJkaxGQssTw3GS7J3TskZVqzTEUk4ROuVUTiPZtp",
-	"OIj71RDKivnscIMyRmZSuwhdU/loCjhp3/vaUJPndMbexu+FDfnlVAqGCLr1fX1kVx/6xIodCVVTplzJ",
-	"JkEcWDZJGQXXdPzD+JgcHBAtjf4wmtKMjsxe9skrO4/4h7ENy6FOhueCzCgXqenh4ZQL2icnEMWgiJrK",
-	"Baak4qNUudKLymmu5RTBgzsf7e/D//ZXB9uWDa1ffvnDH0EdKPM/std2XNLG6neuFFAQyOOyq4Csor2j",
-	"zM24q1Pn6wgV9fNiCPbpk9jS1lq75m5dMCiWtYRIuOOCH0KtXHfxZuWQmRGyqYKN2w46BtDA9E9dK/Dp",
-	"E98UfHzk2nOL9WL81NG5Fjq4SrODh1BfQxKBKp5VXowi6tF4zVesWW/ZnnF6DtnqmYW60FuCzLritoMZ",
-	"fbPGBueKjGFGnkMwtjmnKKJMpKFHICkuplRDFVmo8Wl7uXZ8UbNUE640ywY2wG7QalpxFaGpAJxB2NG5",
-	"TNOCglrUdo4xba5lloR1obkmE6YVubt/d0UV6AGiEA6wWu3aJS1qcpkBVVbYxqNNOMauueqbtpgjnsNC",
-	"DdyoalsXuNYq0Mt15x1DrJ+Ravl4zDJ/kQjGwBAj9GC542r43ZVh6vzMipTkYrJeo/df+WRk/02Yiey/",
-	"xDTk17hy8nKX1XlshyzZqbBZ9FqbYDCGJr8ovlakfK61L5bfWF1m+hSqN9aPK35vpLynZy/InYP79/cO",
-	"+uSFSJdekgHhyVIAUDwdjj96iXOhs2UpJ9QQM/d6UTIw4TQl84yN+ZuyfPDweW91mo2tCtnI/0+Z4bAf",
-	"Uz2abhfukEED3eV/7ND1tRkUaG0Hsevm/Qrmtbsbg2okdLvjW2N6fjwem8/NJfLhNyfJQ5FpF6IMlPBL",
-	"8aXYI0HNA5drEIRyY2w5Vj2355IrS1r78HoYO+7cY9ZUi4EF+Bh7M6W50uXWg0Bxl7MhpM3cRyExZWON",
-	"DdgwkTWvN8fKh8EOLloedbEi/iSGcHOIKscO+UTIzI8XT54tr2DreBuuLyUkux97uCNbJtAtDpT/DtCJ",
-	"sTL+lKWJn0fLu57pxUeQdw/XJ/BlBfsI6zvn2drVhdKlReJxDE49rLCOzSQs5UAizXHIRfHRjMElI9rF",
-	"sGOwzyzdqSAnFnEBhpyzSkOV6qfArtGi/6UgJDECIJaoyIX2ghXMx+kJbmmhdRwZ1PJ03/g3IisCNZ9I",
-	"Q4U5TtTiVLvVwxwHs9VGZhJkSEcXUZhVBK1/XxGdZ6JcVOOWb/aDck6/mVCamCmaZ8135FbR7weYsNB4",
-	"fwrFy61ZeZH6X4pAP2qIE3UeB38Fe1GvCAa24zWcwo7G6Ap49uFlOMG9qDcKhBV72iBX3m4sNBV+ctvR",
-	"US9DShbgKMPnAuwXPrqkB/z0OJgQfvOZn5b77CaHn8+LKeIXT/1EXQduuvi5BDBsO3VTx8+Pgim7TpPa",
-	"d6d+MTzp3o750vm8QwzYyXyOIey1TIZW3A8Xg4IwKWEVqnv7oREEyLLR22thbsDLuyT/thgmVpeoDRKX",
-	"rGwFBJmJREWF0G8TR1xAXkr5rFGn2ajyNKI8dFTFirgJeK1cMPv08fnpzwePHj87+bmvlB25hBZLKAzr",
-	"UmTqA1YkqEeVWUCxm1bNrFPNSjU1FKnN2+qUXS0tXAq1zMSyLDic5aI3LV2Gum1HZFCzs42woF3yNqoB",
-	"9QWwJl6dlajfpb5ri3Lo4jyMUuqjWCzpPYzubK9IQq+Bymg+B7hTZTGzHlwGxabWp8265+zlUVEgywgo",
-	"DlZNQW7KkW2IjsVEPhW5Ql4QmFaA4KDQHm2iLrDEqASNZcUsiV6v7/llCdlYuxms1PGVNAfmpfL1E7US",
-	"vKPV6156bB56xDTlaUXdaFAAzLOBMmq6i4J6Zr2rJ0k1qS/Nawv877QFf+rVdHnsYRxTXtSkAolITQ1F",
-	"5HqN12QjZuMHtJ0G7Kaxen/DObfYxnS2/LQNCvSJzEiSgQhq7XNHHgnUsgUXDAMm5XGehRExThL3nn7v",
-	"ALYPqJJiNAUwegCGJU/HVpPyBeRkBvaKKIgI/L4iIykglBTTY209sJKt4ouD6E50LzrYj+7sR/f3o4OP",
-	"9l9HKwqHhPWYP1prvC0HXrUwIE85TiXCiRSy8hBrtJrVxfoLCMA846Kj1GqaPHPNwAdsyvx5is2ZP0+w",
-	"SRhDrhvtEmH4bheIJTAi2efXhglsk6jr0hW7hOSHhfKg8mPuy/d1y+wsat90EmuVrZC7Mi/VPNNZ6MBE",
-	"/63AnkoVCavpzGblFTqF0ciHOn6pZFhs34+tS9LV19OSJEyzkVH0xCjPMia0/U31u4UULRifTNdzIrNf",
-	"r/DRenHN3JVKLIWblY5H6UBGpapEdgR2zwJANbdomwFbwVB3G4YBXe48BKPo9YrhF0hxbjz0ws6nS7H2",
-	"GRfhtwdV9vsOb39wk1fnvDPxuX1061vWvETbIpRdhX+srEW3SqMvVZhrTu26Aht5r/jC1SnpKvJZTPV1",
-	"+8HYKcHbPbF75Ve4qVA6LVBVraGEozcbN4Yk/JInvtABUfnMPY4PqEIdpcnSCdTH5KBsxFgpkK6Hvw8J",
-	"Q+NELIEpQHBs2pwZVRE/z5Xl8+uMV00jmMyY0Gf8q7VIwoFRzw/H2/iBQigjnkhhlhxaXbtAm5rWjBR0",
-	"BVekg4HuzAxNf9fiifQ9Nx3nYFa7urNnTOjdOyHD5dwaUrO5znnk/CdzmtEZ00FQos0tGWl+WUQoBkor",
-	"lmiRmdde0YUSB4W/Y6KlLNcWsSNywFfokVE2KorEaqb69pHBTCo9+I+//jcxVih1xancZfLDFDTFigLD",
-	"JZAqj0K1nLOIHO7vB7THjtF0Yy+bCvpBUCr8uggQCEoZHNwPa6tUbfOHd69kmd+ymg5XBR7XYzqaoptu",
-	"SouKdoa0gIlnzjIS+27iyEc0QTAVrDJssHaVs6EpVODRjHHBls5fFjgCbM0GG5gF7jXEMXPqFGRa2VjQ",
-	"OMSmMmNwIWjINrwFhQA6OoY3nlfwHevnyXnvoAqTj3wcTdnogtlKL6GlJhjqgiqf3QUeDhvzWJ3h3f0H",
-	"xZmw7pwYXMMu9hIPV6Uijz3hZjXN4oFfFqPBzOJGEDHgWa55ymcPcuUfdRtcik8B8+/ewf7dw705BZP7",
-	"arCAKxxNLPsKQXurigdYx6r1veoSp7Va/db5Nq0Fmxp7rlRt2rrjlIpJ3oHIP5xKxcQz9/TVJHKgxWuZ",
-	"rIN7fYlPm/emUrCB8DHaK6NYg3BuyNjD0M8WuXBmaI/STqopAkhrUIIHQJXiS5Z5PMk4Ivfw2xBJE8P0",
-	"P8IfZjS7YFDOuk9ObHeZ6w0QOiu1lajNApAiXZLEUEQb92Uu1fcV0r08m5iz4ObWbyo84OWqBxt79q6n",
-	"9o0LdueGN3kiZ8l8bJqCmJlcVcPXb6TCjZJ5Nmq5/mqpNJuhkBvyjELCqWjAVyBIgZCxNuc3rAABg8MY",
-	"XbcZffJcaqLlBF2xyKMsW4mNfBPnig1cC3F5E1I54WLPiXLbKvhrJ6sa6N6nNLtQQdyOguOjdCENnGmq",
-	"udJ8pGygD9eEzmlmpSDMTiVSuHAERRIZhAWBMOAlNZLyCwbRQcCSIpKLFGqfFfKbk6sMk2BKKxfslSqG",
-	"MT+iFDZlvbxGTJFixBz39JHUTCtbEWy9zzvconY3e7GtU5kmKhR6y8HlFal3K0d8NUEgJM7tUv7ONBmX",
-	"E7NzTaY9QN2CVkKAOhQbOmyucrV9wXPX+xn21IvK3+nSF0FkgPny3DLySkJPxmgKBe5KculRvXaSO+d9",
-	"EpsFTXIMhWt8DtKYDKMYAyqK0Cy7pGlhmQmvm2trAJ4PFzoTly5o6H2kPjkZUlMXopz4g7PpRT3fcN1J",
-	"Z1cEpYwqAg86PbshMXiDiL3zRTSgkmRMs2ObT2C/1As+Ys5mAh+6+WfoJcuMLJbZ6zVoC7GwD+IKgTIA",
-	"wU0Yn4OOfS7IjKcpL5L+t0DTGdKUWvzgLd7etEzMmE82S1t0WUruwIF73GxGexpin5yxUWZINpxjLTOW",
-	"ECZG2RJCYQxpV1Mj0lBF4h/84Acx5KG50tNcFb/C8DFxcSqVjkg81Xqujm7fNh9vm3f75HNMqkQtg46A",
-	"/WELStMlyYUN8kWmoiRGc1KiYJAWkqVwvBdaL3QeQc+G90P0m10FN1jrG4wAw2nKk4QJl+QJ6axDZo8r",
-	"Ir7dis2nAXyIP4CeYqPLm2H3QU5exkWb/idczripSSMj156zCn/KAGfoPu5Ov6nMwUgKlc+a4pjOnO2j",
-	"ci+/r4pgBswXpBdMFPGA9jhDXJLUNI0IUJ6MjXORKIvtVGRP2cf7292dbbzsjoIO1qtVT+2jnyqb+d+C",
-	"fuPz1CyJWMg8TYzQgtbwIN9ONWagcTUAc3uyIiqwIIyAuAQwwwXDgE0SEmGFCCTdqGME7y4JKvW+L7hI",
-	"uthwWfZT86SPGg3CMle9+sw8bCM14WVudIG1b+FT5nm5GKgFt07MCs4ZXMshSyHZlyt/9oLFAslRSCz8",
-	"4Hag3cDfSdszY1rQTFhMm9qGidJFGNM0VaiScoXEIQryQ2KLfB80GmMu40hmSTNU92bDNTLPugV/xNU8",
-	"pcvn5lHnqKaXlEPTV4JH2RozXelux/LUehYUY6I7BstcpmmffDaHjWHCR3mBZogQHniXsLpHubTslsX/",
-	"kKIOlHUUrZ5a4VPazi9bYLevw0uhIVhJKH3BQrlcpBbItY0WoEOlatxTX6P62r3Ltv1yVcWViObjzJYG",
-	"keMgDacQWX11whKw+XaQd2YlB19JsfZ8nPMZ+4V5ziGfD1Srb6cqaJc3uoA1W73T11ktEnT0LrC6yfsc",
-	"61XRfMMQLCC5YelB4LJBKJYNzSoYf1ku8XzSrlR4MqoM2NctLNGXQq8IhLwy6yox10rBAqspBEKPJclN",
-	"vKGgvWExA6/9lU5o5cY162PbhqoFckpdOafzeYzoAcdBGr7ZGNRTbNyvi2aAgNsjEqdyEkckTriYaJpe",
-	"mL8lNf9fsNGUavMXm1GexlY52VMzFZfsgnQ+X2cQrET40L2vGoN7ot6bPQC/2Ss0OTewBvV7woR+2lxI",
-	"A11Z7aalutflVzlNN6pYFoTX10s7e79EHbDKLUXTbyybUWEJXfdxBIiC9WcxP23DUmy1kzekin2WletP",
-	"5BlvIn1OWWvYMFQq2YbL3LaXQ4m6Sn0EaPk8b62h0qAmthyLIu9uoyG7NSoiw39ZFINutDFNGU1aTkzK",
-	"ld74lFmj30aj9jUBmwv4aCtCNAUr8/EynK2WF8xMdzqjI2QLIqFZsrdgw6mUF6phCSrcxrbZRAXL1gAI",
-	"2gmIzf06UVlkXLMXIl2iXAL7nc1bKIdhRDLXZ4X6591m95uzB1pgd92ViTyh8v02zQqIbAPB+u42fXeb",
-	"3vPbZNSCEmfAs9y0L7Jl8ecBjN76DudWbSpu5r17d+6tx2Wap8tz2W2k25OBqKdTVUoK0jTT5jvAiEz5",
-	"CFJ7hJF1XzerDpkzaazeVVhNu/xNW+vEtQba8Z14dK3iEdWuRGJxSu6uO4+O4laMfmIJTgbU5kIExSPy",
-	"va89UXkbke99jUCQ8Kel0vC3zbiEv9FY3zcHCj6jU8B+8Z249h2D+TvBYFbuzwpaitu0AoGwfZmLCcyY",
-	"nsok7P3li7PzXtT78WPz/5efnTf2/aucIQzC9j3by3qFRppW8yqsLe+mAyLVucrkK+fL9Nt0uFI5qVMa",
-	"NZWLh0U0eEOwSr1qGP2OSb5rJvkdp/mO07zvnEb5V9c/+87paAMN9CNsmj9abBuu17zN2EHn87MNZvyd",
-	"FfC7y/736LKnFNfGjfer6QBwUJkYfHbWi8znT36K/56/atwvc8fnmZxkdHbmFsa1BrsPtoWMw78Ju2Sp",
-	"ObqNTV2b3RFve3i3G0r/eGfSboEPsM+dIx8E3V4R+qCo0HWz2AduRtcBfvBd1OR/4VGTlZoYB401Ma4S",
-	"VvhfRPBf1HuzN5F7njhjKEz/uf3jCwizeB0+toclg4AmUcO2ehOup/mwP5Kz25LOOSTbTJi47QNr3oav",
-	"qws+33O1RvbmErao4G4bRCK+dHne71044nu3qn+HYiPft7XbIlBzy+jKbUMR37cV2zCicN3wUdrc5fjf",
-	"eXzjVhGF22AyvW2VwraDqwjSYrolJkAFI6y/ar44JnwcwFHoKVsWUAAyF/o6Qqu/y775To78To78Lonk",
-	"uySSm5dNtkuTeA9TErZg2etC0V+vYM67tW3dgF3rtBEyAWCUeDbKuSbDjNELC9hexn9GmgiVRHwZEQT0",
-	"tvHdvkgJvLvIpJiQC7aMQp4KbfgSImioB7AtSn6VS009E8wVS0g+d0mSU56WyNBCZheqT17B9wi8Fcs5",
-	"E3EUPoVE3SIPOZyjGIokuBKa8ZSm44F91aEluQlDJSApWIAdgb5PMkqlgoJ2xw4lgpg2oLYmclhAToDE",
-	"bKqgmIJhkDbfQo4Bc2HMIZ7ecAxE1MBLEhet++T4ppJbpSNqencVFMu7+4lcEDnWlorW9nnOBEuI4o7O",
-	"Y6YTTnOcpwFMSYf8F8R/ailwa8H9vq8QGz4iQzbhwozalivXWDCvEWClajI34+5FPb97XSGzmdIv8FXz",
-	"5yc0HcPH12+hGA1Pu+btVMmMxhQOuwCusajYl/ZLebYeMacCmEMRLgfuihGxhBQhcsHOYG9K5LouTpQI",
-	"B9zQ8RgPesY0FIzy4oSTJPz2mknI8RgrCMEqd9tgHNIL0XOjewGNOPJnm/Jj/5yzRVMktRhoesGaQkIq",
-	"rLUek+lOUUNJBJGUM86+rzyIhS3iZ6gGItq5lDrGXD4XAqC1Jl3WRrJYAWlqcUurowFxd7uhrIABny5X",
-	"Fv9ZTJelWlVUGN5g1r9WLk7IAbAJQzaFHEAeva+RNqMciAkyEiPJuvx7BaXSAD+rQAcsypfJXGdUXNhy",
-	"Xo7DYIbcBHKuDG2WmQZB0ud74ct0yqir3WVfNVdySpOi3KkFFhJhudMSuN1cyjSED4OWEeRlgHe+3AP+",
-	"FBTFw4pjDb3UB4zFXesjNos+l1DdDcDHVtSCjfvkicxwbolDs8WBeKU5d/nEXwpSSikuFTPjma1iaxR0",
-	"J6IjfBmcOWBc5SJjjiooW/XUnQn8E44EJAKmmGPnN7cX9WCvfHUyu7IdCcur6RJJyavp8tR3/mq6fC5/",
-	"ZruHD0/sAF5Nl2duDObdYBivpssTO5JX0yXi6Xxsx7JKfvVkqYWX6CtW6Clrv4BogQnR11uSx6PXRp0d",
-	"qXrn9Xh8p1dTBgJMz4alynLm6m9B3jl7wxUYplKXaFrnPtsU6gEw2MFa1FubAM3TlAyZxZry0J4Wc6+8",
-	"hxFhqWJVOLkVSOxdagX5tlcXC+qmUZ5TdXFd1bxaCwydMeWMxG0F8xouiSFyvpZ3gMZNRwB9bWv0cgAW",
-	"tt8h0FwGAl8XmIEyMn/LGOxDsNwIg1AZTH0k5lGaplfFKPW2HYULCAX1HNCXOUlK276hQzemAjLHvrc1",
-	"DIPZK4DdbCFksX/gKRYPxer57sva1s3oEv4MSdv6KCpbGWg1Kj56U9ozfgzTAjLbOzqohQO6t2xnlWoq",
-	"vjZdsFeltVlx5rfzaIQ5XNdWVStcmw0aPVrRasdF9dNZuVC7sy4pVxtkh+YldM40Cx9qLZk+gad8K2+j",
-	"noWbXvfiJ/hY+OZMCq5lZq3JK+ftnwzfh8Jp6179mXkofEt1EGRmwQwrS42dYjOlKRQrEbm1XLUBD7Fy",
-	"w1UDvb7btdZda136Xd7wYN12dsWDddiq3AJWFPCY1i0mLzqzBmT/4CoTZFD/4/DuuuokpXGEoNvrhlJ6",
-	"9lpHEQKCN48CfNsr6zvAEMOGnBX1auN0+ODlHWtv88G6JFbfYHXpr6PN6kJeoc0W6NgGqGmnL8MOBPC1",
-	"BbB2iF5bAq1VRUFM237kYjEQO2vGEwE2us/OH67cy2r95YPmKodhVY93dQfvbzaMd3MFNxxExxuoaqE2",
-	"a28gmDBV4dvw1vwrj98hia8IbwgQzwsM5T55YX5dcGWLtnaGG+9FnXIjz6xHuDyolxmf0WwJLQ/p6CKf",
-	"HxE6g/riAC5szZPekAjLCSbRW840EoY4mTMBhmqF0FQfRM5gKBUrDBZouVXamW4Bg9Q0FTnD5XBp7eBQ",
-	"XaFuL7UaL1dEighspGhaxnmAbTmyplPwo1Wda7iWrv4GGAOxMARgWE8ymc/tGZGXRq012nCx8qV6Q/hw",
-	"ODjwmoIxG5dHSpLSbMI8ZPsKgzg0TW2rOEoE/1/QZRHNg7EvZn7Wr2RX8tjag2BVYa9cIA2W4A32tmIh",
-	"ti4qGyrWJ8+4srFZoGSxhAi2MFsGk44IFwmbm3cF3DHsst+IJ1iQ9wf9ByGJ37Nf1PLqznzNhgKfDGs1",
-	"DOgmIGVrtNKi2kBdLrR2aHR+dStXa/O0BoItivcqNKu4L2ZpXz5+/ujp8x/DLgO4oYCyQhaTrjkgpr1f",
-	"qMe/ac/gd6fC9dmxx0wa7cJ0uskCOUy97u9UKxLUVrh59g0jrPYelXe4Uar2x+MJn+QZU43eyBFL00YL",
-	"crHgQzYyhPHhyfOHj589e/yo2yIDSHNTyxBn5h1/1sEj5cUxocSsArfIn0AflDlRkLjWoctShmS501M2",
-	"YnyO1RJduIAbA+UJUbJjF7Yo+GB+b78pahbkLeAUXFiT55Sm47Duu3IL6vijzMiTk6fPHj+KCoDvMngs",
-	"xNXCDUtyth3oaTHwB/fKkQjbNPFgyyZsdYkOpw1XpGtsCALGDtqabzpy5h9g1Pi24WZuFyBsE3l+uXAC",
-	"uhLhiHYdGRgPGob0GLoP2obtnefayPFYWQleRabZrTcnSa4I53bozMGCQMcec3cjUFrla5qs2lHEvYUQ",
-	"6a7NWrDfLgdlMxRdcSUaYUiUq+wxo0syZMS3Z3kRuk+6xC5QrldTkcJrUich5m3rTkdfNwpzQHTfJRnB",
-	"UW9NQuzr25GPqv/aH77gnhV8JzxGnvDUaUUUMMGQg5TPSnC3gp0LliOYWoVJVEhvhYyuZtwvJUevKk3T",
-	"F+Pe0Rf14i/NimUR/+a8qhAmEZGpzDPDcBK67BjtU3V2N6I+rDEq1iSRt69L8zx1luWKEFuF9FsZlDST",
-	"GRsoltmXV4Uj4FMFTXd5ES1UNeOblOL1szrDF5twbjSbhyGHuDu9qGe2Byyly9b0fB+03II4/5WN2Evo",
-	"UjViCsotAxFhN+B9O4EyXrZdpvI+rD7eOzRrF6rSTg3b1bNQm2hr8dm48KPGEYmtYmv+9HE75kNY9DIG",
-	"xd3yw8hKM+YrL7nbmGfuSi1gFPIYY+8glDkqJJ7QF256hNbxYW+tQiHKRlnaqrG2zIER5i2GR9FUOQXK",
-	"EXBQIO1wuYCwaOgkKqIIYaT4SJ+cGK7LzIsuwIArEv8DLHBJ7T3vk/OapQqMOVyEbcaaKTQ2VNcyLJPL",
-	"MyhuTLjq4vuHBMSmsFU1Qm3vmJgLpIjXEVwJ2ymdY9R0hSptSHmQbzQQHsCI36AhT68rV8AcW9+an3CX",
-	"K3ATdx7Zy64vfq6eirGsz7N0Jr5uiz4auOVYV3iveKMbXmvYfPnVclrk6mld7zZ2Pt52TRtO9u62NtR5",
-	"qlNvyoF5lC1JloujiqEfrOTWbGVrWUFgcq3GV8laC7ZK1GDjjaKpm7yFudBZcwSXHzNEIOGDbiBQV9MS",
-	"2YjwMbkQmBnQXF/9emMUrz/eMMMwo+Z4w6JaMDjUosIi7TMkaJBLUSRKGD7ntsP/DGZ4brW0opJsv2nt",
-	"2utDl/bGPRZqh72oC9EoIWyt6iHYbsOwHvcPQo22GDEY9ZMVrS2sB8l6WBI24gmzDLCUVsX1MRYOAXeS",
-	"4e8laz/moGPtmcZD0m4HKc0s1AfszbylpjIrhIYPCt8Qnip6wVSvzXNmMV5X9FjEs9tW7VLYzXPSjKHG",
-	"IG3VHR1BUvr+vhG4pLI1lkcU0+lK5UdHcmYpR3+DmGiXvdKouVwpNLZ+W3kSHt1jYsghyGiUJLh0q0Pn",
-	"AEch4aO1xzhj5imWuBDyPomB6kKN/TA9Y1TQYq6JkAv/pFHx4yPzLdLrobXRJVXXptmLpgaGbBBWog0b",
-	"cq58CtGpGehy/r2MzRl1iRUufBappKswawhokbQRA+kdXLAlCLIu8hazIgku05Cp0sD4LDdd24HxanXr",
-	"MIexpfj0BTNCLRpOgY0NmXkO/cMn/lAibXYTz5jhrCzBTGr8OyyQW2xSL+oV++A/hGvqv8QFKz3jprce",
-	"78+d16CSVJntNIkF53TSJBAITUe6JXVyZu66e8RegQkWyu7oYtmiMKemk/W3d4LZ5bV1mWDRKpxTqf+W",
-	"JSliBmvwm8gqOtnQZ/Ky89O5QHGkgdhYe35MkyT2MAx2OuYabRBaXTWKJYk1LuJQi2GsXJftIpxp0qWo",
-	"W/b0karH6a/HT8EpdO7g7er57UrXK47aLlWBczrZLXLlOZ3sHLbSUYNmk6qPotJ0EpFc8F/lUJUYM65R",
-	"+yBPXS4x3LZMpmHUoeWc8e3Ypm3buCYhSSI1ch37tprTEVhyZA7CX79UAe7zpy+/+T//9be//1flEIuD",
-	"bpH/mJV8uA//fPjkdv/1rVrGsvvt9Q9aX3v9wY8aYzXczl0R+dNwmRuH/Tynk50e+R0fd9UAFz2kejTt",
-	"kN4FaZIIerJSRw0i/Jxt1NwY1EyPbU5SGJiI4BM1t45poRH4uqTbr0/m2kKQ8M6xbd5adtEgHrlng/e8",
-	"WWwlCgTESLpoNfcq8dJcfVQ5ay/jayRrF2kH+FuIlIDJ0XzGbB7ZIgAMmbI0KZKRzc7CATI/zc1XVmGw",
-	"hFNdhMZ0PWXbZ52xN3M20gMUyvmMbV9Rupxct10bCD+1Arag5p4u8ALgXaO+KWsC324IoU2/I/EArPa3",
-	"UQ8MH4MC2LzVoQhhjFDL2Xs0jokUtgiuYKmtgqqnVIDSZKFknCvEZfsVhWw3sAY9gWrI2CDYBfJsAuYu",
-	"LcmDbpagINhsVVZpyfBllBSvtVtbBS3qWGNxsXWb433x3Upoe0MhLDX2tPXByJjKU92GHmF+K1Uyx6Ga",
-	"eWYMMNuW3TrRQLLy9VWjXSFfG0biLb7dtrDd4nW+vaErCkyXXIzSvI5x1jqcznXRXRCc2VN3Hq5c+3z9",
-	"gz5Cd/2j7z4ZPOrpRvQsF3LfZI5pNHxuWSQ8a7zzT0AIKdy5oThibWosQ5QVaW4Fgzhvrnvd7SslEluI",
-	"TKUS3rBR5avURLL8jfbcvMx/2mtch+W0Q4pUYR4BES5FAwWili8SrrGId40bl9hqm/T5KBCR6renIs0U",
-	"99aJP0UoH1ISZctvFBa1tiCnbmglwRChBfP5s7AVPw1ta8kWwUvrLgNEElVigAwRHNigrtU0peQogzcs",
-	"+FiMVtoB1XEBOGBuFgOyIyoxexuRHN/0RhzMjtHZQO30gI8iIcRm7WitxIlkIMktfsXqAAuUMIssDmuP",
-	"LURX7KeOXLnR7F3N+ZY0NhQbbDSjGUCwE8RGuQbQVegBgCnDpTUzNqo/CMZXiFe80viC49QnHzuUNBto",
-	"qYMGcMhCLmAb8VMwwVDSF3IokyUpQhWvGgtZnMKofmMqq1DdtTodKl/hXer6nmzsWuV/2sAAY2BUVlj/",
-	"7PwhSQBjKh64QKPPnj19dGwVxEQRZSSq4ZJ4Uu8sU9DO4f7hnYPD/YPB/sEnP/7J4ed3X+3//KOf3f/F",
-	"T+98eu/5hy8fnB6cb5IbtL/34GTvF3Tvq8He6x9+b52PzEzxJ3LYhKGgO2CQ29dP8OEtDQbunWFzpayk",
-	"NayxEF8r+Xq/lEPio3dRNvdhwKGUeuewUUptTUZo67NAKDU0GxG3S9CkAvGGOnbPU82yjkv/BB/GCAiu",
-	"pi0sx8PemKVxTzquorScz69A7H8ph1ZQ7Oa1odlFNwn7gsO4Om3EAtw4AIpJEo67QdNULgBBSCwBPrrb",
-	"BhSSvZOMshysa71ilUEWxWXrJh79RA5PfSuwcb6hn8jhmWvrrW/X3odurHbDC4JHjCiWoot1ER4PcyTs",
-	"neyyXhXyag9D5CiIP89+692Q7dUu9jmIxvdyfkAcSitTEdvDw99GygtCFewskokiU6D7bj6ENxXu3ym+",
-	"rbyUW1zNdU686kUFeRCThilEgsY/fnxObtM5v315cFvN1G34Ne6TE9guF+RhBmN3VPk8SNz3Wx7md/+D",
-	"0mt20sV7NtjW9i8tJqV//W4RMkykQFz9azCIb+aJdBu/WRaAe6t7mHvZKH09StJP5PCFSJehnmS/qqpK",
-	"VSvjqnV5aZ597mXbwoS1uburJaV4C2x3b0lZjdUOT21rTmGqcw1leyl37ZeFTm/AN1v0e2XPIkqI74F3",
-	"EeeUUtGUsNwsKYS1N0pMTwXlJKwBHgw2caP9rJOldhWPVUb/6xa880sUxzvtSe2AoBXMrsaaVdz9NUip",
-	"uIlrsGU4zZYa0BZHxUbuoVkQ+T4VLiiv8ANDtukakCX4bx2cy5YaRiG6r8SNRJniFB+uY+KWpcKV27bj",
-	"87nzs7l7ZnQjnOi62NA18qCoB+UNmuGMMkSBh3HZSOlMzhyyNM8QOia05HzhZ3FwaJvuHfUyNmICs2Dt",
-	"rx8VPzrYwrevO8ZfvzQvvhg/hWfXBR42MVU/57Z92u1R3PkxbCsase+0pYgckJenLx4+PjuDT4dFzuQd",
-	"jwFxt4R3YrWC/eggOozuRHdfr3eDtjpPXnqHDHzyniz7ha0DYz89cZqy+fDQZ6qD+ukwsRu20Wha9sPK",
-	"/bFNPPQvbGnb62wW4mpgWMMla5fhvBbKFYnx4WZpLaVikrcif7tfIeTX5fO4EO64lLi0PqHTXKipTJtT",
-	"PFwgJGrxDV0htDNgepVQ6336JwAzoKPBiHQ02wjleZ5nc6ma6+GrERMtv4BXskNYzBkTiYuJ6e5g76bm",
-	"2bUKVb3y6jUvgHuoJeMxfKK5lIrOqFBpgc/dLC+2r31BcbZxuQeVP8sn6aERKjGuxlZIDAP9VJGB0YL3",
-	"18VwB6JleQUblj28qeFZiQLiUl5md9aK8xjc0MqKe0e5t/+5JanctXavfSP1r5Gz5oJk7ueIDJeVRHs0",
-	"L/uk8RldEltPxOcEQiVPTFNKubLWZwXVMcO16cTs0dI1o2+Q3R/dCapV+vtdTGtN1uMxib82G/oWq8mQ",
-	"YCn75ASDtUdSKMDGk2OSMg0h2Fxgkh00GZGET7hRT+JBHJG4j96ueC/2bYCx0AZjQ6w3lFlzUdmlRB7y",
-	"cRbGbFOBMAOYbGnh+big2RImUA7o/vaf/MVv//T3/t///Q/+07/93d/++e9++y//7ddGEnj7n//mD377",
-	"L/7i29///9h79yZHkus+9KtkIO4N7i6rMUB3zwsTCqt3dnY55O7saLqXpMSeQCVQCaC2C5lQZaIx2NmJ",
-	"oGxJQcm0SV3LYV+TtMUbYpj3hvy4Dl+JQVLWh9HOLPWXvsKNPOdkVhZQQAPoxzwEh7WcLlTlO8/7/M7f",
-	"4GRnw70Jf3YzA5hb6ysW2anXqxfbqWMX4V8sfrHsP//pi5/83UYx9Wes8QO1VH/uTF1u6LgzTAF4XrPu",
-	"QKmZ++jTDhAcsnQP70C6LZZ9Knx2RVavkr7Gn2tuJ/ZkNk4TPPSFQm9VeUtxg0ahUm355Gaqn8odtw0r",
-	"unTf+mett/5Zq+TY/fz4uD73oPSs3t55/Hb5z3cWpSCEh+y8apqTPV++udDPKueLigZRtWIXEB5ymNmE",
-	"b3KEBIwtbsEpgWqUvDvwqZ4Q00vVww4kwxFBuIoZiKE9vZY6BccnpfrNGC6cajbJU2OEbAGHocJ7UB+r",
-	"0bgZQ0WtA3zoG52teRSHU4ln50Ip7/GdmHWEmQj0/Q3r7IEqEnCY0F0+gmLR8R1Ig4XVgpN+LBnmx6US",
-	"i1VKIRKwWeFsYfYH9AHhoXUyLk/q7GG4xpDNi2+54uDiyYjLRCRUgMvdHEdaa83dvf3rN1xl1Vbt+a//",
-	"4otf/AkWvBUUTVaqxLF/a7Xqg9U0abEEWNkdMpl1mp8J33n8bKVC1Y/LtfQ/1UrWH/HJR56wr1oCv7gl",
-	"VMbrXCUczqdfLlEBHyjDjOqjHlhySa6pAALM0VBwGVhfvUJIyRxO+wv2de/68kPEdz57/HQ32nv21s53",
-	"DnZ+7zE+2Hv29j97a+ctePJ099nnlhzD0ypCXN5R11n9Af3jO/ja49LepsMRoV+PuB1mrZ+awbhT76rh",
-	"NcVHKXCavpDX/NifrX40Au1xJRGFXg91y5VUPHj5vHrnkl0WZRyOIpnkamqWvnL7epEa+Gp3HF+v0s9X",
-	"+d4VNJ9VzZd+G75bVqyXnywhv0mvVjuR3WHPxWl1GVefv7rA+ATHy1VjBjNQbUnFjiVANpUY//OZViub",
-	"wpwx4U0ygF1Q9ovfqiU4L8EJW9fwUphWgtNTSiWYMX0UNhG/vY/PPqybeUHDA7RUqx0oLeSH7u1zZth5",
-	"mX015RjeXsgNSmWt7wT+1MgVfJ0tJXkVpayfrbJjV25nILr2MkwNDwt5YwYdUVqtIOMS65xAikMyTGWq",
-	"Tc6NgisxW3xvA6vDZvfj0kRe5+GA4uVJqu2RS2KrJDrRN0IyqTRprhAhYLhM9B1mj6ZVNRPR45j8tFxK",
-	"Xjby8FK/VkLhSj3Zd0tS0YJtKC2mDwbMeQ9s4rJNNwfjXsE47jZtxdDA9y2Xe48ahD/uy0euUfj7wLWM",
-	"r/rmXwXhrOxXWelTdT6pbjZ58CzPxTLac/WU9qWQ2EN3B2cdrKQJlzBxeUeNDWaUZak2+o6rueE5JbpB",
-	"oGi3r5LkfD0zNs8yib6xvxGFPjybvS+oKS4J+5rCNyaSsskCS8CsalhM4Mu//OUX/+tfPv+jv3r+g19c",
-	"kXAQzHkuF2E1mhPVTlWarJ68Sd05+uP+DkiQe+SpkP+m6NM9+ib1HUzkSGhzHha7enz4ayWyniPM+zWT",
-	"dksFj8JZL6NY3yzUqplDce5Es/llG2soiaaYFoTriu71MDeYm1kz4dloJ8F5vDikgtUCIi4snOEc+m2h",
-	"rlZEE5wZCVDy8wc7uMKpeTm+Wur8pblsw/4vyJvnbWIv3amXDsXvUT5owaAPdMqvHQ647A94ulmu7LWv",
-	"VmbLUpdZKsW9U7pkM1HiZwPjdJXsilwCg5xrfh365WrZnRVcPhAeP7wIMQfYg47oc0llgJqrQbacSSwr",
-	"E21DzOl5CKleT3TN2XHkI5Wbe/iu/ep0oUH0JMVUenilzmJEeQXE2jI2UFFYos+t8uyQv0F0DbBx6ywe",
-	"y1zw7sDS4LiEaqJ6jB/LEPQk8PnDNyKJmFblrimxziF9BzmWMF5ctXC8A54Q8BdUUeSp0TRqrlnaO5ap",
-	"cbUVJ3fAEOyRgiAFgTbZ1daMQxhfE8CXldFjPPypq8XqkBZnaraSe9alxyLIC5VRcpmjBYpBgN9DKEn0",
-	"bwBima21hFAo9LJIoXhjsBvlqk5L4HsrBV24xo+K8dLfftDw910/cvezG7773M+BHviJ4PfBbODBPT+l",
-	"on+YF/z5SWly9IafIfx9WEzT46etHFs7A7e2YtWkgm8t8ECUNKavOJQmj0+eC44gQNOishyce4iLgaq8",
-	"UXivUs2CXY7K18fTFWrcHVeEaUEAvkrsedQ4FpJo+p1Ayjx5WEa9MLGxnY6qW7z/0OO3rdPoAvMTsJEZ",
-	"QB+6mlWgWIvJuAmCwldRa7yZYoZTIxWOaosiLYlbvoQyIGVG/TIrgRyp0cOFuHxHZTy+olBDcVoopA3u",
-	"l70VmkobAEDQHIoEbPjqpeaPVlQJ1rQezkwSopJTSQCHTsjHwFr3F4UhiSe8a7JpZQTWvM8Qakm5FBwX",
-	"W8Ql9qOkqJejhgRgqossUwyDQiM2VeMcgUBTzTBwtDYfdXO9UbGxn+iqHFNfQ3OsReL8mN1xntvtDevr",
-	"RSzhWJJ8qKQZzOXOJ3y6IkWHcnCrvUol5FZ8Gca1QQXjqkJ1rrnH1SuZVwjTWdbuLo7RDpN54VJoIXS5",
-	"oo3PnUyG9vQBBie3rCghgdXXLqMPKj0jhVB/NkLuhuAFayXR6La361Vku0e1XGVnkrVHCsNEjBq1Q9TQ",
-	"pfc8IGTnQBFcxaHwiXtvWRrEfWmXT2N5Xtp3iNyts0Ms+wL+Mfo+RvrC6R1mFEuEEV0DGhndT0qnqK+S",
-	"mz1z5v3UaAP8uSmdimjmVM/sQHl3Q9/+OgkOCLs/g/hwY3+doOLfnosq/u3KsOLfnokr/u3FgcWuGMCq",
-	"HJxmUUp8uO7Smenv5jxft59dranH9njl9h3f6TmNOkB6X7olB2dzEUGnBbGesfus4WEqU/GKYEKsfqEL",
-	"1gPadVDM4A7KaimqKnY1ClAlSx183pZB3Zq5KIaz7FXLDPCl8P6vvgaxh2dyshHXeqLyM+GDHrr3ro77",
-	"XVQMoT35GyJSLLE18tGIyhbj8YJDmmrWgfQqo4rUFvQEiUKtQNOgFUsJzBpEqCkbqSxLZd82XV/HqnqO",
-	"u3YUFDtzswH9GW2LTorriEzJvp6bln975i2C+4fojUBSBKzGotV5aRIqlARZa+AMV1SrLrPqDEYpkv0P",
-	"XM08LK64viV6wU1+ta/G+kLeGaLU44X35ipZ/JWzdzmXbaen2ohhm6+fLjbrnG3VUb5b8Lzyp8dvVzx7",
-	"Z1H2QgAr+i2emipFGQFxjQJ7Nkt7rkI0GKJPeQoM5Q5rlKOtvHFjr3GWdeNbKk+uNyqEgXNcPQhD647t",
-	"YT+02+2A7nTaPRijujwTsIj0BFJiLZFxNxdMozz4EfUTyQ4e3mcnYsowncu/j3WzMfrZ0XMtAEo2fvfg",
-	"8P7d9sEnR19rv4P1vUe5XQdQjaiM9anIGccCMtrwHLJo4cAC07XjLyY7MGYE7h7Bc5F/o6r6+IEfaKkd",
-	"+GC+IS10tRKHNF6dpFQgil50tDR++PFhAHeIP8Z23pA8bVvAr4scsOxED3XbdVhItqPUzuOZ3cCUKi6X",
-	"h/LhNw4/OmS82xUjo4u4IWUX7mtHRw8jpo3KRZFkx7Guo/3nQ6VNPxeHv/MhchJC79Mupp10UrsFo5EG",
-	"ZlqgbkfH0pXkHEYh64UQeKpDeSyP5Tvv3JOnIlMjUX/nHXYPmNPXDz9+4MChKAMQHViCXm2x+OkxkJ5j",
-	"DIc9dgTouNY6rmkEEjmuRcdAjo5rrXq9/iyuswPCqfXN2kU4lmSAtqq1bTT2FR+1PZ0iS3QL0x1j+LqO",
-	"ln/KNdfG3mlmzzPMf5Srfs6HQAU6OZewWPXga2wxpsQBWE145IMvJrmS/Tr7nbFdDIi7EaZUPNXyBXTM",
-	"JUqgfyAR3QyC2nKBU7T9K+yW1iZ23jDKthwJNcowMeHuIJV2sipn92Q/S/UA7uABHJwdF0GEqZlx4XKI",
-	"WZoIadJeSpoD/WTHrgzE64KOMFVjsO1CxF2B/FWn/aat5plWrMtzqE5vqScqFwPBE5EfS8bib++QXLlz",
-	"PymV9yR8MSyPS9mZJXwxdr2xB34ZXUIu94RasviRMPl056BnRB7T0TxMPxOuoj9O7J13KO+VAY45lCB1",
-	"ZWnZR+m7d7Balf0NvsPqR+Frt+xr9aANO2E7LjvMVLLrbnBITA27sc++kb7LRiDA2V/q7IDpTE3QHsz6",
-	"wmi232j4jakbpdr2BZdKC2nbZCrqpZlgb8XDcWbSEc/NNfvjjr0l8dvl6TQadqRuF+A7eyt2r9+A8Vhi",
-	"kWW063bL7xs/ldKo7c7hwOFEuvGEfUGacZpRpVVLzu3QguhLKy4D98UrDBAUeGdSzM/Fyqpcs0z0jCUw",
-	"NHXAqQi7uh41Gg1EviIB2Wcw+1caDTYUww4UHS6qMe/v7tKVBW+fbdgKyy4f2O+nFNoU/e3tskycikyz",
-	"RIhRUdTP/b6LA6JEbbvYyvCsTrnVSKyw13BjkITQBPxzn6oN8wsOIB3nDxWHKAK7YE6Gf+cddlQwU6ou",
-	"ImaOq/2oo5IUUVmCz7FuL1bsfX+cg+JAL8K9sgMaj5hRxzI410RcpT26bH/3dvnkDsfdQVxnh4olivWo",
-	"UXs6NM7Ida16jgBMFMbz2tOXyj4VgJj74lj6T5rsA3uEcZRWBbS0Gmj4iUjYeFRnd5U22dTd+5muocKx",
-	"GedSU/EzVJm8DRSHA2Gk9WM525T9EQKOI9wdq2bBaCNX+Nn+QsttdwXvUlSqQ+MhcdKc/Kfl34sY5uhY",
-	"usq1ETO8r6Mw28Q+I7+iDgodG25SbdIuTFyPO1g22UsQ9haXPMsYvmG3G1FHB1zaAxmQsmPZSy3J3dvF",
-	"1fJrHyEF80weqTZQP0u0015pE2ZXGlxSyBhTL1K8JzI+FQkxQjjjEwVBNLiR0ANuRIKvttj+kyfuhwgD",
-	"TEQCRLesTtOnRhHP0d7jcsqzNDmW3VwAT+TZTDtSGHu+Qpn3egPG4CpgY56gO/JK4jXcbQS0/w7db+0G",
-	"bvm0pwBW6PIcAoWg3jjzOzVzfXpW5GQUOG63j5aLiEU6THHJQURMqGQKrObdXHC4Npyeso6YKrA2ZPYz",
-	"x5NuFwFIFCwRw+91iiIqAEfwM66PJQlJ8CCus7uFVVE8sUdS9t1IEFJBnEKoQGC/ADsl9ldnRwBEWtwV",
-	"QiX0cAzQD6AxWJJ7n+hvizUbQJcDxKQmPsBSdcXfUAQJX8BPXKl7KI0M20Peurk3HNJELvqpNiLHEIqh",
-	"Fplloh1voLIf4pdYNb/42ypNRc/FlYcJ09NqqgAc5mFxvFts175Nc3LkwjUMVMN1WtiZwGPte5vvThfE",
-	"wWGQpLm7qNi9nUGL1pKUL3cCjwBAyXEoFANZbOzTEc8hXfWtb+3dZfAeA1f9E/M26Vw+zMDelRMxCvKJ",
-	"QUGxVwTtgrlASp7SK6je9I5lobsE6qbdO3iXjG6u+BQIJqkEIoDgOpqlfWlvjhMmDWSU+II4dmIH3jjg",
-	"8OzfarxNFXSKsvx2mBrtfzIJABzZW823iQH5l7E+oZ0mxCMBtZEQS5dqH+P21u7blrxSyN5be28DtXVD",
-	"wCA8yEKksAMKvAupfpdLCoxkvATG78TyFEi6PJYFoP5b+wDOX1QD8iWOLMOZagKIgScRG8tMaO3MCR7I",
-	"PzXsLRdPaC93/DaG6pnUgEEJVN7Az9iqNerNegMMOKBH78CVRxOHSqbtztQgCsn+res3b4ApBGsmNa9b",
-	"xVqNhOSjtNaq7dUb9b0a2FYG8LnT4eF2X+OZyM0ORQpisnhfgJHIq2v3EzvAVJsD++4j/yplVwhMq19Q",
-	"Lqx45ZptAugzIKyc8bLzYz0G3HywLsLgdhsNV6mf4k75aJTRzb32qUbTBtr/zgTFD+dTclWCcaJslPhY",
-	"CjaipPxiuZ5Ftf1Gc1FHfuTXPpF8bAYqTz8TCX60d/ZH76u8kyaJABfM/u7u2V/cx6uM798++/0jpT7i",
-	"EozF13Fhz2rfiFzyDD/YW2nezn6IFrvxcMjzKR2oYiGBwNjtsAKhmNi76sppWjIOENXwc+1xcSU4Iq9C",
-	"pCtP2jzLsESDqirOeOA7g0uunOXC8jnbsu0PeBAG8/qqnvk4E1/RLnjZVeGK3UWnWo/dE6kmmUj6rlYw",
-	"WkXITaFVduq5dRzymriF3LAk5UTMDHI17g8Cvt2ZzvAoCvPsjLUVgjUz05Fge7s3b9wEoo5zItOFL2yb",
-	"ahQ9ULuVxncUFrRlPFNStKjoXrFsVNXdx3Shv4pEWxooSCgg3SqHFZFiCFaunVLsAjHRLgMDHXLJ+yIH",
-	"PCuyRJF4zE+EJuPj8bjR2OuO8wz+IZCO7SIF03FkZceBJcYHQYug4INcZ9V+fJVQ4dJcgOzKuIsGs6ti",
-	"9w54KS6gM265PSz4sZAEhlWmkyBkihJlWZtQ3k/EcKSMkN0pWEof+4DZd1UyXYH8kaOCgreK1bB/g84O",
-	"PxBB4nRB3gWLMdN73VzYe2cVj1qr/L237c48HecZ2Zhb166Fv9VpKK3bjdt7QAHQflcaiTs89iZrCFMQ",
-	"Q55m9qqHXsla4XqgsYU3ohgbbggCEFC1VGh63LQPdmuPgbpvwCKce/hZ2Z1ETvQN2NQcjhqAJDg/2PrL",
-	"Ekax1XYbu3s7zd2dRvOo2Wg17P//PdsGVDxryXGWYWGnVPbbUHfTPRxw3Z45HOT3rl72IpGu9tmgehsc",
-	"DYEBN8sha4sGCmcKRzSzi48DOakZOgOdDb226f4uZv9HASVEBr4Cu/yIZz2VDx3Lvxo5obEC37+rZC9L",
-	"0cO539xbSVD4kOcYWrXfvL7KRPR4hJHwH4kk5W+iCHOQYKQC8UcvwqwotGCc0WPb5lKZ/NrT4Po8Q8km",
-	"E0YslXEoTMNKL2SJLbKh8POkPse83oMfZplXFWFbvmTvKYQJubIjv3/2Fw+UeV+NZbLZHXnDTi5u9EUc",
-	"3qhaXfxAmFWO0ZY/vrn88RW9+m/YTf5AmPNc47LivJaW4k7FAwUayshFDZfPxfvg8yuCAMDZmAl+KjSz",
-	"uqk2fMrG0iN9x6WbFXs7qJLZ1Gqk8TjPYjK8KRkC3AwExfUMlDaEDeHig1ODEYlFEkIUVG1gQHvsgKiT",
-	"ktqrTZplFHrBDaMG5pnnJ3Bn56nepopbhaJUuud7mysyGOG9VWO2ZPoVVmMuXabb6j0b8py7RDUvT/UZ",
-	"Ew08wxUBr70hbohxJtZyQcDct+6Hc7kf0MYLS3mJbgergk8wZIaikCTmlrhIwiLkhDwGmVInGBYQ2PLB",
-	"P1FkL/lWQDQZiAzDCOKeyr2TgiLT9LEs7NeEdDIghIbiQ3rFf+yyLOyQaQQuUEuPMfasgLHxg0k1Oh3A",
-	"2fE5QsB87j/4PHjzc2YGudADldk3sO6oZp8fy893dnbm/s82Fk94atomHYrYtkTeis/BHK+yxO5eMvbo",
-	"FC60J1OyL3I7CJwYioYtco8biM0gZwrEvEUsHiqZGpWnsl+HLic8lyBf+HXFoXTz1KRdnhVeIbuQ8JMY",
-	"irwvZHda/PZ54d/xY4dpgVe4nYiRGdi34E/wbbuol8/DqsgQ/zMWHn/mTjlCBsMbKX4hwvBUA2i09qOM",
-	"G1gLbOrzogcYiJWjxrlo59zAEvMsi+YHrXLntv8cw9k4eb9dMKhdykkqEzWJGGeZ5Z850wM78B7UR7zD",
-	"uAFPP8QJDceaknSglSJ3iLtizRAZB0H6RSybHT+EsUTuJ+e9goieEhoHBgRR/Mrnbii5GrIGM4o17UQw",
-	"oGh2spGfKizQSKmsPZYQVZHYFbIP7ELNHDxfdcaTH9cOfIqhDvQtgGAuPBtU4V2nGYSOfF4sPZdFdtmA",
-	"J+jPo9VPAIChZw+Nu+gjBWBQxY244+L8oT1/lQuLIR0eH6hqO7Et+ZtUXMKZZerwjMuuaGdqUhqynTX9",
-	"BoQCYlE7IlMTeAvxGsL7GWdq4m5fXEa2Wdi5i21pm1yNO5mYG0E3zbvj1LBOLvgJuoPVSMhgKyrbJdQj",
-	"3YYQHTuecDN8SA16CLs8yzq8a68rRKOLhHHNhvbo+nyGqtsiaR+lYtSfvfzui0VDS1J94hbbar90YTI3",
-	"Nj3ESHM8+KlmvVxQiDhESGM6U5GoCDFDYy10y635KE9PuRGl9ApL6752//Do40e/237v/qN4wc3CRcWt",
-	"4bkB4h+uoX+oPV1SPdYTE5Hbc6wjZpQ9z6nsZmOIsaGEPv8h+xxeLPc1EZ2BUidt0g1tT15c/XxGdjUO",
-	"rKzsjYa7k4se+LPtjlYzlKDfY3kQcDWV08Z6N7KL88Y4owDedpCORiLByxcMCGKX7LPZGHfyZBeBzGe4",
-	"oscAhPAS3dBB+HXZ9xuaAHgXcg1JP/fc3irnljPXWjXHcQNl3M6l+Tiq+XWvtZq7jWdYesoBB4ddUvMl",
-	"yhp0QeSGymiSsk/QqDdrpX72Go21TTDjTLwcP7KzQoQrTk9WsbdISg/HdPdAyoSUv9W2jEwqEFlp32qx",
-	"6v3EYZUjbmqtvRt2VjNiaq11wz4cZ4hxvlvaNWwHdrgrEge1hk+DbSTrzArGnMJeE9XwahfjsK1chBUH",
-	"DsgZFpxxJrZO6K0xxjuhZaDKXqAJ5tpTulhLvc73IboK+VEuilApnxsAUo0BFu6zkCDYP+R6jkWSc7rI",
-	"EYRK/1aWWu6vHhME5Rvnq35DXc/nOLJn+ZwXH4UtH93y0Uo+ur37V+as3uDin8dLPc7ERXqoybEshiMD",
-	"KZOY1Or1NM/FCE4JtGQsBkXGxSXmNMKiihhl6+hAzQN0ZwZ53phX7MOuAR1aTFlfMSUp3y8X7NNx0i9g",
-	"J6SYULZunX2Lcm9gwKlm7l67Msdgqk6cCQvrv9vvXdg85d3h2O7MRNGHsdI+zt5ZICcDBfUZfHQ82LTX",
-	"d83bgVe75cPU56UZfc6Nrw3PRLzcmz8u0K030317vZIC6nkA+KPhiuAWlN6aJbclWrrraClgWRUkOPg+",
-	"eHp7Mz31ZYQJbLnrVkvdxhhs1VqMMYgcc7JcknjqJWi7YazBvMvdMzZIkJVdQI+JCqhJAHGyTM6lBbFH",
-	"XgUu1GKIYgNHKyVz1zPVbyd8qiu4jw9xqAhvmB1gNnXdgHqdwoAA9BlQmX5/LPJpQdUI0X6ty+6KTT+L",
-	"lvXucNFpV6o6dwQw7H0O3tcjiTWroH5XGQHS9OohuN/WmP6H8MmzFaJFrjC0ZDkzJcTZ7zythZmJwDSQ",
-	"jZQed6b+sZ0vgFnejAqOTGF78yyZwLUA6w9OJvy5mDtdn4vcm42oA745BhdRuTXgW48th09KI7YS5HJu",
-	"uBrTt/JlW01k28+aggVzMeT5STFevNnBUi7n6pY2nDFAV2TCzoUcDxgu4Ve+IIt6qFuUiQ+yr50VeXVv",
-	"7u8yzd4q3E83Gg2m3y57LEA4IRHx5v5ufc+uaQli+IIEhHVimYgGb4OZzh/MdO44pgUM8tpTRxqeXQto",
-	"B+IRr6OPw+G4n6BCXhkxdd+X8gPlEfOxEVxiJp+aHTiIrmBIQyjvwKeMU3aWvb53CA3MQzZCAPk83z0o",
-	"2oGBnkvtc5Qj0Mncoxr41AcIlpML1hFWye4OrBiY1NbV1Q7Ks78qjW3LWrasZSlruYiQ9uUqJhyqrY65",
-	"1TE3c50WlKpQKj04xPlj2ccJwi1Xapb3eHfgjJxl8A8f44UoXdMIAbRczFcEHCxyuFORC2KNPExWNAt2",
-	"FTlwrCjQnAHdLsREQYCyolYSFH7lXYiwopgkHG8LDLlDngiAdwLbKmJ9ELNE2/HEYYpAYtehsn1A+PCn",
-	"qlMAjvSFPpZDH9M5h9GXFiFYZJQnmzT5ldWxBFcxL3/m6jrQy3XCi8Rw33kVnGk+1WygJhDd5RLAVJ64",
-	"BDSKZ46FNKmZxsz/EwpTlsKW4T3azThiMe0n/BN31P4TN9P+y25nTLGJrlwoIVGXYkApcjKGyOnZyqLl",
-	"UEV7XmzT7kTYf9OZ8CW7yj3ih2FKVNt/TB2WoWYcwlg5XJWPUlqQopiBe7M84BMx9dODXXHfdLkRfQC7",
-	"c98VK0HH2I09poyq2PUOMoY93HbC9Bed8Mr5wivzC1omBloNBWLeBpINNWDPbPtT1aloozjmvgFi2eDy",
-	"MQpiH2YCI107KKomfOoLg0NgZBBwPxza9clSKZh4goQ6YkmOraqcYcEQ3wMV+MSTC43FrWJgvvwn9eM8",
-	"VlwLlnMJfrDPK0IMwU4FZG4VM5W7k+CTogp6dRZ3s7QVU9g27HXq8dMc2QlmW6okV/uUy0XGJt41UJSv",
-	"EDcC7PlmY/NaGQuMUG52zgrlq98CmSiNmoISq8ft368c+PXLHbeg4TqHGVC/8uBBbdlpLh19O0Cjn53B",
-	"7tUs/eJTgemeK0qh9nAf4Ddn9Q5XM9XgM7I3EHItFgyjl6thtRl0Sdm2M/qngH8/hgVdG7VRx6+j6ZNW",
-	"iWSQWkQ0wZMN+LON1VhqruwTQL+BA9YpT6rXczXBFylauPblr+RsWR3U2+h+B1QguDOl65XUWs2b5WK5",
-	"tUbzax98/frR3jdu1Uo1b2vN27v1Rn23frN2GSY9ew3WMenRmdza9M5p07NnMtXGstxTUQSILLDxkSS1",
-	"gZWvSNJfknR717302qfc0kzWPdEw+e2RPteRLiAtFxxiv9ALD3Ep3bYq54W29+VmvJyqtFuJc1hr0W+e",
-	"JX/T/okZRmBxNvm0jZiUkNwSXV8H6YMm/7KSTPzcPMZ4rfWdx6uF76y8HFFNp33JDSSr+rmRWXW9EJnz",
-	"MUa/2MvtlDR5d/i3uRtbA2QBINj11Go1ErjQ4Og+u/aU/jWTtlGVPFGQyi3M35sL8+eMdGA/8hjOZOHM",
-	"RQ+Lg6x9AhcnYiw/VltOc7WcZpvdcHVQfOtS80KgXUtUpePwAMq2Xhz83pqR+I6uXEkwfkhTNhXK/WWe",
-	"CbWfv+IgKK8tdb+ckPktJXztZe5tlMArj3Z3cXK6K8+1MDjgIKh/TiUwHfIRlEMHGox+7qKqeYXBznf0",
-	"+lvscJ5rWez87Lcmu/OZ7Ipycotsdn6pVzPazZ52X95vIrUrD1d4vcGtp7Rwv0BhZqgp55IZ/XtanIqc",
-	"Z0GpRYRBs41hjWgC4IJAFNdtZ4rhBBOR9gemQgAhsyLh17xUs+Io46k8E0KHuPrB3Y/uwY7izESy+MNO",
-	"2p8RIGp3H9jtpKbehd+xnVprbx3RCLu5aoNkxapsLh7BQm6QfUfLdV6Jx63gihIPndOtlXErwBRWRk+8",
-	"ViTaZ4sv154Wl2wVU6MfwdbU+AabGh1C58qmxtWO4RJb49JztWUiF8BEtgbEKzQgrkuoN7UgYj8XW75j",
-	"XfuhU2qvxH4Y0IlNpW93FwMpuuqq7q4vHl+t5XBL17bmwK00fT5z4AUK1Fi5fnnwnXtpjs5XBfkGF3zV",
-	"e2QZwasV6Lvq/YeFWc8ySGu5FW6u2pKIC886UzRup0np/tC2VF4fPe4MU8zIdvLOuMKYeGhULrDcs+9N",
-	"5YDQXWfvq5xxycSTVEMimE+L6wVyDs9FAdRdFnAIFG1sG88EzwMAuCNKdyqX8mZDnkrDU4nI8zQgTEeP",
-	"i0saY9YRgbrRpyTv7M3LO/Yw1uHltsszmxd6Ho5DmrG5yINTh/s4SwR9FntEldYwg2RnyNMMl+pEiBEN",
-	"HQzGge3R0bzvPKWCYBQfDw3WWrXm3u1GA/7TKAo511q1cbP27HFxvztzRs2gYW5MnnbQifm01sW4+xc/",
-	"+S/P/+Y/Brna37z/0B5wGkUtS3+b5l/vQpYG0dQXP/nXz3/0o/JYdmksMORFo0hS2Tc8O2lTQ5/Z1dNc",
-	"1oo+4dFMt8VC3LILcatiIawQ1R1w01YjIeGhOnj3bnN3D4a1hgiFo30JMaN928EFOIT7IjlLAixy88r0",
-	"fysEboXADUyqysNvdgsyuxYrWyIKXntK93wluyp8s0W/fr3MpG7T1jwyy+ygy87BRcraZ+raNJLtwbpy",
-	"2+FGpypaaEME3XLETVAQ1QkgsxLCqtz6Ey3y+++hrnmRquvjCmLqLVpLFWv31hsQJAPwEuupwm722yCZ",
-	"c6q2tJBLgmTcUm8WJAP6gJNiOyJTsq8RW1s4qJhCVYQiVdqwITddQPCOk5Rn7VEueumTuM4OfaAMDQow",
-	"07B+F2f4WsT0uDtgXLOvNq2489WboOZKFueiD2AVieimidCtEPvirJHhtw5uAD+KmMi0qPoE6wDiN3V2",
-	"v1f0HZTTilhqWEd01VBop1pDE6Bag6+BGyxq5xsLEA5wttA6IsyBIloaCujiAqp10jT9fOjrhTFD0MDL",
-	"jRnqcskTPqOgugWyGmajsVuLasEJsQ8LknwXv7dD6ONpvHsAd8AerSXt3n0w1+qtG0WzX/zivzz/0d/W",
-	"oguJv8Z+rzzIaHa2q7hNVliRYqEfLFmfK467dku8qqMFT/42CmmrMgdRSI4crsgVlzhN6LtrT4tbuJK2",
-	"7EawjUJ6k9Vr5NtrRCGtdAyXad/LztWWy1wFl9maGq7S1LAmJd84TAn6udgwpfs9XxWppBcVVQd7Kbbk",
-	"1I0o1F2gTKER+TCVghCqI6smYSFy2yqtzgYBUUi3riggqiBZl59QScWO1iUEVxwXtaW0r7c8v/WZvQaB",
-	"UxelAxCk7Y4eLjfxvofv3UXSsFpNnRkI5QJcsoj7utrAq4cDJcX7aWZEXnsd47TKm7COjXp2K7bC3hXb",
-	"tmc3YKGJe26nzlCmqk3ddu9nWsKQLc1GQXwUl0nJJh6xgZqIU5GH1uhUs0meGiNkUC7EfrNYeJoByq5j",
-	"13GdfeLCu0qh60JC5czOlKE3DQLLnOnatbHAOly+Ey/NSFx6s/bir/6v3/zdv/7ib//uyz//+Yvv/dkX",
-	"v/qrL//DH7748b96/qc/dVFJbVzdquAkDxvuJL5oI/rwMrNF6QBATPxqi7KKlAhwrlEt1W0NTRJyxvL1",
-	"XEEcrF7zc8iFsxuxmng4c2G3Zt+t1Dd14bhAMGcpOirLIQHfmJEsEwyvPV0piGqOEm9jqV4bY+8s6dlc",
-	"Hllk3F3pdGwZ0KvHgLY38eoswhd3DdeVgi/SNHzgzLPeFMx7PdE1bDIQ4ESq4mUTrq0iYO6wsRYu30EY",
-	"5gkJcDs7hkW22AoKc0GC/PMf/ccXP/nZprfv5aWlbongGy+Fr0s2t1L4eW2vF0Wjz5S4rwEBXL8+7Exp",
-	"2DKpfGTb3MpiW1lsK4stjrPKMjWZv+nMKNaBMoGGKdkVbKhycXHXX5zCRwuLXcLPIAThjVa5bh3LY7nj",
-	"y//VSQKLW4z7Qo1WrnKSGb0sE5HXMzVpT3guU9kvainCUz1JTXcAjXQzng6ZUeqEcUbFE+0yKIxRnkBK",
-	"ri9gW2o/F5AfDM0keXoqpCuw2FXjLAGxEAy/XCasI/pc2obtV3V2n2pWUvk9u9gR1a8umqdye/FMr+5x",
-	"K6zpaP9HY5QBvg61CetY0tcXOqy7+sF20K5+IQ5N5QxqG1MRTKwAbAcJQjHZs7GRoH0oW+xqVwZt8g7G",
-	"ZDvs567tQWZTe7ygYrcZ5GrcHxR1OKXIsGFf5rA+TLXGBUboxi4fCjgeWEdUKubfRdM/jX7KJiIXzJ7I",
-	"kXH52GYgJBuqU5HYXcAAjKKrmZ5dsUS7cMVTKpxYfuhKKNJ2FCCTaihYwqcaB+NatJ330kxoX4cxghqr",
-	"rKjF6DaxEq0VL8lKzkm8bqvUu4M3r66YoBuRu8AqZ0uLHbpy1JdUpvF185HCEVjHNUp0d5u7cy7/pr+L",
-	"PKMVvYQSa1RzeCGPPApJjJIC7w5m6QCx8ck5nkCxb1nKx7OMiPgQsCvsEDNLfIKkGFfwGDiAr7Dr6iDH",
-	"RRVhnB2WQ54MhIzsf3PhGnDlkJHwQqnEomoyJs94cmjfIEJYDU/90E3klU69W7XcZGcKMBPN3RvNBv6/",
-	"qEbTD0r6u9UJHsERayd8WhLra1GN1nxG4N87ajRaTa9IDOfaA6UCjoCLKst4dQejjHctyXRH8xIqR/o9",
-	"XoeqjYqDsaVs56JsYKy0d9lecEtcyoTNFWoX6KObWvoREDt/ZTcgd2Ep8R2nki4P03oQfHLkv7hEdlvV",
-	"4Vnn9CDLWDg3Vsxte1bPdVYXrGpxHMMXlgeZr3garz3tpJ+1rdz4bJ2aaVXHZusxfp08xpVHbb2TttBb",
-	"VQGZ4E7ZxpgJ76afHdnvV1Fq5ipDjSvI7cOxWXiKN00F6KUy1YMKOC4ymv7znz//2d/+46+//8WvfvX8",
-	"T3/6vz21/MiO8tmLP/nPv/np95//1++/+N4PodQ8bjiiXB3eazYa+3ZvUgN1uv/+uz8Mvv377/7Z87/5",
-	"H/TtGtkFVbO/8Jiz8wxluaHVymsiKY7uNih/6xjaKDxLoIxYSRARybAz1qkUWjNLwZiSlZWQ1iCYc7xZ",
-	"nYr8NBWThZrxJ/Owin0ady/tj3PhgnJTHxyMiq77FfRmw4ZKG7ZPQcCaqSyJqLAMVI6Rie3GvddsuBfr",
-	"LP7g3hErD1qbXPBhTMZZ0L2tuoxSNJqs55XeD4T52E32EnTRZY6h0Kfl1c5U9ttg1NXuocoSoU17wlPT",
-	"punXWrv161Etd+J7j6egWjbq+2jTa+427AvK8plm83Z9154wXE37vlSmbcWyKZjv6F+3i3fawQvfeepY",
-	"JmQ7sJsITQSzr+k0I1smfIjuOfSY3QROBwpOOMQ9uzojIRM7UWlPWHO3eABF7mqtvag2ypU9pans11r7",
-	"jchruXZqjUbj2flUYLflZ9F0Oq1bNeJccUhzVCHVbKiGZWf3WYrtLC7WHM0iV83OZ2rYScWOP3nVCQ3A",
-	"sUV+KnKMKoJBYdEpkfXIowJeOc6w6KKlX6kO4odSzTTvgf+qy7PMkimospEOK+jMIxzdEYzqEghNcRke",
-	"OZcV22W4FmhmqEO39Fsb8rtqrd3z3SPqa3WYTz8AHNP2Ym18sWjpwdSMNuoJ8M1McC1YziWz1H/1+7VQ",
-	"FsCybkutRI/wlVXcZNja5WfuLe4aEK3AH7bMCeb52aodH4xG95PX08UF27eOMZiOxNZMcrXWOFz2hX4w",
-	"2pXNkOzgY5YJoyHWA6IcEpGlQGLcNf2KZsQsvEcMNBCj4N8lhAXLP8uYb4YBxSLQtmNZAoQZcM2komGo",
-	"HgSCqImss49chw43Bl+hpvrKIdSBKy5xOkP9WB7Lg6GSfe+wo1+cfuFzDPsQIKUNi7XKTQyayViLpM7u",
-	"8e4AkxLtaLA2CkvS0zQRiZUVoNvx0Hnq8AW7MscS+/DY9SBLw5i+xVPwwvt17CmIDoL8xXGeC2mCQprC",
-	"qnY44VQzniQiiVz0DVOwQwJiLuznvkmAfe+InkvzQTnnWHKpJ7ACCrHyUukVL8S6AGcDG1plrSIgAvMj",
-	"gVi8XOw8K2W5jPWzqm7SorQpEmHI8xNhN2CRzvIsqpkJcIg80We2Pg9OMdPfqci9Ej7bZa7sScrbzdpm",
-	"VYpgJ16ZEp7rInQsXyg489Bic8mq2Qtba1nt0HAz1rVWDT7etOrReYVh3I/VwjFhgtuMzK3JrwDiy4my",
-	"rsLPz5DWrz11F2jGd1Y+kHPMCAuGKEqXGfJU2p+xzVZhmAOmwoee4zusWPd7QKDLMLIzTJod9IzIJzxP",
-	"dAAQp/IVK1ZCnGNHOC44r3Sjc8lxrK0z8LVxBm5yFRanii47AFtu+Ipxw+1Nu7r00HWu2YZYgXAMXmpB",
-	"U1SfrgS9ryA0m6o2qtcro/b5q9zrwRZWVDt1j/bW1R1ekfqmW1r5xmkO2+iCVz7t9EK0jcCnXBkmcACW",
-	"L6wrCTSVByBdVBjCefk9/S+MjWSxl7zKo/Zhqs0h9b+K58H1UxSZoLu/wAPgflztCuNIDvGj19ILgDNY",
-	"xw3gdn/rxDuXWd8bphfmt+Ayb1iiRmWZVeL5aIRJkP1UG/DA8rFRQ27SLs+yKYAl87KC7iHzUjvjU55B",
-	"aHpmD60mb7hH5Bjw0UhIJ3O5XLP498diLOqu0/ZYnkg1kW2aElSMUb0eWKTTHms2okajYYeq2YCfinC0",
-	"ZiCGWmSnQi9C7jt0Dr2XaZrukmM9kM8ozxVS56xEBKmBrdrAmBHApEa1IkuW8uuCZFr8zJOlhyTFLDMm",
-	"m3Qo2p9hpdIDnfJrh5boD3gKp49qmAYDdNvbHmoI0LEDgE2G8AmRY57K9UbjmR/GkSszy5Qky47IeguN",
-	"6s/WI6NXbNTmxojhyE53t3F9N6rxU5FbAdN1BOuyDxvj9xJjs1zUXauGG9lVspf2a62nz+DfemwFL/fu",
-	"KhgE8zuRaheJhdHJqW7jJXUP6Djx0Qjq53ItijAx7Ll6MyP4a6DGuS/zK/I2xrqUnihpBj7vKDyq1Hp4",
-	"VvHRWYcEEpo8TVy6Ikq2xxIKO9daNQwPgxPgU6u0EHJpC1r0h0Katk4/E8VH86cUnprlTaV96Zuo1iBI",
-	"9m/ngPbQqN++vew+RjWjDM8IcWK3sddcGVMCYrphL5v7jaiG+9jchdxc2MFGVKOts+0+uziQcndHV1NX",
-	"KMxi6+nYqh/e0+FDb1YScc7SPq499dd5qbfjwIk1PuAAkIkBf4M7HwjrcmnlmcKtcMdKMxABgDedGcXi",
-	"XBjLk2KWSm0EX+h78DLJtrLRm+utCI/VKoWNVjrti90ZS8/UVhDaCkJbQehVF4S2Tq6rc3KtJ2xs6ObC",
-	"o3Cxfq4DH+nn7S9gXNCsl6shlhTm2iCoVp0dSGQ8RYICfo5WVqLXa3vPHODVVbjPAsZ2af4znamJyBeb",
-	"P64DrwkoxLOoNpbAOGbSaCuYCbCGta0dV+qG27L4LYvfsvh/yraOrW/2lffNXp595Jon6k/PJeFUO5uG",
-	"KJ4g4hlQIu2yvnNtvJjRNekpN2XBpOWFGukpKIoeIFVIBeioVvqQYItx4KE8y9REBxjxIJ9MABJ0yE9E",
-	"2AeTos9NeuoqTe3uVriSoJV3aZVeqi+pq/JcdHFtwzwEGGGttbPbsK0PeX5iWSKupvMDkaSI+QxqxMaj",
-	"yjbII+VbSeWpSruCNRv7u+u4bWi9cPGuSpQJ/Gq7li107B3CyxDNznBVAOibTqxIk5DnnykFLFjBc/Ge",
-	"D0XSF/m9VQqCZvAqE9tqoFv2szH7OQI6geH3QHlKtBOwPi6RMeER3iSSyMcgaCEogEgDhnIpVxF0Y/wk",
-	"rYohgHgcHMMrjHy5DuVYNYwnIB7pNqv3peBBOktNcMm+4mWc8wYGbSrmVVxbAtpdhAUAzgl65zJsFzS5",
-	"pzUttFXv2mmSCVLjda21f8uqqPTTkD8BhV/XWs0bt5556FZoqGfQOKAhihcBYL2NQYgR/QaROH33om3d",
-	"w6C2J2li9U1QS+2WdDKhR4jdCnxfydQogL1uPV2qFQOwTzdPIRCrMGfcsDOH38RQ5H0rUhY/Nm/5X0kQ",
-	"KX7bgzgdCLwCKT9PVZ6aKSxIGURo7wYKf9XBWR4OD2k0Qv20cemCUdoDPdTB3raHSpt2kWiLe1j6MYSm",
-	"qvq9FNKNvwfT8A3fCh6Xm7we/FJurInSVzLORNKGRPTSynkTip6bRvPG7I/lPud/n+n5Bq5l2whtaHWf",
-	"ndc6gZftTGg6dym3kZrn8iVkWQHH7XP7U6gk1hWbIJJ7KMjynh2WOlmrRFqq/YCsHg0n3AEdUc5/z2rA",
-	"HkgNQA6Kj0/EyEAoqETY9cKWb0UvdBdYaubLPDCVIa64FBMGCua8bPVwXOYLm2rE2vD8lM9pxKvQuhuN",
-	"xnqWeRzu1Wq0Wwa3ZXBbBnduBveq2j62lonzGcZ1wUNW47RLDBD42bWnrvDGs1WUmrv08uXkkm+Jy7rE",
-	"5Vy0xW3mVni+MhBQLzwTeJivenNRwvRapg53AM6EZa+8/hvLsAiZWwpSWSaA7DVmxFaeJCkWRnqY26Ga",
-	"VHhRZsifhA9dra7SM1+VS2GdryvL/97St9eAvm1lpzdbdpolvRcgSxluUm3S7uI08LsYF+CL46HxwBcp",
-	"Q/hao9QJZKHa4WmRQyRiTmmp+GdP5UyAvQJdP5GDvY/IaB75NA5Exs+ZGpuuGor6sZxFnxdPeNeEoM0R",
-	"G48cUBUEVsJg6+yAjVQqDVQoBaOM8lYQh1SJ02oxDnNBdpZqhpjVRiTHkuAYh2kiAUbSLgBmnkDBNgDH",
-	"xOCJ4DOmJKxGwqdU3c3+2O0KkeCPUCdAPDF1LNz6ERoKYHpgyLELtgvVpiIGtgJ4cnuPHkEZKljUU5HX",
-	"2SN0Qgw5FA7lGnbnDr4VYPBPBQeAzaA/2E3bPM8DGLBPju7W2Xvwdfi4lCBcmBHq3oYQ11ncy9UwhoZj",
-	"oxCUc5ImQlJNz3GWMW3ECMdxIBliW0KEqi8rgNnEsHm6hb4VOG85GrswB6gnJpAEBAcMwktiiCG0gxiq",
-	"XLTxpxjr79kzO7QHxg4oEz1jDxiM4aHIu0KaNKP1j+U4y2KW9phUeComXLOh4HqcuyqpRfSsGzNnls8N",
-	"7GVgg7Q/QBzTSrcnxLDMQatzU9RbOPQ3k3VEP5WFLY/C44pMKFOCNq9C/3wkeFI0eBbigr1s0CcAyNGm",
-	"w7pDNRkSFMJIjEYpNHQej8EeiKXFeixPgvCOhBuxYw/TKiVS7UCF3YpgiHeYVBO7c1g90W3zgoGZMkb0",
-	"5sPIoKIqnlM4tAuRKcSo1KWrh97CyMioJuR4aGk2hUdG7nnCp5a4l0djib39YOeU57YHoPaHRow+cl/b",
-	"P76GLdh/vmdbqZjDwRyZxkXV4k6JpvfQKm0G9misusqdaWnKboYFfnhRAMUHKZSAgqAahmUFK67Au9O7",
-	"vu13p3d96+9OfZj6u1MCJz7CDt6dfuy6WIRB7quJhujndXaXZ1llQZX9xh4sJ3fB/RLM65cPlk64wXbD",
-	"CsCU+ERMYyinLYVINIs703jRcE7E9LJKCM9fHaCdjoYrlgszzuUc0jO8RXWanS+9auhA/6tv2G4DlKx0",
-	"aI+fmwf95ceaSiP6Iq89u5TypkAIHels7uw1jpo3AnCsgmVhxDb98ztPYUdc8D4yRXgchMTNtdblsisy",
-	"KNyyG9Ug0cT+u7m7ZweE8ODwoNloRrVkjPyiPbreqLUa9Vv7u+HD29drrb16Y3+v9PB2rXWrfuN25CvE",
-	"3LJrRhVUfdWYJqncYyhzU6hSEBF+Pap5kQkLxFBsuhWToABOI6qNZTjeXXIu0EibzZvugR1ls968ue8f",
-	"3K619uv7129APRtleIbOgO3SBEtj1wb4kvcXLc0DmAnC9CfunN4CL54cwqk/W/O1b61AJrYhUVdY1oQn",
-	"bIJi6WgE8n4qUZpAaQYVGQC/59M1C+NWq6+54MOlJcBJt+gryI1jYyvlY9gWsG3WzZQWmqUGWGNXSZ3q",
-	"UN1lb8VGPDHX4K8dKlP2dgt1ttjVWotbs9J8RY0z/7JVz75++PGDyKoOWKcI/fHO5787h+0PiEouYgC6",
-	"7kwF9UoRAq5yGsNB2vloZhmPldDip8dU+eu41jqu6cHYJGoij2vP4mj2R1x3+1ORSAhua9sF1i4wA3Es",
-	"Gctd0QQfZODGCKhQM+3a+UOrqDbHNMcY1UArOlnaR0vQvO7XQA/UpAQxJyWG1rOJyk+wXERQEopnWuFi",
-	"cFoKqq5jT5HImeEnAtVjzPuXbM93heJaYTyg732U6okQI4SToBWxDP1YQll4kIiTTNjvYClCfXa3QW2R",
-	"/aSQFAc86+EK+qoTJpxMpiY6YpNB2h1g4T32+2OeGyjJdCzjjw6+3b778YMH9+4e3f/4wWEMC9+0yjMK",
-	"7pB5QSkTt1lMtu+6Uao9HHcHcZ0d6JPlp9UezCqt8hAmFFTgW6pVHtIS4+bjfBaf3jusgY9SZ2UxPhUF",
-	"dmdh7R+0+M5Iryjl3bqxX5L6GhtJfXPkoCT21eCXFnPLdyztFWyxp8c1buAaVGUwHNei40AJOKbUhGOs",
-	"wXdcaz09DgvvHVtW/+wZ7Ekxz1lpu5JvIlXb+sMurCge7/NU4p22/wIrKJ7pHU3kzC74BRbLs2di51PV",
-	"WWyz/brqzBgSySBo/zemWKO6ix6KZwx7Gsxl1VH2R1yf2NZf5Tj75SpYasSQlCfKz3Ii+IoQxu6dUspS",
-	"AtLy3vVC3m9EtV6aGUyLmAdQfhb5As+Lemva3j5VHchnul7kKVFe70k6GpEG41N7fc1o+0zZ32GY+AXo",
-	"P7XW3k27rpDa3MV1djnT5xDf6Vysg0AKJ3hLh86Vf2DXcGGKwapVAxemhOoTZiZpV4R5oCRAuJpfWCWM",
-	"BFGStcvGdnIQQQP2OjAtMtGFtNAJykJSoTmREimwN2TkrrtjmYuR4KbUECl93NUqi7E5vJ9W+vtUders",
-	"fq+qc2eTo+qWWBBMRuE00ko8jGMZ22ahwzYJu7GPp6XmLJUVea7yejiw2Xk6ufVT1UFJ1mpLmLbVPenn",
-	"VkuMmFZDwQZjmfi6m+D2CuJ4nWqDYhJnudCG56TPBCgibiO4mV8QkUC55WNp3Hi4dpnxbvDo8dARKnRO",
-	"sFUATHJAXhKQYS01EoXMzH2NNCS44LMDsTTVjKhYC/K/YrTLWFoSH0vwHxFphkdwMPAzqdhYJoo8LLN7",
-	"69xdVgoGNxJMPQQ8QT1iLMF6HXettprETjK38/dJxuzAO88acN1YPpbFFiyutUYU8WWnIc8C2lYwvWVs",
-	"Chgw+ic++kar0Wg0kax/qjpnNUt9791cv4cgJ7eUGG1PpVVb10lvpn24LFjaBctcFUTDkV/3eKZFsDzV",
-	"jLdijddo03988TJOY2URp3pnS1IPCiYVMs6CfQ/EnhDRJB+Dr/IMqWfBQq97kh5mXK5eNBlIT5FwYWlL",
-	"ilEcAYndIqxu430g3gf4H1M5o+saVIgG9yJdt7VlvOKnAmPJB8ftX3+2RMm89hSv59Ig64LZXUJezUVT",
-	"sN3GxlraQno1o5M11yZOF6F9nUWVLE/YukOuGMLQUnwXMdfjOUZMbKalrSVHfl117idVmeDzN/uaPZjr",
-	"owq5Hhbpj0fzSoddDKs5OnBESIX0LgO7TGmhtHiVw+oX9ssC+xn8EDwDwLkl0IVWU5PKtOkKVoAXHho1",
-	"2hKvLfHaImqfl9rZm4TkbgPiVk2kVohOXgIt42Msuz6COQyxvONgZSh8qy/MzNtW9loCOmPPbSmo8uKj",
-	"heCet4GGArxV4AJyT5u7xWOAnXQ/7EW1Ua7sQtuf6OH1AvjRfd/Y3b+oyI01tSIfHAAGo60peHO1ASxZ",
-	"uKadKS3n+aMr/B0c651U9tRCBcDdhLG+b1+78Jsw50t+/r/+6Plf/uGXP/zjmmNVbfzIGwXaruTSvQfv",
-	"3X/wQW0+9BAb+OIX/2W2jeZcG48+vnvv8LC6mRff++HzP/1Ps23szrZx+Mld20blOP7f3/zPn802sDfb",
-	"wPsH9z+89x5IW+e8q7hLZ93VnhrneJLO4aR5UyGfYHES1R0PhTQoxtp12sDHq4VMlrl6xXCUcSyIUnn1",
-	"wCdLL1U4ZStj3un12WDjIMj3+vlifCsDM7pCikX93di/+P7WKwHp1jAsAlkVWe2W2qk0RSA4pN6MtXAh",
-	"ieB1DyUIlspuNk7AOXvBMeCvG8adW+113MV+6beCwjkJmFvIhY7jYqk38xv7LnwyHU+swu5KUsZ4OaGC",
-	"JAAKi0VlId1BebletN44y2Y8MXSnYTm6mJeScdkfI1/+bGAHPM5HSts/v/w/f/X8b//ti3/3189/8Gf/",
-	"8N0/+PI//OE//D/f/81/+4Mv/+IP4KoLiLTOVB/0fARvr335l7/84n/9y+d/9FfPf/CLWqCRJznvwWY5",
-	"Mu4nUnvxz38etv3i3/+3p1aaePaPv/7+l3/+8xff+5unltQ8Cz8m2oMjDEcVcgka2w6IJlHN5FzqjNgb",
-	"5PPUWrWviSxTDDuI2NQySPu63WIcBHlaUifl+cW80IkU3/z8py9+8ndruXeoqSsuYBmepcergx03ocIC",
-	"3h6XTzd3AjPeFQOVIWDSd2q0f7BUj89xQCHVHdlwLnhGeXJnnFsaanS5+30pB3fd2vLntIf5c7ha4QIv",
-	"I26diFsnoi/TaArOuSZbX6iEXHtKXsBFRRo/cpjNiOMvcsFyyLck3o9hSE42gFh6MxBpzox4YjBfgS4R",
-	"Rq9SEUf8NjUtdqrScG6ugGPEjIKs904m7D8zpU7YeISpKBOIx5VmUZXHQMR4A+s8vqllGzc/3otrM55x",
-	"ErZcfsvlXxUuv6U2V+fAPw+pWVdpvbgShHdYHF4EgmPxZChmuQDCgRFG1GYugGtDWG3sCU/MhAQEWUjc",
-	"TDX+u8TLuS6Uegj8BZYdu++hb/oyie+ELNxZCCBSGF6HiYBzKDX6WGI0sYeacK3U2UHRJTQy5FNopad8",
-	"wPEoF5CDo6RYEiXgxlKf5Er229ToHRfC3YN1j48lwEuEeXpDPoXQ50IcYbk4TcUEZBsNiYJWtNERG8tM",
-	"aMhmg1xBCE8HTb51xphS2cY24zo7OJZWAgqowSqzwk9ijJWmsPd4ljzHEYsdY7H/Lp8dlbPYEv4YyjLZ",
-	"sQNgNBWGZBVyn70MI0u3ZqW8inhpLCBZ4r6bWmr4aJSrU1FdRpJ4E9BZPEXlUpIFo4VwWlT/JypPzjJX",
-	"ePbk+Rkymn/89fe/+OWfP//eH//D//Gfnv/xH7348Z+8+LffW8ShzuBNYVXLtZnMlVap3Io6W1Hnn4JB",
-	"Y1sM69WGTYxIbAmklku0i1wbIZteP4xyaQzlt1xeGBWDAGGI0nU9h2cPKLMs9RkFmERHqGT28UB0TwSA",
-	"EIJj0mMturamo6raDzin87JmqLg8Q8pL+F6tWglQleRmXTCYWnN3b//6jcJZ+vzXf/HFL/6ktgErxCld",
-	"tZF/wHPexROxuxsVjdX+/rs/DBnM33/3z+Z5B07e8w6a+9rsMQAXunji7td1OY13Pb1ZpH1LqTdGDIIy",
-	"sYE+CHqMhruEFWn0hVNqI5DSXiCZPoR4Hh3QVVSAbVexQ/mJwCBtCXmJfH/F6s5OAkVdGcj8Hazlz9k5",
-	"dD72SI3B049pP9h42pfceChdD+2KHGaGL7jglriITokj1pkyQtULoJS+UhUjK7R56T78RdmJF8SCIqrM",
-	"jtGt9sW9W40G/KexPh21K3bFzKmXSp61L4YlOe2oEQF0DWQa4L+sktHcbTTbjebXPvj67jf3v9X43Vu/",
-	"c+P3vrH30fUHNx/eftQ8qp2/3vtZ/Aex9iBWdqtebJnWZpkOQqIXUhtPLst+zktUM5yDdGFGBNSEcxjR",
-	"A+4MtU9MYDr2rGTAkwAST4onYCtF5cGkQ5GlkqoHu4k6I+gMDnWKjtbSMixAEKK+v+km8gYgCW2c0zUr",
-	"wVebnM5nYNrYRhSoCJcAGFQ+ButEgvorsHWFXX3ouw/QAKrgTuYFhJKuL4zPUcqxhs+XhMp/Am+89jXC",
-	"7TTWuTG4MNu46XOdfljEhQcdl3jFeOmqUGe7p+crTiVk2VPFRyOUv/VQt+0fjUYTzr7W6NWq8Z1Myf6O",
-	"fxLVcpUhjCakpdhJkbaDOk6TFgayV8K+VmrUJb0EzeqpNmLY5usE6tqVumIViWdWQfJ+LYLbWbDAJV3T",
-	"oc+v6AjTbefg9r2Ut8SoUdsVwAJD3iqenIp9vDgLIG7Haq4dO5BtnOpWjSriVMe6hGezAhmtZvvXnrpD",
-	"vhSoxlPZLYF4xQnEVq6/uhC39S/huiL0J+6AXViAW50dSCaGIzNlMd6zmI1lJyXgdyHxMKEtg2rkI/S7",
-	"6PUEVo8D7H0wYaTaI67LxBXbNxPlkeGV9PiXADDfUzmDwiEu6omnps6+BVZ/ujgxwolS30BTAKkzmzpc",
-	"fYCt0CbNMrLUcOMUrBCtMjVLbP4uCksbnokKhBuMrjq3dLkgYqogRq5ieCEJLhAPMQRtRkhcU/y70oCm",
-	"LW3/JyP8bY3ur3pMj4vkUbkL77kUGfLaiZguNyV9w75wiTaeb4jpWSYee7kOHt5nMNat0HT1xlC3+GgM",
-	"tYenbB+KfMo7llfo5sLgbl2hsFUZsEB1AlPt0M4hLMFV2hF2kIty8r8hpucJBHOsKFfJGNHxVmY23xDT",
-	"q47bWj14GSv0wRa2XaNR9WzPwW8fiAmswmoc145py3C3DHcjhgtniHHpqNxlcNgzU4qPkBYxbdRIQ5WE",
-	"VPYvQ3VbkB3siN02Mfj1SAze8LRuzmGjtX2VHau7isUBHOCjDPR8lQkWo+8khjIZWCIEGvHGkikbjzLF",
-	"E5FEVOdOl4q2p3lRsPhd+vacBaKKumwplG+rDvegzs6qDgfyiJtUUbTYo3hdAMQXjCTE93r94kxggcDq",
-	"cDOqUUj/0upR7p1cTQDr0zZbFQrZVbKXWuYfAAUXzwrI3yIA5enz//xvnv/wXz37x19/H2NRvvj1v3/x",
-	"L/7i+fd+8cWv/vTFv/vZ8+/99xc//k+uDAisRSdTdjBYc7eowFsuuWv/GuMKiVprvwR2nBI9at0OsU3h",
-	"p3CCTqhqzZbHbUQ118Ct61gHF76/fev6s9VMNIlIxiNnSIFi7UlpzcSTkeiaNobzpvaU+udpLnTw5kzw",
-	"6ZDnJ8Ig0rKLL/3B95//qz/44hffff6Dv3r+o/9Yc3GmXZWNhwA9+Sf/8sWPf/n8B39jf/JWIWx+Btq5",
-	"iPy/fbPhqqzDCXAvSEoaeLwk7y03pckWINGCJ1Aw3FUrpiCn7lC09UCNkBZ72Ogwn809sjoKZl1efKgR",
-	"XPx1wiUchd4GTJxLQ6ZlXBgy4ZZ5pSqIi8HmoBlKTIaKp0UEO6AL52qC+nmWatPCf8a9NBNxBIV6LenA",
-	"sqk+5l0a3iUMaBYb3o/r7IP0VDDxhHdNNoVu8GUtfBkv2zyUtDIqL9DsNRtg2dkwCQvF1xYW9Ahz4KGR",
-	"CECs7SX3vwxTIHUwSs6CPB9vYODHkr5xpasKEQIy2MERAjn1dkWQ+7sBzdUdY2+FGH0xvJfKfvy2q5GF",
-	"i47JGmooMP3MKPS7pPpYxkAU4lJuGuTid0RP5YLFxF7gcsY+QT7mY6Pa9Bt0blX7os4XhCjePfymXYhv",
-	"f3j4bdhCHpTo+ih9F4bYjBr7t6LrN2/AbOvwzZBPWUewT47e37kVwf80b9iGPni3eaux10BrDdQh5jpi",
-	"WgzTrsog1i1nhnd0qQ6emhSIAIL2S9fZx/bMWD2lo9RJFFSt1QMBCOMF3MEArr/9y65VnU4igCJCeWjG",
-	"85xP7QRV51PRNVAHgTC0oR3O9Mh+Ck0fSz2wGqkUdvea9b1b977abMRv082gfWfEQ1vwIEn7kBWSC5Yp",
-	"bfxRNuIJVUbz6ACpDGr22nnj7aAzl0rWyXlXgMTmCilDuCDPxj6ZJFcTOsE+ALkzDbAIILcEasgdyzCX",
-	"DQaIa616xVIfwIT8BaC+enNXJNVu1ourtcExvNwMleE4M+mI5+ZaT+XDHSfdrcHD3lf58KosXyVR03N6",
-	"RwhqF8CRceHPzNiAgbgC2KlmHYE1FIFybWOJtsaqKTi5rfJLPN4SCTqcek1xY61CWdTgtafurjxbqNMf",
-	"hQWjcxIk6iwW2qRDbgRQfTvnsREJFJUHgklZe177lqTXU4BEDsl9SI2lmswr4B8I4wjb5RKIrS661UXf",
-	"QF30/ExuJe62NRRfdcAbCRWWuBJZRsVmgioSm6RZxijmZkNtdS1B8uMe0ukqQ3HAX64hqVo/eb1of5Ee",
-	"/Qg9v1Bg7VSAfoJIZVRXRoKDOFFUyrQo62YpF/C0uwcP7t778MN771nJ3CnhTk/BPH8rkGunCc6Xc75T",
-	"rvcMX+lA2R4y3ueprHBMw7JsWd2W1W1Z3ZbVbUv4bcgb7wWmPTLT8SyzxDctcLTX1aiencHRkNxdBkt7",
-	"36pRUk2YCsyeIVOLGDcsniUeMYGNDrjGZHhnYg5td2TejJhUOfMk25UkjYp47Ri+nYUWhfrfZLiC44GD",
-	"Cz6QaDZtGwUjqwjsvhsYULdcb8v1tlxvy/W2XG9jOJeAxk+499VdMLcDRGld7+rTJRVt7x5+k1xdEn1V",
-	"DlSmMzWCqdxqUvbCOaN44ARio1z1cz7UTI2EDIKI0v4ACmsTCmEL3ThFPVbnnQHUbHvz6cfIw8dQMpNK",
-	"BGqAkIKEwyD3oQMz8Q2iK2Sec917MlI5WibvwYKczb7sCK7RshW3s6fyIVDQTio5hAbNVgesvJO513Wt",
-	"3kqEPmKeFYDDzzGQrW3m6oL41ESCHd/MbZKVuTaQPi/dIDPiYy0uzR6TqHlDDJSaVLlYbIgZiCyJXCAs",
-	"pzDYlY0y90H4tYIQwgWmmqrr5MLkqUgiutsmn9rfbGfMKBX5npjlt7lzyleAytol20qtW6l1K7Vupdat",
-	"1LohrwQq6sTWC5ZSAyjzyvRHwnpeEDOztO4/MnYvMaaakubV2LDUhPFS3iwCrGmgJmD3r4oDz9WkFATu",
-	"pcJUmr3dGpSWTofjIaRpETFJpRF9kdeeXUrENj5y/MBe3Ga0AswqoqieyS5m4Ga/eutGiDg7S9js6kA9",
-	"+hD9OyBmF0BNNsH+3krUV6LbDqgSUhAUy1HTQ3enYhM1zhKK23zlxGtyB16GgO0rK8xEvnLNOPtUdSA2",
-	"GAWeI65Pvq46WNoKVw4ii63wjSGqmG7J9YwD075fZzHIdxDiY7djaCV4kuVzwd4/uP/hvfcgfocdsF4q",
-	"Uz0QCZkj8rHU5PScM0OXAuEiMFpYZcHLpBBqCaYMJ0gut0rPS+qPcC6XJqvDutRazd2o9qnqgNB+/UKE",
-	"G0R5XkaPvuY2wgWKwV5AgDIs91b2edUtdiApgOJT7CFQN7wluItXGv1nxz4eXgqxgqDsQNUXpOZjmdyx",
-	"cCkFVXfYjmmrbm/V7a26vVW3tyxn04Q2CBsEa6+TzfqKKXnBmjcSjQWeIZ+iCO4en/W0GzUaDcpyOlTO",
-	"V+Tztzh+M+RTsPSynpiInEFOsWUmksXA6zADTipJhmWHSncqbGNBRmbc8qo7pCoZiK0QLniy9CpES4yz",
-	"bElq+CM741WSw8EfMJsZXmcx3ciYpbKbjZNyhVZglJ7e1i8wkfyRmrzeueT4YzPkoDXP9zzVri5tExgZ",
-	"Sm/4Qr4lHyJuRZdL1hEsSTkwWZjbODMlM0XzZsgZGgFBd4w2KCsDicGXlC38SE3WSRiGa7s1a1xtejEQ",
-	"hELi925odJCTsdGSqZdq1OjyLOvw7om+9tTLOJAntCBmTeVslKvT1Ao/mG8auyZiN0Ns6Cuakmj7MUtE",
-	"L5UC7QtGAYPwEKoRG/hy2Ngw/INyQtNESJOaaXQs0SKUWuUJMcFSw1B81JAZusMOWC66Ih1hTjKsZcI6",
-	"01LjX9Ez9l66ixETp0I65FPXDs/z1A6Fwg3tT9S5UX6ux5L5YAIYwwjtLa4RRFgF0jNIZb9uh/qJtIsA",
-	"AIHI63wKOKa7ip5hagztAc6sTyOVU1b6EvNzPxVdIxJo+chB0/pcbzd6rFBuv44gDXWvwRI+1aUxz3wJ",
-	"Stvc0ia5Go1EYhdLKm+7GxI8CuQngHP35i4bqHGusQWAY7negHJseia8cJQr1St8wsNUjo2IWG+cQz1w",
-	"Pe4O6DtKPuOG8STJhdasLwzb373tc3pzgTl2ZiDszmBbdXbXd1vqE+wqIEy4muARE0/sv7yo4g74IQDk",
-	"AdoMJIODeNK8AXEv2kW7KJlNbbeY24sXYIyShQZ5pSrJ94ifiLvUy9pZvodw3R6oM/J737n2Ton/1p4e",
-	"14a6nybHtRY7tvrb9WZzt3lci9gxMTb85b17H97/5qP3jmvPqt0Yy4Jb1k0EpkGeO4TGXVKXiuhJCxGM",
-	"TRNz12aFa6fMvhmsUHTHqFyDehzU0+yK9NSLvFNHVOhac79PAU90mnYlTxyNO1naLestDh/jbEUlU+qk",
-	"UFS4YdetquK+b5UQqpgeWslQG0TcKANyEHLVobp4dabO7jq8D0uqeJKIBD4hnHE2hiiZuIxm5+ZQYTU/",
-	"FJnoGtfo2tTmiPffTzMDUMlnvvxAmfL7VepNYF5bGWZSvWpqzWrjplVfR3b3p3krv189gK6H2gFGojHK",
-	"ra/xattLiMCNFAgHhWcBMz8NA3P9Dq4k1VcQsmvkiFpAzu6CvbhivPEH947YbGMxCJm6CGuww4w8NiWk",
-	"fgCFYzwD8hRE4qaanUg1kXeYyLSYAyNaiUpGBOeiEGkoKtBxokajAbYiyqasSikZyzeBcj2+PGfljebu",
-	"3n5UAwAHL3Sdw9xAqw0rf5aZuNCrtkTrJQDi2i3agGpdKKUSEDq/NIEAsUYyAQlsHqHJKm8QtABgYDBK",
-	"/4gbk6cdUAjt847op1IvSDqwyizAQ80jULnkAwopITgT9lZqSk3GvxVHLP6q/c+O/c9vx4QJxTtv45gl",
-	"4yOlTa5GVtV2unXkjRMsHdpVYLkYqlMB+jUtkA+OcMLbUHA5GRBuGJlPYHG4dkmN1IEdg9WgMQrDobJ1",
-	"csFPLPHtOdumnVYmrMJ7UMCONQp4Kr+YKE+OlNZpJxN3IGibdOndRTkR/yRob3Uux0pqp795gSCwJYFX",
-	"lyAMh3QjyY0DbN+F0kKkAsurdNCFuk+vzl2rrb5ULM86WpNb++3lu1qlidY9lAEX4qte2A279hT/MQNx",
-	"Noc1VjpN64Mpwmf3k1dEG9jgAp0lv+Mqbu/MFaM9eXmxdGksjxqoCevxHB03l31zVkn+PSqgZEF6rMzS",
-	"xRDlKsEb6/ekPlfXNuQivVEuhohflMPtaxWZu/EBuGl2PqRncYh622z4YBPKnfUSdZ3dR8wMqRCJVYc+",
-	"2DMEXrw/Phn4tSEc5xBltzEDV08KfF6x1dNCsoCaJfmPEeomQPGeDKYXKcCCfTBMslqAbA4uthK8tM+8",
-	"d7cxCIJA5HDQ5xEIuTs2zCgAxS4S/0t43CdiZOoszpTW05jNgVn7ZBHEZHa32qVjB3e/xfhiYGoW4FI7",
-	"WGrAEWdAELGXnsqH44wTPDT9FWA7k7scY4bqLBZPTM5jhqG8bmQdMVW0QDSFFmBNP/GuZsD2tlMf5arD",
-	"O9nUzeT3x8oIXZGsjLv0IYaRrA3uHJgU7TrVWjUghpZirGwhtH37DKurrX6Gi2iPcxjZi3HW9thjuOJ3",
-	"nta6IsvgvXImGia02TdhvyCkC04b+i0xNc1S7eJ7OiC1qPbiJ//6+Y9+VP1xMB7Xzt6zc6ayldb5jPpq",
-	"ldexoOivKiD1Fl/6PHl09v+4D3wFul5wAyDqF5ddIpVJe3Rb9dICaZAV4opRsNJ3ZJsB17dHh/B5DiDX",
-	"pTmDDAIsY0kxmhDk7LPOcPhobsNRUBFrEE7n+0sN82H3i8qqPShNbyWrTCf9DFMTZinfyoGd6WdH9nsw",
-	"1IgnowwIHtVZXtRjmuilHVI8bTnp+MZ+bT7ROKoN+ZP7+DpmhQxT6f72r0PJBxxi1ZBwLVVekmOH/MmH",
-	"QvbNoNa6sQ/Nuj+b89E8l+IaQ2P7uYtJY43fZHU3GB7HpHwKt2V7zltFb/5iqx7rjHUqhdauGElA+8rL",
-	"vzz/IapWfLFwPuUsROAkB1Oj7nIZpDqApyXs7bJigspkTwuSjM8gd3esvCx4UvqKQpxSo4tAJshoKIUP",
-	"lFqGspgxy4UZ5xJ7HvEpljjw2FvddJTana1Orjgfhd2Aoi6moAvBGSrp5EIlfsClFNnaJvmKVJKZXVSY",
-	"UTISuYaEnqre7YbOTuWsuvj331s8mzVTTsLdfDXTTtafxzruhi2Bv0AfQmkxF3oPVifqZ9Zow0o/iOQe",
-	"NsuURIMF3e3IqekArODDE/BiohnSkcFemmXeoe+rSZHB0bGqY2mJC+QuvPPOe8Jl8aZK1t95JwzKLw+K",
-	"Aq34UCAd9yiK8CgGebl9IqaxHT93gy9Ra1QILac5li7tQYtTkfPMZTJoyn3wqduY7BG23mNcghuVSss7",
-	"Y4lnxbZpE7GOyJTsAyWjD45lOCVagaN0KOzEkdcCv8vHEjGPozBVIwRDoJAK+1KdvsRla2Pcv8ZPpzP4",
-	"CfjVkMvpsaQXqV4szzI2EmoEASqngnWEkJZpdgciidhYmjSbY7VW34LEZprJ+zzNxrnQuI14PgDMpMsl",
-	"Aua5Fh2QHYba0fHKBddKtphULscBS+6NpcmndhWLSmfEsRmmPhxLt9mJwnwTyE8huYLptC+5GQNsthmo",
-	"cd+1gQ1T+kRxXkCpIJDp+y4vRiYiLzANYObDEeTnBJiaRZE/e0tiuhXxHax8JuXsmcZVmLgCgHY37dQE",
-	"pRiBiYyq40FvlKZzLMOrFSep7BuenUDATjwR3QE3sQvZicUTJFPtNIkXF1o7Qy65yIJrSxQZYGxGZYn9",
-	"X7AeAhwAiitWPWtGhTjUakRO+gCy55bBEkV/XWutWqNtP2w3YVawITAghJCB1HtIAtlp3NppNFmz0dpt",
-	"1CjJX+UPKMUeLWaY5uie/fLPX3z3Zy++98Pn/+IHO1/88q9e/M+fPf/j71puQFIJVrm2/Y53a4+Bla7P",
-	"jq/YtgjXGTEUipRUEvFaxRLTCiP6QuLVdQfB8J2nNbzMtVbtxZ//9Re/+usvfvnL5z/++W/+28/+4bv/",
-	"4R/+4N+8+B8/ffHjP3n+4//+/CffrfkFswLdLpye8Jbg3s8hFVAKauO89sXSyf+IJ+IsPVeNDeB+znDJ",
-	"bc27rU3Skhs4T1PHSysEgw019EVWyGvQqF7msMJ+WZfkvTk9K3YEC+t8YpG7Ls8ykbPuQCktNPBStFHq",
-	"KnWbZAZ7MY7lSKXSZEKXUyxnB+FwacPW7lCdUKkSgeqfFCLRYIIgUJGYvaWFAOFq8nadudkdy0DcKsXd",
-	"g9QAZZJI3R9DJf9cYMhOiuC6oUg3E7ofvIpSVEQppWCpQAEAZFCS+7DCMOOZVgxKJeVimAY1Aktd0cQo",
-	"kzeGNHoCmIlbtDYCTk4+hSTVzhgdpnEqU5NaHhVDnmls16ydKCnC78BG4Y8iCHBWqLDv6jp7gIsLX6ZS",
-	"G5IRdlhsiYdpW6ElbtH4tWvoRiNi+9cjtteIWPM6TLfBnDRJYbtAGa1wAg3puM4e+UUg9WDEZ5N+jyVj",
-	"R0ohAhh+6LNbgyB74vnQMQ2J4nfvIGCeA0FPZSr7riESMunQwVbViyV3AG9xRA94R6p8yLPKTSCwObsm",
-	"1BdNjdbYthBsCu3x/EqC5IdSdYKB4YafCMniIX/STih9NnZrS0WeQY6HobDYSoxqbNrYrn/TLmQosicg",
-	"sLo5Vu87NF7uOJiCX5/WkmnbNxceKqsgfOwwAJBmWT3hCJLJ81NMf7dUj04tvgJlliWuKPyDtBW8QrQi",
-	"EBmjsRRZKhmenkTkLZceT+SEagh4MD+0NnJ7tXFVQXwvpoW+FmwCpG14mcLlQ4qEFdGk8t+ioE4Kmoff",
-	"gKHD3GRSWrPKLtTYrNQLNmcnVqi4SGuRbomkuESwQR/bpZukWrDU2JNCWQD+qATTltD23I4jW1syVL/W",
-	"fgilfAFugB7baxm73bDfBQnzM8tk9z9C/5bvGEy4pW5T7ReZG/hclwlwKZPCtesnzOyEQ9IXskwspT4Q",
-	"clEi+z1i7i9RdQqpTUmFWqQnoUDSKn8ILjFPBWqtG42oFt7mWuvWrVu7JW3K/kxq0W/+vz988csffvnT",
-	"//qb//qXqypMIWRYoIwdgTLWajS+2rjVgsgFjzKDumCZ/NVae4055QsEp2JL11qV4DNqw1npCbOtGOvu",
-	"UXMf0d/8WPFrqWqt24AgWKzWSmsyM9Xz6pRwOl9PZbJKH7z56uiDFdIw4FuRFGcFZ1yIrYK4VRABDALC",
-	"G7lTy8oqIgo6uSuvalkkCOsXrTW6+7JIa7xL4D0L3KsUZUyjpGJ9IiHQYqHjO6wzZYno8XEGcc8e+y1w",
-	"73q7tlHAqOsMnWisaZ/se33TQEAMoXAi4OqdEHd1pmYKRWhLELqoPIpvukEiQcmuLtWkZbsstKy0N2/t",
-	"Rk1WR5QFrkLlajJQYYXewnY+67N2oEibh+rck8mstXZziSGAV52zuNqTZJnP49DouluQ2r0NTZr3ZHLV",
-	"EZMuEub6FUfCuHzXCkfpNhjxjYO/RsMMXo9Cv7ucgJ2FhP3pGdlg4U3cQFu5ukCEdeSubcbGVZfqL3FG",
-	"F/3kXCMzMQLnC18ITroWWqd4nhYF3t5zzJ3eLWy56iQVWHwB7DfA6ycDkYsYnN/0vr+4lluDG3YKhgQK",
-	"B2DKYT2CyYrsuZARUoDJpJKZibNvW1ZPWdeLwm4PaVpn4O1CHegFI10QH1VMshTTRHKZV7Uo2KujVCa4",
-	"vOBw1HPw2/eUXKp+HaZ9aTWssT0uA8ERmvypJcU7d2HD5w/IexQrXRyK0tLMJYlto5o2ZohpX9LeFKB2",
-	"eNKXX3wroYfhS9UFWSkPC/1UZN9Hx0o3FwCfyjMdMaOUC6mPC3T9JRjYHwhTXMgLF0X5aORhkqtLLIQl",
-	"AIryArdK5QX8iGHh+sJ8fCpyyFuD1Tri+qQWQfIDJCJgNg4kOlF+hKUZrk4X3Ju26rVhAOeTkGnlzszU",
-	"gU3bnGu/aTeFT0GDDPyupcTnza7NYijjiehADCexECgyavlZnR0KE5JGMvRj9x7pZ2y1a0M1edET5Q8k",
-	"y9ITgkgrbiH4SIdaZAgL9PC+z2uBWC1LJ1JZZ9+CLOgR13qi8kRjhBZyVUiTCcK28aL7mL1EkQP1qBh6",
-	"KegM8JBxGZwTIFcTcARTjS0fcEysHRT0t+KvGTP6WGbTOGLxIR+Kw9SI3zo0edo18dt1Zu8dO/rwMALs",
-	"25x1xCCFutWjXD2Zgm3k6NEnh0f33ms/fPTxt+/fOyTniOZTzeJv77yv8gnPE5HsPMyVUS02MGakY+di",
-	"tnc0YXG7/TWlDW59m7YDPHa22/hQdMe5iO/gqpBnJ/i6/JnHNcaQNYoInJKuCuqLcCVmw632kNK0vsOx",
-	"Btgl4UFMfZFpv4ruyLjFtsPVfMpSCaPeeV+Y7mDHrikGr32cp/1UxmUflauPtUdlvLSpd3OldVvb7yJ0",
-	"tFuR0x/p+O7Hjw7bHz+6/8H9B4dx5GC1bO++Ejfugt17KVI4TShAoNPzgOgNeWD7qgyGjUtAK+kkTbAr",
-	"of8pxutZp5/aaZIJH5kZ5M/SfKIFnw35kzYgScfOr9nlWrjsZyHthFxEAwBUp9pSF7A5w6K5UAN3p+rs",
-	"AF+G6MACKMvLlHfApAeYWN5MprLErrmd7LdczC2ulT3AZMoRyY79EZM5CKygBRGMGKCyo00u+BA2w8EU",
-	"qx7bbzSLoE0XXvwu12m3zMW1snMl7C93cQdqwqRik1QmakKRI36mC0MdQ+a+gdkM60hhJwBikOeia9hA",
-	"5RoqxhhLDrXh9tUSnwWE2g046ZVayrbiyVGhO0bkYyaCB1RtDU3jqMRGA510BYVjax18owHBD1HkWVXE",
-	"c3DfVanKHZVM2wDFX2vtN27fKOUr66EdHcAbLfT0BBYTql+RCa5FnR1+cvfuvcND9tbu28BxqCTmW3tv",
-	"23tgMlHEOrnfKDRmoMZZ0oZi9DEbjU0Qa9Hh3ROWSqMwbg5KQkZYKw9Z4KN7R49+t/3evQ8Pfrf90f0H",
-	"nxxZkcnyFGiuDW+1ybQSu8yE+KODb7fxy7sff/LgKCa/DzqDIHF6PCIR8RG4cVLZB/4LvrhUswHPh5nQ",
-	"uuUFjt1GIwAcL5exwIwLWKd2msSu+D40BnwTgGjBw8ONW8/Zgsrh+wDIY18jCGOkwzF6tEjOcPtRxBHh",
-	"FzkHNZs8a7g1wYqnRQQNyNEYU+ckA8uwhiOUsqVyjrS+MhQcpNOiFAZtMm0Uzh7WP55dpHJVERymq4Sa",
-	"i66Cuk9sKowXRmEpvCRAsiilHFGEKSWbUNsQFWZ/CI+enV3GtV9yyKJIhyJLpQhDidiJECONIoXbCBpK",
-	"0aPfBAnRSlDY0Zdq9dlHGOiOUYN1qUzbvhf7kiSFL4izJE/tyN0aL2wKX6inuo1fVOZtoBuZWOnmDkAX",
-	"ZfE0oE5BVWi/a5hDZK+DV6s0xjt5r6GTHWpW27B/NBpNKzDkucrbBdP+8v8mwJKQTHhTpHcuBhEw+C8r",
-	"azR3G812o/m1D76++839bzV+99bv3Pi9b+x9dP3BzYe3HzWPaigkQXurTOgOkIkpRN7lm0zlb//sy1/9",
-	"+Dd//Ucv/t1fz02IMAnOPR9fpXLZjDbci7N2YXfDUa8skOEpXl/IXc6G31NSvOLhNpde6XErqZ0vPif0",
-	"ZwH1Nkhqy/VZFpjkhJz1XHlBbAerii4Wx3h34PjhgGM1MDWRbizV9dR8Ga7Y6nRg3A5c0cjNHn58WOAa",
-	"FOOJCRccARdAMReJi26hcUCeJiZzYMWtOYbNez3RpUVDXxc79Im1hI0qi0huy5WmNJM0x7nUl7C48wW5",
-	"mIkqU8+P5Tz1RHSLFIKRwGYIcUMhTaWJgGduAX11EmGt1Wzs756bjkardbR38aznm7Vnj9cm40WZ9ys0",
-	"WFD1MkgRnC2jCW8KOJqBtWDjvcBG9xu3g0Zz0bPqheOteE4o9bEkEpYtF0eDVNtbEMqWRZy7VlYLIUnL",
-	"6SgA1rnRRkZ+lOeFAirt84ppkj0MBSA1dGvd+KfBM8EOPx4R1GUDwzXXYp9nGTtu7d26daNxa87eAV8v",
-	"jmsNQC/QdBFkIFEkR6Bhowbt60Im45x3sqnL1iPKRTWD0EAoDRtLivsLbAVjLdouaz+Ogk8xZhUT4lzw",
-	"B9SpHO4IaSlOwt4Crv5bzd29/es3jseNxu4NyYfitzArPX47mkE85F2Tnhb4G1bN7UM5T0OgAnV2X850",
-	"yeKvYv4M0yPeFRGL//dvfxuefHL0/s6t2S6s3DFRTPz+mGcEUYqgn1ZK8K1CHUrEL+hkXJ5A8qKlacMU",
-	"KvLX2cOMd8UAikZCYiAnlFSHZiqejDghTLiVDMrCk+HFoyGQJs2NU7vL08ZJxDA8HcPjAhLZylmjYDQt",
-	"OCIukikiAwm4+ayAU2exg2eOXZKsFRJzLnWG8B72ZOWU/RVsOOQQQbkWGrWv1ujyTe2S2cmPNXzthTJw",
-	"rSopvCvEi1/iSarNncIm4jLO8CAsMVrQGIBL4duxX2rI6iqOuF26+bWnUCJG7zmBtFRoOi0kLLIl4U5i",
-	"1HjbXlgHdxKYoETJbOh8bw70pNSKC+pY/H2QFmY/v1O63P8/e9/648Z13v2vDPjF0r6j1V50sbkIXmxW",
-	"sl7FsmR45ddBvcLOWc4hOdnhOcScGdGsJcApmjZIAzguiqYoAqQo+iG9AC7yIS7SXP6YRJL9Kf9C8VzO",
-	"Zcghl+RKG8flhwWW5My5n+f+/B4MFg/NSFxOFeaVPPv851/89q+f/+SnSdDn/02L8XFRqW+AWIPdOvRe",
-	"TvvYC4vmDguZZp3SEN63lbeHQ6msoM08ucnQcyhVejg4PyhH3EwKvckOcylpwGeNc0a4Ga9Kk39jIrZs",
-	"5Xj1vjYwGj6HdbE+uFMnY0qdwAPICDPkDacbH8r19h632q0/79tlNl7ebBHh9dNkNJCns+qwM8xucFla",
-	"7Vaue5m6gi2SwMQheB/VsAPsPWrPvlyZqd2ucCZzhgN9DnORqeklA8JY51thm74O/fO/+NmLf/zLZ7/9",
-	"9y8//ttnn//82ff/8w+/+uEXn33+7JMfPP/xL77857969snft85YE6OrooOi59iUcnAscGDN2/mOZ042",
-	"gbWRvzWPdh7LXH6U6JI89uNEdeYpd4ycC3XYpc5jwH8mdfpJZlTbZD6efCz3FpvSnMO4hPf01WVuEJpu",
-	"MY6AftSSNJsAsEGy245bDOFEczq434pb3UyJ/Nifgt99/KMX//LL3//mb5597z+effJfv/v4UzrFX/7b",
-	"D7/47Lsv/um7z//hM1rHP/zqhy/+7mfPv/+5X88i0+S8uw4zY2DHVrv1f16/UV/cQldlAEMrewOC5NiO",
-	"XRlfVEqFOi7FqfQPcuX5Vps372Yrbo1k1uuXrfYOUEqX1hiqfnAaZAEcpdVuIZVGHjrDN/40bqGXLT1r",
-	"WSfXbvGVahzlEqp147CXPJbztVFaAZtGXoQcniUWe/bWWZprjRakLsrZE4HE41TXKeDw+fk5VildyPJr",
-	"zZKv1vQLw2HD75FqtPzacUybfu0v82y/+1zPksdI5W2+dfjgfgTiILdFYaHRqK9zjJwCLetEdkTl4hcF",
-	"KIpAMe3MOyLPQc7mKD7Uw2fq7xkZ0Fl1F3keWWOhz/xkhT7GILghqAigwIGAAQoco/+xUJyZKNcGhCVE",
-	"OXJtsIZL/TAao1BREgjgV96SY1I4cZ6BRYGTaINuSRAvXJRCsMlHKkSzRMwhGtscvQGNdX9kRL9J+/vD",
-	"kUa508QceIKYPIiTGWVEIxqkW7vgbOB9xWJp/BL6QHZ58/U30GTf0MejJbncV9PA3iw3nLlY5xUanD1+",
-	"ZycwviPdoSHiv060cufJyxrWSlK3ViDJ5JILaSYwOZrOP5v1LcXNPDfzbVrKx23jE5sv1QYfHITlLPC2",
-	"z7WEs5ZwvIQT2OgdgV1O1lnVUA93/epHfPfn5ixzlNOytZfN6er5ymeVYFpeSQqVVQ6vJlPhRCj1di2U",
-	"Oq3k3N8nbai27TBMm75B28lxJxfZYGaf11/fvP5nzr2MsX32dT4cDAMBCmgtjXwed/WK9DZ8QJS3TPWO",
-	"Z/i2SVebO2sLK9b40LZ7yKCFrfXsk0+//Pi7z7//o2c/+GmLA8SOcTuQ+0zq6+XcVk3WUw50qMFOdD6X",
-	"f9wqgbe7xFxdivzYVSO6sRW3qmEqzpr5SGSlfws29XwsB67SLVmKLD+L52CQzDoZ/4KT8cmsgUbFvh5F",
-	"OWhbWEY/Izy3Jah5Y9r9FLG+Srgxc9ysDN0jondu37919/4ddrZyfC1mM1EAMuWbLRBXO5QqzVQvmY4T",
-	"os7WTOIlMImLJfzUQY2Y26+IdNtPixBsJskLkudrL4M8n02Lz093F6G4caT0KDrYv39w+96927e+XoGs",
-	"XzOKTcSqltrgndYYDHJOU+MEpZYfOrffzNrWbODCnGSHSWy942klbRovOzNQOyazXGl/4mA1X5eX63gj",
-	"ljNhtfW0R4G1YTcMtIuufQcRR/WAEU46yNl4zRXqQk/unkujpUeDeidoU+qLQqa2B2A8nFhv4yNO4ESi",
-	"zck16+qJ8VuvUWQLTFEir8Ie3OR9vB7PGjR+LiJmUSk4y1hymrztqSfLKOHUGQysIKdP0liPG7bvK8fc",
-	"RB/EhPZuTP8dZ+Z4oAtfuXEBljTBejJznFbONzbhfGPTCzuypj1uqzvZ4vAVm/4QvlPoxxl82g5e245b",
-	"o/4YgXOPuxVI2RPOOn/f75Zh1hUfrb1ot34dWi/Rc7YwJCwdrbMYDBIQtYbZumA+wbuDdEU4YpxRpSAU",
-	"ml+JYI/GTQ40aJTsH9ZS6AjDm99G1ApDZYuoCILxBRFjB+Rh0daFibIu6imykJGSo7ZVFmxJqDzHNjhH",
-	"kcIiI6LUcIuOlAOvYG6EEBU6FePXDLOFzehuyVzMYnjFLgzR3T/TEIw2kT1I0x1RKuJwiIXT6f34SCGS",
-	"fF+PDMK48BqmQfgZM4hLCaEWJ5c3fdajOCEwCEqTRDANHth06umRuttl51ilTpUeKcecxFRKQ3QJUdTJ",
-	"PZdUqpNLUSRczD3INuUE0ssxI5pi3S5YVWBTWemrJnDk3ZHy8Bx1/9i1rTdspCQFxPEMaC2JjJt2UOsC",
-	"NTtM60zaNanDqo26iN5598HB7cPDu/fv+IINm0jt5PR7nCQbPJnKPMN8U37SEnQSd5zA4RyeWP4tDRog",
-	"VgWv24PiQKT6wiDiRO35SiH2K9xp2yUtKaYR1YDzOhhiN1EbrS6BwWYORCoRm2calLbUDhg3U6aUIhwJ",
-	"3KK0ECPF46i9GSTU6gK7sXV7dQFHMxcdme7xYRGlLPz5grPFfmJ0QtL89lwpNZZyRgJTbLnZcPOIv/ao",
-	"WAki7WhlxS48ea6Ohxewssl4V6QECFWii7DyW/FYhsMIj0Khh8PakXGhv6kYc9Axmk9kEZ3KYdmceIu3",
-	"+/wS2YrgIxb3vFU7zLh/eqSWyeXAeQTuxKdfPyPI9toIMscIsvVKjSBu7S/SCMJ8Y539u/aKrojijPBt",
-	"vi6MMxhwgoAuAkPbS7XUWFFzrqnGyaMkbloML4TZEHAvo+tbW87lT+YTI9u+DBsOhsC+4gi9gSZmIzwL",
-	"ay4ACdN2KRzC45ijINoEmgn39KGdwlfHVPHBR625dgiu9VLIjgS5zycaE1VcLT23ucdd7JG1GaTbtnf2",
-	"yjZkENd40USTu9TkkuOwTsKGvFi/GHTL52U0w1adh6rzSTnT+uDKgJVr9+IfpzA5mi5t/atQ/UXjKYdU",
-	"I0bgVLXyc9olzExS6KrQw8uGVWifaGrpYow6l8U5vBENRVFmBMV/SWMT/JmiTVMxjqNK5dKYKOlnptTF",
-	"eNM9czzK0rKfeDC3EtQuQ3qkg968vBkdaouGCapMX+dp1JWoIZeSkCdVlGCsTMI1qhWDOgbFUQTXAu9g",
-	"/X9WWXLYjwynB0qLZBzI+qMO2jhKrNzcLfSALc32q1InkRJFoUdk1MgMriWPQ5NCVU/4BE7CkOdAhKVp",
-	"R0ko+iZ7UYLxrcdZmuyFYcjb4Sdpol3s5Rpjd544w/ieBT86VhpaY919XG9ta8/hnhMkka0G3g0QdAmI",
-	"0iMY1pvY2Yz285zjlUkDzSUsO5yjoLQMmqZgXXBXCd6sNuU4HHEcjDgo4lObOoGKbcfhEUGAWqeOMog1",
-	"jjyTAa584xpOYuJidVO0ehG0AMkJZV8Oprn2PYfAeAb0PPo0aIAoEWXeBNmUB8hMYhkJn8rzAPk5U1Z4",
-	"B9b/zSwvEUF6zlBdER27ejBsUodmjNv+uGAkJj3+dO4g2MBEObC+SJEuGKkNbhyuajKlGyazhuncE4uO",
-	"dH84BOlq7kD9GtkzPHeP7UO1MUhVDbCanrW5teJWpfynR/EE3iUwBnjpymOBgJ/IGWBQt4IW4PN7YSvz",
-	"J2KzJK39JzpgZxza3wJnH1mr6R2Vs9MSS8lu7dZA8rSSm2hBYDHTYqE2rUuAmbp4caSztoZKXZJBILH1",
-	"K/2GcXI7FvzHSOgIxGCar7UQbUZ3ssdUL7OsTBLtWsQ8YONIgAgKLliQ+pzffqu9RVJl07TZWBFOeSA+",
-	"vCdVr+xjDcO4NciU+xxP4Z4usqMnnMvQNADLeBZedYyhnncrQKCxIbFB4RA0eyTItJm4D2YMCc0kc3Oh",
-	"503a1g+05ANLyeqCbLGb0T4JA92M4SMHDp47151TL6T4OiUDkZJh1PlrOMNFlFGadbuYaFvY8t9hK6BJ",
-	"nQiDaawDzsNXmJ2jqlLGXuaaqNpaIIoj58c4zIdDzS4bf7SzNLr31uHbh1GakTl8IE5l287Ip8Wm1s3P",
-	"8fm6Kk3Gs8LONmfdykAQqm1JVxcD1JJSUcoraBdc7mzabXIIBbxVe0hh6hLYGYMr9UpDO4NdApO/B8Jm",
-	"a4GHD1CEfLVFnoDdw6DmqX5OvoeThBLKWuu7WK0PVz2OlBy9CsXuKlo85sSPomGKrxjiniR3btdzGKkd",
-	"GxVKTl0u8t7DC1VEqGMF8rOIBrLs69Tm+HT6ksvIF7Iryw4qA6QHcN4jwX2MBKpqzt/lCJJ1vblAJtKL",
-	"aqBCzjNFJjgQQWByDtOA1JW2BcudTDb0MoopxZjctqmv7p4VFgW4Ugar6EfvsWPYDookmmvAO5x/tgZF",
-	"ax95IwAmwHmyw5Yqb8hCNoTewlRQhbivR+cC6eOlrCcKvi9chsruliuoBStHX14PkKXOwj7Fw9BqXwdR",
-	"BDprtXe3lsi/w5leaO4dWi69rXAVT9oK1sSzcCRWiFI6n6WQF/6MgkJkQLVUq5YojUE0Wadvy8yitLQX",
-	"wcKOyXyitIsfCGji2oO09iCtEuCL1H0S+s4evnND4Lm0nmvXnzazVmaJM22n94AIGB4h2yH9IC3qeRtY",
-	"P3+N3L9u5I0JNSutLFSqAcaDWPw1YHilyS51pCZwuQwHYISRwFRTyOLiowOLwAd8rHTmeCmeIjJbWkB5",
-	"vMyIAe9Y4pHSFYsAogYNlpXk38N4po2N94n9bG5sNPB8YuRcXVox5WBGjQUNmB2TGoQBRDYWBrW2zEQw",
-	"Qu7qwQzpAfq2oLn8VWwZtVaIEtTJKwzYAf2JamKVHDmDI7QiBTJvXt37dhcRbUFFPe1Cd2g1SBZCyEYy",
-	"9ZLWheuXw7YSInGVSyvekL2U5RV8yEfSoUIKu04apVQdifFe27V9dmIGSWqmjBKDWMSXOBwHg/f2wkpJ",
-	"GjVNp9ZCM5eP1E6tWVcoACs+4IMDkK5MiZZ+G+uDR94tVirGR2q3eXhdkn7t5cBHr9GjXWFw4DYU8Ujt",
-	"s2BnB01HCEMTA77ilWWKRSxkTxQpuhysmYPgkC22RWVYD3Lnl5AWuRYobLzZs2iOJWnwnFpFP2KwIF72",
-	"WlXSPOWttQXPitTawgmYwwqHZAjn04ah+zacn85LqZsfDa4OliANgq7QrO5rnEeH9D4HdLqTXZsFHizK",
-	"DBuITLlS8Lbkqoi6Wbfs25WCWTqrTabcvOnY8vXBomD9SqWFTHH9h1rnbFkb6eKUb+yB6PSZOCBwL6gi",
-	"NjYTbaQI2WtjHrGYGugW0LvVLCiQlUjGpQQalFcOtCoLnbcjpa8gHEhyme6rsctBsM4IBDkN4hIoUolP",
-	"wwh0Gv0hXNZUB9oHT8iqCNOqAMxxX7ngUlcDA+lsLzMlElphIoH8gUtVWKQU5xProrSC5yG2FVWOFGgh",
-	"s6pdKF0ed0FcIavU9lYMvFMMh4b8YUHvvphgJHJQMsdxUCZuKofwSBGT2+QAS47snVmZw65lcH5RucpK",
-	"I/NufN7CHV5lWjpKgs34C5hxoI+FjT7A+15Z6MVagfmjKjDrLMCvsJJwQZpBdQKn7URe8QhKM1SDfWbK",
-	"5Ft3+XAO6opEcFs8R5DfKHyWXdHA7Kz7rdHr/EB1GoLEGv06lcmUNIZCbxe9c+/rIr2+Rfbxua1OOIyc",
-	"zT1T5Y1r3t6eqVL2ZDG7QY4fK45hNZZxQ71nZHH31uyGMV55SYc6Qn8t7lD/ynkI4HQs4yFwJ9xD2KzL",
-	"tp/L+j+9onVXwJ71FqNiyn468lB28aeqkLGNSJ10HoRpKGYxH8Ksatb7lvqgShOUdRmCas6XPNIn35Gd",
-	"Mg7wy+FaJxznShfXl6wzrnANV5dmjZ5VNs7cIq+fraIc4vIFuFtB/JSSbF1PUplWdDNQFt13YwZRVPko",
-	"HsJ+p88WH5yNE1RaMQadh7bBNmFLEJBpI2h7xKiEVrC3g7S6pOGWfPybVsc2ZQya5T7RfRtIxhxkRLWP",
-	"XW/lKOtI21JQ1ZysSbrglNdpwMJmvnCRYIUnWp+y9cx5FEJu0d7e2Y0nuFK71dFVYeSxfdnnv6BKuB20",
-	"1nrx6U9+/6tff/HZbwiTm4RKLF191b8+xU7arWs7IYwzSbCDYY55ybVz3Wq3vvngwVt37985Pnhw/827",
-	"7769DJou7MAFQwyusLwLJQQF98xlq1AFPBoE5//Ua+IxWBZehiClxiYAZQSE6C9Hq40Pz9mzkINT5g5K",
-	"adNpOyvm4qx2Is6l0tAhWRh+MKwcsEYfXHtJfJ7N+/IAETImxQ3ktCuJDI/mqz5X4SJmpsw6ZibiIJzu",
-	"Q//YK6B4HkfV1l/dCQp9bm/fdJ+OC6w38MbNzetnX2oGjAMiuvX00fmv+AEKB2eaLkiEsDlHvq4NDHIt",
-	"h69sIoBlbRDEUdqurfG5JOvgtlArMy4FxYr3Fg0V77GxALMfOBxXlaJTzoiBe9lq8znCcP/04ul6y4XT",
-	"9dbRdBcfTdebHUzHN2O1C3v1o1L0npJmnEuqodNEo6kLZ8HDipOmFGNQEicRJchR1/PuPMNxxkqf6HRM",
-	"KDTTCtwtHMBD0Wudr2jz+lxexLmk3cIMvt6yhxENMksm+PbuA2V+2fT6UdwaVg3s6p2qnH0QXxbZPRuW",
-	"oLf2wnyFr8B+Srn+PWf1yhhbxix/Ixrp8lX38hly1YF9biGnyP8i6YYXZhkJx635mptcsJQzJWng7aLI",
-	"uRgUF7JrpysLPyuznUezPAj24sHBSQo50I9lwjkALAZxqKNzbiYiTZNIKqoxRMEkHNnDqjCug0U+27dL",
-	"4gIYM+UkLBe/gmngJUlW8RTwW5Sw3T7hYrsu/zmjuCUak0WTtR32BUeGcZ6zKGQk0lSmDYH82KNlmasb",
-	"z8t+zXIu0hS2sdpuxa1qp4WEApYYv9xtLVMAB4gkDvKiC+DAgqG5loZO//N+4Dx2Wo/OC3Hkpjabwr1P",
-	"wrixYCxfswD1tSV1Rcr7UJwGVFdXJYW0IeHCOMCq9D9nqtRRVq4q3QythCPSQaYwAvHKAgbV/eHQ5vi/",
-	"Opsqu2wYN+Rm3OI4+GMlR/bb7R3/NQGq8Q+7NWg2/vK6t8La97d2rp2zepNbg7OUBx+f6IAX0L5KSflr",
-	"u+r57Kq0pifjaShdirEWw+G8+KvJ+2AG0DlQmtk5je8yohalM06/yTmMWU/pQnp8V6poNs2x94dDapGR",
-	"KFfn2tYHUSvRF0CiAtMhaE1FwL4M9n6CMeLlArl3Ez7W1ot//eWzTz4H3QUDnOkuevht9pXurhat+ZTB",
-	"Eheb0B7mr4wprX6Vqfz60xf//ZMvfvG95z/+xdSEGIL83PNxrqF5M1pxL87ahZ0VR/10CXASOsjLC3aL",
-	"WhTXaXxrsWpJNkFHcjKgi/DOXgq7WCxZryERfl4SPKuWQ9GTaQTn2QNcZ8qUWM0y8mMm+LRG3nLRaQqv",
-	"pEhFMwVkYe6D1dCJX0V2AdV5Y3Dfc9YHtXu3VMYBsnWCE+CZre3Wf1LZAwT/hBd/NerUlyIn402jCvf/",
-	"6OdzseGldgEmLDsVIWd/8Kg2/b7snHrCxoqbrf4dTJ/n1Dj1YXWSZx2ePBrhZs79Xfz14qa+6vlYbLkc",
-	"mJOrlq4wjXqQ9QpRrxe42PrVu/6odSJM1tmv4DB98Ai4wIkUhSzekmP7hZEIQIwfYaiU4dkQTPKQcPPg",
-	"51bcqoq81W5dJYpJQ5x84U1dRAR07movKV/uvW3TW3ykMky+q/Ncj8gsYrMuyO4xjfwEHWBSIsFmESZd",
-	"0MFQ5zmlFlMil8vXClGVXW77JKZfQ4cYSmmPo6knQFt2vwCjJ/R7sxkBXcx6VeGRPEN0RFzq10wk0rSA",
-	"O0VLI1PQlEHwGGKJqtqYkbpMj/u9Ya5FKlOEKcNx+0XqwImUaVToETRc6FEcdWBcIH/jmpVxNBSVgU+2",
-	"msoE1BvmeEwtlvyw5PRdrF/R17kt/+VxrzkM3wXTKc3prTAbDxYJq8mPxJhaQK9VRh7b75MgUxyj/EWn",
-	"zB7LI+VfPBlHWYpZt08s9ugTRkRDmfJJ9ORIPbly5Yr7gyeTtBDdMomeREmmjgv5OJOjJI6SxzpLZQrf",
-	"n8hM9aJRkZWlVBG95B+NXBNxlNCg6q/bOj0m0OUtyDc1xm9hS5kBIpPWm0BrAI/WPhA9CbtzI/Av0fPB",
-	"5wirx7dd8jQmj1l4t2BER2rfR71lHnYNK4myFQfNJ7ZxTm6nJmxOGk15QBn5mMCcAOXJtE3Vdch91JOZ",
-	"cSGxxBEV9KrVjsdkTIcx+Zrh7BQkJsYBA7DUySNMZVdUufvWpXBgrkmIt1l7rGlkh1lPwYIgBICIRvIE",
-	"5QGG9IUfdRXSOKbCzVO0w2GCg3cwtmKixdwYe/MkAfkxSXgsVGb64Z31JKyJVhjLh0gELXQuzSaXCaLV",
-	"SwjYFkH1PI4AlxryMY+OCo4D9FdGesiKqFMVBUyKN4jmMxCZKgWTUm9I7x6pyIFjEJDoQ2iX8+lpIDBn",
-	"OgcWV9QP4ERiJRnEySZ8DCpFA2tkp0OIEQFncICXIs9rGMDk8wNy7XsQhXR1DKmsk8HbAEwILhM8bfEO",
-	"RCFhQnjX4RUaCwg+4dLWsL5xxSy28kiZtgcji+vLThUEyK4d+zXEeXEZLlw7hHs2UtLSTkBMONwPg05O",
-	"2pxJ8PHaslCVx+mZeNiQ2kYn6LXgh+KJ+VJdK5WP/YnDd8J2gSwxOLcvLlSPYZ1NMZRQJaPd4GUiZmtI",
-	"FrDLDOyiNK4eJOJKeK+uLatkywnCEp6Izmmue0Hy2OZknEg2k46dYlSf7jrI3zgyVacP5ygxA4Mg1okc",
-	"iCxPgkb7QimZN7WJtvUCDyxQiJ7KDMkOKHhmIkc8jOxDhqYNSGc4Zm6jof19kLwY3ILqHomO87k3yGMe",
-	"0C4roqHoyJjAX6iRE5ELSjOoCTRNHb9L59KI8UQpVNsjfetitEOo4SBJGFtpaP5t+x4B2bvERap+EHuG",
-	"ALQED4wtKcZUCwiRitzOuB7rAeHTHb8j9TCXMa8QS32I8MPnklr0hH8qshvRb93WucCbKbk5yyVLZrDp",
-	"IPnBCcZOghqBvLh6IDHQtEIh0rKCjY2Dw/+/sQEs7r2Hb155PbpE7RXBhT8ZlxY2YSCK08txdOeb269v",
-	"7W5Fl+58863LSCXh5e0bcMhvf9iROUpR0gRVaYeiEKWmBEzYxYGIIwE0y8hB1tE5LHyBtsATwuWHKeGi",
-	"6E6nKgzVG9BdEM2siI7yIUq6moGK8IxgLZfEyOE39pKgHihN99v3Dr+9scF4Q9iA6UtZ1pCw+mhH8fD9",
-	"Nn0Tn7ThIpYyRPuoK1S5QJgkKiWpC0xkNVVebka3BNXSzQbSxDDloSw6UpV0OlUapbKTDUTOwSRcLxdH",
-	"5ZHm90D66OvcyUXQma3mmGa9rMSiuqLE5FGmZgNRbkZvywI4ZkfmOdaOQ+hOXZyeaG0hygVW3BvpIsUh",
-	"FPI7smPLy21sfOvwwf2NDTivkSgKgQIKpf9aEWUgYUhcdBjkwZhHiaDsZVGV/Qh9KMZBMLnNq6084W/4",
-	"eJyOzqsB8ELd5XMsCKMZZ89FKHa2tjaj2/hmgQV8ChmZ02w4lKm/ZG48XffQkXLxR7jiQ7TcwrpvRndV",
-	"BNOuF0AeapPVVEZehZjEw22HIB2ObjveuvZ6fP3mDew3jgSthP39SO3uxDdv3ASyUIhOCaoViebdLJd0",
-	"Bmk3yBpFZyCzIr2vc4gykatg4S5vr5LGtKNrOzvBsqL/M0qgB8Zjg42wS0WLXmPDqHA20XBEKuOY9jIA",
-	"+Mk6RAEjkUtX8ggXsxCZsVKvhukM7DO4zDoPJFz6oUkst6BIjDqrrFIy6sOqBaNAnCEaCrN0JzaL3DGD",
-	"UAYvEGsb5ZrMlPDoYxd6FvI1GsEMewbQWMsMWQ431RCGZHQRNMPmoKePnv5PAAAA//8=",
+	"7L3rkyPJtR/2r6QhRnCWrMZ09zy42x0OejgP7pCzM8Pu3p1L7o5QCVQCSHYhE6zMagx2NQraliOuXr5S",
+	"2BF2yLIsK2xZH64d/qYbkmz9L7pcXn/zv+DIczKzsl6oAroXPVfe/bDTAKryned9fuebwUQullIwodXg",
+	"5JvBkmZ0wTTL4NOjlGX6eWL+5GJwMlhSPR9EA0EXbHAyoObXEU8G0SBjv8t5xpLBic5yFg3UZM4W1Lw3",
+	"ldmC6sHJgAv98P4gGiy44It8MTg5igZ6vWT4E5uxbPD+fTR4tFxihwlTk4wvNZem54s5IyJfjFlG5JTo",
+	"OSOKiYRlEf5NF4xwQWiaEq4VmaSULxShIiEZW8pMq0E0YO/oYpma/tRCjehyOTo8PBpEOLPf5SxbB1Nb",
+	"Lrsm9oOMTQcng79xt1jAu/iruouTMNN5TDWbyWz9EtptXMaJfWTn3lwf2OGcCsHSTf3hEzt391JiR2aN",
+	"X/AF1827taDvzD6Hu0bVZWkjjg6bVz+FVsPxJGxK81TjK7Zl8+Gw8zw9loslFeuXsm018PeRkNdeEJkL",
+	"nW3qCX6/iZ7yTMmsedljwd7p0QSeiN1dWWbsistckSWdsZYjj6+UVn1B371gYqbng5OjB3at/Rd+tZXO",
+	"uJjBwFpJxQ0TiecJWyylZmKy/iVb1xfiEVnJLCGTuVRMkPEaFmFC05RlZCozoudcESkYMUNiSg/JI0Mo",
+	"GNUscd8RLQvaYmYD5AQWjay4nhc/jmWyjuA7LsjxfTKXeaYikkimiJDm2xlZyIwNyXNNMqbzTCh4e8oz",
+	"pQkVamUImW90zmjCMhIHszw4Y8uUrlkSD8mF6/eS2ZFQ0wvLYCBkxrQi94+Ph+SZzAwRzFhAI+E88IxM",
+	"OUsTpJDmR7NN8GEihWZC24MDD6bMtIH9mi6xg8NPyGpufism4haOK0OLl5mcZUypIXkl/AhhHWVml9G8",
+	"ChvFlX/ikq2H5GmWycwuDA7S/S2nJMnWJMsFzkxITS7ZUg/dqcbFK05euIjmrLSc7+P68V5SrVlm2vyb",
+	"X/4nB3/77Y9+MGg88wvDYNpPPvy8NZdsOPS/kOPWXn4rxzfNiF9wpbci71yzhRpsTdGPt6XoL6W+oLNn",
+	"PNWsgQa+EukaTjGdaHPLqCbC3HQ80IoRTWeKzGWatI1VSD3SdFYaLc6tgzpf0Bmw3fcwoef4yhFOyH3y",
+	"M6JZRpFjv5r+jOrJvGVnx+a368gi0LiVRl7PpWAbVw4o49I8Znc2InO5YlcsIxxu9irjWjPRsnbw5gjf",
+	"HPQdIYzqJb5jRnnGJoxfsayVk2b2gS5Wuu2RP5O5Zu29ml9vvMs83dBjnt54h+cgNrd2iVL1dWSUQvbd",
+	"7pYyOpk33dJTEms6+08ffZUfHh4/NH/+LG45ffu8te615mXEkey2gH5A0Iu6bCX6Rp6+DmWwjZt+Plcs",
+	"E+3Tyd3Pu3bl2zedvaFNTOWcTaRIlBG7VtTQmikREnQGEA+uKE/pOGWh/nCvRX8w7/emPjCa92ZcGVNL",
+	"KRSDI/NYimnKJzBQKxSZP+lymfIJNWO++1tlBv5NMR7zZMIGJ/cPP4kGzMgw5ruMUXgQ9mtouMucpQmc",
+	"N6aUEcgNRzVzXC6JAFJrHgDpyLwSESUN8Z1QYaQdVGgJB5HHilzmFJwMDo8+/fkvjr+4/+bw1x//6uFv",
+	"fnnvswcvf/L6k7OjC9NZv9UAyQuXo87zJ3mWGeFQaaqZl2+N1i1XMFw7HNPdEynYLmuHgphfGJVPJkyp",
+	"/hMw/Z7ZjWybhxNUV1SRCc0yzhIicxj2M5mNeZIwsdu+32vad5rr+XDqG65svKF2k4wlTGhO00KqhVVl",
+	"ibkPiQS+vPcN7z8ygstqJkxip1RNMqnUSHHNYrJgVFhCT8mKjUETNeTeyf3mMaLM6QoOEtHzTOazOaFk",
+	"nMmVYtmQnOeTufsdx5Sx37KJ0dxQu1mTBV2TyZyKGcOjGjmD0HhNfv70gnAxSfOEJUMSP351dj56dfb8",
+	"589fnsck5UqjaubmaIalhmY5nwujDdB0l4MBynP9YHDXZOlIuI6IYpkhBvDeCfldLjULF2fEE7KaM0HW",
+	"Mr8tqvBIEN403FMYaFwMJCYcztGUM1xgJnRm/ubCWvPMyz9UJJUzXO0rmvJkp1t4fBwsNiq6g5Mv7Z91",
+	"IbVYeW7pWUkAxkM7oYKMGUk4TVOWDN6/jYptdOed2zGXdvMRqtrEtg1P7J9yg2WAK3NFE8NFIzLOtTcC",
+	"ZIysMilmpySGdRviDzGYBRRIZmYcn9HUSJtst11pvgJu7Ra+7Sp59LQA5mCZ4BioTXJi+OIiV/AFLC35",
+	"xfmrlxGRGaHELFLKNCOm5dtbc7/txdjwlJXGN0DN9pnMxY7re3+jzDGFhquLmzEcIVGGqsLDe18n2xtY",
+	"3iYySwrBgr3jKExcSPmCZrOdBIr7R/c2HTwt5SiFtjcfPG4kU0ng0ROilikvcyqwKjIwl8EWq7nMNBPg",
+	"jtDsnVa3dwBhzEDHBDkin/GfwQA/Nn+BNZQSMDJE4RyANcPBrLVweGjetNvyGRXr3Yj0J62iktmSBRXr",
+	"0ZTyNM+YqmyNlMT8TMzPLCFUa7ZYakWmmVygAYMmScaUOiE6WxM6o1yQlGqW7XkP3ECBuJZEqQldsPp4",
+	"zQ4EduCqPAXrkk/mcVTIP6Awc0WsG4Pkin0ltOs4Y0rm2YSpIYnPmM7WB4+mmmUxmfEry4dVWe0afiW+",
+	"Es9kVh9zZDXzLE8Z6Crp+sQ8fEC+AOL26PVzcsnWyqowM6bt3MByOyQvGQdBL5GllQDuujKEKFcsqa+J",
+	"s6ubsabUCO2MXZ7CI18JQpgZOxrBzWw1zXThIAR5BFkBSoPOHUKVWsksGZrRPzIdWy6/zOSVkSO18s/0",
+	"GNFCCtwxQeZUFecRbKKKyJUwqwttE64jQrUZecrMu0bOoGTBRa7ZkLyBRfcNwLxME6LxuIBQkitmNyZf",
+	"RmAqVxJ+KLeysIcjM10jW0dhPAPHqW0lY7AkhnjgtsGxqJ1eT6ATtmQiIVIYQRR21ywKrCfQbjX8CvSd",
+	"z4W52DLjX+8qPBy1UgtvkCgRiccVvWXBleJiRtzJPgH/MaE4WO/+cLuOEoRwh/oWVO2O8dtV9VaRnZSS",
+	"RsaYB63WWKK5U3wCQoM5XTKjGU/XJHgnpLnAA9NbWL3uYUbA+eyakDGbUHMFQisLnSAVTqimY6rYaeFF",
+	"czzf6JkrmV0ic8EtUfnSaGIs+YwlnO4msDzYJLDkRRejheljBLbJ2lY9xm4PLtZL5mXk6gDgnC/yVPMl",
+	"zfRdw+8PzIStXGAkgf3vXhwOPXYidFwde+xF6bhhBrEhSdb1KZcsg/eIppeGecHEwBZpBwTBLmBpOmda",
+	"czGDb2iScPMaTV9npg3NmRqcTGmqWDRYBl99M1BMKS7FiCcpGyE5V3Ub52f4A5BkmWvgWXiUqOHLZDXn",
+	"E8PJbGvA3QZRg43f+cseHD94WHKZPagb/SM/uAV9NwLndH1kn5qvN4wComuE0b8U2ziij3/ysNuFZ7+S",
+	"49+yCQj4EGgE8UelVaWTSyFXKUtmLBlRXfJ3JFSzA83BKC3y1JJBNEpXvLRRuaExSKzd77jwpj7+2ciH",
+	"1fRpOgg66fN4wlJ+xTK7KL28GrCgT/C99eB91YERDZhI/FJUj8LKEEJ44ITERjyEWxCTO+gClFcs+ygi",
+	"MbinULJKYvc54crMJYnN5bRfMaPlJvEpMTO1YQNckyk3sn2P3TMPbtz/2huXHLXoziX6JUetOGVXuHed",
+	"b7yAJ99HAynS9UiuxCjY+fJKvrFC0ZJJw2WsDUnL1IhM4GxF6yZEp2AjKJWhBZJlsNx0LHMNtA50svh3",
+	"OcvNoi71HBfZqkmjjGoGIT80TV17RqcIu5IiWK+xlCmjIKFlbEGzy16n0SgV6dU1L6Rzbfa7W4VXss8A",
+	"QQvw46ttCUru/liTMZtRkNDnMk1C2rbxhClNdd7vGp7jo+alHClew7DsrhfDcjt/YtUXwdKIULKUEv7F",
+	"JWkcWb5Y0KwxKkoxw1gnjHj1RcxyWihGzn/T0KqeZ0zBCpX2XObok2vZFGtkfR8Nrmias5aJr6giC0ZV",
+	"njFr0i4vhfkdNC00YkUN/Vf6ex86Kr8sRap6nzrQCHfzi72JyiGBRbRk6Bp3a+zmFa6PPxulkxhQsfIV",
+	"CkhxVGN4dc7lr2oDASpxirdtbPZR0eLCyaX9BZ2CUATRUw82R0/9za++yg8PDw/bQqhaxmlVRopHpSkI",
+	"CRbfHV4XNld6L4agO66I0tKcLiYm2XqpWQLqHpoq1FyuxBCFmCAebOOUyMHffvvjHzRdFBi7jcLtz69f",
+	"yq0CEGw3nsHXJCd7ELqooIukKa4YcKcKEwJGPSSvDPsRUvOpFcNP8LJyvMFzas6xIaQQgu1WINqRQ3gN",
+	"qDr0dWF5MaomWgGRP2KcV6X7HgytCCfqx4/g/uZmRKNdFrppjcE5g1RhxyWr0LxykFRpmO0TcMveSjx+",
+	"aQUrJox0/yWEWozs+ALBxEwhkEoG0cDwrVEuwCiXFNRU8dTQoGgwpikVEzZK5WoANOeKm9915ig8zGep",
+	"1ciaQsykuLp0L9BMAwkLfl6x8VzKSzAjm2/eVpcsGrw7MBM5uKIQnaLMjGCabyjXFzgr+PwrM7Undmbw",
+	"zTOc3hnODr56LWX6eTFD5P0wzXM3S/juZzjVFzBwfNNO98LPFr4+s1P+zE8Jbz1Xl+HLbuqVx97g9J+5",
+	"2bstfGGZfikKc/D1HDgR7qr9sM2KPReP51ww5Qf/XDwVs5SredCzE7KL05MJbHaScc0n1PAwtmDZjInJ",
+	"ersNcy0h/S2ag89Pizb9YLjSPlCkRj/RFNORd2GeMeoZ1bSXIPiaVtxMm9/5zD5WvdkwtqIVO4DWK/va",
+	"dlWeoOdK/dXJJjUyyDboZHHsnbaZC9UZudDhsLXW+bjw0IZNa+K6NXLfQkb9lLZUzicZpA1spZ724W0T",
+	"o8Uhc+ulI+M1HykuJg1ytuHdgsTAaxZU0BnL4hMCDyMTB52RpqmCPnfm2nOqRnSz4Oa0YuxtQrNsTWiL",
+	"9Naoq/ZW7t1J8Up+QPm69Xz38HsXV/jNTYgO+TLZ+rjkWT+zUq5YNuLJNc//FcuU3bg+aQntMoeNGHV6",
+	"llvPZgXLXH8/fpxy02mqHnR3l4phl25kab07KUpVuAll3YE1CNrLsw1v+tn6Zbkh++2jUnvVwdwCf3Jd",
+	"3w6fKvV+E/zKM4oPi2+9dtkeG7XuBRfht0dVPbxGZDuU1+qt76HMmhM9kwfetIINDF/aP77Ex96Gzx1g",
+	"uhNmEpueBzOu5/l4OJGLu5Iu+YE5FDMm7vrxvA9fV5d8eSCXuCoHSwnBhTjk91GJv3fuvlfBayy9Ww+/",
+	"NqPYGKHM1TKla5d0YIl7Zzefn72o0vjudxTLVIWmb3rpnDHxhX203TDjDvKZtRZuZ0CqHdzOWZQNQfs8",
+	"B7cnaXxYB6hC9kLG/rb7lNwKD7s9/qWabZVONgoCb7RME+sUw/h4mhqpx3O4rXK7ytbDXubDPW/NLWxJ",
+	"nrJWNfG78NTupAwKcJgGsnqg60xlNrIhevVj9UxmZC5XJJViVnGZQMDHXKYJGbOptHEQgTW3yYdfP1H7",
+	"cKM6ilee2vMppu2uqIJgRYFAH2ZAPmkdOtvBlZWFF7X9stWXo0tzQgiB9v2C4Mtix6iwOwIEQWluFH6z",
+	"ORhsnCYYRnVKDi15AHdFv52ztuTdz46QbeenxVK9YSzfpa+Xp0xMWDLKhebp7v7oknuzchQ1eCcFFzMb",
+	"8KiIFP44NrojO92hu5gBAiGuMkJh6I5iCRmviTkjLv1pSM6ZSAjXhCoS2/djFy9rg2K1JAnTbKLNEXAp",
+	"fvgbBK332LMVF4lchYet9lLLirRaErybtmJFsN7a0N1a6b1MNOtXoXZPa6eolwu4oCIFCb+eFSJP2W0o",
+	"/XnKbknhdz3fiLKfoy75ISj6MK+bUPIDSaXkbd9Cub/z05M7Pz358vDgk0cHv6EHX48O3v6tr74a1r4o",
+	"fTccHbz9qPzxRx/99K+DhaAkrn2/Zn3WbBv5szvWyT57PVkwBJ7azpS1KdTkg1v57EPWGDcKu11L+eVb",
+	"GMBe17Iqe29zVhvE5W1eL8msu1Kdv15n90YE765ZmUaGF3zB9jixDZpAcO/gRrpEszlfLlkCmXHuu1bN",
+	"IIS6Kv4LLuphl/bQtWjTVNL93r1drMu9lAa/WPfKWQ4PD7dIKzDi2G6m6kD86rYVb2tbDtiuj8IpbffN",
+	"cOFbNeGkbKoJRK+DScbcD64QiBF0Va5VYdKBjqN2e47F9dssG/QOO61w3952ZTX4oJhNDySu3rR6s1Gk",
+	"c4gX/unGy90AACansPs+gRdf2phe1I8QhKpbyXDwdjOR2LvivX+l+7wPuT1+8MlxjSvVxccwuyEIm5hy",
+	"y9y9mXCLYIln7mXnobAtuO4uNuch9GGvNWOcd4/VY5Vsol4pDx7BSw3Jiu/SJb97dXwXLKMqLpOnalT8",
+	"xyXyNNd6qX56cveup1MH8O/x4X/207+xKbYcfXJ9jSPm6edPtnYPLZeA77zHK7FcXlB1uX9LVB+8cZdu",
+	"MySPxBrgPAh7N2FLTeJhjCdhOIwjnzn5+dkLhLq12cSAdMghx6ANhXyj1lC3TbgzM0TLRPlj+M3bjwI+",
+	"2GSPwDU4A/yoQExa0HehfARnueLIR4z0vkwI4rRGwb42KbwAeGE5vg0gPw0Qhh8cHpLJnGZ0ogEYOGMA",
+	"/luTCuDK76pqgQxEFbOTqw8TfnXx++ANAewtJhIVOZQGD6BgJwMAZI2cLVDQu2zk5ozrbD2CNN123uqQ",
+	"FIHbW+FJZ2sjWinNaGLGFJ89vTj79ejJ0xePfj367PnLzy+enseRRVCzp51cCrlSgZcIIUIqs7h3XEr/",
+	"fXi/pzYTunzmMk+TEYyyPV5US5wHoeTZo+cvnj4BvKJTAqK7kSadGN3aZSBR90vfw1tR5O85xM3+wJoh",
+	"USrwOn15ATuMFsJk2mmivB5PoHZwS9BmTQ/c1AwqGGpuTBsm0mzpL4hI41C3cALY5WpwAWipaToC+P3O",
+	"whKmT1RBPHRNd9hr2EGwuTiBxiXJE64fTVwElBOcrMvIupxm8JdNnu4rQpmGH/tm8KNvCz4+cQ26cTwV",
+	"uimDjE56BWgFM4E8e91WmACAVlZzSRY0YT7lecZOSTxJ+QmyUWqhbgB9At5w9FMuFqAkcsGG5GWepggQ",
+	"CxhXVF2yBF7iBWTki1+ef3Z+Ak725dLC+0hQPKce58rwFKP8kIzNuNIsQ/Aflk4JVZ7rI56XXDBEoMPl",
+	"LGGDGOozpwKA/XpgEWiZjTKZtnFBWZiRYAmojRDoDXYwtZjLzaYOfKshDdd7hBXDfHOapij9CLYiRvzV",
+	"a2t8xg2yZ5NIsycx1rfgTMUAg2TTzqVjlYDxRBOA3XxE5oCFarEREWHRrmuB6BSTO/bLj2Kz21yTVMpL",
+	"ZfYGoxI2rHdx2bZxsWOz11m7jC1TOrEJiX4B3Uo1LKJZ2/4LmLGFvDJLeAEH2OM34h1J84VQ7uy4wzkk",
+	"52ySMW0LKSB2FIPHLDCBaSD+0Y9+FCOA1FTmGUn4jCOGVQUO0zyMu9dr9ctmsQagIwtcZoQLkJ4tOCjX",
+	"azJmRu7olcOJbzTyEfxpdMmaf+4N8BGC4DRWXvmTAys/HzxP4nocUncsC2C1jfiyuX2H+gUSZrFWDkFm",
+	"QndIEkVpBPPMNaRRBNQpHFFp+pFjDn7dS6tcCZ+wd8rRpVZ+uOfYB9Pl/rVN3+t1Yx4Kzn3rQQ82nxXl",
+	"jB1M7G3qoKWoXBDFZgsz6lMISzvcaCFsM/wcVH4QUgey1+Hb9813vg3tYBt8g9JZwQk3r6ONGSkvka8A",
+	"0oNMGaFQZolh/0cQKM8ml9dEanFtZHKl+tRlg+TFTK78Z66s/AJw69hav7CyMu9oiM0VU54trjs/30oT",
+	"GJKwkqbhhZ7SujcI1z17cApbffHAmOSBHkF2mMs0wbiyhqZyW6ivs+TLY3x0x6DkhCX5soWdJtdccaY0",
+	"X1DNek3jqXvYvPhuySZ6ZKRyxBzYfQjvljxj6lrTsOQe4ff6cY4Li9TXmk+KajUKcs0PZFxmVtIJb9DR",
+	"w0E/+5GjZy2ZxxzOd54mJIDZ7iW8WBLdfMrdr44oIB42kJToOwgKhqdbhwI/Ikma08Tq/IAbEobSdJ5M",
+	"hHZoYr+Kz8QOSFW7HcN+liwccQhEteBae6LXYHyZ9ZqBZotlSjXruzXamperFrkKlwyqXtn4X4+pZElg",
+	"cOIqPKoifpamWrm1wX0qT6Ug2nY3y7G/WN6ndFkdybRTbCBWJaoTwDi501oJGQ54d4XVVXhWBWbK0+dW",
+	"EeOxVA1Yi+EF3vZGbhZ5SsBZrpcNo8sbyUhsNhfQQMFCnS/AjA2EJI5IbIsvmD+THIFCmXXNjFNpVjI+",
+	"dY/76J14RbnmYmbeWmZywgBAxXyydWfMn4jBYNuaGEk3TaEQ4xtf/xDIJldkzLiYORknwmIkcF7JqiIA",
+	"DQdVSdiOcrOWvKBrIMwAXowFKnlGbGXRnkKVm0FDT0AJfbDh40cvHz998eLpEzQLmPW3BfUANmvMJnLB",
+	"LPl0CLpmNeDyIn5kvyF5CKL6kBwEDlgrLEpOT57hj0HPE22xNvo9zIv6JD2eLs5WX1uDFbb7XERbIakn",
+	"/IT4bhZ7m9Wwl67e/0soiwElv9bOBIkf4dhxRV4/ffnk+cuf9xlTNaEEWQOOs9i/8JhE/g4WYyztXbHY",
+	"/rSE9yk8yOWVbid21lR/k0rfDgJBO/fd4KAKJ7A/u01p2fZpuilrIw3zVJ3Cb1Hn0DpYVyBpa3oJBv+V",
+	"PeQpm+rIVS1eMT6bF4IzFKFUQ/J0sdRra0G2hY3lFADwLKsYbiXLgkjQhBJMs5QzpUdMtHAmyC8LvcYK",
+	"mZMrfMxSxdxkeIbVoq4gjAZqwqJR2oK/KWsYd3W8JlQU3M7a0rm2sN+uHNDOUEUpv2TpevPMLETfkk6Y",
+	"dacLubJucrtZAP1+I4h9eIQqi14aZ+u5fCazxfY4DHJkBclSEKp9uqGeDPB1rrBMWwj9WFh1KnJ9NHBQ",
+	"57HtCoYbD07M0vSxjdh6KFiyQk69k4MLMs7ohJUr+3/z7f/233z7j/7h+//33/2DP/4X/+qv/snf+cO/",
+	"++//+F/+82//9C/+8G//3h//u//12z/9P//4T/+narzI8f1rhJF6S0mBpQeKwaDuJ+KTOUpRRrryfEeh",
+	"eGUPuj4hMbwfR9b5Y4Mjw2ikTK6sB+yUGLm4/CxUDLHOGpH4CkSnJBbYrpCmhQDvT+B43bjNj2+brSY1",
+	"+0uNg8Otd4fEJw8bsR3vRM+k+JKBZnMniFq/fR9QBKA5wsfI81SRx+dfGGLzJy/O/yRsdcwFgv/WaUoJ",
+	"W7HWbCWm2Wmc5fN478F3Y2xq8Fp6YPI0LST30oX69s/+wbf/8D//w1/8/ts/+/Nv/4d/1hl/3WnRatJt",
+	"zG9F2aPQ26iGxIVgQuWc0sOU5CqnKYYM3InDkBSjty3kmKfmuP/x7/79P/7Tf/Ptn/3riAyHw49cmSuJ",
+	"NYihPXN06CVrQAGONtvgKgn+QJdic0HOFxAOWrPReT/FJ13Rte0Gd3c8KVSUI8Ctgf0DU1AQQw+WZNBx",
+	"zTGP+x3fklJf7xdWzIouwP+MOqowwxxwlgE5AABQXdCGE0U2hjc2ZPXPWg6L+YXqPGMRzrCETwC2dC7I",
+	"X/7+H/3l7/9xdSv70HgMwT16hi20UHxrG6uCq2s6QwaFVa2bdgHd9o6FOb+9c+ODvKEzPoYaIT7wBZsb",
+	"kjdzac4pF7YSe8ZoEcsCHBgZiRQTRhZmTTyUOnJuMBOp4fZ3uGLkq03c/lyZsWXtlaDoh/d7dKd0t0SC",
+	"sAxA6exSMhSfOkyLQA5bBam2WGBcQY/Z7MpSTzPZGdVZv9nQ037d3dDl3t3dRa/XdHeja/QD8HSb+WTs",
+	"irNV+57t4JeZSKXb2AklSbYmWQ6B0SFvaTBhcQGBiL39jZ6cljQvkC/DyqV91KnO0NNtSozIVXUhIcy4",
+	"w/ARWLDbDNb9jxy6d74wO/2+of5/xbZUD4kt70XZXYEXqOYB6Dpy+yYX9qDvnWJAGFXeZBbzQbw9zIy/",
+	"lePGWC3hg0c9Gcd48iZCviVsjYsBtn13znDPO+oX9ha2dK8TvYUJyg0codnZHlBZVPyPSrpPRI6JJR8R",
+	"ueetiBG5H0rBDwpDQkQeEmvBjshPSMamUFI1NNRo6dw2aFhv0lD6cKtOow0D+yQG7ZbiCRY0aQk4KUqZ",
+	"dGUmhHXNqmynioxFng6PHt4/BbuJINbsD0tPlRWkXcYxb4OLa46ZKDKWom4Quj5VtUDWbe7F/OatBrhv",
+	"fZloV7wWnMJiBSIb+b406oWaMwZVcWcZXUCdHEWaE4D6c+baeWtg1d6D0SQP2RLV2tyQca5J7P0ssd1N",
+	"9806Los1jtwLCQlNLHPZY91hC0XazJZVWJpEg0ahIAhwKEsHRdKNPSObaNAtaBVncnU7ioXr+CZ0C0O+",
+	"Pwz14kyu6inV37W7sl920ZlcPfcDOZOrJ8FYzuTqZ344Z3L1xo/IbFM4KDNBP64zuXrmhnYmV4+D0ZkO",
+	"igG65bFRV+0Fr74Lb//W/vv2aLjzSiScN2GgQwlFgR2C4hrKAPaPC+gTsNN4mkqnrYe/+7yFssdgv+Ji",
+	"Fp84poRGHYyoAVMXFYmPniGx+Wodn6BgAy4OI9oUsbnmkVwIbBKid02TYczKkMRLaiQk+wAGskB6C0uT",
+	"4VcinnLB1Rwe8N5H99ycXjGMcTl1ZXxzRlKmQaow2jqAtw7DkKET7y9zX4Ev0zTaHHgJzDhGThATRddQ",
+	"UL3w27hVA95AE6gOiJOGklhmcqiJwjRKt7/fjUfncNGLleWxK/zg+7PGHtspuiWLnrGlontzIvjXF9ad",
+	"UT4Nh8ipbThcRI6IkAkjiRTMCMXW4ksFkdmYg3AMz7t5GgkZvoDtIXQszPlP07WRlqElLAOtJcoBQ/IY",
+	"POgK7Nm5YkRCwrF1QTgbK8+wlP96WcdFLZv27x3/5OFPusz7j6lmM4kCr9tPOETmpgG7WEjBtbSbM+dK",
+	"ywxrRMItbHLQuTZvVgLYlApXu+Z7EwFcWmsjvPeshGfYqq3bJzc0vz9Zys1n32toAa6uhXxl8xa7l8M9",
+	"uGNWwoY6TDpbh3XXbxLW22vbo2KVm7Ay/2PCdG64KQiB7MKx62sSHoTqjuwKjGwPqNFqvqNSqtEgF/x3",
+	"ObM/W0S7oN/9UgDB0r0rU2G/19SlHEG5dVXKz+lGYJh3InA7lHKpkbHN4CQ6W3/mL9iHBsjal2reVGki",
+	"u+N7QXr84I9D7/XfTOffblrnPZPFPZNEqZh4sWU0l49WjIOICavR6owKlVIs7S8gmomlNmECCp34MCcF",
+	"aCRSgMKLnZI7ccJiUETihB08uog/sq8XPQXhFkX4FhP12LJNuFj04Ou33xxH997fOfjy0cFv3uIX995/",
+	"9NM7B3fgm2+O3/+tLw8PPoFvW/DELHTcTtXBtgMVgxji5u2x2lgV3OeUHB2WwaJKmeNdoRsAgNUxujfm",
+	"merZsxNrPGw3j7TXj1mbflnSBpu0v8sWjKMOQ6TNCW/Y46MKjo99MCLHlR8s+BncJkmkaFLdN/q4toCH",
+	"A9EcIlGvaJozMqaTS+ezQJi4fqY97MHDtbZlsWLAncWf2znW9qZBw6KBzuiELWnW6iR01X6DBz1iCiRs",
+	"KsPoh8SWNLeOxDlNiA1VLkjc4eHB/fH0k+PpvQc/+cn43v2EPqT3JuyT40+SQ3bI7v/k3sODw8Pp4cOf",
+	"UHo4pp8cHo9/cgCQi5s9N51YZ8E5iPwxLW9d42lv9AmbRfn04uI18W6gzR61xxha2UQttoOh/gCU9//I",
+	"aiFBwk73asI2vcGH67QzSGC2Grdtt6xl76hVY/N71m6x0/1rt0G/19Vu7aW7fe3WzemvlXa7Y5mAHe9T",
+	"26LtqCDuhazusKjfDbl5u2n99kwxboNavPGr2pqL/0NF1JxmXv1TLLviExaRjBk174rZ/HzrTMK3ODMK",
+	"SFn/6AAxD/1Iw8OjBvjyx5gisK2m5VMN2l+sw141xG2V1oe908pMz5yiCATxENLohMQTrtcQpxP/4Bub",
+	"2zA0372Ph+QRpvLMqSJHZvUehGjPkVeRMe8P/cFS6EymwWND8kjYRBiHxQhVkoLUilNChQ1Qw4wRiAjy",
+	"v0dGTYi/eR9bsEV4vQTd/c1gAuk/gz/+j//7t//6n/nqAieDL56/tsbnMnh2D6DEhIuZpunlqK0IVh88",
+	"a5e/0pK5whaUV6vJHT+43yMAakMSmY9g8GlkS5YpKdDuEWx/uOWmvfdlW8W3/+6f/+Ev/m5DdsoNTBwz",
+	"G6tV8nvM21bL7o+yv2KTOdUjuWQCX9tmNmGBuR5Ycm5wzYQMFnonUL4yadhMoqGXu8X7d4OXu4zSC7p0",
+	"hav2Xr+qdt22nGb5/Q+vqJ+76VtOC9/74Kaz4yZ9mHvjidGWs3Hp2R/YdK5PIrdch/L7H9h67ECiXU7L",
+	"7qku7J2V/yo1vqEyAneJpLnQRGkJteowZ95CovokU6i1kTGIgxpjEml3QqXLecFBdE10n+pDsLz71SGg",
+	"4+fFIStz1yRpAl+yb9lA0IRjICB7h1kJfYC9irinTS1DiwzDKQGHgk+nDOxcorn2VkNPO1j/3DsteIO2",
+	"2EuLiMkVWWVSzAqQAExVaEi7iB9NJmypD5zvLu4T3j/lKRu12iddXOG1YBqR5Iz4DgBjFZAuuVKIFsQn",
+	"cw+zs6LK3O2sd03+RnCBMw/xBmDzK5ldsoTkS6MRTWlWqGCoPUnB+uJ3tsX9WnA9G/XLlC7BBtcCYqES",
+	"A0wTQ2PtscHY2NMidNj6QjgC2fmFcXGWRZBsEBtrg5r7Bcbi5S6CX/FzEO9qv7BttqEGQMIUneGaz5hW",
+	"pZz/7eHc/SEL8kmKw+2AKy0WGhKisNhIkWbg7mPp4laszOG96KSD+zY2B13fgsm52vu1Dc8hR/kAzM/B",
+	"cG5pU29jQ2/lDN/W6b3Bc/vBnNi9b95tbJzal4fDMqktD4O1SFULUm6uSFlbE9t38zIErpeqJGx/IuO1",
+	"q7djZhwHJmEEV0pTI0ZY/zE+B+A9a0KXyxTK1ZRwqmyFYzbhSx6md9mAOhKrhYp7YzJWQ5jvBaZ3f4Me",
+	"W9TfZs0x22Ind6kPwGk6WmZsyt91O6zM6YMnN4fwz3o4B8/wqe+j8r3mnZXDBMKN8YvaEq+/a/QA9Lpv",
+	"Zgid3gIzLPq9NjPMP4x6PX5ONxE9cG1CsFU89BYk4oOzk+49IB63eVdpYDse8v0xuNljsCWlf7tp//dM",
+	"o/dKn59gGMXjIlr3+lJtW9jvLnJSf3ufGqlyxwFJ6IzQ3UXIyRUbeQTa7iPIk2pllda42FLLxdS2EzPK",
+	"O7tfaaPc996Fjoburyl7VK7JrYsg1RneTByjv7r9l+KCvdM9L0PHJPande88ySoZ2dTCa/PsSx9jVl2f",
+	"5hLtHvOVzGWaKLKkGV0wHYAoeLDYxrrtHSRoi6Lj1b25Hcpxi1QD9rwVoO3U5qmF2xpHttaB37MKTDmi",
+	"F0PI3JwqQjVZSASiXlCxDmLwzFfol8tmgUtHMa25mCkwhgzt7o1MG6P/8Pt/GUfk+DBMzTq1fqAF1xWw",
+	"HMDgsEfModtZMPhSnN7gj3/+L/6ff/9f/+H/+vd/9d/+qz/+6T/+w7/987/6J3/nj//0H3779/7nG60B",
+	"EIi0jUtuRDWCopp3oZn5xD8uh8B9/HBQ7vfo4JO3mG13GD1839J3IRw3hJvtPicp2M3cm5u9AU1H/2mW",
+	"yex6g2SuiU0PQz9PmKZ8p3TUag3prnIglZuPQyw10roYdpDtUSUVAg7U4LfS6Di50CPrErR+2UoKZQGD",
+	"jTB8RLGUTbTqH0CAiOe9pZdn5nHc4wbJpSUHFKcEPw4zRidzP516ZmjGJjJLevqyEfOxCQhdaaMMkpXM",
+	"EJjdAiciNlVGxWROpIiIyidzMBOa1RwKqUdTmYsk7oz3tD03bvpVs/qzU+lXd3S2Av5hV216U28dSOXY",
+	"WufVAF0EOyze8iMv6Rmti7VfjQK63LsiUfR6Tf0Bj9etqw0wjGshPPRFMAHEmfBUu9ARSAu158uMWCZs",
+	"lGBcJqCRjZYp1D2C54LoEvjsoMjci7Zwp/voH38bdUYhNch1fMGMUIaBQR7v1MrdgHtm8eqEXAVyFop1",
+	"TCQkkQzhiOl0yiaaUHxrBaWF4qLKKORvVKruDHunG3PBNae6+8AUEaML+m6U5BnVjU4ZC3pRsCUY9YKu",
+	"AedtY7H4B8cPHpZTbBoBoszmcKG2CN8yR6/PHF+5597b89PgtXwF37v6bnAiyYJeMi+BHx0eHpp941M+",
+	"gTVS5M6UXzEXBgUl5yxWnhT40d6HjyAO8AFEgfpEjjumnyXLSm3Cg5jZ8dGQvBIMW4SjkK7oWqHTFEub",
+	"9iIqMK+yo/O4ydG5pOtU0s5I4df2saB+zGZ9upjbuXm+Vo+5zxWDo2Zfq16s3jciyK/vcbRMKzLXo4wt",
+	"eFPtOncdxkyvGBMEn2OZOg1ARiI4S+4npz1td1caATJswHN/1lK65fYYPDisn4MKy3Dcv0jT9xS+kXO8",
+	"W6aUiz0yfNOhQIq1V5Yf9FsPPZ4zmnSCghcy/kyWUSWouowwHALDQrXEEPJ+gjP0PuJqBHHljYbuJGfX",
+	"irK9ibr+XI2SvGV8UoxyMUkZ7Sbs4nP7YFfV/v4aRjxnqVNisCCRLAObe8hXJ62Y0SQ5YvUimpSrV2ma",
+	"GkQDWw/C8LgRYorUMKSZ1lsAxmId6POgX/sV4FO9sL3b7z7FQdhPv3JjsZ9fynM3IvtNCUfadeXG59Tr",
+	"vIWAv3HVsGC1VlQ51N6EpFTpU6i7SoA8AtoIVrleUdWbjvvux+vmS2aIoxGnip79eMwQGtuUuW4K6ncm",
+	"VywISxI24SCq8aK6rK/O5jo5xVzkFVeMULHG/OWk9jhvMsWWCui04dEEMpgdl69ihvXLMS3YiqSl7tVp",
+	"KM4YmVQCOhbVUAYWauT6xQIQZ0D36S1sbCrn07dm8gVVl65kstE7Fwuatew0K8gw4QJMAqqD9feB1mnF",
+	"qPHR3pZ2FMPzRNVTthKZDIiTP2ybKxIF1pgagwHDTguDoQufKw+PnRJKEqh9sqQZRQGeEcikVrZch3Sa",
+	"fVs9zOaulpkcp2xRZIvY/nyNQLzaEEXIBfYLeE2dFhic32Zj5KeI1Hxurd3b5t4atWqU0HVT/QuypJmG",
+	"lqxSVmCW0zQlllRblHNFLGY02siVRDP9NE9TYtondz6/ePwRApkvqVLmKnIxYYhHTpU2T22UCO89fNAt",
+	"ELJ3LpiifTJckSTDxDSoMYm6pQVLxwZYAlWkKZaXzOz8mbjimRQLoxLNqSLxp8/PL16d/Xr05PlZ3EjF",
+	"Lhlbtiyv3bhwNFuuHDo9cOUcXLyfJdC9YoUxyGRIjN5FhcIzOdxqvRuV1VTO2o4PrKqbDUzE1Qgyul3G",
+	"lmDVCAC4EGQBRG1btJilDLYCwfjBv+OzsFgycwWKLUuBg5kkKCyOoc/Ibi4AbOAgqCYpo+o7WAu/9qMV",
+	"T/S8YcvlKlgNL/wisAct9m5IHrkgTrpcphzQ44ufXdKeLHL2yJrpQBDDq7Ri7BKB3fW80cgDBmS1pBPW",
+	"livkfjeDfS2VnmXs/FcvsH933xG1Qku07MiVKKr9YANEMJYg3Vtm/IqnbMbI47Onjy6eEnMdtSswj9tR",
+	"alxps1QryBMF9b9SUPThvS3cTE1u9ee2RPxnLaKGKyEPxTdBjfVuQQRcEQDEyQVZ8DTlik2kaLbt+8P0",
+	"8cP7kAjbdZ5+ydY3Y2Pvrey3hEs32cNtWFiH7fuX7DuI3O0lgZnFu02YyV+yHWMhm7FPQNDIs6VhQ/Zy",
+	"XbJ1Z3Hdba5Gr7K17SC1j3xibOQC0S2cLOT+OphZzA9XjCxgaCWH9Nfzg4s3dQjZm4eMfcGoUeXwqjbA",
+	"asIP4FQrbG+WyWAcALXWCS6UhkTRKYlfn716/PT8/PnLn48unn/29NXnF6PPnr/8/OLpedxNDspyTXdR",
+	"vBfA/p66lIzqVmRy5VNbkVFyBcRL2uU/MVOQy4N8aeSEicwyNgHh6A6GaozX8UeG7zqgU3JHsBkCTcXI",
+	"muKirmvsoCnhHWDzIiF3llLxhjcgFMG/YWVv1w0KWo7EWk8qEXIsk/UpFptesgw4OPsIZBzrPCZ6njGF",
+	"u3PHd3j40ZA8wqaVFTvM2CyTATyt1NYXFyS2TGfohJq4JFKcoBFTruBgUBQvnI2TBlNCRqjyBcwtTYv5",
+	"g9ivoP47GFVSKibgyyiTAPtDW21o+NF7RJhdgX5WsY22AltlPWHlZjttWBMP+9OAX4ZyDBckqO30HWX9",
+	"9+Zz7ZC6ZsjuLKJ1QcpLe/9dRUzp9AH3Feav49FqTonvvtCpXI3UitvQxAqyRvMxB7oqCCCTiJk7GDaI",
+	"gq28krnjaFY0E7YG2W0Pp3cx58YoYneO3bUqT6+09CWUXV8TsZqM3sgYC4K8P7N/yAX2Kdxgvzfh6q/M",
+	"4HYd/jiYfW/f3uM0XrgQpnaZxEL1HDboKT1kE9N+tyWqpVKhYe9YhCIic5lnEZg3DHEBRdbp/yiO/RDD",
+	"AcjXUrii8lanlxjLWeOtS7R3dW4NvGyUepaNzDC2egHHv90roKX3e+N926aqfrHt11iRrgSnfdd92W57",
+	"PsTRb3NWPsjx9z+4H9bwm2+R0q8zdsVZY331NF+IMm+r29QqHMxBH/XjhlzpxtrANVqPI7HNv908k93s",
+	"EFOetpWi4UqfkMfnX0TkT16c/4mRh39x/uplKNqNuUBvUL1Q7JyxlngXrP8NFt2VzC7HUl6eBpU1tMXm",
+	"ElKTOU8SJmqVVTZYQro8LSnrXsa9yQXBKdyvYIDHrz5BlqZNoWKCgS6MIV5wJkMHaefdYO90RuvNvvTB",
+	"IVZfhp0fs1SKGdHS8HbfWZPqotS6CYwDrozV3JwiLjDUBAr0ZwyOVlHzndnMkjXqd6arBK0li6X1XG5F",
+	"B7asjw9ncnuYBqwBjzvmVsMtddOmf9bm24xtBeYYNF6KvkwINGdyaRZn7BJLIFUAbOCP51wwxcwLT8Us",
+	"5WoO2CcNKHn16A5bb+S4GNNFawqYTw0Cqzwa6SjJ2ITxK5Z4+xGGXRhBkSW1iAsHeojufdMOJUEeaUWr",
+	"6W1a2KGKF5+SSyFXotFlX9T2ajxnQf7+ticFlNyw/aK1DQeluYhyHAZvxmXC7LxSVyzzj0AMkA4/Gl2b",
+	"QRH3JlfVZ7468Y6ebqMmjL62ULgtsZZfFxZS76KLf/70gtylS3736uguTRZc3FWaaq40n6i42VMH78KJ",
+	"0nMmsAhUYeV+pDi9e25emlNe5lsPNhrwC7zuuz8+ePvjRsv2inI9mmRc8wlNR6rNxA3sNgiRgDgIErsX",
+	"Nxusjx98ctzDfQVDYQuWzZiYrLcei3/z5gZjTT6bhmKtWW4sNGWZJlmeMkViaMMclLgyVNtubF2X9IpB",
+	"4ajTsof5+tNoklhfstX+/YSXrMWMfMnWJWwiSn7GaMYyouUlw5gEm625pEpB6pKckp9RxSeE5ua2aEsR",
+	"hlsUddrgn0QnWYftDtdwf/Kd3bN9inaBday2ca+pUmEZOapIjFay2FCzGdPe0U2WdMaGxGhsRIoiAgW+",
+	"7uMqeAlcrCCGdLJgW9DAOz89ufPTk1Llgr/11VfD2hel74ajg7cflT/+qMUx+FLqM0aTtQ0FrZ2EDXhi",
+	"LUG0GVOGXcUnRGdQcQUM5CwBx9mEZ5OcazLOGL1k2SmJhRz9LpeaxhH8Dc6q+ASDpMDCY66Q+ce7gTJw",
+	"3iQkX56SWPGUCW2DdulyCWFKRshZyjSF0FPN0nWITYvDw5Bc6Bn/hI4BySstJ71vCsd1q3fmG3XfvJS/",
+	"sm0X3zyzXfg1t1354M9GkadUma5yHYrX/P3fkMQYpmQ8FcluWvKYf13LP+hBQLcAI4ygD22lrk1U4mf8",
+	"axDO3kcVoAeapq+mg5MvuyEf3kbtJYgc0yul/pwGoh6yPxeDS9OUZUPyCiLsjNykIOYXAjOpwDJFUrCh",
+	"jdpjE0OgMbC04kiwZ/UwOoqOo3vR/ejB2+6imo0H9Cn084Zyezzx8znqOf6zhVF2Hx+be5aG3zy1bj77",
+	"ulywAHm52NqHHfu6S9ZWG7T1IVnhrCJyRKziBsVJYWARuUcmbhoRuY+pecQlCIYUwa/yrmt8zoIFPmfB",
+	"6p6zYGlFUlpXkTwqBvO2erH9DYj8hfNL0XW1nxVY7+WrW5DsTXV4+tXE6U1o9psHHPa8dzdT2PlnNGma",
+	"7jZ10BOW5MvUtNeUoHCR5b72RCmP0BcgSDPDZBqjdC0We10wQkPHai7N7SmA4Sdziwg/pSDPgvJO1kyf",
+	"QogIFWrFMqB0KkwzsIaT/rCs9UPc5CINHuuf1ld41Ov0Ho8yWc3XNvAG7CjYD0tObfgLBvByMfN5fQ6V",
+	"Ft6GquMKBA6lSSZzkfSRD/ulRpSyKW2KRDWCrbIsUVBtvnSUStkM1uFfA+dvPtU34QAvTcUmUdy6Izwc",
+	"1JlDGW6sLZIZ0t4cRYM/OjXBrv6pxT3mU1CRCVftpq+O9LyGdDyjJtB0tFCzttieZSavODqOy4bXgqB1",
+	"nlGj8Yw8gsvG+1PUp3N3yNGPPh1hDl1jaZ6WXD7FhL5WOmK/++fPRJGfFKQWNaw6LMEPbaIHJofhOfAJ",
+	"n87LA0nnhmY3JzDxRRPS9qcQ7qhtxp1dcKP6jBkTnnL1CzzbgfcXiVHuRpSISrGJQXaU26nScaqdYTfj",
+	"7ku6u/LSk2PsooXshoIB5HnUamNCzeKHihimC+rE1KNOBIy/Aj0AlTqDMpw+TOSSrSs5BUfHH+9W77KU",
+	"DlzxadnKOTb1vYZnQQJZA7xNAakwKhYYksGyiLypPwAG0PosF2C53GD8tjexXOjHDrcO4vFMZmScKy4M",
+	"iQeAtAcW5C0A7kCBwGmHXJHYgisMF/TdE4uwEdtoH4fxETbQf5a76FLbIz2gzGNDNhojx0VC6Iw6vyIk",
+	"+5SnR9PUOdBgO8cImgAb3bysbWtokRnOQPqKhzeApvBdAFk8A2ERgCswnpZegpNEklSKGRqqNgNdYDh1",
+	"WNiXxPLKULEFiyEwLC4dJ8wcy8ARCE4YrvufoxBQohtHoi521jTVECqiOHJBR92k/Ta0xS/2HXtQO1fN",
+	"fiIHZx3hgUhCAQLLKwvyl7//R3/5+3+Mxya4ODp8v4o2GRGWugxwDyBplJoyxONf/S//5g//99//9r/6",
+	"82//7C/KTOO4ZrbeppAwDrmFrzRoOzdt/4nIA6LAD+4MNDdndAuHX1iGynqPMxFVdV4YSvhlaDSqGHBr",
+	"31UMc02aVu1O7Ukk6gu/uyVc7074e4GwtRfEk74CiWcIHikKqusxoSMrQxlGCz5FI2NzX2eUkqKe3I5D",
+	"3MmmEsognV1YW1BHSNCykApBWsC8s77IkR+miacuRO2UEVJSjZsibRANGB605Wgh1Wxt9cNB1Euh7mZF",
+	"PnQLdbBSGHrITxyr8YAkDm6mj1Ke6WtWBN3dsBYNgJ+wxjqym49rKNz21L63Li3QbfcLqwgURsAmSa0g",
+	"hoEC7622xTJUtfoySasd8dIOVvBQ4IAFpkdPRLarXxBuXBg2V+du3y3Dutl6FkyYM91SucabShqNNcXV",
+	"7bwamuuU3VChi3Z1oDh52F9YwiKcij8SbvLXPwi353RyI1C3pku4EexaMMEf6JKsf9gZYL7d4d3CUB2E",
+	"qIY4GPej9hvQwbzKWJ7lGDbbK88IGun3o/H4G1le9O1i+qvXrP9Juc2bcusXRd2kRyuc1caMFmy5a4xf",
+	"2LycvgEtTa616uQCK+AmBPL6HbI5BM74XDJQ1awLem6RO6iwSLaFXYyLSZqjWFGbfVHjc6f1L5x3DT7F",
+	"RvDUjkSGao2UPvasqvKtmqMBwCbRJWE20Cowl6NBY4wgjZi0YT4sGIGkrxTNCw2FsHY+2jCJJoQZmbFR",
+	"W0SBC1MwDzlpuRZaYNEobLF6jCM4LQeil5bh7jc8eR+7eIM0tadv0V3ixvmDcem7bh/s2+1QR+VWe2+k",
+	"8ZV4NZ2GUOygMcrptGcsJGpPr8xL9k/zKjT8eYHp2uA2n1jAPV9oJhcYX7KyGJy0lN6imNAnREgbdQKY",
+	"LRY01n8FpAaADfDGZIYI5XpIYlBjXKEK26p3UYEfww5E2ffnVJEsd6+bI2rfdqCwzx49f/H0CUK2mdcy",
+	"pvJUE0XXAVynzDVk3cDsYKw1a60dmrVEOIQ3kdhO3ff52Czg2I8e28E4Zsgk9Ghd4HdYZmzCEiYmjMgr",
+	"C5/iHzbDtUZfcBYGoJopo1dMmQ2ROZilUoAjS9iSicTHONhRIlXiaVrGER2Wwm41pEeaufQ8UP7cnNl3",
+	"/RfPoBE4WpMmpc/6k7awa7o3nK54I8rc5gCu57iENnZKS9xciwx4QnQQ3+W2tE9oF/jVR440dds34fGA",
+	"yHS+gVT6WqYZ290WhsbdcKFtelw2ag9xwNDrUT9j0TkTSWAkYo0pNUVohnmAixlSLV+Kok+hlusGtWwJ",
+	"exskxbUskv+95YJUuE6wwdXLFZWuZ7Xlhj0rDy6MPQl3zm1H6ayUbkP1rIcRKcWZ7kydMSTnsbPCVhLI",
+	"vQzUqxgPuoC2enqUtSaHLlk2YULbVEufykq4ILGWmqZxhM7hQwsrX/IVQKJG0bPwhQm7Nj4aQOO7ZGNW",
+	"dx4bKlbGRyVWpr9xV66tzBX7u7sGV4xmf8JjsAL7lRone7a2mR73HtrtO72B03X70a5mFDsG0F1ftNo0",
+	"tzcySx4chidhOwuFectQvDfs8ZzqH4KtYkH1kDxyQekP7318n4zXFjv/F+evXkZkwajKM5Z4bMPVnGtG",
+	"EAfYSOAQ54U0UZFVxrXh7lwAYrUNpQtH9yCorlIs+q61Leypq1XT3CFez/NWgKxrMT3gb4ZJ5IqFeJ+l",
+	"ZCcpNJ3oreBYw5TFH28eXyCv9attg+pFc3haKEGjiodwCJ671IXoijh0k3OsMdQ+96HqZLlZiWoj1dsv",
+	"Yd8vUQ/CF9pCuImvBTBmc5qGqX6ETiBmu+KU6HCSYFWu7aguL0JHegaHQqk8jKLZVizz70a+38bFu2JZ",
+	"M2rUxupevkLFLM9Yz9IvpQzYapBQe/YmbpvtyWIw08yh5oE5JU3t0xzG0q37cvPXCEASmioAwPcF1C4+",
+	"HnboBrcbKqhME6b0CGAZWiEdjP6JwEHOSGUdXDY5IMkxftw8wxT+YFpkiU1zh0wVb95Kcoa2rdL4fTqL",
+	"tSIhrj9XhC5c18fR4eFhEVqYXTlDEbjasEc3iGGjMtKyIIVyktHGoOQLGMwSKueaRSosX5CNcXRov1d2",
+	"Z3KheRoO0ywJTNQIBXolyUI6IN82ja88gqcYbeiMg7vNjje4Ms/z8cKIH0lEaKqk9bIUXgEf84iVMHbr",
+	"WOZ6w5TOP3/8+On5+S5NV8VVMDDnenP+Wf+6SIBuLYbk1bQ4qFG4RGCexcJJgi4acKiF1CM0rfVNKuz7",
+	"bL3UMNjvig43TH1UGlZ9ETCP6PiwaTWwkgg6XNA4ay7HFhmZITpEpZZkXY3BxnsVwOM2W0VpKH3/ahpu",
+	"FLhnorBUHpxuXzbGoqrzLCibwYGY51ij/hqGmSVa7UaCNeCXvX768snzlz+P6mlcFkO7n4HP9dEitlZ7",
+	"cegB2/VRFHO7eYtU1SsarFl1dtV6d1XrTv3gVxpHq1wY0+bOcBM/dFyhyqwLQtJ0rzZJOHuUgJ1MtU8p",
+	"+LWrstPgSFk381eIp/kayEvC1aWtiyAS9o71BLu3N/m6xShldzlZB1xlOL9Zv5RpZmte7RwtDTfeQQi3",
+	"0eOErm0hKycDFXWfqj03yfCWsm1RLLco+GUjAWwTO88TsWi3KtgbVFCjCksrINKguO6iczVytTJbowyc",
+	"3OqKfiAwnaEPCCNkRGAuZq4Yb13xh9TU1o1tqtrWtn0QHdOZaQcP1bFZ3fEKBuRaLC1EZK9o6bSUb0Z5",
+	"F0s3byM12K9R13e7d8tuuedrmncLWnrrNt7XFm6uxbhhfx2S55oscqURZNhoZiDSwOm20VuPXj8nl2x9",
+	"QuL0Ui3UKCZTiaXIyXhN7t8jKdOaZSoiCZ9xrSISH9g0xVE8rIZQVsxnx1uUbDKT2kfomsonc8CE+8E3",
+	"hpq8pAv2Pv4gbMiv51IwRAuu7+sTu/rQJ1YnSaiaM+XKUwnigMFJyii4puMfx6fk6IhoafSHyZxmdGL2",
+	"ckje2HnEP45tWA51MjwXZEG5SE0Pj+dc0CF5BFEMiqi5XGE+Kz5KlSszqZzmWs4vPLr38eEh/O9wc7Bt",
+	"2dD61Vc//inUvDL/IwdtxyVtrPTnyh4FgTwu1QrIKto7ytyMu5p8vmZSUSswhmCfIYktba21a+7WJYPC",
+	"YGuIhDst+CFghLmLtyiHzEyQTRVs3HbQM4AGpn/mWoFPn/qm4OMT155brFfT547OtdDBTZodPIT6GpII",
+	"VPGs8mIUUY88bL5izXrL7ozTc8hWzyzUwN4RUNcV8h0t6LsOG5wrqIbpeQ6t2Sasoogyk4YegaS4mlMN",
+	"FXOhnqnt5caxVM1SzbjSLBvZALtRq2nFVb+mAjAVYUeXMk0LCmoR6jnGtLmWWRLWwOaazJhW5P7h/Q0V",
+	"r0eIuDjCyrydS1rUHzMDqqywjUebcYxdc5VGbeFKPIeFGrhVhbo+0LRVlJibTlqGWD8j1fLplGX+IhGM",
+	"gSFG6MHSztXwu2tj3PmZFfnMxWS9Ru+/8pnM/pswjdl/iTnMb3Hl5NU+KxHZDlmyV2Gz6LU2wWAMTX5R",
+	"fK3I/+y0L5bf2FxS+wwqVdaPK35vpLzn56/IvaOHDw+OLMClk2RAeLIUABRPV7MAvcS50Nm6lCBqiJl7",
+	"vSiPmHCakmXGpvxdWT54/HKwOc3GVsBs5P9nzHDYn1E9me8W7pBBA/3lf+zQ9bUd7GltB7Hr5v0K5rW/",
+	"G4NqJHS751tjen46nZrPjSIIg9+cJA8FtV2IMlDCr8RX4oAE9R1crkEQyo2x5Vjh3Z5LrixpHcLrYey4",
+	"c49ZUy0GFuBj7N2c5kqXWw8CxV3OhpA2jR+FxJRNNTZgw0Q6Xm+OlQ+DHVy0POpiRfxJDOHmEFWOHfKZ",
+	"kJkfL548W0rC1iw3XF9KyHw/9VhJtiSiWxwodR4gMYPcQuYsTfw8Wt71TC8+gSR8uD6BLyvYR1jfJc86",
+	"VxfKtBaJxzE49bCaPDaTsJQDiTTHIRfFRzMGl4xoF8OOwT6zdqeCPLLwCzDknFUaqlR6BXaNFv2vBCGJ",
+	"EQCxHEcutBesYD5OT3BLC63jyKBuqfvGvxFZEaj5RBoqzHGiFpPbrR7mOJitNjKTIGM6uYzCrCJo/YeK",
+	"6DwT5QIid3yzH5UT/M2E0sRM0TxrviN3in4/woSFxvtTKF5uzcqLNPxKBPpRQ5yo8zj4KziIBkUwsB2v",
+	"4RR2NEZXwLMPL8MJHkSDSSCs2NMGufJ2Y6Gp8JPbjp56GVKyAIQZPhdIwfDRJT3gp6fBhPCbz/203Gc3",
+	"Ofx8UUwRv3juJ+o6cNPFzyV0Ytupmzp+fhJM2XWa1L4784vhSfduzJculz1iwB4tlxjCXstkaAUBcTEo",
+	"iJkSVtx6cBgaQYAsG729FuYGvLxP8m+LYWJzOd4gccnKVkCQmUhUVAj9NnHEBeSllC8adZqtqmwjykNP",
+	"VayIm4DXysXBz55enP169OTpi0e/9lXBI5fQYgmFYV2KzH3AigT1qDKLe8ebNLNe9TnV3FCkNm+rU3a1",
+	"tNgp1DITy7LgcJYL/LR0Geq2PWFFzc42Yor2yduoBtQXqJx4dTZChpf6ri3KsYvzMEqpj2KxpPc4ure7",
+	"Igm9Biqj+RyAVpXFzHpwGRTW6k6bdc/Zy6OiQJYRUAitmoLclCPbEB2LiXwqckXLIDCtQMRBoT3aRl1g",
+	"iVEJGkuoWRLdre/5ZQnZWLsZrNTxtTQH5qXy7olaCd7R6q6XnpqHnjBNeVpRNxoUAPNsoIya7qKgdtvg",
+	"+klSTepL89oC/ztrAaN6M1+fegzIlBf1t0AiUnNDEbnu8JpsxWz8gHbTgN00Nu9vOOcW25jO1p+14Yg+",
+	"kxlJMhBBrX3uxMOIWrbggmHApDzNszAixkni3tPvHcD2AVVSjOaAZA+osuT51GpSvliezMBeEQURgT9U",
+	"ZCIFhJJieqytfVayVXx5FN2LHkRHh9G9w+jhYXT08eHbaEORlLD29Medxtty4FULA/KU40winEghK4+x",
+	"Hq1ZXSzegOjNCy56Sq2myXPXDHzApsyfZ9ic+fMRNgljyHWjXWJLjD80ItnnO8MEdknUdemKfULyw6KA",
+	"UOUy96UK+2V2FnV+eom1ylYD3piXap7pLXRgov9OYE+l6ovVdGaz8gqdwmjkQx2/VB4ttu/H1iXpaglq",
+	"SRKm2cQoemKSZxkT2v6mhv1CilaMz+bdnMjs1xt8tF5INHdlIUvhZqXjUTqQUakCkx2B3bMAUM0t2nbA",
+	"VjDU/YZhQJd7D8Eoer1m+AVSnFsPvbDz6VOYfsFF+O1Rlf1+h7c/uMmbc96Z+MI+uvMta16iXRHKrsM/",
+	"Ntbd26TRl6rpNad2XYONfFB84fqUdBP5LKb6tv1g7JXg7Z/YvfEr3FQUnhYQq9ZQwtGbjRtDEn7FE18l",
+	"gah84R7HB1ShjtJk7QTqU3JUNmJsFEi7sfPPGc0m8wv2Tm+XItmhrYT0pnF9LN0qsHVsNp6ZbBGWz5UV",
+	"H7psYk0Tmy2Y0Of860604sBW6IfjXQdAeJSReqQwOwmtdq77thY7I1xdw8PpoKZ781jT3404OH3PTbck",
+	"mNW+SME5E3r/vs1wOXdG6mwuFR85t8ySZnTBdBDraFNWJppfFYGPgS6MZWNk5pVi9MzEQe30mGgpy/VO",
+	"7IgcnhY6epQNtiKxWqihfWS0kEqP/sPv/2WMRV5dwSx3mfwwBU2xysF4DRTQg1utlywix4eHAUmzYzTd",
+	"2Mumgn4Q6wq/LuIOgvIKRw/Dei9Vk//x/WsZ/Hes8MNVAfP1lE7m6P2b06LKniEtYDlasozEvps48oFS",
+	"EKMFqwwbrF3xcWgK7QJoHblka+eGC/wLto6EjfcCrx3CozktDRK4bIhpHEJemTG4yDbkRt4wQwCBHaMm",
+	"LyqwkfXz5JyCUBnKB1RO5mxyyWz1mdAAFAx1RZVPGgPHiQ2lrM7w/uEnxZmwXqIYPM4upBMPV6VKkD3h",
+	"ZjXN4oG7F4PMzOJGEIjgObl5yiclcuUfdRtcCnsBq/LB0eH944MlBUv+ZgZ7jaOJpWghFnBTgQLrr7Uu",
+	"XV3itNZYsHMaT2sRqcaeK5Wkdu44pWKW9yDyj+dSMfHCPX09QR9ocSeTdSiyr/Fp895cCjYSPvR7Y3Bs",
+	"ECUOiYAYUdoibi4M7VHaSTVFXGoNofAIqFJ8xTIPUxlH5AF+GwJ0YvT/x/jDgmaXDCqCD8kj213megPg",
+	"z0q9J2qTC6RI1yQxFNGGk5lL9UOFdC/PZuYsuLkNm4obeLnqk60dhjdTj8fF0HPDmzyRs2Q+Nk1BKE6u",
+	"qlHxt1J1R8k8m7Rcf7VWmi1QyA15RiHhVBTraxCkQMjoTCUOq0zA4DD0123GkLyUmmg5Qw8v8ijLVmIj",
+	"38S5YiPXQlzehFTOuDhwotyudoPOyaoGuvcZzS5VEA6k4PgoXUgD55pqrjSfKBs/xDWhS5pZKQiTXokU",
+	"LspBkUQG0UYgDHhJjaT8kkHQEbCkiOQihXpshfzm5CrDJJjSysWQpYphKJEoRWNZ57ERU6SYMMc9fYA2",
+	"08pWKet2pYdb1O69L7Z1LtNEhUJvOWa9IvXu5N+v5h2ExLldyt+bJuNSbfauybTHvVssTIh7h4JGx82V",
+	"t3Yvwu56P8eeBlH5O136Igg4MF9eWEZeyRPKGE2h6F5JLj2p12dy53xIYrOgSY4Rdo3PQXaUYRRTAFsR",
+	"mmVXNC0MPuF1c22NwKHiInLi0gUNnZrU5zxDxutKlPOJcDaDaOAbrvv+7IqglFEF9kFfaj+AB28QsXe+",
+	"CDJUkkxpdmrTFOyXesUnzNlM4EM/tw+9YpmRxTJ7vUZtkRv2QVwhUAYgZgrDfjBegAuy4GnKCyyBHUB6",
+	"xjSlFpZ4h7e3rT4z5bPtsiFd8pM7cOB1N5vRnt04JOdskhmSDedYy4wlhIlJtoYIG0Pa1dyINFSR+Ec/",
+	"+lEM6W2uHDZXxa8wfMyHnEulIxLPtV6qk7t3zce75t0h+QJzNVHLoBNgf9iC0nRNcmFjh5GpKIlBopQo",
+	"GKRFein8+Tb7IGMLiVlBhRoMo4lgKEYYgCg7uyxu9NYHGQFW1JwnCRMumRTSZsfMnl9ElrsTm08j+BB/",
+	"BD3FRrk38xiC4LyOizb9T7i+cVOTRmiuPWctACkDPKOHuF3DpnIKEylUvmiKlzp3xpDKRf2hKoImMC+R",
+	"XjJRxB3a8w3xT1LTNCJAijI2zUWiLIZUkaVlHx/udpl28eY7kjrq1rOe20c/UxZhoAVlx+fDWZqxknma",
+	"GCkGre5BXp9qzHTjagRm/WRD9GFBKQHZCeCMCw4CmyQkwhcRSO5RpwgSXpJc6n1fcpH0Meqy7JfmSR+d",
+	"GoR/bnr1hXnYRoTCy9woB51v4VPmebkaqRW3ztIKnhpcyzFLIamYK3/2gsUCUVJILDDhdqDd4t9L/TNj",
+	"WtFMWOyc2oaJ0kWY0jRVqKNyhcQhCvJQYouwHzQaY87kRGZJMyT4dsM1QlDXgj/hapnS9UvzqHOI0yvK",
+	"oelrwbDsjM2udL9jeWZdDYox0R/rZSnTdEg+X8LGMOGjyUBVRKgQvEtYRaRc/3bHioNIUUfKeo42T61w",
+	"Mu3m/y0w4rtwWWgIihKKY7BQLuepBdptqwXoUU4b99QX0r5xL7Ztv1zKcSNy+jSzJUjkNEj3KWRYXwWx",
+	"BKC+G7SeWcnR11J0no8LvmC/Mc85hPWRanX2VCXv8kYX8Gmbd/omS1SC0t4Hvjf5kGPKKqpwGOoFJDcs",
+	"cQhcNgj5siFgBeMvyyWeT9qVCk9GlQH7+ogl+lIoGoGQV2ZdJeZaKYxgVYdA6LEkuYk3FLQ3LJrg1cHS",
+	"Ca3cuGYFbdeQuEBOqWvrdLmMEaXgNEj3NxuDiouNL3ZRExDYe0LiVM7iiMQJFzNN00vzt6Tm/ys2mVNt",
+	"/mILytPYaisHaqHikqGQLpddFsJKJBE9+LoxiCgavDsAkJ2DQrVzA2vQx2dM6OfNBTvQt9Vua6q7YX6X",
+	"03SrymhBGH+9nrR3VNSBsdxSNP3GsgUVltD1H0eAXFh/FvPgtiz5Vjt5Y6rY51m5zkWe8SbS55S1hg1D",
+	"pZJtucxtezmWqKvUR4Cm0IvWWi0NamLLsSjy+7YaslujIgL9t0UF6kaj05zRpOXEpFzprU+ZtQJuNWpf",
+	"e7C5UJC2IkRTUDSfrsPZannJzHTnCzpBtiASmiUHKzaeS3mpGpagwm1sm01UsGwNgCiegNg8rBOVVcY1",
+	"eyXSNcolsN/ZsoVyGEYkc31eqH/ej/awOUuhBd7XXZnIEyrfb9OsgMg2EKzvb9P3t+kDv01GLShxBjzL",
+	"TfsiWxZ/GcD1dXe4tGpTcTMfPLj3oBv/aZmuL2S/ke5OBqKBTlUp+UjTTJvvAIsy5RNIIRJG1n3brDpk",
+	"zqSxeVdhNe3yN22tE9caaMf34tGNikdUu1KMxSm533UeHcWtGP3EGrwOqM2FSI0n5AffeKLyPiI/+AYB",
+	"J+FPS6Xhb5vZCX+7VHv4wASAlI1ywd+NFvgiWvOH5sTBZ3Qj2C++l+e+50B/LTjQxv3ZQGxxmzZAIbYv",
+	"czGBBdNzmYS9v351fjGIBj9/av7/+vOLxr5/lzPEY9i9Z3tZr9FI02peh/fl/ZREpDrXmXzlfJl+mw5X",
+	"Kmd1SqPmcvW4iB9vCG+ply+j33PR75qLfs9pvuc0HzqnUf7V7me/czraQAP9CJvmjybdhuu1bLOG0OXy",
+	"fIsZf28m/P6y/0d02VOKa+PG+/V8BICsTIw+Px9E5vOnv8R/L9407pe548tMzjK6OHcL41qD3QfjQ8bh",
+	"34RdsdQc3cambswwibc9vNsNNYi8t2m/CAzY594hGIJur4nBUJQKu10QBjejm0Bh+D7O8vs4y3KcZaVa",
+	"x1FjtY7rBCL+/yJcMBq8O5jJA0+tMXhm+NL+8SUEZrwNHzvAYkZApKjhY4MZ1/N8PJzIxV1JlxzydWZM",
+	"3PWhOO/D19UlXx64KigHSwlbVLC7LWIXX7tU8Q8ugPGDW9W/RtGUH9ra7RDauWM85q7Bix/aim0Zg9g1",
+	"fBQ/9zn+7zwicqcYxF3Qot63imW7IV4EmTX9UhmgthJWhjVfnBI+DRAt9JytCzQBmQt9E8HY3yfwfC9Y",
+	"fi9Yfp+H8n0eygcorOyWafEBZjXswMO7otnfbuDW+7V+3YLl66wRhgGgmXg2ybkm44zRS4stX4aqRpoI",
+	"RU98xRPEHrch4r6eCry7yqSYkUu2jkImC234aidoygcAL0p+l0tNPVfMFUtIvnR5lnOelsjQSmaXakje",
+	"wPcI5hXLJRNxFD6FRN2iGTnspBjqObhqn/GcptORfdUhMLkJQ9EiKViAR4HeUTJJpQImfeqQJ4hpA8qA",
+	"IocFNAZI9qYK6j4YBmlTNuQUcBymHELyDcdAlA68JHHRuk+4b6oOVjqipndX7LG8u5/KFZFTbalobZ+X",
+	"TLCEKO7oPCZL4TSneRpAn/RIoUFMqZZavBYw8IcKYewjMmYzLsyobWV1jbX9GkFbqkZ1M+5BNPC71xfd",
+	"myn9Cl81f35K0yl8fPse6ubwtG/qT5XMaMwCsQvgGouKfWm/lOfdKDwVEB6KEDxwV4yIJaQI0RD2BqVT",
+	"Itd1caJEOOCGTqd40DOmobaVFyecJOG310xCTqdY7AhWud8G45BeiYEb3StoxJE/25Qf+xecrZqCscVI",
+	"00vWFDRSYa31sE53ihqqN4iknLT2Q+WBMWy9QUM1ECXPZeUx5lLCEFStNW+zNpLVBvRVC7FaHQ2Iu7sN",
+	"ZQNi+Xy9sU7Rar4uldWiwvAGs/61ynZCjoBNGLIp5AhS8X05twXlQEyQkRhJ1qXwK6jqBphcBeJgUWlN",
+	"5jqj4tJWHnMcBpPsZpC2ZWizzDQIkj5lDF+mc0ZdmTH7qrmSc5oUlVktWJEIK7OWAPOWUqYhJBm0jMAx",
+	"I7zz5R7wp6B+HxZHa+ilPmCsQ1sfsVn0pYRCdABotqFsbTwkz2SGc0sc8C4OxGvRuUtJ/kqQUlZyqe4a",
+	"z2zBXaOxOxEdIdHgzAHjKtdDc1RB2QKt7kzgn3AkIJcwxTQ9v7mDaAB75Qup2ZXtSVjezNdISt7M12e+",
+	"8zfz9Uv5K9s9fHhmB/Bmvj53YzDvBsN4M18/siN5M18jRs/P7Fg2ya+eLLXwEn3NYkJl7RdAMTCn+mar",
+	"B3lE3Ki3q1XvvXSQ7/R6ykCAE9qwVFnOXKkwSF1n77gCS1XqclXr3GeXmkIAMDvqRNK1OdQ8TcmYWfwq",
+	"DxdqcfzKexgRlipWhajbABrfp6yRb3tzXaN+GuUFVZc3VXistRbSOVPOatxW26/hkhgi58uOBwjfdAJw",
+	"2tYeyAGs2H6H4HUZCHx9kArKRQRaxmAfguVGJIXKYOojMY/SNL0u7qm37ShcQKj958DDzElSzioKHbox",
+	"Fag79r2dkRzMXgGUZwshi/0Dz7HOKRb6d1/Wtm5B1/BnSNq646xsEaPNAP7oXmlPGjJMC8js4OSoFjDo",
+	"3rKdVQq/+DJ6wV6V1mbDmd/NxRGmgd1YAbBwbbZo9GRDqz0X1U9n40Ltz7qkXBmTPZqX0FvTLHyoTjL9",
+	"CJ7yrbyPBhbCuuvFT/Gx8M2FFFzLzFqTN87bPxm+DzXeul79lXkofEv1EGQWwQwrS42dYjOlKRQrEbm1",
+	"3LQBj7EaxHVDwb7ftdZda136fd7wYN32dsWDddiphANWKfA42S0mL7qwBmT/4CYTZFBT5Ph+V8WT0jhC",
+	"IO+uoZSevdFRhCDjzaMAZ/fGmhEwxLAhZ0W93jgd5nh5x9rb/KQrD9Y3WF36m2izupDXaLMFjrYBvtrp",
+	"y7ADASRuAdYdIuKWgHBVUbvTth+54AyE31rwRICN7vOLxxv3sloq+qi5IGNYKeS7uoMPtxvGd3MFtxxE",
+	"zxuoarE3nTcQTJiq8G14a/61x+/QyTeENwQo6gUu85C8Mr+uuLL1ZXtDmA+iXtmT59YjXB7U64wvaLaG",
+	"lsd0cpkvTwhdQCl0ACy25klvSITlBJPoHWcaCWOezJkAQ7VCdKuPImcwlIoVBgu03CrtTLcAY2qaipzh",
+	"cry2dnCo2FC3l1qNlysiRQQ2UjQt4zzAthxZ0yn40arONVxLV9MDjIFYbAJwsWeZzJf2jMgro9YabbhY",
+	"+VINI3w4HBx4TcGYjcsjJUlpNmMeBn6DQRyaprZVHCUWFFjRdRHNg7EvZn7Wr2RX8tTag2BVYa9cIA1W",
+	"Cw72tmIhti4qGzs2JC+4ssFaoGSxhAi2MlsGk44IFwlbmncF3DHsctgISViQ90+Gn4Qk/sB+Ucu8O/d1",
+	"IAqIM6z/MKLb4Jx1FXrzFQzqcqG1Q6Pzq19lXZvJNRJsVbxXoVnFfTFL+/rpyyfPX/4cdhnwEQWUKrKw",
+	"ds0BMe39Zkxn6217Br87Fa7Pnj1m0mgXptNtFsjB8vV/p1rloLbCzbNvGGG196i8w41StT8ez/gsz5hq",
+	"9EZOWJo2WpCLBR+ziSGMjx+9fPz0xYunT/otMuA8N7UMcWbe8WcdPFJenhJKzCpwCx4K9EGZEwWpbT26",
+	"LOVQljs9YxPGl1jY0YULuDFQnhAle3Zh65ePlg8Om8JoQd4CTsGFNXnOaToNS9Qrt6COP8qMPHv0/MXT",
+	"J1GBEV7Gn4VAW7hhSc52w00tBv7Jg3Ikwi5NfLJjE7ZiRY/ThivSNzYEMWdHbc03HTnzDzBqfNtwM7cL",
+	"ELaJPL9cjAFdiXBE+44MjAcNQ3oK3Qdtw/Yuc23keKzWBK8i0+zXm5MkN8R3O4DnYEGgYw/buxWurfJ1",
+	"UjbtKELnQsx032YtXnCfg7IdEK+4Fo0wJMpVC1nQNRkz4tuzvAjdJ31iFyjXm6lI4TWpkxDztnWno68b",
+	"hTkgut8lGcFR70xC7Ou7kY+q/9ofvuCeFXwnPEae8NRpRRQwwZCDlM9KcLeCnQuWI5hahUlUSG+FjG5m",
+	"3K8lR68qTdNX08HJl/WCMs2KZRH/5ryqECYRkbnMM8NwErruGe1TdXY34kJ0GBVrksj7t6V5njnLckWI",
+	"raICbgxKWsiMjRTL7MubwhHwqYKmu0SJFqqa8W3K+/pZneOLTUg4mi3DkEPcnUE0MNsDltJ1awK/D1pu",
+	"Aa3/2kbsJXStGmEJ5Y6BiLAb8L6dQBly2y5TeR82H+89mrULVWmvhu3qWahNtLWgbVz4UeOIxFaxNX/6",
+	"uB3zISykGYPibvlhZKUZ85WX3G3MM3fVGjAKeYqxdxDKHBUST+gLNz1C6/iwt1ahEGWjLG0lWlspwQjz",
+	"FuWjaKqcE+UIOCiQdrhcQFg0dBIVUYQwUnxkSB4ZrsvMiy7AgCsS/w0smkntPR+Si5qlCow5XIRtxpop",
+	"NDZU1zIsvcszKJhMuOrj+4eMxKawVTVBbe+UmAukiNcRXFncOV1i1HSFKm1JeZBvNBAegJnfoiFPrytX",
+	"wBxb35qfcJ8rcBt3HtnLvi9+rp6LqazPs3QmvmmLPhq55egq5le80Q/yNWy+/Go5T3LztG52G3sfb7um",
+	"DSd7f1sb6jzVqTflwDzJ1iTLxUnF0A9Wcmu2suWwIDC5ViasZK0FWyVqsPFW0dRN3sJc6Kw5gsuPGSKQ",
+	"8EE3EKjVaYlsRPiUXArMDGiu2X6zMYo3H2+YYZhRc7xhUYEYHGpRYZH2GRI0yKUoEiUMn3Pb4X8GMzy3",
+	"WlpRnXbYtHbtNadLe+MeC7XDQdSHaJQwuDb1EGy3YVhPh0ehRluMGIz6yYbWVtaDZD0sCZvwhFkGWEqr",
+	"4voUa4+AO8nw95K1H5PSsXxN4yFpt4OUZhbqA/Zm3lFzmRVCw0eFbwhPFb1katDmObMosBt6LOLZbat2",
+	"KezmOWnGUGOQtuqOjiBL/fDQCFxS2brNE4rpdKWSphO5sJRjuEVMtMteadRcrhUaW7+tPAmP7ikx5BBk",
+	"NEoSXLrNoXMArJDwSecxzph5iiUuhHxIYqC6ULc/TM+YFLSYayLkyj9pVPz4xHyL9HpsbXRJ1bVp9qKp",
+	"gTEbhdVtw4acK59CdGoGupx/L2NLRl1ihQufRSrpqtYaAlokbcRAekeXbA2CrIu8xaxIgss0Zqo0ML7I",
+	"Tdd2YLxaMTvMYWwpaH3JjFCLhlNgY2NmnkP/8CN/KJE2u4lnzHBWlmAmNf4dFt0tNmkQDYp98B/CNfVf",
+	"4oKVnnHT60YEdOc1KEZVZjtNYsEFnTUJBELTiW5JnVyYu+4esVdghsW3e7pYdqjtqems+/bOMLu8ti4z",
+	"rHuFcyr137IkRcxgDaATWUUvG/pCXvV+OhcojjQQG2vPj2mSxB6GwU7HXKMtQqurRrEkscZFHGoxjI3r",
+	"sluEM0361IXLnj9R9Tj9bkAVnELvDt5vnt++dL3iqO1TFbigs/1iW17Q2d6BLR01aDap+igqTWcRyQX/",
+	"XQ6FjTHjGrUP8tzlEsNty2QaRh1azhnfjW3ato1rEpIkUiPXsW+rJZ2AJUfmIPwNS0Xkvnj++tv/41/8",
+	"8U//dTnE4qhf5D9mJR8fwj8/eXZ3+PZOLWPZ/fb2R62vvf3op42xGm7nrokNarjMrQODXtDZXo/8no+7",
+	"agCUHlM9mfdI74I0SQQ9CWCsyvfmpc14AlkOH4IDPmZMOMMmSP/3DsGIT+hMFvgJGDpVRGepfDIn1KbI",
+	"3kDuVml0Vh+pjq5fHxtU9CDA0ZmGDcFAxfzUpmSFcZmIvVHzapkWGpHBS6aN7rHuIEd53+Aub637KFBP",
+	"3LPBe94quBEEA0JEXbCee5V4YbY+qpy1F0I2ioULNAQ8MgSKwNxwvmA2jW4V4KXMWZoUudhmZ+H+mJ+W",
+	"5iurL1m+oS5DX4Kes92T7ti7JZvoEeokfMF2r8ldzi3crQ1E39qA2lDzzhdwCfCu0V6V9QDsNoTQpdGT",
+	"dgKYveEpwfVr1d7Dh4iWwUxgX8cslWLWU5sBQ9OogJpvdeBC2CiU3/YepFMiha1bbMiptEBsVICSaqF7",
+	"nOvJZVcWtYe3sL49gwLW2CDYYfJsBuZFLckn/SxvQXDfpizekqHRKIV+Xa1tiBalx7EeXNdp8LEP/aqe",
+	"+22Epcaedj6JGVN5qtvQOsxvpeLzOFQzz4wBRt66XycaaGTeXejb1V62YTvewt5vC9stjBe7GxajwFTM",
+	"xSTN65hyrcPpXcreBR2aPXXn4drl6rsf9BHR3Y9+98n30UA3opW5FIcm81ejoXnHuu5Z451/BlJP4T4P",
+	"aau1YbIMUW2kuRWMI5jnoL89q5SbXZC/EuUtRLdSMXbYv/INa6Jk/qJ7qaLMB9urlYeF0UNCVWFiAW0u",
+	"BWUFIp8v966xHHtNKiix9zYl4EkgqtUvVUWqKq6zE8OKiEokMMrWSSkMm22xZv1AY4IhQgvm8+dhK34a",
+	"2lYFLmLIuu4IBHRVQrEMbRzZ2LrNpKbkr4Q3LAZcjMbyEdVxgftgLhwDaiQqoZNbUSLf9FaMzY7RmaLt",
+	"9IC9In3EZu1oreSL1CHJLYzI5jgXlHQLdc2axQsRGvupA4huNXsIxGjPJkRpwgaVmgEEO0FssHGAIIaO",
+	"GJgyXFozY6MCgoB+jbDRa40vOE5D8jMHVmfjXXXQAA5ZyBVsI34KJhhqHEKOZbImRcTodUNSi1MY1W9M",
+	"ZRWqu1anQ+UrvE+Tiycb+7a8PG/gizHwLyvDf37xmCQA9RWPXLzX5y+ePzm1imqiiDKC1nhNPKl3BkJo",
+	"5/jw+N7R8eHR6PDo05//4viL+28Of/3xrx7+5pf3Pnvw8ievPzk7utgmRevw4JNHB7+hB1+PDt7++Add",
+	"rkozxV/IcROUhe6BDW9ff4QP72i4cO+Mm0uaJa3RpYVUW0mb/K0cEx9EjSK7j8YOhdd7x43Ca2tOSFuf",
+	"BVDsmFnc06SEECsQ9qln9zzVLOu59M/wYQxE4WrewnI8+pBZGvek4ypKy+XyGsT+t3Js5cd+zjOaXfYT",
+	"vC85jKvXRqzAmwbYpCThuBs0TeUKgJzEGlC8+21AIfA7ySjLwco3KFYZZFFctn7i0S/k+My3AhvnG/qF",
+	"HJ+7tt77du196Mdqt7wgeMSIYil6ulfh8TBHwt7JPutVIa/2MESOgvjz7LfeDdle7WKfg6QIL+cHxKG0",
+	"MhWxPTz8baS8IFTBziKZKBI2+u/mY3hT4f6d4dvKS7nF1ezypVYvKsiDmLtNISA3/vnTC3KXLvndq6O7",
+	"aqHuwq/xkDyC7XKxNmYwdkeVT0fFfb/j0ZYPPyq9ZiddvGdjnm3/0kKD+tfvF5HbRAosb3B9v8SWDmG3",
+	"8dslY7i3+mcblI3jN6Mk/UKOX4l0HepJ9quqqnQNQ2nVbrnp1dfm2ZdeLC6MYts7LFuSwndA5/e2mc1o",
+	"+/DUrgYapnrXybb3ed+edej0FrzrRb/X9g2jcPkB+IdxTikVTSnnzUJGWD2lxC9VUBDEmvTB1hM3WuR6",
+	"2X43sWdlVMd+DovfoiTfa09qBwQNaHY1OlZx/9cgpeI2rsGOAVE7Kk87HBUbe4kWRRQZqHBhlYUrG/KF",
+	"O2Cy4L8uQJ4dlZNC6t+I/IniyBk+XEc1LguUG7dtz+dz72dz/8zoVjjRTbGhG+RB0QAKVDQDUmWI4w/j",
+	"srHumVw4bHCeIfhPaAT60s/i6Ng2PTgZZGzCBOYx218/Ln50wJPv3/aMoH9tXnw1fQ7PdoWONjFVP+e2",
+	"fdrvUdz7MWwr+3HoFK2IHJHXZ68ePz0/h0/HRdbrPY/icb+EWGMVisPoKDqO7kX333Y7Vlv9Lq+9Lwc+",
+	"eSeY/cJW8rGfnjkl23x47LEGQHN1qOYN22iUNPth4/7YJh77F3Y0C/a2KHE1MqzhirXLcF6B5YrE+HCz",
+	"tJZSMctbsdvdrxC07TKyXBB+XEo9607JNRdqLtPmJB0XyooGgIauEJwbUNlKdQd8Ai9Aa6CPwoh0NNsK",
+	"p3uZZ0upWHM66ISJll/AodlDYT1nInHaan+XfT81z65VqOqVV695AdxDLTmr4RPNxXB0RoVKC4T1Znmx",
+	"fe0LirOLEz8o5lo+SY+NUKl8bOesSO7S7J1WRQ7NJsTGDpvf/8fe3/c4klz5ofBXCRAPoJlRFpusqn5j",
+	"w7BqenpGLc30tLtqNNpVNZhBZpCMqWQElZEsNqenAcneXUhr2dI+lmHflWSvLlawYMheX8PXK0ha74fZ",
+	"6R7pr/0KF3HOichIMskiWdXVL0vDO+pKZsZ7nPfzOyBallewYtnDmxqelSggLuVldmetOI/BDZ1Zce9j",
+	"96ZDtyQzd22xw7+S+s+Rs+qScu7niHWmM1AJaJn2af9DPmVUEcZndUJxVkw0S6Uhw7WB+qbh2qzE7NFI",
+	"NuSPkN239oJ6o/5+F9M6I2/1Fosf2w19gvWAWLCUdXaA4fZdrQygG+oeS0UOQfRSYZokNBmxRPalVU/i",
+	"dhyxuI6Osngn9m2AnZHC6SFaHwrlubj6UioWezsLo+65QqAITJclgEWpeDaFCZRD8p/9y19+8Zd/8of/",
+	"+oPf/813v/ir7z77j3/z2EoCT/7xdz/44se/fPa9v8XJzgbsE4LwZgYwt9aXLLJTr5cvtlPHLkejWPxi",
+	"2X/582c/+/uNsiLOWON7eqn+3Jm67N5xZyihdIBh3YHWM/fRJ44gvGfpHt6ChGks3FW4+4q8bK18lUbX",
+	"3E7syWwsEzz0hUJvVXlLcYNGodZw+eSmui/VjtuGFb3Bb/zz1hv/vFXyCX92fFyfe1B6Vm/vPHyz/Odb",
+	"i5JIwkN2XjXNyZ4v3lzoZ5XxRWWfqN60i2kPOcxsyj75UALGFrfglEA9Ud4d+GRdiBKm+m8HiuGIINIl",
+	"H4ihPb2WOgXHR1JJbgxAloZNMpnnQrWAw1DpRKhw1mhcj6Em2gE+9I3OVq2Kw6nEs3Mh0IL4Vsw6Ip8I",
+	"dBsO6+yeLlKomDBdPoL63/EtSGSG1YKTfqwYZjhKheVGlRAJ2KxwtjD7A/qAEO06KVcndXY/XGPIx8a3",
+	"XL138WjEVSISKqHmbo4jrbXm7t7+1WuuNm6r9vR3f/X5r7+PJYsFBaKVaqns31itfmQ1TVosAVZ2h0xm",
+	"neZnIn8ePlmp1PhDq0T29Q49/sRoVX/AJx94wu5/3TEncrSjRziFHYDUERkuROmWUCG2cxXhOJ9+uUQF",
+	"vKdzlus+6oElb+aaCiDkIQ0FV4H11SuElI/itL9gX/euLj9EfOfTh493o70nb+x862Dnjx/ig70nb/7z",
+	"N3begCePd598ZskxPK0ixOUddZ3V79E/voWvPSztrRyOCL98xO0wa32ZD8adelcPr2g+ksBp+kJd8WN/",
+	"svrRCLTHlUQUej3ULVdS8eDl8+qdS3ZZlJFUinyYy6k6+9Lt60Vq4KvdcXy9Sj9f5XtXkn5WNV/6bfhu",
+	"WbFefrKE+ga9Wu1Edoc9E6fVhXh9BvIC4xMcL1dPG8xAtSU1V5ZAEVVWaZhPFlvZFOaMCa+TAeyC8mn8",
+	"Vi1B6glO2LqGl8K0EpyeUhbCjOmjsIn47X149mHdzAsaHqClWu1AG6Hed2+fM/bFy+yrKcfw9kJuUCpM",
+	"fivwp0auZO9sMdDLKEb+ZJUdu3Q7A9G1F2FquF/IGzP4lspqBSlXmA8K2RHJUCpp8oznGq7EbPnEDawO",
+	"m92P5ybyOg8HlJ9PpLFHLomtkuhE3wjJpDakuUKEQM5VYm4xezStqpmIHse8qeVS8rKRh5f6lRIKV+rJ",
+	"vluSihZsQ2kxfRxhxntgE1dtujkYMgvGcbdpK0YVvmu53DvUIPxxVz1wjcLfB65lfNU3/zIIZ2W/ykqf",
+	"6vNJdbPpiGd5LpbRnsuntC+ExB66OzjrYCVNuIRqzDt6nGMyWipNbm65qimeU6IbBMqu+zpXztczY/Ms",
+	"k+hr+xtR6MOz2fuCqvCK0MspfGOiKBEtsATMqobFBL746998/n/+9dM//dXTH/76koSDYM5zaQyr0Zyo",
+	"dqplsnreJ3Xn6I/7OyBB7pGnQv6bok/36BvUdzCRI2Hy87DY1UPLXymR9Rxh3hvEZL9a8nGpyFW4Tsto",
+	"3DcKRWzmGJ07q21+2cYGyuBpZgRh+aJDPkxE5vmsYfFsiJfgBF8cWsJqIRQXFgBxDo24UHAr4g/OjB0o",
+	"RQYEO7jCqXkx3l3q/IU5ecP+L8j/561oL9wNKIfijyuTTw88zKClbncP7h0wu1Idbsryy4GR/MrhgKv+",
+	"gMvNknivfLkyjZeGl0ol7pzShZyJQT8byKerVVdkCtjvXPPr0DpX6/Cs0PWB8PjyRQA74DF0RJ8rKhPV",
+	"XA1i5kzCWpkBHGKSz2Ns9Xqim58dpT7SWX4H37VfnS40t55IzPGHV+osRhRgQDQuYxkVhUf63KrmDhke",
+	"BOMAO7nO4rHKBO8OLL2OSygsusf4sSoBYBURBfCNSCJmdLlryvhzSPBB8ieMF1ctHO+AJ4SMBlU2ucwN",
+	"jZobJnvHSuau9ubkFpiZPbIRJDjQJrvaq3EI85wH+G5ltBsPj+tq9TokzpmavuT8dXm7CEpDZbZcSmsB",
+	"rxDgDRGqE/0bEGJma3EhRgu9LCQU9wx2o1z1awm8c6UYDdf4QTFe+tsPGv6+7UfufnbDd5/7OdADPxH8",
+	"PpgNPLjjp1T0D/OCPz8qTY7e8DOEvw+LaXqAuZUjd2fw6FasqlXwuAX+jZI+9iWHKuXx6zPBEbRoWlQe",
+	"hHMPUTdQtTkK75U0LNjlqHx9PF2hxt1xRfwYRCisrE2A+sxCEk2/E6iaJw/LqBemTbblqLrFu/c93tw6",
+	"jS4wbgEbmUEaoqtZBeK1mIznQcj5KkqTN4LMcHWkwlFtURwnccsXUCamzKhfZKWYIz26vxBH8KiMH1gU",
+	"8ihOCwXMwf2yt8JQ6QtALpqDt4ANL2pVB5lljaqDcLSi+rCmbXJmkhDzLBUBMjqFAMN23V8U5CQe8W6e",
+	"Tivju+Y9klBrzCX4uMglrrAfrUS9HJMkAHNfpKlmGHIasakeZ4iUKg3DsNTafEzPbqNiYz8yVRmsvsbq",
+	"2IjEeUm74yyz2xvWX4xYwrFk/VCrfDCX1J/w6YoUHcoFrvYqlRhc8WUY1wb6YFUhQ9fcw+qVzCqE6TRt",
+	"dxdHgIepwnApjBCmXPHIZ2YmQ3v6ADOUW1aUkMDqa9vRB5V+l0KoXxNSeXVUhbVSdEzbWw0rcumjWqbT",
+	"M8naA41BKLketUOU06X3PCBk50A9XMVd8ZF7b1mSxV1ll89g+Wbad4gLrrNDLAsE3jf6Pkb6wukdlmuW",
+	"iFx0c9DI6H5SskZ9g3QMPzXaAH9uZvAWy6d6ZgfKuxtGDqyTPoFlGWbwJK7trxOy/JW5mOWvVAYtf2Um",
+	"avkri8OWXbGIVTk4zaKUVnHVJUvT3815vm4/u1yzkO3x0m1BvtNzGoCA9L5wqw/O5iJCWgtiPWP3WcN/",
+	"dSYwPlZHMQXrAe06KHZxC2U1iaqKXY0C7clSB58VlqNuzVyMxFn2qmXG+lLywJdfgcjGMznZiBsz0dmZ",
+	"uEb33XuXx/0uKkLRnvwN8S6W2Br5aERlrfF4wSGVhnUgeSvXReIMeo1EoVagadCKpQS+DSLUlI10mkrV",
+	"t03X17GqnuOuHQXFJ9xsQH9G26KT4ghefm5a/u2Zt6geAsSGBJIigEgWrc5Lk1DBJsiJA1e7plqGqVVn",
+	"MAaS7H/gyOZh8c31LdELbvLLfTXWF/LOEKUeLrw3l8niL529q7lcPjM1uRi2+frJaLOO3FYd5bsFzyt/",
+	"evhmxbO3FuVGBHinH3OZVynKiNSba7BnM9lzFcTBEH3KJTCUW6xRjuXyxo29xlnWjY91llxtVAgD57h6",
+	"4Mjvju1hP7Tb7RD4jOwejFFdnvVbAT0B55UlMu7mgmmUBz+ifqLYwf277ERMsZyP8O9jXXWMrXb03AjA",
+	"uI3fPji8e7t98NHRV9tvYf33UWbXAVQjKnN+KjLGscKOyXkGObpwYIHp2vEXkx3k+QjcPYJnIvt6VXX6",
+	"Az/QUjvwwXxDRphqJQ5pvD6RVECMXnS0NL7/4WGAw4g/xnbekJptW8Cviwyz9MQMTdt1WEi2I2nn8cRu",
+	"oKSK3OWhvP/1ww8OGe92xSg3RVSStgv31aOj+xEzuc5EkcLHse6n/ed9bfJ+Jg7/xfvISQhW0LiIedJJ",
+	"7RaMRgaYaQEHHh0rV7J1GIWsFwLsqU7psTpWb711R52KVI9E/a232B1gTl87/PCeg56i/EJ0YAl6tcXi",
+	"x8dAeo4x2PbYEaDjWuu4ZhCm5LgWHQM5Oq616vX6k7jODghA1zdrF+FYkQHaqta20dhXBDX2dIo0MS1M",
+	"pozh6zpa/imT3eT2TjN7nmH+o0z3Mz4EKtDJuILFqgdfY4sxpSXAasIjH6gxybTq19m/GNvFgKgekZeK",
+	"61q+gI65RAv0DySim0LIXCZwirZ/jd3S2sTOG0a5nCOhRymmPdweSGUnqzN2R/VTaQZwBw/g4Oy4+CRM",
+	"/IwLl0PMZCJULnuSNAf6yY5d5xANDDrCVI/BtgvxfAWuWJ32m7aap0azLs8yKTANFZWLgeCJyI4VY/E3",
+	"d0iu3LmblMq/EnoZlk+m3M8Sehm72tgDv4wpQap7Qq1Y/EDk2XTnoJeLLKajeSg/pTvsJvbWW5RVywBg",
+	"HUrUurLF7AP59i0s52V/g++wPFT42g37Wj1ow07YjssOUyp21Q0OiWnOru2zr8u32QgEOPtLnR0wk+oJ",
+	"2oNZX+SG7TcafmPqudZt+4JL1IWkcDIV9WQq2BvxcJzmcsSz/Ir9ccfekvjN8nQaDTtStwvwnb0Vu1ev",
+	"wXgssUhT2nW75XdzP5XSqO3O4cDhRLrxhH1BErNMqRKvJed2aEFspxWXgfviFQaAC7wzWBuOKu9yw1LR",
+	"yy2BoakDCkbY1dWo0WggrhYJyD4/2r/SaLChGHagKHVRrXt/d5euLHj7bMNWWHbZxn4/lTB50d/eLkvF",
+	"qUgNS4QYFUUf3e+7OCBKA7eLrXOe1ilzG4kV9hpuDJIQmoB/7hPBYX7BAaTj/L7mEEVgF8zJ8G+9xY4K",
+	"ZkplT8TMcbUfdXQiEfMl+BzrOmNF53fHGSgO9CLcKzug8Yjl+lgF55qIq7JHl+3v3iyf3OG4O4jr7FCz",
+	"RLMeNWpPh8EZua51zxGAicZoYXv6pOpTZYq5L46V/6TJ3rNHGEdpVUBLq4GGn4iEjUd1dlubPJ26ez/T",
+	"NVTAzseZMlQdDlUmbwPF4UCQav1YzTZlf4Rw5gh3x6pZMNrIFQa3v9By213BuxSV6uZ4wB2Zkf80mqlZ",
+	"5iKko2PlKhtHLOd9E4W5LPYZ+RVNUAg757k0uezCxM24g2W1vQRhb3HJs4zhG3a7EdN0wJU9kAEpO1Y9",
+	"aUnu3i6ull/7CCmYZ/JItYH6WaIte6VNmF1pcEkhY5RepHhHpHwqEmKEcMYnGoJocCOhB9yIBF9tsf1H",
+	"j9wPEQaYiASIblmdpk9zTTzHeI/LKU9lcqy6mQCeyNOZdpTI7fkKZd6rDRiDq5COWYjuyGuF13C3EdD+",
+	"W3S/jRu45dOeAlihy3MIFIJ649Tv1Mz16VmRk1FYut0+Wi4iFnIocclBREyolgus5u1McLg2nJ6yjphq",
+	"sDak9jPHk24WAUgULBHD73WKIirgTPAzbo4VCUnwIK6z24VVUTyyR1L13UgQsEGcQqhAYL8AOyX2F7HO",
+	"OPfgGghUhaVSSpgaTaTBaNQydXZkRdhjVdwwQkr0EBEwOkCIsIT6LlHtFms2oKUAxQmbpopUxd9Q0wlf",
+	"wE8w5sEwKLgNm0o+vrk3HPpFJvrS5CLDwIuhEallvR1v1rIf4pdQWdUUf1tVq+i5IBSwG/S0mpYAX7pf",
+	"XIoW27Vv05wckXENA61xnRbWKfBz+97muzMFSXFbJzN3vbF7O4MWrSWpbO7cHgGok+NrKDyyOLdPRzyD",
+	"FNo3Pt67zeA9Bg7+R/mbpKn54AR7w07EKMhxBrXGXiy0JmYC6b+kV1Ap6h2rQuMJlFS7d/AumepcLS0Q",
+	"Z6QC0oGAP4bJvrL3zYmgOWS5+Po+dmIH3qTg4PnfaLxJBYG4D8q0wzRoNVRJACrJ3mi+SWzLv4xVGO00",
+	"IYoJaJSCCDxpfGTcG7tvWqJMgX5v7L0JNNoNAUP3IDOSghUoXC/kFV2uKJyS8VJtASfMS2AE6lgV9QHe",
+	"2IdaA0VxI1+xybKpqSHQGngSsbFKhTHOCOHrEsicveGiEO3tjt/EAL9c5mCGAkU58E62ao16s94Asw9o",
+	"3ztw5dEwopNpuzPNERll/8bV69fAgIIloJpXrTquR0Lxkay1anv1Rn2vBhaZAXzuNH+43Vd4KrJ8h+IL",
+	"MYG9L8C05JW8u4kdoDT5gX33gX+VMj4EpvovqH5WvHLFNgFUHVBfznjZeb8eApY/2CRhcLuNBlojffw+",
+	"H41SurlXPjFoEEGr4ZlJIeF8Sg5OMGmUTRkfKsFGBBRQLNeTqLbfaC7qyI/8ykeKj/OBzuSnIsGP9s7+",
+	"6F2ddWSSCHDc7O/unv3FXbzK+P7Ns98/0voDrsDEfBUX9qz2c5EpnuIHeyvN21kd0c43Hg55NqUDVSwk",
+	"EBi7HVaMFBN7V13RUEvGATYbfq49LK4ERzRYiI/lSZunKQRvjnRVCcoD3xlccu3sHZbP2ZZtf8CDMATY",
+	"1y7Nxqn4knEhz66oWOwuOlW07J4oPUlF0nclmNGWQs4No9NTz63jkNfELeSGJdkoYvkg0+P+IODbnekM",
+	"j6Lg0M7YWNHZsHw6Emxv9/q160DUcU5k8PDle6VBgQV1YpX7jsKyvYynWgkrzqOCT42kqR+O/wx+tm+3",
+	"XGVzv8gDCBxlPm4MfWIkPrt2eCbsUECI1g7wQmKkV2ac7u3iPevsAy/c54NMCDoytJFWmh5DMUIvy2N1",
+	"QvuN3W+pEKkrWMc6+9hyIhqE63LAE+qAjCI9eSoo0sxEbMIzJVUfNQiSy10fHqLJshG0V8Egh1zxvsgA",
+	"RYwsdKQ28BNhyCh7PG409rrjLIV/CKTUu0ijTRz5kvQHQYtg+AB51+5QuCD2QINMz7iLkrPztMMFaQGP",
+	"iDP6uVNaSBxCEQRZmROA8C1KtHNtVnA3EcORzoXqTsGC/NAHEr+tk+kKBJ4cOBTUVqyG/RtsGfADkVxO",
+	"JOBtsKQzs9fNhKUsViGrtcrfe5v3zNNxlpLtvXXlSvhbnYbSutm4uQc0Du2apZG4A29plYHwDTHkMrXE",
+	"LPTW1gqXDI0tPKvF2HBDEPaBqt5C0+OmfbBbewj8awMm6NzmT8puNgou2IARz6HXATSF8w+uvyxhdF9t",
+	"t7G7t9Pc3Wk0j5qNVsP+/z+2bUCJupYapylW4pKq34ZCqe7hgJv2zOGgeIDqZS+SEWufDqq3wdE9GHCz",
+	"HMq3aKBwpnBEM7v4MJAEm6GT1PkWapvu72IB5yig3iiirCAQfMDTns6GTqi5HEmosYJkc1urXirR87vf",
+	"3FtJFHqfZxhytt+8uspEzHiEGQIfiETy11FIO0gwgoN4uhfSVhTLMP7qoW1zqdZx5XFwfZ6g7JaKXCyV",
+	"4ih8xcpnZKEussTw86Q+x7zegR9mmVcVYVu+ZO9oBGe5tCO/f/YX93T+rh6rZLM78pqdXNzoizi8UbVC",
+	"/J7IVzlGW/74+vLHl/Tqv2Y3+T2Rn+cal00Da2kp7lTc06ChjFw0dflcvAu+0CI4ApywqeCnwjCrOJuc",
+	"T9lYeXz1uHSzYm/p1SqdWi06HmdpTKZFrUJYoYGgeKeBNjnha7i4aZljpGaRnBEFtTIY0B47IOqkpKqb",
+	"XKYphaTw3Pkh5pnnR3Bn56nepopbhaJUuud7mysyGPm+VWO2ZPolVmOeu0y31Xs25Dm3iWo+P9VnTDTw",
+	"DGcLvPaaOFrGqVjLyQJz3zpYzuVgQRsvLOVzdKxYFXyCoUQUnaUw58ZFWBahOOQTSbU+wXCJwFsBHpgi",
+	"q8u3AqLJQKQYXhH3dObdMBSxZ45VYb8mBJgBIVcUH9Ir/mOXfYJeDBiBC2AzY4zJK+B9/GCkQY8IuHM+",
+	"Q2icz/wHnwVvfgZOBDPQqX0Dq70a9tmx+mxnZ2fu/2xj8YTLvJ3LoYhtS+SP+QzM8TpN7O4lY4/a4UKe",
+	"Uq36IrODwImhaNiiAIAcYlbIXQSxgBGLh1rJXGdS9evQJbk0gnXFoXQzmcsuTwu/l11I+EkMRdYXqjst",
+	"fvus8GD5scO0wO/dTsQoH9i34E/w3rtooM/CWtTek0O4PLfKkUMY9kkRGhGG7eaAAWw/SnkOa4FNfVb0",
+	"AAOxctQ4E+2M57DEPE2j+UHrzAUmfIZhfpz8+84fZJdyIlWiJxHjLLX8M2NmYAfeg6qUtxjPIZYB4qeG",
+	"Y0PJS9BKkVPFXYlsiBiE5IUixs+OHwJ1IveT889BpFMJpQQDpShC5zM3lEwPWYPlmjXtRDDQanaykZ8q",
+	"LNBI67Q9VhA3ktgVsg/sQs0cPF/rx5Mf1w58isEc9C1Ajy48G4ThaGQKwTGfFUvPVZF1N+AJeixp9RMA",
+	"pujZQ+Mu+kgDSFZxI265/Adoz1/lwmJIh8cH8NpObEv+JhWXcGaZOjzlqivaqZ6UhmxnTb8BoYAY3Y5I",
+	"9QTeQhyL8H7GqZ642xeXEX8Wdu6id9p5psedVMyNoCuz7ljmrJMJfoIObz0SKtiKynYJDcq0IQjJjifc",
+	"DB80hB7CLk/TDu/a6wpR+iJh3LChPbo+z6PqtijaR6UZ9Wcvv/ti0dASaU7cYlvtly5M6sZmhhiBjwdf",
+	"GtbLBIXOQ+Q4pnkVCZwQFTU2wrTcmo8yecpzUUo7sbTuq3cPjz588Eftd+4+iBfcLFxU3Bqe5UD8wzX0",
+	"D42nS7rHemIiMnuOTcRybc+zVN10DFFElOjoP2SfwYvlviaiM9D6pE26oe3Ji6ufzciuuQNxK3uj4e5k",
+	"ogcOeLuj1Qwl6PdYHQRcTWe0sd6N7OLfMZIqABUeyNFIJHj5ggFBdJZ9Nhv7T57sIsD7DFf0GAAiXqAb",
+	"OghLL/t+QxMA70IOJunnnttb5dxy5lqr5jhuoIzbuTQfRjW/7rVWc7fxBAt+ObjmsEtqvkRZgy6I3NRK",
+	"+LkEL3u9Vupnr9FY2wQzTsWL8SM7K0S44vRkFXuLorR5hAEIpExIhVxty8ikArGj9q0Wq95PHFY5pqjW",
+	"2rtmZzUjptZa1+zDcYrI8rulXcN2YIe7InEQdPg02EayzqxgzCnsNVENr3YxDtvKRVhx4ICcYcEZp2Lr",
+	"hN4aY7wTWgWq7AWaYK48pou11Ot8F6KrkB9logiV8jkTINXkwMJ9dhYkQYRcz7FIck4XuZNdPRQA17jc",
+	"Xz0maM7Xzlf9mrqez3Fkz/I5Lz4KWz665aOVfHR79y/NWb3BxT+Pl3qciov0UJNjWQxHOaSSYrKv19M8",
+	"FyOYKdCSsQQXGReXmNMIoytilI9kAjUPUK8Z5L9jvrUPFQfUbDFlfc20KuKtPxkn/QKOQ4kJZTFTTLeL",
+	"DZOGuXvtikuDqTpxJiysum+/d4kBlI+IY7s1kycQxkr7TAJngZwMNNS48PH/YNNe3zVvB17tlg9Twpdm",
+	"Ojo3vsl5KuLl3vxxgfq9me7b65UUUM8DwB8NVwS3oPTWLLkt0dJdR0sB46sgwcH3wdObm+mpLyJMYMtd",
+	"t1rqNsZgq9ZijEHkmJPlksRTn4O2G8YazLvcPWODFGDVBVSdqIDgBHAry+RcWhB74FXgQi2GKDZwtFK6",
+	"ej3V/XbCp6aC+/gQh4rwhtkBplPXDajXEgYEYNiAVvXtscimBVUjpP+1Lrsr8f0kWta7w4unXanq3BHA",
+	"sPc52GOPsNasgkBeZQRI06uH4H5bY/rvwydPVogWucTQkuXMlJB4v/W4FuZeAtNANlJ63Jn6x3a+APJ5",
+	"PSo4MoXtzbNkAh0DDEQ4mfDnYu50dS5ybzaiDvjmGFxE5daAbz20HD4pjdhKkMu54WpM38qXbT1RbT9r",
+	"ChbMxJBnJ8V48WYHS7mcq1vacMYAXfENOxdyPGC4hF/5giyaoWkR1gDIvnZW5NW9vr/LDHujcD9dazSY",
+	"ebPssQDhhETE6/u79T27piXo5QsSENaJZSIavA1mOn8w07njmBYwyCuPHWl4ciWgHYjTvI4+DofjboIK",
+	"eWXE1F1fDhGUR8w4R/iMmYxxduCgy4IhDaHsBZ8yTtlZ9vreIpQ0D2UJAeTzfPegaAcGei61z1GOQCdz",
+	"j2rgUx8giFAmWEdYJbs7sGJgUltXVzsoz/6yNLYta9mylqWs5SJC2permHCotjrmVsfczHVaUKpCqfTg",
+	"EOePZR8nCENdqVne4d2BM3KW4U18jBfikE0jhAhzMV8RcLDIIWtFLog18kBg0SycV+Tgv6JAcwbUvxD1",
+	"BYHbihpSUDyXdyHCimKScLwtMOQOeSIAwApsqwhOQswSbccTh5oCiV2H2vYB4cOf6E4BqdIX5lgNfUzn",
+	"HHahLEKwyChPNmnyK+tjBa5iXv7M1bugl+uEo4nhvvMqODN8athATyC6yyWA6SxxCWgUzxwLlct8GjP/",
+	"TyjYWQpbhvdoN+OIxbSf8E/cUftP3Ez7L7udMcUmujKqhNBdigGlyMkYIqdnK66WQxXtebFNuxNh/01n",
+	"wpcyK/eIH4YpUW3/MXVYBtNxGGrlcFU+krQgRZEH92Z5wCdi6qcHu+K+6fJc9AHOz31XrAQdYzf2mDKq",
+	"Ytc7yBj2cNsJ0190wivnC6/ML2iZGBg9FIgFHEg21IA9s+1PdKeijeKY+waIZYPLJ9cQ+zATGOnaQVE1",
+	"4VNfXB0CI4OA++HQrk8qlWDiERLqiCUZtqozhoVUfA9U+BRPLjQWt4qB+bKo1I/zWHEjWMYV+ME+qwgx",
+	"BDsVkLlVzFTuToJPiioL1lncTWUrprBt2GvpEeIc2QlmW6qwV/uEq0XGJt7NoVhhIW4EmPzNxuY1RBYY",
+	"odzsnBXKVwUGMlEaNQUlVo/bv1858KvPd9yChuscZkD9yoMHtWWnuXT07QClf3YGu5ez9ItPBaZ7riiF",
+	"2sN9gN+c1TtcTWkQVktnmGuxYBi9TA+rzaBLytmd0T8F/PsxLOg61xt1/CqaPmmVSAapRUQTPNmAP9tY",
+	"pabmymEBuB04YJ3ypHs9Vyt9kaKFa1/+Ss2WG0K9je53QAWCO1O6Xkmt1bxeLiJcazS/+t7Xrh7tff1G",
+	"rVQLuNa8uVtv1Hfr12vPw6Rnr8E6Jj06k1ub3jltevZMSpNblnsqigCRBTY+kqQ2sPIVSfpLkm5vu5de",
+	"+ZRbmsm6Jxomvz3S5zrSBWjngkPsF3rhIS6l21blvND2vtiMl1Mtu5U4h7UW/eZZ8jfsn5hhBBbnPJu2",
+	"CU+z1vpWM7q6DtIHTf5FJZn4uXkU9VrrWw9XC99ZeTmimpF9xXNIVvVzI7PqeiEy52OMfrGX2ylp8u7w",
+	"b3M3tgbIAkCw66nVaiRwocHRfXblMf1rJm2jKnmiIJVbmL/XF+bPGenAfuRxp8nCmYkeFk1Z+wQuTsRY",
+	"fqy2nOZyOc02u+HyoPjWpeaFQLuWqErH4R6Us704+L01I/EdXbmUYPyQpmwqlPvLPBNqP3/FQVBeW+p+",
+	"MSHzW0r4ysvc2yiBlx7t7uLkdFeAbGFwwEFQF55KgzrkIygTDzQY/dxFtfcKg53v6NW32OE817LY+dlv",
+	"TXbnM9kVBfMW2ez8Uq9mtJs97b7s4UQZVwCv8HqDW08b4X6BgtVQNc8lM/r3jDgVGU+DEpQIg2Ybw9rZ",
+	"BMAFgSiu284UwwkmQvYHeYUAQmZFwq95oWbFUcqlOhNCh7j6we0P7sCO4sxEsvjDjuzPCBC12/fsdlJT",
+	"b8Pv2E6ttbeOaITdXLZBsmJVNhePYCE3yL6j5TqvxONWcEWJh87p1sq4FWAKK6MnXisS7bPFlyuPi0u2",
+	"iqnRj2BranyNTY0OoXNlU+Nqx3CJrXHpudoykQtgIlsD4iUaENcl1JtaELGfiy3fsa790Cm1l2I/DOjE",
+	"ptK3u4uBFF11VXfXF48v13K4pWtbc+BWmj6fOfACBWqszb/QHIhU9duOntLrkDlKuTo6S4pw+Vw8yh0G",
+	"vGE9e0iiorCtNMwM9EQ5SCm0lw05AEUpKDZP6MsQSosFhWMosB4DnJWCesUI6ohkG+CY4yDmFAv52nYt",
+	"czKMs44dhUiCBAmB1IYQq9ysYCAdgaNmnam36BDqFMBtmUXmTlrHOVZYFQcd0MBVSY3llYuCsN2mYOqE",
+	"z0yJWAwRvfYfUPcIawQkUvVznp607WBi1hF9qUwQdG+3EHOWutyIoj5BDkUSDliu2R8XEJlDiJ/3oPPd",
+	"Ac94N6cy05yZkehKnrKh4ApyoQ4w99htBi35JJN5LhSOQqPh2fL4+Ms3rlEpCfjJjHhXGPg74WYgTDkl",
+	"41N7QRbEnn975aU+FDzrDo7Eo/xlCz9flSvBeVjPXk3HdytyX7Z9m+5uZ4ouF5mUqDptSyVRN+POUCJO",
+	"gJPCxxUU/DDXmcAi5L43IqV19q7OGFdMPJIG0hN9smYvkL4tsffw8WWxmy7+2DaeCp4FsIRHlIRXLqHP",
+	"hlyqnEuF9RBoQAiSEBd0McZcOIIapE9JCt+bl8LtYazDy22X/ThPp++PQzK9uSCOU4f7OMuaPbZCRPX/",
+	"MK9px1JfXKoTIUY0dHBjBBZxx4m/9ZjK1FHWBjRYa9WaezcbDfhPoygvXmvVxs3ak4fF/e7MmdqDhnme",
+	"Z7KDrvXHtS5mgzz72X97+rf/KUAQ+Mbd+/aA0yhqqfwKzb/ehdwhIqnPfvZvn/7kJ+Wx7NJYYMiLRlFi",
+	"QY5uG65qRZ/waKbbYiFu2IW4UbEQVrTvDnje1iOh4KE+ePt2c3cPhrWGYI+jfQGRzH3bwQWEKfRFcpZe",
+	"UghEZfq/VU22qskGhn7tQWG7BZldi5UtUVCuPKZ7vpK1H77ZYrK/WsZ7t2lrHpll1vll5+AiZe0zLUA0",
+	"ku3BunSL9kanKlpo2QbVcsTzoEyvE0BmJYRVufVHRmR330Fd8yKtBQ8riKm3sy7LtfRvvQahWwB6sp4q",
+	"7Ga/Dd06p2o7dma2haFbbqk3C90qWZI6ItWqbxDxXTgAo0JVhNJpBgxWXcCVjxPJ0/YoEz35KK6zQx++",
+	"RYMC2xRWleMMX4uYGXcHjBv25aYVd758HdRcxeJM9AFCJRFdmQjTChFZzhoZfusMbfhRxERqRNUnWJ0S",
+	"v6mzu72i76DIW8Rkzjqiq4fCONUamgDVGjxgPMdSi76xwASIs4XWEfcQFNHSUEAXF1BDlqbp50NfL4xk",
+	"gwZebCRblyue8BkF1S2Q1TAbjd1aVAtOiH1YkOTb+L0dQh9P4+0DuAP2aC1p9/a9uVZvXCua/fzX/+3p",
+	"T/6uFl1IVgD2e+mhb7OzXcWZt8KKFAt9b8n6XHI2gFviVd1/ePK3sXFblTmIjXPkcEWuuMSVR99deVzc",
+	"wpW0ZTeCbWzc66xeI99eIzZupWO4TPtedq62XOYyuMzW1HCZpoY1KfnGwXPQz8UGz93t+VpdJb2ocPT3",
+	"JLbk1I0o1F2geGYusqFUgnDTI8YNlce3rdLqbBCmh3TrksL0CpL1/NN8qQTXuoTgkqP1tpT21Zbntz6z",
+	"VyCc76J0AAJa3jHD5Sbed/C920gaVqv0NAPsXUCeFtGIFxzrdgYjvD/QSrwr01xktVcxTqu8CevYqGe3",
+	"YivsXbJte3YDFpq453bqDGWq2tRt936mJQzZMmwUxEdxlZRs4hEb6Ik4FVlojZbGRVsGRWzsN4uFpxn4",
+	"9jp2HdfZRy68q5RQIRTUc+1MGXrTILDMma5dGwusw+U78cKMxKU3a89+9X///u//7ed/9/df/PiXz773",
+	"F5//9ldf/OWfPPvpv3n65z93UUltXN2q4CQPZu8kvmgj+vAic5jpAECmxmqLsoqUCCDDUU2atoEmCc9l",
+	"+XquIA5Wr/k55MLZjVhNPJy5sFuz71bqm7pwXCCYsxQdleWQgG/MSJYJhlcerxRENUeJt7FUr4yxd5b0",
+	"bC6PLDLurnQ6tgzo5WNA25t4eRbhi7uG60rBF2kaPnDmWW8K5r2e6OZsMhDgRKriZRNurCKQ32JjI1y+",
+	"g8iZJyTA7ewYFtliKyjMBQnyT3/yn5797Beb3r4Xlyy9JYKvvRS+LtncSuHntb1eFI0+U+K+AgRw/arF",
+	"MwWLy6TygW1zK4ttZbGtLLY4zipN9WT+prNcsw4Ur8wBjoANdSYu7vqLU/hoYQlW+BmEILzROjOtY3Ws",
+	"dnxRyjpJYABo4MqHWrnKSWb0skpEVk/1pD3hmZKqX1T4hKdmIvPuABrpplwOWa71CeOMSnraZdAYozyB",
+	"lFxfVrnUfiYgPxiaSTJ5KpQr+9nV4zQBsRAMv1wlrCP6XNmG7Vd1dpcqqVJRSLvYEVVVL5qnIpDxTK/u",
+	"cSusNGr/x2CUAb4OFTPrWGjal9+su6rWdtCuqiYOTWcMKm5TaVasS20HCUIx2bOxkaB9KKbtKqoGbfIO",
+	"xmQ7RPKu7UGlAGwAdeTzQabH/UFRHRZK7NqtV8J9naa+PJGD2MWPtBI4CF+osz6UxuBmIPholw8FHCWs",
+	"hKs08++im4BmOmUTkQlmT+8od7nbgLwx1KcisTuGwRpFVzM9u3KfgC3hn1Lpz/JDVwSUtq6ASdVDwRI+",
+	"NTgY16LtvCdTYXwl0QiqBLOimqjb8EoADrxQKzky8WquUrER3ry8cphuRO6y64wtLdfpCqo/p0Kjr5o/",
+	"FY7AOm5UotHbPJ9z+UL9XeQprehzKBJIVbMX8tOjkMRYsgp3BzN6gNj4RB5PoNjHlvJZwosEfwg4F3aI",
+	"qSU+QQKNK9lNoDhUI9pV8o6LOtg4OyzoPRkIFdn/ZsI14Ap6E+5QD2ByXN1vTLTx5BAgbpAQViMO3XcT",
+	"eanT9FYtmNqZAiRFc/das4H/L6rR9EG8p/qltDrBIzhi7YRPSypALarRms8oB3tHjUar6ZWO4Vx7oIDA",
+	"EXARaCmv7mCU8q4lme5oPofap36P16Fqo+JgbCnbuSgbGDbtXbYX3BKXMmEjXCq44bmVrnhJgfBXdgNy",
+	"FxbD33Hq6/KQrnvBJ0f+i+fIbqs6POucHqQpC+fGirltz+q5zuqCVS2OY/jC8oD0FU/jlccd+Wnbyo1P",
+	"1qn6V3Vstt7lV8m7XHnU1jtpCz1bFfAK7pRtjK/wtvz0yH6/ilIzV9tsXEFu74/zhad407SBnlTSDCqg",
+	"u8jA+i9/+fQXf/ePv/vB57/97dM///n/77HlR3aUT559/7/8/uc/ePrff/Dsez8CMETccETEOrzTbDT2",
+	"7d7IHBAS/+E7Pwq+/Yfv/MXTv/2f9O0amQhVs7/w+LTzDGW5UdbKayIpju42gH/rRNoolEugjFhJEBH1",
+	"sDM2UgljmKVgTKvKWl5rEMw53qxPRXYqxWShZvzRPARjn8bdk/1xJlwAr/SBxKjoul9Bb87ZUJuc7VPA",
+	"sGE6TSIqjQS1j1Riu3HvNRvuxTqL37tzxMqDNnkm+DAmQy7o3lZdRikazdvzSu97Iv/QTfY56KLLnEih",
+	"/8urnVL122AANu6hThNh8vaEy7xN06+1dutXo1rmxPcel6BaNur7aNNr7jbsC9rymWbzZn3XnjBcTfu+",
+	"0nnbimVTMN/Rv24W77SDF7712LFMyIxg1xHGCGZfMzIlWyZ8iK489K5dB04HCk44xD27OiOhEjtRZU9Y",
+	"c7d4AGUaa629qDbKtD2lUvVrrf1G5LVcO7VGo/HkfCqw2/KzaDqd1q0aca6YpTmqIA0b6mHZMb6KYltF",
+	"qsibs/OpHnak2PEHrjrnARi1yE5FhoFHMBaslibSHrlNwHHHGVYLtWRLmiDESBpmeA9cXF2eppY6QXkY",
+	"OawgLw9wdEcwqudAX4o78MB5tdguw7VA60IduqXf2pACVmvtnu/6UF+rI4H6AeCYtvdp4/tESw8WZjRN",
+	"Iz57KrgRLOOKWaK/+rVaKAJgPcKlxqEH+Moq3jFs7fkn9y3uGkCvwA22zPfl2diqHR+MRneTV9OzBdu3",
+	"jg2YjsTWOnK5Rjhc9oXuL9qVzcDu4GOWihzKKmAgRCJSCSTGXdMvGUbMwjvCQPHINfy7BMIA9RVKsHA5",
+	"A4pFuG7HqoQZM+CGKU3DoIoYeqLq7APXoYOWwVeoqb52IHbggUucqlA/VsfqYKhV3/vp6BenVvg0xD7E",
+	"UJmcxUZneQwKydiIpM7u8O4A8xbtaLCoD0vkqUwEFPCAbsdD56DDF+zKHCvsw8PbgwgNY/qYS3C++3Xs",
+	"aQggghTHcZYJlQcVYIXV6HDC0jCeJCKJXIAO07BDAkIt7Oe+SUCG74ieywRCOedYcWUmsAJUAkMqr28h",
+	"HAb4GNjQ6mgVcRCYQgnE4sXC61kpyyW1n1UulhalTQEIQ56dCLsBi1SVJ1EtnwCHyBJzZuvz+BUz/Z2K",
+	"zOves11m2p6krN2sbVZeC3bipak9uy6Ix/KFgjMPLTaXrJq9sLWWVQpzno9NrVWDjzct13VeYRj3Y7WI",
+	"TZjgNmlza+krsPoyoqyr8PMzpPUrj90FmnGZzVTfmmVGWFNEU0bNkEtlf8Y2W4U9DpgKH3qO7+Bk3e8B",
+	"gS4jzc4waXbQy0U24RkU0nLygM5WLLUKoZAd4bjgvNKNPiXHsbY+wFfGB7jJVVicTbrsAGy54UvGDbc3",
+	"7fIySNe5ZhvCCcIxeKGVeFF9uhSAv4LQbKra6F6vDOznr3KvB1tYUabXPdpbV3d4SQrzbmnla6c5bIMK",
+	"XvrM1AvRNgJXcmV0wAFYvrD0JNBUHuB4Ue0I59z39L8wNpLFXvEqj9r70uSH1P8qngfXT1GHgu7+Ag+A",
+	"+3HVqq629UP8aJEHwg8BK+l66oSVc7FgLhQQkspcQrXcUnFbrH74T724LW7jOr4QdwW2nsxz+Ta8dX5h",
+	"bg8u84alfHSaStW38iEmi/alycENzce5HvJcdnmaTgFUmpetFB5aUNoZn/IUbhcUDTcUEuDv34CPRkI5",
+	"wdPl2cXfHouxqLtO22N1ovREtWlKUFlH93pglpc91mxEjUbDDtVgAfJgtPlADI1IT4VZhHB46LyaL9I+",
+	"36XogkBIpXxgSBu0YiGkRbZqgzwfAZxsVCuyiSm3MEg6xs88PbpPotwyi3ouh6L9KVZ0PTCSXzm0nG/A",
+	"JZw+qvUaDNBtb3toIDjJDgA2GWJIRIY5OlcbjSd+GEeuHC/TisxbIu0t9Cw8WY+XXLJl37KO4chOd7dx",
+	"dTeq8VORWSnbdQTrsg8b4/cS49JcxGGrhhvZ1aon+7XW4yfwbzO20qd7dxWshvmdkMZFoWFktjRtvKTu",
+	"AR0nPhpBnWFuRBEihz1Xb2YEfw30OPPlkEXWxoCf0hOt8oHPuQqPKrUenlV8dNYhgWQuTxOXrohW7bGC",
+	"Ati1Vg1D4+AE+LQyI4Ra2oIR/aFQedvIT0Xx0fwphaf58qZkX/kmqtUoUoDaGaBiNOo3by67j1Et1zlP",
+	"CZljt7HXXBl7A+LZYS+b+42ohvvY3IW8ZNjBRlSjrbPtPrk4MHd3R1fT2SjWZOvu2epg3t3j449WEnHO",
+	"UsGuPPbXeanL58CJNT7qAhCcAaeEO0cQ63Jl5ZnCt3LLSjMQBoE33SoecSZyy5NiJpXJBV/ogPEyybYC",
+	"1OvrsgmP1SoFoFY67Yt9OkvP1FYQ2gpCW0HoZReEtp6+y/P0rSdsbOjrw6Nwsc6+Ax/u6O0vYFwwrJfp",
+	"IVpDuckRfKzODhQyniJLAz9HUzPR67VdiA4Y7DJ8iAFje25ORJPqicgWmz+uAq8JKMSTqDZWwDhmUogr",
+	"mAmwhrWtHZfqi9yy+C2L37L4f8q2jq2D+qV3UD8/+8gVT9Qfn0vCqXY2DVE8QbQ3oETGZbxnJvdiRjeX",
+	"pzwvCyYtL9QoT0FR9ACpQmlAkbXShwJbjANZ5WmqJybA0gf5ZALQqUN+IsI+mBJ9nstTV5Frd7fClQSt",
+	"vE2r9EJ9SV2dZaKLaxsmY8AIa62d3YZtfcizE8sScTWdH4gkRUzq0CM2HlW2QR4p34pUp1p2BWs29nfX",
+	"cdvQeuHiXZYoE/jVdi1b6Ng7hJchmp3hqkDZ151YIZOQ558pBSxYwXPxnvdF0hfZnVUKp6bwKhPbqqlb",
+	"9rMx+zkCOoE5CEB5SrQTcE6eI2PCI7xJOJWPQTBCUBSVAazpUsIm6Mb4iayKIYB4HBzDS4z6uQ7lWDWM",
+	"JyAecpva/EKwMJ2lJrhkX/IyznkDgzYV8yquLYEMLwJEAOcEvfM8bBc0ucc1I4xV79oySQWp8abW2r9h",
+	"VVT6acgfgcJvaq3mtRtPPGwtNNTL0ThgIJQZwW+9jUGIEf0GkTh996Jt3UPAticysfomqKV2SzqpMCPE",
+	"rQW+r5XMNUB+tx4v1YoB1KibSQjEKswZ1+zM4TcxFFnfipTFj80b/lcSRIrf9iBOBwKvQMrPpM5kPoUF",
+	"KQMo7V1D4a86OMtDASKNRpijNi5dMEp7oIcm2Nv2UJu8XWQb4x6Wfgxhuap+L8W14+/BNHzDN4LH5Sav",
+	"Br+UG2ui9JWMU5G0IRu/tHLehGLmptG8Nvtjuc/532d6voZr2c6FyWl1n5zXOoGX7UxYPncpt5Ga5/Il",
+	"pGkBRe4BDiRUXOuKTdDYPQxmec8OS52sVUpOGj8gq0fDCXdoTwR80LMasAeRA6SH4uMTMcohFFQh5Hxh",
+	"y7eiF7oLLDXzJS6YThFTXYkJAwVzXra6Py7zhU01YpPz7JTPacSr0LprjcZ6lnkc7uVqtFsGt2VwWwZ3",
+	"bgb3sto+tpaJ8xnGTcFDVuO0SwwQ+NmVx67oyJNVlJrb9PLzSajfEpd1icu5aIvbzK3wfGkAqF54JgQ1",
+	"X/HnooTptUwd7gCcCUlfef03lmERLrgUpLJMANlrzIitPEkkFoW6n9mh5lJ4UWbIH4UPXZ2y0jNfkUxj",
+	"jbNLS4Lf0rdXgL5tZafXW3aaJb0XIEvlPJcml93FufC3MS7AFwZE44Ev0IYYvrnWJ5CFaodnRAaRiBml",
+	"peKfPZ0xAfYKdP1ERc1PpKGRT+PAqgAZ0+O8q4eifqxmkffFI97NQ+TqiI1HDq0LAithsHV2wEZaqhwq",
+	"uYJRRnsriIPrxGm1GIe5IDuThplxZyjzXCTHijAphzJRgKVpFwAzT6BYHSCEYvBE8BnTClYj4VOqbGd/",
+	"7HaFSPBHqJEgHuV1LHD7ARoKYHpgyLELtguVtiIGtgJ4cnOPHkEJLljUU5HV2QN0Qgw5FFjlBnbnFr4V",
+	"1B+YCg4oo0F/sJu2eZ4FWGgfHd2us3fg6/BxKUG4MCPUvQ0hrrO4l+lhDA3HuUZk0olMhKJ6puM0ZSYX",
+	"IxzHgWII8InZ/n6okE0Mm2da6FuB85ahsQtzgHpiAklAcMAgvCSGGEI7iKHORBt/irH2oD2zQ3tg7IBS",
+	"0cvtAYMx3BdZV6hcprT+sRqnacxkjymNp2LCDRsKbsaZqxBbRM+6MXNm+dzAXgY2kP0BgrlWuj0hhmUO",
+	"Vp7nRa2JQ38zWUf0pSpseRQeV2RC5SV89yoI1AeCJ0WDZ8FO2MsGfQKKHm06rHsJeSGIxGiUQkPngRjs",
+	"gVhaqMjyJAjvSHguduxhWqU8rB2osFsRDPEWU3pidw4rR7ptXjCwvAyUvfkwUqgmi+cUDu1CeA4xKnXp",
+	"6sa3MDIyqgk1HlqaTeGRkXue8Kkl7uXRWGJvP9g55ZntAaj9YS5GH7iv7R9fxRbsP9+xrVTM4WCOTOOi",
+	"GnGrRNN7aJXOB/ZorLrKnWlpym6GBYh6UfzFBymU0JKgEohlBSuuwNvT277tt6e3fetvT32Y+ttTQmg+",
+	"wg7enn7oulgEg+IrqYYQ8HV2m6dpZTGZ/cYeLCd3wf0KzOvPHzGewJPthhWoMfGJmMZQdlwJkRgWd+yf",
+	"mFFQdE9JBfByeUbDsYHMSgeiuWgqJ2L6vEovz187oLuO/muWiXycqTmobHiL6ls7P3zV0IF3VN/O3QYo",
+	"aHJoj66bB/3lxypVLvoiqz15LmVhgYg6stvc2WscNa8F6GIFu8Nob/rntx7DjrjAf2So8DgIp5trrctV",
+	"V6RQ8GY3qkGSiv13c3fPDgjx1eFBs9GMaskYeU17dLVRazXqN/Z3w4c3r9Zae/XG/l7p4c1a60b92s3I",
+	"V9a5YdeMKs/6ajtNUtfHUB6oUMMgmvyqlZVJ3MLCOhTXbkUsKBzUiGpjFY53lxwTNNJm87p7YEfZrDev",
+	"7/sHN2ut/fr+1WtQB0jnPEVHwnZpgqWxawM8zfualuYQzARw+hN3Tk+DF20O4dSfrTXbt1YgE9twqkus",
+	"C8MTNkGRdjQCXUEqlERQEkIlCKoH8OkF1F3CamtLS6eTXtLXkFfHxlZDwJAvYPmsm2ojDJM5sNWuVkaa",
+	"UFVmb8S5eJRfgb92qLzbmy3U92JXoy5uzWoCFbXh/MtWtfva4Yf3Iqt2YKEn9OW7eIHdueIIgMbkog2g",
+	"685UUK8UXeAqzjEcpJ2PYZbxWOkufnxMFdOOa63jmhmM80RP1HHtSRzN/ojrbn8qkhDB5W27wOIP+UAc",
+	"K8YyV3XCByi4MQKi1Ey7dv7QKqrcMc0xxvmMpOrThLpaKQy8ZxOdnZhbqKlDIT0rh1m5FaC9rUYHP1kR",
+	"rXm1CKqYnTqVtzgmu17sh1f80OOpETBlOzO0QeQY9Yeb2oWcBsKmsCcSdMOgmBdPjcZd4LQHhLZnXxYZ",
+	"y/mJQJ0ewQoU2/P7jDJmYfGg731o7YkQI8TAoK2wksSxgjr+IMYnqbDfwR6ESvhug9oio08hDA542sOt",
+	"8/VC8nAyqZ6YiE0GsjvASons22Oe5VBM61jFHxx8s337w3v37tw+uvvhvUNc0qbV+FHbgHQRyvO4yWIy",
+	"2NdzrdvDcXcQ19mBOVl+TeyNqFKFD2FCQcnEparwIS0xnjqcz+Jrc4s18JF0pqHc58/A7iys2oRm6hmx",
+	"GcXLG9f2S+JmYyNxc44OleTNGvzSYm75jpW9AC32+LjGc7h/VWkXx7XoONBcjimf4hiLJh7XWo+Pw0qJ",
+	"x1bGePIE9qSY56yYX8mwkZxunXgXVsWQ97lUeKftv8B0i2d6B2giLfj5uaw9Cjuf6M5i+/LXdGfG6EnG",
+	"S/u/McVF1V2kUzxjhDRg2qvOCDji5sS2/jLnBCxX+WQuhqSsUS6ZE/lXxJx275TSqxKQzveuFvpFI6r1",
+	"ZJpjCsc84vWTyBfiXtRb0/b2ie5A7tXVIqeKcpBP5GhEGpNPQ/a1ve0zbX+HYeIXoG/VWnvX7bpCGnYX",
+	"19nld59DXaBzsQ5aKpzgLfk5V66EXcOF6RCrlnlcmL5qTlg+kV0R5qyS3OCKtGFZN5ITSbYvOwbImQUN",
+	"2OvAjEhFF1JYJw6eGEVISvrA3pB/u+6OVSZGguelhkjJ5K64XIzN4f20Qt8nulNnd3tVnTv7IZUjxQpu",
+	"KgqnISuxO45VbJuFDtskXMc+9peas1RWZJnO6uHAZufpxNVPdAflaqudYYpZ96SfWa00YkYPBRuMVeIL",
+	"pYKLLog5dqoUSkecZcLkPCP9KUA8cRvB8/kFEQlI88cqd+PhxmXxewxpWDEToQLp5FkNICoH5NEB0dVS",
+	"I1GIytwXtUOCC/5FkEalYUTFWpCrFqMdyNKS+FiBr4tIMzyCg4GfKc3GKtHkDZrdW+fvssIvuLxg6iE4",
+	"C2o1YwWW9rhrteMkdgK5nb9PiGYH3nvWgOvGsrEqtqDOPh7IVBwr/CwbK5DrvXG6OD5QJMmvQOIGvRgj",
+	"xh4zngL+Rzsbg+MoXlyLjwjwi87QnsX6reCxy7gi8Ht03Xzw9Vaj0WgiF/lEd85qlvreu75+D0G6ciln",
+	"3F4Cq5Wvk/lN+/C8EHsXLHNVfBFH8QD06GB5qvl8xRqv0ab/+OJFqsbKElX1zpaELJSDKkSqBfseSFkh",
+	"2AvdxjOErAULve5Jup9ytXpRbaB0RS6KpUkSA1wCir4Fn92GQkEoFLBbpjNG1zWoIA5+Srpua4uUxU8F",
+	"/JSPG9y/+mSJTnvlMV7PpfHnBbN7DilHF03BdhsbK4UL6dWMCthcmzhdhLJ3FlWyPGHr7blkdEdL8V0w",
+	"YY9nGEyymVK4lhz5Nd25m1Qlyc/f7Cv2YK4PuOR6WKSuHs3rOHYxrKLqcCMhS9R7ROwyyUJH8hqOVWfs",
+	"lwUsNrhZSBY/Q2JXOi+k9QpLuR5tideWeG3Bxs9L7exNQnK3AXGrJlIrBG4vQd3x4addH9wdRp/ecog7",
+	"FNnWF/nM21b2WoLHY89tKd704oOh4J63gYYC8lfgaHJPm7vFY0DkdD/sRbVRpu1C25/o4dUCE9N939jd",
+	"v6jAlDW1Ih/7APapreV5c7UBDGe4pp0pLecFubWQE+xI1dMLFQB3E8bmrn3twm/CnMf66f/506d//Sdf",
+	"/OjPao5VtfEjbxRou2pUd+69c/fee7X5yEps4PNf/7fZNppzbTz48Padw8PqZp5970dP//w/z7axO9vG",
+	"4Ue3bRuV4/h/fv+/fjHbwN5sA+8e3H3/zjsgbZ3zruIunXVXe3qc4Uk6h0/odUXDgsVJdHc8FCpHMdau",
+	"0+pXDsMWKRQcLsyCKyiGo5RjrZjKqwcuYHqpwgdcmQ5Ar8/GYQcxzFfPF8JcGf7RFVDCsrK/a/sX3996",
+	"JULdGp5RJNStnVdpihh5yEoaG+EiLsHJH0oQTKpuOk7AF3zB4fGvGvyfW+11vNN+6beCwjkJmFvIhX7q",
+	"Yqk3c1P7LnyeIU+swu6qdcZ4OaG4JmAti0UVM91BebFetN44TWc8MXSnYTm6mLKTctUfI1/+dGAHPM5G",
+	"2tg/v/i/fvv07/79s//wv5/+8C/+8J3vfvGXf/KH//qD3//Nd7/4q+/CVRcQSJ7qPuj5iGtf++Kvf/P5",
+	"//nXT//0V09/+OtaoJEnGe/BZjky7idSe/Yvfxm2/ew//s1jK008+cff/eCLH//y2ff+9rElNU/Cj4n2",
+	"4AjDUYVcgsa2A6JJVMszrkxK7A1SnWqt2ldFmmqGHURsahmkfd1uMQ6CPC3SSXl+MS90IsU3v/z5s5/9",
+	"/VruHWrqkmt7hmfp4eo40E0oPoG3x6Uazp3AlHfFQKeIJfWtGu0fLNXDcxxQQAFANpwJnlIK4RnnloYa",
+	"Pd/9fi4Hd7UyEBdV0aE4h6vVdPAy4taJuHUi+gqWecE512TrC5WQK4/JC7iofuUHDs4aSxyITLAMUlGJ",
+	"92PUk5MNIGI/HwiZUSX9u7lxed8YLEv1LfFbmbfYqZbh3Fxty4jlGgABOqmw/0y1PmHjEWbauBSIRQUw",
+	"AxHjNSyB+bpWtNz8eC8uW3nGSdhy+S2Xf1m4/JbaXJ4D/zykZl2l9eKqM95icXgRCKnGk6GYZQIIB0YY",
+	"UZuZAK4NUbyxJzwxEwrAdSEvVRr8d4mXc1Mo9RBnDCw7dt9D3/RlEt8KWbizEEBgMrwOEwHnkMzNscLg",
+	"ZY/C4Vqps4OiS2hkyKfQSk/7+OZRJiDTRyuxJErAjaU+ybTqt6nRWy5ivAfrHh8rQN4IswGHfAqR1oU4",
+	"wjJxKsUEZBsD6YhWtDERG6tUGMiZg4xEiIYHTb51xpikamObcZ0dHCsrAQXUYJVZ4ScxhmZTIHQ8S57j",
+	"iMWOsdh/l8+OzlhsCX8MFavs2AFLm2pmsgq5z16GkaVbs1JeRbw01tYscd9NLTV8NMr0qaiusEm8Cegs",
+	"nqJylc2C0WKqK2j7E50lZ5krPHvy/AwZzT/+7gef/+bHT7/3Z3/4///np3/2p89++v1n//57izjUGbwp",
+	"LPi5NpO51AKeW1FnK+r8UzBobOuEvdyIkhGJLYHU8hztIldGyKbXD6NcGkP5sUtDozoZIAxRdrDn8Owe",
+	"JbJJn1GAOXsE2GYfD0T3RAA+IzgmPQyla2s6qiqLgXM6L2uGYtQzpLwEfdaqlbBmSW42BYOpNXf39q9e",
+	"K5ylT3/3V5//+vu1DVghTumyjfwDnvEunojd3ahorPYP3/lRyGD+4Tt/Mc87cPKed9Dc12aPAXbSxRN3",
+	"v67Labzr6fUi7VtKvTEgElTQDfRB0GMM3CUs1mMunFLnAintBZLpQ4jnMQFdRQXYdhU7EKMIDNKWkJfI",
+	"95es7uwkUNSVgczfYlqlU8bZOXQ+9kCPwdOPaT/YuOwrnnuUYY96ixxmhi+44JYyemJnygg0MECK+pJx",
+	"SIu+aGYc4RxALwyrJecFKbhllWLAXQRsjrDXiphbYfIXHhOwKNvxglhaREXwMVrWvrh3o9GA/zTWp8t2",
+	"xS6Z2fWk4mn7Ylic07YaEQDuQOYC/ssqLc3dRrPdaH71va/tfmP/48Yf3fgX1/7463sfXL13/f7NB82j",
+	"2vlL65/FzxCaEGJvt+rKlgluljkhFHo1Te7Jb9lv+hzVFudwXZhhAeX3HBz3gDvD76M8MEV71jTgSYAg",
+	"qMQjsL2iMpLLoUilokLNbqLOqDoD+S3RcVtahgUASNT3N9xEXgMgpI1zxGY1gmoT1vkMVhvbnAKV4zng",
+	"HZWPwTqRpf4KbF1rlx9K7wM+gCq4k3kBoanrC/dzlHJs4PMlofcfwRuvfDl2O411bgwuzDYO+1ynHxZx",
+	"4UHHJV4x/roqdNru6fnqgAlV9nzx0QjlbzM0bftHo9GEs28MeslqfCfVqr/jn0S1TKcI/glpLnZSpO2g",
+	"jtOkhYFsmLCvlRp1STRBs2ZqcjFs83UCf+1KXbKKxFOrIHk/GcH3LFjgkq7pwPpXdKyZtnOY+17KW5Lr",
+	"UdvVGgPD4CqeoYp9vDiLIm7Haq4iO5Bt3OtWjSriXsemhI+zAhmtZvtXHrtDvhT4xlPZLYF4yQnEVq6/",
+	"vJC59S/huiL0R+6AXVjAXJ0dKCaGo3zKYrxnMRurjiS4eqHwMKEtA78hwHrR6wks1AelCsCEIY3HiVdo",
+	"vZCK5RPt8ey18vCdAIvf0xmDOisuiorL3NnT6eJQ2SLqG2gKAI2mU1eGAGAwTC7TlCw1PHcKVgi2KfMl",
+	"PgQX1WVynooKxByM1jq3dLkgAqsgRq44eyEJLhAPMaRtRkhcU/y71ACpLW3/JyP8bY3uL3uMkIsM0pkL",
+	"F3ouMuSVEzFdbkr6un3hOdp4vi6mZ5l47OU6uH+XwVi3QtPlG0Pd4qMx1B6esn0o8in0WB2im4kcd+sS",
+	"ha3KAAgqySiNA2uHMAcz0BN07pyI6aIc/6+L6XkCyxwrynQyRrS9lZnN18X0suPAVg+GxoKGsIVt12hU",
+	"Pdtz8Nt7YgKrsBrHtWPaMtwtw92I4cIZYlw5Kvc8OOyZKcpHSIuYyfXIQJEHqfrPQ3VbkG3siN020fjV",
+	"SDTe8LRuzmGjtX2VHau7isUBHOCjDPR8nQoWo+8khiofWOEEGvHGkikbj1LNE5FEVJ3PlOrjy6yoDf02",
+	"fXvO+lZFNTkJReeqwz2os7Nq2oE84iZV1If2qGAXABkGIwnxwl69OBNYILA6XI9qlCKwtPiVeyfTE8AO",
+	"tc1WhUJ2tepJy/wD4OHiWQEhXASgPH76X/7d0x/9myf/+LsfYCzK57/7j8/+1V89/d6vP//tnz/7D794",
+	"+r3/8eyn/9mVFYG16KTaDgZLFBcFi8sViu1fY1whUWvtl8CTJdGj1s0QKxV+CifohKrWbDXhRlRzDdy4",
+	"imWD4fubN64+Wc1Ek4hkPHKGFKiLn5TWTDwaiW7exvBgaU+pfy4zYYI3Z4JPhzw7ETkiN7v40h/+4Om/",
+	"+e7nv/7O0x/+6ulP/lPNxZl2dToeApTl9//1s5/+5ukP/9b+5K1C2PwMVHSRSXDzesMVtIcT4F5QlITw",
+	"cEkeXZaXJluATgueQH11V9yZgpy6Q9E2Az1CWuxhqMP8OPfI6iiYxXnxoUZw8dcJl3AUehswcS4NmZZx",
+	"YciEW+bliJsEtbkYvA6aoURnqNNaRMQDWnGmJ6ifp9LkLfxn3JOpiCOoa2xJBxZ79TH0KuddwpRmcc77",
+	"cZ29J08FE494N0+n0A2+bISvQmabh4pcuc4KdHzDBlgsN0zqQvG1hQVCwpx6aCQCUGx7yf0vQwmkDkbJ",
+	"WZA35A0M/FjRN67yViFCQEY8OEIgR9+uCHJ/N6C5smnsjRDzL4b3pOrHb7oSX7jomPyhhwLT2XKNfhdp",
+	"jlUMRCEu5bpBbn9H9HQmWEzsBS5n7BPuYz7OdZt+g86tal+UKYMQxduH37AL8c33D78JW8iDCmMfyLdh",
+	"iM2osX8junr9Gsy2Dt8M+ZR1BPvo6N2dGxH8T/Oabei9t5s3GnsNtNZYOWnITcSMGMquTiHWLWM575hS",
+	"GT89KRAGBO2XqbMP7ZmxekpH65MoqLVrBgIQywv4hAFcf/sXFF+mkwggi1BNm/Es41M7Qd35RHRzqKtA",
+	"mNzQDmdmZD+Fpo+VGViNVAm7e8363o07X2424jfpZtC+M+KhLXiQyD5kmWSCpdrk/ijn4hEVdvNoA1IF",
+	"lYbtvPF20JmTinUy3hUgsbnyzxAuyNOxT07J9IROsA9A7kwDbANIQIESeMcqzI2DAeJa616x1AcwIX8B",
+	"qK/e3BWRxs16cfU3OIbPN0NlOE5zOeJZfqWns+GOk+7W4GHv6mx4WZavkqjpOb0jBLUL4Mi48GdmbMBA",
+	"XNluaVhHYAlIoFzbWKKtsWoKTm6r/BKPt0SCDqdZU9xYq/AWNXjlsbsrTxbq9EdhmeuMBIk6i4XJ5ZDn",
+	"Aqi+nfM4FwmUwseC/ZgF6LVvRXo9BUhkkCyI1FjpybwC/p7IHWF7vgRiq4tuddHXUBc9P5NbibttDcWX",
+	"HfBGQoUlrkSWUbGZoIrEJjJNGcXcbKitriVIfthDOl1lKA74yxUkVesnwxftL9KjH6DnFwq2nQrQTxD5",
+	"jOrUKHAQJ5pKoxZl4izlAp52++De7Tvvv3/nHSuZOyXc6SmYS24FcuM0wflq1LfK5arhKxMo20PG+1yq",
+	"Csc0LMuW1W1Z3ZbVbVndtiTghrzxTmDaIzMdT1NLfGWBy72uRvXkDI6G5O55sLR3rRql9ITpwOwZMrWI",
+	"8ZzFs8QjJvDSATeYDO9MzKHtjsybEVM6Y55kuxKnURGvHcO3s1ClUE+cDFdwPHBwwQcKzabtXMPIKgK7",
+	"bwcG1C3X23K9Ldfbcr0t19sYziWg8RPufXUXzO0AodrUu+Z0SYXc24ffIFeXQl+VA5XpTHPBdGY1KXvh",
+	"nFE8cAKxUab7GR8apkdCBUFEsj+AQt2EathCN05R39V5ZwCF2958+jHy8DGUzKQTgRogpCDhMMh96MBM",
+	"fIPoCpnnXHcejXSGlsk7sCBnsy87giu0bMXt7OlsCBS0IxWH0KDZaoOVdzLzuq7VW4nQR8yzAnD4OQay",
+	"tc1cXhCfniiw4+dzm2Rlrg2kz+dukBnxsRHPzR6T6HlDDJSu1JlYbIgZiDSJXCAspzDYlY0yd0H4tYIQ",
+	"wg9KQ9V6MpFnUiQR3e08m9rfbGcs1zryPTHLbzPnlK8AqbVLtpVat1LrVmrdSq1bqXVDXglU1ImtFyyl",
+	"BtDolemPhB29IGZm/jTNyZleYpSGkub1OGcyD+OlvFkEWNNAT8DuXxUHnulJKQjcS4VS5Xu7NShVLYfj",
+	"IaRpETGRKhd9kdWePJeIbXzk+IG9uM1oBZhVRFE9k13MwM1++ca1EHF2lrDZ1YH69iGaeEDMLoCabIIl",
+	"vpWoL0W3HVBlpSAolqOmh+5OzSZ6nCYUt/nSidfkDnweArav1DAT+coN4+wT3YHYYBR4jrg5+ZruYKks",
+	"XDmILLbCN4aoYrolNzMOTPt+ncUg30GIj92OoZXgSZbPBHv34O77d96B+B12wHpSSTMQCZkjsrEy5PSc",
+	"M0OXAuEiMFpYZcHLpBBqCaYMJ0gut0rPS+oPcC7PTVaHdam1mrtR7RPdAaH96oUIN4jyvIwefdVthAsU",
+	"g72AAGVY7q3s87Jb7EBSAMWn2EOgbnhLcBcvNfrPjn08fC7ECoKyA1VfkJqPZXfHwqUUVN1hO6atur1V",
+	"t7fq9lbd3rKcTRPaIGwQrL1ONutrptUFa95INBZ4hnyKIrh7fNbTbtRoNCjL6VA7X5HP3+L4zZBPwdLL",
+	"emIiMgY5xZaZKBYDr8MMOKUVGZYdKt2psI0FGZlxy6vukKqUQ2yFcMGTpVchWmKcpktSwx/YGa+SHA7+",
+	"gNnM8DqL6UbGTKpuOk7KFV+BUXp6W7/ARPIHevJq55Ljj82Qg9Y83/NUu7q0TWBkKL3hCwOXfIi4FV2u",
+	"WEewRHJgsjC3cZqXzBTN6yFnaAQE3THaoKwMJAY/p2zhB3qyTsIwXNutWeNy04uBIBQSv3dDo4OcjI2W",
+	"TL1Qo0aXp2mHd0/MlcdexoE8oQUxazpjo0yfSiv8YL5p7JqI3QyxoS8ZSqLtxywRPakE2hdyDQzCQ6hG",
+	"bODLa2PD8A/KCZWJULnMp9GxQouQtMoTYoLJnKH4aCAzdIcdsEx0hRxhTjKsZcI601LjXzIz9l66ixET",
+	"p0I55FPXDs8yaYdC4Yb2J+o8136ux4r5YAIYwwjtLa4RRFgF0jOQql+3Q/1I2UUAgEDkdT4FHNNdRS9n",
+	"egztAc6sTyNVU1b6EvNzPxHdXCTQ8pGDpvW53m70WPHcfh1BGupegyV8akpjnvkSlLa5pU0yPRqJxC6W",
+	"0t52NyR4FMhPAOfu9V020OPMYAsAx3K1AeXdzEx44SjTulf4hIdSjXMRsd44g/riZtwd0HeUfMZzxpMk",
+	"E8awvsjZ/u5Nn9ObCcyxywfC7gy2VWe3fbelPsGuAsKEqzEeMfHI/suLKu6AHwJAHqDNQDI4iCfNaxD3",
+	"Yly0i1bp1HaLub14AcYoWRiQV6qSfI/4ibhNvayd5XsI1+2ePiO/960rb5X4b+3xcW1o+jI5rrXYsdXf",
+	"rjabu83jWsSOibHhL+/cef/uNx68c1x7Uu3GWBbcsm4iMA3y3CE07pK6VERPWohgbJqYuzYrXDtl9vVg",
+	"haI7RuUa1OOgPmdXyFMv8k4dUaFrzf0+BTzRadqVPHE07qSyW9ZbHD7G2YpKqvVJoajwnF21qor7vlVC",
+	"qGJmaCVDkyPiRhmQg5CrDvXFqzN1dtvhfVhSxZNEJPAJ4YyzMUTJxGU0OzeHCqv5oUhFN3eNrk1tjnj/",
+	"XZnmAJV85sv3dF5+v0q9CcxrK8NM6pdNrVlt3LTq68ju/jRv5ffLB9D1UDtYcRaj3PoGr7a9hAjcSIFw",
+	"UMgWMPNlGJjrd3Alqb6CkF0hR9QCcnYb7MUV443fu3PEZhuLQcg0RViDHWbksSkh9QMoHOMpkKcgElca",
+	"dqL0RN1iIjViDoxoJSoZEZyLRqShqEDHiRqNBtiKKJuyKqVkrF4HyvXw+TkrrzV39/ajGgA4eKHrHOYG",
+	"Wm1Y+bPMxIVetSVaLwAQ127RBlTrQimVgND5pQkEiDWSCkhg8whNVnmDoAUAA4NR+kc8zzPZAYXQPu+I",
+	"vlRmQdKBVWYBHmoegcolH1BICcGZsDdkXmoy/mdxxOIv2//s2P98JSZMKN55E8esGB9pk2d6ZFVtp1tH",
+	"3jjB5NCuAsvEUJ8K0K9pgXxwhBPehoKryYBww8h8AovDjUtqpA7sGKwGjVEYDpWtkwl+Yolvz9k27bRS",
+	"YRXegwJ2rFHAU/nFRHlypI2RnVTcgqBt0qV3F+VE/JOgvdW5HCupnf7mBYLAlgReXoIwHNKNJDcOsH0X",
+	"SguRCiyv0kEX6i69OnettvpSsTzraE1u7beX73KVJlr3UAZciK96YTfsymP8xwzE2RzWWOk0rQ+mCJ/d",
+	"TV4SbWCDC3SW/I6ruL0zl4z25OXF0qWxPGqgJ6zHM3TcPO+bs0ry71EBJQvSY2WWLoYoVwneWL9H+lxd",
+	"25CL9Ea5GCJ+UQ63r1Vk7sYH4KbZeZ+exSHqbbPhg00od9ZL1HV2FzEzlEYkVhP6YM8QePH++GTgV4Zw",
+	"nEOU3cYMXD4p8HnFVk8LyQJqluQ/RqibAMV7MphepAAL9sEwyWoBsjm42Erw0j7z3t3GIAgCkcNBn0cg",
+	"5O44Z7kGUOwi8b+Ex30iRnmdxak2ZhqzOTBrnyyCmMzuVrt07ODutxhfDEzNAlxqB0sNOOIMCCL20tPZ",
+	"cJxygoemvwJsZ3KXY8xQncXiUZ7xmGEorxtZR0w1LRBNoQVY04+8qxmwve3UR5nu8E46dTP59ljnwlQk",
+	"K+MuvY9hJGuDOwcmRbtOtVYNiKGlGCtbCG3fPsPqcquf4SLa4xxG9mKctT32GK74rce1rkhTeK+ciYYJ",
+	"bfZN2C8I6YLThn5LTE2zVLv4ng5ILao9+9m/ffqTn1R/HIzHtbP35JypbKV1PqO+WuV1LCj6ywpIvcWX",
+	"Pk8enf0/7gNfga4X3ACI+sVllyidyx7dVrO0QBpkhbhiFKz0HdlmwPXt0SF8ngPIdTJjkEGAZSwpRhOC",
+	"nH3WGQ4fzW04CipiDcLpfH8yZz7sflFZtXul6a1klenITzE1YZbyrRzYKT89st+DoUY8GqVA8KjO8qIe",
+	"ZWKWdkjxtOWk42v7tflE46g25I/u4uuYFTKUyv3tX4eSDzjEqiHhWuqsJMcO+aP3herng1rr2j406/5s",
+	"zkfzRNUqBwjITmAvbeot1pkyKmSNG+z8jTxNRVZnEJ0NUREGwjIAjpyqfAOAXi0KgqIoveel9/ah/+Dc",
+	"9bGxbHGyumcPb1hS3oOtnnDplQTniZvusc7YSCWMcQVZAvpf3q/lOSBRtfL/MXjHKG8jgkABMLeaLldB",
+	"ugd4m8LenldcVJn0G0HawRkk/5bVGQRPSl9RmJfMTRHMBXSjFEJRahlKg8YsE/k4U9jziE+xzIPHH+vK",
+	"kbQ7W51gcj4uswFXWcxFFgJUVPKKhYaMAVdKpGu7JSrSaWZ2UWNWzUhkBpKaqnq3Gzo7lWW9f2REdved",
+	"xbNZM+0m3M0w9ebMyQG/ksHJuw2cy7gKRsj7jBBwPme+VekUbwp4bht7WF/oErnbK+hVCndqHafSlue9",
+	"SNdSafUXOpVW53Nnlu7DAlAI8B82y7RCOxaRu8hZbwBvw0etIK1C67TjDD2Zpj7OwxcZI4HVce9jZekt",
+	"pLS89dY7wiV3S63qb70V5mqUB0Xxd1a6BdbmwTXhUQxqVPtETGM7fu4GX2JgaCewzPdYuWwYI05FxlOX",
+	"4GIoJcZn9GMOUNh6z9MfOw4XAsgL6cQ2nUesI1Kt+kDc6YNjFU6JVuBIDoWdOIofIAJkY4VQ2FGYwRNi",
+	"ZJAqYF+q05e4bG1MBzH46XQGVgO/GnI1PVb0IpUR5mnKRkKPIG7pVLCOEMrKEd2BSCI2VrlM56QPq4ZD",
+	"vjvN5F0u03EmDG4jng/AuOlyhTiKrkWHb4gRmHS8MsGNVi2mtEt9wUqMY5VnU7uKRQE8rzBlmAXjNjvR",
+	"mIYEaUskajEj+4rnY0BTzwd63HdtYMOUVVOcF9A1CXv8rkuXUonICqgLmPlwBGlbAdRqUfvR3pKYbkV8",
+	"CwviKTV7pnEVJq4upN1NOzVBmWdgOaWiidAbZW8dq/BqxYlU/ZynJxDHFU9Ed8Dz2EVyxeIRkqm2TOLF",
+	"9ffOENUusg7fEmUQOGGu08T+LxiVASUCJTirtTejQkJsNSInkAHZc8tgiaK/rrVWrdG2H7abMCvYEBgQ",
+	"IgsBIgPkBu00buw0mqzZaO02aoT9oLN7hLyAhlTMfnXPfvPjZ9/5xbPv/ejpv/rhzue/+dWz//WLp3/2",
+	"HcsNSFDD4ue23/Fu7SHw3vX59yWbnOE6I7RGkalMUm+rWGJaYQTlSLwVxyFzfOtxDS9zrVV79uP//flv",
+	"//fnv/nN05/+8vd/84s/fOcv//Ddf/fsf/782U+///Sn/+Ppz75T8wtmZdxdOD3hLcG9nwOwoMzkxnnN",
+	"zqWT/wFPxFm2Aj3OAQ52hktuSyFuTdWW3MB5mjpeWiEYbGi0WGScvgKNmmV+TOyXdUnem1M9Y0ewsPzr",
+	"MDAvsu5AayMM8FI0XZsqCwTJDPZiHKuRlipPhSln3s4OwsEVh63dovKxSicClUYlRGLAKkNYMzF7w6qK",
+	"VriavFlnbnbHKhC3SukYIDVA9SyygNjZGjsuiOSSiLkcinQzGR3BqyhFRZRpDMYbFABABiW5DwtPM54a",
+	"zaCCViaGMigdWeqKJkYJ3jGgKxDuUNyitRFwcrIp5C53xuhHj6WSubQ8Kob049iuWTvRSoTfgdnGH0UQ",
+	"4KxQYd81dXYPFxe+lMrkJCPssNgSj7xthZa4ReM3rqFrjYjtX43YXiNizasw3QZz0iRFcwNltMIJNGTi",
+	"OnvgF4HUgxGfzQU/VowdaY3AcPihT3oOci+I50PHNCQK676FOIoOG18qqfquIRIy6dDBVtWLJXe4f3FE",
+	"D3hH6WzI08pNIAxCuybUF02N1ti2EGwK7fH8SoLkh1J1gvkCOT8RisVD/qidUFZ17NaWan+DHA9DYbGV",
+	"GPU4b2O7/k27kKHInoDA6uZYve/QeLnjYAp+fVpLpm3fXHiorILwoYOGQJpl9YQjwBjIThEVwVI9OrX4",
+	"ClTfVrii8A/SVvAK0YpAwJTBCnVSMTw9ichaDjWByAmVlvAYj2iA5fZq46qC+F5MC11w2ARI2/AyZVGE",
+	"FAkL5Sntv0VBnRQ0j8oCQ4e5qaS0ZpVd6HG+Ui/YnJ1YoeIirUW6JZLiEsEGfWiXbiKNYDK3J4WSQ/xR",
+	"CaatoO25HUe2tmSofq39EEppJDwHemyvZex2w34X4CjMLJPd/wjdnr5jsGqXupXGLzLP4XNTJsClBBvX",
+	"rp8wsxMOSV/IMrHC/kCoRfgGd4i5v0DVKaQ2JRVqkZ6EAkmr/CF4Sj0VqLWuNaJaeJtrrRs3buyWtCn7",
+	"M6lFv/9//+TZb370xc//++//+1+vqjCFSHKBMnYEylir0fhy40YLAlo8+BDqgmXyV2vtNeaULxCcii1d",
+	"a1WCz6gN57ggKL9irLtHzX0EBfRjxa+VrrVuArBksVorrcnMVM+rU8LpfDWVySp98PrLow9WSMMAe0ZS",
+	"nBWccSG2CuJWQQSMEIh65U4tK6uIKOhkruouesQSYS5aa3T3ZZHWeJswnRZ4nCn4nEZJNRxFQljWwsRh",
+	"2EoUQgIGHm9v1841MOo6Q78ia9on+17fzCFOisBZEYf3VgjHO1NKhwL3FQhdVDXHN90gkaBkV1d60rJd",
+	"FlqWnI/EIU3WRAQOoEPlajLQYeHmwnY+68Z3WFmbR3DdUcmstXZziSFA3Z2zuNqTZJnPw9DouluQ2j1g",
+	"rYEPF/AhuMJgpDUarMIfDjrZiHTfUcllR+u6kKWrlxyy5HKtK9y320DY1w56Ha0/eD0qAwYvMFBqIfd4",
+	"fEYmYngTN1CJLi88Yh3hbhsRccmJg2X266LOnP9lJhDhfDESwUk3whiJ52lR0PcdJ0HQu4XBWJ9IgYU/",
+	"wEgEAsVkIDIRg4ed3vcX14oE4OudgrWCYg6YdjijYBcjozFkIxVARlKxfOKM6FaeoIz/RSHfhzStM7Ce",
+	"oQb5gpEuiKwqJlmKrCLhz+tzFGTX0ToVXF1w3PA5+O07Wi3V8Q5lX1k1bmyPy0BwhMV/bEnxzm3Y8PkD",
+	"8g7F6ReHorQ0cwmKl0hZXjeGKPuK9qYAVMSTvvziWzUgjJGqLgZMOYBdilhEBDHw3nQzAdC9PDURy7V2",
+	"6RxxUdlhCf76eyIvLuSFi6J8NPIQ3dXidVh+oihtcaNU2sKPGBauL/IPT0UGOZOwWkfcnNQiSLyBJBjM",
+	"BIMwTMrNsTTD1YiDe9PWvTYM4HwSMq3cmVlisGmbc+3X7abwKaipgXO3lHS/2bVZDKM9ER2ILC0CgJGf",
+	"1dmhyEPSSN4E7N6jTI2tCp9TPWh0d/kDyVJ5QvB8xS0ER+zQiBQhqe7f9TlVEBBm6YRUdfYxZOCPuDET",
+	"nSUGw8CQq0KKVhAujxfdBwYmmry0R8XQS5FtgMWNy+A8DZmegLeZ6rv5QG9i7WAFeCP+ap6PPlTpNI5Y",
+	"fMiH4lDm4p8d5pns5vGbdWbvHTt6/zAC3OWMdcRAQs30UaYfQdZQfPTgo8OjO++07z/48Jt37xySB8bw",
+	"qWHxN3fe1dmEZ4lIdu5nOtctNsjzkYmdH9ve0YTF7fZXtclx69u0HeAWtN3Gh6I7zkR8C1eF3EfB1+XP",
+	"PKY2xsVR2OGUdFVQX4QrbxxutYczp/Udjg1AfgkPoOsLnPtVdEfGLbYdruFTJhWMeuddkXcHO3ZNMULu",
+	"w0z2pYrLjjBXm22PSsiZvN7NtDFtY7+L0JtvRU5/pOPbHz44bH/44O57d+8dxpGDdLO9+yrwuAt275WQ",
+	"cJpQgEDP6gHRG3Lz9nUZiB2XgFbSSZpgvEInV4zXs04/tWWSCh/+GeRu03yiBZ8N+aM2oJjHznna5Ua4",
+	"zHuh7IRc2ASAo0tjqQsYtmHRXDyDu1N1doAvQwhiAdLmZcpbYDcEPDZvi9NpYtfcTvZjF9iLa2UPMJly",
+	"RLJjf8QkGgLKaEGYJEbB7Jg8E3wIm+EgsnWP7TeaRWSoi2F+mxvZLXNxo+1cCXfOXdyBnjCl2USqRE8o",
+	"PMXPdGE8ZcjcN7DNYQ0z7ARyF7JMdHM20JmBakW5JYcm5/bVEp9F09v6nPRSLWVb8eSo0B0jcmQTwQOq",
+	"toamcVRio4FOuoLCsbUOvtZg9Ico8qwq4jmo+ao0+Y5Opm0oA1Fr7TduXivlypuhHR1Aay10JwUWE6qd",
+	"kgpuRJ0dfnT79p3DQ/bG7pvAcagc6xt7b9p7kKeiCKhyv1H8zUCP06SdiTybxmw0zoOAjg7vnjCpco3B",
+	"eVCONMI6jcgCH9w5evBH7XfuvH/wR+0P7t776MiKTJanQHNteKtNppXYpT/EHxx8s41f3v7wo3tHMTmX",
+	"0OMESfvjEYmID8BXJFUf+C84/KRhA54NU2FMywscu41GAHZfLqGCaR2wTm2ZUC4INQZ8E0CQwY3Ec7ee",
+	"s8W8w/cBDMq+RvDZSIdjdJuRnOH2owhWwi8yDmo2ue9wa4IVl0WYDsjRppSnZxnWcIRSttLOW9fXOUUg",
+	"GVmUYaFNpo3C2cP6x7OLVK5og8N0VXgz0dVQc4xNRe6FUVgKLwmQLEp5TRTGShkt1DaEntkfwqNnZ5dy",
+	"45ccUjXkUKRSiTBeiZ0IMTIoUriNoKEUPfpNUBASBUVFfZlgn+KE0fQYmlhXOm/b92JfDqfwBXGWZNKO",
+	"3K3xwqbwhbo0bfyiMjkEfdXESjf3MrpQjscBdQoqkvtdw0Sl/4+9b/tx4zrz/FcKBBaWlFKrL7qZDWPR",
+	"kWxFsSxp3XLsTVroOs06JCtdPIdbp0pUry3AWWx2g0wAx4PBZDAwkMFgHpKZATzIgz3I9Y9JJNlP+RcG",
+	"3+VciiyyeZE6TsKHBppk1bmf7/79PrgOTq0yFFTlPIlWdmiBtgEfNje3QGAoCl0ceqb9/OcMlhOSCWeK",
+	"dM7FIMyG/gNZY2t7c+twc+sbt765/a3L727+z+v/4+q339x568rda/dffXvrQYuEJGxvngntIpk4wfC+",
+	"Ypmp/Obj57/65IvPvv/sJ59NTIjxMFaej6uQOmtGS+7FabuwveSo5xbI6BQvLuTOZsM3tZJf8Ziel15l",
+	"dC2prRYEFPqzkHqXRGrrtYGmmOSkGvdcOUHsIlW0nS6OiU7f8sO+oEp0eqTsWJpr+bkScAnodGjcDlzR",
+	"xM3u39v3eBJ+PAlj0hPQBSrmMrUhNDwOTAaljBGq9jbBsEW3Kzu8aOTrivZd9i7j8iofLg5c6YRnkhU0",
+	"l40ZLG61SJpypOvU856apJ6EKpJhxBPaDDE4KaSpPBH0zE2hr1YibLW3Ni9vr0xH4/k62nnxrOdbrScP",
+	"FybjXND5bA0WXDkP8xDHS7jikxKPZmAtWHovqNHLm68GjRayC+qF5a10Tji/siYS1i0XD/qZgVsQypY+",
+	"mN5o0EJY0rI6CgLFLrWRsRvlqphNtX2eMxezS6EArIaurRt/HTwT7fDVkGFWNykmdCH2eZqx4/rO9etX",
+	"N69P2Dvw7enBswGyBpkugjQnjuQINGzSoF1N0rQqxFF+YlMCmXJxvSoyEKoyqhTH/QW2gsrIQwsNkMTB",
+	"qxQYS1l3NvgDa6QOLkoFFCeNziFXf21re+fylasH1ebm9lUlBvI1Sn1PzsdjaJuiU2aPPMgHqLk9LCVb",
+	"MnLBRnRbjXUZJV+jJJ3IDEVHxlHy3957D79558EbF6+PdwFyx0hH8n9VImd4XAKcBSnBtYo1UAkk4SgX",
+	"6hgzJIGmDTJjMtXbiO7noiP7WLAUsw8FI/RaJF35eCgYxsKupJ3WodJseHGQC6xJi9Kq3fVp0yQSHJ5J",
+	"8GsPxw1y1jAYTRuPiI1kitlAgm4+EHA2osRCgyc2ExeExEIokxOGCJysglPMgg3HRCUsFcSjdpVCbVIr",
+	"QgVqjErGLbFCGbpWtZLOFeLEL/k4M+Wut4nYtDY6CDOMFjwG5FL0dOKWGlPH/BGHpZtcewt/yM9ZgbRW",
+	"5DzzEhbbkmgnKTT9EC6sxVQJTFCyZja0vjeLrFJrxQZ1TH8/yD2D13drlxsj0kMzEpfyhXklTz//xRe/",
+	"+//PPvlpEvT539Pi5LCo1Gsg1mC3Djmac0t2w4LNw0KmWac0hDVv5e3hUCoraDNPbjL07EuV7g9WR/6I",
+	"m0mhN9lhwiYN+LRxTgk341Vp8m+MxZYtHRTf1wZGw+ewLtYHd+rohPIz8AAyjA15w+nGh3K9vcetdut/",
+	"9+0yGy9vtojw+mky5MiTuFbhHx6sQTwHl6XVbuW6l6mL2CIJTByC934NoMDeo/b0y5WZ2u0KZzJjONDn",
+	"MBcU/F9fMiCMdb4Vtuk2p/Xs//zs+T/+36e/+7cvP/zbp5//4ukP/uOPv/7RF59+/vSjHz77yWdf/vP/",
+	"e/rR37dOWROjq6KDoueJKeXgUODAmrfzvmdONku2kb81j3YWy1x8lOiSPPTjRHXmCXeMnAt12IXOY8B/",
+	"xnX6cWZU22Q+nnwsd+eb0ozDuID39OVlbhCSc3ESAf2oZYI2ga+DZLcVtxgniuZ0424rbnUzJfJDfwp+",
+	"/+GPn//LL//w2795+v1/f/rRf/7+w4/pFH/5rz/64tPvPf+n7z37h09pHf/46x89/7ufPfvB5349i0yT",
+	"8+4KzIwBNVvt1teuX60vbqGrMoBAlr0B4X5sxa6ENCqlQh2W4lj6B+E3Gj1t3rVW3BrJrNcvW+1toJQu",
+	"dzJU/eA0yAI4SqvdQiqNPHSKb/xJ3EIvW3raso6v3fwr1TjKBVTrxmEveCxna6O0AjZXvQg5PEss9uyt",
+	"U0HXGi1IXZQYKAKJx6muE6D1s/NzrFI6l+XXmiVfrukXhsOG3wPVaPm145g0/dpfZtl+97iWKo+RSit9",
+	"c//e3QjEQW6LwkKjUV/nGDkFWtaR7IjKxS8KUBSBYtqZd0Seg5zNUXyoh0/V3zMyoLPqLvI8ssZCn17K",
+	"Cn2MQXBDUBFAgQMBAxQ4hhhkoTgzUa4NCEsIpeTaYA2X+mHIR6GiJBDAL74pT0jhxHkGFgXO1A26JUG8",
+	"cFEKwSYfqBAy0xCaPIxtht6Axro/MWzguP39wUij3GliDjxB4B8E44wyohEN0q1dcDbwvmSxNH4BfSC7",
+	"vHb9VTTZN/TxcEEu99U0sDfLDacu1qpCg7PHb28HxnekOzRE/NeJVu48eVnDWknq1gokmVzuI80EZmDT",
+	"+WezvqW4medmvk1L+bhtfGLjhdrgg4OwmAXe9rmWcNYSjpdwAhu9I7CLyTrLGurhrl96n+/+zJxljnJa",
+	"tO63OV4+X/l0QAGCyjFomasFSlvTTtxaRpcKdVqOwiaL4ljE9VYt4jqt5Mzfx02ttu0wmpu+QRPLYScX",
+	"2WBqn1eub1z5tvNCYwigfZ3PECNIgJ5ayzafxYS9vr0FHxBxLlO9wykucFLpZs7aQpw1PrTlHjJoiGs9",
+	"/ejjLz/83rMf/PjpD3/a4jiyQ9wOZFLjan05s1WT9ZQDQGowJ60WGRC3ShABXP6uLkV+6ApmXd2MW9Uw",
+	"FafNfCSy0r8Fm7oaZ4Ibd1OWIstPY00YS7PO2T/jnH2yfqDtsa9HUQ5KWVZiULBMFyP6jdn5EzT9EmHY",
+	"zPDGMoyQiO6/fvfm7bu32CfLYbiY9ERxypSWNkf47VCqNFO9ZDKciDpb85Kz4yVnyx+ogxrNt18Rhbef",
+	"5qHrTLnnpOKXXwQVP51kr06e5yHMcaT0KLqxd/fG63fuvH7zLyss9i+MsBNNqyVKeBc4hpasaLgcI+jy",
+	"sXMiTq3SzuYyzHB2MMrW155W0iYFs2sEdW0y8pX2Jw598xWmuSI9wk8TvFxPe+BaG8TD2MAYKOBQ7aiy",
+	"NSJgBxkgr7iiV+gX3nVJufRoUKIFLVR9UcjU9gD8idP0bbTFEZxItGCFVbPCvCrzCsXJwBQlsjTswU3e",
+	"R//xrCOlSy4FZzEuOGdZctK97aknyyjhRBwM0yAXUtJYWR627yvHA0UfpIn2Tkz/HWbmcKALX4N0DpY0",
+	"xnoyc5hWztM25spjQw67xSb9d8u77OLwFZtMEb5T6EcZfNoKXtuKW6P+CWL9HnYrEMbHXH/+vt8uwxwu",
+	"Plq70U79OrReoB9ubhRbOlqnMRgkIGoN2nXGfIJ3B+mKcMQ4o+JGKFu/FPkfTaUcttCoADyoJeQR7Di/",
+	"jRgYhiotUd0G48taxg4WxALECxNlXVRnZCEjJUdtq1PYKlZ5jm1wxiMFWUZEqeEWHSgHhcHcCAEvdCpO",
+	"XjHMFjai2yVzMYsIFrugRnf/TENo21guIk13RImNw6FUDoc9PlAIft/XI4OgMLyGaRDMxgziXEJAy8n5",
+	"DZ9DKY4IWoKSLhGagwc2mch6oG532dVWqWOlR8oxJzGRIBGdQ+B3cvYllerkUhSE9yDC3FVORz0fMwgr",
+	"lhqDVQU2lZW+0APH8R0oD/ZR97Zd3nzVxl1SeB3PgNaSyLhpB+U5UAHEJNGkXZM6rHapi+j+2/duvL6/",
+	"f/vuLV9jYgOpnZx8j1NugydTmWeYvcpPWoJO4o4TOJz7FCvWpUEDxKrgdXtQHCRVXxjEr6g9XymEq4U7",
+	"bbukJcWkpBoMXwcD9sbKudUlMNjMgUglIv1M4uiW2mH5ZsqUUoQjgVuUFmKkeBy1N4P0XF1gN7Zcsy7g",
+	"aOaiI9NdPiyilIU/X3C22OuMLk2a366r/sZSzkhgwi43G24e8dce1VdB3B6trNiFJ8+VHvECVjYePYuU",
+	"AIFPdBEWqyseyXAY4VEo9HBYOzIukDgVJxzCjFYWWUTHclg2p/Hi7V5dIlsSysRCtbdqhxn3T4/UIpkh",
+	"OI/AOfnkr9ZWsrW2lcywlWy+VFuJW/uztJUwe1mnHK9dsUtCRyNmnK944+wKnJWgi8Ae90INOlYinWnR",
+	"cWIrSaUWOAyxPQTcy+jK5qaLMyAri5FtX2AOB0MIY3GEvkUTs0mfZToX9YS5whSD4cHTUV5tQuqEe/rA",
+	"TuGrY9H4zvutmeYKrmJTyI4E8dBnNxNVXC4nuLnHHeyRlR6k27Z39vE2pC3XeNFYkzvU5ILjsC7HhmRc",
+	"vxh0y2elUcNWrULV+aScaqRwBc7KtbPyT1NyHS2ctrJXqCWjjZXjuBGYcKIO+4rmCzOVFLqC/PCyYU3b",
+	"Z7dauhijambBFa9GQ1GUGeH/n9PYBH+mENdUnMRRpXJpTJT0M1Pq4mTDPXM4ytKyn3gEuRK0M0PqpsP7",
+	"PL8R7WsLwQkaT1/nadSVqEiXkuAuVZRggE7C1bcVI0kGZV8EVznvVIXRBWs2OexHhtMD3UYy+GT9UYen",
+	"HCVWbu4WesAGaftVqZNIiaLQI7J9ZAbXksehSe+qZ5kCJ2GcdSDC0rSjJBR9k90owaDawyxNdsPY563w",
+	"kzTRDvZymQFDj5z9fNciLh0qDa2xin9Sb21z14GtEw6SrXPeDWB7Cf3SayX1JrY3or085yBpUlRzCcsO",
+	"5ygomoMWLFgX3FXCVKtNOQ5HHAcjDsoT1aZOSGZbcXhEEBXXaa2MnI0jz2QAZt+4huNAvFi3FY1jhGdA",
+	"ckLZl4NJrn3HwT6egnePrg8aIEpEmbdUNiUfMpNYRMKnwkNAfk6VFe7D+r+R5SXCVs8YqisPZFcPhk3q",
+	"0JRx2x/nDP+kx5/MHIRNFETNsbnbmnI5b+dv0UsP4J3ZI2BLGKX++gJQumCAOrjzuK/JhHaaTFso50eZ",
+	"d7h7wyHIdzMH6nfJ3qKZp8w+VBuDVNUAKxVa42ArblXKf3oYj8F8AmuCly4+EohzirwJBnUzaAE+vxO2",
+	"Mt+eW0NVdIO9hmEdKPQeolmd3lE5e1exTO/mTg0bUCu5gTYMFnQtBGzTugSWmPlrQp22NVRGlEwSia0N",
+	"6jeMc/oNFmwrCg30K2W0JmvK2ohuZY+oFmlZmSTasUCBIEggCSQEvGBB6nN+6832Jsm1TdNmc0k45YF4",
+	"fEeqXtnH+pBxa5Ap9zmegHudZ0ePOIWjaQCW9c296hg6PutWgEhlI4GDeiloeElQbGD2MpgyJDTUzEwB",
+	"nzVpW5vRkg8s06sLMhpvRHskjnQzRs0cOFTyXHeOvZjky7MMREoWXOdY4sQeUUZp1u1ifnFhS6uHrYAu",
+	"dyQMZu8OGH5AYVKSqkoZe6lvrCJugeCVnBbkoC72NfuW/NHO0ujOm/tv7UdpRnb7gTiWbTsjnw2c2ngE",
+	"TkvQVWkynhV2tjHtVgaiWG1LuroYoJ6WilJeRMvkYmfTbpMDZuCt2kUKU5cBTxlcqZca2ikMG8SMOyDu",
+	"tuZ4+AYKsS+3thUIHDCoWcqn0zDgJKGMtNY7z1bvxFWPIyVHL0O1vIQ2lxnxsGga4yuGcC/JrdfrqZvU",
+	"jo1yJe8zF9Dv4YUqItTyAgleRANZ9nVqU5s6fckl+gvZlWUH1RHSRDjdk1BORgKVReeYcwTJ+ghdxBVp",
+	"ZjUsJedCIyMgiCAwOQflQApT22IEj+dYehnFlOKE/Mupr5yfFRb8uFIG6OFG9A57sO2gSKK5DLzDOZJr",
+	"CLz2kVcDPAacJ3uWqeCILGRDKDFMBZWYu3q0EjYhL2U9P/Jd4RJzdjZdHTFYOfrySgCodRrkKx6GVvsK",
+	"iCLQWau9s7lA2iHO9ExTDtF26q2Vy/jylrBnngafsUQ41Wq2Sl74U+ookQnXUq1afjhG+2Sdvi3hi9LS",
+	"bgQLe0IGHKVdoENAE9c+rLUPa5lIZKTu44h/9vCtjPzn0pQuX3nSzFqZJU613t4BImB4hGwJ9YO0YO9t",
+	"YP38NXL/upk5JrCwtLIIsQYYD5YgqOHhK02WsQM1BkdmOFIkDFmmUkq2HAC60AhzwQd1Z46X4ikiw6nF",
+	"0cfLjND3jiUeKF2xCCBqiGhZSR5GDLy6cOFdYj8bFy408Hxi5Fy5WzHlYEaNdRyYHZMahJFONmgHtbbM",
+	"RDBC7ureFOkB+rZYwfxVbBm1VgiO1MkrjCwC/YlKgZUc4oMjtCIFMm9e3bt2FxFkQkU97WKMaDVIFkKk",
+	"SjI2k9aF65fDthIQc5VLK96QxZblFXzIh/yhQgq7ThqlVB2JgWlbtX12YgZJaqaMEoMQzOc4bgijDHfD",
+	"AlEaNU2n1kIz5w/Udq1ZVx8BC13ggwOQrkyJvgYblIRH3i1WKk4O1E7z8Lok/drLgY9epke7wuDAbczk",
+	"gdpjwc4Omo4QxlAGfMUryxQ0WcieKFJ0elgzB6FAW0iPyrAe5M4vAUxyCVTYeLNrQSxL0uA5VYx+xKhG",
+	"vOy1Yqx5yltr67wVqbXGEx6JFQ7JFM+nDXMMbN4BnZdSNz8aXB2svBpEh6Fh39ePj/bpfY48dSe7Ngs8",
+	"WJTpNhCZcmX2baVZEXWzbtm3KwWzdFabTLl507Hl64O10PqVSguZ4voPtc7ZsjbSxTHf2Bui02figHjF",
+	"oIrYIFK0kSJSsQ3OxBpyoFtA71azoIhbIhnnEmhQXryhVVnovB0pfRFRUJLzdF+NXQ5Cs0b8y0nsmkCR",
+	"Sny+SKDT6MdwWVMdaB88IasiTKoCMMc95aJgXekPpLO9zJRIaIWJBPIHrtBhAWKcV66L0gqeh9gWkjlQ",
+	"oIVMK/KhdHnYBXGFrFJbmzHwTjEcGvLIBb37GoqRyEHJPImD6ngTOZEHipjcBkeCcgjy1IIkdi2D84vK",
+	"VVYamXfjVeuVeJVp4TgNNuPPYcaBPuY2+gDve2nBH2sF5k+qwKzTFb/CSsIZaQbVEZy2I3nRA0dNUQ32",
+	"mCmTd98l7jmELxLBbc0gQX6j8Fl2hgOzs+63Rr/3PdVpCFNr9OtUJlPSmMX8s+/qIr2ySfbxma2OOYyc",
+	"zT1T5dXL3t6eqVL2ZDG9QY5gKw5hNRZxQ71jZHH75vSGMWJ6QZc+Ip7N79L/ynkI4HQs4iFwJ9wj96yr",
+	"1a9k/Z9c0borYNd6i1ExZT8deSi7+FNVyNjGxI47D8J8GTOfD2FaEe89S31QpQmq2QxBNedLHumj78pO",
+	"GQew7XCtE460pYvrK/UZV6+Hi2qzRs8qG6eYkdfPFo8O4QgDuLEggktJtq4nqUwruhkoi+65MYMoqnwc",
+	"EUHe02cLi87GCaooGYPOQ9tgm7CVF8i0EbQ9YjBGK9jbQVpd0nBLPgJPq0Ob2wbNcp/ovg0kYw5zopLP",
+	"rrdylHWkbSko5k7WJF1wbu4kTmMzXzhLjMYjrY/ZeuY8CiG3aG9t78RjXKnd6uiqMPLQvuwTdVAl3Apa",
+	"az3/+JM//Po3X3z6W4IiJ6ESK3Zf8q9PsJN26/J2iF5NEuxgmGMCde1ct9qtr9+79+btu7cOb9y7+8bt",
+	"t99aBEQYduCMkRWXWN65UpKCe+byZajwHw2CM5DqpQAZ/AsvQ5DUY6PEMsJ/9Jej1caHZ+xZyMEpdwil",
+	"tMnEoSWzgZY7ESupNHRI5kZdDAsmrEEX114Sn+nzrryBUB7j4gZy2qVEhoezVZ9LcBEzU2YdMxVoEU73",
+	"vn/sJVA8Dx9ry85uB/VNt7auuU+HBZZZePXaxpXTLzUD4AER3XzycPUrfgOFg1NNFyRC2KwnX84Hg2PX",
+	"cviyJgJY1gZBHKXt2hqvJFkHt4VamXIpKFq9N2+weo+NBZh/weG4qhSdckoM3ItWm1cIw/3zi6frLRZO",
+	"11tH0519NF1vejAd34zlLuyl90vRe0KacS6pdFATjaYunAUPC22aUpyAkjgOfUGOup535xmOM1b6SKcn",
+	"BJczqcDdxAE8EL3WarWq1+fyLM4l7RbmEPYWPYxokFkwxbh3Fyjzi6bXD+PWsGpgV/ercvpBfFFk93Rg",
+	"hN7aC/MVvgJ7KaEN9JzVK2MQHLP4jWiky5fcy6fIVTfsc3M5Rf6KpBtemEUkHLfma25yxlLOhKSBt4si",
+	"52JQXMiunS4t/CzNdh5O8yDYiwcHJynkQD+SCecAsBjEoY7OuZmINE0iqai0EgWTcGQPq8K4Dhaibc8u",
+	"iQtgzJSTsFz8CiailyRZxRMIdVHCdvuEawy7DOyM4pZoTBb21nbYFxwZxpnWopCRSFOZNgTyY4+WZS5v",
+	"PC/7Ncu5SFPYxmqrFbeq7RYSClhi/HKntUjdHyCSOMizrvsDC4bmWho6/c/7gfPYbj1cFWTJTW06hXuX",
+	"hHFj4WD+wgLU15bUJSnvA3EcUF1dlRTShoQL4wCr0v+cqVJHWbmsdDO0Eo5IB5nCCMSLcxhU94ZDizLw",
+	"8myq7LJh5JJrcYvj4A+VHNlvt7b91wTpxj/s1MDh+Msr3gpr39/cvrxi0Sq3BqcpDz4+0UE/oH2VkvLX",
+	"dtXV7Kq0pkcnk5i/FGMthsNZ8Vfj98EMoHOgNNNzGt9mTC9KZ5x8k3MYs57ShfRAtFTIbZJj7w2H1CJD",
+	"Zi7Pta0PolaZMMBuBaZDGKCKEIgZlf4IY8TLOXLvxnysrec//+XTjz4H3QUDnOkuepxw9pXuLBet+YTh",
+	"Gueb0C7mr5xQWv0yU/nNx89/9ckXn33/2U8+m5gQY6WvPB/nGpo1oyX34rRd2F5y1E8WACehg7y4YDev",
+	"RXGdxrcWqxZkE3QkxwO6CHHthbCL+ZL1GhLhZyXBs2o5FD2ZRnCePRJ3pkyJRTwjP2YCcGvkLWedpvBS",
+	"qmk0U0AW5hqK585VDf8lZBdQ3TqGF16xLKrdu4UyDpCtE5wAz2xtt/6zyh4g+Ce8+MtRp74UORlvGlW4",
+	"b9DPK7HhhXYBJiw7FWF3f+dhbfp92Tn2hI0VN1v0PJg+z6lx6sPqKM86PHk0wk2d+9v469lNfdnzMd9y",
+	"OTAnVyReYRr1IOsVol7/cL71q3f9futImKyzV8Fh+s5D4AJHUhSyeFOe2C+MRAhk/AhDpQzPhmCSB4Sb",
+	"Bz+34lZV5K126xJRTBri+Atv6CIiqHVXJEr5Kvdtm97iI5Vh8l2d53pEZhGbdUF2j0nkJ+gAkxIJNosw",
+	"6YIOhjrPKbWYErlcvlaI6+xy28cx/Ro6xFBKexxNPQHasvs5GD3h75uNCOhi1qsKjyUa4jPiUr9iIpGm",
+	"BdwpWhqZgqYMgscQa2nVxozUZXLc7wxzLVKZIkwZjtsvUgdOpEyjQo+g4UKP4qgD4wL5G9esjKOhqAx8",
+	"smVfxqDeMMdjYrHk45LTd7HQRl/ntk6ZR97mMHwXTKc0p7fCbDxcJawmPxJjagG9Vhl5aL9PgkxxjPIX",
+	"nTJ7JA+Uf/HoJMpSzLr9wKKffsCIaChTfhB9cKA+uHjxovuDJ5O0EN0yiT6IkkwdFvJRJkdJHCWPdJbK",
+	"FL4/kpnqRaMiK0upInrJPxq5JuIooUHVX7cFhUygy1uYcWqM38KWMgNEJq03gdYAHq19IPog7M6NwL9E",
+	"zwefIyya33bJ05g8ZuHdghEdqD0f9ZZ52DWsjMpWHDSf2MY5uZ2asDlpNOUBZeRjAnMClCfTNlXXIfdR",
+	"T2bKhcRaTFR5rFYyH5MxHcbkK4azU5CYGAcMwFInj5CrddhvXQoH5pqEeJu1x5pGtp/1FCwIQgCIaCSP",
+	"UB5gUGH4UVchjWMq3DxFOxwmOHgHYysmWsyNE2+eJCA/JgmPhMpMP7yznoQ10Qpj+RCJoIXOpdngeka0",
+	"eglB6yKonscR4JpIPubRUcGTAH+WkR6yIupURQGT4g2i+QxEpkrBpNQb0rsHKnLgGAQk+gDa5Xx6GgjM",
+	"mc6BxRX1AziSWPIGkboJH4Nq5sAa2ekQYkTAGRzgpcjzGgox+fyAXPseRCFdwUWqP2XwNgATgssET1u8",
+	"A1FImBDedXiFxgKCT7i0NbRxXDGL7jxSpu3ByOL6slMNA7Jrx34NcV5cLwzXDgGnjZS0tGMQEw73w6CT",
+	"kzZnHP68tixUjnJyJh42pLbRCXot+KF4bL5UgEvlJ/7E4Tthu0CWGB7cV0Gqx7BOpxhKqJLRbvAyEbM1",
+	"JAvYZQZ2URpXuBJxJbxX19Z/snUPYQmPROc4170geWxjPE4km0rHjjGqT3cd5G8cmarTh3OUmIFBGO1E",
+	"DkSWJ0GjVHuoqU20rRd4YIFC9FRmSHZAwTMTOeJhZI8ZmjYgneGYuY2G9vdA8mJwCyrQJDrO594gj3lA",
+	"u6yIhqIjYwJ/oUaORC4ozaAm0DR1/DadSyNOxmq22h7pWxejHUINB0nC2EpD82/Z9whK3yUuUv2F2DME",
+	"oCV4YGztM6ZaQIhU5HbG9VgPCJ/s+L7Uw1zGvEIs9SHCD59LatET/onIbkS/dVvnAm8m5OYslyyZwaaD",
+	"5AcnGDsJihny4uqBxEDTCoVIywouXLix/60LF4DFvfPgjYvXo3PUXhFc+KOT0sImDERxfD6Obn196/rm",
+	"zmZ07tbX3zyPVBJe3roKh/z1xx2ZoxQlTVA+dygKUWpKwIRdHIg4EkCzjBxkHZ3DwhdoCzyiygAwJVwU",
+	"3elUhaGKB7oLopkV0VE+RElXM1ARnhGsJpMYOXxtNwkKl9J037uz/96FC4w3hA2YvpRlDQmrj3YUX0DA",
+	"pm/ikzZcxFKGaA91hSoXCJNENS91gYmspsrLjeimoKK/2UCaGKY8lEVHqpJOp0qjVHaygcg5mIQL++Ko",
+	"PNb9LkgffZ07uQg6s2Un06yXlVj9V5SYPMrUbCDKjegtWQDH7Mg8xyJ3CN2pi+MjrS1EucDSgCNdpDiE",
+	"Qn5XdmwdvAsXvrl/7+6FC3BeI1EUAgUUSv+1IspAwpC4OjLIgzGPEkHZy6Iq+xH6UIyDYHKbV1t5wt/w",
+	"8TgdnVcD4IW6y+dYEEYzzp7LYGxvbm5Er+ObBZYQKmRkjrPhUKb+krnxdN1DB8rFH+GKD9FyC+u+Ed1W",
+	"EUy7Xql5qE1WUxl5FWISD7ccgnQ4uq148/L1+Mq1q9hvHAlaCfv7gdrZjq9dvQZkoRCdElQrEs27WS7p",
+	"DNJukDWKzkBmRXpfkBFlIldDw13eXiWNaUeXt7eDZUX/Z5RAD4zHBhthl4oWvcaGUeFsouGIVMYx7WUA",
+	"8JN1iAJGIpeu6BIuZiEyY6VeDdMZ2GdwmXUeSLj0Q5NYbkGRGHVWWaVk1IdVC0aBOEM0FGbpTmwWuWMG",
+	"oQxeINY2yjWZKeHRRy70LORrNIIp9gygsZYZshxuqiEMyegiaIbNQU8ePvmvAAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
