@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime/multipart"
 	"net/http"
 	"net/url"
 	"path"
@@ -168,96 +167,6 @@ func (e AuditAction) Valid() bool {
 	}
 }
 
-// Defines values for BatchFormDedup.
-const (
-	None  BatchFormDedup = "none"
-	Phone BatchFormDedup = "phone"
-	Row   BatchFormDedup = "row"
-)
-
-// Valid indicates whether the value is a known member of the BatchFormDedup enum.
-func (e BatchFormDedup) Valid() bool {
-	switch e {
-	case None:
-		return true
-	case Phone:
-		return true
-	case Row:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for BatchRowStatus.
-const (
-	RowBlocked    BatchRowStatus = "blocked"
-	RowCancelled  BatchRowStatus = "cancelled"
-	RowDelivered  BatchRowStatus = "delivered"
-	RowDuplicate  BatchRowStatus = "duplicate"
-	RowFailed     BatchRowStatus = "failed"
-	RowInvalid    BatchRowStatus = "invalid"
-	RowProcessing BatchRowStatus = "processing"
-	RowSuccess    BatchRowStatus = "success"
-	RowWaiting    BatchRowStatus = "waiting"
-)
-
-// Valid indicates whether the value is a known member of the BatchRowStatus enum.
-func (e BatchRowStatus) Valid() bool {
-	switch e {
-	case RowBlocked:
-		return true
-	case RowCancelled:
-		return true
-	case RowDelivered:
-		return true
-	case RowDuplicate:
-		return true
-	case RowFailed:
-		return true
-	case RowInvalid:
-		return true
-	case RowProcessing:
-		return true
-	case RowSuccess:
-		return true
-	case RowWaiting:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for BatchStatus.
-const (
-	BatchCancelled BatchStatus = "cancelled"
-	BatchChecking  BatchStatus = "checking"
-	BatchFinished  BatchStatus = "finished"
-	BatchPaused    BatchStatus = "paused"
-	BatchReady     BatchStatus = "ready"
-	BatchRunning   BatchStatus = "running"
-)
-
-// Valid indicates whether the value is a known member of the BatchStatus enum.
-func (e BatchStatus) Valid() bool {
-	switch e {
-	case BatchCancelled:
-		return true
-	case BatchChecking:
-		return true
-	case BatchFinished:
-		return true
-	case BatchPaused:
-		return true
-	case BatchReady:
-		return true
-	case BatchRunning:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for Category.
 const (
 	Access     Category = "access"
@@ -279,27 +188,6 @@ func (e Category) Valid() bool {
 	case Queue:
 		return true
 	case Sms:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ContactImportStatus.
-const (
-	ImportFailed   ContactImportStatus = "failed"
-	ImportFinished ContactImportStatus = "finished"
-	ImportRunning  ContactImportStatus = "running"
-)
-
-// Valid indicates whether the value is a known member of the ContactImportStatus enum.
-func (e ContactImportStatus) Valid() bool {
-	switch e {
-	case ImportFailed:
-		return true
-	case ImportFinished:
-		return true
-	case ImportRunning:
 		return true
 	default:
 		return false
@@ -969,57 +857,6 @@ func (e TaskStatus) Valid() bool {
 	}
 }
 
-// Defines values for TemplateRequestStatus.
-const (
-	FirstActive   TemplateRequestStatus = "active"
-	FirstDisabled TemplateRequestStatus = "disabled"
-	FirstDraft    TemplateRequestStatus = "draft"
-	FirstInReview TemplateRequestStatus = "in_review"
-)
-
-// Valid indicates whether the value is a known member of the TemplateRequestStatus enum.
-func (e TemplateRequestStatus) Valid() bool {
-	switch e {
-	case FirstActive:
-		return true
-	case FirstDisabled:
-		return true
-	case FirstDraft:
-		return true
-	case FirstInReview:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for TemplateStatus.
-const (
-	TemplateActive   TemplateStatus = "active"
-	TemplateDisabled TemplateStatus = "disabled"
-	TemplateDraft    TemplateStatus = "draft"
-	TemplateInReview TemplateStatus = "in_review"
-	TemplateVoided   TemplateStatus = "voided"
-)
-
-// Valid indicates whether the value is a known member of the TemplateStatus enum.
-func (e TemplateStatus) Valid() bool {
-	switch e {
-	case TemplateActive:
-		return true
-	case TemplateDisabled:
-		return true
-	case TemplateDraft:
-		return true
-	case TemplateInReview:
-		return true
-	case TemplateVoided:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for TimelineEventEvent.
 const (
 	EventCancelled   TimelineEventEvent = "cancelled"
@@ -1172,7 +1009,7 @@ type Alert struct {
 	Kind    AlertKind  `json:"kind"`
 	Level   AlertLevel `json:"level"`
 
-	// OnlyOwnChannel Whether people can be told only through the channel that the alert is about, or of a `queue_depth` or `failure_rate` of all channels, only through one
+	// OnlyOwnChannel Whether the alert is about a channel, and no receiver can be reached in another way
 	OnlyOwnChannel bool       `json:"only_own_channel"`
 	Remark         *string    `json:"remark"`
 	ResolvedAt     *time.Time `json:"resolved_at"`
@@ -1595,326 +1432,13 @@ type AuditPage struct {
 
 // BalanceChange defines model for BalanceChange.
 type BalanceChange struct {
-	// Change The change in segments; not 0
+	// Change The change in segments
 	Change int64   `json:"change"`
 	Remark *string `json:"remark,omitempty"`
 }
 
-// Batch defines model for Batch.
-type Batch struct {
-	BatchID   int64      `json:"batch_id"`
-	CheckedAt *time.Time `json:"checked_at"`
-
-	// CheckedRows The number of the last row of the list that was checked
-	CheckedRows int64      `json:"checked_rows"`
-	CompanyNo   string     `json:"company_no"`
-	ConfirmedAt *time.Time `json:"confirmed_at"`
-
-	// ConfirmedBy null if its request confirmed it
-	ConfirmedBy *string `json:"confirmed_by"`
-
-	// Content The text with its placeholders
-	Content string `json:"content"`
-
-	// Counts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
-	Counts         BatchCounts    `json:"counts"`
-	CreatedAt      time.Time      `json:"created_at"`
-	Dedup          string         `json:"dedup"`
-	EndedAt        *time.Time     `json:"ended_at"`
-	Estimate       *BatchEstimate `json:"estimate,omitempty"`
-	ExpectSendTime *time.Time     `json:"expect_send_time"`
-	ExpiresAt      *time.Time     `json:"expires_at"`
-
-	// MessageType `notification` by default
-	MessageType MessageType `json:"message_type"`
-	Name        string      `json:"name"`
-	PhoneColumn string      `json:"phone_column"`
-	Priority    *int16      `json:"priority"`
-
-	// Remark Why the list could not be read
-	Remark *string `json:"remark"`
-
-	// Segments The segments of the valid rows
-	Segments int64   `json:"segments"`
-	SenderNo *string `json:"sender_no"`
-
-	// Senders The senders that had tasks of it
-	Senders   []BatchSender `json:"senders"`
-	Sign      *string       `json:"sign"`
-	StartedAt *time.Time    `json:"started_at"`
-
-	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
-	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
-	Status      BatchStatus `json:"status"`
-	SubmittedBy string      `json:"submitted_by"`
-	Tag         *string     `json:"tag"`
-	TemplateNo  *string     `json:"template_no"`
-	Test        bool        `json:"test"`
-}
-
-// BatchCost defines model for BatchCost.
-type BatchCost struct {
-	Segments int64  `json:"segments"`
-	SenderNo string `json:"sender_no"`
-}
-
-// BatchCounts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
-type BatchCounts struct {
-	// Blocked The company may not send to their country
-	Blocked int64 `json:"blocked"`
-
-	// Cancelled Tasks that are CANCELLED, and rows that never become tasks because the batch ended
-	Cancelled int64 `json:"cancelled"`
-
-	// Delivered Receipts of providers
-	Delivered  int64 `json:"delivered"`
-	Duplicate  int64 `json:"duplicate"`
-	Failed     int64 `json:"failed"`
-	Invalid    int64 `json:"invalid"`
-	Processing int64 `json:"processing"`
-	Rows       int64 `json:"rows"`
-	Success    int64 `json:"success"`
-
-	// Undelivered Receipts of providers
-	Undelivered int64 `json:"undelivered"`
-	Valid       int64 `json:"valid"`
-
-	// Waiting Not a task yet, or a task that is PENDING
-	Waiting int64 `json:"waiting"`
-}
-
-// BatchCreated defines model for BatchCreated.
-type BatchCreated struct {
-	BatchID int64 `json:"batch_id"`
-
-	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
-	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
-	Status BatchStatus `json:"status"`
-}
-
-// BatchCreatedResponse defines model for BatchCreatedResponse.
-type BatchCreatedResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message      `json:"message"`
-	Data    BatchCreated `json:"data"`
-}
-
-// BatchEstimate defines model for BatchEstimate.
-type BatchEstimate struct {
-	// Costs The segments that each sender would take of what is left, by the weights of the routes. Empty for a caller of one company.
-	Costs []BatchCost `json:"costs"`
-
-	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, or nobody can
-	EarliestEnd *time.Time `json:"earliest_end"`
-
-	// LikelyEnd The end at the pace until now, if that is later
-	LikelyEnd *time.Time `json:"likely_end"`
-}
-
-// BatchForm defines model for BatchForm.
-type BatchForm struct {
-	// AutoConfirm The batch is sent when it was checked
-	AutoConfirm *bool `json:"auto_confirm,omitempty"`
-
-	// Content The text, with names of columns in braces
-	//
-	// Example: {姓名}，您的优惠券今日到期
-	Content *string `json:"content,omitempty"`
-
-	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
-	Dedup *BatchFormDedup `json:"dedup,omitempty"`
-
-	// ExpectSendTime Nothing is sent before this time
-	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
-
-	// ExpiresAt Nothing is sent after this time
-	ExpiresAt *time.Time `json:"expires_at,omitempty"`
-
-	// File The list as CSV or XLSX
-	File *openapi_types.File `json:"file,omitempty"`
-
-	// Language The language of the template
-	Language *string `json:"language,omitempty"`
-
-	// MessageType `notification` by default
-	MessageType *MessageType `json:"message_type,omitempty"`
-
-	// Name What people call the batch
-	//
-	// Example: 双十一召回
-	Name string `json:"name"`
-
-	// PhoneColumn The column with the phone numbers. Without it, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is taken.
-	PhoneColumn *string `json:"phone_column,omitempty"`
-
-	// Priority As in `sendSms`
-	Priority *int16 `json:"priority,omitempty"`
-
-	// Rows The list as a JSON array of objects, in place of `file`
-	Rows *openapi_types.File `json:"rows,omitempty"`
-
-	// SenderNo The only sender that may send it. It must serve the company.
-	SenderNo *string `json:"sender_no,omitempty"`
-
-	// Sign The signature, placed before the text in 【】
-	Sign *string `json:"sign,omitempty"`
-
-	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
-	Tag *string `json:"tag,omitempty"`
-
-	// TemplateNo A template, in place of `content`
-	TemplateNo *string `json:"template_no,omitempty"`
-
-	// Test Its messages are tests
-	Test *bool `json:"test,omitempty"`
-}
-
-// BatchFormDedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
-type BatchFormDedup string
-
 // BatchID The batch that the task is from
 type BatchID = int64
-
-// BatchListResponse defines model for BatchListResponse.
-type BatchListResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message   `json:"message"`
-	Data    BatchPage `json:"data"`
-}
-
-// BatchPage defines model for BatchPage.
-type BatchPage struct {
-	Items []Batch `json:"items"`
-
-	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
-	NextCursor *NextCursor `json:"next_cursor"`
-}
-
-// BatchPreview defines model for BatchPreview.
-type BatchPreview struct {
-	Row  int32  `json:"row"`
-	Code *int16 `json:"code"`
-
-	// Cost As in a dry run of `sendSms`
-	Cost *int `json:"cost,omitempty"`
-
-	// FinalContent The text with its signature; null if the row is not valid
-	FinalContent *string      `json:"final_content"`
-	PhoneNumber  string       `json:"phone_number"`
-	Remark       *string      `json:"remark"`
-	Segments     int          `json:"segments"`
-	Senders      []SenderView `json:"senders"`
-}
-
-// BatchPreviewResponse defines model for BatchPreviewResponse.
-type BatchPreviewResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message      `json:"message"`
-	Data    BatchPreview `json:"data"`
-}
-
-// BatchRequeued defines model for BatchRequeued.
-type BatchRequeued struct {
-	Count int64 `json:"count"`
-
-	// JobID null if no task is FAILED
-	JobID *int64 `json:"job_id"`
-}
-
-// BatchRequeuedResponse defines model for BatchRequeuedResponse.
-type BatchRequeuedResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message       `json:"message"`
-	Data    BatchRequeued `json:"data"`
-}
-
-// BatchResponse defines model for BatchResponse.
-type BatchResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message `json:"message"`
-	Data    Batch   `json:"data"`
-}
-
-// BatchRow defines model for BatchRow.
-type BatchRow struct {
-	// Row The number of the row in the list, as a spreadsheet program shows it
-	Row int32 `json:"row"`
-
-	// Code Why the row is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task
-	Code *int16 `json:"code"`
-
-	// Content The text, empty if it could not be made
-	Content string `json:"content"`
-
-	// Delivery The delivery status that the provider reported after sending
-	Delivery *TaskDelivery `json:"delivery,omitempty"`
-
-	// PhoneNumber In E.164; of an invalid row as it is in the list
-	PhoneNumber string `json:"phone_number"`
-
-	// Remark The reason, in the language of the request
-	Remark *string `json:"remark"`
-
-	// Result The result of the task
-	Result   *string `json:"result"`
-	Segments int16   `json:"segments"`
-
-	// Status As in the filter, but `delivered` is in `delivery`; null if the task is no longer kept
-	Status *string `json:"status"`
-	TaskID *string `json:"task_id"`
-}
-
-// BatchRowListResponse defines model for BatchRowListResponse.
-type BatchRowListResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message      `json:"message"`
-	Data    BatchRowPage `json:"data"`
-}
-
-// BatchRowPage defines model for BatchRowPage.
-type BatchRowPage struct {
-	Items []BatchRow `json:"items"`
-
-	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
-	NextCursor *NextCursor `json:"next_cursor"`
-}
-
-// BatchRowStatus defines model for BatchRowStatus.
-type BatchRowStatus string
-
-// BatchSender defines model for BatchSender.
-type BatchSender struct {
-	Delivered  int64 `json:"delivered"`
-	Failed     int64 `json:"failed"`
-	Processing int64 `json:"processing"`
-
-	// Segments Segments of the messages that it sent
-	Segments int64  `json:"segments"`
-	SenderNo string `json:"sender_no"`
-	Success  int64  `json:"success"`
-}
-
-// BatchStatus `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
-// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
-type BatchStatus string
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
@@ -2026,11 +1550,6 @@ type ChannelResponse struct {
 	Message Message `json:"message"`
 	Data    Channel `json:"data"`
 }
-
-// ChosenLanguage The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
-//
-// Example: en
-type ChosenLanguage = string
 
 // ClaimRequest defines model for ClaimRequest.
 type ClaimRequest struct {
@@ -2157,17 +1676,8 @@ type CompanyWeight = float64
 
 // Contact defines model for Contact.
 type Contact struct {
-	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
-	//
-	// Example: {"city":"杭州","level":"VIP"}
-	Attributes   *map[string]string `json:"attributes,omitempty"`
-	DingtalkName *string            `json:"dingtalk_name,omitempty"`
-	Email        *string            `json:"email,omitempty"`
-
-	// Name What messages call the person: the placeholder `${contact.name}`
-	//
-	// Example: 张三
-	Name         *string `json:"name,omitempty"`
+	DingtalkName *string `json:"dingtalk_name,omitempty"`
+	Email        *string `json:"email,omitempty"`
 	Phone        *string `json:"phone,omitempty"`
 	UserID       UserID  `json:"user_id"`
 	WechatOpenid *string `json:"wechat_openid,omitempty"`
@@ -2175,98 +1685,11 @@ type Contact struct {
 
 // ContactChange defines model for ContactChange.
 type ContactChange struct {
-	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
-	//
-	// Example: {"city":"杭州","level":"VIP"}
-	Attributes   nullable.Nullable[map[string]string] `json:"attributes,omitempty"`
-	DingtalkName nullable.Nullable[string]            `json:"dingtalk_name,omitempty"`
-	Email        nullable.Nullable[string]            `json:"email,omitempty"`
-
-	// Name What messages call the person: the placeholder `${contact.name}`
-	//
-	// Example: 张三
-	Name         nullable.Nullable[string] `json:"name,omitempty"`
+	DingtalkName nullable.Nullable[string] `json:"dingtalk_name,omitempty"`
+	Email        nullable.Nullable[string] `json:"email,omitempty"`
 	Phone        nullable.Nullable[string] `json:"phone,omitempty"`
 	UserID       UserID                    `json:"user_id"`
 	WechatOpenid nullable.Nullable[string] `json:"wechat_openid,omitempty"`
-}
-
-// ContactCount defines model for ContactCount.
-type ContactCount struct {
-	Count int64 `json:"count"`
-
-	// Exact False if the count stopped after 1000000 contacts; there may be more
-	Exact bool `json:"exact"`
-}
-
-// ContactCountResponse defines model for ContactCountResponse.
-type ContactCountResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message      `json:"message"`
-	Data    ContactCount `json:"data"`
-}
-
-// ContactImport defines model for ContactImport.
-type ContactImport struct {
-	// Added Contacts that did not exist
-	Added int64 `json:"added"`
-
-	// Changed Contacts that existed and are different now
-	Changed   int64     `json:"changed"`
-	CreatedAt time.Time `json:"created_at"`
-	CreatedBy string    `json:"created_by"`
-
-	// Failure What is wrong with the list, in the language of `Accept-Language`
-	Failure    *string    `json:"failure"`
-	FileName   string     `json:"file_name"`
-	FinishedAt *time.Time `json:"finished_at"`
-	ImportID   int64      `json:"import_id"`
-
-	// Invalid Rows of which nothing was stored
-	Invalid int64 `json:"invalid"`
-
-	// Rows Rows that were worked up so far, without empty ones
-	Rows int64 `json:"rows"`
-
-	// Status `failed`: the rest of the list could not be read or stored, as `failure` says; the rows before it are stored
-	Status ContactImportStatus `json:"status"`
-
-	// Tag The tag that gets the contacts
-	Tag *string `json:"tag"`
-}
-
-// ContactImportStatus `failed`: the rest of the list could not be read or stored, as `failure` says; the rows before it are stored
-type ContactImportStatus string
-
-// ContactImportListResponse defines model for ContactImportListResponse.
-type ContactImportListResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message           `json:"message"`
-	Data    ContactImportPage `json:"data"`
-}
-
-// ContactImportPage defines model for ContactImportPage.
-type ContactImportPage struct {
-	Items []ContactImport `json:"items"`
-
-	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
-	NextCursor *NextCursor `json:"next_cursor"`
-}
-
-// ContactImportResponse defines model for ContactImportResponse.
-type ContactImportResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message       `json:"message"`
-	Data    ContactImport `json:"data"`
 }
 
 // ContactListResponse defines model for ContactListResponse.
@@ -2687,11 +2110,6 @@ type KeyRequest struct {
 	Name string `json:"name"`
 }
 
-// Language A language, with a script and a region if these matter
-//
-// Example: zh-TW
-type Language = string
-
 // LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
 type LeaseSeconds = int64
 
@@ -2768,56 +2186,6 @@ type LimitsPatch struct {
 	PerMonth  nullable.Nullable[int64] `json:"per_month,omitempty"`
 }
 
-// ListPreview defines model for ListPreview.
-type ListPreview struct {
-	Columns []string  `json:"columns"`
-	Rows    []ListRow `json:"rows"`
-}
-
-// ListPreviewRequest defines model for ListPreviewRequest.
-type ListPreviewRequest struct {
-	// File The list: CSV, XLSX or JSON
-	File openapi_types.File `json:"file"`
-
-	// Sheet The sheet of a workbook; the first that is not hidden by default
-	Sheet *string `json:"sheet,omitempty"`
-}
-
-// ListPreviewResponse defines model for ListPreviewResponse.
-type ListPreviewResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message     `json:"message"`
-	Data    ListPreview `json:"data"`
-}
-
-// ListRow defines model for ListRow.
-type ListRow struct {
-	// Cells One for each column
-	Cells []string `json:"cells"`
-
-	// Extra Number of values that belong to no column
-	Extra int `json:"extra"`
-
-	// Lossy Columns whose values in this row are not in the file as they were typed or computed
-	Lossy []string `json:"lossy"`
-
-	// Row The number of the row in the file
-	Row int64 `json:"row"`
-}
-
-// MessageTemplate The text from which a received message was rendered; left out if it did not come from a template
-type MessageTemplate struct {
-	ID int64 `json:"id"`
-
-	// Language The language of the text, if known
-	Language   *string `json:"language,omitempty"`
-	TemplateNo string  `json:"template_no"`
-	Version    int64   `json:"version"`
-}
-
 // MessageType `notification` by default
 type MessageType string
 
@@ -2881,10 +2249,7 @@ type NotificationEndRequest struct {
 	BizIds []int64 `json:"biz_ids"`
 
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
-	BizType BizType `json:"biz_type"`
-
-	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
-	CompanyNo        *No                                       `json:"company_no,omitempty"`
+	BizType          BizType                                   `json:"biz_type"`
 	ExpectedStatuses *[]NotificationEndRequestExpectedStatuses `json:"expected_statuses,omitempty"`
 
 	// Operator The person on whose behalf the caller acts
@@ -3030,10 +2395,7 @@ type NotificationSummary struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel No `json:"channel"`
-
-	// CompanyNo Example: acme
-	CompanyNo No         `json:"company_no"`
+	Channel   No         `json:"channel"`
 	CreatedAt time.Time  `json:"created_at"`
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
@@ -3127,10 +2489,7 @@ type NotificationView struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel No `json:"channel"`
-
-	// CompanyNo Example: acme
-	CompanyNo No         `json:"company_no"`
+	Channel   No         `json:"channel"`
 	CreatedAt time.Time  `json:"created_at"`
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
@@ -3689,9 +3048,6 @@ type RouteResponse struct {
 // RouteWeight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 type RouteWeight = int64
 
-// SearchText defines model for SearchText.
-type SearchText = string
-
 // SeenVersion The version that the caller read before this change
 type SeenVersion = int64
 
@@ -3715,7 +3071,7 @@ type SendBatchResponse struct {
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the parameters of the first active template. If it is empty or left out, and `template_no` too, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
+	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
 	Content *string `json:"content,omitempty"`
 
 	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
@@ -3729,25 +3085,8 @@ type SendRequest struct {
 	// ExpiresAt The task is not sent after this time
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
-	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
-	//
-	// Example: en
-	Language *ChosenLanguage `json:"language,omitempty"`
-
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
-
-	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
-	//
-	// - An object has them by name. A number is sent as it is written: use a text for `007`.
-	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
-	//   contains one needs an object.
-	//
-	// A value may be blank. Placeholders in a value are not expanded.
-	//
-	//
-	// Example: {"code":"123456","name":"张三"}
-	Params TemplateParams `json:"params,omitempty"`
 
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
@@ -3757,7 +3096,7 @@ type SendRequest struct {
 	// Priority The smallest number goes first. The default is 1 for `verification`, 5 for `notification` and 8 for `marketing`. A smaller number than the default is allowed only down to the user's most urgent priority.
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Sign The signature, placed before the text in 【】. Without it, a template's own `sign` is used.
+	// Sign The signature, placed before the text in 【】
 	//
 	// Example: 示例公司
 	Sign *string `json:"sign,omitempty"`
@@ -3765,15 +3104,10 @@ type SendRequest struct {
 	// Source The system that submits the message
 	Source *string `json:"source,omitempty"`
 
-	// TemplateNo The number of the template that gives the text. Not together with `content` or `use_template`.
-	//
-	// Example: login-code
-	TemplateNo *string `json:"template_no,omitempty"`
-
 	// Test Marks the task as a test message. Statistics count it apart, and alerts on failures do not count it. It is sent like any other, unless the setting `sms.send_tests` is `false`: then the task is SUCCESS at once, and no sender gets it.
 	Test *bool `json:"test,omitempty"`
 
-	// UseTemplate Whether `content` holds parameters for the first active template; false by default
+	// UseTemplate Whether `content` holds parameters for the template; false by default
 	UseTemplate *bool `json:"use_template,omitempty"`
 }
 
@@ -3805,7 +3139,7 @@ type Sender struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
 	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
@@ -3872,9 +3206,7 @@ type Sender struct {
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
 	SuccessRate *float64 `json:"success_rate"`
 
-	// TimeZone A name of the IANA database
-	//
-	// Example: Asia/Shanghai
+	// TimeZone Example: Asia/Shanghai
 	TimeZone TimeZone `json:"time_zone"`
 
 	// TotalSent The number of tasks of the sender that were settled as SUCCESS
@@ -3913,7 +3245,7 @@ type SenderPage struct {
 
 // SenderPatch defines model for SenderPatch.
 type SenderPatch struct {
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
@@ -3953,9 +3285,7 @@ type SenderPatch struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone A name of the IANA database
-	//
-	// Example: Asia/Shanghai
+	// TimeZone Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -3970,7 +3300,7 @@ type SenderRequest struct {
 	// Channel Example: acme
 	Channel *No `json:"channel,omitempty"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
@@ -4017,9 +3347,7 @@ type SenderRequest struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone A name of the IANA database
-	//
-	// Example: Asia/Shanghai
+	// TimeZone Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 }
 
@@ -4109,7 +3437,7 @@ type SentItem struct {
 	Deduplicated *bool        `json:"deduplicated,omitempty"`
 	Error        *ErrorDetail `json:"error,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the message, else of the template
+	// FinalContent The text that will be sent, with the `sign` of the message
 	FinalContent *string `json:"final_content,omitempty"`
 
 	// Message The error of this message, for people
@@ -4397,7 +3725,7 @@ type Submitted struct {
 	// Deduplicated True if the task existed already
 	Deduplicated *bool `json:"deduplicated,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the request, else of the template. Without these, a sender that has a signature of its own adds that signature when it claims the task.
+	// FinalContent The text that will be sent, with the `sign` of the request. Without `sign`, a sender that has a signature of its own adds that signature when it claims the task.
 	FinalContent string `json:"final_content"`
 
 	// Priority Dry run: the priority of the task
@@ -4425,79 +3753,6 @@ type Submitted struct {
 // SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 type SubmittedVerdict string
 
-// Tag defines model for Tag.
-type Tag struct {
-	// Contacts How many contacts the tag holds
-	Contacts  int64     `json:"contacts"`
-	CreatedAt time.Time `json:"created_at"`
-
-	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
-	//
-	// Example: VIP客户
-	Tag TagName `json:"tag"`
-}
-
-// TagChange defines model for TagChange.
-type TagChange struct {
-	Added   int64 `json:"added"`
-	Removed int64 `json:"removed"`
-
-	// Unknown Those of `add` that no contact has
-	Unknown []string `json:"unknown"`
-}
-
-// TagChangeRequest defines model for TagChangeRequest.
-type TagChangeRequest struct {
-	Add *UserIDs `json:"add,omitempty"`
-
-	// CompanyNo Example: acme
-	CompanyNo *No      `json:"company_no,omitempty"`
-	Remove    *UserIDs `json:"remove,omitempty"`
-}
-
-// TagChangeResponse defines model for TagChangeResponse.
-type TagChangeResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message   `json:"message"`
-	Data    TagChange `json:"data"`
-}
-
-// TagListResponse defines model for TagListResponse.
-type TagListResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message `json:"message"`
-	Data    TagPage `json:"data"`
-}
-
-// TagName The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
-//
-// Example: VIP客户
-type TagName = string
-
-// TagPage defines model for TagPage.
-type TagPage struct {
-	Items []Tag `json:"items"`
-
-	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
-	NextCursor *NextCursor `json:"next_cursor"`
-}
-
-// TagResponse defines model for TagResponse.
-type TagResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message `json:"message"`
-	Data    Tag     `json:"data"`
-}
-
 // Task defines model for Task.
 type Task struct {
 	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
@@ -4507,12 +3762,6 @@ type Task struct {
 
 	// BatchID The batch that the task is from
 	BatchID *BatchID `json:"batch_id,omitempty"`
-
-	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
-	Channel *string `json:"channel"`
-
-	// CompanyNo Null if the company has been deleted
-	CompanyNo *string `json:"company_no"`
 
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
@@ -4536,9 +3785,6 @@ type Task struct {
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
-
-	// NotificationID The notification to which the task belongs
-	NotificationID *int64 `json:"notification_id,omitempty"`
 
 	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
 	PhoneNumber string `json:"phone_number"`
@@ -4590,12 +3836,6 @@ type TaskDetail struct {
 	// BatchID The batch that the task is from
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
-	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
-	Channel *string `json:"channel"`
-
-	// CompanyNo Null if the company has been deleted
-	CompanyNo *string `json:"company_no"`
-
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -4621,9 +3861,6 @@ type TaskDetail struct {
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
-
-	// NotificationID The notification to which the task belongs
-	NotificationID *int64 `json:"notification_id,omitempty"`
 
 	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
 	PhoneNumber string `json:"phone_number"`
@@ -4726,9 +3963,6 @@ type TaskJobFilter struct {
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
 	CreatedTo   *time.Time             `json:"created_to,omitempty"`
 	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
-
-	// MessageType `notification` by default
-	MessageType *MessageType `json:"message_type,omitempty"`
 
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
@@ -4856,30 +4090,13 @@ type Template struct {
 	Companies TemplateCompanies `json:"companies"`
 	CreatedAt time.Time         `json:"created_at"`
 	ID        int64             `json:"id"`
-
-	// IsActive Whether `status` is `active`
-	IsActive bool `json:"is_active"`
-
-	// Language The language of `template_content`, if known
-	Language *string `json:"language"`
-
-	// Placeholders The names in `template_content`, each once, in the order in which they first appear
-	Placeholders []string `json:"placeholders"`
-	Purpose      string   `json:"purpose"`
-	Scene        string   `json:"scene"`
+	IsActive  bool              `json:"is_active"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
-	SendType        SendType          `json:"send_type"`
-	Sign            *string           `json:"sign"`
-	Status          TemplateStatus    `json:"status"`
-	TemplateContent string            `json:"template_content"`
-	TemplateName    string            `json:"template_name"`
-	TemplateNo      string            `json:"template_no"`
-	Translations    map[string]string `json:"translations"`
-	UpdatedAt       time.Time         `json:"updated_at"`
-
-	// Version Counts the changes of the texts and the signature
-	Version int64 `json:"version"`
+	SendType        SendType  `json:"send_type"`
+	TemplateContent string    `json:"template_content"`
+	TemplateName    string    `json:"template_name"`
+	UpdatedAt       time.Time `json:"updated_at"`
 }
 
 // TemplateCompanies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
@@ -4903,11 +4120,6 @@ type TemplateListResponse struct {
 // TemplateName Example: 验证码模板
 type TemplateName = string
 
-// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
-//
-// Example: login-code
-type TemplateNo = string
-
 // TemplatePage defines model for TemplatePage.
 type TemplatePage struct {
 	Items []Template `json:"items"`
@@ -4916,42 +4128,14 @@ type TemplatePage struct {
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
-// TemplateParams The values for the placeholders of the template with `template_no`: one for each, and no other.
-//
-//   - An object has them by name. A number is sent as it is written: use a text for `007`.
-//   - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
-//     contains one needs an object.
-//
-// A value may be blank. Placeholders in a value are not expanded.
-//
-// Example: {"code":"123456","name":"张三"}
-type TemplateParams = json.RawMessage
-
 // TemplatePatch defines model for TemplatePatch.
 type TemplatePatch struct {
 	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
-
-	// IsActive Not together with `status`
-	IsActive *bool `json:"is_active,omitempty"`
-
-	// Language Null means that the language is not known
-	Language nullable.Nullable[string] `json:"language,omitempty"`
-
-	// Purpose An explanation for administrators
-	Purpose *TemplatePurpose `json:"purpose,omitempty"`
-
-	// Scene What the messages are about, for lists; several templates may have the same scene
-	//
-	// Example: login
-	Scene *TemplateScene `json:"scene,omitempty"`
+	IsActive  *bool              `json:"is_active,omitempty"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
-
-	// Sign Null means the signature of the sender
-	Sign   nullable.Nullable[string] `json:"sign,omitempty"`
-	Status *TemplateStatus           `json:"status,omitempty"`
 
 	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
@@ -4960,105 +4144,18 @@ type TemplatePatch struct {
 
 	// TemplateName Example: 验证码模板
 	TemplateName *TemplateName `json:"template_name,omitempty"`
-
-	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
-	//
-	// Example: {"en":"Hello {name}, your code is {code}"}
-	Translations *Translations `json:"translations,omitempty"`
-
-	// Version The version that the caller read before this change
-	Version *SeenVersion `json:"version,omitempty"`
 }
-
-// TemplatePreview defines model for TemplatePreview.
-type TemplatePreview struct {
-	// Characters The length of `content`
-	Characters int `json:"characters"`
-
-	// Content The text with its signature
-	Content string `json:"content"`
-
-	// Language The language of the text, if known
-	Language *string `json:"language"`
-
-	// Placeholders The names in `template_content`, each once, in the order in which they first appear
-	Placeholders []string `json:"placeholders"`
-
-	// Segments The number of segments (short messages) that `content` takes
-	Segments int   `json:"segments"`
-	Version  int64 `json:"version"`
-}
-
-// TemplatePreviewRequest defines model for TemplatePreviewRequest.
-type TemplatePreviewRequest struct {
-	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
-	//
-	// Example: en
-	Language *ChosenLanguage `json:"language,omitempty"`
-
-	// MessageType `notification` by default
-	MessageType *MessageType `json:"message_type,omitempty"`
-
-	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
-	//
-	// - An object has them by name. A number is sent as it is written: use a text for `007`.
-	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
-	//   contains one needs an object.
-	//
-	// A value may be blank. Placeholders in a value are not expanded.
-	//
-	//
-	// Example: {"code":"123456","name":"张三"}
-	Params TemplateParams `json:"params,omitempty"`
-
-	// Sign The signature; without it, that of the template
-	Sign *string `json:"sign,omitempty"`
-}
-
-// TemplatePreviewResponse defines model for TemplatePreviewResponse.
-type TemplatePreviewResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message         `json:"message"`
-	Data    TemplatePreview `json:"data"`
-}
-
-// TemplatePurpose An explanation for administrators
-type TemplatePurpose = string
 
 // TemplateRequest defines model for TemplateRequest.
 type TemplateRequest struct {
 	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
 
-	// IsActive `active` or `disabled` as `status`, in whose place it stands; true by default
+	// IsActive True by default
 	IsActive *bool `json:"is_active,omitempty"`
-
-	// Language A language, with a script and a region if these matter
-	//
-	// Example: zh-TW
-	Language *Language `json:"language,omitempty"`
-
-	// Purpose An explanation for administrators
-	Purpose *TemplatePurpose `json:"purpose,omitempty"`
-
-	// Scene What the messages are about, for lists; several templates may have the same scene
-	//
-	// Example: login
-	Scene *TemplateScene `json:"scene,omitempty"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
-
-	// Sign The signature of messages that have none of their own; null means that of the sender
-	//
-	// Example: 示例公司
-	Sign *TemplateSign `json:"sign,omitempty"`
-
-	// Status `active` by default
-	Status *TemplateRequestStatus `json:"status,omitempty"`
 
 	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
@@ -5067,20 +4164,7 @@ type TemplateRequest struct {
 
 	// TemplateName Example: 验证码模板
 	TemplateName TemplateName `json:"template_name"`
-
-	// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
-	//
-	// Example: login-code
-	TemplateNo *TemplateNo `json:"template_no,omitempty"`
-
-	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
-	//
-	// Example: {"en":"Hello {name}, your code is {code}"}
-	Translations *Translations `json:"translations,omitempty"`
 }
-
-// TemplateRequestStatus `active` by default
-type TemplateRequestStatus string
 
 // TemplateResponse defines model for TemplateResponse.
 type TemplateResponse struct {
@@ -5092,92 +4176,7 @@ type TemplateResponse struct {
 	Data    Template `json:"data"`
 }
 
-// TemplateScene What the messages are about, for lists; several templates may have the same scene
-//
-// Example: login
-type TemplateScene = string
-
-// TemplateSign The signature of messages that have none of their own; null means that of the sender
-//
-// Example: 示例公司
-type TemplateSign = string
-
-// TemplateStatus defines model for TemplateStatus.
-type TemplateStatus string
-
-// TemplateTestRequest defines model for TemplateTestRequest.
-type TemplateTestRequest struct {
-	// CompanyNo Example: acme
-	CompanyNo *No `json:"company_no,omitempty"`
-
-	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
-	//
-	// Example: en
-	Language *ChosenLanguage `json:"language,omitempty"`
-
-	// MessageType `notification` by default
-	MessageType *MessageType `json:"message_type,omitempty"`
-
-	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
-	//
-	// - An object has them by name. A number is sent as it is written: use a text for `007`.
-	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
-	//   contains one needs an object.
-	//
-	// A value may be blank. Placeholders in a value are not expanded.
-	//
-	//
-	// Example: {"code":"123456","name":"张三"}
-	Params TemplateParams `json:"params,omitempty"`
-
-	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
-	//
-	// Example: 13800138000
-	PhoneNumber PhoneNumber `json:"phone_number"`
-
-	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
-	//
-	// Example: sms_app_001
-	SenderNo *AppID `json:"sender_no,omitempty"`
-
-	// Sign The signature; without it, that of the template
-	Sign *string `json:"sign,omitempty"`
-}
-
-// TemplateVersion defines model for TemplateVersion.
-type TemplateVersion struct {
-	CreatedAt time.Time `json:"created_at"`
-
-	// CreatedBy The user who set these texts; null if that is not known
-	CreatedBy       *string           `json:"created_by"`
-	Language        *string           `json:"language"`
-	Sign            *string           `json:"sign"`
-	TemplateContent string            `json:"template_content"`
-	Translations    map[string]string `json:"translations"`
-	Version         int64             `json:"version"`
-}
-
-// TemplateVersionListResponse defines model for TemplateVersionListResponse.
-type TemplateVersionListResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message             `json:"message"`
-	Data    TemplateVersionPage `json:"data"`
-}
-
-// TemplateVersionPage defines model for TemplateVersionPage.
-type TemplateVersionPage struct {
-	Items []TemplateVersion `json:"items"`
-
-	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
-	NextCursor *NextCursor `json:"next_cursor"`
-}
-
-// TimeZone A name of the IANA database
-//
-// Example: Asia/Shanghai
+// TimeZone Example: Asia/Shanghai
 type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
@@ -5227,9 +4226,6 @@ type TimelineEvent struct {
 
 	// Status The status that the sender reported
 	Status *int16 `json:"status,omitempty"`
-
-	// Template The text from which a received message was rendered; left out if it did not come from a template
-	Template *MessageTemplate `json:"template,omitempty"`
 }
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
@@ -5249,11 +4245,6 @@ type TimelineResponse struct {
 
 // TopPriority The most urgent priority that submissions of this user may ask for
 type TopPriority = int16
-
-// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
-//
-// Example: {"en":"Hello {name}, your code is {code}"}
-type Translations map[string]TemplateContent
 
 // Used Segments used in the current minute, hour, day and month
 type Used struct {
@@ -5391,20 +4382,11 @@ type ID = int64
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
-// ImportID defines model for ImportId.
-type ImportID = int64
-
 // JobID defines model for JobId.
 type JobID = int64
 
 // ListLimit defines model for ListLimit.
 type ListLimit = int
-
-// NotTagFilter defines model for NotTagFilter.
-type NotTagFilter = []TagName
-
-// OfBatch The batch that the task is from
-type OfBatch = BatchID
 
 // PhoneFilter Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 //
@@ -5424,9 +4406,6 @@ type RuleNo = int64
 //
 // Example: sms_app_001
 type SenderNo = AppID
-
-// TagFilter defines model for TagFilter.
-type TagFilter = []TagName
 
 // Conflict defines model for Conflict.
 type Conflict = Error
@@ -5475,7 +4454,7 @@ type ListAlertReceiversParams struct {
 
 // CreateAlertReceiverParams defines parameters for CreateAlertReceiver.
 type CreateAlertReceiverParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5490,7 +4469,7 @@ type ListAlertRulesParams struct {
 
 // CreateAlertRuleParams defines parameters for CreateAlertRule.
 type CreateAlertRuleParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5550,7 +4529,7 @@ type ListChannelsParams struct {
 
 // CreateChannelParams defines parameters for CreateChannel.
 type CreateChannelParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5565,16 +4544,13 @@ type ListCompaniesParams struct {
 
 // CreateCompanyParams defines parameters for CreateCompany.
 type CreateCompanyParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListContactsParams defines parameters for ListContacts.
 type ListContactsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
-
-	// Q Only contacts whose `user_id`, `phone`, `email` or `dingtalk_name` begins with this text. The case of the letters A to Z does not matter, and no character has a special meaning. A phone number may be written with or without `+86`, and with spaces and dashes.
-	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -5604,7 +4580,7 @@ type ListCountriesParams struct {
 
 // CreateCountryParams defines parameters for CreateCountry.
 type CreateCountryParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5625,7 +4601,7 @@ type ListDefaultContentsParams struct {
 
 // CreateDefaultContentParams defines parameters for CreateDefaultContent.
 type CreateDefaultContentParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5670,7 +4646,7 @@ type ListRoutesParams struct {
 
 // CreateRouteParams defines parameters for CreateRoute.
 type CreateRouteParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5678,9 +4654,6 @@ type CreateRouteParams struct {
 type ListSendersParams struct {
 	// Status Only senders with this status
 	Status *SenderStatus `form:"status,omitempty" json:"status,omitempty"`
-
-	// Q Only senders whose `sender_no` or `name` contains this text. The case of the letters A to Z does not matter, and no character has a special meaning.
-	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -5691,13 +4664,13 @@ type ListSendersParams struct {
 
 // CreateSenderParams defines parameters for CreateSender.
 type CreateSenderParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ChangeBalanceParams defines parameters for ChangeBalance.
 type ChangeBalanceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5730,7 +4703,7 @@ type ReadStatisticsParams struct {
 	// CompanyNo Only tasks of this company. Callers of a company get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Key Only the series with this `key`. It needs `by`. With `company_no`, the `key` of a company must be the same.
+	// Key Only the series with this `key`. It needs `by`.
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
 
 	// Limit The most series to return, those with the most events first
@@ -5760,19 +4733,12 @@ type ListTaskJobsParams struct {
 
 // CreateTaskJobParams defines parameters for CreateTaskJob.
 type CreateTaskJobParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListTemplatesParams defines parameters for ListTemplates.
 type ListTemplatesParams struct {
-	TemplateNo *string         `form:"template_no,omitempty" json:"template_no,omitempty"`
-	Scene      *string         `form:"scene,omitempty" json:"scene,omitempty"`
-	Status     *TemplateStatus `form:"status,omitempty" json:"status,omitempty"`
-
-	// CompanyNo Only templates that this company may use, those for all companies included
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
-
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -5782,23 +4748,8 @@ type ListTemplatesParams struct {
 
 // CreateTemplateParams defines parameters for CreateTemplate.
 type CreateTemplateParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// TestTemplateParams defines parameters for TestTemplate.
-type TestTemplateParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// ListTemplateVersionsParams defines parameters for ListTemplateVersions.
-type ListTemplateVersionsParams struct {
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListUsersParams defines parameters for ListUsers.
@@ -5810,107 +4761,11 @@ type ListUsersParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
-// ListBatchesParams defines parameters for ListBatches.
-type ListBatchesParams struct {
-	// Status Only batches with this status
-	Status *BatchStatus `form:"status,omitempty" json:"status,omitempty"`
-
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-}
-
-// CreateBatchParams defines parameters for CreateBatch.
-type CreateBatchParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// PreviewBatchParams defines parameters for PreviewBatch.
-type PreviewBatchParams struct {
-	// Row The number of the row in the list. Without it, the first valid row is shown.
-	Row *int32 `form:"row,omitempty" json:"row,omitempty"`
-}
-
-// ListBatchRowsParams defines parameters for ListBatchRows.
-type ListBatchRowsParams struct {
-	// Status Only rows with this status. `success` includes those that were delivered.
-	Status *BatchRowStatus `form:"status,omitempty" json:"status,omitempty"`
-
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-}
-
-// SelectContactsParams defines parameters for SelectContacts.
-type SelectContactsParams struct {
-	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
-	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
-
-	// NotTag Only contacts that none of these tags holds
-	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
-	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
-
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-}
-
-// CountContactsParams defines parameters for CountContacts.
-type CountContactsParams struct {
-	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
-	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
-
-	// NotTag Only contacts that none of these tags holds
-	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
-	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
-}
-
-// ExportContactsParams defines parameters for ExportContacts.
-type ExportContactsParams struct {
-	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
-	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
-
-	// NotTag Only contacts that none of these tags holds
-	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
-	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
-}
-
-// ListContactImportsParams defines parameters for ListContactImports.
-type ListContactImportsParams struct {
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
-
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-}
-
-// GetContactImportParams defines parameters for GetContactImport.
-type GetContactImportParams struct {
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
-}
-
-// ExportContactImportErrorsParams defines parameters for ExportContactImportErrors.
-type ExportContactImportErrorsParams struct {
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
-}
-
 // DeleteNotificationsParams defines parameters for DeleteNotifications.
 type DeleteNotificationsParams struct {
 	BizType  BizType `form:"biz_type" json:"biz_type"`
 	BizIds   []int64 `form:"biz_ids" json:"biz_ids"`
 	Operator *string `form:"operator,omitempty" json:"operator,omitempty"`
-
-	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // ListNotificationsParams defines parameters for ListNotifications.
@@ -5923,9 +4778,6 @@ type ListNotificationsParams struct {
 	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
 	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
-
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -5935,13 +4787,13 @@ type ListNotificationsParams struct {
 
 // CreateNotificationsParams defines parameters for CreateNotifications.
 type CreateNotificationsParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // TakeEventParams defines parameters for TakeEvent.
 type TakeEventParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5956,13 +4808,13 @@ type SendSmsParams struct {
 	// DryRun Create nothing, and answer what would happen to the message
 	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SendSmsBatchParams defines parameters for SendSmsBatch.
 type SendSmsBatchParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5976,9 +4828,6 @@ type ListTasksParams struct {
 
 	// Source Only tasks submitted with this source
 	Source *Source `form:"source,omitempty" json:"source,omitempty"`
-
-	// MessageType Only tasks of this type
-	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
 
 	// SenderNo Only tasks that this sender holds or settled, as in `processing_app_id`
 	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
@@ -6042,42 +4891,8 @@ type ListOnceParams struct {
 
 // SendOnceParams defines parameters for SendOnce.
 type SendOnceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// ListTagsParams defines parameters for ListTags.
-type ListTagsParams struct {
-	// UserID Only tags that hold this contact
-	UserID    *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
-	CompanyNo *No     `form:"company_no,omitempty" json:"company_no,omitempty"`
-
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-}
-
-// DeleteTagParams defines parameters for DeleteTag.
-type DeleteTagParams struct {
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
-}
-
-// PutTagParams defines parameters for PutTag.
-type PutTagParams struct {
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
-}
-
-// ListTagContactsParams defines parameters for ListTagContacts.
-type ListTagContactsParams struct {
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
-
-	// Limit The maximum number of items
-	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
-
-	// Cursor The `next_cursor` of the previous page
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // AppClaimTasksParams defines parameters for AppClaimTasks.
@@ -6164,12 +4979,6 @@ type CreateTemplateJSONRequestBody = TemplateRequest
 // UpdateTemplateJSONRequestBody defines body for UpdateTemplate for application/json ContentType.
 type UpdateTemplateJSONRequestBody = TemplatePatch
 
-// PreviewTemplateJSONRequestBody defines body for PreviewTemplate for application/json ContentType.
-type PreviewTemplateJSONRequestBody = TemplatePreviewRequest
-
-// TestTemplateJSONRequestBody defines body for TestTemplate for application/json ContentType.
-type TestTemplateJSONRequestBody = TemplateTestRequest
-
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = UserRequest
 
@@ -6178,12 +4987,6 @@ type UpdateUserJSONRequestBody = UserPatch
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
-
-// CreateBatchMultipartRequestBody defines body for CreateBatch for multipart/form-data ContentType.
-type CreateBatchMultipartRequestBody = BatchForm
-
-// PreviewListMultipartRequestBody defines body for PreviewList for multipart/form-data ContentType.
-type PreviewListMultipartRequestBody = ListPreviewRequest
 
 // CreateNotificationsJSONRequestBody defines body for CreateNotifications for application/json ContentType.
 type CreateNotificationsJSONRequestBody = NotificationRequest
@@ -6217,9 +5020,6 @@ type ClaimTasksNowJSONRequestBody = ClaimRequest
 
 // SendOnceJSONRequestBody defines body for SendOnce for application/json ContentType.
 type SendOnceJSONRequestBody = OnceRequest
-
-// ChangeTagJSONRequestBody defines body for ChangeTag for application/json ContentType.
-type ChangeTagJSONRequestBody = TagChangeRequest
 
 // AppReportTaskJSONRequestBody defines body for AppReportTask for application/json ContentType.
 type AppReportTaskJSONRequestBody = AppReportRequest
@@ -6308,9 +5108,7 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -6324,9 +5122,7 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -6604,8 +5400,6 @@ type ClientInterface interface {
 
 	// ListContacts List contacts by user id
 	//
-	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -6753,7 +5547,7 @@ type ClientInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -7003,7 +5797,7 @@ type ClientInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -7018,8 +5812,7 @@ type ClientInterface interface {
 	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
-	// - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
-	//   the latest figures could not be read.
+	// - A comment every 15 seconds shows that the connection works.
 	//
 	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -7045,8 +5838,7 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7063,8 +5855,7 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7102,16 +5893,12 @@ type ClientInterface interface {
 
 	// CreateTemplateWithBody Add a template
 	//
-	// A template that is added without `status` is active.
-	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
 	CreateTemplateWithBody(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateTemplate Add a template
-	//
-	// A template that is added without `status` is active.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7120,7 +5907,7 @@ type ClientInterface interface {
 
 	// DeleteTemplate Delete a template
 	//
-	// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
+	// Messages that were rendered with the template keep their text.
 	//
 	// Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 	DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7132,14 +5919,7 @@ type ClientInterface interface {
 
 	// UpdateTemplateWithBody Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-	//
-	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-	// voided template gets 409 with the reason `template.voided`.
-	//
-	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7148,62 +5928,12 @@ type ClientInterface interface {
 
 	// UpdateTemplate Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-	//
-	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-	// voided template gets 409 with the reason `template.voided`.
-	//
-	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PreviewTemplateWithBody Render a template with sample values
-	//
-	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-	PreviewTemplateWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PreviewTemplate Render a template with sample values
-	//
-	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-	//
-	// Takes a body of the `application/json` content type.
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-	PreviewTemplate(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// TestTemplateWithBody Send a test message rendered with a template
-	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-	TestTemplateWithBody(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// TestTemplate Send a test message rendered with a template
-	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
-	//
-	// Takes a body of the `application/json` content type.
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-	TestTemplate(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ListTemplateVersions List the versions of a template, newest first
-	//
-	// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
-	//
-	// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
-	ListTemplateVersions(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListUsers List users, newest first
 	//
@@ -7277,94 +6007,6 @@ type ClientInterface interface {
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListBatches List batches, newest first
-	//
-	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
-	//
-	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
-	ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// CreateBatchWithBody Upload a list of messages
-	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
-	//
-	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
-	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
-	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
-	//
-	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
-	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
-	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
-	//
-	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
-	// placeholders are names of columns. A row without a value for a placeholder is invalid.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
-	CreateBatchWithBody(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// GetBatch Get a batch, its figures, and when it will end
-	//
-	// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
-	GetBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// CancelBatch End a batch before all of it was sent
-	//
-	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
-	CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ConfirmBatch Send a batch that was checked
-	//
-	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
-	ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ExportBatchErrors Download the rows that are not sent
-	//
-	// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
-	ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PauseBatch Pause a batch
-	//
-	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
-	PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PreviewBatch Show the message of a row, and who would send it
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
-	PreviewBatch(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// RequeueBatch Send the failed messages of a batch again
-	//
-	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
-	RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ResumeBatch Let a paused batch go on
-	//
-	// The tasks that were held are due at once.
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
-	ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ListBatchRows List rows of a batch, in the order of the list
-	//
-	// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
-	ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
 	// TakeCallbackWithBody Receive delivery receipts from a provider
 	//
 	// For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -7383,53 +6025,6 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// SelectContacts List the contacts that some tags hold and others do not, by user id
-	//
-	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
-	//
-	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
-	SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// CountContacts Count the contacts that some tags hold and others do not
-	//
-	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
-	//
-	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
-	CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
-	//
-	// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
-	//
-	// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
-	ExportContacts(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ListContactImports List imports of contacts, newest first
-	//
-	// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
-	ListContactImports(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// GetContactImport Get an import of contacts, and how far it is
-	//
-	// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
-	GetContactImport(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
-	//
-	// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
-	//
-	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
-	ExportContactImportErrors(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PreviewListWithBody Show how a list is read
-	//
-	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
-	PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
@@ -7698,10 +6293,7 @@ type ClientInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
+	// - Without `content`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -7719,10 +6311,7 @@ type ClientInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
+	// - Without `content`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -7926,46 +6515,6 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListTags List tags, newest first
-	//
-	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
-	ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// DeleteTag Delete a tag
-	//
-	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
-	//
-	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
-	DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PutTag Add a tag, unless it exists
-	//
-	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
-	PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ListTagContacts List the contacts that a tag holds, by user id
-	//
-	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
-	ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
-	//
-	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-	ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ChangeTag Take contacts out of a tag, and put contacts into it
-	//
-	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-	//
-	// Takes a body of the `application/json` content type.
-	//
-	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-	ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
-
 	// AppTaskStatistics Count tasks by state
 	//
 	// Corresponds with GET /app/api/v1/admin/task-statistics (the `AppTaskStatistics` operationId).
@@ -8027,9 +6576,7 @@ func (c *Client) ListAlertReceivers(ctx context.Context, params *ListAlertReceiv
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -8053,9 +6600,7 @@ func (c *Client) CreateAlertReceiverWithBody(ctx context.Context, params *Create
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -8633,8 +7178,6 @@ func (c *Client) UpdateCompany(ctx context.Context, companyNo CompanyNo, body Up
 
 // ListContacts List contacts by user id
 //
-// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-//
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListContactsRequest(c.Server, params)
@@ -8982,7 +7525,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -9542,7 +8085,7 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -9567,8 +8110,7 @@ func (c *Client) ReadStatistics(ctx context.Context, params *ReadStatisticsParam
 //   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 //   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 //     rights of the user changed, or `{"reason":"over"}` after `seconds`.
-//   - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
-//     the latest figures could not be read.
+//   - A comment every 15 seconds shows that the connection works.
 //
 // The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 // becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -9614,8 +8156,7 @@ func (c *Client) ListTaskJobs(ctx context.Context, params *ListTaskJobsParams, r
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9642,8 +8183,7 @@ func (c *Client) CreateTaskJobWithBody(ctx context.Context, params *CreateTaskJo
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9741,8 +8281,6 @@ func (c *Client) ListTemplates(ctx context.Context, params *ListTemplatesParams,
 
 // CreateTemplateWithBody Add a template
 //
-// A template that is added without `status` is active.
-//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
@@ -9759,8 +8297,6 @@ func (c *Client) CreateTemplateWithBody(ctx context.Context, params *CreateTempl
 }
 
 // CreateTemplate Add a template
-//
-// A template that is added without `status` is active.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9779,7 +8315,7 @@ func (c *Client) CreateTemplate(ctx context.Context, params *CreateTemplateParam
 
 // DeleteTemplate Delete a template
 //
-// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
+// Messages that were rendered with the template keep their text.
 //
 // Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 func (c *Client) DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9811,14 +8347,7 @@ func (c *Client) GetTemplate(ctx context.Context, id ID, reqEditors ...RequestEd
 
 // UpdateTemplateWithBody Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-//
-// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-// voided template gets 409 with the reason `template.voided`.
-//
-// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9837,113 +8366,13 @@ func (c *Client) UpdateTemplateWithBody(ctx context.Context, id ID, contentType 
 
 // UpdateTemplate Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-//
-// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-// voided template gets 409 with the reason `template.voided`.
-//
-// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 //
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 func (c *Client) UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateTemplateRequest(c.Server, id, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PreviewTemplateWithBody Render a template with sample values
-//
-// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-func (c *Client) PreviewTemplateWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPreviewTemplateRequestWithBody(c.Server, id, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PreviewTemplate Render a template with sample values
-//
-// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-//
-// Takes a body of the `application/json` content type.
-//
-// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-func (c *Client) PreviewTemplate(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPreviewTemplateRequest(c.Server, id, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// TestTemplateWithBody Send a test message rendered with a template
-//
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-func (c *Client) TestTemplateWithBody(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewTestTemplateRequestWithBody(c.Server, id, params, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// TestTemplate Send a test message rendered with a template
-//
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
-//
-// Takes a body of the `application/json` content type.
-//
-// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-func (c *Client) TestTemplate(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewTestTemplateRequest(c.Server, id, params, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ListTemplateVersions List the versions of a template, newest first
-//
-// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
-//
-// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
-func (c *Client) ListTemplateVersions(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListTemplateVersionsRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -10126,204 +8555,6 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 	return c.Client.Do(req)
 }
 
-// ListBatches List batches, newest first
-//
-// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
-//
-// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
-func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListBatchesRequest(c.Server, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// CreateBatchWithBody Upload a list of messages
-//
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
-//
-// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
-// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
-// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
-//
-// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
-// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
-// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
-//
-// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
-// placeholders are names of columns. A row without a value for a placeholder is invalid.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
-func (c *Client) CreateBatchWithBody(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateBatchRequestWithBody(c.Server, params, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// GetBatch Get a batch, its figures, and when it will end
-//
-// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
-//
-// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
-func (c *Client) GetBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetBatchRequest(c.Server, batchID)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// CancelBatch End a batch before all of it was sent
-//
-// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
-func (c *Client) CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCancelBatchRequest(c.Server, batchID)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ConfirmBatch Send a batch that was checked
-//
-// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
-func (c *Client) ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewConfirmBatchRequest(c.Server, batchID)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ExportBatchErrors Download the rows that are not sent
-//
-// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
-//
-// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
-func (c *Client) ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewExportBatchErrorsRequest(c.Server, batchID)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PauseBatch Pause a batch
-//
-// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
-func (c *Client) PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPauseBatchRequest(c.Server, batchID)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PreviewBatch Show the message of a row, and who would send it
-//
-// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
-func (c *Client) PreviewBatch(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPreviewBatchRequest(c.Server, batchID, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// RequeueBatch Send the failed messages of a batch again
-//
-// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
-func (c *Client) RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRequeueBatchRequest(c.Server, batchID)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ResumeBatch Let a paused batch go on
-//
-// The tasks that were held are due at once.
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
-func (c *Client) ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewResumeBatchRequest(c.Server, batchID)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ListBatchRows List rows of a batch, in the order of the list
-//
-// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
-//
-// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
-func (c *Client) ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListBatchRowsRequest(c.Server, batchID, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
 // TakeCallbackWithBody Receive delivery receipts from a provider
 //
 // For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -10343,123 +8574,6 @@ func (c *Client) ListBatchRows(ctx context.Context, batchID OfBatch, params *Lis
 // Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTakeCallbackRequestWithBody(c.Server, senderNo, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// SelectContacts List the contacts that some tags hold and others do not, by user id
-//
-// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
-//
-// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
-func (c *Client) SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewSelectContactsRequest(c.Server, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// CountContacts Count the contacts that some tags hold and others do not
-//
-// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
-//
-// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
-func (c *Client) CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCountContactsRequest(c.Server, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ExportContacts Export the contacts that some tags hold and others do not, as CSV
-//
-// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
-//
-// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
-func (c *Client) ExportContacts(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewExportContactsRequest(c.Server, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ListContactImports List imports of contacts, newest first
-//
-// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
-func (c *Client) ListContactImports(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListContactImportsRequest(c.Server, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// GetContactImport Get an import of contacts, and how far it is
-//
-// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
-func (c *Client) GetContactImport(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetContactImportRequest(c.Server, importID, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
-//
-// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
-//
-// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
-func (c *Client) ExportContactImportErrors(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewExportContactImportErrorsRequest(c.Server, importID, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PreviewListWithBody Show how a list is read
-//
-// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
-func (c *Client) PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPreviewListRequestWithBody(c.Server, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -10907,10 +9021,7 @@ func (c *Client) ReportTasks(ctx context.Context, body ReportTasksJSONRequestBod
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
+//   - Without `content`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -10938,10 +9049,7 @@ func (c *Client) SendSmsWithBody(ctx context.Context, params *SendSmsParams, con
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
+//   - Without `content`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -11305,106 +9413,6 @@ func (c *Client) SendOnce(ctx context.Context, params *SendOnceParams, body Send
 // Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 func (c *Client) OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewOnceStatisticsRequest(c.Server)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ListTags List tags, newest first
-//
-// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
-func (c *Client) ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListTagsRequest(c.Server, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// DeleteTag Delete a tag
-//
-// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
-//
-// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
-func (c *Client) DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeleteTagRequest(c.Server, tag, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PutTag Add a tag, unless it exists
-//
-// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
-func (c *Client) PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutTagRequest(c.Server, tag, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ListTagContacts List the contacts that a tag holds, by user id
-//
-// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
-func (c *Client) ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListTagContactsRequest(c.Server, tag, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
-//
-// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-func (c *Client) ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewChangeTagRequestWithBody(c.Server, tag, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ChangeTag Take contacts out of a tag, and put contacts into it
-//
-// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-//
-// Takes a body of the `application/json` content type.
-//
-// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-func (c *Client) ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewChangeTagRequest(c.Server, tag, body)
 	if err != nil {
 		return nil, err
 	}
@@ -12786,18 +10794,6 @@ func NewListContactsRequest(server string, params *ListContactsParams) (*http.Re
 
 		}
 
-		if params.Q != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -14160,18 +12156,6 @@ func NewListSendersRequest(server string, params *ListSendersParams) (*http.Requ
 
 		}
 
-		if params.Q != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -15110,54 +13094,6 @@ func NewListTemplatesRequest(server string, params *ListTemplatesParams) (*http.
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
-		if params.TemplateNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "template_no", *params.TemplateNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Scene != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "scene", *params.Scene, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Status != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -15362,188 +13298,6 @@ func NewUpdateTemplateRequestWithBody(server string, id ID, contentType string, 
 	}
 
 	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
-// NewPreviewTemplateRequest calls the generic PreviewTemplate builder with application/json body
-func NewPreviewTemplateRequest(server string, id ID, body PreviewTemplateJSONRequestBody) (*http.Request, error) {
-	var bodyReader io.Reader
-	buf, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	bodyReader = bytes.NewReader(buf)
-	return NewPreviewTemplateRequestWithBody(server, id, "application/json", bodyReader)
-}
-
-// NewPreviewTemplateRequestWithBody constructs an http.Request for the PreviewTemplate method, with any body, and a specified content type
-func NewPreviewTemplateRequestWithBody(server string, id ID, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/preview", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
-// NewTestTemplateRequest calls the generic TestTemplate builder with application/json body
-func NewTestTemplateRequest(server string, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody) (*http.Request, error) {
-	var bodyReader io.Reader
-	buf, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	bodyReader = bytes.NewReader(buf)
-	return NewTestTemplateRequestWithBody(server, id, params, "application/json", bodyReader)
-}
-
-// NewTestTemplateRequestWithBody constructs an http.Request for the TestTemplate method, with any body, and a specified content type
-func NewTestTemplateRequestWithBody(server string, id ID, params *TestTemplateParams, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/test", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	if params != nil {
-
-		if params.IdempotencyKey != nil {
-			var headerParam0 string
-
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
-			if err != nil {
-				return nil, err
-			}
-
-			req.Header.Set("Idempotency-Key", headerParam0)
-		}
-
-	}
-
-	return req, nil
-}
-
-// NewListTemplateVersionsRequest constructs an http.Request for the ListTemplateVersions method
-func NewListTemplateVersionsRequest(server string, id ID, params *ListTemplateVersionsParams) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/versions", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
 
 	return req, nil
 }
@@ -15857,512 +13611,6 @@ func NewDeleteKeyRequest(server string, username Username, id ID) (*http.Request
 	return req, nil
 }
 
-// NewListBatchesRequest constructs an http.Request for the ListBatches method
-func NewListBatchesRequest(server string, params *ListBatchesParams) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.Status != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewCreateBatchRequestWithBody constructs an http.Request for the CreateBatch method, with any body, and a specified content type
-func NewCreateBatchRequestWithBody(server string, params *CreateBatchParams, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	if params != nil {
-
-		if params.IdempotencyKey != nil {
-			var headerParam0 string
-
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
-			if err != nil {
-				return nil, err
-			}
-
-			req.Header.Set("Idempotency-Key", headerParam0)
-		}
-
-	}
-
-	return req, nil
-}
-
-// NewGetBatchRequest constructs an http.Request for the GetBatch method
-func NewGetBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewCancelBatchRequest constructs an http.Request for the CancelBatch method
-func NewCancelBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/cancel", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewConfirmBatchRequest constructs an http.Request for the ConfirmBatch method
-func NewConfirmBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/confirm", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewExportBatchErrorsRequest constructs an http.Request for the ExportBatchErrors method
-func NewExportBatchErrorsRequest(server string, batchID OfBatch) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/errors.csv", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewPauseBatchRequest constructs an http.Request for the PauseBatch method
-func NewPauseBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/pause", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewPreviewBatchRequest constructs an http.Request for the PreviewBatch method
-func NewPreviewBatchRequest(server string, batchID OfBatch, params *PreviewBatchParams) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/preview", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.Row != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "row", *params.Row, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewRequeueBatchRequest constructs an http.Request for the RequeueBatch method
-func NewRequeueBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/requeue", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewResumeBatchRequest constructs an http.Request for the ResumeBatch method
-func NewResumeBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/resume", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewListBatchRowsRequest constructs an http.Request for the ListBatchRows method
-func NewListBatchRowsRequest(server string, batchID OfBatch, params *ListBatchRowsParams) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/batches/%s/rows", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.Status != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
 // NewTakeCallbackRequestWithBody constructs an http.Request for the TakeCallback method, with any body, and a specified content type
 func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
@@ -16380,493 +13628,6 @@ func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentTyp
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/callbacks/%s", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
-// NewSelectContactsRequest constructs an http.Request for the SelectContacts method
-func NewSelectContactsRequest(server string, params *SelectContactsParams) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/contacts")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.Tag != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.NotTag != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewCountContactsRequest constructs an http.Request for the CountContacts method
-func NewCountContactsRequest(server string, params *CountContactsParams) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/contacts/count")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.Tag != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.NotTag != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewExportContactsRequest constructs an http.Request for the ExportContacts method
-func NewExportContactsRequest(server string, params *ExportContactsParams) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/contacts/export.csv")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.Tag != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.NotTag != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewListContactImportsRequest constructs an http.Request for the ListContactImports method
-func NewListContactImportsRequest(server string, params *ListContactImportsParams) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/contacts/imports")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewGetContactImportRequest constructs an http.Request for the GetContactImport method
-func NewGetContactImportRequest(server string, importID ImportID, params *GetContactImportParams) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "import_id", importID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/contacts/imports/%s", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewExportContactImportErrorsRequest constructs an http.Request for the ExportContactImportErrors method
-func NewExportContactImportErrorsRequest(server string, importID ImportID, params *ExportContactImportErrorsParams) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "import_id", importID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/contacts/imports/%s/errors.csv", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewPreviewListRequestWithBody constructs an http.Request for the PreviewList method, with any body, and a specified content type
-func NewPreviewListRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/lists/preview")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -16937,18 +13698,6 @@ func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsPar
 		if params.Operator != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "operator", *params.Operator, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -17051,18 +13800,6 @@ func NewListNotificationsRequest(server string, params *ListNotificationsParams)
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -17879,18 +14616,6 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 
 		}
 
-		if params.MessageType != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "message_type", *params.MessageType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
 		if params.SenderNo != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -18335,350 +15060,6 @@ func NewOnceStatisticsRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
-// NewListTagsRequest constructs an http.Request for the ListTags method
-func NewListTagsRequest(server string, params *ListTagsParams) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/tags")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.UserID != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "user_id", *params.UserID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewDeleteTagRequest constructs an http.Request for the DeleteTag method
-func NewDeleteTagRequest(server string, tag TagName, params *DeleteTagParams) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewPutTagRequest constructs an http.Request for the PutTag method
-func NewPutTagRequest(server string, tag TagName, params *PutTagParams) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodPut, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewListTagContactsRequest constructs an http.Request for the ListTagContacts method
-func NewListTagContactsRequest(server string, tag TagName, params *ListTagContactsParams) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewChangeTagRequest calls the generic ChangeTag builder with application/json body
-func NewChangeTagRequest(server string, tag TagName, body ChangeTagJSONRequestBody) (*http.Request, error) {
-	var bodyReader io.Reader
-	buf, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	bodyReader = bytes.NewReader(buf)
-	return NewChangeTagRequestWithBody(server, tag, "application/json", bodyReader)
-}
-
-// NewChangeTagRequestWithBody constructs an http.Request for the ChangeTag method, with any body, and a specified content type
-func NewChangeTagRequestWithBody(server string, tag TagName, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
 // NewAppTaskStatisticsRequest constructs an http.Request for the AppTaskStatistics method
 func NewAppTaskStatisticsRequest(server string) (*http.Request, error) {
 	var err error
@@ -18918,9 +15299,7 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -18934,9 +15313,7 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -19240,8 +15617,6 @@ type ClientWithResponsesInterface interface {
 
 	// ListContactsWithResponse List contacts by user id
 	//
-	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -19409,7 +15784,7 @@ type ClientWithResponsesInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -19689,7 +16064,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -19706,8 +16081,7 @@ type ClientWithResponsesInterface interface {
 	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
-	// - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
-	//   the latest figures could not be read.
+	// - A comment every 15 seconds shows that the connection works.
 	//
 	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -19737,8 +16111,7 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -19755,8 +16128,7 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -19804,16 +16176,12 @@ type ClientWithResponsesInterface interface {
 
 	// CreateTemplateWithBodyWithResponse Add a template
 	//
-	// A template that is added without `status` is active.
-	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
 	CreateTemplateWithBodyWithResponse(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTemplateResponse, error)
 
 	// CreateTemplateWithResponse Add a template
-	//
-	// A template that is added without `status` is active.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -19822,7 +16190,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteTemplateWithResponse Delete a template
 	//
-	// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
+	// Messages that were rendered with the template keep their text.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -19838,14 +16206,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-	//
-	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-	// voided template gets 409 with the reason `template.voided`.
-	//
-	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -19854,64 +16215,12 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithResponse Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-	//
-	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-	// voided template gets 409 with the reason `template.voided`.
-	//
-	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplateWithResponse(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateTemplateResponse, error)
-
-	// PreviewTemplateWithBodyWithResponse Render a template with sample values
-	//
-	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-	PreviewTemplateWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error)
-
-	// PreviewTemplateWithResponse Render a template with sample values
-	//
-	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-	//
-	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-	PreviewTemplateWithResponse(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error)
-
-	// TestTemplateWithBodyWithResponse Send a test message rendered with a template
-	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-	TestTemplateWithBodyWithResponse(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error)
-
-	// TestTemplateWithResponse Send a test message rendered with a template
-	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
-	//
-	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-	TestTemplateWithResponse(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error)
-
-	// ListTemplateVersionsWithResponse List the versions of a template, newest first
-	//
-	// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
-	ListTemplateVersionsWithResponse(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*ListTemplateVersionsResponse, error)
 
 	// ListUsersWithResponse List users, newest first
 	//
@@ -19993,114 +16302,6 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKeyWithResponse(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*DeleteKeyResponse, error)
 
-	// ListBatchesWithResponse List batches, newest first
-	//
-	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
-	ListBatchesWithResponse(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*ListBatchesResponse, error)
-
-	// CreateBatchWithBodyWithResponse Upload a list of messages
-	//
-	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
-	//
-	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
-	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
-	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
-	//
-	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
-	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
-	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
-	//
-	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
-	// placeholders are names of columns. A row without a value for a placeholder is invalid.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
-	CreateBatchWithBodyWithResponse(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error)
-
-	// GetBatchWithResponse Get a batch, its figures, and when it will end
-	//
-	// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
-	GetBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*GetBatchResponse, error)
-
-	// CancelBatchWithResponse End a batch before all of it was sent
-	//
-	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
-	CancelBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*CancelBatchResponse, error)
-
-	// ConfirmBatchWithResponse Send a batch that was checked
-	//
-	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
-	ConfirmBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ConfirmBatchResponse, error)
-
-	// ExportBatchErrorsWithResponse Download the rows that are not sent
-	//
-	// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
-	ExportBatchErrorsWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ExportBatchErrorsResponse, error)
-
-	// PauseBatchWithResponse Pause a batch
-	//
-	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
-	PauseBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*PauseBatchResponse, error)
-
-	// PreviewBatchWithResponse Show the message of a row, and who would send it
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
-	PreviewBatchWithResponse(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*PreviewBatchResponse, error)
-
-	// RequeueBatchWithResponse Send the failed messages of a batch again
-	//
-	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
-	RequeueBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*RequeueBatchResponse, error)
-
-	// ResumeBatchWithResponse Let a paused batch go on
-	//
-	// The tasks that were held are due at once.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
-	ResumeBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ResumeBatchResponse, error)
-
-	// ListBatchRowsWithResponse List rows of a batch, in the order of the list
-	//
-	// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
-	ListBatchRowsWithResponse(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*ListBatchRowsResponse, error)
-
 	// TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
 	//
 	// For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -20119,65 +16320,6 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeCallbackResponse, error)
-
-	// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
-	//
-	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
-	SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error)
-
-	// CountContactsWithResponse Count the contacts that some tags hold and others do not
-	//
-	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
-	CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error)
-
-	// ExportContactsWithResponse Export the contacts that some tags hold and others do not, as CSV
-	//
-	// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
-	ExportContactsWithResponse(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*ExportContactsResponse, error)
-
-	// ListContactImportsWithResponse List imports of contacts, newest first
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
-	ListContactImportsWithResponse(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*ListContactImportsResponse, error)
-
-	// GetContactImportWithResponse Get an import of contacts, and how far it is
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
-	GetContactImportWithResponse(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*GetContactImportResponse, error)
-
-	// ExportContactImportErrorsWithResponse Get the rows of an import of which nothing was stored, and why, as CSV
-	//
-	// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
-	ExportContactImportErrorsWithResponse(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*ExportContactImportErrorsResponse, error)
-
-	// PreviewListWithBodyWithResponse Show how a list is read
-	//
-	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
-	PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error)
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
@@ -20456,10 +16598,7 @@ type ClientWithResponsesInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
+	// - Without `content`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -20477,10 +16616,7 @@ type ClientWithResponsesInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
+	// - Without `content`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -20699,54 +16835,6 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatisticsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*OnceStatisticsResponse, error)
-
-	// ListTagsWithResponse List tags, newest first
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
-	ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error)
-
-	// DeleteTagWithResponse Delete a tag
-	//
-	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
-	DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error)
-
-	// PutTagWithResponse Add a tag, unless it exists
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
-	PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error)
-
-	// ListTagContactsWithResponse List the contacts that a tag holds, by user id
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
-	ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error)
-
-	// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
-	//
-	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-	ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
-
-	// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
-	//
-	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-	//
-	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-	ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
 
 	// AppTaskStatisticsWithResponse Count tasks by state
 	//
@@ -27835,8 +23923,6 @@ type UpdateTemplateResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -27874,11 +23960,6 @@ func (r UpdateTemplateResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r UpdateTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r UpdateTemplateResponse) GetJSON409() *Conflict {
-	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -27934,325 +24015,6 @@ func (r UpdateTemplateResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r UpdateTemplateResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type PreviewTemplateResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *TemplatePreviewResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PreviewTemplateResponse) GetJSON200() *TemplatePreviewResponse {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r PreviewTemplateResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r PreviewTemplateResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r PreviewTemplateResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r PreviewTemplateResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r PreviewTemplateResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r PreviewTemplateResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r PreviewTemplateResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r PreviewTemplateResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r PreviewTemplateResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r PreviewTemplateResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r PreviewTemplateResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r PreviewTemplateResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r PreviewTemplateResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PreviewTemplateResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type TestTemplateResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *SendResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r TestTemplateResponse) GetJSON200() *SendResponse {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r TestTemplateResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r TestTemplateResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r TestTemplateResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r TestTemplateResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r TestTemplateResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r TestTemplateResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r TestTemplateResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r TestTemplateResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r TestTemplateResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r TestTemplateResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r TestTemplateResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r TestTemplateResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r TestTemplateResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r TestTemplateResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r TestTemplateResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ListTemplateVersionsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *TemplateVersionListResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON200() *TemplateVersionListResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ListTemplateVersionsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ListTemplateVersionsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ListTemplateVersionsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ListTemplateVersionsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ListTemplateVersionsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -28959,1038 +24721,6 @@ func (r DeleteKeyResponse) ContentType() string {
 	return ""
 }
 
-type ListBatchesResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchListResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListBatchesResponse) GetJSON200() *BatchListResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ListBatchesResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListBatchesResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ListBatchesResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ListBatchesResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ListBatchesResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ListBatchesResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ListBatchesResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ListBatchesResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ListBatchesResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ListBatchesResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type CreateBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchCreatedResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r CreateBatchResponse) GetJSON200() *BatchCreatedResponse {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r CreateBatchResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r CreateBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r CreateBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r CreateBatchResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r CreateBatchResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r CreateBatchResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r CreateBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r CreateBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r CreateBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r CreateBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r CreateBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r CreateBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r CreateBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r CreateBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type GetBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetBatchResponse) GetJSON200() *BatchResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r GetBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r GetBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r GetBatchResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r GetBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r GetBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r GetBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r GetBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r GetBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r GetBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r GetBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r GetBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type CancelBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r CancelBatchResponse) GetJSON200() *BatchResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r CancelBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r CancelBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r CancelBatchResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r CancelBatchResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r CancelBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r CancelBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r CancelBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r CancelBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r CancelBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r CancelBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r CancelBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r CancelBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ConfirmBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ConfirmBatchResponse) GetJSON200() *BatchResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ConfirmBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ConfirmBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ConfirmBatchResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r ConfirmBatchResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ConfirmBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ConfirmBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ConfirmBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ConfirmBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ConfirmBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ConfirmBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ConfirmBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ConfirmBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ExportBatchErrorsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ExportBatchErrorsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ExportBatchErrorsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ExportBatchErrorsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ExportBatchErrorsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ExportBatchErrorsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ExportBatchErrorsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ExportBatchErrorsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ExportBatchErrorsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ExportBatchErrorsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ExportBatchErrorsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ExportBatchErrorsResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type PauseBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PauseBatchResponse) GetJSON200() *BatchResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r PauseBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r PauseBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r PauseBatchResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r PauseBatchResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r PauseBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r PauseBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r PauseBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r PauseBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r PauseBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r PauseBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r PauseBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PauseBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type PreviewBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchPreviewResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PreviewBatchResponse) GetJSON200() *BatchPreviewResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r PreviewBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r PreviewBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r PreviewBatchResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r PreviewBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r PreviewBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r PreviewBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r PreviewBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r PreviewBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r PreviewBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r PreviewBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PreviewBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type RequeueBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchRequeuedResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r RequeueBatchResponse) GetJSON200() *BatchRequeuedResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r RequeueBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r RequeueBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r RequeueBatchResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r RequeueBatchResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r RequeueBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r RequeueBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r RequeueBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r RequeueBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r RequeueBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r RequeueBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r RequeueBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r RequeueBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ResumeBatchResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ResumeBatchResponse) GetJSON200() *BatchResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ResumeBatchResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ResumeBatchResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ResumeBatchResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r ResumeBatchResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ResumeBatchResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ResumeBatchResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ResumeBatchResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ResumeBatchResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ResumeBatchResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ResumeBatchResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ResumeBatchResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ResumeBatchResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ListBatchRowsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BatchRowListResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListBatchRowsResponse) GetJSON200() *BatchRowListResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ListBatchRowsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListBatchRowsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ListBatchRowsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ListBatchRowsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ListBatchRowsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ListBatchRowsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ListBatchRowsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ListBatchRowsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ListBatchRowsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ListBatchRowsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ListBatchRowsResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
 type TakeCallbackResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -30074,636 +24804,6 @@ func (r TakeCallbackResponse) ContentType() string {
 	return ""
 }
 
-type SelectContactsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ContactListResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r SelectContactsResponse) GetJSON200() *ContactListResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r SelectContactsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r SelectContactsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r SelectContactsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r SelectContactsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r SelectContactsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r SelectContactsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r SelectContactsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r SelectContactsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r SelectContactsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r SelectContactsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r SelectContactsResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type CountContactsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ContactCountResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r CountContactsResponse) GetJSON200() *ContactCountResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r CountContactsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r CountContactsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r CountContactsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r CountContactsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r CountContactsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r CountContactsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r CountContactsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r CountContactsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r CountContactsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r CountContactsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r CountContactsResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ExportContactsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ExportContactsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ExportContactsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ExportContactsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ExportContactsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ExportContactsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ExportContactsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ExportContactsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ExportContactsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ExportContactsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ExportContactsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ExportContactsResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ListContactImportsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ContactImportListResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListContactImportsResponse) GetJSON200() *ContactImportListResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ListContactImportsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListContactImportsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ListContactImportsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ListContactImportsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ListContactImportsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ListContactImportsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ListContactImportsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ListContactImportsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ListContactImportsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ListContactImportsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ListContactImportsResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type GetContactImportResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ContactImportResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetContactImportResponse) GetJSON200() *ContactImportResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r GetContactImportResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r GetContactImportResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r GetContactImportResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r GetContactImportResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r GetContactImportResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r GetContactImportResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r GetContactImportResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r GetContactImportResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r GetContactImportResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r GetContactImportResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r GetContactImportResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ExportContactImportErrorsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ExportContactImportErrorsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ExportContactImportErrorsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ExportContactImportErrorsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ExportContactImportErrorsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ExportContactImportErrorsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ExportContactImportErrorsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ExportContactImportErrorsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ExportContactImportErrorsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ExportContactImportErrorsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ExportContactImportErrorsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ExportContactImportErrorsResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type PreviewListResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ListPreviewResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PreviewListResponse) GetJSON200() *ListPreviewResponse {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r PreviewListResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r PreviewListResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r PreviewListResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r PreviewListResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r PreviewListResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r PreviewListResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r PreviewListResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r PreviewListResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r PreviewListResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r PreviewListResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r PreviewListResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r PreviewListResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PreviewListResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
 type DeleteNotificationsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -30713,8 +24813,6 @@ type DeleteNotificationsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -30738,11 +24836,6 @@ func (r DeleteNotificationsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r DeleteNotificationsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r DeleteNotificationsResponse) GetJSON404() *NotFound {
-	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -30803,8 +24896,6 @@ type ListNotificationsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -30828,11 +24919,6 @@ func (r ListNotificationsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListNotificationsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ListNotificationsResponse) GetJSON404() *NotFound {
-	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -33088,484 +27174,6 @@ func (r OnceStatisticsResponse) ContentType() string {
 	return ""
 }
 
-type ListTagsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *TagListResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListTagsResponse) GetJSON200() *TagListResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ListTagsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListTagsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ListTagsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ListTagsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ListTagsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ListTagsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ListTagsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ListTagsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ListTagsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ListTagsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ListTagsResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type DeleteTagResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *Done
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r DeleteTagResponse) GetJSON200() *Done {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r DeleteTagResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r DeleteTagResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r DeleteTagResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r DeleteTagResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r DeleteTagResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r DeleteTagResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r DeleteTagResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r DeleteTagResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r DeleteTagResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r DeleteTagResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r DeleteTagResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type PutTagResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *TagResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PutTagResponse) GetJSON200() *TagResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r PutTagResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r PutTagResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r PutTagResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r PutTagResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r PutTagResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r PutTagResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r PutTagResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r PutTagResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r PutTagResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r PutTagResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r PutTagResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PutTagResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ListTagContactsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ContactListResponse
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListTagContactsResponse) GetJSON200() *ContactListResponse {
-	return r.JSON200
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ListTagContactsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ListTagContactsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ListTagContactsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ListTagContactsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ListTagContactsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ListTagContactsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ListTagContactsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ListTagContactsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ListTagContactsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ListTagContactsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ListTagContactsResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
-type ChangeTagResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *TagChangeResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ChangeTagResponse) GetJSON200() *TagChangeResponse {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r ChangeTagResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ChangeTagResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ChangeTagResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ChangeTagResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r ChangeTagResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r ChangeTagResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ChangeTagResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ChangeTagResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ChangeTagResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ChangeTagResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ChangeTagResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ChangeTagResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ChangeTagResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ChangeTagResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
 type AppTaskStatisticsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -33985,9 +27593,7 @@ func (c *ClientWithResponses) ListAlertReceiversWithResponse(ctx context.Context
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -34007,9 +27613,7 @@ func (c *ClientWithResponses) CreateAlertReceiverWithBodyWithResponse(ctx contex
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -34493,8 +28097,6 @@ func (c *ClientWithResponses) UpdateCompanyWithResponse(ctx context.Context, com
 
 // ListContactsWithResponse List contacts by user id
 //
-// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -34782,7 +28384,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -35248,7 +28850,7 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -35271,8 +28873,7 @@ func (c *ClientWithResponses) ReadStatisticsWithResponse(ctx context.Context, pa
 //   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 //   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 //     rights of the user changed, or `{"reason":"over"}` after `seconds`.
-//   - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
-//     the latest figures could not be read.
+//   - A comment every 15 seconds shows that the connection works.
 //
 // The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 // becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -35314,8 +28915,7 @@ func (c *ClientWithResponses) ListTaskJobsWithResponse(ctx context.Context, para
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -35338,8 +28938,7 @@ func (c *ClientWithResponses) CreateTaskJobWithBodyWithResponse(ctx context.Cont
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -35423,8 +29022,6 @@ func (c *ClientWithResponses) ListTemplatesWithResponse(ctx context.Context, par
 
 // CreateTemplateWithBodyWithResponse Add a template
 //
-// A template that is added without `status` is active.
-//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
@@ -35437,8 +29034,6 @@ func (c *ClientWithResponses) CreateTemplateWithBodyWithResponse(ctx context.Con
 }
 
 // CreateTemplateWithResponse Add a template
-//
-// A template that is added without `status` is active.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -35453,7 +29048,7 @@ func (c *ClientWithResponses) CreateTemplateWithResponse(ctx context.Context, pa
 
 // DeleteTemplateWithResponse Delete a template
 //
-// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
+// Messages that were rendered with the template keep their text.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -35481,14 +29076,7 @@ func (c *ClientWithResponses) GetTemplateWithResponse(ctx context.Context, id ID
 
 // UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-//
-// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-// voided template gets 409 with the reason `template.voided`.
-//
-// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -35503,14 +29091,7 @@ func (c *ClientWithResponses) UpdateTemplateWithBodyWithResponse(ctx context.Con
 
 // UpdateTemplateWithResponse Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
-//
-// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
-// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
-// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
-// voided template gets 409 with the reason `template.voided`.
-//
-// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
+// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -35521,81 +29102,6 @@ func (c *ClientWithResponses) UpdateTemplateWithResponse(ctx context.Context, id
 		return nil, err
 	}
 	return ParseUpdateTemplateResponse(rsp)
-}
-
-// PreviewTemplateWithBodyWithResponse Render a template with sample values
-//
-// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-func (c *ClientWithResponses) PreviewTemplateWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error) {
-	rsp, err := c.PreviewTemplateWithBody(ctx, id, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePreviewTemplateResponse(rsp)
-}
-
-// PreviewTemplateWithResponse Render a template with sample values
-//
-// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
-//
-// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
-func (c *ClientWithResponses) PreviewTemplateWithResponse(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error) {
-	rsp, err := c.PreviewTemplate(ctx, id, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePreviewTemplateResponse(rsp)
-}
-
-// TestTemplateWithBodyWithResponse Send a test message rendered with a template
-//
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-func (c *ClientWithResponses) TestTemplateWithBodyWithResponse(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error) {
-	rsp, err := c.TestTemplateWithBody(ctx, id, params, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseTestTemplateResponse(rsp)
-}
-
-// TestTemplateWithResponse Send a test message rendered with a template
-//
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
-//
-// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
-func (c *ClientWithResponses) TestTemplateWithResponse(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error) {
-	rsp, err := c.TestTemplate(ctx, id, params, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseTestTemplateResponse(rsp)
-}
-
-// ListTemplateVersionsWithResponse List the versions of a template, newest first
-//
-// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
-func (c *ClientWithResponses) ListTemplateVersionsWithResponse(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*ListTemplateVersionsResponse, error) {
-	rsp, err := c.ListTemplateVersions(ctx, id, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseListTemplateVersionsResponse(rsp)
 }
 
 // ListUsersWithResponse List users, newest first
@@ -35738,180 +29244,6 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 	return ParseDeleteKeyResponse(rsp)
 }
 
-// ListBatchesWithResponse List batches, newest first
-//
-// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
-func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*ListBatchesResponse, error) {
-	rsp, err := c.ListBatches(ctx, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseListBatchesResponse(rsp)
-}
-
-// CreateBatchWithBodyWithResponse Upload a list of messages
-//
-// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
-//
-// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
-// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
-// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
-//
-// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
-// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
-// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
-//
-// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
-// placeholders are names of columns. A row without a value for a placeholder is invalid.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
-func (c *ClientWithResponses) CreateBatchWithBodyWithResponse(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error) {
-	rsp, err := c.CreateBatchWithBody(ctx, params, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseCreateBatchResponse(rsp)
-}
-
-// GetBatchWithResponse Get a batch, its figures, and when it will end
-//
-// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
-func (c *ClientWithResponses) GetBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*GetBatchResponse, error) {
-	rsp, err := c.GetBatch(ctx, batchID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseGetBatchResponse(rsp)
-}
-
-// CancelBatchWithResponse End a batch before all of it was sent
-//
-// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
-func (c *ClientWithResponses) CancelBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*CancelBatchResponse, error) {
-	rsp, err := c.CancelBatch(ctx, batchID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseCancelBatchResponse(rsp)
-}
-
-// ConfirmBatchWithResponse Send a batch that was checked
-//
-// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
-func (c *ClientWithResponses) ConfirmBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ConfirmBatchResponse, error) {
-	rsp, err := c.ConfirmBatch(ctx, batchID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseConfirmBatchResponse(rsp)
-}
-
-// ExportBatchErrorsWithResponse Download the rows that are not sent
-//
-// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
-func (c *ClientWithResponses) ExportBatchErrorsWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ExportBatchErrorsResponse, error) {
-	rsp, err := c.ExportBatchErrors(ctx, batchID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseExportBatchErrorsResponse(rsp)
-}
-
-// PauseBatchWithResponse Pause a batch
-//
-// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
-func (c *ClientWithResponses) PauseBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*PauseBatchResponse, error) {
-	rsp, err := c.PauseBatch(ctx, batchID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePauseBatchResponse(rsp)
-}
-
-// PreviewBatchWithResponse Show the message of a row, and who would send it
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
-func (c *ClientWithResponses) PreviewBatchWithResponse(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*PreviewBatchResponse, error) {
-	rsp, err := c.PreviewBatch(ctx, batchID, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePreviewBatchResponse(rsp)
-}
-
-// RequeueBatchWithResponse Send the failed messages of a batch again
-//
-// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
-func (c *ClientWithResponses) RequeueBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*RequeueBatchResponse, error) {
-	rsp, err := c.RequeueBatch(ctx, batchID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseRequeueBatchResponse(rsp)
-}
-
-// ResumeBatchWithResponse Let a paused batch go on
-//
-// The tasks that were held are due at once.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
-func (c *ClientWithResponses) ResumeBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ResumeBatchResponse, error) {
-	rsp, err := c.ResumeBatch(ctx, batchID, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseResumeBatchResponse(rsp)
-}
-
-// ListBatchRowsWithResponse List rows of a batch, in the order of the list
-//
-// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
-func (c *ClientWithResponses) ListBatchRowsWithResponse(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*ListBatchRowsResponse, error) {
-	rsp, err := c.ListBatchRows(ctx, batchID, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseListBatchRowsResponse(rsp)
-}
-
 // TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
 //
 // For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
@@ -35935,107 +29267,6 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 		return nil, err
 	}
 	return ParseTakeCallbackResponse(rsp)
-}
-
-// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
-//
-// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
-func (c *ClientWithResponses) SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error) {
-	rsp, err := c.SelectContacts(ctx, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseSelectContactsResponse(rsp)
-}
-
-// CountContactsWithResponse Count the contacts that some tags hold and others do not
-//
-// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
-func (c *ClientWithResponses) CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error) {
-	rsp, err := c.CountContacts(ctx, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseCountContactsResponse(rsp)
-}
-
-// ExportContactsWithResponse Export the contacts that some tags hold and others do not, as CSV
-//
-// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
-func (c *ClientWithResponses) ExportContactsWithResponse(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*ExportContactsResponse, error) {
-	rsp, err := c.ExportContacts(ctx, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseExportContactsResponse(rsp)
-}
-
-// ListContactImportsWithResponse List imports of contacts, newest first
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
-func (c *ClientWithResponses) ListContactImportsWithResponse(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*ListContactImportsResponse, error) {
-	rsp, err := c.ListContactImports(ctx, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseListContactImportsResponse(rsp)
-}
-
-// GetContactImportWithResponse Get an import of contacts, and how far it is
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
-func (c *ClientWithResponses) GetContactImportWithResponse(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*GetContactImportResponse, error) {
-	rsp, err := c.GetContactImport(ctx, importID, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseGetContactImportResponse(rsp)
-}
-
-// ExportContactImportErrorsWithResponse Get the rows of an import of which nothing was stored, and why, as CSV
-//
-// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
-func (c *ClientWithResponses) ExportContactImportErrorsWithResponse(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*ExportContactImportErrorsResponse, error) {
-	rsp, err := c.ExportContactImportErrors(ctx, importID, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseExportContactImportErrorsResponse(rsp)
-}
-
-// PreviewListWithBodyWithResponse Show how a list is read
-//
-// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
-func (c *ClientWithResponses) PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error) {
-	rsp, err := c.PreviewListWithBody(ctx, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePreviewListResponse(rsp)
 }
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
@@ -36417,10 +29648,7 @@ func (c *ClientWithResponses) ReportTasksWithResponse(ctx context.Context, body 
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
+//   - Without `content`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -36444,10 +29672,7 @@ func (c *ClientWithResponses) SendSmsWithBodyWithResponse(ctx context.Context, p
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
-//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
-//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
-//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
+//   - Without `content`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -36767,90 +29992,6 @@ func (c *ClientWithResponses) OnceStatisticsWithResponse(ctx context.Context, re
 		return nil, err
 	}
 	return ParseOnceStatisticsResponse(rsp)
-}
-
-// ListTagsWithResponse List tags, newest first
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
-func (c *ClientWithResponses) ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error) {
-	rsp, err := c.ListTags(ctx, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseListTagsResponse(rsp)
-}
-
-// DeleteTagWithResponse Delete a tag
-//
-// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
-func (c *ClientWithResponses) DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error) {
-	rsp, err := c.DeleteTag(ctx, tag, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseDeleteTagResponse(rsp)
-}
-
-// PutTagWithResponse Add a tag, unless it exists
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
-func (c *ClientWithResponses) PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error) {
-	rsp, err := c.PutTag(ctx, tag, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePutTagResponse(rsp)
-}
-
-// ListTagContactsWithResponse List the contacts that a tag holds, by user id
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
-func (c *ClientWithResponses) ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error) {
-	rsp, err := c.ListTagContacts(ctx, tag, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseListTagContactsResponse(rsp)
-}
-
-// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
-//
-// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-func (c *ClientWithResponses) ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
-	rsp, err := c.ChangeTagWithBody(ctx, tag, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseChangeTagResponse(rsp)
-}
-
-// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
-//
-// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
-//
-// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
-func (c *ClientWithResponses) ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
-	rsp, err := c.ChangeTag(ctx, tag, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseChangeTagResponse(rsp)
 }
 
 // AppTaskStatisticsWithResponse Count tasks by state
@@ -42916,13 +36057,6 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 		}
 		response.JSON404 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -42936,280 +36070,6 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 			return nil, err
 		}
 		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParsePreviewTemplateResponse parses an HTTP response from a PreviewTemplateWithResponse call
-func ParsePreviewTemplateResponse(rsp *http.Response) (*PreviewTemplateResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &PreviewTemplateResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest TemplatePreviewResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseTestTemplateResponse parses an HTTP response from a TestTemplateWithResponse call
-func ParseTestTemplateResponse(rsp *http.Response) (*TestTemplateResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &TestTemplateResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest SendResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseListTemplateVersionsResponse parses an HTTP response from a ListTemplateVersionsWithResponse call
-func ParseListTemplateVersionsResponse(rsp *http.Response) (*ListTemplateVersionsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ListTemplateVersionsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest TemplateVersionListResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -43839,873 +36699,6 @@ func ParseDeleteKeyResponse(rsp *http.Response) (*DeleteKeyResponse, error) {
 	return response, nil
 }
 
-// ParseListBatchesResponse parses an HTTP response from a ListBatchesWithResponse call
-func ParseListBatchesResponse(rsp *http.Response) (*ListBatchesResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ListBatchesResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchListResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseCreateBatchResponse parses an HTTP response from a CreateBatchWithResponse call
-func ParseCreateBatchResponse(rsp *http.Response) (*CreateBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &CreateBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchCreatedResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseGetBatchResponse parses an HTTP response from a GetBatchWithResponse call
-func ParseGetBatchResponse(rsp *http.Response) (*GetBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &GetBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseCancelBatchResponse parses an HTTP response from a CancelBatchWithResponse call
-func ParseCancelBatchResponse(rsp *http.Response) (*CancelBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &CancelBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseConfirmBatchResponse parses an HTTP response from a ConfirmBatchWithResponse call
-func ParseConfirmBatchResponse(rsp *http.Response) (*ConfirmBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ConfirmBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseExportBatchErrorsResponse parses an HTTP response from a ExportBatchErrorsWithResponse call
-func ParseExportBatchErrorsResponse(rsp *http.Response) (*ExportBatchErrorsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ExportBatchErrorsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParsePauseBatchResponse parses an HTTP response from a PauseBatchWithResponse call
-func ParsePauseBatchResponse(rsp *http.Response) (*PauseBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &PauseBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParsePreviewBatchResponse parses an HTTP response from a PreviewBatchWithResponse call
-func ParsePreviewBatchResponse(rsp *http.Response) (*PreviewBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &PreviewBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchPreviewResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseRequeueBatchResponse parses an HTTP response from a RequeueBatchWithResponse call
-func ParseRequeueBatchResponse(rsp *http.Response) (*RequeueBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &RequeueBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchRequeuedResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseResumeBatchResponse parses an HTTP response from a ResumeBatchWithResponse call
-func ParseResumeBatchResponse(rsp *http.Response) (*ResumeBatchResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ResumeBatchResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseListBatchRowsResponse parses an HTTP response from a ListBatchRowsWithResponse call
-func ParseListBatchRowsResponse(rsp *http.Response) (*ListBatchRowsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ListBatchRowsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BatchRowListResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
 // ParseTakeCallbackResponse parses an HTTP response from a TakeCallbackWithResponse call
 func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -44740,531 +36733,6 @@ func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error
 			return nil, err
 		}
 		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseSelectContactsResponse parses an HTTP response from a SelectContactsWithResponse call
-func ParseSelectContactsResponse(rsp *http.Response) (*SelectContactsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &SelectContactsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ContactListResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseCountContactsResponse parses an HTTP response from a CountContactsWithResponse call
-func ParseCountContactsResponse(rsp *http.Response) (*CountContactsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &CountContactsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ContactCountResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseExportContactsResponse parses an HTTP response from a ExportContactsWithResponse call
-func ParseExportContactsResponse(rsp *http.Response) (*ExportContactsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ExportContactsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseListContactImportsResponse parses an HTTP response from a ListContactImportsWithResponse call
-func ParseListContactImportsResponse(rsp *http.Response) (*ListContactImportsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ListContactImportsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ContactImportListResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseGetContactImportResponse parses an HTTP response from a GetContactImportWithResponse call
-func ParseGetContactImportResponse(rsp *http.Response) (*GetContactImportResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &GetContactImportResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ContactImportResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseExportContactImportErrorsResponse parses an HTTP response from a ExportContactImportErrorsWithResponse call
-func ParseExportContactImportErrorsResponse(rsp *http.Response) (*ExportContactImportErrorsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ExportContactImportErrorsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParsePreviewListResponse parses an HTTP response from a PreviewListWithResponse call
-func ParsePreviewListResponse(rsp *http.Response) (*PreviewListResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &PreviewListResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ListPreviewResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -45334,13 +36802,6 @@ func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsR
 		}
 		response.JSON403 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -45408,13 +36869,6 @@ func ParseListNotificationsResponse(rsp *http.Response) (*ListNotificationsRespo
 			return nil, err
 		}
 		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -47335,409 +38789,6 @@ func ParseOnceStatisticsResponse(rsp *http.Response) (*OnceStatisticsResponse, e
 	return response, nil
 }
 
-// ParseListTagsResponse parses an HTTP response from a ListTagsWithResponse call
-func ParseListTagsResponse(rsp *http.Response) (*ListTagsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ListTagsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest TagListResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseDeleteTagResponse parses an HTTP response from a DeleteTagWithResponse call
-func ParseDeleteTagResponse(rsp *http.Response) (*DeleteTagResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &DeleteTagResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest Done
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParsePutTagResponse parses an HTTP response from a PutTagWithResponse call
-func ParsePutTagResponse(rsp *http.Response) (*PutTagResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &PutTagResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest TagResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseListTagContactsResponse parses an HTTP response from a ListTagContactsWithResponse call
-func ParseListTagContactsResponse(rsp *http.Response) (*ListTagContactsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ListTagContactsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ContactListResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
-// ParseChangeTagResponse parses an HTTP response from a ChangeTagWithResponse call
-func ParseChangeTagResponse(rsp *http.Response) (*ChangeTagResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ChangeTagResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest TagChangeResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
 // ParseAppTaskStatisticsResponse parses an HTTP response from a AppTaskStatisticsWithResponse call
 func ParseAppTaskStatisticsResponse(rsp *http.Response) (*AppTaskStatisticsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -48288,15 +39339,6 @@ type ServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(w http.ResponseWriter, r *http.Request, id ID)
-	// PreviewTemplate Render a template with sample values
-	// (POST /api/v1/admin/template/{id}/preview)
-	PreviewTemplate(w http.ResponseWriter, r *http.Request, id ID)
-	// TestTemplate Send a test message rendered with a template
-	// (POST /api/v1/admin/template/{id}/test)
-	TestTemplate(w http.ResponseWriter, r *http.Request, id ID, params TestTemplateParams)
-	// ListTemplateVersions List the versions of a template, newest first
-	// (GET /api/v1/admin/template/{id}/versions)
-	ListTemplateVersions(w http.ResponseWriter, r *http.Request, id ID, params ListTemplateVersionsParams)
 	// ListUsers List users, newest first
 	// (GET /api/v1/admin/users)
 	ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams)
@@ -48318,63 +39360,9 @@ type ServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(w http.ResponseWriter, r *http.Request, username Username, id ID)
-	// ListBatches List batches, newest first
-	// (GET /api/v1/batches)
-	ListBatches(w http.ResponseWriter, r *http.Request, params ListBatchesParams)
-	// CreateBatch Upload a list of messages
-	// (POST /api/v1/batches)
-	CreateBatch(w http.ResponseWriter, r *http.Request, params CreateBatchParams)
-	// GetBatch Get a batch, its figures, and when it will end
-	// (GET /api/v1/batches/{batch_id})
-	GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// CancelBatch End a batch before all of it was sent
-	// (POST /api/v1/batches/{batch_id}/cancel)
-	CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// ConfirmBatch Send a batch that was checked
-	// (POST /api/v1/batches/{batch_id}/confirm)
-	ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// ExportBatchErrors Download the rows that are not sent
-	// (GET /api/v1/batches/{batch_id}/errors.csv)
-	ExportBatchErrors(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// PauseBatch Pause a batch
-	// (POST /api/v1/batches/{batch_id}/pause)
-	PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// PreviewBatch Show the message of a row, and who would send it
-	// (GET /api/v1/batches/{batch_id}/preview)
-	PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams)
-	// RequeueBatch Send the failed messages of a batch again
-	// (POST /api/v1/batches/{batch_id}/requeue)
-	RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// ResumeBatch Let a paused batch go on
-	// (POST /api/v1/batches/{batch_id}/resume)
-	ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// ListBatchRows List rows of a batch, in the order of the list
-	// (GET /api/v1/batches/{batch_id}/rows)
-	ListBatchRows(w http.ResponseWriter, r *http.Request, batchID OfBatch, params ListBatchRowsParams)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
-	// SelectContacts List the contacts that some tags hold and others do not, by user id
-	// (GET /api/v1/contacts)
-	SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams)
-	// CountContacts Count the contacts that some tags hold and others do not
-	// (GET /api/v1/contacts/count)
-	CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams)
-	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
-	// (GET /api/v1/contacts/export.csv)
-	ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams)
-	// ListContactImports List imports of contacts, newest first
-	// (GET /api/v1/contacts/imports)
-	ListContactImports(w http.ResponseWriter, r *http.Request, params ListContactImportsParams)
-	// GetContactImport Get an import of contacts, and how far it is
-	// (GET /api/v1/contacts/imports/{import_id})
-	GetContactImport(w http.ResponseWriter, r *http.Request, importID ImportID, params GetContactImportParams)
-	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
-	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
-	ExportContactImportErrors(w http.ResponseWriter, r *http.Request, importID ImportID, params ExportContactImportErrorsParams)
-	// PreviewList Show how a list is read
-	// (POST /api/v1/lists/preview)
-	PreviewList(w http.ResponseWriter, r *http.Request)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
@@ -48447,21 +39435,6 @@ type ServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(w http.ResponseWriter, r *http.Request)
-	// ListTags List tags, newest first
-	// (GET /api/v1/tags)
-	ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams)
-	// DeleteTag Delete a tag
-	// (DELETE /api/v1/tags/{tag})
-	DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams)
-	// PutTag Add a tag, unless it exists
-	// (PUT /api/v1/tags/{tag})
-	PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams)
-	// ListTagContacts List the contacts that a tag holds, by user id
-	// (GET /api/v1/tags/{tag}/contacts)
-	ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams)
-	// ChangeTag Take contacts out of a tag, and put contacts into it
-	// (POST /api/v1/tags/{tag}/contacts)
-	ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(w http.ResponseWriter, r *http.Request)
@@ -49401,19 +40374,6 @@ func (siw *ServerInterfaceWrapper) ListContacts(w http.ResponseWriter, r *http.R
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "q" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
 		}
 		return
 	}
@@ -50378,19 +41338,6 @@ func (siw *ServerInterfaceWrapper) ListSenders(w http.ResponseWriter, r *http.Re
 		return
 	}
 
-	// ------------- Optional query parameter "q" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
-		}
-		return
-	}
-
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -51052,58 +41999,6 @@ func (siw *ServerInterfaceWrapper) ListTemplates(w http.ResponseWriter, r *http.
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListTemplatesParams
 
-	// ------------- Optional query parameter "template_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "template_no", r.URL.Query(), &params.TemplateNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "template_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "template_no", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "scene" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "scene", r.URL.Query(), &params.Scene, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "scene"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "scene", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "status" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -51251,137 +42146,6 @@ func (siw *ServerInterfaceWrapper) UpdateTemplate(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.UpdateTemplate(w, r, id)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// PreviewTemplate operation middleware
-func (siw *ServerInterfaceWrapper) PreviewTemplate(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PreviewTemplate(w, r, id)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// TestTemplate operation middleware
-func (siw *ServerInterfaceWrapper) TestTemplate(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params TestTemplateParams
-
-	headers := r.Header
-
-	// ------------- Optional header parameter "Idempotency-Key" -------------
-	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
-		var IdempotencyKey IdempotencyKey
-		n := len(valueList)
-		if n != 1 {
-			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
-			return
-		}
-
-		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
-		if err != nil {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
-			return
-		}
-
-		params.IdempotencyKey = &IdempotencyKey
-
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.TestTemplate(w, r, id, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ListTemplateVersions operation middleware
-func (siw *ServerInterfaceWrapper) ListTemplateVersions(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "id" -------------
-	var id ID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListTemplateVersionsParams
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "cursor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListTemplateVersions(w, r, id, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -51590,398 +42354,6 @@ func (siw *ServerInterfaceWrapper) DeleteKey(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
-// ListBatches operation middleware
-func (siw *ServerInterfaceWrapper) ListBatches(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListBatchesParams
-
-	// ------------- Optional query parameter "status" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "cursor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListBatches(w, r, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// CreateBatch operation middleware
-func (siw *ServerInterfaceWrapper) CreateBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params CreateBatchParams
-
-	headers := r.Header
-
-	// ------------- Optional header parameter "Idempotency-Key" -------------
-	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
-		var IdempotencyKey IdempotencyKey
-		n := len(valueList)
-		if n != 1 {
-			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
-			return
-		}
-
-		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
-		if err != nil {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
-			return
-		}
-
-		params.IdempotencyKey = &IdempotencyKey
-
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CreateBatch(w, r, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// GetBatch operation middleware
-func (siw *ServerInterfaceWrapper) GetBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetBatch(w, r, batchID)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// CancelBatch operation middleware
-func (siw *ServerInterfaceWrapper) CancelBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CancelBatch(w, r, batchID)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ConfirmBatch operation middleware
-func (siw *ServerInterfaceWrapper) ConfirmBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ConfirmBatch(w, r, batchID)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ExportBatchErrors operation middleware
-func (siw *ServerInterfaceWrapper) ExportBatchErrors(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ExportBatchErrors(w, r, batchID)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// PauseBatch operation middleware
-func (siw *ServerInterfaceWrapper) PauseBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PauseBatch(w, r, batchID)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// PreviewBatch operation middleware
-func (siw *ServerInterfaceWrapper) PreviewBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params PreviewBatchParams
-
-	// ------------- Optional query parameter "row" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "row", r.URL.Query(), &params.Row, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "row"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "row", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PreviewBatch(w, r, batchID, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// RequeueBatch operation middleware
-func (siw *ServerInterfaceWrapper) RequeueBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.RequeueBatch(w, r, batchID)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ResumeBatch operation middleware
-func (siw *ServerInterfaceWrapper) ResumeBatch(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ResumeBatch(w, r, batchID)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ListBatchRows operation middleware
-func (siw *ServerInterfaceWrapper) ListBatchRows(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "batch_id" -------------
-	var batchID OfBatch
-
-	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListBatchRowsParams
-
-	// ------------- Optional query parameter "status" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "cursor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListBatchRows(w, r, batchID, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
 // TakeCallback operation middleware
 func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.Request) {
 
@@ -51999,366 +42371,6 @@ func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.TakeCallback(w, r, senderNo)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// SelectContacts operation middleware
-func (siw *ServerInterfaceWrapper) SelectContacts(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params SelectContactsParams
-
-	// ------------- Optional query parameter "tag" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "not_tag" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "cursor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.SelectContacts(w, r, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// CountContacts operation middleware
-func (siw *ServerInterfaceWrapper) CountContacts(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params CountContactsParams
-
-	// ------------- Optional query parameter "tag" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "not_tag" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CountContacts(w, r, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ExportContacts operation middleware
-func (siw *ServerInterfaceWrapper) ExportContacts(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ExportContactsParams
-
-	// ------------- Optional query parameter "tag" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "not_tag" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ExportContacts(w, r, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ListContactImports operation middleware
-func (siw *ServerInterfaceWrapper) ListContactImports(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListContactImportsParams
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "cursor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListContactImports(w, r, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// GetContactImport operation middleware
-func (siw *ServerInterfaceWrapper) GetContactImport(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "import_id" -------------
-	var importID ImportID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "import_id", r.PathValue("import_id"), &importID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "import_id", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params GetContactImportParams
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetContactImport(w, r, importID, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ExportContactImportErrors operation middleware
-func (siw *ServerInterfaceWrapper) ExportContactImportErrors(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "import_id" -------------
-	var importID ImportID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "import_id", r.PathValue("import_id"), &importID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "import_id", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ExportContactImportErrorsParams
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ExportContactImportErrors(w, r, importID, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// PreviewList operation middleware
-func (siw *ServerInterfaceWrapper) PreviewList(w http.ResponseWriter, r *http.Request) {
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PreviewList(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -52412,19 +42424,6 @@ func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r 
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "operator"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "operator", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
 		}
 		return
 	}
@@ -52510,19 +42509,6 @@ func (siw *ServerInterfaceWrapper) ListNotifications(w http.ResponseWriter, r *h
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
 		}
 		return
 	}
@@ -53048,19 +43034,6 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 		return
 	}
 
-	// ------------- Optional query parameter "message_type" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "message_type", r.URL.Query(), &params.MessageType, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "message_type"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "message_type", Err: err})
-		}
-		return
-	}
-
 	// ------------- Optional query parameter "sender_no" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -53428,256 +43401,6 @@ func (siw *ServerInterfaceWrapper) OnceStatistics(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
-// ListTags operation middleware
-func (siw *ServerInterfaceWrapper) ListTags(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListTagsParams
-
-	// ------------- Optional query parameter "user_id" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "user_id", r.URL.Query(), &params.UserID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "user_id"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "cursor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListTags(w, r, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// DeleteTag operation middleware
-func (siw *ServerInterfaceWrapper) DeleteTag(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "tag" -------------
-	var tag TagName
-
-	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params DeleteTagParams
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.DeleteTag(w, r, tag, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// PutTag operation middleware
-func (siw *ServerInterfaceWrapper) PutTag(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "tag" -------------
-	var tag TagName
-
-	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params PutTagParams
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PutTag(w, r, tag, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ListTagContacts operation middleware
-func (siw *ServerInterfaceWrapper) ListTagContacts(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "tag" -------------
-	var tag TagName
-
-	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
-		return
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ListTagContactsParams
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "limit" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "cursor" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
-		}
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListTagContacts(w, r, tag, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// ChangeTag operation middleware
-func (siw *ServerInterfaceWrapper) ChangeTag(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// ------------- Path parameter "tag" -------------
-	var tag TagName
-
-	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
-	if err != nil {
-		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
-		return
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ChangeTag(w, r, tag)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
 // AppTaskStatistics operation middleware
 func (siw *ServerInterfaceWrapper) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 
@@ -53974,9 +43697,6 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.DeleteTemplate)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.GetTemplate)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.UpdateTemplate)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/template/{id}/preview", wrapper.PreviewTemplate)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/template/{id}/test", wrapper.TestTemplate)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template/{id}/versions", wrapper.ListTemplateVersions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users", wrapper.ListUsers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users", wrapper.CreateUser)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}", wrapper.GetUser)
@@ -53984,25 +43704,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.ListKeys)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches", wrapper.ListBatches)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches", wrapper.CreateBatch)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}", wrapper.GetBatch)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/cancel", wrapper.CancelBatch)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/confirm", wrapper.ConfirmBatch)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/errors.csv", wrapper.ExportBatchErrors)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/pause", wrapper.PauseBatch)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/preview", wrapper.PreviewBatch)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/requeue", wrapper.RequeueBatch)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/resume", wrapper.ResumeBatch)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/rows", wrapper.ListBatchRows)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/export.csv", wrapper.ExportContacts)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports", wrapper.ListContactImports)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}", wrapper.GetContactImport)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}/errors.csv", wrapper.ExportContactImportErrors)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/lists/preview", wrapper.PreviewList)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications", wrapper.CreateNotifications)
@@ -54027,11 +43729,6 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.ListOnce)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.SendOnce)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages/statistics", wrapper.OnceStatistics)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags", wrapper.ListTags)
-	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.DeleteTag)
-	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.PutTag)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ListTagContacts)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ChangeTag)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/admin/task-statistics", wrapper.AppTaskStatistics)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/app/api/v1/sms/report", wrapper.AppReportTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/sms/tasks/pending", wrapper.AppClaimTasks)
@@ -63879,20 +53576,6 @@ func (response UpdateTemplate404JSONResponse) VisitUpdateTemplateResponse(w http
 	return err
 }
 
-type UpdateTemplate409JSONResponse struct{ ConflictJSONResponse }
-
-func (response UpdateTemplate409JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type UpdateTemplate413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response UpdateTemplate413JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
@@ -63966,468 +53649,6 @@ func (response UpdateTemplate500JSONResponse) VisitUpdateTemplateResponse(w http
 type UpdateTemplate503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response UpdateTemplate503JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplateRequestObject struct {
-	ID   ID `json:"id"`
-	Body *PreviewTemplateJSONRequestBody
-}
-
-type PreviewTemplateResponseObject interface {
-	VisitPreviewTemplateResponse(w http.ResponseWriter) error
-}
-
-type PreviewTemplate200JSONResponse TemplatePreviewResponse
-
-func (response PreviewTemplate200JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate400JSONResponse struct{ MalformedJSONResponse }
-
-func (response PreviewTemplate400JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response PreviewTemplate401JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response PreviewTemplate403JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response PreviewTemplate404JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response PreviewTemplate413JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response PreviewTemplate415JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate422JSONResponse struct{ InvalidJSONResponse }
-
-func (response PreviewTemplate422JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate429JSONResponse struct{ TooManyJSONResponse }
-
-func (response PreviewTemplate429JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate500JSONResponse struct{ InternalJSONResponse }
-
-func (response PreviewTemplate500JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewTemplate503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response PreviewTemplate503JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplateRequestObject struct {
-	ID     ID `json:"id"`
-	Params TestTemplateParams
-	Body   *TestTemplateJSONRequestBody
-}
-
-type TestTemplateResponseObject interface {
-	VisitTestTemplateResponse(w http.ResponseWriter) error
-}
-
-type TestTemplate200JSONResponse SendResponse
-
-func (response TestTemplate200JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate400JSONResponse struct{ MalformedJSONResponse }
-
-func (response TestTemplate400JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response TestTemplate401JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response TestTemplate403JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response TestTemplate404JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate409JSONResponse struct{ ConflictJSONResponse }
-
-func (response TestTemplate409JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response TestTemplate413JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response TestTemplate415JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate422JSONResponse struct{ InvalidJSONResponse }
-
-func (response TestTemplate422JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate429JSONResponse struct{ TooManyJSONResponse }
-
-func (response TestTemplate429JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate500JSONResponse struct{ InternalJSONResponse }
-
-func (response TestTemplate500JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestTemplate503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response TestTemplate503JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersionsRequestObject struct {
-	ID     ID `json:"id"`
-	Params ListTemplateVersionsParams
-}
-
-type ListTemplateVersionsResponseObject interface {
-	VisitListTemplateVersionsResponse(w http.ResponseWriter) error
-}
-
-type ListTemplateVersions200JSONResponse TemplateVersionListResponse
-
-func (response ListTemplateVersions200JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersions401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ListTemplateVersions401JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersions403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ListTemplateVersions403JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersions404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ListTemplateVersions404JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersions422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ListTemplateVersions422JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersions429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ListTemplateVersions429JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersions500JSONResponse struct{ InternalJSONResponse }
-
-func (response ListTemplateVersions500JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTemplateVersions503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ListTemplateVersions503JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -65422,1433 +54643,6 @@ func (response DeleteKey503JSONResponse) VisitDeleteKeyResponse(w http.ResponseW
 	return err
 }
 
-type ListBatchesRequestObject struct {
-	Params ListBatchesParams
-}
-
-type ListBatchesResponseObject interface {
-	VisitListBatchesResponse(w http.ResponseWriter) error
-}
-
-type ListBatches200JSONResponse BatchListResponse
-
-func (response ListBatches200JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatches401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ListBatches401JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatches403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ListBatches403JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatches422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ListBatches422JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatches429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ListBatches429JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatches500JSONResponse struct{ InternalJSONResponse }
-
-func (response ListBatches500JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatches503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ListBatches503JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatchRequestObject struct {
-	Params CreateBatchParams
-	Body   *multipart.Reader
-}
-
-type CreateBatchResponseObject interface {
-	VisitCreateBatchResponse(w http.ResponseWriter) error
-}
-
-type CreateBatch200JSONResponse BatchCreatedResponse
-
-func (response CreateBatch200JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch400JSONResponse struct{ MalformedJSONResponse }
-
-func (response CreateBatch400JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response CreateBatch401JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response CreateBatch403JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch409JSONResponse struct{ ConflictJSONResponse }
-
-func (response CreateBatch409JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response CreateBatch413JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response CreateBatch415JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response CreateBatch422JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response CreateBatch429JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response CreateBatch500JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CreateBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response CreateBatch503JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatchRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-}
-
-type GetBatchResponseObject interface {
-	VisitGetBatchResponse(w http.ResponseWriter) error
-}
-
-type GetBatch200JSONResponse BatchResponse
-
-func (response GetBatch200JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response GetBatch401JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response GetBatch403JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatch404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response GetBatch404JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response GetBatch422JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response GetBatch429JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response GetBatch500JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response GetBatch503JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatchRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-}
-
-type CancelBatchResponseObject interface {
-	VisitCancelBatchResponse(w http.ResponseWriter) error
-}
-
-type CancelBatch200JSONResponse BatchResponse
-
-func (response CancelBatch200JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response CancelBatch401JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response CancelBatch403JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response CancelBatch404JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch409JSONResponse struct{ ConflictJSONResponse }
-
-func (response CancelBatch409JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response CancelBatch422JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response CancelBatch429JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response CancelBatch500JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CancelBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response CancelBatch503JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatchRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-}
-
-type ConfirmBatchResponseObject interface {
-	VisitConfirmBatchResponse(w http.ResponseWriter) error
-}
-
-type ConfirmBatch200JSONResponse BatchResponse
-
-func (response ConfirmBatch200JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ConfirmBatch401JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ConfirmBatch403JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ConfirmBatch404JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch409JSONResponse struct{ ConflictJSONResponse }
-
-func (response ConfirmBatch409JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ConfirmBatch422JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ConfirmBatch429JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response ConfirmBatch500JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ConfirmBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ConfirmBatch503JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportBatchErrorsRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-}
-
-type ExportBatchErrorsResponseObject interface {
-	VisitExportBatchErrorsResponse(w http.ResponseWriter) error
-}
-
-type ExportBatchErrors200TextCsvResponse struct {
-	Body          io.Reader
-	ContentLength int64
-}
-
-func (response ExportBatchErrors200TextCsvResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	w.Header().Set("Content-Type", "text/csv")
-	if response.ContentLength != 0 {
-		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
-	}
-	w.WriteHeader(200)
-
-	if closer, ok := response.Body.(io.ReadCloser); ok {
-		defer closer.Close()
-	}
-	_, err := io.Copy(w, response.Body)
-	return err
-}
-
-type ExportBatchErrors401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ExportBatchErrors401JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportBatchErrors403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ExportBatchErrors403JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportBatchErrors404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ExportBatchErrors404JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportBatchErrors422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ExportBatchErrors422JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportBatchErrors429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ExportBatchErrors429JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportBatchErrors500JSONResponse struct{ InternalJSONResponse }
-
-func (response ExportBatchErrors500JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportBatchErrors503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ExportBatchErrors503JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatchRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-}
-
-type PauseBatchResponseObject interface {
-	VisitPauseBatchResponse(w http.ResponseWriter) error
-}
-
-type PauseBatch200JSONResponse BatchResponse
-
-func (response PauseBatch200JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response PauseBatch401JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response PauseBatch403JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response PauseBatch404JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch409JSONResponse struct{ ConflictJSONResponse }
-
-func (response PauseBatch409JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response PauseBatch422JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response PauseBatch429JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response PauseBatch500JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PauseBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response PauseBatch503JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatchRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-	Params  PreviewBatchParams
-}
-
-type PreviewBatchResponseObject interface {
-	VisitPreviewBatchResponse(w http.ResponseWriter) error
-}
-
-type PreviewBatch200JSONResponse BatchPreviewResponse
-
-func (response PreviewBatch200JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response PreviewBatch401JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response PreviewBatch403JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatch404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response PreviewBatch404JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response PreviewBatch422JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response PreviewBatch429JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response PreviewBatch500JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response PreviewBatch503JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatchRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-}
-
-type RequeueBatchResponseObject interface {
-	VisitRequeueBatchResponse(w http.ResponseWriter) error
-}
-
-type RequeueBatch200JSONResponse BatchRequeuedResponse
-
-func (response RequeueBatch200JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response RequeueBatch401JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response RequeueBatch403JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response RequeueBatch404JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch409JSONResponse struct{ ConflictJSONResponse }
-
-func (response RequeueBatch409JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response RequeueBatch422JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response RequeueBatch429JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response RequeueBatch500JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type RequeueBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response RequeueBatch503JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatchRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-}
-
-type ResumeBatchResponseObject interface {
-	VisitResumeBatchResponse(w http.ResponseWriter) error
-}
-
-type ResumeBatch200JSONResponse BatchResponse
-
-func (response ResumeBatch200JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ResumeBatch401JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ResumeBatch403JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ResumeBatch404JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch409JSONResponse struct{ ConflictJSONResponse }
-
-func (response ResumeBatch409JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ResumeBatch422JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ResumeBatch429JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch500JSONResponse struct{ InternalJSONResponse }
-
-func (response ResumeBatch500JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ResumeBatch503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ResumeBatch503JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRowsRequestObject struct {
-	BatchID OfBatch `json:"batch_id"`
-	Params  ListBatchRowsParams
-}
-
-type ListBatchRowsResponseObject interface {
-	VisitListBatchRowsResponse(w http.ResponseWriter) error
-}
-
-type ListBatchRows200JSONResponse BatchRowListResponse
-
-func (response ListBatchRows200JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRows401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ListBatchRows401JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRows403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ListBatchRows403JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRows404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ListBatchRows404JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRows422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ListBatchRows422JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRows429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ListBatchRows429JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRows500JSONResponse struct{ InternalJSONResponse }
-
-func (response ListBatchRows500JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListBatchRows503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ListBatchRows503JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type TakeCallbackRequestObject struct {
 	SenderNo    SenderNo `json:"sender_no"`
 	ContentType string
@@ -66978,888 +54772,6 @@ func (response TakeCallback503JSONResponse) VisitTakeCallbackResponse(w http.Res
 	return err
 }
 
-type SelectContactsRequestObject struct {
-	Params SelectContactsParams
-}
-
-type SelectContactsResponseObject interface {
-	VisitSelectContactsResponse(w http.ResponseWriter) error
-}
-
-type SelectContacts200JSONResponse ContactListResponse
-
-func (response SelectContacts200JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContacts401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response SelectContacts401JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContacts403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response SelectContacts403JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContacts404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response SelectContacts404JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContacts422JSONResponse struct{ InvalidJSONResponse }
-
-func (response SelectContacts422JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContacts429JSONResponse struct{ TooManyJSONResponse }
-
-func (response SelectContacts429JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContacts500JSONResponse struct{ InternalJSONResponse }
-
-func (response SelectContacts500JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SelectContacts503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response SelectContacts503JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContactsRequestObject struct {
-	Params CountContactsParams
-}
-
-type CountContactsResponseObject interface {
-	VisitCountContactsResponse(w http.ResponseWriter) error
-}
-
-type CountContacts200JSONResponse ContactCountResponse
-
-func (response CountContacts200JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContacts401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response CountContacts401JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContacts403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response CountContacts403JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContacts404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response CountContacts404JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContacts422JSONResponse struct{ InvalidJSONResponse }
-
-func (response CountContacts422JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContacts429JSONResponse struct{ TooManyJSONResponse }
-
-func (response CountContacts429JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContacts500JSONResponse struct{ InternalJSONResponse }
-
-func (response CountContacts500JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type CountContacts503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response CountContacts503JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportContactsRequestObject struct {
-	Params ExportContactsParams
-}
-
-type ExportContactsResponseObject interface {
-	VisitExportContactsResponse(w http.ResponseWriter) error
-}
-
-type ExportContacts200TextCsvResponse struct {
-	Body          io.Reader
-	ContentLength int64
-}
-
-func (response ExportContacts200TextCsvResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
-
-	w.Header().Set("Content-Type", "text/csv")
-	if response.ContentLength != 0 {
-		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
-	}
-	w.WriteHeader(200)
-
-	if closer, ok := response.Body.(io.ReadCloser); ok {
-		defer closer.Close()
-	}
-	_, err := io.Copy(w, response.Body)
-	return err
-}
-
-type ExportContacts401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ExportContacts401JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportContacts403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ExportContacts403JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportContacts404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ExportContacts404JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportContacts422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ExportContacts422JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportContacts429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ExportContacts429JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportContacts500JSONResponse struct{ InternalJSONResponse }
-
-func (response ExportContacts500JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportContacts503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ExportContacts503JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListContactImportsRequestObject struct {
-	Params ListContactImportsParams
-}
-
-type ListContactImportsResponseObject interface {
-	VisitListContactImportsResponse(w http.ResponseWriter) error
-}
-
-type ListContactImports200JSONResponse ContactImportListResponse
-
-func (response ListContactImports200JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListContactImports401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ListContactImports401JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListContactImports403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ListContactImports403JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListContactImports404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ListContactImports404JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListContactImports422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ListContactImports422JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListContactImports429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ListContactImports429JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListContactImports500JSONResponse struct{ InternalJSONResponse }
-
-func (response ListContactImports500JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListContactImports503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ListContactImports503JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetContactImportRequestObject struct {
-	ImportID ImportID `json:"import_id"`
-	Params   GetContactImportParams
-}
-
-type GetContactImportResponseObject interface {
-	VisitGetContactImportResponse(w http.ResponseWriter) error
-}
-
-type GetContactImport200JSONResponse ContactImportResponse
-
-func (response GetContactImport200JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetContactImport401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response GetContactImport401JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetContactImport403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response GetContactImport403JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetContactImport404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response GetContactImport404JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetContactImport422JSONResponse struct{ InvalidJSONResponse }
-
-func (response GetContactImport422JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetContactImport429JSONResponse struct{ TooManyJSONResponse }
-
-func (response GetContactImport429JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetContactImport500JSONResponse struct{ InternalJSONResponse }
-
-func (response GetContactImport500JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetContactImport503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response GetContactImport503JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportContactImportErrorsRequestObject struct {
-	ImportID ImportID `json:"import_id"`
-	Params   ExportContactImportErrorsParams
-}
-
-type ExportContactImportErrorsResponseObject interface {
-	VisitExportContactImportErrorsResponse(w http.ResponseWriter) error
-}
-
-type ExportContactImportErrors200TextCsvResponse struct {
-	Body          io.Reader
-	ContentLength int64
-}
-
-func (response ExportContactImportErrors200TextCsvResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
-
-	w.Header().Set("Content-Type", "text/csv")
-	if response.ContentLength != 0 {
-		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
-	}
-	w.WriteHeader(200)
-
-	if closer, ok := response.Body.(io.ReadCloser); ok {
-		defer closer.Close()
-	}
-	_, err := io.Copy(w, response.Body)
-	return err
-}
-
-type ExportContactImportErrors401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ExportContactImportErrors401JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportContactImportErrors403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ExportContactImportErrors403JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportContactImportErrors404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ExportContactImportErrors404JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportContactImportErrors422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ExportContactImportErrors422JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportContactImportErrors429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ExportContactImportErrors429JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportContactImportErrors500JSONResponse struct{ InternalJSONResponse }
-
-func (response ExportContactImportErrors500JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ExportContactImportErrors503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ExportContactImportErrors503JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewListRequestObject struct {
-	Body *multipart.Reader
-}
-
-type PreviewListResponseObject interface {
-	VisitPreviewListResponse(w http.ResponseWriter) error
-}
-
-type PreviewList200JSONResponse ListPreviewResponse
-
-func (response PreviewList200JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList400JSONResponse struct{ MalformedJSONResponse }
-
-func (response PreviewList400JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response PreviewList401JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response PreviewList403JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response PreviewList413JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response PreviewList415JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList422JSONResponse struct{ InvalidJSONResponse }
-
-func (response PreviewList422JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList429JSONResponse struct{ TooManyJSONResponse }
-
-func (response PreviewList429JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList500JSONResponse struct{ InternalJSONResponse }
-
-func (response PreviewList500JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response PreviewList503JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type DeleteNotificationsRequestObject struct {
 	Params DeleteNotificationsParams
 }
@@ -67906,20 +54818,6 @@ func (response DeleteNotifications403JSONResponse) VisitDeleteNotificationsRespo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteNotifications404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response DeleteNotifications404JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -68026,20 +54924,6 @@ func (response ListNotifications403JSONResponse) VisitListNotificationsResponse(
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListNotifications404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ListNotifications404JSONResponse) VisitListNotificationsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -71184,666 +58068,6 @@ func (response OnceStatistics503JSONResponse) VisitOnceStatisticsResponse(w http
 	return err
 }
 
-type ListTagsRequestObject struct {
-	Params ListTagsParams
-}
-
-type ListTagsResponseObject interface {
-	VisitListTagsResponse(w http.ResponseWriter) error
-}
-
-type ListTags200JSONResponse TagListResponse
-
-func (response ListTags200JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTags401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ListTags401JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTags403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ListTags403JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTags404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ListTags404JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTags422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ListTags422JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTags429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ListTags429JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTags500JSONResponse struct{ InternalJSONResponse }
-
-func (response ListTags500JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTags503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ListTags503JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTagRequestObject struct {
-	Tag    TagName `json:"tag"`
-	Params DeleteTagParams
-}
-
-type DeleteTagResponseObject interface {
-	VisitDeleteTagResponse(w http.ResponseWriter) error
-}
-
-type DeleteTag200JSONResponse struct{ DoneJSONResponse }
-
-func (response DeleteTag200JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTag401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response DeleteTag401JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTag403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response DeleteTag403JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTag404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response DeleteTag404JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTag422JSONResponse struct{ InvalidJSONResponse }
-
-func (response DeleteTag422JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTag429JSONResponse struct{ TooManyJSONResponse }
-
-func (response DeleteTag429JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTag500JSONResponse struct{ InternalJSONResponse }
-
-func (response DeleteTag500JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type DeleteTag503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response DeleteTag503JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTagRequestObject struct {
-	Tag    TagName `json:"tag"`
-	Params PutTagParams
-}
-
-type PutTagResponseObject interface {
-	VisitPutTagResponse(w http.ResponseWriter) error
-}
-
-type PutTag200JSONResponse TagResponse
-
-func (response PutTag200JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response PutTag401JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response PutTag403JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response PutTag404JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag409JSONResponse struct{ ConflictJSONResponse }
-
-func (response PutTag409JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag422JSONResponse struct{ InvalidJSONResponse }
-
-func (response PutTag422JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag429JSONResponse struct{ TooManyJSONResponse }
-
-func (response PutTag429JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag500JSONResponse struct{ InternalJSONResponse }
-
-func (response PutTag500JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PutTag503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response PutTag503JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContactsRequestObject struct {
-	Tag    TagName `json:"tag"`
-	Params ListTagContactsParams
-}
-
-type ListTagContactsResponseObject interface {
-	VisitListTagContactsResponse(w http.ResponseWriter) error
-}
-
-type ListTagContacts200JSONResponse ContactListResponse
-
-func (response ListTagContacts200JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContacts401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ListTagContacts401JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContacts403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ListTagContacts403JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContacts404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ListTagContacts404JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContacts422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ListTagContacts422JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContacts429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ListTagContacts429JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContacts500JSONResponse struct{ InternalJSONResponse }
-
-func (response ListTagContacts500JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListTagContacts503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ListTagContacts503JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTagRequestObject struct {
-	Tag  TagName `json:"tag"`
-	Body *ChangeTagJSONRequestBody
-}
-
-type ChangeTagResponseObject interface {
-	VisitChangeTagResponse(w http.ResponseWriter) error
-}
-
-type ChangeTag200JSONResponse TagChangeResponse
-
-func (response ChangeTag200JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag400JSONResponse struct{ MalformedJSONResponse }
-
-func (response ChangeTag400JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ChangeTag401JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ChangeTag403JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ChangeTag404JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response ChangeTag413JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response ChangeTag415JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ChangeTag422JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ChangeTag429JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag500JSONResponse struct{ InternalJSONResponse }
-
-func (response ChangeTag500JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ChangeTag503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ChangeTag503JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type AppTaskStatisticsRequestObject struct {
 }
 
@@ -72567,15 +58791,6 @@ type StrictServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(ctx context.Context, request UpdateTemplateRequestObject) (UpdateTemplateResponseObject, error)
-	// PreviewTemplate Render a template with sample values
-	// (POST /api/v1/admin/template/{id}/preview)
-	PreviewTemplate(ctx context.Context, request PreviewTemplateRequestObject) (PreviewTemplateResponseObject, error)
-	// TestTemplate Send a test message rendered with a template
-	// (POST /api/v1/admin/template/{id}/test)
-	TestTemplate(ctx context.Context, request TestTemplateRequestObject) (TestTemplateResponseObject, error)
-	// ListTemplateVersions List the versions of a template, newest first
-	// (GET /api/v1/admin/template/{id}/versions)
-	ListTemplateVersions(ctx context.Context, request ListTemplateVersionsRequestObject) (ListTemplateVersionsResponseObject, error)
 	// ListUsers List users, newest first
 	// (GET /api/v1/admin/users)
 	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
@@ -72597,63 +58812,9 @@ type StrictServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(ctx context.Context, request DeleteKeyRequestObject) (DeleteKeyResponseObject, error)
-	// ListBatches List batches, newest first
-	// (GET /api/v1/batches)
-	ListBatches(ctx context.Context, request ListBatchesRequestObject) (ListBatchesResponseObject, error)
-	// CreateBatch Upload a list of messages
-	// (POST /api/v1/batches)
-	CreateBatch(ctx context.Context, request CreateBatchRequestObject) (CreateBatchResponseObject, error)
-	// GetBatch Get a batch, its figures, and when it will end
-	// (GET /api/v1/batches/{batch_id})
-	GetBatch(ctx context.Context, request GetBatchRequestObject) (GetBatchResponseObject, error)
-	// CancelBatch End a batch before all of it was sent
-	// (POST /api/v1/batches/{batch_id}/cancel)
-	CancelBatch(ctx context.Context, request CancelBatchRequestObject) (CancelBatchResponseObject, error)
-	// ConfirmBatch Send a batch that was checked
-	// (POST /api/v1/batches/{batch_id}/confirm)
-	ConfirmBatch(ctx context.Context, request ConfirmBatchRequestObject) (ConfirmBatchResponseObject, error)
-	// ExportBatchErrors Download the rows that are not sent
-	// (GET /api/v1/batches/{batch_id}/errors.csv)
-	ExportBatchErrors(ctx context.Context, request ExportBatchErrorsRequestObject) (ExportBatchErrorsResponseObject, error)
-	// PauseBatch Pause a batch
-	// (POST /api/v1/batches/{batch_id}/pause)
-	PauseBatch(ctx context.Context, request PauseBatchRequestObject) (PauseBatchResponseObject, error)
-	// PreviewBatch Show the message of a row, and who would send it
-	// (GET /api/v1/batches/{batch_id}/preview)
-	PreviewBatch(ctx context.Context, request PreviewBatchRequestObject) (PreviewBatchResponseObject, error)
-	// RequeueBatch Send the failed messages of a batch again
-	// (POST /api/v1/batches/{batch_id}/requeue)
-	RequeueBatch(ctx context.Context, request RequeueBatchRequestObject) (RequeueBatchResponseObject, error)
-	// ResumeBatch Let a paused batch go on
-	// (POST /api/v1/batches/{batch_id}/resume)
-	ResumeBatch(ctx context.Context, request ResumeBatchRequestObject) (ResumeBatchResponseObject, error)
-	// ListBatchRows List rows of a batch, in the order of the list
-	// (GET /api/v1/batches/{batch_id}/rows)
-	ListBatchRows(ctx context.Context, request ListBatchRowsRequestObject) (ListBatchRowsResponseObject, error)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
-	// SelectContacts List the contacts that some tags hold and others do not, by user id
-	// (GET /api/v1/contacts)
-	SelectContacts(ctx context.Context, request SelectContactsRequestObject) (SelectContactsResponseObject, error)
-	// CountContacts Count the contacts that some tags hold and others do not
-	// (GET /api/v1/contacts/count)
-	CountContacts(ctx context.Context, request CountContactsRequestObject) (CountContactsResponseObject, error)
-	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
-	// (GET /api/v1/contacts/export.csv)
-	ExportContacts(ctx context.Context, request ExportContactsRequestObject) (ExportContactsResponseObject, error)
-	// ListContactImports List imports of contacts, newest first
-	// (GET /api/v1/contacts/imports)
-	ListContactImports(ctx context.Context, request ListContactImportsRequestObject) (ListContactImportsResponseObject, error)
-	// GetContactImport Get an import of contacts, and how far it is
-	// (GET /api/v1/contacts/imports/{import_id})
-	GetContactImport(ctx context.Context, request GetContactImportRequestObject) (GetContactImportResponseObject, error)
-	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
-	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
-	ExportContactImportErrors(ctx context.Context, request ExportContactImportErrorsRequestObject) (ExportContactImportErrorsResponseObject, error)
-	// PreviewList Show how a list is read
-	// (POST /api/v1/lists/preview)
-	PreviewList(ctx context.Context, request PreviewListRequestObject) (PreviewListResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
@@ -72726,21 +58887,6 @@ type StrictServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(ctx context.Context, request OnceStatisticsRequestObject) (OnceStatisticsResponseObject, error)
-	// ListTags List tags, newest first
-	// (GET /api/v1/tags)
-	ListTags(ctx context.Context, request ListTagsRequestObject) (ListTagsResponseObject, error)
-	// DeleteTag Delete a tag
-	// (DELETE /api/v1/tags/{tag})
-	DeleteTag(ctx context.Context, request DeleteTagRequestObject) (DeleteTagResponseObject, error)
-	// PutTag Add a tag, unless it exists
-	// (PUT /api/v1/tags/{tag})
-	PutTag(ctx context.Context, request PutTagRequestObject) (PutTagResponseObject, error)
-	// ListTagContacts List the contacts that a tag holds, by user id
-	// (GET /api/v1/tags/{tag}/contacts)
-	ListTagContacts(ctx context.Context, request ListTagContactsRequestObject) (ListTagContactsResponseObject, error)
-	// ChangeTag Take contacts out of a tag, and put contacts into it
-	// (POST /api/v1/tags/{tag}/contacts)
-	ChangeTag(ctx context.Context, request ChangeTagRequestObject) (ChangeTagResponseObject, error)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(ctx context.Context, request AppTaskStatisticsRequestObject) (AppTaskStatisticsResponseObject, error)
@@ -74886,100 +61032,6 @@ func (sh *strictHandler) UpdateTemplate(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
-// PreviewTemplate operation middleware
-func (sh *strictHandler) PreviewTemplate(w http.ResponseWriter, r *http.Request, id ID) {
-	var request PreviewTemplateRequestObject
-
-	request.ID = id
-
-	var body PreviewTemplateJSONRequestBody
-	if err := runtime.BindJSONBody(r, &body); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
-		return
-	}
-	request.Body = &body
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.PreviewTemplate(ctx, request.(PreviewTemplateRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "PreviewTemplate")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(PreviewTemplateResponseObject); ok {
-		if err := validResponse.VisitPreviewTemplateResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// TestTemplate operation middleware
-func (sh *strictHandler) TestTemplate(w http.ResponseWriter, r *http.Request, id ID, params TestTemplateParams) {
-	var request TestTemplateRequestObject
-
-	request.ID = id
-	request.Params = params
-
-	var body TestTemplateJSONRequestBody
-	if err := runtime.BindJSONBody(r, &body); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
-		return
-	}
-	request.Body = &body
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.TestTemplate(ctx, request.(TestTemplateRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "TestTemplate")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(TestTemplateResponseObject); ok {
-		if err := validResponse.VisitTestTemplateResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ListTemplateVersions operation middleware
-func (sh *strictHandler) ListTemplateVersions(w http.ResponseWriter, r *http.Request, id ID, params ListTemplateVersionsParams) {
-	var request ListTemplateVersionsRequestObject
-
-	request.ID = id
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ListTemplateVersions(ctx, request.(ListTemplateVersionsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ListTemplateVersions")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ListTemplateVersionsResponseObject); ok {
-		if err := validResponse.VisitListTemplateVersionsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
 // ListUsers operation middleware
 func (sh *strictHandler) ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams) {
 	var request ListUsersRequestObject
@@ -75182,301 +61234,6 @@ func (sh *strictHandler) DeleteKey(w http.ResponseWriter, r *http.Request, usern
 	}
 }
 
-// ListBatches operation middleware
-func (sh *strictHandler) ListBatches(w http.ResponseWriter, r *http.Request, params ListBatchesParams) {
-	var request ListBatchesRequestObject
-
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ListBatches(ctx, request.(ListBatchesRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ListBatches")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ListBatchesResponseObject); ok {
-		if err := validResponse.VisitListBatchesResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// CreateBatch operation middleware
-func (sh *strictHandler) CreateBatch(w http.ResponseWriter, r *http.Request, params CreateBatchParams) {
-	var request CreateBatchRequestObject
-
-	request.Params = params
-
-	if reader, err := r.MultipartReader(); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
-		return
-	} else {
-		request.Body = reader
-	}
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.CreateBatch(ctx, request.(CreateBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "CreateBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(CreateBatchResponseObject); ok {
-		if err := validResponse.VisitCreateBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// GetBatch operation middleware
-func (sh *strictHandler) GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
-	var request GetBatchRequestObject
-
-	request.BatchID = batchID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.GetBatch(ctx, request.(GetBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "GetBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(GetBatchResponseObject); ok {
-		if err := validResponse.VisitGetBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// CancelBatch operation middleware
-func (sh *strictHandler) CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
-	var request CancelBatchRequestObject
-
-	request.BatchID = batchID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.CancelBatch(ctx, request.(CancelBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "CancelBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(CancelBatchResponseObject); ok {
-		if err := validResponse.VisitCancelBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ConfirmBatch operation middleware
-func (sh *strictHandler) ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
-	var request ConfirmBatchRequestObject
-
-	request.BatchID = batchID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ConfirmBatch(ctx, request.(ConfirmBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ConfirmBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ConfirmBatchResponseObject); ok {
-		if err := validResponse.VisitConfirmBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ExportBatchErrors operation middleware
-func (sh *strictHandler) ExportBatchErrors(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
-	var request ExportBatchErrorsRequestObject
-
-	request.BatchID = batchID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ExportBatchErrors(ctx, request.(ExportBatchErrorsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ExportBatchErrors")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ExportBatchErrorsResponseObject); ok {
-		if err := validResponse.VisitExportBatchErrorsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// PauseBatch operation middleware
-func (sh *strictHandler) PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
-	var request PauseBatchRequestObject
-
-	request.BatchID = batchID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.PauseBatch(ctx, request.(PauseBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "PauseBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(PauseBatchResponseObject); ok {
-		if err := validResponse.VisitPauseBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// PreviewBatch operation middleware
-func (sh *strictHandler) PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams) {
-	var request PreviewBatchRequestObject
-
-	request.BatchID = batchID
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.PreviewBatch(ctx, request.(PreviewBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "PreviewBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(PreviewBatchResponseObject); ok {
-		if err := validResponse.VisitPreviewBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// RequeueBatch operation middleware
-func (sh *strictHandler) RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
-	var request RequeueBatchRequestObject
-
-	request.BatchID = batchID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.RequeueBatch(ctx, request.(RequeueBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "RequeueBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(RequeueBatchResponseObject); ok {
-		if err := validResponse.VisitRequeueBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ResumeBatch operation middleware
-func (sh *strictHandler) ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
-	var request ResumeBatchRequestObject
-
-	request.BatchID = batchID
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ResumeBatch(ctx, request.(ResumeBatchRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ResumeBatch")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ResumeBatchResponseObject); ok {
-		if err := validResponse.VisitResumeBatchResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ListBatchRows operation middleware
-func (sh *strictHandler) ListBatchRows(w http.ResponseWriter, r *http.Request, batchID OfBatch, params ListBatchRowsParams) {
-	var request ListBatchRowsRequestObject
-
-	request.BatchID = batchID
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ListBatchRows(ctx, request.(ListBatchRowsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ListBatchRows")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ListBatchRowsResponseObject); ok {
-		if err := validResponse.VisitListBatchRowsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
 // TakeCallback operation middleware
 func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo) {
 	var request TakeCallbackRequestObject
@@ -75499,195 +61256,6 @@ func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, se
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(TakeCallbackResponseObject); ok {
 		if err := validResponse.VisitTakeCallbackResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// SelectContacts operation middleware
-func (sh *strictHandler) SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams) {
-	var request SelectContactsRequestObject
-
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.SelectContacts(ctx, request.(SelectContactsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "SelectContacts")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(SelectContactsResponseObject); ok {
-		if err := validResponse.VisitSelectContactsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// CountContacts operation middleware
-func (sh *strictHandler) CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams) {
-	var request CountContactsRequestObject
-
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.CountContacts(ctx, request.(CountContactsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "CountContacts")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(CountContactsResponseObject); ok {
-		if err := validResponse.VisitCountContactsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ExportContacts operation middleware
-func (sh *strictHandler) ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams) {
-	var request ExportContactsRequestObject
-
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ExportContacts(ctx, request.(ExportContactsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ExportContacts")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ExportContactsResponseObject); ok {
-		if err := validResponse.VisitExportContactsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ListContactImports operation middleware
-func (sh *strictHandler) ListContactImports(w http.ResponseWriter, r *http.Request, params ListContactImportsParams) {
-	var request ListContactImportsRequestObject
-
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ListContactImports(ctx, request.(ListContactImportsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ListContactImports")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ListContactImportsResponseObject); ok {
-		if err := validResponse.VisitListContactImportsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// GetContactImport operation middleware
-func (sh *strictHandler) GetContactImport(w http.ResponseWriter, r *http.Request, importID ImportID, params GetContactImportParams) {
-	var request GetContactImportRequestObject
-
-	request.ImportID = importID
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.GetContactImport(ctx, request.(GetContactImportRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "GetContactImport")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(GetContactImportResponseObject); ok {
-		if err := validResponse.VisitGetContactImportResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ExportContactImportErrors operation middleware
-func (sh *strictHandler) ExportContactImportErrors(w http.ResponseWriter, r *http.Request, importID ImportID, params ExportContactImportErrorsParams) {
-	var request ExportContactImportErrorsRequestObject
-
-	request.ImportID = importID
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ExportContactImportErrors(ctx, request.(ExportContactImportErrorsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ExportContactImportErrors")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ExportContactImportErrorsResponseObject); ok {
-		if err := validResponse.VisitExportContactImportErrorsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// PreviewList operation middleware
-func (sh *strictHandler) PreviewList(w http.ResponseWriter, r *http.Request) {
-	var request PreviewListRequestObject
-
-	if reader, err := r.MultipartReader(); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
-		return
-	} else {
-		request.Body = reader
-	}
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.PreviewList(ctx, request.(PreviewListRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "PreviewList")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(PreviewListResponseObject); ok {
-		if err := validResponse.VisitPreviewListResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -76385,146 +61953,6 @@ func (sh *strictHandler) OnceStatistics(w http.ResponseWriter, r *http.Request) 
 	}
 }
 
-// ListTags operation middleware
-func (sh *strictHandler) ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams) {
-	var request ListTagsRequestObject
-
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ListTags(ctx, request.(ListTagsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ListTags")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ListTagsResponseObject); ok {
-		if err := validResponse.VisitListTagsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// DeleteTag operation middleware
-func (sh *strictHandler) DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams) {
-	var request DeleteTagRequestObject
-
-	request.Tag = tag
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.DeleteTag(ctx, request.(DeleteTagRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "DeleteTag")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(DeleteTagResponseObject); ok {
-		if err := validResponse.VisitDeleteTagResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// PutTag operation middleware
-func (sh *strictHandler) PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams) {
-	var request PutTagRequestObject
-
-	request.Tag = tag
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.PutTag(ctx, request.(PutTagRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "PutTag")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(PutTagResponseObject); ok {
-		if err := validResponse.VisitPutTagResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ListTagContacts operation middleware
-func (sh *strictHandler) ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams) {
-	var request ListTagContactsRequestObject
-
-	request.Tag = tag
-	request.Params = params
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ListTagContacts(ctx, request.(ListTagContactsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ListTagContacts")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ListTagContactsResponseObject); ok {
-		if err := validResponse.VisitListTagContactsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// ChangeTag operation middleware
-func (sh *strictHandler) ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName) {
-	var request ChangeTagRequestObject
-
-	request.Tag = tag
-
-	var body ChangeTagJSONRequestBody
-	if err := runtime.BindJSONBody(r, &body); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
-		return
-	}
-	request.Body = &body
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ChangeTag(ctx, request.(ChangeTagRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ChangeTag")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ChangeTagResponseObject); ok {
-		if err := validResponse.VisitChangeTagResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
 // AppTaskStatistics operation middleware
 func (sh *strictHandler) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 	var request AppTaskStatisticsRequestObject
@@ -76659,1020 +62087,814 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3rkyPJtR/2r6QhRnCWrMZ09zy42x0OejgP7pCzM8Pu3p1L7o5QCVQCSHYhE6zMagx2NQraliOuXr5S",
-	"2BF2yLIsK2xZH64d/qYbkmz9L7pcXn/zv+DIczKzsl6oAroXPVfe/bDTAKryned9fuebwUQullIwodXg",
-	"5JvBkmZ0wTTL4NOjlGX6eWL+5GJwMlhSPR9EA0EXbHAyoObXEU8G0SBjv8t5xpLBic5yFg3UZM4W1Lw3",
-	"ldmC6sHJgAv98P4gGiy44It8MTg5igZ6vWT4E5uxbPD+fTR4tFxihwlTk4wvNZem54s5IyJfjFlG5JTo",
-	"OSOKiYRlEf5NF4xwQWiaEq4VmaSULxShIiEZW8pMq0E0YO/oYpma/tRCjehyOTo8PBpEOLPf5SxbB1Nb",
-	"Lrsm9oOMTQcng79xt1jAu/iruouTMNN5TDWbyWz9EtptXMaJfWTn3lwf2OGcCsHSTf3hEzt391JiR2aN",
-	"X/AF1827taDvzD6Hu0bVZWkjjg6bVz+FVsPxJGxK81TjK7Zl8+Gw8zw9loslFeuXsm018PeRkNdeEJkL",
-	"nW3qCX6/iZ7yTMmsedljwd7p0QSeiN1dWWbsistckSWdsZYjj6+UVn1B371gYqbng5OjB3at/Rd+tZXO",
-	"uJjBwFpJxQ0TiecJWyylZmKy/iVb1xfiEVnJLCGTuVRMkPEaFmFC05RlZCozoudcESkYMUNiSg/JI0Mo",
-	"GNUscd8RLQvaYmYD5AQWjay4nhc/jmWyjuA7LsjxfTKXeaYikkimiJDm2xlZyIwNyXNNMqbzTCh4e8oz",
-	"pQkVamUImW90zmjCMhIHszw4Y8uUrlkSD8mF6/eS2ZFQ0wvLYCBkxrQi94+Ph+SZzAwRzFhAI+E88IxM",
-	"OUsTpJDmR7NN8GEihWZC24MDD6bMtIH9mi6xg8NPyGpufism4haOK0OLl5mcZUypIXkl/AhhHWVml9G8",
-	"ChvFlX/ikq2H5GmWycwuDA7S/S2nJMnWJMsFzkxITS7ZUg/dqcbFK05euIjmrLSc7+P68V5SrVlm2vyb",
-	"X/4nB3/77Y9+MGg88wvDYNpPPvy8NZdsOPS/kOPWXn4rxzfNiF9wpbci71yzhRpsTdGPt6XoL6W+oLNn",
-	"PNWsgQa+EukaTjGdaHPLqCbC3HQ80IoRTWeKzGWatI1VSD3SdFYaLc6tgzpf0Bmw3fcwoef4yhFOyH3y",
-	"M6JZRpFjv5r+jOrJvGVnx+a368gi0LiVRl7PpWAbVw4o49I8Znc2InO5YlcsIxxu9irjWjPRsnbw5gjf",
-	"HPQdIYzqJb5jRnnGJoxfsayVk2b2gS5Wuu2RP5O5Zu29ml9vvMs83dBjnt54h+cgNrd2iVL1dWSUQvbd",
-	"7pYyOpk33dJTEms6+08ffZUfHh4/NH/+LG45ffu8te615mXEkey2gH5A0Iu6bCX6Rp6+DmWwjZt+Plcs",
-	"E+3Tyd3Pu3bl2zedvaFNTOWcTaRIlBG7VtTQmikREnQGEA+uKE/pOGWh/nCvRX8w7/emPjCa92ZcGVNL",
-	"KRSDI/NYimnKJzBQKxSZP+lymfIJNWO++1tlBv5NMR7zZMIGJ/cPP4kGzMgw5ruMUXgQ9mtouMucpQmc",
-	"N6aUEcgNRzVzXC6JAFJrHgDpyLwSESUN8Z1QYaQdVGgJB5HHilzmFJwMDo8+/fkvjr+4/+bw1x//6uFv",
-	"fnnvswcvf/L6k7OjC9NZv9UAyQuXo87zJ3mWGeFQaaqZl2+N1i1XMFw7HNPdEynYLmuHgphfGJVPJkyp",
-	"/hMw/Z7ZjWybhxNUV1SRCc0yzhIicxj2M5mNeZIwsdu+32vad5rr+XDqG65svKF2k4wlTGhO00KqhVVl",
-	"ibkPiQS+vPcN7z8ygstqJkxip1RNMqnUSHHNYrJgVFhCT8mKjUETNeTeyf3mMaLM6QoOEtHzTOazOaFk",
-	"nMmVYtmQnOeTufsdx5Sx37KJ0dxQu1mTBV2TyZyKGcOjGjmD0HhNfv70gnAxSfOEJUMSP351dj56dfb8",
-	"589fnsck5UqjaubmaIalhmY5nwujDdB0l4MBynP9YHDXZOlIuI6IYpkhBvDeCfldLjULF2fEE7KaM0HW",
-	"Mr8tqvBIEN403FMYaFwMJCYcztGUM1xgJnRm/ubCWvPMyz9UJJUzXO0rmvJkp1t4fBwsNiq6g5Mv7Z91",
-	"IbVYeW7pWUkAxkM7oYKMGUk4TVOWDN6/jYptdOed2zGXdvMRqtrEtg1P7J9yg2WAK3NFE8NFIzLOtTcC",
-	"ZIysMilmpySGdRviDzGYBRRIZmYcn9HUSJtst11pvgJu7Ra+7Sp59LQA5mCZ4BioTXJi+OIiV/AFLC35",
-	"xfmrlxGRGaHELFLKNCOm5dtbc7/txdjwlJXGN0DN9pnMxY7re3+jzDGFhquLmzEcIVGGqsLDe18n2xtY",
-	"3iYySwrBgr3jKExcSPmCZrOdBIr7R/c2HTwt5SiFtjcfPG4kU0ng0ROilikvcyqwKjIwl8EWq7nMNBPg",
-	"jtDsnVa3dwBhzEDHBDkin/GfwQA/Nn+BNZQSMDJE4RyANcPBrLVweGjetNvyGRXr3Yj0J62iktmSBRXr",
-	"0ZTyNM+YqmyNlMT8TMzPLCFUa7ZYakWmmVygAYMmScaUOiE6WxM6o1yQlGqW7XkP3ECBuJZEqQldsPp4",
-	"zQ4EduCqPAXrkk/mcVTIP6Awc0WsG4Pkin0ltOs4Y0rm2YSpIYnPmM7WB4+mmmUxmfEry4dVWe0afiW+",
-	"Es9kVh9zZDXzLE8Z6Crp+sQ8fEC+AOL26PVzcsnWyqowM6bt3MByOyQvGQdBL5GllQDuujKEKFcsqa+J",
-	"s6ubsabUCO2MXZ7CI18JQpgZOxrBzWw1zXThIAR5BFkBSoPOHUKVWsksGZrRPzIdWy6/zOSVkSO18s/0",
-	"GNFCCtwxQeZUFecRbKKKyJUwqwttE64jQrUZecrMu0bOoGTBRa7ZkLyBRfcNwLxME6LxuIBQkitmNyZf",
-	"RmAqVxJ+KLeysIcjM10jW0dhPAPHqW0lY7AkhnjgtsGxqJ1eT6ATtmQiIVIYQRR21ywKrCfQbjX8CvSd",
-	"z4W52DLjX+8qPBy1UgtvkCgRiccVvWXBleJiRtzJPgH/MaE4WO/+cLuOEoRwh/oWVO2O8dtV9VaRnZSS",
-	"RsaYB63WWKK5U3wCQoM5XTKjGU/XJHgnpLnAA9NbWL3uYUbA+eyakDGbUHMFQisLnSAVTqimY6rYaeFF",
-	"czzf6JkrmV0ic8EtUfnSaGIs+YwlnO4msDzYJLDkRRejheljBLbJ2lY9xm4PLtZL5mXk6gDgnC/yVPMl",
-	"zfRdw+8PzIStXGAkgf3vXhwOPXYidFwde+xF6bhhBrEhSdb1KZcsg/eIppeGecHEwBZpBwTBLmBpOmda",
-	"czGDb2iScPMaTV9npg3NmRqcTGmqWDRYBl99M1BMKS7FiCcpGyE5V3Ub52f4A5BkmWvgWXiUqOHLZDXn",
-	"E8PJbGvA3QZRg43f+cseHD94WHKZPagb/SM/uAV9NwLndH1kn5qvN4wComuE0b8U2ziij3/ysNuFZ7+S",
-	"49+yCQj4EGgE8UelVaWTSyFXKUtmLBlRXfJ3JFSzA83BKC3y1JJBNEpXvLRRuaExSKzd77jwpj7+2ciH",
-	"1fRpOgg66fN4wlJ+xTK7KL28GrCgT/C99eB91YERDZhI/FJUj8LKEEJ44ITERjyEWxCTO+gClFcs+ygi",
-	"MbinULJKYvc54crMJYnN5bRfMaPlJvEpMTO1YQNckyk3sn2P3TMPbtz/2huXHLXoziX6JUetOGVXuHed",
-	"b7yAJ99HAynS9UiuxCjY+fJKvrFC0ZJJw2WsDUnL1IhM4GxF6yZEp2AjKJWhBZJlsNx0LHMNtA50svh3",
-	"OcvNoi71HBfZqkmjjGoGIT80TV17RqcIu5IiWK+xlCmjIKFlbEGzy16n0SgV6dU1L6Rzbfa7W4VXss8A",
-	"QQvw46ttCUru/liTMZtRkNDnMk1C2rbxhClNdd7vGp7jo+alHClew7DsrhfDcjt/YtUXwdKIULKUEv7F",
-	"JWkcWb5Y0KwxKkoxw1gnjHj1RcxyWihGzn/T0KqeZ0zBCpX2XObok2vZFGtkfR8Nrmias5aJr6giC0ZV",
-	"njFr0i4vhfkdNC00YkUN/Vf6ex86Kr8sRap6nzrQCHfzi72JyiGBRbRk6Bp3a+zmFa6PPxulkxhQsfIV",
-	"CkhxVGN4dc7lr2oDASpxirdtbPZR0eLCyaX9BZ2CUATRUw82R0/9za++yg8PDw/bQqhaxmlVRopHpSkI",
-	"CRbfHV4XNld6L4agO66I0tKcLiYm2XqpWQLqHpoq1FyuxBCFmCAebOOUyMHffvvjHzRdFBi7jcLtz69f",
-	"yq0CEGw3nsHXJCd7ELqooIukKa4YcKcKEwJGPSSvDPsRUvOpFcNP8LJyvMFzas6xIaQQgu1WINqRQ3gN",
-	"qDr0dWF5MaomWgGRP2KcV6X7HgytCCfqx4/g/uZmRKNdFrppjcE5g1RhxyWr0LxykFRpmO0TcMveSjx+",
-	"aQUrJox0/yWEWozs+ALBxEwhkEoG0cDwrVEuwCiXFNRU8dTQoGgwpikVEzZK5WoANOeKm9915ig8zGep",
-	"1ciaQsykuLp0L9BMAwkLfl6x8VzKSzAjm2/eVpcsGrw7MBM5uKIQnaLMjGCabyjXFzgr+PwrM7Undmbw",
-	"zTOc3hnODr56LWX6eTFD5P0wzXM3S/juZzjVFzBwfNNO98LPFr4+s1P+zE8Jbz1Xl+HLbuqVx97g9J+5",
-	"2bstfGGZfikKc/D1HDgR7qr9sM2KPReP51ww5Qf/XDwVs5SredCzE7KL05MJbHaScc0n1PAwtmDZjInJ",
-	"ersNcy0h/S2ag89Pizb9YLjSPlCkRj/RFNORd2GeMeoZ1bSXIPiaVtxMm9/5zD5WvdkwtqIVO4DWK/va",
-	"dlWeoOdK/dXJJjUyyDboZHHsnbaZC9UZudDhsLXW+bjw0IZNa+K6NXLfQkb9lLZUzicZpA1spZ724W0T",
-	"o8Uhc+ulI+M1HykuJg1ytuHdgsTAaxZU0BnL4hMCDyMTB52RpqmCPnfm2nOqRnSz4Oa0YuxtQrNsTWiL",
-	"9Naoq/ZW7t1J8Up+QPm69Xz38HsXV/jNTYgO+TLZ+rjkWT+zUq5YNuLJNc//FcuU3bg+aQntMoeNGHV6",
-	"llvPZgXLXH8/fpxy02mqHnR3l4phl25kab07KUpVuAll3YE1CNrLsw1v+tn6Zbkh++2jUnvVwdwCf3Jd",
-	"3w6fKvV+E/zKM4oPi2+9dtkeG7XuBRfht0dVPbxGZDuU1+qt76HMmhM9kwfetIINDF/aP77Ex96Gzx1g",
-	"uhNmEpueBzOu5/l4OJGLu5Iu+YE5FDMm7vrxvA9fV5d8eSCXuCoHSwnBhTjk91GJv3fuvlfBayy9Ww+/",
-	"NqPYGKHM1TKla5d0YIl7Zzefn72o0vjudxTLVIWmb3rpnDHxhX203TDjDvKZtRZuZ0CqHdzOWZQNQfs8",
-	"B7cnaXxYB6hC9kLG/rb7lNwKD7s9/qWabZVONgoCb7RME+sUw/h4mhqpx3O4rXK7ytbDXubDPW/NLWxJ",
-	"nrJWNfG78NTupAwKcJgGsnqg60xlNrIhevVj9UxmZC5XJJViVnGZQMDHXKYJGbOptHEQgTW3yYdfP1H7",
-	"cKM6ilee2vMppu2uqIJgRYFAH2ZAPmkdOtvBlZWFF7X9stWXo0tzQgiB9v2C4Mtix6iwOwIEQWluFH6z",
-	"ORhsnCYYRnVKDi15AHdFv52ztuTdz46QbeenxVK9YSzfpa+Xp0xMWDLKhebp7v7oknuzchQ1eCcFFzMb",
-	"8KiIFP44NrojO92hu5gBAiGuMkJh6I5iCRmviTkjLv1pSM6ZSAjXhCoS2/djFy9rg2K1JAnTbKLNEXAp",
-	"fvgbBK332LMVF4lchYet9lLLirRaErybtmJFsN7a0N1a6b1MNOtXoXZPa6eolwu4oCIFCb+eFSJP2W0o",
-	"/XnKbknhdz3fiLKfoy75ISj6MK+bUPIDSaXkbd9Cub/z05M7Pz358vDgk0cHv6EHX48O3v6tr74a1r4o",
-	"fTccHbz9qPzxRx/99K+DhaAkrn2/Zn3WbBv5szvWyT57PVkwBJ7azpS1KdTkg1v57EPWGDcKu11L+eVb",
-	"GMBe17Iqe29zVhvE5W1eL8msu1Kdv15n90YE765ZmUaGF3zB9jixDZpAcO/gRrpEszlfLlkCmXHuu1bN",
-	"IIS6Kv4LLuphl/bQtWjTVNL93r1drMu9lAa/WPfKWQ4PD7dIKzDi2G6m6kD86rYVb2tbDtiuj8IpbffN",
-	"cOFbNeGkbKoJRK+DScbcD64QiBF0Va5VYdKBjqN2e47F9dssG/QOO61w3952ZTX4oJhNDySu3rR6s1Gk",
-	"c4gX/unGy90AACansPs+gRdf2phe1I8QhKpbyXDwdjOR2LvivX+l+7wPuT1+8MlxjSvVxccwuyEIm5hy",
-	"y9y9mXCLYIln7mXnobAtuO4uNuch9GGvNWOcd4/VY5Vsol4pDx7BSw3Jiu/SJb97dXwXLKMqLpOnalT8",
-	"xyXyNNd6qX56cveup1MH8O/x4X/207+xKbYcfXJ9jSPm6edPtnYPLZeA77zHK7FcXlB1uX9LVB+8cZdu",
-	"MySPxBrgPAh7N2FLTeJhjCdhOIwjnzn5+dkLhLq12cSAdMghx6ANhXyj1lC3TbgzM0TLRPlj+M3bjwI+",
-	"2GSPwDU4A/yoQExa0HehfARnueLIR4z0vkwI4rRGwb42KbwAeGE5vg0gPw0Qhh8cHpLJnGZ0ogEYOGMA",
-	"/luTCuDK76pqgQxEFbOTqw8TfnXx++ANAewtJhIVOZQGD6BgJwMAZI2cLVDQu2zk5ozrbD2CNN123uqQ",
-	"FIHbW+FJZ2sjWinNaGLGFJ89vTj79ejJ0xePfj367PnLzy+enseRRVCzp51cCrlSgZcIIUIqs7h3XEr/",
-	"fXi/pzYTunzmMk+TEYyyPV5US5wHoeTZo+cvnj4BvKJTAqK7kSadGN3aZSBR90vfw1tR5O85xM3+wJoh",
-	"USrwOn15ATuMFsJk2mmivB5PoHZwS9BmTQ/c1AwqGGpuTBsm0mzpL4hI41C3cALY5WpwAWipaToC+P3O",
-	"whKmT1RBPHRNd9hr2EGwuTiBxiXJE64fTVwElBOcrMvIupxm8JdNnu4rQpmGH/tm8KNvCz4+cQ26cTwV",
-	"uimDjE56BWgFM4E8e91WmACAVlZzSRY0YT7lecZOSTxJ+QmyUWqhbgB9At5w9FMuFqAkcsGG5GWepggQ",
-	"CxhXVF2yBF7iBWTki1+ef3Z+Ak725dLC+0hQPKce58rwFKP8kIzNuNIsQ/Aflk4JVZ7rI56XXDBEoMPl",
-	"LGGDGOozpwKA/XpgEWiZjTKZtnFBWZiRYAmojRDoDXYwtZjLzaYOfKshDdd7hBXDfHOapij9CLYiRvzV",
-	"a2t8xg2yZ5NIsycx1rfgTMUAg2TTzqVjlYDxRBOA3XxE5oCFarEREWHRrmuB6BSTO/bLj2Kz21yTVMpL",
-	"ZfYGoxI2rHdx2bZxsWOz11m7jC1TOrEJiX4B3Uo1LKJZ2/4LmLGFvDJLeAEH2OM34h1J84VQ7uy4wzkk",
-	"52ySMW0LKSB2FIPHLDCBaSD+0Y9+FCOA1FTmGUn4jCOGVQUO0zyMu9dr9ctmsQagIwtcZoQLkJ4tOCjX",
-	"azJmRu7olcOJbzTyEfxpdMmaf+4N8BGC4DRWXvmTAys/HzxP4nocUncsC2C1jfiyuX2H+gUSZrFWDkFm",
-	"QndIEkVpBPPMNaRRBNQpHFFp+pFjDn7dS6tcCZ+wd8rRpVZ+uOfYB9Pl/rVN3+t1Yx4Kzn3rQQ82nxXl",
-	"jB1M7G3qoKWoXBDFZgsz6lMISzvcaCFsM/wcVH4QUgey1+Hb9813vg3tYBt8g9JZwQk3r6ONGSkvka8A",
-	"0oNMGaFQZolh/0cQKM8ml9dEanFtZHKl+tRlg+TFTK78Z66s/AJw69hav7CyMu9oiM0VU54trjs/30oT",
-	"GJKwkqbhhZ7SujcI1z17cApbffHAmOSBHkF2mMs0wbiyhqZyW6ivs+TLY3x0x6DkhCX5soWdJtdccaY0",
-	"X1DNek3jqXvYvPhuySZ6ZKRyxBzYfQjvljxj6lrTsOQe4ff6cY4Li9TXmk+KajUKcs0PZFxmVtIJb9DR",
-	"w0E/+5GjZy2ZxxzOd54mJIDZ7iW8WBLdfMrdr44oIB42kJToOwgKhqdbhwI/Ikma08Tq/IAbEobSdJ5M",
-	"hHZoYr+Kz8QOSFW7HcN+liwccQhEteBae6LXYHyZ9ZqBZotlSjXruzXamperFrkKlwyqXtn4X4+pZElg",
-	"cOIqPKoifpamWrm1wX0qT6Ug2nY3y7G/WN6ndFkdybRTbCBWJaoTwDi501oJGQ54d4XVVXhWBWbK0+dW",
-	"EeOxVA1Yi+EF3vZGbhZ5SsBZrpcNo8sbyUhsNhfQQMFCnS/AjA2EJI5IbIsvmD+THIFCmXXNjFNpVjI+",
-	"dY/76J14RbnmYmbeWmZywgBAxXyydWfMn4jBYNuaGEk3TaEQ4xtf/xDIJldkzLiYORknwmIkcF7JqiIA",
-	"DQdVSdiOcrOWvKBrIMwAXowFKnlGbGXRnkKVm0FDT0AJfbDh40cvHz998eLpEzQLmPW3BfUANmvMJnLB",
-	"LPl0CLpmNeDyIn5kvyF5CKL6kBwEDlgrLEpOT57hj0HPE22xNvo9zIv6JD2eLs5WX1uDFbb7XERbIakn",
-	"/IT4bhZ7m9Wwl67e/0soiwElv9bOBIkf4dhxRV4/ffnk+cuf9xlTNaEEWQOOs9i/8JhE/g4WYyztXbHY",
-	"/rSE9yk8yOWVbid21lR/k0rfDgJBO/fd4KAKJ7A/u01p2fZpuilrIw3zVJ3Cb1Hn0DpYVyBpa3oJBv+V",
-	"PeQpm+rIVS1eMT6bF4IzFKFUQ/J0sdRra0G2hY3lFADwLKsYbiXLgkjQhBJMs5QzpUdMtHAmyC8LvcYK",
-	"mZMrfMxSxdxkeIbVoq4gjAZqwqJR2oK/KWsYd3W8JlQU3M7a0rm2sN+uHNDOUEUpv2TpevPMLETfkk6Y",
-	"dacLubJucrtZAP1+I4h9eIQqi14aZ+u5fCazxfY4DHJkBclSEKp9uqGeDPB1rrBMWwj9WFh1KnJ9NHBQ",
-	"57HtCoYbD07M0vSxjdh6KFiyQk69k4MLMs7ohJUr+3/z7f/233z7j/7h+//33/2DP/4X/+qv/snf+cO/",
-	"++//+F/+82//9C/+8G//3h//u//12z/9P//4T/+narzI8f1rhJF6S0mBpQeKwaDuJ+KTOUpRRrryfEeh",
-	"eGUPuj4hMbwfR9b5Y4Mjw2ikTK6sB+yUGLm4/CxUDLHOGpH4CkSnJBbYrpCmhQDvT+B43bjNj2+brSY1",
-	"+0uNg8Otd4fEJw8bsR3vRM+k+JKBZnMniFq/fR9QBKA5wsfI81SRx+dfGGLzJy/O/yRsdcwFgv/WaUoJ",
-	"W7HWbCWm2Wmc5fN478F3Y2xq8Fp6YPI0LST30oX69s/+wbf/8D//w1/8/ts/+/Nv/4d/1hl/3WnRatJt",
-	"zG9F2aPQ26iGxIVgQuWc0sOU5CqnKYYM3InDkBSjty3kmKfmuP/x7/79P/7Tf/Ptn/3riAyHw49cmSuJ",
-	"NYihPXN06CVrQAGONtvgKgn+QJdic0HOFxAOWrPReT/FJ13Rte0Gd3c8KVSUI8Ctgf0DU1AQQw+WZNBx",
-	"zTGP+x3fklJf7xdWzIouwP+MOqowwxxwlgE5AABQXdCGE0U2hjc2ZPXPWg6L+YXqPGMRzrCETwC2dC7I",
-	"X/7+H/3l7/9xdSv70HgMwT16hi20UHxrG6uCq2s6QwaFVa2bdgHd9o6FOb+9c+ODvKEzPoYaIT7wBZsb",
-	"kjdzac4pF7YSe8ZoEcsCHBgZiRQTRhZmTTyUOnJuMBOp4fZ3uGLkq03c/lyZsWXtlaDoh/d7dKd0t0SC",
-	"sAxA6exSMhSfOkyLQA5bBam2WGBcQY/Z7MpSTzPZGdVZv9nQ037d3dDl3t3dRa/XdHeja/QD8HSb+WTs",
-	"irNV+57t4JeZSKXb2AklSbYmWQ6B0SFvaTBhcQGBiL39jZ6cljQvkC/DyqV91KnO0NNtSozIVXUhIcy4",
-	"w/ARWLDbDNb9jxy6d74wO/2+of5/xbZUD4kt70XZXYEXqOYB6Dpy+yYX9qDvnWJAGFXeZBbzQbw9zIy/",
-	"lePGWC3hg0c9Gcd48iZCviVsjYsBtn13znDPO+oX9ha2dK8TvYUJyg0codnZHlBZVPyPSrpPRI6JJR8R",
-	"ueetiBG5H0rBDwpDQkQeEmvBjshPSMamUFI1NNRo6dw2aFhv0lD6cKtOow0D+yQG7ZbiCRY0aQk4KUqZ",
-	"dGUmhHXNqmynioxFng6PHt4/BbuJINbsD0tPlRWkXcYxb4OLa46ZKDKWom4Quj5VtUDWbe7F/OatBrhv",
-	"fZloV7wWnMJiBSIb+b406oWaMwZVcWcZXUCdHEWaE4D6c+baeWtg1d6D0SQP2RLV2tyQca5J7P0ssd1N",
-	"9806Los1jtwLCQlNLHPZY91hC0XazJZVWJpEg0ahIAhwKEsHRdKNPSObaNAtaBVncnU7ioXr+CZ0C0O+",
-	"Pwz14kyu6inV37W7sl920ZlcPfcDOZOrJ8FYzuTqZ344Z3L1xo/IbFM4KDNBP64zuXrmhnYmV4+D0ZkO",
-	"igG65bFRV+0Fr74Lb//W/vv2aLjzSiScN2GgQwlFgR2C4hrKAPaPC+gTsNN4mkqnrYe/+7yFssdgv+Ji",
-	"Fp84poRGHYyoAVMXFYmPniGx+Wodn6BgAy4OI9oUsbnmkVwIbBKid02TYczKkMRLaiQk+wAGskB6C0uT",
-	"4VcinnLB1Rwe8N5H99ycXjGMcTl1ZXxzRlKmQaow2jqAtw7DkKET7y9zX4Ev0zTaHHgJzDhGThATRddQ",
-	"UL3w27hVA95AE6gOiJOGklhmcqiJwjRKt7/fjUfncNGLleWxK/zg+7PGHtspuiWLnrGlontzIvjXF9ad",
-	"UT4Nh8ipbThcRI6IkAkjiRTMCMXW4ksFkdmYg3AMz7t5GgkZvoDtIXQszPlP07WRlqElLAOtJcoBQ/IY",
-	"POgK7Nm5YkRCwrF1QTgbK8+wlP96WcdFLZv27x3/5OFPusz7j6lmM4kCr9tPOETmpgG7WEjBtbSbM+dK",
-	"ywxrRMItbHLQuTZvVgLYlApXu+Z7EwFcWmsjvPeshGfYqq3bJzc0vz9Zys1n32toAa6uhXxl8xa7l8M9",
-	"uGNWwoY6TDpbh3XXbxLW22vbo2KVm7Ay/2PCdG64KQiB7MKx62sSHoTqjuwKjGwPqNFqvqNSqtEgF/x3",
-	"ObM/W0S7oN/9UgDB0r0rU2G/19SlHEG5dVXKz+lGYJh3InA7lHKpkbHN4CQ6W3/mL9iHBsjal2reVGki",
-	"u+N7QXr84I9D7/XfTOffblrnPZPFPZNEqZh4sWU0l49WjIOICavR6owKlVIs7S8gmomlNmECCp34MCcF",
-	"aCRSgMKLnZI7ccJiUETihB08uog/sq8XPQXhFkX4FhP12LJNuFj04Ou33xxH997fOfjy0cFv3uIX995/",
-	"9NM7B3fgm2+O3/+tLw8PPoFvW/DELHTcTtXBtgMVgxji5u2x2lgV3OeUHB2WwaJKmeNdoRsAgNUxujfm",
-	"merZsxNrPGw3j7TXj1mbflnSBpu0v8sWjKMOQ6TNCW/Y46MKjo99MCLHlR8s+BncJkmkaFLdN/q4toCH",
-	"A9EcIlGvaJozMqaTS+ezQJi4fqY97MHDtbZlsWLAncWf2znW9qZBw6KBzuiELWnW6iR01X6DBz1iCiRs",
-	"KsPoh8SWNLeOxDlNiA1VLkjc4eHB/fH0k+PpvQc/+cn43v2EPqT3JuyT40+SQ3bI7v/k3sODw8Pp4cOf",
-	"UHo4pp8cHo9/cgCQi5s9N51YZ8E5iPwxLW9d42lv9AmbRfn04uI18W6gzR61xxha2UQttoOh/gCU9//I",
-	"aiFBwk73asI2vcGH67QzSGC2Grdtt6xl76hVY/N71m6x0/1rt0G/19Vu7aW7fe3WzemvlXa7Y5mAHe9T",
-	"26LtqCDuhazusKjfDbl5u2n99kwxboNavPGr2pqL/0NF1JxmXv1TLLviExaRjBk174rZ/HzrTMK3ODMK",
-	"SFn/6AAxD/1Iw8OjBvjyx5gisK2m5VMN2l+sw141xG2V1oe908pMz5yiCATxENLohMQTrtcQpxP/4Bub",
-	"2zA0372Ph+QRpvLMqSJHZvUehGjPkVeRMe8P/cFS6EymwWND8kjYRBiHxQhVkoLUilNChQ1Qw4wRiAjy",
-	"v0dGTYi/eR9bsEV4vQTd/c1gAuk/gz/+j//7t//6n/nqAieDL56/tsbnMnh2D6DEhIuZpunlqK0IVh88",
-	"a5e/0pK5whaUV6vJHT+43yMAakMSmY9g8GlkS5YpKdDuEWx/uOWmvfdlW8W3/+6f/+Ev/m5DdsoNTBwz",
-	"G6tV8nvM21bL7o+yv2KTOdUjuWQCX9tmNmGBuR5Ycm5wzYQMFnonUL4yadhMoqGXu8X7d4OXu4zSC7p0",
-	"hav2Xr+qdt22nGb5/Q+vqJ+76VtOC9/74Kaz4yZ9mHvjidGWs3Hp2R/YdK5PIrdch/L7H9h67ECiXU7L",
-	"7qku7J2V/yo1vqEyAneJpLnQRGkJteowZ95CovokU6i1kTGIgxpjEml3QqXLecFBdE10n+pDsLz71SGg",
-	"4+fFIStz1yRpAl+yb9lA0IRjICB7h1kJfYC9irinTS1DiwzDKQGHgk+nDOxcorn2VkNPO1j/3DsteIO2",
-	"2EuLiMkVWWVSzAqQAExVaEi7iB9NJmypD5zvLu4T3j/lKRu12iddXOG1YBqR5Iz4DgBjFZAuuVKIFsQn",
-	"cw+zs6LK3O2sd03+RnCBMw/xBmDzK5ldsoTkS6MRTWlWqGCoPUnB+uJ3tsX9WnA9G/XLlC7BBtcCYqES",
-	"A0wTQ2PtscHY2NMidNj6QjgC2fmFcXGWRZBsEBtrg5r7Bcbi5S6CX/FzEO9qv7BttqEGQMIUneGaz5hW",
-	"pZz/7eHc/SEL8kmKw+2AKy0WGhKisNhIkWbg7mPp4laszOG96KSD+zY2B13fgsm52vu1Dc8hR/kAzM/B",
-	"cG5pU29jQ2/lDN/W6b3Bc/vBnNi9b95tbJzal4fDMqktD4O1SFULUm6uSFlbE9t38zIErpeqJGx/IuO1",
-	"q7djZhwHJmEEV0pTI0ZY/zE+B+A9a0KXyxTK1ZRwqmyFYzbhSx6md9mAOhKrhYp7YzJWQ5jvBaZ3f4Me",
-	"W9TfZs0x22Ind6kPwGk6WmZsyt91O6zM6YMnN4fwz3o4B8/wqe+j8r3mnZXDBMKN8YvaEq+/a/QA9Lpv",
-	"Zgid3gIzLPq9NjPMP4x6PX5ONxE9cG1CsFU89BYk4oOzk+49IB63eVdpYDse8v0xuNljsCWlf7tp//dM",
-	"o/dKn59gGMXjIlr3+lJtW9jvLnJSf3ufGqlyxwFJ6IzQ3UXIyRUbeQTa7iPIk2pllda42FLLxdS2EzPK",
-	"O7tfaaPc996Fjoburyl7VK7JrYsg1RneTByjv7r9l+KCvdM9L0PHJPande88ySoZ2dTCa/PsSx9jVl2f",
-	"5hLtHvOVzGWaKLKkGV0wHYAoeLDYxrrtHSRoi6Lj1b25Hcpxi1QD9rwVoO3U5qmF2xpHttaB37MKTDmi",
-	"F0PI3JwqQjVZSASiXlCxDmLwzFfol8tmgUtHMa25mCkwhgzt7o1MG6P/8Pt/GUfk+DBMzTq1fqAF1xWw",
-	"HMDgsEfModtZMPhSnN7gj3/+L/6ff/9f/+H/+vd/9d/+qz/+6T/+w7/987/6J3/nj//0H3779/7nG60B",
-	"EIi0jUtuRDWCopp3oZn5xD8uh8B9/HBQ7vfo4JO3mG13GD1839J3IRw3hJvtPicp2M3cm5u9AU1H/2mW",
-	"yex6g2SuiU0PQz9PmKZ8p3TUag3prnIglZuPQyw10roYdpDtUSUVAg7U4LfS6Di50CPrErR+2UoKZQGD",
-	"jTB8RLGUTbTqH0CAiOe9pZdn5nHc4wbJpSUHFKcEPw4zRidzP516ZmjGJjJLevqyEfOxCQhdaaMMkpXM",
-	"EJjdAiciNlVGxWROpIiIyidzMBOa1RwKqUdTmYsk7oz3tD03bvpVs/qzU+lXd3S2Av5hV216U28dSOXY",
-	"WufVAF0EOyze8iMv6Rmti7VfjQK63LsiUfR6Tf0Bj9etqw0wjGshPPRFMAHEmfBUu9ARSAu158uMWCZs",
-	"lGBcJqCRjZYp1D2C54LoEvjsoMjci7Zwp/voH38bdUYhNch1fMGMUIaBQR7v1MrdgHtm8eqEXAVyFop1",
-	"TCQkkQzhiOl0yiaaUHxrBaWF4qLKKORvVKruDHunG3PBNae6+8AUEaML+m6U5BnVjU4ZC3pRsCUY9YKu",
-	"AedtY7H4B8cPHpZTbBoBoszmcKG2CN8yR6/PHF+5597b89PgtXwF37v6bnAiyYJeMi+BHx0eHpp941M+",
-	"gTVS5M6UXzEXBgUl5yxWnhT40d6HjyAO8AFEgfpEjjumnyXLSm3Cg5jZ8dGQvBIMW4SjkK7oWqHTFEub",
-	"9iIqMK+yo/O4ydG5pOtU0s5I4df2saB+zGZ9upjbuXm+Vo+5zxWDo2Zfq16s3jciyK/vcbRMKzLXo4wt",
-	"eFPtOncdxkyvGBMEn2OZOg1ARiI4S+4npz1td1caATJswHN/1lK65fYYPDisn4MKy3Dcv0jT9xS+kXO8",
-	"W6aUiz0yfNOhQIq1V5Yf9FsPPZ4zmnSCghcy/kyWUSWouowwHALDQrXEEPJ+gjP0PuJqBHHljYbuJGfX",
-	"irK9ibr+XI2SvGV8UoxyMUkZ7Sbs4nP7YFfV/v4aRjxnqVNisCCRLAObe8hXJ62Y0SQ5YvUimpSrV2ma",
-	"GkQDWw/C8LgRYorUMKSZ1lsAxmId6POgX/sV4FO9sL3b7z7FQdhPv3JjsZ9fynM3IvtNCUfadeXG59Tr",
-	"vIWAv3HVsGC1VlQ51N6EpFTpU6i7SoA8AtoIVrleUdWbjvvux+vmS2aIoxGnip79eMwQGtuUuW4K6ncm",
-	"VywISxI24SCq8aK6rK/O5jo5xVzkFVeMULHG/OWk9jhvMsWWCui04dEEMpgdl69ihvXLMS3YiqSl7tVp",
-	"KM4YmVQCOhbVUAYWauT6xQIQZ0D36S1sbCrn07dm8gVVl65kstE7Fwuatew0K8gw4QJMAqqD9feB1mnF",
-	"qPHR3pZ2FMPzRNVTthKZDIiTP2ybKxIF1pgagwHDTguDoQufKw+PnRJKEqh9sqQZRQGeEcikVrZch3Sa",
-	"fVs9zOaulpkcp2xRZIvY/nyNQLzaEEXIBfYLeE2dFhic32Zj5KeI1Hxurd3b5t4atWqU0HVT/QuypJmG",
-	"lqxSVmCW0zQlllRblHNFLGY02siVRDP9NE9TYtondz6/ePwRApkvqVLmKnIxYYhHTpU2T22UCO89fNAt",
-	"ELJ3LpiifTJckSTDxDSoMYm6pQVLxwZYAlWkKZaXzOz8mbjimRQLoxLNqSLxp8/PL16d/Xr05PlZ3EjF",
-	"Lhlbtiyv3bhwNFuuHDo9cOUcXLyfJdC9YoUxyGRIjN5FhcIzOdxqvRuV1VTO2o4PrKqbDUzE1Qgyul3G",
-	"lmDVCAC4EGQBRG1btJilDLYCwfjBv+OzsFgycwWKLUuBg5kkKCyOoc/Ibi4AbOAgqCYpo+o7WAu/9qMV",
-	"T/S8YcvlKlgNL/wisAct9m5IHrkgTrpcphzQ44ufXdKeLHL2yJrpQBDDq7Ri7BKB3fW80cgDBmS1pBPW",
-	"livkfjeDfS2VnmXs/FcvsH933xG1Qku07MiVKKr9YANEMJYg3Vtm/IqnbMbI47Onjy6eEnMdtSswj9tR",
-	"alxps1QryBMF9b9SUPThvS3cTE1u9ee2RPxnLaKGKyEPxTdBjfVuQQRcEQDEyQVZ8DTlik2kaLbt+8P0",
-	"8cP7kAjbdZ5+ydY3Y2Pvrey3hEs32cNtWFiH7fuX7DuI3O0lgZnFu02YyV+yHWMhm7FPQNDIs6VhQ/Zy",
-	"XbJ1Z3Hdba5Gr7K17SC1j3xibOQC0S2cLOT+OphZzA9XjCxgaCWH9Nfzg4s3dQjZm4eMfcGoUeXwqjbA",
-	"asIP4FQrbG+WyWAcALXWCS6UhkTRKYlfn716/PT8/PnLn48unn/29NXnF6PPnr/8/OLpedxNDspyTXdR",
-	"vBfA/p66lIzqVmRy5VNbkVFyBcRL2uU/MVOQy4N8aeSEicwyNgHh6A6GaozX8UeG7zqgU3JHsBkCTcXI",
-	"muKirmvsoCnhHWDzIiF3llLxhjcgFMG/YWVv1w0KWo7EWk8qEXIsk/UpFptesgw4OPsIZBzrPCZ6njGF",
-	"u3PHd3j40ZA8wqaVFTvM2CyTATyt1NYXFyS2TGfohJq4JFKcoBFTruBgUBQvnI2TBlNCRqjyBcwtTYv5",
-	"g9ivoP47GFVSKibgyyiTAPtDW21o+NF7RJhdgX5WsY22AltlPWHlZjttWBMP+9OAX4ZyDBckqO30HWX9",
-	"9+Zz7ZC6ZsjuLKJ1QcpLe/9dRUzp9AH3Feav49FqTonvvtCpXI3UitvQxAqyRvMxB7oqCCCTiJk7GDaI",
-	"gq28krnjaFY0E7YG2W0Pp3cx58YoYneO3bUqT6+09CWUXV8TsZqM3sgYC4K8P7N/yAX2Kdxgvzfh6q/M",
-	"4HYd/jiYfW/f3uM0XrgQpnaZxEL1HDboKT1kE9N+tyWqpVKhYe9YhCIic5lnEZg3DHEBRdbp/yiO/RDD",
-	"AcjXUrii8lanlxjLWeOtS7R3dW4NvGyUepaNzDC2egHHv90roKX3e+N926aqfrHt11iRrgSnfdd92W57",
-	"PsTRb3NWPsjx9z+4H9bwm2+R0q8zdsVZY331NF+IMm+r29QqHMxBH/XjhlzpxtrANVqPI7HNv908k93s",
-	"EFOetpWi4UqfkMfnX0TkT16c/4mRh39x/uplKNqNuUBvUL1Q7JyxlngXrP8NFt2VzC7HUl6eBpU1tMXm",
-	"ElKTOU8SJmqVVTZYQro8LSnrXsa9yQXBKdyvYIDHrz5BlqZNoWKCgS6MIV5wJkMHaefdYO90RuvNvvTB",
-	"IVZfhp0fs1SKGdHS8HbfWZPqotS6CYwDrozV3JwiLjDUBAr0ZwyOVlHzndnMkjXqd6arBK0li6X1XG5F",
-	"B7asjw9ncnuYBqwBjzvmVsMtddOmf9bm24xtBeYYNF6KvkwINGdyaRZn7BJLIFUAbOCP51wwxcwLT8Us",
-	"5WoO2CcNKHn16A5bb+S4GNNFawqYTw0Cqzwa6SjJ2ITxK5Z4+xGGXRhBkSW1iAsHeojufdMOJUEeaUWr",
-	"6W1a2KGKF5+SSyFXotFlX9T2ajxnQf7+ticFlNyw/aK1DQeluYhyHAZvxmXC7LxSVyzzj0AMkA4/Gl2b",
-	"QRH3JlfVZ7468Y6ebqMmjL62ULgtsZZfFxZS76KLf/70gtylS3736uguTRZc3FWaaq40n6i42VMH78KJ",
-	"0nMmsAhUYeV+pDi9e25emlNe5lsPNhrwC7zuuz8+ePvjRsv2inI9mmRc8wlNR6rNxA3sNgiRgDgIErsX",
-	"Nxusjx98ctzDfQVDYQuWzZiYrLcei3/z5gZjTT6bhmKtWW4sNGWZJlmeMkViaMMclLgyVNtubF2X9IpB",
-	"4ajTsof5+tNoklhfstX+/YSXrMWMfMnWJWwiSn7GaMYyouUlw5gEm625pEpB6pKckp9RxSeE5ua2aEsR",
-	"hlsUddrgn0QnWYftDtdwf/Kd3bN9inaBday2ca+pUmEZOapIjFay2FCzGdPe0U2WdMaGxGhsRIoiAgW+",
-	"7uMqeAlcrCCGdLJgW9DAOz89ufPTk1Llgr/11VfD2hel74ajg7cflT/+qMUx+FLqM0aTtQ0FrZ2EDXhi",
-	"LUG0GVOGXcUnRGdQcQUM5CwBx9mEZ5OcazLOGL1k2SmJhRz9LpeaxhH8Dc6q+ASDpMDCY66Q+ce7gTJw",
-	"3iQkX56SWPGUCW2DdulyCWFKRshZyjSF0FPN0nWITYvDw5Bc6Bn/hI4BySstJ71vCsd1q3fmG3XfvJS/",
-	"sm0X3zyzXfg1t1354M9GkadUma5yHYrX/P3fkMQYpmQ8FcluWvKYf13LP+hBQLcAI4ygD22lrk1U4mf8",
-	"axDO3kcVoAeapq+mg5MvuyEf3kbtJYgc0yul/pwGoh6yPxeDS9OUZUPyCiLsjNykIOYXAjOpwDJFUrCh",
-	"jdpjE0OgMbC04kiwZ/UwOoqOo3vR/ejB2+6imo0H9Cn084Zyezzx8znqOf6zhVF2Hx+be5aG3zy1bj77",
-	"ulywAHm52NqHHfu6S9ZWG7T1IVnhrCJyRKziBsVJYWARuUcmbhoRuY+pecQlCIYUwa/yrmt8zoIFPmfB",
-	"6p6zYGlFUlpXkTwqBvO2erH9DYj8hfNL0XW1nxVY7+WrW5DsTXV4+tXE6U1o9psHHPa8dzdT2PlnNGma",
-	"7jZ10BOW5MvUtNeUoHCR5b72RCmP0BcgSDPDZBqjdC0We10wQkPHai7N7SmA4Sdziwg/pSDPgvJO1kyf",
-	"QogIFWrFMqB0KkwzsIaT/rCs9UPc5CINHuuf1ld41Ov0Ho8yWc3XNvAG7CjYD0tObfgLBvByMfN5fQ6V",
-	"Ft6GquMKBA6lSSZzkfSRD/ulRpSyKW2KRDWCrbIsUVBtvnSUStkM1uFfA+dvPtU34QAvTcUmUdy6Izwc",
-	"1JlDGW6sLZIZ0t4cRYM/OjXBrv6pxT3mU1CRCVftpq+O9LyGdDyjJtB0tFCzttieZSavODqOy4bXgqB1",
-	"nlGj8Yw8gsvG+1PUp3N3yNGPPh1hDl1jaZ6WXD7FhL5WOmK/++fPRJGfFKQWNaw6LMEPbaIHJofhOfAJ",
-	"n87LA0nnhmY3JzDxRRPS9qcQ7qhtxp1dcKP6jBkTnnL1CzzbgfcXiVHuRpSISrGJQXaU26nScaqdYTfj",
-	"7ku6u/LSk2PsooXshoIB5HnUamNCzeKHihimC+rE1KNOBIy/Aj0AlTqDMpw+TOSSrSs5BUfHH+9W77KU",
-	"DlzxadnKOTb1vYZnQQJZA7xNAakwKhYYksGyiLypPwAG0PosF2C53GD8tjexXOjHDrcO4vFMZmScKy4M",
-	"iQeAtAcW5C0A7kCBwGmHXJHYgisMF/TdE4uwEdtoH4fxETbQf5a76FLbIz2gzGNDNhojx0VC6Iw6vyIk",
-	"+5SnR9PUOdBgO8cImgAb3bysbWtokRnOQPqKhzeApvBdAFk8A2ERgCswnpZegpNEklSKGRqqNgNdYDh1",
-	"WNiXxPLKULEFiyEwLC4dJ8wcy8ARCE4YrvufoxBQohtHoi521jTVECqiOHJBR92k/Ta0xS/2HXtQO1fN",
-	"fiIHZx3hgUhCAQLLKwvyl7//R3/5+3+Mxya4ODp8v4o2GRGWugxwDyBplJoyxONf/S//5g//99//9r/6",
-	"82//7C/KTOO4ZrbeppAwDrmFrzRoOzdt/4nIA6LAD+4MNDdndAuHX1iGynqPMxFVdV4YSvhlaDSqGHBr",
-	"31UMc02aVu1O7Ukk6gu/uyVc7074e4GwtRfEk74CiWcIHikKqusxoSMrQxlGCz5FI2NzX2eUkqKe3I5D",
-	"3MmmEsognV1YW1BHSNCykApBWsC8s77IkR+miacuRO2UEVJSjZsibRANGB605Wgh1Wxt9cNB1Euh7mZF",
-	"PnQLdbBSGHrITxyr8YAkDm6mj1Ke6WtWBN3dsBYNgJ+wxjqym49rKNz21L63Li3QbfcLqwgURsAmSa0g",
-	"hoEC7622xTJUtfoySasd8dIOVvBQ4IAFpkdPRLarXxBuXBg2V+du3y3Dutl6FkyYM91SucabShqNNcXV",
-	"7bwamuuU3VChi3Z1oDh52F9YwiKcij8SbvLXPwi353RyI1C3pku4EexaMMEf6JKsf9gZYL7d4d3CUB2E",
-	"qIY4GPej9hvQwbzKWJ7lGDbbK88IGun3o/H4G1le9O1i+qvXrP9Juc2bcusXRd2kRyuc1caMFmy5a4xf",
-	"2LycvgEtTa616uQCK+AmBPL6HbI5BM74XDJQ1awLem6RO6iwSLaFXYyLSZqjWFGbfVHjc6f1L5x3DT7F",
-	"RvDUjkSGao2UPvasqvKtmqMBwCbRJWE20Cowl6NBY4wgjZi0YT4sGIGkrxTNCw2FsHY+2jCJJoQZmbFR",
-	"W0SBC1MwDzlpuRZaYNEobLF6jCM4LQeil5bh7jc8eR+7eIM0tadv0V3ixvmDcem7bh/s2+1QR+VWe2+k",
-	"8ZV4NZ2GUOygMcrptGcsJGpPr8xL9k/zKjT8eYHp2uA2n1jAPV9oJhcYX7KyGJy0lN6imNAnREgbdQKY",
-	"LRY01n8FpAaADfDGZIYI5XpIYlBjXKEK26p3UYEfww5E2ffnVJEsd6+bI2rfdqCwzx49f/H0CUK2mdcy",
-	"pvJUE0XXAVynzDVk3cDsYKw1a60dmrVEOIQ3kdhO3ff52Czg2I8e28E4Zsgk9Ghd4HdYZmzCEiYmjMgr",
-	"C5/iHzbDtUZfcBYGoJopo1dMmQ2ROZilUoAjS9iSicTHONhRIlXiaVrGER2Wwm41pEeaufQ8UP7cnNl3",
-	"/RfPoBE4WpMmpc/6k7awa7o3nK54I8rc5gCu57iENnZKS9xciwx4QnQQ3+W2tE9oF/jVR440dds34fGA",
-	"yHS+gVT6WqYZ290WhsbdcKFtelw2ag9xwNDrUT9j0TkTSWAkYo0pNUVohnmAixlSLV+Kok+hlusGtWwJ",
-	"exskxbUskv+95YJUuE6wwdXLFZWuZ7Xlhj0rDy6MPQl3zm1H6ayUbkP1rIcRKcWZ7kydMSTnsbPCVhLI",
-	"vQzUqxgPuoC2enqUtSaHLlk2YULbVEufykq4ILGWmqZxhM7hQwsrX/IVQKJG0bPwhQm7Nj4aQOO7ZGNW",
-	"dx4bKlbGRyVWpr9xV66tzBX7u7sGV4xmf8JjsAL7lRone7a2mR73HtrtO72B03X70a5mFDsG0F1ftNo0",
-	"tzcySx4chidhOwuFectQvDfs8ZzqH4KtYkH1kDxyQekP7318n4zXFjv/F+evXkZkwajKM5Z4bMPVnGtG",
-	"EAfYSOAQ54U0UZFVxrXh7lwAYrUNpQtH9yCorlIs+q61Leypq1XT3CFez/NWgKxrMT3gb4ZJ5IqFeJ+l",
-	"ZCcpNJ3oreBYw5TFH28eXyCv9attg+pFc3haKEGjiodwCJ671IXoijh0k3OsMdQ+96HqZLlZiWoj1dsv",
-	"Yd8vUQ/CF9pCuImvBTBmc5qGqX6ETiBmu+KU6HCSYFWu7aguL0JHegaHQqk8jKLZVizz70a+38bFu2JZ",
-	"M2rUxupevkLFLM9Yz9IvpQzYapBQe/YmbpvtyWIw08yh5oE5JU3t0xzG0q37cvPXCEASmioAwPcF1C4+",
-	"HnboBrcbKqhME6b0CGAZWiEdjP6JwEHOSGUdXDY5IMkxftw8wxT+YFpkiU1zh0wVb95Kcoa2rdL4fTqL",
-	"tSIhrj9XhC5c18fR4eFhEVqYXTlDEbjasEc3iGGjMtKyIIVyktHGoOQLGMwSKueaRSosX5CNcXRov1d2",
-	"Z3KheRoO0ywJTNQIBXolyUI6IN82ja88gqcYbeiMg7vNjje4Ms/z8cKIH0lEaKqk9bIUXgEf84iVMHbr",
-	"WOZ6w5TOP3/8+On5+S5NV8VVMDDnenP+Wf+6SIBuLYbk1bQ4qFG4RGCexcJJgi4acKiF1CM0rfVNKuz7",
-	"bL3UMNjvig43TH1UGlZ9ETCP6PiwaTWwkgg6XNA4ay7HFhmZITpEpZZkXY3BxnsVwOM2W0VpKH3/ahpu",
-	"FLhnorBUHpxuXzbGoqrzLCibwYGY51ij/hqGmSVa7UaCNeCXvX768snzlz+P6mlcFkO7n4HP9dEitlZ7",
-	"cegB2/VRFHO7eYtU1SsarFl1dtV6d1XrTv3gVxpHq1wY0+bOcBM/dFyhyqwLQtJ0rzZJOHuUgJ1MtU8p",
-	"+LWrstPgSFk381eIp/kayEvC1aWtiyAS9o71BLu3N/m6xShldzlZB1xlOL9Zv5RpZmte7RwtDTfeQQi3",
-	"0eOErm0hKycDFXWfqj03yfCWsm1RLLco+GUjAWwTO88TsWi3KtgbVFCjCksrINKguO6iczVytTJbowyc",
-	"3OqKfiAwnaEPCCNkRGAuZq4Yb13xh9TU1o1tqtrWtn0QHdOZaQcP1bFZ3fEKBuRaLC1EZK9o6bSUb0Z5",
-	"F0s3byM12K9R13e7d8tuuedrmncLWnrrNt7XFm6uxbhhfx2S55oscqURZNhoZiDSwOm20VuPXj8nl2x9",
-	"QuL0Ui3UKCZTiaXIyXhN7t8jKdOaZSoiCZ9xrSISH9g0xVE8rIZQVsxnx1uUbDKT2kfomsonc8CE+8E3",
-	"hpq8pAv2Pv4gbMiv51IwRAuu7+sTu/rQJ1YnSaiaM+XKUwnigMFJyii4puMfx6fk6IhoafSHyZxmdGL2",
-	"ckje2HnEP45tWA51MjwXZEG5SE0Pj+dc0CF5BFEMiqi5XGE+Kz5KlSszqZzmWs4vPLr38eEh/O9wc7Bt",
-	"2dD61Vc//inUvDL/IwdtxyVtrPTnyh4FgTwu1QrIKto7ytyMu5p8vmZSUSswhmCfIYktba21a+7WJYPC",
-	"YGuIhDst+CFghLmLtyiHzEyQTRVs3HbQM4AGpn/mWoFPn/qm4OMT155brFfT547OtdDBTZodPIT6GpII",
-	"VPGs8mIUUY88bL5izXrL7ozTc8hWzyzUwN4RUNcV8h0t6LsOG5wrqIbpeQ6t2Sasoogyk4YegaS4mlMN",
-	"FXOhnqnt5caxVM1SzbjSLBvZALtRq2nFVb+mAjAVYUeXMk0LCmoR6jnGtLmWWRLWwOaazJhW5P7h/Q0V",
-	"r0eIuDjCyrydS1rUHzMDqqywjUebcYxdc5VGbeFKPIeFGrhVhbo+0LRVlJibTlqGWD8j1fLplGX+IhGM",
-	"gSFG6MHSztXwu2tj3PmZFfnMxWS9Ru+/8pnM/pswjdl/iTnMb3Hl5NU+KxHZDlmyV2Gz6LU2wWAMTX5R",
-	"fK3I/+y0L5bf2FxS+wwqVdaPK35vpLzn56/IvaOHDw+OLMClk2RAeLIUABRPV7MAvcS50Nm6lCBqiJl7",
-	"vSiPmHCakmXGpvxdWT54/HKwOc3GVsBs5P9nzHDYn1E9me8W7pBBA/3lf+zQ9bUd7GltB7Hr5v0K5rW/",
-	"G4NqJHS751tjen46nZrPjSIIg9+cJA8FtV2IMlDCr8RX4oAE9R1crkEQyo2x5Vjh3Z5LrixpHcLrYey4",
-	"c49ZUy0GFuBj7N2c5kqXWw8CxV3OhpA2jR+FxJRNNTZgw0Q6Xm+OlQ+DHVy0POpiRfxJDOHmEFWOHfKZ",
-	"kJkfL548W0rC1iw3XF9KyHw/9VhJtiSiWxwodR4gMYPcQuYsTfw8Wt71TC8+gSR8uD6BLyvYR1jfJc86",
-	"VxfKtBaJxzE49bCaPDaTsJQDiTTHIRfFRzMGl4xoF8OOwT6zdqeCPLLwCzDknFUaqlR6BXaNFv2vBCGJ",
-	"EQCxHEcutBesYD5OT3BLC63jyKBuqfvGvxFZEaj5RBoqzHGiFpPbrR7mOJitNjKTIGM6uYzCrCJo/YeK",
-	"6DwT5QIid3yzH5UT/M2E0sRM0TxrviN3in4/woSFxvtTKF5uzcqLNPxKBPpRQ5yo8zj4KziIBkUwsB2v",
-	"4RR2NEZXwLMPL8MJHkSDSSCs2NMGufJ2Y6Gp8JPbjp56GVKyAIQZPhdIwfDRJT3gp6fBhPCbz/203Gc3",
-	"Ofx8UUwRv3juJ+o6cNPFzyV0Ytupmzp+fhJM2XWa1L4784vhSfduzJculz1iwB4tlxjCXstkaAUBcTEo",
-	"iJkSVtx6cBgaQYAsG729FuYGvLxP8m+LYWJzOd4gccnKVkCQmUhUVAj9NnHEBeSllC8adZqtqmwjykNP",
-	"VayIm4DXysXBz55enP169OTpi0e/9lXBI5fQYgmFYV2KzH3AigT1qDKLe8ebNLNe9TnV3FCkNm+rU3a1",
-	"tNgp1DITy7LgcJYL/LR0Geq2PWFFzc42Yor2yduoBtQXqJx4dTZChpf6ri3KsYvzMEqpj2KxpPc4ure7",
-	"Igm9Biqj+RyAVpXFzHpwGRTW6k6bdc/Zy6OiQJYRUAitmoLclCPbEB2LiXwqckXLIDCtQMRBoT3aRl1g",
-	"iVEJGkuoWRLdre/5ZQnZWLsZrNTxtTQH5qXy7olaCd7R6q6XnpqHnjBNeVpRNxoUAPNsoIya7qKgdtvg",
-	"+klSTepL89oC/ztrAaN6M1+fegzIlBf1t0AiUnNDEbnu8JpsxWz8gHbTgN00Nu9vOOcW25jO1p+14Yg+",
-	"kxlJMhBBrX3uxMOIWrbggmHApDzNszAixkni3tPvHcD2AVVSjOaAZA+osuT51GpSvliezMBeEQURgT9U",
-	"ZCIFhJJieqytfVayVXx5FN2LHkRHh9G9w+jhYXT08eHbaEORlLD29Medxtty4FULA/KU40winEghK4+x",
-	"Hq1ZXSzegOjNCy56Sq2myXPXDHzApsyfZ9ic+fMRNgljyHWjXWJLjD80ItnnO8MEdknUdemKfULyw6KA",
-	"UOUy96UK+2V2FnV+eom1ylYD3piXap7pLXRgov9OYE+l6ovVdGaz8gqdwmjkQx2/VB4ttu/H1iXpaglq",
-	"SRKm2cQoemKSZxkT2v6mhv1CilaMz+bdnMjs1xt8tF5INHdlIUvhZqXjUTqQUakCkx2B3bMAUM0t2nbA",
-	"VjDU/YZhQJd7D8Eoer1m+AVSnFsPvbDz6VOYfsFF+O1Rlf1+h7c/uMmbc96Z+MI+uvMta16iXRHKrsM/",
-	"Ntbd26TRl6rpNad2XYONfFB84fqUdBP5LKb6tv1g7JXg7Z/YvfEr3FQUnhYQq9ZQwtGbjRtDEn7FE18l",
-	"gah84R7HB1ShjtJk7QTqU3JUNmJsFEi7sfPPGc0m8wv2Tm+XItmhrYT0pnF9LN0qsHVsNp6ZbBGWz5UV",
-	"H7psYk0Tmy2Y0Of860604sBW6IfjXQdAeJSReqQwOwmtdq77thY7I1xdw8PpoKZ781jT3404OH3PTbck",
-	"mNW+SME5E3r/vs1wOXdG6mwuFR85t8ySZnTBdBDraFNWJppfFYGPgS6MZWNk5pVi9MzEQe30mGgpy/VO",
-	"7IgcnhY6epQNtiKxWqihfWS0kEqP/sPv/2WMRV5dwSx3mfwwBU2xysF4DRTQg1utlywix4eHAUmzYzTd",
-	"2Mumgn4Q6wq/LuIOgvIKRw/Dei9Vk//x/WsZ/Hes8MNVAfP1lE7m6P2b06LKniEtYDlasozEvps48oFS",
-	"EKMFqwwbrF3xcWgK7QJoHblka+eGC/wLto6EjfcCrx3CozktDRK4bIhpHEJemTG4yDbkRt4wQwCBHaMm",
-	"LyqwkfXz5JyCUBnKB1RO5mxyyWz1mdAAFAx1RZVPGgPHiQ2lrM7w/uEnxZmwXqIYPM4upBMPV6VKkD3h",
-	"ZjXN4oG7F4PMzOJGEIjgObl5yiclcuUfdRtcCnsBq/LB0eH944MlBUv+ZgZ7jaOJpWghFnBTgQLrr7Uu",
-	"XV3itNZYsHMaT2sRqcaeK5Wkdu44pWKW9yDyj+dSMfHCPX09QR9ocSeTdSiyr/Fp895cCjYSPvR7Y3Bs",
-	"ECUOiYAYUdoibi4M7VHaSTVFXGoNofAIqFJ8xTIPUxlH5AF+GwJ0YvT/x/jDgmaXDCqCD8kj213megPg",
-	"z0q9J2qTC6RI1yQxFNGGk5lL9UOFdC/PZuYsuLkNm4obeLnqk60dhjdTj8fF0HPDmzyRs2Q+Nk1BKE6u",
-	"qlHxt1J1R8k8m7Rcf7VWmi1QyA15RiHhVBTraxCkQMjoTCUOq0zA4DD0123GkLyUmmg5Qw8v8ijLVmIj",
-	"38S5YiPXQlzehFTOuDhwotyudoPOyaoGuvcZzS5VEA6k4PgoXUgD55pqrjSfKBs/xDWhS5pZKQiTXokU",
-	"LspBkUQG0UYgDHhJjaT8kkHQEbCkiOQihXpshfzm5CrDJJjSysWQpYphKJEoRWNZ57ERU6SYMMc9fYA2",
-	"08pWKet2pYdb1O69L7Z1LtNEhUJvOWa9IvXu5N+v5h2ExLldyt+bJuNSbfauybTHvVssTIh7h4JGx82V",
-	"t3Yvwu56P8eeBlH5O136Igg4MF9eWEZeyRPKGE2h6F5JLj2p12dy53xIYrOgSY4Rdo3PQXaUYRRTAFsR",
-	"mmVXNC0MPuF1c22NwKHiInLi0gUNnZrU5zxDxutKlPOJcDaDaOAbrvv+7IqglFEF9kFfaj+AB28QsXe+",
-	"CDJUkkxpdmrTFOyXesUnzNlM4EM/tw+9YpmRxTJ7vUZtkRv2QVwhUAYgZgrDfjBegAuy4GnKCyyBHUB6",
-	"xjSlFpZ4h7e3rT4z5bPtsiFd8pM7cOB1N5vRnt04JOdskhmSDedYy4wlhIlJtoYIG0Pa1dyINFSR+Ec/",
-	"+lEM6W2uHDZXxa8wfMyHnEulIxLPtV6qk7t3zce75t0h+QJzNVHLoBNgf9iC0nRNcmFjh5GpKIlBopQo",
-	"GKRFein8+Tb7IGMLiVlBhRoMo4lgKEYYgCg7uyxu9NYHGQFW1JwnCRMumRTSZsfMnl9ElrsTm08j+BB/",
-	"BD3FRrk38xiC4LyOizb9T7i+cVOTRmiuPWctACkDPKOHuF3DpnIKEylUvmiKlzp3xpDKRf2hKoImMC+R",
-	"XjJRxB3a8w3xT1LTNCJAijI2zUWiLIZUkaVlHx/udpl28eY7kjrq1rOe20c/UxZhoAVlx+fDWZqxknma",
-	"GCkGre5BXp9qzHTjagRm/WRD9GFBKQHZCeCMCw4CmyQkwhcRSO5RpwgSXpJc6n1fcpH0Meqy7JfmSR+d",
-	"GoR/bnr1hXnYRoTCy9woB51v4VPmebkaqRW3ztIKnhpcyzFLIamYK3/2gsUCUVJILDDhdqDd4t9L/TNj",
-	"WtFMWOyc2oaJ0kWY0jRVqKNyhcQhCvJQYouwHzQaY87kRGZJMyT4dsM1QlDXgj/hapnS9UvzqHOI0yvK",
-	"oelrwbDsjM2udL9jeWZdDYox0R/rZSnTdEg+X8LGMOGjyUBVRKgQvEtYRaRc/3bHioNIUUfKeo42T61w",
-	"Mu3m/y0w4rtwWWgIihKKY7BQLuepBdptqwXoUU4b99QX0r5xL7Ztv1zKcSNy+jSzJUjkNEj3KWRYXwWx",
-	"BKC+G7SeWcnR11J0no8LvmC/Mc85hPWRanX2VCXv8kYX8Gmbd/omS1SC0t4Hvjf5kGPKKqpwGOoFJDcs",
-	"cQhcNgj5siFgBeMvyyWeT9qVCk9GlQH7+ogl+lIoGoGQV2ZdJeZaKYxgVYdA6LEkuYk3FLQ3LJrg1cHS",
-	"Ca3cuGYFbdeQuEBOqWvrdLmMEaXgNEj3NxuDiouNL3ZRExDYe0LiVM7iiMQJFzNN00vzt6Tm/ys2mVNt",
-	"/mILytPYaisHaqHikqGQLpddFsJKJBE9+LoxiCgavDsAkJ2DQrVzA2vQx2dM6OfNBTvQt9Vua6q7YX6X",
-	"03SrymhBGH+9nrR3VNSBsdxSNP3GsgUVltD1H0eAXFh/FvPgtiz5Vjt5Y6rY51m5zkWe8SbS55S1hg1D",
-	"pZJtucxtezmWqKvUR4Cm0IvWWi0NamLLsSjy+7YaslujIgL9t0UF6kaj05zRpOXEpFzprU+ZtQJuNWpf",
-	"e7C5UJC2IkRTUDSfrsPZannJzHTnCzpBtiASmiUHKzaeS3mpGpagwm1sm01UsGwNgCiegNg8rBOVVcY1",
-	"eyXSNcolsN/ZsoVyGEYkc31eqH/ej/awOUuhBd7XXZnIEyrfb9OsgMg2EKzvb9P3t+kDv01GLShxBjzL",
-	"TfsiWxZ/GcD1dXe4tGpTcTMfPLj3oBv/aZmuL2S/ke5OBqKBTlUp+UjTTJvvAIsy5RNIIRJG1n3brDpk",
-	"zqSxeVdhNe3yN22tE9caaMf34tGNikdUu1KMxSm533UeHcWtGP3EGrwOqM2FSI0n5AffeKLyPiI/+AYB",
-	"J+FPS6Xhb5vZCX+7VHv4wASAlI1ywd+NFvgiWvOH5sTBZ3Qj2C++l+e+50B/LTjQxv3ZQGxxmzZAIbYv",
-	"czGBBdNzmYS9v351fjGIBj9/av7/+vOLxr5/lzPEY9i9Z3tZr9FI02peh/fl/ZREpDrXmXzlfJl+mw5X",
-	"Kmd1SqPmcvW4iB9vCG+ply+j33PR75qLfs9pvuc0HzqnUf7V7me/czraQAP9CJvmjybdhuu1bLOG0OXy",
-	"fIsZf28m/P6y/0d02VOKa+PG+/V8BICsTIw+Px9E5vOnv8R/L9407pe548tMzjK6OHcL41qD3QfjQ8bh",
-	"34RdsdQc3cambswwibc9vNsNNYi8t2m/CAzY594hGIJur4nBUJQKu10QBjejm0Bh+D7O8vs4y3KcZaVa",
-	"x1FjtY7rBCL+/yJcMBq8O5jJA0+tMXhm+NL+8SUEZrwNHzvAYkZApKjhY4MZ1/N8PJzIxV1JlxzydWZM",
-	"3PWhOO/D19UlXx64KigHSwlbVLC7LWIXX7tU8Q8ugPGDW9W/RtGUH9ra7RDauWM85q7Bix/aim0Zg9g1",
-	"fBQ/9zn+7zwicqcYxF3Qot63imW7IV4EmTX9UhmgthJWhjVfnBI+DRAt9JytCzQBmQt9E8HY3yfwfC9Y",
-	"fi9Yfp+H8n0eygcorOyWafEBZjXswMO7otnfbuDW+7V+3YLl66wRhgGgmXg2ybkm44zRS4stX4aqRpoI",
-	"RU98xRPEHrch4r6eCry7yqSYkUu2jkImC234aidoygcAL0p+l0tNPVfMFUtIvnR5lnOelsjQSmaXakje",
-	"wPcI5hXLJRNxFD6FRN2iGTnspBjqObhqn/GcptORfdUhMLkJQ9EiKViAR4HeUTJJpQImfeqQJ4hpA8qA",
-	"IocFNAZI9qYK6j4YBmlTNuQUcBymHELyDcdAlA68JHHRuk+4b6oOVjqipndX7LG8u5/KFZFTbalobZ+X",
-	"TLCEKO7oPCZL4TSneRpAn/RIoUFMqZZavBYw8IcKYewjMmYzLsyobWV1jbX9GkFbqkZ1M+5BNPC71xfd",
-	"myn9Cl81f35K0yl8fPse6ubwtG/qT5XMaMwCsQvgGouKfWm/lOfdKDwVEB6KEDxwV4yIJaQI0RD2BqVT",
-	"Itd1caJEOOCGTqd40DOmobaVFyecJOG310xCTqdY7AhWud8G45BeiYEb3StoxJE/25Qf+xecrZqCscVI",
-	"00vWFDRSYa31sE53ihqqN4iknLT2Q+WBMWy9QUM1ECXPZeUx5lLCEFStNW+zNpLVBvRVC7FaHQ2Iu7sN",
-	"ZQNi+Xy9sU7Rar4uldWiwvAGs/61ynZCjoBNGLIp5AhS8X05twXlQEyQkRhJ1qXwK6jqBphcBeJgUWlN",
-	"5jqj4tJWHnMcBpPsZpC2ZWizzDQIkj5lDF+mc0ZdmTH7qrmSc5oUlVktWJEIK7OWAPOWUqYhJBm0jMAx",
-	"I7zz5R7wp6B+HxZHa+ilPmCsQ1sfsVn0pYRCdABotqFsbTwkz2SGc0sc8C4OxGvRuUtJ/kqQUlZyqe4a",
-	"z2zBXaOxOxEdIdHgzAHjKtdDc1RB2QKt7kzgn3AkIJcwxTQ9v7mDaAB75Qup2ZXtSVjezNdISt7M12e+",
-	"8zfz9Uv5K9s9fHhmB/Bmvj53YzDvBsN4M18/siN5M18jRs/P7Fg2ya+eLLXwEn3NYkJl7RdAMTCn+mar",
-	"B3lE3Ki3q1XvvXSQ7/R6ykCAE9qwVFnOXKkwSF1n77gCS1XqclXr3GeXmkIAMDvqRNK1OdQ8TcmYWfwq",
-	"DxdqcfzKexgRlipWhajbABrfp6yRb3tzXaN+GuUFVZc3VXistRbSOVPOatxW26/hkhgi58uOBwjfdAJw",
-	"2tYeyAGs2H6H4HUZCHx9kArKRQRaxmAfguVGJIXKYOojMY/SNL0u7qm37ShcQKj958DDzElSzioKHbox",
-	"Fag79r2dkRzMXgGUZwshi/0Dz7HOKRb6d1/Wtm5B1/BnSNq646xsEaPNAP7oXmlPGjJMC8js4OSoFjDo",
-	"3rKdVQq/+DJ6wV6V1mbDmd/NxRGmgd1YAbBwbbZo9GRDqz0X1U9n40Ltz7qkXBmTPZqX0FvTLHyoTjL9",
-	"CJ7yrbyPBhbCuuvFT/Gx8M2FFFzLzFqTN87bPxm+DzXeul79lXkofEv1EGQWwQwrS42dYjOlKRQrEbm1",
-	"3LQBj7EaxHVDwb7ftdZda136fd7wYN32dsWDddiphANWKfA42S0mL7qwBmT/4CYTZFBT5Ph+V8WT0jhC",
-	"IO+uoZSevdFRhCDjzaMAZ/fGmhEwxLAhZ0W93jgd5nh5x9rb/KQrD9Y3WF36m2izupDXaLMFjrYBvtrp",
-	"y7ADASRuAdYdIuKWgHBVUbvTth+54AyE31rwRICN7vOLxxv3sloq+qi5IGNYKeS7uoMPtxvGd3MFtxxE",
-	"zxuoarE3nTcQTJiq8G14a/61x+/QyTeENwQo6gUu85C8Mr+uuLL1ZXtDmA+iXtmT59YjXB7U64wvaLaG",
-	"lsd0cpkvTwhdQCl0ACy25klvSITlBJPoHWcaCWOezJkAQ7VCdKuPImcwlIoVBgu03CrtTLcAY2qaipzh",
-	"cry2dnCo2FC3l1qNlysiRQQ2UjQt4zzAthxZ0yn40arONVxLV9MDjIFYbAJwsWeZzJf2jMgro9YabbhY",
-	"+VINI3w4HBx4TcGYjcsjJUlpNmMeBn6DQRyaprZVHCUWFFjRdRHNg7EvZn7Wr2RX8tTag2BVYa9cIA1W",
-	"Cw72tmIhti4qGzs2JC+4ssFaoGSxhAi2MlsGk44IFwlbmncF3DHsctgISViQ90+Gn4Qk/sB+Ucu8O/d1",
-	"IAqIM6z/MKLb4Jx1FXrzFQzqcqG1Q6Pzq19lXZvJNRJsVbxXoVnFfTFL+/rpyyfPX/4cdhnwEQWUKrKw",
-	"ds0BMe39Zkxn6217Br87Fa7Pnj1m0mgXptNtFsjB8vV/p1rloLbCzbNvGGG196i8w41StT8ez/gsz5hq",
-	"9EZOWJo2WpCLBR+ziSGMjx+9fPz0xYunT/otMuA8N7UMcWbe8WcdPFJenhJKzCpwCx4K9EGZEwWpbT26",
-	"LOVQljs9YxPGl1jY0YULuDFQnhAle3Zh65ePlg8Om8JoQd4CTsGFNXnOaToNS9Qrt6COP8qMPHv0/MXT",
-	"J1GBEV7Gn4VAW7hhSc52w00tBv7Jg3Ikwi5NfLJjE7ZiRY/ThivSNzYEMWdHbc03HTnzDzBqfNtwM7cL",
-	"ELaJPL9cjAFdiXBE+44MjAcNQ3oK3Qdtw/Yuc23keKzWBK8i0+zXm5MkN8R3O4DnYEGgYw/buxWurfJ1",
-	"UjbtKELnQsx032YtXnCfg7IdEK+4Fo0wJMpVC1nQNRkz4tuzvAjdJ31iFyjXm6lI4TWpkxDztnWno68b",
-	"hTkgut8lGcFR70xC7Ou7kY+q/9ofvuCeFXwnPEae8NRpRRQwwZCDlM9KcLeCnQuWI5hahUlUSG+FjG5m",
-	"3K8lR68qTdNX08HJl/WCMs2KZRH/5ryqECYRkbnMM8NwErruGe1TdXY34kJ0GBVrksj7t6V5njnLckWI",
-	"raICbgxKWsiMjRTL7MubwhHwqYKmu0SJFqqa8W3K+/pZneOLTUg4mi3DkEPcnUE0MNsDltJ1awK/D1pu",
-	"Aa3/2kbsJXStGmEJ5Y6BiLAb8L6dQBly2y5TeR82H+89mrULVWmvhu3qWahNtLWgbVz4UeOIxFaxNX/6",
-	"uB3zISykGYPibvlhZKUZ85WX3G3MM3fVGjAKeYqxdxDKHBUST+gLNz1C6/iwt1ahEGWjLG0lWlspwQjz",
-	"FuWjaKqcE+UIOCiQdrhcQFg0dBIVUYQwUnxkSB4ZrsvMiy7AgCsS/w0smkntPR+Si5qlCow5XIRtxpop",
-	"NDZU1zIsvcszKJhMuOrj+4eMxKawVTVBbe+UmAukiNcRXFncOV1i1HSFKm1JeZBvNBAegJnfoiFPrytX",
-	"wBxb35qfcJ8rcBt3HtnLvi9+rp6LqazPs3QmvmmLPhq55egq5le80Q/yNWy+/Go5T3LztG52G3sfb7um",
-	"DSd7f1sb6jzVqTflwDzJ1iTLxUnF0A9Wcmu2suWwIDC5ViasZK0FWyVqsPFW0dRN3sJc6Kw5gsuPGSKQ",
-	"8EE3EKjVaYlsRPiUXArMDGiu2X6zMYo3H2+YYZhRc7xhUYEYHGpRYZH2GRI0yKUoEiUMn3Pb4X8GMzy3",
-	"WlpRnXbYtHbtNadLe+MeC7XDQdSHaJQwuDb1EGy3YVhPh0ehRluMGIz6yYbWVtaDZD0sCZvwhFkGWEqr",
-	"4voUa4+AO8nw95K1H5PSsXxN4yFpt4OUZhbqA/Zm3lFzmRVCw0eFbwhPFb1katDmObMosBt6LOLZbat2",
-	"KezmOWnGUGOQtuqOjiBL/fDQCFxS2brNE4rpdKWSphO5sJRjuEVMtMteadRcrhUaW7+tPAmP7ikx5BBk",
-	"NEoSXLrNoXMArJDwSecxzph5iiUuhHxIYqC6ULc/TM+YFLSYayLkyj9pVPz4xHyL9HpsbXRJ1bVp9qKp",
-	"gTEbhdVtw4acK59CdGoGupx/L2NLRl1ihQufRSrpqtYaAlokbcRAekeXbA2CrIu8xaxIgss0Zqo0ML7I",
-	"Tdd2YLxaMTvMYWwpaH3JjFCLhlNgY2NmnkP/8CN/KJE2u4lnzHBWlmAmNf4dFt0tNmkQDYp98B/CNfVf",
-	"4oKVnnHT60YEdOc1KEZVZjtNYsEFnTUJBELTiW5JnVyYu+4esVdghsW3e7pYdqjtqems+/bOMLu8ti4z",
-	"rHuFcyr137IkRcxgDaATWUUvG/pCXvV+OhcojjQQG2vPj2mSxB6GwU7HXKMtQqurRrEkscZFHGoxjI3r",
-	"sluEM0361IXLnj9R9Tj9bkAVnELvDt5vnt++dL3iqO1TFbigs/1iW17Q2d6BLR01aDap+igqTWcRyQX/",
-	"XQ6FjTHjGrUP8tzlEsNty2QaRh1azhnfjW3ato1rEpIkUiPXsW+rJZ2AJUfmIPwNS0Xkvnj++tv/41/8",
-	"8U//dTnE4qhf5D9mJR8fwj8/eXZ3+PZOLWPZ/fb2R62vvf3op42xGm7nrokNarjMrQODXtDZXo/8no+7",
-	"agCUHlM9mfdI74I0SQQ9CWCsyvfmpc14AlkOH4IDPmZMOMMmSP/3DsGIT+hMFvgJGDpVRGepfDIn1KbI",
-	"3kDuVml0Vh+pjq5fHxtU9CDA0ZmGDcFAxfzUpmSFcZmIvVHzapkWGpHBS6aN7rHuIEd53+Aub637KFBP",
-	"3LPBe94quBEEA0JEXbCee5V4YbY+qpy1F0I2ioULNAQ8MgSKwNxwvmA2jW4V4KXMWZoUudhmZ+H+mJ+W",
-	"5iurL1m+oS5DX4Kes92T7ti7JZvoEeokfMF2r8ldzi3crQ1E39qA2lDzzhdwCfCu0V6V9QDsNoTQpdGT",
-	"dgKYveEpwfVr1d7Dh4iWwUxgX8cslWLWU5sBQ9OogJpvdeBC2CiU3/YepFMiha1bbMiptEBsVICSaqF7",
-	"nOvJZVcWtYe3sL49gwLW2CDYYfJsBuZFLckn/SxvQXDfpizekqHRKIV+Xa1tiBalx7EeXNdp8LEP/aqe",
-	"+22Epcaedj6JGVN5qtvQOsxvpeLzOFQzz4wBRt66XycaaGTeXejb1V62YTvewt5vC9stjBe7GxajwFTM",
-	"xSTN65hyrcPpXcreBR2aPXXn4drl6rsf9BHR3Y9+98n30UA3opW5FIcm81ejoXnHuu5Z451/BlJP4T4P",
-	"aau1YbIMUW2kuRWMI5jnoL89q5SbXZC/EuUtRLdSMXbYv/INa6Jk/qJ7qaLMB9urlYeF0UNCVWFiAW0u",
-	"BWUFIp8v966xHHtNKiix9zYl4EkgqtUvVUWqKq6zE8OKiEokMMrWSSkMm22xZv1AY4IhQgvm8+dhK34a",
-	"2lYFLmLIuu4IBHRVQrEMbRzZ2LrNpKbkr4Q3LAZcjMbyEdVxgftgLhwDaiQqoZNbUSLf9FaMzY7RmaLt",
-	"9IC9In3EZu1oreSL1CHJLYzI5jgXlHQLdc2axQsRGvupA4huNXsIxGjPJkRpwgaVmgEEO0FssHGAIIaO",
-	"GJgyXFozY6MCgoB+jbDRa40vOE5D8jMHVmfjXXXQAA5ZyBVsI34KJhhqHEKOZbImRcTodUNSi1MY1W9M",
-	"ZRWqu1anQ+UrvE+Tiycb+7a8PG/gizHwLyvDf37xmCQA9RWPXLzX5y+ePzm1imqiiDKC1nhNPKl3BkJo",
-	"5/jw+N7R8eHR6PDo05//4viL+28Of/3xrx7+5pf3Pnvw8ievPzk7utgmRevw4JNHB7+hB1+PDt7++Add",
-	"rkozxV/IcROUhe6BDW9ff4QP72i4cO+Mm0uaJa3RpYVUW0mb/K0cEx9EjSK7j8YOhdd7x43Ca2tOSFuf",
-	"BVDsmFnc06SEECsQ9qln9zzVLOu59M/wYQxE4WrewnI8+pBZGvek4ypKy+XyGsT+t3Js5cd+zjOaXfYT",
-	"vC85jKvXRqzAmwbYpCThuBs0TeUKgJzEGlC8+21AIfA7ySjLwco3KFYZZFFctn7i0S/k+My3AhvnG/qF",
-	"HJ+7tt77du196Mdqt7wgeMSIYil6ulfh8TBHwt7JPutVIa/2MESOgvjz7LfeDdle7WKfg6QIL+cHxKG0",
-	"MhWxPTz8baS8IFTBziKZKBI2+u/mY3hT4f6d4dvKS7nF1ezypVYvKsiDmLtNISA3/vnTC3KXLvndq6O7",
-	"aqHuwq/xkDyC7XKxNmYwdkeVT0fFfb/j0ZYPPyq9ZiddvGdjnm3/0kKD+tfvF5HbRAosb3B9v8SWDmG3",
-	"8dslY7i3+mcblI3jN6Mk/UKOX4l0HepJ9quqqnQNQ2nVbrnp1dfm2ZdeLC6MYts7LFuSwndA5/e2mc1o",
-	"+/DUrgYapnrXybb3ed+edej0FrzrRb/X9g2jcPkB+IdxTikVTSnnzUJGWD2lxC9VUBDEmvTB1hM3WuR6",
-	"2X43sWdlVMd+DovfoiTfa09qBwQNaHY1OlZx/9cgpeI2rsGOAVE7Kk87HBUbe4kWRRQZqHBhlYUrG/KF",
-	"O2Cy4L8uQJ4dlZNC6t+I/IniyBk+XEc1LguUG7dtz+dz72dz/8zoVjjRTbGhG+RB0QAKVDQDUmWI4w/j",
-	"srHumVw4bHCeIfhPaAT60s/i6Ng2PTgZZGzCBOYx218/Ln50wJPv3/aMoH9tXnw1fQ7PdoWONjFVP+e2",
-	"fdrvUdz7MWwr+3HoFK2IHJHXZ68ePz0/h0/HRdbrPY/icb+EWGMVisPoKDqO7kX333Y7Vlv9Lq+9Lwc+",
-	"eSeY/cJW8rGfnjkl23x47LEGQHN1qOYN22iUNPth4/7YJh77F3Y0C/a2KHE1MqzhirXLcF6B5YrE+HCz",
-	"tJZSMctbsdvdrxC07TKyXBB+XEo9607JNRdqLtPmJB0XyooGgIauEJwbUNlKdQd8Ai9Aa6CPwoh0NNsK",
-	"p3uZZ0upWHM66ISJll/AodlDYT1nInHaan+XfT81z65VqOqVV695AdxDLTmr4RPNxXB0RoVKC4T1Znmx",
-	"fe0LirOLEz8o5lo+SY+NUKl8bOesSO7S7J1WRQ7NJsTGDpvf/8fe3/c4klz5ofBXCRAPoJlRFpusqn5j",
-	"w7BqenpGLc30tLtqNNpVNZhBZpCMqWQElZEsNqenAcneXUhr2dI+lmHflWSvLlawYMheX8PXK0ha74fZ",
-	"6R7pr/0KF3HOichIMskiWdXVL0vDO+pKZsZ7nPfzOyBallewYtnDmxqelSggLuVldmetOI/BDZ1Zce9j",
-	"96ZDtyQzd22xw7+S+s+Rs+qScu7niHWmM1AJaJn2af9DPmVUEcZndUJxVkw0S6Uhw7WB+qbh2qzE7NFI",
-	"NuSPkN239oJ6o/5+F9M6I2/1Fosf2w19gvWAWLCUdXaA4fZdrQygG+oeS0UOQfRSYZokNBmxRPalVU/i",
-	"dhyxuI6Osngn9m2AnZHC6SFaHwrlubj6UioWezsLo+65QqAITJclgEWpeDaFCZRD8p/9y19+8Zd/8of/",
-	"+oPf/813v/ir7z77j3/z2EoCT/7xdz/44se/fPa9v8XJzgbsE4LwZgYwt9aXLLJTr5cvtlPHLkejWPxi",
-	"2X/582c/+/uNsiLOWON7eqn+3Jm67N5xZyihdIBh3YHWM/fRJ44gvGfpHt6ChGks3FW4+4q8bK18lUbX",
-	"3E7syWwsEzz0hUJvVXlLcYNGodZw+eSmui/VjtuGFb3Bb/zz1hv/vFXyCX92fFyfe1B6Vm/vPHyz/Odb",
-	"i5JIwkN2XjXNyZ4v3lzoZ5XxRWWfqN60i2kPOcxsyj75UALGFrfglEA9Ud4d+GRdiBKm+m8HiuGIINIl",
-	"H4ihPb2WOgXHR1JJbgxAloZNMpnnQrWAw1DpRKhw1mhcj6Em2gE+9I3OVq2Kw6nEs3Mh0IL4Vsw6Ip8I",
-	"dBsO6+yeLlKomDBdPoL63/EtSGSG1YKTfqwYZjhKheVGlRAJ2KxwtjD7A/qAEO06KVcndXY/XGPIx8a3",
-	"XL138WjEVSISKqHmbo4jrbXm7t7+1WuuNm6r9vR3f/X5r7+PJYsFBaKVaqns31itfmQ1TVosAVZ2h0xm",
-	"neZnIn8ePlmp1PhDq0T29Q49/sRoVX/AJx94wu5/3TEncrSjRziFHYDUERkuROmWUCG2cxXhOJ9+uUQF",
-	"vKdzlus+6oElb+aaCiDkIQ0FV4H11SuElI/itL9gX/euLj9EfOfTh493o70nb+x862Dnjx/ig70nb/7z",
-	"N3begCePd598ZskxPK0ixOUddZ3V79E/voWvPSztrRyOCL98xO0wa32ZD8adelcPr2g+ksBp+kJd8WN/",
-	"svrRCLTHlUQUej3ULVdS8eDl8+qdS3ZZlJFUinyYy6k6+9Lt60Vq4KvdcXy9Sj9f5XtXkn5WNV/6bfhu",
-	"WbFefrKE+ga9Wu1Edoc9E6fVhXh9BvIC4xMcL1dPG8xAtSU1V5ZAEVVWaZhPFlvZFOaMCa+TAeyC8mn8",
-	"Vi1B6glO2LqGl8K0EpyeUhbCjOmjsIn47X149mHdzAsaHqClWu1AG6Hed2+fM/bFy+yrKcfw9kJuUCpM",
-	"fivwp0auZO9sMdDLKEb+ZJUdu3Q7A9G1F2FquF/IGzP4lspqBSlXmA8K2RHJUCpp8oznGq7EbPnEDawO",
-	"m92P5ybyOg8HlJ9PpLFHLomtkuhE3wjJpDakuUKEQM5VYm4xezStqpmIHse8qeVS8rKRh5f6lRIKV+rJ",
-	"vluSihZsQ2kxfRxhxntgE1dtujkYMgvGcbdpK0YVvmu53DvUIPxxVz1wjcLfB65lfNU3/zIIZ2W/ykqf",
-	"6vNJdbPpiGd5LpbRnsuntC+ExB66OzjrYCVNuIRqzDt6nGMyWipNbm65qimeU6IbBMqu+zpXztczY/Ms",
-	"k+hr+xtR6MOz2fuCqvCK0MspfGOiKBEtsATMqobFBL746998/n/+9dM//dXTH/76koSDYM5zaQyr0Zyo",
-	"dqplsnreJ3Xn6I/7OyBB7pGnQv6bok/36BvUdzCRI2Hy87DY1UPLXymR9Rxh3hvEZL9a8nGpyFW4Tsto",
-	"3DcKRWzmGJ07q21+2cYGyuBpZgRh+aJDPkxE5vmsYfFsiJfgBF8cWsJqIRQXFgBxDo24UHAr4g/OjB0o",
-	"RQYEO7jCqXkx3l3q/IU5ecP+L8j/561oL9wNKIfijyuTTw88zKClbncP7h0wu1Idbsryy4GR/MrhgKv+",
-	"gMvNknivfLkyjZeGl0ol7pzShZyJQT8byKerVVdkCtjvXPPr0DpX6/Cs0PWB8PjyRQA74DF0RJ8rKhPV",
-	"XA1i5kzCWpkBHGKSz2Ns9Xqim58dpT7SWX4H37VfnS40t55IzPGHV+osRhRgQDQuYxkVhUf63KrmDhke",
-	"BOMAO7nO4rHKBO8OLL2OSygsusf4sSoBYBURBfCNSCJmdLlryvhzSPBB8ieMF1ctHO+AJ4SMBlU2ucwN",
-	"jZobJnvHSuau9ubkFpiZPbIRJDjQJrvaq3EI85wH+G5ltBsPj+tq9TokzpmavuT8dXm7CEpDZbZcSmsB",
-	"rxDgDRGqE/0bEGJma3EhRgu9LCQU9wx2o1z1awm8c6UYDdf4QTFe+tsPGv6+7UfufnbDd5/7OdADPxH8",
-	"PpgNPLjjp1T0D/OCPz8qTY7e8DOEvw+LaXqAuZUjd2fw6FasqlXwuAX+jZI+9iWHKuXx6zPBEbRoWlQe",
-	"hHMPUTdQtTkK75U0LNjlqHx9PF2hxt1xRfwYRCisrE2A+sxCEk2/E6iaJw/LqBemTbblqLrFu/c93tw6",
-	"jS4wbgEbmUEaoqtZBeK1mIznQcj5KkqTN4LMcHWkwlFtURwnccsXUCamzKhfZKWYIz26vxBH8KiMH1gU",
-	"8ihOCwXMwf2yt8JQ6QtALpqDt4ANL2pVB5lljaqDcLSi+rCmbXJmkhDzLBUBMjqFAMN23V8U5CQe8W6e",
-	"Tivju+Y9klBrzCX4uMglrrAfrUS9HJMkAHNfpKlmGHIasakeZ4iUKg3DsNTafEzPbqNiYz8yVRmsvsbq",
-	"2IjEeUm74yyz2xvWX4xYwrFk/VCrfDCX1J/w6YoUHcoFrvYqlRhc8WUY1wb6YFUhQ9fcw+qVzCqE6TRt",
-	"dxdHgIepwnApjBCmXPHIZ2YmQ3v6ADOUW1aUkMDqa9vRB5V+l0KoXxNSeXVUhbVSdEzbWw0rcumjWqbT",
-	"M8naA41BKLketUOU06X3PCBk50A9XMVd8ZF7b1mSxV1ll89g+Wbad4gLrrNDLAsE3jf6Pkb6wukdlmuW",
-	"iFx0c9DI6H5SskZ9g3QMPzXaAH9uZvAWy6d6ZgfKuxtGDqyTPoFlGWbwJK7trxOy/JW5mOWvVAYtf2Um",
-	"avkri8OWXbGIVTk4zaKUVnHVJUvT3815vm4/u1yzkO3x0m1BvtNzGoCA9L5wqw/O5iJCWgtiPWP3WcN/",
-	"dSYwPlZHMQXrAe06KHZxC2U1iaqKXY0C7clSB58VlqNuzVyMxFn2qmXG+lLywJdfgcjGMznZiBsz0dmZ",
-	"uEb33XuXx/0uKkLRnvwN8S6W2Br5aERlrfF4wSGVhnUgeSvXReIMeo1EoVagadCKpQS+DSLUlI10mkrV",
-	"t03X17GqnuOuHQXFJ9xsQH9G26KT4ghefm5a/u2Zt6geAsSGBJIigEgWrc5Lk1DBJsiJA1e7plqGqVVn",
-	"MAaS7H/gyOZh8c31LdELbvLLfTXWF/LOEKUeLrw3l8niL529q7lcPjM1uRi2+frJaLOO3FYd5bsFzyt/",
-	"evhmxbO3FuVGBHinH3OZVynKiNSba7BnM9lzFcTBEH3KJTCUW6xRjuXyxo29xlnWjY91llxtVAgD57h6",
-	"4Mjvju1hP7Tb7RD4jOwejFFdnvVbAT0B55UlMu7mgmmUBz+ifqLYwf277ERMsZyP8O9jXXWMrXb03AjA",
-	"uI3fPji8e7t98NHRV9tvYf33UWbXAVQjKnN+KjLGscKOyXkGObpwYIHp2vEXkx3k+QjcPYJnIvt6VXX6",
-	"Az/QUjvwwXxDRphqJQ5pvD6RVECMXnS0NL7/4WGAw4g/xnbekJptW8Cviwyz9MQMTdt1WEi2I2nn8cRu",
-	"oKSK3OWhvP/1ww8OGe92xSg3RVSStgv31aOj+xEzuc5EkcLHse6n/ed9bfJ+Jg7/xfvISQhW0LiIedJJ",
-	"7RaMRgaYaQEHHh0rV7J1GIWsFwLsqU7psTpWb711R52KVI9E/a232B1gTl87/PCeg56i/EJ0YAl6tcXi",
-	"x8dAeo4x2PbYEaDjWuu4ZhCm5LgWHQM5Oq616vX6k7jODghA1zdrF+FYkQHaqta20dhXBDX2dIo0MS1M",
-	"pozh6zpa/imT3eT2TjN7nmH+o0z3Mz4EKtDJuILFqgdfY4sxpSXAasIjH6gxybTq19m/GNvFgKgekZeK",
-	"61q+gI65RAv0DySim0LIXCZwirZ/jd3S2sTOG0a5nCOhRymmPdweSGUnqzN2R/VTaQZwBw/g4Oy4+CRM",
-	"/IwLl0PMZCJULnuSNAf6yY5d5xANDDrCVI/BtgvxfAWuWJ32m7aap0azLs8yKTANFZWLgeCJyI4VY/E3",
-	"d0iu3LmblMq/EnoZlk+m3M8Sehm72tgDv4wpQap7Qq1Y/EDk2XTnoJeLLKajeSg/pTvsJvbWW5RVywBg",
-	"HUrUurLF7AP59i0s52V/g++wPFT42g37Wj1ow07YjssOUyp21Q0OiWnOru2zr8u32QgEOPtLnR0wk+oJ",
-	"2oNZX+SG7TcafmPqudZt+4JL1IWkcDIV9WQq2BvxcJzmcsSz/Ir9ccfekvjN8nQaDTtStwvwnb0Vu1ev",
-	"wXgssUhT2nW75XdzP5XSqO3O4cDhRLrxhH1BErNMqRKvJed2aEFspxWXgfviFQaAC7wzWBuOKu9yw1LR",
-	"yy2BoakDCkbY1dWo0WggrhYJyD4/2r/SaLChGHagKHVRrXt/d5euLHj7bMNWWHbZxn4/lTB50d/eLkvF",
-	"qUgNS4QYFUUf3e+7OCBKA7eLrXOe1ilzG4kV9hpuDJIQmoB/7hPBYX7BAaTj/L7mEEVgF8zJ8G+9xY4K",
-	"ZkplT8TMcbUfdXQiEfMl+BzrOmNF53fHGSgO9CLcKzug8Yjl+lgF55qIq7JHl+3v3iyf3OG4O4jr7FCz",
-	"RLMeNWpPh8EZua51zxGAicZoYXv6pOpTZYq5L46V/6TJ3rNHGEdpVUBLq4GGn4iEjUd1dlubPJ26ez/T",
-	"NVTAzseZMlQdDlUmbwPF4UCQav1YzTZlf4Rw5gh3x6pZMNrIFQa3v9By213BuxSV6uZ4wB2Zkf80mqlZ",
-	"5iKko2PlKhtHLOd9E4W5LPYZ+RVNUAg757k0uezCxM24g2W1vQRhb3HJs4zhG3a7EdN0wJU9kAEpO1Y9",
-	"aUnu3i6ull/7CCmYZ/JItYH6WaIte6VNmF1pcEkhY5RepHhHpHwqEmKEcMYnGoJocCOhB9yIBF9tsf1H",
-	"j9wPEQaYiASIblmdpk9zTTzHeI/LKU9lcqy6mQCeyNOZdpTI7fkKZd6rDRiDq5COWYjuyGuF13C3EdD+",
-	"W3S/jRu45dOeAlihy3MIFIJ649Tv1Mz16VmRk1FYut0+Wi4iFnIocclBREyolgus5u1McLg2nJ6yjphq",
-	"sDak9jPHk24WAUgULBHD73WKIirgTPAzbo4VCUnwIK6z24VVUTyyR1L13UgQsEGcQqhAYL8AOyX2F7HO",
-	"OPfgGghUhaVSSpgaTaTBaNQydXZkRdhjVdwwQkr0EBEwOkCIsIT6LlHtFms2oKUAxQmbpopUxd9Q0wlf",
-	"wE8w5sEwKLgNm0o+vrk3HPpFJvrS5CLDwIuhEallvR1v1rIf4pdQWdUUf1tVq+i5IBSwG/S0mpYAX7pf",
-	"XIoW27Vv05wckXENA61xnRbWKfBz+97muzMFSXFbJzN3vbF7O4MWrSWpbO7cHgGok+NrKDyyOLdPRzyD",
-	"FNo3Pt67zeA9Bg7+R/mbpKn54AR7w07EKMhxBrXGXiy0JmYC6b+kV1Ap6h2rQuMJlFS7d/AumepcLS0Q",
-	"Z6QC0oGAP4bJvrL3zYmgOWS5+Po+dmIH3qTg4PnfaLxJBYG4D8q0wzRoNVRJACrJ3mi+SWzLv4xVGO00",
-	"IYoJaJSCCDxpfGTcG7tvWqJMgX5v7L0JNNoNAUP3IDOSghUoXC/kFV2uKJyS8VJtASfMS2AE6lgV9QHe",
-	"2IdaA0VxI1+xybKpqSHQGngSsbFKhTHOCOHrEsicveGiEO3tjt/EAL9c5mCGAkU58E62ao16s94Asw9o",
-	"3ztw5dEwopNpuzPNERll/8bV69fAgIIloJpXrTquR0Lxkay1anv1Rn2vBhaZAXzuNH+43Vd4KrJ8h+IL",
-	"MYG9L8C05JW8u4kdoDT5gX33gX+VMj4EpvovqH5WvHLFNgFUHVBfznjZeb8eApY/2CRhcLuNBlojffw+",
-	"H41SurlXPjFoEEGr4ZlJIeF8Sg5OMGmUTRkfKsFGBBRQLNeTqLbfaC7qyI/8ykeKj/OBzuSnIsGP9s7+",
-	"6F2ddWSSCHDc7O/unv3FXbzK+P7Ns98/0voDrsDEfBUX9qz2c5EpnuIHeyvN21kd0c43Hg55NqUDVSwk",
-	"EBi7HVaMFBN7V13RUEvGATYbfq49LK4ERzRYiI/lSZunKQRvjnRVCcoD3xlccu3sHZbP2ZZtf8CDMATY",
-	"1y7Nxqn4knEhz66oWOwuOlW07J4oPUlF0nclmNGWQs4No9NTz63jkNfELeSGJdkoYvkg0+P+IODbnekM",
-	"j6Lg0M7YWNHZsHw6Emxv9/q160DUcU5k8PDle6VBgQV1YpX7jsKyvYynWgkrzqOCT42kqR+O/wx+tm+3",
-	"XGVzv8gDCBxlPm4MfWIkPrt2eCbsUECI1g7wQmKkV2ac7u3iPevsAy/c54NMCDoytJFWmh5DMUIvy2N1",
-	"QvuN3W+pEKkrWMc6+9hyIhqE63LAE+qAjCI9eSoo0sxEbMIzJVUfNQiSy10fHqLJshG0V8Egh1zxvsgA",
-	"RYwsdKQ28BNhyCh7PG409rrjLIV/CKTUu0ijTRz5kvQHQYtg+AB51+5QuCD2QINMz7iLkrPztMMFaQGP",
-	"iDP6uVNaSBxCEQRZmROA8C1KtHNtVnA3EcORzoXqTsGC/NAHEr+tk+kKBJ4cOBTUVqyG/RtsGfADkVxO",
-	"JOBtsKQzs9fNhKUsViGrtcrfe5v3zNNxlpLtvXXlSvhbnYbSutm4uQc0Du2apZG4A29plYHwDTHkMrXE",
-	"LPTW1gqXDI0tPKvF2HBDEPaBqt5C0+OmfbBbewj8awMm6NzmT8puNgou2IARz6HXATSF8w+uvyxhdF9t",
-	"t7G7t9Pc3Wk0j5qNVsP+/z+2bUCJupYapylW4pKq34ZCqe7hgJv2zOGgeIDqZS+SEWufDqq3wdE9GHCz",
-	"HMq3aKBwpnBEM7v4MJAEm6GT1PkWapvu72IB5yig3iiirCAQfMDTns6GTqi5HEmosYJkc1urXirR87vf",
-	"3FtJFHqfZxhytt+8uspEzHiEGQIfiETy11FIO0gwgoN4uhfSVhTLMP7qoW1zqdZx5XFwfZ6g7JaKXCyV",
-	"4ih8xcpnZKEussTw86Q+x7zegR9mmVcVYVu+ZO9oBGe5tCO/f/YX93T+rh6rZLM78pqdXNzoizi8UbVC",
-	"/J7IVzlGW/74+vLHl/Tqv2Y3+T2Rn+cal00Da2kp7lTc06ChjFw0dflcvAu+0CI4ApywqeCnwjCrOJuc",
-	"T9lYeXz1uHSzYm/p1SqdWi06HmdpTKZFrUJYoYGgeKeBNjnha7i4aZljpGaRnBEFtTIY0B47IOqkpKqb",
-	"XKYphaTw3Pkh5pnnR3Bn56nepopbhaJUuud7mysyGPm+VWO2ZPolVmOeu0y31Xs25Dm3iWo+P9VnTDTw",
-	"DGcLvPaaOFrGqVjLyQJz3zpYzuVgQRsvLOVzdKxYFXyCoUQUnaUw58ZFWBahOOQTSbU+wXCJwFsBHpgi",
-	"q8u3AqLJQKQYXhH3dObdMBSxZ45VYb8mBJgBIVcUH9Ir/mOXfYJeDBiBC2AzY4zJK+B9/GCkQY8IuHM+",
-	"Q2icz/wHnwVvfgZOBDPQqX0Dq70a9tmx+mxnZ2fu/2xj8YTLvJ3LoYhtS+SP+QzM8TpN7O4lY4/a4UKe",
-	"Uq36IrODwImhaNiiAIAcYlbIXQSxgBGLh1rJXGdS9evQJbk0gnXFoXQzmcsuTwu/l11I+EkMRdYXqjst",
-	"fvus8GD5scO0wO/dTsQoH9i34E/w3rtooM/CWtTek0O4PLfKkUMY9kkRGhGG7eaAAWw/SnkOa4FNfVb0",
-	"AAOxctQ4E+2M57DEPE2j+UHrzAUmfIZhfpz8+84fZJdyIlWiJxHjLLX8M2NmYAfeg6qUtxjPIZYB4qeG",
-	"Y0PJS9BKkVPFXYlsiBiE5IUixs+OHwJ1IveT889BpFMJpQQDpShC5zM3lEwPWYPlmjXtRDDQanaykZ8q",
-	"LNBI67Q9VhA3ktgVsg/sQs0cPF/rx5Mf1w58isEc9C1Ajy48G4ThaGQKwTGfFUvPVZF1N+AJeixp9RMA",
-	"pujZQ+Mu+kgDSFZxI265/Adoz1/lwmJIh8cH8NpObEv+JhWXcGaZOjzlqivaqZ6UhmxnTb8BoYAY3Y5I",
-	"9QTeQhyL8H7GqZ642xeXEX8Wdu6id9p5psedVMyNoCuz7ljmrJMJfoIObz0SKtiKynYJDcq0IQjJjifc",
-	"DB80hB7CLk/TDu/a6wpR+iJh3LChPbo+z6PqtijaR6UZ9Wcvv/ti0dASaU7cYlvtly5M6sZmhhiBjwdf",
-	"GtbLBIXOQ+Q4pnkVCZwQFTU2wrTcmo8yecpzUUo7sbTuq3cPjz588Eftd+4+iBfcLFxU3Bqe5UD8wzX0",
-	"D42nS7rHemIiMnuOTcRybc+zVN10DFFElOjoP2SfwYvlviaiM9D6pE26oe3Ji6ufzciuuQNxK3uj4e5k",
-	"ogcOeLuj1Qwl6PdYHQRcTWe0sd6N7OLfMZIqABUeyNFIJHj5ggFBdJZ9Nhv7T57sIsD7DFf0GAAiXqAb",
-	"OghLL/t+QxMA70IOJunnnttb5dxy5lqr5jhuoIzbuTQfRjW/7rVWc7fxBAt+ObjmsEtqvkRZgy6I3NRK",
-	"+LkEL3u9Vupnr9FY2wQzTsWL8SM7K0S44vRkFXuLorR5hAEIpExIhVxty8ikArGj9q0Wq95PHFY5pqjW",
-	"2rtmZzUjptZa1+zDcYrI8rulXcN2YIe7InEQdPg02EayzqxgzCnsNVENr3YxDtvKRVhx4ICcYcEZp2Lr",
-	"hN4aY7wTWgWq7AWaYK48pou11Ot8F6KrkB9logiV8jkTINXkwMJ9dhYkQYRcz7FIck4XuZNdPRQA17jc",
-	"Xz0maM7Xzlf9mrqez3Fkz/I5Lz4KWz665aOVfHR79y/NWb3BxT+Pl3qciov0UJNjWQxHOaSSYrKv19M8",
-	"FyOYKdCSsQQXGReXmNMIoytilI9kAjUPUK8Z5L9jvrUPFQfUbDFlfc20KuKtPxkn/QKOQ4kJZTFTTLeL",
-	"DZOGuXvtikuDqTpxJiysum+/d4kBlI+IY7s1kycQxkr7TAJngZwMNNS48PH/YNNe3zVvB17tlg9Twpdm",
-	"Ojo3vsl5KuLl3vxxgfq9me7b65UUUM8DwB8NVwS3oPTWLLkt0dJdR0sB46sgwcH3wdObm+mpLyJMYMtd",
-	"t1rqNsZgq9ZijEHkmJPlksRTn4O2G8YazLvcPWODFGDVBVSdqIDgBHAry+RcWhB74FXgQi2GKDZwtFK6",
-	"ej3V/XbCp6aC+/gQh4rwhtkBplPXDajXEgYEYNiAVvXtscimBVUjpP+1Lrsr8f0kWta7w4unXanq3BHA",
-	"sPc52GOPsNasgkBeZQRI06uH4H5bY/rvwydPVogWucTQkuXMlJB4v/W4FuZeAtNANlJ63Jn6x3a+APJ5",
-	"PSo4MoXtzbNkAh0DDEQ4mfDnYu50dS5ybzaiDvjmGFxE5daAbz20HD4pjdhKkMu54WpM38qXbT1RbT9r",
-	"ChbMxJBnJ8V48WYHS7mcq1vacMYAXfENOxdyPGC4hF/5giyaoWkR1gDIvnZW5NW9vr/LDHujcD9dazSY",
-	"ebPssQDhhETE6/u79T27piXo5QsSENaJZSIavA1mOn8w07njmBYwyCuPHWl4ciWgHYjTvI4+DofjboIK",
-	"eWXE1F1fDhGUR8w4R/iMmYxxduCgy4IhDaHsBZ8yTtlZ9vreIpQ0D2UJAeTzfPegaAcGei61z1GOQCdz",
-	"j2rgUx8giFAmWEdYJbs7sGJgUltXVzsoz/6yNLYta9mylqWs5SJC2permHCotjrmVsfczHVaUKpCqfTg",
-	"EOePZR8nCENdqVne4d2BM3KW4U18jBfikE0jhAhzMV8RcLDIIWtFLog18kBg0SycV+Tgv6JAcwbUvxD1",
-	"BYHbihpSUDyXdyHCimKScLwtMOQOeSIAwApsqwhOQswSbccTh5oCiV2H2vYB4cOf6E4BqdIX5lgNfUzn",
-	"HHahLEKwyChPNmnyK+tjBa5iXv7M1bugl+uEo4nhvvMqODN8athATyC6yyWA6SxxCWgUzxwLlct8GjP/",
-	"TyjYWQpbhvdoN+OIxbSf8E/cUftP3Ez7L7udMcUmujKqhNBdigGlyMkYIqdnK66WQxXtebFNuxNh/01n",
-	"wpcyK/eIH4YpUW3/MXVYBtNxGGrlcFU+krQgRZEH92Z5wCdi6qcHu+K+6fJc9AHOz31XrAQdYzf2mDKq",
-	"Ytc7yBj2cNsJ0190wivnC6/ML2iZGBg9FIgFHEg21IA9s+1PdKeijeKY+waIZYPLJ9cQ+zATGOnaQVE1",
-	"4VNfXB0CI4OA++HQrk8qlWDiERLqiCUZtqozhoVUfA9U+BRPLjQWt4qB+bKo1I/zWHEjWMYV+ME+qwgx",
-	"BDsVkLlVzFTuToJPiioL1lncTWUrprBt2GvpEeIc2QlmW6qwV/uEq0XGJt7NoVhhIW4EmPzNxuY1RBYY",
-	"odzsnBXKVwUGMlEaNQUlVo/bv1858KvPd9yChuscZkD9yoMHtWWnuXT07QClf3YGu5ez9ItPBaZ7riiF",
-	"2sN9gN+c1TtcTWkQVktnmGuxYBi9TA+rzaBLytmd0T8F/PsxLOg61xt1/CqaPmmVSAapRUQTPNmAP9tY",
-	"pabmymEBuB04YJ3ypHs9Vyt9kaKFa1/+Ss2WG0K9je53QAWCO1O6Xkmt1bxeLiJcazS/+t7Xrh7tff1G",
-	"rVQLuNa8uVtv1Hfr12vPw6Rnr8E6Jj06k1ub3jltevZMSpNblnsqigCRBTY+kqQ2sPIVSfpLkm5vu5de",
-	"+ZRbmsm6Jxomvz3S5zrSBWjngkPsF3rhIS6l21blvND2vtiMl1Mtu5U4h7UW/eZZ8jfsn5hhBBbnPJu2",
-	"CU+z1vpWM7q6DtIHTf5FJZn4uXkU9VrrWw9XC99ZeTmimpF9xXNIVvVzI7PqeiEy52OMfrGX2ylp8u7w",
-	"b3M3tgbIAkCw66nVaiRwocHRfXblMf1rJm2jKnmiIJVbmL/XF+bPGenAfuRxp8nCmYkeFk1Z+wQuTsRY",
-	"fqy2nOZyOc02u+HyoPjWpeaFQLuWqErH4R6Us704+L01I/EdXbmUYPyQpmwqlPvLPBNqP3/FQVBeW+p+",
-	"MSHzW0r4ysvc2yiBlx7t7uLkdFeAbGFwwEFQF55KgzrkIygTDzQY/dxFtfcKg53v6NW32OE817LY+dlv",
-	"TXbnM9kVBfMW2ez8Uq9mtJs97b7s4UQZVwCv8HqDW08b4X6BgtVQNc8lM/r3jDgVGU+DEpQIg2Ybw9rZ",
-	"BMAFgSiu284UwwkmQvYHeYUAQmZFwq95oWbFUcqlOhNCh7j6we0P7sCO4sxEsvjDjuzPCBC12/fsdlJT",
-	"b8Pv2E6ttbeOaITdXLZBsmJVNhePYCE3yL6j5TqvxONWcEWJh87p1sq4FWAKK6MnXisS7bPFlyuPi0u2",
-	"iqnRj2BranyNTY0OoXNlU+Nqx3CJrXHpudoykQtgIlsD4iUaENcl1JtaELGfiy3fsa790Cm1l2I/DOjE",
-	"ptK3u4uBFF11VXfXF48v13K4pWtbc+BWmj6fOfACBWqszb/QHIhU9duOntLrkDlKuTo6S4pw+Vw8yh0G",
-	"vGE9e0iiorCtNMwM9EQ5SCm0lw05AEUpKDZP6MsQSosFhWMosB4DnJWCesUI6ohkG+CY4yDmFAv52nYt",
-	"czKMs44dhUiCBAmB1IYQq9ysYCAdgaNmnam36BDqFMBtmUXmTlrHOVZYFQcd0MBVSY3llYuCsN2mYOqE",
-	"z0yJWAwRvfYfUPcIawQkUvVznp607WBi1hF9qUwQdG+3EHOWutyIoj5BDkUSDliu2R8XEJlDiJ/3oPPd",
-	"Ac94N6cy05yZkehKnrKh4ApyoQ4w99htBi35JJN5LhSOQqPh2fL4+Ms3rlEpCfjJjHhXGPg74WYgTDkl",
-	"41N7QRbEnn975aU+FDzrDo7Eo/xlCz9flSvBeVjPXk3HdytyX7Z9m+5uZ4ouF5mUqDptSyVRN+POUCJO",
-	"gJPCxxUU/DDXmcAi5L43IqV19q7OGFdMPJIG0hN9smYvkL4tsffw8WWxmy7+2DaeCp4FsIRHlIRXLqHP",
-	"hlyqnEuF9RBoQAiSEBd0McZcOIIapE9JCt+bl8LtYazDy22X/ThPp++PQzK9uSCOU4f7OMuaPbZCRPX/",
-	"MK9px1JfXKoTIUY0dHBjBBZxx4m/9ZjK1FHWBjRYa9WaezcbDfhPoygvXmvVxs3ak4fF/e7MmdqDhnme",
-	"Z7KDrvXHtS5mgzz72X97+rf/KUAQ+Mbd+/aA0yhqqfwKzb/ehdwhIqnPfvZvn/7kJ+Wx7NJYYMiLRlFi",
-	"QY5uG65qRZ/waKbbYiFu2IW4UbEQVrTvDnje1iOh4KE+ePt2c3cPhrWGYI+jfQGRzH3bwQWEKfRFcpZe",
-	"UghEZfq/VU22qskGhn7tQWG7BZldi5UtUVCuPKZ7vpK1H77ZYrK/WsZ7t2lrHpll1vll5+AiZe0zLUA0",
-	"ku3BunSL9kanKlpo2QbVcsTzoEyvE0BmJYRVufVHRmR330Fd8yKtBQ8riKm3sy7LtfRvvQahWwB6sp4q",
-	"7Ga/Dd06p2o7dma2haFbbqk3C90qWZI6ItWqbxDxXTgAo0JVhNJpBgxWXcCVjxPJ0/YoEz35KK6zQx++",
-	"RYMC2xRWleMMX4uYGXcHjBv25aYVd758HdRcxeJM9AFCJRFdmQjTChFZzhoZfusMbfhRxERqRNUnWJ0S",
-	"v6mzu72i76DIW8Rkzjqiq4fCONUamgDVGjxgPMdSi76xwASIs4XWEfcQFNHSUEAXF1BDlqbp50NfL4xk",
-	"gwZebCRblyue8BkF1S2Q1TAbjd1aVAtOiH1YkOTb+L0dQh9P4+0DuAP2aC1p9/a9uVZvXCua/fzX/+3p",
-	"T/6uFl1IVgD2e+mhb7OzXcWZt8KKFAt9b8n6XHI2gFviVd1/ePK3sXFblTmIjXPkcEWuuMSVR99deVzc",
-	"wpW0ZTeCbWzc66xeI99eIzZupWO4TPtedq62XOYyuMzW1HCZpoY1KfnGwXPQz8UGz93t+VpdJb2ocPT3",
-	"JLbk1I0o1F2geGYusqFUgnDTI8YNlce3rdLqbBCmh3TrksL0CpL1/NN8qQTXuoTgkqP1tpT21Zbntz6z",
-	"VyCc76J0AAJa3jHD5Sbed/C920gaVqv0NAPsXUCeFtGIFxzrdgYjvD/QSrwr01xktVcxTqu8CevYqGe3",
-	"YivsXbJte3YDFpq453bqDGWq2tRt936mJQzZMmwUxEdxlZRs4hEb6Ik4FVlojZbGRVsGRWzsN4uFpxn4",
-	"9jp2HdfZRy68q5RQIRTUc+1MGXrTILDMma5dGwusw+U78cKMxKU3a89+9X///u//7ed/9/df/PiXz773",
-	"F5//9ldf/OWfPPvpv3n65z93UUltXN2q4CQPZu8kvmgj+vAic5jpAECmxmqLsoqUCCDDUU2atoEmCc9l",
-	"+XquIA5Wr/k55MLZjVhNPJy5sFuz71bqm7pwXCCYsxQdleWQgG/MSJYJhlcerxRENUeJt7FUr4yxd5b0",
-	"bC6PLDLurnQ6tgzo5WNA25t4eRbhi7uG60rBF2kaPnDmWW8K5r2e6OZsMhDgRKriZRNurCKQ32JjI1y+",
-	"g8iZJyTA7ewYFtliKyjMBQnyT3/yn5797Beb3r4Xlyy9JYKvvRS+LtncSuHntb1eFI0+U+K+AgRw/arF",
-	"MwWLy6TygW1zK4ttZbGtLLY4zipN9WT+prNcsw4Ur8wBjoANdSYu7vqLU/hoYQlW+BmEILzROjOtY3Ws",
-	"dnxRyjpJYABo4MqHWrnKSWb0skpEVk/1pD3hmZKqX1T4hKdmIvPuABrpplwOWa71CeOMSnraZdAYozyB",
-	"lFxfVrnUfiYgPxiaSTJ5KpQr+9nV4zQBsRAMv1wlrCP6XNmG7Vd1dpcqqVJRSLvYEVVVL5qnIpDxTK/u",
-	"cSusNGr/x2CUAb4OFTPrWGjal9+su6rWdtCuqiYOTWcMKm5TaVasS20HCUIx2bOxkaB9KKbtKqoGbfIO",
-	"xmQ7RPKu7UGlAGwAdeTzQabH/UFRHRZK7NqtV8J9naa+PJGD2MWPtBI4CF+osz6UxuBmIPholw8FHCWs",
-	"hKs08++im4BmOmUTkQlmT+8od7nbgLwx1KcisTuGwRpFVzM9u3KfgC3hn1Lpz/JDVwSUtq6ASdVDwRI+",
-	"NTgY16LtvCdTYXwl0QiqBLOimqjb8EoADrxQKzky8WquUrER3ry8cphuRO6y64wtLdfpCqo/p0Kjr5o/",
-	"FY7AOm5UotHbPJ9z+UL9XeQprehzKBJIVbMX8tOjkMRYsgp3BzN6gNj4RB5PoNjHlvJZwosEfwg4F3aI",
-	"qSU+QQKNK9lNoDhUI9pV8o6LOtg4OyzoPRkIFdn/ZsI14Ap6E+5QD2ByXN1vTLTx5BAgbpAQViMO3XcT",
-	"eanT9FYtmNqZAiRFc/das4H/L6rR9EG8p/qltDrBIzhi7YRPSypALarRms8oB3tHjUar6ZWO4Vx7oIDA",
-	"EXARaCmv7mCU8q4lme5oPofap36P16Fqo+JgbCnbuSgbGDbtXbYX3BKXMmEjXCq44bmVrnhJgfBXdgNy",
-	"FxbD33Hq6/KQrnvBJ0f+i+fIbqs6POucHqQpC+fGirltz+q5zuqCVS2OY/jC8oD0FU/jlccd+Wnbyo1P",
-	"1qn6V3Vstt7lV8m7XHnU1jtpCz1bFfAK7pRtjK/wtvz0yH6/ilIzV9tsXEFu74/zhad407SBnlTSDCqg",
-	"u8jA+i9/+fQXf/ePv/vB57/97dM///n/77HlR3aUT559/7/8/uc/ePrff/Dsez8CMETccETEOrzTbDT2",
-	"7d7IHBAS/+E7Pwq+/Yfv/MXTv/2f9O0amQhVs7/w+LTzDGW5UdbKayIpju42gH/rRNoolEugjFhJEBH1",
-	"sDM2UgljmKVgTKvKWl5rEMw53qxPRXYqxWShZvzRPARjn8bdk/1xJlwAr/SBxKjoul9Bb87ZUJuc7VPA",
-	"sGE6TSIqjQS1j1Riu3HvNRvuxTqL37tzxMqDNnkm+DAmQy7o3lZdRikazdvzSu97Iv/QTfY56KLLnEih",
-	"/8urnVL122AANu6hThNh8vaEy7xN06+1dutXo1rmxPcel6BaNur7aNNr7jbsC9rymWbzZn3XnjBcTfu+",
-	"0nnbimVTMN/Rv24W77SDF7712LFMyIxg1xHGCGZfMzIlWyZ8iK489K5dB04HCk44xD27OiOhEjtRZU9Y",
-	"c7d4AGUaa629qDbKtD2lUvVrrf1G5LVcO7VGo/HkfCqw2/KzaDqd1q0aca6YpTmqIA0b6mHZMb6KYltF",
-	"qsibs/OpHnak2PEHrjrnARi1yE5FhoFHMBaslibSHrlNwHHHGVYLtWRLmiDESBpmeA9cXF2eppY6QXkY",
-	"OawgLw9wdEcwqudAX4o78MB5tdguw7VA60IduqXf2pACVmvtnu/6UF+rI4H6AeCYtvdp4/tESw8WZjRN",
-	"Iz57KrgRLOOKWaK/+rVaKAJgPcKlxqEH+Moq3jFs7fkn9y3uGkCvwA22zPfl2diqHR+MRneTV9OzBdu3",
-	"jg2YjsTWOnK5Rjhc9oXuL9qVzcDu4GOWihzKKmAgRCJSCSTGXdMvGUbMwjvCQPHINfy7BMIA9RVKsHA5",
-	"A4pFuG7HqoQZM+CGKU3DoIoYeqLq7APXoYOWwVeoqb52IHbggUucqlA/VsfqYKhV3/vp6BenVvg0xD7E",
-	"UJmcxUZneQwKydiIpM7u8O4A8xbtaLCoD0vkqUwEFPCAbsdD56DDF+zKHCvsw8PbgwgNY/qYS3C++3Xs",
-	"aQggghTHcZYJlQcVYIXV6HDC0jCeJCKJXIAO07BDAkIt7Oe+SUCG74ieywRCOedYcWUmsAJUAkMqr28h",
-	"HAb4GNjQ6mgVcRCYQgnE4sXC61kpyyW1n1UulhalTQEIQ56dCLsBi1SVJ1EtnwCHyBJzZuvz+BUz/Z2K",
-	"zOves11m2p6krN2sbVZeC3bipak9uy6Ix/KFgjMPLTaXrJq9sLWWVQpzno9NrVWDjzct13VeYRj3Y7WI",
-	"TZjgNmlza+krsPoyoqyr8PMzpPUrj90FmnGZzVTfmmVGWFNEU0bNkEtlf8Y2W4U9DpgKH3qO7+Bk3e8B",
-	"gS4jzc4waXbQy0U24RkU0nLygM5WLLUKoZAd4bjgvNKNPiXHsbY+wFfGB7jJVVicTbrsAGy54UvGDbc3",
-	"7fIySNe5ZhvCCcIxeKGVeFF9uhSAv4LQbKra6F6vDOznr3KvB1tYUabXPdpbV3d4SQrzbmnla6c5bIMK",
-	"XvrM1AvRNgJXcmV0wAFYvrD0JNBUHuB4Ue0I59z39L8wNpLFXvEqj9r70uSH1P8qngfXT1GHgu7+Ag+A",
-	"+3HVqq629UP8aJEHwg8BK+l66oSVc7FgLhQQkspcQrXcUnFbrH74T724LW7jOr4QdwW2nsxz+Ta8dX5h",
-	"bg8u84alfHSaStW38iEmi/alycENzce5HvJcdnmaTgFUmpetFB5aUNoZn/IUbhcUDTcUEuDv34CPRkI5",
-	"wdPl2cXfHouxqLtO22N1ovREtWlKUFlH93pglpc91mxEjUbDDtVgAfJgtPlADI1IT4VZhHB46LyaL9I+",
-	"36XogkBIpXxgSBu0YiGkRbZqgzwfAZxsVCuyiSm3MEg6xs88PbpPotwyi3ouh6L9KVZ0PTCSXzm0nG/A",
-	"JZw+qvUaDNBtb3toIDjJDgA2GWJIRIY5OlcbjSd+GEeuHC/TisxbIu0t9Cw8WY+XXLJl37KO4chOd7dx",
-	"dTeq8VORWSnbdQTrsg8b4/cS49JcxGGrhhvZ1aon+7XW4yfwbzO20qd7dxWshvmdkMZFoWFktjRtvKTu",
-	"AR0nPhpBnWFuRBEihz1Xb2YEfw30OPPlkEXWxoCf0hOt8oHPuQqPKrUenlV8dNYhgWQuTxOXrohW7bGC",
-	"Ati1Vg1D4+AE+LQyI4Ra2oIR/aFQedvIT0Xx0fwphaf58qZkX/kmqtUoUoDaGaBiNOo3by67j1Et1zlP",
-	"CZljt7HXXBl7A+LZYS+b+42ohvvY3IW8ZNjBRlSjrbPtPrk4MHd3R1fT2SjWZOvu2epg3t3j449WEnHO",
-	"UsGuPPbXeanL58CJNT7qAhCcAaeEO0cQ63Jl5ZnCt3LLSjMQBoE33SoecSZyy5NiJpXJBV/ogPEyybYC",
-	"1OvrsgmP1SoFoFY67Yt9OkvP1FYQ2gpCW0HoZReEtp6+y/P0rSdsbOjrw6Nwsc6+Ax/u6O0vYFwwrJfp",
-	"IVpDuckRfKzODhQyniJLAz9HUzPR67VdiA4Y7DJ8iAFje25ORJPqicgWmz+uAq8JKMSTqDZWwDhmUogr",
-	"mAmwhrWtHZfqi9yy+C2L37L4f8q2jq2D+qV3UD8/+8gVT9Qfn0vCqXY2DVE8QbQ3oETGZbxnJvdiRjeX",
-	"pzwvCyYtL9QoT0FR9ACpQmlAkbXShwJbjANZ5WmqJybA0gf5ZALQqUN+IsI+mBJ9nstTV5Frd7fClQSt",
-	"vE2r9EJ9SV2dZaKLaxsmY8AIa62d3YZtfcizE8sScTWdH4gkRUzq0CM2HlW2QR4p34pUp1p2BWs29nfX",
-	"cdvQeuHiXZYoE/jVdi1b6Ng7hJchmp3hqkDZ151YIZOQ558pBSxYwXPxnvdF0hfZnVUKp6bwKhPbqqlb",
-	"9rMx+zkCOoE5CEB5SrQTcE6eI2PCI7xJOJWPQTBCUBSVAazpUsIm6Mb4iayKIYB4HBzDS4z6uQ7lWDWM",
-	"JyAecpva/EKwMJ2lJrhkX/IyznkDgzYV8yquLYEMLwJEAOcEvfM8bBc0ucc1I4xV79oySQWp8abW2r9h",
-	"VVT6acgfgcJvaq3mtRtPPGwtNNTL0ThgIJQZwW+9jUGIEf0GkTh996Jt3UPAticysfomqKV2SzqpMCPE",
-	"rQW+r5XMNUB+tx4v1YoB1KibSQjEKswZ1+zM4TcxFFnfipTFj80b/lcSRIrf9iBOBwKvQMrPpM5kPoUF",
-	"KQMo7V1D4a86OMtDASKNRpijNi5dMEp7oIcm2Nv2UJu8XWQb4x6Wfgxhuap+L8W14+/BNHzDN4LH5Sav",
-	"Br+UG2ui9JWMU5G0IRu/tHLehGLmptG8Nvtjuc/532d6voZr2c6FyWl1n5zXOoGX7UxYPncpt5Ga5/Il",
-	"pGkBRe4BDiRUXOuKTdDYPQxmec8OS52sVUpOGj8gq0fDCXdoTwR80LMasAeRA6SH4uMTMcohFFQh5Hxh",
-	"y7eiF7oLLDXzJS6YThFTXYkJAwVzXra6Py7zhU01YpPz7JTPacSr0LprjcZ6lnkc7uVqtFsGt2VwWwZ3",
-	"bgb3sto+tpaJ8xnGTcFDVuO0SwwQ+NmVx67oyJNVlJrb9PLzSajfEpd1icu5aIvbzK3wfGkAqF54JgQ1",
-	"X/HnooTptUwd7gCcCUlfef03lmERLrgUpLJMANlrzIitPEkkFoW6n9mh5lJ4UWbIH4UPXZ2y0jNfkUxj",
-	"jbNLS4Lf0rdXgL5tZafXW3aaJb0XIEvlPJcml93FufC3MS7AFwZE44Ev0IYYvrnWJ5CFaodnRAaRiBml",
-	"peKfPZ0xAfYKdP1ERc1PpKGRT+PAqgAZ0+O8q4eifqxmkffFI97NQ+TqiI1HDq0LAithsHV2wEZaqhwq",
-	"uYJRRnsriIPrxGm1GIe5IDuThplxZyjzXCTHijAphzJRgKVpFwAzT6BYHSCEYvBE8BnTClYj4VOqbGd/",
-	"7HaFSPBHqJEgHuV1LHD7ARoKYHpgyLELtguVtiIGtgJ4cnOPHkEJLljUU5HV2QN0Qgw5FFjlBnbnFr4V",
-	"1B+YCg4oo0F/sJu2eZ4FWGgfHd2us3fg6/BxKUG4MCPUvQ0hrrO4l+lhDA3HuUZk0olMhKJ6puM0ZSYX",
-	"IxzHgWII8InZ/n6okE0Mm2da6FuB85ahsQtzgHpiAklAcMAgvCSGGEI7iKHORBt/irH2oD2zQ3tg7IBS",
-	"0cvtAYMx3BdZV6hcprT+sRqnacxkjymNp2LCDRsKbsaZqxBbRM+6MXNm+dzAXgY2kP0BgrlWuj0hhmUO",
-	"Vp7nRa2JQ38zWUf0pSpseRQeV2RC5SV89yoI1AeCJ0WDZ8FO2MsGfQKKHm06rHsJeSGIxGiUQkPngRjs",
-	"gVhaqMjyJAjvSHguduxhWqU8rB2osFsRDPEWU3pidw4rR7ptXjCwvAyUvfkwUqgmi+cUDu1CeA4xKnXp",
-	"6sa3MDIyqgk1HlqaTeGRkXue8Kkl7uXRWGJvP9g55ZntAaj9YS5GH7iv7R9fxRbsP9+xrVTM4WCOTOOi",
-	"GnGrRNN7aJXOB/ZorLrKnWlpym6GBYh6UfzFBymU0JKgEohlBSuuwNvT277tt6e3fetvT32Y+ttTQmg+",
-	"wg7enn7oulgEg+IrqYYQ8HV2m6dpZTGZ/cYeLCd3wf0KzOvPHzGewJPthhWoMfGJmMZQdlwJkRgWd+yf",
-	"mFFQdE9JBfByeUbDsYHMSgeiuWgqJ2L6vEovz187oLuO/muWiXycqTmobHiL6ls7P3zV0IF3VN/O3QYo",
-	"aHJoj66bB/3lxypVLvoiqz15LmVhgYg6stvc2WscNa8F6GIFu8Nob/rntx7DjrjAf2So8DgIp5trrctV",
-	"V6RQ8GY3qkGSiv13c3fPDgjx1eFBs9GMaskYeU17dLVRazXqN/Z3w4c3r9Zae/XG/l7p4c1a60b92s3I",
-	"V9a5YdeMKs/6ajtNUtfHUB6oUMMgmvyqlZVJ3MLCOhTXbkUsKBzUiGpjFY53lxwTNNJm87p7YEfZrDev",
-	"7/sHN2ut/fr+1WtQB0jnPEVHwnZpgqWxawM8zfualuYQzARw+hN3Tk+DF20O4dSfrTXbt1YgE9twqkus",
-	"C8MTNkGRdjQCXUEqlERQEkIlCKoH8OkF1F3CamtLS6eTXtLXkFfHxlZDwJAvYPmsm2ojDJM5sNWuVkaa",
-	"UFVmb8S5eJRfgb92qLzbmy3U92JXoy5uzWoCFbXh/MtWtfva4Yf3Iqt2YKEn9OW7eIHdueIIgMbkog2g",
-	"685UUK8UXeAqzjEcpJ2PYZbxWOkufnxMFdOOa63jmhmM80RP1HHtSRzN/ojrbn8qkhDB5W27wOIP+UAc",
-	"K8YyV3XCByi4MQKi1Ey7dv7QKqrcMc0xxvmMpOrThLpaKQy8ZxOdnZhbqKlDIT0rh1m5FaC9rUYHP1kR",
-	"rXm1CKqYnTqVtzgmu17sh1f80OOpETBlOzO0QeQY9Yeb2oWcBsKmsCcSdMOgmBdPjcZd4LQHhLZnXxYZ",
-	"y/mJQJ0ewQoU2/P7jDJmYfGg731o7YkQI8TAoK2wksSxgjr+IMYnqbDfwR6ESvhug9oio08hDA542sOt",
-	"8/VC8nAyqZ6YiE0GsjvASons22Oe5VBM61jFHxx8s337w3v37tw+uvvhvUNc0qbV+FHbgHQRyvO4yWIy",
-	"2NdzrdvDcXcQ19mBOVl+TeyNqFKFD2FCQcnEparwIS0xnjqcz+Jrc4s18JF0pqHc58/A7iys2oRm6hmx",
-	"GcXLG9f2S+JmYyNxc44OleTNGvzSYm75jpW9AC32+LjGc7h/VWkXx7XoONBcjimf4hiLJh7XWo+Pw0qJ",
-	"x1bGePIE9qSY56yYX8mwkZxunXgXVsWQ97lUeKftv8B0i2d6B2giLfj5uaw9Cjuf6M5i+/LXdGfG6EnG",
-	"S/u/McVF1V2kUzxjhDRg2qvOCDji5sS2/jLnBCxX+WQuhqSsUS6ZE/lXxJx275TSqxKQzveuFvpFI6r1",
-	"ZJpjCsc84vWTyBfiXtRb0/b2ie5A7tXVIqeKcpBP5GhEGpNPQ/a1ve0zbX+HYeIXoG/VWnvX7bpCGnYX",
-	"19nld59DXaBzsQ5aKpzgLfk5V66EXcOF6RCrlnlcmL5qTlg+kV0R5qyS3OCKtGFZN5ITSbYvOwbImQUN",
-	"2OvAjEhFF1JYJw6eGEVISvrA3pB/u+6OVSZGguelhkjJ5K64XIzN4f20Qt8nulNnd3tVnTv7IZUjxQpu",
-	"KgqnISuxO45VbJuFDtskXMc+9peas1RWZJnO6uHAZufpxNVPdAflaqudYYpZ96SfWa00YkYPBRuMVeIL",
-	"pYKLLog5dqoUSkecZcLkPCP9KUA8cRvB8/kFEQlI88cqd+PhxmXxewxpWDEToQLp5FkNICoH5NEB0dVS",
-	"I1GIytwXtUOCC/5FkEalYUTFWpCrFqMdyNKS+FiBr4tIMzyCg4GfKc3GKtHkDZrdW+fvssIvuLxg6iE4",
-	"C2o1YwWW9rhrteMkdgK5nb9PiGYH3nvWgOvGsrEqtqDOPh7IVBwr/CwbK5DrvXG6OD5QJMmvQOIGvRgj",
-	"xh4zngL+Rzsbg+MoXlyLjwjwi87QnsX6reCxy7gi8Ht03Xzw9Vaj0WgiF/lEd85qlvreu75+D0G6ciln",
-	"3F4Cq5Wvk/lN+/C8EHsXLHNVfBFH8QD06GB5qvl8xRqv0ab/+OJFqsbKElX1zpaELJSDKkSqBfseSFkh",
-	"2AvdxjOErAULve5Jup9ytXpRbaB0RS6KpUkSA1wCir4Fn92GQkEoFLBbpjNG1zWoIA5+Srpua4uUxU8F",
-	"/JSPG9y/+mSJTnvlMV7PpfHnBbN7DilHF03BdhsbK4UL6dWMCthcmzhdhLJ3FlWyPGHr7blkdEdL8V0w",
-	"YY9nGEyymVK4lhz5Nd25m1Qlyc/f7Cv2YK4PuOR6WKSuHs3rOHYxrKLqcCMhS9R7ROwyyUJH8hqOVWfs",
-	"lwUsNrhZSBY/Q2JXOi+k9QpLuR5tideWeG3Bxs9L7exNQnK3AXGrJlIrBG4vQd3x4addH9wdRp/ecog7",
-	"FNnWF/nM21b2WoLHY89tKd704oOh4J63gYYC8lfgaHJPm7vFY0DkdD/sRbVRpu1C25/o4dUCE9N939jd",
-	"v6jAlDW1Ih/7APapreV5c7UBDGe4pp0pLecFubWQE+xI1dMLFQB3E8bmrn3twm/CnMf66f/506d//Sdf",
-	"/OjPao5VtfEjbxRou2pUd+69c/fee7X5yEps4PNf/7fZNppzbTz48Padw8PqZp5970dP//w/z7axO9vG",
-	"4Ue3bRuV4/h/fv+/fjHbwN5sA+8e3H3/zjsgbZ3zruIunXVXe3qc4Uk6h0/odUXDgsVJdHc8FCpHMdau",
-	"0+pXDsMWKRQcLsyCKyiGo5RjrZjKqwcuYHqpwgdcmQ5Ar8/GYQcxzFfPF8JcGf7RFVDCsrK/a/sX3996",
-	"JULdGp5RJNStnVdpihh5yEoaG+EiLsHJH0oQTKpuOk7AF3zB4fGvGvyfW+11vNN+6beCwjkJmFvIhX7q",
-	"Yqk3c1P7LnyeIU+swu6qdcZ4OaG4JmAti0UVM91BebFetN44TWc8MXSnYTm6mLKTctUfI1/+dGAHPM5G",
-	"2tg/v/i/fvv07/79s//wv5/+8C/+8J3vfvGXf/KH//qD3//Nd7/4q+/CVRcQSJ7qPuj5iGtf++Kvf/P5",
-	"//nXT//0V09/+OtaoJEnGe/BZjky7idSe/Yvfxm2/ew//s1jK008+cff/eCLH//y2ff+9rElNU/Cj4n2",
-	"4AjDUYVcgsa2A6JJVMszrkxK7A1SnWqt2ldFmmqGHURsahmkfd1uMQ6CPC3SSXl+MS90IsU3v/z5s5/9",
-	"/VruHWrqkmt7hmfp4eo40E0oPoG3x6Uazp3AlHfFQKeIJfWtGu0fLNXDcxxQQAFANpwJnlIK4RnnloYa",
-	"Pd/9fi4Hd7UyEBdV0aE4h6vVdPAy4taJuHUi+gqWecE512TrC5WQK4/JC7iofuUHDs4aSxyITLAMUlGJ",
-	"92PUk5MNIGI/HwiZUSX9u7lxed8YLEv1LfFbmbfYqZbh3Fxty4jlGgABOqmw/0y1PmHjEWbauBSIRQUw",
-	"AxHjNSyB+bpWtNz8eC8uW3nGSdhy+S2Xf1m4/JbaXJ4D/zykZl2l9eKqM95icXgRCKnGk6GYZQIIB0YY",
-	"UZuZAK4NUbyxJzwxEwrAdSEvVRr8d4mXc1Mo9RBnDCw7dt9D3/RlEt8KWbizEEBgMrwOEwHnkMzNscLg",
-	"ZY/C4Vqps4OiS2hkyKfQSk/7+OZRJiDTRyuxJErAjaU+ybTqt6nRWy5ivAfrHh8rQN4IswGHfAqR1oU4",
-	"wjJxKsUEZBsD6YhWtDERG6tUGMiZg4xEiIYHTb51xpikamObcZ0dHCsrAQXUYJVZ4ScxhmZTIHQ8S57j",
-	"iMWOsdh/l8+OzlhsCX8MFavs2AFLm2pmsgq5z16GkaVbs1JeRbw01tYscd9NLTV8NMr0qaiusEm8Cegs",
-	"nqJylc2C0WKqK2j7E50lZ5krPHvy/AwZzT/+7gef/+bHT7/3Z3/4///np3/2p89++v1n//57izjUGbwp",
-	"LPi5NpO51AKeW1FnK+r8UzBobOuEvdyIkhGJLYHU8hztIldGyKbXD6NcGkP5sUtDozoZIAxRdrDn8Owe",
-	"JbJJn1GAOXsE2GYfD0T3RAA+IzgmPQyla2s6qiqLgXM6L2uGYtQzpLwEfdaqlbBmSW42BYOpNXf39q9e",
-	"K5ylT3/3V5//+vu1DVghTumyjfwDnvEunojd3ahorPYP3/lRyGD+4Tt/Mc87cPKed9Dc12aPAXbSxRN3",
-	"v67Labzr6fUi7VtKvTEgElTQDfRB0GMM3CUs1mMunFLnAintBZLpQ4jnMQFdRQXYdhU7EKMIDNKWkJfI",
-	"95es7uwkUNSVgczfYlqlU8bZOXQ+9kCPwdOPaT/YuOwrnnuUYY96ixxmhi+44JYyemJnygg0MECK+pJx",
-	"SIu+aGYc4RxALwyrJecFKbhllWLAXQRsjrDXiphbYfIXHhOwKNvxglhaREXwMVrWvrh3o9GA/zTWp8t2",
-	"xS6Z2fWk4mn7Ylic07YaEQDuQOYC/ssqLc3dRrPdaH71va/tfmP/48Yf3fgX1/7463sfXL13/f7NB82j",
-	"2vlL65/FzxCaEGJvt+rKlgluljkhFHo1Te7Jb9lv+hzVFudwXZhhAeX3HBz3gDvD76M8MEV71jTgSYAg",
-	"qMQjsL2iMpLLoUilokLNbqLOqDoD+S3RcVtahgUASNT3N9xEXgMgpI1zxGY1gmoT1vkMVhvbnAKV4zng",
-	"HZWPwTqRpf4KbF1rlx9K7wM+gCq4k3kBoanrC/dzlHJs4PMlofcfwRuvfDl2O411bgwuzDYO+1ynHxZx",
-	"4UHHJV4x/roqdNru6fnqgAlV9nzx0QjlbzM0bftHo9GEs28MeslqfCfVqr/jn0S1TKcI/glpLnZSpO2g",
-	"jtOkhYFsmLCvlRp1STRBs2ZqcjFs83UCf+1KXbKKxFOrIHk/GcH3LFjgkq7pwPpXdKyZtnOY+17KW5Lr",
-	"UdvVGgPD4CqeoYp9vDiLIm7Haq4iO5Bt3OtWjSriXsemhI+zAhmtZvtXHrtDvhT4xlPZLYF4yQnEVq6/",
-	"vJC59S/huiL0R+6AXVjAXJ0dKCaGo3zKYrxnMRurjiS4eqHwMKEtA78hwHrR6wks1AelCsCEIY3HiVdo",
-	"vZCK5RPt8ey18vCdAIvf0xmDOisuiorL3NnT6eJQ2SLqG2gKAI2mU1eGAGAwTC7TlCw1PHcKVgi2KfMl",
-	"PgQX1WVynooKxByM1jq3dLkgAqsgRq44eyEJLhAPMaRtRkhcU/y71ACpLW3/JyP8bY3uL3uMkIsM0pkL",
-	"F3ouMuSVEzFdbkr6un3hOdp4vi6mZ5l47OU6uH+XwVi3QtPlG0Pd4qMx1B6esn0o8in0WB2im4kcd+sS",
-	"ha3KAAgqySiNA2uHMAcz0BN07pyI6aIc/6+L6XkCyxwrynQyRrS9lZnN18X0suPAVg+GxoKGsIVt12hU",
-	"Pdtz8Nt7YgKrsBrHtWPaMtwtw92I4cIZYlw5Kvc8OOyZKcpHSIuYyfXIQJEHqfrPQ3VbkG3siN020fjV",
-	"SDTe8LRuzmGjtX2VHau7isUBHOCjDPR8nQoWo+8khiofWOEEGvHGkikbj1LNE5FEVJ3PlOrjy6yoDf02",
-	"fXvO+lZFNTkJReeqwz2os7Nq2oE84iZV1If2qGAXABkGIwnxwl69OBNYILA6XI9qlCKwtPiVeyfTE8AO",
-	"tc1WhUJ2tepJy/wD4OHiWQEhXASgPH76X/7d0x/9myf/+LsfYCzK57/7j8/+1V89/d6vP//tnz/7D794",
-	"+r3/8eyn/9mVFYG16KTaDgZLFBcFi8sViu1fY1whUWvtl8CTJdGj1s0QKxV+CifohKrWbDXhRlRzDdy4",
-	"imWD4fubN64+Wc1Ek4hkPHKGFKiLn5TWTDwaiW7exvBgaU+pfy4zYYI3Z4JPhzw7ETkiN7v40h/+4Om/",
-	"+e7nv/7O0x/+6ulP/lPNxZl2dToeApTl9//1s5/+5ukP/9b+5K1C2PwMVHSRSXDzesMVtIcT4F5QlITw",
-	"cEkeXZaXJluATgueQH11V9yZgpy6Q9E2Az1CWuxhqMP8OPfI6iiYxXnxoUZw8dcJl3AUehswcS4NmZZx",
-	"YciEW+bliJsEtbkYvA6aoURnqNNaRMQDWnGmJ6ifp9LkLfxn3JOpiCOoa2xJBxZ79TH0KuddwpRmcc77",
-	"cZ29J08FE494N0+n0A2+bISvQmabh4pcuc4KdHzDBlgsN0zqQvG1hQVCwpx6aCQCUGx7yf0vQwmkDkbJ",
-	"WZA35A0M/FjRN67yViFCQEY8OEIgR9+uCHJ/N6C5smnsjRDzL4b3pOrHb7oSX7jomPyhhwLT2XKNfhdp",
-	"jlUMRCEu5bpBbn9H9HQmWEzsBS5n7BPuYz7OdZt+g86tal+UKYMQxduH37AL8c33D78JW8iDCmMfyLdh",
-	"iM2osX8junr9Gsy2Dt8M+ZR1BPvo6N2dGxH8T/Oabei9t5s3GnsNtNZYOWnITcSMGMquTiHWLWM575hS",
-	"GT89KRAGBO2XqbMP7ZmxekpH65MoqLVrBgIQywv4hAFcf/sXFF+mkwggi1BNm/Es41M7Qd35RHRzqKtA",
-	"mNzQDmdmZD+Fpo+VGViNVAm7e8363o07X2424jfpZtC+M+KhLXiQyD5kmWSCpdrk/ijn4hEVdvNoA1IF",
-	"lYbtvPF20JmTinUy3hUgsbnyzxAuyNOxT07J9IROsA9A7kwDbANIQIESeMcqzI2DAeJa616x1AcwIX8B",
-	"qK/e3BWRxs16cfU3OIbPN0NlOE5zOeJZfqWns+GOk+7W4GHv6mx4WZavkqjpOb0jBLUL4Mi48GdmbMBA",
-	"XNluaVhHYAlIoFzbWKKtsWoKTm6r/BKPt0SCDqdZU9xYq/AWNXjlsbsrTxbq9EdhmeuMBIk6i4XJ5ZDn",
-	"Aqi+nfM4FwmUwseC/ZgF6LVvRXo9BUhkkCyI1FjpybwC/p7IHWF7vgRiq4tuddHXUBc9P5NbibttDcWX",
-	"HfBGQoUlrkSWUbGZoIrEJjJNGcXcbKitriVIfthDOl1lKA74yxUkVesnwxftL9KjH6DnFwq2nQrQTxD5",
-	"jOrUKHAQJ5pKoxZl4izlAp52++De7Tvvv3/nHSuZOyXc6SmYS24FcuM0wflq1LfK5arhKxMo20PG+1yq",
-	"Csc0LMuW1W1Z3ZbVbVndtiTghrzxTmDaIzMdT1NLfGWBy72uRvXkDI6G5O55sLR3rRql9ITpwOwZMrWI",
-	"8ZzFs8QjJvDSATeYDO9MzKHtjsybEVM6Y55kuxKnURGvHcO3s1ClUE+cDFdwPHBwwQcKzabtXMPIKgK7",
-	"bwcG1C3X23K9Ldfbcr0t19sYziWg8RPufXUXzO0AodrUu+Z0SYXc24ffIFeXQl+VA5XpTHPBdGY1KXvh",
-	"nFE8cAKxUab7GR8apkdCBUFEsj+AQt2EathCN05R39V5ZwCF2958+jHy8DGUzKQTgRogpCDhMMh96MBM",
-	"fIPoCpnnXHcejXSGlsk7sCBnsy87giu0bMXt7OlsCBS0IxWH0KDZaoOVdzLzuq7VW4nQR8yzAnD4OQay",
-	"tc1cXhCfniiw4+dzm2Rlrg2kz+dukBnxsRHPzR6T6HlDDJSu1JlYbIgZiDSJXCAspzDYlY0yd0H4tYIQ",
-	"wg9KQ9V6MpFnUiQR3e08m9rfbGcs1zryPTHLbzPnlK8AqbVLtpVat1LrVmrdSq1bqXVDXglU1ImtFyyl",
-	"BtDolemPhB29IGZm/jTNyZleYpSGkub1OGcyD+OlvFkEWNNAT8DuXxUHnulJKQjcS4VS5Xu7NShVLYfj",
-	"IaRpETGRKhd9kdWePJeIbXzk+IG9uM1oBZhVRFE9k13MwM1++ca1EHF2lrDZ1YH69iGaeEDMLoCabIIl",
-	"vpWoL0W3HVBlpSAolqOmh+5OzSZ6nCYUt/nSidfkDnweArav1DAT+coN4+wT3YHYYBR4jrg5+ZruYKks",
-	"XDmILLbCN4aoYrolNzMOTPt+ncUg30GIj92OoZXgSZbPBHv34O77d96B+B12wHpSSTMQCZkjsrEy5PSc",
-	"M0OXAuEiMFpYZcHLpBBqCaYMJ0gut0rPS+oPcC7PTVaHdam1mrtR7RPdAaH96oUIN4jyvIwefdVthAsU",
-	"g72AAGVY7q3s87Jb7EBSAMWn2EOgbnhLcBcvNfrPjn08fC7ECoKyA1VfkJqPZXfHwqUUVN1hO6atur1V",
-	"t7fq9lbd3rKcTRPaIGwQrL1ONutrptUFa95INBZ4hnyKIrh7fNbTbtRoNCjL6VA7X5HP3+L4zZBPwdLL",
-	"emIiMgY5xZaZKBYDr8MMOKUVGZYdKt2psI0FGZlxy6vukKqUQ2yFcMGTpVchWmKcpktSwx/YGa+SHA7+",
-	"gNnM8DqL6UbGTKpuOk7KFV+BUXp6W7/ARPIHevJq55Ljj82Qg9Y83/NUu7q0TWBkKL3hCwOXfIi4FV2u",
-	"WEewRHJgsjC3cZqXzBTN6yFnaAQE3THaoKwMJAY/p2zhB3qyTsIwXNutWeNy04uBIBQSv3dDo4OcjI2W",
-	"TL1Qo0aXp2mHd0/MlcdexoE8oQUxazpjo0yfSiv8YL5p7JqI3QyxoS8ZSqLtxywRPakE2hdyDQzCQ6hG",
-	"bODLa2PD8A/KCZWJULnMp9GxQouQtMoTYoLJnKH4aCAzdIcdsEx0hRxhTjKsZcI601LjXzIz9l66ixET",
-	"p0I55FPXDs8yaYdC4Yb2J+o8136ux4r5YAIYwwjtLa4RRFgF0jOQql+3Q/1I2UUAgEDkdT4FHNNdRS9n",
-	"egztAc6sTyNVU1b6EvNzPxHdXCTQ8pGDpvW53m70WPHcfh1BGupegyV8akpjnvkSlLa5pU0yPRqJxC6W",
-	"0t52NyR4FMhPAOfu9V020OPMYAsAx3K1AeXdzEx44SjTulf4hIdSjXMRsd44g/riZtwd0HeUfMZzxpMk",
-	"E8awvsjZ/u5Nn9ObCcyxywfC7gy2VWe3fbelPsGuAsKEqzEeMfHI/suLKu6AHwJAHqDNQDI4iCfNaxD3",
-	"Yly0i1bp1HaLub14AcYoWRiQV6qSfI/4ibhNvayd5XsI1+2ePiO/960rb5X4b+3xcW1o+jI5rrXYsdXf",
-	"rjabu83jWsSOibHhL+/cef/uNx68c1x7Uu3GWBbcsm4iMA3y3CE07pK6VERPWohgbJqYuzYrXDtl9vVg",
-	"haI7RuUa1OOgPmdXyFMv8k4dUaFrzf0+BTzRadqVPHE07qSyW9ZbHD7G2YpKqvVJoajwnF21qor7vlVC",
-	"qGJmaCVDkyPiRhmQg5CrDvXFqzN1dtvhfVhSxZNEJPAJ4YyzMUTJxGU0OzeHCqv5oUhFN3eNrk1tjnj/",
-	"XZnmAJV85sv3dF5+v0q9CcxrK8NM6pdNrVlt3LTq68ju/jRv5ffLB9D1UDtYcRaj3PoGr7a9hAjcSIFw",
-	"UMgWMPNlGJjrd3Alqb6CkF0hR9QCcnYb7MUV443fu3PEZhuLQcg0RViDHWbksSkh9QMoHOMpkKcgElca",
-	"dqL0RN1iIjViDoxoJSoZEZyLRqShqEDHiRqNBtiKKJuyKqVkrF4HyvXw+TkrrzV39/ajGgA4eKHrHOYG",
-	"Wm1Y+bPMxIVetSVaLwAQ127RBlTrQimVgND5pQkEiDWSCkhg8whNVnmDoAUAA4NR+kc8zzPZAYXQPu+I",
-	"vlRmQdKBVWYBHmoegcolH1BICcGZsDdkXmoy/mdxxOIv2//s2P98JSZMKN55E8esGB9pk2d6ZFVtp1tH",
-	"3jjB5NCuAsvEUJ8K0K9pgXxwhBPehoKryYBww8h8AovDjUtqpA7sGKwGjVEYDpWtkwl+Yolvz9k27bRS",
-	"YRXegwJ2rFHAU/nFRHlypI2RnVTcgqBt0qV3F+VE/JOgvdW5HCupnf7mBYLAlgReXoIwHNKNJDcOsH0X",
-	"SguRCiyv0kEX6i69OnettvpSsTzraE1u7beX73KVJlr3UAZciK96YTfsymP8xwzE2RzWWOk0rQ+mCJ/d",
-	"TV4SbWCDC3SW/I6ruL0zl4z25OXF0qWxPGqgJ6zHM3TcPO+bs0ry71EBJQvSY2WWLoYoVwneWL9H+lxd",
-	"25CL9Ea5GCJ+UQ63r1Vk7sYH4KbZeZ+exSHqbbPhg00od9ZL1HV2FzEzlEYkVhP6YM8QePH++GTgV4Zw",
-	"nEOU3cYMXD4p8HnFVk8LyQJqluQ/RqibAMV7MphepAAL9sEwyWoBsjm42Erw0j7z3t3GIAgCkcNBn0cg",
-	"5O44Z7kGUOwi8b+Ex30iRnmdxak2ZhqzOTBrnyyCmMzuVrt07ODutxhfDEzNAlxqB0sNOOIMCCL20tPZ",
-	"cJxygoemvwJsZ3KXY8xQncXiUZ7xmGEorxtZR0w1LRBNoQVY04+8qxmwve3UR5nu8E46dTP59ljnwlQk",
-	"K+MuvY9hJGuDOwcmRbtOtVYNiKGlGCtbCG3fPsPqcquf4SLa4xxG9mKctT32GK74rce1rkhTeK+ciYYJ",
-	"bfZN2C8I6YLThn5LTE2zVLv4ng5ILao9+9m/ffqTn1R/HIzHtbP35JypbKV1PqO+WuV1LCj6ywpIvcWX",
-	"Pk8enf0/7gNfga4X3ACI+sVllyidyx7dVrO0QBpkhbhiFKz0HdlmwPXt0SF8ngPIdTJjkEGAZSwpRhOC",
-	"nH3WGQ4fzW04CipiDcLpfH8yZz7sflFZtXul6a1klenITzE1YZbyrRzYKT89st+DoUY8GqVA8KjO8qIe",
-	"ZWKWdkjxtOWk42v7tflE46g25I/u4uuYFTKUyv3tX4eSDzjEqiHhWuqsJMcO+aP3herng1rr2j406/5s",
-	"zkfzRNUqBwjITmAvbeot1pkyKmSNG+z8jTxNRVZnEJ0NUREGwjIAjpyqfAOAXi0KgqIoveel9/ah/+Dc",
-	"9bGxbHGyumcPb1hS3oOtnnDplQTniZvusc7YSCWMcQVZAvpf3q/lOSBRtfL/MXjHKG8jgkABMLeaLldB",
-	"ugd4m8LenldcVJn0G0HawRkk/5bVGQRPSl9RmJfMTRHMBXSjFEJRahlKg8YsE/k4U9jziE+xzIPHH+vK",
-	"kbQ7W51gcj4uswFXWcxFFgJUVPKKhYaMAVdKpGu7JSrSaWZ2UWNWzUhkBpKaqnq3Gzo7lWW9f2REdved",
-	"xbNZM+0m3M0w9ebMyQG/ksHJuw2cy7gKRsj7jBBwPme+VekUbwp4bht7WF/oErnbK+hVCndqHafSlue9",
-	"SNdSafUXOpVW53Nnlu7DAlAI8B82y7RCOxaRu8hZbwBvw0etIK1C67TjDD2Zpj7OwxcZI4HVce9jZekt",
-	"pLS89dY7wiV3S63qb70V5mqUB0Xxd1a6BdbmwTXhUQxqVPtETGM7fu4GX2JgaCewzPdYuWwYI05FxlOX",
-	"4GIoJcZn9GMOUNh6z9MfOw4XAsgL6cQ2nUesI1Kt+kDc6YNjFU6JVuBIDoWdOIofIAJkY4VQ2FGYwRNi",
-	"ZJAqYF+q05e4bG1MBzH46XQGVgO/GnI1PVb0IpUR5mnKRkKPIG7pVLCOEMrKEd2BSCI2VrlM56QPq4ZD",
-	"vjvN5F0u03EmDG4jng/AuOlyhTiKrkWHb4gRmHS8MsGNVi2mtEt9wUqMY5VnU7uKRQE8rzBlmAXjNjvR",
-	"mIYEaUskajEj+4rnY0BTzwd63HdtYMOUVVOcF9A1CXv8rkuXUonICqgLmPlwBGlbAdRqUfvR3pKYbkV8",
-	"CwviKTV7pnEVJq4upN1NOzVBmWdgOaWiidAbZW8dq/BqxYlU/ZynJxDHFU9Ed8Dz2EVyxeIRkqm2TOLF",
-	"9ffOENUusg7fEmUQOGGu08T+LxiVASUCJTirtTejQkJsNSInkAHZc8tgiaK/rrVWrdG2H7abMCvYEBgQ",
-	"IgsBIgPkBu00buw0mqzZaO02aoT9oLN7hLyAhlTMfnXPfvPjZ9/5xbPv/ejpv/rhzue/+dWz//WLp3/2",
-	"HcsNSFDD4ue23/Fu7SHw3vX59yWbnOE6I7RGkalMUm+rWGJaYQTlSLwVxyFzfOtxDS9zrVV79uP//flv",
-	"//fnv/nN05/+8vd/84s/fOcv//Ddf/fsf/782U+///Sn/+Ppz75T8wtmZdxdOD3hLcG9nwOwoMzkxnnN",
-	"zqWT/wFPxFm2Aj3OAQ52hktuSyFuTdWW3MB5mjpeWiEYbGi0WGScvgKNmmV+TOyXdUnem1M9Y0ewsPzr",
-	"MDAvsu5AayMM8FI0XZsqCwTJDPZiHKuRlipPhSln3s4OwsEVh63dovKxSicClUYlRGLAKkNYMzF7w6qK",
-	"VriavFlnbnbHKhC3SukYIDVA9SyygNjZGjsuiOSSiLkcinQzGR3BqyhFRZRpDMYbFABABiW5DwtPM54a",
-	"zaCCViaGMigdWeqKJkYJ3jGgKxDuUNyitRFwcrIp5C53xuhHj6WSubQ8Kob049iuWTvRSoTfgdnGH0UQ",
-	"4KxQYd81dXYPFxe+lMrkJCPssNgSj7xthZa4ReM3rqFrjYjtX43YXiNizasw3QZz0iRFcwNltMIJNGTi",
-	"OnvgF4HUgxGfzQU/VowdaY3AcPihT3oOci+I50PHNCQK676FOIoOG18qqfquIRIy6dDBVtWLJXe4f3FE",
-	"D3hH6WzI08pNIAxCuybUF02N1ti2EGwK7fH8SoLkh1J1gvkCOT8RisVD/qidUFZ17NaWan+DHA9DYbGV",
-	"GPU4b2O7/k27kKHInoDA6uZYve/QeLnjYAp+fVpLpm3fXHiorILwoYOGQJpl9YQjwBjIThEVwVI9OrX4",
-	"ClTfVrii8A/SVvAK0YpAwJTBCnVSMTw9ichaDjWByAmVlvAYj2iA5fZq46qC+F5MC11w2ARI2/AyZVGE",
-	"FAkL5Sntv0VBnRQ0j8oCQ4e5qaS0ZpVd6HG+Ui/YnJ1YoeIirUW6JZLiEsEGfWiXbiKNYDK3J4WSQ/xR",
-	"CaatoO25HUe2tmSofq39EEppJDwHemyvZex2w34X4CjMLJPd/wjdnr5jsGqXupXGLzLP4XNTJsClBBvX",
-	"rp8wsxMOSV/IMrHC/kCoRfgGd4i5v0DVKaQ2JRVqkZ6EAkmr/CF4Sj0VqLWuNaJaeJtrrRs3buyWtCn7",
-	"M6lFv/9//+TZb370xc//++//+1+vqjCFSHKBMnYEylir0fhy40YLAlo8+BDqgmXyV2vtNeaULxCcii1d",
-	"a1WCz6gN57ggKL9irLtHzX0EBfRjxa+VrrVuArBksVorrcnMVM+rU8LpfDWVySp98PrLow9WSMMAe0ZS",
-	"nBWccSG2CuJWQQSMEIh65U4tK6uIKOhkruouesQSYS5aa3T3ZZHWeJswnRZ4nCn4nEZJNRxFQljWwsRh",
-	"2EoUQgIGHm9v1841MOo6Q78ia9on+17fzCFOisBZEYf3VgjHO1NKhwL3FQhdVDXHN90gkaBkV1d60rJd",
-	"FlqWnI/EIU3WRAQOoEPlajLQYeHmwnY+68Z3WFmbR3DdUcmstXZziSFA3Z2zuNqTZJnPw9DouluQ2j1g",
-	"rYEPF/AhuMJgpDUarMIfDjrZiHTfUcllR+u6kKWrlxyy5HKtK9y320DY1w56Ha0/eD0qAwYvMFBqIfd4",
-	"fEYmYngTN1CJLi88Yh3hbhsRccmJg2X266LOnP9lJhDhfDESwUk3whiJ52lR0PcdJ0HQu4XBWJ9IgYU/",
-	"wEgEAsVkIDIRg4ed3vcX14oE4OudgrWCYg6YdjijYBcjozFkIxVARlKxfOKM6FaeoIz/RSHfhzStM7Ce",
-	"oQb5gpEuiKwqJlmKrCLhz+tzFGTX0ToVXF1w3PA5+O07Wi3V8Q5lX1k1bmyPy0BwhMV/bEnxzm3Y8PkD",
-	"8g7F6ReHorQ0cwmKl0hZXjeGKPuK9qYAVMSTvvziWzUgjJGqLgZMOYBdilhEBDHw3nQzAdC9PDURy7V2",
-	"6RxxUdlhCf76eyIvLuSFi6J8NPIQ3dXidVh+oihtcaNU2sKPGBauL/IPT0UGOZOwWkfcnNQiSLyBJBjM",
-	"BIMwTMrNsTTD1YiDe9PWvTYM4HwSMq3cmVlisGmbc+3X7abwKaipgXO3lHS/2bVZDKM9ER2ILC0CgJGf",
-	"1dmhyEPSSN4E7N6jTI2tCp9TPWh0d/kDyVJ5QvB8xS0ER+zQiBQhqe7f9TlVEBBm6YRUdfYxZOCPuDET",
-	"nSUGw8CQq0KKVhAujxfdBwYmmry0R8XQS5FtgMWNy+A8DZmegLeZ6rv5QG9i7WAFeCP+ap6PPlTpNI5Y",
-	"fMiH4lDm4p8d5pns5vGbdWbvHTt6/zAC3OWMdcRAQs30UaYfQdZQfPTgo8OjO++07z/48Jt37xySB8bw",
-	"qWHxN3fe1dmEZ4lIdu5nOtctNsjzkYmdH9ve0YTF7fZXtclx69u0HeAWtN3Gh6I7zkR8C1eF3EfB1+XP",
-	"PKY2xsVR2OGUdFVQX4QrbxxutYczp/Udjg1AfgkPoOsLnPtVdEfGLbYdruFTJhWMeuddkXcHO3ZNMULu",
-	"w0z2pYrLjjBXm22PSsiZvN7NtDFtY7+L0JtvRU5/pOPbHz44bH/44O57d+8dxpGDdLO9+yrwuAt275WQ",
-	"cJpQgEDP6gHRG3Lz9nUZiB2XgFbSSZpgvEInV4zXs04/tWWSCh/+GeRu03yiBZ8N+aM2oJjHznna5Ua4",
-	"zHuh7IRc2ASAo0tjqQsYtmHRXDyDu1N1doAvQwhiAdLmZcpbYDcEPDZvi9NpYtfcTvZjF9iLa2UPMJly",
-	"RLJjf8QkGgLKaEGYJEbB7Jg8E3wIm+EgsnWP7TeaRWSoi2F+mxvZLXNxo+1cCXfOXdyBnjCl2USqRE8o",
-	"PMXPdGE8ZcjcN7DNYQ0z7ARyF7JMdHM20JmBakW5JYcm5/bVEp9F09v6nPRSLWVb8eSo0B0jcmQTwQOq",
-	"toamcVRio4FOuoLCsbUOvtZg9Ico8qwq4jmo+ao0+Y5Opm0oA1Fr7TduXivlypuhHR1Aay10JwUWE6qd",
-	"kgpuRJ0dfnT79p3DQ/bG7pvAcagc6xt7b9p7kKeiCKhyv1H8zUCP06SdiTybxmw0zoOAjg7vnjCpco3B",
-	"eVCONMI6jcgCH9w5evBH7XfuvH/wR+0P7t776MiKTJanQHNteKtNppXYpT/EHxx8s41f3v7wo3tHMTmX",
-	"0OMESfvjEYmID8BXJFUf+C84/KRhA54NU2FMywscu41GAHZfLqGCaR2wTm2ZUC4INQZ8E0CQwY3Ec7ee",
-	"s8W8w/cBDMq+RvDZSIdjdJuRnOH2owhWwi8yDmo2ue9wa4IVl0WYDsjRppSnZxnWcIRSttLOW9fXOUUg",
-	"GVmUYaFNpo3C2cP6x7OLVK5og8N0VXgz0dVQc4xNRe6FUVgKLwmQLEp5TRTGShkt1DaEntkfwqNnZ5dy",
-	"45ccUjXkUKRSiTBeiZ0IMTIoUriNoKEUPfpNUBASBUVFfZlgn+KE0fQYmlhXOm/b92JfDqfwBXGWZNKO",
-	"3K3xwqbwhbo0bfyiMjkEfdXESjf3MrpQjscBdQoqkvtdw0Sl/4+9b/tx4zrz/FcKBBaWlFKrL7qZDWPR",
-	"kWxFsSxp3XLsTVroOs06JCtdPIdbp0pUry3AWWx2g0wAx4PBZDAwkMFgHpKZATzIgz3I9Y9JJNlP+RcG",
-	"3+VciiyyeZE6TsKHBppk1bmf7/79PrgOTq0yFFTlPIlWdmiBtgEfNje3QGAoCl0ceqb9/OcMlhOSCWeK",
-	"dM7FIMyG/gNZY2t7c+twc+sbt765/a3L727+z+v/4+q339x568rda/dffXvrQYuEJGxvngntIpk4wfC+",
-	"Ypmp/Obj57/65IvPvv/sJ59NTIjxMFaej6uQOmtGS+7FabuwveSo5xbI6BQvLuTOZsM3tZJf8Ziel15l",
-	"dC2prRYEFPqzkHqXRGrrtYGmmOSkGvdcOUHsIlW0nS6OiU7f8sO+oEp0eqTsWJpr+bkScAnodGjcDlzR",
-	"xM3u39v3eBJ+PAlj0hPQBSrmMrUhNDwOTAaljBGq9jbBsEW3Kzu8aOTrivZd9i7j8iofLg5c6YRnkhU0",
-	"l40ZLG61SJpypOvU856apJ6EKpJhxBPaDDE4KaSpPBH0zE2hr1YibLW3Ni9vr0xH4/k62nnxrOdbrScP",
-	"FybjXND5bA0WXDkP8xDHS7jikxKPZmAtWHovqNHLm68GjRayC+qF5a10Tji/siYS1i0XD/qZgVsQypY+",
-	"mN5o0EJY0rI6CgLFLrWRsRvlqphNtX2eMxezS6EArIaurRt/HTwT7fDVkGFWNykmdCH2eZqx4/rO9etX",
-	"N69P2Dvw7enBswGyBpkugjQnjuQINGzSoF1N0rQqxFF+YlMCmXJxvSoyEKoyqhTH/QW2gsrIQwsNkMTB",
-	"qxQYS1l3NvgDa6QOLkoFFCeNziFXf21re+fylasH1ebm9lUlBvI1Sn1PzsdjaJuiU2aPPMgHqLk9LCVb",
-	"MnLBRnRbjXUZJV+jJJ3IDEVHxlHy3957D79558EbF6+PdwFyx0hH8n9VImd4XAKcBSnBtYo1UAkk4SgX",
-	"6hgzJIGmDTJjMtXbiO7noiP7WLAUsw8FI/RaJF35eCgYxsKupJ3WodJseHGQC6xJi9Kq3fVp0yQSHJ5J",
-	"8GsPxw1y1jAYTRuPiI1kitlAgm4+EHA2osRCgyc2ExeExEIokxOGCJysglPMgg3HRCUsFcSjdpVCbVIr",
-	"QgVqjErGLbFCGbpWtZLOFeLEL/k4M+Wut4nYtDY6CDOMFjwG5FL0dOKWGlPH/BGHpZtcewt/yM9ZgbRW",
-	"5DzzEhbbkmgnKTT9EC6sxVQJTFCyZja0vjeLrFJrxQZ1TH8/yD2D13drlxsj0kMzEpfyhXklTz//xRe/",
-	"+//PPvlpEvT539Pi5LCo1Gsg1mC3Djmac0t2w4LNw0KmWac0hDVv5e3hUCoraDNPbjL07EuV7g9WR/6I",
-	"m0mhN9lhwiYN+LRxTgk341Vp8m+MxZYtHRTf1wZGw+ewLtYHd+rohPIz8AAyjA15w+nGh3K9vcetdut/",
-	"9+0yGy9vtojw+mky5MiTuFbhHx6sQTwHl6XVbuW6l6mL2CIJTByC934NoMDeo/b0y5WZ2u0KZzJjONDn",
-	"MBcU/F9fMiCMdb4Vtuk2p/Xs//zs+T/+36e/+7cvP/zbp5//4ukP/uOPv/7RF59+/vSjHz77yWdf/vP/",
-	"e/rR37dOWROjq6KDoueJKeXgUODAmrfzvmdONku2kb81j3YWy1x8lOiSPPTjRHXmCXeMnAt12IXOY8B/",
-	"xnX6cWZU22Q+nnwsd+eb0ozDuID39OVlbhCSc3ESAf2oZYI2ga+DZLcVtxgniuZ0424rbnUzJfJDfwp+",
-	"/+GPn//LL//w2795+v1/f/rRf/7+w4/pFH/5rz/64tPvPf+n7z37h09pHf/46x89/7ufPfvB5349i0yT",
-	"8+4KzIwBNVvt1teuX60vbqGrMoBAlr0B4X5sxa6ENCqlQh2W4lj6B+E3Gj1t3rVW3BrJrNcvW+1toJQu",
-	"dzJU/eA0yAI4SqvdQiqNPHSKb/xJ3EIvW3raso6v3fwr1TjKBVTrxmEveCxna6O0AjZXvQg5PEss9uyt",
-	"U0HXGi1IXZQYKAKJx6muE6D1s/NzrFI6l+XXmiVfrukXhsOG3wPVaPm145g0/dpfZtl+97iWKo+RSit9",
-	"c//e3QjEQW6LwkKjUV/nGDkFWtaR7IjKxS8KUBSBYtqZd0Seg5zNUXyoh0/V3zMyoLPqLvI8ssZCn17K",
-	"Cn2MQXBDUBFAgQMBAxQ4hhhkoTgzUa4NCEsIpeTaYA2X+mHIR6GiJBDAL74pT0jhxHkGFgXO1A26JUG8",
-	"cFEKwSYfqBAy0xCaPIxtht6Axro/MWzguP39wUij3GliDjxB4B8E44wyohEN0q1dcDbwvmSxNH4BfSC7",
-	"vHb9VTTZN/TxcEEu99U0sDfLDacu1qpCg7PHb28HxnekOzRE/NeJVu48eVnDWknq1gokmVzuI80EZmDT",
-	"+WezvqW4medmvk1L+bhtfGLjhdrgg4OwmAXe9rmWcNYSjpdwAhu9I7CLyTrLGurhrl96n+/+zJxljnJa",
-	"tO63OV4+X/l0QAGCyjFomasFSlvTTtxaRpcKdVqOwiaL4ljE9VYt4jqt5Mzfx02ttu0wmpu+QRPLYScX",
-	"2WBqn1eub1z5tvNCYwigfZ3PECNIgJ5ayzafxYS9vr0FHxBxLlO9wykucFLpZs7aQpw1PrTlHjJoiGs9",
-	"/ejjLz/83rMf/PjpD3/a4jiyQ9wOZFLjan05s1WT9ZQDQGowJ60WGRC3ShABXP6uLkV+6ApmXd2MW9Uw",
-	"FafNfCSy0r8Fm7oaZ4Ibd1OWIstPY00YS7PO2T/jnH2yfqDtsa9HUQ5KWVZiULBMFyP6jdn5EzT9EmHY",
-	"zPDGMoyQiO6/fvfm7bu32CfLYbiY9ERxypSWNkf47VCqNFO9ZDKciDpb85Kz4yVnyx+ogxrNt18Rhbef",
-	"5qHrTLnnpOKXXwQVP51kr06e5yHMcaT0KLqxd/fG63fuvH7zLyss9i+MsBNNqyVKeBc4hpasaLgcI+jy",
-	"sXMiTq3SzuYyzHB2MMrW155W0iYFs2sEdW0y8pX2Jw598xWmuSI9wk8TvFxPe+BaG8TD2MAYKOBQ7aiy",
-	"NSJgBxkgr7iiV+gX3nVJufRoUKIFLVR9UcjU9gD8idP0bbTFEZxItGCFVbPCvCrzCsXJwBQlsjTswU3e",
-	"R//xrCOlSy4FZzEuOGdZctK97aknyyjhRBwM0yAXUtJYWR627yvHA0UfpIn2Tkz/HWbmcKALX4N0DpY0",
-	"xnoyc5hWztM25spjQw67xSb9d8u77OLwFZtMEb5T6EcZfNoKXtuKW6P+CWL9HnYrEMbHXH/+vt8uwxwu",
-	"Plq70U79OrReoB9ubhRbOlqnMRgkIGoN2nXGfIJ3B+mKcMQ4o+JGKFu/FPkfTaUcttCoADyoJeQR7Di/",
-	"jRgYhiotUd0G48taxg4WxALECxNlXVRnZCEjJUdtq1PYKlZ5jm1wxiMFWUZEqeEWHSgHhcHcCAEvdCpO",
-	"XjHMFjai2yVzMYsIFrugRnf/TENo21guIk13RImNw6FUDoc9PlAIft/XI4OgMLyGaRDMxgziXEJAy8n5",
-	"DZ9DKY4IWoKSLhGagwc2mch6oG532dVWqWOlR8oxJzGRIBGdQ+B3cvYllerkUhSE9yDC3FVORz0fMwgr",
-	"lhqDVQU2lZW+0APH8R0oD/ZR97Zd3nzVxl1SeB3PgNaSyLhpB+U5UAHEJNGkXZM6rHapi+j+2/duvL6/",
-	"f/vuLV9jYgOpnZx8j1NugydTmWeYvcpPWoJO4o4TOJz7FCvWpUEDxKrgdXtQHCRVXxjEr6g9XymEq4U7",
-	"bbukJcWkpBoMXwcD9sbKudUlMNjMgUglIv1M4uiW2mH5ZsqUUoQjgVuUFmKkeBy1N4P0XF1gN7Zcsy7g",
-	"aOaiI9NdPiyilIU/X3C22OuMLk2a366r/sZSzkhgwi43G24e8dce1VdB3B6trNiFJ8+VHvECVjYePYuU",
-	"AIFPdBEWqyseyXAY4VEo9HBYOzIukDgVJxzCjFYWWUTHclg2p/Hi7V5dIlsSysRCtbdqhxn3T4/UIpkh",
-	"OI/AOfnkr9ZWsrW2lcywlWy+VFuJW/uztJUwe1mnHK9dsUtCRyNmnK944+wKnJWgi8Ae90INOlYinWnR",
-	"cWIrSaUWOAyxPQTcy+jK5qaLMyAri5FtX2AOB0MIY3GEvkUTs0mfZToX9YS5whSD4cHTUV5tQuqEe/rA",
-	"TuGrY9H4zvutmeYKrmJTyI4E8dBnNxNVXC4nuLnHHeyRlR6k27Z39vE2pC3XeNFYkzvU5ILjsC7HhmRc",
-	"vxh0y2elUcNWrULV+aScaqRwBc7KtbPyT1NyHS2ctrJXqCWjjZXjuBGYcKIO+4rmCzOVFLqC/PCyYU3b",
-	"Z7dauhijambBFa9GQ1GUGeH/n9PYBH+mENdUnMRRpXJpTJT0M1Pq4mTDPXM4ytKyn3gEuRK0M0PqpsP7",
-	"PL8R7WsLwQkaT1/nadSVqEiXkuAuVZRggE7C1bcVI0kGZV8EVznvVIXRBWs2OexHhtMD3UYy+GT9UYen",
-	"HCVWbu4WesAGaftVqZNIiaLQI7J9ZAbXksehSe+qZ5kCJ2GcdSDC0rSjJBR9k90owaDawyxNdsPY563w",
-	"kzTRDvZymQFDj5z9fNciLh0qDa2xin9Sb21z14GtEw6SrXPeDWB7Cf3SayX1JrY3or085yBpUlRzCcsO",
-	"5ygomoMWLFgX3FXCVKtNOQ5HHAcjDsoT1aZOSGZbcXhEEBXXaa2MnI0jz2QAZt+4huNAvFi3FY1jhGdA",
-	"ckLZl4NJrn3HwT6egnePrg8aIEpEmbdUNiUfMpNYRMKnwkNAfk6VFe7D+r+R5SXCVs8YqisPZFcPhk3q",
-	"0JRx2x/nDP+kx5/MHIRNFETNsbnbmnI5b+dv0UsP4J3ZI2BLGKX++gJQumCAOrjzuK/JhHaaTFso50eZ",
-	"d7h7wyHIdzMH6nfJ3qKZp8w+VBuDVNUAKxVa42ArblXKf3oYj8F8AmuCly4+EohzirwJBnUzaAE+vxO2",
-	"Mt+eW0NVdIO9hmEdKPQeolmd3lE5e1exTO/mTg0bUCu5gTYMFnQtBGzTugSWmPlrQp22NVRGlEwSia0N",
-	"6jeMc/oNFmwrCg30K2W0JmvK2ohuZY+oFmlZmSTasUCBIEggCSQEvGBB6nN+6832Jsm1TdNmc0k45YF4",
-	"fEeqXtnH+pBxa5Ap9zmegHudZ0ePOIWjaQCW9c296hg6PutWgEhlI4GDeiloeElQbGD2MpgyJDTUzEwB",
-	"nzVpW5vRkg8s06sLMhpvRHskjnQzRs0cOFTyXHeOvZjky7MMREoWXOdY4sQeUUZp1u1ifnFhS6uHrYAu",
-	"dyQMZu8OGH5AYVKSqkoZe6lvrCJugeCVnBbkoC72NfuW/NHO0ujOm/tv7UdpRnb7gTiWbTsjnw2c2ngE",
-	"TkvQVWkynhV2tjHtVgaiWG1LuroYoJ6WilJeRMvkYmfTbpMDZuCt2kUKU5cBTxlcqZca2ikMG8SMOyDu",
-	"tuZ4+AYKsS+3thUIHDCoWcqn0zDgJKGMtNY7z1bvxFWPIyVHL0O1vIQ2lxnxsGga4yuGcC/JrdfrqZvU",
-	"jo1yJe8zF9Dv4YUqItTyAgleRANZ9nVqU5s6fckl+gvZlWUH1RHSRDjdk1BORgKVReeYcwTJ+ghdxBVp",
-	"ZjUsJedCIyMgiCAwOQflQApT22IEj+dYehnFlOKE/Mupr5yfFRb8uFIG6OFG9A57sO2gSKK5DLzDOZJr",
-	"CLz2kVcDPAacJ3uWqeCILGRDKDFMBZWYu3q0EjYhL2U9P/Jd4RJzdjZdHTFYOfrySgCodRrkKx6GVvsK",
-	"iCLQWau9s7lA2iHO9ExTDtF26q2Vy/jylrBnngafsUQ41Wq2Sl74U+ookQnXUq1afjhG+2Sdvi3hi9LS",
-	"bgQLe0IGHKVdoENAE9c+rLUPa5lIZKTu44h/9vCtjPzn0pQuX3nSzFqZJU613t4BImB4hGwJ9YO0YO9t",
-	"YP38NXL/upk5JrCwtLIIsQYYD5YgqOHhK02WsQM1BkdmOFIkDFmmUkq2HAC60AhzwQd1Z46X4ikiw6nF",
-	"0cfLjND3jiUeKF2xCCBqiGhZSR5GDLy6cOFdYj8bFy408Hxi5Fy5WzHlYEaNdRyYHZMahJFONmgHtbbM",
-	"RDBC7ureFOkB+rZYwfxVbBm1VgiO1MkrjCwC/YlKgZUc4oMjtCIFMm9e3bt2FxFkQkU97WKMaDVIFkKk",
-	"SjI2k9aF65fDthIQc5VLK96QxZblFXzIh/yhQgq7ThqlVB2JgWlbtX12YgZJaqaMEoMQzOc4bgijDHfD",
-	"AlEaNU2n1kIz5w/Udq1ZVx8BC13ggwOQrkyJvgYblIRH3i1WKk4O1E7z8Lok/drLgY9epke7wuDAbczk",
-	"gdpjwc4Omo4QxlAGfMUryxQ0WcieKFJ0elgzB6FAW0iPyrAe5M4vAUxyCVTYeLNrQSxL0uA5VYx+xKhG",
-	"vOy1Yqx5yltr67wVqbXGEx6JFQ7JFM+nDXMMbN4BnZdSNz8aXB2svBpEh6Fh39ePj/bpfY48dSe7Ngs8",
-	"WJTpNhCZcmX2baVZEXWzbtm3KwWzdFabTLl507Hl64O10PqVSguZ4voPtc7ZsjbSxTHf2Bui02figHjF",
-	"oIrYIFK0kSJSsQ3OxBpyoFtA71azoIhbIhnnEmhQXryhVVnovB0pfRFRUJLzdF+NXQ5Cs0b8y0nsmkCR",
-	"Sny+SKDT6MdwWVMdaB88IasiTKoCMMc95aJgXekPpLO9zJRIaIWJBPIHrtBhAWKcV66L0gqeh9gWkjlQ",
-	"oIVMK/KhdHnYBXGFrFJbmzHwTjEcGvLIBb37GoqRyEHJPImD6ngTOZEHipjcBkeCcgjy1IIkdi2D84vK",
-	"VVYamXfjVeuVeJVp4TgNNuPPYcaBPuY2+gDve2nBH2sF5k+qwKzTFb/CSsIZaQbVEZy2I3nRA0dNUQ32",
-	"mCmTd98l7jmELxLBbc0gQX6j8Fl2hgOzs+63Rr/3PdVpCFNr9OtUJlPSmMX8s+/qIr2ySfbxma2OOYyc",
-	"zT1T5dXL3t6eqVL2ZDG9QY5gKw5hNRZxQ71jZHH75vSGMWJ6QZc+Ip7N79L/ynkI4HQs4iFwJ9wj96yr",
-	"1a9k/Z9c0borYNd6i1ExZT8deSi7+FNVyNjGxI47D8J8GTOfD2FaEe89S31QpQmq2QxBNedLHumj78pO",
-	"GQew7XCtE460pYvrK/UZV6+Hi2qzRs8qG6eYkdfPFo8O4QgDuLEggktJtq4nqUwruhkoi+65MYMoqnwc",
-	"EUHe02cLi87GCaooGYPOQ9tgm7CVF8i0EbQ9YjBGK9jbQVpd0nBLPgJPq0Ob2wbNcp/ovg0kYw5zopLP",
-	"rrdylHWkbSko5k7WJF1wbu4kTmMzXzhLjMYjrY/ZeuY8CiG3aG9t78RjXKnd6uiqMPLQvuwTdVAl3Apa",
-	"az3/+JM//Po3X3z6W4IiJ6ESK3Zf8q9PsJN26/J2iF5NEuxgmGMCde1ct9qtr9+79+btu7cOb9y7+8bt",
-	"t99aBEQYduCMkRWXWN65UpKCe+byZajwHw2CM5DqpQAZ/AsvQ5DUY6PEMsJ/9Jej1caHZ+xZyMEpdwil",
-	"tMnEoSWzgZY7ESupNHRI5kZdDAsmrEEX114Sn+nzrryBUB7j4gZy2qVEhoezVZ9LcBEzU2YdMxVoEU73",
-	"vn/sJVA8Dx9ry85uB/VNt7auuU+HBZZZePXaxpXTLzUD4AER3XzycPUrfgOFg1NNFyRC2KwnX84Hg2PX",
-	"cviyJgJY1gZBHKXt2hqvJFkHt4VamXIpKFq9N2+weo+NBZh/weG4qhSdckoM3ItWm1cIw/3zi6frLRZO",
-	"11tH0519NF1vejAd34zlLuyl90vRe0KacS6pdFATjaYunAUPC22aUpyAkjgOfUGOup535xmOM1b6SKcn",
-	"BJczqcDdxAE8EL3WarWq1+fyLM4l7RbmEPYWPYxokFkwxbh3Fyjzi6bXD+PWsGpgV/ercvpBfFFk93Rg",
-	"hN7aC/MVvgJ7KaEN9JzVK2MQHLP4jWiky5fcy6fIVTfsc3M5Rf6KpBtemEUkHLfma25yxlLOhKSBt4si",
-	"52JQXMiunS4t/CzNdh5O8yDYiwcHJynkQD+SCecAsBjEoY7OuZmINE0iqai0EgWTcGQPq8K4Dhaibc8u",
-	"iQtgzJSTsFz8CiailyRZxRMIdVHCdvuEawy7DOyM4pZoTBb21nbYFxwZxpnWopCRSFOZNgTyY4+WZS5v",
-	"PC/7Ncu5SFPYxmqrFbeq7RYSClhi/HKntUjdHyCSOMizrvsDC4bmWho6/c/7gfPYbj1cFWTJTW06hXuX",
-	"hHFj4WD+wgLU15bUJSnvA3EcUF1dlRTShoQL4wCr0v+cqVJHWbmsdDO0Eo5IB5nCCMSLcxhU94ZDizLw",
-	"8myq7LJh5JJrcYvj4A+VHNlvt7b91wTpxj/s1MDh+Msr3gpr39/cvrxi0Sq3BqcpDz4+0UE/oH2VkvLX",
-	"dtXV7Kq0pkcnk5i/FGMthsNZ8Vfj98EMoHOgNNNzGt9mTC9KZ5x8k3MYs57ShfRAtFTIbZJj7w2H1CJD",
-	"Zi7Pta0PolaZMMBuBaZDGKCKEIgZlf4IY8TLOXLvxnysrec//+XTjz4H3QUDnOkuepxw9pXuLBet+YTh",
-	"Gueb0C7mr5xQWv0yU/nNx89/9ckXn33/2U8+m5gQY6WvPB/nGpo1oyX34rRd2F5y1E8WACehg7y4YDev",
-	"RXGdxrcWqxZkE3QkxwO6CHHthbCL+ZL1GhLhZyXBs2o5FD2ZRnCePRJ3pkyJRTwjP2YCcGvkLWedpvBS",
-	"qmk0U0AW5hqK585VDf8lZBdQ3TqGF16xLKrdu4UyDpCtE5wAz2xtt/6zyh4g+Ce8+MtRp74UORlvGlW4",
-	"b9DPK7HhhXYBJiw7FWF3f+dhbfp92Tn2hI0VN1v0PJg+z6lx6sPqKM86PHk0wk2d+9v469lNfdnzMd9y",
-	"OTAnVyReYRr1IOsVol7/cL71q3f9futImKyzV8Fh+s5D4AJHUhSyeFOe2C+MRAhk/AhDpQzPhmCSB4Sb",
-	"Bz+34lZV5K126xJRTBri+Atv6CIiqHVXJEr5Kvdtm97iI5Vh8l2d53pEZhGbdUF2j0nkJ+gAkxIJNosw",
-	"6YIOhjrPKbWYErlcvlaI6+xy28cx/Ro6xFBKexxNPQHasvs5GD3h75uNCOhi1qsKjyUa4jPiUr9iIpGm",
-	"BdwpWhqZgqYMgscQa2nVxozUZXLc7wxzLVKZIkwZjtsvUgdOpEyjQo+g4UKP4qgD4wL5G9esjKOhqAx8",
-	"smVfxqDeMMdjYrHk45LTd7HQRl/ntk6ZR97mMHwXTKc0p7fCbDxcJawmPxJjagG9Vhl5aL9PgkxxjPIX",
-	"nTJ7JA+Uf/HoJMpSzLr9wKKffsCIaChTfhB9cKA+uHjxovuDJ5O0EN0yiT6IkkwdFvJRJkdJHCWPdJbK",
-	"FL4/kpnqRaMiK0upInrJPxq5JuIooUHVX7cFhUygy1uYcWqM38KWMgNEJq03gdYAHq19IPog7M6NwL9E",
-	"zwefIyya33bJ05g8ZuHdghEdqD0f9ZZ52DWsjMpWHDSf2MY5uZ2asDlpNOUBZeRjAnMClCfTNlXXIfdR",
-	"T2bKhcRaTFR5rFYyH5MxHcbkK4azU5CYGAcMwFInj5CrddhvXQoH5pqEeJu1x5pGtp/1FCwIQgCIaCSP",
-	"UB5gUGH4UVchjWMq3DxFOxwmOHgHYysmWsyNE2+eJCA/JgmPhMpMP7yznoQ10Qpj+RCJoIXOpdngeka0",
-	"eglB6yKonscR4JpIPubRUcGTAH+WkR6yIupURQGT4g2i+QxEpkrBpNQb0rsHKnLgGAQk+gDa5Xx6GgjM",
-	"mc6BxRX1AziSWPIGkboJH4Nq5sAa2ekQYkTAGRzgpcjzGgox+fyAXPseRCFdwUWqP2XwNgATgssET1u8",
-	"A1FImBDedXiFxgKCT7i0NbRxXDGL7jxSpu3ByOL6slMNA7Jrx34NcV5cLwzXDgGnjZS0tGMQEw73w6CT",
-	"kzZnHP68tixUjnJyJh42pLbRCXot+KF4bL5UgEvlJ/7E4Tthu0CWGB7cV0Gqx7BOpxhKqJLRbvAyEbM1",
-	"JAvYZQZ2URpXuBJxJbxX19Z/snUPYQmPROc4170geWxjPE4km0rHjjGqT3cd5G8cmarTh3OUmIFBGO1E",
-	"DkSWJ0GjVHuoqU20rRd4YIFC9FRmSHZAwTMTOeJhZI8ZmjYgneGYuY2G9vdA8mJwCyrQJDrO594gj3lA",
-	"u6yIhqIjYwJ/oUaORC4ozaAm0DR1/DadSyNOxmq22h7pWxejHUINB0nC2EpD82/Z9whK3yUuUv2F2DME",
-	"oCV4YGztM6ZaQIhU5HbG9VgPCJ/s+L7Uw1zGvEIs9SHCD59LatET/onIbkS/dVvnAm8m5OYslyyZwaaD",
-	"5AcnGDsJihny4uqBxEDTCoVIywouXLix/60LF4DFvfPgjYvXo3PUXhFc+KOT0sImDERxfD6Obn196/rm",
-	"zmZ07tbX3zyPVBJe3roKh/z1xx2ZoxQlTVA+dygKUWpKwIRdHIg4EkCzjBxkHZ3DwhdoCzyiygAwJVwU",
-	"3elUhaGKB7oLopkV0VE+RElXM1ARnhGsJpMYOXxtNwkKl9J037uz/96FC4w3hA2YvpRlDQmrj3YUX0DA",
-	"pm/ikzZcxFKGaA91hSoXCJNENS91gYmspsrLjeimoKK/2UCaGKY8lEVHqpJOp0qjVHaygcg5mIQL++Ko",
-	"PNb9LkgffZ07uQg6s2Un06yXlVj9V5SYPMrUbCDKjegtWQDH7Mg8xyJ3CN2pi+MjrS1EucDSgCNdpDiE",
-	"Qn5XdmwdvAsXvrl/7+6FC3BeI1EUAgUUSv+1IspAwpC4OjLIgzGPEkHZy6Iq+xH6UIyDYHKbV1t5wt/w",
-	"8TgdnVcD4IW6y+dYEEYzzp7LYGxvbm5Er+ObBZYQKmRkjrPhUKb+krnxdN1DB8rFH+GKD9FyC+u+Ed1W",
-	"EUy7Xql5qE1WUxl5FWISD7ccgnQ4uq148/L1+Mq1q9hvHAlaCfv7gdrZjq9dvQZkoRCdElQrEs27WS7p",
-	"DNJukDWKzkBmRXpfkBFlIldDw13eXiWNaUeXt7eDZUX/Z5RAD4zHBhthl4oWvcaGUeFsouGIVMYx7WUA",
-	"8JN1iAJGIpeu6BIuZiEyY6VeDdMZ2GdwmXUeSLj0Q5NYbkGRGHVWWaVk1IdVC0aBOEM0FGbpTmwWuWMG",
-	"oQxeINY2yjWZKeHRRy70LORrNIIp9gygsZYZshxuqiEMyegiaIbNQU8ePvmvAAAA//8=",
+	"7L3rjxtJtif2r4R5B2ipJ4tilR7dqvowW63HtKbVkkZVGu1MS8sMMoNkTCUjcjIii2L3anHXWAMLe/1Y",
+	"YD8YCxvwGsbiwrjAfrTh1/1fdu+dWX/yv2DEORGRkclMMsmqZmnudn9oFcnMeJyIOK8453d+6I3lPJOC",
+	"Ca16xz/0MprTOdMsh0+nKcv1s8T8yUXvuJdRPetFPUHnrHfco+bXIU96US9nfyh4zpLesc4LFvXUeMbm",
+	"1Lw3kfmc6t5xjwv94F4v6s254PNi3js+jHp6mTH8iU1Z3vv4MeqdZhl2mDA1znmmuTQ9n88YEcV8xHIi",
+	"J0TPGFFMJCyP8G86Z4QLQtOUcK3IOKV8rggVCclZJnOtelGPfaDzLDX9qbka0iwbDgaHvQhn9oeC5ctg",
+	"alm2aWI/y9mkd9z7izslAe/gr+oOTsJM5xHVbCrz5Qtot5GMY/vIzr25PrDDGRWCpev6wyd27u6FxI4M",
+	"jZ/zOdfNqzWnH8w6h6tG1UVlIQ4HzdRPodVwPAmb0CLV+Ipt2XwYbNxPj+Q8o2L5QrZRA38fCnllgshC",
+	"6HxdT/D7dfRU5ErmzWSPBfugh2N4InZnJcvZJZeFIhmdspYtj69UqD6nH54zMdWz3vGRJbX7XBJb6ZyL",
+	"KYyrlVNcM494lrB5JjUT4+U3bLlKh1OykHlCxjOpmCCjJdBgTNOU5WQic6JnXBEpGDFDYkr3yanhE4xq",
+	"lrjviJYlazGzAW4CNCMLrmfljyOZLCP4jgtydI/MZJGriCSSKSKk+XZK5jJnffJMk5zpIhcK3p7wXGlC",
+	"hVoYPuYbnTGasJzEwSwPXrMspUuWxH1y7vq9YHYk1PTCchgImTKtyL2jI3zQPIPfDB6SxYynLOjZzZQr",
+	"wzuzXE5zplSfvBS+SZi4zO28zatAWa78Exds2SdP8lzmdibIdt3fckKSfEnyQihCc2YIQi5YpvtuF+Js",
+	"y60Sztosbvf9mFGtWW7a/Eff/WcH/+T95z/rNW3SX8lR6z79vRxdtzx7zpXeiktyzeaqtzVjPNqWMb6a",
+	"ScGe8lSzBk7yUqRLPCaZecwOLyIzuWCXLCccds0i51oz0TJYeHOIb/a6cjgY1Qt8x4zyNRszfsnyVq6a",
+	"2wc2sdVt1+21LDRr79X8eu1dFumaHov02js8AxWqtUvUsK4ir0o96Jyqi9ZjZxSDq6hbtnHTzxvFctGu",
+	"+xTu51278u2bzt7SpmN9xsZSJMoIkAU1B2VChATlB/jmJeUpHaUsVITutihC5v3ORwdG89GMK2cqk0Ix",
+	"0OEfSTFJ+RgGOpZCMwF/0ixL+ZiaMd/5vTID/6Ecj3kyYb3je4OHUY8Z5m6+yxmFB2G9+kLq4YylSe9j",
+	"1JszpYxmYXiamWOWEQF8wjwAYsO8EhElDecYU2HEAGrmhIMssLLI7ILj3uDw61/+6ug3994Ofvvlrx/8",
+	"7pu7395/8cWrh68Pz01n3agBIgnJscp1x0WeM6GJ0lQzL6mN+SAXMFw7HNPdYynYLrRDCeUJo4rxmCnV",
+	"fQKm39d2Idvm4ST4gioypnnOWUJkAcN+KvMRTxImdlv3u03rTgs96098w7WFZ4qRcc4SJjSnaSnugaos",
+	"MechkSBU9r7g3UdGkKxmwiR26uE4l0oNFdcsJnNGQX2jmlCyYCNQqY3cdgqRecwYpzrcSETPcllMZ4SS",
+	"US4XiuV9claMZ+53HFPOfs/GRgfloLYvyZwuiTHXpgy3auQs29GS/PLJOeFinBYJS/okfvTy9dnw5etn",
+	"v3z24iwmKTdtmgG4OZphqb4h5zNh1CSa7rIx7ptNvboxuGuysiVcR0Sx3DADeO+Y/KGQmoXEGfKELGZM",
+	"kKUsboornArCm4Z7AgONy4HEhMM+mnCGBGZC5+ZvLqxbwrz8mSKpnCK1L2nKk51O4dFRQOwJZ2miesff",
+	"2T9XNayS8tzys4r2hpt2TAUZMZJwYw4lvY/vo3IZ3X7ndsyV1Twl0C2xbcMT++fcYONwZY5oYqRoREaF",
+	"xpHhGVrkUkxPSAx06+MPMTHyVBFGxzMzjm9palQlttuqNB8BR7u5b7vOHj0vgDlYITgCbpMcG7k4LxR8",
+	"AaQlvzp7+eLm6OuXGMZhGn8h9VNZiB1pdm+tHjGBhusEyxmOhCjDKeHhvdPD9gZ+gbExfb2ywD5wVBDO",
+	"pXxO8+lOSsK9w7vrNpOWcphC2+s3EzfapiTw6DFRWcqr0kfmRM1krpkA96hmH7S6ub0FwwR2JMgh+ZZ/",
+	"FZkBfmn+AvcMJSOq8aSeS/ktFcvduOfDVh3G0HVOxXI4oTwtcqZq9JWSmJ+J+ZklhGrN5plWZJLLOZrF",
+	"NElyptQx0fmS0CnlgqRUs3zPVHUDBa5X0XHGdM5Wx2soHbia6ooO0KUYz+KoVEzAhcgVsY5SUij2TmjX",
+	"cc6ULPIxU30Sv2Y6Xx6cTjTLYzLll1ZAqqo91H8n3omnMl8dM/jyFSPG1AUjIl0em4cPyG+AE52+ekYu",
+	"2FJZ22LKtJ0b+Jr65AXjoIElskIJEHsLw00KxZJVmjjXnRlrSo02zdjFCTzyThDCzNjRz2Zmq2muyysI",
+	"UBRgy1o1zTlcqVILmSd9M/pT07EVv1kuL42Cp5V/psOI5lLgigkyo6rcj+AuUkQuhKEutE24jgjVZuQp",
+	"M+8aBYCSOReFZn3yFojuG4B5mSZE43YBbaFQzC5MkUXg3FMSfqi2MrebIzddo7xFLTmHqxnbSs6AJIYd",
+	"4LLBtljZvZ7LJixjIiFSGA0RVtcQBegJDFj134Eh8kaYgy1z/v2uUv2wlVt4T0GFSTyqGRRzrhQXU+J2",
+	"9jHcUBGKgwX6Gtq5VQeeR4Xb1DdgA28Yv6Wqd1fsZC00SrciaHVFrpkzxccg+c3ukjnNebokwTshzwWp",
+	"lt4A9TYPMwJZZmlCRmxMzREI3R90jFw4oZqOqGIn5Z2CE9zGAFzI/AKFCy6JKjJjIrHkW5ZwupvWcX+d",
+	"1lGUXQznpo8h+A5XluoRdntwvsyYV17rA9j/0sThuGKnzMb1gcXgwrMtwmU3OGjOmNZcTOEbmiTcPE/T",
+	"V7nMWK45U73jCU0Vi3pZ8NUPPcWU4lIMeZKyITJbteoa/BZ/AIYpCw0SBReaGqlJFjM+NnLGtgaypxc1",
+	"+HWdo//+0f0HFV///VVHb+QHN6cfhnA7tTqyr83Xa0YBt+vCmC2KrR3Rl1882Hz3YL+So9+zMejQEGgA",
+	"8QcVqtLxhZCLlCVTlgyprvi4E6rZgebgyxVFapkU+nJrtz5RtaER6JOb33HhDU2e9VUiu2v1Lk0Hl85d",
+	"Hk9Yyi9ZbomCF0SbPO9m8I/xvWWvJDnNcwqfmUg8KepbYWHYFDxwTGKjvMEpiMktvPaRlyy/HZEYriRQ",
+	"70li9znhyswliY0gsV+xlGmWxCfEzNReQ3JjtRvNu8PqmQfXrv/KGxccDdWNJPqGo+GZsktcu41vPIcn",
+	"P0Y9KdLlUC7EMFj5KiXfBioL7Ca4ABjhybdvoUYlJHEXWc5DA/LBqIrlbeyCLsvJjqRMGQXlJ2dzml90",
+	"2kpGX08vr3ia3F1Ut4NRXiN1GSAo2H58K/REpdjvSTJiUwrK70ymSciY1m4Ppakuup2hM3zUvFQgu2oY",
+	"FtW1Ybl1Pq4sNMmkhH+RJI0jK+ZzmjfGNChmxNqYEW8ZiGlBS5vD3Vk0tKpnOVNAocqaywLvoVoWxToW",
+	"P0a9S5oWrGXiC6rInFFV5My6caukML+DEYNOnqih/1p/H8PLue8qYWb+EhQOuDu25dpE1XieMtQpvMt0",
+	"NHbzCunj90ZlJwYsqHqEAj4arUirVbHjj2oD96iw+fdtMvK0bHHuVL7uWkrJKIJQivvrQyn+0bt3xWAw",
+	"GLTFU7SM01pjFLdKU+gDEN9tXhf0UnkvhpAZrojS0uwuJsb5MtMsQZ4JXgA1kwtQMqvBIWunRA7+yfuf",
+	"/6zpoMDYbQhdd2H7QoJyTD88w6cPsXf3aVX4VqXzitpjN8ImLuglhj9iWsJ1q2VHKHJAyvbJywmhRhHm",
+	"E6sEH+Nh5XiCZ9TsY8NIIX7SUSDaUUJ446I+9GXp1DBWHDrYwBaWgjl/RtB9B4FWxn90k0dwfgszouEu",
+	"hG6iMVxIIFfYkWQ1nleNaqkMs30CjuytzOMbqxUxYVTz7yC8YGjH94eCFUZVyyBcwvpFhznV5kcjt4aF",
+	"AH9XUnJTxVPDg6LeiKZUjNkwlYse8JxLbn7XuePwMJ9Mq6H1MphJcXXhXqC5BhYW/Lxgo5mUF+ChNd+8",
+	"r5Ms6n04MBM5uKQQkaHMjGCabynX5zgr+PxrM7XHdmbwzVOc3mucHXz1Ssr0TTlDlP0wzTM3S/juK5zq",
+	"cxg4vmmne+5nC1+/tlP+1k8JTz1XF+HLbuq1x97i9J+62bslfG6FfiX2q/f9DCQRrqr9sA3FnolHMy6Y",
+	"8oN/Jp6IacrVLOjZacjl7skFNjvOueZjamQYm7N8ysR4ud2CuZaQ/5bNwecnZZt+MFxpHxyxwj/Ry7Eh",
+	"aNo8Y2wrqmknRfAVrV3DrH/nW/tY/WTD2MpW7ABaj+wr21V1gl4qdbcFm2zAIFR4o4hjH7QNO67PyAUs",
+	"hq21zsfF8zUsWpPUXWH3LWzUT2lLy3qcQ9DvVrZlF9k2pmlqhVsnAxeP+VBxMW7Qs43sFiQGWTOngk5Z",
+	"Hh8TeBiFuOnNdKmgz52l9oyqIV2vuDmTFnsb0zxfEtqivTXaqp0tc7dTvIUecL7NRrp7+KOLpfvhOlSH",
+	"Iku23i5F3s0nVCiWD3lyxf1/yXJlF27jfNbqHDZK0tlZjp7NBpY5/n78OOWm3VTf6O4slcOunMgKvTdy",
+	"lLpyE+q6PevNs4dnG9n01fJFtSH77WmlvfpgbkA+ua5vRk5Ver8OeeUFxaclt15BZMImq3vORfjtYd0O",
+	"X2GyG4zX+qnvYMyaHT2VB961gg30X9g/vsPH3ofPHfB5Jq0bnpqee1OuZ8WoP5bzO5Jm/MBsiikTd/x4",
+	"PoavqwueHcgMqXKQSQiowyF/jCryfePqexN8RaRvtsOvLCjWRuVylaUU0/lK5r6xmzevn9d5/OZ3FMtV",
+	"jaeve+mMMfEb+2i7Y8Zt5NfWW7idA2ll426cRdURtM99cHOaxqe1gWpsLxTs7zfvkhuRYTcnv1Szr9Lp",
+	"RkFMi5ZpYm+0MCacpkbr8RJuq2Scqvewk/twz0tzA0tSpKzVTPwxrll3MgYF3HYGunpg60xkPrTRb6vb",
+	"6qnMyUwuSCrFtHZlArEUM5kmZMQmMmd1b27TBfzqjtrHHajjeNWpPZsQIQUDd+mUXzKBWfpmQOC5BzPZ",
+	"NLHDVVYeHtT2w7ZKjk2WEyYAt68XxDWWK0aFXRFgCEpzY/CbxcFg3DTBCKUTMrDsAa4ruq2c9SXvvneE",
+	"bNs/LZ7qNWP5Me96ecrEmCXDQmie7n4fXbnerG1FDbeTgoupjSVURAq/HRuvIzdeh+7iBgiUuNoIheE7",
+	"iiVktCRmj7iUnz45YyIhXBOqSGzfj10oqo031ZIkTLOxNlvApbXhbxDh3WHNFlwkchFutpWXWijS6knw",
+	"17Q1L4K9rQ2vW2u9V5nm6lFYOacru6jTFXDJRUoWfjUvRJGymzD6i5TdkMHver4WY79AW/JTMPRhXtdh",
+	"5AeaSuW2fQvj/tYvjm/94vi7wcHD04Pf0YPvhwfv//G7d/2VLyrf9YcH729XP35++xd/Dh6Cirr2E826",
+	"0Gwb/XNzrJN99mq6YLBwh9u5staFmnxylM8/ZYtxrbK7iZTfvYcB7JWWdd17m73aoC5v83pFZ92V6/x5",
+	"7d1rUbw3zco00j/nc7bHia2xBIJzByfS5XDNeJaxBJLO3HetlkEIsFP+FxzUwSbrYRPRJqmk+z17u3iX",
+	"OxkNnlh3qykKDwZb5AQYdWw3V3Wgfm32FW/rWw7Ero/CqSz39UjhG3XhpGyiiSw0Om/gfHCFMGpgq3Kt",
+	"SpcOdBy1+3MsyNd63aBz2GlN+nb2K6veJyVsOkAndebV650iG4d47p9uPNwN6GByAqvvc2PxpbW5Qd0Y",
+	"QWi6VRwH79czib0b3vs3us+6sNuj+w+PVqTSqvoYZjcEYRMTboW7dxNuESzx1L3sbihsC6678/V5CF3E",
+	"64ozzl+PrcYq2Sy7Soo5IhkalhXfoRm/c3l0BzyjKq6yp3pU/JcV9jTTOlO/OL5zx/OpA/j3aPAPfvEX",
+	"62LL8U6uq3PEPP3s8dbXQ1kG4Kx7PBJZdk7Vxf49UV3Agl26TZ+ciiVgXxD2YcwyTeJ+jDuh348jn/b4",
+	"5vVzxL20ibpjKTTlkGPQBiG81mpY9U24PdNHz0T1Y/jN+9uBHGzyRyANXgNmUqAmzemHUD+CvVy7yEeA",
+	"465CCOK0hsG6Nhm8gCVhJb4NID8J4EbvDwZkPKM5HWtACc0ZIIGuaAVw5Hc1tUAHoorZya0OE3518ftw",
+	"GwJ4U0wkKnIACB6bwE4GQLcaJVtgoG/ykZs9rvPlEHJs22WrQw8EaW+VJ50vjWqlNKOJGVP8+sn5698O",
+	"Hz95fvrb4bfPXrw5f3IWRxY1zO52ciHkQgW3RIi+UZvF3aNK7u6Dex2tmfDKZyaLNBnCKNekQEqcB6Hk",
+	"6emz508eA57PCQHV3WiTTo1u7TLQqLul7+GpKPP3HMpkdzDJkCmVGJUeG9wOo4UxmXaaOK9P1V/ZuBU4",
+	"r6YHrmsGNdwwN6Y1E2n29JdMpHGoW1wCWHI1XAFoqWk6BOzsjajwpk80QTwqzOaw17CDYHFxAo0kKRKu",
+	"T8cuAsopTvbKyF45TeEvm/ncVYUyDT/yzeBH3xZ8fOwadON4InRTBhkddwrQCmYCSfK6DVUcMEwWM0nm",
+	"NMHrZJzkCYnHKT9GMUotigzg4cAbjn/K+RyMRC5Yn7wo0hRBUQEQiqoLlsBLvIRJfP7N2bdnx3DJnmUW",
+	"OUeC4Yn43U6mGOOH5GzKlWY54uqwdEKo8lIfcsuUnDNEXUNyVmA3DPeZUQFgdh2ABLTMh7lM26SgLN1I",
+	"QAJqIwQ6IxVMLCBzs6sD32pIw/U3woppxJZJU9R+BFsQo/7qpXU+4wLZvUmkWZMYwek5UzEgDEnEf5ZO",
+	"VAJ8Ek0AavKUzAD/0+IBIqqgpWsJlhSTW/bL27FZba5JKuWFMmuDUQlr6F0etm2u2LHZq9AuZ1lKxzYh",
+	"0RPQUaqBiIa23QmYs7m8NCQ8hw3sMQvxjKTFXCi3d9zm7JMzNs6ZtqjqCMvE4LGMySxl0ED8+eefx4gk",
+	"MJFFThI+5QgPVYOANA/j6nWiftUt1oAhZDHBjHIB2rMFxOR6SUbM6B2dcjjxjUY5gj8NL1jzz53ROUII",
+	"msayCf/wwOrPB8+SeDUOaXMsC8CgDXnW3L4D1AINs6SVg38Z0x2SRFEbwTxzDWkUAXcKR1SZfuSEg6d7",
+	"hcq18Al7phxfapWHe459MF3u39r0vV415qGU3Dce9GDzWVHP2MHF3mYOWo7KBVFsOofyQutcg20en4Pa",
+	"D00nuw3TYBsUg8qOwGk1U0uPZ20uB0CtLFPDHeK7OfKbjMfVaX3Fvz+HL+s9DbBhq25G5JAImTCSSMEi",
+	"cuQi/qggMh9xHZG7+PyEC65m5oV7+AUAVxA6EmZcabqMyH1sSdMLZvFEpZj2ySMonKIAi6xQjCAWDQoU",
+	"5fQxniMK4TJbjTs7fFBxAh998eCLTc5JX9IoULAhQ93wNdjXcym4llaZnnGlsYISRZT19w0c2rV5vWxq",
+	"naqxsn32xqqc2dAYPj2txIu02UXuyTXN74/hu/nsm4b2AvFKN4tWL9xMDvfgjqHoa/Jcdb4MQemuM2xa",
+	"8amgGrAiPJWbYpH+PsXMNpwUDDG14a4NNAk3Qn1Fdg08tRvUqF4/ElRN1CsE/0PB7M82YiDod78cQLB0",
+	"70pf2O8V1T7HUG5c5/NzupYw150Y3A6pcitsbL3zV+fLb/0B+9QC3rpyzetK/bQrvpdImk9+O3Sm/3o+",
+	"/34dnffMFvfLEvFyeaf84e2uHdOty4uekMNB9TqpYmJusroWtqJXhzpbNZBCnNgacl3njugmbky/LGm7",
+	"WNnvdrHjWL2oQAz51TU+rHn67YPGxK3+YK9HLS49oozUjc8GtN4193DtF8igXMLtEoIXjuj4wsW84UVy",
+	"t5Qr7MEHdDXBi8MdLiTz2Rtqn8rHlbtM6KZFX/e1YtTTOR2zjOas7U7O4QEFD3qfqipGgPImRZ9Y0DN7",
+	"PzCjCeSNVgItBoODe6PJw6PJ3ftffDG6ey+hD+jdMXt49DAZsAG798XdBweDwWTw4AtKByP6cHA0+uIA",
+	"gjLWO3k23oYG+yDy27S6dI273R7nVaJ8fX7+inh00dqmMKqDzBOzQodl1eImbrFdoOonYH7+PcuWZHw6",
+	"05upCcv0Fh9e5Z2Bh93ajLbdqp24o12Ize/ZPsNO92+fBf1e1T6zh+7m7TM3pz8r+2zHRIIdz1Mb0XY0",
+	"cfbCVncg6o/Dbt6vo9+eOcZNcIu3nqqtd9qfKaJmNGdhrSc+ZhHJWUo1v2SuQDxeh+BbnBkDpGp/bAhz",
+	"Dm9C+oPDhgDnR1JoOt52RydcTDVNL4ZtaZldIiwxqPnwaUukJZtTXs9vPrp/r8NtOehcK8BnUWeUxO6B",
+	"0ws2nlE9lBkT+No2dAhzhjtcHLrBNe88WMWd7llX1nL9sYKO7pRN3Km+/+nlMLtttOW08L1Pbjp+b285",
+	"HXzvk5vO1U/clnSovv+J0WP7E79vNRw6vQE1vOz3ymo4yrtPQA2Hgex98W5i4dS+9GbsbdvNYMVmPRFq",
+	"fSbUCk1s381kCBT6qlLofzJ6nY3zNDOOTwgVhM0zvYR661hqXTmvBD4HsZ5LLGYKNTqDaEwVueoSPONm",
+	"1j5eGp36JFZzFfdDiIhtrnbvBvFS/gThZBodS25eHVdyBxdRwmk6zHI24R82m0Fm98GT60Mbph1Mztf4",
+	"1E/RCngM/EJ751O4MJ6oLXEMu/qkoNd9C0Po9AaEYdnvlYVh8WnEifo5XYdP6sqMYKt74i1YxCeI1LLn",
+	"QAFc5l21ge1kyE/b4Hq3wZac/v269d8zj94rf36MzrlH5R3w1bXatsvkXfSkzlktXA1VteOAJWy8992p",
+	"moliQ83mWUo167AFeVJPKGm9ba20XE5tOzWjurL71Taqfe9d6Wjo/oq6R+2Y3LgKUp/h9dyO+aPbnRTn",
+	"7IPueBg2TGJ/VvfOk6yzkXUtvDLPvihxkmv0aYYGiO3wYoCsViSjOZ0zHSSXENdII17ABha0RbJ7fW1u",
+	"hnPcINeANW+8FdPsgz6xmb3hssbowwjWzPow3AOY7AqoKzOqCNVkLhUYvHOoJx8AgiiLHZZPmSrx+Ww9",
+	"fnCG9O3qDU0bw3//l/82jsjRIAz4Q8ARiBt0LVgqQG6S3WKu8ilXUFW5Cu3yx7/+n//j3/w3f/t//82f",
+	"/tVf/fGf/8u//T//+k//+p/98X/4r//uv/w3daySo3tXgDALVNpGkhtVjaCqBoSXBeaVxT+PK+P98kGv",
+	"2u/hwcP33w0OHr7/YRA9+NjSd6kcb4Rs3WZOUlwTEtf1noCmrf/E1fHbfZC+FOC6h6Gfx0xTvlOYbj13",
+	"eUPuYv3kuwprQSOtxLCDbPYNNuNrkfj30tg4hdBDmzEWH8M2reNy+LzICU81y4liKRtrRUQzaNyqsosJ",
+	"8521l6fmcVzjBs2lJbIYpwQ/9m0Bfjud1XjjnI1lnqiuJR2oavINnhKljTFIFjJHcIssl9OczhXRkoxy",
+	"KsYzIkVEVDGegZvQULMvpB5CPfW4t7mUMPTcuOiXzebPLq5dv3W2Sohkl212U2cbKCjL3yFdHjsMC8bb",
+	"kVfsjFZi7deigC73bkiUvV7RfsDtdeNmAwzjSpkvXTO7IBMv3NUudRmCjUuAICETNkzwth+ytIdZSoUF",
+	"HRq6TG332aVouxeVpnnQjn+8KefZ/dhY3xwUMz5nRikrISkgOdzq3ZAPDoniJ4ZPB3oWqnVMJCSRTEHB",
+	"GTqZsLGGKvMJIwvAPontYIdUx0bbAhSJMoa93zmInQuuOdWbN0wFMnGYFHlLIVubDFSKJRj1nC4h/30t",
+	"VsH9o/sPNuNrwuJw4eV2B1Zmtl6XOb50z320+6cJoxW+N3JKCkZgR5I5vWBeAz8cDAYkLJKqyK0Jv2Qu",
+	"0cBIP4chIAV+tOfhNmRb3Dd6oNOuFbll+slYXmkTHsxYrqS43ScvBcMWYSukC7pUeGnKks63nDCv6kXn",
+	"UdNFZ0aXqaQb409e2cesj3WzPV3O7cw8j2h0ud7qiMFWs6/VD1bnExFkbXTYWqYVWehhzuYWU7r5OIyY",
+	"XjAmCD7HcnXibQ/cCMz/5Kyn7c5KY9pVY+3jbYFR7w9W90FNZDjpXyZ/eA7fKDk+ZCnlYo8C33QofKnM",
+	"/Yn8oN/VFK0Zo0k37D1gplNZzVWi6iLCcAiWkCIzei2AunRTnKH3IVfDucX2WnV0JwVbp6tuhp/6kPGc",
+	"qSu1wdUwKVrGJ8WwEOOU0c2MXbyxDxoOlnOZW1ysDhltbRZGPGOpM2IQocZ5aCw+TUYLBeqE01bMaJIC",
+	"S2Jhlm1KNTjPTFO9CJFYUAEZYqZaDzSnMYN0Lqi1pXXaGfjwKzY2YzgL+rVfQd7uc9u7/e5rHIT99Gs3",
+	"Fvv5hTxzI7LfvAoH5rpy43PmddHCwN/OmCiptaCKuMeh0P+JR8m3OWxQ5c8815mP++5Hyw3Yi75nPx4z",
+	"hMY2ZaFZ0u5yhd8VSdiYg6pmBJNLOaRL+NN3coIR7guuGKFiiVHxycrjXDeW+8fH1Losx0AHs+MqYSMB",
+	"Xc7sk8ippJXu1Umozhid1APujakATa4k1ljObc5oZ2UDt9JvOFs0mTHdYGjPqbooQWhVMZ/TvGWlWcmG",
+	"CRfgElAbRP+VcGB9MqLlHeXwPFP1nK3CJgPm5DdbudZNEibwxqwIGHDstAgYOvcZGPDYCaEkkZooltGc",
+	"ogJvi4ki3qEg0ln2K3Rbi1+d5XKUsjn6uIP+tHNf49G2aODYL2QBb/TA4PzWOyO/RgSrM+vt3jatHjCl",
+	"E7psqltKMpprLA6KRhnKapozgLi0rJqMmDkgilgsLfSRK4lu+kmRpsS0T269OX90m8zoJSMZVcocRS7G",
+	"DKqBGHZkntpQBOL+ZoWQfXDBFO2T4YokuYTiPYC2ibYl18ClsQGWREa1ppC9g1xUGav1kudSzI1JNKOK",
+	"xF8/Ozt/+fq3w8fPXseNXOyCsayFvHbhwtFsSTm89EDKmS1sKOlnifC1nsIYZNKvFpXtb0XvRmM1ldO2",
+	"7QNUdbOBieRsYjQGsO2wmIqZi0/rRqhSULVxl1n8VMzRH8/gfsdXimHJtArTjxszSVBZHEGfkV1cSNvC",
+	"QVANUO4/Ai087YcLnuhZw5LLRUANr/xiuhgt165PTl0QJ82ylAOqXvmzlXuJBO8J+8CVJkumA0UMj9KC",
+	"sQsEvNOzRicPOJBVRsctnK383Qz2lVR6mrOzXz/H/t15n8tLGCB6duRClPjN2AARjCXI97KcX/KUTRl5",
+	"9PrJ6fkTYo6j7pMnEAwdFNlyjSttSLWYsZzhvVu/epX24O52cI0r/POZ0Cy/pOm3LaoGt78jAKsxY/21",
+	"IKbxCfZBQ/2iOU9TXilH27KZAC2/Q6GVb9jyenzsnY39lnDpJn+4DQvb4Pv+hv0IkbudNDBDvJsEL/mG",
+	"7RgL2VxWCxSNIs+MGHLF5gB095puYGvzbE32fc6oMYI21KCYyDzwWln2jDfo1Nr1YVWKV69fPnpydvbs",
+	"xS+H58++ffLyzbkvTrH5IG1bTOM5CA4Pf19XE3K5cAS2IoYrOPb4pWLHZgoyOygyI2HHMs8ZwCKTWxjk",
+	"MFrGtyMAoEfoD3JLsCkm/sbI1G2gvhHLsYMKgXdAQIqE3Mqk4g1vwCW+f8Nqra4bVFEcc7J3kBYr/4RI",
+	"owhkLMcyJrdBOygx7W1xJUVu+Q4Ht/vkFJtWVmCbsQVVSWWagEueChJbdt136kBcEcbH6P6TC4cgbwSz",
+	"8w7SYEooQlQxh7mlaTl/UJixRD64IwB7uN+rHx77QxvMLvzo7xIc1nA3f9JaKxuIUitx0MX7c3Ug5AaE",
+	"oh9TQqyvkeP2ItrlUl7Y84/Dh02H29R95eDtzdZiSdP8Nh/oVC6GasFtUF91UE+btzlA4gsCmaJi6jaG",
+	"DT9gC2+e7TiaBc1Nu5/CcEqQ6x0g4v0+dseqOr0K6SuoR7ZXODQbdYSAIe/PYR5KgX2qBdjvdVyS12Zw",
+	"s1flOJh9L9/eIxyeu+Cf7fHoO5XEgvY3+3DqSpflpUa8I6xlRGayyCNwDBjmAiags5xRHfsML9LJ91Kw",
+	"Sm1xITEKckW2Zugp2rg08LIxh1k+NMPY6gUc/3avgH3b7Y2PbYuqukWFX4Eim1KD9o0ku93yfIqj32av",
+	"fJLj775xP63hN52ib9tc5LEqoLRCjLWR0CUO8Yq2DNHIxSdDxCm4Uh7NuGDG0s3JEzFNuZpBCv3peMwy",
+	"ffDcFomOG+vlWzDEo3JMzeUw4jDcJK4GUjg/2iXL/SNwa6nDj0bHYdr02+Rc+9bXmdjRN2/Y8/B7CwnT",
+	"Eh3yfWmZeqdi/Msn5wRL1B7eocmciztKU82V5mMVN/sW4V1XxFIgGGoZKH6qOL1zZl6aUb5F1dIABunO",
+	"zw9aqtsuKNfDcc41H9O0vbwlGIbBpQ7c3JDYvbjeUdCxsjEMhc1ZPmVivNx6LP7N6xuMVbXXDcVaEW4s",
+	"UJMYiq4rEkMbZqPEtaHadmPrbKWXDABUT6o+8atPo4lTvGCL/Xs2bR2w1XW8YMsKmgIlXzGaQ+HRC4a3",
+	"KDa/JKNKQbC1nJCvqOJjQgtzWrTlCP0twE3XeFRtLa31NhPScH/6tl2zferagVWysnCvqFIhnDJVJEbr",
+	"JDbcbMq0d82TjE5d7Ugpyjsz+LqLi+YF5MqVzJCO52z7ys0hIBzUbq5/UfmuPzx4f7v6sa2K8wupXzOa",
+	"LG3wyspOWIOA0hL2kzNlxFV8THQOyIPgmMAamWTM83HBNRnljF6w/ITEQg7/UEhN4wj+BidhfIzXuqBZ",
+	"E6jQqUr3Ww5Os4QU2QmJFU+Z0DbMiGYZXKwK6ct2plSzdBnIZDs8DCKCnvFP6BiwR9Jqmt66ACJHvde+",
+	"UffNC/lr23b5zVPbhae57cqHq9jEylal5LB+HMrX/Plfk3YRBpE+Eclu9wsj/v1KxGQHBroFfFIEfWir",
+	"da3jEq5WGV7cs7HheBhbUvOI2MUfRIfRUXQ3uhfdf78Zrb1xxZ9AP28pt+uNn89QR/Wfn1KO4WT48ZHZ",
+	"uGn4zRPrr7Svyzmzr7yv0OrBBkLtErhdRg/V67stcFYROSRW6QbUexhYRO6SsZtGRO6tlHErj5in8q40",
+	"PmMBgc9YQN0zFpBWJBW6iuS0HMz7+knxWyryO3htIe3wrDzFmvKrzLHkgevwQrthd3Y+uftNBQp73ru/",
+	"LOz8W5qwK5ZES1hSZKlprylG8TwvmCtlX0klgAgJs9fT3HDtxkAdPCQNmgYaqYuZNKfHyKWRv1yLjN4x",
+	"oaAgXgi5EGTJ9AncdWENcYhCU2GkoTV6uyOzrW7iJl9v8Nhwi8q27mqgoRo1bGWymC1dte0FimU+4Sw5",
+	"sfd4GMPDxdSH9jtgOnibCxvcpZnSJJeFSDoVxO0UHVlJqLBRkvVL7BpZoqAQT2UrVQIa7c2F3RCbdvV1",
+	"ePIrU7FxlDfu0Q8H9doBDTbE+GN54vW1i63ebal/YqEPoZK7YITb09OYHbo+Qr8hIt/o3TQdztW07ZIy",
+	"y+UlRw94kIZQ5vt32aPGhBj6JO615wdMR0hkcmfI8Y8uHWEYvc+j7hDOr5jQV8pI6Hb+/J4oQ5SD6OIG",
+	"qgMJPrOxnhgfjvvA53y4wjyQd2Z4dnMMM583gW1+DXEb2gbdW4LPoGY8E55zdbtB30H2l7HR7kRUmEq5",
+	"iEGAtFupynZa2cNuxpsP6e7WQEeJsYNav2MiLLDnYavTZgyVhT9TUDoYQr0nPvE0EPy17MM+OXWwq+CE",
+	"9vddF2xZCys8PPpyN2D7SkZQdeAvpJ5BzSLMfltJaSWBrgFhEQGrIKMlembBVYeyqXsOLPD6vBDgClzj",
+	"TbYnESO3RHW4q3m8T2VORoXiwrB4wEi5b3FegtxdVAjsO6at2OZX9uf0w2ObZBvba0uX5hs20H2Wu9hS",
+	"2yd7os4Tlg9sqPRFpxQuW7kFq6lOj6apu/yA5Rxh3iQsdDNZ22hokzNfg/YV968hofLHyGV9CsoilgiH",
+	"wKBKnXD0/KzPdcW4sCylYzaDsDNFYnlpuNicxXDDHVe2EwaP5/ySJXirwXX3fRTmlG5OJV1VO1cs1TBb",
+	"tNxyQUebWftNWIsue+lGrMUzuw8bLl4comWEGyIJFQjg61yQ//CX/91/+Mt/idsmODg6fL8OOBURlrok",
+	"MI8hZYyaKsrTn/6X/+Nv/5//6u/+i7/+u//2f68KjaMVP/A2pVJwyC1ypcHauW7/T0TuEwWZbs5Bc31O",
+	"t3D4pWeoavc4F1Hd5oWhhF+GTqOaR3Tlu5pjrsnSWjlTe1KJfkS09FB52ksSc1cFwzN4D/5gOLVRLyKr",
+	"ExnBCZduRmfmZoOiyIRdWeStxSs3D3EnH0moU2yuTYS+nQ0J71mp5YH0x4D4rmBQn6bLZlUp2ilUtWLq",
+	"rs7QAfzBgwgMgDHwS2vvdavgqjaLFsf/LfZZJT4ulA9OdPgcY5dB3sXIzjec6x/RURb1QD6whCXbbtdQ",
+	"We1oTW+NFryFH69J2Sr5X2CDe8drOfO6YV7lYiu7urJotaxm2FOB99Dzje1QiMO1Og/wT1cF1I8qc64Z",
+	"lZoJs41b8Oe9t6PR31Ke1o2nQXOdXlcd2XaNvtx52F8IRB1OxW8JN/mrb4SbuzdyI1A3Zg64EewKe+w3",
+	"dEVdH6wmzF1p827haw4Ay8Ns1ntR+wnYIK+qiFzVuC7bK88J+tn3Y7T4E1kl+gaS10Enases+065yZNy",
+	"4wdFXeelVDirtTBZ2PKmMYJjwZzgNH056R1/t8vtWH1ygSNvHY7o6hmyiYXOf1zxMa04CPTM5t9SYfHo",
+	"StcWF+O0QLViZfZlpa6d6F/evzVcCzZCoK2exXXL1sklVbefVfOFPrgVNimVDbwKPN7okxgh1JKh/RI+",
+	"zBmBAPQUPQQN5Sx23towiaY8cZmzYVtQgIs0MA85BXklOsBmxmIbMYYCnFSDsytkuPMDTz7GLmQgTe3u",
+	"m28GqndXukj6TacP1u1muKNy1N4ba3wpXk4mIaAqGIlyMukYH4gG00vzkv3TvAoNvymR2RpuvscWNsfD",
+	"xRcCQ0QWFkmL+lRtY6YrJvQxEdIGjkD+uIV+818Bq4EkSzwxuWFChe6TGMwYBzdtW/W3THAVYQei7Psz",
+	"qkheuNfNFrVvO2i3p6fPnj95jMAr5rWcqSLVRNFlALolCw3QWDA7GOuKw9UOzTofHE6LSGyn7vtiZAg4",
+	"8qPHdjC2FxBePOYGXB1kORuzhIkxI/LSpnL7h81wrd8W7vsCaKyU0UumzILIAjxRKYCKJCxjIvFhCnaU",
+	"yJV4mlbRwPqVUFQNkFdmLh03lN83r+27/oun0AhsrXGT0WevhLZwTbo3nK14Lcbc+hisZ0hCG/6kJS6u",
+	"xfc5JjoI0XJL2iU6C67Gh441bXZpwuMBk9n4BnLpK3ljbHdb+BZ3Q3c0e59fsnzYHqWA4cjDbv6hMyaS",
+	"wC/EGtNMyugK8wAXU+RaHlC6C9z6VeNStgSvi3pOb2sjkv+95YDUpE6wwPXDFVWOZ73lhjWrDi4MHwlX",
+	"zi1HZa9UTkN9r4dBJeWe3phOYljOI+d4rWHseR2oE6Q+3uJs9fQwb6zyY4OGxkxowybkhPhMQsIFibXU",
+	"NI0jvN8dWHDYyvUAJC+UPQtfXmjTwkc9aLzTNOrmam3lsaGSMj6wsDb9tatyZWOuXN/dLbhyNPtTHgMK",
+	"7FdrHO/Z22Z63Ht0tu/0GnbXzQesmlHsGAN3ddVq3dzeyjy5Pwh3wnYeCvOW4Xhv2aMZ1Z+Br2JOdZ+c",
+	"urjyB3e/vEdGS4uA+6uzly8iMmdUFTlLPM7SYsY1I4jmZzRwCNWy9cTJIufaSHcuAHfSRsOFo7sfYKSX",
+	"RN8VodruupWaWDuE3HnZCvA5La4H/M0IiUKxEHssvM2zdd63AlUL0/h+vn58gb7WDaEezYvmCLNQg0YT",
+	"D2GkvXRZVaJr6tB1znFFoHY5D/VLluvVqNZyvf0y9v0y9SBioS0Km3hE3xGb0dTufoipJXQMYde1S4kN",
+	"lyRYW2M7rsvLaJGO8Z1Q8AYzLLdVy/y7ke+3kXiXLL+03ulansO6Gh0eZ3pa5KwjgHslKzSqVeZsiHi2",
+	"kOa4bLYnBCQkNHcIPuBOSVP7NIexbLZ9uflrCMABTTi+8H0J+4ePhx26we2GUCbThCk9BKiCVpgDY3+m",
+	"UkxLJ5W94LLx/UmBIeDmGabwB9MiS2zqNySbePdWUjD0bVXG7zNSrBcJ0Xm5InTuuj6KBoNBGR2YXzpH",
+	"EVy1YY9uEP1GY6SFIKVxktPGuOJzGEwG9e8MkUrPFyRUHA7s98quTCE0T8NhGpLARI1SoBeSzKUDFWyz",
+	"+KojeIIBg845uNvseMNV5lkxmhv1I4kITZW0tyzlrYAPW0Q86906loVeM6WzN48ePTk726XpuroKDuZC",
+	"r08h617dAJA2RZ+8nJQbNQpJBO5ZLH8g6LwBE1NIPUTXWte8wK7PrhYMBP9d2eGaqQ8rw1olAqYCHQ2a",
+	"qIF44Hjhgs5Zczi2SKoMERNqFaFWzRhsvFMZG24TTpSGArYvJ+FCwfVMFBa8gd3twd8twivPA/BrDsy8",
+	"wEqzV3DMZOi1GwqUbbUc1ycvHj978ctoNRPL4nl2c/C5PlrU1novVEi8CNmqj7Iky/V7pOq3ogHN6rOr",
+	"V62pe3dWN36tcfTKhfXt3R5ukodOKtSFdclIms7VOg1njxqw06n2qQW/clj5DRcpy2b5CvE03wN7Sbi6",
+	"sBjNImEfWEfgXXuSr1pSSm4uCufAnIzkN/RLmWa2csXOAdJw4h2cYRs/TujSlqNwOlBZvaHec5MObznb",
+	"FiXvyrIdNhLANrHzPBEXb6uye0EdFCg/njD0OlNxVaJzNXQVr1qjDJze6gDIEazN8AeE1jEqMBdTV1Jv",
+	"1fCH7NLWhW2qvdK2fBAdszFZDh5arWXjtlcwINdihRCRPaKV3VI9GdVVrJy8tdxgv05d3+3ePbvVnq/o",
+	"3i156Y37eF9ZCLYW54b9tU+eaTIvlIYMWrDMQKWB3W2jt05fPSMXbHlM4vRCzdUwJhOJBUXJaEnu3SUp",
+	"05rlKiIJn3KtIhIf2EzDYdyvh1DW3GdHW5W+f7WX0DVfBvxnPxhu8oLO2cf4k/Ahv5pJwV6gNbWyro8t",
+	"9aFPREpPqJoxhQUEEDYdSUZSRuFqOv55fEIOD4mWxn4Yz2hOx2Yt++StnUf889iG5VCnw3NB5pSL1PTw",
+	"aMYF7ZNTiGJQRM3kIqxMT5UrFqWc5VpNETy8++VgAP8brA+2rTpa3737+S++Gxw8fG/+Rw7atkvaWK/H",
+	"lWAIAnlcdhWwVfR3VKUZd5V1fP2GsuJPDME+fRJb3rrSrjlbFyzTkH8zlzk7KeUhVPdzB29eDZkZo5gq",
+	"xbjtoGMADUz/tWsFPn3tm4KPj117jlgvJ88cn2vhg+ssO3gI7TVkEbbAMRovxhCFpEmLnZqzZrtld8Hp",
+	"JWTrzSxUstwRZNaV4xvO6YcNPjhX3AUz8lA7oi7nFFWUqTT8CDTFxYxqqHsHVclsL9eOL2pINeVKs3xo",
+	"A+yGra4VV8OSCsAZhBXNZJqWHBRHDvofV8S1zJKwkiXXZMq0IvcG99bUrRwiCuEQ6+ttJGlZC8UMqEZh",
+	"G4825Ri75uqF2fJTuA9LM3Crajld4FrrQC/XnXcMsX5Gq+WTCcv9QSIYA0OM0oMFGuvhd1eGqfMzK1OS",
+	"y8l6i95/5ZOR/TdhJrL/EtOQ3yPl5OU+qyLYDlmyV2Wz7HVlgsEYmu5F8bUy5XOjf7H6xvrCmK/ZtLF+",
+	"P35vtLxnZy/J3cMHDw4O++SlSJdekwHlyXIAMDzx6kHaW+JC6HxZyQk1zMy9XpZqSjhNSZazCf9Q1Q8e",
+	"veitT7M5Pfjd+x+OPjbK/9fMSNivqB7Pdgt3yKGB7vo/duj62g4KdGUFsevm9Qrmtb8Tg2YkdLvnU2N6",
+	"fjKZmM/NRX3hN6fJQ1lMF6IMnPCdeCcOSACv73INjqt1p12dVrsvubKstQ+vh7Hj7nrMumoxsAAfYx9m",
+	"tFC62noQKO5yNoS0mfuoJKZsorEBGyay4fXmWPkw2MFFy6MtVsafxBBuDlHl2CGfCpn78eLOs3W4beVR",
+	"I/WlhGT3Ew93ZMszOeJAwdIAnRhr+c5YGta5bnzXC734GPLu4fgEd1nBOgJ9M55vpC6UjCsTj2O41MOa",
+	"sNhMwlIOLNJsh0KUH80YXDKiJYYdg31m6XYFObWIC7ZqeK2hWtU5ENfo0X8nCEmMAmgsA8zOd4oVzMfZ",
+	"CY60WJMcRgY11FaqlEdWBWrekYYLc5yoxal21MMcB7PURmcSZETHF1GYVQStf6aILnJBEp7YEc8ZueWb",
+	"vV3N6TcTShMzRQFFpEVCbpX93saEhcbzUxpejmZVIvXfibCE/mqcqLtx8EewF/XKYGA7XiMp7GiMrYB7",
+	"H16e2CL940BZsbsNcuXtwkJT4Se3HB3tMuRkAY4yfC7BfuGjS3rAT0+CCeE3b/y03Gc3Ofx8Xk4Rv3jm",
+	"J+o6cNPFzxWAYdupmzp+fhxM2XWarHz32hPDs+7dhC/Nsg4xYKdZhiHsK5kMrbgfLgYFYVJOAnvm/iB0",
+	"ggBbNnb7SpgbyPIuyb8tjon1pQGDxCWrWwFDZiJRUan028QRF5CXUj5vtGm2qviJKA8dTbEybgJeqxYq",
+	"ff3k/PVvh4+fPD/9ra9QGrmEFssojOhSZOYDViSYR7VZ3D1aZ5l1qhWmZoYjtd22OmNXSwuXQq0wsSIL",
+	"Nme16E1Ll6Ft2xEZ1KxsIyxol7yNekB9CayJR2ct6nel7xWiHLk4D2OU+igWy3qPoru7G5LQa2Ayms8B",
+	"7lRVzVwNLoO6RpvTZt1z9vCoKNBlBJRGr6cgN+XINkTHYiKfilyJOAhMK0FwUGmPtjEXWGJMgqYbAyeR",
+	"Ntt7niyhGGt3g1U6vpLlwLxWvnmiVoN3vHrTS0/MQ4+ZpjytmRsNBoB5NjBGTXdRUDqrd/UkqSbzpZm2",
+	"IP9et+BPvZ0tTzyMY8rLmlSgEamZ4Yhcb7g12UrY+AHtZgG7aaxf33DOLb4xnS+/bYMCfSpzkuSgglr/",
+	"3LFHArViwQXDgEt5UuRhRIzTxP1Nv78Apq4uc2gYzQCMHoBhybOJtaSM/QXJrjIHf0UURAR+pshYCggl",
+	"xfRYWw+s4qv47jC6G92PDgfR3UH0YBAdfjl4H60pHBLWwfxyo/O2GnjVIoA853gtEU6k1JVHWBvPUBfr",
+	"LyAA85yLjlqrafLMNQMfsCnz52tszvx5ik3CGArd6JcIw3e7QCyBE8k+v7lM9A6Jui5dsUtIflgoz7AE",
+	"M8mukda12jed1FplKxOuzUs1z3RWOjDRfyewp6h3yXLV6Ct8JgzlFV4Ko5MPbfxKybDYvm+rtFNXX09L",
+	"kjDNxsbQE+Miz5nQ9jfV7xZStGB8Otssicx6vcVHV1xubi1r4WaV7VHZkFGlKpEdgV2zAFDNEW07YCsY",
+	"6n7DMKDLvYdglL1eMfwCOc6Nh17Y+XQpkjvnIvz2sC5+f8TTH5zk9TnvTPzGPrrzKWsm0a4IZVeRH2tr",
+	"0a2z6CsV5ppTu64gRj4puXB1TrqOfZZTfd++MfbK8PbP7N56CjdE1sKVdQVV26inXCuCC0MSfskTX+iA",
+	"qGLuHscHVGmO0mTpFOoTclh1YmwozL4J/j5kDI0TsQymBMGxaXNmVGX8PFdWzm9yXjWNAKq5n/HvNyIJ",
+	"B049Pxzv4wcOoYx6IoUhObS6kUDbutaMFnSFq0gHA91ZGJr+ruUm0vfctJ2DWe3rzJ4xofd/CRmSc2dI",
+	"zYYIavZBR+7+JKM5nTPdEJQY2KlYlUXm3mCt1g2xvTlQK7xtUTbiicRqrvr2keFcKj3893/5b2OsPuoK",
+	"T7mD4lM1BU2xWsBoCWzII0wtMxaRo8Eg4Ct4hQPd2IOkgn4QcAq/Li//gzIFhw/Cuil1v/vRvSt53Xes",
+	"lMNVibX1hI5neAU3o2W1OsM2wH2TsZzEvps48tFKECgFVIaV1K4qNjSFxjm6KC7Y0t2FBU5+W4/BBl3B",
+	"1RlilDlTCbKobJxnHOJOmTG48DIUCd47QgD5HEMXz2vYjav7yd3MQYUlH9U4nrHxBbNVXEIvTDDUBVU+",
+	"cwtuL2w8Y32G9wYPyz1hr2piuPZ1cZW4uWrVduwON9Q0xIM7V4z0MsSNIBrAi1PzlM8M5Mo/6ha4EnsC",
+	"rt2Dw8G9o4OMgjt9PRDAFbYmlnSFgLx1hQHspam9V9UVKWot9p1zaVqLMTX2XKvItHPHV9CZs5kUbCh8",
+	"NPTaeNEgcBpy4zDIskUDmxtOoLTTH8pQzRXQvkPgEfElyz1yYxyR+/htiFmJAfFf4g9zml8wKBzdJ6e2",
+	"u9z1BliYtSpG1MbbS5EuSWL4k42wMlv8M4VcqMinZmXc3PpNEP9eg3m49R3adVSZufnqMEoW+bjleKml",
+	"0myOCmLIk0vtoGY9XuHAa6tHVEfxLc0vVBAGogglUF7CC6AzTTVXmo+VjRvhmtCM5lbwYrIjkcLdbiuS",
+	"yCDKBOSPVw5Iyi8YBJsAF4xIIVIopVWqDE6UG77ElFYudihVDENIRCUKx14aGskoxZg5hu0Dc5lWtsDU",
+	"5ivUQrGhDpD9m29tYyugYjKTaaJCHcqH1NhGdrrKrYeYh0ynXU/cmy7ssir2rgu3hzhb2EMIcYZyNUfN",
+	"dZJ2L5ntej/DnnpR9Ttd+SK4WzZfnltBs1LJn6ZQIq2i/RyvVt9xW7tPYkPQpMBgqsbnIBHGMMAJ4GoI",
+	"zfJLmpa2fXjCXFtD8J274Iu4cibD+yvq01shuXEhqqkjOJte1PMNr17zWIqg9KxjuOC1Wbdcfm9S22Ne",
+	"xpMpSSY0P7ER6fZLveBj5qxu+NDNw08vWW50hdwer2HbJb19ECkEKieEx2CEB14Nc0HmPE15mTa+Ax7L",
+	"iKbUItDu8Pa2hUYmfLpd4pvLc3EbDi5YzWK0J7L1yRkb54ZLwz7WMmcJYWKcLyGYwnBzNTP6B1Uk/vzz",
+	"z2PIZHLFi7kqf4XhY+rbTCodkXimdaaO79wxH++Yd/vkN5iWh7osHYPEwxaUpktSCBsminJESYwHpETB",
+	"IC2oR3l1W9pW0HkEPRtTGeKnLBXcYO3tUgQoQDOeJEy4NEFIiBwxu10RM+xWbD4N4UN8G3qKjcVoht0H",
+	"/W8Zl236n5CccVOTRvdbec6alSkDpJoHuDr9JqD8sRSqmDdFwpw5C7t2Lj9T5XU4ZpzRCybKiDK7nSGy",
+	"RWqaRgQ4T84mhUiURQcq82/s4/3dzs4u97SOgw43e7+e2Ue/VTZ3vAU/xWc6WRaxkEWaGD0F/alBxpZq",
+	"zGHiaggO22RNXFnJGAGzB4BqS4EBiyQkAtMQSNtQJwj/XFFUVvu+4CLp4gVk+TfmSR93GAT2rXv1uXnY",
+	"xvrBy9xoxBvfwqfM83IxVAtur8FqSFlwLEcshXRRrvzeC4gFyqKQWDrArUC7i7iTFWPGtKC5sKgoKwsm",
+	"KgdhQtNUoanFFTKHKMgwiC12etBojNlwY5knzWDP2w3X6DybCP6YqyylyxfmUXfVSS8ph6avBLCxM+q2",
+	"0t225Wvrm1aMie4oHplM0z55k8HCMOHjhKC6HIJA4FnC+hDV4qQ7lo9DjjpU9qph/dTKW4ndbvZK9O9N",
+	"iBs0hLsItS8glMtmaQHt2ooAHWod45r6KsfXfj9p26/W5VuLiT3JbXEJOQkSOUqV1de3q0Bj7waaZig5",
+	"/F6KjfvjnM/Z78xzDjt7qFpvB+qKdnWhS2Cs9St9nfUGwSzvAsyafMrRQjXLNwziAZYbFq8DKRsE89jg",
+	"nlLwV/USLyctpcKdURfAvvJdhb+UdkWg5FVFV0W41iDvraUQKD2WJTfJhpL3hnD43vqr7NDaiWu2x3YN",
+	"dgr0lFXjnGZZjPnnJ0Eit1kYtFNs5Ki7D4eQzWMSp3IaRyROuJhqml6YvyU1/1+w8QwK7sdsTnkaW+Pk",
+	"QM1VXHFR0ixb9fqtRf+lB983hodEvQ8HAJ9yUFpybmAN5veUCf2suRQDXpi0u5ZWfft/KGi6Vc2rIEB7",
+	"tTiw97evQh45UjT9xvI5FZbRdR9HgEm3+ixmOG1ZzGtl542oYm/yagWDIudNrM8Zaw0LhkYl25LMbWs5",
+	"kmirrI4AnZ3nrVU4GszElm1RZm5tNWRHozK2+PdlOeFGH9OM0aRlx6Rc6a13mXX6bTVqX1WuuQSMtipE",
+	"U7grnyzD2Wp5wcx0Z3M6RrEgEponBws2mkl5oRpIUJM2ts0mLlj1BkDYR8BsHqwylUXONXsp0iXqJbDe",
+	"edbCOYwgkoU+K80/fx30oDn+vAW41R2ZyDMq32/TrIDJNjCsn07TT6fpEz9NxiyoSAbcy03rIluInwVA",
+	"bJs7zKzZVJ7M+/fv3t+M7JOly3PZbaS7s4Gop1NVSSvRNNfmO0AZTPkYkkOE0XXfN5sOuXNprF9VoKYl",
+	"f9PSOnWtgXf8pB5dq3pEtSuyV+6Se5v244jq8ayjUuW4c81BKJZwIYGWX4jXd0x+9oNnQB8j8rMfEHYQ",
+	"/rQcHf62+X3wNzr2+2bzwWe8QLBf/KTa/SSM/iyE0dr1WcN3cZnW4N21k7mcwJzpmUzC3l+9PDvvRb1f",
+	"PjH/f/XmvLHvPxQMk+5379ke1is00kTNq4jBohtrQ65zlcnX9pfpt2lzpXK6ymnUTC4elbHHDYEtqzWq",
+	"6E8C9ccWqD9Jmp8kzacuaZR/dfOzPzofbeCBfoRN80fvbsPxytocIzTLzraY8U8ew58O+9+jw55SpI0b",
+	"7/ezIaBuMjF8c9aLzOevv8F/z982rpc541kupzmdnznCuNZg9cEPkXP4N2GXLDVbt7Gpa/NR4mkPz3ZD",
+	"oRl/8bTfNHvsc+959kG3V0y0L+tB3WymvZvRdaTa/xRh+Z94hGWtAsNhYwWGq4Qg/icRKBj1PhxM5YFn",
+	"zhg2039h//gOQjLeh48dYIEa4EnUiK3elOtZMeqP5fyOpBk/MCxuysQdH4TzMXxdXfDswFW2OMgkLFEp",
+	"3baIWnzlsoo/udDFT46qf0ZxlJ8a7XYI6twxEnPXsMVPjWJbRh9uGj5qm/sc/48eC7lT9OEuCEAfW7Ww",
+	"3cARghSabkkMUC8Hq32aL04In1SREJZlcroshL6OMOyfMnV+0iN/0iN/Sjj5KeHk5nWT3VIqPsH0hR1E",
+	"9qaw9fdrhPN+fVs34Nd63YioAMA+PB8XXJNRzuiFhQevog0jT4S6Fb5oBcJH21hwXxID3l3kUkzJBVtG",
+	"oUyFNnzBCnTUA7QTJX8opKZeCBaKJaTIXELljKcVNrSQ+YXqk7fwPWI+xTJjIo7Cp5CpWywch7wTAyS/",
+	"K9gYz2g6GdpXHX6PmzDUnZGCBdASePdJxqlUUD7txIFIENMGVHJECQvACpDETRVA9xsBaXMz5AQgGSYc",
+	"Yu+NxIgNDWI8JHHZuk+kbyrwVNmipndXr6+6ul/LBZETbbnoyjpnTLCEKO74PGZF4TQnRRoAe3Sr9a/a",
+	"oO4clNxnCpHIIzJiUy7MqG1xbI3l2RohSeouczPuXtTzq9cVoJkp/RJfNX9+TdMJfHz/EUqf8LRrjk+d",
+	"zWhM97AEcI1F5bq0H8qzzagxNdAYipAxcFaMiiWkCFEO9gYUU2HXq+pEhXHACZ1McKPnTEN5Iq9OOE3C",
+	"L6+ZhJxMsF4NULnbAuOQXoqeG91LaMSxP9uUH/tvOFs0RV2LoaYXrCkkpCZaV+M33S5qAOAXSTU77TPl",
+	"AS9syTjDNRBjzaXfMeZyvxCSqzVBc2UkizUAmhYlsz4aUHd3G8oa0OnZcm2pmcVsWamMRIWRDYb+K8XJ",
+	"hByCmDBsU8gh5Nz7ilxzyoGZoCAxmqzL1VdQmAswpEq8urJYlix0TsWFLR7lJAxm000hP8vwZplrUCR9",
+	"bhi+TGeMukpR9lVzJGc0KYtrWtwhERbXrMCtZVKmIYQWtIyAMEM889Ue8KegBBvWt2roZXXAWEp0dcSG",
+	"6JmEWmIAwLWm8mjcJ09ljnNLHHYqDsQbzYXLPX4nSCX9uFI6i+e2Zqox0J2KjhBesOdAcFVLWjmuoGyN",
+	"Tbcn8E/YEpA0mGI+nl/cXtSDtfK1sCxlOzKWt7MlspK3s+Vr3/nb2fKF/LXtHj48tQN4O1ueuTGYd4Nh",
+	"vJ0tT+1I3s6WiL3zlR3LOv3Vs6UWWaKvWA+mav0C+gUmT19vARiPlRp1vkjVe6/+4ju9mjEQoEw2kCov",
+	"mKv2BDnq7ANX4JhKXVLqqvTZpSwMwJMON2Ks2mRpnqZkxCwulQebjI0yEtfWcA3Cd5caNPbRTUVoutmO",
+	"51RdXFeVqNbCNWdMOXdwWyG2huNg2JmvER2gPNMxQCrb2q8c0Gvtd4g4l4Nq1wV8oIr43jIG+xCQG8ER",
+	"aoNZHYl5lKbpVfExvRdHIQGhUJuD/zJSQWnbN3ToxlQC6dj3dgZnMGsFIJMtLCv2DzzDopRYld19ubJ0",
+	"c7qEP0MmtjleylacWY+2jvcm7XlARjwBQ+0dH64E/rm3bGe1Kh2+5lmwVhXarNnzu91dhJld11atKaTN",
+	"Fo0er2m1I1H9dNYSan9+JOVqTuzRkYTXMM1qhtrIpk/hKd/Kx6hnoY43vfg1Pha+OZeCa5lbv/Haefsn",
+	"w/ehINemV39tHgrfUh1UlnkwwxqpsVNspjKFkhKRo+W6BXiEFQGuGtL106q1rlor6fd5wgO67e2IB3TY",
+	"CcYf0ew9gnOLc4vOravYP7jO2RjUlTi6t6nqRWUcIcT0pqFUnr3WUYTw182jgFvstbUFYIhhQ85ferVx",
+	"OjTs6oq1t/lwU2qrb7BO+utos07IK7TZAijbgDntLGNYgQDU1uMmVzBtK1C2qiy0aNuPXNQFImrNeSLA",
+	"G/fm/NHatazX9T1srp4XVpT4sc7gg+2G8eMcwS0H0fEEqpWgmo0nEJyVqrzF8H77K4/fQYqvCWQIoM9L",
+	"ZOU+eWl+XXBli4F2xh3vRZ2yIM/s3W91UK9yPqf5Eloe0fFFkR0TOoe61QA5bB2R3mUI5ATn5y3nBAmD",
+	"mcyeAJe0QsCq25FzDUrFStcE+miVdk5aQCY1TUXORTlaWo831BJY9Yxai5crIkUE3lB0IuM8wIscWScp",
+	"3JjVr9GQlq72A7j9sAwCIFtPc1lkdo/IS2PWGmu4pLxn9LlyD4eDg/tRcFsjeaQkKc2nzGO3r3F9Q9PU",
+	"toqjnPJLs1fpsozbwSgXMz97g2QpeWI9P0BVWCsXMoOlXYO1rfmC7WWUDQrrk+dc2SgsMLJYQgRbmCWD",
+	"SUeEi4Rl5l0BZwy77DeiDJbs/WH/YcjiD+wXKxl0Z76eQYlahnUMhnQb6LINVmlZdmBVL7QeZ7zm6lYG",
+	"1WZkDQVblO/VeFZ5XgxpXz158fjZi1/CKgPkoYCSNhaprjn0pb1fLHO/Zc9ww06F67Njj7k01oXpdBsC",
+	"OaS97u/U6xSsULh59g0jrPceVVe4Uav22+MpnxY5U433jmOWpo2+4pLgIzY2jPHR6YtHT55jzfkO1ALo",
+	"5qaWIaLMX/HZqxwpL04IhVr/3OKBAn9QZkdBilqHLiu5kNVOX7Mx4xlW4XOBAW4MlCdEyY5d2GLTw+z+",
+	"oCk+FvQtkBRcWJfnjKaTsJ64cgR18lHmtph/VMJ+VyFlIYIWTlhSsN2gUMuBP7xfjTnYpYmHOzZha050",
+	"2G1Ika5RIAgjO2xrvmnLmX9AUOPbRpq5VYAATZT51XIKeGkIW7TryMB50DCkJ9B90DYsb1Zoo8djHSF4",
+	"FYVmt96cJrkmcNthNgcEgY49Eu9WULXKVzpZt6KIhgvB0F2btRDAXTbKdti64ko8wrAoV+9jTpdkxIhv",
+	"z8oivD7pEqVAuV7PRcpbk1UWYt62F+d4q43KHDDdH5ON4Kh3ZiH29d3YR/2m2m++4JyVcifcRp7xrPKK",
+	"KBCCoQSp7pXgbAUrF5AjmFpNSNRYb42NrhfcryTH+1Oapi8nvePvVkvCNBuWZaSbuz+FgIiIzGSRG4GT",
+	"0GXHuJ76tXYjvsMGp+KKJvLxfWWer51nuabE1oH+1oYfzWXOhorl9uV1gQf4VMnTXQZEC1fN+TYlXv2s",
+	"zvDFJkQbzbIwuBBXpxf1zPKAp3TZmojvw5NbcOi/t7F5CV2qRqRBuWPIIawGvG8nUEXRtmSqrsP67b1H",
+	"t3ZpKu3VsV3fCysTbS18Gpf3qHFEYmvYmj99hI75EJZqjMFwt/IwstqM+cpr7ja6mbsCDBhvPMEoOwha",
+	"jkqNJ7wLNz1C6/iw91ahEmXjKW3FUlv8wCjzFq2jbKqa7OQYOBiQdrhcQAA0dBKV8YIwUnykT06N1GXm",
+	"RRdgwBWJ/wLLOVJ7zvvkfMVTBc4cLsI2Y80UOhvqtAxLtPIcCusSrrrc/UOqYVOAqhqjtXdCzAFSxNsI",
+	"rnzqjGYYH13jSltyHpQbDYwHkOO3aMjz69oRMNvWt+Yn3OUI3MSZR/Gy74NfqGdiIlfnWdkTP7RFHw0d",
+	"OTaV4yvf6IbiGjZffbWaALl+Wte7jJ23t6Vpw87e39KGNk996k3ZLo/zJckLcVxz9IOX3LqtbIUrCEFe",
+	"qfxV8daCrxIt2HiruOmm28JC6Lw5gsuPGSKQ8EE3EKi2aZlsRPiEXAjMAWiu7X290YjXH1mYY5hRn7y1",
+	"Qgp/jkrns097oEGCRJn9YESao7z/GTzu3BpkZfXYfhOZ2gsfV5bBPRYagr2oC3+owGat6yFYWSObnvQP",
+	"Q+O1HDH475M1rS3sZZG9TEnYmCfMyrpKrhTXJ1g5BG6OjCivOPYxsRyLzzTuh3aXR2VmoepvD+EtNZN5",
+	"qR/cLq+BcAPRC6Z6bZdkFrh1TY9lkLpt1ZLCLp5TXAzjBcVq9U4jyDQfDIxuJSGEnWoyppgjV6k/OpZz",
+	"yyT6WwQ6u5SURiPlSlGwqweTJ+HWPSGG84E6RkmCpFsfJQfgCAkfb9zGOTNPscTFhfdJDAwWSrmHORfj",
+	"ku1yTYRc+CeNNR8fm2+RNY+sOy6p32KatWhqYMSGYSnasCF3a08hEDUHs82/l7OMUZct4SJlkSG6ErNQ",
+	"v99nYsTAZYcXbAk6qwuytSX8kUwjpioD4/PCdG0HxusVrcPExJaC0xfM6K/oIwWJNWLmObwKPvWbEtmw",
+	"m3jOjBBlCaZH499hhdxykXpRr1wH/yGkqf8SCVZ5xk1vM4if269BKamqhGnSAMyWbwB7pHo86xABDjkT",
+	"mAG9VowFQQDOfDICB6XTiQ1bDmMXMBN1xfNjWmhEwayI/83x3juUBvX+s13eWnbhPI/ds8F7XnNemxIK",
+	"YRTuQtu9SvwuWB1Vwdrr/9lC6zZLWZe19o2lzefMhpovguzhGUuTMjPJrCxsIPNTZr6yjAYMaWg/sLf1",
+	"jO0emM4+ZGysh3iY+ZztXoqyGn+/WxuIRbEmh3HFg10mD8K7hu0rayXvNoTQ7O9oPgBwq9HcwsLz63yO",
+	"EOkARSC90+OESGGr5wmW2vJpekYFMFubV+68JS4hoKyAt4UW+RTKKGKDoE8U+RQ0Yi3Jw24aZHAfvS7x",
+	"pKIwQ+V/J+2tjkPLAphcd1kc767vVnvT2xJAauxp542RM1Wkui2V1PxWKYGKQzXzzBkAuCy7daKBZRWb",
+	"y036OtF40+SNwm5L2K4pn++uIEeBycPFOC1WAU9ah9O5oKq7Jzdr6vbDlYumbn7QB/FsfvTHzxeLeroR",
+	"SsNF5TWpcY0G047VRfPGM/8UlJDS4xuqI1YXZzmmXEtzKhiEgnHd666XVVhsqTJVan/CQlWPUhPL8ifa",
+	"S/Oq/GkvjhnW4Qw5Uk14BEy4cmEYqFq+uqjG6p8r0rgiVtu0z8eBirR6emraTHlunfpT3vYjJ1EWi7vU",
+	"xNvuQbulLgdDhBbM5zdhK34a2hahK+83Nx0GuGysXRMaJji0976dSlYHl+UWiSRG625IdVzmJJqTxYDt",
+	"iNq1/lYsxze9lQSzY3S2k50eyFFkhNisHa3VOJENJIVNcV1/B4MaZhnoae24UnXFflZhrLaavStW2xLp",
+	"jmqDDXgwAwhWgthAmADHAj0HMGU4tGbGxiwGxfgKIQ1XGl+wnfrkKweZYmMxdNAADlnIBSwjfgomGGr6",
+	"Qo5ksiRlNMNVwyXKXRitnpgaFeqrtsqHqkd4f5c6AdvYp9PfiuHVKsggqKyy/ub8EUkAcCIeurvIN8+f",
+	"PT6xBmKiiDIa1WhJPKt34cHQztHg6O7h0eBwODj8+pe/OvrNvbeD33756we/++but/dffPHq4evD8y0r",
+	"H58e/I4efD9srX4c+NbMFH8lR01plroDIKl9/RQf3tFh4N4ZNZfNSFojH+o12b3I+70cER/gg7q5jxQK",
+	"tdS7R41aamu8YlufJVyZ4dkIv1nBKRMISdCxe55qlnck/VN8GC9JuJq1iByfGW9I4550UkVpmWVXYPa/",
+	"lyOrKHYKjpzT/KKbhn3BYVydFmIBXklAyCIJx9WgaSoXADIgloAl2W0BSs3eaUZ5IWy1d0c70EWRbN3U",
+	"o1/J0WvfCiycb+hXcnTm2vro27XnoZuo3fKA4BYjiqXoml2E28NsCXsmu9Crxl7tZogcB/H72S+9G7I9",
+	"2uU6BwF7Xs8PmEOFMjW1Pdz8bay8ZFTByiKbKIMJu6/mI3hT4fq9xreV13LLo7kpt7V+UEEfxLwiCsEi",
+	"8S+fnJM7NON3Lg/vqLm6A7/GfXIKy+Uuh8xg7IoqnyqB637LY/4Nbldes5Mu37PxOLZ/aQGq/Ov3yqgi",
+	"IgWC7F6DQzwEFekA62wXfrtAQfdW90i4qlP6eoykX8nRS5EuQzvJflU3lepexnV0eWWefeF129KFFWgN",
+	"h1fCwtgB6NV7UtYDt8JTu7pTmOpcUNEeyv2WF7Kd7r2+UNjvFQsMOQ3xxisMuTmlVDTlNDVrCiEQd0Xo",
+	"qQBb2jrgwWETN/rPOnlq18lYZey/bikCv0d1vNOarGwQ9IJZamyg4v6PQUrFTRyD3TCFdrWAdtgq9sYf",
+	"3YIo96lwl/nlPTAkpGzAYYD/NmV872hhlKr7Wmgp1Cle48OrAHlVrXDtsu15f+59b+5fGN2IJLouMXSN",
+	"MijqAdZxM+JBjpCwMC4bYZXLuYOZ5Dlml4eenO/8LA6PbNO9417Oxkxgooz99cvyR4ds9PF9x7itV+bF",
+	"l5Nn8GxTfeNNQtXPuW2d9rsV974N2xCkB85aisghefX65aMnZ2fw6ahMq7jr00TvVVKirVUwiA6jo+hu",
+	"dO/95mvQ1suTV/5CBj75myz7hQWFt5+eOkvZfHjkk9nA/LRgMU3LaCwt+2Ht+tgmHvkXdvTtdXYLcTU0",
+	"ouFyDRp2p1iNMyYSF6jhUHPCyOFV94l7qCWQfpfL0/phTHr1fhoGF9IgnHAULFv7ZWXjpl9ZxeaiDO7n",
+	"iIyWtRQk9Kr5dJo5XRKLqewxiaCaEUZ1plxZp5uCCkHhwDvxODTw5/QDcrnju0HFHs/yy2ltiAc/IfEP",
+	"htofEVEb4e1nMk1Y3ienEIVLxlIoQA2RE5IyDZBYXGBMMjQZkYRPudHK4mEckbiPTv74IPZtgI9EZYa3",
+	"mnc5hIPQXBYQwVyJeyRf5fCY/ZUKTMAiLFXMAZdwQfMlTKBfuS3443/+V3/61//s//1f/8V//Hf/9E//",
+	"0z/943//734wDPDj//d//Ys//au/+uM//99wsnVc/quY/Y7Ue1ZUbK/7V1Zsxy8sKyhpX1L9r/7NH//H",
+	"v6nS+PBaaHwtWpJj/TdvrftZXU9F4KsIrn3Jlm4Dw8ebJE+X97HW08c1FN/N2r1GCjck/GyoZvbnuQKV",
+	"0KVN0v392hXbN2fdL1d1VbMqHPVUcXrnbEbFdEb5bhfcd37eeMVtu0y5YE8u7cboDqPuk0TEmOUCVOyV",
+	"5rfRgB1G1SaP0Iz5vMDSLwSxSiM2pcLCexx2i7MctQSJFQpw4WTz7XiYYLYa9z2ZsLHe7PzJZK6f4LPm",
+	"rctWDe2CY/wLPNInMaZ0MFflpAzoLRPGoeSVz+gD4L4gEaZP4kLkjI5ndJS6UiY2FFFOCH0nwkhFVwEG",
+	"MlToeMaSiChZ7drehrm0vuBiFMaLVAvHO6OJjdYHdDTKtbKjporwyTvBtcNMW5xA/L8P7wW/oV1kh5kX",
+	"hzk7Osg5qIZ8+jqSDmNRaozyqmExViuc2MhMC4/irnvL0KMg6NaGNtu/IXqyjqGC8Yv2YcYBlC1YjSpa",
+	"y5pcnUbrGI7x63K89rMfNHx+5EfufnbDd6/7Odgv/ETw/WA28MUTP6Wyf5gXfHxTmZx9ws8QPp+V0/RJ",
+	"D50N4lqOREc0lHVVMRy0aLUWE5DJJyPWiiVhsoXZ91iDdUTHF1F4rrgiwSpH1ePj+Ypt3G3XBS2zZhoT",
+	"TVGDaWXR9nebWeDZwzruhbeRQ541t/jsVbV2YMdGWxxKIEZqUbj2aDZFsrex8ZrARVYa9dqMfSvybiBH",
+	"vyptbzJN/1xmr1ozYs6rmTBlanW55FDoQPnKMSAu53RJIDR3JX4LVq07DvQb1XRD6UHaoBalhSkZF3lu",
+	"hhgCOEUkoYh5O5dCz1YiLxK67MhaAG+o26MWo6jjwzCuHSAym5CQXHNNy/xG4e1VTatL0+G43dUVXgXD",
+	"wirGVBUywd+8JXMuwImjIJqaJlZz8uA49oVGa6bULresp9M99GUrF6waJlyZYSTN9u829WK0zIZhztla",
+	"thAcxivkoHSxzd6456q19Ksb4Jkw5FOI/2jXHWI1++QMwQagQrt9P3a1+Ww1VS1JwjQbazAN7Pm0tcs7",
+	"lSjcWEPHJ6xUi+lUdnVtBaqrW859Oz+xod6zx7V4oQf31hhht35xfOsXx4Ep9g8O3v/jd+/6q99Uvuyb",
+	"b2/XPn9++xeNNhyOqrvvy86i4j++7y7D7efDVdlkXtuve9P0uHfXpu/0ih5GYL037l3E2VyHZ7Fk1jUH",
+	"xBYe3HVV0QB6LWdzeclUKXrAzMNKxPDqiS9r6ahRhuQa7uAYjeFCgAFiZJMRUpscJ+uK8AbHsDVVYCoP",
+	"fIIJttR/Yf/4Dh97Hz53wOeZhezPqBlCb8r1rBj1x3J+R9KMH5gdO2Xijh/Yx/B1dcGzA5nhah4AwJiR",
+	"9GbsXSRZWAZs7VW6e25/0i+QSusdnEz8xj7a6OU1O3/HeKY1Ti9fNhBBUnCTckVGcEulZYmTxHVUbmMo",
+	"Twc+KqOW2lRoW1Uwk2nKxdQ03b9G+PtNFQgdxI6bDRhy6ORyWtyIpVJM1cq0/NO1pyxYBLivA00RMn3K",
+	"Vle1yT55Vrn8g6Q7aRGSUqYccIt1RNlKqAF61/Yu0ZaT/Gkfje2VvA2q1PvWc7NPEb938S5Wbi13KD9h",
+	"Nbt6gfbjPup3Ld83/vT+dsN3jdpeLSntLeW6HSBbS3CsEj5xEKSVOiYnZFC9bvIG+t3BJgv9rcwTxOa+",
+	"vqMH11vjwmz2M7PcLk1C8fFpgeZyvaA98BOILDBMxp1c8NHR4Ee0TwQ5ffWMXLClYbzgmbPPIzArZqk6",
+	"fq4YJCLGX52ePXs0PH1z/vXwcwSQzXIOtaJGrkp6jkU9sNKQpjkEI8CGBaFrxl9OdqZ1BvcOjOYs/6YJ",
+	"3vbUD7TSDryw2pAqK+A28Xh5wZkrFQMPOl4av3p5FiTL4I+xmTfEoJgW8G2jZMJ56aUXaq6GZeVXp9lm",
+	"3Mzjo1lAbiE9a/UFvjn79oxgxWdVxshA7Z2vz89fRQh/D6syR8QzBPfngrySSk9zdvbr5yhJbO6HsgVh",
+	"hbVJsQiOAmFa5mxH74QDgptHoejVZVVsqGX/+edPxCVLZcb6n39OnoBw+tXZyxcutHhmtwzcpDD76DGJ",
+	"f3gHrOcdho+8cwzoXe/4natI8q4XvQN29K533O/3P8Z9cmqzHH2zhgjvhPWEGtPaNBp7nDFldidLE3Vs",
+	"6+7D2310QduQHaWhcJLZz1i+OZfTnM6BC4xyKoBY/eBtbDGGE2KpCV+hQsAVWeRSTPvk14UhRkZzOme6",
+	"AtlXVuNNJENHdcLGKc0xQAe6gdol2K2lTeyuZT7ooM40xIw+mnFhJitz8kRMU65mcAZPYeMcPKdiWpgG",
+	"sLnS9x0TnjCh+YRby8FjVv66kBqy/sFGWMoC/JN05BL9YXH7dr3tUkN1izHNAf7YcE80LmaMJix/JwiJ",
+	"/+GB1SsPniUVULmgFrFiGjbWaSU6ndwf3LUFn8K8d8+oBYlfM50vD04nmuWx3Zpn/HvmIKNxYp9/jhvh",
+	"lEAWPADfOTBE8i3/CgtFwW/wHmJnhY99aR7rB22YCV8yX5vlflkcTwJ3e3CPfMO/IhkocOYXKN2VygUW",
+	"dcByZfcGA78wfS3l0DwQ224g5i0cw/1oMBhg8LDVEgVBQV0+MhiQOZuPAO+xBMK8d3Rk9y3cvZiGjcYI",
+	"74aTEgzKXNnG7h6RlF2yVJGEMVt9KxzPEQ7okqYFxqdB9iW2504s9hogT9qTaSfgv4etjZXeNJsHq2DX",
+	"9LmkcKdrSOcU2c8/J+elRLEALay2ZualkUwsMnnwOkImIlji0yIH7dk+CJvLDKjIiJbvRLC4lsMIKNJ2",
+	"7+hhdfnmxXgW98kjqXS6dLvPlonz9gO9YEQXuVAWwA0Vd++JA16AMS/9d6LeFAB5c6VVhOQxyr5FuzRf",
+	"2YkaeuAGjCogOsqNn+f2Hqn6uw+9NJJgLIWmkDXCPmQpFdhCBCRLDeMJcB09NjZAPhUjRIn0oguKtIV3",
+	"a3iBbUiMyVIzKswmCM7QOzHh5qzfPUIC4aoApDwcHS9dkF3AsTPcgk8qdK8TF+5CkCNzL8ses5QuWWI5",
+	"MOyrhYQwAlw76AFpn+Cjx+Tehw/uh7IeZub7cnacfVVLj6nsXP2XNOXJOzHOGTBjmtbaEUwvZH4RKlv3",
+	"B5UynVgFcWL3rhS49Y8GAdM58dUT7cCNgPCnzkh7z5pQ+k6K1K9UZdvKycToOsSWgzDLZ8llDyifcyQ5",
+	"luaxSC9AzUc5o4D7Se23ZMSWEszc1LzmmOHDMgTDXhfH8HvfxlHEfsPha1S9E1Y6wxfm6JXuLMB/Nr3a",
+	"kQDtsKRcxXAGBxn21ydYEKg8JTaZAt+VGjtmSR/lyTPL847J4QB4YRDxfIhfIMJe+Rmwm/ABfMUh+9LE",
+	"FpBy10QrT5htawRqzqZcaSgSZBQ1xVIjiEbeM2JexDcRJLj8bLT1sufysMOE7bfN/AC4+qtyex/7Nks2",
+	"4b4pPRoQoeabX21fldwgqD1kTyb2Z4Z8bIln1Xy35c4h4tmJAVQ4SKzNtxnNmdAxufX27iMCzxGIzvug",
+	"b1vt3l/KmsNxwTJdlj8FVdicCfRA5Qy5NbePoCI9eSdKLTkwbBwOtXPvOJAs0GK5gFMPh4grwqfCHBWn",
+	"tmiqXYleAPf+/HNy6s1Ql3d/a3DbIv2UsMMICs5tbE6ZaEJuHd62QsY/jDiKZpoQggHsRUD4UFBi9dbR",
+	"7bKMHLl19zawV18lEeKOABBKIH+1sUYhmx9TYWPBCK2ABjgFEKuGiHeiTPy/dQ9ABErUIg/FZCTMUlnc",
+	"S/gmIoVImVLOcPWAA1yTWy6Eypzm+DZGJ2muwXUBxlVwo3XcG/QP+wNwFYDFdgBnHI1pmSyHo6UGB//g",
+	"3pf3v3gARjdiOx3eNyaczJigGe8d9+72B/27PbDiZ/C6sxbhON+hKcv1gQ2OQsDvKQN3hDcMniVmgFzp",
+	"U/Psa/+oadPZE62wZuUjd0wTwJBbaykFD7sbk/eQ3w9+LBjc0WAQ1ES3jt7Untw7v1doRKOnaWPyfjif",
+	"yqUYmMFV8/elYCSjU5AzJbk+Rr17g8O2jvzI77wRtNAzmfPvWYIv3d380lOZj3iSMHD23zs62vzGMzzK",
+	"+PzDzc+fS/ktFeCWvI+E3dS+ZrmgKb5wt9O8nacKfUPFfE7zpd1QJSGBwZjlMLpfUMTWHBE6hag4/Ln3",
+	"vjwSFDPEILiPJkOapggl0Vih4tR3BodcOhvZCDbTsukPhA7GL3r00bxI2WfKxWs6tLDYHXSLSTm+EHKR",
+	"smTqMI3R/rYOcSXTSy+e41DWxMco/ipqTUT0LJfFdBYI6tGyJqNsZNuoUEbrVVi65+7RFw++AKaOc7JG",
+	"sgfg5Qp1DSOwQWFzHYXAu4SmUrBjV7bCk82VanaKHd6MWF3WDhRUElBnpSv7wzHYJ1fW5e+h+dADAAOd",
+	"U0GnLAfYeuvzsPow1HdGN9e7YjC4Oy7yFP5gyMeOkIOpODLK4sww49OgRbiUAEWOpqndYdiyWW5QVgl1",
+	"cUeGKmbtsGoJENC5UdwalvKYiQRZeJVPglbJKpxla0b5LGHzTGomxkvwyb33MYJfyWTZgf1Zl7gNEyqp",
+	"YT6DYQw/WIZkS7f3vgLfJFF3xzkz585YGr3j6vvei1j7tshT6808vnMn/K1vh3L8cPDwLnAA9BRVRuI2",
+	"D1TugQtxNqc8NUc9vP/qlU5uO7ZaVXs7NlwQCRLKorpC08Wh+eKo9x64+w4iwl1EfqxeXNjr2h3ElL+6",
+	"cFcykL7mbly2J0sYL9U7GhzdPTg8Ohgcnv//7L17kyTHdS/2VTIq7CAA1fR2z8y+ekNhD3YX4BLALrwz",
+	"EChhEF05XdndhanObFVWb29zsRHQtSRTMm2S17KvQ5eyLm+IYdrWla4V16SCD/HDCLsA/9JXcOQ5J7Oy",
+	"uqt7+jEz+1DduAJnq6vyned9fqfVbDfN//8D0wYgs7XlOE0RgCqR/Q7gg9qHA647M4eDPKzVy56SSS9o",
+	"B98ZVG+DpSEw4FY5OGrRQOFM4YhmdvFTT05q+W4na60NNt3fxez/yKOEyMBXYJcf8LSnsqFl+ZcjJzRX",
+	"4Pu3leylCfrS9lt7KwkK7/MMg3j2W1dXmYgejzD49wMRJ/x1FGEOYvSJE390IsyKQgtGtHxq2lwqk195",
+	"4l2fpyjZpCIXS2UcCggw0guZO4sEECos2JhjXnfgh1nmVUXYli/ZHSXFpR75/bO/uK/yd9RYxpvdkdfs",
+	"5OJGn8fhDavVxXdFvsoxqvnj68sfX9Kr/5rd5HdFvs01LivOa2kp9lTcV6ChjGx86kz1BHCsFe5m8Oil",
+	"gj8SUNAGTGhsLAlFuMGi0s2KnB0Uq9r2WDTO0ogMb0oWDhcMsUBvoNI5wafbSNSESh8W4e6ovFKwO9Ae",
+	"MyDqpKT26jxJU3Ly85xRA/PM8yO4s/NUb1PFrUJRKt3zvc0VGYwlrtWYmky/xGrMhct0td6zIc+5TVTz",
+	"4lSfMdHAM1wR8Npr4oYYp2ItFwTMvXY/bOV+QBsvLOUFuh2MCj7BsBgK9ZGYxWBj1ooYE/IYpEqdYhyA",
+	"Z8sH/0SRJ+NaAdFkIFKMG4h6KnNOCnRFJPpYFvZrAncYUFJ68SG94j628fxmyDQCGw2lxxjgVSB3uMEk",
+	"Gp0O4Oz4HFEvPncffO69+TnLB5nQA5WaNxAfVbPPj+XnOzs7c/9nGougfkueDEVkWiJvxedYozqNze7F",
+	"Y5eQb2N5UiX7IjODwImhaNgulX61Je7EI5GGLBoqmeQqS2S/AV1OeCZBvnDrikPpZkmedIsaMhEzCwk/",
+	"iaHI+kJ2p8Vvnxf+HTd2mBZ4hTuxGOUD8xb8E3zbNszlcx+9GQJ+xsJBbtwqh8TwNC3iF0IMhMQStuYj",
+	"LMb7OTX1edEDDMTIUeNMdDKewxLzNA3nB60y67b/3HQ9KWp2UtihWcpJImM1CaH+b2bWH+o+M6x4AFWf",
+	"U8E1BAYNx5rSQaCVIkuFW1BpW8LJj1cz44e4FVsFynmvIISnBECAEUAUsPK5HQpUjGS5Yi0zEYwgmp1s",
+	"6KYKCzRSKu2MJURVxGaFzAOzUDMHzxVQduSnqAieoUKi7bfSdL3wbBASvU5SCB35vFh6Los8pgGP0Z9H",
+	"qx/zqS1yZS/6SAH+TXEjbtmI8qKcpfV3osWQDo8ZnuvEtORuUnEJZ5aJqvp3UjUpDRkrwGLF/wTiwhRm",
+	"Hk3gLUQG8O9nlKqJvX1RGcxjYec2tqWTZ1BEam4E3STrjpOcnWSCn6I7WI2E9Laisl0CetEdCNEx4/E3",
+	"o6g7Bx7CLk/TE9411xXinkXMuGZDKMxiI+erboukfZRUSnBkltt9sWhocaJP7WIb7ZcuTGrHpocY04wH",
+	"P9GslwkKRu4l5mxC4kyREgcxQ2MtdNuu+ShLHvFclAL5Da375r3DowcPf79z597DaMHNwkXFreFZDsTf",
+	"X0P3UDu6pHqsJ6CyN5/qkOXKnGdbejO0qWPuQ/Y5vFjuayJOBkqddkg3ND05cfXzGdk1t/hMZW803J1M",
+	"9MCfbXa0mqF4/R7LA4+rQT0Rs7HOjZyKXg5mj4SsCfZID6AkDF4+b0AQu2SelYLDm03ryS6ihc9wRY8h",
+	"5f4FuqG9GOey79c3AfAuZLWRfu64PZSwfCTSoB1Yjusp42YurU/DwK170G7tNiEISlpiUeqSmi9RVq8L",
+	"IjdBqQoI1Se5HpT62Ws21zbBjFPxYvzI1grhrzg9WcXeIikRGROrPSkTkstW2zIyqUBkpXmrzar3E4dV",
+	"jrgJ2nvXzKxmxNSgfc08HKcCJrRb2jVsB3a4K2KLLoVPvW0k68wKxpzCXhMGeLWLcZhWzsOKAwfkDAvO",
+	"OBW1E7o2xjgntPRU2XM0wVx5Qhdrqdf5HkRXIT/KRBEq5ZIBQKrJgYW7VB+I7ve5nmWR5JwustGgIoGR",
+	"pZb7q8eEuvfa+apfU9fzFkf2LJ/z4qNQ89Gaj1by0fruX5qzeoOLv42XepyK8/RQk2NZDEc5pEVi5qjT",
+	"0xwXI+AeLCoJ5jcyLi4xpxHqUcgoW0d7ah4A2jLIKAa8mSLsGgBxxZT1FVOSEvwywT4bx/0C4ECKCaXE",
+	"NtjHlHsDA040s/eajM9oqo6tCQsLNpjvbdg8Jdrh2G7NRNH7sdIuzt5aICcDxU6l04fJpr2+a94MvNot",
+	"7+cXL03hs258nfNURMu9+eMC0Hcz3bfXKymgjgeAPxquCG5B6a1ZcluipbuWlgJqUkGCve+9pzc301Nf",
+	"RJhAzV1rLbWOMajVWowxCC1zMlySeOoFaLt+rMG8y90xNkiQlV3AKQkLUEOACzJMzqYFsYdOBS7UYohi",
+	"A0crZW83UtXvxHyqK7iPC3GoCG+YHWA6td2Aep1orApv8X/+cCyyaUHVXKXxNS67rUD8NFzWu0WRpl2p",
+	"6twSQL/3+eqeS2p5rjYCpOnVQ7C/rTH99+GTpytEi1xiaMlyZkrYpp88CfzMRGAayEZKj0+m7rGZL8Am",
+	"Xg8Ljkxhe/MsmWCcAFUOTiZV9F7Ena7ORe7NRtQB3xyDi6jcGvCtTw2Hj0sjNhLkcm64GtM38mVHTWTH",
+	"zZqCBW0VWDtevNneUi7n6oY2nDFAi6tv5kKOBwyXcCtfkEU91G3KxAfZ18yKvLrX93eZZm8U7qdrzSbT",
+	"b5Y9FiCckIh4fX+3sWfWtARme04CwjqxTESD62Cm7YOZto5jWsAgrzyxpOHpFY92IPLtOvo4HI57MSrk",
+	"lRFTGHUkVY7KI+ZjI7jETD41OyAXrJ9/PYRCAnzKOGVnmet7i0qUO3BACCCf57sHRTsw0K3UvqJ+tNPJ",
+	"7KMAfOoDRMfJBDsRRsnuDowYGAfr6moH5dlflsZWs5aatSxlLecR0r5cxYRDVeuYtY65meu0oFSFUunA",
+	"IbaPZR/HCOxbqVne5d2BNXKWwT9cjBfCck1DRMyyMV8hcLDQ4k6FNog1dLhY4SzYVWjxsEJPcwY4Ox8T",
+	"BRHJiqo8ecal5l2IsKKYJBxvGwy5Qx4LgHcC2ypifRCzRNvxxGKKQGLXoTJ9QPjwZ+qkABzpC30shy6m",
+	"cw6ULylCsMgoTzZp8iurYwmuYl7+zFYQoJcbBMqI4b7zKjjTfKrZQE0gussmgKkstgloFM8cCZkn+TRi",
+	"7k+oxVcKW4b3aDejkEW0n/An7qj5EzfT/GW2M6LYRFshkTCPSzGgFDkZQeT0bDHFcqiiOS+maXsizN90",
+	"JmyJzpke8UM/JarjPqYOy1AzFmGsHK7KRwktSAGbb98sD/hUTN30YFfsN12eiz6g29nvipWgY2zHHlFG",
+	"VWR7BxnDHG4zYfoXnfDK+cIr8wtaJgZaDQWiq3qSDTVgzmznM3VS0UZxzF0DxLLB5ZMriH2YCYy07aCo",
+	"GvOpXS4MjPQC7odDsz5pIgUTj5FQhyzOsFWVMSxN4XqgmoZ4cqGxqF0MzFU8pH6sx4prwTIuwQ/2eUWI",
+	"IdipgMytYqaydxJ8UlRvrMGibpq0Iwrbhr1OHH6aJTvebMtFwj/jcpGxiXdzKGFWiBvnVMN6gRHKzs5a",
+	"oVzBTyATpVFTUGL1uN37lQO/erHjFjRc6zAD6lcePKgtO62lo+94uOezM9i9nKVffCow3XNFKdQc7gP8",
+	"5qze4WomGnxG5gZCrsWCYfQyNaw2gy4pEHZG/xTw78awoOtcbdTxq2j6pFUiGSQIiSY4sgH/7GDdj8AW",
+	"GALoN3DAWuVJ9Xq2DPIiRQvXvvyVnC3ggnob3W+PCnh3pnS94qDdul6uDxo0W99891tXj/beuxGUynwG",
+	"rZu7jWZjt3E9uAiTnrkG65j06EzWNr0tbXrmTCY6Nyz3kSgCRBbY+EiS2sDKVyTpL0m6vW1feuVTbmkm",
+	"655omHx9pLc60gWk5YJD7BZ64SEupdtW5bzQ9r7YjJdHKulW4hwGbfrNseTfM//EDCOwOOfZtIOYlJDc",
+	"El5dB+mDJv+ikkzc3ByoeND+5NPVwndWXo4w0Elf8hySVd3cyKy6XojMdozRLfZyOyVN3h7+OnejNkAW",
+	"AIJdR61WI4ELDY72sytP6K+ZtI2q5ImCVNYwf68vzJ810oH9yGE4k4UzEz2sBrL2CVyciLH8WNWc5nI5",
+	"TZ3dcHlQfOtS80KgXUtUpeNwHwqEnh/83pqR+JauXEowvk9TNhXK3WWeCbWfv+IgKK8tdb+YkPmaEr7y",
+	"MncdJfDSo92dn5xu63EtDA448CptY91bh3wEhbeBBqOfu6ifXWGwcx29+hY7nOdaFjs3+9pkt53Jrqgf",
+	"t8hm55Z6NaPd7Gl39fwmUtt6cIXXG9x6Sgv7C5QAhiJyNpnRvafFI5Hx1KutiDBopjGsRkwAXBCIYrs9",
+	"mWI4wUQk/UFeIYCQWZHwa16oWXGU8kSeCaFDXP3g9gd3YUdxZiJe/OFJ0p8RIILb9812UlNvw+/YTtDe",
+	"W0c0wm4u2yBZsSqbi0ewkBtk39FybSvx2BVcUeKhc1pbGWsBprAyOuK1ItE+W3y58qS4ZKuYGt0IalPj",
+	"a2xqtAidK5saVzuGS2yNS89VzUTOgYnUBsRLNCCuS6g3tSBiP+dbvmNd+6FVai/FfujRiU2lb3sXPSm6",
+	"6qruri8eX67lsKZrtTmwlqa3Mweeo0CNxeqXB9/Zl+bofFWQr3fBV71HhhG8XIG+q95/WJj1LIO0lrVw",
+	"c9mWRFx4djJF43YSl+4PbUvl9dHjk2GCGdlW3hlXGBMPc5UJLPfselMZIHQ32DsqY1wy8TjRkAjm0uJ6",
+	"npzDM1EAdZcFHAJFG5vGU8EzDwDuiNKdyqW82ZAnMueJROR5GhCmo0fFJY0w64hA3ehTknf25uUdcxgb",
+	"8HLH5pnNCz0fjn2asbnIg1OH+zhLBF0We0iV1jCDZGfIkxSX6lSIEQ0dDMae7dHSvE+eUEEwio+HBoN2",
+	"0Nq72WzCf5pFIeegHYxbwdNPCd57xpzpNRknsp/z9LRDBPE7ZsSaS1d+jB79tzTVRhcSMorOb5jOb1R0",
+	"bgSX7oDnHTUSEh6qg7dvt3b3YFhriC042hcQp9k3HZyDE7Yv4rOkriIfrkxza8GrFrw2MGMqB3nZLUjb",
+	"Wuxjifh15Qnd85VsmfBNjTj9apkm7aateWSW2R6XnYPzlG/P1G9pJPXBunR73UanKlxotwN9bsRzrwip",
+	"FUBmJYRVufVHWmT37qB+d57q4qcVxNRZkZYqs/at1yAwBSAd1lM/7ezrwJQt1UlayCWBKXapNwtMAX3A",
+	"SrEnIlWyrxHPWlh4lkI9g8JQOmdDnncBNTuKE552RpnoJY+jBjt0wSk0KMApw5pZnOFrIdPj7oBxzX6n",
+	"ZcSd37kOqqVkUSb6ABARi24SC9328SbOGhl+a1P88aOQiVSLqk+w9h5+02D3ekXfXgmrkCU5OxFdNRTa",
+	"qrPQBKizYN/nORaSc415qAI4W2gdUd1A+SsNBfRfARUyaZpuPvT1wjgdaODFxul0ueQxn1FQ7QIZDbPZ",
+	"3A3CwDsh5mFBkm/j92YIfTyNtw/gDpijtaTd2/fnWr1xrWj2y3/8T8/+/a+D8FxinrHfSw/smZ3tKq6K",
+	"FVakWOj7S9bnkmOd7RKv6tzAk19H/tQqsxf5Y8nhilxxiaOCvrvypLiFK2nLdgR15M/rrF4j314j8mel",
+	"Y7hM+152rmoucxlcpjY1XKapYU1KvnFoEPRzvqFB93quElFJLyoq/fUSbMmqG6Gvu0BpwFxkw0QKQoUO",
+	"jZqExb9Nq7Q6GwQhId26pCCkgmRdfBIjFRhalxBccixSTWlfbXm+9pm9AsFK56UDEIzsjh4uN/Hewfdu",
+	"I2lYrY7NDGxxAehYxFpdbrDThwMlxTtJmosseBVjo8qbsI6NenYramHvkm3bsxuw0MQ9t1NnKFPVpm6z",
+	"9zMtYZiUZiMvJonLuGQTD9lATcQjkfnW6ESzSZbkuZBeiQ7zzWLhaQacuoFdRw32kQ2pKoWLCwnVKk+m",
+	"DL1pEMxlTde2jQXW4fKdeGFG4tKbwfO//Y9f/+Z//vLXv/nqL376/Ls//PKXf/vVX/7x8x/9T8/+/Mc2",
+	"KqmDq1sVnOSguq3EF25EH15khiYdAIhDX21RVpESAUI1DBLd0dAkoVUsX88VxMHqNd9CLpzdiNXEw5kL",
+	"W5t9a6lvakNggWDOUnRUln0CvjEjWSYYXnmyUhDVHCWuY6leGWPvLOnZXB5ZZNxd6XTUDOjlY0D1Tbw8",
+	"i/D5XcN1peDzNA0fWPOsMwXzXk90czYZCHAiVfGyCddGEchvsbEWNsdA5MwREuB2ZgyLbLEVFOacBPln",
+	"//7/eP5XP9n09r24VNCaCL72Uvi6ZLOWwre1vZ4XjT5T4r4CBHD9mqwz5VjLpPKhabOWxWpZrJbFFsdZ",
+	"pamazN90lit2AqX5cqZkV7ChysT5XX/xCD5aWGASfgYhCG+0ynT7WB7LHVdyr0ESWNRm3BVHNHKVlczo",
+	"ZRmLrJGqSWfCM5nIflG/EJ7qSZJ3B9BIN+XJkOVKnTLOqGChWQaFMcoTSIN1RWNL7WcCcnKhmThLHglp",
+	"ixp21TiNQSwEwy+XMTsRfS5Nw+arBrtHdSKp5J1Z7JBqRhfNU4m7aKZX+7jt11E0/6MxygBfh3qADSyj",
+	"64oLNmzNXjNoWzMQh6YyBvWEqfAkVt01gwShmOzZ2IjXPpQKtvUivTb5CcZkW7zlrulBplNzvKBKdj7I",
+	"1Lg/KGpfSpFiw660YGOYaI0LjHCJXT4UcDywdqdUzL2Lpn8a/ZRNRCaYOZGj3OZA5wMh2VA9ErHZBQzA",
+	"KLqa6dkWKDQLVzylYoXlh7ZsIW1HAeyohoLFfKpxMLZF03kvSYV2tQ9DqGvKivqHdhMrEVLxkqzknMTr",
+	"tkqNOXjz8gr42RHZC6wytrTAoC0BfUGlEV81HykcgXVco0R369ydrfyb7i7ylFb0AsqaUZ3fhTzyyCcx",
+	"Sgq8O5ilA8TGJec4AsU+NpSPpykR8SHgRZghpob4eEkxtsgwcABX1dbWHo6Kyr04OyxBPBkIGZr/ZsI2",
+	"YEsQI+GF8oRFpWJMnnHk0LxBhLAaEvpDO5GXOvVu1RKPJ1PAp2/tXms18f+FAU3fK6NvV8d7BEesE/Np",
+	"SawPwoDWfEbg3ztqNtstp0gM59oDpQKOgI0qS3l1B6OUdw3JtEfzAqo1uj1eh6qNioNRU7atKBsYK81d",
+	"NhfcEJcyYbPF0QX66KaGfnjEzl3ZDcidX757x6qky8O07nufHLkvLpDdVnV41jk9SFPmz40Vc6vP6lZn",
+	"dcGqFsfRf2F5kPmKp/HKk5PkOx0jNz5dp05Z1bGpPcavkse48qitd9IWeqsqIBPsKdsYM+Ht5DtH5vtV",
+	"lJq5akzjCnL74ThfeIo3TQXoJTLRgzlcf2c0/Tc/ffaTX//Lr7735S9/+ezPf/xfPTH8yIzy6fM/+z+/",
+	"/vH3nv3d955/9wdQ3h03HFGuDu+2ms19szdJDrWx//mLH3jf/vMXP3z283+gb9fILqia/bnHnG0zlOWG",
+	"ViOvibg4unVQfu0Y2ig8S6CMWEkQET3wZKwTKbRmhoIxJSurD61BMOd4s3okskeJmCzUjD+ahzLs07h7",
+	"SX+cCRuUm7jgYFR07a+gN+dsqHTO9ikIWDOVxiEVc4FqLTI23dj3Wk37YoNF7949YuVB6zwTfBiRcRZ0",
+	"b6MuoxSNJut5pfddkT+wk70AXXSZY2i+9j/ajztg1NX2oUpjofPOhCd5h6YftHcbV8Mgs+J7jyegWjYb",
+	"+2jTa+02zQvK8JlW62Zj15wwXE3zvlR5x4hlUzDf0V83i3c63gufPLEsE7Id2HWEJoLZBzpJyZYJH6J7",
+	"Dj1m14HTgYLjD3HPrM5IyNhMVJoT1totHkBhuaC9FwajTJlTmsh+0N5vhk7LNVNrNptPt1OB7ZafRdPp",
+	"tNZqxFZxSHNUIdFsqIZlZ/dZiu0sLtYczSJXzc531PAkETvu5FUnNADHFtkjkWFUEQwKCz2JtEceFfDK",
+	"cYaFDg39SrQXP5RopnkP/FddnqaGTEFli2RYQWce4uiOYFQXQGiKy/DQuqzYLsO1QDNDA7ql3zqQ3xW0",
+	"d7e7R9TX6jCfbgA4pvpibXyxaOnB1Iw26gnwzVRwLVjGJTPUf/X7tVAWwFJqS61ED/GVVdxk2NrFZ+4t",
+	"7hoQrcAftswJ5vjZqh0fjEb34lfTxQXbt44xmI5EbSa5XGscLvtCPxjtymZIdvAxS0WuIdYDohxikSZA",
+	"Yuw1/YZmxCycRww0kFzB3yWEBcM/y5hvOQOKRaBtx7IECDPgmklFw1A9CARRE9lgH9gOLW4MvkJN9ZVF",
+	"qANXXGx1hsaxPJYHQyX7zmFHv1j9wuUY9iFASucs0irLI9BMxlrEDXaXdweYlGhGg/VIWJw8SmIRG1kB",
+	"uh0PracOXzArcyyxD4cXD7I0jOljnoAX3q1jT0F0EOQvjrNMyNwrXimMaocTTjTjcSzi0EbfMAU7JCDm",
+	"wnzumgSo9RPRs2k+KOccSy71BFZAIVZeIp3ihVgX4GxgQ6OsVQREYH4kEIsXi51npCybsX5WpUtalA5F",
+	"Igx5dirMBizSWZ6GQT4BDpHF+szW58EpZvp7JDKnhM92mSlzkrJOK9isMhDsxEtTNnNdhI7lCwVnHlps",
+	"LVk1c2GDttEOc56PddAO4ONNKw1tKwzjfqwWjgkTrDMya5NfAcSXEWVdhZ+fIa1feWIv0IzvrHwg55gR",
+	"FulQlC4z5Ik0P2Ob7cIwB0yFDx3Ht1ix9nePQJdhZGeYNDvo5SKb8CzWHkCcylasEglxjifCcsF5pRud",
+	"S5Zj1c7AV8YZuMlVWJwquuwA1NzwJeOG9U27vPTQda7ZhliBcAxeaBFRVJ8uBb2vIDSbqjaq1yuj9rmr",
+	"3Ot5lfpL72xSdB9G+pLUFK1p5WunOdTRBS992um5aBueT7kyTOAALF9YyxFoKvdAuqgwhPXyO/pfGBvJ",
+	"Yi95lUft/UTnh9T/Kp4H209RZILu/gIPgP1xtSuMIznEj15JLwDOYB03gN392om3lVnfGaYX5rfgMm9Y",
+	"okalqVHi+WiESZD9ROfggeXjXA15nnR5mk4BLJmXFXQHmZeYGT/iKYSmp+bQavKGO0SOAR+NhLQyl801",
+	"i/5wLMaiYTvtjOWpVBPZoSlBxRjV64FFOumxVjNsNptmqJoN+CPhjzYfiKEW6SOhFyH3HVqH3os0TXfJ",
+	"se7JZ5TnCqlzRiKC1MB2MMjzEcCkhkGRJUv5dV4yLX7myNKHJMUsMybnyVB0voOVSg90wq8cGqI/4Amc",
+	"Pqph6g3Qbm9nqCFAxwwANhnCJ0SGeSpXm82nbhhHtrQrU5IsOyLtLTSqP12PjF6yUZvnuRiOzHR3m1d3",
+	"w4A/EpkRMG1HsC77sDFuLzE2y0bdtQPcyK6SvaQftJ88hb/12Ahe9t1VMAjmdyLRNhILo5MT3cFLah/Q",
+	"ceKjkTlJgmtRhIlhz9WbGcK/BmqcudK6IutgrEvpiZL5wOUd+UeVWvfPKj4665BAQpOjiUtXRMnOWEIx",
+	"5aAdYHgYnACXWqWFkEtb0KI/FDLv6OQ7ovho/pTC03x5U0lfuiaqNQiS/TsZoD00GzdvLruPYZCrnKeE",
+	"OLHb3GutjCkBMd2wl639ZhjgPrZ2ITcXdrAZBrR1pt2n5wdSbu/oauoKhVnUno5a/XCeDhd6s5KIc5b2",
+	"ceWJu85LvR0HVqxxAQeATAz4G9z6QFiXSyPPFG6FW0aagQgAvOksVyzKRG54UsQSqXPBF/oenExSVzZ6",
+	"fb0V/rFapbDRSqd9sTtj6ZmqBaFaEKoFoZddEKqdXJfn5FpP2NjQzYVH4Xz9XAcu0s/ZX8C4oFkvU0Ms",
+	"Kcx1jqBaDXYgkfEUCQr4OVpZiV6v7T2zgFeX4T7zGNuF+c90qiYiW2z+uAq8xqMQT8NgLIFxzKTRVjAT",
+	"YA1rWzsu1Q1Xs/iaxdcs/l+zraP2zb70vtmLs49ccUT9yVYSTrWzaYjiCSKeASXSNus707kTM7p58ojn",
+	"ZcGk7YQa6Sgoih4gVUgF6KhG+pBgi7HgoTxN1UR7GPEgn0wAEnTIT4XfB5Oiz/Pkka00tbtb4UqCVt6m",
+	"VXqhvqSuyjLRxbX18xBghEF7Z7dpWh/y7NSwRFxN6wciSRHzGdSIjUeVbZBHyrWSyEcq6QrWau7vruO2",
+	"ofXCxbssUcbzq+0atnBi7hBehnB2hqsCQF+3YkUS+zz/TClgwQpuxXveF3FfZHdXKQiawqtM1NVAa/az",
+	"Mfs5AjqB4fdAeUq0E7A+LpAx4RHeJJLIxSBoISiASAOGcilXEXRj/CSpiiGAeBwcw0uMfLkO5Vg1jMcj",
+	"Hkmd1ftC8CCtpca7ZN9wMs62gUGbinkV15aAdhdhAYBzgt65CNsFTe5JoIU26l0niVNBarwO2vs3jIpK",
+	"Pw35Y1D4ddBuXbvx1EG3QkO9HI0DGqJ4EQDW2RiEGNFvEInTty+a1h0MameSxEbfBLXUbMlJKvQIsVuB",
+	"7yuZ5Apgr9tPlmrFAOzTzRIIxCrMGdfMzOE3MRRZ34iUxY+tG+5XEkSK3/YgTgcCr0DKzxKVJfkUFqQM",
+	"IrR3DYW/6uAsB4eHNBqhfjq4dN4ozYEeam9vO0Ol806RaIt7WPrRh6aq+r0U0o2/e9NwDd/wHpebvOr9",
+	"Um6shdJXPE5F3IFE9NLKOROKnptG69rsj+U+53+f6fkarmUnFzqn1X26rXUCL9uZ0HT2UtaRmlv5EtK0",
+	"gON2uf0JVBLrik0QyR0UZHnPDkudrFUiLdFuQEaPhhNugY4o579nNGAHpAYgB8XHp2KUQyioRNj1wpZv",
+	"RC90Fxhq5so8MJUirrgUEwYK5rxs9eG4zBc21Yh1zrNHfE4jXoXWXWs217PM43AvV6OtGVzN4GoGtzWD",
+	"e1ltH7VlYjvDuC54yGqcdokBAj+78sQW3ni6ilJzm16+mFzymrisS1y2oi12M2vh+dJAQJ3wTOBhrurN",
+	"eQnTa5k67AE4E5a98vpvLMMiZG4pSGWZALLXnBFbeRwnWBjpw8wMNU+EE2WG/LH/0NbqKj1zVbkU1vm6",
+	"tPzvmr69AvStlp1eb9lplvSegyyV8zzRedJdnAZ+G+MCXHE8NB64ImUIX5srdQpZqGZ4WmQQiZhRWir+",
+	"s6cyJsBega6f0MLeh2Q0D10aByLjZ0yN864aisaxnEWfF495N/dBm0M2HlmgKgishME22AEbqUTmUKEU",
+	"jDLKWUEsUiVOq804zAXZWaIZYlbnIj6WBMc4TGIJMJJmATDzBAq2ATgmBk94nzElYTViPqXqbubHbleI",
+	"GH+EOgHicd7Awq0foKEApgeGHLNgu1BtKmRgK4AnN/foEZShgkV9JLIGe4hOiCGHwqFcw+7cwrc8DP6p",
+	"4ACw6fUHu2ma55kHA/bR0e0GuwNf+49LCcKFGaHhbAhRg0W9TA0jaDjKFYJyTpJYSKrpOU5TpnMxwnEc",
+	"SIbYlhCh6soKYDYxbJ5uo28FzluGxi7MAeqJCSQBwQGD8JIIYgjNIIYqEx38KcL6e+bMDs2BMQNKRS83",
+	"BwzG8KHIukLmSUrrH8lxmkYs6TGp8FRMuGZDwfU4s1VSi+hZO2bODJ8bmMvABkl/gDimlW5PiGGZg1bn",
+	"eVFv4dDdTHYi+oksbHkUHldkQuUlaPMq9M+HgsdFg2chLpjLBn0CgBxtOqw7VJMhQcGPxGiWQkPn8RjM",
+	"gVharMfwJAjviHkudsxhWqVEqhmoMFvhDfEWk2pidg6rJ9ptXjCwvIwRvfkwUqioiucUDu1CZAoxKnVp",
+	"66G3MTIyDIQcDw3NpvDI0D6P+dQQ9/JoDLE3H+w84pnpAaj9YS5GH9ivzT++iS2YP++YVirmcDBHpnFR",
+	"tbhVouk9tErnA3M0Vl3lk2lpynaGBX54UQDFBSmUgIKgGoZhBSuuwNvT267tt6e3XetvT12Y+ttTAic+",
+	"wg7enj6wXSzCIHfVRH308wa7zdO0sqDKfnMPlpPb4H4J5vWLB0sn3GCzYQVgSnQqphGU05ZCxJpFJ9No",
+	"0XBOxfSiSgjPXx2gnZaGK5aJfJzJOaRneIvqNFtfetXQgf5X37DdJihZydAcPzsP+pcbayJz0RdZ8PRC",
+	"ypsCIbSks7Wz1zxqXfPAsQqWhRHb9OcnT2BHbPA+MkV47IXEzbXW5bIrUijcshsGkGhi/m7t7pkBITw4",
+	"PGg1W2EQj5FfdEZXm0G72bixv+s/vHk1aO81mvt7pYc3g/aNxrWboasQc8OsGVVQdVVjWqRyj6HMTaFK",
+	"QUT41TBwIhMWiKHYdCMmQQGcZhiMpT/eXXIu0Ehbrev2gRllq9G6vu8e3Aza+439q9egno3KeYrOgHpp",
+	"vKUxawN8yfmLluYBzARhuhO3pbfAiSeHcOrP1nzNWyuQiTok6hLLmvCYTVAsHY1A3k8kShMozaAiA+D3",
+	"fLpmYdxq9TUTfLi0BDjpFn0FuXFsbKR8DNsCts26qdJCsyQH1thVUifaV3fZG1EuHudX4F87VKbszTbq",
+	"bJGttRa1Z6X5ihpn7mWjnn3r8MH90KgOWKcI/fHW5787h+0PiEo2YgC6PpkK6pUiBGzlNIaDNPPRzDAe",
+	"I6FFT46p8tdx0D4O9GCcx2oij4OnUTj7I667+alIJAS3tekCaxfkA3EsGcts0QQXZGDHCKhQM+2a+UOr",
+	"qDZHNMcI1UAjOhnaR0vQuurWQA/UpAQxJyWG1rOJyk6xXIRXEoqnWuFicFoKqq5jTpHIWM5PBarHmPcv",
+	"2Z7rCsW1wnhA37so1VMhRggnQStiGPqxhLLwIBHHqTDfwVL4+uxuk9oi+0khKQ542sMVdFUncn8yqZro",
+	"kE0GSXeAhffYH455lkNJpmMZfXDw7c7tB/fv3719dO/B/cMIFr5llGcU3CHzglImbrKIbN+NXKnOcNwd",
+	"RA12oE+Xn1ZzMKu0ykOYkFeBb6lWeUhLjJuP81l8em+xJj5KrJUld6kosDsLa/+gxXdGekUp78a1/ZLU",
+	"19xI6psjByWxL4Bf2swu37E0V7DNnhwHPIdrUJXBcByEx54ScEypCcdYg+84aD859gvvHRtW//Qp7Ekx",
+	"z1lpu5JvIlWr/WHnVhSP93ki8U6bv8AKimd6RxM5Mwt+jsXyzJnY+UydLLbZfkudzBgSySBo/jeiWKOG",
+	"jR6KZgx7Gsxl1VH2R1yfmtZf5jj75SpYkoshKU+Un2VF8BUhjO07pZSlGKTlvauFvN8Mg16S5pgWMQ+g",
+	"/DR0BZ4X9dYyvX2mTiCf6WqRp0R5vafJaEQajEvtdTWjzTNlfodh4heg/wTtvetmXSG1uYvrbHOmtxDf",
+	"6Vysg0AKJ7imQ1vlH5g1XJhisGrVwIUpofqU5ZOkK/w8UBIgbM0vrBJGgijJ2mVjOzmIoAFzHZgWqehC",
+	"WugEZSGp0JxIiRTYGzJy292xzMRI8LzUECl93NYqi7A5vJ9G+vtMnTTYvV5V59YmR9UtsSCYDP1pJJV4",
+	"GMcyMs1Chx0SdiMXT0vNGSorskxlDX9gs/O0cutn6gQlWaMtYdpW97SfGS0xZFoNBRuMZezqboLby4vj",
+	"taoNikmcZULnPCN9xkMRsRvB8/kFETGUWz6WuR0P1zYz3g4ePR46RIXOCrYKgEkOyEsCMqyhRqKQmbmr",
+	"kYYEF3x2IJYmmhEVa0P+V4R2GUNLomMJ/iMizfAIDgZ+JhUby1iRh2V2b627y0jB4EaCqfuAJ6hHjCVY",
+	"r6Ou0VbjyErmZv4uyZgdOOdZE64by8ay2ILFtdaIIr7oNORZQNsKpreMTQEDRv/EB++1m81mC8n6Z+rk",
+	"rGap773r6/fg5eSWEqPNqTRq6zrpzbQPFwVLu2CZq4JoOPLrHk+18JanmvFWrPEabbqPz1/Gaa4s4lTv",
+	"bEnqQcGkQsZZsO+e2OMjmmRj8FWeIfUsWOh1T9KHKZerF00G0lMkXBjakmAUh0dia4TVOt4H4n2A/zGV",
+	"MbquXoVocC/SdVtbxit+KjCWXHDc/tWnS5TMK0/wei4Nsi6Y3QXk1Zw3BdttbqylLaRXMzpZa23idB7a",
+	"11lUyfCE2h1yyRCGhuLbiLkezzBiYjMtbS058lvq5F5clQk+f7OvmIO5PqqQ7WGR/ng0r3SYxTCaowVH",
+	"hFRI5zIwy5QUSotTOYx+Yb4ssJ/BD8FTAJxbAl1oNDWp8g5dwQrwwsNcjWriVROvGlF7W2pnbhKSuw2I",
+	"WzWRWiE6eQm0jIux7LoIZj/E8paFlaHwrb7IZ942stcS0BlzbktBlecfLQT3vAM0FOCtPBeQfdraLR4D",
+	"7KT9YS8MRpkyC21+oodXC+BH+31zd/+8IjfW1IpccAAYjGpT8OZqA1iycE1PprSc20dXuDs41juJ7KmF",
+	"CoC9CWN9z7x27jdhzpf87J/+5Nnf/PFXP/jTwLKqDn7kjAIdW3Lp7v079+6/G8yHHmIDX/7jf5ptozXX",
+	"xsMHt+8eHlY38/y7P3j2538928bubBuHH902bVSO4//9+r/8ZLaBvdkG3jm49/7dOyBtbXlXcZfOuqs9",
+	"Nc7wJG3hpHldIZ9gcWLVHQ+FzFGMNeu0gY9XCxkvc/WK4SjlWBCl8uqBT5Ze0q8++Jmdyjp+xNxNv+Yg",
+	"251su5ALPYrFUq/oUKx0jNgz/aI8IxjEg4PouE+C5//mp1/95R//9v/+3td//0df/Yc/ev6///0TQ4uf",
+	"/suvvvfVX/z0+Xd//sSQ4qdmOezHRJuLb3764+d/9Zs1VB9q6JJr5jmhNmh/8unq+KotAHUHBGDh46/Y",
+	"Ys6Z4KnNmbnI5V0FenxLldTty2rY4Y5M13b82o7vKqXlBaFbk4AulAOuPCFD/KI6aR9Y2FSE0haZYBmk",
+	"PIm4MI/Z1jCcNR+IJGO5eJwvKoTmUezXsBTa61rZbPPjt7h82RknoeZKLy9Xqm/f5fl8trl668rE51m1",
+	"KnI3KWJCAmogJOskGv/2mceiQlAlErFp3BL1WC71VNxyCHdBWXmisnJpp4pL7q6qu9t4q//lV9/78hd/",
+	"8ey7f/rbf/vXz/70T57/6M+e/6/fXSsihPq61CpQNZ381ym9r0tZa+l9K9SdkCigRwDPV6Yfa6DxSwx7",
+	"H8Ebr7xRz0xjHYMeLkxtzNvKmAeLuNCQh0u8hRHP7Ol2UHpClvk2H40gLiHQQ90x/2g2W3D2tUYeH/Cd",
+	"VMn+jnsSBplKMekPjOhmUsR0sFZeixYGbO1+Xys1ak30XrN6qnMx7PB1ZASzUpds3+Np2vGkBAoOXrDA",
+	"pbgRi5WxolihO0QZixDk8pbkatSxcH0ggqxYNHB2H8+vKCBux2qCgRlIbdKrhYLCpDfWpejbFchoNdu/",
+	"8sQe8qVhtY7K1gTiJScQtXXl8qwr61/CdUXoj+wBO8+K4JKJ4SifsgjvWcTG8iQhmAoh8TBh7qOthglA",
+	"FaLXE4h1CUghAPyXaIcPIWNbGiSfKIdjoaTL1gM4jJ7KsNS4dQzwJF+7nDgE2V1KMfGtpcsF9qOCGNn6",
+	"BoUkuEA8xDzRGSFxTfHvcouE17T9X4vwV5fjfNlNSNZwpDJrTboQGfLKqZguNyW9Z164QBvPe2J6lonH",
+	"XK6DD+8xGGstNF1+1KJdfEwlxJJgvn0oBHZtZBcEg+lmIsfdukRhqzKTiFBNE22xGYSRfSwumDCDbCxI",
+	"w39PbFzywfxpWVGm4jHm8qzMbN4T08uO61rdFYR4orCFHdtoWD3bLfjtfTGBVViN45ox1Qy3ZrgbMVw4",
+	"Q4xLS+UugsOeGX11hLSI6VyNNGC6JLJ/EarbgkAtS+zqGK1XI0Zrw9O6OYcNVwso8a5Dl6fpCe+elgq+",
+	"g5JcyanfUZmD7SAkp8g2EVl8I1ckO+oq2Uv6EYtFL5ECUaMAA5zHzqgS4lMfD8T8AaCtmiWxkHmST0ME",
+	"DCKcTEJwypl4PBLdXFONjQOWia5IRgD7MzRauYgJ+8k1/g3t56kNhK1KEgKSn7WF2HZ4liVmKFQixIOP",
+	"okojZq4AlUrAmzCGETI820iR8AwAUYCH+pE0iwAqAyDWUQkMI8uVylewA7Q8WdGNyykrfWmmmonPAOQJ",
+	"Wj6yxipDinKVmSXA0SOYv/k6BLKz14T6IaUxz3wJ8E9zSxtnkCtMBTRsWRdccID0JLp3fRdLj2ALgF91",
+	"tQkZmdpNCC612R3Vs59xByfcG2eQxKnH3QF918vUkGqSxXEmNGZ27u/ehCnh3umcNtfsDLaFOP4EmO/3",
+	"aVYbjV7mIo4AEEs8Nn/ZhFN3wA9BZI6wLr+miiSta+xkCkkVeDaVTKemW5Wak4wXgGDDNcD8VkFKHfFT",
+	"cZt6CbYoC79MEn7ryltlJNMnx8FQ95P4OGgzgC292mrtto6DkB1Tchr+cufu+/d+7+Gd4+BpdTGNk0Ry",
+	"LFY0D1C6rlBMg1yzl4Ww0M5660gLEYxNBdGLr431erBC0R2jWfCTT8sI4l2RPBKMMO2nlqjQteZun0ql",
+	"r7AicCXLHI1P0qRblvD84m56qThXFPwQWrDSd3h0kDAYkQzohKsrAJwvyVgs4vEIle4ul+wEjOiEFAv4",
+	"0hBkgJZ1HAWZ3AFMcL6/JC8KTC0SAu+XpjdHLCoLtCTfsYVWFtfoWabovZ18B+qoQIkP8XiUgnJKVuFF",
+	"PSaxXtohIbV6dzyR+bX9YB61Gep63MPXW03CeLb/dq/zLONTHGLVkHAtVbao8sm1/dnCJ7OU5iLgasl/",
+	"tLXpGy2S8eop+ngc4/IprKOytpX55y+26rGTsTbir2ZY1tM3uJWXf1kysZe3Ud5XdPMhx45CwJ6DUDvd",
+	"5dJHqG82yyNrsENlSC7KblM2UGlMJddQJPUrrgHuvFSSQEmtm/CRMAKSBzYczZI9LSiw/AxydwugTS3W",
+	"B31FVemMIuDqMYGxsARoX2oZlPiIygxhzyM+TRWPHUhfJrrJKDE7Ww2CvR2F3YCiLqag1RLXIjq5qC2v",
+	"/ta2tadmdlGhyWMkMkPtqnmB2dDZqZzlxbt3Z/FsCLxo9ckUI0Z8BGz6VQuz9eexTrhtTeDP0c9SWsyF",
+	"4berE3UHDbHINXKb0K4NVfebZYrAdVyVVdJWAajZVfnDi4mGGksGe4lRhMlW43JFyRpiWdWxNMQF7Cpv",
+	"vXXHiLn22Dbeess3GJQHRYUG+FB4mE3uUQTycudUTCNAtLaDL1FrxCE3nOZYWpOMFo9ExlNrZdFkl7Gm",
+	"VzJE+a33HAQ4OsJUhhYWx4qhbkPoF46lD46lPyVagaNkKMzEkdcCv8vGspMnQ0GBNUObmQsGBagem5P+",
+	"ab6lL3HZOmiT0Pjp1PsEik3AV0Mup8dyaKu4Ivh3mrKRUKNUIOs9EUIaptkdiDj0ah+V9iQhPD2ayTs8",
+	"SceZ0LiNeD7YZKCMAiNVbnQYapH1eJJqxlPg+nS8MNCnzaSy9pcQMLnGMs+mZhWLyi8WqMvWE7Kb7ZDD",
+	"jWZHcgXTSV/yfJwJxtN8oMb9QYHWldk2vPMCSgVcCwcB7xKhrUHKzHw4Atsh/o7Q9hb7G25JRLciMvLH",
+	"KDXNz5xpXIXJwJzEXGNp4a4aWiD7XDzObVleDABLyPTkX60oTmQ/5+lpBIWTJqI74HmEJYQki8RjJFOd",
+	"JI4WQ46fIZdcJvB4rtJyTBWJK0Y9a4WFONRuuuqfQPbsMhii6K5r0A6aHfNhBzMCYEMKh6e5e+jwvLrT",
+	"vLHTbLFWs73btHFMKruPcsGzX/2HL//xz4AM61P77Bd/8fyLnzz/7g+e/fff3/nyF3/7/L/85NmffmG4",
+	"AUklaJM3/Y53g0/XCPzyN+OS/cBwnWFpi2InVsRrF0tMKwyNe0FcFl3ykydUvCtoB8//4mdf/vJnX/7i",
+	"F89+9NOv//4nv/3iL3/7R//L83/48fMf/dmzH/3nZ3/1ReAWzAh0u3B6/FvSIb/zDOQkwUw2weWwjaPZ",
+	"P/kf8PjM3D+qJzvLJeto/9qdbMgNnKep5aUVgsGGGvoiK+QVqhK10K92QEXpXHWTOT0rsgQrCg27HpaK",
+	"HA6U0kIDL0Ubpa5St0lmMBfjWEKV2VTosvtndhC2Tovf2i2sOMWkigWqf1RxGOqSQHxKxN7QQoBwNXkT",
+	"Y6NNw8dypk4/iQjkO4GoH1L3wU3KsKIqlW8si3RW1rRSRvGqLdSF7i6wVKAAADIoyX2ERVwUE8zEMAFD",
+	"MzmX/K5oYuRljAx/6VBUS9SmtREaKxuCA+2EgqyiRCZ5YngUVkGMzJp1YiWF/x3YKNxRBAHOCBXmXd1g",
+	"93Fx4ctE6pxkhB0WGeKRd4zQErVp/No2dK0Zsv2rIdtrhqx1FabbZFaaJH+grQOODemowR66RSD1YMRn",
+	"HZLHkrEjpbD4D37oPG+FddHyfOiYhoR+ut1bGA6PEtmQJ1iFHhsiIZMOHZZpLJbcoh1HIT3gJ1JlQ55W",
+	"bgLusas7WOwvrbFpwdsU2uP5lQTJD6XqWGBkPD8VkkVD/rhjKwJHdm3DolQcVbqMjMSoxnkH23VvmoX0",
+	"RfYYBFY7x+p9h8bLHXtTcOvTXjJt8+bCQ2UUhAdZjHuINMvoCV71TcKcpVNLNVQVVrwA1dP8QdoKXiFa",
+	"EXCuwldDlmCRIGV6alvXPZETCIEp1oGsjdxcbVxVEN+LaaGvBZsAaRtexpNUokga1kQq9y0K6qSgYdUh",
+	"vxilOaT+mlV2ocb5Sr1gcxOuZ+tcMls0urhEsEEPvHwLc1JORD+Rujgq3rShbuv8jiNbWzJUt9ZuCC5O",
+	"IIQyv0CPzbWMPJzxyHPmzyyT2f8Q/VuuYzDhlrpNtFtknsPnukyA8cB4E4ZzZSfMzIR90uezTKi/taie",
+	"6RE/FXeJub9A1cmnNuX6Pwv0JBRI2uUPwSXmqEDQvtYMA/82B+0bN27slrQp8zOpRV//f3/8/Bc/+OrH",
+	"f/f13/3NqgpTsYclZewIlLF2s/k7zRvtZpNa83TBMvkL2nvNOeULBKdiS9daFe8zasNa6cE6449196i1",
+	"j5Gybqz4tVRB+ybmgrnVWmlNZqa6rU4Jp/PVVCar9MHrL48+WCENA3iejU2GBI64rtRUK4g2UMVM0NUK",
+	"n1ERUdDJQNYhfQWE9fPWGu19WaQ13vbKP1accCO3J9KOMsLQJxF3sFmho1vsZMooLTD0K5R77l1n184V",
+	"MOoGQycaa5kn+07fRJjJCU9y4MFYkdErD8MpLBTczGglh4r4RujKRJ4lomi6SSJBya4u1aRtuiy0rKQ3",
+	"b+2mOqIhE6mZjPKVq8lA4ZzQzl3Yzmd91jZgc/NQnbsynrXWblHl0YYdVVhczUkyzOdT3+jqlQze29Ck",
+	"eVfGl53dYiNhrl5yJIwtVlThKH1ZGUFN1zetYkNVYPB6FPrdxQTsLCTsT86ot+ffxGBDzMhLCURYR+6q",
+	"M1AuG0mjxBlt9JN1jczECGwXvuCddC00JvMvDry9a5k7vVvYctVpIsCMjfYb4PWTgchEBM5vet9dXIep",
+	"MQVDQikTy5msyJ6rJ862sCwta1HY7SFNa+42zk1t4UgXxEcVkyzFNFm4BqtqUbDXiVKp4PKcw1G34Ld3",
+	"lFyqfh0mfWk0rLE5LgPBY4JFPBT5zm3Y8PkDcodipYtDUVqauRSAOqppY4aY9CXtTRFwjyd9nco2C0JT",
+	"D/DWuSJscKupLlsmILWLpzpkuVI2pN6oKUkmtLUVynGazt/Jd0VeXMjzx1ghNBW0WlRVvi4G6adi3yil",
+	"YntFgtqfmPV58EhkjxIxCWC1jrg+DcIgTTT8CYSWAFZgUUtYKRncm47qdWzpx22qROHKnZm3DZtWV4ey",
+	"N4VPQYP0/K6lQq+bXZvFaZYTcQIxnMRCXGJxgx0WlQ8NaSRDP3Zv09DMXpjr1QXTOHqi3IFkaXKKoere",
+	"LQQf6VCL9JHQjQJMgsLCtKETiWywjzMl+8xCJWmM0EKuCmkyXtg2XnQXsxcrcqAeFUMvBZ1BriYug3UC",
+	"ZGoCjmBwGSa5Czgm1g4K+hvRN/N89ECm0yhk0SEfisMkF797mGdJN4/ebDBz79jR+4ch5OVl7EQMEsOm",
+	"2ShTj6dgGzl6+NHh0d07nQ8fPvj2vbuH5BzRfKpZ9O2dd1Q24Vks4p0PM5WrNhvk+UhH1sVs7mjMok7n",
+	"m0rnuPUd2g7w2Jluo0PRHWcimkHSKr4uf+ZyLjFkjSICbS1dLEiGPmxd2mqX7krrOxxrqIgpXIKVrapV",
+	"rKI9MnaxzXA1n7JEwqh33hF5d7Bj1hSD1x5kST+RUdlHZTHB9lhkU2G7mdK6o813Xq67O9LR7QcPDzsP",
+	"Ht579979wwj3u6cy0/soU/2M24x42HspEjhNKECg0/OA6A15YPuqnKiLS0AraSVNsCuh/ynC69mgnzpJ",
+	"nAoXmVkk3NpNCBd8NuSPO5DlGlm/ZpdrSpOYDIQ0E7IRDZA8S6haZi1h0Wyogb1TDXaAL0N0IKVvtJpN",
+	"J1PeApPeEFz4VpJWaWzW3Ez2Yxtzi2tlDjCZckS8Y37EZI7oAFyybYhgxACVHZ1ngg9hM2wKpeqx/War",
+	"CNq04cVvc510y1xcKzNX2LPi4g7UhEnFJomM1YQiR9xMF4Y6+sx9Q2gXD+Wtq7JMdHM2UJkW7ITnuSGH",
+	"OucIi+LxWUzBX5+TXi7+by2eFLpjSD5mInhA1dbQNI5KbNTTSVdQOGrr4GudrHyIIs+qIp5NRS5+g8w5",
+	"OIEnKp52ACYgaO83b157WjKYDM3ozNIu9vR4FhPC1kgF16LBqPAse2P3TeA4WEeWvbH3prkHeSqKWCf7",
+	"G4XGDNQ4jbGmdMRG49yLtTjh3VOWyFxh3ByUtg9ZPLaRPdHDu0cPf79z5+77B7/f+eDe/Y+OjMhkeAqW",
+	"qIa3OmRaiWxmQvTBwbc7+OXtBx/dP4rI74POIEicHo9IRHwIbhxA16HwFHOzBzwbpkLrthM4dptNmHYV",
+	"xAZmXMA6dZKY0jSoMeCb4jHv5uDh4bldz4+J7Sf5/Pvm3/AafuGAXsGjRXKG3Y8ijgi/yLgk2NgErENm",
+	"a7wVT4oIGpCjMabOSgaGYQ1HKGVLZR1pfZVTcJBOCpgO2mTaKJw9rH80u0hlxBMc5oRr8sh11SNIppiK",
+	"3AmjsBROErBQsjhqijClZBNqG6LCzA/+0TOzS7l2Sw5ZFMlQpIkUfigRlK/TKFLYjaChFD26TZAQrTQQ",
+	"abwEnhbugVR5x7wXObiUwhfEWZwlZuR2jRc2hS80Et3BLyrzNtCNTKx0cwegjbJ44lGno8I36nYNc4jM",
+	"dXBqlcZ4p7PKMIgsU1mnYNpf/V+/ePb9nxse6JEJZ4p0zkUvAgb/MrJGa7fZ6jRb33z3W7u/t/9x8/dv",
+	"/HfX/uC9vQ+u3r/+4c2HraMAhSRob5UJ3QIyMYXIu2yTqfz6h1/98kdf/+xPnv+7n81NiDAJtp6PFXKW",
+	"zmjDvThrF3Y3HPXKAhme4vWF3FVByWo8wFpS2yw+x/dnAfXOkdSWsWMWmOSEnPVcOUFs58SCwi8Qx3h3",
+	"YPmh4XmGpamJtGMJbfi8srHUXv5hg0VGpwPjtueKRm724YPDAtegGE/EJoYAEOACKOYittEtNA7I08Rk",
+	"DkQDm2PYHKHmYWDo62KHLrEWsyeULCK5DVea0kySDOfSWMLitgtyySeqTD0fyHnqiegWCQQjgc0Q4oZ8",
+	"mkoTAc/cAvpqJcKg3Wru725NR8PVOto7f9bze8HTT9cm42+bk33ZBgtCVsMqhUWYafEmVkHwrAUb7wU2",
+	"ut+86TWaiZ5RLyxvxXNCqY8lkbBsuTgCROLRyJctizh3rYwWQpKW1VEAunOjjQzdKLeFAirt84ppkj0M",
+	"BSA1tLZu/OvgmWCHH48MNW01m00M11yLfZ5l7Lixd+PGteaNOXuHLQ93NugFmi68DCSK5PA0bNSgHWZl",
+	"PM74STq12XpEuSJkkGgglLlXuqWwFYy16Nis/Sj0PsWYVUyIs8EfgKE53BHSUJyYvQFc/Xdbu3v7V68d",
+	"j5vN3WuSD8XvYlZ69GboAnAw+wcrtTr8DaPm9gFqNCdQgQa7J2e6ZNHvYP4M0yPeFSGL/utvfxuefHT0",
+	"zs6N2S6M3DFRTPzhmKfgZiJvHaR8ulYBIxPxC05SLk8hedHQtGGidSL7DfZhyrtiAICWkBjIGbBbMNuY",
+	"F8XjESeEiR1nQHGLh3YUimZh9NTKRFADxOrfScHkyZyB24KByx2sZouIG54VRJQsV9b9Y3E3Sq3YuILF",
+	"33uZSebzW6XzBfHKviWD0EbNvKJnP/+Hr3/zPzz/0V9HXp//TZxNO9lY/q7hrNAtpigl2mYe3PIxZUeZ",
+	"iJNuriH7yol8o5GQVtYjtlBlazgUMj4cbo8LEVbfxsJqBOl8OOCzxrkg4olWpcrEPhPetHGBIBs89aSU",
+	"9W2PX3vxmUx06VD6siUWrKHn7aC1d6PZhP80gdKOUp7Ico8HcJPDGYrjtzlbgvnZb/6f337xb5/9/B+e",
+	"ffc//8uvvvf13//82ff//Pm/+9lv/+OfPvv+/2Y2d/EgwkCrcdadqWRZlGwuj+3DgqzY1EOv+m3FAJfR",
+	"t/UHBv6jTjE0rNi0hpPo4gLU8QRlU2bOaCkXrapat2FgrTAgpBp0w92+H4RBL5E89Wps//MXP/jqb37x",
+	"5T/9j8/+5G+fff8f//mLH85X3cbldVW3i8V1dZaumpkRfl3QDn7nxrXySmdqnHtom6I/ROSBVuiQVEH2",
+	"5rKT89NSqXAA/3aFma4HYTARSX+QB+1dcxtd9pYv4WL1JkO1gnYAlADo9AIX4NMwAGdCfNayzq7d6itV",
+	"Oco1NIjKYa95LJcL3bgCNls287kIcUV79upktFpwN5wdU5O4x1WdhE6pBqumIVjZeyUDl7W+XKyFywyH",
+	"7FvHstLAZccxb+GyvywzcR2wXmI0dxrjBOLXvnX44D4zIge1hdFvbDJQKQSIdAchOxFdPnZhWtzIw4Zi",
+	"2pl3eZoaWY6ClUDdWKimJGgnJA2Fe2jzRYIb6S0hxPqMjBiacak5FOpxIGe29IFmqdJGsgAwF9cGCfLY",
+	"D4HOcckiT8jbeU9MI8T6M/P0FCfKFfS6RWEvc85Yb5OPpQ/aB9AqOLYlsinYJF4wcNmsmfFookBI06Et",
+	"i6VkjHCALEEaUSEK2gUnO9YFy3DhOfQB7PL6jZtgmazo49M1udzLaUeslhvOXKxthQZndtzd9WyMQHdw",
+	"iPCnE63ceSpkDQs/UtaIgWQSsnyccMgBxfNP1ktLcZOCmxVtWspHbcMbjXM1NXoHYT1Do+2zlnBqCaeQ",
+	"cDxTpCOw68k6m9ojzV2/8oTu/tLUTArmWI+FmY82T8s8I296AyXJV1YpinSF2oLxWCz9fdZOZ9v2o1Hx",
+	"CdgnO1D2bGGfV280rv6B86JBCJP9nA4HZbsbBbSULbuMu5YKFhOYVSL7nQUuPNTVls7aoidVvtRyL2kw",
+	"RwXPvv/D337xR8+/+4Nnf/7XAcXBdGA7gPvM6uv50lZ10pcOW6XCwrKdZzMMcsPbXf6hynlqg/oQcGhZ",
+	"wWc7xglP8uIrs6nbsRxzle6InCfpWTwHYgHqnONLzjlGswaYxwdqwlKjbSVY1hAsn2tQ88rs4jlifQXh",
+	"MZZ4kwihhLMP796/c+/+u+RTojBCSNrAOEtMq1khfHAkZJzIfkWBe+ysZhLnwCQul/BjByVibh8h6bb/",
+	"WoVgE0lekTzvnwd5PpsWb093V6G4IZNqwm4f3L999/337955veL1XrequkCsShHchWMUfN5bmhpnKLV4",
+	"7HxkleniXuU+SL100KvWAxuPhc1WJGcGaMdolsvtTxSTgwl4hANreBFA1iIkVV8VYJc2uoDwRMF97JCw",
+	"gPwrQM31QtO/4eoRgV/9lssWxFe9sg5gUxrwTMS2B8N4KH8YgaQ0OzEnEmxOrllXNom++gY68M0UBfAq",
+	"6MFNvghLolkbjZ9qJdnke0qmFJQNbHvqi5xFlCEA8LLo9KngbXdx+1465sYHRkxo74X4VyfRnaHKigJ1",
+	"K7CkGdaT6E48dr6xGecbmV7IkTXvcdvcyRb6n9gob/8bqo4IdRLsZ60wmAymgA/a6Y2NlD3jrCvu+73c",
+	"Ty6ho3WL7ZWvQ3COnrOVkS/xaJ3FYICAyBpN6JL5BO0O0BXuiHGCBVFAaL4QwR6MmxR6USnZH5UyhRCq",
+	"mL6G5HyN1VkQ610Xdd9Ch1dgQaW5ZkkP9BSRCSbFpG2VBVv5Jk2hDUrFwugvhpTa3KJj6XL0iRtBJr6K",
+	"+fQbmthCg93LiYtZqKLQRVu5+6crAp5mkqRwuhPMuBqNhHTYzVQmWw/URANaBa1h7IU4EYN4I0Jw1ujN",
+	"RpHcxU8w5x2zwQAzgAY2n2F3LO/1yDk2lqdSTaRjTnwucpu9AWDR6J6LxrKbCp5hIjr3k+ooT+7NkIAb",
+	"oTyRWVXDppK8AIen6K5jWaAQlP1j+82bIWXMYdAVzQDXEsm4bnuQ/qDZQfZa1C5JHVZtVBn78OGD23cP",
+	"D+/df7fApW8AtRPz31EuoPcm1b11b7qyxCDuOIHDOTyhylXsNYCsynxuD4rDyhlwDYn1pffHEiAuzZ22",
+	"XeKSQrZECR+sC2FcMyWgyhKY2cwhjwVAkMxjb+bK4X8mUueC+yMxtyjO+ETSOEpfenmDKoNubHlSlZmj",
+	"mfKuiG/RYeG5yIrzZc6WrcXOh3Z+t1zFKJJyJhwyCalZf/OQv/axJgMAiihpxS44ea5cQSFgJV5WhXgM",
+	"RdvlFBEZVOYXuMoeCX8Y/lHAGurekdEWSzbmU4qtBPOJyNipGOXV+YVwu7eXyDbEWLDwzkHpMMP+qYlc",
+	"J2Qd5uG5E5++fkaQVm0EWWIEaV6oEcSt/WUaQYhv1EmOtVd0Q7BaQKkqyl84gwEFoavMM7Sdq6XGippL",
+	"TTVOHkVx00IVAZoAN/eSXW02ncvf1tlvF9WmYDCIaRQy8AbqkIzwJKy5ACTITsRwiAKuGQTRKmxAc0+P",
+	"7BReHlPFJ0+CpXYIKmmRia4wcl+RT4lUcbMsxOoe96BH0maAbtveyStbkShZ4kUzTe5hk2uOwzoJK9L/",
+	"isXAW74scdNs1TZUnU7KmdYHV+0or92LL6b+MpgubZkfX/0F4ymFVAMU2lxR5i3tEnohKXTFts3HmlTo",
+	"Ip/O0sUQdC4L53aNjXiWJ4g4/gbW7Kd/Y7RpzKchG8tUaM2iQaJzlU0b7p3OJInzQVRgVuVG7dKoRzqE",
+	"wTcvpsQ/qiyp2Y8EpmeUFkFwd+VXHYIri6zc3MvUkCzN9lGuIiZ5lqkJGjUSDWtJ41CoUJXz2gwnIWRn",
+	"Q4SFbrPIF32jWyyC+NZOEke3/DDklv8vodke9LJPEIUnzjB+y2K8dKQyrZHuPi231rzl4J0RecUWPe55",
+	"QKGIt1cAtZWb2G2wgzSleGXUQFNhlt2cI6+CBpimzLrAriKKU2nKoT/i0BuxV6ukNHXETmqF/hEBHE6n",
+	"jhJWL4w8ER58duUazkJ/QhFHsHphBjXKCflADOe59vsOaO4MhG3waeAAQSJKChNkVa4ZMYl1JHysQmLI",
+	"z5mywodm/d9J0hyAcpcM1dUKsatnho3q0IJx2x9XjMTE158uHQQZmDDPsqjFojICpDI3DlY1mtMNo0XD",
+	"dO6JVUd6MBoZ6WrpQIs1smd46R7bl0pjEHI8hKJh1uYWhMFYFv/6NJyB9TOMwXy084gDriFwBjOoO14L",
+	"5t8f+a0sn4hNKbT2H3abnHFgf/OcfWitxm9kSk5LqJjZ3CthgSkpGmBBIDHTQj5WrYsHDbl6DZiztgYr",
+	"+qFBILJl+ooNw4RHrGsOkdDMiME4X2sharB3k0dYFjAf64jtWWAww8aBACHilbcg5Tl/8F67iVJl1bTJ",
+	"WOFPecgfvy9kPx9AqbYwGCbS/Tucg3dcZUdPKJehagCW8ay86hBDvexWGIHGhsR69RHA7BEB0ybiPlww",
+	"JDCTLM23XTZpWybNkg+omKkytMU22AEKA72EUPKGDoU4Vd3TQkgpyjEMeYyGUeevoQwXnrM46fUgKzWz",
+	"VY79VowmdcK1MF0MKddbQnaOHOciLGSumeKUGYDVUX6MS20/VOSyKY52ErP33zv84JDFCZrDh/xUtO2M",
+	"XL5TEls3P8Xnq3GuE5oVdNZYdCs9Qai0JT2VDUFLinkudsAuuN7ZtNvksuBpq24BhSlLYGcMLlcbDe0M",
+	"dmmY/PtG2AxWePk2iJAXW8vGsHszqGWqn5PvzUkCCaXW+i5X64NVD5kUk4tQ7K6AxWNJ/CgYpuiKAXJ+",
+	"9O7dcg4jtmOjQtGpS7Ws+3ChMgY6lic/czYU+UDFNsenOxBULTsTPZF3QRlAPYDyHhFSYsITi6kB/i5H",
+	"kKzrzQUyoV5Uwk5xnik0wRkRxEzOAQCgutK2mKCzyYaFjKJzPkW3bVwUsU4yC3Y6lhqKhbOPyDFsB4US",
+	"zb7hHc4/W0LctK/cDD01w8yTHLZYYEBkoiL01kwFVIj7arIVFhktZTlR8GPuMlT2mq5ukFk5fHjVA9A5",
+	"C+IRDkPQvmpEEdNZ0N5rrpF/BzO91Nw7sFwWtsJNPGkbWBPP8GZtEqW0naWQFv6MuiloQLVUq5QoDUE0",
+	"SXdgq2mCtHSLmYWdovlEKhc/4NHE2oNUe5A2CfAF6j6L8GUP39ZIXy6tZ//q02rWSixxoe30fUMENI2Q",
+	"7JDFIC24c9uwfnoM3L9s5A0RmSkeW0RIbRgPQI6X8K+lQrvUsZzBftIUgOFHAmPpFAv/DQ4sBB8oYqUT",
+	"x0uxfD6YLS1uNlxmgLp2LPFYqjGJALwEP5Xkrrz9sXzrrY+R/TTeequC5yMjpyK6kigHMWrAbSd2jGoQ",
+	"BBDZWBjQ2hLNzAipqwcLpAfTt8UGpUehZdRKCs0S2U3HELBj9Ccs/ZNT5AyM0IoUwLxpde/bXQS0Bcn6",
+	"yoXu4GqgLATIdGjqRa0L1i8124rAq+NUWPEG7aUkr8BLRSQdKKRm11GjFLIrIN6rVdpnJ2agpKZzFmmA",
+	"XH2DwnEgeO+WXxBGgabp1FrTzJvHcrfUrMNDB2B7eHFopCudg6XfxvrAkXeLFfPpsdyrHl4PpV97OeDV",
+	"fXy1xzUM3IYiHssDEuzsoPEIQWiix1cKZRljETPR51kMLgdr5kDUV4ttMdakB7nzi4ByVPLQbLy+ZUHr",
+	"ctTgKbUKf4RgQbjspeKLaUxba+s6ZbG1hSMwhxUO0RBOpw1C9204P56XXFW/6l0dqLToBV2BWb0o5cwO",
+	"8XsK6HQnuzQLOFiYGTbkiXQVr21lSc56SS8f2JUys3RWm0S6eeOxpesDtY8GYxlnIob1HymVkmVtorJT",
+	"urG3eXdAxAHwSY0qYmMzwUYKyKQ25hFqRhndwvRuNQsMZEWS8UZkGhQ7t5XMM5W2mVQ7AAcSvYn3Vdvl",
+	"QPRac5wrQFw8RSoq0jA8nUY9Npc1Vp72QROyKsK8KmDmeCBdcKmD+gc62090DoSWa8aBPxAiv0VKcT6x",
+	"HkgrcB5CWzjiWBotZBGov1R5p2fEFbRKtZqh4Z18NNLoD/N6L2qmMZ4aJXMaetWw5nIIjyUyuQYFWFJk",
+	"78ICBHYtvfMLylWSa5H2wm3rExQq09pREmTGX8GMY/pY2ehjeN+FhV7UCswLVWDqLMCXWEm4JM1gfGJO",
+	"24nYKRCUFqgGB8SU0bfu8uEc1BWK4LZGCEe/kf8uuaINs7Put0qv8wPZrQgSq/TrUFl4DL1d9c59rLL4",
+	"ahPt40tbnXEYOZt7IvNr+4W9PZG56ItscYMUP5Z1zGqs44b6SIvs3p3FDUO88poOdYD+Wt2h/tJ5CMzp",
+	"WMdD4E54AWFTV6feyvo/v6JlV8At6y0GxZT8dOih7MFP40yENiJ11nmwQa37RUV7Dyz1wXryRRrPyKjm",
+	"dMmZOvlMdPOQRRb6FohJRHGueHGLylza1eegIrqk0ZPKRplb6PWzxWJ9XD4Pd8uLn5KCrOtRLOIx3gyQ",
+	"RQ/cmI0oKosoHuDm9G+LQU3GCawgFxqdB7fBNmGR1tG04bU9IVRCK9jbQVpdUlNLRfybkh2bMmaapT7B",
+	"fetJxhRkhCVeXW/5JOkK25JXvBmtSSqjlNd5wMJqvnCZYIUnSp2S9cx5FHxu0W7t7oUzXKkddNU406Jj",
+	"Py7yX0AlbHmtBV/98Edf/urXX//9PyGANQqVUKH3SvH5HDtpB/u7QQErTRLscJRCXnLpXAft4O0HD967",
+	"d//dzu0H99+59/CDddB0zQ5cMsTgBsu7UkKQd89ctgoW+sJBUP5PufQXgWXBZfBSamwCUIJAiMXlCNrw",
+	"8pI98zk4Zu6AlDaftrNhLs5mJ2IrlQYPycrwgz46fY0+WHtJijybj8VtQMiYFTeA024kMny6XPW5Yi5i",
+	"ovOkqxciDprTfVi8dgEUr8BRtWUmd716hq3WdfevTgZI/TevN66efakJMM4Q0ebTT7e/4rdBODjTdIEi",
+	"hM05soMEqOdaDt/cRGCWtUIQB2m7tMZbSdZ4W0b2xkAxdjAt76xwUw5GIxu8fXGXhXgxJYRcDwNycHak",
+	"mNinrd3iMWbK0g97pZxbeni1uF72++bu/pawvG4NzrovheHZRdTDxcFo6/rCbHdhcE1PpvMYKeg846PR",
+	"CrUpR+sUCn9IqZIYp1ZRSRKD05K+VJkogDsQqnpeDzoYjeoaxnUN41e/hrE7yHUZ4zo+69UsY7wJu1gt",
+	"CqsiwnlZdHNi6xL2RQxFEAvkokTqHMoUsGLMmBdbyVsu2/98IeiD1RSQhLlPNoOduQi3MQJ4E2rLloUf",
+	"7N6t5Uq25SmTzFZUqd3Cr5RbGPP64OJvRp0Ggqf5YKEK9038eSs2vNYumAmL7hghkT75tDT9geieFoSN",
+	"FDdb1smbPs2pcuqj8UmadGnyEB20cO4P4dfLm/qm52O15XJZeq4MloT42GHSz3gZCH619St3/SQ44Trp",
+	"HozNYfrkU8MFTgTPRPaemNoHWgCyDPzTDBVD9yoSyo8wIdr8HITBOEuDdnAFKSYOcfaDd1TGEMHKgerK",
+	"oo5X28YtFC4oM/meSlM1YWDusO50NH/Mp/SZDiDaDPMhMdnY62Ck0hRjRjFCxwXi+HA5Lmh5Nlm7okOw",
+	"kdvjqMuRrZbdr8DoEdZMN5ihi0l/nBUQDX7aOyz1NzTjcZyZO4VLI2KjKRvBYwTYw6UxA3WpGLd4nFOI",
+	"5MgrUtxghwWyEHk6S7WdAV4vg5aFh2dQWZk5NMNK4oafS4u/6AUrCaCjCLFbquYE4VEu6/sbmvzFcAq0",
+	"C9UlcYECYmdr1FqnKnh//Qz40mtVIztM+tLsJQTlcjYRJ0DICWTD/KjG/uGk61M9xZkyzoDeV5Sfpij4",
+	"aWFXwtRa2stHXCZ6AESAOivOXkV/H2lLQFB2yFQqtK3ujasXIdQEpLkWkb0E/llYId3xnXp4DBR7nWSs",
+	"O84yMynaIJzPkCcy57bmn5I574KB+VgyF66Oqf1Hpl2KcMWBmDnjObCZ/sUATgRgOwJyDUasIzgklkPE",
+	"6WAMt3elXQo6T9MSKgd6ts09K3owZ9wiiyPQqgaYSkM9EtmHt20EMs+gAjkYXMwnOBbDsfylLaHvwIpZ",
+	"tJOJ1O0iPTAsLztieqFBMizWEOZFwLiwdgDAooXApZ0J+naR+BqQ0HFzZuGASsuCuOvzMykC+UsbHYG5",
+	"mV4KZ+aLSLMynRYnDr7x2+1yaeFyCrjP4ozDSwsphuRQl93Vh0UqqZGI22U2hCjXDqEdIr0tan8BdGoB",
+	"vrHEY/c0VX0vnKMxCw+RLKRjp5DPr3oOhCNketwdmHMU6aEGWJlIDHmSRl6jAy6lSKvaBKNoBgfWUIi+",
+	"TDQSfZAYEp5ChHrymMAiylW43ZipjYr2DwzLpHBzRCLlXXIIVTLSIsU0yRgW1McIRmjkhKccHX8lTlTV",
+	"8UM8l5pPZ4oT2B7xqfOa+OAfXtgetFLR/Af2O4SWcqFEiEcWFgzB0BI4MBbkl6iWIUSSuZ1xPZZdNNWH",
+	"gJg0jnok1CgVpl08l9iivzt4t6vWCHJzKKci90LaE7PuQL1S4UD+gChlPNGWqyjDQob2HaisoFKPg+AP",
+	"VWzPpgG4WoqYLWH2JBX+KCCyHodCV8axJZ66xfZ5XAboEkA3Ep2bVx855EL/3OAIFgh6qeLusBGf0+OR",
+	"GZJWmdcMyclPP336/wcAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -532,7 +532,7 @@ func TestTheFieldsOfDriversThatAreShownAreNoSecrets(t *testing.T) {
 		t.Fatalf("read %q", arguments)
 	}
 	for _, kind := range driver.Kinds() {
-		for _, hidden := range append(driver.Secrets(kind), driver.Address(kind), callback.Secret) {
+		for _, hidden := range append(append(driver.Secrets(kind), driver.Addresses(kind)...), callback.Secret) {
 			if slices.Contains(shown, hidden) {
 				t.Errorf("%s of %s is shown", hidden, kind)
 			}

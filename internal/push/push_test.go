@@ -208,3 +208,33 @@ func TestAChangedConfigurationCountsAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// The messages of batches go to the URL that the sender has for them, and a batch for this sender alone goes through it.
+func TestTheMessagesOfBatchesGoToTheirOwnURL(t *testing.T) {
+	b, usual := apptest.NewPushing(t, nil)
+	batches := apptest.NewProvider(t)
+	config := usual.SenderConfig()
+	config["batchUrl"] = batches.URL + "/batch?token=hunter3"
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": config})
+	if shown := b.GetSender("pushed").Config; shown["batchUrl"] != batches.URL+"/***" {
+		t.Errorf("shown: %v", shown)
+	}
+	if stored := apptest.Scan[string](b, "SELECT config::text FROM senders WHERE sender_no = 'pushed'"); strings.Contains(stored, "hunter3") {
+		t.Errorf("stored: %s", stored)
+	}
+	origin := queue.Origin{User: "admin", CompanyID: 1}
+	made, err := b.App.Tasks.Submit(t.Context(), queue.Submission{
+		PhoneNumber: apptest.Phone, Content: "of a batch", Raw: []byte("{}"), BatchID: 7, SenderNo: "pushed",
+	}, origin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.AwaitStatus(made.TaskID, queue.Success)
+	b.AwaitStatus(b.Submit("single"), queue.Success)
+	if got := batches.Seen(); len(got) != 1 || !strings.Contains(got[0], "of a batch") {
+		t.Errorf("the URL for batches got %v", got)
+	}
+	if got := usual.Seen(); len(got) != 1 || !strings.Contains(got[0], "single") {
+		t.Errorf("the usual URL got %v", got)
+	}
+}

@@ -49,14 +49,9 @@ func secretsOf(kind string) []string {
 	return append([]string{callback.Secret}, driver.Secrets(kind)...)
 }
 
-// sealedOf returns the fields of a configuration that are stored sealed: its secrets, and the URL, which may hold a
+// sealedOf returns the fields of a configuration that are stored sealed: its secrets, and the URLs, which may hold a
 // token.
-func sealedOf(kind string) []string {
-	if address := driver.Address(kind); address != "" {
-		return append(secretsOf(kind), address)
-	}
-	return secretsOf(kind)
-}
+func sealedOf(kind string) []string { return append(secretsOf(kind), driver.Addresses(kind)...) }
 
 // Opened is a configuration with open secrets.
 type Opened struct {
@@ -102,10 +97,10 @@ func sealedIn(value json.RawMessage) (text string, ok bool) {
 	return text, ok
 }
 
-// Show hides the secrets of a configuration, and everything in its URL but the host.
+// Show hides the secrets of a configuration, and everything in its URLs but the host.
 func (c *Configs) Show(kind, senderNo string, config []byte) ([]byte, error) {
 	return eachSealed(kind, config, func(name string, value json.RawMessage) (json.RawMessage, error) {
-		if name != driver.Address(kind) {
+		if !driver.IsAddress(kind, name) {
 			return json.RawMessage(`"` + hidden + `"`), nil
 		}
 		opened, err := openField(c.box, senderNo, name, value)
@@ -296,14 +291,15 @@ func (m *merging) takeOver(box *secret.Box, senderNo string, before *storedConfi
 			delete(m.fields, name)
 		case given && !isHidden(value) || !given && m.stored[name] == nil:
 			continue
-		case name != driver.Address(m.kind) && was != nil, given && was != nil && shownAddress(was) == shownAddress(value):
+		case !driver.IsAddress(m.kind, name) && was != nil, given && was != nil && shownAddress(was) == shownAddress(value):
 			m.fields[name] = was
 			m.kept = append(m.kept, name)
-		case name != driver.Address(m.kind) || given:
+		case !driver.IsAddress(m.kind, name) || given:
 			m.missing = append(m.missing, name)
 		}
 	}
-	if slices.Contains(m.missing, driver.Address(m.kind)) { // the URL is of another provider
+	isAddress := func(name string) bool { return driver.IsAddress(m.kind, name) }
+	if slices.ContainsFunc(m.missing, isAddress) { // the URL is of another provider
 		m.missing = append(m.missing, m.kept...)
 	}
 }
@@ -353,7 +349,7 @@ func (c *Configs) seal(kind, senderNo string, opened []byte) ([]byte, error) {
 		}
 		sealed, err := c.box.Seal(string(value), sealOwner(senderNo, name))
 		if errors.Is(err, secret.ErrNoKey) {
-			if name == driver.Address(kind) && !holdsCredentials(value) {
+			if driver.IsAddress(kind, name) && !holdsCredentials(value) {
 				return value, nil
 			}
 			return nil, fault.InvalidField("config."+name, fault.NoSecretsKey, nil)
@@ -367,7 +363,7 @@ func (c *Configs) seal(kind, senderNo string, opened []byte) ([]byte, error) {
 
 // isOpen reports whether a field is shown as it is: a URL with nothing but a host.
 func isOpen(kind, name string, value json.RawMessage) bool {
-	return name == driver.Address(kind) && !strings.HasSuffix(shownAddress(value), hidden)
+	return driver.IsAddress(kind, name) && !strings.HasSuffix(shownAddress(value), hidden)
 }
 
 // Rotate seals all fields again that the first key did not seal, and returns how many configurations it changed. Each

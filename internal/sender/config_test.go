@@ -163,6 +163,9 @@ func TestAnotherProviderNeedsTheSecretsAgain(t *testing.T) {
 			c["url"], c["values"] = "http://${values.host}/", map[string]any{"host": "localhost"}
 		}), both},
 		"a host that the secret names": {change(func(c map[string]any) { c["url"] = "http://${secrets.password}.example.com" }), both},
+		"a host for batches":          {change(func(c map[string]any) { c["batchUrl"] = thief.URL }), both},
+		"half of a host for batches":  {change(func(c map[string]any) { c["batchUrl"] = thief.URL + "/***" }), "config.batchUrl," + both},
+		"a host for batches by value": {change(func(c map[string]any) { c["batchUrl"] = "http://${secrets.password}.example.com" }), both},
 		"without callbacks": {change(func(c map[string]any) {
 			c["url"] = thief.URL
 			delete(c, "callback")
@@ -198,6 +201,8 @@ func TestAnotherProviderNeedsTheSecretsAgain(t *testing.T) {
 	for _, body := range []map[string]any{
 		change(func(c map[string]any) { c["url"], c["timeoutSeconds"] = p.URL+"/v2?x=1", 5 }),
 		change(func(c map[string]any) { c["callback"].(map[string]any)["state"] = "stat" }),
+		change(func(c map[string]any) { c["batchUrl"] = p.URL + "/batch?token=tok1" }),
+		change(func(c map[string]any) { c["batchUrl"] = p.URL + "/***" }),
 		change(func(c map[string]any) {
 			c["callback"].(map[string]any)["verify"], c["callbackSecret"] = "standard-webhooks", apptest.CallbackKey
 		}),

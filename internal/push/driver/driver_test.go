@@ -869,3 +869,57 @@ func TestAnAcceptedMailCountsAsSentIfTheConnectionBreaks(t *testing.T) {
 		t.Errorf("%d mails, want 1", len(s.mails))
 	}
 }
+
+func TestHTTPSMSSendsBatchesToTheirOwnURL(t *testing.T) {
+	t.Parallel()
+	ok := func(_ int, _ call, w http.ResponseWriter) { _, _ = io.WriteString(w, `{"code":"0"}`) }
+	usual, batches := newProvider(t, ok), newProvider(t, ok)
+	config := func(batchURL string) map[string]any {
+		return map[string]any{"url": usual.URL + "/one", "batchUrl": batchURL, "body": map[string]any{"to": "${recipient}"}}
+	}
+	messages := []driver.Message{{TaskID: "a", Recipient: "+1"}, {TaskID: "b", Recipient: "+2", IsOfBatch: true}}
+	for _, c := range []struct{ batchURL, usual, batches string }{
+		{batches.URL + "/many/${task_id}", "/one", "/many/b"},
+		{"", "/one,/one,/one", "/many/b"},
+	} {
+		for i, got := range send(t.Context(), makeDriver(t, "http-sms", config(c.batchURL)), messages) {
+			if !got.OK {
+				t.Errorf("message %d: %+v", i, got)
+			}
+		}
+		if got := paths(usual); got != c.usual {
+			t.Errorf("the usual URL got %s, want %s", got, c.usual)
+		}
+		if got := paths(batches); got != c.batches {
+			t.Errorf("the URL for batches got %s, want %s", got, c.batches)
+		}
+	}
+	for name, batchURL := range map[string]string{
+		"no URL": "x", "another scheme": "ftp://host/", "a host of the message": "http://${content}/", "a host of a part of the message": "http://${task_id}.example.com",
+		"an unknown value": "http://host/${nothing}", "a folder above": "http://host/a/../b",
+	} {
+		_, err := tryDriver("http-sms", config(batchURL), outbound.Policy{})
+		var refused *fault.Error
+		if !errors.As(err, &refused) || refused.Fields[0].Name != "config.batchUrl" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	one, other := makeDriver(t, "http-sms", config("")), makeDriver(t, "http-sms", config(usual.URL+"/many"))
+	if one.Target() != other.Target() {
+		t.Errorf("another path at the same provider is another target: %s, %s", one.Target(), other.Target())
+	}
+	if both := makeDriver(t, "http-sms", config(batches.URL)); both.Target() == one.Target() {
+		t.Errorf("a second provider is no other target: %s", both.Target())
+	}
+}
+
+// paths returns the paths of all calls so far.
+func paths(p *provider) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []string
+	for _, c := range p.calls {
+		all = append(all, c.path)
+	}
+	return strings.Join(all, ",")
+}

@@ -252,6 +252,8 @@ const texts: Texts<typeof zh> = {
   config: {
     url: 'Address',
     urlHint: 'The complete address of the interface. Later only the host is shown.',
+    batchUrl: 'Address for batches',
+    batchUrlHint: 'Messages of batches go there. Left empty, they go to the address above.',
     method: 'Method',
     methodHint: 'POST by default.',
     format: 'Format of the body',

@@ -249,6 +249,8 @@ export default {
   config: {
     url: '地址',
     urlHint: '服务商接口的完整地址。保存后只显示主机名。',
+    batchUrl: '批次短信的地址',
+    batchUrlHint: '批次中的短信发往此地址；留空则发往上面的地址。',
     method: '请求方法',
     methodHint: '默认 POST。',
     format: '正文格式',
