@@ -111,6 +111,15 @@ WHERE NOT EXISTS (
     )
     AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY (@not_tag_ids::bigint[]) AND m.user_id = s.user_id);
 
+-- ContactAttributes returns the names of the attributes that contacts of a company have, up to most.
+-- name: ContactAttributes :many
+SELECT DISTINCT k.attribute::text AS attribute
+FROM contacts c
+CROSS JOIN LATERAL jsonb_object_keys(c.attributes) AS k (attribute)
+WHERE c.company_id = @company_id
+ORDER BY attribute
+LIMIT @most::integer;
+
 -- ContactCount returns how many contacts a company has.
 -- name: ContactCount :one
 SELECT coalesce((SELECT c.contacts FROM contact_counts c WHERE c.company_id = @company_id), 0)::bigint AS contacts;

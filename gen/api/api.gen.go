@@ -194,6 +194,27 @@ func (e Category) Valid() bool {
 	}
 }
 
+// Defines values for ContactImportStatus.
+const (
+	ImportFailed   ContactImportStatus = "failed"
+	ImportFinished ContactImportStatus = "finished"
+	ImportRunning  ContactImportStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the ContactImportStatus enum.
+func (e ContactImportStatus) Valid() bool {
+	switch e {
+	case ImportFailed:
+		return true
+	case ImportFinished:
+		return true
+	case ImportRunning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for EventRequestEvent.
 const (
 	NodeDone     EventRequestEvent = "node_done"
@@ -1720,6 +1741,66 @@ type ContactCountResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message      `json:"message"`
 	Data    ContactCount `json:"data"`
+}
+
+// ContactImport defines model for ContactImport.
+type ContactImport struct {
+	// Added Contacts that did not exist
+	Added int64 `json:"added"`
+
+	// Changed Contacts that existed and are different now
+	Changed   int64     `json:"changed"`
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by"`
+
+	// Failure What is wrong with the list, in the language of `Accept-Language`
+	Failure    *string    `json:"failure"`
+	FileName   string     `json:"file_name"`
+	FinishedAt *time.Time `json:"finished_at"`
+	ImportID   int64      `json:"import_id"`
+
+	// Invalid Rows of which nothing was stored
+	Invalid int64 `json:"invalid"`
+
+	// Rows Rows that were worked up so far, without empty ones
+	Rows int64 `json:"rows"`
+
+	// Status `failed`: the rest of the list could not be read or stored, as `failure` says; the rows before it are stored
+	Status ContactImportStatus `json:"status"`
+
+	// Tag The tag that gets the contacts
+	Tag *string `json:"tag"`
+}
+
+// ContactImportStatus `failed`: the rest of the list could not be read or stored, as `failure` says; the rows before it are stored
+type ContactImportStatus string
+
+// ContactImportListResponse defines model for ContactImportListResponse.
+type ContactImportListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message           `json:"message"`
+	Data    ContactImportPage `json:"data"`
+}
+
+// ContactImportPage defines model for ContactImportPage.
+type ContactImportPage struct {
+	Items []ContactImport `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ContactImportResponse defines model for ContactImportResponse.
+type ContactImportResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    ContactImport `json:"data"`
 }
 
 // ContactListResponse defines model for ContactListResponse.
@@ -4461,6 +4542,9 @@ type ID = int64
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
+// ImportID defines model for ImportId.
+type ImportID = int64
+
 // JobID defines model for JobId.
 type JobID = int64
 
@@ -4870,6 +4954,37 @@ type CountContactsParams struct {
 	// NotTag Only contacts that none of these tags holds
 	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
 	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ExportContactsParams defines parameters for ExportContacts.
+type ExportContactsParams struct {
+	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
+
+	// NotTag Only contacts that none of these tags holds
+	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
+	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ListContactImportsParams defines parameters for ListContactImports.
+type ListContactImportsParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// GetContactImportParams defines parameters for GetContactImport.
+type GetContactImportParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ExportContactImportErrorsParams defines parameters for ExportContactImportErrors.
+type ExportContactImportErrorsParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // DeleteNotificationsParams defines parameters for DeleteNotifications.
@@ -6187,6 +6302,30 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
 	CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+	//
+	// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
+	//
+	// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
+	ExportContacts(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListContactImports List imports of contacts, newest first
+	//
+	// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
+	ListContactImports(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetContactImport Get an import of contacts, and how far it is
+	//
+	// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
+	GetContactImport(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+	//
+	// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
+	//
+	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
+	ExportContactImportErrors(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
@@ -8808,6 +8947,70 @@ func (c *Client) SelectContacts(ctx context.Context, params *SelectContactsParam
 // Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
 func (c *Client) CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCountContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+//
+// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
+//
+// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
+func (c *Client) ExportContacts(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListContactImports List imports of contacts, newest first
+//
+// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
+func (c *Client) ListContactImports(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListContactImportsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetContactImport Get an import of contacts, and how far it is
+//
+// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
+func (c *Client) GetContactImport(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetContactImportRequest(c.Server, importID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+//
+// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
+//
+// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
+func (c *Client) ExportContactImportErrors(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportContactImportErrorsRequest(c.Server, importID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -14159,6 +14362,284 @@ func NewCountContactsRequest(server string, params *CountContactsParams) (*http.
 	return req, nil
 }
 
+// NewExportContactsRequest constructs an http.Request for the ExportContacts method
+func NewExportContactsRequest(server string, params *ExportContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/export.csv")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NotTag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListContactImportsRequest constructs an http.Request for the ListContactImports method
+func NewListContactImportsRequest(server string, params *ListContactImportsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/imports")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetContactImportRequest constructs an http.Request for the GetContactImport method
+func NewGetContactImportRequest(server string, importID ImportID, params *GetContactImportParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "import_id", importID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/imports/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportContactImportErrorsRequest constructs an http.Request for the ExportContactImportErrors method
+func NewExportContactImportErrorsRequest(server string, importID ImportID, params *ExportContactImportErrorsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "import_id", importID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/imports/%s/errors.csv", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewDeleteNotificationsRequest constructs an http.Request for the DeleteNotifications method
 func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsParams) (*http.Request, error) {
 	var err error
@@ -17194,6 +17675,38 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
 	CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error)
+
+	// ExportContactsWithResponse Export the contacts that some tags hold and others do not, as CSV
+	//
+	// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
+	ExportContactsWithResponse(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*ExportContactsResponse, error)
+
+	// ListContactImportsWithResponse List imports of contacts, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
+	ListContactImportsWithResponse(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*ListContactImportsResponse, error)
+
+	// GetContactImportWithResponse Get an import of contacts, and how far it is
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
+	GetContactImportWithResponse(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*GetContactImportResponse, error)
+
+	// ExportContactImportErrorsWithResponse Get the rows of an import of which nothing was stored, and why, as CSV
+	//
+	// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
+	ExportContactImportErrorsWithResponse(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*ExportContactImportErrorsResponse, error)
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
@@ -25904,6 +26417,352 @@ func (r CountContactsResponse) ContentType() string {
 	return ""
 }
 
+type ExportContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListContactImportsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactImportListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListContactImportsResponse) GetJSON200() *ContactImportListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListContactImportsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListContactImportsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListContactImportsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListContactImportsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListContactImportsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListContactImportsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListContactImportsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListContactImportsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListContactImportsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListContactImportsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListContactImportsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetContactImportResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactImportResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetContactImportResponse) GetJSON200() *ContactImportResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetContactImportResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetContactImportResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetContactImportResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetContactImportResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetContactImportResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetContactImportResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetContactImportResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetContactImportResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetContactImportResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetContactImportResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetContactImportResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportContactImportErrorsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportContactImportErrorsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportContactImportErrorsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportContactImportErrorsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportContactImportErrorsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type DeleteNotificationsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -30875,6 +31734,62 @@ func (c *ClientWithResponses) CountContactsWithResponse(ctx context.Context, par
 		return nil, err
 	}
 	return ParseCountContactsResponse(rsp)
+}
+
+// ExportContactsWithResponse Export the contacts that some tags hold and others do not, as CSV
+//
+// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
+func (c *ClientWithResponses) ExportContactsWithResponse(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*ExportContactsResponse, error) {
+	rsp, err := c.ExportContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportContactsResponse(rsp)
+}
+
+// ListContactImportsWithResponse List imports of contacts, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
+func (c *ClientWithResponses) ListContactImportsWithResponse(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*ListContactImportsResponse, error) {
+	rsp, err := c.ListContactImports(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListContactImportsResponse(rsp)
+}
+
+// GetContactImportWithResponse Get an import of contacts, and how far it is
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
+func (c *ClientWithResponses) GetContactImportWithResponse(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*GetContactImportResponse, error) {
+	rsp, err := c.GetContactImport(ctx, importID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetContactImportResponse(rsp)
+}
+
+// ExportContactImportErrorsWithResponse Get the rows of an import of which nothing was stored, and why, as CSV
+//
+// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
+func (c *ClientWithResponses) ExportContactImportErrorsWithResponse(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*ExportContactImportErrorsResponse, error) {
+	rsp, err := c.ExportContactImportErrors(ctx, importID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportContactImportErrorsResponse(rsp)
 }
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
@@ -38607,6 +39522,292 @@ func ParseCountContactsResponse(rsp *http.Response) (*CountContactsResponse, err
 	return response, nil
 }
 
+// ParseExportContactsResponse parses an HTTP response from a ExportContactsWithResponse call
+func ParseExportContactsResponse(rsp *http.Response) (*ExportContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListContactImportsResponse parses an HTTP response from a ListContactImportsWithResponse call
+func ParseListContactImportsResponse(rsp *http.Response) (*ListContactImportsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListContactImportsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactImportListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetContactImportResponse parses an HTTP response from a GetContactImportWithResponse call
+func ParseGetContactImportResponse(rsp *http.Response) (*GetContactImportResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetContactImportResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactImportResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportContactImportErrorsResponse parses an HTTP response from a ExportContactImportErrorsWithResponse call
+func ParseExportContactImportErrorsResponse(rsp *http.Response) (*ExportContactImportErrorsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportContactImportErrorsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseDeleteNotificationsResponse parses an HTTP response from a DeleteNotificationsWithResponse call
 func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -41612,6 +42813,18 @@ type ServerInterface interface {
 	// CountContacts Count the contacts that some tags hold and others do not
 	// (GET /api/v1/contacts/count)
 	CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams)
+	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+	// (GET /api/v1/contacts/export.csv)
+	ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams)
+	// ListContactImports List imports of contacts, newest first
+	// (GET /api/v1/contacts/imports)
+	ListContactImports(w http.ResponseWriter, r *http.Request, params ListContactImportsParams)
+	// GetContactImport Get an import of contacts, and how far it is
+	// (GET /api/v1/contacts/imports/{import_id})
+	GetContactImport(w http.ResponseWriter, r *http.Request, importID ImportID, params GetContactImportParams)
+	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
+	ExportContactImportErrors(w http.ResponseWriter, r *http.Request, importID ImportID, params ExportContactImportErrorsParams)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
@@ -44788,6 +46001,208 @@ func (siw *ServerInterfaceWrapper) CountContacts(w http.ResponseWriter, r *http.
 	handler.ServeHTTP(w, r)
 }
 
+// ExportContacts operation middleware
+func (siw *ServerInterfaceWrapper) ExportContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportContactsParams
+
+	// ------------- Optional query parameter "tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "not_tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListContactImports operation middleware
+func (siw *ServerInterfaceWrapper) ListContactImports(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListContactImportsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListContactImports(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetContactImport operation middleware
+func (siw *ServerInterfaceWrapper) GetContactImport(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "import_id" -------------
+	var importID ImportID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "import_id", r.PathValue("import_id"), &importID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "import_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetContactImportParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetContactImport(w, r, importID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportContactImportErrors operation middleware
+func (siw *ServerInterfaceWrapper) ExportContactImportErrors(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "import_id" -------------
+	var importID ImportID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "import_id", r.PathValue("import_id"), &importID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "import_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportContactImportErrorsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportContactImportErrors(w, r, importID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // DeleteNotifications operation middleware
 func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r *http.Request) {
 
@@ -46365,6 +47780,10 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/export.csv", wrapper.ExportContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports", wrapper.ListContactImports)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}", wrapper.GetContactImport)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}/errors.csv", wrapper.ExportContactImportErrors)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications", wrapper.CreateNotifications)
@@ -57677,6 +59096,500 @@ func (response CountContacts503JSONResponse) VisitCountContactsResponse(w http.R
 	return err
 }
 
+type ExportContactsRequestObject struct {
+	Params ExportContactsParams
+}
+
+type ExportContactsResponseObject interface {
+	VisitExportContactsResponse(w http.ResponseWriter) error
+}
+
+type ExportContacts200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportContacts200TextCsvResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportContacts401JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportContacts403JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportContacts404JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportContacts422JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportContacts429JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportContacts500JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportContacts503JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImportsRequestObject struct {
+	Params ListContactImportsParams
+}
+
+type ListContactImportsResponseObject interface {
+	VisitListContactImportsResponse(w http.ResponseWriter) error
+}
+
+type ListContactImports200JSONResponse ContactImportListResponse
+
+func (response ListContactImports200JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListContactImports401JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListContactImports403JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListContactImports404JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListContactImports422JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListContactImports429JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListContactImports500JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListContactImports503JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImportRequestObject struct {
+	ImportID ImportID `json:"import_id"`
+	Params   GetContactImportParams
+}
+
+type GetContactImportResponseObject interface {
+	VisitGetContactImportResponse(w http.ResponseWriter) error
+}
+
+type GetContactImport200JSONResponse ContactImportResponse
+
+func (response GetContactImport200JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetContactImport401JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetContactImport403JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetContactImport404JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetContactImport422JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetContactImport429JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetContactImport500JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetContactImport503JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrorsRequestObject struct {
+	ImportID ImportID `json:"import_id"`
+	Params   ExportContactImportErrorsParams
+}
+
+type ExportContactImportErrorsResponseObject interface {
+	VisitExportContactImportErrorsResponse(w http.ResponseWriter) error
+}
+
+type ExportContactImportErrors200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportContactImportErrors200TextCsvResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportContactImportErrors401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportContactImportErrors401JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportContactImportErrors403JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportContactImportErrors404JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportContactImportErrors422JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportContactImportErrors429JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportContactImportErrors500JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportContactImportErrors503JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteNotificationsRequestObject struct {
 	Params DeleteNotificationsParams
 }
@@ -62386,6 +64299,18 @@ type StrictServerInterface interface {
 	// CountContacts Count the contacts that some tags hold and others do not
 	// (GET /api/v1/contacts/count)
 	CountContacts(ctx context.Context, request CountContactsRequestObject) (CountContactsResponseObject, error)
+	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+	// (GET /api/v1/contacts/export.csv)
+	ExportContacts(ctx context.Context, request ExportContactsRequestObject) (ExportContactsResponseObject, error)
+	// ListContactImports List imports of contacts, newest first
+	// (GET /api/v1/contacts/imports)
+	ListContactImports(ctx context.Context, request ListContactImportsRequestObject) (ListContactImportsResponseObject, error)
+	// GetContactImport Get an import of contacts, and how far it is
+	// (GET /api/v1/contacts/imports/{import_id})
+	GetContactImport(ctx context.Context, request GetContactImportRequestObject) (GetContactImportResponseObject, error)
+	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
+	ExportContactImportErrors(ctx context.Context, request ExportContactImportErrorsRequestObject) (ExportContactImportErrorsResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
@@ -64901,6 +66826,112 @@ func (sh *strictHandler) CountContacts(w http.ResponseWriter, r *http.Request, p
 	}
 }
 
+// ExportContacts operation middleware
+func (sh *strictHandler) ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams) {
+	var request ExportContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportContacts(ctx, request.(ExportContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportContactsResponseObject); ok {
+		if err := validResponse.VisitExportContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListContactImports operation middleware
+func (sh *strictHandler) ListContactImports(w http.ResponseWriter, r *http.Request, params ListContactImportsParams) {
+	var request ListContactImportsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListContactImports(ctx, request.(ListContactImportsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListContactImports")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListContactImportsResponseObject); ok {
+		if err := validResponse.VisitListContactImportsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetContactImport operation middleware
+func (sh *strictHandler) GetContactImport(w http.ResponseWriter, r *http.Request, importID ImportID, params GetContactImportParams) {
+	var request GetContactImportRequestObject
+
+	request.ImportID = importID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetContactImport(ctx, request.(GetContactImportRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetContactImport")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetContactImportResponseObject); ok {
+		if err := validResponse.VisitGetContactImportResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportContactImportErrors operation middleware
+func (sh *strictHandler) ExportContactImportErrors(w http.ResponseWriter, r *http.Request, importID ImportID, params ExportContactImportErrorsParams) {
+	var request ExportContactImportErrorsRequestObject
+
+	request.ImportID = importID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportContactImportErrors(ctx, request.(ExportContactImportErrorsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportContactImportErrors")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportContactImportErrorsResponseObject); ok {
+		if err := validResponse.VisitExportContactImportErrorsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // DeleteNotifications operation middleware
 func (sh *strictHandler) DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams) {
 	var request DeleteNotificationsRequestObject
@@ -65865,831 +67896,846 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P3bkxtJ9h+G/yv5gzZiyNlqsLt5mWF3/GLVw8tO73BIbndzqd0hhUqgEkBuFzKxlVkNYkZUSA45Qrbl",
-	"iyL04FBYDknhh284ZOtRClu2/hh9d1d+8r/gyHMys7JuQAHdg+ZKMw/DBlCVl5OZ55bnfM4PvZGczaVg",
-	"Qqve0Q+9Oc3ojGmWwaeTlGX6NDF/ctE76s2pnvainqAz1jvqUfPrgCe9qJexP+Q8Y0nvSGc5i3pqNGUz",
-	"at4by2xGde+ox4V+9KAX9WZc8Fk+6x0dRD29nDP8iU1Y1vv4MeqdzOfYYcLUKONzzaXp+WLKiMhnQ5YR",
-	"OSZ6yohiImFZhH/TGSNcEJqmhGtFRinlM0WoSEjG5jLTqhf12Ac6m6emPzVTAzqfD/b3D3oRzuwPOcuW",
-	"wdTm83UT+1nGxr2j3t+4VxDwHv6q7uEkzHSeUM0mMlu+hHYbyTiyj2zdm+sDO5xSIVi6qj98YuvuXkrs",
-	"yND4BZ9x3bxaM/rBrHO4alRdlhbiYL+Z+im0Go4nYWOapxpfsS2bD/tr99MTOZtTsXwp26iBvw+EvDZB",
-	"ZC50tqon+P0mesozJbNmsseCfdCDETwRu7Myz9gVl7kiczphLVseXylRfUY/vGBioqe9o0NLave5ILbS",
-	"GRcTGFcrp7hhHnGasNlcaiZGy2/Ysk6HE7KQWUJGU6mYIMMl0GBE05RlZCwzoqdcESkYMUNiSvfJieET",
-	"jGqWuO+IlgVrMbMBbgI0Iwuup8WPQ5ksI/iOC3L4gExlnqmIJJIpIqT5dkJmMmN9cqpJxnSeCQVvj3mm",
-	"NKFCLQwf841OGU1YRuJglntnbJ7SJUviPrlw/V4yOxJqemEZDIRMmFbkweEhPmiewW/2H5PFlKcs6NnN",
-	"lCvDO+eZnGRMqT55JXyTMHGZ2XmbV4GyXPknLtmyT55lmczsTJDtur/lmCTZkmS5UIRmzBCEXLK57rtd",
-	"iLMttko4a7O43ffjnGrNMtPm3/7u/7f3d99//rNe0yb9lRy27tPfy+FNy7MXXOmNuCTXbKZ6GzPGw00Z",
-	"40upL+jkOU81a2Alr0S6JCMpNB1ps1upJsKcGGQoihFNJ4pMZZq0jVVIPdB0Uhotzm0Nk7ugE5BeH2FC",
-	"p/jKAU7IffIzollGUfC9nkrBVk4Hjv3cPGbJHZGpXLArlhEOp2CRca2ZaJkQvDnAN3tdOTaM6iW+Y0Z5",
-	"xkaMX7GsVUpk9oF1YmLTfXgmc83aezW/3niXebqixzy98Q7PQSVs7RI1xuvI30Kv2+zoMDqaNh2dYxJr",
-	"Ovn/n7zL9/cPH5k/v4pbdt8uj5J7rZmMOJLtCOgHBL2oy1ZObHTF62jgtnHTzxvFMtE+ndz9vG1Xvn3T",
-	"2VvaxOnP2UiKRBmdYkENrxkTIUEfBlF6RXlKhykLdeP7Lbqxeb8z94HRfDTjypiaS6EYbJknUoxTPoKB",
-	"mo3KBPxJ5/OUj6gZ873fKzPwH4rxmCcT1jt6sP846jEj7813GaPwIKxX37D8KUsT2G9MKaNsGjFn5jif",
-	"EwGs1jwAmoR5JSJKGuY7osJoBmisEQ7qgVVPzC446u0ffP3LXx3+5sHb/d9++etHv/vm/rcPX37x+vHZ",
-	"wYXprBs1QEtBctQF8SjPMiY0UZpq5pU3Y1HKBQzXDsd091QKtg3tUGnxhFH5aMSU6j4B0++ZXci2eTil",
-	"bkEVGdEs4ywhModhP5fZkCcJE9ut+/2mdae5nvbHvuHKwhtuN8pYwoTmNC00QKAqS8x5SCTI5Z0vePeR",
-	"ESSrmTCJncUwyqRSA8U1i8mMUWEZPSULNgQry7B7pyObx4gyuyvYSERPM5lPpoSSYSYXimV9cp6Ppu53",
-	"HFPGfs9GxizhID2WZEaXxFjwE4ZbNXLOjuGS/PLZBeFilOYJS/okfvLq7Hzw6uz0l6cvz2OScqXR7nBz",
-	"NMNSfUPOU2E0Z5puszEemk1d3xjcNVnaEq4jolhmmAG8d0T+kEvNQuIMeEIWUybIUua3xRVOBOFNwz2G",
-	"gcbFQGLCYR+NOUMCM6Ez8zcX1lNlXv5MkVROkNpXNOXJVqfw8DAg9pgzo38ffWf/rCupBeW55WclBRg3",
-	"7YgKMmQk4cZCTnof30fFMrr9zu2YS6t5QqBbYtuGJ3bPucHs5coc0cRI0YgMc40jwzO0yKSYHJMY6NbH",
-	"H2Ji5KkCzcyM41uaGm2TbbcqzUfA0W7m266yR88LYA5WCA6B2yRHRi7OcgVfAGnJr85fvbw9+volhnH0",
-	"0IR8LnOxJc0erNQjxtBwlWAZw5EQZTglPLxzetjewFU0kllSKAvsA0cF4ULKFzSbbKUkPDi4v2ozaSkH",
-	"KbS9ejNxo21KAo8eETVPeVn6yIyoqcw0E+Ax1+yDVre3t2CYwI4EOSDf8q8iM8AvzV/gsaNkSDWe1Asp",
-	"v6ViuR33fNyqwxi6zqhYDsaUp3nGVIW+UhLzMzE/s4RQrdlsrhUZZ3KGngWaJBlT6ojobEnohHJBUqpZ",
-	"tmOquoEC1yvpOCM6Y/XxGkoH3seqogN0yUfTOCoUE7BkuSLWd05yxd4J7TrOmJJ5NmKqT+IzprPl3slY",
-	"sywmE35lBaQq20P9d+KdeC6z+pgjazJnecrAiEiXR+bhPfIb4EQnr0/JJVsqa1tMmLZzA/djn7xkHDSw",
-	"RJYoAWJvYbhJrlhSp4nz5pqxptRo04xdHsMj7wQhzIwdXa9mtppmuriVAkUBtqxV05wPniq1kFnSN6M/",
-	"MR1b8TvP5JVR8LTyz3QY0UwKXDFBplQV+xE8iIrIhTDUhbYJ1xGh2ow8ZeZdowBQMuMi16xP3gLRfQMw",
-	"L9OEaNwuoC3kitmFyecR+HuVhB/Krczs5shM1yhvUUvO4LbOtpIxIIlhB7hssC1qu9dz2YTNmUiIFEZD",
-	"hNU1RAF6AgNW/XdgiLwR5mDLjH+/rVQ/aOUW3lNQYhJPKgbFjCvFxYS4nX0El5aE4mCBvoZ2btWB51Hh",
-	"NvUt2MBrxm+p6t0VW1kLjdItD1qtyTVzpvgIJL/ZXTKjGU+XJHgn5Lkg1dJboN76YUYgyyxNyJCNqDkC",
-	"ofuDjpALJ1TTIVXsuLhmcoLbGIALmV2icMElUfncmEgs+ZYlnG6ndTxcpXXkRReDmeljAE7D2lI9wW73",
-	"LpZz5pXX6gB2vzRxOK7YKbNxdWAxuPBsixD/AA6ac6Y1FxP4hiYJN8/T9HUm5yzTnKne0ZimikW9efDV",
-	"Dz3FlOJSDHiSsgEyW1V3DX6LPwDDlLkGiYILTY3UJIspHxk5Y1sD2dOLGlzj7u7n4eHDR6Xrn4d1X3nk",
-	"BzejHwZwYVkf2dfm6xWjgIALYcwWxVaO6MsvHq2/jrJfyeHv2Qh0aIg9gZCUElXp6FLIRcqSCUsGVJeu",
-	"CRKq2Z7m4MsVeWqZFPpyKxeBUbmhIeiT699xES9NlxN1IrtIiy5NB3EIXR5PWMqvWGaJ0ukyAAj6FN9b",
-	"9j5W/f5Rj4nEk6K6FRaGTcEDRyQ2yhucgpjcwZszecWyuxGJ4VYH9Z4kdp8TrsxcktgIEvsVS5lmSXxM",
-	"zEztzTQ3VrvRvDusnnlw5frX3rjkaKiuJdE3HA3PlF3h2q194wU8+THqSZEuB3IhBsHKlyn5NlBZYDfB",
-	"BcAQT759CzUqIYm7C3QeGpAPRlUsLugXdFlMdihlyigoPxmb0eyy01Yy+np6dc3T5K7zuh2M4iauywBB",
-	"wfbjq9ETlWK/J8mQTSgov1OZJiFjWrk9lKY673aGzvFR81KO7KphWFRXhuXW+ai00GQuJfyLJGkcWT6b",
-	"0awxzEUxI9ZGjHjLQExyWtgc7s6ioVU9zZgCCpXWXOZ4D9WyKNax+DHqXdE0Zy0TX1BFZoyqPGPWjVsm",
-	"hfkdjBh08kQN/Vf6+xhezn1Xijz098hwwN2xLdYmKod4FdFv4XWwo7GbV0gfvzdKOzFgQeUjFPDRqCat",
-	"6mLHH9UG7lFi8+/bZORJ0eLMqXzdtZSCUQTRNQ9XR9f87Xfv8v39/f22EJuWcVprjOJWaYqGAeK7zevi",
-	"oErvxRBFxRVRWprdxcQoW841S5BnghdATeUClMxyvNDKKZG9v/v+5z9rOigwdhtV2V3YvpQbXbrbbrx0",
-	"rqk9diOs44JeYvgjpiVct1p2hCIHpGyfvBoTahRhPrZK8BEeVo4neErNPjaMFEJqHQWiLSWENy6qQ18W",
-	"Tg1jxaGDDWxhG3BU6b6DQCtCaLrJIzi/uRnRYBtCN9EYLiSQK2xJsgrPKwcGlYbZPgFH9lbm8Y3Vipgw",
-	"qvl3EF4wsOP7Q85yo6rNIVzC+kUHGdXmRyO3BrkAf1dScFPFU8ODot6QplSM2CCVix7wnCtufteZ4/Aw",
-	"n7lWA+tlMJPi6tK9QDMNLCz4ecGGUykvwUNrvnlfJVnU+7BnJrJ3RSEiQ5kZwTTfUq4vcFbw+ddmak/t",
-	"zOCb5zi9M5wdfPVayvRNMUOU/TDNczdL+O4rnOoLGDi+aad74WcLX5/ZKX/rp4SnnqvL8GU39cpjb3H6",
-	"z93s3RK+sEK/FA7Y+34KkghX1X7YhGKn4smUC6b84E/FMzFJuZoGPTsNudg9mcBmRxnXfESNDGMzlk2Y",
-	"GC03WzDXEvLfojn4/Kxo0w+GK+2DI2r8E70ca+LozTPGtqKadlIEX9PKNczqd761j1VPNoytaMUOoPXI",
-	"vrZdlSfopVJ3W7DJBgyix9eKOPZB20j06oxcDGvYWut8XEhkw6I1Sd0au29ho35KG1rWowziwDeyLbvI",
-	"thFNUyvcOhm4eMwHiotRg55tZLcgMciaGRV0wrL4iMDDKMRNb6ZLBX1uLbWnVA3oasXNmbTY24hm2ZLQ",
-	"Fu2t0VbtbJm7neIt9IDzrTfS3cMfXSzdDzehOuTzZOPtkmfdfEK5YtmAJ9fc/1csU3bh1s5npc5hoySd",
-	"neXo2WxgmePvx49TbtpN1Y3uzlIx7NKJLNF7LUepKjehrtuz3jx7eDaRTV8tX5Ybst+elNqrDuYW5JPr",
-	"+nbkVKn3m5BXXlB8WnLrNUQmrLO6Z1yE3x5U7fAak11jvFZPfQdj1uzoidzzrhVsoP/S/vEdPvY+fG6P",
-	"z+bSuuGp6bk34XqaD/sjObsn6ZzvmU0xYeKeH8/H8HV1yed7co5U2ZtLCKjDIX+MSvJ97ep7E7wm0tfb",
-	"4dcWFCujcrmap3TpAu0tc1/bzZuzF1Uev/4dxTJV4emrXjpnTPzGPtrumHEb+cx6CzdzINU27tpZlB1B",
-	"u9wHt6dpfFobqML2QsH+fv0uuRUZdnvySzX7Kp1uFMS0aJkm9kYLY8JparQeL+E2ymcqew87uQ93vDS3",
-	"sCR5ylrNxB/jmnUrY1DAbWegqwe2zlhmAxv9Vt9Wz2VGpnJBUikmlSsTiKWYyjQhQzaWGat6c5su4Os7",
-	"ahd3oI7jlad2Osb80QVVEAcoELjBDAg892Ammya2uMrKwoPaftjq5FhnOWFOePt6QVxjsWJU2BUBhqA0",
-	"Nwa/WRwMxk0TjFA6JvuWPcB1RbeVs77k7feOkG37p8VTvWIsP+ZdL0+ZGLFkkAvN0+3vo0vXm5WtqOF2",
-	"UnAxsbGEikjht2PjdeTa69Bt3ACBElcZoTB8R7GEDJfE7BGX8tMn50wkhGtCFYnt+7ELRbXxplqShGk2",
-	"0mYLuLQ2/A0ivDus2YKLRC7CzVZ7qYUirZ4Ef01b8SLY29rwurXSe5lp1o9C7ZzWdlGnK+CCixQs/Hpe",
-	"iDxlt2H05ym7JYPf9Xwjxn6OtuSnYOjDvG7CyA80ldJt+wbG/Z1fHN35xdF3+3uPT/Z+R/e+H+y9/zvv",
-	"3vVrX5S+6w/23t8tf/z87i/+EjwEJXXtJ5p1odkm+uf6WCf77PV0wWDhDjZzZa0KNfnkKJ99yhbjSmV3",
-	"HSm/ew8D2Cktq7r3Jnu1QV3e5PWSzrot1/nL2rs3onivm5VppH/BZ2yHE1thCQTnDk6ky+Ga8vmcJZB0",
-	"5r5rtQxCzKXiv+Cg7q+zHtYRbZxKutuzt413uZPR4Il1v5yi8Gh/g5wAo45t56oO1K/1vuJNfcuB2PVR",
-	"OKXlvhkpfKsunJSNNZG5RucNnA+uEFkPbFWuVeHSgY6jdn+OxX1brRt0DjutSN/OfmXV+6SETQf0qc68",
-	"erVTZO0QL/zTjYe7AfRKjmH1fW4svrQyN6gbIwhNt5Lj4P1qJrFzw3v3Rvd5F3Z7+PDxYU0q1dXHMLsh",
-	"CJsYcyvcvZtwg2CJ5+5ld0NhW3DdXazOQ+giXmvOOH89Vo9Vsll2pRRzBLc0LCu+R+f83tXhPfCMqrjM",
-	"nqpR8V+W2NNU67n6xdG9e55P7cG/h/t/8xd/Y1VsOd7JdXWOmKdPn258PTSfA17vDo/EfH5B1eXuPVFd",
-	"8KNduk2fnIglYF8Q9mHE5prE/Rh3Qr8fRz7t8c3ZC4RCtYm6gO7HIcegDVV6pdVQ9024PdNHz0T5Y/jN",
-	"+7uBHGzyRyANzgAzKVCTZvRDqB/BXq5c5CPmdVchBHFag2BdmwxewJKwEt8GkB8HCLQP9/fJaEozOtIA",
-	"HJsxAIetaQVw5Lc1tUAHoorZydWHCb+6+H24DQG8KSYSFTkABI9NYCcDoFuNki0w0Nf5yM0e19lyADm2",
-	"7bLVoQeCtLfKk86WRrVSmtHEjCk+e3Zx9tvB02cvTn47+Pb05ZuLZ+dxZFHD7G4nl0IuVHBLhOgblVnc",
-	"Pyzl7j560NGaCa98pjJPkwGMckUKpMR5EEqen5y+ePYU8HyOCajuRpt0anRrl4FG3S19D09Fkb/nUCa7",
-	"g0mGTKnAqPRw8XYYLYzJtNPEeX2qfm3jluC8mh64qRlUcMPcmFZMpNnTXzCRxqFucAlgydVwBaClpukA",
-	"4NTXFgowfaIJ4lFh1oe9hh0Ei4sTaCRJnnB9MnIRUE5xsldG9sppAn/ZzOeuKpRp+IlvBj/6tuDjU9eg",
-	"G8czoZsyyOioU4BWMBNIktdtQPOAYbKYSjKjCV4n4ySPSTxK+RGKUWpRZAAPB95w/FPOZmAkcsH65GWe",
-	"pgiKCoBQVF2yBF7iBUzii2/Ovz0/gkv2+dwi50gwPBHS3ckUY/yQjE240ixDXB2WjglVXupDbpmSM4ao",
-	"a0jOEuyG4T5TKgDMrgOQgJbZIJNpmxSUhRsJSEBthEBnpIKxxRludnXgWw1puP5GWDGN2DJpitqPYAti",
-	"1F+9tM5nXCC7N4k0axJjvQLOVAwIQxIhtKUTlQCfRBOAmjwhU8D/tHiAiCpo6VqAJcXkjv3ybmxWm2uS",
-	"SnmpzNpgVMIKeheHbZMrdmz2OrTL2DylI5uQ6AnoKNVAREPb7gTM2ExeGRJewAb2mIV4RtJ8JpTbO25z",
-	"9sk5G2VMW6B9hGVi8NicyXnKoIH4888/jxFJYCzzjCR8whEeqgIBaR7G1etE/bJbrAFDyGKCGeUCtGcL",
-	"iMn1kgyZ0Ts65XDiG41yBH8aXLLmnzujc4QQNI2VNP7WntWf906TuB6HtD6WBWDQBnze3L4D1AINs6CV",
-	"g38Z0S2SRFEbwTxzDWkUAXcKR1SafuSEg6d7icqV8Al7phxfapWHO459MF3u3tr0vV435qGQ3Lce9GDz",
-	"WVHP2MLF3mYOWo7KBVFsMoOKU6tcg20en73KD00nuw3TYBMUg9KOwGk1U0uPpm0uB0CtLFLDHeK7OfLr",
-	"jMf6tL7i31/Al9We9rFhq25G5IAImTCSSMEicugi/qggMhtyHZH7+PyYC66m5oUH+AUAVxA6FGZcabqM",
-	"yENsSdNLZvFEpZj0yROopaMAiyxXjCAWDQoU5fQxniEK4XJejzs7eFRyAh9+8eiLdc5JX+UqULAhQ93w",
-	"NdjXMym4llaZnnKlsagWRZT19w0c2rV5s2xqlapR2z47Y1XObGgMn56U4kXa7CL35Irmd8fw3Xx2TUN7",
-	"gXitm0WrF64nh3twy1D0FXmuOluGoHQ3GTat+ERQDVgRnspNsUj/KcXMNpwUDDG14a4NNAk3QnVFtg08",
-	"tRvUqF4/ElRN1MsF/0PO7M82YiDod7ccQLB050pf2O811T7HUG5d5/NzupEw160Y3BapcjU2ttr5q7Pl",
-	"t/6AfWoBb1255k2lftoV30kkzSe/HTrTfzWff7+Kzjtmi7tliXi5vFX+8GbXjunGFWePycF++TqpZGKu",
-	"s7oWtqJXhzpbFZBCnNgKct3kjugmbky/LGm7WNntdrHjqF9UIIZ8fY0PKp5++6Axccs/2OtRi0uPKCNV",
-	"47MBrXfFPVz7BTIol3C7hOCFQzq6dDFveJHcLeUKe/ABXU3w4nCHC8l89obap/Jx5S4TumnRN32tGPV0",
-	"RkdsTjPWdifn8ICCB71PVeVDQHmTok8s6Jm9H5jSBPJGS4EW+/t7D4bjx4fj+w+/+GJ4/0FCH9H7I/b4",
-	"8HGyz/bZgy/uP9rb3x/vP/qC0v0hfbx/OPxiD4IyVjt51t6GBvsg8tu0vHSNu90e5zpRvr64eE08umhl",
-	"UxjVQWaJWaGDopB1E7fYLFD1EzA//xPLlmR8MtXrqQnL9BYfrvPOwMNubUbbbtlO3NIuxOZ3bJ9hp7u3",
-	"z4J+r2uf2UN3+/aZm9NflH22ZSLBluepjWhbmjg7YatbEPXHYTfvV9FvxxzjNrjFW0/V1jvtzxRRU5qx",
-	"sNYTH7GIZCylml+BMDE/4HUIvsWZMUDK9seaMOfwJqS/f9AQ4PwEq0tvamlpnfGhs42bX6xfmTWUnijR",
-	"h33QUHzU7CIscAMBE1OZJixTRyQecb2Emivxz36wZbH75ruPcZ+cYHzQlCpyYKj3MIwHjXxRlKFRGjHe",
-	"wbSQyTR4rE9OBMH1dNEakEdJivkeEyqI0dZssC/WEPS/QxXi+IePsQ3HgNdLwb0/9EYQjtD70z/73/74",
-	"b/5nn39w1PvN6WvrPi2H13YIpUi4mGiaXg7a0mS7RLxikPnB85bIVzajvJpvfvjwQYfoheYkIAiOsacK",
-	"M3+wuBnLlBRH+Hex/OGSm/Y+xiVF/o//7p//9b/9rxpygG5g4qDC13D0os6gm93j8BdsNKV6IOdM4Gub",
-	"zCZMQe9wD+0G18zIgNBbXduXWcNqFg293Cvevxe8vM6tOqNzl9q68wzX2nHbcJrl9z+9tH930jecFr73",
-	"yU1ny0X6NNfGM6MNZ4PvfXLTuT6L3JAO5fc/MXpswaJd6HqDWdbxDp59oE11h55D7gR3Mda50ERpCdns",
-	"WMjNxk4RK5XVMVbghEieISMzjOxbd+thI+NxEOsmukvzISDvbm0I6HjX7hXo9BbcK0W/13avoB3zCbhX",
-	"YCA7X7zbWDi1K38I9rbpZrD6azXBdXWGa40mtu9mMgSOmjL79D8Zg9bG75sZx4EBmXKljX0oF8p5m/E5",
-	"iOFfYpFqqL0cRNmryFUN4nNuZu3zYPCylsRqpuJ+CP2zScjO/cBQ9ycIJ7NskTPZBiu5hes/4TQdzDM2",
-	"5h/Wu7fM7oMnV4esTTq4Es/wqZ+i0LyczsqXCuHCeKK2xKdte9cAve5aGEKntyAMi36vLQzzTyP+38/p",
-	"Ju4ars0INor/2YBFfIIIXDsOAMNl3lYb2EyG/LQNbnYbbMjp369a/x3z6J3y56d46fKkiO25vlbbFiS0",
-	"jZ7UOVuRq4EqdxywhLXxPFtVqVJsoNlsnlLNOmxBnlQTBVujaEotF1PbTM0or+xutY1y3ztXOhq6v6bu",
-	"UTkmt66CVGd4M1EP/uh2J8UF+6A7HoY1k9id1b31JKtsZFULr82zLwv8+wp9miFfYju8GEoRKDKnGZ0x",
-	"HSQNEtdIIw7MGha0AYhJdW1uh3PcIteANW+MdtDsgz62iA3hssbowwjWzPowAlZe3O3+6V/9y//47/+7",
-	"v/6//v2f/8lf/ekf/uO//j//1Z//6T/40//03/7xv/4Xtcrc1wB9DJTFxskYJYigEuSjCcyY45+Xr6K/",
-	"fNQr93uw9/j9d/t7j9//sB89+tjSd6F2rgW53mROUtwQduHN7q2mTfXMVT7dfpC+eOqqh6Gfp0xTvlVi",
-	"QxXtYU22d/VMuZqUQSOtxLCDbL/dqSMSkvj30lgPudADm2MbYyxFFcnIZ5KPeapZRhRL2UgrIpphNutq",
-	"JEKMdNYLnpvHcY0bdIKWXAycEvzYzxgdTf106hkaGRvJLFFdi+BQ1eR1OyFKGzOLLGSGcEDzTE4yOlNE",
-	"SzLMqBhNiRQRUfloCg44Q82+kHowlrlI4t764uvQc+OiXzUbFts4Tf3W2SiFnF21WSSdrQuVY2trjwZo",
-	"+dhh8ZYfeUmDbyXWbnV16HLnKnrR6zU1c9xet66QwzCulSvYNRcWcpfDXe3AHiA9o4BUEzJhgwTjIwDX",
-	"YjBPqbAwbQOHbeE+O1AL96LSNAva8Y83oUS4H+1ZbtCY+IwRqgMQH4DTsBotIGgAtMax4dOBRouoT0wk",
-	"JJFMQYkuOh6zkSYU31oAWlRsBzugGuIo8SbfZ/30O6f9cME1p3r9himBzA6SPGsp/W3TJwuxBKOe0SUg",
-	"hqxEd3l4+PDRekRiWBwuvNzuwMrM1usyx1fuuY92/zShWsP3Rk5JwQjsSDKjl7DYM6k0hFOQsKy0InfG",
-	"/Iq51Cwj/RzqihT40Z6HuxDO+hCiMXxA5R3Tz5xlpTbhQYywvNsnrwTDFmErpAu6VHgdyZLO94cwr/IV",
-	"4mHTFeKcLlNJ10bsvLaPWe/leku1mNu5eR7xOzO90RGDrWZfqx6sziciyHPrsLVMKzLXg4zNLAp/83EY",
-	"Mr1gTBB8jmXq2NseuBGY/8ksonV+bXBWGhNVG6vFbwol/XC/vg8qIsNJ/yJdznP4RsnxYZ5SLnYo8E2H",
-	"whcX3p3ID/qtJ7VOGU26oZUCM53IcnYnVZcRBhqwhORzo9dCKFc3xRl6H3A1mFk0xLoLOcnZKl11PWDf",
-	"hznPmLpWG1wNkrxlfFIMcjFKGV3P2MUb+6DhYBmXmUUS7JAD3GZhxFOWOiMGMb2c78Mies1prkCdcNqK",
-	"GU2SYxFBxCVIqQa3lGmqFyF2FSogA8zt7YHmNGKQAAvVCbVOO0PFfsVGZgznQb/2K0A6eGF7t999jYOw",
-	"n37txmI/v5TnbkT2m9fhwFxXbnzOvM5bGPjbKRMFtRZUEfc4SanSx76uiM36hbqo5rnOfNx3P1yuQav1",
-	"PfvxmCE0tilzzZJ2Zyb8rkjCRhxUNSOYXJI2XcKfvpNjzAlacMUIFUvMI0pqj/MmJ6erEKJW5YUHOpgd",
-	"VwG0C3icmJ5jVdJS9+o4VGeMTuohSkdUgCZXEGskZzbLvrOygVvpN5wtmsyYbsDdF1RdFrDdKp/NaNay",
-	"0qxgw4QLcAmoNaL/WsjZPn3b8o5ieJ6pes5WYpMBc/KbrVjrJgkTeGNqAgYcOy0Chs58zho8dkwoSaQm",
-	"is1pRlGBt+WXESHW5VM10W0l4v88k8OUzdB7HPSnrV/ZHm1bPwH7BdyEtR4YnN9qZ+TXiPln+BIXE7Vp",
-	"Dgyg8Cd02VTpmcxpprGcMhplKKtpxiDVzLJqMmTmgChi0QfJwnA+JcnMHMFxnqbEtE/uvLl4cpdM6RUj",
-	"c6qUOYpcjBjUTzLsyDy1pmzOw/UKIfvgwhTaJ8MVSTIMEAd8YrQtuQYujQ2wJDKqNYV8R+SiylitVzyT",
-	"YmZMoilVJP769Pzi1dlvB09Pz+JGLnbJ2LyFvHbhwtFsSDksMYWUM1vYUNLPEgG/PYUxfKNfLsPd34je",
-	"jcZqKidt2weo6mYDE8nY2GgMYNth+SkzFw+EgcmOoGrjLrOI04hqMprSzJiLrrYWSyblwia4MZMElcUh",
-	"9BnZxYVEVxwE1VD84keghaf9YMETPW1YcrkIqOGVX0ywpcXa9cmJC4+k83nKAYe0+NnKvUSC94R94EqT",
-	"JdOBIoZHacHYJUKE6mmjkwccyGpORy2crfjdDPa1VHqSsfNfv8D+3XnH7FEt0bMjF6JAvMcGiGAsQb43",
-	"z/gVT9mEkSdnz04unhFzHHWfPIMw46AsoWtcaUOqBeRrgPnfL9+kPbq/GcBtjX+eCs2yK5p+26JqcPs7",
-	"QlYbM9ZyY5f4LNgHDRXfZjxNeamAd8tmgvoiHUpTfcOWN+Nj72zstwQiN/nDbcDVGt/3N+xHiIntpIEZ",
-	"4t0m3NM3bMsow+YcZFA08mxuxJArzwkw5Td0A1uZZys8wgtGjRG0pmrPWGaB18qyZwx/oNauD+v4vD57",
-	"9eTZ+fnpy18OLk6/ffbqzYUv57P+IG1afugFCA5fMKSqJmRy4QhsRQxXcOzxS8WOzBTkfC+fGwk7klnG",
-	"AEie3MHwgeEyvhtByQ4ESyJ3BJsgVEKMTN2GwBuxHDtwJXgHBKRIyJ25VLzhDbjE929YrdV1gyqKY072",
-	"DtJWFzkm0igCc5Zh4ae7oB0UVUBsOTpF7vgO9+/2yQk2razANmML6jhjtrueUkFiy677Th2IS8L4CN1/",
-	"cuFqbhjB7LyDNJgSihCVz2BuaVrMHxRmZdYC3RGA1t7vVQ+P/aENmBx+9HcJDp29mz9ppZUNRKkUheni",
-	"/bk+dHwDptuPKSFWVxVzexHtcikv7fnH4cOmw23qvnIFQczWYknT/NYf6FQuBmrBbbhcJTe0eZtDERFB",
-	"ILdWTNzGsOEHbOHNsy1Hs6CZafdTGE5RFmCLohp+H7tjVZ5eifQlnDjbKxyatTpCwJB35zAPpcAu1QLs",
-	"9yYuySszuN2rchzMrpdv5xEOL1zwz+YVPDoVEYT21/twqkqX5aVGvCMQcESmMs8icAwY5gImoLOcUR37",
-	"DC/SyfdSMFvLyVrDkmCMU1W2ztFTtHZp4GVjDrNsYIax0Qs4/s1eAfu22xsf2xZVdYu3vgZF1iXd7Bp7",
-	"e7Pl+RRHv8le+STH333jflrDbzpF37a5yGOVQzGaGKvJoUsc4hVt4bahi0+GiFNwpTyZcsGMpZuRZ2KS",
-	"cjWF5PST0YjN9d4LW1a/HsIYwMceFmNqLiAUh+EmcTmQwvnRrljmH4FbSx1+NDoO06bfJufat74yz5a+",
-	"ecOeB99bEJ2W6JDvC8vUOxXjXz67IFjU++AeTWZc3FOaaq40H6m42bcI77qyvwLho4tA8RPF6b1z89KU",
-	"8g3qPAdIX/d+vtdSD3xBuR6MMq75iKbtBYHBMAwudeDmhsTuxdWOgo614GEobMayCROj5cZj8W/e3GCs",
-	"qr1qKNaKcGOBKu4ky1OmSAxtmI0SV4Zq242ts5VeMYCcPi77xK8/jSZO8ZItdu/ZtJUT6+t4yZYlnAJK",
-	"vmI0g1LNlwxvUaj1XVOlINhajslXVPERobk5LdpyhP4GcNArPKq2+uBqmwlpuDt9267ZLnXtwCqpLdxr",
-	"qlQIQE8VidE6iQ03mzDtXfNkTieu2q4UxZ0ZfN3FRfMSstAKZkhHM7Z5rfsQ8xCq3Ve/KH3XH+y9v1v+",
-	"2Fb3/qXUZ4wmSxu8UtsJK7BFWsJ+MqaMuIqPiM4AqxUcE1hVmIx4Nsq5JsOM0UuWHZNYyMEfcqlpHMHf",
-	"4CSMj/BaFzRrAjWNVeF+y8BplpB8fkxixVMmtA0zovM5XKwK6Qsdp1SzdBnIZDs8DCKCnvFP6BhQPdJy",
-	"AtyqACJHvTPfqPvmpfy1bbv45rntwtPcduXDVWzKYqtSclA9DsVr/vyvSLsIg0ifiWS7+4Uh/74WMdmB",
-	"gW4ATBRBH9pqXau4hKvuiBf3bGQ4HsaWVDwidvH3o4PoMLofPYgevl9f36JxxZ9BP28pt+uNn89RR/Wf",
-	"n1OO4WT48YnZuGn4zTPrr7Svyxmzr7wv0erRGkJtE7hdRA9VK2IucFYROSBW6YY6ITCwiNwnIzeNiDyo",
-	"Fb4sjpin8rY0PmcBgc9ZQN1zFpBWJCW6iuSkGMz76knxWyryO9iTYt1ZMV3mWYOYLHjgKkjcbvC0nU/u",
-	"blOBwp537i8LO/+WJuyaRSQTluTz1LTXFKN4keUeBrKUSgAREmavp5nh2o2BOnhIGjQNNFIXU2lOj5FL",
-	"Q3+5Fhm9Y0xBQbwUciHIkuljuOuiQi1YBlFoKow0tEZvd8yz+iZu8vUGjw02qAXurgYa6vfDViaL6dLe",
-	"IEJsFPbDkmN7j4cxPFxMfGi/g3yDt7mwwV2aKU0ymYukUwnxTtGRpYQKGyVZvcSukCUKSpeVtlIpoNHe",
-	"XNgNsW5X34QnvzQVG0d56x79cFBnDsKvIcYfC7qvrvZu9W5L/WMLKsjHYHMSbk9PY3bo6gj9hoh8o3fT",
-	"dDBTk7ZLynkmrzh6wIM0hKm/O++yR40JMfBJ3CvPTwEV786Q4x9dOsIw+kaU3JZwfsWEvlZGQrfz5/dE",
-	"EaIcRBc3UB1I8JmN9cT4cNwHPufDlTKDvDPDs5tjmPmsCcbya4jb0Dbo3hLc2BJDxoTnXN1u0LeQ/UVs",
-	"tDsRJaZSLGIQIO1WqrSdanvYzXj9Id3eGugoMbZQ67dMhAX2PGh12oygFvtnCoqtQ6j32CeeBoK/kn0I",
-	"RTOCihj+vuuSLSthhQeHX25XeqKUEVQe+Eupp1DlDbPfaimtJNA1ICwiYBVkuETPLLjqUDZ1z4EFXp/l",
-	"AlyBK7zJ9iRi5JYoD7eex/tcZmSYKy4Mizd9kocWQSXI3UWFwL4DBVFsfmV/Rj88tUm2sb22dGm+YQPd",
-	"Z7mNLbV5sifqPGHB1YbaiHRC4bKVK4z3LU+Ppqm7/IDlHGLeJCx0M1nbaGiTM89A+4r7N5BQ+WPksj4H",
-	"ZRFyVzEwiF7CrYMkqRQT9PysznXFuLCwxg6J5ZXhYjMWww13XNpOGDye8SuW4K0G1933UZhTuj6VtK52",
-	"1izVMFu02HJBR+tZ+21Yiy576VasxXO7DxsuXhxWZIQbIgkVCKx0JMh/+Hv/w3/4e/8Yt01wcHT4fhXK",
-	"KSIsdUlgvtqVMWpKVZF6f/5f/o+//r//mz/+l//qj//9v62iOlX9wJvU9MEht8iVBmvnpv0/EXlIFGS6",
-	"OQfNzTndwuEXnqGy3eNcRFWbF4YSfhk6jSoe0dp3Fcdck6VVO1M7Uol+RBzyUHnaSRJzVwXDM3gP/mA4",
-	"tVEvIqsTGcEJl25GZ+a+hAeFXZlnreV+1w9xKx9JqFOs7cL6dtYkvM8LLQ+kPwbEdwWD+jRdNnWlaKtQ",
-	"1ZKpW59hCglgttS1rfQCMfBLa+91q3mt1osWx/8t9lkpPi6UD050+Bxjl0HexcjO1pzrH9FRFvVAPrCE",
-	"JZtu11BZ7WhNb4zDu4Efr0nZKvhfYIN7x2sx86phXuZitV1dWrRKVjPsqcB76PnGZvi+4VpdBMiidQH1",
-	"o8qcG8Z7ZsJs4xZkd+/taPS3FKd17WnQXKc3VXm7XaMvdh72F0I8h1PxW8JN/vob4fbujdwI1K2ZA24E",
-	"2wIK+w1dBmGtJ8xda/Nu4GsO8GPDbNYHUfsJWCOvyohc5bgu2yvPCPrZd2O0+BO5Gvl29dmrHrPuO+U2",
-	"T8qtHxR1k5dS4axWwmRhy+vGCI4Fc4LT9NW4d/TdNrdj1ckFjrxVOKL1M2QTC53/uORjqjkI9NTm31Jh",
-	"8egK1xYXozRHtaI2+6IG1lb0L+7fGq4FGyHQ6mdx1bJ1cklV7WfVfKEPboV1SmUDrwKPN/okhgi1ZGi/",
-	"hA8zRiAAPUUPQUOhiK23NkyiKU9cZmzQFhTgIg3MQ05BrkUH2MxYbCPGUIDjcnB2iQz3fuDJx9iFDKSp",
-	"3X2z9RDw7koXSb/u9MG63Q53VI7aO2ONr8Sr8TgEVAUjUY7HHeMD0WB6ZV6yf5pXoeE3BTJbw833yMLm",
-	"MIGwFSQXGCKysEha1KdqGzNdMaGPoD47BI5A/riFfvNfAauBJEs8MZlhQrnukxjMGAc3bVv1t0xwFWEH",
-	"ouz7U6pIlrvXzRa1bztot+cnpy+ePUXgFfNaxlSeaqLoMgDdkrkGaCyYHYy15nC1Q7POB4fTIhLbqfs+",
-	"HxoCDv3osR2M7QWEF4+5AVcH84yNWMLEiBF5ZVO5/cNmuNZvC/d9ATRWyugVU2ZBZA6eqBRARRI2ZyLx",
-	"YQp2lMiVeJqW0cD6pVBUDZBXZi4dN5TfN2f2Xf/Fc2gEttaoyeizV0IbuCbdG85WvBFjbnUM1imS0IY/",
-	"aYmLa/F9jogOQrTcknaJzoKr8YFjTetdmvB4wGTWvoFc+lreGNvdBr7F7dAdzd7nVywbtEcpYDjyoJt/",
-	"6JyJJPALscY0kyK6wjzAxQS5lgeU7gK3ft24lA3B66Ke09vaiOR/bzkgFakTLHD1cEWl41ltuWHNyoML",
-	"w0fClXPLUdorpdNQ3ethUEmxp9emkxiW01Kgu9CBOkHq4y3ORk8Pssb6OTZoaMSENmxCjonPJCRckFhL",
-	"TdM4wvvdfQsOW7oegOSFomfhC/esW/ioB413mkbVXK2sPDZUUMYHFlamv3JVrm3MFeu7vQVXjGZ3ymNA",
-	"gd1qjaMde9tMjzuPzvad3sDuuv2AVTOKLWPgrq9arZrbW5klD/fDnbCZh8K8ZTjeW/ZkSvVn4KuYUd0n",
-	"Jy6u/NH9Lx+Q4dIi4P7q/NXLiMwYVXnGEo+ztJhyzQii+RkNHEK1bKVussi4NtKdC8CdtNFw4egeBhjp",
-	"BdG3Rai2u64EXnb4YKuQOy9bAT6nxfWAvxkhkSsWYo+Ft3m2gvpGoGphGt/PV48v0Ne6IdSjedEcYRZq",
-	"0GjiIYy0ly51JbqiDt3kHGsCtct5qF6y3KxGtZLr7Zax75apBxELbVHYxCP6DtmUpnb3Q0wtoSMIu65c",
-	"Sqy5JMHaGptxXV5Ei3SM74SCN5hhuala5t+NfL+NxLti2ZX1TlfyHFbV6PA405M8Yx0B3EtZoVGl5mVD",
-	"xLOFNMdlsz0hICGhmUPwAXdKmtqnOYxlve3LzV8DAA5owvGF7wvYP3w87NANbjuEMpkmTOkBQBW0whwY",
-	"+zOVYlI4qewFl43vT3IMATfPMIU/mBZZYlO/IdnEu7eSnKFvqzR+n5FivUiIzssVoTPX9WG0v79fRAdm",
-	"V85RBFdt2KMbRL/RGGkhSGGcZLQxrvgCBjOH+neGSIXnCxIqDvbt98quTC40T8NhGpLARI1SoBeSzKQD",
-	"FWyz+MojeIYBg845uN3seMNV5nk+nBn1I4kITZW0tyzFrYAPW0Q86+06lrleMaXzN0+ePDs/36bpqroK",
-	"DuZcr04h617dAJA2RZ+8GhcbNQpJBO5ZLH8g6KwBE1NIPUDXWte8wK7P1gsGgv+u6HDF1AelYdWJgKlA",
-	"h/tN1EA8cLxwQeesORwbJFWGiAmVilB1MwYb71TGhtuEE6WpZrBmwULB9UwUFryB3e3B3y3CK88C8GsO",
-	"zDwXur/imHZY0zl67QYCZVslx/XZy6enL38Z1TOxLJ5nNwef66NFba32QoXEi5CN+ihKsty8R6p6KxrQ",
-	"rDq7atWaqnenvvErjaNXLqwc7/Zwkzx0UqEqrAtG0nSuVmk4O9SAnU61Sy34tcPKb7hIWTbLV4in+R7Y",
-	"S8LVpcVoFgn7wDoC79qTfN2SUnJ9UTgH5mQkv6FfyjSzlSu2DpCGE+/gDNv4cUKXthyF04GK6g3Vnpt0",
-	"eMvZNih5V5TtsJEAtomt54m4eBuV3QvqoFCFMM/gdabiukTnauAqXrVGGTi91QGQI1ib4Q8IrWNUYC4m",
-	"rqRe3fCH7NLWhW2qvdK2fBAdszZZDh6q17Jx2ysYkGuxRIjIHtHSbimfjPIqlk7eSm6wW6eu73bnnt1y",
-	"z9d07xa89NZ9vK8tBFuLc8P+2ienmsxypSGDFiwzUGlgd9vorZPXp+SSLY9InF6qmRrEZCyxoCgZLsmD",
-	"+yRlWrNMRSThE65VROI9m2k4iPtrqvkfblT6/vVOQtd8GfCf/WC4yUs6Yx/jT8KH/HoqBXuJ1lRtXZ9a",
-	"6kOfiJSeUDVlCgsIIGw6koykjMLVdPzz+JgcHBAtjf0wmtKMjsxa9slbO4/457ENy6FOh+eCzCgXqenh",
-	"yZQL2icnEMWgiJrKRViZnipXLEo5y7WcInhw/8v9ffjf/upg27Kj9d27n//iu/29x+/N/8he23ZJG+v1",
-	"uBIMQSCPy64Ctor+jrI0466yjq/fUFT8iSHYp09iy1tr7ZqzdcnmGvJvZjJjx4U8hOp+7uDNyiEzIxRT",
-	"hRi3HXQMoIHpn7lW4NPXvin4+NS154j1anzq+FwLH1xl2cFDaK8hi7AFjtF4MYYoJE1a7NSMNdst2wtO",
-	"LyFbb2ahkuWWILOuHN9gRj+s8cG54i6YkYfaEXU5p6iiTKThR6ApLqZUQ907qEpme7lxfFFDqglXmmUD",
-	"G2A3aHWtuBqWVADOIKzoXKZpwUFx5KD/cUVcyywJK1lyTSZMK/Jg/8GKupUDRCEcYH29tSQtaqGYAVUo",
-	"bOPRJhxj11y9MFt+CvdhYQZuVC2nC1xrFejlpvOOIdbPaLV8PGaZP0gEY2CIUXqwQGM1/O7aMHV+ZkVK",
-	"cjFZb9H7r3wysv8mzET2X2Ia8nuknLzaZVUE2yFLdqpsFr3WJhiMoeleFF8rUj7X+hfLb6wujHnGJo31",
-	"+/F7o+Wdnr8i9w8ePdo76JNXIl16TQaUJ8sBwPDEqwdpb4lzobNlKSfUMDP3elGqKeE0JfOMjfmHsn7w",
-	"5GVvdZrNyd7v3v9w+LFR/p8xI2G/ono03S7cIYMGuuv/2KHrazMo0NoKYtfN6xXMa3cnBs1I6HbHp8b0",
-	"/Gw8Np+bi/rCb06Th7KYLkQZOOE78U7skQBe3+UaHJXrTrs6rXZfcmVZax9eD2PH3fWYddViYAE+xj5M",
-	"aa50ufUgUNzlbAhpM/dRSUzZWGMDNkxkzevNsfJhsIOLlkdbrIg/iSHcHKLKsUM+ETLz48WdZ+tw28qj",
-	"RupLCcnuxx7uyJZncsSBgqUBOjHW8p2yNKxz3fiuF3rxEeTdw/EJ7rKCdQT6znm2lrpQMq5IPI7hUg9r",
-	"wmIzCUs5sEizHXJRfDRjcMmIlhh2DPaZpdsV5MQiLtiq4ZWGKlXnQFyjR/+dICQxCqCxDDA73ylWMB9n",
-	"JzjSYk1yGBnUUKtVKY+sCtS8Iw0X5jhRi1PtqIc5Dmapjc4kyJCOLqMwqwha/0wRnWeCJDyxI54xcsc3",
-	"e7ec028mlCZmigKKSIuE3Cn6vYsJC43npzC8HM3KROq/E2EJ/XqcqLtx8EewF/WKYGA7XiMp7GiMrYB7",
-	"H14e2yL9o0BZsbsNcuXtwkJT4Se3HB3tMuRkAY4yfC7AfuGjS3rAT8+CCeE3b/y03Gc3Ofx8UUwRvzj1",
-	"E3UduOni5xLAsO3UTR0/Pw2m7DpNat+deWJ41r2d8KXzeYcYsJP5HEPYa5kMrbgfLgYFYVKOA3vm4X7o",
-	"BAG2bOz2WpgbyPIuyb8tjonVpQGDxCWrWwFDZiJRUaH028QRF5CXUj5rtGk2qviJKA8dTbEibgJeKxcq",
-	"PXt2cfbbwdNnL05+6yuURi6hxTIKI7oUmfqAFQnmUWUW9w9XWWadaoWpqeFIbbetztjV0sKlUCtMrMiC",
-	"zVkuetPSZWjbdkQGNSvbCAvaJW+jGlBfAGvi0VmJ+l3qu0aUQxfnYYxSH8ViWe9hdH97QxJ6DUxG8znA",
-	"nSqrmfXgMqhrtD5t1j1nD4+KAl1GQGn0agpyU45sQ3QsJvKpyJWIg8C0AgQHlfZoE3OBJcYkaLoxcBJp",
-	"vb3nyRKKsXY3WKnja1kOzGvl6ydqNXjHq9e99Mw89JRpytOKudFgAJhnA2PUdBcFpbN610+SajJfmmkL",
-	"8u+sBX/q7XR57GEcU17UpAKNSE0NR+R6za3JRsLGD2g7C9hNY/X6hnNu8Y3pbPltGxToc5mRJAMV1Prn",
-	"jjwSqBULLhgGXMrjPAsjYpwm7m/6/QUwdXWZQ8NoCmD0AAxLTsfWkjL2FyS7ygz8FVEQEfiZIiMpIJQU",
-	"02NtPbCSr+K7g+h+9DA62I/u70eP9qODL/ffRysKh4R1ML9c67wtB161CCDPOc4kwokUuvIQa+MZ6mL9",
-	"BQRgnnHRUWs1TZ67ZuADNmX+PMPmzJ8n2CSMIdeNfokwfLcLxBI4kezz68tEb5Go69IVu4Tkh4XyDEsw",
-	"k+waaV2pfdNJrVW2MuHKvFTzTGelAxP9twJ7inpXLFONvsJTYSiv8FIYnXxo45dKhsX2fVulnbr6elqS",
-	"hGk2MoaeGOVZxoS2v6l+t5CiBeOT6XpJZNbrLT5ac7m5tayEm5W2R2lDRqWqRHYEds0CQDVHtM2ArWCo",
-	"uw3DgC53HoJR9HrN8AvkOLceemHn06VI7oyL8NuDqvj9EU9/cJJX57wz8Rv76NanrJlE2yKUXUd+rKxF",
-	"t8qiL1WYa07tuoYY+aTkwvU56Sr2WUz1ffvG2CnD2z2ze+sp3BBZC1fWJVRto55yrQguDEn4FU98oQOi",
-	"8pl7HB9QhTlKk6VTqI/JQdmJsaYw+zr4+5AxNE7EMpgCBMemzZlRFfHzXFk5v8551TQCqOZ+zr9fiyQc",
-	"OPX8cLyPHziEMuqJFIbk0OpaAm3qWjNa0DWuIh0MdGdhaPq7kZtI33PTdg5mtasze86E3v0lZEjOrSE1",
-	"GyKo2QcdufuTOc3ojOmGoMTATsWqLDLzBmu5bojtzYFaNcVfXsNxvWWxGa4KuKpnxn6HWyxjhruCb+bk",
-	"gQdkzjIS+27iyAf8QKwRlEkFYmhXWBqaQvsWrfxLtnTXSYGf3JY0sHFLcPuEMF/O2oBEJBsqGYfQTWYM",
-	"LkILuap3MBAAD8fov4sK/GF9SdzlFhQp8oGBoykbXTJbCCV0ZARDXVDlk5/gAsCGBFZn+GD/cRFTYW87",
-	"Yrg5daGJeMVWKViDgwdqGuLBtSUGSxniRnCh7iWSecon13HlH3ULXArfAO/o3sH+g8O9OQWP9Opc+mts",
-	"TayKCjFtq7D17b2jvZrUJUFkjd6t01Fa6xk19lwparR1x9dQO+dTKdhA+IDilSGXQewxpJdhnGKLEjMz",
-	"nEBpJ4KLaMca7t0B8Ij4imUe/DCOyEP8NoR9xJjyL/GHGc0uGdRe7pMT213megM4yUohIGpD1qVIlyQx",
-	"/MkGKZkt/plCLpRnE7Mybm79JpR8rwQ83vga6iYKtdx+gRUl82zUcrzUUmk2Qx0r5MmFgK0YYNc48NqK",
-	"4vIovqXZpQoiKRShBCo0lPAS3WGEg5jySwYhF8DI+p3u93LFBjqAnW++Uowt64/JVKaJCgW8j/ewjWx1",
-	"z1iNfw6Pc7sSszNFzYX871xRa4+/tZh8EH8LtVQOm4v4bF/P2fV+jj31ovJ3uvRFcPFpvrywLLxWZp6m",
-	"UL+rpFcc1UvDGHVKihHrk9gQNMkx0qfxOV/1fwygD0Kz7IqmheEJMfIkVjPV920NwLHrIgPiiOQihdpr",
-	"lcsV6nMvIfNuIcp5DTibXtTzDdfvICxFmur0uzudbonm3t6ztnQR7KQkGdPs2IZL2y/1go+YMwnhQzf3",
-	"M71imZHCmT1eg7YbZPsgUgiUOYjdwPADvLfkgsx4mvIip3kLsJAhTamFR93i7U2rYIz5ZLOsLJeE4TYc",
-	"3P6ZxWjPsuqTczbKmLb7WMuMJYSJUbaEm36jHaipkexUkfjzzz+PIc3GVdblqvgVho95WVOpdETiqdZz",
-	"dXTvnvl4z7zbJ7/BnDHUEukIZAm2oDRdklzYGEZUqZXEYDVKFAzSIk4U94qF1QKdR9CzseMguMdSwQ3W",
-	"Xn1EAFEz5UnChMthg2y9IbPbFQGt7sTm0wA+xHehp9jYYmbYfdCslnHRpv8JyRk3NWm0qtpz1mBLGcCo",
-	"PMLV6TehuI+kUPmsKUzDOm1q5/IzVdzVYjoUvWSiCHey2xnCLqSmaUSA82RsnItEWeiaIjnEPt7f7uxs",
-	"c4noOOhgvWvm1D76rbKJzS3gHj4Nx7KIhczThEwY0i1MJ1KNCTZcDcCbmKwIeioYIwDKAIpqITBgkYRE",
-	"1BQCOQXqGLGJS4pKve9LLpIuLiqWfWOe9EFxQdTZqldfmIdtIBq8zI2uufYtfMo8LxcDteD2jqYC4wTH",
-	"cshSyGXkyu+9gFiQ2CQk4tq7FWj3X3ayD8yYFjQTFrKjtmCidBDGNE0VGjFcIXOIgvD32AJ7B43GmKo1",
-	"MkZ5cv3hGp1nHcGfcjVP6fKledTdw9EryqHpa6E/bA0JrXS3bXlmHaeKMdEdYmIu07RP3sxhYZjwQSxQ",
-	"+gwRCvAsYfGCcuXMLWubIUcdKOsHXz21wmW+3bVTAU29Dg6ChlgMofYFhHKpFi2IUhsRoEMhXlxTX4L3",
-	"xi/PbPvlonErAZvHma18IMdBlkGhsvriayXc5u0QvQwlB99LsXZ/XPAZ+515zgE7D1Sr67qqaJcXukBt",
-	"Wr3SN1kMD8zyLqihyaccylKxfMMIE2C5YWU1kLJBpImNPCkEf1kv8XLSUircGVUB7MuylfhLYVcESl5Z",
-	"dJWEawWP3VoKgdJjWXKTbCh4b4jV7q2/0g6tnLhme2zbSJxAT6kb53Q+jzE5+jjIMjYLg3aKDWt0l7UQ",
-	"T3hE4lRO4ojECRcTTdNL87ek5v8LNppCNfiYzShPY2uc7KmZikvOPzqf1/1pK6Fp6d73jbELUe/DHmB7",
-	"7BWWnBtYg/k9YUKfNtcJwKuIdtdS3Wv+h5ymGxVkCqKH65VrvSe7jsfjSNH0G8tmVFhG130cAWBa/VlM",
-	"v9mw0lRt5w2pYm+yMrx+nvEm1ueMtYYFQ6OSbUjmtrUcSrRV6iNAZ+dFa4mIBjOxZVsUaUUbDdnRqAh8",
-	"/X1R67bRxzRlNGnZMSlXeuNdZp1+G43alzxrrk+irQrRFIvJx8twtlpeMjPd6YyOUCyIhGbJ3oINp1Je",
-	"qgYSVKSNbbOJC5a9ARCTEDCbR3Wmssi4Zq9EukS9BNY7m7dwDiOIZK7PC/PPX7Q8ag6ObkEVdUcm8ozK",
-	"99s0K2CyDQzrp9P002n6xE+TMQtKkgH3ctO6yBbizwOUsPUdzq3ZVJzMhw/vP1wPOzNPlxey20i3ZwNR",
-	"T6eqlPOgaabNdwCBl/IRZC4Io+u+bzYdMufSWL2qQE1L/qaldepaA+/4ST26UfWIalcBrtglD9btR8dx",
-	"K04/sYRLBrTmQoC4I/KzHzxT+RiRn/2AOHfwp+XS8LdNKIO/0VnfNxsKPuOlgP3iJ3XtJwHzFyFgVq7P",
-	"Cl6Ky7QCYK2dzMUEZkxPZRL2/vrV+UUv6v3ymfn/6zcXjX3/IWeY5b19z/awXqORJmpeR7Tl3WxA5DrX",
-	"mXxlf5l+mzZXKid1TqOmcvGkCHZtCFapF0WiPwnJH1tI/iRpfpI0n7qkUf7V9c/+6Hy0gQf6ETbNHz22",
-	"Dcdr3ubsoPP5+QYz/skL+NNh/0/osKcUaePG+/10ADCPTAzenPci8/nrb/Dfi7eN62XO+DyTk4zOzh1h",
-	"XGuw+uBbyDj8m7Arlpqt29jUjfkd8bSHZ7uhsom/TNptXjf2ufPE7qDba2Z2FwWIbje1283oJnK7f4qa",
-	"/M88arIC+X/QCPl/nbDC/yyC/6Leh72J3PPMGUNh+i/tH99BmMX78LE9rIgCPIkasdWbcD3Nh/2RnN2T",
-	"dM73DIubMHHPB9Z8DF9Xl3y+50op7M0lLFEh3TaIRHzt0lg/uXDET46qf0GxkZ8a7bYI1NwyunLbUMRP",
-	"jWIbRhSuGz5qm7sc/48e37hVROE2kDMfW7WwLSvYF2kx3RIToEALlpc0XxwTPi6n3i+LVG6ZC30TodU/",
-	"Zd/8pEf+pEf+lETyUxLJ7esm26VJfIIpCVuI7HWh6O9XCOfd+rZuwa911og/ADA4PBvlXJNhxuilxaMu",
-	"w9siT4RCCb5KAuIV2/huX4MB3l1kUkzIJVtGoUyFNnyFBHTUA5YQJX/IpaZeCOaKJSSfuyTJKU9LbGgh",
-	"s0vVJ2/hewQZiuWciTgKn0KmbpFjHE5NDBjwrkJgPKXpeGBfdWg3bsJQ6EQKVgAxWBRwMkqlgnpdxw6T",
-	"n5g2oHQgSlgAS4DEbKoAK94ISJtvIccAszDmEE9vJEZsaBDjIYmL1n1yfFNFodIWNb27AnHl1f1aLogc",
-	"a8tFa+s8Z8KV3i9SwuwV7zhPAxiMbsXlVRu2msMu+0wh9HVEhmzChRm1rcassR5YI4BH1WVuxt2Len71",
-	"uiICM6Vf4avmz69pOoaP7z9CrQ2eds3bqbIZjSkclgCusahYl/ZDeb4eY6UCsUIRYAXOilGxhBQhcsHO",
-	"YFVK7LquTpQYB5zQ8Rg3esY01MPx6oTTJPzymknI8RgLpACVuy0wDumV6LnRvYJGHPuzTfmx/4Zjyfxq",
-	"JLUYaHrJmkJCKqK1HpPpdlED4rtIyhlnnykPYmFrlBmugYhkLqWOMZfPhQBWrUmXtZEsViA2WljG6mhA",
-	"3d1uKCtQjqfLlbVNFtNlqRQPFUY2GPrXqmEJOQAxYdimkAPIo/cloGaUAzNBQWI0WZd/r6ASFCAuFehu",
-	"RXUmmeuMiktbrchJGMyQm0DOleHNMtOgSPp8L3yZThl1pYnsq+ZITmlSVHNEyeJQx+xTITjZXMo0BJyC",
-	"lhHkZYBnvtwD/hTU/MKCSg291AeMtSvrIzZEn0soXgVwVStKXcZ98lxmOLfEgXXiQLzRnLt84neClFKK",
-	"S7WaeGaLdBoD3anoCHgFew4EV7mGkuMKyhZ1dHsC/4QtAYmAKebY+cXtRT1YK198yVK2I2N5O10iK3k7",
-	"XZ75zt9Oly/lr2338OG5HcDb6fLcjcG8Gwzj7XR5YkfydrpEPJ2v7FhW6a+eLbXIEn3NAiRl6xcQLTAh",
-	"+mYrjnhwzqjzRareebkR3+n1jIEAk7GBVFnOXHkhyDtnH7gCx1TqEk3r0mebOiRjLmg6WAvqaROgeZqS",
-	"IbNYUx6aMTbKSFxZwxWQ0l2KnthH11U96WY7XlB1eVNliVorpZwz5dzBbZW/Go6DYWe+KHEAK0xHgOFr",
-	"i41ygEu13yG4WwaqXRdAgTLEeMsY7ENAbgQ8qAymPhLzKE3T66JJei+OQgJCZTAH6WWkgtK2b+jQjakA",
-	"x7HvbQ24YNYKIBlbWFbsHzjFKohYBtx9WVu6GV3CnyETWx8vZUucrIb3xnuT9tweI56AofaODmqBf+4t",
-	"21mlLIQvshWsVYk2K/b8dncXYbbWjZUHCmmzQaNHK1rtSFQ/nZWE2p0fSbkiBzt0JBWV6OtqhlrLpk/g",
-	"Kd/Kx6hngYHXvfg1Pha+OZOCa5lZv/HKefsnw/ehAtS6V8v194046qCyzIIZVkiNnWIzpSkUlIgcLVct",
-	"wBOEoL9uSNdPq9a6aq2k3+UJD+i2syMe0GFDbm9RiAce63h1GbHH6xIffYMhqvJNtRniN1+zzRa40Qas",
-	"X2djgZM8gDz1qLolxNMS0KkqasTZ9iN3f494SzOeCPDrvLl4srIYRLUk6UEjpE99Y9gLn/KUXmd8RrMl",
-	"eB+GdHSZz48InUF1VMAOtd4H7yeAmYPH446zfMIIBjpj6IdSiDxzN3L+AKlYYY+gY0Zp55kBiEHTVOT8",
-	"EsOldXMB3HbdHWLVXK6IFBG4QNBzhPMA11FkPSPgJq/6ztHf4uDRwdZHpGaAqJ1kMp+DF0sReWV0WaMC",
-	"C1lx/yBiPj4cDg4uRcBXheSBSubZhHkQ5hX+Lmia2lZxlBN+xRRZ0GVxWY9X22Z+1m1sKXlszT2gKqyV",
-	"uyfHAoLB2lYcQNYDbSNB+uQFVzb0AjQrlhDBFmbJYNIR4SJhc/OuAE8kdtlvhAsrTuLj/uPwNO7ZL2pp",
-	"M+ce8ruAH0Ko7wHdBINojSpqLE6uNB81KETWzYS+7W7F9mwaxkCwRfFexVopzoshra9GLhLELsMa9hZy",
-	"qvm+u71fLKa8Yc9YUd5Xje/YYyaNSmE63YRADjKr+ztVwPEahZtn3zDCau9ReYUbRanfHs/5JM+Yarxs",
-	"sEXMVxF8yEaGMT45efnk2QusbNyBWoDB2tQyhJF4v77130p5eUwoVJTmFtgP+IMyOwryUjp0WUqAKnd6",
-	"xkaMz7HWk7sNdGOgPCFKduzCljQdzB/ut5f6NpKCC+vnmNJ0HFatVY6gFt7PsE8sGR2UKy9jQ0LYHJyw",
-	"JGfbYRoWA3/8sHzRuE0Tj7dswoLHd9htvoh2p6tfxIMctDXftOXMPyCo8W0jzdwqQFQWyvwyLjreFMAW",
-	"7ToyW92/NqRn0H3QNizvPNdG5cJSG/AqCs1uvdmYHbUiWtOBrwYEgY49pOZGmJPKlyxYtaIIawkRkF2b",
-	"tVieXTbKZiCZ4lo8wrAoB9w/o0syZMS3Z2UR+ky7XE1SrldzkcJVWmch5m17W4ZXWajMAdP9MdkIjnpr",
-	"FmJf3459VK+n/OYLzlkhd8Jt5BlPnVdEgRAMJUh5rwRnK1i5gBzB1CpCosJ6K2x0teB+LTlemtA0fTXu",
-	"HX1Xr+3Q7FIuwlvcpQncgkZkKvPMCJyELjte5lfvshqTutd4EmqayMf3pXmeOXdSRYmtInatLkstMzZQ",
-	"LONsbakLfKrg6S7suYWrZnyTQoJ+Vuf4YhOMhWbzMKIIV6cX9czygHtk2Zp962MSWwClv7cBOQldqkbI",
-	"MLllnBGsBrxvJ1CGw7VkKq/D6u29Q19WYSrt1JtV3Qu1ibbWBoyLy5M4IrE1bM2f/lrefAirmcVguFt5",
-	"GFltxnzlNXcb0sgdkjoGGY4xtAYiFaNC4wkvwEyP0Do+7PM+UImyQVRBrSiw3X2KftFUOcPBMXAwIO1w",
-	"uYCoR+gkKoKEYKT4SJ+cGKnLzIvuVpErEv8NrHhG7TnvcjMHiUBN4WNqhGbZMTE7XRGvzLtSgFM6x+jF",
-	"CvvYkEUgg2/gEIDVvEFDnrFW9qrZX741P+Eue/U2DifKgV2f0FydirGsz7O0J35oiw0YOHKsK4BVvNEN",
-	"NzFsvvxqOT1p9bRudhk7b29L04advbulDY2T6tSbYtGfZkuS5eLI1TR2PI6Ops6/ZGvKQIBgrdZOya0K",
-	"TkU0NeONohobPCmlkuwtY4b4AHzQDQTq21luGBE+JpcCI3Sb69TebKzQzcf9ZBgE0CdvrTTBn6PCS+yD",
-	"kmkQvlzEJhvZ4yjvfwbXOLeWU1EJsd9EpvYinqVlcI+FFlsv6sIfSqA2q3oIVtbIpmf9g9DKLEYMjvZk",
-	"RWsLm5Nmbz0SNuIJs7KulMnA9TFi9S+4wvKPJQ88pn1iuYfG/dDumyjNLNTR7SG8o6Yy8wUp1d3ivgY3",
-	"EL1kqkVxFw5WcUWPRQipbdWSwi6e0zAM4/WVp8uXD0Ee6P6+UYIkBJhSTUYUM1hKFf9GcmaZRH+DMEQX",
-	"MN5oTVwrRq1+MHkSbt1jW0ObC0jLAdKtjmGB1OWEj9Zu44yZp1jiojb7JAYGC2WJw4joUcF2uSZCLvyT",
-	"xuyOj8y3yJqH1m+WuNLNQWx3YwNDNgiLP4YNuZtQCmFiGdhX/r2MzRl1scwujg0ZoivqCLWofZx0uUy3",
-	"D4Gz5aiRTEOmjHrrtgoyRzecjBnRxhJMKcS/w0qRBel6Ua+gjv8QztR/idNYj3HlNkxQPaXM4ptE8AWd",
-	"NAlfoelIt6QLzcxhc4/YPTjBerAd7x22KEan6WT98ZlgRmWNLhMs1IJzKvXfQpIieqYGOYe8upNjeSav",
-	"Oj+dCxT9DafdOrljmiSxTz220zH7eIMgw6qnKEmsxw2HWgxjJV22i/WjSZdCRtnpU1WPWF2PGYBT6NzB",
-	"x9Xz25VdVWy1XardF3SyW7S2CzrZOVSb4wbNfkY6s4momk4ikgv+hxwqcWKWIWr65NTlz8Fpy2RKRlOa",
-	"0RGUu7aiK74X21RFdMeY7xKpUbTZt9WcjqBWscxB++qXqh795vT1H//3f/mnf/hvynEHB91iYDET73Af",
-	"/vni+b3++zu1LD332/vPW197f/cXjQEMbuWuiXZnpMytQ91d0MlOt/yOt7tqgEgdUj2adkh0gNQgTPRf",
-	"aQ+CPoFKvXMYmhODZt6xjc4Pg/Ew4bp212FaaAR7LdnR69MatlAk/I3RNm8tu6jwT92zwXveBbUy89k8",
-	"5EO43KvEa3P1UeWsvXSlUW1d+BlgzmB2MCYE8hmzGRWLIEl+ytKkSMAzKwsbyPw0N19Zjd0yTnUZepj1",
-	"lG2ff8E+zNlIg2I8gHe2rqJaTjPZrg2EXFmRqlu7sy1yZOFdYz8p627ebgjhpUFH5gH4xB+jHngeBgWY",
-	"b+stG8T2Qf1S7+Y/JlLYwo+Cpbbyn55SAWXzLXyCux9weS9F8cYN3DHPoQIoNgiGeZ5NwLWkJXnczRUT",
-	"RGCtyq8qeZ6MkeLNZussoEXtViyos25x/AV1t7Kx3ikHpMaett4YGVN5qtsyps1vpeq9OFQzz4wBTtGy",
-	"WycaWFa+vlKqL3GOsRXeu9ptCdtdThfbe5qiwHfIxSjN67g+rcPpXAvYRYaZNXX74dr1ftc/6MNW1z/6",
-	"46dFRj3NlG6GQdiy1m3WeIyfg15RXFuGGob1U7EMwQKk2egM4pm57nV3mZS4ZqEFlSrRAu3Lp6OJC/lD",
-	"6gV0WaS0l2oNq8KGTKYiDwK+Wop6CbQnX+tWYy3amoAtSco2hfJpoPXUD0RFQSmOotNoipA1ZA7KosgX",
-	"/rC2YJ5uSffBEKEF8/lN2IqfhrYlEYsgnXX7GyJmKrEuhq8NbPBSpwLqQcSXxdCJ0fM5oDousmmNlGXA",
-	"SUQlNm0jLuKb3kgo2TE6D6adHohG5G3YrB2tVSJRXUxym5y9OpAAlcYiWwFu5UJtFPupA7BtNHtXOrkl",
-	"swY1ARu1ZwYQrASx0ZwBAgt61WHKcGjNjI01D7ruNeLyrjW+YDv1yVcO7McGFOqgARyykAtYRvwUTDBU",
-	"3oUcymRJipC868b8Fbswqp+YChWqq1bnQ+UjvEvz3bONXVvxp001uUFQWf37zcUTkgBUSjxwATVvXpw+",
-	"PbY2X6KIMkrScEk8q3fOJmjncP/w/sHh/sFg/+DrX/7q8DcP3u7/9stfP/rdN/e/ffjyi9ePzw4uNqzD",
-	"fbL3O7r3/aC1Fndw72Sm+Cs5bEoQ1h2gdO3rJ/jwlj4A986wueBL0hq+V2iklby038sh8VGqqG77cNdQ",
-	"8bx/2Kh4tgbdt/VZAO0Zno3AsSWEPYFgGh2756lmWUfSP8eHMYCAq2mLyPGYDoY07kknVZSW8/k1mP3v",
-	"5dAqit0uYmh22U1pvuQwrk4LsYCbGcB2IwnH1aBpKhcAjyGWgILabQEKZd1pRlkODrNeQWXQRZFs3dSj",
-	"X8nhmW8FFs439Cs5PHdtffTt2vPQTdRueEBwixHFUrwgXYTbw2wJeya70KvCXu1miBwH8fvZL70bsj3a",
-	"xToHUedezw+YQ4kyFbU93PxtrLxgVMHKIpsoIuK7r+YTeFPh+p3h28prucXRXHcvVz2ooA9iciyFQMr4",
-	"l88uyD065/euDu6pmboHv8Z9cgLL5QInzGDsiiqf74frfsejVe7fLb1mJ128Z4NKbf/SQqv51x8UobFE",
-	"CoSHvgEf92aXi27hN4t2d291D+cu+5lvxkj6lRy+EukytJPsV1VTqeo4XEWX1+bZl163LbxSm99gtaTO",
-	"bgFR7J0jqyGH4altPSQtDo+P7Rxg11et0OktXLcW/V77shA1xE/gwhDnlFLRlJjbrCmEEPIloacCVHTr",
-	"UweHTdwYjNfJ+bpKxipj/3WLx/k9quOd1qS2QdALZqmxhoq7PwYpFbdxDLaMkNnSAtpiq9hoOHQLotyn",
-	"wgW6FVe7kFW5EivkYB/+W40WsrWFUajuK0HRUKc4w4fr0I5lrXDlsu14f+58b+5eGN2KJLopMXSDMijq",
-	"AUq3apQYGYIZw7hs9HEmZw4glWcIkRJ6cr7zszg4tE33jnoZGzGB2Z721y+LHx0m18f3HWOaX5sXX41P",
-	"4dl1sYRNQtXPuW2ddrsVd74N27DP9521FJED8vrs1ZNn5+fw6bDIDbzvsQ4elHA9rFWwHx1Eh9H96MH7",
-	"9TebrZcnr/2FDHzyN1n2C1vOwH567ixl8+GJz8gG89OCUzUto7G07IeV62ObeOJf2NK319ktxNXAiIar",
-	"FTjuncIvzplIXOyFQ+kKs2rq7hP3UEuS2TaXp9XDmPSq/TQMLqRBOOEoWLb2y8rGTV9bxeZyIu7niAyX",
-	"lTxa9Kp5sOkZXRKLBu4x0KAOF2Y8pFxZp5uC2lbhwDvxODTwZ/QDcrmj+0GtKc/yi2mtyZU6JvEPhtof",
-	"EQseCzNMZZqwrE9OMOx0JIUC6Cs5JinTEEzKBebrQJMRSfiEG60sHsQRifvo5I/3Yt8G+EhsWClErUKR",
-	"FBdfWso+IF9lYfQpFZhFTFiqmEPf4oJmS5hAOTT1T//FX/35n/6D/+d//Uf/8V///T//87//p//xX/9g",
-	"GODH//ff/aM//5O/+tM//Dc42WpFieuY/Y7UO1ZUbK+7V1Zsxy5UuaB9QfW/+hd/+mf/fqvg4DU0vhEt",
-	"ybH+27fW/axuppb1dQTXrmRLt4Hh402Sp8v7PqemleLbWbs3SOGGZNg1dfj+MlegFLq0Trq/X7liu+as",
-	"u+Wqrt5biaOeKE7vnU+pmEwp3+6C+97PG6+4bZcpF+zZld0Y3QsA+ARKMWKZABW71vwmGrADWlznEZoy",
-	"nzNf+IUgVmnIJlRYjKqDbqGTw5YgsVwBuKlsvh0Pk6/rodzjMRvp9c6fucz0M3zWvHXVqqFdcox/gUf6",
-	"JMbESubq8xQxugXqCRRr89nugD4bJIn2SZyLjNHRlA5TV4THhiLKMaHvRBip6GoXQZ4oHU1ZEhEly13b",
-	"2zCX8h5cjMJ4kWrheKc0sQH4APFJuVZ21FQRPn4nuHbAn4tjCOn3EbvgN7SLbIFfS6V0bCClheRyt7NF",
-	"pFAQ9mqDi+3fEOxYxe3CcEP7MOMABBoQL0QI63axBSftrBij/ewHCp+f+NG6n92Q3et+3PYLP3h8P5gB",
-	"fPHMT6PoH+YCH9+UJmSfcLPymQWdTdRKIkJHkK1VFVYgSrpW1wuo4lPnK4W3MKPB7ESs5zuko8so3Olc",
-	"kWAhXSt+SweRMA2B5qA5tLJG+7sN0vfHchXXwFvAAZ83t3j6ulxtsmOjLY4cYN+V6FfLzpuCwtvYZ0XQ",
-	"IQuLem1GthU1t4AbU5ZytwkdcyHnr1uTSy7KSSUF3Eex5FAaQ/laQyCmZnRJICS2FjcFq9Yd7/2NaroZ",
-	"9AifUL3U1r4a5Vlmhhii/0UkoQiYPpNCT2sRDwlddmQgAFbX7VELcNfxYRjXFvjKTTB6rrmmZX6j8Nao",
-	"ok2l6WDU7mIKr2BhYRVjqgzj42+8khkX4DxREMVME6uxeGQ1+0KjFVFodRtWYOoecrKR61MNEq7MMJJm",
-	"u3OTCkNazgdh+tZKthAcxmvkfnSxid645xDCxJXbKm+AU2HIpxA82K47xEj2yTkC4EBNf/t+7Ko52vq7",
-	"WpKEaTbSoJLb82mr3Xcqarm26pJPFCmXXyrt6soKlFe3mPtm/lnEP6jE6Tx6sML4ufOLozu/OApMoL+5",
-	"9/7vvHvXr39T+rJvvr1b+fx5S5K5Q2XoKoXsLEp+24fuEtp+PqjLJvPabt2KpseduxR9p9f07AHrvXWv",
-	"Hs7mJjx6BbOuGP4beE5X1dED3E6EIVGF6AHzKkCVOPaFUB01ilBYwx0cozFcCHCpjGwyQmqdw2JV2ebg",
-	"GLaG6E/knk/swJb6L+0f3+Fj78Pn9vhsbuu9zKkZQm/C9TQf9kdydk/SOd8zO3bCxD0/sI/h6+qSz/fk",
-	"HFdzD0AvjaQ3Y+8iycLCcSuvsN1zu5N+gVRa7Vhk4jf20Ubvqtn5W8YRrXA2+UKTCNyFm5QrMoTbIS0L",
-	"7D6uo2IbQ0FD8A0ZtdRmFds6lHOZplxMTNP9G6ydsq5mpYN9c7MBQw6dS06LG7JUiomqTcs/XXnK4i6A",
-	"2zjQFCHDpmi1rk0CVExw6QbJbtKi9qVMOTAx6wCytXMDRMnNXZEtJ/nTPhqbK3lrVKn3redmlyJ+5+Jd",
-	"1G4Lt6hdZDW7KljQUR/1u5bvG396f7fhu0Ztr5IM9pZy3V5dQUtwaBI+dvjVpSJYx2S/fM3jDfT7++ss",
-	"9LcyS7Cww80dPbhWGuVms5+b5XbpCYqPTnI0lysY1shP4EbfMBl3csETR4Mf0T4R5OT1KblkS8N4wf9m",
-	"n0dUb8wOdfxcMUgAjL86OT99Mjh5c/H14HNEH59nHGrCDV1d/QwrQmFBek0zCAKADQtC14y/mOxU6zn4",
-	"+xnNWPZNEzb6iR9oqR14od6QKmomN/F4ecmZqzMGDzpeGr9+dR4kqeCPsZk3xH6YFvBto2TCeemll2qm",
-	"BkWtYKfZzrmZx0ezgNzCTFeK03xz/u05wRrhqohNgcJtX19cvI6wdgqsygxROLEyDBfktVR6krHzX79A",
-	"SWJzLpQtISysTYoV1BQI0yJXOnonHDjpLApFry7qqPffiXfi88+fiSuWyjnrf/45eQbC6Vfnr166kN6p",
-	"3TJwg8Hso0ck/uEdsJ53GLbxzjGgd72jd66c1bte9A7Y0bveUb/f/xj3yYnNLvTNGiK8E9YTakxr02iM",
-	"I8aShGPO0kQdmbHukRje7qOj2YbKKA3eY7OfseB3JicZnQEXGGZUALH6wdvYYgwnxFITvkKFgCuyyKSY",
-	"9Mmvc0OMOc3ojOkSjGxRvzmRDJGSEjZKaYaBMdANFL7Cbi1t7HjBk15UJodYzSdTLsxkZUaeiUnK1RTO",
-	"4AlsnL0XVExy0wA2V/i+Y8ITJjQfc2s5eBzlX+dSQ7Y92AhLmYN/kg5dgj0sbt+ut11qKI00ohng8Rvu",
-	"icbFlNGEZe8EIfHf2rN65d5pUgI6DapXK6ZhY52UosLJw/37tlpgmG/uGbUg8RnT2XLvZKxZFtutec6/",
-	"Z67eAE7s889xI5wQyD4HMFYH0Eu+5V9hlUH4Dd5DGKrwsS/NY/2gDTNhqGKIhb0eFkUwJXC3Rw/IN/wr",
-	"MgcFzvwCdR9TucCKQGTCtCIP9vf9wvS1lAPzQGy7gVizcAwPo/39fQzatVqiICioi0f298mMzYaAQVyA",
-	"Mz84PLT7Fm5YTMNGY4R3w0kJBjUSbWP3D0nKrliqSMLYvIAYdL8f4oCuaJpjXBhkPWJ77sRirwEasj2Z",
-	"dgL+e9jacKjM/IJVsGv6QlK4SzWkc4rs55+Ti0KiWGAUVlkz89JQJrasRfA6wvgigO/zPAPt2T4Im8sM",
-	"KJ8TLd+JYHEthxFQ4fPB4ePy8s3y0TTukydS6XTpdp+tMertB3rJiM4zoSwWGiru3hMHvABjTfrvRLUp",
-	"KC7BlVYRksco+xaB2XxlJ2rogRswKoHXKDd+ntl7pPLvPuTRSAKHYBsRTScqIuzDPKUC24mAcKlhP54m",
-	"0CJWbQAMpXyI+MVegEGdz/CGDa+PDaExVWlKhdkKwUl6J8bcnPj7h0gmXBuoSgIHyMsYZBpw+AzP4OMS",
-	"9askhhsR5MvcS7SnLKVLllg+DLtrIeESH1cQesAVSPDRI/Lgwwf3Q1H9du77ctacfVVLj/bvHP5XNOXJ",
-	"OzHKGLBkmlbaEUwvZHYZqlwP90tFeSVUhh3bHSwFHoDD/YD1HNuTpdzAjZjwZ8/IfM+gUAaP89SvVGnz",
-	"yvHYaDzEVhQyy2fJZY8pn3EkOVZ3szgrQM0nGaNQVI/ab8mQLSUYu6l5zbHEx0UAhL0ajuH3vo1iiP2G",
-	"w9eoeiesjIYvzAEsnFpQmcD0akcCtMOqpCXzGdxk2F+fYE254qzYVAZ8V2rsmCV9lCqnlvMdkYN94IhB",
-	"vPEBfoGQdcVnQE7CB/AVhzkPEMmwPPayqPaE2bZGrGZswpWGOnNGXVMsNeJo6P0j5kV8E+Hri89GZy96",
-	"Lo48TNh+28wVgLe/Lrb3ETk0T9s5OXbhGgau4Tot3BwQLuZ7q3enCuYQVLOzBxW7NzM4srS0ur/bgRcQ",
-	"fuxkA2ohJNbm2znNmNAxufP2/hMCzxEIlfug71qV39/UmrNyyeYILwTbHPRjc0TQLZUxZOHcPoLa9fid",
-	"KFTnwNpxBROcz8chVoFqywUwAThTXBE+EebkOF1GU+3qc0MVis8/JyfeNnVJ8Hf271rYnQIfH6tXcAsN",
-	"XGR9kDsHd63k8Q8jTqGZJkRfALcREMvDlYeeu3N4tyhMSu7cvwvc1tfdhSAgQGcSyG5t4E/I9UdU2MAs",
-	"QksZ/E4rxDpU4p0osvDvPICM/gJCyOMiGYGzVBZXEr6JSC5SppSzZn32P9fkjotnMoc7vouxR5pr8GeA",
-	"xRVccx319vsH/X3wH4AZtwdHHi1smSwHw6UGr//+gy8ffvEILHEEWjp4aOw6OWeCznnvqHe/v9+/3wPT",
-	"fgqvOxMSTvc9mrJM79nQJ6xMMWHgo/DWwmliBsiVPjHPnvlHTZvOyGjFGCseuWeaAP7cWp0veNhdo7yH",
-	"ZHtwbsHgDvf3HWK/jXuDQtx4cu/9XqFlje6ntZn04XxKN2VgG5dt4leCkTmdgNgpyPUx6j3YP2jryI/8",
-	"3htBcz2VGf+eJfjS/fUvPZfZkCcJgxuAB4eH6984xaOMzz9e//yFlN9SAb7Kh0jYde1rlgma4gv3O83b",
-	"ua/QYZTPZjRb2g1VEBIYjFkOoxAGZdF7UAkB4t/w59774khQTNeC0D2aDGiaIq5DYymlE98ZHHLpDGcj",
-	"50zLpj+QQRhM6NE9szxlnykXPOmgu2J30JFF0dGlkIuUJROHGYxGufWSK5leeWkdh7ImPkJpWNJyIqKn",
-	"mcwn00BuD5cVGWWD2oa5MkqwIno5Z+T+4RePvgCmjnOylrMHuOUKVQ8jv0F/cx2FwLaEplKwI1dfyZPN",
-	"Ff93eh5el1jV1g4UNBTQbqWrT8cxAihT9h7A4+ShWwAGOqOCTlgG9VWsI8Sqx/SSKev7epfv798f5VkK",
-	"fzDkY4fIwVQcGd1xapjxSdAi3FSAXkfT1O4wbNksN+iu/x97b9/kRnLeCX6VjIq70IxcDQLdTQ4JhuOu",
-	"h+SMqJkh59g9luxpBioblQBqupAJVxYIQhxGSD7bJ/t0K2lPd96w5bW1YcVp92xrz7EnOfRifxgPOaO/",
-	"/BU28nmezMoCCmi8dDdfXBvrEbtQle/5vD+/h3EbjGRWxewdlteCBbS2FbuHBT8WMkYSXqaTIGSKEmVZ",
-	"m1DejcVwpHIhu1Mw1D10gYNvq3i6AvkjOznFDhWrYf4GbRl+IILE6YK8DQZLpve6mTD3zigeQbv8vTMt",
-	"zjwdZymZONtXrvi/NWgo7RvNG3tAAdB8VBqJPTxQYg685GLIk9Rcdd8pFhSWbxqbfyOKseGGKOBQBLEK",
-	"TY9b5sFu8BCo+wYswnonn5a9GeTD3YBNOX+G9dNALpl1w6y/LH4QVbDb3N3bae3uNFtHrWa7af7/75k2",
-	"ACatLcdpimhQiex3AKzTPhxw3Zk5HOR2rV72lOx8QTv4xqB6GywNgQG3yhFTiwYKZwpHNLOLDz05qeX7",
-	"oqwJN9h0fxez/yOPEiIDX4FdfsDTnsqGluVfjpzQXIHv31KylyboYNtv7a0kKLzPM4zs2W9dXWUiejzC",
-	"iOAPRJzw11GEOYjRUU780YkwKwotGOby0LS5VCa/8sS7Pk9RsklFLpbKOBQlYKQXsoEW2RhUqrYxx7xu",
-	"ww+zzKuKsC1fsttKiks98vtnf3FP5e+osYw3uyOv2cnFjT6PwxtWq4vvinyVY1Tzx9eXP76kV/81u8nv",
-	"inyba1xWnNfSUuypuKdAQxnZoNWZUgbgbSt80ODmSwV/JKBgDJjQ2FgSpG+DRaWbFTk7qJLp1Gik0ThL",
-	"IzK8KVn4XzDuAl2ESueEZW7DUxOq0VvEwKPyShHwQHvMgKiTktqr8yRNyfPPc0YNzDPPj+DOzlO9TRW3",
-	"CkWpdM/3NldkMMC4VmNqMv0SqzEXLtPVes+GPOcWUc2LU33GRAPPcEXAa6+JG2KcirVcEDD32v2wlfsB",
-	"bbywlBfodjAq+ARjZSj+R2Jqgw1kK0JOyGOQKnWKYQGeLR/8E0XyjGsFRJOBSDGMIOqpzDkp0BWR6GNZ",
-	"2K8JaQGN+bn3Ib3iPrZB/mbINAIbIqXHGPVVwGi4wSQanQ7g7PgUISg+dR986r35KcsHmdADlZo3EKxU",
-	"s0+P5ac7Oztz/2cai6CYSp4MRWRaIm/Fp2COV2lsdi8eu0x8G9qTKtkXmRkETgxFQ1tpP8+9Mp0QbRay",
-	"aKhkkqsskf0GdDnhmQT5wq0rDqWbJXnSLQq6RMwsJPwkhiLrC9mdFr99Wvh33NhhWuAV7sRilA/MW/An",
-	"+LZt1MunPpQyxP+MhcO/uFmOkOFpWsQvhBgdmQPGnPkIq8Z/Sk19WvQAAzFy1DgTnYznsMQ8TcP5QavM",
-	"uu0/NV1PipqYFItolnKSyFhNQihUn5n11wMzcCw/cJPxHDz9ECc0HGvKEYFWitQVbhGebT0lP4jNjB/C",
-	"WGxJJue9goieEioBBgRR/MqndihQkZHlirXMRDCgaHayoZsqLNBIqbQzlhBVEZsVMg/MQs0cPFfp35Ef",
-	"2w58iqEO9K00XS88GwQLr5MUQkc+LZaeyyK5acBj9OfR6sd8aitO2Ys+UgBGU9yImzbMvCgXaf2daDGk",
-	"w2OG5zoxLbmbVFzCmWU64SmXXdFJ1aQ0ZKywCr8BoYAo0BORqgm8hXAB/v2MUjWxty8q43gs7NzGtnTy",
-	"DCo6zY2gm2TdcZKzk0zwU3QHq5GQ3lZUtkswLroDITpmPP5mFEXgwEPY5Wl6wrvmukIwtIgZ12wIVVJs",
-	"OH3VbZG0j5Lq+o3McrsvFg0tTvSpXWyj/dKFSe3Y9BADnfHgJ5r1MkERyr3EnE3Ipiny5CBmaKyFbts1",
-	"H2XJI56LUnS/oXVfuXt4dP/B73Zu330QLbhZuKi4NTzLgfj7a+geakeXVI/1xERk5hzrkOXKnGdb2jK0",
-	"+WTuQ/YpvFjuayJOBkqddkg3ND05cfXTGdk1t2BJZW803J1M9MCfbXa0mqF4/R7LA4+rQXEPs7HOjZyK",
-	"Xg5mj4SsCfZID6A+C14+b0AQu2SelSLGm03ryS5CiM9wRY8hD/8FuqG9wOey79c3AfAupLqRfu64PdST",
-	"fCTSoB1Yjusp42YurYdh4NY9aLd2mxAEJS2xKHVJzZcoq9cFkZugVJKDioW8FZT62Ws21zbBjFPxYvzI",
-	"1grhrzg9WcXeIik7GbOtPSkTMs5W2zIyqUBkpXmrzar3E4dVjrgJ2nvXzKxmxNSgfc08HKcCJrRb2jVs",
-	"B3a4K2ILLIVPvW0k68wKxpzCXhMGeLWLcZhWzsOKAwfkDAvOOBW1E7o2xjgntPRU2XM0wVx5Qhdrqdf5",
-	"LkRXIT/KRBEq5XIDQKrJgYW7/B8I9ve5nmWR5JwuUtSgPICRpZb7q8eEqffa+apfU9fzFkf2LJ/z4qNQ",
-	"89Gaj1by0fruX5qzeoOLv42XepyK8/RQk2NZDEc55EpiOqnT0xwXIzQfrPAI5jcyLi4xpxEUUsgoW0d7",
-	"ap7hpA0GacYAQlOEXfehWMSU9RVTkvL9MsE+Gcf9AvVAignlyTbY1yj3BgacaGbvNRmf0VQdWxMWVk8w",
-	"39uwecq7w7HdnImi92OlXZy9tUBOBoqdSqcPk017fde8GXi1W95POl6a0Wfd+DrnqYiWe/PHBVzvZrpv",
-	"r1dSQB0PAH80XBHcgtJbs+S2REt3LS0FKKWCBHvfe09vbKanvogwgZq71lpqHWNQq7UYYxBa5mS4JPHU",
-	"C9B2/ViDeZe7Y2yQICu7AF4SFkiHgCFkmJxNC2IPnApcqMUQxQaOVkrmbqSq34n5VFdwHxfiUBHeMDvA",
-	"dGq7AfU60Vii3YIC/f5YZNOCqrmy32tcdlsO+Gm4rHcLLU27UtW5JYB+7/OlNpcU1lxtBEjTq4dgf1tj",
-	"+u/DJ09XiBa5xNCS5cyUAE8/fhL4mYnANJCNlB6fTN1jM1/AUnwrLDgyhe3Ns2TCdgKoOTiZVF57EXe6",
-	"Ohe5NxtRB3xzDC6icmvAtx4aDh+XRmwkyOXccDWmb+TLjprIjps1BQvakqx2vHizvaVcztUNbThjgBZs",
-	"38yFHA8YLuFWviCLeqjblIkPsq+ZFXl139rfZZq9UbifrjWbTL9Z9liAcEIi4lv7u409s6YlhNtzEhDW",
-	"iWUiGlwHM20fzLR1HNMCBnnliSUNT694tAPhcNfRx+Fw3I1RIa+MmMKoI6lyVB4xHxvBJWbyqdkBuWD9",
-	"/OshVBfgU8YpO8tc35tUL9whBkIA+TzfPSjagYFupfYVxZydTmYfBeBTHyBYTibYiTBKdndgxMA4WFdX",
-	"OyjP/rI0tpq11KxlKWs5j5D25SomHKpax6x1zM1cpwWlKpRKBw6xfSz7OEa030rN8g7vDqyRswz+4WK8",
-	"EKVrGiKAlo35CoGDhRZ3KrRBrKGDyQpnwa5CC44VepozoNv5mCgIUFaU6skzLjXvQoQVxSTheNtgyB3y",
-	"WAC8E9hWEeuDmCXajicWUwQSuw6V6QPChz9RJwXgSF/oYzl0MZ1zGH1JEYJFRnmySZNfWR1LcBXz8me2",
-	"rAC93CCkRgz3nVfBmeZTzQZqAtFdNgFMZbFNQKN45kjIPMmnEXP/hMJ4pbBleI92MwpZRPsJ/8QdNf/E",
-	"zTT/MtsZUWyiLVdIQMilGFCKnIwgcnq2smE5VNGcF9O0PRHm33QmbL3MmR7xQz8lquM+pg7LUDMWYawc",
-	"rspHCS1IgaVv3ywP+FRM3fRgV+w3XZ6LPoDd2e+KlaBjbMceUUZVZHsHGcMcbjNh+otOeOV84ZX5BS0T",
-	"A62GAiFXPcmGGjBntvOJOqloozjmrgFi2eDyyRXEPswERtp2UFSN+dQuFwZGegH3w6FZnzSRgonHSKhD",
-	"FmfYqsoY1qtwPVDFQjy50FjULgbm6hlSP9ZjxbVgGZfgB/u0IsQQ7FRA5lYxU9k7CT4pKkLWYFE3TdoR",
-	"hW3DXicOP82SHW+25Yrdn3C5yNjEuznUNSvEjXMqKL3ACGVnZ61QrvomkInSqCkosXrc7v3KgV+92HEL",
-	"Gq51mAH1Kw8e1Jad1tLRdzww9NkZ7F7O0i8+FZjuuaIUag73AX5zVu9wNRMNPiNzAyHXYsEwepkaVptB",
-	"l1QNO6N/Cvh3Y1jQda426vhVNH3SKpEMEoREExzZgD87WAwksFWHAPoNHLBWeVK9nq1JvEjRwrUvfyVn",
-	"q7qg3kb326MC3p0pXa84aLfeKhcNDZqtr7z71atHe+9dD0q1P4PWjd1Gs7HbeCu4CJOeuQbrmPToTNY2",
-	"vS1teuZMJjo3LPeRKAJEFtj4SJLawMpXJOkvSbq9ZV965VNuaSbrnmiYfH2ktzrSBaTlgkPsFnrhIS6l",
-	"21blvND2vtiMl0cq6VbiHAZt+s2x5N8xf2KGEVic82zaQUxKSG4Jr66D9EGTf1FJJm5uDmM8aH/8cLXw",
-	"nZWXIwx00pc8h2RVNzcyq64XIrMdY3SLvdxOSZO3h7/O3agNkAWAYNdRq9VI4EKDo/3syhP610zaRlXy",
-	"REEqa5i/1xfmzxrpwH7kMJzJwpmJHhYHWfsELk7EWH6sak5zuZymzm64PCi+dal5IdCuJarScbgHVUPP",
-	"D35vzUh8S1cuJRjfpymbCuXuMs+E2s9fcRCU15a6X0zIfE0JX3mZu44SeOnR7s5PTrfluRYGBxx45bex",
-	"GK5DPoJq3ECD0c9dFNWuMNi5jl59ix3Ocy2LnZt9bbLbzmRXlJNbZLNzS72a0W72tLvyfhOpbXm4wusN",
-	"bj2lhf0F6gJDTTmbzOje0+KRyHjqlVpEGDTTGJYoJgAuCESx3Z5MMZxgIpL+IK8QQMisSPg1L9SsOEp5",
-	"Is+E0CGufnDrgzuwozgzES/+8CTpzwgQwa17Zjupqbfhd2wnaO+tIxphN5dtkKxYlc3FI1jIDbLvaLm2",
-	"lXjsCq4o8dA5ra2MtQBTWBkd8VqRaJ8tvlx5UlyyVUyNbgS1qfE1NjVahM6VTY2rHcMltsal56pmIufA",
-	"RGoD4iUaENcl1JtaELGf8y3fsa790Cq1l2I/9OjEptK3vYueFF11VXfXF48v13JY07XaHFhL09uZA89R",
-	"oMbK9cuD7+xLc3S+KsjXu+Cr3iPDCF6uQN9V7z8szHqWQVrLWri5bEsiLjw7maJxO4lL94e2pfL66PHJ",
-	"MMGMbCvvjCuMiYe5ygSWe3a9qQwQuhvsHZUxLpl4nGhIBHNpcT1PzuGZKIC6ywIOgaKNTeOp4JkHAHdE",
-	"6U7lUt5syBOZ80Qi8jwNCNPRo+KSRph1RKBu9CnJO3vz8o45jA14uWPzzOaFng/HPs3YXOTBqcN9nCWC",
-	"Los9pEprmEGyM+RJikt1KsSIhg4GY8/2aGnex0+oIBjFx0ODQTto7d1oNuE/zaKQc9AOxq3g6cPifp/M",
-	"GTW9hnmeZ8kJOjGfBF2Mu3/+l3/37Of/0cvV/p27H5oDTqMI0uR/pvk3upClQTT1+V/+u2d/8RflsezS",
-	"WGDIi0YRJ7Kf8/S0Qw19w6ye5jIo+oRHM90WC3HdLMT1ioUwQlR3wPOOGgkJD9XB27dau3swrDVEKBzt",
-	"C4gZ7ZsOzsEh3BfxWRJgkZtXpv+1EFgLgRuYVJWD3+wWZHYtVrZEFLzyhO75SnZV+KZGv361zKR209Y8",
-	"MsvsoMvOwXnK2mfq2jSS+mBduu1wo1MVLrQhgm454rlXENUKILMSwqrc+iMtsru3Udc8T9X1YQUxdRat",
-	"pYq1fes1CJIBeIn1VGE7+zpIZkvVlhZySZCMXerNgmRAH7BS7IlIlexrxNYWFiqmUBWhSJXO2ZDnXUDw",
-	"juKEp51RJnrJ46jBDl2gDA0KMNOwfhdn+FrI9Lg7YFyz32oZcee33gI1V7IoE30Aq4hFN4mFbvvYF2eN",
-	"DL+1cAP4UchEqkXVJ1gHEL9psLu9om+vnFbIkpydiK4aCm1Va2gCVGvwNfAci9q5xjyEA5wttI4Ic6CI",
-	"loYCuriAap00TTcf+nphzBA08GJjhrpc8pjPKKh2gYyG2WzuBmHgnRDzsCDJt/B7M4Q+nsZbB3AHzNFa",
-	"0u6te3OtXr9WNPvZP/7ds7/4dRCeS/w19nvpQUazs13FbbLCihQLfW/J+lxy3LVd4lUdLXjy6yikWmX2",
-	"opAsOVyRKy5xmtB3V54Ut3AlbdmOoI5Cep3Va+Tba0QhrXQMl2nfy85VzWUug8vUpobLNDWsSck3DlOC",
-	"fs43TOluz1VFKulFRdXBXoItWXUj9HUXKFOYi2yYSEEI1aFRk7AQuWmVVmeDgCikW5cUEFWQrItPqKRi",
-	"R+sSgkuOi6op7astz9c+s1cgcOq8dACCtN3Rw+Um3tv43i0kDavV1JmBUC7AJYu4r8sNvPpwoKR4J0lz",
-	"kQWvYpxWeRPWsVHPbkUt7F2ybXt2AxaauOd26gxlqtrUbfZ+piUM2dJs5MVHcRmXbOIhG6iJeCQy3xqd",
-	"aDbJkjwX0isXYr5ZLDzNAGU3sOuowT6y4V2l0HUhoXLmyZShNw0Cy6zp2raxwDpcvhMvzEhcejN4/rf/",
-	"6Yt//nef/fqfP//BT55/+/uf/fJvP//zP3z+w//j2Z/+yEYldXB1q4KTHGy4lfjCjejDi8wWpQMAMfGr",
-	"LcoqUiLAuYZBojsamiTkjOXruYI4WL3mW8iFsxuxmng4c2Frs28t9U1tOC4QzFmKjsqyT8A3ZiTLBMMr",
-	"T1YKopqjxHUs1Stj7J0lPZvLI4uMuyudjpoBvXwMqL6Jl2cRPr9ruK4UfJ6m4QNrnnWmYN7riW7OJgMB",
-	"TqQqXjbh2igC+U021sLmO4icOUIC3M6MYZEttoLCnJMg/+wv/uPzv/zxprfvxaWl1kTwtZfC1yWbtRS+",
-	"re31vGj0mRL3FSCA69eHnSkNWyaVD0ybtSxWy2K1LLY4zipN1WT+prNcsRMoE5gzJbuCDVUmzu/6i0fw",
-	"0cJil/AzCEF4o1Wm28fyWO648n8NksCiNuOuUKORq6xkRi/LWGSNVE06E57JRPaLWorwVE+SvDuARrop",
-	"T4YsV+qUcUbFE80yKIxRnkBKritgW2o/E5AfDM3EWfJISFtgsavGaQxiIRh+uYzZiehzaRo2XzXYXapZ",
-	"SeX3zGKHVL+6aJ7K7UUzvdrHbb+mo/kfjVEG+DrUJmxgSV9X6LBh6webQdv6hTg0lTGobUxFMLECsBkk",
-	"CMVkz8ZGvPahbLGtXem1yU8wJttiP3dNDzKdmuMFFbvzQabG/UFRh1OKFBt2ZQ4bw0RrXGCEbuzyoYDj",
-	"gXVEpWLuXTT90+inbCIywcyJHOU2HzsfCMmG6pGIzS5gAEbR1UzPtliiWbjiKRVOLD+0JRRpOwqQSTUU",
-	"LOZTjYOxLZrOe0kqtKvDGEKNVVbUYrSbWInWipdkJeckXrdV6t3Bm5dXTNCOyF5glbGlxQ5tOeoLKtP4",
-	"qvlI4Qis4xolulvn7mzl33R3kae0ohdQYo1qDi/kkUc+iVFS4N3BLB0gNi45xxEo9jVD+XiaEhEfAnaF",
-	"GWJqiI+XFGMLHgMHcBV2bR3kqKgijLPDcsiTgZCh+W8mbAO2HDISXiiVWFRNxuQZRw7NG0QIq+GpP7QT",
-	"ealT71YtN3kyBZiJ1u61VhP/XxjQ9L2S/nZ1vEdwxDoxn5bE+iAMaM1nBP69o2az3XKKxHCuPVAq4AjY",
-	"qLKUV3cwSnnXkEx7NC+gcqTb43Wo2qg4GDVl24qygbHS3GVzwQ1xKRM2W6hdoI9uauiHR+zcld2A3Pml",
-	"xHesSro8TOue98mR++IC2W1Vh2ed04M0Zf7cWDG3+qxudVYXrGpxHP0XlgeZr3garzw5Sb7RMXLj03Vq",
-	"plUdm9pj/Cp5jCuP2nonbaG3qgIywZ6yjTET3k6+cWS+X0WpmasMNa4gtx+O84WneNNUgF4iEz2ogOMi",
-	"o+kf/OTZj3/9r7/6zme//OWzP/3R//DE8CMzyqfP/+T/+eJH33n29995/u3vQal53HBEuTq802o2983e",
-	"JDnU6f6Xb37P+/Zfvvn9Zz//B/p2jeyCqtmfe8zZNkNZbmg18pqIi6NbB+XXjqGNwrMEyoiVBBGRDE/G",
-	"OpFCa2YoGFOyshLSGgRzjjerRyJ7lIjJQs34o3lYxT6Nu5f0x5mwQbmJCw5GRdf+CnpzzoZK52yfgoA1",
-	"U2kcUmEZqBwjY9ONfa/VtC82WPTunSNWHrTOM8GHERlnQfc26jJK0Wiynld63xX5fTvZC9BFlzmGfJ+W",
-	"UzsT2e+AUVfbhyqNhc47E57kHZp+0N5tXA2DzIrvPZ6Aatls7KNNr7XbNC8ow2darRuNXXPCcDXN+1Ll",
-	"HSOWTcF8R/+6UbzT8V74+IllmZDtwN5CaCKYfaCTlGyZ8CG659Bj9hZwOlBw/CHumdUZCRmbiUpzwlq7",
-	"xQMoche098JglClzShPZD9r7zdBpuWZqzWbz6XYqsN3ys2g6ndZajdgqDmmOKiSaDdWw7Ow+S7GdxcWa",
-	"o1nkqtn5hhqeJGLHnbzqhAbg2CJ7JDKMKoJBYdEpkfbIowJeOc6w6KKhX4n24ocSzTTvgf+qy9PUkCmo",
-	"spEMK+jMAxzdEYzqAghNcRkeWJcV22W4FmhmaEC39FsH8ruC9u5294j6Wh3m0w0Ax1RfrI0vFi09mJrR",
-	"Rj0BvpkKrgXLuGSG+q9+vxbKAljWbamV6AG+soqbDFu7+My9xV0DohX4w5Y5wRw/W7Xjg9Hobvxqurhg",
-	"+9YxBtORqM0kl2uNw2Vf6AejXdkMyQ4+ZqnINcR6QJRDLNIESIy9pl/SjJiF84iBBpIr+HcJYcHwzzLm",
-	"W86AYhFo27EsAcIMuGZS0TBUDwJB1EQ22Ae2Q4sbg69QU31lEerAFRdbnaFxLI/lwVDJvnPY0S9Wv3A5",
-	"hn0IkNI5i7TK8gg0k7EWcYPd4d0BJiWa0WBtFBYnj5JYxEZWgG7HQ+upwxfMyhxL7MNh14MsDWP6Gk/A",
-	"C+/WsacgOgjyF8dZJmTuFdIURrXDCSea8TgWcWijb5iCHRIQc2E+d00C7PuJ6Nk0H5RzjiWXegIroBAr",
-	"L5FO8UKsC3A2sKFR1ioCIjA/EojFi8XOM1KWzVg/q+omLUqHIhGGPDsVZgMW6SxPwyCfAIfIYn1m6/Pg",
-	"FDP9PRKZU8Jnu8yUOUlZpxVsVqUIduKlKeG5LkLH8oWCMw8ttpasmrmwQdtohznPxzpoB/DxplWPthWG",
-	"cT9WC8eECdYZmbXJrwDiy4iyrsLPz5DWrzyxF2jGd1Y+kHPMCAuGKEqXGfJEmp+xzXZhmAOmwoeO41us",
-	"WPu7R6DLMLIzTJod9HKRTXgWaw8gTmUrVqyEOMcTYbngvNKNziXLsWpn4CvjDNzkKixOFV12AGpu+JJx",
-	"w/qmXV566DrXbEOsQDgGL7SgKapPl4LeVxCaTVUb1euVUfvcVe71YAsrqp3aR3vr6g4vSX3Tmla+dppD",
-	"HV3w0qednou24fmUK8MEDsDyhXUlgaZyD6SLCkNYL7+j/4WxkSz2kld51N5PdH5I/a/iebD9FEUm6O4v",
-	"8ADYH1e7wjiSQ/zolfQC4AzWcQPY3a+deFuZ9Z1hemF+Cy7zhiVqVJoaJZ6PRpgE2U90Dh5YPs7VkOdJ",
-	"l6fpFMCSeVlBd5B5iZnxI55CaHpqDq0mb7hD5Bjw0UhIK3PZXLPo98diLBq2085Ynko1kR2aElSMUb0e",
-	"WKSTHms1w2azaYaq2YA/Ev5o84EYapE+EnoRct+hdei9SNN0lxzrnnxGea6QOmckIkgNbAeDPB8BTGoY",
-	"FFmylF/nJdPiZ44sfUhSzDJjcp4MRecbWKn0QCf8yqEh+gOewOmjGqbeAO32doYaAnTMAGCTIXxCZJin",
-	"crXZfOqGcWTLzDIlybIj0t5Co/rT9cjoJRu1eZ6L4chMd7d5dTcM+CORGQHTdgTrsg8b4/YSY7Ns1F07",
-	"wI3sKtlL+kH7yVP4tx4bwcu+uwoGwfxOJNpGYmF0cqI7eEntAzpOfDSC+rlciyJMDHuu3swQ/hqocebK",
-	"/Iqsg7EupSdK5gOXd+QfVWrdP6v46KxDAglNjiYuXRElO2MJhZ2DdoDhYXACXGqVFkIubUGL/lDIvKOT",
-	"b4jio/lTCk/z5U0lfemaqNYgSPbvZID20GzcuLHsPoZBrnKeEuLEbnOvtTKmBMR0w1629pthgPvY2oXc",
-	"XNjBZhjQ1pl2n54fSLm9o6upKxRmUXs6avXDeTpc6M1KIs5Z2seVJ+46L/V2HFixxgUcADIx4G9w6wNh",
-	"XS6NPFO4FW4aaQYiAPCms1yxKBO54UkRS6TOBV/oe3AySV3Z6PX1VvjHapXCRiud9sXujKVnqhaEakGo",
-	"FoRedkGodnJdnpNrPWFjQzcXHoXz9XMduEg/Z38B44JmvUwNsaQw1zmCajXYgUTGUyQo4OdoZSV6vbb3",
-	"zAJeXYb7zGNsF+Y/06maiGyx+eMq8BqPQjwNg7EExjGTRlvBTIA1rG3tuFQ3XM3iaxZfs/h/y7aO2jf7",
-	"0vtmL84+csUR9SdbSTjVzqYhiieIeAaUSNus70znTszo5skjnpcFk7YTaqSjoCh6gFQhFaCjGulDgi3G",
-	"gofyNFUT7WHEg3wyAUjQIT8Vfh9Mij7Pk0e20tTuboUrCVp5m1bphfqSuirLRBfX1s9DgBEG7Z3dpml9",
-	"yLNTwxJxNa0fiCRFzGdQIzYeVbZBHinXSiIfqaQrWKu5v7uO24bWCxfvskQZz6+2a9jCiblDeBnC2Rmu",
-	"CgD9lhUrktjn+WdKAQtWcCve876I+yK7s0pB0BReZaKuBlqzn43ZzxHQCQy/B8pTop2A9XGBjAmP8CaR",
-	"RC4GQQtBAUQaMJRLuYqgG+MnSVUMAcTj4BheYuTLdSjHqmE8HvFI6qzeF4IHaS013iX7kpNxtg0M2lTM",
-	"q7i2BLS7CAsAnBP0zkXYLmhyTwIttFHvOkmcClLjddDev25UVPppyB+Dwq+Dduva9acOuhUa6uVoHNAQ",
-	"xYsAsM7GIMSIfoNInL590bTuYFA7kyQ2+iaopWZLTlKhR4jdCnxfySRXAHvdfrJUKwZgn26WQCBWYc64",
-	"ZmYOv4mhyPpGpCx+bF13v5IgUvy2B3E6EHgFUn6WqCzJp7AgZRChvWso/FUHZzk4PKTRCPXTwaXzRmkO",
-	"NNZ69nqySbbt62Hx2AekCtpXvV9KIdwQt90diHicirgDueLlyW2r0eMBPRPOzR7kOrpxK/t7mhYQ1i4f",
-	"PoHqW12xCYq3g08s79lhqZO1yool2g3I6J5w5Cw4EOXJ94zW6MDHABig+PhUjHIIn5QIVV7Yv424giZ2",
-	"QwFcaQSmUsTilmLCQCmbl0c+HJdp6aZapM559ojPaZGr0Idr5rI9XftmXa4WWDOFmim8IKbwsurYtQa8",
-	"nQFWF3R3Ne60RNHFz648sQUenq4iPN+ily9CiL6sC7nVfbQLUAtplwbQ6IQ0AnZyFUnOS2hbSw21B+BM",
-	"yOzKK7OxrIRwpqUAgmWMbq85Ix7xOE6waM2HmRlqngjHMof8sf/Q1lEqPXMVkxTWYLokGeo1pgk1j369",
-	"efQsuToHnp3zPNF50l2c1noL/Zyu2Bcqdq7oEsJx5kqdQladGZ4WGURWZZRmh3/2VMYE6JJoyg4tjHdI",
-	"RsDQhaUj0ndmFNmuGorGsZxF0xaPeTf3QWhDNh5Z4B0IFIPBGr13pBKZQ8VFUJiV01At8h5Oq804zAVZ",
-	"QKIZYvDmIj6WBC83TGIJsHhmATCSHgpQAdgfOoO9z4x2bVYj5lOqVmV+7HaFiPFHwD0Xj/MGFqL8AJU4",
-	"mB4o2WbBdqF6TshAj4MnN/boEZTVgUV9JLIGe4BG1SGHQohcw+7cxLc8TPGp4AAY6PUHu2ma55kHa/TR",
-	"0a0Guw1f+49LCY+Fitdw+l3UYFEvU8MIGo5yhSCDkyQWkmoUjtOU6VyMcBwHkiFWH0TcOZh0zI6EzdNt",
-	"tBXDecvQEIE5DT0xgaQGOGDgLo8gJsoMYqgy0cGfIqwnZs7s0BwYM6BU9HJzwGAMH4qsK2SepLT+kRyn",
-	"acSSHpMKT8WEazYUXI8zW/WxiAa0Y+bMcKWBuQxskPQHiMtY6cYBn/wcVDTPC/z4Q3cz2YnoJ7Kws1C4",
-	"T5HZkZegmqvQDB8IHhcNnpVBbi4b9AmAWLTpsO5QHYOYq+9ZbpZC3ebzy82BWFp8xPAkcFfHPBc75jCt",
-	"UvLRDFSYrfCGeJNJNTE7h9Xg7DYvGFhexrzdfBgpVIjEcwqHdmGmvRiVurT1ndsY6RUGQo6HhmZTuFdo",
-	"n8d8aoh7eTSG2JsPdh7xzPQA1P4wF6MP7Nfmj69gC+aft00rFXM4mCPTuKha3CzR9B5aDPOBORqrrvLJ",
-	"tDRlO8MCD7ko6OCcriXgE0D3N6xgxRV4e3rLtf329JZr/e2pC7t9e0pgq0fYwdvT+7aLRZjKrjqij+bc",
-	"YLd4mlYWiNhv7sFychusLMH0efHgz4SDajasAICITsU0gvLAUohYs+hkGi0azqmYXlRJ1PmrA7TT0nDF",
-	"MpGPMzmHXAtvUd1Z6xusGjrQ/+obttsExSQZmuNn50F/ubEmMhd9kQVPL6RcIxBCSzpbO3vNo9Y1D+yn",
-	"YFkYgUr//PgJ7IgNRkamCI+9EJ+51rpcdkUKhSh2wwAC582/W7t7ZkAIdwwPWs1WGMRj5Bed0dVm0G42",
-	"ru/v+g9vXA3ae43m/l7p4Y2gfb1x7UboKl5cN2tGFSFdFYwWqaljKNvhAnc1RLheDQMnMmHBC4q1NWIS",
-	"FPRohsFY+uPdJcMvjbTVess+MKNsNVpv7bsHN4L2fmP/6jWoz6FynmK0Wb003tKYtQG+5Gz5S+OaZ4LK",
-	"3Inb0irtxJNDOPVna77mrRXIRB3icYllGnjMJiiWjkYg7ycSpQmUZlCRATBvPl2z0Ge1+poJPlxa0ph0",
-	"i76CXB8qhA9hKMC2WTdVWmiWYOX8rpI60b66y96IcvE4vwJ/7VDZpTfbqLNFtnYUlWj3pPmKmk3uZaOe",
-	"ffXw/r3QqA5Yd8WWkUd/7O4cVjkgxFhvLnR9MhWuTj94b20lKIaDNPPRzDAeI6FFT46pktFx0D4O9GCc",
-	"x2oij4OnUTj7I667+alIjAKXIpbxN9uXD8SxZCyzIPDOAWzHCCg3M+2a+UOrqDZHNMcI1UAjOhnaR0vQ",
-	"uurWQA/UpASZJSWGCrOJyk4R/t4rccNTrXAxOC0FVQsxp0hkLOenAtVjzGOWbM91heJaYTyg713U3akQ",
-	"I0yPpxUxDP1YQplrkIjjVJjvYCl8fXa3SW2R/aSQFAc87eEKOhT93J9MqiY6ZJNB0h1gITH2+2Oe5VBi",
-	"5lhGHxx8vXPr/r17d24d3b1/7zCChW8Z5RkFd4gkpxDwGywie3EjV6ozHHcHUYMd6NPlp9UczCqt8hAm",
-	"5FUUW6pVHtIS4+bjfBaf3pusiY8Sa2XJXWg97M7CWiZogp2RXlHKu35tvyT1NTeS+ubIQUnsC+CXNrPL",
-	"dyzNFWyzJ8cBz+EaVEVkHwfhsacEHFOo9THWFDsO2k+O/UJix4bVP30Ke1LMc1baruSbdcX+cy7yxfs8",
-	"kXinzb/ACopnekcTOTMLfo7Fv8yZ2PlEnSy22X5VncwYEskgaP7XVt1v2MiO6vL71VHDR1yfmtZfh4r5",
-	"nPJNrAi+IiSrfaeUghGDtLx3tZD3m2HQS9Icw7znAWGfhq5g7aLeWqa3T9QJ5GdcLfIuKE/xNBmNSINx",
-	"qYquBq55hrX/T6b2C9B/gvbeWxdQZ5/OxTqIinCCazq0VTy1WcOFIdOrVkFbmOKmT1k+SbrCz2sjAcLW",
-	"MMKqRySIkqxdNraTgwgaMNeBaZGKLqS5TVAWkgrNiRQYjr0hI7fdHctMjATPSw2R0sdt7aUIm8P7aaS/",
-	"T9RJg93tVXVubXJUrQ8LHMnQn0ZSmd9/LCPTLHTYIWE3crGO1JyhsiLLVNbwBzY7Tyu3fqJOUJI12hKm",
-	"oXRP+5nREkOm1VCwwVjGro4guL28GEur2qCYxFkmdM4z0mc8VAS7ETyfXxARQ/nYY5nb8XBtM33t4NHj",
-	"oUNU6KxgqwBo4YC8JCDDGmokCpmZu5pPSHDBZwdiaaIZUbE25LNEaJcxtCQ6luA/ItIMj+Bg4GdSsbGM",
-	"FXlYZvfWuruMFAxuJJi6D+CAesRYgvU66hptNY6sZG7m75Im2YFznjXhurFsLIstWFw7iijii06rnAXo",
-	"rGB6y9gUMGD0T3zwXrvZbLaQrH+iTs5qlvree2v9Hrwcw1KipzmVRm1dJ12T9uGiYDYXLHMVKDxHft3j",
-	"qRbe8lQz3oo1XqNN9/H5yzjNlUWc6p0tST0omFTIOAv23RN7fISGbAy+yjOkngULve5J+jDlcvUisEB6",
-	"imB4Q1sSjOLwSGyNGFnH+0C8D/A/pjJG19WreAvuRbpua8t4xU8FZoyLVtu/+nSJknnlCV7PpcG8BbO7",
-	"gJyH86Zgu82NtbSF9GpGJ2utTZzOQ/s6iyoZnlC7Qy4Zks1QfBsx1+MZRkxspqWtJUd+VZ3cjasyW+dv",
-	"9hVzMNdHSbE9hEvKzs8oHWYxjOZowd4gTc25DMwyJYXS4lQOo1+YLwssW/BD8BQAtJZAsRlNTaq8Q1ew",
-	"AoztMFejmnjVxKtGCN6W2pmbhOTuPArxA5FaITp5CVSGi7HsughmP8TypoXJoPCtvshn3jay1xIQDXNu",
-	"S0GV5x8tBPe8AzQU4Ho8F5B92totHgOMnv1hLwxGmTILbX6ih1cLIDv7fXN3/7wiN9bUilxwABiMalPw",
-	"5moDWLJwTU+mtJzbR1e4OzjWO4nsqYUKgL0JY33XvHbuN2HOl/zsn/7o2d/84eff++PAsqoOfuSMAh1b",
-	"QubOvdt3770bzIceYgOf/ePfzbbRmmvjwf1bdw4Pq5t5/u3vPfvTv5ptY3e2jcOPbpk2Ksfx/33x3348",
-	"28DebAPvHNx9/85tkLa2vKu4S2fd1Z4aZ3iStnDSvK4QNrA4seqOh0LmKMaaddrAx6uFjJe5esVwlHIs",
-	"8FB59cAnSy/pVx/MyU5lHT9i7qZfc5DtTrZdyIUexWKpV3QoVjpG7Jl+UZ4RDOLBQXTcJ8HzP/jJ53/+",
-	"h7/5L9/54qff+vyvv/X8P/z0iaHFT//1V9/5/Ac/ef7tnz8xpPipWQ77MdHm4puf/Oj5X/7zGqoPNXTJ",
-	"NcCcUBu0P364Ol5kC0CqAdFU+NgYtjhtJnhqc2YucnlXgVLeUiV1+7IaFrIj07Udv7bju8pPeUHo1iSg",
-	"C+WAK0/IEL+o7tMHFgYSoYFFJlgGKU8iLsxjtjUMZ80HIslYLh7niwo7eRT7NSzt9LpWatr8+C0ux3TG",
-	"Sai50svLlerbd3k+n22u3roy8XlW4YncTYqYkIDoBsk6icZ/+8xjUWGbEonYNG6JeiyXriluOYS7oKw8",
-	"UVm5VE3FJXdX1d1tvNX/+qvvfPaLHzz79h//5t//1bM//qPnP/yT5//Xt9eKCKG+LrWqTU0n/21K7+tS",
-	"1lp63wp1JyQK6BHA85Xpxxpo/BLD3kfwxitv1DPTWMeghwtTG/O2MubBIi405OESb2HEM3u6HfyckGW+",
-	"zUcjiEsI9FB3zB/NZgvOvtbI4wO+kyrZ33FPwiBTKSb9gRHdTIqYDtb+atHCgK3d72ulRq2J3mtWT3Uu",
-	"hh2+joxgVuqya/ynaceTEig4eMECl+JGLFbGimKF7hBlLEKQy1uSq1HH4ueBCLJiEbTZfTy/Ime4HasJ",
-	"BmYgtUmvFgoKk95Yl6JvVyCj1Wz/yhN7yJeG1ToqWxOIl5xA1NaVy7OurH8J1xWhP7IH7DwrHEsmhqN8",
-	"yiK8ZxEby5OEYCqExMOEuY+2uh8AVYheTyDWJSCFAPBfoh0+hIxt2YZ8ohyOhZIuWw/gMHoqw9LJ1jHA",
-	"k3zt8sgQZHcpxZG3li4X2I8KYgSi11NfvFwgHmKe6IyQuKb4d7lFj2va/m9F+KvLC77sJiRrOFKZtSZd",
-	"iAx55VRMl5uS3jMvXKCN5z0xPcvEYy7XwYd3GYy1FpouP2rRLj6mEmK5Jt8+FAK7NrILgsF0M5Hjbl2i",
-	"sFWZSUSopom22AzCyD4WF0yYQTYWpOG/JzYuk2D+aVlRpuIx5vKszGzeE9PLjuta3RWEeKKwhR3baFg9",
-	"2y347T0xgVVYjeOaMdUMt2a4GzFcOEOMS0vlLoLDnhl9dYS0iOlcjTRguiSyfxGq24JALUvs6hitVyNG",
-	"a8PTujmHDVcLKPGuQ5en6QnvnpYKWIOSXMmp31GZg+0gJKfINhFZfCNX9DfqKtlL+hGLRS+RAlGjAAOc",
-	"x86oEuJTHw/E/ANAWzVLYiHzJJ+GCBhEOJmE4JQz8XgkurmmGhsHLBNdkYwA9mdotHIRE/aTa/xL2s9T",
-	"GwhblSQEJD9rC7Ht8CxLzFCoRIgHH0WVRsxcASqVgDdhDCNkeLaRIuEZAKIAD/UjaRYBVAZArKMSGEaW",
-	"K5WvYAdoebKiG5dTVvrSTDUTnwDIE7R8ZI1VhhTlKjNLgKNHMH/zdQhkZ68J9UNKY575EuCf5pY2ziBX",
-	"mApo2LIuuOAA6Ul0761dLD2CLQB+1dUmZGRqNyG41GZ3VM9+xh2ccG+cQRKnHncH9F0vU0Oq4xXHmdCY",
-	"2bm/ewOmhHuHJdMJxBbbQhx/Asz3+zSrjUYvcxFHAIglHpt/2YRTd8APQWSOsM64pookrWvsZApJFXg2",
-	"lUynpluVxlCkXQKQJCYLAcxvFaTUET8Vt6iXYIsy18sk4S9f+XIZyfTJcTDU/SQ+DtoMYEuvtlq7reMg",
-	"ZMeUnIa/3L7z/t3feXD7OHhaXUzjJJEcixXNA5SuKxTTINfsZSEstLPeOtJCBGNTQfTia2O9HqxQdMdo",
-	"Fvz4YRlBvCuSR4IRpv3UEhW61tzt06qV4UfjkzTpliU8c5x4N1+cVO6CUVKlTgs8OZ6zq81mk9nv2zNl",
-	"kYY8TQ1piXLeRxxm+qUo6qPMFJAWTtlApTGVMEIS71cwgu+lkgTyZ83uj4QhOB54Z9Rgt2g8CA8dAzSG",
-	"jB3GxtgsD4vK8q2dQxUkBsDo2UbXpjZHvP8OglKsIG3cU3n5/XMujvKqhUrRqq8TLeVOcy2/X75JzS4+",
-	"MhLA6jRkCa+2qxKmWayMcBcaWRO8aEnsETC3g+vCQdsPrzj8wWUV/ObHW0J9dxQBhEyN3kEwBvI+AdiB",
-	"vKOkQArHeArkycM9TTSDCto3mUgdyib1uCqVDFG+VerU0LE8rIDzxA+GFSY/M9PXgHI9vJCwcTgj11q7",
-	"e/tQxq2bO6Frm0qluNqw8qvjf9RE64WhhKxNtc6DUvlFdfVSC1pRY01owUrf0XBBEprwBBVhV8oJjA1J",
-	"xmIRj0fo5+hyyU4gboHA+aGkB4wSyTCOgqIcgI7N95fkRU3PRXa3e6XpzdGdypp4yTdsbbvFZRGXXby3",
-	"k29A6TqQc8TjUQpXnhzxi3pMYr20QwLH99SqRObX9oP5QhlQSu0uvt5qUlkN+7d7nWcZn+IQq4aEa6my",
-	"RcXmru3P1pqbVe4uhFKi4Lx1tAE6gePVqSIex7h8CutA+G3NrPMXW/XYyVgnUmjNsPq47+MsL/8yUuel",
-	"ypb3FSOr0EhihBwrr+sul35RoGazPLKLUhHLZE8LyuU7g9zdBDR5C69GX5HGm+ReCUzwz5akyVLL4DeJ",
-	"qLIj9jzi01Tx2OEiZ6KbjBKzs9V1R7ajsBtQ1MUUtNrItYhOLhQNi5Kn25b7nNlFhV6mkcgMtavmBWZD",
-	"Z6dyVuDU3duLZ0N4katPphgxQlK9muq6P491dPaawJ+jHl5azIUZT6sTdSe/LopGuUUFRgxV95tlivAM",
-	"XWF7chBAbQxXWBkvJvrGLBnsJWnqyn84eA5SjC2rOpaGuIAr68tfvm3EXHtsG1/+su+jKQ+K9G4+FB5M",
-	"pnsUgbzcORXTCIqI2MGXqDWWfjGc5lhaL5gWj0TGU+vY0uQKs95u8v35rfdc1RWMPULVnxesGEplhX6t",
-	"fvrgWPpTohU4SobCTBx5LfC7bCw7eTIUFMs8tGAo4MOBgv05mfzNt/QlLlsH3UAaP516n0B9L/hqyOX0",
-	"WA5t4Xyst5KmbCTUKBXIek+EkIZpdgciDr1yk6U9SQjCmGbyDk/ScSY0biOeDzYZKKPASJUbHYZaZD2e",
-	"pNpaXuh4YWx1m0llXV4hwKCOZZ5NzSoWxfYsNqot4Wg32xVr0ULGJFcwnfQlz8eZYDzNB2rcHxQAqZlt",
-	"wzsvoFTAtXBVdxz2jPUBmpkPR+Cuxd+xmpAttwK3JKJbERn5Y5Sa5mfONK7CZGBOolFjkyFMzdYOysXj",
-	"HMSnE0Ex9wl5+/yrFcWJ7Oc8PY2gVuVEdAc8j7Bqo2SReIxkqpPE0eIqL2fIJZdZ6yVXaTmMncQVo561",
-	"wkIcajddwXUge3YZDFF01zVoB82O+bCDSZiwIUWMmbl7GGN2dad5fafZYq1me7dpQ8dVdg/lgme/+uvP",
-	"/vFPgAzrU/vsFz94/s0fP//29579r9/d+ewXf/v8v/342R9/03ADkkowDML0O94NHq4Ra+9vxiWH3sF1",
-	"hqUt6stZEa9dLDGtMDTuxc1bQO+Pn1C91KAdPP/Bzz775c8++8Uvnv3wJ1/89Me/+eaf/+Zb/+fzf/jR",
-	"8x/+ybMf/tdnf/nNwC2YEeh24fT4t6RDoX4zKN+E7N2EKI9tYvv8k/8Bj8+EW6AS/rNcsk6wrCP4DLmB",
-	"8zS1vLRCMNhQQ19khbxChTkXhjIdUB1gV1BuTs+KLMGKQsOuh6W60gOltNDAS9FGqavUbZIZzMU4llDY",
-	"PxW6HHEzOwhbGs9v7SYW+WRSxQLVPylErMEEkWFIcMTe0EKAcDV5E9PRTMPH0hO3Sm4YkBog0JrUfYhM",
-	"Y1jEnipml0W6GU+O96qtjYoRRmCpQAEAZFCS+6j8Q1G/ORPDBHz7FM/jd0UTo8CuyPCXDgUSR21aG6Gx",
-	"mDTELJ1QXHuUyCRPDI/CwtORWbNOrKTwvwMbhTuKIMAZocK8qxvsHi4ufJlInZOMsMMiQzzyjhFaojaN",
-	"X9uGrjVDtn81ZHvNkLWuwnSbzEqTFIIFlNEIJ9CQjhrsgVsEUg9GfDYG7FgydqQU1lvED12wk+dzIZ4P",
-	"HdOQMDRq9yZmIKJENuSJTGTfNkRCJh06rIxdLLktMBGF9ICfSJUNeVq5CbjHrtRzsb+0xqYFb1Noj+dX",
-	"EiQ/lKpjgcmI/FRIFg35405M0VSRXduwqM5LxcUjIzGqcd7Bdt2bZiF9kT0GgdXOsXrfofFyx94U3Pq0",
-	"l0zbvLnwUBkF4X4W4x4izTJ6glfwnGD+6dRS2XqFRcZA9TT/IG0FrxCtCMSzwVdDlmBdRmV6attoSSIn",
-	"EHVcrANZG7m52riqIL4X00JfCzYB0ja8jCepRJE0rIlU7lsU1ElBw0KPfv1vc0j9NavsQo3zlXrB5iZc",
-	"z5YWJ7pltC17iWCD7nspruaknIh+InVxVLxpQ6n8+R1HtrZkqG6t3RBcaKYhyDwHemyuZeSVdom8+MmZ",
-	"ZTL7H6J/y3UMJtxSt4l2i8xz+FyXCTAeGG/CcK7shJmZsE/6fJYJJU8XlZA/4qfiDjH3F6g6+dSmXHJx",
-	"gZ6EAkm7/CG4xBwVCNrXmmHg3+agff369d2SNmV+JrXoi///D5//4nuf/+jvv/j7v1lVYSr2sKSMHYEy",
-	"1m42f6t5vd1sUmueLlgmf0F7rzmnfIHgVGzpWqvifUZtWCs9WGf8se4etfYxOcmNFb+WKmjfwPR7t1or",
-	"rcnMVLfVKeF0vprKZJU++NbLow9WSMOAV2zTwSBnNq6LY9YKoo0NNhNk3KplZRURBZ0MZB3SV0BYP2+t",
-	"0d6XRVrjLa/idsUJN3J7Iu0oI4w2F3EHmxU6uslOpoyQGEJyt3pxL6AvOrt2roBRNxg60VjLPNl3+iYi",
-	"e094kgMPxiLYXkU+Tpk44GZGK7lh1CB0ZSLPElE03SSRoGRXl2rSNl0WWlbSm7d2U+n2kIICla9cTQYK",
-	"54R27sJ2Puuztjkym4fq3JHxrLV2i8LaNuyowuJqTpJhPg99o+tuQWr3NjRp3pHxZScU20iYq5ccCWNj",
-	"1yscpS8rI6jp+qaFA6nwHl6PQr+7mICdhYT9yRkljv2bGGwI030pgQjryF11/O1lg5eVOKONfrKukZkY",
-	"ge3CF7yTroVG/KTFgbd3LHOndwtbrjpNBJix0X4DvH4yEJmIwPlN77uL62DMpmBIKCW/O5MV2XP1xNkW",
-	"lmXCLwq7PaRpzd3GuaktHOmC+KhikqWYJouQZVUtCvY6USoVXJ5zOOoW/Pa2kkvVr8OkL42GNTbHZSB4",
-	"TEjUhyLfuQUbPn9AblOsdHEoSkszl3VZRzVtzBCTvqS9KXIc8aSvU0xwQWjqAd46V/cWk3qwFG4mIJue",
-	"pzpkuVI2pN6oKUkmtLUVynGazt/Jd0VeXMjzh7UjADu0WswXuw6DYpA++s31EvqNV5ex/bFZn/uPRPYo",
-	"EZMAVuuI69MgDNJEwz+B0BKmHSxqCZ4ug3vTUb2Orba9TWFOXLkzoXJg0+qCnPam8ClokJ7ftVRbf7Nr",
-	"sxjZYiJOIIaTWIjDcmmww6LYtCGNZOjH7m3mv9kLc726YBpHT5Q7kCxNTiljrriF4CMdapE+ErpR4HdR",
-	"WJg2dCKRDfa1TMk+s+iUGiO0kKtCmowXto0X3cXsxYocqEfF0EtBZwCPgctgnQCZmoAjGFyGSe4Cjom1",
-	"g4L+RvSVPB/dl+k0Cll0yIfiMMnFbx/mWdLNozcbzNw7dvT+YQhQCBk7EYPEsGk2ytTjKdhGjh58dHh0",
-	"53bnwwf3v373ziE5RzSfahZ9fecdlU14Fot458NM5arNBnk+0pF1MZs7GrOo0/mK0jlufYe2Azx2ptvo",
-	"UHTHmYhmwEuLr8ufOZgLDFmjiMCpRUyFGrDow9alrXYII7S+w7GGIuTC5bTbQqbFKtojYxfbDFfzKUsk",
-	"jHrnHZF3BztmTTF47X6W9BMZlX1UFoZ1j0UWfaSbKa072nznwQu5Ix3duv/gsHP/wd137947jHC/eyoz",
-	"vY8y1c+4BSGCvZcigdOEAgQ6PQ+I3pAHtq/K2Ci4BLSSVtIEuxL6nyK8ng36qZPEqXCRmQXGid2EcMFn",
-	"Q/64A8AikfVrdrmmNInJQEgzIRvRAHglBGRq1hIWzYYa2DvVYAf4MkQH2oTUZtPJlDfBpDcEF76VpFUa",
-	"mzU3k/2ajbnFtTIHmEw5It4xP2IyR3QALtk2RDBigMqOzjPBh7AZFrVC9dh+s1UEbdrw4re5TrplLq6V",
-	"mSvsWXFxB2rCpGKTRMZqQpEjbqYLQx195r4hmp4HrNtVWSa6ORuoTAt2wvPckEOdc0Si8/gsoh6tz0kv",
-	"t+RCLZ4UumNIPmYieEDV1tA0jkps1NNJV1A4auvga40Pc4giz6oinkV/KX6DzDk4gScqnnYAmSlo7zdv",
-	"XHtaMpgMzejM0i729HgWE4IzSwXXosGo1j97Y/dN4DhYup+9sfemuQd5KopYJ/sbhcYM1DiNO5nIs2nE",
-	"RuPci7U44d1TlshcYdzc74/FWIQsHtvInujBnaMHv9u5fef9g9/tfHD33kdHRmQyPAWa68BbHTKtRDYz",
-	"Ifrg4Osd/PLW/Y/uHUXk90FnECROj0ckIj4ANw4AGlJ4irnZA54NU6F12wkcu82mhz9TRjXDjAtYp04S",
-	"U5oGNQZ8E3AJwMPDc7ueFogiyeffN3/Da4RoYbH1waNFcobdjyKOCL/IuCSk/gSsQ2ZrvBVPiggakKMx",
-	"ps5KBoZhDUcoZUtlHWl9lVNwkE4KZDTaZNoonD2sfzS7SGWQORzmhGvyyHXVI0immIrcCaOwFE4SsOj9",
-	"OGqKMKVkE2obosLMD/7RM7NLuXZLDlkUyVCkiRR+KBFUDNYoUtiNoKEUPbpNkBCtNBBpvKQiANwDqfKO",
-	"eS9yCHWFL4izOEvMyO0aL2wKX2gkuoNfVOZtoBuZWOnmDkAbZfHEo05HhW/U7RrmEJnr4NQqjfFOZ1W+",
-	"Elmmsk7BtD//z7949t2fGx7okQlninTORS8CBv9lZI3WbrPVaba+8u5Xd39n/2vN373+v1z7vff2Prh6",
-	"760PbzxoHQUoJEF7q0zoJpCJKUTeZZtM5dff//yXP/ziZ3/0/M9+NjchwiTYej5WyFk6ow334qxd2N1w",
-	"1CsLZHiK1xdyV8WBrSGYa0lts/gc358F1DtHUluG61tgkhNy1nPlBLGdE1uHZ4E4xrsDyw8NzzMsTU2k",
-	"HUtow+eVjaX28g8bLDI6HRi3PVc0crMP7x8WuAbFeCI2MQSAABdAMRexjW6hcUCeJiZzIADrHMPmWN0H",
-	"Boa+LnboEmsxe0LJIpLbcKUpzSTJcC6NJSxuuyCXfKLK1PO+nKeeiG6RQDAS2AwhbsinqTQR8MwtoK9W",
-	"Igzareb+7tZ0NFyto73zZz2/Ezx9uDYZf9uc7Ms2WBCYLRaGLsJMizex8JRnLdh4L7DR/eYNr9FM9Ix6",
-	"YXkrnhNKfSyJhGXLxREUgRiNfNmyiHPXymghJGlZHQXQ0jfayNCNclsooNI+r5gm2cNQAFJDa+vGvw2e",
-	"CXb48chQ01az2cRwzbXY51nGjut7169fa16fs3fYirxng16g6cLLQKJIDk/DRg3awYTH44yfpFObrUeU",
-	"iyAk0UAoc69aXmErGGvRsVn7Ueh9ijGrmBBngz8Atny4I6ShODF7A7j6b7d29/avXjseN5u71yQfit/G",
-	"rPTozdAF4GD2DxbHd/gbRs3tA7p7TqACDXZXznTJot/C/BmmR7wrQhb9j1//Ojz56OidneuzXRi5Y6KY",
-	"+P0xT8HNRN46SPl0rQIsOeIXnKRcnkLyoqFpw0TrRPYb7MOUd8UAMMQhMZAzYLdgtjEviscjTggTO86A",
-	"4hYP7SgUzcLoqZWJoOyah+hpmTyZM3BbMHC5Y86MRdzwrCCiZLmy7h+Lu1FqxcYVLP7ey0wyn98snS+I",
-	"V/YtGQTwbuYVPfv5P3zxz//b8x/+VeT1+T/F2bSTjeVvG84K3WKKUqJt5sFNH8Z/lIk46eYasq+cyDca",
-	"CWllPWILVbaGQyHjw+H2uBBh9W0srEaQzocDPmucCyKeaFWqTOwz4U0b12S0wVNPSlnf9vi1F5/JRJcO",
-	"pS9bYo1Aet4OWnvXm034TxMo7SjliSz3eAA3OZyhOH6bbk7B8z/4yed//ofP/vn//c03//2zn//Ds2//",
-	"13/91Xe++OnPn333T5//2c9+85/++Nl3/2+zuYsHEQZajbPuTPHwMLA0pjy2DwuyYlMP3YuVA1xG39Yf",
-	"GPiPOsXQsEjmGk6iiwtQxxOUTZk5o6VctCqkW8PAWmFASDXohrt1LwiDXiJ52inW71+++b3P/+YXn/3T",
-	"//7sj/722Xf/8V+++X3c8t/8l+988dNvff7X33r+H36Ky/uvv/rO5z/4yfNv/7xYXFfa8qqZGeHXBe3g",
-	"t65fK690psa5h7Yp+kNEHmiFDrweZG8uOzk/FcWLVG/F1cJ8KwiDiUj6gzxo75rb6LK3fAkXC2YaqhW0",
-	"A6AEQKcXuACfhgE4E+KzlnV27VZfqcpRrqFBVA57zWO5XOjGFbDZspnPRYgr2rNXJ6PVgrvh7JiaxD2u",
-	"6iR0SjVYNQ3Byt4rGbis9eViLVxmOGTfOpaVBi47jnkLl/1lmYnrgPUSo7nTGCcQv/bVw/v3mBE5qC2M",
-	"fmOTgUohQKQ7CNmJ6PKxC9PiRh42FNPOvMvT1MhyFKwE6sZCNSVBOyFpKNwr8FMkuJHeEkKsz8iIoRmX",
-	"mkNtRAdyZqtNaZYqbSQLAHNxbZAgj/0Q6ByXLPKEvJ33xDRCrD8zT09xolxBr1sU9jLnjPU2+Vj6oH0A",
-	"rYJjWyKbgk3iBQOXzZoZjyYKhDQd2kqkSsYIB8gSpBEVoqBdcLJjXbAMF55DH8Au37p+AyyTFX08XJPL",
-	"vZx2xGq54czF2lZocGbH3V3Pxgh0B4cI/3SilTtPhaxh4UfKGjGQTEKWjxMOOaB4/sl6aSluUnCzok1L",
-	"+ahteKNxrqZG7yCsZ2i0fdYSTi3hFBKOZ4p0BHY9WWdTe6S561ee0N1fmppJwRzrVnvRp5unZZ5Va2V9",
-	"JclXVimKdIVyzvFYLP191k5n2/ajUfEJ2Cc7UGl2YZ9Xrzeu/p7zokEIk/2cDgdluxsFtJQtu4y7Fop0",
-	"y/wBYFaJ7HcWuPBQV1s6a4ueVPlSy72kwRwVPPvu93/zzW89//b3nv3pXwUUB9OhcjnNeX09X9qqTvrS",
-	"YatUWFi282yGQW54u8s/VDlPbVAfAg6NRzE/a+YTnuTFV2ZTt2M55irdFjlP0rN4DsQC1DnHl5xzjGYN",
-	"MI8P1ISlRttKsJK0iNej5pXZxXPE+grCYyzxJhFCCWcf3rl3++69d8mnRGGEkLSBcZaYVrNC+OBIyDiR",
-	"/YqChthZzSTOgUlcLuHHDkrE3D5C0m3/WoVgE0lekTzvnwd5PpsWb093V6G4IZNqwm4d3Lt15/3379x+",
-	"veL1XrcqbUCsShHchWMUfN5bmhpnKLV47HxkleniXrFkSL100KvWAxuPhc1WJGcGaMdolsvtTxSTgwl4",
-	"hANreBFA1iIkVV8VYJc2uoDwRMF97JCwgPwrQM31QtO/5OoRgV/9pssWxFe9sg5gUxrwTMS2B8N4KH8Y",
-	"gaQ0OzEnEmxOrllXNom++hI68M0UBfAq6MFNvghLolkbjZ9qJdnke0qmFJQNbHvqi5xFlCEA8LLo9Kng",
-	"bXdw+1465sYHRkxo74X4r06iO0OVFQXqVmBJM6wn0Z147HxjM843Mr2QI2ve47a5ky30P7FR3v43VJAa",
-	"6iTYz1phMBlMAR+00xsbKXvGWVfc97u5n1xCR+sm2ytfh+AcPWcrI1/i0TqLwQABkTWa0CXzCdodoCvc",
-	"EeMEC6KA0Hwhgj0YNyn0olKyPyplCiFUMX0Nyfkaq7Mg1rsu6r6FDq/AgkpzzZIe6CkiE0yKSdsqC7by",
-	"TZpCG5SKhdFfDCm1uUXH0uXoEzeCTHwV8+mXNLGFBrubExezUEWhi7Zy909XBDzNJEnhdCeYcTUaCemw",
-	"m8NjCYDZAzXRgFZBaxh7IU7EIN6IEJw1erNRJHfxE8x5x2wwwAyggc1n2B3Luz1yjo0llGJ2zInPRW6z",
-	"NwAsGt1z0Vh2U8EzTETnflId5cm9GRJwI5QnMqtq2FSSF+DwFN11LAsUgrJ/bL95I6SMOQy6ohngWiIZ",
-	"120P0h80O8hei9olqcOqjSpjHz64f+vO4eHde+8WuPQNoHZi/jvKBfTejEWaQFodvWkJOoo7TuBwDk+o",
-	"chV7DSCrMp/bg+KwcgZcQ2J96f2xBIhLc6dtl7ikkC1RwgfrQhjXTAmosgRmNnPIYwEQJPPYm7ly+J+J",
-	"1Lng/kjMLYozPpE0jtKXXt6gyqAbW55UZeZoprwr4pt0WHgusuJ8mbNFfmJwQuL8brqKUSTlTDhkElKz",
-	"/pZkajQqbZ22mK4xn1KMI5gxRMZOxSivzvODW7a9ZLQh1oGFWQ5KhwrWUU3kOqHjMA/Prff09TNGtGpj",
-	"xBJjRPNCjRFu7S/TGEH0u042rL2TG4LGAlpUUYbCKe4UDK4yz+B1rhYTK/ItNZk4uRDFPgsZBFn93NxL",
-	"drXZdK53W+++XVR9gsEgtlDIwCunQzKGk9DkAoEgSxDDEgrYZBAIqzD6zD09slN4eUwGHz8JltoDqLRE",
-	"JrrCyF9FXiNSxc2yAat73IMeSasAum17J+9oRcJiiRfNNLmHTa45Duusq0jDKxYDb/myBEqzVdtQdTop",
-	"Z1oBXNWhvHbzvZg6yGBCtOV2fDUUjJgU2gyQZHPFkbe0D+iFpNAVvTYfa1Jli7w2SxdD0H0srNo1NuJZ",
-	"niDy9xtYO5/+xqjPmE9DNpap0JpFg0TnKps23DudSRLng6jAjsqN+qNRn3NIf29eTKl9VFlSsx8JTM8o",
-	"LYJg58qvOiRVFlm52Sj3ZPG1j3IVMcmzTE3QuJBoWEsah8Iw23J+meEkhLBsiLDQbRb5om90k0UQZ9pJ",
-	"4uimHw7c8v8Smu1BL/sEFXjiDNQ3LdZKRyrTGunQ03JrzZsOZhkRUGzx4Z4H2Im4dwVgWrmJ3QY7SFOK",
-	"G0ZoyVSYZTfnyKtkASYisy6wq4imVJpy6I849Ebs1QwpTR0xjFqhf0QAD9Opo4SZCyNPhAdjXbmGsxCc",
-	"UEwRrE+YyYxyQj4Qw3mu/b4DfDsD6Rp8CzhAkIiSwhR4DlX7zRDWqNb/oVn/d5I0B8DaJUN1NTvs6plh",
-	"ozq0YNz2xxUjIvH1p0sHQYYezHcsaqKojIChzI2DVY3mdMNo0TCdm2DVkR6MRka6WjrQYo3sGV66x/al",
-	"0hiEHA+heJe1fQVhMJbFXw/DGXg9wxjMRzuPOOALAmcwg7rttWD+/shvZflEbGof3f0Gu0VOMbCDeU43",
-	"tBrjNzIl5yFUrmzulTC5lBQNsCCQmGmhF6vWxYNoXL0Wy1lbg5X10CAQ2XJ5xYZh4iHWF4eIZGbEYJyv",
-	"tRA12LvJIyzPl491xPYsQJdh40CAEHnKW5DynD94r91EqbJq2mSs8Kc85I/fF7KfD6BkWhgME+n+Dudg",
-	"FlfZ0RPKKagagGU8K686xDIvuxVGoLGhqV6dAjB7RMC0ibgPFwwJzCRL816XTdqWK7PkAypXqgxtog12",
-	"gMJALyG0uqFDA05V97QQUoqyCEMeo93c+U0o04TnLE56PcgOzWy1Yb8Vo0mdcC1MF0PKuZaQJSPHuQgL",
-	"mWumSGQGoHGUp+JSzA8VuU6Ko53E7P33Dj84ZHGCZukhPxVtOyOXd5TE1t1OcfJqnOuEZgWdNRbdSk8Q",
-	"Km1JT2VD0JJinosdsAuudzbtNrlsdNqqm0BhyhLYGYPL1UZDO4NdGib/vhE2gxVevgUi5MXWlDHs3gxq",
-	"mern5HtzkkBCqbW+y9X6YNVDJsXkIhS7K2DxWBLHCYYpumKAYB+9e6ecS4jt2OhMdK5STek+XKiMgY7l",
-	"yc+cDUU+ULHNtekOBFWtzkRP5F1QBlAPoPxDhHaY8MRiW4DfyREk6wJzAUWoF5UwTFy+IprgjAhiJucS",
-	"8VFdaVtsztmkv0JG0Tmfovs0LopJJ5kFHR1LDUW72UfkoLWDQolm3/AO5yctIV/aV26Enpph5kmOUwT6",
-	"F5moCIE1UwEV4p6abIUJRktZTtj7GneZIntNV7/HrBw+vOoB2ZwFtQiHIWhfNaKI6Sxo7zXXyIODmV5q",
-	"DhxYLgtb4SaetA2siWd4szaJFtrOUkgLf0b9EjSgWqpVSliGYJakO7BVLUFausnMwk7RfCKV8+N7NLH2",
-	"INUepE0CbYG6zyJt2cO3NeKWS6/Zv/q0mrUSS1xoO33fEAFNIyQ7ZDFIC7LcNqyfHgP3Lxt5Q0RIiscW",
-	"mVEbxgPQ3yUcaqnQLnUsZzCYNAVg+BG5WMLEwnCDAwtBAIqY5cTxUixjD2ZLi18Nlxkgpx1LPJZqTCIA",
-	"L8FAJbkrM38sv/zlryH7aXz5yxU8Hxk5FbOVRDmIUQN+OrFjVIMgkMfGpIDWlmhmRkhd3V8gPZi+LUYn",
-	"PQoto1ZSaJbIbjqGwBmjP2EJnhyMjDRCK1IA86bVvWd3EVAPJOsrF0KDq4GyECDEoakXtS5Yv9RsKwKg",
-	"jlNhxRu0l5K8Ai8VEW2gkJpdR41SyK6AuKtWaZ+dmIGSms5ZpAH69A0Kx4Egupt+YRYFmqZTa00zbx7L",
-	"3VKzDpccAObhxaGRrnQOln4b6wNH3i1WzKfHcq96eD2Ufu3lgFf38dUe1zBwGxJ4LA9IsLODxiMEIYIe",
-	"XymUZYwJzESfZzG4HKyZA9FXLcbEWJMe5M4vArtR6UGz8fqmBY/LUYOnFCf8EYL24LKXiiCmMW2tra+U",
-	"xdYWjgAZVjhEQzidNgiht2H1eF5yVf2qd3Wg4qEXdAVm9aKkMjvE7ymw0p3s0izgYGGG1pAn0lWethUe",
-	"OeslvXxgV8rM0lltEunmjceWrg/UIBqMZZyJGNZ/pFRKlrWJyk7pxt7i3QERB8AJNaqIjZEEGykghNrY",
-	"Q6jdZHQL07vVLDCgFEnGG5FpUOzcUjLPVNpmUu0ALEf0Jt5XbZcDUWTNca4AU/EUqahIh/B0GvXYXNZY",
-	"edoHTciqCPOqgJnjgXRBng5yH+hsP9E5EFquGQf+QMj4FrHE+cR6IK3AeQhtAYdjabSQReD6UuWdnhFX",
-	"0CrVaoaGd/LRSKM/zOu9qF3GeGqUzGnoVaWay+U7lsjkGhToSBG2CwsB2LX0zi8oV0muRdoLt60TUKhM",
-	"a0dJkBl/BTOO6WNlo4/hfRcWelErMC9Ugamz8V5iJeGSNIPxiTltJ2KnQDJaoBocEFNG37rLS3OQUyiC",
-	"21odHP1G/rvkijbMzrrfKr3O92W3Ikis0q9D5dkx9HbVO/c1lcVXm2gfX9rqjMPI2dwTmV/bL+zticxF",
-	"X2SLG6T4saxjVmMdN9RHWmR3by9uGOKV13SoAwTX6g71l85DYE7HOh4Cd8ILKJm6SvRW1v/5FS27Am5a",
-	"bzEopuSnQw9lD34aZyK0EamzzoMNas4vKp57YKkP1nUv0mlGRjWnS87UySeim4csshC0QEwiinPFi1tU",
-	"yNKuTgYVsyWNnlQ2yqBCr58t2urj43n4V178lBRkXY9iEY/xZoAseuDGbERRWUTxADenvy0WNBknsJJb",
-	"aHQe3AbbhEU8R9OG1/aE0AGtYG8HaXVJTS0V8W9KdmzqlmmW+gT3rScZU5ARllp1veWTpCtsS14RZbQm",
-	"qYxST+eBA6v5wmWCBp4odUrWM+dR8LlFu7W7F85wpXbQVeNMi479uMh/AZWw5bUWfP79H372q19/8dN/",
-	"QiBpFCqhUu6V4vM5dtIO9neDAt6ZJNjhKIX84NK5DtrB2/fvv3f33rudW/fvvXP3wQfroNqaHbhkqL8N",
-	"lnelhCDvnrlsFSy4hYOg/J9yCS4CrYLL4KXU2ASgBAEJi8sRtOHlJXvmc3DM3AEpbT5tZ8NcnM1OxFYq",
-	"DR6SlWEAfZT4GgWw9pIUeTZfE7cAqWJW3ABOu5HI8HC56nPFXMRE50lXL0T+M6f7sHjtAihegWdqyz3u",
-	"enUFW6233F+dDBDzb7zVuHr2pSbgNkNEm08fbn/Fb4FwcKbpAkUIm3NkBwmQy7UcvrmJwCxrhSAO0nZp",
-	"jbeSrL3bgq0suBQYK95fNVS8T8YCyH6gcFyZ826+IAbuvNXmLcJwX714uv564XT9Opru8qPp+ouD6ehm",
-	"bHZhrzzJef8pasapyBeWvccunAUPCtzpnE+NkjiL7ICOun7hztMUZyzViYqniAYzr8DdhgEc8X6wXY3Y",
-	"+lxexrnE3YIMvv66hxEMMmsm+PbvGcp83vT6YRiMxhXs6sNxvvggnhfZPRuWoF97YV7iK3AQY65/31m9",
-	"kpyJx4nO9fo3opIuX3EfnyFX3bLvreQU+Tck3dDCrCPhuDWvucklSzlzkgbcLoycC43ignbteGPhZ2O2",
-	"83CRB8FePHNwokwM1SMRUQ4AiUEU6uicmxGP44gJibV+MJiEIntIFYZ1sAhkB3ZJXABjIp2E5eJXIA08",
-	"R8kqnANgYxHZ7SOq7enynxOMW8IxWVRX2+GAU2QY5TnzTDAexyKuCOSHHi3L3Nx4ng9KlnMex2Ybx60g",
-	"DMa7ARAKs8TwcC9YpxCNIZIwyMsuRGMWDMy1OHT8N+0HzGM3eLgtxJGb2mIK9zUUxrUFY3nNAtRrS+qG",
-	"lPeIn3pUV41zDGkDwgVxgOO8+DmRuWJJvql0M7ISDo+HiYQIxJ0VDKoHo5HN8b84myq5bAg35K0woDj4",
-	"jhQT+7S1WzxGQDX6Ya8EzUYPrxZWWPt9c3d/yypKbg3OUh6K+EQHvAD2VUzKr+2q29lVcU1PpvOQthhj",
-	"zUejZfFXs/dBD03nUFB/YU7jA0LUwnTG+S8phzHpS5WJAmcVK4vNc+yD0QhbJCTKzbm29UGUSuV50KSG",
-	"6RjhBCMLZGxB108gRjxfIfduxscafP6ff/Hsuz83ugsEOONdLGCwyVe6t1m05lMCS1xtQjchf2WKafWb",
-	"TOXX3//8lz/84md/9PzPfjY3IYIC33o+zjW0bEYb7sVZu7C74aifrgFOggd5fcFuVYtincZXi1Vrsgk8",
-	"krMBXYh3di7sYrVkvYpE+GVJ8KRajnhfxMyc5wJoOpE6h6qSrBgzwqdV8pbLTlO4kGIR1RSQhLmPN0Mn",
-	"vojsAqy3RuC+W9bptHu3VsYBsHWEE6CZ1XbrVyp7AOGf4OJvRp0GgqdovKlU4b6CP2/FhtfaBTNh0R0j",
-	"cvbHD0vTH4juaUHYSHGzVbi96dOcKqc+Gp+kSZcmD0a4hXN/AL9e3tQ3PR+rLZcDc3JVyyWkUQ+TfsbL",
-	"dftWW79y10+CE66T7sHYHKaPHxoucCJ4JrL3xNQ+0AIAiOFPM1TM8KwIJjlC3DzzcxAG4ywN2sEVpJg4",
-	"xNkP3lEZQ6BzVwNJFmXX2za9pYhUNpPvqTRVEzSL2KwLtHvMIz+ZDiApEWGzEJPO62Ck0hRTizGRy+Vr",
-	"+ajKLrd9FtOvokMIpbTHUZcToC27X4HRI/q9bjBDF5P+OCuQPH10RFjqL2nG4zgzdwqXRsRGUzaCxwhK",
-	"RZXGDNSlYtzicU6ZtFDSYaBSrIh1WABQU0D8WIuOjWiKwEidQcvCg73EKHrezZNHwoU/gUshiRs+5Br+",
-	"ohesJNSIwYpIpeLbkEXnwAG/pCmtAE6BdhndJC5Q3nQsenycuqcu9h6SBHygxNJrVSM7TPrS7CXkbnM2",
-	"ESdAyAmL1fyoxv7hpOtTPUU7HDopUOQhtPzdgiVMC7sSIrDRXj7iMtEDIALUWXH2Kvr7SFsCgrJDplKh",
-	"G1RnBVcvQkRSQEMrEsCpVksRrOaO79SD7aQU/SRj3XGWmUnRBuF8hjyROac7UFhAe8eSOVQDRIA8Mu1S",
-	"IjQOxMwZz4EFhCwGcCKgBAgAHCOwAdYQMWtkp4Op/t6VdkiFPE1L4K3orDH3rOjBnHFbCA7r4mioL2So",
-	"RyL78LZNVOeZMBMCg4v5BMdiOJa/tCWQZlgxC4o7kbpdoEiF5WVH6Hc0SIbFGsK8qI4RrB3g9GohcGln",
-	"sAEcYIMG7xRuzixqdGlZsEze/EwKvIfSRkdgbqaXwpn5YmEgmU6LEwff+O12ubSoyvZMQGa2F3y4mGJI",
-	"LnOCKYHLhFRSIxG3y2wIUa5dQT0ABCjccbYuja3HZpbwhHdPU9X3sn4asw7+ZCEdO4VwLNVzWK0h0+Pu",
-	"wJyjSA81oA9HYsiTNPIaHXApRVrVJhhFMziwhkL0ZaKR6IPEkPAUgAySx4Qp6pFOf8zURkX7B4ZlEioB",
-	"FqzhXecsrWCkBRJZkrER74oQUTuwkROecowPL3Giqo4f4LnUfDpTS9L2iE9dcK2PEetld0IrFc1/YL9D",
-	"BHKXcYaw9WHBEAwtgQNjazIR1TKESDK3M67HciTvfMcfCjVKRUgrROwaoFnoXGKLBeGfC8kF2FK3dS5i",
-	"Ym4BAd+FIgFzDxYh6WL3jKfCFYoAipXxRFuWowx/Gdp3oEqmSj32gj9U8UQLJUFYfZL8nmbDUuGPAtAZ",
-	"cCh0nxzP4qnbCZ8BZoBQCkQl0bl59ZFz2PuHCkewQApMFXcnkZigHo/MkLTKvGZIiH768Ol/DwAA//8=",
+	"7P3bk2M58h+G/yv4URux3bOn2FXVl5muil+MavqyUzs93b1V1dvanW7xgDwgia1DgHuAU2zOqBWSQ46Q",
+	"bfmiCD04FJZDUvjhGw7ZepTClq0/Rt/dlZ/8LziQCeDg3MhDVg2rV5p5mC6SuCaARGYi85M/9EZyNpeC",
+	"Ca16Rz/05jSjM6ZZBp9OUpbp08T8yUXvqDenetqLeoLOWO+oR82vA570ol7G/pDzjCW9I53lLOqp0ZTN",
+	"qKk3ltmM6t5Rjwv96EEv6s244LN81js6iHp6OWf4E5uwrPfxY9Q7mc+xw4SpUcbnmkvT88WUEZHPhiwj",
+	"ckz0lBHFRMKyCP+mM0a4IDRNCdeKjFLKZ4pQkZCMzWWmVS/qsQ90Nk9Nf2qmBnQ+H+zvH/QinNkfcpYt",
+	"g6nN5+sm9rOMjXtHvb9xryDgPfxV3cNJmOk8oZpNZLZ8Ce02knFki2zdm+sDO5xSIVi6qj8ssXV3LyV2",
+	"ZGj8gs+4bl6tGf1g1jlcNaouSwtxsN9M/RRaDceTsDHNU41VbMvmw/7a/fREzuZULF/KNmrg7wMhr00Q",
+	"mQudreoJfr+JnvJMyayZ7LFgH/RgBCVid1bmGbviMldkTiesZctjlRLVZ/TDCyYmeto7OrSkdp8LYiud",
+	"cTGBcbVyihvmEacJm82lZmK0/IYt63Q4IQuZJWQ0lYoJMlwCDUY0TVlGxjIjesoVkYIRMySmdJ+cGD7B",
+	"qGaJ+45oWbAWMxvgJkAzsuB6Wvw4lMkygu+4IIcPyFTmmYpIIpkiQppvJ2QmM9Ynp5pkTOeZUFB7zDOl",
+	"CRVqYfiYb3TKaMIyEgez3Dtj85QuWRL3yYXr95LZkVDTC8tgIGTCtCIPDg+xoCmD3+w/JospT1nQs5sp",
+	"V4Z3zjM5yZhSffJK+CZh4jKz8zZVgbJc+RKXbNknz7JMZnYmyHbd33JMkmxJslwoQjNmCEIu2Vz33S7E",
+	"2RZbJZy1Wdzu+3FOtWaZafNvf/f/2/u77z/7Wa9xk87MhdC+VeHnjW+1hl36Kzls7eX3cnjTF+cLrvRG",
+	"7JhrNlO9jTnw4aYc+KXUF3TynKeaNfCsVyJdkpEUmo60ORZUE2GOJnIuxYimE0WmMk3axiqkHmg6KY0W",
+	"57aGm17QCVyTH2FCp1jlACfkPvkZ0SyjeMO+nkrBVk4H+MvcFLPkjshULtgVywiH47bIuNZMtEwIag6w",
+	"Zq/r1QCjeol1zCjP2IjxK5a1XkeZLbDuPtp0H57JXLP2Xs2vN95lnq7oMU9vvMNzkD1bu0TR9DoXfSFA",
+	"bnZ0GB1Nm47OMYk1nfz/T97l+/uHj8yfX8Utu2+XR8lVayYjjmQ7AvoBQS/qspUTG6H0OqK+bdz080ax",
+	"TLRPJ3c/b9uVb9909pY2cfpzNpIiUUZ4WVDDa8ZESBC84c6+ojylw5SFQvj9FiHc1O/MfWA0H824Mqbm",
+	"UigGW+aJFOOUj2CgZqMyAX/S+TzlI2rGfO/3ygz8h2I8pmTCekcP9h9HPWYEC/NdxigUhPXqG5Y/ZWkC",
+	"+40pZaRac82ZOc7nRACrNQVAZDFVIqKkYb4jKowIgloh4SCHWDnI7IKj3v7B17/81eFvHrzd/+0Xv370",
+	"u2/uf/vw5eevH58dXJjOulEDxCEkR/0iHuVZxoQmSlPNvJRoVFe5gOHa4ZjunkrBtqEdSkeeMCofjZhS",
+	"3Sdg+j2zC9k2Dyc9LqgiI5plnCVE5jDs5zIb8iRhYrt1v9+07jTX0/7YN1xZeMPtRhlLmNCcpoWoCVRl",
+	"iTkPiYR7eecL3n1kBMlqJkxip5qMMqnUQHHNYjJjVFhGT8mCDUGdM+zeCeOmGFFmdwUbiehpJvPJlFAy",
+	"zORCsaxPzvPR1P2OY8rY79nI6D8cbo8lmdElGU2pmDDcqpGzqgyX5JfPLggXozRPWNIn8ZNXZ+eDV2en",
+	"vzx9eR6TlCuNCo6boxmW6htyngojotN0m43x0Gzq+sbgrsnSlnAdEcUywwyg3hH5Qy41C4kz4AlZTJkg",
+	"S5nfFlc4EYQ3DfcYBhoXA4kJh3005gwJzITOzN9cWJOYqfxzRVI5QWpf0ZQnW53Cw8OA2GPOjPx99J39",
+	"sy6kFpTnlp+VBGDctCMqyJCRhBtVPOl9fB8Vy+j2O7djLq3mCYFuiW0bSuyec4N+zZU5oom5RSMyzDWO",
+	"DM/QIpNickxioFsff4iJuU8VSGZmHN/S1EibbLtVaT4CjnYz33aVPXpeAHOwl+AQuE1yZO7FWa7gCyAt",
+	"+dX5q5e3R1+/xDCOHqqQz2UutqTZg5VyxBgarhIsYzgSogynhMI7p4ftDWxSI5klhbDAPnAUEC6kfEGz",
+	"yVZCwoOD+6s2k5ZykELbqzcTN9KmJFD0iKh5ysu3j8yImspMMwGmec0+aHV7ewuGCexIkAPyLf8qMgP8",
+	"wvwFpkFKhlTjSb2Q8lsqlttxz8etMoyh64yK5WBMeZpnTFXoKyUxPxPzM0sI1ZrN5lqRcSZnaFmgSZIx",
+	"pY6IzpaETigXJKWaZTumqhsocL2SjDOiM1Yfr6F0YOasCjpAl3w0jaNCMAFNlitijfQkV+yd0K7jjCmZ",
+	"ZyOm+iQ+Yzpb7p2MNctiMuFX9oJUZX2o/068E89lVh9zZFXmLE8ZKBHp8sgU3iO/AU508vqUXLKlsrrF",
+	"hGk7N7Bz9slLxkECS2SJEnDtLQw3yRVL6jRxZmMz1pQaaZqxy2Mo8k4QwszY0cZrZqtppovnLxAUYMta",
+	"Mc0Z+6lSC5klfTP6E9OxvX7nmbwyAp5WvkyHEc2kwBUTZEpVsR/BgqiIXAhDXWibcB0Rqs3IU2bqGgGA",
+	"khkXuWZ98haI7huAeZkmRON2AWkhV8wuTD6PwLCsJPxQbmVmN0dmusb7FqXkDJ4FbSsZA5IYdoDLBtui",
+	"tns9l03YnImESGEkRFhdQxSgJzBg1X8HisgbYQ62zPj3297qB63cwlsKSkziSUWhmHGluJgQt7OP4HWU",
+	"UBws0NfQzq068Dwq3Ka+BR14zfgtVb25YittofF2y4NWa/eaOVN8BDe/2V0yoxlPlySoE/JcuNXSW6De",
+	"+mFGcJdZmpAhG1FzBELzBx0hF06opkOq2HHxnuUubqMALmR2iZcLLonK50ZFYsm3LOF0O6nj4SqpIy+6",
+	"GMxMHwMwGtaW6gl2u3exnDMvvFYHsPulicNxxU6YjasDi8GEZ1sERwsw0JwzrbmYwDc0SbgpT9PXmZyz",
+	"THOmekdjmioW9ebBVz/0FFOKSzHgScoGyGxV3TT4Lf4ADFPmGm4UXGhqbk2ymPKRuWdsa3D39KIG07h7",
+	"+3l4+PBR6fnnYd1WHvnBzeiHAbyM1kf2tfl6xSjAs0MYtUWxlSP64vNH65+j7Fdy+Hs2AhkanFzA96VE",
+	"VTq6FHKRsmTCkgHVpWeChGq2pznYckWeWiaFttzKi2NUbmgI8uT6Os61pstbY+RdOro0HTg8dCmesJRf",
+	"scwSpdNjABD0KdZb9j5W7f5Rj4nEk6K6FRaGTUGBIxIb4Q1OQUzu4MuZvGLZ3YjE8KqDck8Su88JV2Yu",
+	"SWwuEvsVS5lmSXxMzEztEzg3WruRvDusnim4cv1rNS45KqprSfQNR8UzZVe4dmtrvICSH6OeFOlyIBdi",
+	"EKx8mZJvA5EFdhM8AAzx5NtaKFEJSdxboLPQwP1gRMXCE2BBl8Vkh1KmjILwk7EZzS47bSUjr6dX1zxN",
+	"7jmv28EoXuK6DBAEbD++Gj1RKPZ7kgzZhILwO5VpEjKmldtDaarzbmfoHIuaSjmyq4ZhUV0Zllvno9JC",
+	"k7mU8C+SpHFk+WxGs0Z/GsXMtTZixGsGYpLTQudwbxYNreppxhRQqLTmMsd3qJZFsYbFj1HviqY5a5n4",
+	"gioyY1TlGbNm3DIpzO+gxKCRJ2rov9Lfx/Bx7ruSi6N/R4YD7o5tsTZR2ZescLMLn4Mdjd28Qvr4vVHa",
+	"iQELKh+hgI9Gtduqfu34o9rAPUps/n3bHXlStDhzIl93KaVgFIEbz8PVbjx/+927fH9/f7/Nl6dlnFYb",
+	"o7hVmrxhgPhu8zqHq1K9GNy1uCJKS7O7mBhly7lmCfJMsAKoqVyAkFl2TFo5JbL3d9//4mdNBwXGbt03",
+	"u1+2L+VGj+62G38718QeuxHWcUF/Y/gjpiU8t1p2hFcO3LJ98mpMqBGE+dgKwUd4WDme4Ck1+9gwUvDd",
+	"dRSItrwhvHJRHfqyMGoYLQ4NbKALW4ejSvcdLrTChabbfQTnNzcjGmxD6CYaw4MEcoUtSVbheWXHoNIw",
+	"2yfgyN7KPL6xUhETRjT/DtwLBnZ8f8hZbkS1ObhLWLvoIKPa/GjurUEuwN6VFNxU8dTwoKg3pCkVIzZI",
+	"5aIHPOeKm9915jg8zGeu1cBaGcykuLp0FWimgYUFPy/YcCrlJVhozTfvqySLeh/2zET2rih4ZCgzI5jm",
+	"W8r1Bc4KPv/aTO2pnRl88xynd4azg69eS5m+KWaIdz9M89zNEr77Cqf6AgaONe10L/xs4eszO+Vv/ZTw",
+	"1HN1GVZ2U68Ue4vTf+5m75bwhb30S+6Ave+ncBPhqtoPm1DsVDyZcsGUH/ypeCYmKVfToGcnIRe7JxPY",
+	"7Cjjmo+oucPYjGUTJkbLzRbMtYT8t2gOPj8r2vSD4Up754ga/0QrxxqHfVPG6FZU006C4GtaeYZZXedb",
+	"W6x6smFsRSt2AK1H9rXtqjxBfyt11wWbdMDATX3tFcc+aOvyXp2R82ENW2udj3OJbFi0plu3xu5b2Kif",
+	"0oaa9SgDh/ONdMsud9uIpqm93DopuHjMB4qLUYOcbe5uQWK4a2ZU0AnL4iMChfESN72ZLhX0ufWtPaVq",
+	"QFcLbk6lxd5GNMuWhLZIb426amfN3O0Ur6EHnG+9ku4Kf3S+dD/chOiQz5ONt0uedbMJ5YplA55cc/9f",
+	"sUzZheviH98uc1gvSadnOXo2K1jm+Pvx45SbdlN1o7uzVAy7dCJL9F7LUarCTSjr9qw1zx6eTe6mr5Yv",
+	"yw3Zb09K7VUHcwv3k+v6du6pUu83cV/5i+LTurdeg2fCOq17xkX47UFVD68x2TXKa/XUd1BmzY6eyD1v",
+	"WsEG+i/tH99hsfdhuT2Mu8EQVNNzb8L1NB/2R3J2T9I53zObYsLEPT+ej2F1dcnne3KOVNmbS3CowyF/",
+	"jEr3+9rV9yp47Upfr4df+6JY6ZXL1TylS+dob5n72m7enL2o8vj1dRTLVIWnr6p0zpj4jS3abphxG/nM",
+	"Wgs3MyDVNu7aWZQNQbvcB7cnaXxaG6jC9sKL/f36XXIrd9jt3V+q2VbpZKPAp0XLNLEvWugTTlMj9fgb",
+	"bqN4prL1sJP5cMdLcwtLkqesVU38MZ5Zt1IGBbx2BrJ6oOuMZTaw3m/1bfVcZmQqFySVYlJ5MgFfiqlM",
+	"EzJkY5mxqjW36QG+vqN28QbqOF55aqdjjB9dUAV+gAIRIsyAwHIParJpYounrCw8qO2HrU6OdZoTBp+3",
+	"rxf4NRYrRoVdEWAISnOj8JvFQWfcNEEPpWOyb9kDPFd0WzlrS95+7wjZtn9aLNUrxvJjvvXylIkRSwa5",
+	"0Dzd/j269LxZ2YoaXicFFxPrS6iIFH47Nj5Hrn0O3cYMEAhxlREKw3cUS8hwScwecSE/fXLOREK4JlSR",
+	"2NaPnSuq9TfVkiRMs5E2W8CFteFv4OHdYc0WXCRyEW62WqUWirRaEvwzbcWKYF9rw+fWSu9lplk/CrVz",
+	"WttFnZ6ACy5SsPDrWSHylN2G0p+n7JYUftfzjSj7OeqSn4KiD/O6CSU/kFRKr+0bKPd3vjy68+XRd/t7",
+	"j0/2fkf3vh/svf877971a1+UvusP9t7fLX/87O6XfwkWgpK49hPNutBsE/lzva+TLXs9WTBYuIPNTFmr",
+	"XE0+Ocpnn7LGuFLYXUfK797DAHZKy6rsvclebRCXN6leklm35Tp/WXv3RgTvdbMyjfQv+IztcGIrNIHg",
+	"3MGJdDFcUz6fswSCztx3rZpBiLlU/Bcc1P112sM6oo1TSXd79raxLndSGjyx7pdDFB7tbxATYMSx7UzV",
+	"gfi13la8qW05uHa9F05puW/mFr5VE07KxprIXKPxBs4HVwjhB7oq16ow6UDHUbs9xwLMrZYNOrudVm7f",
+	"znZl1fukLpsO6FOdefVqo8jaIV740o2HuwH0So5h9X1sLFZaGRvUjRGEqlvJcPB+NZPYueK9e6X7vAu7",
+	"PXz4+LB2K9XFxzC6IXCbGHN7uXsz4QbOEs9dZfdCYVtw3V2sjkPocr3WjHH+eazuq2Sj7Eoh5oiiaVhW",
+	"fI/O+b2rw3tgGVVxmT1VveK/KLGnqdZz9eXRvXueT+3Bv4f7f/PLv7HKtxzf5LoaR0zp06cbPw/N5wAM",
+	"vMMjMZ9fUHW5e0tUF6BqF27TJydiCdgXhH0YsbkmcT/GndDvx5EPe3xz9gIxV22gLqD7cYgxaIOvXqk1",
+	"1G0Tbs/00TJR/hh+8/5ucA822SOQBmeAmRSISTP6IZSPYC9XHvIRXLvrJQR+WoNgXZsUXsCSsDe+dSA/",
+	"DqBuH+7vk9GUZnSkAaE2Y4BCW5MK4Mhvq2qBDEQVs5OrDxN+df778BoCeFNMJCpyAAgem8BOBkC3Gm+2",
+	"QEFfZyM3e1xnywHE2LbfrQ49EG57KzzpbGlEK6UZTcyY4rNnF2e/HTx99uLkt4NvT1++uXh2HkcWNczu",
+	"dnIp5EIFr0SIvlGZxf3DUuzuowcdtZnwyWcq8zQZwChXhEBKnAeh5PnJ6YtnTwHP55iA6G6kSSdGt3YZ",
+	"SNTdwvfwVBTxew5lsjuYZMiUCoxKj0tvh9HCmEw7TZzXh+rXNm4JzqupwE3NoIIb5sa0YiLNlv6CiTQO",
+	"dYNHAEuuhicALTVNB4DbvjYjgekTVRCPCrPe7TXsIFhcnEAjSfKE65OR84BygpN9MrJPThP4y0Y+dxWh",
+	"TMNPfDP40bcFH5+6Bt04ngndFEFGR50ctIKZQJC8bkO0BwyTxVSSGU3wORkneUziUcqP8BqlFkUG8HCg",
+	"huOfcjYDJZEL1icv8zRFUFQAhKLqkiVQiRcwiS++Of/2/Age2edzi5wjQfFE7Hh3pxjlh2RswpVmGeLq",
+	"sHRMqPK3PsSWKTljiLqG5CzBbhjuM6UCwOw6AAlomQ0ymbbdgrIwIwEJqPUQ6IxUMLY4w82mDqzVEIbr",
+	"X4QV04gtk6Yo/Qi2IEb81UtrfMYFsnuTSLMmMSZG4EzFgDAkEUJbuqsS4JNoAlCTJ2QK+J8WDxBRBS1d",
+	"C7CkmNyxX96NzWpzTVIpL5VZG/RKWEHv4rBt8sSOzV6Hdhmbp3RkAxI9AR2lGohoaNudgBmbyStDwgvY",
+	"wB6zEM9Ims+EcnvHbc4+OWejjGmL6I+wTAyKzZmcpwwaiD/77LMYkQTGMs9Iwicc4aEqEJCmMK5eJ+qX",
+	"zWINGEIWE8wIFyA9W0BMrpdkyIzc0SmGE2s03iP40+CSNf/cGZ0jhKBpTNnxt/as/Lx3msR1P6T1viwA",
+	"gzbg8+b2HaAWSJgFrRz8y4huESSK0gjGmWsIowi4Uzii0vQjdzl4upeoXHGfsGfK8aXW+3DHvg+my91r",
+	"m77X6/o8FDf3rTs92HhWlDO2MLG3qYOWo3JBFJvMILXVKtNgm8Vnr/JD08luwzTYBMWgtCNwWs3U0qNp",
+	"m8kBUCuL0HCH+G6O/DrlsT6tr/j3F/Bltad9bNiKmxE5IEImjCRSsIgcOo8/KojMhlxH5D6WH3PB1dRU",
+	"eIBfAHAFoUNhxpWmy4g8xJY0vWQWT1SKSZ88gaQ9CrDIcsUIYtHghaKcPMYzRCFczut+ZwePSkbgw88f",
+	"fb7OOOnTaQUCNkSoG74G+3omBdfSCtNTrjRm76KIsv6+gUO7Nm+WTa0SNWrbZ2esyqkNje7Tk5K/SJte",
+	"5EquaH53DN/NZ9c0tA+I13pZtHLhenK4glu6oq+Ic9XZMgSlu0m3acUngmrAivBUbvJF+k/JZ7bhpKCL",
+	"qXV3baBJuBGqK7Kt46ndoEb0+pGgaqJeLvgfcmZ/th4DQb+75QCCpTsX+sJ+ryn2OYZy6zKfn9ONuLlu",
+	"xeC2CJWrsbHVxl+dLb/1B+xTc3jryjVvKvTTrvhOPGk++e3Qmf6r+fz7VXTeMVvcLUvEx+Wt4oc3e3ZM",
+	"N05te0wO9svPSSUVc53WtbAZvTrk2aqAFOLEVpDrJndEt+vG9MuStoeV3W4XO476QwViyNfX+KBi6bcF",
+	"jYpb/sE+j1pcekQZqSqfDWi9K97h2h+QQbiE1yUELxzS0aXzecOH5G4hV9iDd+hqgheHN1wI5rMv1D6U",
+	"jyv3mNBNir7pZ8WopzM6YnOasbY3OYcHFBT0NlWVDwHlTYo+saBn9n1gShOIGy05Wuzv7z0Yjh8fju8/",
+	"/Pzz4f0HCX1E74/Y48PHyT7bZw8+v/9ob39/vP/oc0r3h/Tx/uHw8z1wylht5Fn7Ghrsg8hv0/LSNe52",
+	"e5zrRPn64uI18eiilU1hRAeZJWaFDoqM2U3cYjNH1U9A/fxPLFqS8clUr6cmLNNbLFznnYGF3eqMtt2y",
+	"nrilXojN71g/w053r58F/V5XP7OH7vb1Mzenvyj9bMtAgi3PUxvRtlRxdsJWtyDqj8Nu3q+i3445xm1w",
+	"i7eeqq1v2j9XRE1pxsJcT3zEIpKxlGp+BZeJ+QGfQ7AWZ0YBKesfa9ycw5eQ/v5Bg4PzE8wuvammpXXG",
+	"h043bq5YfzJrSD1Rog/7oCH5qNlFmOAGHCamMk1Ypo5IPOJ6CTlX4p/9YNNi9813H+M+OUH/oClV5MBQ",
+	"72HoDxr5pChDIzSiv4NpIZNpUKxPTgTB9XTeGhBHSYr5HhMqiJHWrLMv5hD0v0MW4viHj7F1x4DqJefe",
+	"H3ojcEfo/emf/W9//Df/s48/OOr95vS1NZ+W3Ws7uFIkXEw0TS8HbWGyXTxe0cn84HmL5yubUV6NNz98",
+	"+KCD90JzEBA4x9hThZE/mNyMZUqKI/y7WP5wyU17H+OSIP/Hf/fP//rf/lcNMUA3MHEQ4Ws4elFn0M3u",
+	"fvgLNppSPZBzJrDaJrMJQ9A7vEO7wTUzMiD0Vs/2ZdawmkVDL/eK+veCyuvMqjM6d6GtO49wrR23DadZ",
+	"rv/phf27k77htLDeJzedLRfp01wbz4w2nA3W++Smc30WuSEdyvU/MXpswaKd63qDWtbxDZ59oE15h55D",
+	"7AR3Pta50ERpCdHsmMjN+k4ReyurY8zACZ48Q0Zm6Nm37tXDesbjINZNdJfqQ0De3eoQ0PFpscnKt2uS",
+	"sAbTsa1lwQcSngRJpKOu+eUm61uGFm2GHKO+JHw8ZmDnEs3RuQ09bWH9c3WGzX66NhysRcTkyqaA9YmJ",
+	"U650YzR5fDIasbnec7Crcbf8cSkbtNonnWfctVKiIcvpni3QpdivEeRMLsBxG32EhdRTbghDXRKkjqh9",
+	"cqFa2i7c0Rcyu2QJyedGIxrTrFDBUHuSoivUZBGQVe4wxhQI8ZF9IVEedsMssOFZKZ4DmwYfYjVgmhGY",
+	"ce22iYmiS+RexMzMvYVwxNXxhHGeglkubD4Rt7YWer5zKA4e7jPfDn5+XrRmv7BtwiPKpNmeoOkEaT5h",
+	"WjmwRjiwmzt8+00WpCkrNjcOwi5+ZBlRGI7kNl1xHksHt2JlDs/FWj64a2Nz0PUtmJyrvV/b8BzeKJ+A",
+	"+TkYzi0t6m0s6K3s4dvavTe4bz+ZHbvzxbuNhVO7euGwl9SGm8FapKqQFasxK2o0sX03kyF4eqlKwvYn",
+	"Mly6iDwz4zgwCYPgQdPUiBH2/RjLQVTeEvKXQ0BbGDenIpcHkM+5mbWPbEX3KxKrmYr7IZjfJk649wPT",
+	"uz9BOJlli+aYbbCSW4jzCafpYJ6xMf+w/sHK7D4oudoJfdLhcfAMS/3kV+4176zsJhAujCdqi8f5tt4D",
+	"0OuuL0Po9BYuw6Lfa1+G+acR0efndBPeA9dmBBt59G7AIj5BTM0du3TjMm8rDWx2h/y0DW52G2zI6d+v",
+	"Wv8d8+id8uen6EbxpPDWvb5U2+b2u42c1N3epwaq3HHAEtZ66G6Vd1KxgWazeUo167AFeVIN/W/1iy21",
+	"XExtMzGjvLK7lTbKfe9c6Gjo/pqyR+WY3LoIUp3hzfgx+qPbnRQX7IPueBjWTGJ3WvfWk6yykVUtvDZl",
+	"XxYZbSr0aQZxi+3wYkgupMicZnTGdAADQFwjjchua1jQBrBk1bW5Hc5xi1wD1rz5vYF90McWgylc1hht",
+	"GMGaWRtGwMoLb60//at/+R///X/31//Xv//zP/mrP/3Df/zX/+e/+vM//Qd/+p/+2z/+1/+i7MJ1eC0Y",
+	"50BYbJyMEYIICkH+ccqMOf5F2bnsi0e9cr8He4/ff7e/9/j9D/vRo48tfRdi59q0FZvMSYobQiO+2b3V",
+	"tKmeuVzm2w/Sp0NfVRj6eco05VuFKlbxm9bgt1TPlMsyHTTSSgw7yHZ/jTrGMIl/L432kAs9sI9t9sWz",
+	"ik3osWHGPNUsI4qlbKRV96d5BA3rLBc8N8VxjRtkgpboSpwS/NjPGB1N/XTqMZcZG8ksUV3T2lHVZHU7",
+	"IUobNYssZIYAf/NMTjI6U0RLMsyoGE2JFBFR+WgKBjhDzb6QejCWuUjitZ6UtufGRb9qViy2MZr6rbMR",
+	"KAy7atNIOmsXKsfW1h4NkPKxw6KWH3lJgm8l1m5ldehy5yJ60es1JXPcXrcukMMwrhX93xXdAtBIwl3t",
+	"nDIg4LIASRUyYYMEPR4BqWowT6mwwKuDwG8DPjuYKldRaZoF7fji76O1/j0NEhOfMUJ1AMsHAFlWogVM",
+	"LADLOjZ8OpBoEceRiYQkkinwY6HjMRtpQrHWAvAfYzvYAdUQGYG+eT6Ot985kJcLrjnV6zdMCTZ+kOSZ",
+	"T9ddnrwFRCiuJRj1jC4BA2wlXtvDw4eP1ucYgMXhQm3gGGW2Xpc5vnLlPtr905SnAr4395QUjMCOJDN6",
+	"CYs9k0qDg6RZNz7mI6CRInfG/Io5ByNz+zkcNSnwoz0Pd8HD7iH4V/oQiTumnznLSm1CQYyZuNsnrwTD",
+	"FmErpAu6VPgcyZLO74cwr/IT4mHTE+KcLlNJ1/rgvrbFrPVyvaZazO3clEcHsExvdMRgq9lq1YPV+UQE",
+	"kesdtpZpReZ6kLGZzavTfByGTC8YEwTLsUwde90DNwLzP5lFtMavDc5KI/REmNp96+QQD/fr+6ByZbjb",
+	"vwiA9xy+8eb4ME8pFzu88E2HgjpQ6t1d+UG/dafeKaNJN/xx9PWTZbwGqi4jdDRAh0st0Tm7m+AMvQ+4",
+	"GswsvnHdhJzk7Fr+q+zDnGdMXc8HVg2SvGV8UgxyMUoZXc/YxRtb0HCwjMvMYgN3QPVo0zDiKUudEoMo",
+	"nc72YTE65zRXJRdSM5okx7TAiDSUUg1mKdNUL0I0ShRABojW0QPJacQA0gLyDWvd3eP0KzYyYzgP+rVf",
+	"AXbRC9u7/e5rHIT99Gs3Fvv5pTx3I7LfvA4H5rpy43Pqdd7CwN9OmSiotaCKuOIkpUof+0xhFscDMp2b",
+	"cp35uO9+uFyDP+979uMxQ2hsU+a6yV3eGTPhd0USNuIgqpmLycGu0CX86Ts5xijfBVeMULHEyOCkVpw3",
+	"GTldzi+1CuklkMHsuArofEDYxoBbK5KWulfHoThjZFIPOj6iAiS5glgjObO4OZ2FDdxKv+Fs0aTGdEvF",
+	"cUHVZZGIQ+WzGc1aVpoVbJhwASYBtebqv1YuDO9HbXlHMTzPVD1nK7HJgDn5zVasddMNE1hjahcMGHZa",
+	"Lhg681HoUOyYUJJITRSb04yiAM8wAx9ivrsI6Sa6rczhM8/kMGWzIg7D9qetXdkebZsRCfsFJKS1Fhic",
+	"32pj5NeI4mv4EhcTtWlUK+TVSehSNVmY5jTT0JJVyvCuphmD4HHLqsmQmQOiiMUTJgvD+ZQkM3MEx3ma",
+	"EtM+ufPm4sldMqVXjMypUuYocjFikBHRsCNTak0ivIfrBUL2wbkptE+GK5JkGPIFGQdQt+QauDQ2wJLI",
+	"iNYUEAyQiyqjtV7xTIqZUYmmVJH469Pzi1dnvx08PT2LG7nYJWPzFvLahQtHsyHlMMwHKWe2sKGknyWm",
+	"8PAURveNPtm32VxhT/Y3onejsprKSdv2Aaq62cBEMjY2EgPodphQ0szFQ1shfAGI2rjLbA4JxCkbTWlm",
+	"1EUX38SSSTlVGW7MJEFhcQh9RnZxAboCB0E1pLP6EWjhaT9Y8ERPG5ZcLgJqeOEXITNosXZ9cuLcI+l8",
+	"nnJAFi9+duFwsoiGI0umA0EMj9KCsUsE/dbTRiMPGJDVnI5YWxSO+90M9rVUepKx81+/wP7deUc8CC3R",
+	"siMXoshhgw0QwViCfG+e8SuesgkjT86enVw8I+Y46j55Bm7GQaJh17jShlQLiMAE9b9ffkl7dH8zyPoa",
+	"/zwVmmVXNP22RdTg9ndMQmHUWMuNHZSJYB8w6m7G05S7FGWrNhNkDOuQbPIbtrwZG3tnZb/FEbnJHm4d",
+	"rtbYvr9hP4JPbCcJzBDvNgEcv2Fbehk2o4qAoJFnc3MNuYTbkHjkhl5gK/NsBTx6wahRgtbk4RvLLLBa",
+	"WfaM7g/U6vVhZr7XZ6+ePDs/P335y8HF6bfPXr258An61h+kTRMKvoCLw6cAq4oJmVz4cEu8YriCY49f",
+	"KnZkpiDne/nc3LAjmWUMUsOQO+g+MFzGdyNIwoXwh+SOYBMEP4qRqVsXeHMtxw4uEerABSkScmcuFW+o",
+	"AY/4voaVWl03KKI45mTfIG2+sGMijSAwZxmmcrwL0kGR18smmFXkju9w/26fnGDTyl7YZmyWPQPGE+DX",
+	"6CkVJLbsuu/Egbh0GR+h+U8uXBYtczE76yANpoRXiMpnMLc0LeYPArMya4HmCMi/0u9VD4/9oS3VCPzo",
+	"3xJcvpVu9qSVWjYQpZLmrYv15/rJYG4mEr3zDbE6T6jbi6iXS3lpzz8OHzYdblP3lUvxZbZWc5j2+gOd",
+	"ysVALbh1l6ugPTRvc4jzFwTQMsTEbQzrfsAWXj3bcjQLmkEI9CcwnCLRzxZpsvw+dseqPL0S6UvIr7ZX",
+	"ODRrZYSAIe/OYB7eArsUC7Dfm3gkr8zgdp/KcTC7Xr6dezi8cM4/m+fk6pQWGNpfb8OpCl2Wl5rrHaH9",
+	"IzKVeRaBYcAwF1ABneaM4tjP8SGdfC8Fs9kZrTYsCfo4Ve/WOVqK1i4NVDbqMMsGZhgbVcDxb1YF9Ntu",
+	"NT62Larq5m99DYqsC7rZdTaNzZbnUxz9Jnvlkxx/9437aQ2/6RR922Yij1UO6eVizA+LJnHwV7SpWIfO",
+	"Pxk8TsGU8mTKBTOabkaeiUnK1RSC0xtgjOqPhBYQ/rAYU3NKwDh0N4nLjhTOjnbFMl8EXi11+NHIOEyb",
+	"fpuMa9/6XHtb2uYNex58b2HxWrxDvi80U29UjH/57ILco3N+7+rgHk1mXNxTmmquNB+puNm2CHVdIn+B",
+	"CSEKR/ETxem9c1NpSnnZ5vBwpcmhwO6894u9979o9PxeUK4Ho4xrPqJpe4p/UAyDRx14uSGxq7jaUHD4",
+	"8PFhB4MbDIXNWDZhYrTceCy+5s0Nxoraq4ZitQg3FpqyTJMsT5kiMbRhNkpcGaptN7bGVnrFIInEcdkm",
+	"fv1pNHGKl2yxe8umzYVcX8dLtizhFFDyFaOZUenlJcNXFGpt11QpcLaWY/IVVXxEaG5Oi7Ycob9BgocV",
+	"FlWbT3i1zoQ03J28bddsl7J2oJXUFu41VSpMKUMViVE7iQ03mzDtTfNkTicuf74UxZsZfN3FRPMSotAK",
+	"ZkhHM7YBD7zz5dGdL49KKMZ/5927fu2L0nf9wd77u+WPn939spF9vpT6jNFkaZ1XajthBbZIi9tPxpS5",
+	"ruIjojNAXwfDBEvAYDni2SjnmgwzRi9ZdkxiIQd/yKWmcQR/g5EwPsJnXZCszREy/3jzWwZGs4Tk82MS",
+	"K54yoa2bEZ3P4WFVSE3mMk3BWUazdBni1OHw0IkIesY/oWNA9UjLAXCrHIgc9c58o+6bl/LXtu3im+e2",
+	"C09z25V3V7Ehi61CyUH1OBTV/PlfEXYROpE+E8l27wtD/n3NY7IDA90AmCiCPrSVulZxCZevGR/u2chw",
+	"PPQtqVhE7OLvRwfRYXQ/ehA9fL8+Y1Xjij+Dft5SbtcbP5+jjOo/W4xC9/GJ2bhp+M0za6+01eWMBbCG",
+	"Ba0erSHUNo7bbbiR+2SBs4rIAbFCN2T+goFF5D4ZuWlE5EEtlXVxxDyVt6XxOQsIfM4C6p6zgLQiKdFV",
+	"JCfFYN5XT4rfUpHfwZ4U687K8wJItXwWCh64CuS+G+B855O721CgsOed28vCzr+lCbtmWuiEJfk8Ne01",
+	"+SheZLkHdi6FEnh03zQzXLvRUccCndYlDVRSF1NpTk+BujqaWrjVMQUB8VLIhSBLpo/hrYsKtWAZeKGp",
+	"0NPQKr3dMc/qm7jJ1hsU6+7ZXzwN1KVi3MpkMV3aF0TwjcJ+WHJs3/HQh4eLiXftd5BvUJsL69ylmdIk",
+	"k7lIughc3bwjSwEV1kuy+ohdIUsUJCMtbaWSQ6N9uagh3zbv6puw5JemYv0ob92iHw7qzEH4NQJ3Z4a1",
+	"Nz8H4o9O7rbUP7aggnwMOifh9vQ0Roeu9tBv8Mg3cjdNBzM1aXuknGfyiqMFPAhDmPq38y571KgQAx/E",
+	"vfL8FMlf3Bly/KNLR+hG34h73+LOr5jQ14pI6Hb+/J4oXJQD7+IGqgMJfm59PdE/HPeBj/lwyUkh7szw",
+	"7GYfZj5rgrH8Gvw2tHW6twQ3usSQMeE5V7cX9C3u/sI32p2IElMpFjFwkHYrVdpOtT3sZrz+kG6vDXS8",
+	"MbYQ67cMhAX2PGg12oxomsIBNpcuuHqPfeBpcPFXog8hDVaQ48q/d12yZcWt8ODwi+2SSZUigsoDf2lh",
+	"6W30Wy2klQSyBrhFBKyCDJdomQVTHd5N3WNggddnuQBT4Aprsj2JZRR9O9x6HO9zmZFhrrgwLN70SR5a",
+	"BJUgdhcFAlsHUpzZ+Mr+jH54aoNsY/ts6cJ8wwa6z3IbXWrzYE+UecIU6g3ZjumEwmMrV+jvW54eTVP3",
+	"+AHLOcS4SVjoZrK20dAGZ56B9BX3byCg8seIZX0OwiLErqJjEL2EVwdJUikmaPlZHeuKfmFh1jwSyyvD",
+	"xWYshhfuuLSd0Hk841cswVcNrrvvozCmdH0oaV3srGmqYbRoseWCjtaz9tvQFl300q1oi+d2HzY8vDis",
+	"yAg3RBIKEJi7UJD/8Pf+h//w9/4xbpvg4OiwfhXKKSIsdUFgPn+lUWpKeQ57f/5f/o+//r//mz/+l//q",
+	"j//9v62iOlXtwJtk6cMht9wrDdrOTdt/IvKQKIh0cwaamzO6hcMvLENlvceZiKo6Lwwl/DI0GlUsorXv",
+	"Koa5Jk2rdqZ2JBL9iDjkofC0kyDmrgKGZ/Ae/AFS0TChIysTmYsTHt2MzMx9Ui5KiuQrWw5xKxtJKFOs",
+	"7cLadtYEvM8LKQ9uf3SI7woG9WmabOpC0VauqiVVtz7DFALANGwNm4EAfeCXVt/rRZ0U5PVXi+P/Fvus",
+	"5B8X3g/u6vAxxi6CvIuSnelrps/a3lAW9eB+YI1J11Zv11BY7ahNb4zDu4Edr0nYKvhfoIN7w2sx86pi",
+	"XuZitV1dWrRKVDPsqcB66PnGZvi+4VpdBMii9QvqR71zbhjvmQmzjVuQ3b21o9HeUpzWtadBc52yGwKC",
+	"bpfoi52H/YUQz+FU/JZwk7/+Rri9dyM3AnVr6oAbwbaAwn5Dl0FY6wFz19q8G9iaA/zYMJr1QdR+Atbc",
+	"V2VErrJfl+2VZwTt7LtRWvyJXI18u/rsVY9Z951ymyfl1g+KuslHqXBWK2GysOV1YwTDgjnBafpq3Dv6",
+	"bpvXserkAkPeKhzR+hmygYXOflyyMdUMBHpq42+psHh0hWmLi1Gao1hRm32RA2sr+hfvbw3Pgo0QaPWz",
+	"uGrZOpmkqvqzan7QB7PCOqGygVeBxRttEkOEWjK0X8KHGSPggJ6ihaAhUcTWWxsm0RQnLjM2aHMKcJ4G",
+	"ppATkGveATYy1iZzRVeA47JzdokM937gycfYuQykqd19s/UQ8O5JF0m/7vTBut0Od1SO2jtjja/Eq/E4",
+	"BFQFJVGOxx39A1FhemUq2T9NVWj4TYHM1vDyPbKwOUwgbAXJBbqILCySFvWh2pCmmAl9RIS0jiMQP26h",
+	"3/xXwGogyBJPTGaYUK77JAY1xsFN21b9KxM8RdiBKFt/ShXJclfdbFFb20G7PT85ffHsKQKvmGoZU3mq",
+	"IaNwAbolcw3QWDA7GGvN4GqHZo0PDqdFJLZT930+NAQc+tFjO+jbCwgvHnMDng7mGRuxhIkRI/LKhnL7",
+	"wma41m4L730BNFbK6BVTZkFkDpaoFEBFEjZnIvFuCnaUyJV4mpbRwPolV1QNkFdmLh03lN83Z7au/+I5",
+	"NAJba9Sk9NknoQ1Mk66G0xVvRJlb7YN1iiS07k9a4uJafJ8jogMXLbekXbyz4Gl84FjTepMmFA+YzPpk",
+	"58Clr2WNsd1tYFvcDt3R7H1+xbJBu5cCuiMPutmHzplIArsQawwzKbwrTIEiuboDlO4Ct35dv5QNweui",
+	"npPb2ojkf285IJVbJ1jg6uGKSsez2nLDmpUHF7qPhCvnlqO0V0qnobrXQ6eSYk+vDScxLOeJM7xWMPa8",
+	"DNQJUh9fcTYqPcga8+dYp6ERE9qwCTkmPpKQcEFiLTVN4wjfd/ctOGzpeQCCF4qehU/cs27hox403mka",
+	"VXW1svLYUEEZ71hYmf7KVbm2Mles7/YaXDGa3QmPAQV2KzWOdmxtMz3u3Dvbd3oDu+v2HVbNKLb0gbu+",
+	"aLVqbm9lljzcD3fCZhYKU8twvLfsyZTqn4OtYkZ1n5w4v/JH9794QIZLi4D7q/NXLyMyY1TlGUs8ztJi",
+	"yjUjiOZnJHBw1bKZuski49rc7lwA7qT1hgtH9zDASC+Ivi1Ctd11JfCywwdbudz5uxXgc1pMD/ibuSRy",
+	"xULssfA1z2ZQ3whULQzj+8Xq8QXyWjeEelQvmj3MQgkaVTyEkfa3S12IrohDNznH2oXa5TxUH1luVqJa",
+	"yfV2y9h3y9QDj4U2L2ziEX2HbEpTu/vBp5bQEbhdVx4l1jySYG6NzbguL7xFOvp3QsIbjLDcVCzzdSPf",
+	"byPxrlh2Za3TlTiHVTk6PM70JM9YRwD3UlRoVMl52eDxbCHNcdlsTwhISGjmEHzAnJKmtjSHsazXfbn5",
+	"awDAAU04vvB9AfuHxcMO3eC2QyiTacKUHgBUQSvMgdE/UykmhZHKPnBZ//4kRxdwU4Yp/MG0yBIb+g3B",
+	"Jt68leQMbVul8fuIFGtFQnRergidua4Po/39/cI7MLtyhiJ4asMe3SD6jcpIC0EK5SSjjX7FFzCYOeS/",
+	"M0QqLF8QUHGwb79XdmVyoXkaDtOQBCZqhAK9kGQmHahgm8ZXHsEzdBh0xsHtZscbnjLP8+HMiB9JRGiq",
+	"pH1lKV4FvNsi4llv17HM9Yopnb958uTZ+fk2TVfFVTAw53p1CFn37AaAtCn65NW42KhRSCIwz2L6A0Fn",
+	"DZiYQuoBmta6xgV2LVtPGAj2u6LDFVMflIZVJwKGAh3uN1ED8cDxwQWNs+ZwbBBUGSImVDJC1dUYbLxT",
+	"GhtuA06UpprBmgULBc8zUZjwBna3B3+3CK88C8CvOTDzXOj+imPaYU3naLUbCLzbKjGuz14+PX35y6ge",
+	"iWXxPLsZ+FwfLWJrtRcqJD6EbNRHkZLl5i1S1VfRgGbV2VWz1lStO/WNX2kcrXJh5ni3h5vuQ3crVC/r",
+	"gpE0natVEs4OJWAnU+1SCn7tsPIbHlKWzfcr+NN8D+wl4erSYjSLhH1gHYF37Um+bkopuT4pnANzMje/",
+	"oV/KNLOZK7Z2kIYT7+AM2/hxQpc2HYWTgYrsDdWem2R4y9k2SHlXpO2wngC2ia3nibh4G6XdC/KgUIUw",
+	"z2B1puK6ROdq4DJetXoZOLnVAZAjWJvhDwitY0RgLiYupV5d8Yfo0taFbcq90rZ84B2zNlgOCtVz2bjt",
+	"FQzItVgiRGSPaGm3lE9GeRVLJ28lN9itUdd3u3PLbrnna5p3C1566zbe1xaCrcW4YX/tk1NNZrnSEEEL",
+	"mhmINLC7rffWyetTcsmWRyROL9VMDWIylphQlAyX5MF9kjKtWaYikvAJ1yoi8Z6NNBzE/TXZ/A83Sn3/",
+	"eieuaz4N+M9+MNzkJZ2xj/EnYUN+PZWCvURtqrauTy31oU9ESk+omjKFCQQQNh1JRlJG4Wk6/kV8TA4O",
+	"iJZGfxhNaUZHZi375K2dR/yL2LrlUCfDc0FmlIvU9PBkygXtkxPwYlBETeUizExPlUsWpZzmWg4RPLj/",
+	"xf4+/G9/tbNt2dD67t0vvvxuf+/xe/M/ste2XdLGfD0uBUPgyOOiq4Ctor2jfJtxl1nH528oMv7E4OzT",
+	"J7HlrbV2zdm6ZHMN8TczmbHj4j6E7H7u4M3KLjMjvKaKa9x20NGBBqZ/5lqBT1/7puDjU9eeI9ar8anj",
+	"cy18cJVmB4VQX0MWYRMco/JiFFEImrTYqRlr1lu2vzj9Ddn6MguZLLcEmXXp+AYz+mGNDc4ld8GIPJSO",
+	"qIs5RRFlIg0/AklxMaUa8t5BVjLby43jixpSTbjSLBtYB7tBq2nF5bCkAnAGYUXnMk0LDoojB/mPK+Ja",
+	"ZkmYyZJrMmFakQf7D1bkrRwgCuEA8+utJWmRC8UMqEJh64824ei75vKF2fRTuA8LNXCjbDld4FqrQC83",
+	"HXcMvn5GquXjMcv8QSLoA0OM0IMJGqvud9eGqfMzK0KSi8l6jd5/5YOR/TdhJLL/EsOQ3yPl5NUusyLY",
+	"DlmyU2Gz6LU2wWAMTe+iWK0I+VxrXyzXWJ0Y84xNGvP34/dGyjs9f0XuHzx6tHfQJ69EuvSSDAhPlgOA",
+	"4olPD9K+EudCZ8tSTKhhZq56kaop4TQl84yN+YeyfPDkZW91mM3J3u/e/3D4sfH+P2Pmhv2K6tF0O3eH",
+	"DBroLv9jh66vzaBAayuIXTevVzCv3Z0YVCOh2x2fGtPzs/HYfG5O6gu/OUke0mI6F2XghO/EO7FHAnh9",
+	"F2twVM477fK02n3JlWWtfage+o675zFrqkXHAizGPkxprnS59cBR3MVsCGkj91FITNlYYwPWTWRN9WZf",
+	"+dDZwXnLoy5W+J/E4G4OXuXYIZ8Imfnx4s6zebht5lFz60sJwe7HHu7IpmdyxIGEpQE6MebynbI0zHPd",
+	"WNdfevERxN3D8QnesoJ1BPrOebaWupAyrgg8juFRD3PCYjMJSzmwSLMdclF8NGNwwYiWGHYMtszS7Qpy",
+	"YhEXbNbwSkOVrHNwXaNF/50gJDECoNEMMDrfCVYwH6cnONJiTnIYGeRQq2Upj6wI1LwjDRfmOFGLU+2o",
+	"hzEOZqmNzCTIkI4uozCqCFr/uSI6zwRJeGJHPGPkjm/2bjmm30woTcwUBSSRFgm5U/R7FwMWGs9PoXg5",
+	"mpWJ1H8nwhT6dT9R9+Lgj2Av6hXOwHa85qawozG6Au59qDy2SfpHgbBidxvEytuFhabCT245OuplyMkC",
+	"HGX4XID9wkcX9ICfngUTwm/e+Gm5z25y+PmimCJ+ceon6jpw08XPJYBh26mbOn5+GkzZdZrUvjvzxPCs",
+	"e7vLl87nHXzATuZzdGGvRTK04n44HxSESTkO9JmH+6ERBNiy0dtrbm5wl3cJ/m0xTKxODRgELlnZChgy",
+	"E4mKCqHfBo44h7yU8lmjTrNRxk9EeeioihV+E1CtnKj07NnF2W8HT5+9OPmtz1AauYAWyyjM1aXI1Dus",
+	"SFCPKrO4f7hKM+uUK0xNDUdqe211yq6WFi6F2svEXlmwOctJb1q6DHXbjsigZmUbYUG7xG1UHeoLYE08",
+	"OitRv0t914hy6Pw8jFLqvVgs6z2M7m+vSEKvgcpoPge4U2Uxs+5cBnmN1ofNunL28KgokGUEpEavhiA3",
+	"xcg2eMdiIJ+KXIo4cEwrQHBQaI82URdYYlSCphcDdyOt1/c8WcJrrN0MVur4WpoD81L5+olaCd7x6nWV",
+	"nplCT5mmPK2oGw0KgCkbKKOmuyhIndW7fpBUk/rSTFu4/85a8KfeTpfHHsYx5UVOKpCI1NRwRK7XvJps",
+	"dNn4AW2nAbtprF7fcM4ttjGdLb9tgwJ9LjOSZCCCWvvckUcCtdeCc4YBk/I4z0KPGCeJ+5d+/wBMXV7m",
+	"UDGaAhg9AMOS07HVpIz+BcGuMgN7RRR4BP5ckZEU4EqK4bE2H1jJVvHdQXQ/ehgd7Ef396NH+9HBF/vv",
+	"oxWJQ8I8mF+sNd6WHa9aLiDPOc4kwokUsvIQc+MZ6mL+BQRgnnHRUWo1TZ67ZuADNmX+PMPmzJ8n2CSM",
+	"IdeNdonQfbcLxBIYkWz59WmitwjUdeGKXVzyw0R5hiWYSXb1tK7kvukk1iqbmXBlXKop01nowED/rcCe",
+	"ot4Vy1SjrfBUGMorfBRGIx/q+KWUYbGtb7O0U5dfT0uSMM1GRtETozzLmND2N9Xv5lK0YHwyXX8TmfV6",
+	"i0VrJje3lhV3s9L2KG3IqJSVyI7ArlkAqOaIthmwFQx1t24Y0OXOXTCKXq/pfoEc59ZdL+x8uiTJnXER",
+	"fntQvX5/xNMfnOTVMe9M/MYW3fqUNZNoW4Sy69wfK3PRrdLoSxnmmkO7rnGNfFL3wvU56Sr2WUz1ffvG",
+	"2CnD2z2ze+sp3OBZC0/WJVRtI55yrQguDEn4FU98ogOi8pkrjgVUoY7SZOkE6mNyUDZirEnMvg7+PmQM",
+	"jROxDKYAwbFhc2ZUhf88V/aeX2e8ahoBZHM/59+vRRIOjHp+ON7GDxxCGfFECkNyaHUtgTY1rRkp6BpP",
+	"kQ4GuvNlaPq7kZdI33PTdg5mtasze86E3v0jZEjOrSE1Gzyo2QcdufeTOc3ojOkGp8RAT8WsLDLzCms5",
+	"b4jtzYFaNflfXsNwvWWyGa4KuKpnRn+HVyyjhruEb+bkgQVkzjIS+27iyDv8gK8RpEkFYmiXWBqaQv0W",
+	"tfxLtnTPSYGd3KY0sH5L8PqEMF9O24BAJOsqGYfQTWYMzkMLuao3MBAAD0fvv4sK/GF9SdzjFiQp8o6B",
+	"oykbXTKbCCU0ZARDXVDlg5/gAcC6BFZn+GD/ceFTYV87Yng5da6J+MRWSViDgwdqGuLBsyU6SxniRvCg",
+	"7m8kU8oH13Hli7oFLrlvgHV072D/weHenIJFenUs/TW2JmZFBZ+2Vdj69t3RPk3q0kVkld6tw1Fa8xk1",
+	"9lxJarR1x9cQO+dTKdhAeIfilS6Xge8xhJehn2KLEDMznEBpdwUX3o413LsD4BHxFcs8+GEckYf4bQj7",
+	"iD7lX+APM5pdMsi93CcntrvM9QZwkpVEQNS6rEuRLkli+JN1UjJb/OcKuVCeTczKuLn1m1DyvRDweONn",
+	"qJtI1HL7CVaUzLNRy/FSS6XZDGWskCcXF2xFAbvGgdf2Ki6P4luaXarAk0IRSiBDQwkv0R1GOIgpv2Tg",
+	"cgGMrN/pfS9XbKAD2PnmJ8XYsv6YTGWaqPCC9/4etpGt3hmr/s/hcW4XYnYmqDmX/50Lau3+txaTD/xv",
+	"IZfKYXMSn+3zObvez7GnXlT+Tpe+CB4+zZcXloXX0szTFPJ3leSKo3pqGCNOSTFifRIbgiY5evo0lvNZ",
+	"/8cA+iA0y65oWiie4CNPYjVTfd/WAAy7zjMgjkguUsi9VnlcoT72EiLvFqIc14Cz6UU933D9DcJSpClP",
+	"v3vT6RZo7vU9q0sXzk5KkjHNjq27tP1SL/iIOZUQPnQzP9MrlplbOLPHa9D2gmwLIoVAmAPfDXQ/wHdL",
+	"LsiMpykvYpq3AAsZ0pRaeNQtam+aBWPMJ5tFZbkgDLfh4PXPLEZ7lFWfnLNRxrTdx1pmLCFMjLIlvPQb",
+	"6UBNzc1OFYk/++yzGMJsXGZdropfYfgYlzWVSkcknmo9V0f37pmP90zdPvkNxoyhlEhHcJdgC0rTJcmF",
+	"9WFEkVpJdFajRMEgLeJE8a5YaC3QeQQ9Gz0OnHssFdxg7dNHBBA1U54kTLgYNojWGzK7XRHQ6k5sPg3g",
+	"Q3wXeoqNLmaG3QfJahkXbfqfkJxxU5NGqqqVswpbygBG5RGuTr8JxX0khcpnTW4a1mhTO5c/V8VbLYZD",
+	"0UsmCncnu53B7UJqmkYEOE/GxrlIlIWuKYJDbPH+dmdnm0dEx0EH600zp7bot8oGNreAe/gwHMsiFjJP",
+	"EzJhSLcwnEg1BthwNQBrYrLC6algjAAoAyiqxYUBiyQkoqYQiClQx4hNXBJU6n1fcpF0MVGx7BtT0jvF",
+	"BV5nq6q+MIWtIxpU5kbWXFsLS5nycjFQC27faCowTnAshyyFWEau/N4LiAWBTUIirr1bgXb7ZSf9wIxp",
+	"QTNhITtqCyZKB2FM01ShEsMVMococH+PLbB30GiMoVojo5Qn1x+ukXnWEfwpV/OULl+aou4djl5RDk1f",
+	"C/1ha0hopbttyzNrOFWMie4QE3OZpn3yZg4Lw4R3YoHUZ4hQgGcJkxeUM2dumdsMOepAWTv46qkVJvPt",
+	"np0KaOp1cBA0xGIIpS8glAu1aEGU2ogAHRLx4pr6FLw3/nhm2y8njVsJ2DzObOYDOQ6iDAqR1SdfK+E2",
+	"b4foZSg5+F6Ktfvjgs/Y70w5B+w8UK2m66qgXV7oArVp9UrfZDI8UMu7oIYmn7IrS0XzDT1MgOWGmdXg",
+	"lg08TaznSXHxl+USf09aSoU7o3oB+7RsJf5S6BWBkFe+ukqXawWP3WoKgdBjWXLT3VDw3hCr3Wt/pR1a",
+	"OXHN+ti2njiBnFJXzul8HmNw9HEQZWwWBvUU69boHmvBn/CIxKmcxBGJEy4mmqaX5m9Jzf8XbDSFbPAx",
+	"m1GexlY52VMzFZeMf3Q+r9vTVkLT0r3vG30Xot6HPcD22Cs0OTewBvV7woQ+bc4TgE8R7aalutX8DzlN",
+	"N0rIFHgP1zPXekt2HY/HkaLpN5bNqLCMrvs4AsC0elkMv9kw01Rt5w2pYm+yMrx+nvEm1ueUtYYFQ6WS",
+	"bUjmtrUcStRV6iNAY+dFa4qIBjWxZVsUYUUbDdnRqHB8/X2R67bRxjRlNGnZMSlXeuNdZo1+G43apzxr",
+	"zk+irQjR5IvJx8twtlpeMjPd6YyO8FoQCc2SvQUbTqW8VA0kqNw2ts0mLli2BoBPQsBsHtWZyiLjmr0S",
+	"6RLlEljvbN7COcxFJHN9Xqh//qHlUbNzdAuqqDsykWdUvt+mWQGTbWBYP52mn07TJ36ajFpQuhlwLzet",
+	"i2wh/jxACVvf4dyqTcXJfPjw/sP1sDPzdHkhu410ezYQ9XSqSjEPmmbafAcQeCkfQeSCMLLu+2bVIXMm",
+	"jdWrCtS05G9aWieuNfCOn8SjGxWPqHYZ4Ipd8mDdfnQct2L0E0t4ZEBtLgSIOyI/+8EzlY8R+dkPiHMH",
+	"f1ouDX/bgDL4G431fbOh4DM+CtgvfhLXfrpg/iIumJXrs4KX4jKtAFhrJ3MxgRnTU5mEvb9+dX7Ri3q/",
+	"fGb+//rNRWPff8gZRnlv37M9rNdopIma17na8m46IHKd60y+sr9Mv02bK5WTOqdRU7l4Uji7Njir1JMi",
+	"0Z8uyR/7kvzppvnppvnUbxrlq64v+6Pz0QYe6EfYNH+02DYcr3mbsYPO5+cbzPgnK+BPh/0/ocOeUqSN",
+	"G+/30wHAPDIxeHPei8znr7/Bfy/eNq6XOePzTE4yOjt3hHGtweqDbSHj8G/Crlhqtm5jUzdmd8TTHp7t",
+	"hswm/jFpt3Hd2OfOA7uDbq8Z2V0kILrd0G43o5uI7f7Ja/I/c6/JCuT/QSPk/3XcCv+zcP6Leh/2JnLP",
+	"M2d0hem/tH98B24W78Nie5gRBXgSNddWb8L1NB/2R3J2T9I53zMsbsLEPe9Y8zGsri75fM+lUtibS1ii",
+	"4nbbwBPxtQtj/eTcET85qv4F+UZ+arTbwlFzS+/KbV0RPzWKbehRuG74KG3ucvw/un/jVh6F20DOfGyV",
+	"wrbMYF+ExXQLTIAELZhe0nxxTPi4HHq/LEK5ZS70TbhW/xR985Mc+ZMc+VMQyU9BJLcvm2wXJvEJhiRs",
+	"cWWvc0V/v+Jy3q1t6xbsWmeN+AMAg8OzUc41GWaMXlo86jK8LfJESJTgsyQgXrH17/Y5GKDuIpNiQi7Z",
+	"MgrvVGjDZ0hAQz1gCVHyh1xq6i/BXLGE5HMXJDnlaYkNLWR2qfrkLXyPIEOxnDMRR2EpZOoWOcbh1MSA",
+	"Ae8yBMZTmo4HtqpDu3EThkQnUrACiMGigJNRKhXk6zp2mPzEtAGpA/GGBbAECMymCrDizQVp4y3kGGAW",
+	"xhz86c2NERsaxHhI4qJ1HxzflFGotEVN7y5BXHl1v5YLIsfactHaOs+ZcKn3i5Aw+8Q7ztMABqNbcnnV",
+	"hq3msMt+rhD6OiJDNuHCjNpmY9aYD6wRwKNqMjfj7kU9v3pdEYGZ0q+wqvnza5qO4eP7j5Brg6dd43aq",
+	"bEZjCIclgGssKtal/VCer8dYqUCsUARYgbNiRCwhRYhcsDNYlRK7rosTJcYBJ3Q8xo2eMQ35cLw44SQJ",
+	"v7xmEnI8xgQpQOVuC4xDeiV6bnSvoBHH/mxTfuy/4Zgyv+pJLQaaXrIml5DK1Vr3yXS7qAHxXSTliLOf",
+	"Kw9iYXOUGa6BiGQupI4xF8+FAFatQZe1kSxWIDZaWMbqaEDc3W4oK1COp8uVuU0W02UpFQ8V5m4w9K9l",
+	"wxJyANeEYZtCDiCO3qeAmlEOzAQvEiPJuvh7BZmgAHGpQHcrsjPJXGdUXNpsRe6GwQi5CcRcGd4sMw2C",
+	"pI/3wsp0yqhLTWSrmiM5pUmRzRFvFoc6ZkuF4GRzKdMQcApaRpCXAZ75cg/4U5DzCxMqNfRSHzDmrqyP",
+	"2BB9LiF5FcBVrUh1GffJc5nh3BIH1okD8Upz7uKJ3wlSCiku5WrimU3SaRR0J6Ij4BXsObi4yjmUHFdQ",
+	"Nqmj2xP4J2wJCARMMcbOL24v6sFa+eRLlrIdGcvb6RJZydvp8sx3/na6fCl/bbuHD8/tAN5Ol+duDKZu",
+	"MIy30+WJHcnb6RLxdL6yY1klv3q21HKX6GsmIClrv4BogQHRN5txxINzRp0fUvXO0434Tq+nDASYjA2k",
+	"ynLm0gtB3Dn7wBUYplIXaFq/fbbJQzLmgqaDtaCeNgCapykZMos15aEZYyOMxJU1XAEp3SXpiS26LutJ",
+	"N93xgqrLm0pL1Jop5ZwpZw5uy/zVcBwMO/NJiQNYYToCDF+bbJQDXKr9DsHdMhDtugAKlCHGW8ZgCwG5",
+	"EfCgMpj6SExRmqbXRZP0VhyFBITMYA7Sy9wKStu+oUM3pgIcx9bbGnDBrBVAMrawrNgXOMUsiJgG3H1Z",
+	"W7oZXcKfIRNb7y9lU5yshvfGd5P22B5zPQFD7R0d1Bz/XC3bWSUthE+yFaxViTYr9vx2bxdhtNaNpQcK",
+	"abNBo0crWu1IVD+dlYTanR1JuSQHOzQkFZno62KGWsumT6CUb+Vj1LPAwOsqfo3FwpozKbiWmbUbr5y3",
+	"LxnWhwxQ66qW8++b66iDyDILZlghNXaKzZSmUFAicrRctQBPEIL+ui5dP61a66q1kn6XJzyg286OeECH",
+	"Dbm9RSEeeKzj1WnEHq8LfPQNhqjKN9VmiN98zTZb4EYbsH6djgVG8gDy1KPqlhBPS0CnqsgRZ9uP3Ps9",
+	"4i3NeCLArvPm4snKZBDVlKQHjZA+9Y1hH3zKU3qd8RnNlmB9GNLRZT4/InQG2VEBO9RaH7ydAGYOFo87",
+	"TvMJPRjojKEdSiHyzN3I2QOkYoU+goYZpZ1lBiAGTVORs0sMl9bMBXDbdXOIFXO5IlJEYAJByxHOA0xH",
+	"kbWMgJm8ajtHe4uDRwddH5GaAaJ2ksl8DlYsReSVkWWNCCxkxfyDiPlYOBwcPIqArQrJA5nMswnzIMwr",
+	"7F3QNLWt4ign/IopsqDL4rEen7bN/KzZ2FLy2Kp7QFVYK/dOjgkEg7WtGICsBdp6gvTJC66s6wVIViwh",
+	"gi3MksGkI8JFwuamrgBLJHbZb4QLK07i4/7j8DTu2S9qYTPnHvK7gB9CqO8B3QSDaI0oajROrjQfNQhE",
+	"1syEtu1uyfZsGMZAsEVRr6KtFOfFkNZnIxcJYpdhDnsLOdX83t3eLyZT3rBnzCjvs8Z37DGTRqQwnW5C",
+	"IAeZ1b1OFXC8RuHm2TeMsNp7VF7hxqvUb4/nfJJnTDU+Ntgk5qsIPmQjwxifnLx88uwFZjbuQC3AYG1q",
+	"GdxIvF3f2m+lvDwmFDJKcwvsB/xBmR0FcSkduiwFQJU7PWMjxueY68m9BroxUJ4QJTt2YVOaDuYP99tT",
+	"fZubggtr55jSdBxmrVWOoBbez7BPTBkdpCsvY0OC2xycsCRn22EaFgN//LD80LhNE4+3bMKCx3fYbT6J",
+	"dqenX8SDHLQ137TlzD9wUWNtc5u5VQCvLLzzy7jo+FIAW7TryGx2/9qQnkH3QduwvPNcG5ELU21AVbw0",
+	"u/VmfXbUCm9NB74aEAQ69pCaG2FOKp+yYNWKIqwleEB2bdZieXbZKJuBZIpr8QjDohxw/4wuyZAR3569",
+	"i9Bm2uVpknK9mosUptI6CzG17WsZPmWhMAdM98dkIzjqrVmIrb4d+6g+T/nNF5yz4t4Jt5FnPHVeEQWX",
+	"YHiDlPdKcLaClQvIEUytcklUWG+Fja6+uF9Ljo8mNE1fjXtH39VzOzSblAv3FvdoAq+gEZnKPDMXTkKX",
+	"HR/zq29ZjUHdaywJNUnk4/vSPM+cOakixFYRu1anpZYZGyiWcbY21QWWKni6c3tu4aoZ3ySRoJ/VOVZs",
+	"grHQbB56FOHq9KKeWR4wjyxbo2+9T2ILoPT31iEnoUvVCBkmt/QzgtWA+nYCZThcS6byOqze3ju0ZRWq",
+	"0k6tWdW9UJtoa27AuHg8iSMSW8XW/Omf5c2HMJtZDIq7vQ8jK82Yr7zkbl0auUNSRyfDMbrWgKdiVEg8",
+	"4QOY6RFax8I+7gOFKOtEFeSKAt3dh+gXTZUjHBwDBwXSDpcL8HqETqLCSQhGikX65MTcusxUdK+KXJH4",
+	"b2DGM2rPeZeXOQgEanIfUyNUy46J2emKeGHepQKc0jl6L1bYx4YsAhl8A4cArOYNGvKMtbJXzf7yrfkJ",
+	"d9mrt3E48R7Y9QnN1akYy/o8S3vihzbfgIEjx7oEWEWNbriJYfPlquXwpNXTutll7Ly9LU0bdvbuljZU",
+	"TqpTb/JFf5otSZaLI5fT2PE4Opo6+5LNKQMOgrVcOyWzKhgVUdWMN/JqbLCklFKyt4wZ/AOwoBsI5Lez",
+	"3DAifEwuBXroNuepvVlfoZv3+8nQCaBP3trbBH+OCiuxd0qmgfty4Zts7h5Hef8zmMa51ZyKTIj9JjK1",
+	"J/EsLYMrFmpsvagLfyiB2qzqIVhZczc96x+EWmYxYjC0JytaW9iYNPvqkbART5i960qRDFwfI1b/gitM",
+	"/1iywGPYJ6Z7aNwP7baJ0sxCGd0ewjtqKjOfkFLdLd5rcAPRS6ZaBHfhYBVX9Fi4kNpWLSns4jkJwzBe",
+	"n3m6/PgQxIHu7xshSIKDKdVkRDGCpZTxbyRnlkn0N3BDdA7jjdrEtXzU6geTJ+HWPbY5tLmAsBwg3Wof",
+	"FghdTvho7TbOmCnFEue12ScxMFhISxx6RI8Ktss1EXLhSxq1Oz4y3yJrHlq7WeJSNwe+3Y0NDNkgTP4Y",
+	"NuReQim4iWWgX/l6GZsz6nyZnR8bMkSX1BFyUXs/6XKabu8CZ9NRI5mGTBnx1m0VZI5uOBkzVxtLMKQQ",
+	"/w4zRRak60W9gjr+QzhT/yVOYz3GldswQfaUMotvuoIv6KTp8hWajnRLuNDMHDZXxO7BCeaD7fjusEUy",
+	"Ok0n64/PBCMqa3SZYKIWnFOp/xaSFN4zNcg55NWdDMszedW5dC7w6m847dbIHdMkiX3osZ2O2ccbOBlW",
+	"LUVJYi1uONRiGCvpsp2vH026JDLKTp+qusfqeswAnELnDj6unt+u9Kpiq+1S7L6gk92itV3Qyc6h2hw3",
+	"aLYz0pkNRNV0EpFc8D/kkIkTowxR0ienLn4OTlsmUzKa0oyOIN21vbrie7ENVURzjPkukRqvNltbzekI",
+	"chXLHKSvfinr0W9OX//xf/+Xf/qH/6bsd3DQzQcWI/EO9+Gfz5/f67+/U4vSc7+9/6y12vu7XzY6MLiV",
+	"uybanbllbh3q7oJOdrrld7zdVQNE6pDq0bRDoAOEBmGg/0p9EOQJFOqdwdCcGFTzjq13fuiMhwHXtbcO",
+	"00Ij2GtJj14f1rCFIOFfjLaptewiwj91ZYN63gS1MvLZFPIuXK4q8dJcfVQ5a09daURb534GmDMYHYwB",
+	"gXzGbETFIgiSn7I0KQLwzMrCBjI/zc1XVmK3jFNdhhZmPWXbx1+wD3M20iAYD6DO1llUy2Em27WBkCsr",
+	"QnVrb7ZFjCzUNfqTsubm7YYQPhp0ZB6AT/wx6oHlYVCA+ba+soFvH+Qv9Wb+YyKFTfwoWGoz/+kpFZA2",
+	"38InuPcBF/dSJG/cwBzzHDKAYoOgmOfZBExLWpLH3UwxgQfWqviqkuXJKClebbbGAlrkbsWEOusWxz9Q",
+	"d0sb641yQGrsaeuNkTGVp7otYtr8Vsrei0M188wY4BQtu3WigWXl6zOl+hTn6FvhravdlrDd5HSxvaUp",
+	"CmyHXIzSvI7r0zqczrmAnWeYWVO3H66d73d9Qe+2ur7ojx8WGfU0U7oZBmHLXLdZ4zF+DnJF8WwZShjW",
+	"TsUyBAuQZqMz8GfmutfdZFLimoUUVMpEC7Qvn44mLuQPqb+gy1dKe6rWMCtsyGQq90HAV0teL4H05HPd",
+	"asxFW7tgSzdlm0D5NJB66geiIqAUR9FJNIXLGjIHZVHkC3tYmzNPt6D7YIjQgvn8JmzFT0PblIiFk866",
+	"/Q0eMxVfF8PXBtZ5qVMC9cDjy2LoxGj5HFAdF9G05pZlwElExTdtIy7im97oUrJjdBZMOz24GpG3YbN2",
+	"tFaIRHExyW1w9mpHAhQai2gFeJULpVHspw7AttHsXerklsgalASs154ZQLASxHpzBggsaFWHKcOhNTM2",
+	"2jzIutfwy7vW+ILt1CdfObAf61CogwZwyEIuYBnxUzDBUHgXciiTJSlc8q7r81fswqh+YipUqK5anQ+V",
+	"j/Au1XfPNnatxZ825eSGi8rK328unpAEoFLigXOoefPi9Omx1fkSRZQRkoZL4lm9MzZBO4f7h/cPDvcP",
+	"BvsHX//yV4e/efB2/7df/PrR7765/+3Dl5+/fnx2cLFhHu6Tvd/Rve8Hrbm4g3cnM8VfyWFTgLDuAKVr",
+	"q59g4S1tAK7OsDnhS9LqvldIpJW4tN/LIfFeqihue3fXUPC8f9goeLY63bf1WQDtGZ6NwLElhD2BYBod",
+	"u+epZllH0j/HwuhAwNW05crxmA6GNK6ku1WUlvP5NZj97+XQCordHmJodtlNaL7kMK5OC7GAlxnAdiMJ",
+	"x9WgaSoXAI8hloCC2m0BCmHdSUZZDgazXkFlkEWRbN3Eo1/J4ZlvBRbON/QrOTx3bX307drz0O2q3fCA",
+	"4BYjiqX4QLoIt4fZEvZMdqFXhb3azRA5DuL3s196N2R7tIt1DrzOvZwfMIcSZSpie7j521h5waiClUU2",
+	"UXjEd1/NJ1BT4fqdYW3lpdziaK57l6seVJAHMTiWgiNl/MtnF+QenfN7Vwf31Ezdg1/jPjmB5XKOE2Yw",
+	"dkWVj/fDdb/j0Sr375aq2UkX9axTqe1fWmg1X/1B4RpLpEB46BuwcW/2uOgWfjNvd1eruzt32c58M0rS",
+	"r+TwlUiXoZ5kv6qqSlXD4Sq6vDZlX3rZtrBKbf6C1RI6uwVEsTeOrIYchlLbWkhaDB4f2znArp9aodNb",
+	"eG4t+r32YyFKiJ/AgyHOKaWiKTC3WVIIIeRLl54KUNGtTR0MNnGjM14n4+uqO1YZ/a+bP87vURzvtCa1",
+	"DYJWMEuNNVTc/TFIqbiNY7Clh8yWGtAWW8V6w6FZEO99KpyjW/G0C1GVK7FCDvbhv9VoIVtrGIXovhIU",
+	"DWWKMyxch3YsS4Url23H+3Pne3P3l9Gt3EQ3dQ3d4B0U9QClWzXeGBmCGcO4rPdxJmcOIJVnCJESWnK+",
+	"87M4OLRN9456GRsxgdGe9tcvih8dJtfH9x19ml+biq/Gp1B2nS9h06Xq59y2Trvdijvfhm3Y5/tOW4rI",
+	"AXl99urJs/Nz+HRYxAbe91gHD0q4HlYr2I8OosPofvTg/fqXzdbHk9f+QQY++Zcs+4VNZ2A/PXeasvnw",
+	"xEdkg/ppwamaltFoWvbDyvWxTTzxFba07XU2C3E1MFfD1Qoc907uF+dMJM73wqF0hVE1dfOJK9QSZLbN",
+	"42n1MCa9aj8NgwtpEE44Cpat/bGycdPXVrE5nYj7OSLDZSWOFq1qHmx6RpfEooF7DDTIw4URDylX1uim",
+	"ILdVOPBOPA4V/Bn9gFzu6H6Qa8qz/GJaa2Kljkn8g6H2R8SCx8QMU5kmLOuTE3Q7HUmhAPpKjknKNDiT",
+	"coHxOtBkRBI+4UYqiwdxROI+Gvnjvdi3ATYS61YKXquQJMX5l5aiD8hXWeh9SgVGEROWKubQt7ig2RIm",
+	"UHZN/dN/8Vd//qf/4P/5X//Rf/zXf//P//zv/+l//Nc/GAb48f/9d//oz//kr/70D/8NTraaUeI6ar8j",
+	"9Y4FFdvr7oUV27FzVS5oX1D9r/7Fn/7Zv9/KOXgNjW9ESnKs//a1dT+rm8llfZ2La1d3S7eBYfGmm6dL",
+	"fR9T00rx7bTdG6RwQzDsmjx8f5krUHJdWne7v1+5YrvmrLvlqi7fW4mjnihO751PqZhMKd/ugfveLxqf",
+	"uG2XKRfs2ZXdGN0TAPgASjFimQARu9b8JhKwA1pcZxGaMh8zX9iFwFdpyCZUWIyqg26uk8MWJ7FcAbip",
+	"bH4dD4Ov667c4zEb6fXGn7nM9DMsa2pdtUpolxz9X6BIn8QYWMlcfp7CR7dAPYFkbT7aHdBngyDRPolz",
+	"kTE6mtJh6pLwWFdEOSb0nQg9FV3uIogTpaMpSyKiZLlr+xrmQt6Dh1EYL1ItHO+UJtYBHyA+KdfKjpoq",
+	"wsfvBNcO+HNxDC793mMX7IZ2kS3waymVjnWktJBc7nW28BQK3F6tc7H9G5wdq7hd6G5oCzMOQKAB8UKE",
+	"sG4PW3DSzoox2s9+oPD5iR+t+9kN2VX347Zf+MFj/WAG8MUzP42if5gLfHxTmpAt4WblIws6q6iVQISO",
+	"IFurMqyAl3QtrxdQxYfOVxJvYUSD2YmYz3dIR5dRuNO5IsFCulb8lg48YRoczUFyaGWN9nfrpO+P5Squ",
+	"ga+AAz5vbvH0dTnbZMdGWww5wL4r3q+WnTc5hbexz8pFhyws6rUp2faquQXcmPItd5vQMRdy/ro1uOSi",
+	"HFRSwH0USw6pMZTPNQTX1IwuCbjE1vymYNW6472/UU0vgx7hE7KX2txXozzLzBBD9L+IJBQB02dS6GnN",
+	"4yGhy44MBMDquhW1AHcdC8O4tsBXboLRc801LfMbha9GFWkqTQejdhNT+AQLC6sYU2UYH//ilcy4AOOJ",
+	"Ai9mmliJxSOr2QqNWkQh1W2Ygam7y8lGpk81SLgyw0ia9c5NMgxpOR+E4Vsr2UJwGK8R+9FFJ3rjyiGE",
+	"iUu3Vd4Ap8KQTyF4sF138JHsk3MEwIGc/rZ+7LI52vy7WpKEaTbSIJLb82mz3XdKark265IPFCmnXyrt",
+	"6soKlFe3mPtm9lnEP6j46Tx6sEL5ufPl0Z0vjwIV6G/uvf87797169+Uvuybb+9WPn/WEmTuUBm63kJ2",
+	"FiW77UP3CG0/H9TvJlNtt2ZF0+POTYq+02ta9oD13rpVD2dzExa9gllXFP8NLKer8ugBbifCkKji6gH1",
+	"KkCVOPaJUB01CldYwx0cozFcCHCpzN1kLql1BotVaZuDY9jqoj+Rez6wA1vqv7R/fIfF3ofl9vhsbvO9",
+	"zKkZQm/C9TQf9kdydk/SOd8zO3bCxD0/sI9hdXXJ53tyjqu5B6CX5qY3Y+9yk4WJ41Y+Ybtyu7v9gltp",
+	"tWGRid/Yoo3WVbPzt/QjWmFs8okmEbgLNylXZAivQ1oW2H1cR8U2hoSGYBsyYqmNKrZ5KOcyTbmYmKb7",
+	"N5g7ZV3OSgf75mYDihwal5wUN2SpFBNVm5YvXSllcRfAbBxIihBhU7RalyYBKiZ4dINgN2lR+1KmHJiY",
+	"NQDZ3LkBouTmpsiWk/xpH43Nhbw1otT71nOzyyt+59e7qL0WbpG7yEp2VbCgoz7Kdy3fN/70/m7Dd43S",
+	"XiUY7C3luj27gpZg0CR87PCrS0mwjsl++ZnHK+j399dp6G9llmBih5s7evCsNMrNZj83y+3CExQfneSo",
+	"LlcwrJGfwIu+YTLu5IIljgY/on4iyMnrU3LJlobxgv3NlkdUb4wOdfxcMQgAjL86OT99Mjh5c/H14DNE",
+	"H59nHHLCDV1e/QwzQmFCek0zcAKADQuXrhl/Mdmp1nOw9zOaseybJmz0Ez/QUjtQod6QKnImN/F4ecmZ",
+	"yzMGBR0vjV+/Og+CVPDH2MwbfD9MC1jbCJlwXnrppZqpQZEr2Em2c27m8dEsILcw05XkNN+cf3tOMEe4",
+	"KnxTIHHb1xcXryPMnQKrMkMUTswMwwV5LZWeZOz81y/wJrExF8qmEBZWJ8UMagou0yJWOnonHDjpLAqv",
+	"Xl3kUe+/E+/EZ589E1cslXPW/+wz8gwup1+dv3rpXHqndsvACwazRY9I/MM7YD3v0G3jnWNA73pH71w6",
+	"q3e96B2wo3e9o36//zHukxMbXeibNUR4J6wl1KjWptEYR4wpCcecpYk6MmPdIzHU7qOh2brKKA3WY7Of",
+	"MeF3JicZnQEXGGZUALH6QW1sMYYTYqkJX6FAwBVZZFJM+uTXuSHGnGZ0xnQJRrbI35xIhkhJCRulNEPH",
+	"GOgGEl9ht5Y2drxgSS8yk4Ov5pMpF2ayMiPPxCTlagpn8AQ2zt4LKia5aQCbK2zfMeEJE5qPudUcPI7y",
+	"r3OpIdoedISlzME+SYcuwB4Wt2/X2y41pEYa0Qzw+A33ROViymjCsneCkPhv7Vm5cu80KQGdBtmrFdOw",
+	"sU5KXuHk4f59my0wjDf3jFqQ+IzpbLl3MtYsi+3WPOffM5dvACf22We4EU4IRJ8DGKsD6CXf8q8wyyD8",
+	"BvUQhios9oUp1g/aMBOGLIaY2OthkQRTAnd79IB8w78icxDgzC+Q9zGVC8wIRCZMK/Jgf98vTF9LOTAF",
+	"YtsN+JqFY3gY7e/vo9OulRIFwYu6KLK/T2ZsNgQM4gKc+cHhod238MJiGjYSI9QNJyUY5Ei0jd0/JCm7",
+	"YqkiCWPzAmLQ/X6IA7qiaY5+YRD1iO25E4u9BmjI9mTaCfjvYWvDoTLzC1bBrukLSeEt1ZDOCbKffUYu",
+	"ihvFAqOwypqZSkOZ2LQWQXWE8UUA3+d5BtKzLQibywwonxMt34lgcS2HEZDh88Hh4/LyzfLRNO6TJ1Lp",
+	"dOl2n80x6vUHesmIzjOhLBYaCu7eEge8AH1N+u9EtSlILsGVVhGSxwj7FoHZfGUnauiBGzAqgdcoN36e",
+	"2Xek8u/e5dHcBA7BNiKaTlRE2Id5SgW2EwHhUsN+PE2gRczaABhK+RDxi/0FBnk+wxc2fD42hMZQpSkV",
+	"ZisEJ+mdGHNz4u8fIplwbSArCRwgf8cg04DDZ3gGH5eoXyUxvIggX+b+RnvKUrpkieXDsLsWEh7xcQWh",
+	"B1yBBIsekQcfPrgfiuy3c9+X0+ZsVS092r8z+F/RlCfvxChjwJJpWmlHML2Q2WUocj3cLyXllZAZdmx3",
+	"sBR4AA73A9ZzbE+WcgM314Q/e+bO9wwK7+BxnvqVKm1eOR4biYfYjEJm+Sy57DHlM44kx+xuFmcFqPkk",
+	"YxSS6lH7LRmypQRlNzXVHEt8XDhA2KfhGH7vWy+G2G84rEbVO2HvaPjCHMDCqAWZCUyvdiRAO8xKWlKf",
+	"wUyG/fUJ5pQrzooNZcC6UmPHLOnjrXJqOd8ROdgHjhj4Gx/gFwhZV3wG5CQsgFUc5jxAJMPy2MeiWgmz",
+	"bc21mrEJVxryzBlxTbHUXEdDbx8xFbEmwtcXn43MXvRcHHmYsP22mSsAb39dbO8jcmhK2zk5duEaBq7h",
+	"Oi3MHOAu5nurd6cK5hBks7MHFbs3MziytLSyv9uBF+B+7O4GlEJIrM23c5oxoWNy5+39JwTKEXCV+6Dv",
+	"WpHfv9Sas3LJ5ggvBNsc5GNzRNAslTFk4dwWQel6/E4UonOg7biECc7m4xCrQLTlApgAnCmuCJ8Ic3Kc",
+	"LKOpdvm5IQvFZ5+RE6+buiD4O/t3LexOgY+P2Su4hQYuoj7InYO79ubxhRGn0EwTvC+A2wjw5eHKQ8/d",
+	"ObxbJCYld+7fBW7r8+6CExCgMwlkt9bxJ+T6IyqsYxahpQh+JxViHirxThRR+HceQER/ASHkcZHMhbNU",
+	"FlcSvolILlKmlNNmffQ/1+SO82cyhzu+i75HmmuwZ4DGFTxzHfX2+wf9fbAfgBq3B0ceNWyZLAfDpQar",
+	"//6DLx5+/gg0cQRaOnho9Do5Z4LOee+od7+/37/fA9V+CtWdCgmn+x5NWab3rOsTZqaYMLBReG3hNDED",
+	"5EqfmLJnvqhp0ykZrRhjRZF7pgngz63Z+YLC7hnlPQTbg3ELBne4v+8Q+63fGyTixpN77/cKNWs0P62N",
+	"pA/nU3opA924rBO/EozM6QSunYJcH6Peg/2Dto78yO+9ETTXU5nx71mCle6vr/RcZkOeJAxeAB4cHq6v",
+	"cYpHGcs/Xl/+QspvqQBb5UMk7Lr2NcsETbHC/f+PvXdvdiO57gS/SkbFbqhbqgsC9/IJhmPnNsluUd1N",
+	"9vLeVsvTl4FKoBJA9S1kwpUFghCbEdKs7ZW92pE0q11P2PLYmrBiNbO2NeuYlRx62B/GTXbrL3+FjTzn",
+	"ZFYWUMAFcB98qCbGrctCVb7zvM/vrDVva75Cg9FkNOLZjA5UsZBAYMx2GIHQK4seQCUEiH/Dn4OHxZXg",
+	"mK4FoXs87vA0RVyHylJK+64zuOTKKs6Gz5mWTX/AgzCY0KF7ZpNUfEnb4EkL3RXZi44kiveOpZqmIh5Y",
+	"zGBUyslKrlX6yHHryOc1URu5YUnKCVk+zNRkMPT4dnc2x6MoqK070UYI1iyfjQXb27129RoQdZwTac4O",
+	"4DbRKHoY/g3ym+3IB7ZlPFVStG19Jbdstvi/lfPQXUKiLQ0UJBSQbpWtT5dgBFCmyQ/gcPLQLAADHXHJ",
+	"ByKD+ipkCCHxmB8LTbavo0mzudebZCn8IZCO7SIF01FoZMehIcb7XovgqQC5jqcpnTBs2Ww3yK6M22Ak",
+	"sypm77C8Fiygta3YPSz4sZAxkvAynQQhU5Qoy8aE8m4sRmOVC9mbgaHuoQscfEvFszXIH9nJKXaoWA3z",
+	"b9CW4QciSJwuyFtgsGR6r5cJc++M4hG0y9870+Lc00mWkomzfemS/1uDhtK+0byxBxQAzUelkdjDAyXm",
+	"wEsuRjxJzVX3nWJBYfmmsfk3ohgbbogCDkUQq9D0pGUe7AYPgbpvwSKsd/Jp2ZtBPtwt2JTzZ1g/DeSS",
+	"WTfM5sviB1EFu83dvZ3W7k6zddhqtpvm//9b0wbApLXlJE0RDSqRgw6AddqHQ647c4eD3K7Vy56SnS9o",
+	"B98cVm+DpSEw4FY5YmrZQOFM4YjmdvGhJye1fF+UNeEG2+7vcvZ/6FFCZOBrsMv3edpX2ciy/IuRE5pr",
+	"8P1bSvbTBB1sl1t7awkK7/EMI3sut66sMxE9GWNE8PsiTvjrKMLsx+goJ/7oRJg1hRYMc3lo2lwpk196",
+	"4l2fpyjZpCIXK2UcihIw0gvZQItsDCpV21hgXrfhh3nmVUXYVi/ZbSXFhR75yyd/cU/lb6uJjLe7I6/Z",
+	"ycWNPovDG1ari++IfJ1jVPPH15c/vqRX/zW7ye+I/DTXuKw4b6Sl2FNxT4GGMrZBq3OlDMDbVvigwc2X",
+	"Cv5IQMEYMKGxiSRI3waLSjcrcnZQJdOZ0UijSZZGZHhTsvC/YNwFugiVzgnL3IanJlSjt4iBR+WVIuCB",
+	"9pgBUScltVfnSZqS55/njBpYZJ4fwp1dpHrbKm4VilLpnu9tr8hggHGtxtRk+iVWY85dpqv1ni15zi2i",
+	"muen+kyIBp7gioDXXhM3xCQVG7kgYO61++FU7ge08cJSnqPbwajgU4yVofgfiakNNpCtCDkhj0Gq1DGG",
+	"BXi2fPBPFMkzrhUQTYYixTCCqK8y56RAV0Sij2RhvyakBTTm596H9Ir72Ab5myHTCGyIlJ5g1FcBo+EG",
+	"k2h0OoCz41OEoPjUffCp9+anLB9mQg9Vat5AsFLNPj2Sn+7s7Cz8n2ksgmIqeTISkWmJvBWfgjlepbHZ",
+	"vXjiMvFtaE+q5EBkZhA4MRQNbaX9PPfKdEK0WciikZJJrrJEDhrQ5ZRnEuQLt644lF6W5EmvKOgSMbOQ",
+	"8JMYiWwgZG9W/PZp4d9xY4dpgVe4E4txPjRvwT/Bt22jXj71oZQh/mciHP7FzXKEDE/TIn4hxOjIHDDm",
+	"zEdYNf5TaurTogcYiJGjJpnoZDyHJeZpGi4OWmXWbf+p6Xpa1MSkWESzlNNExmoaQqH6zKy/HpqBY/mB",
+	"m4zn4OmHOKHRRFOOCLRSpK5wi/Bs6yn5QWxm/BDGYksyOe8VRPSUUAkwIIjiVz61Q4GKjCxXrGUmggFF",
+	"85MN3VRhgcZKpZ2JhKiK2KyQeWAWau7guUr/jvzYduBTDHWgb6XpeunZIFh4naQQOvJpsfRcFslNQx6j",
+	"P49WP+YzW3HKXvSxAjCa4kbctGHmRblI6+9EiyEdHjM814lpyd2k4hLOLVOXp1z2RCdV09KQscIq/AaE",
+	"AqJAuyJVU3gL4QL8+xmlampvX1TG8VjauY1t6eQZVHRaGEEvyXqTJGfdTPBjdAersZDeVlS2SzAuugMh",
+	"OmY8/mYUReDAQ9jjadrlPXNdIRhaxIxrNoIqKTacvuq2SNpHSXX9xma53RfLhhYn+tguttF+6cKkdmx6",
+	"hIHOePATzfqZoAjlfmLOJmTTFHlyEDM00UK37ZqPs+QRz0Uput/Quq/ePTi8/+D3O7fvPoiW3CxcVNwa",
+	"nuVA/P01dA+1o0uqz/piKjJzjnXIcmXOsy1tGdp8Mvch+xReLPc1Fd2hUscd0g1NT05c/XROds0tWFLZ",
+	"Gw13JxN98GebHa1mKF6/R3Lf42pQ3MNsrHMjp6Kfg9kjIWuCPdJDqM+Cl88bEMQumWeliPFm03qyixDi",
+	"E1zRE8jDf4FuaC/wuez79U0AvAepbqSfO24P9SQfiTRoB5bjesq4mUvrYRi4dQ/ard0mBEFJSyxKXVLz",
+	"JcrqdUHkJiiV5KBiIdeCUj97zebGJphJKl6MH9laIfwVpyfr2FskZSdjtrUnZULG2XpbRiYViKw0b7VZ",
+	"9X7isMoRN0F776qZ1ZyYGrSvmoeTVMCEdku7hu3ADvdEbIGl8Km3jWSdWcOYU9hrwgCvdjEO08pZWHHg",
+	"gJxgwZmkonZC18YY54SWnip7hiaYS0/oYq30Ot+F6CrkR5koQqVcbgBINTmwcJf/A8H+PtezLJKc00WK",
+	"GpQHMLLUan/1hDD1Xjtf9Wvqej7FkT3J57z8KNR8tOajlXy0vvsX5qze4uKfxks9ScVZeqjJsSxG4xxy",
+	"JTGd1OlpjosRmg9WeATzGxkXV5jTCAopZJStoz01z3DSBoM0YwChKcKuB1AsYsYGiilJ+X6ZYJ9M4kGB",
+	"eiDFlPJkG+wjyr2BASea2XtNxmc0VcfWhIXVE8z3Nmye8u5wbDfnouj9WGkXZ28tkNOhYsfS6cNk097c",
+	"NW8GXu2W95OOV2b0WTe+znkqotXe/EkB17ud7tvvlxRQxwPAHw1XBLeg9NY8uS3R0l1LSwFKqSDB3vfe",
+	"0xvb6akvIkyg5q61llrHGNRqLcYYhJY5GS5JPPUctF0/1mDR5e4YGyTIyh6Al4QF0iFgCBkmZ9OC2AOn",
+	"AhdqMUSxgaOVkrkbqRp0Yj7TFdzHhThUhDfMDzCd2W5AvU40lmi3oEB/MBHZrKBqruz3BpfdlgN+Gq7q",
+	"3UJL065UdW4JoN/7YqnNFYU11xsB0vTqIdjfNpj+e/DJ0zWiRS4wtGQ1MyXA04+fBH5mIjANZCOlx92Z",
+	"e2zmC1iK18KCI1PY3iJLJmwngJqDk0nltZdxpysLkXvzEXXANyfgIiq3BnzroeHwcWnERoJczQ3XY/pG",
+	"vuyoqey4WVOwoC3JaseLN9tbytVc3dCGEwZowfbNXMjxgOESbuULsqhHuk2Z+CD7mlmRV/fa5V2m2RuF",
+	"++lqs8n0m2WPBQgnJCJeu7zb2DNrWkK4PSMBYZNYJqLBdTDT6YOZTh3HtIRBXnpiScPTSx7tQDjcTfRx",
+	"OBx3Y1TIKyOmMOpIqhyVR8zHRnCJuXxqtk8uWD//egTVBfiMccrOMtf3JtULd4iBEEC+yHf3i3ZgoKdS",
+	"+4pizk4ns48C8KkPESwnE6wrjJLdGxoxMA421dX2y7O/KI2tZi01a1nJWs4ipH21igmHqtYxax1zO9dp",
+	"QakKpdKBQ5w+ln0SI9pvpWZ5h/eG1shZBv9wMV6I0jULEUDLxnyFwMFCizsV2iDW0MFkhfNgV6EFxwo9",
+	"zRnQ7XxMFAQoK0r15BmXmvcgwopiknC8bTDkjngsAN4JbKuI9UHMEm3HU4spAoldB8r0AeHDn6huATgy",
+	"EPpIjlxM5wJGX1KEYJFRnmzS5FdWRxJcxbz8mS0rQC83CKkRw30XVXCm+UyzoZpCdJdNAFNZbBPQKJ45",
+	"EjJP8lnE3J9QGK8Utgzv0W5GIYtoP+FP3FHzJ26m+ctsZ0SxibZcIQEhl2JAKXIygsjp+cqG5VBFc15M",
+	"0/ZEmL/pTNh6mXM94od+SlTHfUwdlqFmLMJYOVyVjxNakAJL375ZHvCxmLnpwa7Yb3o8FwMAu7PfFStB",
+	"x9iOPaKMqsj2DjKGOdxmwvQvOuGV84VXFhe0TAy0GgmEXPUkG2rAnNnOJ6pb0UZxzF0DxLLB5ZMriH2Y",
+	"C4y07aCoGvOZXS4MjPQC7kcjsz5pIgUTj5FQhyzOsFWVMaxX4XqgioV4cqGxqF0MzNUzpH6sx4prwTIu",
+	"wQ/2aUWIIdipgMytY6aydxJ8UlSErMGiXpq0Iwrbhr1OHH6aJTvebMsVuz/hcpmxifdyqGtWiBtnVFB6",
+	"iRHKzs5aoVz1TSATpVFTUGL1uN37lQO/cr7jFjRc6zAD6lcePKgtO62Vo+94YOjzM9i9mKVffiow3XNN",
+	"KdQc7n385qTe4WomGnxG5gZCrsWSYfQzNao2g66oGnZC/xTw78awpOtcbdXxq2j6pFUiGSQIiSY4sgH/",
+	"7GAxkMBWHQLoN3DAWuVJ9fu2JvEyRQvXvvyVnK/qgnob3W+PCnh3pnS94qDdulYuGho0W19952tXDvfe",
+	"vR6Uan8GrRu7jWZjt3EtOA+TnrkGm5j06EzWNr1T2vTMmUx0bljuI1EEiCyx8ZEktYWVr0jSX5F0e8u+",
+	"9Mqn3NJMNj3RMPn6SJ/qSBeQlksOsVvopYe4lG5blfNC2/tiM14eqaRXiXMYtOk3x5K/bv6JGUZgcc6z",
+	"WQcxKSG5JbyyCdIHTf5FJZm4uTmM8aD98cP1wnfWXo4w0MlA8hySVd3cyKy6WYjM6RijW+zVdkqavD38",
+	"de5GbYAsAAR7jlqtRwKXGhztZ5ee0F9zaRtVyRMFqaxh/l5fmD9rpAP7kcNwJgtnJvpYHGTjE7g8EWP1",
+	"sao5zcVymjq74eKg+Dal5oVAu5GoSsfhHlQNPTv4vQ0j8S1duZBgfJ+mbCuUu8s8F2q/eMVBUN5Y6n4x",
+	"IfM1JXzlZe46SuClR7s7OzndludaGhyw75XfxmK4DvkIqnEDDUY/d1FUu8Jg5zp69S12OM+NLHZu9rXJ",
+	"7nQmu6Kc3DKbnVvq9Yx286fdlfebSm3LwxVeb3DrKS3sL1AXGGrK2WRG954Wj0TGU6/UIsKgmcawRDEB",
+	"cEEgiu22O8NwgqlIBsO8QgAhsyLh17xQs+I45Yk8EUKHuPr+rffvwI7izES8/MNuMpgTIIJb98x2UlNv",
+	"we/YTtDe20Q0wm4u2iBZsSrbi0ewkFtk39FynVbisSu4psRD57S2MtYCTGFldMRrTaJ9svhy6UlxydYx",
+	"NboR1KbG19jUaBE61zY1rncMV9gaV56rmomcAROpDYgXaEDclFBva0HEfs62fMem9kOr1F6I/dCjE9tK",
+	"3/YuelJ01VXd3Vw8vljLYU3XanNgLU2fzhx4hgI1Vq5fHXxnX1qg81VBvt4FX/ceGUbwcgX6rnv/YWE2",
+	"swzSWtbCzUVbEnHhWXeGxu0kLt0f2pbK66Mn3VGCGdlW3plUGBMPcpUJLPfselMZIHQ32NsqY1wy8TjR",
+	"kAjm0uL6npzDM1EAdZcFHAJFm5jGU8EzDwDukNKdyqW82YgnMueJROR5GhCmo0fFJY0w64hA3ehTknf2",
+	"FuUdcxgb8HLH5pktCj0fTHyasb3Ig1OH+zhPBF0We0iV1jCDZGfEkxSX6liIMQ0dDMae7dHSvI+fUEEw",
+	"io+HBoN20Nq70WzCf5pFIeegHUxawdOHxf3uLhg1vYZ5nmdJF52YT4Iext0//8u/e/aL/+Tlan/97gfm",
+	"gNMogjT5NzT/Rg+yNIimPv/Lf//sL/6iPJZdGgsMedko4kQOcp4ed6ihb5rV01wGRZ/waK7bYiGum4W4",
+	"XrEQRojqDXneUWMh4aHaf+tWa3cPhrWBCIWjfQExowPTwRk4hAciPkkCLHLzyvS/FgJrIXALk6py8Ju9",
+	"gsxuxMpWiIKXntA9X8uuCt/U6NevlpnUbtqGR2aVHXTVOThLWftEXZtGUh+sC7cdbnWqwqU2RNAtxzz3",
+	"CqJaAWReQliXW3+oRXb3NuqaZ6m6Pqwgps6itVKxtm+9BkEyAC+xmSpsZ18HyZxStaWFXBEkY5d6uyAZ",
+	"0AesFNsVqZIDjdjawkLFFKoiFKnSORvxvAcI3lGc8LQzzkQ/eRw12IELlKFBAWYa1u/iDF8LmZ70hoxr",
+	"9pWWEXe+cg3UXMmiTAwArCIWvSQWuu1jX5w0MvzWwg3gRyETqRZVn2AdQPymwe72i769clohS3LWFT01",
+	"Etqq1tAEqNbga+A5FrVzjXkIBzhbaB0R5kARLQ0FdHEB1Tppmm4+9PXSmCFo4MXGDPW45DGfU1DtAhkN",
+	"s9ncDcLAOyHmYUGSb+H3ZggDPI239uEOmKO1ot1b9xZavX61aPazf/y7Z3/xmyA8k/hr7PfCg4zmZ7uO",
+	"22SNFSkW+t6K9bnguGu7xOs6WvDk11FItcrsRSFZcrgmV1zhNKHvLj0pbuFa2rIdQR2F9Dqr18i3N4hC",
+	"WusYrtK+V52rmstcBJepTQ0XaWrYkJJvHaYE/ZxtmNLdvquKVNKLiqqD/QRbsupG6OsuUKYwF9kokYIQ",
+	"qkOjJmEhctMqrc4WAVFIty4oIKogWeefUEnFjjYlBBccF1VT2ldbnq99Zq9A4NRZ6QAEabujR6tNvLfx",
+	"vVtIGtarqTMHoVyASxZxXxcbePXBUEnxdpLmIgtexTit8iZsYqOe34pa2Ltg2/b8Biw1cS/s1AnKVLWp",
+	"2+z9XEsYsqXZ2IuP4jIu2cRDNlRT8UhkvjU60WyaJXkupFcuxHyzXHiaA8puYNdRg31ow7tKoetCQuXM",
+	"7oyhNw0Cy6zp2raxxDpcvhMvzEhcejN4/rf/+Yt//vef/eafP//hT59/5wef/epvP//zP3z+o//92Z/+",
+	"2EYldXB1q4KTHGy4lfjCrejDi8wWpQMAMfHrLco6UiLAuYZBojsamiTkjNXruYY4WL3mp5AL5zdiPfFw",
+	"7sLWZt9a6pvZcFwgmPMUHZVln4BvzUhWCYaXnqwVRLVAietYqlfG2DtPeraXR5YZd9c6HTUDevkYUH0T",
+	"L84ifHbXcFMp+CxNw/vWPOtMwbzfF72cTYcCnEhVvGzKtVEE8ptsooXNdxA5c4QEuJ0ZwzJbbAWFOSNB",
+	"/tlf/Kfnf/mTbW/fi0tLrYngay+Fb0o2ayn8tLbXs6LRJ0rcl4AAbl4fdq40bJlUPjBt1rJYLYvVstjy",
+	"OKs0VdPFm85yxbpQJjBnSvYEG6lMnN31F4/go6XFLuFnEILwRqtMt4/kkdxx5f8aJIFFbcZdoUYjV1nJ",
+	"jF6WscgaqZp2pjyTiRwUtRThqZ4meW8IjfRSnoxYrtQx44yKJ5plUBijPIWUXFfAttR+JiA/GJqJs+SR",
+	"kLbAYk9N0hjEQjD8chmzrhhwaRo2XzXYXapZSeX3zGKHVL+6aJ7K7UVzvdrHbb+mo/kfjVEG+DrUJmxg",
+	"SV9X6LBh6webQdv6hTg0lTGobUxFMLECsBkkCMVkz8ZGvPahbLGtXem1ybsYk22xn3umB5nOzPGCit35",
+	"MFOTwbCowylFig27MoeNUaI1LjBCN/b4SMDxwDqiUjH3Lpr+afQzNhWZYOZEjnObj50PhWQj9UjEZhcw",
+	"AKPoaq5nWyzRLFzxlAonlh/aEoq0HQXIpBoJFvOZxsHYFk3n/SQV2tVhDKHGKitqMdpNrERrxUuylnMS",
+	"r9s69e7gzYsrJmhHZC+wytjKYoe2HPU5lWl81XykcAQ2cY0S3a1zd07l33R3kae0oudQYo1qDi/lkYc+",
+	"iVFS4N3BLB0gNi45xxEo9pGhfDxNiYiPALvCDDE1xMdLirEFj4EDuAq7tg5yVFQRxtlhOeTpUMjQ/DcT",
+	"tgFbDhkJL5RKLKomY/KMI4fmDSKE1fDUH9iJvNSpd+uWm+zOAGaitXu11cT/FwY0fa+kv10d7xEcsU7M",
+	"ZyWxPggDWvM5gX/vsNlst5wiMVpoD5QKOAI2qizl1R2MU94zJNMezXOoHOn2eBOqNi4ORk3ZTkXZwFhp",
+	"7rK54Ia4lAmbLdQu0Ec3M/TDI3buym5B7vxS4jtWJV0dpnXP++TQfXGO7Laqw5PO6X6aMn9urJhbfVZP",
+	"dVaXrGpxHP0XVgeZr3kaLz3pJt/sGLnx6SY106qOTe0xfpU8xpVHbbOTttRbVQGZYE/Z1pgJbyXfPDTf",
+	"r6PULFSGmlSQ2w8m+dJTvG0qQD+RiR5WwHGR0fTf/fTZT37zr7/+7me/+tWzP/3x//DE8CMzyqfP/+T/",
+	"/uLH33329999/p3vQ6l53HBEuTq402o2L5u9SXKo0/0v3/q+9+2/fOsHz37xD/TtBtkFVbM/85iz0wxl",
+	"taHVyGsiLo5uHZRfO4a2Cs8SKCNWEkREMuxOdCKF1sxQMKZkZSWkDQjmAm9Wj0T2KBHTpZrxh4uwigMa",
+	"dz8ZTDJhg3ITFxyMiq79FfTmnI2UztllCgLWTKVxSIVloHKMjE039r1W077YYNE7dw5ZedA6zwQfRWSc",
+	"Bd3bqMsoRaPJelHpfUfk9+1kz0EXXeUY8n1aTu1M5KADRl1tH6o0FjrvTHmSd2j6QXu3cSUMMiu+93kC",
+	"qmWzcRlteq3dpnlBGT7Tat1o7JoThqtp3pcq7xixbAbmO/rrRvFOx3vh4yeWZUK2A7uG0EQw+0AnKdky",
+	"4UN0z6HH7BpwOlBw/CHumdUZCxmbiUpzwlq7xQMoche098JgnClzShM5CNqXm6HTcs3Ums3m09OpwHbL",
+	"T6LpdFprNeJUcUgLVCHRbKRGZWf3SYrtPC7WAs0iV83ON9Wom4gdd/KqExqAY4vskcgwqggGhUWnRNon",
+	"jwp45TjDoouGfiXaix9KNNO8D/6rHk9TQ6agykYyqqAzD3B0hzCqcyA0xWV4YF1WbJfhWqCZoQHd0m8d",
+	"yO8K2runu0fU1/own24AOKb6Ym19sWjpwdSMNuop8M1UcC1YxiUz1H/9+7VUFsCybiutRA/wlXXcZNja",
+	"+WfuLe8aEK3AH7bKCeb42bod74/Hd+NX08UF27eJMZiORG0muVhrHC77Uj8Y7cp2SHbwMUtFriHWA6Ic",
+	"YpEmQGLsNf2SZsQsnEcMNJBcwd8lhAXDP8uYbzkDikWgbUeyBAgz5JpJRcNQfQgEUVPZYO/bDi1uDL5C",
+	"TQ2URagDV1xsdYbGkTyS+yMlB85hR79Y/cLlGA4gQErnLNIqyyPQTCZaxA12h/eGmJRoRoO1UVicPEpi",
+	"ERtZAbqdjKynDl8wK3MksQ+HXQ+yNIzpI56AF96tY19BdBDkL06yTMjcK6QpjGqHE04043Es4tBG3zAF",
+	"OyQg5sJ87poE2Peu6Ns0H5RzjiSXegoroBArL5FO8UKsC3A2sJFR1ioCIjA/EojFi8XOM1KWzVg/qeom",
+	"LUqHIhFGPDsWZgOW6SxPwyCfAofIYn1i64vgFHP9PRKZU8Lnu8yUOUlZpxVsV6UIduKlKeG5KULH6oWC",
+	"Mw8ttlasmrmwQdtohznPJzpoB/DxtlWPTisM436sF44JE6wzMmuTXwHElxFlXYefnyCtX3piL9Cc76x8",
+	"IBeYERYMUZQuM+KJND9jm+3CMAdMhY8cx7dYsfZ3j0CXYWTnmDTb7+cim/Is1h5AnMrWrFgJcY5dYbng",
+	"otKNziXLsWpn4CvjDNzmKixPFV11AGpu+JJxw/qmXVx66CbXbEusQDgGL7SgKapPF4LeVxCabVUb1e+X",
+	"UfvcVe73YQsrqp3aR3ub6g4vSX3Tmla+dppDHV3w0qednom24fmUK8ME9sHyhXUlgaZyD6SLCkNYL7+j",
+	"/4WxkSz2kld51N5LdH5A/a/jebD9FEUm6O4v8QDYH9e7wjiSA/zolfQC4Aw2cQPY3a+deKcy6zvD9NL8",
+	"FlzmLUvUqDQ1SjwfjzEJcpDoHDywfJKrEc+THk/TGYAl87KC7iDzEjPjRzyF0PTUHFpN3nCHyDHk47GQ",
+	"VuayuWbRH0zERDRsp52JPJZqKjs0JagYo/p9sEgnfdZqhs1m0wxVsyF/JPzR5kMx0iJ9JPQy5L4D69B7",
+	"kabpHjnWPfmM8lwhdc5IRJAa2A6GeT4GmNQwKLJkKb/OS6bFzxxZ+oCkmFXG5DwZic43sVLpvk74pQND",
+	"9Ic8gdNHNUy9Adrt7Yw0BOiYAcAmQ/iEyDBP5Uqz+dQN49CWmWVKkmVHpP2lRvWnm5HRCzZq8zwXo7GZ",
+	"7m7zym4Y8EciMwKm7QjW5TJsjNtLjM2yUXftADeyp2Q/GQTtJ0/hbz0xgpd9dx0MgsWdSLSNxMLo5ER3",
+	"8JLaB3Sc+HgM9XO5FkWYGPZcvZkh/GuoJpkr8yuyDsa6lJ4omQ9d3pF/VKl1/6zio5MOCSQ0OZq4ckWU",
+	"7EwkFHYO2gGGh8EJcKlVWgi5sgUtBiMh845OvimKjxZPKTzNVzeVDKRrolqDINm/kwHaQ7Nx48aq+xgG",
+	"ucp5SogTu8291tqYEhDTDXvZutwMA9zH1i7k5sIONsOAts60+/TsQMrtHV1PXaEwi9rTUasfztPhQm/W",
+	"EnFO0j4uPXHXeaW3Y9+KNS7gAJCJAX+DWx8I63Fp5JnCrXDTSDMQAYA3neWKRZnIDU+KWCJ1LvhS34OT",
+	"SerKRq+vt8I/VusUNlrrtC93Z6w8U7UgVAtCtSD0sgtCtZPr4pxcmwkbW7q58CicrZ9r30X6OfsLGBc0",
+	"62dqhCWFuc4RVKvB9iUyniJBAT9HKyvR6429Zxbw6iLcZx5jOzf/mU7VVGTLzR9XgNd4FOJpGEwkMI65",
+	"NNoKZgKsYWNrx4W64WoWX7P4msX/Lts6at/sS++bPT/7yCVH1J+cSsKpdjaNUDxBxDOgRNpmfWc6d2JG",
+	"L08e8bwsmLSdUCMdBUXRA6QKqQAd1UgfEmwxFjyUp6maag8jHuSTKUCCjvix8PtgUgx4njyylaZ2dytc",
+	"SdDKW7RKL9SX1FNZJnq4tn4eAowwaO/sNk3rI54dG5aIq2n9QCQpYj6DGrPJuLIN8ki5VhL5SCU9wVrN",
+	"y7ubuG1ovXDxLkqU8fxqu4YtdM0dwssQzs9wXQDoa1asSGKf558oBSxZwVPxnvdEPBDZnXUKgqbwKhN1",
+	"NdCa/WzNfg6BTmD4PVCeEu0ErI9zZEx4hLeJJHIxCFoICiDSgKFcylUE3Rg/SapiCCAeB8fwEiNfbkI5",
+	"1g3j8YhHUmf1vhA8SGup8S7Zl5yMc9rAoG3FvIprS0C7y7AAwDlB75yH7YIm9yTQQhv1rpPEqSA1Xgft",
+	"y9eNiko/jfhjUPh10G5dvf7UQbdCQ/0cjQMaongRANbZGIQY028QiTOwL5rWHQxqZ5rERt8EtdRsSTcV",
+	"eozYrcD3lUxyBbDX7ScrtWIA9ullCQRiFeaMq2bm8JsYiWxgRMrix9Z19ysJIsVvexCnA4FXIOVnicqS",
+	"fAYLUgYR2ruKwl91cJaDw0MajVA/HVw6b5TmQGOtZ68nm2Tbvh4Wj31AqqB9xfulFMINcdu9oYgnqYg7",
+	"kCtentxpNXo8oCfCudmDXEc3nsr+nqYFhLXLh0+g+lZPbIPi7eATy3t2UOpko7JiiXYDMronHDkLDkR5",
+	"8n2jNTrwMQAGKD4+FuMcwiclQpUX9m8jrqCJ3VAAVxqBqRSxuKWYMlDKFuWRDyZlWrqtFqlznj3iC1rk",
+	"OvThqrlsTze+WRerBdZMoWYKL4gpvKw6dq0Bn84Aqwu6ux53WqHo4meXntgCD0/XEZ5v0cvnIURf1IU8",
+	"1X20C1ALaRcG0OiENAJ2chVJzkpo20gNtQfgRMjsyiuztayEcKalAIJVjG6vOSce8ThOsGjNB5kZap4I",
+	"xzJH/LH/0NZRKj1zFZMU1mC6IBnqNaYJNY9+vXn0PLk6A56d8zzRedJbntZ6C/2crtgXKnau6BLCceZK",
+	"HUNWnRmeFhlEVmWUZof/7KuMCdAl0ZQdWhjvkIyAoQtLR6TvzCiyPTUSjSM5j6YtHvNe7oPQhmwytsA7",
+	"ECgGgzV671glMoeKi6AwK6ehWuQ9nFabcZgLsoBEM8TgzUV8JAlebpTEEmDxzAJgJD0UoAKwP3QGe58Z",
+	"7dqsRsxnVK3K/NjrCRHjj4B7Lh7nDSxE+T4qcTA9ULLNgu1C9ZyQgR4HT27s0SMoqwOL+khkDfYAjaoj",
+	"DoUQuYbduYlveZjiM8EBMNDrD3bTNM8zD9bow8NbDXYbvvYflxIeCxWv4fS7qMGifqZGETQc5QpBBqdJ",
+	"LCTVKJykKdO5GOM49iVDrD6IuHMw6ZgdCZun22grhvOWoSECcxr6YgpJDXDAwF0eQUyUGcRIZaKDP0VY",
+	"T8yc2ZE5MGZAqejn5oDBGD4QWU/IPElp/SM5SdOIJX0mFZ6KKddsJLieZLbqYxENaMfMmeFKQ3MZ2DAZ",
+	"DBGXsdKNAz75Bahonhf48QfuZrKuGCSysLNQuE+R2ZGXoJqr0AwfCB4XDZ6UQW4uG/QJgFi06bDuUB2D",
+	"mKvvWW6WQt0W88vNgVhZfMTwJHBXxzwXO+YwrVPy0QxUmK3whniTSTU1O4fV4Ow2LxlYXsa83X4YKVSI",
+	"xHMKh3Zppr0Yl7q09Z3bGOkVBkJORoZmU7hXaJ/HfGaIe3k0htibD3Ye8cz0ANT+IBfj9+3X5h9fxRbM",
+	"n7dNKxVz2F8g07ioWtws0fQ+WgzzoTka665yd1aasp1hgYdcFHRwTtcS8Amg+xtWsOYKvDW75dp+a3bL",
+	"tf7WzIXdvjUjsNVD7OCt2X3bxTJMZVcd0UdzbrBbPE0rC0Rcbu7BcnIbrCzB9Hn+4M+Eg2o2rACAiI7F",
+	"LILywFKIWLOoO4uWDedYzM6rJOri1QHaaWm4YpnIJ5lcQK6Ft6jurPUNVg0d6H/1DdttgmKSjMzxs/Og",
+	"f7mxJjIXA5EFT8+lXCMQQks6Wzt7zcPWVQ/sp2BZGIFKf378BHbEBiMjU4THXojPQms9LnsihUIUu2EA",
+	"gfPm79bunhkQwh3Dg1azFQbxBPlFZ3ylGbSbjeuXd/2HN64E7b1G8/Je6eGNoH29cfVG6CpeXDdrRhUh",
+	"XRWMFqmpEyjb4QJ3NUS4XgkDJzJhwQuKtTViEhT0aIbBRPrj3SXDL4201bpmH5hRthqta5fdgxtB+3Lj",
+	"8pWrUJ9D5TzFaLN6abylMWsDfMnZ8lfGNc8FlbkTd0qrtBNPDuDUn6z5mrfWIBN1iMcFlmngMZuiWDoe",
+	"g7yfSJQmUJpBRQbAvPlsw0Kf1eprJvhoZUlj0i0GCnJ9qBA+hKEA22a9VGmhWYKV83tK6kT76i57I8rF",
+	"4/wS/GuHyi692UadLbK1o6hEuyfNV9Rsci8b9exrB/fvhUZ1wLortow8+mN3F7DKASHGenOh6+5MuDr9",
+	"4L21laAYDtLMRzPDeIyEFj05okpGR0H7KNDDSR6rqTwKnkbh/I+47uanIjEKXIpYxt9sXz4UR5KxzILA",
+	"OwewHSOg3My1a+YPraLaHNEcI1QDjehkaB8tQeuKWwM9VNMSZJaUGCrMpio7Rvh7r8QNT7XCxeC0FFQt",
+	"xJwikbGcHwtUjzGPWbI91xWKa4XxgL53UXfHQowxPZ5WxDD0IwllrkEijlNhvoOl8PXZ3Sa1RfaTQlIc",
+	"8rSPK+hQ9HN/Mqma6pBNh0lviIXE2B9MeJZDiZkjGb2//43Orfv37t25dXj3/r2DCBa+ZZRnFNwhkpxC",
+	"wG+wiOzFjVypzmjSG0YNtq+PV59WczCrtMoDmJBXUWylVnlAS4ybj/NZfnpvsiY+SqyVJXeh9bA7S2uZ",
+	"oAl2TnpFKe/61cslqa+5ldS3QA5KYl8Av7SZXb4jaa5gmz05CngO16AqIvsoCI88JeCIQq2PsKbYUdB+",
+	"cuQXEjsyrP7pU9iTYp7z0nYl36wr9p9xkS8+4InEO23+AisonukdTeTMLPgZFv8yZ2LnE9VdbrP9murO",
+	"GRLJIGj+11bdb9jIjury+9VRw4dcH5vWX4eK+ZzyTawIviYkq32nlIIRg7S8d6WQ95th0E/SHMO8FwFh",
+	"n4auYO2y3lqmt09UF/IzrhR5F5SneJyMx6TBuFRFVwPXPMPa/92Z/QL0n6C9d+0c6uzTudgEURFOcE2H",
+	"ThVPbdZwacj0ulXQlqa46WOWT5Oe8PPaSICwNYyw6hEJoiRrl43t5CCCBsx1YFqkogdpblOUhaRCcyIF",
+	"hmNvyMhtd0cyE2PB81JDpPRxW3spwubwfhrp7xPVbbC7/arOrU2OqvVhgSMZ+tNIKvP7j2RkmoUOOyTs",
+	"Ri7WkZozVFZkmcoa/sDm52nl1k9UFyVZoy1hGkrveJAZLTFkWo0EG05k7OoIgtvLi7G0qg2KSZxlQuc8",
+	"I33GQ0WwG8HzxQURMZSPPZK5HQ/XNtPXDh49HjpEhc4KtgqAFvbJSwIyrKFGopCZuav5hAQXfHYgliaa",
+	"ERVrQz5LhHYZQ0uiIwn+IyLN8AgOBn4mFZvIWJGHZX5vrbvLSMHgRoKp+wAOqEdMJFivo57RVuPISuZm",
+	"/i5pku0751kTrhvLJrLYguW1o4givui0ynmAzgqmt4pNAQNG/8T777abzWYLyfonqntSs9T33rXNe/By",
+	"DEuJnuZUGrV1k3RN2ofzgtlcssxVoPAc+XWfp1p4y1PNeCvWeIM23cdnL+M01xZxqne2JPWgYFIh4yzZ",
+	"d0/s8REasgn4Kk+QepYs9KYn6YOUy/WLwALpKYLhDW1JMIrDI7E1YmQd7wPxPsD/mMoYXVev4i24F+m6",
+	"bSzjFT8VmDEuWu3ylacrlMxLT/B6rgzmLZjdOeQ8nDUF221uraUtpVdzOllrY+J0FtrXSVTJ8ITaHXLB",
+	"kGyG4tuIuT7PMGJiOy1tIznya6p7N67KbF282ZfMwdwcJcX2EK4oOz+ndJjFMJqjBXuDNDXnMjDLlBRK",
+	"i1M5jH5hviywbMEPwVMA0FoBxWY0NanyDl3BCjC2g1yNa+JVE68aIfi01M7cJCR3Z1GIH4jUGtHJK6Ay",
+	"XIxlz0Uw+yGWNy1MBoVvDUQ+97aRvVaAaJhzWwqqPPtoIbjnHaChANfjuYDs09Zu8Rhg9OwPe2EwzpRZ",
+	"aPMTPbxSANnZ75u7l88qcmNDrcgFB4DBqDYFb682gCUL17Q7o+U8fXSFu4MTvZPIvlqqANibMNF3zWtn",
+	"fhMWfMnP/umPnv3NH37+/T8OLKvq4EfOKNCxJWTu3Lt99947wWLoITbw2T/+3XwbrYU2Hty/defgoLqZ",
+	"59/5/rM//av5Nnbn2zj48JZpo3Ic/+8X//0n8w3szTfw9v7d9+7cBmnrlHcVd+mku9pXkwxP0imcNK8r",
+	"hA0sTqx6k5GQOYqxZp228PFqIeNVrl4xGqccCzxUXj3wydJL+tUHc7JT2cSPmLvp1xzkdCfbLuRSj2Kx",
+	"1Gs6FCsdI/ZMvyjPCAbx4CA67pPg+b/76ed//oe//a/f/eJn3/78r7/9/D/+7ImhxU//9dff/fyHP33+",
+	"nV88MaT4qVkO+zHR5uKbn/74+V/+8waqDzV0wTXAnFAbtD9+uD5eZAtAqgHRVPjYGLY4bSZ4anNmznN5",
+	"14FSPqVK6vZlPSxkR6ZrO35tx3eVn/KC0G1IQJfKAZeekCF+Wd2n9y0MJEIDi0ywDFKeRFyYx2xrGM6a",
+	"D0WSsVw8zpcVdvIo9mtY2ul1rdS0/fFbXo7phJNQc6WXlyvVt+/ifD6nuXqbysRnWYUncjcpYkICohsk",
+	"6yQa//aZx7LCNiUSsW3cEvVYLl1T3HIId0FZeaqycqmaikvurqq723ir//XX3/3slz989p0//u1/+Ktn",
+	"f/xHz3/0J8//z+9sFBFCfV1oVZuaTv5uSu+bUtZaej8V6k5IFNAjgGcr00800PgVhr0P4Y1X3qhnprGJ",
+	"QQ8XpjbmncqYB4u41JCHS3wKI57Z09PBzwlZ5tt8PIa4hECPdMf8o9lswdnXGnl8wHdSJQc77kkYZCrF",
+	"pD8woptJEdPB2l8tWhiwtft9rdWoNdF7zeqZzsWowzeREcxKXXSN/zTteFICBQcvWeBS3IjFylhTrNAd",
+	"ooxFCHJ5S3I17lj8PBBB1iyCNr+PZ1fkDLdjPcHADKQ26dVCQWHSm+hS9O0aZLSa7V96Yg/5yrBaR2Vr",
+	"AvGSE4jaunJx1pXNL+GmIvSH9oCdZYVjycRonM9YhPcsYhPZTQimQkg8TJj7aKv7AVCF6PcFYl0CUggA",
+	"/yXa4UPI2JZtyKfK4Vgo6bL1AA6jrzIsnWwdAzzJNy6PDEF2F1Ic+dTS5RL7UUGMQPR66ouXS8RDzBOd",
+	"ExI3FP8utuhxTdt/V4S/urzgy25CsoYjlVlr0rnIkJeOxWy1Keld88I52njeFbOTTDzmcu1/cJfBWGuh",
+	"6eKjFu3iYyohlmvy7UMhsGsjuyAYTC8TOe7WBQpblZlEhGqaaIvNIIzsY3HBhBlkY0ka/rti6zIJ5k/L",
+	"ijIVTzCXZ21m866YXXRc1/quIMQThS3s2EbD6tmegt/eE1NYhfU4rhlTzXBrhrsVw4UzxLi0VO48OOyJ",
+	"0VeHSIuYztVYA6ZLIgfnobotCdSyxK6O0Xo1YrS2PK3bc9hwvYAS7zr0eJp2ee+4VMAalORKTv22yhxs",
+	"ByE5RbaJyOIbuaK/UU/JfjKIWCz6iRSIGgUY4Dx2RpUQn/p4IOYPAG3VLImFzJN8FiJgEOFkEoJTzsTj",
+	"sejlmmps7LNM9EQyBtifkdHKRUzYT67xL2k/T20obFWSEJD8rC3EtsOzLDFDoRIhHnwUVRoxcwWoVALe",
+	"hDGMkeHZRoqEZwCIAjzUD6VZBFAZALGOSmAYWa5UvoLto+XJim5czljpSzPVTHwCIE/Q8qE1VhlSlKvM",
+	"LAGOHsH8zdchkJ29JtQPKY157kuAf1pY2jiDXGEqoGHLuuCCA6Qn0b1ru1h6BFsA/KorTcjI1G5CcKnN",
+	"7qi+/Yw7OOH+JIMkTj3pDem7fqZGVMcrjjOhMbPz8u4NmBLuHZZMJxBbbAtx/Akw3+/TrDYavcxFHAMg",
+	"lnhs/rIJp+6AH4DIHGGdcU0VSVpXWXcGSRV4NpVMZ6ZblcZQpF0CkCQmCwHMbxWk1CE/Freol+AUZa5X",
+	"ScJfvvTlMpLpk6NgpAdJfBS0GcCWXmm1dltHQciOKDkNf7l95727X39w+yh4Wl1Mo5tIjsWKFgFKNxWK",
+	"aZAb9rIUFtpZbx1pIYKxrSB6/rWxXg9WKHoTNAt+/LCMIN4TySPBCNN+ZokKXWvu9mndyvDjSTdNemUJ",
+	"zxwn3suXJ5W7YJRUqeMCT47n7Eqz2WT2+/ZcWaQRT1NDWqKcDxCHmX4pivooMwWkhTM2VGlMJYyQxPsV",
+	"jOB7qSSB/Fmz+yNhCI4H3hk12C0aD8JDxwCNIWOHsTExy8Oisnxr51AFiQEwerbRjanNIR+8jaAUa0gb",
+	"91Refv+Mi6O8aqFStOqbREu501zL7xdvUrOLj4wEsDoNWcKr7aqEaRYrI9yFRtYEL1oSewTM7eCmcND2",
+	"w0sOf3BVBb/F8ZZQ3x1FACFTo3cQjIF8QAB2IO8oKZDCMZ4CefJwTxPNoIL2TSZSh7JJPa5LJUOUb5U6",
+	"NnQsDyvgPPGDUYXJz8z0NaBcD88lbBzOyNXW7t5lKOPWy53QdZpKpbjasPLr43/UROuFoYRsTLXOlFKJ",
+	"x2OV5Y2efrSyaks/SQXWz2A9lU5GsqhL108EjdI94nmeJV1QCM1zqF2orXZmlC+mMiMDjXh2DFjF4nFO",
+	"KiLTYzNaPRQiN8LlIOMjNlWTNAZ6NMkFeyPJS01GvxeFLPqK+c+O+c+/iaDUKct5900cs2R8rHSeqTFU",
+	"UiTd2hXxkCwZmVVgmRipRwL0a1ogV33UCm8jweV0aFYjcfDQsDgc9WjuTA9mDEaDNq3BG9BUNxMcwCP7",
+	"CJuM8EepMAqvh2zcZFA7D4wMdjFRnhwrrZNuKm66SiIAi7xAeu/Axv5O0F4oAEIneMPqG+7meYJATQIv",
+	"jATiId1KcuOa3Tr4+pnSQqQCq/32dKHu0qsL16rWl4rl2URrsmtfX76LVZpo3X0ZcGmSypndsEtP8I+T",
+	"UIxLp2lzeBr47G78kmgDW1ygk+R3XMX6zlxwwLOTF0uXZhWm8LncnEtQ0USfKLujwG7rxos5b1qmpgzk",
+	"+irBGyN6jKicu4bI9EBy8TRTcoByuHmNJOKUy8GEKHu0D26anffoWeRXr2mhASEz3ZjxeRI11EuhqjYQ",
+	"CexMFmmi8xMEXrw/d2CBXiXCcQpR1qxhTQouvu4cnF2jp/lkATVLW2DIaIXon7WXZ3aWAqxUedIndqNX",
+	"hsMUBdOFFqz0Hcnd4NaY8gS92q4uM9zZJGOxiCdjDFrsccm6kIRAlfagPieMElUpHAWlLADhWewvyZkr",
+	"qbwsiOZeaXprSdzd5Ju2UH3ZobnudX0r+SbUoQchXDwep2C/o6j6ZT0msV7ZIVW683ykicyvXg4Wq15C",
+	"XfS7+HqrSTUy7b/d6zzL+AyHWDUkXEuVLascf/XyfOH4eTpzLmZPNKScOnUAI7rj9U2ceBzj8imss9pP",
+	"GzO1eLFVn3UnOpFCa6a6n4heqdpmeflXkToP96q8r5gmhREPUQgOEFAjdY9Lv8Jvs1ke2Xn5e8tkTwsC",
+	"5jmB3N2E0nAWK52+Ivd1kuvCSQ3B1iXXUKllCIKMWCbySSax5zGfpYrHrshRJnrJODE7W11E9HQUdguK",
+	"upyCVkesLKOTSwW0IZdSpBubWyqi3Od2UWHI6FhkhtpV8wKzofNTOSkL6u7t5bOh4g/rT6YYMeJLv5q2",
+	"JH8em5iSagJ/hvah0mIutQytT9Sd/LosteQWVQs1VN1vlikqTkB3O7T+JCh06VxPeDFRxbRksJ+kqXPW",
+	"OKxNUiYtqzqShrhAXOqXv3zbiLn22Da+/GU/4LI8KHKi85Hwal64RxHIy51jMYugIqgdfIlaoyZsOM2R",
+	"tCGtWjwSGU9tlKqmuFYbuk6BvH7rfVdCFROJ0I/PC1YMda9D1hWpkgOgZPTBkfSnRCtwmIyEmTjyWuB3",
+	"2UR28mQkKDF5ZJFNISBTSIjHwvg98y19icvWwZhOjZ/OvE+gWDd8NeJydiTpRVs8NU3ZWKgxOB8fCdYV",
+	"Qhqm2RsaVWoi8yRdYLUsoXpENJO3eZJOMqFxG/F8sOlQGQVGqtzoMNQi6/Mk1TaMgo4XJkq3mVQ2fjUE",
+	"J+hE5tnMrGJROd8WOsGw1iNpN9tVXtVCxiRXMJ0MJM8nmWA8zYdqMhgW1U4y24Z3XkCpgGvhSug6IFkb",
+	"0GtmPhpD7DX+jqWBbe1UuCUR3YrIyB/j1DQ/d6ZxFaZDcxJzDbtppmYLAYOz1ohPXUEJ9AmF7vpXK4oT",
+	"Och5egzO2GgqekOeR9YdG4nHSKY6SRwtL9l6glxykYVbc5WWc9JJXDHqWSssxKF2M7TSB5A9uwyGKLrr",
+	"GrSDZsd82EFEJdiQImHM3D1MGLuy07y+02yxVrO927R54Cq7h3LBs1//9Wf/+CdAhvWxffbLHz7/1k+e",
+	"f+f7z/6X7+189su/ff7ff/Lsj79luAFJJZjTYPqd7AYPN0ic9zfjgvPo4DrD0hbF4q2I1y6WmFYYGveS",
+	"4G11ro+fBHiZg3bw/Ic//+xXP//sl7989qOffvGzn/z2W3/+22//H8//4cfPf/Qnz37035795bcCt2BG",
+	"oNuF0+Pfkg7l7c2V7KIyXU1I2ThNop5/8t/n8YnYiWqSmzs6zyVrtKQ6Hc+QGzhPM8tLKwSDLTX0ZVbI",
+	"S9CoXp6XtC+xX1cdfkHPiizBikLDrkfID6E4GOsNldJCAy9FG6WuUrdJZjAX40iOVSLzVOhy+sz8IGyd",
+	"e7+1m8A4OZMqFqj+SSFiDSaIDPN7I/aGFgKEq+mbiC1jGj6SnrhViqkEqQGypkndhzQzMy5wxyY5cHlf",
+	"pJsLy/ReRSkqpHQhsFSgAAAyKMl9VMsRUhiFjE1XowQC9Snyyu+KJkZZWpHhLx3KCo7atDYCTk42gwSk",
+	"LiWpR4lM8sTwqAhyiCKzZp1YSeF/BzYKdxRBgDNChXlXN9g9XFz4MpE6Jxlhh0WGeOQdI7REbRq/tg1d",
+	"bYbs8pWQ7TVD1roC020yK01SSBZQRiOcQEM6arAHbhFIPRjz+YSuI8nYoVIgnzL80GUueQGUxPOhYxoS",
+	"xWbdRDghlMhGPJGJHNiGSMikQwdb1SiW3FaLjEJ6wLtSZSOeVm4C7jHsLfVFU6M1Ni14m0J7vLiSIPmh",
+	"VB1j0F/Oj4Vk0Yg/7sSUGhXZtaUi/SDHw1BYZCRGNck72K570yykL7LHILDaOVbvOzRe7tibgluf9opp",
+	"mzeXHiqjINyHWETVx+UHPeEQEgUhK5hq9tGpxVfMy0Y/BdXT/EHaCl4hWhHwesJXI3O48PTEImvb1Eci",
+	"JxyjBu1cyNrIzdXGVQXxvZgW+lqwCZC24WUKhfQpkoY1kcp9i4I6KWg2/BCHDnOTcWnNKrtQk3ytXrC5",
+	"KfdVXKS1SLdEXFwi2KD7Hl6VOSkU4emOijdtCW0v7DiytRVDdWvthlCKBeU50GNzLSOvTmvkJUPOLZPZ",
+	"/xD9W65jMOGWuk20W2Sew+e6TIBLUbK2XTdhZibskz6fZYJ7MR8KuSxJ8Q4x9xeoOvnUpqRCLdOTUCBp",
+	"lz8El5ijAkH7ajMM/NsctK9fv75b0qbMz6QWffH//eHzX37/8x///Rd//zfrKkzFHpaUsUNQxtrN5lea",
+	"19vNJrXm6YJl8he095oLyhcITsWWbrQq3mfUhrXSg3XGH+vuYesyIo24seLXUgXtG4il51ZrrTWZm+pp",
+	"dUo4na+mMlmlD157efTBCmkYig9ZbBcAwIqt5lYriL/rCuIDYImMW7WsrCKioJOBrEP6CgjrZ6012vuy",
+	"TGu8RcAMS9yrFEFGo4wwdVzEHWxW6Ogm684YwSqG5G714l5AX3R27VwBo24wdKKxlnly2embWKZrypMc",
+	"eDDXx/qmX16fE6wGuJld9J0EoSsTeZaIoukmiQQlu7pU07bpstCykv6itRs1WR1Shp/ylavpUOGc0M5d",
+	"2M7nfdYW8GL7UJ07Mp631m4vMbiwowqLqzlJhvk89I2uuwWp3dvSpHlHxheNDmYjYa5ccCSMzWWqcJS+",
+	"rIygputb0vUDilLE61Hod+cTsLOUsD85IdLfv4nBljW3LiQQYRO5q47GvWgk8hJntNFP1jUyFyNwuvAF",
+	"76RroREMeXng7R3L3OndwparjhMBZmy03wCvnw5FJiJwftP77uI6TPIZGBJKSHbOZEX2XD11toVVsHbL",
+	"wm4PaFoLt3FhaktHuiQ+qphkKabJwl1bVYuCvbpKpYLLMw5HPQW/va3kSvXrIBlIo2FNzHEZCh5TWakD",
+	"ke/cgg1fPCC3KVa6OBSlpVlIAKijmrZmiMlA0t4UgEV40ldffAJRd+FLlaGp+3jryE9F9n10rPQyAdB4",
+	"PNUhy5WyIfVGTUkyoa2tUE7SdPFOviPy4kKePUY9odGj1aIEQs97UIKwGKQPZXu9BGXrRgwLNxD5/Uci",
+	"e5SIaQCrdcj1cRAGaaLhTyC0BFAPi1rCms/g3nRUvwMDOJ2ETCt3Iu4tbNr2XPt1uyl8Bhqk53ctJbVt",
+	"d22Ww1RORRdiOImFOGDWBjsQuU8aydCP3TsUh4nRrnMw15FTjLkDydLkmOBvilsIPtKRFilCPlgwbgoL",
+	"04ZOJLLBPoIMN1tqQmOEFnJVSJPxwrbxoruYvViRA/WwGHop6AywLnEZrBMgU1NwBIPLMMldwDGxdlDQ",
+	"34i+mufj+zKdRSGLDvhIHCS5+L2DPEt6efRmg5l7xw7fOwgB1zBjXTFMDJtm40w9noFt5PDBhweHd253",
+	"Pnhw/xt37xyQc0TzmWbRN3beVtmUZ7GIdz7IVK7abJjnYx1ZF7O5ozGLOp2vKp3j1ndoO8BjZ7qNDkRv",
+	"kolorhJJ8XX5M4dZiSFrFBE4s+VPjPoi0IetS1vt4EJpfUcTDZAawgHUUVSwt4r2yNjFNsPVfMYSCaPe",
+	"eVvkveGOWVMMXrufJYNERmUfla2pssciCyXay5TWHW2+87CC3ZGObt1/cNC5/+DuO3fvHUShhUwxvVO+",
+	"pU3CMnsvRQKnCQUIdHruE70hD+xAlYFOcQloJa2kCXYl9D9FeD0b9FMniVPhIjMLwFK7CeGSz0b8cQdQ",
+	"QiPr1+xxLWxmm5BmQjaiAcBHqSqJWUtYNBtqYO9Ug+3jyxAdWICgOJnyJpj0AO/EmclUGps1N5P9yMbc",
+	"4lqZA0ymHBHvmB8xmYMSUdsQwYgBKjs6zwQfwWZYCErVZ5ebrSJo04YXv8V10itzca3MXAnXxV7coZoy",
+	"qdg0kbGaUuSIm+nSUEefuW8Jje9VyempLBO9nA1VpgXr8jw35FDnHGHlPT6LEMabc9KLrZ9YiyeF7hiS",
+	"j5kIHlC1DTSNwxIb9XTSNRSO2jr4WoO9HqDIs66IZ6Fci98gcw5OYFfFsw7ALAfty80bV5+WDCYjMzqA",
+	"rljq6fEsJoRNngquRYMdfHjr1p2DA/bG7pvAcd7ev/vendvsjb03zT3IU1HEOtnfKDRmqCZp3MlEns0i",
+	"Np7kXqxFl/eOWSJzhXFzfzARExGyeGIje6IHdw4f/H7n9p339n+/8/7dex8eGpHJ8BRorgNvdci0EtnM",
+	"hOj9/W908Mtb9z+8dxiR3wedQZA4PRmTiPgA3DhQnYDCU8zNHvJslAqt207g2G02PTDZMkQ5ZlzAOnWS",
+	"mNI0qDHgmwAyCB4entv1tKiSFuTBfx/AFsxrBE9pC+WBR4vkDLsfRRwRfpFxSWX3ErAOma3xVjwpImhA",
+	"jsaYOisZGIY1GqOULZV1pA1UTsFBOilgzmmTaaNw9rD+0fwilRHjcZhTrskj11OPIJliJnInjMJSOEnA",
+	"luLDUVOEKSWbUNsQFWZ+8I+emV3KtVtyyKJIRiJNpPBDidixEGONIoXdCBpK0aPbBAnRSkORxivK+8E9",
+	"kCrvmPciBzdf+II4i7PEjNyu8dKm8IVGojv4RWXeBrqRiZVu7wC0URZPPOp0WPhG3a5hDpG5Dk6t0hjv",
+	"dFIZa8BO6RRM+/P/8stn3/uF4YEemXCmSOdc9CJg8C8ja7R2m61Os/XVd762+/XLHzV///r/fPXfvrv3",
+	"/pV71z648aB1GKCQBO2tM6GbQCZmEHmXbTOV3/zg81/96Iuf/9HzP/v5woQIk+DU87FCzsoZbbkXJ+3C",
+	"7pajXlsgw1O8uZC7blGXup5SLaltF5/j+7OAeudIasvY+0tMckLOe66cILbTtUV1l4hjvDe0/HDIsdKL",
+	"mko7Fgf8pGwstZd/2GCR0enAuO25opGbfXD/oMA1KMYTEeYrAi6AYi5iG91C44A8TUzmwGoqCwybY6le",
+	"GBj6utiBS6wl3DtZRHIbrjSjmSQZzqWxgsWdLsgln6oy9bwvF6knolskEIwENkOIG/JpKk0EPHNL6KuV",
+	"CIN2q3l599R0NFyvo72zZz1fD54+3JiMv2VO9kUbLKgyDaQIemGmxZtYRdqzFmy9F9jo5eYNr9FM9I16",
+	"YXkrnhNKfSyJhGXLxSFUdByPfdmyiHPXymghJGlZHQWA2LbayNCN8rRQQKV9XjNNso+hAKSG1taN3w2e",
+	"CXb4ydhQUwDZzomKr88+TzJ2XN+7fv1q8/qCvQO+Xh7X6oFeoOnCy0CiSA5Pw0YN2tX8iicZ76Yzm61H",
+	"lIvqQaCBUOZe6fvCVjDRomOz9qPQ+xRjVjEhzgZ/QA2y0Y6QhuLE7A3g6r/X2t27fOXq0aTZ3L0q+Uj8",
+	"HmalR2+GLgAHs394L08eFfgbRs0dQKm2nEAFGuyunOuSRV/B/Bmmx7wnQhb9j9/4Bjz58PDtnevzXRi5",
+	"Y6qY+IMJTwlAHbx1kPLpWoUaY4hf0E25PIbkRUPTRonWiRw02Acp74khFASDxECOAJRgtjEvisdjTggT",
+	"O86A4hYP7SgUzcLoqZWJoIa6V57DMnkyZ+C2YOByx5wZi7jhWUFEyXJl3T8Wd6PUio0rWP69l5lkPr9Z",
+	"Ol8Qr+xbMqham5lX9OwX//DFP/+vz3/0V5HX5/8UZ7NONpG/ZzgrdIspSom2mQc3/Zp840zESS/XCCdq",
+	"Rb7xWEgr6xFbqLI1HAgZH4xOjwsRVt/GwmoE6Xw44JPGuSTiiValysQ+F960rTTpgqeelLK+7fFrLz+T",
+	"iS4dSl+2xIL/9LwdtPauN5vwnyZQ2nHKE1nuEWs5hHMUx2/TzSl4/u9++vmf/+Gzf/5/fvut//DsF//w",
+	"7Dv/7V9//d0vfvaLZ9/70+d/9vPf/uc/fva9/8ts7vJBhIFWk6wHQsNM52LU4TAwS2PKY/ugICs29dC9",
+	"WDnAVfRt84GB/6hTDA1kz6cbOInOL0AdT1A2Y+aMlnLRqsrWGAbWCgNCqkE33K17QRj0E8nTTrF+//Kt",
+	"73/+N7/87J/+t2d/9LfPvveP//KtH+CW//a/fveLn33787/+9vP/+DNc3n/99Xc//+FPn3/nF8XiZolC",
+	"H8UVMzPCrwvawVeuXy2vdKYmuYe2KQYjRB5oha4SHcjeXHZyfiyKF6l4atCmnbwWhMFUJINhHrR3zW10",
+	"2Vu+hGuOisgM1QraAVACoNNLXIBPwwCcCfFJyzq/duuvVOUoN9AgKoe94bFcLXTjCths2cznIsQV7dmr",
+	"k9Fqwd1wdkxN4h5XdRI6pRqsm4ZgZe+1DFzW+nK+Fi4zHLJvHclKA5cdx6KFy/6yysS1TyWZaIyI0P61",
+	"g/v3mBE5qC2MfmPToUohQKQ3DFlX9PjEhWlxIw8bimln3uNpamQ5ClYCdWOpmpKgnZA0FO5V6y0S3Ehv",
+	"CSHWZ2zE0IxLbfQEJR3ImS0drVmqtJEsAMzFtUGCPPZDoHNcssgT8nbeFbMIsf7MPD3FiXIFvW5R2Muc",
+	"M9bb5CPpg/YBtAqObYVsCjaJFwxcNm9mPJwqENJ0SP51gB4BOECWII2oEAXtgpMd65xluPAM+gB2ee36",
+	"DbBMVvTxcEMu93LaEavlhhMX67RCgzM77u56NkagOzhE+NOJVu48FbKGhR8pa8RAMglZPk445IDi+Sfr",
+	"paW4ScHNijYt5aO24Y3GmZoavYOwmaHR9llLOLWEU0g4ninSEdjNZJ1t7ZHmrl96Qnd/ZWomBXNsWj5Q",
+	"H2+flnlS4dTNlSRfWaUoUjRHzUWMtkoRo/FErPx93k5n2/ajUfEJ2Cc7vZQno6V9XrneuPJvnRcNQpjs",
+	"53Q4KNvdKKClbNlV3LVQpFvmHwBmlchBZ4kLD3W1lbO26EmVL7XcSxrMUcGz7/3gt9/69vPvfP/Zn/5V",
+	"QHEwHap921zU1/OVrepkIB22SoWF5XSezTDIDW93+Ycq56kN6kPAock45ifNfMqTvPjKbOrpWI65SrdF",
+	"zpP0JJ4DsQB1zvEF5xyjWQPM40M1ZanRtqASbIKwVRtQ88rs4gVifQnhMVZ4kwihhLMP7ty7fffeO+RT",
+	"ojBCSNrAOEtMq1kjfHAsZJzIQVRR4hs6q5nEGTCJiyX82EGJmNtHSLrtv9Yh2ESS1yTPl8+CPJ9Mi09P",
+	"d9ehuCGTaspu7d+7dee99+7cfr3i9V63kutArEoR3IVjFHzepzQ1zlFq8dj5yJaWZyQDF6ReOuhV64GN",
+	"J8JmK5IzA7RjNMu5CuYUk1OUlqNSlABZi5BUA1WAXdroAsITBfexQ8LCknaAmuuFpn/J1SMCv/pNly2I",
+	"r3plHcCmNOSZiG0PUE4d84dtNfWuOZFgc3LNurJJ9NWX0IFvpiiAV0EPbvJFWBLN2mj8VCvJJt9TMqWg",
+	"bGDb00DkLKIMAYCXRadPVFlS0mzfS8fc+NCICe29EP/qJLozUllRoG4NljTHehLdiSfONzbnfCPTCzmy",
+	"Fj1u2zvZQv8TG+Xtf5OpR4n5V8v7rBUG0+EM8EE7/YmRsuecdcV9v5v7ySV0tG6yvfJ1CM7Qc7Y28iUe",
+	"rZMYDBAQWaMJXXxderM7QFe4I8YJFkQBoflcBHswblLoRaVkf1jKFEKoYvoakvM1VmdBrHdd1H0LHV6B",
+	"BZXmmiV90FNEJpgU07ZVFmzlmzSFNigVC6O/GFJqc4uOpMvRJ24Emfgq5rMvaWILUMIXuZiFKgpdtJW7",
+	"f7oi4GkuSQqnO8WMq/FYSIfdHB5JAMyGQsXToWK0hrEX4kQM4o0IwVmjNxtFchfvYs47ZoMBZgANbDHD",
+	"7kje7ZNzbCKPpZpKx5z4QuQ2ewPAotE9F01kLxU8w0R07ifVUZ7cmyEBN0J5IrOqhk0leQEOT9FdR7JA",
+	"ISj7xy43b4SUMYdBVzQDXEsk47rtQfqDZgfZa1G7JHVYtVFl7IMH92/dOTi4e++dApe+AdROLH5HuYDe",
+	"m7FIE0irozctQUdxxwkczuEJVa5irwFkVeZze1AcVs6Qa0isL70/kQBxae607RKXFLIlSvhgPQjjmisB",
+	"VZbAzGaOeCwAgmQRezNXDv8zkToX3B+JuUVxxqeSxlH60ssbVBl0Y8uTqswczZT3RHyTDgvPRVacL3O2",
+	"yE8MTkic301XMYqknCmHTEJq1t+STI3Hpa3TFtM15jOKcQQzhsjYsRjn1Xl+cMtOLxltiXVgYZaD0qGC",
+	"dVRTuUnoOMzDc+s9ff2MEa3aGLHCGNE8V2OEW/uLNEYQ/a6TDWvv5JagsYAWVZShcIo7BYOrzDN4nanF",
+	"xIp8K00mTi5Esc9CBkFWPzf3kl1pNp3r3da7bxdVn2AwiC0UMvDK6ZCM4SQ0uUAgyBLEsIQCNhkEwiqM",
+	"PnNPD+0UXh6TwcdPgpX2ACotkYmeMPJXkdeIVHG7bMDqHvegR9IqgG7b3sk7WpGwWOJFc03uYZMbjsM6",
+	"6yrS8IrFwFu+KoHSbNVpqDqdlBOtAK7qUF67+V5MHWQwIdpyO74aCkZMCm0GSLKF4sintA/opaTQFb02",
+	"H2tSZYu8NksXQ9B9LKzaVTbmWZ4g8vcbWDuf/o1RnzGfhWwiU6E1i4aJzlU2a7h3OtMkzodRgR2VG/VH",
+	"oz7nkP7ePJ9S+6iypGY/EpieUVoEwc6VX3VIqiyycrNR7sniax/lKmKSZ5maonEh0bCWNA6FYbbl/DLD",
+	"SQhh2RBhodss8kXf6CaLIM60k8TRTT8cuOX/S2i2B71cJqjArjNQ37RYKx2pTGukQ8/KrTVvOphlRECx",
+	"xYf7HmAn4t4VgGnlJnYbbD9NKW4YoSVTYZbdnCOvkgWYiMy6wK4imlJpyqE/4tAbsVczpDR1xDBqhf4R",
+	"ATxMp44SZi6MPBEejHXlGs5DcEIxRbA+YSYzygn5UIwWufZ7DvDtBKRr8C3gAEEiSgpT4BlU7TdD2KBa",
+	"/wdm/d9O0hwAa1cM1dXssKtnho3q0JJx2x/XjIjE15+uHAQZejDfsaiJojIChjI3DlY1WtANo2XDdG6C",
+	"dUe6Px4b6WrlQIs1smd45R7bl0pjEHIyguJd1vYVhMFEFv96GM7B6xnGYD7aecQBXxA4gxnUba8F8+8P",
+	"/VZWT8Sm9tHdb7Bb5BQDO5jndEOrMX4jU3IeQuXK5l4Jk0tJ0QALAomZFnqxal08iMb1a7GctDVYWQ8N",
+	"ApEtl1dsGCYeYn1xiEhmRgzG+VoLUYO9kzzC8nz5REdszwJ0GTYOBAiRp7wFKc/5/XfbTZQqq6ZNxgp/",
+	"yiP++D0hB/kQSqaFwSiR7t/hAsziOjvapZyCqgFYxrP2qkMs86pbYQQaG5rq1SkAs0cETJuI+2jJkMBM",
+	"sjLvddWkbbkySz6gcqXK0CbaYPsoDPQTQqsbOTTgVPWOCyGlKIsw4jHazZ3fhDJNeM7ipN+H7NDMVhv2",
+	"WzGaVJdrYboYUc61hCwZOclFWMhcc0UiMwCNozwVl2J+oMh1UhztJGbvvXvw/gGLEzRLj/ixaNsZubyj",
+	"JLbudoqTV5NcJzQr6Kyx7FZ6glBpS/oqG4GWFPNc7IBdcLOzabfJZaPTVt0EClOWwE4YXK62GtoJ7NIw",
+	"+feMsBms8fItECHPt6aMYfdmUKtUPyffm5MEEkqt9V2s1gerHjIppueh2F0Ci8eKOE4wTNEVAwT76J07",
+	"5VxCbMdGZ6JzlWpKD+BCZQx0LE9+5mwk8qGKba5NbyioanUm+iLvgTKAegDlHyK0w5QnFtsC/E6OIFkX",
+	"mAsoQr2ohGHi8hXRBGdEEDM5l4iP6krbYnPOJ/0VMorO+Qzdp3FRTDrJLOjoRGoo2s0+JAetHRRKNJcN",
+	"73B+0hLypX3lRuipGWae5DhFoH+RiYoQWDMVUCHuqempMMFoKcsJex9xlymy13T1e8zK4cMrHpDNSVCL",
+	"cBiC9hUjipjOgvZec4M8OJjphebAgeWysBVu40nbwpp4gjdrm2ih01kKaeFPqF+CBlRLtUoJyxDMkvSG",
+	"tqolSEs3mVnYGZpPpHJ+fI8m1h6k2oO0TaAtUPd5pC17+E6NuOXSay5feVrNWoklLrWdvmeIgKYRkh2y",
+	"GKQFWW4b1k+PgfuXjbwhIiTFE4vMqA3jAejvEg61VGiXOpJzGEyaAjD8iFwsYWJhuMGBhSAARcxy4ngp",
+	"lrEHs6XFr4bLDJDTjiUeSTUhEYCXYKCS3JWZP5Jf/vJHyH4aX/5yBc9HRk7FbCVRDmLUgJ9O7BjVIAjk",
+	"sTEpoLUlmpkRUlf3l0gPpm+L0UmPQsuolRSaJbKXTiBwxuhPWIInByMjjdCKFMC8aXXv2V0E1APJBsqF",
+	"0OBqoCwECHFo6kWtC9YvNduKAKiTVFjxBu2lJK/AS0VEGyikZtdRoxSyJyDuqlXaZydmoKSmcxZpgD59",
+	"g8JxIIjupl+YRYGm6dRa08ybR3K31KzDJQeAeXhxZKQrnYOl38b6wJF3ixXz2ZHcqx5eH6Vfezng1cv4",
+	"ap9rGLgNCTyS+yTY2UHjEYIQQY+vFMoyxgRmYsCzGFwO1syB6KsWY2KiSQ9y5xeB3aj0oNl4fdOCx+Wo",
+	"wVOKE/4IQXtw2UtFENOYttbWV8piawtHgAwrHKIhnE4bhNDbsHo8L7mqftW7OlDx0Au6ArN6UVKZHeD3",
+	"FFjpTnZpFnCwMENrxBPpKk/bCo+c9ZN+PrQrZWbprDaJdPPGY0vXB2oQDScyzkQM6z9WKiXL2lRlx3Rj",
+	"b/HekIgD4IQaVcTGSIKNFBBCbewh1G4yuoXp3WoWGFCKJOONyDQodm4pmWcqbTOpdgCWI3oT76u2y4Eo",
+	"suY4V4CpeIpUVKRDeDqNemwua6w87YMmZFWERVXAzHFfuiBPB7kPdHaQ6BwILdeMA38gZHyLWOJ8Yn2Q",
+	"VuA8hLaAw5E0WsgycH2p8k7fiCtolWo1Q8M7+Xis0R/m9V7ULmM8NUrmLPSqUi3k8h1JZHINCnSkCNul",
+	"hQDsWnrnF5SrJNci7YenrRNQqEwbR0mQGX8NM47pY22jj+F95xZ6USswL1SBqbPxXmIl4YI0g0nXnLau",
+	"2CmQjJaoBvvElNG37vLSHOQUiuC2VgdHv5H/LrmiDbOz7rdKr/N92asIEqv061B5dgy9XffOfaSy+EoT",
+	"7eMrW51zGDmbeyLzq5cLe3siczEQ2fIGKX4s65jV2MQN9aEW2d3byxuGeOUNHeoAwbW+Q/2l8xCY07GJ",
+	"h8Cd8AJKpq4SfSrr/+KKll0BN623GBRT8tOhh7IPP00yEdqI1HnnwRY155cVz9231AfruhfpNGOjmtMl",
+	"Z6r7iejlIYssBC0Qk4jiXPHiFhWytKuTQcVsSaMnlY0yqNDrZ4u2+vh4Hv6VFz8lBVnXo1jEE7wZIIvu",
+	"uzEbUVQWUTzAzenfFguajBNYyS00Og9ug23CIp6jacNre0rogFawt4O0uqSmlor4NyU7NnXLNEt9gvvW",
+	"k4wpyAhLrbre8mnSE7Ylr4gyWpNURqmni8CB1XzhIkEDu0odk/XMeRR8btFu7e6Fc1ypHfTUJNOiYz8u",
+	"8l9AJWx5rQWf/+BHn/36N1/87J8QSBqFSqiUe6n4fIGdtIPLu0EB70wS7GicQn5w6VwH7eCt+/ffvXvv",
+	"nc6t+/fevvvg/U1Qbc0OXDDU3xbLu1ZCkHfPXLYKFtzCQVD+T7kEF4FWwWXwUmpsAlCCgITF5Qja8PKK",
+	"PfM5OGbugJS2mLazZS7OdifiVCoNHpK1YQB9lPgaBbD2khR5Nh+JW4BUMS9uAKfdSmR4uFr1uWQuYqLz",
+	"pKeXIv+Z031QvHYOFK/AM7XlHne9uoKt1jX3r04GiPk3rjWunHypCbjNENHm04env+K3QDg40XSBIoTN",
+	"ObKDBMjlWg7f3kRglrVCEAdpu7TGp5KsvduCrSy5FBgrPlg3VHxAxgLIfqBwXJnzXr4kBu6s1eZThOG+",
+	"evF0g83C6QZ1NN3FR9MNlgfT0c3Y7sJeepLzwVPUjFORLy17j104Cx4UuNM5nxklcR7ZAR11g8KdpynO",
+	"WKquimeIBrOowN2GARzyQXC6GrH1ubyIc4m7BRl8g00PIxhkNkzwHdwzlPms6fXDMBhPKtjVB5N8+UE8",
+	"K7J7MizBoPbCvMRXYD/GXP+Bs3olOROPE53rzW9EJV2+5D4+Qa66Zd9byynyOyTd0MJsIuG4Na+5yQVL",
+	"OQuSBtwujJwLjeKCdu14a+Fna7bzcJkHwV48c3CiTIzUIxFRDgCJQRTq6JybEY/jiAmJtX4wmIQie0gV",
+	"hnWwCGT7dklcAGMinYTl4lcgDTxHySpcAGBjEdntI6rt6fKfE4xbwjFZVFfb4ZBTZBjlOfNMMB7HIq4I",
+	"5IceLcvc3nieD0uWcx7HZhsnrSAMJrsBEAqzxPBwL9ikEI0hkjDIiy5EYxYMzLU4dPyb9gPmsRs8PC3E",
+	"kZvacgr3EQrj2oKxvGYB6rUldUvKe8iPPaqrJjmGtAHhgjjASV78nMhcsSTfVroZWwmHx6NEQgTizhoG",
+	"1f3x2Ob4n59NlVw2hBtyLQwoDr4jxdQ+be0WjxFQjX7YK0Gz0cMrhRXWft/cvXzKKkpuDU5SHor4RAe8",
+	"APZVTMqv7aqns6vimnZni5C2GGPNx+NV8Vfz90GPTOdQUH9pTuMDQtTCdMbFLymHMRlIlYkCZxUriy1y",
+	"7P3xGFskJMrtubb1QZRK5XnQpIbpGOEEIwtkbEHXuxAjnq+RezfnYw0+/y+/fPa9XxjdBQKc8S4WMNjk",
+	"K93bLlrzKYElrjehm5C/MsO0+m2m8psffP6rH33x8z96/mc/X5gQQYGfej7ONbRqRlvuxUm7sLvlqJ9u",
+	"AE6CB3lzwW5di2KdxleLVRuyCTyS8wFdiHd2JuxivWS9ikT4VUnwpFqO+UDEzJznAmg6kTqHqpKsGDPC",
+	"p1XylotOUziXYhHVFJCEuY+3Qyc+j+wCrLdG4L6nrNNp926jjANg6wgnQDOr7davVPYAwj/Bxd+OOg0F",
+	"T9F4U6nCfRV/PhUb3mgXzIRFb4LI2R8/LE1/KHrHBWEjxc1W4famT3OqnPp40k2THk0ejHBL5/4Afr24",
+	"qW97PtZbLgfm5KqWS0ijHiWDjJfr9q23fuWunwRdrpPe/sQcpo8fGi7QFTwT2btiZh9oAQDE8E8zVMzw",
+	"rAgmOUTcPPNzEAaTLA3awSWkmDjE+Q/eVhlDoHNXA0kWZdfbNr2liFQ2k++rNFVTNIvYrAu0eywiP5kO",
+	"ICkRYbMQk87rYKzSFFOLMZHL5Wv5qMout30e06+iQwiltMdRlxOgLbtfg9Ej+r1uMEMXk8EkK5A8fXRE",
+	"WOovacbjODN3CpdGxEZTNoLHGEpFlcYM1KVi3OJxTpm0UNJhqFKsiHVQAFBTQPxEi46NaIrASJ1By8KD",
+	"vcQoet7Lk0fChT+BSyGJGz7kGv6il6wk1IjBikil4tuQRefAAb+kKa0AToF2Gd0kLlDedCz6fJK6py72",
+	"HpIEfKDE0mtVIztIBtLsJeRuczYVXSDkhMVqflQT/3DS9ameoh0OnRQo8hBa/m7BEmaFXQkR2GgvH3GZ",
+	"6CEQAeqsOHsV/X2oLQFB2SFTqdANqrOCqxchIimgoRUJ4FSrpQhWc8d35sF2Uop+krHeJMvMpGiDcD4j",
+	"nsic0x0oLKD9I8kcqgEiQB6adikRGgdi5oznwAJCFgPoCigBAgDHCGyANUTMGtnpYKq/d6UdUiFP0xJ4",
+	"KzprzD0rejBn3BaCw7o4GuoLGeqRyAG8bRPVeSbMhMDgYj7BsRiO5S9tCaQZVsyC4k6lbhcoUmF52RH6",
+	"HQ2SYbGGMC+qYwRrBzi9Wghc2jlsAAfYoME7hZszjxpdWhYsk7c4kwLvobTREZib6aVwbr5YGEims+LE",
+	"wTd+uz0uLaqyPROQme0FHy6nGJLLnGBK4DIhldRIxO0yG0KUa1dQDwABCnecrUtj67GZJezy3nGqBl7W",
+	"T2PewZ8spWPHEI6l+g6rNWR60huacxTpkQb04UiMeJJGXqNDLqVIq9oEo2gGB9ZQiIFMNBJ9kBgSngKQ",
+	"QfKYMEU90umPmdqoaH/fsExCJcCCNbznnKUVjLRAIksyNuY9ESJqBzbS5SnH+PASJ6rq+AGeS81nc7Uk",
+	"bY/41AXX+hixXnYntFLR/Pv2O0QgdxlnCFsfFgzB0BI4MLYmE1EtQ4gkczvjeixH8i52/IFQ41SEtELE",
+	"rgGahc4ltlgQ/oWQXIAtdVvnIiYWFhDwXSgSMPdgEZIeds94KlyhCKBYGU+0ZTnK8JeRfQeqZKrUYy/4",
+	"QxVPtFAShNUnye9pNiwV/igAnQGHQvfJ8Syeup3wGWAGCKVAVBKdm1cfOYe9f6hwBEukwFRxdxKJCerJ",
+	"2AxJq8xrhoTopw+f/v8BAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

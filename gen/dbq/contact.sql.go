@@ -48,6 +48,41 @@ func (q *Queries) ContactAdd(ctx context.Context, arg ContactAddParams) error {
 	return err
 }
 
+const contactAttributes = `-- name: ContactAttributes :many
+SELECT DISTINCT k.attribute::text AS attribute
+FROM contacts c
+CROSS JOIN LATERAL jsonb_object_keys(c.attributes) AS k (attribute)
+WHERE c.company_id = $1
+ORDER BY attribute
+LIMIT $2::integer
+`
+
+type ContactAttributesParams struct {
+	CompanyID int64
+	Most      int32
+}
+
+// ContactAttributes returns the names of the attributes that contacts of a company have, up to most.
+func (q *Queries) ContactAttributes(ctx context.Context, arg ContactAttributesParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, contactAttributes, arg.CompanyID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var attribute string
+		if err := rows.Scan(&attribute); err != nil {
+			return nil, err
+		}
+		items = append(items, attribute)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const contactChange = `-- name: ContactChange :execrows
 WITH input AS MATERIALIZED (
     SELECT unnest($2::text[]) AS user_id,

@@ -290,7 +290,7 @@ func (l *list) read(row sheet.Row) (dbContact, *fault.Error) {
 	}
 	var known Contact
 	for at, cell := range row.Cells {
-		text := strings.TrimSpace(postgres.Text(cell.Text))
+		text := withoutApostrophe(strings.TrimSpace(postgres.Text(cell.Text)))
 		column := l.rows.Columns()[at]
 		switch f, isField := l.fields[at]; {
 		case cell.Lossy:
@@ -329,6 +329,14 @@ func (l *list) read(row sheet.Row) (dbContact, *fault.Error) {
 		c.texts[i] = optional.Value(*f.of(&known))
 	}
 	return c, nil
+}
+
+// withoutApostrophe returns a text without the apostrophe that an export put before it, lest spreadsheet programs take it for a formula.
+func withoutApostrophe(text string) string {
+	if len(text) > 1 && text[0] == '\'' && strings.IndexByte("=+-@\t", text[1]) >= 0 {
+		return text[1:]
+	}
+	return text
 }
 
 func tooManyAttributes() *fault.Error {

@@ -177,6 +177,46 @@ func (s *Service) Count(ctx context.Context, of Selection) (n int64, isExact boo
 	return n, found.contacts <= countMost, postgres.Wrap("count contacts", err, nil)
 }
 
+const (
+	exportPage = 1000 // contacts that one statement of an export reads
+	namesMost  = 1000 // columns of an export for attributes
+)
+
+// Export returns the names of all attributes, and a function that calls page with all selected contacts in the order of user ids, some at a time. No
+// transaction is open between the pages: a contact that is changed meanwhile is exported in one of its states. Faults: tag.not_found, request.invalid
+// if there are too many names.
+func (s *Service) Export(ctx context.Context, of Selection) (attributes []string, each func(page func([]dbq.Contact) error) error, err error) {
+	if _, err := s.resolve(ctx, of); err != nil {
+		return nil, nil, err
+	}
+	attributes, err = s.q.ContactAttributes(ctx, dbq.ContactAttributesParams{CompanyID: of.CompanyID, Most: namesMost + 1})
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("find attributes: %w", err)
+	case len(attributes) > namesMost:
+		return nil, nil, fault.InvalidField("attributes", fault.TooManyItems, namesMost)
+	}
+	return attributes, func(page func([]dbq.Contact) error) error {
+		for after := ""; ; {
+			rows, end, err := s.ListSelected(ctx, of, after, exportPage)
+			if err != nil {
+				return err
+			}
+			if err := page(rows); err != nil {
+				return err
+			}
+			switch {
+			case end != "":
+				after = end
+			case len(rows) == exportPage:
+				after = rows[exportPage-1].UserID
+			default:
+				return nil
+			}
+		}
+	}, nil
+}
+
 // emptyBatch is the number of contacts that one statement takes out of a deleted tag.
 const emptyBatch = 5000
 

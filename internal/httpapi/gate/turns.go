@@ -33,6 +33,7 @@ func costlyOperations(spec *openapi3.T, batches iter.Seq[string]) map[string]boo
 		"GET /api/v1/sms/task/{task_id}/explain": true, "GET /api/v1/sms/task/{task_id}/timeline": true,
 		"GET /api/v1/subscribe-messages/statistics": true, "GET /api/v1/admin/notification-templates": true, "PUT /api/v1/admin/contacts": true,
 		"POST /api/v1/tags/{tag}/contacts": true, "GET /api/v1/contacts/count": true,
+		"GET /api/v1/contacts/export.csv": true, "GET /api/v1/contacts/imports/{import_id}/errors.csv": true,
 		"POST /api/v1/notifications": true, "DELETE /api/v1/notifications": true, "POST /api/v1/notifications/status": true,
 	}
 	for pattern := range batches {
