@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"path"
@@ -2295,6 +2296,46 @@ type LimitsPatch struct {
 	PerHour   nullable.Nullable[int64] `json:"per_hour,omitempty"`
 	PerMinute nullable.Nullable[int64] `json:"per_minute,omitempty"`
 	PerMonth  nullable.Nullable[int64] `json:"per_month,omitempty"`
+}
+
+// ListPreview defines model for ListPreview.
+type ListPreview struct {
+	Columns []string  `json:"columns"`
+	Rows    []ListRow `json:"rows"`
+}
+
+// ListPreviewRequest defines model for ListPreviewRequest.
+type ListPreviewRequest struct {
+	// File The list: CSV, XLSX or JSON
+	File openapi_types.File `json:"file"`
+
+	// Sheet The sheet of a workbook; the first that is not hidden by default
+	Sheet *string `json:"sheet,omitempty"`
+}
+
+// ListPreviewResponse defines model for ListPreviewResponse.
+type ListPreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    ListPreview `json:"data"`
+}
+
+// ListRow defines model for ListRow.
+type ListRow struct {
+	// Cells One for each column
+	Cells []string `json:"cells"`
+
+	// Extra Number of values that belong to no column
+	Extra int `json:"extra"`
+
+	// Lossy Columns whose values in this row are not in the file as they were typed or computed
+	Lossy []string `json:"lossy"`
+
+	// Row The number of the row in the file
+	Row int64 `json:"row"`
 }
 
 // MessageType `notification` by default
@@ -4623,7 +4664,7 @@ type ListAlertReceiversParams struct {
 
 // CreateAlertReceiverParams defines parameters for CreateAlertReceiver.
 type CreateAlertReceiverParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4638,7 +4679,7 @@ type ListAlertRulesParams struct {
 
 // CreateAlertRuleParams defines parameters for CreateAlertRule.
 type CreateAlertRuleParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4698,7 +4739,7 @@ type ListChannelsParams struct {
 
 // CreateChannelParams defines parameters for CreateChannel.
 type CreateChannelParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4713,7 +4754,7 @@ type ListCompaniesParams struct {
 
 // CreateCompanyParams defines parameters for CreateCompany.
 type CreateCompanyParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4749,7 +4790,7 @@ type ListCountriesParams struct {
 
 // CreateCountryParams defines parameters for CreateCountry.
 type CreateCountryParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4770,7 +4811,7 @@ type ListDefaultContentsParams struct {
 
 // CreateDefaultContentParams defines parameters for CreateDefaultContent.
 type CreateDefaultContentParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4815,7 +4856,7 @@ type ListRoutesParams struct {
 
 // CreateRouteParams defines parameters for CreateRoute.
 type CreateRouteParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4833,13 +4874,13 @@ type ListSendersParams struct {
 
 // CreateSenderParams defines parameters for CreateSender.
 type CreateSenderParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ChangeBalanceParams defines parameters for ChangeBalance.
 type ChangeBalanceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4902,7 +4943,7 @@ type ListTaskJobsParams struct {
 
 // CreateTaskJobParams defines parameters for CreateTaskJob.
 type CreateTaskJobParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4917,7 +4958,7 @@ type ListTemplatesParams struct {
 
 // CreateTemplateParams defines parameters for CreateTemplate.
 type CreateTemplateParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5013,13 +5054,13 @@ type ListNotificationsParams struct {
 
 // CreateNotificationsParams defines parameters for CreateNotifications.
 type CreateNotificationsParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // TakeEventParams defines parameters for TakeEvent.
 type TakeEventParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5034,13 +5075,13 @@ type SendSmsParams struct {
 	// DryRun Create nothing, and answer what would happen to the message
 	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SendSmsBatchParams defines parameters for SendSmsBatch.
 type SendSmsBatchParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5117,7 +5158,7 @@ type ListOnceParams struct {
 
 // SendOnceParams defines parameters for SendOnce.
 type SendOnceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5247,6 +5288,9 @@ type UpdateUserJSONRequestBody = UserPatch
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
+
+// PreviewListMultipartRequestBody defines body for PreviewList for multipart/form-data ContentType.
+type PreviewListMultipartRequestBody = ListPreviewRequest
 
 // CreateNotificationsJSONRequestBody defines body for CreateNotifications for application/json ContentType.
 type CreateNotificationsJSONRequestBody = NotificationRequest
@@ -6326,6 +6370,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
 	ExportContactImportErrors(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewListWithBody Show how a list is read
+	//
+	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+	PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
@@ -9011,6 +9064,25 @@ func (c *Client) GetContactImport(ctx context.Context, importID ImportID, params
 // Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
 func (c *Client) ExportContactImportErrors(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewExportContactImportErrorsRequest(c.Server, importID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewListWithBody Show how a list is read
+//
+// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+func (c *Client) PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewListRequestWithBody(c.Server, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -14640,6 +14712,35 @@ func NewExportContactImportErrorsRequest(server string, importID ImportID, param
 	return req, nil
 }
 
+// NewPreviewListRequestWithBody constructs an http.Request for the PreviewList method, with any body, and a specified content type
+func NewPreviewListRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/lists/preview")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewDeleteNotificationsRequest constructs an http.Request for the DeleteNotifications method
 func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsParams) (*http.Request, error) {
 	var err error
@@ -17707,6 +17808,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
 	ExportContactImportErrorsWithResponse(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*ExportContactImportErrorsResponse, error)
+
+	// PreviewListWithBodyWithResponse Show how a list is read
+	//
+	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+	PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error)
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
@@ -26763,6 +26873,110 @@ func (r ExportContactImportErrorsResponse) ContentType() string {
 	return ""
 }
 
+type PreviewListResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ListPreviewResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewListResponse) GetJSON200() *ListPreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PreviewListResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewListResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewListResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PreviewListResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PreviewListResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewListResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewListResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewListResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewListResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewListResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewListResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewListResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewListResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type DeleteNotificationsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -31790,6 +32004,21 @@ func (c *ClientWithResponses) ExportContactImportErrorsWithResponse(ctx context.
 		return nil, err
 	}
 	return ParseExportContactImportErrorsResponse(rsp)
+}
+
+// PreviewListWithBodyWithResponse Show how a list is read
+//
+// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+func (c *ClientWithResponses) PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error) {
+	rsp, err := c.PreviewListWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewListResponse(rsp)
 }
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
@@ -39808,6 +40037,95 @@ func ParseExportContactImportErrorsResponse(rsp *http.Response) (*ExportContactI
 	return response, nil
 }
 
+// ParsePreviewListResponse parses an HTTP response from a PreviewListWithResponse call
+func ParsePreviewListResponse(rsp *http.Response) (*PreviewListResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewListResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ListPreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseDeleteNotificationsResponse parses an HTTP response from a DeleteNotificationsWithResponse call
 func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -42825,6 +43143,9 @@ type ServerInterface interface {
 	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
 	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
 	ExportContactImportErrors(w http.ResponseWriter, r *http.Request, importID ImportID, params ExportContactImportErrorsParams)
+	// PreviewList Show how a list is read
+	// (POST /api/v1/lists/preview)
+	PreviewList(w http.ResponseWriter, r *http.Request)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
@@ -46203,6 +46524,20 @@ func (siw *ServerInterfaceWrapper) ExportContactImportErrors(w http.ResponseWrit
 	handler.ServeHTTP(w, r)
 }
 
+// PreviewList operation middleware
+func (siw *ServerInterfaceWrapper) PreviewList(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewList(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // DeleteNotifications operation middleware
 func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r *http.Request) {
 
@@ -47784,6 +48119,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports", wrapper.ListContactImports)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}", wrapper.GetContactImport)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}/errors.csv", wrapper.ExportContactImportErrors)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/lists/preview", wrapper.PreviewList)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications", wrapper.CreateNotifications)
@@ -59590,6 +59926,154 @@ func (response ExportContactImportErrors503JSONResponse) VisitExportContactImpor
 	return err
 }
 
+type PreviewListRequestObject struct {
+	Body *multipart.Reader
+}
+
+type PreviewListResponseObject interface {
+	VisitPreviewListResponse(w http.ResponseWriter) error
+}
+
+type PreviewList200JSONResponse ListPreviewResponse
+
+func (response PreviewList200JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PreviewList400JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewList401JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewList403JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PreviewList413JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PreviewList415JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewList422JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewList429JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewList500JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewList503JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteNotificationsRequestObject struct {
 	Params DeleteNotificationsParams
 }
@@ -64311,6 +64795,9 @@ type StrictServerInterface interface {
 	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
 	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
 	ExportContactImportErrors(ctx context.Context, request ExportContactImportErrorsRequestObject) (ExportContactImportErrorsResponseObject, error)
+	// PreviewList Show how a list is read
+	// (POST /api/v1/lists/preview)
+	PreviewList(ctx context.Context, request PreviewListRequestObject) (PreviewListResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
@@ -66932,6 +67419,37 @@ func (sh *strictHandler) ExportContactImportErrors(w http.ResponseWriter, r *htt
 	}
 }
 
+// PreviewList operation middleware
+func (sh *strictHandler) PreviewList(w http.ResponseWriter, r *http.Request) {
+	var request PreviewListRequestObject
+
+	if reader, err := r.MultipartReader(); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+		return
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewList(ctx, request.(PreviewListRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewList")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewListResponseObject); ok {
+		if err := validResponse.VisitPreviewListResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // DeleteNotifications operation middleware
 func (sh *strictHandler) DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams) {
 	var request DeleteNotificationsRequestObject
@@ -67896,846 +68414,870 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P3bk2M58h+G/yv4URux3bOn2FXVl5muil+MavqyUzs93b1V1dvanW7xgDwgia1DgHuAU2zOqBWSQ46Q",
-	"bfmiCD04FJZDUvjhGw7ZepTClq0/Rt/dlZ/8LziQCeDg3MhDVg2rV5p5mC6SuCaARGYi85M/9EZyNpeC",
-	"Ca16Rz/05jSjM6ZZBp9OUpbp08T8yUXvqDenetqLeoLOWO+oR82vA570ol7G/pDzjCW9I53lLOqp0ZTN",
-	"qKk3ltmM6t5Rjwv96EEv6s244LN81js6iHp6OWf4E5uwrPfxY9Q7mc+xw4SpUcbnmkvT88WUEZHPhiwj",
-	"ckz0lBHFRMKyCP+mM0a4IDRNCdeKjFLKZ4pQkZCMzWWmVS/qsQ90Nk9Nf2qmBnQ+H+zvH/QinNkfcpYt",
-	"g6nN5+sm9rOMjXtHvb9xryDgPfxV3cNJmOk8oZpNZLZ8Ce02knFki2zdm+sDO5xSIVi6qj8ssXV3LyV2",
-	"ZGj8gs+4bl6tGf1g1jlcNaouSwtxsN9M/RRaDceTsDHNU41VbMvmw/7a/fREzuZULF/KNmrg7wMhr00Q",
-	"mQudreoJfr+JnvJMyayZ7LFgH/RgBCVid1bmGbviMldkTiesZctjlRLVZ/TDCyYmeto7OrSkdp8LYiud",
-	"cTGBcbVyihvmEacJm82lZmK0/IYt63Q4IQuZJWQ0lYoJMlwCDUY0TVlGxjIjesoVkYIRMySmdJ+cGD7B",
-	"qGaJ+45oWbAWMxvgJkAzsuB6Wvw4lMkygu+4IIcPyFTmmYpIIpkiQppvJ2QmM9Ynp5pkTOeZUFB7zDOl",
-	"CRVqYfiYb3TKaMIyEgez3Dtj85QuWRL3yYXr95LZkVDTC8tgIGTCtCIPDg+xoCmD3+w/JospT1nQs5sp",
-	"V4Z3zjM5yZhSffJK+CZh4jKz8zZVgbJc+RKXbNknz7JMZnYmyHbd33JMkmxJslwoQjNmCEIu2Vz33S7E",
-	"2RZbJZy1Wdzu+3FOtWaZafNvf/f/2/u77z/7Wa9xk87MhdC+VeHnjW+1hl36Kzls7eX3cnjTF+cLrvRG",
-	"7JhrNlO9jTnw4aYc+KXUF3TynKeaNfCsVyJdkpEUmo60ORZUE2GOJnIuxYimE0WmMk3axiqkHmg6KY0W",
-	"57aGm17QCVyTH2FCp1jlACfkPvkZ0SyjeMO+nkrBVk4H+MvcFLPkjshULtgVywiH47bIuNZMtEwIag6w",
-	"Zq/r1QCjeol1zCjP2IjxK5a1XkeZLbDuPtp0H57JXLP2Xs2vN95lnq7oMU9vvMNzkD1bu0TR9DoXfSFA",
-	"bnZ0GB1Nm47OMYk1nfz/T97l+/uHj8yfX8Utu2+XR8lVayYjjmQ7AvoBQS/qspUTG6H0OqK+bdz080ax",
-	"TLRPJ3c/b9uVb9909pY2cfpzNpIiUUZ4WVDDa8ZESBC84c6+ojylw5SFQvj9FiHc1O/MfWA0H824Mqbm",
-	"UigGW+aJFOOUj2CgZqMyAX/S+TzlI2rGfO/3ygz8h2I8pmTCekcP9h9HPWYEC/NdxigUhPXqG5Y/ZWkC",
-	"+40pZaRac82ZOc7nRACrNQVAZDFVIqKkYb4jKowIgloh4SCHWDnI7IKj3v7B17/81eFvHrzd/+0Xv370",
-	"u2/uf/vw5eevH58dXJjOulEDxCEkR/0iHuVZxoQmSlPNvJRoVFe5gOHa4ZjunkrBtqEdSkeeMCofjZhS",
-	"3Sdg+j2zC9k2Dyc9LqgiI5plnCVE5jDs5zIb8iRhYrt1v9+07jTX0/7YN1xZeMPtRhlLmNCcpoWoCVRl",
-	"iTkPiYR7eecL3n1kBMlqJkxip5qMMqnUQHHNYjJjVFhGT8mCDUGdM+zeCeOmGFFmdwUbiehpJvPJlFAy",
-	"zORCsaxPzvPR1P2OY8rY79nI6D8cbo8lmdElGU2pmDDcqpGzqgyX5JfPLggXozRPWNIn8ZNXZ+eDV2en",
-	"vzx9eR6TlCuNCo6boxmW6htyngojotN0m43x0Gzq+sbgrsnSlnAdEcUywwyg3hH5Qy41C4kz4AlZTJkg",
-	"S5nfFlc4EYQ3DfcYBhoXA4kJh3005gwJzITOzN9cWJOYqfxzRVI5QWpf0ZQnW53Cw8OA2GPOjPx99J39",
-	"sy6kFpTnlp+VBGDctCMqyJCRhBtVPOl9fB8Vy+j2O7djLq3mCYFuiW0bSuyec4N+zZU5oom5RSMyzDWO",
-	"DM/QIpNickxioFsff4iJuU8VSGZmHN/S1EibbLtVaT4CjnYz33aVPXpeAHOwl+AQuE1yZO7FWa7gCyAt",
-	"+dX5q5e3R1+/xDCOHqqQz2UutqTZg5VyxBgarhIsYzgSogynhMI7p4ftDWxSI5klhbDAPnAUEC6kfEGz",
-	"yVZCwoOD+6s2k5ZykELbqzcTN9KmJFD0iKh5ysu3j8yImspMMwGmec0+aHV7ewuGCexIkAPyLf8qMgP8",
-	"wvwFpkFKhlTjSb2Q8lsqlttxz8etMoyh64yK5WBMeZpnTFXoKyUxPxPzM0sI1ZrN5lqRcSZnaFmgSZIx",
-	"pY6IzpaETigXJKWaZTumqhsocL2SjDOiM1Yfr6F0YOasCjpAl3w0jaNCMAFNlitijfQkV+yd0K7jjCmZ",
-	"ZyOm+iQ+Yzpb7p2MNctiMuFX9oJUZX2o/068E89lVh9zZFXmLE8ZKBHp8sgU3iO/AU508vqUXLKlsrrF",
-	"hGk7N7Bz9slLxkECS2SJEnDtLQw3yRVL6jRxZmMz1pQaaZqxy2Mo8k4QwszY0cZrZqtppovnLxAUYMta",
-	"Mc0Z+6lSC5klfTP6E9OxvX7nmbwyAp5WvkyHEc2kwBUTZEpVsR/BgqiIXAhDXWibcB0Rqs3IU2bqGgGA",
-	"khkXuWZ98haI7huAeZkmRON2AWkhV8wuTD6PwLCsJPxQbmVmN0dmusb7FqXkDJ4FbSsZA5IYdoDLBtui",
-	"tns9l03YnImESGEkRFhdQxSgJzBg1X8HisgbYQ62zPj3297qB63cwlsKSkziSUWhmHGluJgQt7OP4HWU",
-	"UBws0NfQzq068Dwq3Ka+BR14zfgtVb25YittofF2y4NWa/eaOVN8BDe/2V0yoxlPlySoE/JcuNXSW6De",
-	"+mFGcJdZmpAhG1FzBELzBx0hF06opkOq2HHxnuUubqMALmR2iZcLLonK50ZFYsm3LOF0O6nj4SqpIy+6",
-	"GMxMHwMwGtaW6gl2u3exnDMvvFYHsPulicNxxU6YjasDi8GEZ1sERwsw0JwzrbmYwDc0SbgpT9PXmZyz",
-	"THOmekdjmioW9ebBVz/0FFOKSzHgScoGyGxV3TT4Lf4ADFPmGm4UXGhqbk2ymPKRuWdsa3D39KIG07h7",
-	"+3l4+PBR6fnnYd1WHvnBzeiHAbyM1kf2tfl6xSjAs0MYtUWxlSP64vNH65+j7Fdy+Hs2AhkanFzA96VE",
-	"VTq6FHKRsmTCkgHVpWeChGq2pznYckWeWiaFttzKi2NUbmgI8uT6Os61pstbY+RdOro0HTg8dCmesJRf",
-	"scwSpdNjABD0KdZb9j5W7f5Rj4nEk6K6FRaGTUGBIxIb4Q1OQUzu4MuZvGLZ3YjE8KqDck8Su88JV2Yu",
-	"SWwuEvsVS5lmSXxMzEztEzg3WruRvDusnim4cv1rNS45KqprSfQNR8UzZVe4dmtrvICSH6OeFOlyIBdi",
-	"EKx8mZJvA5EFdhM8AAzx5NtaKFEJSdxboLPQwP1gRMXCE2BBl8Vkh1KmjILwk7EZzS47bSUjr6dX1zxN",
-	"7jmv28EoXuK6DBAEbD++Gj1RKPZ7kgzZhILwO5VpEjKmldtDaarzbmfoHIuaSjmyq4ZhUV0Zllvno9JC",
-	"k7mU8C+SpHFk+WxGs0Z/GsXMtTZixGsGYpLTQudwbxYNreppxhRQqLTmMsd3qJZFsYbFj1HviqY5a5n4",
-	"gioyY1TlGbNm3DIpzO+gxKCRJ2rov9Lfx/Bx7ruSi6N/R4YD7o5tsTZR2ZescLMLn4Mdjd28Qvr4vVHa",
-	"iQELKh+hgI9Gtduqfu34o9rAPUps/n3bHXlStDhzIl93KaVgFIEbz8PVbjx/+927fH9/f7/Nl6dlnFYb",
-	"o7hVmrxhgPhu8zqHq1K9GNy1uCJKS7O7mBhly7lmCfJMsAKoqVyAkFl2TFo5JbL3d9//4mdNBwXGbt03",
-	"u1+2L+VGj+62G38718QeuxHWcUF/Y/gjpiU8t1p2hFcO3LJ98mpMqBGE+dgKwUd4WDme4Ck1+9gwUvDd",
-	"dRSItrwhvHJRHfqyMGoYLQ4NbKALW4ejSvcdLrTChabbfQTnNzcjGmxD6CYaw4MEcoUtSVbheWXHoNIw",
-	"2yfgyN7KPL6xUhETRjT/DtwLBnZ8f8hZbkS1ObhLWLvoIKPa/GjurUEuwN6VFNxU8dTwoKg3pCkVIzZI",
-	"5aIHPOeKm9915jg8zGeu1cBaGcykuLp0FWimgYUFPy/YcCrlJVhozTfvqySLeh/2zET2rih4ZCgzI5jm",
-	"W8r1Bc4KPv/aTO2pnRl88xynd4azg69eS5m+KWaIdz9M89zNEr77Cqf6AgaONe10L/xs4eszO+Vv/ZTw",
-	"1HN1GVZ2U68Ue4vTf+5m75bwhb30S+6Ave+ncBPhqtoPm1DsVDyZcsGUH/ypeCYmKVfToGcnIRe7JxPY",
-	"7Cjjmo+oucPYjGUTJkbLzRbMtYT8t2gOPj8r2vSD4Up754ga/0QrxxqHfVPG6FZU006C4GtaeYZZXedb",
-	"W6x6smFsRSt2AK1H9rXtqjxBfyt11wWbdMDATX3tFcc+aOvyXp2R82ENW2udj3OJbFi0plu3xu5b2Kif",
-	"0oaa9SgDh/ONdMsud9uIpqm93DopuHjMB4qLUYOcbe5uQWK4a2ZU0AnL4iMChfESN72ZLhX0ufWtPaVq",
-	"QFcLbk6lxd5GNMuWhLZIb426amfN3O0Ur6EHnG+9ku4Kf3S+dD/chOiQz5ONt0uedbMJ5YplA55cc/9f",
-	"sUzZheviH98uc1gvSadnOXo2K1jm+Pvx45SbdlN1o7uzVAy7dCJL9F7LUarCTSjr9qw1zx6eTe6mr5Yv",
-	"yw3Zb09K7VUHcwv3k+v6du6pUu83cV/5i+LTurdeg2fCOq17xkX47UFVD68x2TXKa/XUd1BmzY6eyD1v",
-	"WsEG+i/tH99hsfdhuT2Mu8EQVNNzb8L1NB/2R3J2T9I53zObYsLEPT+ej2F1dcnne3KOVNmbS3CowyF/",
-	"jEr3+9rV9yp47Upfr4df+6JY6ZXL1TylS+dob5n72m7enL2o8vj1dRTLVIWnr6p0zpj4jS3abphxG/nM",
-	"Wgs3MyDVNu7aWZQNQbvcB7cnaXxaG6jC9sKL/f36XXIrd9jt3V+q2VbpZKPAp0XLNLEvWugTTlMj9fgb",
-	"bqN4prL1sJP5cMdLcwtLkqesVU38MZ5Zt1IGBbx2BrJ6oOuMZTaw3m/1bfVcZmQqFySVYlJ5MgFfiqlM",
-	"EzJkY5mxqjW36QG+vqN28QbqOF55aqdjjB9dUAV+gAIRIsyAwHIParJpYounrCw8qO2HrU6OdZoTBp+3",
-	"rxf4NRYrRoVdEWAISnOj8JvFQWfcNEEPpWOyb9kDPFd0WzlrS95+7wjZtn9aLNUrxvJjvvXylIkRSwa5",
-	"0Dzd/j269LxZ2YoaXicFFxPrS6iIFH47Nj5Hrn0O3cYMEAhxlREKw3cUS8hwScwecSE/fXLOREK4JlSR",
-	"2NaPnSuq9TfVkiRMs5E2W8CFteFv4OHdYc0WXCRyEW62WqUWirRaEvwzbcWKYF9rw+fWSu9lplk/CrVz",
-	"WttFnZ6ACy5SsPDrWSHylN2G0p+n7JYUftfzjSj7OeqSn4KiD/O6CSU/kFRKr+0bKPd3vjy68+XRd/t7",
-	"j0/2fkf3vh/svf877971a1+UvusP9t7fLX/87O6XfwkWgpK49hPNutBsE/lzva+TLXs9WTBYuIPNTFmr",
-	"XE0+Ocpnn7LGuFLYXUfK797DAHZKy6rsvclebRCXN6leklm35Tp/WXv3RgTvdbMyjfQv+IztcGIrNIHg",
-	"3MGJdDFcUz6fswSCztx3rZpBiLlU/Bcc1P112sM6oo1TSXd79raxLndSGjyx7pdDFB7tbxATYMSx7UzV",
-	"gfi13la8qW05uHa9F05puW/mFr5VE07KxprIXKPxBs4HVwjhB7oq16ow6UDHUbs9xwLMrZYNOrudVm7f",
-	"znZl1fukLpsO6FOdefVqo8jaIV740o2HuwH0So5h9X1sLFZaGRvUjRGEqlvJcPB+NZPYueK9e6X7vAu7",
-	"PXz4+LB2K9XFxzC6IXCbGHN7uXsz4QbOEs9dZfdCYVtw3V2sjkPocr3WjHH+eazuq2Sj7Eoh5oiiaVhW",
-	"fI/O+b2rw3tgGVVxmT1VveK/KLGnqdZz9eXRvXueT+3Bv4f7f/PLv7HKtxzf5LoaR0zp06cbPw/N5wAM",
-	"vMMjMZ9fUHW5e0tUF6BqF27TJydiCdgXhH0YsbkmcT/GndDvx5EPe3xz9gIxV22gLqD7cYgxaIOvXqk1",
-	"1G0Tbs/00TJR/hh+8/5ucA822SOQBmeAmRSISTP6IZSPYC9XHvIRXLvrJQR+WoNgXZsUXsCSsDe+dSA/",
-	"DqBuH+7vk9GUZnSkAaE2Y4BCW5MK4Mhvq2qBDEQVs5OrDxN+df778BoCeFNMJCpyAAgem8BOBkC3Gm+2",
-	"QEFfZyM3e1xnywHE2LbfrQ49EG57KzzpbGlEK6UZTcyY4rNnF2e/HTx99uLkt4NvT1++uXh2HkcWNczu",
-	"dnIp5EIFr0SIvlGZxf3DUuzuowcdtZnwyWcq8zQZwChXhEBKnAeh5PnJ6YtnTwHP55iA6G6kSSdGt3YZ",
-	"SNTdwvfwVBTxew5lsjuYZMiUCoxKj0tvh9HCmEw7TZzXh+rXNm4JzqupwE3NoIIb5sa0YiLNlv6CiTQO",
-	"dYNHAEuuhicALTVNB4DbvjYjgekTVRCPCrPe7TXsIFhcnEAjSfKE65OR84BygpN9MrJPThP4y0Y+dxWh",
-	"TMNPfDP40bcFH5+6Bt04ngndFEFGR50ctIKZQJC8bkO0BwyTxVSSGU3wORkneUziUcqP8BqlFkUG8HCg",
-	"huOfcjYDJZEL1icv8zRFUFQAhKLqkiVQiRcwiS++Of/2/Age2edzi5wjQfFE7Hh3pxjlh2RswpVmGeLq",
-	"sHRMqPK3PsSWKTljiLqG5CzBbhjuM6UCwOw6AAlomQ0ymbbdgrIwIwEJqPUQ6IxUMLY4w82mDqzVEIbr",
-	"X4QV04gtk6Yo/Qi2IEb81UtrfMYFsnuTSLMmMSZG4EzFgDAkEUJbuqsS4JNoAlCTJ2QK+J8WDxBRBS1d",
-	"C7CkmNyxX96NzWpzTVIpL5VZG/RKWEHv4rBt8sSOzV6Hdhmbp3RkAxI9AR2lGohoaNudgBmbyStDwgvY",
-	"wB6zEM9Ims+EcnvHbc4+OWejjGmL6I+wTAyKzZmcpwwaiD/77LMYkQTGMs9Iwicc4aEqEJCmMK5eJ+qX",
-	"zWINGEIWE8wIFyA9W0BMrpdkyIzc0SmGE2s03iP40+CSNf/cGZ0jhKBpTNnxt/as/Lx3msR1P6T1viwA",
-	"gzbg8+b2HaAWSJgFrRz8y4huESSK0gjGmWsIowi4Uzii0vQjdzl4upeoXHGfsGfK8aXW+3DHvg+my91r",
-	"m77X6/o8FDf3rTs92HhWlDO2MLG3qYOWo3JBFJvMILXVKtNgm8Vnr/JD08luwzTYBMWgtCNwWs3U0qNp",
-	"m8kBUCuL0HCH+G6O/DrlsT6tr/j3F/Bltad9bNiKmxE5IEImjCRSsIgcOo8/KojMhlxH5D6WH3PB1dRU",
-	"eIBfAHAFoUNhxpWmy4g8xJY0vWQWT1SKSZ88gaQ9CrDIcsUIYtHghaKcPMYzRCFczut+ZwePSkbgw88f",
-	"fb7OOOnTaQUCNkSoG74G+3omBdfSCtNTrjRm76KIsv6+gUO7Nm+WTa0SNWrbZ2esyqkNje7Tk5K/SJte",
-	"5EquaH53DN/NZ9c0tA+I13pZtHLhenK4glu6oq+Ic9XZMgSlu0m3acUngmrAivBUbvJF+k/JZ7bhpKCL",
-	"qXV3baBJuBGqK7Kt46ndoEb0+pGgaqJeLvgfcmZ/th4DQb+75QCCpTsX+sJ+ryn2OYZy6zKfn9ONuLlu",
-	"xeC2CJWrsbHVxl+dLb/1B+xTc3jryjVvKvTTrvhOPGk++e3Qmf6r+fz7VXTeMVvcLUvEx+Wt4oc3e3ZM",
-	"N05te0wO9svPSSUVc53WtbAZvTrk2aqAFOLEVpDrJndEt+vG9MuStoeV3W4XO476QwViyNfX+KBi6bcF",
-	"jYpb/sE+j1pcekQZqSqfDWi9K97h2h+QQbiE1yUELxzS0aXzecOH5G4hV9iDd+hqgheHN1wI5rMv1D6U",
-	"jyv3mNBNir7pZ8WopzM6YnOasbY3OYcHFBT0NlWVDwHlTYo+saBn9n1gShOIGy05Wuzv7z0Yjh8fju8/",
-	"/Pzz4f0HCX1E74/Y48PHyT7bZw8+v/9ob39/vP/oc0r3h/Tx/uHw8z1wylht5Fn7Ghrsg8hv0/LSNe52",
-	"e5zrRPn64uI18eiilU1hRAeZJWaFDoqM2U3cYjNH1U9A/fxPLFqS8clUr6cmLNNbLFznnYGF3eqMtt2y",
-	"nrilXojN71g/w053r58F/V5XP7OH7vb1Mzenvyj9bMtAgi3PUxvRtlRxdsJWtyDqj8Nu3q+i3445xm1w",
-	"i7eeqq1v2j9XRE1pxsJcT3zEIpKxlGp+BZeJ+QGfQ7AWZ0YBKesfa9ycw5eQ/v5Bg4PzE8wuvammpXXG",
-	"h043bq5YfzJrSD1Rog/7oCH5qNlFmOAGHCamMk1Ypo5IPOJ6CTlX4p/9YNNi9813H+M+OUH/oClV5MBQ",
-	"72HoDxr5pChDIzSiv4NpIZNpUKxPTgTB9XTeGhBHSYr5HhMqiJHWrLMv5hD0v0MW4viHj7F1x4DqJefe",
-	"H3ojcEfo/emf/W9//Df/s48/OOr95vS1NZ+W3Ws7uFIkXEw0TS8HbWGyXTxe0cn84HmL5yubUV6NNz98",
-	"+KCD90JzEBA4x9hThZE/mNyMZUqKI/y7WP5wyU17H+OSIP/Hf/fP//rf/lcNMUA3MHEQ4Ws4elFn0M3u",
-	"fvgLNppSPZBzJrDaJrMJQ9A7vEO7wTUzMiD0Vs/2ZdawmkVDL/eK+veCyuvMqjM6d6GtO49wrR23DadZ",
-	"rv/phf27k77htLDeJzedLRfp01wbz4w2nA3W++Smc30WuSEdyvU/MXpswaKd63qDWtbxDZ59oE15h55D",
-	"7AR3Pta50ERpCdHsmMjN+k4ReyurY8zACZ48Q0Zm6Nm37tXDesbjINZNdJfqQ0De3eoQ0PFpscnKt2uS",
-	"sAbTsa1lwQcSngRJpKOu+eUm61uGFm2GHKO+JHw8ZmDnEs3RuQ09bWH9c3WGzX66NhysRcTkyqaA9YmJ",
-	"U650YzR5fDIasbnec7Crcbf8cSkbtNonnWfctVKiIcvpni3QpdivEeRMLsBxG32EhdRTbghDXRKkjqh9",
-	"cqFa2i7c0Rcyu2QJyedGIxrTrFDBUHuSoivUZBGQVe4wxhQI8ZF9IVEedsMssOFZKZ4DmwYfYjVgmhGY",
-	"ce22iYmiS+RexMzMvYVwxNXxhHGeglkubD4Rt7YWer5zKA4e7jPfDn5+XrRmv7BtwiPKpNmeoOkEaT5h",
-	"WjmwRjiwmzt8+00WpCkrNjcOwi5+ZBlRGI7kNl1xHksHt2JlDs/FWj64a2Nz0PUtmJyrvV/b8BzeKJ+A",
-	"+TkYzi0t6m0s6K3s4dvavTe4bz+ZHbvzxbuNhVO7euGwl9SGm8FapKqQFasxK2o0sX03kyF4eqlKwvYn",
-	"Mly6iDwz4zgwCYPgQdPUiBH2/RjLQVTeEvKXQ0BbGDenIpcHkM+5mbWPbEX3KxKrmYr7IZjfJk649wPT",
-	"uz9BOJlli+aYbbCSW4jzCafpYJ6xMf+w/sHK7D4oudoJfdLhcfAMS/3kV+4176zsJhAujCdqi8f5tt4D",
-	"0OuuL0Po9BYuw6Lfa1+G+acR0efndBPeA9dmBBt59G7AIj5BTM0du3TjMm8rDWx2h/y0DW52G2zI6d+v",
-	"Wv8d8+id8uen6EbxpPDWvb5U2+b2u42c1N3epwaq3HHAEtZ66G6Vd1KxgWazeUo167AFeVIN/W/1iy21",
-	"XExtMzGjvLK7lTbKfe9c6Gjo/pqyR+WY3LoIUp3hzfgx+qPbnRQX7IPueBjWTGJ3WvfWk6yykVUtvDZl",
-	"XxYZbSr0aQZxi+3wYkgupMicZnTGdAADQFwjjchua1jQBrBk1bW5Hc5xi1wD1rz5vYF90McWgylc1hht",
-	"GMGaWRtGwMoLb60//at/+R///X/31//Xv//zP/mrP/3Df/zX/+e/+vM//Qd/+p/+2z/+1/+i7MJ1eC0Y",
-	"50BYbJyMEYIICkH+ccqMOf5F2bnsi0e9cr8He4/ff7e/9/j9D/vRo48tfRdi59q0FZvMSYobQiO+2b3V",
-	"tKmeuVzm2w/Sp0NfVRj6eco05VuFKlbxm9bgt1TPlMsyHTTSSgw7yHZ/jTrGMIl/L432kAs9sI9t9sWz",
-	"ik3osWHGPNUsI4qlbKRV96d5BA3rLBc8N8VxjRtkgpboSpwS/NjPGB1N/XTqMZcZG8ksUV3T2lHVZHU7",
-	"IUobNYssZIYAf/NMTjI6U0RLMsyoGE2JFBFR+WgKBjhDzb6QejCWuUjitZ6UtufGRb9qViy2MZr6rbMR",
-	"KAy7atNIOmsXKsfW1h4NkPKxw6KWH3lJgm8l1m5ldehy5yJ60es1JXPcXrcukMMwrhX93xXdAtBIwl3t",
-	"nDIg4LIASRUyYYMEPR4BqWowT6mwwKuDwG8DPjuYKldRaZoF7fji76O1/j0NEhOfMUJ1AMsHAFlWogVM",
-	"LADLOjZ8OpBoEceRiYQkkinwY6HjMRtpQrHWAvAfYzvYAdUQGYG+eT6Ot985kJcLrjnV6zdMCTZ+kOSZ",
-	"T9ddnrwFRCiuJRj1jC4BA2wlXtvDw4eP1ucYgMXhQm3gGGW2Xpc5vnLlPtr905SnAr4395QUjMCOJDN6",
-	"CYs9k0qDg6RZNz7mI6CRInfG/Io5ByNz+zkcNSnwoz0Pd8HD7iH4V/oQiTumnznLSm1CQYyZuNsnrwTD",
-	"FmErpAu6VPgcyZLO74cwr/IT4mHTE+KcLlNJ1/rgvrbFrPVyvaZazO3clEcHsExvdMRgq9lq1YPV+UQE",
-	"kesdtpZpReZ6kLGZzavTfByGTC8YEwTLsUwde90DNwLzP5lFtMavDc5KI/REmNp96+QQD/fr+6ByZbjb",
-	"vwiA9xy+8eb4ME8pFzu88E2HgjpQ6t1d+UG/dafeKaNJN/xx9PWTZbwGqi4jdDRAh0st0Tm7m+AMvQ+4",
-	"GswsvnHdhJzk7Fr+q+zDnGdMXc8HVg2SvGV8UgxyMUoZXc/YxRtb0HCwjMvMYgN3QPVo0zDiKUudEoMo",
-	"nc72YTE65zRXJRdSM5okx7TAiDSUUg1mKdNUL0I0ShRABojW0QPJacQA0gLyDWvd3eP0KzYyYzgP+rVf",
-	"AXbRC9u7/e5rHIT99Gs3Fvv5pTx3I7LfvA4H5rpy43Pqdd7CwN9OmSiotaCKuOIkpUof+0xhFscDMp2b",
-	"cp35uO9+uFyDP+979uMxQ2hsU+a6yV3eGTPhd0USNuIgqpmLycGu0CX86Ts5xijfBVeMULHEyOCkVpw3",
-	"GTldzi+1CuklkMHsuArofEDYxoBbK5KWulfHoThjZFIPOj6iAiS5glgjObO4OZ2FDdxKv+Fs0aTGdEvF",
-	"cUHVZZGIQ+WzGc1aVpoVbJhwASYBtebqv1YuDO9HbXlHMTzPVD1nK7HJgDn5zVasddMNE1hjahcMGHZa",
-	"Lhg681HoUOyYUJJITRSb04yiAM8wAx9ivrsI6Sa6rczhM8/kMGWzIg7D9qetXdkebZsRCfsFJKS1Fhic",
-	"32pj5NeI4mv4EhcTtWlUK+TVSehSNVmY5jTT0JJVyvCuphmD4HHLqsmQmQOiiMUTJgvD+ZQkM3MEx3ma",
-	"EtM+ufPm4sldMqVXjMypUuYocjFikBHRsCNTak0ivIfrBUL2wbkptE+GK5JkGPIFGQdQt+QauDQ2wJLI",
-	"iNYUEAyQiyqjtV7xTIqZUYmmVJH469Pzi1dnvx08PT2LG7nYJWPzFvLahQtHsyHlMMwHKWe2sKGknyWm",
-	"8PAURveNPtm32VxhT/Y3onejsprKSdv2Aaq62cBEMjY2EgPodphQ0szFQ1shfAGI2rjLbA4JxCkbTWlm",
-	"1EUX38SSSTlVGW7MJEFhcQh9RnZxAboCB0E1pLP6EWjhaT9Y8ERPG5ZcLgJqeOEXITNosXZ9cuLcI+l8",
-	"nnJAFi9+duFwsoiGI0umA0EMj9KCsUsE/dbTRiMPGJDVnI5YWxSO+90M9rVUepKx81+/wP7deUc8CC3R",
-	"siMXoshhgw0QwViCfG+e8SuesgkjT86enVw8I+Y46j55Bm7GQaJh17jShlQLiMAE9b9ffkl7dH8zyPoa",
-	"/zwVmmVXNP22RdTg9ndMQmHUWMuNHZSJYB8w6m7G05S7FGWrNhNkDOuQbPIbtrwZG3tnZb/FEbnJHm4d",
-	"rtbYvr9hP4JPbCcJzBDvNgEcv2Fbehk2o4qAoJFnc3MNuYTbkHjkhl5gK/NsBTx6wahRgtbk4RvLLLBa",
-	"WfaM7g/U6vVhZr7XZ6+ePDs/P335y8HF6bfPXr258An61h+kTRMKvoCLw6cAq4oJmVz4cEu8YriCY49f",
-	"KnZkpiDne/nc3LAjmWUMUsOQO+g+MFzGdyNIwoXwh+SOYBMEP4qRqVsXeHMtxw4uEerABSkScmcuFW+o",
-	"AY/4voaVWl03KKI45mTfIG2+sGMijSAwZxmmcrwL0kGR18smmFXkju9w/26fnGDTyl7YZmyWPQPGE+DX",
-	"6CkVJLbsuu/Egbh0GR+h+U8uXBYtczE76yANpoRXiMpnMLc0LeYPArMya4HmCMi/0u9VD4/9oS3VCPzo",
-	"3xJcvpVu9qSVWjYQpZLmrYv15/rJYG4mEr3zDbE6T6jbi6iXS3lpzz8OHzYdblP3lUvxZbZWc5j2+gOd",
-	"ysVALbh1l6ugPTRvc4jzFwTQMsTEbQzrfsAWXj3bcjQLmkEI9CcwnCLRzxZpsvw+dseqPL0S6UvIr7ZX",
-	"ODRrZYSAIe/OYB7eArsUC7Dfm3gkr8zgdp/KcTC7Xr6dezi8cM4/m+fk6pQWGNpfb8OpCl2Wl5rrHaH9",
-	"IzKVeRaBYcAwF1ABneaM4tjP8SGdfC8Fs9kZrTYsCfo4Ve/WOVqK1i4NVDbqMMsGZhgbVcDxb1YF9Ntu",
-	"NT62Larq5m99DYqsC7rZdTaNzZbnUxz9Jnvlkxx/9437aQ2/6RR922Yij1UO6eVizA+LJnHwV7SpWIfO",
-	"Pxk8TsGU8mTKBTOabkaeiUnK1RSC0xtgjOqPhBYQ/rAYU3NKwDh0N4nLjhTOjnbFMl8EXi11+NHIOEyb",
-	"fpuMa9/6XHtb2uYNex58b2HxWrxDvi80U29UjH/57ILco3N+7+rgHk1mXNxTmmquNB+puNm2CHVdIn+B",
-	"CSEKR/ETxem9c1NpSnnZ5vBwpcmhwO6894u9979o9PxeUK4Ho4xrPqJpe4p/UAyDRx14uSGxq7jaUHD4",
-	"8PFhB4MbDIXNWDZhYrTceCy+5s0Nxoraq4ZitQg3FpqyTJMsT5kiMbRhNkpcGaptN7bGVnrFIInEcdkm",
-	"fv1pNHGKl2yxe8umzYVcX8dLtizhFFDyFaOZUenlJcNXFGpt11QpcLaWY/IVVXxEaG5Oi7Ycob9BgocV",
-	"FlWbT3i1zoQ03J28bddsl7J2oJXUFu41VSpMKUMViVE7iQ03mzDtTfNkTicuf74UxZsZfN3FRPMSotAK",
-	"ZkhHM7YBD7zz5dGdL49KKMZ/5927fu2L0nf9wd77u+WPn939spF9vpT6jNFkaZ1XajthBbZIi9tPxpS5",
-	"ruIjojNAXwfDBEvAYDni2SjnmgwzRi9ZdkxiIQd/yKWmcQR/g5EwPsJnXZCszREy/3jzWwZGs4Tk82MS",
-	"K54yoa2bEZ3P4WFVSE3mMk3BWUazdBni1OHw0IkIesY/oWNA9UjLAXCrHIgc9c58o+6bl/LXtu3im+e2",
-	"C09z25V3V7Ehi61CyUH1OBTV/PlfEXYROpE+E8l27wtD/n3NY7IDA90AmCiCPrSVulZxCZevGR/u2chw",
-	"PPQtqVhE7OLvRwfRYXQ/ehA9fL8+Y1Xjij+Dft5SbtcbP5+jjOo/W4xC9/GJ2bhp+M0za6+01eWMBbCG",
-	"Ba0erSHUNo7bbbiR+2SBs4rIAbFCN2T+goFF5D4ZuWlE5EEtlXVxxDyVt6XxOQsIfM4C6p6zgLQiKdFV",
-	"JCfFYN5XT4rfUpHfwZ4U687K8wJItXwWCh64CuS+G+B855O721CgsOed28vCzr+lCbtmWuiEJfk8Ne01",
-	"+SheZLkHdi6FEnh03zQzXLvRUccCndYlDVRSF1NpTk+BujqaWrjVMQUB8VLIhSBLpo/hrYsKtWAZeKGp",
-	"0NPQKr3dMc/qm7jJ1hsU6+7ZXzwN1KVi3MpkMV3aF0TwjcJ+WHJs3/HQh4eLiXftd5BvUJsL69ylmdIk",
-	"k7lIughc3bwjSwEV1kuy+ohdIUsUJCMtbaWSQ6N9uagh3zbv6puw5JemYv0ob92iHw7qzEH4NQJ3Z4a1",
-	"Nz8H4o9O7rbUP7aggnwMOifh9vQ0Roeu9tBv8Mg3cjdNBzM1aXuknGfyiqMFPAhDmPq38y571KgQAx/E",
-	"vfL8FMlf3Bly/KNLR+hG34h73+LOr5jQ14pI6Hb+/J4oXJQD7+IGqgMJfm59PdE/HPeBj/lwyUkh7szw",
-	"7GYfZj5rgrH8Gvw2tHW6twQ3usSQMeE5V7cX9C3u/sI32p2IElMpFjFwkHYrVdpOtT3sZrz+kG6vDXS8",
-	"MbYQ67cMhAX2PGg12oxomsIBNpcuuHqPfeBpcPFXog8hDVaQ48q/d12yZcWt8ODwi+2SSZUigsoDf2lh",
-	"6W30Wy2klQSyBrhFBKyCDJdomQVTHd5N3WNggddnuQBT4Aprsj2JZRR9O9x6HO9zmZFhrrgwLN70SR5a",
-	"BJUgdhcFAlsHUpzZ+Mr+jH54aoNsY/ts6cJ8wwa6z3IbXWrzYE+UecIU6g3ZjumEwmMrV+jvW54eTVP3",
-	"+AHLOcS4SVjoZrK20dAGZ56B9BX3byCg8seIZX0OwiLErqJjEL2EVwdJUikmaPlZHeuKfmFh1jwSyyvD",
-	"xWYshhfuuLSd0Hk841cswVcNrrvvozCmdH0oaV3srGmqYbRoseWCjtaz9tvQFl300q1oi+d2HzY8vDis",
-	"yAg3RBIKEJi7UJD/8Pf+h//w9/4xbpvg4OiwfhXKKSIsdUFgPn+lUWpKeQ57f/5f/o+//r//mz/+l//q",
-	"j//9v62iOlXtwJtk6cMht9wrDdrOTdt/IvKQKIh0cwaamzO6hcMvLENlvceZiKo6Lwwl/DI0GlUsorXv",
-	"Koa5Jk2rdqZ2JBL9iDjkofC0kyDmrgKGZ/Ae/AFS0TChIysTmYsTHt2MzMx9Ui5KiuQrWw5xKxtJKFOs",
-	"7cLadtYEvM8LKQ9uf3SI7woG9WmabOpC0VauqiVVtz7DFALANGwNm4EAfeCXVt/rRZ0U5PVXi+P/Fvus",
-	"5B8X3g/u6vAxxi6CvIuSnelrps/a3lAW9eB+YI1J11Zv11BY7ahNb4zDu4Edr0nYKvhfoIN7w2sx86pi",
-	"XuZitV1dWrRKVDPsqcB66PnGZvi+4VpdBMii9QvqR71zbhjvmQmzjVuQ3b21o9HeUpzWtadBc52yGwKC",
-	"bpfoi52H/YUQz+FU/JZwk7/+Rri9dyM3AnVr6oAbwbaAwn5Dl0FY6wFz19q8G9iaA/zYMJr1QdR+Atbc",
-	"V2VErrJfl+2VZwTt7LtRWvyJXI18u/rsVY9Z951ymyfl1g+KuslHqXBWK2GysOV1YwTDgjnBafpq3Dv6",
-	"bpvXserkAkPeKhzR+hmygYXOflyyMdUMBHpq42+psHh0hWmLi1Gao1hRm32RA2sr+hfvbw3Pgo0QaPWz",
-	"uGrZOpmkqvqzan7QB7PCOqGygVeBxRttEkOEWjK0X8KHGSPggJ6ihaAhUcTWWxsm0RQnLjM2aHMKcJ4G",
-	"ppATkGveATYy1iZzRVeA47JzdokM937gycfYuQykqd19s/UQ8O5JF0m/7vTBut0Od1SO2jtjja/Eq/E4",
-	"BFQFJVGOxx39A1FhemUq2T9NVWj4TYHM1vDyPbKwOUwgbAXJBbqILCySFvWh2pCmmAl9RIS0jiMQP26h",
-	"3/xXwGogyBJPTGaYUK77JAY1xsFN21b9KxM8RdiBKFt/ShXJclfdbFFb20G7PT85ffHsKQKvmGoZU3mq",
-	"IaNwAbolcw3QWDA7GGvN4GqHZo0PDqdFJLZT930+NAQc+tFjO+jbCwgvHnMDng7mGRuxhIkRI/LKhnL7",
-	"wma41m4L730BNFbK6BVTZkFkDpaoFEBFEjZnIvFuCnaUyJV4mpbRwPolV1QNkFdmLh03lN83Z7au/+I5",
-	"NAJba9Sk9NknoQ1Mk66G0xVvRJlb7YN1iiS07k9a4uJafJ8jogMXLbekXbyz4Gl84FjTepMmFA+YzPpk",
-	"58Clr2WNsd1tYFvcDt3R7H1+xbJBu5cCuiMPutmHzplIArsQawwzKbwrTIEiuboDlO4Ct35dv5QNweui",
-	"npPb2ojkf285IJVbJ1jg6uGKSsez2nLDmpUHF7qPhCvnlqO0V0qnobrXQ6eSYk+vDScxLOeJM7xWMPa8",
-	"DNQJUh9fcTYqPcga8+dYp6ERE9qwCTkmPpKQcEFiLTVN4wjfd/ctOGzpeQCCF4qehU/cs27hox403mka",
-	"VXW1svLYUEEZ71hYmf7KVbm2Mles7/YaXDGa3QmPAQV2KzWOdmxtMz3u3Dvbd3oDu+v2HVbNKLb0gbu+",
-	"aLVqbm9lljzcD3fCZhYKU8twvLfsyZTqn4OtYkZ1n5w4v/JH9794QIZLi4D7q/NXLyMyY1TlGUs8ztJi",
-	"yjUjiOZnJHBw1bKZuski49rc7lwA7qT1hgtH9zDASC+Ivi1Ctd11JfCywwdbudz5uxXgc1pMD/ibuSRy",
-	"xULssfA1z2ZQ3whULQzj+8Xq8QXyWjeEelQvmj3MQgkaVTyEkfa3S12IrohDNznH2oXa5TxUH1luVqJa",
-	"yfV2y9h3y9QDj4U2L2ziEX2HbEpTu/vBp5bQEbhdVx4l1jySYG6NzbguL7xFOvp3QsIbjLDcVCzzdSPf",
-	"byPxrlh2Za3TlTiHVTk6PM70JM9YRwD3UlRoVMl52eDxbCHNcdlsTwhISGjmEHzAnJKmtjSHsazXfbn5",
-	"awDAAU04vvB9AfuHxcMO3eC2QyiTacKUHgBUQSvMgdE/UykmhZHKPnBZ//4kRxdwU4Yp/MG0yBIb+g3B",
-	"Jt68leQMbVul8fuIFGtFQnRergidua4Po/39/cI7MLtyhiJ4asMe3SD6jcpIC0EK5SSjjX7FFzCYOeS/",
-	"M0QqLF8QUHGwb79XdmVyoXkaDtOQBCZqhAK9kGQmHahgm8ZXHsEzdBh0xsHtZscbnjLP8+HMiB9JRGiq",
-	"pH1lKV4FvNsi4llv17HM9Yopnb958uTZ+fk2TVfFVTAw53p1CFn37AaAtCn65NW42KhRSCIwz2L6A0Fn",
-	"DZiYQuoBmta6xgV2LVtPGAj2u6LDFVMflIZVJwKGAh3uN1ED8cDxwQWNs+ZwbBBUGSImVDJC1dUYbLxT",
-	"GhtuA06UpprBmgULBc8zUZjwBna3B3+3CK88C8CvOTDzXOj+imPaYU3naLUbCLzbKjGuz14+PX35y6ge",
-	"iWXxPLsZ+FwfLWJrtRcqJD6EbNRHkZLl5i1S1VfRgGbV2VWz1lStO/WNX2kcrXJh5ni3h5vuQ3crVC/r",
-	"gpE0natVEs4OJWAnU+1SCn7tsPIbHlKWzfcr+NN8D+wl4erSYjSLhH1gHYF37Um+bkopuT4pnANzMje/",
-	"oV/KNLOZK7Z2kIYT7+AM2/hxQpc2HYWTgYrsDdWem2R4y9k2SHlXpO2wngC2ia3nibh4G6XdC/KgUIUw",
-	"z2B1puK6ROdq4DJetXoZOLnVAZAjWJvhDwitY0RgLiYupV5d8Yfo0taFbcq90rZ84B2zNlgOCtVz2bjt",
-	"FQzItVgiRGSPaGm3lE9GeRVLJ28lN9itUdd3u3PLbrnna5p3C1566zbe1xaCrcW4YX/tk1NNZrnSEEEL",
-	"mhmINLC7rffWyetTcsmWRyROL9VMDWIylphQlAyX5MF9kjKtWaYikvAJ1yoi8Z6NNBzE/TXZ/A83Sn3/",
-	"eieuaz4N+M9+MNzkJZ2xj/EnYUN+PZWCvURtqrauTy31oU9ESk+omjKFCQQQNh1JRlJG4Wk6/kV8TA4O",
-	"iJZGfxhNaUZHZi375K2dR/yL2LrlUCfDc0FmlIvU9PBkygXtkxPwYlBETeUizExPlUsWpZzmWg4RPLj/",
-	"xf4+/G9/tbNt2dD67t0vvvxuf+/xe/M/ste2XdLGfD0uBUPgyOOiq4Ctor2jfJtxl1nH528oMv7E4OzT",
-	"J7HlrbV2zdm6ZHMN8TczmbHj4j6E7H7u4M3KLjMjvKaKa9x20NGBBqZ/5lqBT1/7puDjU9eeI9ar8anj",
-	"cy18cJVmB4VQX0MWYRMco/JiFFEImrTYqRlr1lu2vzj9Ddn6MguZLLcEmXXp+AYz+mGNDc4ld8GIPJSO",
-	"qIs5RRFlIg0/AklxMaUa8t5BVjLby43jixpSTbjSLBtYB7tBq2nF5bCkAnAGYUXnMk0LDoojB/mPK+Ja",
-	"ZkmYyZJrMmFakQf7D1bkrRwgCuEA8+utJWmRC8UMqEJh64824ei75vKF2fRTuA8LNXCjbDld4FqrQC83",
-	"HXcMvn5GquXjMcv8QSLoA0OM0IMJGqvud9eGqfMzK0KSi8l6jd5/5YOR/TdhJLL/EsOQ3yPl5NUusyLY",
-	"DlmyU2Gz6LU2wWAMTe+iWK0I+VxrXyzXWJ0Y84xNGvP34/dGyjs9f0XuHzx6tHfQJ69EuvSSDAhPlgOA",
-	"4olPD9K+EudCZ8tSTKhhZq56kaop4TQl84yN+YeyfPDkZW91mM3J3u/e/3D4sfH+P2Pmhv2K6tF0O3eH",
-	"DBroLv9jh66vzaBAayuIXTevVzCv3Z0YVCOh2x2fGtPzs/HYfG5O6gu/OUke0mI6F2XghO/EO7FHAnh9",
-	"F2twVM477fK02n3JlWWtfage+o675zFrqkXHAizGPkxprnS59cBR3MVsCGkj91FITNlYYwPWTWRN9WZf",
-	"+dDZwXnLoy5W+J/E4G4OXuXYIZ8Imfnx4s6zebht5lFz60sJwe7HHu7IpmdyxIGEpQE6MebynbI0zHPd",
-	"WNdfevERxN3D8QnesoJ1BPrOebaWupAyrgg8juFRD3PCYjMJSzmwSLMdclF8NGNwwYiWGHYMtszS7Qpy",
-	"YhEXbNbwSkOVrHNwXaNF/50gJDECoNEMMDrfCVYwH6cnONJiTnIYGeRQq2Upj6wI1LwjDRfmOFGLU+2o",
-	"hzEOZqmNzCTIkI4uozCqCFr/uSI6zwRJeGJHPGPkjm/2bjmm30woTcwUBSSRFgm5U/R7FwMWGs9PoXg5",
-	"mpWJ1H8nwhT6dT9R9+Lgj2Av6hXOwHa85qawozG6Au59qDy2SfpHgbBidxvEytuFhabCT245OuplyMkC",
-	"HGX4XID9wkcX9ICfngUTwm/e+Gm5z25y+PmimCJ+ceon6jpw08XPJYBh26mbOn5+GkzZdZrUvjvzxPCs",
-	"e7vLl87nHXzATuZzdGGvRTK04n44HxSESTkO9JmH+6ERBNiy0dtrbm5wl3cJ/m0xTKxODRgELlnZChgy",
-	"E4mKCqHfBo44h7yU8lmjTrNRxk9EeeioihV+E1CtnKj07NnF2W8HT5+9OPmtz1AauYAWyyjM1aXI1Dus",
-	"SFCPKrO4f7hKM+uUK0xNDUdqe211yq6WFi6F2svEXlmwOctJb1q6DHXbjsigZmUbYUG7xG1UHeoLYE08",
-	"OitRv0t914hy6Pw8jFLqvVgs6z2M7m+vSEKvgcpoPge4U2Uxs+5cBnmN1ofNunL28KgokGUEpEavhiA3",
-	"xcg2eMdiIJ+KXIo4cEwrQHBQaI82URdYYlSCphcDdyOt1/c8WcJrrN0MVur4WpoD81L5+olaCd7x6nWV",
-	"nplCT5mmPK2oGw0KgCkbKKOmuyhIndW7fpBUk/rSTFu4/85a8KfeTpfHHsYx5UVOKpCI1NRwRK7XvJps",
-	"dNn4AW2nAbtprF7fcM4ttjGdLb9tgwJ9LjOSZCCCWvvckUcCtdeCc4YBk/I4z0KPGCeJ+5d+/wBMXV7m",
-	"UDGaAhg9AMOS07HVpIz+BcGuMgN7RRR4BP5ckZEU4EqK4bE2H1jJVvHdQXQ/ehgd7Ef396NH+9HBF/vv",
-	"oxWJQ8I8mF+sNd6WHa9aLiDPOc4kwokUsvIQc+MZ6mL+BQRgnnHRUWo1TZ67ZuADNmX+PMPmzJ8n2CSM",
-	"IdeNdonQfbcLxBIYkWz59WmitwjUdeGKXVzyw0R5hiWYSXb1tK7kvukk1iqbmXBlXKop01nowED/rcCe",
-	"ot4Vy1SjrfBUGMorfBRGIx/q+KWUYbGtb7O0U5dfT0uSMM1GRtETozzLmND2N9Xv5lK0YHwyXX8TmfV6",
-	"i0VrJje3lhV3s9L2KG3IqJSVyI7ArlkAqOaIthmwFQx1t24Y0OXOXTCKXq/pfoEc59ZdL+x8uiTJnXER",
-	"fntQvX5/xNMfnOTVMe9M/MYW3fqUNZNoW4Sy69wfK3PRrdLoSxnmmkO7rnGNfFL3wvU56Sr2WUz1ffvG",
-	"2CnD2z2ze+sp3OBZC0/WJVRtI55yrQguDEn4FU98ogOi8pkrjgVUoY7SZOkE6mNyUDZirEnMvg7+PmQM",
-	"jROxDKYAwbFhc2ZUhf88V/aeX2e8ahoBZHM/59+vRRIOjHp+ON7GDxxCGfFECkNyaHUtgTY1rRkp6BpP",
-	"kQ4GuvNlaPq7kZdI33PTdg5mtasze86E3v0jZEjOrSE1Gzyo2QcdufeTOc3ojOkGp8RAT8WsLDLzCms5",
-	"b4jtzYFaNflfXsNwvWWyGa4KuKpnRn+HVyyjhruEb+bkgQVkzjIS+27iyDv8gK8RpEkFYmiXWBqaQv0W",
-	"tfxLtnTPSYGd3KY0sH5L8PqEMF9O24BAJOsqGYfQTWYMzkMLuao3MBAAD0fvv4sK/GF9SdzjFiQp8o6B",
-	"oykbXTKbCCU0ZARDXVDlg5/gAcC6BFZn+GD/ceFTYV87Yng5da6J+MRWSViDgwdqGuLBsyU6SxniRvCg",
-	"7m8kU8oH13Hli7oFLrlvgHV072D/weHenIJFenUs/TW2JmZFBZ+2Vdj69t3RPk3q0kVkld6tw1Fa8xk1",
-	"9lxJarR1x9cQO+dTKdhAeIfilS6Xge8xhJehn2KLEDMznEBpdwUX3o413LsD4BHxFcs8+GEckYf4bQj7",
-	"iD7lX+APM5pdMsi93CcntrvM9QZwkpVEQNS6rEuRLkli+JN1UjJb/OcKuVCeTczKuLn1m1DyvRDweONn",
-	"qJtI1HL7CVaUzLNRy/FSS6XZDGWskCcXF2xFAbvGgdf2Ki6P4luaXarAk0IRSiBDQwkv0R1GOIgpv2Tg",
-	"cgGMrN/pfS9XbKAD2PnmJ8XYsv6YTGWaqPCC9/4etpGt3hmr/s/hcW4XYnYmqDmX/50Lau3+txaTD/xv",
-	"IZfKYXMSn+3zObvez7GnXlT+Tpe+CB4+zZcXloXX0szTFPJ3leSKo3pqGCNOSTFifRIbgiY5evo0lvNZ",
-	"/8cA+iA0y65oWiie4CNPYjVTfd/WAAy7zjMgjkguUsi9VnlcoT72EiLvFqIc14Cz6UU933D9DcJSpClP",
-	"v3vT6RZo7vU9q0sXzk5KkjHNjq27tP1SL/iIOZUQPnQzP9MrlplbOLPHa9D2gmwLIoVAmAPfDXQ/wHdL",
-	"LsiMpykvYpq3AAsZ0pRaeNQtam+aBWPMJ5tFZbkgDLfh4PXPLEZ7lFWfnLNRxrTdx1pmLCFMjLIlvPQb",
-	"6UBNzc1OFYk/++yzGMJsXGZdropfYfgYlzWVSkcknmo9V0f37pmP90zdPvkNxoyhlEhHcJdgC0rTJcmF",
-	"9WFEkVpJdFajRMEgLeJE8a5YaC3QeQQ9Gz0OnHssFdxg7dNHBBA1U54kTLgYNojWGzK7XRHQ6k5sPg3g",
-	"Q3wXeoqNLmaG3QfJahkXbfqfkJxxU5NGqqqVswpbygBG5RGuTr8JxX0khcpnTW4a1mhTO5c/V8VbLYZD",
-	"0UsmCncnu53B7UJqmkYEOE/GxrlIlIWuKYJDbPH+dmdnm0dEx0EH600zp7bot8oGNreAe/gwHMsiFjJP",
-	"EzJhSLcwnEg1BthwNQBrYrLC6algjAAoAyiqxYUBiyQkoqYQiClQx4hNXBJU6n1fcpF0MVGx7BtT0jvF",
-	"BV5nq6q+MIWtIxpU5kbWXFsLS5nycjFQC27faCowTnAshyyFWEau/N4LiAWBTUIirr1bgXb7ZSf9wIxp",
-	"QTNhITtqCyZKB2FM01ShEsMVMococH+PLbB30GiMoVojo5Qn1x+ukXnWEfwpV/OULl+aou4djl5RDk1f",
-	"C/1ha0hopbttyzNrOFWMie4QE3OZpn3yZg4Lw4R3YoHUZ4hQgGcJkxeUM2dumdsMOepAWTv46qkVJvPt",
-	"np0KaOp1cBA0xGIIpS8glAu1aEGU2ogAHRLx4pr6FLw3/nhm2y8njVsJ2DzObOYDOQ6iDAqR1SdfK+E2",
-	"b4foZSg5+F6Ktfvjgs/Y70w5B+w8UK2m66qgXV7oArVp9UrfZDI8UMu7oIYmn7IrS0XzDT1MgOWGmdXg",
-	"lg08TaznSXHxl+USf09aSoU7o3oB+7RsJf5S6BWBkFe+ukqXawWP3WoKgdBjWXLT3VDw3hCr3Wt/pR1a",
-	"OXHN+ti2njiBnFJXzul8HmNw9HEQZWwWBvUU69boHmvBn/CIxKmcxBGJEy4mmqaX5m9Jzf8XbDSFbPAx",
-	"m1GexlY52VMzFZeMf3Q+r9vTVkLT0r3vG30Xot6HPcD22Cs0OTewBvV7woQ+bc4TgE8R7aalutX8DzlN",
-	"N0rIFHgP1zPXekt2HY/HkaLpN5bNqLCMrvs4AsC0elkMv9kw01Rt5w2pYm+yMrx+nvEm1ueUtYYFQ6WS",
-	"bUjmtrUcStRV6iNAY+dFa4qIBjWxZVsUYUUbDdnRqHB8/X2R67bRxjRlNGnZMSlXeuNdZo1+G43apzxr",
-	"zk+irQjR5IvJx8twtlpeMjPd6YyO8FoQCc2SvQUbTqW8VA0kqNw2ts0mLli2BoBPQsBsHtWZyiLjmr0S",
-	"6RLlEljvbN7COcxFJHN9Xqh//qHlUbNzdAuqqDsykWdUvt+mWQGTbWBYP52mn07TJ36ajFpQuhlwLzet",
-	"i2wh/jxACVvf4dyqTcXJfPjw/sP1sDPzdHkhu410ezYQ9XSqSjEPmmbafAcQeCkfQeSCMLLu+2bVIXMm",
-	"jdWrCtS05G9aWieuNfCOn8SjGxWPqHYZ4Ipd8mDdfnQct2L0E0t4ZEBtLgSIOyI/+8EzlY8R+dkPiHMH",
-	"f1ouDX/bgDL4G431fbOh4DM+CtgvfhLXfrpg/iIumJXrs4KX4jKtAFhrJ3MxgRnTU5mEvb9+dX7Ri3q/",
-	"fGb+//rNRWPff8gZRnlv37M9rNdopIma17na8m46IHKd60y+sr9Mv02bK5WTOqdRU7l4Uji7Njir1JMi",
-	"0Z8uyR/7kvzppvnppvnUbxrlq64v+6Pz0QYe6EfYNH+02DYcr3mbsYPO5+cbzPgnK+BPh/0/ocOeUqSN",
-	"G+/30wHAPDIxeHPei8znr7/Bfy/eNq6XOePzTE4yOjt3hHGtweqDbSHj8G/Crlhqtm5jUzdmd8TTHp7t",
-	"hswm/jFpt3Hd2OfOA7uDbq8Z2V0kILrd0G43o5uI7f7Ja/I/c6/JCuT/QSPk/3XcCv+zcP6Leh/2JnLP",
-	"M2d0hem/tH98B24W78Nie5gRBXgSNddWb8L1NB/2R3J2T9I53zMsbsLEPe9Y8zGsri75fM+lUtibS1ii",
-	"4nbbwBPxtQtj/eTcET85qv4F+UZ+arTbwlFzS+/KbV0RPzWKbehRuG74KG3ucvw/un/jVh6F20DOfGyV",
-	"wrbMYF+ExXQLTIAELZhe0nxxTPi4HHq/LEK5ZS70TbhW/xR985Mc+ZMc+VMQyU9BJLcvm2wXJvEJhiRs",
-	"cWWvc0V/v+Jy3q1t6xbsWmeN+AMAg8OzUc41GWaMXlo86jK8LfJESJTgsyQgXrH17/Y5GKDuIpNiQi7Z",
-	"MgrvVGjDZ0hAQz1gCVHyh1xq6i/BXLGE5HMXJDnlaYkNLWR2qfrkLXyPIEOxnDMRR2EpZOoWOcbh1MSA",
-	"Ae8yBMZTmo4HtqpDu3EThkQnUrACiMGigJNRKhXk6zp2mPzEtAGpA/GGBbAECMymCrDizQVp4y3kGGAW",
-	"xhz86c2NERsaxHhI4qJ1HxzflFGotEVN7y5BXHl1v5YLIsfactHaOs+ZcKn3i5Aw+8Q7ztMABqNbcnnV",
-	"hq3msMt+rhD6OiJDNuHCjNpmY9aYD6wRwKNqMjfj7kU9v3pdEYGZ0q+wqvnza5qO4eP7j5Brg6dd43aq",
-	"bEZjCIclgGssKtal/VCer8dYqUCsUARYgbNiRCwhRYhcsDNYlRK7rosTJcYBJ3Q8xo2eMQ35cLw44SQJ",
-	"v7xmEnI8xgQpQOVuC4xDeiV6bnSvoBHH/mxTfuy/4Zgyv+pJLQaaXrIml5DK1Vr3yXS7qAHxXSTliLOf",
-	"Kw9iYXOUGa6BiGQupI4xF8+FAFatQZe1kSxWIDZaWMbqaEDc3W4oK1COp8uVuU0W02UpFQ8V5m4w9K9l",
-	"wxJyANeEYZtCDiCO3qeAmlEOzAQvEiPJuvh7BZmgAHGpQHcrsjPJXGdUXNpsRe6GwQi5CcRcGd4sMw2C",
-	"pI/3wsp0yqhLTWSrmiM5pUmRzRFvFoc6ZkuF4GRzKdMQcApaRpCXAZ75cg/4U5DzCxMqNfRSHzDmrqyP",
-	"2BB9LiF5FcBVrUh1GffJc5nh3BIH1okD8Upz7uKJ3wlSCiku5WrimU3SaRR0J6Ij4BXsObi4yjmUHFdQ",
-	"Nqmj2xP4J2wJCARMMcbOL24v6sFa+eRLlrIdGcvb6RJZydvp8sx3/na6fCl/bbuHD8/tAN5Ol+duDKZu",
-	"MIy30+WJHcnb6RLxdL6yY1klv3q21HKX6GsmIClrv4BogQHRN5txxINzRp0fUvXO0434Tq+nDASYjA2k",
-	"ynLm0gtB3Dn7wBUYplIXaFq/fbbJQzLmgqaDtaCeNgCapykZMos15aEZYyOMxJU1XAEp3SXpiS26LutJ",
-	"N93xgqrLm0pL1Jop5ZwpZw5uy/zVcBwMO/NJiQNYYToCDF+bbJQDXKr9DsHdMhDtugAKlCHGW8ZgCwG5",
-	"EfCgMpj6SExRmqbXRZP0VhyFBITMYA7Sy9wKStu+oUM3pgIcx9bbGnDBrBVAMrawrNgXOMUsiJgG3H1Z",
-	"W7oZXcKfIRNb7y9lU5yshvfGd5P22B5zPQFD7R0d1Bz/XC3bWSUthE+yFaxViTYr9vx2bxdhtNaNpQcK",
-	"abNBo0crWu1IVD+dlYTanR1JuSQHOzQkFZno62KGWsumT6CUb+Vj1LPAwOsqfo3FwpozKbiWmbUbr5y3",
-	"LxnWhwxQ66qW8++b66iDyDILZlghNXaKzZSmUFAicrRctQBPEIL+ui5dP61a66q1kn6XJzyg286OeECH",
-	"Dbm9RSEeeKzj1WnEHq8LfPQNhqjKN9VmiN98zTZb4EYbsH6djgVG8gDy1KPqlhBPS0CnqsgRZ9uP3Ps9",
-	"4i3NeCLArvPm4snKZBDVlKQHjZA+9Y1hH3zKU3qd8RnNlmB9GNLRZT4/InQG2VEBO9RaH7ydAGYOFo87",
-	"TvMJPRjojKEdSiHyzN3I2QOkYoU+goYZpZ1lBiAGTVORs0sMl9bMBXDbdXOIFXO5IlJEYAJByxHOA0xH",
-	"kbWMgJm8ajtHe4uDRwddH5GaAaJ2ksl8DlYsReSVkWWNCCxkxfyDiPlYOBwcPIqArQrJA5nMswnzIMwr",
-	"7F3QNLWt4ign/IopsqDL4rEen7bN/KzZ2FLy2Kp7QFVYK/dOjgkEg7WtGICsBdp6gvTJC66s6wVIViwh",
-	"gi3MksGkI8JFwuamrgBLJHbZb4QLK07i4/7j8DTu2S9qYTPnHvK7gB9CqO8B3QSDaI0oajROrjQfNQhE",
-	"1syEtu1uyfZsGMZAsEVRr6KtFOfFkNZnIxcJYpdhDnsLOdX83t3eLyZT3rBnzCjvs8Z37DGTRqQwnW5C",
-	"IAeZ1b1OFXC8RuHm2TeMsNp7VF7hxqvUb4/nfJJnTDU+Ntgk5qsIPmQjwxifnLx88uwFZjbuQC3AYG1q",
-	"GdxIvF3f2m+lvDwmFDJKcwvsB/xBmR0FcSkduiwFQJU7PWMjxueY68m9BroxUJ4QJTt2YVOaDuYP99tT",
-	"fZubggtr55jSdBxmrVWOoBbez7BPTBkdpCsvY0OC2xycsCRn22EaFgN//LD80LhNE4+3bMKCx3fYbT6J",
-	"dqenX8SDHLQ137TlzD9wUWNtc5u5VQCvLLzzy7jo+FIAW7TryGx2/9qQnkH3QduwvPNcG5ELU21AVbw0",
-	"u/VmfXbUCm9NB74aEAQ69pCaG2FOKp+yYNWKIqwleEB2bdZieXbZKJuBZIpr8QjDohxw/4wuyZAR3569",
-	"i9Bm2uVpknK9mosUptI6CzG17WsZPmWhMAdM98dkIzjqrVmIrb4d+6g+T/nNF5yz4t4Jt5FnPHVeEQWX",
-	"YHiDlPdKcLaClQvIEUytcklUWG+Fja6+uF9Ljo8mNE1fjXtH39VzOzSblAv3FvdoAq+gEZnKPDMXTkKX",
-	"HR/zq29ZjUHdaywJNUnk4/vSPM+cOakixFYRu1anpZYZGyiWcbY21QWWKni6c3tu4aoZ3ySRoJ/VOVZs",
-	"grHQbB56FOHq9KKeWR4wjyxbo2+9T2ILoPT31iEnoUvVCBkmt/QzgtWA+nYCZThcS6byOqze3ju0ZRWq",
-	"0k6tWdW9UJtoa27AuHg8iSMSW8XW/Omf5c2HMJtZDIq7vQ8jK82Yr7zkbl0auUNSRyfDMbrWgKdiVEg8",
-	"4QOY6RFax8I+7gOFKOtEFeSKAt3dh+gXTZUjHBwDBwXSDpcL8HqETqLCSQhGikX65MTcusxUdK+KXJH4",
-	"b2DGM2rPeZeXOQgEanIfUyNUy46J2emKeGHepQKc0jl6L1bYx4YsAhl8A4cArOYNGvKMtbJXzf7yrfkJ",
-	"d9mrt3E48R7Y9QnN1akYy/o8S3vihzbfgIEjx7oEWEWNbriJYfPlquXwpNXTutll7Ly9LU0bdvbuljZU",
-	"TqpTb/JFf5otSZaLI5fT2PE4Opo6+5LNKQMOgrVcOyWzKhgVUdWMN/JqbLCklFKyt4wZ/AOwoBsI5Lez",
-	"3DAifEwuBXroNuepvVlfoZv3+8nQCaBP3trbBH+OCiuxd0qmgfty4Zts7h5Hef8zmMa51ZyKTIj9JjK1",
-	"J/EsLYMrFmpsvagLfyiB2qzqIVhZczc96x+EWmYxYjC0JytaW9iYNPvqkbART5i960qRDFwfI1b/gitM",
-	"/1iywGPYJ6Z7aNwP7baJ0sxCGd0ewjtqKjOfkFLdLd5rcAPRS6ZaBHfhYBVX9Fi4kNpWLSns4jkJwzBe",
-	"n3m6/PgQxIHu7xshSIKDKdVkRDGCpZTxbyRnlkn0N3BDdA7jjdrEtXzU6geTJ+HWPbY5tLmAsBwg3Wof",
-	"FghdTvho7TbOmCnFEue12ScxMFhISxx6RI8Ktss1EXLhSxq1Oz4y3yJrHlq7WeJSNwe+3Y0NDNkgTP4Y",
-	"NuReQim4iWWgX/l6GZsz6nyZnR8bMkSX1BFyUXs/6XKabu8CZ9NRI5mGTBnx1m0VZI5uOBkzVxtLMKQQ",
-	"/w4zRRak60W9gjr+QzhT/yVOYz3GldswQfaUMotvuoIv6KTp8hWajnRLuNDMHDZXxO7BCeaD7fjusEUy",
-	"Ok0n64/PBCMqa3SZYKIWnFOp/xaSFN4zNcg55NWdDMszedW5dC7w6m847dbIHdMkiX3osZ2O2ccbOBlW",
-	"LUVJYi1uONRiGCvpsp2vH026JDLKTp+qusfqeswAnELnDj6unt+u9Kpiq+1S7L6gk92itV3Qyc6h2hw3",
-	"aLYz0pkNRNV0EpFc8D/kkIkTowxR0ienLn4OTlsmUzKa0oyOIN21vbrie7ENVURzjPkukRqvNltbzekI",
-	"chXLHKSvfinr0W9OX//xf/+Xf/qH/6bsd3DQzQcWI/EO9+Gfz5/f67+/U4vSc7+9/6y12vu7XzY6MLiV",
-	"uybanbllbh3q7oJOdrrld7zdVQNE6pDq0bRDoAOEBmGg/0p9EOQJFOqdwdCcGFTzjq13fuiMhwHXtbcO",
-	"00Ij2GtJj14f1rCFIOFfjLaptewiwj91ZYN63gS1MvLZFPIuXK4q8dJcfVQ5a09daURb534GmDMYHYwB",
-	"gXzGbETFIgiSn7I0KQLwzMrCBjI/zc1XVmK3jFNdhhZmPWXbx1+wD3M20iAYD6DO1llUy2Em27WBkCsr",
-	"QnVrb7ZFjCzUNfqTsubm7YYQPhp0ZB6AT/wx6oHlYVCA+ba+soFvH+Qv9Wb+YyKFTfwoWGoz/+kpFZA2",
-	"38InuPcBF/dSJG/cwBzzHDKAYoOgmOfZBExLWpLH3UwxgQfWqviqkuXJKClebbbGAlrkbsWEOusWxz9Q",
-	"d0sb641yQGrsaeuNkTGVp7otYtr8Vsrei0M188wY4BQtu3WigWXl6zOl+hTn6FvhravdlrDd5HSxvaUp",
-	"CmyHXIzSvI7r0zqczrmAnWeYWVO3H66d73d9Qe+2ur7ojx8WGfU0U7oZBmHLXLdZ4zF+DnJF8WwZShjW",
-	"TsUyBAuQZqMz8GfmutfdZFLimoUUVMpEC7Qvn44mLuQPqb+gy1dKe6rWMCtsyGQq90HAV0teL4H05HPd",
-	"asxFW7tgSzdlm0D5NJB66geiIqAUR9FJNIXLGjIHZVHkC3tYmzNPt6D7YIjQgvn8JmzFT0PblIiFk866",
-	"/Q0eMxVfF8PXBtZ5qVMC9cDjy2LoxGj5HFAdF9G05pZlwElExTdtIy7im97oUrJjdBZMOz24GpG3YbN2",
-	"tFaIRHExyW1w9mpHAhQai2gFeJULpVHspw7AttHsXerklsgalASs154ZQLASxHpzBggsaFWHKcOhNTM2",
-	"2jzIutfwy7vW+ILt1CdfObAf61CogwZwyEIuYBnxUzDBUHgXciiTJSlc8q7r81fswqh+YipUqK5anQ+V",
-	"j/Au1XfPNnatxZ825eSGi8rK328unpAEoFLigXOoefPi9Omx1fkSRZQRkoZL4lm9MzZBO4f7h/cPDvcP",
-	"BvsHX//yV4e/efB2/7df/PrR7765/+3Dl5+/fnx2cLFhHu6Tvd/Rve8Hrbm4g3cnM8VfyWFTgLDuAKVr",
-	"q59g4S1tAK7OsDnhS9LqvldIpJW4tN/LIfFeqihue3fXUPC8f9goeLY63bf1WQDtGZ6NwLElhD2BYBod",
-	"u+epZllH0j/HwuhAwNW05crxmA6GNK6ku1WUlvP5NZj97+XQCordHmJodtlNaL7kMK5OC7GAlxnAdiMJ",
-	"x9WgaSoXAI8hloCC2m0BCmHdSUZZDgazXkFlkEWRbN3Eo1/J4ZlvBRbON/QrOTx3bX307drz0O2q3fCA",
-	"4BYjiqX4QLoIt4fZEvZMdqFXhb3azRA5DuL3s196N2R7tIt1DrzOvZwfMIcSZSpie7j521h5waiClUU2",
-	"UXjEd1/NJ1BT4fqdYW3lpdziaK57l6seVJAHMTiWgiNl/MtnF+QenfN7Vwf31Ezdg1/jPjmB5XKOE2Yw",
-	"dkWVj/fDdb/j0Sr375aq2UkX9axTqe1fWmg1X/1B4RpLpEB46BuwcW/2uOgWfjNvd1eruzt32c58M0rS",
-	"r+TwlUiXoZ5kv6qqSlXD4Sq6vDZlX3rZtrBKbf6C1RI6uwVEsTeOrIYchlLbWkhaDB4f2znArp9aodNb",
-	"eG4t+r32YyFKiJ/AgyHOKaWiKTC3WVIIIeRLl54KUNGtTR0MNnGjM14n4+uqO1YZ/a+bP87vURzvtCa1",
-	"DYJWMEuNNVTc/TFIqbiNY7Clh8yWGtAWW8V6w6FZEO99KpyjW/G0C1GVK7FCDvbhv9VoIVtrGIXovhIU",
-	"DWWKMyxch3YsS4Url23H+3Pne3P3l9Gt3EQ3dQ3d4B0U9QClWzXeGBmCGcO4rPdxJmcOIJVnCJESWnK+",
-	"87M4OLRN9456GRsxgdGe9tcvih8dJtfH9x19ml+biq/Gp1B2nS9h06Xq59y2Trvdijvfhm3Y5/tOW4rI",
-	"AXl99urJs/Nz+HRYxAbe91gHD0q4HlYr2I8OosPofvTg/fqXzdbHk9f+QQY++Zcs+4VNZ2A/PXeasvnw",
-	"xEdkg/ppwamaltFoWvbDyvWxTTzxFba07XU2C3E1MFfD1Qoc907uF+dMJM73wqF0hVE1dfOJK9QSZLbN",
-	"42n1MCa9aj8NgwtpEE44Cpat/bGycdPXVrE5nYj7OSLDZSWOFq1qHmx6RpfEooF7DDTIw4URDylX1uim",
-	"ILdVOPBOPA4V/Bn9gFzu6H6Qa8qz/GJaa2Kljkn8g6H2R8SCx8QMU5kmLOuTE3Q7HUmhAPpKjknKNDiT",
-	"coHxOtBkRBI+4UYqiwdxROI+Gvnjvdi3ATYS61YKXquQJMX5l5aiD8hXWeh9SgVGEROWKubQt7ig2RIm",
-	"UHZN/dN/8Vd//qf/4P/5X//Rf/zXf//P//zv/+l//Nc/GAb48f/9d//oz//kr/70D/8NTraaUeI6ar8j",
-	"9Y4FFdvr7oUV27FzVS5oX1D9r/7Fn/7Zv9/KOXgNjW9ESnKs//a1dT+rm8llfZ2La1d3S7eBYfGmm6dL",
-	"fR9T00rx7bTdG6RwQzDsmjx8f5krUHJdWne7v1+5YrvmrLvlqi7fW4mjnihO751PqZhMKd/ugfveLxqf",
-	"uG2XKRfs2ZXdGN0TAPgASjFimQARu9b8JhKwA1pcZxGaMh8zX9iFwFdpyCZUWIyqg26uk8MWJ7FcAbip",
-	"bH4dD4Ov667c4zEb6fXGn7nM9DMsa2pdtUpolxz9X6BIn8QYWMlcfp7CR7dAPYFkbT7aHdBngyDRPolz",
-	"kTE6mtJh6pLwWFdEOSb0nQg9FV3uIogTpaMpSyKiZLlr+xrmQt6Dh1EYL1ItHO+UJtYBHyA+KdfKjpoq",
-	"wsfvBNcO+HNxDC793mMX7IZ2kS3waymVjnWktJBc7nW28BQK3F6tc7H9G5wdq7hd6G5oCzMOQKAB8UKE",
-	"sG4PW3DSzoox2s9+oPD5iR+t+9kN2VX347Zf+MFj/WAG8MUzP42if5gLfHxTmpAt4WblIws6q6iVQISO",
-	"IFurMqyAl3QtrxdQxYfOVxJvYUSD2YmYz3dIR5dRuNO5IsFCulb8lg48YRoczUFyaGWN9nfrpO+P5Squ",
-	"ga+AAz5vbvH0dTnbZMdGWww5wL4r3q+WnTc5hbexz8pFhyws6rUp2faquQXcmPItd5vQMRdy/ro1uOSi",
-	"HFRSwH0USw6pMZTPNQTX1IwuCbjE1vymYNW6472/UU0vgx7hE7KX2txXozzLzBBD9L+IJBQB02dS6GnN",
-	"4yGhy44MBMDquhW1AHcdC8O4tsBXboLRc801LfMbha9GFWkqTQejdhNT+AQLC6sYU2UYH//ilcy4AOOJ",
-	"Ai9mmliJxSOr2QqNWkQh1W2Ygam7y8lGpk81SLgyw0ia9c5NMgxpOR+E4Vsr2UJwGK8R+9FFJ3rjyiGE",
-	"iUu3Vd4Ap8KQTyF4sF138JHsk3MEwIGc/rZ+7LI52vy7WpKEaTbSIJLb82mz3XdKark265IPFCmnXyrt",
-	"6soKlFe3mPtm9lnEP6j46Tx6sEL5ufPl0Z0vjwIV6G/uvf87797169+Uvuybb+9WPn/WEmTuUBm63kJ2",
-	"FiW77UP3CG0/H9TvJlNtt2ZF0+POTYq+02ta9oD13rpVD2dzExa9gllXFP8NLKer8ugBbifCkKji6gH1",
-	"KkCVOPaJUB01CldYwx0cozFcCHCpzN1kLql1BotVaZuDY9jqoj+Rez6wA1vqv7R/fIfF3ofl9vhsbvO9",
-	"zKkZQm/C9TQf9kdydk/SOd8zO3bCxD0/sI9hdXXJ53tyjqu5B6CX5qY3Y+9yk4WJ41Y+Ybtyu7v9gltp",
-	"tWGRid/Yoo3WVbPzt/QjWmFs8okmEbgLNylXZAivQ1oW2H1cR8U2hoSGYBsyYqmNKrZ5KOcyTbmYmKb7",
-	"N5g7ZV3OSgf75mYDihwal5wUN2SpFBNVm5YvXSllcRfAbBxIihBhU7RalyYBKiZ4dINgN2lR+1KmHJiY",
-	"NQDZ3LkBouTmpsiWk/xpH43Nhbw1otT71nOzyyt+59e7qL0WbpG7yEp2VbCgoz7Kdy3fN/70/m7Dd43S",
-	"XiUY7C3luj27gpZg0CR87PCrS0mwjsl++ZnHK+j399dp6G9llmBih5s7evCsNMrNZj83y+3CExQfneSo",
-	"LlcwrJGfwIu+YTLu5IIljgY/on4iyMnrU3LJlobxgv3NlkdUb4wOdfxcMQgAjL86OT99Mjh5c/H14DNE",
-	"H59nHHLCDV1e/QwzQmFCek0zcAKADQuXrhl/Mdmp1nOw9zOaseybJmz0Ez/QUjtQod6QKnImN/F4ecmZ",
-	"yzMGBR0vjV+/Og+CVPDH2MwbfD9MC1jbCJlwXnrppZqpQZEr2Em2c27m8dEsILcw05XkNN+cf3tOMEe4",
-	"KnxTIHHb1xcXryPMnQKrMkMUTswMwwV5LZWeZOz81y/wJrExF8qmEBZWJ8UMagou0yJWOnonHDjpLAqv",
-	"Xl3kUe+/E+/EZ589E1cslXPW/+wz8gwup1+dv3rpXHqndsvACwazRY9I/MM7YD3v0G3jnWNA73pH71w6",
-	"q3e96B2wo3e9o36//zHukxMbXeibNUR4J6wl1KjWptEYR4wpCcecpYk6MmPdIzHU7qOh2brKKA3WY7Of",
-	"MeF3JicZnQEXGGZUALH6QW1sMYYTYqkJX6FAwBVZZFJM+uTXuSHGnGZ0xnQJRrbI35xIhkhJCRulNEPH",
-	"GOgGEl9ht5Y2drxgSS8yk4Ov5pMpF2ayMiPPxCTlagpn8AQ2zt4LKia5aQCbK2zfMeEJE5qPudUcPI7y",
-	"r3OpIdoedISlzME+SYcuwB4Wt2/X2y41pEYa0Qzw+A33ROViymjCsneCkPhv7Vm5cu80KQGdBtmrFdOw",
-	"sU5KXuHk4f59my0wjDf3jFqQ+IzpbLl3MtYsi+3WPOffM5dvACf22We4EU4IRJ8DGKsD6CXf8q8wyyD8",
-	"BvUQhios9oUp1g/aMBOGLIaY2OthkQRTAnd79IB8w78icxDgzC+Q9zGVC8wIRCZMK/Jgf98vTF9LOTAF",
-	"YtsN+JqFY3gY7e/vo9OulRIFwYu6KLK/T2ZsNgQM4gKc+cHhod238MJiGjYSI9QNJyUY5Ei0jd0/JCm7",
-	"YqkiCWPzAmLQ/X6IA7qiaY5+YRD1iO25E4u9BmjI9mTaCfjvYWvDoTLzC1bBrukLSeEt1ZDOCbKffUYu",
-	"ihvFAqOwypqZSkOZ2LQWQXWE8UUA3+d5BtKzLQibywwonxMt34lgcS2HEZDh88Hh4/LyzfLRNO6TJ1Lp",
-	"dOl2n80x6vUHesmIzjOhLBYaCu7eEge8AH1N+u9EtSlILsGVVhGSxwj7FoHZfGUnauiBGzAqgdcoN36e",
-	"2Xek8u/e5dHcBA7BNiKaTlRE2Id5SgW2EwHhUsN+PE2gRczaABhK+RDxi/0FBnk+wxc2fD42hMZQpSkV",
-	"ZisEJ+mdGHNz4u8fIplwbSArCRwgf8cg04DDZ3gGH5eoXyUxvIggX+b+RnvKUrpkieXDsLsWEh7xcQWh",
-	"B1yBBIsekQcfPrgfiuy3c9+X0+ZsVS092r8z+F/RlCfvxChjwJJpWmlHML2Q2WUocj3cLyXllZAZdmx3",
-	"sBR4AA73A9ZzbE+WcgM314Q/e+bO9wwK7+BxnvqVKm1eOR4biYfYjEJm+Sy57DHlM44kx+xuFmcFqPkk",
-	"YxSS6lH7LRmypQRlNzXVHEt8XDhA2KfhGH7vWy+G2G84rEbVO2HvaPjCHMDCqAWZCUyvdiRAO8xKWlKf",
-	"wUyG/fUJ5pQrzooNZcC6UmPHLOnjrXJqOd8ROdgHjhj4Gx/gFwhZV3wG5CQsgFUc5jxAJMPy2MeiWgmz",
-	"bc21mrEJVxryzBlxTbHUXEdDbx8xFbEmwtcXn43MXvRcHHmYsP22mSsAb39dbO8jcmhK2zk5duEaBq7h",
-	"Oi3MHOAu5nurd6cK5hBks7MHFbs3MziytLSyv9uBF+B+7O4GlEJIrM23c5oxoWNy5+39JwTKEXCV+6Dv",
-	"WpHfv9Sas3LJ5ggvBNsc5GNzRNAslTFk4dwWQel6/E4UonOg7biECc7m4xCrQLTlApgAnCmuCJ8Ic3Kc",
-	"LKOpdvm5IQvFZ5+RE6+buiD4O/t3LexOgY+P2Su4hQYuoj7InYO79ubxhRGn0EwTvC+A2wjw5eHKQ8/d",
-	"ObxbJCYld+7fBW7r8+6CExCgMwlkt9bxJ+T6IyqsYxahpQh+JxViHirxThRR+HceQER/ASHkcZHMhbNU",
-	"FlcSvolILlKmlNNmffQ/1+SO82cyhzu+i75HmmuwZ4DGFTxzHfX2+wf9fbAfgBq3B0ceNWyZLAfDpQar",
-	"//6DLx5+/gg0cQRaOnho9Do5Z4LOee+od7+/37/fA9V+CtWdCgmn+x5NWab3rOsTZqaYMLBReG3hNDED",
-	"5EqfmLJnvqhp0ykZrRhjRZF7pgngz63Z+YLC7hnlPQTbg3ELBne4v+8Q+63fGyTixpN77/cKNWs0P62N",
-	"pA/nU3opA924rBO/EozM6QSunYJcH6Peg/2Dto78yO+9ETTXU5nx71mCle6vr/RcZkOeJAxeAB4cHq6v",
-	"cYpHGcs/Xl/+QspvqQBb5UMk7Lr2NcsETbHC/f+PvXdvdiO57gS/SkbFbqhbqgsC9/IJhmPnNsluUd1N",
-	"9vLeVsvTl4FKoBJA9S1kwpUFghCbEdKs7ZW92pE0q11P2PLYmrBiNbO2NeuYlRx62B/GTXbrL3+FjTzn",
-	"ZFYWUMAFcB98qCbGrctCVb7zvM/vrDVva75Cg9FkNOLZjA5UsZBAYMx2GIHQK4seQCUEiH/Dn4OHxZXg",
-	"mK4FoXs87vA0RVyHylJK+64zuOTKKs6Gz5mWTX/AgzCY0KF7ZpNUfEnb4EkL3RXZi44kiveOpZqmIh5Y",
-	"zGBUyslKrlX6yHHryOc1URu5YUnKCVk+zNRkMPT4dnc2x6MoqK070UYI1iyfjQXb27129RoQdZwTac4O",
-	"4DbRKHoY/g3ym+3IB7ZlPFVStG19Jbdstvi/lfPQXUKiLQ0UJBSQbpWtT5dgBFCmyQ/gcPLQLAADHXHJ",
-	"ByKD+ipkCCHxmB8LTbavo0mzudebZCn8IZCO7SIF01FoZMehIcb7XovgqQC5jqcpnTBs2Ww3yK6M22Ak",
-	"sypm77C8Fiygta3YPSz4sZAxkvAynQQhU5Qoy8aE8m4sRmOVC9mbgaHuoQscfEvFszXIH9nJKXaoWA3z",
-	"b9CW4QciSJwuyFtgsGR6r5cJc++M4hG0y9870+Lc00mWkomzfemS/1uDhtK+0byxBxQAzUelkdjDAyXm",
-	"wEsuRjxJzVX3nWJBYfmmsfk3ohgbbogCDkUQq9D0pGUe7AYPgbpvwSKsd/Jp2ZtBPtwt2JTzZ1g/DeSS",
-	"WTfM5sviB1EFu83dvZ3W7k6zddhqtpvm//9b0wbApLXlJE0RDSqRgw6AddqHQ647c4eD3K7Vy56SnS9o",
-	"B98cVm+DpSEw4FY5YmrZQOFM4YjmdvGhJye1fF+UNeEG2+7vcvZ/6FFCZOBrsMv3edpX2ciy/IuRE5pr",
-	"8P1bSvbTBB1sl1t7awkK7/EMI3sut66sMxE9GWNE8PsiTvjrKMLsx+goJ/7oRJg1hRYMc3lo2lwpk196",
-	"4l2fpyjZpCIXK2UcihIw0gvZQItsDCpV21hgXrfhh3nmVUXYVi/ZbSXFhR75yyd/cU/lb6uJjLe7I6/Z",
-	"ycWNPovDG1ari++IfJ1jVPPH15c/vqRX/zW7ye+I/DTXuKw4b6Sl2FNxT4GGMrZBq3OlDMDbVvigwc2X",
-	"Cv5IQMEYMKGxiSRI3waLSjcrcnZQJdOZ0UijSZZGZHhTsvC/YNwFugiVzgnL3IanJlSjt4iBR+WVIuCB",
-	"9pgBUScltVfnSZqS55/njBpYZJ4fwp1dpHrbKm4VilLpnu9tr8hggHGtxtRk+iVWY85dpqv1ni15zi2i",
-	"muen+kyIBp7gioDXXhM3xCQVG7kgYO61++FU7ge08cJSnqPbwajgU4yVofgfiakNNpCtCDkhj0Gq1DGG",
-	"BXi2fPBPFMkzrhUQTYYixTCCqK8y56RAV0Sij2RhvyakBTTm596H9Ir72Ab5myHTCGyIlJ5g1FcBo+EG",
-	"k2h0OoCz41OEoPjUffCp9+anLB9mQg9Vat5AsFLNPj2Sn+7s7Cz8n2ksgmIqeTISkWmJvBWfgjlepbHZ",
-	"vXjiMvFtaE+q5EBkZhA4MRQNbaX9PPfKdEK0WciikZJJrrJEDhrQ5ZRnEuQLt644lF6W5EmvKOgSMbOQ",
-	"8JMYiWwgZG9W/PZp4d9xY4dpgVe4E4txPjRvwT/Bt22jXj71oZQh/mciHP7FzXKEDE/TIn4hxOjIHDDm",
-	"zEdYNf5TaurTogcYiJGjJpnoZDyHJeZpGi4OWmXWbf+p6Xpa1MSkWESzlNNExmoaQqH6zKy/HpqBY/mB",
-	"m4zn4OmHOKHRRFOOCLRSpK5wi/Bs6yn5QWxm/BDGYksyOe8VRPSUUAkwIIjiVz61Q4GKjCxXrGUmggFF",
-	"85MN3VRhgcZKpZ2JhKiK2KyQeWAWau7guUr/jvzYduBTDHWgb6XpeunZIFh4naQQOvJpsfRcFslNQx6j",
-	"P49WP+YzW3HKXvSxAjCa4kbctGHmRblI6+9EiyEdHjM814lpyd2k4hLOLVOXp1z2RCdV09KQscIq/AaE",
-	"AqJAuyJVU3gL4QL8+xmlampvX1TG8VjauY1t6eQZVHRaGEEvyXqTJGfdTPBjdAersZDeVlS2SzAuugMh",
-	"OmY8/mYUReDAQ9jjadrlPXNdIRhaxIxrNoIqKTacvuq2SNpHSXX9xma53RfLhhYn+tguttF+6cKkdmx6",
-	"hIHOePATzfqZoAjlfmLOJmTTFHlyEDM00UK37ZqPs+QRz0Uput/Quq/ePTi8/+D3O7fvPoiW3CxcVNwa",
-	"nuVA/P01dA+1o0uqz/piKjJzjnXIcmXOsy1tGdp8Mvch+xReLPc1Fd2hUscd0g1NT05c/XROds0tWFLZ",
-	"Gw13JxN98GebHa1mKF6/R3Lf42pQ3MNsrHMjp6Kfg9kjIWuCPdJDqM+Cl88bEMQumWeliPFm03qyixDi",
-	"E1zRE8jDf4FuaC/wuez79U0AvAepbqSfO24P9SQfiTRoB5bjesq4mUvrYRi4dQ/ard0mBEFJSyxKXVLz",
-	"JcrqdUHkJiiV5KBiIdeCUj97zebGJphJKl6MH9laIfwVpyfr2FskZSdjtrUnZULG2XpbRiYViKw0b7VZ",
-	"9X7isMoRN0F776qZ1ZyYGrSvmoeTVMCEdku7hu3ADvdEbIGl8Km3jWSdWcOYU9hrwgCvdjEO08pZWHHg",
-	"gJxgwZmkonZC18YY54SWnip7hiaYS0/oYq30Ot+F6CrkR5koQqVcbgBINTmwcJf/A8H+PtezLJKc00WK",
-	"GpQHMLLUan/1hDD1Xjtf9Wvqej7FkT3J57z8KNR8tOajlXy0vvsX5qze4uKfxks9ScVZeqjJsSxG4xxy",
-	"JTGd1OlpjosRmg9WeATzGxkXV5jTCAopZJStoz01z3DSBoM0YwChKcKuB1AsYsYGiilJ+X6ZYJ9M4kGB",
-	"eiDFlPJkG+wjyr2BASea2XtNxmc0VcfWhIXVE8z3Nmye8u5wbDfnouj9WGkXZ28tkNOhYsfS6cNk097c",
-	"NW8GXu2W95OOV2b0WTe+znkqotXe/EkB17ud7tvvlxRQxwPAHw1XBLeg9NY8uS3R0l1LSwFKqSDB3vfe",
-	"0xvb6akvIkyg5q61llrHGNRqLcYYhJY5GS5JPPUctF0/1mDR5e4YGyTIyh6Al4QF0iFgCBkmZ9OC2AOn",
-	"AhdqMUSxgaOVkrkbqRp0Yj7TFdzHhThUhDfMDzCd2W5AvU40lmi3oEB/MBHZrKBqruz3BpfdlgN+Gq7q",
-	"3UJL065UdW4JoN/7YqnNFYU11xsB0vTqIdjfNpj+e/DJ0zWiRS4wtGQ1MyXA04+fBH5mIjANZCOlx92Z",
-	"e2zmC1iK18KCI1PY3iJLJmwngJqDk0nltZdxpysLkXvzEXXANyfgIiq3BnzroeHwcWnERoJczQ3XY/pG",
-	"vuyoqey4WVOwoC3JaseLN9tbytVc3dCGEwZowfbNXMjxgOESbuULsqhHuk2Z+CD7mlmRV/fa5V2m2RuF",
-	"++lqs8n0m2WPBQgnJCJeu7zb2DNrWkK4PSMBYZNYJqLBdTDT6YOZTh3HtIRBXnpiScPTSx7tQDjcTfRx",
-	"OBx3Y1TIKyOmMOpIqhyVR8zHRnCJuXxqtk8uWD//egTVBfiMccrOMtf3JtULd4iBEEC+yHf3i3ZgoKdS",
-	"+4pizk4ns48C8KkPESwnE6wrjJLdGxoxMA421dX2y7O/KI2tZi01a1nJWs4ipH21igmHqtYxax1zO9dp",
-	"QakKpdKBQ5w+ln0SI9pvpWZ5h/eG1shZBv9wMV6I0jULEUDLxnyFwMFCizsV2iDW0MFkhfNgV6EFxwo9",
-	"zRnQ7XxMFAQoK0r15BmXmvcgwopiknC8bTDkjngsAN4JbKuI9UHMEm3HU4spAoldB8r0AeHDn6huATgy",
-	"EPpIjlxM5wJGX1KEYJFRnmzS5FdWRxJcxbz8mS0rQC83CKkRw30XVXCm+UyzoZpCdJdNAFNZbBPQKJ45",
-	"EjJP8lnE3J9QGK8Utgzv0W5GIYtoP+FP3FHzJ26m+ctsZ0SxibZcIQEhl2JAKXIygsjp+cqG5VBFc15M",
-	"0/ZEmL/pTNh6mXM94od+SlTHfUwdlqFmLMJYOVyVjxNakAJL375ZHvCxmLnpwa7Yb3o8FwMAu7PfFStB",
-	"x9iOPaKMqsj2DjKGOdxmwvQvOuGV84VXFhe0TAy0GgmEXPUkG2rAnNnOJ6pb0UZxzF0DxLLB5ZMriH2Y",
-	"C4y07aCoGvOZXS4MjPQC7kcjsz5pIgUTj5FQhyzOsFWVMaxX4XqgioV4cqGxqF0MzNUzpH6sx4prwTIu",
-	"wQ/2aUWIIdipgMytY6aydxJ8UlSErMGiXpq0Iwrbhr1OHH6aJTvebMsVuz/hcpmxifdyqGtWiBtnVFB6",
-	"iRHKzs5aoVz1TSATpVFTUGL1uN37lQO/cr7jFjRc6zAD6lcePKgtO62Vo+94YOjzM9i9mKVffiow3XNN",
-	"KdQc7n385qTe4WomGnxG5gZCrsWSYfQzNao2g66oGnZC/xTw78awpOtcbdXxq2j6pFUiGSQIiSY4sgH/",
-	"7GAxkMBWHQLoN3DAWuVJ9fu2JvEyRQvXvvyVnK/qgnob3W+PCnh3pnS94qDdulYuGho0W19952tXDvfe",
-	"vR6Uan8GrRu7jWZjt3EtOA+TnrkGm5j06EzWNr1T2vTMmUx0bljuI1EEiCyx8ZEktYWVr0jSX5F0e8u+",
-	"9Mqn3NJMNj3RMPn6SJ/qSBeQlksOsVvopYe4lG5blfNC2/tiM14eqaRXiXMYtOk3x5K/bv6JGUZgcc6z",
-	"WQcxKSG5JbyyCdIHTf5FJZm4uTmM8aD98cP1wnfWXo4w0MlA8hySVd3cyKy6WYjM6RijW+zVdkqavD38",
-	"de5GbYAsAAR7jlqtRwKXGhztZ5ee0F9zaRtVyRMFqaxh/l5fmD9rpAP7kcNwJgtnJvpYHGTjE7g8EWP1",
-	"sao5zcVymjq74eKg+Dal5oVAu5GoSsfhHlQNPTv4vQ0j8S1duZBgfJ+mbCuUu8s8F2q/eMVBUN5Y6n4x",
-	"IfM1JXzlZe46SuClR7s7OzndludaGhyw75XfxmK4DvkIqnEDDUY/d1FUu8Jg5zp69S12OM+NLHZu9rXJ",
-	"7nQmu6Kc3DKbnVvq9Yx286fdlfebSm3LwxVeb3DrKS3sL1AXGGrK2WRG954Wj0TGU6/UIsKgmcawRDEB",
-	"cEEgiu22O8NwgqlIBsO8QgAhsyLh17xQs+I45Yk8EUKHuPr+rffvwI7izES8/MNuMpgTIIJb98x2UlNv",
-	"we/YTtDe20Q0wm4u2iBZsSrbi0ewkFtk39FynVbisSu4psRD57S2MtYCTGFldMRrTaJ9svhy6UlxydYx",
-	"NboR1KbG19jUaBE61zY1rncMV9gaV56rmomcAROpDYgXaEDclFBva0HEfs62fMem9kOr1F6I/dCjE9tK",
-	"3/YuelJ01VXd3Vw8vljLYU3XanNgLU2fzhx4hgI1Vq5fHXxnX1qg81VBvt4FX/ceGUbwcgX6rnv/YWE2",
-	"swzSWtbCzUVbEnHhWXeGxu0kLt0f2pbK66Mn3VGCGdlW3plUGBMPcpUJLPfselMZIHQ32NsqY1wy8TjR",
-	"kAjm0uL6npzDM1EAdZcFHAJFm5jGU8EzDwDukNKdyqW82YgnMueJROR5GhCmo0fFJY0w64hA3ehTknf2",
-	"FuUdcxgb8HLH5pktCj0fTHyasb3Ig1OH+zhPBF0We0iV1jCDZGfEkxSX6liIMQ0dDMae7dHSvI+fUEEw",
-	"io+HBoN20Nq70WzCf5pFIeegHUxawdOHxf3uLhg1vYZ5nmdJF52YT4Iext0//8u/e/aL/+Tlan/97gfm",
-	"gNMogjT5NzT/Rg+yNIimPv/Lf//sL/6iPJZdGgsMedko4kQOcp4ed6ihb5rV01wGRZ/waK7bYiGum4W4",
-	"XrEQRojqDXneUWMh4aHaf+tWa3cPhrWBCIWjfQExowPTwRk4hAciPkkCLHLzyvS/FgJrIXALk6py8Ju9",
-	"gsxuxMpWiIKXntA9X8uuCt/U6NevlpnUbtqGR2aVHXTVOThLWftEXZtGUh+sC7cdbnWqwqU2RNAtxzz3",
-	"CqJaAWReQliXW3+oRXb3NuqaZ6m6Pqwgps6itVKxtm+9BkEyAC+xmSpsZ18HyZxStaWFXBEkY5d6uyAZ",
-	"0AesFNsVqZIDjdjawkLFFKoiFKnSORvxvAcI3lGc8LQzzkQ/eRw12IELlKFBAWYa1u/iDF8LmZ70hoxr",
-	"9pWWEXe+cg3UXMmiTAwArCIWvSQWuu1jX5w0MvzWwg3gRyETqRZVn2AdQPymwe72i769clohS3LWFT01",
-	"Etqq1tAEqNbga+A5FrVzjXkIBzhbaB0R5kARLQ0FdHEB1Tppmm4+9PXSmCFo4MXGDPW45DGfU1DtAhkN",
-	"s9ncDcLAOyHmYUGSb+H3ZggDPI239uEOmKO1ot1b9xZavX61aPazf/y7Z3/xmyA8k/hr7PfCg4zmZ7uO",
-	"22SNFSkW+t6K9bnguGu7xOs6WvDk11FItcrsRSFZcrgmV1zhNKHvLj0pbuFa2rIdQR2F9Dqr18i3N4hC",
-	"WusYrtK+V52rmstcBJepTQ0XaWrYkJJvHaYE/ZxtmNLdvquKVNKLiqqD/QRbsupG6OsuUKYwF9kokYIQ",
-	"qkOjJmEhctMqrc4WAVFIty4oIKogWeefUEnFjjYlBBccF1VT2ldbnq99Zq9A4NRZ6QAEabujR6tNvLfx",
-	"vVtIGtarqTMHoVyASxZxXxcbePXBUEnxdpLmIgtexTit8iZsYqOe34pa2Ltg2/b8Biw1cS/s1AnKVLWp",
-	"2+z9XEsYsqXZ2IuP4jIu2cRDNlRT8UhkvjU60WyaJXkupFcuxHyzXHiaA8puYNdRg31ow7tKoetCQuXM",
-	"7oyhNw0Cy6zp2raxxDpcvhMvzEhcejN4/rf/+Yt//vef/eafP//hT59/5wef/epvP//zP3z+o//92Z/+",
-	"2EYldXB1q4KTHGy4lfjCrejDi8wWpQMAMfHrLco6UiLAuYZBojsamiTkjNXruYY4WL3mp5AL5zdiPfFw",
-	"7sLWZt9a6pvZcFwgmPMUHZVln4BvzUhWCYaXnqwVRLVAietYqlfG2DtPeraXR5YZd9c6HTUDevkYUH0T",
-	"L84ifHbXcFMp+CxNw/vWPOtMwbzfF72cTYcCnEhVvGzKtVEE8ptsooXNdxA5c4QEuJ0ZwzJbbAWFOSNB",
-	"/tlf/Kfnf/mTbW/fi0tLrYngay+Fb0o2ayn8tLbXs6LRJ0rcl4AAbl4fdq40bJlUPjBt1rJYLYvVstjy",
-	"OKs0VdPFm85yxbpQJjBnSvYEG6lMnN31F4/go6XFLuFnEILwRqtMt4/kkdxx5f8aJIFFbcZdoUYjV1nJ",
-	"jF6WscgaqZp2pjyTiRwUtRThqZ4meW8IjfRSnoxYrtQx44yKJ5plUBijPIWUXFfAttR+JiA/GJqJs+SR",
-	"kLbAYk9N0hjEQjD8chmzrhhwaRo2XzXYXapZSeX3zGKHVL+6aJ7K7UVzvdrHbb+mo/kfjVEG+DrUJmxg",
-	"SV9X6LBh6webQdv6hTg0lTGobUxFMLECsBkkCMVkz8ZGvPahbLGtXem1ybsYk22xn3umB5nOzPGCit35",
-	"MFOTwbCowylFig27MoeNUaI1LjBCN/b4SMDxwDqiUjH3Lpr+afQzNhWZYOZEjnObj50PhWQj9UjEZhcw",
-	"AKPoaq5nWyzRLFzxlAonlh/aEoq0HQXIpBoJFvOZxsHYFk3n/SQV2tVhDKHGKitqMdpNrERrxUuylnMS",
-	"r9s69e7gzYsrJmhHZC+wytjKYoe2HPU5lWl81XykcAQ2cY0S3a1zd07l33R3kae0oudQYo1qDi/lkYc+",
-	"iVFS4N3BLB0gNi45xxEo9pGhfDxNiYiPALvCDDE1xMdLirEFj4EDuAq7tg5yVFQRxtlhOeTpUMjQ/DcT",
-	"tgFbDhkJL5RKLKomY/KMI4fmDSKE1fDUH9iJvNSpd+uWm+zOAGaitXu11cT/FwY0fa+kv10d7xEcsU7M",
-	"ZyWxPggDWvM5gX/vsNlst5wiMVpoD5QKOAI2qizl1R2MU94zJNMezXOoHOn2eBOqNi4ORk3ZTkXZwFhp",
-	"7rK54Ia4lAmbLdQu0Ec3M/TDI3buym5B7vxS4jtWJV0dpnXP++TQfXGO7Laqw5PO6X6aMn9urJhbfVZP",
-	"dVaXrGpxHP0XVgeZr3kaLz3pJt/sGLnx6SY106qOTe0xfpU8xpVHbbOTttRbVQGZYE/Z1pgJbyXfPDTf",
-	"r6PULFSGmlSQ2w8m+dJTvG0qQD+RiR5WwHGR0fTf/fTZT37zr7/+7me/+tWzP/3x//DE8CMzyqfP/+T/",
-	"/uLH33329999/p3vQ6l53HBEuTq402o2L5u9SXKo0/0v3/q+9+2/fOsHz37xD/TtBtkFVbM/85iz0wxl",
-	"taHVyGsiLo5uHZRfO4a2Cs8SKCNWEkREMuxOdCKF1sxQMKZkZSWkDQjmAm9Wj0T2KBHTpZrxh4uwigMa",
-	"dz8ZTDJhg3ITFxyMiq79FfTmnI2UztllCgLWTKVxSIVloHKMjE039r1W077YYNE7dw5ZedA6zwQfRWSc",
-	"Bd3bqMsoRaPJelHpfUfk9+1kz0EXXeUY8n1aTu1M5KADRl1tH6o0FjrvTHmSd2j6QXu3cSUMMiu+93kC",
-	"qmWzcRlteq3dpnlBGT7Tat1o7JoThqtp3pcq7xixbAbmO/rrRvFOx3vh4yeWZUK2A7uG0EQw+0AnKdky",
-	"4UN0z6HH7BpwOlBw/CHumdUZCxmbiUpzwlq7xQMoche098JgnClzShM5CNqXm6HTcs3Ums3m09OpwHbL",
-	"T6LpdFprNeJUcUgLVCHRbKRGZWf3SYrtPC7WAs0iV83ON9Wom4gdd/KqExqAY4vskcgwqggGhUWnRNon",
-	"jwp45TjDoouGfiXaix9KNNO8D/6rHk9TQ6agykYyqqAzD3B0hzCqcyA0xWV4YF1WbJfhWqCZoQHd0m8d",
-	"yO8K2runu0fU1/own24AOKb6Ym19sWjpwdSMNuop8M1UcC1YxiUz1H/9+7VUFsCybiutRA/wlXXcZNja",
-	"+WfuLe8aEK3AH7bKCeb42bod74/Hd+NX08UF27eJMZiORG0muVhrHC77Uj8Y7cp2SHbwMUtFriHWA6Ic",
-	"YpEmQGLsNf2SZsQsnEcMNJBcwd8lhAXDP8uYbzkDikWgbUeyBAgz5JpJRcNQfQgEUVPZYO/bDi1uDL5C",
-	"TQ2URagDV1xsdYbGkTyS+yMlB85hR79Y/cLlGA4gQErnLNIqyyPQTCZaxA12h/eGmJRoRoO1UVicPEpi",
-	"ERtZAbqdjKynDl8wK3MksQ+HXQ+yNIzpI56AF96tY19BdBDkL06yTMjcK6QpjGqHE04043Es4tBG3zAF",
-	"OyQg5sJ87poE2Peu6Ns0H5RzjiSXegoroBArL5FO8UKsC3A2sJFR1ioCIjA/EojFi8XOM1KWzVg/qeom",
-	"LUqHIhFGPDsWZgOW6SxPwyCfAofIYn1i64vgFHP9PRKZU8Lnu8yUOUlZpxVsV6UIduKlKeG5KULH6oWC",
-	"Mw8ttlasmrmwQdtohznPJzpoB/DxtlWPTisM436sF44JE6wzMmuTXwHElxFlXYefnyCtX3piL9Cc76x8",
-	"IBeYERYMUZQuM+KJND9jm+3CMAdMhY8cx7dYsfZ3j0CXYWTnmDTb7+cim/Is1h5AnMrWrFgJcY5dYbng",
-	"otKNziXLsWpn4CvjDNzmKixPFV11AGpu+JJxw/qmXVx66CbXbEusQDgGL7SgKapPF4LeVxCabVUb1e+X",
-	"UfvcVe73YQsrqp3aR3ub6g4vSX3Tmla+dppDHV3w0qednom24fmUK8ME9sHyhXUlgaZyD6SLCkNYL7+j",
-	"/4WxkSz2kld51N5LdH5A/a/jebD9FEUm6O4v8QDYH9e7wjiSA/zolfQC4Aw2cQPY3a+deKcy6zvD9NL8",
-	"FlzmLUvUqDQ1SjwfjzEJcpDoHDywfJKrEc+THk/TGYAl87KC7iDzEjPjRzyF0PTUHFpN3nCHyDHk47GQ",
-	"VuayuWbRH0zERDRsp52JPJZqKjs0JagYo/p9sEgnfdZqhs1m0wxVsyF/JPzR5kMx0iJ9JPQy5L4D69B7",
-	"kabpHjnWPfmM8lwhdc5IRJAa2A6GeT4GmNQwKLJkKb/OS6bFzxxZ+oCkmFXG5DwZic43sVLpvk74pQND",
-	"9Ic8gdNHNUy9Adrt7Yw0BOiYAcAmQ/iEyDBP5Uqz+dQN49CWmWVKkmVHpP2lRvWnm5HRCzZq8zwXo7GZ",
-	"7m7zym4Y8EciMwKm7QjW5TJsjNtLjM2yUXftADeyp2Q/GQTtJ0/hbz0xgpd9dx0MgsWdSLSNxMLo5ER3",
-	"8JLaB3Sc+HgM9XO5FkWYGPZcvZkh/GuoJpkr8yuyDsa6lJ4omQ9d3pF/VKl1/6zio5MOCSQ0OZq4ckWU",
-	"7EwkFHYO2gGGh8EJcKlVWgi5sgUtBiMh845OvimKjxZPKTzNVzeVDKRrolqDINm/kwHaQ7Nx48aq+xgG",
-	"ucp5SogTu8291tqYEhDTDXvZutwMA9zH1i7k5sIONsOAts60+/TsQMrtHV1PXaEwi9rTUasfztPhQm/W",
-	"EnFO0j4uPXHXeaW3Y9+KNS7gAJCJAX+DWx8I63Fp5JnCrXDTSDMQAYA3neWKRZnIDU+KWCJ1LvhS34OT",
-	"SerKRq+vt8I/VusUNlrrtC93Z6w8U7UgVAtCtSD0sgtCtZPr4pxcmwkbW7q58CicrZ9r30X6OfsLGBc0",
-	"62dqhCWFuc4RVKvB9iUyniJBAT9HKyvR6429Zxbw6iLcZx5jOzf/mU7VVGTLzR9XgNd4FOJpGEwkMI65",
-	"NNoKZgKsYWNrx4W64WoWX7P4msX/Lts6at/sS++bPT/7yCVH1J+cSsKpdjaNUDxBxDOgRNpmfWc6d2JG",
-	"L08e8bwsmLSdUCMdBUXRA6QKqQAd1UgfEmwxFjyUp6maag8jHuSTKUCCjvix8PtgUgx4njyylaZ2dytc",
-	"SdDKW7RKL9SX1FNZJnq4tn4eAowwaO/sNk3rI54dG5aIq2n9QCQpYj6DGrPJuLIN8ki5VhL5SCU9wVrN",
-	"y7ubuG1ovXDxLkqU8fxqu4YtdM0dwssQzs9wXQDoa1asSGKf558oBSxZwVPxnvdEPBDZnXUKgqbwKhN1",
-	"NdCa/WzNfg6BTmD4PVCeEu0ErI9zZEx4hLeJJHIxCFoICiDSgKFcylUE3Rg/SapiCCAeB8fwEiNfbkI5",
-	"1g3j8YhHUmf1vhA8SGup8S7Zl5yMc9rAoG3FvIprS0C7y7AAwDlB75yH7YIm9yTQQhv1rpPEqSA1Xgft",
-	"y9eNiko/jfhjUPh10G5dvf7UQbdCQ/0cjQMaongRANbZGIQY028QiTOwL5rWHQxqZ5rERt8EtdRsSTcV",
-	"eozYrcD3lUxyBbDX7ScrtWIA9ullCQRiFeaMq2bm8JsYiWxgRMrix9Z19ysJIsVvexCnA4FXIOVnicqS",
-	"fAYLUgYR2ruKwl91cJaDw0MajVA/HVw6b5TmQGOtZ68nm2Tbvh4Wj31AqqB9xfulFMINcdu9oYgnqYg7",
-	"kCtentxpNXo8oCfCudmDXEc3nsr+nqYFhLXLh0+g+lZPbIPi7eATy3t2UOpko7JiiXYDMronHDkLDkR5",
-	"8n2jNTrwMQAGKD4+FuMcwiclQpUX9m8jrqCJ3VAAVxqBqRSxuKWYMlDKFuWRDyZlWrqtFqlznj3iC1rk",
-	"OvThqrlsTze+WRerBdZMoWYKL4gpvKw6dq0Bn84Aqwu6ux53WqHo4meXntgCD0/XEZ5v0cvnIURf1IU8",
-	"1X20C1ALaRcG0OiENAJ2chVJzkpo20gNtQfgRMjsyiuztayEcKalAIJVjG6vOSce8ThOsGjNB5kZap4I",
-	"xzJH/LH/0NZRKj1zFZMU1mC6IBnqNaYJNY9+vXn0PLk6A56d8zzRedJbntZ6C/2crtgXKnau6BLCceZK",
-	"HUNWnRmeFhlEVmWUZof/7KuMCdAl0ZQdWhjvkIyAoQtLR6TvzCiyPTUSjSM5j6YtHvNe7oPQhmwytsA7",
-	"ECgGgzV671glMoeKi6AwK6ehWuQ9nFabcZgLsoBEM8TgzUV8JAlebpTEEmDxzAJgJD0UoAKwP3QGe58Z",
-	"7dqsRsxnVK3K/NjrCRHjj4B7Lh7nDSxE+T4qcTA9ULLNgu1C9ZyQgR4HT27s0SMoqwOL+khkDfYAjaoj",
-	"DoUQuYbduYlveZjiM8EBMNDrD3bTNM8zD9bow8NbDXYbvvYflxIeCxWv4fS7qMGifqZGETQc5QpBBqdJ",
-	"LCTVKJykKdO5GOM49iVDrD6IuHMw6ZgdCZun22grhvOWoSECcxr6YgpJDXDAwF0eQUyUGcRIZaKDP0VY",
-	"T8yc2ZE5MGZAqejn5oDBGD4QWU/IPElp/SM5SdOIJX0mFZ6KKddsJLieZLbqYxENaMfMmeFKQ3MZ2DAZ",
-	"DBGXsdKNAz75Bahonhf48QfuZrKuGCSysLNQuE+R2ZGXoJqr0AwfCB4XDZ6UQW4uG/QJgFi06bDuUB2D",
-	"mKvvWW6WQt0W88vNgVhZfMTwJHBXxzwXO+YwrVPy0QxUmK3whniTSTU1O4fV4Ow2LxlYXsa83X4YKVSI",
-	"xHMKh3Zppr0Yl7q09Z3bGOkVBkJORoZmU7hXaJ/HfGaIe3k0htibD3Ye8cz0ANT+IBfj9+3X5h9fxRbM",
-	"n7dNKxVz2F8g07ioWtws0fQ+WgzzoTka665yd1aasp1hgYdcFHRwTtcS8Amg+xtWsOYKvDW75dp+a3bL",
-	"tf7WzIXdvjUjsNVD7OCt2X3bxTJMZVcd0UdzbrBbPE0rC0Rcbu7BcnIbrCzB9Hn+4M+Eg2o2rACAiI7F",
-	"LILywFKIWLOoO4uWDedYzM6rJOri1QHaaWm4YpnIJ5lcQK6Ft6jurPUNVg0d6H/1DdttgmKSjMzxs/Og",
-	"f7mxJjIXA5EFT8+lXCMQQks6Wzt7zcPWVQ/sp2BZGIFKf378BHbEBiMjU4THXojPQms9LnsihUIUu2EA",
-	"gfPm79bunhkQwh3Dg1azFQbxBPlFZ3ylGbSbjeuXd/2HN64E7b1G8/Je6eGNoH29cfVG6CpeXDdrRhUh",
-	"XRWMFqmpEyjb4QJ3NUS4XgkDJzJhwQuKtTViEhT0aIbBRPrj3SXDL4201bpmH5hRthqta5fdgxtB+3Lj",
-	"8pWrUJ9D5TzFaLN6abylMWsDfMnZ8lfGNc8FlbkTd0qrtBNPDuDUn6z5mrfWIBN1iMcFlmngMZuiWDoe",
-	"g7yfSJQmUJpBRQbAvPlsw0Kf1eprJvhoZUlj0i0GCnJ9qBA+hKEA22a9VGmhWYKV83tK6kT76i57I8rF",
-	"4/wS/GuHyi692UadLbK1o6hEuyfNV9Rsci8b9exrB/fvhUZ1wLortow8+mN3F7DKASHGenOh6+5MuDr9",
-	"4L21laAYDtLMRzPDeIyEFj05okpGR0H7KNDDSR6rqTwKnkbh/I+47uanIjEKXIpYxt9sXz4UR5KxzILA",
-	"OwewHSOg3My1a+YPraLaHNEcI1QDjehkaB8tQeuKWwM9VNMSZJaUGCrMpio7Rvh7r8QNT7XCxeC0FFQt",
-	"xJwikbGcHwtUjzGPWbI91xWKa4XxgL53UXfHQowxPZ5WxDD0IwllrkEijlNhvoOl8PXZ3Sa1RfaTQlIc",
-	"8rSPK+hQ9HN/Mqma6pBNh0lviIXE2B9MeJZDiZkjGb2//43Orfv37t25dXj3/r2DCBa+ZZRnFNwhkpxC",
-	"wG+wiOzFjVypzmjSG0YNtq+PV59WczCrtMoDmJBXUWylVnlAS4ybj/NZfnpvsiY+SqyVJXeh9bA7S2uZ",
-	"oAl2TnpFKe/61cslqa+5ldS3QA5KYl8Av7SZXb4jaa5gmz05CngO16AqIvsoCI88JeCIQq2PsKbYUdB+",
-	"cuQXEjsyrP7pU9iTYp7z0nYl36wr9p9xkS8+4InEO23+AisonukdTeTMLPgZFv8yZ2LnE9VdbrP9murO",
-	"GRLJIGj+11bdb9jIjury+9VRw4dcH5vWX4eK+ZzyTawIviYkq32nlIIRg7S8d6WQ95th0E/SHMO8FwFh",
-	"n4auYO2y3lqmt09UF/IzrhR5F5SneJyMx6TBuFRFVwPXPMPa/92Z/QL0n6C9d+0c6uzTudgEURFOcE2H",
-	"ThVPbdZwacj0ulXQlqa46WOWT5Oe8PPaSICwNYyw6hEJoiRrl43t5CCCBsx1YFqkogdpblOUhaRCcyIF",
-	"hmNvyMhtd0cyE2PB81JDpPRxW3spwubwfhrp7xPVbbC7/arOrU2OqvVhgSMZ+tNIKvP7j2RkmoUOOyTs",
-	"Ri7WkZozVFZkmcoa/sDm52nl1k9UFyVZoy1hGkrveJAZLTFkWo0EG05k7OoIgtvLi7G0qg2KSZxlQuc8",
-	"I33GQ0WwG8HzxQURMZSPPZK5HQ/XNtPXDh49HjpEhc4KtgqAFvbJSwIyrKFGopCZuav5hAQXfHYgliaa",
-	"ERVrQz5LhHYZQ0uiIwn+IyLN8AgOBn4mFZvIWJGHZX5vrbvLSMHgRoKp+wAOqEdMJFivo57RVuPISuZm",
-	"/i5pku0751kTrhvLJrLYguW1o4givui0ynmAzgqmt4pNAQNG/8T777abzWYLyfonqntSs9T33rXNe/By",
-	"DEuJnuZUGrV1k3RN2ofzgtlcssxVoPAc+XWfp1p4y1PNeCvWeIM23cdnL+M01xZxqne2JPWgYFIh4yzZ",
-	"d0/s8REasgn4Kk+QepYs9KYn6YOUy/WLwALpKYLhDW1JMIrDI7E1YmQd7wPxPsD/mMoYXVev4i24F+m6",
-	"bSzjFT8VmDEuWu3ylacrlMxLT/B6rgzmLZjdOeQ8nDUF221uraUtpVdzOllrY+J0FtrXSVTJ8ITaHXLB",
-	"kGyG4tuIuT7PMGJiOy1tIznya6p7N67KbF282ZfMwdwcJcX2EK4oOz+ndJjFMJqjBXuDNDXnMjDLlBRK",
-	"i1M5jH5hviywbMEPwVMA0FoBxWY0NanyDl3BCjC2g1yNa+JVE68aIfi01M7cJCR3Z1GIH4jUGtHJK6Ay",
-	"XIxlz0Uw+yGWNy1MBoVvDUQ+97aRvVaAaJhzWwqqPPtoIbjnHaChANfjuYDs09Zu8Rhg9OwPe2EwzpRZ",
-	"aPMTPbxSANnZ75u7l88qcmNDrcgFB4DBqDYFb682gCUL17Q7o+U8fXSFu4MTvZPIvlqqANibMNF3zWtn",
-	"fhMWfMnP/umPnv3NH37+/T8OLKvq4EfOKNCxJWTu3Lt99947wWLoITbw2T/+3XwbrYU2Hty/defgoLqZ",
-	"59/5/rM//av5Nnbn2zj48JZpo3Ic/+8X//0n8w3szTfw9v7d9+7cBmnrlHcVd+mku9pXkwxP0imcNK8r",
-	"hA0sTqx6k5GQOYqxZp228PFqIeNVrl4xGqccCzxUXj3wydJL+tUHc7JT2cSPmLvp1xzkdCfbLuRSj2Kx",
-	"1Gs6FCsdI/ZMvyjPCAbx4CA67pPg+b/76ed//oe//a/f/eJn3/78r7/9/D/+7ImhxU//9dff/fyHP33+",
-	"nV88MaT4qVkO+zHR5uKbn/74+V/+8waqDzV0wTXAnFAbtD9+uD5eZAtAqgHRVPjYGLY4bSZ4anNmznN5",
-	"14FSPqVK6vZlPSxkR6ZrO35tx3eVn/KC0G1IQJfKAZeekCF+Wd2n9y0MJEIDi0ywDFKeRFyYx2xrGM6a",
-	"D0WSsVw8zpcVdvIo9mtY2ul1rdS0/fFbXo7phJNQc6WXlyvVt+/ifD6nuXqbysRnWYUncjcpYkICohsk",
-	"6yQa//aZx7LCNiUSsW3cEvVYLl1T3HIId0FZeaqycqmaikvurqq723ir//XX3/3slz989p0//u1/+Ktn",
-	"f/xHz3/0J8//z+9sFBFCfV1oVZuaTv5uSu+bUtZaej8V6k5IFNAjgGcr00800PgVhr0P4Y1X3qhnprGJ",
-	"QQ8XpjbmncqYB4u41JCHS3wKI57Z09PBzwlZ5tt8PIa4hECPdMf8o9lswdnXGnl8wHdSJQc77kkYZCrF",
-	"pD8woptJEdPB2l8tWhiwtft9rdWoNdF7zeqZzsWowzeREcxKXXSN/zTteFICBQcvWeBS3IjFylhTrNAd",
-	"ooxFCHJ5S3I17lj8PBBB1iyCNr+PZ1fkDLdjPcHADKQ26dVCQWHSm+hS9O0aZLSa7V96Yg/5yrBaR2Vr",
-	"AvGSE4jaunJx1pXNL+GmIvSH9oCdZYVjycRonM9YhPcsYhPZTQimQkg8TJj7aKv7AVCF6PcFYl0CUggA",
-	"/yXa4UPI2JZtyKfK4Vgo6bL1AA6jrzIsnWwdAzzJNy6PDEF2F1Ic+dTS5RL7UUGMQPR66ouXS8RDzBOd",
-	"ExI3FP8utuhxTdt/V4S/urzgy25CsoYjlVlr0rnIkJeOxWy1Keld88I52njeFbOTTDzmcu1/cJfBWGuh",
-	"6eKjFu3iYyohlmvy7UMhsGsjuyAYTC8TOe7WBQpblZlEhGqaaIvNIIzsY3HBhBlkY0ka/rti6zIJ5k/L",
-	"ijIVTzCXZ21m866YXXRc1/quIMQThS3s2EbD6tmegt/eE1NYhfU4rhlTzXBrhrsVw4UzxLi0VO48OOyJ",
-	"0VeHSIuYztVYA6ZLIgfnobotCdSyxK6O0Xo1YrS2PK3bc9hwvYAS7zr0eJp2ee+4VMAalORKTv22yhxs",
-	"ByE5RbaJyOIbuaK/UU/JfjKIWCz6iRSIGgUY4Dx2RpUQn/p4IOYPAG3VLImFzJN8FiJgEOFkEoJTzsTj",
-	"sejlmmps7LNM9EQyBtifkdHKRUzYT67xL2k/T20obFWSEJD8rC3EtsOzLDFDoRIhHnwUVRoxcwWoVALe",
-	"hDGMkeHZRoqEZwCIAjzUD6VZBFAZALGOSmAYWa5UvoLto+XJim5czljpSzPVTHwCIE/Q8qE1VhlSlKvM",
-	"LAGOHsH8zdchkJ29JtQPKY157kuAf1pY2jiDXGEqoGHLuuCCA6Qn0b1ru1h6BFsA/KorTcjI1G5CcKnN",
-	"7qi+/Yw7OOH+JIMkTj3pDem7fqZGVMcrjjOhMbPz8u4NmBLuHZZMJxBbbAtx/Akw3+/TrDYavcxFHAMg",
-	"lnhs/rIJp+6AH4DIHGGdcU0VSVpXWXcGSRV4NpVMZ6ZblcZQpF0CkCQmCwHMbxWk1CE/Freol+AUZa5X",
-	"ScJfvvTlMpLpk6NgpAdJfBS0GcCWXmm1dltHQciOKDkNf7l95727X39w+yh4Wl1Mo5tIjsWKFgFKNxWK",
-	"aZAb9rIUFtpZbx1pIYKxrSB6/rWxXg9WKHoTNAt+/LCMIN4TySPBCNN+ZokKXWvu9mndyvDjSTdNemUJ",
-	"zxwn3suXJ5W7YJRUqeMCT47n7Eqz2WT2+/ZcWaQRT1NDWqKcDxCHmX4pivooMwWkhTM2VGlMJYyQxPsV",
-	"jOB7qSSB/Fmz+yNhCI4H3hk12C0aD8JDxwCNIWOHsTExy8Oisnxr51AFiQEwerbRjanNIR+8jaAUa0gb",
-	"91Refv+Mi6O8aqFStOqbREu501zL7xdvUrOLj4wEsDoNWcKr7aqEaRYrI9yFRtYEL1oSewTM7eCmcND2",
-	"w0sOf3BVBb/F8ZZQ3x1FACFTo3cQjIF8QAB2IO8oKZDCMZ4CefJwTxPNoIL2TSZSh7JJPa5LJUOUb5U6",
-	"NnQsDyvgPPGDUYXJz8z0NaBcD88lbBzOyNXW7t5lKOPWy53QdZpKpbjasPLr43/UROuFoYRsTLXOlFKJ",
-	"x2OV5Y2efrSyaks/SQXWz2A9lU5GsqhL108EjdI94nmeJV1QCM1zqF2orXZmlC+mMiMDjXh2DFjF4nFO",
-	"KiLTYzNaPRQiN8LlIOMjNlWTNAZ6NMkFeyPJS01GvxeFLPqK+c+O+c+/iaDUKct5900cs2R8rHSeqTFU",
-	"UiTd2hXxkCwZmVVgmRipRwL0a1ogV33UCm8jweV0aFYjcfDQsDgc9WjuTA9mDEaDNq3BG9BUNxMcwCP7",
-	"CJuM8EepMAqvh2zcZFA7D4wMdjFRnhwrrZNuKm66SiIAi7xAeu/Axv5O0F4oAEIneMPqG+7meYJATQIv",
-	"jATiId1KcuOa3Tr4+pnSQqQCq/32dKHu0qsL16rWl4rl2URrsmtfX76LVZpo3X0ZcGmSypndsEtP8I+T",
-	"UIxLp2lzeBr47G78kmgDW1ygk+R3XMX6zlxwwLOTF0uXZhWm8LncnEtQ0USfKLujwG7rxos5b1qmpgzk",
-	"+irBGyN6jKicu4bI9EBy8TRTcoByuHmNJOKUy8GEKHu0D26anffoWeRXr2mhASEz3ZjxeRI11EuhqjYQ",
-	"CexMFmmi8xMEXrw/d2CBXiXCcQpR1qxhTQouvu4cnF2jp/lkATVLW2DIaIXon7WXZ3aWAqxUedIndqNX",
-	"hsMUBdOFFqz0Hcnd4NaY8gS92q4uM9zZJGOxiCdjDFrsccm6kIRAlfagPieMElUpHAWlLADhWewvyZkr",
-	"qbwsiOZeaXprSdzd5Ju2UH3ZobnudX0r+SbUoQchXDwep2C/o6j6ZT0msV7ZIVW683ykicyvXg4Wq15C",
-	"XfS7+HqrSTUy7b/d6zzL+AyHWDUkXEuVLascf/XyfOH4eTpzLmZPNKScOnUAI7rj9U2ceBzj8imss9pP",
-	"GzO1eLFVn3UnOpFCa6a6n4heqdpmeflXkToP96q8r5gmhREPUQgOEFAjdY9Lv8Jvs1ke2Xn5e8tkTwsC",
-	"5jmB3N2E0nAWK52+Ivd1kuvCSQ3B1iXXUKllCIKMWCbySSax5zGfpYrHrshRJnrJODE7W11E9HQUdguK",
-	"upyCVkesLKOTSwW0IZdSpBubWyqi3Od2UWHI6FhkhtpV8wKzofNTOSkL6u7t5bOh4g/rT6YYMeJLv5q2",
-	"JH8em5iSagJ/hvah0mIutQytT9Sd/LosteQWVQs1VN1vlikqTkB3O7T+JCh06VxPeDFRxbRksJ+kqXPW",
-	"OKxNUiYtqzqShrhAXOqXv3zbiLn22Da+/GU/4LI8KHKi85Hwal64RxHIy51jMYugIqgdfIlaoyZsOM2R",
-	"tCGtWjwSGU9tlKqmuFYbuk6BvH7rfVdCFROJ0I/PC1YMda9D1hWpkgOgZPTBkfSnRCtwmIyEmTjyWuB3",
-	"2UR28mQkKDF5ZJFNISBTSIjHwvg98y19icvWwZhOjZ/OvE+gWDd8NeJydiTpRVs8NU3ZWKgxOB8fCdYV",
-	"Qhqm2RsaVWoi8yRdYLUsoXpENJO3eZJOMqFxG/F8sOlQGQVGqtzoMNQi6/Mk1TaMgo4XJkq3mVQ2fjUE",
-	"J+hE5tnMrGJROd8WOsGw1iNpN9tVXtVCxiRXMJ0MJM8nmWA8zYdqMhgW1U4y24Z3XkCpgGvhSug6IFkb",
-	"0GtmPhpD7DX+jqWBbe1UuCUR3YrIyB/j1DQ/d6ZxFaZDcxJzDbtppmYLAYOz1ohPXUEJ9AmF7vpXK4oT",
-	"Och5egzO2GgqekOeR9YdG4nHSKY6SRwtL9l6glxykYVbc5WWc9JJXDHqWSssxKF2M7TSB5A9uwyGKLrr",
-	"GrSDZsd82EFEJdiQImHM3D1MGLuy07y+02yxVrO927R54Cq7h3LBs1//9Wf/+CdAhvWxffbLHz7/1k+e",
-	"f+f7z/6X7+189su/ff7ff/Lsj79luAFJJZjTYPqd7AYPN0ic9zfjgvPo4DrD0hbF4q2I1y6WmFYYGveS",
-	"4G11ro+fBHiZg3bw/Ic//+xXP//sl7989qOffvGzn/z2W3/+22//H8//4cfPf/Qnz37035795bcCt2BG",
-	"oNuF0+Pfkg7l7c2V7KIyXU1I2ThNop5/8t/n8YnYiWqSmzs6zyVrtKQ6Hc+QGzhPM8tLKwSDLTX0ZVbI",
-	"S9CoXp6XtC+xX1cdfkHPiizBikLDrkfID6E4GOsNldJCAy9FG6WuUrdJZjAX40iOVSLzVOhy+sz8IGyd",
-	"e7+1m8A4OZMqFqj+SSFiDSaIDPN7I/aGFgKEq+mbiC1jGj6SnrhViqkEqQGypkndhzQzMy5wxyY5cHlf",
-	"pJsLy/ReRSkqpHQhsFSgAAAyKMl9VMsRUhiFjE1XowQC9Snyyu+KJkZZWpHhLx3KCo7atDYCTk42gwSk",
-	"LiWpR4lM8sTwqAhyiCKzZp1YSeF/BzYKdxRBgDNChXlXN9g9XFz4MpE6Jxlhh0WGeOQdI7REbRq/tg1d",
-	"bYbs8pWQ7TVD1roC020yK01SSBZQRiOcQEM6arAHbhFIPRjz+YSuI8nYoVIgnzL80GUueQGUxPOhYxoS",
-	"xWbdRDghlMhGPJGJHNiGSMikQwdb1SiW3FaLjEJ6wLtSZSOeVm4C7jHsLfVFU6M1Ni14m0J7vLiSIPmh",
-	"VB1j0F/Oj4Vk0Yg/7sSUGhXZtaUi/SDHw1BYZCRGNck72K570yykL7LHILDaOVbvOzRe7tibgluf9opp",
-	"mzeXHiqjINyHWETVx+UHPeEQEgUhK5hq9tGpxVfMy0Y/BdXT/EHaCl4hWhHwesJXI3O48PTEImvb1Eci",
-	"JxyjBu1cyNrIzdXGVQXxvZgW+lqwCZC24WUKhfQpkoY1kcp9i4I6KWg2/BCHDnOTcWnNKrtQk3ytXrC5",
-	"KfdVXKS1SLdEXFwi2KD7Hl6VOSkU4emOijdtCW0v7DiytRVDdWvthlCKBeU50GNzLSOvTmvkJUPOLZPZ",
-	"/xD9W65jMOGWuk20W2Sew+e6TIBLUbK2XTdhZibskz6fZYJ7MR8KuSxJ8Q4x9xeoOvnUpqRCLdOTUCBp",
-	"lz8El5ijAkH7ajMM/NsctK9fv75b0qbMz6QWffH//eHzX37/8x///Rd//zfrKkzFHpaUsUNQxtrN5lea",
-	"19vNJrXm6YJl8he095oLyhcITsWWbrQq3mfUhrXSg3XGH+vuYesyIo24seLXUgXtG4il51ZrrTWZm+pp",
-	"dUo4na+mMlmlD157efTBCmkYig9ZbBcAwIqt5lYriL/rCuIDYImMW7WsrCKioJOBrEP6CgjrZ6012vuy",
-	"TGu8RcAMS9yrFEFGo4wwdVzEHWxW6Ogm684YwSqG5G714l5AX3R27VwBo24wdKKxlnly2embWKZrypMc",
-	"eDDXx/qmX16fE6wGuJld9J0EoSsTeZaIoukmiQQlu7pU07bpstCykv6itRs1WR1Shp/ylavpUOGc0M5d",
-	"2M7nfdYW8GL7UJ07Mp631m4vMbiwowqLqzlJhvk89I2uuwWp3dvSpHlHxheNDmYjYa5ccCSMzWWqcJS+",
-	"rIygputb0vUDilLE61Hod+cTsLOUsD85IdLfv4nBljW3LiQQYRO5q47GvWgk8hJntNFP1jUyFyNwuvAF",
-	"76RroREMeXng7R3L3OndwparjhMBZmy03wCvnw5FJiJwftP77uI6TPIZGBJKSHbOZEX2XD11toVVsHbL",
-	"wm4PaFoLt3FhaktHuiQ+qphkKabJwl1bVYuCvbpKpYLLMw5HPQW/va3kSvXrIBlIo2FNzHEZCh5TWakD",
-	"ke/cgg1fPCC3KVa6OBSlpVlIAKijmrZmiMlA0t4UgEV40ldffAJRd+FLlaGp+3jryE9F9n10rPQyAdB4",
-	"PNUhy5WyIfVGTUkyoa2tUE7SdPFOviPy4kKePUY9odGj1aIEQs97UIKwGKQPZXu9BGXrRgwLNxD5/Uci",
-	"e5SIaQCrdcj1cRAGaaLhTyC0BFAPi1rCms/g3nRUvwMDOJ2ETCt3Iu4tbNr2XPt1uyl8Bhqk53ctJbVt",
-	"d22Ww1RORRdiOImFOGDWBjsQuU8aydCP3TsUh4nRrnMw15FTjLkDydLkmOBvilsIPtKRFilCPlgwbgoL",
-	"04ZOJLLBPoIMN1tqQmOEFnJVSJPxwrbxoruYvViRA/WwGHop6AywLnEZrBMgU1NwBIPLMMldwDGxdlDQ",
-	"34i+mufj+zKdRSGLDvhIHCS5+L2DPEt6efRmg5l7xw7fOwgB1zBjXTFMDJtm40w9noFt5PDBhweHd253",
-	"Pnhw/xt37xyQc0TzmWbRN3beVtmUZ7GIdz7IVK7abJjnYx1ZF7O5ozGLOp2vKp3j1ndoO8BjZ7qNDkRv",
-	"kolorhJJ8XX5M4dZiSFrFBE4s+VPjPoi0IetS1vt4EJpfUcTDZAawgHUUVSwt4r2yNjFNsPVfMYSCaPe",
-	"eVvkveGOWVMMXrufJYNERmUfla2pssciCyXay5TWHW2+87CC3ZGObt1/cNC5/+DuO3fvHUShhUwxvVO+",
-	"pU3CMnsvRQKnCQUIdHruE70hD+xAlYFOcQloJa2kCXYl9D9FeD0b9FMniVPhIjMLwFK7CeGSz0b8cQdQ",
-	"QiPr1+xxLWxmm5BmQjaiAcBHqSqJWUtYNBtqYO9Ug+3jyxAdWICgOJnyJpj0AO/EmclUGps1N5P9yMbc",
-	"4lqZA0ymHBHvmB8xmYMSUdsQwYgBKjs6zwQfwWZYCErVZ5ebrSJo04YXv8V10itzca3MXAnXxV7coZoy",
-	"qdg0kbGaUuSIm+nSUEefuW8Jje9VyempLBO9nA1VpgXr8jw35FDnHGHlPT6LEMabc9KLrZ9YiyeF7hiS",
-	"j5kIHlC1DTSNwxIb9XTSNRSO2jr4WoO9HqDIs66IZ6Fci98gcw5OYFfFsw7ALAfty80bV5+WDCYjMzqA",
-	"rljq6fEsJoRNngquRYMdfHjr1p2DA/bG7pvAcd7ev/vendvsjb03zT3IU1HEOtnfKDRmqCZp3MlEns0i",
-	"Np7kXqxFl/eOWSJzhXFzfzARExGyeGIje6IHdw4f/H7n9p339n+/8/7dex8eGpHJ8BRorgNvdci0EtnM",
-	"hOj9/W908Mtb9z+8dxiR3wedQZA4PRmTiPgA3DhQnYDCU8zNHvJslAqt207g2G02PTDZMkQ5ZlzAOnWS",
-	"mNI0qDHgmwAyCB4entv1tKiSFuTBfx/AFsxrBE9pC+WBR4vkDLsfRRwRfpFxSWX3ErAOma3xVjwpImhA",
-	"jsaYOisZGIY1GqOULZV1pA1UTsFBOilgzmmTaaNw9rD+0fwilRHjcZhTrskj11OPIJliJnInjMJSOEnA",
-	"luLDUVOEKSWbUNsQFWZ+8I+emV3KtVtyyKJIRiJNpPBDidixEGONIoXdCBpK0aPbBAnRSkORxivK+8E9",
-	"kCrvmPciBzdf+II4i7PEjNyu8dKm8IVGojv4RWXeBrqRiZVu7wC0URZPPOp0WPhG3a5hDpG5Dk6t0hjv",
-	"dFIZa8BO6RRM+/P/8stn3/uF4YEemXCmSOdc9CJg8C8ja7R2m61Os/XVd762+/XLHzV///r/fPXfvrv3",
-	"/pV71z648aB1GKCQBO2tM6GbQCZmEHmXbTOV3/zg81/96Iuf/9HzP/v5woQIk+DU87FCzsoZbbkXJ+3C",
-	"7pajXlsgw1O8uZC7blGXup5SLaltF5/j+7OAeudIasvY+0tMckLOe66cILbTtUV1l4hjvDe0/HDIsdKL",
-	"mko7Fgf8pGwstZd/2GCR0enAuO25opGbfXD/oMA1KMYTEeYrAi6AYi5iG91C44A8TUzmwGoqCwybY6le",
-	"GBj6utiBS6wl3DtZRHIbrjSjmSQZzqWxgsWdLsgln6oy9bwvF6knolskEIwENkOIG/JpKk0EPHNL6KuV",
-	"CIN2q3l599R0NFyvo72zZz1fD54+3JiMv2VO9kUbLKgyDaQIemGmxZtYRdqzFmy9F9jo5eYNr9FM9I16",
-	"YXkrnhNKfSyJhGXLxSFUdByPfdmyiHPXymghJGlZHQWA2LbayNCN8rRQQKV9XjNNso+hAKSG1taN3w2e",
-	"CXb4ydhQUwDZzomKr88+TzJ2XN+7fv1q8/qCvQO+Xh7X6oFeoOnCy0CiSA5Pw0YN2tX8iicZ76Yzm61H",
-	"lIvqQaCBUOZe6fvCVjDRomOz9qPQ+xRjVjEhzgZ/QA2y0Y6QhuLE7A3g6r/X2t27fOXq0aTZ3L0q+Uj8",
-	"HmalR2+GLgAHs394L08eFfgbRs0dQKm2nEAFGuyunOuSRV/B/Bmmx7wnQhb9j9/4Bjz58PDtnevzXRi5",
-	"Y6qY+IMJTwlAHbx1kPLpWoUaY4hf0E25PIbkRUPTRonWiRw02Acp74khFASDxECOAJRgtjEvisdjTggT",
-	"O86A4hYP7SgUzcLoqZWJoIa6V57DMnkyZ+C2YOByx5wZi7jhWUFEyXJl3T8Wd6PUio0rWP69l5lkPr9Z",
-	"Ol8Qr+xbMqham5lX9OwX//DFP/+vz3/0V5HX5/8UZ7NONpG/ZzgrdIspSom2mQc3/Zp840zESS/XCCdq",
-	"Rb7xWEgr6xFbqLI1HAgZH4xOjwsRVt/GwmoE6Xw44JPGuSTiiValysQ+F960rTTpgqeelLK+7fFrLz+T",
-	"iS4dSl+2xIL/9LwdtPauN5vwnyZQ2nHKE1nuEWs5hHMUx2/TzSl4/u9++vmf/+Gzf/5/fvut//DsF//w",
-	"7Dv/7V9//d0vfvaLZ9/70+d/9vPf/uc/fva9/8ts7vJBhIFWk6wHQsNM52LU4TAwS2PKY/ugICs29dC9",
-	"WDnAVfRt84GB/6hTDA1kz6cbOInOL0AdT1A2Y+aMlnLRqsrWGAbWCgNCqkE33K17QRj0E8nTTrF+//Kt",
-	"73/+N7/87J/+t2d/9LfPvveP//KtH+CW//a/fveLn33787/+9vP/+DNc3n/99Xc//+FPn3/nF8XiZolC",
-	"H8UVMzPCrwvawVeuXy2vdKYmuYe2KQYjRB5oha4SHcjeXHZyfiyKF6l4atCmnbwWhMFUJINhHrR3zW10",
-	"2Vu+hGuOisgM1QraAVACoNNLXIBPwwCcCfFJyzq/duuvVOUoN9AgKoe94bFcLXTjCths2cznIsQV7dmr",
-	"k9Fqwd1wdkxN4h5XdRI6pRqsm4ZgZe+1DFzW+nK+Fi4zHLJvHclKA5cdx6KFy/6yysS1TyWZaIyI0P61",
-	"g/v3mBE5qC2MfmPToUohQKQ3DFlX9PjEhWlxIw8bimln3uNpamQ5ClYCdWOpmpKgnZA0FO5V6y0S3Ehv",
-	"CSHWZ2zE0IxLbfQEJR3ImS0drVmqtJEsAMzFtUGCPPZDoHNcssgT8nbeFbMIsf7MPD3FiXIFvW5R2Muc",
-	"M9bb5CPpg/YBtAqObYVsCjaJFwxcNm9mPJwqENJ0SP51gB4BOECWII2oEAXtgpMd65xluPAM+gB2ee36",
-	"DbBMVvTxcEMu93LaEavlhhMX67RCgzM77u56NkagOzhE+NOJVu48FbKGhR8pa8RAMglZPk445IDi+Sfr",
-	"paW4ScHNijYt5aO24Y3GmZoavYOwmaHR9llLOLWEU0g4ninSEdjNZJ1t7ZHmrl96Qnd/ZWomBXNsWj5Q",
-	"H2+flnlS4dTNlSRfWaUoUjRHzUWMtkoRo/FErPx93k5n2/ajUfEJ2Cc7vZQno6V9XrneuPJvnRcNQpjs",
-	"53Q4KNvdKKClbNlV3LVQpFvmHwBmlchBZ4kLD3W1lbO26EmVL7XcSxrMUcGz7/3gt9/69vPvfP/Zn/5V",
-	"QHEwHap921zU1/OVrepkIB22SoWF5XSezTDIDW93+Ycq56kN6kPAock45ifNfMqTvPjKbOrpWI65SrdF",
-	"zpP0JJ4DsQB1zvEF5xyjWQPM40M1ZanRtqASbIKwVRtQ88rs4gVifQnhMVZ4kwihhLMP7ty7fffeO+RT",
-	"ojBCSNrAOEtMq1kjfHAsZJzIQVRR4hs6q5nEGTCJiyX82EGJmNtHSLrtv9Yh2ESS1yTPl8+CPJ9Mi09P",
-	"d9ehuCGTaspu7d+7dee99+7cfr3i9V63kutArEoR3IVjFHzepzQ1zlFq8dj5yJaWZyQDF6ReOuhV64GN",
-	"J8JmK5IzA7RjNMu5CuYUk1OUlqNSlABZi5BUA1WAXdroAsITBfexQ8LCknaAmuuFpn/J1SMCv/pNly2I",
-	"r3plHcCmNOSZiG0PUE4d84dtNfWuOZFgc3LNurJJ9NWX0IFvpiiAV0EPbvJFWBLN2mj8VCvJJt9TMqWg",
-	"bGDb00DkLKIMAYCXRadPVFlS0mzfS8fc+NCICe29EP/qJLozUllRoG4NljTHehLdiSfONzbnfCPTCzmy",
-	"Fj1u2zvZQv8TG+Xtf5OpR4n5V8v7rBUG0+EM8EE7/YmRsuecdcV9v5v7ySV0tG6yvfJ1CM7Qc7Y28iUe",
-	"rZMYDBAQWaMJXXxderM7QFe4I8YJFkQBoflcBHswblLoRaVkf1jKFEKoYvoakvM1VmdBrHdd1H0LHV6B",
-	"BZXmmiV90FNEJpgU07ZVFmzlmzSFNigVC6O/GFJqc4uOpMvRJ24Emfgq5rMvaWILUMIXuZiFKgpdtJW7",
-	"f7oi4GkuSQqnO8WMq/FYSIfdHB5JAMyGQsXToWK0hrEX4kQM4o0IwVmjNxtFchfvYs47ZoMBZgANbDHD",
-	"7kje7ZNzbCKPpZpKx5z4QuQ2ewPAotE9F01kLxU8w0R07ifVUZ7cmyEBN0J5IrOqhk0leQEOT9FdR7JA",
-	"ISj7xy43b4SUMYdBVzQDXEsk47rtQfqDZgfZa1G7JHVYtVFl7IMH92/dOTi4e++dApe+AdROLH5HuYDe",
-	"m7FIE0irozctQUdxxwkczuEJVa5irwFkVeZze1AcVs6Qa0isL70/kQBxae607RKXFLIlSvhgPQjjmisB",
-	"VZbAzGaOeCwAgmQRezNXDv8zkToX3B+JuUVxxqeSxlH60ssbVBl0Y8uTqswczZT3RHyTDgvPRVacL3O2",
-	"yE8MTkic301XMYqknCmHTEJq1t+STI3Hpa3TFtM15jOKcQQzhsjYsRjn1Xl+cMtOLxltiXVgYZaD0qGC",
-	"dVRTuUnoOMzDc+s9ff2MEa3aGLHCGNE8V2OEW/uLNEYQ/a6TDWvv5JagsYAWVZShcIo7BYOrzDN4nanF",
-	"xIp8K00mTi5Esc9CBkFWPzf3kl1pNp3r3da7bxdVn2AwiC0UMvDK6ZCM4SQ0uUAgyBLEsIQCNhkEwiqM",
-	"PnNPD+0UXh6TwcdPgpX2ACotkYmeMPJXkdeIVHG7bMDqHvegR9IqgG7b3sk7WpGwWOJFc03uYZMbjsM6",
-	"6yrS8IrFwFu+KoHSbNVpqDqdlBOtAK7qUF67+V5MHWQwIdpyO74aCkZMCm0GSLKF4sintA/opaTQFb02",
-	"H2tSZYu8NksXQ9B9LKzaVTbmWZ4g8vcbWDuf/o1RnzGfhWwiU6E1i4aJzlU2a7h3OtMkzodRgR2VG/VH",
-	"oz7nkP7ePJ9S+6iypGY/EpieUVoEwc6VX3VIqiyycrNR7sniax/lKmKSZ5maonEh0bCWNA6FYbbl/DLD",
-	"SQhh2RBhodss8kXf6CaLIM60k8TRTT8cuOX/S2i2B71cJqjArjNQ37RYKx2pTGukQ8/KrTVvOphlRECx",
-	"xYf7HmAn4t4VgGnlJnYbbD9NKW4YoSVTYZbdnCOvkgWYiMy6wK4imlJpyqE/4tAbsVczpDR1xDBqhf4R",
-	"ATxMp44SZi6MPBEejHXlGs5DcEIxRbA+YSYzygn5UIwWufZ7DvDtBKRr8C3gAEEiSgpT4BlU7TdD2KBa",
-	"/wdm/d9O0hwAa1cM1dXssKtnho3q0JJx2x/XjIjE15+uHAQZejDfsaiJojIChjI3DlY1WtANo2XDdG6C",
-	"dUe6Px4b6WrlQIs1smd45R7bl0pjEHIyguJd1vYVhMFEFv96GM7B6xnGYD7aecQBXxA4gxnUba8F8+8P",
-	"/VZWT8Sm9tHdb7Bb5BQDO5jndEOrMX4jU3IeQuXK5l4Jk0tJ0QALAomZFnqxal08iMb1a7GctDVYWQ8N",
-	"ApEtl1dsGCYeYn1xiEhmRgzG+VoLUYO9kzzC8nz5REdszwJ0GTYOBAiRp7wFKc/5/XfbTZQqq6ZNxgp/",
-	"yiP++D0hB/kQSqaFwSiR7t/hAsziOjvapZyCqgFYxrP2qkMs86pbYQQaG5rq1SkAs0cETJuI+2jJkMBM",
-	"sjLvddWkbbkySz6gcqXK0CbaYPsoDPQTQqsbOTTgVPWOCyGlKIsw4jHazZ3fhDJNeM7ipN+H7NDMVhv2",
-	"WzGaVJdrYboYUc61hCwZOclFWMhcc0UiMwCNozwVl2J+oMh1UhztJGbvvXvw/gGLEzRLj/ixaNsZubyj",
-	"JLbudoqTV5NcJzQr6Kyx7FZ6glBpS/oqG4GWFPNc7IBdcLOzabfJZaPTVt0EClOWwE4YXK62GtoJ7NIw",
-	"+feMsBms8fItECHPt6aMYfdmUKtUPyffm5MEEkqt9V2s1gerHjIppueh2F0Ci8eKOE4wTNEVAwT76J07",
-	"5VxCbMdGZ6JzlWpKD+BCZQx0LE9+5mwk8qGKba5NbyioanUm+iLvgTKAegDlHyK0w5QnFtsC/E6OIFkX",
-	"mAsoQr2ohGHi8hXRBGdEEDM5l4iP6krbYnPOJ/0VMorO+Qzdp3FRTDrJLOjoRGoo2s0+JAetHRRKNJcN",
-	"73B+0hLypX3lRuipGWae5DhFoH+RiYoQWDMVUCHuqempMMFoKcsJex9xlymy13T1e8zK4cMrHpDNSVCL",
-	"cBiC9hUjipjOgvZec4M8OJjphebAgeWysBVu40nbwpp4gjdrm2ih01kKaeFPqF+CBlRLtUoJyxDMkvSG",
-	"tqolSEs3mVnYGZpPpHJ+fI8m1h6k2oO0TaAtUPd5pC17+E6NuOXSay5feVrNWoklLrWdvmeIgKYRkh2y",
-	"GKQFWW4b1k+PgfuXjbwhIiTFE4vMqA3jAejvEg61VGiXOpJzGEyaAjD8iFwsYWJhuMGBhSAARcxy4ngp",
-	"lrEHs6XFr4bLDJDTjiUeSTUhEYCXYKCS3JWZP5Jf/vJHyH4aX/5yBc9HRk7FbCVRDmLUgJ9O7BjVIAjk",
-	"sTEpoLUlmpkRUlf3l0gPpm+L0UmPQsuolRSaJbKXTiBwxuhPWIInByMjjdCKFMC8aXXv2V0E1APJBsqF",
-	"0OBqoCwECHFo6kWtC9YvNduKAKiTVFjxBu2lJK/AS0VEGyikZtdRoxSyJyDuqlXaZydmoKSmcxZpgD59",
-	"g8JxIIjupl+YRYGm6dRa08ybR3K31KzDJQeAeXhxZKQrnYOl38b6wJF3ixXz2ZHcqx5eH6Vfezng1cv4",
-	"ap9rGLgNCTyS+yTY2UHjEYIQQY+vFMoyxgRmYsCzGFwO1syB6KsWY2KiSQ9y5xeB3aj0oNl4fdOCx+Wo",
-	"wVOKE/4IQXtw2UtFENOYttbWV8piawtHgAwrHKIhnE4bhNDbsHo8L7mqftW7OlDx0Au6ArN6UVKZHeD3",
-	"FFjpTnZpFnCwMENrxBPpKk/bCo+c9ZN+PrQrZWbprDaJdPPGY0vXB2oQDScyzkQM6z9WKiXL2lRlx3Rj",
-	"b/HekIgD4IQaVcTGSIKNFBBCbewh1G4yuoXp3WoWGFCKJOONyDQodm4pmWcqbTOpdgCWI3oT76u2y4Eo",
-	"suY4V4CpeIpUVKRDeDqNemwua6w87YMmZFWERVXAzHFfuiBPB7kPdHaQ6BwILdeMA38gZHyLWOJ8Yn2Q",
-	"VuA8hLaAw5E0WsgycH2p8k7fiCtolWo1Q8M7+Xis0R/m9V7ULmM8NUrmLPSqUi3k8h1JZHINCnSkCNul",
-	"hQDsWnrnF5SrJNci7YenrRNQqEwbR0mQGX8NM47pY22jj+F95xZ6USswL1SBqbPxXmIl4YI0g0nXnLau",
-	"2CmQjJaoBvvElNG37vLSHOQUiuC2VgdHv5H/LrmiDbOz7rdKr/N92asIEqv061B5dgy9XffOfaSy+EoT",
-	"7eMrW51zGDmbeyLzq5cLe3siczEQ2fIGKX4s65jV2MQN9aEW2d3byxuGeOUNHeoAwbW+Q/2l8xCY07GJ",
-	"h8Cd8AJKpq4SfSrr/+KKll0BN623GBRT8tOhh7IPP00yEdqI1HnnwRY155cVz9231AfruhfpNGOjmtMl",
-	"Z6r7iejlIYssBC0Qk4jiXPHiFhWytKuTQcVsSaMnlY0yqNDrZ4u2+vh4Hv6VFz8lBVnXo1jEE7wZIIvu",
-	"uzEbUVQWUTzAzenfFguajBNYyS00Og9ug23CIp6jacNre0rogFawt4O0uqSmlor4NyU7NnXLNEt9gvvW",
-	"k4wpyAhLrbre8mnSE7Ylr4gyWpNURqmni8CB1XzhIkEDu0odk/XMeRR8btFu7e6Fc1ypHfTUJNOiYz8u",
-	"8l9AJWx5rQWf/+BHn/36N1/87J8QSBqFSqiUe6n4fIGdtIPLu0EB70wS7GicQn5w6VwH7eCt+/ffvXvv",
-	"nc6t+/fevvvg/U1Qbc0OXDDU3xbLu1ZCkHfPXLYKFtzCQVD+T7kEF4FWwWXwUmpsAlCCgITF5Qja8PKK",
-	"PfM5OGbugJS2mLazZS7OdifiVCoNHpK1YQB9lPgaBbD2khR5Nh+JW4BUMS9uAKfdSmR4uFr1uWQuYqLz",
-	"pKeXIv+Z031QvHYOFK/AM7XlHne9uoKt1jX3r04GiPk3rjWunHypCbjNENHm04env+K3QDg40XSBIoTN",
-	"ObKDBMjlWg7f3kRglrVCEAdpu7TGp5KsvduCrSy5FBgrPlg3VHxAxgLIfqBwXJnzXr4kBu6s1eZThOG+",
-	"evF0g83C6QZ1NN3FR9MNlgfT0c3Y7sJeepLzwVPUjFORLy17j104Cx4UuNM5nxklcR7ZAR11g8KdpynO",
-	"WKquimeIBrOowN2GARzyQXC6GrH1ubyIc4m7BRl8g00PIxhkNkzwHdwzlPms6fXDMBhPKtjVB5N8+UE8",
-	"K7J7MizBoPbCvMRXYD/GXP+Bs3olOROPE53rzW9EJV2+5D4+Qa66Zd9byynyOyTd0MJsIuG4Na+5yQVL",
-	"OQuSBtwujJwLjeKCdu14a+Fna7bzcJkHwV48c3CiTIzUIxFRDgCJQRTq6JybEY/jiAmJtX4wmIQie0gV",
-	"hnWwCGT7dklcAGMinYTl4lcgDTxHySpcAGBjEdntI6rt6fKfE4xbwjFZVFfb4ZBTZBjlOfNMMB7HIq4I",
-	"5IceLcvc3nieD0uWcx7HZhsnrSAMJrsBEAqzxPBwL9ikEI0hkjDIiy5EYxYMzLU4dPyb9gPmsRs8PC3E",
-	"kZvacgr3EQrj2oKxvGYB6rUldUvKe8iPPaqrJjmGtAHhgjjASV78nMhcsSTfVroZWwmHx6NEQgTizhoG",
-	"1f3x2Ob4n59NlVw2hBtyLQwoDr4jxdQ+be0WjxFQjX7YK0Gz0cMrhRXWft/cvXzKKkpuDU5SHor4RAe8",
-	"APZVTMqv7aqns6vimnZni5C2GGPNx+NV8Vfz90GPTOdQUH9pTuMDQtTCdMbFLymHMRlIlYkCZxUriy1y",
-	"7P3xGFskJMrtubb1QZRK5XnQpIbpGOEEIwtkbEHXuxAjnq+RezfnYw0+/y+/fPa9XxjdBQKc8S4WMNjk",
-	"K93bLlrzKYElrjehm5C/MsO0+m2m8psffP6rH33x8z96/mc/X5gQQYGfej7ONbRqRlvuxUm7sLvlqJ9u",
-	"AE6CB3lzwW5di2KdxleLVRuyCTyS8wFdiHd2JuxivWS9ikT4VUnwpFqO+UDEzJznAmg6kTqHqpKsGDPC",
-	"p1XylotOUziXYhHVFJCEuY+3Qyc+j+wCrLdG4L6nrNNp926jjANg6wgnQDOr7davVPYAwj/Bxd+OOg0F",
-	"T9F4U6nCfRV/PhUb3mgXzIRFb4LI2R8/LE1/KHrHBWEjxc1W4famT3OqnPp40k2THk0ejHBL5/4Afr24",
-	"qW97PtZbLgfm5KqWS0ijHiWDjJfr9q23fuWunwRdrpPe/sQcpo8fGi7QFTwT2btiZh9oAQDE8E8zVMzw",
-	"rAgmOUTcPPNzEAaTLA3awSWkmDjE+Q/eVhlDoHNXA0kWZdfbNr2liFQ2k++rNFVTNIvYrAu0eywiP5kO",
-	"ICkRYbMQk87rYKzSFFOLMZHL5Wv5qMout30e06+iQwiltMdRlxOgLbtfg9Ej+r1uMEMXk8EkK5A8fXRE",
-	"WOovacbjODN3CpdGxEZTNoLHGEpFlcYM1KVi3OJxTpm0UNJhqFKsiHVQAFBTQPxEi46NaIrASJ1By8KD",
-	"vcQoet7Lk0fChT+BSyGJGz7kGv6il6wk1IjBikil4tuQRefAAb+kKa0AToF2Gd0kLlDedCz6fJK6py72",
-	"HpIEfKDE0mtVIztIBtLsJeRuczYVXSDkhMVqflQT/3DS9ameoh0OnRQo8hBa/m7BEmaFXQkR2GgvH3GZ",
-	"6CEQAeqsOHsV/X2oLQFB2SFTqdANqrOCqxchIimgoRUJ4FSrpQhWc8d35sF2Uop+krHeJMvMpGiDcD4j",
-	"nsic0x0oLKD9I8kcqgEiQB6adikRGgdi5oznwAJCFgPoCigBAgDHCGyANUTMGtnpYKq/d6UdUiFP0xJ4",
-	"KzprzD0rejBn3BaCw7o4GuoLGeqRyAG8bRPVeSbMhMDgYj7BsRiO5S9tCaQZVsyC4k6lbhcoUmF52RH6",
-	"HQ2SYbGGMC+qYwRrBzi9Wghc2jlsAAfYoME7hZszjxpdWhYsk7c4kwLvobTREZib6aVwbr5YGEims+LE",
-	"wTd+uz0uLaqyPROQme0FHy6nGJLLnGBK4DIhldRIxO0yG0KUa1dQDwABCnecrUtj67GZJezy3nGqBl7W",
-	"T2PewZ8spWPHEI6l+g6rNWR60huacxTpkQb04UiMeJJGXqNDLqVIq9oEo2gGB9ZQiIFMNBJ9kBgSngKQ",
-	"QfKYMEU90umPmdqoaH/fsExCJcCCNbznnKUVjLRAIksyNuY9ESJqBzbS5SnH+PASJ6rq+AGeS81nc7Uk",
-	"bY/41AXX+hixXnYntFLR/Pv2O0QgdxlnCFsfFgzB0BI4MLYmE1EtQ4gkczvjeixH8i52/IFQ41SEtELE",
-	"rgGahc4ltlgQ/oWQXIAtdVvnIiYWFhDwXSgSMPdgEZIeds94KlyhCKBYGU+0ZTnK8JeRfQeqZKrUYy/4",
-	"QxVPtFAShNUnye9pNiwV/igAnQGHQvfJ8Syeup3wGWAGCKVAVBKdm1cfOYe9f6hwBEukwFRxdxKJCerJ",
-	"2AxJq8xrhoTopw+f/v8BAAD//w==",
+	"7P1bkyNJlh+GfxX/Y8dsunoiUZlZl+nKtL81s+syndPVVTWZWV0701VEOBAOwCcD7phwj0She4tGyiiz",
+	"lURdaMYHGU2UkTQ9rMlW4uPSJEr7YbgzQz3pK8j8HHcPjxsQQGYja5bdD10JIMIvx92Pn+vvfN8bydlc",
+	"Cia06h1935vTjM6YZhl8OklZpk8T8ycXvaPenOppL+oJOmO9ox41vw540ot6GftdzjOW9I50lrOop0ZT",
+	"NqPmvbHMZlT3jnpc6If3e1FvxgWf5bPe0UHU08s5w5/YhGW9Dx+i3sl8jh0mTI0yPtdcmp4vpoyIfDZk",
+	"GZFjoqeMKCYSlkX4N50xwgWhaUq4VmSUUj5ThIqEZGwuM616UY+9p7N5avpTMzWg8/lgf/+gF+HMfpez",
+	"bBlMbT5fN7GfZGzcO+r92d2CgHfxV3UXJ2Gm85hqNpHZ8gW020jGkX1k695cH9jhlArB0lX94RNbd/dC",
+	"YkeGxs/5jOvm1ZrR92adw1Wj6rK0EAf7zdRPodVwPAkb0zzV+Ipt2XzYX7ufHsvZnIrlC9lGDfx9IOS1",
+	"CSJzobNVPcHvN9FTnimZNZM9Fuy9HozgididlXnGrrjMFZnTCWvZ8vhKieoz+v45ExM97R0dWlK7zwWx",
+	"lc64mMC4WjnFDfOI04TN5lIzMVp+xZZ1OpyQhcwSMppKxQQZLoEGI5qmLCNjmRE95YpIwYgZElO6T04M",
+	"n2BUs8R9R7QsWIuZDXAToBlZcD0tfhzKZBnBd1yQw/tkKvNMRSSRTBEhzbcTMpMZ65NTTTKm80woeHvM",
+	"M6UJFWph+JhvdMpowjISB7PcO2PzlC5ZEvfJhev3ktmRUNMLy2AgZMK0IvcPD/vkmcwMD8xYwCJhO/CM",
+	"jDlLE2SQ5kezTPBhJIVmQtt9Aw+mzLSB/ZousYP9R2QxNb8VE3GE48qw4nkmJxlTqk9eCj9CoKPMLBnN",
+	"q7BQXPknLtmyT55mmcwsYXCQ7m85Jkm2JFkucGZCanLJ5rrvNjUSr9h5IRHNXum+vedUa5aZNv/ht/+/",
+	"vX/07tOf9Br3/MzcL+07H37e+JJs2PS/lMPWXn4rhzd9Dz/nSm/E3blmM9XbmKEfbsrQX0h9QSfPeKpZ",
+	"Awt8KdIl7GI60uaUUU2EOem4oRUjmk4Umco0aRurkHqg6aQ0WpzbGuZ8QSdw636ACZ3iKwc4IffJz4hm",
+	"GcUL+9VUCrZyOsCu5uYxS+6ITOWCXbGMcDhui4xrzUTLhODNAb7Z63rTwKhe4DtmlGdsxPgVy1pvt8w+",
+	"sO5623Qfnslcs/Zeza833mWerugxT2+8w3MQZVu7REn3OnJDIY9udnQYHU2bjs4xiTWd/P9P3ub7+4cP",
+	"zZ9fxC27b5dHyb3WTEYcyXYE9AOCXtRlKyc2Mu51NAfbuOnntWKZaJ9O7n7etivfvunsDW3i9OdsJEWi",
+	"jCy0oIbXjImQIMfDnX1FeUqHKQtl+nstMr15vzP3gdF8MOPKmJpLoRhsmcdSjFM+goFaScX8SefzlI+o",
+	"GfPd3yoz8O+L8ZgnE9Y7ur//KOoxI1iY7zJG4UFYr75h+VOWJrDfmFJGSDbXnJnjfE4EsFrzAIgs5pWI",
+	"KGmY74gKI4Kgkkk4yCFWDjK74Ki3f/DlL355+M39N/u//uxXD3/z1b2vH7z4+atHZwcXprNu1ABxCMlR",
+	"v4hHeZYZiU1pqpkXOo0mLBcwXDsc090TKdg2tEPpyBNG5aMRU6r7BEy/Z3Yh2+bhpMcFVWREs4yzhMgc",
+	"hv1MZkOeJExst+73mtad5nraH/uGKwtvuN0oYwkTmtO0EDWBqiwx5yGRcC/vfMG7j4wgWc2ESew0nVEm",
+	"lRoorllMZowKy+gpWbAhaIeG3Tth3DxGlNldwUYieprJfDIllAwzuVAs65PzfDR1v+OYMvZbNjLqFKoc",
+	"SzKjSzKaUjFhuFUjZ6QZLskvnl4QLkZpnrCkT+LHL8/OBy/PTn9x+uI8JilXGvUlN0czLNU35DwVRkSn",
+	"6TYb44HZ1PWNwV2TpS3hOiKKZYYZwHtH5He51CwkzoAnZDFlgixlfltc4UQQ3jTcYxhoXAwkJhz20Zgz",
+	"JDATOjN/c2EtbOblnyqSyglS+4qmPNnqFB4eBsRG7bN39K39sy6kFpTnlp+VBGDctCMqyJCRhBvNPul9",
+	"eBcVy+j2O7djLq3mCeq/xLYNT+yec4O6zpU5oom5RSMyzLXXzDNGFpkUk2MSA936+EMMuroCycyM42ua",
+	"GmmTbbcqzUfA0W7m266yR88LYA72EhwCt0mOzL04yxV8AaQlvzx/+SIyej8lhkgp04yYlm+P5n7Zi7Hh",
+	"LiuNr4fq5jOZiy3pe3+lzDGGhqvEzRiOkCjDVeHhndPJ9gbmsJHMkkKwYO85ChMXUj6n2WQrgeL+wb1V",
+	"G09LOUih7dUbjxvJVBJ49IioecrLNxWY+hjYsGCJ1VRmmglwEWj2Xqvb24AwZuBjghyQr/kXMMDPzF9g",
+	"oqRkSPVoGoVzgKsZNmathf1986Zdlq+pWG7HpB+1ikpmSWZULAdjytM8Y6qyNFIS8zMxP7OEUK3ZbK4V",
+	"GWdyhgYMmiQZU+qI6GxJ6IRyQVKqWbbjNXADBeZaEqVGdMbq4zUrEBhnq/IU0CUfTeOokH9AYeaKWNcC",
+	"yRV7K7TrOGNK5tmIqT6Jz5jOlnsnY82ymEz4lb2HVVnt6r8Vb8UzmdXHHFnNPMtTBrpKujwyD++Rb4C5",
+	"nbw6JZdsqawKM2Hazg3MqX3ygnEQ9BJZogTcrgvDiHLFkjpNnLHbjDWlRmhn7PIYHnkrCGFm7GiZNrPV",
+	"NNOF0w7kEbwKUBp0Lgqq1EJmSd+M/sR0bG/5eSavjByplX+mw4hmUuCKCTKlqtiPYKhURC6EoS60TbiO",
+	"CNVm5Ckz7xo5g5IZF7lmffIGiO4bgHmZJkTjdgGhJFfMLkw+j8B+rST8UG5lZjdHZrrGax2F8QycmbaV",
+	"jAFJDPPAZYNtUdu9nkEnbM5EQqQwgiisriEK0BN4t+q/BX3ntTAHW2b8u22Fh4NWbuENEiUm8biit8y4",
+	"UlxMiNvZR+DTJRQH630SbtVRghBuU9+Cqr1m/Jaq3iqylVLSeDHmQau1K9GcKT4CocHsLpnRjKdLErwT",
+	"8ly4A9NboN76YUZw81makCEbUXMEQisLHSEXTqimQ6rYceHacne+0TMXMrvEywWXROVzo4mx5GuWcLqd",
+	"wPJglcCSF10MZqaPAdgma0v1GLvdu1jOmZeRqwOAfT7LU83nNNN3zX2/ZyZs5QIjCex+9eJw6LEToePq",
+	"2GMvSscNM4gNS7L+SDlnGbxHNL00lxdMDGyRdkAQgAKWpnOmNRcT+IYmCTev0fRVZtrQnKne0ZimikW9",
+	"efDV9z3FlOJSDHiSsgGyc1W3cX6NPwBLlrmGOwu3EjX3MllM+cjcZLY1uN16UYON3zmxHhw+eFjyYz2o",
+	"G/0jP7gZfT8Aj3F9ZF+ar1eMAiJehNG/FFs5os9+/nC9X81+JYe/ZSMQ8CH4B2KCSlSlo0shFylLJiwZ",
+	"UF3ydyRUsz3NwSgt8tSyQTRKV1ynUbmhIUis699xIUddnKaRD3Xp0nQQCNLl8YSl/IplliidvBpA0Cf4",
+	"3rL3oerAiHpMJJ4U1a2wMIwQHjgisREP4RTE5BN0Acorlt2JSAzuKZSskth9Trgyc0liczjtV8xouUl8",
+	"TMxMrS+fazLmRrbvsHrmwZXrX3vjkqMWvZZEX3HUilN2hWu39o3n8OSHqCdFuhzIhRgEK1+m5JtAKILd",
+	"BJ6MIZ58+xbKbEIS59R0pia4gYwwWoQ0LOiymOxQypRREK8yNqPZZaetZDSC9Oqap8n5JbsdjMKl2GWA",
+	"IML78dXoiWK335NkyCYUxOupTJOQMa3cHkpTnXc7Q+f4qHkpR3bVMCyqK8Ny63xUWmgylxL+RZI0jiyf",
+	"zWjWGGekmLkVR4x43UNMclpoNc750tCqnmZMAYVKay5zdKi1LIq1kH6Ielc0zVnLxBdUkRmjKs+YtUeX",
+	"SWF+BzUJLVBRQ/+V/j6EXsZvS6Gf3iEOB9wd22JtonKMXRF+GPq1HY3dvEL6+L1R2okBCyofoYCPRrXb",
+	"qn7t+KPawD1KbP5d2x15UrQ4c0JldymlYBRBPNKD1fFI//Dt23x/f3+/LSipZZxW36O4VZrCeoD4bvO6",
+	"QLTSezGEsXFFlJZmdzExypZzzRLkmWBnUFO5EH2UQIIIq5VTInv/6N3PftJ0UGDsNqy1+2X7Qm4UPWC7",
+	"8bdzTeyxG2EdF/Q3hj9iWoLf2LIjvHLglu2Tl2NCjbDMx1aGPsLDyvEET6nZx4aRQkyzo0C05Q3h1Zfq",
+	"0JeF2cToiWjCA0HeRk5Vuu9woRWxQN3uIzi/uRnRYBtCN9EYPCvIFbYkWYXnlSOcSsNsn4Ajeyvz+MpK",
+	"RUwY0fxbiJMY2PH9Lme5EdXmEPdhLa+DjGrzo7m3BrkAi1pScFPFU8ODot6QplSM2CCVix7wnCtufteZ",
+	"4/Awn7lWA2vHMJPi6tK9QDMNLCz4ecGGUykvwQZsvnlXJVnUe79nJrJ3RSG0RJkZwTTfUK4vcFbw+Vdm",
+	"ak/szOCbZzi9M5wdfPVKyvR1MUO8+2Ga526W8N0XONXnMHB80073ws8Wvj6zU/7aTwlPPVeX4ctu6pXH",
+	"3uD0n7nZuyV8bi/9Ulxj77sp3ES4qvbDJhQ7FY+nXDDlB38qnopJytU06NlJyMXuyQQ2O8q45iNq7jA2",
+	"Y9mEidFyswVzLSH/LZqDz0+LNv1guNI+yqPGP9GOsiaRwTxjdCuqaSdB8BWt+IhWv/O1fax6smFsRSt2",
+	"AK1H9pXtqjxBfyt11wWbdMAgfH/tFcfea5sKUJ2RC8YNW2udj4vtbFi0plu3xu5b2Kif0oaa9SiDQPyN",
+	"dMsud9uIpqm93DopuHjMB4qLUYOcbe5uQWK4a2ZU0AnL4iMCD+MlbnozXSroc+tbe0rVgK4W3JxKi72N",
+	"aJYtCW2R3hp11c6audspXkMPON96Jd09/MEFBX5/E6JDPk823i551s0mlCuWDXhyzf1/xTJlF65LoH+7",
+	"zGHDPZ2e5ejZrGCZ4+/Hj1Nu2k3Vje7OUjHs0oks0XstR6kKN6Gs27PWPHt4Nrmbvli+KDdkvz0ptVcd",
+	"zC3cT67r27mnSr3fxH3lL4qP6956RfVoulbrnnERfntQ1cNrTHaN8lo99R2UWbOjJ3LPm1awgf4L+8e3",
+	"+Ni78Lk9TCDC1FzTc2/C9TQf9kdydlfSOd8zm2LCxF0/ng/h6+qSz/fkHKmyN5cQGYhD/hCV7ve1q+9V",
+	"8NqVvl4Pv/ZFsTK8mKt5SpcuY8Ay97XdvD57XuXx699RLFMVnr7qpXPGxDf20XbDjNvIZ9ZauJkBqbZx",
+	"186ibAja5T64PUnj49pAFbYXXuzv1u+SW7nDbu/+Us22SicbBVEzWqaJ9WhhcDtNjdTjb7iNErPK1sNO",
+	"5sMdL80tLEmeslY18Ydws26lDArwdgayeqDrjGU2sPF19W31TGZkKhcklWJScZlAtMZUpgkZsrG0QQyB",
+	"NbfJAV/fUbvwgTqOV57a6RgTYRdUQaShQOQMMyCfBg6dbeHKysKD2n7Y6uRYpzlhUn77ekHkZLFiVNgV",
+	"AYagNDcKv1kcjBROE4yBOib7lj2Au6Lbyllb8vZ7R8i2/dNiqV4xlh/S18tTJkYsGeRC83R7f3TJvVnZ",
+	"ihq8k4KLiY1WVEQKvx0b3ZFr3aHbmAECIa4yQmH4jmIJGS6J2SMud6lPzplICNeEKhLb92MX7GojWrUk",
+	"CdNspM0WcPl5+BtEnHdYswUXiVyEm632UgtFWi0J3k1bsSJYb23obq30Xmaa9aNQO6e1XdTJBVxwkYKF",
+	"X88KkafsNpT+PGW3pPC7nm9E2c9Rl/wYFH2Y100o+YGkUvK2b6Dcf/L50SefH327v/foZO83dO+7wd67",
+	"v3j7tl/7ovRdf7D37k7546d3Pv9TsBCUxLUfadaFZpvIn+tjneyz15MFg4U72MyUtSrU5KOjfPYxa4wr",
+	"hd11pPz2HQxgp7Ssyt6b7NUGcXmT10sy67Zc509r796I4L1uVqaR/gWfsR1ObIUmEJw7OJEuS2zK53OW",
+	"QFqb+65VMwjBo4r/goO6v057WEe0cSrpbs/eNtblTkqDJ9a9corCw/0NcgKMOLadqToQv9bbije1LQfX",
+	"ro/CKS33zdzCt2rCSdlYE5lrNN7A+eAKoQ1BV+VaFSYd6Dhqt+dYpLzVskHnsNPK7dvZrqx6H9Vl0wFG",
+	"qzOvXm0UWTvEC/904+FuQO+SY1h9n32LL63MDerGCELVrWQ4eLeaSexc8d690n3ehd0ePnh0WLuV6uJj",
+	"mN0QhE2Mub3cvZlwg2CJZ+5l56GwLbjuLlbnIXS5XmvGOO8eq8cq2Sy7UhI7woEalhXfpXN+9+rwLlhG",
+	"VVxmT9Wo+M9K7Gmq9Vx9fnT3rudTe/Dv4f4/+PzPVsWWo0+uq3HEPH36ZGP30HwOgMk7PBLz+QVVl7u3",
+	"RHUB8HbpNn1yIpaAxUHY+xGbaxL3Y9wJ/X4c+bTH12fPETzWpgIDTCGHHIM2WO+VWkPdNuH2TB8tE+WP",
+	"4Tfv7gT3YJM9AmlwBuBPgZg0o+9D+Qj2csWRj6DjXS8hiNMaBOvapPACWoW98W0A+XGA2ftgf5+MpjSj",
+	"Iw1QuxkDON2aVABHfltVC2QgqpidXH2Y8KuL3wdvCABnMZGoyEEsePQDOxlAD2u82QIFfZ2N3OxxnS0H",
+	"kGPbfrc6GES47a3wpLOlEa2UZjQxY4rPnl6c/Xrw5Onzk18Pvj598fri6XkcWfgzu9vJpZALFXiJEN+j",
+	"Mot7h6Xc3Yf3O2ozoctnKvM0GcAoV6RASpwHoeTZyenzp08AbOiYgOhupEknRrd2GUjU3dL38FQU+XsO",
+	"LrM7KmbIlAqwTY/Xb4fRwphMO02c14MB1DZuCZes6YGbmkEFAM2NacVEmi39BRNpHOoGTgBLrgYXgJaa",
+	"pgPAs19bqcH0iSqIx51ZH/YadhAsLk6gkSR5wvXJyEVAOcHJuoysy2kCf9nM564ilGn4sW8GP/q24OMT",
+	"16Abx1OhmzLI6KhTgFYwE0iS121I/4CSsphKMqMJupNxksckHqX8CK9RanFqADoC3nD8U85moCRywfrk",
+	"RZ6miO4KAFVUXbIEXuIF3uPzr86/Pj8CJ/t8brF5JCieYw9SZe4Uo/yQjE240ixD5B6WjglV/tZHMC45",
+	"Ywgfh+QsAXsY7jOlAlD5OgAJaJkNMpm23YKyMCMBCaiNEOiMVDC2gMnNpg58qyEN13uEFdOIXpOmKP0I",
+	"tiBG/NVLa3zGBbJ7k0izJjEWjOBMxYBhJBELXLqrEgCaaAKYmSdkCkCmFtgQ4REtXQs4pph8Yr+8E5vV",
+	"5pqkUl4qszYYlbCC3sVh28TFjs1eh3YZm6d0ZBMSPQEdpRqIaGjbnYAZm8krQ8IL2MAefBHPSJrPhHJ7",
+	"x23OPjlno4xpW5oAgZ8YPDZnco4FE0j86aefxogkMJZ5RhI+4QhAVcGyNA/j6nWiftks1oBSZFHHjHAB",
+	"0rNF9uR6SYbMyB2dcjjxjcZ7BH8aXLLmnzujc4QINo2lTP58z8rPe6dJXI9DWh/LAkBrAz5vbt9BdoGE",
+	"WdDKwb+M6BZJoiiNYJ65hjSKgDuFIypNP3KXg6d7icqV8Al7phxfar0Pdxz7YLrcvbbpe71uzENxc996",
+	"0IPNZ0U5YwsTe5s6aDkqF0SxyQxKfq0yDbZZfPYqPzSd7DZMg01QDEo7AqfVTC09mraZHABFs0gNd9D1",
+	"5sivUx7r0/qCf3cBX1Z72seGrbgZkQMiZMJIIgWLyKGL+KOCyGzIdUTu4fNjLriamhfu4xcAXEHoUJhx",
+	"pekyIg+wJcTIArBTKSZ98hiKGSlAO8sVI4hFgxeKcvIYzxDncDmvx50dPCwZgQ9//vDn64yTvsxYIGBD",
+	"hrrha7CvZ1JwLa0wPeVKY1UzinDx7xo4tGvzZtnUKlGjtn12xqqc2tAYPj0pxYu06UXuyRXN747hu/ns",
+	"mobWgXgtz6KVC9eTwz24ZSj6ijxXnS1DULqbDJtWfCKoBqwIT+WmWKS/TzGzDScFQ0xtuGsDTcKNUF2R",
+	"bQNP7QY1otcPBFUT9XLBf5cz+7ONGAj63S0HECzdudAX9ntNsc8xlFuX+fycbiTMdSsGt0WqXI2NrTb+",
+	"6mz5tT9gH1vAW1eueVOpn3bFdxJJ89Fvh870X83n362i847Z4m5ZIjqXt8of3sztmG5c8veYHOyX3Ukl",
+	"FXOd1rWwpck6FAyrgBTixFaQ6yZ3RLfrxvTLkjbHym63ix1H3VGBKPX1NT6oWPrtg0bFLf9g3aMW+R5R",
+	"RqrKZwNa7wo/XLsDGYRL8C4heOGQji5dzBs6krulXGEPPqCrCcAcfLiQzGc91D6VjyvnTOgmRd+0WzHq",
+	"6YyO2JxmrM0n5/CAgge9TVXlQ0B5k6JPLOiZ9Q9MaQJ5o6VAi/39vfvD8aPD8b0HP//58N79hD6k90bs",
+	"0eGjZJ/ts/s/v/dwb39/vP/w55TuD+mj/cPhz/cgKGO1kWetNzTYB5HfpuWla9zt9jjXifLlxcUr4tFF",
+	"K5vCiA4yS8wKHRSVxJu4xWaBqh+B+vn3LFuS8clUr6cmLNMbfLjOOwMLu9UZbbtlPXFLvRCb37F+hp3u",
+	"Xj8L+r2ufmYP3e3rZ25Of1L62ZaJBFuepzaibani7IStbkHUH4bdvFtFvx1zjNvgFm88VVt92j9VRE1p",
+	"xsJqUnzEIpKxlGp+BZcJFBdBPER4izOjgJT1jzVhzqEnpL9/0BDg/BjLZG+qaWmd8aHTjZtfrLvMGkpP",
+	"lOjD3muoomp2EZbQgYCJqUwTlqkjEo+4XkLJlvgn39v63n3z3Ye4T04wPmhKFTkw1HsQxoNGvijK0AiN",
+	"GO9gWshkGjzWJyeC4Hq6aA3IoyTFfI8JFcRIazbYFwsc+t+hnHL8/YfYhmPA66Xg3u97IwhH6P3hX/1v",
+	"v/+b/9nnHxz1vjl9Zc2n5fDaDqEUCRcTTdPLQVuabJeIVwwyP3jWEvnKZpRX880PH9zvEL3QnAQEwTH2",
+	"VGHmD5ZPY5mS4gj/LpY/XHLT3oe4JMj//j/867/79/9VQw7QDUwcRPgajl7UGXSzexz+go2mVA/knAl8",
+	"bZPZhCnoHfzQbnDNjAwIvZXbvswaVrNo6OVu8f7d4OV1ZtUZnbvU1p1nuNaO24bTLL//8aX9u5O+4bTw",
+	"vY9uOlsu0se5Np4ZbTgbfO+jm871WeSGdCi//5HRYwsW7ULXG9Syjj549p421R16BrkT3MVY50ITpSVk",
+	"s2MhNxs7ReytrI6xxidE8gwZmWFk3zqvh42Mx0Gsm+gu1YeAvLvVIaDj02KTlW/XJGENpmP7lgUfSHgS",
+	"VLiOutaXm6xvGVq0FXKM+pLw8ZiBnUs0Z+c29LSF9c+9M2yO07XpYC0iJle2yKwvfZxypRuzyeOT0YjN",
+	"9Z6DXY271Y9L2aDVPuki465VEg1ZTvdqgVxASfg6Qc7kAgK3MUZYSD3lhjDUFUHqiNonF6ql7SIcfSGz",
+	"S5aQfG40ojHNChUMtScpukJNFglZ5Q5jLIEQH1kPifKwG2aBDc9K8RzYev6QqwHTjMCMa7dNTBRdIvci",
+	"ZmbOF8IRV8cTxkUKZrmw9UTc2lro+c6pOHi4z3w7+PlZ0Zr9wrYJTpRJsz1B0wnSfMK0cmCNcGA3D/j2",
+	"mywoU1ZsbhyEXfzIMqIwHcltuuI8lg5uxcocnou1fHDXxuag61swOVd7v7bhObxRPgLzczCcW1rU21jQ",
+	"W9nDt7V7b3DffjQ7dueLdxsLp3bl4bCX1IabwVqkqpAVqzErajSxfTeTIXC9VCVh+xMZLl1GnplxHJiE",
+	"QfCgaWrECOs/xucgK28JFdIhoS3Mm1ORqwPI59zM2me2YvgVidVMxf0QzG+TINx7gendnyCczLJFc8w2",
+	"WMktxPmE03Qwz9iYv1/vsDK7D55cHYQ+6eAcPMOnfowr95p3Vg4TCBfGE7Ul4nzb6AHoddeXIXR6C5dh",
+	"0e+1L8P848jo83O6ieiBazOCjSJ6N2ARHyGm5o5DunGZt5UGNrtDftwGN7sNNuT071at/4559E758xMM",
+	"o3hcROteX6ptC/vdRk7qbu9TA1XuOGAJayN0t6o7qdhAs9k8pZp12II8qab+t8bFlloupraZmFFe2d1K",
+	"G+W+dy50NHR/TdmjckxuXQSpzvBm4hj90e1Oigv2Xnc8DGsmsTute+tJVtnIqhZemWdfFBVtKvRpBnGL",
+	"7fBiKC6kyJxmdMZ0AANAXCONyG5rWNAGsGTVtbkdznGLXAPWvNnfwN7rY4vBFC5rjDaMYM2sDSNg5UW0",
+	"1h/++t/+p7/97/7u//rbP/6Lv/rDX/7zv/s///qP//Kf/uF/+m9//1//m3II1+G1YJwDYbFxMkYIIigE",
+	"eeeUGXP8s3Jw2WcPe+V+D/Yevft2f+/Ru+/3o4cfWvouxM61ZSs2mZMUN4RGfLN7q2lTPXW1zLcfpC+H",
+	"vuph6OcJ05RvlapYxW9ag99SPVOuynTQSCsx7CDb4zXqGMMk/q002kMu9MA626zHs4pN6LFhxjzVLCOK",
+	"pWykVXfXPIKGdZYLnpnHcY0bZIKW7EqcEvzYzxgdTf106jmXGRvJLFFdy9pR1WR1OyFKGzWLLGSGAH/z",
+	"TE4yOlNESzLMqBhNiRQRUfloCgY4Q82+kHowlrlI4rWRlLbnxkW/alYstjGa+q2zESgMu2rTSDprFyrH",
+	"1tYeDZDyscPiLT/ykgTfSqzdyurQ5c5F9KLXa0rmuL1uXSCHYVwr+78rugWgkYS72gVlQMJlAZIqZMIG",
+	"CUY8AlLVYJ5SYYFXB0HcBnx2MFXuRaVpFrTjH38XrY3vaZCY+IwRqgNYPgDIshItYGIBWNax4dOBRIs4",
+	"jkwkJJFMQRwLHY/ZSBOKby0A/zG2gx1QDZkRGJvn83j7nRN5ueCaU71+w5Rg4wdJnvly3eXJW0CE4lqC",
+	"Uc/oEjDAVuK1PTh88HB9jQFYHC7UBoFRZut1meNL99wHu3+a6lTA9+aekoIR2JFkRi9hsWdSaQiQNOvG",
+	"x3wENFLkkzG/Yi7AyNx+DkdNCvxoz8MdiLB7APGVPkXiE9PPnGWlNuFBzJm40ycvBcMWYSukC7pU6I5k",
+	"SWf/Icyr7EI8bHIhzukylXRtDO4r+5i1Xq7XVIu5nZvnMQAs0xsdMdhq9rXqwep8IoLM9Q5by7Qicz3I",
+	"2MzW1Wk+DkOmF4wJgs+xTB173QM3AvM/mUW0xq8Nzkoj9ERY2n3r4hAP9uv7oHJluNu/SID3HL7x5ng/",
+	"TykXO7zwTYeCOlDq3V35Qb/1oN4po0k3/HGM9ZNlvAaqLiMMNMCASy0xOLub4Ay9D7gazCy+cd2EnOTs",
+	"WvGr7P2cZ0xdLwZWDZK8ZXxSDHIxShldz9jFa/ug4WAZl5nFBu6A6tGmYcRTljolBlE6ne3DYnTOaa5K",
+	"IaRmNEmOZYERaSilGsxSpqlehGiUKIAMEK2jB5LTiAGkBdQb1rp7xOkXbGTGcB70a78C7KLntnf73Zc4",
+	"CPvpV24s9vMLee5GZL95FQ7MdeXG59TrvIWBv5kyUVBrQRVxj5OUKn3sK4VZHA+odG6e68zHfffD5Rr8",
+	"ed+zH48ZQmObMtdN4fLOmAm/K5KwEQdRzVxMDnaFLuFP38kxZvkuuGKEiiVmBie1x3mTkdPV/FKrkF4C",
+	"GcyOq4DOB4RtTLi1Immpe3UcijNGJvWg4yMqQJIriDWSM4ub01nYwK30DWeLJjWmWymOC6oui0IcKp/N",
+	"aNay0qxgw4QLMAmoNVf/tWph+DhqyzuK4Xmm6jlbiU0GzMlvtmKtm26YwBpTu2DAsNNywdCZz0KHx44J",
+	"JYnURLE5zSgK8Awr8CHmu8uQbqLbyho+80wOUzYr8jBsf9rale3RthWRsF9AQlprgcH5rTZGfokovoYv",
+	"cTFRm2a1Ql2dhC5Vk4VpTjMNLVmlDO9qmjFIHresmgyZOSCKWDxhsjCcT0kyM0dwnKcpMe2TT15fPL5D",
+	"pvSKkTlVyhxFLkYMKiIadmSeWlMI78F6gZC9d2EK7ZPhiiQZpnxBxQHULbkGLo0NsCQyojUFBAPkospo",
+	"rVc8k2JmVKIpVST+8vT84uXZrwdPTs/iRi52ydi8hbx24cLRbEg5TPNBypktbCjpZ4klPDyFMXyjT/Zt",
+	"NVfYk/2N6N2orKZy0rZ9gKpuNjCRjI2NxAC6HRaUNHPx0FYIXwCiNu4yW0MCccpGU5oZddHlN7FkUi5V",
+	"hhszSVBYHEKfkV1cgK7AQVAN5ax+AFp42g8WPNHThiWXi4AaXvhFyAxarF2fnLjwSDqfpxyQxYufXTqc",
+	"LLLhyJLpQBDDo7Rg7BJBv/W00cgDBmQ1pyPWloXjfjeDfSWVnmTs/FfPsX933hEPQku07MiFKGrYYANE",
+	"MJYg35tn/IqnbMLI47OnJxdPiTmOuk+eQphxUGjYNa60IdUCMjBB/e+XPWkP720GWV/jn6dCs+yKpl+3",
+	"iBrc/o5FKIwaa7mxgzIR7D1m3c14mnJXomzVZoKKYR2KTX7FljdjY++s7LcEIjfZw23A1Rrb91fsB4iJ",
+	"7SSBGeLdJoDjV2zLKMNmVBEQNPJsbq4hV3AbCo/ckAe2Ms9WwKPnjBolaE0dvrHMAquVZc8Y/kCtXh9W",
+	"5nt19vLx0/Pz0xe/GFycfv305esLX6Bv/UHatKDgc7g4fAmwqpiQyYVPt8Qrhis49vilYkdmCnK+l8/N",
+	"DTuSWcagNAz5BMMHhsv4TgRFuBD+kHwi2ATBj2Jk6jYE3lzLsYNLhHfgghQJ+WQuFW94A5z4/g0rtbpu",
+	"UERxzMn6IG29sGMijSAwZxmWcrwD0kFR18sWmFXkE9/h/p0+OcGmlb2wzdgsewaMJ8Cv0VMqSGzZdd+J",
+	"A3HpMj5C859cuCpa5mJ21kEaTAmvEJXPYG5pWswfBGZl1gLNEVB/pd+rHh77Q1upEfjR+xJcvZVu9qSV",
+	"WjYQpVLmrYv15/rFYG4mE73zDbG6Tqjbi6iXS3lpzz8OHzYdblP3lSvxZbZWc5r2+gOdysVALbgNl6ug",
+	"PTRvc8jzFwTQMsTEbQwbfsAWXj3bcjQLmkEK9EcwnKLQzxZlsvw+dseqPL0S6UvIr7ZXODRrZYSAIe/O",
+	"YB7eArsUC7Dfm3CSV2Zwu65yHMyul2/nEQ7PXfDP5jW5OpUFhvbX23CqQpflpeZ6R2j/iExlnkVgGDDM",
+	"BVRApzmjOPZTdKST76Rgtjqj1YYlwRin6t06R0vR2qWBl406zLKBGcZGL+D4N3sF9Ntub3xoW1TVLd76",
+	"GhRZl3Sz62oamy3Pxzj6TfbKRzn+7hv34xp+8ylS+lXGrjhbNLF/qNNautvq1qjKDebgeLrdhlzpM9ng",
+	"banxehyJbf7d6plsp8GPeVuh45QrfUQen38TkT9/fv7nRh7+5fnLF6FoN+QC/Sj1YqlTxloiReAntIUu",
+	"ZHY5lPLyOCz4bPGihNSuDHG12scKG8I6H0XK1pNxZ3JBsAt3Kxjg9qtPkKVpU5CVwJLfGBwFezJ0La49",
+	"G+y9zmi92Rc+rMLqy7DyWFSYaGnudt9Zk+qi1LIJIAKLLKPm5hRxWzDeKPVG1Tdby8oXZkcQCor6EvU7",
+	"01WC1pLZ3Pr8NuIDa4NIEOMqHMEW0AEZBJTjijlqOFI3LfrXbV7BWOVQUTPGktjoBYQQbVt9euhSMiDI",
+	"HqzHj6dcMMXMC0/FJOVqCngcDcht9bgIWwPjsBhTcxXUOIywi8s8wLkOrljmH4FADR1+NGod06bfJn/C",
+	"17686JbuSCORDr6zSKAtAXHfFcY470eJf/H0gtylc3736uAuTWZc3FWaaq40H6m42Z0C74JRX0+ZwBo4",
+	"RW7MieL07rl5aUp5mUU+WGllLeCK7/5s793PGpNdFpTrwSjjmo9oOlBt1lTg7IEfG5zVJHYvrraNHj54",
+	"dNjBxwBDYTOWTZgYLTcei3/z5gZjrQurhmINJ24sNGWZJlmeMkViaMNslLgyVNtubP1L9IpB3Zzjshvw",
+	"+tNoEo5esMXunTm2/Ht9HS/ZsgTNQskXjGYsI1peMnQcU+uuo0pBfokcky+o4iNCc3NatOUI/Q1q2qxw",
+	"ItkS6qvNREjD3YkSds12KUUEhpjawr2iSoVVtKgiMRpkYsPNJkx7bySZ0wnrE6McECmKMAH4uotV+gUk",
+	"3hbMkI5mbAMe+MnnR598flQCbv+Lt2/7tS9K3/UHe+/ulD9+eufzRvb5QuozRpOljder7YQVcEotkY4Z",
+	"U+a6io+IzqDgBNhiWQI+mhHPRjnXZJgxesmyYxILOfhdLjWNI/gb/CLxEUaygDHBHCHzj/c4ZOAnSEg+",
+	"Pyax4ikT2kZW0vkcYkmMADWXaQrxgZqlyxCaE4eHcZPQM/4JHQOQUVrO+V0VM+mod+Ybdd+8kL+ybRff",
+	"PLNdeJrbrnyEns3SbhVKDqrHoXjNn/8VmWZh3PxTkWynkA35d7Ug8Q4MdAMstgj60FbqWsUlXIl6jFVi",
+	"I8PxMJyuYgS2i78fHUSH0b3ofvTg3foifY0r/hT6eUO5XW/8fI4yqv9sYVndx8dm46bhN0+ti8a+Lmcs",
+	"QHItaPVwDaG2yVVpg8rdJwucVUQOiBW6odghDCwi98jITSMi92vV+4sj5qm8LY3PWUDgcxZQ95wFpBVJ",
+	"ia4iOSkG8656UvyWivwO9qRYd1aeFdjR5bNQ8MBVdT261djofHJ3m/0Y9rxzF0HY+dc0YdeshJ+wJJ+n",
+	"pr2msOyLLPdY9qXsKQ9onmaGazfGJlps57qkgUrqYirN6SmApkdTizA9piAgXgq5EGTJ9DG496lQC5ZB",
+	"4K0Kg6ut0tsd5rG+iZvcW8Fj3ZOZCm9oXSrGrUwW06UNmoBwUOyHJcc2dAHDFrmY+Gwmh3IJb3Nh41k1",
+	"U5pkMhdJF4GrW0B4KYfMBoZX43YqZImC+sulrVSK4bbO2hrYd/OuvgnnZWkqNnT81p2Y4aDOHGppY62C",
+	"zLD25ggI/NHJ3Zb6xxZHlY9B5yTcnp7GhPjVSUkNSUhG7qbpYKYmbXEZ80xecXT6lY1mBUNbu0eNCjHw",
+	"uBUrz09R78qdIcc/unSEmUONpT5aMpgUE/paSVjdzp/fE0VWRpBQ0UB1IMFPbXg7psTgPvBpbs5CD6m2",
+	"hmc3p23wWRNy75cQqqZtnpEluNElhowJz7m6BQ1tcfcX6SDuRJSYSrGIQU6IW6nSdqrtYTfj9Yd0e22g",
+	"442xhVi/Ze4/sOdBq9FmRNMUDrC5dCG7Zexz7YOLv5JwDZX/grJ+3sV/yZaVSOqDw8+2q59XSoKs+CNs",
+	"JQ6b8FvL4ieBrAGegoBVkOESLbNgqsO7qXvaP/D6LBdgClxhTbYnsVw4xA63Dl3wTGZkmCsuDIs3fZIH",
+	"FjQqgCtAgcC+A1UdbUp5f0bfP7G4ArGN1HDIBmED3We5jS61eX47yjzW3a5aCrzTCXU+IUhxKE+Ppqlz",
+	"fsByDjFVHBa6maxtNLT56GcgfcX9G8gh/yHS95+BsAjp+hgLSS/B6yBJKsUELT+r0/sxFDYsFEpieWW4",
+	"2IzFENQTl7YT5stk/Iol6NXguvs+CtPo12fP18XOmqYaJsgXWy7oaD1rvw1t8Ztd+41r+6rZ8eLgcSPc",
+	"EEkoQGC5VkH+4z/+H/7jP/7nuG2Cg6PD96vodRFhqct79SV7jVJTKu3a++P/8n/83f/93/z+v/zr3//3",
+	"/74KZFe1A29SmBSH3HKvNGg7N23/icgDoiC51xlobs7oFg6/sAyV9R5nIqrqvDCU8MvQaFSxiNa+qxjm",
+	"mjSt2pnakUj0A5ZeCIWnneA2dBUwPIP3eDdQfYsJHVmZyFyc4HQzMjP3dQgpKepNbTnErWwkoUyxtgtr",
+	"21kTnjEvpDy4/TEHqCv+3cdpsqkLRVtF55dU3YaAMch51bA1bNEVTPtZWn2vF3VSkNdfLT6MBnWqUkhw",
+	"eD+4q8PDKjjQjC5KdqavWTFwe0NZ1IP7gTXWmVy9XUNhtaM2vTH0+AZ2vCZhq+B/gQ7uDa/FzKuKeZmL",
+	"1XZ1adEqQA6wpwLroecbm0Gah2t1EYAp1y+oH/TOuWGIeybMNm4pZuGtHY32luK0rj0NmuuU3RD2fbtE",
+	"X+w87C9EtQ+n4reEm/z1N8Lt+Y3cCNStqQNuBNtiqPsNXcadXhvfu9nm3cDWHEBmhwn896P2E7DmviqD",
+	"EJbjumyvPCNoZ9+N0uJP5Gqw79Vnr3rMuu+U2zwpt35Q1E06pcJZrUwowJbXjfEbmxZB0/TluHf07Tbe",
+	"serkAkPeKujk+hmyIdzOflyyMdUMBHpqIQeosBCchWmLi1Gao1hRm31R9m8r+hf+twa3YCPq45o48mrZ",
+	"hC4mqar+rJod+mBWWCdUNvAqsHijTWKI6HIYM28+zBiBnJsULQQNtXG23towiSZoDJmxQVtQgIs0MA85",
+	"AbkWHWDBAGz9agwFOC4HZ5fIcPd7nnyIXchAmtrdN1tf9cK5dJH0604frNvtcEflqL0z1vhSvByPQwxp",
+	"UBLleNwxPhAVppfmJfuneRUafl2AUTZ4vkcWKYwJROohucAQkYUFD6QenQIqszOhj4iQNnAEIDMs2qX/",
+	"ClgN5JXjickME8p1n8SgxjiEfduq9zKBK8IORNn3p1SRLHevmy1q33Zols9OTp8/fYJYU+a1jKk81VBE",
+	"vcAZlLkGNECYHYy1ZnC1Q7PGBwdNJRLbqfs+HxoCDv3osR2M7YVELg8zBK6DecZGLGFixIi8sugV/mEz",
+	"XGu3BX9fgAaYMnrFlFkQmYMlKgUcpYTNmUh8mIIdJXIlnqZlAMR+KRRVQ3aamUvHDeX3zZl913/xDBqB",
+	"rTVqUvqsS2gD06R7w+mKN6LMrY7BOkUS2vAnLXFxLaTZEdFBiJZb0i7RWeAaHzjWtN6kCY8HTGbtG8il",
+	"r2WNsd1tYFvcDtDW7H1+xbJBe5QChiMPutmHzplIArsQa0wzKaIrzANcTJBreQz9LhUmrhuXsiFeZ9Rz",
+	"clsbkfzvLQekcusEC1w9XFHpeFZbbliz8uDC8JFw5dxylPZK6TRU93oYVFLs6bXpJIblPHaG10r+rpeB",
+	"OlURQS/ORk8PssaSYTZoaMSENmxCjonPJCRckFhLTdM4Qv/uvsXDLrkHIHmh6Fn4WmXrFj7qQeOdplFV",
+	"Vysrjw0VlPGBhZXpr1yVaytzxfpur8EVo9md8BhQYLdS42jH1jbT486js32nN7C7bj9g1Yxiyxi464tW",
+	"q+b2RmbJg/1wJ2xmoTBvGY73hj2eUv1TsFXMqO6TExdX/vDeZ/fJcGlBv395/vJFRGaMqjxjiYeWW0y5",
+	"ZgQBTI0EDqFayBMVWWRcm9udC4DatdFw4egeBGUhCqJvC8pvd10Ja+Hw/lYhd/5uBcSwFtMD/mYuiVyx",
+	"EG4x9OYBKPVIb4QjGabx/Wz1+AJ5rVtRDlQvmiPMQgkaVTxEzve3S12IrohDNznH2oXa5TxUnSw3K1Gt",
+	"5Hq7Zey7ZepBxEJbFDbxIOZDNqWp3f0QU0voCMKuK06JNU4SLCe0GdflRbRIx/hOqPGFGZabimX+3cj3",
+	"20i8K5Y1g/asLEvkofUnecY61qwoZYVGlTK/DRHPtooDLpvtCTFYCc0caBmYU9LUPs1hLOt1X27+GgBw",
+	"QBN0OXxfIJ3i42GHbnDbgTLKNGFKDwCqoBXmwOifiNvijFTWwWXj+5McQ8DNM0zhD6ZFltjUb0g28eat",
+	"JGdo2yqN32ekWCsSApJzRejMdX0Y7e/vF9GB2ZUzFIGrDXt0g+g3KiMtBCmUk4w2xhVfwGDmUPLTEKmw",
+	"fEFCxcG+/V7ZlcmF5mk4TEMSmKgRCvRCkpl0OKptGl95BE8xYNAZB7ebHW9wZZ7nw5kRP5KI0FRJ62Up",
+	"vAI+bBEh/LfrWOZ6xZTOXz9+/PT8fJumq+IqGJhzvTqFrHtBFwAXFn3yclxs1CgkEZhnseKLoLMGGGAh",
+	"9QBNa13zArs+W6+RCva7osMVUx+UhlUnAqYCHe43UQNLIKDDBY2z5nBskFQZIiZUiuDV1RhsvFPlLm4T",
+	"TpSmmsGaBQsF7pkorPEFu9vXu7Cg1jwL8P45MPNc6P6KY9phTedotRsI1gAf9erpiyenL34R1TOxLIRx",
+	"NwOf66NFbK32QoVER8hGfRRVqG7eIlX1igY0q86uWqirat2pb/xK42iVKy59t82a70N3K1Qv64KRNJ2r",
+	"VRLODiVgJ1PtUgp+5cqDNDhSls33K8TTfAfsJeHq0sLSi4S9Zx2xxu1Jvm4VPbm+DqYDczI3v6FfyjSz",
+	"xXq2DpCGE+8QXNv4cUKXtgKPk4GKgjXVnptkeMvZNqjyWVQqspEAtomt54lQoBtVGg1KP1GFyPZgdabi",
+	"ukTnauCK/LVGGTi51dVcQLA2wx8QWseIwFxMXBXRuuIP2aWtC9tUbqpt+SA6Zm2yHDxUh8Z02ysYkGux",
+	"RIjIHtHSbimfjPIqlk7eSm6wW6Ou73bnlt1yz9c07xa89NZtvK8sBFuLccP+2ienmsxypRHj1WhmINLA",
+	"7rbRWyevTsklWx6ROL1UMzWIyVhiDWUyXJL790jKtGaZikjCJ1yriMR7NtNwEPerIZQV89nhBrVmzKR2",
+	"Ebqm8tEUcNJ+8r3hJi/ojH2IPwob8qupFAzBWuvr+sRSH/rE4hAJVVOmsGYKVopAkpGUUXBNxz+Lj8nB",
+	"AdHS6A+jKc3oyKxln7yx84h/FtuwHOpkeC7IjHKRmh4eT7mgfXICUQyKqKlcYEoqPkqVq4+nnOZaThE8",
+	"uPfZ/j78b391sG3Z0Pr27c8+/3Z/79E78z+y17Zd0sYSZa7qTBDI47KrgK2ivaN8m3FXTMyXrCmKnMUQ",
+	"7NMnseWttXbN2bpkcw35NzOZsePiPoSCpu7gzcohMyO8popr3HbQMYAGpn/mWoFPX/qm4OMT154j1svx",
+	"qeNzLXxwlWYHD6G+hizC1nRH5cUoopA0abFTM9ast2x/cfobstUzC8V7twSZdRVIBzP6fo0NztWzwow8",
+	"lI6oyzlFEWUiDT8CSXExpRpKfUIhRtvLjeOLGlJNuNIsG9gAu0GracWV7aUCcAZhRecyTQsOagHCOca0",
+	"uZZZEhbv5ZpMmFbk/v79FaV6B4hCOMCSomtJWpR/MgOqUNjGo004xq65Eom24h7uw0IN3KhAWBe41irQ",
+	"y03nHUOsn5Fq+XjMMn+QCMbAECP0YE3aavjdtWHq/MyKlORisl6j91/5ZGT/TZiJ7L/ENOR3SDl5tctC",
+	"MLZDluxU2Cx6rU0wGEOTXxRfK1I+19oXy2+srgV8xia8Cd8UvzdS3un5S3Lv4OHDvYM+eSnSpZdkQHiy",
+	"HAAUTwcZj17iXOhsWcoJNczMvV5Up0s4Tck8Y2P+viwfPH7RW51mc7L3m3ffH35ovP/PmLlhv6B6NN0u",
+	"3CGDBrrL/9ih62szKNDaCmLXzesVzGt3JwbVSOh2x6fG9Px0PDafm+uYw29OkodKwC5EGTjhW/FW7JEA",
+	"Xt/lGhyVS+270tR2X3JlWWsfXg9jx517zJpqMbAAH2PvpzRXutx6ECjucjaEtJn7KCSmbKyxARsmsub1",
+	"5lj5MNjBRcujLlbEn8QQbg5R5dghnwiZ+fHizoO3fbFlc+tLCcnuxx7uyFakc8SBGs0BOjGWL5+yNCzt",
+	"3/iuv/TiI8i7h+MT+LKCdQT6znm2lrpQJbNIPI7BqYdlsLGZhKUcWKTZDrkoPpoxuGRESww7BvvM0u0K",
+	"cmIRF2DIOas0VCm0Cdc1WvTfCkISIwAazQCz851gBfNxeoIjLbSOI4Oyke4b/0ZkRaDmHWm4MMeJWpxq",
+	"Rz3McTBLbWQmQYZ0dBmFWUXQ+k8V0XkmSMITO+IZI5/4Zu+Uc/rNhNLETFFA3XyRkE+Kfu9gwkLj+SkU",
+	"L0ezMpH6b0WgHzXEiTqPgz+CvahXBAPb8Zqbwo7G6Aq49+Fl2MG9qDcKhBW72yBX3i4sNBV+csvRUS9D",
+	"ThbgKMPnAuwXPrqkB/z0NJgQfvPaT8t9dpPDzxfFFPGLUz9R14GbLn4uAQzbTt3U8fOTYMqu06T23Zkn",
+	"hmfd212+dD7vEAN2Mp9jCHstk6EV98PFoCBMSljw6MF+aAQBtmz09lqYG9zlXZJ/WwwTq6uhBolLVrYC",
+	"hsxEoqJC6LeJIy4gL6V81qjTbFTkGFEeOqpiRdwEvFauzXz29OLs14MnT5+f/NoXZY5cQotlFObqUmTq",
+	"A1YkqEeVWdw7XKWZdSqPqKaGI7V5W52yq6WFS6H2MrFXFmzOctGbli5D3bYjMqhZ2UZY0C55G9WA+gJY",
+	"E4/OStTvUt81ohy6OA+jlPooFst6D6N72yuS0GugMprPAe5UWcysB5dBXaP1abPuOXt4VBTIMgLqUFVT",
+	"kJtyZBuiYzGRT0WuZhQEphUgOCi0R5uoCywxKkFjBSvLotfre54s4TXWbgYrdXwtzYF5qXz9RK0E73j1",
+	"upeemoeeME15WlE3GhQA82ygjJruoqB0Vu/6SVJN6kszbeH+O2vBn3ozXR57GMeUFzWpQCJSU8MRuV7j",
+	"NdnosvED2k4DdtNYvb7hnFtsYzpbft0GBfpMZiTJQAS19rkjjwRqrwUXDAMm5XGehRExThL3nn7vAKau",
+	"FH2oGE0BjB6AYcnp2GpSRv+CZFeZgb0iCiICf6rISAoIJcX0WFsPrGSr+PYguhc9iA72o3v70cP96OCz",
+	"/XfRisIhYenfz9Yab8uBVy0XkOccZxLhRApZeYjlQA11sf4CAjDPuOgotZomz10z8AGbMn+eYXPmzxNs",
+	"EsaQ60a7RBi+2wViCYxI9vn1lfG3SNR16YpdQvLDQnlQZDDXrGukdaX2TSexVtlirCvzUs0znYUOTPTf",
+	"Cuwp6l2xTDXaCk+FobxCpzAa+VDHL5UMi+37sXVJuvp6WpKEaTYyip4Y5VnGhLa/qX63kKIF45Pp+pvI",
+	"rNcbfLRex9GuZSXcrLQ9ShsyKlUlsiOwaxYAqjmibQZsBUPdbRgGdLnzEIyi12uGXyDHufXQCzufLnXB",
+	"Z1yE3x5Ur98f8PQHJ3l1zjsT39hHtz5lzSTaFqHsOvfHylp0qzT6UoW55tSua1wjH9W9cH1Ouop9FlN9",
+	"174xdsrwds/s3ngKN9XkpgWqqjWUcPRm48KQhF/xxBc6ICqfucfxAVWoozRZOoH6mByUjRgrBdL18Pch",
+	"Y2iciGUwBQiOTZszoyri57my9/w641XTCCYzJvQ5/24tknBg1PPD8TZ+4BDKiCdSGJJDq2sJtKlpzUhB",
+	"13BFOhjozpeh6e9GPJG+56btHMxqV2f2nAm9eydkSM6tITUbIqjZex05/8mcZnTGdENQYqCnYlUWmXmF",
+	"tVw3xPbmQK2a4i+vYbjestgMVwVc1VOjv4MXy6jhruCbOXlgAZmzjMS+mzjyAT8QawRlUoEY2hWWhqZQ",
+	"v0Ut/5ItnTspsJPbkgY2bgm8Twjz5bQNSESyoZJxCN1kxuAitJCregMDAfBwjP67qMAf1pfEObegSJEP",
+	"DBxN2eiS2UIooSEjGOqCKp/8BA4AGxJYneH9/UdFTIX1dsTgOXWhiehiqxSswcEDNQ3xwG2JwVKGuBE4",
+	"1P2NZJ7yyXVc+UfdApfCN8A6unewf/9wb07BIr06l/4aWxOrokJM2ypsfet3tK5JXbqIrNK7dTpKaz2j",
+	"xp4rRY227vgaYud8KgUbCB9QvDLkMog9hvQyjFNsEWJmhhMo7a7gItqxhnt3ADwivmKZBz+MI/IAvw1h",
+	"HzGm/DP8YUazSwa1l/vkxHaXud4ATrJSCIjakHUp0iVJDH+yQUpmi/9UIRfKs4lZGTe3fhNKvhcCHm3s",
+	"hrqJQi23X2BFyTwbtRwvtVSazVDGCnlyccFWFLBrHHhtr+LyKL6m2aUKIikUoQQqNJTwEt1hhIOY8ksG",
+	"IRfAyPqd/Hu5YgMdwM43uxRjy/pjMpVposIL3sd72Ea28jNW45/D49wuxOxMUHMh/zsX1Nrjby0mH8Tf",
+	"Qi2Vw+YiPtvXc3a9n2NPvaj8nS59ETg+zZcXloXXyszTFOp3leSKo3ppGCNOSTFifRIbgiY5Rvo0Puer",
+	"/o8B9EFoll3RtFA8IUaexGqm+r6tARh2XWRAHJFcpFB7reJcoT73EjLvFqKc14Cz6UU933DdB2Ep0lSn",
+	"3/l0uiWae33P6tJFsJOSZEyzYxsubb/UCz5iTiWED93Mz/SKZeYWzuzxGrR5kO2DSCEQ5iB2A8MP0G/J",
+	"BZnxNOVFTvMWYCFDmlILj7rF25tWwRjzyWZZWS4Jw2048P6ZxWjPsuqTczbKmLb7WMuMJYSJUbYET7+R",
+	"DtTU3OxUkfjTTz+NIc3GVdblqvgVho95WVOpdETiqdZzdXT3rvl417zbJ99gzhhKiXQEdwm2oDRdklzY",
+	"GEYUqZXEYDVKFAzSIk4UfsVCa4HOI+jZ6HEQ3GOp4AZrXR8RQNRMeZIw4XLYIFtvyOx2RUCrT2LzaQAf",
+	"4jvQU2x0MTPsPkhWy7ho0/+E5IybmjRSVe05q7ClDGBUHuLq9JtQ3EdSqHzWFKZhjTa1c/lTVfhqMR2K",
+	"XjJRhDvZ7QxhF1LTNCLAeTI2zkWiLHRNkRxiH+9vd3a2cSI6DjpYb5o5tY9+rWxicwu4h0/DsSxiIfM0",
+	"IROGdAvTiVRjgg1XA7AmJiuCngrGCIAygKJaXBiwSEIiagqBnAJ1jNjEJUGl3vclF0kXExXLvjJP+qC4",
+	"IOps1avPzcM2EA1e5kbWXPsWPmWel4uBWnDro6nAOMGxHLIUchm58nsvIBYkNgmJuPZuBdrtl530AzOm",
+	"Bc2EheyoLZgoHYQxTVOFSgxXyByiIPw9tsDeQaMxpmqNjFKeXH+4RuZZR/AnXM1TunxhHnV+OHpFOTR9",
+	"LfSHrSGhle62Lc+s4VQxJrpDTMxlmvbJ6zksDBM+iAVKnyFCAZ4lLF5Qrpy5ZW0z5KgDZe3gq6dWmMy3",
+	"czsV0NTr4CBoiMUQSl9AKJdq0YIotREBOhTixTX1JXhv3Hlm2y8XjVsJ2DzObOUDOQ6yDAqR1RdfK+E2",
+	"b4foZSg5+E6Ktfvjgs/Yb8xzDth5oFpN11VBu7zQBWrT6pW+yWJ4oJZ3QQ1NPuZQlormG0aYAMsNK6vB",
+	"LRtEmtjIk+LiL8sl/p60lAp3RvUC9mXZSvyl0CsCIa98dZUu1woeu9UUAqHHsuSmu6HgvSFWu9f+Sju0",
+	"cuKa9bFtI3ECOaWunNP5PMbk6OMgy9gsDOopNqzROWshnvCIxKmcxBGJEy4mmqaX5m9Jzf8XbDSFavAx",
+	"m1GexlY52VMzFZeMf3Q+r9vTVkLT0r3vGmMXot77PcD22Cs0OTewBvV7woQ+ba4TgK6IdtNS3Wr+u5ym",
+	"GxVkCqKH65VrvSW7jsfjSNH0G8tmVFhG130cAWBa/VlMv9mw0lRt5w2pYq+zMrx+nvEm1ueUtYYFQ6WS",
+	"bUjmtrUcStRV6iNAY+dFa4mIBjWxZVsUaUUbDdnRqAh8/W1R67bRxjRlNGnZMSlXeuNdZo1+G43alzxr",
+	"rk+irQjRFIvJx8twtlpeMjPd6YyO8FoQCc2SvQUbTqW8VA0kqNw2ts0mLli2BkBMQsBsHtaZyiLjmr0U",
+	"6RLlEljvbN7COcxFJHN9Xqh/3tHysDk4ugVV1B2ZyDMq32/TrIDJNjCsH0/Tj6fpIz9NRi0o3Qy4l5vW",
+	"RbYQfx6ghK3vcG7VpuJkPnhw78F62Jl5uryQ3Ua6PRuIejpVpZwHTTNtvgMIvJSPIHNBGFn3XbPqkDmT",
+	"xupVBWpa8jctrRPXGnjHj+LRjYpHVLsKcMUuub9uPzqOWzH6iSU4GVCbCwHijshPvvdM5UNEfvI94tzB",
+	"n5ZLw982oQz+RmN932wo+IxOAfvFj+LajxfMn8QFs3J9VvBSXKYVAGvtZC4mMGN6KpOw91cvzy96Ue8X",
+	"T83/X72+aOz7dznDLO/te7aH9RqNNFHzOldb3k0HRK5znclX9pfpt2lzpXJS5zRqKhePi2DXhmCVelEk",
+	"+uMl+UNfkj/eND/eNB/7TaP8q+uf/cH5aAMP9CNsmj9abBuO17zN2EHn8/MNZvyjFfDHw/736LCnFGnj",
+	"xvvddAAwj0wMXp/3IvP5y6/w34s3jetlzvg8k5OMzs4dYVxrsPpgW8g4/JuwK5aardvY1I3ZHfG0h2e7",
+	"obKJdybtNq8b+9x5YnfQ7TUzu4sCRLeb2u1mdBO53T9GTf5nHjVZgfw/aIT8v05Y4X8WwX9R7/3eRO55",
+	"5oyhMP0X9o9vIcziXfjYHlZEAZ5EzbXVm3A9zYf9kZzdlXTO9wyLmzBx1wfWfAhfV5d8vudKKezNJSxR",
+	"cbttEIn4yqWxfnThiB8dVf+EYiM/NtptEai5ZXTltqGIHxvFNowoXDd8lDZ3Of4fPL5xq4jCbSBnPrRK",
+	"YVtWsC/SYrolJkCBFiwvab44JnxcTr1fFqncMhf6JkKrf8y++VGO/FGO/DGJ5MckktuXTbZLk/gIUxK2",
+	"uLLXhaK/W3E579a2dQt2rbNG/AGAweHZKOeaDDNGLy0edRneFnkiFErwVRIQr9jGd/saDPDuIpNiQi7Z",
+	"MgrvVGjDV0hAQz1gCVHyu1xq6i/BXLGE5HOXJDnlaYkNLWR2qfrkDXyPIEOxnDMRR+FTyNQtcozDqYkB",
+	"A95VCIynNB0P7KsO7cZNGAqdSMEKIAaLAk5GqVRQr+vYYfIT0waUDsQbFsASIDGbKsCKNxekzbeQY4BZ",
+	"GHOIpzc3RmxoEOMhiYvWfXJ8U0Wh0hY1vbsCceXV/VIuiBxry0Vr6zxnwpXeL1LCrIt3nKcBDEa34vKq",
+	"DVvNYZf9VCH0dUSGbMKFGbWtxqyxHlgjgEfVZG7G3Yt6fvW6IgIzpV/iq+bPL2k6ho/vPkCtDZ52zdup",
+	"shmNKRyWAK6xqFiX9kN5vh5jpQKxQhFgBc6KEbGEFCFywc5gVUrsui5OlBgHnNDxGDd6xjTUw/HihJMk",
+	"/PKaScjxGAukAJW7LTAO6aXoudG9hEYc+7NN+bF/w7FkfjWSWgw0vWRNISGVq7Uek+l2UQPiu0jKGWc/",
+	"VR7EwtYoM1wDEclcSh1jLp8LAaxaky5rI1msQGy0sIzV0YC4u91QVqAcT5cra5sspstSKR4qzN1g6F+r",
+	"hiXkAK4JwzaFHEAevS8BNaMcmAleJEaSdfn3CipBAeJSge5WVGeSuc6ouLTVitwNgxlyE8i5MrxZZhoE",
+	"SZ/vhS/TKaOuNJF91RzJKU2Kao54szjUMftUCE42lzINAaegZQR5GeCZL/eAPwU1v7CgUkMv9QFj7cr6",
+	"iA3R5xKKVwFc1YpSl3GfPJMZzi1xYJ04EK805y6f+K0gpZTiUq0mntkinUZBdyI6Al7BnoOLq1xDyXEF",
+	"ZYs6uj2Bf8KWgETAFHPs/OL2oh6slS++ZCnbkbG8mS6RlbyZLs9852+myxfyV7Z7+PDMDuDNdHnuxmDe",
+	"DYbxZro8sSN5M10ins4Xdiyr5FfPllruEn3NAiRl7RcQLTAh+mYrjnhwzqizI1XvvNyI7/R6ykCAydhA",
+	"qixnrrwQ5J2z91yBYSp1iab122ebOiRjLmg6WAvqaROgeZqSIbNYUx6aMTbCSFxZwxWQ0l2KnthH11U9",
+	"6aY7XlB1eVNliVorpZwz5czBbZW/Go6DYWe+KHEAK0xHgOFri41ygEu13yG4WwaiXRdAgTLEeMsY7ENA",
+	"bgQ8qAymPhLzKE3T66JJeiuOQgJCZTAH6WVuBaVt39ChG1MBjmPf2xpwwawVQDK2sKzYP3CKVRCxDLj7",
+	"srZ0M7qEP0Mmtj5eypY4WQ3vjX6T9twecz0BQ+0dHdQC/9xbtrNKWQhfZCtYqxJtVuz57XwXYbbWjZUH",
+	"CmmzQaNHK1rtSFQ/nZWE2p0dSbkiBzs0JBWV6OtihlrLpk/gKd/Kh6hngYHXvfglPha+OZOCa5lZu/HK",
+	"efsnw/ehAtS6V8v198111EFkmQUzrJAaO8VmSlMoKBE5Wq5agMcIQX/dkK4fV6111VpJv8sTHtBtZ0c8",
+	"oMOG3N6iEA881vHqMmKP1iU++gZDVOWbajPEb75mmy1wow1Yv07HAiN5AHnqUXVLiKcloFNV1Iiz7UfO",
+	"f494SzOeCLDrvL54vLIYRLUk6UEjpE99Y1iHT3lKrzI+o9kSrA9DOrrM50eEzqA6KmCHWuuDtxPAzMHi",
+	"8YnTfMIIBjpjaIdSiDxzJ3L2AKlYoY+gYUZpZ5kBiEHTVOTsEsOlNXMB3HbdHGLFXK6IFBGYQNByhPMA",
+	"01FkLSNgJq/aztHe4uDRQddHpGaAqJ1kMp+DFUsReWVkWSMCC1kx/yBiPj4cDg6cImCrQvJAJfNswjwI",
+	"8wp7FzRNbas4ygm/Yoos6LJw1qNr28zPmo0tJY+tugdUhbVyfnIsIBisbcUAZC3QNhKkT55zZUMvQLJi",
+	"CRFsYZYMJh0RLhI2N+8KsERil/1GuLDiJD7qPwpP4579opY2c+4hvwv4IYT6HtBNMIjWiKJG4+RK81GD",
+	"QGTNTGjb7lZsz6ZhDARbFO9VtJXivBjS+mrkIkHsMqxhbyGnmv3d7f1iMeUNe8aK8r5qfMceM2lECtPp",
+	"JgRykFnd36kCjtco3Dz7hhFWe4/KK9x4lfrt8YxP8oypRmeDLWK+iuBDNjKM8fHJi8dPn2Nl4w7UAgzW",
+	"ppYhjMTb9a39VsrLY0KhojS3wH7AH5TZUZCX0qHLUgJUudMzNmJ8jrWenDfQjYHyhCjZsQtb0nQwf7Df",
+	"Xurb3BRcWDvHlKbjsGqtcgS18H6GfWLJ6KBceRkbEsLm4IQlOdsO07AY+KMHZUfjNk082rIJCx7fYbf5",
+	"ItqdXL+IBzloa75py5l/4KLGt81t5lYBorLwzi/joqOnALZo15HZ6v61IT2F7oO2YXnnuTYiF5bagFfx",
+	"0uzWm43ZUSuiNR34akAQ6NhDam6EOal8yYJVK4qwlhAB2bVZi+XZZaNsBpIprsUjDItywP0zuiRDRnx7",
+	"9i5Cm2kX1yTlejUXKUyldRZi3rbeMnRloTAHTPeHZCM46q1ZiH19O/ZRdU/5zRecs+LeCbeRZzx1XhEF",
+	"l2B4g5T3SnC2gpULyBFMrXJJVFhvhY2uvrhfSY5OE5qmL8e9o2/rtR2aTcpFeItzmoAXNCJTmWfmwkno",
+	"sqMzv+rLakzqXmNJqEkiH96V5nnmzEkVIbaK2LW6LLXM2ECxjLO1pS7wqYKnu7DnFq6a8U0KCfpZneOL",
+	"TTAWms3DiCJcnV7UM8sD5pFla/atj0lsAZT+zgbkJHSpGiHD5JZxRrAa8L6dQBkO15KpvA6rt/cObVmF",
+	"qrRTa1Z1L9Qm2lobMC6cJ3FEYqvYmj+9W958CKuZxaC42/swstKM+cpL7jakkTskdQwyHGNoDUQqRoXE",
+	"EzrATI/QOj7s8z5QiLJBVEGtKNDdfYp+0VQ5w8ExcFAg7XC5gKhH6CQqgoRgpPhIn5yYW5eZF51XkSsS",
+	"/xlWPKP2nHfxzEEiUFP4mBqhWnZMzE5XxAvzrhTglM4xerHCPjZkEcjgGzgEYDVv0JBnrJW9avaXb81P",
+	"uMtevY3DiffArk9ork7FWNbnWdoT37fFBgwcOdYVwCre6IabGDZffrWcnrR6Wje7jJ23t6Vpw87e3dKG",
+	"ykl16k2x6E+yJclyceRqGjseR0dTZ1+yNWUgQLBWa6dkVgWjIqqa8UZRjQ2WlFJJ9pYxQ3wAPugGAvXt",
+	"LDeMCB+TS4ERus11am82Vujm434yDALokzf2NsGfo8JK7IOSaRC+XMQmm7vHUd7/DKZxbjWnohJiv4lM",
+	"7UU8S8vgHgs1tl7UhT+UQG1W9RCsrLmbnvYPQi2zGDEY2pMVrS1sTpr1eiRsxBNm77pSJgPXx4jVv+AK",
+	"yz+WLPCY9onlHhr3Q7ttojSzUEa3h/ATNZWZL0ip7hT+GtxA9JKpFsFdOFjFFT0WIaS2VUsKu3hOwjCM",
+	"11eeLjsfgjzQ/X0jBEkIMKWajChmsJQq/o3kzDKJ/gZhiC5gvFGbuFaMWv1g8iTcuse2hjYXkJYDpFsd",
+	"wwKpywkfrd3GGTNPscRFbfZJDAwWyhKHEdGjgu1yTYRc+CeN2h0fmW+RNQ+t3SxxpZuD2O7GBoZsEBZ/",
+	"DBtynlAKYWIZ6Ff+vYzNGXWxzC6ODRmiK+oItah9nHS5TLcPgbPlqJFMQ6aMeOu2CjJHN5yMmauNJZhS",
+	"iH+HlSIL0vWiXkEd/yGcqf8Sp7Ee48ptmKB6SpnFN13BF3TSdPkKTUe6JV1oZg6be8TuwQnWg+3od9ii",
+	"GJ2mk/XHZ4IZlTW6TLBQC86p1H8LSYromRrkHPLqToblmbzq/HQu8OpvOO3WyB3TJIl96rGdjtnHGwQZ",
+	"Vi1FSWItbjjUYhgr6bJdrB9NuhQyyk6fqHrE6nrMAJxC5w4+rJ7frvSqYqvtUuy+oJPdorVd0MnOodoc",
+	"N2i2M9KZTUTVdBKRXPDf5VCJE7MMUdInpy5/Dk5bJlMymtKMjqDctb264ruxTVVEc4z5LpEarzb7tprT",
+	"EdQqljlIX/1S1aNvTl/9/n//t3/4y78pxx0cdIuBxUy8w3345+fP7vbffVLL0nO/vfu09bV3dz5vDGBw",
+	"K3dNtDtzy9w61N0Fnex0y+94u6sGiNQh1aNph0QHSA3CRP+V+iDIEyjUO4OhOTGo5h3b6PwwGA8Trmu+",
+	"DtNCI9hrSY9en9awhSDhPUbbvLXsIsI/cc8G73kT1MrMZ/OQD+FyrxIvzdVHlbP20pVGtHXhZ4A5g9nB",
+	"mBDIZ8xmVCyCJPkpS5MiAc+sLGwg89PcfGUldss41WVoYdZTtn3+BXs/ZyMNgvEA3tm6imo5zWS7NhBy",
+	"ZUWqbs1nW+TIwrtGf1LW3LzdEEKnQUfmAfjEH6IeWB4GBZhvq5cNYvugfqk38x8TKWzhR8FSW/lPT6mA",
+	"svkWPsH5B1zeS1G8cQNzzDOoAIoNgmKeZxMwLWlJHnUzxQQRWKvyq0qWJ6OkeLXZGgtoUbsVC+qsWxzv",
+	"oO5WNtYb5YDU2NPWGyNjKk91W8a0+a1UvReHauaZMcApWnbrRAPLytdXSvUlzjG2wltXuy1hu8npYntL",
+	"UxTYDrkYpXkd16d1OJ1rAbvIMLOmbj9cu97v+gd92Or6R3/4tMiop5nSzTAIW9a6zRqP8TOQKwq3ZShh",
+	"WDsVyxAsQJqNziCemeted5NJiWsWUlCpEi3Qvnw6mriQP6T+gi5fKe2lWsOqsCGTqdwHAV8tRb0E0pOv",
+	"dauxFm3tgi3dlG0C5ZNA6qkfiIqAUhxFJ9EUIWvIHJRFkS/sYW3BPN2S7oMhQgvm8+uwFT8NbUsiFkE6",
+	"6/Y3RMxUYl0MXxvY4KVOBdSDiC+LoROj5XNAdVxk05pblgEnEZXYtI24iG96o0vJjtFZMO304GpE3obN",
+	"2tFaIRLFxSS3ydmrAwlQaCyyFcArF0qj2E8dgG2j2bvSyS2ZNSgJ2Kg9M4BgJYiN5gwQWNCqDlOGQ2tm",
+	"bLR5kHWvEZd3rfEF26lPvnBgPzagUAcN4JCFXMAy4qdggqHwLuRQJktShORdN+av2IVR/cRUqFBdtTof",
+	"Kh/hXarvnm3sWos/barJDReVlb9fXzwmCUClxAMXUPP6+emTY6vzJYooIyQNl8SzemdsgnYO9w/vHRzu",
+	"Hwz2D778xS8Pv7n/Zv/Xn/3q4W++uvf1gxc/f/Xo7OBiwzrcJ3u/oXvfDVprcQd+JzPFX8phU4Kw7gCl",
+	"a18/wYe3tAG4d4bNBV+S1vC9QiKt5KX9Vg6Jj1JFcduHu4aC573DRsGzNei+rc8CaM/wbASOLSHsCQTT",
+	"6Ng9TzXLOpL+GT6MAQRcTVuuHI/pYEjjnnS3itJyPr8Gs/+tHFpBsZsjhmaX3YTmSw7j6rQQC/DMALYb",
+	"STiuBk1TuQB4DLEEFNRuC1AI604yynIwmPUKKoMsimTrJh79Ug7PfCuwcL6hX8rhuWvrg2/XnoduV+2G",
+	"BwS3GFEsRQfpItweZkvYM9mFXhX2ajdD5DiI389+6d2Q7dEu1jmIOvdyfsAcSpSpiO3h5m9j5QWjClYW",
+	"2UQREd99NR/DmwrX7wzfVl7KLY7mOr9c9aCCPIjJsRQCKeNfPL0gd+mc3706uKtm6i78GvfJCSyXC5ww",
+	"g7Erqny+H677Jx6tcv9O6TU76eI9G1Rq+5cWWs2/fr8IjSVSIDz0Ddi4N3MuuoXfLNrdvdU9nLtsZ74Z",
+	"JemXcvhSpMtQT7JfVVWlquFwFV1emWdfeNm2sEpt7sFqSZ3dAqLYG0dWQw7DU9taSFoMHh/aOcCuXa3Q",
+	"6S24W4t+r+0sRAnxI3AY4pxSKpoSc5slhRBCvnTpqQAV3drUwWATNwbjdTK+rrpjldH/usXj/BbF8U5r",
+	"UtsgaAWz1FhDxd0fg5SK2zgGW0bIbKkBbbFVbDQcmgXx3qfCBboVrl3IqlyJFXKwD/+tRgvZWsMoRPeV",
+	"oGgoU5zhw3Vox7JUuHLZdrw/d743d38Z3cpNdFPX0A3eQVEPULpV442RIZgxjMtGH2dy5gBSeYYQKaEl",
+	"51s/i4ND23TvqJexEROY7Wl//az40WFyfXjXMab5lXnx5fgUnl0XS9h0qfo5t63TbrfizrdhG/b5vtOW",
+	"InJAXp29fPz0/Bw+HRa5gfc81sH9Eq6H1Qr2o4PoMLoX3X+33rPZ6jx55R0y8Ml7suwXtpyB/fTMacrm",
+	"w2OfkQ3qpwWnalpGo2nZDyvXxzbx2L+wpW2vs1mIq4G5Gq5W4Lh3Cr84ZyJxsRcOpSvMqqmbT9xDLUlm",
+	"2zhPq4cx6VX7aRhcSINwwlGwbO3OysZNX1vF5nIi7ueIDJeVPFq0qnmw6RldEosG7jHQoA4XZjykXFmj",
+	"m4LaVuHAO/E4VPBn9D1yuaN7Qa0pz/KLaa3JlTom8feG2h8QCx4LM0xlmrCsT04w7HQkhQLoKzkmKdMQ",
+	"TMoF5utAkxFJ+IQbqSwexBGJ+2jkj/di3wbYSGxYKUStQpEUF19ayj4gX2Rh9CkVmEVMWKqYQ9/igmZL",
+	"mEA5NPUP/8Vf/fFf/tP/53/9Z//p3/2TP/7rf/KH//HffW8Y4If/9z/8sz/+i7/6w1/+DU62WlHiOmq/",
+	"I/WOBRXb6+6FFduxC1UuaF9Q/a/+zR/+1d9uFRy8hsY3IiU51n/72rqf1c3Usr7OxbWru6XbwPDxppun",
+	"y/s+p6aV4ttpuzdI4YZk2DV1+P40V6AUurTudn+3csV2zVl3y1VdvbcSRz1RnN49n1IxmVK+nYP77s8a",
+	"Xdy2y5QL9vTKbozuBQB8AqUYsUyAiF1rfhMJ2AEtrrMITZnPmS/sQhCrNGQTKixG1UG30MlhS5BYrgDc",
+	"VDZ7x8Pk63oo93jMRnq98WcuM/0UnzVvXbVKaJcc41/gkT6JMbGSufo8RYxugXoCxdp8tjugzwZJon0S",
+	"5yJjdDSlw9QV4bGhiHJM6FsRRiq62kWQJ0pHU5ZERMly19Yb5lLeA8cojBepFo53ShMbgA8Qn5RrZUdN",
+	"FeHjt4JrB/y5OIaQfh+xC3ZDu8gW+LVUSscGUlpILuedLSKFgrBXG1xs/4ZgxypuF4Yb2ocZByDQgHgh",
+	"Qlg3xxactLNijPazHyh8fuxH6352Q3av+3HbL/zg8f1gBvDFUz+Non+YC3x8XZqQfcLNymcWdFZRK4kI",
+	"HUG2VlVYgSjpWl0voIpPna8U3sKMBrMTsZ7vkI4uo3Cnc0WChXSt+C0dRMI0BJqD5NDKGu3vNkjfH8tV",
+	"XAO9gAM+b27x9FW52mTHRlsMOcC+K9Gvlp03BYW3sc/KRYcsLOq1Kdn2qrkF3JjyLXeb0DEXcv6qNbnk",
+	"opxUUsB9FEsOpTGUrzUE19SMLgmExNbipmDVuuO9v1ZNnkGP8AnVS23tq1GeZWaIIfpfRBKKgOkzKfS0",
+	"FvGQ0GVHBgJgdd0etQB3HR+GcW2Br9wEo+eaa1rm1wq9RhVpKk0Ho3YTU+iChYVVjKkyjI/3eCUzLsB4",
+	"oiCKmSZWYvHIavaFRi2ikOo2rMDUPeRkI9OnGiRcmWEkzXrnJhWGtJwPwvStlWwhOIzXyP3oohO9ds8h",
+	"hIkrt1XeAKfCkE8heLBdd4iR7JNzBMCBmv72/dhVc7T1d7UkCdNspEEkt+fTVrvvVNRybdUlnyhSLr9U",
+	"2tWVFSivbjH3zeyziH9QidN5eH+F8vPJ50effH4UqED/YO/dX7x9269/U/qyb769U/n8aUuSuUNl6HoL",
+	"2VmU7LYPnBPafj6o303mtd2aFU2POzcp+k6vadkD1nvrVj2czU1Y9ApmXVH8N7CcrqqjB7idCEOiiqsH",
+	"1KsAVeLYF0J11ChCYQ13cIzGcCHApTJ3k7mk1hksVpVtDo5ha4j+RO75xA5sqf/C/vEtPvYufG6Pz+a2",
+	"3sucmiH0JlxP82F/JGd3JZ3zPbNjJ0zc9QP7EL6uLvl8T85xNfcA9NLc9GbsXW6ysHDcShe2e253t19w",
+	"K602LDLxjX200bpqdv6WcUQrjE2+0CQCd+Em5YoMwTukZYHdx3VUbGMoaAi2ISOW2qxiW4dyLtOUi4lp",
+	"un+DtVPW1ax0sG9uNqDIoXHJSXFDlkoxUbVp+acrT1ncBTAbB5IiZNgUrdalSYCKCZxukOwmLWpfypQD",
+	"E7MGIFs7N0CU3NwU2XKSP+6jsbmQt0aUetd6bnZ5xe/8ehc1b+EWtYusZFcFCzrqo3zX8n3jT+/uNHzX",
+	"KO1VksHeUK7bqytoCQZNwscOv7pUBOuY7JfdPF5Bv7e/TkN/I7MECzvc3NEDt9IoN5v93Cy3S09QfHSS",
+	"o7pcwbBGfgIefcNk3MkFSxwNfkT9RJCTV6fkki0N4wX7m30eUb0xO9Txc8UgATD+4uT89PHg5PXFl4NP",
+	"EX18nnGoCTd0dfUzrAiFBek1zSAIADYsXLpm/MVkp1rPwd7PaMayr5qw0U/8QEvtwAv1hlRRM7mJx8tL",
+	"zlydMXjQ8dL41cvzIEkFf4zNvCH2w7SAbxshE85LL71UMzUoagU7yXbOzTw+mAXkFma6Upzmq/OvzwnW",
+	"CFdFbAoUbvvy4uJVhLVTYFVmiMKJlWG4IK+k0pOMnf/qOd4kNudC2RLCwuqkWEFNwWVa5EpHb4UDJ51F",
+	"4dWrizrq/bfirfj006fiiqVyzvqffkqewuX0y/OXL1xI79RuGfBgMPvoEYm/fwus5y2Gbbx1DOht7+it",
+	"K2f1the9BXb0tnfU7/c/xH1yYrMLfbOGCG+FtYQa1do0GuOIsSThmLM0UUdmrHskhrf7aGi2oTJKg/XY",
+	"7Gcs+J3JSUZnwAWGGRVArH7wNrYYwwmx1ISvUCDgiiwyKSZ98qvcEGNOMzpjugQjW9RvTiRDpKSEjVKa",
+	"YWAMdAOFr7BbSxs7XrCkF5XJIVbz8ZQLM1mZkadiknI1hTN4Ahtn7zkVk9w0gM0Vtu+Y8IQJzcfcag4e",
+	"R/lXudSQbQ86wlLmYJ+kQ5dgD4vbt+ttlxpKI41oBnj8hnuicjFlNGHZW0FI/Od7Vq7cO01KQKdB9WrF",
+	"NGysk1JUOHmwf89WCwzzzT2jFiQ+Yzpb7p2MNctiuzXP+XfM1RvAiX36KW6EEwLZ5wDG6gB6ydf8C6wy",
+	"CL/BewhDFT72mXmsH7RhJgxVDLGw14OiCKYE7vbwPvmKf0HmIMCZX6DuYyoXWBGITJhW5P7+vl+YvpZy",
+	"YB6IbTdjmc2cqWjMU0Y+iWd5qvmcZvqu+XHPnJL4Tnk6+/tmpG4V4D1zKg4fPITxGGaRpnbVzZKfaj+V",
+	"0qjNyuHAYUe68YR9mWmYDmzpSa3MrtcYQ4cyJ1SNx2A0F0GHZwbKXDo0W6p8vQQ7dQizC7t6EO3v72O8",
+	"shWQBUEZpXhkf5/M2GwI8MsFLvX9w0N7ZMG5ZBo2wjK8G66nYFAe0jZ275Ck7IqliiSMzQt0Rff7IQ7o",
+	"iqY5hsRBwie255gV9houDLIQOwH/PZxq4CdmfsEGtNv5uaTgRjYEczL8p5+Si+IytZgwrLJdzUtDmdiK",
+	"HsHriGCM2MXP8gwUB/sgnCszoHxOtHwrgn1tmauA4qb3Dx+Vd+4sH03jPjmXJJFkbBs1u8OWWHVdy7Fj",
+	"AAtJkPVl/ArqjABsR+2Nt8K/ckB+YbYwjtKogIZXAw+/ZAnJ533yWCqdLt25r3QNWM86z4SyKHSoMnkb",
+	"KA4Honz6b0W1KSjrwZVWEa6OUbNgtJGDwDa/WHKbVcGzFJXQg5SjIs+sI6/8u485NVexgxCOiKYTFRH2",
+	"fp5Sge1EsHyp4f9+ZaBFLJsBIFb5EAGkvQQBhVZDFyf6781yY67YlAqzIQNW9laMuWG59w6RWp72EXIw",
+	"f8kj1wbuZ5g2H5cWoUppcEnhxci9SPGEpXTJEnsRwh5fSIiiwIWEHnAhEnz0iNx//979UJQfnvu+nDpt",
+	"X9XSl1twHpcrmvLkrRhlDO5EmlbaEUyb/RXKvA/2S1WRJZTmdVteCjyGh/sB7z+251u5gZt72nMAI3T5",
+	"GwKFoHGe+pWqHJ+xETmJLelkls+SyzILPuNIciyvZ4FugJqPM0bh2FD7LRmypQRrQ2pec3fSoyICxfrm",
+	"Y/i9b8NIYr/h8DWq3gorJMEXcZ88LqyKUBrC9GpHArTDsrAl+wXYKbG/PsGifsVZsbkk+K7U2DFL+nit",
+	"n1r+e0QO9oEvBwHfB/gFYgYWnwG6Ch/AVxzoP2BUw/JYb13tCbNtze2YsQlXGgr9GXlZsdRcokNvoDIv",
+	"4ptYP6D4bJSmoufiyMOE7bfNXAFumFfF9j4ih+ZpOyfHLlzDwDVcp4WdCeL1fG/17lTBHIJygvagYvf/",
+	"H3tv3+RIct4HfpWMirvg7rIaA3T3vGFCce6dmV0Od3dmb7qXS3l7ApVAJYDaLmRClVWDAWcngvJJOkqm",
+	"TdLWnR0SZVkOK0z7ZNOn8JEKvlgfRjuzy7/0FS7yeZ7MygIKaAD9MrNDOKzldKEq3/N5f36PmUGb1pKU",
+	"L3sCjyD+23IoFANZlJunY54JmUfsjY/3bjN4j0Gs4pP8TdK5nKvc3JUTMUZ8JzjmoKCYK4J2wUwgJU/o",
+	"FVRv+sey1F08ddNWrLBGNwsZBoJJIoEIwJ1KNEsG0twcK0zmPLccCcqAvPUWO3DGAYtC8EbzTcI9KgsU",
+	"YPmQhLCZy7Qb9kbrTWJA7mUEijTThPAXoDYSgqkS7bD/3th9s6wMy97YexOorSt8DFFYAI8lkdxS5JVP",
+	"9XtcUmQc4xUIBSuWYyEweSxLGIQ39gFSocRwcsBUhuFMNQF7wpOQFTIVWltzgoNfSHL2hg0oM5c7ehOD",
+	"v/IkB4MSqLyen7EdNButRhMMOKBH78CVRxOHiqed7jQHt0tz/8bV69fAFIJIV62rRrFWYyH5OAnawV6j",
+	"2dgLwLYyhM+tDg+3+wpPRZbvUOwZlgYZCDASOXXtXmwGmOj8wLz70L1q2rRa3kKQt/KVK6YJoM8LyyN6",
+	"L1s/1iNAOwDrIgxut9m0JRMo8BAqoePNvfKpRtMG2v9OhTLw51NxVYJxomqUeCAFG/MBsJ1yuZ6FwX6z",
+	"tagjN/IrH0le5EOVJd8RMX60d/pH76ism8SxABfM/u7u6V/cw6uM7988/f0jpT7gEozFV3FhT2s/F5nk",
+	"KX6wt9K8rf0QLXbFaMSzKR2ociGBwJjtMAKhV5c+gFIUEICIPwePyivBMV8OYid53OFpisAatbWsDlxn",
+	"cMmVtVwYPmdaNv0BD8JoTgevmhWp+Jq20asWOy2yFx1JFO+dSDVJRTywoM1oFSE3hVbpY8etI5/XRG3k",
+	"hhUpJ2T5MFPFYOjx7e50hkdRVGG30EYI1iyfjgXb271+7ToQdZwTmS4cwnCiUfRA7VbmriMfWZjxVEnR",
+	"tgWu3LIRvL6ych76q0i0pYGChALSrbIFAhMMwcq0VYptRCDaZWCgIy75QGRQ4IYsUSQe8xOhyfh4XDSb",
+	"e70iS+EfAunYLlIwHYVGdhwaYnzgtQgKPsh1Ru3HV7Fls90guzJuo8HMqpi9w/pmsIDWuGX3sOTHQsZI",
+	"wqt0EoRMUaEsaxPKe7EYjVUuZG8KltJHLnLzbRVPVyB/5Kig4K1yNczfoLPDD0SQOF2Qt8FizPReLxPm",
+	"3hnFI2hXv3e23ZmnRZaSjbl95Yr/W4OG0r7ZvLkHFADtd5WR2MMDNf4gTEGMeJKaq+57JYPS9UBj829E",
+	"OTbcEAUcijBuoemiZR7sBo+Aum/AIqx7+FnVnURO9A3YlHMoWUcZJPNZP9j6y+JHsQW7zd29ndbuTrN1",
+	"1Gq2m+b//1PTBuDUtWWRpgjHlchBB9BS7cMh152Zw0F+7/plT8nQGrSD7wzrt8HSEBhwqxqytmigcKZw",
+	"RDO7+MiTk1q+M9Da0INN93cx+z/yKCEy8BXY5Qc87atsZFn+5cgJzRX4/m0l+2mCHs791t5KgsL7PMPQ",
+	"qv3W1VUmoosxhmR/IOKEv44izEGMkQrEH50Is6LQgnFGj0ybS2XyK0+96/MMJZtU5GKpjENhGkZ6IUts",
+	"mQ5DtYIbc8zrDvwwy7zqCNvyJbujpLjUI79/+hf3Vf6OKmS82R15zU4ubvR5HN6wXl18V+SrHKMtf3x9",
+	"+eMrevVfs5v8rsjPco2rivNaWoo9FfcVaChjGzU8U0sCfH5lEAA4G1PBHwuo2AMmNFZIwlRusKhysyJn",
+	"B1UynRqNNCqyNCLDm5Kl/wUDX9BRqXROYPI2PjihIsllEgIqr5SCALTHDIg6qai9Ok/SlEIveM6ogXnm",
+	"+RHc2Xmqt6niVqMoVe753uaKDEZ4b9WYLZl+hdWYC5fptnrPhjznNlHNi1N9CqKBp7gi4LXXxA1RpGIt",
+	"FwTMfet+OJP7AW28sJQX6HYwKvgEQ2YoCklibomNJCxDTshjkCp1gmEBni0f/BNl9pJrBUSToUgxjCDq",
+	"q8w5KSgyTR/L0n5NUBdozM+9D+kV97HNsjBDphHYQC1dYOxZiWPiBpNodDqAs+MzxAD5zH3wmffmZywf",
+	"ZkIPVWreQLRYzT47lp/t7OzM/Z9pLIJqNnkyEpFpibwVn4E5XqWx2b24cFAINrQnVXIgMjMInBiKhm1y",
+	"j+e5VycVYt5CFo2UTHKVJXLQgC4nPJMgX7h1xaH0siRPemVFnYiZhYSfxEhkAyF70/K3z0r/jhs7TAu8",
+	"wp1YjPOheQv+BN+2jXr5zMeyhvifQjgAklvVCBkMb6T4hRDDU3MA+TMfYdn+z6ipz8oeYCBGjioy0cl4",
+	"DkvM0zScH7TKrNv+Mwxnc0VJKRjULOUkkbGahIyz1PDPjOmhGTjWf7jFeA6efogTGhWaknSglTJ3iFuI",
+	"bVvQyo9lM+OHMBZbE8t5ryCipwILgQFBFL/ymR0KlMRkuWItMxEMKJqdbOimCgs0VirtFBKiKmKzQuaB",
+	"WaiZgxfaetWO/Nh24FMMdaBvpel64dkgXH6dpBA68lm59FyW2WVDHqM/j1Y/5lNb8ste9LECNKDyRtyy",
+	"cf5lvU7r70SLIR0eF6hqOjEtuZtUXsKZZerylMue6KRqUhkylriF34BQQCxqV6RqAm8hXoN/P6NUTezt",
+	"i6pAKgs7t7EtnTyDklpzI+glWa9IctbNBD9Bd7AaC+ltRW27hKOjOxCiY8bjb0ZZhQ88hD2epl3eM9cV",
+	"otFFzLhmIyhTY/MZ6m6LpH2UVFhxbJbbfbFoaHGiT+xiG+2XLkxqx6ZHGGmOBz/RrJ8JChGHCGlMZyoT",
+	"FSFmqNBCt+2aj7PkMc9FJb3C0Lpv3Ds8evDwdzt37j2MFtwsXFTcGp7lQPz9NXQPtaNLqs/6YiIyc451",
+	"yHJlzrOtLRrahD73IfsMXqz2NRHdoVInHdINTU9OXP1sRnbNLVpV1RsNdycTffBnmx2tZyhev8fywONq",
+	"UF3FbKxzI9s4b4wz4iU20BAK5ODl8wYEsUvm2WyMO3myy0DmU1zRBQAhvEQ3tBd+XfX9+iYA3oNcQ9LP",
+	"HbeHgp6PRRq0A8txPWXczKX1KAzcugft1m4TgqCkJRaVLqn5CmX1uiByE1RqolC1lutBpZ+9ZnNtE0yR",
+	"ipfjR7ZWCH/F6ckq9hZJ6eGY7u5JmZDyt9qWkUkFIivNW21Wv584rGrETdDeu2ZmNSOmBu1r5mGRCpjQ",
+	"bmXXsB3Y4Z6ILbIXPvW2kawzKxhzSntNGODVLsdhWjkPKw4ckFMsOEUqtk7orTHGOaGlp8qeownmylO6",
+	"WEu9zvcgugr5USbKUCmXGwBSTQ4s3GUhQbC/z/UsiyTndJkjCPUZjCy13F9dEKjha+erfk1dz2c4sqf5",
+	"nBcfhS0f3fLRWj66vfuX5qze4OKfxUtdpOI8PdTkWBajcQ4pk5jU6vQ0x8UITglLbIL5jYyLS8xphEUV",
+	"MsrW0Z6aZzhpg0GeN+YVu7DrAVTrmLKBYkpSvl8m2KdFPChhJ6SYULZug31MuTcw4EQze6/J+Iym6tia",
+	"sLB8hfnehs1T3h2O7dZMFL0fK+3i7K0FcjJU7EQ6fZhs2uu75s3A693yfurz0ow+68bXOU9FtNybX5R4",
+	"yZvpvv1+RQF1PAD80XBFcAsqb82S2wot3bW0FLCsShLsfe89vbmZnvoywgS23HWrpW5jDLZqLcYYhJY5",
+	"GS5JPPUCtF0/1mDe5e4YGyTIyh6gx4Ql1CSAOBkmZ9OC2EOnApdqMUSxgaOVkrkbqRp0Yj7VNdzHhTjU",
+	"hDfMDjCd2m5AvU401si3qEy/V4hsWlI1V3d9jctu6zE/C5f1brG9aVfqOrcE0O99vtbpksqmq40AaXr9",
+	"EOxva0z/ffjk2QrRIpcYWrKcmRLi7CdPAz8zEZgGspHK4+7UPTbzBTDL62HJkSlsb54lE7gWYP3ByaT6",
+	"5ou409W5yL3ZiDrgmwW4iKqtAd96ZDh8XBmxkSCXc8PVmL6RLztqIjtu1hQsaGvi2vHizfaWcjlXN7Th",
+	"lAHaagdmLuR4wHAJt/IlWdQj3aZMfJB9zazIq3t9f5dp9kbpfrrWbDL9ZtVjAcIJiYjX93cbe2ZNKxDD",
+	"5yQgrBPLRDR4G8x09mCmM8cxLWCQV55a0vDsikc7EI94HX0cDse9GBXy2ogpjDqSKkflEfOxEVxiJp+a",
+	"HViILm9IIyjvwKeMU3aWub63CA3MQTZCAPk83z0o24GBnkntK6tpO53MPgrApz5EsJxMsK4wSnZvaMTA",
+	"OFhXVzuozv6yNLYta9mylqWs5TxC2permHCotjrmVsfczHVaUqpSqXTgEGePZS9ihFuu1Szv8t7QGjmr",
+	"4B8uxgtRuqYhAmjZmK8QOFhocadCG8QaOpiscBbsKrTgWKGnOQO6nY+JggBlZa2kPONS8x5EWFFMEo63",
+	"DYbcEY8FwDuBbRWxPohZou14YjFFILHrUJk+IHz4U9UtAUcGQh/LkYvpnMPoS8oQLDLKk02a/MrqWIKr",
+	"mFc/s3Ud6OUG4UViuO+8Cs40n2o2VBOI7rIJYCqLbQIaxTNHQuZJPo2Y+ydUJqyELcN7tJtRyCLaT/gn",
+	"7qj5J26m+ZfZzohiE229SEKirsSAUuRkBJHTs6Ulq6GK5ryYpu2JMP+mM2ELls70iB/6KVEd9zF1WIWa",
+	"sQhj1XBVPk5oQcpiBvbN6oBPxNRND3bFftPjuRgA2J39rlwJOsZ27BFlVEW2d5AxzOE2E6a/6ITXzhde",
+	"mV/QKjHQaiQQ89aTbKgBc2Y7n6puTRvlMXcNEMsGl0+uIPZhJjDStoOiasyndrkwMNILuB+NzPqkiRRM",
+	"PEFCHbI4w1ZVxrBgiOuBSkbiyYXGonY5MFdQkvqxHiuuBcu4BD/YZzUhhmCnAjK3ipnK3knwSVEVuAaL",
+	"emnSjihsG/Y6cfhplux4s62WTP+Uy0XGJt7LobBcKW6cU0XvBUYoOztrhXLlT4FMVEZNQYn143bv1w78",
+	"6sWOW9BwrcMMqF918KC27LSWjr7jodHPzmD3cpZ+8anAdM8VpVBzuA/wm9N6h6uZaPAZmRsIuRYLhtHP",
+	"1KjeDLqkbNsp/VPAvxvDgq5ztVHHX0XTJ60SySBBSDTBkQ34s4PVWAJb9gmg38ABa5Un1e/botCLFC1c",
+	"++pXcrasDuptdL89KuDdmcr1ioN263q1amvQbH3j3W9ePdp770ZQKb4atG7uNpqN3cb14CJMeuYarGPS",
+	"ozO5temd0aZnzmSic8NyH4syQGSBjY8kqQ2sfGWS/pKk29v2pa98yi3NZN0TDZPfHukzHekS0nLBIXYL",
+	"vfAQV9Jt63JeaHtfbsbLY5X0anEOgzb95ljyt8yfmGEEFuc8m3YQkxKSW8Kr6yB90ORfVpKJm5vDGA/a",
+	"nzxaLXxn5eUIA50MJM8hWdXNjcyq64XInI0xusVebqekydvDv83d2BogSwDBnqNWq5HAhQZH+9mVp/Sv",
+	"mbSNuuSJklRuYf5eX5g/a6QD+5HDcCYLZyb6WBxk7RO4OBFj+bHacprL5TTb7IbLg+Jbl5qXAu1aoiod",
+	"h/tQtvX84PfWjMS3dOVSgvF9mrKpUO4u80yo/fwVB0F5ban75YTMbynhV17m3kYJvPJod+cnp9vyXAuD",
+	"Aw68+udUAtMiH0E5dKDB6Ocuq5rXGOxcR199ix3Ocy2LnZv91mR3NpNdWU5ukc3OLfVqRrvZ0+7K+02k",
+	"tuXhSq83uPWUFvYXKMwMNeVsMqN7T4vHIuOpV2oRYdBMY1gjmgC4IBDFdtudYjjBRCSDYV4jgJBZkfBr",
+	"XqpZcZzyRJ4KoUNc/eD2B3dhR3FmIl78YTcZzAgQwe37Zjupqbfhd2wnaO+tIxphN5dtkKxZlc3FI1jI",
+	"DbLvaLnOKvHYFVxR4qFzurUybgWY0sroiNeKRPt08eXK0/KSrWJqdCPYmhpfY1OjRehc2dS42jFcYmtc",
+	"eq62TOQcmMjWgHiJBsR1CfWmFkTs53zLd6xrP7RK7aXYDz06san0be+iJ0XXXdXd9cXjy7Ucbuna1hy4",
+	"labPZg48R4EaK9cvD76zL83R+bogX++Cr3qPDCN4tQJ9V73/sDDrWQZpLbfCzWVbEnHhWXeKxu0krtwf",
+	"2pba66OL7ijBjGwr7xQ1xsTDXGUCyz273lQGCN0N9o7KGJdMPEk0JIK5tLi+J+fwTJRA3VUBh0DRCtN4",
+	"KnjmAcAdUbpTtZQ3G/FE5jyRiDxPA8J09Ki8pBFmHRGoG31K8s7evLxjDmMDXu7YPLN5oefDwqcZm4s8",
+	"OHW4j7NE0GWxh1RpDTNIdkY8SXGpToQY09DBYOzZHi3N++QpFQSj+HhoMGgHrb2bzSb8p1kWcg7aQdEK",
+	"nj0q73d3zqjpNczzPEu66MR8GvQw7v7FX/zX5z//d16u9rfufWgOOI0iSJN/QvNv9CBLg2jqi7/4l8//",
+	"/M+rY9mlscCQF40iTuQg5+lJhxr6jlk9zWVQ9gmPZrotF+KGWYgbNQthhKjekOcdNRYSHqqDt2+3dvdg",
+	"WGuIUDjalxAzOjAdnINDeCDi0yTAMjevSv+3QuBWCNzApKoc/GavJLNrsbIlouCVp3TPV7Krwjdb9Ouv",
+	"lpnUbtqaR2aZHXTZOThPWftUXZtGsj1Yl2473OhUhQttiKBbjnnuFUS1AsishLAqt/5Ii+zeHdQ1z1N1",
+	"fVRDTJ1Fa6libd96DYJkAF5iPVXYzn4bJHNG1ZYWckmQjF3qzYJkQB+wUmxXpEoONGJrCwsVU6qKUKRK",
+	"52zE8x4geEdxwtPOOBP95EnUYIcuUIYGBZhpWL+LM3wtZLroDRnX7OstI+58/TqouZJFmRgAWEUsekks",
+	"dNvHvjhtZPithRvAj0ImUi3qPsE6gPhNg93rl3175bRCluSsK3pqJLRVraEJUK3B18BzLGrnGvMQDnC2",
+	"0DoizIEiWhkK6OICqnXSNN186OuFMUPQwMuNGepxyWM+o6DaBTIaZrO5G4SBd0LMw5Ik38bvzRAGeBpv",
+	"H8AdMEdrSbu378+1euNa2eznf/dfn//5r4PwXOKvsd9LDzKane0qbpMVVqRc6PtL1ueS467tEq/qaMGT",
+	"v41C2qrMXhSSJYcrcsUlThP67srT8haupC3bEWyjkF5n9Rr59hpRSCsdw2Xa97JzteUyl8FltqaGyzQ1",
+	"rEnJNw5Tgn7ON0zpXt9VRaroRWXVwX6CLVl1I/R1FyhTmItslEhBCNWhUZOwELlplVZng4AopFuXFBBV",
+	"kqyLT6ikYkfrEoJLjovaUtqvtjy/9Zl9BQKnzksHIEjbHT1abuK9g+/dRtKwWk2dGQjlElyyjPu63MCr",
+	"D4dKineSNBdZ8FWM06puwjo26tmt2Ap7l2zbnt2AhSbuuZ06RZmqN3WbvZ9pCUO2NBt78VFcxhWbeMiG",
+	"aiIei8y3RieaTbIkz4X0yoWYbxYLTzNA2Q3sOmqwj2x4VyV0XUionNmdMvSmQWCZNV3bNhZYh6t34qUZ",
+	"iStvBi/+5j98+ff/8vNf//0Xf/qTF9/70ee//Jsv/uwPXvz4Xzz/k7+yUUkdXN264CQHG24lvnAj+vAy",
+	"s0XpAEBM/GqLsoqUCHCuYZDojoYmCTlj+XquIA7Wr/kZ5MLZjVhNPJy5sFuz71bqm9pwXCCYsxQdlWWf",
+	"gG/MSJYJhleerhRENUeJt7FUXxlj7yzp2VweWWTcXel0bBnQq8eAtjfx8izC53cN15WCz9M0fGDNs84U",
+	"zPt90cvZZCjAiVTHyyZcG0Ugv8UKLWy+g8iZIyTA7cwYFtliayjMOQnyz//83734i7/e9Pa9vLTULRF8",
+	"7aXwdcnmVgo/q+31vGj0qRL3FSCA69eHnSkNWyWVD02bW1lsK4ttZbHFcVZpqibzN53linWhTGDOlOwJ",
+	"NlKZOL/rLx7DRwuLXcLPIAThjVaZbh/LY7njyv81SAKL2oy7Qo1GrrKSGb0sY5E1UjXpTHgmEzkoaynC",
+	"Uz1J8t4QGumlPBmxXKkTxhkVTzTLoDBGeQIpua6AbaX9TEB+MDQTZ8ljIW2BxZ4q0hjEQjD8chmzrhhw",
+	"aRo2XzXYPapZSeX3zGKHVL+6bJ7K7UUzvdrHbb+mo/kfjVEG+DrUJmxgSV9X6LBh6webQdv6hTg0lTGo",
+	"bUxFMLECsBkkCMVkz8ZGvPahbLGtXem1ybsYk22xn3umB5lOzfGCit35MFPFYFjW4ZQixYZdmcPGKNEa",
+	"FxihG3t8JOB4YB1RqZh7F03/NPopm4hMMHMix7nNx86HQrKReixiswsYgFF2NdOzLZZoFq58SoUTqw9t",
+	"CUXajhJkUo0Ei/lU42Bsi6bzfpIK7eowhlBjlZW1GO0m1qK14iVZyTmJ122Venfw5uUVE7QjshdYZWxp",
+	"sUNbjvqCyjR+1XykcATWcY0S3d3m7pzJv+nuIk9pRS+gxBrVHF7II498EqOkwLuDWTpAbFxyjiNQ7GND",
+	"+XiaEhEfAXaFGWJqiI+XFGMLHgMHcBV2bR3kqKwijLPDcsiToZCh+W8mbAO2HDISXiiVWFZNxuQZRw7N",
+	"G0QI6+GpP7QTeaVT71YtN9mdAsxEa/daq4n/Lwxo+iCyU/VHWh3vERyxTsynFbE+CANa8xmBf++o2Wy3",
+	"nCIxmmsPlAo4AjaqLOX1HYxT3jMk0x7NC6gc6fZ4Hao2Lg/GlrKdibKBsdLcZXPBDXGpEjZbqF2gj25q",
+	"6IdH7NyV3YDc+aXEd6xKujxM6773yZH74gLZbV2Hp53TgzRl/txYObftWT3TWV2wquVx9F9YHmS+4mm8",
+	"8rSbfKdj5MZn69RMqzs2W4/xV8ljXHvU1jtpC71VNZAJ9pRtjJnwdvKdI/P9KkrNXGWooobcfljkC0/x",
+	"pqkA/UQmelgDx0VG03/2k+d//et//NX3P//lL5//yV/9L08NPzKjfPbij//Tl3/1/ef/7fsvvvdDKDWP",
+	"G44oV4d3W83mvtmbJIc63f/w3R963/7Dd3/0/Od/S9+ukV1QN/tzjzk7y1CWG1qNvCbi8uhug/K3jqGN",
+	"wrMEyoi1BBGRDLuFTqTQmhkKxpSsrYS0BsGc483qscgeJ2KyUDP+aB5WcUDj7ieDIhM2KDdxwcGo6Npf",
+	"QW/O2UjpnO1TELBmKo1DKiwDlWNkbLqx77Wa9sUGi969e8Sqg9Z5JvgoIuMs6N5GXUYpGk3W80rvuyJ/",
+	"YCd7AbroMseQ79NyamciBx0w6mr7UKWx0HlnwpO8Q9MP2ruNq2GQWfG9zxNQLZuNfbTptXab5gVl+Eyr",
+	"dbOxa04YrqZ5X6q8Y8SyKZjv6F83y3c63gufPLUsE7Id2HWEJoLZBzpJyZYJH6J7Dj1m14HTgYLjD3HP",
+	"rM5YyNhMVJoT1totH0CRu6C9FwbjTJlTmshB0N5vhk7LNVNrNpvPzqYC2y0/jabTad2qEWeKQ5qjColm",
+	"IzWqOrtPU2xncbHmaBa5ana+o0bdROy4k1ef0AAcW2SPRYZRRTAoLDol0j55VMArxxkWXTT0K9Fe/FCi",
+	"meZ98F/1eJoaMgVVNpJRDZ15iKM7glFdAKEpL8ND67JiuwzXAs0MDeiWfutAflfQ3j3bPaK+Vof5dAPA",
+	"MW0v1sYXi5YeTM1oo54A30wF14JlXDJD/Ve/XwtlASzrttRK9BBfWcVNhq1dfObe4q4B0Qr8YcucYI6f",
+	"rdrxwXh8L/5qurhg+9YxBtOR2JpJLtcah8u+0A9Gu7IZkh18zFKRa4j1gCiHWKQJkBh7Tb+mGTEL5xED",
+	"DSRX8O8KwoLhn1XMt5wBxSLQtmNZAYQZcs2komGoPgSCqIlssA9shxY3Bl+hpgbKItSBKy62OkPjWB7L",
+	"g5GSA+ewo1+sfuFyDAcQIKVzFmmV5RFoJoUWcYPd5b0hJiWa0WBtFBYnj5NYxEZWgG6LkfXU4QtmZY4l",
+	"9uGw60GWhjF9zBPwwrt17CuIDoL8xSLLhMy9QprCqHY44UQzHsciDm30DVOwQwJiLsznrkmAfe+Kvk3z",
+	"QTnnWHKpJ7ACCrHyEukUL8S6AGcDGxllrSYgAvMjgVi8XOw8I2XZjPXTqm7SonQoEmHEsxNhNmCRzvIs",
+	"DPIJcIgs1qe2Pg9OMdPfY5E5JXy2y0yZk5R1WsFmVYpgJ16ZEp7rInQsXyg489Bia8mqmQsbtI12mPO8",
+	"0EE7gI83rXp0VmEY92O1cEyY4DYjc2vyK4H4MqKsq/DzU6T1K0/tBZrxnVUP5BwzwoIhitJlRjyR5mds",
+	"s10a5oCp8JHj+BYr1v7uEegqjOwMk2YH/VxkE57F2gOIU9mKFSshzrErLBecV7rRuWQ51tYZ+JVxBm5y",
+	"FRanii47AFtu+Ipxw+1Nu7z00HWu2YZYgXAMXmpBU1SfLgW9ryQ0m6o2qt+vova5q9zvwxbWVDu1j/bW",
+	"1R1ekfqmW1r52mkO2+iCVz7t9Fy0Dc+nXBsmcACWL6wrCTSVeyBdVBjCevkd/S+NjWSxl7zOo/Z+ovND",
+	"6n8Vz4PtpywyQXd/gQfA/rjaFcaRHOJHX0kvAM5gHTeA3f2tE+9MZn1nmF6Y34LLvGGJGpWmRonn4zEm",
+	"QQ4SnYMHlhe5GvE86fE0nQJYMq8q6A4yLzEzfsxTCE1PzaHV5A13iBxDPh4LaWUum2sW/V4hCtGwnXYK",
+	"eSLVRHZoSlAxRvX7YJFO+qzVDJvNphmqZkP+WPijzYdipEX6WOhFyH2H1qH3Mk3TPXKse/IZ5blC6pyR",
+	"iCA1sB0M83wMMKlhUGbJUn6dl0yLnzmy9CFJMcuMyXkyEp3vYKXSA53wK4eG6A95AqePaph6A7Tb2xlp",
+	"CNAxA4BNhvAJkWGeytVm85kbxpEtM8uUJMuOSPsLjerP1iOjl2zU5nkuRmMz3d3m1d0w4I9FZgRM2xGs",
+	"yz5sjNtLjM2yUXftADeyp2Q/GQTtp8/g37owgpd9dxUMgvmdSLSNxMLo5ER38JLaB3Sc+HgM9XO5FmWY",
+	"GPZcv5kh/DVURebK/Iqsg7EulSdK5kOXd+QfVWrdP6v46LRDAglNjiYuXRElO4WEws5BO8DwMDgBLrVK",
+	"CyGXtqDFYCRk3tHJd0T50fwphaf58qaSgXRN1GsQJPt3MkB7aDZu3lx2H8MgVzlPCXFit7nXWhlTAmK6",
+	"YS9b+80wwH1s7UJuLuxgMwxo60y7z84PpNze0dXUFQqz2Ho6tuqH83S40JuVRJzTtI8rT911XurtOLBi",
+	"jQs4AGRiwN/g1gfCelwaeaZ0K9wy0gxEAOBNZ7liUSZyw5MilkidC77Q9+Bkkm1lo9fXW+Efq1UKG610",
+	"2he7M5aeqa0gtBWEtoLQqy4IbZ1cl+fkWk/Y2NDNhUfhfP1cBy7Sz9lfwLigWT9TIywpzHWOoFoNdiCR",
+	"8ZQJCvg5WlmJXq/tPbOAV5fhPvMY24X5z3SqJiJbbP64CrzGoxDPwqCQwDhm0mhrmAmwhrWtHZfqhtuy",
+	"+C2L37L432Zbx9Y3+8r7Zi/OPnLFEfWnZ5Jw6p1NIxRPEPEMKJG2Wd+Zzp2Y0cuTxzyvCiZtJ9RIR0FR",
+	"9ACpQipARzXShwRbjAUP5WmqJtrDiAf5ZAKQoCN+Ivw+mBQDniePbaWp3d0aVxK08jat0kv1JfVUloke",
+	"rq2fhwAjDNo7u03T+ohnJ4Yl4mpaPxBJipjPoMasGNe2QR4p10oiH6ukJ1irub+7jtuG1gsX77JEGc+v",
+	"tmvYQtfcIbwM4ewMVwWAvm7FiiT2ef6pUsCCFTwT73lfxAOR3V2lIGgKrzKxrQa6ZT8bs58joBMYfg+U",
+	"p0I7AevjAhkTHuFNIolcDIIWggKINGAoV3IVQTfGT5K6GAKIx8ExvMLIl+tQjlXDeDzikWyzel8KHqS1",
+	"1HiX7GtOxjlrYNCmYl7NtSWg3UVYAOCcoHcuwnZBk3saaKGNetdJ4lSQGq+D9v4No6LSTyP+BBR+HbRb",
+	"1248c9Ct0FA/R+OAhiheBIB1NgYhxvQbROIM7IumdQeD2pkksdE3QS01W9JNhR4jdivwfSWTXAHsdfvp",
+	"Uq0YgH16WQKBWKU545qZOfwmRiIbGJGy/LF1w/1Kgkj52x7E6UDgFUj5WaKyJJ/CglRBhPauofBXH5zl",
+	"4PCQRiPUTweXzhulOdBY69nrySbZtm+E5WMfkCpoX/V+qYRwQ9x2byjiIhVxB3LFq5M7q0aPB/RUODd7",
+	"kLfRjWeyv6dpCWHt8uETqL7VE5ugeDv4xOqeHVY6WausWKLdgIzuCUfOggNRnnzfaI0OfAyAAcqPT8Q4",
+	"h/BJiVDlpf3biCtoYjcUwJVGYCpFLG4pJgyUsnl55MOiSks31SJ1zrPHfE6LXIU+XDOX7dnaN+tytcAt",
+	"U9gyhZfEFF5VHXurAZ/NAKtLursad1qi6OJnV57aAg/PVhGeb9PLFyFEX9aFPNN9tAuwFdIuDaDRCWkE",
+	"7OQqkpyX0LaWGmoPwKmQ2bVXZmNZCeFMKwEEyxjdXnNGPOJxnGDRmg8zM9Q8EY5ljvgT/6Gto1R55iom",
+	"KazBdEky1GtME7Y8+vXm0bPk6hx4ds7zROdJb3Fa6230c7piX6jYuaJLCMeZK3UCWXVmeFpkEFmVUZod",
+	"/tlXGROgS6IpO7Qw3iEZAUMXlo5I35lRZHtqJBrHchZNWzzhvdwHoQ1ZMbbAOxAoBoM1eu9YJTKHioug",
+	"MCunoVrkPZxWm3GYC7KARDPE4M1FfCwJXm6UxBJg8cwCYCQ9FKACsD90BnufGe3arEbMp1StyvzY6wkR",
+	"44+Aey6e5A0sRPkBKnEwPVCyzYLtQvWckIEeB09u7tEjKKsDi/pYZA32EI2qIw6FELmG3bmFb3mY4lPB",
+	"ATDQ6w920zTPMw/W6KOj2w12B772H1cSHksVr+H0u6jBon6mRhE0HOUKQQYnSSwk1Sgs0pTpXIxxHAeS",
+	"IVYfRNw5mHTMjoTN0220FcN5y9AQgTkNfTGBpAY4YOAujyAmygxipDLRwZ8irCdmzuzIHBgzoFT0c3PA",
+	"YAwfiqwnZJ6ktP6RLNI0YkmfSYWnYsI1Gwmui8xWfSyjAe2YOTNcaWguAxsmgyHiMta6ccAnPwcVzfMS",
+	"P/7Q3UzWFYNElnYWCvcpMzvyClRzHZrhQ8HjssHTMsjNZYM+ARCLNh3WHapjEHP1PcvNSqjbfH65ORBL",
+	"i48YngTu6pjnYsccplVKPpqBCrMV3hBvMakmZuewGpzd5gUDy6uYt5sPI4UKkXhO4dAuzLQX40qXtr5z",
+	"GyO9wkDIYmRoNoV7hfZ5zKeGuFdHY4i9+WDnMc9MD0DtD3Mx/sB+bf74BrZg/nnHtFIzh4M5Mo2LqsWt",
+	"Ck3vo8UwH5qjseoqd6eVKdsZlnjIZUEH53StAJ8Aur9hBSuuwNvT267tt6e3XetvT13Y7dtTAls9wg7e",
+	"nj6wXSzCVHbVEX005wa7zdO0tkDEfnMPlpPbYGUJps+LB38mHFSzYSUARHQiphGUB5ZCxJpF3Wm0aDgn",
+	"YnpRJVHnrw7QTkvDFctEXmRyDrkW3qK6s9Y3WDd0oP/1N2y3CYpJMjLHz86D/nJjTWQuBiILnl1IuUYg",
+	"hJZ0tnb2mketax7YT8myMAKV/vnJU9gRG4yMTBEeeyE+c631uOyJFApR7IYBBM6bf7d298yAEO4YHrSa",
+	"rTCIC+QXnfHVZtBuNm7s7/oPb14N2nuN5v5e5eHNoH2jce1m6Cpe3DBrRhUhXRWMFqmpBZTtcIG7GiJc",
+	"r4aBE5mw4AXF2hoxCQp6NMOgkP54d8nwSyNtta7bB2aUrUbr+r57cDNo7zf2r16D+hwq5ylGm22Xxlsa",
+	"szbAl5wtf2lc80xQmTtxZ7RKO/HkEE796ZqveWsFMrEN8bjEMg08ZhMUS8djkPcTidIESjOoyACYN5+u",
+	"WeizXn3NBB8tLWlMusVAQa4PFcKHMBRg26yXKi00S7Byfk9JnWhf3WVvRLl4kl+Bv3ao7NKbbdTZIls7",
+	"ikq0e9J8Tc0m97JRz755+OB+aFQHrLtiy8ijP3Z3DqscEGKsNxe67k6Fq9MP3ltbCYrhIM18NDOMx0ho",
+	"0dNjqmR0HLSPAz0s8lhN5HHwLApnf8R1Nz+ViVHgUsQy/mb78qE4loxlFgTeOYDtGAHlZqZdM39oFdXm",
+	"iOYYoRpoRCdD+2gJWlfdGuihmlQgs6TEUGE2UdkJwt97JW54qhUuBqeloGoh5hSJjOX8RKB6jHnMku25",
+	"rlBcK40H9L2LujsRYozp8bQihqEfSyhzDRJxnArzHSyFr8/uNqktsp+UkuKQp31cQYein/uTSdVEh2wy",
+	"THpDLCTGfq/gWQ4lZo5l9MHBtzu3H9y/f/f20b0H9w8jWPiWUZ5RcIdIcgoBv8kishc3cqU6o6I3jBrs",
+	"QJ8sP63mYNZplYcwIa+i2FKt8pCWGDcf57P49N5iTXyUWCtL7kLrYXcW1jJBE+yM9IpS3o1r+xWpr7mR",
+	"1DdHDipiXwC/tJldvmNprmCbPT0OeA7XoC4i+zgIjz0l4JhCrY+xpthx0H567BcSOzas/tkz2JNynrPS",
+	"di3f3FbsP+ciX3zAE4l32vwLrKB4pnc0kTOz4OdY/MuciZ1PVXexzfabqjtjSCSDoPlfW3W/YSM76svv",
+	"10cNH3F9Ylp/HSrmc8o3sSL4ipCs9p1KCkYM0vLe1VLeb4ZBP0lzDPOeB4R9FrqCtYt6a5nePlVdyM+4",
+	"WuZdUJ7iSTIekwbjUhVdDVzzTJnfYZj4Beg/QXvvullXSNXs4TqfQ519OhfrICrCCd7SoTPFU5s1XBgy",
+	"vWoVtIUpbvqE5ZOkJ/y8NhIgbA0jrHpEgijJ2lVjOzmIoAFzHZgWqehBmtsEZSGp0JxIgeHYGzJy292x",
+	"zMRY8LzSECl93NZeirA5vJ9G+vtUdRvsXr+uc2uTo2p9WOBIhv40ktr8/mMZmWahww4Ju5GLdaTmDJUV",
+	"Waayhj+w2XlaufVT1UVJ1mhLmIbSOxlkRksMmVYjwYaFjF0dQXB7eTGWVrVBMYmzTOicZ6TPeKgIdiN4",
+	"Pr8gIobysccyt+Ph2mb62sGjx0OHqNBZwVYB0MIBeUlAhjXUSJQyM3c1n5Dggs8OxNJEM6JibchnidAu",
+	"Y2hJdCzBf0SkGR7BwcDPpGKFjBV5WGb31rq7jBQMbiSYug/ggHpEIcF6HfWMthpHVjI383dJk+zAOc+a",
+	"cN1YVshyCxbXjiKK+LLTKmcBOmuY3jI2BQwY/RMfvNduNpstJOufqu5pzVLfe9fX78HLMawkeppTadTW",
+	"ddI1aR8uCmZzwTLXgcJz5Nd9nmrhLU89461Z4zXadB+fv4zTXFnEqd/ZitSDgkmNjLNg3z2xx0doyArw",
+	"VZ4i9SxY6HVP0ocpl6sXgQXSUwbDG9qSYBSHR2K3iJHbeB+I9wH+x1TG6Lp6FW/BvUjXbW0Zr/ypxIxx",
+	"0Wr7V58tUTKvPMXruTSYt2R2F5DzcN4UbLe5sZa2kF7N6GSttYnTeWhfp1ElwxO27pBLhmQzFN9GzPV5",
+	"hhETm2lpa8mR31Tde3FdZuv8zb5iDub6KCm2h3BJ2fkZpcMshtEcLdgbpKk5l4FZpqRUWpzKYfQL82WJ",
+	"ZQt+CJ4CgNYSKDajqUmVd+gK1oCxHeZqvCVeW+K1RQg+K7UzNwnJ3XkU4gcitUJ08hKoDBdj2XMRzH6I",
+	"5S0Lk0HhWwORz7xtZK8lIBrm3FaCKs8/WgjueQdoKMD1eC4g+7S1Wz4GGD37w14YjDNlFtr8RA+vlkB2",
+	"9vvm7v55RW6sqRW54AAwGG1NwZurDWDJwjXtTmk5zx5d4e5goXcS2VcLFQB7Ewp9z7x27jdhzpf8/H/+",
+	"4fP/+Adf/PCPAsuqOviRMwp0bAmZu/fv3Lv/bjAfeogNfP53/3W2jdZcGw8f3L57eFjfzIvv/fD5n/zl",
+	"bBu7s20cfnTbtFE7jv/3y//x17MN7M028M7Bvffv3gFp64x3FXfptLvaV0WGJ+kMTprXFcIGFidWvWIk",
+	"ZI5irFmnDXy8Wsh4matXjMYpxwIPtVcPfLL0kv7qgznZqazjR8zd9Lcc5Gwn2y7kQo9iudQrOhRrHSP2",
+	"TL8szwgG8eAgOu6T4MU/+8kXf/YHv/kv3//yp7//xb///Rf/9qdPDS1+9o+/+v4Xf/qTF9/7+VNDip+Z",
+	"5bAfE20uv/nJX734i79fQ/Whhi65BpgTaoP2J49Wx4tsAUg1IJoKHxvDFqfNBE9tzsxFLu8qUMpnVEnd",
+	"vqyGhezI9NaOv7Xju8pPeUno1iSgC+WAK0/JEL+o7tMHFgYSoYFFJlgGKU8iLs1jtjUMZ82HIslYLp7k",
+	"iwo7eRT7NSzt9LpWatr8+C0ux3TKSdhypVeXK21v3+X5fM5y9daVic+zCk/kblLEhAREN0jWSTT+22ce",
+	"iwrbVEjEpnFL1GO1dE15yyHcBWXlicqqpWpqLrm7qu5u463+x199//Nf/Onz7/3Rb/7VXz7/oz988eM/",
+	"fvF/fW+tiBDq61Kr2mzp5G+n9L4uZd1K72dC3QmJAnoE8Hxl+kIDjV9i2PsI3vjKG/XMNNYx6OHCbI15",
+	"ZzLmwSIuNOThEp/BiGf29Gzwc0JW+TYfjyEuIdAj3TF/NJstOPtaI48P+E6q5GDHPQmDTKWY9AdGdDMp",
+	"YjpY+6tFCwO2dr+vlRq1JnqvWT3VuRh1+Doyglmpy67xn6YdT0qg4OAFC1yJG7FYGSuKFbpDlLEMQa5u",
+	"Sa7GHYufByLIikXQZvfx/Iqc4XasJhiYgWxNeluhoDTpFboSfbsCGa1n+1ee2kO+NKzWUdktgXjFCcTW",
+	"unJ51pX1L+G6IvRH9oCdZ4VjycRonE9ZhPcsYoXsJgRTISQeJsx9tNX9AKhC9PsCsS4BKQSA/xLt8CFk",
+	"bMs25BPlcCyUdNl6AIfRVxmWTraOAZ7ka5dHhiC7SymOfGbpcoH9qCRGIHo988XLBeIh5onOCIlrin+X",
+	"W/R4S9t/W4S/bXnBV92EZA1HKrPWpAuRIa+ciOlyU9J75oULtPG8J6anmXjM5Tr48B6DsW6FpsuPWrSL",
+	"j6mEWK7Jtw+FwK6N7IJgML1M5Lhblyhs1WYSEappoi02gzCyj8UFE2aQjQVp+O+JjcskmH9aVpSpuMBc",
+	"npWZzXtietlxXau7ghBPFLawYxsN62d7Bn57X0xgFVbjuGZMW4a7ZbgbMVw4Q4xLS+UugsOeGn11hLSI",
+	"6VyNNWC6JHJwEarbgkAtS+y2MVpfjRitDU/r5hw2XC2gxLsOPZ6mXd47qRSwBiW5llO/ozIH20FITpFt",
+	"IrL4Rq7ob9RTsp8MIhaLfiIFokYBBjiPnVElxKc+Hoj5B4C2apbEQuZJPg0RMIhwMgnBKWfiyVj0ck01",
+	"Ng5YJnoiGQPsz8ho5SIm7CfX+Ne0n6c2FLYqSQhIftYWYtvhWZaYoVCJEA8+iiqNmLkCVCoBb8IYxsjw",
+	"bCNlwjMARAEe6kfSLAKoDIBYRyUwjCxXKV/BDtDyZEU3Lqes8qWZaiY+BZAnaPnIGqsMKcpVZpYAR49g",
+	"/ubrEMjOXhPqh1TGPPMlwD/NLW2cQa4wFdCwZV1wwQHSk+je9V0sPYItAH7V1SZkZGo3IbjUZndU337G",
+	"HZxwv8ggiVMXvSF918/UiOp4xXEmNGZ27u/ehCnh3mHJdAKxxbYQx58A8/0+zWqj0ctcxDEAYokn5l82",
+	"4dQd8EMQmSOsM66pIknrGutOIakCz6aS6dR0q9IYirRLAJLEZCGA+a2DlDriJ+I29RKcocz1Mkn4rStv",
+	"VZFMnx4HIz1I4uOgzQC29Gqrtds6DkJ2TMlp+Mudu+/f+9bDO8fBs/piGt1EcixWNA9Quq5QTINcs5eF",
+	"sNDOeutICxGMTQXRi6+N9XqwQtEr0Cz4yaMqgnhPJI8FI0z7qSUqdK2526dVK8OPi26a9KoSnjlOvJcv",
+	"Tip3wSipUiclnhzP2dVms8ns9+2ZskgjnqaGtEQ5HyAOM/1SFvVRZgpIC6dsqNKYShghifcrGMH3UkkC",
+	"+bNm98fCEBwPvDNqsNs0HoSHjgEaQ8YOY6Mwy8Oiqnxr51AHiQEwerbRtanNER+8g6AUK0gb91Veff+c",
+	"i6N81UKlaNXXiZZyp3krv1++Sc0uPjISwOo0ZAmvtqsSplmsjHAXGlkTvGhJ7BEwt4PrwkHbD684/MFl",
+	"Ffzmx1tBfXcUAYRMjd5BMAbyAQHYgbyjpEAKx3gK5MnDPU00gwrat5hIHcom9bgqlQxRvlXqxNCxPKyB",
+	"88QPRjUmPzPT14ByPbqQsHE4I9dau3v7UMatlzuh6yyVSnG1YeVXx//YEq2XhhKyNtU6V0olnoxVljd6",
+	"+vHSqi39JBVYP4P1VFqMZFmXrp8IGqV7xPM8S7qgEJrnULtQW+3MKF9MZUYGGvHsBLCKxZOcVESmx2a0",
+	"eihEboTLQcZHbKKKNAZ6VOSCvZHklSaj34lCFn3d/GfH/OefRFDqlOW8+yaOWTI+VjrP1BgqKZJu7Yp4",
+	"SJaMzCqwTIzUYwH6NS2Qqz5qhbeR4HIyNKuROHhoWByOejR3pgczBqNBm9bgDWiqmwkO4JF9hE1G+KNU",
+	"GIXXQzZuMqidB0YGu5goT46V1kk3FbdcJRGARZ4jvXdhY38raC8UAKETvGb1DXfzPEFgSwIvjQTiId1I",
+	"cuOa3T781rnSQqQCy/32dKHu0atz12qrL5XLs47WZNd+e/kuV2midfdlwIVJKud2w648xX+chmJcOU3r",
+	"w9PAZ/fiV0Qb2OACnSa/4ypu78wlBzw7ebFyaZZhCl/IzbkCFU30qbI7Cuy2bryY8aZlasJArq8TvDGi",
+	"x4jKuWuITA8kF08yJQcoh5vXSCJOuRwURNmjA3DT7LxPzyK/ek0LDQiZ6caMz5OooV4KVbWBSGBnskgT",
+	"nZ8i8OL9uQsL9FUiHGcQZc0abknB5dedg7Nr9DSfLKBmaQsMGa0Q/bP28kzPU4AF++CVcSag7OPCUIAD",
+	"cLFp7yprVwbD3sZyNnDLqLYQXD/WK3KWK6i70xvyjPdyCCm4T5NMNFS3a7AoVVpPI9Jg/d6gXUNwsC4R",
+	"3Wpz740i7N39NuOWTNWYBfRQZTlUs32j1di7cffrreabIZQJNfedCjOobFSkPERTAP1VOuWtuxwLojRY",
+	"JJ7kGY8s2DCNrCumihaIptCGlPMnuYdtPIJ6ruNMdXk3ndqZ/F6h8jqQ4g9xl4zstTQMclSkeTLmWX7F",
+	"jH3HGg09k6JZJ6ivrtF8s7KF0PRNw7h0nDtYRHOcX/zxP3/x4188/8HPgzB4/p/+9fMf/gtz7IGGGQrd",
+	"E2kK77X2bjSb8J+mefNX//7zv/tj8ybsF+DLwmlDv2WmJkF711Dt8ns6IEEYvPiLf/n8z/+8/mNvPLad",
+	"PQi7OYMltrLOp0Rc1l7HkqK/qgGY2/DITcHZjaRo/o9CiCjMx+MGQNSXsoIKD5AqT/p0G/XSkEhbvCYf",
+	"Cg2Et/yObC/g2p7wBCObXG1+kNuSjMUiLsYYuN7jknUhEY2qrUKNZhgemtNwFJS2BsLnfH9JzlxZ/UWB",
+	"lPcr01vJ6tJNvoNQOrOUbdX7+3bynSPzPRhixJNxCgSNMqsW9ZjEemmHVO3Ui5NJZH5tP5ivfBwGI/7k",
+	"Hr7ealKdZPu3e51nGZ/iEOuGhGupstn6y+8LOciHQfvaPjRr/2zNR+tciOsLjelnTh/DrJ54dTcXHse4",
+	"egq3yCZnjZudv9iqz7qFTqTQmqnup6JXqbhcXf7lNC6sV2wxVRaj3qIQnOBgStQ9Lv0q781mdWQXFfNT",
+	"JXtakOR7Crm7BeVBbb0M+opCmJJcl4FKkHBTCQ+otAyB8BHLRF5kEnse82mqeOxEikz0knFidra+kPTZ",
+	"KOwGFHUxBa2PWlxEJxcq6UMupUjXNrnXZDrN7KLCtIGxyAy1q+cFZkNnp3JaJuy9O4tnQwWAVp9MOWKs",
+	"MfDV9Cf481jHnbAl8OfoI6gs5kLvwOpE3dkwFqUX3qaK0Yaq+80yRQVq6G6HVg2HYscu/AAvJpoZLRns",
+	"J2nqHPYOb5kMipZVHUtDXCA34a237hgx1x7bxltv+UH31UFRIBUfCa/ukXsUgbzcORHTCKpC28FXqDUq",
+	"fIbTHEub1qDFY5Hx1GYqaMptsOlLlMzht953ZbQxmdQaQxwrNk3nIeuKVMkBUDL64Fj6U6IVOEpGwkwc",
+	"eS3wu6yQnTwZCQKnGFl0awjKFxJicjGG23xLX+KydTCuX+OnU+8TozjgVyMup8eSXrQFtNOUjYUaQwDK",
+	"Y8G6QkjDNHtDEYeskHmSzrFao09BTTqayTs8SYtMaNxGPB9sMlRGgZEqNzoMtcj6PEm1DaWj44VgGW0m",
+	"lc1hCMH2U8g8m5pVRHOfFzTHMLXhWNrNdtW3tZAxyRVMJwPJ8yITjKf5UBWDYVnxKrNteOcFlAq4Fq6M",
+	"ugMTt0kdZuajMeTf4O9YHt7Wz4ZbEtGtiIz8MU5N8zNnGldhMjQnMdewm2Zqthg8mMCM+NQVBKKSUPqG",
+	"f7WiOJGDnKcnEJATTURvyPPIhuRE4gmSqU4SR4vLdp8il1xm8e5cpVVcEhJXjHrWCktxqN0MrfQBZM8u",
+	"gyGK7roG7aDZMR92EFUPNqRMGjZ3D5OGr+40b+w0W6zVbO82LRaIyu6jXEAWMUOG9Yl99os/ffHdv37x",
+	"vR8+/z9+sPP5L/7mxf/46+d/9F3DDUgqwbw202+xGzxaAzzF34xLth3CdYalJRX6k6dOxGuXS0wrDI17",
+	"QCi2QuMnTwO8zEE7ePGnP/v8lz/7/Be/eP7jn3z507/+zXf/7De//69f/O1fvfjxHz//8X9//hffDdyC",
+	"GYFuF06Pf0s6lLs9U7aRSjU2z2o/rJz8D3h8Kn6uKnJzR2e55BYxb2tzNOQGztPU8tIawWBDDX2RFfIK",
+	"NKqXOaSwXwIc0PN6VmQJVhQadj1CfggFIllvqJQWGngp2ih1nbpNMoO5GMdyrBKZp0JXUyhnB0Gp35XW",
+	"bgHj5EyqWKD6J4WINZggMsR4iNgbWggQriZvIr6YafhYeuJWJa4epAZAziB1H1KNzbggJCfJgcv7It1M",
+	"aL73KkpRIaWMgqUCBQCQQUnuo3q+kMYuZGy6GiWQrEVuNr8rmhhl6kaGv3QIGSJq09oIODnZFJJQuwRU",
+	"EiUyyRPDoyLII43MmnViJYX/Hdgo3FEEAc4IFeZd3WD3cXHhy0TqnGSEHRYZ4pF3jNAStWn82jZ0rRmy",
+	"/ash22uGrHUVpttkVpqksFygjEY4gYZ01GAP3SKQejDms0m9x5KxI6VAPmX4octe9YLoiedDxzQkis+9",
+	"hZByKJGNeCITObANkZBJhw62qlEuua0YHIX0gHelykY8rd0E3GPYW+qLpkZrbFrwNoX2eH4lQfJDqTrG",
+	"wO+cnwjJohF/0okpPTaya4u9ohwPQ2GRkRhVkXewXfemWUhfZI9BYLVzrN93aLzasTcFtz7tJdM2by48",
+	"VEZBeADx6KqPyw96whEkiwMyBNVtpVOLr5iXjX4Kqqf5B2kreIVoRSDyBb4amcOFpycWWdumvxM54Rg5",
+	"budC1kZurjauKojv5bTQ14JNgLQNL1M4vE+RNKyJVO5bFNRJQbMh6Dh0mJuMK2tW24Uq8pV6weYm3Fdx",
+	"kdYi3RJxeYlggx54mIXmpFCUvzsq3rQltD2348jWlgzVrbUbQiUfgOdAj821jLxa3ZGXED+zTGb/Q/Rv",
+	"uY7BhFvpNtFukXkOn+sqAa5kSth23YSZmbBP+nyWCdEX+VDIRYnqd4m5v0TVyac2FRVqkZ6EAkm7+iG4",
+	"xBwVCNrXmmHg3+agfePGjd2KNmV+JrXoy//vD1784odf/NV/+/K//cdVFaZyDyvK2BEoY+1m8+vNG22I",
+	"TADSXOqCVfIXtPeac8oXCE7llq61Kt5n1Ia10oN1xh/r7lFrH9Gm3Fjxa6mC9k3EU3WrtdKazEz1rDol",
+	"nM6vpjJZpw9ef3X0wRppGArQWXwvAEGMrea2VRB/2xXEh8ASIZAOuHRVRURBJwNZh/QVENbPW2u092WR",
+	"1nibwHkWuFcpiphGGSF8iIg72KzQ0S3WnTKC1g3J3erFvYC+6OzauQJG3WDoRGMt82Tf6ZtYqnHCkxx4",
+	"MNcn+hbVfbdxi2CfBTezi8CWIHRlIs8SUTbdJJGgYleXatI2XZZaVtKft3ajJqtDyvJWvnI1GSqcE9q5",
+	"S9v5rM/agh5tHqpzV8az1trNJQYXdlRjcTUnyTCfR77RdbcktXsbmjTvyviyIyJtJMzVS46EsfmsNY7S",
+	"bbDh6xZsSJHqeD1K/e5iAnYWEvanp2R7+Tcx2LDu4qUEIqwjd20zMi67GkWFM9roJ+samYkROFv4gnfS",
+	"tdAIiL848PauZe70bmnLVSeJADM22m+A10+GIhMROL/pfXdxXV2KKRgSKmimzmRF9lzI+AhPhTZdFHZ7",
+	"SNOau41zU1s40gXxUeUkKzFNtuSBVbUo2KurVCq4POdw1DPw2ztKLlW/DpOBNBpWYY7LUPCYSgseinzn",
+	"Nmz4/AG5Q7HS5aGoLM1cEtg2qmljhpgMJO1NCVqHJ335xadCGi58qTY01eZZoZ+K7PvoWOllAuBReapD",
+	"litlQ+qNmpJkQltboSzSdP5Ovivy8kKef50SqkiCVotKIRLegzK05SB9OPMbFThzN2JYuIHIHzwWGeSl",
+	"wWodcX0ShJDcAIkImG2TUr3bmaKBGdybjup3YABnk5Bp5U7NxIFN25xrv243hU9Bg/T8rpXE5s2uzWKo",
+	"4onoQgwnsRAHzt1ghyL3SSMZ+rF7h+RTGO06B3MdOcWYO5AsTU4IAq28heAjHWmRIuyPLchAYWHa0IlE",
+	"NtjHkOVsyw1pjNBCrgppMl7YNl50F7MXK3KgHpVDrwSdAd4xLoN1AmRqAo5gcBkmuQs4JtYOCvob0Tfy",
+	"fPxAptMoZNEhH4nDJBe/c5hnSS+P3mwwc+/Y0fuHIWDbZqwrholh02ycqSdTsI0cPfzo8Ojunc6HDx98",
+	"+97dQ3KOaD7VLPr2zjsqm/AsFvHOh5nKVZsN83ysI+tiNnc0ZlGn8w2lc9z6Dm0HeOxMt9Gh6BWZiGaq",
+	"UZVfVz9zuMUYskYRgVNbAsuoLwJ92Lqy1Q4ymtZ3VGiAVRIOpJSigr1VtEfGLrYZruZTlkgY9c47Iu8N",
+	"d8yaYvDagywZJDKq+qhsXa09Flk46V6mtO5o852HF++OdHT7wcPDzoOH9969d/8wCi1slumdcu5tEpbZ",
+	"eykSOE0oQKDT84DoDXlgB6oKdo1LQCtpJU2wK6H/KcLr2aCfOkmcCheZ6eXH0nzCBZ+N+JMOIEVH1q/Z",
+	"41rY7GYhzYRsRAMAUFNlKrOWsGg21MDeqQY7wJchOrAEwnIy5S0w6QHmlTOTqTQ2a24m+7GNucW1MgeY",
+	"TDki3jE/YjIHgRG0IYIRA1R2dJ4JPoLNsDDEqs/2m60yaNOGF7/NddKrcnGtzFwJ28te3KGaMKnYJJGx",
+	"mlDkiJvpwlBHn7lvWB7Fq5TWU1kmejkbqkwL1uV5bsihzjmWFvH4LMLYr89JL7eG7lY8KXXHkHzMRPCA",
+	"qq2haRxV2Kink66gcGytg6814PchijyringWzrv8DTLn4AR2VTztANR+0N5v3rz2rGIwGZnRAXzRQk+P",
+	"ZzGh+hSp4Fo02OFHt2/fPTxkb+y+CRznnYN779+9w97Ye9PcgzwVZayT/Y1CY4aqSONOJvJsGrFxkXux",
+	"Fl3eO2GJzBXGzf1eIQoRsriwkT3Rw7tHD3+3c+fu+we/2/ng3v2PjozIZHgKNNeBtzpkWolsZkL0wcG3",
+	"O/jl7Qcf3T+KyO+DziBInC7GJCI+BDcOVKih8BRzs4c8G6VC67YTOHabTQ9QvFqmAjMuYJ06SUxpGtQY",
+	"8E0AmgUPD8/telpkYQv0478PgDvmNYIotsVSwaNFcobdjzKOCL/IuKTSqwlYh8zWeCuelBE0IEdjTJ2V",
+	"DAzDGo1RypbKOtIGKqfgIJ2UpS5ok2mjcPaw/tHsIlWrhuAwJ1yTR66nHkMyxVTkThiFpXCSgC3HiqOm",
+	"CFNKNqG2ISrM/OAfPTO7lGu35JBFkYxEmkjhhxKxEyHGGkUKuxE0lLJHtwkSopWGIo2XlHiFeyBV3jHv",
+	"Ra7kSOkL4izOEjNyu8YLm8IXGonu4Be1eRvoRiZWurkD0EZZPPWo01HpG3W7hjlE5jo4tUpjvJPzGi4o",
+	"tgpwMZ2SaX/xnwmQxCcTzhTpnIteBAz+y8gard1mq9NsfePdb+5+a//j5u/e+N+v/dP39j64ev/6hzcf",
+	"to4CFJKgvVUmdAvIxBQi77JNpvLrH33xyx9/+bM/fPFvfjY3IcIkOPN8rJCzdEYb7sVpu7C74ahXFsjw",
+	"FK8v5K5a2GtbU28rqW0Wn+P7s4B650hqq/VXFpjkhJz1XDlBbKdrC6svEMd4b2j54ZBjtS81kXYsDvxP",
+	"2VhqL/+wwSKj04Fx23NFIzf78MFhiWtQjici3G8EXADFXMQ2uoXGAXmamMyBFbXmGDbHcu0wMPR1sUOX",
+	"WEvYp7KM5DZcaUozSTKcS2MJiztbkEs+UVXq+UDOU09Et0ggGAlshhA35NNUmgh45hbQVysRBu1Wc3/3",
+	"zHQ0XK2jvfNnPd8Knj1am4y/bU72ZRssqDoZpAh6YablmwKOpmct2HgvsNH95k2v0Uz0jXpheSueE0p9",
+	"rIiEVcvFEVT1HY992bKMc9fKaCEkaVkdBcA4N9rI0I3yrFBAlX1eMU2yj6EApIZurRu/HTwT7PDFmKAs",
+	"mxiuuRb7PM3YcWPvxo1rzRtz9g74enFcqwd6gaYLLwOJIjk8DRs1aFf3MS4y3k2nNluPKBfVBEIDocxZ",
+	"ISnuz7MVFFp0bNZ+FHqfYswqJsTZ4A+oQznaEdJQnJi9AVz9d1q7e/tXrx0XzebuNclH4ncwKz16M5xB",
+	"NOS9PHlc4m8YNXcA5TpzAhVosHtypksWfR3zZ5ge854IWfS/fvvb8OSjo3d2bsx2YeSOiWLi9wqeEgQp",
+	"gnoaKcG1CnUmEb+gm3J5AsmLhqaNEq0TOWiwD1PeE0MoCgmJgZxQUC1aqXgy5oQwseMMKG7x0I5C0SyM",
+	"nlqZaDwEYBNXoskyeTJn4LZg4HLHnBmLuOFZQUTFcmXdPxZ3o9KKjStY/L2XmWQ+v1U5XxCv7FsyqGKn",
+	"mVf0/Od/++Xf/58vfvyXkdfn/xZn005WyN8xnBW6dQCxlHlwy6/LOs5EnPRyjZDSVuQbj4W0sh6xhTpb",
+	"w6GQ8eHo7LgQYf1tLK1GkM6HAz5tnAsinmhV6kzsM+FNm0qTLnjqaSXr2x6/9uIzmejKofRlS3jeoeft",
+	"Ch6roW/jlCey2iPW8wlnKI7fpptT8OKf/eSLP/uD53////zmu//q+c//9vn3/vs//ur7X/70589/8Ccv",
+	"/s3PfvMf/uj5D/5vs7mLBxEGWhVZD4SGqc7FqMNhYJbGVMf2YUlWbOqhe7F2gMvo2/oDA/9RpxwayJ7P",
+	"1nASXVyAOp6gbMrMGa3kotXh+BoG1goDQqpBN9zt+0EY9BPJ0065fv/w3R9+8R9/8fn//OfP//Bvnv/g",
+	"7/7huz/CLf/Nf/n+lz/9/S/+/e+/+Lc/xeX9x199/4s//cmL7/28XNwsUeijuGpmRvh1QTv4+o1r1ZXO",
+	"VJF7aJtiMELkgVboqpGC7M1lJ+cnonyRCmgHbdrJ60EYTEQyGOZBe9fcRpe95Uu45qiIzFCtoB0AJQA6",
+	"vcAF+CwMwJkQn7ass2u3+krVjnINDaJ22Gsey+VCN66AzZbNfC5CXNGevW0y2lZwN5wdU5O4x1WdhE6p",
+	"BqumIVjZeyUDl7W+XKyFywyH7FvHstbAZccxb+GyvywzcR1QWT4aI1bp+Obhg/vMiBzUFka/sclQpRAg",
+	"0huGrCt6vHBhWtzIw4Zi2pn3eJoaWY6ClUDdWKimJGgnJA2FexXbywQ30ltCiPUZGzE041IbPUFJB3JG",
+	"gleiWaq0kSwAzMW1QYI89kOgc1yyyBPydt4T0wix/sw8PcWJcgW9blHYy5wz1tvkY+mD9gG0Co5tiWwK",
+	"NomXDFw2a2Y8migQ0nRI/nWAHgE4QJYgjagRBe2Ckx3rgmW48Bz6AHZ5/cZNsEzW9PFoTS73atoR6+WG",
+	"UxfrrEKDMzvu7no2RqA7OET4pxOt3HkqZQ0LP1LViIFkErJ8nHDIAcXzT9ZLS3GTkpuVbVrKR23DG41z",
+	"NTV6B2E9Q6PtcyvhbCWcUsLxTJGOwK4n62xqjzR3/cpTuvtLUzMpmGPdErL6ZPO0zNMqyayvJPnKKkWR",
+	"ojlqJmK0VYkYjQux9PdZO51t249GxSdgn+z0Up6MFvZ59Ubj6j91XjQIYbKf0+GgbHejgFayZZdx11KR",
+	"bpk/AMwqkYPOAhce6mpLZ23Rk2pfarmXNJijguc/+NFvvvv7L773w+d/8pcBxcF0qP55c15fz5e2qpOB",
+	"dNgqNRaWs3k2wyA3vN3lH6qcpzaoDwGHinHMT5v5hCd5+ZXZ1LOxHHOV7oicJ+lpPAdiAbY5x5ecc4xm",
+	"DTCPD9WEpUbbgmrgCcJWrUHNa7OL54j1FYTHWOJNIoQSzj68e//Ovfvvkk+JwgghaQPjLDGtZoXwwbGQ",
+	"cSIH0Xw4BHa2ZRLnwCQul/BjBxVibh8h6bZ/rUKwiSSvSJ73z4M8n06Lz053V6G4IZNqwm4f3L999/33",
+	"7955veL1XjOKjcSqEsFdOkbB531GU+MMpRZPnI9sYYleMnBB6qWDXrUe2LgQNluRnBmgHaNZLrc/UUxO",
+	"WV6UyhEDZC1CUg1UCXZpowsITxTcxw4JC8uaAmquF5r+NVePCPzqt1y2IL7qlXUAm9KQZyK2PRjGQ/nD",
+	"OVUO7poTCTYn16wrm0RffQ0d+GaKAngV9OAmX4Yl0ayNxk+1kmzyPSVTCsoGtj0NRM4iyhAAeFl0+kS1",
+	"ZYXN9r1yzI0PjZjQ3gvxX51Ed0YqKwvUrcCSZlhPojtx4XxjM843Mr2QI2ve47a5ky30P7FR3v43mXqc",
+	"mL9a3metMJgMp4AP2ukXRsqecdaV9/1e7ieX0NG6xfaq1yE4R8/ZysiXeLROYzBAQOQWTeiS+QTtDtAV",
+	"7ohxggVRQGi+EMEejJsUelEr2R9VMoUQqpi+huR8jdVZEOtdl3XfQodXYEGluWZJH/QUkQkmxaRtlQVb",
+	"+SZNoQ1KxcLoL4aU2tyiY+ly9IkbQSa+ivn0a5rYApRxRy5moYpCF23l7p+uCXiaSZLC6U4w42o8hvrP",
+	"+H14LAEwG4rVT4aK0RrGXogTMYg3IgRnjd5slMldvIs575gNBpgBNLD5DLtjea9PzrFCnkg1kY458bnI",
+	"bfYGgEWjey4qZC8VPIuoJrWXVEd5cm+GBNwI5YnMqho2leQlODxFdx3LEoWg6h/bb94MKWMOg65oBriW",
+	"SMZ124P0B80OsteidkXqsGqjytiHDx/cvnt4eO/+uyUufQOonZj/jnIBvTdjkSaQVkdvWoKO4o4TOJzD",
+	"E6pcxV4DyKrM5/agOKycIdeQWF95v5AAcWnutO0SlxSyJSr4YD0I45opAVWVwMxmjngsAIJkHnszVw7/",
+	"M5E6F9wfiblFccYnksZR+dLLG1QZdGPLk6rMHM2U90R8iw4Lz0VWni9ztshPDE5InN8tVzGKpJwJh0xC",
+	"atbfkkyNx5Wt0xbTNeZTinEEM4bIsKp7bZ4f3LKzS0YbYh1YmOWgcqhgHdVErhM6DvPw3HrPXj9jRGtr",
+	"jFhijGheqDHCrf1lGiOIfm+TDbfeyQ1BYwEtqixD4RR3CgZXmWfwOleLiRX5lppMnFyIYp+FDIKsfm7u",
+	"JbvabDrXu6133y6rPsFgEFsoZOCV0yEZw0locoFAkCWIYQklbDIIhHUYfeaeHtkpvDomg0+eBkvtAVRa",
+	"IhM9YeSvMq8RqeJm2YD1Pe5Bj6RVAN22vZN3tCZhscKLZprcwybXHId11tWk4ZWLgbd8WQKl2aqzUHU6",
+	"KadaAVzVoXzr5ns5dZDBhGjL7fhqKBgxKbQZIMnmiiOf0T6gF5JCV/TafKxJlS3z2ixdDEH3sbBq19iY",
+	"Z3mCyN9vYO18+hujPmM+DVkhU6E1i4aJzlU2bbh3OpMkzodRiR2VG/VHoz7nkP7evJhS+6iypGY/Epie",
+	"UVoEwc5VX3VIqiyycrNR7sniax/lKmKSZ5maoHEh0bCWNA6FYbbV/DLDSQhh2RBhodss8kXf6BaLIM60",
+	"k8TRLT8cuOX/JTTbg172CSqw6wzUtyzWSkcq0xrp0NNqa81bDmYZEVBs8eG+B9iJuHclYFq1id0GO0hT",
+	"ihtGaMlUmGU358irZAEmIrMusKuIplSZcuiPOPRG7NUMqUwdMYxaoX9EAA/TqaOEmQsjT4QHY127hrMQ",
+	"nFBMEaxPmMmMckI+FKN5rv2+A3w7BekafAs4QJCIktIUeA5V+80Q1qjW/6FZ/3eSNAfA2iVDdTU77OqZ",
+	"YaM6tGDc9scVIyLx9WdLB0GGHsx3LGuiqIyAocyNg1WN5nTDaNEwnZtg1ZEejMdGulo60HKN7Bleusf2",
+	"pcoYhCxGULzL2r6CMChk+dejcAZezzAG89HOYw74gsAZzKDueC2Yvz/yW1k+EZvaR3e/wW6TUwzsYJ7T",
+	"Da3G+I1MyXkIlSubexVMLiVFAywIJGZa6MW6dfEgGlevxXLa1mBlPTQIRLZcXrlhmHiI9cUhIpkZMRjn",
+	"ay1EDfZu8hjL8+WFjtieBegybBwIECJPeQtSnfMH77WbKFXWTZuMFf6UR/zJ+0IO8iGUTAuDUSLd3+Ec",
+	"zOIqO9qlnIK6AVjGs/KqQyzzslthBBobmurVKQCzRwRMm4j7aMGQwEyyNO912aRtuTJLPqBypcrQJtpg",
+	"BygM9BNCqxs5NOBU9U5KIaUsizDiMdrNnd+EMk14zuKk34fs0MxWG/ZbMZpUl2thuhhRzrWELBlZ5CIs",
+	"Za6ZIpEZgMZRnopLMT9U5Dopj3YSs/ffO/zgkMUJmqVH/ES07Yxc3lESW3c7xcmrItcJzQo6ayy6lZ4g",
+	"VNmSvspGoCXFPBc7YBdc72zabXLZ6LRVt4DCVCWwUwaXq42Gdgq7NEz+fSNsBiu8fBtEyIutKWPYvRnU",
+	"MtXPyffmJIGEstX6Llfrg1UPmRSTi1DsroDFY0kcJxim6IoBgn307t1qLiG2Y6Mz0blKNaUHcKEyBjqW",
+	"Jz9zNhL5UMU216Y3FFS1OhN9kfdAGUA9gPIPEdphwhOLbQF+J0eQrAvMBRShXlTBMHH5imiCMyKImZxL",
+	"xEd1pW2xOWeT/koZRed8iu7TuCwmnWQWdLSQGop2s4/IQWsHhRLNvuEdzk9aQb60r9wMPTXDzJMcpwj0",
+	"LzJREwJrpgIqxH01ORMmGC1lNWHvY+4yRfaarn6PWTl8eNUDsjkNahEOQ9C+akQR01nQ3muukQcHM73U",
+	"HDiwXJa2wk08aRtYE0/xZm0SLXQ2SyEt/Cn1S9CAaqlWJWEZglmS3tBWtQRp6RYzCztF84lUzo/v0cSt",
+	"B2nrQdok0Bao+yzSlj18Z0bccuk1+1ef1bNWYokLbafvGyKgaYRkhywHaUGW24b102Pg/lUjb4gISXFh",
+	"kRm1YTwA/V3BoZYK7VLHcgaDSVMAhh+RiyVMLAw3OLAQBKCMWU4cL8Uy9mC2tPjVcJkBctqxxGOpChIB",
+	"eAUGKsldmflj+dZbHyP7abz1Vg3PR0ZOxWwlUQ5i1ICfTuwY1SAI5LExKaC1JZqZEVJXDxZID6Zvi9FJ",
+	"j0LLqJUUmiWylxYQOGP0JyzBk4ORkUZoRQpg3rS69+0uAuqBZAPlQmhwNVAWAoQ4NPWi1gXrl5ptRQDU",
+	"IhVWvEF7Kckr8FIZ0QYKqdl11CiF7AmIu2pV9tmJGSip6ZxFGqBP36BwHAiiu+UXZlGgaTq11jTz5rHc",
+	"rTTrcMkBYB5eHBnpSudg6bexPnDk3WLFfHos9+qH10fp114OeHUfX+1zDQO3IYHH8oAEOztoPEIQIujx",
+	"lVJZxpjATAx4FoPLwZo5EH3VYkwUmvQgd34R2I1KD5qN17cseFyOGjylOOGPELQHl71SBDGNaWttfaUs",
+	"trZwBMiwwiEawum0QQi9DavH85Kr+le9qwMVD72gKzCrlyWV2SF+T4GV7mRXZgEHCzO0RjyRrvK0rfDI",
+	"WT/p50O7UmaWzmqTSDdvPLZ0faAG0bCQcSZiWP+xUilZ1iYqO6Ebe5v3hkQcACfUqCI2RhJspIAQamMP",
+	"oXaT0S1M71azwIBSJBlvRKZBsXNbyTxTaZtJtQOwHNGbeF+1XQ5EkTXHuQZMxVOkojIdwtNp1BNzWWPl",
+	"aR80IasizKsCZo4H0gV5Osh9oLODROdAaLlmHPgDIeNbxBLnE+uDtALnIbQFHI6l0UIWgetLlXf6RlxB",
+	"q1SrGRreycdjjf4wr/eydhnjqVEyp6FXlWoul+9YIpNrUKAjRdguLARg19I7v6BcJbkWaT88a52AUmVa",
+	"O0qCzPgrmHFMHysbfQzvu7DQi60C81IVmG023iusJFySZlB0zWnrip0SyWiBanBATBl96y4vzUFOoQhu",
+	"a3Vw9Bv575Ir2jA7636r9To/kL2aILFavw6VZ8fQ21Xv3Mcqi6820T6+tNUZh5GzuScyv7Zf2tsTmYuB",
+	"yBY3SPFjWcesxjpuqI+0yO7dWdwwxCuv6VAHCK7VHeqvnIfAnI51PATuhJdQMtsq0Wey/s+vaNUVcMt6",
+	"i0ExJT8deij78FORidBGpM46DzaoOb+oeO6BpT5Y171Mpxkb1ZwuOVPdT0UvD1lkIWiBmEQU54oXt6yQ",
+	"pV2dDCpmSxo9qWyUQYVeP1u01cfH8/CvvPgpKci6HsUiLvBmgCx64MZsRFFZRvEAN6e/LRY0GSewklto",
+	"dB7cBtuERTxH04bX9oTQAa1gbwdpdUlNLZXxb0p2bOqWaZb6BPetJxlTkBGWWnW95ZOkJ2xLXhFltCap",
+	"jFJP54ED6/nCZYIGdpU6IeuZ8yj43KLd2t0LZ7hSO+ipItOiYz8u819AJWx5rQVf/OjHn//q11/+9H8i",
+	"kDQKlVAp90r5+Rw7aQf7u0EJ70wS7GicQn5w5VwH7eDtBw/eu3f/3c7tB/ffuffwg3VQbc0OXDLU3wbL",
+	"u1JCkHfPXLYKFtzCQVD+T7UEF4FWwWXwUmpsAlCCgITl5Qja8PKSPfM5OGbugJQ2n7azYS7OZifiTCoN",
+	"HpKVYQB9lPgtCuDWS1Lm2XwsbgNSxay4AZx2I5Hh0XLV54q5iInOk55eiPxnTvdh+doFULwSz9SWe9z1",
+	"6gq2WtfdX50MEPNvXm9cPf1SE3CbIaLNZ4/OfsVvg3BwqukCRQibc2QHCZDLWzl8cxOBWdYaQRyk7coa",
+	"n0my9m4LtrLgUmCs+GDVUPEBGQsg+4HCcWXOe/mCGLjzVpvPEIb71YunG6wXTjfYRtNdfjTdYHEwHd2M",
+	"zS7slac5HzxDzTgV+cKy99iFs+BBgTud86lREmeRHdBRNyjdeZrijKXqqniKaDDzCtwdGMARHwRnqxG7",
+	"PZeXcS5xtyCDb7DuYQSDzJoJvoP7hjKfN71+FAbjooZdfVjkiw/ieZHd02EJBlsvzCt8BQ5izPUfOKtX",
+	"kjPxJNG5Xv9G1NLlK+7jU+Sq2/a9lZwiv0XSDS3MOhKOW/MtN7lkKWdO0oDbhZFzoVFc0K4dbyz8bMx2",
+	"Hi3yINiLZw5OlImReiwiygEgMYhCHZ1zM+JxHDEhsdYPBpNQZA+pwrAOFoHswC6JC2BMpJOwXPwKpIHn",
+	"KFmFcwBsLCK7fUS1PV3+c4JxSzgmi+pqOxxyigyjPGeeCcbjWMQ1gfzQo2WZmxvP82HFcs7j2Gxj0QrC",
+	"oNgNgFCYJYaHe8E6hWgMkYRBXnYhGrNgYK7FoeO/aT9gHrvBo7NCHLmpLaZwH6Mwri0Yy2sWoL61pG5I",
+	"eY/4iUd1VZFjSBsQLogDLPLy50TmiiX5ptLN2Eo4PB4lEiIQd1YwqB6MxzbH/+JsquSyIdyQ62FAcfAd",
+	"KSb2aWu3fIyAavTDXgWajR5eLa2w9vvm7v4Zqyi5NThNeSjjEx3wAthXMSl/a1c9m10V17Q7nYe0xRhr",
+	"Ph4vi7+avQ96ZDqHgvoLcxofEqIWpjPOf0k5jMlAqkyUOKtYWWyeYx+Mx9giIVFuzrWtD6JSKs+DJjVM",
+	"xwgnGFkgYwu63oUY8XyF3LsZH2vwxX/+xfMf/NzoLhDgjHexhMEmX+neZtGazwgscbUJ3YL8lSmm1W8y",
+	"lV//6Itf/vjLn/3hi3/zs7kJERT4mefjXEPLZrThXpy2C7sbjvrZGuAkeJDXF+xWtShu0/i2YtWabAKP",
+	"5GxAF+KdnQu7WC1ZryYRflkSPKmWYz4QMTPnuQSaTqTOoaokK8eM8Gm1vOWy0xQupFhEPQUkYe6TzdCJ",
+	"LyK7AOutEbjvGet02r1bK+MA2DrCCdDMtnbrr1T2AMI/wcXfjDoNBU/ReFOrwn0Dfz4TG15rF8yERa9A",
+	"5OxPHlWmPxS9k5KwkeJmq3B706c51U59XHTTpEeTByPcwrk/hF8vb+qbno/VlsuBObmq5RLSqEfJIOPV",
+	"un2rrV+166dBl+ukd1CYw/TJI8MFuoJnIntPTO0DLQCAGP40Q8UMz5pgkiPEzTM/B2FQZGnQDq4gxcQh",
+	"zn7wjsoYAp27GkiyLLvetuktZaSymXxfpamaoFnEZl2g3WMe+cl0AEmJCJuFmHReB2OVpphajIlcLl/L",
+	"R1V2ue2zmH41HUIopT2OupoAbdn9Cowe0e91gxm6mAyKrETy9NERYam/phmP48zcKVwaERtN2QgeYygV",
+	"VRkzUJeacYsnOWXSQkmHoUqxItZhCUBNAfGFFh0b0RSBkTqDloUHe4lR9LyXJ4+FC38Cl0ISN3zINfxF",
+	"L1hJqBGDFZEqxbchi86BA35NU1oBnALtMrpJXKC86Vj0eZG6py72HpIEfKDEymt1IztMBtLsJeRuczYR",
+	"XSDkhMVqflSFfzjp+tRP0Q6HTgoUeQgtf7dgCdPSroQIbLSXj7lM9BCIAHVWnr2a/j7SloCg7JCpVOgG",
+	"1VnB1YsQkRTQ0MoEcKrVUgarueM79WA7KUU/yVivyDIzKdognM+IJzLndAdKC2j/WDKHaoAIkEemXUqE",
+	"xoGYOeM5sICQ5QC6AkqAAMAxAhtgDRGzRnY6mOrvXWmHVMjTtALeis4ac8/KHswZt4XgsC6OhvpChnok",
+	"cgBv20R1ngkzITC4mE9wLIZj+UtbAWmGFbOguBOp2yWKVFhddoR+R4NkWK4hzIvqGMHaAU6vFgKXdgYb",
+	"wAE2aPBO4ebMokZXlgXL5M3PpMR7qGx0BOZmeimcmS8WBpLptDxx8I3fbo9Li6pszwRkZnvBh4sphuQy",
+	"J5gSuExIJTUScbvMhhDl2hXUA0CA0h1n69LYemxmCbu8d5KqgZf105h18CcL6dgJhGOpvsNqDZkuekNz",
+	"jiI90oA+HIkRT9LIa3TIpRRpXZtgFM3gwBoKMZCJRqIPEkPCUwAySJ4QpqhHOv0xUxs17R8YlkmoBFiw",
+	"hvecs7SGkZZIZEnGxrwnQkTtwEa6POUYH17hRHUdP8Rzqfl0ppak7RGfuuBaHyPWy+6EVmqa/8B+hwjk",
+	"LuMMYevDkiEYWgIHxtZkIqplCJFkbmdcj9VI3vmOPxRqnIqQVojYNUCz0LnEFkvCPxeSC7ClbutcxMSc",
+	"wJOkghi12fRMTeAEQydekTVaXDUSECFYjFPFY8sK3nrr9uG33nrLsLiPjt7ZucHewPYy78J3p7nNdx/x",
+	"7OTNkL37dutGc6/J3nj37ffeBCppPm5dM4f87pOeSNkkS8zmlmU9xzzjucLMObOLIx4ybmiWFqOkp1Kz",
+	"8BkYcboIqG6mBIuier0i0wgUr/q5kE62AsEjU5MQIX04+degCEekxfh3bkVeQUWc7rffP/z2W28RUAw0",
+	"oIdC5BUIoyEowCXuus27gzetn99SBnYAQl6RcsC3wVp8KoMMRF2keYPd4ViMNBkJHZopj0XWEzLH0ylj",
+	"FoteMuIpRQFQwVEYVQkRfstIH0OVOrnIdGbL4cXJIMmhKinPIeuPqNmI5w32gcgMx+yJNIXiW4C5qLKT",
+	"rlIWW5pDybKJymKS8T4VPVuf6623vnn44P5bb5nzyniWcRBQMG/TiigjYYZEVVuNdBnSKAFNO8+KfMjA",
+	"+K0ddo7bvMrKI3BCGUjRU2kxMrxQ9ekccwTXhdlT9YDdZrPB7sKXGVReyQTTJ8l4LOLykrnx9N1Lx9IF",
+	"jsCKj8HkZta9we5JZqZdrSA7VjqpyPq0CiGKhy0H/euPrhU292+EV69fg35DxnEl7O/Hcm83vH7tuiEL",
+	"Ge/lRhBHyKJ+kgo8g7gbaEbAM4BVEktnD8LUq7L0gLu8g0Jo3Wb7u7vesoLjikWmBwLSMhthlwoXvcKG",
+	"Uwi8q6HhADFFwci5h8yS9JACMp4KV6sGFjPjibZSrzLTGdl3YJlV6km4+EOdWG7RbAguVFLohTkkqfBH",
+	"AQAxOBRi6U5s5qljBr4MngFIMsg1ic7Nq49dzJDP13AECxRRQ2MtMyQ5XBdjMyStMq8Z0uOfPXr2/wcA",
+	"AP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -204,7 +204,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	streams := stream.New(streamsOf(o.MaxConnections))
 	handler, err := httpapi.New(httpapi.Services{
 		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
-		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts, Jobs: jobs,
+		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts, Jobs: jobs, Uploads: uploads,
 		Statistics: figures, Overview: overview.New(db, counts, figures, senders, alerts.Firing),
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Ready: readiness(db), Streams: streams,
@@ -232,7 +232,6 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "empty-deleted-tags", Interval: 10 * time.Second, Run: contacts.EmptyTags},
 		sweep.Job{Name: "import-contacts", Interval: time.Second, Limit: 30 * time.Minute, Run: contacts.Import},
 		sweep.Job{Name: "forget-contact-imports", Interval: 10 * time.Minute, Run: contacts.ForgetImports},
-		sweep.Job{Name: "forget-uploads", Interval: 10 * time.Minute, Run: uploads.Forget},
 		sweep.Job{Name: "match-receipts", Interval: 2 * time.Second, Routine: true, Run: receipts.Match},
 		sweep.Job{Name: "forget-callbacks", Interval: 10 * time.Minute, Run: receipts.Forget},
 		sweep.Job{Name: "make-partitions", Interval: 10 * time.Minute, AtStart: true, Run: counts.MakePartitions},
@@ -243,6 +242,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "forget-audit", Interval: 10 * time.Minute, Run: changes.Forget},
 		sweep.Job{Name: "run-task-jobs", Interval: time.Second, Limit: 30 * time.Minute, Run: jobs.Run},
 		sweep.Job{Name: "forget-task-jobs", Interval: 10 * time.Minute, Run: jobs.Forget},
+		sweep.Job{Name: "forget-uploads", Interval: 5 * time.Minute, Run: uploads.Forget},
 		sweep.Job{Name: "sum-up-ledger", Interval: 10 * time.Minute, Run: senders.SumUpLedger},
 		sweep.Job{Name: "evaluate-alert-rules", Interval: 10 * time.Second, Run: alerts.Evaluate},
 		sweep.Job{Name: "tell-alerts", Interval: 5 * time.Second, Run: teller.Tell},

@@ -1,9 +1,28 @@
 package apptest
 
+import "strings"
+
 // Operation is a sample call of one operation of the contract, and the roles that may call it. The table is written by hand.
 type Operation struct {
-	Method, Path, Body string
-	Roles              string // besides admin; "public": everybody; "callback": providers; "password": those who know the password in the body
+	Method, Path string
+	Body         string // of an operation that takes a form: see Form
+	Roles        string // besides admin; "public": everybody; "callback": providers; "password": those who know the password in the body
+}
+
+// Media returns the Content-Type of the call.
+func (o Operation) Media() string {
+	if strings.HasPrefix(o.Body, "--"+formBoundary) {
+		return FormType
+	}
+	return "application/json"
+}
+
+// Content returns the body of the call, and its headers in front of others.
+func (o Operation) Content(headers ...string) (body any, all []string) {
+	if o.Body == "" {
+		return nil, headers
+	}
+	return o.Body, append([]string{"Content-Type", o.Media()}, headers...)
 }
 
 // Operations has all operations of the contract, by id.
@@ -100,6 +119,7 @@ var Operations = map[string]Operation{
 	"sendOnce":                   {"POST", "/api/v1/subscribe-messages", `{"business_type":"b","business_id":1,"template_type":"t","receiver_user_id":"u","template_id":"x","data":{}}`, "submit"},
 	"listOnce":                   {"GET", "/api/v1/subscribe-messages", "", "submit read"},
 	"onceStatistics":             {"GET", "/api/v1/subscribe-messages/statistics", "", "submit read"},
+	"previewList":                {"POST", "/api/v1/lists/preview", Form("file", "list.csv", "a\n1\n"), "submit"},
 	"putContacts":                {"PUT", "/api/v1/admin/contacts", `{"contacts":[{"user_id":"u"}]}`, "submit"},
 	"listContacts":               {"GET", "/api/v1/admin/contacts", "", "submit read"},
 	"getContact":                 {"GET", "/api/v1/admin/contacts/nobody", "", "submit read"},

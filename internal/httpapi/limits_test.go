@@ -36,6 +36,7 @@ var unbounded = map[string]string{
 	"channel_countries": "by channel and country", "company_countries": "by company and country",
 	"contact_counts": "one for a company", "tag_contacts": "by tag and contact", "deleted_tags": "emptied within minutes",
 	"settings": "named in the contract", "directory_version": "one row",
+	"uploads": "1 GiB of a company at a time; deleted after an hour unless used", "upload_parts": "uploads",
 	"task_jobs": "history; a hundred run at a time", "task_job_parts": "the tasks of jobs that run",
 	"facts": "folded within seconds", "statistics_staged": "moved within minutes", "statistics": "by step, company and key", "pool_channels": "one for a pool", "task_counts": "one for a company",
 	"alerts": "a hundred at a time for a rule; the others are history", "alert_deliveries": "by alert and receiver",

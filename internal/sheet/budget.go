@@ -14,7 +14,8 @@ var errTokenTooLong = errors.New("a token is too long")
 // budgetReader reads at most a number of bytes until spend is called again.
 type budgetReader struct {
 	io.Reader
-	left int
+	left   int
+	failed error // of the Reader
 }
 
 func (b *budgetReader) Read(p []byte) (int, error) {
@@ -23,6 +24,9 @@ func (b *budgetReader) Read(p []byte) (int, error) {
 	}
 	n, err := b.Reader.Read(p[:min(len(p), b.left)])
 	b.left -= n
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.failed = err
+	}
 	return n, err //nolint:wrapcheck // its callers know it
 }
 

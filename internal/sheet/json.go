@@ -192,18 +192,16 @@ func (j *jsonRows) token() (jsontext.Token, error) {
 func (j *jsonRows) explain(err error) error {
 	var syntax *jsontext.SyntacticError
 	switch {
+	case j.source.failed != nil:
+		return j.source.failed
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return wrongAt(fault.CutShort, j.row)
 	case errors.Is(err, errTokenTooLong):
 		return wrong(fault.CellTooLong, fault.Place{Row: j.row, Most: j.options.CellMost})
-	case errors.Is(err, jsontext.ErrDuplicateName):
-		return wrongAt(fault.DamagedAt, j.row)
 	case errors.As(err, &syntax) && strings.Contains(syntax.Err.Error(), "UTF-8"):
 		return wrongAt(fault.NotText, j.row)
-	case err == nil, errors.As(err, &syntax):
-		return wrongAt(fault.DamagedAt, j.row)
 	default:
-		return err
+		return wrongAt(fault.DamagedAt, j.row)
 	}
 }
 

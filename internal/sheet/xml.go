@@ -15,21 +15,22 @@ type xmlReader struct {
 }
 
 func newXML(part io.Reader) *xmlReader {
-	x := &xmlReader{source: &budgetReader{Reader: part}}
-	x.tokens = xml.NewDecoder(x.source)
-	x.tokens.CharsetReader = func(string, io.Reader) (io.Reader, error) { return nil, wrong(fault.Damaged, nil) } // it is UTF-8
-	return x
+	source := &budgetReader{Reader: part}
+	return &xmlReader{source, xml.NewDecoder(source)}
 }
 
 // next returns the next token, which is valid until the following one. Errors: io.EOF, errTokenTooLong, those of the part, and the fault damaged.
 func (x *xmlReader) next() (xml.Token, error) {
 	x.source.spend(tokenMost)
 	token, err := x.tokens.RawToken()
-	var syntax *xml.SyntaxError
-	if errors.As(err, &syntax) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, wrong(fault.Damaged, nil)
+	switch {
+	case err == nil || err == io.EOF || errors.Is(err, errTokenTooLong): //nolint:errorlint // the decoder returns io.EOF bare
+		return token, err //nolint:wrapcheck // the callers know them
+	case x.source.failed != nil:
+		return nil, x.source.failed
+	default:
+		return nil, wrong(fault.Damaged, nil) // no XML, or of another version or encoding
 	}
-	return token, err //nolint:wrapcheck // the part names itself
 }
 
 // each calls do with every element of a part. do is told the elements around it.

@@ -102,3 +102,9 @@ func targetOf(from, target string) string {
 	}
 	return path.Join(path.Dir(from), target)
 }
+
+// Close implements io.Closer. It repeats no error of Read.
+func (p *partReader) Close() error {
+	_ = p.ReadCloser.Close()
+	return nil
+}

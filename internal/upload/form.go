@@ -2,6 +2,7 @@ package upload
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -34,11 +35,11 @@ type Form struct {
 // Form reads a form, whose parts may have any order, and stores its file as Receive does. Errors: *SourceError; faults: those of Receive,
 // request.malformed, request.invalid for an unknown field and for a second file.
 func (s *Service) Form(ctx context.Context, body io.Reader, spec FormSpec) (Form, error) {
-	bounded := &boundedReader{Reader: body, left: fieldsMost}
+	bounded := &boundedReader{Reader: body, left: fieldsMost, tail: []byte("\n")}
 	f := Form{Fields: map[string][]string{}}
 	for parts := multipart.NewReader(bounded, spec.Boundary); ; {
 		part, err := parts.NextPart()
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF && bounded.hasRead("\n--"+spec.Boundary+"--") { //nolint:errorlint // a form that is cut off is an error that wraps io.EOF, or just io.EOF
 			return f, nil
 		}
 		if err == nil {
@@ -106,8 +107,16 @@ type boundedReader struct {
 	io.Reader
 	left   int
 	isFile bool
-	failed error // of the body
+	tail   []byte // what was read last
+	failed error  // of the body
 }
+
+// tailMost is how much of what was read last is kept: the end of a form is in the last buffer of multipart.Reader, which has 4 KiB, or begins in the one
+// before.
+const tailMost = 8 << 10
+
+// hasRead reports whether a text is in what was read last.
+func (b *boundedReader) hasRead(text string) bool { return bytes.Contains(b.tail, []byte(text)) }
 
 func (b *boundedReader) Read(p []byte) (int, error) {
 	if b.left <= 0 {
@@ -118,6 +127,8 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 	if !b.isFile {
 		b.left -= n
 	}
+	kept := copy(b.tail, b.tail[max(0, len(b.tail)-max(0, tailMost-n)):])
+	b.tail = append(b.tail[:kept], p[max(0, n-tailMost):n]...)
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.failed = err
 	}

@@ -28,13 +28,13 @@ type Catalogue struct {
 var english = &Catalogue{
 	Alerts: alert.English,
 	reasons: map[fault.Reason]string{
-		fault.RequestMalformed:       "The request body cannot be read: it must be valid JSON.",
+		fault.RequestMalformed:       "The request body cannot be read: it must be valid JSON, or a complete form.",
 		fault.RequestInvalid:         "A field is not valid.",
-		fault.RequestTooLarge:        "The request body is too large: split the request or shorten its texts.",
+		fault.RequestTooLarge:        "The request body is too large: split the request or the file, or shorten its texts.",
 		fault.RequestTooDeep:         "The request body is nested too deeply: use fewer levels of objects and lists.",
 		fault.RequestTooSlow:         "The request body did not arrive in time: send it faster, or split the request.",
 		fault.RequestTooMuch:         "Too many or too large requests of your company are in progress: try again later.",
-		fault.RequestMediaType:       "The Content-Type must be application/json.",
+		fault.RequestMediaType:       "The Content-Type must be application/json, or multipart/form-data for a file.",
 		fault.RequestCrossSite:       "Web pages of other sites may not send this request: add the site to CORS_ORIGINS to allow it.",
 		fault.RouteNotFound:          "There is no such path: check the URL.",
 		fault.RouteMethodNotAllowed:  "This path does not support this HTTP method.",
@@ -179,13 +179,13 @@ var english = &Catalogue{
 var chinese = &Catalogue{
 	Alerts: alert.Chinese,
 	reasons: map[fault.Reason]string{
-		fault.RequestMalformed:       "无法读取请求体：必须是有效的 JSON。",
+		fault.RequestMalformed:       "无法读取请求体：必须是有效的 JSON 或完整的表单。",
 		fault.RequestInvalid:         "字段不正确。",
-		fault.RequestTooLarge:        "请求体过大：请拆分请求或缩短内容。",
+		fault.RequestTooLarge:        "请求体过大：请拆分请求或文件，或缩短内容。",
 		fault.RequestTooDeep:         "请求体嵌套过深：请减少层级。",
 		fault.RequestTooSlow:         "请求体未能及时到达：请加快发送，或拆分请求。",
 		fault.RequestTooMuch:         "贵公司处理中的请求过多或过大，请稍后再试。",
-		fault.RequestMediaType:       "Content-Type 必须是 application/json。",
+		fault.RequestMediaType:       "Content-Type 必须是 application/json；上传文件时为 multipart/form-data。",
 		fault.RequestCrossSite:       "其他网站的网页不能发起此请求；如需允许，请把该网站加入 CORS_ORIGINS。",
 		fault.RouteNotFound:          "路径不存在，请检查 URL。",
 		fault.RouteMethodNotAllowed:  "此路径不支持该 HTTP 方法。",
@@ -349,8 +349,8 @@ const (
 	fieldNameMost  = 200 // characters
 )
 
-// shortened cuts a text to at most most characters.
-func shortened(text string, most int) string {
+// Shortened cuts a text to at most most characters.
+func Shortened(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
@@ -367,7 +367,7 @@ func (c *Catalogue) Detail(f *fault.Error) api.ErrorDetail {
 		fields := make([]api.FieldError, min(len(f.Fields), fieldsMost))
 		for i := range fields {
 			field := f.Fields[i]
-			fields[i] = api.FieldError{Field: shortened(field.Name, fieldNameMost), Message: c.rule(field)}
+			fields[i] = api.FieldError{Field: Shortened(field.Name, fieldNameMost), Message: c.rule(field)}
 		}
 		detail.Fields = &fields
 	}
