@@ -1794,6 +1794,23 @@ type ContactImportPage struct {
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
+// ContactImportRequest defines model for ContactImportRequest.
+type ContactImportRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// File The list: CSV, XLSX or JSON
+	File openapi_types.File `json:"file"`
+
+	// Sheet The sheet of a workbook; the first that is not hidden by default
+	Sheet *string `json:"sheet,omitempty"`
+
+	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+	//
+	// Example: VIP客户
+	Tag *TagName `json:"tag,omitempty"`
+}
+
 // ContactImportResponse defines model for ContactImportResponse.
 type ContactImportResponse struct {
 	// Code The HTTP status
@@ -5007,6 +5024,12 @@ type ExportContactsParams struct {
 	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
+// ImportContactsParams defines parameters for ImportContacts.
+type ImportContactsParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListContactImportsParams defines parameters for ListContactImports.
 type ListContactImportsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
@@ -5288,6 +5311,9 @@ type UpdateUserJSONRequestBody = UserPatch
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
+
+// ImportContactsMultipartRequestBody defines body for ImportContacts for multipart/form-data ContentType.
+type ImportContactsMultipartRequestBody = ContactImportRequest
 
 // PreviewListMultipartRequestBody defines body for PreviewList for multipart/form-data ContentType.
 type PreviewListMultipartRequestBody = ListPreviewRequest
@@ -6353,6 +6379,25 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
 	ExportContacts(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ImportContactsWithBody Import a list of contacts
+	//
+	// Begins an import, which goes on in the background, on any server. `GET /api/v1/contacts/imports/{import_id}` says how far it is. The tag
+	// `lists` says which files can be read.
+	//
+	// - A column is found by the name of a field of a contact (`user_id`, which the list must have, `name`, `phone`, `dingtalk_name`,
+	//   `wechat_openid`, `email`), or by a common Chinese name (`工号`, `姓名`, `手机号`, `邮箱`). Any other column is an attribute.
+	// - A row adds a contact, or changes the one with its `user_id`. An empty cell, and a column that the list does not have, leave
+	//   what is there. If a `user_id` is in several rows, each of them counts, in their order.
+	// - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
+	// - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
+	//
+	// A company has at most 10 imports at a time; one more gets 409.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/contacts/import (the `ImportContacts` operationId).
+	ImportContactsWithBody(ctx context.Context, params *ImportContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListContactImports List imports of contacts, newest first
 	//
@@ -9017,6 +9062,35 @@ func (c *Client) CountContacts(ctx context.Context, params *CountContactsParams,
 // Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
 func (c *Client) ExportContacts(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewExportContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ImportContactsWithBody Import a list of contacts
+//
+// Begins an import, which goes on in the background, on any server. `GET /api/v1/contacts/imports/{import_id}` says how far it is. The tag
+// `lists` says which files can be read.
+//
+//   - A column is found by the name of a field of a contact (`user_id`, which the list must have, `name`, `phone`, `dingtalk_name`,
+//     `wechat_openid`, `email`), or by a common Chinese name (`工号`, `姓名`, `手机号`, `邮箱`). Any other column is an attribute.
+//   - A row adds a contact, or changes the one with its `user_id`. An empty cell, and a column that the list does not have, leave
+//     what is there. If a `user_id` is in several rows, each of them counts, in their order.
+//   - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
+//   - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
+//
+// A company has at most 10 imports at a time; one more gets 409.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/contacts/import (the `ImportContacts` operationId).
+func (c *Client) ImportContactsWithBody(ctx context.Context, params *ImportContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewImportContactsRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -14512,6 +14586,50 @@ func NewExportContactsRequest(server string, params *ExportContactsParams) (*htt
 	return req, nil
 }
 
+// NewImportContactsRequestWithBody constructs an http.Request for the ImportContacts method, with any body, and a specified content type
+func NewImportContactsRequestWithBody(server string, params *ImportContactsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/import")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListContactImportsRequest constructs an http.Request for the ListContactImports method
 func NewListContactImportsRequest(server string, params *ListContactImportsParams) (*http.Request, error) {
 	var err error
@@ -17785,6 +17903,25 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
 	ExportContactsWithResponse(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*ExportContactsResponse, error)
+
+	// ImportContactsWithBodyWithResponse Import a list of contacts
+	//
+	// Begins an import, which goes on in the background, on any server. `GET /api/v1/contacts/imports/{import_id}` says how far it is. The tag
+	// `lists` says which files can be read.
+	//
+	// - A column is found by the name of a field of a contact (`user_id`, which the list must have, `name`, `phone`, `dingtalk_name`,
+	//   `wechat_openid`, `email`), or by a common Chinese name (`工号`, `姓名`, `手机号`, `邮箱`). Any other column is an attribute.
+	// - A row adds a contact, or changes the one with its `user_id`. An empty cell, and a column that the list does not have, leave
+	//   what is there. If a `user_id` is in several rows, each of them counts, in their order.
+	// - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
+	// - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
+	//
+	// A company has at most 10 imports at a time; one more gets 409.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/contacts/import (the `ImportContacts` operationId).
+	ImportContactsWithBodyWithResponse(ctx context.Context, params *ImportContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportContactsResponse, error)
 
 	// ListContactImportsWithResponse List imports of contacts, newest first
 	//
@@ -26610,6 +26747,124 @@ func (r ExportContactsResponse) ContentType() string {
 	return ""
 }
 
+type ImportContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactImportResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ImportContactsResponse) GetJSON200() *ContactImportResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ImportContactsResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ImportContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ImportContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ImportContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ImportContactsResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ImportContactsResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ImportContactsResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ImportContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ImportContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ImportContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ImportContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ImportContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ImportContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ImportContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ImportContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListContactImportsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -31963,6 +32218,31 @@ func (c *ClientWithResponses) ExportContactsWithResponse(ctx context.Context, pa
 		return nil, err
 	}
 	return ParseExportContactsResponse(rsp)
+}
+
+// ImportContactsWithBodyWithResponse Import a list of contacts
+//
+// Begins an import, which goes on in the background, on any server. `GET /api/v1/contacts/imports/{import_id}` says how far it is. The tag
+// `lists` says which files can be read.
+//
+//   - A column is found by the name of a field of a contact (`user_id`, which the list must have, `name`, `phone`, `dingtalk_name`,
+//     `wechat_openid`, `email`), or by a common Chinese name (`工号`, `姓名`, `手机号`, `邮箱`). Any other column is an attribute.
+//   - A row adds a contact, or changes the one with its `user_id`. An empty cell, and a column that the list does not have, leave
+//     what is there. If a `user_id` is in several rows, each of them counts, in their order.
+//   - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
+//   - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
+//
+// A company has at most 10 imports at a time; one more gets 409.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/contacts/import (the `ImportContacts` operationId).
+func (c *ClientWithResponses) ImportContactsWithBodyWithResponse(ctx context.Context, params *ImportContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportContactsResponse, error) {
+	rsp, err := c.ImportContactsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseImportContactsResponse(rsp)
 }
 
 // ListContactImportsWithResponse List imports of contacts, newest first
@@ -39819,6 +40099,109 @@ func ParseExportContactsResponse(rsp *http.Response) (*ExportContactsResponse, e
 	return response, nil
 }
 
+// ParseImportContactsResponse parses an HTTP response from a ImportContactsWithResponse call
+func ParseImportContactsResponse(rsp *http.Response) (*ImportContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ImportContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactImportResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListContactImportsResponse parses an HTTP response from a ListContactImportsWithResponse call
 func ParseListContactImportsResponse(rsp *http.Response) (*ListContactImportsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -43134,6 +43517,9 @@ type ServerInterface interface {
 	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
 	// (GET /api/v1/contacts/export.csv)
 	ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams)
+	// ImportContacts Import a list of contacts
+	// (POST /api/v1/contacts/import)
+	ImportContacts(w http.ResponseWriter, r *http.Request, params ImportContactsParams)
 	// ListContactImports List imports of contacts, newest first
 	// (GET /api/v1/contacts/imports)
 	ListContactImports(w http.ResponseWriter, r *http.Request, params ListContactImportsParams)
@@ -46381,6 +46767,47 @@ func (siw *ServerInterfaceWrapper) ExportContacts(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// ImportContacts operation middleware
+func (siw *ServerInterfaceWrapper) ImportContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ImportContactsParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ImportContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListContactImports operation middleware
 func (siw *ServerInterfaceWrapper) ListContactImports(w http.ResponseWriter, r *http.Request) {
 
@@ -48116,6 +48543,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/export.csv", wrapper.ExportContacts)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/contacts/import", wrapper.ImportContacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports", wrapper.ListContactImports)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}", wrapper.GetContactImport)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}/errors.csv", wrapper.ExportContactImportErrors)
@@ -59558,6 +59986,183 @@ func (response ExportContacts503JSONResponse) VisitExportContactsResponse(w http
 	return err
 }
 
+type ImportContactsRequestObject struct {
+	Params ImportContactsParams
+	Body   *multipart.Reader
+}
+
+type ImportContactsResponseObject interface {
+	VisitImportContactsResponse(w http.ResponseWriter) error
+}
+
+type ImportContacts200JSONResponse ContactImportResponse
+
+func (response ImportContacts200JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ImportContacts400JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ImportContacts401JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ImportContacts403JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ImportContacts404JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ImportContacts409JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ImportContacts413JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ImportContacts415JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ImportContacts422JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ImportContacts429JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ImportContacts500JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ImportContacts503JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListContactImportsRequestObject struct {
 	Params ListContactImportsParams
 }
@@ -64786,6 +65391,9 @@ type StrictServerInterface interface {
 	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
 	// (GET /api/v1/contacts/export.csv)
 	ExportContacts(ctx context.Context, request ExportContactsRequestObject) (ExportContactsResponseObject, error)
+	// ImportContacts Import a list of contacts
+	// (POST /api/v1/contacts/import)
+	ImportContacts(ctx context.Context, request ImportContactsRequestObject) (ImportContactsResponseObject, error)
 	// ListContactImports List imports of contacts, newest first
 	// (GET /api/v1/contacts/imports)
 	ListContactImports(ctx context.Context, request ListContactImportsRequestObject) (ListContactImportsResponseObject, error)
@@ -67339,6 +67947,39 @@ func (sh *strictHandler) ExportContacts(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
+// ImportContacts operation middleware
+func (sh *strictHandler) ImportContacts(w http.ResponseWriter, r *http.Request, params ImportContactsParams) {
+	var request ImportContactsRequestObject
+
+	request.Params = params
+
+	if reader, err := r.MultipartReader(); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+		return
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ImportContacts(ctx, request.(ImportContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ImportContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ImportContactsResponseObject); ok {
+		if err := validResponse.VisitImportContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListContactImports operation middleware
 func (sh *strictHandler) ListContactImports(w http.ResponseWriter, r *http.Request, params ListContactImportsParams) {
 	var request ListContactImportsRequestObject
@@ -68535,749 +69176,756 @@ var swaggerSpec = []string{
 	"9Z6DXY271Y9L2aDVPuki465VEg1ZTvdqgVxASfg6Qc7kAgK3MUZYSD3lhjDUFUHqiNonF6ql7SIcfSGz",
 	"S5aQfG40ojHNChUMtScpukJNFglZ5Q5jLIEQH1kPifKwG2aBDc9K8RzYev6QqwHTjMCMa7dNTBRdIvci",
 	"ZmbOF8IRV8cTxkUKZrmw9UTc2lro+c6pOHi4z3w7+PlZ0Zr9wrYJTpRJsz1B0wnSfMK0cmCNcGA3D/j2",
-	"mywoU1ZsbhyEXfzIMqIwHcltuuI8lg5uxcocnou1fHDXxuag61swOVd7v7bhObxRPgLzczCcW1rU21jQ",
-	"W9nDt7V7b3DffjQ7dueLdxsLp3bl4bCX1IabwVqkqpAVqzErajSxfTeTIXC9VCVh+xMZLl1GnplxHJiE",
-	"QfCgaWrECOs/xucgK28JFdIhoS3Mm1ORqwPI59zM2me2YvgVidVMxf0QzG+TINx7gendnyCczLJFc8w2",
-	"WMktxPmE03Qwz9iYv1/vsDK7D55cHYQ+6eAcPMOnfowr95p3Vg4TCBfGE7Ul4nzb6AHoddeXIXR6C5dh",
-	"0e+1L8P848jo83O6ieiBazOCjSJ6N2ARHyGm5o5DunGZt5UGNrtDftwGN7sNNuT071at/4559E758xMM",
-	"o3hcROteX6ptC/vdRk7qbu9TA1XuOGAJayN0t6o7qdhAs9k8pZp12II8qab+t8bFlloupraZmFFe2d1K",
-	"G+W+dy50NHR/TdmjckxuXQSpzvBm4hj90e1Oigv2Xnc8DGsmsTute+tJVtnIqhZemWdfFBVtKvRpBnGL",
-	"7fBiKC6kyJxmdMZ0AANAXCONyG5rWNAGsGTVtbkdznGLXAPWvNnfwN7rY4vBFC5rjDaMYM2sDSNg5UW0",
-	"1h/++t/+p7/97/7u//rbP/6Lv/rDX/7zv/s///qP//Kf/uF/+m9//1//m3II1+G1YJwDYbFxMkYIIigE",
-	"eeeUGXP8s3Jw2WcPe+V+D/Yevft2f+/Ru+/3o4cfWvouxM61ZSs2mZMUN4RGfLN7q2lTPXW1zLcfpC+H",
-	"vuph6OcJ05RvlapYxW9ag99SPVOuynTQSCsx7CDb4zXqGMMk/q002kMu9MA626zHs4pN6LFhxjzVLCOK",
-	"pWykVXfXPIKGdZYLnpnHcY0bZIKW7EqcEvzYzxgdTf106jmXGRvJLFFdy9pR1WR1OyFKGzWLLGSGAH/z",
-	"TE4yOlNESzLMqBhNiRQRUfloCgY4Q82+kHowlrlI4rWRlLbnxkW/alYstjGa+q2zESgMu2rTSDprFyrH",
-	"1tYeDZDyscPiLT/ykgTfSqzdyurQ5c5F9KLXa0rmuL1uXSCHYVwr+78rugWgkYS72gVlQMJlAZIqZMIG",
-	"CUY8AlLVYJ5SYYFXB0HcBnx2MFXuRaVpFrTjH38XrY3vaZCY+IwRqgNYPgDIshItYGIBWNax4dOBRIs4",
-	"jkwkJJFMQRwLHY/ZSBOKby0A/zG2gx1QDZkRGJvn83j7nRN5ueCaU71+w5Rg4wdJnvly3eXJW0CE4lqC",
-	"Uc/oEjDAVuK1PTh88HB9jQFYHC7UBoFRZut1meNL99wHu3+a6lTA9+aekoIR2JFkRi9hsWdSaQiQNOvG",
-	"x3wENFLkkzG/Yi7AyNx+DkdNCvxoz8MdiLB7APGVPkXiE9PPnGWlNuFBzJm40ycvBcMWYSukC7pU6I5k",
-	"SWf/Icyr7EI8bHIhzukylXRtDO4r+5i1Xq7XVIu5nZvnMQAs0xsdMdhq9rXqwep8IoLM9Q5by7Qicz3I",
-	"2MzW1Wk+DkOmF4wJgs+xTB173QM3AvM/mUW0xq8Nzkoj9ERY2n3r4hAP9uv7oHJluNu/SID3HL7x5ng/",
-	"TykXO7zwTYeCOlDq3V35Qb/1oN4po0k3/HGM9ZNlvAaqLiMMNMCASy0xOLub4Ay9D7gazCy+cd2EnOTs",
-	"WvGr7P2cZ0xdLwZWDZK8ZXxSDHIxShldz9jFa/ug4WAZl5nFBu6A6tGmYcRTljolBlE6ne3DYnTOaa5K",
-	"IaRmNEmOZYERaSilGsxSpqlehGiUKIAMEK2jB5LTiAGkBdQb1rp7xOkXbGTGcB70a78C7KLntnf73Zc4",
-	"CPvpV24s9vMLee5GZL95FQ7MdeXG59TrvIWBv5kyUVBrQRVxj5OUKn3sK4VZHA+odG6e68zHfffD5Rr8",
-	"ed+zH48ZQmObMtdN4fLOmAm/K5KwEQdRzVxMDnaFLuFP38kxZvkuuGKEiiVmBie1x3mTkdPV/FKrkF4C",
-	"GcyOq4DOB4RtTLi1Immpe3UcijNGJvWg4yMqQJIriDWSM4ub01nYwK30DWeLJjWmWymOC6oui0IcKp/N",
-	"aNay0qxgw4QLMAmoNVf/tWph+DhqyzuK4Xmm6jlbiU0GzMlvtmKtm26YwBpTu2DAsNNywdCZz0KHx44J",
-	"JYnURLE5zSgK8Awr8CHmu8uQbqLbyho+80wOUzYr8jBsf9rale3RthWRsF9AQlprgcH5rTZGfokovoYv",
-	"cTFRm2a1Ql2dhC5Vk4VpTjMNLVmlDO9qmjFIHresmgyZOSCKWDxhsjCcT0kyM0dwnKcpMe2TT15fPL5D",
-	"pvSKkTlVyhxFLkYMKiIadmSeWlMI78F6gZC9d2EK7ZPhiiQZpnxBxQHULbkGLo0NsCQyojUFBAPkospo",
-	"rVc8k2JmVKIpVST+8vT84uXZrwdPTs/iRi52ydi8hbx24cLRbEg5TPNBypktbCjpZ4klPDyFMXyjT/Zt",
-	"NVfYk/2N6N2orKZy0rZ9gKpuNjCRjI2NxAC6HRaUNHPx0FYIXwCiNu4yW0MCccpGU5oZddHlN7FkUi5V",
-	"hhszSVBYHEKfkV1cgK7AQVAN5ax+AFp42g8WPNHThiWXi4AaXvhFyAxarF2fnLjwSDqfpxyQxYufXTqc",
-	"LLLhyJLpQBDDo7Rg7BJBv/W00cgDBmQ1pyPWloXjfjeDfSWVnmTs/FfPsX933hEPQku07MiFKGrYYANE",
-	"MJYg35tn/IqnbMLI47OnJxdPiTmOuk+eQphxUGjYNa60IdUCMjBB/e+XPWkP720GWV/jn6dCs+yKpl+3",
-	"iBrc/o5FKIwaa7mxgzIR7D1m3c14mnJXomzVZoKKYR2KTX7FljdjY++s7LcEIjfZw23A1Rrb91fsB4iJ",
-	"7SSBGeLdJoDjV2zLKMNmVBEQNPJsbq4hV3AbCo/ckAe2Ms9WwKPnjBolaE0dvrHMAquVZc8Y/kCtXh9W",
-	"5nt19vLx0/Pz0xe/GFycfv305esLX6Bv/UHatKDgc7g4fAmwqpiQyYVPt8Qrhis49vilYkdmCnK+l8/N",
-	"DTuSWcagNAz5BMMHhsv4TgRFuBD+kHwi2ATBj2Jk6jYE3lzLsYNLhHfgghQJ+WQuFW94A5z4/g0rtbpu",
-	"UERxzMn6IG29sGMijSAwZxmWcrwD0kFR18sWmFXkE9/h/p0+OcGmlb2wzdgsewaMJ8Cv0VMqSGzZdd+J",
-	"A3HpMj5C859cuCpa5mJ21kEaTAmvEJXPYG5pWswfBGZl1gLNEVB/pd+rHh77Q1upEfjR+xJcvZVu9qSV",
-	"WjYQpVLmrYv15/rFYG4mE73zDbG6Tqjbi6iXS3lpzz8OHzYdblP3lSvxZbZWc5r2+gOdysVALbgNl6ug",
-	"PTRvc8jzFwTQMsTEbQwbfsAWXj3bcjQLmkEK9EcwnKLQzxZlsvw+dseqPL0S6UvIr7ZXODRrZYSAIe/O",
-	"YB7eArsUC7Dfm3CSV2Zwu65yHMyul2/nEQ7PXfDP5jW5OpUFhvbX23CqQpflpeZ6R2j/iExlnkVgGDDM",
-	"BVRApzmjOPZTdKST76Rgtjqj1YYlwRin6t06R0vR2qWBl406zLKBGcZGL+D4N3sF9Ntub3xoW1TVLd76",
-	"GhRZl3Sz62oamy3Pxzj6TfbKRzn+7hv34xp+8ylS+lXGrjhbNLF/qNNautvq1qjKDebgeLrdhlzpM9ng",
-	"banxehyJbf7d6plsp8GPeVuh45QrfUQen38TkT9/fv7nRh7+5fnLF6FoN+QC/Sj1YqlTxloiReAntIUu",
-	"ZHY5lPLyOCz4bPGihNSuDHG12scKG8I6H0XK1pNxZ3JBsAt3Kxjg9qtPkKVpU5CVwJLfGBwFezJ0La49",
-	"G+y9zmi92Rc+rMLqy7DyWFSYaGnudt9Zk+qi1LIJIAKLLKPm5hRxWzDeKPVG1Tdby8oXZkcQCor6EvU7",
-	"01WC1pLZ3Pr8NuIDa4NIEOMqHMEW0AEZBJTjijlqOFI3LfrXbV7BWOVQUTPGktjoBYQQbVt9euhSMiDI",
-	"HqzHj6dcMMXMC0/FJOVqCngcDcht9bgIWwPjsBhTcxXUOIywi8s8wLkOrljmH4FADR1+NGod06bfJn/C",
-	"17686JbuSCORDr6zSKAtAXHfFcY470eJf/H0gtylc3736uAuTWZc3FWaaq40H6m42Z0C74JRX0+ZwBo4",
-	"RW7MieL07rl5aUp5mUU+WGllLeCK7/5s793PGpNdFpTrwSjjmo9oOlBt1lTg7IEfG5zVJHYvrraNHj54",
-	"dNjBxwBDYTOWTZgYLTcei3/z5gZjrQurhmINJ24sNGWZJlmeMkViaMNslLgyVNtubP1L9IpB3Zzjshvw",
-	"+tNoEo5esMXunTm2/Ht9HS/ZsgTNQskXjGYsI1peMnQcU+uuo0pBfokcky+o4iNCc3NatOUI/Q1q2qxw",
-	"ItkS6qvNREjD3YkSds12KUUEhpjawr2iSoVVtKgiMRpkYsPNJkx7bySZ0wnrE6McECmKMAH4uotV+gUk",
-	"3hbMkI5mbAMe+MnnR598flQCbv+Lt2/7tS9K3/UHe+/ulD9+eufzRvb5QuozRpOljder7YQVcEotkY4Z",
-	"U+a6io+IzqDgBNhiWQI+mhHPRjnXZJgxesmyYxILOfhdLjWNI/gb/CLxEUaygDHBHCHzj/c4ZOAnSEg+",
-	"Pyax4ikT2kZW0vkcYkmMADWXaQrxgZqlyxCaE4eHcZPQM/4JHQOQUVrO+V0VM+mod+Ybdd+8kL+ybRff",
-	"PLNdeJrbrnyEns3SbhVKDqrHoXjNn/8VmWZh3PxTkWynkA35d7Ug8Q4MdAMstgj60FbqWsUlXIl6jFVi",
-	"I8PxMJyuYgS2i78fHUSH0b3ofvTg3foifY0r/hT6eUO5XW/8fI4yqv9sYVndx8dm46bhN0+ti8a+Lmcs",
-	"QHItaPVwDaG2yVVpg8rdJwucVUQOiBW6odghDCwi98jITSMi92vV+4sj5qm8LY3PWUDgcxZQ95wFpBVJ",
-	"ia4iOSkG8656UvyWivwO9qRYd1aeFdjR5bNQ8MBVdT261djofHJ3m/0Y9rxzF0HY+dc0YdeshJ+wJJ+n",
-	"pr2msOyLLPdY9qXsKQ9onmaGazfGJlps57qkgUrqYirN6SmApkdTizA9piAgXgq5EGTJ9DG496lQC5ZB",
-	"4K0Kg6ut0tsd5rG+iZvcW8Fj3ZOZCm9oXSrGrUwW06UNmoBwUOyHJcc2dAHDFrmY+Gwmh3IJb3Nh41k1",
-	"U5pkMhdJF4GrW0B4KYfMBoZX43YqZImC+sulrVSK4bbO2hrYd/OuvgnnZWkqNnT81p2Y4aDOHGppY62C",
-	"zLD25ggI/NHJ3Zb6xxZHlY9B5yTcnp7GhPjVSUkNSUhG7qbpYKYmbXEZ80xecXT6lY1mBUNbu0eNCjHw",
-	"uBUrz09R78qdIcc/unSEmUONpT5aMpgUE/paSVjdzp/fE0VWRpBQ0UB1IMFPbXg7psTgPvBpbs5CD6m2",
-	"hmc3p23wWRNy75cQqqZtnpEluNElhowJz7m6BQ1tcfcX6SDuRJSYSrGIQU6IW6nSdqrtYTfj9Yd0e22g",
-	"442xhVi/Ze4/sOdBq9FmRNMUDrC5dCG7Zexz7YOLv5JwDZX/grJ+3sV/yZaVSOqDw8+2q59XSoKs+CNs",
-	"JQ6b8FvL4ieBrAGegoBVkOESLbNgqsO7qXvaP/D6LBdgClxhTbYnsVw4xA63Dl3wTGZkmCsuDIs3fZIH",
-	"FjQqgCtAgcC+A1UdbUp5f0bfP7G4ArGN1HDIBmED3We5jS61eX47yjzW3a5aCrzTCXU+IUhxKE+Ppqlz",
-	"fsByDjFVHBa6maxtNLT56GcgfcX9G8gh/yHS95+BsAjp+hgLSS/B6yBJKsUELT+r0/sxFDYsFEpieWW4",
-	"2IzFENQTl7YT5stk/Iol6NXguvs+CtPo12fP18XOmqYaJsgXWy7oaD1rvw1t8Ztd+41r+6rZ8eLgcSPc",
-	"EEkoQGC5VkH+4z/+H/7jP/7nuG2Cg6PD96vodRFhqct79SV7jVJTKu3a++P/8n/83f/93/z+v/zr3//3",
-	"/74KZFe1A29SmBSH3HKvNGg7N23/icgDoiC51xlobs7oFg6/sAyV9R5nIqrqvDCU8MvQaFSxiNa+qxjm",
-	"mjSt2pnakUj0A5ZeCIWnneA2dBUwPIP3eDdQfYsJHVmZyFyc4HQzMjP3dQgpKepNbTnErWwkoUyxtgtr",
-	"21kTnjEvpDy4/TEHqCv+3cdpsqkLRVtF55dU3YaAMch51bA1bNEVTPtZWn2vF3VSkNdfLT6MBnWqUkhw",
-	"eD+4q8PDKjjQjC5KdqavWTFwe0NZ1IP7gTXWmVy9XUNhtaM2vTH0+AZ2vCZhq+B/gQ7uDa/FzKuKeZmL",
-	"1XZ1adEqQA6wpwLroecbm0Gah2t1EYAp1y+oH/TOuWGIeybMNm4pZuGtHY32luK0rj0NmuuU3RD2fbtE",
-	"X+w87C9EtQ+n4reEm/z1N8Lt+Y3cCNStqQNuBNtiqPsNXcadXhvfu9nm3cDWHEBmhwn896P2E7DmviqD",
-	"EJbjumyvPCNoZ9+N0uJP5Gqw79Vnr3rMuu+U2zwpt35Q1E06pcJZrUwowJbXjfEbmxZB0/TluHf07Tbe",
-	"serkAkPeKujk+hmyIdzOflyyMdUMBHpqIQeosBCchWmLi1Gao1hRm31R9m8r+hf+twa3YCPq45o48mrZ",
-	"hC4mqar+rJod+mBWWCdUNvAqsHijTWKI6HIYM28+zBiBnJsULQQNtXG23towiSZoDJmxQVtQgIs0MA85",
-	"AbkWHWDBAGz9agwFOC4HZ5fIcPd7nnyIXchAmtrdN1tf9cK5dJH0604frNvtcEflqL0z1vhSvByPQwxp",
-	"UBLleNwxPhAVppfmJfuneRUafl2AUTZ4vkcWKYwJROohucAQkYUFD6QenQIqszOhj4iQNnAEIDMs2qX/",
-	"ClgN5JXjickME8p1n8SgxjiEfduq9zKBK8IORNn3p1SRLHevmy1q33Zols9OTp8/fYJYU+a1jKk81VBE",
-	"vcAZlLkGNECYHYy1ZnC1Q7PGBwdNJRLbqfs+HxoCDv3osR2M7YVELg8zBK6DecZGLGFixIi8sugV/mEz",
-	"XGu3BX9fgAaYMnrFlFkQmYMlKgUcpYTNmUh8mIIdJXIlnqZlAMR+KRRVQ3aamUvHDeX3zZl913/xDBqB",
-	"rTVqUvqsS2gD06R7w+mKN6LMrY7BOkUS2vAnLXFxLaTZEdFBiJZb0i7RWeAaHzjWtN6kCY8HTGbtG8il",
-	"r2WNsd1tYFvcDtDW7H1+xbJBe5QChiMPutmHzplIArsQa0wzKaIrzANcTJBreQz9LhUmrhuXsiFeZ9Rz",
-	"clsbkfzvLQekcusEC1w9XFHpeFZbbliz8uDC8JFw5dxylPZK6TRU93oYVFLs6bXpJIblPHaG10r+rpeB",
-	"OlURQS/ORk8PssaSYTZoaMSENmxCjonPJCRckFhLTdM4Qv/uvsXDLrkHIHmh6Fn4WmXrFj7qQeOdplFV",
-	"Vysrjw0VlPGBhZXpr1yVaytzxfpur8EVo9md8BhQYLdS42jH1jbT486js32nN7C7bj9g1Yxiyxi464tW",
-	"q+b2RmbJg/1wJ2xmoTBvGY73hj2eUv1TsFXMqO6TExdX/vDeZ/fJcGlBv395/vJFRGaMqjxjiYeWW0y5",
-	"ZgQBTI0EDqFayBMVWWRcm9udC4DatdFw4egeBGUhCqJvC8pvd10Ja+Hw/lYhd/5uBcSwFtMD/mYuiVyx",
-	"EG4x9OYBKPVIb4QjGabx/Wz1+AJ5rVtRDlQvmiPMQgkaVTxEzve3S12IrohDNznH2oXa5TxUnSw3K1Gt",
-	"5Hq7Zey7ZepBxEJbFDbxIOZDNqWp3f0QU0voCMKuK06JNU4SLCe0GdflRbRIx/hOqPGFGZabimX+3cj3",
-	"20i8K5Y1g/asLEvkofUnecY61qwoZYVGlTK/DRHPtooDLpvtCTFYCc0caBmYU9LUPs1hLOt1X27+GgBw",
-	"QBN0OXxfIJ3i42GHbnDbgTLKNGFKDwCqoBXmwOifiNvijFTWwWXj+5McQ8DNM0zhD6ZFltjUb0g28eat",
-	"JGdo2yqN32ekWCsSApJzRejMdX0Y7e/vF9GB2ZUzFIGrDXt0g+g3KiMtBCmUk4w2xhVfwGDmUPLTEKmw",
-	"fEFCxcG+/V7ZlcmF5mk4TEMSmKgRCvRCkpl0OKptGl95BE8xYNAZB7ebHW9wZZ7nw5kRP5KI0FRJ62Up",
-	"vAI+bBEh/LfrWOZ6xZTOXz9+/PT8fJumq+IqGJhzvTqFrHtBFwAXFn3yclxs1CgkEZhnseKLoLMGGGAh",
-	"9QBNa13zArs+W6+RCva7osMVUx+UhlUnAqYCHe43UQNLIKDDBY2z5nBskFQZIiZUiuDV1RhsvFPlLm4T",
-	"TpSmmsGaBQsF7pkorPEFu9vXu7Cg1jwL8P45MPNc6P6KY9phTedotRsI1gAf9erpiyenL34R1TOxLIRx",
-	"NwOf66NFbK32QoVER8hGfRRVqG7eIlX1igY0q86uWqirat2pb/xK42iVKy59t82a70N3K1Qv64KRNJ2r",
-	"VRLODiVgJ1PtUgp+5cqDNDhSls33K8TTfAfsJeHq0sLSi4S9Zx2xxu1Jvm4VPbm+DqYDczI3v6FfyjSz",
-	"xXq2DpCGE+8QXNv4cUKXtgKPk4GKgjXVnptkeMvZNqjyWVQqspEAtomt54lQoBtVGg1KP1GFyPZgdabi",
-	"ukTnauCK/LVGGTi51dVcQLA2wx8QWseIwFxMXBXRuuIP2aWtC9tUbqpt+SA6Zm2yHDxUh8Z02ysYkGux",
-	"RIjIHtHSbimfjPIqlk7eSm6wW6Ou73bnlt1yz9c07xa89NZtvK8sBFuLccP+2ienmsxypRHj1WhmINLA",
-	"7rbRWyevTsklWx6ROL1UMzWIyVhiDWUyXJL790jKtGaZikjCJ1yriMR7NtNwEPerIZQV89nhBrVmzKR2",
-	"Ebqm8tEUcNJ+8r3hJi/ojH2IPwob8qupFAzBWuvr+sRSH/rE4hAJVVOmsGYKVopAkpGUUXBNxz+Lj8nB",
-	"AdHS6A+jKc3oyKxln7yx84h/FtuwHOpkeC7IjHKRmh4eT7mgfXICUQyKqKlcYEoqPkqVq4+nnOZaThE8",
-	"uPfZ/j78b391sG3Z0Pr27c8+/3Z/79E78z+y17Zd0sYSZa7qTBDI47KrgK2ivaN8m3FXTMyXrCmKnMUQ",
-	"7NMnseWttXbN2bpkcw35NzOZsePiPoSCpu7gzcohMyO8popr3HbQMYAGpn/mWoFPX/qm4OMT154j1svx",
-	"qeNzLXxwlWYHD6G+hizC1nRH5cUoopA0abFTM9ast2x/cfobstUzC8V7twSZdRVIBzP6fo0NztWzwow8",
-	"lI6oyzlFEWUiDT8CSXExpRpKfUIhRtvLjeOLGlJNuNIsG9gAu0GracWV7aUCcAZhRecyTQsOagHCOca0",
-	"uZZZEhbv5ZpMmFbk/v79FaV6B4hCOMCSomtJWpR/MgOqUNjGo004xq65Eom24h7uw0IN3KhAWBe41irQ",
-	"y03nHUOsn5Fq+XjMMn+QCMbAECP0YE3aavjdtWHq/MyKlORisl6j91/5ZGT/TZiJ7L/ENOR3SDl5tctC",
-	"MLZDluxU2Cx6rU0wGEOTXxRfK1I+19oXy2+srgV8xia8Cd8UvzdS3un5S3Lv4OHDvYM+eSnSpZdkQHiy",
-	"HAAUTwcZj17iXOhsWcoJNczMvV5Up0s4Tck8Y2P+viwfPH7RW51mc7L3m3ffH35ovP/PmLlhv6B6NN0u",
-	"3CGDBrrL/9ih62szKNDaCmLXzesVzGt3JwbVSOh2x6fG9Px0PDafm+uYw29OkodKwC5EGTjhW/FW7JEA",
-	"Xt/lGhyVS+270tR2X3JlWWsfXg9jx517zJpqMbAAH2PvpzRXutx6ECjucjaEtJn7KCSmbKyxARsmsub1",
-	"5lj5MNjBRcujLlbEn8QQbg5R5dghnwiZ+fHizoO3fbFlc+tLCcnuxx7uyFakc8SBGs0BOjGWL5+yNCzt",
-	"3/iuv/TiI8i7h+MT+LKCdQT6znm2lrpQJbNIPI7BqYdlsLGZhKUcWKTZDrkoPpoxuGRESww7BvvM0u0K",
-	"cmIRF2DIOas0VCm0Cdc1WvTfCkISIwAazQCz851gBfNxeoIjLbSOI4Oyke4b/0ZkRaDmHWm4MMeJWpxq",
-	"Rz3McTBLbWQmQYZ0dBmFWUXQ+k8V0XkmSMITO+IZI5/4Zu+Uc/rNhNLETFFA3XyRkE+Kfu9gwkLj+SkU",
-	"L0ezMpH6b0WgHzXEiTqPgz+CvahXBAPb8Zqbwo7G6Aq49+Fl2MG9qDcKhBW72yBX3i4sNBV+csvRUS9D",
-	"ThbgKMPnAuwXPrqkB/z0NJgQfvPaT8t9dpPDzxfFFPGLUz9R14GbLn4uAQzbTt3U8fOTYMqu06T23Zkn",
-	"hmfd212+dD7vEAN2Mp9jCHstk6EV98PFoCBMSljw6MF+aAQBtmz09lqYG9zlXZJ/WwwTq6uhBolLVrYC",
-	"hsxEoqJC6LeJIy4gL6V81qjTbFTkGFEeOqpiRdwEvFauzXz29OLs14MnT5+f/NoXZY5cQotlFObqUmTq",
-	"A1YkqEeVWdw7XKWZdSqPqKaGI7V5W52yq6WFS6H2MrFXFmzOctGbli5D3bYjMqhZ2UZY0C55G9WA+gJY",
-	"E4/OStTvUt81ohy6OA+jlPooFst6D6N72yuS0GugMprPAe5UWcysB5dBXaP1abPuOXt4VBTIMgLqUFVT",
-	"kJtyZBuiYzGRT0WuZhQEphUgOCi0R5uoCywxKkFjBSvLotfre54s4TXWbgYrdXwtzYF5qXz9RK0E73j1",
-	"upeemoeeME15WlE3GhQA82ygjJruoqB0Vu/6SVJN6kszbeH+O2vBn3ozXR57GMeUFzWpQCJSU8MRuV7j",
-	"NdnosvED2k4DdtNYvb7hnFtsYzpbft0GBfpMZiTJQAS19rkjjwRqrwUXDAMm5XGehRExThL3nn7vAKau",
-	"FH2oGE0BjB6AYcnp2GpSRv+CZFeZgb0iCiICf6rISAoIJcX0WFsPrGSr+PYguhc9iA72o3v70cP96OCz",
-	"/XfRisIhYenfz9Yab8uBVy0XkOccZxLhRApZeYjlQA11sf4CAjDPuOgotZomz10z8AGbMn+eYXPmzxNs",
-	"EsaQ60a7RBi+2wViCYxI9vn1lfG3SNR16YpdQvLDQnlQZDDXrGukdaX2TSexVtlirCvzUs0znYUOTPTf",
-	"Cuwp6l2xTDXaCk+FobxCpzAa+VDHL5UMi+37sXVJuvp6WpKEaTYyip4Y5VnGhLa/qX63kKIF45Pp+pvI",
-	"rNcbfLRex9GuZSXcrLQ9ShsyKlUlsiOwaxYAqjmibQZsBUPdbRgGdLnzEIyi12uGXyDHufXQCzufLnXB",
-	"Z1yE3x5Ur98f8PQHJ3l1zjsT39hHtz5lzSTaFqHsOvfHylp0qzT6UoW55tSua1wjH9W9cH1Ouop9FlN9",
-	"174xdsrwds/s3ngKN9XkpgWqqjWUcPRm48KQhF/xxBc6ICqfucfxAVWoozRZOoH6mByUjRgrBdL18Pch",
-	"Y2iciGUwBQiOTZszoyri57my9/w641XTCCYzJvQ5/24tknBg1PPD8TZ+4BDKiCdSGJJDq2sJtKlpzUhB",
-	"13BFOhjozpeh6e9GPJG+56btHMxqV2f2nAm9eydkSM6tITUbIqjZex05/8mcZnTGdENQYqCnYlUWmXmF",
-	"tVw3xPbmQK2a4i+vYbjestgMVwVc1VOjv4MXy6jhruCbOXlgAZmzjMS+mzjyAT8QawRlUoEY2hWWhqZQ",
-	"v0Ut/5ItnTspsJPbkgY2bgm8Twjz5bQNSESyoZJxCN1kxuAitJCregMDAfBwjP67qMAf1pfEObegSJEP",
-	"DBxN2eiS2UIooSEjGOqCKp/8BA4AGxJYneH9/UdFTIX1dsTgOXWhiehiqxSswcEDNQ3xwG2JwVKGuBE4",
-	"1P2NZJ7yyXVc+UfdApfCN8A6unewf/9wb07BIr06l/4aWxOrokJM2ypsfet3tK5JXbqIrNK7dTpKaz2j",
-	"xp4rRY227vgaYud8KgUbCB9QvDLkMog9hvQyjFNsEWJmhhMo7a7gItqxhnt3ADwivmKZBz+MI/IAvw1h",
-	"HzGm/DP8YUazSwa1l/vkxHaXud4ATrJSCIjakHUp0iVJDH+yQUpmi/9UIRfKs4lZGTe3fhNKvhcCHm3s",
-	"hrqJQi23X2BFyTwbtRwvtVSazVDGCnlyccFWFLBrHHhtr+LyKL6m2aUKIikUoQQqNJTwEt1hhIOY8ksG",
-	"IRfAyPqd/Hu5YgMdwM43uxRjy/pjMpVposIL3sd72Ea28jNW45/D49wuxOxMUHMh/zsX1Nrjby0mH8Tf",
-	"Qi2Vw+YiPtvXc3a9n2NPvaj8nS59ETg+zZcXloXXyszTFOp3leSKo3ppGCNOSTFifRIbgiY5Rvo0Puer",
-	"/o8B9EFoll3RtFA8IUaexGqm+r6tARh2XWRAHJFcpFB7reJcoT73EjLvFqKc14Cz6UU933DdB2Ep0lSn",
-	"3/l0uiWae33P6tJFsJOSZEyzYxsubb/UCz5iTiWED93Mz/SKZeYWzuzxGrR5kO2DSCEQ5iB2A8MP0G/J",
-	"BZnxNOVFTvMWYCFDmlILj7rF25tWwRjzyWZZWS4Jw2048P6ZxWjPsuqTczbKmLb7WMuMJYSJUbYET7+R",
-	"DtTU3OxUkfjTTz+NIc3GVdblqvgVho95WVOpdETiqdZzdXT3rvl417zbJ99gzhhKiXQEdwm2oDRdklzY",
-	"GEYUqZXEYDVKFAzSIk4UfsVCa4HOI+jZ6HEQ3GOp4AZrXR8RQNRMeZIw4XLYIFtvyOx2RUCrT2LzaQAf",
-	"4jvQU2x0MTPsPkhWy7ho0/+E5IybmjRSVe05q7ClDGBUHuLq9JtQ3EdSqHzWFKZhjTa1c/lTVfhqMR2K",
-	"XjJRhDvZ7QxhF1LTNCLAeTI2zkWiLHRNkRxiH+9vd3a2cSI6DjpYb5o5tY9+rWxicwu4h0/DsSxiIfM0",
-	"IROGdAvTiVRjgg1XA7AmJiuCngrGCIAygKJaXBiwSEIiagqBnAJ1jNjEJUGl3vclF0kXExXLvjJP+qC4",
-	"IOps1avPzcM2EA1e5kbWXPsWPmWel4uBWnDro6nAOMGxHLIUchm58nsvIBYkNgmJuPZuBdrtl530AzOm",
-	"Bc2EheyoLZgoHYQxTVOFSgxXyByiIPw9tsDeQaMxpmqNjFKeXH+4RuZZR/AnXM1TunxhHnV+OHpFOTR9",
-	"LfSHrSGhle62Lc+s4VQxJrpDTMxlmvbJ6zksDBM+iAVKnyFCAZ4lLF5Qrpy5ZW0z5KgDZe3gq6dWmMy3",
-	"czsV0NTr4CBoiMUQSl9AKJdq0YIotREBOhTixTX1JXhv3Hlm2y8XjVsJ2DzObOUDOQ6yDAqR1RdfK+E2",
-	"b4foZSg5+E6Ktfvjgs/Yb8xzDth5oFpN11VBu7zQBWrT6pW+yWJ4oJZ3QQ1NPuZQlormG0aYAMsNK6vB",
-	"LRtEmtjIk+LiL8sl/p60lAp3RvUC9mXZSvyl0CsCIa98dZUu1woeu9UUAqHHsuSmu6HgvSFWu9f+Sju0",
-	"cuKa9bFtI3ECOaWunNP5PMbk6OMgy9gsDOopNqzROWshnvCIxKmcxBGJEy4mmqaX5m9Jzf8XbDSFavAx",
-	"m1GexlY52VMzFZeMf3Q+r9vTVkLT0r3vGmMXot77PcD22Cs0OTewBvV7woQ+ba4TgK6IdtNS3Wr+u5ym",
-	"GxVkCqKH65VrvSW7jsfjSNH0G8tmVFhG130cAWBa/VlMv9mw0lRt5w2pYq+zMrx+nvEm1ueUtYYFQ6WS",
-	"bUjmtrUcStRV6iNAY+dFa4mIBjWxZVsUaUUbDdnRqAh8/W1R67bRxjRlNGnZMSlXeuNdZo1+G43alzxr",
-	"rk+irQjRFIvJx8twtlpeMjPd6YyO8FoQCc2SvQUbTqW8VA0kqNw2ts0mLli2BkBMQsBsHtaZyiLjmr0U",
-	"6RLlEljvbN7COcxFJHN9Xqh/3tHysDk4ugVV1B2ZyDMq32/TrIDJNjCsH0/Tj6fpIz9NRi0o3Qy4l5vW",
-	"RbYQfx6ghK3vcG7VpuJkPnhw78F62Jl5uryQ3Ua6PRuIejpVpZwHTTNtvgMIvJSPIHNBGFn3XbPqkDmT",
-	"xupVBWpa8jctrRPXGnjHj+LRjYpHVLsKcMUuub9uPzqOWzH6iSU4GVCbCwHijshPvvdM5UNEfvI94tzB",
-	"n5ZLw982oQz+RmN932wo+IxOAfvFj+LajxfMn8QFs3J9VvBSXKYVAGvtZC4mMGN6KpOw91cvzy96Ue8X",
-	"T83/X72+aOz7dznDLO/te7aH9RqNNFHzOldb3k0HRK5znclX9pfpt2lzpXJS5zRqKhePi2DXhmCVelEk",
-	"+uMl+UNfkj/eND/eNB/7TaP8q+uf/cH5aAMP9CNsmj9abBuO17zN2EHn8/MNZvyjFfDHw/736LCnFGnj",
-	"xvvddAAwj0wMXp/3IvP5y6/w34s3jetlzvg8k5OMzs4dYVxrsPpgW8g4/JuwK5aardvY1I3ZHfG0h2e7",
-	"obKJdybtNq8b+9x5YnfQ7TUzu4sCRLeb2u1mdBO53T9GTf5nHjVZgfw/aIT8v05Y4X8WwX9R7/3eRO55",
-	"5oyhMP0X9o9vIcziXfjYHlZEAZ5EzbXVm3A9zYf9kZzdlXTO9wyLmzBx1wfWfAhfV5d8vudKKezNJSxR",
-	"cbttEIn4yqWxfnThiB8dVf+EYiM/NtptEai5ZXTltqGIHxvFNowoXDd8lDZ3Of4fPL5xq4jCbSBnPrRK",
-	"YVtWsC/SYrolJkCBFiwvab44JnxcTr1fFqncMhf6JkKrf8y++VGO/FGO/DGJ5MckktuXTbZLk/gIUxK2",
-	"uLLXhaK/W3E579a2dQt2rbNG/AGAweHZKOeaDDNGLy0edRneFnkiFErwVRIQr9jGd/saDPDuIpNiQi7Z",
-	"MgrvVGjDV0hAQz1gCVHyu1xq6i/BXLGE5HOXJDnlaYkNLWR2qfrkDXyPIEOxnDMRR+FTyNQtcozDqYkB",
-	"A95VCIynNB0P7KsO7cZNGAqdSMEKIAaLAk5GqVRQr+vYYfIT0waUDsQbFsASIDGbKsCKNxekzbeQY4BZ",
-	"GHOIpzc3RmxoEOMhiYvWfXJ8U0Wh0hY1vbsCceXV/VIuiBxry0Vr6zxnwpXeL1LCrIt3nKcBDEa34vKq",
-	"DVvNYZf9VCH0dUSGbMKFGbWtxqyxHlgjgEfVZG7G3Yt6fvW6IgIzpV/iq+bPL2k6ho/vPkCtDZ52zdup",
-	"shmNKRyWAK6xqFiX9kN5vh5jpQKxQhFgBc6KEbGEFCFywc5gVUrsui5OlBgHnNDxGDd6xjTUw/HihJMk",
-	"/PKaScjxGAukAJW7LTAO6aXoudG9hEYc+7NN+bF/w7FkfjWSWgw0vWRNISGVq7Uek+l2UQPiu0jKGWc/",
-	"VR7EwtYoM1wDEclcSh1jLp8LAaxaky5rI1msQGy0sIzV0YC4u91QVqAcT5cra5sspstSKR4qzN1g6F+r",
-	"hiXkAK4JwzaFHEAevS8BNaMcmAleJEaSdfn3CipBAeJSge5WVGeSuc6ouLTVitwNgxlyE8i5MrxZZhoE",
-	"SZ/vhS/TKaOuNJF91RzJKU2Kao54szjUMftUCE42lzINAaegZQR5GeCZL/eAPwU1v7CgUkMv9QFj7cr6",
-	"iA3R5xKKVwFc1YpSl3GfPJMZzi1xYJ04EK805y6f+K0gpZTiUq0mntkinUZBdyI6Al7BnoOLq1xDyXEF",
-	"ZYs6uj2Bf8KWgETAFHPs/OL2oh6slS++ZCnbkbG8mS6RlbyZLs9852+myxfyV7Z7+PDMDuDNdHnuxmDe",
-	"DYbxZro8sSN5M10ins4Xdiyr5FfPllruEn3NAiRl7RcQLTAh+mYrjnhwzqizI1XvvNyI7/R6ykCAydhA",
-	"qixnrrwQ5J2z91yBYSp1iab122ebOiRjLmg6WAvqaROgeZqSIbNYUx6aMTbCSFxZwxWQ0l2KnthH11U9",
-	"6aY7XlB1eVNliVorpZwz5czBbZW/Go6DYWe+KHEAK0xHgOFri41ygEu13yG4WwaiXRdAgTLEeMsY7ENA",
-	"bgQ8qAymPhLzKE3T66JJeiuOQgJCZTAH6WVuBaVt39ChG1MBjmPf2xpwwawVQDK2sKzYP3CKVRCxDLj7",
-	"srZ0M7qEP0Mmtj5eypY4WQ3vjX6T9twecz0BQ+0dHdQC/9xbtrNKWQhfZCtYqxJtVuz57XwXYbbWjZUH",
-	"CmmzQaNHK1rtSFQ/nZWE2p0dSbkiBzs0JBWV6OtihlrLpk/gKd/Kh6hngYHXvfglPha+OZOCa5lZu/HK",
-	"efsnw/ehAtS6V8v198111EFkmQUzrJAaO8VmSlMoKBE5Wq5agMcIQX/dkK4fV6111VpJv8sTHtBtZ0c8",
-	"oMOG3N6iEA881vHqMmKP1iU++gZDVOWbajPEb75mmy1wow1Yv07HAiN5AHnqUXVLiKcloFNV1Iiz7UfO",
-	"f494SzOeCLDrvL54vLIYRLUk6UEjpE99Y1iHT3lKrzI+o9kSrA9DOrrM50eEzqA6KmCHWuuDtxPAzMHi",
-	"8YnTfMIIBjpjaIdSiDxzJ3L2AKlYoY+gYUZpZ5kBiEHTVOTsEsOlNXMB3HbdHGLFXK6IFBGYQNByhPMA",
-	"01FkLSNgJq/aztHe4uDRQddHpGaAqJ1kMp+DFUsReWVkWSMCC1kx/yBiPj4cDg6cImCrQvJAJfNswjwI",
-	"8wp7FzRNbas4ygm/Yoos6LJw1qNr28zPmo0tJY+tugdUhbVyfnIsIBisbcUAZC3QNhKkT55zZUMvQLJi",
-	"CRFsYZYMJh0RLhI2N+8KsERil/1GuLDiJD7qPwpP4579opY2c+4hvwv4IYT6HtBNMIjWiKJG4+RK81GD",
-	"QGTNTGjb7lZsz6ZhDARbFO9VtJXivBjS+mrkIkHsMqxhbyGnmv3d7f1iMeUNe8aK8r5qfMceM2lECtPp",
-	"JgRykFnd36kCjtco3Dz7hhFWe4/KK9x4lfrt8YxP8oypRmeDLWK+iuBDNjKM8fHJi8dPn2Nl4w7UAgzW",
-	"ppYhjMTb9a39VsrLY0KhojS3wH7AH5TZUZCX0qHLUgJUudMzNmJ8jrWenDfQjYHyhCjZsQtb0nQwf7Df",
-	"Xurb3BRcWDvHlKbjsGqtcgS18H6GfWLJ6KBceRkbEsLm4IQlOdsO07AY+KMHZUfjNk082rIJCx7fYbf5",
-	"ItqdXL+IBzloa75py5l/4KLGt81t5lYBorLwzi/joqOnALZo15HZ6v61IT2F7oO2YXnnuTYiF5bagFfx",
-	"0uzWm43ZUSuiNR34akAQ6NhDam6EOal8yYJVK4qwlhAB2bVZi+XZZaNsBpIprsUjDItywP0zuiRDRnx7",
-	"9i5Cm2kX1yTlejUXKUyldRZi3rbeMnRloTAHTPeHZCM46q1ZiH19O/ZRdU/5zRecs+LeCbeRZzx1XhEF",
-	"l2B4g5T3SnC2gpULyBFMrXJJVFhvhY2uvrhfSY5OE5qmL8e9o2/rtR2aTcpFeItzmoAXNCJTmWfmwkno",
-	"sqMzv+rLakzqXmNJqEkiH96V5nnmzEkVIbaK2LW6LLXM2ECxjLO1pS7wqYKnu7DnFq6a8U0KCfpZneOL",
-	"TTAWms3DiCJcnV7UM8sD5pFla/atj0lsAZT+zgbkJHSpGiHD5JZxRrAa8L6dQBkO15KpvA6rt/cObVmF",
-	"qrRTa1Z1L9Qm2lobMC6cJ3FEYqvYmj+9W958CKuZxaC42/swstKM+cpL7jakkTskdQwyHGNoDUQqRoXE",
-	"EzrATI/QOj7s8z5QiLJBVEGtKNDdfYp+0VQ5w8ExcFAg7XC5gKhH6CQqgoRgpPhIn5yYW5eZF51XkSsS",
-	"/xlWPKP2nHfxzEEiUFP4mBqhWnZMzE5XxAvzrhTglM4xerHCPjZkEcjgGzgEYDVv0JBnrJW9avaXb81P",
-	"uMtevY3DiffArk9ork7FWNbnWdoT37fFBgwcOdYVwCre6IabGDZffrWcnrR6Wje7jJ23t6Vpw87e3dKG",
-	"ykl16k2x6E+yJclyceRqGjseR0dTZ1+yNWUgQLBWa6dkVgWjIqqa8UZRjQ2WlFJJ9pYxQ3wAPugGAvXt",
-	"LDeMCB+TS4ERus11am82Vujm434yDALokzf2NsGfo8JK7IOSaRC+XMQmm7vHUd7/DKZxbjWnohJiv4lM",
-	"7UU8S8vgHgs1tl7UhT+UQG1W9RCsrLmbnvYPQi2zGDEY2pMVrS1sTpr1eiRsxBNm77pSJgPXx4jVv+AK",
-	"yz+WLPCY9onlHhr3Q7ttojSzUEa3h/ATNZWZL0ip7hT+GtxA9JKpFsFdOFjFFT0WIaS2VUsKu3hOwjCM",
-	"11eeLjsfgjzQ/X0jBEkIMKWajChmsJQq/o3kzDKJ/gZhiC5gvFGbuFaMWv1g8iTcuse2hjYXkJYDpFsd",
-	"wwKpywkfrd3GGTNPscRFbfZJDAwWyhKHEdGjgu1yTYRc+CeN2h0fmW+RNQ+t3SxxpZuD2O7GBoZsEBZ/",
-	"DBtynlAKYWIZ6Ff+vYzNGXWxzC6ODRmiK+oItah9nHS5TLcPgbPlqJFMQ6aMeOu2CjJHN5yMmauNJZhS",
-	"iH+HlSIL0vWiXkEd/yGcqf8Sp7Ee48ptmKB6SpnFN13BF3TSdPkKTUe6JV1oZg6be8TuwQnWg+3od9ii",
-	"GJ2mk/XHZ4IZlTW6TLBQC86p1H8LSYromRrkHPLqToblmbzq/HQu8OpvOO3WyB3TJIl96rGdjtnHGwQZ",
-	"Vi1FSWItbjjUYhgr6bJdrB9NuhQyyk6fqHrE6nrMAJxC5w4+rJ7frvSqYqvtUuy+oJPdorVd0MnOodoc",
-	"N2i2M9KZTUTVdBKRXPDf5VCJE7MMUdInpy5/Dk5bJlMymtKMjqDctb264ruxTVVEc4z5LpEarzb7tprT",
-	"EdQqljlIX/1S1aNvTl/9/n//t3/4y78pxx0cdIuBxUy8w3345+fP7vbffVLL0nO/vfu09bV3dz5vDGBw",
-	"K3dNtDtzy9w61N0Fnex0y+94u6sGiNQh1aNph0QHSA3CRP+V+iDIEyjUO4OhOTGo5h3b6PwwGA8Trmu+",
-	"DtNCI9hrSY9en9awhSDhPUbbvLXsIsI/cc8G73kT1MrMZ/OQD+FyrxIvzdVHlbP20pVGtHXhZ4A5g9nB",
-	"mBDIZ8xmVCyCJPkpS5MiAc+sLGwg89PcfGUldss41WVoYdZTtn3+BXs/ZyMNgvEA3tm6imo5zWS7NhBy",
-	"ZUWqbs1nW+TIwrtGf1LW3LzdEEKnQUfmAfjEH6IeWB4GBZhvq5cNYvugfqk38x8TKWzhR8FSW/lPT6mA",
-	"svkWPsH5B1zeS1G8cQNzzDOoAIoNgmKeZxMwLWlJHnUzxQQRWKvyq0qWJ6OkeLXZGgtoUbsVC+qsWxzv",
-	"oO5WNtYb5YDU2NPWGyNjKk91W8a0+a1UvReHauaZMcApWnbrRAPLytdXSvUlzjG2wltXuy1hu8npYntL",
-	"UxTYDrkYpXkd16d1OJ1rAbvIMLOmbj9cu97v+gd92Or6R3/4tMiop5nSzTAIW9a6zRqP8TOQKwq3ZShh",
-	"WDsVyxAsQJqNziCemeted5NJiWsWUlCpEi3Qvnw6mriQP6T+gi5fKe2lWsOqsCGTqdwHAV8tRb0E0pOv",
-	"dauxFm3tgi3dlG0C5ZNA6qkfiIqAUhxFJ9EUIWvIHJRFkS/sYW3BPN2S7oMhQgvm8+uwFT8NbUsiFkE6",
-	"6/Y3RMxUYl0MXxvY4KVOBdSDiC+LoROj5XNAdVxk05pblgEnEZXYtI24iG96o0vJjtFZMO304GpE3obN",
-	"2tFaIRLFxSS3ydmrAwlQaCyyFcArF0qj2E8dgG2j2bvSyS2ZNSgJ2Kg9M4BgJYiN5gwQWNCqDlOGQ2tm",
-	"bLR5kHWvEZd3rfEF26lPvnBgPzagUAcN4JCFXMAy4qdggqHwLuRQJktShORdN+av2IVR/cRUqFBdtTof",
-	"Kh/hXarvnm3sWos/barJDReVlb9fXzwmCUClxAMXUPP6+emTY6vzJYooIyQNl8SzemdsgnYO9w/vHRzu",
-	"Hwz2D778xS8Pv7n/Zv/Xn/3q4W++uvf1gxc/f/Xo7OBiwzrcJ3u/oXvfDVprcQd+JzPFX8phU4Kw7gCl",
-	"a18/wYe3tAG4d4bNBV+S1vC9QiKt5KX9Vg6Jj1JFcduHu4aC573DRsGzNei+rc8CaM/wbASOLSHsCQTT",
-	"6Ng9TzXLOpL+GT6MAQRcTVuuHI/pYEjjnnS3itJyPr8Gs/+tHFpBsZsjhmaX3YTmSw7j6rQQC/DMALYb",
-	"STiuBk1TuQB4DLEEFNRuC1AI604yynIwmPUKKoMsimTrJh79Ug7PfCuwcL6hX8rhuWvrg2/XnoduV+2G",
-	"BwS3GFEsRQfpItweZkvYM9mFXhX2ajdD5DiI389+6d2Q7dEu1jmIOvdyfsAcSpSpiO3h5m9j5QWjClYW",
-	"2UQREd99NR/DmwrX7wzfVl7KLY7mOr9c9aCCPIjJsRQCKeNfPL0gd+mc3706uKtm6i78GvfJCSyXC5ww",
-	"g7Erqny+H677Jx6tcv9O6TU76eI9G1Rq+5cWWs2/fr8IjSVSIDz0Ddi4N3MuuoXfLNrdvdU9nLtsZ74Z",
-	"JemXcvhSpMtQT7JfVVWlquFwFV1emWdfeNm2sEpt7sFqSZ3dAqLYG0dWQw7DU9taSFoMHh/aOcCuXa3Q",
-	"6S24W4t+r+0sRAnxI3AY4pxSKpoSc5slhRBCvnTpqQAV3drUwWATNwbjdTK+rrpjldH/usXj/BbF8U5r",
-	"UtsgaAWz1FhDxd0fg5SK2zgGW0bIbKkBbbFVbDQcmgXx3qfCBboVrl3IqlyJFXKwD/+tRgvZWsMoRPeV",
-	"oGgoU5zhw3Vox7JUuHLZdrw/d743d38Z3cpNdFPX0A3eQVEPULpV442RIZgxjMtGH2dy5gBSeYYQKaEl",
-	"51s/i4ND23TvqJexEROY7Wl//az40WFyfXjXMab5lXnx5fgUnl0XS9h0qfo5t63TbrfizrdhG/b5vtOW",
-	"InJAXp29fPz0/Bw+HRa5gfc81sH9Eq6H1Qr2o4PoMLoX3X+33rPZ6jx55R0y8Ml7suwXtpyB/fTMacrm",
-	"w2OfkQ3qpwWnalpGo2nZDyvXxzbx2L+wpW2vs1mIq4G5Gq5W4Lh3Cr84ZyJxsRcOpSvMqqmbT9xDLUlm",
-	"2zhPq4cx6VX7aRhcSINwwlGwbO3OysZNX1vF5nIi7ueIDJeVPFq0qnmw6RldEosG7jHQoA4XZjykXFmj",
-	"m4LaVuHAO/E4VPBn9D1yuaN7Qa0pz/KLaa3JlTom8feG2h8QCx4LM0xlmrCsT04w7HQkhQLoKzkmKdMQ",
-	"TMoF5utAkxFJ+IQbqSwexBGJ+2jkj/di3wbYSGxYKUStQpEUF19ayj4gX2Rh9CkVmEVMWKqYQ9/igmZL",
-	"mEA5NPUP/8Vf/fFf/tP/53/9Z//p3/2TP/7rf/KH//HffW8Y4If/9z/8sz/+i7/6w1/+DU62WlHiOmq/",
-	"I/WOBRXb6+6FFduxC1UuaF9Q/a/+zR/+1d9uFRy8hsY3IiU51n/72rqf1c3Usr7OxbWru6XbwPDxppun",
-	"y/s+p6aV4ttpuzdI4YZk2DV1+P40V6AUurTudn+3csV2zVl3y1VdvbcSRz1RnN49n1IxmVK+nYP77s8a",
-	"Xdy2y5QL9vTKbozuBQB8AqUYsUyAiF1rfhMJ2AEtrrMITZnPmS/sQhCrNGQTKixG1UG30MlhS5BYrgDc",
-	"VDZ7x8Pk63oo93jMRnq98WcuM/0UnzVvXbVKaJcc41/gkT6JMbGSufo8RYxugXoCxdp8tjugzwZJon0S",
-	"5yJjdDSlw9QV4bGhiHJM6FsRRiq62kWQJ0pHU5ZERMly19Yb5lLeA8cojBepFo53ShMbgA8Qn5RrZUdN",
-	"FeHjt4JrB/y5OIaQfh+xC3ZDu8gW+LVUSscGUlpILuedLSKFgrBXG1xs/4ZgxypuF4Yb2ocZByDQgHgh",
-	"Qlg3xxactLNijPazHyh8fuxH6352Q3av+3HbL/zg8f1gBvDFUz+Non+YC3x8XZqQfcLNymcWdFZRK4kI",
-	"HUG2VlVYgSjpWl0voIpPna8U3sKMBrMTsZ7vkI4uo3Cnc0WChXSt+C0dRMI0BJqD5NDKGu3vNkjfH8tV",
-	"XAO9gAM+b27x9FW52mTHRlsMOcC+K9Gvlp03BYW3sc/KRYcsLOq1Kdn2qrkF3JjyLXeb0DEXcv6qNbnk",
-	"opxUUsB9FEsOpTGUrzUE19SMLgmExNbipmDVuuO9v1ZNnkGP8AnVS23tq1GeZWaIIfpfRBKKgOkzKfS0",
-	"FvGQ0GVHBgJgdd0etQB3HR+GcW2Br9wEo+eaa1rm1wq9RhVpKk0Ho3YTU+iChYVVjKkyjI/3eCUzLsB4",
-	"oiCKmSZWYvHIavaFRi2ikOo2rMDUPeRkI9OnGiRcmWEkzXrnJhWGtJwPwvStlWwhOIzXyP3oohO9ds8h",
-	"hIkrt1XeAKfCkE8heLBdd4iR7JNzBMCBmv72/dhVc7T1d7UkCdNspEEkt+fTVrvvVNRybdUlnyhSLr9U",
-	"2tWVFSivbjH3zeyziH9QidN5eH+F8vPJ50effH4UqED/YO/dX7x9269/U/qyb769U/n8aUuSuUNl6HoL",
-	"2VmU7LYPnBPafj6o303mtd2aFU2POzcp+k6vadkD1nvrVj2czU1Y9ApmXVH8N7CcrqqjB7idCEOiiqsH",
-	"1KsAVeLYF0J11ChCYQ13cIzGcCHApTJ3k7mk1hksVpVtDo5ha4j+RO75xA5sqf/C/vEtPvYufG6Pz+a2",
-	"3sucmiH0JlxP82F/JGd3JZ3zPbNjJ0zc9QP7EL6uLvl8T85xNfcA9NLc9GbsXW6ysHDcShe2e253t19w",
-	"K602LDLxjX200bpqdv6WcUQrjE2+0CQCd+Em5YoMwTukZYHdx3VUbGMoaAi2ISOW2qxiW4dyLtOUi4lp",
-	"un+DtVPW1ax0sG9uNqDIoXHJSXFDlkoxUbVp+acrT1ncBTAbB5IiZNgUrdalSYCKCZxukOwmLWpfypQD",
-	"E7MGIFs7N0CU3NwU2XKSP+6jsbmQt0aUetd6bnZ5xe/8ehc1b+EWtYusZFcFCzrqo3zX8n3jT+/uNHzX",
-	"KO1VksHeUK7bqytoCQZNwscOv7pUBOuY7JfdPF5Bv7e/TkN/I7MECzvc3NEDt9IoN5v93Cy3S09QfHSS",
-	"o7pcwbBGfgIefcNk3MkFSxwNfkT9RJCTV6fkki0N4wX7m30eUb0xO9Txc8UgATD+4uT89PHg5PXFl4NP",
-	"EX18nnGoCTd0dfUzrAiFBek1zSAIADYsXLpm/MVkp1rPwd7PaMayr5qw0U/8QEvtwAv1hlRRM7mJx8tL",
-	"zlydMXjQ8dL41cvzIEkFf4zNvCH2w7SAbxshE85LL71UMzUoagU7yXbOzTw+mAXkFma6Upzmq/OvzwnW",
-	"CFdFbAoUbvvy4uJVhLVTYFVmiMKJlWG4IK+k0pOMnf/qOd4kNudC2RLCwuqkWEFNwWVa5EpHb4UDJ51F",
-	"4dWrizrq/bfirfj006fiiqVyzvqffkqewuX0y/OXL1xI79RuGfBgMPvoEYm/fwus5y2Gbbx1DOht7+it",
-	"K2f1the9BXb0tnfU7/c/xH1yYrMLfbOGCG+FtYQa1do0GuOIsSThmLM0UUdmrHskhrf7aGi2oTJKg/XY",
-	"7Gcs+J3JSUZnwAWGGRVArH7wNrYYwwmx1ISvUCDgiiwyKSZ98qvcEGNOMzpjugQjW9RvTiRDpKSEjVKa",
-	"YWAMdAOFr7BbSxs7XrCkF5XJIVbz8ZQLM1mZkadiknI1hTN4Ahtn7zkVk9w0gM0Vtu+Y8IQJzcfcag4e",
-	"R/lXudSQbQ86wlLmYJ+kQ5dgD4vbt+ttlxpKI41oBnj8hnuicjFlNGHZW0FI/Od7Vq7cO01KQKdB9WrF",
-	"NGysk1JUOHmwf89WCwzzzT2jFiQ+Yzpb7p2MNctiuzXP+XfM1RvAiX36KW6EEwLZ5wDG6gB6ydf8C6wy",
-	"CL/BewhDFT72mXmsH7RhJgxVDLGw14OiCKYE7vbwPvmKf0HmIMCZX6DuYyoXWBGITJhW5P7+vl+YvpZy",
-	"YB6IbTdjmc2cqWjMU0Y+iWd5qvmcZvqu+XHPnJL4Tnk6+/tmpG4V4D1zKg4fPITxGGaRpnbVzZKfaj+V",
-	"0qjNyuHAYUe68YR9mWmYDmzpSa3MrtcYQ4cyJ1SNx2A0F0GHZwbKXDo0W6p8vQQ7dQizC7t6EO3v72O8",
-	"shWQBUEZpXhkf5/M2GwI8MsFLvX9w0N7ZMG5ZBo2wjK8G66nYFAe0jZ275Ck7IqliiSMzQt0Rff7IQ7o",
-	"iqY5hsRBwie255gV9houDLIQOwH/PZxq4CdmfsEGtNv5uaTgRjYEczL8p5+Si+IytZgwrLJdzUtDmdiK",
-	"HsHriGCM2MXP8gwUB/sgnCszoHxOtHwrgn1tmauA4qb3Dx+Vd+4sH03jPjmXJJFkbBs1u8OWWHVdy7Fj",
-	"AAtJkPVl/ArqjABsR+2Nt8K/ckB+YbYwjtKogIZXAw+/ZAnJ533yWCqdLt25r3QNWM86z4SyKHSoMnkb",
-	"KA4Honz6b0W1KSjrwZVWEa6OUbNgtJGDwDa/WHKbVcGzFJXQg5SjIs+sI6/8u485NVexgxCOiKYTFRH2",
-	"fp5Sge1EsHyp4f9+ZaBFLJsBIFb5EAGkvQQBhVZDFyf6781yY67YlAqzIQNW9laMuWG59w6RWp72EXIw",
-	"f8kj1wbuZ5g2H5cWoUppcEnhxci9SPGEpXTJEnsRwh5fSIiiwIWEHnAhEnz0iNx//979UJQfnvu+nDpt",
-	"X9XSl1twHpcrmvLkrRhlDO5EmlbaEUyb/RXKvA/2S1WRJZTmdVteCjyGh/sB7z+251u5gZt72nMAI3T5",
-	"GwKFoHGe+pWqHJ+xETmJLelkls+SyzILPuNIciyvZ4FugJqPM0bh2FD7LRmypQRrQ2pec3fSoyICxfrm",
-	"Y/i9b8NIYr/h8DWq3gorJMEXcZ88LqyKUBrC9GpHArTDsrAl+wXYKbG/PsGifsVZsbkk+K7U2DFL+nit",
-	"n1r+e0QO9oEvBwHfB/gFYgYWnwG6Ch/AVxzoP2BUw/JYb13tCbNtze2YsQlXGgr9GXlZsdRcokNvoDIv",
-	"4ptYP6D4bJSmoufiyMOE7bfNXAFumFfF9j4ih+ZpOyfHLlzDwDVcp4WdCeL1fG/17lTBHIJygvagYvf/",
-	"H3tv3+RIct4HfpWMirvg7rIaA3T3vGFCce6dmV0Od3dmb7qXS3l7ApVAJYDaLmRClVWDAWcngvJJOkqm",
-	"TdLWnR0SZVkOK0z7ZNOn8JEKvlgfRjuzy7/0FS7yeZ7MygIKaAD9MrNDOKzldKEq3/N5f36PmUGb1pKU",
-	"L3sCjyD+23IoFANZlJunY54JmUfsjY/3bjN4j0Gs4pP8TdK5nKvc3JUTMUZ8JzjmoKCYK4J2wUwgJU/o",
-	"FVRv+sey1F08ddNWrLBGNwsZBoJJIoEIwJ1KNEsG0twcK0zmPLccCcqAvPUWO3DGAYtC8EbzTcI9KgsU",
-	"YPmQhLCZy7Qb9kbrTWJA7mUEijTThPAXoDYSgqkS7bD/3th9s6wMy97YexOorSt8DFFYAI8lkdxS5JVP",
-	"9XtcUmQc4xUIBSuWYyEweSxLGIQ39gFSocRwcsBUhuFMNQF7wpOQFTIVWltzgoNfSHL2hg0oM5c7ehOD",
-	"v/IkB4MSqLyen7EdNButRhMMOKBH78CVRxOHiqed7jQHt0tz/8bV69fAFIJIV62rRrFWYyH5OAnawV6j",
-	"2dgLwLYyhM+tDg+3+wpPRZbvUOwZlgYZCDASOXXtXmwGmOj8wLz70L1q2rRa3kKQt/KVK6YJoM8LyyN6",
-	"L1s/1iNAOwDrIgxut9m0JRMo8BAqoePNvfKpRtMG2v9OhTLw51NxVYJxomqUeCAFG/MBsJ1yuZ6FwX6z",
-	"tagjN/IrH0le5EOVJd8RMX60d/pH76ism8SxABfM/u7u6V/cw6uM7988/f0jpT7gEozFV3FhT2s/F5nk",
-	"KX6wt9K8rf0QLXbFaMSzKR2ociGBwJjtMAKhV5c+gFIUEICIPwePyivBMV8OYid53OFpisAatbWsDlxn",
-	"cMmVtVwYPmdaNv0BD8JoTgevmhWp+Jq20asWOy2yFx1JFO+dSDVJRTywoM1oFSE3hVbpY8etI5/XRG3k",
-	"hhUpJ2T5MFPFYOjx7e50hkdRVGG30EYI1iyfjgXb271+7ToQdZwTmS4cwnCiUfRA7VbmriMfWZjxVEnR",
-	"tgWu3LIRvL6ych76q0i0pYGChALSrbIFAhMMwcq0VYptRCDaZWCgIy75QGRQ4IYsUSQe8xOhyfh4XDSb",
-	"e70iS+EfAunYLlIwHYVGdhwaYnzgtQgKPsh1Ru3HV7Fls90guzJuo8HMqpi9w/pmsIDWuGX3sOTHQsZI",
-	"wqt0EoRMUaEsaxPKe7EYjVUuZG8KltJHLnLzbRVPVyB/5Kig4K1yNczfoLPDD0SQOF2Qt8FizPReLxPm",
-	"3hnFI2hXv3e23ZmnRZaSjbl95Yr/W4OG0r7ZvLkHFADtd5WR2MMDNf4gTEGMeJKaq+57JYPS9UBj829E",
-	"OTbcEAUcijBuoemiZR7sBo+Aum/AIqx7+FnVnURO9A3YlHMoWUcZJPNZP9j6y+JHsQW7zd29ndbuTrN1",
-	"1Gq2m+b//1PTBuDUtWWRpgjHlchBB9BS7cMh152Zw0F+7/plT8nQGrSD7wzrt8HSEBhwqxqytmigcKZw",
-	"RDO7+MiTk1q+M9Da0INN93cx+z/yKCEy8BXY5Qc87atsZFn+5cgJzRX4/m0l+2mCHs791t5KgsL7PMPQ",
-	"qv3W1VUmoosxhmR/IOKEv44izEGMkQrEH50Is6LQgnFGj0ybS2XyK0+96/MMJZtU5GKpjENhGkZ6IUts",
-	"mQ5DtYIbc8zrDvwwy7zqCNvyJbujpLjUI79/+hf3Vf6OKmS82R15zU4ubvR5HN6wXl18V+SrHKMtf3x9",
-	"+eMrevVfs5v8rsjPco2rivNaWoo9FfcVaChjGzU8U0sCfH5lEAA4G1PBHwuo2AMmNFZIwlRusKhysyJn",
-	"B1UynRqNNCqyNCLDm5Kl/wUDX9BRqXROYPI2PjihIsllEgIqr5SCALTHDIg6qai9Ok/SlEIveM6ogXnm",
-	"+RHc2Xmqt6niVqMoVe753uaKDEZ4b9WYLZl+hdWYC5fptnrPhjznNlHNi1N9CqKBp7gi4LXXxA1RpGIt",
-	"FwTMfet+OJP7AW28sJQX6HYwKvgEQ2YoCklibomNJCxDTshjkCp1gmEBni0f/BNl9pJrBUSToUgxjCDq",
-	"q8w5KSgyTR/L0n5NUBdozM+9D+kV97HNsjBDphHYQC1dYOxZiWPiBpNodDqAs+MzxAD5zH3wmffmZywf",
-	"ZkIPVWreQLRYzT47lp/t7OzM/Z9pLIJqNnkyEpFpibwVn4E5XqWx2b24cFAINrQnVXIgMjMInBiKhm1y",
-	"j+e5VycVYt5CFo2UTHKVJXLQgC4nPJMgX7h1xaH0siRPemVFnYiZhYSfxEhkAyF70/K3z0r/jhs7TAu8",
-	"wp1YjPOheQv+BN+2jXr5zMeyhvifQjgAklvVCBkMb6T4hRDDU3MA+TMfYdn+z6ipz8oeYCBGjioy0cl4",
-	"DkvM0zScH7TKrNv+Mwxnc0VJKRjULOUkkbGahIyz1PDPjOmhGTjWf7jFeA6efogTGhWaknSglTJ3iFuI",
-	"bVvQyo9lM+OHMBZbE8t5ryCipwILgQFBFL/ymR0KlMRkuWItMxEMKJqdbOimCgs0VirtFBKiKmKzQuaB",
-	"WaiZgxfaetWO/Nh24FMMdaBvpel64dkgXH6dpBA68lm59FyW2WVDHqM/j1Y/5lNb8ste9LECNKDyRtyy",
-	"cf5lvU7r70SLIR0eF6hqOjEtuZtUXsKZZerylMue6KRqUhkylriF34BQQCxqV6RqAm8hXoN/P6NUTezt",
-	"i6pAKgs7t7EtnTyDklpzI+glWa9IctbNBD9Bd7AaC+ltRW27hKOjOxCiY8bjb0ZZhQ88hD2epl3eM9cV",
-	"otFFzLhmIyhTY/MZ6m6LpH2UVFhxbJbbfbFoaHGiT+xiG+2XLkxqx6ZHGGmOBz/RrJ8JChGHCGlMZyoT",
-	"FSFmqNBCt+2aj7PkMc9FJb3C0Lpv3Ds8evDwdzt37j2MFtwsXFTcGp7lQPz9NXQPtaNLqs/6YiIyc451",
-	"yHJlzrOtLRrahD73IfsMXqz2NRHdoVInHdINTU9OXP1sRnbNLVpV1RsNdycTffBnmx2tZyhev8fywONq",
-	"UF3FbKxzI9s4b4wz4iU20BAK5ODl8wYEsUvm2WyMO3myy0DmU1zRBQAhvEQ3tBd+XfX9+iYA3oNcQ9LP",
-	"HbeHgp6PRRq0A8txPWXczKX1KAzcugft1m4TgqCkJRaVLqn5CmX1uiByE1RqolC1lutBpZ+9ZnNtE0yR",
-	"ipfjR7ZWCH/F6ckq9hZJ6eGY7u5JmZDyt9qWkUkFIivNW21Wv584rGrETdDeu2ZmNSOmBu1r5mGRCpjQ",
-	"bmXXsB3Y4Z6ILbIXPvW2kawzKxhzSntNGODVLsdhWjkPKw4ckFMsOEUqtk7orTHGOaGlp8qeownmylO6",
-	"WEu9zvcgugr5USbKUCmXGwBSTQ4s3GUhQbC/z/UsiyTndJkjCPUZjCy13F9dEKjha+erfk1dz2c4sqf5",
-	"nBcfhS0f3fLRWj66vfuX5qze4OKfxUtdpOI8PdTkWBajcQ4pk5jU6vQ0x8UITglLbIL5jYyLS8xphEUV",
-	"MsrW0Z6aZzhpg0GeN+YVu7DrAVTrmLKBYkpSvl8m2KdFPChhJ6SYULZug31MuTcw4EQze6/J+Iym6tia",
-	"sLB8hfnehs1T3h2O7dZMFL0fK+3i7K0FcjJU7EQ6fZhs2uu75s3A693yfurz0ow+68bXOU9FtNybX5R4",
-	"yZvpvv1+RQF1PAD80XBFcAsqb82S2wot3bW0FLCsShLsfe89vbmZnvoywgS23HWrpW5jDLZqLcYYhJY5",
-	"GS5JPPUCtF0/1mDe5e4YGyTIyh6gx4Ql1CSAOBkmZ9OC2EOnApdqMUSxgaOVkrkbqRp0Yj7VNdzHhTjU",
-	"hDfMDjCd2m5AvU401si3qEy/V4hsWlI1V3d9jctu6zE/C5f1brG9aVfqOrcE0O99vtbpksqmq40AaXr9",
-	"EOxva0z/ffjk2QrRIpcYWrKcmRLi7CdPAz8zEZgGspHK4+7UPTbzBTDL62HJkSlsb54lE7gWYP3ByaT6",
-	"5ou409W5yL3ZiDrgmwW4iKqtAd96ZDh8XBmxkSCXc8PVmL6RLztqIjtu1hQsaGvi2vHizfaWcjlXN7Th",
-	"lAHaagdmLuR4wHAJt/IlWdQj3aZMfJB9zazIq3t9f5dp9kbpfrrWbDL9ZtVjAcIJiYjX93cbe2ZNKxDD",
-	"5yQgrBPLRDR4G8x09mCmM8cxLWCQV55a0vDsikc7EI94HX0cDse9GBXy2ogpjDqSKkflEfOxEVxiJp+a",
-	"HViILm9IIyjvwKeMU3aWub63CA3MQTZCAPk83z0o24GBnkntK6tpO53MPgrApz5EsJxMsK4wSnZvaMTA",
-	"OFhXVzuozv6yNLYta9mylqWs5TxC2permHCotjrmVsfczHVaUqpSqXTgEGePZS9ihFuu1Szv8t7QGjmr",
-	"4B8uxgtRuqYhAmjZmK8QOFhocadCG8QaOpiscBbsKrTgWKGnOQO6nY+JggBlZa2kPONS8x5EWFFMEo63",
-	"DYbcEY8FwDuBbRWxPohZou14YjFFILHrUJk+IHz4U9UtAUcGQh/LkYvpnMPoS8oQLDLKk02a/MrqWIKr",
-	"mFc/s3Ud6OUG4UViuO+8Cs40n2o2VBOI7rIJYCqLbQIaxTNHQuZJPo2Y+ydUJqyELcN7tJtRyCLaT/gn",
-	"7qj5J26m+ZfZzohiE229SEKirsSAUuRkBJHTs6Ulq6GK5ryYpu2JMP+mM2ELls70iB/6KVEd9zF1WIWa",
-	"sQhj1XBVPk5oQcpiBvbN6oBPxNRND3bFftPjuRgA2J39rlwJOsZ27BFlVEW2d5AxzOE2E6a/6ITXzhde",
-	"mV/QKjHQaiQQ89aTbKgBc2Y7n6puTRvlMXcNEMsGl0+uIPZhJjDStoOiasyndrkwMNILuB+NzPqkiRRM",
-	"PEFCHbI4w1ZVxrBgiOuBSkbiyYXGonY5MFdQkvqxHiuuBcu4BD/YZzUhhmCnAjK3ipnK3knwSVEVuAaL",
-	"emnSjihsG/Y6cfhplux4s62WTP+Uy0XGJt7LobBcKW6cU0XvBUYoOztrhXLlT4FMVEZNQYn143bv1w78",
-	"6sWOW9BwrcMMqF918KC27LSWjr7jodHPzmD3cpZ+8anAdM8VpVBzuA/wm9N6h6uZaPAZmRsIuRYLhtHP",
-	"1KjeDLqkbNsp/VPAvxvDgq5ztVHHX0XTJ60SySBBSDTBkQ34s4PVWAJb9gmg38ABa5Un1e/botCLFC1c",
-	"++pXcrasDuptdL89KuDdmcr1ioN263q1amvQbH3j3W9ePdp770ZQKb4atG7uNpqN3cb14CJMeuYarGPS",
-	"ozO5temd0aZnzmSic8NyH4syQGSBjY8kqQ2sfGWS/pKk29v2pa98yi3NZN0TDZPfHukzHekS0nLBIXYL",
-	"vfAQV9Jt63JeaHtfbsbLY5X0anEOgzb95ljyt8yfmGEEFuc8m3YQkxKSW8Kr6yB90ORfVpKJm5vDGA/a",
-	"nzxaLXxn5eUIA50MJM8hWdXNjcyq64XInI0xusVebqekydvDv83d2BogSwDBnqNWq5HAhQZH+9mVp/Sv",
-	"mbSNuuSJklRuYf5eX5g/a6QD+5HDcCYLZyb6WBxk7RO4OBFj+bHacprL5TTb7IbLg+Jbl5qXAu1aoiod",
-	"h/tQtvX84PfWjMS3dOVSgvF9mrKpUO4u80yo/fwVB0F5ban75YTMbynhV17m3kYJvPJod+cnp9vyXAuD",
-	"Aw68+udUAtMiH0E5dKDB6Ocuq5rXGOxcR199ix3Ocy2LnZv91mR3NpNdWU5ukc3OLfVqRrvZ0+7K+02k",
-	"tuXhSq83uPWUFvYXKMwMNeVsMqN7T4vHIuOpV2oRYdBMY1gjmgC4IBDFdtudYjjBRCSDYV4jgJBZkfBr",
-	"XqpZcZzyRJ4KoUNc/eD2B3dhR3FmIl78YTcZzAgQwe37Zjupqbfhd2wnaO+tIxphN5dtkKxZlc3FI1jI",
-	"DbLvaLnOKvHYFVxR4qFzurUybgWY0sroiNeKRPt08eXK0/KSrWJqdCPYmhpfY1OjRehc2dS42jFcYmtc",
-	"eq62TOQcmMjWgHiJBsR1CfWmFkTs53zLd6xrP7RK7aXYDz06san0be+iJ0XXXdXd9cXjy7Ucbuna1hy4",
-	"labPZg48R4EaK9cvD76zL83R+bogX++Cr3qPDCN4tQJ9V73/sDDrWQZpLbfCzWVbEnHhWXeKxu0krtwf",
-	"2pba66OL7ijBjGwr7xQ1xsTDXGUCyz273lQGCN0N9o7KGJdMPEk0JIK5tLi+J+fwTJRA3VUBh0DRCtN4",
-	"KnjmAcAdUbpTtZQ3G/FE5jyRiDxPA8J09Ki8pBFmHRGoG31K8s7evLxjDmMDXu7YPLN5oefDwqcZm4s8",
-	"OHW4j7NE0GWxh1RpDTNIdkY8SXGpToQY09DBYOzZHi3N++QpFQSj+HhoMGgHrb2bzSb8p1kWcg7aQdEK",
-	"nj0q73d3zqjpNczzPEu66MR8GvQw7v7FX/zX5z//d16u9rfufWgOOI0iSJN/QvNv9CBLg2jqi7/4l8//",
-	"/M+rY9mlscCQF40iTuQg5+lJhxr6jlk9zWVQ9gmPZrotF+KGWYgbNQthhKjekOcdNRYSHqqDt2+3dvdg",
-	"WGuIUDjalxAzOjAdnINDeCDi0yTAMjevSv+3QuBWCNzApKoc/GavJLNrsbIlouCVp3TPV7Krwjdb9Ouv",
-	"lpnUbtqaR2aZHXTZOThPWftUXZtGsj1Yl2473OhUhQttiKBbjnnuFUS1AsishLAqt/5Ii+zeHdQ1z1N1",
-	"fVRDTJ1Fa6libd96DYJkAF5iPVXYzn4bJHNG1ZYWckmQjF3qzYJkQB+wUmxXpEoONGJrCwsVU6qKUKRK",
-	"52zE8x4geEdxwtPOOBP95EnUYIcuUIYGBZhpWL+LM3wtZLroDRnX7OstI+58/TqouZJFmRgAWEUsekks",
-	"dNvHvjhtZPithRvAj0ImUi3qPsE6gPhNg93rl3175bRCluSsK3pqJLRVraEJUK3B18BzLGrnGvMQDnC2",
-	"0DoizIEiWhkK6OICqnXSNN186OuFMUPQwMuNGepxyWM+o6DaBTIaZrO5G4SBd0LMw5Ik38bvzRAGeBpv",
-	"H8AdMEdrSbu378+1euNa2eznf/dfn//5r4PwXOKvsd9LDzKane0qbpMVVqRc6PtL1ueS467tEq/qaMGT",
-	"v41C2qrMXhSSJYcrcsUlThP67srT8haupC3bEWyjkF5n9Rr59hpRSCsdw2Xa97JzteUyl8FltqaGyzQ1",
-	"rEnJNw5Tgn7ON0zpXt9VRaroRWXVwX6CLVl1I/R1FyhTmItslEhBCNWhUZOwELlplVZng4AopFuXFBBV",
-	"kqyLT6ikYkfrEoJLjovaUtqvtjy/9Zl9BQKnzksHIEjbHT1abuK9g+/dRtKwWk2dGQjlElyyjPu63MCr",
-	"D4dKineSNBdZ8FWM06puwjo26tmt2Ap7l2zbnt2AhSbuuZ06RZmqN3WbvZ9pCUO2NBt78VFcxhWbeMiG",
-	"aiIei8y3RieaTbIkz4X0yoWYbxYLTzNA2Q3sOmqwj2x4VyV0XUionNmdMvSmQWCZNV3bNhZYh6t34qUZ",
-	"iStvBi/+5j98+ff/8vNf//0Xf/qTF9/70ee//Jsv/uwPXvz4Xzz/k7+yUUkdXN264CQHG24lvnAj+vAy",
-	"s0XpAEBM/GqLsoqUCHCuYZDojoYmCTlj+XquIA7Wr/kZ5MLZjVhNPJy5sFuz71bqm9pwXCCYsxQdlWWf",
-	"gG/MSJYJhleerhRENUeJt7FUXxlj7yzp2VweWWTcXel0bBnQq8eAtjfx8izC53cN15WCz9M0fGDNs84U",
-	"zPt90cvZZCjAiVTHyyZcG0Ugv8UKLWy+g8iZIyTA7cwYFtliayjMOQnyz//83734i7/e9Pa9vLTULRF8",
-	"7aXwdcnmVgo/q+31vGj0qRL3FSCA69eHnSkNWyWVD02bW1lsK4ttZbHFcVZpqibzN53linWhTGDOlOwJ",
-	"NlKZOL/rLx7DRwuLXcLPIAThjVaZbh/LY7njyv81SAKL2oy7Qo1GrrKSGb0sY5E1UjXpTHgmEzkoaynC",
-	"Uz1J8t4QGumlPBmxXKkTxhkVTzTLoDBGeQIpua6AbaX9TEB+MDQTZ8ljIW2BxZ4q0hjEQjD8chmzrhhw",
-	"aRo2XzXYPapZSeX3zGKHVL+6bJ7K7UUzvdrHbb+mo/kfjVEG+DrUJmxgSV9X6LBh6webQdv6hTg0lTGo",
-	"bUxFMLECsBkkCMVkz8ZGvPahbLGtXem1ybsYk22xn3umB5lOzfGCit35MFPFYFjW4ZQixYZdmcPGKNEa",
-	"FxihG3t8JOB4YB1RqZh7F03/NPopm4hMMHMix7nNx86HQrKReixiswsYgFF2NdOzLZZoFq58SoUTqw9t",
-	"CUXajhJkUo0Ei/lU42Bsi6bzfpIK7eowhlBjlZW1GO0m1qK14iVZyTmJ122Venfw5uUVE7QjshdYZWxp",
-	"sUNbjvqCyjR+1XykcATWcY0S3d3m7pzJv+nuIk9pRS+gxBrVHF7II498EqOkwLuDWTpAbFxyjiNQ7GND",
-	"+XiaEhEfAXaFGWJqiI+XFGMLHgMHcBV2bR3kqKwijLPDcsiToZCh+W8mbAO2HDISXiiVWFZNxuQZRw7N",
-	"G0QI6+GpP7QTeaVT71YtN9mdAsxEa/daq4n/Lwxo+iCyU/VHWh3vERyxTsynFbE+CANa8xmBf++o2Wy3",
-	"nCIxmmsPlAo4AjaqLOX1HYxT3jMk0x7NC6gc6fZ4Hao2Lg/GlrKdibKBsdLcZXPBDXGpEjZbqF2gj25q",
-	"6IdH7NyV3YDc+aXEd6xKujxM6773yZH74gLZbV2Hp53TgzRl/txYObftWT3TWV2wquVx9F9YHmS+4mm8",
-	"8rSbfKdj5MZn69RMqzs2W4/xV8ljXHvU1jtpC71VNZAJ9pRtjJnwdvKdI/P9KkrNXGWooobcfljkC0/x",
-	"pqkA/UQmelgDx0VG03/2k+d//et//NX3P//lL5//yV/9L08NPzKjfPbij//Tl3/1/ef/7fsvvvdDKDWP",
-	"G44oV4d3W83mvtmbJIc63f/w3R963/7Dd3/0/Od/S9+ukV1QN/tzjzk7y1CWG1qNvCbi8uhug/K3jqGN",
-	"wrMEyoi1BBGRDLuFTqTQmhkKxpSsrYS0BsGc483qscgeJ2KyUDP+aB5WcUDj7ieDIhM2KDdxwcGo6Npf",
-	"QW/O2UjpnO1TELBmKo1DKiwDlWNkbLqx77Wa9sUGi969e8Sqg9Z5JvgoIuMs6N5GXUYpGk3W80rvuyJ/",
-	"YCd7AbroMseQ79NyamciBx0w6mr7UKWx0HlnwpO8Q9MP2ruNq2GQWfG9zxNQLZuNfbTptXab5gVl+Eyr",
-	"dbOxa04YrqZ5X6q8Y8SyKZjv6F83y3c63gufPLUsE7Id2HWEJoLZBzpJyZYJH6J7Dj1m14HTgYLjD3HP",
-	"rM5YyNhMVJoT1totH0CRu6C9FwbjTJlTmshB0N5vhk7LNVNrNpvPzqYC2y0/jabTad2qEWeKQ5qjColm",
-	"IzWqOrtPU2xncbHmaBa5ana+o0bdROy4k1ef0AAcW2SPRYZRRTAoLDol0j55VMArxxkWXTT0K9Fe/FCi",
-	"meZ98F/1eJoaMgVVNpJRDZ15iKM7glFdAKEpL8ND67JiuwzXAs0MDeiWfutAflfQ3j3bPaK+Vof5dAPA",
-	"MW0v1sYXi5YeTM1oo54A30wF14JlXDJD/Ve/XwtlASzrttRK9BBfWcVNhq1dfObe4q4B0Qr8YcucYI6f",
-	"rdrxwXh8L/5qurhg+9YxBtOR2JpJLtcah8u+0A9Gu7IZkh18zFKRa4j1gCiHWKQJkBh7Tb+mGTEL5xED",
-	"DSRX8O8KwoLhn1XMt5wBxSLQtmNZAYQZcs2komGoPgSCqIlssA9shxY3Bl+hpgbKItSBKy62OkPjWB7L",
-	"g5GSA+ewo1+sfuFyDAcQIKVzFmmV5RFoJoUWcYPd5b0hJiWa0WBtFBYnj5NYxEZWgG6LkfXU4QtmZY4l",
-	"9uGw60GWhjF9zBPwwrt17CuIDoL8xSLLhMy9QprCqHY44UQzHsciDm30DVOwQwJiLsznrkmAfe+Kvk3z",
-	"QTnnWHKpJ7ACCrHyEukUL8S6AGcDGxllrSYgAvMjgVi8XOw8I2XZjPXTqm7SonQoEmHEsxNhNmCRzvIs",
-	"DPIJcIgs1qe2Pg9OMdPfY5E5JXy2y0yZk5R1WsFmVYpgJ16ZEp7rInQsXyg489Bia8mqmQsbtI12mPO8",
-	"0EE7gI83rXp0VmEY92O1cEyY4DYjc2vyK4H4MqKsq/DzU6T1K0/tBZrxnVUP5BwzwoIhitJlRjyR5mds",
-	"s10a5oCp8JHj+BYr1v7uEegqjOwMk2YH/VxkE57F2gOIU9mKFSshzrErLBecV7rRuWQ51tYZ+JVxBm5y",
-	"FRanii47AFtu+Ipxw+1Nu7z00HWu2YZYgXAMXmpBU1SfLgW9ryQ0m6o2qt+vova5q9zvwxbWVDu1j/bW",
-	"1R1ekfqmW1r52mkO2+iCVz7t9Fy0Dc+nXBsmcACWL6wrCTSVeyBdVBjCevkd/S+NjWSxl7zOo/Z+ovND",
-	"6n8Vz4PtpywyQXd/gQfA/rjaFcaRHOJHX0kvAM5gHTeA3f2tE+9MZn1nmF6Y34LLvGGJGpWmRonn4zEm",
-	"QQ4SnYMHlhe5GvE86fE0nQJYMq8q6A4yLzEzfsxTCE1PzaHV5A13iBxDPh4LaWUum2sW/V4hCtGwnXYK",
-	"eSLVRHZoSlAxRvX7YJFO+qzVDJvNphmqZkP+WPijzYdipEX6WOhFyH2H1qH3Mk3TPXKse/IZ5blC6pyR",
-	"iCA1sB0M83wMMKlhUGbJUn6dl0yLnzmy9CFJMcuMyXkyEp3vYKXSA53wK4eG6A95AqePaph6A7Tb2xlp",
-	"CNAxA4BNhvAJkWGeytVm85kbxpEtM8uUJMuOSPsLjerP1iOjl2zU5nkuRmMz3d3m1d0w4I9FZgRM2xGs",
-	"yz5sjNtLjM2yUXftADeyp2Q/GQTtp8/g37owgpd9dxUMgvmdSLSNxMLo5ER38JLaB3Sc+HgM9XO5FmWY",
-	"GPZcv5kh/DVURebK/Iqsg7EulSdK5kOXd+QfVWrdP6v46LRDAglNjiYuXRElO4WEws5BO8DwMDgBLrVK",
-	"CyGXtqDFYCRk3tHJd0T50fwphaf58qaSgXRN1GsQJPt3MkB7aDZu3lx2H8MgVzlPCXFit7nXWhlTAmK6",
-	"YS9b+80wwH1s7UJuLuxgMwxo60y7z84PpNze0dXUFQqz2Ho6tuqH83S40JuVRJzTtI8rT911XurtOLBi",
-	"jQs4AGRiwN/g1gfCelwaeaZ0K9wy0gxEAOBNZ7liUSZyw5MilkidC77Q9+Bkkm1lo9fXW+Efq1UKG610",
-	"2he7M5aeqa0gtBWEtoLQqy4IbZ1cl+fkWk/Y2NDNhUfhfP1cBy7Sz9lfwLigWT9TIywpzHWOoFoNdiCR",
-	"8ZQJCvg5WlmJXq/tPbOAV5fhPvMY24X5z3SqJiJbbP64CrzGoxDPwqCQwDhm0mhrmAmwhrWtHZfqhtuy",
-	"+C2L37L432Zbx9Y3+8r7Zi/OPnLFEfWnZ5Jw6p1NIxRPEPEMKJG2Wd+Zzp2Y0cuTxzyvCiZtJ9RIR0FR",
-	"9ACpQipARzXShwRbjAUP5WmqJtrDiAf5ZAKQoCN+Ivw+mBQDniePbaWp3d0aVxK08jat0kv1JfVUloke",
-	"rq2fhwAjDNo7u03T+ohnJ4Yl4mpaPxBJipjPoMasGNe2QR4p10oiH6ukJ1irub+7jtuG1gsX77JEGc+v",
-	"tmvYQtfcIbwM4ewMVwWAvm7FiiT2ef6pUsCCFTwT73lfxAOR3V2lIGgKrzKxrQa6ZT8bs58joBMYfg+U",
-	"p0I7AevjAhkTHuFNIolcDIIWggKINGAoV3IVQTfGT5K6GAKIx8ExvMLIl+tQjlXDeDzikWyzel8KHqS1",
-	"1HiX7GtOxjlrYNCmYl7NtSWg3UVYAOCcoHcuwnZBk3saaKGNetdJ4lSQGq+D9v4No6LSTyP+BBR+HbRb",
-	"1248c9Ct0FA/R+OAhiheBIB1NgYhxvQbROIM7IumdQeD2pkksdE3QS01W9JNhR4jdivwfSWTXAHsdfvp",
-	"Uq0YgH16WQKBWKU545qZOfwmRiIbGJGy/LF1w/1Kgkj52x7E6UDgFUj5WaKyJJ/CglRBhPauofBXH5zl",
-	"4PCQRiPUTweXzhulOdBY69nrySbZtm+E5WMfkCpoX/V+qYRwQ9x2byjiIhVxB3LFq5M7q0aPB/RUODd7",
-	"kLfRjWeyv6dpCWHt8uETqL7VE5ugeDv4xOqeHVY6WausWKLdgIzuCUfOggNRnnzfaI0OfAyAAcqPT8Q4",
-	"h/BJiVDlpf3biCtoYjcUwJVGYCpFLG4pJgyUsnl55MOiSks31SJ1zrPHfE6LXIU+XDOX7dnaN+tytcAt",
-	"U9gyhZfEFF5VHXurAZ/NAKtLursad1qi6OJnV57aAg/PVhGeb9PLFyFEX9aFPNN9tAuwFdIuDaDRCWkE",
-	"7OQqkpyX0LaWGmoPwKmQ2bVXZmNZCeFMKwEEyxjdXnNGPOJxnGDRmg8zM9Q8EY5ljvgT/6Gto1R55iom",
-	"KazBdEky1GtME7Y8+vXm0bPk6hx4ds7zROdJb3Fa6230c7piX6jYuaJLCMeZK3UCWXVmeFpkEFmVUZod",
-	"/tlXGROgS6IpO7Qw3iEZAUMXlo5I35lRZHtqJBrHchZNWzzhvdwHoQ1ZMbbAOxAoBoM1eu9YJTKHioug",
-	"MCunoVrkPZxWm3GYC7KARDPE4M1FfCwJXm6UxBJg8cwCYCQ9FKACsD90BnufGe3arEbMp1StyvzY6wkR",
-	"44+Aey6e5A0sRPkBKnEwPVCyzYLtQvWckIEeB09u7tEjKKsDi/pYZA32EI2qIw6FELmG3bmFb3mY4lPB",
-	"ATDQ6w920zTPMw/W6KOj2w12B772H1cSHksVr+H0u6jBon6mRhE0HOUKQQYnSSwk1Sgs0pTpXIxxHAeS",
-	"IVYfRNw5mHTMjoTN0220FcN5y9AQgTkNfTGBpAY4YOAujyAmygxipDLRwZ8irCdmzuzIHBgzoFT0c3PA",
-	"YAwfiqwnZJ6ktP6RLNI0YkmfSYWnYsI1Gwmui8xWfSyjAe2YOTNcaWguAxsmgyHiMta6ccAnPwcVzfMS",
-	"P/7Q3UzWFYNElnYWCvcpMzvyClRzHZrhQ8HjssHTMsjNZYM+ARCLNh3WHapjEHP1PcvNSqjbfH65ORBL",
-	"i48YngTu6pjnYsccplVKPpqBCrMV3hBvMakmZuewGpzd5gUDy6uYt5sPI4UKkXhO4dAuzLQX40qXtr5z",
-	"GyO9wkDIYmRoNoV7hfZ5zKeGuFdHY4i9+WDnMc9MD0DtD3Mx/sB+bf74BrZg/nnHtFIzh4M5Mo2LqsWt",
-	"Ck3vo8UwH5qjseoqd6eVKdsZlnjIZUEH53StAJ8Aur9hBSuuwNvT267tt6e3XetvT13Y7dtTAls9wg7e",
-	"nj6wXSzCVHbVEX005wa7zdO0tkDEfnMPlpPbYGUJps+LB38mHFSzYSUARHQiphGUB5ZCxJpF3Wm0aDgn",
-	"YnpRJVHnrw7QTkvDFctEXmRyDrkW3qK6s9Y3WDd0oP/1N2y3CYpJMjLHz86D/nJjTWQuBiILnl1IuUYg",
-	"hJZ0tnb2mketax7YT8myMAKV/vnJU9gRG4yMTBEeeyE+c631uOyJFApR7IYBBM6bf7d298yAEO4YHrSa",
-	"rTCIC+QXnfHVZtBuNm7s7/oPb14N2nuN5v5e5eHNoH2jce1m6Cpe3DBrRhUhXRWMFqmpBZTtcIG7GiJc",
-	"r4aBE5mw4AXF2hoxCQp6NMOgkP54d8nwSyNtta7bB2aUrUbr+r57cDNo7zf2r16D+hwq5ylGm22Xxlsa",
-	"szbAl5wtf2lc80xQmTtxZ7RKO/HkEE796ZqveWsFMrEN8bjEMg08ZhMUS8djkPcTidIESjOoyACYN5+u",
-	"WeizXn3NBB8tLWlMusVAQa4PFcKHMBRg26yXKi00S7Byfk9JnWhf3WVvRLl4kl+Bv3ao7NKbbdTZIls7",
-	"ikq0e9J8Tc0m97JRz755+OB+aFQHrLtiy8ijP3Z3DqscEGKsNxe67k6Fq9MP3ltbCYrhIM18NDOMx0ho",
-	"0dNjqmR0HLSPAz0s8lhN5HHwLApnf8R1Nz+ViVHgUsQy/mb78qE4loxlFgTeOYDtGAHlZqZdM39oFdXm",
-	"iOYYoRpoRCdD+2gJWlfdGuihmlQgs6TEUGE2UdkJwt97JW54qhUuBqeloGoh5hSJjOX8RKB6jHnMku25",
-	"rlBcK40H9L2LujsRYozp8bQihqEfSyhzDRJxnArzHSyFr8/uNqktsp+UkuKQp31cQYein/uTSdVEh2wy",
-	"THpDLCTGfq/gWQ4lZo5l9MHBtzu3H9y/f/f20b0H9w8jWPiWUZ5RcIdIcgoBv8kishc3cqU6o6I3jBrs",
-	"QJ8sP63mYNZplYcwIa+i2FKt8pCWGDcf57P49N5iTXyUWCtL7kLrYXcW1jJBE+yM9IpS3o1r+xWpr7mR",
-	"1DdHDipiXwC/tJldvmNprmCbPT0OeA7XoC4i+zgIjz0l4JhCrY+xpthx0H567BcSOzas/tkz2JNynrPS",
-	"di3f3FbsP+ciX3zAE4l32vwLrKB4pnc0kTOz4OdY/MuciZ1PVXexzfabqjtjSCSDoPlfW3W/YSM76svv",
-	"10cNH3F9Ylp/HSrmc8o3sSL4ipCs9p1KCkYM0vLe1VLeb4ZBP0lzDPOeB4R9FrqCtYt6a5nePlVdyM+4",
-	"WuZdUJ7iSTIekwbjUhVdDVzzTJnfYZj4Beg/QXvvullXSNXs4TqfQ519OhfrICrCCd7SoTPFU5s1XBgy",
-	"vWoVtIUpbvqE5ZOkJ/y8NhIgbA0jrHpEgijJ2lVjOzmIoAFzHZgWqehBmtsEZSGp0JxIgeHYGzJy292x",
-	"zMRY8LzSECl93NZeirA5vJ9G+vtUdRvsXr+uc2uTo2p9WOBIhv40ktr8/mMZmWahww4Ju5GLdaTmDJUV",
-	"Waayhj+w2XlaufVT1UVJ1mhLmIbSOxlkRksMmVYjwYaFjF0dQXB7eTGWVrVBMYmzTOicZ6TPeKgIdiN4",
-	"Pr8gIobysccyt+Ph2mb62sGjx0OHqNBZwVYB0MIBeUlAhjXUSJQyM3c1n5Dggs8OxNJEM6JibchnidAu",
-	"Y2hJdCzBf0SkGR7BwcDPpGKFjBV5WGb31rq7jBQMbiSYug/ggHpEIcF6HfWMthpHVjI383dJk+zAOc+a",
-	"cN1YVshyCxbXjiKK+LLTKmcBOmuY3jI2BQwY/RMfvNduNpstJOufqu5pzVLfe9fX78HLMawkeppTadTW",
-	"ddI1aR8uCmZzwTLXgcJz5Nd9nmrhLU89461Z4zXadB+fv4zTXFnEqd/ZitSDgkmNjLNg3z2xx0doyArw",
-	"VZ4i9SxY6HVP0ocpl6sXgQXSUwbDG9qSYBSHR2K3iJHbeB+I9wH+x1TG6Lp6FW/BvUjXbW0Zr/ypxIxx",
-	"0Wr7V58tUTKvPMXruTSYt2R2F5DzcN4UbLe5sZa2kF7N6GSttYnTeWhfp1ElwxO27pBLhmQzFN9GzPV5",
-	"hhETm2lpa8mR31Tde3FdZuv8zb5iDub6KCm2h3BJ2fkZpcMshtEcLdgbpKk5l4FZpqRUWpzKYfQL82WJ",
-	"ZQt+CJ4CgNYSKDajqUmVd+gK1oCxHeZqvCVeW+K1RQg+K7UzNwnJ3XkU4gcitUJ08hKoDBdj2XMRzH6I",
-	"5S0Lk0HhWwORz7xtZK8lIBrm3FaCKs8/WgjueQdoKMD1eC4g+7S1Wz4GGD37w14YjDNlFtr8RA+vlkB2",
-	"9vvm7v55RW6sqRW54AAwGG1NwZurDWDJwjXtTmk5zx5d4e5goXcS2VcLFQB7Ewp9z7x27jdhzpf8/H/+",
-	"4fP/+Adf/PCPAsuqOviRMwp0bAmZu/fv3Lv/bjAfeogNfP53/3W2jdZcGw8f3L57eFjfzIvv/fD5n/zl",
-	"bBu7s20cfnTbtFE7jv/3y//x17MN7M028M7Bvffv3gFp64x3FXfptLvaV0WGJ+kMTprXFcIGFidWvWIk",
-	"ZI5irFmnDXy8Wsh4matXjMYpxwIPtVcPfLL0kv7qgznZqazjR8zd9Lcc5Gwn2y7kQo9iudQrOhRrHSP2",
-	"TL8szwgG8eAgOu6T4MU/+8kXf/YHv/kv3//yp7//xb///Rf/9qdPDS1+9o+/+v4Xf/qTF9/7+VNDip+Z",
-	"5bAfE20uv/nJX734i79fQ/Whhi65BpgTaoP2J49Wx4tsAUg1IJoKHxvDFqfNBE9tzsxFLu8qUMpnVEnd",
-	"vqyGhezI9NaOv7Xju8pPeUno1iSgC+WAK0/JEL+o7tMHFgYSoYFFJlgGKU8iLs1jtjUMZ82HIslYLp7k",
-	"iwo7eRT7NSzt9LpWatr8+C0ux3TKSdhypVeXK21v3+X5fM5y9daVic+zCk/kblLEhAREN0jWSTT+22ce",
-	"iwrbVEjEpnFL1GO1dE15yyHcBWXlicqqpWpqLrm7qu5u463+x199//Nf/Onz7/3Rb/7VXz7/oz988eM/",
-	"fvF/fW+tiBDq61Kr2mzp5G+n9L4uZd1K72dC3QmJAnoE8Hxl+kIDjV9i2PsI3vjKG/XMNNYx6OHCbI15",
-	"ZzLmwSIuNOThEp/BiGf29Gzwc0JW+TYfjyEuIdAj3TF/NJstOPtaI48P+E6q5GDHPQmDTKWY9AdGdDMp",
-	"YjpY+6tFCwO2dr+vlRq1JnqvWT3VuRh1+Doyglmpy67xn6YdT0qg4OAFC1yJG7FYGSuKFbpDlLEMQa5u",
-	"Sa7GHYufByLIikXQZvfx/Iqc4XasJhiYgWxNeluhoDTpFboSfbsCGa1n+1ee2kO+NKzWUdktgXjFCcTW",
-	"unJ51pX1L+G6IvRH9oCdZ4VjycRonE9ZhPcsYoXsJgRTISQeJsx9tNX9AKhC9PsCsS4BKQSA/xLt8CFk",
-	"bMs25BPlcCyUdNl6AIfRVxmWTraOAZ7ka5dHhiC7SymOfGbpcoH9qCRGIHo988XLBeIh5onOCIlrin+X",
-	"W/R4S9t/W4S/bXnBV92EZA1HKrPWpAuRIa+ciOlyU9J75oULtPG8J6anmXjM5Tr48B6DsW6FpsuPWrSL",
-	"j6mEWK7Jtw+FwK6N7IJgML1M5Lhblyhs1WYSEappoi02gzCyj8UFE2aQjQVp+O+JjcskmH9aVpSpuMBc",
-	"npWZzXtietlxXau7ghBPFLawYxsN62d7Bn57X0xgFVbjuGZMW4a7ZbgbMVw4Q4xLS+UugsOeGn11hLSI",
-	"6VyNNWC6JHJwEarbgkAtS+y2MVpfjRitDU/r5hw2XC2gxLsOPZ6mXd47qRSwBiW5llO/ozIH20FITpFt",
-	"IrL4Rq7ob9RTsp8MIhaLfiIFokYBBjiPnVElxKc+Hoj5B4C2apbEQuZJPg0RMIhwMgnBKWfiyVj0ck01",
-	"Ng5YJnoiGQPsz8ho5SIm7CfX+Ne0n6c2FLYqSQhIftYWYtvhWZaYoVCJEA8+iiqNmLkCVCoBb8IYxsjw",
-	"bCNlwjMARAEe6kfSLAKoDIBYRyUwjCxXKV/BDtDyZEU3Lqes8qWZaiY+BZAnaPnIGqsMKcpVZpYAR49g",
-	"/ubrEMjOXhPqh1TGPPMlwD/NLW2cQa4wFdCwZV1wwQHSk+je9V0sPYItAH7V1SZkZGo3IbjUZndU337G",
-	"HZxwv8ggiVMXvSF918/UiOp4xXEmNGZ27u/ehCnh3mHJdAKxxbYQx58A8/0+zWqj0ctcxDEAYokn5l82",
-	"4dQd8EMQmSOsM66pIknrGutOIakCz6aS6dR0q9IYirRLAJLEZCGA+a2DlDriJ+I29RKcocz1Mkn4rStv",
-	"VZFMnx4HIz1I4uOgzQC29Gqrtds6DkJ2TMlp+Mudu+/f+9bDO8fBs/piGt1EcixWNA9Quq5QTINcs5eF",
-	"sNDOeutICxGMTQXRi6+N9XqwQtEr0Cz4yaMqgnhPJI8FI0z7qSUqdK2526dVK8OPi26a9KoSnjlOvJcv",
-	"Tip3wSipUiclnhzP2dVms8ns9+2ZskgjnqaGtEQ5HyAOM/1SFvVRZgpIC6dsqNKYShghifcrGMH3UkkC",
-	"+bNm98fCEBwPvDNqsNs0HoSHjgEaQ8YOY6Mwy8Oiqnxr51AHiQEwerbRtanNER+8g6AUK0gb91Veff+c",
-	"i6N81UKlaNXXiZZyp3krv1++Sc0uPjISwOo0ZAmvtqsSplmsjHAXGlkTvGhJ7BEwt4PrwkHbD684/MFl",
-	"Ffzmx1tBfXcUAYRMjd5BMAbyAQHYgbyjpEAKx3gK5MnDPU00gwrat5hIHcom9bgqlQxRvlXqxNCxPKyB",
-	"88QPRjUmPzPT14ByPbqQsHE4I9dau3v7UMatlzuh6yyVSnG1YeVXx//YEq2XhhKyNtU6V0olnoxVljd6",
-	"+vHSqi39JBVYP4P1VFqMZFmXrp8IGqV7xPM8S7qgEJrnULtQW+3MKF9MZUYGGvHsBLCKxZOcVESmx2a0",
-	"eihEboTLQcZHbKKKNAZ6VOSCvZHklSaj34lCFn3d/GfH/OefRFDqlOW8+yaOWTI+VjrP1BgqKZJu7Yp4",
-	"SJaMzCqwTIzUYwH6NS2Qqz5qhbeR4HIyNKuROHhoWByOejR3pgczBqNBm9bgDWiqmwkO4JF9hE1G+KNU",
-	"GIXXQzZuMqidB0YGu5goT46V1kk3FbdcJRGARZ4jvXdhY38raC8UAKETvGb1DXfzPEFgSwIvjQTiId1I",
-	"cuOa3T781rnSQqQCy/32dKHu0atz12qrL5XLs47WZNd+e/kuV2midfdlwIVJKud2w648xX+chmJcOU3r",
-	"w9PAZ/fiV0Qb2OACnSa/4ypu78wlBzw7ebFyaZZhCl/IzbkCFU30qbI7Cuy2bryY8aZlasJArq8TvDGi",
-	"x4jKuWuITA8kF08yJQcoh5vXSCJOuRwURNmjA3DT7LxPzyK/ek0LDQiZ6caMz5OooV4KVbWBSGBnskgT",
-	"nZ8i8OL9uQsL9FUiHGcQZc0abknB5dedg7Nr9DSfLKBmaQsMGa0Q/bP28kzPU4AF++CVcSag7OPCUIAD",
-	"cLFp7yprVwbD3sZyNnDLqLYQXD/WK3KWK6i70xvyjPdyCCm4T5NMNFS3a7AoVVpPI9Jg/d6gXUNwsC4R",
-	"3Wpz740i7N39NuOWTNWYBfRQZTlUs32j1di7cffrreabIZQJNfedCjOobFSkPERTAP1VOuWtuxwLojRY",
-	"JJ7kGY8s2DCNrCumihaIptCGlPMnuYdtPIJ6ruNMdXk3ndqZ/F6h8jqQ4g9xl4zstTQMclSkeTLmWX7F",
-	"jH3HGg09k6JZJ6ivrtF8s7KF0PRNw7h0nDtYRHOcX/zxP3/x4188/8HPgzB4/p/+9fMf/gtz7IGGGQrd",
-	"E2kK77X2bjSb8J+mefNX//7zv/tj8ybsF+DLwmlDv2WmJkF711Dt8ns6IEEYvPiLf/n8z/+8/mNvPLad",
-	"PQi7OYMltrLOp0Rc1l7HkqK/qgGY2/DITcHZjaRo/o9CiCjMx+MGQNSXsoIKD5AqT/p0G/XSkEhbvCYf",
-	"Cg2Et/yObC/g2p7wBCObXG1+kNuSjMUiLsYYuN7jknUhEY2qrUKNZhgemtNwFJS2BsLnfH9JzlxZ/UWB",
-	"lPcr01vJ6tJNvoNQOrOUbdX7+3bynSPzPRhixJNxCgSNMqsW9ZjEemmHVO3Ui5NJZH5tP5ivfBwGI/7k",
-	"Hr7ealKdZPu3e51nGZ/iEOuGhGupstn6y+8LOciHQfvaPjRr/2zNR+tciOsLjelnTh/DrJ54dTcXHse4",
-	"egq3yCZnjZudv9iqz7qFTqTQmqnup6JXqbhcXf7lNC6sV2wxVRaj3qIQnOBgStQ9Lv0q781mdWQXFfNT",
-	"JXtakOR7Crm7BeVBbb0M+opCmJJcl4FKkHBTCQ+otAyB8BHLRF5kEnse82mqeOxEikz0knFidra+kPTZ",
-	"KOwGFHUxBa2PWlxEJxcq6UMupUjXNrnXZDrN7KLCtIGxyAy1q+cFZkNnp3JaJuy9O4tnQwWAVp9MOWKs",
-	"MfDV9Cf481jHnbAl8OfoI6gs5kLvwOpE3dkwFqUX3qaK0Yaq+80yRQVq6G6HVg2HYscu/AAvJpoZLRns",
-	"J2nqHPYOb5kMipZVHUtDXCA34a237hgx1x7bxltv+UH31UFRIBUfCa/ukXsUgbzcORHTCKpC28FXqDUq",
-	"fIbTHEub1qDFY5Hx1GYqaMptsOlLlMzht953ZbQxmdQaQxwrNk3nIeuKVMkBUDL64Fj6U6IVOEpGwkwc",
-	"eS3wu6yQnTwZCQKnGFl0awjKFxJicjGG23xLX+KydTCuX+OnU+8TozjgVyMup8eSXrQFtNOUjYUaQwDK",
-	"Y8G6QkjDNHtDEYeskHmSzrFao09BTTqayTs8SYtMaNxGPB9sMlRGgZEqNzoMtcj6PEm1DaWj44VgGW0m",
-	"lc1hCMH2U8g8m5pVRHOfFzTHMLXhWNrNdtW3tZAxyRVMJwPJ8yITjKf5UBWDYVnxKrNteOcFlAq4Fq6M",
-	"ugMTt0kdZuajMeTf4O9YHt7Wz4ZbEtGtiIz8MU5N8zNnGldhMjQnMdewm2Zqthg8mMCM+NQVBKKSUPqG",
-	"f7WiOJGDnKcnEJATTURvyPPIhuRE4gmSqU4SR4vLdp8il1xm8e5cpVVcEhJXjHrWCktxqN0MrfQBZM8u",
-	"gyGK7roG7aDZMR92EFUPNqRMGjZ3D5OGr+40b+w0W6zVbO82LRaIyu6jXEAWMUOG9Yl99os/ffHdv37x",
-	"vR8+/z9+sPP5L/7mxf/46+d/9F3DDUgqwbw202+xGzxaAzzF34xLth3CdYalJRX6k6dOxGuXS0wrDI17",
-	"QCi2QuMnTwO8zEE7ePGnP/v8lz/7/Be/eP7jn3z507/+zXf/7De//69f/O1fvfjxHz//8X9//hffDdyC",
-	"GYFuF06Pf0s6lLs9U7aRSjU2z2o/rJz8D3h8Kn6uKnJzR2e55BYxb2tzNOQGztPU8tIawWBDDX2RFfIK",
-	"NKqXOaSwXwIc0PN6VmQJVhQadj1CfggFIllvqJQWGngp2ih1nbpNMoO5GMdyrBKZp0JXUyhnB0Gp35XW",
-	"bgHj5EyqWKD6J4WINZggMsR4iNgbWggQriZvIr6YafhYeuJWJa4epAZAziB1H1KNzbggJCfJgcv7It1M",
-	"aL73KkpRIaWMgqUCBQCQQUnuo3q+kMYuZGy6GiWQrEVuNr8rmhhl6kaGv3QIGSJq09oIODnZFJJQuwRU",
-	"EiUyyRPDoyLII43MmnViJYX/Hdgo3FEEAc4IFeZd3WD3cXHhy0TqnGSEHRYZ4pF3jNAStWn82jZ0rRmy",
-	"/ash22uGrHUVpttkVpqksFygjEY4gYZ01GAP3SKQejDms0m9x5KxI6VAPmX4octe9YLoiedDxzQkis+9",
-	"hZByKJGNeCITObANkZBJhw62qlEuua0YHIX0gHelykY8rd0E3GPYW+qLpkZrbFrwNoX2eH4lQfJDqTrG",
-	"wO+cnwjJohF/0okpPTaya4u9ohwPQ2GRkRhVkXewXfemWUhfZI9BYLVzrN93aLzasTcFtz7tJdM2by48",
-	"VEZBeADx6KqPyw96whEkiwMyBNVtpVOLr5iXjX4Kqqf5B2kreIVoRSDyBb4amcOFpycWWdumvxM54Rg5",
-	"budC1kZurjauKojv5bTQ14JNgLQNL1M4vE+RNKyJVO5bFNRJQbMh6Dh0mJuMK2tW24Uq8pV6weYm3Fdx",
-	"kdYi3RJxeYlggx54mIXmpFCUvzsq3rQltD2348jWlgzVrbUbQiUfgOdAj821jLxa3ZGXED+zTGb/Q/Rv",
-	"uY7BhFvpNtFukXkOn+sqAa5kSth23YSZmbBP+nyWCdEX+VDIRYnqd4m5v0TVyac2FRVqkZ6EAkm7+iG4",
-	"xBwVCNrXmmHg3+agfePGjd2KNmV+JrXoy//vD1784odf/NV/+/K//cdVFaZyDyvK2BEoY+1m8+vNG22I",
-	"TADSXOqCVfIXtPeac8oXCE7llq61Kt5n1Ia10oN1xh/r7lFrH9Gm3Fjxa6mC9k3EU3WrtdKazEz1rDol",
-	"nM6vpjJZpw9ef3X0wRppGArQWXwvAEGMrea2VRB/2xXEh8ASIZAOuHRVRURBJwNZh/QVENbPW2u092WR",
-	"1nibwHkWuFcpiphGGSF8iIg72KzQ0S3WnTKC1g3J3erFvYC+6OzauQJG3WDoRGMt82Tf6ZtYqnHCkxx4",
-	"MNcn+hbVfbdxi2CfBTezi8CWIHRlIs8SUTbdJJGgYleXatI2XZZaVtKft3ajJqtDyvJWvnI1GSqcE9q5",
-	"S9v5rM/agh5tHqpzV8az1trNJQYXdlRjcTUnyTCfR77RdbcktXsbmjTvyviyIyJtJMzVS46EsfmsNY7S",
-	"bbDh6xZsSJHqeD1K/e5iAnYWEvanp2R7+Tcx2LDu4qUEIqwjd20zMi67GkWFM9roJ+samYkROFv4gnfS",
-	"tdAIiL848PauZe70bmnLVSeJADM22m+A10+GIhMROL/pfXdxXV2KKRgSKmimzmRF9lzI+AhPhTZdFHZ7",
-	"SNOau41zU1s40gXxUeUkKzFNtuSBVbUo2KurVCq4POdw1DPw2ztKLlW/DpOBNBpWYY7LUPCYSgseinzn",
-	"Nmz4/AG5Q7HS5aGoLM1cEtg2qmljhpgMJO1NCVqHJ335xadCGi58qTY01eZZoZ+K7PvoWOllAuBReapD",
-	"litlQ+qNmpJkQltboSzSdP5Ovivy8kKef50SqkiCVotKIRLegzK05SB9OPMbFThzN2JYuIHIHzwWGeSl",
-	"wWodcX0ShJDcAIkImG2TUr3bmaKBGdybjup3YABnk5Bp5U7NxIFN25xrv243hU9Bg/T8rpXE5s2uzWKo",
-	"4onoQgwnsRAHzt1ghyL3SSMZ+rF7h+RTGO06B3MdOcWYO5AsTU4IAq28heAjHWmRIuyPLchAYWHa0IlE",
-	"NtjHkOVsyw1pjNBCrgppMl7YNl50F7MXK3KgHpVDrwSdAd4xLoN1AmRqAo5gcBkmuQs4JtYOCvob0Tfy",
-	"fPxAptMoZNEhH4nDJBe/c5hnSS+P3mwwc+/Y0fuHIWDbZqwrholh02ycqSdTsI0cPfzo8Ojunc6HDx98",
-	"+97dQ3KOaD7VLPr2zjsqm/AsFvHOh5nKVZsN83ysI+tiNnc0ZlGn8w2lc9z6Dm0HeOxMt9Gh6BWZiGaq",
-	"UZVfVz9zuMUYskYRgVNbAsuoLwJ92Lqy1Q4ymtZ3VGiAVRIOpJSigr1VtEfGLrYZruZTlkgY9c47Iu8N",
-	"d8yaYvDagywZJDKq+qhsXa09Flk46V6mtO5o852HF++OdHT7wcPDzoOH9969d/8wCi1slumdcu5tEpbZ",
-	"eykSOE0oQKDT84DoDXlgB6oKdo1LQCtpJU2wK6H/KcLr2aCfOkmcCheZ6eXH0nzCBZ+N+JMOIEVH1q/Z",
-	"41rY7GYhzYRsRAMAUFNlKrOWsGg21MDeqQY7wJchOrAEwnIy5S0w6QHmlTOTqTQ2a24m+7GNucW1MgeY",
-	"TDki3jE/YjIHgRG0IYIRA1R2dJ4JPoLNsDDEqs/2m60yaNOGF7/NddKrcnGtzFwJ28te3KGaMKnYJJGx",
-	"mlDkiJvpwlBHn7lvWB7Fq5TWU1kmejkbqkwL1uV5bsihzjmWFvH4LMLYr89JL7eG7lY8KXXHkHzMRPCA",
-	"qq2haRxV2Kink66gcGytg6814PchijyringWzrv8DTLn4AR2VTztANR+0N5v3rz2rGIwGZnRAXzRQk+P",
-	"ZzGh+hSp4Fo02OFHt2/fPTxkb+y+CRznnYN779+9w97Ye9PcgzwVZayT/Y1CY4aqSONOJvJsGrFxkXux",
-	"Fl3eO2GJzBXGzf1eIQoRsriwkT3Rw7tHD3+3c+fu+we/2/ng3v2PjozIZHgKNNeBtzpkWolsZkL0wcG3",
-	"O/jl7Qcf3T+KyO+DziBInC7GJCI+BDcOVKih8BRzs4c8G6VC67YTOHabTQ9QvFqmAjMuYJ06SUxpGtQY",
-	"8E0AmgUPD8/telpkYQv0478PgDvmNYIotsVSwaNFcobdjzKOCL/IuKTSqwlYh8zWeCuelBE0IEdjTJ2V",
-	"DAzDGo1RypbKOtIGKqfgIJ2UpS5ok2mjcPaw/tHsIlWrhuAwJ1yTR66nHkMyxVTkThiFpXCSgC3HiqOm",
-	"CFNKNqG2ISrM/OAfPTO7lGu35JBFkYxEmkjhhxKxEyHGGkUKuxE0lLJHtwkSopWGIo2XlHiFeyBV3jHv",
-	"Ra7kSOkL4izOEjNyu8YLm8IXGonu4Be1eRvoRiZWurkD0EZZPPWo01HpG3W7hjlE5jo4tUpjvJPzGi4o",
-	"tgpwMZ2SaX/xnwmQxCcTzhTpnIteBAz+y8gard1mq9NsfePdb+5+a//j5u/e+N+v/dP39j64ev/6hzcf",
-	"to4CFJKgvVUmdAvIxBQi77JNpvLrH33xyx9/+bM/fPFvfjY3IcIkOPN8rJCzdEYb7sVpu7C74ahXFsjw",
-	"FK8v5K5a2GtbU28rqW0Wn+P7s4B650hqq/VXFpjkhJz1XDlBbKdrC6svEMd4b2j54ZBjtS81kXYsDvxP",
-	"2VhqL/+wwSKj04Fx23NFIzf78MFhiWtQjici3G8EXADFXMQ2uoXGAXmamMyBFbXmGDbHcu0wMPR1sUOX",
-	"WEvYp7KM5DZcaUozSTKcS2MJiztbkEs+UVXq+UDOU09Et0ggGAlshhA35NNUmgh45hbQVysRBu1Wc3/3",
-	"zHQ0XK2jvfNnPd8Knj1am4y/bU72ZRssqDoZpAh6YablmwKOpmct2HgvsNH95k2v0Uz0jXpheSueE0p9",
-	"rIiEVcvFEVT1HY992bKMc9fKaCEkaVkdBcA4N9rI0I3yrFBAlX1eMU2yj6EApIZurRu/HTwT7PDFmKAs",
-	"mxiuuRb7PM3YcWPvxo1rzRtz9g74enFcqwd6gaYLLwOJIjk8DRs1aFf3MS4y3k2nNluPKBfVBEIDocxZ",
-	"ISnuz7MVFFp0bNZ+FHqfYswqJsTZ4A+oQznaEdJQnJi9AVz9d1q7e/tXrx0XzebuNclH4ncwKz16M5xB",
-	"NOS9PHlc4m8YNXcA5TpzAhVosHtypksWfR3zZ5ge854IWfS/fvvb8OSjo3d2bsx2YeSOiWLi9wqeEgQp",
-	"gnoaKcG1CnUmEb+gm3J5AsmLhqaNEq0TOWiwD1PeE0MoCgmJgZxQUC1aqXgy5oQwseMMKG7x0I5C0SyM",
-	"nlqZaDwEYBNXoskyeTJn4LZg4HLHnBmLuOFZQUTFcmXdPxZ3o9KKjStY/L2XmWQ+v1U5XxCv7FsyqGKn",
-	"mVf0/Od/++Xf/58vfvyXkdfn/xZn005WyN8xnBW6dQCxlHlwy6/LOs5EnPRyjZDSVuQbj4W0sh6xhTpb",
-	"w6GQ8eHo7LgQYf1tLK1GkM6HAz5tnAsinmhV6kzsM+FNm0qTLnjqaSXr2x6/9uIzmejKofRlS3jeoeft",
-	"Ch6roW/jlCey2iPW8wlnKI7fpptT8OKf/eSLP/uD53////zmu//q+c//9vn3/vs//ur7X/70589/8Ccv",
-	"/s3PfvMf/uj5D/5vs7mLBxEGWhVZD4SGqc7FqMNhYJbGVMf2YUlWbOqhe7F2gMvo2/oDA/9RpxwayJ7P",
-	"1nASXVyAOp6gbMrMGa3kotXh+BoG1goDQqpBN9zt+0EY9BPJ0065fv/w3R9+8R9/8fn//OfP//Bvnv/g",
-	"7/7huz/CLf/Nf/n+lz/9/S/+/e+/+Lc/xeX9x199/4s//cmL7/28XNwsUeijuGpmRvh1QTv4+o1r1ZXO",
-	"VJF7aJtiMELkgVboqpGC7M1lJ+cnonyRCmgHbdrJ60EYTEQyGOZBe9fcRpe95Uu45qiIzFCtoB0AJQA6",
-	"vcAF+CwMwJkQn7ass2u3+krVjnINDaJ22Gsey+VCN66AzZbNfC5CXNGevW0y2lZwN5wdU5O4x1WdhE6p",
-	"BqumIVjZeyUDl7W+XKyFywyH7FvHstbAZccxb+GyvywzcR1QWT4aI1bp+Obhg/vMiBzUFka/sclQpRAg",
-	"0huGrCt6vHBhWtzIw4Zi2pn3eJoaWY6ClUDdWKimJGgnJA2FexXbywQ30ltCiPUZGzE041IbPUFJB3JG",
-	"gleiWaq0kSwAzMW1QYI89kOgc1yyyBPydt4T0wix/sw8PcWJcgW9blHYy5wz1tvkY+mD9gG0Co5tiWwK",
-	"NomXDFw2a2Y8migQ0nRI/nWAHgE4QJYgjagRBe2Ckx3rgmW48Bz6AHZ5/cZNsEzW9PFoTS73atoR6+WG",
-	"UxfrrEKDMzvu7no2RqA7OET4pxOt3HkqZQ0LP1LViIFkErJ8nHDIAcXzT9ZLS3GTkpuVbVrKR23DG41z",
-	"NTV6B2E9Q6PtcyvhbCWcUsLxTJGOwK4n62xqjzR3/cpTuvtLUzMpmGPdErL6ZPO0zNMqyayvJPnKKkWR",
-	"ojlqJmK0VYkYjQux9PdZO51t249GxSdgn+z0Up6MFvZ59Ubj6j91XjQIYbKf0+GgbHejgFayZZdx11KR",
-	"bpk/AMwqkYPOAhce6mpLZ23Rk2pfarmXNJijguc/+NFvvvv7L773w+d/8pcBxcF0qP55c15fz5e2qpOB",
-	"dNgqNRaWs3k2wyA3vN3lH6qcpzaoDwGHinHMT5v5hCd5+ZXZ1LOxHHOV7oicJ+lpPAdiAbY5x5ecc4xm",
-	"DTCPD9WEpUbbgmrgCcJWrUHNa7OL54j1FYTHWOJNIoQSzj68e//Ovfvvkk+JwgghaQPjLDGtZoXwwbGQ",
-	"cSIH0Xw4BHa2ZRLnwCQul/BjBxVibh8h6bZ/rUKwiSSvSJ73z4M8n06Lz053V6G4IZNqwm4f3L999/33",
-	"7955veL1XjOKjcSqEsFdOkbB531GU+MMpRZPnI9sYYleMnBB6qWDXrUe2LgQNluRnBmgHaNZLrc/UUxO",
-	"WV6UyhEDZC1CUg1UCXZpowsITxTcxw4JC8uaAmquF5r+NVePCPzqt1y2IL7qlXUAm9KQZyK2PRjGQ/nD",
-	"OVUO7poTCTYn16wrm0RffQ0d+GaKAngV9OAmX4Yl0ayNxk+1kmzyPSVTCsoGtj0NRM4iyhAAeFl0+kS1",
-	"ZYXN9r1yzI0PjZjQ3gvxX51Ed0YqKwvUrcCSZlhPojtx4XxjM843Mr2QI2ve47a5ky30P7FR3v43mXqc",
-	"mL9a3metMJgMp4AP2ukXRsqecdaV9/1e7ieX0NG6xfaq1yE4R8/ZysiXeLROYzBAQOQWTeiS+QTtDtAV",
-	"7ohxggVRQGi+EMEejJsUelEr2R9VMoUQqpi+huR8jdVZEOtdl3XfQodXYEGluWZJH/QUkQkmxaRtlQVb",
-	"+SZNoQ1KxcLoL4aU2tyiY+ly9IkbQSa+ivn0a5rYApRxRy5moYpCF23l7p+uCXiaSZLC6U4w42o8hvrP",
-	"+H14LAEwG4rVT4aK0RrGXogTMYg3IgRnjd5slMldvIs575gNBpgBNLD5DLtjea9PzrFCnkg1kY458bnI",
-	"bfYGgEWjey4qZC8VPIuoJrWXVEd5cm+GBNwI5YnMqho2leQlODxFdx3LEoWg6h/bb94MKWMOg65oBriW",
-	"SMZ124P0B80OsteidkXqsGqjytiHDx/cvnt4eO/+uyUufQOonZj/jnIBvTdjkSaQVkdvWoKO4o4TOJzD",
-	"E6pcxV4DyKrM5/agOKycIdeQWF95v5AAcWnutO0SlxSyJSr4YD0I45opAVWVwMxmjngsAIJkHnszVw7/",
-	"M5E6F9wfiblFccYnksZR+dLLG1QZdGPLk6rMHM2U90R8iw4Lz0VWni9ztshPDE5InN8tVzGKpJwJh0xC",
-	"atbfkkyNx5Wt0xbTNeZTinEEM4bIsKp7bZ4f3LKzS0YbYh1YmOWgcqhgHdVErhM6DvPw3HrPXj9jRGtr",
-	"jFhijGheqDHCrf1lGiOIfm+TDbfeyQ1BYwEtqixD4RR3CgZXmWfwOleLiRX5lppMnFyIYp+FDIKsfm7u",
-	"JbvabDrXu6133y6rPsFgEFsoZOCV0yEZw0locoFAkCWIYQklbDIIhHUYfeaeHtkpvDomg0+eBkvtAVRa",
-	"IhM9YeSvMq8RqeJm2YD1Pe5Bj6RVAN22vZN3tCZhscKLZprcwybXHId11tWk4ZWLgbd8WQKl2aqzUHU6",
-	"KadaAVzVoXzr5ns5dZDBhGjL7fhqKBgxKbQZIMnmiiOf0T6gF5JCV/TafKxJlS3z2ixdDEH3sbBq19iY",
-	"Z3mCyN9vYO18+hujPmM+DVkhU6E1i4aJzlU2bbh3OpMkzodRiR2VG/VHoz7nkP7evJhS+6iypGY/Epie",
-	"UVoEwc5VX3VIqiyycrNR7sniax/lKmKSZ5maoHEh0bCWNA6FYbbV/DLDSQhh2RBhodss8kXf6BaLIM60",
-	"k8TRLT8cuOX/JTTbg172CSqw6wzUtyzWSkcq0xrp0NNqa81bDmYZEVBs8eG+B9iJuHclYFq1id0GO0hT",
-	"ihtGaMlUmGU358irZAEmIrMusKuIplSZcuiPOPRG7NUMqUwdMYxaoX9EAA/TqaOEmQsjT4QHY127hrMQ",
-	"nFBMEaxPmMmMckI+FKN5rv2+A3w7BekafAs4QJCIktIUeA5V+80Q1qjW/6FZ/3eSNAfA2iVDdTU77OqZ",
-	"YaM6tGDc9scVIyLx9WdLB0GGHsx3LGuiqIyAocyNg1WN5nTDaNEwnZtg1ZEejMdGulo60HKN7Bleusf2",
-	"pcoYhCxGULzL2r6CMChk+dejcAZezzAG89HOYw74gsAZzKDueC2Yvz/yW1k+EZvaR3e/wW6TUwzsYJ7T",
-	"Da3G+I1MyXkIlSubexVMLiVFAywIJGZa6MW6dfEgGlevxXLa1mBlPTQIRLZcXrlhmHiI9cUhIpkZMRjn",
-	"ay1EDfZu8hjL8+WFjtieBegybBwIECJPeQtSnfMH77WbKFXWTZuMFf6UR/zJ+0IO8iGUTAuDUSLd3+Ec",
-	"zOIqO9qlnIK6AVjGs/KqQyzzslthBBobmurVKQCzRwRMm4j7aMGQwEyyNO912aRtuTJLPqBypcrQJtpg",
-	"BygM9BNCqxs5NOBU9U5KIaUsizDiMdrNnd+EMk14zuKk34fs0MxWG/ZbMZpUl2thuhhRzrWELBlZ5CIs",
-	"Za6ZIpEZgMZRnopLMT9U5Dopj3YSs/ffO/zgkMUJmqVH/ES07Yxc3lESW3c7xcmrItcJzQo6ayy6lZ4g",
-	"VNmSvspGoCXFPBc7YBdc72zabXLZ6LRVt4DCVCWwUwaXq42Gdgq7NEz+fSNsBiu8fBtEyIutKWPYvRnU",
-	"MtXPyffmJIGEstX6Llfrg1UPmRSTi1DsroDFY0kcJxim6IoBgn307t1qLiG2Y6Mz0blKNaUHcKEyBjqW",
-	"Jz9zNhL5UMU216Y3FFS1OhN9kfdAGUA9gPIPEdphwhOLbQF+J0eQrAvMBRShXlTBMHH5imiCMyKImZxL",
-	"xEd1pW2xOWeT/koZRed8iu7TuCwmnWQWdLSQGop2s4/IQWsHhRLNvuEdzk9aQb60r9wMPTXDzJMcpwj0",
-	"LzJREwJrpgIqxH01ORMmGC1lNWHvY+4yRfaarn6PWTl8eNUDsjkNahEOQ9C+akQR01nQ3muukQcHM73U",
-	"HDiwXJa2wk08aRtYE0/xZm0SLXQ2SyEt/Cn1S9CAaqlWJWEZglmS3tBWtQRp6RYzCztF84lUzo/v0cSt",
-	"B2nrQdok0Bao+yzSlj18Z0bccuk1+1ef1bNWYokLbafvGyKgaYRkhywHaUGW24b102Pg/lUjb4gISXFh",
-	"kRm1YTwA/V3BoZYK7VLHcgaDSVMAhh+RiyVMLAw3OLAQBKCMWU4cL8Uy9mC2tPjVcJkBctqxxGOpChIB",
-	"eAUGKsldmflj+dZbHyP7abz1Vg3PR0ZOxWwlUQ5i1ICfTuwY1SAI5LExKaC1JZqZEVJXDxZID6Zvi9FJ",
-	"j0LLqJUUmiWylxYQOGP0JyzBk4ORkUZoRQpg3rS69+0uAuqBZAPlQmhwNVAWAoQ4NPWi1gXrl5ptRQDU",
-	"IhVWvEF7Kckr8FIZ0QYKqdl11CiF7AmIu2pV9tmJGSip6ZxFGqBP36BwHAiiu+UXZlGgaTq11jTz5rHc",
-	"rTTrcMkBYB5eHBnpSudg6bexPnDk3WLFfHos9+qH10fp114OeHUfX+1zDQO3IYHH8oAEOztoPEIQIujx",
-	"lVJZxpjATAx4FoPLwZo5EH3VYkwUmvQgd34R2I1KD5qN17cseFyOGjylOOGPELQHl71SBDGNaWttfaUs",
-	"trZwBMiwwiEawum0QQi9DavH85Kr+le9qwMVD72gKzCrlyWV2SF+T4GV7mRXZgEHCzO0RjyRrvK0rfDI",
-	"WT/p50O7UmaWzmqTSDdvPLZ0faAG0bCQcSZiWP+xUilZ1iYqO6Ebe5v3hkQcACfUqCI2RhJspIAQamMP",
-	"oXaT0S1M71azwIBSJBlvRKZBsXNbyTxTaZtJtQOwHNGbeF+1XQ5EkTXHuQZMxVOkojIdwtNp1BNzWWPl",
-	"aR80IasizKsCZo4H0gV5Osh9oLODROdAaLlmHPgDIeNbxBLnE+uDtALnIbQFHI6l0UIWgetLlXf6RlxB",
-	"q1SrGRreycdjjf4wr/eydhnjqVEyp6FXlWoul+9YIpNrUKAjRdguLARg19I7v6BcJbkWaT88a52AUmVa",
-	"O0qCzPgrmHFMHysbfQzvu7DQi60C81IVmG023iusJFySZlB0zWnrip0SyWiBanBATBl96y4vzUFOoQhu",
-	"a3Vw9Bv575Ir2jA7636r9To/kL2aILFavw6VZ8fQ21Xv3Mcqi6820T6+tNUZh5GzuScyv7Zf2tsTmYuB",
-	"yBY3SPFjWcesxjpuqI+0yO7dWdwwxCuv6VAHCK7VHeqvnIfAnI51PATuhJdQMtsq0Wey/s+vaNUVcMt6",
-	"i0ExJT8deij78FORidBGpM46DzaoOb+oeO6BpT5Y171Mpxkb1ZwuOVPdT0UvD1lkIWiBmEQU54oXt6yQ",
-	"pV2dDCpmSxo9qWyUQYVeP1u01cfH8/CvvPgpKci6HsUiLvBmgCx64MZsRFFZRvEAN6e/LRY0GSewklto",
-	"dB7cBtuERTxH04bX9oTQAa1gbwdpdUlNLZXxb0p2bOqWaZb6BPetJxlTkBGWWnW95ZOkJ2xLXhFltCap",
-	"jFJP54ED6/nCZYIGdpU6IeuZ8yj43KLd2t0LZ7hSO+ipItOiYz8u819AJWx5rQVf/OjHn//q11/+9H8i",
-	"kDQKlVAp90r5+Rw7aQf7u0EJ70wS7GicQn5w5VwH7eDtBw/eu3f/3c7tB/ffuffwg3VQbc0OXDLU3wbL",
-	"u1JCkHfPXLYKFtzCQVD+T7UEF4FWwWXwUmpsAlCCgITl5Qja8PKSPfM5OGbugJQ2n7azYS7OZifiTCoN",
-	"HpKVYQB9lPgtCuDWS1Lm2XwsbgNSxay4AZx2I5Hh0XLV54q5iInOk55eiPxnTvdh+doFULwSz9SWe9z1",
-	"6gq2WtfdX50MEPNvXm9cPf1SE3CbIaLNZ4/OfsVvg3BwqukCRQibc2QHCZDLWzl8cxOBWdYaQRyk7coa",
-	"n0my9m4LtrLgUmCs+GDVUPEBGQsg+4HCcWXOe/mCGLjzVpvPEIb71YunG6wXTjfYRtNdfjTdYHEwHd2M",
-	"zS7slac5HzxDzTgV+cKy99iFs+BBgTud86lREmeRHdBRNyjdeZrijKXqqniKaDDzCtwdGMARHwRnqxG7",
-	"PZeXcS5xtyCDb7DuYQSDzJoJvoP7hjKfN71+FAbjooZdfVjkiw/ieZHd02EJBlsvzCt8BQ5izPUfOKtX",
-	"kjPxJNG5Xv9G1NLlK+7jU+Sq2/a9lZwiv0XSDS3MOhKOW/MtN7lkKWdO0oDbhZFzoVFc0K4dbyz8bMx2",
-	"Hi3yINiLZw5OlImReiwiygEgMYhCHZ1zM+JxHDEhsdYPBpNQZA+pwrAOFoHswC6JC2BMpJOwXPwKpIHn",
-	"KFmFcwBsLCK7fUS1PV3+c4JxSzgmi+pqOxxyigyjPGeeCcbjWMQ1gfzQo2WZmxvP82HFcs7j2Gxj0QrC",
-	"oNgNgFCYJYaHe8E6hWgMkYRBXnYhGrNgYK7FoeO/aT9gHrvBo7NCHLmpLaZwH6Mwri0Yy2sWoL61pG5I",
-	"eY/4iUd1VZFjSBsQLogDLPLy50TmiiX5ptLN2Eo4PB4lEiIQd1YwqB6MxzbH/+JsquSyIdyQ62FAcfAd",
-	"KSb2aWu3fIyAavTDXgWajR5eLa2w9vvm7v4Zqyi5NThNeSjjEx3wAthXMSl/a1c9m10V17Q7nYe0xRhr",
-	"Ph4vi7+avQ96ZDqHgvoLcxofEqIWpjPOf0k5jMlAqkyUOKtYWWyeYx+Mx9giIVFuzrWtD6JSKs+DJjVM",
-	"xwgnGFkgYwu63oUY8XyF3LsZH2vwxX/+xfMf/NzoLhDgjHexhMEmX+neZtGazwgscbUJ3YL8lSmm1W8y",
-	"lV//6Itf/vjLn/3hi3/zs7kJERT4mefjXEPLZrThXpy2C7sbjvrZGuAkeJDXF+xWtShu0/i2YtWabAKP",
-	"5GxAF+KdnQu7WC1ZryYRflkSPKmWYz4QMTPnuQSaTqTOoaokK8eM8Gm1vOWy0xQupFhEPQUkYe6TzdCJ",
-	"LyK7AOutEbjvGet02r1bK+MA2DrCCdDMtnbrr1T2AMI/wcXfjDoNBU/ReFOrwn0Dfz4TG15rF8yERa9A",
-	"5OxPHlWmPxS9k5KwkeJmq3B706c51U59XHTTpEeTByPcwrk/hF8vb+qbno/VlsuBObmq5RLSqEfJIOPV",
-	"un2rrV+166dBl+ukd1CYw/TJI8MFuoJnIntPTO0DLQCAGP40Q8UMz5pgkiPEzTM/B2FQZGnQDq4gxcQh",
-	"zn7wjsoYAp27GkiyLLvetuktZaSymXxfpamaoFnEZl2g3WMe+cl0AEmJCJuFmHReB2OVpphajIlcLl/L",
-	"R1V2ue2zmH41HUIopT2OupoAbdn9Cowe0e91gxm6mAyKrETy9NERYam/phmP48zcKVwaERtN2QgeYygV",
-	"VRkzUJeacYsnOWXSQkmHoUqxItZhCUBNAfGFFh0b0RSBkTqDloUHe4lR9LyXJ4+FC38Cl0ISN3zINfxF",
-	"L1hJqBGDFZEqxbchi86BA35NU1oBnALtMrpJXKC86Vj0eZG6py72HpIEfKDEymt1IztMBtLsJeRuczYR",
-	"XSDkhMVqflSFfzjp+tRP0Q6HTgoUeQgtf7dgCdPSroQIbLSXj7lM9BCIAHVWnr2a/j7SloCg7JCpVOgG",
-	"1VnB1YsQkRTQ0MoEcKrVUgarueM79WA7KUU/yVivyDIzKdognM+IJzLndAdKC2j/WDKHaoAIkEemXUqE",
-	"xoGYOeM5sICQ5QC6AkqAAMAxAhtgDRGzRnY6mOrvXWmHVMjTtALeis4ac8/KHswZt4XgsC6OhvpChnok",
-	"cgBv20R1ngkzITC4mE9wLIZj+UtbAWmGFbOguBOp2yWKVFhddoR+R4NkWK4hzIvqGMHaAU6vFgKXdgYb",
-	"wAE2aPBO4ebMokZXlgXL5M3PpMR7qGx0BOZmeimcmS8WBpLptDxx8I3fbo9Li6pszwRkZnvBh4sphuQy",
-	"J5gSuExIJTUScbvMhhDl2hXUA0CA0h1n69LYemxmCbu8d5KqgZf105h18CcL6dgJhGOpvsNqDZkuekNz",
-	"jiI90oA+HIkRT9LIa3TIpRRpXZtgFM3gwBoKMZCJRqIPEkPCUwAySJ4QpqhHOv0xUxs17R8YlkmoBFiw",
-	"hvecs7SGkZZIZEnGxrwnQkTtwEa6POUYH17hRHUdP8Rzqfl0ppak7RGfuuBaHyPWy+6EVmqa/8B+hwjk",
-	"LuMMYevDkiEYWgIHxtZkIqplCJFkbmdcj9VI3vmOPxRqnIqQVojYNUCz0LnEFkvCPxeSC7ClbutcxMSc",
-	"wJOkghi12fRMTeAEQydekTVaXDUSECFYjFPFY8sK3nrr9uG33nrLsLiPjt7ZucHewPYy78J3p7nNdx/x",
-	"7OTNkL37dutGc6/J3nj37ffeBCppPm5dM4f87pOeSNkkS8zmlmU9xzzjucLMObOLIx4ybmiWFqOkp1Kz",
-	"8BkYcboIqG6mBIuier0i0wgUr/q5kE62AsEjU5MQIX04+degCEekxfh3bkVeQUWc7rffP/z2W28RUAw0",
-	"oIdC5BUIoyEowCXuus27gzetn99SBnYAQl6RcsC3wVp8KoMMRF2keYPd4ViMNBkJHZopj0XWEzLH0ylj",
-	"FoteMuIpRQFQwVEYVQkRfstIH0OVOrnIdGbL4cXJIMmhKinPIeuPqNmI5w32gcgMx+yJNIXiW4C5qLKT",
-	"rlIWW5pDybKJymKS8T4VPVuf6623vnn44P5bb5nzyniWcRBQMG/TiigjYYZEVVuNdBnSKAFNO8+KfMjA",
-	"+K0ddo7bvMrKI3BCGUjRU2kxMrxQ9ekccwTXhdlT9YDdZrPB7sKXGVReyQTTJ8l4LOLykrnx9N1Lx9IF",
-	"jsCKj8HkZta9we5JZqZdrSA7VjqpyPq0CiGKhy0H/euPrhU292+EV69fg35DxnEl7O/Hcm83vH7tuiEL",
-	"Ge/lRhBHyKJ+kgo8g7gbaEbAM4BVEktnD8LUq7L0gLu8g0Jo3Wb7u7vesoLjikWmBwLSMhthlwoXvcKG",
-	"Uwi8q6HhADFFwci5h8yS9JACMp4KV6sGFjPjibZSrzLTGdl3YJlV6km4+EOdWG7RbAguVFLohTkkqfBH",
-	"AQAxOBRi6U5s5qljBr4MngFIMsg1ic7Nq49dzJDP13AECxRRQ2MtMyQ5XBdjMyStMq8Z0uOfPXr2/wcA",
-	"AP//",
+	"mywoU1ZsbhyEXfzIMqIwHcltuuI8lg5uxcocnou1fHDXxuag61swOVd7v7bhObxRPgLzczCc3dhToR5v",
+	"c74uV/qIPD7/JiJ//vz8zw2H+OX5yxchXxpygeX86kkZU8ZazHzwE2bIGD44lPIyTFbW9l4CJFVMd6pG",
+	"FawAMmlwsU7Wu1cnaPStrBqQpsMy3crZu41zdyus5raYzA2yl4+Gsex88W5j4dSuHFFWlthwM1jDYRVZ",
+	"ZDW0SI0mtu9mMgQesqrCYn8yLNUmTpoZx4HlHuRDmqZG2rNufnwOkieXUMge8g7D9EYVuXKNfM7NrH0C",
+	"MkbJkVjNVNwPMRc3iZW+F3hI/AnCySxbFPxsg5XcQutKOE0H84yN+fv1fkWz++DJ1bkCkw4+3DN86sfw",
+	"f28gycrRHOHCeKK2JAZsG+QBve76MoROb+EyLPq99mWYfxyJl35ONxHkcW1GsFHg9QYs4iOEPt1x5D0u",
+	"87bSwGZ3yI/b4Ga3wYac/t2q9d8xj94pf36CevHjIqj6+lJtW3T2NnJSd7OsGqhyxwFLWBtIvVV5UMUG",
+	"ms3mKdWswxbkSRWhoTV8udRyMbXNxIzyyu5W2ij3vXOho6H7a8oelWNy6yJIdYY3E27qj253Ulyw97rj",
+	"YVgzid1p3VtPsspGVrXwyjz7oig8VKFPM9ZebIcXQw0oReY0ozOmA7QG4hppBOBbw4I2QI+rrs3tcI5b",
+	"5Bqw5s1uIfZeH1uorHBZY7RhBGtmbRgBKy+C6v7w1//2P/3tf/d3/9ff/vFf/NUf/vKf/93/+dd//Jf/",
+	"9A//03/7+//635SN1IfXQtsOhMXGyRghiKAQ5H2IZszxz8oxgJ897JX7Pdh79O7b/b1H777fjx5+aOm7",
+	"EDvXVhfZZE5S3BBo9M3uraZN9dSVnN9+kL5q/aqHoZ8nTFO+VUZpFWZrDcxO9Uy5YuBBI63EsINsD6up",
+	"Q0GT+LfSaA+50APrE7WO6SqEpIfwGfNUs4wolrKRVt0jKBDbrbNc8Mw8jmvcIBO0JMHilODHfsboaOqn",
+	"U0+NzdhIZonqWn2Qqiar2wlR2qhZZCEzxGGcZ3KS0ZkiWpJhRsVoSqSIiMpHUzDAGWr2hdSDscxFEq8N",
+	"eLU9Ny76VbNisY3R1G+djbB72FWbRtJZu1A5trb2aICUjx0Wb/mRlyT4VmLtVlaHLncuohe9XlMyx+11",
+	"6wI5DONaIA1dQUgANCbc1S52BvJiCyxbIRM2SDAwFQDFBvOUCouPOwjCa+CzQxNzLypNs6Ad//i7aG0Y",
+	"VoPExGeMUB2gJwKOmZVoAboMMM2ODZ8OJFqE22QiIYlk6NGn4zEbaULxrQXAdMZ2sAOqIYEFQyh9unW/",
+	"c741F1xzqtdvmBK6/yDJM19VvTx5i1tRXEsw6hldAlTbSli9B4cPHq4vBQGLw4XaIH7NbL0uc3zpnvtg",
+	"909TORH43txTUjACO5LM6CUs9kwqDXGsZt34mI+ARop8MuZXzMWBmdvPwd1JgR/tebgDgZAPIAzWZ7J8",
+	"YvqZs6zUJjyIqS13+uSlYNgibIV0QZcK3ZEs6ew/hHmVXYiHTS7EOV2mkq4NlX5lH7PWy/WaajG3c/M8",
+	"xulleqMjBlvNvlY9WJ1PRAAw0GFrmVZkrgcZm9nyR83HYcj0gjFB8DmWqWOve+BGYP4ns4jW+LXBWWlE",
+	"CAkr8G9dw+PBfn0fVK4Md/sXOAWewzfeHO/nKeVihxe+6VBQhx2+uys/6Lceez1lNOkGE48hmbIMq0HV",
+	"ZYSBBhgXqyXG0HcTnKH3AVeDmYWhrpuQk5xdK8yYvZ/zjKnrhSqrQZK3jE+KQS5GKaPrGbt4bR80HCzj",
+	"MrMQzh3AV9o0jHjKUqfEIJiqs31YKNU5zVUp0teMJsmxejMCQqVUg1nKNNWLEDQUBZABgqr0QHIaMUAe",
+	"gbLQWncPDP6CjcwYzoN+7VcAMfXc9m6/+xIHYT/9yo3Ffn4hz92I7DevwoG5rtz4nHqdtzDwN1MmCmot",
+	"qCLucZJSpY99QTcLtwIF6c1znfm47364XFMmwPfsx2OG0NimzHVTVoMzZsLviiRsxEFUMxeTQ8ehS/jT",
+	"d3KMydgLrhihYokJ3Entcd5k5HSl2dQqQJ5ABrPjKiocABA65kVbkbTUvToOxRkjk3ps+BEVIMkVxBrJ",
+	"mQ1E7Sxs4Fb6hrNFkxrTrWLKBVWXRb0Ulc9mNGtZaVawYcIFmATUmqv/WiVLfLi75R3F8DxT9ZytxCYD",
+	"5uQ3W7HWTTdMYI2pXTBg2Gm5YOjMgwXAY8eEkkRqoticZhQFeIaFEhGa3yWyN9FtZamleSaHKZsV6TK2",
+	"P23tyvZo28JV2C8AVq21wOD8Vhsjv0SwZcOXuJioTZOPofxRQpeqycI0p5mGlqxShnc1zRjk+FtWTYbM",
+	"HBBFLOwzWRjOpySZmSM4ztOUmPbJJ68vHt8hU3rFyJwqZY4iFyMGhSsNOzJPralX+GC9QMjeuzCF9slw",
+	"RZIMM/OgMATqllwDl8YGWBIZ0ZoC0ARyUWW01iueSTEzKtGUKhJ/eXp+8fLs14Mnp2dxIxe7ZGzeQl67",
+	"cOFoNqQcZmMh5cwWNpT0s8RKK57CGL7RJ/u26C7syf5G9G5UVlM5ads+QFU3G5hIxsZGYgDdDut+mrl4",
+	"BDJEmQBRG3eZLfWBcHKjKc2MuujS0FgyKVeUw42ZJCgsDqHPyC4uIIzgIKiGqmM/AC087QcLnuhpw5LL",
+	"RUANL/wisgkt1q5PTlx4JJ3PUw4A8MXPLmtRFkmLZMl0IIjhUVowdonY7HraaOQBA7Ka0xFrS5Zyv5vB",
+	"vpJKTzJ2/qvn2L877wjboSVaduRCFKWGsAEiGEuQ780zfsVTNmHk8dnTk4unxBxH3SdPIcw4qAftGlfa",
+	"kGoBibKg/vfLnrSH9zarLFDjn6dCs+yKpl+3iBrc/o61Qowaa7mxQ5wR7D0mR854mnJXSW7VZoLCbh1q",
+	"gn7FljdjY++s7LcEIjfZw23A1Rrb91fsB4iJ7SSBGeLdJs7mV2zLKMNm8BcQNPJsbq4hVxcd6sPckAe2",
+	"Ms9WXKrnjBolaE25xLHMAquVZc8Y/kCtXh8WUHx19vLx0/Pz0xe/GFycfv305esLX0dx/UHatO7jc7g4",
+	"fKW2qpiQyYXPisUrhis49vilYkdmCnK+l8/NDTuSWcaggg/5BMMHhsv4TgS10hClknwi2AQxqmJk6jYE",
+	"3lzLsUO1hHfgghQJ+WQuFW94A5z4/g0rtbpuUERxzMn6IG1Zt2MijSAwZxlW3LwD0kFRfs3WAVbkE9/h",
+	"/p0+OcGmlb2wzdgsewYoLoAZ0lMqSGzZdd+JA3HpMj5C859cuGJn5mJ21kEaTAmvEJXPYG5pWswfBGZl",
+	"1gLNEVAmp9+rHh77Q1tFGPjR+xJcWZxu9qSVWjYQpVKNr4v15/o1e24GMKDzDbG6nKvbi6iXS3lpzz8O",
+	"HzYdblP3lavEZrZWczb9+gOdysVALbgNl6uAcjRvc4BjEARATcTEbQwbfsAWXj3bcjQLmkGm+kcwnKIe",
+	"0xbVzPw+dseqPL0S6UsAvbZXODRrZYSAIe/OYB7eArsUC7Dfm3CSV2Zwu65yHMyul2/nEQ7PXfDP5qXT",
+	"OlVvhvbX23CqQpflpeZ6xwoMEZnKPIvAMGCYC6iATnNGceyn6Egn30nBbBFNqw1LgjFO1bt1jpaitUsD",
+	"Lxt1mGUDM4yNXsDxb/YK6Lfd3vjQtqiqW7z1NSiyLulm10VPNluej3H0m+yVj3L83TfuxzX85lOk9KuM",
+	"XXG2aGL/UE63dLfVrVGVG8yhJnW7DbnSZ7LB21Lj9TgS2/y71TPZToP/+w2f0hUQpUTGnckFwS7crWCA",
+	"268+QZamTUFWAiuzY3AU7MnQtbj2bLD3OqP1Zl/4sAqrL8PKY+1noqW5231nTaqLUssmgAishY2am1PE",
+	"bV1/o9QbVd9sLStfmB1BKCjqS9TvTFcJWktmc+vz24gPrA0iQSiycARbQAdkEFCOK+ao4UjdtOhft3kF",
+	"Y5VD4dMYK5ejFxBCtG2R8KFLyYAge7AeP55ywRQzLzwVk5SrKeBxNADs1eMibKmSw2JMzcVq4zDCLi7z",
+	"AOc6uGKZfwQCNXT40ah1TJt+m/wJX/sqsFu6I41EOvjOAra2BMR9VxjjvB8l/sXTC3KXzvndq4O7NJlx",
+	"cVdpqrnSfKTiZncKvAtGfT1lAksVFbkxJ4rTu+fmpSnlZRb5YKWVtUCVvvuzvXc/a0x2WVCuB6OMaz6i",
+	"6UC1WVOBswd+bHBWk9i9uNo2evjg0WEHHwMMhc1YNmFitNx4LP7NmxuMtS6sGoo1nLix0JRlmmR5yhSJ",
+	"oQ2zUeLKUG27sfUv0SsG5Y2Oy27A60+jSTh6wRa7d+bYKv31dbxkyxI0CyVfMJqxjGh5ydBxTK27jioF",
+	"+SVyTL6gio8Izc1p0ZYj9DcoPbTCiWQr3a82EyENdydK2DXbpRQRGGJqC/eKKhUWO6OKxGiQiQ03mzDt",
+	"vZFkTiesT4xyQKQowgTg6y5W6ReQeFswQzqasQ144CefH33y+VEJX/8v3r7t174ofdcf7L27U/746Z3P",
+	"G9nnC6nPGE2WNl6vthNWwCm1RDpmTJnrKj4iOoO6IGCLZQn4aEY8G+Vck2HG6CXLjkks5OB3udQ0juBv",
+	"8IvERxjJAsYEc4TMP97jkIGfICH5/JjEiqdMaBtZSedziCUxAtRcpinEB2qWLkMEVRwexk1Cz/gndAxA",
+	"Rmk553dVzKSj3plv1H3zQv7Ktl1888x24Wluu/IRejZLu1UoOageh+I1f/5XZJqFcfNPRbKdQjbk39WC",
+	"xDsw0A2w2CLoQ1upaxWX+IJ/B8IZxiqxkeF4GE5XMQLbxd+PDqLD6F50P3rwbn0txcYVfwr9vKHcrjd+",
+	"PkcZ1X+26Lnu42OzcdPwm6fWRWNflzMWAO4WtHq4hlDb5Kq0IRrvkwXOKiIHxArdUJMSBhaRe2TkphGR",
+	"+5iQRFxaVHjEPJW3pfE5Cwh8zgLqnrOAtCIp0VUkJ8Vg3lVPit9Skd/BnhTrzsqzAuK7fBYKHriq/Eq3",
+	"UiidT+5usx/DnnfuIgg7/5omTdPdpIBzwpJ8npr2msKyL7LclxwoZU953Pk0M1y7MTbRQnDXJQ1UUhdT",
+	"aU5PgQc+mlog8DEFAfFSyIUgS6aPwb1PhVqwDAJvVRhcbZXe7jCP9U3c5N4KHuuezFR4Q+tSMW5lspgu",
+	"bdAEhINiPyw5tqELGLbIxcRnMzmUS3ibCxvPqpnSJJO5SLoIXN0Cwks5ZDYwvBq3UyFLFJTJLm2lUgy3",
+	"ddbWMNmbd/VNOC9LU7Gh47fuxAwHdeZQSxtLSmSGtTdHQOCPTu621D+2OKp8DDon4fb0NCbEr05KakhC",
+	"MnI3TQczNWmLy5hn8oqj069sNCsY2to9alSIgcetWHl+irJk7gw5/tGlI8wcaqzI0pLBpJjQ10rC6nb+",
+	"/J4osjKChIoGqgMJfmrD2zElBveBT3NzFnpItTU8uzltg8+akHu/hFA1bfOMLMGNLjFkTHjO1S1oaIu7",
+	"v0gHcSeixFSKRQxyQtxKlbZTbQ+7Ga8/pNtrAx1vjC3E+i1z/4E9D1qNNiOapnCAzaUL2S1jn2sfXPyV",
+	"hGso0BhUX/Qu/ku2rERSHxx+tl2Zw1ISZMUfYQum2ITfWhY/CWQN8BQErIIMl2iZBVMd3k3d0/6B12e5",
+	"AFPgCmuyPYnl+i52uHXogmcyI8NccWFYvOmTPLCgUQFcAQoE9h0ovmlTyvsz+v6JxRWIbaSGQzYIG+g+",
+	"y210qc3z21Hmse521VKHn06o8wlBikN5ejRNnfMDlnOIqeKw0M1kbaOhzUc/A+kr7t9ADvkPkb7/DIRF",
+	"SNfHWEh6CV4HSVIpJmj5WZ3ej6GwYT1XEssrw8VmLIagnri0nTBfJuNXLEGvBtfd91GYRr8+e74udtY0",
+	"1TBBvthyQUfrWfttaIvf7NpvXNtXzY4XB48b4YZIQgECq+oK8h//8f/wH//xP8dtExwcHb5fRa+LCEtd",
+	"3quvrGyUmlIF3t4f/5f/4+/+7//m9//lX//+v//3VSC7qh14k/qxOOSWe6VB27lp+09EHhAFyb3OQHNz",
+	"Rrdw+IVlqKz3OBNRVeeFoYRfhkajikW09l3FMNekadXO1I5Eoh+w9EIoPO0Et6GrgOEZvMe7gSJpTOjI",
+	"ykTm4gSnm5GZuS8XSUlRFmzLIW5lIwllirVdWNvOmvCMeSHlwe2POUBd8e8+TpNNXSjaKjq/pOo2BIxB",
+	"zquGrWGLrmDaz9Lqe72ok4K8/mrxYTSoU5VCgsP7wV0dHlbBgWZ0UbIzfc3CjtsbyqIe3A+ssRzo6u0a",
+	"CqsdtemNocc3sOM1CVsF/wt0cG94LWZeVczLXKy2q0uLVgFygD0VWA8939gM0jxcq4sATLl+Qf2gd84N",
+	"Q9wzYbZxSzELb+1otLcUp3XtadBcp+yGsO/bJfpi52F/Iap9OBW/Jdzkr78Rbs9v5Eagbk0dcCPYFkPd",
+	"b+gy7nSH8oibbN4NbM0BZHaYwH8/aj8Ba+6rMghhOa7L9sozgnb23Sgt/kSuBvteffaqx6z7TrnNk3Lr",
+	"B0XdpFMqnNXKhAJsed0Yv7FpETRNX457R99u4x2rTi4w5K2CTq6fIRvC7ezHJRtTzUCgpxZygAoLwVmY",
+	"trgYpTmKFbXZF2X/tqJ/4X9rcAs2oj6uiSOvlk3oYpKq6s+q2aEPZoV1QmUDrwKLN9okhoguhzHz5sOM",
+	"Eci5SdFC0FAbZ+utDZNogsaQGRu0BQW4SAPzkBOQa9EBFgzAlhnHUIDjcnB2iQx3v+fJh9iFDKSp3X2z",
+	"9VUvnEsXSb/u9MG63Q53VI7aO2ONL8XL8TjEkAYlUY7HHeMDUWF6aV6yf5pXoeHXBRhlg+d7ZJHCmECk",
+	"HpILDBFZWPBA6tEpoIA+E/qICGkDRwAyw6Jd+q+A1UBeOZ6YzDChXPdJDGqMQ9i3rXovE7gi7ECUfX9K",
+	"Fcly97rZovZth2b57OT0+dMniDVlXsuYylMNte4LnEGZa0ADhNnBWGsGVzs0a3xw0FQisZ267/OhIeDQ",
+	"jx7bwdheSOTyMEPgOphnbMQSJkaMyCuLXuEfNsO1dlvw9wVogCmjV0yZBZE5WKJSwFFK2JyJxIcp2FEi",
+	"V+JpWgZA7JdCUTVkp5m5dNxQft+c2Xf9F8+gEdhaoyalz7qENjBNujecrngjytzqGKxTJKENf9ISF9dC",
+	"mh0RHYRouSXtEp0FrvGBY03rTZrweMBk1r6BXPpa1hjb3Qa2xe0Abc3e51csG7RHKWA48qCbfeiciSSw",
+	"C7HGNJMiusI8wMUEuZbH0O9SYeK6cSkb4nVGPSe3tRHJ/95yQCq3TrDA1cMVlY5nteWGNSsPLgwfCVfO",
+	"LUdpr5ROQ3Wvh0ElxZ5em05iWM5jZ3it5O96GahTFRH04mz09CBrLBlmg4ZGTGjDJuSY+ExCwgWJtdQ0",
+	"jSP07+5bPOySewCSF4qeha9Vtm7hox403mkaVXW1svLYUEEZH1hYmf7KVbm2Mles7/YaXDGa3QmPAQV2",
+	"KzWOdmxtMz3uPDrbd3oDu+v2A1bNKLaMgbu+aLVqbm9kljzYD3fCZhYK85bheG/Y4ynVPwVbxYzqPjlx",
+	"ceUP7312nwyXFvT7l+cvX0RkxqjKM5Z4aLnFlGtGEMDUSOAQqoU8UZFFxrW53bkAqF0bDReO7kFQFqIg",
+	"+rag/HbXlbAWDu9vFXLn71ZADGsxPeBv5pLIFQvhFkNvHoBSj/RGOJJhGt/PVo8vkNe6FeVA9aI5wiyU",
+	"oFHFQ+R8f7vUheiKOHSTc6xdqF3OQ9XJcrMS1Uqut1vGvlumHkQstEVhEw9iPmRTmtrdDzG1hI4g7Lri",
+	"lFjjJMFyQptxXV5Ei3SM74QaX5hhualY5t+NfL+NxLtiWTNoz8qyRB5af5JnrGPNilJWaFQp89sQ8Wyr",
+	"OOCy2Z4Qg5XQzIGWgTklTe3THMayXvfl5q8BAAc0QZfD9wXSKT4edugGtx0oo0wTpvQAoApaYQ6M/om4",
+	"Lc5IZR1cNr4/yTEE3DzDFP5gWmSJTf2GZBNv3kpyhrat0vh9Roq1IiEgOVeEzlzXh9H+/n4RHZhdOUMR",
+	"uNqwRzeIfqMy0kKQQjnJaGNc8QUMZg4lPw2RCssXJFQc7NvvlV2ZXGiehsM0JIGJGqFALySZSYej2qbx",
+	"lUfwFAMGnXFwu9nxBlfmeT6cGfEjiQhNlbRelsIr4MMWEcJ/u45lrldM6fz148dPz8+3aboqroKBOder",
+	"U8i6F3QBcGHRJy/HxUaNQhKBeRYrvgg6a4ABFlIP0LTWNS+w67P1Gqlgvys6XDH1QWlYdSJgKtDhfhM1",
+	"sAQCOlzQOGsOxwZJlSFiQqUIXl2NwcY7Ve7iNuFEaaoZrFmwUOCeicIaX7C7fb0LC2rNswDvnwMzz4Xu",
+	"rzimHdZ0jla7gWAN8FGvnr54cvriF1E9E8tCGHcz8Lk+WsTWai9USHSEbNRHUYXq5i1SVa9oQLPq7KqF",
+	"uqrWnfrGrzSOVrni0nfbrPk+dLdC9bIuGEnTuVol4exQAnYy1S6l4FeuPEiDI2XZfL9CPM13wF4Sri4t",
+	"LL1I2HvWEWvcnuTrVtGT6+tgOjAnc/Mb+qVMM1usZ+sAaTjxDsG1jR8ndGkr8DgZqChYU+25SYa3nG2D",
+	"Kp9FpSIbCWCb2HqeCAW6UaXRoPQTVYhsD1ZnKq5LdK4Grshfa5SBk1tdzQUEazP8AaF1jAjMxcRVEa0r",
+	"/pBd2rqwTeWm2pYPomPWJsvBQ3VoTLe9ggG5FkuEiOwRLe2W8skor2Lp5K3kBrs16vpud27ZLfd8TfNu",
+	"wUtv3cb7ykKwtRg37K99cqrJLFcaMV6NZgYiDexuG7118uqUXLLlEYnTSzVTg5iMJdZQJsMluX+PpExr",
+	"lqmIJHzCtYpIvGczDQdxvxpCWTGfHW5Qa8ZMahehayofTQEn7SffG27ygs7Yh/ijsCG/mkrBEKy1vq5P",
+	"LPWhTywOkVA1ZQprpmClCCQZSRkF13T8s/iYHBwQLY3+MJrSjI7MWvbJGzuP+GexDcuhTobngswoF6np",
+	"4fGUC9onJxDFoIiaygWmpOKjVLn6eMppruUUwYN7n+3vw//2Vwfblg2tb9/+7PNv9/cevTP/I3tt2yVt",
+	"LFHmqs4EgTwuuwrYKto7yrcZd8XEfMmaoshZDME+fRJb3lpr15ytSzbXkH8zkxk7Lu5DKGjqDt6sHDIz",
+	"wmuquMZtBx0DaGD6Z64V+PSlbwo+PnHtOWK9HJ86PtfCB1dpdvAQ6mvIImxNd1RejCIKSZMWOzVjzXrL",
+	"9henvyFbPbNQvHdLkFlXgXQwo+/X2OBcPSvMyEPpiLqcUxRRJtLwI5AUF1OqodQnFGK0vdw4vqgh1YQr",
+	"zbKBDbAbtJpWXNleKgBnEFZ0LtO04KAWIJxjTJtrmSVh8V6uyYRpRe7v319RqneAKIQDLCm6lqRF+Scz",
+	"oAqFbTzahGPsmiuRaCvu4T4s1MCNCoR1gWutAr3cdN4xxPoZqZaPxyzzB4lgDAwxQg/WpK2G310bps7P",
+	"rEhJLibrNXr/lU9G9t+Emcj+S0xDfoeUk1e7LARjO2TJToXNotfaBIMxNPlF8bUi5XOtfbH8xupawGds",
+	"wpvwTfF7I+Wdnr8k9w4ePtw76JOXIl16SQaEJ8sBQPF0kPHoJc6FzpalnFDDzNzrRXW6hNOUzDM25u/L",
+	"8sHjF73VaTYne7959/3hh8b7/4yZG/YLqkfT7cIdMmigu/yPHbq+NoMCra0gdt28XsG8dndiUI2Ebnd8",
+	"akzPT8dj87m5jjn85iR5qATsQpSBE74Vb8UeCeD1Xa7BUbnUvitNbfclV5a19uH1MHbcucesqRYDC/Ax",
+	"9n5Kc6XLrQeB4i5nQ0ibuY9CYsrGGhuwYSJrXm+OlQ+DHVy0POpiRfxJDOHmEFWOHfKJkJkfL+48eNsX",
+	"Wza3vpSQ7H7s4Y5sRTpHHKjRHKATY/nyKUvD0v6N7/pLLz6CvHs4PoEvK1hHoO+cZ2upC1Uyi8TjGJx6",
+	"WAYbm0lYyoFFmu2Qi+KjGYNLRrTEsGOwzyzdriAnFnEBhpyzSkOVQptwXaNF/60gJDECoNEMMDvfCVYw",
+	"H6cnONJC6zgyKBvpvvFvRFYEat6RhgtznKjFqXbUwxwHs9RGZhJkSEeXUZhVBK3/VBGdZ4IkPLEjnjHy",
+	"iW/2Tjmn30woTcwUBdTNFwn5pOj3DiYsNJ6fQvFyNCsTqf9WBPpRQ5yo8zj4I9iLekUwsB2vuSnsaIyu",
+	"gHsfXoYd3It6o0BYsbsNcuXtwkJT4Se3HB31MuRkAY4yfC7AfuGjS3rAT0+DCeE3r/203Gc3Ofx8UUwR",
+	"vzj1E3UduOni5xLAsO3UTR0/Pwmm7DpNat+deWJ41r3d5Uvn8w4xYCfzOYaw1zIZWnE/XAwKwqSEBY8e",
+	"7IdGEGDLRm+vhbnBXd4l+bfFMLG6GmqQuGRlK2DITCQqKoR+mzjiAvJSymeNOs1GRY4R5aGjKlbETcBr",
+	"5drMZ08vzn49ePL0+cmvfVHmyCW0WEZhri5Fpj5gRYJ6VJnFvcNVmlmn8ohqajhSm7fVKbtaWrgUai8T",
+	"e2XB5iwXvWnpMtRtOyKDmpVthAXtkrdRDagvgDXx6KxE/S71XSPKoYvzMEqpj2KxrPcwure9Igm9Biqj",
+	"+RzgTpXFzHpwGdQ1Wp82656zh0dFgSwjoA5VNQW5KUe2IToWE/lU5GpGQWBaAYKDQnu0ibrAEqMSNFaw",
+	"six6vb7nyRJeY+1msFLH19IcmJfK10/USvCOV6976al56AnTlKcVdaNBATDPBsqo6S4KSmf1rp8k1aS+",
+	"NNMW7r+zFvypN9PlsYdxTHlRkwokIjU1HJHrNV6TjS4bP6DtNGA3jdXrG865xTams+XXbVCgz2RGkgxE",
+	"UGufO/JIoPZacMEwYFIe51kYEeMkce/p9w5g6krRh4rRFMDoARiWnI6tJmX0L0h2lRnYK6IgIvCnioyk",
+	"gFBSTI+19cBKtopvD6J70YPoYD+6tx893I8OPtt/F60oHBKW/v1srfG2HHjVcgF5znEmEU6kkJWHWA7U",
+	"UBfrLyAA84yLjlKrafLcNQMfsCnz5xk2Z/48wSZhDLlutEuE4btdIJbAiGSfX18Zf4tEXZeu2CUkPyyU",
+	"B0UGc826RlpXat90EmuVLca6Mi/VPNNZ6MBE/63AnqLeFctUo63wVBjKK3QKo5EPdfxSybDYvh9bl6Sr",
+	"r6clSZhmI6PoiVGeZUxo+5vqdwspWjA+ma6/icx6vcFH63Uc7VpWws1K26O0IaNSVSI7ArtmAaCaI9pm",
+	"wFYw1N2GYUCXOw/BKHq9ZvgFcpxbD72w8+lSF3zGRfjtQfX6/QFPf3CSV+e8M/GNfXTrU9ZMom0Ryq5z",
+	"f6ysRbdKoy9VmGtO7brGNfJR3QvX56Sr2Gcx1XftG2OnDG/3zO6Np3BTTW5aoKpaQwlHbzYuDEn4FU98",
+	"oQOi8pl7HB9QhTpKk6UTqI/JQdmIsVIgXQ9/HzKGxolYBlOA4Ni0OTOqIn6eK3vPrzNeNY1gMmNCn/Pv",
+	"1iIJB0Y9Pxxv4wcOoYx4IoUhObS6lkCbmtaMFHQNV6SDge58GZr+bsQT6Xtu2s7BrHZ1Zs+Z0Lt3Qobk",
+	"3BpSsyGCmr3XkfOfzGlGZ0w3BCUGeipWZZGZV1jLdUNsbw7Uqin+8hqG6y2LzXBVwFU9Nfo7eLGMGu4K",
+	"vpmTBxaQOctI7LuJIx/wA7FGUCYViKFdYWloCvVb1PIv2dK5kwI7uS1pYOOWwPuEMF9O24BEJBsqGYfQ",
+	"TWYMLkILuao3MBAAD8fov4sK/GF9SZxzC4oU+cDA0ZSNLpkthBIaMoKhLqjyyU/gALAhgdUZ3t9/VMRU",
+	"WG9HDJ5TF5qILrZKwRocPFDTEA/clhgsZYgbgUPd30jmKZ9cx5V/1C1wKXwDrKN7B/v3D/fmFCzSq3Pp",
+	"r7E1sSoqxLStwta3fkfrmtSli8gqvVuno7TWM2rsuVLUaOuOryF2zqdSsIHwAcUrQy6D2GNIL8M4xRYh",
+	"ZmY4gdLuCi6iHWu4dwfAI+IrlnnwwzgiD/DbEPYRY8o/wx9mNLtkUHu5T05sd5nrDeAkK4WAqA1ZlyJd",
+	"ksTwJxukZLb4TxVyoTybmJVxc+s3oeR7IeDRxm6omyjUcvsFVpTMs1HL8VJLpdkMZayQJxcXbEUBu8aB",
+	"1/YqLo/ia5pdqiCSQhFKoEJDCS/RHUY4iCm/ZBByAYys38m/lys20AHsfLNLMbasPyZTmSYqvOB9vIdt",
+	"ZCs/YzX+OTzO7ULMzgQ1F/K/c0GtPf7WYvJB/C3UUjlsLuKzfT1n1/s59tSLyt/p0heB49N8eWFZeK3M",
+	"PE2hfldJrjiql4Yx4pQUI9YnsSFokmOkT+Nzvur/GEAfhGbZFU0LxRNi5EmsZqrv2xqAYddFBsQRyUUK",
+	"tdcqzhXqcy8h824hynkNOJte1PMN130QliJNdfqdT6dbornX96wuXQQ7KUnGNDu24dL2S73gI+ZUQvjQ",
+	"zfxMr1hmbuHMHq9BmwfZPogUAmEOYjcw/AD9llyQGU9TXuQ0bwEWMqQptfCoW7y9aRWMMZ9slpXlkjDc",
+	"hgPvn1mM9iyrPjlno4xpu4+1zFhCmBhlS/D0G+lATc3NThWJP/300xjSbFxlXa6KX2H4mJc1lUpHJJ5q",
+	"PVdHd++aj3fNu33yDeaMoZRIR3CXYAtK0yXJhY1hRJFaSQxWo0TBIC3iROFXLLQW6DyCno0eB8E9lgpu",
+	"sNb1EQFEzZQnCRMuhw2y9YbMblcEtPokNp8G8CG+Az3FRhczw+6DZLWMizb9T0jOuKlJI1XVnrMKW8oA",
+	"RuUhrk6/CcV9JIXKZ01hGtZoUzuXP1WFrxbToeglE0W4k93OEHYhNU0jApwnY+NcJMpC1xTJIfbx/nZn",
+	"ZxsnouOgg/WmmVP76NfKJja3gHv4NBzLIhYyTxMyYUi3MJ1INSbYcDUAa2KyIuipYIwAKAMoqsWFAYsk",
+	"JKKmEMgpUMeITVwSVOp9X3KRdDFRsewr86QPiguizla9+tw8bAPR4GVuZM21b+FT5nm5GKgFtz6aCowT",
+	"HMshSyGXkSu/9wJiQWKTkIhr71ag3X7ZST8wY1rQTFjIjtqCidJBGNM0VajEcIXMIQrC32ML7B00GmOq",
+	"1sgo5cn1h2tknnUEf8LVPKXLF+ZR54ejV5RD09dCf9gaElrpbtvyzBpOFWOiO8TEXKZpn7yew8Iw4YNY",
+	"oPQZIhTgWcLiBeXKmVvWNkOOOlDWDr56aoXJfDu3UwFNvQ4OgoZYDKH0BYRyqRYtiFIbEaBDIV5cU1+C",
+	"98adZ7b9ctG4lYDN48xWPpDjIMugEFl98bUSbvN2iF6GkoPvpFi7Py74jP3GPOeAnQeq1XRdFbTLC12g",
+	"Nq1e6ZsshgdqeRfU0ORjDmWpaL5hhAmw3LCyGtyyQaSJjTwpLv6yXOLvSUupcGdUL2Bflq3EXwq9IhDy",
+	"yldX6XKt4LFbTSEQeixLbrobCt4bYrV77a+0Qysnrlkf2zYSJ5BT6so5nc9jTI4+DrKMzcKgnmLDGp2z",
+	"FuIJj0icykkckTjhYqJpemn+ltT8f8FGU6gGH7MZ5WlslZM9NVNxyfhH5/O6PW0lNC3d+64xdiHqvd8D",
+	"bI+9QpNzA2tQvydM6NPmOgHoimg3LdWt5r/LabpRQaYgerheudZbsut4PI4UTb+xbEaFZXTdxxEAptWf",
+	"xfSbDStN1XbekCr2OivD6+cZb2J9TllrWDBUKtmGZG5by6FEXaU+AjR2XrSWiGhQE1u2RZFWtNGQHY2K",
+	"wNffFrVuG21MU0aTlh2TcqU33mXW6LfRqH3Js+b6JNqKEE2xmHy8DGer5SUz053O6AivBZHQLNlbsOFU",
+	"ykvVQILKbWPbbOKCZWsAxCQEzOZhnaksMq7ZS5EuUS6B9c7mLZzDXEQy1+eF+ucdLQ+bg6NbUEXdkYk8",
+	"o/L9Ns0KmGwDw/rxNP14mj7y02TUgtLNgHu5aV1kC/HnAUrY+g7nVm0qTuaDB/cerIedmafLC9ltpNuz",
+	"gainU1XKedA00+Y7gMBL+QgyF4SRdd81qw6ZM2msXlWgpiV/09I6ca2Bd/woHt2oeES1qwBX7JL76/aj",
+	"47gVo59YgpMBtbkQIO6I/OR7z1Q+ROQn3yPOHfxpuTT8bRPK4G801vfNhoLP6BSwX/worv14wfxJXDAr",
+	"12cFL8VlWgGw1k7mYgIzpqcyCXt/9fL8ohf1fvHU/P/V64vGvn+XM8zy3r5ne1iv0UgTNa9zteXddEDk",
+	"OteZfGV/mX6bNlcqJ3VOo6Zy8bgIdm0IVqkXRaI/XpI/9CX5403z403zsd80yr+6/tkfnI828EA/wqb5",
+	"o8W24XjN24wddD4/32DGP1oBfzzsf48Oe0qRNm68300HAPPIxOD1eS8yn7/8Cv+9eNO4XuaMzzM5yejs",
+	"3BHGtQarD7aFjMO/Cbtiqdm6jU3dmN0RT3t4thsqm3hn0m7zurHPnSd2B91eM7O7KEB0u6ndbkY3kdv9",
+	"Y9Tkf+ZRkxXI/4NGyP/rhBX+ZxH8F/Xe703knmfOGArTf2H/+BbCLN6Fj+1hRRTgSdRcW70J19N82B/J",
+	"2V1J53zPsLgJE3d9YM2H8HV1yed7rpTC3lzCEhW32waRiK9cGutHF4740VH1Tyg28mOj3RaBmltGV24b",
+	"ivixUWzDiMJ1w0dpc5fj/8HjG7eKKNwGcuZDqxS2ZQX7Ii2mW2ICFGjB8pLmi2PCx+XU+2WRyi1zoW8i",
+	"tPrH7Jsf5cgf5cgfk0h+TCK5fdlkuzSJjzAlYYsre10o+rsVl/NubVu3YNc6a8QfABgcno1yrskwY/TS",
+	"4lGX4W2RJ0KhBF8lAfGKbXy3r8EA7y4yKSbkki2j8E6FNnyFBDTUA5YQJb/Lpab+EswVS0g+d0mSU56W",
+	"2NBCZpeqT97A9wgyFMs5E3EUPoVM3SLHOJyaGDDgXYXAeErT8cC+6tBu3ISh0IkUrABisCjgZJRKBfW6",
+	"jh0mPzFtQOlAvGEBLAESs6kCrHhzQdp8CzkGmIUxh3h6c2PEhgYxHpK4aN0nxzdVFCptUdO7KxBXXt0v",
+	"5YLIsbZctLbOcyZc6f0iJcy6eMd5GsBgdCsur9qw1Rx22U8VQl9HZMgmXJhR22rMGuuBNQJ4VE3mZty9",
+	"qOdXrysiMFP6Jb5q/vySpmP4+O4D1Nrgade8nSqb0ZjCYQngGouKdWk/lOfrMVYqECsUAVbgrBgRS0gR",
+	"IhfsDFalxK7r4kSJccAJHY9xo2dMQz0cL044ScIvr5mEHI+xQApQudsC45Beip4b3UtoxLE/25Qf+zcc",
+	"S+ZXI6nFQNNL1hQSUrla6zGZbhc1IL6LpJxx9lPlQSxsjTLDNRCRzKXUMebyuRDAqjXpsjaSxQrERgvL",
+	"WB0NiLvbDWUFyvF0ubK2yWK6LJXiocLcDYb+tWpYQg7gmjBsU8gB5NH7ElAzyoGZ4EViJFmXf6+gEhQg",
+	"LhXobkV1JpnrjIpLW63I3TCYITeBnCvDm2WmQZD0+V74Mp0y6koT2VfNkZzSpKjmiDeLQx2zT4XgZHMp",
+	"0xBwClpGkJcBnvlyD/hTUPMLCyo19FIfMNaurI/YEH0uoXgVwFWtKHUZ98kzmeHcEgfWiQPxSnPu8onf",
+	"ClJKKS7VauKZLdJpFHQnoiPgFew5uLjKNZQcV1C2qKPbE/gnbAlIBEwxx84vbi/qwVr54kuWsh0Zy5vp",
+	"ElnJm+nyzHf+Zrp8IX9lu4cPz+wA3kyX524M5t1gGG+myxM7kjfTJeLpfGHHskp+9Wyp5S7R1yxAUtZ+",
+	"AdECE6JvtuKIB+eMOjtS9c7LjfhOr6cMBJiMDaTKcubKC0HeOXvPFRimUpdoWr99tqlDMuaCpoO1oJ42",
+	"AZqnKRkyizXloRljI4zElTVcASndpeiJfXRd1ZNuuuMFVZc3VZaotVLKOVPOHNxW+avhOBh25osSB7DC",
+	"dAQYvrbYKAe4VPsdgrtlINp1ARQoQ4y3jME+BORGwIPKYOojMY/SNL0umqS34igkIFQGc5Be5lZQ2vYN",
+	"HboxFeA49r2tARfMWgEkYwvLiv0Dp1gFEcuAuy9rSzejS/gzZGLr46VsiZPV8N7oN2nP7THXEzDU3tFB",
+	"LfDPvWU7q5SF8EW2grUq0WbFnt/OdxFma91YeaCQNhs0erSi1Y5E9dNZSajd2ZGUK3KwQ0NSUYm+Lmao",
+	"tWz6BJ7yrXyIehYYeN2LX+Jj4ZszKbiWmbUbr5y3fzJ8HypArXu1XH/fXEcdRJZZMMMKqbFTbKY0hYIS",
+	"kaPlqgV4jBD01w3p+nHVWletlfS7POEB3XZ2xAM6bMjtLQrxwGMdry4j9mhd4qNvMERVvqk2Q/zma7bZ",
+	"AjfagPXrdCwwkgeQpx5Vt4R4WgI6VUWNONt+5Pz3iLc044kAu87ri8cri0FUS5IeNEL61DeGdfiUp/Qq",
+	"4zOaLcH6MKSjy3x+ROgMqqMCdqi1Png7AcwcLB6fOM0njGCgM4Z2KIXIM3ciZw+QihX6CBpmlHaWGYAY",
+	"NE1Fzi4xXFozF8Bt180hVszlikgRgQkELUc4DzAdRdYyAmbyqu0c7S0OHh10fURqBojaSSbzOVixFJFX",
+	"RpY1IrCQFfMPIubjw+HgwCkCtiokD1QyzybMgzCvsHdB09S2iqOc8CumyIIuC2c9urbN/KzZ2FLy2Kp7",
+	"QFVYK+cnxwKCwdpWDEDWAm0jQfrkOVc29AIkK5YQwRZmyWDSEeEiYXPzrgBLJHbZb4QLK07io/6j8DTu",
+	"2S9qaTPnHvK7gB9CqO8B3QSDaI0oajROrjQfNQhE1syEtu1uxfZsGsZAsEXxXkVbKc6LIa2vRi4SxC7D",
+	"GvYWcqrZ393eLxZT3rBnrCjvq8Z37DGTRqQwnW5CIAeZ1f2dKuB4jcLNs28YYbX3qLzCjVep3x7P+CTP",
+	"mGp0Ntgi5qsIPmQjwxgfn7x4/PQ5VjbuQC3AYG1qGcJIvF3f2m+lvDwmFCpKcwvsB/xBmR0FeSkduiwl",
+	"QJU7PWMjxudY68l5A90YKE+Ikh27sCVNB/MH++2lvs1NwYW1c0xpOg6r1ipHUAvvZ9gnlowOypWXsSEh",
+	"bA5OWJKz7TANi4E/elB2NG7TxKMtm7Dg8R12my+i3cn1i3iQg7bmm7ac+Qcuanzb3GZuFSAqC+/8Mi46",
+	"egpgi3Ydma3uXxvSU+g+aBuWd55rI3JhqQ14FS/Nbr3ZmB21IlrTga8GBIGOPaTmRpiTypcsWLWiCGsJ",
+	"EZBdm7VYnl02ymYgmeJaPMKwKAfcP6NLMmTEt2fvIrSZdnFNUq5Xc5HCVFpnIeZt6y1DVxYKc8B0f0g2",
+	"gqPemoXY17djH1X3lN98wTkr7p1wG3nGU+cVUXAJhjdIea8EZytYuYAcwdQql0SF9VbY6OqL+5Xk6DSh",
+	"afpy3Dv6tl7bodmkXIS3OKcJeEEjMpV5Zi6chC47OvOrvqzGpO41loSaJPLhXWmeZ86cVBFiq4hdq8tS",
+	"y4wNFMs4W1vqAp8qeLoLe27hqhnfpJCgn9U5vtgEY6HZPIwowtXpRT2zPGAeWbZm3/qYxBZA6e9sQE5C",
+	"l6oRMkxuGWcEqwHv2wmU4XAtmcrrsHp779CWVahKO7VmVfdCbaKttQHjwnkSRyS2iq3507vlzYewmlkM",
+	"iru9DyMrzZivvORuQxq5Q1LHIMMxhtZApGJUSDyhA8z0CK3jwz7vA4UoG0QV1IoC3d2n6BdNlTMcHAMH",
+	"BdIOlwuIeoROoiJICEaKj/TJibl1mXnReRW5IvGfYcUzas95F88cJAI1hY+pEaplx8TsdEW8MO9KAU7p",
+	"HKMXK+xjQxaBDL6BQwBW8wYNecZa2atmf/nW/IS77NXbOJx4D+z6hObqVIxlfZ6lPfF9W2zAwJFjXQGs",
+	"4o1uuIlh8+VXy+lJq6d1s8vYeXtbmjbs7N0tbaicVKfeFIv+JFuSLBdHrqax43F0NHX2JVtTBgIEa7V2",
+	"SmZVMCqiqhlvFNXYYEkplWRvGTPEB+CDbiBQ385yw4jwMbkUGKHbXKf2ZmOFbj7uJ8MggD55Y28T/Dkq",
+	"rMQ+KJkG4ctFbLK5exzl/c9gGudWcyoqIfabyNRexLO0DO6xUGPrRV34QwnUZlUPwcqau+lp/yDUMosR",
+	"g6E9WdHawuakWa9HwkY8YfauK2UycH2MWP0LrrD8Y8kCj2mfWO6hcT+02yZKMwtldHsIP1FTmfmClOpO",
+	"4a/BDUQvmWoR3IWDVVzRYxFCalu1pLCL5yQMw3h95emy8yHIA93fN0KQhABTqsmIYgZLqeLfSM4sk+hv",
+	"EIboAsYbtYlrxajVDyZPwq17bGtocwFpOUC61TEskLqc8NHabZwx8xRLXNRmn8TAYKEscRgRPSrYLtdE",
+	"yIV/0qjd8ZH5Flnz0NrNEle6OYjtbmxgyAZh8cewIecJpRAmloF+5d/L2JxRF8vs4tiQIbqijlCL2sdJ",
+	"l8t0+xA4W44ayTRkyoi3bqsgc3TDyZi52liCKYX4d1gpsiBdL+oV1PEfwpn6L3Ea6zGu3IYJqqeUWXzT",
+	"FXxBJ02Xr9B0pFvShWbmsLlH7B6cYD3Yjn6HLYrRaTpZf3wmmFFZo8sEC7XgnEr9t5CkiJ6pQc4hr+5k",
+	"WJ7Jq85P5wKv/obTbo3cMU2S2Kce2+mYfbxBkGHVUpQk1uKGQy2GsZIu28X60aRLIaPs9ImqR6yuxwzA",
+	"KXTu4MPq+e1Kryq22i7F7gs62S1a2wWd7ByqzXGDZjsjndlEVE0nEckF/10OlTgxyxAlfXLq8ufgtGUy",
+	"JaMpzegIyl3bqyu+G9tURTTHmO8SqfFqs2+rOR1BrWKZg/TVL1U9+ub01e//93/7h7/8m3LcwUG3GFjM",
+	"xDvch39+/uxu/90ntSw999u7T1tfe3fn88YABrdy10S7M7fMrUPdXdDJTrf8jre7aoBIHVI9mnZIdIDU",
+	"IEz0X6kPgjyBQr0zGJoTg2resY3OD4PxMOG65uswLTSCvZb06PVpDVsIEt5jtM1byy4i/BP3bPCeN0Gt",
+	"zHw2D/kQLvcq8dJcfVQ5ay9daURbF34GmDOYHYwJgXzGbEbFIkiSn7I0KRLwzMrCBjI/zc1XVmK3jFNd",
+	"hhZmPWXb51+w93M20iAYD+CdrauoltNMtmsDIVdWpOrWfLZFjiy8a/QnZc3N2w0hdBp0ZB6AT/wh6oHl",
+	"YVCA+bZ62SC2D+qXejP/MZHCFn4ULLWV//SUCiibb+ETnH/A5b0UxRs3MMc8gwqg2CAo5nk2AdOSluRR",
+	"N1NMEIG1Kr+qZHkySopXm62xgBa1W7GgzrrF8Q7qbmVjvVEOSI09bb0xMqbyVLdlTJvfStV7cahmnhkD",
+	"nKJlt040sKx8faVUX+IcYyu8dbXbErabnC62tzRFge2Qi1Ga13F9WofTuRawiwwza+r2w7Xr/a5/0Iet",
+	"rn/0h0+LjHqaKd0Mg7Blrdus8Rg/A7micFuGEoa1U7EMwQKk2egM4pm57nU3mZS4ZiEFlSrRAu3Lp6OJ",
+	"C/lD6i/o8pXSXqo1rAobMpnKfRDw1VLUSyA9+Vq3GmvR1i7Y0k3ZJlA+CaSe+oGoCCjFUXQSTRGyhsxB",
+	"WRT5wh7WFszTLek+GCK0YD6/Dlvx09C2JGIRpLNuf0PETCXWxfC1gQ1e6lRAPYj4shg6MVo+B1THRTat",
+	"uWUZcBJRiU3biIv4pje6lOwYnQXTTg+uRuRt2KwdrRUiUVxMcpucvTqQAIXGIlsBvHKhNIr91AHYNpq9",
+	"K53cklmDkoCN2jMDCFaC2GjOAIEFreowZTi0ZsZGmwdZ9xpxedcaX7Cd+uQLB/ZjAwp10AAOWcgFLCN+",
+	"CiYYCu9CDmWyJEVI3nVj/opdGNVPTIUK1VWr86HyEd6l+u7Zxq61+NOmmtxwUVn5+/XFY5IAVEo8cAE1",
+	"r5+fPjm2Ol+iiDJC0nBJPKt3xiZo53D/8N7B4f7BYP/gy1/88vCb+2/2f/3Zrx7+5qt7Xz948fNXj84O",
+	"Ljasw32y9xu6992gtRZ34HcyU/ylHDYlCOsOULr29RN8eEsbgHtn2FzwJWkN3ysk0kpe2m/lkPgoVRS3",
+	"fbhrKHjeO2wUPFuD7tv6LID2DM9G4NgSwp5AMI2O3fNUs6wj6Z/hwxhAwNW05crxmA6GNO5Jd6soLefz",
+	"azD738qhFRS7OWJodtlNaL7kMK5OC7EAzwxgu5GE42rQNJULgMcQS0BB7bYAhbDuJKMsB4NZr6AyyKJI",
+	"tm7i0S/l8My3AgvnG/qlHJ67tj74du156HbVbnhAcIsRxVJ0kC7C7WG2hD2TXehVYa92M0SOg/j97Jfe",
+	"Ddke7WKdg6hzL+cHzKFEmYrYHm7+NlZeMKpgZZFNFBHx3VfzMbypcP3O8G3lpdziaK7zy1UPKsiDmBxL",
+	"IZAy/sXTC3KXzvndq4O7aqbuwq9xn5zAcrnACTMYu6LK5/vhun/i0Sr375Res5Mu3rNBpbZ/aaHV/Ov3",
+	"i9BYIgXCQ9+AjXsz56Jb+M2i3d1b3cO5y3bmm1GSfimHL0W6DPUk+1VVVaoaDlfR5ZV59oWXbQur1OYe",
+	"rJbU2S0gir1xZDXkMDy1rYWkxeDxoZ0D7NrVCp3egru16PfazkKUED8ChyHOKaWiKTG3WVIIIeRLl54K",
+	"UNGtTR0MNnFjMF4n4+uqO1YZ/a9bPM5vURzvtCa1DYJWMEuNNVTc/TFIqbiNY7BlhMyWGtAWW8VGw6FZ",
+	"EO99KlygW+HahazKlVghB/vw32q0kK01jEJ0XwmKhjLFGT5ch3YsS4Url23H+3Pne3P3l9Gt3EQ3dQ3d",
+	"4B0U9QClWzXeGBmCGcO4bPRxJmcOIJVnCJESWnK+9bM4OLRN9456GRsxgdme9tfPih8dJteHdx1jml+Z",
+	"F1+OT+HZdbGETZeqn3PbOu12K+58G7Zhn+87bSkiB+TV2cvHT8/P4dNhkRt4z2Md3C/helitYD86iA6j",
+	"e9H9d+s9m63Ok1feIQOfvCfLfmHLGdhPz5ymbD489hnZoH5acKqmZTSalv2wcn1sE4/9C1va9jqbhbga",
+	"mKvhagWOe6fwi3MmEhd74VC6wqyauvnEPdSSZLaN87R6GJNetZ+GwYU0CCccBcvW7qxs3PS1VWwuJ+J+",
+	"jshwWcmjRauaB5ue0SWxaOAeAw3qcGHGQ8qVNbopqG0VDrwTj0MFf0bfI5c7uhfUmvIsv5jWmlypYxJ/",
+	"b6j9AbHgsTDDVKYJy/rkBMNOR1IogL6SY5IyDcGkXGC+DjQZkYRPuJHK4kEckbiPRv54L/ZtgI3EhpVC",
+	"1CoUSXHxpaXsA/JFFkafUoFZxISlijn0LS5otoQJlENT//Bf/NUf/+U//X/+13/2n/7dP/njv/4nf/gf",
+	"/933hgF++H//wz/747/4qz/85d/gZKsVJa6j9jtS71hQsb3uXlixHbtQ5YL2BdX/6t/84V/97VbBwWto",
+	"fCNSkmP9t6+t+1ndTC3r61xcu7pbug0MH2+6ebq873NqWim+nbZ7gxRuSIZdU4fvT3MFSqFL6273dytX",
+	"bNecdbdc1dV7K3HUE8Xp3fMpFZMp5ds5uO/+rNHFbbtMuWBPr+zG6F4AwCdQihHLBIjYteY3kYAd0OI6",
+	"i9CU+Zz5wi4EsUpDNqHCYlQddAudHLYEieUKwE1ls3c8TL6uh3KPx2yk1xt/5jLTT/FZ89ZVq4R2yTH+",
+	"BR7pkxgTK5mrz1PE6BaoJ1CszWe7A/pskCTaJ3EuMkZHUzpMXREeG4oox4S+FWGkoqtdBHmidDRlSUSU",
+	"LHdtvWEu5T1wjMJ4kWrheKc0sQH4APFJuVZ21FQRPn4ruHbAn4tjCOn3EbtgN7SLbIFfS6V0bCClheRy",
+	"3tkiUigIe7XBxfZvCHas4nZhuKF9mHEAAg2IFyKEdXNswUk7K8ZoP/uBwufHfrTuZzdk97oft/3CDx7f",
+	"D2YAXzz10yj6h7nAx9elCdkn3Kx8ZkFnFbWSiNARZGtVhRWIkq7V9QKq+NT5SuEtzGgwOxHr+Q7p6DIK",
+	"dzpXJFhI14rf0kEkTEOgOUgOrazR/m6D9P2xXMU10As44PPmFk9flatNdmy0xZAD7LsS/WrZeVNQeBv7",
+	"rFx0yMKiXpuSba+aW8CNKd9ytwkdcyHnr1qTSy7KSSUF3Eex5FAaQ/laQ3BNzeiSQEhsLW4KVq073vtr",
+	"1eQZ9AifUL3U1r4a5Vlmhhii/0UkoQiYPpNCT2sRDwlddmQgAFbX7VELcNfxYRjXFvjKTTB6rrmmZX6t",
+	"0GtUkabSdDBqNzGFLlhYWMWYKsP4eI9XMuMCjCcKophpYiUWj6xmX2jUIgqpbsMKTN1DTjYyfapBwpUZ",
+	"RtKsd25SYUjL+SBM31rJFoLDeI3cjy460Wv3HEKYuHJb5Q1wKgz5FIIH23WHGMk+OUcAHKjpb9+PXTVH",
+	"W39XS5IwzUYaRHJ7Pm21+05FLddWXfKJIuXyS6VdXVmB8uoWc9/MPov4B5U4nYf3Vyg/n3x+9MnnR4EK",
+	"9A/23v3F27f9+jelL/vm2zuVz5+2JJk7VIaut5CdRclu+8A5oe3ng/rdZF7brVnR9Lhzk6Lv9JqWPWC9",
+	"t27Vw9nchEWvYNYVxX8Dy+mqOnqA24kwJKq4ekC9ClAljn0hVEeNIhTWcAfHaAwXAlwqczeZS2qdwWJV",
+	"2ebgGLaG6E/knk/swJb6L+wf3+Jj78Ln9vhsbuu9zKkZQm/C9TQf9kdydlfSOd8zO3bCxF0/sA/h6+qS",
+	"z/fkHFdzD0AvzU1vxt7lJgsLx610Ybvndnf7BbfSasMiE9/YRxutq2bnbxlHtMLY5AtNInAXblKuyBC8",
+	"Q1oW2H1cR8U2hoKGYBsyYqnNKrZ1KOcyTbmYmKb7N1g7ZV3NSgf75mYDihwal5wUN2SpFBNVm5Z/uvKU",
+	"xV0As3EgKUKGTdFqXZoEqJjA6QbJbtKi9qVMOTAxawCytXMDRMnNTZEtJ/njPhqbC3lrRKl3redml1f8",
+	"zq93UfMWblG7yEp2VbCgoz7Kdy3fN/707k7Dd43SXiUZ7A3lur26gpZg0CR87PCrS0Wwjsl+2c3jFfR7",
+	"++s09DcyS7Cww80dPXArjXKz2c/Ncrv0BMVHJzmqyxUMa+Qn4NE3TMadXLDE0eBH1E8EOXl1Si7Z0jBe",
+	"sL/Z5xHVG7NDHT9XDBIA4y9Ozk8fD05eX3w5+BTRx+cZh5pwQ1dXP8OKUFiQXtMMggBgw8Kla8ZfTHaq",
+	"9Rzs/YxmLPuqCRv9xA+01A68UG9IFTWTm3i8vOTM1RmDBx0vjV+9PA+SVPDH2MwbYj9MC/i2ETLhvPTS",
+	"SzVTg6JWsJNs59zM44NZQG5hpivFab46//qcYI1wVcSmQOG2Ly8uXkVYOwVWZYYonFgZhgvySio9ydj5",
+	"r57jTWJzLpQtISysTooV1BRcpkWudPRWOHDSWRRevbqoo95/K96KTz99Kq5YKues/+mn5ClcTr88f/nC",
+	"hfRO7ZYBDwazjx6R+Pu3wHreYtjGW8eA3vaO3rpyVm970VtgR297R/1+/0PcJyc2u9A3a4jwVlhLqFGt",
+	"TaMxjhhLEo45SxN1ZMa6R2J4u4+GZhsqozRYj81+xoLfmZxkdAZcYJhRAcTqB29jizGcEEtN+AoFAq7I",
+	"IpNi0ie/yg0x5jSjM6ZLMLJF/eZEMkRKStgopRkGxkA3UPgKu7W0seMFS3pRmRxiNR9PuTCTlRl5KiYp",
+	"V1M4gyewcfaeUzHJTQPYXGH7jglPmNB8zK3m4HGUf5VLDdn2oCMsZQ72STp0CfawuH273napoTTSiGaA",
+	"x2+4JyoXU0YTlr0VhMR/vmflyr3TpAR0GlSvVkzDxjopRYWTB/v3bLXAMN/cM2pB4jOms+XeyVizLLZb",
+	"85x/x1y9AZzYp5/iRjghkH0OYKwOoJd8zb/AKoPwG7yHMFThY5+Zx/pBG2bCUMUQC3s9KIpgSuBuD++T",
+	"r/gXZA4CnPkF6j6mcoEVgciEaUXu7+/7helrKQfmgdh2M5bZzJmKxjxl5JN4lqeaz2mm75of98wpie+U",
+	"p7O/b0bqVgHeM6fi8MFDGI9hFmlqV90s+an2UymN2qwcDhx2pBtP2JeZhunAlp7Uyux6jTF0KHNC1XgM",
+	"RnMRdHhmoMylQ7OlytdLsFOHMLuwqwfR/v4+xitbAVkQlFGKR/b3yYzNhgC/XOBS3z88tEcWnEumYSMs",
+	"w7vhegoG5SFtY/cOScquWKpIwti8QFd0vx/igK5ommNIHCR8YnuOWWGv4cIgC7ET8N/DqQZ+YuYXbEC7",
+	"nZ9LCm5kQzAnw3/6KbkoLlOLCcMq29W8NJSJregRvI4Ixohd/CzPQHGwD8K5MgPK50TLtyLY15a5Cihu",
+	"ev/wUXnnzvLRNO6Tc0kSSca2UbM7bIlV17UcOwawkARZX8avoM4IwHbU3ngr/CsH5BdmC+MojQpoeDXw",
+	"8EuWkHzeJ4+l0unSnftK14D1rPNMKItChyqTt4HicCDKp/9WVJuCsh5caRXh6hg1C0YbOQhs84slt1kV",
+	"PEtRCT1IOSryzDryyr/7mFNzFTsI4YhoOlERYe/nKRXYTgTLlxr+71cGWsSyGQBilQ8RQNpLEFBoNXRx",
+	"ov/eLDfmik2pMBsyYGVvxZgblnvvEKnlaR8hB/OXPHJt4H6GafNxaRGqlAaXFF6M3IsUT1hKlyyxFyHs",
+	"8YWEKApcSOgBFyLBR4/I/ffv3Q9F+eG578up0/ZVLX25BedxuaIpT96KUcbgTqRppR3BtNlfocz7YL9U",
+	"FVlCaV635aXAY3i4H/D+Y3u+lRu4uac9BzBCl78hUAga56lfqcrxGRuRk9iSTmb5LLkss+AzjiTH8noW",
+	"6Aao+ThjFI4Ntd+SIVtKsDak5jV3Jz0qIlCsbz6G3/s2jCT2Gw5fo+qtsEISfBH3yePCqgilIUyvdiRA",
+	"OywLW7JfgJ0S++sTLOpXnBWbS4LvSo0ds6SP1/qp5b9H5GAf+HIQ8H2AXyBmYPEZoKvwAXzFgf4DRjUs",
+	"j/XW1Z4w29bcjhmbcKWh0J+RlxVLzSU69AYq8yK+ifUDis9GaSp6Lo48TNh+28wV4IZ5VWzvI3JonrZz",
+	"cuzCNQxcw3Va2JkgXs/3Vu9OFczh/2Pv75scSa77UPirZCCeJzi7rMYA3T1vmFBc987MLoe7O7N3upek",
+	"vD2BSqASQG0XMqHKxGDA2YmgdCVdSqZN0ta9dkiUZTnMMO0ri7bCl1RQlPVhxJld/qWvcCPPOZmVBRTQ",
+	"APplZodwWMueQlW+53k/vxOUE6SLit3bGbRoLUn5cifwCOK/HYdCMZDFxj4d8VxIE7Mr39y7w+A9BrGK",
+	"T81bpHN5V7m9KydihPhOcMxBQbFXBO2CuUBKntIrqN70jmWhuwTqpqtY4YxuDjIMBJNUAhGAO5Vqlval",
+	"vTlOmDTcOI4EZUDefpsdeOOAQyG40niLcI+KAgVYPiQlbOYi7YZdab5FDMi/jECRdpoQ/gLURkIwVao9",
+	"9t+V3beKyrDsyt5bQG194WOIwgJ4LInkliKvQqrf5ZIi4xgvQSg4sRwLgcljWcAgXNkHSIUCw8kDU1mG",
+	"M9UE7AlPIjaWmdDamRM8/EJq2BUXUGYvd/wWBn+Z1IBBCVTewM/YqjXqzXoDDDigR+/AlUcTh0qm7c7U",
+	"gNulsX/z2o3rYApBpKvmNatYq5GQfJTWWrW9eqO+VwPbygA+dzo83O6rPBO52aHYMywN0hdgJPLq2v3E",
+	"DjDV5sC++8i/att0Wt5CkLfilau2CaDPC8sjBi87P9ZjQDsA6yIMbrfRcCUTKPAQKqHjzb36qUbTBtr/",
+	"ToUyCOdTclWCcaJslHgoBRvxPrCdYrmeR7X9RnNRR37kVz+WfGwGKk+/LRL8aO/0j95VeSdNEgEumP3d",
+	"3dO/uI9XGd+/dfr7R0p9yCUYi6/hwp7WvhG55Bl+sLfSvJ39EC124+GQ51M6UMVCAoGx22EFwqAufQ1K",
+	"UUAAIv5ce1xcCY75chA7yZM2zzIE1qisZXXgO4NLrpzlwvI527LtD3gQRnN6eNV8nImvaBe96rDTYnfR",
+	"kUTx7olUk0wkfQfajFYRclNolT3x3DoOeU3cQm5YknIiZga5GvcHAd/uTGd4FEUVdsbaCsGamelIsL3d",
+	"G9dvAFHHOZHpwiMMpxpFD9RupfEdhcjCjGdKipYrcOWXjeD1lZPz0F9Foi0NFCQUkG6VKxCYYghWrp1S",
+	"7CIC0S4DAx1yyfsihwI3ZIki8ZifCE3Gx+Nxo7HXHecZ/CGQju0iBdNxZGXHgSXGB0GLoOCDXGfVfnwV",
+	"W7bbDbIr4y4azK6K3TusbwYL6Ixbbg8LfixkgiS8TCdByBQlyrI2obyfiOFIGSG7U7CUPvaRm++oZLoC",
+	"+SNHBQVvFath/w06O/xABInTBXkHLMZM73VzYe+dVTxqrfL33rY783ScZ2Rjbl29Gv5Wp6G0bjVu7QEF",
+	"QPtdaSTu8ECNPwhTEEOeZvaqh17JWuF6oLGFN6IYG26IAg5FGLfQ9LhpH+zWHgN134BFOPfw87I7iZzo",
+	"G7Ap71ByjjJI5nN+sPWXJYxiq+02dvd2mrs7jeZRs9Fq2P//z20bgFPXkuMsQziuVPbbgJbqHg64bs8c",
+	"DvJ7Vy97RobWWqv27UH1NjgaAgNulkPWFg0UzhSOaGYXHwdyUjN0Bjobem3T/V3M/o8CSogMfAV2+SHP",
+	"eiofOpZ/OXJCYwW+f0fJXpaih3O/ubeSoPABzzG0ar95bZWJ6PEIQ7I/FEnK30QR5iDBSAXij16EWVFo",
+	"wTijx7bNpTL51WfB9XmOkk0mjFgq41CYhpVeyBJbpMNQreD6HPO6Cz/MMq8qwrZ8ye4qKS71yO+f/sUD",
+	"Zd5VY5lsdkfesJOLG30ehzeqVhffE2aVY7Tlj28uf3xNr/4bdpPfE+Ys17isOK+lpbhT8UCBhjJyUcMz",
+	"tSTA51cEAYCzMRP8iYCKPWBCY2NJmMp1FpduVuztoEpmU6uRxuM8i8nwpmThf8HAF3RUKm0ITN7FB6dU",
+	"JLlIQkDllVIQgPbYAVEnJbVXmzTLKPSCG0YNzDPPj+HOzlO9TRW3CkWpdM/3NldkMMJ7q8ZsyfRrrMZc",
+	"uEy31Xs25Dl3iGpenOozJhp4iisCXntD3BDjTKzlgoC5b90PZ3I/oI0XlvIC3Q5WBZ9gyAxFIUnMLXGR",
+	"hEXICXkMMqVOMCwgsOWDf6LIXvKtgGgyEBmGEcQ9lXsnBUWm6WNZ2K8J6gKN+Sb4kF7xH7ssCztkGoEL",
+	"1NJjjD0rcEz8YFKNTgdwdnyGGCCf+Q8+C978jJlBLvRAZfYNRIvV7LNj+dnOzs7c/9nGYqhmY9KhiG1L",
+	"5K34DMzxKkvs7iVjD4XgQnsyJfsit4PAiaFo2CL3uDFBnVSIeYtYPFQyNSpPZb8OXU54LkG+8OuKQ+nm",
+	"qUm7RUWdmNmFhJ/EUOR9IbvT4rfPCv+OHztMC7zC7USMzMC+Bf8E37aLevksxLKG+J+x8AAkt8sRMhje",
+	"SPELEYanGgD5sx9h2f7PqKnPih5gIFaOGueinXMDS8yzLJoftMqd2/4zDGfzRUkpGNQu5SSViZpEjLPM",
+	"8s+c6YEdONZ/uM24AU8/xAkNx5qSdKCVIneIO4htV9AqjGWz44cwFlcTy3uvIKKnBAuBAUEUv/KZGwqU",
+	"xGRGsaadCAYUzU428lOFBRoplbXHEqIqErtC9oFdqJmDF7l61Z78uHbgUwx1oG+l7Xrh2SBcfp1mEDry",
+	"WbH0XBbZZQOeoD+PVj/hU1fyy130kQI0oOJG3HZx/kW9TufvRIshHR4fqGo7sS35m1Rcwpll6vCMy65o",
+	"Z2pSGjKWuIXfgFBALGpHZGoCbyFeQ3g/40xN3O2Ly0AqCzt3sS1tk0NJrbkRdNO8O04N6+SCn6A7WI2E",
+	"DLaisl3C0dFtCNGx4wk3o6jCBx7CLs+yDu/a6wrR6CJhXLMhlKlx+QxVt0XSPkoqrDiyy+2/WDS0JNUn",
+	"brGt9ksXJnNj00OMNMeDn2rWywWFiEOENKYzFYmKEDM01kK33JqP8vQJN6KUXmFp3dfuHx49fPTb7bv3",
+	"H8ULbhYuKm4Nzw0Q/3AN/UPt6ZLqsZ6YiNyeYx0xo+x5drVFI5fQ5z9kn8GL5b4mojNQ6qRNuqHtyYur",
+	"n83IrsahVZW90XB3ctEDf7bd0WqGEvR7LA8CrgbVVezGejeyi/PGOCNeYAMNoEAOXr5gQBC7ZJ/NxriT",
+	"J7sIZD7FFT0GIIRX6IYOwq/Lvt/QBMC7kGtI+rnn9lDQ84nIaq2a47iBMm7n0nwc1fy611rN3QYEQUlH",
+	"LEpdUvMlyhp0QeSmVqqJQtVabtRK/ew1GmubYMaZeDV+ZGeFCFecnqxib5GUHo7p7oGUCSl/q20ZmVQg",
+	"stK+1WLV+4nDKkfc1Fp71+2sZsTUWuu6fTjOBExot7Rr2A7scFckDtkLnwbbSNaZFYw5hb0mquHVLsZh",
+	"WzkPKw4ckFMsOONMbJ3QW2OMd0LLQJU9RxPM1Wd0sZZ6ne9DdBXyo1wUoVI+NwCkGgMs3GchQbB/yPUc",
+	"iyTndJEjCPUZrCy13F89JlDDN85X/Ya6ns9wZE/zOS8+Cls+uuWjlXx0e/cvzVm9wcU/i5d6nInz9FCT",
+	"Y1kMRwZSJjGp1etpnosRnBKW2ATzGxkXl5jTCIsqYpStowM1z3LSOoM8b8wr9mHXfajWMWV9xZSkfL9c",
+	"sE/HSb+AnZBiQtm6dfZNyr2BAaeauXtNxmc0VSfOhIXlK+z3Lmye8u5wbLdnoujDWGkfZ+8skJOBYifS",
+	"68Nk017fNW8HXu2WD1Ofl2b0OTe+NjwT8XJv/rjAS95M9+31Sgqo5wHgj4YrgltQemuW3JZo6a6jpYBl",
+	"VZDg4Pvg6a3N9NRXESaw5a5bLXUbY7BVazHGIHLMyXJJ4qkXoO2GsQbzLnfP2CBBVnYBPSYqoCYBxMky",
+	"OZcWxB55FbhQiyGKDRytlMxdz1S/nfCpruA+PsShIrxhdoDZ1HUD6nWqsUa+Q2X6nbHIpwVV83XX17js",
+	"rh7z82hZ7w7bm3alqnNHAMPe52udLqlsutoIkKZXD8H9tsb0P4BPnq8QLXKJoSXLmSkhzn7yrBZmJgLT",
+	"QDZSetyZ+sd2vgBmeSMqODKF7c2zZALXAqw/OJlU33wRd7o2F7k3G1EHfHMMLqJya8C3HlsOn5RGbCXI",
+	"5dxwNaZv5cu2msi2nzUFC7qauG68eLODpVzO1S1tOGWArtqBnQs5HjBcwq98QRb1ULcoEx9kXzsr8ure",
+	"2N9lml0p3E/XGw2m3yp7LEA4IRHxxv5ufc+uaQli+JwEhHVimYgGb4OZzh7MdOY4pgUM8uozRxqeXw1o",
+	"B+IRr6OPw+G4n6BCXhkxhVFHUhlUHjEfG8ElZvKp2YGD6AqGNITyDnzKOGVn2et7m9DAPGQjBJDP892D",
+	"oh0Y6JnUvqKattfJ3KMa+NQHCJaTC9YRVsnuDqwYmNTW1dUOyrO/LI1ty1q2rGUpazmPkPblKiYcqq2O",
+	"udUxN3OdFpSqUCo9OMTZY9nHCcItV2qW93h34IycZfAPH+OFKF3TCAG0XMxXBBwscrhTkQtijTxMVjQL",
+	"dhU5cKwo0JwB3S7EREGAsqJWksm51LwLEVYUk4TjbYEhd8gTAfBOYFtFrA9ilmg7njhMEUjsOlS2Dwgf",
+	"/lR1CsCRvtDHcuhjOucw+tIiBIuM8mSTJr+yOpbgKublz1xdB3q5TniRGO47r4IzzaeaDdQEortcApjK",
+	"E5eARvHMsZAmNdOY+T+hMmEpbBneo92MIxbTfsKfuKP2T9xM+5fdzphiE129SEKiLsWAUuRkDJHTs6Ul",
+	"y6GK9rzYpt2JsH/TmXAFS2d6xA/DlKi2/5g6LEPNOISxcrgqH6W0IEUxA/dmecAnYuqnB7vivulyI/oA",
+	"due+K1aCjrEbe0wZVbHrHWQMe7jthOlfdMIr5wuvzC9omRhoNRSIeRtINtSAPbPtT1Wnoo3imPsGiGWD",
+	"y8coiH2YCYx07aComvCpWy4MjAwC7odDuz5ZKgUTT5FQRyzJsVWVMywY4nugkpF4cqGxuFUMzBeUpH6c",
+	"x4prwXIuwQ/2WUWIIdipgMytYqZydxJ8UlQFrs7ibpa2Ygrbhr1OPX6aIzvBbMsl0z/lcpGxiXcNFJYr",
+	"xI1zqui9wAjlZuesUL78KZCJ0qgpKLF63P79yoFfu9hxCxquc5gB9SsPHtSWnebS0bcDNPrZGexeztIv",
+	"PhWY7rmiFGoP9wF+c1rvcDVTDT4jewMh12LBMHq5GlabQZeUbTulfwr492NY0LVRG3X8ZTR90iqRDFKL",
+	"iCZ4sgH/bGM1lpor+wTQb+CAdcqT6vVcUehFihauffkrOVtWB/U2ut8BFQjuTOl6JbVW80a5amut0fza",
+	"e1+/drT3/s1aqfhqrXlrt96o79Zv1C7CpGevwTomPTqTW5veGW169kym2liW+0QUASILbHwkSW1g5SuS",
+	"9Jck3d5xL33pU25pJuueaJj89kif6UgXkJYLDrFf6IWHuJRuW5XzQtv7ajNenqi0W4lzWGvRb54lf8P+",
+	"EzOMwOJs8mkbMSkhuSW6tg7SB03+VSWZ+Ll5jPFa65PHq4XvrLwcUU2nfckNJKv6uZFZdb0QmbMxRr/Y",
+	"y+2UNHl3+Le5G1sDZAEg2PXUajUSuNDg6D67+oz+mknbqEqeKEjlFubvzYX5c0Y6sB95DGeycOaih8VB",
+	"1j6BixMxlh+rLae5XE6zzW64PCi+dal5IdCuJarScXgAZVvPD35vzUh8R1cuJRg/pCmbCuX+Ms+E2s9f",
+	"cRCU15a6X03I/JYSfull7m2UwGuPdnd+crorz7UwOOAgqH9OJTAd8hGUQwcajH7uoqp5hcHOd/Tlt9jh",
+	"PNey2PnZb012ZzPZFeXkFtns/FKvZrSbPe2+vN9EalcervB6g1tPaeF+gcLMUFPOJTP697R4InKeBaUW",
+	"EQbNNoY1ogmACwJRXLedKYYTTETaH5gKAYTMioRf80rNiqOMp/JUCB3i6gd3PrwHO4ozE8niDztpf0aA",
+	"qN15YLeTmnoHfsd2aq29dUQj7OayDZIVq7K5eAQLuUH2HS3XWSUet4IrSjx0TrdWxq0AU1gZPfFakWif",
+	"Lr5cfVZcslVMjX4EW1PjG2xqdAidK5saVzuGS2yNS8/VlomcAxPZGhAv0YC4LqHe1IKI/Zxv+Y517YdO",
+	"qb0U+2FAJzaVvt1dDKToqqu6u754fLmWwy1d25oDt9L02cyB5yhQY+X65cF37qU5Ol8V5Btc8FXvkWUE",
+	"r1eg76r3HxZmPcsgreVWuLlsSyIuPOtM0bidJqX7Q9tSeX30uDNMMSPbyTvjCmPioVG5wHLPvjeVA0J3",
+	"nb2rcsYlE09TDYlgPi2uF8g5PBcFUHdZwCFQtLFtPBM8DwDgjijdqVzKmw15Kg1PJSLP04AwHT0uLmmM",
+	"WUcE6kafkryzNy/v2MNYh5fbLs9sXuj5aBzSjM1FHpw63MdZIuiz2COqtIYZJDtDnma4VCdCjGjoYDAO",
+	"bI+O5n3yjAqCUXw8NFhr1Zp7txoN+E+jKORca9XGzdrzx8X97swZNYOGuTF52kEn5rNaF+PuX/75f3vx",
+	"838f5Gp/4/5H9oDTKGpZ+s9o/vUuZGkQTX355//qxZ/9WXksuzQWGPKiUSSp7BuenbSpoW/b1dNc1oo+",
+	"4dFMt8VC3LQLcbNiIawQ1R1w01YjIeGhOnjnTnN3D4a1hgiFo30FMaN928E5OIT7IjlNAixy88r0fysE",
+	"boXADUyqysNvdgsyuxYrWyIKXn1G93wluyp8s0W//nKZSd2mrXlkltlBl52D85S1T9W1aSTbg3XptsON",
+	"TlW00IYIuuWIm6AgqhNAZiWEVbn1x1rk9++irnmequvjCmLqLVpLFWv31hsQJAPwEuupwm722yCZM6q2",
+	"tJBLgmTcUm8WJAP6gJNiOyJTsq8RW1s4qJhCVYQiVdqwITddQPCOk5Rn7VEueunTuM4OfaAMDQow07B+",
+	"F2f4WsT0uDtgXLOvNq2489UboOZKFueiD2AVieimidCtEPvitJHhtw5uAD+KmMi0qPoE6wDiN3V2v1f0",
+	"HZTTilhqWEd01VBop1pDE6Bag6+BGyxq5xsLEA5wttA6IsyBIloaCujiAqp10jT9fOjrhTFD0MCrjRnq",
+	"cskTPqOgugWyGmajsVuLasEJsQ8LknwHv7dD6ONpvHMAd8AerSXt3nkw1+rN60Wzv/rb//biz/6+Fp1L",
+	"/DX2e+lBRrOzXcVtssKKFAv9YMn6XHLctVviVR0tePK3UUhblTmIQnLkcEWuuMRpQt9dfVbcwpW0ZTeC",
+	"bRTSm6xeI99eIwpppWO4TPtedq62XOYyuMzW1HCZpoY1KfnGYUrQz/mGKd3v+apIJb2oqDrYS7Elp25E",
+	"oe4CZQqNyIepFIRQHVk1CQuR21ZpdTYIiEK6dUkBUQXJuviESip2tC4huOS4qC2l/XLL81uf2ZcgcOq8",
+	"dACCtN3Rw+Um3rv43h0kDavV1JmBUC7AJYu4r8sNvPpooKR4N82MyGtfxjit8iasY6Oe3YqtsHfJtu3Z",
+	"DVho4p7bqVOUqWpTt937mZYwZEuzURAfxWVSsolHbKAm4onIQ2t0qtkkT40RMigXYr9ZLDzNAGXXseu4",
+	"zj524V2l0HUhoXJmZ8rQmwaBZc507dpYYB0u34lXZiQuvVl7+Vf/8Yt/+Fe/+vt/+PxPfvLyuz/81d/9",
+	"1ed/+vsvf/QvX/zxX7qopDaublVwkocNdxJftBF9eJXZonQAICZ+tUVZRUoEONeoluq2hiYJOWP5eq4g",
+	"Dlav+RnkwtmNWE08nLmwW7PvVuqbunBcIJizFB2V5ZCAb8xIlgmGV5+tFEQ1R4m3sVRfGmPvLOnZXB5Z",
+	"ZNxd6XRsGdDrx4C2N/HyLMLndw3XlYLP0zR84Myz3hTMez3RNWwyEOBEquJlE66tImBus7EWLt9BGOYJ",
+	"CXA7O4ZFttgKCnNOgvyLP/v3L//8x5vevleXlrolgm+8FL4u2dxK4We1vZ4XjT5V4r4KBHD9+rAzpWHL",
+	"pPKRbXMri21lsa0stjjOKsvUZP6mM6NYB8oEGqZkV7ChysX5XX/xBD5aWOwSfgYhCG+0ynXrWB7LHV/+",
+	"r04SWNxi3BdqtHKVk8zoZZmIvJ6pSXvCc5nKflFLEZ7qSWq6A2ikm/F0yIxSJ4wzKp5ol0FhjPIEUnJ9",
+	"AdtS+7mA/GBoJsnTJ0K6AotdNc4SEAvB8Mtlwjqiz6Vt2H5VZ/epZiWV37OLHVH96qJ5KrcXz/TqHrfC",
+	"mo72fzRGGeDrUJuwjiV9faHDuqsfbAft6hfi0FTOoLYxFcHECsB2kCAUkz0bGwnah7LFrnZl0CbvYEy2",
+	"w37u2h5kNrXHCyp2m0Guxv1BUYdTigwb9mUO68NUa1xghG7s8qGA44F1RKVi/l00/dPop2wicsHsiRwZ",
+	"l49tBkKyoXoiErsLGIBRdDXTsyuWaBeueEqFE8sPXQlF2o4CZFINBUv4VONgXIu2816aCe3rMEZQY5UV",
+	"tRjdJlaiteIlWck5iddtlXp38OblFRN0I3IXWOVsabFDV476gso0ftl8pHAE1nGNEt3d5u6cyb/p7yLP",
+	"aEUvoMQa1RxeyCOPQhKjpMC7g1k6QGx8co4nUOyblvLxLCMiPgTsCjvEzBKfICnGFTwGDuAr7Lo6yHFR",
+	"RRhnh+WQJwMhI/vfXLgGXDlkJLxQKrGomozJM54c2jeIEFbDU3/kJvJap96tWm6yMwWYiebu9WYD/19U",
+	"o+kHJf3d6gSP4Ii1Ez4tifW1qEZrPiPw7x01Gq2mVySGc+2BUgFHwEWVZby6g1HGu5ZkuqN5AZUj/R6v",
+	"Q9VGxcHYUrYzUTYwVtq7bC+4JS5lwuYKtQv00U0t/QiInb+yG5C7sJT4jlNJl4dpPQg+OfJfXCC7rerw",
+	"tHN6kGUsnBsr5rY9q2c6qwtWtTiO4QvLg8xXPI1Xn3XSb7et3Ph8nZppVcdm6zH+MnmMK4/aeidtobeq",
+	"AjLBnbKNMRPeSb99ZL9fRamZqww1riC3H43NwlO8aSpAL5WpHlTAcZHR9Pd+8uLHf/9Pv/zer/7u7178",
+	"8V/+/55ZfmRH+fzlH/3nL/7yey/++nsvv/sDKDWPG44oV4f3mo3Gvt2b1ECd7n/8zg+Cb//xOz988fO/",
+	"oW/XyC6omv25x5ydZSjLDa1WXhNJcXS3Qflbx9BG4VkCZcRKgohIhp2xTqXQmlkKxpSsrIS0BsGc483q",
+	"icifpGKyUDP+eB5WsU/j7qX9cS5cUG7qg4NR0XW/gt5s2FBpw/YpCFgzlSURFZaByjEysd2495oN92Kd",
+	"xe/dO2LlQWuTCz6MyTgLurdVl1GKRpP1vNL7njAP3WQvQBdd5hgKfVpe7Uxlvw1GXe0eqiwR2rQnPDVt",
+	"mn6ttVu/FtVyJ773eAqqZaO+jza95m7DvqAsn2k2b9V37QnD1bTvS2XaViybgvmO/rpVvNMOXvjkmWOZ",
+	"kO3AbiA0Ecy+ptOMbJnwIbrn0GN2AzgdKDjhEPfs6oyETOxEpT1hzd3iARS5q7X2otooV/aUprJfa+03",
+	"Iq/l2qk1Go3nZ1OB3ZafRtPptG7ViDPFIc1RhVSzoRqWnd2nKbazuFhzNItcNTvfVsNOKnb8yatOaACO",
+	"LfInIseoIhgUFp0SWY88KuCV4wyLLlr6leogfijVTPMe+K+6PMssmYIqG+mwgs48wtEdwagugNAUl+GR",
+	"c1mxXYZrgWaGOnRLv7Uhv6vW2j3bPaK+Vof59APAMW0v1sYXi5YeTM1oo54A38wE14LlXDJL/Ve/Xwtl",
+	"ASzrttRK9AhfWcVNhq1dfObe4q4B0Qr8YcucYJ6frdrxwWh0P/lyurhg+9YxBtOR2JpJLtcah8u+0A9G",
+	"u7IZkh18zDJhNMR6QJRDIrIUSIy7pl/RjJiF94iBBmIU/F1CWLD8s4z5ZhhQLAJtO5YlQJgB10wqGobq",
+	"QSCImsg6+9B16HBj8BVqqq8cQh244hKnM9SP5bE8GCrZ9w47+sXpFz7HsA8BUtqwWKvcxKCZjLVI6uwe",
+	"7w4wKdGOBmujsCR9kiYisbICdDseOk8dvmBX5lhiHx67HmRpGNM3eQpeeL+OPQXRQZC/OM5zIU1QSFNY",
+	"1Q4nnGrGk0QkkYu+YQp2SEDMhf3cNwmw7x3Rc2k+KOccSy71BFZAIVZeKr3ihVgX4GxgQ6usVQREYH4k",
+	"EItXi51npSyXsX5a1U1alDZFIgx5fiLsBizSWZ5HNTMBDpEn+tTW58EpZvp7InKvhM92mSt7kvJ2s7ZZ",
+	"lSLYidemhOe6CB3LFwrOPLTYXLJq9sLWWlY7NNyMda1Vg483rXp0VmEY92O1cEyY4DYjc2vyK4D4cqKs",
+	"q/DzU6T1q8/cBZrxnZUP5BwzwoIhitJlhjyV9mdss1UY5oCp8KHn+A4r1v0eEOgyjOwMk2YHPSPyCc8T",
+	"HQDEqXzFipUQ59gRjgvOK93oXHIca+sM/NI4Aze5CotTRZcdgC03fM244famXV566DrXbEOsQDgGr7Sg",
+	"KapPl4LeVxCaTVUb1euVUfv8Ve71YAsrqp26R3vr6g6vSX3TLa184zSHbXTBa592ei7aRuBTrgwTOADL",
+	"F9aVBJrKA5AuKgzhvPye/hfGRrLYS17lUfsg1eaQ+l/F8+D6KYpM0N1f4AFwP652hXEkh/jRl9ILgDNY",
+	"xw3gdn/rxDuTWd8bphfmt+Ayb1iiRmWZVeL5aIRJkP1UG/DA8rFRQ27SLs+yKYAl87KC7iHzUjvjJzyD",
+	"0PTMHlpN3nCPyDHgo5GQTuZyuWbx74zFWNRdp+2xPJFqIts0JagYo3o9sEinPdZsRI1Gww5VswF/IsLR",
+	"moEYapE9EXoRct+hc+i9StN0lxzrgXxGea6QOmclIkgNbNUGxowAJjWqFVmylF8XJNPiZ54sfURSzDJj",
+	"skmHov1trFR6oFN+9dAS/QFP4fRRDdNggG5720MNATp2ALDJED4hcsxTudZoPPfDOHJlZpmSZNkRWW+h",
+	"Uf35emT0ko3a3BgxHNnp7jau7UY1/kTkVsB0HcG67MPG+L3E2CwXddeq4UZ2leyl/Vrr2XP4W4+t4OXe",
+	"XQWDYH4nUu0isTA6OdVtvKTuAR0nPhpB/VyuRREmhj1Xb2YE/xqoce7L/Iq8jbEupSdKmoHPOwqPKrUe",
+	"nlV8dNohgYQmTxOXroiS7bGEws61Vg3Dw+AE+NQqLYRc2oIW/aGQpq3Tb4vio/lTCk/N8qbSvvRNVGsQ",
+	"JPu3c0B7aNRv3Vp2H6OaUYZnhDix29hrrowpATHdsJfN/UZUw31s7kJuLuxgI6rR1tl2n58fSLm7o6up",
+	"KxRmsfV0bNUP7+nwoTcriTinaR9Xn/nrvNTbceDEGh9wAMjEgL/BnQ+Edbm08kzhVrhtpRmIAMCbzoxi",
+	"cS6M5UkxS6U2gi/0PXiZZFvZ6M31VoTHapXCRiud9sXujKVnaisIbQWhrSD0ugtCWyfX5Tm51hM2NnRz",
+	"4VE4Xz/XgY/08/YXMC5o1svVEEsKc20QVKvODiQyniJBAT9HKyvR67W9Zw7w6jLcZwFjuzD/mc7UROSL",
+	"zR/XgNcEFOJ5VBtLYBwzabQVzARYw9rWjkt1w21Z/JbFb1n8b7KtY+ubfe19sxdnH7nqifqzM0k41c6m",
+	"IYoniHgGlEi7rO9cGy9mdE36hJuyYNLyQo30FBRFD5AqpAJ0VCt9SLDFOPBQnmVqogOMeJBPJgAJOuQn",
+	"IuyDSdHnJn3iKk3t7la4kqCVd2iVXqkvqavyXHRxbcM8BBhhrbWz27CtD3l+YlkirqbzA5GkiPkMasTG",
+	"o8o2yCPlW0nlE5V2BWs29nfXcdvQeuHiXZYoE/jVdi1b6Ng7hJchmp3hqgDQN5xYkSYhzz9VCliwgmfi",
+	"PR+IpC/ye6sUBM3gVSa21UC37Gdj9nMEdALD74HylGgnYH1cIGPCI7xJJJGPQdBCUACRBgzlUq4i6Mb4",
+	"SVoVQwDxODiG1xj5ch3KsWoYT0A80m1W7yvBg3SWmuCSfcXLOGcNDNpUzKu4tgS0uwgLAJwT9M5F2C5o",
+	"cs9qWmir3rXTJBOkxutaa/+mVVHppyF/Cgq/rrWa128+99Ct0FDPoHFAQxQvAsB6G4MQI/oNInH67kXb",
+	"uodBbU/SxOqboJbaLelkQo8QuxX4vpKpUQB73Xq2VCsGYJ9unkIgVmHOuG5nDr+Jocj7VqQsfmze9L+S",
+	"IFL8tgdxOhB4BVJ+nqo8NVNYkDKI0N51FP6qg7M8HB7SaIT6aePSBaO0BxprPQc9uSTb1s2oeBwCUtVa",
+	"14JfSiHcELfdHYhknImkDbni5cmdVaPHA3oqnJs7yNvoxjPZ37OsgLD2+fApVN/qik1QvD18YnnPDkud",
+	"rFVWLNV+QFb3hCPnwIEoT75ntUYPPgbAAMXHJ2JkIHxSIlR5Yf+24gqa2C0F8KURmMoQi1uKCQOlbF4e",
+	"+WhcpqWbapHa8PwJn9MiV6EP1+1le772zbpcLXDLFLZM4RUxhddVx95qwGczwOqC7q7GnZYouvjZ1Weu",
+	"wMPzVYTnO/TyRQjRl3Uhz3Qf3QJshbRLA2j0QhoBO/mKJOcltK2lhroDcCpkduWV2VhWQjjTUgDBMka3",
+	"15gRj3iSpFi05qPcDtWkwrPMIX8aPnR1lErPfMUkhTWYLkmGeoNpwpZHv9k8epZcnQPPNtyk2qTdxWmt",
+	"d9DP6Yt9oWLniy4hHKdR6gSy6uzwtMghsiqnNDv8Z0/lTIAuiabsyMF4R2QEjHxYOiJ951aR7aqhqB/L",
+	"WTRt8ZR3TQhCG7HxyAHvQKAYDNbqvSOVSgMVF0FhVl5Ddch7OK0W4zAXZAGpZojBa0RyLAlebpgmEmDx",
+	"7AJgJD0UoAKwP3QGB59Z7dquRsKnVK3K/tjtCpHgj4B7Lp6aOhai/BCVOJgeKNl2wXahek7EQI+DJ7f2",
+	"6BGU1YFFfSLyOnuERtUhh0KIXMPu3Ma3AkzxqeAAGBj0B7tpm+d5AGv08dGdOrsLX4ePSwmPhYpX9/pd",
+	"XGdxL1fDGBqOjUKQwUmaCEk1CsdZxrQRIxzHgWSI1QcRdx4mHbMjYfN0C23FcN5yNERgTkNPTCCpAQ4Y",
+	"uMtjiImygxiqXLTxpxjridkzO7QHxg4oEz1jDxiM4SORd4U0aUbrH8txlsUs7TGp8FRMuGZDwfU4d1Uf",
+	"i2hAN2bOLFca2MvABml/gLiMlW4c8MnPQUVzU+DHH/qbyTqin8rCzkLhPkVmhylBNVehGT4SPCkaPC2D",
+	"3F426BMAsWjTYd2hOgYx19Cz3CiFus3nl9sDsbT4iOVJ4K5OuBE79jCtUvLRDlTYrQiGeJtJNbE7h9Xg",
+	"3DYvGJgpY95uPowMKkTiOYVDuzDTXoxKXbr6zi2M9IpqQo6HlmZTuFfknid8aol7eTSW2NsPdp7w3PYA",
+	"1P7QiNGH7mv7j69hC/bPu7aVijkczJFpXFQtbpdoeg8thmZgj8aqq9yZlqbsZljgIRcFHbzTtQR8Auj+",
+	"lhWsuALvTO/4tt+Z3vGtvzP1YbfvTAls9Qg7eGf60HWxCFPZV0cM0Zzr7A7PssoCEfuNPVhO7oKVJZg+",
+	"Lx78mXBQ7YYVABDxiZjGUB5YCpFoFnem8aLhnIjpRZVEnb86QDsdDVcsF2acyznkWniL6s4632DV0IH+",
+	"V9+w3QYoJunQHj83D/qXH2sqjeiLvPb8Qso1AiF0pLO5s9c4al4PwH4KloURqPTnJ89gR1wwMjJFeByE",
+	"+My11uWyKzIoRLEb1SBw3v7d3N2zA0K4Y3jQbDSjWjJGftEeXWvUWo36zf3d8OGta7XWXr2xv1d6eKvW",
+	"ulm/fivyFS9u2jWjipC+CkaT1NQxlO3wgbsaIlyvRTUvMmHBC4q1tWISFPRoRLWxDMe7S4ZfGmmzecM9",
+	"sKNs1ps39v2DW7XWfn3/2nWoz6EMzzDabLs0wdLYtQG+5G35S+OaZ4LK/Ik7o1XaiyeHcOpP13ztWyuQ",
+	"iW2IxyWWaeAJm6BYOhqBvJ9KlCZQmkFFBsC8+XTNQp/V6msu+HBpSWPSLfoKcn2oED6EoQDbZt1MaaFZ",
+	"ipXzu0rqVIfqLrsSG/HUXIV/7VDZpbdaqLPFrnYUlWgPpPmKmk3+Zaueff3w4YPIqg5Yd8WVkUd/7O4c",
+	"VjkgxDhvLnTdmQpfpx+8t64SFMNB2vloZhmPldDiZ8dUyei41jqu6cHYJGoij2vP42j2R1x3+1ORGAUu",
+	"RSzjb7fPDMSxZCx3IPDeAezGCCg3M+3a+UOrqDbHNMcY1UArOlnaR0vQvObXQA/UpASZJSWGCrOJyk8Q",
+	"/j4occMzrXAxOC0FVQuxp0jkzPATgeox5jFLtue7QnGtMB7Q9z7q7kSIEabH04pYhn4socw1SMRJJux3",
+	"sBShPrvboLbIflJIigOe9XAFPYq+CSeTqYmO2GSQdgdYSIz9zpjnBkrMHMv4w4Nvte88fPDg3p2j+w8f",
+	"HMaw8E2rPKPgDpHkFAJ+i8VkL64bpdrDcXcQ19mBPll+Wu3BrNIqD2FCQUWxpVrlIS0xbj7OZ/Hpvc0a",
+	"+Ch1VhbjQ+thdxbWMkET7Iz0ilLezev7JamvsZHUN0cOSmJfDX5pMbd8x9JewRZ7dlzjBq5BVUT2cS06",
+	"DpSAYwq1PsaaYse11rPjsJDYsWX1z5/DnhTznJW2K/nmtmL/ORf54n2eSrzT9i+wguKZ3tFEzuyCn2Px",
+	"L3smdj5VncU226+rzowhkQyC9n9jigOpu8iOeMawp8FcVh01fMT1iW39TaiYzynfxIngK0KyundKKRgJ",
+	"SMt71wp5vxHVemlmMMx7HhD2eeQL1i7qrWl7+1R1ID/jWpF3QXmKJ+loRBqMT1X0NXDtM6z935m6L0D/",
+	"qbX2blxAnX06F+sgKsIJ3tKhM8VT2zVcGDK9ahW0hSlu+oSZSdoVYV4bCRCuhhFWPSJBlGTtsrGdHETQ",
+	"gL0OTItMdCHNbYKykFRoTqTAcOwNGbnr7ljmYiS4KTVESh93tZdibA7vp5X+PlWdOrvfq+rc2eSoWh8W",
+	"OJJROI20Mr//WMa2WeiwTcJu7GMdqTlLZUWeq7weDmx2nk5u/VR1UJK12hKmoXRP+rnVEiOm1VCwwVgm",
+	"vo4guL2CGEun2qCYxFkutOE56TMBKoLbCG7mF0QkUD72WBo3Hq5dpq8bPHo8dIQKnRNsFQAtHJCXBGRY",
+	"S41EITNzX/MJCS747EAsTTUjKtaCfJYY7TKWlsTHEvxHRJrhERwM/EwqNpaJIg/L7N46d5eVgsGNBFMP",
+	"ARxQjxhLsF7HXautJrGTzO38fdIkO/DOswZcN5aPZbEFi2tHEUV81WmVswCdFUxvGZsCBoz+iQ/fbzUa",
+	"jSaS9U9V57Rmqe+9G+v3EOQYlhI97am0aus66Zq0DxcFs7lgmatA4Tny6x7PtAiWp5rxVqzxGm36j89f",
+	"xmmsLOJU72xJ6kHBpELGWbDvgdgTIjTkY/BVniL1LFjodU/SRxmXqxeBBdJTBMNb2pJiFEdAYreIkdt4",
+	"H4j3Af7HVM7ougYVb8G9SNdtbRmv+KnAjPHRavvXni9RMq8+w+u5NJi3YHYXkPNw3hRst7GxlraQXs3o",
+	"ZM21idN5aF+nUSXLE7bukEuGZLMU30XM9XiOERObaWlryZFfV537SVVm6/zNvmoP5vooKa6HaEnZ+Rml",
+	"wy6G1Rwd2BukqXmXgV2mtFBavMph9Qv7ZYFlC34IngGA1hIoNqupSWXadAUrwNgOjRptideWeG0Rgs9K",
+	"7exNQnJ3HoX4gUitEJ28BCrDx1h2fQRzGGJ528FkUPhWX5iZt63stQREw57bUlDl+UcLwT1vAw0FuJ7A",
+	"BeSeNneLxwCj537Yi2qjXNmFtj/Rw2sFkJ37vrG7f16RG2tqRT44AAxGW1Pw5moDWLJwTTtTWs6zR1f4",
+	"OzjWO6nsqYUKgLsJY33fvnbuN2HOl/zif/3Bi//0+5//4A9rjlW18SNvFGi7EjL3Hty9/+C92nzoITbw",
+	"q7/9b7NtNOfaePTwzr3Dw+pmXn73By/++C9m29idbePw4zu2jcpx/I8v/uePZxvYm23g3YP7H9y7C9LW",
+	"Ge8q7tJpd7WnxjmepDM4ad5UCBtYnER1x0MhDYqxdp028PFqIZNlrl4xHGUcCzxUXj3wydJL+ssP5uSm",
+	"so4f0fjpbznI2U62W8iFHsViqVd0KFY6RtyZflWeEQziwUG0/Se1l7/3k8//9Pd//V+/98VPf/fz//C7",
+	"L//dT59ZWvz8n375vc//5Ccvv/vzZ5YUP7fL4T4m2lx885O/fPnn/7CG6kMNXXINMC/U1lqfPF4dL7IJ",
+	"INWAaCpCbAxXnDYXPHM5Mxe5vKtAKZ9RJfX7shoWsifTWzv+1o7vKz+ZgtCtSUAXygFXn5EhflHdpw8d",
+	"DCRCA4tcsBxSnkRSmMdcaxjOagYizZkRT82iwk4BxX4DSzu9qZWaNj9+i8sxnXIStlzp9eVK29t3eT6f",
+	"s1y9dWXi86zCE/ubFDMhAdENknVSjX+HzGNRYZsSidg0bol6LJeuKW45hLugrDxReblUTcUl91fV3228",
+	"1f/0y+/96hd/8uK7f/jrf/0XL/7wD17+6I9e/l/fXSsihPq61Ko2Wzr5mym9r0tZt9L7mVB3IqKAAQE8",
+	"X5l+rIHGLzHsfQxvfOmNenYa6xj0cGG2xrwzGfNgERca8nCJz2DEs3t6Nvg5Ict8m49GEJdQ00Pdtv9o",
+	"NJpw9rVGHl/jO5mS/R3/JKrlKsOkPzCi20kR08HaX01aGLC1h32t1Kgz0QfN6qk2Ytjm68gIdqUuu8Z/",
+	"lrUDKYGCgxcscCluxGFlrChW6DZRxiIEubwlRo3aDj8PRJAVi6DN7uP5FTnD7VhNMLAD2Zr0tkJBYdIb",
+	"61L07QpktJrtX33mDvnSsFpPZbcE4jUnEFvryuVZV9a/hOuK0B+7A3aeFY4lE8ORmbIY71nMxrKTEkyF",
+	"kHiYMPfRVfcDoArR6wnEugSkEAD+S7XHh5CJK9tgJsrjWCjps/UADqOnciyd7BwDPDVrl0eGILtLKY58",
+	"Zulygf2oIEYgej0PxcsF4iHmic4IiWuKf5db9HhL239ThL9tecHX3YTkDEcqd9akC5Ehr56I6XJT0vv2",
+	"hQu08bwvpqeZeOzlOvjoPoOxboWmy49adIuPqYRYrim0D0XArq3sgmAw3VwY3K1LFLYqM4kI1TTVDptB",
+	"WNnH4YIJO8j6gjT898XGZRLsn44V5SoZYy7PyszmfTG97Liu1V1BiCcKW9h2jUbVsz0Dv30gJrAKq3Fc",
+	"O6Ytw90y3I0YLpwhxqWjchfBYU+NvjpCWsS0USMNmC6p7F+E6rYgUMsRu22M1pcjRmvD07o5h41WCygJ",
+	"rkOXZ1mHd09KBaxBSa7k1O+q3MN2EJJT7JqIHb6RL/obd5Xspf2YJaKXSoGoUYABzhNvVInwaYgHYv8A",
+	"0FbN0kRIk5pphIBBhJNJCE6Giacj0TWaamwcsFx0RToC2J+h1cpFQthPvvGv6DBPbSBcVZIIkPycLcS1",
+	"w/M8tUOhEiEBfBRVGrFzBahUAt6EMYyQ4blGioRnAIgCPNSPpV0EUBkAsY5KYFhZrlS+gh2g5cmJblxO",
+	"WelLO9VcfAogT9DykTNWWVJkVG6XAEePYP726wjIzl4D6oeUxjzzJcA/zS1tkkOuMBXQcGVdcMEB0pPo",
+	"3o1dLD2CLQB+1bUGZGRqPyG41HZ3VM99xj2ccG+cQxKnHncH9F0vV0Oq45UkudCY2bm/ewumhHuHJdMJ",
+	"xBbbQhx/AswP+7SrjUYvexFHAIglntq/XMKpP+CHIDLHWGdcU0WS5nXWmUJSBZ5NJbOp7VZlCRRplwAk",
+	"iclCAPNbBSl1xE/EHeqldoYy18sk4bevvl1GMn12XBvqfpoc11oMYEuvNZu7zeNaxI4pOQ1/uXvvg/vf",
+	"eHT3uPa8uphGJ5UcixXNA5SuKxTTINfsZSEstLfeetJCBGNTQfTia2O9GaxQdMdoFvzkcRlBvCvSJ4IR",
+	"pv3UERW61tzv06qV4UfjTpZ2yxKePU68axYnlftglEypkwJPjht2rdFoMPd9a6Ys0pBnmSUtseF9xGGm",
+	"X4qiPspOAWnhlA1UllAJIyTxYQUj+F4qSSB/zuz+RFiCE4B3xnV2h8aD8NAJQGPIxGNsjO3ysLgs37o5",
+	"VEFiAIyea3RtanPE++8iKMUK0sYDZcrvn3NxlC9bqBSt+jrRUv40b+X3yzepucVHRgJYnZYs4dX2VcI0",
+	"S5QV7iIra4IXLU0CAuZ3cF04aPfhVY8/uKyC3/x4S6jvniKAkKnROwjGQN4nADuQd5QUSOEYz4A8Bbin",
+	"qWZQQfs2E5lH2aQeV6WSEcq3Sp1YOmaiCjhP/GBYYfKzM30DKNfjCwkbhzNyvbm7tw9l3LrGC11nqVSK",
+	"qw0rvzr+x5ZovTKUkLWp1rlSKvF0pHJT7+onS6u29NJMYP0M1lXZeCiLunS9VNAo/SNuTJ52QCG0z6F2",
+	"oXbamVW+mMqtDDTk+QlgFYunhlREpkd2tHoghLHCZT/nQzZR4ywBejQ2gl1JTanJ+LfiiMVftf/Zsf/5",
+	"ZzGUOmWGd97CMUvGR0qbXI2gkiLp1r6Ih2Tp0K4Cy8VQPRGgX9MC+eqjTngbCi4nA7saqYeHhsXhqEdz",
+	"b3qwY7AatG0N3oCmOrngAB7ZQ9hkhD/KhFV4A2TjBoPaeWBkcIuJ8uRIaZ12MnHbVxIBWOQ50nsPNvY3",
+	"gvZCARA6wWtW3/A3LxAEtiTw0kggHtKNJDeu2Z3Db5wrLUQqsNiW+g4SHU8vHAFxgO8VaPGEro4ehnq1",
+	"gEf96qvP8I92mjwPKuR6jEq03hreP5YxiIT0Eg6iB8Vyu1yyDlZW8iZWItipZj07KGdftdfSgdhaCk7l",
+	"MpHsXYntbWinSRwFpYHA2jkcQ7WBJyJisW3DklyIDLJ/JKnsG56dtPGXY8lYPBHdATdtNRIS2ovFkKdZ",
+	"/BbImp0pIsQNlWR3BqkUmkZ2JX7x8x+/+P7P7Qcv/vO/efGDf2n/evlH/+Llj35Bj3/9e3/9+V//j/it",
+	"OjuQU4ce5ydrqb4jnc4iqiZWH9fFRGEMISg/AEFbrpIazfwiBNGCXZFlRcko6MwbrWB9PM4+rhFEINp1",
+	"mBAnscMUUAaBFx0QN9Hiich5ZgfqcP1JtiYYvIgOWZojCw0m5jjVJFeyHxaBpXoBfIjl37AQgrYsPy6m",
+	"iqKg5VUkFFawYz1QuYEqclea9b2b977abLzle4SRYAAjKhJY4qCPsYcI3VfWPOxqEcaoZkOeCKpf6xdQ",
+	"PE21oZICRXWuUvlsujoF/v9cka3GrSr77f3hmbjjWsg3w3Fm0hHPzdWeyoc7Tv4PtAN7d4FD4nBAGgPC",
+	"VmvVvnH/oxd//R9ffvfna6sAOMdzD3nYaAzL9ZAyOR2ADNUfy23wwTb4YCOxAk+dc8+F6u2a4sIyOWF5",
+	"fF/p/FcQmK1dtViedayrbu23QvrlGlcdow0u08Jk1vOSxEsS8bK0rNJpWp+Zw2f3k9fEanhh/HV7Zy45",
+	"McrblUqXZlntgQu5OVcLgX+pjQ+1GbQymTI69ECg7qQXGOgw8jc1lLIEDZGLoqSVkLrhtBiWcdkfE2WP",
+	"DyCcY+cDehaHVe6a6GiwehGML7C8QV01qn4HGUMlBeMUwxjen3uwQF8mwnEGk5ddwy0puPz6tHB2Va9M",
+	"FlDjcYUIJ9zFcbnLMz1PQxcYja6OcgHloReauQ4gFEcHV1n7clnuNhazITUebBVw/Vh3bJhRUJ+vO+A5",
+	"7xoIPXxAk0w1VMGtszhTWk9jsnSHvUG7luBg/UK61fbeS2XCu99ifE17RQTlxO19J9uXyofjjEfoMqB/",
+	"FcF7LqwOC6fVWSyempzHrigBjawjpooWiKbQAmiapyaogTCEuu+jXHV4J5u6mfzOWJmqYgYf4S5Z2at2",
+	"LsYFIIaWYqxsRrB90zAuHQ8XFtEeZ2/wq0U1NAPaYw80zFLorsgyeK+5d7PRgP807Ju//A+/+ts/sm/C",
+	"fgEOPZw2jG/K1aTW2rVUu/ieDkgtqr3883/14s/+rPrjYDyunT0Izz2Dx7a0zqdkZlRex4Kiv662kq0l",
+	"Y9MiLlZStP9HtgwKBw64ARD11Y0YUpm0R7dRL02dcEXuzABs8uF35KOBELgJTzECGmvFZiIBuS3NWSKS",
+	"8QgT3MgtMdaCqrLX2QHD4aHbDUdB6e0gfM73lxr6xIhkUcLFg9L0VrK6dNJvI+TeLGVb9f6+k377yH4P",
+	"hhjxdJQBQaMM7EU9pole2iFVRQ/iaVNpru8X4bSpNKKPGdFD/vQ+vt5sWDI6TKX7t3+d5zmf4hCrhoRr",
+	"qfKSnDrkTz8Qsm8Gtdb1fWjW/bM5H9V7ISEy6HQ/c5o5Zv8mq4fD4HFMyqdwi4B21vya+Yuteqwz1qkU",
+	"WjPV+VSUbbTl5V9O46JqxRY9UhgdH0fgHAJTou5yWXiSdiHiIuztomKDy2RPC5J8TyF3t6GMuKurRV9R",
+	"qHNqdBHQDIm5JS9zqWVImItZLsw4l9jziE8zxRMvUuSim45Su7PzNNZKKmejsBtQ1MUUtDq7YRGdXKik",
+	"D7iUIlvb5F6RET2ziwrTC0cit9SumheQA7i2DmLG/buLZ0OFAlefTDFirEX05fQnhPNYx52wJfDn6CMo",
+	"LeZC78DqRN3bMBbBEGCSsQaqHjbLFBWyo7sdOTXccH1ShCnixUQzoyODvTTLfGCfr8tABkXHqo6lJS4Q",
+	"mfD223etmOuObf3tt8PkvPKgKOCaD0VQH9E/ikFebp+IaQxhQ27wJWqNCp/lNMfSpT/6oBFU0jXlQLo0",
+	"Z0r6DFvvMYJRItAJZwzxrNg2bSLWEZmSfaBk9MGxDKdEK3CUDoWdOPJa4Hf5WLZNCsFBQcom2nC0kJC7",
+	"g2Ez9lv6Epetjfl/Gj+dBp9YxQG/GnI5PZb0IoZZQojJSKgRBKo+EawjhLRMszsQScTG0qTZHKu1+hTU",
+	"rqWZvMvTbJwLjduI54NNBsoqMFIZCq2CLNUeTzPtQu7peCGoVotJ5XIdI7D9jKXJp3YVi1AqF8+CKZDH",
+	"0m22D37RAuLHrFzBdNqX3IxzwXhmBmrcHxSVMXPXRnBeQKmAawFxRsjWqeiIS/60Mx+OIE8Xf4fDQ0Ez",
+	"u7twS2K6FbGVP0aZbX7mTOMqTAb2JBoNu2mnJlywmnhqQHzqCAqfSinNM7xaPmoMAncpXix2obuxeIpk",
+	"CgKxKmJ5kAqcIpdcUikrYGxGZWX8MhJXrHrWjApxqNWInPQBZM8tgyWK/rrWWrVG237YRvRd2JACXMTe",
+	"PQQXubbTuLnTaLJmo7XbcJhhKn+AcgFZxCwZ1ifu2S/+5OV3fvzyuz948X98f+dXv/irl//zxy/+8DuW",
+	"G5BUgvnvtt/xbu3xGiBr4WZcsu0QrjMsLanQnzzzIl6rWGJaYWg8AExzlZw/eVbDy1xr1V7+yc9+9Xc/",
+	"+9UvfvHiRz/54qc//vV3/vTXv/tvXv7NX7780R+9+NF/f/Hn36n5BbMC3S6cnvCWtAnjZaa8M5V0bpzV",
+	"flg6+R/y5FScfTU29o7Ocsktsu7W5mjJDZynqeOlFYLBhhr6IivkVWhUL3NIYb8ETKTn9SwXR6shXBnw",
+	"BgQVkmbdgVJaaIz0BRulrlK3SWawF+NYjlQqTSZ0GWphdhAEEVNq7TYwTs6kSgSqf1KIRIMJIkcsqJhd",
+	"0UKAcDV5CyOLbcPHMhC3Svl3IDUAwhap+wBJYscFITmpwWjiQKSbSeELXkUpKiJoCbBUoAAAMijJfVT3",
+	"H+BuhExsV8MUkrrJzRZ2RROjcPPY8pc2IUjFLVobAScnnwJYRYcAzeJUpia1PCqG4OHYrlk7UVKE34GN",
+	"wh9FEOCsUGHf1XX2ABcXvkylNiQj7LDYEg/TtkJL3KLxa9fQ9UbE9q9FbK8RseY1mG6DOWmS0ndc8DU2",
+	"pOM6e+QXgdSDEZ8F/ziWjB0pBfIpww89ykWQbEc8HzqmIVEez22EnkWJbMhTmcq+a4iETDp0sFX1Ysl7",
+	"qUz1QECAPTzgHanyIc8qNwH3GPaW+qKp0RrbFoJNoT2eX0mQ/FCqTjBBzPATIVk85E/bCcFoxG5tKW4e",
+	"5HgYCoutxKjGpo3t+jftQoYiewICq5tj9b5D4+WOgyn49WktmbZ9c+GhsgrCQ8hbUz1cftATjgBUBhCk",
+	"qL47nVp8xb5s9VNQPe0fpK3gFaIVgcgXjYH+KaaMQHh/y+VwEDnhmGHm5kLWRg4R8LCqIL4X00JfCzYB",
+	"0ja8TGlzIUXSsCZS+W9RUCcFzaWq4dBhbjIprVllF2psVuoFm5vwUMVFWot0SyTFJYINehhgG9uTQtmA",
+	"/qgE05bQ9tyOI1tbMlS/1n4IpbxBboAeQ5KI2w37XQCcM7NMdv8j9G/5jsGEW+o21X6RuYHPdZkAlzIq",
+	"Xbt+wsxOOCR9IcuE6AszEHIRoM09Yu6vUHUKqU1JhVqkJ6FA0ip/CC4xTwVqreuNqBbe5lrr5s2buyVt",
+	"yv5MatEX/+/vv/zFDz7/y7/+4q//06oKU7GHJWXsCJSxVqPx1cbNFkQmAGkudMEy+au19hpzyhcITsWW",
+	"rrUqwWfUhrPSg3UmHOvuUXMfUSn9WPFrqWqtW4i77ldrpTWZmepZdUo4nV9OZbJKH7zx+uiDFdIwFKp1",
+	"OKAAlpw4zW2rIP6mK4iPBKbXOLWsrCKioJODrEP6Cgjr5601uvuySGu8E2R1VpxwiiKmUcYIMyaSNjYr",
+	"dHybdaaMIPgjcrcGcS+gL3q7tlHAqOsMnWisaZ/se30TMzYnPDXAg7k+0bfxf3zcIthnwc3sI7AlCF25",
+	"MHkqiqYbJBKU7OpSTVq2y0LLSnvz1m7UZHVEaDAqVK4mA4VzQjt3YTuf9Vm7bNnNQ3XuyWTWWru5xODD",
+	"jiosrvYkWebzODS67hakdm9Dk+Y9mVx2RKSLhLl2yZEwDveiwlG6DTZ804INKVIdr0eh311MwM5Cwv7s",
+	"lGyv8CbWNqzPfCmBCOvIXduMjMuuWlXijC76yblGZmIEzha+EJx0LTQWzlkceHvPMXd6t7DlqpNUgBkb",
+	"7TfA6ycDkYsYnN/0vr+4vn7VFAwJJdRzb7Iiey5kfESnQqAvCrs9pGnN3ca5qS0c6YL4qGKSpZgmVxrJ",
+	"qVoU7NVRKhNcnnM46hn47V0ll6pfh2lfWg1rbI/LQPCEShAfCrNzBzZ8/oDcpVjp4lCUlmYuCWwb1bQx",
+	"Q0z7kvamALfFk7784lPBLR++VBma6vKs0E9F9n1CsckFwKjzTEfMKOVC6q2akuZCO1uhHGfZ/J18T5ji",
+	"Qp5/PTOqXIZWi1LBMt6FcvXFIMOyJzdLZU/8iGHh+sI8fCJyyEuD1Tri+qQWQXIDJCJgtk1GdfFnigvn",
+	"cG/aqteGAZxNQqaVOzUTBzZtc679pt0UPgUNMvC7lhKbN7s2i0saTEQHYjiJhfgiHnV2KExIGsnQj917",
+	"xL+x1a4NmOvIKcb8gWRZekJQqcUtBB/pUIsM4QFd4SYKC9OWTqSyzr4JWc6uLKHGCC3kqpAmE4Rt40X3",
+	"MXuJIgfqUTH0UtAZ4HbhMjgnQK4m4AgGl2FqfMAxsXZQ0K/EXzNm9FBm0zhi8SEfisPUiN86NHnaNfFb",
+	"dWbvHTv64BCwulTOOmKQArjVKFdPp2AbOXr08eHRvbvtjx49/Nb9e4fkHAHssfhbO++qfMLzRCQ7H+XK",
+	"qBYbGDPSsXMxI+5U3G5/TWmDW9+m7QCPHUCEHYruOBfxTNXK4uvyZ76+AYasUUTg1JXKtOqLcLhS4VZ7",
+	"6DNaX0AyQ3GPwMwpKjhYRXdk3GLb4Wo+BSCtQ9HdeVeY7mDHrikGrz3M034q47KPykFR7bHYlZ3o5krr",
+	"trbfBXVl/JGO7zx8dNh++Oj+e/cfHMaRg9e0vVPOvUvCsnsvRQqnCQUIdHoeEL0hDyxg1AVFMXAJaCWd",
+	"pAl2JfQ/xXg96/RTO00y4SMzg/xYmk+04LMhf9qGihKx82t2uRYuu1lIOyEX0QCFKqiCpV1LBA6jUAN3",
+	"p+rsAF8uA4E1vEwZAIB5M5nKEqFNgVBmn+Fa2QNMphyR7NgfMZmDwAhaEMGIASo72uSCD2EzXLkC1WP7",
+	"jWYRtOnCi9/hOu2WubhWdq6EAeou7kBNmFRskspETShyxM90YahjyNw3LKMWVFTtqjwXXcMGKteCdbgx",
+	"lhxqw7EEWcBnsdzN+pz0cmvtb8WTQneMyMdMBA+o2hqaxlGJjQY66QoKx9Y6+EYXBjlEkWdVEc+V/Sh+",
+	"g8w5OIEdlUzbUJKn1tpv3Lr+vGQwGdrRLcdlDSwmVMcqE1yLOjv8+M6de4eH7MruW8Bx3j24/8G9u+zK",
+	"3lv2HphMFLFO7jcKjRmocZa0c2HyacxGYxPEWnR494Sl0iiMm/udsRiLiCVjF9kTP7p39Oi323fvfXDw",
+	"2+0P7z/4+MiKTJanQHNteKtNppXYZSbEHx58q41f3nn48YOjmPw+6AyCxOnxiETER+DGgUp2FJ5ib/aA",
+	"58NMaN3yAsduoxEUHimXs8KMC1gnRHnF6BhoDPgmANKDh4cbt56uAoED+gnfB8Ad+xqVMnBF1cGjRXKG",
+	"248ijgi/yLmkEu0pWIfs1gQrnhYRNCBHY0ydkwwswxqOUMqWyjnS+spQcJBOi5JYtMm0UTh7WP94dpHK",
+	"1cVwmBOuySPXVU8gmWIqjBdGYSm8JODKtuOoKcKUkk2obYgKsz+ER8/OLuPaLzlkUaRDkaVShKFE7ESI",
+	"kUaRwm0EDaXo0W+ChGilgciSJaXg4R5IZdr2vdiXJit8QZwleWpH7tZ4YVP4Qj3VbfyiMm8D3cjESjd3",
+	"ALooi2cBdToqfKN+1zCHyF4Hr1ZpjHfyXsMFRdkBLqZdMO3P/wsBkoRkwpsivXMxiIDBv6ys0dxtNNuN",
+	"5tfe+/ruN/a/2fjtm//79X/+/t6H1x7c+OjWo+ZRDYUkaG+VCd0GMjGFyLt8k6n8/Q8//7sfffGzP3j5",
+	"b382NyHCJDjzfJyQs3RGG+7Fabuwu+GoVxbI8BSvL+SuWgB0C3+7ldQ2i88J/VlAvQ2S2nKdtgUmOSFn",
+	"PVdeENvpcNMdLBHHeHfg+OGAY1VQNZFuLB78T7lY6iD/sM5iq9PFBJTuXNHIzT56eFjgGhTjiak+CAIu",
+	"gGIuEhfdQuOAPE1M5sDKm3MMm/d6okuLhr4udugTawn7VBaR3JYrTWfB2JewuLMFuZiJKlPPh3KeeiK6",
+	"RQrBSGAzhLihkKbSRMAzt4C+Oomw1mo29nfPTEej1TraO3/W843a88drk/F37Mm+bIMFVTGFFMEgzLR4",
+	"U8DRDKwFG+8FNrrfuBU0moueVS8cb8VzQqmPJZGwbLk4gur/o1EoWxZx7lpZLYQkLaejABjnRhsZ+VGe",
+	"FQqotM8rpkn2MBSA1NCtdeM3g2eCHX48IijLBoZrrsU+TzN23Ny7efN64+acvQO+XhzXGoBeoOkiyECi",
+	"SI5Aw0YN2teHTsY572RTl61HlItqB6KBUBo2lhT3F9gKxlq0XdZ+HAWfYswqJsS54A+oVz3cEdJSnIRd",
+	"Aa7+W83dvf1r14/HjcbudcmH4rcwKz1+K5pBNORdkz4p8DesmtuHst6GQAXq7L6c6ZLFX8X8GaZHvCsi",
+	"Fv//v/UtePLx0bs7N2e7sHLHRDHxO2OeEQQpgnpaKcG3CvWoEb+gk3F5AsmLlqYNU61T2a+zjzLeFQMo",
+	"Hg2JgZxQUB1aqXg64oQwseMNKH7x0I5C0SyMnjqZCKrqBKUcHZMncwZuCwYut+2ZcYgbgRVElCxXzv3j",
+	"cDdKrbi4gsXfB5lJWGolPF8QrxxaMqiyt51X/OLnf/PFP/yfL3/0F3HQ5/+W5NN2Ppa/ZTkrdOsBYinz",
+	"4HZYv32UiyTtGo2Q0k7kG42EdLIesYUqW8OhkMnh8Oy4EFH1bSysRpDOhwM+bZwLIp5oVapM7DPhTZtK",
+	"kz546lkp69sdv9biM5nq0qEMZUt43qbnrRIeq6Vvo4ynstwj1v2LZihO2KafU+3l7/3k8z/9/Rf/8P/8",
+	"+jv/+sXP/+bFd//7P/3ye1/89Ocvvv/HL//tz379H//wxff/b7u5iwcR1bQa510QGqbaiGGbw8AcjSmP",
+	"7aOCrLjUQ/9i5QCX0bf1Bwb+o3YxNJA9n6/hJLq4AHU8QfmU2TNaykWrwvG1DKwZ1QipBt1wdx7Uolov",
+	"lTxrF+v3j9/5wef/6Re/+l//4sUf/NWL7//tP37nh7jlv/6v3/vip7/7+X/43Zf/7qe4vP/0y+99/ic/",
+	"efndnxeLm6cKfRTX7MwIv67Wqn315vXySudqbAK0TdEfIvJAM/JVy0H25rJt+IkoXrS/4ehxJ2/UotpE",
+	"pP2BqbV27W302VuhhGuPisgt1aq1akAJgE4vcAE+j2rgTEhOW9bZtVt9pSpHuYYGUTnsNY/lcqEbV8Bl",
+	"y+YhFyGu6M7eNhltK7hbzo6pSTzgql5Cp1SDVdMQnOy9koHLWV8u1sJlh0P2rWNZaeBy45i3cLlflpm4",
+	"Dorij/YxVun4+uHDB8yKHNQWRr+xyUBlECDSHUSsI7p87MO0uJWHLcV0M+/yLLOyHAUrgbqxUE1J0U5I",
+	"GgrPMuZsIkWCG+ktEcT6jKwYmnOprZ6gpAc5I8Er1SxT2koWAObi2yBBHvsh0DkuWRwIeTvvi2lMVTxN",
+	"dxAoTpQrGHSLwl7unbHBJh/LELQPoFVwbEtkU7BJvGLgslkz49FEgZCmI/KvA/QIwAGyFGlEhSjoFpzs",
+	"WBcsw0Xn0Aewyxs3b4FlsqKPx2tyudfTjlgtN5y6WGcVGrzZcXc3sDEC3cEhwp9etPLnqZA1HPxIWSMG",
+	"kknI8knKIQcUzz9ZLx3FTQtuVrTpKB+1DW/Uz9XUGByE9QyNrs+thLOVcAoJJzBFegK7nqyzqT3S3vWr",
+	"z+juL03NpGCOdUvN65PN0zJPqySzvpIUKqsURYrmqJmI0WYpYjQZi6W/z9rpXNthNCo+Aftku5vxdLiw",
+	"z2s369f+ufeiQQiT+5wOB2W7WwW0lC27jLsWinTT/gPArFLZby9w4aGutnTWDj2p8qWmf0mDOar24vs/",
+	"/PV3fvfld3/w4o//okZxMG3YDuA+s/q6WdqqTvvSY6tUWFjO5tmMasbydp9/qAzPXFAfAg6NRwk/beYT",
+	"npriK7upZ2M59irdFYan2Wk8B2IBtjnHl5xzjGYNMI8P1IRlUKndQFCjSNaj5pXZxXPE+irCYyzxJhFC",
+	"CWcf3Xtw9/6D98inRGGEkLSBcZaYVrNC+OBIyCSV/Xg+HAI72zKJc2ASl0v4sYMSMXePkHS7f61CsIkk",
+	"r0ie98+DPJ9Oi89Od1ehuBGTasLuHDy4c++DD+7dfbPi9d4wio3EqhTBXThGwed9RlPjDKUWT72PbGGJ",
+	"XjJwQeqlh151HthkLFy2IjkzQDtGs5xxP1FMTlFelMoRA2QtQlL1VQF26aILCE8U3MceCQvLmgJqbhCa",
+	"/hVfjwj86rd9tiC+GpR1AJvSgOcicT1YxkP5w4YqB3fsiQSbk2/Wl02ir76CDnw7RQG8Cnrwky/CkmjW",
+	"VuOnWkku+Z6SKQVlA7ue+sKwmDIEAF4WnT5xZVlhu32vHXPjAysmtPYi/Kud6vZQ5UWBuhVY0gzrSXU7",
+	"GXvf2IzzjUwv5Mia97ht7mSLwk9clHf4Ta6epPZfzeCzZlSbDKaAD9ruja2UPeOsK+77fRMml9DRus32",
+	"ytehdo6es5WRL/FoncZggIDILZrQJfMJ2h2gK9wT4xQLooDQfCGCPRg3KfSiUrI/KmUKIVQxfQ3J+Rqr",
+	"syDWuy7qvkUer8CBSnPN0h7oKSIXTIpJyykLrvJNlkEblIqF0V8MKbW9RcfS5+gTN4JMfJXw6Vc0sQUo",
+	"445czEEVRT7ayt8/XRHwNJMkhdOdYMbVaAT1n/H76FgCYDYUq58MFKM1TIIQJ2IQV2IEZ43fqhfJXbyD",
+	"Oe+YDQaYATSw+Qy7Y3m/R86xsTyRaiI9c+JzkdvsCoBFo3suHstuJngeU03qIKmO8uTeigi4EcoT2VW1",
+	"bCo1BTg8RXcdywKFoOwf22/ciihjDoOuaAa4lkjGdSuA9AfNDrLX4lZJ6nBqo8rZR48e3rl3eHj/wXsF",
+	"Ln0dqJ2Y/45yAYM3E5GlkFZHbzqCjuKOFzi8wxOqXCVBA8iq7OfuoHisnAHXkFhfen8sAeLS3mnXJS4p",
+	"ZEuU8MG6EMY1UwKqLIHZzRzyRAAEyTz2plEe/zOV2ggejsTeoiTnE0njKH0Z5A2qHLpx5UlVbo9mxrsi",
+	"uU2HhRuRF+fLni3yE4MTEud321eMIilnwiGTkJoNtyRXo1Fp67TDdE34lGIcwYwhcqzqXpnnB7fs7JLR",
+	"hlgHDma5VjpUsI5qItcJHYd5BG6952+eMaK5NUYsMUY0LtQY4df+Mo0RRL+3yYZb7+SGoLGAFlWUofCK",
+	"OwWDqzwweJ2rxcSJfEtNJl4uRLHPQQZBVj+395JdazS8693Vu28VVZ9gMIgtFDHwyumIjOEkNPlAIMgS",
+	"xLCEAjYZBMIqjD57T4/cFF4fk8Enz2pL7QFUWiIXXWHlryKvEaniZtmA1T3uQY+kVQDddr2Td7QiYbHE",
+	"i2aa3MMm1xyHc9ZVpOEVi4G3fFkCpd2qs1B1OimnWgF81SGzdfO9mjrIYEJ05XZCNRSMmBTaDJBkc8WR",
+	"z2gf0AtJoS96bT/WpMoWeW2OLkag+zhYtetsxHOTIvL3FaydT//GqM+ETyM2lpnQmsWDVBuVT+v+nfYk",
+	"TcwgLrCjjFV/NOpzHunvrYsptY8qS2b3I4XpWaVFEOxc+VWPpMpiJzdb5Z4svu6RUTGTPM/VBI0LqYa1",
+	"pHEoDLMt55dZTkIIy5YIC91icSj6xrdZDHGm7TSJb4fhwM3wX0KzPehln6ACO95AfdthrbSlsq2RDj0t",
+	"t9a47WGWEQHFFR/uBYCdiHtXAKaVm9its4Mso7hhhJbMhF12e46CShZgIrLrAruKaEqlKUfhiKNgxEHN",
+	"kNLUEcOoGYVHBPAwvTpKmLkw8lQEMNaVazgLwQnFFMH6hJnMKCeYgRjOc+0PPODbKUjX4FvAAYJElBam",
+	"wHOo2m+HsEa1/o/s+r+bZgYAa5cM1dfscKtnh43q0IJxux9XjIjE158vHQQZejDfsaiJonIChrI3DlY1",
+	"ntMN40XD9G6CVUd6MBpZ6WrpQIs1cmd46R67l0pjEHI8hOJdzvZVi2pjWfzrcTQDr2cZg/1o5wkHfEHg",
+	"DHZQd4MW7L8/DltZPhGX2kd3v87ukFMM7GCB0w2txviNzMh5CJUrG3slTC4lRR0sCCRmOujFqnUJIBpX",
+	"r8Vy2tZgZT00CMSuXF6xYZh4iPXFISKZWTEY5+ssRHX2XvoEy/OZsY7ZngPosmwcCBAiTwULUp7zh++3",
+	"GihVVk2bjBXhlIf86QdC9s0ASqZFtWEq/b+jOZjFVXa0QzkFVQNwjGflVYdY5mW3wgo0LjQ1qFMAZo8Y",
+	"mDYR9+GCIYGZZGne67JJu3JljnxA5UqVo020zg5QGOilhFY39GjAmeqeFEJKURZhyBO0m3u/CWWacMOS",
+	"tNeD7NDcVRsOW7GaVIdrYbsYUs61hCwZOTYiKmSumSKROYDGUZ6KTzE/VOQ6KY52mrAP3j/88JAlKZql",
+	"h/xEtNyMfN5Rmjh3O8XJq7HRKc0KOqsvupWBIFTakp7Kh6AlJdyIHbALrnc23Tb5bHTaqttAYcoS2CmD",
+	"M2qjoZ3CLi2T/8AKm7UVXr4DIuTF1pSx7N4Oapnq5+V7e5JAQtlqfZer9cGqR0yKyUUodlfB4rEkjhMM",
+	"U3TFAME+fu9eOZcQ23HRmehcpZrSfbhQOQMdK5CfORsKM1CJy7XpDgRVrc5FT5guKAOoB1D+IUI7THjq",
+	"sC3A7+QJknOB+YAi1ItKGCY+XxFNcFYEsZPzifiorrQcNuds0l8ho2jDp+g+TYpi0mnuQEfHUkPRbvYx",
+	"OWjdoFCi2be8w/tJS8iX7pVbUaBm2HmS4xSB/kUuKkJg7VRAhXigJmfCBKOlLCfsfZP7TJG9hq/fY1cO",
+	"H14LgGxOg1qEw1BrXbOiiO2s1tprrJEHBzO91Bw4sFwWtsJNPGkbWBNP8WZtEi10NkshLfwp9UvQgOqo",
+	"VilhGYJZ0u7AVbUEaek2sws7RfOJVN6PH9DErQdp60HaJNAWqPss0pY7fGdG3PLpNfvXnlezVmKJC22n",
+	"H1gioGmEZIcsBulAlluW9dNj4P5lI2+ECEnJ2CEzast4APq7hEMtFdqljuUMBpOmAIwwIhdLmDgYbnBg",
+	"IQhAEbOcel6KZezBbOnwq+EyA+S0Z4nHUo1JBOAlGKjU+DLzx/Ltt7+J7Kf+9tsVPB8ZORWzlUQ5iFED",
+	"fjqxY1SDIJDHxaSA1pZqZkdIXT1cID3Yvh1GJz2KHKNWUmiWym42hsAZqz9hCR4DRkYaoRMpgHnT6j5w",
+	"uwioB5L1lQ+hwdVAWQgQ4tDUi1oXrF9mtxUBUMeZcOIN2ktJXoGXiog2UEjtrqNGKWRXQNxVs7TPXsxA",
+	"SU0bFmuAPr1C4TgQRHc7LMyiQNP0aq1t5q1juVtq1uOSA8A8vDi00pU2YOl3sT5w5P1iJXx6LPeqh9dD",
+	"6dddDnh1H1/tcQ0DdyGBx/KABDs3aDxCECIY8JVCWcaYwFz0eZ6Ay8GZORB91WFMjDXpQf78IrAblR60",
+	"G69vO/A4gxo8pTjhjxC0B5e9VAQxS2hrXX2lPHG2cATIcMIhGsLptEEIvQurx/NiVPWrwdWBiodB0BWY",
+	"1YuSyuwQv6fASn+yS7OAg4UZWkOeSl952lV45KyX9szArZSdpbfapNLPG48tXR+oQTQYyyQXCaz/SKmM",
+	"LGsTlZ/Qjb3DuwMiDoATalURFyMJNlJACHWxh1C7yeoWtnenWWBAKZKMK7FtUOzcUdLkKmsxqXYAliN+",
+	"C++rdsuBKLL2OFeAqQSKVFykQwQ6jXpqL2uiAu2DJuRUhHlVwM7xQPogTw+5D3S2n2oDhJZrxoE/EDK+",
+	"QyzxPrEeSCtwHiJXwOFYWi1kEbi+VKbds+IKWqWajcjyTj4aafSHBb0XtcsYz6ySOY2CqlRzuXzHEplc",
+	"nQIdKcJ2YSEAt5bB+QXlKjVaZL3orHUCCpVp7SgJMuOvYMaxfaxs9LG878JCL7YKzCtVYLbZeK+xknBJ",
+	"msG4Y09bR+wUSEYLVIMDYsroW/d5aR5yCkVwV6uDo98ofJdc0ZbZOfdbpdf5oexWBIlV+nWoPDuG3q56",
+	"576p8uRaA+3jS1udcRh5m3sqzfX9wt6eSiP6Il/cIMWP5W27Guu4oT7WIr9/d3HDEK+8pkMdILhWd6i/",
+	"dh4CezrW8RD4E15AyWyrRJ/J+j+/omVXwG3nLQbFlPx06KHswU/jXEQuInXWebBBzflFxXMPHPXBuu5F",
+	"Os3IquZ0yZnqfCq6JmKxg6AFYhJTnCte3KJClvZ1MqiYLWn0pLJRBhV6/VzR1hAfL8C/CuKnpCDrepyI",
+	"ZIw3A2TRAz9mK4rKIooHuDn922FBk3ECK7lFVufBbXBNOMRzNG0EbU8IHdAJ9m6QTpfU1FIR/6Zk26Vu",
+	"2WapT3DfBpIxBRlhqVXfm5mkXeFaCoooozVJ5ZR6Og8cWM0XLhM0sKPUCVnPvEch5Bat5u5eNMOVWrWu",
+	"GudatN3HRf4LqITNoLXa5z/80a9++fdf/PR/IZA0CpVQKfdq8fkcO2nV9ndrBbwzSbDDUQb5waVzXWvV",
+	"3nn48P37D95r33n44N37jz5cB9XW7sAlQ/1tsLwrJQQF98xnq2DBLRwE5f+US3ARaBVchiClxiUApQhI",
+	"WFyOWgteXrJnIQfHzB2Q0ubTdjbMxdnsRJxJpcFDsjIMYIgSv0UB3HpJijybb4o7gFQxK24Ap91IZHi8",
+	"XPW5ai9iqk3a1QuR/+zpPixeuwCKV+CZunKPu0FdwWbzhv9XOwfE/Fs36tdOv9QE3GaJaOP547Nf8Tsg",
+	"HJxqukARwuUcuUEC5PJWDt/cRGCXtUIQB2m7tMZnkqyD24KtLLgUGCveXzVUvE/GAsh+oHBcaXjXLIiB",
+	"O2+1+QxhuF++eLr+euF0/W003eVH0/UXB9PRzdjswl59Znj/OWrGmTALy95jF96CBwXutOFTqyTOIjug",
+	"o65fuPM0xRlL1VHJFNFg5hW4uzCAI96vna1G7PZcXsa5xN2CDL7+uocRDDJrJvj2H1jKfN70+nFUG40r",
+	"2NVHY7P4IJ4X2T0dlqC/9cK8xlfgIMFc/763eqWGiaepNnr9G1FJl6/6j0+Rq+6491ZyivwGSTe0MOtI",
+	"OH7Nt9zkkqWcOUkDbhdGzkVWcUG7drKx8LMx23m8yIPgLp49OHEuhuqJiCkHgMQgCnX0zs2YJ0nMhMRa",
+	"PxhMQpE9pArDOjgEsgO3JD6AMZVewvLxK5AGblCyiuYA2FhMdvuYanv6/OcU45ZwTA7V1XU44BQZRnnO",
+	"PBeMJ4lIKgL5oUfHMjc3nptByXLOk8Ru47hZi2rj3RoQCrvE8HCvtk4hGkskYZCXXYjGLhiYa3Ho+Dft",
+	"B8xjt/b4rBBHfmqLKdw3URjXDozlDQtQ31pSN6S8R/wkoLpqbDCkDQgXxAGOTfFzKo1iqdlUuhk5CYcn",
+	"w1RCBOLOCgbVg9HI5fhfnE2VXDaEG3IjqlEcfFuKiXva3C0eI6Aa/bBXgmajh9cKK6z7vrG7f8YqSn4N",
+	"TlMeivhED7wA9lVMyt/aVc9mV8U17UznIW0xxpqPRsvir2bvgx7azqGg/sKcxkeEqIXpjPNfUg5j2pcq",
+	"FwXOKlYWm+fYB6MRtkhIlJtzbeeDKJXKC6BJLdOxwglGFsjEga53IEbcrJB7N+NjrX3+X37x4vs/t7oL",
+	"BDjjXSxgsMlXurdZtOZzAktcbUK3IX9limn1m0zl73/4+d/96Iuf/cHLf/uzuQkRFPiZ5+NdQ8tmtOFe",
+	"nLYLuxuO+vka4CR4kNcX7Fa1KG7T+LZi1ZpsAo/kbEAX4p2dC7tYLVmvIhF+WRI8qZYj3hcJs+e5AJpO",
+	"pTZQVZIVY0b4tErectlpChdSLKKaApIw98lm6MQXkV2A9dYI3PeMdTrd3q2VcQBsHeEEaGZbu/WXKnsA",
+	"4Z/g4m9GnQaCZ2i8qVThvoY/n4kNr7ULdsKiO0bk7E8el6Y/EN2TgrCR4uaqcAfTpzlVTn007mRplyYP",
+	"RriFc38Ev17e1Dc9H6stlwdz8lXLJaRRD9N+zst1+1Zbv3LXz2odrtPuwdgepk8eWy7QETwX+fti6h5o",
+	"AQDE8E87VMzwrAgmOULcPPtzLaqN86zWql1FiolDnP3gXZUzBDr3NZBkUXa95dJbikhlO/meyjI1QbOI",
+	"y7pAu8c88pPtAJISETYLMemCDkYqyzC1GBO5fL5WiKrsc9tnMf0qOoRQSnccdTkB2rH7FRg9ot/rOrN0",
+	"Me2P8wLJM0RHhKX+imY8SXJ7p3BpRGI1ZSt4jKBUVGnMQF0qxi2eGsqkhZIOA5VhRazDAoCaAuLHWrRd",
+	"RFMMRuocWhYB7CVG0fOuSZ8IH/4ELoU0qYeQa/iLXrCSUCMGKyKVim9DFp0HB/yKprQCOAXaZ3STuEB5",
+	"04no8XHmn/rYe0gSCIESS69Vjeww7Uu7l5C7zdlEdICQExar/VGNw8NJ16d6im44dFKgyEPk+LsDS5gW",
+	"diVEYKO9fMJlqgdABKiz4uxV9PexdgQEZYdcZULXqc4Krl6MiKSAhlYkgFOtliJYzR/faQDbSSn6ac66",
+	"4zy3k6INwvkMeSoNpztQWEB7x5J5VANEgDyy7VIiNA7EzhnPgQOELAbQEVACBACOEdgAa4jYNXLTwVT/",
+	"4Ep7pEKeZSXwVnTW2HtW9GDPuCsEh3VxNNQXstQjlX142yWq81zYCYHBxX6CY7EcK1zaEkgzrJgDxZ1I",
+	"3SpQpKLysiP0Oxoko2INYV5UxwjWDnB6tRC4tDPYAB6wQYN3CjdnFjW6tCxYJm9+JgXeQ2mjYzA300vR",
+	"zHyxMJDMpsWJg2/CdrtcOlRldyYgMzsIPlxMMSSXhmBK4DIhldRIxN0yW0JktC+oB4AAhTvO1aVx9djs",
+	"EnZ49yRT/SDrpz7r4E8X0rETCMdSPY/VGjE97g7sOYr1UAP6cCyGPM3ioNEBl1JkVW2CUTSHA2spRF+m",
+	"Gok+SAwpzwDIIH1KmKIB6QzHTG1UtH9gWSahEmDBGt71ztIKRlogkaU5G/GuiBC1Axvp8IxjfHiJE1V1",
+	"/AjPpebTmVqSrkd86oNrQ4zYILsTWqlo/kP3HSKQ+4wzhK2PCoZgaQkcGFeTiaiWJUSS+Z3xPZYjeec7",
+	"/kioUSYiWiFi1wDNQucSWywI/1xILsCW+q3zERNzAk+aCWLUdtNzNYETDJ0ERdZocdVQQITgeJQpnjhW",
+	"8Pbbdw6/8fbblsV9fPTuzk12BdvLgwvfmRqX7z7k+clbEXvvnebNxl6DXXnvnfffAippP25et4f83tOu",
+	"yNgkT+3mFmU9RzznRmHmnN3FIY8YtzRLi2HaVZld+ByMOB0EVLdTgkVR3e441wgUr3pGSC9bgeCRq0mE",
+	"kD6c/GtQhCPWYvRbt+OgoCJO91sfHH7r7bcJKAYa0AMhTAnCaAAKcIG77vLu4E3n53eUgR2AkDfOOODb",
+	"YC0+lUMGoh5nps7ucixGmg6FjuyURyLvCmnwdMqEJaKbDnlGUQBUcBRGVUCE37bSx0BlXi6ynblyeEna",
+	"Tw1UJeUGsv6Img25qbMPRW45ZldkGRTfAsxFlZ90lHLY0hxKlk1UnpCM96nouvpcb7/99cOHD95+255X",
+	"xvOcg4CCeZtORBkKOySq2mqly4hGCWjaJh+bAQPjt/bYOX7zSiuPwAlFIEVXZeOh5YWqR+eYI7guzJ6q",
+	"B+w2GnV2D77MofJKLpg+SUcjkRSXzI+n5186lj5wBFZ8BCY3u+51dl8yO+1yBdmR0mlJ1qdViFA8bHro",
+	"33B0zaixfzO6duM69Bsxjivhfj+We7vRjes3LFnIeddYQRwhi3ppJvAM4m6gGQHPAFZJLJw9CFOvitID",
+	"/vL2x0LrFtvf3Q2WFRxXLLY9EJCW3Qi3VLjoJTacQeBdBQ0HiCkKRjYBMkvaRQrIeCZ8rRpYzJyn2km9",
+	"yk5n6N6BZVZZIOHiD1ViuUOzIbhQSaEX9pBkIhwFAMTgUIile7GZZ54ZhDJ4DiDJINek2thXn/iYoZCv",
+	"4QgWKKKWxjpmSHK4Ho/skLTKg2ZIj3/++Pn/FwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
