@@ -1919,6 +1919,7 @@ CREATE TABLE public.contact_imports (
     company_id bigint NOT NULL,
     file_name text NOT NULL,
     upload_id bigint,
+    sheet text NOT NULL,
     tag text,
     status text DEFAULT 'running'::text NOT NULL,
     row_no bigint DEFAULT 0 NOT NULL,
@@ -1939,6 +1940,8 @@ CREATE TABLE public.contact_imports (
 COMMENT ON TABLE public.contact_imports IS 'An uploaded list of contacts, and how far its rows are stored. Written by internal/contact: a portion of rows and the numbers that count it are stored in one transaction, so that any server can go on behind row_no.';
 
 COMMENT ON COLUMN public.contact_imports.upload_id IS 'the list; no foreign key: the upload is deleted when the import ends; null: it has ended';
+
+COMMENT ON COLUMN public.contact_imports.sheet IS 'of a workbook; empty: the first that is not hidden';
 
 COMMENT ON COLUMN public.contact_imports.tag IS 'the tag that gets the contacts; null: none';
 
@@ -3997,7 +4000,7 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.channels FOR E
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.companies FOR EACH ROW EXECUTE FUNCTION public.audit_change('company', 'company_no');
 
-CREATE TRIGGER audited AFTER INSERT ON public.contact_imports FOR EACH ROW EXECUTE FUNCTION public.audit_change('contact_import', 'id', 'upload_id,status,row_no,rows,added,changed,invalid,failure,created_by,finished_at');
+CREATE TRIGGER audited AFTER INSERT ON public.contact_imports FOR EACH ROW EXECUTE FUNCTION public.audit_change('contact_import', 'id', 'upload_id,sheet,status,row_no,rows,added,changed,invalid,failure,created_by,finished_at');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, name, phone, dingtalk_name, wechat_openid, email, attributes ON public.contacts FOR EACH ROW WHEN ((COALESCE(current_setting('lksms.contact_import'::text, true), ''::text) = ''::text)) EXECUTE FUNCTION public.audit_change('contact', 'user_id', '', 'name,dingtalk_name,wechat_openid,email,attributes.*');
 

@@ -4,6 +4,7 @@ CREATE TABLE contact_imports (
     company_id bigint NOT NULL,
     file_name text NOT NULL,
     upload_id bigint,
+    sheet text NOT NULL,
     tag text,
     status text NOT NULL DEFAULT 'running',
     row_no bigint NOT NULL DEFAULT 0,
@@ -28,6 +29,7 @@ COMMENT ON TABLE contact_imports IS
     'An uploaded list of contacts, and how far its rows are stored. Written by internal/contact: a portion of rows and the numbers that count it are '
     'stored in one transaction, so that any server can go on behind row_no.';
 COMMENT ON COLUMN contact_imports.upload_id IS 'the list; no foreign key: the upload is deleted when the import ends; null: it has ended';
+COMMENT ON COLUMN contact_imports.sheet IS 'of a workbook; empty: the first that is not hidden';
 COMMENT ON COLUMN contact_imports.tag IS 'the tag that gets the contacts; null: none';
 COMMENT ON COLUMN contact_imports.row_no IS 'number of the last row that was worked up, as a spreadsheet program shows it';
 COMMENT ON COLUMN contact_imports.rows IS 'rows that were worked up, which are not empty';
@@ -49,7 +51,7 @@ COMMENT ON TABLE contact_import_errors IS
 COMMENT ON COLUMN contact_import_errors.failure IS 'the first thing that is wrong: a fault.Field as JSON';
 
 CREATE TRIGGER audited AFTER INSERT ON contact_imports
-FOR EACH ROW EXECUTE FUNCTION audit_change('contact_import', 'id', 'upload_id,status,row_no,rows,added,changed,invalid,failure,created_by,finished_at');
+FOR EACH ROW EXECUTE FUNCTION audit_change('contact_import', 'id', 'upload_id,sheet,status,row_no,rows,added,changed,invalid,failure,created_by,finished_at');
 
 -- An import is recorded as one change. Its million contacts are not recorded one by one.
 DROP TRIGGER audited ON contacts;

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"path"
@@ -188,6 +189,27 @@ func (e Category) Valid() bool {
 	case Queue:
 		return true
 	case Sms:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ContactImportStatus.
+const (
+	ImportFailed   ContactImportStatus = "failed"
+	ImportFinished ContactImportStatus = "finished"
+	ImportRunning  ContactImportStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the ContactImportStatus enum.
+func (e ContactImportStatus) Valid() bool {
+	switch e {
+	case ImportFailed:
+		return true
+	case ImportFinished:
+		return true
+	case ImportRunning:
 		return true
 	default:
 		return false
@@ -731,7 +753,6 @@ func (e StatisticsRangeStep) Valid() bool {
 // Defines values for SubmittedVerdict.
 const (
 	WouldBeScheduled SubmittedVerdict = "would_be_scheduled"
-	WouldBeSimulated SubmittedVerdict = "would_be_simulated"
 	WouldRepeat      SubmittedVerdict = "would_repeat"
 	WouldSend        SubmittedVerdict = "would_send"
 	WouldWait        SubmittedVerdict = "would_wait"
@@ -741,8 +762,6 @@ const (
 func (e SubmittedVerdict) Valid() bool {
 	switch e {
 	case WouldBeScheduled:
-		return true
-	case WouldBeSimulated:
 		return true
 	case WouldRepeat:
 		return true
@@ -869,7 +888,6 @@ const (
 	EventRepeated    TimelineEventEvent = "repeated"
 	EventReported    TimelineEventEvent = "reported"
 	EventRequeued    TimelineEventEvent = "requeued"
-	EventSimulated   TimelineEventEvent = "simulated"
 	EventUnreachable TimelineEventEvent = "unreachable"
 )
 
@@ -895,8 +913,6 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventReported:
 		return true
 	case EventRequeued:
-		return true
-	case EventSimulated:
 		return true
 	case EventUnreachable:
 		return true
@@ -1676,8 +1692,17 @@ type CompanyWeight = float64
 
 // Contact defines model for Contact.
 type Contact struct {
-	DingtalkName *string `json:"dingtalk_name,omitempty"`
-	Email        *string `json:"email,omitempty"`
+	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
+	//
+	// Example: {"city":"杭州","level":"VIP"}
+	Attributes   *map[string]string `json:"attributes,omitempty"`
+	DingtalkName *string            `json:"dingtalk_name,omitempty"`
+	Email        *string            `json:"email,omitempty"`
+
+	// Name What messages call the person: the placeholder `${contact.name}`
+	//
+	// Example: 张三
+	Name         *string `json:"name,omitempty"`
 	Phone        *string `json:"phone,omitempty"`
 	UserID       UserID  `json:"user_id"`
 	WechatOpenid *string `json:"wechat_openid,omitempty"`
@@ -1685,11 +1710,115 @@ type Contact struct {
 
 // ContactChange defines model for ContactChange.
 type ContactChange struct {
-	DingtalkName nullable.Nullable[string] `json:"dingtalk_name,omitempty"`
-	Email        nullable.Nullable[string] `json:"email,omitempty"`
+	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
+	//
+	// Example: {"city":"杭州","level":"VIP"}
+	Attributes   nullable.Nullable[map[string]string] `json:"attributes,omitempty"`
+	DingtalkName nullable.Nullable[string]            `json:"dingtalk_name,omitempty"`
+	Email        nullable.Nullable[string]            `json:"email,omitempty"`
+
+	// Name What messages call the person: the placeholder `${contact.name}`
+	//
+	// Example: 张三
+	Name         nullable.Nullable[string] `json:"name,omitempty"`
 	Phone        nullable.Nullable[string] `json:"phone,omitempty"`
 	UserID       UserID                    `json:"user_id"`
 	WechatOpenid nullable.Nullable[string] `json:"wechat_openid,omitempty"`
+}
+
+// ContactCount defines model for ContactCount.
+type ContactCount struct {
+	Count int64 `json:"count"`
+
+	// Exact False if the count stopped after 1000000 contacts; there may be more
+	Exact bool `json:"exact"`
+}
+
+// ContactCountResponse defines model for ContactCountResponse.
+type ContactCountResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    ContactCount `json:"data"`
+}
+
+// ContactImport defines model for ContactImport.
+type ContactImport struct {
+	// Added Contacts that did not exist
+	Added int64 `json:"added"`
+
+	// Changed Contacts that existed and are different now
+	Changed   int64     `json:"changed"`
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by"`
+
+	// Failure What is wrong with the list, in the language of `Accept-Language`
+	Failure    *string    `json:"failure"`
+	FileName   string     `json:"file_name"`
+	FinishedAt *time.Time `json:"finished_at"`
+	ImportID   int64      `json:"import_id"`
+
+	// Invalid Rows of which nothing was stored
+	Invalid int64 `json:"invalid"`
+
+	// Rows Rows that were worked up so far, without empty ones
+	Rows int64 `json:"rows"`
+
+	// Status `failed`: the rest of the list could not be read or stored, as `failure` says; the rows before it are stored
+	Status ContactImportStatus `json:"status"`
+
+	// Tag The tag that gets the contacts
+	Tag *string `json:"tag"`
+}
+
+// ContactImportStatus `failed`: the rest of the list could not be read or stored, as `failure` says; the rows before it are stored
+type ContactImportStatus string
+
+// ContactImportListResponse defines model for ContactImportListResponse.
+type ContactImportListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message           `json:"message"`
+	Data    ContactImportPage `json:"data"`
+}
+
+// ContactImportPage defines model for ContactImportPage.
+type ContactImportPage struct {
+	Items []ContactImport `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// ContactImportRequest defines model for ContactImportRequest.
+type ContactImportRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// File The list: CSV, XLSX or JSON
+	File openapi_types.File `json:"file"`
+
+	// Sheet The sheet of a workbook; the first that is not hidden by default
+	Sheet *string `json:"sheet,omitempty"`
+
+	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+	//
+	// Example: VIP客户
+	Tag *TagName `json:"tag,omitempty"`
+}
+
+// ContactImportResponse defines model for ContactImportResponse.
+type ContactImportResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    ContactImport `json:"data"`
 }
 
 // ContactListResponse defines model for ContactListResponse.
@@ -1850,7 +1979,7 @@ type DefaultContentPage struct {
 
 // DefaultContentPatch defines model for DefaultContentPatch.
 type DefaultContentPatch struct {
-	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
+	// Content The text; with `use_template`, the parameters of the template
 	//
 	// Example: 欢迎使用我们的服务
 	Content     *DefaultContentText `json:"content,omitempty"`
@@ -1862,7 +1991,7 @@ type DefaultContentRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
+	// Content The text; with `use_template`, the parameters of the template
 	//
 	// Example: 欢迎使用我们的服务
 	Content DefaultContentText `json:"content"`
@@ -1886,7 +2015,7 @@ type DefaultContentResponse struct {
 	Data    DefaultContent `json:"data"`
 }
 
-// DefaultContentText The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
+// DefaultContentText The text; with `use_template`, the parameters of the template
 //
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
@@ -2184,6 +2313,46 @@ type LimitsPatch struct {
 	PerHour   nullable.Nullable[int64] `json:"per_hour,omitempty"`
 	PerMinute nullable.Nullable[int64] `json:"per_minute,omitempty"`
 	PerMonth  nullable.Nullable[int64] `json:"per_month,omitempty"`
+}
+
+// ListPreview defines model for ListPreview.
+type ListPreview struct {
+	Columns []string  `json:"columns"`
+	Rows    []ListRow `json:"rows"`
+}
+
+// ListPreviewRequest defines model for ListPreviewRequest.
+type ListPreviewRequest struct {
+	// File The list: CSV, XLSX or JSON
+	File openapi_types.File `json:"file"`
+
+	// Sheet The sheet of a workbook; the first that is not hidden by default
+	Sheet *string `json:"sheet,omitempty"`
+}
+
+// ListPreviewResponse defines model for ListPreviewResponse.
+type ListPreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    ListPreview `json:"data"`
+}
+
+// ListRow defines model for ListRow.
+type ListRow struct {
+	// Cells One for each column
+	Cells []string `json:"cells"`
+
+	// Extra Number of values that belong to no column
+	Extra int `json:"extra"`
+
+	// Lossy Columns whose values in this row are not in the file as they were typed or computed
+	Lossy []string `json:"lossy"`
+
+	// Row The number of the row in the file
+	Row int64 `json:"row"`
 }
 
 // MessageType `notification` by default
@@ -3071,7 +3240,7 @@ type SendBatchResponse struct {
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
+	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent.
 	Content *string `json:"content,omitempty"`
 
 	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
@@ -3104,7 +3273,7 @@ type SendRequest struct {
 	// Source The system that submits the message
 	Source *string `json:"source,omitempty"`
 
-	// Test Marks the task as a test message. Statistics count it apart, and alerts on failures do not count it. It is sent like any other, unless the setting `sms.send_tests` is `false`: then the task is SUCCESS at once, and no sender gets it.
+	// Test Marks the task as a test message. The task is sent like any other.
 	Test *bool `json:"test,omitempty"`
 
 	// UseTemplate Whether `content` holds parameters for the template; false by default
@@ -3511,32 +3680,12 @@ type SettingsResponse struct {
 
 // SmsSettings defines model for SmsSettings.
 type SmsSettings struct {
-	// ContentMostMarketing The same of a marketing message
-	ContentMostMarketing *int64 `json:"content_most_marketing,omitempty"`
-
-	// ContentMostNotification The same of a notification
-	ContentMostNotification *int64 `json:"content_most_notification,omitempty"`
-
-	// ContentMostVerification The most characters of the final text of a verification code
-	ContentMostVerification *int64 `json:"content_most_verification,omitempty"`
-	PriorityMarketing       *int64 `json:"priority_marketing,omitempty"`
-	PriorityNotification    *int64 `json:"priority_notification,omitempty"`
-	PriorityVerification    *int64 `json:"priority_verification,omitempty"`
+	PriorityMarketing    *int64 `json:"priority_marketing,omitempty"`
+	PriorityNotification *int64 `json:"priority_notification,omitempty"`
+	PriorityVerification *int64 `json:"priority_verification,omitempty"`
 
 	// ScheduledEverySeconds Messages of a `scheduled` template are sent at full intervals of these seconds, counted from midnight UTC
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
-
-	// SegmentsMostMarketing The same of a marketing message
-	SegmentsMostMarketing *int64 `json:"segments_most_marketing,omitempty"`
-
-	// SegmentsMostNotification The same of a notification
-	SegmentsMostNotification *int64 `json:"segments_most_notification,omitempty"`
-
-	// SegmentsMostVerification The most segments that the final text of a verification code takes with its signature
-	SegmentsMostVerification *int64 `json:"segments_most_verification,omitempty"`
-
-	// SendTests Whether test messages are sent. Otherwise each is SUCCESS at once, and no sender gets it
-	SendTests *bool `json:"send_tests,omitempty"`
 }
 
 // Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
@@ -3676,7 +3825,7 @@ type StatisticsResponse struct {
 
 // StatisticsSeries defines model for StatisticsSeries.
 type StatisticsSeries struct {
-	// Key The `company_no`, `channel`, `sender_no`, `message_type`, or SUCCESS, FAILED or CANCELLED. Null is the series of everything, of tasks without a sender, or of events that ended no task. The task of a recipient without an address is submitted and FAILED in one event, of the series FAILED. A deleted company is `#` and a number. Test messages are only in the series `test` of `message_type`, whatever their type is
+	// Key The `company_no`, `channel`, `sender_no`, `message_type`, or SUCCESS, FAILED or CANCELLED. Null is the series of everything, of tasks without a sender, or of events that ended no task. The task of a recipient without an address is submitted and FAILED in one event, of the series FAILED. A deleted company is `#` and a number
 	Key *string `json:"key"`
 
 	// Points Ascending; steps in which nothing happened are left out
@@ -3746,12 +3895,85 @@ type Submitted struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
+	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. A message that would be rejected is rejected.
 	Verdict *SubmittedVerdict `json:"verdict,omitempty"`
 }
 
-// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
+// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. A message that would be rejected is rejected.
 type SubmittedVerdict string
+
+// Tag defines model for Tag.
+type Tag struct {
+	// Contacts How many contacts the tag holds
+	Contacts  int64     `json:"contacts"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+	//
+	// Example: VIP客户
+	Tag TagName `json:"tag"`
+}
+
+// TagChange defines model for TagChange.
+type TagChange struct {
+	Added   int64 `json:"added"`
+	Removed int64 `json:"removed"`
+
+	// Unknown Those of `add` that no contact has
+	Unknown []string `json:"unknown"`
+}
+
+// TagChangeRequest defines model for TagChangeRequest.
+type TagChangeRequest struct {
+	Add *UserIDs `json:"add,omitempty"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No      `json:"company_no,omitempty"`
+	Remove    *UserIDs `json:"remove,omitempty"`
+}
+
+// TagChangeResponse defines model for TagChangeResponse.
+type TagChangeResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    TagChange `json:"data"`
+}
+
+// TagListResponse defines model for TagListResponse.
+type TagListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    TagPage `json:"data"`
+}
+
+// TagName The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+//
+// Example: VIP客户
+type TagName = string
+
+// TagPage defines model for TagPage.
+type TagPage struct {
+	Items []Tag `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// TagResponse defines model for TagResponse.
+type TagResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Tag     `json:"data"`
+}
 
 // Task defines model for Task.
 type Task struct {
@@ -3813,11 +4035,9 @@ type Task struct {
 	Source *string    `json:"source"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
-	Status TaskStatus `json:"status"`
-
-	// Test Whether it is a test message
-	Test      bool      `json:"test"`
-	UpdatedAt time.Time `json:"updated_at"`
+	Status    TaskStatus `json:"status"`
+	Test      bool       `json:"test"`
+	UpdatedAt time.Time  `json:"updated_at"`
 
 	// UserID For a task of a notification: the person who receives it
 	UserID *string `json:"user_id,omitempty"`
@@ -3893,9 +4113,7 @@ type TaskDetail struct {
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
-
-	// Test Whether it is a test message
-	Test bool `json:"test"`
+	Test   bool       `json:"test"`
 
 	// TotalSeconds The seconds from `queued_at` to the end of the task; null until it has ended
 	TotalSeconds *float64  `json:"total_seconds"`
@@ -4210,12 +4428,12 @@ type TimelineEvent struct {
 
 	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 	// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-	// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+	// it were new; its attempts count from 1 again.
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
 
-	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable, the task was requeued or the message was not sent
+	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable or the task was requeued
 	Message *string `json:"message,omitempty"`
 
 	// RequestID The request that submitted the task
@@ -4230,7 +4448,7 @@ type TimelineEvent struct {
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 // notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+// it were new; its attempts count from 1 again.
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -4382,11 +4600,17 @@ type ID = int64
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
+// ImportID defines model for ImportId.
+type ImportID = int64
+
 // JobID defines model for JobId.
 type JobID = int64
 
 // ListLimit defines model for ListLimit.
 type ListLimit = int
+
+// NotTagFilter defines model for NotTagFilter.
+type NotTagFilter = []TagName
 
 // PhoneFilter Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 //
@@ -4406,6 +4630,9 @@ type RuleNo = int64
 //
 // Example: sms_app_001
 type SenderNo = AppID
+
+// TagFilter defines model for TagFilter.
+type TagFilter = []TagName
 
 // Conflict defines model for Conflict.
 type Conflict = Error
@@ -4454,7 +4681,7 @@ type ListAlertReceiversParams struct {
 
 // CreateAlertReceiverParams defines parameters for CreateAlertReceiver.
 type CreateAlertReceiverParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4469,7 +4696,7 @@ type ListAlertRulesParams struct {
 
 // CreateAlertRuleParams defines parameters for CreateAlertRule.
 type CreateAlertRuleParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4529,7 +4756,7 @@ type ListChannelsParams struct {
 
 // CreateChannelParams defines parameters for CreateChannel.
 type CreateChannelParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4544,7 +4771,7 @@ type ListCompaniesParams struct {
 
 // CreateCompanyParams defines parameters for CreateCompany.
 type CreateCompanyParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4580,7 +4807,7 @@ type ListCountriesParams struct {
 
 // CreateCountryParams defines parameters for CreateCountry.
 type CreateCountryParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4601,7 +4828,7 @@ type ListDefaultContentsParams struct {
 
 // CreateDefaultContentParams defines parameters for CreateDefaultContent.
 type CreateDefaultContentParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4646,7 +4873,7 @@ type ListRoutesParams struct {
 
 // CreateRouteParams defines parameters for CreateRoute.
 type CreateRouteParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4664,13 +4891,13 @@ type ListSendersParams struct {
 
 // CreateSenderParams defines parameters for CreateSender.
 type CreateSenderParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ChangeBalanceParams defines parameters for ChangeBalance.
 type ChangeBalanceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4733,7 +4960,7 @@ type ListTaskJobsParams struct {
 
 // CreateTaskJobParams defines parameters for CreateTaskJob.
 type CreateTaskJobParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4748,7 +4975,7 @@ type ListTemplatesParams struct {
 
 // CreateTemplateParams defines parameters for CreateTemplate.
 type CreateTemplateParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4759,6 +4986,69 @@ type ListUsersParams struct {
 
 	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// SelectContactsParams defines parameters for SelectContacts.
+type SelectContactsParams struct {
+	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
+
+	// NotTag Only contacts that none of these tags holds
+	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
+	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CountContactsParams defines parameters for CountContacts.
+type CountContactsParams struct {
+	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
+
+	// NotTag Only contacts that none of these tags holds
+	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
+	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ExportContactsParams defines parameters for ExportContacts.
+type ExportContactsParams struct {
+	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
+
+	// NotTag Only contacts that none of these tags holds
+	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
+	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ImportContactsParams defines parameters for ImportContacts.
+type ImportContactsParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListContactImportsParams defines parameters for ListContactImports.
+type ListContactImportsParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// GetContactImportParams defines parameters for GetContactImport.
+type GetContactImportParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ExportContactImportErrorsParams defines parameters for ExportContactImportErrors.
+type ExportContactImportErrorsParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // DeleteNotificationsParams defines parameters for DeleteNotifications.
@@ -4787,13 +5077,13 @@ type ListNotificationsParams struct {
 
 // CreateNotificationsParams defines parameters for CreateNotifications.
 type CreateNotificationsParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // TakeEventParams defines parameters for TakeEvent.
 type TakeEventParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4808,13 +5098,13 @@ type SendSmsParams struct {
 	// DryRun Create nothing, and answer what would happen to the message
 	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SendSmsBatchParams defines parameters for SendSmsBatch.
 type SendSmsBatchParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4891,8 +5181,42 @@ type ListOnceParams struct {
 
 // SendOnceParams defines parameters for SendOnce.
 type SendOnceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListTagsParams defines parameters for ListTags.
+type ListTagsParams struct {
+	// UserID Only tags that hold this contact
+	UserID    *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
+	CompanyNo *No     `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// DeleteTagParams defines parameters for DeleteTag.
+type DeleteTagParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// PutTagParams defines parameters for PutTag.
+type PutTagParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+}
+
+// ListTagContactsParams defines parameters for ListTagContacts.
+type ListTagContactsParams struct {
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // AppClaimTasksParams defines parameters for AppClaimTasks.
@@ -4988,6 +5312,12 @@ type UpdateUserJSONRequestBody = UserPatch
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
 
+// ImportContactsMultipartRequestBody defines body for ImportContacts for multipart/form-data ContentType.
+type ImportContactsMultipartRequestBody = ContactImportRequest
+
+// PreviewListMultipartRequestBody defines body for PreviewList for multipart/form-data ContentType.
+type PreviewListMultipartRequestBody = ListPreviewRequest
+
 // CreateNotificationsJSONRequestBody defines body for CreateNotifications for application/json ContentType.
 type CreateNotificationsJSONRequestBody = NotificationRequest
 
@@ -5020,6 +5350,9 @@ type ClaimTasksNowJSONRequestBody = ClaimRequest
 
 // SendOnceJSONRequestBody defines body for SendOnce for application/json ContentType.
 type SendOnceJSONRequestBody = OnceRequest
+
+// ChangeTagJSONRequestBody defines body for ChangeTag for application/json ContentType.
+type ChangeTagJSONRequestBody = TagChangeRequest
 
 // AppReportTaskJSONRequestBody defines body for AppReportTask for application/json ContentType.
 type AppReportTaskJSONRequestBody = AppReportRequest
@@ -6026,6 +6359,72 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	//
+	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+	//
+	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+	SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CountContacts Count the contacts that some tags hold and others do not
+	//
+	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+	//
+	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+	CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+	//
+	// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
+	//
+	// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
+	ExportContacts(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ImportContactsWithBody Import a list of contacts
+	//
+	// Begins an import, which goes on in the background, on any server. `GET /api/v1/contacts/imports/{import_id}` says how far it is. The tag
+	// `lists` says which files can be read.
+	//
+	// - A column is found by the name of a field of a contact (`user_id`, which the list must have, `name`, `phone`, `dingtalk_name`,
+	//   `wechat_openid`, `email`), or by a common Chinese name (`工号`, `姓名`, `手机号`, `邮箱`). Any other column is an attribute.
+	// - A row adds a contact, or changes the one with its `user_id`. An empty cell, and a column that the list does not have, leave
+	//   what is there. If a `user_id` is in several rows, each of them counts, in their order.
+	// - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
+	// - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
+	//
+	// A company has at most 10 imports at a time; one more gets 409.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/contacts/import (the `ImportContacts` operationId).
+	ImportContactsWithBody(ctx context.Context, params *ImportContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListContactImports List imports of contacts, newest first
+	//
+	// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
+	ListContactImports(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetContactImport Get an import of contacts, and how far it is
+	//
+	// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
+	GetContactImport(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+	//
+	// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
+	//
+	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
+	ExportContactImportErrors(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewListWithBody Show how a list is read
+	//
+	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+	PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// DeleteNotifications Delete the notifications of business objects
 	//
 	// Tasks of these notifications that still wait are cancelled. Their dedup keys can be used again. A submit user deletes only the notifications that it submitted.
@@ -6387,7 +6786,6 @@ type ClientInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
-	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes any type of body and a specified content type.
@@ -6412,7 +6810,6 @@ type ClientInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
-	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes a body of the `application/json` content type.
@@ -6514,6 +6911,46 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTags List tags, newest first
+	//
+	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+	ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteTag Delete a tag
+	//
+	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+	//
+	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+	DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutTag Add a tag, unless it exists
+	//
+	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+	PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTagContacts List the contacts that a tag holds, by user id
+	//
+	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+	ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AppTaskStatistics Count tasks by state
 	//
@@ -8584,6 +9021,152 @@ func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, co
 	return c.Client.Do(req)
 }
 
+// SelectContacts List the contacts that some tags hold and others do not, by user id
+//
+// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+//
+// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+func (c *Client) SelectContacts(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSelectContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CountContacts Count the contacts that some tags hold and others do not
+//
+// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+//
+// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+func (c *Client) CountContacts(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCountContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+//
+// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
+//
+// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
+func (c *Client) ExportContacts(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ImportContactsWithBody Import a list of contacts
+//
+// Begins an import, which goes on in the background, on any server. `GET /api/v1/contacts/imports/{import_id}` says how far it is. The tag
+// `lists` says which files can be read.
+//
+//   - A column is found by the name of a field of a contact (`user_id`, which the list must have, `name`, `phone`, `dingtalk_name`,
+//     `wechat_openid`, `email`), or by a common Chinese name (`工号`, `姓名`, `手机号`, `邮箱`). Any other column is an attribute.
+//   - A row adds a contact, or changes the one with its `user_id`. An empty cell, and a column that the list does not have, leave
+//     what is there. If a `user_id` is in several rows, each of them counts, in their order.
+//   - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
+//   - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
+//
+// A company has at most 10 imports at a time; one more gets 409.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/contacts/import (the `ImportContacts` operationId).
+func (c *Client) ImportContactsWithBody(ctx context.Context, params *ImportContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewImportContactsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListContactImports List imports of contacts, newest first
+//
+// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
+func (c *Client) ListContactImports(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListContactImportsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetContactImport Get an import of contacts, and how far it is
+//
+// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
+func (c *Client) GetContactImport(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetContactImportRequest(c.Server, importID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+//
+// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
+//
+// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
+func (c *Client) ExportContactImportErrors(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportContactImportErrorsRequest(c.Server, importID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewListWithBody Show how a list is read
+//
+// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+func (c *Client) PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewListRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // DeleteNotifications Delete the notifications of business objects
 //
 // Tasks of these notifications that still wait are cancelled. Their dedup keys can be used again. A submit user deletes only the notifications that it submitted.
@@ -9185,7 +9768,6 @@ func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...R
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
-//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes any type of body and a specified content type.
@@ -9220,7 +9802,6 @@ func (c *Client) RequeueTaskWithBody(ctx context.Context, taskID TaskID, content
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
-//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes a body of the `application/json` content type.
@@ -9413,6 +9994,106 @@ func (c *Client) SendOnce(ctx context.Context, params *SendOnceParams, body Send
 // Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 func (c *Client) OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewOnceStatisticsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTags List tags, newest first
+//
+// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+func (c *Client) ListTags(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTagsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteTag Delete a tag
+//
+// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+//
+// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+func (c *Client) DeleteTag(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteTagRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutTag Add a tag, unless it exists
+//
+// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+func (c *Client) PutTag(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutTagRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTagContacts List the contacts that a tag holds, by user id
+//
+// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+func (c *Client) ListTagContacts(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTagContactsRequest(c.Server, tag, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeTagWithBody Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *Client) ChangeTagWithBody(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeTagRequestWithBody(c.Server, tag, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeTag Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *Client) ChangeTag(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeTagRequest(c.Server, tag, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13647,6 +14328,537 @@ func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentTyp
 	return req, nil
 }
 
+// NewSelectContactsRequest constructs an http.Request for the SelectContacts method
+func NewSelectContactsRequest(server string, params *SelectContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NotTag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCountContactsRequest constructs an http.Request for the CountContacts method
+func NewCountContactsRequest(server string, params *CountContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/count")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NotTag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportContactsRequest constructs an http.Request for the ExportContacts method
+func NewExportContactsRequest(server string, params *ExportContactsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/export.csv")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tag", *params.Tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NotTag != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "not_tag", *params.NotTag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewImportContactsRequestWithBody constructs an http.Request for the ImportContacts method, with any body, and a specified content type
+func NewImportContactsRequestWithBody(server string, params *ImportContactsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/import")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListContactImportsRequest constructs an http.Request for the ListContactImports method
+func NewListContactImportsRequest(server string, params *ListContactImportsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/imports")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetContactImportRequest constructs an http.Request for the GetContactImport method
+func NewGetContactImportRequest(server string, importID ImportID, params *GetContactImportParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "import_id", importID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/imports/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportContactImportErrorsRequest constructs an http.Request for the ExportContactImportErrors method
+func NewExportContactImportErrorsRequest(server string, importID ImportID, params *ExportContactImportErrorsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "import_id", importID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/imports/%s/errors.csv", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPreviewListRequestWithBody constructs an http.Request for the PreviewList method, with any body, and a specified content type
+func NewPreviewListRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/lists/preview")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewDeleteNotificationsRequest constructs an http.Request for the DeleteNotifications method
 func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsParams) (*http.Request, error) {
 	var err error
@@ -15060,6 +16272,350 @@ func NewOnceStatisticsRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListTagsRequest constructs an http.Request for the ListTags method
+func NewListTagsRequest(server string, params *ListTagsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.UserID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "user_id", *params.UserID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteTagRequest constructs an http.Request for the DeleteTag method
+func NewDeleteTagRequest(server string, tag TagName, params *DeleteTagParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutTagRequest constructs an http.Request for the PutTag method
+func NewPutTagRequest(server string, tag TagName, params *PutTagParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListTagContactsRequest constructs an http.Request for the ListTagContacts method
+func NewListTagContactsRequest(server string, tag TagName, params *ListTagContactsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewChangeTagRequest calls the generic ChangeTag builder with application/json body
+func NewChangeTagRequest(server string, tag TagName, body ChangeTagJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangeTagRequestWithBody(server, tag, "application/json", bodyReader)
+}
+
+// NewChangeTagRequestWithBody constructs an http.Request for the ChangeTag method, with any body, and a specified content type
+func NewChangeTagRequestWithBody(server string, tag TagName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tags/%s/contacts", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewAppTaskStatisticsRequest constructs an http.Request for the AppTaskStatistics method
 func NewAppTaskStatisticsRequest(server string) (*http.Request, error) {
 	var err error
@@ -16321,6 +17877,84 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeCallbackResponse, error)
 
+	// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
+	//
+	// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+	SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error)
+
+	// CountContactsWithResponse Count the contacts that some tags hold and others do not
+	//
+	// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+	CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error)
+
+	// ExportContactsWithResponse Export the contacts that some tags hold and others do not, as CSV
+	//
+	// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
+	ExportContactsWithResponse(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*ExportContactsResponse, error)
+
+	// ImportContactsWithBodyWithResponse Import a list of contacts
+	//
+	// Begins an import, which goes on in the background, on any server. `GET /api/v1/contacts/imports/{import_id}` says how far it is. The tag
+	// `lists` says which files can be read.
+	//
+	// - A column is found by the name of a field of a contact (`user_id`, which the list must have, `name`, `phone`, `dingtalk_name`,
+	//   `wechat_openid`, `email`), or by a common Chinese name (`工号`, `姓名`, `手机号`, `邮箱`). Any other column is an attribute.
+	// - A row adds a contact, or changes the one with its `user_id`. An empty cell, and a column that the list does not have, leave
+	//   what is there. If a `user_id` is in several rows, each of them counts, in their order.
+	// - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
+	// - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
+	//
+	// A company has at most 10 imports at a time; one more gets 409.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/contacts/import (the `ImportContacts` operationId).
+	ImportContactsWithBodyWithResponse(ctx context.Context, params *ImportContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportContactsResponse, error)
+
+	// ListContactImportsWithResponse List imports of contacts, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
+	ListContactImportsWithResponse(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*ListContactImportsResponse, error)
+
+	// GetContactImportWithResponse Get an import of contacts, and how far it is
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
+	GetContactImportWithResponse(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*GetContactImportResponse, error)
+
+	// ExportContactImportErrorsWithResponse Get the rows of an import of which nothing was stored, and why, as CSV
+	//
+	// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
+	ExportContactImportErrorsWithResponse(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*ExportContactImportErrorsResponse, error)
+
+	// PreviewListWithBodyWithResponse Show how a list is read
+	//
+	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+	PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error)
+
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
 	// Tasks of these notifications that still wait are cancelled. Their dedup keys can be used again. A submit user deletes only the notifications that it submitted.
@@ -16698,7 +18332,6 @@ type ClientWithResponsesInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
-	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -16723,7 +18356,6 @@ type ClientWithResponsesInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
-	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -16835,6 +18467,54 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatisticsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*OnceStatisticsResponse, error)
+
+	// ListTagsWithResponse List tags, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+	ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error)
+
+	// DeleteTagWithResponse Delete a tag
+	//
+	// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+	DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error)
+
+	// PutTagWithResponse Add a tag, unless it exists
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+	PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error)
+
+	// ListTagContactsWithResponse List the contacts that a tag holds, by user id
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+	ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error)
+
+	// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
+
+	// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
+	//
+	// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+	ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error)
 
 	// AppTaskStatisticsWithResponse Count tasks by state
 	//
@@ -24804,6 +26484,754 @@ func (r TakeCallbackResponse) ContentType() string {
 	return ""
 }
 
+type SelectContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SelectContactsResponse) GetJSON200() *ContactListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SelectContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SelectContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SelectContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r SelectContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SelectContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SelectContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SelectContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SelectContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SelectContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SelectContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SelectContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CountContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactCountResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CountContactsResponse) GetJSON200() *ContactCountResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CountContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CountContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CountContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CountContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CountContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CountContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CountContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CountContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CountContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CountContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CountContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ImportContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactImportResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ImportContactsResponse) GetJSON200() *ContactImportResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ImportContactsResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ImportContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ImportContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ImportContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ImportContactsResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ImportContactsResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ImportContactsResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ImportContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ImportContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ImportContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ImportContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ImportContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ImportContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ImportContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ImportContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListContactImportsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactImportListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListContactImportsResponse) GetJSON200() *ContactImportListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListContactImportsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListContactImportsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListContactImportsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListContactImportsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListContactImportsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListContactImportsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListContactImportsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListContactImportsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListContactImportsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListContactImportsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListContactImportsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetContactImportResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactImportResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetContactImportResponse) GetJSON200() *ContactImportResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetContactImportResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetContactImportResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetContactImportResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetContactImportResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetContactImportResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetContactImportResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetContactImportResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetContactImportResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetContactImportResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetContactImportResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetContactImportResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportContactImportErrorsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportContactImportErrorsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportContactImportErrorsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportContactImportErrorsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportContactImportErrorsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportContactImportErrorsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PreviewListResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ListPreviewResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewListResponse) GetJSON200() *ListPreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PreviewListResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewListResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewListResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PreviewListResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PreviewListResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewListResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewListResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewListResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewListResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewListResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewListResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewListResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewListResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type DeleteNotificationsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -27174,6 +29602,484 @@ func (r OnceStatisticsResponse) ContentType() string {
 	return ""
 }
 
+type ListTagsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTagsResponse) GetJSON200() *TagListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTagsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTagsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTagsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTagsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTagsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTagsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTagsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTagsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTagsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTagsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTagsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteTagResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PutTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutTagResponse) GetJSON200() *TagResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PutTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PutTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PutTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PutTagResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PutTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PutTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PutTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PutTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PutTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListTagContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTagContactsResponse) GetJSON200() *ContactListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTagContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTagContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTagContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTagContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTagContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTagContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTagContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTagContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTagContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTagContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTagContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ChangeTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TagChangeResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ChangeTagResponse) GetJSON200() *TagChangeResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ChangeTagResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ChangeTagResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ChangeTagResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ChangeTagResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ChangeTagResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ChangeTagResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ChangeTagResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ChangeTagResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ChangeTagResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ChangeTagResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ChangeTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ChangeTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ChangeTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ChangeTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type AppTaskStatisticsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -29269,6 +32175,132 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 	return ParseTakeCallbackResponse(rsp)
 }
 
+// SelectContactsWithResponse List the contacts that some tags hold and others do not, by user id
+//
+// One page looks at most at 5000 contacts: those of the smallest `tag`, or of the company. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. Contacts are added and changed under `/api/v1/admin/contacts`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts (the `SelectContacts` operationId).
+func (c *ClientWithResponses) SelectContactsWithResponse(ctx context.Context, params *SelectContactsParams, reqEditors ...RequestEditorFn) (*SelectContactsResponse, error) {
+	rsp, err := c.SelectContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSelectContactsResponse(rsp)
+}
+
+// CountContactsWithResponse Count the contacts that some tags hold and others do not
+//
+// Counts the contacts that `GET /api/v1/contacts` lists. Without tags, and with one `tag` alone, the number is known; else the contacts of the smallest `tag`, or of the company, are looked at, at most 1,000,000 of them.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/count (the `CountContacts` operationId).
+func (c *ClientWithResponses) CountContactsWithResponse(ctx context.Context, params *CountContactsParams, reqEditors ...RequestEditorFn) (*CountContactsResponse, error) {
+	rsp, err := c.CountContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCountContactsResponse(rsp)
+}
+
+// ExportContactsWithResponse Export the contacts that some tags hold and others do not, as CSV
+//
+// The file has a column for each field and for each attribute, and begins with a byte order mark. A text that a spreadsheet program would compute (it begins with `=`, `+`, `-`, `@` or a tab) has an apostrophe before it, which an import removes. A contact that is changed meanwhile is in the file as it was before or after. A file that breaks off is not complete. At most 1000 names of attributes are possible; more get 422.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
+func (c *ClientWithResponses) ExportContactsWithResponse(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*ExportContactsResponse, error) {
+	rsp, err := c.ExportContacts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportContactsResponse(rsp)
+}
+
+// ImportContactsWithBodyWithResponse Import a list of contacts
+//
+// Begins an import, which goes on in the background, on any server. `GET /api/v1/contacts/imports/{import_id}` says how far it is. The tag
+// `lists` says which files can be read.
+//
+//   - A column is found by the name of a field of a contact (`user_id`, which the list must have, `name`, `phone`, `dingtalk_name`,
+//     `wechat_openid`, `email`), or by a common Chinese name (`工号`, `姓名`, `手机号`, `邮箱`). Any other column is an attribute.
+//   - A row adds a contact, or changes the one with its `user_id`. An empty cell, and a column that the list does not have, leave
+//     what is there. If a `user_id` is in several rows, each of them counts, in their order.
+//   - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
+//   - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
+//
+// A company has at most 10 imports at a time; one more gets 409.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/contacts/import (the `ImportContacts` operationId).
+func (c *ClientWithResponses) ImportContactsWithBodyWithResponse(ctx context.Context, params *ImportContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportContactsResponse, error) {
+	rsp, err := c.ImportContactsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseImportContactsResponse(rsp)
+}
+
+// ListContactImportsWithResponse List imports of contacts, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/imports (the `ListContactImports` operationId).
+func (c *ClientWithResponses) ListContactImportsWithResponse(ctx context.Context, params *ListContactImportsParams, reqEditors ...RequestEditorFn) (*ListContactImportsResponse, error) {
+	rsp, err := c.ListContactImports(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListContactImportsResponse(rsp)
+}
+
+// GetContactImportWithResponse Get an import of contacts, and how far it is
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/imports/{import_id} (the `GetContactImport` operationId).
+func (c *ClientWithResponses) GetContactImportWithResponse(ctx context.Context, importID ImportID, params *GetContactImportParams, reqEditors ...RequestEditorFn) (*GetContactImportResponse, error) {
+	rsp, err := c.GetContactImport(ctx, importID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetContactImportResponse(rsp)
+}
+
+// ExportContactImportErrorsWithResponse Get the rows of an import of which nothing was stored, and why, as CSV
+//
+// The columns are the number of the row as a spreadsheet program shows it, the column, and what is wrong with it, in the language of `Accept-Language`. The first 10,000 rows are in the file. It has no values of the list.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/contacts/imports/{import_id}/errors.csv (the `ExportContactImportErrors` operationId).
+func (c *ClientWithResponses) ExportContactImportErrorsWithResponse(ctx context.Context, importID ImportID, params *ExportContactImportErrorsParams, reqEditors ...RequestEditorFn) (*ExportContactImportErrorsResponse, error) {
+	rsp, err := c.ExportContactImportErrors(ctx, importID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportContactImportErrorsResponse(rsp)
+}
+
+// PreviewListWithBodyWithResponse Show how a list is read
+//
+// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+func (c *ClientWithResponses) PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error) {
+	rsp, err := c.PreviewListWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewListResponse(rsp)
+}
+
 // DeleteNotificationsWithResponse Delete the notifications of business objects
 //
 // Tasks of these notifications that still wait are cancelled. Their dedup keys can be used again. A submit user deletes only the notifications that it submitted.
@@ -29790,7 +32822,6 @@ func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskI
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
-//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -29821,7 +32852,6 @@ func (c *ClientWithResponses) RequeueTaskWithBodyWithResponse(ctx context.Contex
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
-//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -29992,6 +33022,90 @@ func (c *ClientWithResponses) OnceStatisticsWithResponse(ctx context.Context, re
 		return nil, err
 	}
 	return ParseOnceStatisticsResponse(rsp)
+}
+
+// ListTagsWithResponse List tags, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/tags (the `ListTags` operationId).
+func (c *ClientWithResponses) ListTagsWithResponse(ctx context.Context, params *ListTagsParams, reqEditors ...RequestEditorFn) (*ListTagsResponse, error) {
+	rsp, err := c.ListTags(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTagsResponse(rsp)
+}
+
+// DeleteTagWithResponse Delete a tag
+//
+// The contacts that it held stay. A notification to the tag that waits finds nobody in it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/tags/{tag} (the `DeleteTag` operationId).
+func (c *ClientWithResponses) DeleteTagWithResponse(ctx context.Context, tag TagName, params *DeleteTagParams, reqEditors ...RequestEditorFn) (*DeleteTagResponse, error) {
+	rsp, err := c.DeleteTag(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteTagResponse(rsp)
+}
+
+// PutTagWithResponse Add a tag, unless it exists
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/tags/{tag} (the `PutTag` operationId).
+func (c *ClientWithResponses) PutTagWithResponse(ctx context.Context, tag TagName, params *PutTagParams, reqEditors ...RequestEditorFn) (*PutTagResponse, error) {
+	rsp, err := c.PutTag(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutTagResponse(rsp)
+}
+
+// ListTagContactsWithResponse List the contacts that a tag holds, by user id
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/tags/{tag}/contacts (the `ListTagContacts` operationId).
+func (c *ClientWithResponses) ListTagContactsWithResponse(ctx context.Context, tag TagName, params *ListTagContactsParams, reqEditors ...RequestEditorFn) (*ListTagContactsResponse, error) {
+	rsp, err := c.ListTagContacts(ctx, tag, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTagContactsResponse(rsp)
+}
+
+// ChangeTagWithBodyWithResponse Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *ClientWithResponses) ChangeTagWithBodyWithResponse(ctx context.Context, tag TagName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
+	rsp, err := c.ChangeTagWithBody(ctx, tag, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeTagResponse(rsp)
+}
+
+// ChangeTagWithResponse Take contacts out of a tag, and put contacts into it
+//
+// Contacts of `remove` leave the tag, then those of `add` enter it. The answer counts the changes. A contact that is in the tag already, or not in it, changes nothing. `unknown` names the user ids of `add` that no contact has; the others are added.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tags/{tag}/contacts (the `ChangeTag` operationId).
+func (c *ClientWithResponses) ChangeTagWithResponse(ctx context.Context, tag TagName, body ChangeTagJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeTagResponse, error) {
+	rsp, err := c.ChangeTag(ctx, tag, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeTagResponse(rsp)
 }
 
 // AppTaskStatisticsWithResponse Count tasks by state
@@ -36767,6 +39881,634 @@ func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error
 	return response, nil
 }
 
+// ParseSelectContactsResponse parses an HTTP response from a SelectContactsWithResponse call
+func ParseSelectContactsResponse(rsp *http.Response) (*SelectContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SelectContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCountContactsResponse parses an HTTP response from a CountContactsWithResponse call
+func ParseCountContactsResponse(rsp *http.Response) (*CountContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CountContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactCountResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportContactsResponse parses an HTTP response from a ExportContactsWithResponse call
+func ParseExportContactsResponse(rsp *http.Response) (*ExportContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseImportContactsResponse parses an HTTP response from a ImportContactsWithResponse call
+func ParseImportContactsResponse(rsp *http.Response) (*ImportContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ImportContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactImportResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListContactImportsResponse parses an HTTP response from a ListContactImportsWithResponse call
+func ParseListContactImportsResponse(rsp *http.Response) (*ListContactImportsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListContactImportsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactImportListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetContactImportResponse parses an HTTP response from a GetContactImportWithResponse call
+func ParseGetContactImportResponse(rsp *http.Response) (*GetContactImportResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetContactImportResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactImportResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportContactImportErrorsResponse parses an HTTP response from a ExportContactImportErrorsWithResponse call
+func ParseExportContactImportErrorsResponse(rsp *http.Response) (*ExportContactImportErrorsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportContactImportErrorsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreviewListResponse parses an HTTP response from a PreviewListWithResponse call
+func ParsePreviewListResponse(rsp *http.Response) (*PreviewListResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewListResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ListPreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseDeleteNotificationsResponse parses an HTTP response from a DeleteNotificationsWithResponse call
 func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -38789,6 +42531,409 @@ func ParseOnceStatisticsResponse(rsp *http.Response) (*OnceStatisticsResponse, e
 	return response, nil
 }
 
+// ParseListTagsResponse parses an HTTP response from a ListTagsWithResponse call
+func ParseListTagsResponse(rsp *http.Response) (*ListTagsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTagsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteTagResponse parses an HTTP response from a DeleteTagWithResponse call
+func ParseDeleteTagResponse(rsp *http.Response) (*DeleteTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePutTagResponse parses an HTTP response from a PutTagWithResponse call
+func ParsePutTagResponse(rsp *http.Response) (*PutTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListTagContactsResponse parses an HTTP response from a ListTagContactsWithResponse call
+func ParseListTagContactsResponse(rsp *http.Response) (*ListTagContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTagContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseChangeTagResponse parses an HTTP response from a ChangeTagWithResponse call
+func ParseChangeTagResponse(rsp *http.Response) (*ChangeTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ChangeTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TagChangeResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseAppTaskStatisticsResponse parses an HTTP response from a AppTaskStatisticsWithResponse call
 func ParseAppTaskStatisticsResponse(rsp *http.Response) (*AppTaskStatisticsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -39363,6 +43508,30 @@ type ServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	// (GET /api/v1/contacts)
+	SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams)
+	// CountContacts Count the contacts that some tags hold and others do not
+	// (GET /api/v1/contacts/count)
+	CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams)
+	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+	// (GET /api/v1/contacts/export.csv)
+	ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams)
+	// ImportContacts Import a list of contacts
+	// (POST /api/v1/contacts/import)
+	ImportContacts(w http.ResponseWriter, r *http.Request, params ImportContactsParams)
+	// ListContactImports List imports of contacts, newest first
+	// (GET /api/v1/contacts/imports)
+	ListContactImports(w http.ResponseWriter, r *http.Request, params ListContactImportsParams)
+	// GetContactImport Get an import of contacts, and how far it is
+	// (GET /api/v1/contacts/imports/{import_id})
+	GetContactImport(w http.ResponseWriter, r *http.Request, importID ImportID, params GetContactImportParams)
+	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
+	ExportContactImportErrors(w http.ResponseWriter, r *http.Request, importID ImportID, params ExportContactImportErrorsParams)
+	// PreviewList Show how a list is read
+	// (POST /api/v1/lists/preview)
+	PreviewList(w http.ResponseWriter, r *http.Request)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
@@ -39435,6 +43604,21 @@ type ServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(w http.ResponseWriter, r *http.Request)
+	// ListTags List tags, newest first
+	// (GET /api/v1/tags)
+	ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams)
+	// DeleteTag Delete a tag
+	// (DELETE /api/v1/tags/{tag})
+	DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams)
+	// PutTag Add a tag, unless it exists
+	// (PUT /api/v1/tags/{tag})
+	PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams)
+	// ListTagContacts List the contacts that a tag holds, by user id
+	// (GET /api/v1/tags/{tag}/contacts)
+	ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams)
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	// (POST /api/v1/tags/{tag}/contacts)
+	ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(w http.ResponseWriter, r *http.Request)
@@ -42380,6 +46564,407 @@ func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// SelectContacts operation middleware
+func (siw *ServerInterfaceWrapper) SelectContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SelectContactsParams
+
+	// ------------- Optional query parameter "tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "not_tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SelectContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CountContacts operation middleware
+func (siw *ServerInterfaceWrapper) CountContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CountContactsParams
+
+	// ------------- Optional query parameter "tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "not_tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CountContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportContacts operation middleware
+func (siw *ServerInterfaceWrapper) ExportContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportContactsParams
+
+	// ------------- Optional query parameter "tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tag", r.URL.Query(), &params.Tag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "not_tag" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "not_tag", r.URL.Query(), &params.NotTag, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "not_tag"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "not_tag", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ImportContacts operation middleware
+func (siw *ServerInterfaceWrapper) ImportContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ImportContactsParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ImportContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListContactImports operation middleware
+func (siw *ServerInterfaceWrapper) ListContactImports(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListContactImportsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListContactImports(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetContactImport operation middleware
+func (siw *ServerInterfaceWrapper) GetContactImport(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "import_id" -------------
+	var importID ImportID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "import_id", r.PathValue("import_id"), &importID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "import_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetContactImportParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetContactImport(w, r, importID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportContactImportErrors operation middleware
+func (siw *ServerInterfaceWrapper) ExportContactImportErrors(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "import_id" -------------
+	var importID ImportID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "import_id", r.PathValue("import_id"), &importID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "import_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportContactImportErrorsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportContactImportErrors(w, r, importID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewList operation middleware
+func (siw *ServerInterfaceWrapper) PreviewList(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewList(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // DeleteNotifications operation middleware
 func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r *http.Request) {
 
@@ -43401,6 +47986,256 @@ func (siw *ServerInterfaceWrapper) OnceStatistics(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// ListTags operation middleware
+func (siw *ServerInterfaceWrapper) ListTags(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTagsParams
+
+	// ------------- Optional query parameter "user_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "user_id", r.URL.Query(), &params.UserID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "user_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "user_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTags(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteTag operation middleware
+func (siw *ServerInterfaceWrapper) DeleteTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteTagParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteTag(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutTag operation middleware
+func (siw *ServerInterfaceWrapper) PutTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutTagParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutTag(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListTagContacts operation middleware
+func (siw *ServerInterfaceWrapper) ListTagContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTagContactsParams
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTagContacts(w, r, tag, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ChangeTag operation middleware
+func (siw *ServerInterfaceWrapper) ChangeTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "tag" -------------
+	var tag TagName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ChangeTag(w, r, tag)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // AppTaskStatistics operation middleware
 func (siw *ServerInterfaceWrapper) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 
@@ -43705,6 +48540,14 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/export.csv", wrapper.ExportContacts)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/contacts/import", wrapper.ImportContacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports", wrapper.ListContactImports)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}", wrapper.GetContactImport)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}/errors.csv", wrapper.ExportContactImportErrors)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/lists/preview", wrapper.PreviewList)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications", wrapper.CreateNotifications)
@@ -43729,6 +48572,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.ListOnce)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/subscribe-messages", wrapper.SendOnce)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/subscribe-messages/statistics", wrapper.OnceStatistics)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags", wrapper.ListTags)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.DeleteTag)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/tags/{tag}", wrapper.PutTag)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ListTagContacts)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/tags/{tag}/contacts", wrapper.ChangeTag)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/admin/task-statistics", wrapper.AppTaskStatistics)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/app/api/v1/sms/report", wrapper.AppReportTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/app/api/v1/sms/tasks/pending", wrapper.AppClaimTasks)
@@ -54772,6 +59620,1065 @@ func (response TakeCallback503JSONResponse) VisitTakeCallbackResponse(w http.Res
 	return err
 }
 
+type SelectContactsRequestObject struct {
+	Params SelectContactsParams
+}
+
+type SelectContactsResponseObject interface {
+	VisitSelectContactsResponse(w http.ResponseWriter) error
+}
+
+type SelectContacts200JSONResponse ContactListResponse
+
+func (response SelectContacts200JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response SelectContacts401JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response SelectContacts403JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response SelectContacts404JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response SelectContacts422JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response SelectContacts429JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response SelectContacts500JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SelectContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response SelectContacts503JSONResponse) VisitSelectContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContactsRequestObject struct {
+	Params CountContactsParams
+}
+
+type CountContactsResponseObject interface {
+	VisitCountContactsResponse(w http.ResponseWriter) error
+}
+
+type CountContacts200JSONResponse ContactCountResponse
+
+func (response CountContacts200JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CountContacts401JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CountContacts403JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CountContacts404JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CountContacts422JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CountContacts429JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response CountContacts500JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CountContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CountContacts503JSONResponse) VisitCountContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactsRequestObject struct {
+	Params ExportContactsParams
+}
+
+type ExportContactsResponseObject interface {
+	VisitExportContactsResponse(w http.ResponseWriter) error
+}
+
+type ExportContacts200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportContacts200TextCsvResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportContacts401JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportContacts403JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportContacts404JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportContacts422JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportContacts429JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportContacts500JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportContacts503JSONResponse) VisitExportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContactsRequestObject struct {
+	Params ImportContactsParams
+	Body   *multipart.Reader
+}
+
+type ImportContactsResponseObject interface {
+	VisitImportContactsResponse(w http.ResponseWriter) error
+}
+
+type ImportContacts200JSONResponse ContactImportResponse
+
+func (response ImportContacts200JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ImportContacts400JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ImportContacts401JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ImportContacts403JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ImportContacts404JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ImportContacts409JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ImportContacts413JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ImportContacts415JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ImportContacts422JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ImportContacts429JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ImportContacts500JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ImportContacts503JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImportsRequestObject struct {
+	Params ListContactImportsParams
+}
+
+type ListContactImportsResponseObject interface {
+	VisitListContactImportsResponse(w http.ResponseWriter) error
+}
+
+type ListContactImports200JSONResponse ContactImportListResponse
+
+func (response ListContactImports200JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListContactImports401JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListContactImports403JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListContactImports404JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListContactImports422JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListContactImports429JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListContactImports500JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListContactImports503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListContactImports503JSONResponse) VisitListContactImportsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImportRequestObject struct {
+	ImportID ImportID `json:"import_id"`
+	Params   GetContactImportParams
+}
+
+type GetContactImportResponseObject interface {
+	VisitGetContactImportResponse(w http.ResponseWriter) error
+}
+
+type GetContactImport200JSONResponse ContactImportResponse
+
+func (response GetContactImport200JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetContactImport401JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetContactImport403JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetContactImport404JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetContactImport422JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetContactImport429JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetContactImport500JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContactImport503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetContactImport503JSONResponse) VisitGetContactImportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrorsRequestObject struct {
+	ImportID ImportID `json:"import_id"`
+	Params   ExportContactImportErrorsParams
+}
+
+type ExportContactImportErrorsResponseObject interface {
+	VisitExportContactImportErrorsResponse(w http.ResponseWriter) error
+}
+
+type ExportContactImportErrors200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportContactImportErrors200TextCsvResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportContactImportErrors401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportContactImportErrors401JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportContactImportErrors403JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportContactImportErrors404JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportContactImportErrors422JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportContactImportErrors429JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportContactImportErrors500JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportContactImportErrors503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportContactImportErrors503JSONResponse) VisitExportContactImportErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewListRequestObject struct {
+	Body *multipart.Reader
+}
+
+type PreviewListResponseObject interface {
+	VisitPreviewListResponse(w http.ResponseWriter) error
+}
+
+type PreviewList200JSONResponse ListPreviewResponse
+
+func (response PreviewList200JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PreviewList400JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewList401JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewList403JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PreviewList413JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PreviewList415JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewList422JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewList429JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewList500JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewList503JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteNotificationsRequestObject struct {
 	Params DeleteNotificationsParams
 }
@@ -58068,6 +63975,666 @@ func (response OnceStatistics503JSONResponse) VisitOnceStatisticsResponse(w http
 	return err
 }
 
+type ListTagsRequestObject struct {
+	Params ListTagsParams
+}
+
+type ListTagsResponseObject interface {
+	VisitListTagsResponse(w http.ResponseWriter) error
+}
+
+type ListTags200JSONResponse TagListResponse
+
+func (response ListTags200JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTags401JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTags403JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTags404JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTags422JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTags429JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTags500JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTags503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTags503JSONResponse) VisitListTagsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTagRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params DeleteTagParams
+}
+
+type DeleteTagResponseObject interface {
+	VisitDeleteTagResponse(w http.ResponseWriter) error
+}
+
+type DeleteTag200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteTag200JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteTag401JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteTag403JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteTag404JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteTag422JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteTag429JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteTag500JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteTag503JSONResponse) VisitDeleteTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTagRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params PutTagParams
+}
+
+type PutTagResponseObject interface {
+	VisitPutTagResponse(w http.ResponseWriter) error
+}
+
+type PutTag200JSONResponse TagResponse
+
+func (response PutTag200JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PutTag401JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PutTag403JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PutTag404JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PutTag409JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PutTag422JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PutTag429JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response PutTag500JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PutTag503JSONResponse) VisitPutTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContactsRequestObject struct {
+	Tag    TagName `json:"tag"`
+	Params ListTagContactsParams
+}
+
+type ListTagContactsResponseObject interface {
+	VisitListTagContactsResponse(w http.ResponseWriter) error
+}
+
+type ListTagContacts200JSONResponse ContactListResponse
+
+func (response ListTagContacts200JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTagContacts401JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTagContacts403JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTagContacts404JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTagContacts422JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTagContacts429JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTagContacts500JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTagContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTagContacts503JSONResponse) VisitListTagContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTagRequestObject struct {
+	Tag  TagName `json:"tag"`
+	Body *ChangeTagJSONRequestBody
+}
+
+type ChangeTagResponseObject interface {
+	VisitChangeTagResponse(w http.ResponseWriter) error
+}
+
+type ChangeTag200JSONResponse TagChangeResponse
+
+func (response ChangeTag200JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ChangeTag400JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ChangeTag401JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ChangeTag403JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ChangeTag404JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ChangeTag413JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ChangeTag415JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ChangeTag422JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ChangeTag429JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag500JSONResponse struct{ InternalJSONResponse }
+
+func (response ChangeTag500JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeTag503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ChangeTag503JSONResponse) VisitChangeTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type AppTaskStatisticsRequestObject struct {
 }
 
@@ -58815,6 +65382,30 @@ type StrictServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
+	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	// (GET /api/v1/contacts)
+	SelectContacts(ctx context.Context, request SelectContactsRequestObject) (SelectContactsResponseObject, error)
+	// CountContacts Count the contacts that some tags hold and others do not
+	// (GET /api/v1/contacts/count)
+	CountContacts(ctx context.Context, request CountContactsRequestObject) (CountContactsResponseObject, error)
+	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+	// (GET /api/v1/contacts/export.csv)
+	ExportContacts(ctx context.Context, request ExportContactsRequestObject) (ExportContactsResponseObject, error)
+	// ImportContacts Import a list of contacts
+	// (POST /api/v1/contacts/import)
+	ImportContacts(ctx context.Context, request ImportContactsRequestObject) (ImportContactsResponseObject, error)
+	// ListContactImports List imports of contacts, newest first
+	// (GET /api/v1/contacts/imports)
+	ListContactImports(ctx context.Context, request ListContactImportsRequestObject) (ListContactImportsResponseObject, error)
+	// GetContactImport Get an import of contacts, and how far it is
+	// (GET /api/v1/contacts/imports/{import_id})
+	GetContactImport(ctx context.Context, request GetContactImportRequestObject) (GetContactImportResponseObject, error)
+	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
+	ExportContactImportErrors(ctx context.Context, request ExportContactImportErrorsRequestObject) (ExportContactImportErrorsResponseObject, error)
+	// PreviewList Show how a list is read
+	// (POST /api/v1/lists/preview)
+	PreviewList(ctx context.Context, request PreviewListRequestObject) (PreviewListResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
@@ -58887,6 +65478,21 @@ type StrictServerInterface interface {
 	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(ctx context.Context, request OnceStatisticsRequestObject) (OnceStatisticsResponseObject, error)
+	// ListTags List tags, newest first
+	// (GET /api/v1/tags)
+	ListTags(ctx context.Context, request ListTagsRequestObject) (ListTagsResponseObject, error)
+	// DeleteTag Delete a tag
+	// (DELETE /api/v1/tags/{tag})
+	DeleteTag(ctx context.Context, request DeleteTagRequestObject) (DeleteTagResponseObject, error)
+	// PutTag Add a tag, unless it exists
+	// (PUT /api/v1/tags/{tag})
+	PutTag(ctx context.Context, request PutTagRequestObject) (PutTagResponseObject, error)
+	// ListTagContacts List the contacts that a tag holds, by user id
+	// (GET /api/v1/tags/{tag}/contacts)
+	ListTagContacts(ctx context.Context, request ListTagContactsRequestObject) (ListTagContactsResponseObject, error)
+	// ChangeTag Take contacts out of a tag, and put contacts into it
+	// (POST /api/v1/tags/{tag}/contacts)
+	ChangeTag(ctx context.Context, request ChangeTagRequestObject) (ChangeTagResponseObject, error)
 	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(ctx context.Context, request AppTaskStatisticsRequestObject) (AppTaskStatisticsResponseObject, error)
@@ -61263,6 +67869,228 @@ func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, se
 	}
 }
 
+// SelectContacts operation middleware
+func (sh *strictHandler) SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams) {
+	var request SelectContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SelectContacts(ctx, request.(SelectContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SelectContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SelectContactsResponseObject); ok {
+		if err := validResponse.VisitSelectContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CountContacts operation middleware
+func (sh *strictHandler) CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams) {
+	var request CountContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CountContacts(ctx, request.(CountContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CountContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CountContactsResponseObject); ok {
+		if err := validResponse.VisitCountContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportContacts operation middleware
+func (sh *strictHandler) ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams) {
+	var request ExportContactsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportContacts(ctx, request.(ExportContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportContactsResponseObject); ok {
+		if err := validResponse.VisitExportContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ImportContacts operation middleware
+func (sh *strictHandler) ImportContacts(w http.ResponseWriter, r *http.Request, params ImportContactsParams) {
+	var request ImportContactsRequestObject
+
+	request.Params = params
+
+	if reader, err := r.MultipartReader(); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+		return
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ImportContacts(ctx, request.(ImportContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ImportContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ImportContactsResponseObject); ok {
+		if err := validResponse.VisitImportContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListContactImports operation middleware
+func (sh *strictHandler) ListContactImports(w http.ResponseWriter, r *http.Request, params ListContactImportsParams) {
+	var request ListContactImportsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListContactImports(ctx, request.(ListContactImportsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListContactImports")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListContactImportsResponseObject); ok {
+		if err := validResponse.VisitListContactImportsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetContactImport operation middleware
+func (sh *strictHandler) GetContactImport(w http.ResponseWriter, r *http.Request, importID ImportID, params GetContactImportParams) {
+	var request GetContactImportRequestObject
+
+	request.ImportID = importID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetContactImport(ctx, request.(GetContactImportRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetContactImport")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetContactImportResponseObject); ok {
+		if err := validResponse.VisitGetContactImportResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportContactImportErrors operation middleware
+func (sh *strictHandler) ExportContactImportErrors(w http.ResponseWriter, r *http.Request, importID ImportID, params ExportContactImportErrorsParams) {
+	var request ExportContactImportErrorsRequestObject
+
+	request.ImportID = importID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportContactImportErrors(ctx, request.(ExportContactImportErrorsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportContactImportErrors")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportContactImportErrorsResponseObject); ok {
+		if err := validResponse.VisitExportContactImportErrorsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PreviewList operation middleware
+func (sh *strictHandler) PreviewList(w http.ResponseWriter, r *http.Request) {
+	var request PreviewListRequestObject
+
+	if reader, err := r.MultipartReader(); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+		return
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewList(ctx, request.(PreviewListRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewList")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewListResponseObject); ok {
+		if err := validResponse.VisitPreviewListResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // DeleteNotifications operation middleware
 func (sh *strictHandler) DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams) {
 	var request DeleteNotificationsRequestObject
@@ -61953,6 +68781,146 @@ func (sh *strictHandler) OnceStatistics(w http.ResponseWriter, r *http.Request) 
 	}
 }
 
+// ListTags operation middleware
+func (sh *strictHandler) ListTags(w http.ResponseWriter, r *http.Request, params ListTagsParams) {
+	var request ListTagsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTags(ctx, request.(ListTagsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTags")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTagsResponseObject); ok {
+		if err := validResponse.VisitListTagsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteTag operation middleware
+func (sh *strictHandler) DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams) {
+	var request DeleteTagRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteTag(ctx, request.(DeleteTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteTagResponseObject); ok {
+		if err := validResponse.VisitDeleteTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PutTag operation middleware
+func (sh *strictHandler) PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams) {
+	var request PutTagRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PutTag(ctx, request.(PutTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PutTagResponseObject); ok {
+		if err := validResponse.VisitPutTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListTagContacts operation middleware
+func (sh *strictHandler) ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams) {
+	var request ListTagContactsRequestObject
+
+	request.Tag = tag
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTagContacts(ctx, request.(ListTagContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTagContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTagContactsResponseObject); ok {
+		if err := validResponse.VisitListTagContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ChangeTag operation middleware
+func (sh *strictHandler) ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName) {
+	var request ChangeTagRequestObject
+
+	request.Tag = tag
+
+	var body ChangeTagJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ChangeTag(ctx, request.(ChangeTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ChangeTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ChangeTagResponseObject); ok {
+		if err := validResponse.VisitChangeTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // AppTaskStatistics operation middleware
 func (sh *strictHandler) AppTaskStatistics(w http.ResponseWriter, r *http.Request) {
 	var request AppTaskStatisticsRequestObject
@@ -62087,814 +69055,877 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3rjxtJtif2r4R5B2ipJ4tilR7dqvowW63HtKbVkkZVGu1MS8sMMoNkTCUjcjIii2L3anHXWAMLe/1Y",
-	"YD8YCxvwGsbiwrjAfrTh1/1fdu+dWX/yv2DEORGRkclMMsmqZmnudn9oFcnMeJyIOK8453d+6I3lPJOC",
-	"Ca16xz/0MprTOdMsh0+nKcv1s8T8yUXvuJdRPetFPUHnrHfco+bXIU96US9nfyh4zpLesc4LFvXUeMbm",
-	"1Lw3kfmc6t5xjwv94F4v6s254PNi3js+jHp6mTH8iU1Z3vv4MeqdZhl2mDA1znmmuTQ9n88YEcV8xHIi",
-	"J0TPGFFMJCyP8G86Z4QLQtOUcK3IOKV8rggVCclZJnOtelGPfaDzLDX9qbka0iwbDgaHvQhn9oeC5ctg",
-	"alm2aWI/y9mkd9z7izslAe/gr+oOTsJM5xHVbCrz5Qtot5GMY/vIzr25PrDDGRWCpev6wyd27u6FxI4M",
-	"jZ/zOdfNqzWnH8w6h6tG1UVlIQ4HzdRPodVwPAmb0CLV+Ipt2XwYbNxPj+Q8o2L5QrZRA38fCnllgshC",
-	"6HxdT/D7dfRU5ErmzWSPBfugh2N4InZnJcvZJZeFIhmdspYtj69UqD6nH54zMdWz3vGRJbX7XBJb6ZyL",
-	"KYyrlVNcM494lrB5JjUT4+U3bLlKh1OykHlCxjOpmCCjJdBgTNOU5WQic6JnXBEpGDFDYkr3yanhE4xq",
-	"lrjviJYlazGzAW4CNCMLrmfljyOZLCP4jgtydI/MZJGriCSSKSKk+XZK5jJnffJMk5zpIhcK3p7wXGlC",
-	"hVoYPuYbnTGasJzEwSwPXrMspUuWxH1y7vq9YHYk1PTCchgImTKtyL2jI3zQPIPfDB6SxYynLOjZzZQr",
-	"wzuzXE5zplSfvBS+SZi4zO28zatAWa78Exds2SdP8lzmdibIdt3fckKSfEnyQihCc2YIQi5YpvtuF+Js",
-	"y60Sztosbvf9mFGtWW7a/Eff/WcH/+T95z/rNW3SX8lR6z79vRxdtzx7zpXeiktyzeaqtzVjPNqWMb6a",
-	"ScGe8lSzBk7yUqRLPCaZecwOLyIzuWCXLCccds0i51oz0TJYeHOIb/a6cjgY1Qt8x4zyNRszfsnyVq6a",
-	"2wc2sdVt1+21LDRr79X8eu1dFumaHov02js8AxWqtUvUsK4ir0o96Jyqi9ZjZxSDq6hbtnHTzxvFctGu",
-	"+xTu51278u2bzt7SpmN9xsZSJMoIkAU1B2VChATlB/jmJeUpHaUsVITutihC5v3ORwdG89GMK2cqk0Ix",
-	"0OEfSTFJ+RgGOpZCMwF/0ixL+ZiaMd/5vTID/6Ecj3kyYb3je4OHUY8Z5m6+yxmFB2G9+kLq4YylSe9j",
-	"1JszpYxmYXiamWOWEQF8wjwAYsO8EhElDecYU2HEAGrmhIMssLLI7ILj3uDw61/+6ug3994Ofvvlrx/8",
-	"7pu7395/8cWrh68Pz01n3agBIgnJscp1x0WeM6GJ0lQzL6mN+SAXMFw7HNPdYynYLrRDCeUJo4rxmCnV",
-	"fQKm39d2Idvm4ST4gioypnnOWUJkAcN+KvMRTxImdlv3u03rTgs96098w7WFZ4qRcc4SJjSnaSnugaos",
-	"MechkSBU9r7g3UdGkKxmwiR26uE4l0oNFdcsJnNGQX2jmlCyYCNQqY3cdgqRecwYpzrcSETPcllMZ4SS",
-	"US4XiuV9claMZ+53HFPOfs/GRgfloLYvyZwuiTHXpgy3auQs29GS/PLJOeFinBYJS/okfvTy9dnw5etn",
-	"v3z24iwmKTdtmgG4OZphqb4h5zNh1CSa7rIx7ptNvboxuGuysiVcR0Sx3DADeO+Y/KGQmoXEGfKELGZM",
-	"kKUsboornArCm4Z7AgONy4HEhMM+mnCGBGZC5+ZvLqxbwrz8mSKpnCK1L2nKk51O4dFRQOwJZ2miesff",
-	"2T9XNayS8tzys4r2hpt2TAUZMZJwYw4lvY/vo3IZ3X7ndsyV1Twl0C2xbcMT++fcYONwZY5oYqRoREaF",
-	"xpHhGVrkUkxPSAx06+MPMTHyVBFGxzMzjm9palQlttuqNB8BR7u5b7vOHj0vgDlYITgCbpMcG7k4LxR8",
-	"AaQlvzp7+eLm6OuXGMZhGn8h9VNZiB1pdm+tHjGBhusEyxmOhCjDKeHhvdPD9gZ+gbExfb2ywD5wVBDO",
-	"pXxO8+lOSsK9w7vrNpOWcphC2+s3EzfapiTw6DFRWcqr0kfmRM1krpkA96hmH7S6ub0FwwR2JMgh+ZZ/",
-	"FZkBfmn+AvcMJSOq8aSeS/ktFcvduOfDVh3G0HVOxXI4oTwtcqZq9JWSmJ+J+ZklhGrN5plWZJLLOZrF",
-	"NElyptQx0fmS0CnlgqRUs3zPVHUDBa5X0XHGdM5Wx2soHbia6ooO0KUYz+KoVEzAhcgVsY5SUij2TmjX",
-	"cc6ULPIxU30Sv2Y6Xx6cTjTLYzLll1ZAqqo91H8n3omnMl8dM/jyFSPG1AUjIl0em4cPyG+AE52+ekYu",
-	"2FJZ22LKtJ0b+Jr65AXjoIElskIJEHsLw00KxZJVmjjXnRlrSo02zdjFCTzyThDCzNjRz2Zmq2muyysI",
-	"UBRgy1o1zTlcqVILmSd9M/pT07EVv1kuL42Cp5V/psOI5lLgigkyo6rcj+AuUkQuhKEutE24jgjVZuQp",
-	"M+8aBYCSOReFZn3yFojuG4B5mSZE43YBbaFQzC5MkUXg3FMSfqi2MrebIzddo7xFLTmHqxnbSs6AJIYd",
-	"4LLBtljZvZ7LJixjIiFSGA0RVtcQBegJDFj134Eh8kaYgy1z/v2uUv2wlVt4T0GFSTyqGRRzrhQXU+J2",
-	"9jHcUBGKgwX6Gtq5VQeeR4Xb1DdgA28Yv6Wqd1fsZC00SrciaHVFrpkzxccg+c3ukjnNebokwTshzwWp",
-	"lt4A9TYPMwJZZmlCRmxMzREI3R90jFw4oZqOqGIn5Z2CE9zGAFzI/AKFCy6JKjJjIrHkW5ZwupvWcX+d",
-	"1lGUXQznpo8h+A5XluoRdntwvsyYV17rA9j/0sThuGKnzMb1gcXgwrMtwmU3OGjOmNZcTOEbmiTcPE/T",
-	"V7nMWK45U73jCU0Vi3pZ8NUPPcWU4lIMeZKyITJbteoa/BZ/AIYpCw0SBReaGqlJFjM+NnLGtgaypxc1",
-	"+HWdo//+0f0HFV///VVHb+QHN6cfhnA7tTqyr83Xa0YBt+vCmC2KrR3Rl1882Hz3YL+So9+zMejQEGgA",
-	"8QcVqtLxhZCLlCVTlgyprvi4E6rZgebgyxVFapkU+nJrtz5RtaER6JOb33HhDU2e9VUiu2v1Lk0Hl85d",
-	"Hk9Yyi9ZbomCF0SbPO9m8I/xvWWvJDnNcwqfmUg8KepbYWHYFDxwTGKjvMEpiMktvPaRlyy/HZEYriRQ",
-	"70li9znhyswliY0gsV+xlGmWxCfEzNReQ3JjtRvNu8PqmQfXrv/KGxccDdWNJPqGo+GZsktcu41vPIcn",
-	"P0Y9KdLlUC7EMFj5KiXfBioL7Ca4ABjhybdvoUYlJHEXWc5DA/LBqIrlbeyCLsvJjqRMGQXlJ2dzml90",
-	"2kpGX08vr3ia3F1Ut4NRXiN1GSAo2H58K/REpdjvSTJiUwrK70ymSciY1m4Ppakuup2hM3zUvFQgu2oY",
-	"FtW1Ybl1Pq4sNMmkhH+RJI0jK+ZzmjfGNChmxNqYEW8ZiGlBS5vD3Vk0tKpnOVNAocqaywLvoVoWxToW",
-	"P0a9S5oWrGXiC6rInFFV5My6caukML+DEYNOnqih/1p/H8PLue8qYWb+EhQOuDu25dpE1XieMtQpvMt0",
-	"NHbzCunj90ZlJwYsqHqEAj4arUirVbHjj2oD96iw+fdtMvK0bHHuVL7uWkrJKIJQivvrQyn+0bt3xWAw",
-	"GLTFU7SM01pjFLdKU+gDEN9tXhf0UnkvhpAZrojS0uwuJsb5MtMsQZ4JXgA1kwtQMqvBIWunRA7+yfuf",
-	"/6zpoMDYbQhdd2H7QoJyTD88w6cPsXf3aVX4VqXzitpjN8ImLuglhj9iWsJ1q2VHKHJAyvbJywmhRhHm",
-	"E6sEH+Nh5XiCZ9TsY8NIIX7SUSDaUUJ446I+9GXp1DBWHDrYwBaWgjl/RtB9B4FWxn90k0dwfgszouEu",
-	"hG6iMVxIIFfYkWQ1nleNaqkMs30CjuytzOMbqxUxYVTz7yC8YGjH94eCFUZVyyBcwvpFhznV5kcjt4aF",
-	"AH9XUnJTxVPDg6LeiKZUjNkwlYse8JxLbn7XuePwMJ9Mq6H1MphJcXXhXqC5BhYW/Lxgo5mUF+ChNd+8",
-	"r5Ms6n04MBM5uKQQkaHMjGCabynX5zgr+PxrM7XHdmbwzVOc3mucHXz1Ssr0TTlDlP0wzTM3S/juK5zq",
-	"cxg4vmmne+5nC1+/tlP+1k8JTz1XF+HLbuq1x97i9J+62bslfG6FfiX2q/f9DCQRrqr9sA3FnolHMy6Y",
-	"8oN/Jp6IacrVLOjZacjl7skFNjvOueZjamQYm7N8ysR4ud2CuZaQ/5bNwecnZZt+MFxpHxyxwj/Ry7Eh",
-	"aNo8Y2wrqmknRfAVrV3DrH/nW/tY/WTD2MpW7ABaj+wr21V1gl4qdbcFm2zAIFR4o4hjH7QNO67PyAUs",
-	"hq21zsfF8zUsWpPUXWH3LWzUT2lLy3qcQ9DvVrZlF9k2pmlqhVsnAxeP+VBxMW7Qs43sFiQGWTOngk5Z",
-	"Hh8TeBiFuOnNdKmgz52l9oyqIV2vuDmTFnsb0zxfEtqivTXaqp0tc7dTvIUecL7NRrp7+KOLpfvhOlSH",
-	"Iku23i5F3s0nVCiWD3lyxf1/yXJlF27jfNbqHDZK0tlZjp7NBpY5/n78OOWm3VTf6O4slcOunMgKvTdy",
-	"lLpyE+q6PevNs4dnG9n01fJFtSH77WmlvfpgbkA+ua5vRk5Ver8OeeUFxaclt15BZMImq3vORfjtYd0O",
-	"X2GyG4zX+qnvYMyaHT2VB961gg30X9g/vsPH3ofPHfB5Jq0bnpqee1OuZ8WoP5bzO5Jm/MBsiikTd/x4",
-	"PoavqwueHcgMqXKQSQiowyF/jCryfePqexN8RaRvtsOvLCjWRuVylaUU0/lK5r6xmzevn9d5/OZ3FMtV",
-	"jaeve+mMMfEb+2i7Y8Zt5NfWW7idA2ll426cRdURtM99cHOaxqe1gWpsLxTs7zfvkhuRYTcnv1Szr9Lp",
-	"RkFMi5ZpYm+0MCacpkbr8RJuq2Scqvewk/twz0tzA0tSpKzVTPwxrll3MgYF3HYGunpg60xkPrTRb6vb",
-	"6qnMyUwuSCrFtHZlArEUM5kmZMQmMmd1b27TBfzqjtrHHajjeNWpPZsQIQUDd+mUXzKBWfpmQOC5BzPZ",
-	"NLHDVVYeHtT2w7ZKjk2WEyYAt68XxDWWK0aFXRFgCEpzY/CbxcFg3DTBCKUTMrDsAa4ruq2c9SXvvneE",
-	"bNs/LZ7qNWP5Me96ecrEmCXDQmie7n4fXbnerG1FDbeTgoupjSVURAq/HRuvIzdeh+7iBgiUuNoIheE7",
-	"iiVktCRmj7iUnz45YyIhXBOqSGzfj10oqo031ZIkTLOxNlvApbXhbxDh3WHNFlwkchFutpWXWijS6knw",
-	"17Q1L4K9rQ2vW2u9V5nm6lFYOacru6jTFXDJRUoWfjUvRJGymzD6i5TdkMHver4WY79AW/JTMPRhXtdh",
-	"5AeaSuW2fQvj/tYvjm/94vi7wcHD04Pf0YPvhwfv//G7d/2VLyrf9YcH729XP35++xd/Dh6Cirr2E826",
-	"0Gwb/XNzrJN99mq6YLBwh9u5staFmnxylM8/ZYtxrbK7iZTfvYcB7JWWdd17m73aoC5v83pFZ92V6/x5",
-	"7d1rUbw3zco00j/nc7bHia2xBIJzByfS5XDNeJaxBJLO3HetlkEIsFP+FxzUwSbrYRPRJqmk+z17u3iX",
-	"OxkNnlh3qykKDwZb5AQYdWw3V3Wgfm32FW/rWw7Ero/CqSz39UjhG3XhpGyiiSw0Om/gfHCFMGpgq3Kt",
-	"SpcOdBy1+3MsyNd63aBz2GlN+nb2K6veJyVsOkAndebV650iG4d47p9uPNwN6GByAqvvc2PxpbW5Qd0Y",
-	"QWi6VRwH79czib0b3vs3us+6sNuj+w+PVqTSqvoYZjcEYRMTboW7dxNuESzx1L3sbihsC6678/V5CF3E",
-	"64ozzl+PrcYq2Sy7Soo5IhkalhXfoRm/c3l0BzyjKq6yp3pU/JcV9jTTOlO/OL5zx/OpA/j3aPAPfvEX",
-	"62LL8U6uq3PEPP3s8dbXQ1kG4Kx7PBJZdk7Vxf49UV3Agl26TZ+ciiVgXxD2YcwyTeJ+jDuh348jn/b4",
-	"5vVzxL20ibpjKTTlkGPQBiG81mpY9U24PdNHz0T1Y/jN+9uBHGzyRyANXgNmUqAmzemHUD+CvVy7yEeA",
-	"465CCOK0hsG6Nhm8gCVhJb4NID8J4EbvDwZkPKM5HWtACc0ZIIGuaAVw5Hc1tUAHoorZya0OE3518ftw",
-	"GwJ4U0wkKnIACB6bwE4GQLcaJVtgoG/ykZs9rvPlEHJs22WrQw8EaW+VJ50vjWqlNKOJGVP8+sn5698O",
-	"Hz95fvrb4bfPXrw5f3IWRxY1zO52ciHkQgW3RIi+UZvF3aNK7u6Dex2tmfDKZyaLNBnCKNekQEqcB6Hk",
-	"6emz508eA57PCQHV3WiTTo1u7TLQqLul7+GpKPP3HMpkdzDJkCmVGJUeG9wOo4UxmXaaOK9P1V/ZuBU4",
-	"r6YHrmsGNdwwN6Y1E2n29JdMpHGoW1wCWHI1XAFoqWk6BOzsjajwpk80QTwqzOaw17CDYHFxAo0kKRKu",
-	"T8cuAsopTvbKyF45TeEvm/ncVYUyDT/yzeBH3xZ8fOwadON4InRTBhkddwrQCmYCSfK6DVUcMEwWM0nm",
-	"NMHrZJzkCYnHKT9GMUotigzg4cAbjn/K+RyMRC5Yn7wo0hRBUQEQiqoLlsBLvIRJfP7N2bdnx3DJnmUW",
-	"OUeC4Yn43U6mGOOH5GzKlWY54uqwdEKo8lIfcsuUnDNEXUNyVmA3DPeZUQFgdh2ABLTMh7lM26SgLN1I",
-	"QAJqIwQ6IxVMLCBzs6sD32pIw/U3woppxJZJU9R+BFsQo/7qpXU+4wLZvUmkWZMYwek5UzEgDEnEf5ZO",
-	"VAJ8Ek0AavKUzAD/0+IBIqqgpWsJlhSTW/bL27FZba5JKuWFMmuDUQlr6F0etm2u2LHZq9AuZ1lKxzYh",
-	"0RPQUaqBiIa23QmYs7m8NCQ8hw3sMQvxjKTFXCi3d9zm7JMzNs6ZtqjqCMvE4LGMySxl0ED8+eefx4gk",
-	"MJFFThI+5QgPVYOANA/j6nWiftUt1oAhZDHBjHIB2rMFxOR6SUbM6B2dcjjxjUY5gj8NL1jzz53ROUII",
-	"msayCf/wwOrPB8+SeDUOaXMsC8CgDXnW3L4D1AINs6SVg38Z0x2SRFEbwTxzDWkUAXcKR1SZfuSEg6d7",
-	"hcq18Al7phxfapWHe459MF3u39r0vV415qGU3Dce9GDzWVHP2MHF3mYOWo7KBVFsOofyQutcg20en4Pa",
-	"D00nuw3TYBsUg8qOwGk1U0uPZ20uB0CtLFPDHeK7OfKbjMfVaX3Fvz+HL+s9DbBhq25G5JAImTCSSMEi",
-	"cuQi/qggMh9xHZG7+PyEC65m5oV7+AUAVxA6EmZcabqMyH1sSdMLZvFEpZj2ySMonKIAi6xQjCAWDQoU",
-	"5fQxniMK4TJbjTs7fFBxAh998eCLTc5JX9IoULAhQ93wNdjXcym4llaZnnGlsYISRZT19w0c2rV5vWxq",
-	"naqxsn32xqqc2dAYPj2txIu02UXuyTXN74/hu/nsm4b2AvFKN4tWL9xMDvfgjqHoa/Jcdb4MQemuM2xa",
-	"8amgGrAiPJWbYpH+PsXMNpwUDDG14a4NNAk3Qn1Fdg08tRvUqF4/ElRN1CsE/0PB7M82YiDod78cQLB0",
-	"70pf2O8V1T7HUG5c5/NzupYw150Y3A6pcitsbL3zV+fLb/0B+9QC3rpyzetK/bQrvpdImk9+O3Sm/3o+",
-	"/34dnffMFvfLEvFyeaf84e2uHdOty4uekMNB9TqpYmJusroWtqJXhzpbNZBCnNgacl3njugmbky/LGm7",
-	"WNnvdrHjWL2oQAz51TU+rHn67YPGxK3+YK9HLS49oozUjc8GtN4193DtF8igXMLtEoIXjuj4wsW84UVy",
-	"t5Qr7MEHdDXBi8MdLiTz2Rtqn8rHlbtM6KZFX/e1YtTTOR2zjOas7U7O4QEFD3qfqipGgPImRZ9Y0DN7",
-	"PzCjCeSNVgItBoODe6PJw6PJ3ftffDG6ey+hD+jdMXt49DAZsAG798XdBweDwWTw4AtKByP6cHA0+uIA",
-	"gjLWO3k23oYG+yDy27S6dI273R7nVaJ8fX7+inh00dqmMKqDzBOzQodl1eImbrFdoOonYH7+PcuWZHw6",
-	"05upCcv0Fh9e5Z2Bh93ajLbdqp24o12Ize/ZPsNO92+fBf1e1T6zh+7m7TM3pz8r+2zHRIIdz1Mb0XY0",
-	"cfbCVncg6o/Dbt6vo9+eOcZNcIu3nqqtd9qfKaJmNGdhrSc+ZhHJWUo1v2SuQDxeh+BbnBkDpGp/bAhz",
-	"Dm9C+oPDhgDnR1JoOt52RydcTDVNL4ZtaZldIiwxqPnwaUukJZtTXs9vPrp/r8NtOehcK8BnUWeUxO6B",
-	"0ws2nlE9lBkT+No2dAhzhjtcHLrBNe88WMWd7llX1nL9sYKO7pRN3Km+/+nlMLtttOW08L1Pbjp+b285",
-	"HXzvk5vO1U/clnSovv+J0WP7E79vNRw6vQE1vOz3ymo4yrtPQA2Hgex98W5i4dS+9GbsbdvNYMVmPRFq",
-	"fSbUCk1s381kCBT6qlLofzJ6nY3zNDOOTwgVhM0zvYR661hqXTmvBD4HsZ5LLGYKNTqDaEwVueoSPONm",
-	"1j5eGp36JFZzFfdDiIhtrnbvBvFS/gThZBodS25eHVdyBxdRwmk6zHI24R82m0Fm98GT60Mbph1Mztf4",
-	"1E/RCngM/EJ751O4MJ6oLXEMu/qkoNd9C0Po9AaEYdnvlYVh8WnEifo5XYdP6sqMYKt74i1YxCeI1LLn",
-	"QAFc5l21ge1kyE/b4Hq3wZac/v269d8zj94rf36MzrlH5R3w1bXatsvkXfSkzlktXA1VteOAJWy8992p",
-	"moliQ83mWUo167AFeVJPKGm9ba20XE5tOzWjurL71Taqfe9d6Wjo/oq6R+2Y3LgKUp/h9dyO+aPbnRTn",
-	"7IPueBg2TGJ/VvfOk6yzkXUtvDLPvihxkmv0aYYGiO3wYoCsViSjOZ0zHSSXENdII17ABha0RbJ7fW1u",
-	"hnPcINeANW+8FdPsgz6xmb3hssbowwjWzPow3AOY7AqoKzOqCNVkLhUYvHOoJx8AgiiLHZZPmSrx+Ww9",
-	"fnCG9O3qDU0bw3//l/82jsjRIAz4Q8ARiBt0LVgqQG6S3WKu8ilXUFW5Cu3yx7/+n//j3/w3f/t//82f",
-	"/tVf/fGf/8u//T//+k//+p/98X/4r//uv/w3daySo3tXgDALVNpGkhtVjaCqBoSXBeaVxT+PK+P98kGv",
-	"2u/hwcP33w0OHr7/YRA9+NjSd6kcb4Rs3WZOUlwTEtf1noCmrf/E1fHbfZC+FOC6h6Gfx0xTvlOYbj13",
-	"eUPuYv3kuwprQSOtxLCDbPYNNuNrkfj30tg4hdBDmzEWH8M2reNy+LzICU81y4liKRtrRUQzaNyqsosJ",
-	"8521l6fmcVzjBs2lJbIYpwQ/9m0Bfjud1XjjnI1lnqiuJR2oavINnhKljTFIFjJHcIssl9OczhXRkoxy",
-	"KsYzIkVEVDGegZvQULMvpB5CPfW4t7mUMPTcuOiXzebPLq5dv3W2Sohkl212U2cbKCjL3yFdHjsMC8bb",
-	"kVfsjFZi7deigC73bkiUvV7RfsDtdeNmAwzjSpkvXTO7IBMv3NUudRmCjUuAICETNkzwth+ytIdZSoUF",
-	"HRq6TG332aVouxeVpnnQjn+8KefZ/dhY3xwUMz5nRikrISkgOdzq3ZAPDoniJ4ZPB3oWqnVMJCSRTEHB",
-	"GTqZsLGGKvMJIwvAPontYIdUx0bbAhSJMoa93zmInQuuOdWbN0wFMnGYFHlLIVubDFSKJRj1nC4h/30t",
-	"VsH9o/sPNuNrwuJw4eV2B1Zmtl6XOb50z320+6cJoxW+N3JKCkZgR5I5vWBeAz8cDAYkLJKqyK0Jv2Qu",
-	"0cBIP4chIAV+tOfhNmRb3Dd6oNOuFbll+slYXmkTHsxYrqS43ScvBcMWYSukC7pUeGnKks63nDCv6kXn",
-	"UdNFZ0aXqaQb409e2cesj3WzPV3O7cw8j2h0ud7qiMFWs6/VD1bnExFkbXTYWqYVWehhzuYWU7r5OIyY",
-	"XjAmCD7HcnXibQ/cCMz/5Kyn7c5KY9pVY+3jbYFR7w9W90FNZDjpXyZ/eA7fKDk+ZCnlYo8C33QofKnM",
-	"/Yn8oN/VFK0Zo0k37D1gplNZzVWi6iLCcAiWkCIzei2AunRTnKH3IVfDucX2WnV0JwVbp6tuhp/6kPGc",
-	"qSu1wdUwKVrGJ8WwEOOU0c2MXbyxDxoOlnOZW1ysDhltbRZGPGOpM2IQocZ5aCw+TUYLBeqE01bMaJIC",
-	"S2Jhlm1KNTjPTFO9CJFYUAEZYqZaDzSnMYN0Lqi1pXXaGfjwKzY2YzgL+rVfQd7uc9u7/e5rHIT99Gs3",
-	"Fvv5hTxzI7LfvAoH5rpy43PmddHCwN/OmCiptaCKuMeh0P+JR8m3OWxQ5c8815mP++5Hyw3Yi75nPx4z",
-	"hMY2ZaFZ0u5yhd8VSdiYg6pmBJNLOaRL+NN3coIR7guuGKFiiVHxycrjXDeW+8fH1Losx0AHs+MqYSMB",
-	"Xc7sk8ippJXu1Umozhid1APujakATa4k1ljObc5oZ2UDt9JvOFs0mTHdYGjPqbooQWhVMZ/TvGWlWcmG",
-	"CRfgElAbRP+VcGB9MqLlHeXwPFP1nK3CJgPm5DdbudZNEibwxqwIGHDstAgYOvcZGPDYCaEkkZooltGc",
-	"ogJvi4ki3qEg0ln2K3Rbi1+d5XKUsjn6uIP+tHNf49G2aODYL2QBb/TA4PzWOyO/RgSrM+vt3jatHjCl",
-	"E7psqltKMpprLA6KRhnKapozgLi0rJqMmDkgilgsLfSRK4lu+kmRpsS0T269OX90m8zoJSMZVcocRS7G",
-	"DKqBGHZkntpQBOL+ZoWQfXDBFO2T4YokuYTiPYC2ibYl18ClsQGWREa1ppC9g1xUGav1kudSzI1JNKOK",
-	"xF8/Ozt/+fq3w8fPXseNXOyCsayFvHbhwtFsSTm89EDKmS1sKOlnifC1nsIYZNKvFpXtb0XvRmM1ldO2",
-	"7QNUdbOBieRsYjQGsO2wmIqZi0/rRqhSULVxl1n8VMzRH8/gfsdXimHJtArTjxszSVBZHEGfkV1cSNvC",
-	"QVANUO4/Ai087YcLnuhZw5LLRUANr/xiuhgt165PTl0QJ82ylAOqXvmzlXuJBO8J+8CVJkumA0UMj9KC",
-	"sQsEvNOzRicPOJBVRsctnK383Qz2lVR6mrOzXz/H/t15n8tLGCB6duRClPjN2AARjCXI97KcX/KUTRl5",
-	"9PrJ6fkTYo6j7pMnEAwdFNlyjSttSLWYsZzhvVu/epX24O52cI0r/POZ0Cy/pOm3LaoGt78jAKsxY/21",
-	"IKbxCfZBQ/2iOU9TXilH27KZAC2/Q6GVb9jyenzsnY39lnDpJn+4DQvb4Pv+hv0IkbudNDBDvJsEL/mG",
-	"7RgL2VxWCxSNIs+MGHLF5gB095puYGvzbE32fc6oMYI21KCYyDzwWln2jDfo1Nr1YVWKV69fPnpydvbs",
-	"xS+H58++ffLyzbkvTrH5IG1bTOM5CA4Pf19XE3K5cAS2IoYrOPb4pWLHZgoyOygyI2HHMs8ZwCKTWxjk",
-	"MFrGtyMAoEfoD3JLsCkm/sbI1G2gvhHLsYMKgXdAQIqE3Mqk4g1vwCW+f8Nqra4bVFEcc7J3kBYr/4RI",
-	"owhkLMcyJrdBOygx7W1xJUVu+Q4Ht/vkFJtWVmCbsQVVSWWagEueChJbdt136kBcEcbH6P6TC4cgbwSz",
-	"8w7SYEooQlQxh7mlaTl/UJixRD64IwB7uN+rHx77QxvMLvzo7xIc1nA3f9JaKxuIUitx0MX7c3Ug5AaE",
-	"oh9TQqyvkeP2ItrlUl7Y84/Dh02H29R95eDtzdZiSdP8Nh/oVC6GasFtUF91UE+btzlA4gsCmaJi6jaG",
-	"DT9gC2+e7TiaBc1Nu5/CcEqQ6x0g4v0+dseqOr0K6SuoR7ZXODQbdYSAIe/PYR5KgX2qBdjvdVyS12Zw",
-	"s1flOJh9L9/eIxyeu+Cf7fHoO5XEgvY3+3DqSpflpUa8I6xlRGayyCNwDBjmAiags5xRHfsML9LJ91Kw",
-	"Sm1xITEKckW2Zugp2rg08LIxh1k+NMPY6gUc/3avgH3b7Y2PbYuqukWFX4Eim1KD9o0ku93yfIqj32av",
-	"fJLj775xP63hN52ib9tc5LEqoLRCjLWR0CUO8Yq2DNHIxSdDxCm4Uh7NuGDG0s3JEzFNuZpBCv3peMwy",
-	"ffDcFomOG+vlWzDEo3JMzeUw4jDcJK4GUjg/2iXL/SNwa6nDj0bHYdr02+Rc+9bXmdjRN2/Y8/B7CwnT",
-	"Eh3yfWmZeqdi/Msn5wRL1B7eocmciztKU82V5mMVN/sW4V1XxFIgGGoZKH6qOL1zZl6aUb5F1dIABunO",
-	"zw9aqtsuKNfDcc41H9O0vbwlGIbBpQ7c3JDYvbjeUdCxsjEMhc1ZPmVivNx6LP7N6xuMVbXXDcVaEW4s",
-	"UJMYiq4rEkMbZqPEtaHadmPrbKWXDABUT6o+8atPo4lTvGCL/Xs2bR2w1XW8YMsKmgIlXzGaQ+HRC4a3",
-	"KDa/JKNKQbC1nJCvqOJjQgtzWrTlCP0twE3XeFRtLa31NhPScH/6tl2zferagVWysnCvqFIhnDJVJEbr",
-	"JDbcbMq0d82TjE5d7Ugpyjsz+LqLi+YF5MqVzJCO52z7ys0hIBzUbq5/UfmuPzx4f7v6sa2K8wupXzOa",
-	"LG3wyspOWIOA0hL2kzNlxFV8THQOyIPgmMAamWTM83HBNRnljF6w/ITEQg7/UEhN4wj+BidhfIzXuqBZ",
-	"E6jQqUr3Ww5Os4QU2QmJFU+Z0DbMiGYZXKwK6ct2plSzdBnIZDs8DCKCnvFP6BiwR9Jqmt66ACJHvde+",
-	"UffNC/lr23b5zVPbhae57cqHq9jEylal5LB+HMrX/Plfk3YRBpE+Eclu9wsj/v1KxGQHBroFfFIEfWir",
-	"da3jEq5WGV7cs7HheBhbUvOI2MUfRIfRUXQ3uhfdf78Zrb1xxZ9AP28pt+uNn89QR/Wfn1KO4WT48ZHZ",
-	"uGn4zRPrr7Svyzmzr7yv0OrBBkLtErhdRg/V67stcFYROSRW6QbUexhYRO6SsZtGRO6tlHErj5in8q40",
-	"PmMBgc9YQN0zFpBWJBW6iuS0HMz7+knxWyryO3htIe3wrDzFmvKrzLHkgevwQrthd3Y+uftNBQp73ru/",
-	"LOz8W5qwK5ZES1hSZKlprylG8TwvmCtlX0klgAgJs9fT3HDtxkAdPCQNmgYaqYuZNKfHyKWRv1yLjN4x",
-	"oaAgXgi5EGTJ9AncdWENcYhCU2GkoTV6uyOzrW7iJl9v8Nhwi8q27mqgoRo1bGWymC1dte0FimU+4Sw5",
-	"sfd4GMPDxdSH9jtgOnibCxvcpZnSJJeFSDoVxO0UHVlJqLBRkvVL7BpZoqAQT2UrVQIa7c2F3RCbdvV1",
-	"ePIrU7FxlDfu0Q8H9doBDTbE+GN54vW1i63ebal/YqEPoZK7YITb09OYHbo+Qr8hIt/o3TQdztW07ZIy",
-	"y+UlRw94kIZQ5vt32aPGhBj6JO615wdMR0hkcmfI8Y8uHWEYvc+j7hDOr5jQV8pI6Hb+/J4oQ5SD6OIG",
-	"qgMJPrOxnhgfjvvA53y4wjyQd2Z4dnMMM583gW1+DXEb2gbdW4LPoGY8E55zdbtB30H2l7HR7kRUmEq5",
-	"iEGAtFupynZa2cNuxpsP6e7WQEeJsYNav2MiLLDnYavTZgyVhT9TUDoYQr0nPvE0EPy17MM+OXWwq+CE",
-	"9vddF2xZCys8PPpyN2D7SkZQdeAvpJ5BzSLMfltJaSWBrgFhEQGrIKMlembBVYeyqXsOLPD6vBDgClzj",
-	"TbYnESO3RHW4q3m8T2VORoXiwrB4wEi5b3FegtxdVAjsO6at2OZX9uf0w2ObZBvba0uX5hs20H2Wu9hS",
-	"2yd7os4Tlg9sqPRFpxQuW7kFq6lOj6apu/yA5Rxh3iQsdDNZ22hokzNfg/YV968hofLHyGV9CsoilgiH",
-	"wKBKnXD0/KzPdcW4sCylYzaDsDNFYnlpuNicxXDDHVe2EwaP5/ySJXirwXX3fRTmlG5OJV1VO1cs1TBb",
-	"tNxyQUebWftNWIsue+lGrMUzuw8bLl4comWEGyIJFQjg61yQ//CX/91/+Mt/idsmODg6fL8OOBURlrok",
-	"MI8hZYyaKsrTn/6X/+Nv/5//6u/+i7/+u//2f68KjaMVP/A2pVJwyC1ypcHauW7/T0TuEwWZbs5Bc31O",
-	"t3D4pWeoavc4F1Hd5oWhhF+GTqOaR3Tlu5pjrsnSWjlTe1KJfkS09FB52ksSc1cFwzN4D/5gOLVRLyKr",
-	"ExnBCZduRmfmZoOiyIRdWeStxSs3D3EnH0moU2yuTYS+nQ0J71mp5YH0x4D4rmBQn6bLZlUp2ilUtWLq",
-	"rs7QAfzBgwgMgDHwS2vvdavgqjaLFsf/LfZZJT4ulA9OdPgcY5dB3sXIzjec6x/RURb1QD6whCXbbtdQ",
-	"We1oTW+NFryFH69J2Sr5X2CDe8drOfO6YV7lYiu7urJotaxm2FOB99Dzje1QiMO1Og/wT1cF1I8qc64Z",
-	"lZoJs41b8Oe9t6PR31Ke1o2nQXOdXlcd2XaNvtx52F8IRB1OxW8JN/mrb4SbuzdyI1A3Zg64EewKe+w3",
-	"dEVdH6wmzF1p827haw4Ay8Ns1ntR+wnYIK+qiFzVuC7bK88J+tn3Y7T4E1kl+gaS10Enases+065yZNy",
-	"4wdFXeelVDirtTBZ2PKmMYJjwZzgNH056R1/t8vtWH1ygSNvHY7o6hmyiYXOf1zxMa04CPTM5t9SYfHo",
-	"StcWF+O0QLViZfZlpa6d6F/evzVcCzZCoK2exXXL1sklVbefVfOFPrgVNimVDbwKPN7okxgh1JKh/RI+",
-	"zBmBAPQUPQQN5Sx23towiaY8cZmzYVtQgIs0MA85BXklOsBmxmIbMYYCnFSDsytkuPMDTz7GLmQgTe3u",
-	"m28GqndXukj6TacP1u1muKNy1N4ba3wpXk4mIaAqGIlyMukYH4gG00vzkv3TvAoNvymR2RpuvscWNsfD",
-	"xRcCQ0QWFkmL+lRtY6YrJvQxEdIGjkD+uIV+818Bq4EkSzwxuWFChe6TGMwYBzdtW/W3THAVYQei7Psz",
-	"qkheuNfNFrVvO2i3p6fPnj95jMAr5rWcqSLVRNFlALolCw3QWDA7GOuKw9UOzTofHE6LSGyn7vtiZAg4",
-	"8qPHdjC2FxBePOYGXB1kORuzhIkxI/LSpnL7h81wrd8W7vsCaKyU0UumzILIAjxRKYCKJCxjIvFhCnaU",
-	"yJV4mlbRwPqVUFQNkFdmLh03lN83r+27/oun0AhsrXGT0WevhLZwTbo3nK14Lcbc+hisZ0hCG/6kJS6u",
-	"xfc5JjoI0XJL2iU6C67Gh441bXZpwuMBk9n4BnLpK3ljbHdb+BZ3Q3c0e59fsnzYHqWA4cjDbv6hMyaS",
-	"wC/EGtNMyugK8wAXU+RaHlC6C9z6VeNStgSvi3pOb2sjkv+95YDUpE6wwPXDFVWOZ73lhjWrDi4MHwlX",
-	"zi1HZa9UTkN9r4dBJeWe3phOYljOI+d4rWHseR2oE6Q+3uJs9fQwb6zyY4OGxkxowybkhPhMQsIFibXU",
-	"NI0jvN8dWHDYyvUAJC+UPQtfXmjTwkc9aLzTNOrmam3lsaGSMj6wsDb9tatyZWOuXN/dLbhyNPtTHgMK",
-	"7FdrHO/Z22Z63Ht0tu/0GnbXzQesmlHsGAN3ddVq3dzeyjy5Pwh3wnYeCvOW4Xhv2aMZ1Z+Br2JOdZ+c",
-	"urjyB3e/vEdGS4uA+6uzly8iMmdUFTlLPM7SYsY1I4jmZzRwCNWy9cTJIufaSHcuAHfSRsOFo7sfYKSX",
-	"RN8VodruupWaWDuE3HnZCvA5La4H/M0IiUKxEHssvM2zdd63AlUL0/h+vn58gb7WDaEezYvmCLNQg0YT",
-	"D2GkvXRZVaJr6tB1znFFoHY5D/VLluvVqNZyvf0y9v0y9SBioS0Km3hE3xGb0dTufoipJXQMYde1S4kN",
-	"lyRYW2M7rsvLaJGO8Z1Q8AYzLLdVy/y7ke+3kXiXLL+03ulansO6Gh0eZ3pa5KwjgHslKzSqVeZsiHi2",
-	"kOa4bLYnBCQkNHcIPuBOSVP7NIexbLZ9uflrCMABTTi+8H0J+4ePhx26we2GUCbThCk9BKiCVpgDY3+m",
-	"UkxLJ5W94LLx/UmBIeDmGabwB9MiS2zqNySbePdWUjD0bVXG7zNSrBcJ0Xm5InTuuj6KBoNBGR2YXzpH",
-	"EVy1YY9uEP1GY6SFIKVxktPGuOJzGEwG9e8MkUrPFyRUHA7s98quTCE0T8NhGpLARI1SoBeSzKUDFWyz",
-	"+KojeIIBg845uNvseMNV5lkxmhv1I4kITZW0tyzlrYAPW0Q86906loVeM6WzN48ePTk726XpuroKDuZC",
-	"r08h617dAJA2RZ+8nJQbNQpJBO5ZLH8g6LwBE1NIPUTXWte8wK7PrhYMBP9d2eGaqQ8rw1olAqYCHQ2a",
-	"qIF44Hjhgs5Zczi2SKoMERNqFaFWzRhsvFMZG24TTpSGArYvJ+FCwfVMFBa8gd3twd8twivPA/BrDsy8",
-	"wEqzV3DMZOi1GwqUbbUc1ycvHj978ctoNRPL4nl2c/C5PlrU1novVEi8CNmqj7Iky/V7pOq3ogHN6rOr",
-	"V62pe3dWN36tcfTKhfXt3R5ukodOKtSFdclIms7VOg1njxqw06n2qQW/clj5DRcpy2b5CvE03wN7Sbi6",
-	"sBjNImEfWEfgXXuSr1pSSm4uCufAnIzkN/RLmWa2csXOAdJw4h2cYRs/TujSlqNwOlBZvaHec5MObznb",
-	"FiXvyrIdNhLANrHzPBEXb6uye0EdFCg/njD0OlNxVaJzNXQVr1qjDJze6gDIEazN8AeE1jEqMBdTV1Jv",
-	"1fCH7NLWhW2qvdK2fBAdszFZDh5arWXjtlcwINdihRCRPaKV3VI9GdVVrJy8tdxgv05d3+3ePbvVnq/o",
-	"3i156Y37eF9ZCLYW54b9tU+eaTIvlIYMWrDMQKWB3W2jt05fPSMXbHlM4vRCzdUwJhOJBUXJaEnu3SUp",
-	"05rlKiIJn3KtIhIf2EzDYdyvh1DW3GdHW5W+f7WX0DVfBvxnPxhu8oLO2cf4k/Ahv5pJwV6gNbWyro8t",
-	"9aFPREpPqJoxhQUEEDYdSUZSRuFqOv55fEIOD4mWxn4Yz2hOx2Yt++StnUf889iG5VCnw3NB5pSL1PTw",
-	"aMYF7ZNTiGJQRM3kIqxMT5UrFqWc5VpNETy8++VgAP8brA+2rTpa3737+S++Gxw8fG/+Rw7atkvaWK/H",
-	"lWAIAnlcdhWwVfR3VKUZd5V1fP2GsuJPDME+fRJb3rrSrjlbFyzTkH8zlzk7KeUhVPdzB29eDZkZo5gq",
-	"xbjtoGMADUz/tWsFPn3tm4KPj117jlgvJ88cn2vhg+ssO3gI7TVkEbbAMRovxhCFpEmLnZqzZrtld8Hp",
-	"JWTrzSxUstwRZNaV4xvO6YcNPjhX3AUz8lA7oi7nFFWUqTT8CDTFxYxqqHsHVclsL9eOL2pINeVKs3xo",
-	"A+yGra4VV8OSCsAZhBXNZJqWHBRHDvofV8S1zJKwkiXXZMq0IvcG99bUrRwiCuEQ6+ttJGlZC8UMqEZh",
-	"G4825Ri75uqF2fJTuA9LM3Crajld4FrrQC/XnXcMsX5Gq+WTCcv9QSIYA0OM0oMFGuvhd1eGqfMzK1OS",
-	"y8l6i95/5ZOR/TdhJrL/EtOQ3yPl5OU+qyLYDlmyV2Wz7HVlgsEYmu5F8bUy5XOjf7H6xvrCmK/ZtLF+",
-	"P35vtLxnZy/J3cMHDw4O++SlSJdekwHlyXIAMDzx6kHaW+JC6HxZyQk1zMy9XpZqSjhNSZazCf9Q1Q8e",
-	"veitT7M5Pfjd+x+OPjbK/9fMSNivqB7Pdgt3yKGB7vo/duj62g4KdGUFsevm9Qrmtb8Tg2YkdLvnU2N6",
-	"fjKZmM/NRX3hN6fJQ1lMF6IMnPCdeCcOSACv73INjqt1p12dVrsvubKstQ+vh7Hj7nrMumoxsAAfYx9m",
-	"tFC62noQKO5yNoS0mfuoJKZsorEBGyay4fXmWPkw2MFFy6MtVsafxBBuDlHl2CGfCpn78eLOs3W4beVR",
-	"I/WlhGT3Ew93ZMszOeJAwdIAnRhr+c5YGta5bnzXC734GPLu4fgEd1nBOgJ9M55vpC6UjCsTj2O41MOa",
-	"sNhMwlIOLNJsh0KUH80YXDKiJYYdg31m6XYFObWIC7ZqeK2hWtU5ENfo0X8nCEmMAmgsA8zOd4oVzMfZ",
-	"CY60WJMcRgY11FaqlEdWBWrekYYLc5yoxal21MMcB7PURmcSZETHF1GYVQStf6aILnJBEp7YEc8ZueWb",
-	"vV3N6TcTShMzRQFFpEVCbpX93saEhcbzUxpejmZVIvXfibCE/mqcqLtx8EewF/XKYGA7XiMp7GiMrYB7",
-	"H16e2CL940BZsbsNcuXtwkJT4Se3HB3tMuRkAY4yfC7BfuGjS3rAT0+CCeE3b/y03Gc3Ofx8Xk4Rv3jm",
-	"J+o6cNPFzxWAYdupmzp+fhxM2XWarHz32hPDs+7dhC/Nsg4xYKdZhiHsK5kMrbgfLgYFYVJOAnvm/iB0",
-	"ggBbNnb7SpgbyPIuyb8tjon1pQGDxCWrWwFDZiJRUan028QRF5CXUj5vtGm2qviJKA8dTbEybgJeqxYq",
-	"ff3k/PVvh4+fPD/9ra9QGrmEFssojOhSZOYDViSYR7VZ3D1aZ5l1qhWmZoYjtd22OmNXSwuXQq0wsSIL",
-	"Nme16E1Ll6Ft2xEZ1KxsIyxol7yNekB9CayJR2ct6nel7xWiHLk4D2OU+igWy3qPoru7G5LQa2Ayms8B",
-	"7lRVzVwNLoO6RpvTZt1z9vCoKNBlBJRGr6cgN+XINkTHYiKfilyJOAhMK0FwUGmPtjEXWGJMgqYbAyeR",
-	"Ntt7niyhGGt3g1U6vpLlwLxWvnmiVoN3vHrTS0/MQ4+ZpjytmRsNBoB5NjBGTXdRUDqrd/UkqSbzpZm2",
-	"IP9et+BPvZ0tTzyMY8rLmlSgEamZ4Yhcb7g12UrY+AHtZgG7aaxf33DOLb4xnS+/bYMCfSpzkuSgglr/",
-	"3LFHArViwQXDgEt5UuRhRIzTxP1Nv78Apq4uc2gYzQCMHoBhybOJtaSM/QXJrjIHf0UURAR+pshYCggl",
-	"xfRYWw+s4qv47jC6G92PDgfR3UH0YBAdfjl4H60pHBLWwfxyo/O2GnjVIoA853gtEU6k1JVHWBvPUBfr",
-	"LyAA85yLjlqrafLMNQMfsCnz52tszvx5ik3CGArd6JcIw3e7QCyBE8k+v7lM9A6Jui5dsUtIflgoz7AE",
-	"M8mukda12jed1FplKxOuzUs1z3RWOjDRfyewp6h3yXLV6Ct8JgzlFV4Ko5MPbfxKybDYvm+rtFNXX09L",
-	"kjDNxsbQE+Miz5nQ9jfV7xZStGB8Otssicx6vcVHV1xubi1r4WaV7VHZkFGlKpEdgV2zAFDNEW07YCsY",
-	"6n7DMKDLvYdglL1eMfwCOc6Nh17Y+XQpkjvnIvz2sC5+f8TTH5zk9TnvTPzGPrrzKWsm0a4IZVeRH2tr",
-	"0a2z6CsV5ppTu64gRj4puXB1TrqOfZZTfd++MfbK8PbP7N56CjdE1sKVdQVV26inXCuCC0MSfskTX+iA",
-	"qGLuHscHVGmO0mTpFOoTclh1YmwozL4J/j5kDI0TsQymBMGxaXNmVGX8PFdWzm9yXjWNAKq5n/HvNyIJ",
-	"B049Pxzv4wcOoYx6IoUhObS6kUDbutaMFnSFq0gHA91ZGJr+ruUm0vfctJ2DWe3rzJ4xofd/CRmSc2dI",
-	"zYYIavZBR+7+JKM5nTPdEJQY2KlYlUXm3mCt1g2xvTlQK7xtUTbiicRqrvr2keFcKj3893/5b2OsPuoK",
-	"T7mD4lM1BU2xWsBoCWzII0wtMxaRo8Eg4Ct4hQPd2IOkgn4QcAq/Li//gzIFhw/Cuil1v/vRvSt53Xes",
-	"lMNVibX1hI5neAU3o2W1OsM2wH2TsZzEvps48tFKECgFVIaV1K4qNjSFxjm6KC7Y0t2FBU5+W4/BBl3B",
-	"1RlilDlTCbKobJxnHOJOmTG48DIUCd47QgD5HEMXz2vYjav7yd3MQYUlH9U4nrHxBbNVXEIvTDDUBVU+",
-	"cwtuL2w8Y32G9wYPyz1hr2piuPZ1cZW4uWrVduwON9Q0xIM7V4z0MsSNIBrAi1PzlM8M5Mo/6ha4EnsC",
-	"rt2Dw8G9o4OMgjt9PRDAFbYmlnSFgLx1hQHspam9V9UVKWot9p1zaVqLMTX2XKvItHPHV9CZs5kUbCh8",
-	"NPTaeNEgcBpy4zDIskUDmxtOoLTTH8pQzRXQvkPgEfElyz1yYxyR+/htiFmJAfFf4g9zml8wKBzdJ6e2",
-	"u9z1BliYtSpG1MbbS5EuSWL4k42wMlv8M4VcqMinZmXc3PpNEP9eg3m49R3adVSZufnqMEoW+bjleKml",
-	"0myOCmLIk0vtoGY9XuHAa6tHVEfxLc0vVBAGogglUF7CC6AzTTVXmo+VjRvhmtCM5lbwYrIjkcLdbiuS",
-	"yCDKBOSPVw5Iyi8YBJsAF4xIIVIopVWqDE6UG77ElFYudihVDENIRCUKx14aGskoxZg5hu0Dc5lWtsDU",
-	"5ivUQrGhDpD9m29tYyugYjKTaaJCHcqH1NhGdrrKrYeYh0ynXU/cmy7ssir2rgu3hzhb2EMIcYZyNUfN",
-	"dZJ2L5ntej/DnnpR9Ttd+SK4WzZfnltBs1LJn6ZQIq2i/RyvVt9xW7tPYkPQpMBgqsbnIBHGMMAJ4GoI",
-	"zfJLmpa2fXjCXFtD8J274Iu4cibD+yvq01shuXEhqqkjOJte1PMNr17zWIqg9KxjuOC1Wbdcfm9S22Ne",
-	"xpMpSSY0P7ER6fZLveBj5qxu+NDNw08vWW50hdwer2HbJb19ECkEKieEx2CEB14Nc0HmPE15mTa+Ax7L",
-	"iKbUItDu8Pa2hUYmfLpd4pvLc3EbDi5YzWK0J7L1yRkb54ZLwz7WMmcJYWKcLyGYwnBzNTP6B1Uk/vzz",
-	"z2PIZHLFi7kqf4XhY+rbTCodkXimdaaO79wxH++Yd/vkN5iWh7osHYPEwxaUpktSCBsminJESYwHpETB",
-	"IC2oR3l1W9pW0HkEPRtTGeKnLBXcYO3tUgQoQDOeJEy4NEFIiBwxu10RM+xWbD4N4UN8G3qKjcVoht0H",
-	"/W8Zl236n5CccVOTRvdbec6alSkDpJoHuDr9JqD8sRSqmDdFwpw5C7t2Lj9T5XU4ZpzRCybKiDK7nSGy",
-	"RWqaRgQ4T84mhUiURQcq82/s4/3dzs4u97SOgw43e7+e2Ue/VTZ3vAU/xWc6WRaxkEWaGD0F/alBxpZq",
-	"zGHiaggO22RNXFnJGAGzB4BqS4EBiyQkAtMQSNtQJwj/XFFUVvu+4CLp4gVk+TfmSR93GAT2rXv1uXnY",
-	"xvrBy9xoxBvfwqfM83IxVAtur8FqSFlwLEcshXRRrvzeC4gFyqKQWDrArUC7i7iTFWPGtKC5sKgoKwsm",
-	"KgdhQtNUoanFFTKHKMgwiC12etBojNlwY5knzWDP2w3X6DybCP6YqyylyxfmUXfVSS8ph6avBLCxM+q2",
-	"0t225Wvrm1aMie4oHplM0z55k8HCMOHjhKC6HIJA4FnC+hDV4qQ7lo9DjjpU9qph/dTKW4ndbvZK9O9N",
-	"iBs0hLsItS8glMtmaQHt2ooAHWod45r6KsfXfj9p26/W5VuLiT3JbXEJOQkSOUqV1de3q0Bj7waaZig5",
-	"/F6KjfvjnM/Z78xzDjt7qFpvB+qKdnWhS2Cs9St9nfUGwSzvAsyafMrRQjXLNwziAZYbFq8DKRsE89jg",
-	"nlLwV/USLyctpcKdURfAvvJdhb+UdkWg5FVFV0W41iDvraUQKD2WJTfJhpL3hnD43vqr7NDaiWu2x3YN",
-	"dgr0lFXjnGZZjPnnJ0Eit1kYtFNs5Ki7D4eQzWMSp3IaRyROuJhqml6YvyU1/1+w8QwK7sdsTnkaW+Pk",
-	"QM1VXHFR0ixb9fqtRf+lB983hodEvQ8HAJ9yUFpybmAN5veUCf2suRQDXpi0u5ZWfft/KGi6Vc2rIEB7",
-	"tTiw97evQh45UjT9xvI5FZbRdR9HgEm3+ixmOG1ZzGtl542oYm/yagWDIudNrM8Zaw0LhkYl25LMbWs5",
-	"kmirrI4AnZ3nrVU4GszElm1RZm5tNWRHozK2+PdlOeFGH9OM0aRlx6Rc6a13mXX6bTVqX1WuuQSMtipE",
-	"U7grnyzD2Wp5wcx0Z3M6RrEgEponBws2mkl5oRpIUJM2ts0mLlj1BkDYR8BsHqwylUXONXsp0iXqJbDe",
-	"edbCOYwgkoU+K80/fx30oDn+vAW41R2ZyDMq32/TrIDJNjCsn07TT6fpEz9NxiyoSAbcy03rIluInwVA",
-	"bJs7zKzZVJ7M+/fv3t+M7JOly3PZbaS7s4Gop1NVSSvRNNfmO0AZTPkYkkOE0XXfN5sOuXNprF9VoKYl",
-	"f9PSOnWtgXf8pB5dq3pEtSuyV+6Se5v244jq8ayjUuW4c81BKJZwIYGWX4jXd0x+9oNnQB8j8rMfEHYQ",
-	"/rQcHf62+X3wNzr2+2bzwWe8QLBf/KTa/SSM/iyE0dr1WcN3cZnW4N21k7mcwJzpmUzC3l+9PDvvRb1f",
-	"PjH/f/XmvLHvPxQMk+5379ke1is00kTNq4jBohtrQ65zlcnX9pfpt2lzpXK6ymnUTC4elbHHDYEtqzWq",
-	"6E8C9ccWqD9Jmp8kzacuaZR/dfOzPzofbeCBfoRN80fvbsPxytocIzTLzraY8U8ew58O+9+jw55SpI0b",
-	"7/ezIaBuMjF8c9aLzOevv8F/z982rpc541kupzmdnznCuNZg9cEPkXP4N2GXLDVbt7Gpa/NR4mkPz3ZD",
-	"oRl/8bTfNHvsc+959kG3V0y0L+tB3WymvZvRdaTa/xRh+Z94hGWtAsNhYwWGq4Qg/icRKBj1PhxM5YFn",
-	"zhg2039h//gOQjLeh48dYIEa4EnUiK3elOtZMeqP5fyOpBk/MCxuysQdH4TzMXxdXfDswFW2OMgkLFEp",
-	"3baIWnzlsoo/udDFT46qf0ZxlJ8a7XYI6twxEnPXsMVPjWJbRh9uGj5qm/sc/48eC7lT9OEuCEAfW7Ww",
-	"3cARghSabkkMUC8Hq32aL04In1SREJZlcroshL6OMOyfMnV+0iN/0iN/Sjj5KeHk5nWT3VIqPsH0hR1E",
-	"9qaw9fdrhPN+fVs34Nd63YioAMA+PB8XXJNRzuiFhQevog0jT4S6Fb5oBcJH21hwXxID3l3kUkzJBVtG",
-	"oUyFNnzBCnTUA7QTJX8opKZeCBaKJaTIXELljKcVNrSQ+YXqk7fwPWI+xTJjIo7Cp5CpWywch7wTAyS/",
-	"K9gYz2g6GdpXHX6PmzDUnZGCBdASePdJxqlUUD7txIFIENMGVHJECQvACpDETRVA9xsBaXMz5AQgGSYc",
-	"Yu+NxIgNDWI8JHHZuk+kbyrwVNmipndXr6+6ul/LBZETbbnoyjpnTLCEKO74PGZF4TQnRRoAe3Sr9a/a",
-	"oO4clNxnCpHIIzJiUy7MqG1xbI3l2RohSeouczPuXtTzq9cVoJkp/RJfNX9+TdMJfHz/EUqf8LRrjk+d",
-	"zWhM97AEcI1F5bq0H8qzzagxNdAYipAxcFaMiiWkCFEO9gYUU2HXq+pEhXHACZ1McKPnTEN5Iq9OOE3C",
-	"L6+ZhJxMsF4NULnbAuOQXoqeG91LaMSxP9uUH/tvOFs0RV2LoaYXrCkkpCZaV+M33S5qAOAXSTU77TPl",
-	"AS9syTjDNRBjzaXfMeZyvxCSqzVBc2UkizUAmhYlsz4aUHd3G8oa0OnZcm2pmcVsWamMRIWRDYb+K8XJ",
-	"hByCmDBsU8gh5Nz7ilxzyoGZoCAxmqzL1VdQmAswpEq8urJYlix0TsWFLR7lJAxm000hP8vwZplrUCR9",
-	"bhi+TGeMukpR9lVzJGc0KYtrWtwhERbXrMCtZVKmIYQWtIyAMEM889Ue8KegBBvWt2roZXXAWEp0dcSG",
-	"6JmEWmIAwLWm8mjcJ09ljnNLHHYqDsQbzYXLPX4nSCX9uFI6i+e2Zqox0J2KjhBesOdAcFVLWjmuoGyN",
-	"Tbcn8E/YEpA0mGI+nl/cXtSDtfK1sCxlOzKWt7MlspK3s+Vr3/nb2fKF/LXtHj48tQN4O1ueuTGYd4Nh",
-	"vJ0tT+1I3s6WiL3zlR3LOv3Vs6UWWaKvWA+mav0C+gUmT19vARiPlRp1vkjVe6/+4ju9mjEQoEw2kCov",
-	"mKv2BDnq7ANX4JhKXVLqqvTZpSwMwJMON2Ks2mRpnqZkxCwulQebjI0yEtfWcA3Cd5caNPbRTUVoutmO",
-	"51RdXFeVqNbCNWdMOXdwWyG2huNg2JmvER2gPNMxQCrb2q8c0Gvtd4g4l4Nq1wV8oIr43jIG+xCQG8ER",
-	"aoNZHYl5lKbpVfExvRdHIQGhUJuD/zJSQWnbN3ToxlQC6dj3dgZnMGsFIJMtLCv2DzzDopRYld19ubJ0",
-	"c7qEP0MmtjleylacWY+2jvcm7XlARjwBQ+0dH64E/rm3bGe1Kh2+5lmwVhXarNnzu91dhJld11atKaTN",
-	"Fo0er2m1I1H9dNYSan9+JOVqTuzRkYTXMM1qhtrIpk/hKd/Kx6hnoY43vfg1Pha+OZeCa5lbv/Haefsn",
-	"w/ehINemV39tHgrfUh1UlnkwwxqpsVNspjKFkhKRo+W6BXiEFQGuGtL106q1rlor6fd5wgO67e2IB3TY",
-	"CcYf0ew9gnOLc4vOravYP7jO2RjUlTi6t6nqRWUcIcT0pqFUnr3WUYTw182jgFvstbUFYIhhQ85ferVx",
-	"OjTs6oq1t/lwU2qrb7BO+utos07IK7TZAijbgDntLGNYgQDU1uMmVzBtK1C2qiy0aNuPXNQFImrNeSLA",
-	"G/fm/NHatazX9T1srp4XVpT4sc7gg+2G8eMcwS0H0fEEqpWgmo0nEJyVqrzF8H77K4/fQYqvCWQIoM9L",
-	"ZOU+eWl+XXBli4F2xh3vRZ2yIM/s3W91UK9yPqf5Eloe0fFFkR0TOoe61QA5bB2R3mUI5ATn5y3nBAmD",
-	"mcyeAJe0QsCq25FzDUrFStcE+miVdk5aQCY1TUXORTlaWo831BJY9Yxai5crIkUE3lB0IuM8wIscWScp",
-	"3JjVr9GQlq72A7j9sAwCIFtPc1lkdo/IS2PWGmu4pLxn9LlyD4eDg/tRcFsjeaQkKc2nzGO3r3F9Q9PU",
-	"toqjnPJLs1fpsozbwSgXMz97g2QpeWI9P0BVWCsXMoOlXYO1rfmC7WWUDQrrk+dc2SgsMLJYQgRbmCWD",
-	"SUeEi4Rl5l0BZwy77DeiDJbs/WH/YcjiD+wXKxl0Z76eQYlahnUMhnQb6LINVmlZdmBVL7QeZ7zm6lYG",
-	"1WZkDQVblO/VeFZ5XgxpXz158fjZi1/CKgPkoYCSNhaprjn0pb1fLHO/Zc9ww06F67Njj7k01oXpdBsC",
-	"OaS97u/U6xSsULh59g0jrPceVVe4Uav22+MpnxY5U433jmOWpo2+4pLgIzY2jPHR6YtHT55jzfkO1ALo",
-	"5qaWIaLMX/HZqxwpL04IhVr/3OKBAn9QZkdBilqHLiu5kNVOX7Mx4xlW4XOBAW4MlCdEyY5d2GLTw+z+",
-	"oCk+FvQtkBRcWJfnjKaTsJ64cgR18lHmtph/VMJ+VyFlIYIWTlhSsN2gUMuBP7xfjTnYpYmHOzZha050",
-	"2G1Ika5RIAgjO2xrvmnLmX9AUOPbRpq5VYAATZT51XIKeGkIW7TryMB50DCkJ9B90DYsb1Zoo8djHSF4",
-	"FYVmt96cJrkmcNthNgcEgY49Eu9WULXKVzpZt6KIhgvB0F2btRDAXTbKdti64ko8wrAoV+9jTpdkxIhv",
-	"z8oivD7pEqVAuV7PRcpbk1UWYt62F+d4q43KHDDdH5ON4Kh3ZiH29d3YR/2m2m++4JyVcifcRp7xrPKK",
-	"KBCCoQSp7pXgbAUrF5AjmFpNSNRYb42NrhfcryTH+1Oapi8nvePvVkvCNBuWZaSbuz+FgIiIzGSRG4GT",
-	"0GXHuJ76tXYjvsMGp+KKJvLxfWWer51nuabE1oH+1oYfzWXOhorl9uV1gQf4VMnTXQZEC1fN+TYlXv2s",
-	"zvDFJkQbzbIwuBBXpxf1zPKAp3TZmojvw5NbcOi/t7F5CV2qRqRBuWPIIawGvG8nUEXRtmSqrsP67b1H",
-	"t3ZpKu3VsV3fCysTbS18Gpf3qHFEYmvYmj99hI75EJZqjMFwt/IwstqM+cpr7ja6mbsCDBhvPMEoOwha",
-	"jkqNJ7wLNz1C6/iw91ahEmXjKW3FUlv8wCjzFq2jbKqa7OQYOBiQdrhcQAA0dBKV8YIwUnykT06N1GXm",
-	"RRdgwBWJ/wLLOVJ7zvvkfMVTBc4cLsI2Y80UOhvqtAxLtPIcCusSrrrc/UOqYVOAqhqjtXdCzAFSxNsI",
-	"rnzqjGYYH13jSltyHpQbDYwHkOO3aMjz69oRMNvWt+Yn3OUI3MSZR/Gy74NfqGdiIlfnWdkTP7RFHw0d",
-	"OTaV4yvf6IbiGjZffbWaALl+Wte7jJ23t6Vpw87e39KGNk996k3ZLo/zJckLcVxz9IOX3LqtbIUrCEFe",
-	"qfxV8daCrxIt2HiruOmm28JC6Lw5gsuPGSKQ8EE3EKi2aZlsRPiEXAjMAWiu7X290YjXH1mYY5hRn7y1",
-	"Qgp/jkrns097oEGCRJn9YESao7z/GTzu3BpkZfXYfhOZ2gsfV5bBPRYagr2oC3+owGat6yFYWSObnvQP",
-	"Q+O1HDH475M1rS3sZZG9TEnYmCfMyrpKrhTXJ1g5BG6OjCivOPYxsRyLzzTuh3aXR2VmoepvD+EtNZN5",
-	"qR/cLq+BcAPRC6Z6bZdkFrh1TY9lkLpt1ZLCLp5TXAzjBcVq9U4jyDQfDIxuJSGEnWoyppgjV6k/OpZz",
-	"yyT6WwQ6u5SURiPlSlGwqweTJ+HWPSGG84E6RkmCpFsfJQfgCAkfb9zGOTNPscTFhfdJDAwWSrmHORfj",
-	"ku1yTYRc+CeNNR8fm2+RNY+sOy6p32KatWhqYMSGYSnasCF3a08hEDUHs82/l7OMUZct4SJlkSG6ErNQ",
-	"v99nYsTAZYcXbAk6qwuytSX8kUwjpioD4/PCdG0HxusVrcPExJaC0xfM6K/oIwWJNWLmObwKPvWbEtmw",
-	"m3jOjBBlCaZH499hhdxykXpRr1wH/yGkqf8SCVZ5xk1vM4if269BKamqhGnSAMyWbwB7pHo86xABDjkT",
-	"mAG9VowFQQDOfDICB6XTiQ1bDmMXMBN1xfNjWmhEwayI/83x3juUBvX+s13eWnbhPI/ds8F7XnNemxIK",
-	"YRTuQtu9SvwuWB1Vwdrr/9lC6zZLWZe19o2lzefMhpovguzhGUuTMjPJrCxsIPNTZr6yjAYMaWg/sLf1",
-	"jO0emM4+ZGysh3iY+ZztXoqyGn+/WxuIRbEmh3HFg10mD8K7hu0rayXvNoTQ7O9oPgBwq9HcwsLz63yO",
-	"EOkARSC90+OESGGr5wmW2vJpekYFMFubV+68JS4hoKyAt4UW+RTKKGKDoE8U+RQ0Yi3Jw24aZHAfvS7x",
-	"pKIwQ+V/J+2tjkPLAphcd1kc767vVnvT2xJAauxp542RM1Wkui2V1PxWKYGKQzXzzBkAuCy7daKBZRWb",
-	"y036OtF40+SNwm5L2K4pn++uIEeBycPFOC1WAU9ah9O5oKq7Jzdr6vbDlYumbn7QB/FsfvTHzxeLeroR",
-	"SsNF5TWpcY0G047VRfPGM/8UlJDS4xuqI1YXZzmmXEtzKhiEgnHd666XVVhsqTJVan/CQlWPUhPL8ifa",
-	"S/Oq/GkvjhnW4Qw5Uk14BEy4cmEYqFq+uqjG6p8r0rgiVtu0z8eBirR6emraTHlunfpT3vYjJ1EWi7vU",
-	"xNvuQbulLgdDhBbM5zdhK34a2hahK+83Nx0GuGysXRMaJji0976dSlYHl+UWiSRG625IdVzmJJqTxYDt",
-	"iNq1/lYsxze9lQSzY3S2k50eyFFkhNisHa3VOJENJIVNcV1/B4MaZhnoae24UnXFflZhrLaavStW2xLp",
-	"jmqDDXgwAwhWgthAmADHAj0HMGU4tGbGxiwGxfgKIQ1XGl+wnfrkKweZYmMxdNAADlnIBSwjfgomGGr6",
-	"Qo5ksiRlNMNVwyXKXRitnpgaFeqrtsqHqkd4f5c6AdvYp9PfiuHVKsggqKyy/ub8EUkAcCIeurvIN8+f",
-	"PT6xBmKiiDIa1WhJPKt34cHQztHg6O7h0eBwODj8+pe/OvrNvbeD33756we/++but/dffPHq4evD8y0r",
-	"H58e/I4efD9srX4c+NbMFH8lR01plroDIKl9/RQf3tFh4N4ZNZfNSFojH+o12b3I+70cER/gg7q5jxQK",
-	"tdS7R41aamu8YlufJVyZ4dkIv1nBKRMISdCxe55qlnck/VN8GC9JuJq1iByfGW9I4550UkVpmWVXYPa/",
-	"lyOrKHYKjpzT/KKbhn3BYVydFmIBXklAyCIJx9WgaSoXADIgloAl2W0BSs3eaUZ5IWy1d0c70EWRbN3U",
-	"o1/J0WvfCiycb+hXcnTm2vro27XnoZuo3fKA4BYjiqXoml2E28NsCXsmu9Crxl7tZogcB/H72S+9G7I9",
-	"2uU6BwF7Xs8PmEOFMjW1Pdz8bay8ZFTByiKbKIMJu6/mI3hT4fq9xreV13LLo7kpt7V+UEEfxLwiCsEi",
-	"8S+fnJM7NON3Lg/vqLm6A7/GfXIKy+Uuh8xg7IoqnyqB637LY/4Nbldes5Mu37PxOLZ/aQGq/Ov3yqgi",
-	"IgWC7F6DQzwEFekA62wXfrtAQfdW90i4qlP6eoykX8nRS5EuQzvJflU3lepexnV0eWWefeF129KFFWgN",
-	"h1fCwtgB6NV7UtYDt8JTu7pTmOpcUNEeyv2WF7Kd7r2+UNjvFQsMOQ3xxisMuTmlVDTlNDVrCiEQd0Xo",
-	"qQBb2jrgwWETN/rPOnlq18lYZey/bikCv0d1vNOarGwQ9IJZamyg4v6PQUrFTRyD3TCFdrWAdtgq9sYf",
-	"3YIo96lwl/nlPTAkpGzAYYD/NmV872hhlKr7Wmgp1Cle48OrAHlVrXDtsu15f+59b+5fGN2IJLouMXSN",
-	"MijqAdZxM+JBjpCwMC4bYZXLuYOZ5Dlml4eenO/8LA6PbNO9417Oxkxgooz99cvyR4ds9PF9x7itV+bF",
-	"l5Nn8GxTfeNNQtXPuW2d9rsV974N2xCkB85aisghefX65aMnZ2fw6ahMq7jr00TvVVKirVUwiA6jo+hu",
-	"dO/95mvQ1suTV/5CBj75myz7hQWFt5+eOkvZfHjkk9nA/LRgMU3LaCwt+2Ht+tgmHvkXdvTtdXYLcTU0",
-	"ouFyDRp2p1iNMyYSF6jhUHPCyOFV94l7qCWQfpfL0/phTHr1fhoGF9IgnHAULFv7ZWXjpl9ZxeaiDO7n",
-	"iIyWtRQk9Kr5dJo5XRKLqewxiaCaEUZ1plxZp5uCCkHhwDvxODTw5/QDcrnju0HFHs/yy2ltiAc/IfEP",
-	"htofEVEb4e1nMk1Y3ienEIVLxlIoQA2RE5IyDZBYXGBMMjQZkYRPudHK4mEckbiPTv74IPZtgI9EZYa3",
-	"mnc5hIPQXBYQwVyJeyRf5fCY/ZUKTMAiLFXMAZdwQfMlTKBfuS3443/+V3/61//s//1f/8V//Hf/9E//",
-	"0z/943//734wDPDj//d//Ys//au/+uM//99wsnVc/quY/Y7Ue1ZUbK/7V1Zsxy8sKyhpX1L9r/7NH//H",
-	"v6nS+PBaaHwtWpJj/TdvrftZXU9F4KsIrn3Jlm4Dw8ebJE+X97HW08c1FN/N2r1GCjck/GyoZvbnuQKV",
-	"0KVN0v392hXbN2fdL1d1VbMqHPVUcXrnbEbFdEb5bhfcd37eeMVtu0y5YE8u7cboDqPuk0TEmOUCVOyV",
-	"5rfRgB1G1SaP0Iz5vMDSLwSxSiM2pcLCexx2i7MctQSJFQpw4WTz7XiYYLYa9z2ZsLHe7PzJZK6f4LPm",
-	"rctWDe2CY/wLPNInMaZ0MFflpAzoLRPGoeSVz+gD4L4gEaZP4kLkjI5ndJS6UiY2FFFOCH0nwkhFVwEG",
-	"MlToeMaSiChZ7drehrm0vuBiFMaLVAvHO6OJjdYHdDTKtbKjporwyTvBtcNMW5xA/L8P7wW/oV1kh5kX",
-	"hzk7Osg5qIZ8+jqSDmNRaozyqmExViuc2MhMC4/irnvL0KMg6NaGNtu/IXqyjqGC8Yv2YcYBlC1YjSpa",
-	"y5pcnUbrGI7x63K89rMfNHx+5EfufnbDd6/7Odgv/ETw/WA28MUTP6Wyf5gXfHxTmZx9ws8QPp+V0/RJ",
-	"D50N4lqOREc0lHVVMRy0aLUWE5DJJyPWiiVhsoXZ91iDdUTHF1F4rrgiwSpH1ePj+Ypt3G3XBS2zZhoT",
-	"TVGDaWXR9nebWeDZwzruhbeRQ541t/jsVbV2YMdGWxxKIEZqUbj2aDZFsrex8ZrARVYa9dqMfSvybiBH",
-	"vyptbzJN/1xmr1ozYs6rmTBlanW55FDoQPnKMSAu53RJIDR3JX4LVq07DvQb1XRD6UHaoBalhSkZF3lu",
-	"hhgCOEUkoYh5O5dCz1YiLxK67MhaAG+o26MWo6jjwzCuHSAym5CQXHNNy/xG4e1VTatL0+G43dUVXgXD",
-	"wirGVBUywd+8JXMuwImjIJqaJlZz8uA49oVGa6bULresp9M99GUrF6waJlyZYSTN9u829WK0zIZhztla",
-	"thAcxivkoHSxzd6456q19Ksb4Jkw5FOI/2jXHWI1++QMwQagQrt9P3a1+Ww1VS1JwjQbazAN7Pm0tcs7",
-	"lSjcWEPHJ6xUi+lUdnVtBaqrW859Oz+xod6zx7V4oQf31hhht35xfOsXx4Ep9g8O3v/jd+/6q99Uvuyb",
-	"b2/XPn9++xeNNhyOqrvvy86i4j++7y7D7efDVdlkXtuve9P0uHfXpu/0ih5GYL037l3E2VyHZ7Fk1jUH",
-	"xBYe3HVV0QB6LWdzeclUKXrAzMNKxPDqiS9r6ahRhuQa7uAYjeFCgAFiZJMRUpscJ+uK8AbHsDVVYCoP",
-	"fIIJttR/Yf/4Dh97Hz53wOeZhezPqBlCb8r1rBj1x3J+R9KMH5gdO2Xijh/Yx/B1dcGzA5nhah4AwJiR",
-	"9GbsXSRZWAZs7VW6e25/0i+QSusdnEz8xj7a6OU1O3/HeKY1Ti9fNhBBUnCTckVGcEulZYmTxHVUbmMo",
-	"Twc+KqOW2lRoW1Uwk2nKxdQ03b9G+PtNFQgdxI6bDRhy6ORyWtyIpVJM1cq0/NO1pyxYBLivA00RMn3K",
-	"Vle1yT55Vrn8g6Q7aRGSUqYccIt1RNlKqAF61/Yu0ZaT/Gkfje2VvA2q1PvWc7NPEb938S5Wbi13KD9h",
-	"Nbt6gfbjPup3Ld83/vT+dsN3jdpeLSntLeW6HSBbS3CsEj5xEKSVOiYnZFC9bvIG+t3BJgv9rcwTxOa+",
-	"vqMH11vjwmz2M7PcLk1C8fFpgeZyvaA98BOILDBMxp1c8NHR4Ee0TwQ5ffWMXLClYbzgmbPPIzArZqk6",
-	"fq4YJCLGX52ePXs0PH1z/vXwcwSQzXIOtaJGrkp6jkU9sNKQpjkEI8CGBaFrxl9OdqZ1BvcOjOYs/6YJ",
-	"3vbUD7TSDryw2pAqK+A28Xh5wZkrFQMPOl4av3p5FiTL4I+xmTfEoJgW8G2jZMJ56aUXaq6GZeVXp9lm",
-	"3Mzjo1lAbiE9a/UFvjn79oxgxWdVxshA7Z2vz89fRQh/D6syR8QzBPfngrySSk9zdvbr5yhJbO6HsgVh",
-	"hbVJsQiOAmFa5mxH74QDgptHoejVZVVsqGX/+edPxCVLZcb6n39OnoBw+tXZyxcutHhmtwzcpDD76DGJ",
-	"f3gHrOcdho+8cwzoXe/4natI8q4XvQN29K533O/3P8Z9cmqzHH2zhgjvhPWEGtPaNBp7nDFldidLE3Vs",
-	"6+7D2310QduQHaWhcJLZz1i+OZfTnM6BC4xyKoBY/eBtbDGGE2KpCV+hQsAVWeRSTPvk14UhRkZzOme6",
-	"AtlXVuNNJENHdcLGKc0xQAe6gdol2K2lTeyuZT7ooM40xIw+mnFhJitz8kRMU65mcAZPYeMcPKdiWpgG",
-	"sLnS9x0TnjCh+YRby8FjVv66kBqy/sFGWMoC/JN05BL9YXH7dr3tUkN1izHNAf7YcE80LmaMJix/JwiJ",
-	"/+GB1SsPniUVULmgFrFiGjbWaSU6ndwf3LUFn8K8d8+oBYlfM50vD04nmuWx3Zpn/HvmIKNxYp9/jhvh",
-	"lEAWPADfOTBE8i3/CgtFwW/wHmJnhY99aR7rB22YCV8yX5vlflkcTwJ3e3CPfMO/IhkocOYXKN2VygUW",
-	"dcByZfcGA78wfS3l0DwQ224g5i0cw/1oMBhg8LDVEgVBQV0+MhiQOZuPAO+xBMK8d3Rk9y3cvZiGjcYI",
-	"74aTEgzKXNnG7h6RlF2yVJGEMVt9KxzPEQ7okqYFxqdB9iW2504s9hogT9qTaSfgv4etjZXeNJsHq2DX",
-	"9LmkcKdrSOcU2c8/J+elRLEALay2ZualkUwsMnnwOkImIlji0yIH7dk+CJvLDKjIiJbvRLC4lsMIKNJ2",
-	"7+hhdfnmxXgW98kjqXS6dLvPlonz9gO9YEQXuVAWwA0Vd++JA16AMS/9d6LeFAB5c6VVhOQxyr5FuzRf",
-	"2YkaeuAGjCogOsqNn+f2Hqn6uw+9NJJgLIWmkDXCPmQpFdhCBCRLDeMJcB09NjZAPhUjRIn0oguKtIV3",
-	"a3iBbUiMyVIzKswmCM7QOzHh5qzfPUIC4aoApDwcHS9dkF3AsTPcgk8qdK8TF+5CkCNzL8ses5QuWWI5",
-	"MOyrhYQwAlw76AFpn+Cjx+Tehw/uh7IeZub7cnacfVVLj6nsXP2XNOXJOzHOGTBjmtbaEUwvZH4RKlv3",
-	"B5UynVgFcWL3rhS49Y8GAdM58dUT7cCNgPCnzkh7z5pQ+k6K1K9UZdvKycToOsSWgzDLZ8llDyifcyQ5",
-	"luaxSC9AzUc5o4D7Se23ZMSWEszc1LzmmOHDMgTDXhfH8HvfxlHEfsPha1S9E1Y6wxfm6JXuLMB/Nr3a",
-	"kQDtsKRcxXAGBxn21ydYEKg8JTaZAt+VGjtmSR/lyTPL847J4QB4YRDxfIhfIMJe+Rmwm/ABfMUh+9LE",
-	"FpBy10QrT5htawRqzqZcaSgSZBQ1xVIjiEbeM2JexDcRJLj8bLT1sufysMOE7bfN/AC4+qtyex/7Nks2",
-	"4b4pPRoQoeabX21fldwgqD1kTyb2Z4Z8bIln1Xy35c4h4tmJAVQ4SKzNtxnNmdAxufX27iMCzxGIzvug",
-	"b1vt3l/KmsNxwTJdlj8FVdicCfRA5Qy5NbePoCI9eSdKLTkwbBwOtXPvOJAs0GK5gFMPh4grwqfCHBWn",
-	"tmiqXYleAPf+/HNy6s1Ql3d/a3DbIv2UsMMICs5tbE6ZaEJuHd62QsY/jDiKZpoQggHsRUD4UFBi9dbR",
-	"7bKMHLl19zawV18lEeKOABBKIH+1sUYhmx9TYWPBCK2ABjgFEKuGiHeiTPy/dQ9ABErUIg/FZCTMUlnc",
-	"S/gmIoVImVLOcPWAA1yTWy6Eypzm+DZGJ2muwXUBxlVwo3XcG/QP+wNwFYDFdgBnHI1pmSyHo6UGB//g",
-	"3pf3v3gARjdiOx3eNyaczJigGe8d9+72B/27PbDiZ/C6sxbhON+hKcv1gQ2OQsDvKQN3hDcMniVmgFzp",
-	"U/Psa/+oadPZE62wZuUjd0wTwJBbaykFD7sbk/eQ3w9+LBjc0WAQ1ES3jt7Untw7v1doRKOnaWPyfjif",
-	"yqUYmMFV8/elYCSjU5AzJbk+Rr17g8O2jvzI77wRtNAzmfPvWYIv3d380lOZj3iSMHD23zs62vzGMzzK",
-	"+PzDzc+fS/ktFeCWvI+E3dS+ZrmgKb5wt9O8nacKfUPFfE7zpd1QJSGBwZjlMLpfUMTWHBE6hag4/Ln3",
-	"vjwSFDPEILiPJkOapggl0Vih4tR3BodcOhvZCDbTsukPhA7GL3r00bxI2WfKxWs6tLDYHXSLSTm+EHKR",
-	"smTqMI3R/rYOcSXTSy+e41DWxMco/ipqTUT0LJfFdBYI6tGyJqNsZNuoUEbrVVi65+7RFw++AKaOc7JG",
-	"sgfg5Qp1DSOwQWFzHYXAu4SmUrBjV7bCk82VanaKHd6MWF3WDhRUElBnpSv7wzHYJ1fW5e+h+dADAAOd",
-	"U0GnLAfYeuvzsPow1HdGN9e7YjC4Oy7yFP5gyMeOkIOpODLK4sww49OgRbiUAEWOpqndYdiyWW5QVgl1",
-	"cUeGKmbtsGoJENC5UdwalvKYiQRZeJVPglbJKpxla0b5LGHzTGomxkvwyb33MYJfyWTZgf1Zl7gNEyqp",
-	"YT6DYQw/WIZkS7f3vgLfJFF3xzkz585YGr3j6vvei1j7tshT6808vnMn/K1vh3L8cPDwLnAA9BRVRuI2",
-	"D1TugQtxNqc8NUc9vP/qlU5uO7ZaVXs7NlwQCRLKorpC08Wh+eKo9x64+w4iwl1EfqxeXNjr2h3ElL+6",
-	"cFcykL7mbly2J0sYL9U7GhzdPTg8Ohgcnv//7L17kyTHdS/2VTIq7CAA1fR2z8y+ekNhD3YX4BLALrwz",
-	"EChhEF05XdndhanObFVWb29zsRHQtSRTMm2S17KvQ5eyLm+IYdrWla4V16SCD/HDCLsA/9JXcOQ5J7Oy",
-	"uqt7+jEz+1DduAJnq6vyned9fqfVbDfN//8D0wYgs7XlOE0RgCqR/Q7gg9qHA647M4eDPKzVy56SSS9o",
-	"B98ZVG+DpSEw4FY5OGrRQOFM4YhmdvFTT05q+W4na60NNt3fxez/yKOEyMBXYJcf8LSnsqFl+ZcjJzRX",
-	"4Pu3leylCfrS9lt7KwkK7/MMg3j2W1dXmYgejzD49wMRJ/x1FGEOYvSJE390IsyKQgtGtHxq2lwqk195",
-	"4l2fpyjZpCIXS2UcCggw0guZO4sEECos2JhjXnfgh1nmVUXYli/ZHSXFpR75/bO/uK/yd9RYxpvdkdfs",
-	"5OJGn8fhDavVxXdFvsoxqvnj68sfX9Kr/5rd5HdFvs01LivOa2kp9lTcV6ChjGx86kz1BHCsFe5m8Oil",
-	"gj8SUNAGTGhsLAlFuMGi0s2KnB0Uq9r2WDTO0ogMb0oWDhcMsUBvoNI5wafbSNSESh8W4e6ovFKwO9Ae",
-	"MyDqpKT26jxJU3Ly85xRA/PM8yO4s/NUb1PFrUJRKt3zvc0VGYwlrtWYmky/xGrMhct0td6zIc+5TVTz",
-	"4lSfMdHAM1wR8Npr4oYYp2ItFwTMvXY/bOV+QBsvLOUFuh2MCj7BsBgK9ZGYxWBj1ooYE/IYpEqdYhyA",
-	"Z8sH/0SRJ+NaAdFkIFKMG4h6KnNOCnRFJPpYFvZrAncYUFJ68SG94j628fxmyDQCGw2lxxjgVSB3uMEk",
-	"Gp0O4Oz4HFEvPncffO69+TnLB5nQA5WaNxAfVbPPj+XnOzs7c/9nGougfkueDEVkWiJvxedYozqNze7F",
-	"Y5eQb2N5UiX7IjODwImhaNgulX61Je7EI5GGLBoqmeQqS2S/AV1OeCZBvnDrikPpZkmedIsaMhEzCwk/",
-	"iaHI+kJ2p8Vvnxf+HTd2mBZ4hTuxGOUD8xb8E3zbNszlcx+9GQJ+xsJBbtwqh8TwNC3iF0IMhMQStuYj",
-	"LMb7OTX1edEDDMTIUeNMdDKewxLzNA3nB60y67b/3HQ9KWp2UtihWcpJImM1CaH+b2bWH+o+M6x4AFWf",
-	"U8E1BAYNx5rSQaCVIkuFW1BpW8LJj1cz44e4FVsFynmvIISnBECAEUAUsPK5HQpUjGS5Yi0zEYwgmp1s",
-	"6KYKCzRSKu2MJURVxGaFzAOzUDMHzxVQduSnqAieoUKi7bfSdL3wbBASvU5SCB35vFh6Los8pgGP0Z9H",
-	"qx/zqS1yZS/6SAH+TXEjbtmI8qKcpfV3osWQDo8ZnuvEtORuUnEJZ5aJqvp3UjUpDRkrwGLF/wTiwhRm",
-	"Hk3gLUQG8O9nlKqJvX1RGcxjYec2tqWTZ1BEam4E3STrjpOcnWSCn6I7WI2E9Laisl0CetEdCNEx4/E3",
-	"o6g7Bx7CLk/TE9411xXinkXMuGZDKMxiI+erboukfZRUSnBkltt9sWhocaJP7WIb7ZcuTGrHpocY04wH",
-	"P9GslwkKRu4l5mxC4kyREgcxQ2MtdNuu+ShLHvFclAL5Da375r3DowcPf79z597DaMHNwkXFreFZDsTf",
-	"X0P3UDu6pHqsJ6CyN5/qkOXKnGdbejO0qWPuQ/Y5vFjuayJOBkqddkg3ND05cfXzGdk1t/hMZW803J1M",
-	"9MCfbXa0mqF4/R7LA4+rQT0Rs7HOjZyKXg5mj4SsCfZID6AkDF4+b0AQu2SelYLDm03ryS6ihc9wRY8h",
-	"5f4FuqG9GOey79c3AfAuZLWRfu64PZSwfCTSoB1Yjusp42YurU/DwK170G7tNiEISlpiUeqSmi9RVq8L",
-	"IjdBqQoI1Se5HpT62Ws21zbBjFPxYvzI1grhrzg9WcXeIikRGROrPSkTkstW2zIyqUBkpXmrzar3E4dV",
-	"jrgJ2nvXzKxmxNSgfc08HKcCJrRb2jVsB3a4K2KLLoVPvW0k68wKxpzCXhMGeLWLcZhWzsOKAwfkDAvO",
-	"OBW1E7o2xjgntPRU2XM0wVx5Qhdrqdf5HkRXIT/KRBEq5ZIBQKrJgYW7VB+I7ve5nmWR5JwustGgIoGR",
-	"pZb7q8eEuvfa+apfU9fzFkf2LJ/z4qNQ89Gaj1by0fruX5qzeoOLv42XepyK8/RQk2NZDEc5pEVi5qjT",
-	"0xwXI+AeLCoJ5jcyLi4xpxHqUcgoW0d7ah4A2jLIKAa8mSLsGgBxxZT1FVOSEvwywT4bx/0C4ECKCaXE",
-	"NtjHlHsDA040s/eajM9oqo6tCQsLNpjvbdg8Jdrh2G7NRNH7sdIuzt5aICcDxU6l04fJpr2+a94MvNot",
-	"7+cXL03hs258nfNURMu9+eMC0Hcz3bfXKymgjgeAPxquCG5B6a1ZcluipbuWlgJqUkGCve+9pzc301Nf",
-	"RJhAzV1rLbWOMajVWowxCC1zMlySeOoFaLt+rMG8y90xNkiQlV3AKQkLUEOACzJMzqYFsYdOBS7UYohi",
-	"A0crZW83UtXvxHyqK7iPC3GoCG+YHWA6td2Aep1orApv8X/+cCyyaUHVXKXxNS67rUD8NFzWu0WRpl2p",
-	"6twSQL/3+eqeS2p5rjYCpOnVQ7C/rTH99+GTpytEi1xiaMlyZkrYpp88CfzMRGAayEZKj0+m7rGZL8Am",
-	"Xg8Ljkxhe/MsmWCcAFUOTiZV9F7Ena7ORe7NRtQB3xyDi6jcGvCtTw2Hj0sjNhLkcm64GtM38mVHTWTH",
-	"zZqCBW0VWDtevNneUi7n6oY2nDFAi6tv5kKOBwyXcCtfkEU91G3KxAfZ18yKvLrX93eZZm8U7qdrzSbT",
-	"b5Y9FiCckIh4fX+3sWfWtARme04CwjqxTESD62Cm7YOZto5jWsAgrzyxpOHpFY92IPLtOvo4HI57MSrk",
-	"lRFTGHUkVY7KI+ZjI7jETD41OyAXrJ9/PYRCAnzKOGVnmet7i0qUO3BACCCf57sHRTsw0K3UvqJ+tNPJ",
-	"7KMAfOoDRMfJBDsRRsnuDowYGAfr6moH5dlflsZWs5aatSxlLecR0r5cxYRDVeuYtY65meu0oFSFUunA",
-	"IbaPZR/HCOxbqVne5d2BNXKWwT9cjBfCck1DRMyyMV8hcLDQ4k6FNog1dLhY4SzYVWjxsEJPcwY4Ox8T",
-	"BRHJiqo8ecal5l2IsKKYJBxvGwy5Qx4LgHcC2ypifRCzRNvxxGKKQGLXoTJ9QPjwZ+qkABzpC30shy6m",
-	"cw6ULylCsMgoTzZp8iurYwmuYl7+zFYQoJcbBMqI4b7zKjjTfKrZQE0gussmgKkstgloFM8cCZkn+TRi",
-	"7k+oxVcKW4b3aDejkEW0n/An7qj5EzfT/GW2M6LYRFshkTCPSzGgFDkZQeT0bDHFcqiiOS+maXsizN90",
-	"JmyJzpke8UM/JarjPqYOy1AzFmGsHK7KRwktSAGbb98sD/hUTN30YFfsN12eiz6g29nvipWgY2zHHlFG",
-	"VWR7BxnDHG4zYfoXnfDK+cIr8wtaJgZaDQWiq3qSDTVgzmznM3VS0UZxzF0DxLLB5ZMriH2YCYy07aCo",
-	"GvOpXS4MjPQC7odDsz5pIgUTj5FQhyzOsFWVMSxN4XqgmoZ4cqGxqF0MzFU8pH6sx4prwTIuwQ/2eUWI",
-	"IdipgMytYqaydxJ8UlRvrMGibpq0Iwrbhr1OHH6aJTvebMtFwj/jcpGxiXdzKGFWiBvnVMN6gRHKzs5a",
-	"oVzBTyATpVFTUGL1uN37lQO/erHjFjRc6zAD6lcePKgtO62lo+94uOezM9i9nKVffCow3XNFKdQc7gP8",
-	"5qze4WomGnxG5gZCrsWCYfQyNaw2gy4pEHZG/xTw78awoOtcbdTxq2j6pFUiGSQIiSY4sgH/7GDdj8AW",
-	"GALoN3DAWuVJ9Xq2DPIiRQvXvvyVnC3ggnob3W+PCnh3pnS94qDdul6uDxo0W99891tXj/beuxGUynwG",
-	"rZu7jWZjt3E9uAiTnrkG65j06EzWNr0tbXrmTCY6Nyz3kSgCRBbY+EiS2sDKVyTpL0m6vW1feuVTbmkm",
-	"655omHx9pLc60gWk5YJD7BZ64SEupdtW5bzQ9r7YjJdHKulW4hwGbfrNseTfM//EDCOwOOfZtIOYlJDc",
-	"El5dB+mDJv+ikkzc3ByoeND+5NPVwndWXo4w0Elf8hySVd3cyKy6XojMdozRLfZyOyVN3h7+OnejNkAW",
-	"AIJdR61WI4ELDY72sytP6K+ZtI2q5ImCVNYwf68vzJ810oH9yGE4k4UzEz2sBrL2CVyciLH8WNWc5nI5",
-	"TZ3dcHlQfOtS80KgXUtUpeNwHwqEnh/83pqR+JauXEowvk9TNhXK3WWeCbWfv+IgKK8tdb+YkPmaEr7y",
-	"MncdJfDSo92dn5xu63EtDA448CptY91bh3wEhbeBBqOfu6ifXWGwcx29+hY7nOdaFjs3+9pkt53Jrqgf",
-	"t8hm55Z6NaPd7Gl39fwmUtt6cIXXG9x6Sgv7C5QAhiJyNpnRvafFI5Hx1KutiDBopjGsRkwAXBCIYrs9",
-	"mWI4wUQk/UFeIYCQWZHwa16oWXGU8kSeCaFDXP3g9gd3YUdxZiJe/OFJ0p8RIILb9812UlNvw+/YTtDe",
-	"W0c0wm4u2yBZsSqbi0ewkBtk39FybSvx2BVcUeKhc1pbGWsBprAyOuK1ItE+W3y58qS4ZKuYGt0IalPj",
-	"a2xqtAidK5saVzuGS2yNS89VzUTOgYnUBsRLNCCuS6g3tSBiP+dbvmNd+6FVai/FfujRiU2lb3sXPSm6",
-	"6qruri8eX67lsKZrtTmwlqa3Mweeo0CNxeqXB9/Zl+bofFWQr3fBV71HhhG8XIG+q95/WJj1LIO0lrVw",
-	"c9mWRFx4djJF43YSl+4PbUvl9dHjk2GCGdlW3hlXGBMPc5UJLPfselMZIHQ32DsqY1wy8TjRkAjm0uJ6",
-	"npzDM1EAdZcFHAJFG5vGU8EzDwDuiNKdyqW82ZAnMueJROR5GhCmo0fFJY0w64hA3ehTknf25uUdcxgb",
-	"8HLH5pnNCz0fjn2asbnIg1OH+zhLBF0We0iV1jCDZGfIkxSX6lSIEQ0dDMae7dHSvE+eUEEwio+HBoN2",
-	"0Nq72WzCf5pFIeegHYxbwdNPCd57xpzpNRknsp/z9LRDBPE7ZsSaS1d+jB79tzTVRhcSMorOb5jOb1R0",
-	"bgSX7oDnHTUSEh6qg7dvt3b3YFhriC042hcQp9k3HZyDE7Yv4rOkriIfrkxza8GrFrw2MGMqB3nZLUjb",
-	"Wuxjifh15Qnd85VsmfBNjTj9apkm7aateWSW2R6XnYPzlG/P1G9pJPXBunR73UanKlxotwN9bsRzrwip",
-	"FUBmJYRVufVHWmT37qB+d57q4qcVxNRZkZYqs/at1yAwBSAd1lM/7ezrwJQt1UlayCWBKXapNwtMAX3A",
-	"SrEnIlWyrxHPWlh4lkI9g8JQOmdDnncBNTuKE552RpnoJY+jBjt0wSk0KMApw5pZnOFrIdPj7oBxzX6n",
-	"ZcSd37kOqqVkUSb6ABARi24SC9328SbOGhl+a1P88aOQiVSLqk+w9h5+02D3ekXfXgmrkCU5OxFdNRTa",
-	"qrPQBKizYN/nORaSc415qAI4W2gdUd1A+SsNBfRfARUyaZpuPvT1wjgdaODFxul0ueQxn1FQ7QIZDbPZ",
-	"3A3CwDsh5mFBkm/j92YIfTyNtw/gDpijtaTd2/fnWr1xrWj2y3/8T8/+/a+D8FxinrHfSw/smZ3tKq6K",
-	"FVakWOj7S9bnkmOd7RKv6tzAk19H/tQqsxf5Y8nhilxxiaOCvrvypLiFK2nLdgR15M/rrF4j314j8mel",
-	"Y7hM+152rmoucxlcpjY1XKapYU1KvnFoEPRzvqFB93quElFJLyoq/fUSbMmqG6Gvu0BpwFxkw0QKQoUO",
-	"jZqExb9Nq7Q6GwQhId26pCCkgmRdfBIjFRhalxBccixSTWlfbXm+9pm9AsFK56UDEIzsjh4uN/Hewfdu",
-	"I2lYrY7NDGxxAehYxFpdbrDThwMlxTtJmosseBVjo8qbsI6NenYramHvkm3bsxuw0MQ9t1NnKFPVpm6z",
-	"9zMtYZiUZiMvJonLuGQTD9lATcQjkfnW6ESzSZbkuZBeiQ7zzWLhaQacuoFdRw32kQ2pKoWLCwnVKk+m",
-	"DL1pEMxlTde2jQXW4fKdeGFG4tKbwfO//Y9f/+Z//vLXv/nqL376/Ls//PKXf/vVX/7x8x/9T8/+/Mc2",
-	"KqmDq1sVnOSguq3EF25EH15khiYdAIhDX21RVpESAUI1DBLd0dAkoVUsX88VxMHqNd9CLpzdiNXEw5kL",
-	"W5t9a6lvakNggWDOUnRUln0CvjEjWSYYXnmyUhDVHCWuY6leGWPvLOnZXB5ZZNxd6XTUDOjlY0D1Tbw8",
-	"i/D5XcN1peDzNA0fWPOsMwXzXk90czYZCHAiVfGyCddGEchvsbEWNsdA5MwREuB2ZgyLbLEVFOacBPln",
-	"//7/eP5XP9n09r24VNCaCL72Uvi6ZLOWwre1vZ4XjT5T4r4CBHD9mqwz5VjLpPKhabOWxWpZrJbFFsdZ",
-	"pamazN90lit2AqX5cqZkV7ChysT5XX/xCD5aWGASfgYhCG+0ynT7WB7LHVdyr0ESWNRm3BVHNHKVlczo",
-	"ZRmLrJGqSWfCM5nIflG/EJ7qSZJ3B9BIN+XJkOVKnTLOqGChWQaFMcoTSIN1RWNL7WcCcnKhmThLHglp",
-	"ixp21TiNQSwEwy+XMTsRfS5Nw+arBrtHdSKp5J1Z7JBqRhfNU4m7aKZX+7jt11E0/6MxygBfh3qADSyj",
-	"64oLNmzNXjNoWzMQh6YyBvWEqfAkVt01gwShmOzZ2IjXPpQKtvUivTb5CcZkW7zlrulBplNzvKBKdj7I",
-	"1Lg/KGpfSpFiw660YGOYaI0LjHCJXT4UcDywdqdUzL2Lpn8a/ZRNRCaYOZGj3OZA5wMh2VA9ErHZBQzA",
-	"KLqa6dkWKDQLVzylYoXlh7ZsIW1HAeyohoLFfKpxMLZF03kvSYV2tQ9DqGvKivqHdhMrEVLxkqzknMTr",
-	"tkqNOXjz8gr42RHZC6wytrTAoC0BfUGlEV81HykcgXVco0R369ydrfyb7i7ylFb0AsqaUZ3fhTzyyCcx",
-	"Sgq8O5ilA8TGJec4AsU+NpSPpykR8SHgRZghpob4eEkxtsgwcABX1dbWHo6Kyr04OyxBPBkIGZr/ZsI2",
-	"YEsQI+GF8oRFpWJMnnHk0LxBhLAaEvpDO5GXOvVu1RKPJ1PAp2/tXms18f+FAU3fK6NvV8d7BEesE/Np",
-	"SawPwoDWfEbg3ztqNtstp0gM59oDpQKOgI0qS3l1B6OUdw3JtEfzAqo1uj1eh6qNioNRU7atKBsYK81d",
-	"NhfcEJcyYbPF0QX66KaGfnjEzl3ZDcidX757x6qky8O07nufHLkvLpDdVnV41jk9SFPmz40Vc6vP6lZn",
-	"dcGqFsfRf2F5kPmKp/HKk5PkOx0jNz5dp05Z1bGpPcavkse48qitd9IWeqsqIBPsKdsYM+Ht5DtH5vtV",
-	"lJq5akzjCnL74ThfeIo3TQXoJTLRgzlcf2c0/Tc/ffaTX//Lr7735S9/+ezPf/xfPTH8yIzy6fM/+z+/",
-	"/vH3nv3d955/9wdQ3h03HFGuDu+2ms19szdJDrWx//mLH3jf/vMXP3z283+gb9fILqia/bnHnG0zlOWG",
-	"ViOvibg4unVQfu0Y2ig8S6CMWEkQET3wZKwTKbRmhoIxJSurD61BMOd4s3okskeJmCzUjD+ahzLs07h7",
-	"SX+cCRuUm7jgYFR07a+gN+dsqHTO9ikIWDOVxiEVc4FqLTI23dj3Wk37YoNF7949YuVB6zwTfBiRcRZ0",
-	"b6MuoxSNJut5pfddkT+wk70AXXSZY2i+9j/ajztg1NX2oUpjofPOhCd5h6YftHcbV8Mgs+J7jyegWjYb",
-	"+2jTa+02zQvK8JlW62Zj15wwXE3zvlR5x4hlUzDf0V83i3c63gufPLEsE7Id2HWEJoLZBzpJyZYJH6J7",
-	"Dj1m14HTgYLjD3HPrM5IyNhMVJoT1totHkBhuaC9FwajTJlTmsh+0N5vhk7LNVNrNptPt1OB7ZafRdPp",
-	"tNZqxFZxSHNUIdFsqIZlZ/dZiu0sLtYczSJXzc531PAkETvu5FUnNADHFtkjkWFUEQwKCz2JtEceFfDK",
-	"cYaFDg39SrQXP5RopnkP/FddnqaGTEFli2RYQWce4uiOYFQXQGiKy/DQuqzYLsO1QDNDA7ql3zqQ3xW0",
-	"d7e7R9TX6jCfbgA4pvpibXyxaOnB1Iw26gnwzVRwLVjGJTPUf/X7tVAWwFJqS61ED/GVVdxk2NrFZ+4t",
-	"7hoQrcAftswJ5vjZqh0fjEb34lfTxQXbt44xmI5EbSa5XGscLvtCPxjtymZIdvAxS0WuIdYDohxikSZA",
-	"Yuw1/YZmxCycRww0kFzB3yWEBcM/y5hvOQOKRaBtx7IECDPgmklFw1A9CARRE9lgH9gOLW4MvkJN9ZVF",
-	"qANXXGx1hsaxPJYHQyX7zmFHv1j9wuUY9iFASucs0irLI9BMxlrEDXaXdweYlGhGg/VIWJw8SmIRG1kB",
-	"uh0PracOXzArcyyxD4cXD7I0jOljnoAX3q1jT0F0EOQvjrNMyNwrXimMaocTTjTjcSzi0EbfMAU7JCDm",
-	"wnzumgSo9RPRs2k+KOccSy71BFZAIVZeIp3ihVgX4GxgQ6OsVQREYH4kEIsXi51npCybsX5WpUtalA5F",
-	"Igx5dirMBizSWZ6GQT4BDpHF+szW58EpZvp7JDKnhM92mSlzkrJOK9isMhDsxEtTNnNdhI7lCwVnHlps",
-	"LVk1c2GDttEOc56PddAO4ONNKw1tKwzjfqwWjgkTrDMya5NfAcSXEWVdhZ+fIa1feWIv0IzvrHwg55gR",
-	"FulQlC4z5Ik0P2Ob7cIwB0yFDx3Ht1ix9nePQJdhZGeYNDvo5SKb8CzWHkCcylasEglxjifCcsF5pRud",
-	"S5Zj1c7AV8YZuMlVWJwquuwA1NzwJeOG9U27vPTQda7ZhliBcAxeaBFRVJ8uBb2vIDSbqjaq1yuj9rmr",
-	"3Ot5lfpL72xSdB9G+pLUFK1p5WunOdTRBS992um5aBueT7kyTOAALF9YyxFoKvdAuqgwhPXyO/pfGBvJ",
-	"Yi95lUft/UTnh9T/Kp4H209RZILu/gIPgP1xtSuMIznEj15JLwDOYB03gN392om3lVnfGaYX5rfgMm9Y",
-	"okalqVHi+WiESZD9ROfggeXjXA15nnR5mk4BLJmXFXQHmZeYGT/iKYSmp+bQavKGO0SOAR+NhLQyl801",
-	"i/5wLMaiYTvtjOWpVBPZoSlBxRjV64FFOumxVjNsNptmqJoN+CPhjzYfiKEW6SOhFyH3HVqH3os0TXfJ",
-	"se7JZ5TnCqlzRiKC1MB2MMjzEcCkhkGRJUv5dV4yLX7myNKHJMUsMybnyVB0voOVSg90wq8cGqI/4Amc",
-	"Pqph6g3Qbm9nqCFAxwwANhnCJ0SGeSpXm82nbhhHtrQrU5IsOyLtLTSqP12PjF6yUZvnuRiOzHR3m1d3",
-	"w4A/EpkRMG1HsC77sDFuLzE2y0bdtQPcyK6SvaQftJ88hb/12Ahe9t1VMAjmdyLRNhILo5MT3cFLah/Q",
-	"ceKjkTlJgmtRhIlhz9WbGcK/BmqcudK6IutgrEvpiZL5wOUd+UeVWvfPKj4665BAQpOjiUtXRMnOWEIx",
-	"5aAdYHgYnACXWqWFkEtb0KI/FDLv6OQ7ovho/pTC03x5U0lfuiaqNQiS/TsZoD00GzdvLruPYZCrnKeE",
-	"OLHb3GutjCkBMd2wl639ZhjgPrZ2ITcXdrAZBrR1pt2n5wdSbu/oauoKhVnUno5a/XCeDhd6s5KIc5b2",
-	"ceWJu85LvR0HVqxxAQeATAz4G9z6QFiXSyPPFG6FW0aagQgAvOksVyzKRG54UsQSqXPBF/oenExSVzZ6",
-	"fb0V/rFapbDRSqd9sTtj6ZmqBaFaEKoFoZddEKqdXJfn5FpP2NjQzYVH4Xz9XAcu0s/ZX8C4oFkvU0Ms",
-	"Kcx1jqBaDXYgkfEUCQr4OVpZiV6v7T2zgFeX4T7zGNuF+c90qiYiW2z+uAq8xqMQT8NgLIFxzKTRVjAT",
-	"YA1rWzsu1Q1Xs/iaxdcs/l+zraP2zb70vtmLs49ccUT9yVYSTrWzaYjiCSKeASXSNus707kTM7p58ojn",
-	"ZcGk7YQa6Sgoih4gVUgF6KhG+pBgi7HgoTxN1UR7GPEgn0wAEnTIT4XfB5Oiz/Pkka00tbtb4UqCVt6m",
-	"VXqhvqSuyjLRxbX18xBghEF7Z7dpWh/y7NSwRFxN6wciSRHzGdSIjUeVbZBHyrWSyEcq6QrWau7vruO2",
-	"ofXCxbssUcbzq+0atnBi7hBehnB2hqsCQF+3YkUS+zz/TClgwQpuxXveF3FfZHdXKQiawqtM1NVAa/az",
-	"Mfs5AjqB4fdAeUq0E7A+LpAx4RHeJJLIxSBoISiASAOGcilXEXRj/CSpiiGAeBwcw0uMfLkO5Vg1jMcj",
-	"Hkmd1ftC8CCtpca7ZN9wMs62gUGbinkV15aAdhdhAYBzgt65CNsFTe5JoIU26l0niVNBarwO2vs3jIpK",
-	"Pw35Y1D4ddBuXbvx1EG3QkO9HI0DGqJ4EQDW2RiEGNFvEInTty+a1h0MameSxEbfBLXUbMlJKvQIsVuB",
-	"7yuZ5Apgr9tPlmrFAOzTzRIIxCrMGdfMzOE3MRRZ34iUxY+tG+5XEkSK3/YgTgcCr0DKzxKVJfkUFqQM",
-	"IrR3DYW/6uAsB4eHNBqhfjq4dN4ozYEeam9vO0Ol806RaIt7WPrRh6aq+r0U0o2/e9NwDd/wHpebvOr9",
-	"Um6shdJXPE5F3IFE9NLKOROKnptG69rsj+U+53+f6fkarmUnFzqn1X26rXUCL9uZ0HT2UtaRmlv5EtK0",
-	"gON2uf0JVBLrik0QyR0UZHnPDkudrFUiLdFuQEaPhhNugY4o579nNGAHpAYgB8XHp2KUQyioRNj1wpZv",
-	"RC90Fxhq5so8MJUirrgUEwYK5rxs9eG4zBc21Yh1zrNHfE4jXoXWXWs217PM43AvV6OtGVzN4GoGtzWD",
-	"e1ltH7VlYjvDuC54yGqcdokBAj+78sQW3ni6ilJzm16+mFzymrisS1y2oi12M2vh+dJAQJ3wTOBhrurN",
-	"eQnTa5k67AE4E5a98vpvLMMiZG4pSGWZALLXnBFbeRwnWBjpw8wMNU+EE2WG/LH/0NbqKj1zVbkU1vm6",
-	"tPzvmr69AvStlp1eb9lplvSegyyV8zzRedJdnAZ+G+MCXHE8NB64ImUIX5srdQpZqGZ4WmQQiZhRWir+",
-	"s6cyJsBega6f0MLeh2Q0D10aByLjZ0yN864aisaxnEWfF495N/dBm0M2HlmgKgishME22AEbqUTmUKEU",
-	"jDLKWUEsUiVOq804zAXZWaIZYlbnIj6WBMc4TGIJMJJmATDzBAq2ATgmBk94nzElYTViPqXqbubHbleI",
-	"GH+EOgHicd7Awq0foKEApgeGHLNgu1BtKmRgK4AnN/foEZShgkV9JLIGe4hOiCGHwqFcw+7cwrc8DP6p",
-	"4ACw6fUHu2ma55kHA/bR0e0GuwNf+49LCcKFGaHhbAhRg0W9TA0jaDjKFYJyTpJYSKrpOU5TpnMxwnEc",
-	"SIbYlhCh6soKYDYxbJ5uo28FzluGxi7MAeqJCSQBwQGD8JIIYgjNIIYqEx38KcL6e+bMDs2BMQNKRS83",
-	"BwzG8KHIukLmSUrrH8lxmkYs6TGp8FRMuGZDwfU4s1VSi+hZO2bODJ8bmMvABkl/gDimlW5PiGGZg1bn",
-	"eVFv4dDdTHYi+oksbHkUHldkQuUlaPMq9M+HgsdFg2chLpjLBn0CgBxtOqw7VJMhQcGPxGiWQkPn8RjM",
-	"gVharMfwJAjviHkudsxhWqVEqhmoMFvhDfEWk2pidg6rJ9ptXjCwvIwRvfkwUqioiucUDu1CZAoxKnVp",
-	"66G3MTIyDIQcDw3NpvDI0D6P+dQQ9/JoDLE3H+w84pnpAaj9YS5GH9ivzT++iS2YP++YVirmcDBHpnFR",
-	"tbhVouk9tErnA3M0Vl3lk2lpynaGBX54UQDFBSmUgIKgGoZhBSuuwNvT267tt6e3XetvT12Y+ttTAic+",
-	"wg7enj6wXSzCIHfVRH308wa7zdO0sqDKfnMPlpPb4H4J5vWLB0sn3GCzYQVgSnQqphGU05ZCxJpFJ9No",
-	"0XBOxfSiSgjPXx2gnZaGK5aJfJzJOaRneIvqNFtfetXQgf5X37DdJihZydAcPzsP+pcbayJz0RdZ8PRC",
-	"ypsCIbSks7Wz1zxqXfPAsQqWhRHb9OcnT2BHbPA+MkV47IXEzbXW5bIrUijcshsGkGhi/m7t7pkBITw4",
-	"PGg1W2EQj5FfdEZXm0G72bixv+s/vHk1aO81mvt7pYc3g/aNxrWboasQc8OsGVVQdVVjWqRyj6HMTaFK",
-	"QUT41TBwIhMWiKHYdCMmQQGcZhiMpT/eXXIu0Ehbrev2gRllq9G6vu8e3Aza+439q9egno3KeYrOgHpp",
-	"vKUxawN8yfmLluYBzARhuhO3pbfAiSeHcOrP1nzNWyuQiTok6hLLmvCYTVAsHY1A3k8kShMozaAiA+D3",
-	"fLpmYdxq9TUTfLi0BDjpFn0FuXFsbKR8DNsCts26qdJCsyQH1thVUifaV3fZG1EuHudX4F87VKbszTbq",
-	"bJGttRa1Z6X5ihpn7mWjnn3r8MH90KgOWKcI/fHW5787h+0PiEo2YgC6PpkK6pUiBGzlNIaDNPPRzDAe",
-	"I6FFT46p8tdx0D4O9GCcx2oij4OnUTj7I667+alIJAS3tekCaxfkA3EsGcts0QQXZGDHCKhQM+2a+UOr",
-	"qDZHNMcI1UAjOhnaR0vQuurWQA/UpAQxJyWG1rOJyk6xXIRXEoqnWuFicFoKqq5jTpHIWM5PBarHmPcv",
-	"2Z7rCsW1wnhA37so1VMhRggnQStiGPqxhLLwIBHHqTDfwVL4+uxuk9oi+0khKQ542sMVdFUncn8yqZro",
-	"kE0GSXeAhffYH455lkNJpmMZfXDw7c7tB/fv3719dO/B/cMIFr5llGcU3CHzglImbrKIbN+NXKnOcNwd",
-	"RA12oE+Xn1ZzMKu0ykOYkFeBb6lWeUhLjJuP81l8em+xJj5KrJUld6kosDsLa/+gxXdGekUp78a1/ZLU",
-	"19xI6psjByWxL4Bf2swu37E0V7DNnhwHPIdrUJXBcByEx54ScEypCcdYg+84aD859gvvHRtW//Qp7Ekx",
-	"z1lpu5JvIlWr/WHnVhSP93ki8U6bv8AKimd6RxM5Mwt+jsXyzJnY+UydLLbZfkudzBgSySBo/jeiWKOG",
-	"jR6KZgx7Gsxl1VH2R1yfmtZf5jj75SpYkoshKU+Un2VF8BUhjO07pZSlGKTlvauFvN8Mg16S5pgWMQ+g",
-	"/DR0BZ4X9dYyvX2mTiCf6WqRp0R5vafJaEQajEvtdTWjzTNlfodh4heg/wTtvetmXSG1uYvrbHOmtxDf",
-	"6Vysg0AKJ7imQ1vlH5g1XJhisGrVwIUpofqU5ZOkK/w8UBIgbM0vrBJGgijJ2mVjOzmIoAFzHZgWqehC",
-	"WugEZSGp0JxIiRTYGzJy292xzMRI8LzUECl93NYqi7A5vJ9G+vtMnTTYvV5V59YmR9UtsSCYDP1pJJV4",
-	"GMcyMs1Chx0SdiMXT0vNGSorskxlDX9gs/O0cutn6gQlWaMtYdpW97SfGS0xZFoNBRuMZezqboLby4vj",
-	"taoNikmcZULnPCN9xkMRsRvB8/kFETGUWz6WuR0P1zYz3g4ePR46RIXOCrYKgEkOyEsCMqyhRqKQmbmr",
-	"kYYEF3x2IJYmmhEVa0P+V4R2GUNLomMJ/iMizfAIDgZ+JhUby1iRh2V2b627y0jB4EaCqfuAJ6hHjCVY",
-	"r6Ou0VbjyErmZv4uyZgdOOdZE64by8ay2ILFtdaIIr7oNORZQNsKpreMTQEDRv/EB++1m81mC8n6Z+rk",
-	"rGap773r6/fg5eSWEqPNqTRq6zrpzbQPFwVLu2CZq4JoOPLrHk+18JanmvFWrPEabbqPz1/Gaa4s4lTv",
-	"bEnqQcGkQsZZsO+e2OMjmmRj8FWeIfUsWOh1T9KHKZerF00G0lMkXBjakmAUh0dia4TVOt4H4n2A/zGV",
-	"MbquXoVocC/SdVtbxit+KjCWXHDc/tWnS5TMK0/wei4Nsi6Y3QXk1Zw3BdttbqylLaRXMzpZa23idB7a",
-	"11lUyfCE2h1yyRCGhuLbiLkezzBiYjMtbS058lvq5F5clQk+f7OvmIO5PqqQ7WGR/ng0r3SYxTCaowVH",
-	"hFRI5zIwy5QUSotTOYx+Yb4ssJ/BD8FTAJxbAl1oNDWp8g5dwQrwwsNcjWriVROvGlF7W2pnbhKSuw2I",
-	"WzWRWiE6eQm0jIux7LoIZj/E8paFlaHwrb7IZ942stcS0BlzbktBlecfLQT3vAM0FOCtPBeQfdraLR4D",
-	"7KT9YS8MRpkyC21+oodXC+BH+31zd/+8IjfW1IpccAAYjGpT8OZqA1iycE1PprSc20dXuDs41juJ7KmF",
-	"CoC9CWN9z7x27jdhzpf87J/+5Nnf/PFXP/jTwLKqDn7kjAIdW3Lp7v079+6/G8yHHmIDX/7jf5ptozXX",
-	"xsMHt+8eHlY38/y7P3j2538928bubBuHH902bVSO4//9+r/8ZLaBvdkG3jm49/7dOyBtbXlXcZfOuqs9",
-	"Nc7wJG3hpHldIZ9gcWLVHQ+FzFGMNeu0gY9XCxkvc/WK4SjlWBCl8uqBT5Ze0q8++Jmdyjp+xNxNv+Yg",
-	"251su5ALPYrFUq/oUKx0jNgz/aI8IxjEg4PouE+C5//mp1/95R//9v/+3td//0df/Yc/ev6///0TQ4uf",
-	"/suvvvfVX/z0+Xd//sSQ4qdmOezHRJuLb3764+d/9Zs1VB9q6JJr5jmhNmh/8unq+KotAHUHBGDh46/Y",
-	"Ys6Z4KnNmbnI5V0FenxLldTty2rY4Y5M13b82o7vKqXlBaFbk4AulAOuPCFD/KI6aR9Y2FSE0haZYBmk",
-	"PIm4MI/Z1jCcNR+IJGO5eJwvKoTmUezXsBTa61rZbPPjt7h82RknoeZKLy9Xqm/f5fl8trl668rE51m1",
-	"KnI3KWJCAmogJOskGv/2mceiQlAlErFp3BL1WC71VNxyCHdBWXmisnJpp4pL7q6qu9t4q//lV9/78hd/",
-	"8ey7f/rbf/vXz/70T57/6M+e/6/fXSsihPq61CpQNZ381ym9r0tZa+l9K9SdkCigRwDPV6Yfa6DxSwx7",
-	"H8Ebr7xRz0xjHYMeLkxtzNvKmAeLuNCQh0u8hRHP7Ol2UHpClvk2H40gLiHQQ90x/2g2W3D2tUYeH/Cd",
-	"VMn+jnsSBplKMekPjOhmUsR0sFZeixYGbO1+Xys1ak30XrN6qnMx7PB1ZASzUpds3+Np2vGkBAoOXrDA",
-	"pbgRi5WxolihO0QZixDk8pbkatSxcH0ggqxYNHB2H8+vKCBux2qCgRlIbdKrhYLCpDfWpejbFchoNdu/",
-	"8sQe8qVhtY7K1gTiJScQtXXl8qwr61/CdUXoj+wBO8+K4JKJ4SifsgjvWcTG8iQhmAoh8TBh7qOthglA",
-	"FaLXE4h1CUghAPyXaIcPIWNbGiSfKIdjoaTL1gM4jJ7KsNS4dQzwJF+7nDgE2V1KMfGtpcsF9qOCGNn6",
-	"BoUkuEA8xDzRGSFxTfHvcouE17T9X4vwV5fjfNlNSNZwpDJrTboQGfLKqZguNyW9Z164QBvPe2J6lonH",
-	"XK6DD+8xGGstNF1+1KJdfEwlxJJgvn0oBHZtZBcEg+lmIsfdukRhqzKTiFBNE22xGYSRfSwumDCDbCxI",
-	"w39PbFzywfxpWVGm4jHm8qzMbN4T08uO61rdFYR4orCFHdtoWD3bLfjtfTGBVViN45ox1Qy3ZrgbMVw4",
-	"Q4xLS+UugsOeGX11hLSI6VyNNGC6JLJ/EarbgkAtS+zqGK1XI0Zrw9O6OYcNVwso8a5Dl6fpCe+elgq+",
-	"g5JcyanfUZmD7SAkp8g2EVl8I1ckO+oq2Uv6EYtFL5ECUaMAA5zHzqgS4lMfD8T8AaCtmiWxkHmST0ME",
-	"DCKcTEJwypl4PBLdXFONjQOWia5IRgD7MzRauYgJ+8k1/g3t56kNhK1KEgKSn7WF2HZ4liVmKFQixIOP",
-	"okojZq4AlUrAmzCGETI820iR8AwAUYCH+pE0iwAqAyDWUQkMI8uVylewA7Q8WdGNyykrfWmmmonPAOQJ",
-	"Wj6yxipDinKVmSXA0SOYv/k6BLKz14T6IaUxz3wJ8E9zSxtnkCtMBTRsWRdccID0JLp3fRdLj2ALgF91",
-	"tQkZmdpNCC612R3Vs59xByfcG2eQxKnH3QF918vUkGqSxXEmNGZ27u/ehCnh3umcNtfsDLaFOP4EmO/3",
-	"aVYbjV7mIo4AEEs8Nn/ZhFN3wA9BZI6wLr+miiSta+xkCkkVeDaVTKemW5Wak4wXgGDDNcD8VkFKHfFT",
-	"cZt6CbYoC79MEn7ryltlJNMnx8FQ95P4OGgzgC292mrtto6DkB1Tchr+cufu+/d+7+Gd4+BpdTGNk0Ry",
-	"LFY0D1C6rlBMg1yzl4Ww0M5660gLEYxNBdGLr431erBC0R2jWfCTT8sI4l2RPBKMMO2nlqjQteZun0ql",
-	"r7AicCXLHI1P0qRblvD84m56qThXFPwQWrDSd3h0kDAYkQzohKsrAJwvyVgs4vEIle4ul+wEjOiEFAv4",
-	"0hBkgJZ1HAWZ3AFMcL6/JC8KTC0SAu+XpjdHLCoLtCTfsYVWFtfoWabovZ18B+qoQIkP8XiUgnJKVuFF",
-	"PSaxXtohIbV6dzyR+bX9YB61Gep63MPXW03CeLb/dq/zLONTHGLVkHAtVbao8sm1/dnCJ7OU5iLgasl/",
-	"tLXpGy2S8eop+ngc4/IprKOytpX55y+26rGTsTbir2ZY1tM3uJWXf1kysZe3Ud5XdPMhx45CwJ6DUDvd",
-	"5dJHqG82yyNrsENlSC7KblM2UGlMJddQJPUrrgHuvFSSQEmtm/CRMAKSBzYczZI9LSiw/AxydwugTS3W",
-	"B31FVemMIuDqMYGxsARoX2oZlPiIygxhzyM+TRWPHUhfJrrJKDE7Ww2CvR2F3YCiLqag1RLXIjq5qC2v",
-	"/ta2tadmdlGhyWMkMkPtqnmB2dDZqZzlxbt3Z/FsCLxo9ckUI0Z8BGz6VQuz9eexTrhtTeDP0c9SWsyF",
-	"4berE3UHDbHINXKb0K4NVfebZYrAdVyVVdJWAajZVfnDi4mGGksGe4lRhMlW43JFyRpiWdWxNMQF7Cpv",
-	"vXXHiLn22Dbeess3GJQHRYUG+FB4mE3uUQTycudUTCNAtLaDL1FrxCE3nOZYWpOMFo9ExlNrZdFkl7Gm",
-	"VzJE+a33HAQ4OsJUhhYWx4qhbkPoF46lD46lPyVagaNkKMzEkdcCv8vGspMnQ0GBNUObmQsGBagem5P+",
-	"ab6lL3HZOmiT0Pjp1PsEik3AV0Mup8dyaKu4Ivh3mrKRUKNUIOs9EUIaptkdiDj0ah+V9iQhPD2ayTs8",
-	"SceZ0LiNeD7YZKCMAiNVbnQYapH1eJJqxlPg+nS8MNCnzaSy9pcQMLnGMs+mZhWLyi8WqMvWE7Kb7ZDD",
-	"jWZHcgXTSV/yfJwJxtN8oMb9QYHWldk2vPMCSgVcCwcB7xKhrUHKzHw4Atsh/o7Q9hb7G25JRLciMvLH",
-	"KDXNz5xpXIXJwJzEXGNp4a4aWiD7XDzObVleDABLyPTkX60oTmQ/5+lpBIWTJqI74HmEJYQki8RjJFOd",
-	"JI4WQ46fIZdcJvB4rtJyTBWJK0Y9a4WFONRuuuqfQPbsMhii6K5r0A6aHfNhBzMCYEMKh6e5e+jwvLrT",
-	"vLHTbLFWs73btHFMKruPcsGzX/2HL//xz4AM61P77Bd/8fyLnzz/7g+e/fff3/nyF3/7/L/85NmffmG4",
-	"AUklaJM3/Y53g0/XCPzyN+OS/cBwnWFpi2InVsRrF0tMKwyNe0FcFl3ykydUvCtoB8//4mdf/vJnX/7i",
-	"F89+9NOv//4nv/3iL3/7R//L83/48fMf/dmzH/3nZ3/1ReAWzAh0u3B6/FvSIb/zDOQkwUw2weWwjaPZ",
-	"P/kf8PjM3D+qJzvLJeto/9qdbMgNnKep5aUVgsGGGvoiK+QVqhK10K92QEXpXHWTOT0rsgQrCg27HpaK",
-	"HA6U0kIDL0Ubpa5St0lmMBfjWEKV2VTosvtndhC2Tovf2i2sOMWkigWqf1RxGOqSQHxKxN7QQoBwNXkT",
-	"Y6NNw8dypk4/iQjkO4GoH1L3wU3KsKIqlW8si3RW1rRSRvGqLdSF7i6wVKAAADIoyX2ERVwUE8zEMAFD",
-	"MzmX/K5oYuRljAx/6VBUS9SmtREaKxuCA+2EgqyiRCZ5YngUVkGMzJp1YiWF/x3YKNxRBAHOCBXmXd1g",
-	"93Fx4ctE6pxkhB0WGeKRd4zQErVp/No2dK0Zsv2rIdtrhqx1FabbZFaaJH+grQOODemowR66RSD1YMRn",
-	"HZLHkrEjpbD4D37oPG+FddHyfOiYhoR+ut1bGA6PEtmQJ1iFHhsiIZMOHZZpLJbcoh1HIT3gJ1JlQ55W",
-	"bgLusas7WOwvrbFpwdsU2uP5lQTJD6XqWGBkPD8VkkVD/rhjKwJHdm3DolQcVbqMjMSoxnkH23VvmoX0",
-	"RfYYBFY7x+p9h8bLHXtTcOvTXjJt8+bCQ2UUhAdZjHuINMvoCV71TcKcpVNLNVQVVrwA1dP8QdoKXiFa",
-	"EXCuwldDlmCRIGV6alvXPZETCIEp1oGsjdxcbVxVEN+LaaGvBZsAaRtexpNUokga1kQq9y0K6qSgYdUh",
-	"vxilOaT+mlV2ocb5Sr1gcxOuZ+tcMls0urhEsEEPvHwLc1JORD+Rujgq3rShbuv8jiNbWzJUt9ZuCC5O",
-	"IIQyv0CPzbWMPJzxyHPmzyyT2f8Q/VuuYzDhlrpNtFtknsPnukyA8cB4E4ZzZSfMzIR90uezTKi/taie",
-	"6RE/FXeJub9A1cmnNuX6Pwv0JBRI2uUPwSXmqEDQvtYMA/82B+0bN27slrQp8zOpRV//f3/8/Bc/+OrH",
-	"f/f13/3NqgpTsYclZewIlLF2s/k7zRvtZpNa83TBMvkL2nvNOeULBKdiS9daFe8zasNa6cE6449196i1",
-	"j5Gybqz4tVRB+ybmgrnVWmlNZqa6rU4Jp/PVVCar9MHrL48+WCENA3iejU2GBI64rtRUK4g2UMVM0NUK",
-	"n1ERUdDJQNYhfQWE9fPWGu19WaQ13vbKP1accCO3J9KOMsLQJxF3sFmho1vsZMooLTD0K5R77l1n184V",
-	"MOoGQycaa5kn+07fRJjJCU9y4MFYkdErD8MpLBTczGglh4r4RujKRJ4lomi6SSJBya4u1aRtuiy0rKQ3",
-	"b+2mOqIhE6mZjPKVq8lA4ZzQzl3Yzmd91jZgc/NQnbsynrXWblHl0YYdVVhczUkyzOdT3+jqlQze29Ck",
-	"eVfGl53dYiNhrl5yJIwtVlThKH1ZGUFN1zetYkNVYPB6FPrdxQTsLCTsT86ot+ffxGBDzMhLCURYR+6q",
-	"M1AuG0mjxBlt9JN1jczECGwXvuCddC00JvMvDry9a5k7vVvYctVpIsCMjfYb4PWTgchEBM5vet9dXIep",
-	"MQVDQikTy5msyJ6rJ862sCwta1HY7SFNa+42zk1t4UgXxEcVkyzFNFm4BqtqUbDXiVKp4PKcw1G34Ld3",
-	"lFyqfh0mfWk0rLE5LgPBY4JFPBT5zm3Y8PkDcodipYtDUVqauRSAOqppY4aY9CXtTRFwjyd9nco2C0JT",
-	"D/DWuSJscKupLlsmILWLpzpkuVI2pN6oKUkmtLUVynGazt/Jd0VeXMjzx1ghNBW0WlRVvi4G6adi3yil",
-	"YntFgtqfmPV58EhkjxIxCWC1jrg+DcIgTTT8CYSWAFZgUUtYKRncm47qdWzpx22qROHKnZm3DZtWV4ey",
-	"N4VPQYP0/K6lQq+bXZvFaZYTcQIxnMRCXGJxgx0WlQ8NaSRDP3Zv09DMXpjr1QXTOHqi3IFkaXKKoere",
-	"LQQf6VCL9JHQjQJMgsLCtKETiWywjzMl+8xCJWmM0EKuCmkyXtg2XnQXsxcrcqAeFUMvBZ1BriYug3UC",
-	"ZGoCjmBwGSa5Czgm1g4K+hvRN/N89ECm0yhk0SEfisMkF797mGdJN4/ebDBz79jR+4ch5OVl7EQMEsOm",
-	"2ShTj6dgGzl6+NHh0d07nQ8fPvj2vbuH5BzRfKpZ9O2dd1Q24Vks4p0PM5WrNhvk+UhH1sVs7mjMok7n",
-	"m0rnuPUd2g7w2Jluo0PRHWcimkHSKr4uf+ZyLjFkjSICbS1dLEiGPmxd2mqX7krrOxxrqIgpXIKVrapV",
-	"rKI9MnaxzXA1n7JEwqh33hF5d7Bj1hSD1x5kST+RUdlHZTHB9lhkU2G7mdK6o813Xq67O9LR7QcPDzsP",
-	"Ht579979wwj3u6cy0/soU/2M24x42HspEjhNKECg0/OA6A15YPuqnKiLS0AraSVNsCuh/ynC69mgnzpJ",
-	"nAoXmVkk3NpNCBd8NuSPO5DlGlm/ZpdrSpOYDIQ0E7IRDZA8S6haZi1h0Wyogb1TDXaAL0N0IKVvtJpN",
-	"J1PeApPeEFz4VpJWaWzW3Ez2Yxtzi2tlDjCZckS8Y37EZI7oAFyybYhgxACVHZ1ngg9hM2wKpeqx/War",
-	"CNq04cVvc510y1xcKzNX2LPi4g7UhEnFJomM1YQiR9xMF4Y6+sx9Q2gXD+Wtq7JMdHM2UJkW7ITnuSGH",
-	"OucIi+LxWUzBX5+TXi7+by2eFLpjSD5mInhA1dbQNI5KbNTTSVdQOGrr4GudrHyIIs+qIp5NRS5+g8w5",
-	"OIEnKp52ACYgaO83b157WjKYDM3ozNIu9vR4FhPC1kgF16LBqPAse2P3TeA4WEeWvbH3prkHeSqKWCf7",
-	"G4XGDNQ4jbGmdMRG49yLtTjh3VOWyFxh3ByUtg9ZPLaRPdHDu0cPf79z5+77B7/f+eDe/Y+OjMhkeAqW",
-	"qIa3OmRaiWxmQvTBwbc7+OXtBx/dP4rI74POIEicHo9IRHwIbhxA16HwFHOzBzwbpkLrthM4dptNmHYV",
-	"xAZmXMA6dZKY0jSoMeCb4jHv5uDh4bldz4+J7Sf5/Pvm3/AafuGAXsGjRXKG3Y8ijgi/yLgk2NgErENm",
-	"a7wVT4oIGpCjMabOSgaGYQ1HKGVLZR1pfZVTcJBOCpgO2mTaKJw9rH80u0hlxBMc5oRr8sh11SNIppiK",
-	"3AmjsBROErBQsjhqijClZBNqG6LCzA/+0TOzS7l2Sw5ZFMlQpIkUfigRlK/TKFLYjaChFD26TZAQrTQQ",
-	"abwEnhbugVR5x7wXObiUwhfEWZwlZuR2jRc2hS80Et3BLyrzNtCNTKx0cwegjbJ44lGno8I36nYNc4jM",
-	"dXBqlcZ4p7PKMIgsU1mnYNpf/V+/ePb9nxse6JEJZ4p0zkUvAgb/MrJGa7fZ6jRb33z3W7u/t/9x8/dv",
-	"/HfX/uC9vQ+u3r/+4c2HraMAhSRob5UJ3QIyMYXIu2yTqfz6h1/98kdf/+xPnv+7n81NiDAJtp6PFXKW",
-	"zmjDvThrF3Y3HPXKAhme4vWF3FVByWo8wFpS2yw+x/dnAfXOkdSWsWMWmOSEnPVcOUFs58SCwi8Qx3h3",
-	"YPmh4XmGpamJtGMJbfi8srHUXv5hg0VGpwPjtueKRm724YPDAtegGE/EJoYAEOACKOYittEtNA7I08Rk",
-	"DkQDm2PYHKHmYWDo62KHLrEWsyeULCK5DVea0kySDOfSWMLitgtyySeqTD0fyHnqiegWCQQjgc0Q4oZ8",
-	"mkoTAc/cAvpqJcKg3Wru725NR8PVOto7f9bze8HTT9cm42+bk33ZBgtCVsMqhUWYafEmVkHwrAUb7wU2",
-	"ut+86TWaiZ5RLyxvxXNCqY8lkbBsuTgCROLRyJctizh3rYwWQpKW1VEAunOjjQzdKLeFAirt84ppkj0M",
-	"BSA1tLZu/OvgmWCHH48MNW01m00M11yLfZ5l7Lixd+PGteaNOXuHLQ93NugFmi68DCSK5PA0bNSgHWZl",
-	"PM74STq12XpEuSJkkGgglLlXuqWwFYy16Nis/Sj0PsWYVUyIs8EfgKE53BHSUJyYvQFc/Xdbu3v7V68d",
-	"j5vN3WuSD8XvYlZ69GboAnAw+wcrtTr8DaPm9gFqNCdQgQa7J2e6ZNHvYP4M0yPeFSGL/utvfxuefHT0",
-	"zs6N2S6M3DFRTPzhmKfgZiJvHaR8ulYBIxPxC05SLk8hedHQtGGidSL7DfZhyrtiAICWkBjIGbBbMNuY",
-	"F8XjESeEiR1nQHGLh3YUimZh9NTKRFADxOrfScHkyZyB24KByx2sZouIG54VRJQsV9b9Y3E3Sq3YuILF",
-	"33uZSebzW6XzBfHKviWD0EbNvKJnP/+Hr3/zPzz/0V9HXp//TZxNO9lY/q7hrNAtpigl2mYe3PIxZUeZ",
-	"iJNuriH7yol8o5GQVtYjtlBlazgUMj4cbo8LEVbfxsJqBOl8OOCzxrkg4olWpcrEPhPetHGBIBs89aSU",
-	"9W2PX3vxmUx06VD6siUWrKHn7aC1d6PZhP80gdKOUp7Ico8HcJPDGYrjtzlbgvnZb/6f337xb5/9/B+e",
-	"ffc//8uvvvf13//82ff//Pm/+9lv/+OfPvv+/2Y2d/EgwkCrcdadqWRZlGwuj+3DgqzY1EOv+m3FAJfR",
-	"t/UHBv6jTjE0rNi0hpPo4gLU8QRlU2bOaCkXrapat2FgrTAgpBp0w92+H4RBL5E89Wps//MXP/jqb37x",
-	"5T/9j8/+5G+fff8f//mLH85X3cbldVW3i8V1dZaumpkRfl3QDn7nxrXySmdqnHtom6I/ROSBVuiQVEH2",
-	"5rKT89NSqXAA/3aFma4HYTARSX+QB+1dcxtd9pYv4WL1JkO1gnYAlADo9AIX4NMwAGdCfNayzq7d6itV",
-	"Oco1NIjKYa95LJcL3bgCNls287kIcUV79upktFpwN5wdU5O4x1WdhE6pBqumIVjZeyUDl7W+XKyFywyH",
-	"7FvHstLAZccxb+GyvywzcR2wXmI0dxrjBOLXvnX44D4zIge1hdFvbDJQKQSIdAchOxFdPnZhWtzIw4Zi",
-	"2pl3eZoaWY6ClUDdWKimJGgnJA2Fe2jzRYIb6S0hxPqMjBiacak5FOpxIGe29IFmqdJGsgAwF9cGCfLY",
-	"D4HOcckiT8jbeU9MI8T6M/P0FCfKFfS6RWEvc85Yb5OPpQ/aB9AqOLYlsinYJF4wcNmsmfFookBI06Et",
-	"i6VkjHCALEEaUSEK2gUnO9YFy3DhOfQB7PL6jZtgmazo49M1udzLaUeslhvOXKxthQZndtzd9WyMQHdw",
-	"iPCnE63ceSpkDQs/UtaIgWQSsnyccMgBxfNP1ktLcZOCmxVtWspHbcMbjXM1NXoHYT1Do+2zlnBqCaeQ",
-	"cDxTpCOw68k6m9ojzV2/8oTu/tLUTArmWI+FmY82T8s8I296AyXJV1YpinSF2oLxWCz9fdZOZ9v2o1Hx",
-	"CdgnO1D2bGGfV280rv6B86JBCJP9nA4HZbsbBbSULbuMu5YKFhOYVSL7nQUuPNTVls7aoidVvtRyL2kw",
-	"RwXPvv/D337xR8+/+4Nnf/7XAcXBdGA7gPvM6uv50lZ10pcOW6XCwrKdZzMMcsPbXf6hynlqg/oQcGhZ",
-	"wWc7xglP8uIrs6nbsRxzle6InCfpWTwHYgHqnONLzjlGswaYxwdqwlKjbSVY1hAsn2tQ88rs4jlifQXh",
-	"MZZ4kwihhLMP796/c+/+u+RTojBCSNrAOEtMq1khfHAkZJzIfkWBe+ysZhLnwCQul/BjByVibh8h6bb/",
-	"WoVgE0lekTzvnwd5PpsWb093V6G4IZNqwm4f3L999/337955veL1XrequkCsShHchWMUfN5bmhpnKLV4",
-	"7HxkleniXuU+SL100KvWAxuPhc1WJGcGaMdolsvtTxSTgwl4hANreBFA1iIkVV8VYJc2uoDwRMF97JCw",
-	"gPwrQM31QtO/4eoRgV/9lssWxFe9sg5gUxrwTMS2B8N4KH8YgaQ0OzEnEmxOrllXNom++gY68M0UBfAq",
-	"6MFNvghLolkbjZ9qJdnke0qmFJQNbHvqi5xFlCEA8LLo9KngbXdx+1465sYHRkxo74X4VyfRnaHKigJ1",
-	"K7CkGdaT6E48dr6xGecbmV7IkTXvcdvcyRb6n9gob/8bqo4IdRLsZ60wmAymgA/a6Y2NlD3jrCvu+73c",
-	"Ty6ho3WL7ZWvQ3COnrOVkS/xaJ3FYICAyBpN6JL5BO0O0BXuiHGCBVFAaL4QwR6MmxR6USnZH5UyhRCq",
-	"mL6G5HyN1VkQ610Xdd9Ch1dgQaW5ZkkP9BSRCSbFpG2VBVv5Jk2hDUrFwugvhpTa3KJj6XL0iRtBJr6K",
-	"+fQbmthCg93LiYtZqKLQRVu5+6crAp5mkqRwuhPMuBqNhHTYzVQmWw/URANaBa1h7IU4EYN4I0Jw1ujN",
-	"RpHcxU8w5x2zwQAzgAY2n2F3LO/1yDk2lqdSTaRjTnwucpu9AWDR6J6LxrKbCp5hIjr3k+ooT+7NkIAb",
-	"oTyRWVXDppK8AIen6K5jWaAQlP1j+82bIWXMYdAVzQDXEsm4bnuQ/qDZQfZa1C5JHVZtVBn78OGD23cP",
-	"D+/df7fApW8AtRPz31EuoPcm1b11b7qyxCDuOIHDOTyhylXsNYCsynxuD4rDyhlwDYn1pffHEiAuzZ22",
-	"XeKSQrZECR+sC2FcMyWgyhKY2cwhjwVAkMxjb+bK4X8mUueC+yMxtyjO+ETSOEpfenmDKoNubHlSlZmj",
-	"mfKuiG/RYeG5yIrzZc6WrcXOh3Z+t1zFKJJyJhwyCalZf/OQv/axJgMAiihpxS44ea5cQSFgJV5WhXgM",
-	"RdvlFBEZVOYXuMoeCX8Y/lHAGurekdEWSzbmU4qtBPOJyNipGOXV+YVwu7eXyDbEWLDwzkHpMMP+qYlc",
-	"J2Qd5uG5E5++fkaQVm0EWWIEaV6oEcSt/WUaQYhv1EmOtVd0Q7BaQKkqyl84gwEFoavMM7Sdq6XGippL",
-	"TTVOHkVx00IVAZoAN/eSXW02ncvf1tlvF9WmYDCIaRQy8AbqkIzwJKy5ACTITsRwiAKuGQTRKmxAc0+P",
-	"7BReHlPFJ0+CpXYIKmmRia4wcl+RT4lUcbMsxOoe96BH0maAbtveyStbkShZ4kUzTe5hk2uOwzoJK9L/",
-	"isXAW74scdNs1TZUnU7KmdYHV+0or92LL6b+MpgubZkfX/0F4ymFVAMU2lxR5i3tEnohKXTFts3HmlTo",
-	"Ip/O0sUQdC4L53aNjXiWJ4g4/gbW7Kd/Y7RpzKchG8tUaM2iQaJzlU0b7p3OJInzQVRgVuVG7dKoRzqE",
-	"wTcvpsQ/qiyp2Y8EpmeUFkFwd+VXHYIri6zc3MvUkCzN9lGuIiZ5lqkJGjUSDWtJ41CoUJXz2gwnIWRn",
-	"Q4SFbrPIF32jWyyC+NZOEke3/DDklv8vodke9LJPEIUnzjB+y2K8dKQyrZHuPi231rzl4J0RecUWPe55",
-	"QKGIt1cAtZWb2G2wgzSleGXUQFNhlt2cI6+CBpimzLrAriKKU2nKoT/i0BuxV6ukNHXETmqF/hEBHE6n",
-	"jhJWL4w8ER58duUazkJ/QhFHsHphBjXKCflADOe59vsOaO4MhG3waeAAQSJKChNkVa4ZMYl1JHysQmLI",
-	"z5mywodm/d9J0hyAcpcM1dUKsatnho3q0IJx2x9XjMTE158uHQQZmDDPsqjFojICpDI3DlY1mtMNo0XD",
-	"dO6JVUd6MBoZ6WrpQIs1smd46R7bl0pjEHI8hKJh1uYWhMFYFv/6NJyB9TOMwXy084gDriFwBjOoO14L",
-	"5t8f+a0sn4hNKbT2H3abnHFgf/OcfWitxm9kSk5LqJjZ3CthgSkpGmBBIDHTQj5WrYsHDbl6DZiztgYr",
-	"+qFBILJl+ooNw4RHrGsOkdDMiME4X2sharB3k0dYFjAf64jtWWAww8aBACHilbcg5Tl/8F67iVJl1bTJ",
-	"WOFPecgfvy9kPx9AqbYwGCbS/Tucg3dcZUdPKJehagCW8ay86hBDvexWGIHGhsR69RHA7BEB0ybiPlww",
-	"JDCTLM23XTZpWybNkg+omKkytMU22AEKA72EUPKGDoU4Vd3TQkgpyjEMeYyGUeevoQwXnrM46fUgKzWz",
-	"VY79VowmdcK1MF0MKddbQnaOHOciLGSumeKUGYDVUX6MS20/VOSyKY52ErP33zv84JDFCZrDh/xUtO2M",
-	"XL5TEls3P8Xnq3GuE5oVdNZYdCs9Qai0JT2VDUFLinkudsAuuN7ZtNvksuBpq24BhSlLYGcMLlcbDe0M",
-	"dmmY/PtG2AxWePk2iJAXW8vGsHszqGWqn5PvzUkCCaXW+i5X64NVD5kUk4tQ7K6AxWNJ/CgYpuiKAXJ+",
-	"9O7dcg4jtmOjQtGpS7Ws+3ChMgY6lic/czYU+UDFNsenOxBULTsTPZF3QRlAPYDyHhFSYsITi6kB/i5H",
-	"kKzrzQUyoV5Uwk5xnik0wRkRxEzOAQCgutK2mKCzyYaFjKJzPkW3bVwUsU4yC3Y6lhqKhbOPyDFsB4US",
-	"zb7hHc4/W0LctK/cDD01w8yTHLZYYEBkoiL01kwFVIj7arIVFhktZTlR8GPuMlT2mq5ukFk5fHjVA9A5",
-	"C+IRDkPQvmpEEdNZ0N5rrpF/BzO91Nw7sFwWtsJNPGkbWBPP8GZtEqW0naWQFv6MuiloQLVUq5QoDUE0",
-	"SXdgq2mCtHSLmYWdovlEKhc/4NHE2oNUe5A2CfAF6j6L8GUP39ZIXy6tZ//q02rWSixxoe30fUMENI2Q",
-	"7JDFIC24c9uwfnoM3L9s5A0RmSkeW0RIbRgPQI6X8K+lQrvUsZzBftIUgOFHAmPpFAv/DQ4sBB8oYqUT",
-	"x0uxfD6YLS1uNlxmgLp2LPFYqjGJALwEP5Xkrrz9sXzrrY+R/TTeequC5yMjpyK6kigHMWrAbSd2jGoQ",
-	"BBDZWBjQ2hLNzAipqwcLpAfTt8UGpUehZdRKCs0S2U3HELBj9Ccs/ZNT5AyM0IoUwLxpde/bXQS0Bcn6",
-	"yoXu4GqgLATIdGjqRa0L1i8124rAq+NUWPEG7aUkr8BLRSQdKKRm11GjFLIrIN6rVdpnJ2agpKZzFmmA",
-	"XH2DwnEgeO+WXxBGgabp1FrTzJvHcrfUrMNDB2B7eHFopCudg6XfxvrAkXeLFfPpsdyrHl4PpV97OeDV",
-	"fXy1xzUM3IYiHssDEuzsoPEIQWiix1cKZRljETPR51kMLgdr5kDUV4ttMdakB7nzi4ByVPLQbLy+ZUHr",
-	"ctTgKbUKf4RgQbjspeKLaUxba+s6ZbG1hSMwhxUO0RBOpw1C9204P56XXFW/6l0dqLToBV2BWb0o5cwO",
-	"8XsK6HQnuzQLOFiYGTbkiXQVr21lSc56SS8f2JUys3RWm0S6eeOxpesDtY8GYxlnIob1HymVkmVtorJT",
-	"urG3eXdAxAHwSY0qYmMzwUYKyKQ25hFqRhndwvRuNQsMZEWS8UZkGhQ7t5XMM5W2mVQ7AAcSvYn3Vdvl",
-	"QPRac5wrQFw8RSoq0jA8nUY9Npc1Vp72QROyKsK8KmDmeCBdcKmD+gc62090DoSWa8aBPxAiv0VKcT6x",
-	"HkgrcB5CWzjiWBotZBGov1R5p2fEFbRKtZqh4Z18NNLoD/N6L2qmMZ4aJXMaetWw5nIIjyUyuQYFWFJk",
-	"78ICBHYtvfMLylWSa5H2wm3rExQq09pREmTGX8GMY/pY2ehjeN+FhV7UCswLVWDqLMCXWEm4JM1gfGJO",
-	"24nYKRCUFqgGB8SU0bfu8uEc1BWK4LZGCEe/kf8uuaINs7Put0qv8wPZrQgSq/TrUFl4DL1d9c59rLL4",
-	"ahPt40tbnXEYOZt7IvNr+4W9PZG56ItscYMUP5Z1zGqs44b6SIvs3p3FDUO88poOdYD+Wt2h/tJ5CMzp",
-	"WMdD4E54AWFTV6feyvo/v6JlV8At6y0GxZT8dOih7MFP40yENiJ11nmwQa37RUV7Dyz1wXryRRrPyKjm",
-	"dMmZOvlMdPOQRRb6FohJRHGueHGLylza1eegIrqk0ZPKRplb6PWzxWJ9XD4Pd8uLn5KCrOtRLOIx3gyQ",
-	"RQ/cmI0oKosoHuDm9G+LQU3GCawgFxqdB7fBNmGR1tG04bU9IVRCK9jbQVpdUlNLRfybkh2bMmaapT7B",
-	"fetJxhRkhCVeXW/5JOkK25JXvBmtSSqjlNd5wMJqvnCZYIUnSp2S9cx5FHxu0W7t7oUzXKkddNU406Jj",
-	"Py7yX0AlbHmtBV/98Edf/urXX//9PyGANQqVUKH3SvH5HDtpB/u7QQErTRLscJRCXnLpXAft4O0HD967",
-	"d//dzu0H99+59/CDddB0zQ5cMsTgBsu7UkKQd89ctgoW+sJBUP5PufQXgWXBZfBSamwCUIJAiMXlCNrw",
-	"8pI98zk4Zu6AlDaftrNhLs5mJ2IrlQYPycrwgz46fY0+WHtJijybj8VtQMiYFTeA024kMny6XPW5Yi5i",
-	"ovOkqxciDprTfVi8dgEUr8BRtWUmd716hq3WdfevTgZI/TevN66efakJMM4Q0ebTT7e/4rdBODjTdIEi",
-	"hM05soMEqOdaDt/cRGCWtUIQB2m7tMZbSdZ4W0b2xkAxdjAt76xwUw5GIxu8fXGXhXgxJYRcDwNycHak",
-	"mNinrd3iMWbK0g97pZxbeni1uF72++bu/pawvG4NzrovheHZRdTDxcFo6/rCbHdhcE1PpvMYKeg846PR",
-	"CrUpR+sUCn9IqZIYp1ZRSRKD05K+VJkogDsQqnpeDzoYjeoaxnUN41e/hrE7yHUZ4zo+69UsY7wJu1gt",
-	"CqsiwnlZdHNi6xL2RQxFEAvkokTqHMoUsGLMmBdbyVsu2/98IeiD1RSQhLlPNoOduQi3MQJ4E2rLloUf",
-	"7N6t5Uq25SmTzFZUqd3Cr5RbGPP64OJvRp0Ggqf5YKEK9038eSs2vNYumAmL7hghkT75tDT9geieFoSN",
-	"FDdb1smbPs2pcuqj8UmadGnyEB20cO4P4dfLm/qm52O15XJZeq4MloT42GHSz3gZCH619St3/SQ44Trp",
-	"HozNYfrkU8MFTgTPRPaemNoHWgCyDPzTDBVD9yoSyo8wIdr8HITBOEuDdnAFKSYOcfaDd1TGEMHKgerK",
-	"oo5X28YtFC4oM/meSlM1YWDusO50NH/Mp/SZDiDaDPMhMdnY62Ck0hRjRjFCxwXi+HA5Lmh5Nlm7okOw",
-	"kdvjqMuRrZbdr8DoEdZMN5ihi0l/nBUQDX7aOyz1NzTjcZyZO4VLI2KjKRvBYwTYw6UxA3WpGLd4nFOI",
-	"5MgrUtxghwWyEHk6S7WdAV4vg5aFh2dQWZk5NMNK4oafS4u/6AUrCaCjCLFbquYE4VEu6/sbmvzFcAq0",
-	"C9UlcYECYmdr1FqnKnh//Qz40mtVIztM+tLsJQTlcjYRJ0DICWTD/KjG/uGk61M9xZkyzoDeV5Sfpij4",
-	"aWFXwtRa2stHXCZ6AESAOivOXkV/H2lLQFB2yFQqtK3ujasXIdQEpLkWkb0E/llYId3xnXp4DBR7nWSs",
-	"O84yMynaIJzPkCcy57bmn5I574KB+VgyF66Oqf1Hpl2KcMWBmDnjObCZ/sUATgRgOwJyDUasIzgklkPE",
-	"6WAMt3elXQo6T9MSKgd6ts09K3owZ9wiiyPQqgaYSkM9EtmHt20EMs+gAjkYXMwnOBbDsfylLaHvwIpZ",
-	"tJOJ1O0iPTAsLztieqFBMizWEOZFwLiwdgDAooXApZ0J+naR+BqQ0HFzZuGASsuCuOvzMykC+UsbHYG5",
-	"mV4KZ+aLSLMynRYnDr7x2+1yaeFyCrjP4ozDSwsphuRQl93Vh0UqqZGI22U2hCjXDqEdIr0tan8BdGoB",
-	"vrHEY/c0VX0vnKMxCw+RLKRjp5DPr3oOhCNketwdmHMU6aEGWJlIDHmSRl6jAy6lSKvaBKNoBgfWUIi+",
-	"TDQSfZAYEp5ChHrymMAiylW43ZipjYr2DwzLpHBzRCLlXXIIVTLSIsU0yRgW1McIRmjkhKccHX8lTlTV",
-	"8UM8l5pPZ4oT2B7xqfOa+OAfXtgetFLR/Af2O4SWcqFEiEcWFgzB0BI4MBbkl6iWIUSSuZ1xPZZdNNWH",
-	"gJg0jnok1CgVpl08l9iivzt4t6vWCHJzKKci90LaE7PuQL1S4UD+gChlPNGWqyjDQob2HaisoFKPg+AP",
-	"VWzPpgG4WoqYLWH2JBX+KCCyHodCV8axJZ66xfZ5XAboEkA3Ep2bVx855EL/3OAIFgh6qeLusBGf0+OR",
-	"GZJWmdcMyclPP336/wcAAP//",
+	"7P1bkyNJlh+GfxX/Y8dsunoiUZlZl+nKtL81s+syndPVVTWZWV0701VEOBAOwCcD7phwj0She4tGyiiz",
+	"lURdaMYHGU2UkTQ9rMlW4uPSJEr7YbgzQz3pK8j8HHcPjxsQQGYja5bdD10JIMIvx92Pn+vvfN8bydlc",
+	"Cia06h1935vTjM6YZhl8OklZpk8T8ycXvaPenOppL+oJOmO9ox41vw540ot6GftdzjOW9I50lrOop0ZT",
+	"NqPmvbHMZlT3jnpc6If3e1FvxgWf5bPe0UHU08s5w5/YhGW9Dx+i3sl8jh0mTI0yPtdcmp4vpoyIfDZk",
+	"GZFjoqeMKCYSlkX4N50xwgWhaUq4VmSUUj5ThIqEZGwuM616UY+9p7N5avpTMzWg8/lgf/+gF+HMfpez",
+	"bBlMbT5fN7GfZGzcO+r92d2CgHfxV3UXJ2Gm85hqNpHZ8gW020jGkX1k695cH9jhlArB0lX94RNbd/dC",
+	"YkeGxs/5jOvm1ZrR92adw1Wj6rK0EAf7zdRPodVwPAkb0zzV+Ipt2XzYX7ufHsvZnIrlC9lGDfx9IOS1",
+	"CSJzobNVPcHvN9FTnimZNZM9Fuy9HozgididlXnGrrjMFZnTCWvZ8vhKieoz+v45ExM97R0dWlK7zwWx",
+	"lc64mMC4WjnFDfOI04TN5lIzMVp+xZZ1OpyQhcwSMppKxQQZLoEGI5qmLCNjmRE95YpIwYgZElO6T04M",
+	"n2BUs8R9R7QsWIuZDXAToBlZcD0tfhzKZBnBd1yQw/tkKvNMRSSRTBEhzbcTMpMZ65NTTTKm80woeHvM",
+	"M6UJFWph+JhvdMpowjISB7PcO2PzlC5ZEvfJhev3ktmRUNMLy2AgZMK0IvcPD/vkmcwMD8xYwCJhO/CM",
+	"jDlLE2SQ5kezTPBhJIVmQtt9Aw+mzLSB/ZousYP9R2QxNb8VE3GE48qw4nkmJxlTqk9eCj9CoKPMLBnN",
+	"q7BQXPknLtmyT55mmcwsYXCQ7m85Jkm2JFkucGZCanLJ5rrvNjUSr9h5IRHNXum+vedUa5aZNv/ht/+/",
+	"vX/07tOf9Br3/MzcL+07H37e+JJs2PS/lMPWXn4rhzd9Dz/nSm/E3blmM9XbmKEfbsrQX0h9QSfPeKpZ",
+	"Awt8KdIl7GI60uaUUU2EOem4oRUjmk4Umco0aRurkHqg6aQ0WpzbGuZ8QSdw636ACZ3iKwc4IffJz4hm",
+	"GcUL+9VUCrZyOsCu5uYxS+6ITOWCXbGMcDhui4xrzUTLhODNAb7Z63rTwKhe4DtmlGdsxPgVy1pvt8w+",
+	"sO5623Qfnslcs/Zeza833mWerugxT2+8w3MQZVu7REn3OnJDIY9udnQYHU2bjs4xiTWd/P9P3ub7+4cP",
+	"zZ9fxC27b5dHyb3WTEYcyXYE9AOCXtRlKyc2Mu51NAfbuOnntWKZaJ9O7n7etivfvunsDW3i9OdsJEWi",
+	"jCy0oIbXjImQIMfDnX1FeUqHKQtl+nstMr15vzP3gdF8MOPKmJpLoRhsmcdSjFM+goFaScX8SefzlI+o",
+	"GfPd3yoz8O+L8ZgnE9Y7ur//KOoxI1iY7zJG4UFYr75h+VOWJrDfmFJGSDbXnJnjfE4EsFrzAIgs5pWI",
+	"KGmY74gKI4Kgkkk4yCFWDjK74Ki3f/DlL355+M39N/u//uxXD3/z1b2vH7z4+atHZwcXprNu1ABxCMlR",
+	"v4hHeZYZiU1pqpkXOo0mLBcwXDsc090TKdg2tEPpyBNG5aMRU6r7BEy/Z3Yh2+bhpMcFVWREs4yzhMgc",
+	"hv1MZkOeJExst+73mtad5nraH/uGKwtvuN0oYwkTmtO0EDWBqiwx5yGRcC/vfMG7j4wgWc2ESew0nVEm",
+	"lRoorllMZowKy+gpWbAhaIeG3Tth3DxGlNldwUYieprJfDIllAwzuVAs65PzfDR1v+OYMvZbNjLqFKoc",
+	"SzKjSzKaUjFhuFUjZ6QZLskvnl4QLkZpnrCkT+LHL8/OBy/PTn9x+uI8JilXGvUlN0czLNU35DwVRkSn",
+	"6TYb44HZ1PWNwV2TpS3hOiKKZYYZwHtH5He51CwkzoAnZDFlgixlfltc4UQQ3jTcYxhoXAwkJhz20Zgz",
+	"JDATOjN/c2EtbOblnyqSyglS+4qmPNnqFB4eBsRG7bN39K39sy6kFpTnlp+VBGDctCMqyJCRhBvNPul9",
+	"eBcVy+j2O7djLq3mCeq/xLYNT+yec4O6zpU5oom5RSMyzLXXzDNGFpkUk2MSA936+EMMuroCycyM42ua",
+	"GmmTbbcqzUfA0W7m266yR88LYA72EhwCt0mOzL04yxV8AaQlvzx/+SIyej8lhkgp04yYlm+P5n7Zi7Hh",
+	"LiuNr4fq5jOZiy3pe3+lzDGGhqvEzRiOkCjDVeHhndPJ9gbmsJHMkkKwYO85ChMXUj6n2WQrgeL+wb1V",
+	"G09LOUih7dUbjxvJVBJ49IioecrLNxWY+hjYsGCJ1VRmmglwEWj2Xqvb24AwZuBjghyQr/kXMMDPzF9g",
+	"oqRkSPVoGoVzgKsZNmathf1986Zdlq+pWG7HpB+1ikpmSWZULAdjytM8Y6qyNFIS8zMxP7OEUK3ZbK4V",
+	"GWdyhgYMmiQZU+qI6GxJ6IRyQVKqWbbjNXADBeZaEqVGdMbq4zUrEBhnq/IU0CUfTeOokH9AYeaKWNcC",
+	"yRV7K7TrOGNK5tmIqT6Jz5jOlnsnY82ymEz4lb2HVVnt6r8Vb8UzmdXHHFnNPMtTBrpKujwyD++Rb4C5",
+	"nbw6JZdsqawKM2Hazg3MqX3ygnEQ9BJZogTcrgvDiHLFkjpNnLHbjDWlRmhn7PIYHnkrCGFm7GiZNrPV",
+	"NNOF0w7kEbwKUBp0Lgqq1EJmSd+M/sR0bG/5eSavjByplX+mw4hmUuCKCTKlqtiPYKhURC6EoS60TbiO",
+	"CNVm5Ckz7xo5g5IZF7lmffIGiO4bgHmZJkTjdgGhJFfMLkw+j8B+rST8UG5lZjdHZrrGax2F8QycmbaV",
+	"jAFJDPPAZYNtUdu9nkEnbM5EQqQwgiisriEK0BN4t+q/BX3ntTAHW2b8u22Fh4NWbuENEiUm8biit8y4",
+	"UlxMiNvZR+DTJRQH630SbtVRghBuU9+Cqr1m/Jaq3iqylVLSeDHmQau1K9GcKT4CocHsLpnRjKdLErwT",
+	"8ly4A9NboN76YUZw81makCEbUXMEQisLHSEXTqimQ6rYceHacne+0TMXMrvEywWXROVzo4mx5GuWcLqd",
+	"wPJglcCSF10MZqaPAdgma0v1GLvdu1jOmZeRqwOAfT7LU83nNNN3zX2/ZyZs5QIjCex+9eJw6LEToePq",
+	"2GMvSscNM4gNS7L+SDlnGbxHNL00lxdMDGyRdkAQgAKWpnOmNRcT+IYmCTev0fRVZtrQnKne0ZimikW9",
+	"efDV9z3FlOJSDHiSsgGyc1W3cX6NPwBLlrmGOwu3EjX3MllM+cjcZLY1uN16UYON3zmxHhw+eFjyYz2o",
+	"G/0jP7gZfT8Aj3F9ZF+ar1eMAiJehNG/FFs5os9+/nC9X81+JYe/ZSMQ8CH4B2KCSlSlo0shFylLJiwZ",
+	"UF3ydyRUsz3NwSgt8tSyQTRKV1ynUbmhIUis699xIUddnKaRD3Xp0nQQCNLl8YSl/IplliidvBpA0Cf4",
+	"3rL3oerAiHpMJJ4U1a2wMIwQHjgisREP4RTE5BN0Acorlt2JSAzuKZSskth9Trgyc0liczjtV8xouUl8",
+	"TMxMrS+fazLmRrbvsHrmwZXrX3vjkqMWvZZEX3HUilN2hWu39o3n8OSHqCdFuhzIhRgEK1+m5JtAKILd",
+	"BJ6MIZ58+xbKbEIS59R0pia4gYwwWoQ0LOiymOxQypRREK8yNqPZZaetZDSC9Oqap8n5JbsdjMKl2GWA",
+	"IML78dXoiWK335NkyCYUxOupTJOQMa3cHkpTnXc7Q+f4qHkpR3bVMCyqK8Ny63xUWmgylxL+RZI0jiyf",
+	"zWjWGGekmLkVR4x43UNMclpoNc750tCqnmZMAYVKay5zdKi1LIq1kH6Ielc0zVnLxBdUkRmjKs+YtUeX",
+	"SWF+BzUJLVBRQ/+V/j6EXsZvS6Gf3iEOB9wd22JtonKMXRF+GPq1HY3dvEL6+L1R2okBCyofoYCPRrXb",
+	"qn7t+KPawD1KbP5d2x15UrQ4c0JldymlYBRBPNKD1fFI//Dt23x/f3+/LSipZZxW36O4VZrCeoD4bvO6",
+	"QLTSezGEsXFFlJZmdzExypZzzRLkmWBnUFO5EH2UQIIIq5VTInv/6N3PftJ0UGDsNqy1+2X7Qm4UPWC7",
+	"8bdzTeyxG2EdF/Q3hj9iWoLf2LIjvHLglu2Tl2NCjbDMx1aGPsLDyvEET6nZx4aRQkyzo0C05Q3h1Zfq",
+	"0JeF2cToiWjCA0HeRk5Vuu9woRWxQN3uIzi/uRnRYBtCN9EYPCvIFbYkWYXnlSOcSsNsn4Ajeyvz+MpK",
+	"RUwY0fxbiJMY2PH9Lme5EdXmEPdhLa+DjGrzo7m3BrkAi1pScFPFU8ODot6QplSM2CCVix7wnCtufteZ",
+	"4/Awn7lWA2vHMJPi6tK9QDMNLCz4ecGGUykvwQZsvnlXJVnUe79nJrJ3RSG0RJkZwTTfUK4vcFbw+Vdm",
+	"ak/szOCbZzi9M5wdfPVKyvR1MUO8+2Ga526W8N0XONXnMHB80073ws8Wvj6zU/7aTwlPPVeX4ctu6pXH",
+	"3uD0n7nZuyV8bi/9Ulxj77sp3ES4qvbDJhQ7FY+nXDDlB38qnopJytU06NlJyMXuyQQ2O8q45iNq7jA2",
+	"Y9mEidFyswVzLSH/LZqDz0+LNv1guNI+yqPGP9GOsiaRwTxjdCuqaSdB8BWt+IhWv/O1fax6smFsRSt2",
+	"AK1H9pXtqjxBfyt11wWbdMAgfH/tFcfea5sKUJ2RC8YNW2udj4vtbFi0plu3xu5b2Kif0oaa9SiDQPyN",
+	"dMsud9uIpqm93DopuHjMB4qLUYOcbe5uQWK4a2ZU0AnL4iMCD+MlbnozXSroc+tbe0rVgK4W3JxKi72N",
+	"aJYtCW2R3hp11c6audspXkMPON96Jd09/MEFBX5/E6JDPk823i551s0mlCuWDXhyzf1/xTJlF65LoH+7",
+	"zGHDPZ2e5ejZrGCZ4+/Hj1Nu2k3Vje7OUjHs0oks0XstR6kKN6Gs27PWPHt4Nrmbvli+KDdkvz0ptVcd",
+	"zC3cT67r27mnSr3fxH3lL4qP6956RfVoulbrnnERfntQ1cNrTHaN8lo99R2UWbOjJ3LPm1awgf4L+8e3",
+	"+Ni78Lk9TCDC1FzTc2/C9TQf9kdydlfSOd8zm2LCxF0/ng/h6+qSz/fkHKmyN5cQGYhD/hCV7ve1q+9V",
+	"8NqVvl4Pv/ZFsTK8mKt5SpcuY8Ay97XdvD57XuXx699RLFMVnr7qpXPGxDf20XbDjNvIZ9ZauJkBqbZx",
+	"186ibAja5T64PUnj49pAFbYXXuzv1u+SW7nDbu/+Us22SicbBVEzWqaJ9WhhcDtNjdTjb7iNErPK1sNO",
+	"5sMdL80tLEmeslY18Ydws26lDArwdgayeqDrjGU2sPF19W31TGZkKhcklWJScZlAtMZUpgkZsrG0QQyB",
+	"NbfJAV/fUbvwgTqOV57a6RgTYRdUQaShQOQMMyCfBg6dbeHKysKD2n7Y6uRYpzlhUn77ekHkZLFiVNgV",
+	"AYagNDcKv1kcjBROE4yBOib7lj2Au6Lbyllb8vZ7R8i2/dNiqV4xlh/S18tTJkYsGeRC83R7f3TJvVnZ",
+	"ihq8k4KLiY1WVEQKvx0b3ZFr3aHbmAECIa4yQmH4jmIJGS6J2SMud6lPzplICNeEKhLb92MX7GojWrUk",
+	"CdNspM0WcPl5+BtEnHdYswUXiVyEm632UgtFWi0J3k1bsSJYb23obq30Xmaa9aNQO6e1XdTJBVxwkYKF",
+	"X88KkafsNpT+PGW3pPC7nm9E2c9Rl/wYFH2Y100o+YGkUvK2b6Dcf/L50SefH327v/foZO83dO+7wd67",
+	"v3j7tl/7ovRdf7D37k7546d3Pv9TsBCUxLUfadaFZpvIn+tjneyz15MFg4U72MyUtSrU5KOjfPYxa4wr",
+	"hd11pPz2HQxgp7Ssyt6b7NUGcXmT10sy67Zc509r796I4L1uVqaR/gWfsR1ObIUmEJw7OJEuS2zK53OW",
+	"QFqb+65VMwjBo4r/goO6v057WEe0cSrpbs/eNtblTkqDJ9a9corCw/0NcgKMOLadqToQv9bbije1LQfX",
+	"ro/CKS33zdzCt2rCSdlYE5lrNN7A+eAKoQ1BV+VaFSYd6Dhqt+dYpLzVskHnsNPK7dvZrqx6H9Vl0wFG",
+	"qzOvXm0UWTvEC/904+FuQO+SY1h9n32LL63MDerGCELVrWQ4eLeaSexc8d690n3ehd0ePnh0WLuV6uJj",
+	"mN0QhE2Mub3cvZlwg2CJZ+5l56GwLbjuLlbnIXS5XmvGOO8eq8cq2Sy7UhI7woEalhXfpXN+9+rwLlhG",
+	"VVxmT9Wo+M9K7Gmq9Vx9fnT3rudTe/Dv4f4/+PzPVsWWo0+uq3HEPH36ZGP30HwOgMk7PBLz+QVVl7u3",
+	"RHUB8HbpNn1yIpaAxUHY+xGbaxL3Y9wJ/X4c+bTH12fPETzWpgIDTCGHHIM2WO+VWkPdNuH2TB8tE+WP",
+	"4Tfv7gT3YJM9AmlwBuBPgZg0o+9D+Qj2csWRj6DjXS8hiNMaBOvapPACWoW98W0A+XGA2ftgf5+MpjSj",
+	"Iw1QuxkDON2aVABHfltVC2QgqpidXH2Y8KuL3wdvCABnMZGoyEEsePQDOxlAD2u82QIFfZ2N3OxxnS0H",
+	"kGPbfrc6GES47a3wpLOlEa2UZjQxY4rPnl6c/Xrw5Onzk18Pvj598fri6XkcWfgzu9vJpZALFXiJEN+j",
+	"Mot7h6Xc3Yf3O2ozoctnKvM0GcAoV6RASpwHoeTZyenzp08AbOiYgOhupEknRrd2GUjU3dL38FQU+XsO",
+	"LrM7KmbIlAqwTY/Xb4fRwphMO02c14MB1DZuCZes6YGbmkEFAM2NacVEmi39BRNpHOoGTgBLrgYXgJaa",
+	"pgPAs19bqcH0iSqIx51ZH/YadhAsLk6gkSR5wvXJyEVAOcHJuoysy2kCf9nM564ilGn4sW8GP/q24OMT",
+	"16Abx1OhmzLI6KhTgFYwE0iS121I/4CSsphKMqMJupNxksckHqX8CK9RanFqADoC3nD8U85moCRywfrk",
+	"RZ6miO4KAFVUXbIEXuIF3uPzr86/Pj8CJ/t8brF5JCieYw9SZe4Uo/yQjE240ixD5B6WjglV/tZHMC45",
+	"Ywgfh+QsAXsY7jOlAlD5OgAJaJkNMpm23YKyMCMBCaiNEOiMVDC2gMnNpg58qyEN13uEFdOIXpOmKP0I",
+	"tiBG/NVLa3zGBbJ7k0izJjEWjOBMxYBhJBELXLqrEgCaaAKYmSdkCkCmFtgQ4REtXQs4pph8Yr+8E5vV",
+	"5pqkUl4qszYYlbCC3sVh28TFjs1eh3YZm6d0ZBMSPQEdpRqIaGjbnYAZm8krQ8IL2MAefBHPSJrPhHJ7",
+	"x23OPjlno4xpW5oAgZ8YPDZnco4FE0j86aefxogkMJZ5RhI+4QhAVcGyNA/j6nWiftks1oBSZFHHjHAB",
+	"0rNF9uR6SYbMyB2dcjjxjcZ7BH8aXLLmnzujc4QINo2lTP58z8rPe6dJXI9DWh/LAkBrAz5vbt9BdoGE",
+	"WdDKwb+M6BZJoiiNYJ65hjSKgDuFIypNP3KXg6d7icqV8Al7phxfar0Pdxz7YLrcvbbpe71uzENxc996",
+	"0IPNZ0U5YwsTe5s6aDkqF0SxyQxKfq0yDbZZfPYqPzSd7DZMg01QDEo7AqfVTC09mraZHABFs0gNd9D1",
+	"5sivUx7r0/qCf3cBX1Z72seGrbgZkQMiZMJIIgWLyKGL+KOCyGzIdUTu4fNjLriamhfu4xcAXEHoUJhx",
+	"pekyIg+wJcTIArBTKSZ98hiKGSlAO8sVI4hFgxeKcvIYzxDncDmvx50dPCwZgQ9//vDn64yTvsxYIGBD",
+	"hrrha7CvZ1JwLa0wPeVKY1UzinDx7xo4tGvzZtnUKlGjtn12xqqc2tAYPj0pxYu06UXuyRXN747hu/ns",
+	"mobWgXgtz6KVC9eTwz24ZSj6ijxXnS1DULqbDJtWfCKoBqwIT+WmWKS/TzGzDScFQ0xtuGsDTcKNUF2R",
+	"bQNP7QY1otcPBFUT9XLBf5cz+7ONGAj63S0HECzdudAX9ntNsc8xlFuX+fycbiTMdSsGt0WqXI2NrTb+",
+	"6mz5tT9gH1vAW1eueVOpn3bFdxJJ89Fvh870X83n362i847Z4m5ZIjqXt8of3sztmG5c8veYHOyX3Ukl",
+	"FXOd1rWwpck6FAyrgBTixFaQ6yZ3RLfrxvTLkjbHym63ix1H3VGBKPX1NT6oWPrtg0bFLf9g3aMW+R5R",
+	"RqrKZwNa7wo/XLsDGYRL8C4heOGQji5dzBs6krulXGEPPqCrCcAcfLiQzGc91D6VjyvnTOgmRd+0WzHq",
+	"6YyO2JxmrM0n5/CAgge9TVXlQ0B5k6JPLOiZ9Q9MaQJ5o6VAi/39vfvD8aPD8b0HP//58N79hD6k90bs",
+	"0eGjZJ/ts/s/v/dwb39/vP/w55TuD+mj/cPhz/cgKGO1kWetNzTYB5HfpuWla9zt9jjXifLlxcUr4tFF",
+	"K5vCiA4yS8wKHRSVxJu4xWaBqh+B+vn3LFuS8clUr6cmLNMbfLjOOwMLu9UZbbtlPXFLvRCb37F+hp3u",
+	"Xj8L+r2ufmYP3e3rZ25Of1L62ZaJBFuepzaibani7IStbkHUH4bdvFtFvx1zjNvgFm88VVt92j9VRE1p",
+	"xsJqUnzEIpKxlGp+BZcJFBdBPER4izOjgJT1jzVhzqEnpL9/0BDg/BjLZG+qaWmd8aHTjZtfrLvMGkpP",
+	"lOjD3muoomp2EZbQgYCJqUwTlqkjEo+4XkLJlvgn39v63n3z3Ye4T04wPmhKFTkw1HsQxoNGvijK0AiN",
+	"GO9gWshkGjzWJyeC4Hq6aA3IoyTFfI8JFcRIazbYFwsc+t+hnHL8/YfYhmPA66Xg3u97IwhH6P3hX/1v",
+	"v/+b/9nnHxz1vjl9Zc2n5fDaDqEUCRcTTdPLQVuabJeIVwwyP3jWEvnKZpRX880PH9zvEL3QnAQEwTH2",
+	"VGHmD5ZPY5mS4gj/LpY/XHLT3oe4JMj//j/867/79/9VQw7QDUwcRPgajl7UGXSzexz+go2mVA/knAl8",
+	"bZPZhCnoHfzQbnDNjAwIvZXbvswaVrNo6OVu8f7d4OV1ZtUZnbvU1p1nuNaO24bTLL//8aX9u5O+4bTw",
+	"vY9uOlsu0se5Np4ZbTgbfO+jm871WeSGdCi//5HRYwsW7ULXG9Syjj549p421R16BrkT3MVY50ITpSVk",
+	"s2MhNxs7ReytrI6xxidE8gwZmWFk3zqvh42Mx0Gsm+gu1YeAvLvVIaDj02KTlW/XJGENpmP7lgUfSHgS",
+	"VLiOutaXm6xvGVq0FXKM+pLw8ZiBnUs0Z+c29LSF9c+9M2yO07XpYC0iJle2yKwvfZxypRuzyeOT0YjN",
+	"9Z6DXY271Y9L2aDVPuki465VEg1ZTvdqgVxASfg6Qc7kAgK3MUZYSD3lhjDUFUHqiNonF6ql7SIcfSGz",
+	"S5aQfG40ojHNChUMtScpukJNFglZ5Q5jLIEQH1kPifKwG2aBDc9K8RzYev6QqwHTjMCMa7dNTBRdIvci",
+	"ZmbOF8IRV8cTxkUKZrmw9UTc2lro+c6pOHi4z3w7+PlZ0Zr9wrYJTpRJsz1B0wnSfMK0cmCNcGA3D/j2",
+	"mywoU1ZsbhyEXfzIMqIwHcltuuI8lg5uxcocnou1fHDXxuag61swOVd7v7bhObxRPgLzczCc3dhToR5v",
+	"c74uV/qIPD7/JiJ//vz8zw2H+OX5yxchXxpygeX86kkZU8ZazHzwE2bIGD44lPIyTFbW9l4CJFVMd6pG",
+	"FawAMmlwsU7Wu1cnaPStrBqQpsMy3crZu41zdyus5raYzA2yl4+Gsex88W5j4dSuHFFWlthwM1jDYRVZ",
+	"ZDW0SI0mtu9mMgQesqrCYn8yLNUmTpoZx4HlHuRDmqZG2rNufnwOkieXUMge8g7D9EYVuXKNfM7NrH0C",
+	"MkbJkVjNVNwPMRc3iZW+F3hI/AnCySxbFPxsg5XcQutKOE0H84yN+fv1fkWz++DJ1bkCkw4+3DN86sfw",
+	"f28gycrRHOHCeKK2JAZsG+QBve76MoROb+EyLPq99mWYfxyJl35ONxHkcW1GsFHg9QYs4iOEPt1x5D0u",
+	"87bSwGZ3yI/b4Ga3wYac/t2q9d8xj94pf36CevHjIqj6+lJtW3T2NnJSd7OsGqhyxwFLWBtIvVV5UMUG",
+	"ms3mKdWswxbkSRWhoTV8udRyMbXNxIzyyu5W2ij3vXOho6H7a8oelWNy6yJIdYY3E27qj253Ulyw97rj",
+	"YVgzid1p3VtPsspGVrXwyjz7oig8VKFPM9ZebIcXQw0oReY0ozOmA7QG4hppBOBbw4I2QI+rrs3tcI5b",
+	"5Bqw5s1uIfZeH1uorHBZY7RhBGtmbRgBKy+C6v7w1//2P/3tf/d3/9ff/vFf/NUf/vKf/93/+dd//Jf/",
+	"9A//03/7+//635SN1IfXQtsOhMXGyRghiKAQ5H2IZszxz8oxgJ897JX7Pdh79O7b/b1H777fjx5+aOm7",
+	"EDvXVhfZZE5S3BBo9M3uraZN9dSVnN9+kL5q/aqHoZ8nTFO+VUZpFWZrDcxO9Uy5YuBBI63EsINsD6up",
+	"Q0GT+LfSaA+50APrE7WO6SqEpIfwGfNUs4wolrKRVt0jKBDbrbNc8Mw8jmvcIBO0JMHilODHfsboaOqn",
+	"U0+NzdhIZonqWn2Qqiar2wlR2qhZZCEzxGGcZ3KS0ZkiWpJhRsVoSqSIiMpHUzDAGWr2hdSDscxFEq8N",
+	"eLU9Ny76VbNisY3R1G+djbB72FWbRtJZu1A5trb2aICUjx0Wb/mRlyT4VmLtVlaHLncuohe9XlMyx+11",
+	"6wI5DONaIA1dQUgANCbc1S52BvJiCyxbIRM2SDAwFQDFBvOUCouPOwjCa+CzQxNzLypNs6Ad//i7aG0Y",
+	"VoPExGeMUB2gJwKOmZVoAboMMM2ODZ8OJFqE22QiIYlk6NGn4zEbaULxrQXAdMZ2sAOqIYEFQyh9unW/",
+	"c741F1xzqtdvmBK6/yDJM19VvTx5i1tRXEsw6hldAlTbSli9B4cPHq4vBQGLw4XaIH7NbL0uc3zpnvtg",
+	"909TORH43txTUjACO5LM6CUs9kwqDXGsZt34mI+ARop8MuZXzMWBmdvPwd1JgR/tebgDgZAPIAzWZ7J8",
+	"YvqZs6zUJjyIqS13+uSlYNgibIV0QZcK3ZEs6ew/hHmVXYiHTS7EOV2mkq4NlX5lH7PWy/WaajG3c/M8",
+	"xulleqMjBlvNvlY9WJ1PRAAw0GFrmVZkrgcZm9nyR83HYcj0gjFB8DmWqWOve+BGYP4ns4jW+LXBWWlE",
+	"CAkr8G9dw+PBfn0fVK4Md/sXOAWewzfeHO/nKeVihxe+6VBQhx2+uys/6Lceez1lNOkGE48hmbIMq0HV",
+	"ZYSBBhgXqyXG0HcTnKH3AVeDmYWhrpuQk5xdK8yYvZ/zjKnrhSqrQZK3jE+KQS5GKaPrGbt4bR80HCzj",
+	"MrMQzh3AV9o0jHjKUqfEIJiqs31YKNU5zVUp0teMJsmxejMCQqVUg1nKNNWLEDQUBZABgqr0QHIaMUAe",
+	"gbLQWncPDP6CjcwYzoN+7VcAMfXc9m6/+xIHYT/9yo3Ffn4hz92I7DevwoG5rtz4nHqdtzDwN1MmCmot",
+	"qCLucZJSpY99QTcLtwIF6c1znfm47364XFMmwPfsx2OG0NimzHVTVoMzZsLviiRsxEFUMxeTQ8ehS/jT",
+	"d3KMydgLrhihYokJ3Entcd5k5HSl2dQqQJ5ABrPjKiocABA65kVbkbTUvToOxRkjk3ps+BEVIMkVxBrJ",
+	"mQ1E7Sxs4Fb6hrNFkxrTrWLKBVWXRb0Ulc9mNGtZaVawYcIFmATUmqv/WiVLfLi75R3F8DxT9ZytxCYD",
+	"5uQ3W7HWTTdMYI2pXTBg2Gm5YOjMgwXAY8eEkkRqoticZhQFeIaFEhGa3yWyN9FtZamleSaHKZsV6TK2",
+	"P23tyvZo28JV2C8AVq21wOD8Vhsjv0SwZcOXuJioTZOPofxRQpeqycI0p5mGlqxShnc1zRjk+FtWTYbM",
+	"HBBFLOwzWRjOpySZmSM4ztOUmPbJJ68vHt8hU3rFyJwqZY4iFyMGhSsNOzJPralX+GC9QMjeuzCF9slw",
+	"RZIMM/OgMATqllwDl8YGWBIZ0ZoC0ARyUWW01iueSTEzKtGUKhJ/eXp+8fLs14Mnp2dxIxe7ZGzeQl67",
+	"cOFoNqQcZmMh5cwWNpT0s8RKK57CGL7RJ/u26C7syf5G9G5UVlM5ads+QFU3G5hIxsZGYgDdDut+mrl4",
+	"BDJEmQBRG3eZLfWBcHKjKc2MuujS0FgyKVeUw42ZJCgsDqHPyC4uIIzgIKiGqmM/AC087QcLnuhpw5LL",
+	"RUANL/wisgkt1q5PTlx4JJ3PUw4A8MXPLmtRFkmLZMl0IIjhUVowdonY7HraaOQBA7Ka0xFrS5Zyv5vB",
+	"vpJKTzJ2/qvn2L877wjboSVaduRCFKWGsAEiGEuQ780zfsVTNmHk8dnTk4unxBxH3SdPIcw4qAftGlfa",
+	"kGoBibKg/vfLnrSH9zarLFDjn6dCs+yKpl+3iBrc/o61Qowaa7mxQ5wR7D0mR854mnJXSW7VZoLCbh1q",
+	"gn7FljdjY++s7LcEIjfZw23A1Rrb91fsB4iJ7SSBGeLdJs7mV2zLKMNm8BcQNPJsbq4hVxcd6sPckAe2",
+	"Ms9WXKrnjBolaE25xLHMAquVZc8Y/kCtXh8WUHx19vLx0/Pz0xe/GFycfv305esLX0dx/UHatO7jc7g4",
+	"fKW2qpiQyYXPisUrhis49vilYkdmCnK+l8/NDTuSWcaggg/5BMMHhsv4TgS10hClknwi2AQxqmJk6jYE",
+	"3lzLsUO1hHfgghQJ+WQuFW94A5z4/g0rtbpuUERxzMn6IG1Zt2MijSAwZxlW3LwD0kFRfs3WAVbkE9/h",
+	"/p0+OcGmlb2wzdgsewYoLoAZ0lMqSGzZdd+JA3HpMj5C859cuGJn5mJ21kEaTAmvEJXPYG5pWswfBGZl",
+	"1gLNEVAmp9+rHh77Q1tFGPjR+xJcWZxu9qSVWjYQpVKNr4v15/o1e24GMKDzDbG6nKvbi6iXS3lpzz8O",
+	"HzYdblP3lavEZrZWczb9+gOdysVALbgNl6uAcjRvc4BjEARATcTEbQwbfsAWXj3bcjQLmkGm+kcwnKIe",
+	"0xbVzPw+dseqPL0S6UsAvbZXODRrZYSAIe/OYB7eArsUC7Dfm3CSV2Zwu65yHMyul2/nEQ7PXfDP5qXT",
+	"OlVvhvbX23CqQpflpeZ6xwoMEZnKPIvAMGCYC6iATnNGceyn6Egn30nBbBFNqw1LgjFO1bt1jpaitUsD",
+	"Lxt1mGUDM4yNXsDxb/YK6Lfd3vjQtqiqW7z1NSiyLulm10VPNluej3H0m+yVj3L83TfuxzX85lOk9KuM",
+	"XXG2aGL/UE63dLfVrVGVG8yhJnW7DbnSZ7LB21Lj9TgS2/y71TPZToP/+w2f0hUQpUTGnckFwS7crWCA",
+	"268+QZamTUFWAiuzY3AU7MnQtbj2bLD3OqP1Zl/4sAqrL8PKY+1noqW5231nTaqLUssmgAishY2am1PE",
+	"bV1/o9QbVd9sLStfmB1BKCjqS9TvTFcJWktmc+vz24gPrA0iQSiycARbQAdkEFCOK+ao4UjdtOhft3kF",
+	"Y5VD4dMYK5ejFxBCtG2R8KFLyYAge7AeP55ywRQzLzwVk5SrKeBxNADs1eMibKmSw2JMzcVq4zDCLi7z",
+	"AOc6uGKZfwQCNXT40ah1TJt+m/wJX/sqsFu6I41EOvjOAra2BMR9VxjjvB8l/sXTC3KXzvndq4O7NJlx",
+	"cVdpqrnSfKTiZncKvAtGfT1lAksVFbkxJ4rTu+fmpSnlZRb5YKWVtUCVvvuzvXc/a0x2WVCuB6OMaz6i",
+	"6UC1WVOBswd+bHBWk9i9uNo2evjg0WEHHwMMhc1YNmFitNx4LP7NmxuMtS6sGoo1nLix0JRlmmR5yhSJ",
+	"oQ2zUeLKUG27sfUv0SsG5Y2Oy27A60+jSTh6wRa7d+bYKv31dbxkyxI0CyVfMJqxjGh5ydBxTK27jioF",
+	"+SVyTL6gio8Izc1p0ZYj9DcoPbTCiWQr3a82EyENdydK2DXbpRQRGGJqC/eKKhUWO6OKxGiQiQ03mzDt",
+	"vZFkTiesT4xyQKQowgTg6y5W6ReQeFswQzqasQ144CefH33y+VEJX/8v3r7t174ofdcf7L27U/746Z3P",
+	"G9nnC6nPGE2WNl6vthNWwCm1RDpmTJnrKj4iOoO6IGCLZQn4aEY8G+Vck2HG6CXLjkks5OB3udQ0juBv",
+	"8IvERxjJAsYEc4TMP97jkIGfICH5/JjEiqdMaBtZSedziCUxAtRcpinEB2qWLkMEVRwexk1Cz/gndAxA",
+	"Rmk553dVzKSj3plv1H3zQv7Ktl1888x24Wluu/IRejZLu1UoOageh+I1f/5XZJqFcfNPRbKdQjbk39WC",
+	"xDsw0A2w2CLoQ1upaxWX+IJ/B8IZxiqxkeF4GE5XMQLbxd+PDqLD6F50P3rwbn0txcYVfwr9vKHcrjd+",
+	"PkcZ1X+26Lnu42OzcdPwm6fWRWNflzMWAO4WtHq4hlDb5Kq0IRrvkwXOKiIHxArdUJMSBhaRe2TkphGR",
+	"+5iQRFxaVHjEPJW3pfE5Cwh8zgLqnrOAtCIp0VUkJ8Vg3lVPit9Skd/BnhTrzsqzAuK7fBYKHriq/Eq3",
+	"UiidT+5usx/DnnfuIgg7/5omTdPdpIBzwpJ8npr2msKyL7LclxwoZU953Pk0M1y7MTbRQnDXJQ1UUhdT",
+	"aU5PgQc+mlog8DEFAfFSyIUgS6aPwb1PhVqwDAJvVRhcbZXe7jCP9U3c5N4KHuuezFR4Q+tSMW5lspgu",
+	"bdAEhINiPyw5tqELGLbIxcRnMzmUS3ibCxvPqpnSJJO5SLoIXN0Cwks5ZDYwvBq3UyFLFJTJLm2lUgy3",
+	"ddbWMNmbd/VNOC9LU7Gh47fuxAwHdeZQSxtLSmSGtTdHQOCPTu621D+2OKp8DDon4fb0NCbEr05KakhC",
+	"MnI3TQczNWmLy5hn8oqj069sNCsY2to9alSIgcetWHl+irJk7gw5/tGlI8wcaqzI0pLBpJjQ10rC6nb+",
+	"/J4osjKChIoGqgMJfmrD2zElBveBT3NzFnpItTU8uzltg8+akHu/hFA1bfOMLMGNLjFkTHjO1S1oaIu7",
+	"v0gHcSeixFSKRQxyQtxKlbZTbQ+7Ga8/pNtrAx1vjC3E+i1z/4E9D1qNNiOapnCAzaUL2S1jn2sfXPyV",
+	"hGso0BhUX/Qu/ku2rERSHxx+tl2Zw1ISZMUfYQum2ITfWhY/CWQN8BQErIIMl2iZBVMd3k3d0/6B12e5",
+	"AFPgCmuyPYnl+i52uHXogmcyI8NccWFYvOmTPLCgUQFcAQoE9h0ovmlTyvsz+v6JxRWIbaSGQzYIG+g+",
+	"y210qc3z21Hmse521VKHn06o8wlBikN5ejRNnfMDlnOIqeKw0M1kbaOhzUc/A+kr7t9ADvkPkb7/DIRF",
+	"SNfHWEh6CV4HSVIpJmj5WZ3ej6GwYT1XEssrw8VmLIagnri0nTBfJuNXLEGvBtfd91GYRr8+e74udtY0",
+	"1TBBvthyQUfrWfttaIvf7NpvXNtXzY4XB48b4YZIQgECq+oK8h//8f/wH//xP8dtExwcHb5fRa+LCEtd",
+	"3quvrGyUmlIF3t4f/5f/4+/+7//m9//lX//+v//3VSC7qh14k/qxOOSWe6VB27lp+09EHhAFyb3OQHNz",
+	"Rrdw+IVlqKz3OBNRVeeFoYRfhkajikW09l3FMNekadXO1I5Eoh+w9EIoPO0Et6GrgOEZvMe7gSJpTOjI",
+	"ykTm4gSnm5GZuS8XSUlRFmzLIW5lIwllirVdWNvOmvCMeSHlwe2POUBd8e8+TpNNXSjaKjq/pOo2BIxB",
+	"zquGrWGLrmDaz9Lqe72ok4K8/mrxYTSoU5VCgsP7wV0dHlbBgWZ0UbIzfc3CjtsbyqIe3A+ssRzo6u0a",
+	"CqsdtemNocc3sOM1CVsF/wt0cG94LWZeVczLXKy2q0uLVgFygD0VWA8939gM0jxcq4sATLl+Qf2gd84N",
+	"Q9wzYbZxSzELb+1otLcUp3XtadBcp+yGsO/bJfpi52F/Iap9OBW/Jdzkr78Rbs9v5Eagbk0dcCPYFkPd",
+	"b+gy7nSH8oibbN4NbM0BZHaYwH8/aj8Ba+6rMghhOa7L9sozgnb23Sgt/kSuBvteffaqx6z7TrnNk3Lr",
+	"B0XdpFMqnNXKhAJsed0Yv7FpETRNX457R99u4x2rTi4w5K2CTq6fIRvC7ezHJRtTzUCgpxZygAoLwVmY",
+	"trgYpTmKFbXZF2X/tqJ/4X9rcAs2oj6uiSOvlk3oYpKq6s+q2aEPZoV1QmUDrwKLN9okhoguhzHz5sOM",
+	"Eci5SdFC0FAbZ+utDZNogsaQGRu0BQW4SAPzkBOQa9EBFgzAlhnHUIDjcnB2iQx3v+fJh9iFDKSp3X2z",
+	"9VUvnEsXSb/u9MG63Q53VI7aO2ONL8XL8TjEkAYlUY7HHeMDUWF6aV6yf5pXoeHXBRhlg+d7ZJHCmECk",
+	"HpILDBFZWPBA6tEpoIA+E/qICGkDRwAyw6Jd+q+A1UBeOZ6YzDChXPdJDGqMQ9i3rXovE7gi7ECUfX9K",
+	"Fcly97rZovZth2b57OT0+dMniDVlXsuYylMNte4LnEGZa0ADhNnBWGsGVzs0a3xw0FQisZ267/OhIeDQ",
+	"jx7bwdheSOTyMEPgOphnbMQSJkaMyCuLXuEfNsO1dlvw9wVogCmjV0yZBZE5WKJSwFFK2JyJxIcp2FEi",
+	"V+JpWgZA7JdCUTVkp5m5dNxQft+c2Xf9F8+gEdhaoyalz7qENjBNujecrngjytzqGKxTJKENf9ISF9dC",
+	"mh0RHYRouSXtEp0FrvGBY03rTZrweMBk1r6BXPpa1hjb3Qa2xe0Abc3e51csG7RHKWA48qCbfeiciSSw",
+	"C7HGNJMiusI8wMUEuZbH0O9SYeK6cSkb4nVGPSe3tRHJ/95yQCq3TrDA1cMVlY5nteWGNSsPLgwfCVfO",
+	"LUdpr5ROQ3Wvh0ElxZ5em05iWM5jZ3it5O96GahTFRH04mz09CBrLBlmg4ZGTGjDJuSY+ExCwgWJtdQ0",
+	"jSP07+5bPOySewCSF4qeha9Vtm7hox403mkaVXW1svLYUEEZH1hYmf7KVbm2Mles7/YaXDGa3QmPAQV2",
+	"KzWOdmxtMz3uPDrbd3oDu+v2A1bNKLaMgbu+aLVqbm9kljzYD3fCZhYK85bheG/Y4ynVPwVbxYzqPjlx",
+	"ceUP7312nwyXFvT7l+cvX0RkxqjKM5Z4aLnFlGtGEMDUSOAQqoU8UZFFxrW53bkAqF0bDReO7kFQFqIg",
+	"+rag/HbXlbAWDu9vFXLn71ZADGsxPeBv5pLIFQvhFkNvHoBSj/RGOJJhGt/PVo8vkNe6FeVA9aI5wiyU",
+	"oFHFQ+R8f7vUheiKOHSTc6xdqF3OQ9XJcrMS1Uqut1vGvlumHkQstEVhEw9iPmRTmtrdDzG1hI4g7Lri",
+	"lFjjJMFyQptxXV5Ei3SM74QaX5hhualY5t+NfL+NxLtiWTNoz8qyRB5af5JnrGPNilJWaFQp89sQ8Wyr",
+	"OOCy2Z4Qg5XQzIGWgTklTe3THMayXvfl5q8BAAc0QZfD9wXSKT4edugGtx0oo0wTpvQAoApaYQ6M/om4",
+	"Lc5IZR1cNr4/yTEE3DzDFP5gWmSJTf2GZBNv3kpyhrat0vh9Roq1IiEgOVeEzlzXh9H+/n4RHZhdOUMR",
+	"uNqwRzeIfqMy0kKQQjnJaGNc8QUMZg4lPw2RCssXJFQc7NvvlV2ZXGiehsM0JIGJGqFALySZSYej2qbx",
+	"lUfwFAMGnXFwu9nxBlfmeT6cGfEjiQhNlbRelsIr4MMWEcJ/u45lrldM6fz148dPz8+3aboqroKBOder",
+	"U8i6F3QBcGHRJy/HxUaNQhKBeRYrvgg6a4ABFlIP0LTWNS+w67P1Gqlgvys6XDH1QWlYdSJgKtDhfhM1",
+	"sAQCOlzQOGsOxwZJlSFiQqUIXl2NwcY7Ve7iNuFEaaoZrFmwUOCeicIaX7C7fb0LC2rNswDvnwMzz4Xu",
+	"rzimHdZ0jla7gWAN8FGvnr54cvriF1E9E8tCGHcz8Lk+WsTWai9USHSEbNRHUYXq5i1SVa9oQLPq7KqF",
+	"uqrWnfrGrzSOVrni0nfbrPk+dLdC9bIuGEnTuVol4exQAnYy1S6l4FeuPEiDI2XZfL9CPM13wF4Sri4t",
+	"LL1I2HvWEWvcnuTrVtGT6+tgOjAnc/Mb+qVMM1usZ+sAaTjxDsG1jR8ndGkr8DgZqChYU+25SYa3nG2D",
+	"Kp9FpSIbCWCb2HqeCAW6UaXRoPQTVYhsD1ZnKq5LdK4Grshfa5SBk1tdzQUEazP8AaF1jAjMxcRVEa0r",
+	"/pBd2rqwTeWm2pYPomPWJsvBQ3VoTLe9ggG5FkuEiOwRLe2W8skor2Lp5K3kBrs16vpud27ZLfd8TfNu",
+	"wUtv3cb7ykKwtRg37K99cqrJLFcaMV6NZgYiDexuG7118uqUXLLlEYnTSzVTg5iMJdZQJsMluX+PpExr",
+	"lqmIJHzCtYpIvGczDQdxvxpCWTGfHW5Qa8ZMahehayofTQEn7SffG27ygs7Yh/ijsCG/mkrBEKy1vq5P",
+	"LPWhTywOkVA1ZQprpmClCCQZSRkF13T8s/iYHBwQLY3+MJrSjI7MWvbJGzuP+GexDcuhTobngswoF6np",
+	"4fGUC9onJxDFoIiaygWmpOKjVLn6eMppruUUwYN7n+3vw//2Vwfblg2tb9/+7PNv9/cevTP/I3tt2yVt",
+	"LFHmqs4EgTwuuwrYKto7yrcZd8XEfMmaoshZDME+fRJb3lpr15ytSzbXkH8zkxk7Lu5DKGjqDt6sHDIz",
+	"wmuquMZtBx0DaGD6Z64V+PSlbwo+PnHtOWK9HJ86PtfCB1dpdvAQ6mvIImxNd1RejCIKSZMWOzVjzXrL",
+	"9henvyFbPbNQvHdLkFlXgXQwo+/X2OBcPSvMyEPpiLqcUxRRJtLwI5AUF1OqodQnFGK0vdw4vqgh1YQr",
+	"zbKBDbAbtJpWXNleKgBnEFZ0LtO04KAWIJxjTJtrmSVh8V6uyYRpRe7v319RqneAKIQDLCm6lqRF+Scz",
+	"oAqFbTzahGPsmiuRaCvu4T4s1MCNCoR1gWutAr3cdN4xxPoZqZaPxyzzB4lgDAwxQg/WpK2G310bps7P",
+	"rEhJLibrNXr/lU9G9t+Emcj+S0xDfoeUk1e7LARjO2TJToXNotfaBIMxNPlF8bUi5XOtfbH8xupawGds",
+	"wpvwTfF7I+Wdnr8k9w4ePtw76JOXIl16SQaEJ8sBQPF0kPHoJc6FzpalnFDDzNzrRXW6hNOUzDM25u/L",
+	"8sHjF73VaTYne7959/3hh8b7/4yZG/YLqkfT7cIdMmigu/yPHbq+NoMCra0gdt28XsG8dndiUI2Ebnd8",
+	"akzPT8dj87m5jjn85iR5qATsQpSBE74Vb8UeCeD1Xa7BUbnUvitNbfclV5a19uH1MHbcucesqRYDC/Ax",
+	"9n5Kc6XLrQeB4i5nQ0ibuY9CYsrGGhuwYSJrXm+OlQ+DHVy0POpiRfxJDOHmEFWOHfKJkJkfL+48eNsX",
+	"Wza3vpSQ7H7s4Y5sRTpHHKjRHKATY/nyKUvD0v6N7/pLLz6CvHs4PoEvK1hHoO+cZ2upC1Uyi8TjGJx6",
+	"WAYbm0lYyoFFmu2Qi+KjGYNLRrTEsGOwzyzdriAnFnEBhpyzSkOVQptwXaNF/60gJDECoNEMMDvfCVYw",
+	"H6cnONJC6zgyKBvpvvFvRFYEat6RhgtznKjFqXbUwxwHs9RGZhJkSEeXUZhVBK3/VBGdZ4IkPLEjnjHy",
+	"iW/2Tjmn30woTcwUBdTNFwn5pOj3DiYsNJ6fQvFyNCsTqf9WBPpRQ5yo8zj4I9iLekUwsB2vuSnsaIyu",
+	"gHsfXoYd3It6o0BYsbsNcuXtwkJT4Se3HB31MuRkAY4yfC7AfuGjS3rAT0+DCeE3r/203Gc3Ofx8UUwR",
+	"vzj1E3UduOni5xLAsO3UTR0/Pwmm7DpNat+deWJ41r3d5Uvn8w4xYCfzOYaw1zIZWnE/XAwKwqSEBY8e",
+	"7IdGEGDLRm+vhbnBXd4l+bfFMLG6GmqQuGRlK2DITCQqKoR+mzjiAvJSymeNOs1GRY4R5aGjKlbETcBr",
+	"5drMZ08vzn49ePL0+cmvfVHmyCW0WEZhri5Fpj5gRYJ6VJnFvcNVmlmn8ohqajhSm7fVKbtaWrgUai8T",
+	"e2XB5iwXvWnpMtRtOyKDmpVthAXtkrdRDagvgDXx6KxE/S71XSPKoYvzMEqpj2KxrPcwure9Igm9Biqj",
+	"+RzgTpXFzHpwGdQ1Wp82656zh0dFgSwjoA5VNQW5KUe2IToWE/lU5GpGQWBaAYKDQnu0ibrAEqMSNFaw",
+	"six6vb7nyRJeY+1msFLH19IcmJfK10/USvCOV6976al56AnTlKcVdaNBATDPBsqo6S4KSmf1rp8k1aS+",
+	"NNMW7r+zFvypN9PlsYdxTHlRkwokIjU1HJHrNV6TjS4bP6DtNGA3jdXrG865xTams+XXbVCgz2RGkgxE",
+	"UGufO/JIoPZacMEwYFIe51kYEeMkce/p9w5g6krRh4rRFMDoARiWnI6tJmX0L0h2lRnYK6IgIvCnioyk",
+	"gFBSTI+19cBKtopvD6J70YPoYD+6tx893I8OPtt/F60oHBKW/v1srfG2HHjVcgF5znEmEU6kkJWHWA7U",
+	"UBfrLyAA84yLjlKrafLcNQMfsCnz5xk2Z/48wSZhDLlutEuE4btdIJbAiGSfX18Zf4tEXZeu2CUkPyyU",
+	"B0UGc826RlpXat90EmuVLca6Mi/VPNNZ6MBE/63AnqLeFctUo63wVBjKK3QKo5EPdfxSybDYvh9bl6Sr",
+	"r6clSZhmI6PoiVGeZUxo+5vqdwspWjA+ma6/icx6vcFH63Uc7VpWws1K26O0IaNSVSI7ArtmAaCaI9pm",
+	"wFYw1N2GYUCXOw/BKHq9ZvgFcpxbD72w8+lSF3zGRfjtQfX6/QFPf3CSV+e8M/GNfXTrU9ZMom0Ryq5z",
+	"f6ysRbdKoy9VmGtO7brGNfJR3QvX56Sr2Gcx1XftG2OnDG/3zO6Np3BTTW5aoKpaQwlHbzYuDEn4FU98",
+	"oQOi8pl7HB9QhTpKk6UTqI/JQdmIsVIgXQ9/HzKGxolYBlOA4Ni0OTOqIn6eK3vPrzNeNY1gMmNCn/Pv",
+	"1iIJB0Y9Pxxv4wcOoYx4IoUhObS6lkCbmtaMFHQNV6SDge58GZr+bsQT6Xtu2s7BrHZ1Zs+Z0Lt3Qobk",
+	"3BpSsyGCmr3XkfOfzGlGZ0w3BCUGeipWZZGZV1jLdUNsbw7Uqin+8hqG6y2LzXBVwFU9Nfo7eLGMGu4K",
+	"vpmTBxaQOctI7LuJIx/wA7FGUCYViKFdYWloCvVb1PIv2dK5kwI7uS1pYOOWwPuEMF9O24BEJBsqGYfQ",
+	"TWYMLkILuao3MBAAD8fov4sK/GF9SZxzC4oU+cDA0ZSNLpkthBIaMoKhLqjyyU/gALAhgdUZ3t9/VMRU",
+	"WG9HDJ5TF5qILrZKwRocPFDTEA/clhgsZYgbgUPd30jmKZ9cx5V/1C1wKXwDrKN7B/v3D/fmFCzSq3Pp",
+	"r7E1sSoqxLStwta3fkfrmtSli8gqvVuno7TWM2rsuVLUaOuOryF2zqdSsIHwAcUrQy6D2GNIL8M4xRYh",
+	"ZmY4gdLuCi6iHWu4dwfAI+IrlnnwwzgiD/DbEPYRY8o/wx9mNLtkUHu5T05sd5nrDeAkK4WAqA1ZlyJd",
+	"ksTwJxukZLb4TxVyoTybmJVxc+s3oeR7IeDRxm6omyjUcvsFVpTMs1HL8VJLpdkMZayQJxcXbEUBu8aB",
+	"1/YqLo/ia5pdqiCSQhFKoEJDCS/RHUY4iCm/ZBByAYys38m/lys20AHsfLNLMbasPyZTmSYqvOB9vIdt",
+	"ZCs/YzX+OTzO7ULMzgQ1F/K/c0GtPf7WYvJB/C3UUjlsLuKzfT1n1/s59tSLyt/p0heB49N8eWFZeK3M",
+	"PE2hfldJrjiql4Yx4pQUI9YnsSFokmOkT+Nzvur/GEAfhGbZFU0LxRNi5EmsZqrv2xqAYddFBsQRyUUK",
+	"tdcqzhXqcy8h824hynkNOJte1PMN130QliJNdfqdT6dbornX96wuXQQ7KUnGNDu24dL2S73gI+ZUQvjQ",
+	"zfxMr1hmbuHMHq9BmwfZPogUAmEOYjcw/AD9llyQGU9TXuQ0bwEWMqQptfCoW7y9aRWMMZ9slpXlkjDc",
+	"hgPvn1mM9iyrPjlno4xpu4+1zFhCmBhlS/D0G+lATc3NThWJP/300xjSbFxlXa6KX2H4mJc1lUpHJJ5q",
+	"PVdHd++aj3fNu33yDeaMoZRIR3CXYAtK0yXJhY1hRJFaSQxWo0TBIC3iROFXLLQW6DyCno0eB8E9lgpu",
+	"sNb1EQFEzZQnCRMuhw2y9YbMblcEtPokNp8G8CG+Az3FRhczw+6DZLWMizb9T0jOuKlJI1XVnrMKW8oA",
+	"RuUhrk6/CcV9JIXKZ01hGtZoUzuXP1WFrxbToeglE0W4k93OEHYhNU0jApwnY+NcJMpC1xTJIfbx/nZn",
+	"ZxsnouOgg/WmmVP76NfKJja3gHv4NBzLIhYyTxMyYUi3MJ1INSbYcDUAa2KyIuipYIwAKAMoqsWFAYsk",
+	"JKKmEMgpUMeITVwSVOp9X3KRdDFRsewr86QPiguizla9+tw8bAPR4GVuZM21b+FT5nm5GKgFtz6aCowT",
+	"HMshSyGXkSu/9wJiQWKTkIhr71ag3X7ZST8wY1rQTFjIjtqCidJBGNM0VajEcIXMIQrC32ML7B00GmOq",
+	"1sgo5cn1h2tknnUEf8LVPKXLF+ZR54ejV5RD09dCf9gaElrpbtvyzBpOFWOiO8TEXKZpn7yew8Iw4YNY",
+	"oPQZIhTgWcLiBeXKmVvWNkOOOlDWDr56aoXJfDu3UwFNvQ4OgoZYDKH0BYRyqRYtiFIbEaBDIV5cU1+C",
+	"98adZ7b9ctG4lYDN48xWPpDjIMugEFl98bUSbvN2iF6GkoPvpFi7Py74jP3GPOeAnQeq1XRdFbTLC12g",
+	"Nq1e6ZsshgdqeRfU0ORjDmWpaL5hhAmw3LCyGtyyQaSJjTwpLv6yXOLvSUupcGdUL2Bflq3EXwq9IhDy",
+	"yldX6XKt4LFbTSEQeixLbrobCt4bYrV77a+0Qysnrlkf2zYSJ5BT6so5nc9jTI4+DrKMzcKgnmLDGp2z",
+	"FuIJj0icykkckTjhYqJpemn+ltT8f8FGU6gGH7MZ5WlslZM9NVNxyfhH5/O6PW0lNC3d+64xdiHqvd8D",
+	"bI+9QpNzA2tQvydM6NPmOgHoimg3LdWt5r/LabpRQaYgerheudZbsut4PI4UTb+xbEaFZXTdxxEAptWf",
+	"xfSbDStN1XbekCr2OivD6+cZb2J9TllrWDBUKtmGZG5by6FEXaU+AjR2XrSWiGhQE1u2RZFWtNGQHY2K",
+	"wNffFrVuG21MU0aTlh2TcqU33mXW6LfRqH3Js+b6JNqKEE2xmHy8DGer5SUz053O6AivBZHQLNlbsOFU",
+	"ykvVQILKbWPbbOKCZWsAxCQEzOZhnaksMq7ZS5EuUS6B9c7mLZzDXEQy1+eF+ucdLQ+bg6NbUEXdkYk8",
+	"o/L9Ns0KmGwDw/rxNP14mj7y02TUgtLNgHu5aV1kC/HnAUrY+g7nVm0qTuaDB/cerIedmafLC9ltpNuz",
+	"gainU1XKedA00+Y7gMBL+QgyF4SRdd81qw6ZM2msXlWgpiV/09I6ca2Bd/woHt2oeES1qwBX7JL76/aj",
+	"47gVo59YgpMBtbkQIO6I/OR7z1Q+ROQn3yPOHfxpuTT8bRPK4G801vfNhoLP6BSwX/worv14wfxJXDAr",
+	"12cFL8VlWgGw1k7mYgIzpqcyCXt/9fL8ohf1fvHU/P/V64vGvn+XM8zy3r5ne1iv0UgTNa9zteXddEDk",
+	"OteZfGV/mX6bNlcqJ3VOo6Zy8bgIdm0IVqkXRaI/XpI/9CX5403z403zsd80yr+6/tkfnI828EA/wqb5",
+	"o8W24XjN24wddD4/32DGP1oBfzzsf48Oe0qRNm68300HAPPIxOD1eS8yn7/8Cv+9eNO4XuaMzzM5yejs",
+	"3BHGtQarD7aFjMO/Cbtiqdm6jU3dmN0RT3t4thsqm3hn0m7zurHPnSd2B91eM7O7KEB0u6ndbkY3kdv9",
+	"Y9Tkf+ZRkxXI/4NGyP/rhBX+ZxH8F/Xe703knmfOGArTf2H/+BbCLN6Fj+1hRRTgSdRcW70J19N82B/J",
+	"2V1J53zPsLgJE3d9YM2H8HV1yed7rpTC3lzCEhW32waRiK9cGutHF4740VH1Tyg28mOj3RaBmltGV24b",
+	"ivixUWzDiMJ1w0dpc5fj/8HjG7eKKNwGcuZDqxS2ZQX7Ii2mW2ICFGjB8pLmi2PCx+XU+2WRyi1zoW8i",
+	"tPrH7Jsf5cgf5cgfk0h+TCK5fdlkuzSJjzAlYYsre10o+rsVl/NubVu3YNc6a8QfABgcno1yrskwY/TS",
+	"4lGX4W2RJ0KhBF8lAfGKbXy3r8EA7y4yKSbkki2j8E6FNnyFBDTUA5YQJb/Lpab+EswVS0g+d0mSU56W",
+	"2NBCZpeqT97A9wgyFMs5E3EUPoVM3SLHOJyaGDDgXYXAeErT8cC+6tBu3ISh0IkUrABisCjgZJRKBfW6",
+	"jh0mPzFtQOlAvGEBLAESs6kCrHhzQdp8CzkGmIUxh3h6c2PEhgYxHpK4aN0nxzdVFCptUdO7KxBXXt0v",
+	"5YLIsbZctLbOcyZc6f0iJcy6eMd5GsBgdCsur9qw1Rx22U8VQl9HZMgmXJhR22rMGuuBNQJ4VE3mZty9",
+	"qOdXrysiMFP6Jb5q/vySpmP4+O4D1Nrgade8nSqb0ZjCYQngGouKdWk/lOfrMVYqECsUAVbgrBgRS0gR",
+	"IhfsDFalxK7r4kSJccAJHY9xo2dMQz0cL044ScIvr5mEHI+xQApQudsC45Beip4b3UtoxLE/25Qf+zcc",
+	"S+ZXI6nFQNNL1hQSUrla6zGZbhc1IL6LpJxx9lPlQSxsjTLDNRCRzKXUMebyuRDAqjXpsjaSxQrERgvL",
+	"WB0NiLvbDWUFyvF0ubK2yWK6LJXiocLcDYb+tWpYQg7gmjBsU8gB5NH7ElAzyoGZ4EViJFmXf6+gEhQg",
+	"LhXobkV1JpnrjIpLW63I3TCYITeBnCvDm2WmQZD0+V74Mp0y6koT2VfNkZzSpKjmiDeLQx2zT4XgZHMp",
+	"0xBwClpGkJcBnvlyD/hTUPMLCyo19FIfMNaurI/YEH0uoXgVwFWtKHUZ98kzmeHcEgfWiQPxSnPu8onf",
+	"ClJKKS7VauKZLdJpFHQnoiPgFew5uLjKNZQcV1C2qKPbE/gnbAlIBEwxx84vbi/qwVr54kuWsh0Zy5vp",
+	"ElnJm+nyzHf+Zrp8IX9lu4cPz+wA3kyX524M5t1gGG+myxM7kjfTJeLpfGHHskp+9Wyp5S7R1yxAUtZ+",
+	"AdECE6JvtuKIB+eMOjtS9c7LjfhOr6cMBJiMDaTKcubKC0HeOXvPFRimUpdoWr99tqlDMuaCpoO1oJ42",
+	"AZqnKRkyizXloRljI4zElTVcASndpeiJfXRd1ZNuuuMFVZc3VZaotVLKOVPOHNxW+avhOBh25osSB7DC",
+	"dAQYvrbYKAe4VPsdgrtlINp1ARQoQ4y3jME+BORGwIPKYOojMY/SNL0umqS34igkIFQGc5Be5lZQ2vYN",
+	"HboxFeA49r2tARfMWgEkYwvLiv0Dp1gFEcuAuy9rSzejS/gzZGLr46VsiZPV8N7oN2nP7THXEzDU3tFB",
+	"LfDPvWU7q5SF8EW2grUq0WbFnt/OdxFma91YeaCQNhs0erSi1Y5E9dNZSajd2ZGUK3KwQ0NSUYm+Lmao",
+	"tWz6BJ7yrXyIehYYeN2LX+Jj4ZszKbiWmbUbr5y3fzJ8HypArXu1XH/fXEcdRJZZMMMKqbFTbKY0hYIS",
+	"kaPlqgV4jBD01w3p+nHVWletlfS7POEB3XZ2xAM6bMjtLQrxwGMdry4j9mhd4qNvMERVvqk2Q/zma7bZ",
+	"AjfagPXrdCwwkgeQpx5Vt4R4WgI6VUWNONt+5Pz3iLc044kAu87ri8cri0FUS5IeNEL61DeGdfiUp/Qq",
+	"4zOaLcH6MKSjy3x+ROgMqqMCdqi1Png7AcwcLB6fOM0njGCgM4Z2KIXIM3ciZw+QihX6CBpmlHaWGYAY",
+	"NE1Fzi4xXFozF8Bt180hVszlikgRgQkELUc4DzAdRdYyAmbyqu0c7S0OHh10fURqBojaSSbzOVixFJFX",
+	"RpY1IrCQFfMPIubjw+HgwCkCtiokD1QyzybMgzCvsHdB09S2iqOc8CumyIIuC2c9urbN/KzZ2FLy2Kp7",
+	"QFVYK+cnxwKCwdpWDEDWAm0jQfrkOVc29AIkK5YQwRZmyWDSEeEiYXPzrgBLJHbZb4QLK07io/6j8DTu",
+	"2S9qaTPnHvK7gB9CqO8B3QSDaI0oajROrjQfNQhE1syEtu1uxfZsGsZAsEXxXkVbKc6LIa2vRi4SxC7D",
+	"GvYWcqrZ393eLxZT3rBnrCjvq8Z37DGTRqQwnW5CIAeZ1f2dKuB4jcLNs28YYbX3qLzCjVep3x7P+CTP",
+	"mGp0Ntgi5qsIPmQjwxgfn7x4/PQ5VjbuQC3AYG1qGcJIvF3f2m+lvDwmFCpKcwvsB/xBmR0FeSkduiwl",
+	"QJU7PWMjxudY68l5A90YKE+Ikh27sCVNB/MH++2lvs1NwYW1c0xpOg6r1ipHUAvvZ9gnlowOypWXsSEh",
+	"bA5OWJKz7TANi4E/elB2NG7TxKMtm7Dg8R12my+i3cn1i3iQg7bmm7ac+Qcuanzb3GZuFSAqC+/8Mi46",
+	"egpgi3Ydma3uXxvSU+g+aBuWd55rI3JhqQ14FS/Nbr3ZmB21IlrTga8GBIGOPaTmRpiTypcsWLWiCGsJ",
+	"EZBdm7VYnl02ymYgmeJaPMKwKAfcP6NLMmTEt2fvIrSZdnFNUq5Xc5HCVFpnIeZt6y1DVxYKc8B0f0g2",
+	"gqPemoXY17djH1X3lN98wTkr7p1wG3nGU+cVUXAJhjdIea8EZytYuYAcwdQql0SF9VbY6OqL+5Xk6DSh",
+	"afpy3Dv6tl7bodmkXIS3OKcJeEEjMpV5Zi6chC47OvOrvqzGpO41loSaJPLhXWmeZ86cVBFiq4hdq8tS",
+	"y4wNFMs4W1vqAp8qeLoLe27hqhnfpJCgn9U5vtgEY6HZPIwowtXpRT2zPGAeWbZm3/qYxBZA6e9sQE5C",
+	"l6oRMkxuGWcEqwHv2wmU4XAtmcrrsHp779CWVahKO7VmVfdCbaKttQHjwnkSRyS2iq3507vlzYewmlkM",
+	"iru9DyMrzZivvORuQxq5Q1LHIMMxhtZApGJUSDyhA8z0CK3jwz7vA4UoG0QV1IoC3d2n6BdNlTMcHAMH",
+	"BdIOlwuIeoROoiJICEaKj/TJibl1mXnReRW5IvGfYcUzas95F88cJAI1hY+pEaplx8TsdEW8MO9KAU7p",
+	"HKMXK+xjQxaBDL6BQwBW8wYNecZa2atmf/nW/IS77NXbOJx4D+z6hObqVIxlfZ6lPfF9W2zAwJFjXQGs",
+	"4o1uuIlh8+VXy+lJq6d1s8vYeXtbmjbs7N0tbaicVKfeFIv+JFuSLBdHrqax43F0NHX2JVtTBgIEa7V2",
+	"SmZVMCqiqhlvFNXYYEkplWRvGTPEB+CDbiBQ385yw4jwMbkUGKHbXKf2ZmOFbj7uJ8MggD55Y28T/Dkq",
+	"rMQ+KJkG4ctFbLK5exzl/c9gGudWcyoqIfabyNRexLO0DO6xUGPrRV34QwnUZlUPwcqau+lp/yDUMosR",
+	"g6E9WdHawuakWa9HwkY8YfauK2UycH2MWP0LrrD8Y8kCj2mfWO6hcT+02yZKMwtldHsIP1FTmfmClOpO",
+	"4a/BDUQvmWoR3IWDVVzRYxFCalu1pLCL5yQMw3h95emy8yHIA93fN0KQhABTqsmIYgZLqeLfSM4sk+hv",
+	"EIboAsYbtYlrxajVDyZPwq17bGtocwFpOUC61TEskLqc8NHabZwx8xRLXNRmn8TAYKEscRgRPSrYLtdE",
+	"yIV/0qjd8ZH5Flnz0NrNEle6OYjtbmxgyAZh8cewIecJpRAmloF+5d/L2JxRF8vs4tiQIbqijlCL2sdJ",
+	"l8t0+xA4W44ayTRkyoi3bqsgc3TDyZi52liCKYX4d1gpsiBdL+oV1PEfwpn6L3Ea6zGu3IYJqqeUWXzT",
+	"FXxBJ02Xr9B0pFvShWbmsLlH7B6cYD3Yjn6HLYrRaTpZf3wmmFFZo8sEC7XgnEr9t5CkiJ6pQc4hr+5k",
+	"WJ7Jq85P5wKv/obTbo3cMU2S2Kce2+mYfbxBkGHVUpQk1uKGQy2GsZIu28X60aRLIaPs9ImqR6yuxwzA",
+	"KXTu4MPq+e1Kryq22i7F7gs62S1a2wWd7ByqzXGDZjsjndlEVE0nEckF/10OlTgxyxAlfXLq8ufgtGUy",
+	"JaMpzegIyl3bqyu+G9tURTTHmO8SqfFqs2+rOR1BrWKZg/TVL1U9+ub01e//93/7h7/8m3LcwUG3GFjM",
+	"xDvch39+/uxu/90ntSw999u7T1tfe3fn88YABrdy10S7M7fMrUPdXdDJTrf8jre7aoBIHVI9mnZIdIDU",
+	"IEz0X6kPgjyBQr0zGJoTg2resY3OD4PxMOG65uswLTSCvZb06PVpDVsIEt5jtM1byy4i/BP3bPCeN0Gt",
+	"zHw2D/kQLvcq8dJcfVQ5ay9daURbF34GmDOYHYwJgXzGbEbFIkiSn7I0KRLwzMrCBjI/zc1XVmK3jFNd",
+	"hhZmPWXb51+w93M20iAYD+CdrauoltNMtmsDIVdWpOrWfLZFjiy8a/QnZc3N2w0hdBp0ZB6AT/wh6oHl",
+	"YVCA+bZ62SC2D+qXejP/MZHCFn4ULLWV//SUCiibb+ETnH/A5b0UxRs3MMc8gwqg2CAo5nk2AdOSluRR",
+	"N1NMEIG1Kr+qZHkySopXm62xgBa1W7GgzrrF8Q7qbmVjvVEOSI09bb0xMqbyVLdlTJvfStV7cahmnhkD",
+	"nKJlt040sKx8faVUX+IcYyu8dbXbErabnC62tzRFge2Qi1Ga13F9WofTuRawiwwza+r2w7Xr/a5/0Iet",
+	"rn/0h0+LjHqaKd0Mg7Blrdus8Rg/A7micFuGEoa1U7EMwQKk2egM4pm57nU3mZS4ZiEFlSrRAu3Lp6OJ",
+	"C/lD6i/o8pXSXqo1rAobMpnKfRDw1VLUSyA9+Vq3GmvR1i7Y0k3ZJlA+CaSe+oGoCCjFUXQSTRGyhsxB",
+	"WRT5wh7WFszTLek+GCK0YD6/Dlvx09C2JGIRpLNuf0PETCXWxfC1gQ1e6lRAPYj4shg6MVo+B1THRTat",
+	"uWUZcBJRiU3biIv4pje6lOwYnQXTTg+uRuRt2KwdrRUiUVxMcpucvTqQAIXGIlsBvHKhNIr91AHYNpq9",
+	"K53cklmDkoCN2jMDCFaC2GjOAIEFreowZTi0ZsZGmwdZ9xpxedcaX7Cd+uQLB/ZjAwp10AAOWcgFLCN+",
+	"CiYYCu9CDmWyJEVI3nVj/opdGNVPTIUK1VWr86HyEd6l+u7Zxq61+NOmmtxwUVn5+/XFY5IAVEo8cAE1",
+	"r5+fPjm2Ol+iiDJC0nBJPKt3xiZo53D/8N7B4f7BYP/gy1/88vCb+2/2f/3Zrx7+5qt7Xz948fNXj84O",
+	"Ljasw32y9xu6992gtRZ34HcyU/ylHDYlCOsOULr29RN8eEsbgHtn2FzwJWkN3ysk0kpe2m/lkPgoVRS3",
+	"fbhrKHjeO2wUPFuD7tv6LID2DM9G4NgSwp5AMI2O3fNUs6wj6Z/hwxhAwNW05crxmA6GNO5Jd6soLefz",
+	"azD738qhFRS7OWJodtlNaL7kMK5OC7EAzwxgu5GE42rQNJULgMcQS0BB7bYAhbDuJKMsB4NZr6AyyKJI",
+	"tm7i0S/l8My3AgvnG/qlHJ67tj74du156HbVbnhAcIsRxVJ0kC7C7WG2hD2TXehVYa92M0SOg/j97Jfe",
+	"Ddke7WKdg6hzL+cHzKFEmYrYHm7+NlZeMKpgZZFNFBHx3VfzMbypcP3O8G3lpdziaK7zy1UPKsiDmBxL",
+	"IZAy/sXTC3KXzvndq4O7aqbuwq9xn5zAcrnACTMYu6LK5/vhun/i0Sr375Res5Mu3rNBpbZ/aaHV/Ov3",
+	"i9BYIgXCQ9+AjXsz56Jb+M2i3d1b3cO5y3bmm1GSfimHL0W6DPUk+1VVVaoaDlfR5ZV59oWXbQur1OYe",
+	"rJbU2S0gir1xZDXkMDy1rYWkxeDxoZ0D7NrVCp3egru16PfazkKUED8ChyHOKaWiKTG3WVIIIeRLl54K",
+	"UNGtTR0MNnFjMF4n4+uqO1YZ/a9bPM5vURzvtCa1DYJWMEuNNVTc/TFIqbiNY7BlhMyWGtAWW8VGw6FZ",
+	"EO99KlygW+HahazKlVghB/vw32q0kK01jEJ0XwmKhjLFGT5ch3YsS4Url23H+3Pne3P3l9Gt3EQ3dQ3d",
+	"4B0U9QClWzXeGBmCGcO4bPRxJmcOIJVnCJESWnK+9bM4OLRN9456GRsxgdme9tfPih8dJteHdx1jml+Z",
+	"F1+OT+HZdbGETZeqn3PbOu12K+58G7Zhn+87bSkiB+TV2cvHT8/P4dNhkRt4z2Md3C/helitYD86iA6j",
+	"e9H9d+s9m63Ok1feIQOfvCfLfmHLGdhPz5ymbD489hnZoH5acKqmZTSalv2wcn1sE4/9C1va9jqbhbga",
+	"mKvhagWOe6fwi3MmEhd74VC6wqyauvnEPdSSZLaN87R6GJNetZ+GwYU0CCccBcvW7qxs3PS1VWwuJ+J+",
+	"jshwWcmjRauaB5ue0SWxaOAeAw3qcGHGQ8qVNbopqG0VDrwTj0MFf0bfI5c7uhfUmvIsv5jWmlypYxJ/",
+	"b6j9AbHgsTDDVKYJy/rkBMNOR1IogL6SY5IyDcGkXGC+DjQZkYRPuJHK4kEckbiPRv54L/ZtgI3EhpVC",
+	"1CoUSXHxpaXsA/JFFkafUoFZxISlijn0LS5otoQJlENT//Bf/NUf/+U//X/+13/2n/7dP/njv/4nf/gf",
+	"/933hgF++H//wz/747/4qz/85d/gZKsVJa6j9jtS71hQsb3uXlixHbtQ5YL2BdX/6t/84V/97VbBwWto",
+	"fCNSkmP9t6+t+1ndTC3r61xcu7pbug0MH2+6ebq873NqWim+nbZ7gxRuSIZdU4fvT3MFSqFL6273dytX",
+	"bNecdbdc1dV7K3HUE8Xp3fMpFZMp5ds5uO/+rNHFbbtMuWBPr+zG6F4AwCdQihHLBIjYteY3kYAd0OI6",
+	"i9CU+Zz5wi4EsUpDNqHCYlQddAudHLYEieUKwE1ls3c8TL6uh3KPx2yk1xt/5jLTT/FZ89ZVq4R2yTH+",
+	"BR7pkxgTK5mrz1PE6BaoJ1CszWe7A/pskCTaJ3EuMkZHUzpMXREeG4oox4S+FWGkoqtdBHmidDRlSUSU",
+	"LHdtvWEu5T1wjMJ4kWrheKc0sQH4APFJuVZ21FQRPn4ruHbAn4tjCOn3EbtgN7SLbIFfS6V0bCClheRy",
+	"3tkiUigIe7XBxfZvCHas4nZhuKF9mHEAAg2IFyKEdXNswUk7K8ZoP/uBwufHfrTuZzdk97oft/3CDx7f",
+	"D2YAXzz10yj6h7nAx9elCdkn3Kx8ZkFnFbWSiNARZGtVhRWIkq7V9QKq+NT5SuEtzGgwOxHr+Q7p6DIK",
+	"dzpXJFhI14rf0kEkTEOgOUgOrazR/m6D9P2xXMU10As44PPmFk9flatNdmy0xZAD7LsS/WrZeVNQeBv7",
+	"rFx0yMKiXpuSba+aW8CNKd9ytwkdcyHnr1qTSy7KSSUF3Eex5FAaQ/laQ3BNzeiSQEhsLW4KVq073vtr",
+	"1eQZ9AifUL3U1r4a5Vlmhhii/0UkoQiYPpNCT2sRDwlddmQgAFbX7VELcNfxYRjXFvjKTTB6rrmmZX6t",
+	"0GtUkabSdDBqNzGFLlhYWMWYKsP4eI9XMuMCjCcKophpYiUWj6xmX2jUIgqpbsMKTN1DTjYyfapBwpUZ",
+	"RtKsd25SYUjL+SBM31rJFoLDeI3cjy460Wv3HEKYuHJb5Q1wKgz5FIIH23WHGMk+OUcAHKjpb9+PXTVH",
+	"W39XS5IwzUYaRHJ7Pm21+05FLddWXfKJIuXyS6VdXVmB8uoWc9/MPov4B5U4nYf3Vyg/n3x+9MnnR4EK",
+	"9A/23v3F27f9+jelL/vm2zuVz5+2JJk7VIaut5CdRclu+8A5oe3ng/rdZF7brVnR9Lhzk6Lv9JqWPWC9",
+	"t27Vw9nchEWvYNYVxX8Dy+mqOnqA24kwJKq4ekC9ClAljn0hVEeNIhTWcAfHaAwXAlwqczeZS2qdwWJV",
+	"2ebgGLaG6E/knk/swJb6L+wf3+Jj78Ln9vhsbuu9zKkZQm/C9TQf9kdydlfSOd8zO3bCxF0/sA/h6+qS",
+	"z/fkHFdzD0AvzU1vxt7lJgsLx610Ybvndnf7BbfSasMiE9/YRxutq2bnbxlHtMLY5AtNInAXblKuyBC8",
+	"Q1oW2H1cR8U2hoKGYBsyYqnNKrZ1KOcyTbmYmKb7N1g7ZV3NSgf75mYDihwal5wUN2SpFBNVm5Z/uvKU",
+	"xV0As3EgKUKGTdFqXZoEqJjA6QbJbtKi9qVMOTAxawCytXMDRMnNTZEtJ/njPhqbC3lrRKl3redml1f8",
+	"zq93UfMWblG7yEp2VbCgoz7Kdy3fN/707k7Dd43SXiUZ7A3lur26gpZg0CR87PCrS0Wwjsl+2c3jFfR7",
+	"++s09DcyS7Cww80dPXArjXKz2c/Ncrv0BMVHJzmqyxUMa+Qn4NE3TMadXLDE0eBH1E8EOXl1Si7Z0jBe",
+	"sL/Z5xHVG7NDHT9XDBIA4y9Ozk8fD05eX3w5+BTRx+cZh5pwQ1dXP8OKUFiQXtMMggBgw8Kla8ZfTHaq",
+	"9Rzs/YxmLPuqCRv9xA+01A68UG9IFTWTm3i8vOTM1RmDBx0vjV+9PA+SVPDH2MwbYj9MC/i2ETLhvPTS",
+	"SzVTg6JWsJNs59zM44NZQG5hpivFab46//qcYI1wVcSmQOG2Ly8uXkVYOwVWZYYonFgZhgvySio9ydj5",
+	"r57jTWJzLpQtISysTooV1BRcpkWudPRWOHDSWRRevbqoo95/K96KTz99Kq5YKues/+mn5ClcTr88f/nC",
+	"hfRO7ZYBDwazjx6R+Pu3wHreYtjGW8eA3vaO3rpyVm970VtgR297R/1+/0PcJyc2u9A3a4jwVlhLqFGt",
+	"TaMxjhhLEo45SxN1ZMa6R2J4u4+GZhsqozRYj81+xoLfmZxkdAZcYJhRAcTqB29jizGcEEtN+AoFAq7I",
+	"IpNi0ie/yg0x5jSjM6ZLMLJF/eZEMkRKStgopRkGxkA3UPgKu7W0seMFS3pRmRxiNR9PuTCTlRl5KiYp",
+	"V1M4gyewcfaeUzHJTQPYXGH7jglPmNB8zK3m4HGUf5VLDdn2oCMsZQ72STp0CfawuH273napoTTSiGaA",
+	"x2+4JyoXU0YTlr0VhMR/vmflyr3TpAR0GlSvVkzDxjopRYWTB/v3bLXAMN/cM2pB4jOms+XeyVizLLZb",
+	"85x/x1y9AZzYp5/iRjghkH0OYKwOoJd8zb/AKoPwG7yHMFThY5+Zx/pBG2bCUMUQC3s9KIpgSuBuD++T",
+	"r/gXZA4CnPkF6j6mcoEVgciEaUXu7+/7helrKQfmgdh2M5bZzJmKxjxl5JN4lqeaz2mm75of98wpie+U",
+	"p7O/b0bqVgHeM6fi8MFDGI9hFmlqV90s+an2UymN2qwcDhx2pBtP2JeZhunAlp7Uyux6jTF0KHNC1XgM",
+	"RnMRdHhmoMylQ7OlytdLsFOHMLuwqwfR/v4+xitbAVkQlFGKR/b3yYzNhgC/XOBS3z88tEcWnEumYSMs",
+	"w7vhegoG5SFtY/cOScquWKpIwti8QFd0vx/igK5ommNIHCR8YnuOWWGv4cIgC7ET8N/DqQZ+YuYXbEC7",
+	"nZ9LCm5kQzAnw3/6KbkoLlOLCcMq29W8NJSJregRvI4Ixohd/CzPQHGwD8K5MgPK50TLtyLY15a5Cihu",
+	"ev/wUXnnzvLRNO6Tc0kSSca2UbM7bIlV17UcOwawkARZX8avoM4IwHbU3ngr/CsH5BdmC+MojQpoeDXw",
+	"8EuWkHzeJ4+l0unSnftK14D1rPNMKItChyqTt4HicCDKp/9WVJuCsh5caRXh6hg1C0YbOQhs84slt1kV",
+	"PEtRCT1IOSryzDryyr/7mFNzFTsI4YhoOlERYe/nKRXYTgTLlxr+71cGWsSyGQBilQ8RQNpLEFBoNXRx",
+	"ov/eLDfmik2pMBsyYGVvxZgblnvvEKnlaR8hB/OXPHJt4H6GafNxaRGqlAaXFF6M3IsUT1hKlyyxFyHs",
+	"8YWEKApcSOgBFyLBR4/I/ffv3Q9F+eG578up0/ZVLX25BedxuaIpT96KUcbgTqRppR3BtNlfocz7YL9U",
+	"FVlCaV635aXAY3i4H/D+Y3u+lRu4uac9BzBCl78hUAga56lfqcrxGRuRk9iSTmb5LLkss+AzjiTH8noW",
+	"6Aao+ThjFI4Ntd+SIVtKsDak5jV3Jz0qIlCsbz6G3/s2jCT2Gw5fo+qtsEISfBH3yePCqgilIUyvdiRA",
+	"OywLW7JfgJ0S++sTLOpXnBWbS4LvSo0ds6SP1/qp5b9H5GAf+HIQ8H2AXyBmYPEZoKvwAXzFgf4DRjUs",
+	"j/XW1Z4w29bcjhmbcKWh0J+RlxVLzSU69AYq8yK+ifUDis9GaSp6Lo48TNh+28wV4IZ5VWzvI3JonrZz",
+	"cuzCNQxcw3Va2JkgXs/3Vu9OFczh/2Pv75scSa77UPirZCCeJzi7rMYA3T1vmFBc987MLoe7O7N3upek",
+	"vD2BSqASQG0XMqHKxGDA2YmgdCVdSqZN0ta9dkiUZTnMMO0ri7bCl1RQlPVhxJld/qWvcCPPOZmVBRTQ",
+	"APplZodwWMueQlW+53k/vxOUE6SLit3bGbRoLUn5cifwCOK/HYdCMZDFxj4d8VxIE7Mr39y7w+A9BrGK",
+	"T81bpHN5V7m9KydihPhOcMxBQbFXBO2CuUBKntIrqN70jmWhuwTqpqtY4YxuDjIMBJNUAhGAO5Vqlval",
+	"vTlOmDTcOI4EZUDefpsdeOOAQyG40niLcI+KAgVYPiQlbOYi7YZdab5FDMi/jECRdpoQ/gLURkIwVao9",
+	"9t+V3beKyrDsyt5bQG194WOIwgJ4LInkliKvQqrf5ZIi4xgvQSg4sRwLgcljWcAgXNkHSIUCw8kDU1mG",
+	"M9UE7AlPIjaWmdDamRM8/EJq2BUXUGYvd/wWBn+Z1IBBCVTewM/YqjXqzXoDDDigR+/AlUcTh0qm7c7U",
+	"gNulsX/z2o3rYApBpKvmNatYq5GQfJTWWrW9eqO+VwPbygA+dzo83O6rPBO52aHYMywN0hdgJPLq2v3E",
+	"DjDV5sC++8i/att0Wt5CkLfilau2CaDPC8sjBi87P9ZjQDsA6yIMbrfRcCUTKPAQKqHjzb36qUbTBtr/",
+	"ToUyCOdTclWCcaJslHgoBRvxPrCdYrmeR7X9RnNRR37kVz+WfGwGKk+/LRL8aO/0j95VeSdNEgEumP3d",
+	"3dO/uI9XGd+/dfr7R0p9yCUYi6/hwp7WvhG55Bl+sLfSvJ39EC124+GQ51M6UMVCAoGx22EFwqAufQ1K",
+	"UUAAIv5ce1xcCY75chA7yZM2zzIE1qisZXXgO4NLrpzlwvI527LtD3gQRnN6eNV8nImvaBe96rDTYnfR",
+	"kUTx7olUk0wkfQfajFYRclNolT3x3DoOeU3cQm5YknIiZga5GvcHAd/uTGd4FEUVdsbaCsGamelIsL3d",
+	"G9dvAFHHOZHpwiMMpxpFD9RupfEdhcjCjGdKipYrcOWXjeD1lZPz0F9Foi0NFCQUkG6VKxCYYghWrp1S",
+	"7CIC0S4DAx1yyfsihwI3ZIki8ZifCE3Gx+Nxo7HXHecZ/CGQju0iBdNxZGXHgSXGB0GLoOCDXGfVfnwV",
+	"W7bbDbIr4y4azK6K3TusbwYL6Ixbbg8LfixkgiS8TCdByBQlyrI2obyfiOFIGSG7U7CUPvaRm++oZLoC",
+	"+SNHBQVvFath/w06O/xABInTBXkHLMZM73VzYe+dVTxqrfL33rY783ScZ2Rjbl29Gv5Wp6G0bjVu7QEF",
+	"QPtdaSTu8ECNPwhTEEOeZvaqh17JWuF6oLGFN6IYG26IAg5FGLfQ9LhpH+zWHgN134BFOPfw87I7iZzo",
+	"G7Ap71ByjjJI5nN+sPWXJYxiq+02dvd2mrs7jeZRs9Fq2P//z20bgFPXkuMsQziuVPbbgJbqHg64bs8c",
+	"DvJ7Vy97RobWWqv27UH1NjgaAgNulkPWFg0UzhSOaGYXHwdyUjN0Bjobem3T/V3M/o8CSogMfAV2+SHP",
+	"eiofOpZ/OXJCYwW+f0fJXpaih3O/ubeSoPABzzG0ar95bZWJ6PEIQ7I/FEnK30QR5iDBSAXij16EWVFo",
+	"wTijx7bNpTL51WfB9XmOkk0mjFgq41CYhpVeyBJbpMNQreD6HPO6Cz/MMq8qwrZ8ye4qKS71yO+f/sUD",
+	"Zd5VY5lsdkfesJOLG30ehzeqVhffE2aVY7Tlj28uf3xNr/4bdpPfE+Ys17isOK+lpbhT8UCBhjJyUcMz",
+	"tSTA51cEAYCzMRP8iYCKPWBCY2NJmMp1FpduVuztoEpmU6uRxuM8i8nwpmThf8HAF3RUKm0ITN7FB6dU",
+	"JLlIQkDllVIQgPbYAVEnJbVXmzTLKPSCG0YNzDPPj+HOzlO9TRW3CkWpdM/3NldkMMJ7q8ZsyfRrrMZc",
+	"uEy31Xs25Dl3iGpenOozJhp4iisCXntD3BDjTKzlgoC5b90PZ3I/oI0XlvIC3Q5WBZ9gyAxFIUnMLXGR",
+	"hEXICXkMMqVOMCwgsOWDf6LIXvKtgGgyEBmGEcQ9lXsnBUWm6WNZ2K8J6gKN+Sb4kF7xH7ssCztkGoEL",
+	"1NJjjD0rcEz8YFKNTgdwdnyGGCCf+Q8+C978jJlBLvRAZfYNRIvV7LNj+dnOzs7c/9nGYqhmY9KhiG1L",
+	"5K34DMzxKkvs7iVjD4XgQnsyJfsit4PAiaFo2CL3uDFBnVSIeYtYPFQyNSpPZb8OXU54LkG+8OuKQ+nm",
+	"qUm7RUWdmNmFhJ/EUOR9IbvT4rfPCv+OHztMC7zC7USMzMC+Bf8E37aLevksxLKG+J+x8AAkt8sRMhje",
+	"SPELEYanGgD5sx9h2f7PqKnPih5gIFaOGueinXMDS8yzLJoftMqd2/4zDGfzRUkpGNQu5SSViZpEjLPM",
+	"8s+c6YEdONZ/uM24AU8/xAkNx5qSdKCVIneIO4htV9AqjGWz44cwFlcTy3uvIKKnBAuBAUEUv/KZGwqU",
+	"xGRGsaadCAYUzU428lOFBRoplbXHEqIqErtC9oFdqJmDF7l61Z78uHbgUwx1oG+l7Xrh2SBcfp1mEDry",
+	"WbH0XBbZZQOeoD+PVj/hU1fyy130kQI0oOJG3HZx/kW9TufvRIshHR4fqGo7sS35m1Rcwpll6vCMy65o",
+	"Z2pSGjKWuIXfgFBALGpHZGoCbyFeQ3g/40xN3O2Ly0AqCzt3sS1tk0NJrbkRdNO8O04N6+SCn6A7WI2E",
+	"DLaisl3C0dFtCNGx4wk3o6jCBx7CLs+yDu/a6wrR6CJhXLMhlKlx+QxVt0XSPkoqrDiyy+2/WDS0JNUn",
+	"brGt9ksXJnNj00OMNMeDn2rWywWFiEOENKYzFYmKEDM01kK33JqP8vQJN6KUXmFp3dfuHx49fPTb7bv3",
+	"H8ULbhYuKm4Nzw0Q/3AN/UPt6ZLqsZ6YiNyeYx0xo+x5drVFI5fQ5z9kn8GL5b4mojNQ6qRNuqHtyYur",
+	"n83IrsahVZW90XB3ctEDf7bd0WqGEvR7LA8CrgbVVezGejeyi/PGOCNeYAMNoEAOXr5gQBC7ZJ/NxriT",
+	"J7sIZD7FFT0GIIRX6IYOwq/Lvt/QBMC7kGtI+rnn9lDQ84nIaq2a47iBMm7n0nwc1fy611rN3QYEQUlH",
+	"LEpdUvMlyhp0QeSmVqqJQtVabtRK/ew1GmubYMaZeDV+ZGeFCFecnqxib5GUHo7p7oGUCSl/q20ZmVQg",
+	"stK+1WLV+4nDKkfc1Fp71+2sZsTUWuu6fTjOBExot7Rr2A7scFckDtkLnwbbSNaZFYw5hb0mquHVLsZh",
+	"WzkPKw4ckFMsOONMbJ3QW2OMd0LLQJU9RxPM1Wd0sZZ6ne9DdBXyo1wUoVI+NwCkGgMs3GchQbB/yPUc",
+	"iyTndJEjCPUZrCy13F89JlDDN85X/Ya6ns9wZE/zOS8+Cls+uuWjlXx0e/cvzVm9wcU/i5d6nInz9FCT",
+	"Y1kMRwZSJjGp1etpnosRnBKW2ATzGxkXl5jTCIsqYpStowM1z3LSOoM8b8wr9mHXfajWMWV9xZSkfL9c",
+	"sE/HSb+AnZBiQtm6dfZNyr2BAaeauXtNxmc0VSfOhIXlK+z3Lmye8u5wbLdnoujDWGkfZ+8skJOBYifS",
+	"68Nk017fNW8HXu2WD1Ofl2b0OTe+NjwT8XJv/rjAS95M9+31Sgqo5wHgj4YrgltQemuW3JZo6a6jpYBl",
+	"VZDg4Pvg6a3N9NRXESaw5a5bLXUbY7BVazHGIHLMyXJJ4qkXoO2GsQbzLnfP2CBBVnYBPSYqoCYBxMky",
+	"OZcWxB55FbhQiyGKDRytlMxdz1S/nfCpruA+PsShIrxhdoDZ1HUD6nWqsUa+Q2X6nbHIpwVV83XX17js",
+	"rh7z82hZ7w7bm3alqnNHAMPe52udLqlsutoIkKZXD8H9tsb0P4BPnq8QLXKJoSXLmSkhzn7yrBZmJgLT",
+	"QDZSetyZ+sd2vgBmeSMqODKF7c2zZALXAqw/OJlU33wRd7o2F7k3G1EHfHMMLqJya8C3HlsOn5RGbCXI",
+	"5dxwNaZv5cu2msi2nzUFC7qauG68eLODpVzO1S1tOGWArtqBnQs5HjBcwq98QRb1ULcoEx9kXzsr8ure",
+	"2N9lml0p3E/XGw2m3yp7LEA4IRHxxv5ufc+uaQli+JwEhHVimYgGb4OZzh7MdOY4pgUM8uozRxqeXw1o",
+	"B+IRr6OPw+G4n6BCXhkxhVFHUhlUHjEfG8ElZvKp2YGD6AqGNITyDnzKOGVn2et7m9DAPGQjBJDP892D",
+	"oh0Y6JnUvqKattfJ3KMa+NQHCJaTC9YRVsnuDqwYmNTW1dUOyrO/LI1ty1q2rGUpazmPkPblKiYcqq2O",
+	"udUxN3OdFpSqUCo9OMTZY9nHCcItV2qW93h34IycZfAPH+OFKF3TCAG0XMxXBBwscrhTkQtijTxMVjQL",
+	"dhU5cKwo0JwB3S7EREGAsqJWksm51LwLEVYUk4TjbYEhd8gTAfBOYFtFrA9ilmg7njhMEUjsOlS2Dwgf",
+	"/lR1CsCRvtDHcuhjOucw+tIiBIuM8mSTJr+yOpbgKublz1xdB3q5TniRGO47r4IzzaeaDdQEortcApjK",
+	"E5eARvHMsZAmNdOY+T+hMmEpbBneo92MIxbTfsKfuKP2T9xM+5fdzphiE129SEKiLsWAUuRkDJHTs6Ul",
+	"y6GK9rzYpt2JsH/TmXAFS2d6xA/DlKi2/5g6LEPNOISxcrgqH6W0IEUxA/dmecAnYuqnB7vivulyI/oA",
+	"due+K1aCjrEbe0wZVbHrHWQMe7jthOlfdMIr5wuvzC9omRhoNRSIeRtINtSAPbPtT1Wnoo3imPsGiGWD",
+	"y8coiH2YCYx07aComvCpWy4MjAwC7odDuz5ZKgUTT5FQRyzJsVWVMywY4nugkpF4cqGxuFUMzBeUpH6c",
+	"x4prwXIuwQ/2WUWIIdipgMytYqZydxJ8UlQFrs7ibpa2Ygrbhr1OPX6aIzvBbMsl0z/lcpGxiXcNFJYr",
+	"xI1zqui9wAjlZuesUL78KZCJ0qgpKLF63P79yoFfu9hxCxquc5gB9SsPHtSWnebS0bcDNPrZGexeztIv",
+	"PhWY7rmiFGoP9wF+c1rvcDVTDT4jewMh12LBMHq5GlabQZeUbTulfwr492NY0LVRG3X8ZTR90iqRDFKL",
+	"iCZ4sgH/bGM1lpor+wTQb+CAdcqT6vVcUehFihauffkrOVtWB/U2ut8BFQjuTOl6JbVW80a5amut0fza",
+	"e1+/drT3/s1aqfhqrXlrt96o79Zv1C7CpGevwTomPTqTW5veGW169kym2liW+0QUASILbHwkSW1g5SuS",
+	"9Jck3d5xL33pU25pJuueaJj89kif6UgXkJYLDrFf6IWHuJRuW5XzQtv7ajNenqi0W4lzWGvRb54lf8P+",
+	"EzOMwOJs8mkbMSkhuSW6tg7SB03+VSWZ+Ll5jPFa65PHq4XvrLwcUU2nfckNJKv6uZFZdb0QmbMxRr/Y",
+	"y+2UNHl3+Le5G1sDZAEg2PXUajUSuNDg6D67+oz+mknbqEqeKEjlFubvzYX5c0Y6sB95DGeycOaih8VB",
+	"1j6BixMxlh+rLae5XE6zzW64PCi+dal5IdCuJarScXgAZVvPD35vzUh8R1cuJRg/pCmbCuX+Ms+E2s9f",
+	"cRCU15a6X03I/JYSfull7m2UwGuPdnd+crorz7UwOOAgqH9OJTAd8hGUQwcajH7uoqp5hcHOd/Tlt9jh",
+	"PNey2PnZb012ZzPZFeXkFtns/FKvZrSbPe2+vN9EalcervB6g1tPaeF+gcLMUFPOJTP697R4InKeBaUW",
+	"EQbNNoY1ogmACwJRXLedKYYTTETaH5gKAYTMioRf80rNiqOMp/JUCB3i6gd3PrwHO4ozE8niDztpf0aA",
+	"qN15YLeTmnoHfsd2aq29dUQj7OayDZIVq7K5eAQLuUH2HS3XWSUet4IrSjx0TrdWxq0AU1gZPfFakWif",
+	"Lr5cfVZcslVMjX4EW1PjG2xqdAidK5saVzuGS2yNS8/VlomcAxPZGhAv0YC4LqHe1IKI/Zxv+Y517YdO",
+	"qb0U+2FAJzaVvt1dDKToqqu6u754fLmWwy1d25oDt9L02cyB5yhQY+X65cF37qU5Ol8V5Btc8FXvkWUE",
+	"r1eg76r3HxZmPcsgreVWuLlsSyIuPOtM0bidJqX7Q9tSeX30uDNMMSPbyTvjCmPioVG5wHLPvjeVA0J3",
+	"nb2rcsYlE09TDYlgPi2uF8g5PBcFUHdZwCFQtLFtPBM8DwDgjijdqVzKmw15Kg1PJSLP04AwHT0uLmmM",
+	"WUcE6kafkryzNy/v2MNYh5fbLs9sXuj5aBzSjM1FHpw63MdZIuiz2COqtIYZJDtDnma4VCdCjGjoYDAO",
+	"bI+O5n3yjAqCUXw8NFhr1Zp7txoN+E+jKORca9XGzdrzx8X97swZNYOGuTF52kEn5rNaF+PuX/75f3vx",
+	"838f5Gp/4/5H9oDTKGpZ+s9o/vUuZGkQTX355//qxZ/9WXksuzQWGPKiUSSp7BuenbSpoW/b1dNc1oo+",
+	"4dFMt8VC3LQLcbNiIawQ1R1w01YjIeGhOnjnTnN3D4a1hgiFo30FMaN928E5OIT7IjlNAixy88r0fysE",
+	"boXADUyqysNvdgsyuxYrWyIKXn1G93wluyp8s0W//nKZSd2mrXlkltlBl52D85S1T9W1aSTbg3XptsON",
+	"TlW00IYIuuWIm6AgqhNAZiWEVbn1x1rk9++irnmequvjCmLqLVpLFWv31hsQJAPwEuupwm722yCZM6q2",
+	"tJBLgmTcUm8WJAP6gJNiOyJTsq8RW1s4qJhCVYQiVdqwITddQPCOk5Rn7VEueunTuM4OfaAMDQow07B+",
+	"F2f4WsT0uDtgXLOvNq2489UboOZKFueiD2AVieimidCtEPvitJHhtw5uAD+KmMi0qPoE6wDiN3V2v1f0",
+	"HZTTilhqWEd01VBop1pDE6Bag6+BGyxq5xsLEA5wttA6IsyBIloaCujiAqp10jT9fOjrhTFD0MCrjRnq",
+	"cskTPqOgugWyGmajsVuLasEJsQ8LknwHv7dD6ONpvHMAd8AerSXt3nkw1+rN60Wzv/rb//biz/6+Fp1L",
+	"/DX2e+lBRrOzXcVtssKKFAv9YMn6XHLctVviVR0tePK3UUhblTmIQnLkcEWuuMRpQt9dfVbcwpW0ZTeC",
+	"bRTSm6xeI99eIwpppWO4TPtedq62XOYyuMzW1HCZpoY1KfnGYUrQz/mGKd3v+apIJb2oqDrYS7Elp25E",
+	"oe4CZQqNyIepFIRQHVk1CQuR21ZpdTYIiEK6dUkBUQXJuviESip2tC4huOS4qC2l/XLL81uf2ZcgcOq8",
+	"dACCtN3Rw+Um3rv43h0kDavV1JmBUC7AJYu4r8sNvPpooKR4N82MyGtfxjit8iasY6Oe3YqtsHfJtu3Z",
+	"DVho4p7bqVOUqWpTt937mZYwZEuzURAfxWVSsolHbKAm4onIQ2t0qtkkT40RMigXYr9ZLDzNAGXXseu4",
+	"zj524V2l0HUhoXJmZ8rQmwaBZc507dpYYB0u34lXZiQuvVl7+Vf/8Yt/+Fe/+vt/+PxPfvLyuz/81d/9",
+	"1ed/+vsvf/QvX/zxX7qopDaublVwkocNdxJftBF9eJXZonQAICZ+tUVZRUoEONeoluq2hiYJOWP5eq4g",
+	"Dlav+RnkwtmNWE08nLmwW7PvVuqbunBcIJizFB2V5ZCAb8xIlgmGV5+tFEQ1R4m3sVRfGmPvLOnZXB5Z",
+	"ZNxd6XRsGdDrx4C2N/HyLMLndw3XlYLP0zR84Myz3hTMez3RNWwyEOBEquJlE66tImBus7EWLt9BGOYJ",
+	"CXA7O4ZFttgKCnNOgvyLP/v3L//8x5vevleXlrolgm+8FL4u2dxK4We1vZ4XjT5V4r4KBHD9+rAzpWHL",
+	"pPKRbXMri21lsa0stjjOKsvUZP6mM6NYB8oEGqZkV7ChysX5XX/xBD5aWOwSfgYhCG+0ynXrWB7LHV/+",
+	"r04SWNxi3BdqtHKVk8zoZZmIvJ6pSXvCc5nKflFLEZ7qSWq6A2ikm/F0yIxSJ4wzKp5ol0FhjPIEUnJ9",
+	"AdtS+7mA/GBoJsnTJ0K6AotdNc4SEAvB8Mtlwjqiz6Vt2H5VZ/epZiWV37OLHVH96qJ5KrcXz/TqHrfC",
+	"mo72fzRGGeDrUJuwjiV9faHDuqsfbAft6hfi0FTOoLYxFcHECsB2kCAUkz0bGwnah7LFrnZl0CbvYEy2",
+	"w37u2h5kNrXHCyp2m0Guxv1BUYdTigwb9mUO68NUa1xghG7s8qGA44F1RKVi/l00/dPop2wicsHsiRwZ",
+	"l49tBkKyoXoiErsLGIBRdDXTsyuWaBeueEqFE8sPXQlF2o4CZFINBUv4VONgXIu2816aCe3rMEZQY5UV",
+	"tRjdJlaiteIlWck5iddtlXp38OblFRN0I3IXWOVsabFDV476gso0ftl8pHAE1nGNEt3d5u6cyb/p7yLP",
+	"aEUvoMQa1RxeyCOPQhKjpMC7g1k6QGx8co4nUOyblvLxLCMiPgTsCjvEzBKfICnGFTwGDuAr7Lo6yHFR",
+	"RRhnh+WQJwMhI/vfXLgGXDlkJLxQKrGomozJM54c2jeIEFbDU3/kJvJap96tWm6yMwWYiebu9WYD/19U",
+	"o+kHJf3d6gSP4Ii1Ez4tifW1qEZrPiPw7x01Gq2mVySGc+2BUgFHwEWVZby6g1HGu5ZkuqN5AZUj/R6v",
+	"Q9VGxcHYUrYzUTYwVtq7bC+4JS5lwuYKtQv00U0t/QiInb+yG5C7sJT4jlNJl4dpPQg+OfJfXCC7rerw",
+	"tHN6kGUsnBsr5rY9q2c6qwtWtTiO4QvLg8xXPI1Xn3XSb7et3Ph8nZppVcdm6zH+MnmMK4/aeidtobeq",
+	"AjLBnbKNMRPeSb99ZL9fRamZqww1riC3H43NwlO8aSpAL5WpHlTAcZHR9Pd+8uLHf/9Pv/zer/7u7178",
+	"8V/+/55ZfmRH+fzlH/3nL/7yey/++nsvv/sDKDWPG44oV4f3mo3Gvt2b1ECd7n/8zg+Cb//xOz988fO/",
+	"oW/XyC6omv25x5ydZSjLDa1WXhNJcXS3Qflbx9BG4VkCZcRKgohIhp2xTqXQmlkKxpSsrIS0BsGc483q",
+	"icifpGKyUDP+eB5WsU/j7qX9cS5cUG7qg4NR0XW/gt5s2FBpw/YpCFgzlSURFZaByjEysd2495oN92Kd",
+	"xe/dO2LlQWuTCz6MyTgLurdVl1GKRpP1vNL7njAP3WQvQBdd5hgKfVpe7Uxlvw1GXe0eqiwR2rQnPDVt",
+	"mn6ttVu/FtVyJ773eAqqZaO+jza95m7DvqAsn2k2b9V37QnD1bTvS2XaViybgvmO/rpVvNMOXvjkmWOZ",
+	"kO3AbiA0Ecy+ptOMbJnwIbrn0GN2AzgdKDjhEPfs6oyETOxEpT1hzd3iARS5q7X2otooV/aUprJfa+03",
+	"Iq/l2qk1Go3nZ1OB3ZafRtPptG7ViDPFIc1RhVSzoRqWnd2nKbazuFhzNItcNTvfVsNOKnb8yatOaACO",
+	"LfInIseoIhgUFp0SWY88KuCV4wyLLlr6leogfijVTPMe+K+6PMssmYIqG+mwgs48wtEdwagugNAUl+GR",
+	"c1mxXYZrgWaGOnRLv7Uhv6vW2j3bPaK+Vof59APAMW0v1sYXi5YeTM1oo54A38wE14LlXDJL/Ve/Xwtl",
+	"ASzrttRK9AhfWcVNhq1dfObe4q4B0Qr8YcucYJ6frdrxwWh0P/lyurhg+9YxBtOR2JpJLtcah8u+0A9G",
+	"u7IZkh18zDJhNMR6QJRDIrIUSIy7pl/RjJiF94iBBmIU/F1CWLD8s4z5ZhhQLAJtO5YlQJgB10wqGobq",
+	"QSCImsg6+9B16HBj8BVqqq8cQh244hKnM9SP5bE8GCrZ9w47+sXpFz7HsA8BUtqwWKvcxKCZjLVI6uwe",
+	"7w4wKdGOBmujsCR9kiYisbICdDseOk8dvmBX5lhiHx67HmRpGNM3eQpeeL+OPQXRQZC/OM5zIU1QSFNY",
+	"1Q4nnGrGk0QkkYu+YQp2SEDMhf3cNwmw7x3Rc2k+KOccSy71BFZAIVZeKr3ihVgX4GxgQ6usVQREYH4k",
+	"EItXi51npSyXsX5a1U1alDZFIgx5fiLsBizSWZ5HNTMBDpEn+tTW58EpZvp7InKvhM92mSt7kvJ2s7ZZ",
+	"lSLYidemhOe6CB3LFwrOPLTYXLJq9sLWWlY7NNyMda1Vg483rXp0VmEY92O1cEyY4DYjc2vyK4D4cqKs",
+	"q/DzU6T1q8/cBZrxnZUP5BwzwoIhitJlhjyV9mdss1UY5oCp8KHn+A4r1v0eEOgyjOwMk2YHPSPyCc8T",
+	"HQDEqXzFipUQ59gRjgvOK93oXHIca+sM/NI4Aze5CotTRZcdgC03fM244famXV566DrXbEOsQDgGr7Sg",
+	"KapPl4LeVxCaTVUb1euVUfv8Ve71YAsrqp26R3vr6g6vSX3TLa184zSHbXTBa592ei7aRuBTrgwTOADL",
+	"F9aVBJrKA5AuKgzhvPye/hfGRrLYS17lUfsg1eaQ+l/F8+D6KYpM0N1f4AFwP652hXEkh/jRl9ILgDNY",
+	"xw3gdn/rxDuTWd8bphfmt+Ayb1iiRmWZVeL5aIRJkP1UG/DA8rFRQ27SLs+yKYAl87KC7iHzUjvjJzyD",
+	"0PTMHlpN3nCPyDHgo5GQTuZyuWbx74zFWNRdp+2xPJFqIts0JagYo3o9sEinPdZsRI1Gww5VswF/IsLR",
+	"moEYapE9EXoRct+hc+i9StN0lxzrgXxGea6QOmclIkgNbNUGxowAJjWqFVmylF8XJNPiZ54sfURSzDJj",
+	"skmHov1trFR6oFN+9dAS/QFP4fRRDdNggG5720MNATp2ALDJED4hcsxTudZoPPfDOHJlZpmSZNkRWW+h",
+	"Uf35emT0ko3a3BgxHNnp7jau7UY1/kTkVsB0HcG67MPG+L3E2CwXddeq4UZ2leyl/Vrr2XP4W4+t4OXe",
+	"XQWDYH4nUu0isTA6OdVtvKTuAR0nPhpB/VyuRREmhj1Xb2YE/xqoce7L/Iq8jbEupSdKmoHPOwqPKrUe",
+	"nlV8dNohgYQmTxOXroiS7bGEws61Vg3Dw+AE+NQqLYRc2oIW/aGQpq3Tb4vio/lTCk/N8qbSvvRNVGsQ",
+	"JPu3c0B7aNRv3Vp2H6OaUYZnhDix29hrrowpATHdsJfN/UZUw31s7kJuLuxgI6rR1tl2n58fSLm7o6up",
+	"KxRmsfV0bNUP7+nwoTcriTinaR9Xn/nrvNTbceDEGh9wAMjEgL/BnQ+Edbm08kzhVrhtpRmIAMCbzoxi",
+	"cS6M5UkxS6U2gi/0PXiZZFvZ6M31VoTHapXCRiud9sXujKVnaisIbQWhrSD0ugtCWyfX5Tm51hM2NnRz",
+	"4VE4Xz/XgY/08/YXMC5o1svVEEsKc20QVKvODiQyniJBAT9HKyvR67W9Zw7w6jLcZwFjuzD/mc7UROSL",
+	"zR/XgNcEFOJ5VBtLYBwzabQVzARYw9rWjkt1w21Z/JbFb1n8b7KtY+ubfe19sxdnH7nqifqzM0k41c6m",
+	"IYoniHgGlEi7rO9cGy9mdE36hJuyYNLyQo30FBRFD5AqpAJ0VCt9SLDFOPBQnmVqogOMeJBPJgAJOuQn",
+	"IuyDSdHnJn3iKk3t7la4kqCVd2iVXqkvqavyXHRxbcM8BBhhrbWz27CtD3l+YlkirqbzA5GkiPkMasTG",
+	"o8o2yCPlW0nlE5V2BWs29nfXcdvQeuHiXZYoE/jVdi1b6Ng7hJchmp3hqgDQN5xYkSYhzz9VCliwgmfi",
+	"PR+IpC/ye6sUBM3gVSa21UC37Gdj9nMEdALD74HylGgnYH1cIGPCI7xJJJGPQdBCUACRBgzlUq4i6Mb4",
+	"SVoVQwDxODiG1xj5ch3KsWoYT0A80m1W7yvBg3SWmuCSfcXLOGcNDNpUzKu4tgS0uwgLAJwT9M5F2C5o",
+	"cs9qWmir3rXTJBOkxutaa/+mVVHppyF/Cgq/rrWa128+99Ct0FDPoHFAQxQvAsB6G4MQI/oNInH67kXb",
+	"uodBbU/SxOqboJbaLelkQo8QuxX4vpKpUQB73Xq2VCsGYJ9unkIgVmHOuG5nDr+Jocj7VqQsfmze9L+S",
+	"IFL8tgdxOhB4BVJ+nqo8NVNYkDKI0N51FP6qg7M8HB7SaIT6aePSBaO0BxprPQc9uSTb1s2oeBwCUtVa",
+	"14JfSiHcELfdHYhknImkDbni5cmdVaPHA3oqnJs7yNvoxjPZ37OsgLD2+fApVN/qik1QvD18YnnPDkud",
+	"rFVWLNV+QFb3hCPnwIEoT75ntUYPPgbAAMXHJ2JkIHxSIlR5Yf+24gqa2C0F8KURmMoQi1uKCQOlbF4e",
+	"+WhcpqWbapHa8PwJn9MiV6EP1+1le772zbpcLXDLFLZM4RUxhddVx95qwGczwOqC7q7GnZYouvjZ1Weu",
+	"wMPzVYTnO/TyRQjRl3Uhz3Qf3QJshbRLA2j0QhoBO/mKJOcltK2lhroDcCpkduWV2VhWQjjTUgDBMka3",
+	"15gRj3iSpFi05qPcDtWkwrPMIX8aPnR1lErPfMUkhTWYLkmGeoNpwpZHv9k8epZcnQPPNtyk2qTdxWmt",
+	"d9DP6Yt9oWLniy4hHKdR6gSy6uzwtMghsiqnNDv8Z0/lTIAuiabsyMF4R2QEjHxYOiJ951aR7aqhqB/L",
+	"WTRt8ZR3TQhCG7HxyAHvQKAYDNbqvSOVSgMVF0FhVl5Ddch7OK0W4zAXZAGpZojBa0RyLAlebpgmEmDx",
+	"7AJgJD0UoAKwP3QGB59Z7dquRsKnVK3K/tjtCpHgj4B7Lp6aOhai/BCVOJgeKNl2wXahek7EQI+DJ7f2",
+	"6BGU1YFFfSLyOnuERtUhh0KIXMPu3Ma3AkzxqeAAGBj0B7tpm+d5AGv08dGdOrsLX4ePSwmPhYpX9/pd",
+	"XGdxL1fDGBqOjUKQwUmaCEk1CsdZxrQRIxzHgWSI1QcRdx4mHbMjYfN0C23FcN5yNERgTkNPTCCpAQ4Y",
+	"uMtjiImygxiqXLTxpxjridkzO7QHxg4oEz1jDxiM4SORd4U0aUbrH8txlsUs7TGp8FRMuGZDwfU4d1Uf",
+	"i2hAN2bOLFca2MvABml/gLiMlW4c8MnPQUVzU+DHH/qbyTqin8rCzkLhPkVmhylBNVehGT4SPCkaPC2D",
+	"3F426BMAsWjTYd2hOgYx19Cz3CiFus3nl9sDsbT4iOVJ4K5OuBE79jCtUvLRDlTYrQiGeJtJNbE7h9Xg",
+	"3DYvGJgpY95uPowMKkTiOYVDuzDTXoxKXbr6zi2M9IpqQo6HlmZTuFfknid8aol7eTSW2NsPdp7w3PYA",
+	"1P7QiNGH7mv7j69hC/bPu7aVijkczJFpXFQtbpdoeg8thmZgj8aqq9yZlqbsZljgIRcFHbzTtQR8Auj+",
+	"lhWsuALvTO/4tt+Z3vGtvzP1YbfvTAls9Qg7eGf60HWxCFPZV0cM0Zzr7A7PssoCEfuNPVhO7oKVJZg+",
+	"Lx78mXBQ7YYVABDxiZjGUB5YCpFoFnem8aLhnIjpRZVEnb86QDsdDVcsF2acyznkWniL6s4632DV0IH+",
+	"V9+w3QYoJunQHj83D/qXH2sqjeiLvPb8Qso1AiF0pLO5s9c4al4PwH4KloURqPTnJ89gR1wwMjJFeByE",
+	"+My11uWyKzIoRLEb1SBw3v7d3N2zA0K4Y3jQbDSjWjJGftEeXWvUWo36zf3d8OGta7XWXr2xv1d6eKvW",
+	"ulm/fivyFS9u2jWjipC+CkaT1NQxlO3wgbsaIlyvRTUvMmHBC4q1tWISFPRoRLWxDMe7S4ZfGmmzecM9",
+	"sKNs1ps39v2DW7XWfn3/2nWoz6EMzzDabLs0wdLYtQG+5G35S+OaZ4LK/Ik7o1XaiyeHcOpP13ztWyuQ",
+	"iW2IxyWWaeAJm6BYOhqBvJ9KlCZQmkFFBsC8+XTNQp/V6msu+HBpSWPSLfoKcn2oED6EoQDbZt1MaaFZ",
+	"ipXzu0rqVIfqLrsSG/HUXIV/7VDZpbdaqLPFrnYUlWgPpPmKmk3+Zaueff3w4YPIqg5Yd8WVkUd/7O4c",
+	"VjkgxDhvLnTdmQpfpx+8t64SFMNB2vloZhmPldDiZ8dUyei41jqu6cHYJGoij2vP42j2R1x3+1ORGAUu",
+	"RSzjb7fPDMSxZCx3IPDeAezGCCg3M+3a+UOrqDbHNMcY1UArOlnaR0vQvObXQA/UpASZJSWGCrOJyk8Q",
+	"/j4occMzrXAxOC0FVQuxp0jkzPATgeox5jFLtue7QnGtMB7Q9z7q7kSIEabH04pYhn4socw1SMRJJux3",
+	"sBShPrvboLbIflJIigOe9XAFPYq+CSeTqYmO2GSQdgdYSIz9zpjnBkrMHMv4w4Nvte88fPDg3p2j+w8f",
+	"HMaw8E2rPKPgDpHkFAJ+i8VkL64bpdrDcXcQ19mBPll+Wu3BrNIqD2FCQUWxpVrlIS0xbj7OZ/Hpvc0a",
+	"+Ch1VhbjQ+thdxbWMkET7Iz0ilLezev7JamvsZHUN0cOSmJfDX5pMbd8x9JewRZ7dlzjBq5BVUT2cS06",
+	"DpSAYwq1PsaaYse11rPjsJDYsWX1z5/DnhTznJW2K/nmtmL/ORf54n2eSrzT9i+wguKZ3tFEzuyCn2Px",
+	"L3smdj5VncU226+rzowhkQyC9n9jigOpu8iOeMawp8FcVh01fMT1iW39TaiYzynfxIngK0KyundKKRgJ",
+	"SMt71wp5vxHVemlmMMx7HhD2eeQL1i7qrWl7+1R1ID/jWpF3QXmKJ+loRBqMT1X0NXDtM6z935m6L0D/",
+	"qbX2blxAnX06F+sgKsIJ3tKhM8VT2zVcGDK9ahW0hSlu+oSZSdoVYV4bCRCuhhFWPSJBlGTtsrGdHETQ",
+	"gL0OTItMdCHNbYKykFRoTqTAcOwNGbnr7ljmYiS4KTVESh93tZdibA7vp5X+PlWdOrvfq+rc2eSoWh8W",
+	"OJJROI20Mr//WMa2WeiwTcJu7GMdqTlLZUWeq7weDmx2nk5u/VR1UJK12hKmoXRP+rnVEiOm1VCwwVgm",
+	"vo4guL2CGEun2qCYxFkutOE56TMBKoLbCG7mF0QkUD72WBo3Hq5dpq8bPHo8dIQKnRNsFQAtHJCXBGRY",
+	"S41EITNzX/MJCS747EAsTTUjKtaCfJYY7TKWlsTHEvxHRJrhERwM/EwqNpaJIg/L7N46d5eVgsGNBFMP",
+	"ARxQjxhLsF7HXautJrGTzO38fdIkO/DOswZcN5aPZbEFi2tHEUV81WmVswCdFUxvGZsCBoz+iQ/fbzUa",
+	"jSaS9U9V57Rmqe+9G+v3EOQYlhI97am0aus66Zq0DxcFs7lgmatA4Tny6x7PtAiWp5rxVqzxGm36j89f",
+	"xmmsLOJU72xJ6kHBpELGWbDvgdgTIjTkY/BVniL1LFjodU/SRxmXqxeBBdJTBMNb2pJiFEdAYreIkdt4",
+	"H4j3Af7HVM7ougYVb8G9SNdtbRmv+KnAjPHRavvXni9RMq8+w+u5NJi3YHYXkPNw3hRst7GxlraQXs3o",
+	"ZM21idN5aF+nUSXLE7bukEuGZLMU30XM9XiOERObaWlryZFfV537SVVm6/zNvmoP5vooKa6HaEnZ+Rml",
+	"wy6G1Rwd2BukqXmXgV2mtFBavMph9Qv7ZYFlC34IngGA1hIoNqupSWXadAUrwNgOjRptideWeG0Rgs9K",
+	"7exNQnJ3HoX4gUitEJ28BCrDx1h2fQRzGGJ528FkUPhWX5iZt63stQREw57bUlDl+UcLwT1vAw0FuJ7A",
+	"BeSeNneLxwCj537Yi2qjXNmFtj/Rw2sFkJ37vrG7f16RG2tqRT44AAxGW1Pw5moDWLJwTTtTWs6zR1f4",
+	"OzjWO6nsqYUKgLsJY33fvnbuN2HOl/zif/3Bi//0+5//4A9rjlW18SNvFGi7EjL3Hty9/+C92nzoITbw",
+	"q7/9b7NtNOfaePTwzr3Dw+pmXn73By/++C9m29idbePw4zu2jcpx/I8v/uePZxvYm23g3YP7H9y7C9LW",
+	"Ge8q7tJpd7WnxjmepDM4ad5UCBtYnER1x0MhDYqxdp028PFqIZNlrl4xHGUcCzxUXj3wydJL+ssP5uSm",
+	"so4f0fjpbznI2U62W8iFHsViqVd0KFY6RtyZflWeEQziwUG0/Se1l7/3k8//9Pd//V+/98VPf/fz//C7",
+	"L//dT59ZWvz8n375vc//5Ccvv/vzZ5YUP7fL4T4m2lx885O/fPnn/7CG6kMNXXINMC/U1lqfPF4dL7IJ",
+	"INWAaCpCbAxXnDYXPHM5Mxe5vKtAKZ9RJfX7shoWsifTWzv+1o7vKz+ZgtCtSUAXygFXn5EhflHdpw8d",
+	"DCRCA4tcsBxSnkRSmMdcaxjOagYizZkRT82iwk4BxX4DSzu9qZWaNj9+i8sxnXIStlzp9eVK29t3eT6f",
+	"s1y9dWXi86zCE/ubFDMhAdENknVSjX+HzGNRYZsSidg0bol6LJeuKW45hLugrDxReblUTcUl91fV3228",
+	"1f/0y+/96hd/8uK7f/jrf/0XL/7wD17+6I9e/l/fXSsihPq61Ko2Wzr5mym9r0tZt9L7mVB3IqKAAQE8",
+	"X5l+rIHGLzHsfQxvfOmNenYa6xj0cGG2xrwzGfNgERca8nCJz2DEs3t6Nvg5Ict8m49GEJdQ00Pdtv9o",
+	"NJpw9rVGHl/jO5mS/R3/JKrlKsOkPzCi20kR08HaX01aGLC1h32t1Kgz0QfN6qk2Ytjm68gIdqUuu8Z/",
+	"lrUDKYGCgxcscCluxGFlrChW6DZRxiIEubwlRo3aDj8PRJAVi6DN7uP5FTnD7VhNMLAD2Zr0tkJBYdIb",
+	"61L07QpktJrtX33mDvnSsFpPZbcE4jUnEFvryuVZV9a/hOuK0B+7A3aeFY4lE8ORmbIY71nMxrKTEkyF",
+	"kHiYMPfRVfcDoArR6wnEugSkEAD+S7XHh5CJK9tgJsrjWCjps/UADqOnciyd7BwDPDVrl0eGILtLKY58",
+	"Zulygf2oIEYgej0PxcsF4iHmic4IiWuKf5db9HhL239ThL9tecHX3YTkDEcqd9akC5Ehr56I6XJT0vv2",
+	"hQu08bwvpqeZeOzlOvjoPoOxboWmy49adIuPqYRYrim0D0XArq3sgmAw3VwY3K1LFLYqM4kI1TTVDptB",
+	"WNnH4YIJO8j6gjT898XGZRLsn44V5SoZYy7PyszmfTG97Liu1V1BiCcKW9h2jUbVsz0Dv30gJrAKq3Fc",
+	"O6Ytw90y3I0YLpwhxqWjchfBYU+NvjpCWsS0USMNmC6p7F+E6rYgUMsRu22M1pcjRmvD07o5h41WCygJ",
+	"rkOXZ1mHd09KBaxBSa7k1O+q3MN2EJJT7JqIHb6RL/obd5Xspf2YJaKXSoGoUYABzhNvVInwaYgHYv8A",
+	"0FbN0kRIk5pphIBBhJNJCE6Giacj0TWaamwcsFx0RToC2J+h1cpFQthPvvGv6DBPbSBcVZIIkPycLcS1",
+	"w/M8tUOhEiEBfBRVGrFzBahUAt6EMYyQ4blGioRnAIgCPNSPpV0EUBkAsY5KYFhZrlS+gh2g5cmJblxO",
+	"WelLO9VcfAogT9DykTNWWVJkVG6XAEePYP726wjIzl4D6oeUxjzzJcA/zS1tkkOuMBXQcGVdcMEB0pPo",
+	"3o1dLD2CLQB+1bUGZGRqPyG41HZ3VM99xj2ccG+cQxKnHncH9F0vV0Oq45UkudCY2bm/ewumhHuHJdMJ",
+	"xBbbQhx/AswP+7SrjUYvexFHAIglntq/XMKpP+CHIDLHWGdcU0WS5nXWmUJSBZ5NJbOp7VZlCRRplwAk",
+	"iclCAPNbBSl1xE/EHeqldoYy18sk4bevvl1GMn12XBvqfpoc11oMYEuvNZu7zeNaxI4pOQ1/uXvvg/vf",
+	"eHT3uPa8uphGJ5UcixXNA5SuKxTTINfsZSEstLfeetJCBGNTQfTia2O9GaxQdMdoFvzkcRlBvCvSJ4IR",
+	"pv3UERW61tzv06qV4UfjTpZ2yxKePU68axYnlftglEypkwJPjht2rdFoMPd9a6Ys0pBnmSUtseF9xGGm",
+	"X4qiPspOAWnhlA1UllAJIyTxYQUj+F4qSSB/zuz+RFiCE4B3xnV2h8aD8NAJQGPIxGNsjO3ysLgs37o5",
+	"VEFiAIyea3RtanPE++8iKMUK0sYDZcrvn3NxlC9bqBSt+jrRUv40b+X3yzepucVHRgJYnZYs4dX2VcI0",
+	"S5QV7iIra4IXLU0CAuZ3cF04aPfhVY8/uKyC3/x4S6jvniKAkKnROwjGQN4nADuQd5QUSOEYz4A8Bbin",
+	"qWZQQfs2E5lH2aQeV6WSEcq3Sp1YOmaiCjhP/GBYYfKzM30DKNfjCwkbhzNyvbm7tw9l3LrGC11nqVSK",
+	"qw0rvzr+x5ZovTKUkLWp1rlSKvF0pHJT7+onS6u29NJMYP0M1lXZeCiLunS9VNAo/SNuTJ52QCG0z6F2",
+	"oXbamVW+mMqtDDTk+QlgFYunhlREpkd2tHoghLHCZT/nQzZR4ywBejQ2gl1JTanJ+LfiiMVftf/Zsf/5",
+	"ZzGUOmWGd97CMUvGR0qbXI2gkiLp1r6Ih2Tp0K4Cy8VQPRGgX9MC+eqjTngbCi4nA7saqYeHhsXhqEdz",
+	"b3qwY7AatG0N3oCmOrngAB7ZQ9hkhD/KhFV4A2TjBoPaeWBkcIuJ8uRIaZ12MnHbVxIBWOQ50nsPNvY3",
+	"gvZCARA6wWtW3/A3LxAEtiTw0kggHtKNJDeu2Z3Db5wrLUQqsNiW+g4SHU8vHAFxgO8VaPGEro4ehnq1",
+	"gEf96qvP8I92mjwPKuR6jEq03hreP5YxiIT0Eg6iB8Vyu1yyDlZW8iZWItipZj07KGdftdfSgdhaCk7l",
+	"MpHsXYntbWinSRwFpYHA2jkcQ7WBJyJisW3DklyIDLJ/JKnsG56dtPGXY8lYPBHdATdtNRIS2ovFkKdZ",
+	"/BbImp0pIsQNlWR3BqkUmkZ2JX7x8x+/+P7P7Qcv/vO/efGDf2n/evlH/+Llj35Bj3/9e3/9+V//j/it",
+	"OjuQU4ce5ydrqb4jnc4iqiZWH9fFRGEMISg/AEFbrpIazfwiBNGCXZFlRcko6MwbrWB9PM4+rhFEINp1",
+	"mBAnscMUUAaBFx0QN9Hiich5ZgfqcP1JtiYYvIgOWZojCw0m5jjVJFeyHxaBpXoBfIjl37AQgrYsPy6m",
+	"iqKg5VUkFFawYz1QuYEqclea9b2b977abLzle4SRYAAjKhJY4qCPsYcI3VfWPOxqEcaoZkOeCKpf6xdQ",
+	"PE21oZICRXWuUvlsujoF/v9cka3GrSr77f3hmbjjWsg3w3Fm0hHPzdWeyoc7Tv4PtAN7d4FD4nBAGgPC",
+	"VmvVvnH/oxd//R9ffvfna6sAOMdzD3nYaAzL9ZAyOR2ADNUfy23wwTb4YCOxAk+dc8+F6u2a4sIyOWF5",
+	"fF/p/FcQmK1dtViedayrbu23QvrlGlcdow0u08Jk1vOSxEsS8bK0rNJpWp+Zw2f3k9fEanhh/HV7Zy45",
+	"McrblUqXZlntgQu5OVcLgX+pjQ+1GbQymTI69ECg7qQXGOgw8jc1lLIEDZGLoqSVkLrhtBiWcdkfE2WP",
+	"DyCcY+cDehaHVe6a6GiwehGML7C8QV01qn4HGUMlBeMUwxjen3uwQF8mwnEGk5ddwy0puPz6tHB2Va9M",
+	"FlDjcYUIJ9zFcbnLMz1PQxcYja6OcgHloReauQ4gFEcHV1n7clnuNhazITUebBVw/Vh3bJhRUJ+vO+A5",
+	"7xoIPXxAk0w1VMGtszhTWk9jsnSHvUG7luBg/UK61fbeS2XCu99ifE17RQTlxO19J9uXyofjjEfoMqB/",
+	"FcF7LqwOC6fVWSyempzHrigBjawjpooWiKbQAmiapyaogTCEuu+jXHV4J5u6mfzOWJmqYgYf4S5Z2at2",
+	"LsYFIIaWYqxsRrB90zAuHQ8XFtEeZ2/wq0U1NAPaYw80zFLorsgyeK+5d7PRgP807Ju//A+/+ts/sm/C",
+	"fgEOPZw2jG/K1aTW2rVUu/ieDkgtqr3883/14s/+rPrjYDyunT0Izz2Dx7a0zqdkZlRex4Kiv662kq0l",
+	"Y9MiLlZStP9HtgwKBw64ARD11Y0YUpm0R7dRL02dcEXuzABs8uF35KOBELgJTzECGmvFZiIBuS3NWSKS",
+	"8QgT3MgtMdaCqrLX2QHD4aHbDUdB6e0gfM73lxr6xIhkUcLFg9L0VrK6dNJvI+TeLGVb9f6+k377yH4P",
+	"hhjxdJQBQaMM7EU9pole2iFVRQ/iaVNpru8X4bSpNKKPGdFD/vQ+vt5sWDI6TKX7t3+d5zmf4hCrhoRr",
+	"qfKSnDrkTz8Qsm8Gtdb1fWjW/bM5H9V7ISEy6HQ/c5o5Zv8mq4fD4HFMyqdwi4B21vya+Yuteqwz1qkU",
+	"WjPV+VSUbbTl5V9O46JqxRY9UhgdH0fgHAJTou5yWXiSdiHiIuztomKDy2RPC5J8TyF3t6GMuKurRV9R",
+	"qHNqdBHQDIm5JS9zqWVImItZLsw4l9jziE8zxRMvUuSim45Su7PzNNZKKmejsBtQ1MUUtDq7YRGdXKik",
+	"D7iUIlvb5F6RET2ziwrTC0cit9SumheQA7i2DmLG/buLZ0OFAlefTDFirEX05fQnhPNYx52wJfDn6CMo",
+	"LeZC78DqRN3bMBbBEGCSsQaqHjbLFBWyo7sdOTXccH1ShCnixUQzoyODvTTLfGCfr8tABkXHqo6lJS4Q",
+	"mfD223etmOuObf3tt8PkvPKgKOCaD0VQH9E/ikFebp+IaQxhQ27wJWqNCp/lNMfSpT/6oBFU0jXlQLo0",
+	"Z0r6DFvvMYJRItAJZwzxrNg2bSLWEZmSfaBk9MGxDKdEK3CUDoWdOPJa4Hf5WLZNCsFBQcom2nC0kJC7",
+	"g2Ez9lv6Epetjfl/Gj+dBp9YxQG/GnI5PZb0IoZZQojJSKgRBKo+EawjhLRMszsQScTG0qTZHKu1+hTU",
+	"rqWZvMvTbJwLjduI54NNBsoqMFIZCq2CLNUeTzPtQu7peCGoVotJ5XIdI7D9jKXJp3YVi1AqF8+CKZDH",
+	"0m22D37RAuLHrFzBdNqX3IxzwXhmBmrcHxSVMXPXRnBeQKmAawFxRsjWqeiIS/60Mx+OIE8Xf4fDQ0Ez",
+	"u7twS2K6FbGVP0aZbX7mTOMqTAb2JBoNu2mnJlywmnhqQHzqCAqfSinNM7xaPmoMAncpXix2obuxeIpk",
+	"CgKxKmJ5kAqcIpdcUikrYGxGZWX8MhJXrHrWjApxqNWInPQBZM8tgyWK/rrWWrVG237YRvRd2JACXMTe",
+	"PQQXubbTuLnTaLJmo7XbcJhhKn+AcgFZxCwZ1ifu2S/+5OV3fvzyuz948X98f+dXv/irl//zxy/+8DuW",
+	"G5BUgvnvtt/xbu3xGiBr4WZcsu0QrjMsLanQnzzzIl6rWGJaYWg8AExzlZw/eVbDy1xr1V7+yc9+9Xc/",
+	"+9UvfvHiRz/54qc//vV3/vTXv/tvXv7NX7780R+9+NF/f/Hn36n5BbMC3S6cnvCWtAnjZaa8M5V0bpzV",
+	"flg6+R/y5FScfTU29o7Ocsktsu7W5mjJDZynqeOlFYLBhhr6IivkVWhUL3NIYb8ETKTn9SwXR6shXBnw",
+	"BgQVkmbdgVJaaIz0BRulrlK3SWawF+NYjlQqTSZ0GWphdhAEEVNq7TYwTs6kSgSqf1KIRIMJIkcsqJhd",
+	"0UKAcDV5CyOLbcPHMhC3Svl3IDUAwhap+wBJYscFITmpwWjiQKSbSeELXkUpKiJoCbBUoAAAMijJfVT3",
+	"H+BuhExsV8MUkrrJzRZ2RROjcPPY8pc2IUjFLVobAScnnwJYRYcAzeJUpia1PCqG4OHYrlk7UVKE34GN",
+	"wh9FEOCsUGHf1XX2ABcXvkylNiQj7LDYEg/TtkJL3KLxa9fQ9UbE9q9FbK8RseY1mG6DOWmS0ndc8DU2",
+	"pOM6e+QXgdSDEZ8F/ziWjB0pBfIpww89ykWQbEc8HzqmIVEez22EnkWJbMhTmcq+a4iETDp0sFX1Ysl7",
+	"qUz1QECAPTzgHanyIc8qNwH3GPaW+qKp0RrbFoJNoT2eX0mQ/FCqTjBBzPATIVk85E/bCcFoxG5tKW4e",
+	"5HgYCoutxKjGpo3t+jftQoYiewICq5tj9b5D4+WOgyn49WktmbZ9c+GhsgrCQ8hbUz1cftATjgBUBhCk",
+	"qL47nVp8xb5s9VNQPe0fpK3gFaIVgcgXjYH+KaaMQHh/y+VwEDnhmGHm5kLWRg4R8LCqIL4X00JfCzYB",
+	"0ja8TGlzIUXSsCZS+W9RUCcFzaWq4dBhbjIprVllF2psVuoFm5vwUMVFWot0SyTFJYINehhgG9uTQtmA",
+	"/qgE05bQ9tyOI1tbMlS/1n4IpbxBboAeQ5KI2w37XQCcM7NMdv8j9G/5jsGEW+o21X6RuYHPdZkAlzIq",
+	"Xbt+wsxOOCR9IcuE6AszEHIRoM09Yu6vUHUKqU1JhVqkJ6FA0ip/CC4xTwVqreuNqBbe5lrr5s2buyVt",
+	"yv5MatEX/+/vv/zFDz7/y7/+4q//06oKU7GHJWXsCJSxVqPx1cbNFkQmAGkudMEy+au19hpzyhcITsWW",
+	"rrUqwWfUhrPSg3UmHOvuUXMfUSn9WPFrqWqtW4i77ldrpTWZmepZdUo4nV9OZbJKH7zx+uiDFdIwFKp1",
+	"OKAAlpw4zW2rIP6mK4iPBKbXOLWsrCKioJODrEP6Cgjr5601uvuySGu8E2R1VpxwiiKmUcYIMyaSNjYr",
+	"dHybdaaMIPgjcrcGcS+gL3q7tlHAqOsMnWisaZ/se30TMzYnPDXAg7k+0bfxf3zcIthnwc3sI7AlCF25",
+	"MHkqiqYbJBKU7OpSTVq2y0LLSnvz1m7UZHVEaDAqVK4mA4VzQjt3YTuf9Vm7bNnNQ3XuyWTWWru5xODD",
+	"jiosrvYkWebzODS67hakdm9Dk+Y9mVx2RKSLhLl2yZEwDveiwlG6DTZ804INKVIdr0eh311MwM5Cwv7s",
+	"lGyv8CbWNqzPfCmBCOvIXduMjMuuWlXijC76yblGZmIEzha+EJx0LTQWzlkceHvPMXd6t7DlqpNUgBkb",
+	"7TfA6ycDkYsYnN/0vr+4vn7VFAwJJdRzb7Iiey5kfESnQqAvCrs9pGnN3ca5qS0c6YL4qGKSpZgmVxrJ",
+	"qVoU7NVRKhNcnnM46hn47V0ll6pfh2lfWg1rbI/LQPCEShAfCrNzBzZ8/oDcpVjp4lCUlmYuCWwb1bQx",
+	"Q0z7kvamALfFk7784lPBLR++VBma6vKs0E9F9n1CsckFwKjzTEfMKOVC6q2akuZCO1uhHGfZ/J18T5ji",
+	"Qp5/PTOqXIZWi1LBMt6FcvXFIMOyJzdLZU/8iGHh+sI8fCJyyEuD1Tri+qQWQXIDJCJgtk1GdfFnigvn",
+	"cG/aqteGAZxNQqaVOzUTBzZtc679pt0UPgUNMvC7lhKbN7s2i0saTEQHYjiJhfgiHnV2KExIGsnQj917",
+	"xL+x1a4NmOvIKcb8gWRZekJQqcUtBB/pUIsM4QFd4SYKC9OWTqSyzr4JWc6uLKHGCC3kqpAmE4Rt40X3",
+	"MXuJIgfqUTH0UtAZ4HbhMjgnQK4m4AgGl2FqfMAxsXZQ0K/EXzNm9FBm0zhi8SEfisPUiN86NHnaNfFb",
+	"dWbvHTv64BCwulTOOmKQArjVKFdPp2AbOXr08eHRvbvtjx49/Nb9e4fkHAHssfhbO++qfMLzRCQ7H+XK",
+	"qBYbGDPSsXMxI+5U3G5/TWmDW9+m7QCPHUCEHYruOBfxTNXK4uvyZ76+AYasUUTg1JXKtOqLcLhS4VZ7",
+	"6DNaX0AyQ3GPwMwpKjhYRXdk3GLb4Wo+BSCtQ9HdeVeY7mDHrikGrz3M034q47KPykFR7bHYlZ3o5krr",
+	"trbfBXVl/JGO7zx8dNh++Oj+e/cfHMaRg9e0vVPOvUvCsnsvRQqnCQUIdHoeEL0hDyxg1AVFMXAJaCWd",
+	"pAl2JfQ/xXg96/RTO00y4SMzg/xYmk+04LMhf9qGihKx82t2uRYuu1lIOyEX0QCFKqiCpV1LBA6jUAN3",
+	"p+rsAF8uA4E1vEwZAIB5M5nKEqFNgVBmn+Fa2QNMphyR7NgfMZmDwAhaEMGIASo72uSCD2EzXLkC1WP7",
+	"jWYRtOnCi9/hOu2WubhWdq6EAeou7kBNmFRskspETShyxM90YahjyNw3LKMWVFTtqjwXXcMGKteCdbgx",
+	"lhxqw7EEWcBnsdzN+pz0cmvtb8WTQneMyMdMBA+o2hqaxlGJjQY66QoKx9Y6+EYXBjlEkWdVEc+V/Sh+",
+	"g8w5OIEdlUzbUJKn1tpv3Lr+vGQwGdrRLcdlDSwmVMcqE1yLOjv8+M6de4eH7MruW8Bx3j24/8G9u+zK",
+	"3lv2HphMFLFO7jcKjRmocZa0c2HyacxGYxPEWnR494Sl0iiMm/udsRiLiCVjF9kTP7p39Oi323fvfXDw",
+	"2+0P7z/4+MiKTJanQHNteKtNppXYZSbEHx58q41f3nn48YOjmPw+6AyCxOnxiETER+DGgUp2FJ5ib/aA",
+	"58NMaN3yAsduoxEUHimXs8KMC1gnRHnF6BhoDPgmANKDh4cbt56uAoED+gnfB8Ad+xqVMnBF1cGjRXKG",
+	"248ijgi/yLmkEu0pWIfs1gQrnhYRNCBHY0ydkwwswxqOUMqWyjnS+spQcJBOi5JYtMm0UTh7WP94dpHK",
+	"1cVwmBOuySPXVU8gmWIqjBdGYSm8JODKtuOoKcKUkk2obYgKsz+ER8/OLuPaLzlkUaRDkaVShKFE7ESI",
+	"kUaRwm0EDaXo0W+ChGilgciSJaXg4R5IZdr2vdiXJit8QZwleWpH7tZ4YVP4Qj3VbfyiMm8D3cjESjd3",
+	"ALooi2cBdToqfKN+1zCHyF4Hr1ZpjHfyXsMFRdkBLqZdMO3P/wsBkoRkwpsivXMxiIDBv6ys0dxtNNuN",
+	"5tfe+/ruN/a/2fjtm//79X/+/t6H1x7c+OjWo+ZRDYUkaG+VCd0GMjGFyLt8k6n8/Q8//7sfffGzP3j5",
+	"b382NyHCJDjzfJyQs3RGG+7Fabuwu+GoVxbI8BSvL+SuWgB0C3+7ldQ2i88J/VlAvQ2S2nKdtgUmOSFn",
+	"PVdeENvpcNMdLBHHeHfg+OGAY1VQNZFuLB78T7lY6iD/sM5iq9PFBJTuXNHIzT56eFjgGhTjiak+CAIu",
+	"gGIuEhfdQuOAPE1M5sDKm3MMm/d6okuLhr4udugTawn7VBaR3JYrTWfB2JewuLMFuZiJKlPPh3KeeiK6",
+	"RQrBSGAzhLihkKbSRMAzt4C+Oomw1mo29nfPTEej1TraO3/W843a88drk/F37Mm+bIMFVTGFFMEgzLR4",
+	"U8DRDKwFG+8FNrrfuBU0moueVS8cb8VzQqmPJZGwbLk4gur/o1EoWxZx7lpZLYQkLaejABjnRhsZ+VGe",
+	"FQqotM8rpkn2MBSA1NCtdeM3g2eCHX48IijLBoZrrsU+TzN23Ny7efN64+acvQO+XhzXGoBeoOkiyECi",
+	"SI5Aw0YN2teHTsY572RTl61HlItqB6KBUBo2lhT3F9gKxlq0XdZ+HAWfYswqJsS54A+oVz3cEdJSnIRd",
+	"Aa7+W83dvf1r14/HjcbudcmH4rcwKz1+K5pBNORdkz4p8DesmtuHst6GQAXq7L6c6ZLFX8X8GaZHvCsi",
+	"Fv//v/UtePLx0bs7N2e7sHLHRDHxO2OeEQQpgnpaKcG3CvWoEb+gk3F5AsmLlqYNU61T2a+zjzLeFQMo",
+	"Hg2JgZxQUB1aqXg64oQwseMNKH7x0I5C0SyMnjqZCKrqBKUcHZMncwZuCwYut+2ZcYgbgRVElCxXzv3j",
+	"cDdKrbi4gsXfB5lJWGolPF8QrxxaMqiyt51X/OLnf/PFP/yfL3/0F3HQ5/+W5NN2Ppa/ZTkrdOsBYinz",
+	"4HZYv32UiyTtGo2Q0k7kG42EdLIesYUqW8OhkMnh8Oy4EFH1bSysRpDOhwM+bZwLIp5oVapM7DPhTZtK",
+	"kz546lkp69sdv9biM5nq0qEMZUt43qbnrRIeq6Vvo4ynstwj1v2LZihO2KafU+3l7/3k8z/9/Rf/8P/8",
+	"+jv/+sXP/+bFd//7P/3ye1/89Ocvvv/HL//tz379H//wxff/b7u5iwcR1bQa510QGqbaiGGbw8AcjSmP",
+	"7aOCrLjUQ/9i5QCX0bf1Bwb+o3YxNJA9n6/hJLq4AHU8QfmU2TNaykWrwvG1DKwZ1QipBt1wdx7Uolov",
+	"lTxrF+v3j9/5wef/6Re/+l//4sUf/NWL7//tP37nh7jlv/6v3/vip7/7+X/43Zf/7qe4vP/0y+99/ic/",
+	"efndnxeLm6cKfRTX7MwIv67Wqn315vXySudqbAK0TdEfIvJAM/JVy0H25rJt+IkoXrS/4ehxJ2/UotpE",
+	"pP2BqbV27W302VuhhGuPisgt1aq1akAJgE4vcAE+j2rgTEhOW9bZtVt9pSpHuYYGUTnsNY/lcqEbV8Bl",
+	"y+YhFyGu6M7eNhltK7hbzo6pSTzgql5Cp1SDVdMQnOy9koHLWV8u1sJlh0P2rWNZaeBy45i3cLlflpm4",
+	"Dorij/YxVun4+uHDB8yKHNQWRr+xyUBlECDSHUSsI7p87MO0uJWHLcV0M+/yLLOyHAUrgbqxUE1J0U5I",
+	"GgrPMuZsIkWCG+ktEcT6jKwYmnOprZ6gpAc5I8Er1SxT2koWAObi2yBBHvsh0DkuWRwIeTvvi2lMVTxN",
+	"dxAoTpQrGHSLwl7unbHBJh/LELQPoFVwbEtkU7BJvGLgslkz49FEgZCmI/KvA/QIwAGyFGlEhSjoFpzs",
+	"WBcsw0Xn0Aewyxs3b4FlsqKPx2tyudfTjlgtN5y6WGcVGrzZcXc3sDEC3cEhwp9etPLnqZA1HPxIWSMG",
+	"kknI8knKIQcUzz9ZLx3FTQtuVrTpKB+1DW/Uz9XUGByE9QyNrs+thLOVcAoJJzBFegK7nqyzqT3S3vWr",
+	"z+juL03NpGCOdUvN65PN0zJPqySzvpIUKqsURYrmqJmI0WYpYjQZi6W/z9rpXNthNCo+Aftku5vxdLiw",
+	"z2s369f+ufeiQQiT+5wOB2W7WwW0lC27jLsWinTT/gPArFLZby9w4aGutnTWDj2p8qWmf0mDOar24vs/",
+	"/PV3fvfld3/w4o//okZxMG3YDuA+s/q6WdqqTvvSY6tUWFjO5tmMasbydp9/qAzPXFAfAg6NRwk/beYT",
+	"npriK7upZ2M59irdFYan2Wk8B2IBtjnHl5xzjGYNMI8P1IRlUKndQFCjSNaj5pXZxXPE+irCYyzxJhFC",
+	"CWcf3Xtw9/6D98inRGGEkLSBcZaYVrNC+OBIyCSV/Xg+HAI72zKJc2ASl0v4sYMSMXePkHS7f61CsIkk",
+	"r0ie98+DPJ9Oi89Od1ehuBGTasLuHDy4c++DD+7dfbPi9d4wio3EqhTBXThGwed9RlPjDKUWT72PbGGJ",
+	"XjJwQeqlh151HthkLFy2IjkzQDtGs5xxP1FMTlFelMoRA2QtQlL1VQF26aILCE8U3MceCQvLmgJqbhCa",
+	"/hVfjwj86rd9tiC+GpR1AJvSgOcicT1YxkP5w4YqB3fsiQSbk2/Wl02ir76CDnw7RQG8Cnrwky/CkmjW",
+	"VuOnWkku+Z6SKQVlA7ue+sKwmDIEAF4WnT5xZVlhu32vHXPjAysmtPYi/Kud6vZQ5UWBuhVY0gzrSXU7",
+	"GXvf2IzzjUwv5Mia97ht7mSLwk9clHf4Ta6epPZfzeCzZlSbDKaAD9ruja2UPeOsK+77fRMml9DRus32",
+	"ytehdo6es5WRL/FoncZggIDILZrQJfMJ2h2gK9wT4xQLooDQfCGCPRg3KfSiUrI/KmUKIVQxfQ3J+Rqr",
+	"syDWuy7qvkUer8CBSnPN0h7oKSIXTIpJyykLrvJNlkEblIqF0V8MKbW9RcfS5+gTN4JMfJXw6Vc0sQUo",
+	"445czEEVRT7ayt8/XRHwNJMkhdOdYMbVaAT1n/H76FgCYDYUq58MFKM1TIIQJ2IQV2IEZ43fqhfJXbyD",
+	"Oe+YDQaYATSw+Qy7Y3m/R86xsTyRaiI9c+JzkdvsCoBFo3suHstuJngeU03qIKmO8uTeigi4EcoT2VW1",
+	"bCo1BTg8RXcdywKFoOwf22/ciihjDoOuaAa4lkjGdSuA9AfNDrLX4lZJ6nBqo8rZR48e3rl3eHj/wXsF",
+	"Ln0dqJ2Y/45yAYM3E5GlkFZHbzqCjuKOFzi8wxOqXCVBA8iq7OfuoHisnAHXkFhfen8sAeLS3mnXJS4p",
+	"ZEuU8MG6EMY1UwKqLIHZzRzyRAAEyTz2plEe/zOV2ggejsTeoiTnE0njKH0Z5A2qHLpx5UlVbo9mxrsi",
+	"uU2HhRuRF+fLni3yE4MTEud321eMIilnwiGTkJoNtyRXo1Fp67TDdE34lGIcwYwhcqzqXpnnB7fs7JLR",
+	"hlgHDma5VjpUsI5qItcJHYd5BG6952+eMaK5NUYsMUY0LtQY4df+Mo0RRL+3yYZb7+SGoLGAFlWUofCK",
+	"OwWDqzwweJ2rxcSJfEtNJl4uRLHPQQZBVj+395JdazS8693Vu28VVZ9gMIgtFDHwyumIjOEkNPlAIMgS",
+	"xLCEAjYZBMIqjD57T4/cFF4fk8Enz2pL7QFUWiIXXWHlryKvEaniZtmA1T3uQY+kVQDddr2Td7QiYbHE",
+	"i2aa3MMm1xyHc9ZVpOEVi4G3fFkCpd2qs1B1OimnWgF81SGzdfO9mjrIYEJ05XZCNRSMmBTaDJBkc8WR",
+	"z2gf0AtJoS96bT/WpMoWeW2OLkag+zhYtetsxHOTIvL3FaydT//GqM+ETyM2lpnQmsWDVBuVT+v+nfYk",
+	"TcwgLrCjjFV/NOpzHunvrYsptY8qS2b3I4XpWaVFEOxc+VWPpMpiJzdb5Z4svu6RUTGTPM/VBI0LqYa1",
+	"pHEoDLMt55dZTkIIy5YIC91icSj6xrdZDHGm7TSJb4fhwM3wX0KzPehln6ACO95AfdthrbSlsq2RDj0t",
+	"t9a47WGWEQHFFR/uBYCdiHtXAKaVm9its4Mso7hhhJbMhF12e46CShZgIrLrAruKaEqlKUfhiKNgxEHN",
+	"kNLUEcOoGYVHBPAwvTpKmLkw8lQEMNaVazgLwQnFFMH6hJnMKCeYgRjOc+0PPODbKUjX4FvAAYJElBam",
+	"wHOo2m+HsEa1/o/s+r+bZgYAa5cM1dfscKtnh43q0IJxux9XjIjE158vHQQZejDfsaiJonIChrI3DlY1",
+	"ntMN40XD9G6CVUd6MBpZ6WrpQIs1cmd46R67l0pjEHI8hOJdzvZVi2pjWfzrcTQDr2cZg/1o5wkHfEHg",
+	"DHZQd4MW7L8/DltZPhGX2kd3v87ukFMM7GCB0w2txviNzMh5CJUrG3slTC4lRR0sCCRmOujFqnUJIBpX",
+	"r8Vy2tZgZT00CMSuXF6xYZh4iPXFISKZWTEY5+ssRHX2XvoEy/OZsY7ZngPosmwcCBAiTwULUp7zh++3",
+	"GihVVk2bjBXhlIf86QdC9s0ASqZFtWEq/b+jOZjFVXa0QzkFVQNwjGflVYdY5mW3wgo0LjQ1qFMAZo8Y",
+	"mDYR9+GCIYGZZGne67JJu3JljnxA5UqVo020zg5QGOilhFY39GjAmeqeFEJKURZhyBO0m3u/CWWacMOS",
+	"tNeD7NDcVRsOW7GaVIdrYbsYUs61hCwZOTYiKmSumSKROYDGUZ6KTzE/VOQ6KY52mrAP3j/88JAlKZql",
+	"h/xEtNyMfN5Rmjh3O8XJq7HRKc0KOqsvupWBIFTakp7Kh6AlJdyIHbALrnc23Tb5bHTaqttAYcoS2CmD",
+	"M2qjoZ3CLi2T/8AKm7UVXr4DIuTF1pSx7N4Oapnq5+V7e5JAQtlqfZer9cGqR0yKyUUodlfB4rEkjhMM",
+	"U3TFAME+fu9eOZcQ23HRmehcpZrSfbhQOQMdK5CfORsKM1CJy7XpDgRVrc5FT5guKAOoB1D+IUI7THjq",
+	"sC3A7+QJknOB+YAi1ItKGCY+XxFNcFYEsZPzifiorrQcNuds0l8ho2jDp+g+TYpi0mnuQEfHUkPRbvYx",
+	"OWjdoFCi2be8w/tJS8iX7pVbUaBm2HmS4xSB/kUuKkJg7VRAhXigJmfCBKOlLCfsfZP7TJG9hq/fY1cO",
+	"H14LgGxOg1qEw1BrXbOiiO2s1tprrJEHBzO91Bw4sFwWtsJNPGkbWBNP8WZtEi10NkshLfwp9UvQgOqo",
+	"VilhGYJZ0u7AVbUEaek2sws7RfOJVN6PH9DErQdp60HaJNAWqPss0pY7fGdG3PLpNfvXnlezVmKJC22n",
+	"H1gioGmEZIcsBulAlluW9dNj4P5lI2+ECEnJ2CEzast4APq7hEMtFdqljuUMBpOmAIwwIhdLmDgYbnBg",
+	"IQhAEbOcel6KZezBbOnwq+EyA+S0Z4nHUo1JBOAlGKjU+DLzx/Ltt7+J7Kf+9tsVPB8ZORWzlUQ5iFED",
+	"fjqxY1SDIJDHxaSA1pZqZkdIXT1cID3Yvh1GJz2KHKNWUmiWym42hsAZqz9hCR4DRkYaoRMpgHnT6j5w",
+	"uwioB5L1lQ+hwdVAWQgQ4tDUi1oXrF9mtxUBUMeZcOIN2ktJXoGXiog2UEjtrqNGKWRXQNxVs7TPXsxA",
+	"SU0bFmuAPr1C4TgQRHc7LMyiQNP0aq1t5q1juVtq1uOSA8A8vDi00pU2YOl3sT5w5P1iJXx6LPeqh9dD",
+	"6dddDnh1H1/tcQ0DdyGBx/KABDs3aDxCECIY8JVCWcaYwFz0eZ6Ay8GZORB91WFMjDXpQf78IrAblR60",
+	"G69vO/A4gxo8pTjhjxC0B5e9VAQxS2hrXX2lPHG2cATIcMIhGsLptEEIvQurx/NiVPWrwdWBiodB0BWY",
+	"1YuSyuwQv6fASn+yS7OAg4UZWkOeSl952lV45KyX9szArZSdpbfapNLPG48tXR+oQTQYyyQXCaz/SKmM",
+	"LGsTlZ/Qjb3DuwMiDoATalURFyMJNlJACHWxh1C7yeoWtnenWWBAKZKMK7FtUOzcUdLkKmsxqXYAliN+",
+	"C++rdsuBKLL2OFeAqQSKVFykQwQ6jXpqL2uiAu2DJuRUhHlVwM7xQPogTw+5D3S2n2oDhJZrxoE/EDK+",
+	"QyzxPrEeSCtwHiJXwOFYWi1kEbi+VKbds+IKWqWajcjyTj4aafSHBb0XtcsYz6ySOY2CqlRzuXzHEplc",
+	"nQIdKcJ2YSEAt5bB+QXlKjVaZL3orHUCCpVp7SgJMuOvYMaxfaxs9LG878JCL7YKzCtVYLbZeK+xknBJ",
+	"msG4Y09bR+wUSEYLVIMDYsroW/d5aR5yCkVwV6uDo98ofJdc0ZbZOfdbpdf5oexWBIlV+nWoPDuG3q56",
+	"576p8uRaA+3jS1udcRh5m3sqzfX9wt6eSiP6Il/cIMWP5W27Guu4oT7WIr9/d3HDEK+8pkMdILhWd6i/",
+	"dh4CezrW8RD4E15AyWyrRJ/J+j+/omVXwG3nLQbFlPx06KHswU/jXEQuInXWebBBzflFxXMPHPXBuu5F",
+	"Os3IquZ0yZnqfCq6JmKxg6AFYhJTnCte3KJClvZ1MqiYLWn0pLJRBhV6/VzR1hAfL8C/CuKnpCDrepyI",
+	"ZIw3A2TRAz9mK4rKIooHuDn922FBk3ECK7lFVufBbXBNOMRzNG0EbU8IHdAJ9m6QTpfU1FIR/6Zk26Vu",
+	"2WapT3DfBpIxBRlhqVXfm5mkXeFaCoooozVJ5ZR6Og8cWM0XLhM0sKPUCVnPvEch5Bat5u5eNMOVWrWu",
+	"GudatN3HRf4LqITNoLXa5z/80a9++fdf/PR/IZA0CpVQKfdq8fkcO2nV9ndrBbwzSbDDUQb5waVzXWvV",
+	"3nn48P37D95r33n44N37jz5cB9XW7sAlQ/1tsLwrJQQF98xnq2DBLRwE5f+US3ARaBVchiClxiUApQhI",
+	"WFyOWgteXrJnIQfHzB2Q0ubTdjbMxdnsRJxJpcFDsjIMYIgSv0UB3HpJijybb4o7gFQxK24Ap91IZHi8",
+	"XPW5ai9iqk3a1QuR/+zpPixeuwCKV+CZunKPu0FdwWbzhv9XOwfE/Fs36tdOv9QE3GaJaOP547Nf8Tsg",
+	"HJxqukARwuUcuUEC5PJWDt/cRGCXtUIQB2m7tMZnkqyD24KtLLgUGCveXzVUvE/GAsh+oHBcaXjXLIiB",
+	"O2+1+QxhuF++eLr+euF0/W003eVH0/UXB9PRzdjswl59Znj/OWrGmTALy95jF96CBwXutOFTqyTOIjug",
+	"o65fuPM0xRlL1VHJFNFg5hW4uzCAI96vna1G7PZcXsa5xN2CDL7+uocRDDJrJvj2H1jKfN70+nFUG40r",
+	"2NVHY7P4IJ4X2T0dlqC/9cK8xlfgIMFc/763eqWGiaepNnr9G1FJl6/6j0+Rq+6491ZyivwGSTe0MOtI",
+	"OH7Nt9zkkqWcOUkDbhdGzkVWcUG7drKx8LMx23m8yIPgLp49OHEuhuqJiCkHgMQgCnX0zs2YJ0nMhMRa",
+	"PxhMQpE9pArDOjgEsgO3JD6AMZVewvLxK5AGblCyiuYA2FhMdvuYanv6/OcU45ZwTA7V1XU44BQZRnnO",
+	"PBeMJ4lIKgL5oUfHMjc3nptByXLOk8Ru47hZi2rj3RoQCrvE8HCvtk4hGkskYZCXXYjGLhiYa3Ho+Dft",
+	"B8xjt/b4rBBHfmqLKdw3URjXDozlDQtQ31pSN6S8R/wkoLpqbDCkDQgXxAGOTfFzKo1iqdlUuhk5CYcn",
+	"w1RCBOLOCgbVg9HI5fhfnE2VXDaEG3IjqlEcfFuKiXva3C0eI6Aa/bBXgmajh9cKK6z7vrG7f8YqSn4N",
+	"TlMeivhED7wA9lVMyt/aVc9mV8U17UznIW0xxpqPRsvir2bvgx7azqGg/sKcxkeEqIXpjPNfUg5j2pcq",
+	"FwXOKlYWm+fYB6MRtkhIlJtzbeeDKJXKC6BJLdOxwglGFsjEga53IEbcrJB7N+NjrX3+X37x4vs/t7oL",
+	"BDjjXSxgsMlXurdZtOZzAktcbUK3IX9limn1m0zl73/4+d/96Iuf/cHLf/uzuQkRFPiZ5+NdQ8tmtOFe",
+	"nLYLuxuO+vka4CR4kNcX7Fa1KG7T+LZi1ZpsAo/kbEAX4p2dC7tYLVmvIhF+WRI8qZYj3hcJs+e5AJpO",
+	"pTZQVZIVY0b4tErectlpChdSLKKaApIw98lm6MQXkV2A9dYI3PeMdTrd3q2VcQBsHeEEaGZbu/WXKnsA",
+	"4Z/g4m9GnQaCZ2i8qVThvoY/n4kNr7ULdsKiO0bk7E8el6Y/EN2TgrCR4uaqcAfTpzlVTn007mRplyYP",
+	"RriFc38Ev17e1Dc9H6stlwdz8lXLJaRRD9N+zst1+1Zbv3LXz2odrtPuwdgepk8eWy7QETwX+fti6h5o",
+	"AQDE8E87VMzwrAgmOULcPPtzLaqN86zWql1FiolDnP3gXZUzBDr3NZBkUXa95dJbikhlO/meyjI1QbOI",
+	"y7pAu8c88pPtAJISETYLMemCDkYqyzC1GBO5fL5WiKrsc9tnMf0qOoRQSnccdTkB2rH7FRg9ot/rOrN0",
+	"Me2P8wLJM0RHhKX+imY8SXJ7p3BpRGI1ZSt4jKBUVGnMQF0qxi2eGsqkhZIOA5VhRazDAoCaAuLHWrRd",
+	"RFMMRuocWhYB7CVG0fOuSZ8IH/4ELoU0qYeQa/iLXrCSUCMGKyKVim9DFp0HB/yKprQCOAXaZ3STuEB5",
+	"04no8XHmn/rYe0gSCIESS69Vjeww7Uu7l5C7zdlEdICQExar/VGNw8NJ16d6im44dFKgyEPk+LsDS5gW",
+	"diVEYKO9fMJlqgdABKiz4uxV9PexdgQEZYdcZULXqc4Krl6MiKSAhlYkgFOtliJYzR/faQDbSSn6ac66",
+	"4zy3k6INwvkMeSoNpztQWEB7x5J5VANEgDyy7VIiNA7EzhnPgQOELAbQEVACBACOEdgAa4jYNXLTwVT/",
+	"4Ep7pEKeZSXwVnTW2HtW9GDPuCsEh3VxNNQXstQjlX142yWq81zYCYHBxX6CY7EcK1zaEkgzrJgDxZ1I",
+	"3SpQpKLysiP0Oxoko2INYV5UxwjWDnB6tRC4tDPYAB6wQYN3CjdnFjW6tCxYJm9+JgXeQ2mjYzA300vR",
+	"zHyxMJDMpsWJg2/CdrtcOlRldyYgMzsIPlxMMSSXhmBK4DIhldRIxN0yW0JktC+oB4AAhTvO1aVx9djs",
+	"EnZ49yRT/SDrpz7r4E8X0rETCMdSPY/VGjE97g7sOYr1UAP6cCyGPM3ioNEBl1JkVW2CUTSHA2spRF+m",
+	"Gok+SAwpzwDIIH1KmKIB6QzHTG1UtH9gWSahEmDBGt71ztIKRlogkaU5G/GuiBC1Axvp8IxjfHiJE1V1",
+	"/AjPpebTmVqSrkd86oNrQ4zYILsTWqlo/kP3HSKQ+4wzhK2PCoZgaQkcGFeTiaiWJUSS+Z3xPZYjeec7",
+	"/kioUSYiWiFi1wDNQucSWywI/1xILsCW+q3zERNzAk+aCWLUdtNzNYETDJ0ERdZocdVQQITgeJQpnjhW",
+	"8Pbbdw6/8fbblsV9fPTuzk12BdvLgwvfmRqX7z7k+clbEXvvnebNxl6DXXnvnfffAippP25et4f83tOu",
+	"yNgkT+3mFmU9RzznRmHmnN3FIY8YtzRLi2HaVZld+ByMOB0EVLdTgkVR3e441wgUr3pGSC9bgeCRq0mE",
+	"kD6c/GtQhCPWYvRbt+OgoCJO91sfHH7r7bcJKAYa0AMhTAnCaAAKcIG77vLu4E3n53eUgR2AkDfOOODb",
+	"YC0+lUMGoh5nps7ucixGmg6FjuyURyLvCmnwdMqEJaKbDnlGUQBUcBRGVUCE37bSx0BlXi6ynblyeEna",
+	"Tw1UJeUGsv6Img25qbMPRW45ZldkGRTfAsxFlZ90lHLY0hxKlk1UnpCM96nouvpcb7/99cOHD95+255X",
+	"xvOcg4CCeZtORBkKOySq2mqly4hGCWjaJh+bAQPjt/bYOX7zSiuPwAlFIEVXZeOh5YWqR+eYI7guzJ6q",
+	"B+w2GnV2D77MofJKLpg+SUcjkRSXzI+n5186lj5wBFZ8BCY3u+51dl8yO+1yBdmR0mlJ1qdViFA8bHro",
+	"33B0zaixfzO6duM69Bsxjivhfj+We7vRjes3LFnIeddYQRwhi3ppJvAM4m6gGQHPAFZJLJw9CFOvitID",
+	"/vL2x0LrFtvf3Q2WFRxXLLY9EJCW3Qi3VLjoJTacQeBdBQ0HiCkKRjYBMkvaRQrIeCZ8rRpYzJyn2km9",
+	"yk5n6N6BZVZZIOHiD1ViuUOzIbhQSaEX9pBkIhwFAMTgUIile7GZZ54ZhDJ4DiDJINek2thXn/iYoZCv",
+	"4QgWKKKWxjpmSHK4Ho/skLTKg2ZIj3/++Pn/FwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -55,9 +55,9 @@ func (q *Queries) ImportAdvance(ctx context.Context, arg ImportAdvanceParams) er
 
 const importCreate = `-- name: ImportCreate :one
 
-INSERT INTO contact_imports (company_id, file_name, upload_id, tag, created_by)
-SELECT $1, $2, $3::bigint, $4::text, $5
-WHERE (SELECT count(*) FROM contact_imports i WHERE i.company_id = $1 AND i.status = 'running') < $6::bigint
+INSERT INTO contact_imports (company_id, file_name, upload_id, sheet, tag, created_by)
+SELECT $1, $2, $3::bigint, $4, $5::text, $6
+WHERE (SELECT count(*) FROM contact_imports i WHERE i.company_id = $1 AND i.status = 'running') < $7::bigint
 RETURNING id
 `
 
@@ -65,6 +65,7 @@ type ImportCreateParams struct {
 	CompanyID int64
 	FileName  string
 	UploadID  int64
+	Sheet     string
 	Tag       *string
 	CreatedBy string
 	Most      int64
@@ -77,6 +78,7 @@ func (q *Queries) ImportCreate(ctx context.Context, arg ImportCreateParams) (int
 		arg.CompanyID,
 		arg.FileName,
 		arg.UploadID,
+		arg.Sheet,
 		arg.Tag,
 		arg.CreatedBy,
 		arg.Most,
@@ -144,7 +146,7 @@ func (q *Queries) ImportErrorList(ctx context.Context, arg ImportErrorListParams
 }
 
 const importGet = `-- name: ImportGet :one
-SELECT id, company_id, file_name, upload_id, tag, status, row_no, rows, added, changed, invalid, failure, created_by, created_at, finished_at FROM contact_imports i WHERE i.id = $1 AND i.status = 'running'
+SELECT id, company_id, file_name, upload_id, sheet, tag, status, row_no, rows, added, changed, invalid, failure, created_by, created_at, finished_at FROM contact_imports i WHERE i.id = $1 AND i.status = 'running'
 `
 
 // ImportGet returns an import that runs. No row: it has ended.
@@ -156,6 +158,7 @@ func (q *Queries) ImportGet(ctx context.Context, id int64) (ContactImport, error
 		&i.CompanyID,
 		&i.FileName,
 		&i.UploadID,
+		&i.Sheet,
 		&i.Tag,
 		&i.Status,
 		&i.RowNo,
@@ -223,7 +226,7 @@ func (q *Queries) ImportIDsRunning(ctx context.Context) ([]int64, error) {
 }
 
 const importList = `-- name: ImportList :many
-SELECT id, company_id, file_name, upload_id, tag, status, row_no, rows, added, changed, invalid, failure, created_by, created_at, finished_at FROM contact_imports i
+SELECT id, company_id, file_name, upload_id, sheet, tag, status, row_no, rows, added, changed, invalid, failure, created_by, created_at, finished_at FROM contact_imports i
 WHERE i.company_id = $1 AND i.id < $2 AND ($3::bigint IS NULL OR i.id = $3::bigint)
 ORDER BY i.id DESC
 LIMIT $4::integer
@@ -256,6 +259,7 @@ func (q *Queries) ImportList(ctx context.Context, arg ImportListParams) ([]Conta
 			&i.CompanyID,
 			&i.FileName,
 			&i.UploadID,
+			&i.Sheet,
 			&i.Tag,
 			&i.Status,
 			&i.RowNo,

@@ -208,6 +208,8 @@ type ContactImport struct {
 	FileName  string
 	// the list; no foreign key: the upload is deleted when the import ends; null: it has ended
 	UploadID *int64
+	// of a workbook; empty: the first that is not hidden
+	Sheet string
 	// the tag that gets the contacts; null: none
 	Tag    *string
 	Status string

@@ -141,6 +141,7 @@ var Operations = map[string]Operation{
 	"selectContacts":             {"GET", "/api/v1/contacts", "", "submit read"},
 	"countContacts":              {"GET", "/api/v1/contacts/count", "", "submit read"},
 	"exportContacts":             {"GET", "/api/v1/contacts/export.csv", "", "submit read"},
+	"importContacts":             {"POST", "/api/v1/contacts/import", Form("file", "contacts.csv", "user_id,name\nu,n\n"), "submit"},
 	"listContactImports":         {"GET", "/api/v1/contacts/imports", "", "submit read"},
 	"getContactImport":           {"GET", "/api/v1/contacts/imports/9", "", "submit read"},
 	"exportContactImportErrors":  {"GET", "/api/v1/contacts/imports/9/errors.csv", "", "submit read"},

@@ -57,6 +57,9 @@ func (w *TwoCompanies) fill(no, number string, headers []string) map[string]stri
 		w.Expect(200, "", "PUT", "/api/v1/tags/"+tag, nil, headers...)
 	}
 	w.Expect(200, "", "POST", "/api/v1/tags/vip/contacts", map[string]any{"add": []string{"of-" + no}}, headers...)
+	list := Form("file", "list-of-"+no+".csv", "user_id,phone\nwrong,12\n")
+	imported := Decode[api.ContactImport](w.T, w.Expect(200, "", "POST", "/api/v1/contacts/import", list, append(headers, "Content-Type", FormType)...))
+	ids["import"] = fmt.Sprint(imported.ImportID)
 	made := Decode[api.NotificationsMade](w.T, w.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
 		"biz_type": 3, "biz_id": 1001, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": no}, "user_ids": []string{"of-" + no},
 	}, headers...))

@@ -116,6 +116,7 @@ var steps = []step{
 	{operation: "putContacts", body: `{"contacts":[{"user_id":"u","email":"u@example.com"},{"user_id":"v"}]}`, want: []string{"changed contact u"}},
 	{operation: "putTag", path: "/api/v1/tags/vip", want: []string{"created tag vip"}},
 	{operation: "changeTag", path: "/api/v1/tags/vip/contacts", body: `{"add":["u","nobody"],"remove":["v"]}`, want: []string{"changed tag vip"}},
+	{operation: "importContacts", path: "/api/v1/contacts/import", body: apptest.Form("file", "list.csv", "user_id\nw\n"), want: []string{"created contact_import 2"}},
 	{operation: "deleteTag", path: "/api/v1/tags/vip", want: []string{"deleted tag vip"}},
 	{operation: "deleteContact", path: "contacts/u", want: []string{"deleted contact u"}},
 	{operation: "putNotificationTemplate", path: "notification-templates/99/fax", body: `{"title":"t","content":"c"}`, want: []string{"created notification_template 99/fax"}},
@@ -208,6 +209,9 @@ func TestEachAdministrativeChangeIsRecordedOnceWithItsActor(t *testing.T) {
 		}
 		id := fmt.Sprint("request-", i)
 		headers := []string{"X-Request-Id", id}
+		if s.body != "" {
+			headers = append(headers, "Content-Type", apptest.Operation{Body: s.body}.Media())
+		}
 		if isKeyed {
 			headers = append(headers, apptest.KeyHeader, fmt.Sprint("key-", i))
 		}

@@ -32,6 +32,7 @@ const (
 type ImportRequest struct {
 	CompanyID int64
 	Upload    upload.Upload
+	Sheet     string  // of a workbook; empty: the first
 	Tag       *string // gets the contacts, and is made if it does not exist; nil: none
 	By        string  // username
 }
@@ -39,7 +40,7 @@ type ImportRequest struct {
 // StartImport begins an import, of which Import stores the rows, and keeps the upload. Faults: request.invalid for a list that cannot be read or has no
 // user ids, limit.reached.
 func (s *Service) StartImport(ctx context.Context, r ImportRequest) (dbq.ContactImport, error) {
-	list, err := s.openList(ctx, r.Upload.ID)
+	list, err := s.openList(ctx, r.Upload.ID, r.Sheet)
 	if err != nil {
 		return dbq.ContactImport{}, err
 	}
@@ -52,7 +53,7 @@ func (s *Service) StartImport(ctx context.Context, r ImportRequest) (dbq.Contact
 			}
 		}
 		id, err = s.q.ImportCreate(ctx, dbq.ImportCreateParams{
-			CompanyID: r.CompanyID, FileName: r.Upload.Name, UploadID: r.Upload.ID, Tag: r.Tag, CreatedBy: r.By, Most: importsMost,
+			CompanyID: r.CompanyID, FileName: r.Upload.Name, UploadID: r.Upload.ID, Sheet: r.Sheet, Tag: r.Tag, CreatedBy: r.By, Most: importsMost,
 		})
 		if err != nil {
 			return postgres.Wrap("create import", err, fault.AtLimit(importsMost))
@@ -146,12 +147,12 @@ type list struct {
 }
 
 // openList opens an upload as a list of contacts. Fault: request.invalid.
-func (s *Service) openList(ctx context.Context, uploadID int64) (list, error) {
+func (s *Service) openList(ctx context.Context, uploadID int64, sheetName string) (list, error) {
 	file, err := s.uploads.Open(ctx, uploadID)
 	if err != nil {
 		return list{}, err
 	}
-	rows, err := sheet.Open(ctx, file, sheet.Options{Columns: columnsMost, Rows: importRowsMost})
+	rows, err := sheet.Open(ctx, file, sheet.Options{Sheet: sheetName, Columns: columnsMost, Rows: importRowsMost})
 	if err != nil {
 		return list{}, err
 	}
@@ -431,7 +432,7 @@ func (s *Service) resume(ctx context.Context, r *running) error {
 		return postgres.Wrap("read import", err, nil)
 	}
 	r.row = row
-	l, err := s.openList(ctx, *row.UploadID)
+	l, err := s.openList(ctx, *row.UploadID, row.Sheet)
 	for err == nil && row.RowNo > 0 {
 		var read sheet.Row
 		if read, err = l.rows.Next(); err == nil && read.No >= row.RowNo {

@@ -90,6 +90,26 @@ func (s *Server) ExportContacts(ctx context.Context, req api.ExportContactsReque
 	})
 }
 
+// ImportContacts begins to import a list of contacts (S4.10).
+func (s *Server) ImportContacts(ctx context.Context, _ api.ImportContactsRequestObject) (api.ImportContactsResponseObject, error) {
+	fields, form, err := gate.FormOf[api.ContactImportRequest](ctx)
+	if err != nil {
+		return nil, err
+	}
+	company, err := s.companyID(ctx, fields.CompanyNo)
+	if err != nil {
+		return nil, err
+	}
+	row, err := s.contacts.StartImport(ctx, contact.ImportRequest{
+		CompanyID: company, Upload: *form.File, Sheet: optional.Value(fields.Sheet), Tag: fields.Tag, By: gate.Of(ctx).Caller.User.Username,
+	})
+	if err != nil {
+		return nil, err
+	}
+	one, err := importOf(ctx, row)
+	return api.ImportContacts200JSONResponse{Code: ok, Message: success, Data: one}, err
+}
+
 // ListContactImports pages through imports, newest first.
 func (s *Server) ListContactImports(ctx context.Context, req api.ListContactImportsRequestObject) (api.ListContactImportsResponseObject, error) {
 	company, err := s.companyID(ctx, req.Params.CompanyNo)
