@@ -168,6 +168,96 @@ func (e AuditAction) Valid() bool {
 	}
 }
 
+// Defines values for BatchFormDedup.
+const (
+	None  BatchFormDedup = "none"
+	Phone BatchFormDedup = "phone"
+	Row   BatchFormDedup = "row"
+)
+
+// Valid indicates whether the value is a known member of the BatchFormDedup enum.
+func (e BatchFormDedup) Valid() bool {
+	switch e {
+	case None:
+		return true
+	case Phone:
+		return true
+	case Row:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchRowStatus.
+const (
+	RowBlocked    BatchRowStatus = "blocked"
+	RowCancelled  BatchRowStatus = "cancelled"
+	RowDelivered  BatchRowStatus = "delivered"
+	RowDuplicate  BatchRowStatus = "duplicate"
+	RowFailed     BatchRowStatus = "failed"
+	RowInvalid    BatchRowStatus = "invalid"
+	RowProcessing BatchRowStatus = "processing"
+	RowSuccess    BatchRowStatus = "success"
+	RowWaiting    BatchRowStatus = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the BatchRowStatus enum.
+func (e BatchRowStatus) Valid() bool {
+	switch e {
+	case RowBlocked:
+		return true
+	case RowCancelled:
+		return true
+	case RowDelivered:
+		return true
+	case RowDuplicate:
+		return true
+	case RowFailed:
+		return true
+	case RowInvalid:
+		return true
+	case RowProcessing:
+		return true
+	case RowSuccess:
+		return true
+	case RowWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BatchStatus.
+const (
+	BatchCancelled BatchStatus = "cancelled"
+	BatchChecking  BatchStatus = "checking"
+	BatchFinished  BatchStatus = "finished"
+	BatchPaused    BatchStatus = "paused"
+	BatchReady     BatchStatus = "ready"
+	BatchRunning   BatchStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the BatchStatus enum.
+func (e BatchStatus) Valid() bool {
+	switch e {
+	case BatchCancelled:
+		return true
+	case BatchChecking:
+		return true
+	case BatchFinished:
+		return true
+	case BatchPaused:
+		return true
+	case BatchReady:
+		return true
+	case BatchRunning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Category.
 const (
 	Access     Category = "access"
@@ -753,6 +843,7 @@ func (e StatisticsRangeStep) Valid() bool {
 // Defines values for SubmittedVerdict.
 const (
 	WouldBeScheduled SubmittedVerdict = "would_be_scheduled"
+	WouldBeSimulated SubmittedVerdict = "would_be_simulated"
 	WouldRepeat      SubmittedVerdict = "would_repeat"
 	WouldSend        SubmittedVerdict = "would_send"
 	WouldWait        SubmittedVerdict = "would_wait"
@@ -762,6 +853,8 @@ const (
 func (e SubmittedVerdict) Valid() bool {
 	switch e {
 	case WouldBeScheduled:
+		return true
+	case WouldBeSimulated:
 		return true
 	case WouldRepeat:
 		return true
@@ -876,6 +969,57 @@ func (e TaskStatus) Valid() bool {
 	}
 }
 
+// Defines values for TemplateRequestStatus.
+const (
+	FirstActive   TemplateRequestStatus = "active"
+	FirstDisabled TemplateRequestStatus = "disabled"
+	FirstDraft    TemplateRequestStatus = "draft"
+	FirstInReview TemplateRequestStatus = "in_review"
+)
+
+// Valid indicates whether the value is a known member of the TemplateRequestStatus enum.
+func (e TemplateRequestStatus) Valid() bool {
+	switch e {
+	case FirstActive:
+		return true
+	case FirstDisabled:
+		return true
+	case FirstDraft:
+		return true
+	case FirstInReview:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TemplateStatus.
+const (
+	TemplateActive   TemplateStatus = "active"
+	TemplateDisabled TemplateStatus = "disabled"
+	TemplateDraft    TemplateStatus = "draft"
+	TemplateInReview TemplateStatus = "in_review"
+	TemplateVoided   TemplateStatus = "voided"
+)
+
+// Valid indicates whether the value is a known member of the TemplateStatus enum.
+func (e TemplateStatus) Valid() bool {
+	switch e {
+	case TemplateActive:
+		return true
+	case TemplateDisabled:
+		return true
+	case TemplateDraft:
+		return true
+	case TemplateInReview:
+		return true
+	case TemplateVoided:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TimelineEventEvent.
 const (
 	EventCancelled   TimelineEventEvent = "cancelled"
@@ -888,6 +1032,7 @@ const (
 	EventRepeated    TimelineEventEvent = "repeated"
 	EventReported    TimelineEventEvent = "reported"
 	EventRequeued    TimelineEventEvent = "requeued"
+	EventSimulated   TimelineEventEvent = "simulated"
 	EventUnreachable TimelineEventEvent = "unreachable"
 )
 
@@ -913,6 +1058,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventReported:
 		return true
 	case EventRequeued:
+		return true
+	case EventSimulated:
 		return true
 	case EventUnreachable:
 		return true
@@ -1025,7 +1172,7 @@ type Alert struct {
 	Kind    AlertKind  `json:"kind"`
 	Level   AlertLevel `json:"level"`
 
-	// OnlyOwnChannel Whether the alert is about a channel, and no receiver can be reached in another way
+	// OnlyOwnChannel Whether people can be told only through the channel that the alert is about, or of a `queue_depth` or `failure_rate` of all channels, only through one
 	OnlyOwnChannel bool       `json:"only_own_channel"`
 	Remark         *string    `json:"remark"`
 	ResolvedAt     *time.Time `json:"resolved_at"`
@@ -1448,13 +1595,326 @@ type AuditPage struct {
 
 // BalanceChange defines model for BalanceChange.
 type BalanceChange struct {
-	// Change The change in segments
+	// Change The change in segments; not 0
 	Change int64   `json:"change"`
 	Remark *string `json:"remark,omitempty"`
 }
 
+// Batch defines model for Batch.
+type Batch struct {
+	BatchID   int64      `json:"batch_id"`
+	CheckedAt *time.Time `json:"checked_at"`
+
+	// CheckedRows The number of the last row of the list that was checked
+	CheckedRows int64      `json:"checked_rows"`
+	CompanyNo   string     `json:"company_no"`
+	ConfirmedAt *time.Time `json:"confirmed_at"`
+
+	// ConfirmedBy null if its request confirmed it
+	ConfirmedBy *string `json:"confirmed_by"`
+
+	// Content The text with its placeholders
+	Content string `json:"content"`
+
+	// Counts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
+	Counts         BatchCounts    `json:"counts"`
+	CreatedAt      time.Time      `json:"created_at"`
+	Dedup          string         `json:"dedup"`
+	EndedAt        *time.Time     `json:"ended_at"`
+	Estimate       *BatchEstimate `json:"estimate,omitempty"`
+	ExpectSendTime *time.Time     `json:"expect_send_time"`
+	ExpiresAt      *time.Time     `json:"expires_at"`
+
+	// MessageType `notification` by default
+	MessageType MessageType `json:"message_type"`
+	Name        string      `json:"name"`
+	PhoneColumn string      `json:"phone_column"`
+	Priority    *int16      `json:"priority"`
+
+	// Remark Why the list could not be read
+	Remark *string `json:"remark"`
+
+	// Segments The segments of the valid rows
+	Segments int64   `json:"segments"`
+	SenderNo *string `json:"sender_no"`
+
+	// Senders The senders that had tasks of it
+	Senders   []BatchSender `json:"senders"`
+	Sign      *string       `json:"sign"`
+	StartedAt *time.Time    `json:"started_at"`
+
+	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
+	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+	Status      BatchStatus `json:"status"`
+	SubmittedBy string      `json:"submitted_by"`
+	Tag         *string     `json:"tag"`
+	TemplateNo  *string     `json:"template_no"`
+	Test        bool        `json:"test"`
+}
+
+// BatchCost defines model for BatchCost.
+type BatchCost struct {
+	Segments int64  `json:"segments"`
+	SenderNo string `json:"sender_no"`
+}
+
+// BatchCounts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
+type BatchCounts struct {
+	// Blocked The company may not send to their country
+	Blocked int64 `json:"blocked"`
+
+	// Cancelled Tasks that are CANCELLED, and rows that never become tasks because the batch ended
+	Cancelled int64 `json:"cancelled"`
+
+	// Delivered Receipts of providers
+	Delivered  int64 `json:"delivered"`
+	Duplicate  int64 `json:"duplicate"`
+	Failed     int64 `json:"failed"`
+	Invalid    int64 `json:"invalid"`
+	Processing int64 `json:"processing"`
+	Rows       int64 `json:"rows"`
+	Success    int64 `json:"success"`
+
+	// Undelivered Receipts of providers
+	Undelivered int64 `json:"undelivered"`
+	Valid       int64 `json:"valid"`
+
+	// Waiting Not a task yet, or a task that is PENDING
+	Waiting int64 `json:"waiting"`
+}
+
+// BatchCreated defines model for BatchCreated.
+type BatchCreated struct {
+	BatchID int64 `json:"batch_id"`
+
+	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
+	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+	Status BatchStatus `json:"status"`
+}
+
+// BatchCreatedResponse defines model for BatchCreatedResponse.
+type BatchCreatedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    BatchCreated `json:"data"`
+}
+
+// BatchEstimate defines model for BatchEstimate.
+type BatchEstimate struct {
+	// Costs The segments that each sender would take of what is left, by the weights of the routes. Empty for a caller of one company.
+	Costs []BatchCost `json:"costs"`
+
+	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, or nobody can
+	EarliestEnd *time.Time `json:"earliest_end"`
+
+	// LikelyEnd The end at the pace until now, if that is later
+	LikelyEnd *time.Time `json:"likely_end"`
+}
+
+// BatchForm defines model for BatchForm.
+type BatchForm struct {
+	// AutoConfirm The batch is sent when it was checked
+	AutoConfirm *bool `json:"auto_confirm,omitempty"`
+
+	// Content The text, with names of columns in braces
+	//
+	// Example: {姓名}，您的优惠券今日到期
+	Content *string `json:"content,omitempty"`
+
+	// Dedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+	Dedup *BatchFormDedup `json:"dedup,omitempty"`
+
+	// ExpectSendTime Nothing is sent before this time
+	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
+
+	// ExpiresAt Nothing is sent after this time
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// File The list as CSV or XLSX
+	File *openapi_types.File `json:"file,omitempty"`
+
+	// Language The language of the template
+	Language *string `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Name What people call the batch
+	//
+	// Example: 双十一召回
+	Name string `json:"name"`
+
+	// PhoneColumn The column with the phone numbers. Without it, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is taken.
+	PhoneColumn *string `json:"phone_column,omitempty"`
+
+	// Priority As in `sendSms`
+	Priority *int16 `json:"priority,omitempty"`
+
+	// Rows The list as a JSON array of objects, in place of `file`
+	Rows *openapi_types.File `json:"rows,omitempty"`
+
+	// SenderNo The only sender that may send it. It must serve the company.
+	SenderNo *string `json:"sender_no,omitempty"`
+
+	// Sign The signature, placed before the text in 【】
+	Sign *string `json:"sign,omitempty"`
+
+	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
+	Tag *string `json:"tag,omitempty"`
+
+	// TemplateNo A template, in place of `content`
+	TemplateNo *string `json:"template_no,omitempty"`
+
+	// Test Its messages are tests
+	Test *bool `json:"test,omitempty"`
+}
+
+// BatchFormDedup Which rows are duplicates, and not sent: `phone`, those with a number of a row before; `row`, those with its number and its text; `none`, no row
+type BatchFormDedup string
+
 // BatchID The batch that the task is from
 type BatchID = int64
+
+// BatchListResponse defines model for BatchListResponse.
+type BatchListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    BatchPage `json:"data"`
+}
+
+// BatchPage defines model for BatchPage.
+type BatchPage struct {
+	Items []Batch `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// BatchPreview defines model for BatchPreview.
+type BatchPreview struct {
+	Row  int32  `json:"row"`
+	Code *int16 `json:"code"`
+
+	// Cost As in a dry run of `sendSms`
+	Cost *int `json:"cost,omitempty"`
+
+	// FinalContent The text with its signature; null if the row is not valid
+	FinalContent *string      `json:"final_content"`
+	PhoneNumber  string       `json:"phone_number"`
+	Remark       *string      `json:"remark"`
+	Segments     int          `json:"segments"`
+	Senders      []SenderView `json:"senders"`
+}
+
+// BatchPreviewResponse defines model for BatchPreviewResponse.
+type BatchPreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    BatchPreview `json:"data"`
+}
+
+// BatchRequeued defines model for BatchRequeued.
+type BatchRequeued struct {
+	Count int64 `json:"count"`
+
+	// JobID null if no task is FAILED
+	JobID *int64 `json:"job_id"`
+}
+
+// BatchRequeuedResponse defines model for BatchRequeuedResponse.
+type BatchRequeuedResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    BatchRequeued `json:"data"`
+}
+
+// BatchResponse defines model for BatchResponse.
+type BatchResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Batch   `json:"data"`
+}
+
+// BatchRow defines model for BatchRow.
+type BatchRow struct {
+	// Row The number of the row in the list, as a spreadsheet program shows it
+	Row int32 `json:"row"`
+
+	// Code Why the row is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task
+	Code *int16 `json:"code"`
+
+	// Content The text, empty if it could not be made
+	Content string `json:"content"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// PhoneNumber In E.164; of an invalid row as it is in the list
+	PhoneNumber string `json:"phone_number"`
+
+	// Remark The reason, in the language of the request
+	Remark *string `json:"remark"`
+
+	// Result The result of the task
+	Result   *string `json:"result"`
+	Segments int16   `json:"segments"`
+
+	// Status As in the filter, but `delivered` is in `delivery`; null if the task is no longer kept
+	Status *string `json:"status"`
+	TaskID *string `json:"task_id"`
+}
+
+// BatchRowListResponse defines model for BatchRowListResponse.
+type BatchRowListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message      `json:"message"`
+	Data    BatchRowPage `json:"data"`
+}
+
+// BatchRowPage defines model for BatchRowPage.
+type BatchRowPage struct {
+	Items []BatchRow `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// BatchRowStatus defines model for BatchRowStatus.
+type BatchRowStatus string
+
+// BatchSender defines model for BatchSender.
+type BatchSender struct {
+	Delivered  int64 `json:"delivered"`
+	Failed     int64 `json:"failed"`
+	Processing int64 `json:"processing"`
+
+	// Segments Segments of the messages that it sent
+	Segments int64  `json:"segments"`
+	SenderNo string `json:"sender_no"`
+	Success  int64  `json:"success"`
+}
+
+// BatchStatus `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
+// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+type BatchStatus string
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
@@ -1566,6 +2026,11 @@ type ChannelResponse struct {
 	Message Message `json:"message"`
 	Data    Channel `json:"data"`
 }
+
+// ChosenLanguage The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+//
+// Example: en
+type ChosenLanguage = string
 
 // ClaimRequest defines model for ClaimRequest.
 type ClaimRequest struct {
@@ -1979,7 +2444,7 @@ type DefaultContentPage struct {
 
 // DefaultContentPatch defines model for DefaultContentPatch.
 type DefaultContentPatch struct {
-	// Content The text; with `use_template`, the parameters of the template
+	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 	//
 	// Example: 欢迎使用我们的服务
 	Content     *DefaultContentText `json:"content,omitempty"`
@@ -1991,7 +2456,7 @@ type DefaultContentRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Content The text; with `use_template`, the parameters of the template
+	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 	//
 	// Example: 欢迎使用我们的服务
 	Content DefaultContentText `json:"content"`
@@ -2015,7 +2480,7 @@ type DefaultContentResponse struct {
 	Data    DefaultContent `json:"data"`
 }
 
-// DefaultContentText The text; with `use_template`, the parameters of the template
+// DefaultContentText The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 //
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
@@ -2239,6 +2704,11 @@ type KeyRequest struct {
 	Name string `json:"name"`
 }
 
+// Language A language, with a script and a region if these matter
+//
+// Example: zh-TW
+type Language = string
+
 // LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
 type LeaseSeconds = int64
 
@@ -2355,6 +2825,16 @@ type ListRow struct {
 	Row int64 `json:"row"`
 }
 
+// MessageTemplate The text from which a received message was rendered; left out if it did not come from a template
+type MessageTemplate struct {
+	ID int64 `json:"id"`
+
+	// Language The language of the text, if known
+	Language   *string `json:"language,omitempty"`
+	TemplateNo string  `json:"template_no"`
+	Version    int64   `json:"version"`
+}
+
 // MessageType `notification` by default
 type MessageType string
 
@@ -2418,7 +2898,10 @@ type NotificationEndRequest struct {
 	BizIds []int64 `json:"biz_ids"`
 
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
-	BizType          BizType                                   `json:"biz_type"`
+	BizType BizType `json:"biz_type"`
+
+	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
+	CompanyNo        *No                                       `json:"company_no,omitempty"`
 	ExpectedStatuses *[]NotificationEndRequestExpectedStatuses `json:"expected_statuses,omitempty"`
 
 	// Operator The person on whose behalf the caller acts
@@ -2564,7 +3047,10 @@ type NotificationSummary struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel   No         `json:"channel"`
+	Channel No `json:"channel"`
+
+	// CompanyNo Example: acme
+	CompanyNo No         `json:"company_no"`
 	CreatedAt time.Time  `json:"created_at"`
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
@@ -2658,7 +3144,10 @@ type NotificationView struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel   No         `json:"channel"`
+	Channel No `json:"channel"`
+
+	// CompanyNo Example: acme
+	CompanyNo No         `json:"company_no"`
 	CreatedAt time.Time  `json:"created_at"`
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
@@ -3217,6 +3706,9 @@ type RouteResponse struct {
 // RouteWeight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 type RouteWeight = int64
 
+// SearchText defines model for SearchText.
+type SearchText = string
+
 // SeenVersion The version that the caller read before this change
 type SeenVersion = int64
 
@@ -3240,7 +3732,7 @@ type SendBatchResponse struct {
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent.
+	// Content The text, or the parameters of the first active template. If it is empty or left out, and `template_no` too, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
 	Content *string `json:"content,omitempty"`
 
 	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
@@ -3254,8 +3746,25 @@ type SendRequest struct {
 	// ExpiresAt The task is not sent after this time
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
+	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	//
+	// Example: en
+	Language *ChosenLanguage `json:"language,omitempty"`
+
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	//
+	// - An object has them by name. A number is sent as it is written: use a text for `007`.
+	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+	//   contains one needs an object.
+	//
+	// A value may be blank. Placeholders in a value are not expanded.
+	//
+	//
+	// Example: {"code":"123456","name":"张三"}
+	Params TemplateParams `json:"params,omitempty"`
 
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
@@ -3265,7 +3774,7 @@ type SendRequest struct {
 	// Priority The smallest number goes first. The default is 1 for `verification`, 5 for `notification` and 8 for `marketing`. A smaller number than the default is allowed only down to the user's most urgent priority.
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Sign The signature, placed before the text in 【】
+	// Sign The signature, placed before the text in 【】. Without it, a template's own `sign` is used.
 	//
 	// Example: 示例公司
 	Sign *string `json:"sign,omitempty"`
@@ -3273,10 +3782,15 @@ type SendRequest struct {
 	// Source The system that submits the message
 	Source *string `json:"source,omitempty"`
 
-	// Test Marks the task as a test message. The task is sent like any other.
+	// TemplateNo The number of the template that gives the text. Not together with `content` or `use_template`.
+	//
+	// Example: login-code
+	TemplateNo *string `json:"template_no,omitempty"`
+
+	// Test Marks the task as a test message. Statistics count it apart, and alerts on failures do not count it. It is sent like any other, unless the setting `sms.send_tests` is `false`: then the task is SUCCESS at once, and no sender gets it.
 	Test *bool `json:"test,omitempty"`
 
-	// UseTemplate Whether `content` holds parameters for the template; false by default
+	// UseTemplate Whether `content` holds parameters for the first active template; false by default
 	UseTemplate *bool `json:"use_template,omitempty"`
 }
 
@@ -3308,7 +3822,7 @@ type Sender struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
 	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
@@ -3375,7 +3889,9 @@ type Sender struct {
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
 	SuccessRate *float64 `json:"success_rate"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone TimeZone `json:"time_zone"`
 
 	// TotalSent The number of tasks of the sender that were settled as SUCCESS
@@ -3414,7 +3930,7 @@ type SenderPage struct {
 
 // SenderPatch defines model for SenderPatch.
 type SenderPatch struct {
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
@@ -3454,7 +3970,9 @@ type SenderPatch struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -3469,7 +3987,7 @@ type SenderRequest struct {
 	// Channel Example: acme
 	Channel *No `json:"channel,omitempty"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
@@ -3516,7 +4034,9 @@ type SenderRequest struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 }
 
@@ -3606,7 +4126,7 @@ type SentItem struct {
 	Deduplicated *bool        `json:"deduplicated,omitempty"`
 	Error        *ErrorDetail `json:"error,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the message
+	// FinalContent The text that will be sent, with the `sign` of the message, else of the template
 	FinalContent *string `json:"final_content,omitempty"`
 
 	// Message The error of this message, for people
@@ -3680,12 +4200,32 @@ type SettingsResponse struct {
 
 // SmsSettings defines model for SmsSettings.
 type SmsSettings struct {
-	PriorityMarketing    *int64 `json:"priority_marketing,omitempty"`
-	PriorityNotification *int64 `json:"priority_notification,omitempty"`
-	PriorityVerification *int64 `json:"priority_verification,omitempty"`
+	// ContentMostMarketing The same of a marketing message
+	ContentMostMarketing *int64 `json:"content_most_marketing,omitempty"`
+
+	// ContentMostNotification The same of a notification
+	ContentMostNotification *int64 `json:"content_most_notification,omitempty"`
+
+	// ContentMostVerification The most characters of the final text of a verification code
+	ContentMostVerification *int64 `json:"content_most_verification,omitempty"`
+	PriorityMarketing       *int64 `json:"priority_marketing,omitempty"`
+	PriorityNotification    *int64 `json:"priority_notification,omitempty"`
+	PriorityVerification    *int64 `json:"priority_verification,omitempty"`
 
 	// ScheduledEverySeconds Messages of a `scheduled` template are sent at full intervals of these seconds, counted from midnight UTC
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
+
+	// SegmentsMostMarketing The same of a marketing message
+	SegmentsMostMarketing *int64 `json:"segments_most_marketing,omitempty"`
+
+	// SegmentsMostNotification The same of a notification
+	SegmentsMostNotification *int64 `json:"segments_most_notification,omitempty"`
+
+	// SegmentsMostVerification The most segments that the final text of a verification code takes with its signature
+	SegmentsMostVerification *int64 `json:"segments_most_verification,omitempty"`
+
+	// SendTests Whether test messages are sent. Otherwise each is SUCCESS at once, and no sender gets it
+	SendTests *bool `json:"send_tests,omitempty"`
 }
 
 // Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
@@ -3825,7 +4365,7 @@ type StatisticsResponse struct {
 
 // StatisticsSeries defines model for StatisticsSeries.
 type StatisticsSeries struct {
-	// Key The `company_no`, `channel`, `sender_no`, `message_type`, or SUCCESS, FAILED or CANCELLED. Null is the series of everything, of tasks without a sender, or of events that ended no task. The task of a recipient without an address is submitted and FAILED in one event, of the series FAILED. A deleted company is `#` and a number
+	// Key The `company_no`, `channel`, `sender_no`, `message_type`, or SUCCESS, FAILED or CANCELLED. Null is the series of everything, of tasks without a sender, or of events that ended no task. The task of a recipient without an address is submitted and FAILED in one event, of the series FAILED. A deleted company is `#` and a number. Test messages are only in the series `test` of `message_type`, whatever their type is
 	Key *string `json:"key"`
 
 	// Points Ascending; steps in which nothing happened are left out
@@ -3874,7 +4414,7 @@ type Submitted struct {
 	// Deduplicated True if the task existed already
 	Deduplicated *bool `json:"deduplicated,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the request. Without `sign`, a sender that has a signature of its own adds that signature when it claims the task.
+	// FinalContent The text that will be sent, with the `sign` of the request, else of the template. Without these, a sender that has a signature of its own adds that signature when it claims the task.
 	FinalContent string `json:"final_content"`
 
 	// Priority Dry run: the priority of the task
@@ -3895,11 +4435,11 @@ type Submitted struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. A message that would be rejected is rejected.
+	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 	Verdict *SubmittedVerdict `json:"verdict,omitempty"`
 }
 
-// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. A message that would be rejected is rejected.
+// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 type SubmittedVerdict string
 
 // Tag defines model for Tag.
@@ -3985,6 +4525,12 @@ type Task struct {
 	// BatchID The batch that the task is from
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
+	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
+	Channel *string `json:"channel"`
+
+	// CompanyNo Null if the company has been deleted
+	CompanyNo *string `json:"company_no"`
+
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -4007,6 +4553,9 @@ type Task struct {
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
+
+	// NotificationID The notification to which the task belongs
+	NotificationID *int64 `json:"notification_id,omitempty"`
 
 	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
 	PhoneNumber string `json:"phone_number"`
@@ -4035,9 +4584,11 @@ type Task struct {
 	Source *string    `json:"source"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
-	Status    TaskStatus `json:"status"`
-	Test      bool       `json:"test"`
-	UpdatedAt time.Time  `json:"updated_at"`
+	Status TaskStatus `json:"status"`
+
+	// Test Whether it is a test message
+	Test      bool      `json:"test"`
+	UpdatedAt time.Time `json:"updated_at"`
 
 	// UserID For a task of a notification: the person who receives it
 	UserID *string `json:"user_id,omitempty"`
@@ -4055,6 +4606,12 @@ type TaskDetail struct {
 
 	// BatchID The batch that the task is from
 	BatchID *BatchID `json:"batch_id,omitempty"`
+
+	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
+	Channel *string `json:"channel"`
+
+	// CompanyNo Null if the company has been deleted
+	CompanyNo *string `json:"company_no"`
 
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
@@ -4081,6 +4638,9 @@ type TaskDetail struct {
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
+
+	// NotificationID The notification to which the task belongs
+	NotificationID *int64 `json:"notification_id,omitempty"`
 
 	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
 	PhoneNumber string `json:"phone_number"`
@@ -4113,7 +4673,9 @@ type TaskDetail struct {
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
-	Test   bool       `json:"test"`
+
+	// Test Whether it is a test message
+	Test bool `json:"test"`
 
 	// TotalSeconds The seconds from `queued_at` to the end of the task; null until it has ended
 	TotalSeconds *float64  `json:"total_seconds"`
@@ -4181,6 +4743,9 @@ type TaskJobFilter struct {
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
 	CreatedTo   *time.Time             `json:"created_to,omitempty"`
 	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
 
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
@@ -4308,13 +4873,30 @@ type Template struct {
 	Companies TemplateCompanies `json:"companies"`
 	CreatedAt time.Time         `json:"created_at"`
 	ID        int64             `json:"id"`
-	IsActive  bool              `json:"is_active"`
+
+	// IsActive Whether `status` is `active`
+	IsActive bool `json:"is_active"`
+
+	// Language The language of `template_content`, if known
+	Language *string `json:"language"`
+
+	// Placeholders The names in `template_content`, each once, in the order in which they first appear
+	Placeholders []string `json:"placeholders"`
+	Purpose      string   `json:"purpose"`
+	Scene        string   `json:"scene"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
-	SendType        SendType  `json:"send_type"`
-	TemplateContent string    `json:"template_content"`
-	TemplateName    string    `json:"template_name"`
-	UpdatedAt       time.Time `json:"updated_at"`
+	SendType        SendType          `json:"send_type"`
+	Sign            *string           `json:"sign"`
+	Status          TemplateStatus    `json:"status"`
+	TemplateContent string            `json:"template_content"`
+	TemplateName    string            `json:"template_name"`
+	TemplateNo      string            `json:"template_no"`
+	Translations    map[string]string `json:"translations"`
+	UpdatedAt       time.Time         `json:"updated_at"`
+
+	// Version Counts the changes of the texts and the signature
+	Version int64 `json:"version"`
 }
 
 // TemplateCompanies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
@@ -4338,6 +4920,11 @@ type TemplateListResponse struct {
 // TemplateName Example: 验证码模板
 type TemplateName = string
 
+// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
+//
+// Example: login-code
+type TemplateNo = string
+
 // TemplatePage defines model for TemplatePage.
 type TemplatePage struct {
 	Items []Template `json:"items"`
@@ -4346,14 +4933,42 @@ type TemplatePage struct {
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
+// TemplateParams The values for the placeholders of the template with `template_no`: one for each, and no other.
+//
+//   - An object has them by name. A number is sent as it is written: use a text for `007`.
+//   - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+//     contains one needs an object.
+//
+// A value may be blank. Placeholders in a value are not expanded.
+//
+// Example: {"code":"123456","name":"张三"}
+type TemplateParams = json.RawMessage
+
 // TemplatePatch defines model for TemplatePatch.
 type TemplatePatch struct {
 	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
-	IsActive  *bool              `json:"is_active,omitempty"`
+
+	// IsActive Not together with `status`
+	IsActive *bool `json:"is_active,omitempty"`
+
+	// Language Null means that the language is not known
+	Language nullable.Nullable[string] `json:"language,omitempty"`
+
+	// Purpose An explanation for administrators
+	Purpose *TemplatePurpose `json:"purpose,omitempty"`
+
+	// Scene What the messages are about, for lists; several templates may have the same scene
+	//
+	// Example: login
+	Scene *TemplateScene `json:"scene,omitempty"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
+
+	// Sign Null means the signature of the sender
+	Sign   nullable.Nullable[string] `json:"sign,omitempty"`
+	Status *TemplateStatus           `json:"status,omitempty"`
 
 	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
@@ -4362,18 +4977,105 @@ type TemplatePatch struct {
 
 	// TemplateName Example: 验证码模板
 	TemplateName *TemplateName `json:"template_name,omitempty"`
+
+	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+	//
+	// Example: {"en":"Hello {name}, your code is {code}"}
+	Translations *Translations `json:"translations,omitempty"`
+
+	// Version The version that the caller read before this change
+	Version *SeenVersion `json:"version,omitempty"`
 }
+
+// TemplatePreview defines model for TemplatePreview.
+type TemplatePreview struct {
+	// Characters The length of `content`
+	Characters int `json:"characters"`
+
+	// Content The text with its signature
+	Content string `json:"content"`
+
+	// Language The language of the text, if known
+	Language *string `json:"language"`
+
+	// Placeholders The names in `template_content`, each once, in the order in which they first appear
+	Placeholders []string `json:"placeholders"`
+
+	// Segments The number of segments (short messages) that `content` takes
+	Segments int   `json:"segments"`
+	Version  int64 `json:"version"`
+}
+
+// TemplatePreviewRequest defines model for TemplatePreviewRequest.
+type TemplatePreviewRequest struct {
+	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	//
+	// Example: en
+	Language *ChosenLanguage `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	//
+	// - An object has them by name. A number is sent as it is written: use a text for `007`.
+	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+	//   contains one needs an object.
+	//
+	// A value may be blank. Placeholders in a value are not expanded.
+	//
+	//
+	// Example: {"code":"123456","name":"张三"}
+	Params TemplateParams `json:"params,omitempty"`
+
+	// Sign The signature; without it, that of the template
+	Sign *string `json:"sign,omitempty"`
+}
+
+// TemplatePreviewResponse defines model for TemplatePreviewResponse.
+type TemplatePreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message         `json:"message"`
+	Data    TemplatePreview `json:"data"`
+}
+
+// TemplatePurpose An explanation for administrators
+type TemplatePurpose = string
 
 // TemplateRequest defines model for TemplateRequest.
 type TemplateRequest struct {
 	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
 
-	// IsActive True by default
+	// IsActive `active` or `disabled` as `status`, in whose place it stands; true by default
 	IsActive *bool `json:"is_active,omitempty"`
+
+	// Language A language, with a script and a region if these matter
+	//
+	// Example: zh-TW
+	Language *Language `json:"language,omitempty"`
+
+	// Purpose An explanation for administrators
+	Purpose *TemplatePurpose `json:"purpose,omitempty"`
+
+	// Scene What the messages are about, for lists; several templates may have the same scene
+	//
+	// Example: login
+	Scene *TemplateScene `json:"scene,omitempty"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
+
+	// Sign The signature of messages that have none of their own; null means that of the sender
+	//
+	// Example: 示例公司
+	Sign *TemplateSign `json:"sign,omitempty"`
+
+	// Status `active` by default
+	Status *TemplateRequestStatus `json:"status,omitempty"`
 
 	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
@@ -4382,7 +5084,20 @@ type TemplateRequest struct {
 
 	// TemplateName Example: 验证码模板
 	TemplateName TemplateName `json:"template_name"`
+
+	// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
+	//
+	// Example: login-code
+	TemplateNo *TemplateNo `json:"template_no,omitempty"`
+
+	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+	//
+	// Example: {"en":"Hello {name}, your code is {code}"}
+	Translations *Translations `json:"translations,omitempty"`
 }
+
+// TemplateRequestStatus `active` by default
+type TemplateRequestStatus string
 
 // TemplateResponse defines model for TemplateResponse.
 type TemplateResponse struct {
@@ -4394,7 +5109,92 @@ type TemplateResponse struct {
 	Data    Template `json:"data"`
 }
 
-// TimeZone Example: Asia/Shanghai
+// TemplateScene What the messages are about, for lists; several templates may have the same scene
+//
+// Example: login
+type TemplateScene = string
+
+// TemplateSign The signature of messages that have none of their own; null means that of the sender
+//
+// Example: 示例公司
+type TemplateSign = string
+
+// TemplateStatus defines model for TemplateStatus.
+type TemplateStatus string
+
+// TemplateTestRequest defines model for TemplateTestRequest.
+type TemplateTestRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	//
+	// Example: en
+	Language *ChosenLanguage `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	//
+	// - An object has them by name. A number is sent as it is written: use a text for `007`.
+	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+	//   contains one needs an object.
+	//
+	// A value may be blank. Placeholders in a value are not expanded.
+	//
+	//
+	// Example: {"code":"123456","name":"张三"}
+	Params TemplateParams `json:"params,omitempty"`
+
+	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+	//
+	// Example: 13800138000
+	PhoneNumber PhoneNumber `json:"phone_number"`
+
+	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+	//
+	// Example: sms_app_001
+	SenderNo *AppID `json:"sender_no,omitempty"`
+
+	// Sign The signature; without it, that of the template
+	Sign *string `json:"sign,omitempty"`
+}
+
+// TemplateVersion defines model for TemplateVersion.
+type TemplateVersion struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The user who set these texts; null if that is not known
+	CreatedBy       *string           `json:"created_by"`
+	Language        *string           `json:"language"`
+	Sign            *string           `json:"sign"`
+	TemplateContent string            `json:"template_content"`
+	Translations    map[string]string `json:"translations"`
+	Version         int64             `json:"version"`
+}
+
+// TemplateVersionListResponse defines model for TemplateVersionListResponse.
+type TemplateVersionListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message             `json:"message"`
+	Data    TemplateVersionPage `json:"data"`
+}
+
+// TemplateVersionPage defines model for TemplateVersionPage.
+type TemplateVersionPage struct {
+	Items []TemplateVersion `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// TimeZone A name of the IANA database
+//
+// Example: Asia/Shanghai
 type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
@@ -4428,12 +5228,12 @@ type TimelineEvent struct {
 
 	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 	// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-	// it were new; its attempts count from 1 again.
+	// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
 
-	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable or the task was requeued
+	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable, the task was requeued or the message was not sent
 	Message *string `json:"message,omitempty"`
 
 	// RequestID The request that submitted the task
@@ -4444,11 +5244,14 @@ type TimelineEvent struct {
 
 	// Status The status that the sender reported
 	Status *int16 `json:"status,omitempty"`
+
+	// Template The text from which a received message was rendered; left out if it did not come from a template
+	Template *MessageTemplate `json:"template,omitempty"`
 }
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 // notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-// it were new; its attempts count from 1 again.
+// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -4463,6 +5266,11 @@ type TimelineResponse struct {
 
 // TopPriority The most urgent priority that submissions of this user may ask for
 type TopPriority = int16
+
+// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+//
+// Example: {"en":"Hello {name}, your code is {code}"}
+type Translations map[string]TemplateContent
 
 // Used Segments used in the current minute, hour, day and month
 type Used struct {
@@ -4611,6 +5419,9 @@ type ListLimit = int
 
 // NotTagFilter defines model for NotTagFilter.
 type NotTagFilter = []TagName
+
+// OfBatch The batch that the task is from
+type OfBatch = BatchID
 
 // PhoneFilter Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 //
@@ -4779,6 +5590,9 @@ type CreateCompanyParams struct {
 type ListContactsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
+	// Q Only contacts whose `user_id`, `phone`, `email` or `dingtalk_name` begins with this text. The case of the letters A to Z does not matter, and no character has a special meaning. A phone number may be written with or without `+86`, and with spaces and dashes.
+	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
+
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4882,6 +5696,9 @@ type ListSendersParams struct {
 	// Status Only senders with this status
 	Status *SenderStatus `form:"status,omitempty" json:"status,omitempty"`
 
+	// Q Only senders whose `sender_no` or `name` contains this text. The case of the letters A to Z does not matter, and no character has a special meaning.
+	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
+
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4930,7 +5747,7 @@ type ReadStatisticsParams struct {
 	// CompanyNo Only tasks of this company. Callers of a company get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Key Only the series with this `key`. It needs `by`.
+	// Key Only the series with this `key`. It needs `by`. With `company_no`, the `key` of a company must be the same.
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
 
 	// Limit The most series to return, those with the most events first
@@ -4966,6 +5783,13 @@ type CreateTaskJobParams struct {
 
 // ListTemplatesParams defines parameters for ListTemplates.
 type ListTemplatesParams struct {
+	TemplateNo *string         `form:"template_no,omitempty" json:"template_no,omitempty"`
+	Scene      *string         `form:"scene,omitempty" json:"scene,omitempty"`
+	Status     *TemplateStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// CompanyNo Only templates that this company may use, those for all companies included
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4979,8 +5803,59 @@ type CreateTemplateParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// TestTemplateParams defines parameters for TestTemplate.
+type TestTemplateParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListTemplateVersionsParams defines parameters for ListTemplateVersions.
+type ListTemplateVersionsParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListUsersParams defines parameters for ListUsers.
 type ListUsersParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListBatchesParams defines parameters for ListBatches.
+type ListBatchesParams struct {
+	// Status Only batches with this status
+	Status *BatchStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateBatchParams defines parameters for CreateBatch.
+type CreateBatchParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// PreviewBatchParams defines parameters for PreviewBatch.
+type PreviewBatchParams struct {
+	// Row The number of the row in the list. Without it, the first valid row is shown.
+	Row *int32 `form:"row,omitempty" json:"row,omitempty"`
+}
+
+// ListBatchRowsParams defines parameters for ListBatchRows.
+type ListBatchRowsParams struct {
+	// Status Only rows with this status. `success` includes those that were delivered.
+	Status *BatchRowStatus `form:"status,omitempty" json:"status,omitempty"`
+
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -5056,6 +5931,9 @@ type DeleteNotificationsParams struct {
 	BizType  BizType `form:"biz_type" json:"biz_type"`
 	BizIds   []int64 `form:"biz_ids" json:"biz_ids"`
 	Operator *string `form:"operator,omitempty" json:"operator,omitempty"`
+
+	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // ListNotificationsParams defines parameters for ListNotifications.
@@ -5067,6 +5945,9 @@ type ListNotificationsParams struct {
 	// UserID Only notifications to this person
 	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
 	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -5118,6 +5999,9 @@ type ListTasksParams struct {
 
 	// Source Only tasks submitted with this source
 	Source *Source `form:"source,omitempty" json:"source,omitempty"`
+
+	// MessageType Only tasks of this type
+	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
 
 	// SenderNo Only tasks that this sender holds or settled, as in `processing_app_id`
 	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
@@ -5303,6 +6187,12 @@ type CreateTemplateJSONRequestBody = TemplateRequest
 // UpdateTemplateJSONRequestBody defines body for UpdateTemplate for application/json ContentType.
 type UpdateTemplateJSONRequestBody = TemplatePatch
 
+// PreviewTemplateJSONRequestBody defines body for PreviewTemplate for application/json ContentType.
+type PreviewTemplateJSONRequestBody = TemplatePreviewRequest
+
+// TestTemplateJSONRequestBody defines body for TestTemplate for application/json ContentType.
+type TestTemplateJSONRequestBody = TemplateTestRequest
+
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = UserRequest
 
@@ -5311,6 +6201,9 @@ type UpdateUserJSONRequestBody = UserPatch
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
+
+// CreateBatchMultipartRequestBody defines body for CreateBatch for multipart/form-data ContentType.
+type CreateBatchMultipartRequestBody = BatchForm
 
 // ImportContactsMultipartRequestBody defines body for ImportContacts for multipart/form-data ContentType.
 type ImportContactsMultipartRequestBody = ContactImportRequest
@@ -5441,7 +6334,9 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -5455,7 +6350,9 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -5733,6 +6630,8 @@ type ClientInterface interface {
 
 	// ListContacts List contacts by user id
 	//
+	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -5880,7 +6779,7 @@ type ClientInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -6130,7 +7029,7 @@ type ClientInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -6145,7 +7044,8 @@ type ClientInterface interface {
 	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
-	// - A comment every 15 seconds shows that the connection works.
+	// - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+	//   the latest figures could not be read.
 	//
 	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -6171,7 +7071,8 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -6188,7 +7089,8 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6226,12 +7128,16 @@ type ClientInterface interface {
 
 	// CreateTemplateWithBody Add a template
 	//
+	// A template that is added without `status` is active.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
 	CreateTemplateWithBody(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateTemplate Add a template
+	//
+	// A template that is added without `status` is active.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6240,7 +7146,7 @@ type ClientInterface interface {
 
 	// DeleteTemplate Delete a template
 	//
-	// Messages that were rendered with the template keep their text.
+	// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 	//
 	// Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 	DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6252,7 +7158,14 @@ type ClientInterface interface {
 
 	// UpdateTemplateWithBody Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -6261,12 +7174,62 @@ type ClientInterface interface {
 
 	// UpdateTemplate Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewTemplateWithBody Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplateWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewTemplate Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplate(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestTemplateWithBody Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplateWithBody(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestTemplate Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplate(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTemplateVersions List the versions of a template, newest first
+	//
+	// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+	//
+	// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+	ListTemplateVersions(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListUsers List users, newest first
 	//
@@ -6339,6 +7302,94 @@ type ClientInterface interface {
 	//
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListBatches List batches, newest first
+	//
+	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	//
+	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+	ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateBatchWithBody Upload a list of messages
+	//
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+	//
+	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+	//
+	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+	//
+	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+	CreateBatchWithBody(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetBatch Get a batch, its figures, and when it will end
+	//
+	// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+	GetBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelBatch End a batch before all of it was sent
+	//
+	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+	CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ConfirmBatch Send a batch that was checked
+	//
+	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+	ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportBatchErrors Download the rows that are not sent
+	//
+	// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+	ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseBatch Pause a batch
+	//
+	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+	PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewBatch Show the message of a row, and who would send it
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+	PreviewBatch(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RequeueBatch Send the failed messages of a batch again
+	//
+	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+	RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeBatch Let a paused batch go on
+	//
+	// The tasks that were held are due at once.
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+	ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListBatchRows List rows of a batch, in the order of the list
+	//
+	// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+	ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TakeCallbackWithBody Receive delivery receipts from a provider
 	//
@@ -6692,7 +7743,10 @@ type ClientInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -6710,7 +7764,10 @@ type ClientInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -6786,6 +7843,7 @@ type ClientInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
+	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes any type of body and a specified content type.
@@ -6810,6 +7868,7 @@ type ClientInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
+	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes a body of the `application/json` content type.
@@ -7013,7 +8072,9 @@ func (c *Client) ListAlertReceivers(ctx context.Context, params *ListAlertReceiv
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -7037,7 +8098,9 @@ func (c *Client) CreateAlertReceiverWithBody(ctx context.Context, params *Create
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -7615,6 +8678,8 @@ func (c *Client) UpdateCompany(ctx context.Context, companyNo CompanyNo, body Up
 
 // ListContacts List contacts by user id
 //
+// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+//
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListContactsRequest(c.Server, params)
@@ -7962,7 +9027,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -8522,7 +9587,7 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -8547,7 +9612,8 @@ func (c *Client) ReadStatistics(ctx context.Context, params *ReadStatisticsParam
 //   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 //   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 //     rights of the user changed, or `{"reason":"over"}` after `seconds`.
-//   - A comment every 15 seconds shows that the connection works.
+//   - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+//     the latest figures could not be read.
 //
 // The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 // becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -8593,7 +9659,8 @@ func (c *Client) ListTaskJobs(ctx context.Context, params *ListTaskJobsParams, r
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8620,7 +9687,8 @@ func (c *Client) CreateTaskJobWithBody(ctx context.Context, params *CreateTaskJo
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8718,6 +9786,8 @@ func (c *Client) ListTemplates(ctx context.Context, params *ListTemplatesParams,
 
 // CreateTemplateWithBody Add a template
 //
+// A template that is added without `status` is active.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
@@ -8734,6 +9804,8 @@ func (c *Client) CreateTemplateWithBody(ctx context.Context, params *CreateTempl
 }
 
 // CreateTemplate Add a template
+//
+// A template that is added without `status` is active.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8752,7 +9824,7 @@ func (c *Client) CreateTemplate(ctx context.Context, params *CreateTemplateParam
 
 // DeleteTemplate Delete a template
 //
-// Messages that were rendered with the template keep their text.
+// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 //
 // Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 func (c *Client) DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8784,7 +9856,14 @@ func (c *Client) GetTemplate(ctx context.Context, id ID, reqEditors ...RequestEd
 
 // UpdateTemplateWithBody Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8803,13 +9882,113 @@ func (c *Client) UpdateTemplateWithBody(ctx context.Context, id ID, contentType 
 
 // UpdateTemplate Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 func (c *Client) UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateTemplateRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewTemplateWithBody Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *Client) PreviewTemplateWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewTemplateRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewTemplate Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *Client) PreviewTemplate(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewTemplateRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestTemplateWithBody Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *Client) TestTemplateWithBody(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestTemplateRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestTemplate Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *Client) TestTemplate(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestTemplateRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTemplateVersions List the versions of a template, newest first
+//
+// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+//
+// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+func (c *Client) ListTemplateVersions(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTemplateVersionsRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -8982,6 +10161,204 @@ func (c *Client) CreateKey(ctx context.Context, username Username, body CreateKe
 // Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteKeyRequest(c.Server, username, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListBatches List batches, newest first
+//
+// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+//
+// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListBatchesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateBatchWithBody Upload a list of messages
+//
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+//
+// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+//
+// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+//
+// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+// placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+func (c *Client) CreateBatchWithBody(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateBatchRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetBatch Get a batch, its figures, and when it will end
+//
+// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+//
+// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+func (c *Client) GetBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelBatch End a batch before all of it was sent
+//
+// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+func (c *Client) CancelBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ConfirmBatch Send a batch that was checked
+//
+// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+func (c *Client) ConfirmBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConfirmBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportBatchErrors Download the rows that are not sent
+//
+// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+func (c *Client) ExportBatchErrors(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportBatchErrorsRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseBatch Pause a batch
+//
+// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+func (c *Client) PauseBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewBatch Show the message of a row, and who would send it
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+func (c *Client) PreviewBatch(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewBatchRequest(c.Server, batchID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RequeueBatch Send the failed messages of a batch again
+//
+// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+func (c *Client) RequeueBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRequeueBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeBatch Let a paused batch go on
+//
+// The tasks that were held are due at once.
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+func (c *Client) ResumeBatch(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeBatchRequest(c.Server, batchID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListBatchRows List rows of a batch, in the order of the list
+//
+// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+func (c *Client) ListBatchRows(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListBatchRowsRequest(c.Server, batchID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -9604,7 +10981,10 @@ func (c *Client) ReportTasks(ctx context.Context, body ReportTasksJSONRequestBod
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -9632,7 +11012,10 @@ func (c *Client) SendSmsWithBody(ctx context.Context, params *SendSmsParams, con
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -9768,6 +11151,7 @@ func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...R
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
+//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes any type of body and a specified content type.
@@ -9802,6 +11186,7 @@ func (c *Client) RequeueTaskWithBody(ctx context.Context, taskID TaskID, content
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
+//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes a body of the `application/json` content type.
@@ -11475,6 +12860,18 @@ func NewListContactsRequest(server string, params *ListContactsParams) (*http.Re
 
 		}
 
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -12837,6 +14234,18 @@ func NewListSendersRequest(server string, params *ListSendersParams) (*http.Requ
 
 		}
 
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -13775,6 +15184,54 @@ func NewListTemplatesRequest(server string, params *ListTemplatesParams) (*http.
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.TemplateNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "template_no", *params.TemplateNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Scene != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "scene", *params.Scene, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -13979,6 +15436,188 @@ func NewUpdateTemplateRequestWithBody(server string, id ID, contentType string, 
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewPreviewTemplateRequest calls the generic PreviewTemplate builder with application/json body
+func NewPreviewTemplateRequest(server string, id ID, body PreviewTemplateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPreviewTemplateRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPreviewTemplateRequestWithBody constructs an http.Request for the PreviewTemplate method, with any body, and a specified content type
+func NewPreviewTemplateRequestWithBody(server string, id ID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/preview", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewTestTemplateRequest calls the generic TestTemplate builder with application/json body
+func NewTestTemplateRequest(server string, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTestTemplateRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewTestTemplateRequestWithBody constructs an http.Request for the TestTemplate method, with any body, and a specified content type
+func NewTestTemplateRequestWithBody(server string, id ID, params *TestTemplateParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/test", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListTemplateVersionsRequest constructs an http.Request for the ListTemplateVersions method
+func NewListTemplateVersionsRequest(server string, id ID, params *ListTemplateVersionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/versions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -14285,6 +15924,512 @@ func NewDeleteKeyRequest(server string, username Username, id ID) (*http.Request
 	}
 
 	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListBatchesRequest constructs an http.Request for the ListBatches method
+func NewListBatchesRequest(server string, params *ListBatchesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateBatchRequestWithBody constructs an http.Request for the CreateBatch method, with any body, and a specified content type
+func NewCreateBatchRequestWithBody(server string, params *CreateBatchParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetBatchRequest constructs an http.Request for the GetBatch method
+func NewGetBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCancelBatchRequest constructs an http.Request for the CancelBatch method
+func NewCancelBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/cancel", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewConfirmBatchRequest constructs an http.Request for the ConfirmBatch method
+func NewConfirmBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/confirm", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportBatchErrorsRequest constructs an http.Request for the ExportBatchErrors method
+func NewExportBatchErrorsRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/errors.csv", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPauseBatchRequest constructs an http.Request for the PauseBatch method
+func NewPauseBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/pause", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPreviewBatchRequest constructs an http.Request for the PreviewBatch method
+func NewPreviewBatchRequest(server string, batchID OfBatch, params *PreviewBatchParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/preview", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Row != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "row", *params.Row, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRequeueBatchRequest constructs an http.Request for the RequeueBatch method
+func NewRequeueBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/requeue", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewResumeBatchRequest constructs an http.Request for the ResumeBatch method
+func NewResumeBatchRequest(server string, batchID OfBatch) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListBatchRowsRequest constructs an http.Request for the ListBatchRows method
+func NewListBatchRowsRequest(server string, batchID OfBatch, params *ListBatchRowsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/batches/%s/rows", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -14919,6 +17064,18 @@ func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsPar
 
 		}
 
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -15012,6 +17169,18 @@ func NewListNotificationsRequest(server string, params *ListNotificationsParams)
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -15819,6 +17988,18 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 		if params.Source != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "source", *params.Source, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.MessageType != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "message_type", *params.MessageType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -16855,7 +19036,9 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -16869,7 +19052,9 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -17173,6 +19358,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListContactsWithResponse List contacts by user id
 	//
+	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -17340,7 +19527,7 @@ type ClientWithResponsesInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -17620,7 +19807,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -17637,7 +19824,8 @@ type ClientWithResponsesInterface interface {
 	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
-	// - A comment every 15 seconds shows that the connection works.
+	// - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+	//   the latest figures could not be read.
 	//
 	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -17667,7 +19855,8 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17684,7 +19873,8 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17732,12 +19922,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateTemplateWithBodyWithResponse Add a template
 	//
+	// A template that is added without `status` is active.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
 	CreateTemplateWithBodyWithResponse(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTemplateResponse, error)
 
 	// CreateTemplateWithResponse Add a template
+	//
+	// A template that is added without `status` is active.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17746,7 +19940,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteTemplateWithResponse Delete a template
 	//
-	// Messages that were rendered with the template keep their text.
+	// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -17762,7 +19956,14 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17771,12 +19972,64 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithResponse Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplateWithResponse(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateTemplateResponse, error)
+
+	// PreviewTemplateWithBodyWithResponse Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplateWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error)
+
+	// PreviewTemplateWithResponse Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplateWithResponse(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error)
+
+	// TestTemplateWithBodyWithResponse Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplateWithBodyWithResponse(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error)
+
+	// TestTemplateWithResponse Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplateWithResponse(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error)
+
+	// ListTemplateVersionsWithResponse List the versions of a template, newest first
+	//
+	// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+	ListTemplateVersionsWithResponse(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*ListTemplateVersionsResponse, error)
 
 	// ListUsersWithResponse List users, newest first
 	//
@@ -17857,6 +20110,114 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKeyWithResponse(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*DeleteKeyResponse, error)
+
+	// ListBatchesWithResponse List batches, newest first
+	//
+	// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+	ListBatchesWithResponse(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*ListBatchesResponse, error)
+
+	// CreateBatchWithBodyWithResponse Upload a list of messages
+	//
+	// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+	//
+	// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+	// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+	// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+	//
+	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+	// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+	// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+	//
+	// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+	// placeholders are names of columns. A row without a value for a placeholder is invalid.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+	CreateBatchWithBodyWithResponse(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error)
+
+	// GetBatchWithResponse Get a batch, its figures, and when it will end
+	//
+	// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+	GetBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*GetBatchResponse, error)
+
+	// CancelBatchWithResponse End a batch before all of it was sent
+	//
+	// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+	CancelBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*CancelBatchResponse, error)
+
+	// ConfirmBatchWithResponse Send a batch that was checked
+	//
+	// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+	ConfirmBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ConfirmBatchResponse, error)
+
+	// ExportBatchErrorsWithResponse Download the rows that are not sent
+	//
+	// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+	ExportBatchErrorsWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ExportBatchErrorsResponse, error)
+
+	// PauseBatchWithResponse Pause a batch
+	//
+	// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+	PauseBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*PauseBatchResponse, error)
+
+	// PreviewBatchWithResponse Show the message of a row, and who would send it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+	PreviewBatchWithResponse(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*PreviewBatchResponse, error)
+
+	// RequeueBatchWithResponse Send the failed messages of a batch again
+	//
+	// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+	RequeueBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*RequeueBatchResponse, error)
+
+	// ResumeBatchWithResponse Let a paused batch go on
+	//
+	// The tasks that were held are due at once.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+	ResumeBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ResumeBatchResponse, error)
+
+	// ListBatchRowsWithResponse List rows of a batch, in the order of the list
+	//
+	// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+	ListBatchRowsWithResponse(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*ListBatchRowsResponse, error)
 
 	// TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
 	//
@@ -18232,7 +20593,10 @@ type ClientWithResponsesInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -18250,7 +20614,10 @@ type ClientWithResponsesInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -18332,6 +20699,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
+	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -18356,6 +20724,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
+	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -25603,6 +27972,8 @@ type UpdateTemplateResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -25640,6 +28011,11 @@ func (r UpdateTemplateResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r UpdateTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateTemplateResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -25695,6 +28071,325 @@ func (r UpdateTemplateResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r UpdateTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PreviewTemplateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TemplatePreviewResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewTemplateResponse) GetJSON200() *TemplatePreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PreviewTemplateResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewTemplateResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewTemplateResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PreviewTemplateResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PreviewTemplateResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PreviewTemplateResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewTemplateResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewTemplateResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewTemplateResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewTemplateResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewTemplateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewTemplateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewTemplateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type TestTemplateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SendResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TestTemplateResponse) GetJSON200() *SendResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r TestTemplateResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r TestTemplateResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r TestTemplateResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r TestTemplateResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r TestTemplateResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r TestTemplateResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r TestTemplateResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TestTemplateResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TestTemplateResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r TestTemplateResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r TestTemplateResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TestTemplateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TestTemplateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TestTemplateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TestTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListTemplateVersionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TemplateVersionListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON200() *TemplateVersionListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTemplateVersionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTemplateVersionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTemplateVersionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTemplateVersionsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -26395,6 +29090,1038 @@ func (r DeleteKeyResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r DeleteKeyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListBatchesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListBatchesResponse) GetJSON200() *BatchListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListBatchesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListBatchesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListBatchesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListBatchesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListBatchesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListBatchesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListBatchesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListBatchesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListBatchesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListBatchesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchCreatedResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateBatchResponse) GetJSON200() *BatchCreatedResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateBatchResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateBatchResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateBatchResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CancelBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CancelBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CancelBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CancelBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CancelBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CancelBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CancelBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CancelBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CancelBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CancelBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ConfirmBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ConfirmBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ConfirmBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ConfirmBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ConfirmBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ConfirmBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ConfirmBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ConfirmBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ConfirmBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ConfirmBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ConfirmBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ConfirmBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ConfirmBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ConfirmBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportBatchErrorsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExportBatchErrorsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportBatchErrorsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportBatchErrorsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportBatchErrorsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportBatchErrorsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PauseBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PauseBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PauseBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PauseBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PauseBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PauseBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PauseBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PauseBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PauseBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PauseBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PauseBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PauseBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PauseBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PauseBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PreviewBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchPreviewResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewBatchResponse) GetJSON200() *BatchPreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PreviewBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RequeueBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchRequeuedResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RequeueBatchResponse) GetJSON200() *BatchRequeuedResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RequeueBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RequeueBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RequeueBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r RequeueBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r RequeueBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RequeueBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RequeueBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RequeueBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RequeueBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RequeueBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RequeueBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RequeueBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ResumeBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResumeBatchResponse) GetJSON200() *BatchResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ResumeBatchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ResumeBatchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ResumeBatchResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ResumeBatchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ResumeBatchResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ResumeBatchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ResumeBatchResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ResumeBatchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListBatchRowsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BatchRowListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListBatchRowsResponse) GetJSON200() *BatchRowListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListBatchRowsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListBatchRowsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListBatchRowsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListBatchRowsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListBatchRowsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListBatchRowsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListBatchRowsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListBatchRowsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListBatchRowsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListBatchRowsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListBatchRowsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -27241,6 +30968,8 @@ type DeleteNotificationsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -27264,6 +30993,11 @@ func (r DeleteNotificationsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r DeleteNotificationsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteNotificationsResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -27324,6 +31058,8 @@ type ListNotificationsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -27347,6 +31083,11 @@ func (r ListNotificationsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListNotificationsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListNotificationsResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -30499,7 +34240,9 @@ func (c *ClientWithResponses) ListAlertReceiversWithResponse(ctx context.Context
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -30519,7 +34262,9 @@ func (c *ClientWithResponses) CreateAlertReceiverWithBodyWithResponse(ctx contex
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -31003,6 +34748,8 @@ func (c *ClientWithResponses) UpdateCompanyWithResponse(ctx context.Context, com
 
 // ListContactsWithResponse List contacts by user id
 //
+// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -31290,7 +35037,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -31756,7 +35503,7 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -31779,7 +35526,8 @@ func (c *ClientWithResponses) ReadStatisticsWithResponse(ctx context.Context, pa
 //   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 //   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 //     rights of the user changed, or `{"reason":"over"}` after `seconds`.
-//   - A comment every 15 seconds shows that the connection works.
+//   - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+//     the latest figures could not be read.
 //
 // The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 // becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -31821,7 +35569,8 @@ func (c *ClientWithResponses) ListTaskJobsWithResponse(ctx context.Context, para
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31844,7 +35593,8 @@ func (c *ClientWithResponses) CreateTaskJobWithBodyWithResponse(ctx context.Cont
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31928,6 +35678,8 @@ func (c *ClientWithResponses) ListTemplatesWithResponse(ctx context.Context, par
 
 // CreateTemplateWithBodyWithResponse Add a template
 //
+// A template that is added without `status` is active.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
@@ -31940,6 +35692,8 @@ func (c *ClientWithResponses) CreateTemplateWithBodyWithResponse(ctx context.Con
 }
 
 // CreateTemplateWithResponse Add a template
+//
+// A template that is added without `status` is active.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31954,7 +35708,7 @@ func (c *ClientWithResponses) CreateTemplateWithResponse(ctx context.Context, pa
 
 // DeleteTemplateWithResponse Delete a template
 //
-// Messages that were rendered with the template keep their text.
+// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31982,7 +35736,14 @@ func (c *ClientWithResponses) GetTemplateWithResponse(ctx context.Context, id ID
 
 // UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31997,7 +35758,14 @@ func (c *ClientWithResponses) UpdateTemplateWithBodyWithResponse(ctx context.Con
 
 // UpdateTemplateWithResponse Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -32008,6 +35776,81 @@ func (c *ClientWithResponses) UpdateTemplateWithResponse(ctx context.Context, id
 		return nil, err
 	}
 	return ParseUpdateTemplateResponse(rsp)
+}
+
+// PreviewTemplateWithBodyWithResponse Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *ClientWithResponses) PreviewTemplateWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error) {
+	rsp, err := c.PreviewTemplateWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewTemplateResponse(rsp)
+}
+
+// PreviewTemplateWithResponse Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *ClientWithResponses) PreviewTemplateWithResponse(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error) {
+	rsp, err := c.PreviewTemplate(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewTemplateResponse(rsp)
+}
+
+// TestTemplateWithBodyWithResponse Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *ClientWithResponses) TestTemplateWithBodyWithResponse(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error) {
+	rsp, err := c.TestTemplateWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestTemplateResponse(rsp)
+}
+
+// TestTemplateWithResponse Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *ClientWithResponses) TestTemplateWithResponse(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error) {
+	rsp, err := c.TestTemplate(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestTemplateResponse(rsp)
+}
+
+// ListTemplateVersionsWithResponse List the versions of a template, newest first
+//
+// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+func (c *ClientWithResponses) ListTemplateVersionsWithResponse(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*ListTemplateVersionsResponse, error) {
+	rsp, err := c.ListTemplateVersions(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTemplateVersionsResponse(rsp)
 }
 
 // ListUsersWithResponse List users, newest first
@@ -32148,6 +35991,180 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 		return nil, err
 	}
 	return ParseDeleteKeyResponse(rsp)
+}
+
+// ListBatchesWithResponse List batches, newest first
+//
+// Users with the role `submit` see the batches that they uploaded, readers those of their company. Batches are kept for as long as `history.log_days` of the settings says after their end.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches (the `ListBatches` operationId).
+func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, params *ListBatchesParams, reqEditors ...RequestEditorFn) (*ListBatchesResponse, error) {
+	rsp, err := c.ListBatches(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListBatchesResponse(rsp)
+}
+
+// CreateBatchWithBodyWithResponse Upload a list of messages
+//
+// A batch makes one message of each row of a list: of a `file`, of `rows`, or of the contacts of a `tag`. Give exactly one of these.
+//
+// The list is stored, and its header is checked at once: a file that is no list, a column that is missing, or a placeholder without a
+// column gets 422 with the field. Then its rows are checked in the background (`status` is `checking`), and a batch with something to send is
+// `ready`. Nothing is sent before `confirmBatch`, unless `auto_confirm` is true.
+//
+// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV may be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The first row
+// names the columns. Of a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a spreadsheet
+// shortened (`1.38E+10`) makes its row invalid: its digits are lost.
+//
+// The text is `content`, in which the name of a column in braces stands for the value of the row, or a template by `template_no`, whose
+// placeholders are names of columns. A row without a value for a placeholder is invalid.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches (the `CreateBatch` operationId).
+func (c *ClientWithResponses) CreateBatchWithBodyWithResponse(ctx context.Context, params *CreateBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateBatchResponse, error) {
+	rsp, err := c.CreateBatchWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateBatchResponse(rsp)
+}
+
+// GetBatchWithResponse Get a batch, its figures, and when it will end
+//
+// The figures are exact. `estimate` is computed from the limits of the senders that the routes name now.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id} (the `GetBatch` operationId).
+func (c *ClientWithResponses) GetBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*GetBatchResponse, error) {
+	rsp, err := c.GetBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetBatchResponse(rsp)
+}
+
+// CancelBatchWithResponse End a batch before all of it was sent
+//
+// Rows that have not become tasks never do, and tasks that wait are CANCELLED. A message that a sender holds is sent. There is no undo; `requeueTask` sends one of them again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/cancel (the `CancelBatch` operationId).
+func (c *ClientWithResponses) CancelBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*CancelBatchResponse, error) {
+	rsp, err := c.CancelBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelBatchResponse(rsp)
+}
+
+// ConfirmBatchWithResponse Send a batch that was checked
+//
+// From now on its rows become tasks, at `expect_send_time` if it has one. A batch that is not `ready`, nor confirmed already, gets 409 `batch.wrong_status`; one without valid rows 409 `batch.nothing_to_send`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/confirm (the `ConfirmBatch` operationId).
+func (c *ClientWithResponses) ConfirmBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ConfirmBatchResponse, error) {
+	rsp, err := c.ConfirmBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseConfirmBatchResponse(rsp)
+}
+
+// ExportBatchErrorsWithResponse Download the rows that are not sent
+//
+// A CSV file in UTF-8 with a byte order mark, which spreadsheet programs open with the right characters: the number of the row, the phone number, the text, the code and the remark, in the language of the request.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/errors.csv (the `ExportBatchErrors` operationId).
+func (c *ClientWithResponses) ExportBatchErrorsWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ExportBatchErrorsResponse, error) {
+	rsp, err := c.ExportBatchErrors(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportBatchErrorsResponse(rsp)
+}
+
+// PauseBatchWithResponse Pause a batch
+//
+// Rows do not become tasks any more, and tasks that wait are held, within a second. A message that a sender holds is sent. If it fails and is to be retried, the retry is held too, a second later at most.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/pause (the `PauseBatch` operationId).
+func (c *ClientWithResponses) PauseBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*PauseBatchResponse, error) {
+	rsp, err := c.PauseBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePauseBatchResponse(rsp)
+}
+
+// PreviewBatchWithResponse Show the message of a row, and who would send it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/preview (the `PreviewBatch` operationId).
+func (c *ClientWithResponses) PreviewBatchWithResponse(ctx context.Context, batchID OfBatch, params *PreviewBatchParams, reqEditors ...RequestEditorFn) (*PreviewBatchResponse, error) {
+	rsp, err := c.PreviewBatch(ctx, batchID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewBatchResponse(rsp)
+}
+
+// RequeueBatchWithResponse Send the failed messages of a batch again
+//
+// Works in the background as a job of `createTaskJob` does, and each task is treated as `requeueTask` does. `count` is how many tasks are FAILED now. A finished batch runs again. A batch that is being checked, was not confirmed, or was cancelled gets 409 `batch.wrong_status`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/requeue (the `RequeueBatch` operationId).
+func (c *ClientWithResponses) RequeueBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*RequeueBatchResponse, error) {
+	rsp, err := c.RequeueBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRequeueBatchResponse(rsp)
+}
+
+// ResumeBatchWithResponse Let a paused batch go on
+//
+// The tasks that were held are due at once.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/batches/{batch_id}/resume (the `ResumeBatch` operationId).
+func (c *ClientWithResponses) ResumeBatchWithResponse(ctx context.Context, batchID OfBatch, reqEditors ...RequestEditorFn) (*ResumeBatchResponse, error) {
+	rsp, err := c.ResumeBatch(ctx, batchID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeBatchResponse(rsp)
+}
+
+// ListBatchRowsWithResponse List rows of a batch, in the order of the list
+//
+// One page reads at most 2,000 rows. So with a `status` a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/batches/{batch_id}/rows (the `ListBatchRows` operationId).
+func (c *ClientWithResponses) ListBatchRowsWithResponse(ctx context.Context, batchID OfBatch, params *ListBatchRowsParams, reqEditors ...RequestEditorFn) (*ListBatchRowsResponse, error) {
+	rsp, err := c.ListBatchRows(ctx, batchID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListBatchRowsResponse(rsp)
 }
 
 // TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
@@ -32680,7 +36697,10 @@ func (c *ClientWithResponses) ReportTasksWithResponse(ctx context.Context, body 
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -32704,7 +36724,10 @@ func (c *ClientWithResponses) SendSmsWithBodyWithResponse(ctx context.Context, p
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -32822,6 +36845,7 @@ func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskI
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
+//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -32852,6 +36876,7 @@ func (c *ClientWithResponses) RequeueTaskWithBodyWithResponse(ctx context.Contex
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
+//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -39171,6 +43196,13 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -39184,6 +43216,280 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 			return nil, err
 		}
 		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreviewTemplateResponse parses an HTTP response from a PreviewTemplateWithResponse call
+func ParsePreviewTemplateResponse(rsp *http.Response) (*PreviewTemplateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewTemplateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TemplatePreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseTestTemplateResponse parses an HTTP response from a TestTemplateWithResponse call
+func ParseTestTemplateResponse(rsp *http.Response) (*TestTemplateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TestTemplateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SendResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListTemplateVersionsResponse parses an HTTP response from a ListTemplateVersionsWithResponse call
+func ParseListTemplateVersionsResponse(rsp *http.Response) (*ListTemplateVersionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTemplateVersionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TemplateVersionListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -39754,6 +44060,873 @@ func ParseDeleteKeyResponse(rsp *http.Response) (*DeleteKeyResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListBatchesResponse parses an HTTP response from a ListBatchesWithResponse call
+func ParseListBatchesResponse(rsp *http.Response) (*ListBatchesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListBatchesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateBatchResponse parses an HTTP response from a CreateBatchWithResponse call
+func ParseCreateBatchResponse(rsp *http.Response) (*CreateBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchCreatedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetBatchResponse parses an HTTP response from a GetBatchWithResponse call
+func ParseGetBatchResponse(rsp *http.Response) (*GetBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCancelBatchResponse parses an HTTP response from a CancelBatchWithResponse call
+func ParseCancelBatchResponse(rsp *http.Response) (*CancelBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseConfirmBatchResponse parses an HTTP response from a ConfirmBatchWithResponse call
+func ParseConfirmBatchResponse(rsp *http.Response) (*ConfirmBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ConfirmBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportBatchErrorsResponse parses an HTTP response from a ExportBatchErrorsWithResponse call
+func ParseExportBatchErrorsResponse(rsp *http.Response) (*ExportBatchErrorsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportBatchErrorsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePauseBatchResponse parses an HTTP response from a PauseBatchWithResponse call
+func ParsePauseBatchResponse(rsp *http.Response) (*PauseBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PauseBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreviewBatchResponse parses an HTTP response from a PreviewBatchWithResponse call
+func ParsePreviewBatchResponse(rsp *http.Response) (*PreviewBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchPreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRequeueBatchResponse parses an HTTP response from a RequeueBatchWithResponse call
+func ParseRequeueBatchResponse(rsp *http.Response) (*RequeueBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RequeueBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchRequeuedResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseResumeBatchResponse parses an HTTP response from a ResumeBatchWithResponse call
+func ParseResumeBatchResponse(rsp *http.Response) (*ResumeBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListBatchRowsResponse parses an HTTP response from a ListBatchRowsWithResponse call
+func ParseListBatchRowsResponse(rsp *http.Response) (*ListBatchRowsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListBatchRowsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BatchRowListResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -40544,6 +45717,13 @@ func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsR
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -40611,6 +45791,13 @@ func ParseListNotificationsResponse(rsp *http.Response) (*ListNotificationsRespo
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -43484,6 +48671,15 @@ type ServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(w http.ResponseWriter, r *http.Request, id ID)
+	// PreviewTemplate Render a template with sample values
+	// (POST /api/v1/admin/template/{id}/preview)
+	PreviewTemplate(w http.ResponseWriter, r *http.Request, id ID)
+	// TestTemplate Send a test message rendered with a template
+	// (POST /api/v1/admin/template/{id}/test)
+	TestTemplate(w http.ResponseWriter, r *http.Request, id ID, params TestTemplateParams)
+	// ListTemplateVersions List the versions of a template, newest first
+	// (GET /api/v1/admin/template/{id}/versions)
+	ListTemplateVersions(w http.ResponseWriter, r *http.Request, id ID, params ListTemplateVersionsParams)
 	// ListUsers List users, newest first
 	// (GET /api/v1/admin/users)
 	ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams)
@@ -43505,6 +48701,39 @@ type ServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(w http.ResponseWriter, r *http.Request, username Username, id ID)
+	// ListBatches List batches, newest first
+	// (GET /api/v1/batches)
+	ListBatches(w http.ResponseWriter, r *http.Request, params ListBatchesParams)
+	// CreateBatch Upload a list of messages
+	// (POST /api/v1/batches)
+	CreateBatch(w http.ResponseWriter, r *http.Request, params CreateBatchParams)
+	// GetBatch Get a batch, its figures, and when it will end
+	// (GET /api/v1/batches/{batch_id})
+	GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// CancelBatch End a batch before all of it was sent
+	// (POST /api/v1/batches/{batch_id}/cancel)
+	CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ConfirmBatch Send a batch that was checked
+	// (POST /api/v1/batches/{batch_id}/confirm)
+	ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ExportBatchErrors Download the rows that are not sent
+	// (GET /api/v1/batches/{batch_id}/errors.csv)
+	ExportBatchErrors(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// PauseBatch Pause a batch
+	// (POST /api/v1/batches/{batch_id}/pause)
+	PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// PreviewBatch Show the message of a row, and who would send it
+	// (GET /api/v1/batches/{batch_id}/preview)
+	PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams)
+	// RequeueBatch Send the failed messages of a batch again
+	// (POST /api/v1/batches/{batch_id}/requeue)
+	RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ResumeBatch Let a paused batch go on
+	// (POST /api/v1/batches/{batch_id}/resume)
+	ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
+	// ListBatchRows List rows of a batch, in the order of the list
+	// (GET /api/v1/batches/{batch_id}/rows)
+	ListBatchRows(w http.ResponseWriter, r *http.Request, batchID OfBatch, params ListBatchRowsParams)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
@@ -44562,6 +49791,19 @@ func (siw *ServerInterfaceWrapper) ListContacts(w http.ResponseWriter, r *http.R
 		return
 	}
 
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -45522,6 +50764,19 @@ func (siw *ServerInterfaceWrapper) ListSenders(w http.ResponseWriter, r *http.Re
 		return
 	}
 
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -46183,6 +51438,58 @@ func (siw *ServerInterfaceWrapper) ListTemplates(w http.ResponseWriter, r *http.
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListTemplatesParams
 
+	// ------------- Optional query parameter "template_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "template_no", r.URL.Query(), &params.TemplateNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "template_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "template_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "scene" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "scene", r.URL.Query(), &params.Scene, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "scene"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "scene", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -46330,6 +51637,137 @@ func (siw *ServerInterfaceWrapper) UpdateTemplate(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.UpdateTemplate(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewTemplate operation middleware
+func (siw *ServerInterfaceWrapper) PreviewTemplate(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewTemplate(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestTemplate operation middleware
+func (siw *ServerInterfaceWrapper) TestTemplate(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params TestTemplateParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestTemplate(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListTemplateVersions operation middleware
+func (siw *ServerInterfaceWrapper) ListTemplateVersions(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTemplateVersionsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTemplateVersions(w, r, id, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -46529,6 +51967,398 @@ func (siw *ServerInterfaceWrapper) DeleteKey(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.DeleteKey(w, r, username, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListBatches operation middleware
+func (siw *ServerInterfaceWrapper) ListBatches(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListBatchesParams
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListBatches(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateBatch operation middleware
+func (siw *ServerInterfaceWrapper) CreateBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateBatchParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateBatch(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetBatch operation middleware
+func (siw *ServerInterfaceWrapper) GetBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CancelBatch operation middleware
+func (siw *ServerInterfaceWrapper) CancelBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CancelBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ConfirmBatch operation middleware
+func (siw *ServerInterfaceWrapper) ConfirmBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ConfirmBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExportBatchErrors operation middleware
+func (siw *ServerInterfaceWrapper) ExportBatchErrors(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExportBatchErrors(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PauseBatch operation middleware
+func (siw *ServerInterfaceWrapper) PauseBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PauseBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewBatch operation middleware
+func (siw *ServerInterfaceWrapper) PreviewBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PreviewBatchParams
+
+	// ------------- Optional query parameter "row" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "row", r.URL.Query(), &params.Row, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "row"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "row", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewBatch(w, r, batchID, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RequeueBatch operation middleware
+func (siw *ServerInterfaceWrapper) RequeueBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RequeueBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ResumeBatch operation middleware
+func (siw *ServerInterfaceWrapper) ResumeBatch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ResumeBatch(w, r, batchID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListBatchRows operation middleware
+func (siw *ServerInterfaceWrapper) ListBatchRows(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "batch_id" -------------
+	var batchID OfBatch
+
+	err = runtime.BindStyledParameterWithOptions("simple", "batch_id", r.PathValue("batch_id"), &batchID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListBatchRowsParams
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListBatchRows(w, r, batchID, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -47013,6 +52843,19 @@ func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r 
 		return
 	}
 
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.DeleteNotifications(w, r, params)
 	}))
@@ -47094,6 +52937,19 @@ func (siw *ServerInterfaceWrapper) ListNotifications(w http.ResponseWriter, r *h
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
 		}
 		return
 	}
@@ -47615,6 +53471,19 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "source"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "source", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "message_type" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "message_type", r.URL.Query(), &params.MessageType, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "message_type"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "message_type", Err: err})
 		}
 		return
 	}
@@ -48532,6 +54401,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.DeleteTemplate)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.GetTemplate)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.UpdateTemplate)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/template/{id}/preview", wrapper.PreviewTemplate)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/template/{id}/test", wrapper.TestTemplate)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template/{id}/versions", wrapper.ListTemplateVersions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users", wrapper.ListUsers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users", wrapper.CreateUser)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}", wrapper.GetUser)
@@ -48539,6 +54411,17 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.ListKeys)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches", wrapper.ListBatches)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches", wrapper.CreateBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}", wrapper.GetBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/cancel", wrapper.CancelBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/confirm", wrapper.ConfirmBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/errors.csv", wrapper.ExportBatchErrors)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/pause", wrapper.PauseBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/preview", wrapper.PreviewBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/requeue", wrapper.RequeueBatch)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/batches/{batch_id}/resume", wrapper.ResumeBatch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/batches/{batch_id}/rows", wrapper.ListBatchRows)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
@@ -58424,6 +64307,20 @@ func (response UpdateTemplate404JSONResponse) VisitUpdateTemplateResponse(w http
 	return err
 }
 
+type UpdateTemplate409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateTemplate409JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type UpdateTemplate413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response UpdateTemplate413JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
@@ -58497,6 +64394,468 @@ func (response UpdateTemplate500JSONResponse) VisitUpdateTemplateResponse(w http
 type UpdateTemplate503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response UpdateTemplate503JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplateRequestObject struct {
+	ID   ID `json:"id"`
+	Body *PreviewTemplateJSONRequestBody
+}
+
+type PreviewTemplateResponseObject interface {
+	VisitPreviewTemplateResponse(w http.ResponseWriter) error
+}
+
+type PreviewTemplate200JSONResponse TemplatePreviewResponse
+
+func (response PreviewTemplate200JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PreviewTemplate400JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewTemplate401JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewTemplate403JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PreviewTemplate404JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PreviewTemplate413JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PreviewTemplate415JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewTemplate422JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewTemplate429JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewTemplate500JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewTemplate503JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplateRequestObject struct {
+	ID     ID `json:"id"`
+	Params TestTemplateParams
+	Body   *TestTemplateJSONRequestBody
+}
+
+type TestTemplateResponseObject interface {
+	VisitTestTemplateResponse(w http.ResponseWriter) error
+}
+
+type TestTemplate200JSONResponse SendResponse
+
+func (response TestTemplate200JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate400JSONResponse struct{ MalformedJSONResponse }
+
+func (response TestTemplate400JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response TestTemplate401JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TestTemplate403JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response TestTemplate404JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate409JSONResponse struct{ ConflictJSONResponse }
+
+func (response TestTemplate409JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response TestTemplate413JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response TestTemplate415JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TestTemplate422JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TestTemplate429JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate500JSONResponse struct{ InternalJSONResponse }
+
+func (response TestTemplate500JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response TestTemplate503JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersionsRequestObject struct {
+	ID     ID `json:"id"`
+	Params ListTemplateVersionsParams
+}
+
+type ListTemplateVersionsResponseObject interface {
+	VisitListTemplateVersionsResponse(w http.ResponseWriter) error
+}
+
+type ListTemplateVersions200JSONResponse TemplateVersionListResponse
+
+func (response ListTemplateVersions200JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTemplateVersions401JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTemplateVersions403JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTemplateVersions404JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTemplateVersions422JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTemplateVersions429JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTemplateVersions500JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTemplateVersions503JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -59480,6 +65839,1433 @@ func (response DeleteKey500JSONResponse) VisitDeleteKeyResponse(w http.ResponseW
 type DeleteKey503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response DeleteKey503JSONResponse) VisitDeleteKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchesRequestObject struct {
+	Params ListBatchesParams
+}
+
+type ListBatchesResponseObject interface {
+	VisitListBatchesResponse(w http.ResponseWriter) error
+}
+
+type ListBatches200JSONResponse BatchListResponse
+
+func (response ListBatches200JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListBatches401JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListBatches403JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListBatches422JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListBatches429JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListBatches500JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatches503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListBatches503JSONResponse) VisitListBatchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatchRequestObject struct {
+	Params CreateBatchParams
+	Body   *multipart.Reader
+}
+
+type CreateBatchResponseObject interface {
+	VisitCreateBatchResponse(w http.ResponseWriter) error
+}
+
+type CreateBatch200JSONResponse BatchCreatedResponse
+
+func (response CreateBatch200JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateBatch400JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateBatch401JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateBatch403JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateBatch409JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateBatch413JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateBatch415JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateBatch422JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateBatch429JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateBatch500JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateBatch503JSONResponse) VisitCreateBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type GetBatchResponseObject interface {
+	VisitGetBatchResponse(w http.ResponseWriter) error
+}
+
+type GetBatch200JSONResponse BatchResponse
+
+func (response GetBatch200JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetBatch401JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetBatch403JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetBatch404JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetBatch422JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetBatch429JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetBatch500JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetBatch503JSONResponse) VisitGetBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type CancelBatchResponseObject interface {
+	VisitCancelBatchResponse(w http.ResponseWriter) error
+}
+
+type CancelBatch200JSONResponse BatchResponse
+
+func (response CancelBatch200JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CancelBatch401JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CancelBatch403JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response CancelBatch404JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CancelBatch409JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CancelBatch422JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CancelBatch429JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response CancelBatch500JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CancelBatch503JSONResponse) VisitCancelBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type ConfirmBatchResponseObject interface {
+	VisitConfirmBatchResponse(w http.ResponseWriter) error
+}
+
+type ConfirmBatch200JSONResponse BatchResponse
+
+func (response ConfirmBatch200JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ConfirmBatch401JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ConfirmBatch403JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ConfirmBatch404JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ConfirmBatch409JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ConfirmBatch422JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ConfirmBatch429JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response ConfirmBatch500JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ConfirmBatch503JSONResponse) VisitConfirmBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrorsRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type ExportBatchErrorsResponseObject interface {
+	VisitExportBatchErrorsResponse(w http.ResponseWriter) error
+}
+
+type ExportBatchErrors200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportBatchErrors200TextCsvResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportBatchErrors401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExportBatchErrors401JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExportBatchErrors403JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ExportBatchErrors404JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExportBatchErrors422JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExportBatchErrors429JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors500JSONResponse struct{ InternalJSONResponse }
+
+func (response ExportBatchErrors500JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportBatchErrors503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExportBatchErrors503JSONResponse) VisitExportBatchErrorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type PauseBatchResponseObject interface {
+	VisitPauseBatchResponse(w http.ResponseWriter) error
+}
+
+type PauseBatch200JSONResponse BatchResponse
+
+func (response PauseBatch200JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PauseBatch401JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PauseBatch403JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PauseBatch404JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PauseBatch409JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PauseBatch422JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PauseBatch429JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response PauseBatch500JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PauseBatch503JSONResponse) VisitPauseBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+	Params  PreviewBatchParams
+}
+
+type PreviewBatchResponseObject interface {
+	VisitPreviewBatchResponse(w http.ResponseWriter) error
+}
+
+type PreviewBatch200JSONResponse BatchPreviewResponse
+
+func (response PreviewBatch200JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewBatch401JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewBatch403JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PreviewBatch404JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewBatch422JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewBatch429JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewBatch500JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewBatch503JSONResponse) VisitPreviewBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type RequeueBatchResponseObject interface {
+	VisitRequeueBatchResponse(w http.ResponseWriter) error
+}
+
+type RequeueBatch200JSONResponse BatchRequeuedResponse
+
+func (response RequeueBatch200JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response RequeueBatch401JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response RequeueBatch403JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response RequeueBatch404JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response RequeueBatch409JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response RequeueBatch422JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response RequeueBatch429JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response RequeueBatch500JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response RequeueBatch503JSONResponse) VisitRequeueBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatchRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+}
+
+type ResumeBatchResponseObject interface {
+	VisitResumeBatchResponse(w http.ResponseWriter) error
+}
+
+type ResumeBatch200JSONResponse BatchResponse
+
+func (response ResumeBatch200JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ResumeBatch401JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ResumeBatch403JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ResumeBatch404JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ResumeBatch409JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ResumeBatch422JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ResumeBatch429JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch500JSONResponse struct{ InternalJSONResponse }
+
+func (response ResumeBatch500JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeBatch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ResumeBatch503JSONResponse) VisitResumeBatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRowsRequestObject struct {
+	BatchID OfBatch `json:"batch_id"`
+	Params  ListBatchRowsParams
+}
+
+type ListBatchRowsResponseObject interface {
+	VisitListBatchRowsResponse(w http.ResponseWriter) error
+}
+
+type ListBatchRows200JSONResponse BatchRowListResponse
+
+func (response ListBatchRows200JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListBatchRows401JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListBatchRows403JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListBatchRows404JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListBatchRows422JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListBatchRows429JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListBatchRows500JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBatchRows503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListBatchRows503JSONResponse) VisitListBatchRowsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -60729,6 +68515,20 @@ func (response DeleteNotifications403JSONResponse) VisitDeleteNotificationsRespo
 	return err
 }
 
+type DeleteNotifications404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteNotifications404JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteNotifications422JSONResponse struct{ InvalidJSONResponse }
 
 func (response DeleteNotifications422JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
@@ -60831,6 +68631,20 @@ func (response ListNotifications403JSONResponse) VisitListNotificationsResponse(
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotifications404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListNotifications404JSONResponse) VisitListNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -65358,6 +73172,15 @@ type StrictServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(ctx context.Context, request UpdateTemplateRequestObject) (UpdateTemplateResponseObject, error)
+	// PreviewTemplate Render a template with sample values
+	// (POST /api/v1/admin/template/{id}/preview)
+	PreviewTemplate(ctx context.Context, request PreviewTemplateRequestObject) (PreviewTemplateResponseObject, error)
+	// TestTemplate Send a test message rendered with a template
+	// (POST /api/v1/admin/template/{id}/test)
+	TestTemplate(ctx context.Context, request TestTemplateRequestObject) (TestTemplateResponseObject, error)
+	// ListTemplateVersions List the versions of a template, newest first
+	// (GET /api/v1/admin/template/{id}/versions)
+	ListTemplateVersions(ctx context.Context, request ListTemplateVersionsRequestObject) (ListTemplateVersionsResponseObject, error)
 	// ListUsers List users, newest first
 	// (GET /api/v1/admin/users)
 	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
@@ -65379,6 +73202,39 @@ type StrictServerInterface interface {
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(ctx context.Context, request DeleteKeyRequestObject) (DeleteKeyResponseObject, error)
+	// ListBatches List batches, newest first
+	// (GET /api/v1/batches)
+	ListBatches(ctx context.Context, request ListBatchesRequestObject) (ListBatchesResponseObject, error)
+	// CreateBatch Upload a list of messages
+	// (POST /api/v1/batches)
+	CreateBatch(ctx context.Context, request CreateBatchRequestObject) (CreateBatchResponseObject, error)
+	// GetBatch Get a batch, its figures, and when it will end
+	// (GET /api/v1/batches/{batch_id})
+	GetBatch(ctx context.Context, request GetBatchRequestObject) (GetBatchResponseObject, error)
+	// CancelBatch End a batch before all of it was sent
+	// (POST /api/v1/batches/{batch_id}/cancel)
+	CancelBatch(ctx context.Context, request CancelBatchRequestObject) (CancelBatchResponseObject, error)
+	// ConfirmBatch Send a batch that was checked
+	// (POST /api/v1/batches/{batch_id}/confirm)
+	ConfirmBatch(ctx context.Context, request ConfirmBatchRequestObject) (ConfirmBatchResponseObject, error)
+	// ExportBatchErrors Download the rows that are not sent
+	// (GET /api/v1/batches/{batch_id}/errors.csv)
+	ExportBatchErrors(ctx context.Context, request ExportBatchErrorsRequestObject) (ExportBatchErrorsResponseObject, error)
+	// PauseBatch Pause a batch
+	// (POST /api/v1/batches/{batch_id}/pause)
+	PauseBatch(ctx context.Context, request PauseBatchRequestObject) (PauseBatchResponseObject, error)
+	// PreviewBatch Show the message of a row, and who would send it
+	// (GET /api/v1/batches/{batch_id}/preview)
+	PreviewBatch(ctx context.Context, request PreviewBatchRequestObject) (PreviewBatchResponseObject, error)
+	// RequeueBatch Send the failed messages of a batch again
+	// (POST /api/v1/batches/{batch_id}/requeue)
+	RequeueBatch(ctx context.Context, request RequeueBatchRequestObject) (RequeueBatchResponseObject, error)
+	// ResumeBatch Let a paused batch go on
+	// (POST /api/v1/batches/{batch_id}/resume)
+	ResumeBatch(ctx context.Context, request ResumeBatchRequestObject) (ResumeBatchResponseObject, error)
+	// ListBatchRows List rows of a batch, in the order of the list
+	// (GET /api/v1/batches/{batch_id}/rows)
+	ListBatchRows(ctx context.Context, request ListBatchRowsRequestObject) (ListBatchRowsResponseObject, error)
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
@@ -67638,6 +75494,100 @@ func (sh *strictHandler) UpdateTemplate(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
+// PreviewTemplate operation middleware
+func (sh *strictHandler) PreviewTemplate(w http.ResponseWriter, r *http.Request, id ID) {
+	var request PreviewTemplateRequestObject
+
+	request.ID = id
+
+	var body PreviewTemplateJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewTemplate(ctx, request.(PreviewTemplateRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewTemplate")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewTemplateResponseObject); ok {
+		if err := validResponse.VisitPreviewTemplateResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TestTemplate operation middleware
+func (sh *strictHandler) TestTemplate(w http.ResponseWriter, r *http.Request, id ID, params TestTemplateParams) {
+	var request TestTemplateRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	var body TestTemplateJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TestTemplate(ctx, request.(TestTemplateRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestTemplate")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TestTemplateResponseObject); ok {
+		if err := validResponse.VisitTestTemplateResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListTemplateVersions operation middleware
+func (sh *strictHandler) ListTemplateVersions(w http.ResponseWriter, r *http.Request, id ID, params ListTemplateVersionsParams) {
+	var request ListTemplateVersionsRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTemplateVersions(ctx, request.(ListTemplateVersionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTemplateVersions")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTemplateVersionsResponseObject); ok {
+		if err := validResponse.VisitListTemplateVersionsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListUsers operation middleware
 func (sh *strictHandler) ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams) {
 	var request ListUsersRequestObject
@@ -67833,6 +75783,301 @@ func (sh *strictHandler) DeleteKey(w http.ResponseWriter, r *http.Request, usern
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(DeleteKeyResponseObject); ok {
 		if err := validResponse.VisitDeleteKeyResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListBatches operation middleware
+func (sh *strictHandler) ListBatches(w http.ResponseWriter, r *http.Request, params ListBatchesParams) {
+	var request ListBatchesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListBatches(ctx, request.(ListBatchesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListBatches")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListBatchesResponseObject); ok {
+		if err := validResponse.VisitListBatchesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateBatch operation middleware
+func (sh *strictHandler) CreateBatch(w http.ResponseWriter, r *http.Request, params CreateBatchParams) {
+	var request CreateBatchRequestObject
+
+	request.Params = params
+
+	if reader, err := r.MultipartReader(); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+		return
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateBatch(ctx, request.(CreateBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateBatchResponseObject); ok {
+		if err := validResponse.VisitCreateBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetBatch operation middleware
+func (sh *strictHandler) GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request GetBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetBatch(ctx, request.(GetBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetBatchResponseObject); ok {
+		if err := validResponse.VisitGetBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CancelBatch operation middleware
+func (sh *strictHandler) CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request CancelBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelBatch(ctx, request.(CancelBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CancelBatchResponseObject); ok {
+		if err := validResponse.VisitCancelBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ConfirmBatch operation middleware
+func (sh *strictHandler) ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request ConfirmBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ConfirmBatch(ctx, request.(ConfirmBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ConfirmBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ConfirmBatchResponseObject); ok {
+		if err := validResponse.VisitConfirmBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExportBatchErrors operation middleware
+func (sh *strictHandler) ExportBatchErrors(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request ExportBatchErrorsRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportBatchErrors(ctx, request.(ExportBatchErrorsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportBatchErrors")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExportBatchErrorsResponseObject); ok {
+		if err := validResponse.VisitExportBatchErrorsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PauseBatch operation middleware
+func (sh *strictHandler) PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request PauseBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PauseBatch(ctx, request.(PauseBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PauseBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PauseBatchResponseObject); ok {
+		if err := validResponse.VisitPauseBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PreviewBatch operation middleware
+func (sh *strictHandler) PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams) {
+	var request PreviewBatchRequestObject
+
+	request.BatchID = batchID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewBatch(ctx, request.(PreviewBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewBatchResponseObject); ok {
+		if err := validResponse.VisitPreviewBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RequeueBatch operation middleware
+func (sh *strictHandler) RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request RequeueBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RequeueBatch(ctx, request.(RequeueBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RequeueBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RequeueBatchResponseObject); ok {
+		if err := validResponse.VisitRequeueBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ResumeBatch operation middleware
+func (sh *strictHandler) ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch) {
+	var request ResumeBatchRequestObject
+
+	request.BatchID = batchID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ResumeBatch(ctx, request.(ResumeBatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResumeBatch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ResumeBatchResponseObject); ok {
+		if err := validResponse.VisitResumeBatchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListBatchRows operation middleware
+func (sh *strictHandler) ListBatchRows(w http.ResponseWriter, r *http.Request, batchID OfBatch, params ListBatchRowsParams) {
+	var request ListBatchRowsRequestObject
+
+	request.BatchID = batchID
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListBatchRows(ctx, request.(ListBatchRowsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListBatchRows")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListBatchRowsResponseObject); ok {
+		if err := validResponse.VisitListBatchRowsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -69055,877 +77300,1028 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1bkyNJlh+GfxX/Y8dsunoiUZlZl+nKtL81s+syndPVVTWZWV0701VEOBAOwCcD7phwj0She4tGyiiz",
-	"lURdaMYHGU2UkTQ9rMlW4uPSJEr7YbgzQz3pK8j8HHcPjxsQQGYja5bdD10JIMIvx92Pn+vvfN8bydlc",
-	"Cia06h1935vTjM6YZhl8OklZpk8T8ycXvaPenOppL+oJOmO9ox41vw540ot6GftdzjOW9I50lrOop0ZT",
-	"NqPmvbHMZlT3jnpc6If3e1FvxgWf5bPe0UHU08s5w5/YhGW9Dx+i3sl8jh0mTI0yPtdcmp4vpoyIfDZk",
-	"GZFjoqeMKCYSlkX4N50xwgWhaUq4VmSUUj5ThIqEZGwuM616UY+9p7N5avpTMzWg8/lgf/+gF+HMfpez",
-	"bBlMbT5fN7GfZGzcO+r92d2CgHfxV3UXJ2Gm85hqNpHZ8gW020jGkX1k695cH9jhlArB0lX94RNbd/dC",
-	"YkeGxs/5jOvm1ZrR92adw1Wj6rK0EAf7zdRPodVwPAkb0zzV+Ipt2XzYX7ufHsvZnIrlC9lGDfx9IOS1",
-	"CSJzobNVPcHvN9FTnimZNZM9Fuy9HozgididlXnGrrjMFZnTCWvZ8vhKieoz+v45ExM97R0dWlK7zwWx",
-	"lc64mMC4WjnFDfOI04TN5lIzMVp+xZZ1OpyQhcwSMppKxQQZLoEGI5qmLCNjmRE95YpIwYgZElO6T04M",
-	"n2BUs8R9R7QsWIuZDXAToBlZcD0tfhzKZBnBd1yQw/tkKvNMRSSRTBEhzbcTMpMZ65NTTTKm80woeHvM",
-	"M6UJFWph+JhvdMpowjISB7PcO2PzlC5ZEvfJhev3ktmRUNMLy2AgZMK0IvcPD/vkmcwMD8xYwCJhO/CM",
-	"jDlLE2SQ5kezTPBhJIVmQtt9Aw+mzLSB/ZousYP9R2QxNb8VE3GE48qw4nkmJxlTqk9eCj9CoKPMLBnN",
-	"q7BQXPknLtmyT55mmcwsYXCQ7m85Jkm2JFkucGZCanLJ5rrvNjUSr9h5IRHNXum+vedUa5aZNv/ht/+/",
-	"vX/07tOf9Br3/MzcL+07H37e+JJs2PS/lMPWXn4rhzd9Dz/nSm/E3blmM9XbmKEfbsrQX0h9QSfPeKpZ",
-	"Awt8KdIl7GI60uaUUU2EOem4oRUjmk4Umco0aRurkHqg6aQ0WpzbGuZ8QSdw636ACZ3iKwc4IffJz4hm",
-	"GcUL+9VUCrZyOsCu5uYxS+6ITOWCXbGMcDhui4xrzUTLhODNAb7Z63rTwKhe4DtmlGdsxPgVy1pvt8w+",
-	"sO5623Qfnslcs/Zeza833mWerugxT2+8w3MQZVu7REn3OnJDIY9udnQYHU2bjs4xiTWd/P9P3ub7+4cP",
-	"zZ9fxC27b5dHyb3WTEYcyXYE9AOCXtRlKyc2Mu51NAfbuOnntWKZaJ9O7n7etivfvunsDW3i9OdsJEWi",
-	"jCy0oIbXjImQIMfDnX1FeUqHKQtl+nstMr15vzP3gdF8MOPKmJpLoRhsmcdSjFM+goFaScX8SefzlI+o",
-	"GfPd3yoz8O+L8ZgnE9Y7ur//KOoxI1iY7zJG4UFYr75h+VOWJrDfmFJGSDbXnJnjfE4EsFrzAIgs5pWI",
-	"KGmY74gKI4Kgkkk4yCFWDjK74Ki3f/DlL355+M39N/u//uxXD3/z1b2vH7z4+atHZwcXprNu1ABxCMlR",
-	"v4hHeZYZiU1pqpkXOo0mLBcwXDsc090TKdg2tEPpyBNG5aMRU6r7BEy/Z3Yh2+bhpMcFVWREs4yzhMgc",
-	"hv1MZkOeJExst+73mtad5nraH/uGKwtvuN0oYwkTmtO0EDWBqiwx5yGRcC/vfMG7j4wgWc2ESew0nVEm",
-	"lRoorllMZowKy+gpWbAhaIeG3Tth3DxGlNldwUYieprJfDIllAwzuVAs65PzfDR1v+OYMvZbNjLqFKoc",
-	"SzKjSzKaUjFhuFUjZ6QZLskvnl4QLkZpnrCkT+LHL8/OBy/PTn9x+uI8JilXGvUlN0czLNU35DwVRkSn",
-	"6TYb44HZ1PWNwV2TpS3hOiKKZYYZwHtH5He51CwkzoAnZDFlgixlfltc4UQQ3jTcYxhoXAwkJhz20Zgz",
-	"JDATOjN/c2EtbOblnyqSyglS+4qmPNnqFB4eBsRG7bN39K39sy6kFpTnlp+VBGDctCMqyJCRhBvNPul9",
-	"eBcVy+j2O7djLq3mCeq/xLYNT+yec4O6zpU5oom5RSMyzLXXzDNGFpkUk2MSA936+EMMuroCycyM42ua",
-	"GmmTbbcqzUfA0W7m266yR88LYA72EhwCt0mOzL04yxV8AaQlvzx/+SIyej8lhkgp04yYlm+P5n7Zi7Hh",
-	"LiuNr4fq5jOZiy3pe3+lzDGGhqvEzRiOkCjDVeHhndPJ9gbmsJHMkkKwYO85ChMXUj6n2WQrgeL+wb1V",
-	"G09LOUih7dUbjxvJVBJ49IioecrLNxWY+hjYsGCJ1VRmmglwEWj2Xqvb24AwZuBjghyQr/kXMMDPzF9g",
-	"oqRkSPVoGoVzgKsZNmathf1986Zdlq+pWG7HpB+1ikpmSWZULAdjytM8Y6qyNFIS8zMxP7OEUK3ZbK4V",
-	"GWdyhgYMmiQZU+qI6GxJ6IRyQVKqWbbjNXADBeZaEqVGdMbq4zUrEBhnq/IU0CUfTeOokH9AYeaKWNcC",
-	"yRV7K7TrOGNK5tmIqT6Jz5jOlnsnY82ymEz4lb2HVVnt6r8Vb8UzmdXHHFnNPMtTBrpKujwyD++Rb4C5",
-	"nbw6JZdsqawKM2Hazg3MqX3ygnEQ9BJZogTcrgvDiHLFkjpNnLHbjDWlRmhn7PIYHnkrCGFm7GiZNrPV",
-	"NNOF0w7kEbwKUBp0Lgqq1EJmSd+M/sR0bG/5eSavjByplX+mw4hmUuCKCTKlqtiPYKhURC6EoS60TbiO",
-	"CNVm5Ckz7xo5g5IZF7lmffIGiO4bgHmZJkTjdgGhJFfMLkw+j8B+rST8UG5lZjdHZrrGax2F8QycmbaV",
-	"jAFJDPPAZYNtUdu9nkEnbM5EQqQwgiisriEK0BN4t+q/BX3ntTAHW2b8u22Fh4NWbuENEiUm8biit8y4",
-	"UlxMiNvZR+DTJRQH630SbtVRghBuU9+Cqr1m/Jaq3iqylVLSeDHmQau1K9GcKT4CocHsLpnRjKdLErwT",
-	"8ly4A9NboN76YUZw81makCEbUXMEQisLHSEXTqimQ6rYceHacne+0TMXMrvEywWXROVzo4mx5GuWcLqd",
-	"wPJglcCSF10MZqaPAdgma0v1GLvdu1jOmZeRqwOAfT7LU83nNNN3zX2/ZyZs5QIjCex+9eJw6LEToePq",
-	"2GMvSscNM4gNS7L+SDlnGbxHNL00lxdMDGyRdkAQgAKWpnOmNRcT+IYmCTev0fRVZtrQnKne0ZimikW9",
-	"efDV9z3FlOJSDHiSsgGyc1W3cX6NPwBLlrmGOwu3EjX3MllM+cjcZLY1uN16UYON3zmxHhw+eFjyYz2o",
-	"G/0jP7gZfT8Aj3F9ZF+ar1eMAiJehNG/FFs5os9+/nC9X81+JYe/ZSMQ8CH4B2KCSlSlo0shFylLJiwZ",
-	"UF3ydyRUsz3NwSgt8tSyQTRKV1ynUbmhIUis699xIUddnKaRD3Xp0nQQCNLl8YSl/IplliidvBpA0Cf4",
-	"3rL3oerAiHpMJJ4U1a2wMIwQHjgisREP4RTE5BN0Acorlt2JSAzuKZSskth9Trgyc0liczjtV8xouUl8",
-	"TMxMrS+fazLmRrbvsHrmwZXrX3vjkqMWvZZEX3HUilN2hWu39o3n8OSHqCdFuhzIhRgEK1+m5JtAKILd",
-	"BJ6MIZ58+xbKbEIS59R0pia4gYwwWoQ0LOiymOxQypRREK8yNqPZZaetZDSC9Oqap8n5JbsdjMKl2GWA",
-	"IML78dXoiWK335NkyCYUxOupTJOQMa3cHkpTnXc7Q+f4qHkpR3bVMCyqK8Ny63xUWmgylxL+RZI0jiyf",
-	"zWjWGGekmLkVR4x43UNMclpoNc750tCqnmZMAYVKay5zdKi1LIq1kH6Ielc0zVnLxBdUkRmjKs+YtUeX",
-	"SWF+BzUJLVBRQ/+V/j6EXsZvS6Gf3iEOB9wd22JtonKMXRF+GPq1HY3dvEL6+L1R2okBCyofoYCPRrXb",
-	"qn7t+KPawD1KbP5d2x15UrQ4c0JldymlYBRBPNKD1fFI//Dt23x/f3+/LSipZZxW36O4VZrCeoD4bvO6",
-	"QLTSezGEsXFFlJZmdzExypZzzRLkmWBnUFO5EH2UQIIIq5VTInv/6N3PftJ0UGDsNqy1+2X7Qm4UPWC7",
-	"8bdzTeyxG2EdF/Q3hj9iWoLf2LIjvHLglu2Tl2NCjbDMx1aGPsLDyvEET6nZx4aRQkyzo0C05Q3h1Zfq",
-	"0JeF2cToiWjCA0HeRk5Vuu9woRWxQN3uIzi/uRnRYBtCN9EYPCvIFbYkWYXnlSOcSsNsn4Ajeyvz+MpK",
-	"RUwY0fxbiJMY2PH9Lme5EdXmEPdhLa+DjGrzo7m3BrkAi1pScFPFU8ODot6QplSM2CCVix7wnCtufteZ",
-	"4/Awn7lWA2vHMJPi6tK9QDMNLCz4ecGGUykvwQZsvnlXJVnUe79nJrJ3RSG0RJkZwTTfUK4vcFbw+Vdm",
-	"ak/szOCbZzi9M5wdfPVKyvR1MUO8+2Ga526W8N0XONXnMHB80073ws8Wvj6zU/7aTwlPPVeX4ctu6pXH",
-	"3uD0n7nZuyV8bi/9Ulxj77sp3ES4qvbDJhQ7FY+nXDDlB38qnopJytU06NlJyMXuyQQ2O8q45iNq7jA2",
-	"Y9mEidFyswVzLSH/LZqDz0+LNv1guNI+yqPGP9GOsiaRwTxjdCuqaSdB8BWt+IhWv/O1fax6smFsRSt2",
-	"AK1H9pXtqjxBfyt11wWbdMAgfH/tFcfea5sKUJ2RC8YNW2udj4vtbFi0plu3xu5b2Kif0oaa9SiDQPyN",
-	"dMsud9uIpqm93DopuHjMB4qLUYOcbe5uQWK4a2ZU0AnL4iMCD+MlbnozXSroc+tbe0rVgK4W3JxKi72N",
-	"aJYtCW2R3hp11c6audspXkMPON96Jd09/MEFBX5/E6JDPk823i551s0mlCuWDXhyzf1/xTJlF65LoH+7",
-	"zGHDPZ2e5ejZrGCZ4+/Hj1Nu2k3Vje7OUjHs0oks0XstR6kKN6Gs27PWPHt4Nrmbvli+KDdkvz0ptVcd",
-	"zC3cT67r27mnSr3fxH3lL4qP6956RfVoulbrnnERfntQ1cNrTHaN8lo99R2UWbOjJ3LPm1awgf4L+8e3",
-	"+Ni78Lk9TCDC1FzTc2/C9TQf9kdydlfSOd8zm2LCxF0/ng/h6+qSz/fkHKmyN5cQGYhD/hCV7ve1q+9V",
-	"8NqVvl4Pv/ZFsTK8mKt5SpcuY8Ay97XdvD57XuXx699RLFMVnr7qpXPGxDf20XbDjNvIZ9ZauJkBqbZx",
-	"186ibAja5T64PUnj49pAFbYXXuzv1u+SW7nDbu/+Us22SicbBVEzWqaJ9WhhcDtNjdTjb7iNErPK1sNO",
-	"5sMdL80tLEmeslY18Ydws26lDArwdgayeqDrjGU2sPF19W31TGZkKhcklWJScZlAtMZUpgkZsrG0QQyB",
-	"NbfJAV/fUbvwgTqOV57a6RgTYRdUQaShQOQMMyCfBg6dbeHKysKD2n7Y6uRYpzlhUn77ekHkZLFiVNgV",
-	"AYagNDcKv1kcjBROE4yBOib7lj2Au6Lbyllb8vZ7R8i2/dNiqV4xlh/S18tTJkYsGeRC83R7f3TJvVnZ",
-	"ihq8k4KLiY1WVEQKvx0b3ZFr3aHbmAECIa4yQmH4jmIJGS6J2SMud6lPzplICNeEKhLb92MX7GojWrUk",
-	"CdNspM0WcPl5+BtEnHdYswUXiVyEm632UgtFWi0J3k1bsSJYb23obq30Xmaa9aNQO6e1XdTJBVxwkYKF",
-	"X88KkafsNpT+PGW3pPC7nm9E2c9Rl/wYFH2Y100o+YGkUvK2b6Dcf/L50SefH327v/foZO83dO+7wd67",
-	"v3j7tl/7ovRdf7D37k7546d3Pv9TsBCUxLUfadaFZpvIn+tjneyz15MFg4U72MyUtSrU5KOjfPYxa4wr",
-	"hd11pPz2HQxgp7Ssyt6b7NUGcXmT10sy67Zc509r796I4L1uVqaR/gWfsR1ObIUmEJw7OJEuS2zK53OW",
-	"QFqb+65VMwjBo4r/goO6v057WEe0cSrpbs/eNtblTkqDJ9a9corCw/0NcgKMOLadqToQv9bbije1LQfX",
-	"ro/CKS33zdzCt2rCSdlYE5lrNN7A+eAKoQ1BV+VaFSYd6Dhqt+dYpLzVskHnsNPK7dvZrqx6H9Vl0wFG",
-	"qzOvXm0UWTvEC/904+FuQO+SY1h9n32LL63MDerGCELVrWQ4eLeaSexc8d690n3ehd0ePnh0WLuV6uJj",
-	"mN0QhE2Mub3cvZlwg2CJZ+5l56GwLbjuLlbnIXS5XmvGOO8eq8cq2Sy7UhI7woEalhXfpXN+9+rwLlhG",
-	"VVxmT9Wo+M9K7Gmq9Vx9fnT3rudTe/Dv4f4/+PzPVsWWo0+uq3HEPH36ZGP30HwOgMk7PBLz+QVVl7u3",
-	"RHUB8HbpNn1yIpaAxUHY+xGbaxL3Y9wJ/X4c+bTH12fPETzWpgIDTCGHHIM2WO+VWkPdNuH2TB8tE+WP",
-	"4Tfv7gT3YJM9AmlwBuBPgZg0o+9D+Qj2csWRj6DjXS8hiNMaBOvapPACWoW98W0A+XGA2ftgf5+MpjSj",
-	"Iw1QuxkDON2aVABHfltVC2QgqpidXH2Y8KuL3wdvCABnMZGoyEEsePQDOxlAD2u82QIFfZ2N3OxxnS0H",
-	"kGPbfrc6GES47a3wpLOlEa2UZjQxY4rPnl6c/Xrw5Onzk18Pvj598fri6XkcWfgzu9vJpZALFXiJEN+j",
-	"Mot7h6Xc3Yf3O2ozoctnKvM0GcAoV6RASpwHoeTZyenzp08AbOiYgOhupEknRrd2GUjU3dL38FQU+XsO",
-	"LrM7KmbIlAqwTY/Xb4fRwphMO02c14MB1DZuCZes6YGbmkEFAM2NacVEmi39BRNpHOoGTgBLrgYXgJaa",
-	"pgPAs19bqcH0iSqIx51ZH/YadhAsLk6gkSR5wvXJyEVAOcHJuoysy2kCf9nM564ilGn4sW8GP/q24OMT",
-	"16Abx1OhmzLI6KhTgFYwE0iS121I/4CSsphKMqMJupNxksckHqX8CK9RanFqADoC3nD8U85moCRywfrk",
-	"RZ6miO4KAFVUXbIEXuIF3uPzr86/Pj8CJ/t8brF5JCieYw9SZe4Uo/yQjE240ixD5B6WjglV/tZHMC45",
-	"Ywgfh+QsAXsY7jOlAlD5OgAJaJkNMpm23YKyMCMBCaiNEOiMVDC2gMnNpg58qyEN13uEFdOIXpOmKP0I",
-	"tiBG/NVLa3zGBbJ7k0izJjEWjOBMxYBhJBELXLqrEgCaaAKYmSdkCkCmFtgQ4REtXQs4pph8Yr+8E5vV",
-	"5pqkUl4qszYYlbCC3sVh28TFjs1eh3YZm6d0ZBMSPQEdpRqIaGjbnYAZm8krQ8IL2MAefBHPSJrPhHJ7",
-	"x23OPjlno4xpW5oAgZ8YPDZnco4FE0j86aefxogkMJZ5RhI+4QhAVcGyNA/j6nWiftks1oBSZFHHjHAB",
-	"0rNF9uR6SYbMyB2dcjjxjcZ7BH8aXLLmnzujc4QINo2lTP58z8rPe6dJXI9DWh/LAkBrAz5vbt9BdoGE",
-	"WdDKwb+M6BZJoiiNYJ65hjSKgDuFIypNP3KXg6d7icqV8Al7phxfar0Pdxz7YLrcvbbpe71uzENxc996",
-	"0IPNZ0U5YwsTe5s6aDkqF0SxyQxKfq0yDbZZfPYqPzSd7DZMg01QDEo7AqfVTC09mraZHABFs0gNd9D1",
-	"5sivUx7r0/qCf3cBX1Z72seGrbgZkQMiZMJIIgWLyKGL+KOCyGzIdUTu4fNjLriamhfu4xcAXEHoUJhx",
-	"pekyIg+wJcTIArBTKSZ98hiKGSlAO8sVI4hFgxeKcvIYzxDncDmvx50dPCwZgQ9//vDn64yTvsxYIGBD",
-	"hrrha7CvZ1JwLa0wPeVKY1UzinDx7xo4tGvzZtnUKlGjtn12xqqc2tAYPj0pxYu06UXuyRXN747hu/ns",
-	"mobWgXgtz6KVC9eTwz24ZSj6ijxXnS1DULqbDJtWfCKoBqwIT+WmWKS/TzGzDScFQ0xtuGsDTcKNUF2R",
-	"bQNP7QY1otcPBFUT9XLBf5cz+7ONGAj63S0HECzdudAX9ntNsc8xlFuX+fycbiTMdSsGt0WqXI2NrTb+",
-	"6mz5tT9gH1vAW1eueVOpn3bFdxJJ89Fvh870X83n362i847Z4m5ZIjqXt8of3sztmG5c8veYHOyX3Ukl",
-	"FXOd1rWwpck6FAyrgBTixFaQ6yZ3RLfrxvTLkjbHym63ix1H3VGBKPX1NT6oWPrtg0bFLf9g3aMW+R5R",
-	"RqrKZwNa7wo/XLsDGYRL8C4heOGQji5dzBs6krulXGEPPqCrCcAcfLiQzGc91D6VjyvnTOgmRd+0WzHq",
-	"6YyO2JxmrM0n5/CAgge9TVXlQ0B5k6JPLOiZ9Q9MaQJ5o6VAi/39vfvD8aPD8b0HP//58N79hD6k90bs",
-	"0eGjZJ/ts/s/v/dwb39/vP/w55TuD+mj/cPhz/cgKGO1kWetNzTYB5HfpuWla9zt9jjXifLlxcUr4tFF",
-	"K5vCiA4yS8wKHRSVxJu4xWaBqh+B+vn3LFuS8clUr6cmLNMbfLjOOwMLu9UZbbtlPXFLvRCb37F+hp3u",
-	"Xj8L+r2ufmYP3e3rZ25Of1L62ZaJBFuepzaibani7IStbkHUH4bdvFtFvx1zjNvgFm88VVt92j9VRE1p",
-	"xsJqUnzEIpKxlGp+BZcJFBdBPER4izOjgJT1jzVhzqEnpL9/0BDg/BjLZG+qaWmd8aHTjZtfrLvMGkpP",
-	"lOjD3muoomp2EZbQgYCJqUwTlqkjEo+4XkLJlvgn39v63n3z3Ye4T04wPmhKFTkw1HsQxoNGvijK0AiN",
-	"GO9gWshkGjzWJyeC4Hq6aA3IoyTFfI8JFcRIazbYFwsc+t+hnHL8/YfYhmPA66Xg3u97IwhH6P3hX/1v",
-	"v/+b/9nnHxz1vjl9Zc2n5fDaDqEUCRcTTdPLQVuabJeIVwwyP3jWEvnKZpRX880PH9zvEL3QnAQEwTH2",
-	"VGHmD5ZPY5mS4gj/LpY/XHLT3oe4JMj//j/867/79/9VQw7QDUwcRPgajl7UGXSzexz+go2mVA/knAl8",
-	"bZPZhCnoHfzQbnDNjAwIvZXbvswaVrNo6OVu8f7d4OV1ZtUZnbvU1p1nuNaO24bTLL//8aX9u5O+4bTw",
-	"vY9uOlsu0se5Np4ZbTgbfO+jm871WeSGdCi//5HRYwsW7ULXG9Syjj549p421R16BrkT3MVY50ITpSVk",
-	"s2MhNxs7ReytrI6xxidE8gwZmWFk3zqvh42Mx0Gsm+gu1YeAvLvVIaDj02KTlW/XJGENpmP7lgUfSHgS",
-	"VLiOutaXm6xvGVq0FXKM+pLw8ZiBnUs0Z+c29LSF9c+9M2yO07XpYC0iJle2yKwvfZxypRuzyeOT0YjN",
-	"9Z6DXY271Y9L2aDVPuki465VEg1ZTvdqgVxASfg6Qc7kAgK3MUZYSD3lhjDUFUHqiNonF6ql7SIcfSGz",
-	"S5aQfG40ojHNChUMtScpukJNFglZ5Q5jLIEQH1kPifKwG2aBDc9K8RzYev6QqwHTjMCMa7dNTBRdIvci",
-	"ZmbOF8IRV8cTxkUKZrmw9UTc2lro+c6pOHi4z3w7+PlZ0Zr9wrYJTpRJsz1B0wnSfMK0cmCNcGA3D/j2",
-	"mywoU1ZsbhyEXfzIMqIwHcltuuI8lg5uxcocnou1fHDXxuag61swOVd7v7bhObxRPgLzczCc3dhToR5v",
-	"c74uV/qIPD7/JiJ//vz8zw2H+OX5yxchXxpygeX86kkZU8ZazHzwE2bIGD44lPIyTFbW9l4CJFVMd6pG",
-	"FawAMmlwsU7Wu1cnaPStrBqQpsMy3crZu41zdyus5raYzA2yl4+Gsex88W5j4dSuHFFWlthwM1jDYRVZ",
-	"ZDW0SI0mtu9mMgQesqrCYn8yLNUmTpoZx4HlHuRDmqZG2rNufnwOkieXUMge8g7D9EYVuXKNfM7NrH0C",
-	"MkbJkVjNVNwPMRc3iZW+F3hI/AnCySxbFPxsg5XcQutKOE0H84yN+fv1fkWz++DJ1bkCkw4+3DN86sfw",
-	"f28gycrRHOHCeKK2JAZsG+QBve76MoROb+EyLPq99mWYfxyJl35ONxHkcW1GsFHg9QYs4iOEPt1x5D0u",
-	"87bSwGZ3yI/b4Ga3wYac/t2q9d8xj94pf36CevHjIqj6+lJtW3T2NnJSd7OsGqhyxwFLWBtIvVV5UMUG",
-	"ms3mKdWswxbkSRWhoTV8udRyMbXNxIzyyu5W2ij3vXOho6H7a8oelWNy6yJIdYY3E27qj253Ulyw97rj",
-	"YVgzid1p3VtPsspGVrXwyjz7oig8VKFPM9ZebIcXQw0oReY0ozOmA7QG4hppBOBbw4I2QI+rrs3tcI5b",
-	"5Bqw5s1uIfZeH1uorHBZY7RhBGtmbRgBKy+C6v7w1//2P/3tf/d3/9ff/vFf/NUf/vKf/93/+dd//Jf/",
-	"9A//03/7+//635SN1IfXQtsOhMXGyRghiKAQ5H2IZszxz8oxgJ897JX7Pdh79O7b/b1H777fjx5+aOm7",
-	"EDvXVhfZZE5S3BBo9M3uraZN9dSVnN9+kL5q/aqHoZ8nTFO+VUZpFWZrDcxO9Uy5YuBBI63EsINsD6up",
-	"Q0GT+LfSaA+50APrE7WO6SqEpIfwGfNUs4wolrKRVt0jKBDbrbNc8Mw8jmvcIBO0JMHilODHfsboaOqn",
-	"U0+NzdhIZonqWn2Qqiar2wlR2qhZZCEzxGGcZ3KS0ZkiWpJhRsVoSqSIiMpHUzDAGWr2hdSDscxFEq8N",
-	"eLU9Ny76VbNisY3R1G+djbB72FWbRtJZu1A5trb2aICUjx0Wb/mRlyT4VmLtVlaHLncuohe9XlMyx+11",
-	"6wI5DONaIA1dQUgANCbc1S52BvJiCyxbIRM2SDAwFQDFBvOUCouPOwjCa+CzQxNzLypNs6Ad//i7aG0Y",
-	"VoPExGeMUB2gJwKOmZVoAboMMM2ODZ8OJFqE22QiIYlk6NGn4zEbaULxrQXAdMZ2sAOqIYEFQyh9unW/",
-	"c741F1xzqtdvmBK6/yDJM19VvTx5i1tRXEsw6hldAlTbSli9B4cPHq4vBQGLw4XaIH7NbL0uc3zpnvtg",
-	"909TORH43txTUjACO5LM6CUs9kwqDXGsZt34mI+ARop8MuZXzMWBmdvPwd1JgR/tebgDgZAPIAzWZ7J8",
-	"YvqZs6zUJjyIqS13+uSlYNgibIV0QZcK3ZEs6ew/hHmVXYiHTS7EOV2mkq4NlX5lH7PWy/WaajG3c/M8",
-	"xulleqMjBlvNvlY9WJ1PRAAw0GFrmVZkrgcZm9nyR83HYcj0gjFB8DmWqWOve+BGYP4ns4jW+LXBWWlE",
-	"CAkr8G9dw+PBfn0fVK4Md/sXOAWewzfeHO/nKeVihxe+6VBQhx2+uys/6Lceez1lNOkGE48hmbIMq0HV",
-	"ZYSBBhgXqyXG0HcTnKH3AVeDmYWhrpuQk5xdK8yYvZ/zjKnrhSqrQZK3jE+KQS5GKaPrGbt4bR80HCzj",
-	"MrMQzh3AV9o0jHjKUqfEIJiqs31YKNU5zVUp0teMJsmxejMCQqVUg1nKNNWLEDQUBZABgqr0QHIaMUAe",
-	"gbLQWncPDP6CjcwYzoN+7VcAMfXc9m6/+xIHYT/9yo3Ffn4hz92I7DevwoG5rtz4nHqdtzDwN1MmCmot",
-	"qCLucZJSpY99QTcLtwIF6c1znfm47364XFMmwPfsx2OG0NimzHVTVoMzZsLviiRsxEFUMxeTQ8ehS/jT",
-	"d3KMydgLrhihYokJ3Entcd5k5HSl2dQqQJ5ABrPjKiocABA65kVbkbTUvToOxRkjk3ps+BEVIMkVxBrJ",
-	"mQ1E7Sxs4Fb6hrNFkxrTrWLKBVWXRb0Ulc9mNGtZaVawYcIFmATUmqv/WiVLfLi75R3F8DxT9ZytxCYD",
-	"5uQ3W7HWTTdMYI2pXTBg2Gm5YOjMgwXAY8eEkkRqoticZhQFeIaFEhGa3yWyN9FtZamleSaHKZsV6TK2",
-	"P23tyvZo28JV2C8AVq21wOD8Vhsjv0SwZcOXuJioTZOPofxRQpeqycI0p5mGlqxShnc1zRjk+FtWTYbM",
-	"HBBFLOwzWRjOpySZmSM4ztOUmPbJJ68vHt8hU3rFyJwqZY4iFyMGhSsNOzJPralX+GC9QMjeuzCF9slw",
-	"RZIMM/OgMATqllwDl8YGWBIZ0ZoC0ARyUWW01iueSTEzKtGUKhJ/eXp+8fLs14Mnp2dxIxe7ZGzeQl67",
-	"cOFoNqQcZmMh5cwWNpT0s8RKK57CGL7RJ/u26C7syf5G9G5UVlM5ads+QFU3G5hIxsZGYgDdDut+mrl4",
-	"BDJEmQBRG3eZLfWBcHKjKc2MuujS0FgyKVeUw42ZJCgsDqHPyC4uIIzgIKiGqmM/AC087QcLnuhpw5LL",
-	"RUANL/wisgkt1q5PTlx4JJ3PUw4A8MXPLmtRFkmLZMl0IIjhUVowdonY7HraaOQBA7Ka0xFrS5Zyv5vB",
-	"vpJKTzJ2/qvn2L877wjboSVaduRCFKWGsAEiGEuQ780zfsVTNmHk8dnTk4unxBxH3SdPIcw4qAftGlfa",
-	"kGoBibKg/vfLnrSH9zarLFDjn6dCs+yKpl+3iBrc/o61Qowaa7mxQ5wR7D0mR854mnJXSW7VZoLCbh1q",
-	"gn7FljdjY++s7LcEIjfZw23A1Rrb91fsB4iJ7SSBGeLdJs7mV2zLKMNm8BcQNPJsbq4hVxcd6sPckAe2",
-	"Ms9WXKrnjBolaE25xLHMAquVZc8Y/kCtXh8WUHx19vLx0/Pz0xe/GFycfv305esLX0dx/UHatO7jc7g4",
-	"fKW2qpiQyYXPisUrhis49vilYkdmCnK+l8/NDTuSWcaggg/5BMMHhsv4TgS10hClknwi2AQxqmJk6jYE",
-	"3lzLsUO1hHfgghQJ+WQuFW94A5z4/g0rtbpuUERxzMn6IG1Zt2MijSAwZxlW3LwD0kFRfs3WAVbkE9/h",
-	"/p0+OcGmlb2wzdgsewYoLoAZ0lMqSGzZdd+JA3HpMj5C859cuGJn5mJ21kEaTAmvEJXPYG5pWswfBGZl",
-	"1gLNEVAmp9+rHh77Q1tFGPjR+xJcWZxu9qSVWjYQpVKNr4v15/o1e24GMKDzDbG6nKvbi6iXS3lpzz8O",
-	"HzYdblP3lavEZrZWczb9+gOdysVALbgNl6uAcjRvc4BjEARATcTEbQwbfsAWXj3bcjQLmkGm+kcwnKIe",
-	"0xbVzPw+dseqPL0S6UsAvbZXODRrZYSAIe/OYB7eArsUC7Dfm3CSV2Zwu65yHMyul2/nEQ7PXfDP5qXT",
-	"OlVvhvbX23CqQpflpeZ6xwoMEZnKPIvAMGCYC6iATnNGceyn6Egn30nBbBFNqw1LgjFO1bt1jpaitUsD",
-	"Lxt1mGUDM4yNXsDxb/YK6Lfd3vjQtqiqW7z1NSiyLulm10VPNluej3H0m+yVj3L83TfuxzX85lOk9KuM",
-	"XXG2aGL/UE63dLfVrVGVG8yhJnW7DbnSZ7LB21Lj9TgS2/y71TPZToP/+w2f0hUQpUTGnckFwS7crWCA",
-	"268+QZamTUFWAiuzY3AU7MnQtbj2bLD3OqP1Zl/4sAqrL8PKY+1noqW5231nTaqLUssmgAishY2am1PE",
-	"bV1/o9QbVd9sLStfmB1BKCjqS9TvTFcJWktmc+vz24gPrA0iQSiycARbQAdkEFCOK+ao4UjdtOhft3kF",
-	"Y5VD4dMYK5ejFxBCtG2R8KFLyYAge7AeP55ywRQzLzwVk5SrKeBxNADs1eMibKmSw2JMzcVq4zDCLi7z",
-	"AOc6uGKZfwQCNXT40ah1TJt+m/wJX/sqsFu6I41EOvjOAra2BMR9VxjjvB8l/sXTC3KXzvndq4O7NJlx",
-	"cVdpqrnSfKTiZncKvAtGfT1lAksVFbkxJ4rTu+fmpSnlZRb5YKWVtUCVvvuzvXc/a0x2WVCuB6OMaz6i",
-	"6UC1WVOBswd+bHBWk9i9uNo2evjg0WEHHwMMhc1YNmFitNx4LP7NmxuMtS6sGoo1nLix0JRlmmR5yhSJ",
-	"oQ2zUeLKUG27sfUv0SsG5Y2Oy27A60+jSTh6wRa7d+bYKv31dbxkyxI0CyVfMJqxjGh5ydBxTK27jioF",
-	"+SVyTL6gio8Izc1p0ZYj9DcoPbTCiWQr3a82EyENdydK2DXbpRQRGGJqC/eKKhUWO6OKxGiQiQ03mzDt",
-	"vZFkTiesT4xyQKQowgTg6y5W6ReQeFswQzqasQ144CefH33y+VEJX/8v3r7t174ofdcf7L27U/746Z3P",
-	"G9nnC6nPGE2WNl6vthNWwCm1RDpmTJnrKj4iOoO6IGCLZQn4aEY8G+Vck2HG6CXLjkks5OB3udQ0juBv",
-	"8IvERxjJAsYEc4TMP97jkIGfICH5/JjEiqdMaBtZSedziCUxAtRcpinEB2qWLkMEVRwexk1Cz/gndAxA",
-	"Rmk553dVzKSj3plv1H3zQv7Ktl1888x24Wluu/IRejZLu1UoOageh+I1f/5XZJqFcfNPRbKdQjbk39WC",
-	"xDsw0A2w2CLoQ1upaxWX+IJ/B8IZxiqxkeF4GE5XMQLbxd+PDqLD6F50P3rwbn0txcYVfwr9vKHcrjd+",
-	"PkcZ1X+26Lnu42OzcdPwm6fWRWNflzMWAO4WtHq4hlDb5Kq0IRrvkwXOKiIHxArdUJMSBhaRe2TkphGR",
-	"+5iQRFxaVHjEPJW3pfE5Cwh8zgLqnrOAtCIp0VUkJ8Vg3lVPit9Skd/BnhTrzsqzAuK7fBYKHriq/Eq3",
-	"UiidT+5usx/DnnfuIgg7/5omTdPdpIBzwpJ8npr2msKyL7LclxwoZU953Pk0M1y7MTbRQnDXJQ1UUhdT",
-	"aU5PgQc+mlog8DEFAfFSyIUgS6aPwb1PhVqwDAJvVRhcbZXe7jCP9U3c5N4KHuuezFR4Q+tSMW5lspgu",
-	"bdAEhINiPyw5tqELGLbIxcRnMzmUS3ibCxvPqpnSJJO5SLoIXN0Cwks5ZDYwvBq3UyFLFJTJLm2lUgy3",
-	"ddbWMNmbd/VNOC9LU7Gh47fuxAwHdeZQSxtLSmSGtTdHQOCPTu621D+2OKp8DDon4fb0NCbEr05KakhC",
-	"MnI3TQczNWmLy5hn8oqj069sNCsY2to9alSIgcetWHl+irJk7gw5/tGlI8wcaqzI0pLBpJjQ10rC6nb+",
-	"/J4osjKChIoGqgMJfmrD2zElBveBT3NzFnpItTU8uzltg8+akHu/hFA1bfOMLMGNLjFkTHjO1S1oaIu7",
-	"v0gHcSeixFSKRQxyQtxKlbZTbQ+7Ga8/pNtrAx1vjC3E+i1z/4E9D1qNNiOapnCAzaUL2S1jn2sfXPyV",
-	"hGso0BhUX/Qu/ku2rERSHxx+tl2Zw1ISZMUfYQum2ITfWhY/CWQN8BQErIIMl2iZBVMd3k3d0/6B12e5",
-	"AFPgCmuyPYnl+i52uHXogmcyI8NccWFYvOmTPLCgUQFcAQoE9h0ovmlTyvsz+v6JxRWIbaSGQzYIG+g+",
-	"y210qc3z21Hmse521VKHn06o8wlBikN5ejRNnfMDlnOIqeKw0M1kbaOhzUc/A+kr7t9ADvkPkb7/DIRF",
-	"SNfHWEh6CV4HSVIpJmj5WZ3ej6GwYT1XEssrw8VmLIagnri0nTBfJuNXLEGvBtfd91GYRr8+e74udtY0",
-	"1TBBvthyQUfrWfttaIvf7NpvXNtXzY4XB48b4YZIQgECq+oK8h//8f/wH//xP8dtExwcHb5fRa+LCEtd",
-	"3quvrGyUmlIF3t4f/5f/4+/+7//m9//lX//+v//3VSC7qh14k/qxOOSWe6VB27lp+09EHhAFyb3OQHNz",
-	"Rrdw+IVlqKz3OBNRVeeFoYRfhkajikW09l3FMNekadXO1I5Eoh+w9EIoPO0Et6GrgOEZvMe7gSJpTOjI",
-	"ykTm4gSnm5GZuS8XSUlRFmzLIW5lIwllirVdWNvOmvCMeSHlwe2POUBd8e8+TpNNXSjaKjq/pOo2BIxB",
-	"zquGrWGLrmDaz9Lqe72ok4K8/mrxYTSoU5VCgsP7wV0dHlbBgWZ0UbIzfc3CjtsbyqIe3A+ssRzo6u0a",
-	"CqsdtemNocc3sOM1CVsF/wt0cG94LWZeVczLXKy2q0uLVgFygD0VWA8939gM0jxcq4sATLl+Qf2gd84N",
-	"Q9wzYbZxSzELb+1otLcUp3XtadBcp+yGsO/bJfpi52F/Iap9OBW/Jdzkr78Rbs9v5Eagbk0dcCPYFkPd",
-	"b+gy7nSH8oibbN4NbM0BZHaYwH8/aj8Ba+6rMghhOa7L9sozgnb23Sgt/kSuBvteffaqx6z7TrnNk3Lr",
-	"B0XdpFMqnNXKhAJsed0Yv7FpETRNX457R99u4x2rTi4w5K2CTq6fIRvC7ezHJRtTzUCgpxZygAoLwVmY",
-	"trgYpTmKFbXZF2X/tqJ/4X9rcAs2oj6uiSOvlk3oYpKq6s+q2aEPZoV1QmUDrwKLN9okhoguhzHz5sOM",
-	"Eci5SdFC0FAbZ+utDZNogsaQGRu0BQW4SAPzkBOQa9EBFgzAlhnHUIDjcnB2iQx3v+fJh9iFDKSp3X2z",
-	"9VUvnEsXSb/u9MG63Q53VI7aO2ONL8XL8TjEkAYlUY7HHeMDUWF6aV6yf5pXoeHXBRhlg+d7ZJHCmECk",
-	"HpILDBFZWPBA6tEpoIA+E/qICGkDRwAyw6Jd+q+A1UBeOZ6YzDChXPdJDGqMQ9i3rXovE7gi7ECUfX9K",
-	"Fcly97rZovZth2b57OT0+dMniDVlXsuYylMNte4LnEGZa0ADhNnBWGsGVzs0a3xw0FQisZ267/OhIeDQ",
-	"jx7bwdheSOTyMEPgOphnbMQSJkaMyCuLXuEfNsO1dlvw9wVogCmjV0yZBZE5WKJSwFFK2JyJxIcp2FEi",
-	"V+JpWgZA7JdCUTVkp5m5dNxQft+c2Xf9F8+gEdhaoyalz7qENjBNujecrngjytzqGKxTJKENf9ISF9dC",
-	"mh0RHYRouSXtEp0FrvGBY03rTZrweMBk1r6BXPpa1hjb3Qa2xe0Abc3e51csG7RHKWA48qCbfeiciSSw",
-	"C7HGNJMiusI8wMUEuZbH0O9SYeK6cSkb4nVGPSe3tRHJ/95yQCq3TrDA1cMVlY5nteWGNSsPLgwfCVfO",
-	"LUdpr5ROQ3Wvh0ElxZ5em05iWM5jZ3it5O96GahTFRH04mz09CBrLBlmg4ZGTGjDJuSY+ExCwgWJtdQ0",
-	"jSP07+5bPOySewCSF4qeha9Vtm7hox403mkaVXW1svLYUEEZH1hYmf7KVbm2Mles7/YaXDGa3QmPAQV2",
-	"KzWOdmxtMz3uPDrbd3oDu+v2A1bNKLaMgbu+aLVqbm9kljzYD3fCZhYK85bheG/Y4ynVPwVbxYzqPjlx",
-	"ceUP7312nwyXFvT7l+cvX0RkxqjKM5Z4aLnFlGtGEMDUSOAQqoU8UZFFxrW53bkAqF0bDReO7kFQFqIg",
-	"+rag/HbXlbAWDu9vFXLn71ZADGsxPeBv5pLIFQvhFkNvHoBSj/RGOJJhGt/PVo8vkNe6FeVA9aI5wiyU",
-	"oFHFQ+R8f7vUheiKOHSTc6xdqF3OQ9XJcrMS1Uqut1vGvlumHkQstEVhEw9iPmRTmtrdDzG1hI4g7Lri",
-	"lFjjJMFyQptxXV5Ei3SM74QaX5hhualY5t+NfL+NxLtiWTNoz8qyRB5af5JnrGPNilJWaFQp89sQ8Wyr",
-	"OOCy2Z4Qg5XQzIGWgTklTe3THMayXvfl5q8BAAc0QZfD9wXSKT4edugGtx0oo0wTpvQAoApaYQ6M/om4",
-	"Lc5IZR1cNr4/yTEE3DzDFP5gWmSJTf2GZBNv3kpyhrat0vh9Roq1IiEgOVeEzlzXh9H+/n4RHZhdOUMR",
-	"uNqwRzeIfqMy0kKQQjnJaGNc8QUMZg4lPw2RCssXJFQc7NvvlV2ZXGiehsM0JIGJGqFALySZSYej2qbx",
-	"lUfwFAMGnXFwu9nxBlfmeT6cGfEjiQhNlbRelsIr4MMWEcJ/u45lrldM6fz148dPz8+3aboqroKBOder",
-	"U8i6F3QBcGHRJy/HxUaNQhKBeRYrvgg6a4ABFlIP0LTWNS+w67P1Gqlgvys6XDH1QWlYdSJgKtDhfhM1",
-	"sAQCOlzQOGsOxwZJlSFiQqUIXl2NwcY7Ve7iNuFEaaoZrFmwUOCeicIaX7C7fb0LC2rNswDvnwMzz4Xu",
-	"rzimHdZ0jla7gWAN8FGvnr54cvriF1E9E8tCGHcz8Lk+WsTWai9USHSEbNRHUYXq5i1SVa9oQLPq7KqF",
-	"uqrWnfrGrzSOVrni0nfbrPk+dLdC9bIuGEnTuVol4exQAnYy1S6l4FeuPEiDI2XZfL9CPM13wF4Sri4t",
-	"LL1I2HvWEWvcnuTrVtGT6+tgOjAnc/Mb+qVMM1usZ+sAaTjxDsG1jR8ndGkr8DgZqChYU+25SYa3nG2D",
-	"Kp9FpSIbCWCb2HqeCAW6UaXRoPQTVYhsD1ZnKq5LdK4Grshfa5SBk1tdzQUEazP8AaF1jAjMxcRVEa0r",
-	"/pBd2rqwTeWm2pYPomPWJsvBQ3VoTLe9ggG5FkuEiOwRLe2W8skor2Lp5K3kBrs16vpud27ZLfd8TfNu",
-	"wUtv3cb7ykKwtRg37K99cqrJLFcaMV6NZgYiDexuG7118uqUXLLlEYnTSzVTg5iMJdZQJsMluX+PpExr",
-	"lqmIJHzCtYpIvGczDQdxvxpCWTGfHW5Qa8ZMahehayofTQEn7SffG27ygs7Yh/ijsCG/mkrBEKy1vq5P",
-	"LPWhTywOkVA1ZQprpmClCCQZSRkF13T8s/iYHBwQLY3+MJrSjI7MWvbJGzuP+GexDcuhTobngswoF6np",
-	"4fGUC9onJxDFoIiaygWmpOKjVLn6eMppruUUwYN7n+3vw//2Vwfblg2tb9/+7PNv9/cevTP/I3tt2yVt",
-	"LFHmqs4EgTwuuwrYKto7yrcZd8XEfMmaoshZDME+fRJb3lpr15ytSzbXkH8zkxk7Lu5DKGjqDt6sHDIz",
-	"wmuquMZtBx0DaGD6Z64V+PSlbwo+PnHtOWK9HJ86PtfCB1dpdvAQ6mvIImxNd1RejCIKSZMWOzVjzXrL",
-	"9henvyFbPbNQvHdLkFlXgXQwo+/X2OBcPSvMyEPpiLqcUxRRJtLwI5AUF1OqodQnFGK0vdw4vqgh1YQr",
-	"zbKBDbAbtJpWXNleKgBnEFZ0LtO04KAWIJxjTJtrmSVh8V6uyYRpRe7v319RqneAKIQDLCm6lqRF+Scz",
-	"oAqFbTzahGPsmiuRaCvu4T4s1MCNCoR1gWutAr3cdN4xxPoZqZaPxyzzB4lgDAwxQg/WpK2G310bps7P",
-	"rEhJLibrNXr/lU9G9t+Emcj+S0xDfoeUk1e7LARjO2TJToXNotfaBIMxNPlF8bUi5XOtfbH8xupawGds",
-	"wpvwTfF7I+Wdnr8k9w4ePtw76JOXIl16SQaEJ8sBQPF0kPHoJc6FzpalnFDDzNzrRXW6hNOUzDM25u/L",
-	"8sHjF73VaTYne7959/3hh8b7/4yZG/YLqkfT7cIdMmigu/yPHbq+NoMCra0gdt28XsG8dndiUI2Ebnd8",
-	"akzPT8dj87m5jjn85iR5qATsQpSBE74Vb8UeCeD1Xa7BUbnUvitNbfclV5a19uH1MHbcucesqRYDC/Ax",
-	"9n5Kc6XLrQeB4i5nQ0ibuY9CYsrGGhuwYSJrXm+OlQ+DHVy0POpiRfxJDOHmEFWOHfKJkJkfL+48eNsX",
-	"Wza3vpSQ7H7s4Y5sRTpHHKjRHKATY/nyKUvD0v6N7/pLLz6CvHs4PoEvK1hHoO+cZ2upC1Uyi8TjGJx6",
-	"WAYbm0lYyoFFmu2Qi+KjGYNLRrTEsGOwzyzdriAnFnEBhpyzSkOVQptwXaNF/60gJDECoNEMMDvfCVYw",
-	"H6cnONJC6zgyKBvpvvFvRFYEat6RhgtznKjFqXbUwxwHs9RGZhJkSEeXUZhVBK3/VBGdZ4IkPLEjnjHy",
-	"iW/2Tjmn30woTcwUBdTNFwn5pOj3DiYsNJ6fQvFyNCsTqf9WBPpRQ5yo8zj4I9iLekUwsB2vuSnsaIyu",
-	"gHsfXoYd3It6o0BYsbsNcuXtwkJT4Se3HB31MuRkAY4yfC7AfuGjS3rAT0+DCeE3r/203Gc3Ofx8UUwR",
-	"vzj1E3UduOni5xLAsO3UTR0/Pwmm7DpNat+deWJ41r3d5Uvn8w4xYCfzOYaw1zIZWnE/XAwKwqSEBY8e",
-	"7IdGEGDLRm+vhbnBXd4l+bfFMLG6GmqQuGRlK2DITCQqKoR+mzjiAvJSymeNOs1GRY4R5aGjKlbETcBr",
-	"5drMZ08vzn49ePL0+cmvfVHmyCW0WEZhri5Fpj5gRYJ6VJnFvcNVmlmn8ohqajhSm7fVKbtaWrgUai8T",
-	"e2XB5iwXvWnpMtRtOyKDmpVthAXtkrdRDagvgDXx6KxE/S71XSPKoYvzMEqpj2KxrPcwure9Igm9Biqj",
-	"+RzgTpXFzHpwGdQ1Wp82656zh0dFgSwjoA5VNQW5KUe2IToWE/lU5GpGQWBaAYKDQnu0ibrAEqMSNFaw",
-	"six6vb7nyRJeY+1msFLH19IcmJfK10/USvCOV6976al56AnTlKcVdaNBATDPBsqo6S4KSmf1rp8k1aS+",
-	"NNMW7r+zFvypN9PlsYdxTHlRkwokIjU1HJHrNV6TjS4bP6DtNGA3jdXrG865xTams+XXbVCgz2RGkgxE",
-	"UGufO/JIoPZacMEwYFIe51kYEeMkce/p9w5g6krRh4rRFMDoARiWnI6tJmX0L0h2lRnYK6IgIvCnioyk",
-	"gFBSTI+19cBKtopvD6J70YPoYD+6tx893I8OPtt/F60oHBKW/v1srfG2HHjVcgF5znEmEU6kkJWHWA7U",
-	"UBfrLyAA84yLjlKrafLcNQMfsCnz5xk2Z/48wSZhDLlutEuE4btdIJbAiGSfX18Zf4tEXZeu2CUkPyyU",
-	"B0UGc826RlpXat90EmuVLca6Mi/VPNNZ6MBE/63AnqLeFctUo63wVBjKK3QKo5EPdfxSybDYvh9bl6Sr",
-	"r6clSZhmI6PoiVGeZUxo+5vqdwspWjA+ma6/icx6vcFH63Uc7VpWws1K26O0IaNSVSI7ArtmAaCaI9pm",
-	"wFYw1N2GYUCXOw/BKHq9ZvgFcpxbD72w8+lSF3zGRfjtQfX6/QFPf3CSV+e8M/GNfXTrU9ZMom0Ryq5z",
-	"f6ysRbdKoy9VmGtO7brGNfJR3QvX56Sr2Gcx1XftG2OnDG/3zO6Np3BTTW5aoKpaQwlHbzYuDEn4FU98",
-	"oQOi8pl7HB9QhTpKk6UTqI/JQdmIsVIgXQ9/HzKGxolYBlOA4Ni0OTOqIn6eK3vPrzNeNY1gMmNCn/Pv",
-	"1iIJB0Y9Pxxv4wcOoYx4IoUhObS6lkCbmtaMFHQNV6SDge58GZr+bsQT6Xtu2s7BrHZ1Zs+Z0Lt3Qobk",
-	"3BpSsyGCmr3XkfOfzGlGZ0w3BCUGeipWZZGZV1jLdUNsbw7Uqin+8hqG6y2LzXBVwFU9Nfo7eLGMGu4K",
-	"vpmTBxaQOctI7LuJIx/wA7FGUCYViKFdYWloCvVb1PIv2dK5kwI7uS1pYOOWwPuEMF9O24BEJBsqGYfQ",
-	"TWYMLkILuao3MBAAD8fov4sK/GF9SZxzC4oU+cDA0ZSNLpkthBIaMoKhLqjyyU/gALAhgdUZ3t9/VMRU",
-	"WG9HDJ5TF5qILrZKwRocPFDTEA/clhgsZYgbgUPd30jmKZ9cx5V/1C1wKXwDrKN7B/v3D/fmFCzSq3Pp",
-	"r7E1sSoqxLStwta3fkfrmtSli8gqvVuno7TWM2rsuVLUaOuOryF2zqdSsIHwAcUrQy6D2GNIL8M4xRYh",
-	"ZmY4gdLuCi6iHWu4dwfAI+IrlnnwwzgiD/DbEPYRY8o/wx9mNLtkUHu5T05sd5nrDeAkK4WAqA1ZlyJd",
-	"ksTwJxukZLb4TxVyoTybmJVxc+s3oeR7IeDRxm6omyjUcvsFVpTMs1HL8VJLpdkMZayQJxcXbEUBu8aB",
-	"1/YqLo/ia5pdqiCSQhFKoEJDCS/RHUY4iCm/ZBByAYys38m/lys20AHsfLNLMbasPyZTmSYqvOB9vIdt",
-	"ZCs/YzX+OTzO7ULMzgQ1F/K/c0GtPf7WYvJB/C3UUjlsLuKzfT1n1/s59tSLyt/p0heB49N8eWFZeK3M",
-	"PE2hfldJrjiql4Yx4pQUI9YnsSFokmOkT+Nzvur/GEAfhGbZFU0LxRNi5EmsZqrv2xqAYddFBsQRyUUK",
-	"tdcqzhXqcy8h824hynkNOJte1PMN130QliJNdfqdT6dbornX96wuXQQ7KUnGNDu24dL2S73gI+ZUQvjQ",
-	"zfxMr1hmbuHMHq9BmwfZPogUAmEOYjcw/AD9llyQGU9TXuQ0bwEWMqQptfCoW7y9aRWMMZ9slpXlkjDc",
-	"hgPvn1mM9iyrPjlno4xpu4+1zFhCmBhlS/D0G+lATc3NThWJP/300xjSbFxlXa6KX2H4mJc1lUpHJJ5q",
-	"PVdHd++aj3fNu33yDeaMoZRIR3CXYAtK0yXJhY1hRJFaSQxWo0TBIC3iROFXLLQW6DyCno0eB8E9lgpu",
-	"sNb1EQFEzZQnCRMuhw2y9YbMblcEtPokNp8G8CG+Az3FRhczw+6DZLWMizb9T0jOuKlJI1XVnrMKW8oA",
-	"RuUhrk6/CcV9JIXKZ01hGtZoUzuXP1WFrxbToeglE0W4k93OEHYhNU0jApwnY+NcJMpC1xTJIfbx/nZn",
-	"ZxsnouOgg/WmmVP76NfKJja3gHv4NBzLIhYyTxMyYUi3MJ1INSbYcDUAa2KyIuipYIwAKAMoqsWFAYsk",
-	"JKKmEMgpUMeITVwSVOp9X3KRdDFRsewr86QPiguizla9+tw8bAPR4GVuZM21b+FT5nm5GKgFtz6aCowT",
-	"HMshSyGXkSu/9wJiQWKTkIhr71ag3X7ZST8wY1rQTFjIjtqCidJBGNM0VajEcIXMIQrC32ML7B00GmOq",
-	"1sgo5cn1h2tknnUEf8LVPKXLF+ZR54ejV5RD09dCf9gaElrpbtvyzBpOFWOiO8TEXKZpn7yew8Iw4YNY",
-	"oPQZIhTgWcLiBeXKmVvWNkOOOlDWDr56aoXJfDu3UwFNvQ4OgoZYDKH0BYRyqRYtiFIbEaBDIV5cU1+C",
-	"98adZ7b9ctG4lYDN48xWPpDjIMugEFl98bUSbvN2iF6GkoPvpFi7Py74jP3GPOeAnQeq1XRdFbTLC12g",
-	"Nq1e6ZsshgdqeRfU0ORjDmWpaL5hhAmw3LCyGtyyQaSJjTwpLv6yXOLvSUupcGdUL2Bflq3EXwq9IhDy",
-	"yldX6XKt4LFbTSEQeixLbrobCt4bYrV77a+0Qysnrlkf2zYSJ5BT6so5nc9jTI4+DrKMzcKgnmLDGp2z",
-	"FuIJj0icykkckTjhYqJpemn+ltT8f8FGU6gGH7MZ5WlslZM9NVNxyfhH5/O6PW0lNC3d+64xdiHqvd8D",
-	"bI+9QpNzA2tQvydM6NPmOgHoimg3LdWt5r/LabpRQaYgerheudZbsut4PI4UTb+xbEaFZXTdxxEAptWf",
-	"xfSbDStN1XbekCr2OivD6+cZb2J9TllrWDBUKtmGZG5by6FEXaU+AjR2XrSWiGhQE1u2RZFWtNGQHY2K",
-	"wNffFrVuG21MU0aTlh2TcqU33mXW6LfRqH3Js+b6JNqKEE2xmHy8DGer5SUz053O6AivBZHQLNlbsOFU",
-	"ykvVQILKbWPbbOKCZWsAxCQEzOZhnaksMq7ZS5EuUS6B9c7mLZzDXEQy1+eF+ucdLQ+bg6NbUEXdkYk8",
-	"o/L9Ns0KmGwDw/rxNP14mj7y02TUgtLNgHu5aV1kC/HnAUrY+g7nVm0qTuaDB/cerIedmafLC9ltpNuz",
-	"gainU1XKedA00+Y7gMBL+QgyF4SRdd81qw6ZM2msXlWgpiV/09I6ca2Bd/woHt2oeES1qwBX7JL76/aj",
-	"47gVo59YgpMBtbkQIO6I/OR7z1Q+ROQn3yPOHfxpuTT8bRPK4G801vfNhoLP6BSwX/worv14wfxJXDAr",
-	"12cFL8VlWgGw1k7mYgIzpqcyCXt/9fL8ohf1fvHU/P/V64vGvn+XM8zy3r5ne1iv0UgTNa9zteXddEDk",
-	"OteZfGV/mX6bNlcqJ3VOo6Zy8bgIdm0IVqkXRaI/XpI/9CX5403z403zsd80yr+6/tkfnI828EA/wqb5",
-	"o8W24XjN24wddD4/32DGP1oBfzzsf48Oe0qRNm68300HAPPIxOD1eS8yn7/8Cv+9eNO4XuaMzzM5yejs",
-	"3BHGtQarD7aFjMO/Cbtiqdm6jU3dmN0RT3t4thsqm3hn0m7zurHPnSd2B91eM7O7KEB0u6ndbkY3kdv9",
-	"Y9Tkf+ZRkxXI/4NGyP/rhBX+ZxH8F/Xe703knmfOGArTf2H/+BbCLN6Fj+1hRRTgSdRcW70J19N82B/J",
-	"2V1J53zPsLgJE3d9YM2H8HV1yed7rpTC3lzCEhW32waRiK9cGutHF4740VH1Tyg28mOj3RaBmltGV24b",
-	"ivixUWzDiMJ1w0dpc5fj/8HjG7eKKNwGcuZDqxS2ZQX7Ii2mW2ICFGjB8pLmi2PCx+XU+2WRyi1zoW8i",
-	"tPrH7Jsf5cgf5cgfk0h+TCK5fdlkuzSJjzAlYYsre10o+rsVl/NubVu3YNc6a8QfABgcno1yrskwY/TS",
-	"4lGX4W2RJ0KhBF8lAfGKbXy3r8EA7y4yKSbkki2j8E6FNnyFBDTUA5YQJb/Lpab+EswVS0g+d0mSU56W",
-	"2NBCZpeqT97A9wgyFMs5E3EUPoVM3SLHOJyaGDDgXYXAeErT8cC+6tBu3ISh0IkUrABisCjgZJRKBfW6",
-	"jh0mPzFtQOlAvGEBLAESs6kCrHhzQdp8CzkGmIUxh3h6c2PEhgYxHpK4aN0nxzdVFCptUdO7KxBXXt0v",
-	"5YLIsbZctLbOcyZc6f0iJcy6eMd5GsBgdCsur9qw1Rx22U8VQl9HZMgmXJhR22rMGuuBNQJ4VE3mZty9",
-	"qOdXrysiMFP6Jb5q/vySpmP4+O4D1Nrgade8nSqb0ZjCYQngGouKdWk/lOfrMVYqECsUAVbgrBgRS0gR",
-	"IhfsDFalxK7r4kSJccAJHY9xo2dMQz0cL044ScIvr5mEHI+xQApQudsC45Beip4b3UtoxLE/25Qf+zcc",
-	"S+ZXI6nFQNNL1hQSUrla6zGZbhc1IL6LpJxx9lPlQSxsjTLDNRCRzKXUMebyuRDAqjXpsjaSxQrERgvL",
-	"WB0NiLvbDWUFyvF0ubK2yWK6LJXiocLcDYb+tWpYQg7gmjBsU8gB5NH7ElAzyoGZ4EViJFmXf6+gEhQg",
-	"LhXobkV1JpnrjIpLW63I3TCYITeBnCvDm2WmQZD0+V74Mp0y6koT2VfNkZzSpKjmiDeLQx2zT4XgZHMp",
-	"0xBwClpGkJcBnvlyD/hTUPMLCyo19FIfMNaurI/YEH0uoXgVwFWtKHUZ98kzmeHcEgfWiQPxSnPu8onf",
-	"ClJKKS7VauKZLdJpFHQnoiPgFew5uLjKNZQcV1C2qKPbE/gnbAlIBEwxx84vbi/qwVr54kuWsh0Zy5vp",
-	"ElnJm+nyzHf+Zrp8IX9lu4cPz+wA3kyX524M5t1gGG+myxM7kjfTJeLpfGHHskp+9Wyp5S7R1yxAUtZ+",
-	"AdECE6JvtuKIB+eMOjtS9c7LjfhOr6cMBJiMDaTKcubKC0HeOXvPFRimUpdoWr99tqlDMuaCpoO1oJ42",
-	"AZqnKRkyizXloRljI4zElTVcASndpeiJfXRd1ZNuuuMFVZc3VZaotVLKOVPOHNxW+avhOBh25osSB7DC",
-	"dAQYvrbYKAe4VPsdgrtlINp1ARQoQ4y3jME+BORGwIPKYOojMY/SNL0umqS34igkIFQGc5Be5lZQ2vYN",
-	"HboxFeA49r2tARfMWgEkYwvLiv0Dp1gFEcuAuy9rSzejS/gzZGLr46VsiZPV8N7oN2nP7THXEzDU3tFB",
-	"LfDPvWU7q5SF8EW2grUq0WbFnt/OdxFma91YeaCQNhs0erSi1Y5E9dNZSajd2ZGUK3KwQ0NSUYm+Lmao",
-	"tWz6BJ7yrXyIehYYeN2LX+Jj4ZszKbiWmbUbr5y3fzJ8HypArXu1XH/fXEcdRJZZMMMKqbFTbKY0hYIS",
-	"kaPlqgV4jBD01w3p+nHVWletlfS7POEB3XZ2xAM6bMjtLQrxwGMdry4j9mhd4qNvMERVvqk2Q/zma7bZ",
-	"AjfagPXrdCwwkgeQpx5Vt4R4WgI6VUWNONt+5Pz3iLc044kAu87ri8cri0FUS5IeNEL61DeGdfiUp/Qq",
-	"4zOaLcH6MKSjy3x+ROgMqqMCdqi1Png7AcwcLB6fOM0njGCgM4Z2KIXIM3ciZw+QihX6CBpmlHaWGYAY",
-	"NE1Fzi4xXFozF8Bt180hVszlikgRgQkELUc4DzAdRdYyAmbyqu0c7S0OHh10fURqBojaSSbzOVixFJFX",
-	"RpY1IrCQFfMPIubjw+HgwCkCtiokD1QyzybMgzCvsHdB09S2iqOc8CumyIIuC2c9urbN/KzZ2FLy2Kp7",
-	"QFVYK+cnxwKCwdpWDEDWAm0jQfrkOVc29AIkK5YQwRZmyWDSEeEiYXPzrgBLJHbZb4QLK07io/6j8DTu",
-	"2S9qaTPnHvK7gB9CqO8B3QSDaI0oajROrjQfNQhE1syEtu1uxfZsGsZAsEXxXkVbKc6LIa2vRi4SxC7D",
-	"GvYWcqrZ393eLxZT3rBnrCjvq8Z37DGTRqQwnW5CIAeZ1f2dKuB4jcLNs28YYbX3qLzCjVep3x7P+CTP",
-	"mGp0Ntgi5qsIPmQjwxgfn7x4/PQ5VjbuQC3AYG1qGcJIvF3f2m+lvDwmFCpKcwvsB/xBmR0FeSkduiwl",
-	"QJU7PWMjxudY68l5A90YKE+Ikh27sCVNB/MH++2lvs1NwYW1c0xpOg6r1ipHUAvvZ9gnlowOypWXsSEh",
-	"bA5OWJKz7TANi4E/elB2NG7TxKMtm7Dg8R12my+i3cn1i3iQg7bmm7ac+Qcuanzb3GZuFSAqC+/8Mi46",
-	"egpgi3Ydma3uXxvSU+g+aBuWd55rI3JhqQ14FS/Nbr3ZmB21IlrTga8GBIGOPaTmRpiTypcsWLWiCGsJ",
-	"EZBdm7VYnl02ymYgmeJaPMKwKAfcP6NLMmTEt2fvIrSZdnFNUq5Xc5HCVFpnIeZt6y1DVxYKc8B0f0g2",
-	"gqPemoXY17djH1X3lN98wTkr7p1wG3nGU+cVUXAJhjdIea8EZytYuYAcwdQql0SF9VbY6OqL+5Xk6DSh",
-	"afpy3Dv6tl7bodmkXIS3OKcJeEEjMpV5Zi6chC47OvOrvqzGpO41loSaJPLhXWmeZ86cVBFiq4hdq8tS",
-	"y4wNFMs4W1vqAp8qeLoLe27hqhnfpJCgn9U5vtgEY6HZPIwowtXpRT2zPGAeWbZm3/qYxBZA6e9sQE5C",
-	"l6oRMkxuGWcEqwHv2wmU4XAtmcrrsHp779CWVahKO7VmVfdCbaKttQHjwnkSRyS2iq3507vlzYewmlkM",
-	"iru9DyMrzZivvORuQxq5Q1LHIMMxhtZApGJUSDyhA8z0CK3jwz7vA4UoG0QV1IoC3d2n6BdNlTMcHAMH",
-	"BdIOlwuIeoROoiJICEaKj/TJibl1mXnReRW5IvGfYcUzas95F88cJAI1hY+pEaplx8TsdEW8MO9KAU7p",
-	"HKMXK+xjQxaBDL6BQwBW8wYNecZa2atmf/nW/IS77NXbOJx4D+z6hObqVIxlfZ6lPfF9W2zAwJFjXQGs",
-	"4o1uuIlh8+VXy+lJq6d1s8vYeXtbmjbs7N0tbaicVKfeFIv+JFuSLBdHrqax43F0NHX2JVtTBgIEa7V2",
-	"SmZVMCqiqhlvFNXYYEkplWRvGTPEB+CDbiBQ385yw4jwMbkUGKHbXKf2ZmOFbj7uJ8MggD55Y28T/Dkq",
-	"rMQ+KJkG4ctFbLK5exzl/c9gGudWcyoqIfabyNRexLO0DO6xUGPrRV34QwnUZlUPwcqau+lp/yDUMosR",
-	"g6E9WdHawuakWa9HwkY8YfauK2UycH2MWP0LrrD8Y8kCj2mfWO6hcT+02yZKMwtldHsIP1FTmfmClOpO",
-	"4a/BDUQvmWoR3IWDVVzRYxFCalu1pLCL5yQMw3h95emy8yHIA93fN0KQhABTqsmIYgZLqeLfSM4sk+hv",
-	"EIboAsYbtYlrxajVDyZPwq17bGtocwFpOUC61TEskLqc8NHabZwx8xRLXNRmn8TAYKEscRgRPSrYLtdE",
-	"yIV/0qjd8ZH5Flnz0NrNEle6OYjtbmxgyAZh8cewIecJpRAmloF+5d/L2JxRF8vs4tiQIbqijlCL2sdJ",
-	"l8t0+xA4W44ayTRkyoi3bqsgc3TDyZi52liCKYX4d1gpsiBdL+oV1PEfwpn6L3Ea6zGu3IYJqqeUWXzT",
-	"FXxBJ02Xr9B0pFvShWbmsLlH7B6cYD3Yjn6HLYrRaTpZf3wmmFFZo8sEC7XgnEr9t5CkiJ6pQc4hr+5k",
-	"WJ7Jq85P5wKv/obTbo3cMU2S2Kce2+mYfbxBkGHVUpQk1uKGQy2GsZIu28X60aRLIaPs9ImqR6yuxwzA",
-	"KXTu4MPq+e1Kryq22i7F7gs62S1a2wWd7ByqzXGDZjsjndlEVE0nEckF/10OlTgxyxAlfXLq8ufgtGUy",
-	"JaMpzegIyl3bqyu+G9tURTTHmO8SqfFqs2+rOR1BrWKZg/TVL1U9+ub01e//93/7h7/8m3LcwUG3GFjM",
-	"xDvch39+/uxu/90ntSw999u7T1tfe3fn88YABrdy10S7M7fMrUPdXdDJTrf8jre7aoBIHVI9mnZIdIDU",
-	"IEz0X6kPgjyBQr0zGJoTg2resY3OD4PxMOG65uswLTSCvZb06PVpDVsIEt5jtM1byy4i/BP3bPCeN0Gt",
-	"zHw2D/kQLvcq8dJcfVQ5ay9daURbF34GmDOYHYwJgXzGbEbFIkiSn7I0KRLwzMrCBjI/zc1XVmK3jFNd",
-	"hhZmPWXb51+w93M20iAYD+CdrauoltNMtmsDIVdWpOrWfLZFjiy8a/QnZc3N2w0hdBp0ZB6AT/wh6oHl",
-	"YVCA+bZ62SC2D+qXejP/MZHCFn4ULLWV//SUCiibb+ETnH/A5b0UxRs3MMc8gwqg2CAo5nk2AdOSluRR",
-	"N1NMEIG1Kr+qZHkySopXm62xgBa1W7GgzrrF8Q7qbmVjvVEOSI09bb0xMqbyVLdlTJvfStV7cahmnhkD",
-	"nKJlt040sKx8faVUX+IcYyu8dbXbErabnC62tzRFge2Qi1Ga13F9WofTuRawiwwza+r2w7Xr/a5/0Iet",
-	"rn/0h0+LjHqaKd0Mg7Blrdus8Rg/A7micFuGEoa1U7EMwQKk2egM4pm57nU3mZS4ZiEFlSrRAu3Lp6OJ",
-	"C/lD6i/o8pXSXqo1rAobMpnKfRDw1VLUSyA9+Vq3GmvR1i7Y0k3ZJlA+CaSe+oGoCCjFUXQSTRGyhsxB",
-	"WRT5wh7WFszTLek+GCK0YD6/Dlvx09C2JGIRpLNuf0PETCXWxfC1gQ1e6lRAPYj4shg6MVo+B1THRTat",
-	"uWUZcBJRiU3biIv4pje6lOwYnQXTTg+uRuRt2KwdrRUiUVxMcpucvTqQAIXGIlsBvHKhNIr91AHYNpq9",
-	"K53cklmDkoCN2jMDCFaC2GjOAIEFreowZTi0ZsZGmwdZ9xpxedcaX7Cd+uQLB/ZjAwp10AAOWcgFLCN+",
-	"CiYYCu9CDmWyJEVI3nVj/opdGNVPTIUK1VWr86HyEd6l+u7Zxq61+NOmmtxwUVn5+/XFY5IAVEo8cAE1",
-	"r5+fPjm2Ol+iiDJC0nBJPKt3xiZo53D/8N7B4f7BYP/gy1/88vCb+2/2f/3Zrx7+5qt7Xz948fNXj84O",
-	"Ljasw32y9xu6992gtRZ34HcyU/ylHDYlCOsOULr29RN8eEsbgHtn2FzwJWkN3ysk0kpe2m/lkPgoVRS3",
-	"fbhrKHjeO2wUPFuD7tv6LID2DM9G4NgSwp5AMI2O3fNUs6wj6Z/hwxhAwNW05crxmA6GNO5Jd6soLefz",
-	"azD738qhFRS7OWJodtlNaL7kMK5OC7EAzwxgu5GE42rQNJULgMcQS0BB7bYAhbDuJKMsB4NZr6AyyKJI",
-	"tm7i0S/l8My3AgvnG/qlHJ67tj74du156HbVbnhAcIsRxVJ0kC7C7WG2hD2TXehVYa92M0SOg/j97Jfe",
-	"Ddke7WKdg6hzL+cHzKFEmYrYHm7+NlZeMKpgZZFNFBHx3VfzMbypcP3O8G3lpdziaK7zy1UPKsiDmBxL",
-	"IZAy/sXTC3KXzvndq4O7aqbuwq9xn5zAcrnACTMYu6LK5/vhun/i0Sr375Res5Mu3rNBpbZ/aaHV/Ov3",
-	"i9BYIgXCQ9+AjXsz56Jb+M2i3d1b3cO5y3bmm1GSfimHL0W6DPUk+1VVVaoaDlfR5ZV59oWXbQur1OYe",
-	"rJbU2S0gir1xZDXkMDy1rYWkxeDxoZ0D7NrVCp3egru16PfazkKUED8ChyHOKaWiKTG3WVIIIeRLl54K",
-	"UNGtTR0MNnFjMF4n4+uqO1YZ/a9bPM5vURzvtCa1DYJWMEuNNVTc/TFIqbiNY7BlhMyWGtAWW8VGw6FZ",
-	"EO99KlygW+HahazKlVghB/vw32q0kK01jEJ0XwmKhjLFGT5ch3YsS4Url23H+3Pne3P3l9Gt3EQ3dQ3d",
-	"4B0U9QClWzXeGBmCGcO4bPRxJmcOIJVnCJESWnK+9bM4OLRN9456GRsxgdme9tfPih8dJteHdx1jml+Z",
-	"F1+OT+HZdbGETZeqn3PbOu12K+58G7Zhn+87bSkiB+TV2cvHT8/P4dNhkRt4z2Md3C/helitYD86iA6j",
-	"e9H9d+s9m63Ok1feIQOfvCfLfmHLGdhPz5ymbD489hnZoH5acKqmZTSalv2wcn1sE4/9C1va9jqbhbga",
-	"mKvhagWOe6fwi3MmEhd74VC6wqyauvnEPdSSZLaN87R6GJNetZ+GwYU0CCccBcvW7qxs3PS1VWwuJ+J+",
-	"jshwWcmjRauaB5ue0SWxaOAeAw3qcGHGQ8qVNbopqG0VDrwTj0MFf0bfI5c7uhfUmvIsv5jWmlypYxJ/",
-	"b6j9AbHgsTDDVKYJy/rkBMNOR1IogL6SY5IyDcGkXGC+DjQZkYRPuJHK4kEckbiPRv54L/ZtgI3EhpVC",
-	"1CoUSXHxpaXsA/JFFkafUoFZxISlijn0LS5otoQJlENT//Bf/NUf/+U//X/+13/2n/7dP/njv/4nf/gf",
-	"/933hgF++H//wz/747/4qz/85d/gZKsVJa6j9jtS71hQsb3uXlixHbtQ5YL2BdX/6t/84V/97VbBwWto",
-	"fCNSkmP9t6+t+1ndTC3r61xcu7pbug0MH2+6ebq873NqWim+nbZ7gxRuSIZdU4fvT3MFSqFL6273dytX",
-	"bNecdbdc1dV7K3HUE8Xp3fMpFZMp5ds5uO/+rNHFbbtMuWBPr+zG6F4AwCdQihHLBIjYteY3kYAd0OI6",
-	"i9CU+Zz5wi4EsUpDNqHCYlQddAudHLYEieUKwE1ls3c8TL6uh3KPx2yk1xt/5jLTT/FZ89ZVq4R2yTH+",
-	"BR7pkxgTK5mrz1PE6BaoJ1CszWe7A/pskCTaJ3EuMkZHUzpMXREeG4oox4S+FWGkoqtdBHmidDRlSUSU",
-	"LHdtvWEu5T1wjMJ4kWrheKc0sQH4APFJuVZ21FQRPn4ruHbAn4tjCOn3EbtgN7SLbIFfS6V0bCClheRy",
-	"3tkiUigIe7XBxfZvCHas4nZhuKF9mHEAAg2IFyKEdXNswUk7K8ZoP/uBwufHfrTuZzdk97oft/3CDx7f",
-	"D2YAXzz10yj6h7nAx9elCdkn3Kx8ZkFnFbWSiNARZGtVhRWIkq7V9QKq+NT5SuEtzGgwOxHr+Q7p6DIK",
-	"dzpXJFhI14rf0kEkTEOgOUgOrazR/m6D9P2xXMU10As44PPmFk9flatNdmy0xZAD7LsS/WrZeVNQeBv7",
-	"rFx0yMKiXpuSba+aW8CNKd9ytwkdcyHnr1qTSy7KSSUF3Eex5FAaQ/laQ3BNzeiSQEhsLW4KVq073vtr",
-	"1eQZ9AifUL3U1r4a5Vlmhhii/0UkoQiYPpNCT2sRDwlddmQgAFbX7VELcNfxYRjXFvjKTTB6rrmmZX6t",
-	"0GtUkabSdDBqNzGFLlhYWMWYKsP4eI9XMuMCjCcKophpYiUWj6xmX2jUIgqpbsMKTN1DTjYyfapBwpUZ",
-	"RtKsd25SYUjL+SBM31rJFoLDeI3cjy460Wv3HEKYuHJb5Q1wKgz5FIIH23WHGMk+OUcAHKjpb9+PXTVH",
-	"W39XS5IwzUYaRHJ7Pm21+05FLddWXfKJIuXyS6VdXVmB8uoWc9/MPov4B5U4nYf3Vyg/n3x+9MnnR4EK",
-	"9A/23v3F27f9+jelL/vm2zuVz5+2JJk7VIaut5CdRclu+8A5oe3ng/rdZF7brVnR9Lhzk6Lv9JqWPWC9",
-	"t27Vw9nchEWvYNYVxX8Dy+mqOnqA24kwJKq4ekC9ClAljn0hVEeNIhTWcAfHaAwXAlwqczeZS2qdwWJV",
-	"2ebgGLaG6E/knk/swJb6L+wf3+Jj78Ln9vhsbuu9zKkZQm/C9TQf9kdydlfSOd8zO3bCxF0/sA/h6+qS",
-	"z/fkHFdzD0AvzU1vxt7lJgsLx610Ybvndnf7BbfSasMiE9/YRxutq2bnbxlHtMLY5AtNInAXblKuyBC8",
-	"Q1oW2H1cR8U2hoKGYBsyYqnNKrZ1KOcyTbmYmKb7N1g7ZV3NSgf75mYDihwal5wUN2SpFBNVm5Z/uvKU",
-	"xV0As3EgKUKGTdFqXZoEqJjA6QbJbtKi9qVMOTAxawCytXMDRMnNTZEtJ/njPhqbC3lrRKl3redml1f8",
-	"zq93UfMWblG7yEp2VbCgoz7Kdy3fN/707k7Dd43SXiUZ7A3lur26gpZg0CR87PCrS0Wwjsl+2c3jFfR7",
-	"++s09DcyS7Cww80dPXArjXKz2c/Ncrv0BMVHJzmqyxUMa+Qn4NE3TMadXLDE0eBH1E8EOXl1Si7Z0jBe",
-	"sL/Z5xHVG7NDHT9XDBIA4y9Ozk8fD05eX3w5+BTRx+cZh5pwQ1dXP8OKUFiQXtMMggBgw8Kla8ZfTHaq",
-	"9Rzs/YxmLPuqCRv9xA+01A68UG9IFTWTm3i8vOTM1RmDBx0vjV+9PA+SVPDH2MwbYj9MC/i2ETLhvPTS",
-	"SzVTg6JWsJNs59zM44NZQG5hpivFab46//qcYI1wVcSmQOG2Ly8uXkVYOwVWZYYonFgZhgvySio9ydj5",
-	"r57jTWJzLpQtISysTooV1BRcpkWudPRWOHDSWRRevbqoo95/K96KTz99Kq5YKues/+mn5ClcTr88f/nC",
-	"hfRO7ZYBDwazjx6R+Pu3wHreYtjGW8eA3vaO3rpyVm970VtgR297R/1+/0PcJyc2u9A3a4jwVlhLqFGt",
-	"TaMxjhhLEo45SxN1ZMa6R2J4u4+GZhsqozRYj81+xoLfmZxkdAZcYJhRAcTqB29jizGcEEtN+AoFAq7I",
-	"IpNi0ie/yg0x5jSjM6ZLMLJF/eZEMkRKStgopRkGxkA3UPgKu7W0seMFS3pRmRxiNR9PuTCTlRl5KiYp",
-	"V1M4gyewcfaeUzHJTQPYXGH7jglPmNB8zK3m4HGUf5VLDdn2oCMsZQ72STp0CfawuH273napoTTSiGaA",
-	"x2+4JyoXU0YTlr0VhMR/vmflyr3TpAR0GlSvVkzDxjopRYWTB/v3bLXAMN/cM2pB4jOms+XeyVizLLZb",
-	"85x/x1y9AZzYp5/iRjghkH0OYKwOoJd8zb/AKoPwG7yHMFThY5+Zx/pBG2bCUMUQC3s9KIpgSuBuD++T",
-	"r/gXZA4CnPkF6j6mcoEVgciEaUXu7+/7helrKQfmgdh2M5bZzJmKxjxl5JN4lqeaz2mm75of98wpie+U",
-	"p7O/b0bqVgHeM6fi8MFDGI9hFmlqV90s+an2UymN2qwcDhx2pBtP2JeZhunAlp7Uyux6jTF0KHNC1XgM",
-	"RnMRdHhmoMylQ7OlytdLsFOHMLuwqwfR/v4+xitbAVkQlFGKR/b3yYzNhgC/XOBS3z88tEcWnEumYSMs",
-	"w7vhegoG5SFtY/cOScquWKpIwti8QFd0vx/igK5ommNIHCR8YnuOWWGv4cIgC7ET8N/DqQZ+YuYXbEC7",
-	"nZ9LCm5kQzAnw3/6KbkoLlOLCcMq29W8NJSJregRvI4Ixohd/CzPQHGwD8K5MgPK50TLtyLY15a5Cihu",
-	"ev/wUXnnzvLRNO6Tc0kSSca2UbM7bIlV17UcOwawkARZX8avoM4IwHbU3ngr/CsH5BdmC+MojQpoeDXw",
-	"8EuWkHzeJ4+l0unSnftK14D1rPNMKItChyqTt4HicCDKp/9WVJuCsh5caRXh6hg1C0YbOQhs84slt1kV",
-	"PEtRCT1IOSryzDryyr/7mFNzFTsI4YhoOlERYe/nKRXYTgTLlxr+71cGWsSyGQBilQ8RQNpLEFBoNXRx",
-	"ov/eLDfmik2pMBsyYGVvxZgblnvvEKnlaR8hB/OXPHJt4H6GafNxaRGqlAaXFF6M3IsUT1hKlyyxFyHs",
-	"8YWEKApcSOgBFyLBR4/I/ffv3Q9F+eG578up0/ZVLX25BedxuaIpT96KUcbgTqRppR3BtNlfocz7YL9U",
-	"FVlCaV635aXAY3i4H/D+Y3u+lRu4uac9BzBCl78hUAga56lfqcrxGRuRk9iSTmb5LLkss+AzjiTH8noW",
-	"6Aao+ThjFI4Ntd+SIVtKsDak5jV3Jz0qIlCsbz6G3/s2jCT2Gw5fo+qtsEISfBH3yePCqgilIUyvdiRA",
-	"OywLW7JfgJ0S++sTLOpXnBWbS4LvSo0ds6SP1/qp5b9H5GAf+HIQ8H2AXyBmYPEZoKvwAXzFgf4DRjUs",
-	"j/XW1Z4w29bcjhmbcKWh0J+RlxVLzSU69AYq8yK+ifUDis9GaSp6Lo48TNh+28wV4IZ5VWzvI3JonrZz",
-	"cuzCNQxcw3Va2JkgXs/3Vu9OFczh/2Pv75scSa77UPirZCCeJzi7rMYA3T1vmFBc987MLoe7O7N3upek",
-	"vD2BSqASQG0XMqHKxGDA2YmgdCVdSqZN0ta9dkiUZTnMMO0ri7bCl1RQlPVhxJld/qWvcCPPOZmVBRTQ",
-	"APplZodwWMueQlW+53k/vxOUE6SLit3bGbRoLUn5cifwCOK/HYdCMZDFxj4d8VxIE7Mr39y7w+A9BrGK",
-	"T81bpHN5V7m9KydihPhOcMxBQbFXBO2CuUBKntIrqN70jmWhuwTqpqtY4YxuDjIMBJNUAhGAO5Vqlval",
-	"vTlOmDTcOI4EZUDefpsdeOOAQyG40niLcI+KAgVYPiQlbOYi7YZdab5FDMi/jECRdpoQ/gLURkIwVao9",
-	"9t+V3beKyrDsyt5bQG194WOIwgJ4LInkliKvQqrf5ZIi4xgvQSg4sRwLgcljWcAgXNkHSIUCw8kDU1mG",
-	"M9UE7AlPIjaWmdDamRM8/EJq2BUXUGYvd/wWBn+Z1IBBCVTewM/YqjXqzXoDDDigR+/AlUcTh0qm7c7U",
-	"gNulsX/z2o3rYApBpKvmNatYq5GQfJTWWrW9eqO+VwPbygA+dzo83O6rPBO52aHYMywN0hdgJPLq2v3E",
-	"DjDV5sC++8i/att0Wt5CkLfilau2CaDPC8sjBi87P9ZjQDsA6yIMbrfRcCUTKPAQKqHjzb36qUbTBtr/",
-	"ToUyCOdTclWCcaJslHgoBRvxPrCdYrmeR7X9RnNRR37kVz+WfGwGKk+/LRL8aO/0j95VeSdNEgEumP3d",
-	"3dO/uI9XGd+/dfr7R0p9yCUYi6/hwp7WvhG55Bl+sLfSvJ39EC124+GQ51M6UMVCAoGx22EFwqAufQ1K",
-	"UUAAIv5ce1xcCY75chA7yZM2zzIE1qisZXXgO4NLrpzlwvI527LtD3gQRnN6eNV8nImvaBe96rDTYnfR",
-	"kUTx7olUk0wkfQfajFYRclNolT3x3DoOeU3cQm5YknIiZga5GvcHAd/uTGd4FEUVdsbaCsGamelIsL3d",
-	"G9dvAFHHOZHpwiMMpxpFD9RupfEdhcjCjGdKipYrcOWXjeD1lZPz0F9Foi0NFCQUkG6VKxCYYghWrp1S",
-	"7CIC0S4DAx1yyfsihwI3ZIki8ZifCE3Gx+Nxo7HXHecZ/CGQju0iBdNxZGXHgSXGB0GLoOCDXGfVfnwV",
-	"W7bbDbIr4y4azK6K3TusbwYL6Ixbbg8LfixkgiS8TCdByBQlyrI2obyfiOFIGSG7U7CUPvaRm++oZLoC",
-	"+SNHBQVvFath/w06O/xABInTBXkHLMZM73VzYe+dVTxqrfL33rY783ScZ2Rjbl29Gv5Wp6G0bjVu7QEF",
-	"QPtdaSTu8ECNPwhTEEOeZvaqh17JWuF6oLGFN6IYG26IAg5FGLfQ9LhpH+zWHgN134BFOPfw87I7iZzo",
-	"G7Ap71ByjjJI5nN+sPWXJYxiq+02dvd2mrs7jeZRs9Fq2P//z20bgFPXkuMsQziuVPbbgJbqHg64bs8c",
-	"DvJ7Vy97RobWWqv27UH1NjgaAgNulkPWFg0UzhSOaGYXHwdyUjN0Bjobem3T/V3M/o8CSogMfAV2+SHP",
-	"eiofOpZ/OXJCYwW+f0fJXpaih3O/ubeSoPABzzG0ar95bZWJ6PEIQ7I/FEnK30QR5iDBSAXij16EWVFo",
-	"wTijx7bNpTL51WfB9XmOkk0mjFgq41CYhpVeyBJbpMNQreD6HPO6Cz/MMq8qwrZ8ye4qKS71yO+f/sUD",
-	"Zd5VY5lsdkfesJOLG30ehzeqVhffE2aVY7Tlj28uf3xNr/4bdpPfE+Ys17isOK+lpbhT8UCBhjJyUcMz",
-	"tSTA51cEAYCzMRP8iYCKPWBCY2NJmMp1FpduVuztoEpmU6uRxuM8i8nwpmThf8HAF3RUKm0ITN7FB6dU",
-	"JLlIQkDllVIQgPbYAVEnJbVXmzTLKPSCG0YNzDPPj+HOzlO9TRW3CkWpdM/3NldkMMJ7q8ZsyfRrrMZc",
-	"uEy31Xs25Dl3iGpenOozJhp4iisCXntD3BDjTKzlgoC5b90PZ3I/oI0XlvIC3Q5WBZ9gyAxFIUnMLXGR",
-	"hEXICXkMMqVOMCwgsOWDf6LIXvKtgGgyEBmGEcQ9lXsnBUWm6WNZ2K8J6gKN+Sb4kF7xH7ssCztkGoEL",
-	"1NJjjD0rcEz8YFKNTgdwdnyGGCCf+Q8+C978jJlBLvRAZfYNRIvV7LNj+dnOzs7c/9nGYqhmY9KhiG1L",
-	"5K34DMzxKkvs7iVjD4XgQnsyJfsit4PAiaFo2CL3uDFBnVSIeYtYPFQyNSpPZb8OXU54LkG+8OuKQ+nm",
-	"qUm7RUWdmNmFhJ/EUOR9IbvT4rfPCv+OHztMC7zC7USMzMC+Bf8E37aLevksxLKG+J+x8AAkt8sRMhje",
-	"SPELEYanGgD5sx9h2f7PqKnPih5gIFaOGueinXMDS8yzLJoftMqd2/4zDGfzRUkpGNQu5SSViZpEjLPM",
-	"8s+c6YEdONZ/uM24AU8/xAkNx5qSdKCVIneIO4htV9AqjGWz44cwFlcTy3uvIKKnBAuBAUEUv/KZGwqU",
-	"xGRGsaadCAYUzU428lOFBRoplbXHEqIqErtC9oFdqJmDF7l61Z78uHbgUwx1oG+l7Xrh2SBcfp1mEDry",
-	"WbH0XBbZZQOeoD+PVj/hU1fyy130kQI0oOJG3HZx/kW9TufvRIshHR4fqGo7sS35m1Rcwpll6vCMy65o",
-	"Z2pSGjKWuIXfgFBALGpHZGoCbyFeQ3g/40xN3O2Ly0AqCzt3sS1tk0NJrbkRdNO8O04N6+SCn6A7WI2E",
-	"DLaisl3C0dFtCNGx4wk3o6jCBx7CLs+yDu/a6wrR6CJhXLMhlKlx+QxVt0XSPkoqrDiyy+2/WDS0JNUn",
-	"brGt9ksXJnNj00OMNMeDn2rWywWFiEOENKYzFYmKEDM01kK33JqP8vQJN6KUXmFp3dfuHx49fPTb7bv3",
-	"H8ULbhYuKm4Nzw0Q/3AN/UPt6ZLqsZ6YiNyeYx0xo+x5drVFI5fQ5z9kn8GL5b4mojNQ6qRNuqHtyYur",
-	"n83IrsahVZW90XB3ctEDf7bd0WqGEvR7LA8CrgbVVezGejeyi/PGOCNeYAMNoEAOXr5gQBC7ZJ/NxriT",
-	"J7sIZD7FFT0GIIRX6IYOwq/Lvt/QBMC7kGtI+rnn9lDQ84nIaq2a47iBMm7n0nwc1fy611rN3QYEQUlH",
-	"LEpdUvMlyhp0QeSmVqqJQtVabtRK/ew1GmubYMaZeDV+ZGeFCFecnqxib5GUHo7p7oGUCSl/q20ZmVQg",
-	"stK+1WLV+4nDKkfc1Fp71+2sZsTUWuu6fTjOBExot7Rr2A7scFckDtkLnwbbSNaZFYw5hb0mquHVLsZh",
-	"WzkPKw4ckFMsOONMbJ3QW2OMd0LLQJU9RxPM1Wd0sZZ6ne9DdBXyo1wUoVI+NwCkGgMs3GchQbB/yPUc",
-	"iyTndJEjCPUZrCy13F89JlDDN85X/Ya6ns9wZE/zOS8+Cls+uuWjlXx0e/cvzVm9wcU/i5d6nInz9FCT",
-	"Y1kMRwZSJjGp1etpnosRnBKW2ATzGxkXl5jTCIsqYpStowM1z3LSOoM8b8wr9mHXfajWMWV9xZSkfL9c",
-	"sE/HSb+AnZBiQtm6dfZNyr2BAaeauXtNxmc0VSfOhIXlK+z3Lmye8u5wbLdnoujDWGkfZ+8skJOBYifS",
-	"68Nk017fNW8HXu2WD1Ofl2b0OTe+NjwT8XJv/rjAS95M9+31Sgqo5wHgj4YrgltQemuW3JZo6a6jpYBl",
-	"VZDg4Pvg6a3N9NRXESaw5a5bLXUbY7BVazHGIHLMyXJJ4qkXoO2GsQbzLnfP2CBBVnYBPSYqoCYBxMky",
-	"OZcWxB55FbhQiyGKDRytlMxdz1S/nfCpruA+PsShIrxhdoDZ1HUD6nWqsUa+Q2X6nbHIpwVV83XX17js",
-	"rh7z82hZ7w7bm3alqnNHAMPe52udLqlsutoIkKZXD8H9tsb0P4BPnq8QLXKJoSXLmSkhzn7yrBZmJgLT",
-	"QDZSetyZ+sd2vgBmeSMqODKF7c2zZALXAqw/OJlU33wRd7o2F7k3G1EHfHMMLqJya8C3HlsOn5RGbCXI",
-	"5dxwNaZv5cu2msi2nzUFC7qauG68eLODpVzO1S1tOGWArtqBnQs5HjBcwq98QRb1ULcoEx9kXzsr8ure",
-	"2N9lml0p3E/XGw2m3yp7LEA4IRHxxv5ufc+uaQli+JwEhHVimYgGb4OZzh7MdOY4pgUM8uozRxqeXw1o",
-	"B+IRr6OPw+G4n6BCXhkxhVFHUhlUHjEfG8ElZvKp2YGD6AqGNITyDnzKOGVn2et7m9DAPGQjBJDP892D",
-	"oh0Y6JnUvqKattfJ3KMa+NQHCJaTC9YRVsnuDqwYmNTW1dUOyrO/LI1ty1q2rGUpazmPkPblKiYcqq2O",
-	"udUxN3OdFpSqUCo9OMTZY9nHCcItV2qW93h34IycZfAPH+OFKF3TCAG0XMxXBBwscrhTkQtijTxMVjQL",
-	"dhU5cKwo0JwB3S7EREGAsqJWksm51LwLEVYUk4TjbYEhd8gTAfBOYFtFrA9ilmg7njhMEUjsOlS2Dwgf",
-	"/lR1CsCRvtDHcuhjOucw+tIiBIuM8mSTJr+yOpbgKublz1xdB3q5TniRGO47r4IzzaeaDdQEortcApjK",
-	"E5eARvHMsZAmNdOY+T+hMmEpbBneo92MIxbTfsKfuKP2T9xM+5fdzphiE129SEKiLsWAUuRkDJHTs6Ul",
-	"y6GK9rzYpt2JsH/TmXAFS2d6xA/DlKi2/5g6LEPNOISxcrgqH6W0IEUxA/dmecAnYuqnB7vivulyI/oA",
-	"due+K1aCjrEbe0wZVbHrHWQMe7jthOlfdMIr5wuvzC9omRhoNRSIeRtINtSAPbPtT1Wnoo3imPsGiGWD",
-	"y8coiH2YCYx07aComvCpWy4MjAwC7odDuz5ZKgUTT5FQRyzJsVWVMywY4nugkpF4cqGxuFUMzBeUpH6c",
-	"x4prwXIuwQ/2WUWIIdipgMytYqZydxJ8UlQFrs7ibpa2Ygrbhr1OPX6aIzvBbMsl0z/lcpGxiXcNFJYr",
-	"xI1zqui9wAjlZuesUL78KZCJ0qgpKLF63P79yoFfu9hxCxquc5gB9SsPHtSWnebS0bcDNPrZGexeztIv",
-	"PhWY7rmiFGoP9wF+c1rvcDVTDT4jewMh12LBMHq5GlabQZeUbTulfwr492NY0LVRG3X8ZTR90iqRDFKL",
-	"iCZ4sgH/bGM1lpor+wTQb+CAdcqT6vVcUehFihauffkrOVtWB/U2ut8BFQjuTOl6JbVW80a5amut0fza",
-	"e1+/drT3/s1aqfhqrXlrt96o79Zv1C7CpGevwTomPTqTW5veGW169kym2liW+0QUASILbHwkSW1g5SuS",
-	"9Jck3d5xL33pU25pJuueaJj89kif6UgXkJYLDrFf6IWHuJRuW5XzQtv7ajNenqi0W4lzWGvRb54lf8P+",
-	"EzOMwOJs8mkbMSkhuSW6tg7SB03+VSWZ+Ll5jPFa65PHq4XvrLwcUU2nfckNJKv6uZFZdb0QmbMxRr/Y",
-	"y+2UNHl3+Le5G1sDZAEg2PXUajUSuNDg6D67+oz+mknbqEqeKEjlFubvzYX5c0Y6sB95DGeycOaih8VB",
-	"1j6BixMxlh+rLae5XE6zzW64PCi+dal5IdCuJarScXgAZVvPD35vzUh8R1cuJRg/pCmbCuX+Ms+E2s9f",
-	"cRCU15a6X03I/JYSfull7m2UwGuPdnd+crorz7UwOOAgqH9OJTAd8hGUQwcajH7uoqp5hcHOd/Tlt9jh",
-	"PNey2PnZb012ZzPZFeXkFtns/FKvZrSbPe2+vN9EalcervB6g1tPaeF+gcLMUFPOJTP697R4InKeBaUW",
-	"EQbNNoY1ogmACwJRXLedKYYTTETaH5gKAYTMioRf80rNiqOMp/JUCB3i6gd3PrwHO4ozE8niDztpf0aA",
-	"qN15YLeTmnoHfsd2aq29dUQj7OayDZIVq7K5eAQLuUH2HS3XWSUet4IrSjx0TrdWxq0AU1gZPfFakWif",
-	"Lr5cfVZcslVMjX4EW1PjG2xqdAidK5saVzuGS2yNS8/VlomcAxPZGhAv0YC4LqHe1IKI/Zxv+Y517YdO",
-	"qb0U+2FAJzaVvt1dDKToqqu6u754fLmWwy1d25oDt9L02cyB5yhQY+X65cF37qU5Ol8V5Btc8FXvkWUE",
-	"r1eg76r3HxZmPcsgreVWuLlsSyIuPOtM0bidJqX7Q9tSeX30uDNMMSPbyTvjCmPioVG5wHLPvjeVA0J3",
-	"nb2rcsYlE09TDYlgPi2uF8g5PBcFUHdZwCFQtLFtPBM8DwDgjijdqVzKmw15Kg1PJSLP04AwHT0uLmmM",
-	"WUcE6kafkryzNy/v2MNYh5fbLs9sXuj5aBzSjM1FHpw63MdZIuiz2COqtIYZJDtDnma4VCdCjGjoYDAO",
-	"bI+O5n3yjAqCUXw8NFhr1Zp7txoN+E+jKORca9XGzdrzx8X97swZNYOGuTF52kEn5rNaF+PuX/75f3vx",
-	"838f5Gp/4/5H9oDTKGpZ+s9o/vUuZGkQTX355//qxZ/9WXksuzQWGPKiUSSp7BuenbSpoW/b1dNc1oo+",
-	"4dFMt8VC3LQLcbNiIawQ1R1w01YjIeGhOnjnTnN3D4a1hgiFo30FMaN928E5OIT7IjlNAixy88r0fysE",
-	"boXADUyqysNvdgsyuxYrWyIKXn1G93wluyp8s0W//nKZSd2mrXlkltlBl52D85S1T9W1aSTbg3XptsON",
-	"TlW00IYIuuWIm6AgqhNAZiWEVbn1x1rk9++irnmequvjCmLqLVpLFWv31hsQJAPwEuupwm722yCZM6q2",
-	"tJBLgmTcUm8WJAP6gJNiOyJTsq8RW1s4qJhCVYQiVdqwITddQPCOk5Rn7VEueunTuM4OfaAMDQow07B+",
-	"F2f4WsT0uDtgXLOvNq2489UboOZKFueiD2AVieimidCtEPvitJHhtw5uAD+KmMi0qPoE6wDiN3V2v1f0",
-	"HZTTilhqWEd01VBop1pDE6Bag6+BGyxq5xsLEA5wttA6IsyBIloaCujiAqp10jT9fOjrhTFD0MCrjRnq",
-	"cskTPqOgugWyGmajsVuLasEJsQ8LknwHv7dD6ONpvHMAd8AerSXt3nkw1+rN60Wzv/rb//biz/6+Fp1L",
-	"/DX2e+lBRrOzXcVtssKKFAv9YMn6XHLctVviVR0tePK3UUhblTmIQnLkcEWuuMRpQt9dfVbcwpW0ZTeC",
-	"bRTSm6xeI99eIwpppWO4TPtedq62XOYyuMzW1HCZpoY1KfnGYUrQz/mGKd3v+apIJb2oqDrYS7Elp25E",
-	"oe4CZQqNyIepFIRQHVk1CQuR21ZpdTYIiEK6dUkBUQXJuviESip2tC4huOS4qC2l/XLL81uf2ZcgcOq8",
-	"dACCtN3Rw+Um3rv43h0kDavV1JmBUC7AJYu4r8sNvPpooKR4N82MyGtfxjit8iasY6Oe3YqtsHfJtu3Z",
-	"DVho4p7bqVOUqWpTt937mZYwZEuzURAfxWVSsolHbKAm4onIQ2t0qtkkT40RMigXYr9ZLDzNAGXXseu4",
-	"zj524V2l0HUhoXJmZ8rQmwaBZc507dpYYB0u34lXZiQuvVl7+Vf/8Yt/+Fe/+vt/+PxPfvLyuz/81d/9",
-	"1ed/+vsvf/QvX/zxX7qopDaublVwkocNdxJftBF9eJXZonQAICZ+tUVZRUoEONeoluq2hiYJOWP5eq4g",
-	"Dlav+RnkwtmNWE08nLmwW7PvVuqbunBcIJizFB2V5ZCAb8xIlgmGV5+tFEQ1R4m3sVRfGmPvLOnZXB5Z",
-	"ZNxd6XRsGdDrx4C2N/HyLMLndw3XlYLP0zR84Myz3hTMez3RNWwyEOBEquJlE66tImBus7EWLt9BGOYJ",
-	"CXA7O4ZFttgKCnNOgvyLP/v3L//8x5vevleXlrolgm+8FL4u2dxK4We1vZ4XjT5V4r4KBHD9+rAzpWHL",
-	"pPKRbXMri21lsa0stjjOKsvUZP6mM6NYB8oEGqZkV7ChysX5XX/xBD5aWOwSfgYhCG+0ynXrWB7LHV/+",
-	"r04SWNxi3BdqtHKVk8zoZZmIvJ6pSXvCc5nKflFLEZ7qSWq6A2ikm/F0yIxSJ4wzKp5ol0FhjPIEUnJ9",
-	"AdtS+7mA/GBoJsnTJ0K6AotdNc4SEAvB8Mtlwjqiz6Vt2H5VZ/epZiWV37OLHVH96qJ5KrcXz/TqHrfC",
-	"mo72fzRGGeDrUJuwjiV9faHDuqsfbAft6hfi0FTOoLYxFcHECsB2kCAUkz0bGwnah7LFrnZl0CbvYEy2",
-	"w37u2h5kNrXHCyp2m0Guxv1BUYdTigwb9mUO68NUa1xghG7s8qGA44F1RKVi/l00/dPop2wicsHsiRwZ",
-	"l49tBkKyoXoiErsLGIBRdDXTsyuWaBeueEqFE8sPXQlF2o4CZFINBUv4VONgXIu2816aCe3rMEZQY5UV",
-	"tRjdJlaiteIlWck5iddtlXp38OblFRN0I3IXWOVsabFDV476gso0ftl8pHAE1nGNEt3d5u6cyb/p7yLP",
-	"aEUvoMQa1RxeyCOPQhKjpMC7g1k6QGx8co4nUOyblvLxLCMiPgTsCjvEzBKfICnGFTwGDuAr7Lo6yHFR",
-	"RRhnh+WQJwMhI/vfXLgGXDlkJLxQKrGomozJM54c2jeIEFbDU3/kJvJap96tWm6yMwWYiebu9WYD/19U",
-	"o+kHJf3d6gSP4Ii1Ez4tifW1qEZrPiPw7x01Gq2mVySGc+2BUgFHwEWVZby6g1HGu5ZkuqN5AZUj/R6v",
-	"Q9VGxcHYUrYzUTYwVtq7bC+4JS5lwuYKtQv00U0t/QiInb+yG5C7sJT4jlNJl4dpPQg+OfJfXCC7rerw",
-	"tHN6kGUsnBsr5rY9q2c6qwtWtTiO4QvLg8xXPI1Xn3XSb7et3Ph8nZppVcdm6zH+MnmMK4/aeidtobeq",
-	"AjLBnbKNMRPeSb99ZL9fRamZqww1riC3H43NwlO8aSpAL5WpHlTAcZHR9Pd+8uLHf/9Pv/zer/7u7178",
-	"8V/+/55ZfmRH+fzlH/3nL/7yey/++nsvv/sDKDWPG44oV4f3mo3Gvt2b1ECd7n/8zg+Cb//xOz988fO/",
-	"oW/XyC6omv25x5ydZSjLDa1WXhNJcXS3Qflbx9BG4VkCZcRKgohIhp2xTqXQmlkKxpSsrIS0BsGc483q",
-	"icifpGKyUDP+eB5WsU/j7qX9cS5cUG7qg4NR0XW/gt5s2FBpw/YpCFgzlSURFZaByjEysd2495oN92Kd",
-	"xe/dO2LlQWuTCz6MyTgLurdVl1GKRpP1vNL7njAP3WQvQBdd5hgKfVpe7Uxlvw1GXe0eqiwR2rQnPDVt",
-	"mn6ttVu/FtVyJ773eAqqZaO+jza95m7DvqAsn2k2b9V37QnD1bTvS2XaViybgvmO/rpVvNMOXvjkmWOZ",
-	"kO3AbiA0Ecy+ptOMbJnwIbrn0GN2AzgdKDjhEPfs6oyETOxEpT1hzd3iARS5q7X2otooV/aUprJfa+03",
-	"Iq/l2qk1Go3nZ1OB3ZafRtPptG7ViDPFIc1RhVSzoRqWnd2nKbazuFhzNItcNTvfVsNOKnb8yatOaACO",
-	"LfInIseoIhgUFp0SWY88KuCV4wyLLlr6leogfijVTPMe+K+6PMssmYIqG+mwgs48wtEdwagugNAUl+GR",
-	"c1mxXYZrgWaGOnRLv7Uhv6vW2j3bPaK+Vof59APAMW0v1sYXi5YeTM1oo54A38wE14LlXDJL/Ve/Xwtl",
-	"ASzrttRK9AhfWcVNhq1dfObe4q4B0Qr8YcucYJ6frdrxwWh0P/lyurhg+9YxBtOR2JpJLtcah8u+0A9G",
-	"u7IZkh18zDJhNMR6QJRDIrIUSIy7pl/RjJiF94iBBmIU/F1CWLD8s4z5ZhhQLAJtO5YlQJgB10wqGobq",
-	"QSCImsg6+9B16HBj8BVqqq8cQh244hKnM9SP5bE8GCrZ9w47+sXpFz7HsA8BUtqwWKvcxKCZjLVI6uwe",
-	"7w4wKdGOBmujsCR9kiYisbICdDseOk8dvmBX5lhiHx67HmRpGNM3eQpeeL+OPQXRQZC/OM5zIU1QSFNY",
-	"1Q4nnGrGk0QkkYu+YQp2SEDMhf3cNwmw7x3Rc2k+KOccSy71BFZAIVZeKr3ihVgX4GxgQ6usVQREYH4k",
-	"EItXi51npSyXsX5a1U1alDZFIgx5fiLsBizSWZ5HNTMBDpEn+tTW58EpZvp7InKvhM92mSt7kvJ2s7ZZ",
-	"lSLYidemhOe6CB3LFwrOPLTYXLJq9sLWWlY7NNyMda1Vg483rXp0VmEY92O1cEyY4DYjc2vyK4D4cqKs",
-	"q/DzU6T1q8/cBZrxnZUP5BwzwoIhitJlhjyV9mdss1UY5oCp8KHn+A4r1v0eEOgyjOwMk2YHPSPyCc8T",
-	"HQDEqXzFipUQ59gRjgvOK93oXHIca+sM/NI4Aze5CotTRZcdgC03fM244famXV566DrXbEOsQDgGr7Sg",
-	"KapPl4LeVxCaTVUb1euVUfv8Ve71YAsrqp26R3vr6g6vSX3TLa184zSHbXTBa592ei7aRuBTrgwTOADL",
-	"F9aVBJrKA5AuKgzhvPye/hfGRrLYS17lUfsg1eaQ+l/F8+D6KYpM0N1f4AFwP652hXEkh/jRl9ILgDNY",
-	"xw3gdn/rxDuTWd8bphfmt+Ayb1iiRmWZVeL5aIRJkP1UG/DA8rFRQ27SLs+yKYAl87KC7iHzUjvjJzyD",
-	"0PTMHlpN3nCPyDHgo5GQTuZyuWbx74zFWNRdp+2xPJFqIts0JagYo3o9sEinPdZsRI1Gww5VswF/IsLR",
-	"moEYapE9EXoRct+hc+i9StN0lxzrgXxGea6QOmclIkgNbNUGxowAJjWqFVmylF8XJNPiZ54sfURSzDJj",
-	"skmHov1trFR6oFN+9dAS/QFP4fRRDdNggG5720MNATp2ALDJED4hcsxTudZoPPfDOHJlZpmSZNkRWW+h",
-	"Uf35emT0ko3a3BgxHNnp7jau7UY1/kTkVsB0HcG67MPG+L3E2CwXddeq4UZ2leyl/Vrr2XP4W4+t4OXe",
-	"XQWDYH4nUu0isTA6OdVtvKTuAR0nPhpB/VyuRREmhj1Xb2YE/xqoce7L/Iq8jbEupSdKmoHPOwqPKrUe",
-	"nlV8dNohgYQmTxOXroiS7bGEws61Vg3Dw+AE+NQqLYRc2oIW/aGQpq3Tb4vio/lTCk/N8qbSvvRNVGsQ",
-	"JPu3c0B7aNRv3Vp2H6OaUYZnhDix29hrrowpATHdsJfN/UZUw31s7kJuLuxgI6rR1tl2n58fSLm7o6up",
-	"KxRmsfV0bNUP7+nwoTcriTinaR9Xn/nrvNTbceDEGh9wAMjEgL/BnQ+Edbm08kzhVrhtpRmIAMCbzoxi",
-	"cS6M5UkxS6U2gi/0PXiZZFvZ6M31VoTHapXCRiud9sXujKVnaisIbQWhrSD0ugtCWyfX5Tm51hM2NnRz",
-	"4VE4Xz/XgY/08/YXMC5o1svVEEsKc20QVKvODiQyniJBAT9HKyvR67W9Zw7w6jLcZwFjuzD/mc7UROSL",
-	"zR/XgNcEFOJ5VBtLYBwzabQVzARYw9rWjkt1w21Z/JbFb1n8b7KtY+ubfe19sxdnH7nqifqzM0k41c6m",
-	"IYoniHgGlEi7rO9cGy9mdE36hJuyYNLyQo30FBRFD5AqpAJ0VCt9SLDFOPBQnmVqogOMeJBPJgAJOuQn",
-	"IuyDSdHnJn3iKk3t7la4kqCVd2iVXqkvqavyXHRxbcM8BBhhrbWz27CtD3l+YlkirqbzA5GkiPkMasTG",
-	"o8o2yCPlW0nlE5V2BWs29nfXcdvQeuHiXZYoE/jVdi1b6Ng7hJchmp3hqgDQN5xYkSYhzz9VCliwgmfi",
-	"PR+IpC/ye6sUBM3gVSa21UC37Gdj9nMEdALD74HylGgnYH1cIGPCI7xJJJGPQdBCUACRBgzlUq4i6Mb4",
-	"SVoVQwDxODiG1xj5ch3KsWoYT0A80m1W7yvBg3SWmuCSfcXLOGcNDNpUzKu4tgS0uwgLAJwT9M5F2C5o",
-	"cs9qWmir3rXTJBOkxutaa/+mVVHppyF/Cgq/rrWa128+99Ct0FDPoHFAQxQvAsB6G4MQI/oNInH67kXb",
-	"uodBbU/SxOqboJbaLelkQo8QuxX4vpKpUQB73Xq2VCsGYJ9unkIgVmHOuG5nDr+Jocj7VqQsfmze9L+S",
-	"IFL8tgdxOhB4BVJ+nqo8NVNYkDKI0N51FP6qg7M8HB7SaIT6aePSBaO0BxprPQc9uSTb1s2oeBwCUtVa",
-	"14JfSiHcELfdHYhknImkDbni5cmdVaPHA3oqnJs7yNvoxjPZ37OsgLD2+fApVN/qik1QvD18YnnPDkud",
-	"rFVWLNV+QFb3hCPnwIEoT75ntUYPPgbAAMXHJ2JkIHxSIlR5Yf+24gqa2C0F8KURmMoQi1uKCQOlbF4e",
-	"+WhcpqWbapHa8PwJn9MiV6EP1+1le772zbpcLXDLFLZM4RUxhddVx95qwGczwOqC7q7GnZYouvjZ1Weu",
-	"wMPzVYTnO/TyRQjRl3Uhz3Qf3QJshbRLA2j0QhoBO/mKJOcltK2lhroDcCpkduWV2VhWQjjTUgDBMka3",
-	"15gRj3iSpFi05qPcDtWkwrPMIX8aPnR1lErPfMUkhTWYLkmGeoNpwpZHv9k8epZcnQPPNtyk2qTdxWmt",
-	"d9DP6Yt9oWLniy4hHKdR6gSy6uzwtMghsiqnNDv8Z0/lTIAuiabsyMF4R2QEjHxYOiJ951aR7aqhqB/L",
-	"WTRt8ZR3TQhCG7HxyAHvQKAYDNbqvSOVSgMVF0FhVl5Ddch7OK0W4zAXZAGpZojBa0RyLAlebpgmEmDx",
-	"7AJgJD0UoAKwP3QGB59Z7dquRsKnVK3K/tjtCpHgj4B7Lp6aOhai/BCVOJgeKNl2wXahek7EQI+DJ7f2",
-	"6BGU1YFFfSLyOnuERtUhh0KIXMPu3Ma3AkzxqeAAGBj0B7tpm+d5AGv08dGdOrsLX4ePSwmPhYpX9/pd",
-	"XGdxL1fDGBqOjUKQwUmaCEk1CsdZxrQRIxzHgWSI1QcRdx4mHbMjYfN0C23FcN5yNERgTkNPTCCpAQ4Y",
-	"uMtjiImygxiqXLTxpxjridkzO7QHxg4oEz1jDxiM4SORd4U0aUbrH8txlsUs7TGp8FRMuGZDwfU4d1Uf",
-	"i2hAN2bOLFca2MvABml/gLiMlW4c8MnPQUVzU+DHH/qbyTqin8rCzkLhPkVmhylBNVehGT4SPCkaPC2D",
-	"3F426BMAsWjTYd2hOgYx19Cz3CiFus3nl9sDsbT4iOVJ4K5OuBE79jCtUvLRDlTYrQiGeJtJNbE7h9Xg",
-	"3DYvGJgpY95uPowMKkTiOYVDuzDTXoxKXbr6zi2M9IpqQo6HlmZTuFfknid8aol7eTSW2NsPdp7w3PYA",
-	"1P7QiNGH7mv7j69hC/bPu7aVijkczJFpXFQtbpdoeg8thmZgj8aqq9yZlqbsZljgIRcFHbzTtQR8Auj+",
-	"lhWsuALvTO/4tt+Z3vGtvzP1YbfvTAls9Qg7eGf60HWxCFPZV0cM0Zzr7A7PssoCEfuNPVhO7oKVJZg+",
-	"Lx78mXBQ7YYVABDxiZjGUB5YCpFoFnem8aLhnIjpRZVEnb86QDsdDVcsF2acyznkWniL6s4632DV0IH+",
-	"V9+w3QYoJunQHj83D/qXH2sqjeiLvPb8Qso1AiF0pLO5s9c4al4PwH4KloURqPTnJ89gR1wwMjJFeByE",
-	"+My11uWyKzIoRLEb1SBw3v7d3N2zA0K4Y3jQbDSjWjJGftEeXWvUWo36zf3d8OGta7XWXr2xv1d6eKvW",
-	"ulm/fivyFS9u2jWjipC+CkaT1NQxlO3wgbsaIlyvRTUvMmHBC4q1tWISFPRoRLWxDMe7S4ZfGmmzecM9",
-	"sKNs1ps39v2DW7XWfn3/2nWoz6EMzzDabLs0wdLYtQG+5G35S+OaZ4LK/Ik7o1XaiyeHcOpP13ztWyuQ",
-	"iW2IxyWWaeAJm6BYOhqBvJ9KlCZQmkFFBsC8+XTNQp/V6msu+HBpSWPSLfoKcn2oED6EoQDbZt1MaaFZ",
-	"ipXzu0rqVIfqLrsSG/HUXIV/7VDZpbdaqLPFrnYUlWgPpPmKmk3+Zaueff3w4YPIqg5Yd8WVkUd/7O4c",
-	"VjkgxDhvLnTdmQpfpx+8t64SFMNB2vloZhmPldDiZ8dUyei41jqu6cHYJGoij2vP42j2R1x3+1ORGAUu",
-	"RSzjb7fPDMSxZCx3IPDeAezGCCg3M+3a+UOrqDbHNMcY1UArOlnaR0vQvObXQA/UpASZJSWGCrOJyk8Q",
-	"/j4occMzrXAxOC0FVQuxp0jkzPATgeox5jFLtue7QnGtMB7Q9z7q7kSIEabH04pYhn4socw1SMRJJux3",
-	"sBShPrvboLbIflJIigOe9XAFPYq+CSeTqYmO2GSQdgdYSIz9zpjnBkrMHMv4w4Nvte88fPDg3p2j+w8f",
-	"HMaw8E2rPKPgDpHkFAJ+i8VkL64bpdrDcXcQ19mBPll+Wu3BrNIqD2FCQUWxpVrlIS0xbj7OZ/Hpvc0a",
-	"+Ch1VhbjQ+thdxbWMkET7Iz0ilLezev7JamvsZHUN0cOSmJfDX5pMbd8x9JewRZ7dlzjBq5BVUT2cS06",
-	"DpSAYwq1PsaaYse11rPjsJDYsWX1z5/DnhTznJW2K/nmtmL/ORf54n2eSrzT9i+wguKZ3tFEzuyCn2Px",
-	"L3smdj5VncU226+rzowhkQyC9n9jigOpu8iOeMawp8FcVh01fMT1iW39TaiYzynfxIngK0KyundKKRgJ",
-	"SMt71wp5vxHVemlmMMx7HhD2eeQL1i7qrWl7+1R1ID/jWpF3QXmKJ+loRBqMT1X0NXDtM6z935m6L0D/",
-	"qbX2blxAnX06F+sgKsIJ3tKhM8VT2zVcGDK9ahW0hSlu+oSZSdoVYV4bCRCuhhFWPSJBlGTtsrGdHETQ",
-	"gL0OTItMdCHNbYKykFRoTqTAcOwNGbnr7ljmYiS4KTVESh93tZdibA7vp5X+PlWdOrvfq+rc2eSoWh8W",
-	"OJJROI20Mr//WMa2WeiwTcJu7GMdqTlLZUWeq7weDmx2nk5u/VR1UJK12hKmoXRP+rnVEiOm1VCwwVgm",
-	"vo4guL2CGEun2qCYxFkutOE56TMBKoLbCG7mF0QkUD72WBo3Hq5dpq8bPHo8dIQKnRNsFQAtHJCXBGRY",
-	"S41EITNzX/MJCS747EAsTTUjKtaCfJYY7TKWlsTHEvxHRJrhERwM/EwqNpaJIg/L7N46d5eVgsGNBFMP",
-	"ARxQjxhLsF7HXautJrGTzO38fdIkO/DOswZcN5aPZbEFi2tHEUV81WmVswCdFUxvGZsCBoz+iQ/fbzUa",
-	"jSaS9U9V57Rmqe+9G+v3EOQYlhI97am0aus66Zq0DxcFs7lgmatA4Tny6x7PtAiWp5rxVqzxGm36j89f",
-	"xmmsLOJU72xJ6kHBpELGWbDvgdgTIjTkY/BVniL1LFjodU/SRxmXqxeBBdJTBMNb2pJiFEdAYreIkdt4",
-	"H4j3Af7HVM7ougYVb8G9SNdtbRmv+KnAjPHRavvXni9RMq8+w+u5NJi3YHYXkPNw3hRst7GxlraQXs3o",
-	"ZM21idN5aF+nUSXLE7bukEuGZLMU30XM9XiOERObaWlryZFfV537SVVm6/zNvmoP5vooKa6HaEnZ+Rml",
-	"wy6G1Rwd2BukqXmXgV2mtFBavMph9Qv7ZYFlC34IngGA1hIoNqupSWXadAUrwNgOjRptideWeG0Rgs9K",
-	"7exNQnJ3HoX4gUitEJ28BCrDx1h2fQRzGGJ528FkUPhWX5iZt63stQREw57bUlDl+UcLwT1vAw0FuJ7A",
-	"BeSeNneLxwCj537Yi2qjXNmFtj/Rw2sFkJ37vrG7f16RG2tqRT44AAxGW1Pw5moDWLJwTTtTWs6zR1f4",
-	"OzjWO6nsqYUKgLsJY33fvnbuN2HOl/zif/3Bi//0+5//4A9rjlW18SNvFGi7EjL3Hty9/+C92nzoITbw",
-	"q7/9b7NtNOfaePTwzr3Dw+pmXn73By/++C9m29idbePw4zu2jcpx/I8v/uePZxvYm23g3YP7H9y7C9LW",
-	"Ge8q7tJpd7WnxjmepDM4ad5UCBtYnER1x0MhDYqxdp028PFqIZNlrl4xHGUcCzxUXj3wydJL+ssP5uSm",
-	"so4f0fjpbznI2U62W8iFHsViqVd0KFY6RtyZflWeEQziwUG0/Se1l7/3k8//9Pd//V+/98VPf/fz//C7",
-	"L//dT59ZWvz8n375vc//5Ccvv/vzZ5YUP7fL4T4m2lx885O/fPnn/7CG6kMNXXINMC/U1lqfPF4dL7IJ",
-	"INWAaCpCbAxXnDYXPHM5Mxe5vKtAKZ9RJfX7shoWsifTWzv+1o7vKz+ZgtCtSUAXygFXn5EhflHdpw8d",
-	"DCRCA4tcsBxSnkRSmMdcaxjOagYizZkRT82iwk4BxX4DSzu9qZWaNj9+i8sxnXIStlzp9eVK29t3eT6f",
-	"s1y9dWXi86zCE/ubFDMhAdENknVSjX+HzGNRYZsSidg0bol6LJeuKW45hLugrDxReblUTcUl91fV3228",
-	"1f/0y+/96hd/8uK7f/jrf/0XL/7wD17+6I9e/l/fXSsihPq61Ko2Wzr5mym9r0tZt9L7mVB3IqKAAQE8",
-	"X5l+rIHGLzHsfQxvfOmNenYa6xj0cGG2xrwzGfNgERca8nCJz2DEs3t6Nvg5Ict8m49GEJdQ00Pdtv9o",
-	"NJpw9rVGHl/jO5mS/R3/JKrlKsOkPzCi20kR08HaX01aGLC1h32t1Kgz0QfN6qk2Ytjm68gIdqUuu8Z/",
-	"lrUDKYGCgxcscCluxGFlrChW6DZRxiIEubwlRo3aDj8PRJAVi6DN7uP5FTnD7VhNMLAD2Zr0tkJBYdIb",
-	"61L07QpktJrtX33mDvnSsFpPZbcE4jUnEFvryuVZV9a/hOuK0B+7A3aeFY4lE8ORmbIY71nMxrKTEkyF",
-	"kHiYMPfRVfcDoArR6wnEugSkEAD+S7XHh5CJK9tgJsrjWCjps/UADqOnciyd7BwDPDVrl0eGILtLKY58",
-	"Zulygf2oIEYgej0PxcsF4iHmic4IiWuKf5db9HhL239ThL9tecHX3YTkDEcqd9akC5Ehr56I6XJT0vv2",
-	"hQu08bwvpqeZeOzlOvjoPoOxboWmy49adIuPqYRYrim0D0XArq3sgmAw3VwY3K1LFLYqM4kI1TTVDptB",
-	"WNnH4YIJO8j6gjT898XGZRLsn44V5SoZYy7PyszmfTG97Liu1V1BiCcKW9h2jUbVsz0Dv30gJrAKq3Fc",
-	"O6Ytw90y3I0YLpwhxqWjchfBYU+NvjpCWsS0USMNmC6p7F+E6rYgUMsRu22M1pcjRmvD07o5h41WCygJ",
-	"rkOXZ1mHd09KBaxBSa7k1O+q3MN2EJJT7JqIHb6RL/obd5Xspf2YJaKXSoGoUYABzhNvVInwaYgHYv8A",
-	"0FbN0kRIk5pphIBBhJNJCE6Giacj0TWaamwcsFx0RToC2J+h1cpFQthPvvGv6DBPbSBcVZIIkPycLcS1",
-	"w/M8tUOhEiEBfBRVGrFzBahUAt6EMYyQ4blGioRnAIgCPNSPpV0EUBkAsY5KYFhZrlS+gh2g5cmJblxO",
-	"WelLO9VcfAogT9DykTNWWVJkVG6XAEePYP726wjIzl4D6oeUxjzzJcA/zS1tkkOuMBXQcGVdcMEB0pPo",
-	"3o1dLD2CLQB+1bUGZGRqPyG41HZ3VM99xj2ccG+cQxKnHncH9F0vV0Oq45UkudCY2bm/ewumhHuHJdMJ",
-	"xBbbQhx/AswP+7SrjUYvexFHAIglntq/XMKpP+CHIDLHWGdcU0WS5nXWmUJSBZ5NJbOp7VZlCRRplwAk",
-	"iclCAPNbBSl1xE/EHeqldoYy18sk4bevvl1GMn12XBvqfpoc11oMYEuvNZu7zeNaxI4pOQ1/uXvvg/vf",
-	"eHT3uPa8uphGJ5UcixXNA5SuKxTTINfsZSEstLfeetJCBGNTQfTia2O9GaxQdMdoFvzkcRlBvCvSJ4IR",
-	"pv3UERW61tzv06qV4UfjTpZ2yxKePU68axYnlftglEypkwJPjht2rdFoMPd9a6Ys0pBnmSUtseF9xGGm",
-	"X4qiPspOAWnhlA1UllAJIyTxYQUj+F4qSSB/zuz+RFiCE4B3xnV2h8aD8NAJQGPIxGNsjO3ysLgs37o5",
-	"VEFiAIyea3RtanPE++8iKMUK0sYDZcrvn3NxlC9bqBSt+jrRUv40b+X3yzepucVHRgJYnZYs4dX2VcI0",
-	"S5QV7iIra4IXLU0CAuZ3cF04aPfhVY8/uKyC3/x4S6jvniKAkKnROwjGQN4nADuQd5QUSOEYz4A8Bbin",
-	"qWZQQfs2E5lH2aQeV6WSEcq3Sp1YOmaiCjhP/GBYYfKzM30DKNfjCwkbhzNyvbm7tw9l3LrGC11nqVSK",
-	"qw0rvzr+x5ZovTKUkLWp1rlSKvF0pHJT7+onS6u29NJMYP0M1lXZeCiLunS9VNAo/SNuTJ52QCG0z6F2",
-	"oXbamVW+mMqtDDTk+QlgFYunhlREpkd2tHoghLHCZT/nQzZR4ywBejQ2gl1JTanJ+LfiiMVftf/Zsf/5",
-	"ZzGUOmWGd97CMUvGR0qbXI2gkiLp1r6Ih2Tp0K4Cy8VQPRGgX9MC+eqjTngbCi4nA7saqYeHhsXhqEdz",
-	"b3qwY7AatG0N3oCmOrngAB7ZQ9hkhD/KhFV4A2TjBoPaeWBkcIuJ8uRIaZ12MnHbVxIBWOQ50nsPNvY3",
-	"gvZCARA6wWtW3/A3LxAEtiTw0kggHtKNJDeu2Z3Db5wrLUQqsNiW+g4SHU8vHAFxgO8VaPGEro4ehnq1",
-	"gEf96qvP8I92mjwPKuR6jEq03hreP5YxiIT0Eg6iB8Vyu1yyDlZW8iZWItipZj07KGdftdfSgdhaCk7l",
-	"MpHsXYntbWinSRwFpYHA2jkcQ7WBJyJisW3DklyIDLJ/JKnsG56dtPGXY8lYPBHdATdtNRIS2ovFkKdZ",
-	"/BbImp0pIsQNlWR3BqkUmkZ2JX7x8x+/+P7P7Qcv/vO/efGDf2n/evlH/+Llj35Bj3/9e3/9+V//j/it",
-	"OjuQU4ce5ydrqb4jnc4iqiZWH9fFRGEMISg/AEFbrpIazfwiBNGCXZFlRcko6MwbrWB9PM4+rhFEINp1",
-	"mBAnscMUUAaBFx0QN9Hiich5ZgfqcP1JtiYYvIgOWZojCw0m5jjVJFeyHxaBpXoBfIjl37AQgrYsPy6m",
-	"iqKg5VUkFFawYz1QuYEqclea9b2b977abLzle4SRYAAjKhJY4qCPsYcI3VfWPOxqEcaoZkOeCKpf6xdQ",
-	"PE21oZICRXWuUvlsujoF/v9cka3GrSr77f3hmbjjWsg3w3Fm0hHPzdWeyoc7Tv4PtAN7d4FD4nBAGgPC",
-	"VmvVvnH/oxd//R9ffvfna6sAOMdzD3nYaAzL9ZAyOR2ADNUfy23wwTb4YCOxAk+dc8+F6u2a4sIyOWF5",
-	"fF/p/FcQmK1dtViedayrbu23QvrlGlcdow0u08Jk1vOSxEsS8bK0rNJpWp+Zw2f3k9fEanhh/HV7Zy45",
-	"McrblUqXZlntgQu5OVcLgX+pjQ+1GbQymTI69ECg7qQXGOgw8jc1lLIEDZGLoqSVkLrhtBiWcdkfE2WP",
-	"DyCcY+cDehaHVe6a6GiwehGML7C8QV01qn4HGUMlBeMUwxjen3uwQF8mwnEGk5ddwy0puPz6tHB2Va9M",
-	"FlDjcYUIJ9zFcbnLMz1PQxcYja6OcgHloReauQ4gFEcHV1n7clnuNhazITUebBVw/Vh3bJhRUJ+vO+A5",
-	"7xoIPXxAk0w1VMGtszhTWk9jsnSHvUG7luBg/UK61fbeS2XCu99ifE17RQTlxO19J9uXyofjjEfoMqB/",
-	"FcF7LqwOC6fVWSyempzHrigBjawjpooWiKbQAmiapyaogTCEuu+jXHV4J5u6mfzOWJmqYgYf4S5Z2at2",
-	"LsYFIIaWYqxsRrB90zAuHQ8XFtEeZ2/wq0U1NAPaYw80zFLorsgyeK+5d7PRgP807Ju//A+/+ts/sm/C",
-	"fgEOPZw2jG/K1aTW2rVUu/ieDkgtqr3883/14s/+rPrjYDyunT0Izz2Dx7a0zqdkZlRex4Kiv662kq0l",
-	"Y9MiLlZStP9HtgwKBw64ARD11Y0YUpm0R7dRL02dcEXuzABs8uF35KOBELgJTzECGmvFZiIBuS3NWSKS",
-	"8QgT3MgtMdaCqrLX2QHD4aHbDUdB6e0gfM73lxr6xIhkUcLFg9L0VrK6dNJvI+TeLGVb9f6+k377yH4P",
-	"hhjxdJQBQaMM7EU9pole2iFVRQ/iaVNpru8X4bSpNKKPGdFD/vQ+vt5sWDI6TKX7t3+d5zmf4hCrhoRr",
-	"qfKSnDrkTz8Qsm8Gtdb1fWjW/bM5H9V7ISEy6HQ/c5o5Zv8mq4fD4HFMyqdwi4B21vya+Yuteqwz1qkU",
-	"WjPV+VSUbbTl5V9O46JqxRY9UhgdH0fgHAJTou5yWXiSdiHiIuztomKDy2RPC5J8TyF3t6GMuKurRV9R",
-	"qHNqdBHQDIm5JS9zqWVImItZLsw4l9jziE8zxRMvUuSim45Su7PzNNZKKmejsBtQ1MUUtDq7YRGdXKik",
-	"D7iUIlvb5F6RET2ziwrTC0cit9SumheQA7i2DmLG/buLZ0OFAlefTDFirEX05fQnhPNYx52wJfDn6CMo",
-	"LeZC78DqRN3bMBbBEGCSsQaqHjbLFBWyo7sdOTXccH1ShCnixUQzoyODvTTLfGCfr8tABkXHqo6lJS4Q",
-	"mfD223etmOuObf3tt8PkvPKgKOCaD0VQH9E/ikFebp+IaQxhQ27wJWqNCp/lNMfSpT/6oBFU0jXlQLo0",
-	"Z0r6DFvvMYJRItAJZwzxrNg2bSLWEZmSfaBk9MGxDKdEK3CUDoWdOPJa4Hf5WLZNCsFBQcom2nC0kJC7",
-	"g2Ez9lv6Epetjfl/Gj+dBp9YxQG/GnI5PZb0IoZZQojJSKgRBKo+EawjhLRMszsQScTG0qTZHKu1+hTU",
-	"rqWZvMvTbJwLjduI54NNBsoqMFIZCq2CLNUeTzPtQu7peCGoVotJ5XIdI7D9jKXJp3YVi1AqF8+CKZDH",
-	"0m22D37RAuLHrFzBdNqX3IxzwXhmBmrcHxSVMXPXRnBeQKmAawFxRsjWqeiIS/60Mx+OIE8Xf4fDQ0Ez",
-	"u7twS2K6FbGVP0aZbX7mTOMqTAb2JBoNu2mnJlywmnhqQHzqCAqfSinNM7xaPmoMAncpXix2obuxeIpk",
-	"CgKxKmJ5kAqcIpdcUikrYGxGZWX8MhJXrHrWjApxqNWInPQBZM8tgyWK/rrWWrVG237YRvRd2JACXMTe",
-	"PQQXubbTuLnTaLJmo7XbcJhhKn+AcgFZxCwZ1ifu2S/+5OV3fvzyuz948X98f+dXv/irl//zxy/+8DuW",
-	"G5BUgvnvtt/xbu3xGiBr4WZcsu0QrjMsLanQnzzzIl6rWGJaYWg8AExzlZw/eVbDy1xr1V7+yc9+9Xc/",
-	"+9UvfvHiRz/54qc//vV3/vTXv/tvXv7NX7780R+9+NF/f/Hn36n5BbMC3S6cnvCWtAnjZaa8M5V0bpzV",
-	"flg6+R/y5FScfTU29o7Ocsktsu7W5mjJDZynqeOlFYLBhhr6IivkVWhUL3NIYb8ETKTn9SwXR6shXBnw",
-	"BgQVkmbdgVJaaIz0BRulrlK3SWawF+NYjlQqTSZ0GWphdhAEEVNq7TYwTs6kSgSqf1KIRIMJIkcsqJhd",
-	"0UKAcDV5CyOLbcPHMhC3Svl3IDUAwhap+wBJYscFITmpwWjiQKSbSeELXkUpKiJoCbBUoAAAMijJfVT3",
-	"H+BuhExsV8MUkrrJzRZ2RROjcPPY8pc2IUjFLVobAScnnwJYRYcAzeJUpia1PCqG4OHYrlk7UVKE34GN",
-	"wh9FEOCsUGHf1XX2ABcXvkylNiQj7LDYEg/TtkJL3KLxa9fQ9UbE9q9FbK8RseY1mG6DOWmS0ndc8DU2",
-	"pOM6e+QXgdSDEZ8F/ziWjB0pBfIpww89ykWQbEc8HzqmIVEez22EnkWJbMhTmcq+a4iETDp0sFX1Ysl7",
-	"qUz1QECAPTzgHanyIc8qNwH3GPaW+qKp0RrbFoJNoT2eX0mQ/FCqTjBBzPATIVk85E/bCcFoxG5tKW4e",
-	"5HgYCoutxKjGpo3t+jftQoYiewICq5tj9b5D4+WOgyn49WktmbZ9c+GhsgrCQ8hbUz1cftATjgBUBhCk",
-	"qL47nVp8xb5s9VNQPe0fpK3gFaIVgcgXjYH+KaaMQHh/y+VwEDnhmGHm5kLWRg4R8LCqIL4X00JfCzYB",
-	"0ja8TGlzIUXSsCZS+W9RUCcFzaWq4dBhbjIprVllF2psVuoFm5vwUMVFWot0SyTFJYINehhgG9uTQtmA",
-	"/qgE05bQ9tyOI1tbMlS/1n4IpbxBboAeQ5KI2w37XQCcM7NMdv8j9G/5jsGEW+o21X6RuYHPdZkAlzIq",
-	"Xbt+wsxOOCR9IcuE6AszEHIRoM09Yu6vUHUKqU1JhVqkJ6FA0ip/CC4xTwVqreuNqBbe5lrr5s2buyVt",
-	"yv5MatEX/+/vv/zFDz7/y7/+4q//06oKU7GHJWXsCJSxVqPx1cbNFkQmAGkudMEy+au19hpzyhcITsWW",
-	"rrUqwWfUhrPSg3UmHOvuUXMfUSn9WPFrqWqtW4i77ldrpTWZmepZdUo4nV9OZbJKH7zx+uiDFdIwFKp1",
-	"OKAAlpw4zW2rIP6mK4iPBKbXOLWsrCKioJODrEP6Cgjr5601uvuySGu8E2R1VpxwiiKmUcYIMyaSNjYr",
-	"dHybdaaMIPgjcrcGcS+gL3q7tlHAqOsMnWisaZ/se30TMzYnPDXAg7k+0bfxf3zcIthnwc3sI7AlCF25",
-	"MHkqiqYbJBKU7OpSTVq2y0LLSnvz1m7UZHVEaDAqVK4mA4VzQjt3YTuf9Vm7bNnNQ3XuyWTWWru5xODD",
-	"jiosrvYkWebzODS67hakdm9Dk+Y9mVx2RKSLhLl2yZEwDveiwlG6DTZ804INKVIdr0eh311MwM5Cwv7s",
-	"lGyv8CbWNqzPfCmBCOvIXduMjMuuWlXijC76yblGZmIEzha+EJx0LTQWzlkceHvPMXd6t7DlqpNUgBkb",
-	"7TfA6ycDkYsYnN/0vr+4vn7VFAwJJdRzb7Iiey5kfESnQqAvCrs9pGnN3ca5qS0c6YL4qGKSpZgmVxrJ",
-	"qVoU7NVRKhNcnnM46hn47V0ll6pfh2lfWg1rbI/LQPCEShAfCrNzBzZ8/oDcpVjp4lCUlmYuCWwb1bQx",
-	"Q0z7kvamALfFk7784lPBLR++VBma6vKs0E9F9n1CsckFwKjzTEfMKOVC6q2akuZCO1uhHGfZ/J18T5ji",
-	"Qp5/PTOqXIZWi1LBMt6FcvXFIMOyJzdLZU/8iGHh+sI8fCJyyEuD1Tri+qQWQXIDJCJgtk1GdfFnigvn",
-	"cG/aqteGAZxNQqaVOzUTBzZtc679pt0UPgUNMvC7lhKbN7s2i0saTEQHYjiJhfgiHnV2KExIGsnQj917",
-	"xL+x1a4NmOvIKcb8gWRZekJQqcUtBB/pUIsM4QFd4SYKC9OWTqSyzr4JWc6uLKHGCC3kqpAmE4Rt40X3",
-	"MXuJIgfqUTH0UtAZ4HbhMjgnQK4m4AgGl2FqfMAxsXZQ0K/EXzNm9FBm0zhi8SEfisPUiN86NHnaNfFb",
-	"dWbvHTv64BCwulTOOmKQArjVKFdPp2AbOXr08eHRvbvtjx49/Nb9e4fkHAHssfhbO++qfMLzRCQ7H+XK",
-	"qBYbGDPSsXMxI+5U3G5/TWmDW9+m7QCPHUCEHYruOBfxTNXK4uvyZ76+AYasUUTg1JXKtOqLcLhS4VZ7",
-	"6DNaX0AyQ3GPwMwpKjhYRXdk3GLb4Wo+BSCtQ9HdeVeY7mDHrikGrz3M034q47KPykFR7bHYlZ3o5krr",
-	"trbfBXVl/JGO7zx8dNh++Oj+e/cfHMaRg9e0vVPOvUvCsnsvRQqnCQUIdHoeEL0hDyxg1AVFMXAJaCWd",
-	"pAl2JfQ/xXg96/RTO00y4SMzg/xYmk+04LMhf9qGihKx82t2uRYuu1lIOyEX0QCFKqiCpV1LBA6jUAN3",
-	"p+rsAF8uA4E1vEwZAIB5M5nKEqFNgVBmn+Fa2QNMphyR7NgfMZmDwAhaEMGIASo72uSCD2EzXLkC1WP7",
-	"jWYRtOnCi9/hOu2WubhWdq6EAeou7kBNmFRskspETShyxM90YahjyNw3LKMWVFTtqjwXXcMGKteCdbgx",
-	"lhxqw7EEWcBnsdzN+pz0cmvtb8WTQneMyMdMBA+o2hqaxlGJjQY66QoKx9Y6+EYXBjlEkWdVEc+V/Sh+",
-	"g8w5OIEdlUzbUJKn1tpv3Lr+vGQwGdrRLcdlDSwmVMcqE1yLOjv8+M6de4eH7MruW8Bx3j24/8G9u+zK",
-	"3lv2HphMFLFO7jcKjRmocZa0c2HyacxGYxPEWnR494Sl0iiMm/udsRiLiCVjF9kTP7p39Oi323fvfXDw",
-	"2+0P7z/4+MiKTJanQHNteKtNppXYZSbEHx58q41f3nn48YOjmPw+6AyCxOnxiETER+DGgUp2FJ5ib/aA",
-	"58NMaN3yAsduoxEUHimXs8KMC1gnRHnF6BhoDPgmANKDh4cbt56uAoED+gnfB8Ad+xqVMnBF1cGjRXKG",
-	"248ijgi/yLmkEu0pWIfs1gQrnhYRNCBHY0ydkwwswxqOUMqWyjnS+spQcJBOi5JYtMm0UTh7WP94dpHK",
-	"1cVwmBOuySPXVU8gmWIqjBdGYSm8JODKtuOoKcKUkk2obYgKsz+ER8/OLuPaLzlkUaRDkaVShKFE7ESI",
-	"kUaRwm0EDaXo0W+ChGilgciSJaXg4R5IZdr2vdiXJit8QZwleWpH7tZ4YVP4Qj3VbfyiMm8D3cjESjd3",
-	"ALooi2cBdToqfKN+1zCHyF4Hr1ZpjHfyXsMFRdkBLqZdMO3P/wsBkoRkwpsivXMxiIDBv6ys0dxtNNuN",
-	"5tfe+/ruN/a/2fjtm//79X/+/t6H1x7c+OjWo+ZRDYUkaG+VCd0GMjGFyLt8k6n8/Q8//7sfffGzP3j5",
-	"b382NyHCJDjzfJyQs3RGG+7Fabuwu+GoVxbI8BSvL+SuWgB0C3+7ldQ2i88J/VlAvQ2S2nKdtgUmOSFn",
-	"PVdeENvpcNMdLBHHeHfg+OGAY1VQNZFuLB78T7lY6iD/sM5iq9PFBJTuXNHIzT56eFjgGhTjiak+CAIu",
-	"gGIuEhfdQuOAPE1M5sDKm3MMm/d6okuLhr4udugTawn7VBaR3JYrTWfB2JewuLMFuZiJKlPPh3KeeiK6",
-	"RQrBSGAzhLihkKbSRMAzt4C+Oomw1mo29nfPTEej1TraO3/W843a88drk/F37Mm+bIMFVTGFFMEgzLR4",
-	"U8DRDKwFG+8FNrrfuBU0moueVS8cb8VzQqmPJZGwbLk4gur/o1EoWxZx7lpZLYQkLaejABjnRhsZ+VGe",
-	"FQqotM8rpkn2MBSA1NCtdeM3g2eCHX48IijLBoZrrsU+TzN23Ny7efN64+acvQO+XhzXGoBeoOkiyECi",
-	"SI5Aw0YN2teHTsY572RTl61HlItqB6KBUBo2lhT3F9gKxlq0XdZ+HAWfYswqJsS54A+oVz3cEdJSnIRd",
-	"Aa7+W83dvf1r14/HjcbudcmH4rcwKz1+K5pBNORdkz4p8DesmtuHst6GQAXq7L6c6ZLFX8X8GaZHvCsi",
-	"Fv//v/UtePLx0bs7N2e7sHLHRDHxO2OeEQQpgnpaKcG3CvWoEb+gk3F5AsmLlqYNU61T2a+zjzLeFQMo",
-	"Hg2JgZxQUB1aqXg64oQwseMNKH7x0I5C0SyMnjqZCKrqBKUcHZMncwZuCwYut+2ZcYgbgRVElCxXzv3j",
-	"cDdKrbi4gsXfB5lJWGolPF8QrxxaMqiyt51X/OLnf/PFP/yfL3/0F3HQ5/+W5NN2Ppa/ZTkrdOsBYinz",
-	"4HZYv32UiyTtGo2Q0k7kG42EdLIesYUqW8OhkMnh8Oy4EFH1bSysRpDOhwM+bZwLIp5oVapM7DPhTZtK",
-	"kz546lkp69sdv9biM5nq0qEMZUt43qbnrRIeq6Vvo4ynstwj1v2LZihO2KafU+3l7/3k8z/9/Rf/8P/8",
-	"+jv/+sXP/+bFd//7P/3ye1/89Ocvvv/HL//tz379H//wxff/b7u5iwcR1bQa510QGqbaiGGbw8AcjSmP",
-	"7aOCrLjUQ/9i5QCX0bf1Bwb+o3YxNJA9n6/hJLq4AHU8QfmU2TNaykWrwvG1DKwZ1QipBt1wdx7Uolov",
-	"lTxrF+v3j9/5wef/6Re/+l//4sUf/NWL7//tP37nh7jlv/6v3/vip7/7+X/43Zf/7qe4vP/0y+99/ic/",
-	"efndnxeLm6cKfRTX7MwIv67Wqn315vXySudqbAK0TdEfIvJAM/JVy0H25rJt+IkoXrS/4ehxJ2/UotpE",
-	"pP2BqbV27W302VuhhGuPisgt1aq1akAJgE4vcAE+j2rgTEhOW9bZtVt9pSpHuYYGUTnsNY/lcqEbV8Bl",
-	"y+YhFyGu6M7eNhltK7hbzo6pSTzgql5Cp1SDVdMQnOy9koHLWV8u1sJlh0P2rWNZaeBy45i3cLlflpm4",
-	"Dorij/YxVun4+uHDB8yKHNQWRr+xyUBlECDSHUSsI7p87MO0uJWHLcV0M+/yLLOyHAUrgbqxUE1J0U5I",
-	"GgrPMuZsIkWCG+ktEcT6jKwYmnOprZ6gpAc5I8Er1SxT2koWAObi2yBBHvsh0DkuWRwIeTvvi2lMVTxN",
-	"dxAoTpQrGHSLwl7unbHBJh/LELQPoFVwbEtkU7BJvGLgslkz49FEgZCmI/KvA/QIwAGyFGlEhSjoFpzs",
-	"WBcsw0Xn0Aewyxs3b4FlsqKPx2tyudfTjlgtN5y6WGcVGrzZcXc3sDEC3cEhwp9etPLnqZA1HPxIWSMG",
-	"kknI8knKIQcUzz9ZLx3FTQtuVrTpKB+1DW/Uz9XUGByE9QyNrs+thLOVcAoJJzBFegK7nqyzqT3S3vWr",
-	"z+juL03NpGCOdUvN65PN0zJPqySzvpIUKqsURYrmqJmI0WYpYjQZi6W/z9rpXNthNCo+Aftku5vxdLiw",
-	"z2s369f+ufeiQQiT+5wOB2W7WwW0lC27jLsWinTT/gPArFLZby9w4aGutnTWDj2p8qWmf0mDOar24vs/",
-	"/PV3fvfld3/w4o//okZxMG3YDuA+s/q6WdqqTvvSY6tUWFjO5tmMasbydp9/qAzPXFAfAg6NRwk/beYT",
-	"npriK7upZ2M59irdFYan2Wk8B2IBtjnHl5xzjGYNMI8P1IRlUKndQFCjSNaj5pXZxXPE+irCYyzxJhFC",
-	"CWcf3Xtw9/6D98inRGGEkLSBcZaYVrNC+OBIyCSV/Xg+HAI72zKJc2ASl0v4sYMSMXePkHS7f61CsIkk",
-	"r0ie98+DPJ9Oi89Od1ehuBGTasLuHDy4c++DD+7dfbPi9d4wio3EqhTBXThGwed9RlPjDKUWT72PbGGJ",
-	"XjJwQeqlh151HthkLFy2IjkzQDtGs5xxP1FMTlFelMoRA2QtQlL1VQF26aILCE8U3MceCQvLmgJqbhCa",
-	"/hVfjwj86rd9tiC+GpR1AJvSgOcicT1YxkP5w4YqB3fsiQSbk2/Wl02ir76CDnw7RQG8Cnrwky/CkmjW",
-	"VuOnWkku+Z6SKQVlA7ue+sKwmDIEAF4WnT5xZVlhu32vHXPjAysmtPYi/Kud6vZQ5UWBuhVY0gzrSXU7",
-	"GXvf2IzzjUwv5Mia97ht7mSLwk9clHf4Ta6epPZfzeCzZlSbDKaAD9ruja2UPeOsK+77fRMml9DRus32",
-	"ytehdo6es5WRL/FoncZggIDILZrQJfMJ2h2gK9wT4xQLooDQfCGCPRg3KfSiUrI/KmUKIVQxfQ3J+Rqr",
-	"syDWuy7qvkUer8CBSnPN0h7oKSIXTIpJyykLrvJNlkEblIqF0V8MKbW9RcfS5+gTN4JMfJXw6Vc0sQUo",
-	"445czEEVRT7ayt8/XRHwNJMkhdOdYMbVaAT1n/H76FgCYDYUq58MFKM1TIIQJ2IQV2IEZ43fqhfJXbyD",
-	"Oe+YDQaYATSw+Qy7Y3m/R86xsTyRaiI9c+JzkdvsCoBFo3suHstuJngeU03qIKmO8uTeigi4EcoT2VW1",
-	"bCo1BTg8RXcdywKFoOwf22/ciihjDoOuaAa4lkjGdSuA9AfNDrLX4lZJ6nBqo8rZR48e3rl3eHj/wXsF",
-	"Ln0dqJ2Y/45yAYM3E5GlkFZHbzqCjuKOFzi8wxOqXCVBA8iq7OfuoHisnAHXkFhfen8sAeLS3mnXJS4p",
-	"ZEuU8MG6EMY1UwKqLIHZzRzyRAAEyTz2plEe/zOV2ggejsTeoiTnE0njKH0Z5A2qHLpx5UlVbo9mxrsi",
-	"uU2HhRuRF+fLni3yE4MTEud321eMIilnwiGTkJoNtyRXo1Fp67TDdE34lGIcwYwhcqzqXpnnB7fs7JLR",
-	"hlgHDma5VjpUsI5qItcJHYd5BG6952+eMaK5NUYsMUY0LtQY4df+Mo0RRL+3yYZb7+SGoLGAFlWUofCK",
-	"OwWDqzwweJ2rxcSJfEtNJl4uRLHPQQZBVj+395JdazS8693Vu28VVZ9gMIgtFDHwyumIjOEkNPlAIMgS",
-	"xLCEAjYZBMIqjD57T4/cFF4fk8Enz2pL7QFUWiIXXWHlryKvEaniZtmA1T3uQY+kVQDddr2Td7QiYbHE",
-	"i2aa3MMm1xyHc9ZVpOEVi4G3fFkCpd2qs1B1OimnWgF81SGzdfO9mjrIYEJ05XZCNRSMmBTaDJBkc8WR",
-	"z2gf0AtJoS96bT/WpMoWeW2OLkag+zhYtetsxHOTIvL3FaydT//GqM+ETyM2lpnQmsWDVBuVT+v+nfYk",
-	"TcwgLrCjjFV/NOpzHunvrYsptY8qS2b3I4XpWaVFEOxc+VWPpMpiJzdb5Z4svu6RUTGTPM/VBI0LqYa1",
-	"pHEoDLMt55dZTkIIy5YIC91icSj6xrdZDHGm7TSJb4fhwM3wX0KzPehln6ACO95AfdthrbSlsq2RDj0t",
-	"t9a47WGWEQHFFR/uBYCdiHtXAKaVm9its4Mso7hhhJbMhF12e46CShZgIrLrAruKaEqlKUfhiKNgxEHN",
-	"kNLUEcOoGYVHBPAwvTpKmLkw8lQEMNaVazgLwQnFFMH6hJnMKCeYgRjOc+0PPODbKUjX4FvAAYJElBam",
-	"wHOo2m+HsEa1/o/s+r+bZgYAa5cM1dfscKtnh43q0IJxux9XjIjE158vHQQZejDfsaiJonIChrI3DlY1",
-	"ntMN40XD9G6CVUd6MBpZ6WrpQIs1cmd46R67l0pjEHI8hOJdzvZVi2pjWfzrcTQDr2cZg/1o5wkHfEHg",
-	"DHZQd4MW7L8/DltZPhGX2kd3v87ukFMM7GCB0w2txviNzMh5CJUrG3slTC4lRR0sCCRmOujFqnUJIBpX",
-	"r8Vy2tZgZT00CMSuXF6xYZh4iPXFISKZWTEY5+ssRHX2XvoEy/OZsY7ZngPosmwcCBAiTwULUp7zh++3",
-	"GihVVk2bjBXhlIf86QdC9s0ASqZFtWEq/b+jOZjFVXa0QzkFVQNwjGflVYdY5mW3wgo0LjQ1qFMAZo8Y",
-	"mDYR9+GCIYGZZGne67JJu3JljnxA5UqVo020zg5QGOilhFY39GjAmeqeFEJKURZhyBO0m3u/CWWacMOS",
-	"tNeD7NDcVRsOW7GaVIdrYbsYUs61hCwZOTYiKmSumSKROYDGUZ6KTzE/VOQ6KY52mrAP3j/88JAlKZql",
-	"h/xEtNyMfN5Rmjh3O8XJq7HRKc0KOqsvupWBIFTakp7Kh6AlJdyIHbALrnc23Tb5bHTaqttAYcoS2CmD",
-	"M2qjoZ3CLi2T/8AKm7UVXr4DIuTF1pSx7N4Oapnq5+V7e5JAQtlqfZer9cGqR0yKyUUodlfB4rEkjhMM",
-	"U3TFAME+fu9eOZcQ23HRmehcpZrSfbhQOQMdK5CfORsKM1CJy7XpDgRVrc5FT5guKAOoB1D+IUI7THjq",
-	"sC3A7+QJknOB+YAi1ItKGCY+XxFNcFYEsZPzifiorrQcNuds0l8ho2jDp+g+TYpi0mnuQEfHUkPRbvYx",
-	"OWjdoFCi2be8w/tJS8iX7pVbUaBm2HmS4xSB/kUuKkJg7VRAhXigJmfCBKOlLCfsfZP7TJG9hq/fY1cO",
-	"H14LgGxOg1qEw1BrXbOiiO2s1tprrJEHBzO91Bw4sFwWtsJNPGkbWBNP8WZtEi10NkshLfwp9UvQgOqo",
-	"VilhGYJZ0u7AVbUEaek2sws7RfOJVN6PH9DErQdp60HaJNAWqPss0pY7fGdG3PLpNfvXnlezVmKJC22n",
-	"H1gioGmEZIcsBulAlluW9dNj4P5lI2+ECEnJ2CEzast4APq7hEMtFdqljuUMBpOmAIwwIhdLmDgYbnBg",
-	"IQhAEbOcel6KZezBbOnwq+EyA+S0Z4nHUo1JBOAlGKjU+DLzx/Ltt7+J7Kf+9tsVPB8ZORWzlUQ5iFED",
-	"fjqxY1SDIJDHxaSA1pZqZkdIXT1cID3Yvh1GJz2KHKNWUmiWym42hsAZqz9hCR4DRkYaoRMpgHnT6j5w",
-	"uwioB5L1lQ+hwdVAWQgQ4tDUi1oXrF9mtxUBUMeZcOIN2ktJXoGXiog2UEjtrqNGKWRXQNxVs7TPXsxA",
-	"SU0bFmuAPr1C4TgQRHc7LMyiQNP0aq1t5q1juVtq1uOSA8A8vDi00pU2YOl3sT5w5P1iJXx6LPeqh9dD",
-	"6dddDnh1H1/tcQ0DdyGBx/KABDs3aDxCECIY8JVCWcaYwFz0eZ6Ay8GZORB91WFMjDXpQf78IrAblR60",
-	"G69vO/A4gxo8pTjhjxC0B5e9VAQxS2hrXX2lPHG2cATIcMIhGsLptEEIvQurx/NiVPWrwdWBiodB0BWY",
-	"1YuSyuwQv6fASn+yS7OAg4UZWkOeSl952lV45KyX9szArZSdpbfapNLPG48tXR+oQTQYyyQXCaz/SKmM",
-	"LGsTlZ/Qjb3DuwMiDoATalURFyMJNlJACHWxh1C7yeoWtnenWWBAKZKMK7FtUOzcUdLkKmsxqXYAliN+",
-	"C++rdsuBKLL2OFeAqQSKVFykQwQ6jXpqL2uiAu2DJuRUhHlVwM7xQPogTw+5D3S2n2oDhJZrxoE/EDK+",
-	"QyzxPrEeSCtwHiJXwOFYWi1kEbi+VKbds+IKWqWajcjyTj4aafSHBb0XtcsYz6ySOY2CqlRzuXzHEplc",
-	"nQIdKcJ2YSEAt5bB+QXlKjVaZL3orHUCCpVp7SgJMuOvYMaxfaxs9LG878JCL7YKzCtVYLbZeK+xknBJ",
-	"msG4Y09bR+wUSEYLVIMDYsroW/d5aR5yCkVwV6uDo98ofJdc0ZbZOfdbpdf5oexWBIlV+nWoPDuG3q56",
-	"576p8uRaA+3jS1udcRh5m3sqzfX9wt6eSiP6Il/cIMWP5W27Guu4oT7WIr9/d3HDEK+8pkMdILhWd6i/",
-	"dh4CezrW8RD4E15AyWyrRJ/J+j+/omVXwG3nLQbFlPx06KHswU/jXEQuInXWebBBzflFxXMPHPXBuu5F",
-	"Os3IquZ0yZnqfCq6JmKxg6AFYhJTnCte3KJClvZ1MqiYLWn0pLJRBhV6/VzR1hAfL8C/CuKnpCDrepyI",
-	"ZIw3A2TRAz9mK4rKIooHuDn922FBk3ECK7lFVufBbXBNOMRzNG0EbU8IHdAJ9m6QTpfU1FIR/6Zk26Vu",
-	"2WapT3DfBpIxBRlhqVXfm5mkXeFaCoooozVJ5ZR6Og8cWM0XLhM0sKPUCVnPvEch5Bat5u5eNMOVWrWu",
-	"GudatN3HRf4LqITNoLXa5z/80a9++fdf/PR/IZA0CpVQKfdq8fkcO2nV9ndrBbwzSbDDUQb5waVzXWvV",
-	"3nn48P37D95r33n44N37jz5cB9XW7sAlQ/1tsLwrJQQF98xnq2DBLRwE5f+US3ARaBVchiClxiUApQhI",
-	"WFyOWgteXrJnIQfHzB2Q0ubTdjbMxdnsRJxJpcFDsjIMYIgSv0UB3HpJijybb4o7gFQxK24Ap91IZHi8",
-	"XPW5ai9iqk3a1QuR/+zpPixeuwCKV+CZunKPu0FdwWbzhv9XOwfE/Fs36tdOv9QE3GaJaOP547Nf8Tsg",
-	"HJxqukARwuUcuUEC5PJWDt/cRGCXtUIQB2m7tMZnkqyD24KtLLgUGCveXzVUvE/GAsh+oHBcaXjXLIiB",
-	"O2+1+QxhuF++eLr+euF0/W003eVH0/UXB9PRzdjswl59Znj/OWrGmTALy95jF96CBwXutOFTqyTOIjug",
-	"o65fuPM0xRlL1VHJFNFg5hW4uzCAI96vna1G7PZcXsa5xN2CDL7+uocRDDJrJvj2H1jKfN70+nFUG40r",
-	"2NVHY7P4IJ4X2T0dlqC/9cK8xlfgIMFc/763eqWGiaepNnr9G1FJl6/6j0+Rq+6491ZyivwGSTe0MOtI",
-	"OH7Nt9zkkqWcOUkDbhdGzkVWcUG7drKx8LMx23m8yIPgLp49OHEuhuqJiCkHgMQgCnX0zs2YJ0nMhMRa",
-	"PxhMQpE9pArDOjgEsgO3JD6AMZVewvLxK5AGblCyiuYA2FhMdvuYanv6/OcU45ZwTA7V1XU44BQZRnnO",
-	"PBeMJ4lIKgL5oUfHMjc3nptByXLOk8Ru47hZi2rj3RoQCrvE8HCvtk4hGkskYZCXXYjGLhiYa3Ho+Dft",
-	"B8xjt/b4rBBHfmqLKdw3URjXDozlDQtQ31pSN6S8R/wkoLpqbDCkDQgXxAGOTfFzKo1iqdlUuhk5CYcn",
-	"w1RCBOLOCgbVg9HI5fhfnE2VXDaEG3IjqlEcfFuKiXva3C0eI6Aa/bBXgmajh9cKK6z7vrG7f8YqSn4N",
-	"TlMeivhED7wA9lVMyt/aVc9mV8U17UznIW0xxpqPRsvir2bvgx7azqGg/sKcxkeEqIXpjPNfUg5j2pcq",
-	"FwXOKlYWm+fYB6MRtkhIlJtzbeeDKJXKC6BJLdOxwglGFsjEga53IEbcrJB7N+NjrX3+X37x4vs/t7oL",
-	"BDjjXSxgsMlXurdZtOZzAktcbUK3IX9limn1m0zl73/4+d/96Iuf/cHLf/uzuQkRFPiZ5+NdQ8tmtOFe",
-	"nLYLuxuO+vka4CR4kNcX7Fa1KG7T+LZi1ZpsAo/kbEAX4p2dC7tYLVmvIhF+WRI8qZYj3hcJs+e5AJpO",
-	"pTZQVZIVY0b4tErectlpChdSLKKaApIw98lm6MQXkV2A9dYI3PeMdTrd3q2VcQBsHeEEaGZbu/WXKnsA",
-	"4Z/g4m9GnQaCZ2i8qVThvoY/n4kNr7ULdsKiO0bk7E8el6Y/EN2TgrCR4uaqcAfTpzlVTn007mRplyYP",
-	"RriFc38Ev17e1Dc9H6stlwdz8lXLJaRRD9N+zst1+1Zbv3LXz2odrtPuwdgepk8eWy7QETwX+fti6h5o",
-	"AQDE8E87VMzwrAgmOULcPPtzLaqN86zWql1FiolDnP3gXZUzBDr3NZBkUXa95dJbikhlO/meyjI1QbOI",
-	"y7pAu8c88pPtAJISETYLMemCDkYqyzC1GBO5fL5WiKrsc9tnMf0qOoRQSnccdTkB2rH7FRg9ot/rOrN0",
-	"Me2P8wLJM0RHhKX+imY8SXJ7p3BpRGI1ZSt4jKBUVGnMQF0qxi2eGsqkhZIOA5VhRazDAoCaAuLHWrRd",
-	"RFMMRuocWhYB7CVG0fOuSZ8IH/4ELoU0qYeQa/iLXrCSUCMGKyKVim9DFp0HB/yKprQCOAXaZ3STuEB5",
-	"04no8XHmn/rYe0gSCIESS69Vjeww7Uu7l5C7zdlEdICQExar/VGNw8NJ16d6im44dFKgyEPk+LsDS5gW",
-	"diVEYKO9fMJlqgdABKiz4uxV9PexdgQEZYdcZULXqc4Krl6MiKSAhlYkgFOtliJYzR/faQDbSSn6ac66",
-	"4zy3k6INwvkMeSoNpztQWEB7x5J5VANEgDyy7VIiNA7EzhnPgQOELAbQEVACBACOEdgAa4jYNXLTwVT/",
-	"4Ep7pEKeZSXwVnTW2HtW9GDPuCsEh3VxNNQXstQjlX142yWq81zYCYHBxX6CY7EcK1zaEkgzrJgDxZ1I",
-	"3SpQpKLysiP0Oxoko2INYV5UxwjWDnB6tRC4tDPYAB6wQYN3CjdnFjW6tCxYJm9+JgXeQ2mjYzA300vR",
-	"zHyxMJDMpsWJg2/CdrtcOlRldyYgMzsIPlxMMSSXhmBK4DIhldRIxN0yW0JktC+oB4AAhTvO1aVx9djs",
-	"EnZ49yRT/SDrpz7r4E8X0rETCMdSPY/VGjE97g7sOYr1UAP6cCyGPM3ioNEBl1JkVW2CUTSHA2spRF+m",
-	"Gok+SAwpzwDIIH1KmKIB6QzHTG1UtH9gWSahEmDBGt71ztIKRlogkaU5G/GuiBC1Axvp8IxjfHiJE1V1",
-	"/AjPpebTmVqSrkd86oNrQ4zYILsTWqlo/kP3HSKQ+4wzhK2PCoZgaQkcGFeTiaiWJUSS+Z3xPZYjeec7",
-	"/kioUSYiWiFi1wDNQucSWywI/1xILsCW+q3zERNzAk+aCWLUdtNzNYETDJ0ERdZocdVQQITgeJQpnjhW",
-	"8Pbbdw6/8fbblsV9fPTuzk12BdvLgwvfmRqX7z7k+clbEXvvnebNxl6DXXnvnfffAippP25et4f83tOu",
-	"yNgkT+3mFmU9RzznRmHmnN3FIY8YtzRLi2HaVZld+ByMOB0EVLdTgkVR3e441wgUr3pGSC9bgeCRq0mE",
-	"kD6c/GtQhCPWYvRbt+OgoCJO91sfHH7r7bcJKAYa0AMhTAnCaAAKcIG77vLu4E3n53eUgR2AkDfOOODb",
-	"YC0+lUMGoh5nps7ucixGmg6FjuyURyLvCmnwdMqEJaKbDnlGUQBUcBRGVUCE37bSx0BlXi6ynblyeEna",
-	"Tw1UJeUGsv6Img25qbMPRW45ZldkGRTfAsxFlZ90lHLY0hxKlk1UnpCM96nouvpcb7/99cOHD95+255X",
-	"xvOcg4CCeZtORBkKOySq2mqly4hGCWjaJh+bAQPjt/bYOX7zSiuPwAlFIEVXZeOh5YWqR+eYI7guzJ6q",
-	"B+w2GnV2D77MofJKLpg+SUcjkRSXzI+n5186lj5wBFZ8BCY3u+51dl8yO+1yBdmR0mlJ1qdViFA8bHro",
-	"33B0zaixfzO6duM69Bsxjivhfj+We7vRjes3LFnIeddYQRwhi3ppJvAM4m6gGQHPAFZJLJw9CFOvitID",
-	"/vL2x0LrFtvf3Q2WFRxXLLY9EJCW3Qi3VLjoJTacQeBdBQ0HiCkKRjYBMkvaRQrIeCZ8rRpYzJyn2km9",
-	"yk5n6N6BZVZZIOHiD1ViuUOzIbhQSaEX9pBkIhwFAMTgUIile7GZZ54ZhDJ4DiDJINek2thXn/iYoZCv",
-	"4QgWKKKWxjpmSHK4Ho/skLTKg2ZIj3/++Pn/FwAA//8=",
+	"7L3tkxtHmif2r6RxEyFqphrsbr5I7A7HuEU2R5yhSE53S9wZiYdKoBJAThcyMZVZDUJaXoztc8Tey3p3",
+	"w46w47w+ny/s831YO/xtN+7Wvv/ldqT1N/8LjnyezKysN6CAbqG5a+mD2ACq8j2f9+f3fNMbydlcCia0",
+	"6h1905vTjM6YZhl8OklZpp8l5k8ueke9OdXTXtQTdMZ6Rz1qfh3wpBf1MvbbnGcs6R3pLGdRT42mbEbN",
+	"e2OZzajuHfW40A/v96LejAs+y2e9o4Oop5dzhj+xCct6795FvZP5HDtMmBplfK65ND1fTBkR+WzIMiLH",
+	"RE8ZUUwkLIvwbzpjhAtC05RwrcgopXymCBUJydhcZlr1oh57S2fz1PSnZmpA5/PB/v5BL8KZ/TZn2TKY",
+	"2ny+bmI/yti4d9T7B3eLBbyLv6q7OAkzncdUs4nMli+g3cZlHNlHtu7N9YEdTqkQLF3VHz6xdXcvJHZk",
+	"1vg5n3HdvFsz+tbsc7hrVF2WNuJgv3n1U2g1HE/CxjRPNb5iWzYf9teep8dyNqdi+UK2rQb+PhDy2gsi",
+	"c6GzVT3B7zfRU54pmTUveyzYWz0YwROxuyvzjF1xmSsypxPWcuTxldKqz+jb50xM9LR3dPDArrX/wq+2",
+	"0hkXExhYK6m4YSLxLGGzudRMjJa/YMv6QpyQhcwSMppKxQQZLmERRjRNWUbGMiN6yhWRghEzJKZ0n5wY",
+	"QsGoZon7jmhZ0BYzGyAnsGhkwfW0+HEok2UE33FBDu+TqcwzFZFEMkWENN9OyExmrE+eaZIxnWdCwdtj",
+	"nilNqFALQ8h8o1NGE5aROJjl3hmbp3TJkrhPLly/l8yOhJpeWAYDIROmFbl/eNgnT2VmiGDGAhoJ54Fn",
+	"ZMxZmiCFND+abYIPIyk0E9oeHHgwZaYN7Nd0iR3sPyKLqfmtmIhbOK4MLZ5ncpIxpfrkpfAjhHWUmV1G",
+	"8ypsFFf+iUu27JPTLJOZXRgcpPtbjkmSLUmWC5yZkJpcsrnuu1ONi1ecvHARzVlpOd+H9eM9p1qzzLT5",
+	"D7/8T/b+0Zsf/6jXeOZnhsG0n3z4eWMu2XDofy6Hrb38Rg5vmhE/50pvRN65ZjPV25iiH25K0V9IfUEn",
+	"T3mqWQMNfCnSJZxiOtLmllFNhLnpeKAVI5pOFJnKNGkbq5B6oOmkNFqc2xrqfEEnwHbfwYSe4SsHOCH3",
+	"yc+IZhlFjv1y/AnVo2nLzg7Nb9eRRaBxK428mkrBVq4cUMa5eczubESmcsGuWEY43OxFxrVmomXt4M0B",
+	"vtnrOkIY1Qt8x4zyjI0Yv2JZKyfN7APrWOmmR/5M5pq192p+vfEu83RFj3l64x2eg9jc2iVK1deRUQrZ",
+	"d7Nbyuho2nRLj0ms6eQ/Pfkq398/fGj+/CRuOX27vLXuteZlxJFst4B+QNCLumwl+kaevg5lsI2bfj5X",
+	"LBPt08ndz9t25ds3nb2mTUzlnI2kSJQRuxbU0JoxERJ0BhAPrihP6TBlof5wr0V/MO93pj4wmndmXBlT",
+	"cykUgyPzWIpxykcwUCsUmT/pfJ7yETVjvvsbZQb+TTEe82TCekf39x9FPWZkGPNdxig8CPvVN9xlytIE",
+	"zhtTygjkhqOaOc7nRACpNQ+AdGReiYiShviOqDDSDiq0hIPIY0UucwqOevsHn/7s54df3H+9/6uPf/nw",
+	"17+499mDFx+9enR2cGE667YaIHnhctR5/ijPMiMcKk018/Kt0brlAoZrh2O6eyIF22btUBDzC6Py0Ygp",
+	"1X0Cpt8zu5Ft83CC6oIqMqJZxllCZA7DfiqzIU8SJrbb93tN+05zPe2PfcOVjTfUbpSxhAnNaVpItbCq",
+	"LDH3IZHAl3e+4d1HRnBZzYRJ7JSqUSaVGiiuWUxmjApL6ClZsCFooobcO7nfPEaUOV3BQSJ6msl8MiWU",
+	"DDO5UCzrk/N8NHW/45gy9hs2MpobajdLMqNLMppSMWF4VCNnEBouyc9OLwgXozRPWNIn8eOXZ+eDl2fP",
+	"fvbsxXlMUq40qmZujmZYqm+W85kw2gBNtzkYoDzXDwZ3TZaOhOuIKJYZYgDvHZHf5lKzcHEGPCGLKRNk",
+	"KfPbogongvCm4R7DQONiIDHhcI7GnOECM6Ez8zcX1ppnXv5AkVROcLWvaMqTrW7h4WGw2Kjo9o6+tH/W",
+	"hdRi5bmlZyUBGA/tiAoyZCThNE1Z0nv3Jiq20Z13bsdc2s0TVLWJbRue2D3lBssAV+aKJoaLRmSYa28E",
+	"yBhZZFJMjkkM69bHH2IwCyiQzMw4PqOpkTbZdrvSfAXc2s1821Xy6GkBzMEywSFQm+TI8MVZruALWFry",
+	"8/OXLyIiM0KJWaSUaUZMy7e35n7bi7HhKSuNr4ea7VOZiy3X9/5KmWMMDVcXN2M4QqIMVYWHd75Otjew",
+	"vI1klhSCBXvLUZi4kPI5zSZbCRT3D+6tOnhaykEKba8+eNxIppLAo0dEzVNe5lRgVWRgLoMtVlOZaSbA",
+	"HaHZW61u7wDCmIGOCXJAPuOfwAA/Nn+BNZQSMDJE4RyANcPBrLWwv2/etNvyGRXL7Yj0o1ZRyWzJjIrl",
+	"YEx5mmdMVbZGSmJ+JuZnlhCqNZvNtSLjTM7QgEGTJGNKHRGdLQmdUC5ISjXLdrwHbqBAXEui1IjOWH28",
+	"ZgcCO3BVnoJ1yUfTOCrkH1CYuSLWjUFyxb4S2nWcMSXzbMRUn8RnTGfLvZOxZllMJvzK8mFVVrv6X4mv",
+	"xFOZ1cccWc08y1MGukq6PDIP75EvgLidvHpGLtlSWRVmwrSdG1hu++QF4yDoJbK0EsBdF4YQ5Yol9TVx",
+	"dnUz1pQaoZ2xy2N45CtBCDNjRyO4ma2mmS4chCCPICtAadC5Q6hSC5klfTP6E9Ox5fLzTF4ZOVIr/0yH",
+	"Ec2kwB0TZEpVcR7BJqqIXAizutA24ToiVJuRp8y8a+QMSmZc5Jr1yWtYdN8AzMs0IRqPCwgluWJ2Y/J5",
+	"BKZyJeGHciszezgy0zWydRTGM3Cc2lYyBktiiAduGxyL2un1BDphcyYSIoURRGF3zaLAegLtVv2vQN/5",
+	"XJiLLTP+9bbCw0ErtfAGiRKReFzRW2ZcKS4mxJ3sI/AfE4qD9e4Pt+soQQh3qG9B1V4zfruq3iqylVLS",
+	"yBjzoNUaSzR3io9AaDCnS2Y04+mSBO+ENBd4YHoLq7d+mBFwPrsmZMhG1FyB0MpCR0iFE6rpkCp2XHjR",
+	"HM83euZCZpfIXHBLVD43mhhLPmMJp9sJLA9WCSx50cVgZvoYgG2ytlWPsdu9i+WceRm5OgA457M81XxO",
+	"M33X8Ps9M2ErFxhJYPe7F4dDj50IHVfHHntROm6YQWxIknV9yjnL4D2i6aVhXjAxsEXaAUGwC1iazpnW",
+	"XEzgG5ok3LxG01eZaUNzpnpHY5oqFvXmwVff9BRTiksx4EnKBkjOVd3G+Rn+ACRZ5hp4Fh4lavgyWUz5",
+	"yHAy2xpwt17UYON3/rIHhw8ellxmD+pG/8gPbkbfDsA5XR/Zp+brFaOA6Bph9C/FVo7o448ernfh2a/k",
+	"8DdsBAI+BBpB/FFpVenoUshFypIJSwZUl/wdCdVsT3MwSos8tWQQjdIVL21UbmgIEuv6d1x4Uxf/bOTD",
+	"aro0HQSddHk8YSm/YpldlE5eDVjQJ/jesveu6sCIekwkfimqR2FhCCE8cERiIx7CLYjJHXQByiuWfRiR",
+	"GNxTKFklsfuccGXmksTmctqvmNFyk/iYmJnasAGuyZgb2b7D7pkHV+5/7Y1Ljlr02iX6BUetOGVXuHdr",
+	"33gOT76LelKky4FciEGw8+WVfG2FojmThstYG5KWqRGZwNmK1k2ITsFGUCpDCyTLYLnpUOYaaB3oZPFv",
+	"c5abRZ3rKS6yVZMGGdUMQn5omrr2jE4RdiVFsF5DKVNGQULL2Ixml51Oo1Eq0qtrXkjn2ux2twqvZJcB",
+	"ghbgx1fbEpTc/bEmQzahIKFPZZqEtG3lCVOa6rzbNTzHR81LOVK8hmHZXS+G5Xb+yKovgqURoWQuJfyL",
+	"S9I4snw2o1ljVJRihrGOGPHqi5jktFCMnP+moVU9zZiCFSrtuczRJ9eyKdbI+i7qXdE0Zy0TX1BFZoyq",
+	"PGPWpF1eCvM7aFpoxIoa+q/09y50VH5ZilT1PnWgEe7mF3sTlUMCi2jJ0DXu1tjNK1wffzZKJzGgYuUr",
+	"FJDiqMbw6pzLX9UGAlTiFG/a2OxJ0eLMyaXdBZ2CUATRUw9WR0/9w6++yvf39/fbQqhaxmlVRopHpSkI",
+	"CRbfHV4XNld6L4agO66I0tKcLiZG2XKuWQLqHpoq1FQuRB+FmCAebOWUyN4/evOTHzVdFBi7jcLtzq9f",
+	"yI0CEGw3nsHXJCd7ENZRQRdJU1wx4E4VJgSMuk9eGvYjpOZjK4Yf4WXleIOn1JxjQ0ghBNutQLQlh/Aa",
+	"UHXoy8LyYlRNtAIif8Q4r0r3HRhaEU7UjR/B/c3NiAbbLHTTGoNzBqnClktWoXnlIKnSMNsn4Ja9lXj8",
+	"wgpWTBjp/ksItRjY8QWCiZlCIJX0op7hW4NcgFEuKaip4qmhQVFvSFMqRmyQykUPaM4VN7/rzFF4mM9c",
+	"q4E1hZhJcXXpXqCZBhIW/Lxgw6mUl2BGNt+8qS5Z1Hu7Zyayd0UhOkWZGcE0X1OuL3BW8PmXZmpP7Mzg",
+	"m6c4vTOcHXz1Ssr082KGyPthmudulvDdJzjV5zBwfNNO98LPFr4+s1P+zE8Jbz1Xl+HLbuqVx17j9J+6",
+	"2bstfG6ZfikKs/f1FDgR7qr9sMmKPROPp1ww5Qf/TJyKScrVNOjZCdnF6ckENjvKuOYjangYm7FswsRo",
+	"udmGuZaQ/hbNwefTok0/GK60DxSp0U80xazJuzDPGPWMatpJEHxFK26m1e98Zh+r3mwYW9GKHUDrlX1l",
+	"uypP0HOl7upkkxoZZBusZXHsrbaZC9UZudDhsLXW+bjw0IZNa+K6NXLfQkb9lDZUzkcZpA1spJ524W0j",
+	"o8Uhc+ukI+M1HyguRg1ytuHdgsTAa2ZU0AnL4iMCDyMTB52RpqmCPrfm2lOqBnS14Oa0YuxtRLNsSWiL",
+	"9Naoq3ZW7t1J8Up+QPnW6/nu4XcurvCbmxAd8nmy8XHJs25mpVyxbMCTa57/K5Ypu3Fd0hLaZQ4bMer0",
+	"LLeezQqWuf5+/DjlptNUPejuLhXDLt3I0nqvpShV4SaUdXvWIGgvzya86ZPli3JD9tuTUnvVwdwCf3Jd",
+	"3w6fKvV+E/zKM4r3i2+9ctkeK7XuGRfhtwdVPbxGZNcor9Vb30GZNSd6Ive8aQUb6L+wf3yJj70Jn9vD",
+	"dCfMJDY99yZcT/NhfyRndyWd8z1zKCZM3PXjeRe+ri75fE/OcVX25hKCC3HI76ISf1+7+14Fr7H09Xr4",
+	"tRnFyghlruYpXbqkA0vc13bz+dnzKo1f/45imarQ9FUvnTMmvrCPthtm3EE+s9bCzQxItYO7dhZlQ9Au",
+	"z8HtSRrv1wGqkL2Qsb9Zf0puhYfdHv9SzbZKJxsFgTdapol1imF8PE2N1OM53Ea5XWXrYSfz4Y635ha2",
+	"JE9Zq5r4fXhqt1IGBThMA1k90HXGMhvYEL36sXoqMzKVC5JKMam4TCDgYyrThAzZWNo4iMCa2+TDr5+o",
+	"XbhRHcUrT+3ZGNN2F1RBsKJAoA8zIJ+0Dp1t4crKwovaftnqy7FOc0IIgfb9guDLYseosDsCBEFpbhR+",
+	"szkYbJwmGEZ1TPYteQB3Rbeds7bk7c+OkG3np8VSvWIs36evl6dMjFgyyIXm6fb+6JJ7s3IUNXgnBRcT",
+	"G/CoiBT+ODa6I9e6Q7cxAwRCXGWEwtAdxRIyXBJzRlz6U5+cM5EQrglVJLbvxy5e1gbFakkSptlImyPg",
+	"UvzwNwha77BnCy4SuQgPW+2llhVptSR4N23FimC9taG7tdJ7mWjWr0LtntZOUScXcEFFChJ+PStEnrLb",
+	"UPrzlN2Swu96vhFlP0dd8n1Q9GFeN6HkB5JKydu+gXJ/56dHd3569OX+3qOTvV/Tva8He2/+8Kuv+rUv",
+	"St/1B3tvPix//PGHP/27YCEoiWs/rFmXNdtE/lwf62SfvZ4sGAJPbWbKWhVq8t6tfPY+a4wrhd11S/nl",
+	"GxjATteyKntvclYbxOVNXi/JrNtSnb9bZ/dGBO91szKN9C/4jO1wYis0geDewY10iWZTPp+zBDLj3Het",
+	"mkEIdVX8F1zU/XXaw7pFG6eS7vbubWNd7qQ0+MW6V85yeLi/QVqBEce2M1UH4td6W/GmtuWA7foonNJ2",
+	"3wwXvlUTTsrGmkD0OphkzP3gCoEYQVflWhUmHeg4arfnWFy/1bJB57DTCvftbFdWvfeK2XRA4upMq1cb",
+	"RdYO8cI/3Xi5GwDA5Bh23yfw4ksr04u6EYJQdSsZDt6sJhI7V7x3r3SfdyG3hw8eHda4Ul18DLMbgrCJ",
+	"MbfM3ZsJNwiWeOpedh4K24Lr7mJ1HkIX9lozxnn3WD1WySbqlfLgEbzUkKz4Lp3zu1eHd8EyquIyeapG",
+	"xX9cIk9Trefqp0d373o6tQf/Hu7/Zz/9B6tiy9En19U4Yp5+9mRj99B8DvjOO7wS8/kFVZe7t0R1wRt3",
+	"6TZ9ciKWAOdB2NsRm2sS92M8Cf1+HPnMyc/PniPUrc0mBqRDDjkGbSjkK7WGum3CnZk+WibKH8Nv3nwY",
+	"8MEmewSuwRngRwVi0oy+DeUjOMsVRz5ipHdlQhCnNQj2tUnhBcALy/FtAPlxgDD8YH+fjKY0oyMNwMAZ",
+	"A/DfmlQAV35bVQtkIKqYnVx9mPCri98HbwhgbzGRqMihNHgABTsZACBr5GyBgr7ORm7OuM6WA0jTbeet",
+	"DkkRuL0VnnS2NKKV0owmZkzx2enF2a8GT06fn/xq8NmzF59fnJ7HkUVQs6edXAq5UIGXCCFCKrO4d1hK",
+	"/314v6M2E7p8pjJPkwGMsj1eVEucB6Hk6cmz56dPAK/omIDobqRJJ0a3dhlI1N3S9/BWFPl7DnGzO7Bm",
+	"SJQKvE5fXsAOo4UwmXaaKK/HE6gd3BK0WdMDNzWDCoaaG9OKiTRb+gsi0jjUDZwAdrkaXABaapoOAH5/",
+	"bWEJ0yeqIB66Zn3Ya9hBsLk4gcYlyROuT0YuAsoJTtZlZF1OE/jLJk93FaFMw499M/jRtwUfn7gG3ThO",
+	"hW7KIKOjTgFawUwgz163FSYAoJXFVJIZTZhPeZ6wYxKPUn6EbJRaqBtAn4A3HP2UsxkoiVywPnmRpykC",
+	"xALGFVWXLIGXeAEZ+fwX55+dH4GTfT638D4SFM+xx7kyPMUoPyRjE640yxD8h6VjQpXn+ojnJWcMEehw",
+	"OUvYIIb6TKkAYL8OWARaZoNMpm1cUBZmJFgCaiMEOoMdjC3mcrOpA99qSMP1HmHFMN+cpilKP4ItiBF/",
+	"9dIan3GD7Nkk0uxJjPUtOFMxwCDZtHPpWCVgPNEEYDdPyBSwUC02IiIs2nUtEJ1icsd++WFsdptrkkp5",
+	"qczeYFTCivUuLtsmLnZs9jprl7F5Skc2IdEvoFuphkU0a9t9ATM2k1dmCS/gAHv8RrwjaT4Typ0ddzj7",
+	"5JyNMqZtIQXEjmLwmAUmMA3EP/7xj2MEkBrLPCMJn3DEsKrAYZqHcfc6rX7ZLNYAdGSBy4xwAdKzBQfl",
+	"ekmGzMgdnXI48Y1GPoI/DS5Z88+dAT5CEJzGyit/sGfl571nSVyPQ1ofywJYbQM+b27foX6BhFmslUOQ",
+	"GdEtkkRRGsE8cw1pFAF1CkdUmn7kmINf99IqV8In7J1ydKmVH+449sF0uXtt0/d63ZiHgnPfetCDzWdF",
+	"OWMLE3ubOmgpKhdEscnMjPoYwtL2V1oI2ww/e5UfhNSB7LX/5l3znW9DO9gE36B0VnDCzetoY0bKS+Qr",
+	"gHQgU0YolFli2P8BBMqz0eU1kVpcG5lcqC512SB5MZML/5krK78A3Dq21i2srMw7GmJzxZhns+vOz7fS",
+	"BIYkrKRpeKGntO4NwnXHHpzCVl88MCZ5oEeQHaYyTTCurKGp3BbqW1vy5TE+umVQcsKSfN7CTpNrrjhT",
+	"ms+oZp2mceoeNi++nbORHhipHDEHth/C2znPmLrWNCy5R/i9bpzjwiL1teaTolqNglzzAxmXmZV0wht0",
+	"8LDXzX7k6FlL5jGH852nCQlgtjsJL5ZEN59y96sjCoiHDSQl+h6CguHp1qHAj0iSpjSxOj/ghoShNGtP",
+	"JkI7NLFfxSdiC6Sq7Y5hN0sWjjgEoppxrT3RazC+TDrNQLPZPKWadd0abc3LVYtchUsGVa9s/K/HVLIk",
+	"MDhxFR5VET9LU63c2uA+ladSEG27m+XYXyzvU7qsjmTaKTYQqxLVCWCc3GmthAwHvLvC6io8qwIz5elz",
+	"q4jxWKoGrMXwAm96I1eLPCXgLNfLitHljWQkNpsLaKBgoc5nYMYGQhJHJLbFF8yfSY5Aocy6ZoapNCsZ",
+	"H7vHffROvKBcczExb80zOWIAoGI+2boz5k/EYLBtjYykm6ZQiPG1r38IZJMrMmRcTJyME2ExEjivZFER",
+	"gPq9qiRsR7laS57RJRBmAC/GApU8I7ayaEehys2goSeghD7Y8PHJi8enz5+fPkGzgFl/W1APYLOGbCRn",
+	"zJJPh6BrVgMuL+JHdhuShyCqD8lB4IC1wqLkdOQZ/hh0PNEWa6Pbw7yoT9Lh6eJsdbU1WGG7y0W0FZI6",
+	"wk+I72exN1kNe+nq/b+AshhQ8mvpTJD4EY4dV+TV6Ysnz178rMuYqgklyBpwnMX+hcck8newGGNp74rF",
+	"9qclvE/hQS6vdDuxs6b6m1T6thAI2rnvCgdVOIHd2W1Ky7ZL001ZG2mYp1or/BZ1Dq2DdQGStqaXYPBf",
+	"2EOesrGOXNXiBeOTaSE4QxFK1Sens7leWguyLWwsxwCAZ1lFfyNZFkSCJpRgmqWcKT1gooUzQX5Z6DVW",
+	"yJxc4WOWKuYmwzOsFnUFYTRQExaN0hb8TVnDuKvjNaKi4HbWls61hf125YC2hipK+SVLl6tnZiH65nTE",
+	"rDtdyIV1k9vNAuj3G0HswyNUWfTSOFvP5VOZzTbHYZADK0iWglDt0w31ZICvc4Vl2kLox8KqU5Hro56D",
+	"Oo9tVzDcuHdklqaLbcTWQ8GSFXLsnRxckGFGR6xc2f+bb/+3/+bbP/3jd//vX//z7/6Lf/u3/+If//6v",
+	"//vv/st/9e0f/dXv//0//e6/+1+//aP/87s//5+q8SKH968RRuotJQWWHigGvbqfiI+mKEUZ6crzHYXi",
+	"lT3o+ojE8H4cWeePDY4Mo5EyubAesGNi5OLys1AxxDprROIrEB2TWGC7QpoWArw/geN14zY/vmm2mtTs",
+	"LzUODrfeHRKfPGzEdrwTHZPiSwaa1Z0gav3mfUARgOYIHyPPU0Uen39hiM0fPD//g7DVIRcI/lunKSVs",
+	"xVqzlZhmp3GWz+O9B9+PsanBa+mBydO0kNxLF+rbP/nn3/7xf/77v/rdt3/yF9/+D/9ybfz1WotWk25j",
+	"fivKHoXeRtUnLgQTKueUHqYkVzlNMWTgThyGpBi9bSaHPDXH/bt/8s+++/N/9+2f/GVE+v3+h67MlcQa",
+	"xNCeOTr0kjWgAEerbXCVBH+gS7G5IOczCAet2ei8n+LRuujadoO7O54UKsoR4NbA/oEpKIihB0sy6Ljm",
+	"mMfdjm9Jqa/3CytmRRfgf0YdVZhhDjjLgBwAAKguaMOJIivDGxuy+icth8X8QnWesQhnWMInAFs6F+Rv",
+	"fvenf/O7P6tuZRcajyG4B0+xhRaKb21jVXB1TSfIoLCqddMuoNvesTDnt3dufJA3dMaHUCPEB75gc33y",
+	"eirNOeXCVmLPGC1iWYADIyORYsTIzKyJh1JHzg1mItXf/A5XjHy1idufKzO2rL0SFP3wfofulF4vkSAs",
+	"A1A6u5QMxac1pkUgh62CVFssMK6gx2x2ZanHmVwb1Vm/2dDTbt3d0OXO3d1Fr9d0d6Nr9D3wdJv5ZOyK",
+	"s0X7nm3hlxlJpdvYCSVJtiRZDoHRIW9pMGFxAYGInf2NnpyWNC+QL8PKpV3UqbWhp5uUGJGL6kJCmPEa",
+	"w0dgwW4zWHc/cuje+cLs9LuG+v8V21I9JLa8F2V3BV6gmgdg3ZHbNbmwB33nFAPCqPIms5gP4u1gZvyN",
+	"HDbGagkfPOrJOMaTNxHyDWFrXAyw7XvtDHe8o35hb2FLdzrRW5igXMERmp3tAZVFxf+gpPtE5JBY8hGR",
+	"e96KGJH7oRT8oDAkROQhsRbsiHxEMjaGkqqhoUZL57ZBw3qThtKFW6012jCwT2LQbimeYEaTloCTopTJ",
+	"usyEsK5Zle1UkbHIaf/g4f1jsJsIYs3+sPRUWUHaZRzzNri45piJImMpWg9C16WqFsi6zb2Y37zVAPet",
+	"KxNdF68Fp7BYgchGvs+NeqGmjEFV3ElGZ1AnR5HmBKDunLl23hpYtfdgNMlDtkS1NjdkmGsSez9LbHfT",
+	"fbOMy2KNI/dCQkITy1z22PqwhSJtZsMqLE2iQaNQEAQ4lKWDIunGnpFVNOgWtIozubgdxcJ1fBO6hSHf",
+	"74d6cSYX9ZTq79td2S276EwunvmBnMnFk2AsZ3LxiR/OmVy89iMy2xQOykzQj+tMLp66oZ3JxeNgdKaD",
+	"YoBueWzUVXvBq+/D27+x/749Gu68EgnnTRjoUEJRYIuguIYygN3jAroE7DSeptJp6+DvPm+h7DHYr7iY",
+	"xEeOKaFRByNqwNRFReKjZ0hsvlrGRyjYgIvDiDZFbK55JBcCm4ToXdNkGLPSJ/GcGgnJPoCBLJDewtKk",
+	"/5WIx1xwNYUHvPfRPTelVwxjXI5dGd+ckZRpkCqMtg7grf0wZOjI+8vcV+DLNI02B14CM46RE8RE0SUU",
+	"VC/8Nm7VgDfQBKoD4qShJJaZHGqiMI3S7e9249E5XPRiZXnsCj/4/qyxx3aKbsmiZ2yp6N6cCP71hXVn",
+	"lE/DPnJqGw4XkQMiZMJIIgUzQrG1+FJBZDbkIBzD826eRkKGL2B7CB0Kc/7TdGmkZWgJy0BriXJAnzwG",
+	"D7oCe3auGJGQcGxdEM7GyjMs5b+c13FRy6b9e4cfPfxonXn/MdVsIlHgdfsJh8jcNGAXMym4lnZzplxp",
+	"mWGNSLiFTQ461+bNSgCrUuFq13xnIoBLa22E956U8AxbtXX75IrmdydLufnseg0twNW1kK9s3uL65XAP",
+	"bpmVsKIOk86WYd31m4T19tr2oFjlJqzMv0+Yzg03BSGQXTh2fU3Cg1DdkW2Bke0BNVrN91RKNerlgv82",
+	"Z/Zni2gX9LtbCiBYunNlKuz3mrqUIyi3rkr5Od0IDPNWBG6LUi41MrYanERny8/8BXvfAFm7Us2bKk1k",
+	"d3wnSI/v/XHovP6r6fybVeu8Y7K4Y5IoFRPPN4zm8tGKcRAxYTVanVGhUoql/QVEM7HUJkxAoRMf5qQA",
+	"jUQKUHixU3InTlgMikicsL2Ti/hD+3rRUxBuUYRvMVGPLVuFi0X3vn7zzWF0792dvS9P9n79Br+49+7D",
+	"n97ZuwPffHP47g+/3N97BN+24IlZ6LitqoNtBioGMcTN22O1sSq4zzE52C+DRZUyx9eFbgAA1prRvTbP",
+	"VM+enVjjYbt5pL1uzNr0y5I22KTdXbZgHHUYIm1OeMMeH1RwfOyDETms/GDBz+A2SSJFk+q+0se1ATwc",
+	"iOYQiXpF05yRIR1dOp8FwsR1M+1hDx6utS2LFQPuLP7c1rG2Nw0aFvV0RkdsTrNWJ6Gr9hs86BFTIGFT",
+	"GUbfJ7akuXUkTmlCbKhyQeL29/fuD8ePDsf3Hnz00fDe/YQ+pPdG7NHho2Sf7bP7H917uLe/P95/+BGl",
+	"+0P6aP9w+NEeQC6u9tysxToLzkHkj2l56xpPe6NP2CzKpxcXr4h3A632qD3G0MomarEZDPV7oLz/PauF",
+	"BAk761cTtuk1PlynnUECs9W4bbtlLXtLrRqb37F2i53uXrsN+r2udmsv3e1rt25Of6e02y3LBGx5n9oW",
+	"bUsFcSdkdYtF/X7IzZtV67djinEb1OK1X9XWXPwPFFFTmnn1T7Hsio9YRDJm1LwrZvPzrTMJ3+LMKCBl",
+	"/WMNiHnoR+rvHzTAlz/GFIFNNS2fatD+Yh32qiFuq7Q+7K1WZnrmFEUgiIeQRkckHnG9hDid+Eff2NyG",
+	"vvnuXdwnJ5jKM6WKHJjVexCiPUdeRca8P/QHS6EzmQaP9cmJsIkwDosRqiQFqRXHhAoboIYZIxAR5H+P",
+	"jJoQf/MutmCL8HoJuvub3gjSf3rf/Y//+7d/+S99dYGj3hfPXlnjcxk8uwNQYsLFRNP0ctBWBKsLnrXL",
+	"X2nJXGEzyqvV5A4f3O8QALUiicxHMPg0sjnLlBRo9wi2P9xy0967sq3i27/+V7//q3/SkJ1yAxPHzMZq",
+	"lfwO87bVsruj7C/YaEr1QM6ZwNc2mU1YYK4DlpwbXDMhg4XeCpSvTBpWk2jo5W7x/t3g5XVG6Rmdu8JV",
+	"O69fVbtuG06z/P77V9TP3fQNp4XvvXfT2XKT3s+98cRow9m49Oz3bDrXJ5EbrkP5/fdsPbYg0S6nZftU",
+	"F/bWyn+VGt9QGYG7RNJcaKK0hFp1mDNvIVF9kinU2sgYxEENMYl0fUKly3nBQayb6C7Vh2B5d6tDQMfP",
+	"ikNW5q5J0gS+ZN+ygaAJx0BA9hazEroAexVxT6tahhYZhlMCDgUfjxnYuURz7a2Gnraw/rl3WvAGbbGX",
+	"FhGTK7LIpJgUIAGYqtCQdhGfjEZsrvec7y7uEt4/5ikbtNonXVzhtWAakeQM+BYAYxWQLrlQiBbER1MP",
+	"s7OgytztrHNN/kZwgTMP8QZg8wuZXbKE5HOjEY1pVqhgqD1Jwbrid7bF/VpwPRv1y5QuwQbXAmKhEgNM",
+	"E0Nj7bHB2NjjInTY+kI4Atn5hXFxlkWQbBAba4OauwXG4uUugl/xcxDvar+wbbahBkDCFJ3gmk+YVqWc",
+	"/83h3P0hC/JJisPtgCstFhoSorDYSJFm4O5j6eJWrMzhvVhLB3dtbA66vgWTc7X3axueQ47yHpifg+Hs",
+	"xp66GqvniDw+/yICnB5DIX5+/vJFR8CTKWMtZj7MfQO4JUMHh1JehqXIHP6XIU62mEk1qmAjiA2kDqvd",
+	"qxM0+lZ2DZamwzbdyt27jXt3K6TmtojMDZKX94aw7HzzbmPj1K4cUVaW2PAwWMNhtW7o6sKhtTWxfTcv",
+	"Q+Ahqyos9idDUm1ZJDPjOLDcIwZWmhppz7r58TnAWFoSOp+nUFWoBCdmC1GzEZ/zMAvPxj2SWM1U3Bk6",
+	"sxppfi/wkPgb9NiCMzcr+NkGO7lNGQdO08E8Y2P+dr1f0Zw+eHJ1psWkgw/3DJ/6IXnCG0iycjRHuDF+",
+	"UVvSKrYN8oBed80ModNbYIZFv9dmhvn7UVbJz+kmgjyuTQg2ClvfgES8d+bsnect4DZvKw1sxkN+OAY3",
+	"eww2pPRvVu3/jmn0TunzE9SLHxdB1deXatuis7eRk7qbZdVAlTsOSMLaQOpthJxcsYEHCl5/BHlSLYDT",
+	"Gr5carmY2mZiRnlndyttlPveudDR0P01ZY/KNbl1EaQ6w5sJN/VXt/tSXLC3uuNlWDOJ3WndW0+ySkZW",
+	"tfDKPPvChwJW16e5kr6H5iVTmSaKzGlGZ0wHWBce07exvP4aErRBbfjq3twO5bhFqgF73oqjd2zTCcNt",
+	"jSNbksLvWQVNHkGmIbJxShWhmswk4oXPqFgGoZLmK3SfZpPA86aY1lxMFBhD+nb3BqaNwX/83b+JI3K4",
+	"H2bQHVt33YzrCqYRQKXYI+ZACC1mfymcsvfdX/zr/+c//Ne//7/+w9/+t//2uz/6s9//+7/423/xj7/7",
+	"8z/+9p/+zzdaqiEQaRuX3IhqBEU17+k084l/Uo5U/Phhr9zvwd6jN5gUuR89fNfSdyEcN0QFbj8nKdjN",
+	"3JubvQFNR/80y2R2vUEy18Sqh6GfJ0xTvlXWcLXU97qqLZWbj0MsNdK6GHaQ7cE/FQIO1OA30ug4udAD",
+	"67m17vNKpmuBVo5oiUSxlI206h7ngcD0naWXp+Zx3OMGyaUlVRenBD/2M0ZHUz+degJvxkYySzqGHCA0",
+	"ZxNevdJGGSQLmSF+vsW3RAixjIrRlEgREZWPpmAmNKvZF1IPxjIXSbw2LNf23LjpV83qz1YVet3R2Qif",
+	"iV216U2ddSCVY2trrwboIthh8ZYfeUnPaF2s3WoU0OXOFYmi12vqD3i8bl1tgGFcC4ijK9AMAAOFp9pF",
+	"+ED2rj1fZsQyYYMEw2cBNG4wT6E8FTwXBAHBZ4cY51609VXdR//4m2htsFiDXMdnzAhlGL/lYWmt3A3w",
+	"dBZWUMhFIGehWMdEQhLJMO6AjsdspAnFtxZQASouisFCmk2lOFK/c1Y4F1xzqtcfmCKwd0bfDpI8o7rR",
+	"KWOxSQq2BKOe0SXA8a2s6f/g8MHDciZUI46X2Rwu1AZRdubodZnjS/fcO3t+GryWL+F7V4YPTiSZ0Uvm",
+	"JfCD/f19s298zEewRorcGfMr5qLVoDKghTSUAj/a+/AhhGs+gGBdn29zx/QzZ1mpTXgQE3A+7JOXgmGL",
+	"cBTSBV0qdJpiBdpORAXmVXZ0HjY5Oud0mUq6NqD7lX0sKPOzWp8u5nZunq+Vze5yxeCo2deqF6vzjQhg",
+	"EDocLdOKzPUgYzPeVGLQXYch0wvGBMHnWKaOAyyYCM6S+8lpT5vdlUYcExuX3p21lG65PQYP9uvnoMIy",
+	"HPcv0BQ8hW/kHG/nKeVihwzfdCiQYu2U5Qf91iPEp4wma7HbCxl/IsvgH1RdRhgOgdG7WmKkfzfBGXof",
+	"cDWA8P9GQ3eSs2sFQ5er+20ZUK0GSd4yPikGuRiljK4n7OJz+2ClsFsHiJg2DSOestQpMVg3Spbx5z0y",
+	"r5NWzGiSHCGVEfTLlRU1TfWini3bYXjcAKFfalDfTOsNcH2xXPd50K/9CmDEntve7Xef4iDsp1+6sdjP",
+	"L+S5G5H9pgT37bpy43Pqdd5CwF+7omWwWguqHLhyQlKq9DGUxyVAHgEUBouRL6jqTMd998Nl8yUzxNGI",
+	"U0XPfjxmCI1tylw35V44kyvW7SUJG3EQ1XhRBNgX0XOdHGPK+IIrRqhYYpp5UnucN5liS3WO2mCDAhnM",
+	"jssXm8My85i9bUXSUvfqOBRnjEwqAcSMaqjWC6WM/WIB1jaEy3YWNlZVXepa2vqCqktX2dronbMZzVp2",
+	"mhVkmHABJgG1hvV3QUBqhRLyQfmWdhTD80TVU7YSmQyIkz9sqwtHBdaYGoMBw04Lg6EzD2kAjx0TShIo",
+	"UTOnGUUBnhFIeFe2qop0mn1b2dLmruaZHKZsViT12P58KUe82hBFyAX2C7Baay0wOL/VxshPEVD73Fq7",
+	"N02RNmrVIKHLpjIlZE4zDS1ZpayAlqdpSiyptmD0ilhob7SRK4lm+nGepsS0T+58fvH4Q8Sbn1OlzFXk",
+	"YsQQNp4qbZ5aKRHee/hgvUDI3rpgivbJcEWSDPMHoRQo6pYW0x4bYAkU+6ZYBTSz82fiimdSzIxKNKWK",
+	"xJ8+O794efarwZNnZ3EjFbtkbN6yvHbjwtFsuHLo9MCVc6j+fpZA94oVxiCTPjF6FxUKz2R/o/VuVFZT",
+	"OWk7PrCqbjYwEVfKyeh2GZuDVSPASUMsDBC1bW1pljLYCqyZAP4dnyzHkomrI21ZChzMJEFhcQh9RnZz",
+	"AQcFB0E1SRlV38Na+LUfLHiipw1bLhfBanjhF/FXaLF3fXLigjjpfJ5yAPkvfna5lbJIrSRLpgNBDK/S",
+	"grFLxN/X00YjDxiQ1ZyOWFtKl/vdDPaVVHqSsfNfPsf+3X1HcBEt0bIjF6IoyoQNEMFYgnRvnvErnrIJ",
+	"I4/PTk8uTom5jrpPTiEYGrej1LjSZqkWkM4L6n+l7uvDexu4mZrc6s9sJf/PWkQNV+kfaqSCGuvdgoiL",
+	"IwAvlQsy42nKFRtJ0Wzb94fp44f3IV953Xn6BVvejI29s7LfEi7dZA+3YWFrbN+/YN9D5G4nCcws3m2i",
+	"gf6CbRkL2QxRA4JGns0NG7KX65It1yZobXI1OlUXbscSPvH5y5ELRLeov5Ci7dCAMY1fMTKDoZUc0l9P",
+	"9y5e15F+bx7Z9zmjRpXDq9qAfgo/gFOtsL1ZJoNxANRaJ7hQGvJ5xyR+dfby8en5+bMXPxtcPPvs9OXn",
+	"F4PPnr34/OL0PF5PDspyzfrahc+B/Z26lIzqVmRy4TOQkVFyBcRL2uU/MlOQ8718buSEkcwyNgLh6A6G",
+	"agyX8YeG7zo8WnJHsAnigcXImuKi/G7sEEThHWDzIiF35lLxhjcgFMG/YWVv1w0KWo7EWk8qEXIok+Ux",
+	"1gSfsww4OPsQZBzrPCZ6mjGFu3PHd7j/YZ+cYNPKih1mbJbJAOxZasvACxJbptN3Qk1cEimO0IgpF3Aw",
+	"KIoXzsZJgykhI1T5DOaWpsX8QexXUKYfjCopFSPwZZRJgP2hrYQ3/Og9IsyuQDer2EpbgS2Gn7Bys2tt",
+	"WCOPztQAM4dyDBckKMH1PYEzdOZz7cjHZsjuLKJ1QcpLe/9d4VLp9AH3FcIM4NFqRi5Yf6FTuRioBbeh",
+	"iRUAlOZjDnRVEACQERN3MGwQBVt4JXPL0SxoJmypuNseTuea241RxO4cu2tVnl5p6UtgyL50ZRUzoJEx",
+	"FgR5d2b/kAvsUrjBfm/C1V+Zwe06/HEwu96+ncdpPHchTO0yiUVU2m/QUzrIJqb99ZaoloKShr1jrZCI",
+	"TGWeRWDeMMQFFFmn/6M49gGGA5CvpXC1/61OLzGWs8Zb52jvWrs18LJR6lk2MMPY6AUc/2avgJbe7Y13",
+	"bZuqusW2X2NF1iU47bo8z2bb8z6OfpOz8l6Ov/vBfb+G33yLlH6VsSvOGsvgp/lMlHlb3aZW4WAOoaob",
+	"N+RKN5ZwrtF6HIlt/s3qmWxnh/j7DVXTFXymtIw7kwuCU7hbwQCPX32CLE2bQsUEA10YQ7zgTIYO0rV3",
+	"g73VGa03+8IHh1h9GXZ+yFIpJkRLw9t9Z02qi1LLJjAOuDJWc3OKuMBQE6PUG1XfHK2iND+zmSVL1O9M",
+	"VwlaS2Zz67nciA6sDYVB2LdwBFvANGCpftwxtxpuqZs2/bM232ZsC2XHoPFS9GVCoDmTc7M4Q5dYAqkC",
+	"YAN/POWCKWZeOBWTlKspYJ80gBnWoztsWZjDYkwXrSlgPjUIrPJopKMkYyPGr1ji7UcYdmEERZbUIi4c",
+	"NiW69007lAR5pBWtprNpYYtia3xMLoVciEaXfVGCrfGcBfn7m54UUHLD9ovWVhyU5lrXcRi8GZcJs/NK",
+	"XbHMPwIxQDr8aHRtBrX2m1xVn/ki0lt6uo2aMPjaIha3xFp+XVhIvYsu/tnpBblL5/zu1cFdmsy4uKs0",
+	"1VxpPlJxs6cO3oUTpadMYK2uwsp9oji9e25emlJe5lsPVhrwC1j1uz/Ze/OTRsv2gnI9GGVc8xFNB6rN",
+	"xA3sNgiRgDgIErsXVxusDx88OuzgvoKhsBnLJkyMlhuPxb95c4OxJp9VQ7HWLDcWmrJMkyxPmSIxtGEO",
+	"SlwZqm03tq5LesWgvtdx2cN8/Wk0Sawv2GL3fsJL1mJGvmTLEjYRJZ8wmrGMaHnJMCbBZmvOqVKQuiTH",
+	"5BOq+IjQ3NwWbSlCf4PaWyv8k+gkW2O7wzXcnXxn92yXol1gHatt3CuqVFjtjyoSo5UsNtRswrR3dJM5",
+	"nbA+MRobkaKIQIGvu7gKXgAXK4ghHc3YBjTwzk+P7vz0qFRg4g+/+qpf+6L0XX+w9+bD8scftzgGX0h9",
+	"xmiytKGgtZOwAk+sJYg2Y8qwq/iI6AwK44CBnCXgOBvxbJRzTYYZo5csOyaxkIPf5lLTOIK/wVkVH2GQ",
+	"FFh4zBUy/3g3UAbOm4Tk82MSK54yoW3QLp3PIUzJCDlzmaYQeqpZugwhhHF4GJILPeOf0DEgeaXlpPdV",
+	"4bhu9c58o+6bF/KXtu3im6e2C7/mtisf/Nko8pQKCFauQ/Gav/8rkhjDlIxTkWynJQ/517X8gw4EdAMw",
+	"wgj60FbqWkUlPuFfg3D2LqoAPdA0fTnuHX25HvLhTdReKcoxvVLqz3Eg6iH7czG4NE1Z1icvIcLOyE0K",
+	"Yn4hMJMKrCYlBevbqD02MgQaA0srjgR7Vvejg+gwuhfdjx68WV/7tPGAnkI/rym3xxM/n6Oe4z9btGv3",
+	"8bG5Z2n4zal189nX5YwFANnF1j5cs6/bZG21IZDvkwXOKiIHxCpuUEMWBhaRe2TkphGR+5iaR1yCYEgR",
+	"/Cpvu8bnLFjgcxas7jkLllYkpXUVyUkxmDfVi+1vQOQvnF+KdVf7aQHJX766BcleVS6pW+mizoRmt3nA",
+	"Yc87dzOFnX9Gk6bpblKuPmFJPk9Ne00JChdZ7kuElPIIfZ2INDNMpjFK10Lm1wUjNHQsptLcngK/fzS1",
+	"wP1jCvIsKO9kyfQxhIhQoRYsA0qnwjQDazjpDstaP8RNLtLgse5pfYVHvU7v8SiTxXRpA2/AjoL9sOTY",
+	"hr9gAC8XE5/X51Bp4W0oDq9A4FCaZDIXSRf5sFtqRCmb0qZIVCPYKsviM/Z6laNUymawDv9aDYXmU30T",
+	"DvDSVGwSxa07wsNBnTmU4cYSMJkh7c1RNPijUxPs6h9b3GM+BhWZcNVu+lqTnteQjmfUBJoOZmrSFtsz",
+	"z+QVR8dx2fBaELS1Z9RoPAOP4LLy/hRlBN0dcvSjS0eYQ9dYQakll08xoa+Vjtjt/vkzUeQnBalFDasO",
+	"S/CBTfTA5DA8Bz7h03l5IOnc0OzmBCY+a0La/hTCHbXNuLMLblSfIWPCU65ugWdb8P4iMcrdiBJRKTYx",
+	"yI5yO1U6TrUz7Ga8/pJur7x05BjbaCHboWAAeR602phQs/hAEcN0QZ0Ye9SJgPFXoAegoGpQLdWHiVyy",
+	"ZSWn4ODw4+3KkpbSgSs+LVvgyKa+1/AsSCBrgLcpIBVGxQJDMlgWkTd1B8AAWp/lAiyXK4zf9iaW6zHZ",
+	"4dZBPJ7KjAxzxYUh8QCQ9sCCvAXAHSgQOO2QKxJbcIX+jL59YhE2Yhvt4zA+wga6z3IbXWpzpAeUeWzI",
+	"RmPkuEgInVDnV4Rkn/L0aJo6Bxps5xBBE2Cjm5e1bQ0tMsMZSF9x/wbQFL4PIIunICwCcAXG09JLcJJI",
+	"kkoxQUPVaqALDKcO6y+TWF4ZKjZjMQSGxaXjhJljGTgCwQnDdfdzFAJKrMeRqIudNU01hIoojlzQ0XrS",
+	"fhva4he7jj2onatmP5GDs47wQCShAIFVsAX5m9/96d/87s/w2AQXR4fvV9EmI8JSlwHuASSNUlOGePzb",
+	"/+Xf/f7//mff/ld/8e2f/FWZaRzWzNab1HvGIbfwlQZt56btPxF5QBT4wZ2B5uaMbuHwC8tQWe9xJqKq",
+	"zgtDCb8MjUYVA27tu4phrknTqt2pHYlEXeF3N4Tr3Qp/LxC2doJ40lUg8QzBI0VBEUQmdGRlKMNowado",
+	"ZGzuy8FSUpT923KIW9lUQhlkbRfWFrQmJGheSIUgLWDeWVfkyPfTxFMXorbKCCmpxk2RNogGDA/aqsGQ",
+	"ara0+mEv6qRQr2dFPnQLdbBSGHrITxyr8YAkDm6mi1Ke6WsWbt3esBb1gJ+wxnK/q49rKNx21L43Li2w",
+	"3u4XVhEojIBNklpBDAMF3ltti2WoavVlklY74qUdrOChwAELTI+eiGxWvyDcuDBsrs7dvl+GdbP1LJgw",
+	"Z7qlco03lTQaa4qru/ZqaK5TdkOFLtrVgeLkYX9hCYtwKv5IuMlf/yDcntPJjUDdmi7hRrBtwQR/oEuy",
+	"/n6HWqibHN4NDNVBiGqIg3E/ar8Ba5hXGcuzHMNme+UZQSP9bjQefyPLi75ZTH/1mnU/Kbd5U279oqib",
+	"9GiFs1qZ0YItrxvjFzYvp2tAS5NrrTq5wAq4CoG8fodsDoEzPpcMVDXrgp5a5A4qLJJtYRfjYpTmKFbU",
+	"Zl/U+Nxq/QvnXYNPsRE8dU0iQ7VGShd7VlX5Vs3RAGCTWCdhNtAqMJejQWOIII2YtGE+zBiBpK8UzQsN",
+	"hbC2PtowiSaEGZmxQVtEgQtTMA85abkWWmDRKLCNGOMIjsuB6KVluPsNT97FLt4gTe3pm60vceP8wbj0",
+	"624f7NvtUEflVntnpPGleDkeh1DsoDHK8bhjLCRqTy/NS/ZP8yo0/HmB6drgNh9ZwD1faCYXGF+ysBic",
+	"tJTeopjQR0RIG3UCmC0WNNZ/BaQGgA3wxmSGCOW6T2JQY1yhCtuqd1GBH8MORNn3p1SRLHevmyNq33ag",
+	"sE9Pnj0/fYKQbea1jKk81UTRZQDXKXMNWTcwOxhrzVprh2YtEQ7hTSS2U/d9PjQLOPSjx3YwjhkyCT1a",
+	"F/gd5hkbsYSJESPyysKn+IfNcK3RF5yFAahmyugVU2ZDZA5mqRTgyBI2ZyLxMQ52lEiVeJqWcUT7pbBb",
+	"DemRZi4dD5Q/N2f2Xf/FU2gEjtaoSemz/qQN7JruDacr3ogytzqA6xkuoY2d0hI31yIDHhEdxHe5Le0S",
+	"2gV+9YEjTevtm/B4QGTWvoFU+lqmGdvdBobG7XChbXpcNmgPccDQ60E3Y9E5E0lgJGKNKTVFaIZ5gIsJ",
+	"Ui1fiqJLoZbrBrVsCHsbJMW1LJL/veWCVLhOsMHVyxWVrme15YY9Kw8ujD0Jd85tR+mslG5D9ayHESnF",
+	"mV6bOmNIzmNnha0kkHsZqFMxHnQBbfT0IGtNDp2zbMSEtqmWPpWVcEFiLTVN4widw/sWVr7kK4BEjaJn",
+	"4QsTrtv4qAeNb5ONWd15bKhYGR+VWJn+yl25tjJX7O/2Glwxmt0Jj8EK7FZqHO3Y2mZ63Hlot+/0Bk7X",
+	"7Ue7mlFsGUB3fdFq1dxeyyx5sB+ehM0sFOYtQ/Fes8dTqj8AW8WM6j45cUHpD+99fJ8MlxY7/+fnL19E",
+	"ZMaoyjOWeGzDxZRrRhAH2EjgEOeFNFGRRca14e5cAGK1DaULR/cgqK5SLPq2tS3sqatV09wiXs/zVoCs",
+	"azE94G+GSeSKhXifpWQnKTQd6Y3gWMOUxZ+sHl8gr3WrbYPqRXN4WihBo4qHcAieu9SF6Io4dJNzrDHU",
+	"Lveh6mS5WYlqJdXbLWHfLVEPwhfaQriJrwUwZFOahql+hI4gZrvilFjjJMGqXJtRXV6EjnQMDoVSeRhF",
+	"s6lY5t+NfL+Ni3fFsmbUqJXVvXyFikmesY6lX0oZsNUgofbsTdw225PFYKaZQ80Dc0qa2qc5jGW97svN",
+	"XwMASWiqAADfF1C7+HjYoRvcdqigMk2Y0gOAZWiFdDD6JwIHOSOVdXDZ5IAkx/hx8wxT+INpkSU2zR0y",
+	"Vbx5K8kZ2rZK4/fpLNaKhLj+XBE6c10fRvv7+0VoYXblDEXgasMe3SD6jcpIy4IUyklGG4OSL2Awc6ic",
+	"axapsHxBNsbBvv1e2Z3JheZpOEyzJDBRIxTohSQz6YB82zS+8ghOMdrQGQe3mx1vcGWe58OZET+SiNBU",
+	"SetlKbwCPuYRK2Fs17HM9YopnX/++PHp+fk2TVfFVTAw53p1/ln3ukiAbi365OW4OKhRuERgnsXCSYLO",
+	"GnCohdQDNK11TSrs+my91DDY74oOV0x9UBpWfREwj+hwv2k1sJIIOlzQOGsuxwYZmSE6RKWWZF2NwcY7",
+	"FcDjNltFaSh9/3IcbhS4Z6KwVB6cbl82xqKq8ywom8GBmOdYo/4ahpk5Wu0GgjXgl706ffHk2YufRfU0",
+	"Louh3c3A5/poEVurvTj0gM36KIq53bxFquoVDdasOrtqvbuqdad+8CuNo1UujGlzZ7iJHzquUGXWBSFp",
+	"ulerJJwdSsBOptqlFPzKVdlpcKQsm/krxNN8DeQl4erS1kUQCXvLOoLd25t83WKUcn05WQdcZTi/Wb+U",
+	"aWZrXm0dLQ033kEIt9HjhC5tISsnAxV1n6o9N8nwlrJtUCy3KPhlIwFsE1vPE7FoNyrYG1RQowpLKyDS",
+	"oLjuonM1cLUyW6MMnNzqin4gMJ2hDwgjZERgLiauGG9d8YfU1NaNbara1rZ9EB2zNtMOHqpjs7rjFQzI",
+	"tVhaiMhe0dJpKd+M8i6Wbt5KarBbo67vdueW3XLP1zTvFrT01m28ryzcXItxw/7aJ880meVKI8iw0cxA",
+	"pIHTbaO3Tl49I5dseUTi9FLN1CAmY4mlyMlwSe7fIynTmmUqIgmfcK0iEu/ZNMVB3K+GUFbMZ4cblGwy",
+	"k9pF6JrKR1PAhPvRN4aavKAz9i5+L2zIr6ZSMEQLru/rE7v60CdWJ0momjLlylMJ4oDBScoouKbjn8TH",
+	"5OCAaGn0h9GUZnRk9rJPXtt5xD+JbVgOdTI8F2RGuUhND4+nXNA+OYEoBkXUVC4wnxUfpcqVmVROcy3n",
+	"Fx7c+3h/H/63vzrYtmxo/eqrn/wUal6Z/5G9tuOSNlb6c2WPgkAel2oFZBXtHWVuxl1NPl8zqagVGEOw",
+	"T5/ElrbW2jV365JBYbAlRMIdF/wQMMLcxZuVQ2ZGyKYKNm476BhAA9M/c63Ap099U/DxiWvPLdbL8TNH",
+	"51ro4CrNDh5CfQ1JBKp4VnkxiqhHHjZfsWa9ZXvG6Tlkq2cWamBvCajrCvkOZvTtGhucK6iG6XkOrdkm",
+	"rKKIMpGGHoGkuJhSDRVzoZ6p7eXGsVTNUk240iwb2AC7QatpxVW/pgIwFWFH5zJNCwpqEeo5xrS5llkS",
+	"1sDmmkyYVuT+/v0VFa8HiLg4wMq8a5e0qD9mBlRZYRuPNuEYu+YqjdrClXgOCzVwowp1XaBpqygxN520",
+	"DLF+Rqrl4zHL/EUiGANDjNCDpZ2r4XfXxrjzMyvymYvJeo3ef+Uzmf03YRqz/xJzmN/gysmrXVYish2y",
+	"ZKfCZtFrbYLBGJr8ovhakf+51r5YfmN1Se0zqFRZP674vZHynp2/JPcOHj7cO7AAl06SAeHJUgBQPF3N",
+	"AvQS50Jny1KCqCFm7vWiPGLCaUrmGRvzt2X54PGL3uo0G1sBs5H/nzHDYT+hejTdLtwhgwa6y//Yoetr",
+	"M9jT2g5i1837FcxrdzcG1Ujodse3xvR8Oh6bz40iCIPfnCQPBbVdiDJQwq/EV2KPBPUdXK5BEMqNseVY",
+	"4d2eS64sae3D62HsuHOPWVMtBhbgY+ztlOZKl1sPAsVdzoaQNo0fhcSUjTU2YMNE1rzeHCsfBju4aHnU",
+	"xYr4kxjCzSGqHDvkEyEzP148ebaUhK1Zbri+lJD5fuyxkmxJRLc4UOo8QGIGuYVMWZr4ebS865lefARJ",
+	"+HB9Al9WsI+wvnOerV1dKNNaJB7H4NTDavLYTMJSDiTSHIdcFB/NGFwyol0MOwb7zNKdCnJi4RdgyDmr",
+	"NFSp9ArsGi36XwlCEiMAYjmOXGgvWMF8nJ7glhZax5FB3VL3jX8jsiJQ84k0VJjjRC0mt1s9zHEwW21k",
+	"JkGGdHQZhVlF0PoHiug8E+UCInd8sx+WE/zNhNLETNE8a74jd4p+P8SEhcb7Uyhebs3Ki9T/SgT6UUOc",
+	"qPM4+CvYi3pFMLAdr+EUdjRGV8CzDy/DCe5FvVEgrNjTBrnydmOhqfCT246OehlSsgCEGT4XSMHw0SU9",
+	"4KfTYEL4zed+Wu6zmxx+viimiF888xN1Hbjp4ucSOrHt1E0dPz8Jpuw6TWrfnfnF8KR7O+ZL5/MOMWAn",
+	"8zmGsNcyGVpBQFwMCmKmhBW3HuyHRhAgy0Zvr4W5AS/vkvzbYphYXY43SFyyshUQZCYSFRVCv00ccQF5",
+	"KeWzRp1moyrbiPLQURUr4ibgtXJx8LPTi7NfDZ6cPj/5la8KHrmEFksoDOtSZOoDViSoR5VZ3DtcpZl1",
+	"qs+ppoYitXlbnbKrpcVOoZaZWJYFh7Nc4Kely1C37Qgrana2EVO0S95GNaC+QOXEq7MSMrzUd21RDl2c",
+	"h1FKfRSLJb2H0b3tFUnoNVAZzecAtKosZtaDy6Cw1vq0WfecvTwqCmQZAYXQqinITTmyDdGxmMinIle0",
+	"DALTCkQcFNqjTdQFlhiVoLGEmiXR6/U9vywhG2s3g5U6vpbmwLxUvn6iVoJ3tHrdS6fmoSdMU55W1I0G",
+	"BcA8GyijprsoqN3Wu36SVJP60ry2wP/OWsCoXk+Xxx4DMuVF/S2QiNTUUESu13hNNmI2fkDbacBuGqv3",
+	"N5xzi21MZ8vP2nBEn8qMJBmIoNY+d+RhRC1bcMEwYFIe51kYEeMkce/p9w5g+4AqKUZTQLIHVFnybGw1",
+	"KV8sT2Zgr4iCiMAPFBlJAaGkmB5ra5+VbBVfHkT3ogfRwX50bz96uB8dfLz/JlpRJCWsPf3xWuNtOfCq",
+	"hQF5ynEmEU6kkJWHWI/WrC4Wb0D05hkXHaVW0+S5awY+YFPmzzNszvx5gk3CGHLdaJfYEOMPjUj2+bVh",
+	"Atsk6rp0xS4h+WFRQKhymftShd0yO4s6P53EWmWrAa/MSzXPdBY6MNF/K7CnUvXFajqzWXmFTmE08qGO",
+	"XyqPFtv3Y+uSdLUEtSQJ02xkFD0xyrOMCW1/U/1uIUULxifT9ZzI7NdrfLReSDR3ZSFL4Wal41E6kFGp",
+	"ApMdgd2zAFDNLdpmwFYw1N2GYUCXOw/BKHq9ZvgFUpxbD72w8+lSmH7GRfjtQZX9fo+3P7jJq3PemfjC",
+	"Prr1LWteom0Ryq7DP1bW3Vul0Zeq6TWndl2DjbxXfOH6lHQV+Sym+qb9YOyU4O2e2L32K9xUFJ4WEKvW",
+	"UMLRm40bQxJ+xRNfJYGofOYexwdUoY7SZOkE6mNyUDZirBRI12PnnzOajaYX7K3eLEVyjbYS0pvG9bF0",
+	"q8DWsdl4ZrJFWD5XVnxYZxNrmthkxoQ+51+vRSsObIV+ON51AIRHGalHCrOT0Oradd/UYmeEq2t4OB3U",
+	"dGcea/q7EQen77nplgSz2hUpOGdC7963GS7n1kidzaXiI+eWmdOMzpgOYh1tyspI86si8DHQhbFsjMy8",
+	"UoyemTionR4TLWW53okdkcPTQkePssFWJFYz1bePDGZS6cF//N2/ibHIqyuY5S6TH6agKVY5GC6BAnpw",
+	"q+WcReRwfz8gaXaMpht72VTQD2Jd4ddF3EFQXuHgYVjvpWryP7x/LYP/lhV+uCpgvk7paIrevyktquwZ",
+	"0gKWoznLSOy7iSMfKAUxWrDKsMHaFR+HptAugNaRS7Z0brjAv2DrSNh4L/DaITya09IggcuGmMYh5JUZ",
+	"g4tsQ27kDTMEENgxavKiAhtZP0/OKQiVoXxA5WjKRpfMVp8JDUDBUBdU+aQxcJzYUMrqDO/vPyrOhPUS",
+	"xeBxdiGdeLgqVYLsCTeraRYP3L0YZGYWN4JABM/JzVM+KZEr/6jb4FLYC1iV9w727x/uzSlY8lcz2Gsc",
+	"TSxFC7GAqwoUWH+tdenqEqe1xoKt03hai0g19lypJLV1xykVk7wDkX88lYqJ5+7p6wn6QIvXMlmHIvsK",
+	"nzbvTaVgA+FDv1cGxwZR4pAIiBGlLeLmzNAepZ1UU8Sl1hAKD4AqxVcs8zCVcUQe4LchQCdG/3+MP8xo",
+	"dsmgInifnNjuMtcbAH9W6j1Rm1wgRbokiaGINpzMXKoPFNK9PJuYs+Dm1m8qbuDlqkcbOwxvph6Pi6Hn",
+	"hjd5ImfJfGyaglCcXFWj4m+l6o6SeTZquf5qqTSboZAb8oxCwqko1tcgSIGQsTaVOKwyAYPD0F+3GX3y",
+	"Qmqi5QQ9vMijLFuJjXwT54oNXAtxeRNSOeFiz4ly29oN1k5WNdC9z2h2qYJwIAXHR+lCGjjXVHOl+UjZ",
+	"+CGuCZ3TzEpBmPRKpHBRDookMog2AmHAS2ok5ZcMgo6AJUUkFynUYyvkNydXGSbBlFYuhixVDEOJRCka",
+	"yzqPjZgixYg57ukDtJlWtkrZeld6uEXt3vtiW6cyTVQo9JZj1itS71b+/WreQUic26X8nWkyLtVm55pM",
+	"e9y7xcKEuHcoaHTYXHlr+yLsrvdz7KkXlb/TpS+CgAPz5YVl5JU8oYzRFIruleTSo3p9JnfO+yQ2C5rk",
+	"GGHX+BxkRxlGMQawFaFZdkXTwuATXjfX1gAcKi4iJy5d0NCpSX3OM2S8LkQ5nwhn04t6vuG678+uCEoZ",
+	"VWAf9KV2A3jwBhF754sgQyXJmGbHNk3BfqkXfMSczQQ+dHP70CuWGVkss9dr0Ba5YR/EFQJlAGKmMOwH",
+	"4wW4IDOeprzAEtgCpGdIU2phibd4e9PqM2M+2Swb0iU/uQMHXnezGe3ZjX1yzkaZIdlwjrXMWEKYGGVL",
+	"iLAxpF1NjUhDFYl//OMfx5De5sphc1X8CsPHfMipVDoi8VTruTq6e9d8vGve7ZMvMFcTtQw6AvaHLShN",
+	"lyQXNnYYmYqSGCRKiYJBWqSXwp9vsw8yNpOYFVSowTCaCIZihAGIsrPL4kZvfZARYEVNeZIw4ZJJIW12",
+	"yOz5RWS5O7H5NIAP8YfQU2yUezOPPgjOy7ho0/+E6xs3NWmE5tpz1gKQMsAzeojb1W8qpzCSQuWzpnip",
+	"c2cMqVzUD1QRNIF5ifSSiSLu0J5viH+SmqYRAVKUsXEuEmUxpIosLft4f7vLtI0335HUwXo965l99DNl",
+	"EQZaUHZ8PpylGQuZp4mRYtDqHuT1qcZMN64GYNZPVkQfFpQSkJ0AzrjgILBJQiJ8EYHkHnWMIOElyaXe",
+	"9yUXSRejLst+YZ700alB+OeqV5+bh21EKLzMjXKw9i18yjwvFwO14NZZWsFTg2s5ZCkkFXPlz16wWCBK",
+	"CokFJtwOtFv8O6l/ZkwLmgmLnVPbMFG6CGOapgp1VK6QOERBHkpsEfaDRmPMmRzJLGmGBN9suEYIWrfg",
+	"T7iap3T5wjzqHOL0inJo+lowLFtjsyvd7VieWVeDYkx0x3qZyzTtk8/nsDFM+GgyUBURKgTvElYRKde/",
+	"3bLiIFLUgbKeo9VTK5xM2/l/C4z4dbgsNARFCcUxWCiX89QC7bbRAnQop4176gtp37gX27ZfLuW4Ejl9",
+	"nNkSJHIcpPsUMqyvglgCUN8OWs+s5OBrKdaejws+Y782zzmE9YFqdfZUJe/yRhfwaat3+iZLVILS3gW+",
+	"N3mfY8oqqnAY6gUkNyxxCFw2CPmyIWAF4y/LJZ5P2pUKT0aVAfv6iCX6UigagZBXZl0l5lopjGBVh0Do",
+	"sSS5iTcUtDcsmuDVwdIJrdy4ZgVt25C4QE6pa+t0Po8RpeA4SPc3G4OKi40vdlETENh7ROJUTuKIxAkX",
+	"E03TS/O3pOb/CzaaUm3+YjPK09hqK3tqpuKSoZDO5+sshJVIIrr3dWMQUdR7uwcgO3uFaucG1qCPT5jQ",
+	"z5oLdqBvq93WVHfD/Dan6UaV0YIw/no9ae+oqANjuaVo+o1lMyosoes+jgC5sP4s5sFtWPKtdvKGVLHP",
+	"s3KdizzjTaTPKWsNG4ZKJdtwmdv2cihRV6mPAE2hF621WhrUxJZjUeT3bTRkt0ZFBPpvigrUjUanKaNJ",
+	"y4lJudIbnzJrBdxo1L72YHOhIG1FiKagaD5ehrPV8pKZ6U5ndIRsQSQ0S/YWbDiV8lI1LEGF29g2m6hg",
+	"2RoAUTwBsXlYJyqLjGv2UqRLlEtgv7N5C+UwjEjm+rxQ/7wf7WFzlkILvK+7MpEnVL7fplkBkW0gWD/c",
+	"ph9u03t+m4xaUOIMeJab9kW2LP48gOtb3+Hcqk3FzXzw4N6D9fhP83R5IbuNdHsyEPV0qkrJR5pm2nwH",
+	"WJQpH0EKkTCy7ptm1SFzJo3VuwqraZe/aWuduNZAO34Qj25UPKLalWIsTsn9dedxSPVo2lGoctS5YiAU",
+	"S/BQoOYXojoekR994wnQu4j86BsEp4Q/LUWHv20WKPzt0vLhAxMAaDbIBX87mOGLaPnvm9MJn9HlYL/4",
+	"Qfb7gVv9neBWK/dnBWHGbVoBm9i+zMUEZkxPZRL2/url+UUv6v3s1Pz/1ecXjX3/NmeI3bB9z/ayXqOR",
+	"ptW8Dp/Mu9E+pDrXmXzlfJl+mw5XKid1SqOmcvG4iDVvCIWplzqjP3Dc75vj/sBpfuA07zunUf7V9c9+",
+	"73S0gQb6ETbNH82/Dddr3mY5ofP5+QYz/sGk+MNl/3t02VOKa+PG+/V0AOCtTAw+P+9F5vOnv8B/L143",
+	"7pe54/NMTjI6O3cL41qD3QdDRcbh34RdsdQc3cambsyIibc9vNsN9Yq8Z2q3aA3Y587hGoJur4nXUJQV",
+	"u13ABjejm0Bs+CEm84eYzHJMZqWyx0FjZY/rBC3+/yK0MOq93ZvIPU+tMdCm/8L+8SUEcbwJH9vDwkdA",
+	"pKjhY70J19N82B/J2V1J5xxyeyZM3PVhO+/C19Uln++5iil7cwlbVLC7DeIcX7m08vcu2PG9W9W/Q5GX",
+	"79vabREGumXs5raBju/bim0Yr7hu+Ch+7nL833v05FbxitsgS71rFcu2Q8cIsnC6pT1AHSasImu+OCZ8",
+	"HKBf6ClbFsgDMhf6JgK3f0j2+UGw/EGw/CFn5YeclfdQWNkuK+M9zIDYgoevi3x/s4Jb79b6dQuWr7NG",
+	"yAaAceLZKOeaDDNGLy0OfRnWGmkiFEjx1VEQp9yGk/vaK/DuIpNiQi7ZMgqZLLThK6OgKR/Avij5bS41",
+	"9VwxVywh+dzlZE55WiJDC5ldqj55Dd8j8Fcs50zEUfgUEnWLfORwlmKo/eAqg8ZTmo4H9lWH1uQmDAWO",
+	"pGABdgV6R8kolQqY9LFDqSCmDSgZihwWkBsgMZwqqBFhGKRN75BjwHwYcwjfNxwDET3wksRF6z45v6mS",
+	"WOmImt5dYcjy7n4qF0SOtaWitX2eM8ESorij85hYhdMc52kAk9Ih3Qbxp1rq9lpwwQ8UQt5HZMgmXJhR",
+	"2yrsGusANgK8VI3qZty9qOd3rysSOFP6Jb5q/vyUpmP4+OYd1Njhadc0oSqZ0ZgxYhfANRYV+9J+Kc/X",
+	"I/ZUAHsowvXAXTEilpAiRE7YGexOiVzXxYkS4YAbOh7jQc+YhjpYXpxwkoTfXjMJOR5jYSRY5W4bjEN6",
+	"KXpudC+hEUf+bFN+7F9wtmgK3BYDTS9ZU9BIhbXWQ0DdKWqo9CCScoLbB8qDaNjahIZqIKKey+BjzKWP",
+	"IQBba45nbSSLFUitFo61OhoQd7cbygp08+lyZU2jxXRZKsFFheENZv1rVfCEHACbMGRTyAGk7fvSbzPK",
+	"gZggIzGSrEv3V1ABDvC7CnTCoiqbzHVGxaWtUuY4DCbkTSDFy9BmmWkQJH16Gb5Mp4y6kmT2VXMlpzQp",
+	"qrhaYCMRVnEtgevNpUxD+DJoGUFmBnjnyz3gT0GtPyyk1tBLfcBYs7Y+YrPocwlF6wD8bEWJ27hPnsoM",
+	"55Y4kF4ciNeic5e+/JUgpQzmUo02ntnivEZjdyI6wqfBmQPGVa6d5qiCssVc3ZnAP+FIQN5hiil9fnN7",
+	"UQ/2yhddsyvbkbC8ni6RlLyeLs9856+nyxfyl7Z7+PDUDuD1dHnuxmDeDYbxero8sSN5PV0ins8ndiyr",
+	"5FdPllp4ib5m4aGy9gsAGph/fbOVhjx6btTZ1ap3XmbId3o9ZSDAFG1YqixnrqwYpLmzt1yBpSp1ea11",
+	"7rNN/SEAox2sRd21+dY8TcmQWawrDy1qMf/KexgRlipWhbNbATDfpQSSb3t1DaRuGuUFVZc3VaSstW7S",
+	"OVPOatxWB7Dhkhgi50uUB2jgdATQ29YeyAHY2H6HQHcZCHxdUA3KBQdaxmAfguVG1IXKYOojMY/SNL0u",
+	"Rqq37ShcQKgT6IDGzElSzioKHboxFQg99r2tUR/MXgHsZwshi/0Dz7AmKlRw8l/Wtm5Gl/BnSNrWx1nZ",
+	"gkerwf7RvdKeYGSYFpDZ3tFBLWDQvWU7qxSJ8SX3gr0qrc2KM7+diyNMGbuxYmHh2mzQ6NGKVjsuqp/O",
+	"yoXanXVJuZInOzQvobemWfhQa8n0CTzlW3kX9Szc9boXP8XHwjdnUnAtM2tNXjlv/2T4PtSDW/fqL81D",
+	"4VuqgyAzC2ZYWWrsFJspTaFYicit5aoNeIyVI64bCvbDrrXuWuvS7/KGB+u2syserMNW5R6wooHH1G4x",
+	"edGZNSD7B1eZIIP6I4f311VHKY0jBP1eN5TSszc6ihCQvHkU4OxeWV8Chhg25Kyo1xunwycv71h7m4/W",
+	"5cz6BqtLfxNtVhfyGm22QNc2QF07fRl2IIDPLYC9Q/TcEmiuKup82vYjF5yBUF0zngiw0X1+8XjlXlbL",
+	"Sh80F28Mq4p8X3fw4WbD+H6u4IaD6HgDVS32Zu0NBBOmKnwb3pp/7fE7JPMV4Q0B4nqB4dwnL82vC65s",
+	"LdrOcOe9qFP25Ln1CJcH9SrjM5otoeUhHV3m8yNCZ1A2HcCNrXnSGxJhOcEkeseZRsKYJ3MmwFCtEAnr",
+	"w8gZDKVihcECLbdKO9MtQJ6apiJnuBwurR0cqjvU7aVW4+WKSBGBjRRNyzgPsC1H1nQKfrSqcw3X0tX/",
+	"AGMgFqYADO1JJvO5PSPyyqi1RhsuVr5U7wgfDgcHXlMwZuPySElSmk2Yh4xfYRCHpqltFUeJxQcWdFlE",
+	"82Dsi5mf9SvZlTy29iBYVdgrF0iDlYWDva1YiK2LysaO9clzrmywFihZLCGCLcyWwaQjwkXC5uZdAXcM",
+	"u+w3whcW5P1R/1FI4vfsF7XMu3NfM6KAQ8NaEQO6CSbauqJwvtpBXS60dmh0fnWrwmszuQaCLYr3KjSr",
+	"uC9maV+dvnjy7MXPYJcBS1FAWSMLgdccENPeb8Z0tty0Z/C7U+H67NhjJo12YTrdZIEchF/3d6oVEWor",
+	"3Dz7hhFWe4/KO9woVfvj8ZRP8oypRm/kiKVpowW5WPAhGxnC+PjkxePT589Pn3RbZMCEbmoZ4sy84886",
+	"eKS8PCaUmFXgFmgU6IMyJwpS2zp0WcqhLHd6xkaMz7EIpAsXcGOgPCFKduzC1jofzB/sN4XRgrwFnIIL",
+	"a/Kc0nQclrNXbkEdf5QZeXry7Pnpk6jAEy9j1UKgLdywJGfbYawWA3/0oByJsE0Tj7Zswla36HDacEW6",
+	"xoYgPu2grfmmI2f+AUaNbxtu5nYBwjaR55cLN6ArEY5o15GB8aBhSKfQfdA2bO8810aOx8pO8CoyzW69",
+	"OUlyRXy3A4MOFgQ69hC/G2HgKl9TZdWOIswuxEx3bdZiC3c5KJuB9opr0QhDolxlkRldkiEjvj3Li9B9",
+	"0iV2gXK9mooUXpM6CTFvW3c6+rpRmAOi+32SERz11iTEvr4d+aj6r/3hC+5ZwXfCY+QJT51WRAETDDlI",
+	"+awEdyvYuWA5gqlVmESF9FbI6GrG/Upy9KrSNH057h19WS8+06xYFvFvzqsKYRIRmco8MwwnocuO0T5V",
+	"Z3cjLsQao2JNEnn3pjTPM2dZrgixVQTBlUFJM5mxgWKZfXlVOAI+VdB0lyjRQlUzvkkpYD+rc3yxCQlH",
+	"s3kYcoi704t6ZnvAUrpsTeD3QcstAPdf24i9hC5VI4Sh3DIQEXYD3rcTKMNz22Uq78Pq471Ds3ahKu3U",
+	"sF09C7WJtha/jQs/ahyR2Cq25k8ft2M+hEU3Y1DcLT+MrDRjvvKSu4155q6yA0YhjzH2DkKZo0LiCX3h",
+	"pkdoHR/21ioUomyUpa1aa6sqGGHeonwUTZVzohwBBwXSDpcLCIuGTqIiihBGio/0yYnhusy86AIMuCLx",
+	"P8ACm9Te8z65qFmqwJjDRdhmrJlCY0N1LcMyvTyD4sqEqy6+f8hIbApbVSPU9o6JuUCKeB3BldCd0jlG",
+	"TVeo0oaUB/lGA+EBSPoNGvL0unIFzLH1rfkJd7kCt3Hnkb3s+uLn6pkYy/o8S2fim7boo4FbjnWF/4o3",
+	"usHDhs2XXy3nSa6e1s1uY+fjbde04WTvbmtDnac69aYcmCfZkmS5OKoY+sFKbs1WtnQWBCbXSoqVrLVg",
+	"q0QNNt4omrrJW5gLnTVHcPkxQwQSPugGAnU9LZGNCB+TS4GZAc313W82RvHm4w0zDDNqjjcsqhWDQy0q",
+	"LNI+Q4IGuRRFooThc247/M9ghudWSysq2fab1q69PnVpb9xjoXbYi7oQjRIG16oegu02DOu0fxBqtMWI",
+	"waifrGhtYT1I1sOSsBFPmGWApbQqro+xTgm4kwx/L1n7MSkdS900HpJ2O0hpZqE+YG/mHTWVWSE0fFj4",
+	"hvBU0Uumem2eM4sCu6LHIp7dtmqXwm6ek2YMNQZpq+7oCLLU9/eNwCWVrfE8ophOVyp/OpIzSzn6G8RE",
+	"u+yVRs3lWqGx9dvKk/DoHhNDDkFGoyTBpVsdOgfACgkfrT3GGTNPscSFkPdJDFQXavyH6RmjghZzTYRc",
+	"+CeNih8fmW+RXg+tjS6pujbNXjQ1MGSDsBJu2JBz5VOITs1Al/PvZWzOqEuscOGzSCVdhVtDQIukjRhI",
+	"7+CSLUGQdZG3mBVJcJmGTJUGxme56doOjFera4c5jC3Fry+ZEWrRcApsbMjMc+gfPvGHEmmzm3jGDGdl",
+	"CWZS499hgd5ik3pRr9gH/yFcU/8lLljpGTe99YiA7rwGhavKbKdJLLigkyaBQGg60i2pkzNz190j9gpM",
+	"sFB3RxfLFnVANZ2sv70TzC6vrcsEa2ThnEr9tyxJETNYA+hEVtHJhj6TV52fzgWKIw3ExtrzY5oksYdh",
+	"sNMx12iD0OqqUSxJrHERh1oMY+W6bBfhTJMuNeSyZ09UPU5/PaAKTqFzB+9Wz29Xul5x1HapClzQyW6x",
+	"LS/oZOfAlo4aNJtUfRSVppOI5IL/NociyJhxjdoHeeZyieG2ZTINow4t54zvxjZt28Y1CUkSqZHr2LfV",
+	"nI7AkiNzEP76pYJzXzx79e3/8a+/+6O/LIdYHHSL/Mes5MN9+Oejp3f7b+7UMpbdb29+3Pramw9/2hir",
+	"4XbumtighsvcOjDoBZ3s9Mjv+LirBkBpKMrSIb0L0iQR9CSAsSrfmxc24wlkOXwIDviQMeEMmyD939sH",
+	"Iz6hE1ngJ2DoVBGdpfLRlFCbInsDuVul0Vl9pDq6bn2sUNGDAEdnGjYEAxXzY5uSFcZlIvZGzatlWmhE",
+	"Bi+ZNtaPdQs5yvsGt3lr2UWBeuKeDd7zVsGVIBgQIuqC9dyrxAuz9VHlrL1oslEsXKAh4JEhUATmhvMZ",
+	"s2l0iwAvZcrSpMjFNjsL98f8NDdfWX3J8g11GfoS9JRtn3TH3s7ZSA9QJ+Eztn397nJu4XZtIPrWCtSG",
+	"mne+gEuAd432qqwHYLshhC6NjrQTwOwNTwmuX6v2Hj5EtAxmAvs6ZKkUk47aDBiaBgXUfKsDF8JGoVS3",
+	"9yAdEylsjWNDTqUFYqMClFQL3eNcTy67sqhTvIH17SkUu8YGwQ6TZxMwL2pJHnWzvAXBfauyeEuGRqMU",
+	"+nW1tiFalCnH2nHrToOPfehWId1vIyw19rT1ScyYylPdhtZhfisVqsehmnlmDDDylt060UAj8/VFwV2d",
+	"Zhu24y3s3baw3cJ4sb1hMQpMxVyM0ryOKdc6nM5l713QodlTdx6uXdp+/YM+Inr9o99/8n3U041oZS7F",
+	"ocn81Who3rIGfNZ455+C1FO4z0Paam2YLENUG2luBeMI5tnrbs8q5WYX5K9EeQvRrVS4HfavfMOaKJm/",
+	"6F6qKPPB9srmYRH1kFBVmFhAm0tBWYHI50vDayzdXpMKSuy9TQl4Eohq9UtVkaqK6+zEsCKiEgmMsnVS",
+	"CsNmW6xZN9CYYIjQgvn8ediKn4a2FYSLGLJ1dwQCuiqhWIY2Dmxs3WpSU/JXwhsWAy5GY/mA6rjAfTAX",
+	"jgE1EpXQyY0okW96I8Zmx+hM0XZ6wF6RPmKzdrRW8kXqkOQWRmR1nAtKuoW6Zs3ihQiN/dQBRDeaPQRi",
+	"tGcTojRhg0rNAIKdIDbYOEAQQ0cMTBkurZmxUQFBQL9G2Oi1xhccpz75xIHV2XhXHTSAQxZyAduIn4IJ",
+	"hhqHkEOZLEkRMXrdkNTiFEb1G1NZhequ1elQ+Qrv0uTiycauLS/PGvhiDPzLyvCfXzwmCUB9xQMX7/X5",
+	"82dPjq2imiiijKA1XBJP6p2BENo53D+8d3C4fzDYP/j0Zz8//OL+6/1fffzLh7/+xb3PHrz46NWjs4OL",
+	"TVK09vcenez9mu59Pdh785MfrXNVmin+XA6boCx0B2x4+/oJPryl4cK9M2wuaZa0RpcWUm0lbfI3ckh8",
+	"EDWK7D4aOxRe7x02Cq+tOSFtfRZAsUNmcU+TEkKsQNinjt3zVLOs49I/xYcxEIWraQvL8ehDZmnck46r",
+	"KC3n82sQ+9/IoZUfuznPaHbZTfC+5DCuThuxAG8aYJOShONu0DSVCwByEktA8e62AYXA7ySjLAcrX69Y",
+	"ZZBFcdm6iUc/l8Mz3wpsnG/o53J47tp659u196Ebq93wguARI4ql6OlehMfDHAl7J7usV4W82sMQOQri",
+	"z7Pfejdke7WLfQ6SIrycHxCH0spUxPbw8LeR8oJQBTuLZKJI2Oi+m4/hTYX7d4ZvKy/lFldznS+1elFB",
+	"HsTcbQoBufHPTi/IXTrnd68O7qqZugu/xn1yAtvlYm3MYOyOKp+Oivt+x6Mt739Yes1OunjPxjzb/qWF",
+	"BvWv3y8it4kUWN7g+n6JDR3CbuM3S8Zwb3XPNigbx29GSfq5HL4U6TLUk+xXVVXpGobSqt1y1auvzLMv",
+	"vFhcGMU2d1i2JIVvgc7vbTOr0fbhqW0NNEx1rpNt7/OuPevQ6S1414t+r+0bRuHyPfAP45xSKppSzpuF",
+	"jLB6SolfqqAgiDXpg60nbrTIdbL9rmLPyqiO3RwWv0FJvtOe1A4IGtDsaqxZxd1fg5SK27gGWwZEbak8",
+	"bXFUbOwlWhRRZKDChVUWrmzIF14DkwX/rQPk2VI5KaT+lcifKI6c4cN1VOOyQLly23Z8Pnd+NnfPjG6F",
+	"E90UG7pBHhT1oEBFMyBVhjj+MC4b657JmcMG5xmC/4RGoC/9LA4ObdO9o17GRkxgHrP99ePiRwc8+e5N",
+	"xwj6V+bFl+Nn8Oy60NEmpurn3LZPuz2KOz+GbWU/9p2iFZED8urs5ePT83P4dFhkvd7zKB73S4g1VqHY",
+	"jw6iw+hedP/Nesdqq9/llfflwCfvBLNf2Eo+9tNTp2SbD4891gBorg7VvGEbjZJmP6zcH9vEY//ClmbB",
+	"zhYlrgaGNVyxdhnOK7BckRgfbpbWUiomeSt2u/sVgrZdRpYLwo9LqWfrU3LNhZrKtDlJx4WyogGgoSsE",
+	"5wZUtlLdAZ/AC9Aa6KMwIh3NNsLpnufZXCrWnA46YqLlF3BodlBYz5lInLba3WXfTc2zaxWqeuXVa14A",
+	"91BLzmr4RHMxHJ1RodICYb1ZXmxf+4LibOPED4q5lk/SYyNUKh/bOSmSuzR7q1WRQ7MKsXGNzQ9Ey/IK",
+	"Nix7eFPDsxIFxKW8zO6sFecxuKGVFfc+dm86dEtSuWv/H3v/3uNIcuUHw18lQLyAZkZZbLKq+saG4a3p",
+	"6Rm1NNPT7qqR5FU1mEFmkIypZASVkSw2p6cBab27kNaypX0tw35Wkr0yVrBgyFrb8GMJktb7YXa6R/pr",
+	"v8KDOOdEZCSZZJGs6urL0vCOupKZcY9zP7+z2OFfSf3nyFl1STn3c8Q60xmoBLRM+7T/IZ8yqgjjszqh",
+	"OCsmmqXSkOHaQH3TcG1WYvZoJBvyR8juW3tBvVF/v4tpnZG3eovFj+2GPsF6QCxYyjo7wHD7rlYG0A11",
+	"j6UihyB6qTBNEpqMWCL70qoncTuOWFxHR1m8E/s2wM5I4fQQrQ+F8lxcfSkVi72dhVH3XCFQBKbLEsCi",
+	"VDybwgTKIfnP/uTnn//Vn/7hv33v93/77c//+tvP/uPfPraSwJN//N33Pv/hz59951c42dmAfUIQ3swA",
+	"5tb6kkV26vXyxXbq2OVoFItfLPvPf/rsJ3+/UVbEGWt8Ty/VnztTl9077gwllA4wrDvQeuY++sQRhPcs",
+	"3cNbkDCNhbsKd1+Rl62Vr9LomtuJPZmNZYKHvlDorSpvKW7QKNQaLp/cVPel2nHbsKI3+I1/3nrjn7dK",
+	"PuFPj4/rcw9Kz+rtnYdvlv98a1ESSXjIzqumOdnzxZsL/awyvqjsE9WbdjHtIYeZTdknH0rA2OIWnBKo",
+	"J8q7A5+sC1HCVP/tQDEcEUS65AMxtKfXUqfg+EgqyY0ByNKwSSbzXKgWcBgqnQgVzhqN6zHURDvAh77R",
+	"2apVcTiVeHYuBFoQ34pZR+QTgW7DYZ3d00UKFROmy0dQ/zu+BYnMsFpw0o8VwwxHqbDcqBIiAZsVzhZm",
+	"f0AfEKJdJ+XqpM7uh2sM+dj4lqv3Lh6NuEpEQiXU3M1xpLXW3N3bv3rN1cZt1Z7+7q8/+/V3sWSxoEC0",
+	"Ui2V/Rur1Y+spkmLJcDK7pDJrNP8TOTPwycrlRp/aJXIvt6hxx8breoP+OQDT9j9rzvmRI529AinsAOQ",
+	"OiLDhSjdEirEdq4iHOfTL5eogPd0znLdRz2w5M1cUwGEPKSh4CqwvnqFkPJRnPYX7Ove1eWHiO988vDx",
+	"brT35I2dbxzs/PFDfLD35M1//sbOG/Dk8e6TTy05hqdVhLi8o66z+j36xzfwtYelvZXDEeGXj7gdZq0v",
+	"88G4U+/q4RXNRxI4TV+oK37sT1Y/GoH2uJKIQq+HuuVKKh68fF69c8kuizKSSpEPczlVZ1+6fb1IDXy1",
+	"O46vV+nnq3zvStLPquZLvw3fLSvWy0+WUF+lV6udyO6wZ+K0uhCvz0BeYHyC4+XqaYMZqLak5soSKKLK",
+	"Kg3zyWIrm8KcMeF1MoBdUD6N36olSD3BCVvX8FKYVoLTU8pCmDF9FDYRv70Pzz6sm3lBwwO0VKsdaCPU",
+	"++7tc8a+eJl9NeUY3l7IDUqFyW8F/tTIleydLQZ6GcXIn6yyY5duZyC69iJMDfcLeWMG31JZrSDlCvNB",
+	"ITsiGUolTZ7xXMOVmC2fuIHVYbP78dxEXufhgPLziTT2yCWxVRKd6BshmdSGNFeIEMi5SswtZo+mVTUT",
+	"0eOYN7VcSl428vBSv1JC4Uo92XdLUtGCbSgtpo8jzHgPbOKqTTcHQ2bBOO42bcWownctl3uHGoQ/7qoH",
+	"rlH4+8C1jK/65l8G4azsV1npU30+qW42HfEsz8Uy2nP5lPaFkNhDdwdnHaykCZdQjXlHj3NMRkulyc0t",
+	"VzXFc0p0g0DZdV/nyvl6ZmyeZRJ9bX8jCn14NntfUBVeEXo5hW9MFCWiBZaAWdWwmMDnf/Obz/7vv376",
+	"Z794+v1fX5JwEMx5Lo1hNZoT1U61TFbP+6TuHP1xfwckyD3yVMh/U/TpHn2V+g4mciRMfh4Wu3po+Ssl",
+	"sp4jzHuDmOxXSz4uFbkK12kZjftqoYjNHKNzZ7XNL9vYQBk8zYwgLF90yIeJyDyfNSyeDfESnOCLQ0tY",
+	"LYTiwgIgzqERFwpuRfzBmbEDpciAYAdXODUvxrtLnb8wJ2/Y/wX5/7wV7YW7AeVQ/HFl8umBhxm01O3u",
+	"wb0DZleqw01Zfjkwkl85HHDVH3C5WRLvlS9WpvHS8FKpxJ1TupAzMehnA/l0teqKTAH7nWt+HVrnah2e",
+	"Fbo+EB5fvghgBzyGjuhzRWWimqtBzJxJWCszgENM8nmMrV5PdPOzo9RHOsvv4Lv2q9OF5tYTiTn+8Eqd",
+	"xYgCDIjGZSyjovBIn1vV3CHDg2AcYCfXWTxWmeDdgaXXcQmFRfcYP1YlAKwiogC+EUnEjC53TRl/Dgk+",
+	"SP6E8eKqheMd8ISQ0aDKJpe5oVFzw2TvWMnc1d6c3AIzs0c2ggQH2mRXezUOYZ7zAN+tjHbj4XFdrV6H",
+	"xDlT05ecvy5vF0FpqMyWS2kt4BUCvCFCdaJ/A0LMbC0uxGihl4WE4p7BbpSrfi2Bd64Uo+EaPyjGS3/7",
+	"QcPft/3I3c9u+O5zPwd64CeC3wezgQd3/JSK/mFe8OdHpcnRG36G8PdhMU0PMLdy5O4MHt2KVbUKHrfA",
+	"v1HSx77gUKU8fn0mOIIWTYvKg3DuIeoGqjZH4b2ShgW7HJWvj6cr1Lg7rogfgwiFlbUJUJ9ZSKLpdwJV",
+	"8+RhGfXCtMm2HFW3ePe+x5tbp9EFxi1gIzNIQ3Q1q0C8FpPxPAg5X0Vp8kaQGa6OVDiqLYrjJG75AsrE",
+	"lBn1i6wUc6RH9xfiCB6V8QOLQh7FaaGAObhf9lYYKn0ByEVz8Baw4UWt6iCzrFF1EI5WVB/WtE3OTBJi",
+	"nqUiQEanEGDYrvuLgpzEI97N02llfNe8RxJqjbkEHxe5xBX2o5Wol2OSBGDuizTVDENOIzbV4wyRUqVh",
+	"GJZam4/p2W1UbOxHpiqD1ddYHRuROC9pd5xldnvD+osRSziWrB9qlQ/mkvoTPl2RokO5wNVepRKDK74M",
+	"49pAH6wqZOiae1i9klmFMJ2m7e7iCPAwVRguhRHClCse+czMZGhPH2CGcsuKEhJYfW07+qDS71II9WtC",
+	"Kq+OqrBWio5pe6thRS59VMt0eiZZe6AxCCXXo3aIcrr0ngeE7Byoh6u4Kz5y7y1Lsrir7PIZLN9M+w5x",
+	"wXV2iGWBwPtG38dIXzi9w3LNEpGLbg4aGd1PStaob5CO4adGG+DPzQzeYvlUz+xAeXfDyIF10iewLMMM",
+	"nsS1/XVClv9oLmb5jyqDlv9oJmr5jxaHLbtiEatycJpFKa3iqkuWpr+b83zdfna5ZiHb46Xbgnyn5zQA",
+	"Ael94VYfnM1FhLQWxHrG7rOG/+pMYHysjmIK1gPadVDs4hbKahJVFbsaBdqTpQ4+KyxH3Zq5GImz7FXL",
+	"jPWl5IEvvgKRjWdyshE3ZqKzM3GN7rv3Lo/7XVSEoj35G+JdLLE18tGIylrj8YJDKg3rQPJWrovEGfQa",
+	"iUKtQNOgFUsJfBtEqCkb6TSVqm+brq9jVT3HXTsKik+42YD+jLZFJ8URvPzctPzbM29RPQSIDQkkRQCR",
+	"LFqdlyahgk2QEweudk21DFOrzmAMJNn/wJHNw+Kb61uiF9zkl/tqrC/knSFKPVx4by6TxV86e1dzuXxm",
+	"anIxbPP1k9FmHbmtOsp3C55X/vTwzYpnby3KjQjwTr/GZV6lKCNSb67Bns1kz1UQB0P0KZfAUG6xRjmW",
+	"yxs39hpnWTe+prPkaqNCGDjH1QNHfndsD/uh3W6HwGdk92CM6vKs3wroCTivLJFxNxdMozz4EfUTxQ7u",
+	"32UnYorlfIR/H+uqY2y1o+dGAMZt/PbB4d3b7YOPjr7Ufgvrv48yuw6gGlGZ81ORMY4VdkzOM8jRhQML",
+	"TNeOv5jsIM9H4O4RPBPZV6qq0x/4gZbagQ/mGzLCVCtxSOP1iaQCYvSio6Xx/Q8PAxxG/DG284bUbNsC",
+	"fl1kmKUnZmjarsNCsh1JO48ndgMlVeQuD+X9rxx+cMh4tytGuSmikrRduC8dHd2PmMl1JooUPo51P+0/",
+	"72uT9zNx+C/eR05CsILGRcyTTmq3YDQywEwLOPDoWLmSrcMoZL0QYE91So/VsXrrrTvqVKR6JOpvvcXu",
+	"AHP68uGH9xz0FOUXogNL0KstFj8+BtJzjMG2x44AHddaxzWDMCXHtegYyNFxrVWv15/EdXZAALq+WbsI",
+	"x4oM0Fa1to3GviKosadTpIlpYTJlDF/X0fJPmewmt3ea2fMM8x9lup/xIVCBTsYVLFY9+BpbjCktAVYT",
+	"HvlAjUmmVb/O/sXYLgZE9Yi8VFzX8gV0zCVaoH8gEd0UQuYygVO0/WvsltYmdt4wyuUcCT1KMe3h9kAq",
+	"O1mdsTuqn0ozgDt4AAdnx8UnYeJnXLgcYiYToXLZk6Q50E927DqHaGDQEaZ6DLZdiOcrcMXqtN+01Tw1",
+	"mnV5lkmBaaioXAwET0R2rBiLv75DcuXO3aRU/pXQy7B8MuV+ltDL2NXGHvhlTAlS3RNqxeIHIs+mOwe9",
+	"XGQxHc1D+QndYText96irFoGAOtQotaVLWYfyLdvYTkv+xt8h+Whwtdu2NfqQRt2wnZcdphSsatucEhM",
+	"c3Ztn31Fvs1GIMDZX+rsgJlUT9AezPoiN2y/0fAbU8+1btsXXKIuJIWTqagnU8HeiIfjNJcjnuVX7I87",
+	"9pbEb5an02jYkbpdgO/srdi9eg3GY4lFmtKu2y2/m/uplEZtdw4HDifSjSfsC5KYZUqVeC05t0MLYjut",
+	"uAzcF68wAFzgncHacFR5lxuWil5uCQxNHVAwwq6uRo1GA3G1SED2+dH+lUaDDcWwA0Wpi2rd+7u7dGXB",
+	"22cbtsKyyzb2+6mEyYv+9nZZKk5FalgixKgo+uh+38UBURq4XWyd87ROmdtIrLDXcGOQhNAE/HOfCA7z",
+	"Cw4gHef3NYcoArtgToZ/6y12VDBTKnsiZo6r/aijE4mYL8HnWNcZKzq/O85AcaAX4V7ZAY1HLNfHKjjX",
+	"RFyVPbpsf/dm+eQOx91BXGeHmiWa9ahRezoMzsh1rXuOAEw0Rgvb0ydVnypTzH1xrPwnTfaePcI4SqsC",
+	"WloNNPxEJGw8qrPb2uTp1N37ma6hAnY+zpSh6nCoMnkbKA4HglTrx2q2KfsjhDNHuDtWzYLRRq4wuP2F",
+	"ltvuCt6lqFQ3xwPuyIz8p9FMzTIXIR0dK1fZOGI575sozGWxz8ivaIJC2DnPpcllFyZuxh0sq+0lCHuL",
+	"S55lDN+w242YpgOu7IEMSNmx6klLcvd2cbX82kdIwTyTR6oN1M8SbdkrbcLsSoNLChmj9CLFOyLlU5EQ",
+	"I4QzPtEQRIMbCT3gRiT4aovtP3rkfogwwEQkQHTL6jR9mmviOcZ7XE55KpNj1c0E8ESezrSjRG7PVyjz",
+	"Xm3AGFyFdMxCdEdeK7yGu42A9t+i+23cwC2f9hTACl2eQ6AQ1Bunfqdmrk/PipyMwtLt9tFyEbGQQ4lL",
+	"DiJiQrVcYDVvZ4LDteH0lHXEVIO1IbWfOZ50swhAomCJGH6vUxRRAWeCn3FzrEhIggdxnd0urIrikT2S",
+	"qu9GgoAN4hRCBQL7Bdgpsb+Idca5B9dAoCoslVLC1GgiDUajlqmzIyvCHqvihhFSooeIgNEBQoQl1HeJ",
+	"ardYswEtBShO2DRVpCr+hppO+AJ+gjEPhkHBbdhU8vHNveHQLzLRlyYXGQZeDI1ILevteLOW/RC/hMqq",
+	"pvjbqlpFzwWhgN2gp9W0BPjS/eJStNiufZvm5IiMaxhojeu0sE6Bn9v3Nt+dKUiK2zqZueuN3dsZtGgt",
+	"SWVz5/YIQJ0cX0PhkcW5fTriGaTQvvG1vdsM3mPg4H+Uv0mamg9OsDfsRIyCHGdQa+zFQmtiJpD+S3oF",
+	"laLesSo0nkBJtXsH75KpztXSAnFGKiAdCPhjmOwre9+cCJpDlouv72MnduBNCg6e/43Gm1QQiPugTDtM",
+	"g1ZDlQSgkuyN5pvEtvzLWIXRThOimIBGKYjAk8ZHxr2x+6YlyhTo98bem0Cj3RAwdA8yIylYgcL1Ql7R",
+	"5YrCKRkv1RZwwrwERqCOVVEf4I19qDVQFDfyFZssm5oaAq2BJxEbq1QY44wQvi6BzNkbLgrR3u74TQzw",
+	"y2UOZihQlAPvZKvWqDfrDTD7gPa9A1ceDSM6mbY70xyRUfZvXL1+DQwoWAKqedWq43okFB/JWqu2V2/U",
+	"92pgkRnA507zh9t9haciy3covhAT2PsCTEteybub2AFKkx/Ydx/4VynjQ2Cq/4LqZ8UrV2wTQNUB9eWM",
+	"l5336yFg+YNNEga322igNdLH7/PRKKWbe+VjgwYRtBqemRQSzqfk4ASTRtmU8aESbERAAcVyPYlq+43m",
+	"oo78yK98pPg4H+hMfiIS/Gjv7I/e1VlHJokAx83+7u7ZX9zFq4zv3zz7/SOtP+AKTMxXcWHPaj8XmeIp",
+	"frC30ryd1RHtfOPhkGdTOlDFQgKBsdthxUgxsXfVFQ21ZBxgs+Hn2sPiSnBEg4X4WJ60eZpC8OZIV5Wg",
+	"PPCdwSXXzt5h+Zxt2fYHPAhDgH3t0mycii8YF/LsiorF7qJTRcvuidKTVCR9V4IZbSnk3DA6PfXcOg55",
+	"TdxCbliSjSKWDzI97g8Cvt2ZzvAoCg7tjI0VnQ3LpyPB9navX7sORB3nRAYPX75XGhRYUCdWue8oLNvL",
+	"eKqVsOI8KvjUSJr64fjP4Gf7dstVNveLPIDAUebjxtAnRuKza4dnwg4FhGjtAC8kRnplxuneLt6zzj7w",
+	"wn0+yISgI0MbaaXpMRQj9LI8Vie039j9lgqRuoJ1rLOvWU5Eg3BdDnhCHZBRpCdPBUWamYhNeKak6qMG",
+	"QXK568NDNFk2gvYqGOSQK94XGaCIkYWO1AZ+IgwZZY/HjcZed5yl8A+BlHoXabSJI1+S/iBoEQwfIO/a",
+	"HQoXxB5okOkZd1Fydp52uCAt4BFxRj93SguJQyiCICtzAhC+RYl2rs0K7iZiONK5UN0pWJAf+kDit3Uy",
+	"XYHAkwOHgtqK1bB/gy0DfiCSy4kEvA2WdGb2upmwlMUqZLVW+Xtv8555Os5Ssr23rlwJf6vTUFo3Gzf3",
+	"gMahXbM0EnfgLa0yEL4hhlymlpiF3tpa4ZKhsYVntRgbbgjCPlDVW2h63LQPdmsPgX9twASd2/xJ2c1G",
+	"wQUbMOI59DqApnD+wfWXJYzuq+02dvd2mrs7jeZRs9Fq2P//x7YNKFHXUuM0xUpcUvXbUCjVPRxw0545",
+	"HBQPUL3sRTJi7ZNB9TY4ugcDbpZD+RYNFM4UjmhmFx8GkmAzdJI630Jt0/1dLOAcBdQbRZQVBIIPeNrT",
+	"2dAJNZcjCTVWkGxua9VLJXp+95t7K4lC7/MMQ872m1dXmYgZjzBD4AORSP46CmkHCUZwEE/3QtqKYhnG",
+	"Xz20bS7VOq48Dq7PE5TdUpGLpVIcha9Y+Yws1EWWGH6e1OeY1zvwwyzzqiJsy5fsHY3gLJd25PfP/uKe",
+	"zt/VY5Vsdkdes5OLG30RhzeqVojfE/kqx2jLH19f/viSXv3X7Ca/J/LzXOOyaWAtLcWdinsaNJSRi6Yu",
+	"n4t3wRdaBEeAEzYV/FQYZhVnk/MpGyuPrx6XblbsLb1apVOrRcfjLI3JtKhVCCs0EBTvNNAmJ3wNFzct",
+	"c4zULJIzoqBWBgPaYwdEnZRUdZPLNKWQFJ47P8Q88/wI7uw81dtUcatQlEr3fG9zRQYj37dqzJZMv8Rq",
+	"zHOX6bZ6z4Y85zZRzeen+oyJBp7hbIHXXhNHyzgVazlZYO5bB8u5HCxo44WlfI6OFauCTzCUiKKzFObc",
+	"uAjLIhSHfCKp1icYLhF4K8ADU2R1+VZANBmIFMMr4p7OvBuGIvbMsSrs14QAMyDkiuJDesV/7LJP0IsB",
+	"I3ABbGaMMXkFvI8fjDToEQF3zqcIjfOp/+DT4M1PwYlgBjq1b2C1V8M+PVaf7uzszP2fbSyecJm3czkU",
+	"sW2J/DGfgjlep4ndvWTsUTtcyFOqVV9kdhA4MRQNWxQAkEPMCrmLIBYwYvFQK5nrTKp+Hbokl0awrjiU",
+	"biZz2eVp4feyCwk/iaHI+kJ1p8VvnxYeLD92mBb4vduJGOUD+xb8Cd57Fw30aViL2ntyCJfnVjlyCMM+",
+	"KUIjwrDdHDCA7Ucpz2EtsKlPix5gIFaOGmeinfEclpinaTQ/aJ25wIRPMcyPk3/f+YPsUk6kSvQkYpyl",
+	"ln9mzAzswHtQlfIW4znEMkD81HBsKHkJWilyqrgrkQ0Rg5C8UMT42fFDoE7kfnL+OYh0KqGUYKAUReh8",
+	"6oaS6SFrsFyzpp0IBlrNTjbyU4UFGmmdtscK4kYSu0L2gV2omYPna/148uPagU8xmIO+BejRhWeDMByN",
+	"TCE45tNi6bkqsu4GPEGPJa1+AsAUPXto3EUfaQDJKm7ELZf/AO35q1xYDOnw+ABe24ltyd+k4hLOLFOH",
+	"p1x1RTvVk9KQ7azpNyAUEKPbEamewFuIYxHezzjVE3f74jLiz8LOXfROO8/0uJOKuRF0ZdYdy5x1MsFP",
+	"0OGtR0IFW1HZLqFBmTYEIdnxhJvhg4bQQ9jladrhXXtdIUpfJIwbNrRH1+d5VN0WRfuoNKP+7OV3Xywa",
+	"WiLNiVtsq/3ShUnd2MwQI/Dx4EvDepmg0HmIHMc0ryKBE6KixkaYllvzUSZPeS5KaSeW1n3p7uHRhw/+",
+	"Zfuduw/iBTcLFxW3hmc5EP9wDf1D4+mS7rGemIjMnmMTsVzb8yxVNx1DFBElOvoP2afwYrmviegMtD5p",
+	"k25oe/Li6qczsmvuQNzK3mi4O5nogQPe7mg1Qwn6PVYHAVfTGW2sdyO7+HeMpApAhQdyNBIJXr5gQBCd",
+	"ZZ/Nxv6TJ7sI8D7DFT0GgIgX6IYOwtLLvt/QBMC7kINJ+rnn9lY5t5y51qo5jhso43YuzYdRza97rdXc",
+	"bTzBgl8OrjnskpovUdagCyI3tRJ+LsHLXq+V+tlrNNY2wYxT8WL8yM4KEa44PVnF3qIobR5hAAIpE1Ih",
+	"V9syMqlA7Kh9q8Wq9xOHVY4pqrX2rtlZzYiptdY1+3CcIrL8bmnXsB3Y4a5IHAQdPg22kawzKxhzCntN",
+	"VMOrXYzDtnIRVhw4IGdYcMap2Dqht8YY74RWgSp7gSaYK4/pYi31Ot+F6CrkR5koQqV8zgRINTmwcJ+d",
+	"BUkQIddzLJKc00XuZFcPBcA1LvdXjwma87XzVb+mrudzHNmzfM6Lj8KWj275aCUf3d79S3NWb3Dxz+Ol",
+	"HqfiIj3U5FgWw1EOqaSY7Ov1NM/FCGYKtGQswUXGxSXmNMLoihjlI5lAzQPUawb575hv7UPFATVbTFlf",
+	"M62KeOuPx0m/gONQYkJZzBTT7WLDpGHuXrvi0mCqTpwJC6vu2+9dYgDlI+LYbs3kCYSx0j6TwFkgJwMN",
+	"NS58/D/YtNd3zduBV7vlw5TwpZmOzo1vcp6KeLk3f1ygfm+m+/Z6JQXU8wDwR8MVwS0ovTVLbku0dNfR",
+	"UsD4Kkhw8H3w9OZmeuqLCBPYctetlrqNMdiqtRhjEDnmZLkk8dTnoO2GsQbzLnfP2CAFWHUBVScqIDgB",
+	"3MoyOZcWxB54FbhQiyGKDRytlK5eT3W/nfCpqeA+PsShIrxhdoDp1HUD6rWEAQEYNqBVfXMssmlB1Qjp",
+	"f63L7kp8P4mW9e7w4mlXqjp3BDDsfQ722COsNasgkFcZAdL06iG439aY/vvwyZMVokUuMbRkOTMlJN5v",
+	"PK6FuZfANJCNlB53pv6xnS+AfF6PCo5MYXvzLJlAxwADEU4m/LmYO12di9ybjagDvjkGF1G5NeBbDy2H",
+	"T0ojthLkcm64GtO38mVbT1Tbz5qCBTMx5NlJMV682cFSLufqljacMUBXfMPOhRwPGC7hV74gi2ZoWoQ1",
+	"ALKvnRV5da/v7zLD3ijcT9caDWbeLHssQDghEfH6/m59z65pCXr5ggSEdWKZiAZvg5nOH8x07jimBQzy",
+	"ymNHGp5cCWgH4jSvo4/D4biboEJeGTF115dDBOURM84RPmMmY5wdOOiyYEhDKHvBp4xTdpa9vrcIJc1D",
+	"WUIA+TzfPSjagYGeS+1zlCPQydyjGvjUBwgilAnWEVbJ7g6sGJjU1tXVDsqzvyyNbctatqxlKWu5iJD2",
+	"5SomHKqtjrnVMTdznRaUqlAqPTjE+WPZxwnCUFdqlnd4d+CMnGV4Ex/jhThk0wghwlzMVwQcLHLIWpEL",
+	"Yo08EFg0C+cVOfivKNCcAfUvRH1B4LaihhQUz+VdiLCimCQcbwsMuUOeCACwAtsqgpMQs0Tb8cShpkBi",
+	"16G2fUD48Me6U0Cq9IU5VkMf0zmHXSiLECwyypNNmvzK+liBq5iXP3P1LujlOuFoYrjvvArODJ8aNtAT",
+	"iO5yCWA6S1wCGsUzx0LlMp/GzP8TCnaWwpbhPdrNOGIx7Sf8E3fU/hM30/7LbmdMsYmujCohdJdiQCly",
+	"MobI6dmKq+VQRXtebNPuRNh/05nwpczKPeKHYUpU239MHZbBdByGWjlclY8kLUhR5MG9WR7wiZj66cGu",
+	"uG+6PBd9gPNz3xUrQcfYjT2mjKrY9Q4yhj3cdsL0F53wyvnCK/MLWiYGRg8FYgEHkg01YM9s+2PdqWij",
+	"OOa+AWLZ4PLJNcQ+zARGunZQVE341BdXh8DIIOB+OLTrk0olmHiEhDpiSYat6oxhIRXfAxU+xZMLjcWt",
+	"YmC+LCr14zxW3AiWcQV+sE8rQgzBTgVkbhUzlbuT4JOiyoJ1FndT2YopbBv2WnqEOEd2gtmWKuzVPuZq",
+	"kbGJd3MoVliIGwEmf7OxeQ2RBUYoNztnhfJVgYFMlEZNQYnV4/bvVw786vMdt6DhOocZUL/y4EFt2Wku",
+	"HX07QOmfncHu5Sz94lOB6Z4rSqH2cB/gN2f1DldTGoTV0hnmWiwYRi/Tw2oz6JJydmf0TwH/fgwLus71",
+	"Rh2/iqZPWiWSQWoR0QRPNuDPNlapqblyWABuBw5YpzzpXs/VSl+kaOHal79Ss+WGUG+j+x1QgeDOlK5X",
+	"Ums1r5eLCNcazS+99+WrR3tfuVEr1QKuNW/u1hv13fr12vMw6dlrsI5Jj87k1qZ3TpuePZPS5Jblnooi",
+	"QGSBjY8kqQ2sfEWS/pKk29vupVc+5ZZmsu6Jhslvj/S5jnQB2rngEPuFXniIS+m2VTkvtL0vNuPlVMtu",
+	"Jc5hrUW/eZb8VfsnZhiBxTnPpm3C06y1vtGMrq6D9EGTf1FJJn5uHkW91vrGw9XCd1ZejqhmZF/xHJJV",
+	"/dzIrLpeiMz5GKNf7OV2Spq8O/zb3I2tAbIAEOx6arUaCVxocHSfXXlM/5pJ26hKnihI5Rbm7/WF+XNG",
+	"OrAfedxpsnBmoodFU9Y+gYsTMZYfqy2nuVxOs81uuDwovnWpeSHQriWq0nG4B+VsLw5+b81IfEdXLiUY",
+	"P6Qpmwrl/jLPhNrPX3EQlNeWul9MyPyWEr7yMvc2SuClR7u7ODndFSBbGBxwENSFp9KgDvkIysQDDUY/",
+	"d1HtvcJg5zt69S12OM+1LHZ+9luT3flMdkXBvEU2O7/UqxntZk+7L3s4UcYVwCu83uDW00a4X6BgNVTN",
+	"c8mM/j0jTkXG06AEJcKg2cawdjYBcEEgiuu2M8VwgomQ/UFeIYCQWZHwa16oWXGUcqnOhNAhrn5w+4M7",
+	"sKM4M5Es/rAj+zMCRO32Pbud1NTb8Du2U2vtrSMaYTeXbZCsWJXNxSNYyA2y72i5zivxuBVcUeKhc7q1",
+	"Mm4FmMLK6InXikT7bPHlyuPikq1iavQj2JoaX2NTo0PoXNnUuNoxXGJrXHqutkzkApjI1oB4iQbEdQn1",
+	"phZE7Odiy3esaz90Su2l2A8DOrGp9O3uYiBFV13V3fXF48u1HG7p2tYcuJWmz2cOvECBGmvzLzQHIlX9",
+	"pqOn9DpkjlKujs6SIlw+F49yhwFvWM8ekqgobCsNMwM9UQ5SCu1lQw5AUQqKzRP6MoTSYkHhGAqsxwBn",
+	"paBeMYI6ItkGOOY4iDnFQr62XcucDOOsY0chkiBBQiC1IcQqNysYSEfgqFln6i06hDoFcFtmkbmT1nGO",
+	"FVbFQQc0cFVSY3nloiBstymYOuEzUyIWQ0Sv/QfUPcIaAYlU/ZynJ207mJh1RF8qEwTd2y3EnKUuN6Ko",
+	"T5BDkYQDlmv2xwVE5hDi5z3ofHfAM97Nqcw0Z2YkupKnbCi4glyoA8w9dptBSz7JZJ4LhaPQaHi2PD7+",
+	"4o1rVEoCfjIj3hUG/k64GQhTTsn4xF6QBbHn31x5qQ8Fz7qDI/Eof9nCz1flSnAe1rNX0/HdityXbd+m",
+	"u9uZostFJiWqTttSSdTNuDOUiBPgpPBxBQU/zHUmsAi5741IaZ29qzPGFROPpIH0RJ+s2Qukb0vsPXx8",
+	"Weymiz+2jaeCZwEs4REl4ZVL6LMhlyrnUmE9BBoQgiTEBV2MMReOoAbpU5LC9+alcHsY6/By22U/ztPp",
+	"++OQTG8uiOPU4T7OsmaPrRBR/T/Ma9qx1BeX6kSIEQ0d3BiBRdxx4m88pjJ1lLUBDdZatebezUYD/tMo",
+	"yovXWrVxs/bkYXG/O3Om9qBhnueZ7KBr/XGti9kgz37y35/+6j8FCAJfvXvfHnAaRS2Vf0Tzr3chd4hI",
+	"6rOf/NunP/pReSy7NBYY8qJRlFiQo9uGq1rRJzya6bZYiBt2IW5ULIQV7bsDnrf1SCh4qA/evt3c3YNh",
+	"rSHY42hfQCRz33ZwAWEKfZGcpZcUAlGZ/m9Vk61qsoGhX3tQ2G5BZtdiZUsUlCuP6Z6vZO2Hb7aY7K+W",
+	"8d5t2ppHZpl1ftk5uEhZ+0wLEI1ke7Au3aK90amKFlq2QbUc8Two0+sEkFkJYVVu/ZER2d13UNe8SGvB",
+	"wwpi6u2sy3It/VuvQegWgJ6spwq72W9Dt86p2o6dmW1h6JZb6s1Ct0qWpI5IteobRHwXDsCoUBWhdJoB",
+	"g1UXcOXjRPK0PcpETz6K6+zQh2/RoMA2hVXlOMPXImbG3QHjhn2xacWdL14HNVexOBN9gFBJRFcmwrRC",
+	"RJazRobfOkMbfhQxkRpR9QlWp8Rv6uxur+g7KPIWMZmzjujqoTBOtYYmQLUGDxjPsdSibywwAeJsoXXE",
+	"PQRFtDQU0MUF1JClafr50NcLI9mggRcbydbliid8RkF1C2Q1zEZjtxbVghNiHxYk+TZ+b4fQx9N4+wDu",
+	"gD1aS9q9fW+u1RvXimY/+/V/f/qjv6tFF5IVgP1eeujb7GxXceatsCLFQt9bsj6XnA3glnhV9x+e/G1s",
+	"3FZlDmLjHDlckSsuceXRd1ceF7dwJW3ZjWAbG/c6q9fIt9eIjVvpGC7Tvpedqy2XuQwuszU1XKapYU1K",
+	"vnHwHPRzscFzd3u+VldJLyoc/T2JLTl1Iwp1FyiemYtsKJUg3PSIcUPl8W2rtDobhOkh3bqkML2CZD3/",
+	"NF8qwbUuIbjkaL0tpX215fmtz+wVCOe7KB2AgJZ3zHC5ifcdfO82kobVKj3NAHsXkKdFNOIFx7qdwQjv",
+	"D7QS78o0F1ntVYzTKm/COjbq2a3YCnuXbNue3YCFJu65nTpDmao2ddu9n2kJQ7YMGwXxUVwlJZt4xAZ6",
+	"Ik5FFlqjpXHRlkERG/vNYuFpBr69jl3HdfaRC+8qJVQIBfVcO1OG3jQILHOma9fGAutw+U68MCNx6c3a",
+	"s1/8l9///b/97O/+/vMf/vzZd/7ys9/+4vO/+tNnP/43T//ipy4qqY2rWxWc5MHsncQXbUQfXmQOMx0A",
+	"yNRYbVFWkRIBZDiqSdM20CThuSxfzxXEweo1P4dcOLsRq4mHMxd2a/bdSn1TF44LBHOWoqOyHBLwjRnJ",
+	"MsHwyuOVgqjmKPE2luqVMfbOkp7N5ZFFxt2VTseWAb18DGh7Ey/PInxx13BdKfgiTcMHzjzrTcG81xPd",
+	"nE0GApxIVbxswo1VBPJbbGyEy3cQOfOEBLidHcMiW2wFhbkgQf7pj/7Ts5/8bNPb9+KSpbdE8LWXwtcl",
+	"m1sp/Ly214ui0WdK3FeAAK5ftXimYHGZVD6wbW5lsa0stpXFFsdZpamezN90lmvWgeKVOcARsKHOxMVd",
+	"f3EKHy0swQo/gxCEN1pnpnWsjtWOL0pZJwkMAA1c+VArVznJjF5WicjqqZ60JzxTUvWLCp/w1Exk3h1A",
+	"I92UyyHLtT5hnFFJT7sMGmOUJ5CS68sql9rPBOQHQzNJJk+FcmU/u3qcJiAWguGXq4R1RJ8r27D9qs7u",
+	"UiVVKgppFzuiqupF81QEMp7p1T1uhZVG7f8YjDLA16FiZh0LTfvym3VX1doO2lXVxKHpjEHFbSrNinWp",
+	"7SBBKCZ7NjYStA/FtF1F1aBN3sGYbIdI3rU9qBSADaCOfD7I9Lg/KKrDQoldu/VKuK/T1JcnchC7+JFW",
+	"AgfhC3XWh9IY3AwEH+3yoYCjhJVwlWb+XXQT0EynbCIywezpHeUudxuQN4b6VCR2xzBYo+hqpmdX7hOw",
+	"JfxTKv1ZfuiKgNLWFTCpeihYwqcGB+NatJ33ZCqMryQaQZVgVlQTdRteCcCBF2olRyZezVUqNsKbl1cO",
+	"043IXXadsaXlOl1B9edUaPRV86fCEVjHjUo0epvncy5fqL+LPKUVfQ5FAqlq9kJ+ehSSGEtW4e5gRg8Q",
+	"G5/I4wkU+5qlfJbwIsEfAs6FHWJqiU+QQONKdhMoDtWIdpW846IONs4OC3pPBkJF9r+ZcA24gt6EO9QD",
+	"mBxX9xsTbTw5BIgbJITViEP33URe6jS9VQumdqYASdHcvdZs4P+LajR9EO+pfimtTvAIjlg74dOSClCL",
+	"arTmM8rB3lGj0Wp6pWM41x4oIHAEXARayqs7GKW8a0mmO5rPofap3+N1qNqoOBhbynYuygaGTXuX7QW3",
+	"xKVM2AiXCm54bqUrXlIg/JXdgNyFxfB3nPq6PKTrXvDJkf/iObLbqg7POqcHacrCubFibtuzeq6zumBV",
+	"i+MYvrA8IH3F03jlcUd+0rZy45N1qv5VHZutd/lV8i5XHrX1TtpCz1YFvII7ZRvjK7wtPzmy36+i1MzV",
+	"NhtXkNv743zhKd40baAnlTSDCuguMrD+yc+f/uzv/vF33/vst799+hc//f89tvzIjvLJs+/+19//9HtP",
+	"f/m9Z9/5AYAh4oYjItbhnWajsW/3RuaAkPgP3/pB8O0/fOsvn/7qf9G3a2QiVM3+wuPTzjOU5UZZK6+J",
+	"pDi62wD+rRNpo1AugTJiJUFE1MPO2EgljGGWgjGtKmt5rUEw53izPhXZqRSThZrxR/MQjH0ad0/2x5lw",
+	"AbzSBxKjout+Bb05Z0NtcrZPAcOG6TSJqDQS1D5Sie3GvddsuBfrLH7vzhErD9rkmeDDmAy5oHtbdRml",
+	"aDRvzyu974n8QzfZ56CLLnMihf4vr3ZK1W+DAdi4hzpNhMnbEy7zNk2/1tqtX41qmRPfe1yCatmo76NN",
+	"r7nbsC9oy2eazZv1XXvCcDXt+0rnbSuWTcF8R/+6WbzTDl74xmPHMiEzgl1HGCOYfc3IlGyZ8CG68tC7",
+	"dh04HSg44RD37OqMhErsRJU9Yc3d4gGUaay19qLaKNP2lErVr7X2G5HXcu3UGo3Gk/OpwG7Lz6LpdFq3",
+	"asS5YpbmqII0bKiHZcf4KoptFakib87OJ3rYkWLHH7jqnAdg1CI7FRkGHsFYsFqaSHvkNgHHHWdYLdSS",
+	"LWmCECNpmOE9cHF1eZpa6gTlYeSwgrw8wNEdwaieA30p7sAD59ViuwzXAq0LdeiWfmtDClittXu+60N9",
+	"rY4E6geAY9rep43vEy09WJjRNI347KngRrCMK2aJ/urXaqEIgPUIlxqHHuArq3jHsLXnn9y3uGsAvQI3",
+	"2DLfl2djq3Z8MBrdTV5NzxZs3zo2YDoSW+vI5RrhcNkXur9oVzYDu4OPWSpyKKuAgRCJSCWQGHdNv2AY",
+	"MQvvCAPFI9fw7xIIA9RXKMHC5QwoFuG6HasSZsyAG6Y0DYMqYuiJqrMPXIcOWgZfoab62oHYgQcucapC",
+	"/Vgdq4OhVn3vp6NfnFrh0xD7EENlchYbneUxKCRjI5I6u8O7A8xbtKPBoj4skacyEVDAA7odD52DDl+w",
+	"K3OssA8Pbw8iNIzpa1yC892vY09DABGkOI6zTKg8qAArrEaHE5aG8SQRSeQCdJiGHRIQamE/900CMnxH",
+	"9FwmEMo5x4orM4EVoBIYUnl9C+EwwMfAhlZHq4iDwBRKIBYvFl7PSlkuqf2scrG0KG0KQBjy7ETYDVik",
+	"qjyJavkEOESWmDNbn8evmOnvVGRe957tMtP2JGXtZm2z8lqwEy9N7dl1QTyWLxSceWixuWTV7IWttaxS",
+	"mPN8bGqtGny8abmu8wrDuB+rRWzCBLdJm1tLX4HVlxFlXYWfnyGtX3nsLtCMy2ym+tYsM8KaIpoyaoZc",
+	"Kvszttkq7HHAVPjQc3wHJ+t+Dwh0GWl2hkmzg14usgnPoJCWkwd0tmKpVQiF7AjHBeeVbvQpOY619QG+",
+	"Mj7ATa7C4mzSZQdgyw1fMm64vWmXl0G6zjXbEE4QjsELrcSL6tOlAPwVhGZT1Ub3emVgP3+Vez3Ywooy",
+	"ve7R3rq6w0tSmHdLK187zWEbVPDSZ6ZeiLYRuJIrowMOwPKFpSeBpvIAx4tqRzjnvqf/hbGRLPaKV3nU",
+	"3pcmP6T+V/E8uH6KOhR09xd4ANyPq1Z1ta0f4keLPBB+CFhJ11MnrJyLBXOhgJBU5hKq5ZaK22L1w3/q",
+	"xW1xG9fxhbgrsPVknsu34a3zC3N7cJk3LOWj01SqvpUPMVm0L00Obmg+zvWQ57LL03QKoNK8bKXw0ILS",
+	"zviUp3C7oGi4oZAAf/8GfDQSygmeLs8u/uZYjEXdddoeqxOlJ6pNU4LKOrrXA7O87LFmI2o0GnaoBguQ",
+	"B6PNB2JoRHoqzCKEw0Pn1XyR9vkuRRcEQirlA0PaoBULIS2yVRvk+QjgZKNakU1MuYVB0jF+5unRfRLl",
+	"llnUczkU7U+wouuBkfzKoeV8Ay7h9FGt12CAbnvbQwPBSXYAsMkQQyIyzNG52mg88cM4cuV4mVZk3hJp",
+	"b6Fn4cl6vOSSLfuWdQxHdrq7jau7UY2fisxK2a4jWJd92Bi/lxiX5iIOWzXcyK5WPdmvtR4/gX+bsZU+",
+	"3burYDXM74Q0LgoNI7OlaeMldQ/oOPHRCOoMcyOKEDnsuXozI/hroMeZL4cssjYG/JSeaJUPfM5VeFSp",
+	"9fCs4qOzDgkkc3mauHRFtGqPFRTArrVqGBoHJ8CnlRkh1NIWjOgPhcrbRn4iio/mTyk8zZc3JfvKN1Gt",
+	"RpEC1M4AFaNRv3lz2X2MarnOeUrIHLuNvebK2BsQzw572dxvRDXcx+Yu5CXDDjaiGm2dbffJxYG5uzu6",
+	"ms5GsSZbd89WB/PuHh9/tJKIc5YKduWxv85LXT4HTqzxUReA4Aw4Jdw5gliXKyvPFL6VW1aagTAIvOlW",
+	"8YgzkVueFDOpTC74QgeMl0m2FaBeX5dNeKxWKQC10mlf7NNZeqa2gtBWENoKQi+7ILT19F2ep289YWND",
+	"Xx8ehYt19h34cEdvfwHjgmG9TA/RGspNjuBjdXagkPEUWRr4OZqaiV6v7UJ0wGCX4UMMGNtzcyKaVE9E",
+	"ttj8cRV4TUAhnkS1sQLGMZNCXMFMgDWsbe24VF/klsVvWfyWxf9TtnVsHdQvvYP6+dlHrnii/vhcEk61",
+	"s2mI4gmivQElMi7jPTO5FzO6uTzleVkwaXmhRnkKiqIHSBVKA4qslT4U2GIcyCpPUz0xAZY+yCcTgE4d",
+	"8hMR9sGU6PNcnrqKXLu7Fa4kaOVtWqUX6kvq6iwTXVzbMBkDRlhr7ew2bOtDnp1Yloir6fxAJCliUoce",
+	"sfGosg3ySPlWpDrVsitYs7G/u47bhtYLF++yRJnAr7Zr2ULH3iG8DNHsDFcFyr7uxAqZhDz/TClgwQqe",
+	"i/e8L5K+yO6sUjg1hVeZ2FZN3bKfjdnPEdAJzEEAylOinYBz8hwZEx7hTcKpfAyCEYKiqAxgTZcSNkE3",
+	"xk9kVQwBxOPgGF5i1M91KMeqYTwB8ZDb1OYXgoXpLDXBJfuCl3HOGxi0qZhXcW0JZHgRIAI4J+id52G7",
+	"oMk9rhlhrHrXlkkqSI03tdb+Daui0k9D/ggUflNrNa/deOJha6GhXo7GAQOhzAh+620MQozoN4jE6bsX",
+	"beseArY9kYnVN0EttVvSSYUZIW4t8H2tZK4B8rv1eKlWDKBG3UxCIFZhzrhmZw6/iaHI+lakLH5s3vC/",
+	"kiBS/LYHcToQeAVSfiZ1JvMpLEgZQGnvGgp/1cFZHgoQaTTCHLVx6YJR2gM9NMHetofa5O0i2xj3sPRj",
+	"CMtV9Xsprh1/D6bhG74RPC43eTX4pdxYE6WvZJyKpA3Z+KWV8yYUMzeN5rXZH8t9zv8+0/M1XMt2LkxO",
+	"q/vkvNYJvGxnwvK5S7mN1DyXLyFNCyhyD3AgoeJaV2yCxu5hMMt7dljqZK1SctL4AVk9Gk64Q3si4IOe",
+	"1YA9iBwgPRQfn4hRDqGgCiHnC1u+Fb3QXWCpmS9xwXSKmOpKTBgomPOy1f1xmS9sqhGbnGenfE4jXoXW",
+	"XWs01rPM43AvV6PdMrgtg9syuHMzuJfV9rG1TJzPMG4KHrIap11igMDPrjx2RUeerKLU3KaXn09C/Za4",
+	"rEtczkVb3GZuhedLA0D1wjMhqPmKPxclTK9l6nAH4ExI+srrv7EMi3DBpSCVZQLIXmNGbOVJIrEo1P3M",
+	"DjWXwosyQ/4ofOjqlJWe+YpkGmucXVoS/Ja+vQL0bSs7vd6y0yzpvQBZKue5NLnsLs6Fv41xAb4wIBoP",
+	"fIE2xPDNtT6BLFQ7PCMyiETMKC0V/+zpjAmwV6DrJypqfiINjXwaB1YFyJge5109FPVjNYu8Lx7xbh4i",
+	"V0dsPHJoXRBYCYOtswM20lLlUMkVjDLaW0EcXCdOq8U4zAXZmTTMjDtDmeciOVaESTmUiQIsTbsAmHkC",
+	"xeoAIRSDJ4LPmFawGgmfUmU7+2O3K0SCP0KNBPEor2OB2w/QUADTA0OOXbBdqLQVMbAVwJObe/QISnDB",
+	"op6KrM4eoBNiyKHAKjewO7fwraD+wFRwQBkN+oPdtM3zLMBC++jodp29A1+Hj0sJwoUZoe5tCHGdxb1M",
+	"D2NoOM41IpNOZCIU1TMdpykzuRjhOA4UQ4BPzPb3Q4VsYtg800LfCpy3DI1dmAPUExNIAoIDBuElMcQQ",
+	"2kEMdSba+FOMtQftmR3aA2MHlIpebg8YjOG+yLpC5TKl9Y/VOE1jJntMaTwVE27YUHAzzlyF2CJ61o2Z",
+	"M8vnBvYysIHsDxDMtdLtCTEsc7DyPC9qTRz6m8k6oi9VYcuj8LgiEyov4btXQaA+EDwpGjwLdsJeNugT",
+	"UPRo02HdS8gLQSRGoxQaOg/EYA/E0kJFlidBeEfCc7FjD9Mq5WHtQIXdimCIt5jSE7tzWDnSbfOCgeVl",
+	"oOzNh5FCNVk8p3BoF8JziFGpS1c3voWRkVFNqPHQ0mwKj4zc84RPLXEvj8YSe/vBzinPbA9A7Q9zMfrA",
+	"fW3/+BK2YP/5jm2lYg4Hc2QaF9WIWyWa3kOrdD6wR2PVVe5MS1N2MyxA1IviLz5IoYSWBJVALCtYcQXe",
+	"nt72bb89ve1bf3vqw9TfnhJC8xF28Pb0Q9fFIhgUX0k1hICvs9s8TSuLyew39mA5uQvuV2Bef/6I8QSe",
+	"bDesQI2JT8Q0hrLjSojEsLhj/8SMgqJ7SiqAl8szGo4NZFY6EM1FUzkR0+dVenn+2gHddfRfs0zk40zN",
+	"QWXDW1Tf2vnhq4YOvKP6du42QEGTQ3t03TzoLz9WqXLRF1ntyXMpCwtE1JHd5s5e46h5LUAXK9gdRnvT",
+	"P7/xGHbEBf4jQ4XHQTjdXGtdrroihYI3u1ENklTsv5u7e3ZAiK8OD5qNZlRLxshr2qOrjVqrUb+xvxs+",
+	"vHm11tqrN/b3Sg9v1lo36tduRr6yzg27ZlR51lfbaZK6PobyQIUaBtHkV62sTOIWFtahuHYrYkHhoEZU",
+	"G6twvLvkmKCRNpvX3QM7yma9eX3fP7hZa+3X969egzpAOucpOhK2SxMsjV0b4Gne17Q0h2AmgNOfuHN6",
+	"Grxocwin/myt2b61ApnYhlNdYl0YnrAJirSjEegKUqEkgpIQKkFQPYBPL6DuElZbW1o6nfSSvoa8Oja2",
+	"GgKGfAHLZ91UG2GYzIGtdrUy0oSqMnsjzsWj/Ar8tUPl3d5sob4Xuxp1cWtWE6ioDedftqrdlw8/vBdZ",
+	"tQMLPaEv38UL7M4VRwA0JhdtAF13poJ6pegCV3GO4SDtfAyzjMdKd/HjY6qYdlxrHdfMYJwneqKOa0/i",
+	"aPZHXHf7U5GECC5v2wUWf8gH4lgxlrmqEz5AwY0REKVm2rXzh1ZR5Y5pjjHOZyRVnybU1Uph4D2b6OzE",
+	"3EJNHQrpWTnMyq0A7W01OvjJimjNq0VQxezUqbzFMdn1Yj+84oceT42AKduZoQ0ix6g/3NQu5DQQNoU9",
+	"kaAbBsW8eGo07gKnPSC0PfuyyFjOTwTq9AhWoNie32eUMQuLB33vQ2tPhBghBgZthZUkjhXU8QcxPkmF",
+	"/Q72IFTCdxvUFhl9CmFwwNMebp2vF5KHk0n1xERsMpDdAVZKZN8c8yyHYlrHKv7g4Ovt2x/eu3fn9tHd",
+	"D+8d4pI2rcaP2gaki1Cex00Wk8G+nmvdHo67g7jODszJ8mtib0SVKnwIEwpKJi5VhQ9pifHU4XwWX5tb",
+	"rIGPpDMN5T5/BnZnYdUmNFPPiM0oXt64tl8SNxsbiZtzdKgkb9bglxZzy3es7AVoscfHNZ7D/atKuziu",
+	"RceB5nJM+RTHWDTxuNZ6fBxWSjy2MsaTJ7AnxTxnxfxKho3kdOvEu7AqhrzPpcI7bf8Fpls80ztAE2nB",
+	"z89l7VHY+Vh3FtuXv6w7M0ZPMl7a/40pLqruIp3iGSOkAdNedUbAETcntvWXOSdguconczEkZY1yyZzI",
+	"vyLmtHunlF6VgHS+d7XQLxpRrSfTHFM45hGvn0S+EPei3pq2t491B3KvrhY5VZSDfCJHI9KYfBqyr+1t",
+	"n2n7OwwTvwB9q9bau27XFdKwu7jOLr/7HOoCnYt10FLhBG/Jz7lyJewaLkyHWLXM48L0VXPC8onsijBn",
+	"leQGV6QNy7qRnEiyfdkxQM4saMBeB2ZEKrqQwjpx8MQoQlLSB/aG/Nt1d6wyMRI8LzVESiZ3xeVibA7v",
+	"pxX6PtadOrvbq+rc2Q+pHClWcFNROA1Zid1xrGLbLHTYJuE69rG/1JylsiLLdFYPBzY7Tyeufqw7KFdb",
+	"7QxTzLon/cxqpREzeijYYKwSXygVXHRBzLFTpVA64iwTJucZ6U8B4onbCJ7PL4hIQJo/VrkbDzcui99j",
+	"SMOKmQgVSCfPagBROSCPDoiulhqJQlTmvqgdElzwL4I0Kg0jKtaCXLUY7UCWlsTHCnxdRJrhERwM/Exp",
+	"NlaJJm/Q7N46f5cVfsHlBVMPwVlQqxkrsLTHXasdJ7ETyO38fUI0O/DeswZcN5aNVbEFdfa1gUzFscLP",
+	"srECud4bp4vjA0WS/AokbtCLMWLsMeMp4H+0szE4juLFtfiIAL/oDO1ZrN8KHruMKwK/R9fNB19pNRqN",
+	"JnKRj3XnrGap773r6/cQpCuXcsbtJbBa+TqZ37QPzwuxd8EyV8UXcRQPQI8Olqeaz1es8Rpt+o8vXqRq",
+	"rCxRVe9sSchCOahCpFqw74GUFYK90G08Q8hasNDrnqT7KVerF9UGSlfkoliaJDHAJaDoW/DZbSgUhEIB",
+	"u2U6Y3Rdgwri4Kek67a2SFn8VMBP+bjB/atPlui0Vx7j9Vwaf14wu+eQcnTRFGy3sbFSuJBezaiAzbWJ",
+	"00Uoe2dRJcsTtt6eS0Z3tBTfBRP2eIbBJJsphWvJkV/WnbtJVZL8/M2+Yg/m+oBLrodF6urRvI5jF8Mq",
+	"qg43ErJEvUfELpMsdCSv4Vh1xn5ZwGKDm4Vk8TMkdqXzQlqvsJTr0ZZ4bYnXFmz8vNTO3iQkdxsQt2oi",
+	"tULg9hLUHR9+2vXB3WH06S2HuEORbX2Rz7xtZa8leDz23JbiTS8+GArueRtoKCB/BY4m97S5WzwGRE73",
+	"w15UG2XaLrT9iR5eLTAx3feN3f2LCkxZUyvysQ9gn9panjdXG8BwhmvamdJyXpBbCznBjlQ9vVABcDdh",
+	"bO7a1y78Jsx5rJ/+3z97+jd/+vkP/rzmWFUbP/JGgbarRnXn3jt3771Xm4+sxAY++/V/n22jOdfGgw9v",
+	"3zk8rG7m2Xd+8PQv/vNsG7uzbRx+dNu2UTmO//n7//2z2Qb2Zht49+Du+3feAWnrnHcVd+msu9rT4wxP",
+	"0jl8Qq8rGhYsTqK746FQOYqxdp1Wv3IYtkih4HBhFlxBMRylHGvFVF49cAHTSxU+4Mp0AHp9Ng47iGG+",
+	"er4Q5srwj66AEpaV/V3bv/j+1isR6tbwjCKhbu28SlPEyENW0tgIF3EJTv5QgmBSddNxAr7gCw6Pf9Xg",
+	"/9xqr+Od9ku/FRTOScDcQi70UxdLvZmb2nfh8wx5YhV2V60zxssJxTUBa1ksqpjpDsqL9aL1xmk644mh",
+	"Ow3L0cWUnZSr/hj58icDO+BxNtLG/vn5//Pbp3/375/9h//z9Pt/+Ydvffvzv/rTP/y37/3+b7/9+V9/",
+	"G666gEDyVPdBz0dc+9rnf/Obz/7vv376Z794+v1f1wKNPMl4DzbLkXE/kdqzP/l52Paz//i3j6008eQf",
+	"f/e9z3/482ff+dVjS2qehB8T7cERhqMKuQSNbQdEk6iWZ1yZlNgbpDrVWrUviTTVDDuI2NQySPu63WIc",
+	"BHlapJPy/GJe6ESKb37+02c/+fu13DvU1CXX9gzP0sPVcaCbUHwCb49LNZw7gSnvioFOEUvqGzXaP1iq",
+	"h+c4oIACgGw4EzylFMIzzi0NNXq++/1cDu5qZSAuqqJDcQ5Xq+ngZcStE3HrRPQVLPOCc67J1hcqIVce",
+	"kxdwUf3KDxycNZY4EJlgGaSiEu/HqCcnG0DEfj4QMqNK+ndz4/K+MViW6lvitzJvsVMtw7m52pYRyzUA",
+	"AnRSYf+Zan3CxiPMtHEpEIsKYAYixmtYAvN1rWi5+fFeXLbyjJOw5fJbLv+ycPkttbk8B/55SM26SuvF",
+	"VWe8xeLwIhBSjSdDMcsEEA6MMKI2MwFcG6J4Y094YiYUgOtCXqo0+O8SL+emUOohzhhYduy+h77pyyS+",
+	"FbJwZyGAwGR4HSYCziGZm2OFwcsehcO1UmcHRZfQyJBPoZWe9vHNo0xApo9WYkmUgBtLfZJp1W9To7dc",
+	"xHgP1j0+VoC8EWYDDvkUIq0LcYRl4lSKCcg2BtIRrWhjIjZWqTCQMwcZiRAND5p864wxSdXGNuM6OzhW",
+	"VgIKqMEqs8JPYgzNpkDoeJY8xxGLHWOx/y6fHZ2x2BL+GCpW2bEDljbVzGQVcp+9DCNLt2alvIp4aayt",
+	"WeK+m1pq+GiU6VNRXWGTeBPQWTxF5SqbBaPFVFfQ9ic6S84yV3j25PkZMpp//N33PvvND59+58//8P//",
+	"z0///M+e/fi7z/79dxZxqDN4U1jwc20mc6kFPLeizlbU+adg0NjWCXu5ESUjElsCqeU52kWujJBNrx9G",
+	"uTSG8msuDY3qZIAwRNnBnsOze5TIJn1GAebsEWCbfTwQ3RMB+IzgmPQwlK6t6aiqLAbO6bysGYpRz5Dy",
+	"EvRZq1bCmiW52RQMptbc3du/eq1wlj793V9/9uvv1jZghTilyzbyD3jGu3gidnejorHaP3zrByGD+Ydv",
+	"/eU878DJe95Bc1+bPQbYSRdP3P26LqfxrqfXi7RvKfXGgEhQQTfQB0GPMXCXsFiPuXBKnQuktBdIpg8h",
+	"nscEdBUVYNtV7ECMIjBIW0JeIt9fsLqzk0BRVwYyf4tplU4ZZ+fQ+dgDPQZPP6b9YOOyr3juUYY96i1y",
+	"mBm+4IJbyuiJnSkj0MAAKeoLxiEt+qKZcYRzAL0wrJacF6TgllWKAXcRsDnCXitiboXJX3hMwKJsxwti",
+	"aREVwcdoWfvi3o1GA/7TWJ8u2xW7ZGbXk4qn7YthcU7bakQAuAOZC/gvq7Q0dxvNdqP5pfe+vPvV/a81",
+	"/uWNf3Htj7+y98HVe9fv33zQPKqdv7T+WfwMoQkh9narrmyZ4GaZE0KhV9PknvyW/abPUW1xDteFGRZQ",
+	"fs/BcQ+4M/w+ygNTtGdNA54ECIJKPALbKyojuRyKVCoq1Owm6oyqM5DfEh23pWVYAIBEfX/VTeQ1AELa",
+	"OEdsViOoNmGdz2C1sc0pUDmeA95R+RisE1nqr8DWtXb5ofQ+4AOogjuZFxCaur5wP0cpxwY+XxJ6/xG8",
+	"8cqXY7fTWOfG4MJs47DPdfphERcedFziFeOvq0Kn7Z6erw6YUGXPFx+NUP42Q9O2fzQaTTj7xqCXrMZ3",
+	"Uq36O/5JVMt0iuCfkOZiJ0XaDuo4TVoYyIYJ+1qpUZdEEzRrpiYXwzZfJ/DXrtQlq0g8tQqS95MRfM+C",
+	"BS7pmg6sf0XHmmk7h7nvpbwluR61Xa0xMAyu4hmq2MeLsyjidqzmKrID2ca9btWoIu51bEr4OCuQ0Wq2",
+	"f+WxO+RLgW88ld0SiJecQGzl+ssLmVv/Eq4rQn/kDtiFBczV2YFiYjjKpyzGexazsepIgqsXCg8T2jLw",
+	"GwKsF72ewEJ9UKoATBjSeJx4hdYLqVg+0R7PXisP3wmw+D2dMaiz4qKouMydPZ0uDpUtor6BpgDQaDp1",
+	"ZQgABsPkMk3JUsNzp2CFYJsyX+JDcFFdJuepqEDMwWitc0uXCyKwCmLkirMXkuAC8RBD2maExDXFv0sN",
+	"kNrS9n8ywt/W6P6yxwi5yCCduXCh5yJDXjkR0+WmpK/YF56jjecrYnqWicderoP7dxmMdSs0Xb4x1C0+",
+	"GkPt4SnbhyKfQo/VIbqZyHG3LlHYqgyAoJKM0jiwdghzMAM9QefOiZguyvH/ipieJ7DMsaJMJ2NE21uZ",
+	"2XxFTC87Dmz1YGgsaAhb2HaNRtWzPQe/vScmsAqrcVw7pi3D3TLcjRgunCHGlaNyz4PDnpmifIS0iJlc",
+	"jwwUeZCq/zxUtwXZxo7YbRONX41E4w1P6+YcNlrbV9mxuqtYHMABPspAz9epYDH6TmKo8oEVTqARbyyZ",
+	"svEo1TwRSUTV+UypPr7MitrQb9O356xvVVSTk1B0rjrcgzo7q6YdyCNuUkV9aI8KdgGQYTCSEC/s1Ysz",
+	"gQUCq8P1qEYpAkuLX7l3Mj0B7FDbbFUoZFernrTMPwAeLp4VEMJFAMrjp//13z39wb958o+/+x7Gonz2",
+	"u//47F/99dPv/Pqz3/7Fs//ws6ff+R/PfvyfXVkRWItOqu1gsERxUbC4XKHY/jXGFRK11n4JPFkSPWrd",
+	"DLFS4adwgk6oas1WE25ENdfAjatYNhi+v3nj6pPVTDSJSMYjZ0iBuvhJac3Eo5Ho5m0MD5b2lPrnMhMm",
+	"eHMm+HTIsxORI3Kziy/9/vee/ptvf/brbz39/i+e/ug/1VycaVen4yFAWX73Xz/78W+efv9X9idvFcLm",
+	"Z6Cii0yCm9cbrqA9nAD3gqIkhIdL8uiyvDTZAnRa8ATqq7vizhTk1B2KthnoEdJiD0Md5se5R1ZHwSzO",
+	"iw81gou/TriEo9DbgIlzaci0jAtDJtwyL0fcJKjNxeB10AwlOkOd1iIiHtCKMz1B/TyVJm/hP+OeTEUc",
+	"QV1jSzqw2KuPoVc57xKmNItz3o/r7D15Kph4xLt5OoVu8GUjfBUy2zxU5Mp1VqDjGzbAYrlhUheKry0s",
+	"EBLm1EMjEYBi20vufxlKIHUwSs6CvCFvYODHir5xlbcKEQIy4sERAjn6dkWQ+7sBzZVNY2+EmH8xvCdV",
+	"P37TlfjCRcfkDz0UmM6Wa/S7SHOsYiAKcSnXDXL7O6KnM8FiYi9wOWOfcB/zca7b9Bt0blX7okwZhCje",
+	"PvyqXYivv3/4ddhCHlQY+0C+DUNsRo39G9HV69dgtnX4ZsinrCPYR0fv7tyI4H+a12xD773dvNHYa6C1",
+	"xspJQ24iZsRQdnUKsW4Zy3nHlMr46UmBMCBov0ydfWjPjNVTOlqfREGtXTMQgFhewCcM4Prbv6D4Mp1E",
+	"AFmEatqMZxmf2gnqzseim0NdBcLkhnY4MyP7KTR9rMzAaqRK2N1r1vdu3PlisxG/STeD9p0RD23Bg0T2",
+	"IcskEyzVJvdHORePqLCbRxuQKqg0bOeNt4POnFSsk/GuAInNlX+GcEGejn1ySqYndIJ9AHJnGmAbQAIK",
+	"lMA7VmFuHAwQ11r3iqU+gAn5C0B99eauiDRu1ourv8ExfL4ZKsNxmssRz/IrPZ0Nd5x0twYPe1dnw8uy",
+	"fJVETc/pHSGoXQBHxoU/M2MDBuLKdkvDOgJLQALl2sYSbY1VU3ByW+WXeLwlEnQ4zZrixlqFt6jBK4/d",
+	"XXmyUKc/CstcZyRI1FksTC6HPBdA9e2cx7lIoBQ+FuzHLECvfSvS6ylAIoNkQaTGSk/mFfD3RO4I2/Ml",
+	"EFtddKuLvoa66PmZ3ErcbWsovuyANxIqLHElsoyKzQRVJDaRacoo5mZDbXUtQfLDHtLpKkNxwF+uIKla",
+	"Pxm+aH+RHv0APb9QsO1UgH6CyGdUp0aBgzjRVBq1KBNnKRfwtNsH927fef/9O+9Yydwp4U5PwVxyK5Ab",
+	"pwnOV6O+VS5XDV+ZQNkeMt7nUlU4pmFZtqxuy+q2rG7L6rYlATfkjXcC0x6Z6XiaWuIrC1zudTWqJ2dw",
+	"NCR3z4OlvWvVKKUnTAdmz5CpRYznLJ4lHjGBlw64wWR4Z2IObXdk3oyY0hnzJNuVOI2KeO0Yvp2FKoV6",
+	"4mS4guOBgws+UGg2becaRlYR2H07MKBuud6W62253pbrbbnexnAuAY2fcO+ru2BuBwjVpt41p0sq5N4+",
+	"/Cq5uhT6qhyoTGeaC6Yzq0nZC+eM4oETiI0y3c/40DA9EioIIpL9ARTqJlTDFrpxivquzjsDKNz25tOP",
+	"kYePoWQmnQjUACEFCYdB7kMHZuIbRFfIPOe682ikM7RM3oEFOZt92RFcoWUrbmdPZ0OgoB2pOIQGzVYb",
+	"rLyTmdd1rd5KhD5inhWAw88xkK1t5vKC+PREgR0/n9skK3NtIH0+d4PMiI+NeG72mETPG2KgdKXOxGJD",
+	"zECkSeQCYTmFwa5slLkLwq8VhBB+UBqq1pOJPJMiiehu59nU/mY7Y7nWke+JWX6bOad8BUitXbKt1LqV",
+	"WrdS61Zq3UqtG/JKoKJObL1gKTWARq9MfyTs6AUxM/OnaU7O9BKjNJQ0r8c5k3kYL+XNIsCaBnoCdv+q",
+	"OPBMT0pB4F4qlCrf261BqWo5HA8hTYuIiVS56Ius9uS5RGzjI8cP7MVtRivArCKK6pnsYgZu9os3roWI",
+	"s7OEza4O1LcP0cQDYnYB1GQTLPGtRH0puu2AKisFQbEcNT10d2o20eM0objNl068Jnfg8xCwfaWGmchX",
+	"bhhnH+sOxAajwHPEzcmXdQdLZeHKQWSxFb4xRBXTLbmZcWDa9+ssBvkOQnzsdgytBE+yfCbYuwd337/z",
+	"DsTvsAPWk0qagUjIHJGNlSGn55wZuhQIF4HRwioLXiaFUEswZThBcrlVel5Sf4BzeW6yOqxLrdXcjWof",
+	"6w4I7VcvRLhBlOdl9OhLbiNcoBjsBQQow3JvZZ+X3WIHkgIoPsUeAnXDW4K7eKnRf3bs4+FzIVYQlB2o",
+	"+oLUfCy7OxYupaDqDtsxbdXtrbq9Vbe36vaW5Wya0AZhg2DtdbJZXzOtLljzRqKxwDPkUxTB3eOznnaj",
+	"RqNBWU6H2vmKfP4Wx2+GfAqWXtYTE5ExyCm2zESxGHgdZsAprciw7FDpToVtLMjIjFtedYdUpRxiK4QL",
+	"niy9CtES4zRdkhr+wM54leRw8AfMZobXWUw3MmZSddNxUq74CozS09v6BSaSP9CTVzuXHH9shhy05vme",
+	"p9rVpW0CI0PpDV8YuORDxK3ocsU6giWSA5OFuY3TvGSmaF4POUMjIOiO0QZlZSAx+DllCz/Qk3UShuHa",
+	"bs0al5teDAShkPi9Gxod5GRstGTqhRo1ujxNO7x7Yq489jIO5AktiFnTGRtl+lRa4QfzTWPXROxmiA19",
+	"wVASbT9miehJJdC+kGtgEB5CNWIDX14bG4Z/UE6oTITKZT6NjhVahKRVnhATTOYMxUcDmaE77IBloivk",
+	"CHOSYS0T1pmWGv+CmbH30l2MmDgVyiGfunZ4lkk7FAo3tD9R57n2cz1WzAcTwBhGaG9xjSDCKpCegVT9",
+	"uh3qR8ouAgAEIq/zKeCY7ip6OdNjaA9wZn0aqZqy0peYn/ux6OYigZaPHDStz/V2o8eK5/brCNJQ9xos",
+	"4VNTGvPMl6C0zS1tkunRSCR2sZT2trshwaNAfgI4d6/vsoEeZwZbADiWqw0o72ZmwgtHmda9wic8lGqc",
+	"i4j1xhnUFzfj7oC+o+QznjOeJJkwhvVFzvZ3b/qc3kxgjl0+EHZnsK06u+27LfUJdhUQJlyN8YiJR/Zf",
+	"XlRxB/wQAPIAbQaSwUE8aV6DuBfjol20Sqe2W8ztxQswRsnCgLxSleR7xE/Ebepl7SzfQ7hu9/QZ+b1v",
+	"XXmrxH9rj49rQ9OXyXGtxY6t/na12dxtHtcidkyMDX955877d7/64J3j2pNqN8ay4JZ1E4FpkOcOoXGX",
+	"1KUietJCBGPTxNy1WeHaKbOvBysU3TEq16AeB/U5u0KeepF36ogKXWvu9yngiU7TruSJo3Enld2y3uLw",
+	"Mc5WVFKtTwpFhefsqlVV3PetEkIVM0MrGZocETfKgByEXHWoL16dqbPbDu/DkiqeJCKBTwhnnI0hSiYu",
+	"o9m5OVRYzQ9FKrq5a3RtanPE++/KNAeo5DNfvqfz8vtV6k1gXlsZZlK/bGrNauOmVV9HdveneSu/Xz6A",
+	"rofawYqzGOXWN3i17SVE4EYKhINCtoCZL8PAXL+DK0n1FYTsCjmiFpCz22Avrhhv/N6dIzbbWAxCpinC",
+	"GuwwI49NCakfQOEYT4E8BZG40rATpSfqFhOpEXNgRCtRyYjgXDQiDUUFOk7UaDTAVkTZlFUpJWP1OlCu",
+	"h8/PWXmtubu3H9UAwMELXecwN9Bqw8qfZSYu9Kot0XoBgLh2izagWhdKqQSEzi9NIECskVRAAptHaLLK",
+	"GwQtABgYjNI/4nmeyQ4ohPZ5R/SlMguSDqwyC/BQ8whULvmAQkoIzoS9IfNSk/E/iyMWf9H+Z8f+549i",
+	"woTinTdxzIrxkTZ5pkdW1Xa6deSNE0wO7SqwTAz1qQD9mhbIB0c44W0ouJoMCDeMzCewONy4pEbqwI7B",
+	"atAYheFQ2TqZ4CeW+PacbdNOKxVW4T0oYMcaBTyVX0yUJ0faGNlJxS0I2iZdendRTsQ/Cdpbncuxktrp",
+	"b14gCGxJ4OUlCMMh3Uhy4wDbd6G0EKnAYlvq20h0PL1wBKSvASlyPvYrsk+5mhKeeL1awKN+zZXH+I+2",
+	"TJ7EiIg80BPW4xkaAqmKNu8fqxhEQnoJB2FJjHFOEcD/cyZWB6lnWA8C0si+WmDuIQUn+D0ke2/E9ja0",
+	"ZRJHAUwfWDuHY4OYHhGLbRuW5IJ3xv4jkaqf8/Skjb8cK8biiegOeN7WI6GgvVgMuUzjN0HW7Eyh1+FQ",
+	"K3Z7IJUwNLI34qe/+tnT7//KfoCBGPZfPiDA/vGHP/nl57/8n/GbdXagpng+gslaqu9Ip7OI6onVx00x",
+	"URiDM/eCsZ8SqcGW7RchqA3WFWnqQCtDUE2/PokWBMcIawT1xuw6TIiT2GEKSIvhRQfETYw4FRlPwRUR",
+	"IS91SCUYZOKcEjJDFhpMzHEqiMGz/3AmaRytXVQA5oyLnMG4mCqKgksBIVmAB+ngIN/0PcJIsFwZKhI5",
+	"HlaMEeRpOqd5EDQppgQNeSIoT94voHgkCUPywCkjyM89n6SLCI84FJjHVHjHGiE4scp+e3d4Lu54ETiN",
+	"gXZg7y5wSBwOSGMUUFL76t37T3/5X55951drqwA4xwsvcLLRGJbrIWVyOgAZqj9W21IjW/TGjcQKPHUB",
+	"emO3uOhriQvL5ITl1bxK57+CwGztqsXyrGNddWu/FdIv17jqGG1wmRbisF+UJF6SiJcVYS6dpvWZOXx2",
+	"N3lJrIbPjb9u78wlo0J6u1Lp0liBt6TXPe+bswpIyFEBOQ9Wpko0D0xlqjLQYZ0/6TE9bEMuIyzUSkjd",
+	"qET4iA8gnGPnfXoWh+j4zYYPSiWMDW95q7O7iK2lNCK2lxSMMwxjeH88aMgrQzjOYfLaxhZePinw+CO6",
+	"VyYLqPFQnBlC4gXVPiaD6UUausBoFCZjL6iAAqE4pTIUHqHH3cYgWBLVeLBVYMGE7jhnuYbiGQVAUKlu",
+	"x4kY5XUWp9qYaczmil74pFKs3eButYNtCe5+i/E17RV2YRkQRLJ96Ww4TjmVkaC/ghoQFFaHscV1FotH",
+	"ecZjssa4kXXEVNMC0RRaUJPikQ9JgxogduqjTHd4J526mXxzrHNhKkBNcJfex3DTCzAuADG0FGNlM4Lt",
+	"22diX26VVFxEe5zDDCA0A9pjj2kN33hc64o0hffKGeuY+G7fhP2C0G84bRjfhCnslmoX39MBqUW1Zz/5",
+	"t09/9KPqj4PxuHb2npwz5b20zmfUYa28jgVFf1ltJVtLxnny7e3/cZ8gA3S94AZA1C8uC1XpXPbotpql",
+	"hVQhe9QVrWKl78iHAyFyHkXK50OCXCczBpmGWO6a3BaQDOWz03H46JbDURgI1kXhdL4/mTOfnreo/Oq9",
+	"0vRWssp05CeYwjhL+VZOAJGfHNnvwVAjHo1SIHiQChgt7FEmZmmHlHdTBie5tl+bBySJakP+6C6+jtmj",
+	"Q6nc3/51KA2FQ6waEq6lzkpy7JA/el+ofj6ota7tQ7Puz+Z81G9UrXKgVZ8E9tKm3mKdKUtEj49TcsO7",
+	"uCSepiKrM8jiguhJA+Gb4DbiCv1AWkHuchE8TWnAL31UEMYZ1FrNc4YBYTurRwDhDUvKe7DVEy694vA8",
+	"cdM91hkbqYQxrnBbQP/L+7XcmB1VK//otaP8zggcaGBuNV2ugrRQiEoJe3te8dNl0m8EaQdnkPxbVmcQ",
+	"PCl9ReHgMjdF0DfQjZInvtQylBCPWSbycaaw5xGfYjkoj1PalSNpd7Y6EfV8XGYDrrKYiywEsqrkFQsN",
+	"GQOulEjXdktUpN3O7KLG7NuRyAwkP1f1Tk7ylXv/yIjs7juLZ7Nmem64m2GK7pmTA34lg5N3GziXcaEW",
+	"yPuMEOiBL3+r0ineFIjwauxhHcJL5G6voFcp3Kl1nEpbnvciXUul1V/oVFqdz51Z4hcLRWIhoLBZphXa",
+	"sYjcRc56A7hcProVaRVapx1n6Mk09fGgvhgpCayOex8rS28hoOWtt94RDgRGalV/660wp7M8KIrTt9It",
+	"sDYPwg2PYlCj2idiGkO0mRt8iYGhncAy32PlsmZ9rBHadgylznrkH8wVDlvvefpjx+FSBXghndim84h1",
+	"RKpVH4g7fXCswinRChzJobATR/EDRIBsrLBkRhRm+oZYWqQK2Jfq9CUuWxvTRg1+Op2B38KvhlxNjxW9",
+	"iNG5EJk0EnoE8c2ngnWEUFaO6A5EErGxymU6J31YNRxwcWgm73KZjjNhcBvxfAAWXpcrxFt2LTocZMzU",
+	"oOOVCW60ajGlXYosVmweqzyb2lUsIvC8wpRhtqzbbB8zZYRKSNRiRvYVz8dQdSUf6HHftYENU/ZtcV5A",
+	"16QaJXddWrVKRFZAYsHMhyNI7w4g2Ysa0faWxHQr4ltYOFep2TONqzBx9aPtbtqpCRfjKB7lrrgyRt1J",
+	"yg4Or5YPNoR4bwozjF3EdyweIZmC+L2FdXrPENUuMg5siTIInDDXaWL/F4zKgCaFEpzV2ptRISG2GpET",
+	"yIDsuWWwRNFf11qr1mjbD9tNmBVsCAwIEQgBuQlyiHcaN3YaTdZstHYbNcKI0tk9QmhCQyqiZLhnv/nh",
+	"s2/97Nl3fvD0X31/57Pf/OLZ//7Z0z//luUGJKjBqMa23/Fu7SHw3vX59yWbnOE6IwRXgWhCUm+rWGJa",
+	"YQTvSrwVxyF4feNxDS9zrVV79sP/89lv/89nv/nN0x///Pd/+7M/fOuv/vDtf/fsf/302Y+/+/TH/+Pp",
+	"T75V8wtmZdxdOD3hLcG9nwO6IgSTxnnNzqWT/wFPxFm2Aj3OATZ+hktuSyZvTdWW3MB5mjpeWiEYbGi0",
+	"WGScvgKNmmV+TOyXdUnem1M9Xfi1wTLxw8C8yLoDrY0wGCAOpmtTZYEgmcFejGM10lLlqTBlhI7ZQbiy",
+	"BmFrt6jMvNKJQKVRCZEYsMoQJl3M3rCqohWuJm9iQLpt+FgF4lYpbROkBqiySRYQO1tjxwWRXBJrM4Qi",
+	"3UzmZ/AqSlERIZKA8QYFAJBBSe6DUO6c8dRoBpU2MzGUQYnpUlc0McpSiAGFifAJ4xatjYCTk00B46Qz",
+	"Rj96LJXMpeVRMcScx3bN2olWIvwOzDb+KIIAZ4UK+66ps3u4uPClVCYnGWGHxZZ45G0rtMQtGr9xDV1r",
+	"RGz/asT2GhFrXoXpNpiTJinry8XsY0MmrrMHfhFIPRjxWcyYY8XYkdYIIIsfenCUIEeTeD50TEOi9K9b",
+	"iLfsauhIJVXfNURCJh062Kp6seQOHziO6AHvKJ0NeVq5CYRVbNeE+qKp0RrbFoJNoT2eX0mQ/FCqTjCv",
+	"MOcnQrF4yB+1E0Jfid3aUroFyPEwFBZbiVGP8za269+0CxmK7AkIrG6O1fsOjZc7Dqbg16e1ZNr2zYWH",
+	"yioIHzoIKaRZVk84Aiyi7BTRkyzVo1OLr9iXrX4Kqqf9B2kreIVoRSBgymB+iMRMI8gKabnUHyInVILK",
+	"Y0GjAZZD4gSsKojvxbTQBYdNgLQNL1O2ZUiRsKCu0v5bFNRJQfPobTB0mJtKSmtW2YUe5yv1gs3ZiRUq",
+	"LtJapFsiKS4RbNCHdukm0ggmc3tSKInUH5Vg2granttxZGtLhurX2g+hlG7Kc6DHkFvkdsN+F+AtzSyT",
+	"3f8I3Z6+Y7Bql7qVxi8yz+FzUybApURc166fMLMTDklfyDIhaCcfCLUIB+kOMfcXqDqF1KakQi3Sk1Ag",
+	"aZU/BE+ppwK11rVGVAtvc61148aN3ZI2ZX8mtej3/++fPvvNDz7/6S9//8u/WVVhChFnA2XsCJSxVqPx",
+	"xcaNFgS0eJBC1AXL5K/W2mvMKV8gOBVbutaqBJ9RG85xQZC/xVh3j5r7CB7sx4pfK11r3QQA6mK1VlqT",
+	"mameV6eE0/lqKpNV+uD1l0cfrJCGAR6VpDgrOONCbBXErYIIWGKYleXUsrKKiIJO5qrzo0csEeaitUZ3",
+	"XxZpjbeDZOCKE07B5zRKqvUsEqp5IUwchq1EIXRw4PH2du1cA6OuM/QrsqZ9su/1TUz0JRB3xOu/FcL2",
+	"z5Tco8B9BUIXVdfzTTdIJCjZ1ZWetGyXhZYl5yNxSJM1EYEI6VC5mgw0zgnt3IXtfNaN75KsN4/guqOS",
+	"WWvt5hJDgM4/Z3G1J8kyn4eh0XW3ILV7wFoDHy7gSHGFwUhrNFhVpyDoZCPSfUcllx2t60KWrl5yyJLD",
+	"ZKlw324DYV+7Ei1o/cHrURkweIGBUgu5x+MzMhHDm7iBSnR54RHrCHfbiIhLThwss18Xdeb8LzOBCOeL",
+	"kQhOuhHGSDxPi4K+7zgJgt4tDMb6RAosEAZGIhAoJgORiRg87PS+v7hWJABf7xSsFRRzwLTDIwe7GBmN",
+	"IRupADyUiuUTZ0QH3B1EBloU8n1I0zqjJsQdO4wFI10QWVVMshRZRcKf1+coyK6jdSq4uuC44XPw23e0",
+	"WqrjHcq+smrc2B6XgeBYPuexJcU7t2HD5w/IOxSnXxyK0tLMJSheImV53Rii7CvamwJ4GU/68otv1YAw",
+	"RqoyJNjlAHYpYhGRRhFhKRMA8c9TE7Fca5fOERcVoJbUaXlP5MWFvHBRlI9GvpRHtXgdlqkqSmDdKJXA",
+	"8iOGheuL/MNTkUHOJKzWETcntQgSbyAJBjPBIAyTcnMszXC1ZOHetHWvDQM4n4RMK3dmlhhs2uZc+3W7",
+	"KXwKamrg3C0l3W92bRaX25iIDkSWFgHADv7tUOQhaSRvAnbv0SjHVoXPwSZInjfmDyRL5QnB+Ba3EByx",
+	"QyNShK68f9fnVEFAmKUTUtXZ1yADf8SNmegsMRgGhlwVUrSCcHm86D4wMNHkpT0qhl6KbANMOVwG52nI",
+	"9AS8zVQH1gd6E2sHK8Ab8ZfyfPShSqdxxOJDPhSHMhf/7DDPZDeP36wze+/Y0fuHgCOnM9YRAwnAa6NM",
+	"P4KsofjowUeHR3fead9/8OHX7945JA8M4OLFX995V2cTniUi2bmf6Vy32CDPRyZ2fmzERIvb7S9pk+PW",
+	"t2k7wC0I8HWHojvORHwLV4XcR8HX5c987Q2Mi6OwwynpqqC+CId5Fm61h+Wj9QWUPRT3CGifYpWDVXRH",
+	"xi22Ha7hUwB5OxTdnXdF3h3s2DXFCLkPM9mXKi47whxM2h6VmjV5vZtpY9rGfhehN9+KnP5Ix7c/fHDY",
+	"/vDB3ffu3juMIwf9ansnPAiXAGj3XgkJpwkFCPSsHhC9ITcv4CcGBVtwCWglnaQJxit0csV4Pev0U1sm",
+	"qfDhn0HuNs0nWvDZkD9qQ7WT2DlPu9wIl3kvlJ2QC5uAIirSWOoChm0EtaN4Bnen6uwAXy6D1DW8TBmA",
+	"03lbnE4TYfICPc8+w7WyB5hMOSLZsT9iEg0BZbQgTBKjYHZMngk+hM1wpTR0j+03mkVkqIthfpsb2S1z",
+	"caPtXAmf1l3cgZ4wpdlEqkRPKDzFz3RhPGXI3DewzWGtU+wEcheyTHRzNtCZgaqGuSWHJuf21RKfRdPb",
+	"+pz0Ui1lW/HkqNAdI3JkE8EDqraGpnFUYqOBTrqCwrG1Dr7WRWsOUeRZVcRzJWmq0uQ7Opm2oVxUrbXf",
+	"uHmtlCtvhnZ0yzGDA4sJ1VhLBTeizg4/un37zuEhe2P3TeA4VLb9jb037T3IU1EEVLnfKP5moMdp0s5E",
+	"nk1jNhr/f+x9a48b193fVxkQKCwpoxV3VzdzYRQbSVYU61btKnaSFThnOYfkZIfnsHOGore2AKdo2iAN",
+	"4LgomqIwkKLoi6R9AD/IC/tBrh8mkWS/yld48L+cy5BDLsmVNk7CFwK0uzNnzv1///3KIKHjUHSOokyV",
+	"mpLzkLY8Jj5nEoGPbu0/+m775q27u99t37tz//E+qEwgU7C5Nj7VZtdKYssfknu777XpzRsPHt/fTzi4",
+	"RBEnLNofDVlFfISxokz1UP5iwC8zUV8Ug1wa03IKx1azGZDiVKnWqKwD54kQiCkFBxtDuYlkCRhGEqWd",
+	"T8uOYUGowucRDAoeY5oNuocTCpuxnmHXwycr0RuFQDObw3e0NMGMZz5NB/VoU6nTA4E1GJKWrbSN1vV0",
+	"yRlIJvN0bbzIvFA0epz/ZHKSqsx31E3L1l/IjkZu0uhYlk4ZxalwmgDrolzXxGmsXNHCbWPqGfwh3How",
+	"ulwYN+VYqpENZJ4pGeYrRUdSDg2pFHYhuCv+i24RFKZEIfm4Rez1JU6UTU+piRtKl214LnG0eT4WJKK0",
+	"yKDndo5nNkUPbGSmTW/UFodQrJpF6epRRpvK8UFwO+37AKxbNSpUguPgzCpDSVUukmh1hwZYG/BDs7kJ",
+	"CkNR6KLthfbLXzFYTnhNOFekCy4GaTb0P9A1Nream+3m5rduf3vrO5ffbX73+r+7+r13tu9duX/t4ZuP",
+	"NvcbpCRhe4sMaAeviWNM7ytWGcrvP3n520+//PxHL37++dSAGA/j1ONxTOrzRrTiWpy0Clsr9nphhYx2",
+	"8fJK7nwxfFMruYZmXmtqp0kCCuNZeHuXdNVWOQRnuOSkmoxcOUXsIjHfz1bHRKdv5WFfEGOtHivbl3rO",
+	"X0cVm4BNlzCIvw1FkzR7+GDP40n4/iTMXUNAF2iYy9Sm0HA/sBiUKkaIFXZKYItuV3Z40ijWFe256l3G",
+	"5VU+XRyk0vEkUcAcEXe6TJpyrKu35wM1fXsSqkiGGU/oM8TkpPBO5YFgZG7G/Wo1wkZrs3l569T3aLzY",
+	"h7Zfvej5TuPZk6WvceIRP2OHBTPsYh3iJNU7PilxawbegpXXghq93HwzaLSQXTAvrGylfcL1lRWVsOq5",
+	"2O9nBk5BqFv6ZHqjwQphTcvaKAgUu9JCxq6Xp8VsqqzzgrWYXUoFYDN07d34x5CZ6IcfDRlmtUk5oUuJ",
+	"z5OcHde3r1+/2rw+5e/At2cnzwbIGuS6CMqcOJMjsLDJgnbc5emoEIf5sS0J5JuLeS3JQajKaKQ47y/w",
+	"FYyMbFtogCQOXqXEWKq6s8kfyKU+uCgV3DhpdA6l+lubW9uXr1w9GDWbW1eVGMi3qPQ9OR9PoG2KTpk9",
+	"9SAfYOb2kHK+ZOSCjeiOmvhklHyDinQiMxQdGUfJv3nvPfzN4/23L16f/AToHWMdyX8/EjnD4xLgLGgJ",
+	"rlXkSieQhMNcqCOskIQ7bZAZk6neRvQwFx3ZR2JzrD4UjNBrkXTl+0PBMBaOu4eH1VbacvhYyAW2pEVp",
+	"ze7qsGkQCXbPJPhrD8cNetYw6E0Lt4jNZGKGIoxCoIKzESUWGjyxlbigJBZCmZwwRGBnFVxiFiw4Fioh",
+	"pSD32pEz2aJWhArUmJVMNFGslGFoVSvpQiFVHqId7xOxZW20EeY4LbgPKKXo6cRNNZaO+S0OUzc99xb+",
+	"kJ+zCinSbQUcr1bDYl8SrSSlprfhwFpMlcAFJStuQxt7s8gqlVZsUsfs94PaM+JgCg83ZqSHbiSm/Idx",
+	"Jc+/+PWXf/wvLz79RRJ889+mxXG7GKm3QK3BzzrkaK4toS9woGtYyDTrlIaw5q2+PRxKZRVtlsl1jp49",
+	"qdK9wemRP+L6q9C77LBgkzp8Uj9npJvxrNTFNyZyy1ZOiu9rA73hfVhV64MzdXgccIYxjA1Fw+nEh3q9",
+	"PceNVuM/9O00G69vNuji9cNkyJFncQO3eZu+Ag9WIJ6Dw9JoNXLdy9RFbJEUJk7B+6ACUGDPUWv24cpM",
+	"5XSFI5nTHfjmMBeU/F+dMrgYq3IrbNMtTuPFf/zly//1n57/8f9/9dF/e/7Fr5//+J//8ruffvnZF88/",
+	"/smLn3/+1f/5z88//h+NE+bE6FHRQdXz2JRy0BbYsfrlfOiFk62SrZVv9b2dJzKX7yWGJNu+n2jOPOMP",
+	"o+RCG3ap/RjIn0mbflIYVRaZtydvy53FhjRnMy4RPX19lRuE5FwcR3B/VCpB68DXQbPbjBuME0VjunG/",
+	"ETe6mRJ52++CP330s5f/9zd//sN/ff6jf3r+8b/86aNPaBd/9f9++uVnP3z5v3/44n9+RvP4l9/99OV/",
+	"/+WLH3/h57PINAXvrsDIGFCz0Wp84/rV6uQWelQGEMiyNyDcj82Y9Vw2SoVql+JI+gfhb9R7Wrxrjbgx",
+	"llmvXzZaW3BTutrJ0PSD3SALkCiNVgNvaZShM2Ljz+IGRtnSk6Z1cu4Wn6naXi5hWtd2e8ltOd8apRmw",
+	"tepFKOFZY7F7b10KurZoQeuiwkARaDzOdJ0CrZ9fn2ON0oU8v9Yt+Xpdv9AddvweqFrPr+3HtOvX/mWe",
+	"73fXM/bCr4la6dt7D+5HoA5yW5QWGo37OsfMKbCyDmVHjFz+ogBDEW5MO/KOyHPQszmLD+3wmfZ7Rg50",
+	"Nt1FnkfWWejLS9mgjzEJbggmAhhwoGCAAccQg6wUZybKtQFlCaGUXBts4dJ3GPJRqCgJFPCL78jjhKmX",
+	"y04/8ChwpW7wWVLEC5elECzygQohMw2hyUPf5tgN6Kz7K8MGTvrf98ca9U4Tc+IJAv8gGGeU0R1Ro93a",
+	"CWcH72tWS+NX8A0Ul9euv4ku+5pvPFlSyn09Hez1esOJk3VapcH547e2Auc73jvURfyvU63cfvK6hvWS",
+	"VL0VeGUy3UeaCazApv3Pbn1742Zemvk27c3HbeMTG6/UBx9shOU88Pabaw1nreF4DSfw0bsLdjldZ1VH",
+	"PZz1Sx/w2Z9bs8xZTsuJMHhp9XrlkwEFCCrHoGeukihtXTtxYxVbKrRpOQubPIoTGdeblYzrdCTn/n3S",
+	"1WrbDrO56TfoYml3cpENZn7zyvWNK99zUWhMAbSv8x5iBAmwUyvV5vOEsLe3N+EHRJzLVK89IwROJt3c",
+	"UVuIs9qHNt1DBh1xjecff/LVRz988eOfPf/JLxqcR9bG5UAhNWnWl3NbNVlPOQCkGnfS6TID4kYJKoCr",
+	"39WlyNuOMOtqM26Mhqk4aeRjkZX+LVjU00kmOHE3ZSmy/CTRhLk065r9M67ZJ+8H+h77ehzlYJRlJSYF",
+	"y3S5S7+2On/qTr9EGDZzorEMIySih7fu37xz/zbHZDkNF4ueKE+ZytIWSL8dSpVmqpdMpxPRx9ay5Oxk",
+	"ydnKB/pA5c63v6Ib3v60yL3ON/eCt/jlV3GLn3xln/56XuRijiOlx9GN3fs3bt29e+vm31da7N/ZxU53",
+	"WqVQwofAMbXklI7LiQtdvu+CiDNZ2tldhhXODkbZxtrTkbRFwRwaQVubnHyl/ROnvnmGaWakR/hpgpfr",
+	"aQ9ca5N4GBsYEwUcqh0xWyMCdlAB8oYjvcK48I4ryqVHA4oW9FD1RSFT+wWQT1ymb7MtDmFHogcrZM0K",
+	"66rMG5QnA0OUKNLwC27wPvuPRx0pXTIVnMW44JplyUX39ks9WUYJF+JgmgaFkJJaZnlYvq+dDBR90CZa",
+	"2zH9r52Z9kAXnoN0AZE0IXoy005HLtI2EcpjRw6Hxabjd6uH7OLwFVtMEb5T6KcZ/LQZvLYZN8b9Y8T6",
+	"bXdHoIxPhP78eb9ThjVcvLV2ou3qcWi8wjjcwii2tLVOEjB4gag1aNcZywleHbxXhLuMMyI3Qt36tej/",
+	"6CrltIVaA2C/UpBHsOP8NmJgGGJaIt4G42ktYwcLYgHihYmyLpozspCRkuOWtSksi1WeYxtc8UhJlhHd",
+	"1HCKDpSDwmBphIAXOhXHbxgWCxvRnZKlmEUEi11Sozt/pia1baIWkYY7psLG4VAqh8MeHygEv+/rsUFQ",
+	"GJ7DNEhmYwFxLiGg5eT8hq+hFIcELUFFlwjNwR2bLmQ9UHe6HGobqSOlx8oJJzFVIBGdQ+B3CvYlI9XJ",
+	"pSgI70GEtatcjno+ZhBWpBqDWQUxlZWe6IHz+A6UB/uoRtsuN9+0eZeUXscjoLmka9y0AnoONACxSDRp",
+	"VbQOa13qInr46MGNW3t7d+7f9hwTG3jbyen3uOQ2eDKVeYbVq/ykvdBJ3XEKhwufImNdGjRAogpetxvF",
+	"QVL1hUH8isrzI4VwtXCm7SdpSrEoqQLD18GEvQk6t6oGBos5EKlEpJ9pHN1SOyzfTJlSirAncIrSQowV",
+	"96PyZlCeqwv8jKVr1gVszVx0ZLrDm0WUsvD7C/YWR50xpEnj23Hsb6zljAUW7HKz4eKRfO0Rvwri9mhl",
+	"1S7ceY56xCtY2WT2LN4ECHyii5Csrngqw26EW6HQw2Fly7hE4lQccwozellkER3JYVlfxoun+/Qa2YpQ",
+	"JhaqvVHZzLh+eqyWqQzBcQTByWf/sL6SzbWvZI6vpPlafSVu7s/SV8LiZV1yvA7FrggdjZhxnvHG+RW4",
+	"KkEXgT/ulTp0rEY616Pj1FbSSi1wGGJ7CDiX0ZVm0+UZkJfFyJYnmMPOEMJYHGFs0cTs0medzmU9Ya0w",
+	"5WB48HTUV+uQOuGc7tshfH08Gt//oDHXXcEsNoXsSFAPfXUz3Yqr1QTXf3Ebv8hGD97b9usc460pW67I",
+	"ookmt6nJJfthQ441xbh+MuiUzyujhqU6za3OO+VEJ4UjOCvXwcq/DuU6ejgts1doJaOPlfO4EZhwiof9",
+	"lO4LM/MqdIT88LJhS9tXt9p7MUbTzIIrXo2Goigzwv8/p7EJ/plSXFNxHEcjlUtjoqSfmVIXxxvumfY4",
+	"S8t+4hHkSrDODJmbDu/z/Ea0py0EJ1g8fZ2nUVeiIV1KgrtUUYIJOgmzbytGkgxoXwSznHdGhdEFWzY5",
+	"rEeGwwPbRjL4ZPVRh6ccJVZv7hZ6wA5p+6tSJ5ESRaHH5PvIDM4l90OT3VWtMgVJwjjrcAlL04qSUPVN",
+	"dqIEk2rbWZrshLnPm+FP0kTb+JXLDBh66PznOxZxqa00tMYm/nG1teaOA1snHCTLc94NYHsJ/dJbJdUm",
+	"tjai3TznJGkyVHMJ0w77KCDNQQ8WzAuuKmGqVYYchz2Ogx4H9ESVoROS2WYcbhFExXVWKyNnY88zGYDZ",
+	"187hJBAv8raic4zwDEhPKPtyMC217zrYxxPw7jH0QR1EjSjznsq64kMWEsto+EQ8BNfPibrCQ5j/t7O8",
+	"RNjqOV119EB29qDbZA7N6Lf944Lpn/T4s7mdsIWCaDnWf7ZiXC768Xv00j68M78H7Amj0l9PAKULBqiD",
+	"M4/rmkxZp8msiXJxlEW7uzscgn43t6N+lewpmrvL7EOVPkg1GiBToXUONuLGSPmfnsQTMJ8gmuCli08F",
+	"4pyibIJO3QxagJ8fh60stubWURXd4KhhyAOF0UN0q9M7KufoKtL0Nrcr2IBayQ30YbCiayFg6+Yl8MQs",
+	"zgl10tIQjSi5JBLLDeoXjGv6DRK2FYWG+ytltCbrytqIbmdPiYu0HJkk2rZAgaBI4BVICHjBhFTHfO+d",
+	"VpP02rphs7skHPJAvH9Xql7ZR37IuDHIlPs5noJ7XWRFD7mEo64DVvQtPOuYOj7vVIBKZTOBA74UdLwk",
+	"qDaweBnM6BI6auaWgM8btOVmtNcH0vTqgpzGG9EuqSPdjFEzBw6VPNedI68meXqWgUjJg+sCS1zYI8oo",
+	"zbpdrC8uLLV62ArYcofCYPXugOEHFBYlqVEpY6/1TTDiFgheyWVBDupiT3NsyW/tLI3uvrN3by9KM/Lb",
+	"D8SRbNkR+Wrg1OYjcFmCHpUm41HhxzZmncpAFassSVcXA7TTUlHKi+iZXG5v2mVywAy8VDt4w1R1wBM6",
+	"V+qVunaCwAY14y6ou40FHr6BSuzr5bYChQM6Nc/4dBYG7CTUkdZ259nanTjrcaTk+HWYlpfQ5zInHxZd",
+	"Y3zEEO4luX2rWrpJ7dgsV4o+M4F+Dw9UEaGVF2jwIhrIsq9TW9rU6Uum6C9kV5YdNEfIEuFyT0I5GQs0",
+	"Fl1gzl1INkboMq7IMqtgKbkQGjkBQQWBwTkoBzKYWhYjeLLG0usophTHFF9OPXN+Vljw45EycB9uRI85",
+	"gm07RRrNZZAdLpBcQeC1j7wZ4DHgODmyTIQjspA1qcQwFDRi7uvxqbAJeSqr9ZHvCleYs910PGIwc/TL",
+	"KwGg1kmQr7gZGq0roIrAxxqt7eYSZYc40jMtOUTfqfdWrhLLW8GfeRJ8xgrpVKfzVfLEn8CjRC5ce2tV",
+	"6sMx2yfr9C2FL2pLOxFM7DE5cJR2iQ7BnbiOYa1jWKtkIuPtPon4ZzffqZH/XJnS5SvP6kUri8SZ3tu7",
+	"cAkY7iF7Qn0nLdh7C0Q//xqlf9XNHBNYWDqyCLEGBA9SEFTw8JUmz9iBmoAjM5wpEqYsE5WSpQPAEBph",
+	"Lvik7szJUtxF5Di1OPp4mBH63onEA6VHrAKICiJaVlKEEROvLlx4l8TPxoULNTKfBDkzdyu+OVhQI48D",
+	"i2MygzDTySbtoNWWmQh6yJ96MEN7gG9brGD+VWwFtVYIjtTJR5hZBPYTUYGVnOKDPbQqBQpvnt37dhUR",
+	"ZEJFPe1yjGg2SBdCpEpyNpPVhfOXw7ISEPMol1a9IY8t6yv4kE/5Q4MUVp0sSqk6EhPTNivr7NQM0tRM",
+	"GSUGIZjPcd4QZhnuhARRGi1NZ9ZCM+cP1FalWcePgEQX+OAAtCtTYqzBJiXhlneTlYrjA7Vd370uab/2",
+	"cOCjl+nRrjDYcZszeaB2WbGznaYthDmUgVzxxjIlTRayJ4oUgx7WzUEo0BbSY2TYDnL7lwAmmQIVFt7s",
+	"WBDLkix4LhWjP2JWIx72ChlrnvLSWp63IrXeeMIjscohueJ5t2GNga07oP1S6vpHg6ODzKtBdhg69j1/",
+	"fLRH73PmqdvZlVHgxqJKt4HIlKPZt0yzIupm3bJvZwpG6bw2mXLjpm3Lxwe50PojlRYyxfkfap2zZ22s",
+	"iyM+sTdEp8+XA+IVgylik0jRR4pIxTY5EznkwLaAr1vLgjJu6co4l0CD8uINrcpC561I6YuIgpKcp/Nq",
+	"7HQQmjXiX05j1wSGVOLrRQKbRr8PhzXVgfXBA7ImwrQpAGPcVS4L1lF/4D3by0yJF60wkUD5wAwdFiDG",
+	"ReW6qK3gfogtkcyBAitkFsmH0mW7C+oKeaU2mzHITjEcGorIBV/3HIqRyMHIPI4DdrypmsgDRUJugzNB",
+	"OQV5JiGJnctg/6JxlZVG5t34tHwl3mRaOk+D3fgLuHHgGws7fUD2vbbkj7UB81c1YNblil9jI+GMLIPR",
+	"Iey2Q3nRA0fNMA12WShTdN8V7jmEL1LBLWeQoLhR+CwHw0HY2fBbbdz7gerUpKnVxnVGJlPSmOXis+/q",
+	"Ir3SJP/43FYnAkbO556p8upl72/PVCl7spjdIGewFW2YjWXCUI+NLO7cnN0wZkwvGdJHxLPFQ/pfuwgB",
+	"7I5lIgRuh3vknjVb/am8/9MzWg0F7NhoMRqmHKejCGUX/zQqZGxzYieDB2G9jFkshjCLxHvX3j5o0gRs",
+	"NkMwzfmQR/rwB7JTxgFsOxzrhDNt6eB6pj7j+HqYVJstejbZuMSMon6WPDqEIwzgxoIMLiXZu56kMh3R",
+	"yUBddNf1GVRR5fOICPKefraw6OycIEbJGGweWgbbhGVeINdG0PaYwRitYm87aW1Jwy35DDyt2ra2DZrl",
+	"b2L4NtCMOc2JKJ/d18px1pG2pYDMnbxJuuDa3Gmcxnq5cJYYjYdaH7H3zEUUQmnR2tzajiekUqvR0aPC",
+	"yLZ92RfqoEm4GbTWePnJp3/+3e+//OwPBEVOSiUydl/yr0+Jk1bj8laIXk0a7GCYYwF1ZV83Wo1vPnjw",
+	"zp37t9s3Htx/+86je8uACMMKnDGy4grTu1BJUnDOXL0MEf9RJ7gCqUoFyOBfeBiCoh6bJZYR/qM/HI0W",
+	"PjxnzUIJTrVDqKVNFw6tWA202o44lUlDm2Rh1MWQMGENuriOkvhKn3flDYTymFQ3UNKupDI8mW/6XIKD",
+	"mJky65iZQIuwu/f8Y6/hxvPwsZZ2divgN93cvOZ+ahdIs/DmtY0rJx9qBsCDS7T57Mnpj/gNVA5OdF2Q",
+	"CmGrnjydDybHrvXwVV0EMK01ijhq25U5PpVmHZwWamXGoaBs9d6iyeo9dhZg/QWn46pSdMoZOXCv2mw+",
+	"RRru314+XW+5dLreOpvu7LPperOT6fhkrHZgL31Qit4zsoxzSdRBdXc0fcJ58JBo05TiGIzESegLCtT1",
+	"fDjPcJ6x0oc6PSa4nGkD7iZ2YF/0Gqfjql7vy7PYl7RaWEPYW3YzokNmyRLj3n24mV/1ff0kbgxHNeLq",
+	"4aicvRFf1bV7MjBCbx2F+Rofgd2U0AZ6zuuVMQiOWf5E1N7Ll9zLJ+hVN+xzCwVF/oG0G56YZTQcN+dr",
+	"aXLGWs6UpoGnizLnYjBcyK+drqz8rCx2nsyKINiDBxsnKeRAP5UJ1wCwGsSpji64mYg0TSKpiFqJkkk4",
+	"s4dNYZwHC9G2a6fEJTBmymlYLn8FC9FL0qziKYS6KGG/fcIcw64CO6O8JeqThb21H+wLzgzjSmtRyEik",
+	"qUxrEvnxi1Zkru48L/sVz7lIU1jG0WYjboy2GnhRwBTjL7cby/D+wCWJnTxr3h+YMHTXUtfp/7weOI6t",
+	"xpPTgiy5oc2+4d4lZdxYOJi/swT1tSd1xZt3XxwFt64elZTShhcX5gGOSv/nTJU6yspVtZuh1XBEOsgU",
+	"ZiBeXMChujscWpSB1+dT5ZANI5dcixucB99Wcmx/u7nlf02QbvyH7Qo4HP/yivfC2vebW5dPSVrl5uAk",
+	"48HnJzroB/SvUlH+2q96Or8qzenh8TTmL+VYi+FwXv7V5HkwA/g43DSzaxofMaYXlTNOv8k1jFlP6UJ6",
+	"IFoicpuW2LvDIbXIkJmrS20bg6gwEwbYrSB0CANUEQIxo9IfYo54uUDt3USMtfHyV795/vEXYLtggjOd",
+	"RY8TzrHS7dWyNZ8xXONiA9rB+pVjKqtfZSi//+Tlbz/98vMfvfj551MDYqz0U4/HhYbmjWjFtThpFbZW",
+	"7PWzJcBJaCMvr9gt6lFcl/Gt1aolxQRtycmELkJceyXiYrFivZpC+HlF8GxaDkVPphHsZ4/EnSlTIoln",
+	"5PtMAG61suWsyxReC5tG/Q3IylwNee5CbPivobqAeOsYXviUtKh27ZaqOECxTnACPLK13/pvqnqA4J/w",
+	"4K92O/WlyMl5U2vCfYv+fCoxvNQqwIBlZ0TY3d9/Uhl+X3aO/MXGhpslPQ+Gz2OqHfpwdJhnHR48OuFm",
+	"jv0R/vXshr7q/lhsuhyYkyOJV1hGPch6hajyHy42f9VPf9A4FCbr7I5gM33/CUiBQykKWbwjj+0vjEQI",
+	"ZPwRukoVnjXJJPuEmwd/bsSNUZE3Wo1LdGNSFydfeFsXEUGtO5Io5VnuW7a8xWcqw+C7Os/1mNwituqC",
+	"/B7TyE/wASxKJNgswqQLPjDUeU6lxVTI5eq1QlxnV9s+ielX80FMpbTb0VQLoK24X0DQE/6+2YjgXsx6",
+	"o8JjiYb4jDjVb5hIpGkBZ4qmRqZgKYPiMUQurUqf8XaZ7vfjYa5FKlOEKcN++0nqwI6UaVToMTRc6HEc",
+	"daBfoH/jnJVxNBQjAz9Z2pcJqDes8ZiaLPl+yeW7SLTR17nlKfPI25yG75LplObyVhiNh6uE2eRHYiwt",
+	"oNdGRrbt75OgUhyz/EWnzJ7KA+VfPDyOshSrbj+06KcfMiIa6pQfRh8eqA8vXrzo/sGTSVqIbplEH0ZJ",
+	"ptqFfJrJcRJHyVOdpTKF3x/KTPWicZGVpVQRveQfjVwTcZRQp6qvW0IhE9jyFmacGuO3sKXMwCWTVptA",
+	"bwD31j4QfRh+zvXAv0TPBz9HSJrfcsXTWDxm4d2CHh2oXZ/1lnnYNWRGZS8Ouk9s41zcTk3YmjQa8oAq",
+	"8rGAOYGbJ9O2VNch99GXzIwDiVxMxDxWoczHYkyHMfmG4eoUvEyMAwZgrZN7yGwd9reuhANrTUK8zcpj",
+	"dT3by3oKJgQhAEQ0loeoDzCoMPxRj8I7jm/h+iHa7vCFg2cwtmqixdw49u5JAvLjK+GpUJnph2fWX2F1",
+	"d4WxcohU0ELn0mwwnxHNXkLQugiq53EEmBPJ5zy6W/A4wJ9lpIesiDqjooBB8QLReAYiU6Xgq9Q70rsH",
+	"KnLgGAQkug/tcj09dQTGTPvA4or6DhxKpLxBpG7CxyDOHJgjOxxCjAgkgwO8FHleQSGmmB9c1/4LopCO",
+	"cJH4pwyeBhBCcJjgaYt3IAoJA8KzDq9QX0DxCae2gjaOM2bRncfKtDwYWVydduIwIL927OcQx8V8YTh3",
+	"CDhtpKSpnYCYcLgfBoOctDiT8OeVaSE6yumReNiQykInGLXgh+KJ8RIBl8qP/Y7Dd8J24VpieHDPglTN",
+	"YZ19YyihSka7wcNEwtaQLmCnGcRFaRxxJeJK+Kiu5X+yvIcwhYeic5TrXlA8tjGZJ5LNvMeOMKtPdx3k",
+	"bxyZUacP+ygxA4Mw2okciCxPgkaJe6iuTfStF7hh4YboqcyQ7oCKZyZyxMPI3mdo2uDqDPvMbdS0vwua",
+	"F4NbEEGT6LiYe40+5gHtsiIaio6MCfyFGjkUuaAyg4pCU/fhR7QvjTie4Gy1X6TfuhztEGo4KBLGVmqa",
+	"v2ffIyh9V7hI/AuxFwhwl+CGsdxnfGvBRaQitzLui9WE8OkPP5R6mMuYZ4i1PkT44X1JLfqLfyqzG9Fv",
+	"3dK5xJspvTnLJWtmsOig+cEOxo8EZIY8uXogMdF0hEqkFQUXLtzY+86FCyDiHu+/ffF6dI7aK4IDf3hc",
+	"WtiEgSiOzsfR7W9uXm9uN6Nzt7/5znm8JeHlzauwyW+935E5alHSBPS5Q1GIUlMBJqziQMSRgDvLyEHW",
+	"0TlMfIG+wENiBoAh4aToTmdUGGI80F1QzayKjvoharqagYpwjyCbTGLk8K2dJCAupeG+d3fvvQsXGG8I",
+	"GzB9KcsKElYf/SieQMCWb+KTNl3E3gzRLtoKo1wgTBJxXuoCC1nNKC83opuCSH+zgTQxDHkoi45UJe1O",
+	"lUap7GQDkXMyCRP7Yq881v0OaB99nTu9CD5maSfTrJeVyP4rSiwe5dtsIMqN6J4sQGJ2ZJ4jyR1Cd+ri",
+	"6FBrC1EukBpwrIsUu1DIH8iO5cG7cOHbew/uX7gA+zUSRSFQQaHyX6uiDCR0idmRQR+MuZcIyl4Wo7If",
+	"YQzFOAgmt3iVmSf8DZ+P09H5aACyUHd5HwvCaMbRMw3GVrO5Ed3CNwukECpkZI6y4VCm/pC5/nTdQwfK",
+	"5R/hjA/RcwvzvhHdUREMu8rUPNQmq5iMPAsxqYebDkE67N1m3Lx8Pb5y7Sp+N44EzYT9+4Ha3oqvXb0G",
+	"10IhOiWYVqSad7Nc0h6k1SBvFO2BzKr0npARdSLHoeEOb28kjWlFl7e2gmnF+GeUwBcYjw0Wwk4VTXpF",
+	"DKPBWXeHI1IZ57SXAcBP1qEbMBK5dKRLOJmFyIzVejUMZ2CfwWnWeaDh0h/q1HILisSos8oaJeM+zFrQ",
+	"C8QZoq6wSHdqs8idMAh18AKxtlGvyUwJjz51qWehXKMezPBnwB1rhSHr4WY0hC4ZXQTNsDvo2ZNn/xoA",
+	"AP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

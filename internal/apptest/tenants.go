@@ -63,7 +63,7 @@ func (w *TwoCompanies) fill(no, number string, headers []string) map[string]stri
 	made := Decode[api.NotificationsMade](w.T, w.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
 		"biz_type": 3, "biz_id": 1001, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": no}, "user_ids": []string{"of-" + no},
 	}, headers...))
-	list := Form("file", "list.csv", "phone,of\n"+number+","+no+"\n1,"+no+"\n", "name", no, "content", "for {of}")
+	list = Form("file", "list.csv", "phone,of\n"+number+","+no+"\n1,"+no+"\n", "name", no, "content", "for {of}")
 	batch := Decode[api.BatchCreated](w.T, w.Expect(200, "", "POST", "/api/v1/batches", list, append([]string{"Content-Type", FormType}, headers...)...))
 	ids["batch"] = fmt.Sprint(batch.BatchID)
 	if _, err := w.App.Batches.Check(w.T.Context()); err != nil {
