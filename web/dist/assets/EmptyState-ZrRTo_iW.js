@@ -1,5 +1,0 @@
-<<<<<<<< HEAD:web/dist/assets/EmptyState-Do7tcxRB.js
-import{E as e,O as t,P as n,Vt as r,Z as i,et as a,k as o,t as s}from"./_plugin-vue_export-helper-D8HXXFW7.js";var c={class:`empty`},l={class:`title`},u={key:0,class:`muted`},d={key:1,class:`row`},f=s(n({__name:`EmptyState`,props:{title:{},text:{}},setup(n){return(s,f)=>(i(),o(`div`,c,[e(`p`,l,r(n.title),1),n.text?(i(),o(`p`,u,r(n.text),1)):t(``,!0),s.$slots.default?(i(),o(`div`,d,[a(s.$slots,`default`,{},void 0,!0)])):t(``,!0)]))}}),[[`__scopeId`,`data-v-28cdb8df`]]);export{f as t};
-========
-import{E as e,O as t,P as n,Vt as r,Z as i,et as a,k as o,t as s}from"./_plugin-vue_export-helper-UurzBkj_.js";var c={class:`empty`},l={class:`title`},u={key:0,class:`muted`},d={key:1,class:`row`},f=s(n({__name:`EmptyState`,props:{title:{},text:{}},setup(n){return(s,f)=>(i(),o(`div`,c,[e(`p`,l,r(n.title),1),n.text?(i(),o(`p`,u,r(n.text),1)):t(``,!0),s.$slots.default?(i(),o(`div`,d,[a(s.$slots,`default`,{},void 0,!0)])):t(``,!0)]))}}),[[`__scopeId`,`data-v-28cdb8df`]]);export{f as t};
->>>>>>>> w-dims:web/dist/assets/EmptyState-ZrRTo_iW.js

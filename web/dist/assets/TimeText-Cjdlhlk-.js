@@ -1,5 +1,0 @@
-<<<<<<<< HEAD:web/dist/assets/TimeText-Cjdlhlk-.js
-import{Ot as e,P as t,Vt as n,Z as r,k as i,t as a}from"./_plugin-vue_export-helper-D8HXXFW7.js";import{c as o,s,t as c}from"./format-BTGwdx-R.js";var l=[`datetime`,`title`],u={key:1,class:`muted`},d=a(t({__name:`TimeText`,props:{value:{},ago:{type:Boolean},full:{type:Boolean}},setup(t){return(a,d)=>t.value?(r(),i(`time`,{key:0,class:`numeric`,datetime:t.value,title:e(o)(t.value)},n(t.ago?e(c)(t.value):t.full?e(o)(t.value):e(s)(t.value)),9,l)):(r(),i(`span`,u,`–`))}}),[[`__scopeId`,`data-v-eefd9397`]]);export{d as t};
-========
-import{Ot as e,P as t,Vt as n,Z as r,k as i,t as a}from"./_plugin-vue_export-helper-UurzBkj_.js";import{c as o,s,t as c}from"./format-D7OdePWs.js";var l=[`datetime`,`title`],u={key:1,class:`muted`},d=a(t({__name:`TimeText`,props:{value:{},ago:{type:Boolean},full:{type:Boolean}},setup(t){return(a,d)=>t.value?(r(),i(`time`,{key:0,class:`numeric`,datetime:t.value,title:e(o)(t.value)},n(t.ago?e(c)(t.value):t.full?e(o)(t.value):e(s)(t.value)),9,l)):(r(),i(`span`,u,`–`))}}),[[`__scopeId`,`data-v-eefd9397`]]);export{d as t};
->>>>>>>> w-dims:web/dist/assets/TimeText-cNqkPDj1.js

@@ -1,5 +1,0 @@
-<<<<<<<< HEAD:web/dist/assets/load-BwIMEOay.js
-import{Ct as e,bt as t,ut as n,vt as r}from"./_plugin-vue_export-helper-D8HXXFW7.js";import{r as i}from"./client-B3qh6Vj0.js";function a(a,o=()=>null){let s=e(null),c=t(!1),l=e(null),u=0;async function d(e=!1){let t=++u;e||(c.value=!0);try{let e=await a();if(t!==u)return;s.value=e,l.value=null}catch(n){if(t!==u||e&&s.value!==null)return;l.value=i(n),s.value=null}finally{t===u&&(c.value=!1)}}return n(o,()=>void d(),{immediate:!0}),r({data:s,loading:c,error:l,reload:()=>d(),refresh:()=>d(!0)})}export{a as t};
-========
-import{Ct as e,bt as t,ut as n,vt as r}from"./_plugin-vue_export-helper-UurzBkj_.js";import{r as i}from"./client-C-NOOKjv.js";function a(a,o=()=>null){let s=e(null),c=t(!1),l=e(null),u=0;async function d(e=!1){let t=++u;e||(c.value=!0);try{let e=await a();if(t!==u)return;s.value=e,l.value=null}catch(n){if(t!==u||e&&s.value!==null)return;l.value=i(n),s.value=null}finally{t===u&&(c.value=!1)}}return n(o,()=>void d(),{immediate:!0}),r({data:s,loading:c,error:l,reload:()=>d(),refresh:()=>d(!0)})}export{a as t};
->>>>>>>> w-dims:web/dist/assets/load-tsvih04i.js

@@ -1,5 +1,0 @@
-<<<<<<<< HEAD:web/dist/assets/theme-m4iYjyA-.js
-import{T as e,bt as t,l as n,u as r,ut as i}from"./_plugin-vue_export-helper-D8HXXFW7.js";var a=r(`theme`),o=t(a===`light`||a===`dark`?a:`system`),s=matchMedia(`(prefers-color-scheme: dark)`),c=t(s.matches);s.addEventListener(`change`,e=>c.value=e.matches);var l=e(()=>o.value===`system`?c.value:o.value===`dark`);i(o,e=>n(`theme`,e)),i(l,e=>{document.documentElement.classList.toggle(`dark`,e),document.documentElement.classList.toggle(`light`,!e)},{immediate:!0});export{o as n,l as t};
-========
-import{D as e,St as t,d as n,f as r,ft as i}from"./_plugin-vue_export-helper-5R5YeKSI.js";var a=r(`theme`),o=t(a===`light`||a===`dark`?a:`system`),s=matchMedia(`(prefers-color-scheme: dark)`),c=t(s.matches);s.addEventListener(`change`,e=>c.value=e.matches);var l=e(()=>o.value===`system`?c.value:o.value===`dark`);i(o,e=>n(`theme`,e)),i(l,e=>{document.documentElement.classList.toggle(`dark`,e),document.documentElement.classList.toggle(`light`,!e)},{immediate:!0});export{o as n,l as t};
->>>>>>>> w-consolea:web/dist/assets/theme-830gPMhb.js
