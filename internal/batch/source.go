@@ -92,8 +92,8 @@ func (l *list) close() { _ = l.Close() } // nothing can be lost by it
 func (l *list) index(name string) (int, bool) {
 	i, known := l.indexes[name]
 	if !known {
-		is := false
-		if i, is = l.Column(name); !is {
+		column, is := l.Column(name)
+		if i = column; !is {
 			i = slices.IndexFunc(l.Columns(), func(column string) bool { return norm.NFC.String(column) == name })
 		}
 		l.indexes[name] = i
