@@ -59,7 +59,7 @@ FOR NO KEY UPDATE; -- NO KEY: facts of its tasks are folded meanwhile
 INSERT INTO batch_rows (batch_id, row_no, recipient, content, segments, country_no, code, fault)
 SELECT @batch_id, r.row_no, r.recipient, r.content, r.segments, nullif(r.country_no, ''), nullif(r.code, 0), r.fault
 FROM (
-    SELECT unnest(@row_nos::integer[]) AS row_no, unnest(@recipients::text[]) AS recipient, unnest(@contents::text[]) AS content,
+    SELECT unnest(@row_nos::bigint[]) AS row_no, unnest(@recipients::text[]) AS recipient, unnest(@contents::text[]) AS content,
         unnest(@segments::smallint[]) AS segments, unnest(@country_nos::text[]) AS country_no, unnest(@codes::smallint[]) AS code,
         unnest(@faults::jsonb[]) AS fault
 ) r
@@ -68,8 +68,8 @@ ORDER BY r.row_no;
 -- BatchChecked counts rows that were added.
 -- name: BatchChecked :exec
 UPDATE batches b
-SET last_row = @last_row, rows = b.rows + @rows::integer, valid = b.valid + @valid::integer, invalid = b.invalid + @invalid::integer,
-    blocked = b.blocked + @blocked::integer, segments = b.segments + @segments::bigint
+SET last_row = @last_row, rows = b.rows + @rows::bigint, valid = b.valid + @valid::bigint, invalid = b.invalid + @invalid::bigint,
+    blocked = b.blocked + @blocked::bigint, segments = b.segments + @segments::bigint
 WHERE b.id = @id AND b.status = 'checking';
 
 -- BatchRowsDuplicate marks the valid rows of a batch that repeat a row before, and returns how many rows and segments they are. It sorts all rows.
@@ -91,13 +91,13 @@ marked AS (
     WHERE r.batch_id = @batch_id AND r.row_no = p.row_no
     RETURNING r.segments
 )
-SELECT count(*)::integer AS rows, coalesce(sum(m.segments), 0)::bigint AS segments FROM marked m;
+SELECT count(*) AS rows, coalesce(sum(m.segments), 0)::bigint AS segments FROM marked m;
 
 -- BatchReady ends the check of a batch. One that is confirmed, or whose rows are those to send, runs; another waits.
 -- name: BatchReady :one
 UPDATE batches b
 SET status = CASE WHEN b.is_confirmed THEN 'running' ELSE 'ready' END, is_settled = NOT b.is_confirmed, is_read = b.is_read OR b.tag IS NULL,
-    upload_id = NULL, valid = b.valid - @duplicate::integer, duplicate = @duplicate::integer, segments = b.segments - @segments::bigint,
+    upload_id = NULL, valid = b.valid - @duplicate::bigint, duplicate = @duplicate::bigint, segments = b.segments - @segments::bigint,
     checked_at = now(), confirmed_at = CASE WHEN b.is_confirmed THEN coalesce(b.confirmed_at, now()) END
 WHERE b.id = @id AND b.status = 'checking'
 RETURNING b.status;
@@ -144,7 +144,7 @@ RETURNING was.upload_id;
 -- BatchRowsNext returns the next valid rows of a batch that the caller has locked.
 -- name: BatchRowsNext :many
 SELECT r.row_no, r.recipient, r.content, r.segments FROM batch_rows r
-WHERE r.batch_id = @batch_id AND r.row_no > @after_row::integer AND r.code IS NULL
+WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND r.code IS NULL
 ORDER BY r.row_no
 LIMIT @portion::integer;
 
@@ -153,7 +153,7 @@ LIMIT @portion::integer;
 UPDATE batch_rows r
 SET task_id = nullif(x.task_id, ''), code = nullif(x.code, 0), fault = x.fault
 FROM (
-    SELECT unnest(@row_nos::integer[]) AS row_no, unnest(@task_ids::text[]) AS task_id, unnest(@codes::smallint[]) AS code,
+    SELECT unnest(@row_nos::bigint[]) AS row_no, unnest(@task_ids::text[]) AS task_id, unnest(@codes::smallint[]) AS code,
         unnest(@faults::jsonb[]) AS fault
 ) x
 WHERE r.batch_id = @batch_id AND r.row_no = x.row_no AND r.task_id IS NULL AND r.code IS NULL;
@@ -161,7 +161,7 @@ WHERE r.batch_id = @batch_id AND r.row_no = x.row_no AND r.task_id IS NULL AND r
 -- BatchFed counts rows that became tasks, or were refused.
 -- name: BatchFed :exec
 UPDATE batches b
-SET fed_row = @fed_row, fed = b.fed + @fed::integer, valid = b.valid - @refused::integer, invalid = b.invalid + @refused::integer,
+SET fed_row = @fed_row, fed = b.fed + @fed::bigint, valid = b.valid - @refused::bigint, invalid = b.invalid + @refused::bigint,
     segments = b.segments - @refused_segments::bigint, started_at = coalesce(b.started_at, now())
 WHERE b.id = @id AND b.status = 'running';
 
@@ -186,14 +186,14 @@ UPDATE batches b SET status = 'running', is_settled = false, ended_at = NULL WHE
 -- BatchRowList returns rows of a batch after a row, all or only the valid ones.
 -- name: BatchRowList :many
 SELECT * FROM batch_rows r
-WHERE r.batch_id = @batch_id AND r.row_no > @after_row::integer AND (r.code IS NULL OR NOT @only_valid::boolean)
+WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND (r.code IS NULL OR NOT @only_valid::boolean)
 ORDER BY r.row_no
 LIMIT @page_limit::integer;
 
 -- BatchRowsWrong returns rows of a batch with some codes after a row.
 -- name: BatchRowsWrong :many
 SELECT * FROM batch_rows r
-WHERE r.batch_id = @batch_id AND r.row_no > @after_row::integer AND r.code IS NOT NULL AND r.code = ANY (@codes::smallint[])
+WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND r.code IS NOT NULL AND r.code = ANY (@codes::smallint[])
 ORDER BY r.row_no
 LIMIT @page_limit::integer;
 
@@ -216,12 +216,14 @@ SET waiting = c.waiting + excluded.waiting, processing = c.processing + excluded
 
 -- BatchesForget deletes up to batch_size batches that ended, or were never confirmed, longer ago than keep, and whose tasks have ended, with their rows.
 -- name: BatchesForget :execrows
-DELETE FROM batches b
-USING (
+WITH old AS (
     SELECT o.id FROM batches o
     WHERE o.is_settled AND coalesce(o.ended_at, o.checked_at) < now() - @keep::interval
     ORDER BY o.id
     LIMIT @batch_size::integer
     FOR UPDATE SKIP LOCKED
-) old
-WHERE b.id = old.id;
+),
+gone AS (
+    DELETE FROM batch_rows r USING old WHERE r.batch_id = old.id
+)
+DELETE FROM batches b USING old WHERE b.id = old.id;

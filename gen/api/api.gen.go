@@ -1172,7 +1172,7 @@ type Alert struct {
 	Kind    AlertKind  `json:"kind"`
 	Level   AlertLevel `json:"level"`
 
-	// OnlyOwnChannel Whether people can be told only through the channel that the alert is about, or of a `queue_depth` or `failure_rate` of all channels, only through one
+	// OnlyOwnChannel Whether the alert is about a channel, and no receiver can be reached in another way
 	OnlyOwnChannel bool       `json:"only_own_channel"`
 	Remark         *string    `json:"remark"`
 	ResolvedAt     *time.Time `json:"resolved_at"`
@@ -1595,7 +1595,7 @@ type AuditPage struct {
 
 // BalanceChange defines model for BalanceChange.
 type BalanceChange struct {
-	// Change The change in segments; not 0
+	// Change The change in segments
 	Change int64   `json:"change"`
 	Remark *string `json:"remark,omitempty"`
 }
@@ -1716,7 +1716,7 @@ type BatchEstimate struct {
 
 // BatchForm defines model for BatchForm.
 type BatchForm struct {
-	// AutoConfirm The batch is sent when it was checked
+	// AutoConfirm The batch is sent when it was checked, without `confirmBatch`
 	AutoConfirm *bool `json:"auto_confirm,omitempty"`
 
 	// Content The text, with names of columns in braces
@@ -1798,7 +1798,7 @@ type BatchPage struct {
 
 // BatchPreview defines model for BatchPreview.
 type BatchPreview struct {
-	Row  int32  `json:"row"`
+	Row  int64  `json:"row"`
 	Code *int16 `json:"code"`
 
 	// Cost As in a dry run of `sendSms`
@@ -1853,7 +1853,7 @@ type BatchResponse struct {
 // BatchRow defines model for BatchRow.
 type BatchRow struct {
 	// Row The number of the row in the list, as a spreadsheet program shows it
-	Row int32 `json:"row"`
+	Row int64 `json:"row"`
 
 	// Code Why the row is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task
 	Code *int16 `json:"code"`
@@ -2257,23 +2257,6 @@ type ContactImportPage struct {
 
 	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 	NextCursor *NextCursor `json:"next_cursor"`
-}
-
-// ContactImportRequest defines model for ContactImportRequest.
-type ContactImportRequest struct {
-	// CompanyNo Example: acme
-	CompanyNo *No `json:"company_no,omitempty"`
-
-	// File The list: CSV, XLSX or JSON
-	File openapi_types.File `json:"file"`
-
-	// Sheet The sheet of a workbook; the first that is not hidden by default
-	Sheet *string `json:"sheet,omitempty"`
-
-	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
-	//
-	// Example: VIP客户
-	Tag *TagName `json:"tag,omitempty"`
 }
 
 // ContactImportResponse defines model for ContactImportResponse.
@@ -2832,7 +2815,7 @@ type MessageTemplate struct {
 	// Language The language of the text, if known
 	Language   *string `json:"language,omitempty"`
 	TemplateNo string  `json:"template_no"`
-	Version    int64   `json:"version"`
+	Version    int32   `json:"version"`
 }
 
 // MessageType `notification` by default
@@ -2898,10 +2881,7 @@ type NotificationEndRequest struct {
 	BizIds []int64 `json:"biz_ids"`
 
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
-	BizType BizType `json:"biz_type"`
-
-	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
-	CompanyNo        *No                                       `json:"company_no,omitempty"`
+	BizType          BizType                                   `json:"biz_type"`
 	ExpectedStatuses *[]NotificationEndRequestExpectedStatuses `json:"expected_statuses,omitempty"`
 
 	// Operator The person on whose behalf the caller acts
@@ -3047,10 +3027,7 @@ type NotificationSummary struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel No `json:"channel"`
-
-	// CompanyNo Example: acme
-	CompanyNo No         `json:"company_no"`
+	Channel   No         `json:"channel"`
 	CreatedAt time.Time  `json:"created_at"`
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
@@ -3144,10 +3121,7 @@ type NotificationView struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel No `json:"channel"`
-
-	// CompanyNo Example: acme
-	CompanyNo No         `json:"company_no"`
+	Channel   No         `json:"channel"`
 	CreatedAt time.Time  `json:"created_at"`
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
@@ -3706,9 +3680,6 @@ type RouteResponse struct {
 // RouteWeight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 type RouteWeight = int64
 
-// SearchText defines model for SearchText.
-type SearchText = string
-
 // SeenVersion The version that the caller read before this change
 type SeenVersion = int64
 
@@ -3822,7 +3793,7 @@ type Sender struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
 	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
@@ -3889,9 +3860,7 @@ type Sender struct {
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
 	SuccessRate *float64 `json:"success_rate"`
 
-	// TimeZone A name of the IANA database
-	//
-	// Example: Asia/Shanghai
+	// TimeZone Example: Asia/Shanghai
 	TimeZone TimeZone `json:"time_zone"`
 
 	// TotalSent The number of tasks of the sender that were settled as SUCCESS
@@ -3930,7 +3899,7 @@ type SenderPage struct {
 
 // SenderPatch defines model for SenderPatch.
 type SenderPatch struct {
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
@@ -3970,9 +3939,7 @@ type SenderPatch struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone A name of the IANA database
-	//
-	// Example: Asia/Shanghai
+	// TimeZone Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -3987,7 +3954,7 @@ type SenderRequest struct {
 	// Channel Example: acme
 	Channel *No `json:"channel,omitempty"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
@@ -4034,9 +4001,7 @@ type SenderRequest struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone A name of the IANA database
-	//
-	// Example: Asia/Shanghai
+	// TimeZone Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 }
 
@@ -4525,12 +4490,6 @@ type Task struct {
 	// BatchID The batch that the task is from
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
-	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
-	Channel *string `json:"channel"`
-
-	// CompanyNo Null if the company has been deleted
-	CompanyNo *string `json:"company_no"`
-
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -4553,9 +4512,6 @@ type Task struct {
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
-
-	// NotificationID The notification to which the task belongs
-	NotificationID *int64 `json:"notification_id,omitempty"`
 
 	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
 	PhoneNumber string `json:"phone_number"`
@@ -4607,12 +4563,6 @@ type TaskDetail struct {
 	// BatchID The batch that the task is from
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
-	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
-	Channel *string `json:"channel"`
-
-	// CompanyNo Null if the company has been deleted
-	CompanyNo *string `json:"company_no"`
-
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -4638,9 +4588,6 @@ type TaskDetail struct {
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
-
-	// NotificationID The notification to which the task belongs
-	NotificationID *int64 `json:"notification_id,omitempty"`
 
 	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
 	PhoneNumber string `json:"phone_number"`
@@ -4743,9 +4690,6 @@ type TaskJobFilter struct {
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
 	CreatedTo   *time.Time             `json:"created_to,omitempty"`
 	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
-
-	// MessageType `notification` by default
-	MessageType *MessageType `json:"message_type,omitempty"`
 
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
@@ -4896,7 +4840,7 @@ type Template struct {
 	UpdatedAt       time.Time         `json:"updated_at"`
 
 	// Version Counts the changes of the texts and the signature
-	Version int64 `json:"version"`
+	Version int32 `json:"version"`
 }
 
 // TemplateCompanies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
@@ -5003,7 +4947,7 @@ type TemplatePreview struct {
 
 	// Segments The number of segments (short messages) that `content` takes
 	Segments int   `json:"segments"`
-	Version  int64 `json:"version"`
+	Version  int32 `json:"version"`
 }
 
 // TemplatePreviewRequest defines model for TemplatePreviewRequest.
@@ -5152,11 +5096,6 @@ type TemplateTestRequest struct {
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
 
-	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
-	//
-	// Example: sms_app_001
-	SenderNo *AppID `json:"sender_no,omitempty"`
-
 	// Sign The signature; without it, that of the template
 	Sign *string `json:"sign,omitempty"`
 }
@@ -5171,7 +5110,7 @@ type TemplateVersion struct {
 	Sign            *string           `json:"sign"`
 	TemplateContent string            `json:"template_content"`
 	Translations    map[string]string `json:"translations"`
-	Version         int64             `json:"version"`
+	Version         int32             `json:"version"`
 }
 
 // TemplateVersionListResponse defines model for TemplateVersionListResponse.
@@ -5192,9 +5131,7 @@ type TemplateVersionPage struct {
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
-// TimeZone A name of the IANA database
-//
-// Example: Asia/Shanghai
+// TimeZone Example: Asia/Shanghai
 type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
@@ -5590,9 +5527,6 @@ type CreateCompanyParams struct {
 type ListContactsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Q Only contacts whose `user_id`, `phone`, `email` or `dingtalk_name` begins with this text. The case of the letters A to Z does not matter, and no character has a special meaning. A phone number may be written with or without `+86`, and with spaces and dashes.
-	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
-
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -5696,9 +5630,6 @@ type ListSendersParams struct {
 	// Status Only senders with this status
 	Status *SenderStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// Q Only senders whose `sender_no` or `name` contains this text. The case of the letters A to Z does not matter, and no character has a special meaning.
-	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
-
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -5747,7 +5678,7 @@ type ReadStatisticsParams struct {
 	// CompanyNo Only tasks of this company. Callers of a company get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Key Only the series with this `key`. It needs `by`. With `company_no`, the `key` of a company must be the same.
+	// Key Only the series with this `key`. It needs `by`.
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
 
 	// Limit The most series to return, those with the most events first
@@ -5848,7 +5779,7 @@ type CreateBatchParams struct {
 // PreviewBatchParams defines parameters for PreviewBatch.
 type PreviewBatchParams struct {
 	// Row The number of the row in the list. Without it, the first valid row is shown.
-	Row *int32 `form:"row,omitempty" json:"row,omitempty"`
+	Row *int64 `form:"row,omitempty" json:"row,omitempty"`
 }
 
 // ListBatchRowsParams defines parameters for ListBatchRows.
@@ -5899,12 +5830,6 @@ type ExportContactsParams struct {
 	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
-// ImportContactsParams defines parameters for ImportContacts.
-type ImportContactsParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
 // ListContactImportsParams defines parameters for ListContactImports.
 type ListContactImportsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
@@ -5931,9 +5856,6 @@ type DeleteNotificationsParams struct {
 	BizType  BizType `form:"biz_type" json:"biz_type"`
 	BizIds   []int64 `form:"biz_ids" json:"biz_ids"`
 	Operator *string `form:"operator,omitempty" json:"operator,omitempty"`
-
-	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // ListNotificationsParams defines parameters for ListNotifications.
@@ -5945,9 +5867,6 @@ type ListNotificationsParams struct {
 	// UserID Only notifications to this person
 	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
 	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
-
-	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
-	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -5999,9 +5918,6 @@ type ListTasksParams struct {
 
 	// Source Only tasks submitted with this source
 	Source *Source `form:"source,omitempty" json:"source,omitempty"`
-
-	// MessageType Only tasks of this type
-	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
 
 	// SenderNo Only tasks that this sender holds or settled, as in `processing_app_id`
 	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
@@ -6205,9 +6121,6 @@ type CreateKeyJSONRequestBody = KeyRequest
 // CreateBatchMultipartRequestBody defines body for CreateBatch for multipart/form-data ContentType.
 type CreateBatchMultipartRequestBody = BatchForm
 
-// ImportContactsMultipartRequestBody defines body for ImportContacts for multipart/form-data ContentType.
-type ImportContactsMultipartRequestBody = ContactImportRequest
-
 // PreviewListMultipartRequestBody defines body for PreviewList for multipart/form-data ContentType.
 type PreviewListMultipartRequestBody = ListPreviewRequest
 
@@ -6334,9 +6247,7 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -6350,9 +6261,7 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -6630,8 +6539,6 @@ type ClientInterface interface {
 
 	// ListContacts List contacts by user id
 	//
-	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -6779,7 +6686,7 @@ type ClientInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -7029,7 +6936,7 @@ type ClientInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -7044,8 +6951,7 @@ type ClientInterface interface {
 	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
-	// - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
-	//   the latest figures could not be read.
+	// - A comment every 15 seconds shows that the connection works.
 	//
 	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -7071,8 +6977,7 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7089,8 +6994,7 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7208,7 +7112,7 @@ type ClientInterface interface {
 
 	// TestTemplateWithBody Send a test message rendered with a template
 	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7217,7 +7121,7 @@ type ClientInterface interface {
 
 	// TestTemplate Send a test message rendered with a template
 	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7430,25 +7334,6 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
 	ExportContacts(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// ImportContactsWithBody Import a list of contacts
-	//
-	// Begins an import, which goes on in the background, on any server. `GET /api/v1/contacts/imports/{import_id}` says how far it is. The tag
-	// `lists` says which files can be read.
-	//
-	// - A column is found by the name of a field of a contact (`user_id`, which the list must have, `name`, `phone`, `dingtalk_name`,
-	//   `wechat_openid`, `email`), or by a common Chinese name (`工号`, `姓名`, `手机号`, `邮箱`). Any other column is an attribute.
-	// - A row adds a contact, or changes the one with its `user_id`. An empty cell, and a column that the list does not have, leave
-	//   what is there. If a `user_id` is in several rows, each of them counts, in their order.
-	// - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
-	// - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
-	//
-	// A company has at most 10 imports at a time; one more gets 409.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /api/v1/contacts/import (the `ImportContacts` operationId).
-	ImportContactsWithBody(ctx context.Context, params *ImportContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListContactImports List imports of contacts, newest first
 	//
@@ -8072,9 +7957,7 @@ func (c *Client) ListAlertReceivers(ctx context.Context, params *ListAlertReceiv
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -8098,9 +7981,7 @@ func (c *Client) CreateAlertReceiverWithBody(ctx context.Context, params *Create
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -8678,8 +8559,6 @@ func (c *Client) UpdateCompany(ctx context.Context, companyNo CompanyNo, body Up
 
 // ListContacts List contacts by user id
 //
-// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-//
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListContactsRequest(c.Server, params)
@@ -9027,7 +8906,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -9587,7 +9466,7 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -9612,8 +9491,7 @@ func (c *Client) ReadStatistics(ctx context.Context, params *ReadStatisticsParam
 //   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 //   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 //     rights of the user changed, or `{"reason":"over"}` after `seconds`.
-//   - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
-//     the latest figures could not be read.
+//   - A comment every 15 seconds shows that the connection works.
 //
 // The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 // becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -9659,8 +9537,7 @@ func (c *Client) ListTaskJobs(ctx context.Context, params *ListTaskJobsParams, r
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9687,8 +9564,7 @@ func (c *Client) CreateTaskJobWithBody(ctx context.Context, params *CreateTaskJo
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9946,7 +9822,7 @@ func (c *Client) PreviewTemplate(ctx context.Context, id ID, body PreviewTemplat
 
 // TestTemplateWithBody Send a test message rendered with a template
 //
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9965,7 +9841,7 @@ func (c *Client) TestTemplateWithBody(ctx context.Context, id ID, params *TestTe
 
 // TestTemplate Send a test message rendered with a template
 //
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10439,35 +10315,6 @@ func (c *Client) CountContacts(ctx context.Context, params *CountContactsParams,
 // Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
 func (c *Client) ExportContacts(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewExportContactsRequest(c.Server, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// ImportContactsWithBody Import a list of contacts
-//
-// Begins an import, which goes on in the background, on any server. `GET /api/v1/contacts/imports/{import_id}` says how far it is. The tag
-// `lists` says which files can be read.
-//
-//   - A column is found by the name of a field of a contact (`user_id`, which the list must have, `name`, `phone`, `dingtalk_name`,
-//     `wechat_openid`, `email`), or by a common Chinese name (`工号`, `姓名`, `手机号`, `邮箱`). Any other column is an attribute.
-//   - A row adds a contact, or changes the one with its `user_id`. An empty cell, and a column that the list does not have, leave
-//     what is there. If a `user_id` is in several rows, each of them counts, in their order.
-//   - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
-//   - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
-//
-// A company has at most 10 imports at a time; one more gets 409.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /api/v1/contacts/import (the `ImportContacts` operationId).
-func (c *Client) ImportContactsWithBody(ctx context.Context, params *ImportContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewImportContactsRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -12860,18 +12707,6 @@ func NewListContactsRequest(server string, params *ListContactsParams) (*http.Re
 
 		}
 
-		if params.Q != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -14225,18 +14060,6 @@ func NewListSendersRequest(server string, params *ListSendersParams) (*http.Requ
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Q != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -16260,7 +16083,7 @@ func NewPreviewBatchRequest(server string, batchID OfBatch, params *PreviewBatch
 
 		if params.Row != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "row", *params.Row, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "row", *params.Row, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -16731,50 +16554,6 @@ func NewExportContactsRequest(server string, params *ExportContactsParams) (*htt
 	return req, nil
 }
 
-// NewImportContactsRequestWithBody constructs an http.Request for the ImportContacts method, with any body, and a specified content type
-func NewImportContactsRequestWithBody(server string, params *ImportContactsParams, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/contacts/import")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	if params != nil {
-
-		if params.IdempotencyKey != nil {
-			var headerParam0 string
-
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
-			if err != nil {
-				return nil, err
-			}
-
-			req.Header.Set("Idempotency-Key", headerParam0)
-		}
-
-	}
-
-	return req, nil
-}
-
 // NewListContactImportsRequest constructs an http.Request for the ListContactImports method
 func NewListContactImportsRequest(server string, params *ListContactImportsParams) (*http.Request, error) {
 	var err error
@@ -17064,18 +16843,6 @@ func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsPar
 
 		}
 
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -17169,18 +16936,6 @@ func NewListNotificationsRequest(server string, params *ListNotificationsParams)
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.CompanyNo != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -17988,18 +17743,6 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 		if params.Source != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "source", *params.Source, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.MessageType != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "message_type", *params.MessageType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -19036,9 +18779,7 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -19052,9 +18793,7 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -19358,8 +19097,6 @@ type ClientWithResponsesInterface interface {
 
 	// ListContactsWithResponse List contacts by user id
 	//
-	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -19527,7 +19264,7 @@ type ClientWithResponsesInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -19807,7 +19544,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -19824,8 +19561,7 @@ type ClientWithResponsesInterface interface {
 	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
-	// - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
-	//   the latest figures could not be read.
+	// - A comment every 15 seconds shows that the connection works.
 	//
 	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -19855,8 +19591,7 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -19873,8 +19608,7 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -20006,7 +19740,7 @@ type ClientWithResponsesInterface interface {
 
 	// TestTemplateWithBodyWithResponse Send a test message rendered with a template
 	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -20015,7 +19749,7 @@ type ClientWithResponsesInterface interface {
 
 	// TestTemplateWithResponse Send a test message rendered with a template
 	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -20264,25 +19998,6 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
 	ExportContactsWithResponse(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*ExportContactsResponse, error)
-
-	// ImportContactsWithBodyWithResponse Import a list of contacts
-	//
-	// Begins an import, which goes on in the background, on any server. `GET /api/v1/contacts/imports/{import_id}` says how far it is. The tag
-	// `lists` says which files can be read.
-	//
-	// - A column is found by the name of a field of a contact (`user_id`, which the list must have, `name`, `phone`, `dingtalk_name`,
-	//   `wechat_openid`, `email`), or by a common Chinese name (`工号`, `姓名`, `手机号`, `邮箱`). Any other column is an attribute.
-	// - A row adds a contact, or changes the one with its `user_id`. An empty cell, and a column that the list does not have, leave
-	//   what is there. If a `user_id` is in several rows, each of them counts, in their order.
-	// - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
-	// - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
-	//
-	// A company has at most 10 imports at a time; one more gets 409.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/contacts/import (the `ImportContacts` operationId).
-	ImportContactsWithBodyWithResponse(ctx context.Context, params *ImportContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportContactsResponse, error)
 
 	// ListContactImportsWithResponse List imports of contacts, newest first
 	//
@@ -30474,124 +30189,6 @@ func (r ExportContactsResponse) ContentType() string {
 	return ""
 }
 
-type ImportContactsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ContactImportResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *Conflict
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ImportContactsResponse) GetJSON200() *ContactImportResponse {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r ImportContactsResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r ImportContactsResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r ImportContactsResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ImportContactsResponse) GetJSON404() *NotFound {
-	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r ImportContactsResponse) GetJSON409() *Conflict {
-	return r.JSON409
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r ImportContactsResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r ImportContactsResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ImportContactsResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ImportContactsResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ImportContactsResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r ImportContactsResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r ImportContactsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ImportContactsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ImportContactsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ImportContactsResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
 type ListContactImportsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -30968,8 +30565,6 @@ type DeleteNotificationsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -30993,11 +30588,6 @@ func (r DeleteNotificationsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r DeleteNotificationsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r DeleteNotificationsResponse) GetJSON404() *NotFound {
-	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -31058,8 +30648,6 @@ type ListNotificationsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
-	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -31083,11 +30671,6 @@ func (r ListNotificationsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListNotificationsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
-}
-
-// GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r ListNotificationsResponse) GetJSON404() *NotFound {
-	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -34240,9 +33823,7 @@ func (c *ClientWithResponses) ListAlertReceiversWithResponse(ctx context.Context
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -34262,9 +33843,7 @@ func (c *ClientWithResponses) CreateAlertReceiverWithBodyWithResponse(ctx contex
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -34748,8 +34327,6 @@ func (c *ClientWithResponses) UpdateCompanyWithResponse(ctx context.Context, com
 
 // ListContactsWithResponse List contacts by user id
 //
-// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -35037,7 +34614,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -35503,7 +35080,7 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -35526,8 +35103,7 @@ func (c *ClientWithResponses) ReadStatisticsWithResponse(ctx context.Context, pa
 //   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 //   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 //     rights of the user changed, or `{"reason":"over"}` after `seconds`.
-//   - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
-//     the latest figures could not be read.
+//   - A comment every 15 seconds shows that the connection works.
 //
 // The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 // becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -35569,8 +35145,7 @@ func (c *ClientWithResponses) ListTaskJobsWithResponse(ctx context.Context, para
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -35593,8 +35168,7 @@ func (c *ClientWithResponses) CreateTaskJobWithBodyWithResponse(ctx context.Cont
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -35810,7 +35384,7 @@ func (c *ClientWithResponses) PreviewTemplateWithResponse(ctx context.Context, i
 
 // TestTemplateWithBodyWithResponse Send a test message rendered with a template
 //
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -35825,7 +35399,7 @@ func (c *ClientWithResponses) TestTemplateWithBodyWithResponse(ctx context.Conte
 
 // TestTemplateWithResponse Send a test message rendered with a template
 //
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -36235,31 +35809,6 @@ func (c *ClientWithResponses) ExportContactsWithResponse(ctx context.Context, pa
 		return nil, err
 	}
 	return ParseExportContactsResponse(rsp)
-}
-
-// ImportContactsWithBodyWithResponse Import a list of contacts
-//
-// Begins an import, which goes on in the background, on any server. `GET /api/v1/contacts/imports/{import_id}` says how far it is. The tag
-// `lists` says which files can be read.
-//
-//   - A column is found by the name of a field of a contact (`user_id`, which the list must have, `name`, `phone`, `dingtalk_name`,
-//     `wechat_openid`, `email`), or by a common Chinese name (`工号`, `姓名`, `手机号`, `邮箱`). Any other column is an attribute.
-//   - A row adds a contact, or changes the one with its `user_id`. An empty cell, and a column that the list does not have, leave
-//     what is there. If a `user_id` is in several rows, each of them counts, in their order.
-//   - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
-//   - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
-//
-// A company has at most 10 imports at a time; one more gets 409.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/contacts/import (the `ImportContacts` operationId).
-func (c *ClientWithResponses) ImportContactsWithBodyWithResponse(ctx context.Context, params *ImportContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportContactsResponse, error) {
-	rsp, err := c.ImportContactsWithBody(ctx, params, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseImportContactsResponse(rsp)
 }
 
 // ListContactImportsWithResponse List imports of contacts, newest first
@@ -45272,109 +44821,6 @@ func ParseExportContactsResponse(rsp *http.Response) (*ExportContactsResponse, e
 	return response, nil
 }
 
-// ParseImportContactsResponse parses an HTTP response from a ImportContactsWithResponse call
-func ParseImportContactsResponse(rsp *http.Response) (*ImportContactsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ImportContactsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ContactImportResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
 // ParseListContactImportsResponse parses an HTTP response from a ListContactImportsWithResponse call
 func ParseListContactImportsResponse(rsp *http.Response) (*ListContactImportsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -45717,13 +45163,6 @@ func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsR
 		}
 		response.JSON403 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -45791,13 +45230,6 @@ func ParseListNotificationsResponse(rsp *http.Response) (*ListNotificationsRespo
 			return nil, err
 		}
 		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest NotFound
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -48746,9 +48178,6 @@ type ServerInterface interface {
 	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
 	// (GET /api/v1/contacts/export.csv)
 	ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams)
-	// ImportContacts Import a list of contacts
-	// (POST /api/v1/contacts/import)
-	ImportContacts(w http.ResponseWriter, r *http.Request, params ImportContactsParams)
 	// ListContactImports List imports of contacts, newest first
 	// (GET /api/v1/contacts/imports)
 	ListContactImports(w http.ResponseWriter, r *http.Request, params ListContactImportsParams)
@@ -49791,19 +49220,6 @@ func (siw *ServerInterfaceWrapper) ListContacts(w http.ResponseWriter, r *http.R
 		return
 	}
 
-	// ------------- Optional query parameter "q" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
-		}
-		return
-	}
-
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -50760,19 +50176,6 @@ func (siw *ServerInterfaceWrapper) ListSenders(w http.ResponseWriter, r *http.Re
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "q" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
 		}
 		return
 	}
@@ -52226,7 +51629,7 @@ func (siw *ServerInterfaceWrapper) PreviewBatch(w http.ResponseWriter, r *http.R
 
 	// ------------- Optional query parameter "row" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "row", r.URL.Query(), &params.Row, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "row", r.URL.Query(), &params.Row, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
 	if err != nil {
 		var requiredError *runtime.RequiredParameterError
 		if errors.As(err, &requiredError) {
@@ -52597,47 +52000,6 @@ func (siw *ServerInterfaceWrapper) ExportContacts(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
-// ImportContacts operation middleware
-func (siw *ServerInterfaceWrapper) ImportContacts(w http.ResponseWriter, r *http.Request) {
-
-	var err error
-	_ = err
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params ImportContactsParams
-
-	headers := r.Header
-
-	// ------------- Optional header parameter "Idempotency-Key" -------------
-	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
-		var IdempotencyKey IdempotencyKey
-		n := len(valueList)
-		if n != 1 {
-			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
-			return
-		}
-
-		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
-		if err != nil {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
-			return
-		}
-
-		params.IdempotencyKey = &IdempotencyKey
-
-	}
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ImportContacts(w, r, params)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
 // ListContactImports operation middleware
 func (siw *ServerInterfaceWrapper) ListContactImports(w http.ResponseWriter, r *http.Request) {
 
@@ -52843,19 +52205,6 @@ func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r 
 		return
 	}
 
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
-		}
-		return
-	}
-
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.DeleteNotifications(w, r, params)
 	}))
@@ -52937,19 +52286,6 @@ func (siw *ServerInterfaceWrapper) ListNotifications(w http.ResponseWriter, r *h
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "company_no" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
 		}
 		return
 	}
@@ -53471,19 +52807,6 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "source"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "source", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "message_type" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "message_type", r.URL.Query(), &params.MessageType, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "message_type"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "message_type", Err: err})
 		}
 		return
 	}
@@ -54426,7 +53749,6 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/export.csv", wrapper.ExportContacts)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/contacts/import", wrapper.ImportContacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports", wrapper.ListContactImports)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}", wrapper.GetContactImport)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}/errors.csv", wrapper.ExportContactImportErrors)
@@ -67772,183 +67094,6 @@ func (response ExportContacts503JSONResponse) VisitExportContactsResponse(w http
 	return err
 }
 
-type ImportContactsRequestObject struct {
-	Params ImportContactsParams
-	Body   *multipart.Reader
-}
-
-type ImportContactsResponseObject interface {
-	VisitImportContactsResponse(w http.ResponseWriter) error
-}
-
-type ImportContacts200JSONResponse ContactImportResponse
-
-func (response ImportContacts200JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ImportContacts400JSONResponse struct{ MalformedJSONResponse }
-
-func (response ImportContacts400JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ImportContacts401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response ImportContacts401JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ImportContacts403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response ImportContacts403JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ImportContacts404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ImportContacts404JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ImportContacts409JSONResponse struct{ ConflictJSONResponse }
-
-func (response ImportContacts409JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ImportContacts413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response ImportContacts413JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ImportContacts415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response ImportContacts415JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ImportContacts422JSONResponse struct{ InvalidJSONResponse }
-
-func (response ImportContacts422JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ImportContacts429JSONResponse struct{ TooManyJSONResponse }
-
-func (response ImportContacts429JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ImportContacts500JSONResponse struct{ InternalJSONResponse }
-
-func (response ImportContacts500JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ImportContacts503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response ImportContacts503JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type ListContactImportsRequestObject struct {
 	Params ListContactImportsParams
 }
@@ -68515,20 +67660,6 @@ func (response DeleteNotifications403JSONResponse) VisitDeleteNotificationsRespo
 	return err
 }
 
-type DeleteNotifications404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response DeleteNotifications404JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type DeleteNotifications422JSONResponse struct{ InvalidJSONResponse }
 
 func (response DeleteNotifications422JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
@@ -68631,20 +67762,6 @@ func (response ListNotifications403JSONResponse) VisitListNotificationsResponse(
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListNotifications404JSONResponse struct{ NotFoundJSONResponse }
-
-func (response ListNotifications404JSONResponse) VisitListNotificationsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -73247,9 +72364,6 @@ type StrictServerInterface interface {
 	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
 	// (GET /api/v1/contacts/export.csv)
 	ExportContacts(ctx context.Context, request ExportContactsRequestObject) (ExportContactsResponseObject, error)
-	// ImportContacts Import a list of contacts
-	// (POST /api/v1/contacts/import)
-	ImportContacts(ctx context.Context, request ImportContactsRequestObject) (ImportContactsResponseObject, error)
 	// ListContactImports List imports of contacts, newest first
 	// (GET /api/v1/contacts/imports)
 	ListContactImports(ctx context.Context, request ListContactImportsRequestObject) (ListContactImportsResponseObject, error)
@@ -76192,39 +75306,6 @@ func (sh *strictHandler) ExportContacts(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
-// ImportContacts operation middleware
-func (sh *strictHandler) ImportContacts(w http.ResponseWriter, r *http.Request, params ImportContactsParams) {
-	var request ImportContactsRequestObject
-
-	request.Params = params
-
-	if reader, err := r.MultipartReader(); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
-		return
-	} else {
-		request.Body = reader
-	}
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ImportContacts(ctx, request.(ImportContactsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ImportContacts")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ImportContactsResponseObject); ok {
-		if err := validResponse.VisitImportContactsResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
 // ListContactImports operation middleware
 func (sh *strictHandler) ListContactImports(w http.ResponseWriter, r *http.Request, params ListContactImportsParams) {
 	var request ListContactImportsRequestObject
@@ -77300,1028 +76381,1005 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3tkxtHmif2r6RxEyFqphrsbr5I7A7HuEU2R5yhSE53S9wZiYdKoBJAThcyMZVZDUJaXoztc8Tey3p3",
-	"w46w47w+ny/s831YO/xtN+7Wvv/ldqT1N/8LjnyezKysN6CAbqG5a+mD2ACq8j2f9+f3fNMbydlcCia0",
-	"6h1905vTjM6YZhl8OklZpp8l5k8ueke9OdXTXtQTdMZ6Rz1qfh3wpBf1MvbbnGcs6R3pLGdRT42mbEbN",
-	"e2OZzajuHfW40A/v96LejAs+y2e9o4Oop5dzhj+xCct6795FvZP5HDtMmBplfK65ND1fTBkR+WzIMiLH",
-	"RE8ZUUwkLIvwbzpjhAtC05RwrcgopXymCBUJydhcZlr1oh57S2fz1PSnZmpA5/PB/v5BL8KZ/TZn2TKY",
-	"2ny+bmI/yti4d9T7B3eLBbyLv6q7OAkzncdUs4nMli+g3cZlHNlHtu7N9YEdTqkQLF3VHz6xdXcvJHZk",
-	"1vg5n3HdvFsz+tbsc7hrVF2WNuJgv3n1U2g1HE/CxjRPNb5iWzYf9teep8dyNqdi+UK2rQb+PhDy2gsi",
-	"c6GzVT3B7zfRU54pmTUveyzYWz0YwROxuyvzjF1xmSsypxPWcuTxldKqz+jb50xM9LR3dPDArrX/wq+2",
-	"0hkXExhYK6m4YSLxLGGzudRMjJa/YMv6QpyQhcwSMppKxQQZLmERRjRNWUbGMiN6yhWRghEzJKZ0n5wY",
-	"QsGoZon7jmhZ0BYzGyAnsGhkwfW0+HEok2UE33FBDu+TqcwzFZFEMkWENN9OyExmrE+eaZIxnWdCwdtj",
-	"nilNqFALQ8h8o1NGE5aROJjl3hmbp3TJkrhPLly/l8yOhJpeWAYDIROmFbl/eNgnT2VmiGDGAhoJ54Fn",
-	"ZMxZmiCFND+abYIPIyk0E9oeHHgwZaYN7Nd0iR3sPyKLqfmtmIhbOK4MLZ5ncpIxpfrkpfAjhHWUmV1G",
-	"8ypsFFf+iUu27JPTLJOZXRgcpPtbjkmSLUmWC5yZkJpcsrnuu1ONi1ecvHARzVlpOd+H9eM9p1qzzLT5",
-	"D7/8T/b+0Zsf/6jXeOZnhsG0n3z4eWMu2XDofy6Hrb38Rg5vmhE/50pvRN65ZjPV25iiH25K0V9IfUEn",
-	"T3mqWQMNfCnSJZxiOtLmllFNhLnpeKAVI5pOFJnKNGkbq5B6oOmkNFqc2xrqfEEnwHbfwYSe4SsHOCH3",
-	"yc+IZhlFjv1y/AnVo2nLzg7Nb9eRRaBxK428mkrBVq4cUMa5eczubESmcsGuWEY43OxFxrVmomXt4M0B",
-	"vtnrOkIY1Qt8x4zyjI0Yv2JZKyfN7APrWOmmR/5M5pq192p+vfEu83RFj3l64x2eg9jc2iVK1deRUQrZ",
-	"d7Nbyuho2nRLj0ms6eQ/Pfkq398/fGj+/CRuOX27vLXuteZlxJFst4B+QNCLumwl+kaevg5lsI2bfj5X",
-	"LBPt08ndz9t25ds3nb2mTUzlnI2kSJQRuxbU0JoxERJ0BhAPrihP6TBlof5wr0V/MO93pj4wmndmXBlT",
-	"cykUgyPzWIpxykcwUCsUmT/pfJ7yETVjvvsbZQb+TTEe82TCekf39x9FPWZkGPNdxig8CPvVN9xlytIE",
-	"zhtTygjkhqOaOc7nRACpNQ+AdGReiYiShviOqDDSDiq0hIPIY0UucwqOevsHn/7s54df3H+9/6uPf/nw",
-	"17+499mDFx+9enR2cGE667YaIHnhctR5/ijPMiMcKk018/Kt0brlAoZrh2O6eyIF22btUBDzC6Py0Ygp",
-	"1X0Cpt8zu5Ft83CC6oIqMqJZxllCZA7DfiqzIU8SJrbb93tN+05zPe2PfcOVjTfUbpSxhAnNaVpItbCq",
-	"LDH3IZHAl3e+4d1HRnBZzYRJ7JSqUSaVGiiuWUxmjApL6ClZsCFooobcO7nfPEaUOV3BQSJ6msl8MiWU",
-	"DDO5UCzrk/N8NHW/45gy9hs2MpobajdLMqNLMppSMWF4VCNnEBouyc9OLwgXozRPWNIn8eOXZ+eDl2fP",
-	"fvbsxXlMUq40qmZujmZYqm+W85kw2gBNtzkYoDzXDwZ3TZaOhOuIKJYZYgDvHZHf5lKzcHEGPCGLKRNk",
-	"KfPbogongvCm4R7DQONiIDHhcI7GnOECM6Ez8zcX1ppnXv5AkVROcLWvaMqTrW7h4WGw2Kjo9o6+tH/W",
-	"hdRi5bmlZyUBGA/tiAoyZCThNE1Z0nv3Jiq20Z13bsdc2s0TVLWJbRue2D3lBssAV+aKJoaLRmSYa28E",
-	"yBhZZFJMjkkM69bHH2IwCyiQzMw4PqOpkTbZdrvSfAXc2s1821Xy6GkBzMEywSFQm+TI8MVZruALWFry",
-	"8/OXLyIiM0KJWaSUaUZMy7e35n7bi7HhKSuNr4ea7VOZiy3X9/5KmWMMDVcXN2M4QqIMVYWHd75Otjew",
-	"vI1klhSCBXvLUZi4kPI5zSZbCRT3D+6tOnhaykEKba8+eNxIppLAo0dEzVNe5lRgVWRgLoMtVlOZaSbA",
-	"HaHZW61u7wDCmIGOCXJAPuOfwAA/Nn+BNZQSMDJE4RyANcPBrLWwv2/etNvyGRXL7Yj0o1ZRyWzJjIrl",
-	"YEx5mmdMVbZGSmJ+JuZnlhCqNZvNtSLjTM7QgEGTJGNKHRGdLQmdUC5ISjXLdrwHbqBAXEui1IjOWH28",
-	"ZgcCO3BVnoJ1yUfTOCrkH1CYuSLWjUFyxb4S2nWcMSXzbMRUn8RnTGfLvZOxZllMJvzK8mFVVrv6X4mv",
-	"xFOZ1cccWc08y1MGukq6PDIP75EvgLidvHpGLtlSWRVmwrSdG1hu++QF4yDoJbK0EsBdF4YQ5Yol9TVx",
-	"dnUz1pQaoZ2xy2N45CtBCDNjRyO4ma2mmS4chCCPICtAadC5Q6hSC5klfTP6E9Ox5fLzTF4ZOVIr/0yH",
-	"Ec2kwB0TZEpVcR7BJqqIXAizutA24ToiVJuRp8y8a+QMSmZc5Jr1yWtYdN8AzMs0IRqPCwgluWJ2Y/J5",
-	"BKZyJeGHciszezgy0zWydRTGM3Cc2lYyBktiiAduGxyL2un1BDphcyYSIoURRGF3zaLAegLtVv2vQN/5",
-	"XJiLLTP+9bbCw0ErtfAGiRKReFzRW2ZcKS4mxJ3sI/AfE4qD9e4Pt+soQQh3qG9B1V4zfruq3iqylVLS",
-	"yBjzoNUaSzR3io9AaDCnS2Y04+mSBO+ENBd4YHoLq7d+mBFwPrsmZMhG1FyB0MpCR0iFE6rpkCp2XHjR",
-	"HM83euZCZpfIXHBLVD43mhhLPmMJp9sJLA9WCSx50cVgZvoYgG2ytlWPsdu9i+WceRm5OgA457M81XxO",
-	"M33X8Ps9M2ErFxhJYPe7F4dDj50IHVfHHntROm6YQWxIknV9yjnL4D2i6aVhXjAxsEXaAUGwC1iazpnW",
-	"XEzgG5ok3LxG01eZaUNzpnpHY5oqFvXmwVff9BRTiksx4EnKBkjOVd3G+Rn+ACRZ5hp4Fh4lavgyWUz5",
-	"yHAy2xpwt17UYON3/rIHhw8ellxmD+pG/8gPbkbfDsA5XR/Zp+brFaOA6Bph9C/FVo7o448ernfh2a/k",
-	"8DdsBAI+BBpB/FFpVenoUshFypIJSwZUl/wdCdVsT3MwSos8tWQQjdIVL21UbmgIEuv6d1x4Uxf/bOTD",
-	"aro0HQSddHk8YSm/YpldlE5eDVjQJ/jesveu6sCIekwkfimqR2FhCCE8cERiIx7CLYjJHXQByiuWfRiR",
-	"GNxTKFklsfuccGXmksTmctqvmNFyk/iYmJnasAGuyZgb2b7D7pkHV+5/7Y1Ljlr02iX6BUetOGVXuHdr",
-	"33gOT76LelKky4FciEGw8+WVfG2FojmThstYG5KWqRGZwNmK1k2ITsFGUCpDCyTLYLnpUOYaaB3oZPFv",
-	"c5abRZ3rKS6yVZMGGdUMQn5omrr2jE4RdiVFsF5DKVNGQULL2Ixml51Oo1Eq0qtrXkjn2ux2twqvZJcB",
-	"ghbgx1fbEpTc/bEmQzahIKFPZZqEtG3lCVOa6rzbNTzHR81LOVK8hmHZXS+G5Xb+yKovgqURoWQuJfyL",
-	"S9I4snw2o1ljVJRihrGOGPHqi5jktFCMnP+moVU9zZiCFSrtuczRJ9eyKdbI+i7qXdE0Zy0TX1BFZoyq",
-	"PGPWpF1eCvM7aFpoxIoa+q/09y50VH5ZilT1PnWgEe7mF3sTlUMCi2jJ0DXu1tjNK1wffzZKJzGgYuUr",
-	"FJDiqMbw6pzLX9UGAlTiFG/a2OxJ0eLMyaXdBZ2CUATRUw9WR0/9w6++yvf39/fbQqhaxmlVRopHpSkI",
-	"CRbfHV4XNld6L4agO66I0tKcLiZG2XKuWQLqHpoq1FQuRB+FmCAebOWUyN4/evOTHzVdFBi7jcLtzq9f",
-	"yI0CEGw3nsHXJCd7ENZRQRdJU1wx4E4VJgSMuk9eGvYjpOZjK4Yf4WXleIOn1JxjQ0ghBNutQLQlh/Aa",
-	"UHXoy8LyYlRNtAIif8Q4r0r3HRhaEU7UjR/B/c3NiAbbLHTTGoNzBqnClktWoXnlIKnSMNsn4Ja9lXj8",
-	"wgpWTBjp/ksItRjY8QWCiZlCIJX0op7hW4NcgFEuKaip4qmhQVFvSFMqRmyQykUPaM4VN7/rzFF4mM9c",
-	"q4E1hZhJcXXpXqCZBhIW/Lxgw6mUl2BGNt+8qS5Z1Hu7Zyayd0UhOkWZGcE0X1OuL3BW8PmXZmpP7Mzg",
-	"m6c4vTOcHXz1Ssr082KGyPthmudulvDdJzjV5zBwfNNO98LPFr4+s1P+zE8Jbz1Xl+HLbuqVx17j9J+6",
-	"2bstfG6ZfikKs/f1FDgR7qr9sMmKPROPp1ww5Qf/TJyKScrVNOjZCdnF6ckENjvKuOYjangYm7FswsRo",
-	"udmGuZaQ/hbNwefTok0/GK60DxSp0U80xazJuzDPGPWMatpJEHxFK26m1e98Zh+r3mwYW9GKHUDrlX1l",
-	"uypP0HOl7upkkxoZZBusZXHsrbaZC9UZudDhsLXW+bjw0IZNa+K6NXLfQkb9lDZUzkcZpA1spJ524W0j",
-	"o8Uhc+ukI+M1HyguRg1ytuHdgsTAa2ZU0AnL4iMCDyMTB52RpqmCPrfm2lOqBnS14Oa0YuxtRLNsSWiL",
-	"9Naoq3ZW7t1J8Up+QPnW6/nu4XcurvCbmxAd8nmy8XHJs25mpVyxbMCTa57/K5Ypu3Fd0hLaZQ4bMer0",
-	"LLeezQqWuf5+/DjlptNUPejuLhXDLt3I0nqvpShV4SaUdXvWIGgvzya86ZPli3JD9tuTUnvVwdwCf3Jd",
-	"3w6fKvV+E/zKM4r3i2+9ctkeK7XuGRfhtwdVPbxGZNcor9Vb30GZNSd6Ive8aQUb6L+wf3yJj70Jn9vD",
-	"dCfMJDY99yZcT/NhfyRndyWd8z1zKCZM3PXjeRe+ri75fE/OcVX25hKCC3HI76ISf1+7+14Fr7H09Xr4",
-	"tRnFyghlruYpXbqkA0vc13bz+dnzKo1f/45imarQ9FUvnTMmvrCPthtm3EE+s9bCzQxItYO7dhZlQ9Au",
-	"z8HtSRrv1wGqkL2Qsb9Zf0puhYfdHv9SzbZKJxsFgTdapol1imF8PE2N1OM53Ea5XWXrYSfz4Y635ha2",
-	"JE9Zq5r4fXhqt1IGBThMA1k90HXGMhvYEL36sXoqMzKVC5JKMam4TCDgYyrThAzZWNo4iMCa2+TDr5+o",
-	"XbhRHcUrT+3ZGNN2F1RBsKJAoA8zIJ+0Dp1t4crKwovaftnqy7FOc0IIgfb9guDLYseosDsCBEFpbhR+",
-	"szkYbJwmGEZ1TPYteQB3Rbeds7bk7c+OkG3np8VSvWIs36evl6dMjFgyyIXm6fb+6JJ7s3IUNXgnBRcT",
-	"G/CoiBT+ODa6I9e6Q7cxAwRCXGWEwtAdxRIyXBJzRlz6U5+cM5EQrglVJLbvxy5e1gbFakkSptlImyPg",
-	"UvzwNwha77BnCy4SuQgPW+2llhVptSR4N23FimC9taG7tdJ7mWjWr0LtntZOUScXcEFFChJ+PStEnrLb",
-	"UPrzlN2Swu96vhFlP0dd8n1Q9GFeN6HkB5JKydu+gXJ/56dHd3569OX+3qOTvV/Tva8He2/+8Kuv+rUv",
-	"St/1B3tvPix//PGHP/27YCEoiWs/rFmXNdtE/lwf62SfvZ4sGAJPbWbKWhVq8t6tfPY+a4wrhd11S/nl",
-	"GxjATteyKntvclYbxOVNXi/JrNtSnb9bZ/dGBO91szKN9C/4jO1wYis0geDewY10iWZTPp+zBDLj3Het",
-	"mkEIdVX8F1zU/XXaw7pFG6eS7vbubWNd7qQ0+MW6V85yeLi/QVqBEce2M1UH4td6W/GmtuWA7foonNJ2",
-	"3wwXvlUTTsrGmkD0OphkzP3gCoEYQVflWhUmHeg4arfnWFy/1bJB57DTCvftbFdWvfeK2XRA4upMq1cb",
-	"RdYO8cI/3Xi5GwDA5Bh23yfw4ksr04u6EYJQdSsZDt6sJhI7V7x3r3SfdyG3hw8eHda4Ul18DLMbgrCJ",
-	"MbfM3ZsJNwiWeOpedh4K24Lr7mJ1HkIX9lozxnn3WD1WySbqlfLgEbzUkKz4Lp3zu1eHd8EyquIyeapG",
-	"xX9cIk9Trefqp0d373o6tQf/Hu7/Zz/9B6tiy9En19U4Yp5+9mRj99B8DvjOO7wS8/kFVZe7t0R1wRt3",
-	"6TZ9ciKWAOdB2NsRm2sS92M8Cf1+HPnMyc/PniPUrc0mBqRDDjkGbSjkK7WGum3CnZk+WibKH8Nv3nwY",
-	"8MEmewSuwRngRwVi0oy+DeUjOMsVRz5ipHdlQhCnNQj2tUnhBcALy/FtAPlxgDD8YH+fjKY0oyMNwMAZ",
-	"A/DfmlQAV35bVQtkIKqYnVx9mPCri98HbwhgbzGRqMihNHgABTsZACBr5GyBgr7ORm7OuM6WA0jTbeet",
-	"DkkRuL0VnnS2NKKV0owmZkzx2enF2a8GT06fn/xq8NmzF59fnJ7HkUVQs6edXAq5UIGXCCFCKrO4d1hK",
-	"/314v6M2E7p8pjJPkwGMsj1eVEucB6Hk6cmz56dPAK/omIDobqRJJ0a3dhlI1N3S9/BWFPl7DnGzO7Bm",
-	"SJQKvE5fXsAOo4UwmXaaKK/HE6gd3BK0WdMDNzWDCoaaG9OKiTRb+gsi0jjUDZwAdrkaXABaapoOAH5/",
-	"bWEJ0yeqIB66Zn3Ya9hBsLk4gcYlyROuT0YuAsoJTtZlZF1OE/jLJk93FaFMw499M/jRtwUfn7gG3ThO",
-	"hW7KIKOjTgFawUwgz163FSYAoJXFVJIZTZhPeZ6wYxKPUn6EbJRaqBtAn4A3HP2UsxkoiVywPnmRpykC",
-	"xALGFVWXLIGXeAEZ+fwX55+dH4GTfT638D4SFM+xx7kyPMUoPyRjE640yxD8h6VjQpXn+ojnJWcMEehw",
-	"OUvYIIb6TKkAYL8OWARaZoNMpm1cUBZmJFgCaiMEOoMdjC3mcrOpA99qSMP1HmHFMN+cpilKP4ItiBF/",
-	"9dIan3GD7Nkk0uxJjPUtOFMxwCDZtHPpWCVgPNEEYDdPyBSwUC02IiIs2nUtEJ1icsd++WFsdptrkkp5",
-	"qczeYFTCivUuLtsmLnZs9jprl7F5Skc2IdEvoFuphkU0a9t9ATM2k1dmCS/gAHv8RrwjaT4Typ0ddzj7",
-	"5JyNMqZtIQXEjmLwmAUmMA3EP/7xj2MEkBrLPCMJn3DEsKrAYZqHcfc6rX7ZLNYAdGSBy4xwAdKzBQfl",
-	"ekmGzMgdnXI48Y1GPoI/DS5Z88+dAT5CEJzGyit/sGfl571nSVyPQ1ofywJYbQM+b27foX6BhFmslUOQ",
-	"GdEtkkRRGsE8cw1pFAF1CkdUmn7kmINf99IqV8In7J1ydKmVH+449sF0uXtt0/d63ZiHgnPfetCDzWdF",
-	"OWMLE3ubOmgpKhdEscnMjPoYwtL2V1oI2ww/e5UfhNSB7LX/5l3znW9DO9gE36B0VnDCzetoY0bKS+Qr",
-	"gHQgU0YolFli2P8BBMqz0eU1kVpcG5lcqC512SB5MZML/5krK78A3Dq21i2srMw7GmJzxZhns+vOz7fS",
-	"BIYkrKRpeKGntO4NwnXHHpzCVl88MCZ5oEeQHaYyTTCurKGp3BbqW1vy5TE+umVQcsKSfN7CTpNrrjhT",
-	"ms+oZp2mceoeNi++nbORHhipHDEHth/C2znPmLrWNCy5R/i9bpzjwiL1teaTolqNglzzAxmXmZV0wht0",
-	"8LDXzX7k6FlL5jGH852nCQlgtjsJL5ZEN59y96sjCoiHDSQl+h6CguHp1qHAj0iSpjSxOj/ghoShNGtP",
-	"JkI7NLFfxSdiC6Sq7Y5hN0sWjjgEoppxrT3RazC+TDrNQLPZPKWadd0abc3LVYtchUsGVa9s/K/HVLIk",
-	"MDhxFR5VET9LU63c2uA+ladSEG27m+XYXyzvU7qsjmTaKTYQqxLVCWCc3GmthAwHvLvC6io8qwIz5elz",
-	"q4jxWKoGrMXwAm96I1eLPCXgLNfLitHljWQkNpsLaKBgoc5nYMYGQhJHJLbFF8yfSY5Aocy6ZoapNCsZ",
-	"H7vHffROvKBcczExb80zOWIAoGI+2boz5k/EYLBtjYykm6ZQiPG1r38IZJMrMmRcTJyME2ExEjivZFER",
-	"gPq9qiRsR7laS57RJRBmAC/GApU8I7ayaEehys2goSeghD7Y8PHJi8enz5+fPkGzgFl/W1APYLOGbCRn",
-	"zJJPh6BrVgMuL+JHdhuShyCqD8lB4IC1wqLkdOQZ/hh0PNEWa6Pbw7yoT9Lh6eJsdbU1WGG7y0W0FZI6",
-	"wk+I72exN1kNe+nq/b+AshhQ8mvpTJD4EY4dV+TV6Ysnz178rMuYqgklyBpwnMX+hcck8newGGNp74rF",
-	"9qclvE/hQS6vdDuxs6b6m1T6thAI2rnvCgdVOIHd2W1Ky7ZL001ZG2mYp1or/BZ1Dq2DdQGStqaXYPBf",
-	"2EOesrGOXNXiBeOTaSE4QxFK1Sens7leWguyLWwsxwCAZ1lFfyNZFkSCJpRgmqWcKT1gooUzQX5Z6DVW",
-	"yJxc4WOWKuYmwzOsFnUFYTRQExaN0hb8TVnDuKvjNaKi4HbWls61hf125YC2hipK+SVLl6tnZiH65nTE",
-	"rDtdyIV1k9vNAuj3G0HswyNUWfTSOFvP5VOZzTbHYZADK0iWglDt0w31ZICvc4Vl2kLox8KqU5Hro56D",
-	"Oo9tVzDcuHdklqaLbcTWQ8GSFXLsnRxckGFGR6xc2f+bb/+3/+bbP/3jd//vX//z7/6Lf/u3/+If//6v",
-	"//vv/st/9e0f/dXv//0//e6/+1+//aP/87s//5+q8SKH968RRuotJQWWHigGvbqfiI+mKEUZ6crzHYXi",
-	"lT3o+ojE8H4cWeePDY4Mo5EyubAesGNi5OLys1AxxDprROIrEB2TWGC7QpoWArw/geN14zY/vmm2mtTs",
-	"LzUODrfeHRKfPGzEdrwTHZPiSwaa1Z0gav3mfUARgOYIHyPPU0Uen39hiM0fPD//g7DVIRcI/lunKSVs",
-	"xVqzlZhmp3GWz+O9B9+PsanBa+mBydO0kNxLF+rbP/nn3/7xf/77v/rdt3/yF9/+D/9ybfz1WotWk25j",
-	"fivKHoXeRtUnLgQTKueUHqYkVzlNMWTgThyGpBi9bSaHPDXH/bt/8s+++/N/9+2f/GVE+v3+h67MlcQa",
-	"xNCeOTr0kjWgAEerbXCVBH+gS7G5IOczCAet2ei8n+LRuujadoO7O54UKsoR4NbA/oEpKIihB0sy6Ljm",
-	"mMfdjm9Jqa/3CytmRRfgf0YdVZhhDjjLgBwAAKguaMOJIivDGxuy+icth8X8QnWesQhnWMInAFs6F+Rv",
-	"fvenf/O7P6tuZRcajyG4B0+xhRaKb21jVXB1TSfIoLCqddMuoNvesTDnt3dufJA3dMaHUCPEB75gc33y",
-	"eirNOeXCVmLPGC1iWYADIyORYsTIzKyJh1JHzg1mItXf/A5XjHy1idufKzO2rL0SFP3wfofulF4vkSAs",
-	"A1A6u5QMxac1pkUgh62CVFssMK6gx2x2ZanHmVwb1Vm/2dDTbt3d0OXO3d1Fr9d0d6Nr9D3wdJv5ZOyK",
-	"s0X7nm3hlxlJpdvYCSVJtiRZDoHRIW9pMGFxAYGInf2NnpyWNC+QL8PKpV3UqbWhp5uUGJGL6kJCmPEa",
-	"w0dgwW4zWHc/cuje+cLs9LuG+v8V21I9JLa8F2V3BV6gmgdg3ZHbNbmwB33nFAPCqPIms5gP4u1gZvyN",
-	"HDbGagkfPOrJOMaTNxHyDWFrXAyw7XvtDHe8o35hb2FLdzrRW5igXMERmp3tAZVFxf+gpPtE5JBY8hGR",
-	"e96KGJH7oRT8oDAkROQhsRbsiHxEMjaGkqqhoUZL57ZBw3qThtKFW6012jCwT2LQbimeYEaTloCTopTJ",
-	"usyEsK5Zle1UkbHIaf/g4f1jsJsIYs3+sPRUWUHaZRzzNri45piJImMpWg9C16WqFsi6zb2Y37zVAPet",
-	"KxNdF68Fp7BYgchGvs+NeqGmjEFV3ElGZ1AnR5HmBKDunLl23hpYtfdgNMlDtkS1NjdkmGsSez9LbHfT",
-	"fbOMy2KNI/dCQkITy1z22PqwhSJtZsMqLE2iQaNQEAQ4lKWDIunGnpFVNOgWtIozubgdxcJ1fBO6hSHf",
-	"74d6cSYX9ZTq79td2S276EwunvmBnMnFk2AsZ3LxiR/OmVy89iMy2xQOykzQj+tMLp66oZ3JxeNgdKaD",
-	"YoBueWzUVXvBq+/D27+x/749Gu68EgnnTRjoUEJRYIuguIYygN3jAroE7DSeptJp6+DvPm+h7DHYr7iY",
-	"xEeOKaFRByNqwNRFReKjZ0hsvlrGRyjYgIvDiDZFbK55JBcCm4ToXdNkGLPSJ/GcGgnJPoCBLJDewtKk",
-	"/5WIx1xwNYUHvPfRPTelVwxjXI5dGd+ckZRpkCqMtg7grf0wZOjI+8vcV+DLNI02B14CM46RE8RE0SUU",
-	"VC/8Nm7VgDfQBKoD4qShJJaZHGqiMI3S7e9249E5XPRiZXnsCj/4/qyxx3aKbsmiZ2yp6N6cCP71hXVn",
-	"lE/DPnJqGw4XkQMiZMJIIgUzQrG1+FJBZDbkIBzD826eRkKGL2B7CB0Kc/7TdGmkZWgJy0BriXJAnzwG",
-	"D7oCe3auGJGQcGxdEM7GyjMs5b+c13FRy6b9e4cfPfxonXn/MdVsIlHgdfsJh8jcNGAXMym4lnZzplxp",
-	"mWGNSLiFTQ461+bNSgCrUuFq13xnIoBLa22E956U8AxbtXX75IrmdydLufnseg0twNW1kK9s3uL65XAP",
-	"bpmVsKIOk86WYd31m4T19tr2oFjlJqzMv0+Yzg03BSGQXTh2fU3Cg1DdkW2Bke0BNVrN91RKNerlgv82",
-	"Z/Zni2gX9LtbCiBYunNlKuz3mrqUIyi3rkr5Od0IDPNWBG6LUi41MrYanERny8/8BXvfAFm7Us2bKk1k",
-	"d3wnSI/v/XHovP6r6fybVeu8Y7K4Y5IoFRPPN4zm8tGKcRAxYTVanVGhUoql/QVEM7HUJkxAoRMf5qQA",
-	"jUQKUHixU3InTlgMikicsL2Ti/hD+3rRUxBuUYRvMVGPLVuFi0X3vn7zzWF0792dvS9P9n79Br+49+7D",
-	"n97ZuwPffHP47g+/3N97BN+24IlZ6LitqoNtBioGMcTN22O1sSq4zzE52C+DRZUyx9eFbgAA1prRvTbP",
-	"VM+enVjjYbt5pL1uzNr0y5I22KTdXbZgHHUYIm1OeMMeH1RwfOyDETms/GDBz+A2SSJFk+q+0se1ATwc",
-	"iOYQiXpF05yRIR1dOp8FwsR1M+1hDx6utS2LFQPuLP7c1rG2Nw0aFvV0RkdsTrNWJ6Gr9hs86BFTIGFT",
-	"GUbfJ7akuXUkTmlCbKhyQeL29/fuD8ePDsf3Hnz00fDe/YQ+pPdG7NHho2Sf7bP7H917uLe/P95/+BGl",
-	"+0P6aP9w+NEeQC6u9tysxToLzkHkj2l56xpPe6NP2CzKpxcXr4h3A632qD3G0MomarEZDPV7oLz/PauF",
-	"BAk761cTtuk1PlynnUECs9W4bbtlLXtLrRqb37F2i53uXrsN+r2udmsv3e1rt25Of6e02y3LBGx5n9oW",
-	"bUsFcSdkdYtF/X7IzZtV67djinEb1OK1X9XWXPwPFFFTmnn1T7Hsio9YRDJm1LwrZvPzrTMJ3+LMKCBl",
-	"/WMNiHnoR+rvHzTAlz/GFIFNNS2fatD+Yh32qiFuq7Q+7K1WZnrmFEUgiIeQRkckHnG9hDid+Eff2NyG",
-	"vvnuXdwnJ5jKM6WKHJjVexCiPUdeRca8P/QHS6EzmQaP9cmJsIkwDosRqiQFqRXHhAoboIYZIxAR5H+P",
-	"jJoQf/MutmCL8HoJuvub3gjSf3rf/Y//+7d/+S99dYGj3hfPXlnjcxk8uwNQYsLFRNP0ctBWBKsLnrXL",
-	"X2nJXGEzyqvV5A4f3O8QALUiicxHMPg0sjnLlBRo9wi2P9xy0967sq3i27/+V7//q3/SkJ1yAxPHzMZq",
-	"lfwO87bVsruj7C/YaEr1QM6ZwNc2mU1YYK4DlpwbXDMhg4XeCpSvTBpWk2jo5W7x/t3g5XVG6Rmdu8JV",
-	"O69fVbtuG06z/P77V9TP3fQNp4XvvXfT2XKT3s+98cRow9m49Oz3bDrXJ5EbrkP5/fdsPbYg0S6nZftU",
-	"F/bWyn+VGt9QGYG7RNJcaKK0hFp1mDNvIVF9kinU2sgYxEENMYl0fUKly3nBQayb6C7Vh2B5d6tDQMfP",
-	"ikNW5q5J0gS+ZN+ygaAJx0BA9hazEroAexVxT6tahhYZhlMCDgUfjxnYuURz7a2Gnraw/rl3WvAGbbGX",
-	"FhGTK7LIpJgUIAGYqtCQdhGfjEZsrvec7y7uEt4/5ikbtNonXVzhtWAakeQM+BYAYxWQLrlQiBbER1MP",
-	"s7OgytztrHNN/kZwgTMP8QZg8wuZXbKE5HOjEY1pVqhgqD1Jwbrid7bF/VpwPRv1y5QuwQbXAmKhEgNM",
-	"E0Nj7bHB2NjjInTY+kI4Atn5hXFxlkWQbBAba4OauwXG4uUugl/xcxDvar+wbbahBkDCFJ3gmk+YVqWc",
-	"/83h3P0hC/JJisPtgCstFhoSorDYSJFm4O5j6eJWrMzhvVhLB3dtbA66vgWTc7X3axueQ47yHpifg+Hs",
-	"xp66GqvniDw+/yICnB5DIX5+/vJFR8CTKWMtZj7MfQO4JUMHh1JehqXIHP6XIU62mEk1qmAjiA2kDqvd",
-	"qxM0+lZ2DZamwzbdyt27jXt3K6TmtojMDZKX94aw7HzzbmPj1K4cUVaW2PAwWMNhtW7o6sKhtTWxfTcv",
-	"Q+Ahqyos9idDUm1ZJDPjOLDcIwZWmhppz7r58TnAWFoSOp+nUFWoBCdmC1GzEZ/zMAvPxj2SWM1U3Bk6",
-	"sxppfi/wkPgb9NiCMzcr+NkGO7lNGQdO08E8Y2P+dr1f0Zw+eHJ1psWkgw/3DJ/6IXnCG0iycjRHuDF+",
-	"UVvSKrYN8oBed80ModNbYIZFv9dmhvn7UVbJz+kmgjyuTQg2ClvfgES8d+bsnect4DZvKw1sxkN+OAY3",
-	"eww2pPRvVu3/jmn0TunzE9SLHxdB1deXatuis7eRk7qbZdVAlTsOSMLaQOpthJxcsYEHCl5/BHlSLYDT",
-	"Gr5carmY2mZiRnlndyttlPveudDR0P01ZY/KNbl1EaQ6w5sJN/VXt/tSXLC3uuNlWDOJ3WndW0+ySkZW",
-	"tfDKPPvChwJW16e5kr6H5iVTmSaKzGlGZ0wHWBce07exvP4aErRBbfjq3twO5bhFqgF73oqjd2zTCcNt",
-	"jSNbksLvWQVNHkGmIbJxShWhmswk4oXPqFgGoZLmK3SfZpPA86aY1lxMFBhD+nb3BqaNwX/83b+JI3K4",
-	"H2bQHVt33YzrCqYRQKXYI+ZACC1mfymcsvfdX/zr/+c//Ne//7/+w9/+t//2uz/6s9//+7/423/xj7/7",
-	"8z/+9p/+zzdaqiEQaRuX3IhqBEU17+k084l/Uo5U/Phhr9zvwd6jN5gUuR89fNfSdyEcN0QFbj8nKdjN",
-	"3JubvQFNR/80y2R2vUEy18Sqh6GfJ0xTvlXWcLXU97qqLZWbj0MsNdK6GHaQ7cE/FQIO1OA30ug4udAD",
-	"67m17vNKpmuBVo5oiUSxlI206h7ngcD0naWXp+Zx3OMGyaUlVRenBD/2M0ZHUz+degJvxkYySzqGHCA0",
-	"ZxNevdJGGSQLmSF+vsW3RAixjIrRlEgREZWPpmAmNKvZF1IPxjIXSbw2LNf23LjpV83qz1YVet3R2Qif",
-	"iV216U2ddSCVY2trrwboIthh8ZYfeUnPaF2s3WoU0OXOFYmi12vqD3i8bl1tgGFcC4ijK9AMAAOFp9pF",
-	"+ED2rj1fZsQyYYMEw2cBNG4wT6E8FTwXBAHBZ4cY51609VXdR//4m2htsFiDXMdnzAhlGL/lYWmt3A3w",
-	"dBZWUMhFIGehWMdEQhLJMO6AjsdspAnFtxZQASouisFCmk2lOFK/c1Y4F1xzqtcfmCKwd0bfDpI8o7rR",
-	"KWOxSQq2BKOe0SXA8a2s6f/g8MHDciZUI46X2Rwu1AZRdubodZnjS/fcO3t+GryWL+F7V4YPTiSZ0Uvm",
-	"JfCD/f19s298zEewRorcGfMr5qLVoDKghTSUAj/a+/AhhGs+gGBdn29zx/QzZ1mpTXgQE3A+7JOXgmGL",
-	"cBTSBV0qdJpiBdpORAXmVXZ0HjY5Oud0mUq6NqD7lX0sKPOzWp8u5nZunq+Vze5yxeCo2deqF6vzjQhg",
-	"EDocLdOKzPUgYzPeVGLQXYch0wvGBMHnWKaOAyyYCM6S+8lpT5vdlUYcExuX3p21lG65PQYP9uvnoMIy",
-	"HPcv0BQ8hW/kHG/nKeVihwzfdCiQYu2U5Qf91iPEp4wma7HbCxl/IsvgH1RdRhgOgdG7WmKkfzfBGXof",
-	"cDWA8P9GQ3eSs2sFQ5er+20ZUK0GSd4yPikGuRiljK4n7OJz+2ClsFsHiJg2DSOestQpMVg3Spbx5z0y",
-	"r5NWzGiSHCGVEfTLlRU1TfWini3bYXjcAKFfalDfTOsNcH2xXPd50K/9CmDEntve7Xef4iDsp1+6sdjP",
-	"L+S5G5H9pgT37bpy43Pqdd5CwF+7omWwWguqHLhyQlKq9DGUxyVAHgEUBouRL6jqTMd998Nl8yUzxNGI",
-	"U0XPfjxmCI1tylw35V44kyvW7SUJG3EQ1XhRBNgX0XOdHGPK+IIrRqhYYpp5UnucN5liS3WO2mCDAhnM",
-	"jssXm8My85i9bUXSUvfqOBRnjEwqAcSMaqjWC6WM/WIB1jaEy3YWNlZVXepa2vqCqktX2dronbMZzVp2",
-	"mhVkmHABJgG1hvV3QUBqhRLyQfmWdhTD80TVU7YSmQyIkz9sqwtHBdaYGoMBw04Lg6EzD2kAjx0TShIo",
-	"UTOnGUUBnhFIeFe2qop0mn1b2dLmruaZHKZsViT12P58KUe82hBFyAX2C7Baay0wOL/VxshPEVD73Fq7",
-	"N02RNmrVIKHLpjIlZE4zDS1ZpayAlqdpSiyptmD0ilhob7SRK4lm+nGepsS0T+58fvH4Q8Sbn1OlzFXk",
-	"YsQQNp4qbZ5aKRHee/hgvUDI3rpgivbJcEWSDPMHoRQo6pYW0x4bYAkU+6ZYBTSz82fiimdSzIxKNKWK",
-	"xJ8+O794efarwZNnZ3EjFbtkbN6yvHbjwtFsuHLo9MCVc6j+fpZA94oVxiCTPjF6FxUKz2R/o/VuVFZT",
-	"OWk7PrCqbjYwEVfKyeh2GZuDVSPASUMsDBC1bW1pljLYCqyZAP4dnyzHkomrI21ZChzMJEFhcQh9RnZz",
-	"AQcFB0E1SRlV38Na+LUfLHiipw1bLhfBanjhF/FXaLF3fXLigjjpfJ5yAPkvfna5lbJIrSRLpgNBDK/S",
-	"grFLxN/X00YjDxiQ1ZyOWFtKl/vdDPaVVHqSsfNfPsf+3X1HcBEt0bIjF6IoyoQNEMFYgnRvnvErnrIJ",
-	"I4/PTk8uTom5jrpPTiEYGrej1LjSZqkWkM4L6n+l7uvDexu4mZrc6s9sJf/PWkQNV+kfaqSCGuvdgoiL",
-	"IwAvlQsy42nKFRtJ0Wzb94fp44f3IV953Xn6BVvejI29s7LfEi7dZA+3YWFrbN+/YN9D5G4nCcws3m2i",
-	"gf6CbRkL2QxRA4JGns0NG7KX65It1yZobXI1OlUXbscSPvH5y5ELRLeov5Ci7dCAMY1fMTKDoZUc0l9P",
-	"9y5e15F+bx7Z9zmjRpXDq9qAfgo/gFOtsL1ZJoNxANRaJ7hQGvJ5xyR+dfby8en5+bMXPxtcPPvs9OXn",
-	"F4PPnr34/OL0PF5PDspyzfrahc+B/Z26lIzqVmRy4TOQkVFyBcRL2uU/MlOQ8718buSEkcwyNgLh6A6G",
-	"agyX8YeG7zo8WnJHsAnigcXImuKi/G7sEEThHWDzIiF35lLxhjcgFMG/YWVv1w0KWo7EWk8qEXIok+Ux",
-	"1gSfsww4OPsQZBzrPCZ6mjGFu3PHd7j/YZ+cYNPKih1mbJbJAOxZasvACxJbptN3Qk1cEimO0IgpF3Aw",
-	"KIoXzsZJgykhI1T5DOaWpsX8QexXUKYfjCopFSPwZZRJgP2hrYQ3/Og9IsyuQDer2EpbgS2Gn7Bys2tt",
-	"WCOPztQAM4dyDBckKMH1PYEzdOZz7cjHZsjuLKJ1QcpLe/9d4VLp9AH3FcIM4NFqRi5Yf6FTuRioBbeh",
-	"iRUAlOZjDnRVEACQERN3MGwQBVt4JXPL0SxoJmypuNseTuea241RxO4cu2tVnl5p6UtgyL50ZRUzoJEx",
-	"FgR5d2b/kAvsUrjBfm/C1V+Zwe06/HEwu96+ncdpPHchTO0yiUVU2m/QUzrIJqb99ZaoloKShr1jrZCI",
-	"TGWeRWDeMMQFFFmn/6M49gGGA5CvpXC1/61OLzGWs8Zb52jvWrs18LJR6lk2MMPY6AUc/2avgJbe7Y13",
-	"bZuqusW2X2NF1iU47bo8z2bb8z6OfpOz8l6Ov/vBfb+G33yLlH6VsSvOGsvgp/lMlHlb3aZW4WAOoaob",
-	"N+RKN5ZwrtF6HIlt/s3qmWxnh/j7DVXTFXymtIw7kwuCU7hbwQCPX32CLE2bQsUEA10YQ7zgTIYO0rV3",
-	"g73VGa03+8IHh1h9GXZ+yFIpJkRLw9t9Z02qi1LLJjAOuDJWc3OKuMBQE6PUG1XfHK2iND+zmSVL1O9M",
-	"VwlaS2Zz67nciA6sDYVB2LdwBFvANGCpftwxtxpuqZs2/bM232ZsC2XHoPFS9GVCoDmTc7M4Q5dYAqkC",
-	"YAN/POWCKWZeOBWTlKspYJ80gBnWoztsWZjDYkwXrSlgPjUIrPJopKMkYyPGr1ji7UcYdmEERZbUIi4c",
-	"NiW69007lAR5pBWtprNpYYtia3xMLoVciEaXfVGCrfGcBfn7m54UUHLD9ovWVhyU5lrXcRi8GZcJs/NK",
-	"XbHMPwIxQDr8aHRtBrX2m1xVn/ki0lt6uo2aMPjaIha3xFp+XVhIvYsu/tnpBblL5/zu1cFdmsy4uKs0",
-	"1VxpPlJxs6cO3oUTpadMYK2uwsp9oji9e25emlJe5lsPVhrwC1j1uz/Ze/OTRsv2gnI9GGVc8xFNB6rN",
-	"xA3sNgiRgDgIErsXVxusDx88OuzgvoKhsBnLJkyMlhuPxb95c4OxJp9VQ7HWLDcWmrJMkyxPmSIxtGEO",
-	"SlwZqm03tq5LesWgvtdx2cN8/Wk0Sawv2GL3fsJL1mJGvmTLEjYRJZ8wmrGMaHnJMCbBZmvOqVKQuiTH",
-	"5BOq+IjQ3NwWbSlCf4PaWyv8k+gkW2O7wzXcnXxn92yXol1gHatt3CuqVFjtjyoSo5UsNtRswrR3dJM5",
-	"nbA+MRobkaKIQIGvu7gKXgAXK4ghHc3YBjTwzk+P7vz0qFRg4g+/+qpf+6L0XX+w9+bD8scftzgGX0h9",
-	"xmiytKGgtZOwAk+sJYg2Y8qwq/iI6AwK44CBnCXgOBvxbJRzTYYZo5csOyaxkIPf5lLTOIK/wVkVH2GQ",
-	"FFh4zBUy/3g3UAbOm4Tk82MSK54yoW3QLp3PIUzJCDlzmaYQeqpZugwhhHF4GJILPeOf0DEgeaXlpPdV",
-	"4bhu9c58o+6bF/KXtu3im6e2C7/mtisf/Nko8pQKCFauQ/Gav/8rkhjDlIxTkWynJQ/517X8gw4EdAMw",
-	"wgj60FbqWkUlPuFfg3D2LqoAPdA0fTnuHX25HvLhTdReKcoxvVLqz3Eg6iH7czG4NE1Z1icvIcLOyE0K",
-	"Yn4hMJMKrCYlBevbqD02MgQaA0srjgR7Vvejg+gwuhfdjx68WV/7tPGAnkI/rym3xxM/n6Oe4z9btGv3",
-	"8bG5Z2n4zal189nX5YwFANnF1j5cs6/bZG21IZDvkwXOKiIHxCpuUEMWBhaRe2TkphGR+5iaR1yCYEgR",
-	"/Cpvu8bnLFjgcxas7jkLllYkpXUVyUkxmDfVi+1vQOQvnF+KdVf7aQHJX766BcleVS6pW+mizoRmt3nA",
-	"Yc87dzOFnX9Gk6bpblKuPmFJPk9Ne00JChdZ7kuElPIIfZ2INDNMpjFK10Lm1wUjNHQsptLcngK/fzS1",
-	"wP1jCvIsKO9kyfQxhIhQoRYsA0qnwjQDazjpDstaP8RNLtLgse5pfYVHvU7v8SiTxXRpA2/AjoL9sOTY",
-	"hr9gAC8XE5/X51Bp4W0oDq9A4FCaZDIXSRf5sFtqRCmb0qZIVCPYKsviM/Z6laNUymawDv9aDYXmU30T",
-	"DvDSVGwSxa07wsNBnTmU4cYSMJkh7c1RNPijUxPs6h9b3GM+BhWZcNVu+lqTnteQjmfUBJoOZmrSFtsz",
-	"z+QVR8dx2fBaELS1Z9RoPAOP4LLy/hRlBN0dcvSjS0eYQ9dYQakll08xoa+Vjtjt/vkzUeQnBalFDasO",
-	"S/CBTfTA5DA8Bz7h03l5IOnc0OzmBCY+a0La/hTCHbXNuLMLblSfIWPCU65ugWdb8P4iMcrdiBJRKTYx",
-	"yI5yO1U6TrUz7Ga8/pJur7x05BjbaCHboWAAeR602phQs/hAEcN0QZ0Ye9SJgPFXoAegoGpQLdWHiVyy",
-	"ZSWn4ODw4+3KkpbSgSs+LVvgyKa+1/AsSCBrgLcpIBVGxQJDMlgWkTd1B8AAWp/lAiyXK4zf9iaW6zHZ",
-	"4dZBPJ7KjAxzxYUh8QCQ9sCCvAXAHSgQOO2QKxJbcIX+jL59YhE2Yhvt4zA+wga6z3IbXWpzpAeUeWzI",
-	"RmPkuEgInVDnV4Rkn/L0aJo6Bxps5xBBE2Cjm5e1bQ0tMsMZSF9x/wbQFL4PIIunICwCcAXG09JLcJJI",
-	"kkoxQUPVaqALDKcO6y+TWF4ZKjZjMQSGxaXjhJljGTgCwQnDdfdzFAJKrMeRqIudNU01hIoojlzQ0XrS",
-	"fhva4he7jj2onatmP5GDs47wQCShAIFVsAX5m9/96d/87s/w2AQXR4fvV9EmI8JSlwHuASSNUlOGePzb",
-	"/+Xf/f7//mff/ld/8e2f/FWZaRzWzNab1HvGIbfwlQZt56btPxF5QBT4wZ2B5uaMbuHwC8tQWe9xJqKq",
-	"zgtDCb8MjUYVA27tu4phrknTqt2pHYlEXeF3N4Tr3Qp/LxC2doJ40lUg8QzBI0VBEUQmdGRlKMNowado",
-	"ZGzuy8FSUpT923KIW9lUQhlkbRfWFrQmJGheSIUgLWDeWVfkyPfTxFMXorbKCCmpxk2RNogGDA/aqsGQ",
-	"ara0+mEv6qRQr2dFPnQLdbBSGHrITxyr8YAkDm6mi1Ke6WsWbt3esBb1gJ+wxnK/q49rKNx21L43Li2w",
-	"3u4XVhEojIBNklpBDAMF3ltti2WoavVlklY74qUdrOChwAELTI+eiGxWvyDcuDBsrs7dvl+GdbP1LJgw",
-	"Z7qlco03lTQaa4qru/ZqaK5TdkOFLtrVgeLkYX9hCYtwKv5IuMlf/yDcntPJjUDdmi7hRrBtwQR/oEuy",
-	"/n6HWqibHN4NDNVBiGqIg3E/ar8Ba5hXGcuzHMNme+UZQSP9bjQefyPLi75ZTH/1mnU/Kbd5U279oqib",
-	"9GiFs1qZ0YItrxvjFzYvp2tAS5NrrTq5wAq4CoG8fodsDoEzPpcMVDXrgp5a5A4qLJJtYRfjYpTmKFbU",
-	"Zl/U+Nxq/QvnXYNPsRE8dU0iQ7VGShd7VlX5Vs3RAGCTWCdhNtAqMJejQWOIII2YtGE+zBiBpK8UzQsN",
-	"hbC2PtowiSaEGZmxQVtEgQtTMA85abkWWmDRKLCNGOMIjsuB6KVluPsNT97FLt4gTe3pm60vceP8wbj0",
-	"624f7NvtUEflVntnpPGleDkeh1DsoDHK8bhjLCRqTy/NS/ZP8yo0/HmB6drgNh9ZwD1faCYXGF+ysBic",
-	"tJTeopjQR0RIG3UCmC0WNNZ/BaQGgA3wxmSGCOW6T2JQY1yhCtuqd1GBH8MORNn3p1SRLHevmyNq33ag",
-	"sE9Pnj0/fYKQbea1jKk81UTRZQDXKXMNWTcwOxhrzVprh2YtEQ7hTSS2U/d9PjQLOPSjx3YwjhkyCT1a",
-	"F/gd5hkbsYSJESPyysKn+IfNcK3RF5yFAahmyugVU2ZDZA5mqRTgyBI2ZyLxMQ52lEiVeJqWcUT7pbBb",
-	"DemRZi4dD5Q/N2f2Xf/FU2gEjtaoSemz/qQN7JruDacr3ogytzqA6xkuoY2d0hI31yIDHhEdxHe5Le0S",
-	"2gV+9YEjTevtm/B4QGTWvoFU+lqmGdvdBobG7XChbXpcNmgPccDQ60E3Y9E5E0lgJGKNKTVFaIZ5gIsJ",
-	"Ui1fiqJLoZbrBrVsCHsbJMW1LJL/veWCVLhOsMHVyxWVrme15YY9Kw8ujD0Jd85tR+mslG5D9ayHESnF",
-	"mV6bOmNIzmNnha0kkHsZqFMxHnQBbfT0IGtNDp2zbMSEtqmWPpWVcEFiLTVN4widw/sWVr7kK4BEjaJn",
-	"4QsTrtv4qAeNb5ONWd15bKhYGR+VWJn+yl25tjJX7O/2Glwxmt0Jj8EK7FZqHO3Y2mZ63Hlot+/0Bk7X",
-	"7Ue7mlFsGUB3fdFq1dxeyyx5sB+ehM0sFOYtQ/Fes8dTqj8AW8WM6j45cUHpD+99fJ8MlxY7/+fnL19E",
-	"ZMaoyjOWeGzDxZRrRhAH2EjgEOeFNFGRRca14e5cAGK1DaULR/cgqK5SLPq2tS3sqatV09wiXs/zVoCs",
-	"azE94G+GSeSKhXifpWQnKTQd6Y3gWMOUxZ+sHl8gr3WrbYPqRXN4WihBo4qHcAieu9SF6Io4dJNzrDHU",
-	"Lveh6mS5WYlqJdXbLWHfLVEPwhfaQriJrwUwZFOahql+hI4gZrvilFjjJMGqXJtRXV6EjnQMDoVSeRhF",
-	"s6lY5t+NfL+Ni3fFsmbUqJXVvXyFikmesY6lX0oZsNUgofbsTdw225PFYKaZQ80Dc0qa2qc5jGW97svN",
-	"XwMASWiqAADfF1C7+HjYoRvcdqigMk2Y0gOAZWiFdDD6JwIHOSOVdXDZ5IAkx/hx8wxT+INpkSU2zR0y",
-	"Vbx5K8kZ2rZK4/fpLNaKhLj+XBE6c10fRvv7+0VoYXblDEXgasMe3SD6jcpIy4IUyklGG4OSL2Awc6ic",
-	"axapsHxBNsbBvv1e2Z3JheZpOEyzJDBRIxTohSQz6YB82zS+8ghOMdrQGQe3mx1vcGWe58OZET+SiNBU",
-	"SetlKbwCPuYRK2Fs17HM9YopnX/++PHp+fk2TVfFVTAw53p1/ln3ukiAbi365OW4OKhRuERgnsXCSYLO",
-	"GnCohdQDNK11TSrs+my91DDY74oOV0x9UBpWfREwj+hwv2k1sJIIOlzQOGsuxwYZmSE6RKWWZF2NwcY7",
-	"FcDjNltFaSh9/3IcbhS4Z6KwVB6cbl82xqKq8ywom8GBmOdYo/4ahpk5Wu0GgjXgl706ffHk2YufRfU0",
-	"Louh3c3A5/poEVurvTj0gM36KIq53bxFquoVDdasOrtqvbuqdad+8CuNo1UujGlzZ7iJHzquUGXWBSFp",
-	"ulerJJwdSsBOptqlFPzKVdlpcKQsm/krxNN8DeQl4erS1kUQCXvLOoLd25t83WKUcn05WQdcZTi/Wb+U",
-	"aWZrXm0dLQ033kEIt9HjhC5tISsnAxV1n6o9N8nwlrJtUCy3KPhlIwFsE1vPE7FoNyrYG1RQowpLKyDS",
-	"oLjuonM1cLUyW6MMnNzqin4gMJ2hDwgjZERgLiauGG9d8YfU1NaNbara1rZ9EB2zNtMOHqpjs7rjFQzI",
-	"tVhaiMhe0dJpKd+M8i6Wbt5KarBbo67vdueW3XLP1zTvFrT01m28ryzcXItxw/7aJ880meVKI8iw0cxA",
-	"pIHTbaO3Tl49I5dseUTi9FLN1CAmY4mlyMlwSe7fIynTmmUqIgmfcK0iEu/ZNMVB3K+GUFbMZ4cblGwy",
-	"k9pF6JrKR1PAhPvRN4aavKAz9i5+L2zIr6ZSMEQLru/rE7v60CdWJ0momjLlylMJ4oDBScoouKbjn8TH",
-	"5OCAaGn0h9GUZnRk9rJPXtt5xD+JbVgOdTI8F2RGuUhND4+nXNA+OYEoBkXUVC4wnxUfpcqVmVROcy3n",
-	"Fx7c+3h/H/63vzrYtmxo/eqrn/wUal6Z/5G9tuOSNlb6c2WPgkAel2oFZBXtHWVuxl1NPl8zqagVGEOw",
-	"T5/ElrbW2jV365JBYbAlRMIdF/wQMMLcxZuVQ2ZGyKYKNm476BhAA9M/c63Ap099U/DxiWvPLdbL8TNH",
-	"51ro4CrNDh5CfQ1JBKp4VnkxiqhHHjZfsWa9ZXvG6Tlkq2cWamBvCajrCvkOZvTtGhucK6iG6XkOrdkm",
-	"rKKIMpGGHoGkuJhSDRVzoZ6p7eXGsVTNUk240iwb2AC7QatpxVW/pgIwFWFH5zJNCwpqEeo5xrS5llkS",
-	"1sDmmkyYVuT+/v0VFa8HiLg4wMq8a5e0qD9mBlRZYRuPNuEYu+YqjdrClXgOCzVwowp1XaBpqygxN520",
-	"DLF+Rqrl4zHL/EUiGANDjNCDpZ2r4XfXxrjzMyvymYvJeo3ef+Uzmf03YRqz/xJzmN/gysmrXVYish2y",
-	"ZKfCZtFrbYLBGJr8ovhakf+51r5YfmN1Se0zqFRZP674vZHynp2/JPcOHj7cO7AAl06SAeHJUgBQPF3N",
-	"AvQS50Jny1KCqCFm7vWiPGLCaUrmGRvzt2X54PGL3uo0G1sBs5H/nzHDYT+hejTdLtwhgwa6y//Yoetr",
-	"M9jT2g5i1837FcxrdzcG1Ujodse3xvR8Oh6bz40iCIPfnCQPBbVdiDJQwq/EV2KPBPUdXK5BEMqNseVY",
-	"4d2eS64sae3D62HsuHOPWVMtBhbgY+ztlOZKl1sPAsVdzoaQNo0fhcSUjTU2YMNE1rzeHCsfBju4aHnU",
-	"xYr4kxjCzSGqHDvkEyEzP148ebaUhK1Zbri+lJD5fuyxkmxJRLc4UOo8QGIGuYVMWZr4ebS865lefARJ",
-	"+HB9Al9WsI+wvnOerV1dKNNaJB7H4NTDavLYTMJSDiTSHIdcFB/NGFwyol0MOwb7zNKdCnJi4RdgyDmr",
-	"NFSp9ArsGi36XwlCEiMAYjmOXGgvWMF8nJ7glhZax5FB3VL3jX8jsiJQ84k0VJjjRC0mt1s9zHEwW21k",
-	"JkGGdHQZhVlF0PoHiug8E+UCInd8sx+WE/zNhNLETNE8a74jd4p+P8SEhcb7Uyhebs3Ki9T/SgT6UUOc",
-	"qPM4+CvYi3pFMLAdr+EUdjRGV8CzDy/DCe5FvVEgrNjTBrnydmOhqfCT246OehlSsgCEGT4XSMHw0SU9",
-	"4KfTYEL4zed+Wu6zmxx+viimiF888xN1Hbjp4ucSOrHt1E0dPz8Jpuw6TWrfnfnF8KR7O+ZL5/MOMWAn",
-	"8zmGsNcyGVpBQFwMCmKmhBW3HuyHRhAgy0Zvr4W5AS/vkvzbYphYXY43SFyyshUQZCYSFRVCv00ccQF5",
-	"KeWzRp1moyrbiPLQURUr4ibgtXJx8LPTi7NfDZ6cPj/5la8KHrmEFksoDOtSZOoDViSoR5VZ3DtcpZl1",
-	"qs+ppoYitXlbnbKrpcVOoZaZWJYFh7Nc4Kely1C37Qgrana2EVO0S95GNaC+QOXEq7MSMrzUd21RDl2c",
-	"h1FKfRSLJb2H0b3tFUnoNVAZzecAtKosZtaDy6Cw1vq0WfecvTwqCmQZAYXQqinITTmyDdGxmMinIle0",
-	"DALTCkQcFNqjTdQFlhiVoLGEmiXR6/U9vywhG2s3g5U6vpbmwLxUvn6iVoJ3tHrdS6fmoSdMU55W1I0G",
-	"BcA8GyijprsoqN3Wu36SVJP60ry2wP/OWsCoXk+Xxx4DMuVF/S2QiNTUUESu13hNNmI2fkDbacBuGqv3",
-	"N5xzi21MZ8vP2nBEn8qMJBmIoNY+d+RhRC1bcMEwYFIe51kYEeMkce/p9w5g+4AqKUZTQLIHVFnybGw1",
-	"KV8sT2Zgr4iCiMAPFBlJAaGkmB5ra5+VbBVfHkT3ogfRwX50bz96uB8dfLz/JlpRJCWsPf3xWuNtOfCq",
-	"hQF5ynEmEU6kkJWHWI/WrC4Wb0D05hkXHaVW0+S5awY+YFPmzzNszvx5gk3CGHLdaJfYEOMPjUj2+bVh",
-	"Atsk6rp0xS4h+WFRQKhymftShd0yO4s6P53EWmWrAa/MSzXPdBY6MNF/K7CnUvXFajqzWXmFTmE08qGO",
-	"XyqPFtv3Y+uSdLUEtSQJ02xkFD0xyrOMCW1/U/1uIUULxifT9ZzI7NdrfLReSDR3ZSFL4Wal41E6kFGp",
-	"ApMdgd2zAFDNLdpmwFYw1N2GYUCXOw/BKHq9ZvgFUpxbD72w8+lSmH7GRfjtQZX9fo+3P7jJq3PemfjC",
-	"Prr1LWteom0Ryq7DP1bW3Vul0Zeq6TWndl2DjbxXfOH6lHQV+Sym+qb9YOyU4O2e2L32K9xUFJ4WEKvW",
-	"UMLRm40bQxJ+xRNfJYGofOYexwdUoY7SZOkE6mNyUDZirBRI12PnnzOajaYX7K3eLEVyjbYS0pvG9bF0",
-	"q8DWsdl4ZrJFWD5XVnxYZxNrmthkxoQ+51+vRSsObIV+ON51AIRHGalHCrOT0Oradd/UYmeEq2t4OB3U",
-	"dGcea/q7EQen77nplgSz2hUpOGdC7963GS7n1kidzaXiI+eWmdOMzpgOYh1tyspI86si8DHQhbFsjMy8",
-	"UoyemTionR4TLWW53okdkcPTQkePssFWJFYz1bePDGZS6cF//N2/ibHIqyuY5S6TH6agKVY5GC6BAnpw",
-	"q+WcReRwfz8gaXaMpht72VTQD2Jd4ddF3EFQXuHgYVjvpWryP7x/LYP/lhV+uCpgvk7paIrevyktquwZ",
-	"0gKWoznLSOy7iSMfKAUxWrDKsMHaFR+HptAugNaRS7Z0brjAv2DrSNh4L/DaITya09IggcuGmMYh5JUZ",
-	"g4tsQ27kDTMEENgxavKiAhtZP0/OKQiVoXxA5WjKRpfMVp8JDUDBUBdU+aQxcJzYUMrqDO/vPyrOhPUS",
-	"xeBxdiGdeLgqVYLsCTeraRYP3L0YZGYWN4JABM/JzVM+KZEr/6jb4FLYC1iV9w727x/uzSlY8lcz2Gsc",
-	"TSxFC7GAqwoUWH+tdenqEqe1xoKt03hai0g19lypJLV1xykVk7wDkX88lYqJ5+7p6wn6QIvXMlmHIvsK",
-	"nzbvTaVgA+FDv1cGxwZR4pAIiBGlLeLmzNAepZ1UU8Sl1hAKD4AqxVcs8zCVcUQe4LchQCdG/3+MP8xo",
-	"dsmgInifnNjuMtcbAH9W6j1Rm1wgRbokiaGINpzMXKoPFNK9PJuYs+Dm1m8qbuDlqkcbOwxvph6Pi6Hn",
-	"hjd5ImfJfGyaglCcXFWj4m+l6o6SeTZquf5qqTSboZAb8oxCwqko1tcgSIGQsTaVOKwyAYPD0F+3GX3y",
-	"Qmqi5QQ9vMijLFuJjXwT54oNXAtxeRNSOeFiz4ly29oN1k5WNdC9z2h2qYJwIAXHR+lCGjjXVHOl+UjZ",
-	"+CGuCZ3TzEpBmPRKpHBRDookMog2AmHAS2ok5ZcMgo6AJUUkFynUYyvkNydXGSbBlFYuhixVDEOJRCka",
-	"yzqPjZgixYg57ukDtJlWtkrZeld6uEXt3vtiW6cyTVQo9JZj1itS71b+/WreQUic26X8nWkyLtVm55pM",
-	"e9y7xcKEuHcoaHTYXHlr+yLsrvdz7KkXlb/TpS+CgAPz5YVl5JU8oYzRFIruleTSo3p9JnfO+yQ2C5rk",
-	"GGHX+BxkRxlGMQawFaFZdkXTwuATXjfX1gAcKi4iJy5d0NCpSX3OM2S8LkQ5nwhn04t6vuG678+uCEoZ",
-	"VWAf9KV2A3jwBhF754sgQyXJmGbHNk3BfqkXfMSczQQ+dHP70CuWGVkss9dr0Ba5YR/EFQJlAGKmMOwH",
-	"4wW4IDOeprzAEtgCpGdIU2phibd4e9PqM2M+2Swb0iU/uQMHXnezGe3ZjX1yzkaZIdlwjrXMWEKYGGVL",
-	"iLAxpF1NjUhDFYl//OMfx5De5sphc1X8CsPHfMipVDoi8VTruTq6e9d8vGve7ZMvMFcTtQw6AvaHLShN",
-	"lyQXNnYYmYqSGCRKiYJBWqSXwp9vsw8yNpOYFVSowTCaCIZihAGIsrPL4kZvfZARYEVNeZIw4ZJJIW12",
-	"yOz5RWS5O7H5NIAP8YfQU2yUezOPPgjOy7ho0/+E6xs3NWmE5tpz1gKQMsAzeojb1W8qpzCSQuWzpnip",
-	"c2cMqVzUD1QRNIF5ifSSiSLu0J5viH+SmqYRAVKUsXEuEmUxpIosLft4f7vLtI0335HUwXo965l99DNl",
-	"EQZaUHZ8PpylGQuZp4mRYtDqHuT1qcZMN64GYNZPVkQfFpQSkJ0AzrjgILBJQiJ8EYHkHnWMIOElyaXe",
-	"9yUXSRejLst+YZ700alB+OeqV5+bh21EKLzMjXKw9i18yjwvFwO14NZZWsFTg2s5ZCkkFXPlz16wWCBK",
-	"CokFJtwOtFv8O6l/ZkwLmgmLnVPbMFG6CGOapgp1VK6QOERBHkpsEfaDRmPMmRzJLGmGBN9suEYIWrfg",
-	"T7iap3T5wjzqHOL0inJo+lowLFtjsyvd7VieWVeDYkx0x3qZyzTtk8/nsDFM+GgyUBURKgTvElYRKde/",
-	"3bLiIFLUgbKeo9VTK5xM2/l/C4z4dbgsNARFCcUxWCiX89QC7bbRAnQop4176gtp37gX27ZfLuW4Ejl9",
-	"nNkSJHIcpPsUMqyvglgCUN8OWs+s5OBrKdaejws+Y782zzmE9YFqdfZUJe/yRhfwaat3+iZLVILS3gW+",
-	"N3mfY8oqqnAY6gUkNyxxCFw2CPmyIWAF4y/LJZ5P2pUKT0aVAfv6iCX6UigagZBXZl0l5lopjGBVh0Do",
-	"sSS5iTcUtDcsmuDVwdIJrdy4ZgVt25C4QE6pa+t0Po8RpeA4SPc3G4OKi40vdlETENh7ROJUTuKIxAkX",
-	"E03TS/O3pOb/CzaaUm3+YjPK09hqK3tqpuKSoZDO5+sshJVIIrr3dWMQUdR7uwcgO3uFaucG1qCPT5jQ",
-	"z5oLdqBvq93WVHfD/Dan6UaV0YIw/no9ae+oqANjuaVo+o1lMyosoes+jgC5sP4s5sFtWPKtdvKGVLHP",
-	"s3KdizzjTaTPKWsNG4ZKJdtwmdv2cihRV6mPAE2hF621WhrUxJZjUeT3bTRkt0ZFBPpvigrUjUanKaNJ",
-	"y4lJudIbnzJrBdxo1L72YHOhIG1FiKagaD5ehrPV8pKZ6U5ndIRsQSQ0S/YWbDiV8lI1LEGF29g2m6hg",
-	"2RoAUTwBsXlYJyqLjGv2UqRLlEtgv7N5C+UwjEjm+rxQ/7wf7WFzlkILvK+7MpEnVL7fplkBkW0gWD/c",
-	"ph9u03t+m4xaUOIMeJab9kW2LP48gOtb3+Hcqk3FzXzw4N6D9fhP83R5IbuNdHsyEPV0qkrJR5pm2nwH",
-	"WJQpH0EKkTCy7ptm1SFzJo3VuwqraZe/aWuduNZAO34Qj25UPKLalWIsTsn9dedxSPVo2lGoctS5YiAU",
-	"S/BQoOYXojoekR994wnQu4j86BsEp4Q/LUWHv20WKPzt0vLhAxMAaDbIBX87mOGLaPnvm9MJn9HlYL/4",
-	"Qfb7gVv9neBWK/dnBWHGbVoBm9i+zMUEZkxPZRL2/url+UUv6v3s1Pz/1ecXjX3/NmeI3bB9z/ayXqOR",
-	"ptW8Dp/Mu9E+pDrXmXzlfJl+mw5XKid1SqOmcvG4iDVvCIWplzqjP3Dc75vj/sBpfuA07zunUf7V9c9+",
-	"73S0gQb6ETbNH82/Dddr3mY5ofP5+QYz/sGk+MNl/3t02VOKa+PG+/V0AOCtTAw+P+9F5vOnv8B/L143",
-	"7pe54/NMTjI6O3cL41qD3QdDRcbh34RdsdQc3cambsyIibc9vNsN9Yq8Z2q3aA3Y587hGoJur4nXUJQV",
-	"u13ABjejm0Bs+CEm84eYzHJMZqWyx0FjZY/rBC3+/yK0MOq93ZvIPU+tMdCm/8L+8SUEcbwJH9vDwkdA",
-	"pKjhY70J19N82B/J2V1J5xxyeyZM3PVhO+/C19Uln++5iil7cwlbVLC7DeIcX7m08vcu2PG9W9W/Q5GX",
-	"79vabREGumXs5raBju/bim0Yr7hu+Ch+7nL833v05FbxitsgS71rFcu2Q8cIsnC6pT1AHSasImu+OCZ8",
-	"HKBf6ClbFsgDMhf6JgK3f0j2+UGw/EGw/CFn5YeclfdQWNkuK+M9zIDYgoevi3x/s4Jb79b6dQuWr7NG",
-	"yAaAceLZKOeaDDNGLy0OfRnWGmkiFEjx1VEQp9yGk/vaK/DuIpNiQi7ZMgqZLLThK6OgKR/Avij5bS41",
-	"9VwxVywh+dzlZE55WiJDC5ldqj55Dd8j8Fcs50zEUfgUEnWLfORwlmKo/eAqg8ZTmo4H9lWH1uQmDAWO",
-	"pGABdgV6R8kolQqY9LFDqSCmDSgZihwWkBsgMZwqqBFhGKRN75BjwHwYcwjfNxwDET3wksRF6z45v6mS",
-	"WOmImt5dYcjy7n4qF0SOtaWitX2eM8ESorij85hYhdMc52kAk9Ih3Qbxp1rq9lpwwQ8UQt5HZMgmXJhR",
-	"2yrsGusANgK8VI3qZty9qOd3rysSOFP6Jb5q/vyUpmP4+OYd1Njhadc0oSqZ0ZgxYhfANRYV+9J+Kc/X",
-	"I/ZUAHsowvXAXTEilpAiRE7YGexOiVzXxYkS4YAbOh7jQc+YhjpYXpxwkoTfXjMJOR5jYSRY5W4bjEN6",
-	"KXpudC+hEUf+bFN+7F9wtmgK3BYDTS9ZU9BIhbXWQ0DdKWqo9CCScoLbB8qDaNjahIZqIKKey+BjzKWP",
-	"IQBba45nbSSLFUitFo61OhoQd7cbygp08+lyZU2jxXRZKsFFheENZv1rVfCEHACbMGRTyAGk7fvSbzPK",
-	"gZggIzGSrEv3V1ABDvC7CnTCoiqbzHVGxaWtUuY4DCbkTSDFy9BmmWkQJH16Gb5Mp4y6kmT2VXMlpzQp",
-	"qrhaYCMRVnEtgevNpUxD+DJoGUFmBnjnyz3gT0GtPyyk1tBLfcBYs7Y+YrPocwlF6wD8bEWJ27hPnsoM",
-	"55Y4kF4ciNeic5e+/JUgpQzmUo02ntnivEZjdyI6wqfBmQPGVa6d5qiCssVc3ZnAP+FIQN5hiil9fnN7",
-	"UQ/2yhddsyvbkbC8ni6RlLyeLs9856+nyxfyl7Z7+PDUDuD1dHnuxmDeDYbxero8sSN5PV0ins8ndiyr",
-	"5FdPllp4ib5m4aGy9gsAGph/fbOVhjx6btTZ1ap3XmbId3o9ZSDAFG1YqixnrqwYpLmzt1yBpSp1ea11",
-	"7rNN/SEAox2sRd21+dY8TcmQWawrDy1qMf/KexgRlipWhbNbATDfpQSSb3t1DaRuGuUFVZc3VaSstW7S",
-	"OVPOatxWB7Dhkhgi50uUB2jgdATQ29YeyAHY2H6HQHcZCHxdUA3KBQdaxmAfguVG1IXKYOojMY/SNL0u",
-	"Rqq37ShcQKgT6IDGzElSzioKHboxFQg99r2tUR/MXgHsZwshi/0Dz7AmKlRw8l/Wtm5Gl/BnSNrWx1nZ",
-	"gkerwf7RvdKeYGSYFpDZ3tFBLWDQvWU7qxSJ8SX3gr0qrc2KM7+diyNMGbuxYmHh2mzQ6NGKVjsuqp/O",
-	"yoXanXVJuZInOzQvobemWfhQa8n0CTzlW3kX9Szc9boXP8XHwjdnUnAtM2tNXjlv/2T4PtSDW/fqL81D",
-	"4VuqgyAzC2ZYWWrsFJspTaFYicit5aoNeIyVI64bCvbDrrXuWuvS7/KGB+u2syserMNW5R6wooHH1G4x",
-	"edGZNSD7B1eZIIP6I4f311VHKY0jBP1eN5TSszc6ihCQvHkU4OxeWV8Chhg25Kyo1xunwycv71h7m4/W",
-	"5cz6BqtLfxNtVhfyGm22QNc2QF07fRl2IIDPLYC9Q/TcEmiuKup82vYjF5yBUF0zngiw0X1+8XjlXlbL",
-	"Sh80F28Mq4p8X3fw4WbD+H6u4IaD6HgDVS32Zu0NBBOmKnwb3pp/7fE7JPMV4Q0B4nqB4dwnL82vC65s",
-	"LdrOcOe9qFP25Ln1CJcH9SrjM5otoeUhHV3m8yNCZ1A2HcCNrXnSGxJhOcEkeseZRsKYJ3MmwFCtEAnr",
-	"w8gZDKVihcECLbdKO9MtQJ6apiJnuBwurR0cqjvU7aVW4+WKSBGBjRRNyzgPsC1H1nQKfrSqcw3X0tX/",
-	"AGMgFqYADO1JJvO5PSPyyqi1RhsuVr5U7wgfDgcHXlMwZuPySElSmk2Yh4xfYRCHpqltFUeJxQcWdFlE",
-	"82Dsi5mf9SvZlTy29iBYVdgrF0iDlYWDva1YiK2LysaO9clzrmywFihZLCGCLcyWwaQjwkXC5uZdAXcM",
-	"u+w3whcW5P1R/1FI4vfsF7XMu3NfM6KAQ8NaEQO6CSbauqJwvtpBXS60dmh0fnWrwmszuQaCLYr3KjSr",
-	"uC9maV+dvnjy7MXPYJcBS1FAWSMLgdccENPeb8Z0tty0Z/C7U+H67NhjJo12YTrdZIEchF/3d6oVEWor",
-	"3Dz7hhFWe4/KO9woVfvj8ZRP8oypRm/kiKVpowW5WPAhGxnC+PjkxePT589Pn3RbZMCEbmoZ4sy84886",
-	"eKS8PCaUmFXgFmgU6IMyJwpS2zp0WcqhLHd6xkaMz7EIpAsXcGOgPCFKduzC1jofzB/sN4XRgrwFnIIL",
-	"a/Kc0nQclrNXbkEdf5QZeXry7Pnpk6jAEy9j1UKgLdywJGfbYawWA3/0oByJsE0Tj7Zswla36HDacEW6",
-	"xoYgPu2grfmmI2f+AUaNbxtu5nYBwjaR55cLN6ArEY5o15GB8aBhSKfQfdA2bO8810aOx8pO8CoyzW69",
-	"OUlyRXy3A4MOFgQ69hC/G2HgKl9TZdWOIswuxEx3bdZiC3c5KJuB9opr0QhDolxlkRldkiEjvj3Li9B9",
-	"0iV2gXK9mooUXpM6CTFvW3c6+rpRmAOi+32SERz11iTEvr4d+aj6r/3hC+5ZwXfCY+QJT51WRAETDDlI",
-	"+awEdyvYuWA5gqlVmESF9FbI6GrG/Upy9KrSNH057h19WS8+06xYFvFvzqsKYRIRmco8MwwnocuO0T5V",
-	"Z3cjLsQao2JNEnn3pjTPM2dZrgixVQTBlUFJM5mxgWKZfXlVOAI+VdB0lyjRQlUzvkkpYD+rc3yxCQlH",
-	"s3kYcoi704t6ZnvAUrpsTeD3QcstAPdf24i9hC5VI4Sh3DIQEXYD3rcTKMNz22Uq78Pq471Ds3ahKu3U",
-	"sF09C7WJtha/jQs/ahyR2Cq25k8ft2M+hEU3Y1DcLT+MrDRjvvKSu4155q6yA0YhjzH2DkKZo0LiCX3h",
-	"pkdoHR/21ioUomyUpa1aa6sqGGHeonwUTZVzohwBBwXSDpcLCIuGTqIiihBGio/0yYnhusy86AIMuCLx",
-	"P8ACm9Te8z65qFmqwJjDRdhmrJlCY0N1LcMyvTyD4sqEqy6+f8hIbApbVSPU9o6JuUCKeB3BldCd0jlG",
-	"TVeo0oaUB/lGA+EBSPoNGvL0unIFzLH1rfkJd7kCt3Hnkb3s+uLn6pkYy/o8S2fim7boo4FbjnWF/4o3",
-	"usHDhs2XXy3nSa6e1s1uY+fjbde04WTvbmtDnac69aYcmCfZkmS5OKoY+sFKbs1WtnQWBCbXSoqVrLVg",
-	"q0QNNt4omrrJW5gLnTVHcPkxQwQSPugGAnU9LZGNCB+TS4GZAc313W82RvHm4w0zDDNqjjcsqhWDQy0q",
-	"LNI+Q4IGuRRFooThc247/M9ghudWSysq2fab1q69PnVpb9xjoXbYi7oQjRIG16oegu02DOu0fxBqtMWI",
-	"waifrGhtYT1I1sOSsBFPmGWApbQqro+xTgm4kwx/L1n7MSkdS900HpJ2O0hpZqE+YG/mHTWVWSE0fFj4",
-	"hvBU0Uumem2eM4sCu6LHIp7dtmqXwm6ek2YMNQZpq+7oCLLU9/eNwCWVrfE8ophOVyp/OpIzSzn6G8RE",
-	"u+yVRs3lWqGx9dvKk/DoHhNDDkFGoyTBpVsdOgfACgkfrT3GGTNPscSFkPdJDFQXavyH6RmjghZzTYRc",
-	"+CeNih8fmW+RXg+tjS6pujbNXjQ1MGSDsBJu2JBz5VOITs1Al/PvZWzOqEuscOGzSCVdhVtDQIukjRhI",
-	"7+CSLUGQdZG3mBVJcJmGTJUGxme56doOjFera4c5jC3Fry+ZEWrRcApsbMjMc+gfPvGHEmmzm3jGDGdl",
-	"CWZS499hgd5ik3pRr9gH/yFcU/8lLljpGTe99YiA7rwGhavKbKdJLLigkyaBQGg60i2pkzNz190j9gpM",
-	"sFB3RxfLFnVANZ2sv70TzC6vrcsEa2ThnEr9tyxJETNYA+hEVtHJhj6TV52fzgWKIw3ExtrzY5oksYdh",
-	"sNMx12iD0OqqUSxJrHERh1oMY+W6bBfhTJMuNeSyZ09UPU5/PaAKTqFzB+9Wz29Xul5x1HapClzQyW6x",
-	"LS/oZOfAlo4aNJtUfRSVppOI5IL/NociyJhxjdoHeeZyieG2ZTINow4t54zvxjZt28Y1CUkSqZHr2LfV",
-	"nI7AkiNzEP76pYJzXzx79e3/8a+/+6O/LIdYHHSL/Mes5MN9+Oejp3f7b+7UMpbdb29+3Pramw9/2hir",
-	"4XbumtighsvcOjDoBZ3s9Mjv+LirBkBpKMrSIb0L0iQR9CSAsSrfmxc24wlkOXwIDviQMeEMmyD939sH",
-	"Iz6hE1ngJ2DoVBGdpfLRlFCbInsDuVul0Vl9pDq6bn2sUNGDAEdnGjYEAxXzY5uSFcZlIvZGzatlWmhE",
-	"Bi+ZNtaPdQs5yvsGt3lr2UWBeuKeDd7zVsGVIBgQIuqC9dyrxAuz9VHlrL1oslEsXKAh4JEhUATmhvMZ",
-	"s2l0iwAvZcrSpMjFNjsL98f8NDdfWX3J8g11GfoS9JRtn3TH3s7ZSA9QJ+Eztn397nJu4XZtIPrWCtSG",
-	"mne+gEuAd432qqwHYLshhC6NjrQTwOwNTwmuX6v2Hj5EtAxmAvs6ZKkUk47aDBiaBgXUfKsDF8JGoVS3",
-	"9yAdEylsjWNDTqUFYqMClFQL3eNcTy67sqhTvIH17SkUu8YGwQ6TZxMwL2pJHnWzvAXBfauyeEuGRqMU",
-	"+nW1tiFalCnH2nHrToOPfehWId1vIyw19rT1ScyYylPdhtZhfisVqsehmnlmDDDylt060UAj8/VFwV2d",
-	"Zhu24y3s3baw3cJ4sb1hMQpMxVyM0ryOKdc6nM5l713QodlTdx6uXdp+/YM+Inr9o99/8n3U041oZS7F",
-	"ocn81Who3rIGfNZ455+C1FO4z0Paam2YLENUG2luBeMI5tnrbs8q5WYX5K9EeQvRrVS4HfavfMOaKJm/",
-	"6F6qKPPB9srmYRH1kFBVmFhAm0tBWYHI50vDayzdXpMKSuy9TQl4Eohq9UtVkaqK6+zEsCKiEgmMsnVS",
-	"CsNmW6xZN9CYYIjQgvn8ediKn4a2FYSLGLJ1dwQCuiqhWIY2Dmxs3WpSU/JXwhsWAy5GY/mA6rjAfTAX",
-	"jgE1EpXQyY0okW96I8Zmx+hM0XZ6wF6RPmKzdrRW8kXqkOQWRmR1nAtKuoW6Zs3ihQiN/dQBRDeaPQRi",
-	"tGcTojRhg0rNAIKdIDbYOEAQQ0cMTBkurZmxUQFBQL9G2Oi1xhccpz75xIHV2XhXHTSAQxZyAduIn4IJ",
-	"hhqHkEOZLEkRMXrdkNTiFEb1G1NZhequ1elQ+Qrv0uTiycauLS/PGvhiDPzLyvCfXzwmCUB9xQMX7/X5",
-	"82dPjq2imiiijKA1XBJP6p2BENo53D+8d3C4fzDYP/j0Zz8//OL+6/1fffzLh7/+xb3PHrz46NWjs4OL",
-	"TVK09vcenez9mu59Pdh785MfrXNVmin+XA6boCx0B2x4+/oJPryl4cK9M2wuaZa0RpcWUm0lbfI3ckh8",
-	"EDWK7D4aOxRe7x02Cq+tOSFtfRZAsUNmcU+TEkKsQNinjt3zVLOs49I/xYcxEIWraQvL8ehDZmnck46r",
-	"KC3n82sQ+9/IoZUfuznPaHbZTfC+5DCuThuxAG8aYJOShONu0DSVCwByEktA8e62AYXA7ySjLAcrX69Y",
-	"ZZBFcdm6iUc/l8Mz3wpsnG/o53J47tp659u196Ebq93wguARI4ql6OlehMfDHAl7J7usV4W82sMQOQri",
-	"z7Pfejdke7WLfQ6SIrycHxCH0spUxPbw8LeR8oJQBTuLZKJI2Oi+m4/hTYX7d4ZvKy/lFldznS+1elFB",
-	"HsTcbQoBufHPTi/IXTrnd68O7qqZugu/xn1yAtvlYm3MYOyOKp+Oivt+x6Mt739Yes1OunjPxjzb/qWF",
-	"BvWv3y8it4kUWN7g+n6JDR3CbuM3S8Zwb3XPNigbx29GSfq5HL4U6TLUk+xXVVXpGobSqt1y1auvzLMv",
-	"vFhcGMU2d1i2JIVvgc7vbTOr0fbhqW0NNEx1rpNt7/OuPevQ6S1414t+r+0bRuHyPfAP45xSKppSzpuF",
-	"jLB6SolfqqAgiDXpg60nbrTIdbL9rmLPyqiO3RwWv0FJvtOe1A4IGtDsaqxZxd1fg5SK27gGWwZEbak8",
-	"bXFUbOwlWhRRZKDChVUWrmzIF14DkwX/rQPk2VI5KaT+lcifKI6c4cN1VOOyQLly23Z8Pnd+NnfPjG6F",
-	"E90UG7pBHhT1oEBFMyBVhjj+MC4b657JmcMG5xmC/4RGoC/9LA4ObdO9o17GRkxgHrP99ePiRwc8+e5N",
-	"xwj6V+bFl+Nn8Oy60NEmpurn3LZPuz2KOz+GbWU/9p2iFZED8urs5ePT83P4dFhkvd7zKB73S4g1VqHY",
-	"jw6iw+hedP/Nesdqq9/llfflwCfvBLNf2Eo+9tNTp2SbD4891gBorg7VvGEbjZJmP6zcH9vEY//ClmbB",
-	"zhYlrgaGNVyxdhnOK7BckRgfbpbWUiomeSt2u/sVgrZdRpYLwo9LqWfrU3LNhZrKtDlJx4WyogGgoSsE",
-	"5wZUtlLdAZ/AC9Aa6KMwIh3NNsLpnufZXCrWnA46YqLlF3BodlBYz5lInLba3WXfTc2zaxWqeuXVa14A",
-	"91BLzmr4RHMxHJ1RodICYb1ZXmxf+4LibOPED4q5lk/SYyNUKh/bOSmSuzR7q1WRQ7MKsXGNzQ9Ey/IK",
-	"Nix7eFPDsxIFxKW8zO6sFecxuKGVFfc+dm86dEtSuWv/H3v/3uNIcuUHw18lQLyAZkZZbLKq+saG4a3p",
-	"6Rm1NNPT7qqR5FU1mEFmkIypZASVkSw2p6cBab27kNaypX0tw35Wkr0yVrBgyFrb8GMJktb7YXa6R/pr",
-	"v8KDOOdEZCSZZJGs6urL0vCOupKZcY9zP7+z2OFfSf3nyFl1STn3c8Q60xmoBLRM+7T/IZ8yqgjjszqh",
-	"OCsmmqXSkOHaQH3TcG1WYvZoJBvyR8juW3tBvVF/v4tpnZG3eovFj+2GPsF6QCxYyjo7wHD7rlYG0A11",
-	"j6UihyB6qTBNEpqMWCL70qoncTuOWFxHR1m8E/s2wM5I4fQQrQ+F8lxcfSkVi72dhVH3XCFQBKbLEsCi",
-	"VDybwgTKIfnP/uTnn//Vn/7hv33v93/77c//+tvP/uPfPraSwJN//N33Pv/hz59951c42dmAfUIQ3swA",
-	"5tb6kkV26vXyxXbq2OVoFItfLPvPf/rsJ3+/UVbEGWt8Ty/VnztTl9077gwllA4wrDvQeuY++sQRhPcs",
-	"3cNbkDCNhbsKd1+Rl62Vr9LomtuJPZmNZYKHvlDorSpvKW7QKNQaLp/cVPel2nHbsKI3+I1/3nrjn7dK",
-	"PuFPj4/rcw9Kz+rtnYdvlv98a1ESSXjIzqumOdnzxZsL/awyvqjsE9WbdjHtIYeZTdknH0rA2OIWnBKo",
-	"J8q7A5+sC1HCVP/tQDEcEUS65AMxtKfXUqfg+EgqyY0ByNKwSSbzXKgWcBgqnQgVzhqN6zHURDvAh77R",
-	"2apVcTiVeHYuBFoQ34pZR+QTgW7DYZ3d00UKFROmy0dQ/zu+BYnMsFpw0o8VwwxHqbDcqBIiAZsVzhZm",
-	"f0AfEKJdJ+XqpM7uh2sM+dj4lqv3Lh6NuEpEQiXU3M1xpLXW3N3bv3rN1cZt1Z7+7q8/+/V3sWSxoEC0",
-	"Ui2V/Rur1Y+spkmLJcDK7pDJrNP8TOTPwycrlRp/aJXIvt6hxx8breoP+OQDT9j9rzvmRI529AinsAOQ",
-	"OiLDhSjdEirEdq4iHOfTL5eogPd0znLdRz2w5M1cUwGEPKSh4CqwvnqFkPJRnPYX7Ove1eWHiO988vDx",
-	"brT35I2dbxzs/PFDfLD35M1//sbOG/Dk8e6TTy05hqdVhLi8o66z+j36xzfwtYelvZXDEeGXj7gdZq0v",
-	"88G4U+/q4RXNRxI4TV+oK37sT1Y/GoH2uJKIQq+HuuVKKh68fF69c8kuizKSSpEPczlVZ1+6fb1IDXy1",
-	"O46vV+nnq3zvStLPquZLvw3fLSvWy0+WUF+lV6udyO6wZ+K0uhCvz0BeYHyC4+XqaYMZqLak5soSKKLK",
-	"Kg3zyWIrm8KcMeF1MoBdUD6N36olSD3BCVvX8FKYVoLTU8pCmDF9FDYRv70Pzz6sm3lBwwO0VKsdaCPU",
-	"++7tc8a+eJl9NeUY3l7IDUqFyW8F/tTIleydLQZ6GcXIn6yyY5duZyC69iJMDfcLeWMG31JZrSDlCvNB",
-	"ITsiGUolTZ7xXMOVmC2fuIHVYbP78dxEXufhgPLziTT2yCWxVRKd6BshmdSGNFeIEMi5SswtZo+mVTUT",
-	"0eOYN7VcSl428vBSv1JC4Uo92XdLUtGCbSgtpo8jzHgPbOKqTTcHQ2bBOO42bcWownctl3uHGoQ/7qoH",
-	"rlH4+8C1jK/65l8G4azsV1npU30+qW42HfEsz8Uy2nP5lPaFkNhDdwdnHaykCZdQjXlHj3NMRkulyc0t",
-	"VzXFc0p0g0DZdV/nyvl6ZmyeZRJ9bX8jCn14NntfUBVeEXo5hW9MFCWiBZaAWdWwmMDnf/Obz/7vv376",
-	"Z794+v1fX5JwEMx5Lo1hNZoT1U61TFbP+6TuHP1xfwckyD3yVMh/U/TpHn2V+g4mciRMfh4Wu3po+Ssl",
-	"sp4jzHuDmOxXSz4uFbkK12kZjftqoYjNHKNzZ7XNL9vYQBk8zYwgLF90yIeJyDyfNSyeDfESnOCLQ0tY",
-	"LYTiwgIgzqERFwpuRfzBmbEDpciAYAdXODUvxrtLnb8wJ2/Y/wX5/7wV7YW7AeVQ/HFl8umBhxm01O3u",
-	"wb0DZleqw01Zfjkwkl85HHDVH3C5WRLvlS9WpvHS8FKpxJ1TupAzMehnA/l0teqKTAH7nWt+HVrnah2e",
-	"Fbo+EB5fvghgBzyGjuhzRWWimqtBzJxJWCszgENM8nmMrV5PdPOzo9RHOsvv4Lv2q9OF5tYTiTn+8Eqd",
-	"xYgCDIjGZSyjovBIn1vV3CHDg2AcYCfXWTxWmeDdgaXXcQmFRfcYP1YlAKwiogC+EUnEjC53TRl/Dgk+",
-	"SP6E8eKqheMd8ISQ0aDKJpe5oVFzw2TvWMnc1d6c3AIzs0c2ggQH2mRXezUOYZ7zAN+tjHbj4XFdrV6H",
-	"xDlT05ecvy5vF0FpqMyWS2kt4BUCvCFCdaJ/A0LMbC0uxGihl4WE4p7BbpSrfi2Bd64Uo+EaPyjGS3/7",
-	"QcPft/3I3c9u+O5zPwd64CeC3wezgQd3/JSK/mFe8OdHpcnRG36G8PdhMU0PMLdy5O4MHt2KVbUKHrfA",
-	"v1HSx77gUKU8fn0mOIIWTYvKg3DuIeoGqjZH4b2ShgW7HJWvj6cr1Lg7rogfgwiFlbUJUJ9ZSKLpdwJV",
-	"8+RhGfXCtMm2HFW3ePe+x5tbp9EFxi1gIzNIQ3Q1q0C8FpPxPAg5X0Vp8kaQGa6OVDiqLYrjJG75AsrE",
-	"lBn1i6wUc6RH9xfiCB6V8QOLQh7FaaGAObhf9lYYKn0ByEVz8Baw4UWt6iCzrFF1EI5WVB/WtE3OTBJi",
-	"nqUiQEanEGDYrvuLgpzEI97N02llfNe8RxJqjbkEHxe5xBX2o5Wol2OSBGDuizTVDENOIzbV4wyRUqVh",
-	"GJZam4/p2W1UbOxHpiqD1ddYHRuROC9pd5xldnvD+osRSziWrB9qlQ/mkvoTPl2RokO5wNVepRKDK74M",
-	"49pAH6wqZOiae1i9klmFMJ2m7e7iCPAwVRguhRHClCse+czMZGhPH2CGcsuKEhJYfW07+qDS71II9WtC",
-	"Kq+OqrBWio5pe6thRS59VMt0eiZZe6AxCCXXo3aIcrr0ngeE7Byoh6u4Kz5y7y1Lsrir7PIZLN9M+w5x",
-	"wXV2iGWBwPtG38dIXzi9w3LNEpGLbg4aGd1PStaob5CO4adGG+DPzQzeYvlUz+xAeXfDyIF10iewLMMM",
-	"nsS1/XVClv9oLmb5jyqDlv9oJmr5jxaHLbtiEatycJpFKa3iqkuWpr+b83zdfna5ZiHb46Xbgnyn5zQA",
-	"Ael94VYfnM1FhLQWxHrG7rOG/+pMYHysjmIK1gPadVDs4hbKahJVFbsaBdqTpQ4+KyxH3Zq5GImz7FXL",
-	"jPWl5IEvvgKRjWdyshE3ZqKzM3GN7rv3Lo/7XVSEoj35G+JdLLE18tGIylrj8YJDKg3rQPJWrovEGfQa",
-	"iUKtQNOgFUsJfBtEqCkb6TSVqm+brq9jVT3HXTsKik+42YD+jLZFJ8URvPzctPzbM29RPQSIDQkkRQCR",
-	"LFqdlyahgk2QEweudk21DFOrzmAMJNn/wJHNw+Kb61uiF9zkl/tqrC/knSFKPVx4by6TxV86e1dzuXxm",
-	"anIxbPP1k9FmHbmtOsp3C55X/vTwzYpnby3KjQjwTr/GZV6lKCNSb67Bns1kz1UQB0P0KZfAUG6xRjmW",
-	"yxs39hpnWTe+prPkaqNCGDjH1QNHfndsD/uh3W6HwGdk92CM6vKs3wroCTivLJFxNxdMozz4EfUTxQ7u",
-	"32UnYorlfIR/H+uqY2y1o+dGAMZt/PbB4d3b7YOPjr7Ufgvrv48yuw6gGlGZ81ORMY4VdkzOM8jRhQML",
-	"TNeOv5jsIM9H4O4RPBPZV6qq0x/4gZbagQ/mGzLCVCtxSOP1iaQCYvSio6Xx/Q8PAxxG/DG284bUbNsC",
-	"fl1kmKUnZmjarsNCsh1JO48ndgMlVeQuD+X9rxx+cMh4tytGuSmikrRduC8dHd2PmMl1JooUPo51P+0/",
-	"72uT9zNx+C/eR05CsILGRcyTTmq3YDQywEwLOPDoWLmSrcMoZL0QYE91So/VsXrrrTvqVKR6JOpvvcXu",
-	"AHP68uGH9xz0FOUXogNL0KstFj8+BtJzjMG2x44AHddaxzWDMCXHtegYyNFxrVWv15/EdXZAALq+WbsI",
-	"x4oM0Fa1to3GviKosadTpIlpYTJlDF/X0fJPmewmt3ea2fMM8x9lup/xIVCBTsYVLFY9+BpbjCktAVYT",
-	"HvlAjUmmVb/O/sXYLgZE9Yi8VFzX8gV0zCVaoH8gEd0UQuYygVO0/WvsltYmdt4wyuUcCT1KMe3h9kAq",
-	"O1mdsTuqn0ozgDt4AAdnx8UnYeJnXLgcYiYToXLZk6Q50E927DqHaGDQEaZ6DLZdiOcrcMXqtN+01Tw1",
-	"mnV5lkmBaaioXAwET0R2rBiLv75DcuXO3aRU/pXQy7B8MuV+ltDL2NXGHvhlTAlS3RNqxeIHIs+mOwe9",
-	"XGQxHc1D+QndYText96irFoGAOtQotaVLWYfyLdvYTkv+xt8h+Whwtdu2NfqQRt2wnZcdphSsatucEhM",
-	"c3Ztn31Fvs1GIMDZX+rsgJlUT9AezPoiN2y/0fAbU8+1btsXXKIuJIWTqagnU8HeiIfjNJcjnuVX7I87",
-	"9pbEb5an02jYkbpdgO/srdi9eg3GY4lFmtKu2y2/m/uplEZtdw4HDifSjSfsC5KYZUqVeC05t0MLYjut",
-	"uAzcF68wAFzgncHacFR5lxuWil5uCQxNHVAwwq6uRo1GA3G1SED2+dH+lUaDDcWwA0Wpi2rd+7u7dGXB",
-	"22cbtsKyyzb2+6mEyYv+9nZZKk5FalgixKgo+uh+38UBURq4XWyd87ROmdtIrLDXcGOQhNAE/HOfCA7z",
-	"Cw4gHef3NYcoArtgToZ/6y12VDBTKnsiZo6r/aijE4mYL8HnWNcZKzq/O85AcaAX4V7ZAY1HLNfHKjjX",
-	"RFyVPbpsf/dm+eQOx91BXGeHmiWa9ahRezoMzsh1rXuOAEw0Rgvb0ydVnypTzH1xrPwnTfaePcI4SqsC",
-	"WloNNPxEJGw8qrPb2uTp1N37ma6hAnY+zpSh6nCoMnkbKA4HglTrx2q2KfsjhDNHuDtWzYLRRq4wuP2F",
-	"ltvuCt6lqFQ3xwPuyIz8p9FMzTIXIR0dK1fZOGI575sozGWxz8ivaIJC2DnPpcllFyZuxh0sq+0lCHuL",
-	"S55lDN+w242YpgOu7IEMSNmx6klLcvd2cbX82kdIwTyTR6oN1M8SbdkrbcLsSoNLChmj9CLFOyLlU5EQ",
-	"I4QzPtEQRIMbCT3gRiT4aovtP3rkfogwwEQkQHTL6jR9mmviOcZ7XE55KpNj1c0E8ESezrSjRG7PVyjz",
-	"Xm3AGFyFdMxCdEdeK7yGu42A9t+i+23cwC2f9hTACl2eQ6AQ1Bunfqdmrk/PipyMwtLt9tFyEbGQQ4lL",
-	"DiJiQrVcYDVvZ4LDteH0lHXEVIO1IbWfOZ50swhAomCJGH6vUxRRAWeCn3FzrEhIggdxnd0urIrikT2S",
-	"qu9GgoAN4hRCBQL7Bdgpsb+Idca5B9dAoCoslVLC1GgiDUajlqmzIyvCHqvihhFSooeIgNEBQoQl1HeJ",
-	"ardYswEtBShO2DRVpCr+hppO+AJ+gjEPhkHBbdhU8vHNveHQLzLRlyYXGQZeDI1ILevteLOW/RC/hMqq",
-	"pvjbqlpFzwWhgN2gp9W0BPjS/eJStNiufZvm5IiMaxhojeu0sE6Bn9v3Nt+dKUiK2zqZueuN3dsZtGgt",
-	"SWVz5/YIQJ0cX0PhkcW5fTriGaTQvvG1vdsM3mPg4H+Uv0mamg9OsDfsRIyCHGdQa+zFQmtiJpD+S3oF",
-	"laLesSo0nkBJtXsH75KpztXSAnFGKiAdCPhjmOwre9+cCJpDlouv72MnduBNCg6e/43Gm1QQiPugTDtM",
-	"g1ZDlQSgkuyN5pvEtvzLWIXRThOimIBGKYjAk8ZHxr2x+6YlyhTo98bem0Cj3RAwdA8yIylYgcL1Ql7R",
-	"5YrCKRkv1RZwwrwERqCOVVEf4I19qDVQFDfyFZssm5oaAq2BJxEbq1QY44wQvi6BzNkbLgrR3u74TQzw",
-	"y2UOZihQlAPvZKvWqDfrDTD7gPa9A1ceDSM6mbY70xyRUfZvXL1+DQwoWAKqedWq43okFB/JWqu2V2/U",
-	"92pgkRnA507zh9t9haciy3covhAT2PsCTEteybub2AFKkx/Ydx/4VynjQ2Cq/4LqZ8UrV2wTQNUB9eWM",
-	"l5336yFg+YNNEga322igNdLH7/PRKKWbe+VjgwYRtBqemRQSzqfk4ASTRtmU8aESbERAAcVyPYlq+43m",
-	"oo78yK98pPg4H+hMfiIS/Gjv7I/e1VlHJokAx83+7u7ZX9zFq4zv3zz7/SOtP+AKTMxXcWHPaj8XmeIp",
-	"frC30ryd1RHtfOPhkGdTOlDFQgKBsdthxUgxsXfVFQ21ZBxgs+Hn2sPiSnBEg4X4WJ60eZpC8OZIV5Wg",
-	"PPCdwSXXzt5h+Zxt2fYHPAhDgH3t0mycii8YF/LsiorF7qJTRcvuidKTVCR9V4IZbSnk3DA6PfXcOg55",
-	"TdxCbliSjSKWDzI97g8Cvt2ZzvAoCg7tjI0VnQ3LpyPB9navX7sORB3nRAYPX75XGhRYUCdWue8oLNvL",
-	"eKqVsOI8KvjUSJr64fjP4Gf7dstVNveLPIDAUebjxtAnRuKza4dnwg4FhGjtAC8kRnplxuneLt6zzj7w",
-	"wn0+yISgI0MbaaXpMRQj9LI8Vie039j9lgqRuoJ1rLOvWU5Eg3BdDnhCHZBRpCdPBUWamYhNeKak6qMG",
-	"QXK568NDNFk2gvYqGOSQK94XGaCIkYWO1AZ+IgwZZY/HjcZed5yl8A+BlHoXabSJI1+S/iBoEQwfIO/a",
-	"HQoXxB5okOkZd1Fydp52uCAt4BFxRj93SguJQyiCICtzAhC+RYl2rs0K7iZiONK5UN0pWJAf+kDit3Uy",
-	"XYHAkwOHgtqK1bB/gy0DfiCSy4kEvA2WdGb2upmwlMUqZLVW+Xtv8555Os5Ssr23rlwJf6vTUFo3Gzf3",
-	"gMahXbM0EnfgLa0yEL4hhlymlpiF3tpa4ZKhsYVntRgbbgjCPlDVW2h63LQPdmsPgX9twASd2/xJ2c1G",
-	"wQUbMOI59DqApnD+wfWXJYzuq+02dvd2mrs7jeZRs9Fq2P//x7YNKFHXUuM0xUpcUvXbUCjVPRxw0545",
-	"HBQPUL3sRTJi7ZNB9TY4ugcDbpZD+RYNFM4UjmhmFx8GkmAzdJI630Jt0/1dLOAcBdQbRZQVBIIPeNrT",
-	"2dAJNZcjCTVWkGxua9VLJXp+95t7K4lC7/MMQ872m1dXmYgZjzBD4AORSP46CmkHCUZwEE/3QtqKYhnG",
-	"Xz20bS7VOq48Dq7PE5TdUpGLpVIcha9Y+Yws1EWWGH6e1OeY1zvwwyzzqiJsy5fsHY3gLJd25PfP/uKe",
-	"zt/VY5Vsdkdes5OLG30RhzeqVojfE/kqx2jLH19f/viSXv3X7Ca/J/LzXOOyaWAtLcWdinsaNJSRi6Yu",
-	"n4t3wRdaBEeAEzYV/FQYZhVnk/MpGyuPrx6XblbsLb1apVOrRcfjLI3JtKhVCCs0EBTvNNAmJ3wNFzct",
-	"c4zULJIzoqBWBgPaYwdEnZRUdZPLNKWQFJ47P8Q88/wI7uw81dtUcatQlEr3fG9zRQYj37dqzJZMv8Rq",
-	"zHOX6bZ6z4Y85zZRzeen+oyJBp7hbIHXXhNHyzgVazlZYO5bB8u5HCxo44WlfI6OFauCTzCUiKKzFObc",
-	"uAjLIhSHfCKp1icYLhF4K8ADU2R1+VZANBmIFMMr4p7OvBuGIvbMsSrs14QAMyDkiuJDesV/7LJP0IsB",
-	"I3ABbGaMMXkFvI8fjDToEQF3zqcIjfOp/+DT4M1PwYlgBjq1b2C1V8M+PVaf7uzszP2fbSyecJm3czkU",
-	"sW2J/DGfgjlep4ndvWTsUTtcyFOqVV9kdhA4MRQNWxQAkEPMCrmLIBYwYvFQK5nrTKp+Hbokl0awrjiU",
-	"biZz2eVp4feyCwk/iaHI+kJ1p8VvnxYeLD92mBb4vduJGOUD+xb8Cd57Fw30aViL2ntyCJfnVjlyCMM+",
-	"KUIjwrDdHDCA7Ucpz2EtsKlPix5gIFaOGmeinfEclpinaTQ/aJ25wIRPMcyPk3/f+YPsUk6kSvQkYpyl",
-	"ln9mzAzswHtQlfIW4znEMkD81HBsKHkJWilyqrgrkQ0Rg5C8UMT42fFDoE7kfnL+OYh0KqGUYKAUReh8",
-	"6oaS6SFrsFyzpp0IBlrNTjbyU4UFGmmdtscK4kYSu0L2gV2omYPna/148uPagU8xmIO+BejRhWeDMByN",
-	"TCE45tNi6bkqsu4GPEGPJa1+AsAUPXto3EUfaQDJKm7ELZf/AO35q1xYDOnw+ABe24ltyd+k4hLOLFOH",
-	"p1x1RTvVk9KQ7azpNyAUEKPbEamewFuIYxHezzjVE3f74jLiz8LOXfROO8/0uJOKuRF0ZdYdy5x1MsFP",
-	"0OGtR0IFW1HZLqFBmTYEIdnxhJvhg4bQQ9jladrhXXtdIUpfJIwbNrRH1+d5VN0WRfuoNKP+7OV3Xywa",
-	"WiLNiVtsq/3ShUnd2MwQI/Dx4EvDepmg0HmIHMc0ryKBE6KixkaYllvzUSZPeS5KaSeW1n3p7uHRhw/+",
-	"Zfuduw/iBTcLFxW3hmc5EP9wDf1D4+mS7rGemIjMnmMTsVzb8yxVNx1DFBElOvoP2afwYrmviegMtD5p",
-	"k25oe/Li6qczsmvuQNzK3mi4O5nogQPe7mg1Qwn6PVYHAVfTGW2sdyO7+HeMpApAhQdyNBIJXr5gQBCd",
-	"ZZ/Nxv6TJ7sI8D7DFT0GgIgX6IYOwtLLvt/QBMC7kINJ+rnn9lY5t5y51qo5jhso43YuzYdRza97rdXc",
-	"bTzBgl8OrjnskpovUdagCyI3tRJ+LsHLXq+V+tlrNNY2wYxT8WL8yM4KEa44PVnF3qIobR5hAAIpE1Ih",
-	"V9syMqlA7Kh9q8Wq9xOHVY4pqrX2rtlZzYiptdY1+3CcIrL8bmnXsB3Y4a5IHAQdPg22kawzKxhzCntN",
-	"VMOrXYzDtnIRVhw4IGdYcMap2Dqht8YY74RWgSp7gSaYK4/pYi31Ot+F6CrkR5koQqV8zgRINTmwcJ+d",
-	"BUkQIddzLJKc00XuZFcPBcA1LvdXjwma87XzVb+mrudzHNmzfM6Lj8KWj275aCUf3d79S3NWb3Dxz+Ol",
-	"HqfiIj3U5FgWw1EOqaSY7Ov1NM/FCGYKtGQswUXGxSXmNMLoihjlI5lAzQPUawb575hv7UPFATVbTFlf",
-	"M62KeOuPx0m/gONQYkJZzBTT7WLDpGHuXrvi0mCqTpwJC6vu2+9dYgDlI+LYbs3kCYSx0j6TwFkgJwMN",
-	"NS58/D/YtNd3zduBV7vlw5TwpZmOzo1vcp6KeLk3f1ygfm+m+/Z6JQXU8wDwR8MVwS0ovTVLbku0dNfR",
-	"UsD4Kkhw8H3w9OZmeuqLCBPYctetlrqNMdiqtRhjEDnmZLkk8dTnoO2GsQbzLnfP2CAFWHUBVScqIDgB",
-	"3MoyOZcWxB54FbhQiyGKDRytlK5eT3W/nfCpqeA+PsShIrxhdoDp1HUD6rWEAQEYNqBVfXMssmlB1Qjp",
-	"f63L7kp8P4mW9e7w4mlXqjp3BDDsfQ722COsNasgkFcZAdL06iG439aY/vvwyZMVokUuMbRkOTMlJN5v",
-	"PK6FuZfANJCNlB53pv6xnS+AfF6PCo5MYXvzLJlAxwADEU4m/LmYO12di9ybjagDvjkGF1G5NeBbDy2H",
-	"T0ojthLkcm64GtO38mVbT1Tbz5qCBTMx5NlJMV682cFSLufqljacMUBXfMPOhRwPGC7hV74gi2ZoWoQ1",
-	"ALKvnRV5da/v7zLD3ijcT9caDWbeLHssQDghEfH6/m59z65pCXr5ggSEdWKZiAZvg5nOH8x07jimBQzy",
-	"ymNHGp5cCWgH4jSvo4/D4biboEJeGTF115dDBOURM84RPmMmY5wdOOiyYEhDKHvBp4xTdpa9vrcIJc1D",
-	"WUIA+TzfPSjagYGeS+1zlCPQydyjGvjUBwgilAnWEVbJ7g6sGJjU1tXVDsqzvyyNbctatqxlKWu5iJD2",
-	"5SomHKqtjrnVMTdznRaUqlAqPTjE+WPZxwnCUFdqlnd4d+CMnGV4Ex/jhThk0wghwlzMVwQcLHLIWpEL",
-	"Yo08EFg0C+cVOfivKNCcAfUvRH1B4LaihhQUz+VdiLCimCQcbwsMuUOeCACwAtsqgpMQs0Tb8cShpkBi",
-	"16G2fUD48Me6U0Cq9IU5VkMf0zmHXSiLECwyypNNmvzK+liBq5iXP3P1LujlOuFoYrjvvArODJ8aNtAT",
-	"iO5yCWA6S1wCGsUzx0LlMp/GzP8TCnaWwpbhPdrNOGIx7Sf8E3fU/hM30/7LbmdMsYmujCohdJdiQCly",
-	"MobI6dmKq+VQRXtebNPuRNh/05nwpczKPeKHYUpU239MHZbBdByGWjlclY8kLUhR5MG9WR7wiZj66cGu",
-	"uG+6PBd9gPNz3xUrQcfYjT2mjKrY9Q4yhj3cdsL0F53wyvnCK/MLWiYGRg8FYgEHkg01YM9s+2PdqWij",
-	"OOa+AWLZ4PLJNcQ+zARGunZQVE341BdXh8DIIOB+OLTrk0olmHiEhDpiSYat6oxhIRXfAxU+xZMLjcWt",
-	"YmC+LCr14zxW3AiWcQV+sE8rQgzBTgVkbhUzlbuT4JOiyoJ1FndT2YopbBv2WnqEOEd2gtmWKuzVPuZq",
-	"kbGJd3MoVliIGwEmf7OxeQ2RBUYoNztnhfJVgYFMlEZNQYnV4/bvVw786vMdt6DhOocZUL/y4EFt2Wku",
-	"HX07QOmfncHu5Sz94lOB6Z4rSqH2cB/gN2f1DldTGoTV0hnmWiwYRi/Tw2oz6JJydmf0TwH/fgwLus71",
-	"Rh2/iqZPWiWSQWoR0QRPNuDPNlapqblyWABuBw5YpzzpXs/VSl+kaOHal79Ss+WGUG+j+x1QgeDOlK5X",
-	"Ums1r5eLCNcazS+99+WrR3tfuVEr1QKuNW/u1hv13fr12vMw6dlrsI5Jj87k1qZ3TpuePZPS5Jblnooi",
-	"QGSBjY8kqQ2sfEWS/pKk29vupVc+5ZZmsu6Jhslvj/S5jnQB2rngEPuFXniIS+m2VTkvtL0vNuPlVMtu",
-	"Jc5hrUW/eZb8VfsnZhiBxTnPpm3C06y1vtGMrq6D9EGTf1FJJn5uHkW91vrGw9XCd1ZejqhmZF/xHJJV",
-	"/dzIrLpeiMz5GKNf7OV2Spq8O/zb3I2tAbIAEOx6arUaCVxocHSfXXlM/5pJ26hKnihI5Rbm7/WF+XNG",
-	"OrAfedxpsnBmoodFU9Y+gYsTMZYfqy2nuVxOs81uuDwovnWpeSHQriWq0nG4B+VsLw5+b81IfEdXLiUY",
-	"P6Qpmwrl/jLPhNrPX3EQlNeWul9MyPyWEr7yMvc2SuClR7u7ODndFSBbGBxwENSFp9KgDvkIysQDDUY/",
-	"d1HtvcJg5zt69S12OM+1LHZ+9luT3flMdkXBvEU2O7/UqxntZk+7L3s4UcYVwCu83uDW00a4X6BgNVTN",
-	"c8mM/j0jTkXG06AEJcKg2cawdjYBcEEgiuu2M8VwgomQ/UFeIYCQWZHwa16oWXGUcqnOhNAhrn5w+4M7",
-	"sKM4M5Es/rAj+zMCRO32Pbud1NTb8Du2U2vtrSMaYTeXbZCsWJXNxSNYyA2y72i5zivxuBVcUeKhc7q1",
-	"Mm4FmMLK6InXikT7bPHlyuPikq1iavQj2JoaX2NTo0PoXNnUuNoxXGJrXHqutkzkApjI1oB4iQbEdQn1",
-	"phZE7Odiy3esaz90Su2l2A8DOrGp9O3uYiBFV13V3fXF48u1HG7p2tYcuJWmz2cOvECBGmvzLzQHIlX9",
-	"pqOn9DpkjlKujs6SIlw+F49yhwFvWM8ekqgobCsNMwM9UQ5SCu1lQw5AUQqKzRP6MoTSYkHhGAqsxwBn",
-	"paBeMYI6ItkGOOY4iDnFQr62XcucDOOsY0chkiBBQiC1IcQqNysYSEfgqFln6i06hDoFcFtmkbmT1nGO",
-	"FVbFQQc0cFVSY3nloiBstymYOuEzUyIWQ0Sv/QfUPcIaAYlU/ZynJ207mJh1RF8qEwTd2y3EnKUuN6Ko",
-	"T5BDkYQDlmv2xwVE5hDi5z3ofHfAM97Nqcw0Z2YkupKnbCi4glyoA8w9dptBSz7JZJ4LhaPQaHi2PD7+",
-	"4o1rVEoCfjIj3hUG/k64GQhTTsn4xF6QBbHn31x5qQ8Fz7qDI/Eof9nCz1flSnAe1rNX0/HdityXbd+m",
-	"u9uZostFJiWqTttSSdTNuDOUiBPgpPBxBQU/zHUmsAi5741IaZ29qzPGFROPpIH0RJ+s2Qukb0vsPXx8",
-	"Weymiz+2jaeCZwEs4REl4ZVL6LMhlyrnUmE9BBoQgiTEBV2MMReOoAbpU5LC9+alcHsY6/By22U/ztPp",
-	"++OQTG8uiOPU4T7OsmaPrRBR/T/Ma9qx1BeX6kSIEQ0d3BiBRdxx4m88pjJ1lLUBDdZatebezUYD/tMo",
-	"yovXWrVxs/bkYXG/O3Om9qBhnueZ7KBr/XGti9kgz37y35/+6j8FCAJfvXvfHnAaRS2Vf0Tzr3chd4hI",
-	"6rOf/NunP/pReSy7NBYY8qJRlFiQo9uGq1rRJzya6bZYiBt2IW5ULIQV7bsDnrf1SCh4qA/evt3c3YNh",
-	"rSHY42hfQCRz33ZwAWEKfZGcpZcUAlGZ/m9Vk61qsoGhX3tQ2G5BZtdiZUsUlCuP6Z6vZO2Hb7aY7K+W",
-	"8d5t2ppHZpl1ftk5uEhZ+0wLEI1ke7Au3aK90amKFlq2QbUc8Two0+sEkFkJYVVu/ZER2d13UNe8SGvB",
-	"wwpi6u2sy3It/VuvQegWgJ6spwq72W9Dt86p2o6dmW1h6JZb6s1Ct0qWpI5IteobRHwXDsCoUBWhdJoB",
-	"g1UXcOXjRPK0PcpETz6K6+zQh2/RoMA2hVXlOMPXImbG3QHjhn2xacWdL14HNVexOBN9gFBJRFcmwrRC",
-	"RJazRobfOkMbfhQxkRpR9QlWp8Rv6uxur+g7KPIWMZmzjujqoTBOtYYmQLUGDxjPsdSibywwAeJsoXXE",
-	"PQRFtDQU0MUF1JClafr50NcLI9mggRcbydbliid8RkF1C2Q1zEZjtxbVghNiHxYk+TZ+b4fQx9N4+wDu",
-	"gD1aS9q9fW+u1RvXimY/+/V/f/qjv6tFF5IVgP1eeujb7GxXceatsCLFQt9bsj6XnA3glnhV9x+e/G1s",
-	"3FZlDmLjHDlckSsuceXRd1ceF7dwJW3ZjWAbG/c6q9fIt9eIjVvpGC7Tvpedqy2XuQwuszU1XKapYU1K",
-	"vnHwHPRzscFzd3u+VldJLyoc/T2JLTl1Iwp1FyiemYtsKJUg3PSIcUPl8W2rtDobhOkh3bqkML2CZD3/",
-	"NF8qwbUuIbjkaL0tpX215fmtz+wVCOe7KB2AgJZ3zHC5ifcdfO82kobVKj3NAHsXkKdFNOIFx7qdwQjv",
-	"D7QS78o0F1ntVYzTKm/COjbq2a3YCnuXbNue3YCFJu65nTpDmao2ddu9n2kJQ7YMGwXxUVwlJZt4xAZ6",
-	"Ik5FFlqjpXHRlkERG/vNYuFpBr69jl3HdfaRC+8qJVQIBfVcO1OG3jQILHOma9fGAutw+U68MCNx6c3a",
-	"s1/8l9///b/97O/+/vMf/vzZd/7ys9/+4vO/+tNnP/43T//ipy4qqY2rWxWc5MHsncQXbUQfXmQOMx0A",
-	"yNRYbVFWkRIBZDiqSdM20CThuSxfzxXEweo1P4dcOLsRq4mHMxd2a/bdSn1TF44LBHOWoqOyHBLwjRnJ",
-	"MsHwyuOVgqjmKPE2luqVMfbOkp7N5ZFFxt2VTseWAb18DGh7Ey/PInxx13BdKfgiTcMHzjzrTcG81xPd",
-	"nE0GApxIVbxswo1VBPJbbGyEy3cQOfOEBLidHcMiW2wFhbkgQf7pj/7Ts5/8bNPb9+KSpbdE8LWXwtcl",
-	"m1sp/Ly214ui0WdK3FeAAK5ftXimYHGZVD6wbW5lsa0stpXFFsdZpamezN90lmvWgeKVOcARsKHOxMVd",
-	"f3EKHy0swQo/gxCEN1pnpnWsjtWOL0pZJwkMAA1c+VArVznJjF5WicjqqZ60JzxTUvWLCp/w1Exk3h1A",
-	"I92UyyHLtT5hnFFJT7sMGmOUJ5CS68sql9rPBOQHQzNJJk+FcmU/u3qcJiAWguGXq4R1RJ8r27D9qs7u",
-	"UiVVKgppFzuiqupF81QEMp7p1T1uhZVG7f8YjDLA16FiZh0LTfvym3VX1doO2lXVxKHpjEHFbSrNinWp",
-	"7SBBKCZ7NjYStA/FtF1F1aBN3sGYbIdI3rU9qBSADaCOfD7I9Lg/KKrDQoldu/VKuK/T1JcnchC7+JFW",
-	"AgfhC3XWh9IY3AwEH+3yoYCjhJVwlWb+XXQT0EynbCIywezpHeUudxuQN4b6VCR2xzBYo+hqpmdX7hOw",
-	"JfxTKv1ZfuiKgNLWFTCpeihYwqcGB+NatJ33ZCqMryQaQZVgVlQTdRteCcCBF2olRyZezVUqNsKbl1cO",
-	"043IXXadsaXlOl1B9edUaPRV86fCEVjHjUo0epvncy5fqL+LPKUVfQ5FAqlq9kJ+ehSSGEtW4e5gRg8Q",
-	"G5/I4wkU+5qlfJbwIsEfAs6FHWJqiU+QQONKdhMoDtWIdpW846IONs4OC3pPBkJF9r+ZcA24gt6EO9QD",
-	"mBxX9xsTbTw5BIgbJITViEP33URe6jS9VQumdqYASdHcvdZs4P+LajR9EO+pfimtTvAIjlg74dOSClCL",
-	"arTmM8rB3lGj0Wp6pWM41x4oIHAEXARayqs7GKW8a0mmO5rPofap3+N1qNqoOBhbynYuygaGTXuX7QW3",
-	"xKVM2AiXCm54bqUrXlIg/JXdgNyFxfB3nPq6PKTrXvDJkf/iObLbqg7POqcHacrCubFibtuzeq6zumBV",
-	"i+MYvrA8IH3F03jlcUd+0rZy45N1qv5VHZutd/lV8i5XHrX1TtpCz1YFvII7ZRvjK7wtPzmy36+i1MzV",
-	"NhtXkNv743zhKd40baAnlTSDCuguMrD+yc+f/uzv/vF33/vst799+hc//f89tvzIjvLJs+/+19//9HtP",
-	"f/m9Z9/5AYAh4oYjItbhnWajsW/3RuaAkPgP3/pB8O0/fOsvn/7qf9G3a2QiVM3+wuPTzjOU5UZZK6+J",
-	"pDi62wD+rRNpo1AugTJiJUFE1MPO2EgljGGWgjGtKmt5rUEw53izPhXZqRSThZrxR/MQjH0ad0/2x5lw",
-	"AbzSBxKjout+Bb05Z0NtcrZPAcOG6TSJqDQS1D5Sie3GvddsuBfrLH7vzhErD9rkmeDDmAy5oHtbdRml",
-	"aDRvzyu974n8QzfZ56CLLnMihf4vr3ZK1W+DAdi4hzpNhMnbEy7zNk2/1tqtX41qmRPfe1yCatmo76NN",
-	"r7nbsC9oy2eazZv1XXvCcDXt+0rnbSuWTcF8R/+6WbzTDl74xmPHMiEzgl1HGCOYfc3IlGyZ8CG68tC7",
-	"dh04HSg44RD37OqMhErsRJU9Yc3d4gGUaay19qLaKNP2lErVr7X2G5HXcu3UGo3Gk/OpwG7Lz6LpdFq3",
-	"asS5YpbmqII0bKiHZcf4KoptFakib87OJ3rYkWLHH7jqnAdg1CI7FRkGHsFYsFqaSHvkNgHHHWdYLdSS",
-	"LWmCECNpmOE9cHF1eZpa6gTlYeSwgrw8wNEdwaieA30p7sAD59ViuwzXAq0LdeiWfmtDClittXu+60N9",
-	"rY4E6geAY9rep43vEy09WJjRNI347KngRrCMK2aJ/urXaqEIgPUIlxqHHuArq3jHsLXnn9y3uGsAvQI3",
-	"2DLfl2djq3Z8MBrdTV5NzxZs3zo2YDoSW+vI5RrhcNkXur9oVzYDu4OPWSpyKKuAgRCJSCWQGHdNv2AY",
-	"MQvvCAPFI9fw7xIIA9RXKMHC5QwoFuG6HasSZsyAG6Y0DYMqYuiJqrMPXIcOWgZfoab62oHYgQcucapC",
-	"/Vgdq4OhVn3vp6NfnFrh0xD7EENlchYbneUxKCRjI5I6u8O7A8xbtKPBoj4skacyEVDAA7odD52DDl+w",
-	"K3OssA8Pbw8iNIzpa1yC892vY09DABGkOI6zTKg8qAArrEaHE5aG8SQRSeQCdJiGHRIQamE/900CMnxH",
-	"9FwmEMo5x4orM4EVoBIYUnl9C+EwwMfAhlZHq4iDwBRKIBYvFl7PSlkuqf2scrG0KG0KQBjy7ETYDVik",
-	"qjyJavkEOESWmDNbn8evmOnvVGRe957tMtP2JGXtZm2z8lqwEy9N7dl1QTyWLxSceWixuWTV7IWttaxS",
-	"mPN8bGqtGny8abmu8wrDuB+rRWzCBLdJm1tLX4HVlxFlXYWfnyGtX3nsLtCMy2ym+tYsM8KaIpoyaoZc",
-	"Kvszttkq7HHAVPjQc3wHJ+t+Dwh0GWl2hkmzg14usgnPoJCWkwd0tmKpVQiF7AjHBeeVbvQpOY619QG+",
-	"Mj7ATa7C4mzSZQdgyw1fMm64vWmXl0G6zjXbEE4QjsELrcSL6tOlAPwVhGZT1Ub3emVgP3+Vez3Ywooy",
-	"ve7R3rq6w0tSmHdLK187zWEbVPDSZ6ZeiLYRuJIrowMOwPKFpSeBpvIAx4tqRzjnvqf/hbGRLPaKV3nU",
-	"3pcmP6T+V/E8uH6KOhR09xd4ANyPq1Z1ta0f4keLPBB+CFhJ11MnrJyLBXOhgJBU5hKq5ZaK22L1w3/q",
-	"xW1xG9fxhbgrsPVknsu34a3zC3N7cJk3LOWj01SqvpUPMVm0L00Obmg+zvWQ57LL03QKoNK8bKXw0ILS",
-	"zviUp3C7oGi4oZAAf/8GfDQSygmeLs8u/uZYjEXdddoeqxOlJ6pNU4LKOrrXA7O87LFmI2o0GnaoBguQ",
-	"B6PNB2JoRHoqzCKEw0Pn1XyR9vkuRRcEQirlA0PaoBULIS2yVRvk+QjgZKNakU1MuYVB0jF+5unRfRLl",
-	"llnUczkU7U+wouuBkfzKoeV8Ay7h9FGt12CAbnvbQwPBSXYAsMkQQyIyzNG52mg88cM4cuV4mVZk3hJp",
-	"b6Fn4cl6vOSSLfuWdQxHdrq7jau7UY2fisxK2a4jWJd92Bi/lxiX5iIOWzXcyK5WPdmvtR4/gX+bsZU+",
-	"3burYDXM74Q0LgoNI7OlaeMldQ/oOPHRCOoMcyOKEDnsuXozI/hroMeZL4cssjYG/JSeaJUPfM5VeFSp",
-	"9fCs4qOzDgkkc3mauHRFtGqPFRTArrVqGBoHJ8CnlRkh1NIWjOgPhcrbRn4iio/mTyk8zZc3JfvKN1Gt",
-	"RpEC1M4AFaNRv3lz2X2MarnOeUrIHLuNvebK2BsQzw572dxvRDXcx+Yu5CXDDjaiGm2dbffJxYG5uzu6",
-	"ms5GsSZbd89WB/PuHh9/tJKIc5YKduWxv85LXT4HTqzxUReA4Aw4Jdw5gliXKyvPFL6VW1aagTAIvOlW",
-	"8YgzkVueFDOpTC74QgeMl0m2FaBeX5dNeKxWKQC10mlf7NNZeqa2gtBWENoKQi+7ILT19F2ep289YWND",
-	"Xx8ehYt19h34cEdvfwHjgmG9TA/RGspNjuBjdXagkPEUWRr4OZqaiV6v7UJ0wGCX4UMMGNtzcyKaVE9E",
-	"ttj8cRV4TUAhnkS1sQLGMZNCXMFMgDWsbe24VF/klsVvWfyWxf9TtnVsHdQvvYP6+dlHrnii/vhcEk61",
-	"s2mI4gmivQElMi7jPTO5FzO6uTzleVkwaXmhRnkKiqIHSBVKA4qslT4U2GIcyCpPUz0xAZY+yCcTgE4d",
-	"8hMR9sGU6PNcnrqKXLu7Fa4kaOVtWqUX6kvq6iwTXVzbMBkDRlhr7ew2bOtDnp1Yloir6fxAJCliUoce",
-	"sfGosg3ySPlWpDrVsitYs7G/u47bhtYLF++yRJnAr7Zr2ULH3iG8DNHsDFcFyr7uxAqZhDz/TClgwQqe",
-	"i/e8L5K+yO6sUjg1hVeZ2FZN3bKfjdnPEdAJzEEAylOinYBz8hwZEx7hTcKpfAyCEYKiqAxgTZcSNkE3",
-	"xk9kVQwBxOPgGF5i1M91KMeqYTwB8ZDb1OYXgoXpLDXBJfuCl3HOGxi0qZhXcW0JZHgRIAI4J+id52G7",
-	"oMk9rhlhrHrXlkkqSI03tdb+Daui0k9D/ggUflNrNa/deOJha6GhXo7GAQOhzAh+620MQozoN4jE6bsX",
-	"beseArY9kYnVN0EttVvSSYUZIW4t8H2tZK4B8rv1eKlWDKBG3UxCIFZhzrhmZw6/iaHI+lakLH5s3vC/",
-	"kiBS/LYHcToQeAVSfiZ1JvMpLEgZQGnvGgp/1cFZHgoQaTTCHLVx6YJR2gM9NMHetofa5O0i2xj3sPRj",
-	"CMtV9Xsprh1/D6bhG74RPC43eTX4pdxYE6WvZJyKpA3Z+KWV8yYUMzeN5rXZH8t9zv8+0/M1XMt2LkxO",
-	"q/vkvNYJvGxnwvK5S7mN1DyXLyFNCyhyD3AgoeJaV2yCxu5hMMt7dljqZK1SctL4AVk9Gk64Q3si4IOe",
-	"1YA9iBwgPRQfn4hRDqGgCiHnC1u+Fb3QXWCpmS9xwXSKmOpKTBgomPOy1f1xmS9sqhGbnGenfE4jXoXW",
-	"XWs01rPM43AvV6PdMrgtg9syuHMzuJfV9rG1TJzPMG4KHrIap11igMDPrjx2RUeerKLU3KaXn09C/Za4",
-	"rEtczkVb3GZuhedLA0D1wjMhqPmKPxclTK9l6nAH4ExI+srrv7EMi3DBpSCVZQLIXmNGbOVJIrEo1P3M",
-	"DjWXwosyQ/4ofOjqlJWe+YpkGmucXVoS/Ja+vQL0bSs7vd6y0yzpvQBZKue5NLnsLs6Fv41xAb4wIBoP",
-	"fIE2xPDNtT6BLFQ7PCMyiETMKC0V/+zpjAmwV6DrJypqfiINjXwaB1YFyJge5109FPVjNYu8Lx7xbh4i",
-	"V0dsPHJoXRBYCYOtswM20lLlUMkVjDLaW0EcXCdOq8U4zAXZmTTMjDtDmeciOVaESTmUiQIsTbsAmHkC",
-	"xeoAIRSDJ4LPmFawGgmfUmU7+2O3K0SCP0KNBPEor2OB2w/QUADTA0OOXbBdqLQVMbAVwJObe/QISnDB",
-	"op6KrM4eoBNiyKHAKjewO7fwraD+wFRwQBkN+oPdtM3zLMBC++jodp29A1+Hj0sJwoUZoe5tCHGdxb1M",
-	"D2NoOM41IpNOZCIU1TMdpykzuRjhOA4UQ4BPzPb3Q4VsYtg800LfCpy3DI1dmAPUExNIAoIDBuElMcQQ",
-	"2kEMdSba+FOMtQftmR3aA2MHlIpebg8YjOG+yLpC5TKl9Y/VOE1jJntMaTwVE27YUHAzzlyF2CJ61o2Z",
-	"M8vnBvYysIHsDxDMtdLtCTEsc7DyPC9qTRz6m8k6oi9VYcuj8LgiEyov4btXQaA+EDwpGjwLdsJeNugT",
-	"UPRo02HdS8gLQSRGoxQaOg/EYA/E0kJFlidBeEfCc7FjD9Mq5WHtQIXdimCIt5jSE7tzWDnSbfOCgeVl",
-	"oOzNh5FCNVk8p3BoF8JziFGpS1c3voWRkVFNqPHQ0mwKj4zc84RPLXEvj8YSe/vBzinPbA9A7Q9zMfrA",
-	"fW3/+BK2YP/5jm2lYg4Hc2QaF9WIWyWa3kOrdD6wR2PVVe5MS1N2MyxA1IviLz5IoYSWBJVALCtYcQXe",
-	"nt72bb89ve1bf3vqw9TfnhJC8xF28Pb0Q9fFIhgUX0k1hICvs9s8TSuLyew39mA5uQvuV2Bef/6I8QSe",
-	"bDesQI2JT8Q0hrLjSojEsLhj/8SMgqJ7SiqAl8szGo4NZFY6EM1FUzkR0+dVenn+2gHddfRfs0zk40zN",
-	"QWXDW1Tf2vnhq4YOvKP6du42QEGTQ3t03TzoLz9WqXLRF1ntyXMpCwtE1JHd5s5e46h5LUAXK9gdRnvT",
-	"P7/xGHbEBf4jQ4XHQTjdXGtdrroihYI3u1ENklTsv5u7e3ZAiK8OD5qNZlRLxshr2qOrjVqrUb+xvxs+",
-	"vHm11tqrN/b3Sg9v1lo36tduRr6yzg27ZlR51lfbaZK6PobyQIUaBtHkV62sTOIWFtahuHYrYkHhoEZU",
-	"G6twvLvkmKCRNpvX3QM7yma9eX3fP7hZa+3X969egzpAOucpOhK2SxMsjV0b4Gne17Q0h2AmgNOfuHN6",
-	"Grxocwin/myt2b61ApnYhlNdYl0YnrAJirSjEegKUqEkgpIQKkFQPYBPL6DuElZbW1o6nfSSvoa8Oja2",
-	"GgKGfAHLZ91UG2GYzIGtdrUy0oSqMnsjzsWj/Ar8tUPl3d5sob4Xuxp1cWtWE6ioDedftqrdlw8/vBdZ",
-	"tQMLPaEv38UL7M4VRwA0JhdtAF13poJ6pegCV3GO4SDtfAyzjMdKd/HjY6qYdlxrHdfMYJwneqKOa0/i",
-	"aPZHXHf7U5GECC5v2wUWf8gH4lgxlrmqEz5AwY0REKVm2rXzh1ZR5Y5pjjHOZyRVnybU1Uph4D2b6OzE",
-	"3EJNHQrpWTnMyq0A7W01OvjJimjNq0VQxezUqbzFMdn1Yj+84oceT42AKduZoQ0ix6g/3NQu5DQQNoU9",
-	"kaAbBsW8eGo07gKnPSC0PfuyyFjOTwTq9AhWoNie32eUMQuLB33vQ2tPhBghBgZthZUkjhXU8QcxPkmF",
-	"/Q72IFTCdxvUFhl9CmFwwNMebp2vF5KHk0n1xERsMpDdAVZKZN8c8yyHYlrHKv7g4Ovt2x/eu3fn9tHd",
-	"D+8d4pI2rcaP2gaki1Cex00Wk8G+nmvdHo67g7jODszJ8mtib0SVKnwIEwpKJi5VhQ9pifHU4XwWX5tb",
-	"rIGPpDMN5T5/BnZnYdUmNFPPiM0oXt64tl8SNxsbiZtzdKgkb9bglxZzy3es7AVoscfHNZ7D/atKuziu",
-	"RceB5nJM+RTHWDTxuNZ6fBxWSjy2MsaTJ7AnxTxnxfxKho3kdOvEu7AqhrzPpcI7bf8Fpls80ztAE2nB",
-	"z89l7VHY+Vh3FtuXv6w7M0ZPMl7a/40pLqruIp3iGSOkAdNedUbAETcntvWXOSdguconczEkZY1yyZzI",
-	"vyLmtHunlF6VgHS+d7XQLxpRrSfTHFM45hGvn0S+EPei3pq2t491B3KvrhY5VZSDfCJHI9KYfBqyr+1t",
-	"n2n7OwwTvwB9q9bau27XFdKwu7jOLr/7HOoCnYt10FLhBG/Jz7lyJewaLkyHWLXM48L0VXPC8onsijBn",
-	"leQGV6QNy7qRnEiyfdkxQM4saMBeB2ZEKrqQwjpx8MQoQlLSB/aG/Nt1d6wyMRI8LzVESiZ3xeVibA7v",
-	"pxX6PtadOrvbq+rc2Q+pHClWcFNROA1Zid1xrGLbLHTYJuE69rG/1JylsiLLdFYPBzY7Tyeufqw7KFdb",
-	"7QxTzLon/cxqpREzeijYYKwSXygVXHRBzLFTpVA64iwTJucZ6U8B4onbCJ7PL4hIQJo/VrkbDzcui99j",
-	"SMOKmQgVSCfPagBROSCPDoiulhqJQlTmvqgdElzwL4I0Kg0jKtaCXLUY7UCWlsTHCnxdRJrhERwM/Exp",
-	"NlaJJm/Q7N46f5cVfsHlBVMPwVlQqxkrsLTHXasdJ7ETyO38fUI0O/DeswZcN5aNVbEFdfa1gUzFscLP",
-	"srECud4bp4vjA0WS/AokbtCLMWLsMeMp4H+0szE4juLFtfiIAL/oDO1ZrN8KHruMKwK/R9fNB19pNRqN",
-	"JnKRj3XnrGap773r6/cQpCuXcsbtJbBa+TqZ37QPzwuxd8EyV8UXcRQPQI8Olqeaz1es8Rpt+o8vXqRq",
-	"rCxRVe9sSchCOahCpFqw74GUFYK90G08Q8hasNDrnqT7KVerF9UGSlfkoliaJDHAJaDoW/DZbSgUhEIB",
-	"u2U6Y3Rdgwri4Kek67a2SFn8VMBP+bjB/atPlui0Vx7j9Vwaf14wu+eQcnTRFGy3sbFSuJBezaiAzbWJ",
-	"00Uoe2dRJcsTtt6eS0Z3tBTfBRP2eIbBJJsphWvJkV/WnbtJVZL8/M2+Yg/m+oBLrodF6urRvI5jF8Mq",
-	"qg43ErJEvUfELpMsdCSv4Vh1xn5ZwGKDm4Vk8TMkdqXzQlqvsJTr0ZZ4bYnXFmz8vNTO3iQkdxsQt2oi",
-	"tULg9hLUHR9+2vXB3WH06S2HuEORbX2Rz7xtZa8leDz23JbiTS8+GArueRtoKCB/BY4m97S5WzwGRE73",
-	"w15UG2XaLrT9iR5eLTAx3feN3f2LCkxZUyvysQ9gn9panjdXG8BwhmvamdJyXpBbCznBjlQ9vVABcDdh",
-	"bO7a1y78Jsx5rJ/+3z97+jd/+vkP/rzmWFUbP/JGgbarRnXn3jt3771Xm4+sxAY++/V/n22jOdfGgw9v",
-	"3zk8rG7m2Xd+8PQv/vNsG7uzbRx+dNu2UTmO//n7//2z2Qb2Zht49+Du+3feAWnrnHcVd+msu9rT4wxP",
-	"0jl8Qq8rGhYsTqK746FQOYqxdp1Wv3IYtkih4HBhFlxBMRylHGvFVF49cAHTSxU+4Mp0AHp9Ng47iGG+",
-	"er4Q5srwj66AEpaV/V3bv/j+1isR6tbwjCKhbu28SlPEyENW0tgIF3EJTv5QgmBSddNxAr7gCw6Pf9Xg",
-	"/9xqr+Od9ku/FRTOScDcQi70UxdLvZmb2nfh8wx5YhV2V60zxssJxTUBa1ksqpjpDsqL9aL1xmk644mh",
-	"Ow3L0cWUnZSr/hj58icDO+BxNtLG/vn5//Pbp3/375/9h//z9Pt/+Ydvffvzv/rTP/y37/3+b7/9+V9/",
-	"G666gEDyVPdBz0dc+9rnf/Obz/7vv376Z794+v1f1wKNPMl4DzbLkXE/kdqzP/l52Paz//i3j6008eQf",
-	"f/e9z3/482ff+dVjS2qehB8T7cERhqMKuQSNbQdEk6iWZ1yZlNgbpDrVWrUviTTVDDuI2NQySPu63WIc",
-	"BHlapJPy/GJe6ESKb37+02c/+fu13DvU1CXX9gzP0sPVcaCbUHwCb49LNZw7gSnvioFOEUvqGzXaP1iq",
-	"h+c4oIACgGw4EzylFMIzzi0NNXq++/1cDu5qZSAuqqJDcQ5Xq+ngZcStE3HrRPQVLPOCc67J1hcqIVce",
-	"kxdwUf3KDxycNZY4EJlgGaSiEu/HqCcnG0DEfj4QMqNK+ndz4/K+MViW6lvitzJvsVMtw7m52pYRyzUA",
-	"AnRSYf+Zan3CxiPMtHEpEIsKYAYixmtYAvN1rWi5+fFeXLbyjJOw5fJbLv+ycPkttbk8B/55SM26SuvF",
-	"VWe8xeLwIhBSjSdDMcsEEA6MMKI2MwFcG6J4Y094YiYUgOtCXqo0+O8SL+emUOohzhhYduy+h77pyyS+",
-	"FbJwZyGAwGR4HSYCziGZm2OFwcsehcO1UmcHRZfQyJBPoZWe9vHNo0xApo9WYkmUgBtLfZJp1W9To7dc",
-	"xHgP1j0+VoC8EWYDDvkUIq0LcYRl4lSKCcg2BtIRrWhjIjZWqTCQMwcZiRAND5p864wxSdXGNuM6OzhW",
-	"VgIKqMEqs8JPYgzNpkDoeJY8xxGLHWOx/y6fHZ2x2BL+GCpW2bEDljbVzGQVcp+9DCNLt2alvIp4aayt",
-	"WeK+m1pq+GiU6VNRXWGTeBPQWTxF5SqbBaPFVFfQ9ic6S84yV3j25PkZMpp//N33PvvND59+58//8P//",
-	"z0///M+e/fi7z/79dxZxqDN4U1jwc20mc6kFPLeizlbU+adg0NjWCXu5ESUjElsCqeU52kWujJBNrx9G",
-	"uTSG8msuDY3qZIAwRNnBnsOze5TIJn1GAebsEWCbfTwQ3RMB+IzgmPQwlK6t6aiqLAbO6bysGYpRz5Dy",
-	"EvRZq1bCmiW52RQMptbc3du/eq1wlj793V9/9uvv1jZghTilyzbyD3jGu3gidnejorHaP3zrByGD+Ydv",
-	"/eU878DJe95Bc1+bPQbYSRdP3P26LqfxrqfXi7RvKfXGgEhQQTfQB0GPMXCXsFiPuXBKnQuktBdIpg8h",
-	"nscEdBUVYNtV7ECMIjBIW0JeIt9fsLqzk0BRVwYyf4tplU4ZZ+fQ+dgDPQZPP6b9YOOyr3juUYY96i1y",
-	"mBm+4IJbyuiJnSkj0MAAKeoLxiEt+qKZcYRzAL0wrJacF6TgllWKAXcRsDnCXitiboXJX3hMwKJsxwti",
-	"aREVwcdoWfvi3o1GA/7TWJ8u2xW7ZGbXk4qn7YthcU7bakQAuAOZC/gvq7Q0dxvNdqP5pfe+vPvV/a81",
-	"/uWNf3Htj7+y98HVe9fv33zQPKqdv7T+WfwMoQkh9narrmyZ4GaZE0KhV9PknvyW/abPUW1xDteFGRZQ",
-	"fs/BcQ+4M/w+ygNTtGdNA54ECIJKPALbKyojuRyKVCoq1Owm6oyqM5DfEh23pWVYAIBEfX/VTeQ1AELa",
-	"OEdsViOoNmGdz2C1sc0pUDmeA95R+RisE1nqr8DWtXb5ofQ+4AOogjuZFxCaur5wP0cpxwY+XxJ6/xG8",
-	"8cqXY7fTWOfG4MJs47DPdfphERcedFziFeOvq0Kn7Z6erw6YUGXPFx+NUP42Q9O2fzQaTTj7xqCXrMZ3",
-	"Uq36O/5JVMt0iuCfkOZiJ0XaDuo4TVoYyIYJ+1qpUZdEEzRrpiYXwzZfJ/DXrtQlq0g8tQqS95MRfM+C",
-	"BS7pmg6sf0XHmmk7h7nvpbwluR61Xa0xMAyu4hmq2MeLsyjidqzmKrID2ca9btWoIu51bEr4OCuQ0Wq2",
-	"f+WxO+RLgW88ld0SiJecQGzl+ssLmVv/Eq4rQn/kDtiFBczV2YFiYjjKpyzGexazsepIgqsXCg8T2jLw",
-	"GwKsF72ewEJ9UKoATBjSeJx4hdYLqVg+0R7PXisP3wmw+D2dMaiz4qKouMydPZ0uDpUtor6BpgDQaDp1",
-	"ZQgABsPkMk3JUsNzp2CFYJsyX+JDcFFdJuepqEDMwWitc0uXCyKwCmLkirMXkuAC8RBD2maExDXFv0sN",
-	"kNrS9n8ywt/W6P6yxwi5yCCduXCh5yJDXjkR0+WmpK/YF56jjecrYnqWicderoP7dxmMdSs0Xb4x1C0+",
-	"GkPt4SnbhyKfQo/VIbqZyHG3LlHYqgyAoJKM0jiwdghzMAM9QefOiZguyvH/ipieJ7DMsaJMJ2NE21uZ",
-	"2XxFTC87Dmz1YGgsaAhb2HaNRtWzPQe/vScmsAqrcVw7pi3D3TLcjRgunCHGlaNyz4PDnpmifIS0iJlc",
-	"jwwUeZCq/zxUtwXZxo7YbRONX41E4w1P6+YcNlrbV9mxuqtYHMABPspAz9epYDH6TmKo8oEVTqARbyyZ",
-	"svEo1TwRSUTV+UypPr7MitrQb9O356xvVVSTk1B0rjrcgzo7q6YdyCNuUkV9aI8KdgGQYTCSEC/s1Ysz",
-	"gQUCq8P1qEYpAkuLX7l3Mj0B7FDbbFUoZFernrTMPwAeLp4VEMJFAMrjp//13z39wb958o+/+x7Gonz2",
-	"u//47F/99dPv/Pqz3/7Fs//ws6ff+R/PfvyfXVkRWItOqu1gsERxUbC4XKHY/jXGFRK11n4JPFkSPWrd",
-	"DLFS4adwgk6oas1WE25ENdfAjatYNhi+v3nj6pPVTDSJSMYjZ0iBuvhJac3Eo5Ho5m0MD5b2lPrnMhMm",
-	"eHMm+HTIsxORI3Kziy/9/vee/ptvf/brbz39/i+e/ug/1VycaVen4yFAWX73Xz/78W+efv9X9idvFcLm",
-	"Z6Cii0yCm9cbrqA9nAD3gqIkhIdL8uiyvDTZAnRa8ATqq7vizhTk1B2KthnoEdJiD0Md5se5R1ZHwSzO",
-	"iw81gou/TriEo9DbgIlzaci0jAtDJtwyL0fcJKjNxeB10AwlOkOd1iIiHtCKMz1B/TyVJm/hP+OeTEUc",
-	"QV1jSzqw2KuPoVc57xKmNItz3o/r7D15Kph4xLt5OoVu8GUjfBUy2zxU5Mp1VqDjGzbAYrlhUheKry0s",
-	"EBLm1EMjEYBi20vufxlKIHUwSs6CvCFvYODHir5xlbcKEQIy4sERAjn6dkWQ+7sBzZVNY2+EmH8xvCdV",
-	"P37TlfjCRcfkDz0UmM6Wa/S7SHOsYiAKcSnXDXL7O6KnM8FiYi9wOWOfcB/zca7b9Bt0blX7okwZhCje",
-	"PvyqXYivv3/4ddhCHlQY+0C+DUNsRo39G9HV69dgtnX4ZsinrCPYR0fv7tyI4H+a12xD773dvNHYa6C1",
-	"xspJQ24iZsRQdnUKsW4Zy3nHlMr46UmBMCBov0ydfWjPjNVTOlqfREGtXTMQgFhewCcM4Prbv6D4Mp1E",
-	"AFmEatqMZxmf2gnqzseim0NdBcLkhnY4MyP7KTR9rMzAaqRK2N1r1vdu3PlisxG/STeD9p0RD23Bg0T2",
-	"IcskEyzVJvdHORePqLCbRxuQKqg0bOeNt4POnFSsk/GuAInNlX+GcEGejn1ySqYndIJ9AHJnGmAbQAIK",
-	"lMA7VmFuHAwQ11r3iqU+gAn5C0B99eauiDRu1ourv8ExfL4ZKsNxmssRz/IrPZ0Nd5x0twYPe1dnw8uy",
-	"fJVETc/pHSGoXQBHxoU/M2MDBuLKdkvDOgJLQALl2sYSbY1VU3ByW+WXeLwlEnQ4zZrixlqFt6jBK4/d",
-	"XXmyUKc/CstcZyRI1FksTC6HPBdA9e2cx7lIoBQ+FuzHLECvfSvS6ylAIoNkQaTGSk/mFfD3RO4I2/Ml",
-	"EFtddKuLvoa66PmZ3ErcbWsovuyANxIqLHElsoyKzQRVJDaRacoo5mZDbXUtQfLDHtLpKkNxwF+uIKla",
-	"Pxm+aH+RHv0APb9QsO1UgH6CyGdUp0aBgzjRVBq1KBNnKRfwtNsH927fef/9O+9Yydwp4U5PwVxyK5Ab",
-	"pwnOV6O+VS5XDV+ZQNkeMt7nUlU4pmFZtqxuy+q2rG7L6rYlATfkjXcC0x6Z6XiaWuIrC1zudTWqJ2dw",
-	"NCR3z4OlvWvVKKUnTAdmz5CpRYznLJ4lHjGBlw64wWR4Z2IObXdk3oyY0hnzJNuVOI2KeO0Yvp2FKoV6",
-	"4mS4guOBgws+UGg2becaRlYR2H07MKBuud6W62253pbrbbnexnAuAY2fcO+ru2BuBwjVpt41p0sq5N4+",
-	"/Cq5uhT6qhyoTGeaC6Yzq0nZC+eM4oETiI0y3c/40DA9EioIIpL9ARTqJlTDFrpxivquzjsDKNz25tOP",
-	"kYePoWQmnQjUACEFCYdB7kMHZuIbRFfIPOe682ikM7RM3oEFOZt92RFcoWUrbmdPZ0OgoB2pOIQGzVYb",
-	"rLyTmdd1rd5KhD5inhWAw88xkK1t5vKC+PREgR0/n9skK3NtIH0+d4PMiI+NeG72mETPG2KgdKXOxGJD",
-	"zECkSeQCYTmFwa5slLkLwq8VhBB+UBqq1pOJPJMiiehu59nU/mY7Y7nWke+JWX6bOad8BUitXbKt1LqV",
-	"WrdS61Zq3UqtG/JKoKJObL1gKTWARq9MfyTs6AUxM/OnaU7O9BKjNJQ0r8c5k3kYL+XNIsCaBnoCdv+q",
-	"OPBMT0pB4F4qlCrf261BqWo5HA8hTYuIiVS56Ius9uS5RGzjI8cP7MVtRivArCKK6pnsYgZu9os3roWI",
-	"s7OEza4O1LcP0cQDYnYB1GQTLPGtRH0puu2AKisFQbEcNT10d2o20eM0objNl068Jnfg8xCwfaWGmchX",
-	"bhhnH+sOxAajwHPEzcmXdQdLZeHKQWSxFb4xRBXTLbmZcWDa9+ssBvkOQnzsdgytBE+yfCbYuwd337/z",
-	"DsTvsAPWk0qagUjIHJGNlSGn55wZuhQIF4HRwioLXiaFUEswZThBcrlVel5Sf4BzeW6yOqxLrdXcjWof",
-	"6w4I7VcvRLhBlOdl9OhLbiNcoBjsBQQow3JvZZ+X3WIHkgIoPsUeAnXDW4K7eKnRf3bs4+FzIVYQlB2o",
-	"+oLUfCy7OxYupaDqDtsxbdXtrbq9Vbe36vaW5Wya0AZhg2DtdbJZXzOtLljzRqKxwDPkUxTB3eOznnaj",
-	"RqNBWU6H2vmKfP4Wx2+GfAqWXtYTE5ExyCm2zESxGHgdZsAprciw7FDpToVtLMjIjFtedYdUpRxiK4QL",
-	"niy9CtES4zRdkhr+wM54leRw8AfMZobXWUw3MmZSddNxUq74CozS09v6BSaSP9CTVzuXHH9shhy05vme",
-	"p9rVpW0CI0PpDV8YuORDxK3ocsU6giWSA5OFuY3TvGSmaF4POUMjIOiO0QZlZSAx+DllCz/Qk3UShuHa",
-	"bs0al5teDAShkPi9Gxod5GRstGTqhRo1ujxNO7x7Yq489jIO5AktiFnTGRtl+lRa4QfzTWPXROxmiA19",
-	"wVASbT9miehJJdC+kGtgEB5CNWIDX14bG4Z/UE6oTITKZT6NjhVahKRVnhATTOYMxUcDmaE77IBloivk",
-	"CHOSYS0T1pmWGv+CmbH30l2MmDgVyiGfunZ4lkk7FAo3tD9R57n2cz1WzAcTwBhGaG9xjSDCKpCegVT9",
-	"uh3qR8ouAgAEIq/zKeCY7ip6OdNjaA9wZn0aqZqy0peYn/ux6OYigZaPHDStz/V2o8eK5/brCNJQ9xos",
-	"4VNTGvPMl6C0zS1tkunRSCR2sZT2trshwaNAfgI4d6/vsoEeZwZbADiWqw0o72ZmwgtHmda9wic8lGqc",
-	"i4j1xhnUFzfj7oC+o+QznjOeJJkwhvVFzvZ3b/qc3kxgjl0+EHZnsK06u+27LfUJdhUQJlyN8YiJR/Zf",
-	"XlRxB/wQAPIAbQaSwUE8aV6DuBfjol20Sqe2W8ztxQswRsnCgLxSleR7xE/Ebepl7SzfQ7hu9/QZ+b1v",
-	"XXmrxH9rj49rQ9OXyXGtxY6t/na12dxtHtcidkyMDX955877d7/64J3j2pNqN8ay4JZ1E4FpkOcOoXGX",
-	"1KUietJCBGPTxNy1WeHaKbOvBysU3TEq16AeB/U5u0KeepF36ogKXWvu9yngiU7TruSJo3Enld2y3uLw",
-	"Mc5WVFKtTwpFhefsqlVV3PetEkIVM0MrGZocETfKgByEXHWoL16dqbPbDu/DkiqeJCKBTwhnnI0hSiYu",
-	"o9m5OVRYzQ9FKrq5a3RtanPE++/KNAeo5DNfvqfz8vtV6k1gXlsZZlK/bGrNauOmVV9HdveneSu/Xz6A",
-	"rofawYqzGOXWN3i17SVE4EYKhINCtoCZL8PAXL+DK0n1FYTsCjmiFpCz22Avrhhv/N6dIzbbWAxCpinC",
-	"GuwwI49NCakfQOEYT4E8BZG40rATpSfqFhOpEXNgRCtRyYjgXDQiDUUFOk7UaDTAVkTZlFUpJWP1OlCu",
-	"h8/PWXmtubu3H9UAwMELXecwN9Bqw8qfZSYu9Kot0XoBgLh2izagWhdKqQSEzi9NIECskVRAAptHaLLK",
-	"GwQtABgYjNI/4nmeyQ4ohPZ5R/SlMguSDqwyC/BQ8whULvmAQkoIzoS9IfNSk/E/iyMWf9H+Z8f+549i",
-	"woTinTdxzIrxkTZ5pkdW1Xa6deSNE0wO7SqwTAz1qQD9mhbIB0c44W0ouJoMCDeMzCewONy4pEbqwI7B",
-	"atAYheFQ2TqZ4CeW+PacbdNOKxVW4T0oYMcaBTyVX0yUJ0faGNlJxS0I2iZdendRTsQ/Cdpbncuxktrp",
-	"b14gCGxJ4OUlCMMh3Uhy4wDbd6G0EKnAYlvq20h0PL1wBKSvASlyPvYrsk+5mhKeeL1awKN+zZXH+I+2",
-	"TJ7EiIg80BPW4xkaAqmKNu8fqxhEQnoJB2FJjHFOEcD/cyZWB6lnWA8C0si+WmDuIQUn+D0ke2/E9ja0",
-	"ZRJHAUwfWDuHY4OYHhGLbRuW5IJ3xv4jkaqf8/Skjb8cK8biiegOeN7WI6GgvVgMuUzjN0HW7Eyh1+FQ",
-	"K3Z7IJUwNLI34qe/+tnT7//KfoCBGPZfPiDA/vGHP/nl57/8n/GbdXagpng+gslaqu9Ip7OI6onVx00x",
-	"URiDM/eCsZ8SqcGW7RchqA3WFWnqQCtDUE2/PokWBMcIawT1xuw6TIiT2GEKSIvhRQfETYw4FRlPwRUR",
-	"IS91SCUYZOKcEjJDFhpMzHEqiMGz/3AmaRytXVQA5oyLnMG4mCqKgksBIVmAB+ngIN/0PcJIsFwZKhI5",
-	"HlaMEeRpOqd5EDQppgQNeSIoT94voHgkCUPywCkjyM89n6SLCI84FJjHVHjHGiE4scp+e3d4Lu54ETiN",
-	"gXZg7y5wSBwOSGMUUFL76t37T3/5X55951drqwA4xwsvcLLRGJbrIWVyOgAZqj9W21IjW/TGjcQKPHUB",
-	"emO3uOhriQvL5ITl1bxK57+CwGztqsXyrGNddWu/FdIv17jqGG1wmRbisF+UJF6SiJcVYS6dpvWZOXx2",
-	"N3lJrIbPjb9u78wlo0J6u1Lp0liBt6TXPe+bswpIyFEBOQ9Wpko0D0xlqjLQYZ0/6TE9bEMuIyzUSkjd",
-	"qET4iA8gnGPnfXoWh+j4zYYPSiWMDW95q7O7iK2lNCK2lxSMMwxjeH88aMgrQzjOYfLaxhZePinw+CO6",
-	"VyYLqPFQnBlC4gXVPiaD6UUausBoFCZjL6iAAqE4pTIUHqHH3cYgWBLVeLBVYMGE7jhnuYbiGQVAUKlu",
-	"x4kY5XUWp9qYaczmil74pFKs3eButYNtCe5+i/E17RV2YRkQRLJ96Ww4TjmVkaC/ghoQFFaHscV1FotH",
-	"ecZjssa4kXXEVNMC0RRaUJPikQ9JgxogduqjTHd4J526mXxzrHNhKkBNcJfex3DTCzAuADG0FGNlM4Lt",
-	"22diX26VVFxEe5zDDCA0A9pjj2kN33hc64o0hffKGeuY+G7fhP2C0G84bRjfhCnslmoX39MBqUW1Zz/5",
-	"t09/9KPqj4PxuHb2npwz5b20zmfUYa28jgVFf1ltJVtLxnny7e3/cZ8gA3S94AZA1C8uC1XpXPbotpql",
-	"hVQhe9QVrWKl78iHAyFyHkXK50OCXCczBpmGWO6a3BaQDOWz03H46JbDURgI1kXhdL4/mTOfnreo/Oq9",
-	"0vRWssp05CeYwjhL+VZOAJGfHNnvwVAjHo1SIHiQChgt7FEmZmmHlHdTBie5tl+bBySJakP+6C6+jtmj",
-	"Q6nc3/51KA2FQ6waEq6lzkpy7JA/el+ofj6ota7tQ7Puz+Z81G9UrXKgVZ8E9tKm3mKdKUtEj49TcsO7",
-	"uCSepiKrM8jiguhJA+Gb4DbiCv1AWkHuchE8TWnAL31UEMYZ1FrNc4YBYTurRwDhDUvKe7DVEy694vA8",
-	"cdM91hkbqYQxrnBbQP/L+7XcmB1VK//otaP8zggcaGBuNV2ugrRQiEoJe3te8dNl0m8EaQdnkPxbVmcQ",
-	"PCl9ReHgMjdF0DfQjZInvtQylBCPWSbycaaw5xGfYjkoj1PalSNpd7Y6EfV8XGYDrrKYiywEsqrkFQsN",
-	"GQOulEjXdktUpN3O7KLG7NuRyAwkP1f1Tk7ylXv/yIjs7juLZ7Nmem64m2GK7pmTA34lg5N3GziXcaEW",
-	"yPuMEOiBL3+r0ineFIjwauxhHcJL5G6voFcp3Kl1nEpbnvciXUul1V/oVFqdz51Z4hcLRWIhoLBZphXa",
-	"sYjcRc56A7hcProVaRVapx1n6Mk09fGgvhgpCayOex8rS28hoOWtt94RDgRGalV/660wp7M8KIrTt9It",
-	"sDYPwg2PYlCj2idiGkO0mRt8iYGhncAy32PlsmZ9rBHadgylznrkH8wVDlvvefpjx+FSBXghndim84h1",
-	"RKpVH4g7fXCswinRChzJobATR/EDRIBsrLBkRhRm+oZYWqQK2Jfq9CUuWxvTRg1+Op2B38KvhlxNjxW9",
-	"iNG5EJk0EnoE8c2ngnWEUFaO6A5EErGxymU6J31YNRxwcWgm73KZjjNhcBvxfAAWXpcrxFt2LTocZMzU",
-	"oOOVCW60ajGlXYosVmweqzyb2lUsIvC8wpRhtqzbbB8zZYRKSNRiRvYVz8dQdSUf6HHftYENU/ZtcV5A",
-	"16QaJXddWrVKRFZAYsHMhyNI7w4g2Ysa0faWxHQr4ltYOFep2TONqzBx9aPtbtqpCRfjKB7lrrgyRt1J",
-	"yg4Or5YPNoR4bwozjF3EdyweIZmC+L2FdXrPENUuMg5siTIInDDXaWL/F4zKgCaFEpzV2ptRISG2GpET",
-	"yIDsuWWwRNFf11qr1mjbD9tNmBVsCAwIEQgBuQlyiHcaN3YaTdZstHYbNcKI0tk9QmhCQyqiZLhnv/nh",
-	"s2/97Nl3fvD0X31/57Pf/OLZ//7Z0z//luUGJKjBqMa23/Fu7SHw3vX59yWbnOE6IwRXgWhCUm+rWGJa",
-	"YQTvSrwVxyF4feNxDS9zrVV79sP/89lv/89nv/nN0x///Pd/+7M/fOuv/vDtf/fsf/302Y+/+/TH/+Pp",
-	"T75V8wtmZdxdOD3hLcG9nwO6IgSTxnnNzqWT/wFPxFm2Aj3OATZ+hktuSyZvTdWW3MB5mjpeWiEYbGi0",
-	"WGScvgKNmmV+TOyXdUnem1M9Xfi1wTLxw8C8yLoDrY0wGCAOpmtTZYEgmcFejGM10lLlqTBlhI7ZQbiy",
-	"BmFrt6jMvNKJQKVRCZEYsMoQJl3M3rCqohWuJm9iQLpt+FgF4lYpbROkBqiySRYQO1tjxwWRXBJrM4Qi",
-	"3UzmZ/AqSlERIZKA8QYFAJBBSe6DUO6c8dRoBpU2MzGUQYnpUlc0McpSiAGFifAJ4xatjYCTk00B46Qz",
-	"Rj96LJXMpeVRMcScx3bN2olWIvwOzDb+KIIAZ4UK+66ps3u4uPClVCYnGWGHxZZ45G0rtMQtGr9xDV1r",
-	"RGz/asT2GhFrXoXpNpiTJinry8XsY0MmrrMHfhFIPRjxWcyYY8XYkdYIIIsfenCUIEeTeD50TEOi9K9b",
-	"iLfsauhIJVXfNURCJh062Kp6seQOHziO6AHvKJ0NeVq5CYRVbNeE+qKp0RrbFoJNoT2eX0mQ/FCqTjCv",
-	"MOcnQrF4yB+1E0Jfid3aUroFyPEwFBZbiVGP8za269+0CxmK7AkIrG6O1fsOjZc7Dqbg16e1ZNr2zYWH",
-	"yioIHzoIKaRZVk84Aiyi7BTRkyzVo1OLr9iXrX4Kqqf9B2kreIVoRSBgymB+iMRMI8gKabnUHyInVILK",
-	"Y0GjAZZD4gSsKojvxbTQBYdNgLQNL1O2ZUiRsKCu0v5bFNRJQfPobTB0mJtKSmtW2YUe5yv1gs3ZiRUq",
-	"LtJapFsiKS4RbNCHdukm0ggmc3tSKInUH5Vg2granttxZGtLhurX2g+hlG7Kc6DHkFvkdsN+F+AtzSyT",
-	"3f8I3Z6+Y7Bql7qVxi8yz+FzUybApURc166fMLMTDklfyDIhaCcfCLUIB+kOMfcXqDqF1KakQi3Sk1Ag",
-	"aZU/BE+ppwK11rVGVAtvc61148aN3ZI2ZX8mtej3/++fPvvNDz7/6S9//8u/WVVhChFnA2XsCJSxVqPx",
-	"xcaNFgS0eJBC1AXL5K/W2mvMKV8gOBVbutaqBJ9RG85xQZC/xVh3j5r7CB7sx4pfK11r3QQA6mK1VlqT",
-	"mameV6eE0/lqKpNV+uD1l0cfrJCGAR6VpDgrOONCbBXErYIIWGKYleXUsrKKiIJO5qrzo0csEeaitUZ3",
-	"XxZpjbeDZOCKE07B5zRKqvUsEqp5IUwchq1EIXRw4PH2du1cA6OuM/QrsqZ9su/1TUz0JRB3xOu/FcL2",
-	"z5Tco8B9BUIXVdfzTTdIJCjZ1ZWetGyXhZYl5yNxSJM1EYEI6VC5mgw0zgnt3IXtfNaN75KsN4/guqOS",
-	"WWvt5hJDgM4/Z3G1J8kyn4eh0XW3ILV7wFoDHy7gSHGFwUhrNFhVpyDoZCPSfUcllx2t60KWrl5yyJLD",
-	"ZKlw324DYV+7Ei1o/cHrURkweIGBUgu5x+MzMhHDm7iBSnR54RHrCHfbiIhLThwss18Xdeb8LzOBCOeL",
-	"kQhOuhHGSDxPi4K+7zgJgt4tDMb6RAosEAZGIhAoJgORiRg87PS+v7hWJABf7xSsFRRzwLTDIwe7GBmN",
-	"IRupADyUiuUTZ0QH3B1EBloU8n1I0zqjJsQdO4wFI10QWVVMshRZRcKf1+coyK6jdSq4uuC44XPw23e0",
-	"WqrjHcq+smrc2B6XgeBYPuexJcU7t2HD5w/IOxSnXxyK0tLMJSheImV53Rii7CvamwJ4GU/68otv1YAw",
-	"RqoyJNjlAHYpYhGRRhFhKRMA8c9TE7Fca5fOERcVoJbUaXlP5MWFvHBRlI9GvpRHtXgdlqkqSmDdKJXA",
-	"8iOGheuL/MNTkUHOJKzWETcntQgSbyAJBjPBIAyTcnMszXC1ZOHetHWvDQM4n4RMK3dmlhhs2uZc+3W7",
-	"KXwKamrg3C0l3W92bRaX25iIDkSWFgHADv7tUOQhaSRvAnbv0SjHVoXPwSZInjfmDyRL5QnB+Ba3EByx",
-	"QyNShK68f9fnVEFAmKUTUtXZ1yADf8SNmegsMRgGhlwVUrSCcHm86D4wMNHkpT0qhl6KbANMOVwG52nI",
-	"9AS8zVQH1gd6E2sHK8Ab8ZfyfPShSqdxxOJDPhSHMhf/7DDPZDeP36wze+/Y0fuHgCOnM9YRAwnAa6NM",
-	"P4KsofjowUeHR3fead9/8OHX7945JA8M4OLFX995V2cTniUi2bmf6Vy32CDPRyZ2fmzERIvb7S9pk+PW",
-	"t2k7wC0I8HWHojvORHwLV4XcR8HX5c987Q2Mi6OwwynpqqC+CId5Fm61h+Wj9QWUPRT3CGifYpWDVXRH",
-	"xi22Ha7hUwB5OxTdnXdF3h3s2DXFCLkPM9mXKi47whxM2h6VmjV5vZtpY9rGfhehN9+KnP5Ix7c/fHDY",
-	"/vDB3ffu3juMIwf9ansnPAiXAGj3XgkJpwkFCPSsHhC9ITcv4CcGBVtwCWglnaQJxit0csV4Pev0U1sm",
-	"qfDhn0HuNs0nWvDZkD9qQ7WT2DlPu9wIl3kvlJ2QC5uAIirSWOoChm0EtaN4Bnen6uwAXy6D1DW8TBmA",
-	"03lbnE4TYfICPc8+w7WyB5hMOSLZsT9iEg0BZbQgTBKjYHZMngk+hM1wpTR0j+03mkVkqIthfpsb2S1z",
-	"caPtXAmf1l3cgZ4wpdlEqkRPKDzFz3RhPGXI3DewzWGtU+wEcheyTHRzNtCZgaqGuSWHJuf21RKfRdPb",
-	"+pz0Ui1lW/HkqNAdI3JkE8EDqraGpnFUYqOBTrqCwrG1Dr7WRWsOUeRZVcRzJWmq0uQ7Opm2oVxUrbXf",
-	"uHmtlCtvhnZ0yzGDA4sJ1VhLBTeizg4/un37zuEhe2P3TeA4VLb9jb037T3IU1EEVLnfKP5moMdp0s5E",
-	"nk1jNhr/f+x9a48b193fVxkQKCwpoxV3VzdzYRQbSVYU61btKnaSFThnOYfkZIfnsHOGore2AKdo2iAN",
-	"4LgomqIwkKLoi6R9AD/IC/tBrh8mkWS/yld48L+cy5BDLsmVNk7CFwK0uzNnzv1///3KIKHjUHSOokyV",
-	"mpLzkLY8Jj5nEoGPbu0/+m775q27u99t37tz//E+qEwgU7C5Nj7VZtdKYssfknu777XpzRsPHt/fTzi4",
-	"RBEnLNofDVlFfISxokz1UP5iwC8zUV8Ug1wa03IKx1azGZDiVKnWqKwD54kQiCkFBxtDuYlkCRhGEqWd",
-	"T8uOYUGowucRDAoeY5oNuocTCpuxnmHXwycr0RuFQDObw3e0NMGMZz5NB/VoU6nTA4E1GJKWrbSN1vV0",
-	"yRlIJvN0bbzIvFA0epz/ZHKSqsx31E3L1l/IjkZu0uhYlk4ZxalwmgDrolzXxGmsXNHCbWPqGfwh3How",
-	"ulwYN+VYqpENZJ4pGeYrRUdSDg2pFHYhuCv+i24RFKZEIfm4Rez1JU6UTU+piRtKl214LnG0eT4WJKK0",
-	"yKDndo5nNkUPbGSmTW/UFodQrJpF6epRRpvK8UFwO+37AKxbNSpUguPgzCpDSVUukmh1hwZYG/BDs7kJ",
-	"CkNR6KLthfbLXzFYTnhNOFekCy4GaTb0P9A1Nream+3m5rduf3vrO5ffbX73+r+7+r13tu9duX/t4ZuP",
-	"NvcbpCRhe4sMaAeviWNM7ytWGcrvP3n520+//PxHL37++dSAGA/j1ONxTOrzRrTiWpy0Clsr9nphhYx2",
-	"8fJK7nwxfFMruYZmXmtqp0kCCuNZeHuXdNVWOQRnuOSkmoxcOUXsIjHfz1bHRKdv5WFfEGOtHivbl3rO",
-	"X0cVm4BNlzCIvw1FkzR7+GDP40n4/iTMXUNAF2iYy9Sm0HA/sBiUKkaIFXZKYItuV3Z40ijWFe256l3G",
-	"5VU+XRyk0vEkUcAcEXe6TJpyrKu35wM1fXsSqkiGGU/oM8TkpPBO5YFgZG7G/Wo1wkZrs3l569T3aLzY",
-	"h7Zfvej5TuPZk6WvceIRP2OHBTPsYh3iJNU7PilxawbegpXXghq93HwzaLSQXTAvrGylfcL1lRWVsOq5",
-	"2O9nBk5BqFv6ZHqjwQphTcvaKAgUu9JCxq6Xp8VsqqzzgrWYXUoFYDN07d34x5CZ6IcfDRlmtUk5oUuJ",
-	"z5OcHde3r1+/2rw+5e/At2cnzwbIGuS6CMqcOJMjsLDJgnbc5emoEIf5sS0J5JuLeS3JQajKaKQ47y/w",
-	"FYyMbFtogCQOXqXEWKq6s8kfyKU+uCgV3DhpdA6l+lubW9uXr1w9GDWbW1eVGMi3qPQ9OR9PoG2KTpk9",
-	"9SAfYOb2kHK+ZOSCjeiOmvhklHyDinQiMxQdGUfJv3nvPfzN4/23L16f/AToHWMdyX8/EjnD4xLgLGgJ",
-	"rlXkSieQhMNcqCOskIQ7bZAZk6neRvQwFx3ZR2JzrD4UjNBrkXTl+0PBMBaOu4eH1VbacvhYyAW2pEVp",
-	"ze7qsGkQCXbPJPhrD8cNetYw6E0Lt4jNZGKGIoxCoIKzESUWGjyxlbigJBZCmZwwRGBnFVxiFiw4Fioh",
-	"pSD32pEz2aJWhArUmJVMNFGslGFoVSvpQiFVHqId7xOxZW20EeY4LbgPKKXo6cRNNZaO+S0OUzc99xb+",
-	"kJ+zCinSbQUcr1bDYl8SrSSlprfhwFpMlcAFJStuQxt7s8gqlVZsUsfs94PaM+JgCg83ZqSHbiSm/Idx",
-	"Jc+/+PWXf/wvLz79RRJ889+mxXG7GKm3QK3BzzrkaK4toS9woGtYyDTrlIaw5q2+PRxKZRVtlsl1jp49",
-	"qdK9wemRP+L6q9C77LBgkzp8Uj9npJvxrNTFNyZyy1ZOiu9rA73hfVhV64MzdXgccIYxjA1Fw+nEh3q9",
-	"PceNVuM/9O00G69vNuji9cNkyJFncQO3eZu+Ag9WIJ6Dw9JoNXLdy9RFbJEUJk7B+6ACUGDPUWv24cpM",
-	"5XSFI5nTHfjmMBeU/F+dMrgYq3IrbNMtTuPFf/zly//1n57/8f9/9dF/e/7Fr5//+J//8ruffvnZF88/",
-	"/smLn3/+1f/5z88//h+NE+bE6FHRQdXz2JRy0BbYsfrlfOiFk62SrZVv9b2dJzKX7yWGJNu+n2jOPOMP",
-	"o+RCG3ap/RjIn0mbflIYVRaZtydvy53FhjRnMy4RPX19lRuE5FwcR3B/VCpB68DXQbPbjBuME0VjunG/",
-	"ETe6mRJ52++CP330s5f/9zd//sN/ff6jf3r+8b/86aNPaBd/9f9++uVnP3z5v3/44n9+RvP4l9/99OV/",
-	"/+WLH3/h57PINAXvrsDIGFCz0Wp84/rV6uQWelQGEMiyNyDcj82Y9Vw2SoVql+JI+gfhb9R7Wrxrjbgx",
-	"llmvXzZaW3BTutrJ0PSD3SALkCiNVgNvaZShM2Ljz+IGRtnSk6Z1cu4Wn6naXi5hWtd2e8ltOd8apRmw",
-	"tepFKOFZY7F7b10KurZoQeuiwkARaDzOdJ0CrZ9fn2ON0oU8v9Yt+Xpdv9AddvweqFrPr+3HtOvX/mWe",
-	"73fXM/bCr4la6dt7D+5HoA5yW5QWGo37OsfMKbCyDmVHjFz+ogBDEW5MO/KOyHPQszmLD+3wmfZ7Rg50",
-	"Nt1FnkfWWejLS9mgjzEJbggmAhhwoGCAAccQg6wUZybKtQFlCaGUXBts4dJ3GPJRqCgJFPCL78jjhKmX",
-	"y04/8ChwpW7wWVLEC5elECzygQohMw2hyUPf5tgN6Kz7K8MGTvrf98ca9U4Tc+IJAv8gGGeU0R1Ro93a",
-	"CWcH72tWS+NX8A0Ul9euv4ku+5pvPFlSyn09Hez1esOJk3VapcH547e2Auc73jvURfyvU63cfvK6hvWS",
-	"VL0VeGUy3UeaCazApv3Pbn1742Zemvk27c3HbeMTG6/UBx9shOU88Pabaw1nreF4DSfw0bsLdjldZ1VH",
-	"PZz1Sx/w2Z9bs8xZTsuJMHhp9XrlkwEFCCrHoGeukihtXTtxYxVbKrRpOQubPIoTGdeblYzrdCTn/n3S",
-	"1WrbDrO56TfoYml3cpENZn7zyvWNK99zUWhMAbSv8x5iBAmwUyvV5vOEsLe3N+EHRJzLVK89IwROJt3c",
-	"UVuIs9qHNt1DBh1xjecff/LVRz988eOfPf/JLxqcR9bG5UAhNWnWl3NbNVlPOQCkGnfS6TID4kYJKoCr",
-	"39WlyNuOMOtqM26Mhqk4aeRjkZX+LVjU00kmOHE3ZSmy/CTRhLk065r9M67ZJ+8H+h77ehzlYJRlJSYF",
-	"y3S5S7+2On/qTr9EGDZzorEMIySih7fu37xz/zbHZDkNF4ueKE+ZytIWSL8dSpVmqpdMpxPRx9ay5Oxk",
-	"ydnKB/pA5c63v6Ib3v60yL3ON/eCt/jlV3GLn3xln/56XuRijiOlx9GN3fs3bt29e+vm31da7N/ZxU53",
-	"WqVQwofAMbXklI7LiQtdvu+CiDNZ2tldhhXODkbZxtrTkbRFwRwaQVubnHyl/ROnvnmGaWakR/hpgpfr",
-	"aQ9ca5N4GBsYEwUcqh0xWyMCdlAB8oYjvcK48I4ryqVHA4oW9FD1RSFT+wWQT1ymb7MtDmFHogcrZM0K",
-	"66rMG5QnA0OUKNLwC27wPvuPRx0pXTIVnMW44JplyUX39ks9WUYJF+JgmgaFkJJaZnlYvq+dDBR90CZa",
-	"2zH9r52Z9kAXnoN0AZE0IXoy005HLtI2EcpjRw6Hxabjd6uH7OLwFVtMEb5T6KcZ/LQZvLYZN8b9Y8T6",
-	"bXdHoIxPhP78eb9ThjVcvLV2ou3qcWi8wjjcwii2tLVOEjB4gag1aNcZywleHbxXhLuMMyI3Qt36tej/",
-	"6CrltIVaA2C/UpBHsOP8NmJgGGJaIt4G42ktYwcLYgHihYmyLpozspCRkuOWtSksi1WeYxtc8UhJlhHd",
-	"1HCKDpSDwmBphIAXOhXHbxgWCxvRnZKlmEUEi11Sozt/pia1baIWkYY7psLG4VAqh8MeHygEv+/rsUFQ",
-	"GJ7DNEhmYwFxLiGg5eT8hq+hFIcELUFFlwjNwR2bLmQ9UHe6HGobqSOlx8oJJzFVIBGdQ+B3CvYlI9XJ",
-	"pSgI70GEtatcjno+ZhBWpBqDWQUxlZWe6IHz+A6UB/uoRtsuN9+0eZeUXscjoLmka9y0AnoONACxSDRp",
-	"VbQOa13qInr46MGNW3t7d+7f9hwTG3jbyen3uOQ2eDKVeYbVq/ykvdBJ3XEKhwufImNdGjRAogpetxvF",
-	"QVL1hUH8isrzI4VwtXCm7SdpSrEoqQLD18GEvQk6t6oGBos5EKlEpJ9pHN1SOyzfTJlSirAncIrSQowV",
-	"96PyZlCeqwv8jKVr1gVszVx0ZLrDm0WUsvD7C/YWR50xpEnj23Hsb6zljAUW7HKz4eKRfO0Rvwri9mhl",
-	"1S7ceY56xCtY2WT2LN4ECHyii5Csrngqw26EW6HQw2Fly7hE4lQccwozellkER3JYVlfxoun+/Qa2YpQ",
-	"JhaqvVHZzLh+eqyWqQzBcQTByWf/sL6SzbWvZI6vpPlafSVu7s/SV8LiZV1yvA7FrggdjZhxnvHG+RW4",
-	"KkEXgT/ulTp0rEY616Pj1FbSSi1wGGJ7CDiX0ZVm0+UZkJfFyJYnmMPOEMJYHGFs0cTs0medzmU9Ya0w",
-	"5WB48HTUV+uQOuGc7tshfH08Gt//oDHXXcEsNoXsSFAPfXUz3Yqr1QTXf3Ebv8hGD97b9usc460pW67I",
-	"ookmt6nJJfthQ441xbh+MuiUzyujhqU6za3OO+VEJ4UjOCvXwcq/DuU6ejgts1doJaOPlfO4EZhwiof9",
-	"lO4LM/MqdIT88LJhS9tXt9p7MUbTzIIrXo2Goigzwv8/p7EJ/plSXFNxHEcjlUtjoqSfmVIXxxvumfY4",
-	"S8t+4hHkSrDODJmbDu/z/Ea0py0EJ1g8fZ2nUVeiIV1KgrtUUYIJOgmzbytGkgxoXwSznHdGhdEFWzY5",
-	"rEeGwwPbRjL4ZPVRh6ccJVZv7hZ6wA5p+6tSJ5ESRaHH5PvIDM4l90OT3VWtMgVJwjjrcAlL04qSUPVN",
-	"dqIEk2rbWZrshLnPm+FP0kTb+JXLDBh66PznOxZxqa00tMYm/nG1teaOA1snHCTLc94NYHsJ/dJbJdUm",
-	"tjai3TznJGkyVHMJ0w77KCDNQQ8WzAuuKmGqVYYchz2Ogx4H9ESVoROS2WYcbhFExXVWKyNnY88zGYDZ",
-	"187hJBAv8raic4zwDEhPKPtyMC217zrYxxPw7jH0QR1EjSjznsq64kMWEsto+EQ8BNfPibrCQ5j/t7O8",
-	"RNjqOV119EB29qDbZA7N6Lf944Lpn/T4s7mdsIWCaDnWf7ZiXC768Xv00j68M78H7Amj0l9PAKULBqiD",
-	"M4/rmkxZp8msiXJxlEW7uzscgn43t6N+lewpmrvL7EOVPkg1GiBToXUONuLGSPmfnsQTMJ8gmuCli08F",
-	"4pyibIJO3QxagJ8fh60stubWURXd4KhhyAOF0UN0q9M7KufoKtL0Nrcr2IBayQ30YbCiayFg6+Yl8MQs",
-	"zgl10tIQjSi5JBLLDeoXjGv6DRK2FYWG+ytltCbrytqIbmdPiYu0HJkk2rZAgaBI4BVICHjBhFTHfO+d",
-	"VpP02rphs7skHPJAvH9Xql7ZR37IuDHIlPs5noJ7XWRFD7mEo64DVvQtPOuYOj7vVIBKZTOBA74UdLwk",
-	"qDaweBnM6BI6auaWgM8btOVmtNcH0vTqgpzGG9EuqSPdjFEzBw6VPNedI68meXqWgUjJg+sCS1zYI8oo",
-	"zbpdrC8uLLV62ArYcofCYPXugOEHFBYlqVEpY6/1TTDiFgheyWVBDupiT3NsyW/tLI3uvrN3by9KM/Lb",
-	"D8SRbNkR+Wrg1OYjcFmCHpUm41HhxzZmncpAFassSVcXA7TTUlHKi+iZXG5v2mVywAy8VDt4w1R1wBM6",
-	"V+qVunaCwAY14y6ou40FHr6BSuzr5bYChQM6Nc/4dBYG7CTUkdZ259nanTjrcaTk+HWYlpfQ5zInHxZd",
-	"Y3zEEO4luX2rWrpJ7dgsV4o+M4F+Dw9UEaGVF2jwIhrIsq9TW9rU6Uum6C9kV5YdNEfIEuFyT0I5GQs0",
-	"Fl1gzl1INkboMq7IMqtgKbkQGjkBQQWBwTkoBzKYWhYjeLLG0usophTHFF9OPXN+Vljw45EycB9uRI85",
-	"gm07RRrNZZAdLpBcQeC1j7wZ4DHgODmyTIQjspA1qcQwFDRi7uvxqbAJeSqr9ZHvCleYs910PGIwc/TL",
-	"KwGg1kmQr7gZGq0roIrAxxqt7eYSZYc40jMtOUTfqfdWrhLLW8GfeRJ8xgrpVKfzVfLEn8CjRC5ce2tV",
-	"6sMx2yfr9C2FL2pLOxFM7DE5cJR2iQ7BnbiOYa1jWKtkIuPtPon4ZzffqZH/XJnS5SvP6kUri8SZ3tu7",
-	"cAkY7iF7Qn0nLdh7C0Q//xqlf9XNHBNYWDqyCLEGBA9SEFTw8JUmz9iBmoAjM5wpEqYsE5WSpQPAEBph",
-	"Lvik7szJUtxF5Di1OPp4mBH63onEA6VHrAKICiJaVlKEEROvLlx4l8TPxoULNTKfBDkzdyu+OVhQI48D",
-	"i2MygzDTySbtoNWWmQh6yJ96MEN7gG9brGD+VWwFtVYIjtTJR5hZBPYTUYGVnOKDPbQqBQpvnt37dhUR",
-	"ZEJFPe1yjGg2SBdCpEpyNpPVhfOXw7ISEPMol1a9IY8t6yv4kE/5Q4MUVp0sSqk6EhPTNivr7NQM0tRM",
-	"GSUGIZjPcd4QZhnuhARRGi1NZ9ZCM+cP1FalWcePgEQX+OAAtCtTYqzBJiXhlneTlYrjA7Vd370uab/2",
-	"cOCjl+nRrjDYcZszeaB2WbGznaYthDmUgVzxxjIlTRayJ4oUgx7WzUEo0BbSY2TYDnL7lwAmmQIVFt7s",
-	"WBDLkix4LhWjP2JWIx72ChlrnvLSWp63IrXeeMIjscohueJ5t2GNga07oP1S6vpHg6ODzKtBdhg69j1/",
-	"fLRH73PmqdvZlVHgxqJKt4HIlKPZt0yzIupm3bJvZwpG6bw2mXLjpm3Lxwe50PojlRYyxfkfap2zZ22s",
-	"iyM+sTdEp8+XA+IVgylik0jRR4pIxTY5EznkwLaAr1vLgjJu6co4l0CD8uINrcpC561I6YuIgpKcp/Nq",
-	"7HQQmjXiX05j1wSGVOLrRQKbRr8PhzXVgfXBA7ImwrQpAGPcVS4L1lF/4D3by0yJF60wkUD5wAwdFiDG",
-	"ReW6qK3gfogtkcyBAitkFsmH0mW7C+oKeaU2mzHITjEcGorIBV/3HIqRyMHIPI4DdrypmsgDRUJugzNB",
-	"OQV5JiGJnctg/6JxlZVG5t34tHwl3mRaOk+D3fgLuHHgGws7fUD2vbbkj7UB81c1YNblil9jI+GMLIPR",
-	"Iey2Q3nRA0fNMA12WShTdN8V7jmEL1LBLWeQoLhR+CwHw0HY2fBbbdz7gerUpKnVxnVGJlPSmOXis+/q",
-	"Ir3SJP/43FYnAkbO556p8upl72/PVCl7spjdIGewFW2YjWXCUI+NLO7cnN0wZkwvGdJHxLPFQ/pfuwgB",
-	"7I5lIgRuh3vknjVb/am8/9MzWg0F7NhoMRqmHKejCGUX/zQqZGxzYieDB2G9jFkshjCLxHvX3j5o0gRs",
-	"NkMwzfmQR/rwB7JTxgFsOxzrhDNt6eB6pj7j+HqYVJstejbZuMSMon6WPDqEIwzgxoIMLiXZu56kMh3R",
-	"yUBddNf1GVRR5fOICPKefraw6OycIEbJGGweWgbbhGVeINdG0PaYwRitYm87aW1Jwy35DDyt2ra2DZrl",
-	"b2L4NtCMOc2JKJ/d18px1pG2pYDMnbxJuuDa3Gmcxnq5cJYYjYdaH7H3zEUUQmnR2tzajiekUqvR0aPC",
-	"yLZ92RfqoEm4GbTWePnJp3/+3e+//OwPBEVOSiUydl/yr0+Jk1bj8laIXk0a7GCYYwF1ZV83Wo1vPnjw",
-	"zp37t9s3Htx/+86je8uACMMKnDGy4grTu1BJUnDOXL0MEf9RJ7gCqUoFyOBfeBiCoh6bJZYR/qM/HI0W",
-	"PjxnzUIJTrVDqKVNFw6tWA202o44lUlDm2Rh1MWQMGENuriOkvhKn3flDYTymFQ3UNKupDI8mW/6XIKD",
-	"mJky65iZQIuwu/f8Y6/hxvPwsZZ2divgN93cvOZ+ahdIs/DmtY0rJx9qBsCDS7T57Mnpj/gNVA5OdF2Q",
-	"CmGrnjydDybHrvXwVV0EMK01ijhq25U5PpVmHZwWamXGoaBs9d6iyeo9dhZg/QWn46pSdMoZOXCv2mw+",
-	"RRru314+XW+5dLreOpvu7LPperOT6fhkrHZgL31Qit4zsoxzSdRBdXc0fcJ58JBo05TiGIzESegLCtT1",
-	"fDjPcJ6x0oc6PSa4nGkD7iZ2YF/0Gqfjql7vy7PYl7RaWEPYW3YzokNmyRLj3n24mV/1ff0kbgxHNeLq",
-	"4aicvRFf1bV7MjBCbx2F+Rofgd2U0AZ6zuuVMQiOWf5E1N7Ll9zLJ+hVN+xzCwVF/oG0G56YZTQcN+dr",
-	"aXLGWs6UpoGnizLnYjBcyK+drqz8rCx2nsyKINiDBxsnKeRAP5UJ1wCwGsSpji64mYg0TSKpiFqJkkk4",
-	"s4dNYZwHC9G2a6fEJTBmymlYLn8FC9FL0qziKYS6KGG/fcIcw64CO6O8JeqThb21H+wLzgzjSmtRyEik",
-	"qUxrEvnxi1Zkru48L/sVz7lIU1jG0WYjboy2GnhRwBTjL7cby/D+wCWJnTxr3h+YMHTXUtfp/7weOI6t",
-	"xpPTgiy5oc2+4d4lZdxYOJi/swT1tSd1xZt3XxwFt64elZTShhcX5gGOSv/nTJU6yspVtZuh1XBEOsgU",
-	"ZiBeXMChujscWpSB1+dT5ZANI5dcixucB99Wcmx/u7nlf02QbvyH7Qo4HP/yivfC2vebW5dPSVrl5uAk",
-	"48HnJzroB/SvUlH+2q96Or8qzenh8TTmL+VYi+FwXv7V5HkwA/g43DSzaxofMaYXlTNOv8k1jFlP6UJ6",
-	"IFoicpuW2LvDIbXIkJmrS20bg6gwEwbYrSB0CANUEQIxo9IfYo54uUDt3USMtfHyV795/vEXYLtggjOd",
-	"RY8TzrHS7dWyNZ8xXONiA9rB+pVjKqtfZSi//+Tlbz/98vMfvfj551MDYqz0U4/HhYbmjWjFtThpFbZW",
-	"7PWzJcBJaCMvr9gt6lFcl/Gt1aolxQRtycmELkJceyXiYrFivZpC+HlF8GxaDkVPphHsZ4/EnSlTIoln",
-	"5PtMAG61suWsyxReC5tG/Q3IylwNee5CbPivobqAeOsYXviUtKh27ZaqOECxTnACPLK13/pvqnqA4J/w",
-	"4K92O/WlyMl5U2vCfYv+fCoxvNQqwIBlZ0TY3d9/Uhl+X3aO/MXGhpslPQ+Gz2OqHfpwdJhnHR48OuFm",
-	"jv0R/vXshr7q/lhsuhyYkyOJV1hGPch6hajyHy42f9VPf9A4FCbr7I5gM33/CUiBQykKWbwjj+0vjEQI",
-	"ZPwRukoVnjXJJPuEmwd/bsSNUZE3Wo1LdGNSFydfeFsXEUGtO5Io5VnuW7a8xWcqw+C7Os/1mNwituqC",
-	"/B7TyE/wASxKJNgswqQLPjDUeU6lxVTI5eq1QlxnV9s+ielX80FMpbTb0VQLoK24X0DQE/6+2YjgXsx6",
-	"o8JjiYb4jDjVb5hIpGkBZ4qmRqZgKYPiMUQurUqf8XaZ7vfjYa5FKlOEKcN++0nqwI6UaVToMTRc6HEc",
-	"daBfoH/jnJVxNBQjAz9Z2pcJqDes8ZiaLPl+yeW7SLTR17nlKfPI25yG75LplObyVhiNh6uE2eRHYiwt",
-	"oNdGRrbt75OgUhyz/EWnzJ7KA+VfPDyOshSrbj+06KcfMiIa6pQfRh8eqA8vXrzo/sGTSVqIbplEH0ZJ",
-	"ptqFfJrJcRJHyVOdpTKF3x/KTPWicZGVpVQRveQfjVwTcZRQp6qvW0IhE9jyFmacGuO3sKXMwCWTVptA",
-	"bwD31j4QfRh+zvXAv0TPBz9HSJrfcsXTWDxm4d2CHh2oXZ/1lnnYNWRGZS8Ouk9s41zcTk3YmjQa8oAq",
-	"8rGAOYGbJ9O2VNch99GXzIwDiVxMxDxWoczHYkyHMfmG4eoUvEyMAwZgrZN7yGwd9reuhANrTUK8zcpj",
-	"dT3by3oKJgQhAEQ0loeoDzCoMPxRj8I7jm/h+iHa7vCFg2cwtmqixdw49u5JAvLjK+GpUJnph2fWX2F1",
-	"d4WxcohU0ELn0mwwnxHNXkLQugiq53EEmBPJ5zy6W/A4wJ9lpIesiDqjooBB8QLReAYiU6Xgq9Q70rsH",
-	"KnLgGAQkug/tcj09dQTGTPvA4or6DhxKpLxBpG7CxyDOHJgjOxxCjAgkgwO8FHleQSGmmB9c1/4LopCO",
-	"cJH4pwyeBhBCcJjgaYt3IAoJA8KzDq9QX0DxCae2gjaOM2bRncfKtDwYWVydduIwIL927OcQx8V8YTh3",
-	"CDhtpKSpnYCYcLgfBoOctDiT8OeVaSE6yumReNiQykInGLXgh+KJ8RIBl8qP/Y7Dd8J24VpieHDPglTN",
-	"YZ19YyihSka7wcNEwtaQLmCnGcRFaRxxJeJK+Kiu5X+yvIcwhYeic5TrXlA8tjGZJ5LNvMeOMKtPdx3k",
-	"bxyZUacP+ygxA4Mw2okciCxPgkaJe6iuTfStF7hh4YboqcyQ7oCKZyZyxMPI3mdo2uDqDPvMbdS0vwua",
-	"F4NbEEGT6LiYe40+5gHtsiIaio6MCfyFGjkUuaAyg4pCU/fhR7QvjTie4Gy1X6TfuhztEGo4KBLGVmqa",
-	"v2ffIyh9V7hI/AuxFwhwl+CGsdxnfGvBRaQitzLui9WE8OkPP5R6mMuYZ4i1PkT44X1JLfqLfyqzG9Fv",
-	"3dK5xJspvTnLJWtmsOig+cEOxo8EZIY8uXogMdF0hEqkFQUXLtzY+86FCyDiHu+/ffF6dI7aK4IDf3hc",
-	"WtiEgSiOzsfR7W9uXm9uN6Nzt7/5znm8JeHlzauwyW+935E5alHSBPS5Q1GIUlMBJqziQMSRgDvLyEHW",
-	"0TlMfIG+wENiBoAh4aToTmdUGGI80F1QzayKjvoharqagYpwjyCbTGLk8K2dJCAupeG+d3fvvQsXGG8I",
-	"GzB9KcsKElYf/SieQMCWb+KTNl3E3gzRLtoKo1wgTBJxXuoCC1nNKC83opuCSH+zgTQxDHkoi45UJe1O",
-	"lUap7GQDkXMyCRP7Yq881v0OaB99nTu9CD5maSfTrJeVyP4rSiwe5dtsIMqN6J4sQGJ2ZJ4jyR1Cd+ri",
-	"6FBrC1EukBpwrIsUu1DIH8iO5cG7cOHbew/uX7gA+zUSRSFQQaHyX6uiDCR0idmRQR+MuZcIyl4Wo7If",
-	"YQzFOAgmt3iVmSf8DZ+P09H5aACyUHd5HwvCaMbRMw3GVrO5Ed3CNwukECpkZI6y4VCm/pC5/nTdQwfK",
-	"5R/hjA/RcwvzvhHdUREMu8rUPNQmq5iMPAsxqYebDkE67N1m3Lx8Pb5y7Sp+N44EzYT9+4Ha3oqvXb0G",
-	"10IhOiWYVqSad7Nc0h6k1SBvFO2BzKr0npARdSLHoeEOb28kjWlFl7e2gmnF+GeUwBcYjw0Wwk4VTXpF",
-	"DKPBWXeHI1IZ57SXAcBP1qEbMBK5dKRLOJmFyIzVejUMZ2CfwWnWeaDh0h/q1HILisSos8oaJeM+zFrQ",
-	"C8QZoq6wSHdqs8idMAh18AKxtlGvyUwJjz51qWehXKMezPBnwB1rhSHr4WY0hC4ZXQTNsDvo2ZNn/xoA",
-	"AP//",
+	"7P39kyNJeh+G/yv5hS7iZu+qMd09L7vTHd84987L7dzNzsx19+7wbneESqASQF4XMnGVWY3BrkZxlOkI",
+	"SiJNMqwIK2haphW2zHDQln8jQ6Kt/0W83ZN/0r/gyOfJzMp6AwroHvSQ2v1hpwFU5Xs+78/n+bo3krO5",
+	"FExo1Tv6ujenGZ0xzTL4dJKyTD9NzJ9c9I56c6qnvagn6Iz1jnrU/DrgSS/qZexXOc9Y0jvSWc6inhpN",
+	"2Yya98Yym1HdO+pxoe/f7UW9GRd8ls96RwdRTy/nDH9iE5b13r6NeifzOXaYMDXK+FxzaXo+nzIi8tmQ",
+	"ZUSOiZ4yophIWBbh33TGCBeEpinhWpFRSvlMESoSkrG5zLTqRT32hs7mqelPzdSAzueD/f2DXoQz+1XO",
+	"smUwtfl83cS+l7Fx76j3D24XC3gbf1W3cRJmOg+pZhOZLZ9Du43LOLKPbN2b6wM7nFIhWLqqP3xi6+6e",
+	"S+zIrPEzPuO6ebdm9I3Z53DXqLoobcTBfvPqp9BqOJ6EjWmeanzFtmw+7K89Tw/lbE7F8rlsWw38fSDk",
+	"lRdE5kJnq3qC36+jpzxTMmte9liwN3owgidid1fmGbvkMldkTies5cjjK6VVn9E3z5iY6Gnv6NAutftc",
+	"LLbSGRcTGFcrpbhmGvE0YbO51EyMlj9ly/o6nJCFzBIymkrFBBkuYQ1GNE1ZRsYyI3rKFZGCETMkpnSf",
+	"nBg6wahmifuOaFmQFjMboCawZmTB9bT4cSiTZQTfcUEO75KpzDMVkUQyRYQ0307ITGasT55qkjGdZ0LB",
+	"22OeKU2oUAtDx3yjU0YTlpE4mOXeKZundMmSuE/OXb8XzI6Eml5YBgMhE6YVuXt42CdPZGZoYMYCEgnH",
+	"gWdkzFmaIIE0P5ptgg8jKTQT2p4beDBlpg3s13SJHew/IIup+a2YiFs4rgwpnmdykjGl+uSF8COEdZSZ",
+	"XUbzKmwUV/6JC7bsk8dZJjO7MDhI97cckyRbkiwXODMhNblgc913hxoXrzh54SKas9L9eM+p1iwzbf7D",
+	"L/5/e//49Q++12s88zPDX9pPPvy8MZNsOPQ/kcPWXn4ph9fNh59xpTei7lyzmeptTNAPNyXoz6U+p5Mn",
+	"PNWsgQS+EOkSTjEdaXPLqCbC3HQ80IoRTSeKTGWatI1VSD3QdFIaLc5tDXE+pxPgum9hQk/xlQOckPvk",
+	"Z0SzjCLDfjH+mOrRtGVnh+a3q4gi0LgVRl5OpWArVw4o49w8Znc2IlO5YJcsIxxu9iLjWjPRsnbw5gDf",
+	"7HUdIYzqOb5jRnnKRoxfsqyVkWb2gXWcdNMjfypzzdp7Nb9ee5d5uqLHPL32Ds9Aam7tEoXqq4gohei7",
+	"2S1ldDRtuqXHJNZ08v8/+TLf3z+8b/78OG45fbu8te615mXEkWy3gH5A0Iu6aCX6Rpy+CmWwjZt+PlMs",
+	"E+3Tyd3P23bl2zedvaJNTOWMjaRIlBG7FtTQmjERElQGEA8uKU/pMGWh+nCnRX0w73emPjCat2ZcGVNz",
+	"KRSDI/NQinHKRzBQKxSZP+l8nvIRNWO+/UtlBv51MR7zZMJ6R3f3H0Q9ZmQY813GKDwI+9U33GXK0gTO",
+	"G1PKyOOGo5o5zudEAKk1D4B0ZF6JiJKG+I6oMNIO6rOEg8hjRS5zCo56+wef/Pgnh5/ffbX/849+dv8X",
+	"P73z6b3nH758cHpwbjrrthogeeFy1Hn+KM8yIxwqTTXz8q1RuuUChmuHY7p7JAXbZu1QEPMLo/LRiCnV",
+	"fQKm31O7kW3zcILqgioyolnGWUJkDsN+IrMhTxImttv3O037TnM97Y99w5WNN9RulLGECc1pWki1sKos",
+	"MfchkcCXd77h3UdGcFnNhEnslKpRJpUaKK5ZTGaMCkvoKVmwISiihtw7ud88RpQ5XcFBInqayXwyJZQM",
+	"M7lQLOuTs3w0db/jmDL2SzYymhtqN0syo0symlIxYXhUI2cPGi7Jjx+fEy5GaZ6wpE/ihy9OzwYvTp/+",
+	"+Onzs5ikXGlUzdwczbBU3yznU2G0AZpuczDumUNdPxjcNVk6Eq4jolhmiAG8d0R+lUvNwsUZ8IQspkyQ",
+	"pcxviiqcCMKbhnsMA42LgcSEwzkac4YLzITOzN9cWGOeefn7iqRygqt9SVOebHULDw+DxUZFt3f0hf2z",
+	"LqQWK88tPSsJwHhoR1SQISMJp2nKkt7b11Gxje68czvm0m6eoKpNbNvwxO4pN1gGuDJXNDFcNCLDXHsj",
+	"QMbIIpNickxiWLc+/hCDWUCBZGbG8SlNjbTJttuV5ivg1m7m266SR08LYA6WCQ6B2iRHhi/OcgVfwNKS",
+	"n5y9eB4RmRFKzCKlTDNiWr65NffbXowNT1lpfD3UbJ/IXGy5vndXyhxjaLi6uBnDERJlqCo8vPN1sr2B",
+	"5W0ks6QQLNgbjsLEuZTPaDbZSqC4e3Bn1cHTUg5SaHv1weNGMpUEHj0iap7yMqcCqyIDcxlssZrKTDMB",
+	"3gjN3mh1cwcQxgx0TJAD8in/GAb4kfkLrKGUgJEhCucArBkOZq2F/X3zpt2WT6lYbkekH7SKSmZLZlQs",
+	"B2PK0zxjqrI1UhLzMzE/s4RQrdlsrhUZZ3KGBgyaJBlT6ojobEnohHJBUqpZtuM9cAMF4loSpUZ0xurj",
+	"NTsQ2IGr8hSsSz6axlEh/4DCzBWxXgySK/al0K7jjCmZZyOm+iQ+ZTpb7p2MNctiMuGXlg+rstrV/1J8",
+	"KZ7IrD7myGrmWZ4y0FXS5ZF5eI98DsTt5OVTcsGWyqowE6bt3MBy2yfPGQdBL5GllQDuujCEKFcsqa+J",
+	"s6ubsabUCO2MXRzDI18KQpgZOxrBzWw1zXThHwR5BFkBSoPOG0KVWsgs6ZvRn5iOLZefZ/LSyJFa+Wc6",
+	"jGgmBe6YIFOqivMINlFF5EKY1YW2CdcRodqMPGXmXSNnUDLjItesT17BovsGYF6mCdF4XEAoyRWzG5PP",
+	"IzCVKwk/lFuZ2cORma6RraMwnoHf1LaSMVgSQzxw2+BY1E6vJ9AJmzORECmMIAq7axYF1hNot+p/CfrO",
+	"Z8JcbJnxr7YVHg5aqYU3SJSIxMOK3jLjSnExIe5kH4H7mFAcrHd/uF1HCUK4Q30Dqvaa8dtV9VaRrZSS",
+	"RsaYB63WWKK5U3wEQoM5XTKjGU+XJHgnpLnAA9MbWL31w4yA89k1IUM2ouYKhFYWOkIqnFBNh1Sx48KL",
+	"5ni+0TMXMrtA5oJbovK50cRY8ilLON1OYLm3SmDJiy4GM9PHAGyTta16iN3unS/nzMvI1QHAOZ/lqeZz",
+	"munbht/vmQlbucBIArvfvTgceuxE6Lg69tiL0nHDDGJDkqzrU85ZBu8RTS8M84KJgS3SDghiXcDSdMa0",
+	"5mIC39Ak4eY1mr7MTBuaM9U7GtNUsag3D776uqeYUlyKAU9SNkByruo2zk/xByDJMtfAs/AoUcOXyWLK",
+	"R4aT2daAu/WiBhu/85fdO7x3v+Qyu1c3+kd+cDP6ZgDO6frIPjFfrxgFBNcIo38ptnJEH314f70Lz34l",
+	"h79kIxDwIc4Iwo9Kq0pHF0IuUpZMWDKguuTvSKhme5qDUVrkqSWDaJSueGmjckNDkFjXv+Oim7r4ZyMf",
+	"VdOl6SDmpMvjCUv5JcvsonTyasCCPsL3lr23VQdG1GMi8UtRPQoLQwjhgSMSG/EQbkFMbqELUF6y7IOI",
+	"xOCeQskqid3nhCszlyQ2l9N+xYyWm8THxMzUhg1wTcbcyPYdds88uHL/a29ccNSi1y7RTzlqxSm7xL1b",
+	"+8YzePJt1JMiXQ7kQgyCnS+v5KtAKILTBJ6MId58+xbKbEIS59R0pibgQEYYLaInFnRZTHYoZcooiFcZ",
+	"m9HsotNRMhpBennF2+T8kt0uRuFS7DJAEOH9+GrriWK3P5NkyCYUxOupTJOQMK08HkpTnXe7Q2f4qHkp",
+	"R3LVMCyqK8Ny+3xU2mgylxL+xSVpHFk+m9GsMaRJMcMVR4x43UNMclpoNc750tCqnmZMwQqV9lzm6FBr",
+	"2RRrIX0b9S5pmrOWiS+oIjNGVZ4xa48uL4X5HdQktEBFDf1X+nsbehm/KEWZeoc4XHB3bYu9icrhfEWk",
+	"Y+jXdmvs5hWujz8bpZMYkKDyFQroaFTjVnW2469qA/UokfnXbTzypGhx5oTK7lJKQSiC0Kd7q0Of/uGX",
+	"X+b7+/v7bfFPLeO0+h7Fo9IUQQSL7w6vi3krvRdDxBxXRGlpThcTo2w51yxBmgl2BjWVC9FHCSQI5lo5",
+	"JbL3j1//8HtNFwXGbiNouzPb53Kj6AHbjefONbHHHoR1VNBzDH/FtAS/sSVHyHKAy/bJizGhRljmYytD",
+	"H+Fl5XiDp9ScY0NIIXzarUC0JYfw6kt16MvCbGL0RDThgSBvg7Qq3XdgaEUsUDd+BPc3NyMabLPQTWsM",
+	"nhWkClsuWYXmlSOcSsNsn4Bb9lbi8VMrFTFhRPMvIE5iYMf3q5zlRlSbQ9yHtbwOMqrNj4ZvDXIBFrWk",
+	"oKaKp4YGRb0hTakYsUEqFz2gOZfc/K4zR+FhPnOtBtaOYSbF1YV7gWYaSFjw84INp1JegA3YfPO6umRR",
+	"782emcjeJYXQEmVmBNN8Rbk+x1nB55+ZqT2yM4NvnuD0TnF28NVLKdPPihki74dpnrlZwncf41SfwcDx",
+	"TTvdcz9b+PrUTvlTPyW89VxdhC+7qVcee4XTf+Jm77bwmWX6pRDK3ldT4ES4q/bDJiv2VDyccsGUH/xT",
+	"8VhMUq6mQc9OQi5OTyaw2VHGNR9Rw8PYjGUTJkbLzTbMtYT0t2gOPj8u2vSD4Ur7KI8a/UQ7ypqcCfOM",
+	"0a2opp0EwZe04iNa/c6n9rHqzYaxFa3YAbRe2Ze2q/IEPVfqrgs26YBBpsBaFsfeaJt1UJ2Ri/sNW2ud",
+	"j4vtbNi0Jq5bI/ctZNRPaUPNepRBzP9GumUX3jaiaWqZWycFF6/5QHExapCzDe8WJAZeM6OCTlgWHxF4",
+	"GJm46c10qaDPrbn2lKoBXS24OZUWexvRLFsS2iK9NeqqnTVzd1K8hh5QvvVKunv4rQsK/Po6RId8nmx8",
+	"XPKsm00oVywb8OSK5/+SZcpuXJecgnaZw4Z7Oj3LrWezgmWuvx8/TrnpNFUPurtLxbBLN7K03mspSlW4",
+	"CWXdnrXm2cuzCW/6ePm83JD99qTUXnUwN8CfXNc3w6dKvV8Hv/KM4v3iWy9dqsZKrXvGRfjtQVUPrxHZ",
+	"Ncpr9dZ3UGbNiZ7IPW9awQb6z+0fX+Bjr8Pn9jBXCbOATc+9CdfTfNgfydltSed8zxyKCRO3/Xjehq+r",
+	"Cz7fk3Nclb25hMhAHPLbqMTf1+6+V8FrLH29Hn5lRrEyvJireUqXLmPAEve13Xx2+qxK49e/o1imKjR9",
+	"1UtnjInP7aPthhl3kE+ttXAzA1Lt4K6dRdkQtMtzcHOSxvt1gCpkL2Tsr9efkhvhYTfHv1SzrdLJRkHU",
+	"jJZpYj1aGNxOUyP1eA63UWJW2XrYyXy44625gS3JU9aqJr4LN+tWyqAAb2cgqwe6zlhmAxtfVz9WT2RG",
+	"pnJBUikmFZcJRGtMZZqQIRtLG8QQWHObHPD1E7ULH6ijeOWpPR1jzu2CKog0FAjSYQbkM86hsy1cWVl4",
+	"UdsvW3051mlOmP/fvl8QOVnsGBV2R4AgKM2Nwm82ByOF0wRjoI7JviUP4K7otnPWlrz92RGy7fy0WKpX",
+	"jOVd+np5ysSIJYNcaJ5u748uuTcrR1GDd1JwMbHRiopI4Y9joztyrTt0GzNAIMRVRigM3VEsIcMlMWfE",
+	"5S71yRkTCeGaUEVi+37sgl1tRKuWJGGajbQ5Ai4/D3+DiPMOe7bgIpGL8LDVXmpZkVZLgnfTVqwI1lsb",
+	"ulsrvZeJZv0q1O5p7RR1cgEXVKQg4VezQuQpuwmlP0/ZDSn8rudrUfZz1CXfB0Uf5nUdSn4gqZS87Rso",
+	"97d+dHTrR0df7O89ONn7Bd37arD3+h99+WW/9kXpu/5g7/UH5Y8/+OBHfxcsBCVx7bs167Jmm8if62Od",
+	"7LNXkwWDjTvYzJS1KtTkvVv57H3WGFcKu+uW8ovXMICdrmVV9t7krDaIy5u8XpJZt6U6f7fO7rUI3utm",
+	"ZRrpn/MZ2+HEVmgCwb2DG+myxKZ8PmcJpLW571o1gxCnqvgvuKj767SHdYs2TiXd7d3bxrrcSWnwi3Wn",
+	"nKJwf3+DnAAjjm1nqg7Er/W24k1tywHb9VE4pe2+Hi58oyaclI01kblG4w3cD64QRRF0Va5VYdKBjqN2",
+	"e44F5VstG3QOO61w3852ZdV7r5hNBxitzrR6tVFk7RDP/dONl7sBvUuOYfd99i2+tDI3qBshCFW3kuHg",
+	"9WoisXPFe/dK91kXcnt478FhjSvVxccwuyEImxhzy9y9mXCDYIkn7mXnobAtuO7OV+chdGGvNWOcd4/V",
+	"Y5Vsll0piR2RRw3Jim/TOb99eXgbLKMqLpOnalT8RyXyNNV6rn50dPu2p1N78O/h/n/1o3+wKrYcfXJd",
+	"jSPm6aePNnYPzeeAzbzDKzGfn1N1sXtLVBescJdu0ycnYglYHIS9GbG5JnE/xpPQ78eRT3v87PQZ4tTa",
+	"VGCAKeSQY9CGIL5Sa6jbJtyZ6aNlovwx/Ob1BwEfbLJH4BqcAvhTICbN6JtQPoKzXHHkI755VyYEcVqD",
+	"YF+bFF5Aq7Ac3waQHwfwwPf298loSjM60oDqmzFA7q1JBXDlt1W1QAaiitnJ1YcJv7r4ffCGAHAWE4mK",
+	"HMSCRz+wkwH0sEbOFijo62zk5ozrbDmAHNt23upgEIHbW+FJZ0sjWinNaGLGFJ8+Pj/9+eDR42cnPx98",
+	"+vT5Z+ePz+LIwp/Z004uhFyowEuE+B6VWdw5LOXu3r/bUZsJXT5TmafJAEa5IgVS4jwIJU9Onj57/AjA",
+	"ho4JiO5GmnRidGuXgUTdLX0Pb0WRv+fgMrujYoZEqQDb9KUB7DBaCJNpp4nyejCA2sEt4ZI1PXBdM6gA",
+	"oLkxrZhIs6W/ICKNQ93ACWCXq8EFoKWm6QCg89cWhTB9ogricWfWh72GHQSbixNoXJI84fpk5CKgnOBk",
+	"XUbW5TSBv2zmc1cRyjT80DeDH31b8PGRa9CN47HQTRlkdNQpQCuYCSTJ67aiAoCSsphKMqMJupNxksck",
+	"HqX8CNkotTg1AB0Bbzj6KWczUBK5YH3yPE9TRHcFgCqqLlgCL/EC7/HZT88+PTsCJ/t8brF5JCieYw9S",
+	"ZXiKUX5IxiZcaZYhcg9Lx4Qqz/URjEvOGMLH4XKWgD0M9ZlSAah8HYAEtMwGmUzbuKAszEiwBNRGCHRG",
+	"KhhbwORmUwe+1ZCG6z3CimlEr0lTlH4EWxAj/uqlNT7jBtmzSaTZkxhrU3CmYsAwkogFLh2rBIAmmgBm",
+	"5gmZApCpBTZEeES7rgUcU0xu2S8/iM1uc01SKS+U2RuMSlix3sVl28TFjs1eZe0yNk/pyCYk+gV0K9Ww",
+	"iGZtuy9gxmby0izhORxgD76IdyTNZ0K5s+MOZ5+csVHGtK2CgMBPDB6bMznH2gwk/sEPfhAjksBY5hlJ",
+	"+IQjAFUFy9I8jLvXafXLZrEGlCKLOmaEC5CeLbIn10syZEbu6JTDiW808hH8aXDBmn/ujM4RItg0Vk35",
+	"nT0rP+89TeJ6HNL6WBYAWhvweXP7DrILJMxirRz8y4hukSSK0gjmmWtIowioUzii0vQjxxz8updWuRI+",
+	"Ye+Uo0ut/HDHsQ+my91rm77Xq8Y8FJz7xoMebD4ryhlbmNjb1EFLUbkgik1mUF1slWmwzeKzV/mh6Wa3",
+	"YRpsgmJQOhE4rebVspEh5YXwRTo6ECMj+sksMUz+AMLh2ejiingsro1MLlSXymmQopjJhf/MlZVSABEd",
+	"W+sWPFbmEA0RuGLMs9lV5+dbacIrElaeNBzP01P3BuG6Yw9OLasvHpiMPBYjSAhTmSYYPdbQVG5L6a2t",
+	"yvIQH90y9DhhST5vYZrJFVecKc1nVLNO03jsHjYvvpmzkR4Y2RuRBbYfwps5z5i60jQsUUeEvG784dyC",
+	"6bVmjaLyjOJa8wMZl5mVZ8IbdHC/181K5OhZS34xh/OdpwkJkLA7iSiOEDeecverIwoIWQ0kJXoHob/w",
+	"dOtQ4EckSVOaWM0e0EHCgJm1JxMBHJqYrOITsQUe1XbHsJu9Ckccwk3NuNae6DWYWCadZqDZbJ5Szbpu",
+	"jbZG5KrdrcIlg8JUNsrXIydZEhicuAqPqgiZpalWbm1wn8pTKYi23c1yhC9W4CldVkcy7RQbiFWJ6gRg",
+	"Te60VgKDA95dYXUVnlUBk/L0uVXEeChVAxxieIE3vZGrRZ4SPJbrZcXo8kYyEpvNBcBOsEPnMzBWAyGJ",
+	"IxLb+gjmzyRHLE9mHTDDVJqVjI/d4z5GJ15QrrmYmLfmmRwxgEkxn2xpGPMnIi3YtkZGnk1TqJX4ypco",
+	"BLLJFRkyLiZOxomwXgicV7KoCED9XlXetaNcrQvP6BIIM+ALYw1JnhFb+7OjUOVm0NATUEIfUvjw5PnD",
+	"x8+ePX6Eyr9Zf1vzDsCxhmwkZ8ySTwdya1YDLi9CPHYbkgcaqg/JAd2ATcJi4XTkGf4YdDzRFlGj28O8",
+	"KCHS4enibHW1KFhhu8tFtEWMOoJMiHez2Jushr109f6fQ+UKqMq1dIZG/AjHjivy8vHzR0+f/7jLmKpp",
+	"I8gacJzF/oXHJPJ3sBhjae+KxfanJbxP4UEur3Q7sbMG+etU+rYQCNq57wo3VDiB3VlnSsu2SwNNWRtp",
+	"mKdaK/wWpQitG3UBkramF2DWX9hDnrKxjlxh4QXjk2khOEOdSNUnj2dzvbR2Ylt7WI4B5s6yiv5GsiyI",
+	"BE1AvjRLOVN6wEQLZ4IsstA3rJA5udrELFXMTYZnWNDpEoJloGwrmp4txJuy5m9XamtERcHtrMWca4vM",
+	"7Sr2bA1IlPILli5Xz8wC8c3piFmnuZAL6wy3mwXo7NeCy4dHqLLopXG2nssnMpttjrYgB1aQLIWa2qcb",
+	"Sr4AX+cKK6mFAI9e4nHY47FtGAbXjNW01ipii5VgPQk59k4MLsgwoyNWrrr/9Tf/23/3zR//4dv//Dd/",
+	"8O0/+Yvf/unv/eZv/uW3//Wff/P7f/2bf//Pvv3v/9dvfv//+vbP/qdqPMjh3SuEiXobSYGVBypBr+4H",
+	"4qMpyk9GrvIcRzl8Zjji+ojE8H4cWeeODX4Mo40yubAermNiJOLys1DOwzpjROLLAx2TWGC7QpoWAjw/",
+	"geN14zY/vm62l9QsLzXeDffdHQ+fHGwEdrwNHZPeS6aZ1Z0gpPzmfQBCf3MEj5HkqSIPzz43ZOZ3np39",
+	"TtjqkAsE961TkxJ2Yq3ZSsyy0zXL5/HOvXdjZmrwSlr/HkDJeZm9dKG++aM/+OYPf/c3f/3rb/7oL7/5",
+	"H/7V2vjqtbasJq3G/FbUJAq9iapPXIgllLUpPUxJrnKaYkjArTgMOTEa20wOeWqO+7f/9J9/+2f/7ps/",
+	"+quI9Pv9D1wNKokFgqE9c3ToBWtA+Y1WW98qCfxAl2JzQc5mEO5Zs855d8SDddGz7aZ2dzwplHsjwKeB",
+	"8QM7UBAjDzZk0G7NMY+7Hd+SOl/vF1bMCi3A+YwiqjCDHHCUARkAAE5dUIYTQlaGLzZk7U9aDov5heo8",
+	"YxHOsIQ/AFZ0Lsjf/vqP//bXf1Ldyi40HkNsD55gCy0U31rFquDpmk6QQWHJ6aZdQLe8Y2HOL+/c9CBp",
+	"6IwPoYCHD2zB5vrk1VSac8qFLZOeMVrEqgDvRUYixYiRmVkTD5WOPBsMRKq/+R2umPdqE7c/V2ZsWXsl",
+	"6Pn+3Q7dKb1eFkHYBaB0dikZCk5rjIpADltFqLZYX1xBj8nsakaPM7k2arN+s6Gn3bqzocudu7OLXq/o",
+	"zkan6HvgyTbzydglZ4v2PdvCIzOSSrexE0qSbEmyHAKfQ97SYLziAgINO3saPTkt6VwgX4ZlRbsoUmtD",
+	"SzcpISIX25g8Att1m6m6+5FDx87nZqffNhTnr1iV6iGv5b0oOyrwAtVs/+uO3K7JhT3oO6cYECaVNxnE",
+	"fJBuBwPjL+WwMRZL+OBQT8YxXryJkG8IS+NifG3fa2e44x31C3sDW7rTid7ABOUKjtDsZg+oLCr+ByXd",
+	"JyKHxJKPiNzx9sOI3A2l4HuFISEi94m1XUfkQ5KxMdQ7DU00WjqHDZrUmzSULtxqrdGGgWUSg3JLkQQz",
+	"mrSEmhSlStZlHoRFx6psp4p8RR73D+7fPQa7iSDW4A9LT5UVpF1GMW+Dg2uOligykqL1IHNdqmaBrNvc",
+	"i/nNWw1w37oy0XWRWnAKixWIbGT73KgXasoYlKydZHQGdXAUqSX4bMiZa+etgVV730WTPGTrR2tzQ4a5",
+	"JrH3sMR2N903y7gs1jhyLyQkLLHMZYetD1go0mI2rLLSJBo0CgVBaENZOiiSauwZWUWDbkCrOJWLm1Es",
+	"XMfXoVsY8v1+qBenclFPmX7Xjspu2UOncvHUD+RULh4FYzmVi4/9cE7l4pUfkdmmcFBmgn5cp3LxxA3t",
+	"VC4eBqMzHRQDdMtj463aC1q9Cz//xp779ji4s0oMnDdhoCsJRYEtwuEayvx1jwjoEqrTeJpKp62Dp/us",
+	"hbLHYL/iYhIfOaaERh2MpQFTFxWJj5shsflqGR+hYAMuDiPaFFG55pFcCGwS4nZNk2G0Sp/Ec2okJPsA",
+	"hrBA+gpLk/6XIh5zwdUUHvB+R/fclF4yjG45djV2c0ZSpkGqMNo6gLP2w2ChI+8pc1+BF9M02hxyCcw4",
+	"Rk4QE0WXUO288Nu4VQPeQBOo/oeThpJXZnKoicI0Sre/241Ht3DRi5XlsSv84Puzxh7bKToki56xpaJ7",
+	"cyL4V+fWnVE+DfvIqW0gXEQOiJAJI4kUzAjF1uJLBZHZkINwDM+7eRoJGb6A7SF0KMz5T9OlkZahJazR",
+	"rCXKAX3yEHznCuzZuWIEa6FaF4SzsfIM6+wv53Xc07Jp/87hh/c/XGfef0g1m0gUeN1+wiEyNw3YxUwK",
+	"rqXdnClXWmZYAxJuYZODzrV5vRLAqlS32jXfmQjg0lYb4bsnJbzCVm3dPrmi+d3JUm4+u15DC2B1JWQr",
+	"m5e4fjncg1vmI6yos6SzZVgU/Tphu722PShWuQkL8+8TZnPDTUGIYxeIXV+T8CBUd2Rb4GN7QI1W845K",
+	"pUa9XPBf5cz+bBHrgn53SwEES3euTIX9XlGXcgTlxlUpP6drgVneisBtUaqlRsZWg4/obPmpv2DvG+Bq",
+	"V6p5XaWH7I7vBMnxvT8Ondd/NZ1/vWqdd0wWd0wSpWLi2YbRXD5aMQ4iJqxGqzMqVEqxdL+AaCaW2lQJ",
+	"KGTiw5wUoI1IAQovdkpuxQmLQRGJE7Z3ch5/YF8vegrCLYrwLSbqsWWrcK/o3levvz6M7ry9tffFyd4v",
+	"XuMXd95+8KNbe7fgm68P3/6jL/b3HsC3LXhhFhpuq+pfm4GGQfRw8/ZYbawK3nNMDvbLYFClBPF1oRsA",
+	"cLVmdK/MM9WzZyfWeNiuH0mvG7M2/bKkDRZpd5ctGEcdZkibE96wxwcVnB77YEQOKz9YcDO4TZJI0aS6",
+	"r/RxbQD/BqI5RKJe0jRnZEhHF85ngTBw3Ux72IOHY23LX8WAO4svt3Ws7XWDgkU9ndERm9Os1UnoqvkG",
+	"D3pEFEjVVIbR94ktWW4diVOaEBuqXJC4/f29u8Pxg8PxnXsffji8czeh9+mdEXtw+CDZZ/vs7od37u/t",
+	"74/3739I6f6QPtg/HH64B5CKqz03a7HMgnMQ+WNa3rrG097oEzaL8sn5+Uvi3UCrPWoPMbSyiVpsBjP9",
+	"Hijvf89qHUGqzvrVhG16hQ/XaWeQumw1bttuWcveUqvG5nes3WKnu9dug36vqt3aS3fz2q2b098p7XbL",
+	"MgBb3qe2RdtSQdwJWd1iUd8NuXm9av12TDFuglq88qvamoX/fUXUlGZe/VMsu+QjFpGMGTXvktnMfOtM",
+	"wrc4MwpIWf9YA1Ie+pH6+wcN8OQPMUVgU03Lpxq0v1gHvGqI2yqtD3ujlZmeOUURCOIhmNERiUdcLyFO",
+	"J/7e1za3oW++exv3yQmm8kypIgdm9e6FaM5FWiHm/aE/WAqdyTR4rE9OhE2EcViLUAUpSK04JlTYADXM",
+	"GIGIIP97ZNSE+Ou3sQVThNdL0Nxf90aQ/tP79n/8P775q3/lqwcc9T5/+tIan8vg2B2AEBMuJpqmF4O2",
+	"Ildd8Kpd/kpL5gqbUV6tFnd4726HAKgVSWQ+gsGnkc1ZpqRAu0ew/eGWm/belm0V3/zNn//mr/9pQ3bK",
+	"NUwcMxurVfA7zNtWw+6Oor9goynVAzlnAl/bZDZhAbkOKHJucM2EDBZ6K9C9MmlYTaKhl9vF+7eDl9cZ",
+	"pWd07gpT7bw+Ve26bTjN8vvvX9E+d9M3nBa+995NZ8tNej/3xhOjDWfj0rPfs+lcnURuuA7l99+z9diC",
+	"RLuclu1TXdgbK/9VanhD5QPuEklzoYnSEmrRYc68RT71SaZQSyNjEAc1xCTS9QmVLucFB7FuortUH4Ll",
+	"3a0OAR0/LQ5ZmbsmSRPskn3LBoImHAMB2RvMSugC6VXEPa1qGVpkGE4JOBR8PGZg5xLNtbUaetrC+ufe",
+	"aUEatMVcWkRMrsgik2JSgARgqkJD2kV8Mhqxud5zvru4S3j/mKds0GqfdHGFVwJoRJIz4FtAi1XgueRC",
+	"IU4QH009wM6CKnO3s8419xvBBU49uBuAyS9kdsESks+NRjSmWaGCofYkBeuK3NkW92th9WzUL1O6BBhc",
+	"C4iFSgswTQyNtccGY2OPi9Bh6wvhCGHnF8bFWRZBskFsrA1q7hYYi5e7CH7Fz0G8q/3CttmGGgAJU3SC",
+	"az5hWpVy/jeHa/eHLMgnKQ63g6y0KGhIiMJiIkWagbuPpYtbsTKH92ItHdy1sTno+gZMztXer2x4DjnK",
+	"e2B+DoZzQ5t6Ext6I2f4pk7vNZ7b9+bE7nzzbmLj1K48HJZJbXgYrEWqWnBydcXJ2prYvpuXIXC9VCVh",
+	"+xMZLl09HTPjODAJI7hSmhoxwvqP8TkA71kSOp+nUI6mhFNlKxizEZ/zML3LBtSRWM1U3BmNsRrCfCcw",
+	"vfsb9NDi/TZrjtkGO7lNZQBO08E8Y2P+Zr3Dypw+eHJ1CP+kg3PwFJ/6Lirfa95ZOUwg3Bi/qC3x+ttG",
+	"D0Cvu2aG0OkNMMOi3yszw/z9qMfj53Qd0QNXJgQbxUNvQCLeOzvpzgPicZu3lQY24yHfHYPrPQYbUvrX",
+	"q/Z/xzR6p/T5EYZRPCyida8u1baF/W4jJ3W396mBKncckIS1EbrbCDm5YgOPQLv+CPKkWlOlNS621HIx",
+	"tc3EjPLO7lbaKPe9c6Gjofsryh6Va3LjIkh1htcTx+ivbvelOGdvdMfLsGYSu9O6t55klYysauGlefa5",
+	"jzGrrk9zCXaP+UqmMk0UmdOMzpgOQBQ8WGxjXfY1JGiDouLVvbkZynGDVAP2vBWg7djmqYXbGke2yoHf",
+	"swpMOaIXQ8jclCpCNZlJBKKeUbEMYvDMV+iXyyaBS0cxrbmYKDCG9O3uDUwbg//4638TR+RwP0zNOrZ+",
+	"oBnXFbAcwOCwR8yh21kw+FKcXu/bv/zX/+k//Le/+b//w2//xV98+/t/8pt//5e//dPf+/bP/vCbf/Y/",
+	"X2sNgECkbVxyI6oRFNW8C83MJ/5hOQTuo/u9cr8Hew9eY7bdfnT/bUvfhXDcEG62/ZykYNdzb673BjQd",
+	"/cdZJrOrDZK5JlY9DP08YpryrdJRqzWi1xUCqdx8HGKpkdbFsINsjyqpEHCgBr+URsfJhR5Yl6D1y1ZS",
+	"KAsYbIThI4qlbKRV9wACRDzvLL08MY/jHjdILi05oDgl+LGfMTqa+unUM0MzNpJZ0tGXjZiPTUDoShtl",
+	"kCxkhsDsFjgRsakyKkZTIkVEVD6agpnQrGZfSD0Yy1wk8dp4T9tz46ZfNqs/WxV9dUdnI+AfdtmmN3XW",
+	"gVSOra29GqCLYIfFW37kJT2jdbF2q1FAlztXJIper6g/4PG6cbUBhnElhIeuCCaAOBOeahc6Ammh9nyZ",
+	"EcuEDRKMywQ0ssE8hWpU8FwQXQKfHRSZe9GW7HQf/eOvo7VRSA1yHZ8xI5QVpf8BBM3K3YB7ZvHqhFwE",
+	"chaKdUwkJJEM4YjpeMxGmlB8awGlheKivijkb1Sq7vQ7pxtzwTWnev2BKSJGZ/TNIMkzqhudMhb0omBL",
+	"MOoZXQLO28qa8PcO790vp9g0AkSZzeFCbRC+ZY5elzm+cM+9teenwWv5Ar53ld3gRJIZvWBeAj/Y3983",
+	"+8bHfARrpMitMb9kLgwKis1ZrDwp8KO9Dx9AHOA9iAL1iRy3TD9zlpXahAcxs+ODPnkhGLYIRyFd0KVC",
+	"pykWNe1EVGBeZUfnYZOjc06XqaRrI4Vf2seC+jGr9elibmfm+Vol5i5XDI6afa16sTrfiCC/vsPRMq3I",
+	"XA8yNuNNVevcdRgyvWBMEHyOZeo4ABmJ4Cy5n5z2tNldaQTIsAHP3VlL6ZbbY3Bvv34OKizDcf8iTd9T",
+	"+EbO8WaeUi52yPBNhwIp1k5ZftBvPfR4ymiyFhS8kPEnsowqQdVFhOEQGBaqJYaQdxOcofcBVwOIK280",
+	"dCc5u1KU7XVU9OdqkOQt45NikItRyuh6wi4+sw+uq9ffXcOIpyx1SgwWJJJlYHMP+eqkFTOaJEesXkST",
+	"cpUqTVO9qGfrQRgeN0BMkRqGNNN6A8BYrAB9FvRrvwJ8qme2d/vdJzgI++lnbiz283N55kZkvynhSLuu",
+	"3Picep23EPBXrhoWrNaCKofam5CUKn0MFVcJkEdAG8H61guqOtNx3/1w2XzJDHE04lTRsx+PGUJjmzLX",
+	"TUH9zuSKpWBJwkYcRDVe1JX11dlcJ8eYi7zgihEqlpi/nNQe57qxVGdQQKcNjyaQwey4fBUzrFyOacFW",
+	"JC11r45DccbIpBLQsaiGArBQHdcvFoA4A7pPZ2FjVTmfrtWSz6m6cMWSjd45m9GsZadZQYYJF2ASUGtY",
+	"fxdonVaMGh/tbWlHMTxPVD1lK5HJgDj5w7a6IlFgjakxGDDstDAYOvO58vDYMaEkgdonc5pRFOAZgUxq",
+	"Zct1SKfZt9XDbO5qnslhymZFtojtz9cIxKsNUYRcYL+A17TWAoPzW22M/ASRms+stXvT3FujVg0Sumyq",
+	"f0HmNNPQklXKCsxymqbEkmqLcq6IxYxGG7mSaKYf52lKTPvk1mfnDz9AIPM5VcpcRS5GDPHIqdLmqZUS",
+	"4Z3799YLhOyNC6ZonwxXJMkwMQ1qTKJuacHSsQGWQP1oiuUlMzt/Ji55JsXMqERTqkj8ydOz8xenPx88",
+	"enraXHD4grF5y/LajQtHs+HKodMDV87BxftZAt0rVhiDTPrE6F1UKDyT/Y3Wu1FZTeWk7fjAqrrZwERc",
+	"jSCj22VsDlaNAIALQRZA1LZFi1nKYCsQjB/8Oz4LiyUTV6DYshQ4mEmCwuIQ+ozs5gLABg6CapIyqt7B",
+	"Wvi1Hyx4oqcNWy4XwWp44ReBPWixd31y4oI46XyeckCPL352SXuyyNkjS6YDQQyv0oKxCwR219NGIw8Y",
+	"kNWcjlhbrpD73Qz2pVR6krGznz3D/t19R9QKLdGyIxeiqPaDDRDBWIJ0b57xS56yCSMPTx+fnD8m5jpq",
+	"V1oet6PUuNJmqRaQJwrqf6Wg6P07G7iZmtzqT21x+E9bRA1XPB6Kb4Ia692CCLgiAIiTCzLjacoVG0nR",
+	"bNv3h+mj+3chEXbdefopW16Pjb2zst8SLt1kD7dhYWts3z9l7yByt5MEZhbvJmEmf8q2jIVsxj4BQSPP",
+	"5oYN2ct1wZZri+tucjU6la1tB6k98YmxkQtEt3CykPvrYGYxP1wxMoOhlRzSX033zl/VIWSvHzL2GaNG",
+	"lcOr2gCrCT+AU62wvVkmg3EA1FonuFAaEkXHJH55+uLh47Ozp89/PDh/+unjF5+dDz59+vyz88dn8Xpy",
+	"UJZr1hfFewbs77FLyahuRSYXPrUVGSVXQLykXf4jMwU538vnRk4YySxjIxCObmGoxnAZf2D4rgM6JbcE",
+	"myDQVIysKS7qusYOmhLeATYvEnJrLhVveANCEfwbVvZ23aCg5Uis9aQSIYcyWR5jsek5y4CDsw9AxrHO",
+	"Y6KnGVO4O7d8h/sf9MkJNq2s2GHGZpkM4Gmltr64ILFlOn0n1MQlkeIIjZhyAQeDonjhbJw0mBIyQpXP",
+	"YG5pWswfxH4F9d/BqJJSMQJfRpkE2B/aakPDj94jwuwKdLOKrbQV2CrrCSs3u9aGNfKwPw34ZSjHcEGC",
+	"2k7vKOu/M59rh9Q1Q3ZnEa0LUl7Y++8qYkqnD7ivMH8dj1ZzSvz6C53KxUAtuA1NrCBrNB9zoKuCADKJ",
+	"mLiDYYMo2MIrmVuOZkEzYWuQ3fRwOhdzbowidufYXavy9EpLX0LZ9TURq8nojYyxIMi7M/uHXGCXwg32",
+	"ex2u/soMbtbhj4PZ9fbtPE7jmQthapdJLFTPfoOe0kE2Me2vt0S1VCo07B2LUERkKvMsAvOGIS6gyDr9",
+	"H8Wx72M4APlKCldU3ur0EmM5a7x1jvautVsDLxulnmUDM4yNXsDxb/YKaOnd3njbtqmqW2z7FVZkXYLT",
+	"ruu+bLY97+PoNzkr7+X4ux/c92v4zbdI6ZcZu+Sssb56ms9EmbfVbWoVDuagj7pxQ650Y23gGq3Hkdjm",
+	"X6+eyXZ2iDFP20rRcKWPyMOzzyPyO8/OfsfIwz85e/E8FO2GXKA3qF4odspYS7wL1v8Gi+5CZhdDKS+O",
+	"g8oa2mJzCanJlCcJE7XKKissIes8LSlbv4w7kwuCU7hbwQCPX32CLE2bQsUEA10YQ7zgTIYO0rV3g73R",
+	"Ga03+9wHh1h9GXZ+yFIpJkRLw9t9Z02qi1LLJjAOuDJWc3OKuMBQEyjQnzE4WkXNd2YzS5ao35muErSW",
+	"zObWc7kRHdiwPj6cyc1hGrAGPO6YWw231E2b/mmbbzO2FZhj0Hgp+jIh0JzJuVmcoUssgVQBsIE/nHLB",
+	"FDMvPBaTlKspYJ80oOTVoztsvZHDYkznrSlgPjUIrPJopKMkYyPGL1ni7UcYdmEERZbUIi4c6CG69007",
+	"lAR5pBWtprNpYYsqXnxMLoRciEaXfVHbq/GcBfn74ejuHK4/KaDkhu0Xra04KM1FlOMweDMuE2bnlbpk",
+	"mX8EYoB0+NHo2gyKuDe5qj711Ym39HQbNWHwlYXCbYm1/KqwkHoXXfzjx+fkNp3z25cHt2ky4+K20lRz",
+	"pflIxc2eOngXTpSeMoFFoAor94ni9PaZeWlKeZlv3VtpwC/wum//cO/1Dxst2wvK9WCUcc1HNB2oNhM3",
+	"sNsgRALiIEjsXlxtsD689+Cwg/sKhsJmLJswMVpuPBb/5vUNxpp8Vg3FWrPcWGjKMk2yPGWKxNCGOShx",
+	"Zai23di6Luklg8JRx2UP89Wn0SSxPmeL3fsJL1iLGfmCLUvYRJR8zGjGMqLlBcOYBJutOadKQeqSHJOP",
+	"qeIjQnNzW7SlCP0Nijqt8E+ik2yN7Q7XcHfynd2zXYp2gXWstnEvqVJhGTmqSIxWsthQswnT3tFN5nTC",
+	"+sRobESKIgIFvu7iKngOXKwghnQ0YxvQwFs/Orr1o6NS5YJ/9OWX/doXpe/6g73XH5Q//qDFMfhc6lNG",
+	"k6UNBa2dhBV4Yi1BtBlThl3FR0RnUHEFDOQsAcfZiGejnGsyzBi9YNkxiYUc/CqXmsYR/A3OqvgIg6TA",
+	"wmOukPnHu4EycN4kJJ8fk1jxlAltg3bpfA5hSkbImcs0hdBTzdJliE2Lw8OQXOgZ/4SOAckrLSe9rwrH",
+	"dat36ht13zyXP7NtF988sV34Nbdd+eDPRpGnVJmuch2K1/z9X5HEGKZkPBbJdlrykH9Vyz/oQEA3ACOM",
+	"oA9tpa5VVOJj/hUIZxgGx0aG4mGkZsUybzd/PzqIDqM70d3o3uv1VSobd/wx9POKcrvf+PkMFQf/2eIS",
+	"u48PzcFNw28eW7+ZfV3OWABlXKzV/TULtU0aVBtW9D5Z4KwickCsJgTVPmFgEblDRm4aEbmLuW7EZdyF",
+	"V8yv8rZrfMaCBT5jweqesWBpRVJaV5GcFIN5Xb0p/khF/gT7pVh3V54U4Onlu1DQwFWFbboVmel8c3eb",
+	"WBv2vHO/Tdj5pzRpmu4mhcUTluTz1LTXFPF/nuW+mEMpMc8j+qeZodqNYa8W3LwuaaDlYDGV5vYUSOuj",
+	"qYVYH1MQEEEbJkumjyHmggq1YBnEdKswbt9aIrrjnNYPcZPPMXise55c4aKuS8V4lMliurSRLGCYwH5Y",
+	"cmzjSTAilouJT5RzMK/wNpTxVsDBlSaZzEXSReDqlmtQSk+0OQfVkLDKskRB+fbSUSqlB1gPeg3tvvlU",
+	"X4dHuTQVm5Vw457lcFCnDra3sVhHZkh7c1gK/ujkbrv6xxZImI9B5yRctduS1uS7NeS3GbmbpoOZmrQF",
+	"y8wzecnRE1u2ZBYEbe0ZNSrEwEOirLw/RcE3d4cc/ejSESalNda6aUmOU0zoK+X3dbt//kwUCT9Brk7D",
+	"qsMSfN9mTmC2FZ4Dn0Hp3CaQxW1odnNGEJ81QVd/AvGD2qaw2QU3usSQMeEpV7dIri14f5Fp5G5EiagU",
+	"mxikG7mdKh2n2hl2M15/SbfXBjpyjC3E+i1hJYA8D1qNNiOapnCBDdOFxKmxh3EIGH8llx9KXwZ1LX3c",
+	"xQVbVoL0Dw4/2q6AZCm/tuIksqVobC55DSCCBLIGuG8CUkGGS7TMgqkOeVN3RAmg9VkuwBS4wppsb2K5",
+	"co4dbh0V44nMyDBXXBgSD4hj9yxqWoCEgQKBfQfKmlq0gv6MvnlkIStiGz7jQDPCBrrPchtdanPoBJR5",
+	"bAxEYyi2SAidUOeog+yZ8vRomjqPFGznEFEIYKObl7VtDS3UwSlIX3H/GuAJ3gUyxBMQFgEJAgNU6QV4",
+	"HSRJpZig5Wc1cgTGJ4eVckksLw0Vm7EYIq3i0nHCVKwMPGvg1eC6+zkKERrWAzPUxc6aphpiLxRHLuho",
+	"PWm/CW3x810782vnqtnx4vChIzwQSShAYL1iQf7213/8t7/+Ezw2wcXR4ftV+MaIsNSlVHtERqPUlDET",
+	"f/u//Lvf/D///Jv/5i+/+aO/LjONw5odeJPKvDjkFr7SoO1ct/0nIveIAseyM9Bcn9EtHH5hGSrrPc5E",
+	"VNV5YSjhl6HRqGIRrX1XMcw1aVq1O7Ujkegd1h4JhaedQIJ0FTA8gfdQSlB+jgkdWZnIME5wuhmZmftC",
+	"nJQUBde2HOJWNpJQpljbhbXtrImZmRdSHnB/TMzqCq34fpps6kLRVikTJVW3KRQF4XLhQVuvFXKxllbf",
+	"60WdFOT1rMXHNqFOVYrTDvmDYx0escPhsXRRsjN9xZKZ2xvKoh7wB9ZYaHX1cQ2F1Y7a9MbY+xvY8ZqE",
+	"rYL+BTq4N7wWM68q5mUqVjvVpU2rYITAmQqsh55ubIbpH+5VGEpWZ1DvlOdcc40HJswxbqnm4q0djfaW",
+	"4rauvQ2a65RdU/GHdom+OHnYX1jWIZyKPxJu8lc/CDfnN3IjUDemDrgRbFtEwB/okri+vzboerPDu4Gt",
+	"OQjbDLEh7kbtN2ANvyrjW5bjumyvPCNoZ9+N0uJvZHnRN4tzr16z7iflJm/KjV8UdZ1OqXBWK7M8sOV1",
+	"Y/zc5qrQNH0x7h19sY13rDq5wJC3CpW7fodsXL2zH5dsTDUDgZ5aNAsqLLprYdriYpTmKFbUZl/Uvdxq",
+	"/Qv/W4NbsBFQdE1wf7VuSBeTVFV/Vs0OfTArrBMqG2gVWLzRJjFE4EJMZDAfZoxAIlSKFoKG4lBbH22Y",
+	"RBPqiszYoC0owEUamIecgFyLDrAIDbaAO4YCHJeDs0vLcPtrnryNXchAmtrTN1tf9sW5dHHp190+2Leb",
+	"oY7KrfbOSOML8WI8DuHJQUmU43HH+EBUmF6Yl+yf5lVo+LMC57TB8z2yIHS++EouMERkYXEpaSnlQzGh",
+	"j4iQNnAEcEwskKr/CkgNJPvjjckMEcp1n8SgxrjiDbZV72UCV4QdiLLvT6kiWe5eN0fUvu2AUp+cPH32",
+	"+BHCmJnXMqbyVBNFlwGEpcw1ZKLA7GCsNYOrHZo1PjjUM5HYTt33+dAs4NCPHtvB2F7IrvMIVuA6mGds",
+	"xBImRozISwsp4h82w7V2W/D3BUCTKaOXTJkNkTlYolKA6ErYnInEhynYUSJV4mlaxtbsl0JRNaQMmrl0",
+	"PFD+3Jzad/0XT6AROFqjJqXPuoQ2ME26N5yueC3K3OoYrKe4hDb8SUvcXIuWd0R0EKLltrRLdBa4xgeO",
+	"NK03acLjAZFZ+wZS6StZY2x3G9gWt8NKtilj2aA9SgHDkQfd7ENnTCSBXYg1ppkU0RXmAS4mSLV8eYYu",
+	"xUuuGpeyIRRskCjWskj+95YLUuE6wQZXL1dUup7Vlhv2rDy4MHwk3Dm3HaWzUroN1bMeBpUUZ3ptOokh",
+	"OQ+d4bWSVO1loE4FatCLs9HTg6w1YXLOshET2qYf+vROwgWJtdQ0jSP07+5bqPWSewCSF4qehS/Wt27j",
+	"ox403mkaVXW1svPYULEyPrCwMv2Vu3JlZa7Y3+01uGI0uxMegxXYrdQ42rG1zfS48+hs3+k1nK6bD1g1",
+	"o9gyBu7qotWqub2SWXJvPzwJm1kozFuG4r1iD6dUfx9sFTOq++TExZXfv/PRXTJcWjz5n5y9eB6RGaMq",
+	"z1ji8f4WU64ZQWxcI4FDqBbSREUWGdeGu3MBKM42Gi4c3b2g4kix6NvWe7CnrlZhcouQO89bAcatxfSA",
+	"vxkmkSsWYmCG3jzAOx/pjSBKwzS+H64eXyCvdav3gupFc4RZKEGjiocQAZ671IXoijh0nXOsMdQu96Hq",
+	"ZLleiWol1dstYd8tUQ8iFtqisInHxx+yKU3t6YeYWkJHEHZdcUqscZJgparNqC4vokU6xndC+TjMsNxU",
+	"LPPvRr7fxsW7ZFkzktLKile+asMkz1jHciilrNCoUue6IeLZFgjBbbM9WVximjkkOTCnpKl9msNY1uu+",
+	"3Pw1AOCAJlR8+L6An8XHww7d4LZDypRpwpQeAFRBK8yB0T8RTMcZqayDy8b3JzmGgJtnmMIfTIsssanf",
+	"kGzizVtJztC2VRq/z0ixViTEuueK0Jnr+jDa398vogOzS2coAlcb9ugG0W9URloWpFBOMtoYV3wOg5lD",
+	"NVmzSIXlCxIqDvbt98ruTC40T8NhmiWBiRqhQC8kmUkHbtum8ZVH8BgDBp1xcLvZ8QZX5lk+nBnxI4kI",
+	"TZW0XpbCK+DDFrE6xHYdy1yvmNLZZw8fPj4726bpqrgKBuZcr04h614rCBCfRZ+8GBcHNQqXCMyzWExI",
+	"0FkDNrOQeoCmta55gV2frZffBftd0eGKqQ9Kw6ovAqYCHe43rQZW10CHCxpnzeXYIKkyREyo1FesqzHY",
+	"eKeicNwmnCgN5eBfjMONAvdMFJaPg9PtS6lYpHGeBaUkOBDzHOu2X8EwM0er3UCwBkyvl4+fP3r6/MdR",
+	"PRPL4kp3M/C5PlrE1movVEh0hGzUR1Hg7PotUlWvaLBm1dlVa8BVrTv1g19pHK1yBdN3x6yZHzquUGXW",
+	"BSFpulerJJwdSsBOptqlFPzSVZ5pcKQsm/krxNN8BeQl4erC1goQCXvDOgLA25t81QKNcn2JVQfmZDi/",
+	"Wb+UaWbrQG0dIA033sHqttHjhC5tcScnAxW1kKo9N8nwlrJtUEC2KIJlIwFsE1vPE/FZNypiG1QVowrL",
+	"DSD6nrjqonM1cPUjW6MMnNzqCmEgWJuhDwitY0RgLiauQG1d8Yfs0taNbapk1rZ9EB2zNlkOHqrjlbrj",
+	"FQzItVhaiMhe0dJpKd+M8i6Wbt5KarBbo67vdueW3XLPVzTvFrT0xm28Ly0EW4txw/7aJ081meVKI/Cu",
+	"0cxApIHTbaO3Tl4+JRdseUTi9ELN1CAmY4nluclwSe7eISnTmmUqIgmfcK0iEu/ZTMNB3K+GUFbMZ4cb",
+	"lDEyk9pF6JrKR1PASfve14aaPKcz9jZ+L2zIL6dSMETQre/rI7v60CdW7EiomjLlSjYJ4sCyScoouKbj",
+	"H8bH5OCAaGn0h9GUZnRk9rJPXtl5xD+MbVgOdTI8F2RGuUhNDw+nXNA+OYEoBkXUVC4wJRUfpcqVXlRO",
+	"cy2nCB7c+Wh/H/63vzrYtmxo/fLLH/4I6kCZ/5G9tuOSNla/c6WAgkAel10FZBXtHWVuxl2dOl9HqKif",
+	"F0OwT5/ElrbW2jV364JBsawlRMIdF/wQauW6izcrh8yMkE0VbNx20DGABqZ/6lqBT5/4puDjI9eeW6wX",
+	"46eOzrXQwVWaHTyE+hqSCFTxrPJiFFGPxmu+Ys16y/aM03PIVs8s1IXeEmTWFbcdzOibNTY4V2QMM/Ic",
+	"grHNOUURZSINPQJJcTGlGqrIQo1P28u144uapZpwpVk2sAF2g1bTiqsITQXgDMKOzmWaFhTUorZzjGlz",
+	"LbMkrAvNNZkwrcjd/bsrqkAPEIVwgNVq1y5pUZPLDKiywjYebcIxds1V37TFHPEcFmrgRlXbusC1VoFe",
+	"rjvvGGL9jFTLx2OW+YtEMAaGGKEHyx1Xw++uDFPnZ1akJBeT9Rq9/8onI/tvwkxk/yWmIb/GlZOXu6zO",
+	"YztkyU6FzaLX2gSDMTT5RfG1IuVzrX2x/MbqMtOnUL2xflzxeyPlPT17Qe4c3L+/d9AnL0S69JIMCE+W",
+	"AoDi6XD80UucC50tSzmhhpi514uSgQmnKZlnbMzflOWDh897q9NsbFXIRv5/ygyH/Zjq0XS7cIcMGugu",
+	"/2OHrq/NoEBrO4hdN+9XMK/d3RhUI6HbHd8a0/Pj8dh8bi6RD785SR6KTLsQZaCEX4ovxR4Jah64XIMg",
+	"lBtjy7HquT2XXFnS2ofXw9hx5x6zploMLMDH2JspzZUutx4EirucDSFt5j4KiSkba2zAhomseb05Vj4M",
+	"dnDR8qiLFfEnMYSbQ1Q5dsgnQmZ+vHjybHkFW8fbcH0pIdn92MMd2TKBbnGg/HeAToyV8acsTfw8Wt71",
+	"TC8+grx7uD6BLyvYR1jfOc/Wri6ULi0Sj2Nw6mGFdWwmYSkHEmmOQy6Kj2YMLhnRLoYdg31m6U4FObGI",
+	"CzDknFUaqlQ/BXaNFv0vBSGJEQCxREUutBesYD5OT3BLC63jyKCWp/vGvxFZEaj5RBoqzHGiFqfarR7m",
+	"OJitNjKTIEM6uojCrCJo/fuK6DwT5aIat3yzH5Rz+s2E0sRM0TxrviO3in4/wISFxvtTKF5uzcqL1P9S",
+	"BPpRQ5yo8zj4K9iLekUwsB2v4RR2NEZXwLMPL8MJ7kW9USCs2NMGufJ2Y6Gp8JPbjo56GVKyAEcZPhdg",
+	"v/DRJT3gp8fBhPCbz/y03Gc3Ofx8XkwRv3jqJ+o6cNPFzyWAYdupmzp+fhRM2XWa1L479YvhSfd2zJfO",
+	"5x1iwE7mcwxhr2UytOJ+uBgUhEkJq1Dd2w+NIECWjd5eC3MDXt4l+bfFMLG6RG2QuGRlKyDITCQqKoR+",
+	"mzjiAvJSymeNOs1GlacR5aGjKlbETcBr5YLZp4/PT38+ePT42cnPfaXsyCW0WEJhWJciUx+wIkE9qswC",
+	"it20amadalaqqaFIbd5Wp+xqaeFSqGUmlmXB4SwXvWnpMtRtOyKDmp1thAXtkrdRDagvgDXx6qxE/S71",
+	"XVuUQxfnYZRSH8ViSe9hdGd7RRJ6DVRG8znAnSqLmfXgMig2tT5t1j1nL4+KAllGQHGwagpyU45sQ3Qs",
+	"JvKpyBXygsC0AgQHhfZoE3WBJUYlaCwrZkn0en3PL0vIxtrNYKWOr6Q5MC+Vr5+oleAdrV730mPz0COm",
+	"KU8r6kaDAmCeDZRR010U1DPrXT1Jqkl9aV5b4H+nLfhTr6bLYw/jmPKiJhVIRGpqKCLXa7wmGzEbP6Dt",
+	"NGA3jdX7G865xTams+WnbVCgT2RGkgxEUGufO/JIoJYtuGAYMCmP8yyMiHGSuPf0ewewfUCVFKMpgNED",
+	"MCx5OraalC8gJzOwV0RBROD3FRlJAaGkmB5r64GVbBVfHER3onvRwX50Zz+6vx8dfLT/OlpROCSsx/zR",
+	"WuNtOfCqhQF5ynEqEU6kkJWHWKPVrC7WX0AA5hkXHaVW0+SZawY+YFPmz1Nszvx5gk3CGHLdaJcIw3e7",
+	"QCyBEck+vzZMYJtEXZeu2CUkPyyUB5Ufc1++r1tmZ1H7ppNYq2yF3JV5qeaZzkIHJvpvBfZUqkhYTWc2",
+	"K6/QKYxGPtTxSyXDYvt+bF2Srr6eliRhmo2MoidGeZYxoe1vqt8tpGjB+GS6nhOZ/XqFj9aLa+auVGIp",
+	"3Kx0PEoHMipVJbIjsHsWAKq5RdsM2AqGutswDOhy5yEYRa9XDL9AinPjoRd2Pl2Ktc+4CL89qLLfd3j7",
+	"g5u8Ouedic/to1vfsuYl2hah7Cr8Y2UtulUafanCXHNq1xXYyHvFF65OSVeRz2Kqr9sPxk4J3u6J3Su/",
+	"wk2F0mmBqmoNJRy92bgxJOGXPPGFDojKZ+5xfEAV6ihNlk6gPiYHZSPGSoF0Pfx9SBgaJ2IJTAGCY9Pm",
+	"zKiK+HmuLJ9fZ7xqGsFkxoQ+41+tRRIOjHp+ON7GDxRCGfFECrPk0OraBdrUtGakoCu4Ih0MdGdmaPq7",
+	"Fk+k77npOAez2tWdPWNC794JGS7n1pCazXXOI+c/mdOMzpgOghJtbslI88siQjFQWrFEi8y89ooulDgo",
+	"/B0TLWW5togdkQO+Qo+MslFRJFYz1bePDGZS6cF//PW/ibFCqStO5S6TH6agKVYUGC6BVHkUquWcReRw",
+	"fz+gPXaMpht72VTQD4JS4ddFgEBQyuDgflhbpWqbP7x7Jcv8ltV0uCrwuB7T0RTddFNaVLQzpAVMPHOW",
+	"kdh3E0c+ogmCqWCVYYO1q5wNTaECj2aMC7Z0/rLAEWBrNtjALHCvIY6ZU6cg08rGgsYhNpUZgwtBQ7bh",
+	"LSgE0NExvPG8gu9YP0/OewdVmHzk42jKRhfMVnoJLTXBUBdU+ewu8HDYmMfqDO/uPyjOhHXnxOAadrGX",
+	"eLgqFXnsCTeraRYP/LIYDWYWN4KIAc9yzVM+e5Ar/6jb4FJ8Cph/9w727x7uzSmY3FeDBVzhaGLZVwja",
+	"W1U8wDpWre9Vlzit1eq3zrdpLdjU2HOlatPWHadUTPIORP7hVComnrmnryaRAy1ey2Qd3OtLfNq8N5WC",
+	"DYSP0V4ZxRqEc0PGHoZ+tsiFM0N7lHZSTRFAWoMSPACqFF+yzONJxhG5h9+GSJoYpv8R/jCj2QWDctZ9",
+	"cmK7y1xvgNBZqa1EbRaAFOmSJIYi2rgvc6m+r5Du5dnEnAU3t35T4QEvVz3Y2LN3PbVvXLA7N7zJEzlL",
+	"5mPTFMTM5Koavn4jFW6UzLNRy/VXS6XZDIXckGcUEk5FA74CQQqEjLU5v2EFCBgcxui6zeiT51ITLSfo",
+	"ikUeZdlKbOSbOFds4FqIy5uQygkXe06U21bBXztZ1UD3PqXZhQridhQcH6ULaeBMU82V5iNlA324JnRO",
+	"MysFYXYqkcKFIyiSyCAsCIQBL6mRlF8wiA4ClhSRXKRQ+6yQ35xcZZgEU1q5YK9UMYz5EaWwKevlNWKK",
+	"FCPmuKePpGZa2Ypg633e4Ra1u9mLbZ3KNFGh0FsOLq9IvVs54qsJAiFxbpfyd6bJuJyYnWsy7QHqFrQS",
+	"AtSh2NBhc5Wr7Queu97PsKdeVP5Ol74IIgPMl+eWkVcSejJGUyhwV5JLj+q1k9w575PYLGiSYyhc43OQ",
+	"xmQYxRhQUYRm2SVNC8tMeN1cWwPwfLjQmbh0QUPvI/XJyZCauhDlxB+cTS/q+YbrTjq7IihlVBF40OnZ",
+	"DYnBG0TsnS+iAZUkY5od23wC+6Ve8BFzNhP40M0/Qy9ZZmSxzF6vQVuIhX0QVwiUAQhuwvgcdOxzQWY8",
+	"TXmR9L8Fms6QptTiB2/x9qZlYsZ8slnaostScgcO3ONmM9rTEPvkjI0yQ7LhHGuZsYQwMcqWEApjSLua",
+	"GpGGKhL/4Ac/iCEPzZWe5qr4FYaPiYtTqXRE4qnWc3V0+7b5eNu82yefY1Ilahl0BOwPW1CaLkkubJAv",
+	"MhUlMZqTEgWDtJAsheO90Hqh8wh6Nrwfot/sKrjBWt9gBBhOU54kTLgkT0hnHTJ7XBHx7VZsPg3gQ/wB",
+	"9BQbXd4Muw9y8jIu2vQ/4XLGTU0aGbn2nFX4UwY4Q/dxd/pNZQ5GUqh81hTHdOZsH5V7+X1VBDNgviC9",
+	"YKKIB7THGeKSpKZpRIDyZGyci0RZbKcie8o+3t/u7mzjZXcUdLBerXpqH/1U2cz/FvQbn6dmScRC5mli",
+	"hBa0hgf5dqoxA42rAZjbkxVRgQVhBMQlgBkuGAZskpAIK0Qg6UYdI3h3SVCp933BRdLFhsuyn5onfdRo",
+	"EJa56tVn5mEbqQkvc6MLrH0LnzLPy8VALbh1YlZwzuBaDlkKyb5c+bMXLBZIjkJi4Qe3A+0G/k7anhnT",
+	"gmbCYtrUNkyULsKYpqlClZQrJA5RkB8SW+T7oNEYcxlHMkuaobo3G66RedYt+COu5ildPjePOkc1vaQc",
+	"mr4SPMrWmOlKdzuWp9azoBgT3TFY5jJN++SzOWwMEz7KCzRDhPDAu4TVPcqlZbcs/ocUdaCso2j11Aqf",
+	"0nZ+2QK7fR1eCg3BSkLpCxbK5SK1QK5ttAAdKlXjnvoa1dfuXbbtl6sqrkQ0H2e2NIgcB2k4hcjqqxOW",
+	"gM23g7wzKzn4Soq15+Ocz9gvzHMO+XygWn07VUG7vNEFrNnqnb7OapGgo3eB1U3e51iviuYbhmAByQ1L",
+	"DwKXDUKxbGhWwfjLconnk3alwpNRZcC+bmGJvhR6RSDklVlXiblWChZYTSEQeixJbuINBe0Nixl47a90",
+	"Qis3rlkf2zZULZBT6so5nc9jRA84DtLwzcagnmLjfl00AwTcHpE4lZM4InHCxUTT9ML8Lan5/4KNplSb",
+	"v9iM8jS2ysmemqm4ZBek8/k6g2AlwofufdUY3BP13uwB+M1eocm5gTWo3xMm9NPmQhroymo3LdW9Lr/K",
+	"abpRxbIgvL5e2tn7JeqAVW4pmn5j2YwKS+i6jyNAFKw/i/lpG5Ziq528IVXss6xcfyLPeBPpc8paw4ah",
+	"Usk2XOa2vRxK1FXqI0DL53lrDZUGNbHlWBR5dxsN2a1RERn+y6IYdKONacpo0nJiUq70xqfMGv02GrWv",
+	"CdhcwEdbEaIpWJmPl+FstbxgZrrTGR0hWxAJzZK9BRtOpbxQDUtQ4Ta2zSYqWLYGQNBOQGzu14nKIuOa",
+	"vRDpEuUS2O9s3kI5DCOSuT4r1D/vNrvfnD3QArvrrkzkCZXvt2lWQGQbCNZ3t+m72/Se3yajFpQ4A57l",
+	"pn2RLYs/D2D01nc4t2pTcTPv3btzbz0u0zxdnstuI92eDEQ9napSUpCmmTbfAUZkykeQ2iOMrPu6WXXI",
+	"nElj9a7Catrlb9paJ6410I7vxKNrFY+odiUSi1Nyd915dBS3YvQTS3AyoDYXIigeke997YnK24h872sE",
+	"goQ/LZWGv23GJfyNxvq+OVDwGZ0C9ovvxLXvGMzfCQazcn9W0FLcphUIhO3LXExgxvRUJmHvL1+cnfei",
+	"3o8fm/+//Oy8se9f5QxhELbv2V7WKzTStJpXYW15Nx0Qqc5VJl85X6bfpsOVykmd0qipXDwsosEbglXq",
+	"VcPod0zyXTPJ7zjNd5zmfec0yr+6/tl3TkcbaKAfYdP80WLbcL3mbcYOOp+fbTDj76yA3132v0eXPaW4",
+	"Nm68X00HgIPKxOCzs15kPn/yU/z3/FXjfpk7Ps/kJKOzM7cwrjXYfbAtZBz+TdglS83RbWzq2uyOeNvD",
+	"u91Q+sc7k3YLfIB97hz5IOj2itAHRYWum8U+cDO6DvCD76Im/wuPmqzUxDhorIlxlbDC/yKC/6Lem72J",
+	"3PPEGUNh+s/tH19AmMXr8LE9LBkENIkattWbcD3Nh/2RnN2WdM4h2WbCxG0fWPM2fF1d8PmeqzWyN5ew",
+	"RQV32yAS8aXL837vwhHfu1X9OxQb+b6t3RaBmltGV24bivi+rdiGEYXrho/S5i7H/87jG7eKKNwGk+lt",
+	"qxS2HVxFkBbTLTEBKhhh/VXzxTHh4wCOQk/ZsoACkLnQ1xFa/V32zXdy5Hdy5HdJJN8lkdy8bLJdmsR7",
+	"mJKwBcteF4r+egVz3q1t6wbsWqeNkAkAo8SzUc41GWaMXljA9jL+M9JEqCTiy4ggoLeN7/ZFSuDdRSbF",
+	"hFywZRTyVGjDlxBBQz2AbVHyq1xq6plgrlhC8rlLkpzytESGFjK7UH3yCr5H4K1YzpmIo/ApJOoWecjh",
+	"HMVQJMGV0IynNB0P7KsOLclNGCoBScEC7Aj0fZJRKhUUtDt2KBHEtAG1NZHDAnICJGZTBcUUDIO0+RZy",
+	"DJgLYw7x9IZjIKIGXpK4aN0nxzeV3CodUdO7q6BY3t1P5ILIsbZUtLbPcyZYQhR3dB4znXCa4zwNYEo6",
+	"5L8g/lNLgVsL7vd9hdjwERmyCRdm1LZcucaCeY0AK1WTuRl3L+r53esKmc2UfoGvmj8/oekYPr5+C8Vo",
+	"eNo1b6dKZjSmcNgFcI1Fxb60X8qz9Yg5FcAcinA5cFeMiCWkCJELdgZ7UyLXdXGiRDjgho7HeNAzpqFg",
+	"lBcnnCTht9dMQo7HWEEIVrnbBuOQXoieG90LaMSRP9uUH/vnnC2aIqnFQNML1hQSUmGt9ZhMd4oaSiKI",
+	"pJxx9n3lQSxsET9DNRDRzqXUMebyuRAArTXpsjaSxQpIU4tbWh0NiLvbDWUFDPh0ubL4z2K6LNWqosLw",
+	"BrP+tXJxQg6ATRiyKeQA8uh9jbQZ5UBMkJEYSdbl3ysolQb4WQU6YFG+TOY6o+LClvNyHAYz5CaQc2Vo",
+	"s8w0CJI+3wtfplNGXe0u+6q5klOaFOVOLbCQCMudlsDt5lKmIXwYtIwgLwO88+Ue8KegKB5WHGvopT5g",
+	"LO5aH7FZ9LmE6m4APraiFmzcJ09khnNLHJotDsQrzbnLJ/5SkFJKcamYGc9sFVujoDsRHeHL4MwB4yoX",
+	"GXNUQdmqp+5M4J9wJCARMMUcO7+5vagHe+Wrk9mV7UhYXk2XSEpeTZenvvNX0+Vz+TPbPXx4Ygfwaro8",
+	"c2Mw7wbDeDVdntiRvJouEU/nYzuWVfKrJ0stvERfsUJPWfsFRAtMiL7ekjwevTbq7EjVO6/H4zu9mjIQ",
+	"YHo2LFWWM1d/C/LO2RuuwDCVukTTOvfZplAPgMEO1qLe2gRonqZkyCzWlIf2tJh75T2MCEsVq8LJrUBi",
+	"71IryLe9ulhQN43ynKqL66rm1Vpg6IwpZyRuK5jXcEkMkfO1vAM0bjoC6Gtbo5cDsLD9DoHmMhD4usAM",
+	"lJH5W8ZgH4LlRhiEymDqIzGP0jS9Kkapt+0oXEAoqOeAvsxJUtr2DR26MRWQOfa9rWEYzF4B7GYLIYv9",
+	"A0+xeChWz3df1rZuRpfwZ0ja1kdR2cpAq1Hx0ZvSnvFjmBaQ2d7RQS0c0L1lO6tUU/G16YK9Kq3NijO/",
+	"nUcjzOG6tqpa4dps0OjRilY7LqqfzsqF2p11SbnaIDs0L6Fzpln4UGvJ9Ak85Vt5G/Us3PS6Fz/Bx8I3",
+	"Z1JwLTNrTV45b/9k+D4UTlv36s/MQ+FbqoMgMwtmWFlq7BSbKU2hWInIreWqDXiIlRuuGuj13a617lrr",
+	"0u/yhgfrtrMrHqzDVuUWsKKAx7RuMXnRmTUg+wdXmSCD+h+Hd9dVJymNIwTdXjeU0rPXOooQELx5FODb",
+	"XlnfAYYYNuSsqFcbp8MHL+9Ye5sP1iWx+garS38dbVYX8gpttkDHNkBNO30ZdiCAry2AtUP02hJorSoK",
+	"Ytr2IxeLgdhZM54IsNF9dv5w5V5W6y8fNFc5DKt6vKs7eH+zYbybK7jhIDreQFULtVl7A8GEqQrfhrfm",
+	"X3n8Dkl8RXhDgHheYCj3yQvz64IrW7S1M9x4L+qUG3lmPcLlQb3M+IxmS2h5SEcX+fyI0BnUFwdwYWue",
+	"9IZEWE4wid5yppEwxMmcCTBUK4Sm+iByBkOpWGGwQMut0s50CxikpqnIGS6HS2sHh+oKdXup1Xi5IlJE",
+	"YCNF0zLOA2zLkTWdgh+t6lzDtXT1N8AYiIUhAMN6ksl8bs+IvDRqrdGGi5Uv1RvCh8PBgdcUjNm4PFKS",
+	"lGYT5iHbVxjEoWlqW8VRIvj/gi6LaB6MfTHzs34lu5LH1h4Eqwp75QJpsARvsLcVC7F1UdlQsT55xpWN",
+	"zQIliyVEsIXZMph0RLhI2Ny8K+COYZf9RjzBgrw/6D8ISfye/aKWV3fmazYU+GRYq2FANwEpW6OVFtUG",
+	"6nKhtUOj86tbuVqbpzUQbFG8V6FZxX0xS/vy8fNHT5//GHYZwA0FlBWymHTNATHt/UI9/k17Br87Fa7P",
+	"jj1m0mgXptNNFshh6nV/p1qRoLbCzbNvGGG196i8w41StT8eT/gkz5hq9EaOWJo2WpCLBR+ykSGMD0+e",
+	"P3z87NnjR90WGUCam1qGODPv+LMOHikvjgklZhW4Rf4E+qDMiYLEtQ5dljIky52eshHjc6yW6MIF3Bgo",
+	"T4iSHbuwRcEH83v7TVGzIG8Bp+DCmjynNB2Hdd+VW1DHH2VGnpw8ffb4UVQAfJfBYyGuFm5YkrPtQE+L",
+	"gT+4V45E2KaJB1s2YatLdDhtuCJdY0MQMHbQ1nzTkTP/AKPGtw03c7sAYZvI88uFE9CVCEe068jAeNAw",
+	"pMfQfdA2bO8810aOx8pK8CoyzW69OUlyRTi3Q2cOFgQ69pi7G4HSKl/TZNWOIu4thEh3bdaC/XY5KJuh",
+	"6Ior0QhDolxljxldkiEjvj3Li9B90iV2gXK9mooUXpM6CTFvW3c6+rpRmAOi+y7JCI56axJiX9+OfFT9",
+	"1/7wBfes4DvhMfKEp04rooAJhhykfFaCuxXsXLAcwdQqTKJCeitkdDXjfik5elVpmr4Y946+qBd/aVYs",
+	"i/g351WFMImITGWeGYaT0GXHaJ+qs7sR9WGNUbEmibx9XZrnqbMsV4TYKqTfyqCkmczYQLHMvrwqHAGf",
+	"Kmi6y4tooaoZ36QUr5/VGb7YhHOj2TwMOcTd6UU9sz1gKV22puf7oOUWxPmvbMReQpeqEVNQbhmICLsB",
+	"79sJlPGy7TKV92H18d6hWbtQlXZq2K6ehdpEW4vPxoUfNY5IbBVb86eP2zEfwqKXMSjulh9GVpoxX3nJ",
+	"3cY8c1dqAaOQxxh7B6HMUSHxhL5w0yO0jg97axUKUTbK0laNtWUOjDBvMTyKpsopUI6AgwJph8sFhEVD",
+	"J1ERRQgjxUf65MRwXWZedAEGXJH4H2CBS2rveZ+c1yxVYMzhImwz1kyhsaG6lmGZXJ5BcWPCVRffPyQg",
+	"NoWtqhFqe8fEXCBFvI7gSthO6RyjpitUaUPKg3yjgfAARvwGDXl6XbkC5tj61vyEu1yBm7jzyF52ffFz",
+	"9VSMZX2epTPxdVv00cAtx7rCe8Ub3fBaw+bLr5bTIldP63q3sfPxtmvacLJ3t7WhzlOdelMOzKNsSbJc",
+	"HFUM/WAlt2YrW8sKApNrNb5K1lqwVaIGG28UTd3kLcyFzpojuPyYIQIJH3QDgbqalshGhI/JhcDMgOb6",
+	"6tcbo3j98YYZhhk1xxsW1YLBoRYVFmmfIUGDXIoiUcLwObcd/mcww3OrpRWVZPtNa9deH7q0N+6xUDvs",
+	"RV2IRglha1UPwXYbhvW4fxBqtMWIwaifrGhtYT1I1sOSsBFPmGWApbQqro+xcAi4kwx/L1n7MQcda880",
+	"HpJ2O0hpZqE+YG/mLTWVWSE0fFD4hvBU0Qumem2eM4vxuqLHIp7dtmqXwm6ek2YMNQZpq+7oCJLS9/eN",
+	"wCWVrbE8ophOVyo/OpIzSzn6G8REu+yVRs3lSqGx9dvKk/DoHhNDDkFGoyTBpVsdOgc4CgkfrT3GGTNP",
+	"scSFkPdJDFQXauyH6RmjghZzTYRc+CeNih8fmW+RXg+tjS6pujbNXjQ1MGSDsBJt2JBz5VOITs1Al/Pv",
+	"ZWzOqEuscOGzSCVdhVlDQIukjRhI7+CCLUGQdZG3mBVJcJmGTJUGxme56doOjFerW4c5jC3Fpy+YEWrR",
+	"cApsbMjMc+gfPvGHEmmzm3jGDGdlCWZS499hgdxik3pRr9gH/yFcU/8lLljpGTe99Xh/7rwGlaTKbKdJ",
+	"LDinkyaBQGg60i2pkzNz190j9gpMsFB2RxfLFoU5NZ2sv70TzC6vrcsEi1bhnEr9tyxJETNYg99EVtHJ",
+	"hj6Tl52fzgWKIw3ExtrzY5oksYdhsNMx12iD0OqqUSxJrHERh1oMY+W6bBfhTJMuRd2yp49UPU5/PX4K",
+	"TqFzB29Xz29Xul5x1HapCpzTyW6RK8/pZOewlY4aNJtUfRSVppOI5IL/KoeqxJhxjdoHeepyieG2ZTIN",
+	"ow4t54xvxzZt28Y1CUkSqZHr2LfVnI7AkiNzEP76pQpwnz99+c3/+a+//f2/KodYHHSL/Mes5MN9+OfD",
+	"J7f7r2/VMpbdb69/0Pra6w9+1Bir4XbuisifhsvcOOznOZ3s9Mjv+LirBrjoIdWjaYf0LkiTRNCTlTpq",
+	"EOHnbKPmxqBmemxzksLARASfqLl1TAuNwNcl3X59MtcWgoR3jm3z1rKLBvHIPRu8581iK1EgIEbSRau5",
+	"V4mX5uqjyll7GV8jWbtIO8DfQqQETI7mM2bzyBYBYMiUpUmRjGx2Fg6Q+WluvrIKgyWc6iI0pusp2z7r",
+	"jL2Zs5EeoFDOZ2z7itLl5Lrt2kD4qRWwBTX3dIEXAO8a9U1ZE/h2Qwht+h2JB2C1v416YPgYFMDmrQ5F",
+	"CGOEWs7eo3FMpLBFcAVLbRVUPaUClCYLJeNcIS7bryhku4E16AlUQ8YGwS6QZxMwd2lJHnSzBAXBZquy",
+	"SkuGL6OkeK3d2ipoUccai4ut2xzvi+9WQtsbCmGpsaetD0bGVJ7qNvQI81upkjkO1cwzY4DZtuzWiQaS",
+	"la+vGu0K+dowEm/x7baF7Rav8+0NXVFguuRilOZ1jLPW4XSui+6C4MyeuvNw5drn6x/0EbrrH333yeBR",
+	"TzeiZ7mQ+yZzTKPhc8si4VnjnX8CQkjhzg3FEWtTYxmirEhzKxjEeXPd625fKZHYQmQqlfCGjSpfpSaS",
+	"5W+05+Zl/tNe4zospx1SpArzCIhwKRooELV8kXCNRbxr3LjEVtukz0eBiFS/PRVppri3TvwpQvmQkihb",
+	"fqOwqLUFOXVDKwmGCC2Yz5+FrfhpaFtLtgheWncZIJKoEgNkiODABnWtpiklRxm8YcHHYrTSDqiOC8AB",
+	"c7MYkB1RidnbiOT4pjfiYHaMzgZqpwd8FAkhNmtHayVOJANJbvErVgdYoIRZZHFYe2whumI/deTKjWbv",
+	"as63pLGh2GCjGc0Agp0gNso1gK5CDwBMGS6tmbFR/UEwvkK84pXGFxynPvnYoaTZQEsdNIBDFnIB24if",
+	"ggmGkr6QQ5ksSRGqeNVYyOIURvUbU1mF6q7V6VD5Cu9S1/dkY9cq/9MGBhgDo7LC+mfnD0kCGFPxwAUa",
+	"ffbs6aNjqyAmiigjUQ2XxJN6Z5mCdg73D+8cHO4fDPYPPvnxTw4/v/tq/+cf/ez+L35659N7zz98+eD0",
+	"4HyT3KD9vQcne7+ge18N9l7/8HvrfGRmij+RwyYMBd0Bg9y+foIPb2kwcO8MmytlJa1hjYX4WsnX+6Uc",
+	"Eh+9i7K5DwMOpdQ7h41SamsyQlufBUKpodmIuF2CJhWIN9Sxe55qlnVc+if4MEZAcDVtYTke9sYsjXvS",
+	"cRWl5Xx+BWL/Szm0gmI3rw3NLrpJ2BccxtVpIxbgxgFQTJJw3A2apnIBCEJiCfDR3TagkOydZJTlYF3r",
+	"FasMsiguWzfx6CdyeOpbgY3zDf1EDs9cW299u/Y+dGO1G14QPGJEsRRdrIvweJgjYe9kl/WqkFd7GCJH",
+	"Qfx59lvvhmyvdrHPQTS+l/MD4lBamYrYHh7+NlJeEKpgZ5FMFJkC3XfzIbypcP9O8W3lpdziaq5z4lUv",
+	"KsiDmDRMIRI0/vHjc3Kbzvnty4PbaqZuw69xn5zAdrkgDzMYu6PK50Hivt/yML/7H5Res5Mu3rPBtrZ/",
+	"aTEp/et3i5BhIgXi6l+DQXwzT6Tb+M2yANxb3cPcy0bp61GSfiKHL0S6DPUk+1VVVapaGVety0vz7HMv",
+	"2xYmrM3dXS0pxVtgu3tLymqsdnhqW3MKU51rKNtLuWu/LHR6A77Zot8rexZRQnwPvIs4p5SKpoTlZkkh",
+	"rL1RYnoqKCdhDfBgsIkb7WedLLWreKwy+l+34J1fojjeaU9qBwStYHY11qzi7q9BSsVNXIMtw2m21IC2",
+	"OCo2cg/Ngsj3qXBBeYUfGLJN14AswX/r4Fy21DAK0X0lbiTKFKf4cB0TtywVrty2HZ/PnZ/N3TOjG+FE",
+	"18WGrpEHRT0ob9AMZ5QhCjyMy0ZKZ3LmkKV5htAxoSXnCz+Lg0PbdO+ol7ERE5gFa3/9qPjRwRa+fd0x",
+	"/vqlefHF+Ck8uy7wsImp+jm37dNuj+LOj2Fb0Yh9py1F5IC8PH3x8PHZGXw6LHIm73gMiLslvBOrFexH",
+	"B9FhdCe6+3q9G7TVefLSO2Tgk/dk2S9sHRj76YnTlM2Hhz5THdRPh4ndsI1G07IfVu6PbeKhf2FL215n",
+	"sxBXA8MaLlm7DOe1UK5IjA83S2spFZO8Ffnb/Qohvy6fx4Vwx6XEpfUJneZCTWXanOLhAiFRi2/oCqGd",
+	"AdOrhFrv0z8BmAEdDUako9lGKM/zPJtL1VwPX42YaPkFvJIdwmLOmEhcTEx3B3s3Nc+uVajqlVeveQHc",
+	"Qy0Zj+ETzaVUdEaFSgt87mZ5sX3tC4qzjcs9qPxZPkkPjVCJcTW2QmIY6KeKDIwWvL8uhjsQLcsr2LDs",
+	"4U0Nz0oUEJfyMruzVpzH4IZWVtw7yr39zy1J5a61e+0bqX+NnDUXJHM/R2S4rCTao3nZJ43P6JLYeiI+",
+	"JxAqeWKaUsqVtT4rqI4Zrk0nZo+Wrhl9g+z+6E5QrdLf72Jaa7Iej0n8tdnQt1hNhgRL2ScnGKw9kkIB",
+	"Np4ck5RpCMHmApPsoMmIJHzCjXoSD+KIxH30dsV7sW8DjIU2GBtivaHMmovKLiXykI+zMGabCoQZwGRL",
+	"C8/HBc2WMIFyQPe3/+Qvfvunv/f//u9/8J/+7e/+9s9/99t/+W+/NpLA2//8N3/w23/xF9/+/l/hZKvh",
+	"3hZ/djsDmFvrHYvsttfdi+3/H3v//uRIct2H4v9KBuL7De4uqzFAd88LEwqrd3Z2OeTu7Gi6l6TEnkAl",
+	"UAmgtguZUGWiMdjZiaBsSZeSaZO6lsO+JmmJN8Qw7w36cR2+EoOkpD9GO0PqJ/0LN/Kck1lZQAENoB/z",
+	"EBzWcrpQle887/M51LGL8C8Wv1j2n/74xY/+fqOY+jPW+IFaqj93pi43dNwZpgA8r1l3oNTMffRpBwgO",
+	"WbqHdyDdFss+FT67IqtXSV/jzzW3E3syG6cJHvpCobeqvKW4QaNQqbZ8cjPVT+WO24YVXbpv/YvWW/+i",
+	"VXLsfn58XJ97UHpWb+88frv85zuLUhDCQ3ZeNc3Jni/fXOhnlfNFRYOoWrELCA85zGzCNzlCAsYWt+CU",
+	"QDVK3h34VE+I6aXqYQeS4YggXMUMxNCeXkudguOTUv1mDBdONZvkqTFCtoDDUOE9qI/VaNyMoaLWAT70",
+	"jc7WPIrDqcSzc6GU9/hOzDrCTAT6/oZ19kAVCThM6C4fQbHo+A6kwcJqwUk/lgzz41KJxSqlEAnYrHC2",
+	"MPsD+oDw0DoZlyd19jBcY8jmxbdccXDxZMRlIhIqwOVujiOttebu3v71G66yaqv2/Fd/+cXP/wQL3gqK",
+	"JitV4ti/tVr1wWqatFgCrOwOmcw6zc+E7zx+tlKh6sflWvqfaiXrj/jkI0/YVy2BX9wSKuN1rhIO59Mv",
+	"l6iAD5RhRvVRDyy5JNdUAAHmaCi4DKyvXiGkZA6n/QX7und9+SHiO589frob7T17a+dbBzu/9xgf7D17",
+	"+1+8tfMWPHm6++xzS47haRUhLu+o66z+gP7xLXztcWlv0+GI0K9H3A6z1k/NYNypd9XwmuKjFDhNX8hr",
+	"fuzPVj8agfa4kohCr4e65UoqHrx8Xr1zyS6LMg5HkUxyNTVLX7l9vUgNfLU7jq9X6eerfO8Kms+q5ku/",
+	"Dd8tK9bLT5aQX6dXq53I7rDn4rS6jKvPX11gfILj5aoxgxmotqRixxIgm0qM//lMq5VNYc6Y8CYZwC4o",
+	"+8Vv1RKcl+CErWt4KUwrwekppRLMmD4Km4jf3sdnH9bNvKDhAVqq1Q6UFvJD9/Y5M+y8zL6acgxvL+QG",
+	"pbLWdwJ/auQKvs6WkryKUtbPVtmxK7czEF17GaaGh4W8MYOOKK1WkHGJdU4gxSEZpjLVJudGwZWYLb63",
+	"gdVhs/txaSKv83BA8fIk1fbIJbFVEp3oGyGZVJo0V4gQMFwm+g6zR9OqmonocUx+Wi4lLxt5eKlfK6Fw",
+	"pZ7suyWpaME2lBbTBwPmvAc2cdmmm4Nxr2Acd5u2Ymjg+5bLvUcNwh/35SPXKPx94FrGV33zr4JwVvar",
+	"rPSpOp9UN5s8eJbnYhntuXpK+1JI7KG7g7MOVtKES5i4vKPGBjPKslQbfcfV3PCcEt0gULTbV0lyvp4Z",
+	"m2eZRN/Y34hCH57N3hfUFJeEfU3hGxNJ2WSBJWBWNSwm8Ou/+sUXf/evn//Rz55/7+dXJBwEc57LRViN",
+	"5kS1U5UmqydvUneO/ri/AxLkHnkq5L8p+nSPvk59BxM5Etqch8WuHh/+Woms5wjzfs2k3VLBo3DWyyjW",
+	"1wu1auZQnDvRbH7ZxhpKoimmBeG6ons9zA3mZtZMeDbaSXAeLw6pYLWAiAsLZziHfluoqxXRBGdGApT8",
+	"/MEOrnBqXo6vljp/aS7bsP8L8uZ5m9hLd+qlQ/F7lA9aMOgDnfJrhwMu+wOebpYre+3Lldmy1GWWSnHv",
+	"lC7ZTJT42cA4XSW7IpfAIOeaX4d+uVp2ZwWXD4THDy9CzAH2oCP6XFIZoOZqkC1nEsvKRNsQc3oeQqrX",
+	"E11zdhz5SOXmHr5rvzpdaBA9STGVHl6psxhRXgGxtowNVBSW6HOrPDvkbxBdA2zcOovHMhe8O7A0OC6h",
+	"mqge48cyBD0JfP7wjUgiplW5a0qsc0jfQY4ljBdXLRzvgCcE/AVVFHlqNI2aa5b2jmVqXG3FyR0wBHuk",
+	"IEhBoE12tTXjEMbXBPBlZfQYD3/qarE6pMWZmq3knnXpsQjyQmWUXOZogWIQ4PcQShL9G4BYZmstIRQK",
+	"vSxSKN4Y7Ea5qtMS+N5KQReu8aNivPS3HzT8fdeP3P3shu8+93OgB34i+H0wG3hwz0+p6B/mBX9+Upoc",
+	"veFnCH8fFtP0+Gkrx9bOwK2tWDWp4FsLPBAljelLDqXJ45PngiMI0LSoLAfnHuJioCpvFN6rVLNgl6Py",
+	"9fF0hRp3xxVhWhCArxJ7HjWOhSSafieQMk8ellEvTGxsp6PqFu8/9Pht6zS6wPwEbGQG0IeuZhUo1mIy",
+	"boKg8FXUGm+mmOHUSIWj2qJIS+KWL6EMSJlRv8xKIEdq9HAhLt9RGY+vKNRQnBYKaYP7ZW+FptIGABA0",
+	"hyIBG756qfmjFVWCNa2HM5OEqORUEsChE/IxsNb9RWFI4gnvmmxaGYE17zOEWlIuBcfFFnGJ/Sgp6uWo",
+	"IQGY6iLLFMOg0IhN1ThHINBUMwwcrc1H3VxvVGzsJ7oqx9TX0BxrkTg/Znec53Z7w/p6EUs4liQfKmkG",
+	"c7nzCZ+uSNGhHNxqr1IJuRVfhnFtUMG4qlCda+5x9UrmFcJ0lrW7i2O0w2ReuBRaCF2uaONzJ5OhPX2A",
+	"wcktK0pIYPW1y+iDSs9IIdSfjZC7IXjBWkk0uu3tehXZ7lEtV9mZZO2RwjARo0btEDV06T0PCNk5UARX",
+	"cSh84t5blgZxX9rl01iel/YdInfr7BDLvoB/jL6Pkb5weocZxRJhRNeARkb3k9Ip6qvkZs+ceT812gB/",
+	"bkqnIpo51TM7UN7d0Le/ToIDwu7PID7c2F8nqPi356KKf7syrPi3Z+KKf3txYLErBrAqB6dZlBIfrrt0",
+	"Zvq7Oc/X7WdXa+qxPV65fcd3ek6jDpDel27JwdlcRNBpQaxn7D5reJjKVLwimBCrX+iC9YB2HRQzuIOy",
+	"Woqqil2NAlTJUgeft2VQt2YuiuEse9UyA3wpvP/Lr0Hs4ZmcbMS1nqj8TPigh+69q+N+FxVDaE/+hogU",
+	"S2yNfDSissV4vOCQppp1IL3KqCK1BT1BolAr0DRoxVICswYRaspGKstS2bdN19exqp7jrh0Fxc7cbEB/",
+	"Rtuik+I6IlOyr+em5d+eeYvg/iF6I5AUAauxaHVemoQKJUHWGjjDFdWqy6w6g1GKZP8DVzMPiyuub4le",
+	"cJNf7auxvpB3hij1eOG9uUoWf+XsXc5l2+mpNmLY5uuni806Z1t1lO8WPK/86fHbFc/eWZS9EMCKfoOn",
+	"pkpRRkBco8CezdKeqxANhuhTngJDucMa5Wgrb9zYa5xl3fiGypPrjQph4BxXD8LQumN72A/tdjugO512",
+	"D8aoLs8ELCI9gZRYS2TczQXTKA9+RP1EsoOH99mJmDJM5/LvY91sjH529FwLgJKN3z04vH+3ffDJ0Vfa",
+	"72B971Fu1wFUIypjfSpyxrGAjDY8hyxaOLDAdO34i8kOjBmBu0fwXORfq6o+fuAHWmoHPphvSAtdrcQh",
+	"jVcnKRWIohcdLY0ffnwYwB3ij7GdNyRP2xbw6yIHLDvRQ912HRaS7Si183hmNzClisvloXz4tcOPDhnv",
+	"dsXI6CJuSNmF+8rR0cOIaaNyUSTZcazraP/5UGnTz8Xh73yInITQ+7SLaSed1G7BaKSBmRao29GxdCU5",
+	"h1HIeiEEnupQHstj+c479+SpyNRI1N95h90D5vTVw48fOHAoygBEB5agV1ssfnoMpOcYw2GPHQE6rrWO",
+	"axqBRI5r0TGQo+Naq16vP4vr7IBwan2zdhGOJRmgrWptG419xUdtT6fIEt3CdMcYvq6j5Z9yzbWxd5rZ",
+	"8wzzH+Wqn/MhUIFOziUsVj34GluMKXEAVhMe+eCLSa5kv85+Z2wXA+JuhCkVT7V8AR1ziRLoH0hEN4Og",
+	"tlzgFG3/CrultYmdN4yyLUdCjTJMTLg7SKWdrMrZPdnPUj2AO3gAB2fHRRBhamZcuBxiliZCmrSXkuZA",
+	"P9mxKwPxuqAjTNUYbLsQcVcgf9Vpv2mreaYV6/IcqtNb6onKxUDwROTHkrH4mzskV+7cT0rlPQlfDMvj",
+	"UnZmCV+MXW/sgV9Gl5DLPaGWLH4kTD7dOegZkcd0NA/Tz4Sr6I8Te+cdyntlgGMOJUhdWVr2UfruHaxW",
+	"ZX+D77D6UfjaLftaPWjDTtiOyw4zley6GxwSU8Nu7LOvpe+yEQhw9pc6O2A6UxO0B7O+MJrtNxp+Y+pG",
+	"qbZ9waXSQto2mYp6aSbYW/FwnJl0xHNzzf64Y29J/HZ5Oo2GHanbBfjO3ord6zdgPJZYZBntut3y+8ZP",
+	"pTRqu3M4cDiRbjxhX5BmnGZUadWSczu0IPrSisvAffEKAwQF3pkU83OxsirXLBM9YwkMTR1wKsKurkeN",
+	"RgORr0hA9hnM/pVGgw3FsANFh4tqzPu7u3RlwdtnG7bCsssH9vsphTZFf3u7LBOnItMsEWJUFPVzv+/i",
+	"gChR2y62MjyrU241EivsNdwYJCE0Af/cp2rD/IIDSMf5Q8UhisAumJPh33mHHRXMlKqLiJnjaj/qqCRF",
+	"VJbgc6zbixV73x/noDjQi3Cv7IDGI2bUsQzONRFXaY8u29+9XT65w3F3ENfZoWKJYj1q1J4OjTNyXaue",
+	"IwAThfG89vSlsk8FIOa+OJb+kyb7wB5hHKVVAS2tBhp+IhI2HtXZXaVNNnX3fqZrqHBsxrnUVPwMVSZv",
+	"A8XhQBhp/VjONmV/hIDjCHfHqlkw2sgVfra/0HLbXcG7FJXq0HhInDQn/2n59yKGOTqWrnJtxAzv6yjM",
+	"NrHPyK+og0LHhptUm7QLE9fjDpZN9hKEvcUlzzKGb9jtRtTRAZf2QAak7Fj2Ukty93ZxtfzaR0jBPJNH",
+	"qg3UzxLttFfahNmVBpcUMsbUixTviYxPRUKMEM74REEQDW4k9IAbkeCrLbb/5In7IcIAE5EA0S2r0/Sp",
+	"UcRztPe4nPIsTY5lNxfAE3k2044Uxp6vUOa93oAxuArYmCfojrySeA13GwHtv0P3W7uBWz7tKYAVujyH",
+	"QCGoN878Ts1cn54VORkFjtvto+UiYpEOU1xyEBETKpkCq3k3FxyuDaenrCOmCqwNmf3M8aTbRQASBUvE",
+	"8HudoogKwBH8jOtjSUISPIjr7G5hVRRP7JGUfTcShFQQpxAqENgvwE6J/dXZEQCRFneFUAk9HAP0A2gM",
+	"luTeJ/rbYs0G0OUAMamJD7BUXfE3FEHCF/ATV+oeSiPD9pC3bu4NhzSRi36qjcgxhGKoRWaZaMcbqOyH",
+	"+CVWzS/+tkpT0XNx5WHC9LSaKgCHeVgc7xbbtW/TnBy5cA0D1XCdFnYm8Fj73ua70wVxcBgkae4uKnZv",
+	"Z9CitSTly53AIwBQchwKxUAWG/t0xHNIV33rG3t3GbzHwFX/xLxNOpcPM7B35USMgnxiUFDsFUG7YC6Q",
+	"kqf0Cqo3vWNZ6C6Bumn3Dt4lo5srPgWCSSqBCCC4jmZpX9qb44RJAxklviCOndiBNw44PPu3Gm9TBZ2i",
+	"LL8dpkb7n0wCAEf2VvNtYkD+ZaxPaKcJ8UhAbSTE0qXax7i9tfu2Ja8UsvfW3ttAbd0QMAgPshAp7IAC",
+	"70Kq3+WSAiMZL4HxO7E8BZIuj2UBqP/WPoDzF9WAfIkjy3CmmgBi4EnExjITWjtzggfyTw17y8UT2ssd",
+	"v42heiY1YFAClTfwM7ZqjXqz3gADDujRO3Dl0cShkmm7MzWIQrJ/6/rNG2AKwZpJzetWsVYjIfkorbVq",
+	"e/VGfa8GtpUBfO50eLjd13gmcrNDkYKYLN4XYCTy6tr9xA4w1ebAvvvIv0rZFQLT6heUCyteuWabAPoM",
+	"CCtnvOz8WI8BNx+sizC43UbDVeqnuFM+GmV0c699qtG0gfa/M0Hxw/mUXJVgnCgbJT6Wgo0oKb9YrmdR",
+	"bb/RXNSRH/m1TyQfm4HK089Egh/tnf3R+yrvpEkiwAWzv7t79hf38Srj+7fPfv9IqY+4BGPxdVzYs9o3",
+	"Ipc8ww/2Vpq3sx+ixW48HPJ8SgeqWEggMHY7rEAoJvauunKalowDRDX8XHtcXAmOyKsQ6cqTNs8yLNGg",
+	"qoozHvjO4JIrZ7mwfM62bPsDHoTBvL6qZz7OxJe0C152Vbhid9Gp1mP3RKpJJpK+qxWMVhFyU2iVnXpu",
+	"HYe8Jm4hNyxJOREzg1yN+4OAb3emMzyKwjw7Y22FYM3MdCTY3u7NGzeBqOOcyHThC9umGkUP1G6l8R2F",
+	"BW0Zz5QULSq6VywbVXX3MV3oryLRlgYKEgpIt8phRaQYgpVrpxS7QEy0y8BAh1zyvsgBz4osUSQe8xOh",
+	"yfh4PG409rrjPIN/CKRju0jBdBxZ2XFgifFB0CIo+CDXWbUfXyVUuDQXILsy7qLB7KrYvQNeigvojFtu",
+	"Dwt+LCSBYZXpJAiZokRZ1iaU9xMxHCkjZHcKltLHPmD2XZVMVyB/5Kig4K1iNezfoLPDD0SQOF2Qd8Fi",
+	"zPReNxf23lnFo9Yqf+9tuzNPx3lGNubWtWvhb3UaSut24/YeUAC035VG4g6PvckawhTEkKeZveqhV7JW",
+	"uB5obOGNKMaGG4IABFQtFZoeN+2D3dpjoO4bsAjnHn5WdieRE30DNjWHowYgCc4Ptv6yhFFstd3G7t5O",
+	"c3en0TxqNloN+/9/z7YBFc9acpxlWNgplf021N10Dwdct2cOB/m9q5e9SKSrfTao3gZHQ2DAzXLI2qKB",
+	"wpnCEc3s4uNATmqGzkBnQ69tur+L2f9RQAmRga/ALj/iWU/lQ8fyr0ZOaKzA9+8q2ctS9HDuN/dWEhQ+",
+	"5DmGVu03r68yET0eYST8RyJJ+ZsowhwkGKlA/NGLMCsKLRhn9Ni2uVQmv/Y0uD7PULLJhBFLZRwK07DS",
+	"C1lii2wo/DypzzGv9+CHWeZVRdiWL9l7CmFCruzI75/9xQNl3ldjmWx2R96wk4sbfRGHN6pWFz8QZpVj",
+	"tOWPby5/fEWv/ht2kz8Q5jzXuKw4r6WluFPxQIGGMnJRw+Vz8T74/IogAHA2ZoKfCs2sbqoNn7Kx9Ejf",
+	"celmxd4OqmQ2tRppPM6zmAxvSoYANwNBcT0DpQ1hQ7j44NRgRGKRhBAFVRsY0B47IOqkpPZqk2YZhV5w",
+	"w6iBeeb5CdzZeaq3qeJWoSiV7vne5ooMRnhv1ZgtmX6F1ZhLl+m2es+GPOcuUc3LU33GRAPPcEXAa2+I",
+	"G2KcibVcEDD3rfvhXO4HtPHCUl6i28Gq4BMMmaEoJIm5JS6SsAg5IY9BptQJhgUEtnzwTxTZS74VEE0G",
+	"IsMwgrincu+koMg0fSwL+zUhnQwIoaH4kF7xH7ssCztkGoEL1NJjjD0rYGz8YFKNTgdwdnyOEDCf+w8+",
+	"D978nJlBLvRAZfYNrDuq2efH8vOdnZ25/7ONxROemrZJhyK2LZG34nMwx6sssbuXjD06hQvtyZTsi9wO",
+	"AieGomGL3OMGYjPImQIxbxGLh0qmRuWp7NehywnPJcgXfl1xKN08NWmXZ4VXyC4k/CSGIu8L2Z0Wv31e",
+	"+Hf82GFa4BVuJ2JkBvYt+BN82y7q5fOwKjLE/4yFx5+5U46QwfBGil+IMDzVABqt/SjjBtYCm/q86AEG",
+	"YuWocS7aOTewxDzLovlBq9y57T/HcDZO3m8XDGqXcpLKRE0ixllm+WfO9MAOvAf1Ee8wbsDTD3FCw7Gm",
+	"JB1opcgd4q5YM0TGQZB+Ectmxw9hLJH7yXmvIKKnhMaBAUEUv/K5G0quhqzBjGJNOxEMKJqdbOSnCgs0",
+	"UiprjyVEVSR2hewDu1AzB89XnfHkx7UDn2KoA30LIJgLzwZVeNdpBqEjnxdLz2WRXTbgCfrzaPUTAGDo",
+	"2UPjLvpIARhUcSPuuDh/aM9f5cJiSIfHB6raTmxL/iYVl3BmmTo847Ir2pmalIZsZ02/AaGAWNSOyNQE",
+	"3kK8hvB+xpmauNsXl5FtFnbuYlvaJlfjTibmRtBN8+44NayTC36C7mA1EjLYisp2CfVItyFEx44n3Awf",
+	"UoMewi7Psg7v2usK0egiYVyzoT26Pp+h6rZI2kepGPVnL7/7YtHQklSfuMW22i9dmMyNTQ8x0hwPfqpZ",
+	"LxcUIg4R0pjOVCQqQszQWAvdcms+ytNTbkQpvcLSuq/cPzz6+NHvtt+7/yhecLNwUXFreG6A+Idr6B9q",
+	"T5dUj/XEROT2HOuIGWXPcyq72RhibCihz3/IPocXy31NRGeg1EmbdEPbkxdXP5+RXY0DKyt7o+Hu5KIH",
+	"/my7o9UMJej3WB4EXE3ltLHejezivDHOKIC3HaSjkUjw8gUDgtgl+2w2xp082UUg8xmu6DEAIbxEN3QQ",
+	"fl32/YYmAN6FXEPSzz23t8q55cy1Vs1x3EAZt3NpPo5qft1rreZu4xmWnnLAwWGX1HyJsgZdELmhMpqk",
+	"7BM06s1aqZ+9RmNtE8w4Ey/Hj+ysEOGK05NV7C2S0sMx3T2QMiHlb7UtI5MKRFbat1qsej9xWOWIm1pr",
+	"74ad1YyYWmvdsA/HGWKc75Z2DduBHe6KxEGt4dNgG8k6s4Ixp7DXRDW82sU4bCsXYcWBA3KGBWecia0T",
+	"emuM8U5oGaiyF2iCufaULtZSr/N9iK5CfpSLIlTK5waAVGOAhfssJAj2D7meY5HknC5yBKHSv5Wllvur",
+	"xwRB+cb5qt9Q1/M5juxZPufFR2HLR7d8tJKPbu/+lTmrN7j45/FSjzNxkR5qciyL4chAyiQmtXo9zXMx",
+	"glMCLRmLQZFxcYk5jbCoIkbZOjpQ8wDdmUGeN+YV+7BrQIcWU9ZXTEnK98sF+3Sc9AvYCSkmlK1bZ9+g",
+	"3BsYcKqZu9euzDGYqhNnwsL67/Z7FzZPeXc4tjszUfRhrLSPs3cWyMlAQX0GHx0PNu31XfN24NVu+TD1",
+	"eWlGn3Pja8MzES/35o8LdOvNdN9er6SAeh4A/mi4IrgFpbdmyW2Jlu46WgpYVgUJDr4Pnt7eTE99GWEC",
+	"W+661VK3MQZbtRZjDCLHnCyXJJ56CdpuGGsw73L3jA0SZGUX0GOiAmoSQJwsk3NpQeyRV4ELtRii2MDR",
+	"Ssnc9Uz12wmf6gru40McKsIbZgeYTV03oF6nMCAAfQZUpt8fi3xaUDVCtF/rsrti08+iZb07XHTalarO",
+	"HQEMe5+D9/VIYs0qqN9VRoA0vXoI7rc1pv8hfPJshWiRKwwtWc5MCXH2W09rYWYiMA1kI6XHnal/bOcL",
+	"YJY3o4IjU9jePEsmcC3A+oOTCX8u5k7X5yL3ZiPqgG+OwUVUbg341mPL4ZPSiK0EuZwbrsb0rXzZVhPZ",
+	"9rOmYMFcDHl+UowXb3awlMu5uqUNZwzQFZmwcyHHA4ZL+JUvyKIe6hZl4oPsa2dFXt2b+7tMs7cK99ON",
+	"RoPpt8seCxBOSES8ub9b37NrWoIYviABYZ1YJqLB22Cm8wcznTuOaQGDvPbUkYZn1wLagXjE6+jjcDju",
+	"J6iQV0ZM3fel/EB5xHxsBJeYyadmBw6iKxjSEMo78CnjlJ1lr+8dQgPzkI0QQD7Pdw+KdmCg51L7HOUI",
+	"dDL3qAY+9QGC5eSCdYRVsrsDKwYmtXV1tYPy7K9KY9uyli1rWcpaLiKkfbmKCYdqq2NudczNXKcFpSqU",
+	"Sg8Ocf5Y9nGCcMuVmuU93h04I2cZ/MPHeCFK1zRCAC0X8xUBB4sc7lTkglgjD5MVzYJdRQ4cKwo0Z0C3",
+	"CzFREKCsqJUEhV95FyKsKCYJx9sCQ+6QJwLgncC2ilgfxCzRdjxxmCKQ2HWobB8QPvyp6hSAI32hj+XQ",
+	"x3TOYfSlRQgWGeXJJk1+ZXUswVXMy5+5ug70cp3wIjHcd14FZ5pPNRuoCUR3uQQwlScuAY3imWMhTWqm",
+	"MfP/hMKUpbBleI92M45YTPsJ/8Qdtf/EzbT/stsZU2yiKxdKSNSlGFCKnIwhcnq2smg5VNGeF9u0OxH2",
+	"33QmfMmuco/4YZgS1fYfU4dlqBmHMFYOV+WjlBakKGbg3iwP+ERM/fRgV9w3XW5EH8Du3HfFStAxdmOP",
+	"KaMqdr2DjGEPt50w/UUnvHK+8Mr8gpaJgVZDgZi3gWRDDdgz2/5UdSraKI65b4BYNrh8jILYh5nASNcO",
+	"iqoJn/rC4BAYGQTcD4d2fbJUCiaeIKGOWJJjqypnWDDE90AFPvHkQmNxqxiYL/9J/TiPFdeC5VyCH+zz",
+	"ihBDsFMBmVvFTOXuJPikqIJencXdLG3FFLYNe516/DRHdoLZlirJ1T7lcpGxiXcNFOUrxI0Ae77Z2LxW",
+	"xgIjlJuds0L56rdAJkqjpqDE6nH79ysHfv1yxy1ouM5hBtSvPHhQW3aaS0ffDtDoZ2ewezVLv/hUYLrn",
+	"ilKoPdwH+M1ZvcPVTDX4jOwNhFyLBcPo5WpYbQZdUrbtjP4p4N+PYUHXRm3U8eto+qRVIhmkFhFN8GQD",
+	"/mxjNZaaK/sE0G/ggHXKk+r1XE3wRYoWrn35KzlbVgf1NrrfARUI7kzpeiW1VvNmuVhurdH8ygdfvX60",
+	"97VbtVLN21rz9m69Ud+t36xdhknPXoN1THp0Jrc2vXPa9OyZTLWxLPdUFAEiC2x8JEltYOUrkvSXJN3e",
+	"dS+99im3NJN1TzRMfnukz3WkC0jLBYfYL/TCQ1xKt63KeaHtfbkZL6cq7VbiHNZa9JtnyV+3f2KGEVic",
+	"TT5tIyYlJLdE19dB+qDJv6wkEz83jzFea33r8WrhOysvR1TTaV9yA8mqfm5kVl0vROZ8jNEv9nI7JU3e",
+	"Hf5t7sbWAFkACHY9tVqNBC40OLrPrj2lf82kbVQlTxSkcgvz9+bC/DkjHdiPPIYzWThz0cPiIGufwMWJ",
+	"GMuP1ZbTXC2n2WY3XB0U37rUvBBo1xJV6Tg8gLKtFwe/t2YkvqMrVxKMH9KUTYVyf5lnQu3nrzgIymtL",
+	"3S8nZH5LCV97mXsbJfDKo91dnJzuynMtDA44COqfUwlMh3wE5dCBBqOfu6hqXmGw8x29/hY7nOdaFjs/",
+	"+63J7nwmu6Kc3CKbnV/q1Yx2s6fdl/ebSO3KwxVeb3DrKS3cL1CYGWrKuWRG/54WpyLnWVBqEWHQbGNY",
+	"I5oAuCAQxXXbmWI4wUSk/YGpEEDIrEj4NS/VrDjKeCrPhNAhrn5w96N7sKM4M5Es/rCT9mcEiNrdB3Y7",
+	"qal34Xdsp9baW0c0wm6u2iBZsSqbi0ewkBtk39FynVficSu4osRD53RrZdwKMIWV0ROvFYn22eLLtafF",
+	"JVvF1OhHsDU1vsGmRofQubKpcbVjuMTWuPRcbZnIBTCRrQHxCg2I6xLqTS2I2M/Flu9Y137olNorsR8G",
+	"dGJT6dvdxUCKrrqqu+uLx1drOdzSta05cCtNn88ceIECNVauXx58516ao/NVQb7BBV/1HllG8GoF+q56",
+	"/2Fh1rMM0lpuhZurtiTiwrPOFI3baVK6P7QtlddHjzvDFDOynbwzrjAmHhqVCyz37HtTOSB019n7Kmdc",
+	"MvEk1ZAI5tPieoGcw3NRAHWXBRwCRRvbxjPB8wAA7ojSncqlvNmQp9LwVCLyPA0I09Hj4pLGmHVEoG70",
+	"Kck7e/Pyjj2MdXi57fLM5oWeh+OQZmwu8uDU4T7OEkGfxR5RpTXMINkZ8jTDpToRYkRDB4NxYHt0NO9b",
+	"T6kgGMXHQ4O1Vq25d7vRgP80ikLOtVZt3Kw9e1zc786cUTNomBuTpx10Yj6tdTHu/sWP/uvzv/nPQa72",
+	"1+8/tAecRlHL0t+m+de7kKVBNPXFj/7t8x/8oDyWXRoLDHnRKJJU9g3PTtrU0Gd29TSXtaJPeDTTbbEQ",
+	"t+xC3KpYCCtEdQfctNVISHioDt6929zdg2GtIULhaF9CzGjfdnABDuG+SM6SAIvcvDL93wqBWyFwA5Oq",
+	"8vCb3YLMrsXKloiC157SPV/JrgrfbNGvXy8zqdu0NY/MMjvosnNwkbL2mbo2jWR7sK7cdrjRqYoW2hBB",
+	"txxxExREdQLIrISwKrf+RIv8/nuoa16k6vq4gph6i9ZSxdq99QYEyQC8xHqqsJv9NkjmnKotLeSSIBm3",
+	"1JsFyYA+4KTYjsiU7GvE1hYOKqZQFaFIlTZsyE0XELzjJOVZe5SLXvokrrNDHyhDgwLMNKzfxRm+FjE9",
+	"7g4Y1+zLTSvufPkmqLmSxbnoA1hFIrppInQrxL44a2T4rYMbwI8iJjItqj7BOoD4TZ3d7xV9B+W0IpYa",
+	"1hFdNRTaqdbQBKjW4GvgBova+cYChAOcLbSOCHOgiJaGArq4gGqdNE0/H/p6YcwQNPByY4a6XPKEzyio",
+	"boGshtlo7NaiWnBC7MOCJN/F7+0Q+nga7x7AHbBHa0m7dx/MtXrrRtHsFz//r89/8Le16ELir7HfKw8y",
+	"mp3tKm6TFVakWOgHS9bniuOu3RKv6mjBk7+NQtqqzEEUkiOHK3LFJU4T+u7a0+IWrqQtuxFso5DeZPUa",
+	"+fYaUUgrHcNl2veyc7XlMlfBZbamhqs0NaxJyTcOU4J+LjZM6X7PV0Uq6UVF1cFeii05dSMKdRcoU2hE",
+	"PkylIITqyKpJWIjctkqrs0FAFNKtKwqIKkjW5SdUUrGjdQnBFcdFbSnt6y3Pb31mr0Hg1EXpAARpu6OH",
+	"y0287+F7d5E0rFZTZwZCuQCXLOK+rjbw6uFASfF+mhmR117HOK3yJqxjo57diq2wd8W27dkNWGjintup",
+	"M5SpalO33fuZljBkS7NREB/FZVKyiUdsoCbiVOShNTrVbJKnxggZlAux3ywWnmaAsuvYdVxnn7jwrlLo",
+	"upBQObMzZehNg8AyZ7p2bSywDpfvxEszEpferL342f/5m7//t1/87d//+s9/+uI7f/bFL3/26//0hy9+",
+	"+G+e/+mPXVRSG1e3KjjJw4Y7iS/aiD68zGxROgAQE7/aoqwiJQKca1RLdVtDk4ScsXw9VxAHq9f8HHLh",
+	"7EasJh7OXNit2Xcr9U1dOC4QzFmKjspySMA3ZiTLBMNrT1cKopqjxNtYqtfG2DtLejaXRxYZd1c6HVsG",
+	"9OoxoO1NvDqL8MVdw3Wl4Is0DR8486w3BfNeT3QNmwwEOJGqeNmEa6sImDtsrIXLdxCGeUIC3M6OYZEt",
+	"toLCXJAg//wH//nFj36y6e17eWmpWyL4xkvh65LNrRR+XtvrRdHoMyXua0AA168PO1MatkwqH9k2t7LY",
+	"VhbbymKL46yyTE3mbzozinWgTKBhSnYFG6pcXNz1F6fw0cJil/AzCEF4o1WuW8fyWO748n91ksDiFuO+",
+	"UKOVq5xkRi/LROT1TE3aE57LVPaLWorwVE9S0x1AI92Mp0NmlDphnFHxRLsMCmOUJ5CS6wvYltrPBeQH",
+	"QzNJnp4K6QosdtU4S0AsBMMvlwnriD6XtmH7VZ3dp5qVVH7PLnZE9auL5qncXjzTq3vcCms62v/RGGWA",
+	"r0NtwjqW9PWFDuuufrAdtKtfiENTOYPaxlQEEysA20GCUEz2bGwkaB/KFrvalUGbvIMx2Q77uWt7kNnU",
+	"Hi+o2G0GuRr3B0UdTikybNiXOawPU61xgRG6scuHAo4H1hGVivl30fRPo5+yicgFsydyZFw+thkIyYbq",
+	"VCR2FzAAo+hqpmdXLNEuXPGUCieWH7oSirQdBcikGgqW8KnGwbgWbee9NBPa12GMoMYqK2oxuk2sRGvF",
+	"S7KScxKv2yr17uDNqysm6EbkLrDK2dJih64c9SWVaXzdfKRwBNZxjRLd3ebunMu/6e8iz2hFL6HEGtUc",
+	"Xsgjj0ISo6TAu4NZOkBsfHKOJ1DsG5by8SwjIj4E7Ao7xMwSnyApxhU8Bg7gK+y6OshxUUUYZ4flkCcD",
+	"ISP731y4Blw5ZCS8UCqxqJqMyTOeHNo3iBBWw1M/dBN5pVPvVi032ZkCzERz90azgf8vqtH0g5L+bnWC",
+	"R3DE2gmflsT6WlSjNZ8R+PeOGo1W0ysSw7n2QKmAI+CiyjJe3cEo411LMt3RvITKkX6P16Fqo+JgbCnb",
+	"uSgbGCvtXbYX3BKXMmFzhdoF+uimln4ExM5f2Q3IXVhKfMeppMvDtB4Enxz5Ly6R3VZ1eNY5PcgyFs6N",
+	"FXPbntVzndUFq1ocx/CF5UHmK57Ga0876WdtKzc+W6dmWtWx2XqMXyePceVRW++kLfRWVUAmuFO2MWbC",
+	"u+lnR/b7VZSaucpQ4wpy+3BsFp7iTVMBeqlM9aACjouMpv/yp89/8rf/9KvvfvHLXz7/0x///55afmRH",
+	"+ezFn/yX3/z4u8//23dffOf7UGoeNxxRrg7vNRuNfbs3qYE63f/w7e8H3/7Dt//s+d/8T/p2jeyCqtlf",
+	"eMzZeYay3NBq5TWRFEd3G5S/dQxtFJ4lUEasJIiIZNgZ61QKrZmlYEzJykpIaxDMOd6sTkV+morJQs34",
+	"k3lYxT6Nu5f2x7lwQbmpDw5GRdf9CnqzYUOlDdunIGDNVJZEVFgGKsfIxHbj3ms23It1Fn9w74iVB61N",
+	"LvgwJuMs6N5WXUYpGk3W80rvB8J87CZ7CbroMsdQ6NPyamcq+20w6mr3UGWJ0KY94alp0/Rrrd369aiW",
+	"O/G9x1NQLRv1fbTpNXcb9gVl+Uyzebu+a08YrqZ9XyrTtmLZFMx39K/bxTvt4IVvPXUsE7Id2E2EJoLZ",
+	"13SakS0TPkT3HHrMbgKnAwUnHOKeXZ2RkImdqLQnrLlbPIAid7XWXlQb5cqe0lT2a639RuS1XDu1RqPx",
+	"7HwqsNvys2g6ndatGnGuOKQ5qpBqNlTDsrP7LMV2FhdrjmaRq2bnMzXspGLHn7zqhAbg2CI/FTlGFcGg",
+	"sOiUyHrkUQGvHGdYdNHSr1QH8UOpZpr3wH/V5VlmyRRU2UiHFXTmEY7uCEZ1CYSmuAyPnMuK7TJcCzQz",
+	"1KFb+q0N+V211u757hH1tTrMpx8Ajml7sTa+WLT0YGpGG/UE+GYmuBYs55JZ6r/6/VooC2BZt6VWokf4",
+	"yipuMmzt8jP3FncNiFbgD1vmBPP8bNWOD0aj+8nr6eKC7VvHGExHYmsmuVprHC77Qj8Y7cpmSHbwMcuE",
+	"0RDrAVEOichSIDHumn5JM2IW3iMGGohR8O8SwoLln2XMN8OAYhFo27EsAcIMuGZS0TBUDwJB1ETW2Ueu",
+	"Q4cbg69QU33lEOrAFZc4naF+LI/lwVDJvnfY0S9Ov/A5hn0IkNKGxVrlJgbNZKxFUmf3eHeASYl2NFgb",
+	"hSXpaZqIxMoK0O146Dx1+IJdmWOJfXjsepClYUzf4Cl44f069hREB0H+4jjPhTRBIU1hVTuccKoZTxKR",
+	"RC76hinYIQExF/Zz3yTAvndEz6X5oJxzLLnUE1gBhVh5qfSKF2JdgLOBDa2yVhEQgfmRQCxeLnaelbJc",
+	"xvpZVTdpUdoUiTDk+YmwG7BIZ3kW1cwEOESe6DNbnwenmOnvVOReCZ/tMlf2JOXtZm2zKkWwE69MCc91",
+	"ETqWLxSceWixuWTV7IWttax2aLgZ61qrBh9vWvXovMIw7sdq4ZgwwW1G5tbkVwDx5URZV+HnZ0jr1566",
+	"CzTjOysfyDlmhAVDFKXLDHkq7c/YZqswzAFT4UPP8R1WrPs9INBlGNkZJs0OekbkE54nOgCIU/mKFSsh",
+	"zrEjHBecV7rRueQ41tYZ+No4Aze5CotTRZcdgC03fMW44famXV166DrXbEOsQDgGL7WgKapPV4LeVxCa",
+	"TVUb1euVUfv8Ve71YAsrqp26R3vr6g6vSH3TLa184zSHbXTBK592eiHaRuBTrgwTOADLF9aVBJrKA5Au",
+	"KgzhvPye/hfGRrLYS17lUfsw1eaQ+l/F8+D6KYpM0N1f4AFwP652hXEkh/jRa+kFwBms4wZwu7914p3L",
+	"rO8N0wvzW3CZNyxRo7LMKvF8NMIkyH6qDXhg+dioITdpl2fZFMCSeVlB95B5qZ3xKc8gND2zh1aTN9wj",
+	"cgz4aCSkk7lcrln8+2MxFnXXaXssT6SayDZNCSrGqF4PLNJpjzUbUaPRsEPVbMBPRThaMxBDLbJToRch",
+	"9x06h97LNE13ybEeyGeU5wqpc1YigtTAVm1gzAhgUqNakSVL+XVBMi1+5snSQ5JilhmTTToU7c+wUumB",
+	"Tvm1Q0v0BzyF00c1TIMBuu1tDzUE6NgBwCZD+ITIMU/leqPxzA/jyJWZZUqSZUdkvYVG9WfrkdErNmpz",
+	"Y8RwZKe727i+G9X4qcitgOk6gnXZh43xe4mxWS7qrlXDjewq2Uv7tdbTZ/BvPbaCl3t3FQyC+Z1ItYvE",
+	"wujkVLfxkroHdJz4aAT1c7kWRZgY9ly9mRH8NVDj3Jf5FXkbY11KT5Q0A593FB5Vaj08q/jorEMCCU2e",
+	"Ji5dESXbYwmFnWutGoaHwQnwqVVaCLm0BS36QyFNW6efieKj+VMKT83yptK+9E1UaxAk+7dzQHto1G/f",
+	"XnYfo5pRhmeEOLHb2GuujCkBMd2wl839RlTDfWzuQm4u7GAjqtHW2XafXRxIubujq6krFGax9XRs1Q/v",
+	"6fChNyuJOGdpH9ee+uu81Ntx4MQaH3AAyMSAv8GdD4R1ubTyTOFWuGOlGYgAwJvOjGJxLozlSTFLpTaC",
+	"L/Q9eJlkW9nozfVWhMdqlcJGK532xe6MpWdqKwhtBaGtIPSqC0JbJ9fVObnWEzY2dHPhUbhYP9eBj/Tz",
+	"9hcwLmjWy9UQSwpzbRBUq84OJDKeIkEBP0crK9Hrtb1nDvDqKtxnAWO7NP+ZztRE5IvNH9eB1wQU4llU",
+	"G0tgHDNptBXMBFjD2taOK3XDbVn8lsVvWfw/Z1vH1jf7yvtmL88+cs0T9afnknCqnU1DFE8Q8QwokXZZ",
+	"37k2XszomvSUm7Jg0vJCjfQUFEUPkCqkAnRUK31IsMU48FCeZWqiA4x4kE8mAAk65Cci7INJ0ecmPXWV",
+	"pnZ3K1xJ0Mq7tEov1ZfUVXkuuri2YR4CjLDW2tlt2NaHPD+xLBFX0/mBSFLEfAY1YuNRZRvkkfKtpPJU",
+	"pV3Bmo393XXcNrReuHhXJcoEfrVdyxY69g7hZYhmZ7gqAPRNJ1akScjzz5QCFqzguXjPhyLpi/zeKgVB",
+	"M3iViW010C372Zj9HAGdwPB7oDwl2glYH5fImPAIbxJJ5GMQtBAUQKQBQ7mUqwi6MX6SVsUQQDwOjuEV",
+	"Rr5ch3KsGsYTEI90m9X7UvAgnaUmuGRf8jLOeQODNhXzKq4tAe0uwgIA5wS9cxm2C5rc05oW2qp37TTJ",
+	"BKnxutbav2VVVPppyJ+Awq9rreaNW888dCs01DNoHNAQxYsAsN7GIMSIfoNInL570bbuYVDbkzSx+iao",
+	"pXZLOpnQI8RuBb6vZGoUwF63ni7VigHYp5unEIhVmDNu2JnDb2Io8r4VKYsfm7f8rySIFL/tQZwOBF6B",
+	"lJ+nKk/NFBakDCK0dwOFv+rgLA+HhzQaoX7auHTBKO2BHupgb9tDpU27SLTFPSz9GEJTVf1eCunG34Np",
+	"+IZvBY/LTV4Pfik31kTpKxlnImlDInpp5bwJRc9No3lj9sdyn/O/z/R8A9eybYQ2tLrPzmudwMt2JjSd",
+	"u5TbSM1z+RKyrIDj9rn9KVQS64pNEMk9FGR5zw5LnaxVIi3VfkBWj4YT7oCOKOe/ZzVgD6QGIAfFxydi",
+	"ZCAUVCLsemHLt6IXugssNfNlHpjKEFdcigkDBXNetno4LvOFTTVibXh+yuc04lVo3Y1GYz3LPA73ajXa",
+	"LYPbMrgtgzs3g3tVbR9by8T5DOO64CGrcdolBgj87NpTV3jj2SpKzV16+XJyybfEZV3ici7a4jZzKzxf",
+	"GQioF54JPMxXvbkoYXotU4c7AGfCslde/41lWITMLQWpLBNA9hozYitPkhQLIz3M7VBNKrwoM+RPwoeu",
+	"Vlfpma/KpbDO15Xlf2/p22tA37ay05stO82S3guQpQw3qTZpd3Ea+F2MC/DF8dB44IuUIXytUeoEslDt",
+	"8LTIIRIxp7RU/LOncibAXoGun8jB3kdkNI98Ggci4+dMjU1XDUX9WM6iz4snvGtC0OaIjUcOqAoCK2Gw",
+	"dXbARiqVBiqUglFGeSuIQ6rEabUYh7kgO0s1Q8xqI5JjSXCMwzSRACNpFwAzT6BgG4BjYvBE8BlTElYj",
+	"4VOq7mZ/7HaFSPBHqBMgnpg6Fm79CA0FMD0w5NgF24VqUxEDWwE8ub1Hj6AMFSzqqcjr7BE6IYYcCody",
+	"DbtzB98KMPinggPAZtAf7KZtnucBDNgnR3fr7D34OnxcShAuzAh1b0OI6yzu5WoYQ8OxUQjKOUkTIamm",
+	"5zjLmDZihOM4kAyxLSFC1ZcVwGxi2DzdQt8KnLccjV2YA9QTE0gCggMG4SUxxBDaQQxVLtr4U4z19+yZ",
+	"HdoDYweUiZ6xBwzG8FDkXSFNmtH6x3KcZTFLe0wqPBUTrtlQcD3OXZXUInrWjZkzy+cG9jKwQdofII5p",
+	"pdsTYljmoNW5KeotHPqbyTqin8rClkfhcUUmlClBm1ehfz4SPCkaPAtxwV426BMA5GjTYd2hmgwJCmEk",
+	"RqMUGjqPx2APxNJiPZYnQXhHwo3YsYdplRKpdqDCbkUwxDtMqondOaye6LZ5wcBMGSN682FkUFEVzykc",
+	"2oXIFGJU6tLVQ29hZGRUE3I8tDSbwiMj9zzhU0vcy6OxxN5+sHPKc9sDUPtDI0Yfua/tH1/BFuw/37Ot",
+	"VMzhYI5M46JqcadE03tolTYDezRWXeXOtDRlN8MCP7wogOKDFEpAQVANw7KCFVfg3eld3/a707u+9Xen",
+	"Pkz93SmBEx9hB+9OP3ZdLMIg99VEQ/TzOrvLs6yyoMp+Yw+Wk7vgfgnm9csHSyfcYLthBWBKfCKmMZTT",
+	"lkIkmsWdabxoOCdielklhOevDtBOR8MVy4UZ53IO6RneojrNzpdeNXSg/9U3bLcBSlY6tMfPzYP+8mNN",
+	"pRF9kdeeXUp5UyCEjnQ2d/YaR80bAThWwbIwYpv++a2nsCMueB+ZIjwOQuLmWuty2RUZFG7ZjWqQaGL/",
+	"3dzdswNCeHB40Gw0o1oyRn7RHl1v1FqN+q393fDh7eu11l69sb9Xeni71rpVv3E78hVibtk1owqqvmpM",
+	"k1TuMZS5KVQpiAi/HtW8yIQFYig23YpJUACnEdXGMhzvLjkXaKTN5k33wI6yWW/e3PcPbtda+/X96zeg",
+	"no0yPENnwHZpgqWxawN8yfuLluYBzARh+hN3Tm+BF08O4dSfrfnat1YgE9uQqCssa8ITNkGxdDQCeT+V",
+	"KE2gNIOKDIDf8+mahXGr1ddc8OHSEuCkW/QV5MaxsZXyMWwL2DbrZkoLzVIDrLGrpE51qO6yt2Ijnphr",
+	"8NcOlSl7u4U6W+xqrcWtWWm+osaZf9mqZ189/PhBZFUHrFOE/njn89+dw/YHRCUXMQBdd6aCeqUIAVc5",
+	"jeEg7Xw0s4zHSmjx02Oq/HVcax3X9GBsEjWRx7VncTT7I667/alIJAS3te0CaxeYgTiWjOWuaIIPMnBj",
+	"BFSomXbt/KFVVJtjmmOMaqAVnSztoyVoXvdroAdqUoKYkxJD69lE5SdYLiIoCcUzrXAxOC0FVdexp0jk",
+	"zPATgeox5v1Ltue7QnGtMB7Q9z5K9USIEcJJ0IpYhn4soSw8SMRJJux3sBShPrvboLbIflJIigOe9XAF",
+	"fdUJE04mUxMdsckg7Q6w8B77/THPDZRkOpbxRwffbN/9+MGDe3eP7n/84DCGhW9a5RkFd8i8oJSJ2ywm",
+	"23fdKNUejruDuM4O9Mny02oPZpVWeQgTCirwLdUqD2mJcfNxPotP7x3WwEeps7IYn4oCu7Ow9g9afGek",
+	"V5Tybt3YL0l9jY2kvjlyUBL7avBLi7nlO5b2CrbY0+MaN3ANqjIYjmvRcaAEHFNqwjHW4DuutZ4eh4X3",
+	"ji2rf/YM9qSY56y0Xck3kapt/WEXVhSP93kq8U7bf4EVFM/0jiZyZhf8Aovl2TOx86nqLLbZflV1ZgyJ",
+	"ZBC0/xtTrFHdRQ/FM4Y9Deay6ij7I65PbOuvcpz9chUsNWJIyhPlZzkRfEUIY/dOKWUpAWl573oh7zei",
+	"Wi/NDKZFzAMoP4t8gedFvTVtb5+qDuQzXS/ylCiv9yQdjUiD8am9vma0fabs7zBM/AL0n1pr76ZdV0ht",
+	"7uI6u5zpc4jvdC7WQSCFE7ylQ+fKP7BruDDFYNWqgQtTQvUJM5O0K8I8UBIgXM0vrBJGgijJ2mVjOzmI",
+	"oAF7HZgWmehCWugEZSGp0JxIiRTYGzJy192xzMVIcFNqiJQ+7mqVxdgc3k8r/X2qOnV2v1fVubPJUXVL",
+	"LAgmo3AaaSUexrGMbbPQYZuE3djH01JzlsqKPFd5PRzY7Dyd3Pqp6qAka7UlTNvqnvRzqyVGTKuhYIOx",
+	"THzdTXB7BXG8TrVBMYmzXGjDc9JnAhQRtxHczC+ISKDc8rE0bjxcu8x4N3j0eOgIFTon2CoAJjkgLwnI",
+	"sJYaiUJm5r5GGhJc8NmBWJpqRlSsBflfMdplLC2JjyX4j4g0wyM4GPiZVGwsE0Ueltm9de4uKwWDGwmm",
+	"HgKeoB4xlmC9jrtWW01iJ5nb+fskY3bgnWcNuG4sH8tiCxbXWiOK+LLTkGcBbSuY3jI2BQwY/RMffa3V",
+	"aDSaSNY/VZ2zmqW+926u30OQk1tKjLan0qqt66Q30z5cFiztgmWuCqLhyK97PNMiWJ5qxluxxmu06T++",
+	"eBmnsbKIU72zJakHBZMKGWfBvgdiT4hoko/BV3mG1LNgodc9SQ8zLlcvmgykp0i4sLQlxSiOgMRuEVa3",
+	"8T4Q7wP8j6mc0XUNKkSDe5Gu29oyXvFTgbHkg+P2rz9bomRee4rXc2mQdcHsLiGv5qIp2G5jYy1tIb2a",
+	"0cmaaxOni9C+zqJKlids3SFXDGFoKb6LmOvxHCMmNtPS1pIjv6o695OqTPD5m33NHsz1UYVcD4v0x6N5",
+	"pcMuhtUcHTgipEJ6l4FdprRQWrzKYfUL+2WB/Qx+CJ4B4NwS6EKrqUll2nQFK8ALD40abYnXlnhtEbXP",
+	"S+3sTUJytwFxqyZSK0QnL4GW8TGWXR/BHIZY3nGwMhS+1Rdm5m0rey0BnbHnthRUefHRQnDP20BDAd4q",
+	"cAG5p83d4jHATrof9qLaKFd2oe1P9PB6Afzovm/s7l9U5MaaWpEPDgCD0dYUvLnaAJYsXNPOlJbz/NEV",
+	"/g6O9U4qe2qhAuBuwljft69d+E2Y8yU//7s/ev5Xf/jr7/9xzbGqNn7kjQJtV3Lp3oP37j/4oDYfeogN",
+	"fPHz/zrbRnOujUcf3713eFjdzIvvfP/5n/7FbBu7s20cfnLXtlE5jv/nN//rJ7MN7M028P7B/Q/vvQfS",
+	"1jnvKu7SWXe1p8Y5nqRzOGneVMgnWJxEdcdDIQ2KsXadNvDxaiGTZa5eMRxlHAuiVF498MnSSxVO2cqY",
+	"d3p9Ntg4CPK9fr4Y38rAjK6QYlF/N/Yvvr/1SkC6NQyLQFZFVruldipNEQgOqTdjLVxIInjdQwmCpbKb",
+	"jRNwzl5wDPjrhnHnVnsdd7Ff+q2gcE4C5hZyoeO4WOrN/Ma+C59MxxOrsLuSlDFeTqggCYDCYlFZSHdQ",
+	"Xq4XrTfOshlPDN1pWI4u5qVkXPbHyJc/G9gBj/OR0vbPX/8fv3z+t//+xX/46+ff+7N//PYf/Po//eE/",
+	"/t/f/c1//4Nf/+UfwFUXEGmdqT7o+QjeXvv1X/3ii7/718//6GfPv/fzWqCRJznvwWY5Mu4nUnvxL38a",
+	"tv3iP/73p1aaePZPv/rur//8py++8zdPLal5Fn5MtAdHGI4q5BI0th0QTaKaybnUGbE3yOeptWpfEVmm",
+	"GHYQsallkPZ1u8U4CPK0pE7K84t5oRMpvvnpj1/86O/Xcu9QU1dcwDI8S49XBztuQoUFvD0un27uBGa8",
+	"KwYqQ8Ckb9Vo/2CpHp/jgEKqO7LhXPCM8uTOOLc01Ohy9/tSDu66teXPaQ/z53C1wgVeRtw6EbdORF+m",
+	"0RScc022vlAJufaUvICLijR+5DCbEcdf5ILlkG9JvB/DkJxsALH0ZiDSnBnxxGC+Al0ijF6lIo74bWpa",
+	"7FSl4dxcAceIGQVZ751M2H9mSp2w8QhTUSYQjyvNoiqPgYjxBtZ5fFPLNm5+vBfXZjzjJGy5/JbLvypc",
+	"fkttrs6Bfx5Ss67SenElCO+wOLwIBMfiyVDMcgGEAyOMqM1cANeGsNrYE56YCQkIspC4mWr8d4mXc10o",
+	"9RD4Cyw7dt9D3/RlEt8JWbizEECkMLwOEwHnUGr0scRoYg814Vqps4OiS2hkyKfQSk/5gONRLiAHR0mx",
+	"JErAjaU+yZXst6nROy6EuwfrHh9LgJcI8/SGfAqhz4U4wnJxmooJyDYaEgWtaKMjNpaZ0JDNBrmCEJ4O",
+	"mnzrjDGlso1txnV2cCytBBRQg1VmhZ/EGCtNYe/xLHmOIxY7xmL/XT47KmexJfwxlGWyYwfAaCoMySrk",
+	"PnsZRpZuzUp5FfHSWECyxH03tdTw0ShXp6K6jCTxJqCzeIrKpSQLRgvhtKj+T1SenGWu8OzJ8zNkNP/0",
+	"q+9+8Ys/f/6dP/7H//0vnv/xH7344Z+8+PffWcShzuBNYVXLtZnMlVap3Io6W1Hnn4NBY1sM69WGTYxI",
+	"bAmklku0i1wbIZteP4xyaQzlN1xeGBWDAGGI0nU9h2cPKLMs9RkFmERHqGT28UB0TwSAEIJj0mMturam",
+	"o6raDzin87JmqLg8Q8pL+F6tWglQleRmXTCYWnN3b//6jcJZ+vxXf/nFz/+ktgErxCldtZF/wHPexROx",
+	"uxsVjdX+4dvfDxnMP3z7z+Z5B07e8w6a+9rsMQAXunji7td1OY13Pb1ZpH1LqTdGDIIysYE+CHqMhruE",
+	"FWn0hVNqI5DSXiCZPoR4Hh3QVVSAbVexQ/mJwCBtCXmJfH/J6s5OAkVdGcj8Hazlz9k5dD72SI3B049p",
+	"P9h42pfceChdD+2KHGaGL7jglriITokj1pkyQtULoJS+VBUjK7R56T78RdmJF8SCIqrMjtGt9sW9W40G",
+	"/KexPh21K3bFzKmXSp61L4YlOe2oEQF0DWQa4L+sktHcbTTbjeZXPvjq7tf3v9H43Vu/c+P3vrb30fUH",
+	"Nx/eftQ8qp2/3vtZ/Aex9iBWdqtebJnWZpkOQqIXUhtPLst+zktUM5yDdGFGBNSEcxjRA+4MtU9MYDr2",
+	"rGTAkwAST4onYCtF5cGkQ5GlkqoHu4k6I+gMDnWKjtbSMixAEKK+v+4m8gYgCW2c0zUrwVebnM5nYNrY",
+	"RhSoCJcAGFQ+ButEgvorsHWFXX3ouw/QAKrgTuYFhJKuL4zPUcqxhs+XhMp/Am+89jXC7TTWuTG4MNu4",
+	"6XOdfljEhQcdl3jFeOmqUGe7p+crTiVk2VPFRyOUv/VQt+0fjUYTzr7W6NWq8Z1Myf6OfxLVcpUhjCak",
+	"pdhJkbaDOk6TFgayV8K+VmrUJb0EzeqpNmLY5usE6tqVumIViWdWQfJ+LYLbWbDAJV3Toc+v6AjTbefg",
+	"9r2Ut8SoUdsVwAJD3iqenIp9vDgLIG7Haq4dO5BtnOpWjSriVMe6hGezAhmtZvvXnrpDvhSoxlPZLYF4",
+	"xQnEVq6/uhC39S/huiL0J+6AXViAW50dSCaGIzNlMd6zmI1lJyXgdyHxMKEtg2rkI/S76PUEVo8D7H0w",
+	"YaTaI67LxBXbNxPlkeGV9PiXADDfUzmDwiEu6omnps6+AVZ/ujgxwolS30BTAKkzmzpcfYCt0CbNMrLU",
+	"cOMUrBCtMjVLbP4uCksbnokKhBuMrjq3dLkgYqogRq5ieCEJLhAPMQRtRkhcU/y70oCmLW3/ZyP8bY3u",
+	"r3pMj4vkUbkL77kUGfLaiZguNyV9zb5wiTaer4npWSYee7kOHt5nMNat0HT1xlC3+GgMtYenbB+KfMo7",
+	"llfo5sLgbl2hsFUZsEB1AlPt0M4hLMFV2hF2kIty8r8mpucJBHOsKFfJGNHxVmY2XxPTq47bWj14GSv0",
+	"wRa2XaNR9WzPwW8fiAmswmoc145py3C3DHcjhgtniHHpqNxlcNgzU4qPkBYxbdRIQ5WEVPYvQ3VbkB3s",
+	"iN02Mfj1SAze8LRuzmGjtX2VHau7isUBHOCjDPR8lQkWo+8khjIZWCIEGvHGkikbjzLFE5FEVOdOl4q2",
+	"p3lRsPhd+vacBaKKumwplG+rDvegzs6qDgfyiJtUUbTYo3hdAMQXjCTE93r94kxggcDqcDOqUUj/0upR",
+	"7p1cTQDr0zZbFQrZVbKXWuYfAAUXzwrI3yIA5enz//Lvnn//3zz7p199F2NRvvjVf3zxr/7y+Xd+/sUv",
+	"//TFf/jJ8+/8jxc//AtXBgTWopMpOxisuVtU4C2X3LV/jXGFRK21XwI7ToketW6H2KbwUzhBJ1S1Zsvj",
+	"NqKaa+DWdayDC9/fvnX92WommkQk45EzpECx9qS0ZuLJSHRNG8N5U3tK/fM0Fzp4cyb4dMjzE2EQadnF",
+	"l37vu8//zR988fNvP//ez57/4D/XXJxpV2XjIUBP/sm/fvHDXzz/3t/Yn7xVCJufgXYuIv9v32y4Kutw",
+	"AtwLkpIGHi/Je8tNabIFSLTgCRQMd9WKKcipOxRtPVAjpMUeNjrMZ3OPrI6CWZcXH2oEF3+dcAlHobcB",
+	"E+fSkGkZF4ZMuGVeqQriYrA5aIYSk6HiaRHBDujCuZqgfp6l2rTwn3EvzUQcQaFeSzqwbKqPeZeGdwkD",
+	"msWG9+M6+yA9FUw84V2TTaEbfFkLX8bLNg8lrYzKCzR7zQZYdjZMwkLxtYUFPcIceGgkAhBre8n9L8MU",
+	"SB2MkrMgz8cbGPixpG9c6apChIAMdnCEQE69XRHk/m5Ac3XH2FshRl8M76WyH7/tamThomOyhhoKTD8z",
+	"Cv0uqT6WMRCFuJSbBrn4HdFTuWAxsRe4nLFPkI/52Kg2/QadW9W+qPMFIYp3D79uF+KbHx5+E7aQByW6",
+	"PkrfhSE2o8b+rej6zRsw2zp8M+RT1hHsk6P3d25F8D/NG7ahD95t3mrsNdBaA3WIuY6YFsO0qzKIdcuZ",
+	"4R1dqoOnJgUigKD90nX2sT0zVk/pKHUSBVVr9UAAwngBdzCA62//smtVp5MIoIhQHprxPOdTO0HV+VR0",
+	"DdRBIAxtaIczPbKfQtPHUg+sRiqF3b1mfe/WvS83G/HbdDNo3xnx0BY8SNI+ZIXkgmVKG3+UjXhCldE8",
+	"OkAqg5q9dt54O+jMpZJ1ct4VILG5QsoQLsizsU8mydWETrAPQO5MAywCyC2BGnLHMsxlgwHiWqtesdQH",
+	"MCF/Aaiv3twVSbWb9eJqbXAMLzdDZTjOTDriubnWU/lwx0l3a/Cw91U+vCrLV0nU9JzeEYLaBXBkXPgz",
+	"MzZgIK4AdqpZR2ANRaBc21iirbFqCk5uq/wSj7dEgg6nXlPcWKtQFjV47am7K88W6vRHYcHonASJOouF",
+	"NumQGwFU3855bEQCReWBYFLWnte+Jen1FCCRQ3IfUmOpJvMK+AfCOMJ2uQRiq4tuddE3UBc9P5Nbibtt",
+	"DcVXHfBGQoUlrkSWUbGZoIrEJmmWMYq52VBbXUuQ/LiHdLrKUBzwl2tIqtZPXi/aX6RHP0LPLxRYOxWg",
+	"nyBSGdWVkeAgThSVMi3KulnKBTzt7sGDu/c+/PDee1Yyd0q401Mwz98K5NppgvPlnO+U6z3DVzpQtoeM",
+	"93kqKxzTsCxbVrdldVtWt2V12xJ+G/LGe4Fpj8x0PMss8U0LHO11NapnZ3A0JHeXwdLet2qUVBOmArNn",
+	"yNQixg2LZ4lHTGCjA64xGd6ZmEPbHZk3IyZVzjzJdiVJoyJeO4ZvZ6FFof43Ga7geODggg8kmk3bRsHI",
+	"KgK77wYG1C3X23K9Ldfbcr0t19sYziWg8RPufXUXzO0AUVrXu/p0SUXbu4dfJ1eXRF+VA5XpTI1gKrea",
+	"lL1wzigeOIHYKFf9nA81UyMhgyCitD+AwtqEQthCN05Rj9V5ZwA12958+jHy8DGUzKQSgRogpCDhMMh9",
+	"6MBMfIPoCpnnXPeejFSOlsl7sCBnsy87gmu0bMXt7Kl8CBS0k0oOoUGz1QEr72TudV2rtxKhj5hnBeDw",
+	"cwxka5u5uiA+NZFgxzdzm2Rlrg2kz0s3yIz4WItLs8ckat4QA6UmVS4WG2IGIksiFwjLKQx2ZaPMfRB+",
+	"rSCEcIGppuo6uTB5KpKI7rbJp/Y32xkzSkW+J2b5be6c8hWgsnbJtlLrVmrdSq1bqXUrtW7IK4GKOrH1",
+	"gqXUAMq8Mv2RsJ4XxMwsrfuPjN1LjKmmpHk1Niw1YbyUN4sAaxqoCdj9q+LAczUpBYF7qTCV5sZ+DUpL",
+	"p8PxENK0iJik0oi+yGvPLiViGx85fmAvbjNaAWYVUVTPZBczcLNfvnUjRJydJWx2daAefYj+HRCzC6Am",
+	"m2B/byXqK9FtB1QJKQiK5ajpobtTsYkaZwnFbb5y4jW5Ay9DwPaVFWYiX7lmnH2qOhAbjALPEdcnX1Ud",
+	"LG2FKweRxVb4xhBVTLfkesaBad+vsxjkOwjxsdsxtBI8yfK5YO8f3P/w3nsQv8MOWC+VqR6IhMwR+Vhq",
+	"cnrOmaFLgXARGC2ssuBlUgi1BFOGEySXW6XnJfVHOJdLk9VhXWqt5m5U+1R1QGi/fiHCDaI8L6NHX3Eb",
+	"4QLFYC8gQBmWeyv7vOoWO5AUQPEp9hCoG94S3MUrjf6zYx8PL4VYQVB2oOoLUvOxTO5YuJSCqjtsx7RV",
+	"t7fq9lbd3qrbW5azaUIbhA2CtdfJZn3FlLxgzRuJxgLPkE9RBHePz3rajRqNBmU5HSrnK/L5Wxy/GfIp",
+	"WHpZT0xEziCn2DITyWLgdZgBJ5Ukw7JDpTsVtrEgIzNuedUdUpUMxFYIFzxZehWiJcZZtiQ1/JGd8SrJ",
+	"4eAPmM0Mr7OYbmTMUtnNxkm5QiswSk9v6xeYSP5ITV7vXHL8sRly0NqiUjaBUaH0hi/cW/IZ4tJ3uWQd",
+	"wZKUA1OFuYwzUzJLNG+GnKAREHDHWIMyMpAIfEnZwY/UZJ0EYbimWzPG1aYTAwEoJHzvdkaHOBkXLVl6",
+	"qUaMLs+yDu+e6GtPvUwDeUELYtRUzka5Ok2tsIP5pbFrInYzxIa+pClpth+zRPRSKdCeYBQwBA+ZGrGB",
+	"L3+NDcM/KAc0TYQ0qZlGxxItQKlVlhADLDUMxUUNmaA77IDloivSEeYgw1omrDMtNf4lPWPfpbsYMXEq",
+	"pEM6de3wPE/tUCi80P5EnRvl53osmQ8egDGM0L7iGkFEVSA9g1T263aon0i7CAAIiLzNp3xjeqvoGabG",
+	"0B7gyvq0UTllpS8xH/dT0TUigZaPHBStz+12o8eK5PbrCNJO9xos4VNdGvPMl6CkzS1tkqvRSCR2saTy",
+	"trohwaFAPgI4c2/usoEa5xpbAPiV6w0ov6ZnwglHuVK9wgc8TOXYiIj1xjnU/9bj7oC+o2QzbhhPklxo",
+	"zfrCsP3d2z6HNxeYU2cGwu4MtlVnd323pT7BjgLCg6sBHjHxxP7LiybugB8CIB6gy0DyN4gjzRsQ56Jd",
+	"dIuS2dR2i7m8eAHGKElokE+qknqP+Im4S72sndV7CNftgTojn/eda++U+G3t6XFtqPtpclxrsWOrr11v",
+	"Nnebx7WIHRNjw1/eu/fh/a8/eu+49qzabbEsmGXdxF8a5LlDZtwldamHnrQQwdg0EXdtVrh2iuybwQpF",
+	"d4zKNKjDQf3MrkhPvYg7dUSFrjX3+xTwRKdZV/LE0biTpd2ynuLwMM5WTDKlTgrFhBt23aom7vtWCZGK",
+	"6aGVDLVBhI0yAAchVR2qi1df6uyuw/ewpIoniUjgE8IVZ2OIionL6HVuDhVW8kORia5xja5NbY54//00",
+	"MwCNfObLD5Qpv1+lzgTmtJVhJdWrpsasNm5a9XVkd3+at/L71QPmemgdYCQao9r6Gq+2vYQI1EiBb1Bo",
+	"FjDy0zAQ1+/gSlJ9BSG7Ro6nBeTsLtiHK8Ybf3DviM02FoOQqYswBjvMyGNRQqoHUDjGMyBPQeRtqtmJ",
+	"VBN5h4lMiznwoZWoZETwLQqRhaICDSdqNBpgG6LsyaoUkrF8EyjX48tzTt5o7u7tRzUAbPBC1znMDbTa",
+	"sPJnmYULvWpLtF4CAK7dog2o1oVSKgGh8ksTBhBbJBOQsOYRmazyBkEKAP4Fo/SPuDF52gGF0D7viH4q",
+	"9YIkA6vMAhzUPOKUSzagEBKCL2FvpabUZPxbccTiL9v/7Nj//HZMGFC88zaOWTI+UtrkamRVbadbR944",
+	"wdKhXQWWi6E6FaBf0wL5YAgnvA0Fl5MB4YSR+QQWh2uXxEgd2DFYDRqjLhwKWycX/MQS356zbdppZcIq",
+	"vAcFzFijgKPyi4ny5EhpnXYycQeCtEmX3l2UA/HPgvZW526spHb6mxcIAlsSeHUJwXBIN5LcOMD0XSgt",
+	"RCqwvCoHXaj79OrctdrqS8XyrKM1ubXfXr6rVZpo3UMZcCGe6oXdsGtP8R8zkGZz2GKl07Q+eCJ8dj95",
+	"RbSBDS7QWfI7ruL2zlwxupOXF0uXxvKogZqwHs/RcXPZN2eVZN+jAjoWpMfKrFwMSa4SvLFeT+pzc21D",
+	"LrIb5WKI8EU53L5WkakbH4CbZudDehaHKLfNhg8uoVxZL1HX2X3EyJAKkVd16IM9Q+DF++OTf18bwnEO",
+	"UXYbM3D1pMDnEVs9LSQLqFmS/xihbQLU7slgepECLNgHw6SqBUjm4GIrwUn7THt3G4MgCEQKB30egY+7",
+	"Y8OMAhDsItG/hL99IkamzuJMaT2N2Rx4tU8OQQxmd6td+nVw91uMLwaiZgEOtYOhBtxwBgQRe+mpfDjO",
+	"OMFB018BljO5yzFmqM5i8cTkPGYYuutG1hFTRQtEU2gBtvQT72oGLG879VGuOryTTd1Mfn+sjNAVycm4",
+	"Sx9iGMnaYM6BSdGuU61VA2JoKcbKFkLbt8+outpqZ7iI9jiHkbwYV22PPYYnfutprSuyDN4rZ55hApt9",
+	"E/YLQrrgtKHfElPRLNUuvqcDUotqL370b5//4AfVHwfjce3sPTtn6lppnc+op1Z5HQuK/qoCUG/xpM+T",
+	"N2f/j/tAV6DrBTcAon5x2SRSmbRHt1UvLYgGWSCu+AQrfUe2GXB9ezQIn9cAcl2aM8gYwLKVFKMJQc0+",
+	"ywyHj+Y2HAUVrQbhdL6/1DAfZr+ojNqD0vRWssp00s8wFWGW8q0c2Jl+dmS/B0ONeDLKgOBRXeVFPaaJ",
+	"Xtohxc9WJBnPJhZHtSF/ch9fxyyQYSrd3/51KPGAQ6waEq6lykty7JA/+VDIvhnUWjf2oVn3Z3M+mudS",
+	"XGNobD938Wis6Zus7gbD45iUT+G2TM95q+bNX2zVY52xTqXQ2hUfCWhfefmX5ztE1YovFsqnHIUInORg",
+	"atRdLoPUBvC0hL1dVkxQmexpQZLxGeTujpWXBU9KX1GIU2p0EcgEGQyl8IFSy1AGM2a5MONcYs8jPsWS",
+	"Bh5rq5uOUruz1ckU56OwG1DUxRR0ORjDHADDIiV+wKUU2dom+YrUkZldVJhBMhK5hgSeqt7ths5O5aw6",
+	"+PffWzybNVNMwt18NdNM1p/HOu6GLYG/QB9CaTEXeg9WJ+pn1mTDyj6I3B42y5REgwXd7cip6QCk4MMT",
+	"8GKiGdKRwV6aZd6h76tHkcHRsapjaYkL5C688857wmXtpkrW33knDMovD4oCrfhQIB33qInwKAZ5uX0i",
+	"prEdP3eDL1FrVAgtpzmWLu1Bi1OR88xlMmjKffCp2pjsEbbeY1yCG5VKyTtjiWfFtmkTsY7IlOwDJaMP",
+	"jmU4JVqBo3Qo7MSR1wK/y8cSMY6jMFUjBD+gkAr7Up2+xGVrY9y/xk+nM3gJ+NWQy+mxpBepPizPMjYS",
+	"agQBKqeCdYSQlml2ByKJ2FiaNJtjtVbfgkRmmsn7PM3GudC4jXg+ALykyyUC5LkWHXAdhtrR8coF10q2",
+	"mFQuxwFL7I2lyad2FYvKZsSxGaY+HEu32YnCfBPITyG5gum0L7kZA0y2Gahx37WBDVP6RHFeQKkgUOn7",
+	"Li9GJiIvMAxg5sMR5OcEGJpFUT97S2K6FfEdrHQm5eyZxlWYuIJ/djft1ASlGIGJjKrhQW+UpnMsw6sV",
+	"J6nsG56dQMBOPBHdATexC9mJxRMkU+00iRcXVjtDLrnIAmtLFBlgbEZlif1fsB5C+j+KK1Y9a0aFONRq",
+	"RE76ALLnlsESRX9da61ao20/bDdhVrAhMCCEjIFUe0gC2Wnc2mk0WbPR2m3UKKlf5Q8opR4tZpjm6J79",
+	"4s9ffPsnL77z/ef/6ns7X/ziZy/+10+e//G3LTcgqQSrWtt+x7u1x8BK12fHV2xbhOuMmAlFCiqJeK1i",
+	"iWmFEW0h8eq6g1z41tMaXuZaq/biz//6i1/+9Re/+MXzH/70N//9J//47f/0j3/w7178zx+/+OGfPP/h",
+	"/3j+o2/X/IJZgW4XTk94S3Dv55AJKAW1cV77Yunkf8QTcZaeq8YGcD5nuOS2xt3WJmnJDZynqeOlFYLB",
+	"hhr6IivkNWhUL3NYYb+sS/LenJ4VO4KFdT2xqF2XZ5nIWXeglBYaeCnaKHWVuk0yg70Yx3KkUmkyocsp",
+	"lrODcDi0YWt3qC6oVIlA9U8KkWgwQRCISMze0kKAcDV5u87c7I5lIG6V4u5BaoCySKTuj6Fyfy4wZCdF",
+	"MN1QpJsJ3Q9eRSkqopRSsFSgAAAyKMl9WFGY8UwrBqWRcjFMg5qApa5oYpTJG0MaPQHKxC1aGwEnJ59C",
+	"kmpnjA7TOJWpSS2PiiHPNLZr1k6UFOF3YKPwRxEEOCtU2Hd1nT3AxYUvU6kNyQg7LLbEw7St0BK3aPza",
+	"NXSjEbH96xHba0SseR2m22BOmqSwXaCMVjiBhnRcZ4/8IpB6MOKzSb/HkrEjpRDxCz/02a1BkD3xfOiY",
+	"hkTxu3cQIM+BnqcylX3XEAmZdOhgq+rFkjtAtziiB7wjVT7kWeUmELicXRPqi6ZGa2xbCDaF9nh+JUHy",
+	"Q6k6wcBww0+EZPGQP2knlD4bu7Wlos4gx8NQWGwlRjU2bWzXv2kXMhTZExBY3Ryr9x0aL3ccTMGvT2vJ",
+	"tO2bCw+VVRA+dhgASLOsnnAEyeT5Kaa/W6pHpxZfgbLKElcU/kHaCl4hWhGIjNFYeiyVDE9PIvKWS48n",
+	"ckI1Azx4H1obub3auKogvhfTQl8LNgHSNrxM4fIhRcIKaFL5b1FQJwXNw2/A0GFuMimtWWUXamxW6gWb",
+	"sxMrVFyktUi3RFJcItigj+3STVItWGrsSaEsAH9UgmlLaHtux5GtLRmqX2s/hFK+ADdAj+21jN1u2O+C",
+	"hPmZZbL7H6F/y3cMJtxSt6n2i8wNfK7LBLiUSeHa9RNmdsIh6QtZJpZOHwi5KJH9HjH3l6g6hdSmpEIt",
+	"0pNQIGmVPwSXmKcCtdaNRlQLb3OtdevWrd2SNmV/JrXoN//vH774xfd//eP/9pv/9lerKkwhRFigjB2B",
+	"MtZqNL7cuNWCyAWPMoO6YJn81Vp7jTnlCwSnYkvXWpXgM2rDWekJo60Y6+5Rcx/R3vxY8Wupaq3bgBhY",
+	"rNZKazIz1fPqlHA6X09lskofvPnq6IMV0jDgWZEUZwVnXIitgrhVEAEMAsIbuVPLyioiCjq5K6dqWSQI",
+	"6xetNbr7skhrvEvgPQvcqxRlTKOk4nwiIZBioeM7rDNliejxcQZxzx7rLXDveru2UcCo6wydaKxpn+x7",
+	"fdNAQAyhbiLA6p0QZ3WmRgpFaEsQuqgcim+6QSJBya4u1aRluyy0rLQ3b+1GTVZHlAWuQuVqMlBhRd7C",
+	"dj7rs3agSJuH6tyTyay1dnOJIYBTnbO42pNkmc/j0Oi6W5DavQ1NmvdkctURky4S5voVR8K4fNcKR+k2",
+	"GPGNg7tGwwxej0K/u5yAnYWE/ekZ2WDhTdxAW7m6QIR15K5txsZVl+YvcUYX/eRcIzMxAucLXwhOuhZa",
+	"p3ieFgXe3nPMnd4tbLnqJBVYbAHsN8DrJwORixic3/S+v7iWW4MbdgqGBAoHYMphPYLJiuy5kBFSgMmk",
+	"kpmJs29bVk9Z14vCbg9pWmfg60Ld5wUjXRAfVUyyFNNEcplXtSjYq6NUJri84HDUc/Db95Rcqn4dpn1p",
+	"NayxPS4DwRGK/KklxTt3YcPnD8h7FCtdHIrS0swliW2jmjZmiGlf0t4UoHZ40pdffCuhh+FL1QVYKQ8L",
+	"/VRk30fHSjcXAJ/KMx0xo5QLqY8LNP0lmNcfCFNcyAsXRflo5GGSq0sqhJD/RTmBW6VyAn7EsHB9YT4+",
+	"FTnkrcFqHXF9Uosg+QESETAbBxKdKD/C0gxXlwvuTVv12jCA80nItHJnZurApm3Otd+0m8KnoEEGftdS",
+	"4vNm12YxlPFEdCCGk1gIFBW1/KzODoUJSSMZ+rF7j/Qzttq1oRq86InyB5Jl6QlBpBW3EHykQy0yhAV6",
+	"eN/ntUCslqUTqayzb0AW9IhrPVF5ojFCC7kqpMkEYdt40X3MXqLIgXpUDL0UdAZ4yLgMzgmQqwk4gqmm",
+	"lg84JtYOCvpb8VeMGX0ss2kcsfiQD8VhasRvHZo87Zr47Tqz944dfXgYAfZtzjpikEKd6lGunkzBNnL0",
+	"6JPDo3vvtR8++vib9+8dknNE86lm8Td33lf5hOeJSHYe5sqoFhsYM9KxczHbO5qwuN3+itIGt75N2wEe",
+	"O9ttfCi641zEd3BVyLMTfF3+zOMaY8gaRQROSVcF9UW4krLhVntIaVrf4VgD7JLwIKa+qLRfRXdk3GLb",
+	"4Wo+ZamEUe+8L0x3sGPXFIPXPs7Tfirjso/K1cPao7Jd2tS7udK6re13ETrarcjpj3R89+NHh+2PH93/",
+	"4P6DwzhysFq2d195G3fB7r0UKZwmFCDQ6XlA9IY8sH1VBsPGJaCVdJIm2JXQ/xTj9azTT+00yYSPzAzy",
+	"Z2k+0YLPhvxJG5CkY+fX7HItXPazkHZCLqIBAKpTbakL2Jxh0VyogbtTdXaAL0N0YAGU5WXKO2DSA0ws",
+	"byZTWWLX3E72Gy7mFtfKHmAy5Yhkx/6IyRwEVtCCCEYMUNnRJhd8CJvhYIpVj+03mkXQpgsvfpfrtFvm",
+	"4lrZuRL2l7u4AzVhUrFJKhM1ocgRP9OFoY4hc9/AbIZ1o7ATADHIc9E1bKByDRVijCWH2nD7aonPAkLt",
+	"Bpz0Si1lW/HkqNAdI/IxE8EDqraGpnFUYqOBTrqCwrG1Dr7RgOCHKPKsKuI5uO+qVOWOSqZtgOKvtfYb",
+	"t2+U8pX10I4O4I0WenoCiwnVr8gE16LODj+5e/fe4SF7a/dt4DhUAvOtvbftPTCZKGKd3G8UGjNQ4yxp",
+	"Q/H5mI3GJoi16PDuCUulURg3ByUgI6yNhyzw0b2jR7/bfu/ehwe/2/7o/oNPjqzIZHkKNNeGt9pkWold",
+	"ZkL80cE32/jl3Y8/eXAUk98HnUGQOD0ekYj4CNw4qewD/wVfXKrZgOfDTGjd8gLHbqMRAI6Xy1hgxgWs",
+	"UztNYldsHxoDvglAtODh4cat52wB5fB9AOSxrxGEMdLhGD1aJGe4/SjiiPCLnIOaTZ413JpgxdMiggbk",
+	"aIypc5KBZVjDEUrZUjlHWl8ZCg7SaVEKgzaZNgpnD+sfzy5SuaoIDtNVPs1FV0GdJzYVxgujsBReEiBZ",
+	"lFKOKMKUkk2obYgKsz+ER8/OLuPaLzlkUaRDkaVShKFE7ESIkUaRwm0EDaXo0W+ChGglKOToS7P67CMM",
+	"dMeowbpUpm3fi31JksIXxFmSp3bkbo0XNoUv1FPdxi8q8zbQjUysdHMHoIuyeBpQp6AKtN81zCGy18Gr",
+	"VRrjnbzX0MkONatt2D8ajaYVGPJc5e2Caf/6/yLAkpBMeFOkdy4GETD4LytrNHcbzXaj+ZUPvrr79f1v",
+	"NH731u/c+L2v7X10/cHNh7cfNY9qKCRBe6tM6A6QiSlE3uWbTOVv/+zXv/zhb/76j178h7+emxBhEpx7",
+	"Pr4q5bIZbbgXZ+3C7oajXlkgw1O8vpC7nA2/p6R4xcNtLr2y41ZSO198TujPAuptkNSW67MsMMkJOeu5",
+	"8oLYDlYRXSyO8e7A8cMBx2pgaiLdWKrrqfkyXLHV6cC4HbiikZs9/PiwwDUoxhMTLjgCLoBiLhIX3ULj",
+	"gDxNTObAiltzDJv3eqJLi4a+LnboE2sJG1UWkdyWK01pJmmOc6kvYXHnC3IxE1Wmnh/LeeqJ6BYpBCOB",
+	"zRDihkKaShMBz9wC+uokwlqr2djfPTcdjVbraO/iWc/Xa88er03Gi7LuV2iwoOplkCI4WzYT3hRwNANr",
+	"wcZ7gY3uN24HjeaiZ9ULx1vxnFDqY0kkLFsujgaptrcglC2LOHetrBZCkpbTUQCsc6ONjPwozwsFVNrn",
+	"FdMkexgKQGro1rrxz4Nngh1+PCKoywaGa67FPs8ydtzau3XrRuPWnL0Dvl4c1xqAXqDpIshAokiOQMNG",
+	"DdrXhUzGOe9kU5etR5SLagahgVAaNpYU9xfYCsZatF3WfhwFn2LMKibEueAPqFM53BHSUpyEvQVc/bea",
+	"u3v7128cjxuN3RuSD8VvYVZ6/HY0g3jIuyY9LfA3rJrbh3KehkAF6uy+nOmSxV/G/BmmR7wrIhb//7/5",
+	"TXjyydH7O7dmu7Byx0Qx8ftjnhFEKYJ+WinBtwp1KBG/oJNxeQLJi5amDVOowF9nDzPeFQMoGgmJgZxQ",
+	"Uh2aqXgy4oQw4VYyKANPhhePhkCaNDdO7S5PGycRw/B0DI8LSGQrZ42C0bTgiLhIpogMJODmswJOncUO",
+	"njl2SbJWSMy51BnCe9iTlVP2V7DhkEME5Vpo1L5ao8s3tUtmJz/W8LUXysC1qqTwrhAvfoknqTZ3CpuI",
+	"yzjDg7DEaEFjAC6Fb8d+qSGrqzjidunm155CiRi95wTSUqHptJCwyJaEO4lR4217YR3cSWCCEiWzofO9",
+	"OdCTUisuqGPx90FamP38TulyQ7B4aEaicqp2XvHzv/mfv/n7/+3FD//i/2PvW3/cuM67/5UBv1jad7Ta",
+	"iy42F8GLjSTrVSxLhld+HdQrLM9yDsmTHZ5DzJkRvbUEOEVTBGkAx0XRFEWAFkU/pBfART/ERZqkf0wi",
+	"y/6Uf6F4Lucy5JBLcqWN4/LDAkty5tzPc39+Tyfq8/9mxelRUelvgViD3Xr0Xk772IuL5o4KmaluaQnv",
+	"28nbo5HUTtBmntxk6DmQOjsYnh+UI20mhcFkh7mUNOCzxjkj3IxXpcm/MRFbtnK8+sBYGA2fw7pYH92p",
+	"41NKncADyAgz5A2nGx/L9e4et9qtPx24ZbZB3mwR4Q3TZDSQZ7PqsDPMbnRZWu1WbvpKX8EWSWDiELyP",
+	"atgB7h61Z18uZWu3K57JnOFAn6NcKD29ZEAY63wrbjPUnf/iz37+4u/+/Pl//+tXH//V88//4/kP//33",
+	"v/rxl599/vyTH33x01989Y9/8fyTv2mdsSbWVEUXRc9TW8rhkcCBNW/nO4E5uQTWRv7WPNp5LHP5UaJL",
+	"8iiME9WZZ9wxci7UYZc6jxH/mdTpJ5lRbZP5ePKx3FtsSnMO4xLe01eXuUFousVpAvSjlqTZBIANkt12",
+	"2mIIJ5rTrQettNVTWuRH4RT89uOfvPinX/7uN3/5/Af/9vyT//ztx5/SKf7qX3785Wfff/EP3//ibz+j",
+	"dfz9r3784q9//sUPPw/rWShDzrvrMDMGdmy1W//n9Rv1xS1MVUYwtLI/JEiO7dSX8UWlVOijUpzI8CBX",
+	"nm+1efNuttLWWKr+oGy1d4BS+rTGWPWD0yAL4CitdgupNPLQGb7xZ2kLvWzZWcs6uXaLr1TjKJdQrRuH",
+	"veSxnK+N0gq4NPIi5vAssbizt87SXGu0IHVRzp6IJB6vuk4Bh8/Pz3FK6UKWX2eWfLWmXxgOG34PdaPl",
+	"141j2vTrfpln+93nepY8Ripv852Dhw8SEAe5LQoLTcYDk2PkFGhZx7IrKh+/KEBRBIrpZt4VeQ5yNkfx",
+	"oR4+U39XZEBn1V3keeKMhSHzkxX6FIPgRqAigAIHAgYocIz+x0KxskluLAhLiHLk22ANl/phNEahk04k",
+	"gF95S56SwonzjCwKnEQbdUuCeOGjFKJNPtQxmiViDtHY5ugNaKz7AyP6TdrfH40Nyp025cATxORBnMxE",
+	"EY1okG7dgrOB9xWLpelL6APZ5c3X30CTfUMfj5fkcl9PA3uz3HDmYp1XaPD2+J2dyPiOdIeGiP960cqf",
+	"pyBrOCtJ3VqBJJNLLmRKYHI0nX826zuKqwI3C206ysdt4xObL9UGHx2E5Szwrs+1hLOWcIKEE9noPYFd",
+	"TtZZ1VAPd/3qR3z35+Ysc5TTsrWX7cnq+cpnlWBaXkmKlVUOryZT4UQo9XYtlDqr5NzfJ22oru04TJu+",
+	"QdvJUTcXajizz+uvb17/E+9extg+9zofDoaBAAW0lkY+j7sGRXobPiDKm9L9oxm+bdLV5s7awYo1PrTt",
+	"H7JoYWs9/+TTrz7+/hc//MnzH/19iwPEjnA7kPtM6uvl3Fat6msPOtRgJzqfyz9tlcDbfWKuKUV+5KsR",
+	"3dhKW9UoE2fNfCxUGd6CTT0fy4GrdFuWQuVn8RwMklkn419wMj6ZNdCoODDjJAdtC8voK8JzW4KaN6bd",
+	"TxHrq4QbM8fNytA9InnnzoPb9x7cZWcrx9diNhMFIFO+2QJxtSOpM6X7nek4IepszSReApO4WMJPHdSI",
+	"ufuKSLf7tAjBZpK8IHm+9jLI89m0+Px0dxGKmybajJNb+w9u3bl//87tb1Yg6zeMYhOxqqU2BKc1BoOc",
+	"09Q4Qanlh97tN7O2NRu4MCfZYxI773hWSZfGy84M1I7JLFe6nzhYLdTl5TreiOVMWG19E1BgXdgNA+2i",
+	"a99DxFE9YISTjnI2XvOFutCTu+fTaOnRqN4J2pQGopCZ6wEYDyfWu/iIYziRaHPyzfp6YvzWaxTZAlOU",
+	"yKuwBz/5EK/HswaNn4uIOVQKzjKWnCbveurLMulw6gwGVpDTp9NYjxu272vH3MQAxIT2bkr/HSl7NDRF",
+	"qNy4AEuaYD3KHmWV941NON/Y9MKOrGmP2+pOtjR+xaU/xO8U5omCT9vRa9tpazw4ReDco14FUvaEsy7c",
+	"93tlnHXFR2sv2a1fh9ZL9JwtDAlLR+ssBoMERK9hti6YT/DuIF0RnhgrqhSEQvMrEezRuMmBBo2S/aNa",
+	"Ch1hePPbiFphqWwRFUGwoSBi6oE8HNq6sInqoZ4iC5loOW47ZcGVhMpzbINzFCksMiFKDbfoUHvwCuZG",
+	"CFFhMnH6mmW2sJncK5mLOQyv1Ich+vtnG4LRJrIHabpjSkUcjbBwOr2fHmpEkh+YsUUYF17DLAo/YwZx",
+	"qUOoxZ3LmyHrURwTGASlSSKYBg9sOvX0UN/rsXOs0ifajLVnTmIqpSG5hCjq5J7rVLqbS1F0uJh7lG3K",
+	"CaSXU0Y0xbpdsKrAplQZqiZw5N2hDvAcdf/Yta03XKQkBcTxDGgtiYzbdlTrAjU7TOvstGtSh1MbTZG8",
+	"8+7DW3cODu49uBsKNmwitZPT73GSbPRkJnOF+ab8pCPoJO54gcM7PLH8WxY1QKwKXncHxYNIDYRFxIna",
+	"85VG7Fe4065LWlJMI6oB53UxxG6iNlpdAoPNHIpMIjbPNChtaTwwrtK2lCIeCdyirBBjzeOovRkl1JoC",
+	"u3F1e00BRzMXXZnt8WERpSzC+YKzxX5idELS/PZ8KTWWcsYCU2y52XjziL/2qVgJIu0Y7cQuPHm+jkcQ",
+	"sNRkvCtSAoQqMUVc+a14IuNhxEehMKNR7cj40N9MnHLQMZpPZJGcyFHZnHiLt/v8EtmK4CMO97xVO8y4",
+	"f2asl8nlwHlE7sRn3zwjyPbaCDLHCLL1So0gfu0v0gjCfGOd/bv2iq6I4ozwbaEujDcYcIKAKSJD20u1",
+	"1DhRc66pxsujJG46DC+E2RBwL5PrW1ve5U/mEyvboQwbDobAvtIEvYE2ZSM8C2s+AAnTdikcIuCYoyDa",
+	"BJoJ9/SRm8LXx1TxwUetuXYIrvVSyK4EuS8kGhNVXC09t7nHXeyRtRmk26539so2ZBDXeNFEk7vU5JLj",
+	"cE7ChrzYsBh0y+dlNMNWnYeq80k50/rgy4CVa/fiH6YwOZouXf2rWP1F4ymHVCNG4FS18nPaJexMUuir",
+	"0MPLllXokGjq6GKKOpfDObyRjERRKoLiv2SwCf5M0aaZOE2TSufS2qQzULY0xemmf+ZorLJy0AlgbiWo",
+	"XZb0SA+9eXkzOTAODRNUmYHJs6QnUUMuJSFP6qSDsTIdrlGtGdQxKo4iuBZ4F+v/s8qSw34onB4oLZJx",
+	"IOuPemjjpOPk5l5hhmxpdl+VppNoURRmTEYNZXEteRyGFKp6widwEoY8ByIsbTvpxKJvZy/pYHzrkco6",
+	"e3EY8nb8SdpkF3u5xtidx94wvufAj460gdZYdz+tt7a153HPCZLIVQPvRQi6BEQZEAzrTexsJvt5zvHK",
+	"pIHmEpYdzlFUWgZNU7AuuKsEb1abchqPOI1GHBXxqU2dQMW20/iIIECtV0cZxBpHrmSEK9+4hpOYuFjd",
+	"FK1eBC1AckI5kMNprn3fIzCeAT2PPg0aIEpEKpggm/IAmUksI+FTeR4gP2fKCu/A+r+p8hIRpOcM1RfR",
+	"casHwyZ1aMa43Y8LRmLS48/mDoINTJQDG4oUmYKR2uDG4ap2pnTDzqxhevfEoiPdH41Aupo70LBG7gzP",
+	"3WP3UG0MUldDrKbnbG6ttFXp8OlxOoF3CYwBXrryRCDgJ3IGGNTtqAX4/F7cyvyJuCxJZ/9JbrEzDu1v",
+	"kbOPrNX0js7ZaYmlZLd2ayB5RstNtCCwmOmwUJvWJcJMXbw40llbQ6UuySDQcfUrw4ZxcjsW/MdI6ATE",
+	"YJqvsxBtJnfVE6qXWVa2k+w6xDxg40iACAouWpD6nN9+q71FUmXTtNlYEU95KD68L3W/HGANw7Q1VNp/",
+	"TqdwTxfZ0WPOZWgagGM8C686xlDPuxUg0LiQ2KhwCJo9Osi0mbgPZwwJzSRzc6HnTdrVD3TkA0vJmoJs",
+	"sZvJPgkDPcXwkUMPz52b7kkQUkKdkqHIyDDq/TWc4SLKJFO9HibaFq78d9wKaFLHwmIa65Dz8DVm5+iq",
+	"lGmQuSaqthaI4sj5MR7z4cCwyyYcbZUl9986ePsgyRSZw4fiRLbdjEJabObc/Byfb6rSKp4VdrY561ZG",
+	"glBtS3qmGKKWlIlSXkG74HJn022TRyjgrdpDClOXwM4YXGlWGtoZ7BKY/H0QNlsLPHwLRchXW+QJ2D0M",
+	"ap7q5+V7OEkooay1vovV+nDV00TL8atQ7K6ixWNO/CgapviKIe5J5+6deg4jteOiQsmpy0Xe+3ihigR1",
+	"rEh+FslQlgOTuRyf7kByGflC9mTZRWWA9ADOeyS4j7FAVc37uzxBcq43H8hEelENVMh7psgEByIITM5j",
+	"GpC60nZguZPJhkFGsaU4JbdtFqq7q8KhAFfaYhX95D12DLtBkURzDXiH98/WoGjdI29EwAQ4T3bYUuUN",
+	"WciG0FuYCqoQD8z4XCB9vJT1RMH3hc9Q2d3yBbVg5ejL6xGy1FnYp3gYWu3rIIpAZ6327tYS+Xc40wvN",
+	"vUPLZbAVruJJW8GaeBaOxApRSuezFPLCn1FQiAyojmrVEqUxiEZ1B67MLEpLewks7CmZT7Tx8QMRTVx7",
+	"kNYepFUCfJG6T0LfucN3bgg8n9Zz7fqzZtbKLHGm7fQ+EAHLI2Q7ZBikQz1vA+vnr5H71428KaFmZZWD",
+	"SrXAeBCLvwYMrw3ZpQ71BC6X5QCMOBKYago5XHx0YBH4QIiVVp6X4ikis6UDlMfLjBjwniUealOxCCBq",
+	"0GCqJP8exjNtbLxP7GdzY6OB5xMj5+rSmikHM2osaMDsmNQgDCBysTCotSmbwAi5q4czpAfo24Hm8lep",
+	"Y9RGI0pQN68wYAf0J6qJVXLkDI7QiRTIvHl1H7hdRLQFnfSND92h1SBZCCEbydRLWheuXw7bSojEVS6d",
+	"eEP2UpZX8KEQSYcKKew6aZRSdyXGe23X9tmLGSSp2TLpWMQivsThOBi8txdXSjKoaXq1Fpq5fKh3as36",
+	"QgFY8QEfHIJ0ZUu09LtYHzzyfrEycXqod5uH1yPp110OfPQaPdoTFgfuQhEP9T4Ldm7QdIQwNDHiK0FZ",
+	"pljEQvZFkaHLwZk5CA7ZYVtUlvUgf34JaZFrgcLG2z2H5liSBs+pVfQjBgviZa9VJc0z3lpX8KzInC2c",
+	"gDmccEiGcD5tGLrvwvnpvJSm+dHo6mAJ0ijoCs3qocZ5ckDvc0CnP9m1WeDBosywoVDal4J3JVdF0lO9",
+	"cuBWCmbprTZK+3nTseXrg0XBBpXOCpnh+o+MydmyNjbFCd/YW6I7YOKAwL2girjYTLSRImSvi3nEYmqg",
+	"W0DvTrOgQFYiGZc60KC8csvosjB5O9HmCsKBdC7TfbVuOQjWGYEgp0FcIkWqE9IwIp3GfAiXNTOR9sET",
+	"cirCtCoAc9zXPrjU18BAOttXtkRCK2wikD9wqQqHlOJ9Yj2UVvA8pK6iyqEGLWRWtQttyqMeiCtkldre",
+	"SoF3itHIkj8s6j0UE0xEDkrmaRqViZvKITzUxOQ2OcCSI3tnVuZwaxmdX1SuVGll3kvPW7gjqExLR0mw",
+	"GX8BMw70sbDRB3jfKwu9WCswf1AFZp0F+DVWEi5IM6iO4bQdyysBQWmGarDPTJl86z4fzkNdkQjuiucI",
+	"8hvFz7IrGpidc781ep0f6m5DkFijX6eySktrKfR20Tv3vimy61tkH5/b6oTDyNvclS5vXAv2dqVL2ZfF",
+	"7AY5fqw4gtVYxg31npXFvduzG8Z45SUd6gj9tbhD/WvnIYDTsYyHwJ/wAGGzLtt+Luv/9IrWXQF7zluM",
+	"iin76chD2cOfqkKmLiJ10nkQp6HYxXwIs6pZ7zvqgypNVNZlBKo5X/LEHH9Pdss0wi+Ha93hOFe6uKFk",
+	"nfWFa7i6NGv0rLJx5hZ5/VwV5RiXL8LdiuKntGTreieTWUU3A2XRfT9mEEV1iOIh7Hf67PDB2ThBpRVT",
+	"0HloG1wTrgQBmTaitseMSugEezdIp0tabinEvxl95FLGoFnuE923kWTMQUZU+9j3Vo5VV7qWoqrmZE0y",
+	"Bae8TgMWNvOFiwQrPDbmhK1n3qMQc4v29s5uOsGV2q2uqQorj9zLIf8FVcLtqLXWi09/9rtf/frLz35D",
+	"mNwkVGLp6qvh9Sl20m5d24lhnEmCHY5yzEuunetWu/Xthw/fuvfg7tGthw/evPfu28ug6cIOXDDE4ArL",
+	"u1BCUHTPfLYKVcCjQXD+T70mHoNl4WWIUmpcApAiIMRwOVptfHjOnsUcnDJ3UEqbTttZMRdntRNxLpWG",
+	"DsnC8INx5YA1+uDaSxLybN6XtxAhY1LcQE67ksjweL7qcxUuorKl6tqZiINwug/CY6+A4gUcVVd/dScq",
+	"9Lm9fdN/Oiqw3sAbNzevn32pGTAOiOjWs8fnv+K3UDg403RBIoTLOQp1bWCQazl8ZRMBLGuDII7Sdm2N",
+	"zyVZR7eFWplxKShWvL9oqHifjQWY/cDhuLoU3XJGDNzLVpvPEYb7xxdP118unK6/jqa7+Gi6/uxgOr4Z",
+	"q13Yqx+Vov+MNONcUg2dJhpNXXgLHlactKU4BSVxElGCHHX94M6zHGeszbHJTgmFZlqBu40DeCT6rfMV",
+	"bV6fy4s4l7RbmMHXX/YwokFmyQTf/gOgzC+bXj9OW6OqgV29U5WzD+LLIrtnwxL0116Yr/EV2M8o17/v",
+	"rV6KsWXs8jeikS5f9S+fIVfdcs8t5BT5XyTd8MIsI+H4NV9zkwuWcqYkDbxdFDmXguJCdu1sZeFnZbbz",
+	"eJYHwV08ODidQg7NE9nhHAAWgzjU0Ts3OyLLOonUVGOIgkk4sodVYVwHh3y275bEBzAq7SUsH7+CaeAl",
+	"SVbpFPBb0mG7fYeL7fr8Z0VxSzQmhybrOhwIjgzjPGdRyERkmcwaAvmxR8cyVzeel4Oa5VxkGWxjtd1K",
+	"W9VOCwkFLDF+udtapgAOEEkc5EUXwIEFQ3MtDZ3+5/3Aeey0Hp8X4shPbTaFe5+EcevAWL5hAeprS+qK",
+	"lPeROImorqlKCmlDwoVxgFUZfla6NIkqV5VuRk7CEdlQaYxAvLKAQXV/NHI5/q/OpsouG8YNuZm2OA7+",
+	"SMux+3Z7J3xNgGr8w24Nmo2/vB6ssO79rZ1r56ze5NfgLOUhxCd64AW0r1JS/tquej67Kq3p8ek0lC7F",
+	"WIvRaF781eR9sEPoHCjN7JzGdxlRi9IZp9/kHEbV16aQAd+VKppNc+z90YhaZCTK1bm280HUSvRFkKjA",
+	"dAhaUxOwL4O9H2OMeLlA7t2Ej7X14p9/+fyTz0F3wQBnuosBfpt9pburRWs+Y7DExSa0h/krp5RWv8pU",
+	"fv3pi//62Ze/+MEXP/3F1IQYgvzc8/GuoXkzWnEvztqFnRVH/WwJcBI6yMsLdotaFNdpfGuxakk2QUdy",
+	"MqCL8M5eCrtYLFmvIRF+XhI8q5Yj0ZdZAuc5AFwrbUusZpmEMRN8WiNvueg0hVdSpKKZArIw98Fq6MSv",
+	"IruA6rwxuO8564O6vVsq4wDZOsEJ8MzWdus/quwBgn/Ci78adRpIkZPxplGF+3/087nY8FK7ABOW3YqQ",
+	"sz94XJv+QHZPAmFjxc1V/46mz3NqnPqoOs5VlyePRriZc38Xf724qa96PhZbLg/m5Kula0yjHqp+Ier1",
+	"Ahdbv3rXH7WOhVXd/QoO0wePgQscS1HI4i156r6wEgGI8SMMlTI8G4JJHhFuHvzcSltVkbfaratEMWmI",
+	"ky+8aYqEgM597SUdyr23XXpLiFSGyfdMnpsxmUVc1gXZPaaRn6ADTEok2CzCpIs6GJk8p9RiSuTy+Vox",
+	"qrLPbZ/E9GvoEEMp3XG09QRox+4XYPSEfm83E6CLql8VAckzRkfEpX7NJiLLCrhTtDQyA00ZBI8Rlqiq",
+	"jRmpy/S43xvlRmQyQ5gyHHdYpC6cSJklhRlDw4UZp0kXxgXyN65ZmSYjUVn45KqpTEC9YY7H1GLJD0tO",
+	"38X6FQOTu/JfAfeaw/B9MJ02nN4KswlgkbCa/EiKqQX0WmXlkfu+E2WKY5S/6JbqiTzU4cXj00RlmHX7",
+	"1GGPPmVENJQpnyZPD/XTK1eu+D94spMVold2kqdJR+mjQj5RctxJk84TozKZwffHUul+Mi5UWUqd0Evh",
+	"0cQ3kSYdGlT9dVenx0a6vAP5psb4LWxJWSAyWb0JtAbwaN0DydO4Oz+C8BI9H31OsHp82ydPY/KYg3eL",
+	"RnSo90PUmwqwa1hJlK04aD5xjXNyOzXhctJoykPKyMcE5g5QHmVcqq5H7qOe7IwLiSWOqKBXrXY8JmN6",
+	"jMnXLGenIDGxHhiApU4eYSZ7osr9tz6FA3NNYrzN2mNNIztQfQ0LghAAIhnLY5QHGNIXfjRVTOOYCjdP",
+	"0Q2HCQ7ewdSJiQ5z4zSYJwnIj0nCE6GVHcR3NpCwJlphHR8iEbQwubSbXCaIVq9DwLYIqhdwBLjUUIh5",
+	"9FTwNEJ/ZaQHVSTdqihgUrxBNJ+hULoUTEqDIb13qBMPjkFAoo+gXc6np4HAnOkcOFzRMIBjiZVkECeb",
+	"8DGoFA2skZsOIUZEnMEDXoo8r2EAk88PyHXoQRTS1zGksk4WbwMwIbhM8LTDOxCFhAnhXYdXaCwg+MRL",
+	"W8P6xhVz2MpjbdsBjCytLztVECC7dhrWEOfFZbhw7RDu2UpJSzsBMeFxPyw6OWlzJsHHa8tCVR6nZxJg",
+	"Q2ob3UGvBT+UTsyX6lrp/DScOHwnbhfIEoNzh+JC9RjW2RRDC10y2g1eJmK2lmQBt8zALkrr60EirkTw",
+	"6rqySq6cICzhseie5KYfJY9tTsaJqJl07ASj+kzPQ/6mia26AzhHHTu0CGLdkUOh8k7U6EBoLfOmNtG2",
+	"XuCBBQrR18qS7ICCpxI54mGoDxmaNiKd8Zi5jYb290HyYnALqnskut7n3iCPBUA7VSQj0ZUpgb9QI8ci",
+	"F5RmUBNomjp+l86lFacTpVBdj/Stj9GOoYajJGFspaH5t917BGTvExep+kEaGALQEjwwrqQYUy0gRDrx",
+	"O+N7rAeET3f8jjSjXKa8Qiz1IcIPn0tqMRD+qchuRL/1W+cDb6bkZpVLlsxg00HygxOMnUQ1AnlxzVBi",
+	"oGmFQqRjBRsbtw7+/8YGsLj3Hr155fXkErVXRBf++LR0sAlDUZxcTpO7395+fWt3K7l099tvXUYqCS9v",
+	"34BDfufDrsxRipI2qko7EoUoDSVgwi4ORZoIoFlWDlXX5LDwBdoCjwmXH6aEi2K63aqwVG/A9EA0cyI6",
+	"yoco6RoGKsIzgrVcOlaOvrXXieqB0nS/e//guxsbjDeEDdiBlGUNCWuAdpQA3+/SN/FJFy7iKEOyj7pC",
+	"lQuESaJSkqbARFZb5eVmcltQLV01lDaFKY9k0ZW6pNOpsySTXTUUOQeTcL1cHFVAmt8D6WNgci8XQWeu",
+	"mmOm+qrEorqixORRpmZDUW4mb8sCOGZX5jnWjkPoTlOcHBvjIMoFVtwbmyLDIRTye7LrysttbHzn4OGD",
+	"jQ04r4koCoECCqX/OhFlKGFIXHQY5MGUR4mg7GVRlYMEfSjWQzD5zautPOFvhHicrsmrIfBC0+NzLAij",
+	"GWfPRSh2trY2kzv4ZoEFfAqZ2BM1GsksXDI/np5/6FD7+CNc8RFabmHdN5N7OoFp1wsgj4xVNZWRVyEl",
+	"8XDbI0jHo9tOt669nl6/eQP7TRNBK+F+P9S7O+nNGzeBLBSiW4JqRaJ5T+WSziDtBlmj6AwoJ9KHOoco",
+	"E/kKFv7y9itpbTu5trMTLSv6P5MO9MB4bLARbqlo0WtsGBXOJhqOSGUc015GAD+qSxQwEbn0JY9wMQuh",
+	"rJN6DUxn6J7BZTZ5JOHSD01iuQNFYtRZ7ZSS8QBWLRoF4gzRUJile7FZ5J4ZxDJ4gVjbKNcoW8KjT3zo",
+	"WczXaAQz7BlAYx0zZDncViMYkjVF1Aybg549fvY/AQAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -28,17 +28,17 @@ func (q *Queries) BatchCancel(ctx context.Context, id int64) (*int64, error) {
 
 const batchChecked = `-- name: BatchChecked :exec
 UPDATE batches b
-SET last_row = $1, rows = b.rows + $2::integer, valid = b.valid + $3::integer, invalid = b.invalid + $4::integer,
-    blocked = b.blocked + $5::integer, segments = b.segments + $6::bigint
+SET last_row = $1, rows = b.rows + $2::bigint, valid = b.valid + $3::bigint, invalid = b.invalid + $4::bigint,
+    blocked = b.blocked + $5::bigint, segments = b.segments + $6::bigint
 WHERE b.id = $7 AND b.status = 'checking'
 `
 
 type BatchCheckedParams struct {
-	LastRow  int32
-	Rows     int32
-	Valid    int32
-	Invalid  int32
-	Blocked  int32
+	LastRow  int64
+	Rows     int64
+	Valid    int64
+	Invalid  int64
+	Blocked  int64
 	Segments int64
 	ID       int64
 }
@@ -226,15 +226,15 @@ func (q *Queries) BatchCreate(ctx context.Context, arg BatchCreateParams) (int64
 
 const batchFed = `-- name: BatchFed :exec
 UPDATE batches b
-SET fed_row = $1, fed = b.fed + $2::integer, valid = b.valid - $3::integer, invalid = b.invalid + $3::integer,
+SET fed_row = $1, fed = b.fed + $2::bigint, valid = b.valid - $3::bigint, invalid = b.invalid + $3::bigint,
     segments = b.segments - $4::bigint, started_at = coalesce(b.started_at, now())
 WHERE b.id = $5 AND b.status = 'running'
 `
 
 type BatchFedParams struct {
-	FedRow          int32
-	Fed             int32
-	Refused         int32
+	FedRow          int64
+	Fed             int64
+	Refused         int64
 	RefusedSegments int64
 	ID              int64
 }
@@ -446,14 +446,14 @@ func (q *Queries) BatchPause(ctx context.Context, id int64) (int64, error) {
 const batchReady = `-- name: BatchReady :one
 UPDATE batches b
 SET status = CASE WHEN b.is_confirmed THEN 'running' ELSE 'ready' END, is_settled = NOT b.is_confirmed, is_read = b.is_read OR b.tag IS NULL,
-    upload_id = NULL, valid = b.valid - $1::integer, duplicate = $1::integer, segments = b.segments - $2::bigint,
+    upload_id = NULL, valid = b.valid - $1::bigint, duplicate = $1::bigint, segments = b.segments - $2::bigint,
     checked_at = now(), confirmed_at = CASE WHEN b.is_confirmed THEN coalesce(b.confirmed_at, now()) END
 WHERE b.id = $3 AND b.status = 'checking'
 RETURNING b.status
 `
 
 type BatchReadyParams struct {
-	Duplicate int32
+	Duplicate int64
 	Segments  int64
 	ID        int64
 }
@@ -505,14 +505,14 @@ func (q *Queries) BatchResume(ctx context.Context, id int64) (int64, error) {
 
 const batchRowList = `-- name: BatchRowList :many
 SELECT batch_id, row_no, recipient, content, segments, country_no, code, fault, task_id FROM batch_rows r
-WHERE r.batch_id = $1 AND r.row_no > $2::integer AND (r.code IS NULL OR NOT $3::boolean)
+WHERE r.batch_id = $1 AND r.row_no > $2::bigint AND (r.code IS NULL OR NOT $3::boolean)
 ORDER BY r.row_no
 LIMIT $4::integer
 `
 
 type BatchRowListParams struct {
 	BatchID   int64
-	AfterRow  int32
+	AfterRow  int64
 	OnlyValid bool
 	PageLimit int32
 }
@@ -558,7 +558,7 @@ const batchRowsAdd = `-- name: BatchRowsAdd :exec
 INSERT INTO batch_rows (batch_id, row_no, recipient, content, segments, country_no, code, fault)
 SELECT $1, r.row_no, r.recipient, r.content, r.segments, nullif(r.country_no, ''), nullif(r.code, 0), r.fault
 FROM (
-    SELECT unnest($2::integer[]) AS row_no, unnest($3::text[]) AS recipient, unnest($4::text[]) AS content,
+    SELECT unnest($2::bigint[]) AS row_no, unnest($3::text[]) AS recipient, unnest($4::text[]) AS content,
         unnest($5::smallint[]) AS segments, unnest($6::text[]) AS country_no, unnest($7::smallint[]) AS code,
         unnest($8::jsonb[]) AS fault
 ) r
@@ -567,7 +567,7 @@ ORDER BY r.row_no
 
 type BatchRowsAddParams struct {
 	BatchID    int64
-	RowNos     []int32
+	RowNos     []int64
 	Recipients []string
 	Contents   []string
 	Segments   []int16
@@ -610,7 +610,7 @@ marked AS (
     WHERE r.batch_id = $2 AND r.row_no = p.row_no
     RETURNING r.segments
 )
-SELECT count(*)::integer AS rows, coalesce(sum(m.segments), 0)::bigint AS segments FROM marked m
+SELECT count(*) AS rows, coalesce(sum(m.segments), 0)::bigint AS segments FROM marked m
 `
 
 type BatchRowsDuplicateParams struct {
@@ -619,7 +619,7 @@ type BatchRowsDuplicateParams struct {
 }
 
 type BatchRowsDuplicateRow struct {
-	Rows     int32
+	Rows     int64
 	Segments int64
 }
 
@@ -635,7 +635,7 @@ const batchRowsFed = `-- name: BatchRowsFed :exec
 UPDATE batch_rows r
 SET task_id = nullif(x.task_id, ''), code = nullif(x.code, 0), fault = x.fault
 FROM (
-    SELECT unnest($2::integer[]) AS row_no, unnest($3::text[]) AS task_id, unnest($4::smallint[]) AS code,
+    SELECT unnest($2::bigint[]) AS row_no, unnest($3::text[]) AS task_id, unnest($4::smallint[]) AS code,
         unnest($5::jsonb[]) AS fault
 ) x
 WHERE r.batch_id = $1 AND r.row_no = x.row_no AND r.task_id IS NULL AND r.code IS NULL
@@ -643,7 +643,7 @@ WHERE r.batch_id = $1 AND r.row_no = x.row_no AND r.task_id IS NULL AND r.code I
 
 type BatchRowsFedParams struct {
 	BatchID int64
-	RowNos  []int32
+	RowNos  []int64
 	TaskIds []string
 	Codes   []int16
 	Faults  [][]byte
@@ -663,19 +663,19 @@ func (q *Queries) BatchRowsFed(ctx context.Context, arg BatchRowsFedParams) erro
 
 const batchRowsNext = `-- name: BatchRowsNext :many
 SELECT r.row_no, r.recipient, r.content, r.segments FROM batch_rows r
-WHERE r.batch_id = $1 AND r.row_no > $2::integer AND r.code IS NULL
+WHERE r.batch_id = $1 AND r.row_no > $2::bigint AND r.code IS NULL
 ORDER BY r.row_no
 LIMIT $3::integer
 `
 
 type BatchRowsNextParams struct {
 	BatchID  int64
-	AfterRow int32
+	AfterRow int64
 	Portion  int32
 }
 
 type BatchRowsNextRow struct {
-	RowNo     int32
+	RowNo     int64
 	Recipient string
 	Content   string
 	Segments  int16
@@ -709,14 +709,14 @@ func (q *Queries) BatchRowsNext(ctx context.Context, arg BatchRowsNextParams) ([
 
 const batchRowsWrong = `-- name: BatchRowsWrong :many
 SELECT batch_id, row_no, recipient, content, segments, country_no, code, fault, task_id FROM batch_rows r
-WHERE r.batch_id = $1 AND r.row_no > $2::integer AND r.code IS NOT NULL AND r.code = ANY ($3::smallint[])
+WHERE r.batch_id = $1 AND r.row_no > $2::bigint AND r.code IS NOT NULL AND r.code = ANY ($3::smallint[])
 ORDER BY r.row_no
 LIMIT $4::integer
 `
 
 type BatchRowsWrongParams struct {
 	BatchID   int64
-	AfterRow  int32
+	AfterRow  int64
 	Codes     []int16
 	PageLimit int32
 }
@@ -855,15 +855,17 @@ func (q *Queries) BatchesChecking(ctx context.Context, most int32) ([]int64, err
 }
 
 const batchesForget = `-- name: BatchesForget :execrows
-DELETE FROM batches b
-USING (
+WITH old AS (
     SELECT o.id FROM batches o
     WHERE o.is_settled AND coalesce(o.ended_at, o.checked_at) < now() - $1::interval
     ORDER BY o.id
     LIMIT $2::integer
     FOR UPDATE SKIP LOCKED
-) old
-WHERE b.id = old.id
+),
+gone AS (
+    DELETE FROM batch_rows r USING old WHERE r.batch_id = old.id
+)
+DELETE FROM batches b USING old WHERE b.id = old.id
 `
 
 type BatchesForgetParams struct {

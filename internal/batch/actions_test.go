@@ -29,11 +29,11 @@ func queueDue(b *apptest.Bundle) {
 }
 
 func TestAPausedBatchWaitsAndGoesOn(t *testing.T) {
-	b := apptest.NewWith(t, apptest.DefaultRules, nil)
+	b := apptest.New(t)
 	at := checked(b, numbers(3), "content", "hello", "auto_confirm", "true")
 	expect(b, get(b, at), "running", "3 rows, 3 valid, 3 waiting")
 	feed(b)
-	held := b.Claim("app", 1)
+	b.Claim("app", 1)
 	expect(b, get(b, at, "pause"), "paused", "3 rows, 3 valid, 2 waiting, 1 processing")
 	get(b, at, "pause")
 	if got := b.Claim("app", 10); len(got) != 0 {
@@ -54,9 +54,6 @@ func TestAPausedBatchWaitsAndGoesOn(t *testing.T) {
 	queueDue(b)
 	if got := b.Claim("app", 10); len(got) != 3 {
 		t.Errorf("claimed %d after the batch goes on", len(got))
-	}
-	if held[0].TaskID == "" {
-		t.Error("nothing was held")
 	}
 }
 

@@ -260,7 +260,7 @@ func (s *Service) standings(ctx context.Context, rows []dbq.Batch) ([]Standing, 
 
 func standing(b dbq.Batch, totals []dbq.BatchTotal) Standing {
 	st := Standing{Batch: b, Counts: Counts{
-		Rows: int64(b.Rows), Valid: int64(b.Valid), Invalid: int64(b.Invalid), Duplicate: int64(b.Duplicate), Blocked: int64(b.Blocked),
+		Rows: b.Rows, Valid: b.Valid, Invalid: b.Invalid, Duplicate: b.Duplicate, Blocked: b.Blocked,
 	}}
 	c, queued := &st.Counts, int64(0)
 	for _, t := range totals {
@@ -284,7 +284,7 @@ func standing(b dbq.Batch, totals []dbq.BatchTotal) Standing {
 		c.Cancelled = left - c.Waiting
 	default:
 		// A task that was cancelled alone is the only one that is neither counted nor will be: fed tasks that are nowhere else.
-		c.Cancelled = max(0, int64(b.Fed)-queued-c.Processing-c.Success-c.Failed)
+		c.Cancelled = max(0, b.Fed-queued-c.Processing-c.Success-c.Failed)
 		c.Waiting = left - min(left, c.Cancelled)
 	}
 	return st

@@ -237,7 +237,7 @@ type sums struct {
 
 // judge checks rows.
 func (s *Service) judge(ctx context.Context, c *check, rows []sourceRow) (p dbq.BatchRowsAddParams, n sums) {
-	p.BatchID, n.ID, n.LastRow, n.Rows = c.batch.ID, c.batch.ID, c.batch.LastRow, int32(len(rows))
+	p.BatchID, n.ID, n.LastRow, n.Rows = c.batch.ID, c.batch.ID, c.batch.LastRow, int64(len(rows))
 	asOf := time.Now()
 	for _, row := range rows {
 		j, err := s.judgeRow(ctx, asOf, c, row)
@@ -398,7 +398,7 @@ func Decoded(stored []byte) (*fault.Field, error) {
 }
 
 // submission returns the message of a row.
-func submission(b dbq.Batch, rowNo int32, number, text string) queue.Submission {
+func submission(b dbq.Batch, rowNo int64, number, text string) queue.Submission {
 	return queue.Submission{
 		PhoneNumber: number, Content: text, MessageType: b.MessageType, Priority: b.Priority, ExpiresAt: b.ExpiresAt, Sign: optional.Value(b.Sign),
 		Test: b.IsTest, BatchID: b.ID, SenderNo: optional.Value(b.SenderNo), Raw: fmt.Appendf(nil, `{"batch_id":%d,"row":%d}`, b.ID, rowNo),

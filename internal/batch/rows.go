@@ -40,7 +40,7 @@ const rowsScanned = 2000
 
 // Rows returns up to limit rows behind the row after, in their order, of one status or of any. It reads at most rowsScanned rows: if the page is not full
 // by then, end is the row behind which to continue. Otherwise end is 0. Fault: batch.not_found.
-func (s *Service) Rows(ctx context.Context, viewer Viewer, id int64, status string, after int32, limit int) (page []Row, end int32, err error) {
+func (s *Service) Rows(ctx context.Context, viewer Viewer, id int64, status string, after int64, limit int) (page []Row, end int64, err error) {
 	b, err := s.get(ctx, viewer, id)
 	if err != nil {
 		return nil, 0, err
@@ -76,7 +76,7 @@ var codesOf = map[string][]int16{
 }
 
 // rowsOf reads rows that may have a status.
-func (s *Service) rowsOf(ctx context.Context, id int64, status string, after int32) ([]dbq.BatchRow, error) {
+func (s *Service) rowsOf(ctx context.Context, id int64, status string, after int64) ([]dbq.BatchRow, error) {
 	if codes, isWrong := codesOf[status]; isWrong {
 		return s.q.BatchRowsWrong(ctx, dbq.BatchRowsWrongParams{BatchID: id, AfterRow: after, Codes: codes, PageLimit: rowsScanned})
 	}
@@ -162,7 +162,7 @@ func (s *Service) EachWrong(ctx context.Context, viewer Viewer, id int64, do fun
 
 // Preview is what a row becomes.
 type Preview struct {
-	RowNo     int32
+	RowNo     int64
 	Recipient string
 	Code      int16
 	Fault     []byte
@@ -173,7 +173,7 @@ var errNoRow = fault.New(fault.NotFound, fault.BatchRowNotFound)
 
 // Preview shows what a row becomes: its text, segments, and who would send it. A row of 0 is the first valid one. While the list is being checked, only
 // rows that were checked can be shown. Faults: batch.not_found, batch.row_not_found.
-func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo int32) (Preview, error) {
+func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo int64) (Preview, error) {
 	b, err := s.get(ctx, viewer, id)
 	if err != nil {
 		return Preview{}, err

@@ -27,7 +27,7 @@ type source interface {
 
 // sourceRow is a row as it is in its list.
 type sourceRow struct {
-	no    int32
+	no    int64
 	phone sheet.Cell
 	value func(name string) (cell sheet.Cell, is bool)
 	extra int // as sheet.Row.Extra
@@ -92,8 +92,8 @@ func (l *list) close() { _ = l.Close() } // nothing can be lost by it
 func (l *list) index(name string) (int, bool) {
 	i, known := l.indexes[name]
 	if !known {
-		is := false
-		if i, is = l.Column(name); !is {
+		column, is := l.Column(name)
+		if i = column; !is {
 			i = slices.IndexFunc(l.Columns(), func(column string) bool { return norm.NFC.String(column) == name })
 		}
 		l.indexes[name] = i
@@ -115,7 +115,7 @@ func (l *list) next(context.Context) (sourceRow, error) {
 	if err != nil {
 		return sourceRow{}, err //nolint:wrapcheck // a fault of the list, or io.EOF
 	}
-	return sourceRow{no: int32(row.No), phone: row.Cells[l.phone], extra: row.Extra, value: func(name string) (sheet.Cell, bool) {
+	return sourceRow{no: row.No, phone: row.Cells[l.phone], extra: row.Extra, value: func(name string) (sheet.Cell, bool) {
 		i, is := l.index(name)
 		if !is {
 			return sheet.Cell{}, false
@@ -134,7 +134,7 @@ type tagged struct {
 	page      []dbq.Contact
 	after     string
 	isLast    bool
-	no        int32
+	no        int64
 }
 
 func (s *Service) openTag(ctx context.Context, b dbq.Batch) (source, error) {

@@ -86,7 +86,7 @@ func (s *Server) batchOf(ctx context.Context, st batch.Standing) (api.Batch, err
 	}
 	c := st.Counts
 	b := api.Batch{
-		BatchID: st.ID, Name: st.Name, Status: api.BatchStatus(st.Status), Segments: st.Segments, CheckedRows: int64(st.LastRow), CompanyNo: company,
+		BatchID: st.ID, Name: st.Name, Status: api.BatchStatus(st.Status), Segments: st.Segments, CheckedRows: st.LastRow, CompanyNo: company,
 		SubmittedBy: st.SubmittedBy, MessageType: messageTypes[st.MessageType], Priority: st.Priority, TemplateNo: st.TemplateNo, Content: st.Content,
 		Sign: st.Sign, SenderNo: st.SenderNo, Tag: st.Tag, PhoneColumn: st.PhoneColumn, Dedup: st.Dedup, Test: st.IsTest,
 		ExpectSendTime: st.ExpectSendTime, ExpiresAt: st.ExpiresAt, Remark: remark, CreatedAt: st.CreatedAt, CheckedAt: st.CheckedAt,
@@ -119,11 +119,11 @@ func (s *Server) ListBatchRows(ctx context.Context, req api.ListBatchRowsRequest
 	if err != nil {
 		return nil, err
 	}
-	after, err := strconv.ParseInt(cmp.Or(from, "0"), 10, 32)
-	if err != nil {
+	after, err := strconv.ParseInt(cmp.Or(from, "0"), 10, 64)
+	if err != nil || from != "" && from != strconv.FormatInt(after, 10) {
 		return nil, fault.InvalidField("cursor", fault.NotACursor, nil)
 	}
-	rows, end, err := s.batches.Rows(ctx, viewer(ctx), req.BatchID, string(optional.Value(req.Params.Status)), int32(after), paging.Size(req.Params.Limit))
+	rows, end, err := s.batches.Rows(ctx, viewer(ctx), req.BatchID, string(optional.Value(req.Params.Status)), after, paging.Size(req.Params.Limit))
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (s *Server) ListBatchRows(ctx context.Context, req api.ListBatchRowsRequest
 		}
 	}
 	if end != 0 {
-		data.NextCursor = new(paging.CursorOf(strconv.Itoa(int(end))))
+		data.NextCursor = new(paging.CursorOf(strconv.FormatInt(end, 10)))
 	}
 	return api.ListBatchRows200JSONResponse{Code: ok, Message: success, Data: data}, nil
 }
@@ -177,7 +177,7 @@ func (s *Server) ExportBatchErrors(ctx context.Context, req api.ExportBatchError
 						return err
 					}
 					lines[i] = []string{
-						strconv.Itoa(int(row.RowNo)), row.Recipient, row.Content, strconv.Itoa(int(optional.Value(row.Code))), optional.Value(remark),
+						strconv.FormatInt(row.RowNo, 10), row.Recipient, row.Content, strconv.Itoa(int(optional.Value(row.Code))), optional.Value(remark),
 					}
 				}
 				return out.Add(lines)
