@@ -1172,7 +1172,7 @@ type Alert struct {
 	Kind    AlertKind  `json:"kind"`
 	Level   AlertLevel `json:"level"`
 
-	// OnlyOwnChannel Whether the alert is about a channel, and no receiver can be reached in another way
+	// OnlyOwnChannel Whether people can be told only through the channel that the alert is about, or of a `queue_depth` or `failure_rate` of all channels, only through one
 	OnlyOwnChannel bool       `json:"only_own_channel"`
 	Remark         *string    `json:"remark"`
 	ResolvedAt     *time.Time `json:"resolved_at"`
@@ -1595,7 +1595,7 @@ type AuditPage struct {
 
 // BalanceChange defines model for BalanceChange.
 type BalanceChange struct {
-	// Change The change in segments
+	// Change The change in segments; not 0
 	Change int64   `json:"change"`
 	Remark *string `json:"remark,omitempty"`
 }
@@ -2259,6 +2259,23 @@ type ContactImportPage struct {
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
+// ContactImportRequest defines model for ContactImportRequest.
+type ContactImportRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// File The list: CSV, XLSX or JSON
+	File openapi_types.File `json:"file"`
+
+	// Sheet The sheet of a workbook; the first that is not hidden by default
+	Sheet *string `json:"sheet,omitempty"`
+
+	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+	//
+	// Example: VIP客户
+	Tag *TagName `json:"tag,omitempty"`
+}
+
 // ContactImportResponse defines model for ContactImportResponse.
 type ContactImportResponse struct {
 	// Code The HTTP status
@@ -2815,7 +2832,7 @@ type MessageTemplate struct {
 	// Language The language of the text, if known
 	Language   *string `json:"language,omitempty"`
 	TemplateNo string  `json:"template_no"`
-	Version    int32   `json:"version"`
+	Version    int64   `json:"version"`
 }
 
 // MessageType `notification` by default
@@ -2881,7 +2898,10 @@ type NotificationEndRequest struct {
 	BizIds []int64 `json:"biz_ids"`
 
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
-	BizType          BizType                                   `json:"biz_type"`
+	BizType BizType `json:"biz_type"`
+
+	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
+	CompanyNo        *No                                       `json:"company_no,omitempty"`
 	ExpectedStatuses *[]NotificationEndRequestExpectedStatuses `json:"expected_statuses,omitempty"`
 
 	// Operator The person on whose behalf the caller acts
@@ -3027,7 +3047,10 @@ type NotificationSummary struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel   No         `json:"channel"`
+	Channel No `json:"channel"`
+
+	// CompanyNo Example: acme
+	CompanyNo No         `json:"company_no"`
 	CreatedAt time.Time  `json:"created_at"`
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
@@ -3121,7 +3144,10 @@ type NotificationView struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel   No         `json:"channel"`
+	Channel No `json:"channel"`
+
+	// CompanyNo Example: acme
+	CompanyNo No         `json:"company_no"`
 	CreatedAt time.Time  `json:"created_at"`
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
@@ -3680,6 +3706,9 @@ type RouteResponse struct {
 // RouteWeight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 type RouteWeight = int64
 
+// SearchText defines model for SearchText.
+type SearchText = string
+
 // SeenVersion The version that the caller read before this change
 type SeenVersion = int64
 
@@ -3793,7 +3822,7 @@ type Sender struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
 	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
@@ -3860,7 +3889,9 @@ type Sender struct {
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
 	SuccessRate *float64 `json:"success_rate"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone TimeZone `json:"time_zone"`
 
 	// TotalSent The number of tasks of the sender that were settled as SUCCESS
@@ -3899,7 +3930,7 @@ type SenderPage struct {
 
 // SenderPatch defines model for SenderPatch.
 type SenderPatch struct {
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
@@ -3939,7 +3970,9 @@ type SenderPatch struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -3954,7 +3987,7 @@ type SenderRequest struct {
 	// Channel Example: acme
 	Channel *No `json:"channel,omitempty"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
@@ -4001,7 +4034,9 @@ type SenderRequest struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 }
 
@@ -4490,6 +4525,12 @@ type Task struct {
 	// BatchID The batch that the task is from
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
+	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
+	Channel *string `json:"channel"`
+
+	// CompanyNo Null if the company has been deleted
+	CompanyNo *string `json:"company_no"`
+
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -4512,6 +4553,9 @@ type Task struct {
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
+
+	// NotificationID The notification to which the task belongs
+	NotificationID *int64 `json:"notification_id,omitempty"`
 
 	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
 	PhoneNumber string `json:"phone_number"`
@@ -4563,6 +4607,12 @@ type TaskDetail struct {
 	// BatchID The batch that the task is from
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
+	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
+	Channel *string `json:"channel"`
+
+	// CompanyNo Null if the company has been deleted
+	CompanyNo *string `json:"company_no"`
+
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -4588,6 +4638,9 @@ type TaskDetail struct {
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
+
+	// NotificationID The notification to which the task belongs
+	NotificationID *int64 `json:"notification_id,omitempty"`
 
 	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
 	PhoneNumber string `json:"phone_number"`
@@ -4690,6 +4743,9 @@ type TaskJobFilter struct {
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
 	CreatedTo   *time.Time             `json:"created_to,omitempty"`
 	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
 
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
@@ -4840,7 +4896,7 @@ type Template struct {
 	UpdatedAt       time.Time         `json:"updated_at"`
 
 	// Version Counts the changes of the texts and the signature
-	Version int32 `json:"version"`
+	Version int64 `json:"version"`
 }
 
 // TemplateCompanies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
@@ -4947,7 +5003,7 @@ type TemplatePreview struct {
 
 	// Segments The number of segments (short messages) that `content` takes
 	Segments int   `json:"segments"`
-	Version  int32 `json:"version"`
+	Version  int64 `json:"version"`
 }
 
 // TemplatePreviewRequest defines model for TemplatePreviewRequest.
@@ -5096,6 +5152,11 @@ type TemplateTestRequest struct {
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
 
+	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+	//
+	// Example: sms_app_001
+	SenderNo *AppID `json:"sender_no,omitempty"`
+
 	// Sign The signature; without it, that of the template
 	Sign *string `json:"sign,omitempty"`
 }
@@ -5110,7 +5171,7 @@ type TemplateVersion struct {
 	Sign            *string           `json:"sign"`
 	TemplateContent string            `json:"template_content"`
 	Translations    map[string]string `json:"translations"`
-	Version         int32             `json:"version"`
+	Version         int64             `json:"version"`
 }
 
 // TemplateVersionListResponse defines model for TemplateVersionListResponse.
@@ -5131,7 +5192,9 @@ type TemplateVersionPage struct {
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
-// TimeZone Example: Asia/Shanghai
+// TimeZone A name of the IANA database
+//
+// Example: Asia/Shanghai
 type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
@@ -5527,6 +5590,9 @@ type CreateCompanyParams struct {
 type ListContactsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
+	// Q Only contacts whose `user_id`, `phone`, `email` or `dingtalk_name` begins with this text. The case of the letters A to Z does not matter, and no character has a special meaning. A phone number may be written with or without `+86`, and with spaces and dashes.
+	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
+
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -5630,6 +5696,9 @@ type ListSendersParams struct {
 	// Status Only senders with this status
 	Status *SenderStatus `form:"status,omitempty" json:"status,omitempty"`
 
+	// Q Only senders whose `sender_no` or `name` contains this text. The case of the letters A to Z does not matter, and no character has a special meaning.
+	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
+
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -5678,7 +5747,7 @@ type ReadStatisticsParams struct {
 	// CompanyNo Only tasks of this company. Callers of a company get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Key Only the series with this `key`. It needs `by`.
+	// Key Only the series with this `key`. It needs `by`. With `company_no`, the `key` of a company must be the same.
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
 
 	// Limit The most series to return, those with the most events first
@@ -5830,6 +5899,12 @@ type ExportContactsParams struct {
 	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
+// ImportContactsParams defines parameters for ImportContacts.
+type ImportContactsParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListContactImportsParams defines parameters for ListContactImports.
 type ListContactImportsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
@@ -5856,6 +5931,9 @@ type DeleteNotificationsParams struct {
 	BizType  BizType `form:"biz_type" json:"biz_type"`
 	BizIds   []int64 `form:"biz_ids" json:"biz_ids"`
 	Operator *string `form:"operator,omitempty" json:"operator,omitempty"`
+
+	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // ListNotificationsParams defines parameters for ListNotifications.
@@ -5867,6 +5945,9 @@ type ListNotificationsParams struct {
 	// UserID Only notifications to this person
 	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
 	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -5918,6 +5999,9 @@ type ListTasksParams struct {
 
 	// Source Only tasks submitted with this source
 	Source *Source `form:"source,omitempty" json:"source,omitempty"`
+
+	// MessageType Only tasks of this type
+	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
 
 	// SenderNo Only tasks that this sender holds or settled, as in `processing_app_id`
 	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
@@ -6121,6 +6205,9 @@ type CreateKeyJSONRequestBody = KeyRequest
 // CreateBatchMultipartRequestBody defines body for CreateBatch for multipart/form-data ContentType.
 type CreateBatchMultipartRequestBody = BatchForm
 
+// ImportContactsMultipartRequestBody defines body for ImportContacts for multipart/form-data ContentType.
+type ImportContactsMultipartRequestBody = ContactImportRequest
+
 // PreviewListMultipartRequestBody defines body for PreviewList for multipart/form-data ContentType.
 type PreviewListMultipartRequestBody = ListPreviewRequest
 
@@ -6247,7 +6334,9 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -6261,7 +6350,9 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -6539,6 +6630,8 @@ type ClientInterface interface {
 
 	// ListContacts List contacts by user id
 	//
+	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -6686,7 +6779,7 @@ type ClientInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -6936,7 +7029,7 @@ type ClientInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -6951,7 +7044,8 @@ type ClientInterface interface {
 	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
-	// - A comment every 15 seconds shows that the connection works.
+	// - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+	//   the latest figures could not be read.
 	//
 	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -6977,7 +7071,8 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -6994,7 +7089,8 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7112,7 +7208,7 @@ type ClientInterface interface {
 
 	// TestTemplateWithBody Send a test message rendered with a template
 	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7121,7 +7217,7 @@ type ClientInterface interface {
 
 	// TestTemplate Send a test message rendered with a template
 	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7334,6 +7430,25 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
 	ExportContacts(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ImportContactsWithBody Import a list of contacts
+	//
+	// Begins an import, which goes on in the background, on any server. `GET /api/v1/contacts/imports/{import_id}` says how far it is. The tag
+	// `lists` says which files can be read.
+	//
+	// - A column is found by the name of a field of a contact (`user_id`, which the list must have, `name`, `phone`, `dingtalk_name`,
+	//   `wechat_openid`, `email`), or by a common Chinese name (`工号`, `姓名`, `手机号`, `邮箱`). Any other column is an attribute.
+	// - A row adds a contact, or changes the one with its `user_id`. An empty cell, and a column that the list does not have, leave
+	//   what is there. If a `user_id` is in several rows, each of them counts, in their order.
+	// - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
+	// - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
+	//
+	// A company has at most 10 imports at a time; one more gets 409.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/contacts/import (the `ImportContacts` operationId).
+	ImportContactsWithBody(ctx context.Context, params *ImportContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListContactImports List imports of contacts, newest first
 	//
@@ -7957,7 +8072,9 @@ func (c *Client) ListAlertReceivers(ctx context.Context, params *ListAlertReceiv
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -7981,7 +8098,9 @@ func (c *Client) CreateAlertReceiverWithBody(ctx context.Context, params *Create
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -8559,6 +8678,8 @@ func (c *Client) UpdateCompany(ctx context.Context, companyNo CompanyNo, body Up
 
 // ListContacts List contacts by user id
 //
+// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+//
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListContactsRequest(c.Server, params)
@@ -8906,7 +9027,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -9466,7 +9587,7 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -9491,7 +9612,8 @@ func (c *Client) ReadStatistics(ctx context.Context, params *ReadStatisticsParam
 //   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 //   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 //     rights of the user changed, or `{"reason":"over"}` after `seconds`.
-//   - A comment every 15 seconds shows that the connection works.
+//   - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+//     the latest figures could not be read.
 //
 // The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 // becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -9537,7 +9659,8 @@ func (c *Client) ListTaskJobs(ctx context.Context, params *ListTaskJobsParams, r
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9564,7 +9687,8 @@ func (c *Client) CreateTaskJobWithBody(ctx context.Context, params *CreateTaskJo
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9822,7 +9946,7 @@ func (c *Client) PreviewTemplate(ctx context.Context, id ID, body PreviewTemplat
 
 // TestTemplateWithBody Send a test message rendered with a template
 //
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9841,7 +9965,7 @@ func (c *Client) TestTemplateWithBody(ctx context.Context, id ID, params *TestTe
 
 // TestTemplate Send a test message rendered with a template
 //
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10315,6 +10439,35 @@ func (c *Client) CountContacts(ctx context.Context, params *CountContactsParams,
 // Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
 func (c *Client) ExportContacts(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewExportContactsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ImportContactsWithBody Import a list of contacts
+//
+// Begins an import, which goes on in the background, on any server. `GET /api/v1/contacts/imports/{import_id}` says how far it is. The tag
+// `lists` says which files can be read.
+//
+//   - A column is found by the name of a field of a contact (`user_id`, which the list must have, `name`, `phone`, `dingtalk_name`,
+//     `wechat_openid`, `email`), or by a common Chinese name (`工号`, `姓名`, `手机号`, `邮箱`). Any other column is an attribute.
+//   - A row adds a contact, or changes the one with its `user_id`. An empty cell, and a column that the list does not have, leave
+//     what is there. If a `user_id` is in several rows, each of them counts, in their order.
+//   - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
+//   - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
+//
+// A company has at most 10 imports at a time; one more gets 409.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/contacts/import (the `ImportContacts` operationId).
+func (c *Client) ImportContactsWithBody(ctx context.Context, params *ImportContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewImportContactsRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -12707,6 +12860,18 @@ func NewListContactsRequest(server string, params *ListContactsParams) (*http.Re
 
 		}
 
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -14060,6 +14225,18 @@ func NewListSendersRequest(server string, params *ListSendersParams) (*http.Requ
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -16554,6 +16731,50 @@ func NewExportContactsRequest(server string, params *ExportContactsParams) (*htt
 	return req, nil
 }
 
+// NewImportContactsRequestWithBody constructs an http.Request for the ImportContacts method, with any body, and a specified content type
+func NewImportContactsRequestWithBody(server string, params *ImportContactsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/contacts/import")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListContactImportsRequest constructs an http.Request for the ListContactImports method
 func NewListContactImportsRequest(server string, params *ListContactImportsParams) (*http.Request, error) {
 	var err error
@@ -16843,6 +17064,18 @@ func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsPar
 
 		}
 
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -16936,6 +17169,18 @@ func NewListNotificationsRequest(server string, params *ListNotificationsParams)
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -17743,6 +17988,18 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 		if params.Source != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "source", *params.Source, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.MessageType != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "message_type", *params.MessageType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -18779,7 +19036,9 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -18793,7 +19052,9 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -19097,6 +19358,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListContactsWithResponse List contacts by user id
 	//
+	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -19264,7 +19527,7 @@ type ClientWithResponsesInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -19544,7 +19807,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -19561,7 +19824,8 @@ type ClientWithResponsesInterface interface {
 	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
-	// - A comment every 15 seconds shows that the connection works.
+	// - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+	//   the latest figures could not be read.
 	//
 	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -19591,7 +19855,8 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -19608,7 +19873,8 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -19740,7 +20006,7 @@ type ClientWithResponsesInterface interface {
 
 	// TestTemplateWithBodyWithResponse Send a test message rendered with a template
 	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -19749,7 +20015,7 @@ type ClientWithResponsesInterface interface {
 
 	// TestTemplateWithResponse Send a test message rendered with a template
 	//
-	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -19998,6 +20264,25 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/contacts/export.csv (the `ExportContacts` operationId).
 	ExportContactsWithResponse(ctx context.Context, params *ExportContactsParams, reqEditors ...RequestEditorFn) (*ExportContactsResponse, error)
+
+	// ImportContactsWithBodyWithResponse Import a list of contacts
+	//
+	// Begins an import, which goes on in the background, on any server. `GET /api/v1/contacts/imports/{import_id}` says how far it is. The tag
+	// `lists` says which files can be read.
+	//
+	// - A column is found by the name of a field of a contact (`user_id`, which the list must have, `name`, `phone`, `dingtalk_name`,
+	//   `wechat_openid`, `email`), or by a common Chinese name (`工号`, `姓名`, `手机号`, `邮箱`). Any other column is an attribute.
+	// - A row adds a contact, or changes the one with its `user_id`. An empty cell, and a column that the list does not have, leave
+	//   what is there. If a `user_id` is in several rows, each of them counts, in their order.
+	// - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
+	// - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
+	//
+	// A company has at most 10 imports at a time; one more gets 409.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/contacts/import (the `ImportContacts` operationId).
+	ImportContactsWithBodyWithResponse(ctx context.Context, params *ImportContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportContactsResponse, error)
 
 	// ListContactImportsWithResponse List imports of contacts, newest first
 	//
@@ -30189,6 +30474,124 @@ func (r ExportContactsResponse) ContentType() string {
 	return ""
 }
 
+type ImportContactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ContactImportResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ImportContactsResponse) GetJSON200() *ContactImportResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ImportContactsResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ImportContactsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ImportContactsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ImportContactsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ImportContactsResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ImportContactsResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ImportContactsResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ImportContactsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ImportContactsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ImportContactsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ImportContactsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ImportContactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ImportContactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ImportContactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ImportContactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListContactImportsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -30565,6 +30968,8 @@ type DeleteNotificationsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -30588,6 +30993,11 @@ func (r DeleteNotificationsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r DeleteNotificationsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteNotificationsResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -30648,6 +31058,8 @@ type ListNotificationsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -30671,6 +31083,11 @@ func (r ListNotificationsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListNotificationsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListNotificationsResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -33823,7 +34240,9 @@ func (c *ClientWithResponses) ListAlertReceiversWithResponse(ctx context.Context
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -33843,7 +34262,9 @@ func (c *ClientWithResponses) CreateAlertReceiverWithBodyWithResponse(ctx contex
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -34327,6 +34748,8 @@ func (c *ClientWithResponses) UpdateCompanyWithResponse(ctx context.Context, com
 
 // ListContactsWithResponse List contacts by user id
 //
+// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -34614,7 +35037,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -35080,7 +35503,7 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -35103,7 +35526,8 @@ func (c *ClientWithResponses) ReadStatisticsWithResponse(ctx context.Context, pa
 //   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 //   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 //     rights of the user changed, or `{"reason":"over"}` after `seconds`.
-//   - A comment every 15 seconds shows that the connection works.
+//   - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+//     the latest figures could not be read.
 //
 // The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 // becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -35145,7 +35569,8 @@ func (c *ClientWithResponses) ListTaskJobsWithResponse(ctx context.Context, para
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -35168,7 +35593,8 @@ func (c *ClientWithResponses) CreateTaskJobWithBodyWithResponse(ctx context.Cont
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -35384,7 +35810,7 @@ func (c *ClientWithResponses) PreviewTemplateWithResponse(ctx context.Context, i
 
 // TestTemplateWithBodyWithResponse Send a test message rendered with a template
 //
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -35399,7 +35825,7 @@ func (c *ClientWithResponses) TestTemplateWithBodyWithResponse(ctx context.Conte
 
 // TestTemplateWithResponse Send a test message rendered with a template
 //
-// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's. With `sender_no`, only that sender gets the message; it must serve the company.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -35809,6 +36235,31 @@ func (c *ClientWithResponses) ExportContactsWithResponse(ctx context.Context, pa
 		return nil, err
 	}
 	return ParseExportContactsResponse(rsp)
+}
+
+// ImportContactsWithBodyWithResponse Import a list of contacts
+//
+// Begins an import, which goes on in the background, on any server. `GET /api/v1/contacts/imports/{import_id}` says how far it is. The tag
+// `lists` says which files can be read.
+//
+//   - A column is found by the name of a field of a contact (`user_id`, which the list must have, `name`, `phone`, `dingtalk_name`,
+//     `wechat_openid`, `email`), or by a common Chinese name (`工号`, `姓名`, `手机号`, `邮箱`). Any other column is an attribute.
+//   - A row adds a contact, or changes the one with its `user_id`. An empty cell, and a column that the list does not have, leave
+//     what is there. If a `user_id` is in several rows, each of them counts, in their order.
+//   - A row that is wrong is left out, and named in `errors.csv` with its number. A number that a spreadsheet shortened (1.38E+10) is wrong.
+//   - With `tag`, the tag gets all contacts of the list, and is made if it does not exist.
+//
+// A company has at most 10 imports at a time; one more gets 409.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/contacts/import (the `ImportContacts` operationId).
+func (c *ClientWithResponses) ImportContactsWithBodyWithResponse(ctx context.Context, params *ImportContactsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportContactsResponse, error) {
+	rsp, err := c.ImportContactsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseImportContactsResponse(rsp)
 }
 
 // ListContactImportsWithResponse List imports of contacts, newest first
@@ -44821,6 +45272,109 @@ func ParseExportContactsResponse(rsp *http.Response) (*ExportContactsResponse, e
 	return response, nil
 }
 
+// ParseImportContactsResponse parses an HTTP response from a ImportContactsWithResponse call
+func ParseImportContactsResponse(rsp *http.Response) (*ImportContactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ImportContactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ContactImportResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListContactImportsResponse parses an HTTP response from a ListContactImportsWithResponse call
 func ParseListContactImportsResponse(rsp *http.Response) (*ListContactImportsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -45163,6 +45717,13 @@ func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsR
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -45230,6 +45791,13 @@ func ParseListNotificationsResponse(rsp *http.Response) (*ListNotificationsRespo
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -48178,6 +48746,9 @@ type ServerInterface interface {
 	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
 	// (GET /api/v1/contacts/export.csv)
 	ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams)
+	// ImportContacts Import a list of contacts
+	// (POST /api/v1/contacts/import)
+	ImportContacts(w http.ResponseWriter, r *http.Request, params ImportContactsParams)
 	// ListContactImports List imports of contacts, newest first
 	// (GET /api/v1/contacts/imports)
 	ListContactImports(w http.ResponseWriter, r *http.Request, params ListContactImportsParams)
@@ -49220,6 +49791,19 @@ func (siw *ServerInterfaceWrapper) ListContacts(w http.ResponseWriter, r *http.R
 		return
 	}
 
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -50176,6 +50760,19 @@ func (siw *ServerInterfaceWrapper) ListSenders(w http.ResponseWriter, r *http.Re
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
 		}
 		return
 	}
@@ -52000,6 +52597,47 @@ func (siw *ServerInterfaceWrapper) ExportContacts(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// ImportContacts operation middleware
+func (siw *ServerInterfaceWrapper) ImportContacts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ImportContactsParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ImportContacts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListContactImports operation middleware
 func (siw *ServerInterfaceWrapper) ListContactImports(w http.ResponseWriter, r *http.Request) {
 
@@ -52205,6 +52843,19 @@ func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r 
 		return
 	}
 
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.DeleteNotifications(w, r, params)
 	}))
@@ -52286,6 +52937,19 @@ func (siw *ServerInterfaceWrapper) ListNotifications(w http.ResponseWriter, r *h
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
 		}
 		return
 	}
@@ -52807,6 +53471,19 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "source"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "source", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "message_type" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "message_type", r.URL.Query(), &params.MessageType, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "message_type"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "message_type", Err: err})
 		}
 		return
 	}
@@ -53749,6 +54426,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts", wrapper.SelectContacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/count", wrapper.CountContacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/export.csv", wrapper.ExportContacts)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/contacts/import", wrapper.ImportContacts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports", wrapper.ListContactImports)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}", wrapper.GetContactImport)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/contacts/imports/{import_id}/errors.csv", wrapper.ExportContactImportErrors)
@@ -67094,6 +67772,183 @@ func (response ExportContacts503JSONResponse) VisitExportContactsResponse(w http
 	return err
 }
 
+type ImportContactsRequestObject struct {
+	Params ImportContactsParams
+	Body   *multipart.Reader
+}
+
+type ImportContactsResponseObject interface {
+	VisitImportContactsResponse(w http.ResponseWriter) error
+}
+
+type ImportContacts200JSONResponse ContactImportResponse
+
+func (response ImportContacts200JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts400JSONResponse struct{ MalformedJSONResponse }
+
+func (response ImportContacts400JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ImportContacts401JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ImportContacts403JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ImportContacts404JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ImportContacts409JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ImportContacts413JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response ImportContacts415JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ImportContacts422JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ImportContacts429JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ImportContacts500JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportContacts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ImportContacts503JSONResponse) VisitImportContactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListContactImportsRequestObject struct {
 	Params ListContactImportsParams
 }
@@ -67660,6 +68515,20 @@ func (response DeleteNotifications403JSONResponse) VisitDeleteNotificationsRespo
 	return err
 }
 
+type DeleteNotifications404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteNotifications404JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteNotifications422JSONResponse struct{ InvalidJSONResponse }
 
 func (response DeleteNotifications422JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
@@ -67762,6 +68631,20 @@ func (response ListNotifications403JSONResponse) VisitListNotificationsResponse(
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotifications404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListNotifications404JSONResponse) VisitListNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -72364,6 +73247,9 @@ type StrictServerInterface interface {
 	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
 	// (GET /api/v1/contacts/export.csv)
 	ExportContacts(ctx context.Context, request ExportContactsRequestObject) (ExportContactsResponseObject, error)
+	// ImportContacts Import a list of contacts
+	// (POST /api/v1/contacts/import)
+	ImportContacts(ctx context.Context, request ImportContactsRequestObject) (ImportContactsResponseObject, error)
 	// ListContactImports List imports of contacts, newest first
 	// (GET /api/v1/contacts/imports)
 	ListContactImports(ctx context.Context, request ListContactImportsRequestObject) (ListContactImportsResponseObject, error)
@@ -75306,6 +76192,39 @@ func (sh *strictHandler) ExportContacts(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
+// ImportContacts operation middleware
+func (sh *strictHandler) ImportContacts(w http.ResponseWriter, r *http.Request, params ImportContactsParams) {
+	var request ImportContactsRequestObject
+
+	request.Params = params
+
+	if reader, err := r.MultipartReader(); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+		return
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ImportContacts(ctx, request.(ImportContactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ImportContacts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ImportContactsResponseObject); ok {
+		if err := validResponse.VisitImportContactsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListContactImports operation middleware
 func (sh *strictHandler) ListContactImports(w http.ResponseWriter, r *http.Request, params ListContactImportsParams) {
 	var request ListContactImportsRequestObject
@@ -76381,1005 +77300,1027 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P39kyNJeh+G/yv5hS7iZu+qMd09L7vTHd84987L7dzNzsx19+7wbneESqASQF4XMnGVWY3BrkZxlOkI",
-	"SiJNMqwIK2haphW2zHDQln8jQ6Kt/0W83ZN/0r/gyOfJzMp6AwroHvSQ2v1hpwFU5Xs+78/n+bo3krO5",
-	"FExo1Tv6ujenGZ0xzTL4dJKyTD9NzJ9c9I56c6qnvagn6Iz1jnrU/DrgSS/qZexXOc9Y0jvSWc6inhpN",
-	"2Yya98Yym1HdO+pxoe/f7UW9GRd8ls96RwdRTy/nDH9iE5b13r6NeifzOXaYMDXK+FxzaXo+nzIi8tmQ",
-	"ZUSOiZ4yophIWBbh33TGCBeEpinhWpFRSvlMESoSkrG5zLTqRT32hs7mqelPzdSAzueD/f2DXoQz+1XO",
-	"smUwtfl83cS+l7Fx76j3D24XC3gbf1W3cRJmOg+pZhOZLZ9Du43LOLKPbN2b6wM7nFIhWLqqP3xi6+6e",
-	"S+zIrPEzPuO6ebdm9I3Z53DXqLoobcTBfvPqp9BqOJ6EjWmeanzFtmw+7K89Tw/lbE7F8rlsWw38fSDk",
-	"lRdE5kJnq3qC36+jpzxTMmte9liwN3owgidid1fmGbvkMldkTies5cjjK6VVn9E3z5iY6Gnv6NAutftc",
-	"LLbSGRcTGFcrpbhmGvE0YbO51EyMlj9ly/o6nJCFzBIymkrFBBkuYQ1GNE1ZRsYyI3rKFZGCETMkpnSf",
-	"nBg6wahmifuOaFmQFjMboCawZmTB9bT4cSiTZQTfcUEO75KpzDMVkUQyRYQ0307ITGasT55qkjGdZ0LB",
-	"22OeKU2oUAtDx3yjU0YTlpE4mOXeKZundMmSuE/OXb8XzI6Eml5YBgMhE6YVuXt42CdPZGZoYMYCEgnH",
-	"gWdkzFmaIIE0P5ptgg8jKTQT2p4beDBlpg3s13SJHew/IIup+a2YiFs4rgwpnmdykjGl+uSF8COEdZSZ",
-	"XUbzKmwUV/6JC7bsk8dZJjO7MDhI97cckyRbkiwXODMhNblgc913hxoXrzh54SKas9L9eM+p1iwzbf7D",
-	"L/5/e//49Q++12s88zPDX9pPPvy8MZNsOPQ/kcPWXn4ph9fNh59xpTei7lyzmeptTNAPNyXoz6U+p5Mn",
-	"PNWsgQS+EOkSTjEdaXPLqCbC3HQ80IoRTSeKTGWatI1VSD3QdFIaLc5tDXE+pxPgum9hQk/xlQOckPvk",
-	"Z0SzjCLDfjH+mOrRtGVnh+a3q4gi0LgVRl5OpWArVw4o49w8Znc2IlO5YJcsIxxu9iLjWjPRsnbw5gDf",
-	"7HUdIYzqOb5jRnnKRoxfsqyVkWb2gXWcdNMjfypzzdp7Nb9ee5d5uqLHPL32Ds9Aam7tEoXqq4gohei7",
-	"2S1ldDRtuqXHJNZ08v8/+TLf3z+8b/78OG45fbu8te615mXEkWy3gH5A0Iu6aCX6Rpy+CmWwjZt+PlMs",
-	"E+3Tyd3P23bl2zedvaJNTOWMjaRIlBG7FtTQmjERElQGEA8uKU/pMGWh+nCnRX0w73emPjCat2ZcGVNz",
-	"KRSDI/NQinHKRzBQKxSZP+l8nvIRNWO+/UtlBv51MR7zZMJ6R3f3H0Q9ZmQY813GKDwI+9U33GXK0gTO",
-	"G1PKyOOGo5o5zudEAKk1D4B0ZF6JiJKG+I6oMNIO6rOEg8hjRS5zCo56+wef/Pgnh5/ffbX/849+dv8X",
-	"P73z6b3nH758cHpwbjrrthogeeFy1Hn+KM8yIxwqTTXz8q1RuuUChmuHY7p7JAXbZu1QEPMLo/LRiCnV",
-	"fQKm31O7kW3zcILqgioyolnGWUJkDsN+IrMhTxImttv3O037TnM97Y99w5WNN9RulLGECc1pWki1sKos",
-	"MfchkcCXd77h3UdGcFnNhEnslKpRJpUaKK5ZTGaMCkvoKVmwISiihtw7ud88RpQ5XcFBInqayXwyJZQM",
-	"M7lQLOuTs3w0db/jmDL2SzYymhtqN0syo0symlIxYXhUI2cPGi7Jjx+fEy5GaZ6wpE/ihy9OzwYvTp/+",
-	"+Onzs5ikXGlUzdwczbBU3yznU2G0AZpuczDumUNdPxjcNVk6Eq4jolhmiAG8d0R+lUvNwsUZ8IQspkyQ",
-	"pcxviiqcCMKbhnsMA42LgcSEwzkac4YLzITOzN9cWGOeefn7iqRygqt9SVOebHULDw+DxUZFt3f0hf2z",
-	"LqQWK88tPSsJwHhoR1SQISMJp2nKkt7b11Gxje68czvm0m6eoKpNbNvwxO4pN1gGuDJXNDFcNCLDXHsj",
-	"QMbIIpNickxiWLc+/hCDWUCBZGbG8SlNjbTJttuV5ivg1m7m266SR08LYA6WCQ6B2iRHhi/OcgVfwNKS",
-	"n5y9eB4RmRFKzCKlTDNiWr65NffbXowNT1lpfD3UbJ/IXGy5vndXyhxjaLi6uBnDERJlqCo8vPN1sr2B",
-	"5W0ks6QQLNgbjsLEuZTPaDbZSqC4e3Bn1cHTUg5SaHv1weNGMpUEHj0iap7yMqcCqyIDcxlssZrKTDMB",
-	"3gjN3mh1cwcQxgx0TJAD8in/GAb4kfkLrKGUgJEhCucArBkOZq2F/X3zpt2WT6lYbkekH7SKSmZLZlQs",
-	"B2PK0zxjqrI1UhLzMzE/s4RQrdlsrhUZZ3KGBgyaJBlT6ojobEnohHJBUqpZtuM9cAMF4loSpUZ0xurj",
-	"NTsQ2IGr8hSsSz6axlEh/4DCzBWxXgySK/al0K7jjCmZZyOm+iQ+ZTpb7p2MNctiMuGXlg+rstrV/1J8",
-	"KZ7IrD7myGrmWZ4y0FXS5ZF5eI98DsTt5OVTcsGWyqowE6bt3MBy2yfPGQdBL5GllQDuujCEKFcsqa+J",
-	"s6ubsabUCO2MXRzDI18KQpgZOxrBzWw1zXThHwR5BFkBSoPOG0KVWsgs6ZvRn5iOLZefZ/LSyJFa+Wc6",
-	"jGgmBe6YIFOqivMINlFF5EKY1YW2CdcRodqMPGXmXSNnUDLjItesT17BovsGYF6mCdF4XEAoyRWzG5PP",
-	"IzCVKwk/lFuZ2cORma6RraMwnoHf1LaSMVgSQzxw2+BY1E6vJ9AJmzORECmMIAq7axYF1hNot+p/CfrO",
-	"Z8JcbJnxr7YVHg5aqYU3SJSIxMOK3jLjSnExIe5kH4H7mFAcrHd/uF1HCUK4Q30Dqvaa8dtV9VaRrZSS",
-	"RsaYB63WWKK5U3wEQoM5XTKjGU+XJHgnpLnAA9MbWL31w4yA89k1IUM2ouYKhFYWOkIqnFBNh1Sx48KL",
-	"5ni+0TMXMrtA5oJbovK50cRY8ilLON1OYLm3SmDJiy4GM9PHAGyTta16iN3unS/nzMvI1QHAOZ/lqeZz",
-	"munbht/vmQlbucBIArvfvTgceuxE6Lg69tiL0nHDDGJDkqzrU85ZBu8RTS8M84KJgS3SDghiXcDSdMa0",
-	"5mIC39Ak4eY1mr7MTBuaM9U7GtNUsag3D776uqeYUlyKAU9SNkByruo2zk/xByDJMtfAs/AoUcOXyWLK",
-	"R4aT2daAu/WiBhu/85fdO7x3v+Qyu1c3+kd+cDP6ZgDO6frIPjFfrxgFBNcIo38ptnJEH314f70Lz34l",
-	"h79kIxDwIc4Iwo9Kq0pHF0IuUpZMWDKguuTvSKhme5qDUVrkqSWDaJSueGmjckNDkFjXv+Oim7r4ZyMf",
-	"VdOl6SDmpMvjCUv5JcvsonTyasCCPsL3lr23VQdG1GMi8UtRPQoLQwjhgSMSG/EQbkFMbqELUF6y7IOI",
-	"xOCeQskqid3nhCszlyQ2l9N+xYyWm8THxMzUhg1wTcbcyPYdds88uHL/a29ccNSi1y7RTzlqxSm7xL1b",
-	"+8YzePJt1JMiXQ7kQgyCnS+v5KtAKILTBJ6MId58+xbKbEIS59R0pibgQEYYLaInFnRZTHYoZcooiFcZ",
-	"m9HsotNRMhpBennF2+T8kt0uRuFS7DJAEOH9+GrriWK3P5NkyCYUxOupTJOQMK08HkpTnXe7Q2f4qHkp",
-	"R3LVMCyqK8Ny+3xU2mgylxL+xSVpHFk+m9GsMaRJMcMVR4x43UNMclpoNc750tCqnmZMwQqV9lzm6FBr",
-	"2RRrIX0b9S5pmrOWiS+oIjNGVZ4xa48uL4X5HdQktEBFDf1X+nsbehm/KEWZeoc4XHB3bYu9icrhfEWk",
-	"Y+jXdmvs5hWujz8bpZMYkKDyFQroaFTjVnW2469qA/UokfnXbTzypGhx5oTK7lJKQSiC0Kd7q0Of/uGX",
-	"X+b7+/v7bfFPLeO0+h7Fo9IUQQSL7w6vi3krvRdDxBxXRGlpThcTo2w51yxBmgl2BjWVC9FHCSQI5lo5",
-	"JbL3j1//8HtNFwXGbiNouzPb53Kj6AHbjefONbHHHoR1VNBzDH/FtAS/sSVHyHKAy/bJizGhRljmYytD",
-	"H+Fl5XiDp9ScY0NIIXzarUC0JYfw6kt16MvCbGL0RDThgSBvg7Qq3XdgaEUsUDd+BPc3NyMabLPQTWsM",
-	"nhWkClsuWYXmlSOcSsNsn4Bb9lbi8VMrFTFhRPMvIE5iYMf3q5zlRlSbQ9yHtbwOMqrNj4ZvDXIBFrWk",
-	"oKaKp4YGRb0hTakYsUEqFz2gOZfc/K4zR+FhPnOtBtaOYSbF1YV7gWYaSFjw84INp1JegA3YfPO6umRR",
-	"782emcjeJYXQEmVmBNN8Rbk+x1nB55+ZqT2yM4NvnuD0TnF28NVLKdPPihki74dpnrlZwncf41SfwcDx",
-	"TTvdcz9b+PrUTvlTPyW89VxdhC+7qVcee4XTf+Jm77bwmWX6pRDK3ldT4ES4q/bDJiv2VDyccsGUH/xT",
-	"8VhMUq6mQc9OQi5OTyaw2VHGNR9Rw8PYjGUTJkbLzTbMtYT0t2gOPj8u2vSD4Ur7KI8a/UQ7ypqcCfOM",
-	"0a2opp0EwZe04iNa/c6n9rHqzYaxFa3YAbRe2Ze2q/IEPVfqrgs26YBBpsBaFsfeaJt1UJ2Ri/sNW2ud",
-	"j4vtbNi0Jq5bI/ctZNRPaUPNepRBzP9GumUX3jaiaWqZWycFF6/5QHExapCzDe8WJAZeM6OCTlgWHxF4",
-	"GJm46c10qaDPrbn2lKoBXS24OZUWexvRLFsS2iK9NeqqnTVzd1K8hh5QvvVKunv4rQsK/Po6RId8nmx8",
-	"XPKsm00oVywb8OSK5/+SZcpuXJecgnaZw4Z7Oj3LrWezgmWuvx8/TrnpNFUPurtLxbBLN7K03mspSlW4",
-	"CWXdnrXm2cuzCW/6ePm83JD99qTUXnUwN8CfXNc3w6dKvV8Hv/KM4v3iWy9dqsZKrXvGRfjtQVUPrxHZ",
-	"Ncpr9dZ3UGbNiZ7IPW9awQb6z+0fX+Bjr8Pn9jBXCbOATc+9CdfTfNgfydltSed8zxyKCRO3/Xjehq+r",
-	"Cz7fk3Nclb25hMhAHPLbqMTf1+6+V8FrLH29Hn5lRrEyvJireUqXLmPAEve13Xx2+qxK49e/o1imKjR9",
-	"1UtnjInP7aPthhl3kE+ttXAzA1Lt4K6dRdkQtMtzcHOSxvt1gCpkL2Tsr9efkhvhYTfHv1SzrdLJRkHU",
-	"jJZpYj1aGNxOUyP1eA63UWJW2XrYyXy44625gS3JU9aqJr4LN+tWyqAAb2cgqwe6zlhmAxtfVz9WT2RG",
-	"pnJBUikmFZcJRGtMZZqQIRtLG8QQWHObHPD1E7ULH6ijeOWpPR1jzu2CKog0FAjSYQbkM86hsy1cWVl4",
-	"UdsvW3051mlOmP/fvl8QOVnsGBV2R4AgKM2Nwm82ByOF0wRjoI7JviUP4K7otnPWlrz92RGy7fy0WKpX",
-	"jOVd+np5ysSIJYNcaJ5u748uuTcrR1GDd1JwMbHRiopI4Y9joztyrTt0GzNAIMRVRigM3VEsIcMlMWfE",
-	"5S71yRkTCeGaUEVi+37sgl1tRKuWJGGajbQ5Ai4/D3+DiPMOe7bgIpGL8LDVXmpZkVZLgnfTVqwI1lsb",
-	"ulsrvZeJZv0q1O5p7RR1cgEXVKQg4VezQuQpuwmlP0/ZDSn8rudrUfZz1CXfB0Uf5nUdSn4gqZS87Rso",
-	"97d+dHTrR0df7O89ONn7Bd37arD3+h99+WW/9kXpu/5g7/UH5Y8/+OBHfxcsBCVx7bs167Jmm8if62Od",
-	"7LNXkwWDjTvYzJS1KtTkvVv57H3WGFcKu+uW8ovXMICdrmVV9t7krDaIy5u8XpJZt6U6f7fO7rUI3utm",
-	"ZRrpn/MZ2+HEVmgCwb2DG+myxKZ8PmcJpLW571o1gxCnqvgvuKj767SHdYs2TiXd7d3bxrrcSWnwi3Wn",
-	"nKJwf3+DnAAjjm1nqg7Er/W24k1tywHb9VE4pe2+Hi58oyaclI01kblG4w3cD64QRRF0Va5VYdKBjqN2",
-	"e44F5VstG3QOO61w3852ZdV7r5hNBxitzrR6tVFk7RDP/dONl7sBvUuOYfd99i2+tDI3qBshCFW3kuHg",
-	"9WoisXPFe/dK91kXcnt478FhjSvVxccwuyEImxhzy9y9mXCDYIkn7mXnobAtuO7OV+chdGGvNWOcd4/V",
-	"Y5Vsll0piR2RRw3Jim/TOb99eXgbLKMqLpOnalT8RyXyNNV6rn50dPu2p1N78O/h/n/1o3+wKrYcfXJd",
-	"jSPm6aePNnYPzeeAzbzDKzGfn1N1sXtLVBescJdu0ycnYglYHIS9GbG5JnE/xpPQ78eRT3v87PQZ4tTa",
-	"VGCAKeSQY9CGIL5Sa6jbJtyZ6aNlovwx/Ob1BwEfbLJH4BqcAvhTICbN6JtQPoKzXHHkI755VyYEcVqD",
-	"YF+bFF5Aq7Ac3waQHwfwwPf298loSjM60oDqmzFA7q1JBXDlt1W1QAaiitnJ1YcJv7r4ffCGAHAWE4mK",
-	"HMSCRz+wkwH0sEbOFijo62zk5ozrbDmAHNt23upgEIHbW+FJZ0sjWinNaGLGFJ8+Pj/9+eDR42cnPx98",
-	"+vT5Z+ePz+LIwp/Z004uhFyowEuE+B6VWdw5LOXu3r/bUZsJXT5TmafJAEa5IgVS4jwIJU9Onj57/AjA",
-	"ho4JiO5GmnRidGuXgUTdLX0Pb0WRv+fgMrujYoZEqQDb9KUB7DBaCJNpp4nyejCA2sEt4ZI1PXBdM6gA",
-	"oLkxrZhIs6W/ICKNQ93ACWCXq8EFoKWm6QCg89cWhTB9ogricWfWh72GHQSbixNoXJI84fpk5CKgnOBk",
-	"XUbW5TSBv2zmc1cRyjT80DeDH31b8PGRa9CN47HQTRlkdNQpQCuYCSTJ67aiAoCSsphKMqMJupNxksck",
-	"HqX8CNkotTg1AB0Bbzj6KWczUBK5YH3yPE9TRHcFgCqqLlgCL/EC7/HZT88+PTsCJ/t8brF5JCieYw9S",
-	"ZXiKUX5IxiZcaZYhcg9Lx4Qqz/URjEvOGMLH4XKWgD0M9ZlSAah8HYAEtMwGmUzbuKAszEiwBNRGCHRG",
-	"KhhbwORmUwe+1ZCG6z3CimlEr0lTlH4EWxAj/uqlNT7jBtmzSaTZkxhrU3CmYsAwkogFLh2rBIAmmgBm",
-	"5gmZApCpBTZEeES7rgUcU0xu2S8/iM1uc01SKS+U2RuMSlix3sVl28TFjs1eZe0yNk/pyCYk+gV0K9Ww",
-	"iGZtuy9gxmby0izhORxgD76IdyTNZ0K5s+MOZ5+csVHGtK2CgMBPDB6bMznH2gwk/sEPfhAjksBY5hlJ",
-	"+IQjAFUFy9I8jLvXafXLZrEGlCKLOmaEC5CeLbIn10syZEbu6JTDiW808hH8aXDBmn/ujM4RItg0Vk35",
-	"nT0rP+89TeJ6HNL6WBYAWhvweXP7DrILJMxirRz8y4hukSSK0gjmmWtIowioUzii0vQjxxz8updWuRI+",
-	"Ye+Uo0ut/HDHsQ+my91rm77Xq8Y8FJz7xoMebD4ryhlbmNjb1EFLUbkgik1mUF1slWmwzeKzV/mh6Wa3",
-	"YRpsgmJQOhE4rebVspEh5YXwRTo6ECMj+sksMUz+AMLh2ejiingsro1MLlSXymmQopjJhf/MlZVSABEd",
-	"W+sWPFbmEA0RuGLMs9lV5+dbacIrElaeNBzP01P3BuG6Yw9OLasvHpiMPBYjSAhTmSYYPdbQVG5L6a2t",
-	"yvIQH90y9DhhST5vYZrJFVecKc1nVLNO03jsHjYvvpmzkR4Y2RuRBbYfwps5z5i60jQsUUeEvG784dyC",
-	"6bVmjaLyjOJa8wMZl5mVZ8IbdHC/181K5OhZS34xh/OdpwkJkLA7iSiOEDeecverIwoIWQ0kJXoHob/w",
-	"dOtQ4EckSVOaWM0e0EHCgJm1JxMBHJqYrOITsQUe1XbHsJu9Ckccwk3NuNae6DWYWCadZqDZbJ5Szbpu",
-	"jbZG5KrdrcIlg8JUNsrXIydZEhicuAqPqgiZpalWbm1wn8pTKYi23c1yhC9W4CldVkcy7RQbiFWJ6gRg",
-	"Te60VgKDA95dYXUVnlUBk/L0uVXEeChVAxxieIE3vZGrRZ4SPJbrZcXo8kYyEpvNBcBOsEPnMzBWAyGJ",
-	"IxLb+gjmzyRHLE9mHTDDVJqVjI/d4z5GJ15QrrmYmLfmmRwxgEkxn2xpGPMnIi3YtkZGnk1TqJX4ypco",
-	"BLLJFRkyLiZOxomwXgicV7KoCED9XlXetaNcrQvP6BIIM+ALYw1JnhFb+7OjUOVm0NATUEIfUvjw5PnD",
-	"x8+ePX6Eyr9Zf1vzDsCxhmwkZ8ySTwdya1YDLi9CPHYbkgcaqg/JAd2ATcJi4XTkGf4YdDzRFlGj28O8",
-	"KCHS4enibHW1KFhhu8tFtEWMOoJMiHez2Jushr109f6fQ+UKqMq1dIZG/AjHjivy8vHzR0+f/7jLmKpp",
-	"I8gacJzF/oXHJPJ3sBhjae+KxfanJbxP4UEur3Q7sbMG+etU+rYQCNq57wo3VDiB3VlnSsu2SwNNWRtp",
-	"mKdaK/wWpQitG3UBkramF2DWX9hDnrKxjlxh4QXjk2khOEOdSNUnj2dzvbR2Ylt7WI4B5s6yiv5GsiyI",
-	"BE1AvjRLOVN6wEQLZ4IsstA3rJA5udrELFXMTYZnWNDpEoJloGwrmp4txJuy5m9XamtERcHtrMWca4vM",
-	"7Sr2bA1IlPILli5Xz8wC8c3piFmnuZAL6wy3mwXo7NeCy4dHqLLopXG2nssnMpttjrYgB1aQLIWa2qcb",
-	"Sr4AX+cKK6mFAI9e4nHY47FtGAbXjNW01ipii5VgPQk59k4MLsgwoyNWrrr/9Tf/23/3zR//4dv//Dd/",
-	"8O0/+Yvf/unv/eZv/uW3//Wff/P7f/2bf//Pvv3v/9dvfv//+vbP/qdqPMjh3SuEiXobSYGVBypBr+4H",
-	"4qMpyk9GrvIcRzl8Zjji+ojE8H4cWeeODX4Mo40yubAermNiJOLys1DOwzpjROLLAx2TWGC7QpoWAjw/",
-	"geN14zY/vm62l9QsLzXeDffdHQ+fHGwEdrwNHZPeS6aZ1Z0gpPzmfQBCf3MEj5HkqSIPzz43ZOZ3np39",
-	"TtjqkAsE961TkxJ2Yq3ZSsyy0zXL5/HOvXdjZmrwSlr/HkDJeZm9dKG++aM/+OYPf/c3f/3rb/7oL7/5",
-	"H/7V2vjqtbasJq3G/FbUJAq9iapPXIgllLUpPUxJrnKaYkjArTgMOTEa20wOeWqO+7f/9J9/+2f/7ps/",
-	"+quI9Pv9D1wNKokFgqE9c3ToBWtA+Y1WW98qCfxAl2JzQc5mEO5Zs855d8SDddGz7aZ2dzwplHsjwKeB",
-	"8QM7UBAjDzZk0G7NMY+7Hd+SOl/vF1bMCi3A+YwiqjCDHHCUARkAAE5dUIYTQlaGLzZk7U9aDov5heo8",
-	"YxHOsIQ/AFZ0Lsjf/vqP//bXf1Ldyi40HkNsD55gCy0U31rFquDpmk6QQWHJ6aZdQLe8Y2HOL+/c9CBp",
-	"6IwPoYCHD2zB5vrk1VSac8qFLZOeMVrEqgDvRUYixYiRmVkTD5WOPBsMRKq/+R2umPdqE7c/V2ZsWXsl",
-	"6Pn+3Q7dKb1eFkHYBaB0dikZCk5rjIpADltFqLZYX1xBj8nsakaPM7k2arN+s6Gn3bqzocudu7OLXq/o",
-	"zkan6HvgyTbzydglZ4v2PdvCIzOSSrexE0qSbEmyHAKfQ97SYLziAgINO3saPTkt6VwgX4ZlRbsoUmtD",
-	"SzcpISIX25g8Att1m6m6+5FDx87nZqffNhTnr1iV6iGv5b0oOyrwAtVs/+uO3K7JhT3oO6cYECaVNxnE",
-	"fJBuBwPjL+WwMRZL+OBQT8YxXryJkG8IS+NifG3fa2e44x31C3sDW7rTid7ABOUKjtDsZg+oLCr+ByXd",
-	"JyKHxJKPiNzx9sOI3A2l4HuFISEi94m1XUfkQ5KxMdQ7DU00WjqHDZrUmzSULtxqrdGGgWUSg3JLkQQz",
-	"mrSEmhSlStZlHoRFx6psp4p8RR73D+7fPQa7iSDW4A9LT5UVpF1GMW+Dg2uOligykqL1IHNdqmaBrNvc",
-	"i/nNWw1w37oy0XWRWnAKixWIbGT73KgXasoYlKydZHQGdXAUqSX4bMiZa+etgVV730WTPGTrR2tzQ4a5",
-	"JrH3sMR2N903y7gs1jhyLyQkLLHMZYetD1go0mI2rLLSJBo0CgVBaENZOiiSauwZWUWDbkCrOJWLm1Es",
-	"XMfXoVsY8v1+qBenclFPmX7Xjspu2UOncvHUD+RULh4FYzmVi4/9cE7l4pUfkdmmcFBmgn5cp3LxxA3t",
-	"VC4eBqMzHRQDdMtj463aC1q9Cz//xp779ji4s0oMnDdhoCsJRYEtwuEayvx1jwjoEqrTeJpKp62Dp/us",
-	"hbLHYL/iYhIfOaaERh2MpQFTFxWJj5shsflqGR+hYAMuDiPaFFG55pFcCGwS4nZNk2G0Sp/Ec2okJPsA",
-	"hrBA+gpLk/6XIh5zwdUUHvB+R/fclF4yjG45djV2c0ZSpkGqMNo6gLP2w2ChI+8pc1+BF9M02hxyCcw4",
-	"Rk4QE0WXUO288Nu4VQPeQBOo/oeThpJXZnKoicI0Sre/241Ht3DRi5XlsSv84Puzxh7bKToki56xpaJ7",
-	"cyL4V+fWnVE+DfvIqW0gXEQOiJAJI4kUzAjF1uJLBZHZkINwDM+7eRoJGb6A7SF0KMz5T9OlkZahJazR",
-	"rCXKAX3yEHznCuzZuWIEa6FaF4SzsfIM6+wv53Xc07Jp/87hh/c/XGfef0g1m0gUeN1+wiEyNw3YxUwK",
-	"rqXdnClXWmZYAxJuYZODzrV5vRLAqlS32jXfmQjg0lYb4bsnJbzCVm3dPrmi+d3JUm4+u15DC2B1JWQr",
-	"m5e4fjncg1vmI6yos6SzZVgU/Tphu722PShWuQkL8+8TZnPDTUGIYxeIXV+T8CBUd2Rb4GN7QI1W845K",
-	"pUa9XPBf5cz+bBHrgn53SwEES3euTIX9XlGXcgTlxlUpP6drgVneisBtUaqlRsZWg4/obPmpv2DvG+Bq",
-	"V6p5XaWH7I7vBMnxvT8Ondd/NZ1/vWqdd0wWd0wSpWLi2YbRXD5aMQ4iJqxGqzMqVEqxdL+AaCaW2lQJ",
-	"KGTiw5wUoI1IAQovdkpuxQmLQRGJE7Z3ch5/YF8vegrCLYrwLSbqsWWrcK/o3levvz6M7ry9tffFyd4v",
-	"XuMXd95+8KNbe7fgm68P3/6jL/b3HsC3LXhhFhpuq+pfm4GGQfRw8/ZYbawK3nNMDvbLYFClBPF1oRsA",
-	"cLVmdK/MM9WzZyfWeNiuH0mvG7M2/bKkDRZpd5ctGEcdZkibE96wxwcVnB77YEQOKz9YcDO4TZJI0aS6",
-	"r/RxbQD/BqI5RKJe0jRnZEhHF85ngTBw3Ux72IOHY23LX8WAO4svt3Ws7XWDgkU9ndERm9Os1UnoqvkG",
-	"D3pEFEjVVIbR94ktWW4diVOaEBuqXJC4/f29u8Pxg8PxnXsffji8czeh9+mdEXtw+CDZZ/vs7od37u/t",
-	"74/3739I6f6QPtg/HH64B5CKqz03a7HMgnMQ+WNa3rrG097oEzaL8sn5+Uvi3UCrPWoPMbSyiVpsBjP9",
-	"Hijvf89qHUGqzvrVhG16hQ/XaWeQumw1bttuWcveUqvG5nes3WKnu9dug36vqt3aS3fz2q2b098p7XbL",
-	"MgBb3qe2RdtSQdwJWd1iUd8NuXm9av12TDFuglq88qvamoX/fUXUlGZe/VMsu+QjFpGMGTXvktnMfOtM",
-	"wrc4MwpIWf9YA1Ie+pH6+wcN8OQPMUVgU03Lpxq0v1gHvGqI2yqtD3ujlZmeOUURCOIhmNERiUdcLyFO",
-	"J/7e1za3oW++exv3yQmm8kypIgdm9e6FaM5FWiHm/aE/WAqdyTR4rE9OhE2EcViLUAUpSK04JlTYADXM",
-	"GIGIIP97ZNSE+Ou3sQVThNdL0Nxf90aQ/tP79n/8P775q3/lqwcc9T5/+tIan8vg2B2AEBMuJpqmF4O2",
-	"Ildd8Kpd/kpL5gqbUV6tFnd4726HAKgVSWQ+gsGnkc1ZpqRAu0ew/eGWm/belm0V3/zNn//mr/9pQ3bK",
-	"NUwcMxurVfA7zNtWw+6Oor9goynVAzlnAl/bZDZhAbkOKHJucM2EDBZ6K9C9MmlYTaKhl9vF+7eDl9cZ",
-	"pWd07gpT7bw+Ve26bTjN8vvvX9E+d9M3nBa+995NZ8tNej/3xhOjDWfj0rPfs+lcnURuuA7l99+z9diC",
-	"RLuclu1TXdgbK/9VanhD5QPuEklzoYnSEmrRYc68RT71SaZQSyNjEAc1xCTS9QmVLucFB7FuortUH4Ll",
-	"3a0OAR0/LQ5ZmbsmSRPskn3LBoImHAMB2RvMSugC6VXEPa1qGVpkGE4JOBR8PGZg5xLNtbUaetrC+ufe",
-	"aUEatMVcWkRMrsgik2JSgARgqkJD2kV8Mhqxud5zvru4S3j/mKds0GqfdHGFVwJoRJIz4FtAi1XgueRC",
-	"IU4QH009wM6CKnO3s8419xvBBU49uBuAyS9kdsESks+NRjSmWaGCofYkBeuK3NkW92th9WzUL1O6BBhc",
-	"C4iFSgswTQyNtccGY2OPi9Bh6wvhCGHnF8bFWRZBskFsrA1q7hYYi5e7CH7Fz0G8q/3CttmGGgAJU3SC",
-	"az5hWpVy/jeHa/eHLMgnKQ63g6y0KGhIiMJiIkWagbuPpYtbsTKH92ItHdy1sTno+gZMztXer2x4DjnK",
-	"e2B+DoZzQ5t6Ext6I2f4pk7vNZ7b9+bE7nzzbmLj1K48HJZJbXgYrEWqWnBydcXJ2prYvpuXIXC9VCVh",
-	"+xMZLl09HTPjODAJI7hSmhoxwvqP8TkA71kSOp+nUI6mhFNlKxizEZ/zML3LBtSRWM1U3BmNsRrCfCcw",
-	"vfsb9NDi/TZrjtkGO7lNZQBO08E8Y2P+Zr3Dypw+eHJ1CP+kg3PwFJ/6Lirfa95ZOUwg3Bi/qC3x+ttG",
-	"D0Cvu2aG0OkNMMOi3yszw/z9qMfj53Qd0QNXJgQbxUNvQCLeOzvpzgPicZu3lQY24yHfHYPrPQYbUvrX",
-	"q/Z/xzR6p/T5EYZRPCyida8u1baF/W4jJ3W396mBKncckIS1EbrbCDm5YgOPQLv+CPKkWlOlNS621HIx",
-	"tc3EjPLO7lbaKPe9c6Gjofsryh6Va3LjIkh1htcTx+ivbvelOGdvdMfLsGYSu9O6t55klYysauGlefa5",
-	"jzGrrk9zCXaP+UqmMk0UmdOMzpgOQBQ8WGxjXfY1JGiDouLVvbkZynGDVAP2vBWg7djmqYXbGke2yoHf",
-	"swpMOaIXQ8jclCpCNZlJBKKeUbEMYvDMV+iXyyaBS0cxrbmYKDCG9O3uDUwbg//4638TR+RwP0zNOrZ+",
-	"oBnXFbAcwOCwR8yh21kw+FKcXu/bv/zX/+k//Le/+b//w2//xV98+/t/8pt//5e//dPf+/bP/vCbf/Y/",
-	"X2sNgECkbVxyI6oRFNW8C83MJ/5hOQTuo/u9cr8Hew9eY7bdfnT/bUvfhXDcEG62/ZykYNdzb673BjQd",
-	"/cdZJrOrDZK5JlY9DP08YpryrdJRqzWi1xUCqdx8HGKpkdbFsINsjyqpEHCgBr+URsfJhR5Yl6D1y1ZS",
-	"KAsYbIThI4qlbKRV9wACRDzvLL08MY/jHjdILi05oDgl+LGfMTqa+unUM0MzNpJZ0tGXjZiPTUDoShtl",
-	"kCxkhsDsFjgRsakyKkZTIkVEVD6agpnQrGZfSD0Yy1wk8dp4T9tz46ZfNqs/WxV9dUdnI+AfdtmmN3XW",
-	"gVSOra29GqCLYIfFW37kJT2jdbF2q1FAlztXJIper6g/4PG6cbUBhnElhIeuCCaAOBOeahc6Ammh9nyZ",
-	"EcuEDRKMywQ0ssE8hWpU8FwQXQKfHRSZe9GW7HQf/eOvo7VRSA1yHZ8xI5QVpf8BBM3K3YB7ZvHqhFwE",
-	"chaKdUwkJJEM4YjpeMxGmlB8awGlheKivijkb1Sq7vQ7pxtzwTWnev2BKSJGZ/TNIMkzqhudMhb0omBL",
-	"MOoZXQLO28qa8PcO790vp9g0AkSZzeFCbRC+ZY5elzm+cM+9teenwWv5Ar53ld3gRJIZvWBeAj/Y3983",
-	"+8bHfARrpMitMb9kLgwKis1ZrDwp8KO9Dx9AHOA9iAL1iRy3TD9zlpXahAcxs+ODPnkhGLYIRyFd0KVC",
-	"pykWNe1EVGBeZUfnYZOjc06XqaRrI4Vf2seC+jGr9elibmfm+Vol5i5XDI6afa16sTrfiCC/vsPRMq3I",
-	"XA8yNuNNVevcdRgyvWBMEHyOZeo4ABmJ4Cy5n5z2tNldaQTIsAHP3VlL6ZbbY3Bvv34OKizDcf8iTd9T",
-	"+EbO8WaeUi52yPBNhwIp1k5ZftBvPfR4ymiyFhS8kPEnsowqQdVFhOEQGBaqJYaQdxOcofcBVwOIK280",
-	"dCc5u1KU7XVU9OdqkOQt45NikItRyuh6wi4+sw+uq9ffXcOIpyx1SgwWJJJlYHMP+eqkFTOaJEesXkST",
-	"cpUqTVO9qGfrQRgeN0BMkRqGNNN6A8BYrAB9FvRrvwJ8qme2d/vdJzgI++lnbiz283N55kZkvynhSLuu",
-	"3Picep23EPBXrhoWrNaCKofam5CUKn0MFVcJkEdAG8H61guqOtNx3/1w2XzJDHE04lTRsx+PGUJjmzLX",
-	"TUH9zuSKpWBJwkYcRDVe1JX11dlcJ8eYi7zgihEqlpi/nNQe57qxVGdQQKcNjyaQwey4fBUzrFyOacFW",
-	"JC11r45DccbIpBLQsaiGArBQHdcvFoA4A7pPZ2FjVTmfrtWSz6m6cMWSjd45m9GsZadZQYYJF2ASUGtY",
-	"fxdonVaMGh/tbWlHMTxPVD1lK5HJgDj5w7a6IlFgjakxGDDstDAYOvO58vDYMaEkgdonc5pRFOAZgUxq",
-	"Zct1SKfZt9XDbO5qnslhymZFtojtz9cIxKsNUYRcYL+A17TWAoPzW22M/ASRms+stXvT3FujVg0Sumyq",
-	"f0HmNNPQklXKCsxymqbEkmqLcq6IxYxGG7mSaKYf52lKTPvk1mfnDz9AIPM5VcpcRS5GDPHIqdLmqZUS",
-	"4Z3799YLhOyNC6ZonwxXJMkwMQ1qTKJuacHSsQGWQP1oiuUlMzt/Ji55JsXMqERTqkj8ydOz8xenPx88",
-	"enraXHD4grF5y/LajQtHs+HKodMDV87BxftZAt0rVhiDTPrE6F1UKDyT/Y3Wu1FZTeWk7fjAqrrZwERc",
-	"jSCj22VsDlaNAIALQRZA1LZFi1nKYCsQjB/8Oz4LiyUTV6DYshQ4mEmCwuIQ+ozs5gLABg6CapIyqt7B",
-	"Wvi1Hyx4oqcNWy4XwWp44ReBPWixd31y4oI46XyeckCPL352SXuyyNkjS6YDQQyv0oKxCwR219NGIw8Y",
-	"kNWcjlhbrpD73Qz2pVR6krGznz3D/t19R9QKLdGyIxeiqPaDDRDBWIJ0b57xS56yCSMPTx+fnD8m5jpq",
-	"V1oet6PUuNJmqRaQJwrqf6Wg6P07G7iZmtzqT21x+E9bRA1XPB6Kb4Ia692CCLgiAIiTCzLjacoVG0nR",
-	"bNv3h+mj+3chEXbdefopW16Pjb2zst8SLt1kD7dhYWts3z9l7yByt5MEZhbvJmEmf8q2jIVsxj4BQSPP",
-	"5oYN2ct1wZZri+tucjU6la1tB6k98YmxkQtEt3CykPvrYGYxP1wxMoOhlRzSX033zl/VIWSvHzL2GaNG",
-	"lcOr2gCrCT+AU62wvVkmg3EA1FonuFAaEkXHJH55+uLh47Ozp89/PDh/+unjF5+dDz59+vyz88dn8Xpy",
-	"UJZr1hfFewbs77FLyahuRSYXPrUVGSVXQLykXf4jMwU538vnRk4YySxjIxCObmGoxnAZf2D4rgM6JbcE",
-	"myDQVIysKS7qusYOmhLeATYvEnJrLhVveANCEfwbVvZ23aCg5Uis9aQSIYcyWR5jsek5y4CDsw9AxrHO",
-	"Y6KnGVO4O7d8h/sf9MkJNq2s2GHGZpkM4Gmltr64ILFlOn0n1MQlkeIIjZhyAQeDonjhbJw0mBIyQpXP",
-	"YG5pWswfxH4F9d/BqJJSMQJfRpkE2B/aakPDj94jwuwKdLOKrbQV2CrrCSs3u9aGNfKwPw34ZSjHcEGC",
-	"2k7vKOu/M59rh9Q1Q3ZnEa0LUl7Y++8qYkqnD7ivMH8dj1ZzSvz6C53KxUAtuA1NrCBrNB9zoKuCADKJ",
-	"mLiDYYMo2MIrmVuOZkEzYWuQ3fRwOhdzbowidufYXavy9EpLX0LZ9TURq8nojYyxIMi7M/uHXGCXwg32",
-	"ex2u/soMbtbhj4PZ9fbtPE7jmQthapdJLFTPfoOe0kE2Me2vt0S1VCo07B2LUERkKvMsAvOGIS6gyDr9",
-	"H8Wx72M4APlKCldU3ur0EmM5a7x1jvautVsDLxulnmUDM4yNXsDxb/YKaOnd3njbtqmqW2z7FVZkXYLT",
-	"ruu+bLY97+PoNzkr7+X4ux/c92v4zbdI6ZcZu+Sssb56ms9EmbfVbWoVDuagj7pxQ650Y23gGq3Hkdjm",
-	"X6+eyXZ2iDFP20rRcKWPyMOzzyPyO8/OfsfIwz85e/E8FO2GXKA3qF4odspYS7wL1v8Gi+5CZhdDKS+O",
-	"g8oa2mJzCanJlCcJE7XKKissIes8LSlbv4w7kwuCU7hbwQCPX32CLE2bQsUEA10YQ7zgTIYO0rV3g73R",
-	"Ga03+9wHh1h9GXZ+yFIpJkRLw9t9Z02qi1LLJjAOuDJWc3OKuMBQEyjQnzE4WkXNd2YzS5ao35muErSW",
-	"zObWc7kRHdiwPj6cyc1hGrAGPO6YWw231E2b/mmbbzO2FZhj0Hgp+jIh0JzJuVmcoUssgVQBsIE/nHLB",
-	"FDMvPBaTlKspYJ80oOTVoztsvZHDYkznrSlgPjUIrPJopKMkYyPGL1ni7UcYdmEERZbUIi4c6CG69007",
-	"lAR5pBWtprNpYYsqXnxMLoRciEaXfVHbq/GcBfn74ejuHK4/KaDkhu0Xra04KM1FlOMweDMuE2bnlbpk",
-	"mX8EYoB0+NHo2gyKuDe5qj711Ym39HQbNWHwlYXCbYm1/KqwkHoXXfzjx+fkNp3z25cHt2ky4+K20lRz",
-	"pflIxc2eOngXTpSeMoFFoAor94ni9PaZeWlKeZlv3VtpwC/wum//cO/1Dxst2wvK9WCUcc1HNB2oNhM3",
-	"sNsgRALiIEjsXlxtsD689+Cwg/sKhsJmLJswMVpuPBb/5vUNxpp8Vg3FWrPcWGjKMk2yPGWKxNCGOShx",
-	"Zai23di6Luklg8JRx2UP89Wn0SSxPmeL3fsJL1iLGfmCLUvYRJR8zGjGMqLlBcOYBJutOadKQeqSHJOP",
-	"qeIjQnNzW7SlCP0Nijqt8E+ik2yN7Q7XcHfynd2zXYp2gXWstnEvqVJhGTmqSIxWsthQswnT3tFN5nTC",
-	"+sRobESKIgIFvu7iKngOXKwghnQ0YxvQwFs/Orr1o6NS5YJ/9OWX/doXpe/6g73XH5Q//qDFMfhc6lNG",
-	"k6UNBa2dhBV4Yi1BtBlThl3FR0RnUHEFDOQsAcfZiGejnGsyzBi9YNkxiYUc/CqXmsYR/A3OqvgIg6TA",
-	"wmOukPnHu4EycN4kJJ8fk1jxlAltg3bpfA5hSkbImcs0hdBTzdJliE2Lw8OQXOgZ/4SOAckrLSe9rwrH",
-	"dat36ht13zyXP7NtF988sV34Nbdd+eDPRpGnVJmuch2K1/z9X5HEGKZkPBbJdlrykH9Vyz/oQEA3ACOM",
-	"oA9tpa5VVOJj/hUIZxgGx0aG4mGkZsUybzd/PzqIDqM70d3o3uv1VSobd/wx9POKcrvf+PkMFQf/2eIS",
-	"u48PzcFNw28eW7+ZfV3OWABlXKzV/TULtU0aVBtW9D5Z4KwickCsJgTVPmFgEblDRm4aEbmLuW7EZdyF",
-	"V8yv8rZrfMaCBT5jweqesWBpRVJaV5GcFIN5Xb0p/khF/gT7pVh3V54U4Onlu1DQwFWFbboVmel8c3eb",
-	"WBv2vHO/Tdj5pzRpmu4mhcUTluTz1LTXFPF/nuW+mEMpMc8j+qeZodqNYa8W3LwuaaDlYDGV5vYUSOuj",
-	"qYVYH1MQEEEbJkumjyHmggq1YBnEdKswbt9aIrrjnNYPcZPPMXise55c4aKuS8V4lMliurSRLGCYwH5Y",
-	"cmzjSTAilouJT5RzMK/wNpTxVsDBlSaZzEXSReDqlmtQSk+0OQfVkLDKskRB+fbSUSqlB1gPeg3tvvlU",
-	"X4dHuTQVm5Vw457lcFCnDra3sVhHZkh7c1gK/ujkbrv6xxZImI9B5yRctduS1uS7NeS3GbmbpoOZmrQF",
-	"y8wzecnRE1u2ZBYEbe0ZNSrEwEOirLw/RcE3d4cc/ejSESalNda6aUmOU0zoK+X3dbt//kwUCT9Brk7D",
-	"qsMSfN9mTmC2FZ4Dn0Hp3CaQxW1odnNGEJ81QVd/AvGD2qaw2QU3usSQMeEpV7dIri14f5Fp5G5EiagU",
-	"mxikG7mdKh2n2hl2M15/SbfXBjpyjC3E+i1hJYA8D1qNNiOapnCBDdOFxKmxh3EIGH8llx9KXwZ1LX3c",
-	"xQVbVoL0Dw4/2q6AZCm/tuIksqVobC55DSCCBLIGuG8CUkGGS7TMgqkOeVN3RAmg9VkuwBS4wppsb2K5",
-	"co4dbh0V44nMyDBXXBgSD4hj9yxqWoCEgQKBfQfKmlq0gv6MvnlkIStiGz7jQDPCBrrPchtdanPoBJR5",
-	"bAxEYyi2SAidUOeog+yZ8vRomjqPFGznEFEIYKObl7VtDS3UwSlIX3H/GuAJ3gUyxBMQFgEJAgNU6QV4",
-	"HSRJpZig5Wc1cgTGJ4eVckksLw0Vm7EYIq3i0nHCVKwMPGvg1eC6+zkKERrWAzPUxc6aphpiLxRHLuho",
-	"PWm/CW3x810782vnqtnx4vChIzwQSShAYL1iQf7213/8t7/+Ezw2wcXR4ftV+MaIsNSlVHtERqPUlDET",
-	"f/u//Lvf/D///Jv/5i+/+aO/LjONw5odeJPKvDjkFr7SoO1ct/0nIveIAseyM9Bcn9EtHH5hGSrrPc5E",
-	"VNV5YSjhl6HRqGIRrX1XMcw1aVq1O7Ujkegd1h4JhaedQIJ0FTA8gfdQSlB+jgkdWZnIME5wuhmZmftC",
-	"nJQUBde2HOJWNpJQpljbhbXtrImZmRdSHnB/TMzqCq34fpps6kLRVikTJVW3KRQF4XLhQVuvFXKxllbf",
-	"60WdFOT1rMXHNqFOVYrTDvmDYx0escPhsXRRsjN9xZKZ2xvKoh7wB9ZYaHX1cQ2F1Y7a9MbY+xvY8ZqE",
-	"rYL+BTq4N7wWM68q5mUqVjvVpU2rYITAmQqsh55ubIbpH+5VGEpWZ1DvlOdcc40HJswxbqnm4q0djfaW",
-	"4rauvQ2a65RdU/GHdom+OHnYX1jWIZyKPxJu8lc/CDfnN3IjUDemDrgRbFtEwB/okri+vzboerPDu4Gt",
-	"OQjbDLEh7kbtN2ANvyrjW5bjumyvPCNoZ9+N0uJvZHnRN4tzr16z7iflJm/KjV8UdZ1OqXBWK7M8sOV1",
-	"Y/zc5qrQNH0x7h19sY13rDq5wJC3CpW7fodsXL2zH5dsTDUDgZ5aNAsqLLprYdriYpTmKFbUZl/Uvdxq",
-	"/Qv/W4NbsBFQdE1wf7VuSBeTVFV/Vs0OfTArrBMqG2gVWLzRJjFE4EJMZDAfZoxAIlSKFoKG4lBbH22Y",
-	"RBPqiszYoC0owEUamIecgFyLDrAIDbaAO4YCHJeDs0vLcPtrnryNXchAmtrTN1tf9sW5dHHp190+2Leb",
-	"oY7KrfbOSOML8WI8DuHJQUmU43HH+EBUmF6Yl+yf5lVo+LMC57TB8z2yIHS++EouMERkYXEpaSnlQzGh",
-	"j4iQNnAEcEwskKr/CkgNJPvjjckMEcp1n8SgxrjiDbZV72UCV4QdiLLvT6kiWe5eN0fUvu2AUp+cPH32",
-	"+BHCmJnXMqbyVBNFlwGEpcw1ZKLA7GCsNYOrHZo1PjjUM5HYTt33+dAs4NCPHtvB2F7IrvMIVuA6mGds",
-	"xBImRozISwsp4h82w7V2W/D3BUCTKaOXTJkNkTlYolKA6ErYnInEhynYUSJV4mlaxtbsl0JRNaQMmrl0",
-	"PFD+3Jzad/0XT6AROFqjJqXPuoQ2ME26N5yueC3K3OoYrKe4hDb8SUvcXIuWd0R0EKLltrRLdBa4xgeO",
-	"NK03acLjAZFZ+wZS6StZY2x3G9gWt8NKtilj2aA9SgHDkQfd7ENnTCSBXYg1ppkU0RXmAS4mSLV8eYYu",
-	"xUuuGpeyIRRskCjWskj+95YLUuE6wQZXL1dUup7Vlhv2rDy4MHwk3Dm3HaWzUroN1bMeBpUUZ3ptOokh",
-	"OQ+d4bWSVO1loE4FatCLs9HTg6w1YXLOshET2qYf+vROwgWJtdQ0jSP07+5bqPWSewCSF4qehS/Wt27j",
-	"ox403mkaVXW1svPYULEyPrCwMv2Vu3JlZa7Y3+01uGI0uxMegxXYrdQ42rG1zfS48+hs3+k1nK6bD1g1",
-	"o9gyBu7qotWqub2SWXJvPzwJm1kozFuG4r1iD6dUfx9sFTOq++TExZXfv/PRXTJcWjz5n5y9eB6RGaMq",
-	"z1ji8f4WU64ZQWxcI4FDqBbSREUWGdeGu3MBKM42Gi4c3b2g4kix6NvWe7CnrlZhcouQO89bAcatxfSA",
-	"vxkmkSsWYmCG3jzAOx/pjSBKwzS+H64eXyCvdav3gupFc4RZKEGjiocQAZ671IXoijh0nXOsMdQu96Hq",
-	"ZLleiWol1dstYd8tUQ8iFtqisInHxx+yKU3t6YeYWkJHEHZdcUqscZJgparNqC4vokU6xndC+TjMsNxU",
-	"LPPvRr7fxsW7ZFkzktLKile+asMkz1jHciilrNCoUue6IeLZFgjBbbM9WVximjkkOTCnpKl9msNY1uu+",
-	"3Pw1AOCAJlR8+L6An8XHww7d4LZDypRpwpQeAFRBK8yB0T8RTMcZqayDy8b3JzmGgJtnmMIfTIsssanf",
-	"kGzizVtJztC2VRq/z0ixViTEuueK0Jnr+jDa398vogOzS2coAlcb9ugG0W9URloWpFBOMtoYV3wOg5lD",
-	"NVmzSIXlCxIqDvbt98ruTC40T8NhmiWBiRqhQC8kmUkHbtum8ZVH8BgDBp1xcLvZ8QZX5lk+nBnxI4kI",
-	"TZW0XpbCK+DDFrE6xHYdy1yvmNLZZw8fPj4726bpqrgKBuZcr04h614rCBCfRZ+8GBcHNQqXCMyzWExI",
-	"0FkDNrOQeoCmta55gV2frZffBftd0eGKqQ9Kw6ovAqYCHe43rQZW10CHCxpnzeXYIKkyREyo1FesqzHY",
-	"eKeicNwmnCgN5eBfjMONAvdMFJaPg9PtS6lYpHGeBaUkOBDzHOu2X8EwM0er3UCwBkyvl4+fP3r6/MdR",
-	"PRPL4kp3M/C5PlrE1movVEh0hGzUR1Hg7PotUlWvaLBm1dlVa8BVrTv1g19pHK1yBdN3x6yZHzquUGXW",
-	"BSFpulerJJwdSsBOptqlFPzSVZ5pcKQsm/krxNN8BeQl4erC1goQCXvDOgLA25t81QKNcn2JVQfmZDi/",
-	"Wb+UaWbrQG0dIA033sHqttHjhC5tcScnAxW1kKo9N8nwlrJtUEC2KIJlIwFsE1vPE/FZNypiG1QVowrL",
-	"DSD6nrjqonM1cPUjW6MMnNzqCmEgWJuhDwitY0RgLiauQG1d8Yfs0taNbapk1rZ9EB2zNlkOHqrjlbrj",
-	"FQzItVhaiMhe0dJpKd+M8i6Wbt5KarBbo67vdueW3XLPVzTvFrT0xm28Ly0EW4txw/7aJ081meVKI/Cu",
-	"0cxApIHTbaO3Tl4+JRdseUTi9ELN1CAmY4nluclwSe7eISnTmmUqIgmfcK0iEu/ZTMNB3K+GUFbMZ4cb",
-	"lDEyk9pF6JrKR1PASfve14aaPKcz9jZ+L2zIL6dSMETQre/rI7v60CdW7EiomjLlSjYJ4sCyScoouKbj",
-	"H8bH5OCAaGn0h9GUZnRk9rJPXtl5xD+MbVgOdTI8F2RGuUhNDw+nXNA+OYEoBkXUVC4wJRUfpcqVXlRO",
-	"cy2nCB7c+Wh/H/63vzrYtmxo/fLLH/4I6kCZ/5G9tuOSNla/c6WAgkAel10FZBXtHWVuxl2dOl9HqKif",
-	"F0OwT5/ElrbW2jV364JBsawlRMIdF/wQauW6izcrh8yMkE0VbNx20DGABqZ/6lqBT5/4puDjI9eeW6wX",
-	"46eOzrXQwVWaHTyE+hqSCFTxrPJiFFGPxmu+Ys16y/aM03PIVs8s1IXeEmTWFbcdzOibNTY4V2QMM/Ic",
-	"grHNOUURZSINPQJJcTGlGqrIQo1P28u144uapZpwpVk2sAF2g1bTiqsITQXgDMKOzmWaFhTUorZzjGlz",
-	"LbMkrAvNNZkwrcjd/bsrqkAPEIVwgNVq1y5pUZPLDKiywjYebcIxds1V37TFHPEcFmrgRlXbusC1VoFe",
-	"rjvvGGL9jFTLx2OW+YtEMAaGGKEHyx1Xw++uDFPnZ1akJBeT9Rq9/8onI/tvwkxk/yWmIb/GlZOXu6zO",
-	"YztkyU6FzaLX2gSDMTT5RfG1IuVzrX2x/MbqMtOnUL2xflzxeyPlPT17Qe4c3L+/d9AnL0S69JIMCE+W",
-	"AoDi6XD80UucC50tSzmhhpi514uSgQmnKZlnbMzflOWDh897q9NsbFXIRv5/ygyH/Zjq0XS7cIcMGugu",
-	"/2OHrq/NoEBrO4hdN+9XMK/d3RhUI6HbHd8a0/Pj8dh8bi6RD785SR6KTLsQZaCEX4ovxR4Jah64XIMg",
-	"lBtjy7HquT2XXFnS2ofXw9hx5x6zploMLMDH2JspzZUutx4EirucDSFt5j4KiSkba2zAhomseb05Vj4M",
-	"dnDR8qiLFfEnMYSbQ1Q5dsgnQmZ+vHjybHkFW8fbcH0pIdn92MMd2TKBbnGg/HeAToyV8acsTfw8Wt71",
-	"TC8+grx7uD6BLyvYR1jfOc/Wri6ULi0Sj2Nw6mGFdWwmYSkHEmmOQy6Kj2YMLhnRLoYdg31m6U4FObGI",
-	"CzDknFUaqlQ/BXaNFv0vBSGJEQCxREUutBesYD5OT3BLC63jyKCWp/vGvxFZEaj5RBoqzHGiFqfarR7m",
-	"OJitNjKTIEM6uojCrCJo/fuK6DwT5aIat3yzH5Rz+s2E0sRM0TxrviO3in4/wISFxvtTKF5uzcqL1P9S",
-	"BPpRQ5yo8zj4K9iLekUwsB2v4RR2NEZXwLMPL8MJ7kW9USCs2NMGufJ2Y6Gp8JPbjo56GVKyAEcZPhdg",
-	"v/DRJT3gp8fBhPCbz/y03Gc3Ofx8XkwRv3jqJ+o6cNPFzyWAYdupmzp+fhRM2XWa1L479YvhSfd2zJfO",
-	"5x1iwE7mcwxhr2UytOJ+uBgUhEkJq1Dd2w+NIECWjd5eC3MDXt4l+bfFMLG6RG2QuGRlKyDITCQqKoR+",
-	"mzjiAvJSymeNOs1GlacR5aGjKlbETcBr5YLZp4/PT38+ePT42cnPfaXsyCW0WEJhWJciUx+wIkE9qswC",
-	"it20amadalaqqaFIbd5Wp+xqaeFSqGUmlmXB4SwXvWnpMtRtOyKDmp1thAXtkrdRDagvgDXx6qxE/S71",
-	"XVuUQxfnYZRSH8ViSe9hdGd7RRJ6DVRG8znAnSqLmfXgMig2tT5t1j1nL4+KAllGQHGwagpyU45sQ3Qs",
-	"JvKpyBXygsC0AgQHhfZoE3WBJUYlaCwrZkn0en3PL0vIxtrNYKWOr6Q5MC+Vr5+oleAdrV730mPz0COm",
-	"KU8r6kaDAmCeDZRR010U1DPrXT1Jqkl9aV5b4H+nLfhTr6bLYw/jmPKiJhVIRGpqKCLXa7wmGzEbP6Dt",
-	"NGA3jdX7G865xTams+WnbVCgT2RGkgxEUGufO/JIoJYtuGAYMCmP8yyMiHGSuPf0ewewfUCVFKMpgNED",
-	"MCx5OraalC8gJzOwV0RBROD3FRlJAaGkmB5r64GVbBVfHER3onvRwX50Zz+6vx8dfLT/OlpROCSsx/zR",
-	"WuNtOfCqhQF5ynEqEU6kkJWHWKPVrC7WX0AA5hkXHaVW0+SZawY+YFPmz1Nszvx5gk3CGHLdaJcIw3e7",
-	"QCyBEck+vzZMYJtEXZeu2CUkPyyUB5Ufc1++r1tmZ1H7ppNYq2yF3JV5qeaZzkIHJvpvBfZUqkhYTWc2",
-	"K6/QKYxGPtTxSyXDYvt+bF2Srr6eliRhmo2MoidGeZYxoe1vqt8tpGjB+GS6nhOZ/XqFj9aLa+auVGIp",
-	"3Kx0PEoHMipVJbIjsHsWAKq5RdsM2AqGutswDOhy5yEYRa9XDL9AinPjoRd2Pl2Ktc+4CL89qLLfd3j7",
-	"g5u8Ouedic/to1vfsuYl2hah7Cr8Y2UtulUafanCXHNq1xXYyHvFF65OSVeRz2Kqr9sPxk4J3u6J3Su/",
-	"wk2F0mmBqmoNJRy92bgxJOGXPPGFDojKZ+5xfEAV6ihNlk6gPiYHZSPGSoF0Pfx9SBgaJ2IJTAGCY9Pm",
-	"zKiK+HmuLJ9fZ7xqGsFkxoQ+41+tRRIOjHp+ON7GDxRCGfFECrPk0OraBdrUtGakoCu4Ih0MdGdmaPq7",
-	"Fk+k77npOAez2tWdPWNC794JGS7n1pCazXXOI+c/mdOMzpgOghJtbslI88siQjFQWrFEi8y89ooulDgo",
-	"/B0TLWW5togdkQO+Qo+MslFRJFYz1bePDGZS6cF//PW/ibFCqStO5S6TH6agKVYUGC6BVHkUquWcReRw",
-	"fz+gPXaMpht72VTQD4JS4ddFgEBQyuDgflhbpWqbP7x7Jcv8ltV0uCrwuB7T0RTddFNaVLQzpAVMPHOW",
-	"kdh3E0c+ogmCqWCVYYO1q5wNTaECj2aMC7Z0/rLAEWBrNtjALHCvIY6ZU6cg08rGgsYhNpUZgwtBQ7bh",
-	"LSgE0NExvPG8gu9YP0/OewdVmHzk42jKRhfMVnoJLTXBUBdU+ewu8HDYmMfqDO/uPyjOhHXnxOAadrGX",
-	"eLgqFXnsCTeraRYP/LIYDWYWN4KIAc9yzVM+e5Ar/6jb4FJ8Cph/9w727x7uzSmY3FeDBVzhaGLZVwja",
-	"W1U8wDpWre9Vlzit1eq3zrdpLdjU2HOlatPWHadUTPIORP7hVComnrmnryaRAy1ey2Qd3OtLfNq8N5WC",
-	"DYSP0V4ZxRqEc0PGHoZ+tsiFM0N7lHZSTRFAWoMSPACqFF+yzONJxhG5h9+GSJoYpv8R/jCj2QWDctZ9",
-	"cmK7y1xvgNBZqa1EbRaAFOmSJIYi2rgvc6m+r5Du5dnEnAU3t35T4QEvVz3Y2LN3PbVvXLA7N7zJEzlL",
-	"5mPTFMTM5Koavn4jFW6UzLNRy/VXS6XZDIXckGcUEk5FA74CQQqEjLU5v2EFCBgcxui6zeiT51ITLSfo",
-	"ikUeZdlKbOSbOFds4FqIy5uQygkXe06U21bBXztZ1UD3PqXZhQridhQcH6ULaeBMU82V5iNlA324JnRO",
-	"MysFYXYqkcKFIyiSyCAsCIQBL6mRlF8wiA4ClhSRXKRQ+6yQ35xcZZgEU1q5YK9UMYz5EaWwKevlNWKK",
-	"FCPmuKePpGZa2Ypg633e4Ra1u9mLbZ3KNFGh0FsOLq9IvVs54qsJAiFxbpfyd6bJuJyYnWsy7QHqFrQS",
-	"AtSh2NBhc5Wr7Queu97PsKdeVP5Ol74IIgPMl+eWkVcSejJGUyhwV5JLj+q1k9w575PYLGiSYyhc43OQ",
-	"xmQYxRhQUYRm2SVNC8tMeN1cWwPwfLjQmbh0QUPvI/XJyZCauhDlxB+cTS/q+YbrTjq7IihlVBF40OnZ",
-	"DYnBG0TsnS+iAZUkY5od23wC+6Ve8BFzNhP40M0/Qy9ZZmSxzF6vQVuIhX0QVwiUAQhuwvgcdOxzQWY8",
-	"TXmR9L8Fms6QptTiB2/x9qZlYsZ8slnaostScgcO3ONmM9rTEPvkjI0yQ7LhHGuZsYQwMcqWEApjSLua",
-	"GpGGKhL/4Ac/iCEPzZWe5qr4FYaPiYtTqXRE4qnWc3V0+7b5eNu82yefY1Ilahl0BOwPW1CaLkkubJAv",
-	"MhUlMZqTEgWDtJAsheO90Hqh8wh6Nrwfot/sKrjBWt9gBBhOU54kTLgkT0hnHTJ7XBHx7VZsPg3gQ/wB",
-	"9BQbXd4Muw9y8jIu2vQ/4XLGTU0aGbn2nFX4UwY4Q/dxd/pNZQ5GUqh81hTHdOZsH5V7+X1VBDNgviC9",
-	"YKKIB7THGeKSpKZpRIDyZGyci0RZbKcie8o+3t/u7mzjZXcUdLBerXpqH/1U2cz/FvQbn6dmScRC5mli",
-	"hBa0hgf5dqoxA42rAZjbkxVRgQVhBMQlgBkuGAZskpAIK0Qg6UYdI3h3SVCp933BRdLFhsuyn5onfdRo",
-	"EJa56tVn5mEbqQkvc6MLrH0LnzLPy8VALbh1YlZwzuBaDlkKyb5c+bMXLBZIjkJi4Qe3A+0G/k7anhnT",
-	"gmbCYtrUNkyULsKYpqlClZQrJA5RkB8SW+T7oNEYcxlHMkuaobo3G66RedYt+COu5ildPjePOkc1vaQc",
-	"mr4SPMrWmOlKdzuWp9azoBgT3TFY5jJN++SzOWwMEz7KCzRDhPDAu4TVPcqlZbcs/ocUdaCso2j11Aqf",
-	"0nZ+2QK7fR1eCg3BSkLpCxbK5SK1QK5ttAAdKlXjnvoa1dfuXbbtl6sqrkQ0H2e2NIgcB2k4hcjqqxOW",
-	"gM23g7wzKzn4Soq15+Ocz9gvzHMO+XygWn07VUG7vNEFrNnqnb7OapGgo3eB1U3e51iviuYbhmAByQ1L",
-	"DwKXDUKxbGhWwfjLconnk3alwpNRZcC+bmGJvhR6RSDklVlXiblWChZYTSEQeixJbuINBe0Nixl47a90",
-	"Qis3rlkf2zZULZBT6so5nc9jRA84DtLwzcagnmLjfl00AwTcHpE4lZM4InHCxUTT9ML8Lan5/4KNplSb",
-	"v9iM8jS2ysmemqm4ZBek8/k6g2AlwofufdUY3BP13uwB+M1eocm5gTWo3xMm9NPmQhroymo3LdW9Lr/K",
-	"abpRxbIgvL5e2tn7JeqAVW4pmn5j2YwKS+i6jyNAFKw/i/lpG5Ziq528IVXss6xcfyLPeBPpc8paw4ah",
-	"Usk2XOa2vRxK1FXqI0DL53lrDZUGNbHlWBR5dxsN2a1RERn+y6IYdKONacpo0nJiUq70xqfMGv02GrWv",
-	"CdhcwEdbEaIpWJmPl+FstbxgZrrTGR0hWxAJzZK9BRtOpbxQDUtQ4Ta2zSYqWLYGQNBOQGzu14nKIuOa",
-	"vRDpEuUS2O9s3kI5DCOSuT4r1D/vNrvfnD3QArvrrkzkCZXvt2lWQGQbCNZ3t+m72/Se3yajFpQ4A57l",
-	"pn2RLYs/D2D01nc4t2pTcTPv3btzbz0u0zxdnstuI92eDEQ9napSUpCmmTbfAUZkykeQ2iOMrPu6WXXI",
-	"nElj9a7Catrlb9paJ6410I7vxKNrFY+odiUSi1Nyd915dBS3YvQTS3AyoDYXIigeke997YnK24h872sE",
-	"goQ/LZWGv23GJfyNxvq+OVDwGZ0C9ovvxLXvGMzfCQazcn9W0FLcphUIhO3LXExgxvRUJmHvL1+cnfei",
-	"3o8fm/+//Oy8se9f5QxhELbv2V7WKzTStJpXYW15Nx0Qqc5VJl85X6bfpsOVykmd0qipXDwsosEbglXq",
-	"VcPod0zyXTPJ7zjNd5zmfec0yr+6/tl3TkcbaKAfYdP80WLbcL3mbcYOOp+fbTDj76yA3132v0eXPaW4",
-	"Nm68X00HgIPKxOCzs15kPn/yU/z3/FXjfpk7Ps/kJKOzM7cwrjXYfbAtZBz+TdglS83RbWzq2uyOeNvD",
-	"u91Q+sc7k3YLfIB97hz5IOj2itAHRYWum8U+cDO6DvCD76Im/wuPmqzUxDhorIlxlbDC/yKC/6Lem72J",
-	"3PPEGUNh+s/tH19AmMXr8LE9LBkENIkattWbcD3Nh/2RnN2WdM4h2WbCxG0fWPM2fF1d8PmeqzWyN5ew",
-	"RQV32yAS8aXL837vwhHfu1X9OxQb+b6t3RaBmltGV24bivi+rdiGEYXrho/S5i7H/87jG7eKKNwGk+lt",
-	"qxS2HVxFkBbTLTEBKhhh/VXzxTHh4wCOQk/ZsoACkLnQ1xFa/V32zXdy5Hdy5HdJJN8lkdy8bLJdmsR7",
-	"mJKwBcteF4r+egVz3q1t6wbsWqeNkAkAo8SzUc41GWaMXljA9jL+M9JEqCTiy4ggoLeN7/ZFSuDdRSbF",
-	"hFywZRTyVGjDlxBBQz2AbVHyq1xq6plgrlhC8rlLkpzytESGFjK7UH3yCr5H4K1YzpmIo/ApJOoWecjh",
-	"HMVQJMGV0IynNB0P7KsOLclNGCoBScEC7Aj0fZJRKhUUtDt2KBHEtAG1NZHDAnICJGZTBcUUDIO0+RZy",
-	"DJgLYw7x9IZjIKIGXpK4aN0nxzeV3CodUdO7q6BY3t1P5ILIsbZUtLbPcyZYQhR3dB4znXCa4zwNYEo6",
-	"5L8g/lNLgVsL7vd9hdjwERmyCRdm1LZcucaCeY0AK1WTuRl3L+r53esKmc2UfoGvmj8/oekYPr5+C8Vo",
-	"eNo1b6dKZjSmcNgFcI1Fxb60X8qz9Yg5FcAcinA5cFeMiCWkCJELdgZ7UyLXdXGiRDjgho7HeNAzpqFg",
-	"lBcnnCTht9dMQo7HWEEIVrnbBuOQXoieG90LaMSRP9uUH/vnnC2aIqnFQNML1hQSUmGt9ZhMd4oaSiKI",
-	"pJxx9n3lQSxsET9DNRDRzqXUMebyuRAArTXpsjaSxQpIU4tbWh0NiLvbDWUFDPh0ubL4z2K6LNWqosLw",
-	"BrP+tXJxQg6ATRiyKeQA8uh9jbQZ5UBMkJEYSdbl3ysolQb4WQU6YFG+TOY6o+LClvNyHAYz5CaQc2Vo",
-	"s8w0CJI+3wtfplNGXe0u+6q5klOaFOVOLbCQCMudlsDt5lKmIXwYtIwgLwO88+Ue8KegKB5WHGvopT5g",
-	"LO5aH7FZ9LmE6m4APraiFmzcJ09khnNLHJotDsQrzbnLJ/5SkFJKcamYGc9sFVujoDsRHeHL4MwB4yoX",
-	"GXNUQdmqp+5M4J9wJCARMMUcO7+5vagHe+Wrk9mV7UhYXk2XSEpeTZenvvNX0+Vz+TPbPXx4Ygfwaro8",
-	"c2Mw7wbDeDVdntiRvJouEU/nYzuWVfKrJ0stvERfsUJPWfsFRAtMiL7ekjwevTbq7EjVO6/H4zu9mjIQ",
-	"YHo2LFWWM1d/C/LO2RuuwDCVukTTOvfZplAPgMEO1qLe2gRonqZkyCzWlIf2tJh75T2MCEsVq8LJrUBi",
-	"71IryLe9ulhQN43ynKqL66rm1Vpg6IwpZyRuK5jXcEkMkfO1vAM0bjoC6Gtbo5cDsLD9DoHmMhD4usAM",
-	"lJH5W8ZgH4LlRhiEymDqIzGP0jS9Kkapt+0oXEAoqOeAvsxJUtr2DR26MRWQOfa9rWEYzF4B7GYLIYv9",
-	"A0+xeChWz3df1rZuRpfwZ0ja1kdR2cpAq1Hx0ZvSnvFjmBaQ2d7RQS0c0L1lO6tUU/G16YK9Kq3NijO/",
-	"nUcjzOG6tqpa4dps0OjRilY7LqqfzsqF2p11SbnaIDs0L6Fzpln4UGvJ9Ak85Vt5G/Us3PS6Fz/Bx8I3",
-	"Z1JwLTNrTV45b/9k+D4UTlv36s/MQ+FbqoMgMwtmWFlq7BSbKU2hWInIreWqDXiIlRuuGuj13a617lrr",
-	"0u/yhgfrtrMrHqzDVuUWsKKAx7RuMXnRmTUg+wdXmSCD+h+Hd9dVJymNIwTdXjeU0rPXOooQELx5FODb",
-	"XlnfAYYYNuSsqFcbp8MHL+9Ye5sP1iWx+garS38dbVYX8gpttkDHNkBNO30ZdiCAry2AtUP02hJorSoK",
-	"Ytr2IxeLgdhZM54IsNF9dv5w5V5W6y8fNFc5DKt6vKs7eH+zYbybK7jhIDreQFULtVl7A8GEqQrfhrfm",
-	"X3n8Dkl8RXhDgHheYCj3yQvz64IrW7S1M9x4L+qUG3lmPcLlQb3M+IxmS2h5SEcX+fyI0BnUFwdwYWue",
-	"9IZEWE4wid5yppEwxMmcCTBUK4Sm+iByBkOpWGGwQMut0s50CxikpqnIGS6HS2sHh+oKdXup1Xi5IlJE",
-	"YCNF0zLOA2zLkTWdgh+t6lzDtXT1N8AYiIUhAMN6ksl8bs+IvDRqrdGGi5Uv1RvCh8PBgdcUjNm4PFKS",
-	"lGYT5iHbVxjEoWlqW8VRIvj/gi6LaB6MfTHzs34lu5LH1h4Eqwp75QJpsARvsLcVC7F1UdlQsT55xpWN",
-	"zQIliyVEsIXZMph0RLhI2Ny8K+COYZf9RjzBgrw/6D8ISfye/aKWV3fmazYU+GRYq2FANwEpW6OVFtUG",
-	"6nKhtUOj86tbuVqbpzUQbFG8V6FZxX0xS/vy8fNHT5//GHYZwA0FlBWymHTNATHt/UI9/k17Br87Fa7P",
-	"jj1m0mgXptNNFshh6nV/p1qRoLbCzbNvGGG196i8w41StT8eT/gkz5hq9EaOWJo2WpCLBR+ykSGMD0+e",
-	"P3z87NnjR90WGUCam1qGODPv+LMOHikvjgklZhW4Rf4E+qDMiYLEtQ5dljIky52eshHjc6yW6MIF3Bgo",
-	"T4iSHbuwRcEH83v7TVGzIG8Bp+DCmjynNB2Hdd+VW1DHH2VGnpw8ffb4UVQAfJfBYyGuFm5YkrPtQE+L",
-	"gT+4V45E2KaJB1s2YatLdDhtuCJdY0MQMHbQ1nzTkTP/AKPGtw03c7sAYZvI88uFE9CVCEe068jAeNAw",
-	"pMfQfdA2bO8810aOx8pK8CoyzW69OUlyRTi3Q2cOFgQ69pi7G4HSKl/TZNWOIu4thEh3bdaC/XY5KJuh",
-	"6Ior0QhDolxljxldkiEjvj3Li9B90iV2gXK9mooUXpM6CTFvW3c6+rpRmAOi+y7JCI56axJiX9+OfFT9",
-	"1/7wBfes4DvhMfKEp04rooAJhhykfFaCuxXsXLAcwdQqTKJCeitkdDXjfik5elVpmr4Y946+qBd/aVYs",
-	"i/g351WFMImITGWeGYaT0GXHaJ+qs7sR9WGNUbEmibx9XZrnqbMsV4TYKqTfyqCkmczYQLHMvrwqHAGf",
-	"Kmi6y4tooaoZ36QUr5/VGb7YhHOj2TwMOcTd6UU9sz1gKV22puf7oOUWxPmvbMReQpeqEVNQbhmICLsB",
-	"79sJlPGy7TKV92H18d6hWbtQlXZq2K6ehdpEW4vPxoUfNY5IbBVb86eP2zEfwqKXMSjulh9GVpoxX3nJ",
-	"3cY8c1dqAaOQxxh7B6HMUSHxhL5w0yO0jg97axUKUTbK0laNtWUOjDBvMTyKpsopUI6AgwJph8sFhEVD",
-	"J1ERRQgjxUf65MRwXWZedAEGXJH4H2CBS2rveZ+c1yxVYMzhImwz1kyhsaG6lmGZXJ5BcWPCVRffPyQg",
-	"NoWtqhFqe8fEXCBFvI7gSthO6RyjpitUaUPKg3yjgfAARvwGDXl6XbkC5tj61vyEu1yBm7jzyF52ffFz",
-	"9VSMZX2epTPxdVv00cAtx7rCe8Ub3fBaw+bLr5bTIldP63q3sfPxtmvacLJ3t7WhzlOdelMOzKNsSbJc",
-	"HFUM/WAlt2YrW8sKApNrNb5K1lqwVaIGG28UTd3kLcyFzpojuPyYIQIJH3QDgbqalshGhI/JhcDMgOb6",
-	"6tcbo3j98YYZhhk1xxsW1YLBoRYVFmmfIUGDXIoiUcLwObcd/mcww3OrpRWVZPtNa9deH7q0N+6xUDvs",
-	"RV2IRglha1UPwXYbhvW4fxBqtMWIwaifrGhtYT1I1sOSsBFPmGWApbQqro+xcAi4kwx/L1n7MQcda880",
-	"HpJ2O0hpZqE+YG/mLTWVWSE0fFD4hvBU0Qumem2eM4vxuqLHIp7dtmqXwm6ek2YMNQZpq+7oCJLS9/eN",
-	"wCWVrbE8ophOVyo/OpIzSzn6G8REu+yVRs3lSqGx9dvKk/DoHhNDDkFGoyTBpVsdOgc4CgkfrT3GGTNP",
-	"scSFkPdJDFQXauyH6RmjghZzTYRc+CeNih8fmW+RXg+tjS6pujbNXjQ1MGSDsBJt2JBz5VOITs1Al/Pv",
-	"ZWzOqEuscOGzSCVdhVlDQIukjRhI7+CCLUGQdZG3mBVJcJmGTJUGxme56doOjFerW4c5jC3Fpy+YEWrR",
-	"cApsbMjMc+gfPvGHEmmzm3jGDGdlCWZS499hgdxik3pRr9gH/yFcU/8lLljpGTe99Xh/7rwGlaTKbKdJ",
-	"LDinkyaBQGg60i2pkzNz190j9gpMsFB2RxfLFoU5NZ2sv70TzC6vrcsEi1bhnEr9tyxJETNYg99EVtHJ",
-	"hj6Tl52fzgWKIw3ExtrzY5oksYdhsNMx12iD0OqqUSxJrHERh1oMY+W6bBfhTJMuRd2yp49UPU5/PX4K",
-	"TqFzB29Xz29Xul5x1HapCpzTyW6RK8/pZOewlY4aNJtUfRSVppOI5IL/KoeqxJhxjdoHeepyieG2ZTIN",
-	"ow4t54xvxzZt28Y1CUkSqZHr2LfVnI7AkiNzEP76pQpwnz99+c3/+a+//f2/KodYHHSL/Mes5MN9+OfD",
-	"J7f7r2/VMpbdb69/0Pra6w9+1Bir4XbuisifhsvcOOznOZ3s9Mjv+LirBrjoIdWjaYf0LkiTRNCTlTpq",
-	"EOHnbKPmxqBmemxzksLARASfqLl1TAuNwNcl3X59MtcWgoR3jm3z1rKLBvHIPRu8581iK1EgIEbSRau5",
-	"V4mX5uqjyll7GV8jWbtIO8DfQqQETI7mM2bzyBYBYMiUpUmRjGx2Fg6Q+WluvrIKgyWc6iI0pusp2z7r",
-	"jL2Zs5EeoFDOZ2z7itLl5Lrt2kD4qRWwBTX3dIEXAO8a9U1ZE/h2Qwht+h2JB2C1v416YPgYFMDmrQ5F",
-	"CGOEWs7eo3FMpLBFcAVLbRVUPaUClCYLJeNcIS7bryhku4E16AlUQ8YGwS6QZxMwd2lJHnSzBAXBZquy",
-	"SkuGL6OkeK3d2ipoUccai4ut2xzvi+9WQtsbCmGpsaetD0bGVJ7qNvQI81upkjkO1cwzY4DZtuzWiQaS",
-	"la+vGu0K+dowEm/x7baF7Rav8+0NXVFguuRilOZ1jLPW4XSui+6C4MyeuvNw5drn6x/0EbrrH333yeBR",
-	"TzeiZ7mQ+yZzTKPhc8si4VnjnX8CQkjhzg3FEWtTYxmirEhzKxjEeXPd625fKZHYQmQqlfCGjSpfpSaS",
-	"5W+05+Zl/tNe4zospx1SpArzCIhwKRooELV8kXCNRbxr3LjEVtukz0eBiFS/PRVppri3TvwpQvmQkihb",
-	"fqOwqLUFOXVDKwmGCC2Yz5+FrfhpaFtLtgheWncZIJKoEgNkiODABnWtpiklRxm8YcHHYrTSDqiOC8AB",
-	"c7MYkB1RidnbiOT4pjfiYHaMzgZqpwd8FAkhNmtHayVOJANJbvErVgdYoIRZZHFYe2whumI/deTKjWbv",
-	"as63pLGh2GCjGc0Agp0gNso1gK5CDwBMGS6tmbFR/UEwvkK84pXGFxynPvnYoaTZQEsdNIBDFnIB24if",
-	"ggmGkr6QQ5ksSRGqeNVYyOIURvUbU1mF6q7V6VD5Cu9S1/dkY9cq/9MGBhgDo7LC+mfnD0kCGFPxwAUa",
-	"ffbs6aNjqyAmiigjUQ2XxJN6Z5mCdg73D+8cHO4fDPYPPvnxTw4/v/tq/+cf/ez+L35659N7zz98+eD0",
-	"4HyT3KD9vQcne7+ge18N9l7/8HvrfGRmij+RwyYMBd0Bg9y+foIPb2kwcO8MmytlJa1hjYX4WsnX+6Uc",
-	"Eh+9i7K5DwMOpdQ7h41SamsyQlufBUKpodmIuF2CJhWIN9Sxe55qlnVc+if4MEZAcDVtYTke9sYsjXvS",
-	"cRWl5Xx+BWL/Szm0gmI3rw3NLrpJ2BccxtVpIxbgxgFQTJJw3A2apnIBCEJiCfDR3TagkOydZJTlYF3r",
-	"FasMsiguWzfx6CdyeOpbgY3zDf1EDs9cW299u/Y+dGO1G14QPGJEsRRdrIvweJgjYe9kl/WqkFd7GCJH",
-	"Qfx59lvvhmyvdrHPQTS+l/MD4lBamYrYHh7+NlJeEKpgZ5FMFJkC3XfzIbypcP9O8W3lpdziaq5z4lUv",
-	"KsiDmDRMIRI0/vHjc3Kbzvnty4PbaqZuw69xn5zAdrkgDzMYu6PK50Hivt/yML/7H5Res5Mu3rPBtrZ/",
-	"aTEp/et3i5BhIgXi6l+DQXwzT6Tb+M2yANxb3cPcy0bp61GSfiKHL0S6DPUk+1VVVapaGVety0vz7HMv",
-	"2xYmrM3dXS0pxVtgu3tLymqsdnhqW3MKU51rKNtLuWu/LHR6A77Zot8rexZRQnwPvIs4p5SKpoTlZkkh",
-	"rL1RYnoqKCdhDfBgsIkb7WedLLWreKwy+l+34J1fojjeaU9qBwStYHY11qzi7q9BSsVNXIMtw2m21IC2",
-	"OCo2cg/Ngsj3qXBBeYUfGLJN14AswX/r4Fy21DAK0X0lbiTKFKf4cB0TtywVrty2HZ/PnZ/N3TOjG+FE",
-	"18WGrpEHRT0ob9AMZ5QhCjyMy0ZKZ3LmkKV5htAxoSXnCz+Lg0PbdO+ol7ERE5gFa3/9qPjRwRa+fd0x",
-	"/vqlefHF+Ck8uy7wsImp+jm37dNuj+LOj2Fb0Yh9py1F5IC8PH3x8PHZGXw6LHIm73gMiLslvBOrFexH",
-	"B9FhdCe6+3q9G7TVefLSO2Tgk/dk2S9sHRj76YnTlM2Hhz5THdRPh4ndsI1G07IfVu6PbeKhf2FL215n",
-	"sxBXA8MaLlm7DOe1UK5IjA83S2spFZO8Ffnb/Qohvy6fx4Vwx6XEpfUJneZCTWXanOLhAiFRi2/oCqGd",
-	"AdOrhFrv0z8BmAEdDUako9lGKM/zPJtL1VwPX42YaPkFvJIdwmLOmEhcTEx3B3s3Nc+uVajqlVeveQHc",
-	"Qy0Zj+ETzaVUdEaFSgt87mZ5sX3tC4qzjcs9qPxZPkkPjVCJcTW2QmIY6KeKDIwWvL8uhjsQLcsr2LDs",
-	"4U0Nz0oUEJfyMruzVpzH4IZWVtw7yr39zy1J5a61e+0bqX+NnDUXJHM/R2S4rCTao3nZJ43P6JLYeiI+",
-	"JxAqeWKaUsqVtT4rqI4Zrk0nZo+Wrhl9g+z+6E5QrdLf72Jaa7Iej0n8tdnQt1hNhgRL2ScnGKw9kkIB",
-	"Np4ck5RpCMHmApPsoMmIJHzCjXoSD+KIxH30dsV7sW8DjIU2GBtivaHMmovKLiXykI+zMGabCoQZwGRL",
-	"C8/HBc2WMIFyQPe3/+Qvfvunv/f//u9/8J/+7e/+9s9/99t/+W+/NpLA2//8N3/w23/xF9/+/l/hZKvh",
-	"3hZ/djsDmFvrHYvsttfdi+3/H3v//uRIct2H4v9KBuL7De4uqzFAd88LEwqrd3Z2OeTu7Gi6l6TEnkAl",
-	"UAmgtguZUGWiMdjZiaBsSZeSaZO6lsO+JmmJN8Qw7w36cR2+EoOkpD9GO0PqJ/0LN/Kck1lZQAENoB/z",
-	"EBzWcrpQle887/M51LGL8C8Wv1j2n/74xY/+fqOY+jPW+IFaqj93pi43dNwZpgA8r1l3oNTMffRpBwgO",
-	"WbqHdyDdFss+FT67IqtXSV/jzzW3E3syG6cJHvpCobeqvKW4QaNQqbZ8cjPVT+WO24YVXbpv/YvWW/+i",
-	"VXLsfn58XJ97UHpWb+88frv85zuLUhDCQ3ZeNc3Jni/fXOhnlfNFRYOoWrELCA85zGzCNzlCAsYWt+CU",
-	"QDVK3h34VE+I6aXqYQeS4YggXMUMxNCeXkudguOTUv1mDBdONZvkqTFCtoDDUOE9qI/VaNyMoaLWAT70",
-	"jc7WPIrDqcSzc6GU9/hOzDrCTAT6/oZ19kAVCThM6C4fQbHo+A6kwcJqwUk/lgzz41KJxSqlEAnYrHC2",
-	"MPsD+oDw0DoZlyd19jBcY8jmxbdccXDxZMRlIhIqwOVujiOttebu3v71G66yaqv2/Fd/+cXP/wQL3gqK",
-	"JitV4ti/tVr1wWqatFgCrOwOmcw6zc+E7zx+tlKh6sflWvqfaiXrj/jkI0/YVy2BX9wSKuN1rhIO59Mv",
-	"l6iAD5RhRvVRDyy5JNdUAAHmaCi4DKyvXiGkZA6n/QX7und9+SHiO589frob7T17a+dbBzu/9xgf7D17",
-	"+1+8tfMWPHm6++xzS47haRUhLu+o66z+gP7xLXztcWlv0+GI0K9H3A6z1k/NYNypd9XwmuKjFDhNX8hr",
-	"fuzPVj8agfa4kohCr4e65UoqHrx8Xr1zyS6LMg5HkUxyNTVLX7l9vUgNfLU7jq9X6eerfO8Kms+q5ku/",
-	"Dd8tK9bLT5aQX6dXq53I7rDn4rS6jKvPX11gfILj5aoxgxmotqRixxIgm0qM//lMq5VNYc6Y8CYZwC4o",
-	"+8Vv1RKcl+CErWt4KUwrwekppRLMmD4Km4jf3sdnH9bNvKDhAVqq1Q6UFvJD9/Y5M+y8zL6acgxvL+QG",
-	"pbLWdwJ/auQKvs6WkryKUtbPVtmxK7czEF17GaaGh4W8MYOOKK1WkHGJdU4gxSEZpjLVJudGwZWYLb63",
-	"gdVhs/txaSKv83BA8fIk1fbIJbFVEp3oGyGZVJo0V4gQMFwm+g6zR9OqmonocUx+Wi4lLxt5eKlfK6Fw",
-	"pZ7suyWpaME2lBbTBwPmvAc2cdmmm4Nxr2Acd5u2Ymjg+5bLvUcNwh/35SPXKPx94FrGV33zr4JwVvar",
-	"rPSpOp9UN5s8eJbnYhntuXpK+1JI7KG7g7MOVtKES5i4vKPGBjPKslQbfcfV3PCcEt0gULTbV0lyvp4Z",
-	"m2eZRN/Y34hCH57N3hfUFJeEfU3hGxNJ2WSBJWBWNSwm8Ou/+sUXf/evn//Rz55/7+dXJBwEc57LRViN",
-	"5kS1U5UmqydvUneO/ri/AxLkHnkq5L8p+nSPvk59BxM5Etqch8WuHh/+Woms5wjzfs2k3VLBo3DWyyjW",
-	"1wu1auZQnDvRbH7ZxhpKoimmBeG6ons9zA3mZtZMeDbaSXAeLw6pYLWAiAsLZziHfluoqxXRBGdGApT8",
-	"/MEOrnBqXo6vljp/aS7bsP8L8uZ5m9hLd+qlQ/F7lA9aMOgDnfJrhwMu+wOebpYre+3Lldmy1GWWSnHv",
-	"lC7ZTJT42cA4XSW7IpfAIOeaX4d+uVp2ZwWXD4THDy9CzAH2oCP6XFIZoOZqkC1nEsvKRNsQc3oeQqrX",
-	"E11zdhz5SOXmHr5rvzpdaBA9STGVHl6psxhRXgGxtowNVBSW6HOrPDvkbxBdA2zcOovHMhe8O7A0OC6h",
-	"mqge48cyBD0JfP7wjUgiplW5a0qsc0jfQY4ljBdXLRzvgCcE/AVVFHlqNI2aa5b2jmVqXG3FyR0wBHuk",
-	"IEhBoE12tTXjEMbXBPBlZfQYD3/qarE6pMWZmq3knnXpsQjyQmWUXOZogWIQ4PcQShL9G4BYZmstIRQK",
-	"vSxSKN4Y7Ea5qtMS+N5KQReu8aNivPS3HzT8fdeP3P3shu8+93OgB34i+H0wG3hwz0+p6B/mBX9+Upoc",
-	"veFnCH8fFtP0+Gkrx9bOwK2tWDWp4FsLPBAljelLDqXJ45PngiMI0LSoLAfnHuJioCpvFN6rVLNgl6Py",
-	"9fF0hRp3xxVhWhCArxJ7HjWOhSSafieQMk8ellEvTGxsp6PqFu8/9Pht6zS6wPwEbGQG0IeuZhUo1mIy",
-	"boKg8FXUGm+mmOHUSIWj2qJIS+KWL6EMSJlRv8xKIEdq9HAhLt9RGY+vKNRQnBYKaYP7ZW+FptIGABA0",
-	"hyIBG756qfmjFVWCNa2HM5OEqORUEsChE/IxsNb9RWFI4gnvmmxaGYE17zOEWlIuBcfFFnGJ/Sgp6uWo",
-	"IQGY6iLLFMOg0IhN1ThHINBUMwwcrc1H3VxvVGzsJ7oqx9TX0BxrkTg/Znec53Z7w/p6EUs4liQfKmkG",
-	"c7nzCZ+uSNGhHNxqr1IJuRVfhnFtUMG4qlCda+5x9UrmFcJ0lrW7i2O0w2ReuBRaCF2uaONzJ5OhPX2A",
-	"wcktK0pIYPW1y+iDSs9IIdSfjZC7IXjBWkk0uu3tehXZ7lEtV9mZZO2RwjARo0btEDV06T0PCNk5UARX",
-	"cSh84t5blgZxX9rl01iel/YdInfr7BDLvoB/jL6Pkb5weocZxRJhRNeARkb3k9Ip6qvkZs+ceT812gB/",
-	"bkqnIpo51TM7UN7d0Le/ToIDwu7PID7c2F8nqPi356KKf7syrPi3Z+KKf3txYLErBrAqB6dZlBIfrrt0",
-	"Zvq7Oc/X7WdXa+qxPV65fcd3ek6jDpDel27JwdlcRNBpQaxn7D5reJjKVLwimBCrX+iC9YB2HRQzuIOy",
-	"Woqqil2NAlTJUgeft2VQt2YuiuEse9UyA3wpvP/Lr0Hs4ZmcbMS1nqj8TPigh+69q+N+FxVDaE/+hogU",
-	"S2yNfDSissV4vOCQppp1IL3KqCK1BT1BolAr0DRoxVICswYRaspGKstS2bdN19exqp7jrh0Fxc7cbEB/",
-	"Rtuik+I6IlOyr+em5d+eeYvg/iF6I5AUAauxaHVemoQKJUHWGjjDFdWqy6w6g1GKZP8DVzMPiyuub4le",
-	"cJNf7auxvpB3hij1eOG9uUoWf+XsXc5l2+mpNmLY5uuni806Z1t1lO8WPK/86fHbFc/eWZS9EMCKfoOn",
-	"pkpRRkBco8CezdKeqxANhuhTngJDucMa5Wgrb9zYa5xl3fiGypPrjQph4BxXD8LQumN72A/tdjugO512",
-	"D8aoLs8ELCI9gZRYS2TczQXTKA9+RP1EsoOH99mJmDJM5/LvY91sjH529FwLgJKN3z04vH+3ffDJ0Vfa",
-	"72B971Fu1wFUIypjfSpyxrGAjDY8hyxaOLDAdO34i8kOjBmBu0fwXORfq6o+fuAHWmoHPphvSAtdrcQh",
-	"jVcnKRWIohcdLY0ffnwYwB3ij7GdNyRP2xbw6yIHLDvRQ912HRaS7Si183hmNzClisvloXz4tcOPDhnv",
-	"dsXI6CJuSNmF+8rR0cOIaaNyUSTZcazraP/5UGnTz8Xh73yInITQ+7SLaSed1G7BaKSBmRao29GxdCU5",
-	"h1HIeiEEnupQHstj+c479+SpyNRI1N95h90D5vTVw48fOHAoygBEB5agV1ssfnoMpOcYw2GPHQE6rrWO",
-	"axqBRI5r0TGQo+Naq16vP4vr7IBwan2zdhGOJRmgrWptG419xUdtT6fIEt3CdMcYvq6j5Z9yzbWxd5rZ",
-	"8wzzH+Wqn/MhUIFOziUsVj34GluMKXEAVhMe+eCLSa5kv85+Z2wXA+JuhCkVT7V8AR1ziRLoH0hEN4Og",
-	"tlzgFG3/CrultYmdN4yyLUdCjTJMTLg7SKWdrMrZPdnPUj2AO3gAB2fHRRBhamZcuBxiliZCmrSXkuZA",
-	"P9mxKwPxuqAjTNUYbLsQcVcgf9Vpv2mreaYV6/IcqtNb6onKxUDwROTHkrH4mzskV+7cT0rlPQlfDMvj",
-	"UnZmCV+MXW/sgV9Gl5DLPaGWLH4kTD7dOegZkcd0NA/Tz4Sr6I8Te+cdyntlgGMOJUhdWVr2UfruHaxW",
-	"ZX+D77D6UfjaLftaPWjDTtiOyw4zley6GxwSU8Nu7LOvpe+yEQhw9pc6O2A6UxO0B7O+MJrtNxp+Y+pG",
-	"qbZ9waXSQto2mYp6aSbYW/FwnJl0xHNzzf64Y29J/HZ5Oo2GHanbBfjO3ord6zdgPJZYZBntut3y+8ZP",
-	"pTRqu3M4cDiRbjxhX5BmnGZUadWSczu0IPrSisvAffEKAwQF3pkU83OxsirXLBM9YwkMTR1wKsKurkeN",
-	"RgORr0hA9hnM/pVGgw3FsANFh4tqzPu7u3RlwdtnG7bCsssH9vsphTZFf3u7LBOnItMsEWJUFPVzv+/i",
-	"gChR2y62MjyrU241EivsNdwYJCE0Af/cp2rD/IIDSMf5Q8UhisAumJPh33mHHRXMlKqLiJnjaj/qqCRF",
-	"VJbgc6zbixV73x/noDjQi3Cv7IDGI2bUsQzONRFXaY8u29+9XT65w3F3ENfZoWKJYj1q1J4OjTNyXaue",
-	"IwAThfG89vSlsk8FIOa+OJb+kyb7wB5hHKVVAS2tBhp+IhI2HtXZXaVNNnX3fqZrqHBsxrnUVPwMVSZv",
-	"A8XhQBhp/VjONmV/hIDjCHfHqlkw2sgVfra/0HLbXcG7FJXq0HhInDQn/2n59yKGOTqWrnJtxAzv6yjM",
-	"NrHPyK+og0LHhptUm7QLE9fjDpZN9hKEvcUlzzKGb9jtRtTRAZf2QAak7Fj2Ukty93ZxtfzaR0jBPJNH",
-	"qg3UzxLttFfahNmVBpcUMsbUixTviYxPRUKMEM74REEQDW4k9IAbkeCrLbb/5In7IcIAE5EA0S2r0/Sp",
-	"UcRztPe4nPIsTY5lNxfAE3k2044Uxp6vUOa93oAxuArYmCfojrySeA13GwHtv0P3W7uBWz7tKYAVujyH",
-	"QCGoN878Ts1cn54VORkFjtvto+UiYpEOU1xyEBETKpkCq3k3FxyuDaenrCOmCqwNmf3M8aTbRQASBUvE",
-	"8HudoogKwBH8jOtjSUISPIjr7G5hVRRP7JGUfTcShFQQpxAqENgvwE6J/dXZEQCRFneFUAk9HAP0A2gM",
-	"luTeJ/rbYs0G0OUAMamJD7BUXfE3FEHCF/ATV+oeSiPD9pC3bu4NhzSRi36qjcgxhGKoRWaZaMcbqOyH",
-	"+CVWzS/+tkpT0XNx5WHC9LSaKgCHeVgc7xbbtW/TnBy5cA0D1XCdFnYm8Fj73ua70wVxcBgkae4uKnZv",
-	"Z9CitSTly53AIwBQchwKxUAWG/t0xHNIV33rG3t3GbzHwFX/xLxNOpcPM7B35USMgnxiUFDsFUG7YC6Q",
-	"kqf0Cqo3vWNZ6C6Bumn3Dt4lo5srPgWCSSqBCCC4jmZpX9qb44RJAxklviCOndiBNw44PPu3Gm9TBZ2i",
-	"LL8dpkb7n0wCAEf2VvNtYkD+ZaxPaKcJ8UhAbSTE0qXax7i9tfu2Ja8UsvfW3ttAbd0QMAgPshAp7IAC",
-	"70Kq3+WSAiMZL4HxO7E8BZIuj2UBqP/WPoDzF9WAfIkjy3CmmgBi4EnExjITWjtzggfyTw17y8UT2ssd",
-	"v42heiY1YFAClTfwM7ZqjXqz3gADDujRO3Dl0cShkmm7MzWIQrJ/6/rNG2AKwZpJzetWsVYjIfkorbVq",
-	"e/VGfa8GtpUBfO50eLjd13gmcrNDkYKYLN4XYCTy6tr9xA4w1ebAvvvIv0rZFQLT6heUCyteuWabAPoM",
-	"CCtnvOz8WI8BNx+sizC43UbDVeqnuFM+GmV0c699qtG0gfa/M0Hxw/mUXJVgnCgbJT6Wgo0oKb9YrmdR",
-	"bb/RXNSRH/m1TyQfm4HK089Egh/tnf3R+yrvpEkiwAWzv7t79hf38Srj+7fPfv9IqY+4BGPxdVzYs9o3",
-	"Ipc8ww/2Vpq3sx+ixW48HPJ8SgeqWEggMHY7rEAoJvauunKalowDRDX8XHtcXAmOyKsQ6cqTNs8yLNGg",
-	"qoozHvjO4JIrZ7mwfM62bPsDHoTBvL6qZz7OxJe0C152Vbhid9Gp1mP3RKpJJpK+qxWMVhFyU2iVnXpu",
-	"HYe8Jm4hNyxJOREzg1yN+4OAb3emMzyKwjw7Y22FYM3MdCTY3u7NGzeBqOOcyHThC9umGkUP1G6l8R2F",
-	"BW0Zz5QULSq6VywbVXX3MV3oryLRlgYKEgpIt8phRaQYgpVrpxS7QEy0y8BAh1zyvsgBz4osUSQe8xOh",
-	"yfh4PG409rrjPIN/CKRju0jBdBxZ2XFgifFB0CIo+CDXWbUfXyVUuDQXILsy7qLB7KrYvQNeigvojFtu",
-	"Dwt+LCSBYZXpJAiZokRZ1iaU9xMxHCkjZHcKltLHPmD2XZVMVyB/5Kig4K1iNezfoLPDD0SQOF2Qd8Fi",
-	"zPReNxf23lnFo9Yqf+9tuzNPx3lGNubWtWvhb3UaSut24/YeUAC035VG4g6PvckawhTEkKeZveqhV7JW",
-	"uB5obOGNKMaGG4IABFQtFZoeN+2D3dpjoO4bsAjnHn5WdieRE30DNjWHowYgCc4Ptv6yhFFstd3G7t5O",
-	"c3en0TxqNloN+/9/z7YBFc9acpxlWNgplf021N10Dwdct2cOB/m9q5e9SKSrfTao3gZHQ2DAzXLI2qKB",
-	"wpnCEc3s4uNATmqGzkBnQ69tur+L2f9RQAmRga/ALj/iWU/lQ8fyr0ZOaKzA9+8q2ctS9HDuN/dWEhQ+",
-	"5DmGVu03r68yET0eYST8RyJJ+ZsowhwkGKlA/NGLMCsKLRhn9Ni2uVQmv/Y0uD7PULLJhBFLZRwK07DS",
-	"C1lii2wo/DypzzGv9+CHWeZVRdiWL9l7CmFCruzI75/9xQNl3ldjmWx2R96wk4sbfRGHN6pWFz8QZpVj",
-	"tOWPby5/fEWv/ht2kz8Q5jzXuKw4r6WluFPxQIGGMnJRw+Vz8T74/IogAHA2ZoKfCs2sbqoNn7Kx9Ejf",
-	"celmxd4OqmQ2tRppPM6zmAxvSoYANwNBcT0DpQ1hQ7j44NRgRGKRhBAFVRsY0B47IOqkpPZqk2YZhV5w",
-	"w6iBeeb5CdzZeaq3qeJWoSiV7vne5ooMRnhv1ZgtmX6F1ZhLl+m2es+GPOcuUc3LU33GRAPPcEXAa2+I",
-	"G2KcibVcEDD3rfvhXO4HtPHCUl6i28Gq4BMMmaEoJIm5JS6SsAg5IY9BptQJhgUEtnzwTxTZS74VEE0G",
-	"IsMwgrincu+koMg0fSwL+zUhnQwIoaH4kF7xH7ssCztkGoEL1NJjjD0rYGz8YFKNTgdwdnyOEDCf+w8+",
-	"D978nJlBLvRAZfYNrDuq2efH8vOdnZ25/7ONxROemrZJhyK2LZG34nMwx6sssbuXjD06hQvtyZTsi9wO",
-	"AieGomGL3OMGYjPImQIxbxGLh0qmRuWp7NehywnPJcgXfl1xKN08NWmXZ4VXyC4k/CSGIu8L2Z0Wv31e",
-	"+Hf82GFa4BVuJ2JkBvYt+BN82y7q5fOwKjLE/4yFx5+5U46QwfBGil+IMDzVABqt/SjjBtYCm/q86AEG",
-	"YuWocS7aOTewxDzLovlBq9y57T/HcDZO3m8XDGqXcpLKRE0ixllm+WfO9MAOvAf1Ee8wbsDTD3FCw7Gm",
-	"JB1opcgd4q5YM0TGQZB+Ectmxw9hLJH7yXmvIKKnhMaBAUEUv/K5G0quhqzBjGJNOxEMKJqdbOSnCgs0",
-	"UiprjyVEVSR2hewDu1AzB89XnfHkx7UDn2KoA30LIJgLzwZVeNdpBqEjnxdLz2WRXTbgCfrzaPUTAGDo",
-	"2UPjLvpIARhUcSPuuDh/aM9f5cJiSIfHB6raTmxL/iYVl3BmmTo847Ir2pmalIZsZ02/AaGAWNSOyNQE",
-	"3kK8hvB+xpmauNsXl5FtFnbuYlvaJlfjTibmRtBN8+44NayTC36C7mA1EjLYisp2CfVItyFEx44n3Awf",
-	"UoMewi7Psg7v2usK0egiYVyzoT26Pp+h6rZI2kepGPVnL7/7YtHQklSfuMW22i9dmMyNTQ8x0hwPfqpZ",
-	"LxcUIg4R0pjOVCQqQszQWAvdcms+ytNTbkQpvcLSuq/cPzz6+NHvtt+7/yhecLNwUXFreG6A+Idr6B9q",
-	"T5dUj/XEROT2HOuIGWXPcyq72RhibCihz3/IPocXy31NRGeg1EmbdEPbkxdXP5+RXY0DKyt7o+Hu5KIH",
-	"/my7o9UMJej3WB4EXE3ltLHejezivDHOKIC3HaSjkUjw8gUDgtgl+2w2xp082UUg8xmu6DEAIbxEN3QQ",
-	"fl32/YYmAN6FXEPSzz23t8q55cy1Vs1x3EAZt3NpPo5qft1rreZu4xmWnnLAwWGX1HyJsgZdELmhMpqk",
-	"7BM06s1aqZ+9RmNtE8w4Ey/Hj+ysEOGK05NV7C2S0sMx3T2QMiHlb7UtI5MKRFbat1qsej9xWOWIm1pr",
-	"74ad1YyYWmvdsA/HGWKc75Z2DduBHe6KxEGt4dNgG8k6s4Ixp7DXRDW82sU4bCsXYcWBA3KGBWecia0T",
-	"emuM8U5oGaiyF2iCufaULtZSr/N9iK5CfpSLIlTK5waAVGOAhfssJAj2D7meY5HknC5yBKHSv5Wllvur",
-	"xwRB+cb5qt9Q1/M5juxZPufFR2HLR7d8tJKPbu/+lTmrN7j45/FSjzNxkR5qciyL4chAyiQmtXo9zXMx",
-	"glMCLRmLQZFxcYk5jbCoIkbZOjpQ8wDdmUGeN+YV+7BrQIcWU9ZXTEnK98sF+3Sc9AvYCSkmlK1bZ9+g",
-	"3BsYcKqZu9euzDGYqhNnwsL67/Z7FzZPeXc4tjszUfRhrLSPs3cWyMlAQX0GHx0PNu31XfN24NVu+TD1",
-	"eWlGn3Pja8MzES/35o8LdOvNdN9er6SAeh4A/mi4IrgFpbdmyW2Jlu46WgpYVgUJDr4Pnt7eTE99GWEC",
-	"W+661VK3MQZbtRZjDCLHnCyXJJ56CdpuGGsw73L3jA0SZGUX0GOiAmoSQJwsk3NpQeyRV4ELtRii2MDR",
-	"Ssnc9Uz12wmf6gru40McKsIbZgeYTV03oF6nMCAAfQZUpt8fi3xaUDVCtF/rsrti08+iZb07XHTalarO",
-	"HQEMe5+D9/VIYs0qqN9VRoA0vXoI7rc1pv8hfPJshWiRKwwtWc5MCXH2W09rYWYiMA1kI6XHnal/bOcL",
-	"YJY3o4IjU9jePEsmcC3A+oOTCX8u5k7X5yL3ZiPqgG+OwUVUbg341mPL4ZPSiK0EuZwbrsb0rXzZVhPZ",
-	"9rOmYMFcDHl+UowXb3awlMu5uqUNZwzQFZmwcyHHA4ZL+JUvyKIe6hZl4oPsa2dFXt2b+7tMs7cK99ON",
-	"RoPpt8seCxBOSES8ub9b37NrWoIYviABYZ1YJqLB22Cm8wcznTuOaQGDvPbUkYZn1wLagXjE6+jjcDju",
-	"J6iQV0ZM3fel/EB5xHxsBJeYyadmBw6iKxjSEMo78CnjlJ1lr+8dQgPzkI0QQD7Pdw+KdmCg51L7HOUI",
-	"dDL3qAY+9QGC5eSCdYRVsrsDKwYmtXV1tYPy7K9KY9uyli1rWcpaLiKkfbmKCYdqq2NudczNXKcFpSqU",
-	"Sg8Ocf5Y9nGCcMuVmuU93h04I2cZ/MPHeCFK1zRCAC0X8xUBB4sc7lTkglgjD5MVzYJdRQ4cKwo0Z0C3",
-	"CzFREKCsqJUEhV95FyKsKCYJx9sCQ+6QJwLgncC2ilgfxCzRdjxxmCKQ2HWobB8QPvyp6hSAI32hj+XQ",
-	"x3TOYfSlRQgWGeXJJk1+ZXUswVXMy5+5ug70cp3wIjHcd14FZ5pPNRuoCUR3uQQwlScuAY3imWMhTWqm",
-	"MfP/hMKUpbBleI92M45YTPsJ/8Qdtf/EzbT/stsZU2yiKxdKSNSlGFCKnIwhcnq2smg5VNGeF9u0OxH2",
-	"33QmfMmuco/4YZgS1fYfU4dlqBmHMFYOV+WjlBakKGbg3iwP+ERM/fRgV9w3XW5EH8Du3HfFStAxdmOP",
-	"KaMqdr2DjGEPt50w/UUnvHK+8Mr8gpaJgVZDgZi3gWRDDdgz2/5UdSraKI65b4BYNrh8jILYh5nASNcO",
-	"iqoJn/rC4BAYGQTcD4d2fbJUCiaeIKGOWJJjqypnWDDE90AFPvHkQmNxqxiYL/9J/TiPFdeC5VyCH+zz",
-	"ihBDsFMBmVvFTOXuJPikqIJencXdLG3FFLYNe516/DRHdoLZlirJ1T7lcpGxiXcNFOUrxI0Ae77Z2LxW",
-	"xgIjlJuds0L56rdAJkqjpqDE6nH79ysHfv1yxy1ouM5hBtSvPHhQW3aaS0ffDtDoZ2ewezVLv/hUYLrn",
-	"ilKoPdwH+M1ZvcPVTDX4jOwNhFyLBcPo5WpYbQZdUrbtjP4p4N+PYUHXRm3U8eto+qRVIhmkFhFN8GQD",
-	"/mxjNZaaK/sE0G/ggHXKk+r1XE3wRYoWrn35KzlbVgf1NrrfARUI7kzpeiW1VvNmuVhurdH8ygdfvX60",
-	"97VbtVLN21rz9m69Ud+t36xdhknPXoN1THp0Jrc2vXPa9OyZTLWxLPdUFAEiC2x8JEltYOUrkvSXJN3e",
-	"dS+99im3NJN1TzRMfnukz3WkC0jLBYfYL/TCQ1xKt63KeaHtfbkZL6cq7VbiHNZa9JtnyV+3f2KGEVic",
-	"TT5tIyYlJLdE19dB+qDJv6wkEz83jzFea33r8WrhOysvR1TTaV9yA8mqfm5kVl0vROZ8jNEv9nI7JU3e",
-	"Hf5t7sbWAFkACHY9tVqNBC40OLrPrj2lf82kbVQlTxSkcgvz9+bC/DkjHdiPPIYzWThz0cPiIGufwMWJ",
-	"GMuP1ZbTXC2n2WY3XB0U37rUvBBo1xJV6Tg8gLKtFwe/t2YkvqMrVxKMH9KUTYVyf5lnQu3nrzgIymtL",
-	"3S8nZH5LCV97mXsbJfDKo91dnJzuynMtDA44COqfUwlMh3wE5dCBBqOfu6hqXmGw8x29/hY7nOdaFjs/",
-	"+63J7nwmu6Kc3CKbnV/q1Yx2s6fdl/ebSO3KwxVeb3DrKS3cL1CYGWrKuWRG/54WpyLnWVBqEWHQbGNY",
-	"I5oAuCAQxXXbmWI4wUSk/YGpEEDIrEj4NS/VrDjKeCrPhNAhrn5w96N7sKM4M5Es/rCT9mcEiNrdB3Y7",
-	"qal34Xdsp9baW0c0wm6u2iBZsSqbi0ewkBtk39FynVficSu4osRD53RrZdwKMIWV0ROvFYn22eLLtafF",
-	"JVvF1OhHsDU1vsGmRofQubKpcbVjuMTWuPRcbZnIBTCRrQHxCg2I6xLqTS2I2M/Flu9Y137olNorsR8G",
-	"dGJT6dvdxUCKrrqqu+uLx1drOdzSta05cCtNn88ceIECNVauXx58516ao/NVQb7BBV/1HllG8GoF+q56",
-	"/2Fh1rMM0lpuhZurtiTiwrPOFI3baVK6P7QtlddHjzvDFDOynbwzrjAmHhqVCyz37HtTOSB019n7Kmdc",
-	"MvEk1ZAI5tPieoGcw3NRAHWXBRwCRRvbxjPB8wAA7ojSncqlvNmQp9LwVCLyPA0I09Hj4pLGmHVEoG70",
-	"Kck7e/Pyjj2MdXi57fLM5oWeh+OQZmwu8uDU4T7OEkGfxR5RpTXMINkZ8jTDpToRYkRDB4NxYHt0NO9b",
-	"T6kgGMXHQ4O1Vq25d7vRgP80ikLOtVZt3Kw9e1zc786cUTNomBuTpx10Yj6tdTHu/sWP/uvzv/nPQa72",
-	"1+8/tAecRlHL0t+m+de7kKVBNPXFj/7t8x/8oDyWXRoLDHnRKJJU9g3PTtrU0Gd29TSXtaJPeDTTbbEQ",
-	"t+xC3KpYCCtEdQfctNVISHioDt6929zdg2GtIULhaF9CzGjfdnABDuG+SM6SAIvcvDL93wqBWyFwA5Oq",
-	"8vCb3YLMrsXKloiC157SPV/JrgrfbNGvXy8zqdu0NY/MMjvosnNwkbL2mbo2jWR7sK7cdrjRqYoW2hBB",
-	"txxxExREdQLIrISwKrf+RIv8/nuoa16k6vq4gph6i9ZSxdq99QYEyQC8xHqqsJv9NkjmnKotLeSSIBm3",
-	"1JsFyYA+4KTYjsiU7GvE1hYOKqZQFaFIlTZsyE0XELzjJOVZe5SLXvokrrNDHyhDgwLMNKzfxRm+FjE9",
-	"7g4Y1+zLTSvufPkmqLmSxbnoA1hFIrppInQrxL44a2T4rYMbwI8iJjItqj7BOoD4TZ3d7xV9B+W0IpYa",
-	"1hFdNRTaqdbQBKjW4GvgBova+cYChAOcLbSOCHOgiJaGArq4gGqdNE0/H/p6YcwQNPByY4a6XPKEzyio",
-	"boGshtlo7NaiWnBC7MOCJN/F7+0Q+nga7x7AHbBHa0m7dx/MtXrrRtHsFz//r89/8Le16ELir7HfKw8y",
-	"mp3tKm6TFVakWOgHS9bniuOu3RKv6mjBk7+NQtqqzEEUkiOHK3LFJU4T+u7a0+IWrqQtuxFso5DeZPUa",
-	"+fYaUUgrHcNl2veyc7XlMlfBZbamhqs0NaxJyTcOU4J+LjZM6X7PV0Uq6UVF1cFeii05dSMKdRcoU2hE",
-	"PkylIITqyKpJWIjctkqrs0FAFNKtKwqIKkjW5SdUUrGjdQnBFcdFbSnt6y3Pb31mr0Hg1EXpAARpu6OH",
-	"y0287+F7d5E0rFZTZwZCuQCXLOK+rjbw6uFASfF+mhmR117HOK3yJqxjo57diq2wd8W27dkNWGjintup",
-	"M5SpalO33fuZljBkS7NREB/FZVKyiUdsoCbiVOShNTrVbJKnxggZlAux3ywWnmaAsuvYdVxnn7jwrlLo",
-	"upBQObMzZehNg8AyZ7p2bSywDpfvxEszEpferL342f/5m7//t1/87d//+s9/+uI7f/bFL3/26//0hy9+",
-	"+G+e/+mPXVRSG1e3KjjJw4Y7iS/aiD68zGxROgAQE7/aoqwiJQKca1RLdVtDk4ScsXw9VxAHq9f8HHLh",
-	"7EasJh7OXNit2Xcr9U1dOC4QzFmKjspySMA3ZiTLBMNrT1cKopqjxNtYqtfG2DtLejaXRxYZd1c6HVsG",
-	"9OoxoO1NvDqL8MVdw3Wl4Is0DR8486w3BfNeT3QNmwwEOJGqeNmEa6sImDtsrIXLdxCGeUIC3M6OYZEt",
-	"toLCXJAg//wH//nFj36y6e17eWmpWyL4xkvh65LNrRR+XtvrRdHoMyXua0AA168PO1MatkwqH9k2t7LY",
-	"VhbbymKL46yyTE3mbzozinWgTKBhSnYFG6pcXNz1F6fw0cJil/AzCEF4o1WuW8fyWO748n91ksDiFuO+",
-	"UKOVq5xkRi/LROT1TE3aE57LVPaLWorwVE9S0x1AI92Mp0NmlDphnFHxRLsMCmOUJ5CS6wvYltrPBeQH",
-	"QzNJnp4K6QosdtU4S0AsBMMvlwnriD6XtmH7VZ3dp5qVVH7PLnZE9auL5qncXjzTq3vcCms62v/RGGWA",
-	"r0NtwjqW9PWFDuuufrAdtKtfiENTOYPaxlQEEysA20GCUEz2bGwkaB/KFrvalUGbvIMx2Q77uWt7kNnU",
-	"Hi+o2G0GuRr3B0UdTikybNiXOawPU61xgRG6scuHAo4H1hGVivl30fRPo5+yicgFsydyZFw+thkIyYbq",
-	"VCR2FzAAo+hqpmdXLNEuXPGUCieWH7oSirQdBcikGgqW8KnGwbgWbee9NBPa12GMoMYqK2oxuk2sRGvF",
-	"S7KScxKv2yr17uDNqysm6EbkLrDK2dJih64c9SWVaXzdfKRwBNZxjRLd3ebunMu/6e8iz2hFL6HEGtUc",
-	"Xsgjj0ISo6TAu4NZOkBsfHKOJ1DsG5by8SwjIj4E7Ao7xMwSnyApxhU8Bg7gK+y6OshxUUUYZ4flkCcD",
-	"ISP731y4Blw5ZCS8UCqxqJqMyTOeHNo3iBBWw1M/dBN5pVPvVi032ZkCzERz90azgf8vqtH0g5L+bnWC",
-	"R3DE2gmflsT6WlSjNZ8R+PeOGo1W0ysSw7n2QKmAI+CiyjJe3cEo411LMt3RvITKkX6P16Fqo+JgbCnb",
-	"uSgbGCvtXbYX3BKXMmFzhdoF+uimln4ExM5f2Q3IXVhKfMeppMvDtB4Enxz5Ly6R3VZ1eNY5PcgyFs6N",
-	"FXPbntVzndUFq1ocx/CF5UHmK57Ga0876WdtKzc+W6dmWtWx2XqMXyePceVRW++kLfRWVUAmuFO2MWbC",
-	"u+lnR/b7VZSaucpQ4wpy+3BsFp7iTVMBeqlM9aACjouMpv/yp89/8rf/9KvvfvHLXz7/0x///55afmRH",
-	"+ezFn/yX3/z4u8//23dffOf7UGoeNxxRrg7vNRuNfbs3qYE63f/w7e8H3/7Dt//s+d/8T/p2jeyCqtlf",
-	"eMzZeYay3NBq5TWRFEd3G5S/dQxtFJ4lUEasJIiIZNgZ61QKrZmlYEzJykpIaxDMOd6sTkV+morJQs34",
-	"k3lYxT6Nu5f2x7lwQbmpDw5GRdf9CnqzYUOlDdunIGDNVJZEVFgGKsfIxHbj3ms23It1Fn9w74iVB61N",
-	"LvgwJuMs6N5WXUYpGk3W80rvB8J87CZ7CbroMsdQ6NPyamcq+20w6mr3UGWJ0KY94alp0/Rrrd369aiW",
-	"O/G9x1NQLRv1fbTpNXcb9gVl+Uyzebu+a08YrqZ9XyrTtmLZFMx39K/bxTvt4IVvPXUsE7Id2E2EJoLZ",
-	"13SakS0TPkT3HHrMbgKnAwUnHOKeXZ2RkImdqLQnrLlbPIAid7XWXlQb5cqe0lT2a639RuS1XDu1RqPx",
-	"7HwqsNvys2g6ndatGnGuOKQ5qpBqNlTDsrP7LMV2FhdrjmaRq2bnMzXspGLHn7zqhAbg2CI/FTlGFcGg",
-	"sOiUyHrkUQGvHGdYdNHSr1QH8UOpZpr3wH/V5VlmyRRU2UiHFXTmEY7uCEZ1CYSmuAyPnMuK7TJcCzQz",
-	"1KFb+q0N+V211u757hH1tTrMpx8Ajml7sTa+WLT0YGpGG/UE+GYmuBYs55JZ6r/6/VooC2BZt6VWokf4",
-	"yipuMmzt8jP3FncNiFbgD1vmBPP8bNWOD0aj+8nr6eKC7VvHGExHYmsmuVprHC77Qj8Y7cpmSHbwMcuE",
-	"0RDrAVEOichSIDHumn5JM2IW3iMGGohR8O8SwoLln2XMN8OAYhFo27EsAcIMuGZS0TBUDwJB1ETW2Ueu",
-	"Q4cbg69QU33lEOrAFZc4naF+LI/lwVDJvnfY0S9Ov/A5hn0IkNKGxVrlJgbNZKxFUmf3eHeASYl2NFgb",
-	"hSXpaZqIxMoK0O146Dx1+IJdmWOJfXjsepClYUzf4Cl44f069hREB0H+4jjPhTRBIU1hVTuccKoZTxKR",
-	"RC76hinYIQExF/Zz3yTAvndEz6X5oJxzLLnUE1gBhVh5qfSKF2JdgLOBDa2yVhEQgfmRQCxeLnaelbJc",
-	"xvpZVTdpUdoUiTDk+YmwG7BIZ3kW1cwEOESe6DNbnwenmOnvVOReCZ/tMlf2JOXtZm2zKkWwE69MCc91",
-	"ETqWLxSceWixuWTV7IWttax2aLgZ61qrBh9vWvXovMIw7sdq4ZgwwW1G5tbkVwDx5URZV+HnZ0jr1566",
-	"CzTjOysfyDlmhAVDFKXLDHkq7c/YZqswzAFT4UPP8R1WrPs9INBlGNkZJs0OekbkE54nOgCIU/mKFSsh",
-	"zrEjHBecV7rRueQ41tYZ+No4Aze5CotTRZcdgC03fMW44famXV166DrXbEOsQDgGL7WgKapPV4LeVxCa",
-	"TVUb1euVUfv8Ve71YAsrqp26R3vr6g6vSH3TLa184zSHbXTBK592eiHaRuBTrgwTOADLF9aVBJrKA5Au",
-	"KgzhvPye/hfGRrLYS17lUfsw1eaQ+l/F8+D6KYpM0N1f4AFwP652hXEkh/jRa+kFwBms4wZwu7914p3L",
-	"rO8N0wvzW3CZNyxRo7LMKvF8NMIkyH6qDXhg+dioITdpl2fZFMCSeVlB95B5qZ3xKc8gND2zh1aTN9wj",
-	"cgz4aCSkk7lcrln8+2MxFnXXaXssT6SayDZNCSrGqF4PLNJpjzUbUaPRsEPVbMBPRThaMxBDLbJToRch",
-	"9x06h97LNE13ybEeyGeU5wqpc1YigtTAVm1gzAhgUqNakSVL+XVBMi1+5snSQ5JilhmTTToU7c+wUumB",
-	"Tvm1Q0v0BzyF00c1TIMBuu1tDzUE6NgBwCZD+ITIMU/leqPxzA/jyJWZZUqSZUdkvYVG9WfrkdErNmpz",
-	"Y8RwZKe727i+G9X4qcitgOk6gnXZh43xe4mxWS7qrlXDjewq2Uv7tdbTZ/BvPbaCl3t3FQyC+Z1ItYvE",
-	"wujkVLfxkroHdJz4aAT1c7kWRZgY9ly9mRH8NVDj3Jf5FXkbY11KT5Q0A593FB5Vaj08q/jorEMCCU2e",
-	"Ji5dESXbYwmFnWutGoaHwQnwqVVaCLm0BS36QyFNW6efieKj+VMKT83yptK+9E1UaxAk+7dzQHto1G/f",
-	"XnYfo5pRhmeEOLHb2GuujCkBMd2wl839RlTDfWzuQm4u7GAjqtHW2XafXRxIubujq6krFGax9XRs1Q/v",
-	"6fChNyuJOGdpH9ee+uu81Ntx4MQaH3AAyMSAv8GdD4R1ubTyTOFWuGOlGYgAwJvOjGJxLozlSTFLpTaC",
-	"L/Q9eJlkW9nozfVWhMdqlcJGK532xe6MpWdqKwhtBaGtIPSqC0JbJ9fVObnWEzY2dHPhUbhYP9eBj/Tz",
-	"9hcwLmjWy9UQSwpzbRBUq84OJDKeIkEBP0crK9Hrtb1nDvDqKtxnAWO7NP+ZztRE5IvNH9eB1wQU4llU",
-	"G0tgHDNptBXMBFjD2taOK3XDbVn8lsVvWfw/Z1vH1jf7yvtmL88+cs0T9afnknCqnU1DFE8Q8QwokXZZ",
-	"37k2XszomvSUm7Jg0vJCjfQUFEUPkCqkAnRUK31IsMU48FCeZWqiA4x4kE8mAAk65Cci7INJ0ecmPXWV",
-	"pnZ3K1xJ0Mq7tEov1ZfUVXkuuri2YR4CjLDW2tlt2NaHPD+xLBFX0/mBSFLEfAY1YuNRZRvkkfKtpPJU",
-	"pV3Bmo393XXcNrReuHhXJcoEfrVdyxY69g7hZYhmZ7gqAPRNJ1akScjzz5QCFqzguXjPhyLpi/zeKgVB",
-	"M3iViW010C372Zj9HAGdwPB7oDwl2glYH5fImPAIbxJJ5GMQtBAUQKQBQ7mUqwi6MX6SVsUQQDwOjuEV",
-	"Rr5ch3KsGsYTEI90m9X7UvAgnaUmuGRf8jLOeQODNhXzKq4tAe0uwgIA5wS9cxm2C5rc05oW2qp37TTJ",
-	"BKnxutbav2VVVPppyJ+Awq9rreaNW888dCs01DNoHNAQxYsAsN7GIMSIfoNInL570bbuYVDbkzSx+iao",
-	"pXZLOpnQI8RuBb6vZGoUwF63ni7VigHYp5unEIhVmDNu2JnDb2Io8r4VKYsfm7f8rySIFL/tQZwOBF6B",
-	"lJ+nKk/NFBakDCK0dwOFv+rgLA+HhzQaoX7auHTBKO2BHupgb9tDpU27SLTFPSz9GEJTVf1eCunG34Np",
-	"+IZvBY/LTV4Pfik31kTpKxlnImlDInpp5bwJRc9No3lj9sdyn/O/z/R8A9eybYQ2tLrPzmudwMt2JjSd",
-	"u5TbSM1z+RKyrIDj9rn9KVQS64pNEMk9FGR5zw5LnaxVIi3VfkBWj4YT7oCOKOe/ZzVgD6QGIAfFxydi",
-	"ZCAUVCLsemHLt6IXugssNfNlHpjKEFdcigkDBXNetno4LvOFTTVibXh+yuc04lVo3Y1GYz3LPA73ajXa",
-	"LYPbMrgtgzs3g3tVbR9by8T5DOO64CGrcdolBgj87NpTV3jj2SpKzV16+XJyybfEZV3ici7a4jZzKzxf",
-	"GQioF54JPMxXvbkoYXotU4c7AGfCslde/41lWITMLQWpLBNA9hozYitPkhQLIz3M7VBNKrwoM+RPwoeu",
-	"Vlfpma/KpbDO15Xlf2/p22tA37ay05stO82S3guQpQw3qTZpd3Ea+F2MC/DF8dB44IuUIXytUeoEslDt",
-	"8LTIIRIxp7RU/LOncibAXoGun8jB3kdkNI98Ggci4+dMjU1XDUX9WM6iz4snvGtC0OaIjUcOqAoCK2Gw",
-	"dXbARiqVBiqUglFGeSuIQ6rEabUYh7kgO0s1Q8xqI5JjSXCMwzSRACNpFwAzT6BgG4BjYvBE8BlTElYj",
-	"4VOq7mZ/7HaFSPBHqBMgnpg6Fm79CA0FMD0w5NgF24VqUxEDWwE8ub1Hj6AMFSzqqcjr7BE6IYYcCody",
-	"DbtzB98KMPinggPAZtAf7KZtnucBDNgnR3fr7D34OnxcShAuzAh1b0OI6yzu5WoYQ8OxUQjKOUkTIamm",
-	"5zjLmDZihOM4kAyxLSFC1ZcVwGxi2DzdQt8KnLccjV2YA9QTE0gCggMG4SUxxBDaQQxVLtr4U4z19+yZ",
-	"HdoDYweUiZ6xBwzG8FDkXSFNmtH6x3KcZTFLe0wqPBUTrtlQcD3OXZXUInrWjZkzy+cG9jKwQdofII5p",
-	"pdsTYljmoNW5KeotHPqbyTqin8rClkfhcUUmlClBm1ehfz4SPCkaPAtxwV426BMA5GjTYd2hmgwJCmEk",
-	"RqMUGjqPx2APxNJiPZYnQXhHwo3YsYdplRKpdqDCbkUwxDtMqondOaye6LZ5wcBMGSN682FkUFEVzykc",
-	"2oXIFGJU6tLVQ29hZGRUE3I8tDSbwiMj9zzhU0vcy6OxxN5+sHPKc9sDUPtDI0Yfua/tH1/BFuw/37Ot",
-	"VMzhYI5M46JqcadE03tolTYDezRWXeXOtDRlN8MCP7wogOKDFEpAQVANw7KCFVfg3eld3/a707u+9Xen",
-	"Pkz93SmBEx9hB+9OP3ZdLMIg99VEQ/TzOrvLs6yyoMp+Yw+Wk7vgfgnm9csHSyfcYLthBWBKfCKmMZTT",
-	"lkIkmsWdabxoOCdielklhOevDtBOR8MVy4UZ53IO6RneojrNzpdeNXSg/9U3bLcBSlY6tMfPzYP+8mNN",
-	"pRF9kdeeXUp5UyCEjnQ2d/YaR80bAThWwbIwYpv++a2nsCMueB+ZIjwOQuLmWuty2RUZFG7ZjWqQaGL/",
-	"3dzdswNCeHB40Gw0o1oyRn7RHl1v1FqN+q393fDh7eu11l69sb9Xeni71rpVv3E78hVibtk1owqqvmpM",
-	"k1TuMZS5KVQpiAi/HtW8yIQFYig23YpJUACnEdXGMhzvLjkXaKTN5k33wI6yWW/e3PcPbtda+/X96zeg",
-	"no0yPENnwHZpgqWxawN8yfuLluYBzARh+hN3Tm+BF08O4dSfrfnat1YgE9uQqCssa8ITNkGxdDQCeT+V",
-	"KE2gNIOKDIDf8+mahXGr1ddc8OHSEuCkW/QV5MaxsZXyMWwL2DbrZkoLzVIDrLGrpE51qO6yt2Ijnphr",
-	"8NcOlSl7u4U6W+xqrcWtWWm+osaZf9mqZ189/PhBZFUHrFOE/njn89+dw/YHRCUXMQBdd6aCeqUIAVc5",
-	"jeEg7Xw0s4zHSmjx02Oq/HVcax3X9GBsEjWRx7VncTT7I667/alIJAS3te0CaxeYgTiWjOWuaIIPMnBj",
-	"BFSomXbt/KFVVJtjmmOMaqAVnSztoyVoXvdroAdqUoKYkxJD69lE5SdYLiIoCcUzrXAxOC0FVdexp0jk",
-	"zPATgeox5v1Ltue7QnGtMB7Q9z5K9USIEcJJ0IpYhn4soSw8SMRJJux3sBShPrvboLbIflJIigOe9XAF",
-	"fdUJE04mUxMdsckg7Q6w8B77/THPDZRkOpbxRwffbN/9+MGDe3eP7n/84DCGhW9a5RkFd8i8oJSJ2ywm",
-	"23fdKNUejruDuM4O9Mny02oPZpVWeQgTCirwLdUqD2mJcfNxPotP7x3WwEeps7IYn4oCu7Ow9g9afGek",
-	"V5Tybt3YL0l9jY2kvjlyUBL7avBLi7nlO5b2CrbY0+MaN3ANqjIYjmvRcaAEHFNqwjHW4DuutZ4eh4X3",
-	"ji2rf/YM9qSY56y0Xck3kapt/WEXVhSP93kq8U7bf4EVFM/0jiZyZhf8Aovl2TOx86nqLLbZflV1ZgyJ",
-	"ZBC0/xtTrFHdRQ/FM4Y9Deay6ij7I65PbOuvcpz9chUsNWJIyhPlZzkRfEUIY/dOKWUpAWl573oh7zei",
-	"Wi/NDKZFzAMoP4t8gedFvTVtb5+qDuQzXS/ylCiv9yQdjUiD8am9vma0fabs7zBM/AL0n1pr76ZdV0ht",
-	"7uI6u5zpc4jvdC7WQSCFE7ylQ+fKP7BruDDFYNWqgQtTQvUJM5O0K8I8UBIgXM0vrBJGgijJ2mVjOzmI",
-	"oAF7HZgWmehCWugEZSGp0JxIiRTYGzJy192xzMVIcFNqiJQ+7mqVxdgc3k8r/X2qOnV2v1fVubPJUXVL",
-	"LAgmo3AaaSUexrGMbbPQYZuE3djH01JzlsqKPFd5PRzY7Dyd3Pqp6qAka7UlTNvqnvRzqyVGTKuhYIOx",
-	"THzdTXB7BXG8TrVBMYmzXGjDc9JnAhQRtxHczC+ISKDc8rE0bjxcu8x4N3j0eOgIFTon2CoAJjkgLwnI",
-	"sJYaiUJm5r5GGhJc8NmBWJpqRlSsBflfMdplLC2JjyX4j4g0wyM4GPiZVGwsE0Ueltm9de4uKwWDGwmm",
-	"HgKeoB4xlmC9jrtWW01iJ5nb+fskY3bgnWcNuG4sH8tiCxbXWiOK+LLTkGcBbSuY3jI2BQwY/RMffa3V",
-	"aDSaSNY/VZ2zmqW+926u30OQk1tKjLan0qqt66Q30z5cFiztgmWuCqLhyK97PNMiWJ5qxluxxmu06T++",
-	"eBmnsbKIU72zJakHBZMKGWfBvgdiT4hoko/BV3mG1LNgodc9SQ8zLlcvmgykp0i4sLQlxSiOgMRuEVa3",
-	"8T4Q7wP8j6mc0XUNKkSDe5Gu29oyXvFTgbHkg+P2rz9bomRee4rXc2mQdcHsLiGv5qIp2G5jYy1tIb2a",
-	"0cmaaxOni9C+zqJKlids3SFXDGFoKb6LmOvxHCMmNtPS1pIjv6o695OqTPD5m33NHsz1UYVcD4v0x6N5",
-	"pcMuhtUcHTgipEJ6l4FdprRQWrzKYfUL+2WB/Qx+CJ4B4NwS6EKrqUll2nQFK8ALD40abYnXlnhtEbXP",
-	"S+3sTUJytwFxqyZSK0QnL4GW8TGWXR/BHIZY3nGwMhS+1Rdm5m0rey0BnbHnthRUefHRQnDP20BDAd4q",
-	"cAG5p83d4jHATrof9qLaKFd2oe1P9PB6Afzovm/s7l9U5MaaWpEPDgCD0dYUvLnaAJYsXNPOlJbz/NEV",
-	"/g6O9U4qe2qhAuBuwljft69d+E2Y8yU//7s/ev5Xf/jr7/9xzbGqNn7kjQJtV3Lp3oP37j/4oDYfeogN",
-	"fPHz/zrbRnOujUcf3713eFjdzIvvfP/5n/7FbBu7s20cfnLXtlE5jv/nN//rJ7MN7M028P7B/Q/vvQfS",
-	"1jnvKu7SWXe1p8Y5nqRzOGneVMgnWJxEdcdDIQ2KsXadNvDxaiGTZa5eMRxlHAuiVF498MnSSxVO2cqY",
-	"d3p9Ntg4CPK9fr4Y38rAjK6QYlF/N/Yvvr/1SkC6NQyLQFZFVruldipNEQgOqTdjLVxIInjdQwmCpbKb",
-	"jRNwzl5wDPjrhnHnVnsdd7Ff+q2gcE4C5hZyoeO4WOrN/Ma+C59MxxOrsLuSlDFeTqggCYDCYlFZSHdQ",
-	"Xq4XrTfOshlPDN1pWI4u5qVkXPbHyJc/G9gBj/OR0vbPX/8fv3z+t//+xX/46+ff+7N//PYf/Po//eE/",
-	"/t/f/c1//4Nf/+UfwFUXEGmdqT7o+QjeXvv1X/3ii7/718//6GfPv/fzWqCRJznvwWY5Mu4nUnvxL38a",
-	"tv3iP/73p1aaePZPv/rur//8py++8zdPLal5Fn5MtAdHGI4q5BI0th0QTaKaybnUGbE3yOeptWpfEVmm",
-	"GHYQsallkPZ1u8U4CPK0pE7K84t5oRMpvvnpj1/86O/Xcu9QU1dcwDI8S49XBztuQoUFvD0un27uBGa8",
-	"KwYqQ8Ckb9Vo/2CpHp/jgEKqO7LhXPCM8uTOOLc01Ohy9/tSDu66teXPaQ/z53C1wgVeRtw6EbdORF+m",
-	"0RScc022vlAJufaUvICLijR+5DCbEcdf5ILlkG9JvB/DkJxsALH0ZiDSnBnxxGC+Al0ijF6lIo74bWpa",
-	"7FSl4dxcAceIGQVZ751M2H9mSp2w8QhTUSYQjyvNoiqPgYjxBtZ5fFPLNm5+vBfXZjzjJGy5/JbLvypc",
-	"fkttrs6Bfx5Ss67SenElCO+wOLwIBMfiyVDMcgGEAyOMqM1cANeGsNrYE56YCQkIspC4mWr8d4mXc10o",
-	"9RD4Cyw7dt9D3/RlEt8JWbizEECkMLwOEwHnUGr0scRoYg814Vqps4OiS2hkyKfQSk/5gONRLiAHR0mx",
-	"JErAjaU+yZXst6nROy6EuwfrHh9LgJcI8/SGfAqhz4U4wnJxmooJyDYaEgWtaKMjNpaZ0JDNBrmCEJ4O",
-	"mnzrjDGlso1txnV2cCytBBRQg1VmhZ/EGCtNYe/xLHmOIxY7xmL/XT47KmexJfwxlGWyYwfAaCoMySrk",
-	"PnsZRpZuzUp5FfHSWECyxH03tdTw0ShXp6K6jCTxJqCzeIrKpSQLRgvhtKj+T1SenGWu8OzJ8zNkNP/0",
-	"q+9+8Ys/f/6dP/7H//0vnv/xH7344Z+8+PffWcShzuBNYVXLtZnMlVap3Io6W1Hnn4NBY1sM69WGTYxI",
-	"bAmklku0i1wbIZteP4xyaQzlN1xeGBWDAGGI0nU9h2cPKLMs9RkFmERHqGT28UB0TwSAEIJj0mMturam",
-	"o6raDzin87JmqLg8Q8pL+F6tWglQleRmXTCYWnN3b//6jcJZ+vxXf/nFz/+ktgErxCldtZF/wHPexROx",
-	"uxsVjdX+4dvfDxnMP3z7z+Z5B07e8w6a+9rsMQAXunji7td1OY13Pb1ZpH1LqTdGDIIysYE+CHqMhruE",
-	"FWn0hVNqI5DSXiCZPoR4Hh3QVVSAbVexQ/mJwCBtCXmJfH/J6s5OAkVdGcj8Hazlz9k5dD72SI3B049p",
-	"P9h42pfceChdD+2KHGaGL7jglriITokj1pkyQtULoJS+VBUjK7R56T78RdmJF8SCIqrMjtGt9sW9W40G",
-	"/KexPh21K3bFzKmXSp61L4YlOe2oEQF0DWQa4L+sktHcbTTbjeZXPvjq7tf3v9H43Vu/c+P3vrb30fUH",
-	"Nx/eftQ8qp2/3vtZ/Aex9iBWdqtebJnWZpkOQqIXUhtPLst+zktUM5yDdGFGBNSEcxjRA+4MtU9MYDr2",
-	"rGTAkwAST4onYCtF5cGkQ5GlkqoHu4k6I+gMDnWKjtbSMixAEKK+v+4m8gYgCW2c0zUrwVebnM5nYNrY",
-	"RhSoCJcAGFQ+ButEgvorsHWFXX3ouw/QAKrgTuYFhJKuL4zPUcqxhs+XhMp/Am+89jXC7TTWuTG4MNu4",
-	"6XOdfljEhQcdl3jFeOmqUGe7p+crTiVk2VPFRyOUv/VQt+0fjUYTzr7W6NWq8Z1Myf6OfxLVcpUhjCak",
-	"pdhJkbaDOk6TFgayV8K+VmrUJb0EzeqpNmLY5usE6tqVumIViWdWQfJ+LYLbWbDAJV3Toc+v6AjTbefg",
-	"9r2Ut8SoUdsVwAJD3iqenIp9vDgLIG7Haq4dO5BtnOpWjSriVMe6hGezAhmtZvvXnrpDvhSoxlPZLYF4",
-	"xQnEVq6/uhC39S/huiL0J+6AXViAW50dSCaGIzNlMd6zmI1lJyXgdyHxMKEtg2rkI/S76PUEVo8D7H0w",
-	"YaTaI67LxBXbNxPlkeGV9PiXADDfUzmDwiEu6omnps6+AVZ/ujgxwolS30BTAKkzmzpcfYCt0CbNMrLU",
-	"cOMUrBCtMjVLbP4uCksbnokKhBuMrjq3dLkgYqogRq5ieCEJLhAPMQRtRkhcU/y70oCmLW3/ZyP8bY3u",
-	"r3pMj4vkUbkL77kUGfLaiZguNyV9zb5wiTaer4npWSYee7kOHt5nMNat0HT1xlC3+GgMtYenbB+KfMo7",
-	"llfo5sLgbl2hsFUZsEB1AlPt0M4hLMFV2hF2kIty8r8mpucJBHOsKFfJGNHxVmY2XxPTq47bWj14GSv0",
-	"wRa2XaNR9WzPwW8fiAmswmoc145py3C3DHcjhgtniHHpqNxlcNgzU4qPkBYxbdRIQ5WEVPYvQ3VbkB3s",
-	"iN02Mfj1SAze8LRuzmGjtX2VHau7isUBHOCjDPR8lQkWo+8khjIZWCIEGvHGkikbjzLFE5FEVOdOl4q2",
-	"p3lRsPhd+vacBaKKumwplG+rDvegzs6qDgfyiJtUUbTYo3hdAMQXjCTE93r94kxggcDqcDOqUUj/0upR",
-	"7p1cTQDr0zZbFQrZVbKXWuYfAAUXzwrI3yIA5enz//Lvnn//3zz7p199F2NRvvjVf3zxr/7y+Xd+/sUv",
-	"//TFf/jJ8+/8jxc//AtXBgTWopMpOxisuVtU4C2X3LV/jXGFRK21XwI7ToketW6H2KbwUzhBJ1S1Zsvj",
-	"NqKaa+DWdayDC9/fvnX92WommkQk45EzpECx9qS0ZuLJSHRNG8N5U3tK/fM0Fzp4cyb4dMjzE2EQadnF",
-	"l37vu8//zR988fNvP//ez57/4D/XXJxpV2XjIUBP/sm/fvHDXzz/3t/Yn7xVCJufgXYuIv9v32y4Kutw",
-	"AtwLkpIGHi/Je8tNabIFSLTgCRQMd9WKKcipOxRtPVAjpMUeNjrMZ3OPrI6CWZcXH2oEF3+dcAlHobcB",
-	"E+fSkGkZF4ZMuGVeqQriYrA5aIYSk6HiaRHBDujCuZqgfp6l2rTwn3EvzUQcQaFeSzqwbKqPeZeGdwkD",
-	"msWG9+M6+yA9FUw84V2TTaEbfFkLX8bLNg8lrYzKCzR7zQZYdjZMwkLxtYUFPcIceGgkAhBre8n9L8MU",
-	"SB2MkrMgz8cbGPixpG9c6apChIAMdnCEQE69XRHk/m5Ac3XH2FshRl8M76WyH7/tamThomOyhhoKTD8z",
-	"Cv0uqT6WMRCFuJSbBrn4HdFTuWAxsRe4nLFPkI/52Kg2/QadW9W+qPMFIYp3D79uF+KbHx5+E7aQByW6",
-	"PkrfhSE2o8b+rej6zRsw2zp8M+RT1hHsk6P3d25F8D/NG7ahD95t3mrsNdBaA3WIuY6YFsO0qzKIdcuZ",
-	"4R1dqoOnJgUigKD90nX2sT0zVk/pKHUSBVVr9UAAwngBdzCA62//smtVp5MIoIhQHprxPOdTO0HV+VR0",
-	"DdRBIAxtaIczPbKfQtPHUg+sRiqF3b1mfe/WvS83G/HbdDNo3xnx0BY8SNI+ZIXkgmVKG3+UjXhCldE8",
-	"OkAqg5q9dt54O+jMpZJ1ct4VILG5QsoQLsizsU8mydWETrAPQO5MAywCyC2BGnLHMsxlgwHiWqtesdQH",
-	"MCF/Aaiv3twVSbWb9eJqbXAMLzdDZTjOTDriubnWU/lwx0l3a/Cw91U+vCrLV0nU9JzeEYLaBXBkXPgz",
-	"MzZgIK4AdqpZR2ANRaBc21iirbFqCk5uq/wSj7dEgg6nXlPcWKtQFjV47am7K88W6vRHYcHonASJOouF",
-	"NumQGwFU3855bEQCReWBYFLWnte+Jen1FCCRQ3IfUmOpJvMK+AfCOMJ2uQRiq4tuddE3UBc9P5Nbibtt",
-	"DcVXHfBGQoUlrkSWUbGZoIrEJmmWMYq52VBbXUuQ/LiHdLrKUBzwl2tIqtZPXi/aX6RHP0LPLxRYOxWg",
-	"nyBSGdWVkeAgThSVMi3KulnKBTzt7sGDu/c+/PDee1Yyd0q401Mwz98K5NppgvPlnO+U6z3DVzpQtoeM",
-	"93kqKxzTsCxbVrdldVtWt2V12xJ+G/LGe4Fpj8x0PMss8U0LHO11NapnZ3A0JHeXwdLet2qUVBOmArNn",
-	"yNQixg2LZ4lHTGCjA64xGd6ZmEPbHZk3IyZVzjzJdiVJoyJeO4ZvZ6FFof43Ga7geODggg8kmk3bRsHI",
-	"KgK77wYG1C3X23K9Ldfbcr0t19sYziWg8RPufXUXzO0AUVrXu/p0SUXbu4dfJ1eXRF+VA5XpTI1gKrea",
-	"lL1wzigeOIHYKFf9nA81UyMhgyCitD+AwtqEQthCN05Rj9V5ZwA12958+jHy8DGUzKQSgRogpCDhMMh9",
-	"6MBMfIPoCpnnXPeejFSOlsl7sCBnsy87gmu0bMXt7Kl8CBS0k0oOoUGz1QEr72TudV2rtxKhj5hnBeDw",
-	"cwxka5u5uiA+NZFgxzdzm2Rlrg2kz0s3yIz4WItLs8ckat4QA6UmVS4WG2IGIksiFwjLKQx2ZaPMfRB+",
-	"rSCEcIGppuo6uTB5KpKI7rbJp/Y32xkzSkW+J2b5be6c8hWgsnbJtlLrVmrdSq1bqXUrtW7IK4GKOrH1",
-	"gqXUAMq8Mv2RsJ4XxMwsrfuPjN1LjKmmpHk1Niw1YbyUN4sAaxqoCdj9q+LAczUpBYF7qTCV5sZ+DUpL",
-	"p8PxENK0iJik0oi+yGvPLiViGx85fmAvbjNaAWYVUVTPZBczcLNfvnUjRJydJWx2daAefYj+HRCzC6Am",
-	"m2B/byXqK9FtB1QJKQiK5ajpobtTsYkaZwnFbb5y4jW5Ay9DwPaVFWYiX7lmnH2qOhAbjALPEdcnX1Ud",
-	"LG2FKweRxVb4xhBVTLfkesaBad+vsxjkOwjxsdsxtBI8yfK5YO8f3P/w3nsQv8MOWC+VqR6IhMwR+Vhq",
-	"cnrOmaFLgXARGC2ssuBlUgi1BFOGEySXW6XnJfVHOJdLk9VhXWqt5m5U+1R1QGi/fiHCDaI8L6NHX3Eb",
-	"4QLFYC8gQBmWeyv7vOoWO5AUQPEp9hCoG94S3MUrjf6zYx8PL4VYQVB2oOoLUvOxTO5YuJSCqjtsx7RV",
-	"t7fq9lbd3qrbW5azaUIbhA2CtdfJZn3FlLxgzRuJxgLPkE9RBHePz3rajRqNBmU5HSrnK/L5Wxy/GfIp",
-	"WHpZT0xEziCn2DITyWLgdZgBJ5Ukw7JDpTsVtrEgIzNuedUdUpUMxFYIFzxZehWiJcZZtiQ1/JGd8SrJ",
-	"4eAPmM0Mr7OYbmTMUtnNxkm5QiswSk9v6xeYSP5ITV7vXHL8sRly0NqiUjaBUaH0hi/cW/IZ4tJ3uWQd",
-	"wZKUA1OFuYwzUzJLNG+GnKAREHDHWIMyMpAIfEnZwY/UZJ0EYbimWzPG1aYTAwEoJHzvdkaHOBkXLVl6",
-	"qUaMLs+yDu+e6GtPvUwDeUELYtRUzka5Ok2tsIP5pbFrInYzxIa+pClpth+zRPRSKdCeYBQwBA+ZGrGB",
-	"L3+NDcM/KAc0TYQ0qZlGxxItQKlVlhADLDUMxUUNmaA77IDloivSEeYgw1omrDMtNf4lPWPfpbsYMXEq",
-	"pEM6de3wPE/tUCi80P5EnRvl53osmQ8egDGM0L7iGkFEVSA9g1T263aon0i7CAAIiLzNp3xjeqvoGabG",
-	"0B7gyvq0UTllpS8xH/dT0TUigZaPHBStz+12o8eK5PbrCNJO9xos4VNdGvPMl6CkzS1tkqvRSCR2saTy",
-	"trohwaFAPgI4c2/usoEa5xpbAPiV6w0ov6ZnwglHuVK9wgc8TOXYiIj1xjnU/9bj7oC+o2QzbhhPklxo",
-	"zfrCsP3d2z6HNxeYU2cGwu4MtlVnd323pT7BjgLCg6sBHjHxxP7LiybugB8CIB6gy0DyN4gjzRsQ56Jd",
-	"dIuS2dR2i7m8eAHGKElokE+qknqP+Im4S72sndV7CNftgTojn/eda++U+G3t6XFtqPtpclxrsWOrr11v",
-	"Nnebx7WIHRNjw1/eu/fh/a8/eu+49qzabbEsmGXdxF8a5LlDZtwldamHnrQQwdg0EXdtVrh2iuybwQpF",
-	"d4zKNKjDQf3MrkhPvYg7dUSFrjX3+xTwRKdZV/LE0biTpd2ynuLwMM5WTDKlTgrFhBt23aom7vtWCZGK",
-	"6aGVDLVBhI0yAAchVR2qi1df6uyuw/ewpIoniUjgE8IVZ2OIionL6HVuDhVW8kORia5xja5NbY54//00",
-	"MwCNfObLD5Qpv1+lzgTmtJVhJdWrpsasNm5a9XVkd3+at/L71QPmemgdYCQao9r6Gq+2vYQI1EiBb1Bo",
-	"FjDy0zAQ1+/gSlJ9BSG7Ro6nBeTsLtiHK8Ybf3DviM02FoOQqYswBjvMyGNRQqoHUDjGMyBPQeRtqtmJ",
-	"VBN5h4lMiznwoZWoZETwLQqRhaICDSdqNBpgG6LsyaoUkrF8EyjX48tzTt5o7u7tRzUAbPBC1znMDbTa",
-	"sPJnmYULvWpLtF4CAK7dog2o1oVSKgGh8ksTBhBbJBOQsOYRmazyBkEKAP4Fo/SPuDF52gGF0D7viH4q",
-	"9YIkA6vMAhzUPOKUSzagEBKCL2FvpabUZPxbccTiL9v/7Nj//HZMGFC88zaOWTI+UtrkamRVbadbR944",
-	"wdKhXQWWi6E6FaBf0wL5YAgnvA0Fl5MB4YSR+QQWh2uXxEgd2DFYDRqjLhwKWycX/MQS356zbdppZcIq",
-	"vAcFzFijgKPyi4ny5EhpnXYycQeCtEmX3l2UA/HPgvZW526spHb6mxcIAlsSeHUJwXBIN5LcOMD0XSgt",
-	"RCqwvCoHXaj79OrctdrqS8XyrKM1ubXfXr6rVZpo3UMZcCGe6oXdsGtP8R8zkGZz2GKl07Q+eCJ8dj95",
-	"RbSBDS7QWfI7ruL2zlwxupOXF0uXxvKogZqwHs/RcXPZN2eVZN+jAjoWpMfKrFwMSa4SvLFeT+pzc21D",
-	"LrIb5WKI8EU53L5WkakbH4CbZudDehaHKLfNhg8uoVxZL1HX2X3EyJAKkVd16IM9Q+DF++OTf18bwnEO",
-	"UXYbM3D1pMDnEVs9LSQLqFmS/xihbQLU7slgepECLNgHw6SqBUjm4GIrwUn7THt3G4MgCEQKB30egY+7",
-	"Y8OMAhDsItG/hL99IkamzuJMaT2N2Rx4tU8OQQxmd6td+nVw91uMLwaiZgEOtYOhBtxwBgQRe+mpfDjO",
-	"OMFB018BljO5yzFmqM5i8cTkPGYYuutG1hFTRQtEU2gBtvQT72oGLG879VGuOryTTd1Mfn+sjNAVycm4",
-	"Sx9iGMnaYM6BSdGuU61VA2JoKcbKFkLbt8+outpqZ7iI9jiHkbwYV22PPYYnfutprSuyDN4rZ55hApt9",
-	"E/YLQrrgtKHfElPRLNUuvqcDUotqL370b5//4AfVHwfjce3sPTtn6lppnc+op1Z5HQuK/qoCUG/xpM+T",
-	"N2f/j/tAV6DrBTcAon5x2SRSmbRHt1UvLYgGWSCu+AQrfUe2GXB9ezQIn9cAcl2aM8gYwLKVFKMJQc0+",
-	"ywyHj+Y2HAUVrQbhdL6/1DAfZr+ojNqD0vRWssp00s8wFWGW8q0c2Jl+dmS/B0ONeDLKgOBRXeVFPaaJ",
-	"Xtohxc9WJBnPJhZHtSF/ch9fxyyQYSrd3/51KPGAQ6waEq6lykty7JA/+VDIvhnUWjf2oVn3Z3M+mudS",
-	"XGNobD938Wis6Zus7gbD45iUT+G2TM95q+bNX2zVY52xTqXQ2hUfCWhfefmX5ztE1YovFsqnHIUInORg",
-	"atRdLoPUBvC0hL1dVkxQmexpQZLxGeTujpWXBU9KX1GIU2p0EcgEGQyl8IFSy1AGM2a5MONcYs8jPsWS",
-	"Bh5rq5uOUruz1ckU56OwG1DUxRR0ORjDHADDIiV+wKUU2dom+YrUkZldVJhBMhK5hgSeqt7ths5O5aw6",
-	"+PffWzybNVNMwt18NdNM1p/HOu6GLYG/QB9CaTEXeg9WJ+pn1mTDyj6I3B42y5REgwXd7cip6QCk4MMT",
-	"8GKiGdKRwV6aZd6h76tHkcHRsapjaYkL5C688857wmXtpkrW33knDMovD4oCrfhQIB33qInwKAZ5uX0i",
-	"prEdP3eDL1FrVAgtpzmWLu1Bi1OR88xlMmjKffCp2pjsEbbeY1yCG5VKyTtjiWfFtmkTsY7IlOwDJaMP",
-	"jmU4JVqBo3Qo7MSR1wK/y8cSMY6jMFUjBD+gkAr7Up2+xGVrY9y/xk+nM3gJ+NWQy+mxpBepPizPMjYS",
-	"agQBKqeCdYSQlml2ByKJ2FiaNJtjtVbfgkRmmsn7PM3GudC4jXg+ALykyyUC5LkWHXAdhtrR8coF10q2",
-	"mFQuxwFL7I2lyad2FYvKZsSxGaY+HEu32YnCfBPITyG5gum0L7kZA0y2Gahx37WBDVP6RHFeQKkgUOn7",
-	"Li9GJiIvMAxg5sMR5OcEGJpFUT97S2K6FfEdrHQm5eyZxlWYuIJ/djft1ASlGIGJjKrhQW+UpnMsw6sV",
-	"J6nsG56dQMBOPBHdATexC9mJxRMkU+00iRcXVjtDLrnIAmtLFBlgbEZlif1fsB5C+j+KK1Y9a0aFONRq",
-	"RE76ALLnlsESRX9da61ao20/bDdhVrAhMCCEjIFUe0gC2Wnc2mk0WbPR2m3UKKlf5Q8opR4tZpjm6J79",
-	"4s9ffPsnL77z/ef/6ns7X/ziZy/+10+e//G3LTcgqQSrWtt+x7u1x8BK12fHV2xbhOuMmAlFCiqJeK1i",
-	"iWmFEW0h8eq6g1z41tMaXuZaq/biz//6i1/+9Re/+MXzH/70N//9J//47f/0j3/w7178zx+/+OGfPP/h",
-	"/3j+o2/X/IJZgW4XTk94S3Dv55AJKAW1cV77Yunkf8QTcZaeq8YGcD5nuOS2xt3WJmnJDZynqeOlFYLB",
-	"hhr6IivkNWhUL3NYYb+sS/LenJ4VO4KFdT2xqF2XZ5nIWXeglBYaeCnaKHWVuk0yg70Yx3KkUmkyocsp",
-	"lrODcDi0YWt3qC6oVIlA9U8KkWgwQRCISMze0kKAcDV5u87c7I5lIG6V4u5BaoCySKTuj6Fyfy4wZCdF",
-	"MN1QpJsJ3Q9eRSkqopRSsFSgAAAyKMl9WFGY8UwrBqWRcjFMg5qApa5oYpTJG0MaPQHKxC1aGwEnJ59C",
-	"kmpnjA7TOJWpSS2PiiHPNLZr1k6UFOF3YKPwRxEEOCtU2Hd1nT3AxYUvU6kNyQg7LLbEw7St0BK3aPza",
-	"NXSjEbH96xHba0SseR2m22BOmqSwXaCMVjiBhnRcZ4/8IpB6MOKzSb/HkrEjpRDxCz/02a1BkD3xfOiY",
-	"hkTxu3cQIM+BnqcylX3XEAmZdOhgq+rFkjtAtziiB7wjVT7kWeUmELicXRPqi6ZGa2xbCDaF9nh+JUHy",
-	"Q6k6wcBww0+EZPGQP2knlD4bu7Wlos4gx8NQWGwlRjU2bWzXv2kXMhTZExBY3Ryr9x0aL3ccTMGvT2vJ",
-	"tO2bCw+VVRA+dhgASLOsnnAEyeT5Kaa/W6pHpxZfgbLKElcU/kHaCl4hWhGIjNFYeiyVDE9PIvKWS48n",
-	"ckI1Azx4H1obub3auKogvhfTQl8LNgHSNrxM4fIhRcIKaFL5b1FQJwXNw2/A0GFuMimtWWUXamxW6gWb",
-	"sxMrVFyktUi3RFJcItigj+3STVItWGrsSaEsAH9UgmlLaHtux5GtLRmqX2s/hFK+ADdAj+21jN1u2O+C",
-	"hPmZZbL7H6F/y3cMJtxSt6n2i8wNfK7LBLiUSeHa9RNmdsIh6QtZJpZOHwi5KJH9HjH3l6g6hdSmpEIt",
-	"0pNQIGmVPwSXmKcCtdaNRlQLb3OtdevWrd2SNmV/JrXoN//vH774xfd//eP/9pv/9lerKkwhRFigjB2B",
-	"MtZqNL7cuNWCyAWPMoO6YJn81Vp7jTnlCwSnYkvXWpXgM2rDWekJo60Y6+5Rcx/R3vxY8Wupaq3bgBhY",
-	"rNZKazIz1fPqlHA6X09lskofvPnq6IMV0jDgWZEUZwVnXIitgrhVEAEMAsIbuVPLyioiCjq5K6dqWSQI",
-	"6xetNbr7skhrvEvgPQvcqxRlTKOk4nwiIZBioeM7rDNliejxcQZxzx7rLXDveru2UcCo6wydaKxpn+x7",
-	"fdNAQAyhbiLA6p0QZ3WmRgpFaEsQuqgcim+6QSJBya4u1aRluyy0rLQ3b+1GTVZHlAWuQuVqMlBhRd7C",
-	"dj7rs3agSJuH6tyTyay1dnOJIYBTnbO42pNkmc/j0Oi6W5DavQ1NmvdkctURky4S5voVR8K4fNcKR+k2",
-	"GPGNg7tGwwxej0K/u5yAnYWE/ekZ2WDhTdxAW7m6QIR15K5txsZVl+YvcUYX/eRcIzMxAucLXwhOuhZa",
-	"p3ieFgXe3nPMnd4tbLnqJBVYbAHsN8DrJwORixic3/S+v7iWW4MbdgqGBAoHYMphPYLJiuy5kBFSgMmk",
-	"kpmJs29bVk9Z14vCbg9pWmfg60Ld5wUjXRAfVUyyFNNEcplXtSjYq6NUJri84HDUc/Db95Rcqn4dpn1p",
-	"NayxPS4DwRGK/KklxTt3YcPnD8h7FCtdHIrS0swliW2jmjZmiGlf0t4UoHZ40pdffCuhh+FL1QVYKQ8L",
-	"/VRk30fHSjcXAJ/KMx0xo5QLqY8LNP0lmNcfCFNcyAsXRflo5GGSq0sqhJD/RTmBW6VyAn7EsHB9YT4+",
-	"FTnkrcFqHXF9Uosg+QESETAbBxKdKD/C0gxXlwvuTVv12jCA80nItHJnZurApm3Otd+0m8KnoEEGftdS",
-	"4vNm12YxlPFEdCCGk1gIFBW1/KzODoUJSSMZ+rF7j/Qzttq1oRq86InyB5Jl6QlBpBW3EHykQy0yhAV6",
-	"eN/ntUCslqUTqayzb0AW9IhrPVF5ojFCC7kqpMkEYdt40X3MXqLIgXpUDL0UdAZ4yLgMzgmQqwk4gqmm",
-	"lg84JtYOCvpb8VeMGX0ss2kcsfiQD8VhasRvHZo87Zr47Tqz944dfXgYAfZtzjpikEKd6lGunkzBNnL0",
-	"6JPDo3vvtR8++vib9+8dknNE86lm8Td33lf5hOeJSHYe5sqoFhsYM9KxczHbO5qwuN3+itIGt75N2wEe",
-	"O9ttfCi641zEd3BVyLMTfF3+zOMaY8gaRQROSVcF9UW4krLhVntIaVrf4VgD7JLwIKa+qLRfRXdk3GLb",
-	"4Wo+ZamEUe+8L0x3sGPXFIPXPs7Tfirjso/K1cPao7Jd2tS7udK6re13ETrarcjpj3R89+NHh+2PH93/",
-	"4P6DwzhysFq2d195G3fB7r0UKZwmFCDQ6XlA9IY8sH1VBsPGJaCVdJIm2JXQ/xTj9azTT+00yYSPzAzy",
-	"Z2k+0YLPhvxJG5CkY+fX7HItXPazkHZCLqIBAKpTbakL2Jxh0VyogbtTdXaAL0N0YAGU5WXKO2DSA0ws",
-	"byZTWWLX3E72Gy7mFtfKHmAy5Yhkx/6IyRwEVtCCCEYMUNnRJhd8CJvhYIpVj+03mkXQpgsvfpfrtFvm",
-	"4lrZuRL2l7u4AzVhUrFJKhM1ocgRP9OFoY4hc9/AbIZ1o7ATADHIc9E1bKByDRVijCWH2nD7aonPAkLt",
-	"Bpz0Si1lW/HkqNAdI/IxE8EDqraGpnFUYqOBTrqCwrG1Dr7RgOCHKPKsKuI5uO+qVOWOSqZtgOKvtfYb",
-	"t2+U8pX10I4O4I0WenoCiwnVr8gE16LODj+5e/fe4SF7a/dt4DhUAvOtvbftPTCZKGKd3G8UGjNQ4yxp",
-	"Q/H5mI3GJoi16PDuCUulURg3ByUgI6yNhyzw0b2jR7/bfu/ehwe/2/7o/oNPjqzIZHkKNNeGt9pkWold",
-	"ZkL80cE32/jl3Y8/eXAUk98HnUGQOD0ekYj4CNw4qewD/wVfXKrZgOfDTGjd8gLHbqMRAI6Xy1hgxgWs",
-	"UztNYldsHxoDvglAtODh4cat52wB5fB9AOSxrxGEMdLhGD1aJGe4/SjiiPCLnIOaTZ413JpgxdMiggbk",
-	"aIypc5KBZVjDEUrZUjlHWl8ZCg7SaVEKgzaZNgpnD+sfzy5SuaoIDtNVPs1FV0GdJzYVxgujsBReEiBZ",
-	"lFKOKMKUkk2obYgKsz+ER8/OLuPaLzlkUaRDkaVShKFE7ESIkUaRwm0EDaXo0W+ChGglKOToS7P67CMM",
-	"dMeowbpUpm3fi31JksIXxFmSp3bkbo0XNoUv1FPdxi8q8zbQjUysdHMHoIuyeBpQp6AKtN81zCGy18Gr",
-	"VRrjnbzX0MkONatt2D8ajaYVGPJc5e2Caf/6/yLAkpBMeFOkdy4GETD4LytrNHcbzXaj+ZUPvrr79f1v",
-	"NH731u/c+L2v7X10/cHNh7cfNY9qKCRBe6tM6A6QiSlE3uWbTOVv/+zXv/zhb/76j178h7+emxBhEpx7",
-	"Pr4q5bIZbbgXZ+3C7oajXlkgw1O8vpC7nA2/p6R4xcNtLr2y41ZSO198TujPAuptkNSW67MsMMkJOeu5",
-	"8oLYDlYRXSyO8e7A8cMBx2pgaiLdWKrrqfkyXLHV6cC4HbiikZs9/PiwwDUoxhMTLjgCLoBiLhIX3ULj",
-	"gDxNTObAiltzDJv3eqJLi4a+LnboE2sJG1UWkdyWK01pJmmOc6kvYXHnC3IxE1Wmnh/LeeqJ6BYpBCOB",
-	"zRDihkKaShMBz9wC+uokwlqr2djfPTcdjVbraO/iWc/Xa88er03Gi7LuV2iwoOplkCI4WzYT3hRwNANr",
-	"wcZ7gY3uN24HjeaiZ9ULx1vxnFDqY0kkLFsujgaptrcglC2LOHetrBZCkpbTUQCsc6ONjPwozwsFVNrn",
-	"FdMkexgKQGro1rrxz4Nngh1+PCKoywaGa67FPs8ydtzau3XrRuPWnL0Dvl4c1xqAXqDpIshAokiOQMNG",
-	"DdrXhUzGOe9kU5etR5SLagahgVAaNpYU9xfYCsZatF3WfhwFn2LMKibEueAPqFM53BHSUpyEvQVc/bea",
-	"u3v7128cjxuN3RuSD8VvYVZ6/HY0g3jIuyY9LfA3rJrbh3KehkAF6uy+nOmSxV/G/BmmR7wrIhb//7/5",
-	"TXjyydH7O7dmu7Byx0Qx8ftjnhFEKYJ+WinBtwp1KBG/oJNxeQLJi5amDVOowF9nDzPeFQMoGgmJgZxQ",
-	"Uh2aqXgy4oQw4VYyKANPhhePhkCaNDdO7S5PGycRw/B0DI8LSGQrZ42C0bTgiLhIpogMJODmswJOncUO",
-	"njl2SbJWSMy51BnCe9iTlVP2V7DhkEME5Vpo1L5ao8s3tUtmJz/W8LUXysC1qqTwrhAvfoknqTZ3CpuI",
-	"yzjDg7DEaEFjAC6Fb8d+qSGrqzjidunm155CiRi95wTSUqHptJCwyJaEO4lR4217YR3cSWCCEiWzofO9",
-	"OdCTUisuqGPx90FamP38TulyQ7B4aEaicqp2XvHzv/mfv/n7/+3FD//i/2PvW3/cuM67/5UBv1jad7Ta",
-	"iy42F8GLjSTrVSxLhld+HdQrLM9yDsmTHZ5DzJkRvbUEOEVTBGkAx0XRFEWAFkU/pBfART/ERZqkf0wi",
-	"y/6Uf6F4Lucy5JBLcqWN4/LDAkty5tzPc39+Tyfq8/9mxelRUelvgViD3Xr0Xk772IuL5o4KmaluaQnv",
-	"28nbo5HUTtBmntxk6DmQOjsYnh+UI20mhcFkh7mUNOCzxjkj3IxXpcm/MRFbtnK8+sBYGA2fw7pYH92p",
-	"41NKncADyAgz5A2nGx/L9e4et9qtPx24ZbZB3mwR4Q3TZDSQZ7PqsDPMbnRZWu1WbvpKX8EWSWDiELyP",
-	"atgB7h61Z18uZWu3K57JnOFAn6NcKD29ZEAY63wrbjPUnf/iz37+4u/+/Pl//+tXH//V88//4/kP//33",
-	"v/rxl599/vyTH33x01989Y9/8fyTv2mdsSbWVEUXRc9TW8rhkcCBNW/nO4E5uQTWRv7WPNp5LHP5UaJL",
-	"8iiME9WZZ9wxci7UYZc6jxH/mdTpJ5lRbZP5ePKx3FtsSnMO4xLe01eXuUFousVpAvSjlqTZBIANkt12",
-	"2mIIJ5rTrQettNVTWuRH4RT89uOfvPinX/7uN3/5/Af/9vyT//ztx5/SKf7qX3785Wfff/EP3//ibz+j",
-	"dfz9r3784q9//sUPPw/rWShDzrvrMDMGdmy1W//n9Rv1xS1MVUYwtLI/JEiO7dSX8UWlVOijUpzI8CBX",
-	"nm+1efNuttLWWKr+oGy1d4BS+rTGWPWD0yAL4CitdgupNPLQGb7xZ2kLvWzZWcs6uXaLr1TjKJdQrRuH",
-	"veSxnK+N0gq4NPIi5vAssbizt87SXGu0IHVRzp6IJB6vuk4Bh8/Pz3FK6UKWX2eWfLWmXxgOG34PdaPl",
-	"141j2vTrfpln+93nepY8Ripv852Dhw8SEAe5LQoLTcYDk2PkFGhZx7IrKh+/KEBRBIrpZt4VeQ5yNkfx",
-	"oR4+U39XZEBn1V3keeKMhSHzkxX6FIPgRqAigAIHAgYocIz+x0KxskluLAhLiHLk22ANl/phNEahk04k",
-	"gF95S56SwonzjCwKnEQbdUuCeOGjFKJNPtQxmiViDtHY5ugNaKz7AyP6TdrfH40Nyp025cATxORBnMxE",
-	"EY1okG7dgrOB9xWLpelL6APZ5c3X30CTfUMfj5fkcl9PA3uz3HDmYp1XaPD2+J2dyPiOdIeGiP960cqf",
-	"pyBrOCtJ3VqBJJNLLmRKYHI0nX826zuKqwI3C206ysdt4xObL9UGHx2E5Szwrs+1hLOWcIKEE9noPYFd",
-	"TtZZ1VAPd/3qR3z35+Ysc5TTsrWX7cnq+cpnlWBaXkmKlVUOryZT4UQo9XYtlDqr5NzfJ22oru04TJu+",
-	"QdvJUTcXajizz+uvb17/E+9extg+9zofDoaBAAW0lkY+j7sGRXobPiDKm9L9oxm+bdLV5s7awYo1PrTt",
-	"H7JoYWs9/+TTrz7+/hc//MnzH/19iwPEjnA7kPtM6uvl3Fat6msPOtRgJzqfyz9tlcDbfWKuKUV+5KsR",
-	"3dhKW9UoE2fNfCxUGd6CTT0fy4GrdFuWQuVn8RwMklkn419wMj6ZNdCoODDjJAdtC8voK8JzW4KaN6bd",
-	"TxHrq4QbM8fNytA9InnnzoPb9x7cZWcrx9diNhMFIFO+2QJxtSOpM6X7nek4IepszSReApO4WMJPHdSI",
-	"ufuKSLf7tAjBZpK8IHm+9jLI89m0+Px0dxGKmybajJNb+w9u3bl//87tb1Yg6zeMYhOxqqU2BKc1BoOc",
-	"09Q4Qanlh97tN7O2NRu4MCfZYxI773hWSZfGy84M1I7JLFe6nzhYLdTl5TreiOVMWG19E1BgXdgNA+2i",
-	"a99DxFE9YISTjnI2XvOFutCTu+fTaOnRqN4J2pQGopCZ6wEYDyfWu/iIYziRaHPyzfp6YvzWaxTZAlOU",
-	"yKuwBz/5EK/HswaNn4uIOVQKzjKWnCbveurLMulw6gwGVpDTp9NYjxu272vH3MQAxIT2bkr/HSl7NDRF",
-	"qNy4AEuaYD3KHmWV941NON/Y9MKOrGmP2+pOtjR+xaU/xO8U5omCT9vRa9tpazw4ReDco14FUvaEsy7c",
-	"93tlnHXFR2sv2a1fh9ZL9JwtDAlLR+ssBoMERK9hti6YT/DuIF0RnhgrqhSEQvMrEezRuMmBBo2S/aNa",
-	"Ch1hePPbiFphqWwRFUGwoSBi6oE8HNq6sInqoZ4iC5loOW47ZcGVhMpzbINzFCksMiFKDbfoUHvwCuZG",
-	"CFFhMnH6mmW2sJncK5mLOQyv1Ich+vtnG4LRJrIHabpjSkUcjbBwOr2fHmpEkh+YsUUYF17DLAo/YwZx",
-	"qUOoxZ3LmyHrURwTGASlSSKYBg9sOvX0UN/rsXOs0ifajLVnTmIqpSG5hCjq5J7rVLqbS1F0uJh7lG3K",
-	"CaSXU0Y0xbpdsKrAplQZqiZw5N2hDvAcdf/Yta03XKQkBcTxDGgtiYzbdlTrAjU7TOvstGtSh1MbTZG8",
-	"8+7DW3cODu49uBsKNmwitZPT73GSbPRkJnOF+ab8pCPoJO54gcM7PLH8WxY1QKwKXncHxYNIDYRFxIna",
-	"85VG7Fe4065LWlJMI6oB53UxxG6iNlpdAoPNHIpMIjbPNChtaTwwrtK2lCIeCdyirBBjzeOovRkl1JoC",
-	"u3F1e00BRzMXXZnt8WERpSzC+YKzxX5idELS/PZ8KTWWcsYCU2y52XjziL/2qVgJIu0Y7cQuPHm+jkcQ",
-	"sNRkvCtSAoQqMUVc+a14IuNhxEehMKNR7cj40N9MnHLQMZpPZJGcyFHZnHiLt/v8EtmK4CMO97xVO8y4",
-	"f2asl8nlwHlE7sRn3zwjyPbaCDLHCLL1So0gfu0v0gjCfGOd/bv2iq6I4ozwbaEujDcYcIKAKSJD20u1",
-	"1DhRc66pxsujJG46DC+E2RBwL5PrW1ve5U/mEyvboQwbDobAvtIEvYE2ZSM8C2s+AAnTdikcIuCYoyDa",
-	"BJoJ9/SRm8LXx1TxwUetuXYIrvVSyK4EuS8kGhNVXC09t7nHXeyRtRmk26539so2ZBDXeNFEk7vU5JLj",
-	"cE7ChrzYsBh0y+dlNMNWnYeq80k50/rgy4CVa/fiH6YwOZouXf2rWP1F4ymHVCNG4FS18nPaJexMUuir",
-	"0MPLllXokGjq6GKKOpfDObyRjERRKoLiv2SwCf5M0aaZOE2TSufS2qQzULY0xemmf+ZorLJy0AlgbiWo",
-	"XZb0SA+9eXkzOTAODRNUmYHJs6QnUUMuJSFP6qSDsTIdrlGtGdQxKo4iuBZ4F+v/s8qSw34onB4oLZJx",
-	"IOuPemjjpOPk5l5hhmxpdl+VppNoURRmTEYNZXEteRyGFKp6widwEoY8ByIsbTvpxKJvZy/pYHzrkco6",
-	"e3EY8nb8SdpkF3u5xtidx94wvufAj460gdZYdz+tt7a153HPCZLIVQPvRQi6BEQZEAzrTexsJvt5zvHK",
-	"pIHmEpYdzlFUWgZNU7AuuKsEb1abchqPOI1GHBXxqU2dQMW20/iIIECtV0cZxBpHrmSEK9+4hpOYuFjd",
-	"FK1eBC1AckI5kMNprn3fIzCeAT2PPg0aIEpEKpggm/IAmUksI+FTeR4gP2fKCu/A+r+p8hIRpOcM1RfR",
-	"casHwyZ1aMa43Y8LRmLS48/mDoINTJQDG4oUmYKR2uDG4ap2pnTDzqxhevfEoiPdH41Aupo70LBG7gzP",
-	"3WP3UG0MUldDrKbnbG6ttFXp8OlxOoF3CYwBXrryRCDgJ3IGGNTtqAX4/F7cyvyJuCxJZ/9JbrEzDu1v",
-	"kbOPrNX0js7ZaYmlZLd2ayB5RstNtCCwmOmwUJvWJcJMXbw40llbQ6UuySDQcfUrw4ZxcjsW/MdI6ATE",
-	"YJqvsxBtJnfVE6qXWVa2k+w6xDxg40iACAouWpD6nN9+q71FUmXTtNlYEU95KD68L3W/HGANw7Q1VNp/",
-	"TqdwTxfZ0WPOZWgagGM8C686xlDPuxUg0LiQ2KhwCJo9Osi0mbgPZwwJzSRzc6HnTdrVD3TkA0vJmoJs",
-	"sZvJPgkDPcXwkUMPz52b7kkQUkKdkqHIyDDq/TWc4SLKJFO9HibaFq78d9wKaFLHwmIa65Dz8DVm5+iq",
-	"lGmQuSaqthaI4sj5MR7z4cCwyyYcbZUl9986ePsgyRSZw4fiRLbdjEJabObc/Byfb6rSKp4VdrY561ZG",
-	"glBtS3qmGKKWlIlSXkG74HJn022TRyjgrdpDClOXwM4YXGlWGtoZ7BKY/H0QNlsLPHwLRchXW+QJ2D0M",
-	"ap7q5+V7OEkooay1vovV+nDV00TL8atQ7K6ixWNO/CgapviKIe5J5+6deg4jteOiQsmpy0Xe+3ihigR1",
-	"rEh+FslQlgOTuRyf7kByGflC9mTZRWWA9ADOeyS4j7FAVc37uzxBcq43H8hEelENVMh7psgEByIITM5j",
-	"GpC60nZguZPJhkFGsaU4JbdtFqq7q8KhAFfaYhX95D12DLtBkURzDXiH98/WoGjdI29EwAQ4T3bYUuUN",
-	"WciG0FuYCqoQD8z4XCB9vJT1RMH3hc9Q2d3yBbVg5ejL6xGy1FnYp3gYWu3rIIpAZ6327tYS+Xc40wvN",
-	"vUPLZbAVruJJW8GaeBaOxApRSuezFPLCn1FQiAyojmrVEqUxiEZ1B67MLEpLewks7CmZT7Tx8QMRTVx7",
-	"kNYepFUCfJG6T0LfucN3bgg8n9Zz7fqzZtbKLHGm7fQ+EAHLI2Q7ZBikQz1vA+vnr5H71428KaFmZZWD",
-	"SrXAeBCLvwYMrw3ZpQ71BC6X5QCMOBKYago5XHx0YBH4QIiVVp6X4ikis6UDlMfLjBjwniUealOxCCBq",
-	"0GCqJP8exjNtbLxP7GdzY6OB5xMj5+rSmikHM2osaMDsmNQgDCBysTCotSmbwAi5q4czpAfo24Hm8lep",
-	"Y9RGI0pQN68wYAf0J6qJVXLkDI7QiRTIvHl1H7hdRLQFnfSND92h1SBZCCEbydRLWheuXw7bSojEVS6d",
-	"eEP2UpZX8KEQSYcKKew6aZRSdyXGe23X9tmLGSSp2TLpWMQivsThOBi8txdXSjKoaXq1Fpq5fKh3as36",
-	"QgFY8QEfHIJ0ZUu09LtYHzzyfrEycXqod5uH1yPp110OfPQaPdoTFgfuQhEP9T4Ldm7QdIQwNDHiK0FZ",
-	"pljEQvZFkaHLwZk5CA7ZYVtUlvUgf34JaZFrgcLG2z2H5liSBs+pVfQjBgviZa9VJc0z3lpX8KzInC2c",
-	"gDmccEiGcD5tGLrvwvnpvJSm+dHo6mAJ0ijoCs3qocZ5ckDvc0CnP9m1WeDBosywoVDal4J3JVdF0lO9",
-	"cuBWCmbprTZK+3nTseXrg0XBBpXOCpnh+o+MydmyNjbFCd/YW6I7YOKAwL2girjYTLSRImSvi3nEYmqg",
-	"W0DvTrOgQFYiGZc60KC8csvosjB5O9HmCsKBdC7TfbVuOQjWGYEgp0FcIkWqE9IwIp3GfAiXNTOR9sET",
-	"cirCtCoAc9zXPrjU18BAOttXtkRCK2wikD9wqQqHlOJ9Yj2UVvA8pK6iyqEGLWRWtQttyqMeiCtkldre",
-	"SoF3itHIkj8s6j0UE0xEDkrmaRqViZvKITzUxOQ2OcCSI3tnVuZwaxmdX1SuVGll3kvPW7gjqExLR0mw",
-	"GX8BMw70sbDRB3jfKwu9WCswf1AFZp0F+DVWEi5IM6iO4bQdyysBQWmGarDPTJl86z4fzkNdkQjuiucI",
-	"8hvFz7IrGpidc781ep0f6m5DkFijX6eySktrKfR20Tv3vimy61tkH5/b6oTDyNvclS5vXAv2dqVL2ZfF",
-	"7AY5fqw4gtVYxg31npXFvduzG8Z45SUd6gj9tbhD/WvnIYDTsYyHwJ/wAGGzLtt+Luv/9IrWXQF7zluM",
-	"iin76chD2cOfqkKmLiJ10nkQp6HYxXwIs6pZ7zvqgypNVNZlBKo5X/LEHH9Pdss0wi+Ha93hOFe6uKFk",
-	"nfWFa7i6NGv0rLJx5hZ5/VwV5RiXL8LdiuKntGTreieTWUU3A2XRfT9mEEV1iOIh7Hf67PDB2ThBpRVT",
-	"0HloG1wTrgQBmTaitseMSugEezdIp0tabinEvxl95FLGoFnuE923kWTMQUZU+9j3Vo5VV7qWoqrmZE0y",
-	"Bae8TgMWNvOFiwQrPDbmhK1n3qMQc4v29s5uOsGV2q2uqQorj9zLIf8FVcLtqLXWi09/9rtf/frLz35D",
-	"mNwkVGLp6qvh9Sl20m5d24lhnEmCHY5yzEuunetWu/Xthw/fuvfg7tGthw/evPfu28ug6cIOXDDE4ArL",
-	"u1BCUHTPfLYKVcCjQXD+T70mHoNl4WWIUmpcApAiIMRwOVptfHjOnsUcnDJ3UEqbTttZMRdntRNxLpWG",
-	"DsnC8INx5YA1+uDaSxLybN6XtxAhY1LcQE67ksjweL7qcxUuorKl6tqZiINwug/CY6+A4gUcVVd/dScq",
-	"9Lm9fdN/Oiqw3sAbNzevn32pGTAOiOjWs8fnv+K3UDg403RBIoTLOQp1bWCQazl8ZRMBLGuDII7Sdm2N",
-	"zyVZR7eFWplxKShWvL9oqHifjQWY/cDhuLoU3XJGDNzLVpvPEYb7xxdP118unK6/jqa7+Gi6/uxgOr4Z",
-	"q13Yqx+Vov+MNONcUg2dJhpNXXgLHlactKU4BSVxElGCHHX94M6zHGeszbHJTgmFZlqBu40DeCT6rfMV",
-	"bV6fy4s4l7RbmMHXX/YwokFmyQTf/gOgzC+bXj9OW6OqgV29U5WzD+LLIrtnwxL0116Yr/EV2M8o17/v",
-	"rV6KsWXs8jeikS5f9S+fIVfdcs8t5BT5XyTd8MIsI+H4NV9zkwuWcqYkDbxdFDmXguJCdu1sZeFnZbbz",
-	"eJYHwV08ODidQg7NE9nhHAAWgzjU0Ts3OyLLOonUVGOIgkk4sodVYVwHh3y275bEBzAq7SUsH7+CaeAl",
-	"SVbpFPBb0mG7fYeL7fr8Z0VxSzQmhybrOhwIjgzjPGdRyERkmcwaAvmxR8cyVzeel4Oa5VxkGWxjtd1K",
-	"W9VOCwkFLDF+udtapgAOEEkc5EUXwIEFQ3MtDZ3+5/3Aeey0Hp8X4shPbTaFe5+EcevAWL5hAeprS+qK",
-	"lPeROImorqlKCmlDwoVxgFUZfla6NIkqV5VuRk7CEdlQaYxAvLKAQXV/NHI5/q/OpsouG8YNuZm2OA7+",
-	"SMux+3Z7J3xNgGr8w24Nmo2/vB6ssO79rZ1r56ze5NfgLOUhxCd64AW0r1JS/tquej67Kq3p8ek0lC7F",
-	"WIvRaF781eR9sEPoHCjN7JzGdxlRi9IZp9/kHEbV16aQAd+VKppNc+z90YhaZCTK1bm280HUSvRFkKjA",
-	"dAhaUxOwL4O9H2OMeLlA7t2Ej7X14p9/+fyTz0F3wQBnuosBfpt9pburRWs+Y7DExSa0h/krp5RWv8pU",
-	"fv3pi//62Ze/+MEXP/3F1IQYgvzc8/GuoXkzWnEvztqFnRVH/WwJcBI6yMsLdotaFNdpfGuxakk2QUdy",
-	"MqCL8M5eCrtYLFmvIRF+XhI8q5Yj0ZdZAuc5AFwrbUusZpmEMRN8WiNvueg0hVdSpKKZArIw98Fq6MSv",
-	"IruA6rwxuO8564O6vVsq4wDZOsEJ8MzWdus/quwBgn/Ci78adRpIkZPxplGF+3/087nY8FK7ABOW3YqQ",
-	"sz94XJv+QHZPAmFjxc1V/46mz3NqnPqoOs5VlyePRriZc38Xf724qa96PhZbLg/m5Kula0yjHqp+Ier1",
-	"Ahdbv3rXH7WOhVXd/QoO0wePgQscS1HI4i156r6wEgGI8SMMlTI8G4JJHhFuHvzcSltVkbfaratEMWmI",
-	"ky+8aYqEgM597SUdyr23XXpLiFSGyfdMnpsxmUVc1gXZPaaRn6ADTEok2CzCpIs6GJk8p9RiSuTy+Vox",
-	"qrLPbZ/E9GvoEEMp3XG09QRox+4XYPSEfm83E6CLql8VAckzRkfEpX7NJiLLCrhTtDQyA00ZBI8Rlqiq",
-	"jRmpy/S43xvlRmQyQ5gyHHdYpC6cSJklhRlDw4UZp0kXxgXyN65ZmSYjUVn45KqpTEC9YY7H1GLJD0tO",
-	"38X6FQOTu/JfAfeaw/B9MJ02nN4KswlgkbCa/EiKqQX0WmXlkfu+E2WKY5S/6JbqiTzU4cXj00RlmHX7",
-	"1GGPPmVENJQpnyZPD/XTK1eu+D94spMVold2kqdJR+mjQj5RctxJk84TozKZwffHUul+Mi5UWUqd0Evh",
-	"0cQ3kSYdGlT9dVenx0a6vAP5psb4LWxJWSAyWb0JtAbwaN0DydO4Oz+C8BI9H31OsHp82ydPY/KYg3eL",
-	"RnSo90PUmwqwa1hJlK04aD5xjXNyOzXhctJoykPKyMcE5g5QHmVcqq5H7qOe7IwLiSWOqKBXrXY8JmN6",
-	"jMnXLGenIDGxHhiApU4eYSZ7osr9tz6FA3NNYrzN2mNNIztQfQ0LghAAIhnLY5QHGNIXfjRVTOOYCjdP",
-	"0Q2HCQ7ewdSJiQ5z4zSYJwnIj0nCE6GVHcR3NpCwJlphHR8iEbQwubSbXCaIVq9DwLYIqhdwBLjUUIh5",
-	"9FTwNEJ/ZaQHVSTdqihgUrxBNJ+hULoUTEqDIb13qBMPjkFAoo+gXc6np4HAnOkcOFzRMIBjiZVkECeb",
-	"8DGoFA2skZsOIUZEnMEDXoo8r2EAk88PyHXoQRTS1zGksk4WbwMwIbhM8LTDOxCFhAnhXYdXaCwg+MRL",
-	"W8P6xhVz2MpjbdsBjCytLztVECC7dhrWEOfFZbhw7RDu2UpJSzsBMeFxPyw6OWlzJsHHa8tCVR6nZxJg",
-	"Q2ob3UGvBT+UTsyX6lrp/DScOHwnbhfIEoNzh+JC9RjW2RRDC10y2g1eJmK2lmQBt8zALkrr60EirkTw",
-	"6rqySq6cICzhseie5KYfJY9tTsaJqJl07ASj+kzPQ/6mia26AzhHHTu0CGLdkUOh8k7U6EBoLfOmNtG2",
-	"XuCBBQrR18qS7ICCpxI54mGoDxmaNiKd8Zi5jYb290HyYnALqnskut7n3iCPBUA7VSQj0ZUpgb9QI8ci",
-	"F5RmUBNomjp+l86lFacTpVBdj/Stj9GOoYajJGFspaH5t917BGTvExep+kEaGALQEjwwrqQYUy0gRDrx",
-	"O+N7rAeET3f8jjSjXKa8Qiz1IcIPn0tqMRD+qchuRL/1W+cDb6bkZpVLlsxg00HygxOMnUQ1AnlxzVBi",
-	"oGmFQqRjBRsbtw7+/8YGsLj3Hr155fXkErVXRBf++LR0sAlDUZxcTpO7395+fWt3K7l099tvXUYqCS9v",
-	"34BDfufDrsxRipI2qko7EoUoDSVgwi4ORZoIoFlWDlXX5LDwBdoCjwmXH6aEi2K63aqwVG/A9EA0cyI6",
-	"yoco6RoGKsIzgrVcOlaOvrXXieqB0nS/e//guxsbjDeEDdiBlGUNCWuAdpQA3+/SN/FJFy7iKEOyj7pC",
-	"lQuESaJSkqbARFZb5eVmcltQLV01lDaFKY9k0ZW6pNOpsySTXTUUOQeTcL1cHFVAmt8D6WNgci8XQWeu",
-	"mmOm+qrEorqixORRpmZDUW4mb8sCOGZX5jnWjkPoTlOcHBvjIMoFVtwbmyLDIRTye7LrysttbHzn4OGD",
-	"jQ04r4koCoECCqX/OhFlKGFIXHQY5MGUR4mg7GVRlYMEfSjWQzD5zautPOFvhHicrsmrIfBC0+NzLAij",
-	"GWfPRSh2trY2kzv4ZoEFfAqZ2BM1GsksXDI/np5/6FD7+CNc8RFabmHdN5N7OoFp1wsgj4xVNZWRVyEl",
-	"8XDbI0jHo9tOt669nl6/eQP7TRNBK+F+P9S7O+nNGzeBLBSiW4JqRaJ5T+WSziDtBlmj6AwoJ9KHOoco",
-	"E/kKFv7y9itpbTu5trMTLSv6P5MO9MB4bLARbqlo0WtsGBXOJhqOSGUc015GAD+qSxQwEbn0JY9wMQuh",
-	"rJN6DUxn6J7BZTZ5JOHSD01iuQNFYtRZ7ZSS8QBWLRoF4gzRUJile7FZ5J4ZxDJ4gVjbKNcoW8KjT3zo",
-	"WczXaAQz7BlAYx0zZDncViMYkjVF1Aybg549fvY/AQAA//8=",
+	"7L3tkxtHmif2r6RxEyFqphrsbr5I7A7HuEU2R5yhSE53S9wZiYdKoBJAThcyMZVZDUJaXoztc8Tey3p3",
+	"w46w47w+ny/s831YO/xtN+7Wvv/ldqT1N/8LjnyezKysN6CAbqG5a+mD2ACq8j2f9+f3fNMbydlcCia0",
+	"6h1905vTjM6YZhl8OklZpp8l5k8ueke9OdXTXtQTdMZ6Rz1qfh3wpBf1MvbbnGcs6R3pLGdRT42mbEbN",
+	"e2OZzajuHfW40A/v96LejAs+y2e9o4Oop5dzhj+xCct6795FvZP5HDtMmBplfK65ND1fTBkR+WzIMiLH",
+	"RE8ZUUwkLIvwbzpjhAtC05RwrcgopXymCBUJydhcZlr1oh57S2fz1PSnZmpA5/PB/v5BL8KZ/TZn2TKY",
+	"2ny+bmI/yti4d9T7B3eLBbyLv6q7OAkzncdUs4nMli+g3cZlHNlHtu7N9YEdTqkQLF3VHz6xdXcvJHZk",
+	"1vg5n3HdvFsz+tbsc7hrVF2WNuJgv3n1U2g1HE/CxjRPNb5iWzYf9teep8dyNqdi+UK2rQb+PhDy2gsi",
+	"c6GzVT3B7zfRU54pmTUveyzYWz0YwROxuyvzjF1xmSsypxPWcuTxldKqz+jb50xM9LR3dPDArrX/wq+2",
+	"0hkXExhYK6m4YSLxLGGzudRMjJa/YMv6QpyQhcwSMppKxQQZLmERRjRNWUbGMiN6yhWRghEzJKZ0n5wY",
+	"QsGoZon7jmhZ0BYzGyAnsGhkwfW0+HEok2UE33FBDu+TqcwzFZFEMkWENN9OyExmrE+eaZIxnWdCwdtj",
+	"nilNqFALQ8h8o1NGE5aROJjl3hmbp3TJkrhPLly/l8yOhJpeWAYDIROmFbl/eNgnT2VmiGDGAhoJ54Fn",
+	"ZMxZmiCFND+abYIPIyk0E9oeHHgwZaYN7Nd0iR3sPyKLqfmtmIhbOK4MLZ5ncpIxpfrkpfAjhHWUmV1G",
+	"8ypsFFf+iUu27JPTLJOZXRgcpPtbjkmSLUmWC5yZkJpcsrnuu1ONi1ecvHARzVlpOd+H9eM9p1qzzLT5",
+	"D7/8T/b+0Zsf/6jXeOZnhsG0n3z4eWMu2XDofy6Hrb38Rg5vmhE/50pvRN65ZjPV25iiH25K0V9IfUEn",
+	"T3mqWQMNfCnSJZxiOtLmllFNhLnpeKAVI5pOFJnKNGkbq5B6oOmkNFqc2xrqfEEnwHbfwYSe4SsHOCH3",
+	"yc+IZhlFjv1y/AnVo2nLzg7Nb9eRRaBxK428mkrBVq4cUMa5eczubESmcsGuWEY43OxFxrVmomXt4M0B",
+	"vtnrOkIY1Qt8x4zyjI0Yv2JZKyfN7APrWOmmR/5M5pq192p+vfEu83RFj3l64x2eg9jc2iVK1deRUQrZ",
+	"d7Nbyuho2nRLj0ms6eQ/Pfkq398/fGj+/CRuOX27vLXuteZlxJFst4B+QNCLumwl+kaevg5lsI2bfj5X",
+	"LBPt08ndz9t25ds3nb2mTUzlnI2kSJQRuxbU0JoxERJ0BhAPrihP6TBlof5wr0V/MO93pj4wmndmXBlT",
+	"cykUgyPzWIpxykcwUCsUmT/pfJ7yETVjvvsbZQb+TTEe82TCekf39x9FPWZkGPNdxig8CPvVN9xlytIE",
+	"zhtTygjkhqOaOc7nRACpNQ+AdGReiYiShviOqDDSDiq0hIPIY0UucwqOevsHn/7s54df3H+9/6uPf/nw",
+	"17+499mDFx+9enR2cGE667YaIHnhctR5/ijPMiMcKk018/Kt0brlAoZrh2O6eyIF22btUBDzC6Py0Ygp",
+	"1X0Cpt8zu5Ft83CC6oIqMqJZxllCZA7DfiqzIU8SJrbb93tN+05zPe2PfcOVjTfUbpSxhAnNaVpItbCq",
+	"LDH3IZHAl3e+4d1HRnBZzYRJ7JSqUSaVGiiuWUxmjApL6ClZsCFooobcO7nfPEaUOV3BQSJ6msl8MiWU",
+	"DDO5UCzrk/N8NHW/45gy9hs2MpobajdLMqNLMppSMWF4VCNnEBouyc9OLwgXozRPWNIn8eOXZ+eDl2fP",
+	"fvbsxXlMUq40qmZujmZYqm+W85kw2gBNtzkYoDzXDwZ3TZaOhOuIKJYZYgDvHZHf5lKzcHEGPCGLKRNk",
+	"KfPbogongvCm4R7DQONiIDHhcI7GnOECM6Ez8zcX1ppnXv5AkVROcLWvaMqTrW7h4WGw2Kjo9o6+tH/W",
+	"hdRi5bmlZyUBGA/tiAoyZCThNE1Z0nv3Jiq20Z13bsdc2s0TVLWJbRue2D3lBssAV+aKJoaLRmSYa28E",
+	"yBhZZFJMjkkM69bHH2IwCyiQzMw4PqOpkTbZdrvSfAXc2s1821Xy6GkBzMEywSFQm+TI8MVZruALWFry",
+	"8/OXLyIiM0KJWaSUaUZMy7e35n7bi7HhKSuNr4ea7VOZiy3X9/5KmWMMDVcXN2M4QqIMVYWHd75Otjew",
+	"vI1klhSCBXvLUZi4kPI5zSZbCRT3D+6tOnhaykEKba8+eNxIppLAo0dEzVNe5lRgVWRgLoMtVlOZaSbA",
+	"HaHZW61u7wDCmIGOCXJAPuOfwAA/Nn+BNZQSMDJE4RyANcPBrLWwv2/etNvyGRXL7Yj0o1ZRyWzJjIrl",
+	"YEx5mmdMVbZGSmJ+JuZnlhCqNZvNtSLjTM7QgEGTJGNKHRGdLQmdUC5ISjXLdrwHbqBAXEui1IjOWH28",
+	"ZgcCO3BVnoJ1yUfTOCrkH1CYuSLWjUFyxb4S2nWcMSXzbMRUn8RnTGfLvZOxZllMJvzK8mFVVrv6X4mv",
+	"xFOZ1cccWc08y1MGukq6PDIP75EvgLidvHpGLtlSWRVmwrSdG1hu++QF4yDoJbK0EsBdF4YQ5Yol9TVx",
+	"dnUz1pQaoZ2xy2N45CtBCDNjRyO4ma2mmS4chCCPICtAadC5Q6hSC5klfTP6E9Ox5fLzTF4ZOVIr/0yH",
+	"Ec2kwB0TZEpVcR7BJqqIXAizutA24ToiVJuRp8y8a+QMSmZc5Jr1yWtYdN8AzMs0IRqPCwgluWJ2Y/J5",
+	"BKZyJeGHciszezgy0zWydRTGM3Cc2lYyBktiiAduGxyL2un1BDphcyYSIoURRGF3zaLAegLtVv2vQN/5",
+	"XJiLLTP+9bbCw0ErtfAGiRKReFzRW2ZcKS4mxJ3sI/AfE4qD9e4Pt+soQQh3qG9B1V4zfruq3iqylVLS",
+	"yBjzoNUaSzR3io9AaDCnS2Y04+mSBO+ENBd4YHoLq7d+mBFwPrsmZMhG1FyB0MpCR0iFE6rpkCp2XHjR",
+	"HM83euZCZpfIXHBLVD43mhhLPmMJp9sJLA9WCSx50cVgZvoYgG2ytlWPsdu9i+WceRm5OgA457M81XxO",
+	"M33X8Ps9M2ErFxhJYPe7F4dDj50IHVfHHntROm6YQWxIknV9yjnL4D2i6aVhXjAxsEXaAUGwC1iazpnW",
+	"XEzgG5ok3LxG01eZaUNzpnpHY5oqFvXmwVff9BRTiksx4EnKBkjOVd3G+Rn+ACRZ5hp4Fh4lavgyWUz5",
+	"yHAy2xpwt17UYON3/rIHhw8ellxmD+pG/8gPbkbfDsA5XR/Zp+brFaOA6Bph9C/FVo7o448ernfh2a/k",
+	"8DdsBAI+BBpB/FFpVenoUshFypIJSwZUl/wdCdVsT3MwSos8tWQQjdIVL21UbmgIEuv6d1x4Uxf/bOTD",
+	"aro0HQSddHk8YSm/YpldlE5eDVjQJ/jesveu6sCIekwkfimqR2FhCCE8cERiIx7CLYjJHXQByiuWfRiR",
+	"GNxTKFklsfuccGXmksTmctqvmNFyk/iYmJnasAGuyZgb2b7D7pkHV+5/7Y1Ljlr02iX6BUetOGVXuHdr",
+	"33gOT76LelKky4FciEGw8+WVfG2FojmThstYG5KWqRGZwNmK1k2ITsFGUCpDCyTLYLnpUOYaaB3oZPFv",
+	"c5abRZ3rKS6yVZMGGdUMQn5omrr2jE4RdiVFsF5DKVNGQULL2Ixml51Oo1Eq0qtrXkjn2ux2twqvZJcB",
+	"ghbgx1fbEpTc/bEmQzahIKFPZZqEtG3lCVOa6rzbNTzHR81LOVK8hmHZXS+G5Xb+yKovgqURoWQuJfyL",
+	"S9I4snw2o1ljVJRihrGOGPHqi5jktFCMnP+moVU9zZiCFSrtuczRJ9eyKdbI+i7qXdE0Zy0TX1BFZoyq",
+	"PGPWpF1eCvM7aFpoxIoa+q/09y50VH5ZilT1PnWgEe7mF3sTlUMCi2jJ0DXu1tjNK1wffzZKJzGgYuUr",
+	"FJDiqMbw6pzLX9UGAlTiFG/a2OxJ0eLMyaXdBZ2CUATRUw9WR0/9w6++yvf39/fbQqhaxmlVRopHpSkI",
+	"CRbfHV4XNld6L4agO66I0tKcLiZG2XKuWQLqHpoq1FQuRB+FmCAebOWUyN4/evOTHzVdFBi7jcLtzq9f",
+	"yI0CEGw3nsHXJCd7ENZRQRdJU1wx4E4VJgSMuk9eGvYjpOZjK4Yf4WXleIOn1JxjQ0ghBNutQLQlh/Aa",
+	"UHXoy8LyYlRNtAIif8Q4r0r3HRhaEU7UjR/B/c3NiAbbLHTTGoNzBqnClktWoXnlIKnSMNsn4Ja9lXj8",
+	"wgpWTBjp/ksItRjY8QWCiZlCIJX0op7hW4NcgFEuKaip4qmhQVFvSFMqRmyQykUPaM4VN7/rzFF4mM9c",
+	"q4E1hZhJcXXpXqCZBhIW/Lxgw6mUl2BGNt+8qS5Z1Hu7Zyayd0UhOkWZGcE0X1OuL3BW8PmXZmpP7Mzg",
+	"m6c4vTOcHXz1Ssr082KGyPthmudulvDdJzjV5zBwfNNO98LPFr4+s1P+zE8Jbz1Xl+HLbuqVx17j9J+6",
+	"2bstfG6ZfikKs/f1FDgR7qr9sMmKPROPp1ww5Qf/TJyKScrVNOjZCdnF6ckENjvKuOYjangYm7FswsRo",
+	"udmGuZaQ/hbNwefTok0/GK60DxSp0U80xazJuzDPGPWMatpJEHxFK26m1e98Zh+r3mwYW9GKHUDrlX1l",
+	"uypP0HOl7upkkxoZZBusZXHsrbaZC9UZudDhsLXW+bjw0IZNa+K6NXLfQkb9lDZUzkcZpA1spJ524W0j",
+	"o8Uhc+ukI+M1HyguRg1ytuHdgsTAa2ZU0AnL4iMCDyMTB52RpqmCPrfm2lOqBnS14Oa0YuxtRLNsSWiL",
+	"9Naoq3ZW7t1J8Up+QPnW6/nu4XcurvCbmxAd8nmy8XHJs25mpVyxbMCTa57/K5Ypu3Fd0hLaZQ4bMer0",
+	"LLeezQqWuf5+/DjlptNUPejuLhXDLt3I0nqvpShV4SaUdXvWIGgvzya86ZPli3JD9tuTUnvVwdwCf3Jd",
+	"3w6fKvV+E/zKM4r3i2+9ctkeK7XuGRfhtwdVPbxGZNcor9Vb30GZNSd6Ive8aQUb6L+wf3yJj70Jn9vD",
+	"dCfMJDY99yZcT/NhfyRndyWd8z1zKCZM3PXjeRe+ri75fE/OcVX25hKCC3HI76ISf1+7+14Fr7H09Xr4",
+	"tRnFyghlruYpXbqkA0vc13bz+dnzKo1f/45imarQ9FUvnTMmvrCPthtm3EE+s9bCzQxItYO7dhZlQ9Au",
+	"z8HtSRrv1wGqkL2Qsb9Zf0puhYfdHv9SzbZKJxsFgTdapol1imF8PE2N1OM53Ea5XWXrYSfz4Y635ha2",
+	"JE9Zq5r4fXhqt1IGBThMA1k90HXGMhvYEL36sXoqMzKVC5JKMam4TCDgYyrThAzZWNo4iMCa2+TDr5+o",
+	"XbhRHcUrT+3ZGNN2F1RBsKJAoA8zIJ+0Dp1t4crKwovaftnqy7FOc0IIgfb9guDLYseosDsCBEFpbhR+",
+	"szkYbJwmGEZ1TPYteQB3Rbeds7bk7c+OkG3np8VSvWIs36evl6dMjFgyyIXm6fb+6JJ7s3IUNXgnBRcT",
+	"G/CoiBT+ODa6I9e6Q7cxAwRCXGWEwtAdxRIyXBJzRlz6U5+cM5EQrglVJLbvxy5e1gbFakkSptlImyPg",
+	"UvzwNwha77BnCy4SuQgPW+2llhVptSR4N23FimC9taG7tdJ7mWjWr0LtntZOUScXcEFFChJ+PStEnrLb",
+	"UPrzlN2Swu96vhFlP0dd8n1Q9GFeN6HkB5JKydu+gXJ/56dHd3569OX+3qOTvV/Tva8He2/+8Kuv+rUv",
+	"St/1B3tvPix//PGHP/27YCEoiWs/rFmXNdtE/lwf62SfvZ4sGAJPbWbKWhVq8t6tfPY+a4wrhd11S/nl",
+	"GxjATteyKntvclYbxOVNXi/JrNtSnb9bZ/dGBO91szKN9C/4jO1wYis0geDewY10iWZTPp+zBDLj3Het",
+	"mkEIdVX8F1zU/XXaw7pFG6eS7vbubWNd7qQ0+MW6V85yeLi/QVqBEce2M1UH4td6W/GmtuWA7foonNJ2",
+	"3wwXvlUTTsrGmkD0OphkzP3gCoEYQVflWhUmHeg4arfnWFy/1bJB57DTCvftbFdWvfeK2XRA4upMq1cb",
+	"RdYO8cI/3Xi5GwDA5Bh23yfw4ksr04u6EYJQdSsZDt6sJhI7V7x3r3SfdyG3hw8eHda4Ul18DLMbgrCJ",
+	"MbfM3ZsJNwiWeOpedh4K24Lr7mJ1HkIX9lozxnn3WD1WySbqlfLgEbzUkKz4Lp3zu1eHd8EyquIyeapG",
+	"xX9cIk9Trefqp0d373o6tQf/Hu7/Zz/9B6tiy9En19U4Yp5+9mRj99B8DvjOO7wS8/kFVZe7t0R1wRt3",
+	"6TZ9ciKWAOdB2NsRm2sS92M8Cf1+HPnMyc/PniPUrc0mBqRDDjkGbSjkK7WGum3CnZk+WibKH8Nv3nwY",
+	"8MEmewSuwRngRwVi0oy+DeUjOMsVRz5ipHdlQhCnNQj2tUnhBcALy/FtAPlxgDD8YH+fjKY0oyMNwMAZ",
+	"A/DfmlQAV35bVQtkIKqYnVx9mPCri98HbwhgbzGRqMihNHgABTsZACBr5GyBgr7ORm7OuM6WA0jTbeet",
+	"DkkRuL0VnnS2NKKV0owmZkzx2enF2a8GT06fn/xq8NmzF59fnJ7HkUVQs6edXAq5UIGXCCFCKrO4d1hK",
+	"/314v6M2E7p8pjJPkwGMsj1eVEucB6Hk6cmz56dPAK/omIDobqRJJ0a3dhlI1N3S9/BWFPl7DnGzO7Bm",
+	"SJQKvE5fXsAOo4UwmXaaKK/HE6gd3BK0WdMDNzWDCoaaG9OKiTRb+gsi0jjUDZwAdrkaXABaapoOAH5/",
+	"bWEJ0yeqIB66Zn3Ya9hBsLk4gcYlyROuT0YuAsoJTtZlZF1OE/jLJk93FaFMw499M/jRtwUfn7gG3ThO",
+	"hW7KIKOjTgFawUwgz163FSYAoJXFVJIZTZhPeZ6wYxKPUn6EbJRaqBtAn4A3HP2UsxkoiVywPnmRpykC",
+	"xALGFVWXLIGXeAEZ+fwX55+dH4GTfT638D4SFM+xx7kyPMUoPyRjE640yxD8h6VjQpXn+ojnJWcMEehw",
+	"OUvYIIb6TKkAYL8OWARaZoNMpm1cUBZmJFgCaiMEOoMdjC3mcrOpA99qSMP1HmHFMN+cpilKP4ItiBF/",
+	"9dIan3GD7Nkk0uxJjPUtOFMxwCDZtHPpWCVgPNEEYDdPyBSwUC02IiIs2nUtEJ1icsd++WFsdptrkkp5",
+	"qczeYFTCivUuLtsmLnZs9jprl7F5Skc2IdEvoFuphkU0a9t9ATM2k1dmCS/gAHv8RrwjaT4Typ0ddzj7",
+	"5JyNMqZtIQXEjmLwmAUmMA3EP/7xj2MEkBrLPCMJn3DEsKrAYZqHcfc6rX7ZLNYAdGSBy4xwAdKzBQfl",
+	"ekmGzMgdnXI48Y1GPoI/DS5Z88+dAT5CEJzGyit/sGfl571nSVyPQ1ofywJYbQM+b27foX6BhFmslUOQ",
+	"GdEtkkRRGsE8cw1pFAF1CkdUmn7kmINf99IqV8In7J1ydKmVH+449sF0uXtt0/d63ZiHgnPfetCDzWdF",
+	"OWMLE3ubOmgpKhdEscnMjPoYwtL2V1oI2ww/e5UfhNSB7LX/5l3znW9DO9gE36B0VnDCzetoY0bKS+Qr",
+	"gHQgU0YolFli2P8BBMqz0eU1kVpcG5lcqC512SB5MZML/5krK78A3Dq21i2srMw7GmJzxZhns+vOz7fS",
+	"BIYkrKRpeKGntO4NwnXHHpzCVl88MCZ5oEeQHaYyTTCurKGp3BbqW1vy5TE+umVQcsKSfN7CTpNrrjhT",
+	"ms+oZp2mceoeNi++nbORHhipHDEHth/C2znPmLrWNCy5R/i9bpzjwiL1teaTolqNglzzAxmXmZV0wht0",
+	"8LDXzX7k6FlL5jGH852nCQlgtjsJL5ZEN59y96sjCoiHDSQl+h6CguHp1qHAj0iSpjSxOj/ghoShNGtP",
+	"JkI7NLFfxSdiC6Sq7Y5hN0sWjjgEoppxrT3RazC+TDrNQLPZPKWadd0abc3LVYtchUsGVa9s/K/HVLIk",
+	"MDhxFR5VET9LU63c2uA+ladSEG27m+XYXyzvU7qsjmTaKTYQqxLVCWCc3GmthAwHvLvC6io8qwIz5elz",
+	"q4jxWKoGrMXwAm96I1eLPCXgLNfLitHljWQkNpsLaKBgoc5nYMYGQhJHJLbFF8yfSY5Aocy6ZoapNCsZ",
+	"H7vHffROvKBcczExb80zOWIAoGI+2boz5k/EYLBtjYykm6ZQiPG1r38IZJMrMmRcTJyME2ExEjivZFER",
+	"gPq9qiRsR7laS57RJRBmAC/GApU8I7ayaEehys2goSeghD7Y8PHJi8enz5+fPkGzgFl/W1APYLOGbCRn",
+	"zJJPh6BrVgMuL+JHdhuShyCqD8lB4IC1wqLkdOQZ/hh0PNEWa6Pbw7yoT9Lh6eJsdbU1WGG7y0W0FZI6",
+	"wk+I72exN1kNe+nq/b+AshhQ8mvpTJD4EY4dV+TV6Ysnz178rMuYqgklyBpwnMX+hcck8newGGNp74rF",
+	"9qclvE/hQS6vdDuxs6b6m1T6thAI2rnvCgdVOIHd2W1Ky7ZL001ZG2mYp1or/BZ1Dq2DdQGStqaXYPBf",
+	"2EOesrGOXNXiBeOTaSE4QxFK1Sens7leWguyLWwsxwCAZ1lFfyNZFkSCJpRgmqWcKT1gooUzQX5Z6DVW",
+	"yJxc4WOWKuYmwzOsFnUFYTRQExaN0hb8TVnDuKvjNaKi4HbWls61hf125YC2hipK+SVLl6tnZiH65nTE",
+	"rDtdyIV1k9vNAuj3G0HswyNUWfTSOFvP5VOZzTbHYZADK0iWglDt0w31ZICvc4Vl2kLoRy/xOGDz2DYM",
+	"g2tGcVprFbGVULBYhRx79wYXZJjRESvX9P/m2//tv/n2T//43f/71//8u//i3/7tv/jHv//r//67//Jf",
+	"fftHf/X7f/9Pv/vv/tdv/+j//O7P/6dqpMjh/WsEkHobSYGiBypBr+4h4qMpyk9GrvIcR6FgZY+4PiIx",
+	"vB9H1u1jwyLDOKRMLqzv65gYibj8LNQKsW4akfjaQ8ckFtiukKaFAOlP4HjduM2Pb5rtJTXLS413w313",
+	"x8OnDRuBHW9Dx3T4kmlmdSeIV795HwD/3xzbYyR5qsjj8y8MmfmD5+d/ELY65AJhf+vUpISqWGu2Es3s",
+	"dM3yebz34PsxMzX4Kz0keZoWMnvpQn37J//82z/+z3//V7/79k/+4tv/4V+ujbxea8tq0mrMb0XBo9DP",
+	"qPrEBV9CzZzSw5TkKqcpBgvcicNgFKOxzeSQp+a4f/dP/tl3f/7vvv2Tv4xIv9//0BW4klh9GNozR4de",
+	"sgb832i19a2S2g90KTYX5HwGgaA165z3UDxaF1fbbmp3x5NCLTkCfBoYP7ADBdHzYEMG7dYc87jb8S2p",
+	"8/V+YcWs0AKczyiiCnPLAWEZMAMA+tSFazghZGVgY0M+/6TlsJhfqM4zFuEMS8gEYEXngvzN7/70b373",
+	"Z9Wt7ELjMfj24Cm20ELxrVWsCquu6QQZFNazbtoFdNg7FuY89s6BD5KGzvgQqoP4kBdsrk9eT6U5p1zY",
+	"GuwZo0UUC/BeZCRSjBiZmTXxIOrIs8FApPqb3+GKea82cftzZcaWtVfCoR/e79Cd0utlEQRkAEpnl5Kh",
+	"4LTGqAjksFWEaosCxhX0aM2uIPU4k2vjOes3G3raraMbuty5o7vo9ZqObnSKvgc+bjOfjF1xtmjfsy08",
+	"MiOpdBs7oSTJliTLISQ65C0NxisuIASxs6fRk9OSzgXyZViztIsitTbodJPiInKxjckjsF23maq7Hzl0",
+	"7HxhdvpdQ+X/ilWpHgxb3ouyowIvUM32v+7I7Zpc2IO+c4oBAVR5k0HMh+92MDD+Rg4bo7SEDxv1ZBwj",
+	"yZsI+YaANS761/a9doY73lG/sLewpTud6C1MUK7gCM1u9oDKouJ/UNJ9InJILPmIyD1vP4zI/VAKflAY",
+	"EiLykFjbdUQ+IhkbQzHV0ESjpXPYoEm9SUPpwq3WGm0YWCYxXLcUSTCjSUuoSVHEZF1OQljRrMp2qphY",
+	"5LR/8PD+MdhNBLEGf1h6qqwg7XKNeRtQXHO0RJGrFK2Hn+tSTwtk3eZezG/eaoD71pWJrovUglNYrEBk",
+	"Y97nRr1QU8agHu4kozOokKNILfVnQ85cO28NrNr7LprkIVucWpsbMsw1ib2HJba76b5ZxmWxxpF7ISGV",
+	"iWUub2x9wEKRMLNh/ZUm0aBRKAhCG8rSQZFuY8/IKhp0C1rFmVzcjmLhOr4J3cKQ7/dDvTiTi3oy9fft",
+	"qOyWV3QmF8/8QM7k4kkwljO5+MQP50wuXvsRmW0KB2Um6Md1JhdP3dDO5OJxMDrTQTFAtzw23qq91NX3",
+	"4eff2HPfHgd3XomB8yYMdCWhKLBFOFxDAcDuEQFdQnUaT1PptHXwdJ+3UPYY7FdcTOIjx5TQqIOxNGDq",
+	"oiLxcTMkNl8t4yMUbMDFYUSbIirXPJILgU1C3K5pMoxW6ZN4To2EZB/AEBZIbGFp0v9KxGMuuJrCA97v",
+	"6J6b0iuG0S3HroBvzkjKNEgVRlsH2NZ+GCx05D1l7ivwYppGm0MugRnHyAliougSSqkXfhu3asAbaAJ1",
+	"AXHSUAzLTA41UZhG6fZ3u/HoFi56sbI8doUffH/W2GM7RYdk0TO2VHRvTgT/+sK6M8qnYR85tQ2Ei8gB",
+	"ETJhJJGCGaHYWnypIDIbchCO4Xk3TyMhwxewPYQOhTn/abo00jK0hAWgtUQ5oE8eg+9cgT07V4xISDW2",
+	"LghnY+UZFvFfzuuIqGXT/r3Djx5+tM68/5hqNpEo8Lr9hENkbhqwi5kUXEu7OVOutMywOiTcwiYHnWvz",
+	"ZiWAVUlwtWu+MxHAJbQ2AntPSkiGrdq6fXJF87uTpdx8dr2GFtrqWphXNmNx/XK4B7fMR1hRgUlny7Di",
+	"+k0Centte1CschNK5t8nNOeGm4Lgxy4Qu74m4UGo7si2kMj2gBqt5nsqohr1csF/mzP7s8WyC/rdLQUQ",
+	"LN25MhX2e01dyhGUW1el/JxuBIB5KwK3RRGXGhlbDUuis+Vn/oK9b1CsXanmTRUlsju+E4zH9/44dF7/",
+	"1XT+zap13jFZ3DFJlIqJ5xtGc/loxTiImLAarc6oUCnFov4CoplYalMloMSJD3NSgEMiBSi82Cm5Eycs",
+	"BkUkTtjeyUX8oX296CkItyjCt5iox5atQsSie1+/+eYwuvfuzt6XJ3u/foNf3Hv34U/v7N2Bb745fPeH",
+	"X+7vPYJvW5DELGjcVnXBNoMTg+jh5u2x2lgV1ueYHOyXYaJKOePrQjcA+mrN6F6bZ6pnz06s8bDdPMZe",
+	"N2Zt+mVJG2DS7i5bMI46AJE2J7xhjw8qCD72wYgcVn6wsGdwmySRokl1X+nj2gAYDkRziES9omnOyJCO",
+	"Lp3PAgHiupn2sAcP1NqWv4oBdxZ5butY25uGC4t6OqMjNqdZq5PQ1fkNHvRYKZCqqQyj7xNbzNw6Eqc0",
+	"ITZUuSBx+/t794fjR4fjew8++mh4735CH9J7I/bo8FGyz/bZ/Y/uPdzb3x/vP/yI0v0hfbR/OPxoD8AW",
+	"V3tu1qKcBecg8se0vHWNp73RJ2wW5dOLi1fEu4FWe9QeY2hlE7XYDID6PVDe/55VQYJUnfWrCdv0Gh+u",
+	"084gddlq3Lbdspa9pVaNze9Yu8VOd6/dBv1eV7u1l+72tVs3p79T2u2WBQK2vE9ti7algrgTsrrFon4/",
+	"5ObNqvXbMcW4DWrx2q9qaxb+B4qoKc28+qdYdsVHLCIZM2reFbOZ+daZhG9xZhSQsv6xBr489CP19w8a",
+	"gMsfY4rAppqWTzVof7EOeNUQt1VaH/ZWKzM9c4oiEMRDMKMjEo+4XkKcTvyjb2xuQ9989y7ukxNM5ZlS",
+	"RQ7M6j0IcZ6LtELM+0N/sBQ6k2nwWJ+cCJsI41AYoT5SkFpxTKiwAWqYMQIRQf73yKgJ8TfvYguzCK+X",
+	"QLu/6Y0g/af33f/4v3/7l//S1xU46n3x7JU1PpdhsztAJCZcTDRNLwdt5a+6IFm7/JWWzBU2o7xaR+7w",
+	"wf0OAVArksh8BINPI5uzTEmBdo9g+8MtN+29K9sqvv3rf/X7v/onDdkpNzBxzGys1sfvMG9bJ7s7vv6C",
+	"jaZUD+ScCXxtk9mEpeU6oMi5wTUTMljoreD4yqRhNYmGXu4W798NXl5nlJ7RuStZtfPKVbXrtuE0y++/",
+	"f+X83E3fcFr43ns3nS036f3cG0+MNpyNS89+z6ZzfRK54TqU33/P1mMLEu1yWrZPdWFvrfxXqe4NNRG4",
+	"SyTNhSZKS6hShznzFgzVJ5lClY2MQRzUEJNI1ydUupwXHMS6ie5SfQiWd7c6BHT8rDhkZe6aJE2wS/Yt",
+	"GwiacAwEZG8xK6ELpFcR97SqZWiRYTgl4FDw8ZiBnUs0V91q6GkL6597pwVp0JZ5aRExuSKLTIpJARKA",
+	"qQoNaRfxyWjE5nrP+e7iLuH9Y56yQat90sUVXgugEUnOgG8BLVaB55ILhThBfDT1ADsLqszdzjpX428E",
+	"Fzjz4G4AM7+Q2SVLSD43GtGYZoUKhtqTFKwrcmdb3K+F1bNRv0zpEmBwLSAWajDANDE01h4bjI09LkKH",
+	"rS+EI4SdXxgXZ1kEyQaxsTaouVtgLF7uIvgVPwfxrvYL22YbagAkTNEJrvmEaVXK+d8cyN0fsiCfpDjc",
+	"DrLSoqAhIQrLjBRpBu4+li5uxcoc3ou1dHDXxuag61swOVd7v7bhOeQo74H5ORjObuypq7F6jsjj8y8i",
+	"wOkxFOLn5y9fdAQ8mTLWYubD3DeAWzJ0cCjlZViEzCF/GeJky5hUowo2gthA6rDavTpBo29l12BpOmzT",
+	"rdy927h3t0JqbovI3CB5eW8Iy8437zY2Tu3KEWVliQ0PgzUcViuGri4ZWlsT23fzMgQesqrCYn8yJNUW",
+	"RDIzjgPLPWJgpamR9qybH58DjKUlofN5CvWESnBitgQ1G/E5D7PwbNwjidVMxZ1BM6uR5vcCD4m/QY8t",
+	"LHOzgp9tsJPbFHDgNB3MMzbmb9f7Fc3pgydXZ1pMOvhwz/CpH5InvIEkK0dzhBvjF7UlrWLbIA/oddfM",
+	"EDq9BWZY9HttZpi/HwWV/JxuIsjj2oRgo7D1DUjEe2fO3nneAm7zttLAZjzkh2Nws8dgQ0r/ZtX+75hG",
+	"75Q+P0G9+HERVH19qbYtOnsbOam7WVYNVLnjgCSsDaTeRsjJFRt4oOD1R5An1dI3reHLpZaLqW0mZpR3",
+	"drfSRrnvnQsdDd1fU/aoXJNbF0GqM7yZcFN/dbsvxQV7qztehjWT2J3WvfUkq2RkVQuvzLMvfChgdX2a",
+	"a+h7aF4ylWmiyJxmdMZ0gHXhMX0bC+uvIUEbVIWv7s3tUI5bpBqw5604esc2nTDc1jiyxSj8nlXQ5BFk",
+	"GiIbp1QRqslMIl74jIplECppvkL3aTYJPG+Kac3FRIExpG93b2DaGPzH3/2bOCKH+2EG3bF11824rmAa",
+	"AVSKPWIOhNBi9pfCKXvf/cW//n/+w3/9+//rP/ztf/tvv/ujP/v9v/+Lv/0X//i7P//jb//p/3yjpRoC",
+	"kbZxyY2oRlBU855OM5/4J+VIxY8f9sr9Huw9eoNJkfvRw3ctfRfCcUNU4PZzkoLdzL252RvQdPRPs0xm",
+	"1xskc02sehj6ecI05VtlDVeLfK+r11K5+TjEUiOti2EH2R78UyHgQA1+I42Okws9sJ5b6z6vZLoWaOWI",
+	"lkgUS9lIq+5xHghM31l6eWoexz1ukFxaUnVxSvBjP2N0NPXTqSfwZmwks6RjyAFCczbh1SttlEGykBni",
+	"51t8S4QQy6gYTYkUEVH5aApmQrOafSH1YCxzkcRrw3Jtz42bftWs/mxVm9cdnY3wmdhVm97UWQdSOba2",
+	"9mqALoIdFm/5kZf0jNbF2q1GAV3uXJEoer2m/oDH69bVBhjGtYA4ugLNADBQeKpdhA9k79rzZUYsEzZI",
+	"MHwWQOMG8xSKhsFzQRAQfHaIce5FW1nVffSPv4nWBos1yHV8xoxQhvFbHpbWyt0AT2dhBYVcBHIWinVM",
+	"JCSRDOMO6HjMRppQfGsBFaDiogwspNlUiiP1O2eFc8E1p3r9gSkCe2f07SDJM6obnTIWm6RgSzDqGV0C",
+	"HN/Kav4PDh88LGdCNeJ4mc3hQm0QZWeOXpc5vnTPvbPnp8Fr+RK+dwX44ESSGb1kXgI/2N/fN/vGx3wE",
+	"a6TInTG/Yi5aDWoCWkhDKfCjvQ8fQrjmAwjW9fk2d0w/c5aV2oQHMQHnwz55KRi2CEchXdClQqcp1p7t",
+	"RFRgXmVH52GTo3NOl6mkawO6X9nHgjI/q/XpYm7n5vlawewuVwyOmn2terE634gABqHD0TKtyFwPMjbj",
+	"TcUF3XUYMr1gTBB8jmXqOMCCieAsuZ+c9rTZXWnEMbFx6d1ZS+mW22PwYL9+Diosw3H/Ak3BU/hGzvF2",
+	"nlIudsjwTYcCKdZOWX7Qbz1CfMposha7vZDxJ7IM/kHVZYThEBi9qyVG+ncTnKH3AVcDCP9vNHQnObtW",
+	"MHS5ut+WAdVqkOQt45NikItRyuh6wi4+tw9WCrt1gIhp0zDiKUudEoN1o2QZf94j8zppxYwmyRFSGUG/",
+	"XEFR01Qv6tmyHYbHDRD6pQb1zbTeANcXC3WfB/3arwBG7Lnt3X73KQ7CfvqlG4v9/EKeuxHZb0pw364r",
+	"Nz6nXuctBPy1K1oGq7WgyoErJySlSh9DYVwC5BFAYbAM+YKqznTcdz9cNl8yQxyNOFX07MdjhtDYpsx1",
+	"U+6FM7lixV6SsBEHUY0X5X99ET3XyTGmjC+4YoSKJaaZJ7XHuW6sqBrUOWqDDQpkMDsuX2wOC8xj9rYV",
+	"SUvdq+NQnDEyqQQQM6qhTi8UMfaLBVjbEC7bWdhYVXWpa1HrC6ouXU1ro3fOZjRr2WlWkGHCBZgE1BrW",
+	"3wUBqRVKyAflW9pRDM8TVU/ZSmQyIE7+sK0uHBVYY2oMBgw7LQyGzjykATx2TChJoETNnGYUBXhGIOFd",
+	"2aoq0mn2bWVLm7uaZ3KYslmR1GP786Uc8WpDFCEX2C/Aaq21wOD8VhsjP0VA7XNr7d40RdqoVYOELpvK",
+	"lJA5zTS0ZJWyAlqepimxpNqC0Stiob3RRq4kmunHeZoS0z658/nF4w8Rb35OlTJXkYsRQ9h4qrR5aqVE",
+	"eO/hg/UCIXvrginaJ8MVSTLMH4RSoKhbWkx7bIAlUOabYhXQzM6fiSueSTEzKtGUKhJ/+uz84uXZrwZP",
+	"np0114W+ZGzesrx248LRbLhy6PTAlXOo/n6WQPeKFcYgkz4xehcVCs9kf6P1blRWUzlpOz6wqm42MBFX",
+	"ysnodhmbg1UjwElDLAwQtW1taZYy2AqsmQD+HZ8sx5KJqyNtWQoczCRBYXEIfUZ2cwEHBQdBNUkZVd/D",
+	"Wvi1Hyx4oqcNWy4XwWp44RfxV2ixd31y4oI46XyecgD5L352uZWySK0kS6YDQQyv0oKxS8Tf19NGIw8Y",
+	"kNWcjlhbSpf73Qz2lVR6krHzXz7H/t19R3ARLdGyIxeiKMqEDRDBWIJ0b57xK56yCSOPz05PLk6JuY66",
+	"T04hGBq3o9S40mapFpDOC+p/pe7rw3sbuJma3OrPbA3/z1pEDVfjH2qkghrr3YKIiyMAL5ULMuNpyhUb",
+	"SdFs2/eH6eOH9yFfed15+gVb3oyNvbOy3xIu3WQPt2Fha2zfv2DfQ+RuJwnMLN5tooH+gm0ZC9kMUQOC",
+	"Rp7NDRuyl+uSLdcmaG1yNTpVF27HEj7x+cuRC0S3qL+Qou3QgDGNXzEyg6GVHNJfT/cuXteRfm8e2fc5",
+	"o0aVw6vagH4KP4BTrbC9WSaDcQDUWie4UBryecckfnX28vHp+fmzFz8bXDz77PTl5xeDz569+Pzi9Dxe",
+	"Tw7Kcs362oXPgf2dupSM6lZkcuEzkJFRcgXES9rlPzJTkPO9fG7khJHMMjYC4egOhmoMl/GHhu86PFpy",
+	"R7AJ4oHFyJriovxu7BBE4R1g8yIhd+ZS8YY3IBTBv2Flb9cNClqOxFpPKhFyKJPlMdYEn7MMODj7EGQc",
+	"6zwmepoxhbtzx3e4/2GfnGDTyoodZmyWyQDsWWrLwAsSW6bTd0JNXBIpjtCIKRdwMCiKF87GSYMpISNU",
+	"+QzmlqbF/EHsV1CmH4wqKRUj8GWUSYD9oa2EN/zoPSLMrkA3q9hKW4Ethp+wcrNrbVgjj87UADOHcgwX",
+	"JCjB9T2BM3Tmc+3Ix2bI7iyidUHKS3v/XeFS6fQB9xXCDODRakYuWH+hU7kYqAW3oYkVAJTmYw50VRAA",
+	"kBETdzBsEAVbeCVzy9EsaCZsqbjbHk7nmtuNUcTuHLtrVZ5eaelLYMi+dGUVM6CRMRYEeXdm/5AL7FK4",
+	"wX5vwtVfmcHtOvxxMLvevp3HaTx3IUztMolFVNpv0FM6yCam/fWWqJaCkoa9Y62QiExlnkVg3jDEBRRZ",
+	"p/+jOPYBhgOQr6Vwtf+tTi8xlrPGW+do71q7NfCyUepZNjDD2OgFHP9mr4CW3u2Nd22bqrrFtl9jRdYl",
+	"OO26PM9m2/M+jn6Ts/Jejr/7wX2/ht98i5R+lbErzhrL4Kf5TJR5W92mVuFgDqGqGzfkSjeWcK7RehyJ",
+	"bf7N6plsZ4f4+w1V0xV8prSMO5MLglO4W8EAj199gixNm0LFBANdGEO84EyGDtK1d4O91RmtN/vCB4dY",
+	"fRl2fshSKSZES8PbfWdNqotSyyYwDrgyVnNzirjAUBOj1BtV3xytojQ/s5klS9TvTFcJWktmc+u53IgO",
+	"rA2FQdi3cARbwDRgqX7cMbcabqmbNv2zNt9mbAtlx6DxUvRlQqA5k3OzOEOXWAKpAmADfzzlgilmXjgV",
+	"k5SrKWCfNIAZ1qM7bFmYw2JMF60pYD41CKzyaKSjJGMjxq9Y4u1HGHZhBEWW1CIuHDYluvdNO5QEeaQV",
+	"raazaWGLYmt8TC6FXIhGl31Rgq3xnAX5+5ueFFByw/aL1lYclOZa13EYvBmXCbPzSl2xzD8CMUA6/Gh0",
+	"bQa19ptcVZ/5ItJberqNmjD42iIWt8Rafl1YSL2LLv7Z6QW5S+f87tXBXZrMuLirNNVcaT5ScbOnDt6F",
+	"E6WnTGCtrsLKfaI4vXtuXppSXuZbD1Ya8AtY9bs/2Xvzk0bL9oJyPRhlXPMRTQeqzcQN7DYIkYA4CBK7",
+	"F1cbrA8fPDrs4L6CobAZyyZMjJYbj8W/eXODsSafVUOx1iw3FpqyTJMsT5kiMbRhDkpcGaptN7auS3rF",
+	"oL7XcdnDfP1pNEmsL9hi937CS9ZiRr5kyxI2ESWfMJqxjGh5yTAmwWZrzqlSkLokx+QTqviI0NzcFm0p",
+	"Qn+D2lsr/JPoJFtju8M13J18Z/dsl6JdYB2rbdwrqlRY7Y8qEqOVLDbUbMK0d3STOZ2wPjEaG5GiiECB",
+	"r7u4Cl4AFyuIIR3N2AY08M5Pj+789KhUYOIPv/qqX/ui9F1/sPfmw/LHH7c4Bl9IfcZosrShoLWTsAJP",
+	"rCWINmPKsKv4iOgMCuOAgZwl4Dgb8WyUc02GGaOXLDsmsZCD3+ZS0ziCv8FZFR9hkBRYeMwVMv94N1AG",
+	"zpuE5PNjEiueMqFt0C6dzyFMyQg5c5mmEHqqWboMIYRxeBiSCz3jn9AxIHml5aT3VeG4bvXOfKPumxfy",
+	"l7bt4puntgu/5rYrH/zZKPKUCghWrkPxmr//K5IYw5SMU5FspyUP+de1/IMOBHQDMMII+tBW6lpFJT7h",
+	"X4Nw9i6qAD3QNH057h19uR7y4U3UXinKMb1S6s9xIOoh+3MxuDRNWdYnLyHCzshNCmJ+ITCTCqwmJQXr",
+	"26g9NjIEGgNLK44Ee1b3o4PoMLoX3Y8evFlf+7TxgJ5CP68pt8cTP5+jnuM/W7Rr9/GxuWdp+M2pdfPZ",
+	"1+WMBQDZxdY+XLOv22RttSGQ75MFzioiB8QqblBDFgYWkXtk5KYRkfuYmkdcgmBIEfwqb7vG5yxY4HMW",
+	"rO45C5ZWJKV1FclJMZg31Yvtb0DkL5xfinVX+2kByV++ugXJXlUuqVvpos6EZrd5wGHPO3czhZ1/RpOm",
+	"6W5Srj5hST5PTXtNCQoXWe5LhJTyCH2diDQzTKYxStdC5tcFIzR0LKbS3J4Cv380tcD9YwryLCjvZMn0",
+	"MYSIUKEWLANKp8I0A2s46Q7LWj/ETS7S4LHuaX2FR71O7/Eok8V0aQNvwI6C/bDk2Ia/YAAvFxOf1+dQ",
+	"aeFtKA6vQOBQmmQyF0kX+bBbakQpm9KmSFQj2CrL4jP2epWjVMpmsA7/Wg2F5lN9Ew7w0lRsEsWtO8LD",
+	"QZ05lOHGEjCZIe3NUTT4o1MT7OofW9xjPgYVmXDVbvpak57XkI5n1ASaDmZq0hbbM8/kFUfHcdnwWhC0",
+	"tWfUaDwDj+Cy8v4UZQTdHXL0o0tHmEPXWEGpJZdPMaGvlY7Y7f75M1HkJwWpRQ2rDkvwgU30wOQwPAc+",
+	"4dN5eSDp3NDs5gQmPmtC2v4Uwh21zbizC25UnyFjwlOuboFnW/D+IjHK3YgSUSk2MciOcjtVOk61M+xm",
+	"vP6Sbq+8dOQY22gh26FgAHketNqYULP4QBHDdEGdGHvUiYDxV6AHoKBqUC3Vh4lcsmUlp+Dg8OPtypKW",
+	"0oErPi1b4MimvtfwLEgga4C3KSAVRsUCQzJYFpE3dQfAAFqf5QIslyuM3/Ymlusx2eHWQTyeyowMc8WF",
+	"IfEAkPbAgrwFwB0oEDjtkCsSW3CF/oy+fWIRNmIb7eMwPsIGus9yG11qc6QHlHlsyEZj5LhICJ1Q51eE",
+	"ZJ/y9GiaOgcabOcQQRNgo5uXtW0NLTLDGUhfcf8G0BS+DyCLpyAsAnAFxtPSS3CSSJJKMUFD1WqgCwyn",
+	"Dusvk1heGSo2YzEEhsWl44SZYxk4AsEJw3X3cxQCSqzHkaiLnTVNNYSKKI5c0NF60n4b2uIXu449qJ2r",
+	"Zj+Rg7OO8EAkoQCBVbAF+Zvf/enf/O7P8NgEF0eH71fRJiPCUpcB7gEkjVJThnj82//l3/3+//5n3/5X",
+	"f/Htn/xVmWkc1szWm9R7xiG38JUGbeem7T8ReUAU+MGdgebmjG7h8AvLUFnvcSaiqs4LQwm/DI1GFQNu",
+	"7buKYa5J06rdqR2JRF3hdzeE690Kfy8QtnaCeNJVIPEMwSNFQRFEJnRkZSjDaMGnaGRs7svBUlKU/dty",
+	"iFvZVEIZZG0X1ha0JiRoXkiFIC1g3llX5Mj308RTF6K2yggpqcZNkTaIBgwP2qrBkGq2tPphL+qkUK9n",
+	"RT50C3WwUhh6yE8cq/GAJA5upotSnulrFm7d3rAW9YCfsMZyv6uPayjcdtS+Ny4tsN7uF1YRKIyATZJa",
+	"QQwDBd5bbYtlqGr1ZZJWO+KlHazgocABC0yPnohsVr8g3LgwbK7O3b5fhnWz9SyYMGe6pXKNN5U0GmuK",
+	"q7v2amiuU3ZDhS7a1YHi5GF/YQmLcCr+SLjJX/8g3J7TyY1A3Zou4UawbcEEf6BLsv5+h1qomxzeDQzV",
+	"QYhqiINxP2q/AWuYVxnLsxzDZnvlGUEj/W40Hn8jy4u+WUx/9Zp1Pym3eVNu/aKom/RohbNamdGCLa8b",
+	"4xc2L6drQEuTa606ucAKuAqBvH6HbA6BMz6XDFQ164KeWuQOKiySbWEX42KU5ihW1GZf1Pjcav0L512D",
+	"T7ERPHVNIkO1RkoXe1ZV+VbN0QBgk1gnYTbQKjCXo0FjiCCNmLRhPswYgaSvFM0LDYWwtj7aMIkmhBmZ",
+	"sUFbRIELUzAPOWm5Flpg0SiwjRjjCI7LgeilZbj7DU/exS7eIE3t6ZutL3Hj/MG49OtuH+zb7VBH5VZ7",
+	"Z6TxpXg5HodQ7KAxyvG4Yywkak8vzUv2T/MqNPx5gena4DYfWcA9X2gmFxhfsrAYnLSU3qKY0EdESBt1",
+	"ApgtFjTWfwWkBoAN8MZkhgjluk9iUGNcoQrbqndRgR/DDkTZ96dUkSx3r5sjat92oLBPT549P32CkG3m",
+	"tYypPNVE0WUA1ylzDVk3MDsYa81aa4dmLREO4U0ktlP3fT40Czj0o8d2MI4ZMgk9Whf4HeYZG7GEiREj",
+	"8srCp/iHzXCt0RechQGoZsroFVNmQ2QOZqkU4MgSNmci8TEOdpRIlXialnFE+6WwWw3pkWYuHQ+UPzdn",
+	"9l3/xVNoBI7WqEnps/6kDeya7g2nK96IMrc6gOsZLqGNndISN9ciAx4RHcR3uS3tEtoFfvWBI03r7Zvw",
+	"eEBk1r6BVPpaphnb3QaGxu1woW16XDZoD3HA0OtBN2PRORNJYCRijSk1RWiGeYCLCVItX4qiS6GW6wa1",
+	"bAh7GyTFtSyS/73lglS4TrDB1csVla5nteWGPSsPLow9CXfObUfprJRuQ/WshxEpxZlemzpjSM5jZ4Wt",
+	"JJB7GahTMR50AW309CBrTQ6ds2zEhLaplj6VlXBBYi01TeMIncP7Fla+5CuARI2iZ+ELE67b+KgHjW+T",
+	"jVndeWyoWBkflViZ/spdubYyV+zv9hpcMZrdCY/BCuxWahzt2Npmetx5aLfv9AZO1+1Hu5pRbBlAd33R",
+	"atXcXsssebAfnoTNLBTmLUPxXrPHU6o/AFvFjOo+OXFB6Q/vfXyfDJcWO//n5y9fRGTGqMozlnhsw8WU",
+	"a0YQB9hI4BDnhTRRkUXGteHuXABitQ2lC0f3IKiuUiz6trUt7KmrVdPcIl7P81aArGsxPeBvhknkioV4",
+	"n6VkJyk0HemN4FjDlMWfrB5fIK91q22D6kVzeFooQaOKh3AInrvUheiKOHSTc6wx1C73oepkuVmJaiXV",
+	"2y1h3y1RD8IX2kK4ia8FMGRTmoapfoSOIGa74pRY4yTBqlybUV1ehI50DA6FUnkYRbOpWObfjXy/jYt3",
+	"xbJm1KiV1b18hYpJnrGOpV9KGbDVIKH27E3cNtuTxWCmmUPNA3NKmtqnOYxlve7LzV8DAEloqgAA3xdQ",
+	"u/h42KEb3HaooDJNmNIDgGVohXQw+icCBzkjlXVw2eSAJMf4cfMMU/iDaZElNs0dMlW8eSvJGdq2SuP3",
+	"6SzWioS4/lwROnNdH0b7+/tFaGF25QxF4GrDHt0g+o3KSMuCFMpJRhuDki9gMHOonGsWqbB8QTbGwb79",
+	"XtmdyYXmaThMsyQwUSMU6IUkM+mAfNs0vvIITjHa0BkHt5sdb3BlnufDmRE/kojQVEnrZSm8Aj7mESth",
+	"bNexzPWKKZ1//vjx6fn5Nk1XxVUwMOd6df5Z97pIgG4t+uTluDioUbhEYJ7FwkmCzhpwqIXUAzStdU0q",
+	"7PpsvdQw2O+KDldMfVAaVn0RMI/ocL9pNbCSCDpc0DhrLscGGZkhOkSllmRdjcHGOxXA4zZbRWkoff9y",
+	"HG4UuGeisFQenG5fNsaiqvMsKJvBgZjnWKP+GoaZOVrtBoI14Je9On3x5NmLn0X1NC6Lod3NwOf6aBFb",
+	"q7049IDN+iiKud28RarqFQ3WrDq7ar27qnWnfvArjaNVLoxpc2e4iR86rlBl1gUhabpXqyScHUrATqba",
+	"pRT8ylXZaXCkLJv5K8TTfA3kJeHq0tZFEAl7yzqC3dubfN1ilHJ9OVkHXGU4v1m/lGlma15tHS0NN95B",
+	"CLfR44QubSErJwMVdZ+qPTfJ8JaybVAstyj4ZSMBbBNbzxOxaDcq2BtUUKMKSysg0qC47qJzNXC1Mluj",
+	"DJzc6op+IDCdoQ8II2REYC4mrhhvXfGH1NTWjW2q2ta2fRAdszbTDh6qY7O64xUMyLVYWojIXtHSaSnf",
+	"jPIulm7eSmqwW6Ou73bnlt1yz9c07xa09NZtvK8s3FyLccP+2ifPNJnlSiPIsNHMQKSB022jt05ePSOX",
+	"bHlE4vRSzdQgJmOJpcjJcEnu3yMp05plKiIJn3CtIhLv2TTFQdyvhlBWzGeHG5RsMpPaReiaykdTwIT7",
+	"0TeGmrygM/Yufi9syK+mUjBEC67v6xO7+tAnVidJqJoy5cpTCeKAwUnKKLim45/Ex+TggGhp9IfRlGZ0",
+	"ZPayT17becQ/iW1YDnUyPBdkRrlITQ+Pp1zQPjmBKAZF1FQuMJ8VH6XKlZlUTnMt5xce3Pt4fx/+t786",
+	"2LZsaP3qq5/8FGpemf+RvbbjkjZW+nNlj4JAHpdqBWQV7R1lbsZdTT5fM6moFRhDsE+fxJa21to1d+uS",
+	"QWGwJUTCHRf8EDDC3MWblUNmRsimCjZuO+gYQAPTP3OtwKdPfVPw8Ylrzy3Wy/EzR+da6OAqzQ4eQn0N",
+	"SQSqeFZ5MYqoRx42X7FmvWV7xuk5ZKtnFmpgbwmo6wr5Dmb07RobnCuohul5Dq3ZJqyiiDKRhh6BpLiY",
+	"Ug0Vc6Geqe3lxrFUzVJNuNIsG9gAu0GracVVv6YCMBVhR+cyTQsKahHqOca0uZZZEtbA5ppMmFbk/v79",
+	"FRWvB4i4OMDKvGuXtKg/ZgZUWWEbjzbhGLvmKo3awpV4Dgs1cKMKdV2gaasoMTedtAyxfkaq5eMxy/xF",
+	"IhgDQ4zQg6Wdq+F318a48zMr8pmLyXqN3n/lM5n9N2Eas/8Sc5jf4MrJq11WIrIdsmSnwmbRa22CwRia",
+	"/KL4WpH/uda+WH5jdUntM6hUWT+u+L2R8p6dvyT3Dh4+3DuwAJdOkgHhyVIAUDxdzQL0EudCZ8tSgqgh",
+	"Zu71ojxiwmlK5hkb87dl+eDxi97qNBtbAbOR/58xw2E/oXo03S7cIYMGusv/2KHrazPY09oOYtfN+xXM",
+	"a3c3BtVI6HbHt8b0fDoem8+NIgiD35wkDwW1XYgyUMKvxFdijwT1HVyuQRDKjbHlWOHdnkuuLGntw+th",
+	"7Lhzj1lTLQYW4GPs7ZTmSpdbDwLFXc6GkDaNH4XElI01NmDDRNa83hwrHwY7uGh51MWK+JMYws0hqhw7",
+	"5BMhMz9ePHm2lIStWW64vpSQ+X7ssZJsSUS3OFDqPEBiBrmFTFma+Hm0vOuZXnwESfhwfQJfVrCPsL5z",
+	"nq1dXSjTWiQex+DUw2ry2EzCUg4k0hyHXBQfzRhcMqJdDDsG+8zSnQpyYuEXYMg5qzRUqfQK7Bot+l8J",
+	"QhIjAGI5jlxoL1jBfJye4JYWWseRQd1S941/I7IiUPOJNFSY40QtJrdbPcxxMFttZCZBhnR0GYVZRdD6",
+	"B4roPBPlAiJ3fLMflhP8zYTSxEzRPGu+I3eKfj/EhIXG+1MoXm7NyovU/0oE+lFDnKjzOPgr2It6RTCw",
+	"Ha/hFHY0RlfAsw8vwwnuRb1RIKzY0wa58nZjoanwk9uOjnoZUrIAhBk+F0jB8NElPeCn02BC+M3nflru",
+	"s5scfr4opohfPPMTdR246eLnEjqx7dRNHT8/CabsOk1q3535xfCkezvmS+fzDjFgJ/M5hrDXMhlaQUBc",
+	"DApipoQVtx7sh0YQIMtGb6+FuQEv75L822KYWF2ON0hcsrIVEGQmEhUVQr9NHHEBeSnls0adZqMq24jy",
+	"0FEVK+Im4LVycfCz04uzXw2enD4/+ZWvCh65hBZLKAzrUmTqA1YkqEeVWdw7XKWZdarPqaaGIrV5W52y",
+	"q6XFTqGWmViWBYezXOCnpctQt+0IK2p2thFTtEveRjWgvkDlxKuzEjK81HdtUQ5dnIdRSn0UiyW9h9G9",
+	"7RVJ6DVQGc3nALSqLGbWg8ugsNb6tFn3nL08KgpkGQGF0KopyE05sg3RsZjIpyJXtAwC0wpEHBTao03U",
+	"BZYYlaCxhJol0ev1Pb8sIRtrN4OVOr6W5sC8VL5+olaCd7R63Uun5qEnTFOeVtSNBgXAPBsoo6a7KKjd",
+	"1rt+klST+tK8tsD/zlrAqF5Pl8ceAzLlRf0tkIjU1FBErtd4TTZiNn5A22nAbhqr9zecc4ttTGfLz9pw",
+	"RJ/KjCQZiKDWPnfkYUQtW3DBMGBSHudZGBHjJHHv6fcOYPuAKilGU0CyB1RZ8mxsNSlfLE9mYK+IgojA",
+	"DxQZSQGhpJgea2uflWwVXx5E96IH0cF+dG8/ergfHXy8/yZaUSQlrD398VrjbTnwqoUBecpxJhFOpJCV",
+	"h1iP1qwuFm9A9OYZFx2lVtPkuWsGPmBT5s8zbM78eYJNwhhy3WiX2BDjD41I9vm1YQLbJOq6dMUuIflh",
+	"UUCocpn7UoXdMjuLOj+dxFplqwGvzEs1z3QWOjDRfyuwp1L1xWo6s1l5hU5hNPKhjl8qjxbb92PrknS1",
+	"BLUkCdNsZBQ9McqzjAltf1P9biFFC8Yn0/WcyOzXa3y0Xkg0d2UhS+FmpeNROpBRqQKTHYHdswBQzS3a",
+	"ZsBWMNTdhmFAlzsPwSh6vWb4BVKcWw+9sPPpUph+xkX47UGV/X6Ptz+4yatz3pn4wj669S1rXqJtEcqu",
+	"wz9W1t1bpdGXquk1p3Zdg428V3zh+pR0Ffkspvqm/WDslODtnti99ivcVBSeFhCr1lDC0ZuNG0MSfsUT",
+	"XyWBqHzmHscHVKGO0mTpBOpjclA2YqwUSNdj558zmo2mF+yt3ixFco22EtKbxvWxdKvA1rHZeGayRVg+",
+	"V1Z8WGcTa5rYZMaEPudfr0UrDmyFfjjedQCERxmpRwqzk9Dq2nXf1GJnhKtreDgd1HRnHmv6uxEHp++5",
+	"6ZYEs9oVKThnQu/etxku59ZInc2l4iPnlpnTjM6YDmIdbcrKSPOrIvAx0IWxbIzMvFKMnpk4qJ0eEy1l",
+	"ud6JHZHD00JHj7LBViRWM9W3jwxmUunBf/zdv4mxyKsrmOUukx+moClWORgugQJ6cKvlnEXkcH8/IGl2",
+	"jKYbe9lU0A9iXeHXRdxBUF7h4GFY76Vq8j+8fy2D/5YVfrgqYL5O6WiK3r8pLarsGdIClqM5y0jsu4kj",
+	"HygFMVqwyrDB2hUfh6bQLoDWkUu2dG64wL9g60jYeC/w2iE8mtPSIIHLhpjGIeSVGYOLbENu5A0zBBDY",
+	"MWryogIbWT9PzikIlaF8QOVoykaXzFafCQ1AwVAXVPmkMXCc2FDK6gzv7z8qzoT1EsXgcXYhnXi4KlWC",
+	"7Ak3q2kWD9y9GGRmFjeCQATPyc1TPimRK/+o2+BS2AtYlfcO9u8f7s0pWPJXM9hrHE0sRQuxgKsKFFh/",
+	"rXXp6hKntcaCrdN4WotINfZcqSS1dccpFZO8A5F/PJWKiefu6esJ+kCL1zJZhyL7Cp82702lYAPhQ79X",
+	"BscGUeKQCIgRpS3i5szQHqWdVFPEpdYQCg+AKsVXLPMwlXFEHuC3IUAnRv9/jD/MaHbJoCJ4n5zY7jLX",
+	"GwB/Vuo9UZtcIEW6JImhiDaczFyqDxTSvTybmLPg5tZvKm7g5apHGzsMb6Yej4uh54Y3eSJnyXxsmoJQ",
+	"nFxVo+JvpeqOknk2arn+aqk0m6GQG/KMQsKpKNbXIEiBkLE2lTisMgGDw9Bftxl98kJqouUEPbzIoyxb",
+	"iY18E+eKDVwLcXkTUjnhYs+JctvaDdZOVjXQvc9odqmCcCAFx0fpQho411RzpflI2fghrgmd08xKQZj0",
+	"SqRwUQ6KJDKINgJhwEtqJOWXDIKOgCVFJBcp1GMr5DcnVxkmwZRWLoYsVQxDiUQpGss6j42YIsWIOe7p",
+	"A7SZVrZK2XpXerhF7d77YlunMk1UKPSWY9YrUu9W/v1q3kFInNul/J1pMi7VZueaTHvcu8XChLh3KGh0",
+	"2Fx5a/si7K73c+ypF5W/06UvgoAD8+WFZeSVPKGM0RSK7pXk0qN6fSZ3zvskNgua5Bhh1/gcZEcZRjEG",
+	"sBWhWXZF08LgE14319YAHCouIicuXdDQqUl9zjNkvC5EOZ8IZ9OLer7huu/PrghKGVVgH/SldgN48AYR",
+	"e+eLIEMlyZhmxzZNwX6pF3zEnM0EPnRz+9ArlhlZLLPXa9AWuWEfxBUCZQBipjDsB+MFuCAznqa8wBLY",
+	"AqRnSFNqYYm3eHvT6jNjPtksG9IlP7kDB153sxnt2Y19cs5GmSHZcI61zFhCmBhlS4iwMaRdTY1IQxWJ",
+	"f/zjH8eQ3ubKYXNV/ArDx3zIqVQ6IvFU67k6unvXfLxr3u2TLzBXE7UMOgL2hy0oTZckFzZ2GJmKkhgk",
+	"SomCQVqkl8Kfb7MPMjaTmBVUqMEwmgiGYoQBiLKzy+JGb32QEWBFTXmSMOGSSSFtdsjs+UVkuTux+TSA",
+	"D/GH0FNslHszjz4Izsu4aNP/hOsbNzVphObac9YCkDLAM3qI29VvKqcwkkLls6Z4qXNnDKlc1A9UETSB",
+	"eYn0koki7tCeb4h/kpqmEQFSlLFxLhJlMaSKLC37eH+7y7SNN9+R1MF6PeuZffQzZREGWlB2fD6cpRkL",
+	"maeJkWLQ6h7k9anGTDeuBmDWT1ZEHxaUEpCdAM644CCwSUIifBGB5B51jCDhJcml3vclF0kXoy7LfmGe",
+	"9NGpQfjnqlefm4dtRCi8zI1ysPYtfMo8LxcDteDWWVrBU4NrOWQpJBVz5c9esFggSgqJBSbcDrRb/Dup",
+	"f2ZMC5oJi51T2zBRughjmqYKdVSukDhEQR5KbBH2g0ZjzJkcySxphgTfbLhGCFq34E+4mqd0+cI86hzi",
+	"9IpyaPpaMCxbY7Mr3e1YnllXg2JMdMd6mcs07ZPP57AxTPhoMlAVESoE7xJWESnXv92y4iBS1IGynqPV",
+	"UyucTNv5fwuM+HW4LDQERQnFMVgol/PUAu220QJ0KKeNe+oLad+4F9u2Xy7luBI5fZzZEiRyHKT7FDKs",
+	"r4JYAlDfDlrPrOTgaynWno8LPmO/Ns85hPWBanX2VCXv8kYX8Gmrd/omS1SC0t4Fvjd5n2PKKqpwGOoF",
+	"JDcscQhcNgj5siFgBeMvyyWeT9qVCk9GlQH7+ogl+lIoGoGQV2ZdJeZaKYxgVYdA6LEkuYk3FLQ3LJrg",
+	"1cHSCa3cuGYFbduQuEBOqWvrdD6PEaXgOEj3NxuDiouNL3ZRExDYe0TiVE7iiMQJFxNN00vzt6Tm/ws2",
+	"mlJt/mIzytPYait7aqbikqGQzufrLISVSCK693VjEFHUe7sHIDt7hWrnBtagj0+Y0M+aC3agb6vd1lR3",
+	"w/w2p+lGldGCMP56PWnvqKgDY7mlaPqNZTMqLKHrPo4AubD+LObBbVjyrXbyhlSxz7NynYs8402kzylr",
+	"DRuGSiXbcJnb9nIoUVepjwBNoRettVoa1MSWY1Hk9200ZLdGRQT6b4oK1I1GpymjScuJSbnSG58yawXc",
+	"aNS+9mBzoSBtRYimoGg+Xoaz1fKSmelOZ3SEbEEkNEv2Fmw4lfJSNSxBhdvYNpuoYNkaAFE8AbF5WCcq",
+	"i4xr9lKkS5RLYL+zeQvlMIxI5vq8UP+8H+1hc5ZCC7yvuzKRJ1S+36ZZAZFtIFg/3KYfbtN7fpuMWlDi",
+	"DHiWm/ZFtiz+PIDrW9/h3KpNxc188ODeg/X4T/N0eSG7jXR7MhD1dKpKyUeaZtp8B1iUKR9BCpEwsu6b",
+	"ZtUhcyaN1bsKq2mXv2lrnbjWQDt+EI9uVDyi2pViLE7J/XXncUj1aNpRqHLUuWIgFEvwUKDmF6I6HpEf",
+	"feMJ0LuI/OgbBKeEPy1Fh79tFij87dLy4QMTAGg2yAV/O5jhi2j575vTCZ/R5WC/+EH2+4Fb/Z3gViv3",
+	"ZwVhxm1aAZvYvszFBGZMT2US9v7q5flFL+r97NT8/9XnF419/zZniN2wfc/2sl6jkabVvA6fzLvRPqQ6",
+	"15l85XyZfpsOVyondUqjpnLxuIg1bwiFqZc6oz9w3O+b4/7AaX7gNO87p1H+1fXPfu90tIEG+hE2zR/N",
+	"vw3Xa95mOaHz+fkGM/7BpPjDZf97dNlTimvjxvv1dADgrUwMPj/vRebzp7/Afy9eN+6XuePzTE4yOjt3",
+	"C+Nag90HQ0XG4d+EXbHUHN3Gpm7MiIm3PbzbDfWKvGdqt2gN2OfO4RqCbq+J11CUFbtdwAY3o5tAbPgh",
+	"JvOHmMxyTGalssdBY2WP6wQt/v8itDDqvd2byD1PrTHQpv/C/vElBHG8CR/bw8JHQKSo4WO9CdfTfNgf",
+	"ydldSecccnsmTNz1YTvvwtfVJZ/vuYope3MJW1Swuw3iHF+5tPL3LtjxvVvVv0ORl+/b2m0RBrpl7Oa2",
+	"gY7v24ptGK+4bvgofu5y/N979ORW8YrbIEu9axXLtkPHCLJwuqU9QB0mrCJrvjgmfBygX+gpWxbIAzIX",
+	"+iYCt39I9vlBsPxBsPwhZ+WHnJX3UFjZLivjPcyA2IKHr4t8f7OCW+/W+nULlq+zRsgGgHHi2Sjnmgwz",
+	"Ri8tDn0Z1hppIhRI8dVREKfchpP72ivw7iKTYkIu2TIKmSy04SujoCkfwL4o+W0uNfVcMVcsIfnc5WRO",
+	"eVoiQwuZXao+eQ3fI/BXLOdMxFH4FBJ1i3zkcJZiqP3gKoPGU5qOB/ZVh9bkJgwFjqRgAXYFekfJKJUK",
+	"mPSxQ6kgpg0oGYocFpAbIDGcKqgRYRikTe+QY8B8GHMI3zccAxE98JLERes+Ob+pkljpiJreXWHI8u5+",
+	"KhdEjrWlorV9njPBEqK4o/OYWIXTHOdpAJPSId0G8ada6vZacMEPFELeR2TIJlyYUdsq7BrrADYCvFSN",
+	"6mbcvajnd68rEjhT+iW+av78lKZj+PjmHdTY4WnXNKEqmdGYMWIXwDUWFfvSfinP1yP2VAB7KML1wF0x",
+	"IpaQIkRO2BnsTolc18WJEuGAGzoe40HPmIY6WF6ccJKE314zCTkeY2EkWOVuG4xDeil6bnQvoRFH/mxT",
+	"fuxfcLZoCtwWA00vWVPQSIW11kNA3SlqqPQgknKC2wfKg2jY2oSGaiCinsvgY8yljyEAW2uOZ20kixVI",
+	"rRaOtToaEHe3G8oKdPPpcmVNo8V0WSrBRYXhDWb9a1XwhBwAmzBkU8gBpO370m8zyoGYICMxkqxL91dQ",
+	"AQ7wuwp0wqIqm8x1RsWlrVLmOAwm5E0gxcvQZplpECR9ehm+TKeMupJk9lVzJac0Kaq4WmAjEVZxLYHr",
+	"zaVMQ/gyaBlBZgZ458s94E9BrT8spNbQS33AWLO2PmKz6HMJResA/GxFidu4T57KDOeWOJBeHIjXonOX",
+	"vvyVIKUM5lKNNp7Z4rxGY3ciOsKnwZkDxlWuneaogrLFXN2ZwD/hSEDeYYopfX5ze1EP9soXXbMr25Gw",
+	"vJ4ukZS8ni7PfOevp8sX8pe2e/jw1A7g9XR57sZg3g2G8Xq6PLEjeT1dIp7PJ3Ysq+RXT5ZaeIm+ZuGh",
+	"svYLABqYf32zlYY8em7U2dWqd15myHd6PWUgwBRtWKosZ66sGKS5s7dcgaUqdXmtde6zTf0hAKMdrEXd",
+	"tfnWPE3JkFmsKw8tajH/ynsYEZYqVoWzWwEw36UEkm97dQ2kbhrlBVWXN1WkrLVu0jlTzmrcVgew4ZIY",
+	"IudLlAdo4HQE0NvWHsgB2Nh+h0B3GQh8XVANygUHWsZgH4LlRtSFymDqIzGP0jS9Lkaqt+0oXECoE+iA",
+	"xsxJUs4qCh26MRUIPfa9rVEfzF4B7GcLIYv9A8+wJipUcPJf1rZuRpfwZ0ja1sdZ2YJHq8H+0b3SnmBk",
+	"mBaQ2d7RQS1g0L1lO6sUifEl94K9Kq3NijO/nYsjTBm7sWJh4dps0OjRilY7LqqfzsqF2p11SbmSJzs0",
+	"L6G3pln4UGvJ9Ak85Vt5F/Us3PW6Fz/Fx8I3Z1JwLTNrTV45b/9k+D7Ug1v36i/NQ+FbqoMgMwtmWFlq",
+	"7BSbKU2hWInIreWqDXiMlSOuGwr2w6617lrr0u/yhgfrtrMrHqzDVuUesKKBx9RuMXnRmTUg+wdXmSCD",
+	"+iOH99dVRymNIwT9XjeU0rM3OooQkLx5FODsXllfAoYYNuSsqNcbp8MnL+9Ye5uP1uXM+garS38TbVYX",
+	"8hpttkDXNkBdO30ZdiCAzy2AvUP03BJorirqfNr2IxecgVBdM54IsNF9fvF45V5Wy0ofNBdvDKuKfF93",
+	"8OFmw/h+ruCGg+h4A1Ut9mbtDQQTpip8G96af+3xOyTzFeENAeJ6geHcJy/NrwuubC3aznDnvahT9uS5",
+	"9QiXB/Uq4zOaLaHlIR1d5vMjQmdQNh3Aja150hsSYTnBJHrHmUbCmCdzJsBQrRAJ68PIGQylYoXBAi23",
+	"SjvTLUCemqYiZ7gcLq0dHKo71O2lVuPlikgRgY0UTcs4D7AtR9Z0Cn60qnMN19LV/wBjIBamAAztSSbz",
+	"uT0j8sqotUYbLla+VO8IHw4HB15TMGbj8khJUppNmIeMX2EQh6apbRVHicUHFnRZRPNg7IuZn/Ur2ZU8",
+	"tvYgWFXYKxdIg5WFg72tWIiti8rGjvXJc65ssBYoWSwhgi3MlsGkI8JFwubmXQF3DLvsN8IXFuT9Uf9R",
+	"SOL37Be1zLtzXzOigEPDWhEDugkm2rqicL7aQV0utHZodH51q8JrM7kGgi2K9yo0q7gvZmlfnb548uzF",
+	"z2CXAUtRQFkjC4HXHBDT3m/GdLbctGfwu1Ph+uzYYyaNdmE63WSBHIRf93eqFRFqK9w8+4YRVnuPyjvc",
+	"KFX74/GUT/KMqUZv5IilaaMFuVjwIRsZwvj45MXj0+fPT590W2TAhG5qGeLMvOPPOnikvDwmlJhV4BZo",
+	"FOiDMicKUts6dFnKoSx3esZGjM+xCKQLF3BjoDwhSnbswtY6H8wf7DeF0YK8BZyCC2vynNJ0HJazV25B",
+	"HX+UGXl68uz56ZOowBMvY9VCoC3csCRn22GsFgN/9KAcibBNE4+2bMJWt+hw2nBFusaGID7toK35piNn",
+	"/gFGjW8bbuZ2AcI2keeXCzegKxGOaNeRgfGgYUin0H3QNmzvPNdGjsfKTvAqMs1uvTlJckV8twODDhYE",
+	"OvYQvxth4CpfU2XVjiLMLsRMd23WYgt3OSibgfaKa9EIQ6JcZZEZXZIhI749y4vQfdIldoFyvZqKFF6T",
+	"Ogkxb1t3Ovq6UZgDovt9khEc9dYkxL6+Hfmo+q/94QvuWcF3wmPkCU+dVkQBEww5SPmsBHcr2LlgOYKp",
+	"VZhEhfRWyOhqxv1KcvSq0jR9Oe4dfVkvPtOsWBbxb86rCmESEZnKPDMMJ6HLjtE+VWd3Iy7EGqNiTRJ5",
+	"96Y0zzNnWa4IsVUEwZVBSTOZsYFimX15VTgCPlXQdJco0UJVM75JKWA/q3N8sQkJR7N5GHKIu9OLemZ7",
+	"wFK6bE3g90HLLQD3X9uIvYQuVSOEodwyEBF2A963EyjDc9tlKu/D6uO9Q7N2oSrt1LBdPQu1ibYWv40L",
+	"P2ockdgqtuZPH7djPoRFN2NQ3C0/jKw0Y77ykruNeeausgNGIY8x9g5CmaNC4gl94aZHaB0f9tYqFKJs",
+	"lKWtWmurKhhh3qJ8FE2Vc6IcAQcF0g6XCwiLhk6iIooQRoqP9MmJ4brMvOgCDLgi8T/AApvU3vM+uahZ",
+	"qsCYw0XYZqyZQmNDdS3DMr08g+LKhKsuvn/ISGwKW1Uj1PaOiblAingdwZXQndI5Rk1XqNKGlAf5RgPh",
+	"AUj6DRry9LpyBcyx9a35CXe5Ardx55G97Pri5+qZGMv6PEtn4pu26KOBW451hf+KN7rBw4bNl18t50mu",
+	"ntbNbmPn423XtOFk725rQ52nOvWmHJgn2ZJkuTiqGPrBSm7NVrZ0FgQm10qKlay1YKtEDTbeKJq6yVuY",
+	"C501R3D5MUMEEj7oBgJ1PS2RjQgfk0uBmQHN9d1vNkbx5uMNMwwzao43LKoVg0MtKizSPkOCBrkURaKE",
+	"4XNuO/zPYIbnVksrKtn2m9auvT51aW/cY6F22Iu6EI0SBteqHoLtNgzrtH8QarTFiMGon6xobWE9SNbD",
+	"krART5hlgKW0Kq6PsU4JuJMMfy9Z+zEpHUvdNB6SdjtIaWahPmBv5h01lVkhNHxY+IbwVNFLpnptnjOL",
+	"AruixyKe3bZql8JunpNmDDUGaavu6Aiy1Pf3jcAlla3xPKKYTlcqfzqSM0s5+hvERLvslUbN5VqhsfXb",
+	"ypPw6B4TQw5BRqMkwaVbHToHwAoJH609xhkzT7HEhZD3SQxUF2r8h+kZo4IWc02EXPgnjYofH5lvkV4P",
+	"rY0uqbo2zV40NTBkg7ASbtiQc+VTiE7NQJfz72VszqhLrHDhs0glXYVbQ0CLpI0YSO/gki1BkHWRt5gV",
+	"SXCZhkyVBsZnuenaDoxXq2uHOYwtxa8vmRFq0XAKbGzIzHPoHz7xhxJps5t4xgxnZQlmUuPfYYHeYpN6",
+	"Ua/YB/8hXFP/JS5Y6Rk3vfWIgO68BoWrymynSSy4oJMmgUBoOtItqZMzc9fdI/YKTLBQd0cXyxZ1QDWd",
+	"rL+9E8wur63LBGtk4ZxK/bcsSREzWAPoRFbRyYY+k1edn84FiiMNxMba82OaJLGHYbDTMddog9DqqlEs",
+	"SaxxEYdaDGPlumwX4UyTLjXksmdPVD1Ofz2gCk6hcwfvVs9vV7pecdR2qQpc0MlusS0v6GTnwJaOGjSb",
+	"VH0UlaaTiOSC/zaHIsiYcY3aB3nmconhtmUyDaMOLeeM78Y2bdvGNQlJEqmR69i31ZyOwJIjcxD++qWC",
+	"c188e/Xt//Gvv/ujvyyHWBx0i/zHrOTDffjno6d3+2/u1DKW3W9vftz62psPf9oYq+F27prYoIbL3Dow",
+	"6AWd7PTI7/i4qwZAaSjK0iG9C9IkEfQkgLEq35sXNuMJZDl8CA74kDHhDJsg/d/bByM+oRNZ4Cdg6FQR",
+	"naXy0ZRQmyJ7A7lbpdFZfaQ6um59rFDRgwBHZxo2BAMV82ObkhXGZSL2Rs2rZVpoRAYvmTbWj3ULOcr7",
+	"Brd5a9lFgXring3e81bBlSAYECLqgvXcq8QLs/VR5ay9aLJRLFygIeCRIVAE5obzGbNpdIsAL2XK0qTI",
+	"xTY7C/fH/DQ3X1l9yfINdRn6EvSUbZ90x97O2UgPUCfhM7Z9/e5ybuF2bSD61grUhpp3voBLgHeN9qqs",
+	"B2C7IYQujY60E8DsDU8Jrl+r9h4+RLQMZgL7OmSpFJOO2gwYmgYF1HyrAxfCRqFUt/cgHRMpbI1jQ06l",
+	"BWKjApRUC93jXE8uu7KoU7yB9e0pFLvGBsEOk2cTMC9qSR51s7wFwX2rsnhLhkajFPp1tbYhWpQpx9px",
+	"606Dj33oViHdbyMsNfa09UnMmMpT3YbWYX4rFarHoZp5Zgww8pbdOtFAI/P1RcFdnWYbtuMt7N22sN3C",
+	"eLG9YTEKTMVcjNK8jinXOpzOZe9d0KHZU3cerl3afv2DPiJ6/aPff/J91NONaGUuxaHJ/NVoaN6yBnzW",
+	"eOefgtRTuM9D2mptmCxDVBtpbgXjCObZ627PKuVmF+SvRHkL0a1UuB32r3zDmiiZv+heqijzwfbK5mER",
+	"9ZBQVZhYQJtLQVmByOdLw2ss3V6TCkrsvU0JeBKIavVLVZGqiuvsxLAiohIJjLJ1UgrDZlusWTfQmGCI",
+	"0IL5/HnYip+GthWEixiydXcEAroqoViGNg5sbN1qUlPyV8IbFgMuRmP5gOq4wH0wF44BNRKV0MmNKJFv",
+	"eiPGZsfoTNF2esBekT5is3a0VvJF6pDkFkZkdZwLSrqFumbN4oUIjf3UAUQ3mj0EYrRnE6I0YYNKzQCC",
+	"nSA22DhAEENHDEwZLq2ZsVEBQUC/RtjotcYXHKc++cSB1dl4Vx00gEMWcgHbiJ+CCYYah5BDmSxJETF6",
+	"3ZDU4hRG9RtTWYXqrtXpUPkK79Lk4snGri0vzxr4Ygz8y8rwn188JglAfcUDF+/1+fNnT46topooooyg",
+	"NVwST+qdgRDaOdw/vHdwuH8w2D/49Gc/P/zi/uv9X338y4e//sW9zx68+OjVo7ODi01StPb3Hp3s/Zru",
+	"fT3Ye/OTH61zVZop/lwOm6AsdAdsePv6CT68peHCvTNsLmmWtEaXFlJtJW3yN3JIfBA1iuw+GjsUXu8d",
+	"NgqvrTkhbX0WQLFDZnFPkxJCrEDYp47d81SzrOPSP8WHMRCFq2kLy/HoQ2Zp3JOOqygt5/NrEPvfyKGV",
+	"H7s5z2h22U3wvuQwrk4bsQBvGmCTkoTjbtA0lQsAchJLQPHutgGFwO8koywHK1+vWGWQRXHZuolHP5fD",
+	"M98KbJxv6OdyeO7aeufbtfehG6vd8ILgESOKpejpXoTHwxwJeye7rFeFvNrDEDkK4s+z33o3ZHu1i30O",
+	"kiK8nB8Qh9LKVMT28PC3kfKCUAU7i2SiSNjovpuP4U2F+3eGbysv5RZXc50vtXpRQR7E3G0KAbnxz04v",
+	"yF0653evDu6qmboLv8Z9cgLb5WJtzGDsjiqfjor7fsejLe9/WHrNTrp4z8Y82/6lhQb1r98vIreJFFje",
+	"4Pp+iQ0dwm7jN0vGcG91zzYoG8dvRkn6uRy+FOky1JPsV1VV6RqG0qrdctWrr8yzL7xYXBjFNndYtiSF",
+	"b4HO720zq9H24altDTRMda6Tbe/zrj3r0OkteNeLfq/tG0bh8j3wD+OcUiqaUs6bhYywekqJX6qgIIg1",
+	"6YOtJ260yHWy/a5iz8qojt0cFr9BSb7TntQOCBrQ7GqsWcXdX4OUitu4BlsGRG2pPG1xVGzsJVoUUWSg",
+	"woVVFq5syBdeA5MF/60D5NlSOSmk/pXInyiOnOHDdVTjskC5ctt2fD53fjZ3z4xuhRPdFBu6QR4U9aBA",
+	"RTMgVYY4/jAuG+ueyZnDBucZgv+ERqAv/SwODm3TvaNexkZMYB6z/fXj4kcHPPnuTccI+lfmxZfjZ/Ds",
+	"utDRJqbq59y2T7s9ijs/hm1lP/adohWRA/Lq7OXj0/Nz+HRYZL3e8yge90uINVah2I8OosPoXnT/zXrH",
+	"aqvf5ZX35cAn7wSzX9hKPvbTU6dkmw+PPdYAaK4O1bxhG42SZj+s3B/bxGP/wpZmwc4WJa4GhjVcsXYZ",
+	"ziuwXJEYH26W1lIqJnkrdrv7FYK2XUaWC8KPS6ln61NyzYWayrQ5SceFsqIBoKErBOcGVLZS3QGfwAvQ",
+	"GuijMCIdzTbC6Z7n2Vwq1pwOOmKi5RdwaHZQWM+ZSJy22t1l303Ns2sVqnrl1WteAPdQS85q+ERzMRyd",
+	"UaHSAmG9WV5sX/uC4mzjxA+KuZZP0mMjVCof2zkpkrs0e6tVkUOzCrFxjc0PRMvyCjYse3hTw7MSBcSl",
+	"vMzurBXnMbihlRX3PnZvOnRLUrlr7Q7/RupfI2fNJeXczxEZLv8/9v69x5Hkyg+Gv0qAeAHNjLLYZFX1",
+	"jQ3DW9PTM2pppqfdVSPJq2owg8wgmVPJCCojWGxOTwPSenchrWVL+1qG/awke2WsYMGQtbbhxxIkrffD",
+	"7HSP9Nd+hQdxzonISDLJIlnV1Zel4R11JTPjHud+fmcGKgEt0z7tf8injCrC+KxOKM6KiWZZqslwraG+",
+	"abg2KzF7NJIN+SNk9629oN6ov9/FtM7IW73F4sd2Q59gPSAWLGWdHWC4fVdJDeiGqscyYSCIPpWYJglN",
+	"RixJ+6lVT+J2HLG4jo6yeCf2bYCdkcLpIVofCuW5uPpSKhZ7Ow+j7rlEoAhMlyWAxVTyfAoTKIfkP/uT",
+	"n3/+V3/6h//2vd//7bc//+tvP/uPf/vYSgJP/vF33/v8hz9/9p1f4WRnA/YJQXgzA5hb60sW2anXyxfb",
+	"qWOXo1EsfrHsP//ps5/8/UZZEWes8T21VH/uTF1277gzTKF0gGbdgVIz99EnjiC8Z+ke3oKEaSzcVbj7",
+	"irxsJX2VRtfcTuzJbJwmeOgLhd6q8pbiBo1CreHyyc1UP5U7bhtW9Aa/8c9bb/zzVskn/OnxcX3uQelZ",
+	"vb3z8M3yn28tSiIJD9l51TQne754c6GfVc4XlX2ietMupj3kMLMp++RDCRhb3IJTAvVEeXfgk3UhSpjq",
+	"vx1IhiOCSBczEEN7ei11Co5PSiW5MQA51WySp8YI2QIOQ6UTocJZo3E9hppoB/jQNzpbtSoOpxLPzoVA",
+	"C+JbMesIMxHoNhzW2T1VpFAxobt8BPW/41uQyAyrBSf9WDLMcEwllhuVQiRgs8LZwuwP6ANCtOtkXJ7U",
+	"2f1wjSEfG99y9d7FoxGXiUiohJq7OY601pq7e/tXr7nauK3a09/99We//i6WLBYUiFaqpbJ/Y7X6kdU0",
+	"abEEWNkdMpl1mp+J/Hn4ZKVS4w+tEtlXO/T4Y61k/QGffOAJu/91R5+kox01winsAKSOyHEhSreECrGd",
+	"qwjH+fTLJSrgPWWYUX3UA0vezDUVQMhDGgouA+urVwgpH8Vpf8G+7l1dfoj4zicPH+9Ge0/e2PnGwc4f",
+	"P8QHe0/e/Odv7LwBTx7vPvnUkmN4WkWIyzvqOqvfo398A197WNrbdDgi/PIRt8Os9VMzGHfqXTW8ovgo",
+	"BU7TF/KKH/uT1Y9GoD2uJKLQ66FuuZKKBy+fV+9cssuijKRS5MNcTtXZl25fL1IDX+2O4+tV+vkq37uS",
+	"9LOq+dJvw3fLivXykyXkV+nVaieyO+y5OK0uxOszkBcYn+B4uXraYAaqLam5sgSKqLJKw3yy2MqmMGdM",
+	"eJ0MYBeUT+O3aglST3DC1jW8FKaV4PSUshBmTB+FTcRv78OzD+tmXtDwAC3VagdKC/m+e/ucsS9eZl9N",
+	"OYa3F3KDUmHyW4E/NXIle2eLgV5GMfInq+zYpdsZiK69CFPD/ULemMG3lFYryLjEfFDIjkiGqUy1yblR",
+	"cCVmyyduYHXY7H48N5HXeTig/HySanvkktgqiU70jZBMKk2aK0QIGC4TfYvZo2lVzUT0OOZNLZeSl408",
+	"vNSvlFC4Uk/23ZJUtGAbSovp4whz3gObuGzTzcGQWTCOu01bMarwXcvl3qEG4Y+78oFrFP4+cC3jq775",
+	"l0E4K/tVVvpUnU+qm01HPMtzsYz2XD6lfSEk9tDdwVkHK2nCJVRj3lFjg8loWaqNvuWqpnhOiW4QKLvu",
+	"61w5X8+MzbNMoq/tb0ShD89m7wuqwktCL6fwjYmkRLTAEjCrGhYT+PxvfvPZ//3XT//sF0+//+tLEg6C",
+	"Oc+lMaxGc6LaqUqT1fM+qTtHf9zfAQlyjzwV8t8UfbpHX6W+g4kcCW3Ow2JXDy1/pUTWc4R5bxCT/WrJ",
+	"x6UiV+E6LaNxXy0UsZljdO6stvllG2sog6eYFoTliw75MBGZm1nD4tkQL8EJvji0hNVCKC4sAOIcGnGh",
+	"4FbEH5wZO1CKDAh2cIVT82K8u9T5C3Pyhv1fkP/PW9FeuBswHYo/rkw+PfAwg5a63T24d8DsSnW4Lssv",
+	"BzrlVw4HXPYHPN0siffKFyvTeGl4WSrFnVO6kDMx6GcD+XSV7IpcAvuda34dWudqHZ4Vuj4QHl++CGAH",
+	"PIaO6HNJZaKaq0HMnElYKzOAQ0zyeYytXk90zdlR6iOVmzv4rv3qdKG59STFHH94pc5iRAEGROMyllFR",
+	"eKTPrWrukOFBMA6wk+ssHstc8O7A0uu4hMKieowfyxIAVhFRAN+IJGJalbumjD+HBB8kf8J4cdXC8Q54",
+	"QshoUGWTp0bTqLlmae9YpsbV3pzcAjOzRzaCBAfaZFd7NQ5hnk2A71ZGu/HwuK5Wr0PinKnpS85fl7eL",
+	"oDRUZsultBbwCgHeEKE60b8BIWa2FhditNDLIoXinsFulKt+LYF3rhSj4Ro/KMZLf/tBw9+3/cjdz274",
+	"7nM/B3rgJ4LfB7OBB3f8lIr+YV7w50elydEbfobw92ExTQ8wt3Lk7gwe3YpVtQoet8C/UdLHvuBQpTx+",
+	"fS44ghZNi8qDcO4h6gaqNkfhvUo1C3Y5Kl8fT1eocXdcET8GEQoraxOgPrOQRNPvBKrmycMy6oVpk+10",
+	"VN3i3fseb26dRhcYt4CNzCAN0dWsAvFaTMZNEHK+itLkjSAzXB2pcFRbFMdJ3PIFlIkpM+oXWSnmSI3u",
+	"L8QRPCrjBxaFPIrTQgFzcL/srdBU+gKQi+bgLWDDi1rVQWZZo+ogHK2oPqxpm5yZJMQ8p5IAGZ1CgGG7",
+	"7i8KchKPeNdk08r4rnmPJNQacwk+LnKJS+xHSVEvxyQJwNwXWaYYhpxGbKrGOSKlppphWGptPqZnt1Gx",
+	"sR/pqgxWX2N1rEXivKTdcZ7b7Q3rL0Ys4ViyfqikGcwl9Sd8uiJFh3KBq71KJQZXfBnGtYE+WFXI0DX3",
+	"sHol8wphOsva3cUR4GGqMFwKLYQuVzzymZnJ0J4+wAzllhUlJLD62nb0QaXfpRDq14RUXh1VYa0UHd32",
+	"VsOKXPqolqvsTLL2QGEQilGjdohyuvSeB4TsHKiHq7grPnLvLUuyuCvt8mks30z7DnHBdXaIZYHA+0bf",
+	"x0hfOL3DjGKJMKJrQCOj+0nJGvUN0jH81GgD/LmZwVssn+qZHSjvbhg5sE76BJZlmMGTuLa/TsjyH83F",
+	"LP9RZdDyH81ELf/R4rBlVyxiVQ5OsyilVVx1ydL0d3Oer9vPLtcsZHu8dFuQ7/ScBiAgvS/c6oOzuYiQ",
+	"1oJYz9h91vBfnQmMj9VRdMF6QLsOil3cQlktRVXFrkaB9mSpg88KM6hbMxcjcZa9apmxvpQ88MVXILLx",
+	"TE424lpPVH4mrtF9997lcb+LilC0J39DvIsltkY+GlFZazxecEhTzTqQvGVUkTiDXiNRqBVoGrRiKYFv",
+	"gwg1ZSOVZans26br61hVz3HXjoLiE242oD+jbdFJcQQvPzct//bMW1QPAWJDAkkRQCSLVuelSahgE+TE",
+	"gatdUS3DzKozGANJ9j9wZPOw+Ob6lugFN/nlvhrrC3lniFIPF96by2Txl87e5Vwun55qI4Ztvn4y2qwj",
+	"t1VH+W7B88qfHr5Z8eytRbkRAd7p13hqqhRlROo1CuzZLO25CuJgiD7lKTCUW6xRjuXyxo29xlnWja+p",
+	"PLnaqBAGznH1wJHfHdvDfmi32yHw6bR7MEZ1edZvBfQEnFeWyLibC6ZRHvyI+olkB/fvshMxxXI+wr+P",
+	"ddUxttrRcy0A4zZ+++Dw7u32wUdHX2q/hfXfR7ldB1CNqMz5qcgZxwo72vAccnThwALTteMvJjswZgTu",
+	"HsFzkX+lqjr9gR9oqR34YL4hLXS1Eoc0Xp2kVECMXnS0NL7/4WGAw4g/xnbekJptW8Cviwyz7EQPddt1",
+	"WEi2o9TO44ndwJQqcpeH8v5XDj84ZLzbFSOji6gkZRfuS0dH9yOmjcpFkcLHse6n/ed9pU0/F4f/4n3k",
+	"JAQrqF3EPOmkdgtGIw3MtIADj46lK9k6jELWCwH2VKf0WB7Lt966I09Fpkai/tZb7A4wpy8ffnjPQU9R",
+	"fiE6sAS92mLx42MgPccYbHvsCNBxrXVc0whTclyLjoEcHdda9Xr9SVxnBwSg65u1i3AsyQBtVWvbaOwr",
+	"gmp7OkWW6BYmU8bwdR0t/5TJro2908yeZ5j/KFf9nA+BCnRyLmGx6sHX2GJMaQmwmvDIB2pMciX7dfYv",
+	"xnYxIKpHmFJxXcsX0DGXKIH+gUR0MwiZywVO0favsFtam9h5wyiXcyTUKMO0h9uDVNrJqpzdkf0s1QO4",
+	"gwdwcHZcfBImfsaFyyFmaSKkSXspaQ70kx27MhANDDrCVI3BtgvxfAWuWJ32m7aaZ1qxLs/zVGAaKioX",
+	"A8ETkR9LxuKv75BcuXM3KZV/JfQyLJ9MuZ8l9DJ2tbEHfhldglT3hFqy+IEw+XTnoGdEHtPRPEw/oTvs",
+	"JvbWW5RVywBgHUrUurLF7IP07VtYzsv+Bt9heajwtRv2tXrQhp2wHZcdZirZVTc4JKaGXdtnX0nfZiMQ",
+	"4OwvdXbAdKYmaA9mfWE02280/MbUjVJt+4JL1IWkcDIV9dJMsDfi4Tgz6Yjn5or9ccfekvjN8nQaDTtS",
+	"twvwnb0Vu1evwXgsscgy2nW75XeNn0pp1HbncOBwIt14wr4giTnNqBKvJed2aEFspxWXgfviFQaAC7wz",
+	"WBuOKu9yzTLRM5bA0NQBBSPs6mrUaDQQV4sEZJ8f7V9pNNhQDDtQlLqo1r2/u0tXFrx9tmErLLtsY7+f",
+	"UmhT9Le3yzJxKjLNEiFGRdFH9/suDojSwO1iK8OzOmVuI7HCXsONQRJCE/DPfSI4zC84gHSc31ccogjs",
+	"gjkZ/q232FHBTKnsiZg5rvajjkpSxHwJPse6zljR+d1xDooDvQj3yg5oPGJGHcvgXBNxlfbosv3dm+WT",
+	"Oxx3B3GdHSqWKNajRu3p0Dgj17XqOQIwURgtbE9fKvtUmWLui2PpP2my9+wRxlFaFdDSaqDhJyJh41Gd",
+	"3VbaZFN372e6hgrYZpxLTdXhUGXyNlAcDgSp1o/lbFP2RwhnjnB3rJoFo41cYXD7Cy233RW8S1Gpbo4H",
+	"3Elz8p9GMzXLXIR0dCxdZeOIGd7XUZjLYp+RX1EHhbANN6k2aRcmrscdLKvtJQh7i0ueZQzfsNuNmKYD",
+	"Lu2BDEjZseylluTu7eJq+bWPkIJ5Jo9UG6ifJdppr7QJsysNLilkjKkXKd4RGZ+KhBghnPGJgiAa3Ejo",
+	"ATciwVdbbP/RI/dDhAEmIgGiW1an6VOjiOdo73E55VmaHMtuLoAn8mymHSmMPV+hzHu1AWNwFdIxC9Ed",
+	"eSXxGu42Atp/i+63dgO3fNpTACt0eQ6BQlBvnPmdmrk+PStyMgpLt9tHy0XEIh2muOQgIiZUywVW83Yu",
+	"OFwbTk9ZR0wVWBsy+5njSTeLACQKlojh9zpFERVwJvgZ18eShCR4ENfZ7cKqKB7ZIyn7biQI2CBOIVQg",
+	"sF+AnRL7i1hnbDy4BgJVYamUEqZGE2kwGrV0nR1ZEfZYFjeMkBI9RASMDhAiLKG+S1S7xZoNaClAccKm",
+	"qSJV8TfUdMIX8BOMedAMCm7DppKPb+4Nh36Ri36qjcgx8GKoRWZZb8ebteyH+CVUVtXF31bVKnouCAXs",
+	"Bj2tpiXAl+4Xl6LFdu3bNCdHZFzDQGtcp4V1Cvzcvrf57nRBUtzWpbm73ti9nUGL1pJUNndujwDUyfE1",
+	"FB5ZbOzTEc8hhfaNr+3dZvAeAwf/I/MmaWo+OMHesBMxCnKcQa2xFwutiblA+p/SK6gU9Y5lofEESqrd",
+	"O3iXTHWulhaIM6kE0oGAP5qlfWnvmxNBDWS5+Po+dmIH3qTg4PnfaLxJBYG4D8q0w9RoNZRJACrJ3mi+",
+	"SWzLv4xVGO00IYoJaJSECLxU+8i4N3bftESZAv3e2HsTaLQbAobuQWYkBStQuF7IK7pcUjgl46XaAk6Y",
+	"T4ERyGNZ1Ad4Yx9qDRTFjXzFJsumpppAa+BJxMYyE1o7I4SvS5Aa9oaLQrS3O34TA/xMasAMBYpy4J1s",
+	"1Rr1Zr0BZh/QvnfgyqNhRCXTdmdqEBll/8bV69fAgIIloJpXrTquRkLyUVpr1fbqjfpeDSwyA/jcaf5w",
+	"u6/wTORmh+ILMYG9L8C05JW8u4kdYKrNgX33gX+VMj4EpvovqH5WvHLFNgFUHVBfznjZeb8eApY/2CRh",
+	"cLuNBlojffw+H40yurlXPtZoEEGr4ZlJIeF8Sg5OMGmUTRkfSsFGBBRQLNeTqLbfaC7qyI/8ykeSj81A",
+	"5eknIsGP9s7+6F2Vd9IkEeC42d/dPfuLu3iV8f2bZ79/pNQHXIKJ+Sou7FntG5FLnuEHeyvN21kd0c43",
+	"Hg55PqUDVSwkEBi7HVaMFBN7V13RUEvGATYbfq49LK4ERzRYiI/lSZtnGQRvjlRVCcoD3xlccuXsHZbP",
+	"2ZZtf8CDMATY1y7Nx5n4gnYhz66oWOwuOlW07J5INclE0nclmNGWQs4NrbJTz63jkNfELeSGJdkoYmaQ",
+	"q3F/EPDtznSGR1FwaGesreismZmOBNvbvX7tOhB1nBMZPHz53lSjwII6sTS+o7BsL+OZksKK86jgUyNZ",
+	"5ofjP4Of7dstV9ncL/IAAkeZjxtDnxiJz64dngs7FBCilQO8SDHSK9dO93bxnnX2gRfuzSAXgo4MbaSV",
+	"psdQjNDL8lid0H5j9zuViNQVrGOdfc1yIhqE63LAE+qAjCK99FRQpJmO2ITnMpV91CBILnd9eIgmy0bQ",
+	"XgWDHHLJ+yIHFDGy0JHawE+EJqPs8bjR2OuO8wz+IZBS7yKN1nHkS9IfBC2C4QPkXbtD4YLYAw0yPeMu",
+	"Ss7O0w4XpAU8Is7o505pIXEISRBkZU4Awrco0c61WcHdRAxHygjZnYIF+aEPJH5bJdMVCDw5cCiorVgN",
+	"+zfYMuAHIrmcSMDbYElneq+bC0tZrEJWa5W/9zbvmafjPCPbe+vKlfC3Og2ldbNxcw9oHNo1SyNxB97S",
+	"Kg3hG2LI08wSs9BbWytcMjS28KwWY8MNQdgHqnoLTY+b9sFu7SHwrw2YoHObPym72Si4YANGPIdeB9AU",
+	"zj+4/rKE0X213cbu3k5zd6fRPGo2Wg37///YtgEl6lpynGVYiSuV/TYUSnUPB1y3Zw4HxQNUL3uRjFj7",
+	"ZFC9DY7uwYCb5VC+RQOFM4UjmtnFh4Ek2AydpM63UNt0fxcLOEcB9UYRZQWB4AOe9VQ+dELN5UhCjRUk",
+	"m9tK9rIUPb/7zb2VRKH3eY4hZ/vNq6tMRI9HmCHwgUhS/joKaQcJRnAQT/dC2opiGcZfPbRtLtU6rjwO",
+	"rs8TlN0yYcRSKY7CV6x8RhbqIksMP0/qc8zrHfhhlnlVEbblS/aOQnCWSzvy+2d/cU+Zd9VYJpvdkdfs",
+	"5OJGX8ThjaoV4veEWeUYbfnj68sfX9Kr/5rd5PeEOc81LpsG1tJS3Km4p0BDGblo6vK5eBd8oUVwBDhh",
+	"M8FPhWZWcdaGT9lYenz1uHSzYm/pVTKbWi06HudZTKZFJUNYoYGgeKeB0obwNVzcdGowUrNIzoiCWhkM",
+	"aI8dEHVSUtW1SbOMQlK4cX6Ieeb5EdzZeaq3qeJWoSiV7vne5ooMRr5v1ZgtmX6J1ZjnLtNt9Z4Nec5t",
+	"oprPT/UZEw08w9kCr70mjpZxJtZyssDctw6WczlY0MYLS/kcHStWBZ9gKBFFZ0nMuXERlkUoDvlEMqVO",
+	"MFwi8FaAB6bI6vKtgGgyEBmGV8Q9lXs3DEXs6WNZ2K8JAWZAyBXFh/SK/9hln6AXA0bgAtj0GGPyCngf",
+	"P5hUo0cE3DmfIjTOp/6DT4M3PwUngh6ozL6B1V41+/RYfrqzszP3f7axeMJT0zbpUMS2JfLHfArmeJUl",
+	"dveSsUftcCFPmZJ9kdtB4MRQNGxRAICBmBVyF0EsYMTioZKpUXkq+3XoklwawbriULp5atIuzwq/l11I",
+	"+EkMRd4Xsjstfvu08GD5scO0wO/dTsTIDOxb8Cd471000KdhLWrvySFcnlvlyCEM+6QIjQjDdg1gANuP",
+	"Mm5gLbCpT4seYCBWjhrnop1zA0vMsyyaH7TKXWDCpxjmx8m/7/xBdiknqUzUJGKcZZZ/5kwP7MB7UJXy",
+	"FuMGYhkgfmo41pS8BK0UOVXclciGiEFIXihi/Oz4IVAncj85/xxEOpVQSjBQiiJ0PnVDydWQNZhRrGkn",
+	"goFWs5ON/FRhgUZKZe2xhLiRxK6QfWAXaubg+Vo/nvy4duBTDOagbwF6dOHZIAxHnWYQHPNpsfRcFll3",
+	"A56gx5JWPwFgip49NO6ijxSAZBU34pbLf4D2/FUuLIZ0eHwAr+3EtuRvUnEJZ5apwzMuu6KdqUlpyHbW",
+	"9BsQCojR7YhMTeAtxLEI72ecqYm7fXEZ8Wdh5y56p21yNe5kYm4E3TTvjlPDOrngJ+jwViMhg62obJfQ",
+	"oHQbgpDseMLN8EFD6CHs8izr8K69rhClLxLGNRvao+vzPKpui6R9lIpRf/byuy8WDS1J9YlbbKv90oXJ",
+	"3Nj0ECPw8eCnmvVyQaHzEDmOaV5FAidERY210C235qM8PeVGlNJOLK370t3Dow8f/Mv2O3cfxAtuFi4q",
+	"bg3PDRD/cA39Q+3pkuqxnpiI3J5jHTGj7HlOZTcbQxQRJTr6D9mn8GK5r4noDJQ6aZNuaHvy4uqnM7Kr",
+	"cSBuZW803J1c9MABb3e0mqEE/R7Lg4CrqZw21ruRXfw7RlIFoMKDdDQSCV6+YEAQnWWfzcb+kye7CPA+",
+	"wxU9BoCIF+iGDsLSy77f0ATAu5CDSfq55/ZWObecudaqOY4bKON2Ls2HUc2ve63V3G08wYJfDq457JKa",
+	"L1HWoAsiN7USfi7By16vlfrZazTWNsGMM/Fi/MjOChGuOD1Zxd4iKW0eYQACKRNSIVfbMjKpQOyofavF",
+	"qvcTh1WOKaq19q7ZWc2IqbXWNftwnCGy/G5p17Ad2OGuSBwEHT4NtpGsMysYcwp7TVTDq12Mw7ZyEVYc",
+	"OCBnWHDGmdg6obfGGO+EloEqe4EmmCuP6WIt9Trfhegq5Ee5KEKlfM4ESDUGWLjPzoIkiJDrORZJzuki",
+	"d7KrhgLgGpf7q8cEzfna+apfU9fzOY7sWT7nxUdhy0e3fLSSj27v/qU5qze4+OfxUo8zcZEeanIsi+HI",
+	"QCopJvt6Pc1zMYKZAi0ZS3CRcXGJOY0wuiJG+Ug6UPMA9ZpB/jvmW/tQcUDNFlPWV0zJIt7643HSL+A4",
+	"pJhQFjPFdLvYsFQzd69dcWkwVSfOhIVV9+33LjGA8hFxbLdm8gTCWGmfSeAskJOBghoXPv4fbNrru+bt",
+	"wKvd8mFK+NJMR+fG14ZnIl7uzR8XqN+b6b69XkkB9TwA/NFwRXALSm/NktsSLd11tBQwvgoSHHwfPL25",
+	"mZ76IsIEttx1q6VuYwy2ai3GGESOOVkuSTz1OWi7YazBvMvdMzZIAZZdQNWJCghOALeyTM6lBbEHXgUu",
+	"1GKIYgNHK6Wr1zPVbyd8qiu4jw9xqAhvmB1gNnXdgHqdwoAADBvQqr45Fvm0oGqE9L/WZXclvp9Ey3p3",
+	"ePG0K1WdOwIY9j4He+wR1ppVEMirjABpevUQ3G9rTP99+OTJCtEilxhaspyZEhLvNx7XwtxLYBrIRkqP",
+	"O1P/2M4XQD6vRwVHprC9eZZMoGOAgQgnE/5czJ2uzkXuzUbUAd8cg4uo3BrwrYeWwyelEVsJcjk3XI3p",
+	"W/myrSay7WdNwYK5GPL8pBgv3uxgKZdzdUsbzhigK75h50KOBwyX8CtfkEU91C3CGgDZ186KvLrX93eZ",
+	"Zm8U7qdrjQbTb5Y9FiCckIh4fX+3vmfXtAS9fEECwjqxTESDt8FM5w9mOncc0wIGeeWxIw1PrgS0A3Ga",
+	"19HH4XDcTVAhr4yYuuvLIYLyiBnnCJ8xkzHODhx0WTCkIZS94FPGKTvLXt9bhJLmoSwhgHye7x4U7cBA",
+	"z6X2OcoR6GTuUQ186gMEEcoF6wirZHcHVgxMauvqagfl2V+WxrZlLVvWspS1XERI+3IVEw7VVsfc6pib",
+	"uU4LSlUolR4c4vyx7OMEYagrNcs7vDtwRs4yvImP8UIcsmmEEGEu5isCDhY5ZK3IBbFGHggsmoXzihz8",
+	"VxRozoD6F6K+IHBbUUMKiufyLkRYUUwSjrcFhtwhTwQAWIFtFcFJiFmi7XjiUFMgsetQ2T4gfPhj1Skg",
+	"VfpCH8uhj+mcwy5MixAsMsqTTZr8yupYgquYlz9z9S7o5TrhaGK477wKzjSfajZQE4jucglgKk9cAhrF",
+	"M8dCmtRMY+b/CQU7S2HL8B7tZhyxmPYT/ok7av+Jm2n/ZbczpthEV0aVELpLMaAUORlD5PRsxdVyqKI9",
+	"L7ZpdyLsv+lM+FJm5R7xwzAlqu0/pg7LYDoOQ60crspHKS1IUeTBvVke8ImY+unBrrhvutyIPsD5ue+K",
+	"laBj7MYeU0ZV7HoHGcMebjth+otOeOV84ZX5BS0TA62GArGAA8mGGrBntv2x6lS0URxz3wCxbHD5GAWx",
+	"DzOBka4dFFUTPvXF1SEwMgi4Hw7t+mSpFEw8QkIdsSTHVlXOsJCK74EKn+LJhcbiVjEwXxaV+nEeK64F",
+	"y7kEP9inFSGGYKcCMreKmcrdSfBJUWXBOou7WdqKKWwb9jr1CHGO7ASzLVXYq33M5SJjE+8aKFZYiBsB",
+	"Jn+zsXkNkQVGKDc7Z4XyVYGBTJRGTUGJ1eP271cO/OrzHbeg4TqHGVC/8uBBbdlpLh19O0Dpn53B7uUs",
+	"/eJTgemeK0qh9nAf4Ddn9Q5XM9UIq6VyzLVYMIxerobVZtAl5ezO6J8C/v0YFnRt1EYdv4qmT1olkkFq",
+	"EdEETzbgzzZWqam5clgAbgcOWKc8qV7P1UpfpGjh2pe/krPlhlBvo/sdUIHgzpSuV1JrNa+XiwjXGs0v",
+	"vfflq0d7X7lRK9UCrjVv7tYb9d369drzMOnZa7COSY/O5Namd06bnj2TqTaW5Z6KIkBkgY2PJKkNrHxF",
+	"kv6SpNvb7qVXPuWWZrLuiYbJb4/0uY50Adq54BD7hV54iEvptlU5L7S9Lzbj5VSl3Uqcw1qLfvMs+av2",
+	"T8wwAouzyadtwtOstb7RjK6ug/RBk39RSSZ+bh5Fvdb6xsPVwndWXo6optO+5AaSVf3cyKy6XojM+Rij",
+	"X+zldkqavDv829yNrQGyABDsemq1GglcaHB0n115TP+aSduoSp4oSOUW5u/1hflzRjqwH3ncabJw5qKH",
+	"RVPWPoGLEzGWH6stp7lcTrPNbrg8KL51qXkh0K4lqtJxuAflbC8Ofm/NSHxHVy4lGD+kKZsK5f4yz4Ta",
+	"z19xEJTXlrpfTMj8lhK+8jL3NkrgpUe7uzg53RUgWxgccBDUhafSoA75CMrEAw1GP3dR7b3CYOc7evUt",
+	"djjPtSx2fvZbk935THZFwbxFNju/1KsZ7WZPuy97OJHaFcArvN7g1lNauF+gYDVUzXPJjP49LU5FzrOg",
+	"BCXCoNnGsHY2AXBBIIrrtjPFcIKJSPsDUyGAkFmR8GteqFlxlPFUngmhQ1z94PYHd2BHcWYiWfxhJ+3P",
+	"CBC12/fsdlJTb8Pv2E6ttbeOaITdXLZBsmJVNhePYCE3yL6j5TqvxONWcEWJh87p1sq4FWAKK6MnXisS",
+	"7bPFlyuPi0u2iqnRj2BranyNTY0OoXNlU+Nqx3CJrXHpudoykQtgIlsD4iUaENcl1JtaELGfiy3fsa79",
+	"0Cm1l2I/DOjEptK3u4uBFF11VXfXF48v13K4pWtbc+BWmj6fOfACBWqszb/QHIhU9ZuOntLrkDlKuToq",
+	"T4pweSMeGYcBr1nPHpKoKGybaqYHaiIdpBTay4YcgKIkFJsn9GUIpcWCwjEUWI8BzkpCvWIEdUSyDXDM",
+	"cRBzioV8bbuWOWnGWceOQiRBgoRAakOIVW5WMJCOwFGzztRbdAh1CuC29CJzJ63jHCusioMOaOCqpMby",
+	"ykVB2G5TMHXCZ6ZELIaIXvsPqHuENQKSVPYNz07adjAx64h+KnUQdG+3EHOWulyLoj6BgSIJB8wo9scF",
+	"ROYQ4uc96Hx3wHPeNVRmmjM9Et2UZ2wouIRcqAPMPXabQUs+yVNjhMRRKDQ8Wx4ff/HGNSolAT/pEe8K",
+	"DX8nXA+ELqdkfGIvyILY82+uvNSHgufdwZF4ZF628PNVuRKch/Xs1XR8tyL3Zdu36e52puhySZMSVadt",
+	"qSTqetwZpogT4KTwcQUFPzQqF1iE3PdGpLTO3lU545KJR6mG9ESfrNkLpG9L7D18fFnspos/to1ngucB",
+	"LOERJeGVS+izIU+l4anEegg0IARJiAu6GGMuHEEN0qckhe/NS+H2MNbh5bbLfpyn0/fHIZneXBDHqcN9",
+	"nGXNHlshovp/mNe0Y6kvLtWJECMaOrgxAou448TfeExl6ihrAxqstWrNvZuNBvynUZQXr7Vq42btycPi",
+	"fnfmTO1Bw9yYPO2ga/1xrYvZIM9+8t+f/uo/BQgCX7173x5wGkUtS/+I5l/vQu4QkdRnP/m3T3/0o/JY",
+	"dmksMORFoyixIEe3NZe1ok94NNNtsRA37ELcqFgIK9p3B9y01UhIeKgO3r7d3N2DYa0h2ONoX0Akc992",
+	"cAFhCn2RnKWXFAJRmf5vVZOtarKBoV95UNhuQWbXYmVLFJQrj+mer2Tth2+2mOyvlvHebdqaR2aZdX7Z",
+	"ObhIWftMCxCNZHuwLt2ivdGpihZatkG1HHETlOl1AsishLAqt/5Ii/zuO6hrXqS14GEFMfV21mW5lv6t",
+	"1yB0C0BP1lOF3ey3oVvnVG3Hzsy2MHTLLfVmoVslS1JHZEr2NSK+CwdgVKiKUDpNg8GqC7jycZLyrD3K",
+	"RS99FNfZoQ/fokGBbQqrynGGr0VMj7sDxjX7YtOKO1+8DmquZHEu+gChkohumgjdChFZzhoZfusMbfhR",
+	"xESmRdUnWJ0Sv6mzu72i76DIW8RSwzqiq4ZCO9UamgDVGjxg3GCpRd9YYALE2ULriHsIimhpKKCLC6gh",
+	"S9P086GvF0ayQQMvNpKtyyVP+IyC6hbIapiNxm4tqgUnxD4sSPJt/N4OoY+n8fYB3AF7tJa0e/veXKs3",
+	"rhXNfvbr//70R39Xiy4kKwD7vfTQt9nZruLMW2FFioW+t2R9LjkbwC3xqu4/PPnb2LityhzExjlyuCJX",
+	"XOLKo++uPC5u4UrashvBNjbudVavkW+vERu30jFcpn0vO1dbLnMZXGZrarhMU8OalHzj4Dno52KD5+72",
+	"fK2ukl5UOPp7Kbbk1I0o1F2geKYR+TCVgnDTI8Y1lce3rdLqbBCmh3TrksL0CpL1/NN8qQTXuoTgkqP1",
+	"tpT21Zbntz6zVyCc76J0AAJa3tHD5Sbed/C920gaVqv0NAPsXUCeFtGIFxzrdgYjvD9QUrybZkbktVcx",
+	"Tqu8CevYqGe3YivsXbJte3YDFpq453bqDGWq2tRt936mJQzZ0mwUxEdxmZRs4hEbqIk4FXlojU61i7YM",
+	"itjYbxYLTzPw7XXsOq6zj1x4VymhQkio59qZMvSmQWCZM127NhZYh8t34oUZiUtv1p794r/8/u//7Wd/",
+	"9/ef//Dnz77zl5/99hef/9WfPvvxv3n6Fz91UUltXN2q4CQPZu8kvmgj+vAic5jpAECmxmqLsoqUCCDD",
+	"US3VbQ1NEp7L8vVcQRysXvNzyIWzG7GaeDhzYbdm363UN3XhuEAwZyk6KsshAd+YkSwTDK88XimIao4S",
+	"b2OpXhlj7yzp2VweWWTcXel0bBnQy8eAtjfx8izCF3cN15WCL9I0fODMs94UzHs90TVsMhDgRKriZROu",
+	"rSJgbrGxFi7fQRjmCQlwOzuGRbbYCgpzQYL80x/9p2c/+dmmt+/FJUtvieBrL4WvSza3Uvh5ba8XRaPP",
+	"lLivAAFcv2rxTMHiMql8YNvcymJbWWwriy2Os8oyNZm/6cwo1oHilQbgCNhQ5eLirr84hY8WlmCFn0EI",
+	"whutct06lsdyxxelrJMEBoAGrnyolaucZEYvy0Tk9UxN2hOey1T2iwqf8FRPUtMdQCPdjKdDZpQ6YZxR",
+	"SU+7DApjlCeQkuvLKpfazwXkB0MzSZ6eCunKfnbVOEtALATDL5cJ64g+l7Zh+1Wd3aVKqlQU0i52RFXV",
+	"i+apCGQ806t73Aorjdr/0RhlgK9Dxcw6Fpr25Tfrrqq1HbSrqolDUzmDittUmhXrUttBglBM9mxsJGgf",
+	"imm7iqpBm7yDMdkOkbxre5AZABtAHXkzyNW4Pyiqw0KJXbv1Urivs8yXJ3IQu/iRkgIH4Qt11oep1rgZ",
+	"CD7a5UMBRwkr4UrF/LvoJqCZTtlE5ILZ0zsyLncbkDeG6lQkdscwWKPoaqZnV+4TsCX8Uyr9WX7oioDS",
+	"1hUwqWooWMKnGgfjWrSd99JMaF9JNIIqwayoJuo2vBKAAy/USo5MvJqrVGyENy+vHKYbkbvsKmdLy3W6",
+	"gurPqdDoq+ZPhSOwjhuVaPQ2z+dcvlB/F3lGK/ocigRS1eyF/PQoJDGWrMLdwYweIDY+kccTKPY1S/ks",
+	"4UWCPwScCzvEzBKfIIHGlewmUByqEe0qecdFHWycHRb0ngyEjOx/c+EacAW9CXeoBzA5ru43Jtp4cggQ",
+	"N0gIqxGH7ruJvNRpeqsWTO1MAZKiuXut2cD/F9Vo+iDeU/1SWp3gERyxdsKnJRWgFtVozWeUg72jRqPV",
+	"9ErHcK49UEDgCLgItIxXdzDKeNeSTHc0n0PtU7/H61C1UXEwtpTtXJQNDJv2LtsLbolLmbARLhXccGOl",
+	"K15SIPyV3YDchcXwd5z6ujyk617wyZH/4jmy26oOzzqnB1nGwrmxYm7bs3qus7pgVYvjGL6wPCB9xdN4",
+	"5XEn/aRt5cYn61T9qzo2W+/yq+Rdrjxq6520hZ6tCngFd8o2xld4O/3kyH6/ilIzV9tsXEFu74/NwlO8",
+	"adpAL5WpHlRAd5GB9U9+/vRnf/ePv/veZ7/97dO/+On/77HlR3aUT55997/+/qffe/rL7z37zg8ADBE3",
+	"HBGxDu80G419uzepAYTEf/jWD4Jv/+Fbf/n0V/+Lvl0jE6Fq9hcen3aeoSw3ylp5TSTF0d0G8G+dSBuF",
+	"cgmUESsJIqIedsY6lUJrZikYU7KyltcaBHOON6tTkZ+mYrJQM/5oHoKxT+Pupf1xLlwAb+oDiVHRdb+C",
+	"3mzYUGnD9ilgWDOVJRGVRoLaRzKx3bj3mg33Yp3F7905YuVBa5MLPozJkAu6t1WXUYpG8/a80vueMB+6",
+	"yT4HXXSZEyn0f3m1M5X9NhiAtXuoskRo057w1LRp+rXWbv1qVMud+N7jKaiWjfo+2vSauw37grJ8ptm8",
+	"Wd+1JwxX074vlWlbsWwK5jv6183inXbwwjceO5YJmRHsOsIYwexrOs3IlgkfoisPvWvXgdOBghMOcc+u",
+	"zkjIxE5U2hPW3C0eQJnGWmsvqo1yZU9pKvu11n4j8lqunVqj0XhyPhXYbflZNJ1O61aNOFfM0hxVSDUb",
+	"qmHZMb6KYltFqsibs/OJGnZSseMPXHXOAzBqkZ+KHAOPYCxYLU1kPXKbgOOOM6wWaslWqoMQo1QzzXvg",
+	"4uryLLPUCcrDpMMK8vIAR3cEo3oO9KW4Aw+cV4vtMlwLtC7UoVv6rQ0pYLXW7vmuD/W1OhKoHwCOaXuf",
+	"Nr5PtPRgYUbTNOKzZ4JrwXIumSX6q1+rhSIA1iNcahx6gK+s4h3D1p5/ct/irgH0Ctxgy3xfno2t2vHB",
+	"aHQ3eTU9W7B969iA6UhsrSOXa4TDZV/o/qJd2QzsDj5mmTBQVgEDIRKRpUBi3DX9gmbELLwjDBQPo+Df",
+	"JRAGqK9QgoUzDCgW4bodyxJmzIBrJhUNgypiqImssw9chw5aBl+hpvrKgdiBBy5xqkL9WB7Lg6GSfe+n",
+	"o1+cWuHTEPsQQ6UNi7XKTQwKyViLpM7u8O4A8xbtaLCoD0vS0zQRUMADuh0PnYMOX7ArcyyxDw9vDyI0",
+	"jOlrPAXnu1/HnoIAIkhxHOe5kCaoACusRocTTjXjSSKSyAXoMAU7JCDUwn7umwRk+I7ouUwglHOOJZd6",
+	"AitAJTBS6fUthMMAHwMbWh2tIg4CUyiBWLxYeD0rZbmk9rPKxdKitCkAYcjzE2E3YJGq8iSqmQlwiDzR",
+	"Z7Y+j18x09+pyL3uPdtlruxJytvN2mbltWAnXpras+uCeCxfKDjz0GJzyarZC1trWaXQcDPWtVYNPt60",
+	"XNd5hWHcj9UiNmGC26TNraWvwOrLibKuws/PkNavPHYXaMZlNlN9a5YZYU0RRRk1Q55K+zO22SrsccBU",
+	"+NBzfAcn634PCHQZaXaGSbODnhH5hOdQSMvJAypfsdQqhEJ2hOOC80o3+pQcx9r6AF8ZH+AmV2FxNumy",
+	"A7Dlhi8ZN9zetMvLIF3nmm0IJwjH4IVW4kX16VIA/gpCs6lqo3q9MrCfv8q9HmxhRZle92hvXd3hJSnM",
+	"u6WVr53msA0qeOkzUy9E2whcyZXRAQdg+cLSk0BTeYDjRbUjnHPf0//C2EgWe8mrPGrvp9ocUv+reB5c",
+	"P0UdCrr7CzwA7sdVq7ra1g/xo0UeCD8ErKTrqRNWzsWCuVBAKJX6EqrllorbYvXDf+rFbXEb1/GFuCuw",
+	"9WSey7fhrfMLc3twmTcs5aOyLJV9Kx9ismg/1Qbc0Hxs1JCbtMuzbAqg0rxspfDQgqmd8SnP4HZB0XBN",
+	"IQH+/g34aCSkEzxdnl38zbEYi7rrtD2WJ1JNZJumBJV1VK8HZvm0x5qNqNFo2KFqLEAejNYMxFCL7FTo",
+	"RQiHh86r+SLt812KLgiEVMoHhrRBKxZCWmSrNjBmBHCyUa3IJqbcwiDpGD/z9Og+iXLLLOomHYr2J1jR",
+	"9UCn/Mqh5XwDnsLpo1qvwQDd9raHGoKT7ABgkyGGROSYo3O10Xjih3HkyvEyJcm8JbLeQs/Ck/V4ySVb",
+	"9i3rGI7sdHcbV3ejGj8VuZWyXUewLvuwMX4vMS7NRRy2ariRXSV7ab/WevwE/q3HVvp0766C1TC/E6l2",
+	"UWgYmZ3qNl5S94COEx+NoM4w16IIkcOeqzczgr8Gapz7csgib2PAT+mJkmbgc67Co0qth2cVH511SCCZ",
+	"y9PEpSuiZHssoQB2rVXD0Dg4AT6tTAshl7agRX8opGnr9BNRfDR/SuGpWd5U2pe+iWo1ihSgdg6oGI36",
+	"zZvL7mNUM8rwjJA5dht7zZWxNyCeHfayud+IariPzV3IS4YdbEQ12jrb7pOLA3N3d3Q1nY1iTbbunq0O",
+	"5t09Pv5oJRHnLBXsymN/nZe6fA6cWOOjLgDBGXBKuHMEsS6XVp4pfCu3rDQDYRB4063iEefCWJ4Us1Rq",
+	"I/hCB4yXSbYVoF5fl014rFYpALXSaV/s01l6praC0FYQ2gpCL7sgtPX0XZ6nbz1hY0NfHx6Fi3X2Hfhw",
+	"R29/AeOCZr1cDdEayrVB8LE6O5DIeIosDfwcTc1Er9d2ITpgsMvwIQaM7bk5EXWmJiJfbP64CrwmoBBP",
+	"otpYAuOYSSGuYCbAGta2dlyqL3LL4rcsfsvi/ynbOrYO6pfeQf387CNXPFF/fC4Jp9rZNETxBNHegBJp",
+	"l/Gea+PFjK5JT7kpCyYtL9RIT0FR9ACpQipAkbXShwRbjANZ5VmmJjrA0gf5ZALQqUN+IsI+mBR9btJT",
+	"V5Frd7fClQStvE2r9EJ9SV2V56KLaxsmY8AIa62d3YZtfcjzE8sScTWdH4gkRUzqUCM2HlW2QR4p30oq",
+	"T1XaFazZ2N9dx21D64WLd1miTOBX27VsoWPvEF6GaHaGqwJlX3diRZqEPP9MKWDBCp6L97wvkr7I76xS",
+	"ODWDV5nYVk3dsp+N2c8R0AnMQQDKU6KdgHPyHBkTHuFNwql8DIIWgqKoNGBNlxI2QTfGT9KqGAKIx8Ex",
+	"vMSon+tQjlXDeALikW5Tm18IFqaz1ASX7AtexjlvYNCmYl7FtSWQ4UWACOCcoHeeh+2CJve4poW26l07",
+	"TTJBaryutfZvWBWVfhryR6Dw61qree3GEw9bCw31DBoHNIQyI/ittzEIMaLfIBKn7160rXsI2PYkTay+",
+	"CWqp3ZJOJvQIcWuB7yuZGgWQ363HS7ViADXq5ikEYhXmjGt25vCbGIq8b0XK4sfmDf8rCSLFb3sQpwOB",
+	"VyDl56nKUzOFBSkDKO1dQ+GvOjjLQwEijUaYozYuXTBKe6CHOtjb9lBp0y6yjXEPSz+GsFxVv5fi2vH3",
+	"YBq+4RvB43KTV4Nfyo01UfpKxplI2pCNX1o5b0LRc9NoXpv9sdzn/O8zPV/DtWwboQ2t7pPzWifwsp0J",
+	"y+cu5TZS81y+hCwroMg9wEEKFde6YhM0dg+DWd6zw1Ina5WSS7UfkNWj4YQ7tCcCPuhZDdiDyAHSQ/Hx",
+	"iRgZCAWVCDlf2PKt6IXuAkvNfIkLpjLEVJdiwkDBnJet7o/LfGFTjVgbnp/yOY14FVp3rdFYzzKPw71c",
+	"jXbL4LYMbsvgzs3gXlbbx9YycT7DuC54yGqcdokBAj+78tgVHXmyilJzm15+Pgn1W+KyLnE5F21xm7kV",
+	"ni8NANULz4Sg5iv+XJQwvZapwx2AMyHpK6//xjIswgWXglSWCSB7jRmxlSdJikWh7ud2qCYVXpQZ8kfh",
+	"Q1enrPTMVyRTWOPs0pLgt/TtFaBvW9np9ZadZknvBchShptUm7S7OBf+NsYF+MKAaDzwBdoQw9codQJZ",
+	"qHZ4WuQQiZhTWir+2VM5E2CvQNdPVNT8RBoa+TQOrAqQMzU2XTUU9WM5i7wvHvGuCZGrIzYeObQuCKyE",
+	"wdbZARupVBqo5ApGGeWtIA6uE6fVYhzmguws1UyPO8PUGJEcS8KkHKaJBCxNuwCYeQLF6gAhFIMngs+Y",
+	"krAaCZ9SZTv7Y7crRII/Qo0E8cjUscDtB2gogOmBIccu2C5U2ooY2Argyc09egQluGBRT0VeZw/QCTHk",
+	"UGCVa9idW/hWUH9gKjigjAb9wW7a5nkeYKF9dHS7zt6Br8PHpQThwoxQ9zaEuM7iXq6GMTQcG4XIpJM0",
+	"EZLqmY6zjGkjRjiOA8kQ4BOz/f1QIZsYNk+30LcC5y1HYxfmAPXEBJKA4IBBeEkMMYR2EEOVizb+FGPt",
+	"QXtmh/bA2AFlomfsAYMx3Bd5V0iTZrT+sRxnWczSHpMKT8WEazYUXI9zVyG2iJ51Y+bM8rmBvQxskPYH",
+	"COZa6faEGJY5WHluiloTh/5mso7op7Kw5VF4XJEJZUr47lUQqA8ET4oGz4KdsJcN+gQUPdp0WPcS8kIQ",
+	"idEohYbOAzHYA7G0UJHlSRDekXAjduxhWqU8rB2osFsRDPEWk2pidw4rR7ptXjAwUwbK3nwYGVSTxXMK",
+	"h3YhPIcYlbp0deNbGBkZ1YQcDy3NpvDIyD1P+NQS9/JoLLG3H+yc8tz2ANT+0IjRB+5r+8eXsAX7z3ds",
+	"KxVzOJgj07ioWtwq0fQeWqXNwB6NVVe5My1N2c2wAFEvir/4IIUSWhJUArGsYMUVeHt627f99vS2b/3t",
+	"qQ9Tf3tKCM1H2MHb0w9dF4tgUHwl1RACvs5u8yyrLCaz39iD5eQuuF+Cef35I8YTeLLdsAI1Jj4R0xjK",
+	"jkshEs3ijv0TMwqK7impAF4uz2g41pBZ6UA0F03lREyfV+nl+WsHdNfRf8VyYca5nIPKhreovrXzw1cN",
+	"HXhH9e3cbYCClg7t0XXzoL/8WFNpRF/ktSfPpSwsEFFHdps7e42j5rUAXaxgdxjtTf/8xmPYERf4jwwV",
+	"HgfhdHOtdbnsigwK3uxGNUhSsf9u7u7ZASG+OjxoNppRLRkjr2mPrjZqrUb9xv5u+PDm1Vprr97Y3ys9",
+	"vFlr3ahfuxn5yjo37JpR5VlfbadJ6voYygMVahhEk1+1sjKJW1hYh+LarYgFhYMaUW0sw/HukmOCRtps",
+	"XncP7Cib9eb1ff/gZq21X9+/eg3qACnDM3QkbJcmWBq7NsDTvK9paQ7BTACnP3Hn9DR40eYQTv3ZWrN9",
+	"awUysQ2nusS6MDxhExRpRyPQFVKJkghKQqgEQfUAPr2AuktYbW1p6XTSS/oK8urY2GoIGPIFLJ91M6WF",
+	"ZqkBttpVUqc6VJXZG7ERj8wV+GuHyru92UJ9L3Y16uLWrCZQURvOv2xVuy8ffngvsmoHFnpCX76LF9id",
+	"K44AaEwu2gC67kwF9UrRBa7iHMNB2vloZhmPle7ix8dUMe241jqu6cHYJGoij2tP4mj2R1x3+1ORhAgu",
+	"b9sFFn8wA3EsGctd1QkfoODGCIhSM+3a+UOrqHLHNMcY5zNKZZ8m1FVSYuA9m6j8RN9CTR0K6Vk5zMqt",
+	"AO1tNTr4yYpozatFUMXs1Km8xTHZ9WI/vOKHHs+0gCnbmaENwmDUH25qF3IaCJvCnkjQDYNiXjzTCneB",
+	"0x4Q2p59WeTM8BOBOj2CFUi25/cZZczC4kHf+9DaEyFGiIFBW2EliWMJdfxBjE8yYb+DPQiV8N0GtUVG",
+	"n0IYHPCsh1vn64WYcDKZmuiITQZpd4CVEtk3xzw3UEzrWMYfHHy9ffvDe/fu3D66++G9Q1zSptX4UduA",
+	"dBHK87jJYjLY141S7eG4O4jr7ECfLL8m9kZUqcKHMKGgZOJSVfiQlhhPHc5n8bW5xRr4KHWmIePzZ2B3",
+	"FlZtQjP1jNiM4uWNa/slcbOxkbg5R4dK8mYNfmkxt3zH0l6AFnt8XOMG7l9V2sVxLToONJdjyqc4xqKJ",
+	"x7XW4+OwUuKxlTGePIE9KeY5K+ZXMmwkp1sn3oVVMeR9nkq80/ZfYLrFM70DNJEW/Pxc1h6FnY9VZ7F9",
+	"+cuqM2P0JOOl/d+Y4qLqLtIpnjFCajDtVWcEHHF9Ylt/mXMClqt8qRFDUtYol8yJ/CtiTrt3SulVCUjn",
+	"e1cL/aIR1XppZjCFYx7x+knkC3Ev6q1pe/tYdSD36mqRU0U5yCfpaEQak09D9rW97TNlf4dh4hegb9Va",
+	"e9ftukIadhfX2eV3n0NdoHOxDloqnOAt+TlXroRdw4XpEKuWeVyYvqpPmJmkXRHmrJLc4Iq0YVk3khNJ",
+	"ti87BsiZBQ3Y68C0yEQXUlgnDp4YRUhK+sDekH+77o5lLkaCm1JDpGRyV1wuxubwflqh72PVqbO7varO",
+	"nf2QypFiBTcZhdNIK7E7jmVsm4UO2yRcxz72l5qzVFbkucrr4cBm5+nE1Y9VB+Vqq51hiln3pJ9brTRi",
+	"Wg0FG4xl4gulgosuiDl2qhRKR5zlQhuek/4UIJ64jeBmfkFEAtL8sTRuPFy7LH6PIQ0rpiNUIJ08qwBE",
+	"5YA8OiC6WmokClGZ+6J2SHDBvwjSaKoZUbEW5KrFaAeytCQ+luDrItIMj+Bg4GdSsbFMFHmDZvfW+bus",
+	"8AsuL5h6CM6CWs1YgqU97lrtOImdQG7n7xOi2YH3njXgurF8LIstqLOvDdJMHEv8LB9LkOu9cbo4PlAk",
+	"ya9A4ga9GCPGHjOeAf5HOx+D4yheXIuPCPCLztCexfqt4LHLuCLwe3TdfPCVVqPRaCIX+Vh1zmqW+t67",
+	"vn4PQbpyKWfcXgKrla+T+U378LwQexcsc1V8EUfxAPToYHmq+XzFGq/Rpv/44kWqxsoSVfXOloQslIMq",
+	"RKoF+x5IWSHYC93GM4SsBQu97km6n3G5elFtoHRFLoqlSSkGuAQUfQs+uw2FglAoYLdM5Yyua1BBHPyU",
+	"dN3WFimLnwr4KR83uH/1yRKd9spjvJ5L488LZvccUo4umoLtNjZWChfSqxkVsLk2cboIZe8sqmR5wtbb",
+	"c8nojpbiu2DCHs8xmGQzpXAtOfLLqnM3qUqSn7/ZV+zBXB9wyfWwSF09mtdx7GJYRdXhRkKWqPeI2GVK",
+	"Cx3JazhWnbFfFrDY4GYhWfwMiV0qU0jrFZZyNdoSry3x2oKNn5fa2ZuE5G4D4lZNpFYI3F6CuuPDT7s+",
+	"uDuMPr3lEHcosq0vzMzbVvZagsdjz20p3vTig6HgnreBhgLyV+Bock+bu8VjQOR0P+xFtVGu7ELbn+jh",
+	"1QIT033f2N2/qMCUNbUiH/sA9qmt5XlztQEMZ7imnSkt5wW5tZAT7KSypxYqAO4mjPVd+9qF34Q5j/XT",
+	"//tnT//mTz//wZ/XHKtq40feKNB21aju3Hvn7r33avORldjAZ7/+77NtNOfaePDh7TuHh9XNPPvOD57+",
+	"xX+ebWN3to3Dj27bNirH8T9//79/NtvA3mwD7x7cff/OOyBtnfOu4i6ddVd7apzjSTqHT+h1RcOCxUlU",
+	"dzwU0qAYa9dp9SuHYYsUCg4XZsEVFMNRxrFWTOXVAxcwvVThA65MB6DXZ+Owgxjmq+cLYa4M/+gKKGFZ",
+	"2d+1/Yvvb70SoW4NzygS6tbOqzRFjDxkJY21cBGX4OQPJQiWym42TsAXfMHh8a8a/J9b7XW8037pt4LC",
+	"OQmYW8iFfupiqTdzU/sufJ4hT6zC7qp1xng5obgmYC2LRRUz3UF5sV603jjLZjwxdKdhObqYspNx2R8j",
+	"X/5kYAc8zkdK2z8//39++/Tv/v2z//B/nn7/L//wrW9//ld/+of/9r3f/+23P//rb8NVFxBInqk+6PmI",
+	"a1/7/G9+89n//ddP/+wXT7//61qgkSc578FmOTLuJ1J79ic/D9t+9h//9rGVJp784+++9/kPf/7sO796",
+	"bEnNk/Bjoj04wnBUIZegse2AaBLVTM6lzoi9QapTrVX7ksgyxbCDiE0tg7Sv2y3GQZCnJXVSnl/MC51I",
+	"8c3Pf/rsJ3+/lnuHmrrk2p7hWXq4Og50E4pP4O1xqYZzJzDjXTFQGWJJfaNG+wdL9fAcBxRQAJAN54Jn",
+	"lEJ4xrmloUbPd7+fy8FdrQzERVV0KM7hajUdvIy4dSJunYi+gqUpOOeabH2hEnLlMXkBF9Wv/MDBWWOJ",
+	"A5ELlkMqKvF+jHpysgFE7JuBSHOqpH/XaJf3jcGyVN8Sv01Ni52qNJybq20ZMaMAEKCTCfvPTKkTNh5h",
+	"po1LgVhUADMQMV7DEpiva0XLzY/34rKVZ5yELZffcvmXhctvqc3lOfDPQ2rWVVovrjrjLRaHF4GQajwZ",
+	"ilkugHBghBG1mQvg2hDFG3vCEzMhAVwX8lJTjf8u8XKuC6Ue4oyBZcfue+ibvkziWyELdxYCCEyG12Ei",
+	"4BxKjT6WGLzsUThcK3V2UHQJjQz5FFrpKR/fPMoFZPooKZZECbix1Ce5kv02NXrLRYz3YN3jYwnIG2E2",
+	"4JBPIdK6EEdYLk5TMQHZRkM6ohVtdMTGMhMacuYgIxGi4UGTb50xplS2sc24zg6OpZWAAmqwyqzwkxhD",
+	"sykQOp4lz3HEYsdY7L/LZ0flLLaEP4aKVXbsgKVNNTNZhdxnL8PI0q1ZKa8iXhpra5a476aWGj4a5epU",
+	"VFfYJN4EdBZPUbnKZsFoMdUVtP2JypOzzBWePXl+hozmH3/3vc9+88On3/nzP/z///PTP/+zZz/+7rN/",
+	"/51FHOoM3hQW/FybyVxqAc+tqLMVdf4pGDS2dcJebkTJiMSWQGp5jnaRKyNk0+uHUS6NofyaS0OjOhkg",
+	"DFF2sOfw7B4lsqU+owBz9giwzT4eiO6JAHxGcEx6GErX1nRUVRYD53Re1gzFqGdIeQn6rFUrYc2S3KwL",
+	"BlNr7u7tX71WOEuf/u6vP/v1d2sbsEKc0mUb+Qc85108Ebu7UdFY7R++9YOQwfzDt/5ynnfg5D3voLmv",
+	"zR4D7KSLJ+5+XZfTeNfT60Xat5R6Y0AkqKAb6IOgx2i4S1isR184pTYCKe0FkulDiOfRAV1FBdh2FTsQ",
+	"owgM0paQl8j3F6zu7CRQ1JWBzN9iSmZTxtk5dD72QI3B049pP9h42pfceJRhj3qLHGaGL7jgljJ6YmfK",
+	"CDQwQIr6gnZIi75oZhzhHEAvDKslm4IU3LJKMeAuAjZH2GtFzK3Q5oXHBCzKdrwglhZREXyMlrUv7t1o",
+	"NOA/jfXpsl2xS2Z2vVTyrH0xLM5pW40IAHcgcwH/ZZWW5m6j2W40v/Tel3e/uv+1xr+88S+u/fFX9j64",
+	"eu/6/ZsPmke185fWP4ufITQhxN5u1ZUtE9wsc0JI9Gpq48lv2W/6HNUW53BdmGEB5fccHPeAO8PvIxOY",
+	"oj1rGvAkQBCU4hHYXlEZMelQZKmkQs1uos6oOgP5naLjtrQMCwCQqO+vuom8BkBIG+eIzWoE1Sas8xms",
+	"NrY5BSrHc8A7Kh+DdSJL/RXYutYuP5TeB3wAVXAn8wJCU9cX7uco5VjD50tC7z+CN175cux2GuvcGFyY",
+	"bRz2uU4/LOLCg45LvGL8dVXotN3T89UBE7Ls+eKjEcrfeqjb9o9GowlnX2v0ktX4TqZkf8c/iWq5yhD8",
+	"E9Jc7KRI20Edp0kLA9kwYV8rNeqSaIJm9VQbMWzzdQJ/7UpdsorEM6sgeT8ZwfcsWOCSrunA+ld0rOm2",
+	"c5j7XspbYtSo7WqNgWFwFc9QxT5enEURt2M1V5EdyDbudatGFXGvY13Cx1mBjFaz/SuP3SFfCnzjqeyW",
+	"QLzkBGIr119eyNz6l3BdEfojd8AuLGCuzg4kE8ORmbIY71nMxrKTEly9kHiY0JaB3xBgvej1BBbqg1IF",
+	"YMJItceJl2i9SCUzE+Xx7JX08J0Ai99TOYM6Ky6KiqfG2dPp4lDZIuobaAoAjWZTV4YAYDC0SbOMLDXc",
+	"OAUrBNtMzRIfgovq0oZnogIxB6O1zi1dLojAKoiRK85eSIILxEMMaZsREtcU/y41QGpL2//JCH9bo/vL",
+	"HiPkIoNU7sKFnosMeeVETJebkr5iX3iONp6viOlZJh57uQ7u32Uw1q3QdPnGULf4aAy1h6dsH4p8Cj1W",
+	"h+jmwuBuXaKwVRkAQSUZU+3A2iHMQQ/UBJ07J2K6KMf/K2J6nsAyx4pylYwRbW9lZvMVMb3sOLDVg6Gx",
+	"oCFsYds1GlXP9hz89p6YwCqsxnHtmLYMd8twN2K4cIYYl47KPQ8Oe2aK8hHSIqaNGmko8pDK/vNQ3RZk",
+	"Gztit000fjUSjTc8rZtz2GhtX2XH6q5icQAH+CgDPV9lgsXoO4mhygdWOIFGvLFkysajTPFEJBFV59Ol",
+	"+vhpXtSGfpu+PWd9q6KaXApF56rDPaizs2ragTziJlXUh/aoYBcAGQYjCfHCXr04E1ggsDpcj2qUIrC0",
+	"+JV7J1cTwA61zVaFQnaV7KWW+QfAw8WzAkK4CEB5/PS//runP/g3T/7xd9/DWJTPfvcfn/2rv376nV9/",
+	"9tu/ePYffvb0O//j2Y//sysrAmvRyZQdDJYoLgoWlysU27/GuEKi1tovgSenRI9aN0OsVPgpnKATqlqz",
+	"1YQbUc01cOMqlg2G72/euPpkNRNNIpLxyBlSoC5+Uloz8WgkuqaN4cGpPaX+eZoLHbw5E3w65PmJMIjc",
+	"7OJLv/+9p//m25/9+ltPv/+Lpz/6TzUXZ9pV2XgIUJbf/dfPfvybp9//lf3JW4Ww+Rmo6CKT4Ob1hito",
+	"DyfAvSApCeHhkjy63JQmW4BOC55AfXVX3JmCnLpD0dYDNUJa7GGow/w498jqKJjFefGhRnDx1wmXcBR6",
+	"GzBxLg2ZlnFhyIRb5uWImwS1uRi8DpqhRGeo01pExANaca4mqJ9nqTYt/GfcSzMRR1DX2JIOLPbqY+il",
+	"4V3ClGax4f24zt5LTwUTj3jXZFPoBl/Wwlchs81DRS6j8gIdX7MBFssNk7pQfG1hgZAwpx4aiQAU215y",
+	"/8swBVIHo+QsyBvyBgZ+LOkbV3mrECEgIx4cIZCjb1cEub8b0FzZNPZGiPkXw3up7MdvuhJfuOiY/KGG",
+	"AtPZjEK/S6qPZQxEIS7lukFuf0f0VC5YTOwFLmfsE+5jPjaqTb9B51a1L8qUQYji7cOv2oX4+vuHX4ct",
+	"5EGFsQ/St2GIzaixfyO6ev0azLYO3wz5lHUE++jo3Z0bEfxP85pt6L23mzcaew201lg5ach1xLQYpl2V",
+	"Qaxbzgzv6FIZPzUpEAYE7Zeusw/tmbF6SkepkyiotasHAhDLC/iEAVx/+xcUX6aTCCCLUE2b8TznUztB",
+	"1flYdA3UVSBMbmiHMz2yn0LTx1IPrEYqhd29Zn3vxp0vNhvxm3QzaN8Z8dAWPEjSPmSZ5IJlSht/lI14",
+	"RIXdPNpAKoNKw3beeDvozKWSdXLeFSCxufLPEC7Is7FPTsnVhE6wD0DuTANsA0hAgRJ4xzLMjYMB4lqr",
+	"XrHUBzAhfwGor97cFUm1m/Xi6m9wDJ9vhspwnJl0xHNzpafy4Y6T7tbgYe+qfHhZlq+SqOk5vSMEtQvg",
+	"yLjwZ2ZswEBc2e5Us47AEpBAubaxRFtj1RSc3Fb5JR5viQQdTr2muLFW4S1q8Mpjd1eeLNTpj8Iy1zkJ",
+	"EnUWC23SITcCqL6d89iIBErhY8F+zAL02rckvZ4CJHJIFkRqLNVkXgF/TxhH2J4vgdjqoltd9DXURc/P",
+	"5FbibltD8WUHvJFQYYkrkWVUbCaoIrFJmmWMYm421FbXEiQ/7CGdrjIUB/zlCpKq9ZPhi/YX6dEP0PML",
+	"BdtOBegniHxGdWokOIgTRaVRizJxlnIBT7t9cO/2nfffv/OOlcydEu70FMwltwK5dprgfDXqW+Vy1fCV",
+	"DpTtIeN9nsoKxzQsy5bVbVndltVtWd22JOCGvPFOYNojMx3PMkt80wKXe12N6skZHA3J3fNgae9aNUqq",
+	"CVOB2TNkahHjhsWzxCMm8NIB15gM70zMoe2OzJsRkypnnmS7EqdREa8dw7ezUKVQT5wMV3A8cHDBBxLN",
+	"pm2jYGQVgd23AwPqluttud6W62253pbrbQznEtD4Cfe+ugvmdoBQretdfbqkQu7tw6+Sq0uir8qBynSm",
+	"RjCVW03KXjhnFA+cQGyUq37Oh5qpkZBBEFHaH0ChbkI1bKEbp6jv6rwzgMJtbz79GHn4GEpmUolADRBS",
+	"kHAY5D50YCa+QXSFzHOuO49GKkfL5B1YkLPZlx3BFVq24nb2VD4ECtpJJYfQoNlqg5V3Mve6rtVbidBH",
+	"zLMCcPg5BrK1zVxeEJ+aSLDjm7lNsjLXBtLnczfIjPhYi+dmj0nUvCEGSleqXCw2xAxElkQuEJZTGOzK",
+	"Rpm7IPxaQQjhB1NN1XpyYfJUJBHdbZNP7W+2M2aUinxPzPLb3DnlK0Bq7ZJtpdat1LqVWrdS61Zq3ZBX",
+	"AhV1YusFS6kBNHpl+iNhRy+ImZk/TXNyppcYU01J82psWGrCeClvFgHWNFATsPtXxYHnalIKAvdSYSrN",
+	"tf0alKpOh+MhpGkRMUmlEX2R1548l4htfOT4gb24zWgFmFVEUT2TXczAzX7xxrUQcXaWsNnVgfr2IZp4",
+	"QMwugJpsgiW+lagvRbcdUGWlICiWo6aH7k7FJmqcJRS3+dKJ1+QOfB4Ctq/UMBP5yjXj7GPVgdhgFHiO",
+	"uD75supgqSxcOYgstsI3hqhiuiXXMw5M+36dxSDfQYiP3Y6hleBJls8Fe/fg7vt33oH4HXbAeqlM9UAk",
+	"ZI7Ix1KT03PODF0KhIvAaGGVBS+TQqglmDKcILncKj0vqT/AuTw3WR3WpdZq7ka1j1UHhParFyLcIMrz",
+	"Mnr0JbcRLlAM9gIClGG5t7LPy26xA0kBFJ9iD4G64S3BXbzU6D879vHwuRArCMoOVH1Baj6W3R0Ll1JQ",
+	"dYftmLbq9lbd3qrbW3V7y3I2TWiDsEGw9jrZrK+YkheseSPRWOAZ8imK4O7xWU+7UaPRoCynQ+V8RT5/",
+	"i+M3Qz4FSy/riYnIGeQUW2YiWQy8DjPgpJJkWHaodKfCNhZkZMYtr7pDqpKB2ArhgidLr0K0xDjLlqSG",
+	"P7AzXiU5HPwBs5nhdRbTjYxZKrvZOClXfAVG6elt/QITyR+oyaudS44/NkMOWltUyiYwKpTe8IWASz5D",
+	"XPoul6wjWJJyYKowl3FmSmaJ5vWQEzQCAu4Ya1BGBhKBn1N28AM1WSdBGK7p1oxxuenEQAAKCd+7ndEh",
+	"TsZFS5ZeqBGjy7Osw7sn+spjL9NAXtCCGDWVs1GuTlMr7GB+aeyaiN0MsaEvaEqa7ccsEb1UCrQnGAUM",
+	"wUOmRmzgy2ljw/APygFNEyFNaqbRsUQLUGqVJcQASw1DcVFDJugOO2C56Ip0hDnIsJYJ60xLjX9Bz9h3",
+	"6S5GTJwK6ZBOXTs8z1M7FAovtD9R50b5uR5L5oMHYAwjtK+4RhBRFUjPIJX9uh3qR9IuAgACIm/zKd+Y",
+	"3ip6hqkxtAe4sj5tVE5Z6UvMx/1YdI1IoOUjB0Xrc7vd6LHCuf06grTTvQZL+FSXxjzzJShpc0ub5Go0",
+	"EoldLKm8rW5IcCiQjwDO3Ou7bKDGucYWAH7lagPKuemZcMJRrlSv8AEPUzk2ImK9cQ71xPW4O6DvKNmM",
+	"G8aTJBdas74wbH/3ps/hzQXm1JmBsDuDbdXZbd9tqU+wo4Dw4GqKR0w8sv/yook74IcAiAfoMpD8DeJI",
+	"8xrEuWgX3aJkNrXdYi4vXoAxShIa5JOqpN4jfiJuUy9rZ/UewnW7p87I533rylslflt7fFwb6n6aHNda",
+	"7Njqa1ebzd3mcS1ix8TY8Jd37rx/96sP3jmuPal2WywLZlk38ZcGee6QGXdJXeqhJy1EMDZNxF2bFa6d",
+	"Ivt6sELRHaMyDepwUI+zK9JTL+JOHVGha839PgU80WnWlTxxNO5kabespzg8jLMVk0ypk0Ix4YZdtaqJ",
+	"+75VQqRiemglQ20QYaMMwEFIVYfq4tWXOrvt8D0sqeJJIhL4hHDF2RiiYuIyep2bQ4WV/FBkomtco2tT",
+	"myPefzfNDEAjn/nyPWXK71epM4E5bWVYSfWyqTGrjZtWfR3Z3Z/mrfx++YC5HloHK8xiVFtf49W2lxCB",
+	"GinwDQrXAkZ+Ggbi+h1cSaqvIGRXyPG0gJzdBvtwxXjj9+4csdnGYhAydRHGYIcZeSxKSPUACsd4BuQp",
+	"iLxNNTuRaiJvMZFpMQc+tBKVjAi+RSGyUFSg4USNRgNsQ5Q9WZVCMpavA+V6+Pyck9eau3v7UQ0AG7zQ",
+	"dQ5zA602rPxZZuFCr9oSrRcAgGu3aAOqdaGUSkCo/NKEAcQWyQQkrHlEJqu8QZACgH/BKP0jbkyedkAh",
+	"tM87op9KvSDJwCqzAAc1jzjlkg0ohITgS9gbqSk1Gf+zOGLxF+1/dux//igmDCjeeRPHLBkfKW1yNbKq",
+	"ttOtI2+cYOnQrgLLxVCdCtCvaYF8MIQT3oaCy8mAcMLIfAKLw7VLYqQO7BisBo1RFw6FrZMLfmKJb8/Z",
+	"Nu20MmEV3oMCZqxRwFH5xUR5cqS0TjuZuAVB2qRL7y7KgfgnQXurczdWUjv9zQsEgS0JvLyEYDikG0lu",
+	"HGD6LpQWIhVYbEt9G4mOpxeOgPQVIEPOx3pF9imXU8IPr1cLeNSvvvIY/9FOkycxIiAP1IT1eI6GQKqa",
+	"zfvHMgaRkF7CQVgSo51TBPD+nInVQehp1oMANLKvFhh7SMEJbg/J3huxvQ3tNImjAJYPrJ3DsUYMj4jF",
+	"tg1LcsE7Y/+RpLJveHbSxl+OJWPxRHQH3LTVSEhoLxZDnmbxmyBrdqbQ63CoJLs9SKXQNLI34qe/+tnT",
+	"7//KfoCBF/ZfPgDA/vGHP/nl57/8n/GbdXYgp3g+gslaqu9Ip7OIqonVx3UxURiDM/eCsZ8Sp8GW7Rch",
+	"qAXWFVnmQCpDEE2/PokSBL8IawT1xew6TIiT2GEKSIPhRQfETbQ4FTnPwBURIS91yCQYVOKcEmmOLDSY",
+	"mONUEHNn/+FM0jhau6gAxBkXOYJxMVUUBZcCQLIA/9HBP77pe4SRYHkyVCQMHlaMCeRZNqd5EBQppgAN",
+	"eSIoL94voHiUEmbkgVNGkJ97PkkXER5xKCiPqe+ONUIwYpX99u7wXNzxInAZA+3A3l3gkDgckMYogKT2",
+	"1bv3n/7yvzz7zq/WVgFwjhde0GSjMSzXQ8rkdAAyVH8st6VFtmiNG4kVeOoCtMZucdHXEheWyQnLq3eV",
+	"zn8FgdnaVYvlWce66tZ+K6RfrnHVMdrgMi3EXb8oSbwkES8rulw6Teszc/jsbvKSWA2fG3/d3plLRoH0",
+	"dqXSpbECb0mve943ZxVQkKMCYh6sTJXoHZi6VGWgw7p+qcfwsA25DLBQKyF1oxLRIz6AcI6d9+lZHKLh",
+	"Nxs+CJUwNbzlrc7uIpaWVIjQXlIwzjCM4f3xICGvDOE4h8lrG1t4+aTA442oXpksoMZDcWYIgRdU95gM",
+	"phdp6AKjUZh8vaDiCYTilMpOeEQedxuDYElU48FWgQUSumPDjIJiGQUgUKlOx4kYmTqLM6X1NGZzRS58",
+	"EinWanC32sG0BHe/xfia9gq7sAwIItm+VD4cZ5zKRtBfQc0HCqvD2OI6i8Ujk/OYrDFuZB0xVbRANIUW",
+	"1KB45EPSoOaHnfooVx3eyaZuJt8cKyN0BYgJ7tL7GG56AcYFIIaWYqxsRrB9+8zry62Kiotoj3OY8YNm",
+	"QHvsMY3hG49rXZFl8F45Qx0T3e2bsF8Q+g2nDeObMGXdUu3iezogtaj27Cf/9umPflT9cTAe187ek3Om",
+	"uJfW+Yy6q5XXsaDoL6utZGvJOE9+vf0/7hNigK4X3ACI+sVlnUpl0h7dVr20cCpki7oiVaz0HflwIETO",
+	"o0b5/EeQ69KcQWYhlrcmtwUkP/lsdBw+uuVwFBqCdVE4ne8vNcyn4y0qt3qvNL2VrDKd9BNMWZylfCsn",
+	"gKSfHNnvwVAjHo0yIHiQ+hct7DFN9NIOKc+mAoxkFoAkqg35o7v4OmaLDlPp/vavQykoHGLVkHAtVV6S",
+	"Y4f80ftC9s2g1rq2D826P5vzUb9RtcqBVn0S2Eubeot1piwRPT7OyA3v4pJ4lom8ziBrC6InNYRvgtuI",
+	"S/QDKQm5ykXwNKX9vvRRQRhnUGs1zxkGhO2sHgGENywp78FWT7j0CsPzxE31WGesUym0doXaAvpf3q/l",
+	"xuyoWvlHrx3lc0bgQANzq+5yGaSBQlRK2Nvzip8uk34tSDs4g+TfsjqD4EnpKwoHT40ugr6BbpQ88aWW",
+	"oWR4zHJhxrnEnkd8iuWfPC5pNx2ldmerE0/Px2U24CqLuchy4Ko5sKpFhowBl1Jka7slKtJsZ3ZRYbbt",
+	"SOQakp2reicn+cq9f6RFfvedxbNZMx033M0wJffMyQG/SoOTdxs4l3ahFsj7tBDogS9/K7Mp3hSI8Grs",
+	"Yd3BS+Rur6BXKdypdZxKW573Il1LpdVf6FRanc+dWdIXC0Ni4Z+wWaYk2rGI3EXOegM4XD66FWkVWqcd",
+	"Z+ilWebjQX3xURJYHfc+lpbeQkDLW2+9IxzoS6pk/a23wpzO8qAoTt9Kt8DaPOg2PIpBjWqfiGkM0WZu",
+	"8CUGhnYCy3yPpcua9bFGaNvRlDrrkX4wVzhsvefpjx2HSxXghXRimzYR64hMyT4Qd/rgWIZTohU4SofC",
+	"ThzFDxAB8rHEEhlRmOkbYmeRKmBfqtOXuGxtTBvV+Ol0Bm4LvxpyOT2W9CJG50Jk0kioEcQ3nwrWEUJa",
+	"OaI7EEnExtKk2Zz0YdVwwMGhmbzL02ycC43biOcDsO+6XCK+smvR4R5jpgYdr1xwrWSLSeVSZLFC81ia",
+	"fGpXsYjA8wpTjtmybrN9zJQWMiFRi+m0L7kZQ5UVM1DjvmsDG6bs2+K8gK5JNUnuurRqmYi8gMCCmQ9H",
+	"kN4dQLAXNaHtLYnpVsS3sFCulLNnGldh4upF2920UxMuxlE8Mq6YMkbdpZQdHF4tH2wI8d4UZhi7iO9Y",
+	"PEIyBfF7C+vyniGqXWQc2BJlEDihUVli/xeMyoAehRKc1dqbUSEhthqRE8iA7LllsETRX9daq9Zo2w/b",
+	"TZgVbAgMCBEHAakJcoh3Gjd2Gk3WbLR2GzXChFL5PUJkQkMqomS4Z7/54bNv/ezZd37w9F99f+ez3/zi",
+	"2f/+2dM//5blBiSowajGtt/xbu0h8N71+fclm5zhOiPkVoFgQlJvq1hiWmEE60q8Fcchdn3jcQ0vc61V",
+	"e/bD//PZb//PZ7/5zdMf//z3f/uzP3zrr/7w7X/37H/99NmPv/v0x//j6U++VfMLZmXcXTg94S3BvZ8D",
+	"tiIEk8Z5zc6lk/8BT8RZtgI1NgATP8MltyWSt6ZqS27gPE0dL60QDDY0WiwyTl+BRvUyPyb2y7ok782p",
+	"ni78WmNZ+GFgXmTdgVJaaAwQB9O1rrJAkMxgL8axHKlUmkzoMkLH7CBcGYOwtVtUVl6qRKDSKIVINFhl",
+	"CIMuZm9YVdEKV5M3MSDdNnwsA3GrlLYJUgNU1SQLiJ2ttuOCSK4UazGEIt1M5mfwKkpRESGSgPEGBQCQ",
+	"QUnug1Buw3imFYPKmrkYpkFJ6VJXNDHKUogBhYnwCOMWrY2Ak5NPAeOkM0Y/epzK1KSWR8UQcx7bNWsn",
+	"SorwOzDb+KMIApwVKuy7us7u4eLCl6nUhmSEHRZb4mHaVmiJWzR+7Rq61ojY/tWI7TUi1rwK020wJ01S",
+	"1peL2ceGdFxnD/wikHow4rOYMceSsSOlEDAWP/TgKEGOJvF86JiGROlftxBf2dXMSWUq+64hEjLp0MFW",
+	"1Ysld3jAcUQPeEeqfMizyk0gbGK7JtQXTY3W2LYQbArt8fxKguSHUnWCeYWGnwjJ4iF/1E4IfSV2a0vp",
+	"FiDHw1BYbCVGNTZtbNe/aRcyFNkTEFjdHKv3HRovdxxMwa9Pa8m07ZsLD5VVED50EFJIs6yecARYRPkp",
+	"oidZqkenFl+xL1v9FFRP+w/SVvAK0YpAwJTG/JAUM40gK6TlUn+InFDJKY/9jAZYDokTsKogvhfTQhcc",
+	"NgHSNrxM2ZYhRcICulL5b1FQJwXNo7fB0GFuMimtWWUXamxW6gWbsxMrVFyktUi3RFJcItigD+3STVIt",
+	"WGrsSaEkUn9UgmlLaHtux5GtLRmqX2s/hFK6KTdAjyG3yO2G/S7AW5pZJrv/Ebo9fcdg1S51m2q/yNzA",
+	"57pMgEuJuK5dP2FmJxySvpBlQtCOGQi5CAfpDjH3F6g6hdSmpEIt0pNQIGmVPwRPqacCtda1RlQLb3Ot",
+	"dePGjd2SNmV/JrXo9//vnz77zQ8+/+kvf//Lv1lVYQoRZgNl7AiUsVaj8cXGjRYEtHiQQtQFy+Sv1tpr",
+	"zClfIDgVW7rWqgSfURvOcUEQv8VYd4+a+wgW7MeKX0tVa90EwOlitVZak5mpnlenhNP5aiqTVfrg9ZdH",
+	"H6yQhgEOlaQ4KzjjQmwVxK2CCFhimJXl1LKyioiCTu6q8aNHLBH6orVGd18WaY23g2TgihNOwec0Sqrt",
+	"LBKqcSF0HIatRCFUcODx9nZto4BR1xn6FVnTPtn3+iYm+hJoO+Lz3wph+mdK7FHgvgShi6rp+aYbJBKU",
+	"7OpSTVq2y0LLSucjcUiT1RGBCKlQuZoMFM4J7dyF7XzWje+SrDeP4Lojk1lr7eYSQ4DGP2dxtSfJMp+H",
+	"odF1tyC1e8BaAx8u4EhxicFIazRYVZcg6GQj0n1HJpcdretClq5ecsiSw2SpcN9uA2Ffu5IsaP3B61EZ",
+	"MHiBgVILucfjMzIRw5u4gUp0eeER6wh324iIS04cLLNfF3Xm/C8zgQjni5EITroWWqd4nhYFfd9xEgS9",
+	"WxiM1UkqsCAYGIlAoJgMRC5i8LDT+/7iWpEAfL1TsFZQzAFTDo8c7GJkNIZspALwMJXMTJwRHXB3EBlo",
+	"Ucj3IU3rjBoQd+wwFox0QWRVMclSZBUJf16foyC7jlKZ4PKC44bPwW/fUXKpjneY9qVV48b2uAwEx3I5",
+	"jy0p3rkNGz5/QN6hOP3iUJSWZi5B8RIpy+vGENO+pL0pgJfxpC+/+FYNCGOkKkOCXQ5glyIWEWkUEZZy",
+	"ARD/PNMRM0q5dI64qPi0pC7Le8IUF/LCRVE+GvlSHtXidViWqih5daNU8sqPGBauL8yHpyKHnElYrSOu",
+	"T2oRJN5AEgxmgkEYJuXmWJrhasfCvWmrXhsGcD4JmVbuzCwx2LTNufbrdlP4FNTUwLlbSrrf7NosLrcx",
+	"ER2ILC0CgB3826EwIWkkbwJ279Eox1aFN2ATJM8b8weSZekJwfgWtxAcsUMtMoSuvH/X51RBQJilE6ms",
+	"s69BBv6Iaz1ReaIxDAy5KqRoBeHyeNF9YGCiyEt7VAy9FNkGmHK4DM7TkKsJeJup7qsP9CbWDlaAN+Iv",
+	"GTP6UGbTOGLxIR+Kw9SIf3Zo8rRr4jfrzN47dvT+IeDIqZx1xCAF4LVRrh5B1lB89OCjw6M777TvP/jw",
+	"63fvHJIHBnDx4q/vvKvyCc8Tkezcz5VRLTYwZqRj58dGTLS43f6S0ga3vk3bAW5BgK87FN1xLuJbuCrk",
+	"Pgq+Ln/ma29gXByFHU5JVwX1RTjMs3CrPSwfrS+g7KG4R0D7FKscrKI7Mm6x7XA1nwLI26Ho7rwrTHew",
+	"Y9cUI+Q+zNN+KuOyI8zBpO1RaVlt6t1cad3W9rsIvflW5PRHOr794YPD9ocP7r53995hHDnoV9s74UG4",
+	"BEC791KkcJpQgEDP6gHRG3LzAn5iULAFl4BW0kmaYLxCJ1eM17NOP7XTJBM+/DPI3ab5RAs+G/JHbah2",
+	"EjvnaZdr4TLvhbQTcmETUEQl1Za6gGEbQe0onsHdqTo7wJfLIHUNL1MG4HTeFqeyRGhToOfZZ7hW9gCT",
+	"KUckO/ZHTKIhoIwWhEliFMyONrngQ9gMV0pD9dh+o1lEhroY5re5TrtlLq6VnSvh07qLO1ATJhWbpDJR",
+	"EwpP8TNdGE8ZMvcNbHNY2xQ7gdyFPBddwwYq11DF0FhyqA23r5b4LJre1uekl2op24onR4XuGJEjmwge",
+	"ULU1NI2jEhsNdNIVFI6tdfC1LlpziCLPqiKeK0lTlSbfUcm0DeWiaq39xs1rpVx5PbSjW44ZHFhMqMZa",
+	"JrgWdXb40e3bdw4P2Ru7bwLHoTLtb+y9ae+ByUQRUOV+o/ibgRpnSTsXJp/GbDQ2QUBHh3dPWCqNwuA8",
+	"KFMe/X/sfWuPG9fd31cZECgsKaMVd1c3c2EUG0lWFOtW7Sp2khU4ZzmH5GSH57BzhqK3tgCnaNogDeC4",
+	"KJqiMJCi6IukfQA/yAv7Qa4fJpFkv8pXePC/nMuQQy7JlTZOwhcCtLszZ879f//9iL+ZROCjW/uPvtu+",
+	"eevu7nfb9+7cf7wPKhPIFGyujU+12bWS2PKH5N7ue21688aDx/f3Ew4uUcQJi/ZHQ1YRH2GsKFM9lL8Y",
+	"8MtM1BfFIJfGtJzCsdVsBqQ4Vao1KuvAeSIEYkrBwcZQbiJZAoaRRGnn07JjWBCq8HkEg4LHmGaD7uGE",
+	"wmasZ9j18MlK9EYh0Mzm8B0tTTDjmU/TQT3aVOr0QGANhqRlK22jdT1dcgaSyTxdGy8yLxSNHuc/mZyk",
+	"KvMdddOy8xeyo5GLNDqWpVNGcSqcJsC6KNc1cRorV7Rw25h6Bn8Itx6MLhfGTTmWamQDmWdKhvlK0ZGU",
+	"Q0MqhV0I7or/olsEhSlRSDZuEXt9iRNl01Nq4obSZRueSxxtno8FiSgtMui5neOZTdEDG5lp0xu1xSEU",
+	"q2ZRunqU0aZyfBDcTvs+AOtWjQqV4Dg4s8pQUpWLJFrdoQHWBvzQbG6CwlAUumh7of3yVwyWE14TzhXp",
+	"gotBmg39D3SNza3mZru5+a3b3976zuV3m9+9/u+ufu+d7XtX7l97+Oajzf0GKUnY3iID2sFr4hjT+4pV",
+	"hvL7T17+9tMvP//Ri59/PjUgxsM49Xgcc/q8Ea24FietwtaKvV5YIaNdvLySO18M39RKrqGZ15raaZKA",
+	"wngW3t4lXbVVDsEZLjmpJiNXThG7SEz3s9Ux0elbedgXxFirx8r2pZ7z11HFJmDTJQzib0PRJM0ePtjz",
+	"eBK+Pwlz1xDQBRrmMrUpNNwPLAalihFihZ0S2KLblR2eNIp1RXuuepdxeZVPFwepdDxJFDBHxJ0uk6Yc",
+	"6+rt+UBN356EKpJhxhP6DDE5KbxTeSAYmZtxv1qNsNHabF7eOvU9Gi/2oe1XL3q+03j2ZOlrnHjEz9hh",
+	"wQy7WIc4Se2OT0rcmoG3YOW1oEYvN98MGi1kF8wLK1tpn3B9ZUUlrHou9vuZgVMQ6pY+md5osEJY07I2",
+	"CgLFrrSQsevlaTGbKuu8YC1ml1IB2Axdezf+MWQm+uFHQ4ZZbVJO6FLi8yRnx/Xt69evNq9P+Tvw7dnJ",
+	"swGyBrkugjInzuQILGyyoB13eToqxGF+bEsC+eZiXktyEKoyGinO+wt8BSMj2xYaIImDVykxlqrubPIH",
+	"cqkPLkoFN04anUOp/tbm1vblK1cPRs3m1lUlBvItKn1PzscTaJuiU2ZPPcgHmLk9pJwvGblgI7qjJj4Z",
+	"Jd+gIp3IDEVHxlHyb957D3/zeP/ti9cnPwF6x1hH8t+PRM7wuAQ4C1qCaxW50gkk4TAX6ggrJOFOG2TG",
+	"ZKq3ET3MRUf2kdgcqw8FI/RaJF35/lAwjIXj7uFhtZW2HD4WcoEtaVFas7s6bBpEgt0zCf7aw3GDnjUM",
+	"etPCLWIzmZihCKMQqOBsRImFBk9sJS4oiYVQJicMEdhZBZeYBQuOhUpIKci9duRMtqgVoQI1ZiUTTRQr",
+	"ZRha1Uq6UEiVh2jH+0RsWRtthDlOC+4DSil6OnFTjaVjfovD1E3PvYU/5OesQop0WwHHq9Ww2JdEK0mp",
+	"6W04sBZTJXBByYrb0MbeLLJKpRWb1DH7/aD2jDiYwsONGemhG4kp/2FcyfMvfv3lH//Li09/kQTf/Ldp",
+	"cdwuRuotUGvwsw45mmtL6Asc6BoWMs06pSGseatvD4dSWUWbZXKdo2dPqnRvcHrkj7j+KvQuOyzYpA6f",
+	"1M8Z6WY8K3XxjYncspWT4vvaQG94H1bV+uBMHR4HnGEMY0PRcDrxoV5vz3Gj1fgPfTvNxuubDbp4/TAZ",
+	"cuRZ3MBt3qavwIMViOfgsDRajVz3MnURWySFiVPwPqgAFNhz1Jp9uDJTOV3hSOZ0B745zAUl/1enDC7G",
+	"qtwK23SL03jxH3/58n/9p+d//P9fffTfnn/x6+c//ue//O6nX372xfOPf/Li559/9X/+8/OP/0fjhDkx",
+	"elR0UPU8NqUctAV2rH45H3rhZKtka+VbfW/niczle4khybbvJ5ozz/jDKLnQhl1qPwbyZ9KmnxRGlUXm",
+	"7cnbcmexIc3ZjEtET19f5QYhORfHEdwflUrQOvB10Ow24wbjRNGYbtxvxI1upkTe9rvgTx/97OX//c2f",
+	"//Bfn//on55//C9/+ugT2sVf/b+ffvnZD1/+7x+++J+f0Tz+5Xc/ffnff/nix1/4+SwyTcG7KzAyBtRs",
+	"tBrfuH61OrmFHpUBBLLsDQj3YzNmPZeNUqHapTiS/kH4G/WeFu9aI26MZdbrl43WFtyUrnYyNP1gN8gC",
+	"JEqj1cBbGmXojNj4s7iBUbb0pGmdnLvFZ6q2l0uY1rXdXnJbzrdGaQZsrXoRSnjWWOzeW5eCri1a0Lqo",
+	"MFAEGo8zXadA6+fX51ijdCHPr3VLvl7XL3SHHb8Hqtbza/sx7fq1f5nn+931jL3wa6JW+vbeg/sRqIPc",
+	"FqWFRuO+zjFzCqysQ9kRI5e/KMBQhBvTjrwj8hz0bM7iQzt8pv2ekQOdTXeR55F1FvryUjboY0yCG4KJ",
+	"AAYcKBhgwDHEICvFmYlybUBZQigl1wZbuPQdhnwUKkoCBfziO/I4YerlstMPPApcqRt8lhTxwmUpBIt8",
+	"oELITENo8tC3OXYDOuv+yrCBk/73/bFGvdPEnHiCwD8IxhlldEfUaLd2wtnB+5rV0vgVfAPF5bXrb6LL",
+	"vuYbT5aUcl9PB3u93nDiZJ1WaXD++K2twPmO9w51Ef/rVCu3n7yuYb0kVW8FXplM95FmAiuwaf+zW9/e",
+	"uJmXZr5Ne/Nx2/jExiv1wQcbYTkPvP3mWsNZazhewwl89O6CXU7XWdVRD2f90gd89ufWLHOW03IiDF5a",
+	"vV75ZEABgsox6JmrJEpb107cWMWWCm1azsImj+JExvVmJeM6Hcm5f590tdq2w2xu+g26WNqdXGSDmd+8",
+	"cn3jyvdcFBpTAO3rvIcYQQLs1Eq1+Twh7O3tTfgBEecy1WvPCIGTSTd31BbirPahTfeQQUdc4/nHn3z1",
+	"0Q9f/Phnz3/yiwbnkbVxOVBITZr15dxWTdZTDgCpxp10usyAuFGCCuDqd3Up8rYjzLrajBujYSpOGvlY",
+	"ZKV/Cxb1dJIJTtxNWYosP0k0YS7Numb/jGv2yfuBvse+Hkc5GGVZiUnBMl3u0q+tzp+60y8Rhs2caCzD",
+	"CIno4a37N+/cv80xWU7DxaInylOmsrQF0m+HUqWZ6iXT6UT0sbUsOTtZcrbygT5QufPtr+iGtz8tcq/z",
+	"zb3gLX75VdziJ1/Zp7+eF7mY40jpcXRj9/6NW3fv3rr595UW+3d2sdOdVimU8CFwTC05peNy4kKX77sg",
+	"4kyWdnaXYYWzg1G2sfZ0JG1RMIdG0NYmJ19p/8Spb55hmhnpEX6a4OV62gPX2iQexgbGRAGHakfM1oiA",
+	"HVSAvOFIrzAuvOOKcunRgKIFPVR9UcjUfgHkE5fp22yLQ9iR6MEKWbPCuirzBuXJwBAlijT8ghu8z/7j",
+	"UUdKl0wFZzEuuGZZctG9/VJPllHChTiYpkEhpKSWWR6W72snA0UftInWdkz/a2emPdCF5yBdQCRNiJ7M",
+	"tNORi7RNhPLYkcNhsen43eohuzh8xRZThO8U+mkGP20Gr23GjXH/GLF+290RKOMToT9/3u+UYQ0Xb62d",
+	"aLt6HBqvMA63MIotba2TBAxeIGoN2nXGcoJXB+8V4S7jjMiNULd+Lfo/uko5baHWANivFOQR7Di/jRgY",
+	"hpiWiLfBeFrL2MGCWIB4YaKsi+aMLGSk5LhlbQrLYpXn2AZXPFKSZUQ3NZyiA+WgMFgaIeCFTsXxG4bF",
+	"wkZ0p2QpZhHBYpfU6M6fqUltm6hFpOGOqbBxOJTK4bDHBwrB7/t6bBAUhucwDZLZWECcSwhoOTm/4Wso",
+	"xSFBS1DRJUJzcMemC1kP1J0uh9pG6kjpsXLCSUwVSETnEPidgn3JSHVyKQrCexBh7SqXo56PGYQVqcZg",
+	"VkFMZaUneuA8vgPlwT6q0bbLzTdt3iWl1/EIaC7pGjetgJ4DDUAsEk1aFa3DWpe6iB4+enDj1t7enfu3",
+	"PcfEBt52cvo9LrkNnkxlnmH1Kj9pL3RSd5zC4cKnyFiXBg2QqILX7UZxkFR9YRC/ovL8SCFcLZxp+0ma",
+	"UixKqsDwdTBhb4LOraqBwWIORCoR6WcaR7fUDss3U6aUIuwJnKK0EGPF/ai8GZTn6gI/Y+madQFbMxcd",
+	"me7wZhGlLPz+gr3FUWcMadL4dhz7G2s5Y4EFu9xsuHgkX3vEr4K4PVpZtQt3nqMe8QpWNpk9izcBAp/o",
+	"IiSrK57KsBvhVij0cFjZMi6ROBXHnMKMXhZZREdyWNaX8eLpPr1GtiKUiYVqb1Q2M66fHqtlKkNwHEFw",
+	"8tk/rK9kc+0rmeMrab5WX4mb+7P0lbB4WZccr0OxK0JHI2acZ7xxfgWuStBF4I97pQ4dq5HO9eg4tZW0",
+	"UgschtgeAs5ldKXZdHkG5GUxsuUJ5rAzhDAWRxhbNDG79Fmnc1lPWCtMORgePB311TqkTjin+3YIXx+P",
+	"xvc/aMx1VzCLTSE7EtRDX91Mt+JqNcH1X9zGL7LRg/e2/TrHeGvKliuyaKLJbWpyyX7YkGNNMa6fDDrl",
+	"88qoYalOc6vzTjnRSeEIzsp1sPKvQ7mOHk7L7BVayehj5TxuBCac4mE/pfvCzLwKHSE/vGzY0vbVrfZe",
+	"jNE0s+CKV6OhKMqM8P/PaWyCf6YU11Qcx9FI5dKYKOlnptTF8YZ7pj3O0rKfeAS5EqwzQ+amw/s8vxHt",
+	"aQvBCRZPX+dp1JVoSJeS4C5VlGCCTsLs24qRJAPaF8Es551RYXTBlk0O65Hh8MC2kQw+WX3U4SlHidWb",
+	"u4UesEPa/qrUSaREUegx+T4yg3PJ/dBkd1WrTEGSMM46XMLStKIkVH2TnSjBpNp2liY7Ye7zZviTNNE2",
+	"fuUyA4YeOv/5jkVcaisNrbGJf1xtrbnjwNYJB8nynHcD2F5Cv/RWSbWJrY1oN885SZoM1VzCtMM+Ckhz",
+	"0IMF84KrSphqlSHHYY/joMcBPVFl6IRkthmHWwRRcZ3VysjZ2PNMBmD2tXM4CcSLvK3oHCM8A9ITyr4c",
+	"TEvtuw728QS8ewx9UAdRI8q8p7Ku+JCFxDIaPhEPwfVzoq7wEOb/7SwvEbZ6TlcdPZCdPeg2mUMz+m3/",
+	"uGD6Jz3+bG4nbKEgWo71n60Yl4t+/B69tA/vzO8Be8Ko9NcTQOmCAergzOO6JlPWaTJrolwcZdHu7g6H",
+	"oN/N7ahfJXuK5u4y+1ClD1KNBshUaJ2DjbgxUv6nJ/EEzCeIJnjp4lOBOKcom6BTN4MW4OfHYSuLrbl1",
+	"VEU3OGoY8kBh9BDd6vSOyjm6ijS9ze0KNqBWcgN9GKzoWgjYunkJPDGLc0KdtDREI0ouicRyg/oF45p+",
+	"g4RtRaHh/koZrcm6sjai29lT4iItRyaJti1QICgSeAUSAl4wIdUx33un1SS9tm7Y7C4JhzwQ79+Vqlf2",
+	"kR8ybgwy5X6Op+BeF1nRQy7hqOuAFX0Lzzqmjs87FaBS2UzggC8FHS8Jqg0sXgYzuoSOmrkl4PMGbbkZ",
+	"7fWBNL26IKfxRrRL6kg3Y9TMgUMlz3XnyKtJnp5lIFLy4LrAEhf2iDJKs24X64sLS60etgK23KEwWL07",
+	"YPgBhUVJalTK2Gt9E4y4BYJXclmQg7rY0xxb8ls7S6O77+zd24vSjPz2A3EkW3ZEvho4tfkIXJagR6XJ",
+	"eFT4sY1ZpzJQxSpL0tXFAO20VJTyInoml9ubdpkcMAMv1Q7eMFUd8ITOlXqlrp0gsEHNuAvqbmOBh2+g",
+	"Evt6ua1A4YBOzTM+nYUBOwl1pLXdebZ2J856HCk5fh2m5SX0uczJh0XXGB8xhHtJbt+qlm5SOzbLlaLP",
+	"TKDfwwNVRGjlBRq8iAay7OvUljZ1+pIp+gvZlWUHzRGyRLjck1BOxgKNRReYcxeSjRG6jCuyzCpYSi6E",
+	"Rk5AUEFgcA7KgQymlsUInqyx9DqKKcUxxZdTz5yfFRb8eKQM3Icb0WOOYNtOkUZzGWSHCyRXEHjtI28G",
+	"eAw4To4sE+GILGRNKjEMBY2Y+3p8KmxCnspqfeS7whXmbDcdjxjMHP3ySgCodRLkK26GRusKqCLwsUZr",
+	"u7lE2SGO9ExLDtF36r2Vq8TyVvBnngSfsUI61el8lTzxJ/AokQvX3lqV+nDM9sk6fUvhi9rSTgQTe0wO",
+	"HKVdokNwJ65jWOsY1iqZyHi7TyL+2c13auQ/V6Z0+cqzetHKInGm9/YuXAKGe8ieUN9JC/beAtHPv0bp",
+	"X3UzxwQWlo4sQqwBwYMUBBU8fKXJM3agJuDIDGeKhCnLRKVk6QAwhEaYCz6pO3OyFHcROU4tjj4eZoS+",
+	"dyLxQOkRqwCigoiWlRRhxMSrCxfeJfGzceFCjcwnQc7M3YpvDhbUyOPA4pjMIMx0skk7aLVlJoIe8qce",
+	"zNAe4NsWK5h/FVtBrRWCI3XyEWYWgf1EVGAlp/hgD61KgcKbZ/e+XUUEmVBRT7scI5oN0oUQqZKczWR1",
+	"4fzlsKwExDzKpVVvyGPL+go+5FP+0CCFVSeLUqqOxMS0zco6OzWDNDVTRolBCOZznDeEWYY7IUGURkvT",
+	"mbXQzPkDtVVp1vEjINEFPjgA7cqUGGuwSUm45d1kpeL4QG3Xd69L2q89HPjoZXq0Kwx23OZMHqhdVuxs",
+	"p2kLYQ5lIFe8sUxJk4XsiSLFoId1cxAKtIX0GBm2g9z+JYBJpkCFhTc7FsSyJAueS8Xoj5jViIe9Qsaa",
+	"p7y0luetSK03nvBIrHJIrnjebVhjYOsOaL+Uuv7R4Ogg82qQHYaOfc8fH+3R+5x56nZ2ZRS4sajSbSAy",
+	"5Wj2LdOsiLpZt+zbmYJROq9Npty4advy8UEutP5IpYVMcf6HWufsWRvr4ohP7A3R6fPlgHjFYIrYJFL0",
+	"kSJSsU3ORA45sC3g69ayoIxbujLOJdCgvHhDq7LQeStS+iKioCTn6bwaOx2EZo34l9PYNYEhlfh6kcCm",
+	"0e/DYU11YH3wgKyJMG0KwBh3lcuCddQfeM/2MlPiRStMJFA+MEOHBYhxUbkuaiu4H2JLJHOgwAqZRfKh",
+	"dNnugrpCXqnNZgyyUwyHhiJywdc9h2IkcjAyj+OAHW+qJvJAkZDb4ExQTkGeSUhi5zLYv2hcZaWReTc+",
+	"LV+JN5mWztNgN/4Cbhz4xsJOH5B9ry35Y23A/FUNmHW54tfYSDgjy2B0CLvtUF70wFEzTINdFsoU3XeF",
+	"ew7hi1RwyxkkKG4UPsvBcBB2NvxWG/d+oDo1aWq1cZ2RyZQ0Zrn47Lu6SK80yT8+t9WJgJHzuWeqvHrZ",
+	"+9szVcqeLGY3yBlsRRtmY5kw1GMjizs3ZzeMGdNLhvQR8WzxkP7XLkIAu2OZCIHb4R65Z81Wfyrv//SM",
+	"VkMBOzZajIYpx+koQtnFP40KGduc2MngQVgvYxaLIcwi8d61tw+aNAGbzRBMcz7kkT78geyUcQDbDsc6",
+	"4UxbOrieqc84vh4m1WaLnk02LjGjqJ8ljw7hCAO4sSCDS0n2riepTEd0MlAX3XV9BlVU+Twigrynny0s",
+	"OjsniFEyBpuHlsE2YZkXyLURtD1mMEar2NtOWlvScEs+A0+rtq1tg2b5mxi+DTRjTnMiymf3tXKcdaRt",
+	"KSBzJ2+SLrg2dxqnsV4unCVG46HWR+w9cxGFUFq0Nre24wmp1Gp09Kgwsm1f9oU6aBJuBq01Xn7y6Z9/",
+	"9/svP/sDQZGTUomM3Zf861PipNW4vBWiV5MGOxjmWEBd2deNVuObDx68c+f+7faNB/ffvvPo3jIgwrAC",
+	"Z4ysuML0LlSSFJwzVy9DxH/UCa5AqlIBMvgXHoagqMdmiWWE/+gPR6OFD89Zs1CCU+0QamnThUMrVgOt",
+	"tiNOZdLQJlkYdTEkTFiDLq6jJL7S5115A6E8JtUNlLQrqQxP5ps+l+AgZqbMOmYm0CLs7j3/2Gu48Tx8",
+	"rKWd3Qr4TTc3r7mf2gXSLLx5bePKyYeaAfDgEm0+e3L6I34DlYMTXRekQtiqJ0/ng8mxaz18VRcBTGuN",
+	"Io7admWOT6VZB6eFWplxKChbvbdosnqPnQVYf8HpuKoUnXJGDtyrNptPkYb7t5dP11suna63zqY7+2y6",
+	"3uxkOj4Zqx3YSx+UoveMLONcEnVQ3R1Nn3AePCTaNKU4BiNxEvqCAnU9H84znGes9KFOjwkuZ9qAu4kd",
+	"2Be9xum4qtf78iz2Ja0W1hD2lt2M6JBZssS4dx9u5ld9Xz+JG8NRjbh6OCpnb8RXde2eDIzQW0dhvsZH",
+	"YDcltIGe83plDIJjlj8RtffyJffyCXrVDfvcQkGRfyDthidmGQ3HzflampyxljOlaeDposy5GAwX8mun",
+	"Kys/K4udJ7MiCPbgwcZJCjnQT2XCNQCsBnGqowtuJiJNk0gqolaiZBLO7GFTGOfBQrTt2ilxCYyZchqW",
+	"y1/BQvSSNKt4CqEuSthvnzDHsKvAzihvifpkYW/tB/uCM8O40loUMhJpKtOaRH78ohWZqzvPy37Fcy7S",
+	"FJZxtNmIG6OtBl4UMMX4y+3GMrw/cEliJ8+a9wcmDN211HX6P68HjmOr8eS0IEtuaLNvuHdJGTcWDubv",
+	"LEF97Uld8ebdF0fBratHJaW04cWFeYCj0v85U6WOsnJV7WZoNRyRDjKFGYgXF3Co7g6HFmXg9flUOWTD",
+	"yCXX4gbnwbeVHNvfbm75XxOkG/9huwIOx7+84r2w9v3m1uVTkla5OTjJePD5iQ76Af2rVJS/9quezq9K",
+	"c3p4PI35SznWYjicl381eR7MAD4ON83smsZHjOlF5YzTb3INY9ZTupAeiJaI3KYl9u5wSC0yZObqUtvG",
+	"ICrMhAF2KwgdwgBVhEDMqPSHmCNeLlB7NxFjbbz81W+ef/wF2C6Y4Exn0eOEc6x0e7VszWcM17jYgHaw",
+	"fuWYyupXGcrvP3n520+//PxHL37++dSAGCv91ONxoaF5I1pxLU5aha0Ve/1sCXAS2sjLK3aLehTXZXxr",
+	"tWpJMUFbcjKhixDXXom4WKxYr6YQfl4RPJuWQ9GTaQT72SNxZ8qUSOIZ+T4TgFutbDnrMoXXwqZRfwOy",
+	"MldDnrsQG/5rqC4g3jqGFz4lLapdu6UqDlCsE5wAj2ztt/6bqh4g+Cc8+KvdTn0pcnLe1Jpw36I/n0oM",
+	"L7UKMGDZGRF29/efVIbfl50jf7Gx4WZJz4Ph85hqhz4cHeZZhwePTriZY3+Efz27oa+6PxabLgfm5Eji",
+	"FZZRD7JeIar8h4vNX/XTHzQOhck6uyPYTN9/AlLgUIpCFu/IY/sLIxECGX+ErlKFZ00yyT7h5sGfG3Fj",
+	"VOSNVuMS3ZjUxckX3tZFRFDrjiRKeZb7li1v8ZnKMPiuznM9JreIrbogv8c08hN8AIsSCTaLMOmCDwx1",
+	"nlNpMRVyuXqtENfZ1bZPYvrVfBBTKe12NNUCaCvuFxD0hL9vNiK4F7PeqPBYoiE+I071GyYSaVrAmaKp",
+	"kSlYyqB4DJFLq9JnvF2m+/14mGuRyhRhyrDffpI6sCNlGhV6DA0XehxHHegX6N84Z2UcDcXIwE+W9mUC",
+	"6g1rPKYmS75fcvkuEm30dW55yjzyNqfhu2Q6pbm8FUbj4SphNvmRGEsL6LWRkW37+ySoFMcsf9Eps6fy",
+	"QPkXD4+jLMWq2w8t+umHjIiGOuWH0YcH6sOLFy+6f/BkkhaiWybRh1GSqXYhn2ZynMRR8lRnqUzh94cy",
+	"U71oXGRlKVVEL/lHI9dEHCXUqerrllDIBLa8hRmnxvgtbCkzcMmk1SbQG8C9tQ9EH4afcz3wL9Hzwc8R",
+	"kua3XPE0Fo9ZeLegRwdq12e9ZR52DZlR2YuD7hPbOBe3UxO2Jo2GPKCKfCxgTuDmybQt1XXIffQlM+NA",
+	"IhcTMY9VKPOxGNNhTL5huDoFLxPjgAFY6+QeMluH/a0r4cBakxBvs/JYXc/2sp6CCUEIABGN5SHqAwwq",
+	"DH/Uo/CO41u4foi2O3zh4BmMrZpoMTeOvXuSgPz4SngqVGb64Zn1V1jdXWGsHCIVtNC5NBvMZ0SzlxC0",
+	"LoLqeRwB5kTyOY/uFjwO8GcZ6SEros6oKGBQvEA0noHIVCn4KvWO9O6Bihw4BgGJ7kO7XE9PHYEx0z6w",
+	"uKK+A4cSKW8QqZvwMYgzB+bIDocQIwLJ4AAvRZ5XUIgp5gfXtf+CKKQjXCT+KYOnAYQQHCZ42uIdiELC",
+	"gPCswyvUF1B8wqmtoI3jjFl057EyLQ9GFlennTgMyK8d+znEcTFfGM4dAk4bKWlqJyAmHO6HwSAnLc4k",
+	"/HllWoiOcnokHjakstAJRi34oXhivETApfJjv+PwnbBduJYYHtyzIFVzWGffGEqoktFu8DCRsDWkC9hp",
+	"BnFRGkdcibgSPqpr+Z8s7yFM4aHoHOW6FxSPbUzmiWQz77EjzOrTXQf5G0dm1OnDPkrMwCCMdiIHIsuT",
+	"oFHiHqprE33rBW5YuCF6KjOkO6DimYkc8TCy9xmaNrg6wz5zGzXt74LmxeAWRNAkOi7mXqOPeUC7rIiG",
+	"oiNjAn+hRg5FLqjMoKLQ1H34Ee1LI44nOFvtF+m3Lkc7hBoOioSxlZrm79n3CErfFS4S/0LsBQLcJbhh",
+	"LPcZ31pwEanIrYz7YjUhfPrDD6Ue5jLmGWKtDxF+eF9Si/7in8rsRvRbt3Qu8WZKb85yyZoZLDpofrCD",
+	"8SMBmSFPrh5ITDQdoRJpRcGFCzf2vnPhAoi4x/tvX7wenaP2iuDAHx6XFjZhIIqj83F0+5ub15vbzejc",
+	"7W++cx5vSXh58yps8lvvd2SOWpQ0AX3uUBSi1FSACas4EHEk4M4ycpB1dA4TX6Av8JCYAWBIOCm60xkV",
+	"hhgPdBdUM6uio36Imq5moCLcI8gmkxg5fGsnCYhLabjv3d1778IFxhvCBkxfyrKChNVHP4onELDlm/ik",
+	"TRexN0O0i7bCKBcIk0Scl7rAQlYzysuN6KYg0t9sIE0MQx7KoiNVSbtTpVEqO9lA5JxMwsS+2CuPdb8D",
+	"2kdf504vgo9Z2sk062Ulsv+KEotH+TYbiHIjuicLkJgdmedIcofQnbo4OtTaQpQLpAYc6yLFLhTyB7Jj",
+	"efAuXPj23oP7Fy7Afo1EUQhUUKj816ooAwldYnZk0Adj7iWCspfFqOxHGEMxDoLJLV5l5gl/w+fjdHQ+",
+	"GoAs1F3ex4IwmnH0TIOx1WxuRLfwzQIphAoZmaNsOJSpP2SuP1330IFy+Uc440P03MK8b0R3VATDrjI1",
+	"D7XJKiYjz0JM6uGmQ5AOe7cZNy9fj69cu4rfjSNBM2H/fqC2t+JrV6/BtVCITgmmFanm3SyXtAdpNcgb",
+	"RXsgsyq9J2REnchxaLjD2xtJY1rR5a2tYFox/hkl8AXGY4OFsFNFk14Rw2hw1t3hiFTGOe1lAPCTdegG",
+	"jEQuHekSTmYhMmO1Xg3DGdhncJp1Hmi49Ic6tdyCIjHqrLJGybgPsxb0AnGGqCss0p3aLHInDEIdvECs",
+	"bdRrMlPCo09d6lko16gHM/wZcMdaYch6uBkNoUtGF0Ez7A569uTZvwYAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
