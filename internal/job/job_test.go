@@ -79,7 +79,7 @@ func TestAJobRequeuesAllFailedTasksOfAFilter(t *testing.T) {
 	for f, want := range map[string]int64{
 		`{}`: 6, `{"status":3}`: 6, `{"status":4}`: 0, `{"result":"MK:0001"}`: 3, `{"source":"shop"}`: 6, `{"source":"other"}`: 0, `{"message_type":"marketing"}`: 6,
 		`{"sender_no":"app"}`: 6, `{"sender_no":"other"}`: 0, `{"company_no":"default"}`: 6, `{"company_no":"acme"}`: 0, `{"delivery":"delivered"}`: 1, `{"delivery":"undelivered"}`: 1,
-		`{"message_type":"notification"}`: 0,
+		`{"message_type":"notification"}`:  0,
 		`{"phone_number":"138-0013-8000"}`: 6, `{"phone_number":"13900139000"}`: 0, `{"created_from":"2030-01-01T00:00:00Z"}`: 0, `{"created_to":"2001-01-01T00:00:00Z"}`: 0,
 	} {
 		a := b.Expect(200, "", "POST", path, fmt.Sprintf(`{"action":"requeue","filter":%s}`, f))
