@@ -122,7 +122,7 @@ func TestAPageOfASearchReadsABoundedNumberOfRows(t *testing.T) {
 		err = b.App.DB.QueryRow(ctx, "SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE relname = 'contacts'").Scan(&n)
 		return n, err
 	}
-	contacts := contact.New(b.App.DB)
+	contacts := b.App.Contacts
 	const limit = 20
 	for name, c := range map[string]struct {
 		text  string
