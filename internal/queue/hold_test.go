@@ -37,23 +37,26 @@ func submitBatch(b *apptest.Bundle, batch int64, n int, more func(*queue.Submiss
 	return ids
 }
 
-func hold(b *apptest.Bundle, batch int64, want int) {
+// hold holds batch 7.
+func hold(b *apptest.Bundle, want int) {
 	b.T.Helper()
-	if n, err := b.App.Tasks.HoldBatch(b.T.Context(), batch); err != nil || n != want {
+	if n, err := b.App.Tasks.HoldBatch(b.T.Context(), 7); err != nil || n != want {
 		b.T.Errorf("held %d, want %d, %v", n, want, err)
 	}
 }
 
-func release(b *apptest.Bundle, batch int64, want int) {
+// release releases batch 7.
+func release(b *apptest.Bundle, want int) {
 	b.T.Helper()
-	if n, err := b.App.Tasks.ReleaseBatch(b.T.Context(), batch); err != nil || n != want {
+	if n, err := b.App.Tasks.ReleaseBatch(b.T.Context(), 7); err != nil || n != want {
 		b.T.Errorf("released %d, want %d, %v", n, want, err)
 	}
 }
 
-func cancelBatch(b *apptest.Bundle, batch int64, want int) {
+// cancelBatch cancels batch 7.
+func cancelBatch(b *apptest.Bundle, want int) {
 	b.T.Helper()
-	if n, err := b.App.Tasks.CancelBatch(b.T.Context(), batch, "operator"); err != nil || n != want {
+	if n, err := b.App.Tasks.CancelBatch(b.T.Context(), 7, "operator"); err != nil || n != want {
 		b.T.Errorf("cancelled %d, want %d, %v", n, want, err)
 	}
 }
@@ -74,8 +77,8 @@ func TestNobodyGetsTheTasksOfABatchThatIsHeld(t *testing.T) {
 	others := submitBatch(b, 8, 2, nil)
 	single := b.Submit("single")
 	counted := counts(b)
-	hold(b, 7, 5)
-	hold(b, 7, 0)
+	hold(b, 5)
+	hold(b, 0)
 	if got := counts(b); got != counted {
 		t.Errorf("counts: %s, before %s", got, counted)
 	}
@@ -96,8 +99,8 @@ func TestNobodyGetsTheTasksOfABatchThatIsHeld(t *testing.T) {
 	if e := b.Explain(ids[0]); e.Reason != api.BecauseHeld || e.IsDue || e.DueAt != nil || e.Summary == "" || e.Ahead != nil {
 		t.Errorf("%+v", e)
 	}
-	release(b, 7, 5)
-	release(b, 7, 0)
+	release(b, 5)
+	release(b, 0)
 	if task := b.Task(ids[0]); task.DueAt == nil || time.Since(*task.DueAt) > time.Minute {
 		t.Errorf("due at %v", task.DueAt)
 	}
@@ -111,9 +114,9 @@ func TestAReleasedBatchTakesTurnsWithOtherCompanies(t *testing.T) {
 	b := apptest.New(t)
 	other := b.AddCompany("other", 1)
 	submitBatch(b, 7, 50, nil)
-	hold(b, 7, 50)
+	hold(b, 50)
 	b.SubmitMany("other", 50, map[string]any{"message_type": "marketing"}, other...)
-	release(b, 7, 50)
+	release(b, 50)
 	if n, err := b.App.Tasks.Queue(t.Context()); n != 50 || err != nil {
 		t.Fatalf("queued %d, %v", n, err)
 	}
@@ -126,9 +129,9 @@ func TestAReleasedBatchTakesTurnsWithOtherCompanies(t *testing.T) {
 func TestTheWaitOfAHeldTaskCountsFromItsRelease(t *testing.T) {
 	b := apptest.New(t)
 	id := submitBatch(b, 7, 1, nil)[0]
-	hold(b, 7, 1)
+	hold(b, 1)
 	b.Exec("UPDATE queue SET entered_at = now() - interval '1 hour'")
-	release(b, 7, 1)
+	release(b, 1)
 	b.ClaimIDs(1)
 	b.Report(id, "app", 2, nil)
 	detail := apptest.Decode[api.TaskDetail](t, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id, nil))
@@ -145,7 +148,7 @@ func TestATaskThatASenderHoldsIsHeldWhenItComesBack(t *testing.T) {
 	b := apptest.New(t)
 	ids := submitBatch(b, 7, 4, nil)
 	b.ClaimIDs(4)
-	hold(b, 7, 0)
+	hold(b, 0)
 	b.Report(ids[0], "app", 2, nil)
 	b.Report(ids[1], "app", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0})
 	b.Report(ids[2], "app", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 3600})
@@ -153,13 +156,13 @@ func TestATaskThatASenderHoldsIsHeldWhenItComesBack(t *testing.T) {
 	if n := b.Recover(); n != 1 {
 		t.Fatalf("recovered %d", n)
 	}
-	hold(b, 7, 3)
+	hold(b, 3)
 	if got := b.ClaimIDs(10); len(got) != 0 {
 		t.Errorf("claimed %v", got)
 	}
 	b.Report(ids[3], "app", 2, nil) // the sender of the expired lease sent the message
 	expectCounts(b, "0 new, 2 retries, 0 held, 2 sent, 0 failed")
-	release(b, 7, 2)
+	release(b, 2)
 	if got := b.ClaimIDs(10); len(got) != 2 {
 		t.Errorf("claimed %v", got)
 	}
@@ -169,7 +172,7 @@ func TestAHeldTaskExpires(t *testing.T) {
 	b := apptest.New(t)
 	soon := time.Now().Add(time.Hour)
 	ids := submitBatch(b, 7, 2, func(s *queue.Submission) { s.ExpiresAt = &soon })
-	hold(b, 7, 2)
+	hold(b, 2)
 	b.Exec("UPDATE queue SET expires_at = now() - interval '1 second' WHERE task_id = $1", ids[0])
 	if n, err := b.App.Tasks.Expire(t.Context()); n != 1 || err != nil {
 		t.Fatalf("expired %d, %v", n, err)
@@ -177,7 +180,7 @@ func TestAHeldTaskExpires(t *testing.T) {
 	if task := b.Task(ids[0]); task.Status != 3 || task.DueAt != nil || *task.BatchID != 7 {
 		t.Errorf("%+v", task)
 	}
-	release(b, 7, 1)
+	release(b, 1)
 }
 
 func TestOnlyTheWaitingTasksOfABatchAreCancelled(t *testing.T) {
@@ -186,10 +189,10 @@ func TestOnlyTheWaitingTasksOfABatchAreCancelled(t *testing.T) {
 	b.ClaimIDs(1)
 	held := apptest.Scan[string](b, "SELECT task_id FROM queue WHERE lease_until IS NOT NULL")
 	submitBatch(b, 8, 1, nil)
-	hold(b, 7, 2)
-	cancelBatch(b, 7, 2)
-	cancelBatch(b, 7, 0)
-	release(b, 7, 0)
+	hold(b, 2)
+	cancelBatch(b, 2)
+	cancelBatch(b, 0)
+	release(b, 0)
 	for _, id := range ids {
 		if task := b.Task(id); id == held && task.Status != 1 || id != held && (task.Status != 4 || task.DueAt != nil) {
 			t.Errorf("%+v", task)
@@ -208,8 +211,8 @@ func TestOnlyTheWaitingTasksOfABatchAreCancelled(t *testing.T) {
 func TestARequeuedTaskKeepsItsBatch(t *testing.T) {
 	b := apptest.New(t)
 	ids := submitBatch(b, 7, 2, func(s *queue.Submission) { s.Test = true })
-	hold(b, 7, 2)
-	cancelBatch(b, 7, 2)
+	hold(b, 2)
+	cancelBatch(b, 2)
 	requeue(b, ids[0])
 	if n, err := b.App.Tasks.RequeueAll(t.Context(), ids, "operator", ""); n != 1 || err != nil {
 		t.Fatalf("requeued %d, %v", n, err)
@@ -217,17 +220,17 @@ func TestARequeuedTaskKeepsItsBatch(t *testing.T) {
 	if task := b.Task(ids[0]); task.DueAt == nil || task.BatchID == nil || *task.BatchID != 7 || !task.Test {
 		t.Errorf("%+v", task)
 	}
-	hold(b, 7, 2)
+	hold(b, 2)
 }
 
 // More tasks than fit into one portion are held, released and cancelled, each once.
 func TestLargeBatchesAreHeldInPortions(t *testing.T) {
 	b := apptest.New(t)
 	submitBatch(b, 7, 2500, nil)
-	hold(b, 7, 2500)
-	release(b, 7, 2500)
-	hold(b, 7, 2500)
-	cancelBatch(b, 7, 2500)
+	hold(b, 2500)
+	release(b, 2500)
+	hold(b, 2500)
+	cancelBatch(b, 2500)
 	expectCounts(b, "0 new, 0 retries, 0 held, 0 sent, 0 failed")
 }
 
@@ -284,7 +287,7 @@ func TestHoldsRaceClaims(t *testing.T) {
 func TestAReleaseRacesACancellation(t *testing.T) {
 	b := apptest.New(t)
 	submitBatch(b, 7, 1200, nil)
-	hold(b, 7, 1200)
+	hold(b, 1200)
 	cancelled := make([]int, 3)
 	apptest.Together(3, func(i int) {
 		var err error

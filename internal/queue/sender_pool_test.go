@@ -235,14 +235,14 @@ func TestAnEmptyPoolOfOneSenderIsDeleted(t *testing.T) {
 	forget(0)
 	b.Exec("UPDATE routes SET created_at = now() - interval '25 hours'")
 	forget(0) // a task is queued
-	hold(b, 7, 1)
+	hold(b, 1)
 	forget(0) // it is held
-	release(b, 7, 1)
+	release(b, 1)
 	b.Take("one", 1)
 	forget(0) // it is leased
 	b.Report(held, "one", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 3600})
 	forget(0) // it is to be retried
-	cancelBatch(b, 7, 1)
+	cancelBatch(b, 1)
 	forget(1)
 	if n := b.Count("SELECT (SELECT count(*) FROM pools WHERE sender_id IS NOT NULL) + (SELECT count(*) FROM routes) + (SELECT count(*) FROM fair_ranks)"); n != 0 {
 		t.Errorf("%d rows are left", n)

@@ -163,9 +163,9 @@ func TestAnotherProviderNeedsTheSecretsAgain(t *testing.T) {
 			c["url"], c["values"] = "http://${values.host}/", map[string]any{"host": "localhost"}
 		}), both},
 		"a host that the secret names": {change(func(c map[string]any) { c["url"] = "http://${secrets.password}.example.com" }), both},
-		"a host for batches":          {change(func(c map[string]any) { c["batchUrl"] = thief.URL }), both},
-		"half of a host for batches":  {change(func(c map[string]any) { c["batchUrl"] = thief.URL + "/***" }), "config.batchUrl," + both},
-		"a host for batches by value": {change(func(c map[string]any) { c["batchUrl"] = "http://${secrets.password}.example.com" }), both},
+		"a host for batches":           {change(func(c map[string]any) { c["batchUrl"] = thief.URL }), both},
+		"half of a host for batches":   {change(func(c map[string]any) { c["batchUrl"] = thief.URL + "/***" }), "config.batchUrl," + both},
+		"a host for batches by value":  {change(func(c map[string]any) { c["batchUrl"] = "http://${secrets.password}.example.com" }), both},
 		"without callbacks": {change(func(c map[string]any) {
 			c["url"] = thief.URL
 			delete(c, "callback")
